@@ -16,7 +16,8 @@ var authorCodes = map[knack.Code]bool{
 	knack.CodeNameInvalid: true, knack.CodeNameTooLong: true, knack.CodeNameDirMismatch: true, knack.CodeNameMissing: true,
 	knack.CodeDescriptionMissing: true, knack.CodeDescriptionTooLong: true, knack.CodeCompatibilityInvalid: true,
 	knack.CodeCompatibilityTooLong: true,
-	knack.CodeFieldType:            true, knack.CodeUnknownKey: true, knack.CodeDuplicateKey: true, knack.CodeYAMLRepaired: true,
+	knack.CodeFieldType:            true, knack.CodeUnknownKey: true, knack.CodeDuplicateKey: true,
+	knack.CodeYAMLRepaired:        true,
 	knack.CodeFrontmatterMissing:  true,
 	knack.CodeFrontmatterUnclosed: true, "encoding": true,
 }

@@ -72,7 +72,8 @@ func withoutUnknown(root *cobra.Command, args []string) ([]string, []knack.Probl
 func restrictingNear(name string) string {
 	near, least := "", 3
 	for _, r := range restricting {
-		if d := similar.Distance(name, r, 2); d < least && name != "name" { // name is a flag of other agents that is close to "bare"
+		// --name is a flag of other agents; it is too close to --bare.
+		if d := similar.Distance(name, r, 2); d < least && name != "name" {
 			near, least = r, d
 		}
 	}

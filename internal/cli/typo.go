@@ -134,7 +134,8 @@ func flagError(c *cobra.Command, err error) error {
 		name := "--" + value.GetFlag().Name
 		if number := (*strconv.NumError)(nil); errors.As(err, &number) {
 			kind := map[string]string{"int": "a whole number", "float64": "a number", "bool": "true or false"}
-			err = fmt.Errorf("%s: %q is not %s", name, value.GetValue(), cmp.Or(kind[value.GetFlag().Value.Type()], "a value of it"))
+			err = fmt.Errorf("%s: %q is not %s", name, value.GetValue(),
+				cmp.Or(kind[value.GetFlag().Value.Type()], "a value of it"))
 		}
 		return engine.Usagef(help, "%w", err)
 	}

@@ -11,15 +11,14 @@ import (
 	"github.com/knack-agent/knack/internal/layout"
 )
 
-// agentRow is how every directory of agents is searched.
+// agentRow tells how each directory of agents is searched.
 var agentRow = layout.Rows(layout.Agent)[0]
 
-// Agents finds the definitions of agents in the order of their
-// precedence: managed, given, the person's, the project's with the nearest
-// directory first. Those whose name is taken are among them, behind the one
-// that took it, and a Problem each. A project's definition counts only where
-// [Options.Check] approves its very bytes, and none is read through a link
-// that leaves the repository.
+// Agents finds agent definitions and returns them in order of precedence: managed, given, the
+// user's, the project's with the nearest directory first. A definition whose name is already
+// taken is still in the list, after the one that takes precedence, and causes a Problem. A
+// project's definition is used only if [Options.Check] approves its bytes, and no file is read
+// through a link that leaves the repository.
 func Agents(o Options, given []agent.Definition) ([]agent.Definition, []knack.Problem) {
 	l := loader{Options: o}
 	var defs []agent.Definition
@@ -76,7 +75,7 @@ func (l *loader) agents(defs []agent.Definition, from knack.SourceKind, dirs ...
 	return defs
 }
 
-// files lists the files of a row in a directory, in order.
+// files returns the files of a row in a directory, sorted.
 func (l *loader) files(dir string, row layout.Row, project bool) []string {
 	real, _, err := inside(l.bound(project), dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,12 +1,11 @@
-// Package instructions finds what people wrote for every run: context files
-// (AGENTS.md, CLAUDE.md) and system prompts (SYSTEM.md, APPEND_SYSTEM.md); and
-// what they wrote to be called by name: prompt templates and agents.
+// Package instructions finds the instructions that people write for an agent: context files
+// (AGENTS.md, CLAUDE.md) and system prompts (SYSTEM.md, APPEND_SYSTEM.md), which apply to
+// every run, and prompt templates and agents, which are invoked by name.
 //
-// Most people want [Load], [Templates] and [Agents]. Context files load without
-// trust, so they are read with care: links and imports of a project's files
-// stay under the repository's root, secrets are not read, and sizes are
-// bounded. A project's system prompts, templates and agents count only where
-// [Options.Check] approves their bytes.
+// The entry points are [Load], [Templates] and [Agents]. Context files are loaded without
+// trust, so they are read with care: links and imports of a project's files must stay below
+// the repository's root, files with secrets are not read, and sizes are limited. A project's
+// system prompts, templates and agents are used only if [Options.Check] approves their bytes.
 package instructions
 
 import (
@@ -27,45 +26,45 @@ import (
 	"github.com/knack-agent/knack/internal/subpath"
 )
 
-// Bounds.
+// Limits.
 const (
 	maxFile     = 64 << 10
 	maxAll      = 256 << 10
-	maxImports  = 4   // deep
-	maxImported = 100 // files of one run
+	maxImports  = 4   // depth of nested imports
+	maxImported = 100 // number of imported files in one run
 )
 
-// Options say where to look. Empty directories are not looked at.
+// Options select the directories to search. Empty names are skipped.
 type Options struct {
 	Dir        string // working directory, absolute
-	Root       string // of the repository: Dir or a directory above it
+	Root       string // root of the repository: Dir or a directory above it
 	Home       string
 	ConfigHome string   // $XDG_CONFIG_HOME/knack
 	ClaudeHome string   // ~/.claude
-	Managed    []string // of the machine's administrator; only agents are looked for there
+	Managed    []string // directories of the machine's administrator; searched for agents only
 
-	// Secret reports whether a path, absolute and without links, is a secret.
+	// Secret reports whether a path, absolute and without links, is a file with secrets.
 	Secret func(path string) bool
-	// Check approves the bytes of a project's SYSTEM.md, APPEND_SYSTEM.md,
-	// templates and agents; its error is reported. nil: none are approved.
+	// Check approves the bytes of a project's SYSTEM.md, APPEND_SYSTEM.md, templates and
+	// agents. Its error is reported. If Check is nil, none are approved.
 	Check func(path string, data []byte) error
 
-	// Tools are all names of the tools that an agent's list may name.
+	// Tools are the names that an agent's tool list may contain.
 	Tools []string
 
-	// Templates are files and directories of templates that a person named.
+	// Templates are template files and directories named by the user.
 	Templates []string
 }
 
-// Found is what there is.
+// Found is the result of [Load].
 type Found struct {
-	Context  []agent.Document // outermost first
-	System   string           // replaces the system prompt; "": nothing does
+	Context  []agent.Document // outermost directory first
+	System   string           // replaces the system prompt; "": not replaced
 	Append   []string
 	Problems []knack.Problem
 }
 
-// Load reads everything that Options name. What cannot be read is a Problem.
+// Load reads all instructions. A file that cannot be read is reported as a Problem.
 func Load(o Options) Found {
 	l := loader{Options: o, left: maxAll, seen: map[string]bool{}, count: map[knack.Code]int{}}
 	l.context()
@@ -79,15 +78,15 @@ func Load(o Options) Found {
 type loader struct {
 	Options
 	found Found
-	left  int                // bytes of context that still fit
-	seen  map[string]bool    // context files that were read or tried, as named and without links
-	count map[knack.Code]int // problems of each code
+	left  int                // bytes of context that may still be added
+	seen  map[string]bool    // context files read or tried, by name and by resolved path
+	count map[knack.Code]int // number of problems by code
 }
 
-// maxProblems bounds how many problems of one kind a set of context files makes.
+// maxProblems is the maximum number of problems of one kind reported for context files.
 const maxProblems = 3
 
-// once is problem for what a file can repeat thousands of times.
+// once is like problem, for problems that a file can cause thousands of times.
 func (l *loader) once(code knack.Code, path, format string, args ...any) {
 	if l.count[code]++; l.count[code] <= maxProblems {
 		l.problem(code, path, format, args...)
@@ -100,8 +99,8 @@ func (l *loader) problem(code knack.Code, path, format string, args ...any) {
 	})
 }
 
-// context reads the person's file, then those of the directories from the top
-// of the file system down to Dir.
+// context reads the user's context file, then those of the directories from the root of the
+// file system down to Dir.
 func (l *loader) context() {
 	for _, path := range []string{
 		join(l.ConfigHome, "AGENTS.md"), join(l.ClaudeHome, "CLAUDE.md"), join(l.Home, ".pi/agent/AGENTS.md"),
@@ -119,11 +118,11 @@ func (l *loader) context() {
 	}
 	slices.Reverse(dirs)
 	for _, d := range dirs {
-		bound := d // above the root, links and imports stay in the directory
+		bound := d // outside the repository, links and imports must stay in the directory
 		if subpath.Contains(l.Root, d) {
 			bound = l.Root
 		} else if !ours(d) {
-			continue // someone else's directory, such as /tmp
+			continue // other users can write to it, such as /tmp
 		}
 		for _, row := range layout.Rows(layout.Context) {
 			if !l.document(filepath.Join(d, row.Path), bound) {
@@ -135,8 +134,8 @@ func (l *loader) context() {
 	}
 }
 
-// document adds a context file; false: there is none. bound is the directory
-// that links and imports must not leave; "" is no bound.
+// document adds a context file and reports whether it exists. Links and imports must not leave
+// the directory bound; "" means no restriction.
 func (l *loader) document(path, bound string) bool {
 	real, top, err := inside(bound, path)
 	var data []byte
@@ -158,7 +157,8 @@ func (l *loader) document(path, bound string) bool {
 	return true
 }
 
-// fits takes the bytes of a file from what context files may hold together.
+// fits reports whether a file fits into the size limit for all context files, and subtracts
+// its size.
 func (l *loader) fits(path string, data []byte) bool {
 	if len(data) > l.left {
 		l.once(knack.CodeTooLarge, path, "left out: context files contain more than %d KiB together", maxAll>>10)
@@ -168,8 +168,8 @@ func (l *loader) fits(path string, data []byte) bool {
 	return true
 }
 
-// inside resolves the links of a path, which must not lead out of bound; "" is
-// no bound. top is bound, resolved.
+// inside resolves the links of a path. It fails if the path leads out of bound; "" means no
+// restriction. top is bound with links resolved.
 func inside(bound, path string) (real, top string, err error) {
 	if real, err = filepath.EvalSymlinks(path); err != nil || bound == "" {
 		return real, "", err
@@ -180,7 +180,8 @@ func inside(bound, path string) (real, top string, err error) {
 	return real, top, err
 }
 
-// bound is what files must lie in: those of a project under its root.
+// bound returns the directory that files must be in: the repository's root for project files,
+// otherwise "".
 func (l *loader) bound(project bool) string {
 	if project {
 		return l.Root
@@ -188,8 +189,8 @@ func (l *loader) bound(project bool) string {
 	return ""
 }
 
-// approved reads a file. That of a project counts only where Check approves
-// the very bytes that are returned.
+// approved reads a file. A project file is returned only if Check approves exactly the bytes
+// returned.
 func (l *loader) approved(path string, project bool) ([]byte, error) {
 	data, err := l.read(path, l.bound(project))
 	switch {
@@ -201,7 +202,7 @@ func (l *loader) approved(path string, project bool) ([]byte, error) {
 	return data, l.Check(path, data)
 }
 
-// refused reports a file that is left out, with the Problem of Check if it has one.
+// refused reports a file that is left out. If err contains a Problem, it reports that.
 func (l *loader) refused(code knack.Code, path string, err error) {
 	var p knack.Problem
 	if errors.As(err, &p) {
@@ -211,8 +212,8 @@ func (l *loader) refused(code knack.Code, path string, err error) {
 	l.problem(code, path, "left out: %v", err)
 }
 
-// read reads a regular file of at most maxFile bytes that lies, links
-// resolved, in bound and is no secret.
+// read reads a regular file of at most maxFile bytes. With links resolved, the file must be in
+// bound and must not be a file with secrets.
 func (l *loader) read(path, bound string) ([]byte, error) {
 	real, top, err := inside(bound, path)
 	if err != nil {
@@ -221,9 +222,9 @@ func (l *loader) read(path, bound string) ([]byte, error) {
 	return l.readReal(real, top)
 }
 
-// readReal is read for a path without links; top is the directory that it lies
-// in, "" for none. It opens the file below top by descriptors, so that no link
-// can take the place of a directory in between.
+// readReal is like read for a path without links. top is a directory above it, or "". The file
+// is opened relative to a descriptor of top, so that a directory in between cannot be replaced
+// by a link.
 func (l *loader) readReal(real, top string) (data []byte, err error) {
 	if l.Secret != nil && l.Secret(real) {
 		return nil, errors.New("it links to a file that contains secrets")
@@ -250,9 +251,9 @@ func (l *loader) readReal(real, top string) (data []byte, err error) {
 	return data, err
 }
 
-// imports replaces each @path at the start of a line or after a blank, outside of
-// code, with the content of the file. What cannot be imported
-// stays as it is written.
+// imports replaces each @path by the content of the file. It considers only paths at the start
+// of a line or after a blank, outside of code. A path that cannot be imported is left
+// unchanged.
 func (l *loader) imports(path, text, bound string, depth int) string {
 	if !strings.Contains(text, "@") {
 		return text
@@ -305,7 +306,7 @@ func (l *loader) importLine(b *strings.Builder, path, line, bound string, depth 
 
 func (l *loader) imported(from, name, bound string, depth int) (string, bool) {
 	if name == "" || !strings.ContainsAny(name, "./") {
-		return "", false // @somebody
+		return "", false // a mention such as @somebody
 	}
 	path := name
 	switch {
@@ -328,7 +329,7 @@ func (l *loader) imported(from, name, bound string, depth int) (string, bool) {
 		l.once(knack.CodeLimitReached, from, "@%s: at most %d files are imported", name, maxImported)
 		return "", false
 	}
-	l.seen[path] = true // one that cannot be read is tried once, too
+	l.seen[path] = true // even if it cannot be read, it is tried only once
 	var data []byte
 	if err == nil {
 		l.seen[real] = true
@@ -344,8 +345,8 @@ func (l *loader) imported(from, name, bound string, depth int) (string, bool) {
 	return strings.TrimRight(l.imports(path, string(data), bound, depth+1), "\n"), true
 }
 
-// projectDirs are the directories whose resources count, the nearest first. What
-// lies in a home directory that is no repository is the user's.
+// projectDirs returns the project directories to search, the nearest first. A home directory
+// that is not a repository belongs to the user, not to a project.
 func (l *loader) projectDirs() []string {
 	if l.Dir == "" || l.Dir == l.Home && l.Dir == l.Root {
 		return nil
@@ -353,7 +354,7 @@ func (l *loader) projectDirs() []string {
 	return layout.Dirs(l.Dir, l.Root)
 }
 
-// prompt reads the first of a system prompt's places that has one.
+// prompt reads the first existing file among the places for a system prompt.
 func (l *loader) prompt(name string) (string, bool) {
 	type place struct {
 		path    string
@@ -385,7 +386,7 @@ func (l *loader) prompt(name string) (string, bool) {
 	return "", false
 }
 
-// join is filepath.Join, but for a directory that is not there.
+// join is like filepath.Join, but returns "" if dir is "".
 func join(dir string, names ...string) string {
 	if dir == "" {
 		return ""

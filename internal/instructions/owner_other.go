@@ -2,6 +2,6 @@
 
 package instructions
 
-// ours is true where directories have no modes: what lies above a repository
-// is the person's.
+// ours returns true: on this system directories have no modes, so directories above a
+// repository count as the user's.
 func ours(string) bool { return true }

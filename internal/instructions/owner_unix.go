@@ -7,8 +7,7 @@ import (
 	"syscall"
 )
 
-// ours reports whether a directory can be written only by this user, or only
-// by the system's.
+// ours reports whether only this user or the system can write to a directory.
 func ours(dir string) bool {
 	info, err := os.Stat(dir)
 	if err != nil {

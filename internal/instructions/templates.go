@@ -17,18 +17,17 @@ import (
 	"github.com/knack-agent/knack/internal/layout"
 )
 
-const maxShort = 60 // characters of a description that no one wrote
+const maxShort = 60 // maximum length of a description taken from the text, in characters
 
-// templateRow is how every directory of templates is searched.
+// templateRow tells how each directory of templates is searched.
 var templateRow = layout.Rows(layout.Template)[0]
 
-// Templates finds prompt templates: Markdown files that a person says by name,
-// /NAME ARGS, each a [knack.SlashCommand] of kind template. First of a name wins:
-// those of Options.Templates, then those of the project (.knack/prompts,
-// .pi/prompts, the nearest directory first), then the person's own. What a
-// project brings must pass Options.Check, when it is found and again when it
-// is used: the text is read each time. A template is text: it grants and runs
-// nothing.
+// Templates finds prompt templates: Markdown files that the user invokes by name (/NAME ARGS),
+// each a [knack.SlashCommand] of kind template. If several have the same name, the first one
+// wins, in this order: Options.Templates, the project's (.knack/prompts, .pi/prompts, the
+// nearest directory first), the user's own. A project's template must pass Options.Check when
+// it is found and again each time it is used, because its text is read anew. A template is
+// only text: it grants and runs nothing.
 func Templates(o Options) ([]knack.SlashCommand, []knack.Problem) {
 	l := loader{Options: o}
 	var found []knack.SlashCommand
@@ -61,7 +60,7 @@ func Templates(o Options) ([]knack.SlashCommand, []knack.Problem) {
 	return won, l.found.Problems
 }
 
-// templates reads the templates of a directory, not those below it.
+// templates reads the templates of a directory, not of its subdirectories.
 func (l *loader) templates(dir string, project bool) []knack.SlashCommand {
 	if dir == "" {
 		return nil
@@ -73,7 +72,7 @@ func (l *loader) templates(dir string, project bool) []knack.SlashCommand {
 	return all
 }
 
-// template reads one; none if it cannot be used.
+// template reads a template. It returns nothing if the template cannot be used.
 func (l *loader) template(path string, project bool) []knack.SlashCommand {
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	if name == "" || !utf8.ValidString(name) || strings.ContainsFunc(name,
@@ -99,7 +98,7 @@ func (l *loader) template(path string, project bool) []knack.SlashCommand {
 				return "", fmt.Errorf("the template /%s: %w", name, err)
 			}
 			text, used := knack.ExpandTemplate(t.text, args)
-			if !used && args != "" { // what a person typed is not dropped
+			if !used && args != "" { // keep what the user typed
 				text += "\n\nARGUMENTS: " + args
 			}
 			if strings.TrimSpace(text) == "" {
@@ -110,7 +109,7 @@ func (l *loader) template(path string, project bool) []knack.SlashCommand {
 	}}
 }
 
-// readTemplate reads and parses the same bytes that Check approves.
+// readTemplate parses exactly the bytes that Check approves.
 func (l *loader) readTemplate(path string, project bool) (template, error) {
 	data, err := l.approved(path, project)
 	if err != nil {
@@ -119,7 +118,7 @@ func (l *loader) readTemplate(path string, project bool) (template, error) {
 	return parseTemplate(data), nil
 }
 
-// A template is the content of a file.
+// A template is the parsed content of a template file.
 type template struct {
 	short, hint string
 	text        string
@@ -150,7 +149,7 @@ func parseTemplate(data []byte) template {
 		case to == nil:
 		case e.Value.Kind == yaml.ScalarNode && e.Value.ShortTag() != "!!null":
 			*to = strings.Join(strings.Fields(e.Value.Value), " ")
-		case e.Source != "": // [a] [b] is a hint, not a list
+		case e.Source != "": // [a] [b] is an argument hint, not a list
 			*to = e.Source
 		case e.Value.Kind != yaml.ScalarNode:
 			warn(knack.CodeFieldType, e.Line, e.Column, e.Key+": text", e.Key+" is no text")

@@ -1,9 +1,9 @@
-// Package layout is the table of what a project can provide: which files and
-// directories are read, how deep, and which of them need trust.
+// Package layout defines what a project can provide: which files and directories are read, how
+// deep, and which of them need trust.
 //
-// Every reader of project resources takes its paths from here (skills, commands,
-// templates, agents, system prompts, settings, hooks), and so does the search of
-// `knack trust`: what is shown, what is approved and what is loaded are the same.
+// All readers of project resources take their paths from here (skills, commands, templates,
+// agents, system prompts, settings, hooks), and so does `knack trust`. So what is shown, what
+// is approved and what is loaded are always the same.
 package layout
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/knack-agent/knack/internal/subpath"
 )
 
-// A Kind is what a file or directory provides.
+// A Kind is the kind of resource that a file or directory provides.
 type Kind string
 
 const (
@@ -25,32 +25,32 @@ const (
 	Command  Kind = "command"  // legacy commands
 	Template Kind = "template" // prompt templates
 	Agent    Kind = "agent"
-	System   Kind = "system" // replaces the system prompt, or extends it
+	System   Kind = "system" // replaces or extends the system prompt
 	Settings Kind = "settings"
-	Hooks    Kind = "hooks" // scripts that hooks of settings may run
+	Hooks    Kind = "hooks" // scripts that hooks in settings may run
 	MCP      Kind = "mcp"   // servers
 	Context  Kind = "context"
 )
 
-// A Row is one place below a directory of a project.
+// A Row is one path in a project that can contain resources.
 type Row struct {
 	Kind Kind
-	Path string // with slashes
-	// Depth is 0 for a file. For a directory it is how many levels of directories
-	// are searched, the directory itself included.
+	Path string // relative to the project directory, with slashes
+	// Depth is 0 for a file. For a directory it is the number of directory levels to search,
+	// including the directory itself.
 	Depth  int
-	Suffix string // of the files that count, in lower case; "": all
-	Loose  bool   // a file directly in a directory of skills is a skill, too
-	Trust  bool   // nothing of it counts before someone approved it
+	Suffix string // required file name suffix, in lower case; "": any
+	Loose  bool   // a file directly in a directory of skills is also a skill
+	Trust  bool   // not used until the user approves it
 }
 
-// Bounds of a search.
+// Limits of a search.
 const (
-	Depth      = 6    // levels of directories
-	MaxEntries = 2000 // files and directories of a row, see [Files]
+	Depth      = 6    // directory levels
+	MaxEntries = 2000 // files and directories per row, see [Files]
 )
 
-// rows is the table. Within a kind the first row wins.
+// rows is the table. Within a kind, earlier rows take precedence.
 var rows = []Row{
 	{Kind: Skill, Path: ".knack/skills", Depth: Depth, Trust: true},
 	{Kind: Skill, Path: ".agents/skills", Depth: Depth, Trust: true},
@@ -81,7 +81,7 @@ var rows = []Row{
 	{Kind: Context, Path: "CLAUDE.md"},
 }
 
-// Rows returns the rows of some kinds, in their order; of all if none is named.
+// Rows returns the rows of the given kinds in table order, or all rows if no kind is given.
 func Rows(kinds ...Kind) []Row {
 	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
 		return len(kinds) > 0 &&
@@ -89,12 +89,12 @@ func Rows(kinds ...Kind) []Row {
 	})
 }
 
-// Folders are the names of the directories that contain resources of a project,
-// such as .claude.
+// Folders returns the names of the directories that contain project resources, such as
+// .claude.
 func Folders() []string { return []string{".knack", ".agents", ".claude", ".pi"} }
 
-// InFolder reports whether a relative path leads through one of Folders, in
-// whatever letters: file systems may fold case.
+// InFolder reports whether a relative path leads through one of Folders, ignoring letter case
+// because file systems may ignore it.
 func InFolder(rel string) bool {
 	return slices.ContainsFunc(strings.Split(filepath.ToSlash(rel), "/"), func(name string) bool {
 		return slices.Contains(Folders(), strings.ToLower(name))
@@ -108,9 +108,8 @@ func IsSkillsRoot(rel string) bool {
 	})
 }
 
-// Dirs are the directories of a project in which rows count for someone who
-// works in dir: dir, and its parents up to root, the nearest first. Where dir is
-// not in root, it is dir alone.
+// Dirs returns the project directories whose rows apply when the working directory is dir: dir
+// and its parents up to root, the nearest first. If dir is not in root, only dir.
 func Dirs(dir, root string) []string {
 	dirs := []string{dir}
 	if !subpath.Contains(root, dir) {
@@ -123,10 +122,10 @@ func Dirs(dir, root string) []string {
 	return dirs
 }
 
-// Files lists the files of a row whose Path is a directory, by name: dir is that
-// directory in fsys, and the names are relative to it. Names that begin with a
-// dot do not count. Links are followed as far as fsys follows them. A directory
-// that does not exist has no files; with an error the list is incomplete.
+// Files lists the files of a row whose Path is a directory, sorted by name. dir is that
+// directory in fsys; the names are relative to it. Names that begin with a dot are skipped.
+// Links are followed if fsys follows them. A directory that does not exist has no files. If
+// there is an error, the list is incomplete.
 func Files(fsys fs.FS, dir string, row Row) ([]string, error) {
 	var found []string
 	entries := 0

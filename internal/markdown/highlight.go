@@ -18,7 +18,7 @@ import (
 //go:embed lexers/*.xml
 var definitions embed.FS
 
-// languages maps what people write after ``` to a definition.
+// languages maps the names used after ``` to definitions.
 var languages = map[string]string{
 	"bash": "bash", "sh": "bash", "shell": "bash", "zsh": "bash", "console": "bash",
 	"c": "c", "h": "c", "c++": "cpp", "cpp": "cpp", "cc": "cpp", "hpp": "cpp", "c#": "csharp", "cs": "csharp",
@@ -31,18 +31,17 @@ var languages = map[string]string{
 	"tsx": "typescript", "typescript": "typescript", "xml": "xml", "svg": "xml", "yaml": "yaml", "yml": "yaml",
 }
 
-// embedded names the definitions that a definition refers to.
+// embedded lists the other definitions that a definition refers to.
 var embedded = map[string][]string{
 	"docker": {"bash", "json"}, "html": {"css", "javascript"}, "makefile": {"bash"},
 }
 
-// maxHighlight bounds what is highlighted at once, in bytes: the definitions
-// are regular expressions with backtracking.
+// maxHighlight is the maximum size of code highlighted at once, in bytes, because the
+// definitions use regular expressions with backtracking.
 const maxHighlight = 32 << 10
 
-// Highlight returns the lines of code in a language, as it is named after ```.
-// Code in an unknown language is returned without colours. Tabs are expanded
-// and hidden characters made visible.
+// Highlight returns highlighted lines of code. language is the name after ```; for an unknown
+// one the code is not coloured. Tabs are expanded and hidden characters are made visible.
 func Highlight(language, code string) []styled.Line {
 	lines := strings.Split(code, "\n")
 	for i, l := range lines {
@@ -81,7 +80,7 @@ var lexers struct {
 	loaded   map[string]chroma.Lexer // nil: the definition cannot be read
 }
 
-// lexer loads a definition on first use.
+// lexer loads a definition when it is first used.
 func lexer(name string) chroma.Lexer {
 	lexers.Lock()
 	defer lexers.Unlock()
@@ -128,7 +127,7 @@ func highlight(name string, lines []string) []styled.Line {
 			add(&out[len(out)-1], style, part)
 		}
 	}
-	// A definition may add a newline at the end; the text must be the same.
+	// A definition may add a newline at the end; the text must stay the same.
 	for len(out) > len(lines) && len(out[len(out)-1]) == 0 {
 		out = out[:len(out)-1]
 	}
@@ -176,8 +175,8 @@ func role(t chroma.TokenType) styled.Style {
 	return styled.CodeText
 }
 
-// highlightGo uses the scanner of the standard library: chroma's definition of
-// Go is not among its data files.
+// highlightGo uses the scanner of the standard library, because chroma's data files do not
+// include a definition of Go.
 func highlightGo(lines []string) []styled.Line {
 	src := []byte(strings.Join(lines, "\n"))
 	styles := make([]styled.Style, len(src))

@@ -1,12 +1,11 @@
-// Package markdown reads the Markdown that models write, and renders it for a
-// terminal.
+// Package markdown parses the Markdown that models write, and renders it for a terminal.
 //
-// [Stream] renders text that arrives in pieces: what is final is taken from it
-// line by line, and only the last open block stays behind. The functions on
-// syntax trees are shared with the HTML export of sessions.
+// [Stream] renders text that arrives in pieces: its caller takes the final lines one after the
+// other, and only the last open block stays in the Stream. The functions on syntax trees are
+// also used by the HTML export of sessions.
 //
-// HTML is text here, nothing is loaded, and only http, https and mailto
-// addresses become links.
+// HTML is treated as text, nothing is loaded, and only http, https and mailto addresses become
+// links.
 package markdown
 
 import (
@@ -21,9 +20,9 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// NewParser returns a CommonMark parser without HTML: tags are text. Tables and
-// bare addresses are read by [Table] and [Addresses], because goldmark's own
-// extensions would add 0.4 ms to every start of the program.
+// NewParser returns a CommonMark parser that treats HTML as text. [Table] and [Addresses]
+// parse tables and bare addresses, because goldmark's own extensions would add 0.4 ms to every
+// start of the program.
 func NewParser() parser.Parser {
 	in := util.Prioritized
 	return parser.NewParser(
@@ -42,16 +41,16 @@ func NewParser() parser.Parser {
 	)
 }
 
-// An Inline is a piece of a paragraph: text, or another node.
+// An Inline is a piece of a paragraph: text or another node.
 type Inline struct {
-	Node       ast.Node // nil: text
-	Text       string   // as it is to be read, without backslashes and entities
-	Raw        bool     // of a code span
-	Soft, Hard bool     // a line ends after it
+	Node       ast.Node // nil for text
+	Text       string   // the text to show, with escapes and entities resolved
+	Raw        bool     // in a code span
+	Soft, Hard bool     // a soft or hard line break follows
 }
 
-// Inlines yields the children of n in order. The parser splits text at marks
-// that turn out to be ordinary characters; here such pieces are one.
+// Inlines yields the children of n in order. The parser splits text at marks that turn out to
+// be ordinary characters; Inlines joins these pieces again.
 func Inlines(n ast.Node, src []byte) iter.Seq[Inline] {
 	return func(yield func(Inline) bool) {
 		for c := n.FirstChild(); c != nil; c = c.NextSibling() {
@@ -116,8 +115,8 @@ func AutoDestination(n *ast.AutoLink, src []byte) string {
 	return dest
 }
 
-// SafeURL reports whether an address may be opened in a browser without harm, and
-// spells it so that it means the same to all readers.
+// SafeURL reports whether a browser can open an address safely, and returns it in a form that
+// all programs interpret the same way.
 func SafeURL(dest string) (string, bool) {
 	u, err := url.Parse(dest)
 	if err != nil {
@@ -132,8 +131,8 @@ func SafeURL(dest string) (string, bool) {
 	return "", false
 }
 
-// Addresses splits text at the http and https addresses that it contains, and
-// yields each piece with whether it is an address.
+// Addresses splits text at its http and https addresses. It yields each piece and whether it
+// is an address.
 func Addresses(s string) iter.Seq2[string, bool] {
 	return func(yield func(string, bool) bool) {
 		for {
@@ -166,9 +165,8 @@ func Addresses(s string) iter.Seq2[string, bool] {
 	}
 }
 
-// Table returns the rows of a paragraph that is a table: its second line is the
-// rule below the head. The rule is not among the rows, and no row is longer
-// than the head.
+// Table returns the rows of a paragraph that is a table, which means that its second line is
+// the rule below the head. The rule is not included, and no row is longer than the head.
 func Table(p *ast.Paragraph, src []byte) (rows [][]string, ok bool) {
 	lines := p.Lines()
 	if lines.Len() < 2 {
@@ -195,8 +193,8 @@ func Table(p *ast.Paragraph, src []byte) (rows [][]string, ok bool) {
 	return rows, true
 }
 
-// Cell parses the inside of a table's cell. The paragraph is nil if the cell
-// is not one paragraph and has to be shown as it is.
+// Cell parses the content of a table cell. It returns nil if the content is not a single
+// paragraph and must be shown unchanged.
 func Cell(p parser.Parser, s string) *ast.Paragraph {
 	tree := p.Parse(text.NewReader([]byte(s)))
 	if par, ok := tree.FirstChild().(*ast.Paragraph); ok && par.NextSibling() == nil {
@@ -205,7 +203,7 @@ func Cell(p parser.Parser, s string) *ast.Paragraph {
 	return nil
 }
 
-// cells splits a row of a table at the bars that have no backslash before them.
+// cells splits a table row at the bars that are not escaped by a backslash.
 func cells(line string) []string {
 	line = strings.TrimSpace(line)
 	line = strings.TrimPrefix(line, "|")
@@ -226,13 +224,13 @@ func cells(line string) []string {
 	return all
 }
 
-// unescape takes the backslashes and entities out of Markdown.
+// unescape resolves the backslash escapes and entities of Markdown.
 func unescape(s string) string {
 	if !strings.ContainsAny(s, `\&`) {
 		return s
 	}
 	var b strings.Builder
-	from := 0 // what follows has no backslash that counts
+	from := 0 // start of the text that is not copied yet
 	for i := 0; i+1 < len(s); i++ {
 		if s[i] == '\\' && util.IsPunct(s[i+1]) {
 			b.WriteString(html.UnescapeString(s[from:i]))

@@ -14,8 +14,7 @@ import (
 	"github.com/knack-agent/knack/internal/styled"
 )
 
-// Render returns a whole text as lines of at most width cells; lines of code may be
-// longer.
+// Render renders a whole text as lines of at most width cells; lines of code may be longer.
 func Render(src string, width int) []styled.Line {
 	var s Stream
 	s.Write(src)
@@ -23,18 +22,18 @@ func Render(src string, width int) []styled.Line {
 	return s.Take(width)
 }
 
-// A renderer writes one piece of a document.
+// A renderer renders one part of a document.
 type renderer struct {
 	parser parser.Parser
 	src    []byte
 	width  int
-	start  int // if not 0, the number of the first item of an ordered list
+	start  int // the number of the first item of an ordered list; 0: not set
 	lines  []styled.Line
-	// Before the first and before every other line of the block.
+	// first begins the first line of the block, rest all others.
 	first, rest styled.Line
 }
 
-// render renders one or several blocks.
+// render renders one or more blocks.
 func (r *renderer) render(src string) []styled.Line {
 	r.src = []byte(src)
 	r.blocks(r.parser.Parse(text.NewReader(r.src)))
@@ -90,8 +89,8 @@ func (r *renderer) block(n ast.Node) {
 	}
 }
 
-// nested renders with first before the next line, and rest before the others.
-// Where that would take more than half of the width, nothing is added.
+// nested renders with first before the next line and rest before the following ones. If these
+// would take more than half of the width, it leaves them out.
 func (r *renderer) nested(first, rest styled.Line, do func()) {
 	outer := r.rest
 	if outer.Width()+rest.Width() > r.width/2 {
@@ -103,7 +102,7 @@ func (r *renderer) nested(first, rest styled.Line, do func()) {
 	n := len(r.lines)
 	do()
 	if len(r.lines) == n {
-		r.put(nil) // an empty item is still an item
+		r.put(nil) // an empty item must still be shown
 	}
 	r.first, r.rest = outer, outer
 }
@@ -128,9 +127,9 @@ func (r *renderer) list(n *ast.List) {
 	}
 }
 
-// code puts lines of code as they are: nothing is drawn around them, and those that
-// are too long are left to the terminal to break, so that what is copied from the
-// screen is the code. Within a list or a quote they are broken here.
+// code adds lines of code without a border, and leaves the wrapping of long lines to the
+// terminal, so that text copied from the screen is exactly the code. In a list or a quote,
+// long lines are wrapped here.
 func (r *renderer) code(lines []styled.Line) {
 	for _, l := range lines {
 		if len(r.first) == 0 && len(r.rest) == 0 {
@@ -156,9 +155,9 @@ type inline struct {
 	src   []byte
 	style styled.Style
 	link  string
-	done  []styled.Line // ended by hard breaks
+	done  []styled.Line // lines ended by hard breaks
 	spans styled.Line
-	soft  bool // a line of the source has ended
+	soft  bool // after a line break in the source
 }
 
 func (in *inline) lines() []styled.Line { return append(in.done, in.spans) }
@@ -213,13 +212,14 @@ func firstRune(s string) rune {
 	return r
 }
 
-// wide reports whether a character is of a script without blanks: a line that
-// ends between two of them is joined to the next without one.
+// wide reports whether a character belongs to a script without spaces between words: two lines
+// are joined without a space between two such characters.
 func wide(r rune) bool {
 	return r >= 0x1100 && styled.Width(string(r)) == 2 && !unicode.In(r, unicode.So, unicode.Hangul)
 }
 
-// with renders n in another style: role replaces the role, attributes add up.
+// with renders n in another style: its role replaces the current one, and its attributes are
+// added.
 func (in *inline) with(style styled.Style, n ast.Node) {
 	outer := in.style
 	in.style = outer | style
@@ -235,7 +235,7 @@ func (in *inline) node(n ast.Node) {
 		in.put(styled.InlineCode, plain.Line(CodeSpan(n, in.src)))
 	case *ast.Link:
 		in.linked(Destination(n.Destination), func() { in.children(n) })
-	case *ast.Image: // nothing is loaded: it is a link
+	case *ast.Image: // images are not loaded: show a link
 		in.linked(Destination(n.Destination), func() {
 			in.put(in.style, "[image: ")
 			in.children(n)
@@ -250,8 +250,8 @@ func (in *inline) node(n ast.Node) {
 	}
 }
 
-// linked renders the words of a link. Where they do not show the host, it is
-// added, so that no link leads somewhere that the reader does not see.
+// linked renders the words of a link. If they do not show the host, it is added, so that the
+// reader always sees where a link leads.
 func (in *inline) linked(dest string, words func()) {
 	if in.link != "" {
 		words()
@@ -274,8 +274,8 @@ func (in *inline) linked(dest string, words func()) {
 	}
 }
 
-// hidden returns what a reader must see of an address beside the words of its
-// link: the host, or the whole address if it is not opened.
+// hidden returns the part of an address that the words of its link do not show but must be
+// visible: the host, or the whole address if it is not safe to open.
 func hidden(words, dest, to string, safe bool) string {
 	if !safe {
 		if dest == "" || strings.Contains(words, dest) {
@@ -293,9 +293,9 @@ func hidden(words, dest, to string, safe bool) string {
 	return host
 }
 
-// table draws rows, the first of which is the head. Columns share the width:
-// the widest give way first, and their cells are wrapped. If there is no room
-// for columns, each row is a list of "head: cell".
+// table renders rows, the first of which is the head. The columns share the width: the widest
+// are narrowed first, and their cells are wrapped. If there is not enough width for columns,
+// each row becomes a list of "head: cell".
 func (r *renderer) table(rows [][]string) {
 	cols := len(rows[0])
 	cells := make([][]styled.Line, len(rows))
@@ -363,8 +363,8 @@ func (r *renderer) tableRow(row []styled.Line, widths []int, gap string) {
 	}
 }
 
-// fit shrinks the widest columns until all fit into room cells. It reports
-// false if a column would get fewer than 5.
+// fit narrows the widest columns until their sum is at most room cells. It returns false if a
+// column would get fewer than 5.
 func fit(widths []int, room int) bool {
 	const least = 5
 	for {
@@ -381,7 +381,7 @@ func fit(widths []int, room int) bool {
 		if widths[widest] <= least {
 			return false
 		}
-		// Down to the second widest at once, or by what is missing.
+		// Narrow to the second-widest at once, or by what is missing.
 		second := least
 		for j, w := range widths {
 			if j != widest && w < widths[widest] {

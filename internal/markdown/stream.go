@@ -10,36 +10,36 @@ import (
 	"github.com/knack-agent/knack/internal/styled"
 )
 
-// codeRows is how many lines of an open code block become final together. Each
-// group is highlighted with codeContext lines before it, because a highlighter
-// cannot go on where it stopped.
+// codeRows is the number of lines of an open code block that become final together. Each group
+// is highlighted together with the codeContext lines before it, because a highlighter cannot
+// resume where it stopped.
 const (
 	codeRows    = 16
 	codeContext = 64
 )
 
-// maxBlock bounds what is parsed at once, in bytes: what is open is rendered
-// again for every piece that arrives, and the parser is quadratic for some
-// texts. A longer block is cut there, and a part of a longer line is text as it is.
+// maxBlock is the maximum size of text parsed at once, in bytes: the open block is rendered
+// again for every piece that arrives, and the parser is quadratic for some texts. A longer
+// block is cut at this size, and a part of a longer line is shown as plain text.
 const maxBlock = 8 << 10
 
-// A Stream renders Markdown that arrives in pieces. The zero Stream is empty.
-// How the text was cut into pieces makes no difference to the lines.
+// A Stream renders Markdown that arrives in pieces. The zero Stream is empty. The resulting
+// lines do not depend on how the text is split into pieces.
 type Stream struct {
 	parser  parser.Parser
 	tail    string   // the last line, until its newline arrives
-	open    []string // the lines of the block that can still change
-	size    int      // of open, in bytes
-	ready   []piece  // blocks that are final and not taken yet
+	open    []string // the lines of the block that may still change
+	size    int      // size of open in bytes
+	ready   []piece  // final blocks not taken yet
 	state   state
 	blank   bool // a blank line precedes the next block
-	any     bool // there was a block
-	number  int  // of the last item, in an ordered list
+	any     bool // there was a block before
+	number  int  // number of the last item of an ordered list
 	closed  bool
-	fence   string   // what ends the open code block
-	lang    string   // of the open code block
-	context []string // the last lines of it that are final
-	indent  int      // of the open code block
+	fence   string   // the mark that closes the open code block
+	lang    string   // language of the open code block
+	context []string // its last lines that are already final
+	indent  int      // indentation of the open code block
 }
 
 type state uint8
@@ -51,13 +51,13 @@ const (
 	code
 )
 
-// A piece is one block, or a part of one, that is final.
+// A piece is a final block or part of one.
 type piece struct {
-	gap     bool // a blank line comes first
+	gap     bool // a blank line precedes it
 	src     string
 	start   int // number of the first item
 	code    []string
-	context int // how many lines of code are only context
+	context int // number of code lines that are only context
 	lang    string
 }
 
@@ -76,8 +76,8 @@ func (s *Stream) Write(text string) {
 	}
 }
 
-// grow adds text to the line that is not complete. What exceeds the bound is
-// made final as it is.
+// grow adds text to the incomplete line. If the line exceeds the size limit, its text so far
+// becomes final as plain text.
 func (s *Stream) grow(text string) {
 	s.tail += text
 	for len(s.tail) > maxBlock {
@@ -85,7 +85,7 @@ func (s *Stream) grow(text string) {
 		for n > 0 && !utf8.RuneStart(s.tail[n]) {
 			n--
 		}
-		if n == 0 { // not UTF-8
+		if n == 0 { // invalid UTF-8
 			n = maxBlock
 		}
 		s.flush()
@@ -95,7 +95,7 @@ func (s *Stream) grow(text string) {
 	}
 }
 
-// Close ends the text: everything is final.
+// Close marks the end of the text, so that all of it becomes final.
 func (s *Stream) Close() {
 	if s.closed {
 		return
@@ -108,8 +108,8 @@ func (s *Stream) Close() {
 	s.closed = true
 }
 
-// Take returns the lines that became final since the last call, of at most width
-// cells; lines of code may be longer.
+// Take returns the lines that became final since the last call, of at most width cells; lines
+// of code may be longer.
 func (s *Stream) Take(width int) []styled.Line {
 	var lines []styled.Line
 	for _, p := range s.ready {
@@ -119,7 +119,7 @@ func (s *Stream) Take(width int) []styled.Line {
 	return lines
 }
 
-// Live returns the rows of what can still change, of at most width cells.
+// Live returns the rows of the text that may still change, of at most width cells.
 func (s *Stream) Live(width int) []styled.Line {
 	rest := *s
 	rest.ready = nil
@@ -149,7 +149,7 @@ func (s *Stream) render(p piece, width int) []styled.Line {
 	return append(lines, r.render(p.src)...)
 }
 
-// line adds one whole line.
+// line adds one complete line.
 func (s *Stream) line(l string) {
 	if s.size += len(l) + 1; s.size > maxBlock && len(s.open) > 0 {
 		s.cut()
@@ -197,12 +197,12 @@ func (s *Stream) line(l string) {
 			s.open = append(s.open, l)
 			return
 		case !afterBlank && !s.starts(indent, text):
-			s.open = append(s.open, l) // a lazy continuation
+			s.open = append(s.open, l) // a lazy continuation line
 			return
 		}
 		s.flush()
 	}
-	// Between blocks.
+	// Between two blocks.
 	if text == "" {
 		s.blank = true
 		return
@@ -230,12 +230,12 @@ func (s *Stream) line(l string) {
 	s.open = append(s.open, l)
 }
 
-// starts reports whether a line begins another block within a paragraph.
+// starts reports whether a line begins a new block inside a paragraph.
 func (s *Stream) starts(indent int, text string) bool {
 	if indent > 3 {
 		return false
 	}
-	// A rule of hyphens makes a heading of the paragraph before it.
+	// A line of hyphens turns the paragraph before it into a heading.
 	if heading(text) || fence(text) != "" || rule(text) && text[0] != '-' {
 		return true
 	}
@@ -245,7 +245,7 @@ func (s *Stream) starts(indent int, text string) bool {
 	case strings.HasPrefix(strings.TrimLeft(s.open[0], " "), ">"):
 		return true
 	default:
-		// An ordered list begins within a paragraph only with 1.
+		// An ordered list can interrupt a paragraph only if it begins with 1.
 		return m < 0 || strings.HasPrefix(text, "1")
 	}
 }
@@ -261,7 +261,7 @@ func (s *Stream) flush() {
 	s.state = between
 }
 
-// cut makes the open lines final, and the block goes on.
+// cut makes the open lines final; the block continues.
 func (s *Stream) cut() {
 	if s.state == code {
 		s.commitCode()
@@ -270,7 +270,7 @@ func (s *Stream) cut() {
 	}
 }
 
-// flushOpen makes the open lines final, without the blank ones at the end.
+// flushOpen makes the open lines final, except for blank lines at the end.
 func (s *Stream) flushOpen() {
 	n := len(s.open)
 	for n > 0 && strings.TrimSpace(s.open[n-1]) == "" {
@@ -288,7 +288,7 @@ func (s *Stream) flushOpen() {
 	s.open, s.size = nil, 0
 }
 
-// flushItem makes the open item of a list final, because another one begins.
+// flushItem makes the open list item final because another one begins.
 func (s *Stream) flushItem(nextText string) {
 	_, text := indentation(s.open[0])
 	this, next := marker(text), marker(nextText)
@@ -303,7 +303,7 @@ func (s *Stream) flushItem(nextText string) {
 	}
 }
 
-// inFence reports whether the open item of a list contains an open code block.
+// inFence reports whether the open list item contains an unclosed code block.
 func (s *Stream) inFence() bool {
 	open := ""
 	for _, l := range s.open {
@@ -318,7 +318,7 @@ func (s *Stream) inFence() bool {
 	return open != ""
 }
 
-// delimiter returns what follows the number of an ordered item.
+// delimiter returns the character after the number of an ordered item.
 func delimiter(text string) string {
 	rest := strings.TrimLeft(text, "0123456789")
 	return rest[:min(1, len(rest))]
@@ -352,7 +352,7 @@ func indentation(l string) (int, string) {
 	return n, ""
 }
 
-// fence returns the marks that open a code block, or "".
+// fence returns the mark that opens a code block, or "".
 func fence(text string) string {
 	for _, c := range []string{"`", "~"} {
 		rest := strings.TrimLeft(text, c)
@@ -375,8 +375,8 @@ func rule(text string) bool {
 	return strings.ContainsAny(c, "-*_") && strings.Trim(text, c+" \t") == "" && strings.Count(text, c) >= 3
 }
 
-// marker returns -1 for the mark of a bullet, the number of an ordered item
-// plus one, and 0 if a line begins no item.
+// marker returns -1 for a bullet item, the number plus one for an ordered item, and 0 if the
+// line begins no item.
 func marker(text string) int {
 	if text == "" {
 		return 0
@@ -401,8 +401,8 @@ func marker(text string) int {
 	return n + 1
 }
 
-// expand replaces tabs, as a terminal would show them, and makes hidden
-// characters visible.
+// expand replaces tabs by spaces, as a terminal would show them, and makes hidden characters
+// visible.
 func expand(line string) string {
 	if !strings.Contains(line, "\t") {
 		return plain.Line(line)

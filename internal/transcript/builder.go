@@ -17,23 +17,24 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// maxProblems bounds how many are reported; the rest is counted. No model makes more
-// than maxCalls calls at once. Each compaction copies what it keeps.
+// Limits. At most maxProblems problems are reported; the others are counted. No model makes
+// more than maxCalls calls at once. Compactions are limited because each copies the entries
+// that it keeps.
 const (
 	maxProblems    = 50
 	maxCalls       = 1000
 	maxCompactions = 1000
 )
 
-// A pendingCall is a call and, once there is one, its result.
+// A pendingCall is a call with its result, which is nil until there is one.
 type pendingCall struct {
 	*llm.ToolCall
 	result *session.Entry
 }
 
-// A Builder makes a session of what an agent recorded. An [Importer] calls its methods
-// in the order of the transcript; what would not be a valid conversation (a call
-// without a result, results in another order, notes between them) it puts right.
+// A Builder builds a session from the transcript of another agent. An [Importer] calls its
+// methods in the order of the transcript. The Builder corrects what would not be a valid
+// conversation: a call without a result, results in another order, notes between them.
 type Builder struct {
 	ReadOptions
 	ID, Dir string // of the session in the transcript
@@ -44,14 +45,14 @@ type Builder struct {
 
 	last      time.Time // time of the last entry
 	inTurn    bool
-	begun     bool              // the model has a message before the first answer
-	calls     []pendingCall     // of the last answer, until all have results
-	waiting   []session.Entry   // entries to add once they have
-	ids       map[string]string // the IDs of its calls, theirs to ours
-	used      map[string]bool   // IDs of ours
+	begun     bool              // the model has a message before its first answer
+	calls     []pendingCall     // calls of the last answer, until all have results
+	waiting   []session.Entry   // entries to add after these results
+	ids       map[string]string // call IDs of the last answer: theirs to ours
+	used      map[string]bool   // our call IDs in use
 	skipped   map[string]int    // what was left out, and how often
 	compacted int
-	more      int // problems that are not reported
+	more      int // number of problems that are not reported
 }
 
 func newBuilder(o ReadOptions) *Builder {
@@ -61,7 +62,7 @@ func newBuilder(o ReadOptions) *Builder {
 	}
 }
 
-// Problem reports what is wrong with a line.
+// Problem reports a problem with a line.
 func (b *Builder) Problem(line int, message string) {
 	if len(b.problems) == maxProblems {
 		b.more++
@@ -72,14 +73,14 @@ func (b *Builder) Problem(line int, message string) {
 	})
 }
 
-// Skip counts what is left out because we have no use for it.
+// Skip counts content that is left out because Knack cannot use it.
 func (b *Builder) Skip(what string, n int) { b.skipped[what] += n }
 
-// NextEntry is the number of the entry that is added next.
+// NextEntry returns the number of the next entry to be added.
 func (b *Builder) NextEntry() int { return b.log.Last() + 1 }
 
-// add appends an entry; without a time it has that of the one before. A log in
-// memory returns no errors.
+// add appends an entry. An entry without a time gets that of the previous entry. The error is
+// ignored: a log in memory returns none.
 func (b *Builder) add(e session.Entry) {
 	if e.Time.IsZero() {
 		e.Time = b.last
@@ -88,7 +89,8 @@ func (b *Builder) add(e session.Entry) {
 	b.log.Append(e)
 }
 
-// message adds an entry between answers, after the results that are missing.
+// message adds an entry that may only stand between answers. If results are missing, it is
+// added after them.
 func (b *Builder) message(e session.Entry) {
 	if len(b.calls) > 0 {
 		b.waiting = append(b.waiting, e)
@@ -108,21 +110,22 @@ func turnEnd(at time.Time) session.Entry {
 	return session.Entry{Time: at, Type: session.TypeTurnEnd, TurnEnd: &session.TurnEnd{Reason: session.EndDone}}
 }
 
-// User adds a message of the user's; steering: one that they sent during a turn.
+// User adds a message of the user. steering means that it was sent during a turn.
 func (b *Builder) User(at time.Time, parts []llm.Part, steering bool) {
 	if len(parts) > 0 {
 		b.message(session.Entry{Time: at, Type: session.TypeUser, User: &session.User{Parts: parts, Steering: steering}})
 	}
 }
 
-// Note adds text that the agent's program wrote: for the model, and a line for people.
+// Note adds text written by the agent's program: model is for the model, people is a line for
+// the user.
 func (b *Builder) Note(at time.Time, model, people string) {
 	if strings.TrimSpace(model) != "" || people != "" {
 		b.message(session.Entry{Time: at, Type: session.TypeNote, Note: &session.Note{Model: model, People: people}})
 	}
 }
 
-// Answer adds a model's answer. Calls that a tool of ours could make get its name.
+// Answer adds an answer of the model. Calls that match one of our tools are converted to it.
 func (b *Builder) Answer(at time.Time, a session.Answer) {
 	b.settle(at)
 	var parts []llm.Part
@@ -157,8 +160,8 @@ func (b *Builder) Answer(at time.Time, a session.Answer) {
 	b.add(session.Entry{Time: at, Type: session.TypeAnswer, Answer: &a})
 }
 
-// Result adds the result of a call of the last answer. Results are added once all are
-// there, in the order of the calls, which some providers require.
+// Result adds the result of a call of the last answer. Results are added to the session when
+// all have arrived, in the order of the calls, which some providers require.
 func (b *Builder) Result(line int, at time.Time, r session.Result) {
 	id, ok := b.ids[r.ID]
 	i := slices.IndexFunc(b.calls, func(c pendingCall) bool { return ok && c.ID == id && c.result == nil })
@@ -174,8 +177,7 @@ func (b *Builder) Result(line int, at time.Time, r session.Result) {
 	}
 }
 
-// settle adds the results of the last answer. A call without one gets one that
-// says so.
+// settle adds the results of the last answer. A call without a result gets one that says so.
 func (b *Builder) settle(at time.Time) {
 	for _, c := range b.calls {
 		if c.result == nil {
@@ -200,7 +202,7 @@ func (b *Builder) flush() {
 	}
 }
 
-// Title names the session; "" does not.
+// Title sets the title of the session. An empty title is ignored.
 func (b *Builder) Title(text string) {
 	if text = FirstLine(text); text != "" {
 		b.settle(time.Time{})
@@ -208,7 +210,7 @@ func (b *Builder) Title(text string) {
 	}
 }
 
-// end closes what is open, and reports what was left out.
+// end completes the session and reports what was left out.
 func (b *Builder) end() *Transcript {
 	if b.agent != Knack {
 		b.settle(time.Time{})
@@ -229,10 +231,10 @@ func (b *Builder) end() *Transcript {
 	return &Transcript{Agent: b.agent, ID: b.ID, Dir: b.Dir, Log: b.log, Problems: b.problems}
 }
 
-// id is an ID of ours for a call: of letters that every provider takes, and met
-// once in a session.
+// id returns our ID for a call: unique in the session, and made of characters that every
+// provider accepts.
 func (b *Builder) id(theirs string) string {
-	name, _, _ := strings.Cut(theirs, "|") // Pi joins two of OpenAI's
+	name, _, _ := strings.Cut(theirs, "|") // Pi joins two IDs of OpenAI
 	base := identifier(name, 40)
 	id := cmp.Or(base, "call")
 	for n := 2; b.used[id]; n++ {
@@ -243,7 +245,7 @@ func (b *Builder) id(theirs string) string {
 	return id
 }
 
-// identifier is a name as every provider takes it.
+// identifier returns a name with only characters that every provider accepts.
 func identifier(s string, most int) string {
 	var out strings.Builder
 	for _, r := range s {
@@ -259,17 +261,17 @@ func identifier(s string, most int) string {
 	return out.String()
 }
 
-// call is the call as a tool of Knack would have got it, if one fits.
+// call converts a call to one of a Knack tool, if one matches.
 func (b *Builder) call(name string, input json.RawMessage) (string, json.RawMessage) {
 	if t, ok := b.Tools.Find(name); ok {
-		if name == "Bash" { // milliseconds there, seconds here
+		if name == "Bash" { // their timeout is in milliseconds, ours in seconds
 			input = seconds(input)
 		}
 		if folded, err := t.Folded(input); err == nil {
 			return t.Name, folded
 		}
 	}
-	var out bytes.Buffer // as a session's file has it
+	var out bytes.Buffer // formatted as in a session file
 	if json.Compact(&out, input) != nil || out.String() == "null" {
 		return cmp.Or(identifier(name, 64), "tool"), json.RawMessage("{}")
 	}
@@ -293,8 +295,8 @@ func seconds(input json.RawMessage) json.RawMessage {
 	return out
 }
 
-// Compact replaces what the model saw so far by a summary, which the entries from
-// kept on follow (0: none).
+// Compact replaces what the model has seen so far by a summary. The entries from number kept
+// on follow it; 0 keeps none.
 func (b *Builder) Compact(at time.Time, trigger session.Trigger, summary string, kept, before int) {
 	b.settle(at)
 	c := &session.Compaction{Trigger: cmp.Or(trigger, session.TriggerAuto),
@@ -308,8 +310,7 @@ func (b *Builder) Compact(at time.Time, trigger session.Trigger, summary string,
 	b.add(session.Entry{Time: at, Type: session.TypeCompaction, Compaction: c})
 }
 
-// Items reads content that is one text or a list. What is of another type is left
-// out.
+// Items reads content that is a string or a list. Content of another type is left out.
 func Items[T any](content json.RawMessage, one func(text string) T) []T {
 	var text string
 	if json.Unmarshal(content, &text) == nil {
@@ -329,7 +330,7 @@ func Items[T any](content json.RawMessage, one func(text string) T) []T {
 	return all
 }
 
-// Image makes media of base64 data, if it has a type that our tools produce.
+// Image decodes base64 data into media. ok is false if our tools do not produce the MIME type.
 func (b *Builder) Image(line int, mime, data string) (llm.Part, bool) {
 	raw, err := base64.StdEncoding.DecodeString(data)
 	switch {
@@ -344,7 +345,7 @@ func (b *Builder) Image(line int, mime, data string) (llm.Part, bool) {
 	return llm.Part{}, false
 }
 
-// counted is "2 x, 1 y", by name.
+// counted formats counts as "2 x, 1 y", sorted by name.
 func counted(m map[string]int) string {
 	var all []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -353,7 +354,8 @@ func counted(m map[string]int) string {
 	return strings.Join(all, ", ")
 }
 
-// ChangeDetails are the details of a change of a file as our edit and write have them.
+// ChangeDetails returns the details of a file change in the form that our edit and write tools
+// use.
 func ChangeDetails(path, diff string) json.RawMessage {
 	data, err := json.Marshal(struct {
 		Path string `json:"path,omitempty"`

@@ -18,18 +18,18 @@ import (
 //go:embed page.css
 var style string
 
-// A fold that has no more lines than this is open.
+// shortLines is the maximum number of lines of a fold that is open at first.
 const shortLines = 12
 
-// A page writes HTML. Only the methods here write markup; whatever comes from
-// the session goes through esc.
+// A page writes HTML. Only its methods write markup; all text from the session goes through
+// esc.
 type page struct {
 	*bufio.Writer
 	options Options
 }
 
-// esc makes untrusted text safe to stand in an element or a quoted
-// attribute, with hidden characters written out.
+// esc escapes untrusted text for use in an element or a quoted attribute, and makes hidden
+// characters visible.
 func esc(s string) string {
 	return html.EscapeString(visible(s))
 }
@@ -45,7 +45,7 @@ func writeHTML(w *bufio.Writer, log *session.Log, o Options) error {
 	branch := log.Branch()
 	h := headingOf(log, branch, o)
 	sum := sha256.Sum256([]byte(style))
-	// A page without script or loads, whatever may have slipped into it.
+	// The page allows no script and loads nothing, even if an injection got past esc.
 	p.put(`<!doctype html>
 <html lang="en">
 <head>
@@ -92,12 +92,12 @@ func (p page) head(class, who string, at time.Time, more string) {
 	p.put("</h2>\n")
 }
 
-// line is one line of what happened beside the conversation.
+// line writes one line about an event beside the conversation.
 func (p page) line(class, text string) {
 	p.put(`<p class="`, strings.TrimRight("line "+class, " "), `">`, esc(text), "</p>\n")
 }
 
-// fold is text that a reader may open.
+// fold writes text that the reader can unfold.
 func (p page) fold(class, summary, text string, open bool) {
 	p.put(`<details class="`, class, `"`, opened(open), `><summary>`, esc(summary), "</summary>\n")
 	p.pre("", text)
@@ -111,7 +111,7 @@ func opened(open bool) string {
 	return ""
 }
 
-// pre is text as it is. A newline after the tag is not part of it.
+// pre writes text unchanged. HTML ignores a newline directly after the tag.
 func (p page) pre(class, text string) {
 	p.put(`<pre`)
 	if class != "" {
@@ -177,7 +177,7 @@ func (p page) step(s step) {
 		p.line("setting", settings(s.Setting))
 	case s.Listing != nil:
 		p.fold("listing", "skills listed for the model", s.Listing.Text, false)
-	case s.Decision != nil: // of a call that is not on this branch
+	case s.Decision != nil: // a decision on a call that is not on this branch
 		if what := decided(s.Decision); what != "" {
 			p.line("decision", s.Decision.Tool+": "+what)
 		}
@@ -274,12 +274,12 @@ func (p page) call(c *call) {
 			p.line("decision", what)
 		}
 	}
-	if patch != "" { // the arguments say the same in fewer colours
+	if patch != "" { // the diff shows the same as the arguments, but in colour
 		p.put(`<details class="arguments"><summary>arguments</summary>` + "\n")
 		p.arguments(args)
 		p.put("</details>\n")
 		p.diff(patch)
-	} else if len(args) != 1 || !args[0].text || args[0].value != summary { // else the summary has it all
+	} else if len(args) != 1 || !args[0].text || args[0].value != summary { // otherwise the summary shows the only argument in full
 		p.arguments(args)
 	}
 	if text != "" {
@@ -329,8 +329,8 @@ func (p page) diff(patch string) {
 	p.put("</pre>\n")
 }
 
-// media shows a picture of a kind that can only be a picture, and names the
-// rest: an SVG is a document that may contain anything.
+// media shows images of formats that can only be images, and names all other media: an SVG,
+// for example, is a document that may contain anything.
 func (p page) media(m *llm.Media) {
 	what := attachment(m)
 	switch m.MIME {

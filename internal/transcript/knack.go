@@ -12,7 +12,7 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// isOurs reports whether a first line is that of a session of ours.
+// isOurs reports whether a first line is the header of a Knack session.
 func isOurs(line json.RawMessage) bool {
 	var h struct {
 		Knack int `json:"knack_session"`
@@ -20,9 +20,8 @@ func isOurs(line json.RawMessage) bool {
 	return json.Unmarshal(line, &h) == nil && h.Knack != 0
 }
 
-// knack reads one of our sessions, which someone else may have written: hooks
-// and the permission mode are left out, and a turn that is open ends, and with
-// it what its skills were granted.
+// knack reads a Knack session, which another person may have written: it drops hooks and the
+// permission mode, and ends an unfinished turn, which also ends the grants of its skills.
 func (b *Builder) knack(all []Line) error {
 	var h session.Header
 	if err := json.Unmarshal(all[0].Data, &h); err != nil {
@@ -67,7 +66,7 @@ func (b *Builder) knack(all []Line) error {
 	var branch []session.Entry
 	for id := last; id > 0; {
 		e, ok := entries[id]
-		if !ok { // it could not be read: go on with the one before it
+		if !ok { // it could not be read: continue with the previous one
 			id--
 			continue
 		}
@@ -83,8 +82,8 @@ func (b *Builder) knack(all []Line) error {
 	return err
 }
 
-// complete reports whether the field that an entry's type names is set, and no
-// other, and what is said in it is what that side can say.
+// complete reports whether an entry has exactly the field that its type names, and whether its
+// content is allowed for the one who wrote it.
 func complete(e session.Entry) bool {
 	data, err := json.Marshal(e)
 	var fields map[string]json.RawMessage
@@ -111,7 +110,7 @@ func complete(e session.Entry) bool {
 	return true
 }
 
-// shown reports whether parts are text and media only.
+// shown reports whether parts contain only text and media.
 func shown(parts []llm.Part) bool {
 	return !slices.ContainsFunc(parts, func(p llm.Part) bool {
 		return p.Call != nil || p.Result != nil ||

@@ -10,11 +10,11 @@ import (
 	"github.com/knack-agent/knack/internal/markdown"
 )
 
-// maxMarkdown bounds what is read as Markdown, in bytes; a longer text is
-// shown as it is.
+// maxMarkdown is the maximum size of a text that is rendered as Markdown, in bytes; a longer
+// text is shown unchanged.
 const maxMarkdown = 32 << 10
 
-// markdown writes a model's text. The tags are those below and no others.
+// markdown writes a model's text. It uses no other tags than those below.
 func (p page) markdown(src string) {
 	src = visible(src)
 	if len(src) > maxMarkdown {
@@ -24,7 +24,7 @@ func (p page) markdown(src string) {
 	marked{page: p, parser: markdown.NewParser()}.parse(src)
 }
 
-// marked writes a tree of Markdown.
+// marked writes a Markdown syntax tree.
 type marked struct {
 	page
 	parser parser.Parser
@@ -68,7 +68,7 @@ func (m marked) in(tag string, n ast.Node) {
 func (m marked) node(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.Heading:
-		// Below the two levels of the page itself.
+		// The page itself uses the first two levels.
 		m.in([]string{"h3", "h4", "h5", "h6"}[min(n.Level, 4)-1], n)
 	case *ast.Paragraph:
 		if !m.table(n) {
@@ -101,7 +101,7 @@ func (m marked) node(n ast.Node) {
 		m.put("<code>", esc(markdown.CodeSpan(n, m.src)), "</code>")
 	case *ast.Link:
 		m.link(markdown.Destination(n.Destination), func(m marked) { m.children(n) })
-	case *ast.Image: // nothing is loaded: it is a link
+	case *ast.Image: // images are not loaded: write a link
 		m.link(markdown.Destination(n.Destination), func(m marked) {
 			m.put("[image: ")
 			m.children(n)
@@ -116,8 +116,8 @@ func (m marked) node(n ast.Node) {
 	}
 }
 
-// link writes a link to a place that a browser may open without harm, and only
-// the words of any other. The title shows where it leads.
+// link writes a link if a browser can open its address safely, and otherwise only its words.
+// The title shows the address.
 func (m marked) link(dest string, words func(marked)) {
 	to, ok := markdown.SafeURL(dest)
 	if !ok || m.inLink {
@@ -134,7 +134,7 @@ func (m marked) link(dest string, words func(marked)) {
 	m.put("</a>")
 }
 
-// linked writes text in which an address is a link.
+// linked writes text and turns addresses in it into links.
 func (m marked) linked(s string) {
 	if m.inLink {
 		m.put(esc(s))
@@ -149,7 +149,7 @@ func (m marked) linked(s string) {
 	}
 }
 
-// table writes a paragraph as the table that it is, if it is one.
+// table writes a paragraph as a table if it is one, and reports whether it is.
 func (m marked) table(n *ast.Paragraph) bool {
 	rows, ok := markdown.Table(n, m.src)
 	if !ok {
@@ -173,7 +173,7 @@ func (m marked) table(n *ast.Paragraph) bool {
 	return true
 }
 
-// cell writes the inside of a table's cell, which is one line without blocks.
+// cell writes the content of a table cell, which is one line without blocks.
 func (m marked) cell(s string) {
 	if p := markdown.Cell(m.parser, s); p != nil {
 		m.src = []byte(s)

@@ -11,7 +11,7 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// A sheet writes Markdown.
+// A sheet writes a session as Markdown.
 type sheet struct {
 	*bufio.Writer
 	options Options
@@ -42,23 +42,23 @@ func (s sheet) list(rows [][2]string) {
 	}
 }
 
-// fence writes text that is shown as it is.
+// fence writes literal text.
 func (s sheet) fence(kind, text string) {
 	if text = visible(text); strings.Trim(text, "\n") != "" {
 		s.printf("%s\n\n", Fenced(kind, text))
 	}
 }
 
-// Fenced is text between fences longer than any in it.
+// Fenced returns text between fences that are longer than any fence in it.
 func Fenced(kind, text string) string {
 	fence := strings.Repeat("`", max(3, longest(text, '`')+1))
 	return fence + kind + "\n" + strings.TrimRight(text, "\n") + "\n" + fence
 }
 
-// visible is text with hidden characters written out.
+// visible returns text with hidden characters made visible.
 func visible(text string) string { return plain.Text(strings.ReplaceAll(text, "\r\n", "\n")) }
 
-// longest is the length of the longest run of a character.
+// longest returns the length of the longest run of a character.
 func longest(text string, of byte) (most int) {
 	run := 0
 	for i := range len(text) {
@@ -72,8 +72,8 @@ func longest(text string, of byte) (most int) {
 	return most
 }
 
-// prose writes what is Markdown itself. A fence that it leaves open is closed,
-// or what follows would be code.
+// prose writes text that is Markdown itself. It closes a fence left open, because otherwise
+// everything after it would be code.
 func (s sheet) prose(text string) {
 	text = strings.TrimRight(visible(text), "\n")
 	if text == "" {
@@ -103,10 +103,10 @@ func (s sheet) prose(text string) {
 	s.printf("\n")
 }
 
-// aside is a line of what happened beside the conversation.
+// aside writes a line about an event beside the conversation.
 func (s sheet) aside(text string) { s.printf("*%s*\n\n", escaped(plain.Line(text))) }
 
-// escaped is text without what Markdown would read as marks or as HTML.
+// escaped escapes what Markdown would interpret as markup or HTML.
 func escaped(text string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "`", "\\`", "<", "&lt;", "[", `\[`, "&",
 		"&amp;").Replace(text)
@@ -246,5 +246,5 @@ func (s sheet) parts(parts []llm.Part) {
 	}
 }
 
-// media names what text cannot show.
+// media names media, which Markdown text cannot contain.
 func (s sheet) media(m *llm.Media) { s.aside(attachment(m)) }

@@ -13,53 +13,51 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// Bounds of what is read, in bytes.
+// Limits, in bytes.
 const (
-	maxLine = 100 << 20 // pictures are lines
+	maxLine = 100 << 20 // an image is a single line
 	maxFile = 2 << 30
 )
 
-// Knack is the name of the agent whose transcripts are sessions of ours.
+// Knack is the agent name of transcripts that are Knack sessions.
 const Knack = "Knack"
 
-// An Importer is a program whose transcripts can be read.
+// An Importer reads the transcripts of one program.
 type Importer struct {
 	Name string
-	// Wrote reports whether a line, the i-th from 0, shows that the agent wrote it.
+	// Wrote reports whether line i (from 0) shows that this program wrote the transcript.
 	Wrote func(i int, line json.RawMessage) bool
-	// Build makes the session.
+	// Build builds the session from the lines.
 	Build func(b *Builder, lines []Line)
 }
 
-// ReadOptions say what a transcript does not contain itself.
+// ReadOptions contain what a transcript does not.
 type ReadOptions struct {
-	Name string // of the file, for problems
-	// Agents are those whose transcripts are read, besides Knack.
+	Name string // the file's name, for problems
+	// Agents are the supported agents besides Knack.
 	Agents []Importer
-	// Tools gives calls of other agents the names of ours, where their input is
-	// one of ours; nil: they stay as they are.
+	// Tools are used to convert calls of other agents to our tools where the input matches.
+	// nil leaves all calls unchanged.
 	Tools tool.Set
 }
 
-// A Transcript is one that was read: a session in memory, without a directory
-// or an ID of its own yet.
+// A Transcript is the result of reading: a session in memory, without its own directory or ID
+// yet.
 type Transcript struct {
-	Agent    string // that wrote it
-	ID       string // of the session there
-	Dir      string // its working directory; "": unknown
+	Agent    string // the agent that wrote it
+	ID       string // ID of the original session
+	Dir      string // original working directory; "": unknown
 	Log      *session.Log
 	Problems []knack.Problem
 }
 
-// Read reads a transcript, whose content shows which agent wrote it. Lines that
-// cannot be understood are left out and are Problems; the error means that r is no
-// transcript at all, or cannot be read. Nothing in it runs, and no other file is
-// read.
+// Read reads a transcript and detects which agent wrote it. Lines that it does not understand
+// are left out and reported as Problems; an error means that r is not a transcript or cannot
+// be read. Read runs nothing from the transcript and reads no other file.
 //
-// The session is the branch on which the transcript ends, and what it sends to a
-// model is what the original would: every call has a result, and what was
-// compacted is its summary. A provider's signatures are kept where the provider
-// itself would get them back, and dropped elsewhere.
+// The session is the branch on which the transcript ends. It sends the model what the original
+// would send: every call has a result, and compacted messages are replaced by their summary. A
+// provider's signatures are kept only where that provider itself will get them back.
 func Read(r io.Reader, o ReadOptions) (*Transcript, error) {
 	b := newBuilder(o)
 	all, err := b.lines(r, maxFile)
@@ -85,7 +83,7 @@ func Read(r io.Reader, o ReadOptions) (*Transcript, error) {
 	return b.end(), nil
 }
 
-// agentOf returns which agent wrote the lines; nil: none of these.
+// agentOf returns the agent that wrote the lines, or nil if it is none of agents.
 func agentOf(agents []Importer, all []Line) *Importer {
 	for i, l := range all {
 		for k := range agents {
@@ -97,17 +95,17 @@ func agentOf(agents []Importer, all []Line) *Importer {
 	return nil
 }
 
-// A Line is one of a transcript, a JSON object.
+// A Line is one line of a transcript: a JSON object.
 type Line struct {
-	N    int // from 1
+	N    int // line number, from 1
 	Data json.RawMessage
 }
 
-// lines reads the lines that are objects, of at most so many bytes. The last
-// may be torn.
+// lines reads the lines that are JSON objects, up to most bytes in total. The last line may be
+// incomplete.
 func (b *Builder) lines(r io.Reader, most int64) ([]Line, error) {
 	var all []Line
-	in := &io.LimitedReader{R: r, N: most + 1} // a device has no end
+	in := &io.LimitedReader{R: r, N: most + 1} // a device may have no end
 	for n, line := range splitLines(in) {
 		if line.err != nil {
 			return nil, line.err
@@ -135,13 +133,13 @@ func (b *Builder) lines(r io.Reader, most int64) ([]Line, error) {
 
 type rawLine struct {
 	data  []byte
-	whole bool // it ended
-	long  bool // and was too long to keep
+	whole bool // it ends in a newline
+	long  bool // it was too long and is not kept
 	err   error
 }
 
-// splitLines yields lines with their numbers. What is too long is skipped
-// without being kept in memory.
+// splitLines yields lines with their numbers. Lines that are too long are skipped without
+// being kept in memory.
 func splitLines(r io.Reader) iter.Seq2[int, rawLine] {
 	return func(yield func(int, rawLine) bool) {
 		br := bufio.NewReaderSize(r, 256<<10)

@@ -1,13 +1,13 @@
-// Package transcript writes a session for people and other programs to read,
-// and reads the transcripts of other agents as sessions.
+// Package transcript exports a session for people and other programs, and imports transcripts
+// of other agents as sessions.
 //
-// [Write] writes the branch of a session's leaf as one HTML page that needs
-// nothing beside it, as Markdown, or as the session's own lines of JSON. [Read]
-// takes those lines back, and the transcripts of other agents (packages claude and pi).
+// [Write] writes the current branch of a session as a self-contained HTML page, as Markdown,
+// or as the session's own JSON lines. [Read] reads these lines, and the transcripts of other
+// agents (packages claude and pi).
 //
-// The content of a session comes from strangers: files, commands, web pages, the
-// model. In the page all of it is text: there is no script, nothing is loaded,
-// and characters that hide or steer are written out (\u202e).
+// The content of a session is untrusted: it comes from files, commands, web pages and the
+// model. The HTML page shows all of it as text: it has no script and loads nothing, and hidden
+// and directional characters are written as escapes (\u202e).
 package transcript
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// A Format is a way to write a session.
+// A Format is an export format.
 type Format string
 
 const (
@@ -37,7 +37,7 @@ const (
 	JSONL    Format = "jsonl"
 )
 
-// ParseFormat reads the name of a format, or the extension of its files.
+// ParseFormat returns the format with the given name or file extension.
 func ParseFormat(name string) (Format, error) {
 	switch strings.ToLower(strings.TrimPrefix(name, ".")) {
 	case "html", "htm":
@@ -50,14 +50,15 @@ func ParseFormat(name string) (Format, error) {
 	return "", fmt.Errorf("%q is no format: html, md or jsonl", name)
 }
 
-// Options say what a session does not contain itself.
+// Options contain what a session does not.
 type Options struct {
-	Program string // that writes, with its version; "": left out
-	// Summary describes a call in one line, as [tool.Set.Line] does; nil: without knowing its tool.
+	Program string // name and version of the exporting program; "": not shown
+	// Summary describes a call in one line, as [tool.Set.Line] does. If it is nil, a
+	// description that does not depend on the tool is used.
 	Summary func(tool string, input json.RawMessage) string
 }
 
-// summary is the line of a call beside the name of its tool.
+// summary returns the line shown for a call beside the name of its tool.
 func (o Options) summary(c *call) string {
 	line := o.Summary
 	if line == nil {
@@ -66,8 +67,8 @@ func (o Options) summary(c *call) string {
 	return FirstLine(line(c.Name, c.Input))
 }
 
-// Write writes the branch at the leaf of log. The text is written as it is
-// made: nothing of the size of the session is held beside it.
+// Write writes the current branch of log. It writes while it reads the log, so that memory use
+// does not grow with the size of the session.
 func Write(w io.Writer, log *session.Log, f Format, o Options) error {
 	b := bufio.NewWriterSize(w, 64<<10)
 	var err error
@@ -87,8 +88,8 @@ func Write(w io.Writer, log *session.Log, f Format, o Options) error {
 	return b.Flush()
 }
 
-// writeJSONL writes the branch as a session of its own: [Read] and a Store
-// make the same session of it.
+// writeJSONL writes the branch as a session of its own. [Read] and a Store both read it as the
+// same session.
 func writeJSONL(w io.Writer, log *session.Log) error {
 	only := session.New(log.Header())
 	if err := only.Graft(log.Branch()); err != nil {
@@ -107,8 +108,8 @@ func writeJSONL(w io.Writer, log *session.Log) error {
 	return nil
 }
 
-// A step is an entry of a branch as a reader wants it: a call is together with its
-// result and what was decided about it.
+// A step is an entry of a branch as readers see it: a call is combined with its result and the
+// decisions about it.
 type step struct {
 	session.Entry
 	calls []call
@@ -118,10 +119,10 @@ type call struct {
 	*llm.ToolCall
 	decisions []*session.Decision
 	started   bool
-	result    *session.Result // nil: there is none
+	result    *session.Result // nil: no result
 }
 
-// failed names, in a word, the outcome of a call that failed.
+// failed describes the outcome of a failed call in a word.
 func (c *call) failed() string {
 	for _, d := range c.decisions {
 		if d.By.Verdict != permission.Allow {
@@ -139,8 +140,8 @@ func (c *call) failed() string {
 	return ""
 }
 
-// steps pairs the entries of a branch. IDs of calls may come again in later
-// answers, so a call's result is looked for up to the next answer.
+// steps pairs the calls of a branch with their results. Call IDs may be reused in later
+// answers, so it looks for a result only up to the next answer.
 func steps(branch []session.Entry) []step {
 	var all []step
 	open := map[string]*call{}
@@ -183,7 +184,7 @@ func steps(branch []session.Entry) []step {
 // heading is the header of an exported session.
 type heading struct {
 	title  string
-	facts  [][2]string // what, and its value
+	facts  [][2]string // names and values
 	totals [][2]string
 }
 
@@ -248,11 +249,10 @@ func usage(u llm.Usage) string {
 	return s + fmt.Sprintf(", %d out", u.Output)
 }
 
-// stamp is a time as all readers understand it.
+// stamp formats a time in UTC.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") }
 
-// FirstLine is the first line of a text that is not blank, cut at 100
-// characters.
+// FirstLine returns the first line of text that is not blank, cut at 100 characters.
 func FirstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	if r := []rune(line); len(r) > 100 {
@@ -264,18 +264,18 @@ func FirstLine(text string) string {
 // An argument is one field of a call's input.
 type argument struct {
 	name, value string
-	text        bool // the value was a string, not JSON
+	text        bool // the value was a JSON string
 }
 
-// arguments are the fields of an input in the order the model wrote them. An
-// input that is no object is one argument without a name.
+// arguments returns the fields of a call's input in their original order. An input that is not
+// an object becomes one argument without a name.
 func arguments(input json.RawMessage) []argument {
 	var whole map[string]json.RawMessage
 	dec := json.NewDecoder(strings.NewReader(string(input)))
 	if json.Unmarshal(input, &whole) != nil || whole == nil {
 		return []argument{{value: string(input)}}
 	}
-	dec.Token() // the brace
+	dec.Token() // the opening brace
 	var all []argument
 	for dec.More() {
 		key, _ := dec.Token()
@@ -306,7 +306,7 @@ func indented(v json.RawMessage) string {
 	return b.String()
 }
 
-// diff is the patch that a result's details carry.
+// diff returns the diff in a result's details.
 func diff(r *session.Result) string {
 	var d struct {
 		Diff string `json:"diff"`
@@ -317,8 +317,8 @@ func diff(r *session.Result) string {
 	return strings.TrimRight(d.Diff, "\n")
 }
 
-// decided describes a decision for a reader: who was asked, and
-// why not. What a rule simply allowed is not worth a line.
+// decided describes a decision: who was asked, and the reason for a denial. It returns "" if a
+// rule simply allowed the call.
 func decided(d *session.Decision) string {
 	if !d.Asked && d.By.Verdict == permission.Allow {
 		return ""
@@ -341,7 +341,7 @@ func decided(d *session.Decision) string {
 	return s
 }
 
-// ended reports how a turn ended.
+// ended describes how a turn ended.
 func ended(t *session.TurnEnd) string {
 	if t.Error != "" {
 		return "turn ended: " + string(t.Reason) + ": " + t.Error
@@ -349,12 +349,12 @@ func ended(t *session.TurnEnd) string {
 	return "turn ended: " + string(t.Reason)
 }
 
-// attachment names media.
+// attachment describes media.
 func attachment(m *llm.Media) string {
 	return fmt.Sprintf("%s (%s, %d bytes)", cmp.Or(m.Name, "attachment"), m.MIME, len(m.Data))
 }
 
-// settings describes what a setting changed.
+// settings describes the changes of a setting.
 func settings(s *session.Setting) string {
 	var all []string
 	for _, f := range [][2]string{{"model", s.Model}, {"effort", s.Effort}, {"permission mode", string(s.Mode)},
@@ -366,8 +366,7 @@ func settings(s *session.Setting) string {
 	return strings.Join(all, ", ")
 }
 
-// other is an entry of a type that this program does not know how to show, as
-// JSON without what every entry has.
+// other returns an entry of an unknown type as JSON, without the fields that every entry has.
 func other(e session.Entry) string {
 	data, err := json.Marshal(e)
 	if err != nil {
@@ -380,7 +379,7 @@ func other(e session.Entry) string {
 	for _, f := range []string{"id", "parent", "time", "type"} {
 		delete(fields, f)
 	}
-	if len(fields) == 1 { // the one that the type names
+	if len(fields) == 1 { // the only field left, which the type names
 		for _, v := range fields {
 			return indented(v)
 		}

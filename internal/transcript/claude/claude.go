@@ -15,14 +15,14 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// A line is one of ~/.claude/projects/DIR/SESSION.jsonl. Lines form a
-// tree by parentUuid.
+// A line is one line of ~/.claude/projects/DIR/SESSION.jsonl. The lines form a tree by
+// parentUuid.
 type line struct {
 	Type      string          `json:"type"`
 	Subtype   string          `json:"subtype"`
 	UUID      string          `json:"uuid"`
 	Parent    string          `json:"parentUuid"`
-	Logical   string          `json:"logicalParentUuid"` // what came before a compaction
+	Logical   string          `json:"logicalParentUuid"` // the line before a compaction
 	Session   string          `json:"sessionId"`
 	Cwd       string          `json:"cwd"`
 	Time      time.Time       `json:"timestamp"`
@@ -32,7 +32,7 @@ type line struct {
 	ForPeople bool            `json:"isVisibleInTranscriptOnly"`
 	APIError  bool            `json:"isApiErrorMessage"`
 	Message   *message        `json:"message"`
-	Content   string          `json:"-"` // of a system line
+	Content   string          `json:"-"` // set for system lines
 	Result    json.RawMessage `json:"toolUseResult"`
 	Compact   struct {
 		Trigger   string `json:"trigger"`
@@ -43,7 +43,7 @@ type line struct {
 	} `json:"compactMetadata"`
 	Attachment *attachment `json:"attachment"`
 
-	Title       string `json:"summary"` // of a line of the type summary
+	Title       string `json:"summary"` // set for summary lines
 	LeafUUID    string `json:"leafUuid"`
 	CustomTitle string `json:"customTitle"`
 	AITitle     string `json:"aiTitle"`
@@ -55,7 +55,7 @@ type message struct {
 	ID      string          `json:"id"`
 	Role    string          `json:"role"`
 	Model   string          `json:"model"`
-	Content json.RawMessage `json:"content"` // text or blocks
+	Content json.RawMessage `json:"content"` // a string or blocks
 	Stop    string          `json:"stop_reason"`
 	Usage   struct {
 		Input      int `json:"input_tokens"`
@@ -65,7 +65,7 @@ type message struct {
 	} `json:"usage"`
 }
 
-// A block is one of the Messages format.
+// A block is a content block of the Messages API.
 type block struct {
 	Type      string          `json:"type"`
 	Text      string          `json:"text"`
@@ -85,22 +85,22 @@ type block struct {
 	} `json:"source"`
 }
 
-// An attachment is what the program put beside a message.
+// An attachment is what the program added to a message.
 type attachment struct {
 	Type     string          `json:"type"`
-	Prompt   json.RawMessage `json:"prompt"`   // of a queued_command
-	Filename string          `json:"filename"` // of a file, an edited_text_file
-	Snippet  string          `json:"snippet"`  // of an edited_text_file
+	Prompt   json.RawMessage `json:"prompt"`   // for queued_command
+	Filename string          `json:"filename"` // for file and edited_text_file
+	Snippet  string          `json:"snippet"`  // for edited_text_file
 	Content  json.RawMessage `json:"content"`
 }
 
-// blocks reads content that is text or a list of blocks.
+// blocks reads content that is a string or a list of blocks.
 func blocks(content json.RawMessage) []block {
 	return transcript.Items(content, func(text string) block { return block{Type: "text", Text: text} })
 }
 
-// Agent is Claude Code. Its files begin with lines of several types, of which not
-// all say whose they are.
+// Agent reads transcripts of Claude Code. Their first lines have several types, and not all of
+// them identify the program.
 var Agent = transcript.Importer{
 	Name: "Claude Code",
 	Wrote: func(_ int, data json.RawMessage) bool {
@@ -119,7 +119,7 @@ var Agent = transcript.Importer{
 
 type reader struct {
 	*transcript.Builder
-	seen map[string]bool // blocks of answers
+	seen map[string]bool // blocks of answers already added
 }
 
 func (r *reader) read(all []transcript.Line) {
@@ -140,7 +140,7 @@ func (r *reader) read(all []transcript.Line) {
 		lines = append(lines, l)
 	}
 	branch := r.branch(lines)
-	answers := map[string]*session.Answer{} // by the message's ID: a line has one block
+	answers := map[string]*session.Answer{} // by message ID, because each block of an answer has its own line
 	done := map[string]bool{}
 	for _, l := range branch {
 		if l.Type == "assistant" && l.Message != nil && !l.APIError && l.Message.ID != "" {
@@ -152,7 +152,7 @@ func (r *reader) read(all []transcript.Line) {
 			r.addBlocks(l, a)
 		}
 	}
-	starts := map[string]int{} // the entry that a line began with
+	starts := map[string]int{} // by line UUID: the number of its first entry
 	var boundary *line
 	for _, l := range branch {
 		starts[l.UUID] = r.NextEntry()
@@ -190,12 +190,12 @@ func (r *reader) read(all []transcript.Line) {
 	r.Title(title(lines, starts))
 }
 
-// branch is the lines from the first to the last, in the order of the
-// file. Sub-agents and what was taken back are not on it.
+// branch returns the lines of the current branch in the order of the file, without those of
+// sub-agents and without messages that the user took back.
 func (r *reader) branch(lines []*line) []*line {
 	byID := map[string]*line{}
 	var leaf *line
-	// A sub-agent may have a file of its own, which is then what is read.
+	// A sub-agent may have its own file; then its lines are the ones to read.
 	own := !slices.ContainsFunc(lines, func(l *line) bool { return l.Message != nil && !l.Sidechain })
 	for _, l := range lines {
 		if r.ID == "" {
@@ -230,8 +230,8 @@ func (r *reader) branch(lines []*line) []*line {
 			l = byID[l.Logical]
 		}
 	}
-	// Calls made side by side are siblings there: each block of a message is a
-	// line whose parent is the one before it, or its result's.
+	// Parallel calls are siblings in the tree: each block of a message is a line whose parent
+	// is the previous block's line or its result's.
 	for _, l := range lines {
 		if byID[l.UUID] == l && l.Type == "assistant" && messages[l.Message.ID] {
 			on[l.UUID] = true
@@ -297,7 +297,7 @@ func (r *reader) addBlocks(l *line, a *session.Answer) {
 		case "tool_use":
 			again := m.ID + "\x00" + block.ID
 			if m.ID != "" && r.seen[again] {
-				continue // it was written twice
+				continue // written twice
 			}
 			r.seen[again] = true
 			part.Call = &llm.ToolCall{ID: block.ID, Name: block.Name, Input: block.Input}
@@ -341,8 +341,8 @@ func (r *reader) user(l *line) {
 	}
 }
 
-// attachment adds what the model saw of an attachment. Reminders of what
-// only the other program has are left out.
+// attachment adds what the model saw of an attachment. Reminders about things that only Claude
+// Code has are left out.
 func (r *reader) attachment(l *line, a *attachment) {
 	switch a.Type {
 	case "queued_command":
@@ -387,8 +387,8 @@ func (r *reader) attachment(l *line, a *attachment) {
 	r.Skip("attachments of the kind "+a.Type, 1)
 }
 
-// byProgram reports whether a message is output of the program, or an echo of
-// what a person did in it.
+// byProgram reports whether a message is output of the program, or repeats what the user did
+// in it.
 func byProgram(text string) bool {
 	for _, prefix := range []string{"<local-command-", "<bash-stdout>", "<bash-stderr>", "<task-notification>",
 		"[Request interrupted by user"} {
@@ -432,7 +432,7 @@ func textOf(all []block) string {
 	return strings.Join(text, "\n")
 }
 
-// details makes of what Claude Code keeps of an edit what ours keep.
+// details converts what Claude Code stores about an edit to the details of our edit tool.
 func details(result json.RawMessage) json.RawMessage {
 	var r struct {
 		Path  string `json:"filePath"`
@@ -456,7 +456,7 @@ func details(result json.RawMessage) json.RawMessage {
 	return transcript.ChangeDetails(r.Path, diff.String())
 }
 
-// title is the name that the person, or else the program, gave.
+// title returns the title that the user gave, or else one that the program gave.
 func title(lines []*line, on map[string]int) string {
 	var custom, ai, summary string
 	for _, l := range lines {

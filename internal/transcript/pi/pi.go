@@ -14,9 +14,8 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// An entry is a line of ~/.pi/agent/sessions/DIR/SESSION.jsonl after the first.
-// Entries form a tree by parentId; those of version 1 have no ids and are a
-// list.
+// An entry is a line of ~/.pi/agent/sessions/DIR/SESSION.jsonl after the first. The entries
+// form a tree by parentId; in version 1 they have no IDs and form a list.
 type entry struct {
 	Type     string    `json:"type"`
 	ID       string    `json:"id"`
@@ -27,7 +26,7 @@ type entry struct {
 	Summary  string    `json:"summary"` // compaction, branch_summary
 	Kept     string    `json:"firstKeptEntryId"`
 	Before   int       `json:"tokensBefore"`
-	KeptLine *int      `json:"firstKeptEntryIndex"` // version 1
+	KeptLine *int      `json:"firstKeptEntryIndex"` // in version 1
 
 	CustomType string          `json:"customType"` // custom_message
 	Content    json.RawMessage `json:"content"`
@@ -38,7 +37,7 @@ type entry struct {
 
 type message struct {
 	Role    string          `json:"role"`
-	Content json.RawMessage `json:"content"` // text or parts
+	Content json.RawMessage `json:"content"` // a string or parts
 
 	API      string `json:"api"` // assistant
 	Provider string `json:"provider"`
@@ -88,7 +87,7 @@ func partsOf(content json.RawMessage) []part {
 	return transcript.Items(content, func(text string) part { return part{Type: "text", Text: text} })
 }
 
-// Agent is Pi.
+// Agent reads transcripts of Pi.
 var Agent = transcript.Importer{
 	Name: "Pi",
 	Wrote: func(i int, data json.RawMessage) bool {
@@ -147,7 +146,7 @@ func (r reader) read(all []transcript.Line) {
 		case "custom_message":
 			r.custom(e.Time, e.CustomType, e.Content, e.Display)
 		case "session_info", "label", "model_change", "thinking_level_change", "custom", "usage":
-			// The name is kept; what is chosen for a run is the person's own here.
+			// Only the title is used: here the user chooses the model and other settings.
 		default:
 			r.Skip("entries of the type "+e.Type, 1)
 		}
@@ -159,7 +158,8 @@ func branchSummary(summary string) string {
 	return "This is a summary of a branch that the conversation came back from:\n\n<summary>\n" + summary + "\n</summary>"
 }
 
-// branch is the entries from the first to the last of the file.
+// branch returns the entries of the current branch in order. It ends at the last entry of the
+// file.
 func (r reader) branch(entries []*entry) []*entry {
 	byID := map[string]*entry{}
 	for i, e := range entries {
@@ -182,8 +182,8 @@ func (r reader) branch(entries []*entry) []*entry {
 			}
 			next := byID[*e.Parent]
 			if next == nil && *e.Parent != "" {
-				// Its line could not be read: the one before it in the file
-				// takes its place.
+				// The parent's line could not be read: continue with the previous line of the
+				// file.
 				if i := slices.Index(entries, e); i > 0 && !seen[entries[i-1].ID] {
 					next = entries[i-1]
 				}
@@ -234,7 +234,7 @@ func (r reader) message(e *entry) {
 			}
 		}
 		r.Note(e.Time, text, "! "+transcript.FirstLine(m.Command))
-	case "custom", "hookMessage": // of version 2
+	case "custom", "hookMessage": // in version 2
 		r.custom(e.Time, m.CustomType, m.Content, m.Display)
 	case "branchSummary":
 		r.Note(e.Time, branchSummary(m.Summary), "summary of another branch")
