@@ -1,5 +1,5 @@
-// Package atomicfile replaces files so that a reader sees the old bytes or the
-// new ones, never half of them, and so that a crash loses neither.
+// Package atomicfile replaces files atomically: a reader sees either the old bytes or the new
+// ones, and a crash loses neither.
 package atomicfile
 
 import (
@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 )
 
-// Write writes data to path. The parent directories are created with mode
-// 0700 where they are missing. A file that exists keeps its mode; a new one
-// gets perm. A symbolic link is written through: the link stays.
+// Write writes data to path. It creates missing parent directories with mode 0700. An existing
+// file keeps its mode; a new one gets perm. If path is a symbolic link, Write replaces the
+// file it points to and keeps the link.
 func Write(path string, data []byte, perm os.FileMode) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target

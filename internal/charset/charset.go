@@ -1,9 +1,9 @@
-// Package charset reads text in the encodings that files have and writes it back to
-// the same bytes.
+// Package charset decodes text files in several encodings and encodes text back to the same
+// bytes.
 //
-// These are UTF-8 (with and without a byte-order mark), UTF-16 with a byte-order
-// mark, and Windows-1252 or Latin-1 for everything else. Every file is valid in the
-// latter two; [Binary] tells whether a file is text at all.
+// The encodings are UTF-8 (with and without a byte-order mark), UTF-16 with a byte-order mark,
+// and Windows-1252 or Latin-1 for everything else. Every file is valid in the last two;
+// [Binary] reports whether a file is text at all.
 package charset
 
 import (
@@ -16,13 +16,13 @@ import (
 	"golang.org/x/text/encoding/charmap"
 )
 
-// An Encoding is how text is written as bytes. The zero Encoding is UTF-8.
+// An Encoding is a text encoding. The zero Encoding is UTF-8 without a byte-order mark.
 type Encoding uint8
 
 const (
 	UTF8 Encoding = iota
 	UTF8BOM
-	UTF16LE // with a byte-order mark, as all UTF-16 here
+	UTF16LE // always with a byte-order mark
 	UTF16BE
 	Latin1
 	Windows1252
@@ -32,12 +32,13 @@ func (e Encoding) String() string {
 	return [...]string{"UTF-8", "UTF-8 with BOM", "UTF-16LE", "UTF-16BE", "Latin-1", "Windows-1252"}[e]
 }
 
-// Mark is the byte-order mark that a text of this encoding begins with.
+// Mark returns the byte-order mark that a text in this encoding begins with, or "".
 func (e Encoding) Mark() string {
 	return [...]string{UTF8BOM: "\xef\xbb\xbf", UTF16LE: "\xff\xfe", UTF16BE: "\xfe\xff", Windows1252: ""}[e]
 }
 
-// Marked is the encoding that a byte-order mark names; UTF8 if there is none.
+// Marked returns the encoding that the byte-order mark of data indicates, or UTF8 if there is
+// none.
 func Marked(data []byte) Encoding {
 	for e := UTF8BOM; e <= UTF16BE; e++ {
 		if bytes.HasPrefix(data, []byte(e.Mark())) {
@@ -47,7 +48,7 @@ func Marked(data []byte) Encoding {
 	return UTF8
 }
 
-// Detect names the encoding of a whole text.
+// Detect returns the encoding of a whole text.
 func Detect(data []byte) Encoding {
 	if e := Marked(data); e != UTF8 {
 		return e
@@ -58,8 +59,9 @@ func Detect(data []byte) Encoding {
 	return EightBit(data)
 }
 
-// EightBit names the encoding of a text that is not Unicode: Windows-1252 if it
-// uses what Latin-1 has for control characters and Windows for quotes.
+// EightBit returns the encoding of a text that is not Unicode: Windows-1252 if it uses bytes
+// that are control characters in Latin-1, and quotes and the like in Windows-1252; otherwise
+// Latin-1.
 func EightBit(data []byte) Encoding {
 	e := Latin1
 	for _, b := range data {
@@ -73,8 +75,8 @@ func EightBit(data []byte) Encoding {
 	return e
 }
 
-// Binary reports whether the start of a file, not in UTF-16, is not text: it
-// has a NUL byte, or more control characters than text has.
+// Binary reports whether the start of a file that is not UTF-16 shows that it is not text: it
+// contains a NUL byte, or too many control characters.
 func Binary(start []byte) bool {
 	control := 0
 	for _, b := range start {
@@ -88,8 +90,8 @@ func Binary(start []byte) bool {
 	return control*20 > len(start)
 }
 
-// Decode appends data, a piece of text behind the mark, to dst as UTF-8. A
-// piece of UTF-16 has whole units; see [Whole].
+// Decode appends data, a piece of text without the byte-order mark, to dst as UTF-8. A piece
+// of UTF-16 must consist of whole units; see [Whole].
 func (e Encoding) Decode(dst, data []byte) []byte {
 	switch e {
 	case UTF16LE, UTF16BE:
@@ -124,7 +126,8 @@ func (e Encoding) order() binary.ByteOrder {
 	return binary.LittleEndian
 }
 
-// Whole is how many bytes of data are whole characters, for decoding a stream.
+// Whole returns the number of bytes at the start of data that form whole characters. Use it to
+// decode a stream.
 func (e Encoding) Whole(data []byte) int {
 	switch e {
 	case UTF16LE, UTF16BE:
@@ -148,8 +151,8 @@ func (e Encoding) Whole(data []byte) int {
 	return len(data)
 }
 
-// Read decodes a whole file. The error says that it is not the encoding that
-// its mark promises: writing it back would change it.
+// Read decodes a whole file. It returns an error if the content does not match the byte-order
+// mark, because writing it back would change it.
 func Read(data []byte) (string, Encoding, error) {
 	e := Detect(data)
 	body := data[len(e.Mark()):]
@@ -163,8 +166,8 @@ func Read(data []byte) (string, Encoding, error) {
 	return text, e, nil
 }
 
-// Write encodes a whole file, mark and all. The error names a character that
-// the encoding has not.
+// Write encodes a whole file, including the byte-order mark. The error names a character that
+// the encoding does not have.
 func (e Encoding) Write(text string) ([]byte, error) {
 	out := []byte(e.Mark())
 	switch e {
@@ -192,7 +195,7 @@ func (e Encoding) Write(text string) ([]byte, error) {
 	return append(out, text...), nil
 }
 
-// table is that of an encoding with one byte for each character.
+// table returns the table of a single-byte encoding.
 func (e Encoding) table() *charmap.Charmap {
 	if e == Windows1252 {
 		return charmap.Windows1252

@@ -1,11 +1,10 @@
-// Package extract writes files that came in a program or an archive to disk,
-// where others may be waiting for it to do so.
+// Package extract writes files from an archive or an embedded file system to disk, safely even
+// if other users try to interfere.
 //
-// [Make] creates a directory that no one else could have prepared, [Files]
-// fills it. Every step goes through an os.Root and creates what was not there
-// before: an entry that exists is an error, never removed and tried again. The
-// names are checked by [Path] first, by the rules of every system at once, so
-// that an archive is refused alike everywhere.
+// [Make] creates a directory that no other user could have prepared; [Files] writes files into
+// it. Every step uses an os.Root and creates new entries: an entry that already exists is an
+// error; it is never removed and created again. [Path] first checks names by the rules of all
+// operating systems at once, so that an archive is rejected in the same way everywhere.
 package extract
 
 import (
@@ -23,13 +22,13 @@ import (
 type File struct {
 	Path   string // slash-separated, relative
 	Data   []byte
-	Script bool // may be run: 0700 instead of 0600
+	Script bool // executable: mode 0700 instead of 0600
 }
 
-// Make creates base/a/b/…/<random>, where base is a directory of the user's
-// and the names are directories of this program's: these must be real
-// directories, belong to the user and be open to no one else. It returns the
-// new, empty directory; the caller closes the Root and removes the directory.
+// Make creates base/a/b/…/<random>. base is a directory of the user, and names (a, b, …) are
+// directories of this program: they must be real directories, belong to the user and be
+// inaccessible to others. Make returns the new, empty directory. The caller closes the Root
+// and removes the directory.
 func Make(base string, names ...string) (dir string, root *os.Root, err error) {
 	if err := os.MkdirAll(base, 0o700); err != nil {
 		return "", nil, err
@@ -59,7 +58,7 @@ func Make(base string, names ...string) (dir string, root *os.Root, err error) {
 	return dir, next, err
 }
 
-// enter creates a directory, or takes one that is there if old, and opens it.
+// enter creates and opens a directory. If old is set, the directory may already exist.
 func enter(root *os.Root, name, full string, old bool) (*os.Root, error) {
 	err := root.Mkdir(name, 0o700)
 	created := err == nil
@@ -70,7 +69,7 @@ func enter(root *os.Root, name, full string, old bool) (*os.Root, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The link itself is looked at, then that what was opened is what it is.
+	// Check the entry itself, without following a link, and then that this is what was opened.
 	link, err := root.Lstat(name)
 	if err == nil {
 		var opened fs.FileInfo
@@ -105,7 +104,7 @@ func Files(root *os.Root, dir string, files []File) error {
 		if err := Path(f.Path); err != nil {
 			return err
 		}
-		// Names that differ in case only are one file on some systems.
+		// On some systems, names that differ only in case are the same file.
 		if key := strings.ToLower(f.Path); seen[key] {
 			return fmt.Errorf("%q is there twice", f.Path)
 		} else {
@@ -140,8 +139,8 @@ func write(root *os.Root, name string, f File) error {
 	return errors.Join(err, w.Close())
 }
 
-// Path explains why a name must not be written: it is absolute, leads upwards with
-// either separator, or is none on some system.
+// Path returns an error that explains why a name must not be written: it is absolute, contains
+// ".." with either separator, or is not a valid name on some system.
 func Path(name string) error {
 	bad := func(why string) error { return fmt.Errorf("the path %q %s", name, why) }
 	switch {

@@ -11,11 +11,10 @@ import (
 
 const noFollow = syscall.O_NOFOLLOW
 
-// own makes a directory that was just created the user's alone: its mode says
-// so already.
+// own makes a newly created directory private to the user. On Unix its mode already does this.
 func own(string) error { return nil }
 
-// private explains why a directory is not the user's alone.
+// private returns an error that explains why a directory is not private to the user.
 func private(info fs.FileInfo, dir string) error {
 	if perm := info.Mode().Perm(); perm&0o077 != 0 {
 		return fmt.Errorf("%s is open to others (%04o): chmod 700 %s", dir, perm, dir)

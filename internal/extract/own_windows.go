@@ -8,8 +8,7 @@ import (
 
 const noFollow = 0 // O_EXCL creates, and so follows nothing
 
-// own gives a directory that was just created to the user alone, its future
-// content too.
+// own makes a newly created directory, and its future content, private to the user.
 func own(dir string) error {
 	user, err := windows.GetCurrentProcessToken().GetTokenUser()
 	if err != nil {
@@ -27,5 +26,6 @@ func own(dir string) error {
 		windows.DACL_SECURITY_INFORMATION|windows.PROTECTED_DACL_SECURITY_INFORMATION, nil, nil, dacl, nil)
 }
 
-// private trusts what own did: on Windows a mode has no owner.
+// private always returns nil: it relies on own, because on Windows a mode does not tell who
+// has access.
 func private(fs.FileInfo, string) error { return nil }

@@ -1,15 +1,13 @@
-// Package ignore decides which paths the ignore files of a tree exclude: the
-// .gitignore, .ignore and .fdignore of every directory, and the repository's
-// .git/info/exclude.
+// Package ignore decides which paths the ignore files of a tree exclude: the .gitignore,
+// .ignore and .fdignore files of every directory, and the repository's .git/info/exclude.
 //
-// A walker keeps the [Dir] of the directory it is in; for a single path
-// there is [Tree.Match]. The rules are git's: the last pattern that matches
-// wins, a deeper file beats a higher one, and nothing below an excluded
-// directory comes back. Within a directory .ignore beats .gitignore, and
-// .fdignore beats both. Patterns match bytes, in the case they are written in.
+// A walker keeps the [Dir] of its current directory; [Tree.Match] checks a single path. The
+// rules are git's: the last pattern that matches wins, a file in a deeper directory takes
+// precedence over one above it, and nothing below an excluded directory can be included again.
+// In the same directory .ignore takes precedence over .gitignore, and .fdignore over both.
+// Patterns match bytes and are case-sensitive.
 //
-// Paths are relative to the tree's root, with slashes. Everything here is safe
-// for concurrent use.
+// Paths are relative to the tree's root, with slashes. All types are safe for concurrent use.
 package ignore
 
 import (
@@ -22,41 +20,40 @@ import (
 	"sync"
 )
 
-// Files are the names of ignore files, the later beating the earlier.
+// files are the names of ignore files; later ones take precedence.
 var files = [...]string{".gitignore", ".ignore", ".fdignore"}
 
-// maxSize is how much of an ignore file is read, in bytes.
+// maxSize is the maximum size of an ignore file in bytes; see read.
 const maxSize = 1 << 20
 
-// A Tree is a directory with its ignore files, which are read when they are
-// first needed and then kept: a Tree is a snapshot for one search, not for the
-// life of a program.
+// A Tree is a directory tree with its ignore files. They are read when they are first needed
+// and then cached: use a Tree as a snapshot for one search, not for the life of a program.
 type Tree struct {
 	fsys fs.FS
 	root *Dir
 
 	mu     sync.Mutex
-	scopes map[string]*Dir // by path; only those that Match entered
+	scopes map[string]*Dir // by path; only directories entered by Match
 }
 
-// New makes a Tree of a file system, such as os.DirFS of a directory. The
-// repository's own excludes count if the root is the root of a repository.
+// New returns a Tree for a file system, such as os.DirFS of a directory. If the root is the
+// root of a repository, .git/info/exclude is used too.
 func New(fsys fs.FS) *Tree {
 	t := &Tree{fsys: fsys, scopes: map[string]*Dir{}}
 	t.root = &Dir{tree: t}
 	if text := read(fsys, ".git/info/exclude"); text != nil {
-		// A scope of its own, above the root's, because the root's files win.
+		// A separate scope above the root's, because the root's files take precedence.
 		t.root = &Dir{tree: t, up: &Dir{tree: t, rules: Parse(text)}}
 	}
 	t.root.rules = t.load("", nil)
 	return t
 }
 
-// Match reports whether a path, or a directory above it, is excluded.
+// Match reports whether a path or a directory above it is excluded.
 func (t *Tree) Match(rel string, isDir bool) bool {
 	rel = path.Clean(rel)
 	if rel == "." || rel == ".." || strings.HasPrefix(rel, "../") || strings.HasPrefix(rel, "/") {
-		return false // the root itself, or not of this tree
+		return false // the root itself, or a path outside the tree
 	}
 	s := t.root
 	for start := 0; ; {
@@ -72,7 +69,7 @@ func (t *Tree) Match(rel string, isDir bool) bool {
 		t.mu.Lock()
 		next := t.scopes[rel[:start-1]]
 		t.mu.Unlock()
-		if next == nil { // two callers may both read it; they read the same
+		if next == nil { // two callers may both read it, with the same result
 			next = s.Enter(name, nil)
 			t.mu.Lock()
 			t.scopes[rel[:start-1]] = next
@@ -82,8 +79,8 @@ func (t *Tree) Match(rel string, isDir bool) bool {
 	}
 }
 
-// Explain names the line that excludes a path, or a directory above it:
-// ".gitignore:3: drafts/". "" if nothing does.
+// Explain returns the line that excludes a path or a directory above it, such as
+// ".gitignore:3: drafts/", or "" if the path is not excluded.
 func (t *Tree) Explain(rel string, isDir bool) string {
 	rel = path.Clean(rel)
 	if !t.Match(rel, isDir) {
@@ -121,19 +118,19 @@ func (t *Tree) Explain(rel string, isDir bool) string {
 	}
 }
 
-// Root is the scope of the tree's own directory.
+// Root returns the scope of the tree's root directory.
 func (t *Tree) Root() *Dir { return t.root }
 
-// A Dir is what is excluded in one directory. It is immutable.
+// A Dir contains the rules that apply in one directory. It is immutable.
 type Dir struct {
 	tree  *Tree
-	up    *Dir   // the next one above that has rules
-	rel   string // "" for the root
+	up    *Dir   // the next directory above that has rules
+	rel   string // path of the directory; "" for the root
 	rules Rules
 }
 
-// Match reports whether an entry of the directory is excluded. That the directory
-// itself is not is the walker's to have seen to.
+// Match reports whether an entry of the directory is excluded. It does not check whether the
+// directory itself is excluded; the walker does that before it enters the directory.
 func (s *Dir) Match(name string, isDir bool) bool {
 	full := join(s.rel, name)
 	for a := s; a != nil; a = a.up {
@@ -151,9 +148,8 @@ func (s *Dir) Match(name string, isDir bool) bool {
 	return false
 }
 
-// Enter is the scope of a directory in this one. The directory's entries, from
-// a walker that has read them, spare three attempts to open files; nil means
-// that they are not known.
+// Enter returns the scope of a subdirectory. entries, if the walker has already read them,
+// save three attempts to open files; nil means that they are not known.
 func (s *Dir) Enter(name string, entries []fs.DirEntry) *Dir {
 	child := &Dir{tree: s.tree, up: s, rel: join(s.rel, name)}
 	if len(s.rules) == 0 {
@@ -190,8 +186,8 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// read returns nothing for a file that is missing, unreadable or unreasonably
-// large: like git, a broken ignore file excludes nothing.
+// read returns nil for a file that is missing, unreadable or too large: as with git, a broken
+// ignore file excludes nothing.
 func read(fsys fs.FS, name string) []byte {
 	info, err := fs.Stat(fsys, name)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxSize {
@@ -204,11 +200,11 @@ func read(fsys fs.FS, name string) []byte {
 	return bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
 }
 
-// Rules are the patterns of one ignore file, in its order.
+// Rules are the patterns of one ignore file, in order.
 type Rules []rule
 
-// Parse reads the lines of an ignore file. No line is wrong: a pattern that
-// cannot match matches nothing.
+// Parse parses an ignore file. There are no invalid lines: a pattern that cannot match matches
+// nothing.
 func Parse(text []byte) Rules {
 	var rules Rules
 	for line := range bytes.Lines(text) {
@@ -223,7 +219,7 @@ func Parse(text []byte) Rules {
 	return rules
 }
 
-// Compile makes Rules of a list of patterns, with a{b,c}d meaning abd and acd.
+// Compile returns Rules for a list of patterns. a{b,c}d means abd and acd.
 func Compile(patterns ...string) Rules {
 	var rules Rules
 	for _, p := range patterns {
@@ -236,9 +232,9 @@ func Compile(patterns ...string) Rules {
 	return rules
 }
 
-// Covers reports whether the last pattern that matches the file rel, or a
-// directory above it, is not a negation. Unlike in an ignore file, "!docs/gen"
-// after "docs/" therefore takes docs/gen/x.md out again.
+// Covers reports whether the last pattern that matches the file rel, or a directory above it,
+// is not a negation. Unlike in an ignore file, "!docs/gen" after "docs/" therefore includes
+// docs/gen/x.md again.
 func (rs Rules) Covers(rel string) bool {
 	for i := len(rs) - 1; i >= 0; i-- {
 		r := &rs[i]
@@ -263,7 +259,7 @@ func (rs Rules) last(rel string, isDir bool) (excluded, found bool) {
 	return false, false
 }
 
-// trimBlanks removes blanks at the end that no backslash keeps.
+// trimBlanks removes trailing blanks, except those escaped by a backslash.
 func trimBlanks(s string) string {
 	end := 0
 	for i := 0; i < len(s); i++ {
@@ -278,7 +274,7 @@ func trimBlanks(s string) string {
 	return s[:end]
 }
 
-// maxAlternatives bounds what braces may multiply to.
+// maxAlternatives is the maximum number of patterns that braces may expand to.
 const maxAlternatives = 256
 
 func braces(p string) []string {
@@ -299,7 +295,7 @@ func braces(p string) []string {
 	return out
 }
 
-// brace finds the first {a,b} of a pattern.
+// brace finds the first {a,b} in a pattern.
 func brace(p string) (pre string, parts []string, post string, ok bool) {
 	open, depth, from := -1, 0, 0
 	for i := 0; i < len(p); i++ {

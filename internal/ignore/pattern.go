@@ -2,20 +2,20 @@ package ignore
 
 import "strings"
 
-// A rule is one compiled pattern. Each segment between slashes is matched on its own,
-// so that matching is two nested loops without recursion: its time is bounded
-// by the product of the lengths of pattern and path.
+// A rule is one compiled pattern. Each segment between slashes is matched separately, so that
+// matching takes two nested loops and no recursion: its time is bounded by the product of the
+// lengths of pattern and path.
 type rule struct {
 	negated  bool
-	dirOnly  bool // it ended in a slash
-	baseOnly bool // no slash in it: matched against the last name of a path
+	dirOnly  bool // the pattern ended in a slash
+	baseOnly bool // the pattern has no slash: it is matched against the last name of a path
 	prefix   string
 	segments []segment
 }
 
-// A segment is the pattern of one name.
+// A segment is the pattern for one name.
 type segment struct {
-	deep    bool   // **: any number of names
+	deep    bool   // **: matches any number of names
 	literal string // the whole pattern, if tokens is nil
 	tokens  []token
 }
@@ -26,7 +26,7 @@ type token struct {
 	set  *[4]uint64
 }
 
-// compile reads a pattern that its line's blanks and comments are gone from.
+// compile compiles a pattern from which comments and blanks were already removed.
 func compile(p string) (rule, bool) {
 	var r rule
 	if strings.HasPrefix(p, "!") {
@@ -42,8 +42,8 @@ func compile(p string) (rule, bool) {
 	}
 	r.baseOnly = !strings.Contains(p, "/")
 	p = strings.TrimPrefix(p, "/")
-	// Git compares what precedes the first wildcard on its own, so that
-	// to it the ** of "a**/b" is at the beginning of a pattern.
+	// Git compares the text before the first wildcard separately, so for Git the ** of "a**/b"
+	// is at the beginning of a pattern.
 	if i := strings.IndexAny(p, `*?[\`); i > 0 && p[i-1] != '/' && !r.baseOnly {
 		if rest := strings.TrimLeft(p[i:], "*"); len(p)-i-len(rest) >= 2 && (rest == "" || rest[0] == '/') {
 			r.prefix, p = p[:i], p[i:]
@@ -77,7 +77,7 @@ func compile(p string) (rule, bool) {
 		case '[':
 			set, next, ok := class(p, i+1)
 			if !ok {
-				return r, false // not closed: git matches nothing
+				return r, false // not closed: in git it matches nothing
 			}
 			seg = append(seg, token{kind: '[', set: set})
 			i = next
@@ -100,8 +100,8 @@ func compile(p string) (rule, bool) {
 	return r, true
 }
 
-// class reads a bracket expression from behind its bracket; next is the index
-// of the closing one.
+// class parses a bracket expression; i is the index after the opening bracket, and next is
+// that of the closing one.
 func class(p string, i int) (set *[4]uint64, next int, ok bool) {
 	set = new([4]uint64)
 	add := func(from, to byte) {
@@ -113,7 +113,7 @@ func class(p string, i int) (set *[4]uint64, next int, ok bool) {
 	if negated {
 		i++
 	}
-	var before byte // what a range would begin with
+	var before byte // the possible first character of a range
 	for first := true; ; first = false {
 		if i >= len(p) {
 			return nil, 0, false
@@ -176,7 +176,7 @@ func class(p string, i int) (set *[4]uint64, next int, ok bool) {
 	}
 }
 
-// posix returns the members of a [:class:] within ASCII.
+// posix returns a function that matches the members of [:class:] within ASCII.
 func posix(name string) func(byte) bool {
 	between := func(from, to byte) func(byte) bool {
 		return func(c byte) bool { return from <= c && c <= to }
@@ -223,14 +223,14 @@ func (r *rule) match(rel string, isDir bool) bool {
 	if !ok {
 		return false
 	}
-	// As with * in a name: at a mismatch the last ** takes one name more.
+	// As for * in a name: on a mismatch, the last ** matches one more name.
 	segs := r.segments
 	i, star := 0, -1
-	at, starAt := 0, 0 // indexes into rel of the next name
+	at, starAt := 0, 0 // indexes into rel where the next name begins
 	for at <= len(rel) {
 		if i < len(segs) && segs[i].deep {
 			if i == len(segs)-1 {
-				return true // there is a name left
+				return true // there is another name
 			}
 			star, starAt = i, at
 			i++

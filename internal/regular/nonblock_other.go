@@ -2,5 +2,5 @@
 
 package regular
 
-// nonblock is not needed: pipes of other systems are not files in a directory.
+// nonblock is 0: on this system, pipes are not files in a directory.
 const nonblock = 0

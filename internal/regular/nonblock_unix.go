@@ -4,5 +4,5 @@ package regular
 
 import "syscall"
 
-// nonblock opens a pipe without waiting for its writer.
+// nonblock makes opening a pipe return at once instead of waiting for a writer.
 const nonblock = syscall.O_NONBLOCK

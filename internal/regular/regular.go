@@ -1,6 +1,6 @@
-// Package regular reads regular files of bounded size. A pipe, a device or a
-// socket that takes the place of a file is an error at once: opening it neither
-// waits for a writer nor reads without end.
+// Package regular reads regular files of limited size. If a pipe, a device or a socket has
+// taken the place of a file, the result is an immediate error: it neither waits for a writer
+// nor reads without end.
 package regular
 
 import (
@@ -16,12 +16,12 @@ import (
 // ErrNotRegular is the error for a directory, pipe, socket or device.
 var ErrNotRegular = errors.New("not a regular file")
 
-// A TooLargeError is the error for a file above a limit.
+// A TooLargeError is the error for a file larger than Max bytes.
 type TooLargeError struct{ Max int64 }
 
 func (e TooLargeError) Error() string { return fmt.Sprintf("larger than %d bytes", e.Max) }
 
-// Open opens a regular file for reading. Links are followed.
+// Open opens a regular file for reading. It follows links.
 func Open(name string) (*os.File, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
@@ -34,7 +34,7 @@ func Open(name string) (*os.File, error) {
 	return f, nil
 }
 
-// Read reads a file of at most max bytes. Links are followed.
+// Read reads a file of at most max bytes. It follows links.
 func Read(name string, max int64) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
@@ -44,7 +44,7 @@ func Read(name string, max int64) ([]byte, error) {
 	return readAll(f, max)
 }
 
-// ReadIn is Read below a root; a link that leaves it is an error.
+// ReadIn is like Read, but relative to root. A link that leads out of root is an error.
 func ReadIn(root *os.Root, name string, max int64) ([]byte, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
@@ -66,7 +66,7 @@ func readAll(f *os.File, max int64) ([]byte, error) {
 	}
 	data := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
 	_, err = data.ReadFrom(io.LimitReader(f, max+1))
-	if err == nil && int64(data.Len()) > max { // it grew, or its size is not known (/proc)
+	if err == nil && int64(data.Len()) > max { // the file grew, or its size is not known (/proc)
 		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: TooLargeError{max}}
 	}
 	return data.Bytes(), err

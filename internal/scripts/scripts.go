@@ -1,10 +1,10 @@
-// Package scripts finds the files that a command line runs by name, and makes it
-// run private copies of them.
+// Package scripts finds the files that a command line runs by name, and replaces them by
+// private copies.
 //
-// An approval is bound to the bytes of a script, which the shell opens by name
-// later: between the two, another process may put other bytes under that name.
-// [Rewrite] replaces the name with that of a copy of the approved bytes, for
-// scripts that do the same wherever they lie ([Script.Movable]).
+// An approval is bound to the bytes of a script, but the shell opens the script by name later:
+// in between, another process may replace the file. [Rewrite] replaces the name by that of a
+// copy of the approved bytes, for scripts that work the same wherever they are
+// ([Script.Movable]).
 package scripts
 
 import (
@@ -19,15 +19,15 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A Script is a file that a command runs, with the bytes that were approved.
+// A Script is a file that a command runs, with its approved bytes.
 type Script struct {
-	Name string // as the command names it, made absolute
-	Path string // without links
+	Name string // as in the command, made absolute
+	Path string // with links resolved
 	Data []byte
 }
 
-// Words are the words of every simple command of a line; a word that the shell
-// would expand is empty. A line that cannot be parsed has none.
+// Words returns the words of every simple command of a line. A word that the shell would
+// expand is returned as "". The result is nil if the line cannot be parsed.
 func Words(line string) (list [][]string) {
 	for _, call := range calls(parse(line)) {
 		words := make([]string, len(call.Args))
@@ -57,8 +57,8 @@ func calls(file *syntax.File) (list []*syntax.CallExpr) {
 	return list
 }
 
-// Folders are where relative names may start in commands (of [Words]) that are
-// run in dir: dir, and where a literal cd leads.
+// Folders returns the directories that relative names in commands (from [Words]) may refer to
+// when they run in dir: dir itself, and the targets of cd with a literal argument.
 func Folders(commands [][]string, dir string) []string {
 	dirs := []string{dir}
 	for _, words := range commands {
@@ -74,7 +74,7 @@ func Folders(commands [][]string, dir string) []string {
 	return dirs
 }
 
-// Join makes a name absolute.
+// Join makes a name absolute, relative to dir.
 func Join(dir, name string) string {
 	if filepath.IsAbs(name) {
 		return filepath.Clean(name)
@@ -82,9 +82,9 @@ func Join(dir, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// Named are the words of a simple command that may name what it runs: programs
-// given by a path, and the scripts of interpreters. Words that the shell would
-// have to expand name nothing here: rules do not match those either.
+// Named returns the words of a simple command that may name what it runs: programs given by a
+// path, and scripts of interpreters. Words that the shell would have to expand are not
+// included; permission rules do not match them either.
 func Named(words []string) []string {
 	var names []string
 	for i, w := range words {
@@ -98,7 +98,7 @@ func Named(words []string) []string {
 				}
 				names = append(names, arg)
 				if !strings.Contains(arg, "=") && filepath.Ext(arg) != "" {
-					break // its arguments are its own affair
+					break // the rest are arguments of the program
 				}
 			}
 			return names
@@ -133,8 +133,8 @@ func interpreter(base string) bool {
 	return false
 }
 
-// value is a word's value, where the shell would expand nothing in it but
-// variables of known (NAME: value).
+// value returns the value of a word. ok is false if the shell would expand anything in it
+// other than variables in known (NAME: value).
 func value(w *syntax.Word, known map[string]string) (string, bool) {
 	var b strings.Builder
 	add := func(p syntax.WordPart, quoted bool) bool {
@@ -185,9 +185,9 @@ func plainParameter(p *syntax.ParamExp, known map[string]string) (string, bool) 
 	return v, ok
 }
 
-// Rewrite replaces the words that run a movable script by the path of a copy. env
-// (K=V) are variables whose values are known. inPlace are the scripts that a word
-// names still: their files are what runs.
+// Rewrite replaces the words that run a movable script by the path of a copy, which copied
+// returns. env ("NAME=value") contains variables with known values. inPlace lists the scripts
+// that are still run from their own files.
 func Rewrite(line, dir string, env []string, all []Script, copied func(Script) (path string, err error)) (text string,
 	inPlace []Script, err error) {
 	file := parse(line)
@@ -214,7 +214,7 @@ func Rewrite(line, dir string, env []string, all []Script, copied func(Script) (
 	return b.String() + line[end:], r.inPlace(), nil
 }
 
-// RewriteArgs is [Rewrite] for an argument vector.
+// RewriteArgs is like [Rewrite], for an argument vector.
 func RewriteArgs(args []string, dir string, all []Script, copied func(Script) (path string, err error)) (words []string,
 	inPlace []Script, err error) {
 	r := rewriting{dirs: []string{dir}, all: all, copied: copied, at: map[*Script][]string{}}
@@ -233,8 +233,8 @@ type rewriting struct {
 	at     map[*Script][]string // the copies that run; "": the file itself
 }
 
-// command returns which word of a simple command names a script of which a copy
-// runs, and the copy; "": none.
+// command returns the index of the word in a simple command that names a script to be replaced
+// by a copy, and the path of the copy. path is "" if there is none.
 func (r *rewriting) command(words []string) (index int, path string, err error) {
 	for _, name := range Named(words) {
 		i := slices.Index(words, name)
@@ -270,7 +270,7 @@ func (r *rewriting) named(name string) (found []*Script) {
 	return found
 }
 
-// inPlace returns the scripts that a copy does not replace everywhere.
+// inPlace returns the scripts that are not replaced by a copy everywhere.
 func (r *rewriting) inPlace() (list []Script) {
 	for i := range r.all {
 		if at := r.at[&r.all[i]]; len(at) == 0 || slices.Contains(at, "") {
@@ -280,7 +280,7 @@ func (r *rewriting) inPlace() (list []Script) {
 	return list
 }
 
-// variables are the values of env that no command of a line changes.
+// variables returns the variables in env that no command of the line changes.
 func variables(file *syntax.File, env []string) map[string]string {
 	known := map[string]string{}
 	for _, kv := range env {
@@ -318,10 +318,10 @@ func variables(file *syntax.File, env []string) map[string]string {
 	return known
 }
 
-// Movable reports whether a script does the same wherever its file lies: it does
-// not ask where that is, and loads nothing from beside it. If that cannot be decided, it is
-// not movable. runs is the interpreter that the command names; "": the script's
-// first line does.
+// Movable reports whether a script works the same wherever its file is: it does not use its
+// own location and loads nothing from its directory. If this cannot be decided, the result is
+// false. runs is the interpreter that the command names; "" means that the script's first line
+// names it.
 func (s *Script) Movable(runs string) bool {
 	if len(s.Data) > 1<<20 || !utf8.Valid(s.Data) || slices.Contains(s.Data, 0) {
 		return false
@@ -364,8 +364,7 @@ var importLine = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)(?:^|[;:])[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import|import[ \t]+([^#;\n]+))`)
 })
 
-// importsSibling reports whether a Python program may import something that lies
-// beside it.
+// importsSibling reports whether a Python program may import a file from its own directory.
 func (s *Script) importsSibling() bool {
 	entries, err := os.ReadDir(filepath.Dir(s.Name))
 	if err != nil {

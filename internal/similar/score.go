@@ -51,7 +51,7 @@ func Score(text, pattern string) int {
 	return max(score, 1)
 }
 
-// within reports whether the letters of an ASCII pattern are in a text in order.
+// within reports whether text contains the letters of an ASCII pattern in order.
 func within(text, pattern string) bool {
 	j := 0
 	for i := 0; i < len(text) && j < len(pattern); i++ {
@@ -78,8 +78,8 @@ func lower(c byte) byte {
 	return c
 }
 
-// index is strings.Index without regard to the case of ASCII letters. A match
-// that begins a word is preferred to an earlier one.
+// index is like strings.Index, but ignores the case of ASCII letters, and prefers a match at
+// the start of a word to an earlier one.
 func index(text, pattern string) int {
 	first := -1
 	start := lower(pattern[0])

@@ -1,5 +1,5 @@
-// Package similar finds names by what somebody typed: mistyped ones by their
-// distance, parts of names by their letters.
+// Package similar finds the names that a user probably meant: misspelt names by their edit
+// distance, and parts of names by their letters.
 package similar
 
 import (
@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Names returns at most three of the names that are like one, the nearest
-// first.
+// Names returns at most three of names that are similar to name, the closest first.
 func Names(name string, names []string) []string {
 	type candidate struct {
 		name string
@@ -35,8 +34,8 @@ func Names(name string, names []string) []string {
 	return near
 }
 
-// Distance is the number of letters to insert, remove, replace or swap between
-// a and b; more than most is most+1.
+// Distance returns the number of letters to insert, remove, replace or swap to turn a into b,
+// but at most most+1.
 func Distance(a, b string, most int) int {
 	if len(a)-len(b) > most || len(b)-len(a) > most {
 		return most + 1

@@ -1,4 +1,4 @@
-// Package skilldir knows which files of a directory belong to a skill.
+// Package skilldir decides which files of a directory belong to a skill.
 package skilldir
 
 import (
@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Walk calls fn as fs.WalkDir does for everything in fsys that belongs to the
-// skill there. root says that the directory is a skills root with a SKILL.md of
-// its own: then the skills beside it, which are directories with a SKILL.md, and
-// repositories' .git are not part of the skill.
+// Walk calls fn, as fs.WalkDir does, for everything in fsys that belongs to the skill there.
+// root means that the directory is a skills root that also has its own SKILL.md: then the
+// other skills in it (directories with a SKILL.md) and a repository's .git do not belong to
+// the skill.
 func Walk(fsys fs.FS, root bool, fn fs.WalkDirFunc) error {
 	if !root {
 		return fs.WalkDir(fsys, ".", fn)
@@ -28,9 +28,8 @@ func Walk(fsys fs.FS, root bool, fn fs.WalkDirFunc) error {
 	})
 }
 
-// Beside reports whether a directory below a skills root does not belong to the
-// skill in that root: it is a repository's .git, or has a SKILL.md in whatever
-// letters.
+// Beside reports whether a directory below a skills root does not belong to the skill in that
+// root, because it is a repository's .git or contains a SKILL.md (in any letter case).
 func Beside(fsys fs.FS, dir string) bool {
 	if path.Base(dir) == ".git" {
 		return true

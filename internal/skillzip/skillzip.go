@@ -1,9 +1,9 @@
 // Package skillzip writes and reads .skill files: zip archives of one skill.
 //
-// Two layouts are in use: the skill's directory with its files in it, and the
-// files themselves at the root. [Write] writes the first, [Read] reads both.
-// What comes out of an archive is untrusted data: names are checked, links
-// and devices refused, sizes bounded before anything is unpacked.
+// Two layouts are in use: the skill's directory with its files in it, and the files themselves
+// at the root. [Write] writes the first; [Read] reads both. The content of an archive is
+// untrusted: names are checked, links and devices are rejected, and sizes are limited before
+// anything is unpacked.
 package skillzip
 
 import (
@@ -22,16 +22,15 @@ import (
 	"github.com/knack-agent/knack/internal/regular"
 )
 
-// Bounds of an archive.
+// Limits of an archive.
 const (
 	MaxFiles = 2000
 	MaxBytes = 64 << 20 // of all files, unpacked
 )
 
-// Files reads the files of a skill's directory that belong into an archive:
-// all but hidden ones, node_modules and __pycache__. A link that leads to a
-// file inside the directory is read as that file; one that leaves it, and
-// anything that is no file, is an error.
+// Files reads the files of a skill's directory that belong in an archive: all except hidden
+// files, node_modules and __pycache__. A link to a file inside the directory is read as that
+// file. A link that leaves the directory, and anything that is not a file, is an error.
 func Files(dir string) ([]extract.File, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -54,7 +53,7 @@ func Files(dir string) ([]extract.File, error) {
 		case d.IsDir():
 			return nil
 		}
-		info, err := root.Stat(filepath.FromSlash(p)) // follows links inside the directory only
+		info, err := root.Stat(filepath.FromSlash(p)) // follows links only inside the directory
 		if err != nil {
 			return fmt.Errorf("%s: it leads out of the skill or nowhere: %w", p, err)
 		}
@@ -78,13 +77,13 @@ func Files(dir string) ([]extract.File, error) {
 	return files, err
 }
 
-// epoch is the time of every file in an archive: the earliest that zip has.
+// epoch is the time of every file in an archive: the earliest that zip supports.
 var epoch = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
 var errTooLarge = fmt.Errorf("a skill has at most %d files and %d MiB", MaxFiles, MaxBytes>>20)
 
-// Write writes files as the skill of a name. The same files give the same
-// bytes.
+// Write writes files as an archive of the skill called name. The same files always give the
+// same bytes.
 func Write(w io.Writer, name string, files []extract.File) error {
 	z := zip.NewWriter(w)
 	for _, f := range files {
@@ -105,8 +104,8 @@ func Write(w io.Writer, name string, files []extract.File) error {
 	return z.Close()
 }
 
-// Read reads an archive of either layout. name is the directory's in it; for
-// an archive without one, that of the file.
+// Read reads an archive of either layout. name is the directory in the archive or, if there is
+// none, the archive's file name.
 func Read(file string) (name string, files []extract.File, err error) {
 	return read(file, MaxBytes)
 }
@@ -133,7 +132,7 @@ func read(file string, maxBytes int) (name string, files []extract.File, err err
 		if err != nil {
 			return "", nil, fmt.Errorf("%s: %w", p, err)
 		}
-		// The size that an archive claims is not trusted.
+		// The size that an archive claims cannot be trusted.
 		data, err := io.ReadAll(io.LimitReader(r, int64(maxBytes-size)+1))
 		r.Close()
 		if size += len(data); err == nil && (size > maxBytes || len(files) == MaxFiles) {
@@ -177,8 +176,8 @@ func layout(file string, files []extract.File) (string, []extract.File, error) {
 	return dir, files, nil
 }
 
-// Unpack writes an archive's skill to parent/NAME, which must not exist, and
-// returns that directory.
+// Unpack unpacks an archive's skill to parent/NAME, which must not exist, and returns that
+// directory.
 func Unpack(file, parent string) (string, error) {
 	name, files, err := Read(file)
 	if err != nil {

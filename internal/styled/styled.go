@@ -1,13 +1,12 @@
-// Package styled represents text for a terminal as lines of styled spans,
-// wraps it to a width in cells, and writes it with a theme.
+// Package styled represents terminal text as lines of styled spans, wraps it to a width in
+// cells, and writes it with a theme.
 //
-// What is shown is a function from state to [Line] values; only [Theme.Append]
-// knows escape sequences. Widths are counted by grapheme cluster, as current
-// terminals do: a CJK character or an emoji takes two cells, a combining mark
-// none.
+// Front ends compute [Line] values from their state; only [Theme.Append] produces escape
+// sequences. Widths are counted by grapheme cluster, as current terminals do: a CJK character
+// or an emoji takes two cells, a combining mark none.
 //
-// Span texts must not contain control characters: escape untrusted text with
-// package plain first. [Theme.Append] replaces those that remain.
+// Span texts must not contain control characters: escape untrusted text with package plain
+// first. [Theme.Append] replaces any that remain.
 package styled
 
 import (
@@ -18,11 +17,11 @@ import (
 	"github.com/clipperhouse/displaywidth"
 )
 
-// A Style is the role of a span, which a [Theme] colours, and attributes. The
-// zero Style is ordinary text.
+// A Style is the role of a span, which a [Theme] colours, combined with attributes. The zero
+// Style is ordinary text.
 type Style uint16
 
-// The roles. At most one can be set in a Style.
+// Roles. A Style has at most one.
 const (
 	Text Style = iota
 	Dim
@@ -48,7 +47,7 @@ const (
 	roles
 )
 
-// The attributes, to be combined with a role by |.
+// Attributes, combined with a role by |.
 const (
 	Bold Style = 0x100 << iota
 	Italic
@@ -59,11 +58,11 @@ const (
 
 const roleMask Style = 0xff
 
-// A Span is a run of text in one style.
+// A Span is a piece of text in one style.
 type Span struct {
 	Text  string
 	Style Style
-	Link  string // an address to open, or ""
+	Link  string // address of a link, or ""
 }
 
 // A Line is one row of the terminal, without the newline.
@@ -103,8 +102,8 @@ func Width(s string) int {
 	return len(s)
 }
 
-// Cut returns the start of a text that fits into width cells, ending in "…" if
-// anything was cut. Less than one cell gives "".
+// Cut returns the start of a text that fits into width cells, ending in "…" if anything was
+// cut. It returns "" if width is less than 1.
 func Cut(s string, width int) string {
 	if Width(s) <= width {
 		return s
@@ -125,7 +124,7 @@ func (l Line) Cut(width int) Line {
 	for _, s := range l {
 		w := Width(s.Text)
 		if w >= width {
-			s.Text = Cut(s.Text+" ", width) // the blank: something follows
+			s.Text = Cut(s.Text+" ", width) // the added space makes Cut see that more text follows
 			return append(out, s)
 		}
 		out = append(out, s)
@@ -142,11 +141,11 @@ type cell struct {
 	space bool
 }
 
-// Wrap breaks a paragraph into lines of at most width cells. Lines are broken
-// at blanks and beside wide characters, and within words that are longer than
-// a line; the blank at a break disappears, nothing else does. The first line
-// starts with first, all others with rest, which are part of the width. A width
-// too small for a character gives one character a line.
+// Wrap breaks a paragraph into lines of at most width cells. It breaks at blanks and beside
+// wide characters, and inside words that are longer than a line. The blank at a break is
+// removed; all other text is kept. The first line starts with first and all others with rest;
+// both count as part of the width. If width is too small for a character, each line gets one
+// character.
 func Wrap(text Line, width int, first, rest Line) []Line {
 	firstWidth, restWidth := first.Width(), rest.Width()
 	if text.Width()+firstWidth <= width {
@@ -168,7 +167,7 @@ func Wrap(text Line, width int, first, rest Line) []Line {
 		prefix, room = rest, width-restWidth
 	}
 	for len(cells) > 0 {
-		n, used := 0, 0 // how many cells fit
+		n, used := 0, 0 // number of cells that fit
 		for n < len(cells) && used+cells[n].width <= room {
 			used += cells[n].width
 			n++
@@ -210,7 +209,7 @@ func breakable(a, b cell) bool {
 	if a.width < 2 && b.width < 2 {
 		return false
 	}
-	// A closing mark does not start a line, an opening one does not end it.
+	// A closing mark must not start a line, and an opening one must not end it.
 	r, _ := utf8.DecodeRuneInString(b.text)
 	l, _ := utf8.DecodeRuneInString(a.text)
 	return !unicode.In(r, unicode.Pe, unicode.Pf, unicode.Po) && !unicode.In(l, unicode.Ps, unicode.Pi)
@@ -232,8 +231,8 @@ func cellsOf(text Line) []cell {
 	return cells
 }
 
-// Break splits a line of code into rows of at most width cells, at any
-// character: every blank stays.
+// Break splits a line of code into rows of at most width cells. It may break at any character
+// and keeps all blanks.
 func Break(text Line, width int) []Line {
 	if text.Width() <= width {
 		return []Line{text}

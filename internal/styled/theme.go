@@ -5,21 +5,21 @@ import (
 	"unicode/utf8"
 )
 
-// A Theme gives each role its colour: the parameters of an SGR sequence, such
-// as "31" or "38;2;255;0;0"; "" is the terminal's own colour. The zero Theme has
-// no colours and no attributes.
+// A Theme defines the colour of each role as parameters of an SGR sequence, such as "31" or
+// "38;2;255;0;0"; "" is the terminal's default colour. The zero Theme has no colours and no
+// attributes.
 type Theme struct {
 	Name   string
 	Help   string // one line
 	colour [roles]string
-	// Attributes are written as bold, italic and so on.
+	// Attributes enables bold, italic and so on.
 	Attributes bool
-	// Links are written as OSC 8 hyperlinks.
+	// Links enables OSC 8 hyperlinks.
 	Links bool
 }
 
-// The themes. They differ in colours only; [NoColor] keeps bold and underline,
-// because NO_COLOR is about colour.
+// The themes. They differ only in colours. [NoColor] keeps bold and underline, because
+// NO_COLOR is only about colour.
 var (
 	darkTheme = Theme{Name: "dark", Help: "16 colours, for a dark background", Attributes: true, Links: true,
 		colour: [roles]string{
@@ -37,7 +37,7 @@ var (
 			Accent: "96", Heading: "97", InlineCode: "96", Keyword: "95", String: "92", Number: "93", Function: "94",
 			Type: "96", Inserted: "92", Deleted: "91", Hunk: "96", LinkText: "94", Good: "92", Warn: "93", Bad: "91", User: "97",
 		}}
-	// Blue and orange are told apart with every common colour blindness.
+	// Blue and orange can be distinguished with every common form of colour blindness.
 	colourblind = Theme{Name: "colour-blind", Help: "blue and orange in place of green and red", Attributes: true,
 		Links: true, colour: [roles]string{
 			Dim: "90", Accent: "34", Heading: "34", InlineCode: "34", Keyword: "34", String: "38;5;172", Number: "38;5;172",
@@ -65,7 +65,7 @@ func Themes() []Theme {
 	return []Theme{darkTheme, lightTheme, contrast, colourblind, truecolor, NoColor()}
 }
 
-// ThemeFor returns the theme for a background.
+// ThemeFor returns the default theme for a light or dark background.
 func ThemeFor(light bool) Theme {
 	if light {
 		return lightTheme
@@ -73,7 +73,7 @@ func ThemeFor(light bool) Theme {
 	return darkTheme
 }
 
-// ThemeNamed returns the theme of that name.
+// ThemeNamed returns the theme with the given name.
 func ThemeNamed(name string) (Theme, bool) {
 	for _, t := range Themes() {
 		if t.Name == name {
@@ -88,9 +88,9 @@ var attributes = []struct {
 	sgr   string
 }{{Bold, "1"}, {Italic, "3"}, {Underline, "4"}, {Reverse, "7"}, {Strike, "9"}}
 
-// Append writes a line with its escape sequences to dst and returns it. The
-// style is reset at the end of each styled span, so that a line leaves nothing
-// behind. Control characters in texts are replaced by U+FFFD.
+// Append appends a line with its escape sequences to dst and returns the result. It resets the
+// style after each styled span, so that a line does not affect what follows. It replaces
+// control characters in texts by U+FFFD.
 func (t *Theme) Append(dst []byte, l Line) []byte {
 	for _, s := range l {
 		link := t.Links && s.Link != "" && clean(s.Link)
@@ -145,7 +145,7 @@ func (t *Theme) Append(dst []byte, l Line) []byte {
 	return dst
 }
 
-// Render returns lines as text with escape sequences, each ended by a newline.
+// Render returns lines as text with escape sequences, each line ending in a newline.
 func (t *Theme) Render(lines []Line) string {
 	var b []byte
 	for _, l := range lines {

@@ -1,6 +1,6 @@
-// Package subpath decides whether one path lies in another. It compares names
-// and looks at no file: resolve links first, with filepath.EvalSymlinks or
-// os.Root, where links matter.
+// Package subpath decides whether one path is inside another. It only compares names and
+// accesses no files: if links matter, resolve them first with filepath.EvalSymlinks or use
+// os.Root.
 package subpath
 
 import (
@@ -9,22 +9,22 @@ import (
 	"strings"
 )
 
-// Contains reports whether path is dir or lies below it. Both are absolute or
-// both relative; otherwise, and where dir is "", the answer is no. Elements such
-// as ".." are resolved by name.
+// Contains reports whether path is dir or is below it. Both must be absolute or both relative;
+// otherwise, and if dir is "", the result is false. Elements such as ".." are resolved by
+// name.
 func Contains(dir, path string) bool {
 	_, ok := Rel(dir, path)
 	return ok
 }
 
-// Rel is path relative to dir, "." for dir itself; false: path is neither dir
-// nor below it.
+// Rel returns path relative to dir: "." for dir itself. ok is false if path is neither dir nor
+// below it.
 func Rel(dir, path string) (string, bool) {
 	if dir == "" {
 		return "", false
 	}
-	// The ordinary case first: general resolution is twenty times slower, and a
-	// search asks for every entry.
+	// First try the common case: the general one is twenty times slower, and a search calls
+	// Rel for every entry.
 	if rest, ok := strings.CutPrefix(path, dir); ok && plain(dir) {
 		switch {
 		case rest == "":
@@ -49,7 +49,7 @@ func Rel(dir, path string) (string, bool) {
 	return rel, true
 }
 
-// elsewhere reports whether the names alone say that path does not lie in dir.
+// elsewhere reports whether the names alone show that path is not inside dir.
 func elsewhere(dir, path string) bool {
 	if filepath.Separator != '/' || dir[0] != '/' || path == "" || path[0] != '/' || dir[len(dir)-1] == '/' {
 		return false
@@ -58,14 +58,14 @@ func elsewhere(dir, path string) bool {
 	return (!ok || rest != "" && rest[0] != '/') && plain(dir) && plain(path)
 }
 
-// plain reports whether a path has no element that filepath.Clean would change,
-// but for one separator at its end.
+// plain reports whether filepath.Clean would leave every element of a path unchanged. One
+// trailing separator is allowed.
 func plain(path string) bool {
 	start := 0
 	for i := 0; i <= len(path); i++ {
 		if i < len(path) && !os.IsPathSeparator(path[i]) {
 			if path[i] == ':' && filepath.Separator != '/' {
-				return false // a volume, or a stream of a file
+				return false // a volume, or an alternate data stream of a file
 			}
 			continue
 		}

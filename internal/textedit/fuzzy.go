@@ -9,11 +9,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxFuzzy is the longest text, in bytes, that is matched loosely: it takes
-// nine bytes of memory for each.
+// maxFuzzy is the maximum size of a text that is matched loosely, in bytes: loose matching
+// takes nine bytes of memory for each byte of text.
 const maxFuzzy = 32 << 20
 
-// fold maps what people and models confuse to one form.
+// fold maps characters that people and models confuse to a common form.
 func fold(r rune) rune {
 	switch r {
 	case '‘', '’', '‚', '‛', '′':
@@ -29,10 +29,10 @@ func fold(r rune) rune {
 	return r
 }
 
-// A folded text is one in which what does not matter is equal.
+// A folded text has a form in which insignificant differences are removed.
 type folded struct {
 	text string
-	from []int // where each byte, and the end, comes from; -1 within a character
+	from []int // origin of each byte, and of the end; -1 inside a character
 }
 
 func foldLines(text string) folded {
@@ -55,14 +55,14 @@ func foldLines(text string) folded {
 				i++
 				continue
 			}
-			// A character with the marks that combine with it.
+			// A character with its combining marks.
 			size := norm.NFKC.NextBoundaryInString(body[i:], true)
 			from := at + i
-			// (A double prime would become two primes.)
+			// (Normalisation would turn a double prime into two primes.)
 			for seg := norm.NFKC.String(strings.ReplaceAll(body[i:i+size], "″", `"`)); len(seg) > 0; from = -1 {
 				r, width := utf8.DecodeRuneInString(seg)
 				if r == utf8.RuneError && width == 1 {
-					// A broken byte is equal to itself only.
+					// An invalid byte only equals itself.
 					f.from = append(f.from, from)
 					out = append(out, seg[0])
 				} else {
@@ -73,7 +73,7 @@ func foldLines(text string) folded {
 			i += size
 		}
 		if ended {
-			// The blanks before it belong to the line, not to its break.
+			// Blanks before a line break belong to the line, not to the break.
 			f.from = append(f.from, at+len(body))
 			out = append(out, '\n')
 		}
@@ -90,7 +90,7 @@ func foldLines(text string) folded {
 	return f
 }
 
-// fuzzy finds old loosely.
+// fuzzy finds old by loose matching.
 func (n *normal) fuzzy(old string) []span {
 	if len(n.text) > maxFuzzy {
 		return nil
@@ -120,7 +120,8 @@ func (n *normal) fuzzy(old string) []span {
 	}
 }
 
-// notFound says that an edit's old text is not there, and where it nearly is.
+// notFound returns the message that an edit's old text was not found, with the place that is
+// most similar.
 func (n *normal) notFound(name string, e Edit) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s was not found. It must match the file exactly, blanks and line breaks included.", name)
@@ -154,10 +155,10 @@ func show(line string) string {
 	return fmt.Sprintf("%q", line)
 }
 
-// closest finds the place of the text that is most like old: the number of the
-// first line that differs, and the two lines; 0 if nothing is like it.
+// closest finds the part of the text that is most similar to old. It returns the number of the
+// first line that differs, and the two versions of that line; num is 0 if nothing is similar.
 func (n *normal) closest(old string) (num int, want, have string) {
-	const work = 1 << 26 // bytes compared, about a second
+	const work = 1 << 26 // maximum number of bytes compared, about a second
 	olds := strings.Split(strings.TrimSuffix(old, "\n"), "\n")
 	texts := strings.Split(n.text, "\n")
 	if len(olds)*len(n.text) > work {
@@ -203,7 +204,8 @@ func (n *normal) closest(old string) (num int, want, have string) {
 	return at + 1, olds[0], texts[at]
 }
 
-// likeness is how many pairs of neighbouring bytes two lines share, 0 to 1.
+// likeness returns the share of neighbouring byte pairs that two lines have in common, from 0
+// to 1.
 func likeness(a, b string) float64 {
 	if len(a) < 2 || len(b) < 2 || len(a) > 4*len(b) || len(b) > 4*len(a) {
 		return 0

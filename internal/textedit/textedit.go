@@ -1,12 +1,11 @@
-// Package textedit replaces pieces of a text that are named by their content.
+// Package textedit replaces parts of a text that are identified by their content.
 //
-// All edits match the text as it was, and are applied together or not at all.
-// An edit is looked for as it is written, with any line ending; where it is
-// not found it is looked for once more without regard to trailing blanks, to
-// kinds of quotes, dashes and spaces, and to Unicode's compatibility forms.
-// Whatever an edit does not change keeps its bytes: within an edit, lines that
-// stand in both its old and its new text are left alone, and a line that takes
-// another's place takes its ending, too.
+// All edits are matched against the original text and are applied together or not at all. The
+// old text of an edit is first searched for literally, with any line ending. If it is not
+// found, a second search ignores trailing blanks, the kind of quotes, dashes and spaces, and
+// Unicode compatibility forms. Text that no edit changes keeps its bytes: lines that are both
+// in the old and in the new text of an edit are not touched, and a line that replaces another
+// gets its line ending.
 package textedit
 
 import (
@@ -28,19 +27,19 @@ type Edit struct {
 // A Result is an edited text.
 type Result struct {
 	Text    string
-	Changes []udiff.Edit // of the original text, in order
-	Count   int          // replaced occurrences
-	Fuzzy   []int        // edits that matched only loosely
+	Changes []udiff.Edit // changes of the original text, in order
+	Count   int          // number of occurrences replaced
+	Fuzzy   []int        // indexes of the edits that matched only loosely
 }
 
 // A match is an occurrence of an edit's Old.
 type match struct {
 	edit       int
-	start, end int // in the normalised text
+	start, end int // positions in the normalised text
 }
 
-// Apply edits a text. Errors number the edit from 0, as in the input, if there
-// are several.
+// Apply applies edits to a text. If there are several edits, errors contain the index of the
+// edit, counted from 0 as in the input.
 func Apply(text string, edits []Edit) (Result, error) {
 	if len(edits) == 0 {
 		return Result{}, errors.New("edits is empty: give at least one {oldText, newText}")
@@ -103,11 +102,11 @@ func Apply(text string, edits []Edit) (Result, error) {
 
 func unix(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
 
-// A normal is a text whose lines end in "\n".
+// A normal is a text with all line breaks normalised to "\n".
 type normal struct {
 	text string
-	crs  []int // places of the line breaks that were "\r\n"
-	mac  bool  // all were "\r"
+	crs  []int // positions of the line breaks that were "\r\n"
+	mac  bool  // all line breaks were "\r"
 }
 
 func normalize(text string) *normal {
@@ -135,10 +134,10 @@ func normalize(text string) *normal {
 	return n
 }
 
-// original is where a place of the normalised text is in the original.
+// original converts a position in the normalised text to one in the original text.
 func (n *normal) original(at int) int { return at + sort.SearchInts(n.crs, at) }
 
-// ending is how the line break at a place was written.
+// ending returns the original form of the line break at a position.
 func (n *normal) ending(at int) string {
 	if n.mac {
 		return "\r"
@@ -170,8 +169,8 @@ func (n *normal) lines(spans []span) string {
 
 type span struct{ start, end int }
 
-// exact finds old. Without all, overlapping occurrences count: each is a place
-// that could be meant.
+// exact finds old literally. Unless all is set, overlapping occurrences also count, because
+// each could be the one that is meant.
 func (n *normal) exact(old string, all bool) []span {
 	var out []span
 	for at := 0; ; {
@@ -189,10 +188,10 @@ func (n *normal) exact(old string, all bool) []span {
 	}
 }
 
-// changes are what turns a match into new, line by line, in the original text.
+// changes returns the line-by-line changes of the original text that turn a match into new.
 func (n *normal) changes(m match, old, new string) []udiff.Edit {
-	// Lines of old and of the match pair off: neither matching adds or drops
-	// line breaks.
+	// The lines of old and of the match correspond to each other: neither way of matching adds
+	// or drops line breaks.
 	at := func(off int) int {
 		if off == len(old) {
 			return m.end
@@ -215,8 +214,8 @@ func (n *normal) changes(m match, old, new string) []udiff.Edit {
 	return out
 }
 
-// withEndings writes text with the endings of the lines whose place it takes;
-// what is left over ends like the line it begins in.
+// withEndings returns text with the line endings of the lines that it replaces. Additional
+// lines get the ending of the line in which the replaced text begins.
 func (n *normal) withEndings(text string, start, end int) string {
 	rest := "\n"
 	if i := strings.IndexByte(n.text[start:], '\n'); i >= 0 {

@@ -279,7 +279,7 @@ func (p page) call(c *call) {
 		p.arguments(args)
 		p.put("</details>\n")
 		p.diff(patch)
-	} else if len(args) != 1 || !args[0].text || args[0].value != summary { // otherwise the summary shows the only argument in full
+	} else if len(args) != 1 || !args[0].text || args[0].value != summary { // else the summary has it all
 		p.arguments(args)
 	}
 	if text != "" {

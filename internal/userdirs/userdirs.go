@@ -1,11 +1,11 @@
 // Package userdirs finds the directories of the user who runs the program.
 //
-// Every path it returns is absolute, or "" where there is none. Without an
-// absolute home there is neither a user layer nor a state directory: a relative
-// path would name a directory below the working directory, and what a repository
-// contains must never count as the user's. A relative XDG_CONFIG_HOME,
-// XDG_STATE_HOME, XDG_DATA_HOME or CLAUDE_CONFIG_DIR is ignored, as the XDG Base
-// Directory Specification demands for the first three.
+// Every path it returns is absolute, or "" if there is none. Without an absolute home
+// directory there is neither a user layer nor a state directory: a relative path would refer
+// to a directory below the working directory, and the content of a repository must never count
+// as the user's. A relative XDG_CONFIG_HOME, XDG_STATE_HOME, XDG_DATA_HOME or
+// CLAUDE_CONFIG_DIR is ignored, as the XDG Base Directory Specification requires for the first
+// three.
 package userdirs
 
 import (
@@ -26,16 +26,17 @@ type Dirs struct {
 	State      string // Knack's sessions, trust and keys: knack in StateHome
 	Data       string // Knack's plugins and packages: $XDG_DATA_HOME/knack
 	Claude     string // $CLAUDE_CONFIG_DIR, or .claude in Home
-	// Ignored are the names of variables whose values are not absolute paths.
+	// Ignored are the names of the variables that were ignored because their values are not
+	// absolute paths.
 	Ignored []string
 }
 
-// variables are the names whose values must be absolute paths.
+// variables returns the names of the variables whose values must be absolute paths.
 func variables() []string {
 	return []string{HomeVariable(), "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "CLAUDE_CONFIG_DIR"}
 }
 
-// HomeVariable is the name of the variable that names the home directory.
+// HomeVariable returns the name of the variable that contains the home directory.
 func HomeVariable() string {
 	if runtime.GOOS == "windows" {
 		return "USERPROFILE"
@@ -43,7 +44,7 @@ func HomeVariable() string {
 	return "HOME"
 }
 
-// From reads the directories from an environment. nil is os.Getenv.
+// From returns the directories that an environment defines. A nil getenv means os.Getenv.
 func From(getenv func(string) string) Dirs {
 	if getenv == nil {
 		getenv = os.Getenv
@@ -76,7 +77,7 @@ func From(getenv func(string) string) Dirs {
 	return d
 }
 
-// Own are the directories that only Knack writes.
+// Own returns the directories that only Knack writes to.
 func (d Dirs) Own() []string {
 	if d.Home == "" {
 		return nil
@@ -84,10 +85,10 @@ func (d Dirs) Own() []string {
 	return []string{d.Config, d.State, d.Data}
 }
 
-// Environ returns the environment ("NAME=value") of the programs that a user
-// starts: environ, nil for the process's, without the variables that name a user's
-// directory or configuration by a relative path. A program started with them (git,
-// ssh, a language's tools) would resolve them below the working directory.
+// Environ returns the environment ("NAME=value") for programs that a user starts: environ (nil
+// means that of the process) without the variables that set a user's directory or
+// configuration to a relative path. A program started with such variables (git, ssh, a
+// language's tools) would resolve them below the working directory.
 func Environ(environ []string) []string {
 	if environ == nil {
 		environ = os.Environ()
@@ -98,17 +99,17 @@ func Environ(environ []string) []string {
 		case filepath.IsAbs(value):
 			return false
 		case name == "GIT_CONFIG_GLOBAL" || name == "GIT_CONFIG_SYSTEM":
-			return value != "" // empty: git reads no such file
+			return value != "" // if it is empty, git reads no such file
 		default:
 			return slices.Contains(directories, name)
 		}
 	})
 }
 
-// EnvironOf returns the environment of the programs that another user than the
-// process's starts: with the values that getenv gives for the names of the
-// process's variables and of the user's directories. What programs are found with
-// (PATH) is the process's unless getenv gives it. nil is the process's user.
+// EnvironOf returns the environment for programs that are started for a user other than that
+// of the process: the values that getenv returns for the names of the process's variables and
+// of the user's directories. PATH, which is used to find programs, is that of the process
+// unless getenv has a value for it. A nil getenv means the user of the process.
 func EnvironOf(getenv func(string) string) []string {
 	environ := os.Environ()
 	if getenv == nil {
@@ -121,7 +122,7 @@ func EnvironOf(getenv func(string) string) []string {
 		if strings.EqualFold(name, "PATH") || strings.EqualFold(name, "PATHEXT") || strings.EqualFold(name, "SystemRoot") {
 			values[name] = value
 		}
-		if name != "" { // on Windows: =C:
+		if name != "" { // Windows has names such as =C:
 			names = append(names, name)
 		}
 	}
@@ -135,13 +136,14 @@ func EnvironOf(getenv func(string) string) []string {
 	return Environ(all)
 }
 
-// Getenv looks variables up in an environment; nil is the process's.
+// Getenv returns a function that looks up variables in environ; nil means the environment of
+// the process.
 func Getenv(environ []string) func(name string) string {
 	if environ == nil {
 		return os.Getenv
 	}
 	return func(name string) string {
-		for _, kv := range slices.Backward(environ) { // the last one counts
+		for _, kv := range slices.Backward(environ) { // the last value counts
 			if value, ok := strings.CutPrefix(kv, name+"="); ok {
 				return value
 			}
