@@ -1,17 +1,17 @@
-// Package bench is what the benchmark programs below it share: functions
-// and programs measured in turns, medians with their spread, and results as
-// a table, as JSON and as SVG.
+// Package bench contains what the benchmark programs below it share: it measures
+// functions and programs in turns, computes medians and their spread, and writes
+// results as tables, JSON and SVG.
 //
-// The programs are for anyone to run:
+// Anyone can run the programs:
 //
-//	go run ./bench/load     how fast skills load, beside floors
+//	go run ./bench/load     how fast skills load, compared with floors
 //	go run ./bench/find     how well and how fast skills are found
 //	go run ./bench/turns    what a request costs late in a session
 //	go run ./bench/servers  what MCP servers cost
 //	go run ./bench/shell    what the sandbox adds to a command and to a turn
-//	go run ./bench/peers    Knack beside the agents and search tools on PATH
+//	go run ./bench/peers    Knack compared with the agents and search tools on PATH
 //
-// README.md says how they measure, and what came out.
+// README.md describes how they measure, and the results.
 package bench
 
 import (
@@ -28,9 +28,8 @@ import (
 	"text/tabwriter"
 )
 
-// A Stat is what is said of some measurements of one thing: the median and
-// the spread, as the middle half (Q1 to Q3) and the extremes. A quartile is
-// a measurement that was taken, not one in between.
+// A Stat summarises measurements of one thing: the median, the quartiles (Q1 and Q3) and the
+// extremes. A quartile is always one of the measurements, never an interpolated value.
 type Stat struct {
 	Median float64 `json:"median"`
 	Q1     float64 `json:"q1"`
@@ -40,7 +39,7 @@ type Stat struct {
 	N      int     `json:"n"`
 }
 
-// StatOf sums up measurements; none is the zero Stat.
+// StatOf summarises measurements. Without measurements it returns the zero Stat.
 func StatOf(xs []float64) Stat {
 	if len(xs) == 0 {
 		return Stat{}
@@ -50,7 +49,7 @@ func StatOf(xs []float64) Stat {
 	return Stat{Median: xs[n/2], Q1: xs[n/4], Q3: xs[n-1-n/4], Min: xs[0], Max: xs[n-1], N: n}
 }
 
-// String is the median and the middle half: "12.3 (11.9–13.0)".
+// String returns the median and the quartiles: "12.3 (11.9–13.0)".
 func (s Stat) String() string {
 	if s.N == 0 {
 		return "–"
@@ -58,7 +57,8 @@ func (s Stat) String() string {
 	return fmt.Sprintf("%s (%s–%s)", Number(s.Median), Number(s.Q1), Number(s.Q3))
 }
 
-// Number writes x with three digits or all before the point.
+// Number formats x with three significant digits, but without decimals from 100 on and with at
+// most three decimals.
 func Number(x float64) string {
 	switch {
 	case x >= 100 || x == 0:
@@ -71,8 +71,8 @@ func Number(x float64) string {
 	return fmt.Sprintf("%.3f", x)
 }
 
-// InTurn calls each of fs once to warm up, with round -1, and then runs times
-// in turns: A B C A B C … What else the machine does then falls on all alike.
+// InTurn calls each of fs once with round -1 to warm up, and then runs times in turns: A B C A
+// B C … This way, other load on the machine affects all of them equally.
 func InTurn(runs int, fs ...func(round int)) {
 	for round := -1; round < runs; round++ {
 		for _, f := range fs {
@@ -81,14 +81,14 @@ func InTurn(runs int, fs ...func(round int)) {
 	}
 }
 
-// A Table is rows under a head, under a title.
+// A Table has a title, a head and rows.
 type Table struct {
 	Title string
 	Head  []string
 	Rows  [][]string
 }
 
-// Add appends a row; the cells are printed as fmt.Sprint does.
+// Add appends a row. Cells are formatted as by fmt.Sprint.
 func (t *Table) Add(cells ...any) {
 	row := make([]string, len(cells))
 	for i, c := range cells {
@@ -107,17 +107,17 @@ func (t *Table) Write(w io.Writer) error {
 	return tw.Flush()
 }
 
-// A Machine is where measurements were taken.
+// A Machine describes where measurements were taken.
 type Machine struct {
 	OS   string `json:"os"`
 	Arch string `json:"arch"`
 	CPUs int    `json:"cpus"`
-	CPU  string `json:"cpu,omitempty"` // as Linux names it
+	CPU  string `json:"cpu,omitempty"` // as Linux reports it
 	Go   string `json:"go"`
-	Load string `json:"load,omitempty"` // load averages at the start, Linux
+	Load string `json:"load,omitempty"` // load averages at the start; Linux only
 }
 
-// ThisMachine describes the machine the program runs on.
+// ThisMachine describes the machine that the program runs on.
 func ThisMachine() Machine {
 	m := Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version()}
 	if f, err := os.Open("/proc/cpuinfo"); err == nil {
@@ -147,7 +147,7 @@ func (m Machine) String() string {
 	return s
 }
 
-// WriteJSON writes v to the file; "" writes nothing.
+// WriteJSON writes v to a file. If file is "", it does nothing.
 func WriteJSON(file string, v any) error {
 	if file == "" {
 		return nil
@@ -159,8 +159,8 @@ func WriteJSON(file string, v any) error {
 	return os.WriteFile(file, append(data, '\n'), 0o666)
 }
 
-// WriteSVG writes charts into the directory dir, which it makes, one file
-// each; "" writes nothing.
+// WriteSVG writes charts to the directory dir, one file each, and creates dir if needed. If
+// dir is "", it does nothing.
 func WriteSVG(dir string, charts ...Chart) error {
 	if dir == "" {
 		return nil
@@ -176,7 +176,7 @@ func WriteSVG(dir string, charts ...Chart) error {
 	return nil
 }
 
-// Build builds a package of Go as a release is built, at out.
+// Build builds a Go package with the flags of a release and writes the program to out.
 func Build(out, pkg string) error {
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, pkg)
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -185,7 +185,7 @@ func Build(out, pkg string) error {
 	return nil
 }
 
-// Ratio is a over b; 0 when b is 0.
+// Ratio returns a/b, or 0 if b is 0.
 func Ratio(a, b float64) float64 {
 	if b == 0 {
 		return 0

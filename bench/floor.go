@@ -10,8 +10,9 @@ import (
 	"sync"
 )
 
-// Floor does the least with each file of the directories in dir, several at the
-// same time, and returns how many there are.
+// Floor calls file for each file in the directories of dir, for several at the same time, and
+// returns the number of files. It does nothing else, so it is a lower bound for what a loader
+// needs.
 func Floor(dir string, file func(path string, buf []byte) error) (int, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -56,7 +57,7 @@ func eachFile(dir string, buf []byte, file func(path string, buf []byte) error) 
 	return n, err
 }
 
-// ReadHead reads the first bytes of a file, as many as buf has.
+// ReadHead reads the first len(buf) bytes of a file.
 func ReadHead(path string, buf []byte) error {
 	h, err := os.Open(path)
 	if err != nil {
@@ -67,7 +68,7 @@ func ReadHead(path string, buf []byte) error {
 	return err
 }
 
-// StatFile only asks for the size and the times of a file.
+// StatFile only calls stat on a file.
 func StatFile(path string, _ []byte) error {
 	_, err := os.Lstat(path)
 	return err

@@ -13,24 +13,23 @@ import (
 	"time"
 )
 
-// A Usage is the time and memory that one run of a program took.
+// A Usage is the time and memory used by one run of a program.
 type Usage struct {
 	Start time.Time     // just before the program was started
-	Wall  time.Duration // until it ended
-	CPU   time.Duration // user and system, of it and of the children it waited for
-	RSS   int64         // peak memory in bytes of the largest of these processes; 0: not known here
+	Wall  time.Duration // from Start until it ended
+	CPU   time.Duration // user and system time of the program and the children it waited for
+	RSS   int64         // peak memory in bytes of the largest of these processes; 0: unknown on this system
 }
 
-// launching is the environment variable that turns a benchmark program into a
-// launcher.
+// launching is the environment variable that turns a benchmark program into a launcher.
 const launching = "KNACK_BENCH_LAUNCH"
 
-// Launched turns the program into a launcher when [Run] started it as one, and
-// does not return then. A program that calls Run calls Launched first.
+// Launched checks whether [Run] started this program as a launcher. If so, it acts as the
+// launcher and does not return. A program that calls Run must call Launched first.
 //
-// Linux passes the peak memory of a parent on to the child it starts: started by
-// a large program, every small one would look large. The launcher is small: its
-// own use, some MiB, is the lowest peak that can be measured.
+// A launcher is needed because Linux passes the peak memory of a parent on to the child it
+// starts: a small program started by a large one would look large. The launcher is small; its
+// own memory, a few MiB, is the lowest peak that can be measured.
 func Launched() {
 	report := os.Getenv(launching)
 	if report == "" {
@@ -57,10 +56,10 @@ func Launched() {
 	os.Exit(max(cmd.ProcessState.ExitCode(), 0))
 }
 
-// Run runs a program in dir with exactly env. It returns the program's usage and
-// standard output, or its standard error if there is no output. If the program
-// fails, the error has the end of its output. Processes that it leaves running are
-// ended, where the system can do that.
+// Run runs a program in dir with exactly the environment env. It returns the program's usage
+// and its standard output or, if that is empty, its standard error. If the program fails, the
+// error contains the end of its output. Processes that the program leaves running are killed
+// on systems where this is possible.
 func Run(ctx context.Context, dir string, env []string, program string, args ...string) (Usage, string, error) {
 	var u Usage
 	self, err := os.Executable()
@@ -82,7 +81,7 @@ func Run(ctx context.Context, dir string, env []string, program string, args ...
 	err = cmd.Run()
 	endGroup(cmd)
 	if errors.Is(err, exec.ErrWaitDelay) {
-		err = nil // it left a child that holds the pipe
+		err = nil // it left a child that keeps the pipe open
 	}
 	if ctx.Err() != nil {
 		err = fmt.Errorf("not done in time: %w", ctx.Err())

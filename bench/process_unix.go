@@ -16,7 +16,7 @@ func peak(p *os.ProcessState) int64 {
 		return 0
 	}
 	if runtime.GOOS == "darwin" || runtime.GOOS == "ios" {
-		return int64(u.Maxrss) // bytes there, KiB elsewhere
+		return int64(u.Maxrss) // in bytes on this system, in KiB on others
 	}
 	return int64(u.Maxrss) << 10
 }
@@ -32,7 +32,7 @@ func endGroup(cmd *exec.Cmd) {
 	}
 }
 
-// CPU is the processor time that this program and its children have had.
+// CPU returns the processor time used by this program and its children.
 func CPU() (t time.Duration) {
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var u syscall.Rusage

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Skills writes n skills of 4 KiB below dir, each in the form that all agents
-// can read: a name, a description, a body. Description i starts with the
-// word AAAi and ends with the word ZZZi, so that [Seen] can recognize a
-// complete one. It returns the size of all descriptions in bytes.
+// Skills writes n skills of 4 KiB below dir in a form that all agents can read: a name, a
+// description, a body. Description i starts with the word AAAi and ends with the word ZZZi, so
+// that [Seen] can recognize a complete one. It returns the total size of the descriptions in
+// bytes.
 func Skills(dir string, n int) (described int, err error) {
 	middle := strings.Repeat("says what the skill does and when to use it, as people write, ", 3)
 	body := strings.Repeat("An instruction of the skill, one of many lines in its body.\n", 60)
@@ -29,8 +29,8 @@ func Skills(dir string, n int) (described int, err error) {
 	return described, nil
 }
 
-// Seen counts how many of the n skills that [Skills] wrote occur in text: by name,
-// with at least the beginning of the description, and with all of it.
+// Seen counts how many of the n skills written by [Skills] occur in text: by name, with at
+// least the beginning of the description, and with the whole description.
 func Seen(text string, n int) (names, begun, whole int) {
 	for i := range n {
 		if strings.Contains(text, fmt.Sprintf("skill-%05d", i)) {

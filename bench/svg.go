@@ -6,19 +6,18 @@ import (
 	"strings"
 )
 
-// A Chart is horizontal bars in groups: one group for each label, in it one
-// bar for each series. Bars start at zero; their length is the value, not its
-// logarithm.
+// A Chart shows horizontal bars in groups: one group per label, and in it one bar per series.
+// Bars start at zero and have a linear scale.
 type Chart struct {
-	File   string // its name, such as start.svg
+	File   string // file name, such as start.svg
 	Title  string
 	Unit   string
 	Groups []string
 	Series []Series
 }
 
-// A Series is what one program reached in each group; a Stat of no
-// measurements leaves its bar out.
+// A Series contains the values of one program for each group. A Stat without measurements
+// leaves out its bar.
 type Series struct {
 	Name   string
 	Values []Stat
@@ -26,7 +25,7 @@ type Series struct {
 
 var colours = []string{"#0b7285", "#e8590c", "#5f3dc4", "#2b8a3e", "#c2255c", "#495057", "#f08c00", "#1864ab"}
 
-// SVG is the chart as a document. The thin line on a bar is the middle half.
+// SVG returns the chart as an SVG document. The thin line on a bar shows the quartiles.
 func (c Chart) SVG() string {
 	const left, width, bar, gap = 150, 520, 15, 14
 	most := 0.0

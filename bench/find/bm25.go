@@ -7,9 +7,9 @@ import (
 	"unicode"
 )
 
-// A bm25 is the baseline for Find: one bag of words for each skill, the fields
-// weighted by repeating their words, BM25 with k1 = 1.2 and b = 0.75. A final s,
-// ed or ing is removed; Chinese and Japanese are split into pairs of characters.
+// A bm25 is the baseline for Find: one bag of words per skill, with fields weighted by
+// repeating their words, and BM25 with k1 = 1.2 and b = 0.75. A final s, ed or ing is removed;
+// Chinese and Japanese text is split into pairs of characters.
 type bm25 struct {
 	names   []string
 	posting map[string][]posting

@@ -4,14 +4,14 @@
 //	go run ./bench/find -skills DIR [-skills DIR] [-prompts FILE] [-n 1000,10000] [-json FILE] [-svg DIR]
 //
 // The prompts are JSON lines, {"query": "what a user says", "skill": "name"}.
-// Without prompts only time and size are measured. Where there are fewer skills
-// than a size asks for, further ones are made of the texts of those that no
-// prompt is about: half of the name, description and sections of one, and half
-// of another. They are distractors; no answer is among them.
+// Without prompts only time and size are measured. If a size needs more skills
+// than there are, distractors are added, which are never the right answer. Each is
+// made from two skills without prompts: half of the name, description and sections
+// of one, and half of the other.
 //
 // Quality is reported for prompts of all skills, and for the half of the skills
-// on which nothing in the program was tuned (-held all: all of them), beside
-// BM25 over the same texts.
+// on which nothing in the program was tuned (-held all: all of them). The baseline
+// is BM25 over the same texts.
 package main
 
 import (
@@ -78,7 +78,7 @@ func main() {
 	}
 }
 
-// A text is a skill as a file has it.
+// A text is the text of a skill file.
 type text struct{ name, description, body string }
 
 func (t text) file() string {
@@ -91,7 +91,7 @@ type prompt struct {
 	Skill string `json:"skill"`
 }
 
-// A result is all that was measured, as -json writes it.
+// A result contains all measurements, as written by -json.
 type result struct {
 	When    time.Time     `json:"when"`
 	Machine bench.Machine `json:"machine"`
@@ -116,12 +116,12 @@ type quality struct {
 	N      int     `json:"prompts"`
 	Hit    float64 `json:"hit_at_1"`
 	Recall float64 `json:"recall_at_10"`
-	// Gained and lost prompts beside the plain BM25: hits at 1, then recall.
+	// Gained and Lost count prompts compared with plain BM25: by hit at 1, then by recall.
 	Gained, Lost [2]int
 }
 
-// seen is the share of prompts for whose skill the whole description is in
-// front of the model.
+// seen is the share of prompts for which the model sees the whole description of the right
+// skill.
 type seen struct {
 	Skills int     `json:"skills"`
 	What   string  `json:"what"`
@@ -131,7 +131,7 @@ type seen struct {
 
 type benchmark struct {
 	held    bool
-	texts   []text // those that prompts are about first
+	texts   []text // those of skills with prompts first
 	targets int
 	prompts []prompt
 	result  result
@@ -211,8 +211,7 @@ func (b *benchmark) read(dirs []string, file string) error {
 	return nil
 }
 
-// heldOut says of a skill whether its prompts were kept apart when the ranking
-// was tuned.
+// heldOut reports whether the prompts of a skill were set aside when the ranking was tuned.
 func heldOut(skill string) bool {
 	h := fnv.New32a()
 	io.WriteString(h, skill+"s1")
@@ -395,11 +394,11 @@ func (b *benchmark) quality(ctx context.Context, cat *knack.Catalog, finder *kna
 	return nil
 }
 
-// window is that of the model whose listing is looked at, in tokens.
+// window is the context window of the model whose listing is measured, in tokens.
 const window = 200_000
 
-// seen measures for which prompts the whole description of the right skill is in
-// front of the model: in the listing, or in the suggestions after the prompt.
+// seen measures for which prompts the model sees the whole description of the right skill: in
+// the listing, or in the suggestions after the prompt.
 func (b *benchmark) seen(ctx context.Context, cat *knack.Catalog, finder *knack.Finder, pool []text) error {
 	whole := map[string]bool{}
 	for _, l := range cat.Listing(knack.View{For: knack.ByModel, Window: window}).Entries {
@@ -456,11 +455,10 @@ func (b *benchmark) seen(ctx context.Context, cat *knack.Catalog, finder *knack.
 	return nil
 }
 
-// claudeCode returns the skills whose description is whole in a listing by the
-// rule that was observed of Claude Code 2.1: 8,000 characters for a window of
-// 200,000 tokens, of which its bundled skills take 4,243 and every name its
-// own; the rest goes to descriptions in the order of the listing, whole or not
-// at all, each at most 1,536 characters.
+// claudeCode returns the skills whose whole description is in a listing made by the rule
+// observed in Claude Code 2.1: of 8,000 characters for a window of 200,000 tokens, its bundled
+// skills take 4,243, and names are always listed; the rest goes to descriptions in the order
+// of the listing, each of at most 1,536 characters and either whole or left out.
 func claudeCode(cat *knack.Catalog) map[string]bool {
 	room := 8000 - 4243
 	for _, s := range cat.Skills() {

@@ -1,13 +1,13 @@
-// Command load measures how fast skills are found and read, beside floors:
+// Command load measures how fast skills are found and read, compared with floors:
 // programs that walk the same tree in parallel and only read 4 KiB of each file,
-// only stat it (beside a start with nothing changed), or only read and hash it
-// (beside a trusted project).
+// only stat it (the floor of a start with nothing changed), or only read and hash
+// it (the floor of a trusted project).
 //
 //	go run ./bench/load [-n 100,1000,10000] [-runs 15] [-json FILE] [-svg DIR]
 //
-// All are measured in turns. The ratios are those of the fastest runs, which
-// other work on the machine disturbs least, and of the processor times. The
-// memory that a skill takes is printed below them.
+// All are measured in turns. Ratios compare the fastest runs, which other work on
+// the machine disturbs least, and the processor times. The memory per skill is
+// printed below them.
 package main
 
 import (
@@ -30,23 +30,23 @@ import (
 	"github.com/knack-agent/knack/bench"
 )
 
-// A row is one way to load a number of skills.
+// A row is one way to load a number of skills, with its measurements.
 type row struct {
 	Name   string     `json:"name"`
 	Skills int        `json:"skills"`
 	Time   bench.Stat `json:"ms"`
 	CPU    bench.Stat `json:"cpu_ms"`
-	Best   float64    `json:"ratio_best"` // to the floor's
+	Best   float64    `json:"ratio_best"` // relative to the floor
 	Used   float64    `json:"ratio_cpu"`
 }
 
-// A result is all that was measured, as -json writes it.
+// A result contains all measurements, as written by -json.
 type result struct {
 	When    time.Time     `json:"when"`
 	Machine bench.Machine `json:"machine"`
 	Runs    int           `json:"runs"`
 	Rows    []row         `json:"rows"`
-	Heap    map[int]int   `json:"heap_bytes_per_skill"` // by number of skills, beside the descriptions
+	Heap    map[int]int   `json:"heap_bytes_per_skill"` // by number of skills, without the descriptions
 }
 
 func main() {
@@ -99,21 +99,22 @@ func measure(out io.Writer, sizes []int, runs int) (*result, error) {
 		}
 		from := func(f *knack.Folder) func() error {
 			return func() error {
-				again := knack.Folder{Path: dir, Origin: f.Origin, Cache: f.Cache, Check: f.Check} // a start, not a reload
+				again := knack.Folder{Path: dir, Origin: f.Origin, Cache: f.Cache, Check: f.Check} // a new start, not a reload
 				return want(n, "knack.Load")(len(knack.Load(context.Background(), &again).Skills()), nil)
 			}
 		}
 		user := knack.Origin{Kind: knack.User, Trust: knack.Trusted}
 		cached := from(&knack.Folder{Origin: user, Cache: filepath.Join(home, "cache")})
 		if n >= 100 {
-			time.Sleep(settled) // so that files can be kept
+			time.Sleep(settled) // so that the files can be cached
 		}
 		ways := []way{
 			{name: "floor: read 4 KiB", run: func() error { return want(n, "the floor")(bench.Floor(dir, bench.ReadHead)) }},
 			{name: "knack.Load", run: from(&knack.Folder{Origin: user})},
 			{name: "floor: stat", run: func() error { return want(n, "the floor")(bench.Floor(dir, bench.StatFile)) }, floor: 2},
 			{name: "knack.Load, unchanged", run: cached, floor: 2},
-			{name: "floor: read, hash", run: func() error { return want(n, "the floor")(bench.Floor(dir, bench.ReadHash)) }, floor: 4},
+			{name: "floor: read, hash", run: func() error { return want(n, "the floor")(bench.Floor(dir, bench.ReadHash)) },
+				floor: 4},
 			{name: "knack.Load, hashed", run: from(&knack.Folder{Origin: knack.Origin{Kind: knack.Project}, Check: checkHash}),
 				floor: 4},
 		}
@@ -150,16 +151,16 @@ func measure(out io.Writer, sizes []int, runs int) (*result, error) {
 	return res, nil
 }
 
-// settled is longer than a file must have been as it is to be kept in a cache.
+// settled is the minimum age of a file's last change for the cache to accept the file.
 const settled = 2100 * time.Millisecond
 
-// A way is one way to load skills. Its ratio is to its floor, or to that and
-// another way together.
+// A way is one way to load skills. Its ratio is relative to its floor, or to the sum of its
+// floor and another way.
 type way struct {
 	name  string
 	run   func() error
-	over  int // index of that other; 0 none
-	floor int // index of the way that it is held against
+	over  int // index of that other way; 0: none
+	floor int // index of the way it is compared with
 }
 
 func want(n int, who string) func(int, error) error {
@@ -171,7 +172,7 @@ func want(n int, who string) func(int, error) error {
 	}
 }
 
-// inTurn takes the times of ways, in turns.
+// inTurn measures ways in turns.
 func inTurn(n, runs int, ways []way) ([]row, error) {
 	var fs []func(int)
 	times, used := make([][]float64, len(ways)), make([][]float64, len(ways))
@@ -204,8 +205,8 @@ func inTurn(n, runs int, ways []way) ([]row, error) {
 	return rows, nil
 }
 
-// programs are whole runs of programs, built here. Knack's are held against
-// the floor and a program that does nothing.
+// programs returns ways that run whole programs, which it builds. Knack is compared with the
+// floor plus a program that does nothing.
 func programs(tmp, home string) ([]way, error) {
 	empty := filepath.Join(tmp, "empty")
 	if err := os.MkdirAll(empty, 0o777); err != nil {
@@ -237,10 +238,10 @@ func programs(tmp, home string) ([]way, error) {
 	}, nil
 }
 
-// generate makes n skills and returns the bytes of their descriptions. Their
-// heads are mixed as in public collections: of 1,435 heads of one, 38% are
-// lines of plain text, 40% have blocks, lists, numbers or mappings as well, and
-// the rest needs the YAML library, some of it twice, because it is broken.
+// generate writes n skills and returns the total size of their descriptions in bytes. The mix
+// of frontmatter is that of public collections: of 1,435 heads of one of them, 38% are plain
+// lines, 40% also have blocks, lists, numbers or mappings, and the rest needs the YAML
+// library, some of it twice because it is broken.
 func generate(dir string, n int) (described int, err error) {
 	description := strings.Repeat("Says what the skill does and when to use it, as people write. ", 4)
 	description = description[:len(description)-1]
@@ -249,11 +250,11 @@ func generate(dir string, n int) (described int, err error) {
 	const nested = "description: \"%s\"\nversion: 1.0.0\nmetadata:\n  author: somebody\n  version: \"1.0\"\n"
 	const folded = "description: >\n  %s\n  It goes on here.\nlicense: MIT\n"
 	heads := []string{
-		plain, nested, plain, folded, plain, nested, plain, // 16 that are simple
+		plain, nested, plain, folded, plain, nested, plain, // 16 simple ones
 		"description: |\n  %s\n\n  It goes on here.\nlicense: MIT\n",
 		plain, nested, plain, folded, plain, nested, plain,
 		"description: %s\nversion: 2\nallowed-tools:\n  - Read\n  - Write\ntags: [one, two]\n",
-		// 4 that are not
+		// 4 that are not simple
 		"description: %s\nmetadata: {\"tool\": {\"emoji\": \"x\", \"requires\": {\"bins\": [\"node\", \"curl\"]}}}\n",
 		"description: %s\n# a comment\n\ntags:\n  - name: one\n    value: 1\n",
 		"description: %s\n  It goes on here.\nmetadata:\n  emoji: \"\\U0001F4C5\"\n",
@@ -274,14 +275,14 @@ func generate(dir string, n int) (described int, err error) {
 	return described, nil
 }
 
-// checkHash is what a trusted project costs: a hash of what is read.
+// checkHash simulates the cost of a trusted project: a hash of everything that is read.
 func checkHash(_ string, data []byte, _ bool) error {
 	sum := sha256.Sum256(data)
 	runtime.KeepAlive(sum)
 	return nil
 }
 
-// chart is the times, drawn.
+// chart returns the times as a chart.
 func (r *result) chart() bench.Chart {
 	c := bench.Chart{File: "load.svg", Title: "Loading skills, beside a program that only reads the files", Unit: "ms"}
 	var names []string

@@ -8,26 +8,26 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// An agent is how one program is driven: without a person, allowed to do all,
-// without a sandbox, by what its own documentation offers for that.
+// An agent describes how to run one program without user interaction, with all actions allowed
+// and without a sandbox, using only options that its documentation describes.
 type agent struct {
 	Name    string
-	Version []string // arguments that print it
+	Version []string // arguments that print its version
 	Skills  string   // where a project keeps skills for it
 
-	// Setup writes what must stand in a fresh home for the program to use the
-	// server at url. nil: nothing.
+	// Setup writes what the program needs in a fresh home directory to use the server at url.
+	// It may be nil.
 	Setup func(home, url string) error
-	// Env is added to a bare environment of PATH, HOME and the like.
+	// Env is added to a minimal environment of PATH, HOME and the like.
 	Env func(home, url string) []string
-	// Args are for one prompt.
+	// Args returns the arguments for one prompt.
 	Args func(url, prompt string) []string
 
 	Shell func(command string) llmtest.Call // a call that runs a shell command
-	Read  func(file string) llmtest.Call    // a call that reads a file; nil: it has no tool for that
+	Read  func(file string) llmtest.Call    // a call that reads a file; nil: the program has no such tool
 }
 
-// agents are Knack and its peers. A new one is one more value.
+// agents are Knack and its peers. To add one, add a value here.
 var agents = []agent{
 	{
 		Name: "knack", Version: nil, Skills: ".agents/skills",
@@ -78,7 +78,7 @@ var agents = []agent{
 		Name: "claude", Version: []string{"--version"}, Skills: ".claude/skills",
 		Env: func(_, url string) []string {
 			return []string{
-				// as root, it skips permissions in a container only
+				// as root, it skips permissions only in a container
 				"ANTHROPIC_API_KEY=" + llmtest.Key, "ANTHROPIC_BASE_URL=" + url, "IS_SANDBOX=1",
 				"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1",
 			}
@@ -125,7 +125,8 @@ var agents = []agent{
 	},
 }
 
-// call makes calls of a tool with one input that differs and pairs that do not.
+// call returns a function that makes calls of a tool: one input, key, differs between calls,
+// and pairs are the same in all.
 func call(name, key string, pairs ...string) func(string) llmtest.Call {
 	return func(value string) llmtest.Call {
 		in := map[string]any{key: value}

@@ -11,8 +11,8 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// A calls is a run in which the model calls one tool again and again, one
-// call a request.
+// A calls is the result of a run in which the model calls one tool repeatedly, once per
+// request.
 type calls struct {
 	Name    string     `json:"name"`
 	Tool    string     `json:"tool"` // shell or read
@@ -20,11 +20,11 @@ type calls struct {
 	Wall    bench.Stat `json:"wall_ms"`
 	CPU     bench.Stat `json:"cpu_ms"`
 	RSS     bench.Stat `json:"rss_mib"`
-	PerWall bench.Stat `json:"wall_ms_per_call"` // of second to last request
+	PerWall bench.Stat `json:"wall_ms_per_call"` // from the second to the last request
 	Problem string     `json:"problem,omitempty"`
 }
 
-// toolCalls lets the model run shell commands, and read files.
+// toolCalls measures runs in which the model runs shell commands or reads files.
 func (c *config) toolCalls(ctx context.Context, res *result) error {
 	for _, kind := range []string{"shell", "read"} {
 		var fs []func(int)
@@ -91,8 +91,8 @@ func (c *config) toolCalls(ctx context.Context, res *result) error {
 	return nil
 }
 
-// script is the answers of a run of tool calls, and what the last request must
-// hold: something that only a tool that ran can say.
+// script returns the answers for a run of tool calls, and a text that the last request must
+// contain, which proves that the tool has really run.
 func (c *config) script(p *program, kind, dir string) (answers []llmtest.Answer, last string, err error) {
 	for i := range c.calls {
 		last = fmt.Sprintf("ran-%d", 100000+i)

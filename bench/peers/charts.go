@@ -7,7 +7,7 @@ import (
 	"github.com/knack-agent/knack/bench"
 )
 
-// charts are what was measured, drawn.
+// charts returns the measurements as charts.
 func (r *result) charts() (out []bench.Chart) {
 	if len(r.Starts) > 0 {
 		of := func(file, title, unit string, value func(start) bench.Stat) {

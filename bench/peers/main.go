@@ -1,17 +1,17 @@
-// Command peers measures Knack beside other agents and search tools, in turns,
-// on the same skills, prompts and answers of a scripted server:
+// Command peers compares Knack with other agents and search tools. It measures them
+// in turns, with the same skills, prompts and answers of a scripted server:
 //
 //	go run ./bench/peers [-n 0,100,1000,5000] [-k 50] [-runs 9] [-json FILE] [-svg DIR] [name=path …]
 //
-// Agents and tools are looked for on PATH; name=path names the program of one
-// (pi=/opt/pi/bin/pi). Knack is built from this module. An agent that is not
-// there, or cannot be driven, is in the result with the reason. -only names
-// those to run, -parts what is measured: start, calls, tools.
+// Agents and tools are searched for on PATH; name=path sets the program of one
+// (pi=/opt/pi/bin/pi). Knack is built from this module. For an agent that is not
+// installed or does not work, the result contains the reason. -only selects the
+// agents to run, -parts what is measured: start, calls, tools.
 //
 //	go run ./bench/peers -only knack -parts start -user -n 0,1000,10000
 //
-// shows what a start over the user's own skills takes once they are cached,
-// beside a program that only stats them.
+// shows how long a start with the user's own skills takes once they are cached,
+// compared with a program that only stats them.
 package main
 
 import (
@@ -35,26 +35,26 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// A config is what a person asked for.
+// A config contains the command-line options.
 type config struct {
 	agents  []agent
 	sizes   []int
 	calls   int
 	runs    int
-	user    bool          // skills are the user's
-	limit   time.Duration // of one run of a program
+	user    bool          // the skills are in the user's directory
+	limit   time.Duration // time limit of one run of a program
 	parts   []string
 	only    []string
-	paths   map[string]string // programs by name, before PATH
-	keep    string            // directory for first requests; "" none
-	tree    string            // what the search tools search
-	dir     string            // for all that is written
+	paths   map[string]string // programs by name; they take precedence over PATH
+	keep    string            // directory for the first requests; "": not kept
+	tree    string            // directory tree for the search tools
+	dir     string            // directory for everything that is written
 	out     io.Writer
-	say     func(format string, args ...any) // progress
+	say     func(format string, args ...any) // reports progress
 	failing []string
 }
 
-// A result is all that was measured, as -json writes it.
+// A result contains all measurements.
 type result struct {
 	When     time.Time     `json:"when"`
 	Machine  bench.Machine `json:"machine"`
@@ -65,12 +65,12 @@ type result struct {
 	Tools    []toolSpeed   `json:"tools,omitempty"`
 }
 
-// A program is an agent as it was found.
+// A program is an agent and the program found for it.
 type program struct {
 	Name    string `json:"name"`
 	Path    string `json:"path,omitempty"`
 	Version string `json:"version,omitempty"`
-	Reason  string `json:"reason,omitempty"` // why it is not measured; "" it is
+	Reason  string `json:"reason,omitempty"` // why it is not measured; "": it is measured
 
 	agent  `json:"-"`
 	vendor *vendor
@@ -135,7 +135,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	res, err := measure(ctx, &c)
-	if res != nil { // what was measured is kept, also when it was stopped
+	if res != nil { // keep what was measured before an interruption
 		err = errors.Join(err, bench.WriteJSON(*asJSON, res), bench.WriteSVG(*svg, res.charts()...))
 	}
 	if err != nil {
@@ -153,8 +153,8 @@ func names() []string {
 
 func known(name string) bool { return slices.Contains(names(), name) }
 
-// measure does all that c asks for and writes the tables as they are ready.
-// With an error comes what was measured before, or nil.
+// measure runs the benchmarks that c selects and writes each table as soon as it is ready. On
+// an error it also returns what was measured before, or nil.
 func measure(ctx context.Context, c *config) (*result, error) {
 	tmp, err := os.MkdirTemp("", "knack-bench-")
 	if err != nil {
@@ -201,7 +201,7 @@ func measure(ctx context.Context, c *config) (*result, error) {
 	return res, nil
 }
 
-// find finds the agents, and builds Knack.
+// find finds the agents and builds Knack.
 func (c *config) find(ctx context.Context, res *result) error {
 	t := bench.Table{Title: "Programs", Head: []string{"", "version", "where"}}
 	for _, a := range c.agents {
@@ -243,7 +243,7 @@ func (c *config) find(ctx context.Context, res *result) error {
 	return t.Write(c.out)
 }
 
-// commit is the state of the module's source, as far as git knows it.
+// commit describes the version of the module's source, if git knows it.
 func commit() string {
 	out, err := exec.Command("git", "describe", "--always", "--dirty").Output()
 	if err != nil {
@@ -256,7 +256,7 @@ func (c *config) home(p *program, what string) string {
 	return filepath.Join(c.dir, p.Name, what, "home")
 }
 
-// run runs a program with a home of its own.
+// run runs a program with its own home directory.
 func (c *config) run(ctx context.Context, p *program, home, dir string, args ...string) (bench.Usage, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.limit)
 	defer cancel()
@@ -281,17 +281,17 @@ func (c *config) run(ctx context.Context, p *program, home, dir string, args ...
 	return bench.Run(ctx, dir, env, p.Path, args...)
 }
 
-// A taken is what one run of an agent took.
+// A taken contains the measurements of one run of an agent.
 type taken struct {
-	first time.Duration // to its first request
+	first time.Duration // until its first request
 	use   bench.Usage
-	req   request   // the first
-	last  time.Time // when the last came
+	req   request   // the first request
+	last  time.Time // when the last request arrived
 	side  int
 }
 
-// prompt runs one prompt in project, and checks that it went as the answers
-// say: a request for each, and last in the last one.
+// prompt runs one prompt in project and checks that it went as scripted: one request for each
+// answer, with last in the last request.
 func (c *config) prompt(ctx context.Context, p *program, home, project string, last string,
 	answers ...llmtest.Answer) (t taken, err error) {
 	e := p.vendor.during(answers, func() {
@@ -311,8 +311,8 @@ func (c *config) prompt(ctx context.Context, p *program, home, project string, l
 	return t, nil
 }
 
-// project makes a project of n skills, and files to read, and a home, for one
-// program alone.
+// project creates a project with n skills and files to read, and a home directory, for one
+// program.
 func (c *config) project(p *program, what string, n int) (home, dir string, err error) {
 	home, dir = c.home(p, what), filepath.Join(c.dir, p.Name, what, "project")
 	skills := filepath.Join(dir, filepath.FromSlash(p.Skills))
@@ -333,7 +333,7 @@ func (c *config) project(p *program, what string, n int) (home, dir string, err 
 	return home, dir, err
 }
 
-// ready are the programs that can be measured.
+// ready returns the programs that can be measured.
 func (r *result) ready() (out []*program) {
 	for _, p := range r.Programs {
 		if p.Reason == "" {

@@ -14,16 +14,16 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// A start is one prompt that is answered at once, over a number of skills.
+// A start is the result for one prompt that is answered at once, with a number of skills.
 type start struct {
 	Name    string     `json:"name"`
 	Skills  int        `json:"skills"`
-	First   bench.Stat `json:"first_ms"` // process start to the first request
+	First   bench.Stat `json:"first_ms"` // from process start to the first request
 	Wall    bench.Stat `json:"wall_ms"`
 	CPU     bench.Stat `json:"cpu_ms"`
 	RSS     bench.Stat `json:"rss_mib"`
 	Bytes   int        `json:"request_bytes"`
-	Tokens  int        `json:"request_tokens_estimate"` // at four bytes each
+	Tokens  int        `json:"request_tokens_estimate"` // at four bytes per token
 	Names   int        `json:"names_seen"`
 	Begun   int        `json:"descriptions_seen"`
 	Whole   int        `json:"descriptions_whole"`
@@ -73,7 +73,7 @@ func (c *config) starts(ctx context.Context, res *result) error {
 		var floor start
 		if c.user && n > 0 {
 			if n >= 100 {
-				time.Sleep(settled) // so that the warm-up caches the files
+				time.Sleep(settled) // so that the warm-up can cache the files
 			}
 			fs = append(fs, c.floor(ctx, &floor, filepath.Join(c.home(res.ready()[0], what),
 				filepath.FromSlash(res.ready()[0].Skills)), n))
@@ -110,11 +110,11 @@ func (c *config) starts(ctx context.Context, res *result) error {
 	return nil
 }
 
-// settled is longer than a file must have been as it is to be kept in a cache.
+// settled is the minimum age of a file's last change for the cache to accept the file.
 const settled = 2100 * time.Millisecond
 
-// statting is the environment variable that makes this program stat the files
-// of a directory of skills, and do nothing else.
+// statting is the environment variable that makes this program only stat the files of a
+// directory of skills.
 const statting = "KNACK_BENCH_STAT"
 
 func stat(dir string) {

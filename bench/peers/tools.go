@@ -16,16 +16,16 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A toolSpeed is one search by one program.
+// A toolSpeed is the result for one search by one program.
 type toolSpeed struct {
 	Task  string     `json:"task"`
 	Name  string     `json:"name"`
 	Time  bench.Stat `json:"ms"`
-	Lines int        `json:"lines"` // of its answer
+	Lines int        `json:"lines"` // in its output
 }
 
-// A task is a search that Knack's tool and another program can do, with few
-// enough findings that no limit of either cuts them.
+// A task is a search that both Knack's tool and another program can do. It has few enough
+// results that neither program cuts them off.
 type task struct {
 	name, tool string
 	input      map[string]any
@@ -45,9 +45,9 @@ var tasks = []task{
 			"ring*.go"}},
 }
 
-// toolSpeeds compares a call of Knack's tool inside a run, and a whole
-// `knack tool run`, with the whole run of a search program, which is what a
-// call costs an agent that starts one.
+// toolSpeeds compares a call of Knack's tool inside a run, and a whole `knack tool run`, with
+// a whole run of a search program, which is what a call costs an agent that starts such a
+// program.
 func (c *config) toolSpeeds(ctx context.Context, res *result) error {
 	root := c.tree
 	if root == "" {
@@ -99,10 +99,10 @@ func (c *config) toolSpeeds(ctx context.Context, res *result) error {
 		path := c.paths[k.peer]
 		if path == "" {
 			if path, err = exec.LookPath(k.peer); err != nil && k.peer == "fd" {
-				path, err = exec.LookPath("fdfind") // as Debian calls it
+				path, err = exec.LookPath("fdfind") // the name in Debian
 			}
 			if err != nil {
-				path, err = "", nil // a row without a peer is not a failure
+				path, err = "", nil // a missing peer leaves its row empty; it is not a failure
 				c.failing = append(c.failing, k.peer+": not on PATH, so "+k.name+" has no peer")
 			}
 		}
@@ -149,7 +149,8 @@ func (c *config) toolSpeeds(ctx context.Context, res *result) error {
 	return table.Write(c.out)
 }
 
-// output runs a program; that it found nothing is no error.
+// output returns a function that runs a program. It is not an error if the program finds
+// nothing.
 func output(ctx context.Context, dir, program string, args ...string) func() (string, error) {
 	return func() (string, error) {
 		cmd := exec.CommandContext(ctx, program, args...)
@@ -162,7 +163,7 @@ func output(ctx context.Context, dir, program string, args ...string) func() (st
 	}
 }
 
-// toolRun is the text in what knack tool run prints.
+// toolRun returns a function that extracts the text from the output of knack tool run.
 func toolRun(run func() (string, error)) func() (string, error) {
 	return func() (string, error) {
 		out, err := run()
@@ -181,9 +182,8 @@ func toolRun(run func() (string, error)) func() (string, error) {
 	}
 }
 
-// findings are the sorted lines of an answer, without what says that there is
-// nothing or what was left out, and without blanks, which programs set
-// differently.
+// findings returns the sorted lines of an answer, without messages that nothing was found or
+// something was left out, and without blanks, which differ between programs.
 func findings(out string) []string {
 	set := []string{}
 	for line := range strings.Lines(out) {

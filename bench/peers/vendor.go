@@ -17,14 +17,14 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// A vendor imitates the vendors' servers. The scripted server of llmtest
-// gives the answers, in the format that the path asks for. It is strict about
-// what Knack's own adapters send; other programs use other corners of the
-// formats, so it is shown the smallest request of the format in place of
-// theirs, and of Knack's too, for the same work on all sides.
+// A vendor imitates the servers of model vendors. The scripted server of llmtest provides the
+// answers, in the format that the requested path implies. That server only accepts what
+// Knack's own adapters send, but other programs use other parts of the formats. So the vendor
+// passes it the smallest valid request of the format instead of the real one, for Knack too,
+// so that the work is the same for all programs.
 //
-// A request that offers no tools, such as one for a title, is answered with a
-// word and counted apart.
+// A request that offers no tools, such as one for a title, is answered with a word and counted
+// separately.
 type vendor struct {
 	URL string
 
@@ -33,16 +33,16 @@ type vendor struct {
 	run  *exchange
 }
 
-// An exchange is what a vendor saw of one run of a program.
+// An exchange records the requests that a vendor received in one run of a program.
 type exchange struct {
 	answers *llmtest.Server
 	main    []request
 	side    int
-	odd     []string // what was asked for and not understood
+	odd     []string // requests that were not understood
 }
 
 type request struct {
-	at   time.Time // when its head had come
+	at   time.Time // when the header had arrived
 	path string
 	body []byte // uncompressed
 }
@@ -54,13 +54,13 @@ func newVendor() (*vendor, error) {
 	}
 	v := &vendor{URL: "http://" + l.Addr().String(), run: &exchange{}}
 	v.http = &http.Server{Handler: v}
-	go v.http.Serve(l) // until close
+	go v.http.Serve(l) // runs until close
 	return v, nil
 }
 
 func (v *vendor) close() { v.http.Close() }
 
-// during gives the answers to what comes while f runs.
+// during serves answers to the requests that arrive while f runs.
 func (v *vendor) during(answers []llmtest.Answer, f func()) *exchange {
 	e := &exchange{answers: llmtest.NewServer(answers...)}
 	defer e.answers.Close()
@@ -74,8 +74,8 @@ func (v *vendor) during(answers []llmtest.Answer, f func()) *exchange {
 	return e
 }
 
-// smallest is the smallest request of the format that a path asks for, in
-// which the last user message is "go"; "" if the path is none of a model.
+// smallest returns the smallest valid request of the format that a path implies; its last user
+// message is "go". body is "" if the path does not belong to a model API.
 func smallest(path string) (to, body string) {
 	switch {
 	case strings.HasSuffix(path, "/messages"):
@@ -124,7 +124,7 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case e.answers == nil:
 		odd = "a request after the run"
 	case path == "":
-		odd = r.Method + " " + r.URL.Path // how a server that has no such page answers
+		odd = r.Method + " " + r.URL.Path // how a server without this page answers
 	case len(asks.Tools) == 0:
 		e.side++
 	default:
@@ -156,7 +156,8 @@ func (v *vendor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answers.ServeHTTP(w, in)
 }
 
-// why is what went wrong in an exchange that should have had n requests.
+// why returns an error if an exchange did not go as expected: n requests, the last of which
+// contains last.
 func (e *exchange) why(n int, last string) error {
 	refused := strings.Join(append(e.answers.Refused(), e.odd...), "; ")
 	switch {

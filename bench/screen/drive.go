@@ -16,16 +16,16 @@ import (
 	"github.com/knack-agent/knack/internal/terminal/terminaltest"
 )
 
-// A drive is the program on a pseudo-terminal.
+// A drive runs the program on a pseudo-terminal.
 type drive struct {
 	cmd    *exec.Cmd
 	pty    *os.File
-	events chan struct{} // something was written
+	events chan struct{} // receives a value when something was written
 	over   chan struct{}
 
 	mu    sync.Mutex
 	vt    *terminaltest.VT
-	first time.Time // of the first output
+	first time.Time // time of the first output
 	bytes int
 }
 
@@ -69,10 +69,10 @@ func start(program, dir string, width, height int, env []string, args ...string)
 	return d, nil
 }
 
-// patience is how long a scene waits for what it expects.
+// patience is how long a scene waits for the expected output.
 const patience = 30 * time.Second
 
-// wait waits until the terminal shows what matches.
+// wait waits until the content of the terminal matches the regular expression expr.
 func (d *drive) wait(expr string) error {
 	re, late := regexp.MustCompile(expr), time.After(patience)
 	for {

@@ -5,7 +5,7 @@
 //	tmux capture-pane -pe | go run ./bench/screen -capture > screen.svg
 //
 // Scenes run the program itself on a pseudo-terminal, with a scripted model; the
-// pictures are made of what it writes. Nothing else is needed.
+// pictures show its output. Nothing else needs to be installed.
 package main
 
 import (

@@ -15,16 +15,16 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// usage makes costs worth a chart.
+// usage makes the costs high enough for a chart.
 var usage = llm.Usage{Input: 12_000, Output: 900}
 
-// runs is how often each figure is measured; the median is printed.
+// runs is the number of measurements for each figure; the median is printed.
 const runs = 11
 
-// settled is how old skills must be to be in the cache, where those of users are.
+// settled is the minimum age of the skills for the cache of the user's skills to accept them.
 const settled = 3 * time.Second
 
-// measure prints the figures that the interface has budgets for.
+// measure prints the figures for which the interface has budgets.
 func measure(program, dir string, out io.Writer) error {
 	for i := range 1000 {
 		name := fmt.Sprintf("skill-%04d", i)
@@ -48,7 +48,7 @@ func measure(program, dir string, out io.Writer) error {
 	return tokens(program, dir, out)
 }
 
-// resume measures the start with a session of 50,000 lines, and a key after it.
+// resume measures a start with a session of 50,000 lines, and a key press after it.
 func resume(program, dir string, out io.Writer) error {
 	const turns, lines = 1000, 50
 	env := engine.Env(func(name string) string { return map[string]string{"HOME": dir}[name] })
@@ -108,7 +108,7 @@ func resume(program, dir string, out io.Writer) error {
 	return nil
 }
 
-// used is the processor time of a process so far; 0 where that is not known.
+// used returns the processor time of a process so far, or 0 if it is not known.
 func used(pid int) (sum time.Duration) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	for _, f := range files {
@@ -120,8 +120,8 @@ func used(pid int) (sum time.Duration) {
 	return sum
 }
 
-// firstPaint measures the time from the start of the program to its prompt, and
-// the processor time that it has used by then.
+// firstPaint measures the time from the start of the program to its prompt, and the processor
+// time used by then.
 func firstPaint(program, dir string, out io.Writer) error {
 	model := serve(0)
 	defer model.close()
@@ -140,7 +140,7 @@ func firstPaint(program, dir string, out io.Writer) error {
 			return err
 		}
 	}
-	wall, cpu = wall[1:], cpu[1:] // the first one fills caches
+	wall, cpu = wall[1:], cpu[1:] // the first run fills caches
 	slices.Sort(wall)
 	slices.Sort(cpu)
 	fmt.Fprintf(out, "first paint with 1,000 skills: median %s, best %s, of %d starts; processor time by then: median %s\n",
@@ -149,8 +149,8 @@ func firstPaint(program, dir string, out io.Writer) error {
 	return nil
 }
 
-// tokens measures what a token costs while an answer arrives slowly, as from a
-// model: bytes of output, and the processor time of the whole program.
+// tokens measures the cost of a token while an answer arrives slowly, as from a real model:
+// bytes of output, and processor time of the whole program.
 func tokens(program, dir string, out io.Writer) error {
 	const n = 1200
 	var text strings.Builder
@@ -185,7 +185,7 @@ func tokens(program, dir string, out io.Writer) error {
 	bytes := d.bytes - before
 	d.mu.Unlock()
 	cpu := used(d.cmd.Process.Pid) - start
-	tokens := text.Len() / 4 // as models count them, about
+	tokens := text.Len() / 4 // about four bytes per token
 	fmt.Fprintf(out, "%d words, some %d tokens, in %s: a word costs %d bytes of output and %s of processor time, a token "+
 		"%d bytes and %s; all of the program counts, reading the answer too\n", n, tokens, took.Round(time.Second/10),
 		bytes/n, (cpu / n).Round(time.Microsecond), bytes/tokens, (cpu / time.Duration(tokens)).Round(time.Microsecond))

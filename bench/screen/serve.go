@@ -8,12 +8,11 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// A server answers as a script says, one piece after the other, as a model does
-// that thinks while it writes.
+// A server answers from a script, one piece after the other, with pauses as from a real model.
 type server struct {
 	script *llmtest.Server
 	http   *httptest.Server
-	pace   time.Duration // between two pieces
+	pace   time.Duration // time between two pieces
 }
 
 func serve(pace time.Duration, answers ...llmtest.Answer) *server {
@@ -24,7 +23,7 @@ func serve(pace time.Duration, answers ...llmtest.Answer) *server {
 	return s
 }
 
-// env leads a program to the server.
+// env returns environment variables that make a program use the server.
 func (s *server) env() []string {
 	url := s.http.URL
 	return []string{
@@ -39,7 +38,7 @@ func (s *server) close() {
 	s.http.Close()
 }
 
-// paced waits after each piece that is sent.
+// paced waits after each piece that it sends.
 type paced struct {
 	http.ResponseWriter
 	pace time.Duration

@@ -9,7 +9,7 @@ import (
 	"github.com/knack-agent/knack/internal/terminal/terminaltest"
 )
 
-// A palette is the colours of a terminal.
+// A palette contains the colours of a terminal.
 type palette struct {
 	text, ground string
 	colours      [16]string
@@ -24,13 +24,13 @@ var (
 		"#57606a", "#a40e26", "#1a7f37", "#633c01", "#0969da", "#a475f9", "#3192aa", "#8c959f"}}
 )
 
-// A look is how a cell is drawn.
+// A look is the appearance of a cell.
 type look struct {
 	fore, ground                                    string
 	bold, italic, underline, strike, reverse, faint bool
 }
 
-// lookOf reads SGR parameters.
+// lookOf parses SGR parameters.
 func lookOf(p palette, style string) look {
 	var l look
 	all := strings.Split(style, ";")
@@ -98,7 +98,7 @@ func lookOf(p palette, style string) look {
 	return l
 }
 
-// indexed is a colour of the table of 256.
+// indexed returns a colour from the table of 256 colours.
 func indexed(p palette, n int) string {
 	switch {
 	case n < 16:
@@ -117,7 +117,7 @@ func indexed(p palette, n int) string {
 	return fmt.Sprintf("#%02x%02x%02x", grey, grey, grey)
 }
 
-// Sizes of a picture, in pixels.
+// Sizes in pixels.
 const (
 	cellWidth  = 8.4
 	cellHeight = 18
@@ -133,7 +133,8 @@ func picture(vt *terminaltest.VT, width, height int, p palette, title string) st
 		h, w, h)
 	fmt.Fprintf(&b, "<title>%s</title>\n", html.EscapeString(title))
 	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" rx="6" fill="%s"/>`+"\n", p.ground)
-	fmt.Fprintf(&b, `<g font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="%d" fill="%s" xml:space="preserve">`+"\n", fontSize, p.text)
+	fmt.Fprintf(&b, `<g font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="%d" fill="%s" xml:space="preserve">`+"\n",
+		fontSize, p.text)
 	for i, row := range vt.Rows() {
 		y := float64(margin + i*cellHeight)
 		for from := 0; from < len(row); {
@@ -158,7 +159,7 @@ func picture(vt *terminaltest.VT, width, height int, p palette, title string) st
 	return b.String()
 }
 
-// run draws cells of one style.
+// run draws consecutive cells of the same style.
 func run(b *strings.Builder, p palette, cells []terminaltest.Cell, x, y float64) {
 	l := lookOf(p, cells[0].Style)
 	text := ""

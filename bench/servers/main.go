@@ -1,11 +1,11 @@
-// Command servers measures what MCP servers cost: the time to the first request
-// of knack -p with a number of stdio servers, beside none, and the memory of idle
-// servers on our side.
+// Command servers measures the cost of MCP servers: the time to the first request
+// of knack -p with a number of stdio servers, compared with none, and the memory
+// that Knack needs for idle servers.
 //
 //	go run ./bench/servers [-servers 10] [-idle 20] [-runs 15] [-json FILE]
 //
-// The servers are this program; the model is a scripted one of this process. What
-// the servers offer is stored by the round that warms up, as by any session before.
+// This program also acts as the servers; the model is a scripted one in this process.
+// The warm-up round caches what the servers offer, as any earlier session would.
 package main
 
 import (
@@ -31,14 +31,14 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A row is what one kind of run took.
+// A row contains the measurements of one kind of run.
 type row struct {
 	Servers int        `json:"servers"`
-	First   bench.Stat `json:"first_ms"` // process start to the first request
-	CPU     bench.Stat `json:"cpu_ms"`   // of knack and what it waited for
+	First   bench.Stat `json:"first_ms"` // from process start to the first request
+	CPU     bench.Stat `json:"cpu_ms"`   // of knack and the processes it waited for
 }
 
-// A result is all that was measured, as -json writes it.
+// A result contains all measurements, as written by -json.
 type result struct {
 	When    time.Time     `json:"when"`
 	Machine bench.Machine `json:"machine"`
@@ -74,7 +74,7 @@ func main() {
 	}
 }
 
-// serve is a server with three tools.
+// serve runs an MCP server with three tools.
 func serve() {
 	s := sdk.NewServer(&sdk.Implementation{Name: "bench", Version: "1"}, nil)
 	for _, name := range []string{"one", "two", "three"} {
@@ -113,7 +113,7 @@ func measure(ctx context.Context, out io.Writer, servers, idle, runs int) (*resu
 		return nil, err
 	}
 	res := &result{When: time.Now().UTC().Truncate(time.Second), Machine: bench.ThisMachine(), Idle: idle}
-	if res.Memory, err = memory(ctx, tmp, self, idle); err != nil { // before anything else is in memory
+	if res.Memory, err = memory(ctx, tmp, self, idle); err != nil { // first, while nothing else is in memory
 		return nil, err
 	}
 	program := filepath.Join(tmp, "knack")
@@ -121,7 +121,7 @@ func measure(ctx context.Context, out io.Writer, servers, idle, runs int) (*resu
 		return nil, err
 	}
 	var mu sync.Mutex
-	var first time.Time // of the run's first request
+	var first time.Time // time of the run's first request
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		if first.IsZero() {
@@ -184,12 +184,12 @@ func measure(ctx context.Context, out io.Writer, servers, idle, runs int) (*resu
 	if err := t.Write(out); err != nil {
 		return nil, err
 	}
-	_, err = fmt.Fprintf(out, "\nmemory of an idle server on our side: %d kB (heap and stacks, %d servers)\n", res.Memory/1000,
-		idle)
+	_, err = fmt.Fprintf(out, "\nmemory of an idle server on our side: %d kB (heap and stacks, %d servers)\n",
+		res.Memory/1000, idle)
 	return res, err
 }
 
-// project makes a home whose settings define servers.
+// project creates a home directory whose settings define the given number of servers.
 func project(tmp, self string, servers int) (string, error) {
 	home, err := os.MkdirTemp(tmp, "home-")
 	if err != nil {
@@ -210,7 +210,7 @@ func project(tmp, self string, servers int) (string, error) {
 	return home, os.WriteFile(filepath.Join(dir, "settings.json"), data, 0o600)
 }
 
-// memory is what one of some idle servers takes in this process.
+// memory returns the memory that one of several idle servers takes in this process.
 func memory(ctx context.Context, tmp, self string, servers int) (int, error) {
 	run := func(ctx context.Context, _ mcp.Server, c workspace.Command) (workspace.Exit, error) {
 		cmd := exec.CommandContext(ctx, c.Args[0], c.Args[1:]...)
@@ -242,7 +242,7 @@ func memory(ctx context.Context, tmp, self string, servers int) (int, error) {
 		runtime.ReadMemStats(&m)
 		return int(m.HeapInuse + m.StackInuse)
 	}
-	one, err := connect(1) // what the first one takes once
+	one, err := connect(1) // what is allocated once, for the first server
 	if err != nil {
 		return 0, err
 	}

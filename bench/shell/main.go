@@ -1,11 +1,11 @@
-// Command shell measures what the sandbox adds to a command, and what a turn with
-// one shell call costs with it and without.
+// Command shell measures the time that the sandbox adds to a command, and the cost
+// of a turn with one shell call with and without the sandbox.
 //
 //	go run ./bench/shell [-runs 9] [-n 20] [-json FILE]
 //
 // A turn is a request to a scripted server in this process, an answer with a call
-// of bash, the call, and the entries of the session, which is a file. All of it,
-// the server's work too, is in the figures.
+// of bash, the call, and the entries of the session, which is a file. The figures
+// include all of this, also the server's work.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A row is one thing in one folder, with a sandbox or without.
+// A row contains the measurements of one task in one directory, with or without a sandbox.
 type row struct {
 	Folder  string     `json:"folder"`
 	What    string     `json:"what"`
@@ -145,7 +145,7 @@ func measure(out io.Writer, runs, n int) (*result, error) {
 	return res, table.Write(out)
 }
 
-// layOut makes a folder like one that people work in.
+// layOut creates a directory with typical content.
 func layOut(dir string, repository bool) error {
 	files := map[string]string{"main.go": "package main\n", "README.md": "# A project\n", ".env": "KEY=value\n",
 		".claude/skills/a/SKILL.md": "---\ndescription: A skill.\n---\n", "internal/a/a.go": "package a\n"}

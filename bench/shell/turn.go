@@ -17,9 +17,10 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// turns returns a func that sends one request, whose answer is a call, in a
-// session of its own.
-func turns(ws workspace.Workspace, dir string, server *httptest.Server) (turn func() error, stop func() error, err error) {
+// turns creates a session and returns a function that sends one request in it, which is
+// answered with a call.
+func turns(ws workspace.Workspace, dir string, server *httptest.Server) (turn func() error, stop func() error,
+	err error) {
 	store := session.Store{Dir: dir}
 	l, err := store.Create(session.Header{})
 	if err != nil {

@@ -1,13 +1,13 @@
-// Command turns measures what one request and its tool call cost early and late
-// in a session, beside a program that only sends bytes of the same size, and
-// what a long session takes to open, and what the calls of one answer gain by
-// running beside each other.
+// Command turns measures the cost of one request and its tool call early and late
+// in a session, compared with a program that only sends bytes of the same size. It
+// also measures the time to open a long session, and the time that the calls of one
+// answer save by running in parallel.
 //
 //	go run ./bench/turns [-calls 10,2000] [-entries 14000] [-runs 5] [-json FILE]
 //
 // The server is another process, so its work is not counted; it reads requests
-// and answers with a call, but does not look at them. The session is a file, and
-// each answer is on disk before the next request, as always.
+// and answers each with a call, without parsing them. The session is a file, and
+// each answer is on disk before the next request, as in normal use.
 package main
 
 import (
@@ -35,7 +35,7 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// A turn row is a number of requests at one length of the session.
+// A turn contains the measurements of a number of requests at one length of the session.
 type turn struct {
 	Calls int        `json:"calls"`
 	Bytes int        `json:"bytes"` // of the last request's body
@@ -44,7 +44,7 @@ type turn struct {
 	Time  bench.Stat `json:"ms"`
 }
 
-// A result is all that was measured, as -json writes it.
+// A result contains all measurements, as written by -json.
 type result struct {
 	When    time.Time     `json:"when"`
 	Machine bench.Machine `json:"machine"`
@@ -53,8 +53,8 @@ type result struct {
 	Log     int           `json:"log_bytes"`
 	Open    bench.Stat    `json:"open_ms"`
 	OpenCPU bench.Stat    `json:"open_cpu_ms"`
-	Heap    int           `json:"heap_bytes"`      // of an open session
-	Sent    int           `json:"heap_bytes_sent"` // and after a request
+	Heap    int           `json:"heap_bytes"`      // with an open session
+	Sent    int           `json:"heap_bytes_sent"` // the same after a request
 	Answers []answerRow   `json:"answers"`
 }
 
@@ -88,7 +88,7 @@ func main() {
 	}
 }
 
-// serve answers each request with one call, until standard input ends.
+// serve answers each request with one call until standard input ends.
 func serve() {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -150,7 +150,7 @@ func measure(out io.Writer, sizes []int, entries, runs, requests int) (*result, 
 		if err == nil {
 			err = grow(l, calls)
 		}
-		if err == nil { // what was there is encoded once, as after a resume
+		if err == nil { // existing entries are encoded once, as after a resume
 			err = ask(l, m, 1)
 		}
 		if err != nil {
@@ -210,11 +210,11 @@ func measure(out io.Writer, sizes []int, entries, runs, requests int) (*result, 
 	return res, res.answers(out, runs)
 }
 
-// open measures opening a session and what it holds in memory.
+// open measures opening a session and its memory use.
 func (r *result) open(store session.Store, m llm.Model, runs int) error {
 	l, err := store.Create(session.Header{ID: "long"})
 	if err == nil {
-		err = grow(l, r.Entries/3) // a call is an answer, its start and its result
+		err = grow(l, r.Entries/3) // a call has three entries: an answer, its start and its result
 	}
 	if err != nil {
 		return err
@@ -254,14 +254,14 @@ func (r *result) open(store session.Store, m llm.Model, runs int) error {
 
 func heap() int {
 	var s runtime.MemStats
-	for range 2 { // what pools keep goes with the second
+	for range 2 { // the second collection also frees what pools keep
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&s)
 	return int(s.HeapAlloc)
 }
 
-// server starts this program again to answer requests.
+// server starts this program again as a server that answers requests.
 func server() (url string, stop func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -287,12 +287,12 @@ func server() (url string, stop func(), err error) {
 	return "http://" + addr, func() { in.Close(); cmd.Wait() }, nil
 }
 
-// grow makes a session so many calls long, without a request.
+// grow adds calls to a session without sending requests.
 func grow(l *session.Log, calls int) error {
 	return turnOf(l, &scripted{left: calls}, agent.Limits{})
 }
 
-// ask runs so many requests, each answered with a call.
+// ask sends requests, each of which is answered with a call.
 func ask(l *session.Log, m llm.Model, requests int) error {
 	return turnOf(l, m, agent.Limits{Requests: requests})
 }
@@ -315,7 +315,7 @@ func turnOf(l *session.Log, m llm.Model, limits agent.Limits) error {
 	return nil
 }
 
-// A counting transport knows the size of the last request.
+// A counting is a transport that records the size of the last request.
 type counting struct {
 	base http.RoundTripper
 	last int64
@@ -326,7 +326,7 @@ func (c *counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.base.RoundTrip(r)
 }
 
-// post sends a body and reads the answer: what no adapter can do without.
+// post sends a body and reads the answer: the minimum that any adapter has to do.
 func post(t http.RoundTripper, url string, body []byte) error {
 	req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// An answerRow is the calls of one answer, beside each other or in turn.
+// An answerRow contains the measurements of the calls of one answer, in parallel or one after
+// the other.
 type answerRow struct {
 	Tool     string     `json:"tool"`
 	Together bool       `json:"together"`
@@ -25,8 +26,8 @@ type answerRow struct {
 	CPU      bench.Stat `json:"cpu_ms"`
 }
 
-// answers runs 8 calls of a tool on Go's own source, as one answer asks for
-// them, and one after the other.
+// answers runs 8 calls of a tool on Go's own source code: in parallel, as for one answer, and
+// one after the other.
 func (r *result) answers(out io.Writer, runs int) error {
 	goroot, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {

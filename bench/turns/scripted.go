@@ -8,7 +8,7 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// A scripted model calls so often and then is done.
+// A scripted model makes the given number of calls and then ends.
 type scripted struct{ left int }
 
 func (m *scripted) Info() llm.Info { return llm.Info{ID: "test/scripted"} }
