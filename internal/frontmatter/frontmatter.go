@@ -1,49 +1,47 @@
-// Package frontmatter separates the YAML at the head of a Markdown file from
-// the text below it, and reads that YAML even where its author broke it.
+// Package frontmatter separates the YAML at the beginning of a Markdown file from the text
+// below it, and reads this YAML even if it is broken.
 //
-// [Split] finds the fences; [Parse] turns the lines between them into ordered
-// [Pair] values, one for each key, repairing what it can and noting each
-// repair; [JSON] keeps a value of any shape. All are linear in their input and
-// never panic.
+// [Split] finds the fences; [Parse] turns the lines between them into ordered [Pair] values,
+// one per key, repairing what it can and noting each repair; [JSON] converts a value of any
+// kind. All run in linear time and never panic.
 package frontmatter
 
 import "bytes"
 
-// A Fence says which fences a file has.
+// A Fence tells which fences a file has.
 type Fence uint8
 
 const (
-	None     Fence = iota // no opening fence: all is body
-	Unclosed              // an opening fence without a closing one: all is body
+	None     Fence = iota // no opening fence: the whole file is body
+	Unclosed              // an opening fence without a closing one: the whole file is body
 	Closed
 )
 
-// A File is a file in its parts, which share its memory unless something was
-// repaired.
+// A File is a file split into its parts. The parts share the memory of the file unless
+// something was repaired.
 type File struct {
 	Head  []byte // the lines between the fences
-	Body  []byte // the text: what follows them, and what precedes them
-	Line  int    // the number of Head's first line, from 1
+	Body  []byte // the text after the frontmatter and, if misplaced, before it
+	Line  int    // line number of Head's first line, from 1
 	Fence Fence
 	Notes []Problem // about the fences; all are Repaired
 }
 
 var bom = []byte("\ufeff")
 
-// Bounds of what is searched for a fence that is not where it belongs.
+// Limits of the search for a fence that is not at the beginning.
 const (
-	maxBefore      = 2 << 10 // bytes of text before the frontmatter
+	maxBefore      = 2 << 10 // in bytes, of text before the frontmatter
 	maxLinesBefore = 12      // that are not blank
-	maxConflict    = 4 << 10 // bytes in which a merge conflict must begin
+	maxConflict    = 4 << 10 // a merge conflict must begin within this many bytes
 )
 
-// Split finds the fences. The opening one is the first line after a byte order
-// mark and blank lines; the closing one is a line of --- at column 0 and
-// blanks. Where there are no such lines, it accepts what authors and their
-// tools get wrong, and adds a Problem: text attached to a fence, a whole file
-// inside a Markdown fence, text or a comment before the frontmatter, the
-// markers of a merge conflict. A file whose lines end with CR alone is read as
-// if they ended with LF.
+// Split finds the fences. The opening fence is the first line after a byte-order mark and
+// blank lines. The closing fence is a line of --- at column 0, optionally followed by blanks.
+// If there are no such lines, Split accepts common mistakes of authors and tools, and adds a
+// Problem: text on the line of a fence, a whole file inside a Markdown fence, text or a
+// comment before the frontmatter, markers of a merge conflict. A file with CR line endings is
+// read as if they were LF.
 func Split(data []byte) File {
 	data = bytes.TrimPrefix(data, bom)
 	cr := bytes.IndexByte(data, '\n') < 0 && bytes.IndexByte(data, '\r') >= 0
@@ -73,9 +71,9 @@ func (f *File) note(line int, hint, message string) {
 // locate finds the fences of a file without merge conflicts.
 func locate(data []byte) File {
 	f := File{Body: data, Line: 1}
-	at, before := 0, 0 // offset; lines of text before the fence
+	at, before := 0, 0 // offset; number of text lines before the fence
 	wrapped := ""      // the Markdown fence around the whole file
-	begin := 0         // of the text to keep that precedes the frontmatter
+	begin := 0         // start of the text before the frontmatter to be kept
 	comment, prose := false, false
 	for {
 		if at >= len(data) || at > maxBefore {
@@ -105,7 +103,7 @@ func locate(data []byte) File {
 			before++
 			comment = !bytes.Contains(text, []byte("-->"))
 		case bytes.HasPrefix(text, []byte("```")), bytes.HasPrefix(text, []byte("~~~")):
-			return File{Body: data, Line: 1} // what follows is an example
+			return File{Body: data, Line: 1} // anything that follows is an example
 		default:
 			before++
 			prose = true
@@ -118,8 +116,8 @@ func locate(data []byte) File {
 	}
 }
 
-// close finds the closing fence of a frontmatter that begins at an offset.
-// before is the text above it.
+// close finds the closing fence of a frontmatter that begins at offset begin. before is the
+// text above it.
 func (f File) close(data, before []byte, begin int, wrapped string, misplaced bool) File {
 	rest := data[begin:]
 	for at, n := 0, f.Line; at < len(rest); n++ {
@@ -147,8 +145,8 @@ func (f File) close(data, before []byte, begin int, wrapped string, misplaced bo
 	return f
 }
 
-// unwrapped is a body without the line that closes a Markdown fence: the line
-// right below the frontmatter, or the last one of the file.
+// unwrapped returns a body without the line that closes a Markdown fence, which is either
+// directly below the frontmatter or the last line of the file.
 func unwrapped(body []byte, mark string) []byte {
 	if line, after := cutLine(body); string(bytes.TrimSpace(line)) == mark {
 		return after
@@ -165,15 +163,15 @@ func fence(line []byte) bool {
 	return ok && len(bytes.Trim(rest, " \t\r")) == 0
 }
 
-// attached reports whether a line is a fence with text after it: ---# Title. A
-// longer row of hyphens is a rule.
+// attached reports whether a line is a fence followed by text, such as ---# Title. A longer
+// row of hyphens is a thematic break, not a fence.
 func attached(line []byte) bool {
 	rest, ok := bytes.CutPrefix(line, []byte("---"))
 	return ok && len(rest) > 0 && rest[0] != '-' && !fence(line)
 }
 
-// markdownFence returns the marks of a line that opens a Markdown fence around
-// a document; "" none.
+// markdownFence returns the mark of a line that opens a Markdown fence around a document, or
+// "".
 func markdownFence(line []byte) string {
 	info := bytes.TrimLeft(line, string(line[:1]))
 	mark := line[:len(line)-len(info)]
@@ -193,8 +191,8 @@ func opens(text []byte) bool {
 	return fence(line)
 }
 
-// firstKeys reports whether a text begins with the keys that a skill begins with:
-// a rule between paragraphs opens no frontmatter.
+// firstKeys reports whether a text begins with the keys that a skill begins with. This
+// distinguishes frontmatter from a thematic break between paragraphs.
 func firstKeys(text []byte) bool {
 	line, _ := cutLine(text)
 	if !bytes.HasPrefix(line, []byte("name:")) && !bytes.HasPrefix(line, []byte("description:")) {
@@ -203,7 +201,7 @@ func firstKeys(text []byte) bool {
 	for i := 0; len(text) > 0 && i < 64; i++ {
 		line, text = cutLine(text)
 		if fence(line) {
-			return false // a name alone, between two rules
+			return false // only a name, between two thematic breaks
 		}
 		if bytes.HasPrefix(line, []byte("description:")) {
 			return true
@@ -219,9 +217,8 @@ func isKey(text []byte) bool {
 	return ok
 }
 
-// withoutConflict blanks the lines that mark merge conflicts which begin before
-// limit, and returns the number of the first one; 0: there is none, and data is
-// returned as it is.
+// withoutConflict blanks the marker lines of merge conflicts that begin before limit, and
+// returns the line number of the first one. If there is none, it returns 0 and data unchanged.
 func withoutConflict(data []byte, limit int) (first int, clean []byte) {
 	const begin, end = "<<<<<<< ", ">>>>>>> "
 	at := bytes.Index(data[:min(len(data), limit+len(begin))], []byte(begin))
@@ -248,7 +245,7 @@ func withoutConflict(data []byte, limit int) (first int, clean []byte) {
 		if mark && first == 0 {
 			first = n
 		}
-		if mark { // a blank line keeps the numbers of the lines below
+		if mark { // a blank line keeps the numbers of the following lines
 			clean = append(clean, '\n')
 		} else {
 			clean = append(clean, rest[:len(rest)-len(after)]...)
@@ -258,7 +255,7 @@ func withoutConflict(data []byte, limit int) (first int, clean []byte) {
 	return first, clean
 }
 
-// cutLine returns the first line without its \n, and what follows.
+// cutLine returns the first line without its newline, and the rest.
 func cutLine(b []byte) (line, after []byte) {
 	line, after, _ = bytes.Cut(b, []byte("\n"))
 	return line, after

@@ -12,20 +12,20 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// maxJSON bounds what aliases can blow a value up to, in bytes.
+// maxJSON is the maximum size in bytes that a value may reach by expanding aliases.
 const maxJSON = 256 << 10
 
 var errTooLarge = errors.New("its aliases make it too large")
 
-// JSON writes a value as JSON: keys in the order of the file, numbers with
-// their digits where JSON can have them, everything that JSON does not know as
-// text. Keys that are no scalars are left out.
+// JSON converts a value to JSON: keys in the order of the file, numbers with their original
+// digits if JSON allows them, and everything that JSON does not have as strings. Keys that are
+// not scalars are left out.
 func JSON(n *yaml.Node) (json.RawMessage, error) {
 	return appendJSON(nil, n, 0, appendScalar)
 }
 
-// TextJSON is JSON that keeps as text each number which a reader of JSON would
-// write differently: version: 1.10 is "1.10".
+// TextJSON is like JSON, but writes a number as a string if a JSON library would format it
+// differently: version: 1.10 becomes "1.10".
 func TextJSON(n *yaml.Node) (json.RawMessage, error) {
 	return appendJSON(nil, n, 0, appendText)
 }
@@ -106,7 +106,7 @@ func appendScalar(b []byte, n *yaml.Node) []byte {
 	return AppendString(b, n.Value)
 }
 
-// AppendString writes a JSON string, with tags and ampersands as they are.
+// AppendString appends s as a JSON string. It does not escape <, > and &.
 func AppendString(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(slices.Grow(b, len(s)+2), '"')

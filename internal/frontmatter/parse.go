@@ -16,42 +16,42 @@ const (
 	maxAliases = 16
 )
 
-// A Pair is one key and its value. Lines and columns are 1-based and count
-// from the top of the file, in Value's nodes too; below a repaired line they
-// can be off by what the repair inserted.
+// A Pair is a key with its value. Lines and columns count from 1 at the top of the file, also
+// in Value's nodes. Below a repaired line they may be off by what the repair inserted.
 type Pair struct {
 	Key    string
 	Value  *yaml.Node
 	Line   int
 	Column int
-	Source string // the value's text if it is a flow list or mapping on one line: [a] | [b]
+	Source string // the value's source if it is a flow list or mapping on one line: [a] | [b]
 }
 
-// A ProblemKind is what a Problem is about.
+// A ProblemKind is the kind of a Problem.
 type ProblemKind uint8
 
 const (
-	Repaired  ProblemKind = iota // read otherwise than written
+	Repaired  ProblemKind = iota // read differently from what is written
 	Invalid                      // not read
-	Duplicate                    // a key that a later one of its name replaces
-	Limit                        // deeper or with more aliases than is read
+	Duplicate                    // a key replaced by a later one with the same name
+	Limit                        // nested too deeply, or too many aliases
 )
 
-// A Problem informs the author of what was wrong with the file.
+// A Problem tells the author what is wrong with the file.
 type Problem struct {
 	Kind         ProblemKind
-	Line, Column int // 1-based, of the file
+	Line, Column int // in the file, from 1
 	Message      string
-	Hint         string // "" none
+	Hint         string // may be ""
 }
 
-// Parse reads the lines between the fences; line is the number of the first of
-// them in the file. The entries are in the order of the file, each key once.
-// What is broken is repaired, then left out, entry by entry; each gives a Problem.
+// Parse parses the lines between the fences; line is the number of the first one in the file.
+// The pairs are in the order of the file, without duplicate keys. Broken entries are repaired
+// or else left out, each separately and with a Problem.
 func Parse(head []byte, line int) ([]Pair, []Problem) { return parse(head, line, load) }
 
-// ParseFast is Parse for lists of many files: it reads plain heads without the
-// YAML library. What grants or runs is read by Parse.
+// ParseFast is like Parse, but faster: it reads simple frontmatter without the YAML library.
+// Use it only for listing many files; anything that grants permissions or runs must be read
+// with Parse.
 func ParseFast(head []byte, line int) ([]Pair, []Problem) {
 	return parse(head, line, func(text []byte) (*yaml.Node, error) {
 		if root := simple(text); root != nil {
@@ -73,7 +73,7 @@ func parse(head []byte, line int, load func([]byte) (*yaml.Node, error)) ([]Pair
 	return p.unique(), p.notes
 }
 
-// load reads one YAML document. The node is nil if there is none.
+// load parses one YAML document. The node is nil if the text contains no document.
 func load(text []byte) (*yaml.Node, error) {
 	if blank(text) {
 		return nil, nil
@@ -89,7 +89,7 @@ func load(text []byte) (*yaml.Node, error) {
 	return &doc, nil
 }
 
-// blank reports whether there are only comments and blank lines.
+// blank reports whether a text contains only comments and blank lines.
 func blank(text []byte) bool {
 	for len(text) > 0 {
 		var line []byte
@@ -112,7 +112,7 @@ func depth(n int, _ *loaderlimits.DepthContext) error {
 
 type parser struct {
 	load    func([]byte) (*yaml.Node, error)
-	offset  int // lines of the file before the text being read
+	offset  int // number of lines of the file before the text being read
 	aliases int
 	entries []Pair
 	notes   []Problem
@@ -122,7 +122,7 @@ func (p *parser) note(k ProblemKind, line, column int, hint, format string, args
 	p.notes = append(p.notes, Problem{k, line, column, fmt.Sprintf(format, args...), hint})
 }
 
-// take keeps the entries of a mapping that was read from text.
+// take keeps the entries of a mapping that was parsed from text.
 func (p *parser) take(root *yaml.Node, text []byte) {
 	if root == nil || root.Kind == yaml.ScalarNode && root.ShortTag() == "!!null" {
 		return
@@ -157,8 +157,8 @@ func (p *parser) take(root *yaml.Node, text []byte) {
 	}
 }
 
-// walk counts aliases, makes lines those of the file, and drops all but the
-// last of equal keys.
+// walk counts aliases, converts line numbers to those of the file, and drops all but the last
+// of equal keys.
 func (p *parser) walk(n *yaml.Node) {
 	n.Line += p.offset
 	if n.Kind == yaml.AliasNode {
@@ -196,7 +196,7 @@ func (p *parser) duplicate(key string, line, column int) {
 	p.note(Duplicate, line, column, "remove one of them", "%s is given more than once; the last counts", key)
 }
 
-// unique returns the entries, the last of each key.
+// unique returns the entries, keeping only the last one of each key.
 func (p *parser) unique() []Pair {
 	last := make(map[string]int, len(p.entries))
 	for i, e := range p.entries {
@@ -226,21 +226,21 @@ func kindName(n *yaml.Node) string {
 	return "text"
 }
 
-// A lineIndex finds lines of a text, going forward.
+// A lineIndex finds lines of a text in ascending order.
 type lineIndex struct {
 	text []byte
-	line int // lines already cut off
+	line int // number of lines already consumed
 }
 
-// flow returns the source of a flow value that ends on the line it begins on.
-// It must be called with nodes in the order of the text.
+// flow returns the source of a flow value that begins and ends on the same line. It must be
+// called with nodes in the order of the text.
 func (x *lineIndex) flow(n *yaml.Node) string {
 	for x.line < n.Line-1 && len(x.text) > 0 {
 		_, x.text = cutLine(x.text)
 		x.line++
 	}
 	line, _ := cutLine(x.text)
-	// Columns count characters.
+	// Columns count characters, not bytes.
 	at := 0
 	for i := 1; i < n.Column && at < len(line); i++ {
 		at++
@@ -259,7 +259,7 @@ func (x *lineIndex) flow(n *yaml.Node) string {
 	return ""
 }
 
-// position returns where and why the YAML library gave up.
+// position returns where and why the YAML library failed.
 func position(err error) (line, column int, message string) {
 	var le *yaml.LoadError
 	if errors.As(err, &le) {

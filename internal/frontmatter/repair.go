@@ -11,10 +11,9 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// salvage reads YAML that the library refuses. Each top-level key with the
-// lines that belong to it is read on its own, repaired if need be, and left
-// out if nothing helps. A chunk is loaded a fixed number of times at most, so
-// the whole stays linear.
+// salvage reads YAML that the library rejects. It reads each top-level key and its lines
+// separately, repairs them if necessary, and leaves them out if nothing helps. Each chunk is
+// loaded at most a fixed number of times, so the total time is linear.
 func (p *parser) salvage(text string, whole error) {
 	file := p.offset
 	wholeLine, wholeColumn, why := position(whole)
@@ -29,9 +28,9 @@ func (p *parser) salvage(text string, whole error) {
 		}
 		line, column, message := position(err)
 		if last := len(strings.Split(strings.TrimRight(c.text(), " \t\n"), "\n")); line > last {
-			line, column = last, 1 // the library looked for the rest behind the end
+			line, column = last, 1 // the library expected more text after the end
 		}
-		if strings.Contains(message, errDepth.Error()) { // the library keeps the text only
+		if strings.Contains(message, errDepth.Error()) { // the library keeps only the text of the error
 			p.note(Limit, p.offset+line, column, "nest the value less deeply", "%s: %s; left out", c.name(), errDepth)
 			continue
 		}
@@ -55,13 +54,13 @@ func (p *parser) salvage(text string, whole error) {
 	}
 }
 
-// A chunk is a top-level key with the lines that belong to it.
+// A chunk is a top-level key with its lines.
 type chunk struct {
-	line  int // lines of the text before it
+	line  int // number of lines before it
 	key   string
-	value string   // what follows the colon on the key's line
-	head  string   // the key's line up to and with the colon
-	lines []string // all its lines
+	value string   // the text after the colon on the key's line
+	head  string   // the key's line up to and including the colon
+	lines []string // all lines of the chunk
 }
 
 func (c *chunk) text() string { return strings.Join(c.lines, "\n") + "\n" }
@@ -73,8 +72,8 @@ func (c *chunk) name() string {
 	return c.key
 }
 
-// split cuts a text before every line that begins a key with the indentation
-// of the first one.
+// split splits a text before every line that begins a key with the same indentation as the
+// first key.
 func split(text string) []chunk {
 	var chunks []chunk
 	indent := -1
@@ -101,8 +100,8 @@ func split(text string) []chunk {
 	return chunks
 }
 
-// topKey reads `key:` at the start of a line: letters, digits, -, _, . and
-// blanks, or anything in quotes. at is where the value begins.
+// topKey parses `key:` at the start of a line. The key consists of letters, digits, -, _, .
+// and blanks, or is quoted. at is the offset of the value.
 func topKey(line string) (key string, at int, ok bool) {
 	if line == "" {
 		return "", 0, false
@@ -134,11 +133,11 @@ func topKey(line string) (key string, at int, ok bool) {
 	return "", 0, false
 }
 
-// A fixed is a chunk that loads, and what was done to it.
+// A fixed is a chunk that loads, with a description of the repair.
 type fixed struct {
-	value  string // what the key's value was taken for; "" where it is no text
+	value  string // what the value was interpreted as; "" if it is not text
 	what   string
-	advice string // where there is no value to show
+	advice string // used if there is no value to show
 }
 
 func (f fixed) hint(key string) string {
@@ -152,7 +151,7 @@ func (f fixed) hint(key string) string {
 	return "write " + key + ": " + quote(v)
 }
 
-// fix tries what authors most often meant and takes the first that loads.
+// fix tries the most common intentions of authors and returns the first one that loads.
 func (p *parser) fix(c chunk) (fixed, bool) {
 	if c.key == "" {
 		return fixed{}, false
@@ -194,8 +193,8 @@ func (p *parser) fix(c chunk) (fixed, bool) {
 	return try(c.head+" "+quote(value)+"\n", fixed{value: value, what: "the lines below it were taken as text"})
 }
 
-// soften replaces tabs in the indentation, escapes of surrogates and control
-// characters, and says what it did; "" nothing.
+// soften replaces tabs in the indentation, escaped surrogates and control characters. what
+// describes the changes; it is "" if there were none.
 func soften(lines []string) (out []string, what string) {
 	out = make([]string, len(lines))
 	for i, line := range lines {
@@ -218,8 +217,8 @@ func soften(lines []string) (out []string, what string) {
 	return out, what
 }
 
-// joinSurrogates replaces \ud83d\ude00 by the character and a lone half by
-// U+FFFD.
+// joinSurrogates replaces an escaped surrogate pair such as \ud83d\ude00 by its character, and
+// a single surrogate by U+FFFD.
 func joinSurrogates(s string) (string, bool) {
 	if !strings.Contains(s, `\u`) {
 		return s, false
@@ -229,7 +228,7 @@ func joinSurrogates(s string) (string, bool) {
 	for i := 0; i < len(s); {
 		r, ok := escape(s[i:])
 		if !ok || !utf16.IsSurrogate(r) {
-			if s[i] == '\\' && i+1 < len(s) { // an escaped backslash begins no escape
+			if s[i] == '\\' && i+1 < len(s) { // an escaped backslash does not begin an escape
 				b.WriteString(s[i : i+2])
 				i += 2
 				continue
@@ -252,7 +251,7 @@ func joinSurrogates(s string) (string, bool) {
 	return b.String(), found
 }
 
-// escape reads \uXXXX.
+// escape parses \uXXXX.
 func escape(s string) (rune, bool) {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return 0, false
@@ -261,7 +260,7 @@ func escape(s string) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// blockHeader parts `>- text` into the indicator and the text.
+// blockHeader splits `>- text` into the block indicator and the text.
 func blockHeader(value string) (header, text string) {
 	i := 1
 	for i < len(value) && i < 3 && strings.IndexByte("+-123456789", value[i]) >= 0 {
@@ -274,11 +273,11 @@ func blockHeader(value string) (header, text string) {
 	if strings.HasPrefix(text, "#") {
 		return header, ""
 	}
-	// An indentation number would not fit the lines below.
+	// An indentation number would not match the lines below.
 	return strings.TrimRight(header, "123456789"), text
 }
 
-// indented is first and the lines as a block two spaces deep.
+// indented returns first and the lines as a block indented by two spaces.
 func indented(first string, lines []string) string {
 	least := 1 << 20
 	for _, l := range lines {
@@ -299,8 +298,8 @@ func indented(first string, lines []string) string {
 	return b.String()
 }
 
-// fold joins lines as a plain value does: a line break is a blank, an empty
-// line a line break.
+// fold joins lines as YAML does for a plain value: a line break becomes a space, an empty line
+// becomes a line break.
 func fold(first string, lines []string) string {
 	var b strings.Builder
 	b.WriteString(first)
@@ -323,8 +322,7 @@ func fold(first string, lines []string) string {
 	return b.String()
 }
 
-// meant is the text that an unreadable value represents, and the sentence that
-// says so.
+// meant returns the text that an unreadable value stands for, and a sentence that says so.
 func meant(value string) (text, what string) {
 	q := value[0]
 	if q != '"' && q != '\'' {
@@ -347,7 +345,7 @@ func meant(value string) (text, what string) {
 	return value, "it continues after its quotes and was taken as text"
 }
 
-// unescape undoes what an author escaped inside quotes.
+// unescape removes the escapes that an author used inside quotes.
 func unescape(s string, q byte) string {
 	if q == '\'' {
 		return strings.ReplaceAll(s, "''", "'")
@@ -355,7 +353,7 @@ func unescape(s string, q byte) string {
 	return strings.NewReplacer(`\\`, `\`, `\"`, `"`, `\n`, "\n", `\t`, "\t", `\/`, "/").Replace(s)
 }
 
-// quote writes a text so that YAML reads back the same text, on one line.
+// quote quotes a text so that YAML reads the same text back, on one line.
 func quote(s string) string {
 	plain := strings.IndexFunc(s, func(r rune) bool {
 		return r < ' ' || r == 0x7f || r == 0x85 || r == 0x2028 || r == 0x2029 || r == 0xfeff
@@ -383,8 +381,7 @@ func quote(s string) string {
 	return b.String()
 }
 
-// quoteLines quotes, in the lines of a nested list or mapping, the values that
-// do not load.
+// quoteLines quotes the values that do not load, in the lines of a nested list or mapping.
 func quoteLines(lines []string) string {
 	var b strings.Builder
 	for _, l := range lines {
@@ -408,7 +405,7 @@ func quoteLines(lines []string) string {
 	return b.String()
 }
 
-// loads reports whether a value can stand after a key.
+// loads reports whether YAML accepts a value after a key.
 func loads(value string) bool {
 	if value[0] == '|' || value[0] == '>' {
 		_, text := blockHeader(value)
@@ -418,17 +415,17 @@ func loads(value string) bool {
 	return err == nil
 }
 
-// windowsPaths doubles the backslashes of Windows paths in double quotes, where
-// YAML would take \t of "C:\tools" for a tab and refuse \U of "C:\Users".
+// windowsPaths doubles the backslashes of Windows paths in double quotes, because YAML would
+// interpret the \t of "C:\tools" as a tab and reject the \U of "C:\Users".
 func (p *parser) windowsPaths(head []byte) []byte {
 	if !bytes.Contains(head, []byte(`:\`)) {
 		return head
 	}
 	var out []byte
-	inside := false // double quotes, which may go on for several lines
+	inside := false // inside double quotes, which may span several lines
 	for n, rest := 1, head; len(rest) > 0; n++ {
 		line, after := cutLine(rest)
-		if len(line) > 0 && (isLetter(line[0]) || line[0] == '-') { // a key: what precedes it has ended
+		if len(line) > 0 && (isLetter(line[0]) || line[0] == '-') { // a key: everything before it has ended
 			inside = false
 		}
 		fixed := literalPaths(string(line), &inside)
@@ -443,8 +440,7 @@ func (p *parser) windowsPaths(head []byte) []byte {
 	return out
 }
 
-// literalPaths doubles the backslashes of the Windows paths in a line that
-// stand in double quotes.
+// literalPaths doubles the backslashes of Windows paths that are in double quotes.
 func literalPaths(line string, inside *bool) string {
 	if !*inside && !strings.Contains(line, `"`) {
 		return line
@@ -475,7 +471,7 @@ func literalPaths(line string, inside *bool) string {
 			path = false
 		case c != '\\':
 		case next == '\\', next == '"' && (!path || !endsQuote(line[i+2:])), next != 0 && !path:
-			b.WriteByte(next) // an escape, as its author meant it
+			b.WriteByte(next) // a valid escape that the author intended
 			i++
 		case path && next != 0:
 			b.WriteByte('\\')
@@ -484,7 +480,7 @@ func literalPaths(line string, inside *bool) string {
 	return b.String()
 }
 
-// continues reports whether a path goes on after a blank: Program Files\x.
+// continues reports whether a path continues after a blank, as in Program Files\x.
 func continues(rest string) bool {
 	end := strings.IndexAny(rest, `\/"`)
 	if end <= 0 || end > 24 || rest[end] != '\\' {

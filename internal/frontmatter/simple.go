@@ -9,11 +9,10 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// simple reads what most heads are made of, in a tenth of the YAML library's
-// time and into the tree that the library would make: keys with text, numbers,
-// lists of words, texts in blocks, JSON on one line, mappings of these. It returns nil for
-// anything that could be read otherwise; then the library decides. The fuzz
-// test compares it with the library.
+// simple parses the YAML that most frontmatter consists of, in a tenth of the YAML library's
+// time and into the same tree: keys with text, numbers, lists of words, block texts, JSON on
+// one line, and mappings of these. It returns nil for anything that could be interpreted
+// differently; then the library must parse it. A fuzz test compares the results of both.
 func simple(text []byte) *yaml.Node {
 	if len(text) == 0 || text[len(text)-1] != '\n' {
 		return nil
@@ -27,18 +26,17 @@ func simple(text []byte) *yaml.Node {
 	return root
 }
 
-// A plainReader goes through lines.
+// A plainReader reads a text line by line.
 type plainReader struct {
 	rest   []byte
-	line   []byte // the current one without its indent and the blanks at its end
+	line   []byte // the current line without indentation and trailing blanks
 	indent int
-	ends   bool // blanks were cut off its end
-	n      int  // of the line, from 1
+	ends   bool // the line had trailing blanks
+	n      int  // line number, from 1
 	done   bool
 }
 
-// next goes to the next line. One that is blank has an indent of -1, which fits
-// nowhere.
+// next reads the next line. A blank line gets the indentation -1, which matches nothing.
 func (r *plainReader) next() {
 	if len(r.rest) == 0 {
 		r.done = true
@@ -56,9 +54,9 @@ func (r *plainReader) next() {
 	}
 }
 
-// mapping reads the lines of an indent; nil: not simple.
+// mapping parses the lines with the given indentation. It returns nil if they are not simple.
 func (r *plainReader) mapping(indent, depth int) *yaml.Node {
-	const most, deep = 64, 8 // more is the library's
+	const most, deep = 64, 8 // beyond these limits the library must parse it
 	m := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: r.n, Column: indent + 1}
 	if r.indent != indent || depth > deep {
 		return nil
@@ -86,7 +84,7 @@ func (r *plainReader) mapping(indent, depth int) *yaml.Node {
 		}
 		var value *yaml.Node
 		switch after := r.line[colon+1:]; {
-		case len(after) == 0: // what follows is the value
+		case len(after) == 0: // the value is on the following lines
 			if r.next(); r.done || r.indent < indent {
 				return nil
 			}
@@ -103,7 +101,7 @@ func (r *plainReader) mapping(indent, depth int) *yaml.Node {
 			return nil
 		default:
 			v := bytes.TrimLeft(after, " ")
-			at := indent + 1 + len(r.line) - len(v) // names are ASCII: bytes are columns
+			at := indent + 1 + len(r.line) - len(v) // names are ASCII, so bytes are columns
 			switch v[0] {
 			case '>', '|':
 				value = r.block(string(v), indent, at)
@@ -120,12 +118,12 @@ func (r *plainReader) mapping(indent, depth int) *yaml.Node {
 		m.Content = append(m.Content, key, value)
 	}
 	if !r.done && (r.indent > indent || r.indent < 0) {
-		return nil // a text that goes on, a blank line
+		return nil // a continued text or a blank line
 	}
 	return m
 }
 
-// sequence reads `- text` lines.
+// sequence parses lines of the form `- text`.
 func (r *plainReader) sequence(indent int) *yaml.Node {
 	s := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: r.n, Column: indent + 1}
 	for !r.done && r.indent == indent && bytes.HasPrefix(r.line, []byte("- ")) {
@@ -143,7 +141,7 @@ func (r *plainReader) sequence(indent int) *yaml.Node {
 	return s
 }
 
-// block reads a text below its key, folded or as it is.
+// block parses a folded or literal block text below its key.
 func (r *plainReader) block(head string, indent, column int) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.LiteralStyle, Line: r.n, Column: column}
 	folded := head[0] == '>'
@@ -159,18 +157,18 @@ func (r *plainReader) block(head string, indent, column int) *yaml.Node {
 		return nil
 	}
 	var b strings.Builder
-	blanks := 0 // lines, since the last that was not
+	blanks := 0 // number of blank lines since the last non-blank one
 	for !r.done && (r.indent >= base || r.indent < 0) {
 		if r.indent < 0 {
 			if r.ends {
-				return nil // its blanks may count
+				return nil // its blanks may be significant
 			}
 			blanks++
 			r.next()
 			continue
 		}
-		// Blanks at the end of a line, or more of them at its beginning, count:
-		// they are left to the library.
+		// Trailing blanks and additional leading blanks are significant; the library must
+		// handle them.
 		if r.indent > base || !printable(r.line) || r.ends {
 			return nil
 		}
@@ -197,8 +195,8 @@ func (r *plainReader) block(head string, indent, column int) *yaml.Node {
 	return n
 }
 
-// text reads a value that begins on this line, and continues below where it is
-// plain: the breaks become blanks.
+// text parses a value that begins on this line. A plain value may continue on the lines below;
+// the line breaks become spaces.
 func (r *plainReader) text(v []byte, indent, column int) *yaml.Node {
 	n := scalar(v, r.n, column)
 	if r.next(); n == nil || n.Style != 0 || n.Tag != "!!str" || r.done || r.indent <= indent {
@@ -217,7 +215,7 @@ func (r *plainReader) text(v []byte, indent, column int) *yaml.Node {
 	return n
 }
 
-// flow reads a list or a mapping that lies on one line: [a, b], {"a": {b: 1}}.
+// flow parses a list or a mapping on one line: [a, b], {"a": {b: 1}}.
 func flow(v []byte, line, column int) *yaml.Node {
 	if !printable(v) {
 		return nil
@@ -230,7 +228,7 @@ func flow(v []byte, line, column int) *yaml.Node {
 	return n
 }
 
-// A flowReader goes through what is left of a line.
+// A flowReader reads the rest of a line.
 type flowReader struct {
 	rest         []byte
 	line, column int
@@ -243,7 +241,7 @@ func (f *flowReader) take(n int) []byte {
 	return taken
 }
 
-// next skips blanks and returns the byte after them, 0 for none.
+// next skips blanks and returns the byte after them, or 0 at the end.
 func (f *flowReader) next() byte {
 	f.take(len(f.rest) - len(bytes.TrimLeft(f.rest, " ")))
 	if len(f.rest) == 0 {
@@ -252,7 +250,7 @@ func (f *flowReader) next() byte {
 	return f.rest[0]
 }
 
-// value reads a value; nil: not simple.
+// value parses a value. It returns nil if the value is not simple.
 func (f *flowReader) value(depth int) *yaml.Node {
 	const deep = 8
 	n := &yaml.Node{Style: yaml.FlowStyle, Line: f.line, Column: f.column}
@@ -296,7 +294,7 @@ func (f *flowReader) value(depth int) *yaml.Node {
 	}
 }
 
-// key reads the key of a mapping, and its colon.
+// key parses the key of a mapping and its colon.
 func (f *flowReader) key(m *yaml.Node) bool {
 	f.next()
 	k := f.scalar()
@@ -313,7 +311,7 @@ func (f *flowReader) key(m *yaml.Node) bool {
 	return true
 }
 
-// scalar reads a word, or a text in quotes.
+// scalar parses a word or a quoted text.
 func (f *flowReader) scalar() *yaml.Node {
 	if len(f.rest) == 0 {
 		return nil
@@ -334,7 +332,7 @@ func (f *flowReader) scalar() *yaml.Node {
 	return scalar(bytes.TrimRight(f.take(n), " "), f.line, column)
 }
 
-// scalar reads a value that lies on one line.
+// scalar parses a value on one line.
 func scalar(v []byte, line, column int) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Line: line, Column: column}
 	if len(v) == 0 || !printable(v) {
@@ -357,7 +355,7 @@ func scalar(v []byte, line, column int) *yaml.Node {
 			return nil
 		}
 	case !isLetter(q) && q < utf8.RuneSelf && q != '/' && q != '(' && q != '$':
-		return nil // marks of YAML's, and what might be
+		return nil // YAML syntax, or what might be
 	}
 	if marked(v) {
 		return nil
@@ -371,8 +369,8 @@ func scalar(v []byte, line, column int) *yaml.Node {
 	return n
 }
 
-// marked reports whether a colon or a number sign is next to a space, where it
-// has a meaning.
+// marked reports whether a colon or a number sign is next to a space, where it has a meaning
+// in YAML.
 func marked(v []byte) bool {
 	for i, c := range v {
 		if c == ':' && (i+1 == len(v) || v[i+1] == ' ') || c == '#' && i > 0 && v[i-1] == ' ' {
@@ -382,8 +380,8 @@ func marked(v []byte) bool {
 	return false
 }
 
-// unquote reads a quoted text whose only escapes are those of its quotes, \n and
-// characters by number.
+// unquote decodes a quoted text whose only escapes are its quotes, \n and numeric character
+// escapes.
 func unquote(v []byte) (string, bool) {
 	q := v[0]
 	if len(v) < 2 || v[len(v)-1] != q {
@@ -431,7 +429,8 @@ func unquote(v []byte) (string, bool) {
 	return string(b), true
 }
 
-// number is the tag of what begins with a digit: 1, 1.0, 1.0.0; "" other.
+// number returns the tag of a value that begins with a digit: 1, 1.0, 1.0.0. It returns "" for
+// anything else.
 func number(v string) string {
 	if strings.Trim(v, "0123456789.") != "" || len(v) > 15 || strings.Contains(v, "..") || v[len(v)-1] == '.' {
 		return ""
@@ -440,7 +439,7 @@ func number(v string) string {
 	case dots >= 2:
 		return "!!str"
 	case len(v) > 1 && v[0] == '0' && v[1] != '.':
-		return "" // perhaps octal
+		return "" // may be octal
 	case dots == 1:
 		return "!!float"
 	}
@@ -449,8 +448,8 @@ func number(v string) string {
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// printable reports whether text has only characters that are themselves to YAML:
-// no controls, no breaks of lines beyond ASCII, no byte order marks.
+// printable reports whether a text has only characters without a special meaning in YAML: no
+// control characters, no line breaks outside ASCII, no byte-order marks.
 func printable(v []byte) bool {
 	for i := 0; i < len(v); {
 		if c := v[i]; c < utf8.RuneSelf {
@@ -469,11 +468,11 @@ func printable(v []byte) bool {
 	return true
 }
 
-// word reports whether a plain scalar of letters may be something else than text
-// to one version of YAML or another.
+// word reports whether some version of YAML may interpret a plain scalar of letters as
+// something other than text.
 func word(s []byte) bool {
 	if len(s) > len("false") {
-		return false // at once: descriptions are long
+		return false // a quick check first, because descriptions are long
 	}
 	switch strings.ToLower(string(s)) {
 	case "true", "false", "null", "yes", "no", "on", "off", "y", "n":

@@ -11,21 +11,21 @@ import (
 	"github.com/knack-agent/knack/internal/charset"
 )
 
-// A font turns the bytes of strings into characters.
+// A font converts the bytes of strings into characters.
 type font struct {
-	wide    bool // codes of two bytes
-	utf16   bool // which are UTF-16
+	wide    bool // codes have two bytes
+	utf16   bool // wide codes are UTF-16
 	mac     bool
-	unicode map[int]string // from the file's own table
-	named   map[int]string // from names of glyphs
+	unicode map[int]string // from the file's own ToUnicode table
+	named   map[int]string // from glyph names
 	widths  map[int]float64
-	width   float64 // of all others
+	width   float64 // width of all other characters
 }
 
 // A char is a character of a string.
 type char struct {
 	text  string
-	width float64 // in thousandths of the size
+	width float64 // in thousandths of the font size
 	space bool    // the byte 32, which word spacing widens
 }
 
@@ -97,7 +97,7 @@ func newFont(d *document, v dict) *font {
 	return f
 }
 
-// wideWidths reads "c [w w w] first last w ...".
+// wideWidths parses "c [w w w] first last w ...".
 func (f *font) wideWidths(d *document, list array) {
 	left := maxCodes
 	for i := 0; i+1 < len(list) && left > 0; {
@@ -160,7 +160,7 @@ func (f *font) text(code int) string {
 	case f.utf16:
 		return string(utf16.Decode([]uint16{uint16(code)}))
 	case f.wide:
-		return "\ufffd" // a glyph of the font, and no word of what it means
+		return "\ufffd" // a glyph whose text the font does not tell
 	case f.mac:
 		return string(charmap.Macintosh.DecodeByte(byte(code)))
 	case code < ' ':
@@ -169,7 +169,7 @@ func (f *font) text(code int) string {
 	return string(charset.Windows1252.Decode(nil, []byte{byte(code)}))
 }
 
-// toUnicode reads a CMap: which code means which text.
+// toUnicode parses a CMap, which maps codes to text.
 func toUnicode(data []byte) map[int]string {
 	out := map[int]string{}
 	l := lexer{data: data}
@@ -235,7 +235,7 @@ func number(s text) int {
 	return n
 }
 
-// add adds n to the last unit of UTF-16 text.
+// add adds n to the last unit of a UTF-16 text.
 func add(s text, n int) text {
 	b := []byte(s)
 	for i := len(b) - 1; i >= 0 && n > 0; i-- {
@@ -253,9 +253,8 @@ func utf16BE(s text) string {
 	return string(charset.UTF16BE.Decode(nil, []byte(s)))
 }
 
-// glyph is the text that a glyph's name represents, "" if it is not known:
-// letters by themselves, letters with an accent, uniXXXX, and the names of
-// Adobe's list that texts have.
+// glyph returns the text of a glyph name, or "" if it is unknown. It knows single letters,
+// letters with an accent, uniXXXX, and the names of Adobe's list that are common in texts.
 func glyph(n string) string {
 	n, _, _ = strings.Cut(n, ".")
 	if len(n) == 1 {

@@ -1,9 +1,9 @@
-// Package pdftext gets the text out of PDF files.
+// Package pdftext extracts the text of PDF files.
 //
-// It is made for untrusted files: whatever they contain, it ends, in bounded
-// memory, without a panic. Objects are found by looking for them, so that a
-// broken cross-reference table does not matter; nesting, references, pages and
-// unpacked bytes are counted. It knows no encryption and no scanned text.
+// It is made for untrusted files: whatever they contain, it terminates with bounded memory use
+// and does not panic. It finds objects by scanning the file, so a broken cross-reference table
+// does not matter; nesting, references, pages and unpacked bytes are limited. It supports
+// neither encryption nor scanned text.
 package pdftext
 
 import (
@@ -17,15 +17,15 @@ import (
 	"slices"
 	"strconv"
 
-	"golang.org/x/image/tiff/lzw" // the variant of LZW that PDF has
+	"golang.org/x/image/tiff/lzw" // the variant of LZW that PDF uses
 )
 
-// Objects of a file are nil, bool, float64, and these.
+// Objects of a file are nil, bool, float64, and these types.
 type (
-	text   string // a string's bytes
+	text   string // the bytes of a string
 	name   string
 	op     string // any other word: an operator, endobj, R
-	ref    int    // an object's number
+	ref    int    // number of the object referred to
 	array  []any
 	dict   map[name]any
 	stream struct {
@@ -34,19 +34,19 @@ type (
 	}
 )
 
-// Limits, so that no file can ask for more than it is worth.
+// Limits on the resources that a file can use.
 const (
 	maxDepth    = 100
-	maxUnpacked = 128 << 20 // bytes, of a whole file
-	maxStream   = 32 << 20  // bytes, of one stream
+	maxUnpacked = 128 << 20 // in bytes, per file
+	maxStream   = 32 << 20  // in bytes, per stream
 	maxOperands = 1 << 12
 	maxPages    = 20_000
-	maxItems    = 1 << 22 // of arrays and dictionaries, read by one lexer
+	maxItems    = 1 << 22 // of arrays and dictionaries, per lexer
 	maxFonts    = 2000
-	maxCodes    = 1 << 17 // that a font has widths or texts for
+	maxCodes    = 1 << 17 // for which a font has widths or texts
 )
 
-// A lexer reads objects from data.
+// A lexer parses objects from data.
 type lexer struct {
 	data  []byte
 	at    int
@@ -75,10 +75,10 @@ func (l *lexer) space() {
 	}
 }
 
-// eof is what next returns at the end.
+// eof is returned by next at the end.
 const eof = op("")
 
-// next reads an object, or a word. References are put together.
+// next parses an object or a word. It combines the parts of a reference.
 func (l *lexer) next() any {
 	l.space()
 	if l.at >= len(l.data) {
@@ -250,7 +250,7 @@ func unhex(data []byte) []byte {
 		digits = append(digits, '0')
 	}
 	out := make([]byte, len(digits)/2)
-	hex.Decode(out, digits) // all are digits
+	hex.Decode(out, digits) // all are valid digits
 	return out
 }
 
@@ -301,14 +301,14 @@ func (l *lexer) dict() dict {
 	}
 }
 
-// A place is where an object is: in the file, or in an unpacked object stream.
+// A place is the location of an object: in the file or in an unpacked object stream.
 type place struct {
 	data  []byte
 	at    int
-	order int // in the file: of two objects with a number, the later counts
+	order int // position in the file: of two objects with the same number, the later one counts
 }
 
-// A document is a file whose objects were found.
+// A document is a file with the objects found in it.
 type document struct {
 	data     []byte
 	places   map[ref]place
@@ -341,7 +341,7 @@ func open(data []byte) (*document, error) {
 		at = i + 3
 		if num, ok := numberBefore(data, i); ok {
 			d.places[num] = place{data, at, i}
-			// An object stream says so near its start.
+			// The dictionary of an object stream names its type near its start.
 			if bytes.Contains(data[at:min(len(data), at+1000)], []byte("/ObjStm")) {
 				packed = append(packed, place{data, at, i})
 			}
@@ -356,7 +356,7 @@ func open(data []byte) (*document, error) {
 	return d, nil
 }
 
-// numberBefore reads "12 0 " backwards from at.
+// numberBefore parses "12 0 " backwards from at.
 func numberBefore(data []byte, at int) (ref, bool) {
 	back := func(is func(byte) bool) int {
 		start := at
@@ -404,7 +404,7 @@ func (d *document) unpack(p place) {
 	}
 }
 
-// read reads the object at a place, and its stream.
+// read parses the object at a place, including its stream.
 func (d *document) read(p place) any {
 	l := lexer{data: p.data, at: p.at}
 	v := l.next()
@@ -435,7 +435,7 @@ func (d *document) read(p place) any {
 	return stream{dic, rest}
 }
 
-// get follows references. What leads nowhere, or in a circle, is nil.
+// get resolves references. A dangling or circular reference gives nil.
 func (d *document) get(v any) any {
 	for range maxDepth {
 		r, ok := v.(ref)
@@ -475,8 +475,7 @@ func (d *document) array(v any) array {
 	return nil
 }
 
-// decode unpacks a stream. What could be unpacked before an error is returned
-// with it.
+// decode decodes a stream. On an error it also returns the data decoded so far.
 func (d *document) decode(s stream) ([]byte, error) {
 	filters := d.array(s.dict["Filter"])
 	if n, ok := d.get(s.dict["Filter"]).(name); ok {

@@ -9,10 +9,9 @@ import (
 	"strings"
 )
 
-// Pages returns the text of each page, in reading order as far as the file's
-// own order is that. A page that cannot be read has its reason in brackets. It
-// stops early when the text is longer than most, in bytes, and says how many
-// pages there are.
+// Pages returns the text of each page, in reading order if the file's own order is that. For a
+// page that cannot be read, the text is the reason in brackets. Pages stops early when the
+// text is longer than most bytes. total is the number of pages in the file.
 func Pages(ctx context.Context, data []byte, most int) (pages []string, total int, err error) {
 	d, err := open(data)
 	if err != nil {
@@ -41,7 +40,8 @@ func Pages(ctx context.Context, data []byte, most int) (pages []string, total in
 	return pages, len(all), nil
 }
 
-// pages lists the pages in order; if their tree is broken, all that look like one.
+// pages lists the pages in order. If the page tree is broken, it lists all objects that look
+// like a page.
 func (d *document) pages() []dict {
 	var out []dict
 	if i := bytes.LastIndex(d.data, []byte("/Root")); i >= 0 {
@@ -90,7 +90,7 @@ func (d *document) pages() []dict {
 	return out
 }
 
-// A matrix maps places, as PDF has it: x' = ax + cy + e.
+// A matrix transforms coordinates, as defined by PDF: x' = ax + cy + e.
 type matrix [6]float64
 
 var identity = matrix{1, 0, 0, 1, 0, 0}
@@ -103,14 +103,14 @@ func (m matrix) mul(n matrix) matrix {
 	}
 }
 
-// graphics is the state that q keeps and Q brings back.
+// graphics is the state that the operator q saves and Q restores.
 type graphics struct {
 	ctm                              matrix
 	font                             *font
 	size, leading, char, word, scale float64
 }
 
-// A writer follows the operators of a page and writes its text.
+// A writer interprets the operators of a page and writes its text.
 type writer struct {
 	ctx   context.Context
 	d     *document
@@ -122,7 +122,7 @@ type writer struct {
 	saved        []graphics
 	tm, tlm      matrix
 	endX, endY   float64 // where the last character ended, on the page
-	height       float64 // of the last character
+	height       float64 // height of the last character
 	began        bool
 	forms, steps int
 }
@@ -175,7 +175,7 @@ func (w *writer) run(content []byte, resources dict, depth int) error {
 		if w.out.Len() > w.most {
 			return nil
 		}
-		if word == "ID" { // an inline image: bytes up to EI
+		if word == "ID" { // an inline image: skip bytes up to EI
 			end := bytes.Index(l.data[l.at:], []byte("EI"))
 			for end >= 0 && l.at+end+2 < len(l.data) && (!isSpace(l.data[l.at+end+2]) || end > 0 &&
 				!isSpace(l.data[l.at+end-1])) {
@@ -199,7 +199,7 @@ func (w *writer) run(content []byte, resources dict, depth int) error {
 	}
 }
 
-// form draws a form of the resources; images have no text.
+// form draws a form from the resources. Images are ignored: they have no text.
 func (w *writer) form(v any, resources dict, depth int) {
 	n, _ := v.(name)
 	s, ok := w.d.get(w.d.dict(resources["XObject"])[n]).(stream)
@@ -220,7 +220,7 @@ func (w *writer) form(v any, resources dict, depth int) {
 		w.g.ctm = m.mul(w.g.ctm)
 	}
 	if err := w.run(data, own, depth+1); err != nil {
-		w.forms = 1000 // the time is up
+		w.forms = 1000 // it was stopped: draw no more forms
 	}
 	w.saved, w.g = saved, g
 }
@@ -310,7 +310,7 @@ func (w *writer) move(x, y float64) {
 	w.tm = w.tlm
 }
 
-// show writes strings; numbers between them move what follows.
+// show writes strings. Numbers between them shift the following text.
 func (w *writer) show(parts []any) {
 	g := &w.g
 	for _, p := range parts {
@@ -337,8 +337,8 @@ func (w *writer) show(parts []any) {
 
 func (w *writer) advance(x float64) { w.tm = matrix{1, 0, 0, 1, x, 0}.mul(w.tm) }
 
-// place writes a character, after a line break or a blank if there is a gap
-// to the last one.
+// place writes a character, preceded by a line break or a blank if there is a gap after the
+// last one.
 func (w *writer) place(s string) {
 	at := w.tm.mul(w.g.ctm)
 	height := math.Abs(w.g.size) * math.Hypot(at[2], at[3])

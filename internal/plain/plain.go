@@ -1,9 +1,9 @@
-// Package plain makes untrusted text safe to show: names, descriptions, paths
-// and messages that came out of files.
+// Package plain makes untrusted text from files safe to show: names, descriptions, paths and
+// messages.
 //
-// For a terminal use [Line] or [Text], which make what could hide or steer
-// visible as \x1b or \u202e. For a model use [Fold], which takes it out. Numbers
-// for either are [Count] and [Number].
+// For a terminal use [Line] or [Text], which make characters that could hide or control
+// something visible as \x1b or \u202e. For a model use [Fold], which removes them. [Count] and
+// [Number] format numbers for both.
 package plain
 
 import (
@@ -15,9 +15,9 @@ import (
 	"unicode/utf8"
 )
 
-// Hidden reports whether a character steers a terminal, reorders text or is not
-// seen: controls, bidi controls, tag characters, zero-width characters,
-// line and paragraph separators, interlinear annotation.
+// Hidden reports whether a character controls a terminal, reorders text or is invisible:
+// control characters, bidi controls, tag characters, zero-width characters, line and paragraph
+// separators, interlinear annotations.
 func Hidden(r rune) bool {
 	switch {
 	case r < ' ', 0x7f <= r && r <= 0x9f:
@@ -34,24 +34,24 @@ func Hidden(r rune) bool {
 	return false
 }
 
-// joins reports whether a hidden character is one that ordinary text needs: emoji
-// and several scripts are written with joiners.
+// joins reports whether a hidden character is a joiner, which ordinary text needs: emoji and
+// several scripts are written with joiners.
 func joins(r rune) bool { return r == 0x200c || r == 0x200d }
 
-// joined reports whether a joiner between two texts has something to join: letters
-// of scripts that use joiners, or emoji. Between others it only hides.
+// joined reports whether a joiner between two texts has something to join: letters of scripts
+// that use joiners, or emoji. Between other characters it could only hide something.
 func joined(before, after string) bool {
-	const first = 0x600 // Arabic; the scripts and signs that are joined come after it
+	const first = 0x600 // Arabic; scripts and symbols that use joiners come after it
 	prev, _ := utf8.DecodeLastRuneInString(before)
 	next, _ := utf8.DecodeRuneInString(after)
 	return prev >= first && next >= first && prev != utf8.RuneError && next != utf8.RuneError &&
 		(!Hidden(prev) || prev == 0xfe0f) && !Hidden(next)
 }
 
-// Line returns text as one line for a terminal.
+// Line returns text as one line for a terminal, with hidden characters escaped.
 func Line(s string) string { return escape(s, false) }
 
-// Text is Line that keeps newlines and tabs.
+// Text is like Line, but keeps newlines and tabs.
 func Text(s string) string { return escape(s, true) }
 
 func escape(s string, lines bool) string {
@@ -93,9 +93,9 @@ func escape(s string, lines bool) string {
 	return b.String()
 }
 
-// Fold returns text as one line for a model: white space and control
-// characters become one blank, what is hidden goes, and a tag cannot be
-// written (&lt;tag&gt;). An arrow or a comparison stays as it is.
+// Fold returns text as one line for a model: a run of white space and control characters
+// becomes one blank, hidden characters other than joiners are removed, and tags are escaped
+// (&lt;tag&gt;). A > that closes no tag, as in an arrow, is not changed.
 func Fold(s string) string {
 	plain := true
 	for i := 0; i < len(s) && plain; i++ {
@@ -133,13 +133,13 @@ func Fold(s string) string {
 	return b.String()
 }
 
-// Within returns text for use between <tag> and </tag>, with every </tag> in it
-// escaped, in upper or lower case and with any blanks.
+// Within returns text for use between <tag> and </tag>: every </tag> in it is escaped, in any
+// letter case and with any blanks.
 func Within(tag, s string) string {
 	return regexp.MustCompile(`(?i)<(\s*/\s*`+regexp.QuoteMeta(tag)+")").ReplaceAllString(s, `<\$1`)
 }
 
-// Count is "1 request" or "2 requests", of request.
+// Count formats a number with a noun: "1 request" or "2 requests" for the noun request.
 func Count(n int, of string) string {
 	if n == 1 {
 		return "1 " + of
@@ -147,7 +147,7 @@ func Count(n int, of string) string {
 	return strconv.Itoa(n) + " " + of + "s"
 }
 
-// Number writes 1942 as 1,942.
+// Number formats 1942 as 1,942.
 func Number(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {

@@ -7,18 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// Writer returns a writer that writes text as [Text] has it, for a stream that
-// a terminal may show: its callers need not escape. Only one goroutine
-// may write at a time.
+// Writer returns a writer that escapes text like [Text], for a stream that may be shown on a
+// terminal, so that its callers need not escape. It is not safe for concurrent use.
 func Writer(w io.Writer) io.Writer { return &writer{to: w, escape: Text} }
 
-// JSON returns a writer for JSON that writes hidden characters as \u escapes, which
-// mean the same to every reader of JSON and nothing to a terminal. Only one
-// goroutine may write at a time.
+// JSON returns a writer for JSON that writes hidden characters as \u escapes, which mean the
+// same to every JSON parser and have no effect on a terminal. It is not safe for concurrent
+// use.
 func JSON(w io.Writer) io.Writer { return &writer{to: w, escape: escapeJSON, clean: isASCII} }
 
-// isASCII reports whether JSON text has no character that escapeJSON escapes, nor
-// part of one.
+// isASCII reports whether JSON text contains no character, nor a part of one, that escapeJSON
+// escapes.
 func isASCII(p []byte) bool {
 	for _, b := range p {
 		if b >= 0x7f {
@@ -28,12 +27,12 @@ func isASCII(p []byte) bool {
 	return true
 }
 
-// A writer escapes what is written. The bytes of a character may come in two
-// writes: the first of them wait for the rest.
+// A writer escapes what is written to it. If a write ends inside a character, its first bytes
+// wait for the next write.
 type writer struct {
 	to     io.Writer
 	escape func(string) string
-	clean  func([]byte) bool // whether bytes stay as they are; nil: it is not known
+	clean  func([]byte) bool // whether bytes need no escaping; nil: unknown
 	part   []byte
 }
 
@@ -56,8 +55,8 @@ func (w *writer) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// escapeJSON escapes the hidden characters of JSON text. Those below U+0020 are
-// either white space between values or escaped already.
+// escapeJSON escapes the hidden characters of JSON text. Characters below U+0020 are either
+// white space between values or already escaped.
 func escapeJSON(s string) string {
 	var b []byte
 	kept := 0 // bytes of s that are in b
