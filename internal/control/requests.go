@@ -52,15 +52,26 @@ var handlers = map[string]handler{
 	"cancel_async_message":    (*server).cancelMessage,
 }
 
-// unsupported explains, for some requests that hosts know, why they are answered with an error.
-var unsupported = map[string]string{
-	"rewind_files":      "no copies of files are kept; use the version control of the project",
-	"update_settings":   "a host writes no settings; --settings gives some to the program when it starts",
-	"background_tasks":  "a command that runs cannot be moved to the background",
-	"mcp_call":          "the model calls the tools of MCP servers",
-	"mcp_read_resource": "the model reads the resources of MCP servers",
-	"get_usage":         "there are no plans with limits here; get_session_cost has what the session used",
-	"seed_read_state":   "an edit needs a file that the model has read in this session",
+// unsupported explains why a request that hosts know is answered with an error; "" if
+// there is nothing to add.
+func unsupported(subtype string) string {
+	switch subtype {
+	case "rewind_files":
+		return "no copies of files are kept; use the version control of the project"
+	case "update_settings":
+		return "a host writes no settings; --settings gives some to the program when it starts"
+	case "background_tasks":
+		return "a command that runs cannot be moved to the background"
+	case "mcp_call":
+		return "the model calls the tools of MCP servers"
+	case "mcp_read_resource":
+		return "the model reads the resources of MCP servers"
+	case "get_usage":
+		return "there are no plans with limits here; get_session_cost has what the session used"
+	case "seed_read_state":
+		return "an edit needs a file that the model has read in this session"
+	}
+	return ""
 }
 
 // requested answers a request from the host.
@@ -70,7 +81,7 @@ func (s *server) requested(in inboxed) {
 	kind := subtypeOf(in.frame.Request)
 	if h := handlers[kind]; h != nil {
 		response, err = h(s, in.ctx, in.frame.Request)
-	} else if why := unsupported[kind]; why != "" {
+	} else if why := unsupported(kind); why != "" {
 		err = fmt.Errorf("the request %q is not supported: %s", kind, why)
 	} else {
 		err = fmt.Errorf("the request %q is not supported", kind)
