@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-const noFollow = 0 // O_EXCL creates, and so follows nothing
+const noFollow = 0 // O_EXCL only creates files, so it never follows a link
 
 // own makes a newly created directory, and its future content, private to the user.
 func own(dir string) error {

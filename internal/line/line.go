@@ -37,7 +37,7 @@ type Front struct {
 	Out     io.Writer
 	Color   bool
 	History string // file name; "": no history is stored
-	First   string // text that is already in the first prompt
+	First   string // the next prompt, run without asking for one; "": none
 	// Summary describes a call of a tool in one line of untrusted text. If it is nil, the
 	// input is shown.
 	Summary func(tool string, input json.RawMessage) string
