@@ -2,7 +2,7 @@
 // scrollback, and a small live area below it with the current activity, the prompt and a
 // status line.
 //
-// [Run] is the only entry point. All events (keys, agent events, timers) reach one goroutine
+// [Run] is the main entry point. All events (keys, agent events, timers) reach one goroutine
 // as functions on a channel; only that goroutine changes the state. The live area is a
 // function from that state to lines. Lines above the live area are never written again.
 package tui

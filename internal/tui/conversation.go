@@ -76,7 +76,7 @@ func (c *conversation) add(b block, lines ...styled.Line) {
 	c.final = append(c.final, lines...)
 }
 
-// separate makes the next block begin with a blank line, whatever its kind.
+// separate adds a blank line, whatever the kind of the block that follows.
 func (c *conversation) separate() {
 	c.last = blockNone
 	c.final = append(c.final, nil)
