@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack"
@@ -25,32 +26,34 @@ type handler func(s *server, ctx context.Context, request json.RawMessage) (any,
 
 // handlers are the supported requests, except interrupt, which does not wait for its turn. All other
 // requests are answered with an error.
-var handlers = map[string]handler{
-	"initialize":              (*server).initialize,
-	"set_permission_mode":     (*server).setMode,
-	"set_model":               onSession((*server).setModel),
-	"set_max_thinking_tokens": onSession((*server).setThinking),
-	"get_context_usage":       onSession((*server).contextUsage),
-	"get_session_cost":        onSession((*server).cost),
-	"get_binary_version":      onSession((*server).version),
-	"list_models":             onSession((*server).models),
-	"list_permission_rules":   onSession((*server).rules),
-	"mcp_message":             (*server).fromServer,
-	"mcp_status":              onSession((*server).mcpStatus),
-	"mcp_set_servers":         onSession((*server).setServers),
-	"mcp_reconnect":           onSession((*server).reconnect),
-	"mcp_toggle":              onSession((*server).toggle),
-	"get_settings":            onSession((*server).settings),
-	"apply_flag_settings":     onSession((*server).applySettings),
-	"reload_skills":           onSession((*server).reloadSkills),
-	"reload_plugins":          onSession((*server).reloadPlugins),
-	"reload_output_styles":    onSession((*server).reloadStyles),
-	"read_file":               (*server).readFile,
-	"rename_session":          onSession((*server).rename),
-	"stop_task":               onSession((*server).stopTask),
-	"get_task_output":         onSession((*server).taskOutput),
-	"cancel_async_message":    (*server).cancelMessage,
-}
+var handlers = sync.OnceValue(func() map[string]handler {
+	return map[string]handler{
+		"initialize":              (*server).initialize,
+		"set_permission_mode":     (*server).setMode,
+		"set_model":               onSession((*server).setModel),
+		"set_max_thinking_tokens": onSession((*server).setThinking),
+		"get_context_usage":       onSession((*server).contextUsage),
+		"get_session_cost":        onSession((*server).cost),
+		"get_binary_version":      onSession((*server).version),
+		"list_models":             onSession((*server).models),
+		"list_permission_rules":   onSession((*server).rules),
+		"mcp_message":             (*server).fromServer,
+		"mcp_status":              onSession((*server).mcpStatus),
+		"mcp_set_servers":         onSession((*server).setServers),
+		"mcp_reconnect":           onSession((*server).reconnect),
+		"mcp_toggle":              onSession((*server).toggle),
+		"get_settings":            onSession((*server).settings),
+		"apply_flag_settings":     onSession((*server).applySettings),
+		"reload_skills":           onSession((*server).reloadSkills),
+		"reload_plugins":          onSession((*server).reloadPlugins),
+		"reload_output_styles":    onSession((*server).reloadStyles),
+		"read_file":               (*server).readFile,
+		"rename_session":          onSession((*server).rename),
+		"stop_task":               onSession((*server).stopTask),
+		"get_task_output":         onSession((*server).taskOutput),
+		"cancel_async_message":    (*server).cancelMessage,
+	}
+})
 
 // unsupported explains why a request that hosts know is answered with an error; "" if
 // there is nothing to add.
@@ -79,7 +82,7 @@ func (s *server) requested(in inboxed) {
 	id := in.frame.ID
 	response, err := any(nil), error(nil)
 	kind := subtypeOf(in.frame.Request)
-	if h := handlers[kind]; h != nil {
+	if h := handlers()[kind]; h != nil {
 		response, err = h(s, in.ctx, in.frame.Request)
 	} else if why := unsupported(kind); why != "" {
 		err = fmt.Errorf("the request %q is not supported: %s", kind, why)
