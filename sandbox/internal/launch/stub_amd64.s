@@ -2,7 +2,7 @@
 
 #include "textflag.h"
 
-// The layout of a call, see type op in stub.go.
+// The layout of a call, see type op in program.go.
 #define NR     0
 #define LOADS  4
 #define THEN   5
