@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -56,6 +54,7 @@ type Project struct {
 	problems  []knack.Problem // in templates and agents
 
 	serversOnce    sync.Once
+	mcpConfigs     []mcpConfig // of --mcp-config
 	servers        []mcp.Server
 	serverProblems []knack.Problem
 	serverFiles    []knack.Problem // in the project's files that define servers
@@ -87,13 +86,11 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		}
 	}
 	for _, text := range o.MCPConfig {
-		data, place, err := readMCPConfig(text)
-		if err == nil && !json.Valid(bytes.TrimPrefix(data, []byte("\ufeff"))) {
-			err = fmt.Errorf("%s: not valid JSON", plain.Line(place))
-		}
+		c, err := readMCPConfig(text)
 		if err != nil {
 			return nil, &Error{Err: err, Hint: "knack mcp --help", Exit: ExitUsage}
 		}
+		p.mcpConfigs = append(p.mcpConfigs, c)
 	}
 	p.home = env.Home()
 	p.root = sources.Root(p.dir)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -16,10 +17,9 @@ import (
 	"strings"
 	"sync"
 
-	fastjson "github.com/segmentio/encoding/json"
-
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/internal/fastjson"
 	"github.com/knack-agent/knack/internal/layout"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/regular"
@@ -72,8 +72,8 @@ func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
 		}
 	}
 	settings(permission.Managed)
-	for _, text := range p.options.MCPConfig {
-		add(p.givenServers(text))
+	for _, c := range p.mcpConfigs {
+		add(mcp.Parse(c.data, permission.Flag, c.place))
 	}
 	if p.options.StrictMCP || p.options.Bare {
 		return all, problems
@@ -96,26 +96,26 @@ func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
 	return all, problems
 }
 
-// readMCPConfig reads a value of --mcp-config, which is a file or JSON. place identifies it in
-// problems.
-func readMCPConfig(text string) (data []byte, place string, err error) {
-	place, data = "--mcp-config", []byte(text)
-	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
-		place = text
-		if data, err = os.ReadFile(text); err != nil {
-			return nil, place, fmt.Errorf("--mcp-config: %w", err)
-		}
-	}
-	return data, place, nil
+// An mcpConfig is a value of --mcp-config: a file, or JSON.
+type mcpConfig struct {
+	place string // the file, or the name of the flag
+	data  []byte
 }
 
-// givenServers returns the servers of one --mcp-config, which [Load] has already read once.
-func (p *Project) givenServers(text string) ([]mcp.Server, []knack.Problem) {
-	data, place, err := readMCPConfig(text)
-	if err != nil {
-		return nil, []knack.Problem{{Code: knack.CodeUnreadable, Severity: knack.Error, Path: place, Message: err.Error()}}
+// readMCPConfig reads a value of --mcp-config, which must be JSON.
+func readMCPConfig(text string) (mcpConfig, error) {
+	c := mcpConfig{place: "--mcp-config", data: []byte(text)}
+	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
+		c.place = text
+		var err error
+		if c.data, err = os.ReadFile(text); err != nil {
+			return c, fmt.Errorf("--mcp-config: %w", err)
+		}
 	}
-	return mcp.Parse(data, permission.Flag, place)
+	if !json.Valid(bytes.TrimPrefix(c.data, []byte("\ufeff"))) {
+		return c, fmt.Errorf("%s: not valid JSON", plain.Line(c.place))
+	}
+	return c, nil
 }
 
 // claudeServers returns the servers that the user configured in Claude Code: for this directory, then

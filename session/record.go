@@ -1,18 +1,14 @@
 package session
 
 import (
-	"bytes"
-	"encoding/json"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
-	fastjson "github.com/segmentio/encoding/json"
-
+	"github.com/knack-agent/knack/internal/fastjson"
 	"github.com/knack-agent/knack/llm"
 )
 
@@ -127,7 +123,7 @@ func decode(lines [][]byte) ([]Entry, []error) {
 			for {
 				to := int(next.Add(batch))
 				for i := to - batch; i < min(to, len(lines)); i++ {
-					errs[i] = entries[i].read(lines[i])
+					errs[i] = fastjson.Unmarshal(lines[i], &entries[i])
 					pack.add(&entries[i])
 				}
 				if to >= len(lines) {
@@ -138,21 +134,6 @@ func decode(lines [][]byte) ([]Entry, []error) {
 	}
 	wg.Wait()
 	return entries, errs
-}
-
-// maxBrackets is the largest number of brackets in a line for the fast decoder, which has no limit
-// of depth: without this limit, a damaged line could overflow the stack.
-const maxBrackets = 1_000_000
-
-// read decodes a line. The fast decoder takes a third of the time of encoding/json, which is used
-// if it fails: encoding/json explains what is wrong with a line and replaces invalid UTF-8.
-func (e *Entry) read(line []byte) error {
-	if bytes.Count(line, []byte{'['})+bytes.Count(line, []byte{'{'}) <= maxBrackets && utf8.Valid(line) &&
-		fastjson.Unmarshal(line, e) == nil {
-		return nil
-	}
-	*e = Entry{}
-	return json.Unmarshal(line, e)
 }
 
 // packed is the size of the strings into which texts are combined. Allocated separately, texts take

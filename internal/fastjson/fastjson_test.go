@@ -1,0 +1,27 @@
+package fastjson
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// TestUnmarshal compares with encoding/json. The fast decoder overflows the stack on the deep
+// documents.
+func TestUnmarshal(t *testing.T) {
+	type document struct {
+		Name     string
+		Projects map[string]struct{ Servers json.RawMessage }
+	}
+	for _, data := range []string{
+		`{"name": "a", "projects": {"/x": {"servers": {"b": [1]}}}}`, `{"name": "` + "\xff" + `"}`, `{"name": 1}`, `{"name": "a"`, ``,
+		strings.Repeat("[", 5_000_000), `{"projects":` + strings.Repeat(`{"a":`, 3_000_000),
+	} {
+		got, want := document{Name: "before"}, document{}
+		err, wantErr := Unmarshal([]byte(data), &got), json.Unmarshal([]byte(data), &want)
+		if (err == nil) != (wantErr == nil) || got.Name != want.Name ||
+			string(got.Projects["/x"].Servers) != string(want.Projects["/x"].Servers) {
+			t.Errorf("%.30q: %+v, %v; want %+v, %v", data, got, err, want, wantErr)
+		}
+	}
+}
