@@ -88,20 +88,6 @@ func serve() {
 	s.Run(context.Background(), &sdk.StdioTransport{})
 }
 
-const answer = `data: {"type":"message_start","message":{"model":"m","usage":{"input_tokens":9,"output_tokens":1}}}
-
-data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
-
-data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Done."}}
-
-data: {"type":"content_block_stop","index":0}
-
-data: {"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9}}
-
-data: {"type":"message_stop"}
-
-`
-
 func measure(ctx context.Context, out io.Writer, servers, idle, runs int) (*result, error) {
 	tmp, err := os.MkdirTemp("", "knack-bench-")
 	if err != nil {
@@ -130,7 +116,7 @@ func measure(ctx context.Context, out io.Writer, servers, idle, runs int) (*resu
 		mu.Unlock()
 		io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
-		io.WriteString(w, answer)
+		io.WriteString(w, bench.TextAnswer("Done."))
 	}))
 	defer model.Close()
 

@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
 
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/bench"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/anthropic"
 	"github.com/knack-agent/knack/session"
@@ -46,19 +46,5 @@ var answers atomic.Int64
 func answer(w http.ResponseWriter, r *http.Request) {
 	io.Copy(io.Discard, r.Body)
 	w.Header().Set("Content-Type", "text/event-stream")
-	fmt.Fprintf(w, call, answers.Add(1))
+	io.WriteString(w, bench.CallAnswer(answers.Add(1), "bash", `{"command": "true"}`))
 }
-
-const call = `data: {"type":"message_start","message":{"model":"m","usage":{"input_tokens":9,"output_tokens":1}}}
-
-data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"call_%d","name":"bash","input":{}}}
-
-data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"command\": \"true\"}"}}
-
-data: {"type":"content_block_stop","index":0}
-
-data: {"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":9}}
-
-data: {"type":"message_stop"}
-
-`

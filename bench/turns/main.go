@@ -95,30 +95,16 @@ func serve() {
 		log.Fatal(err)
 	}
 	fmt.Println(l.Addr())
-	n := 0
+	n := int64(0)
 	go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		n++
 		w.Header().Set("Content-Type", "text/event-stream")
-		fmt.Fprintf(w, answer, n)
+		io.WriteString(w, bench.CallAnswer(n, "look", `{"path": "a.txt"}`))
 	}))
 	io.Copy(io.Discard, os.Stdin)
 	os.Exit(0)
 }
-
-const answer = `data: {"type":"message_start","message":{"model":"m","usage":{"input_tokens":9,"output_tokens":1}}}
-
-data: {"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"call_%d","name":"look","input":{}}}
-
-data: {"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"path\": \"a.txt\"}"}}
-
-data: {"type":"content_block_stop","index":0}
-
-data: {"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":9}}
-
-data: {"type":"message_stop"}
-
-`
 
 func measure(out io.Writer, sizes []int, entries, runs, requests int) (*result, error) {
 	tmp, err := os.MkdirTemp("", "knack-bench-")
