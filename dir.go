@@ -674,9 +674,9 @@ func (w *walk) cached(s searchPath, e cachedFile, name, real string) (fileResult
 	return l, true
 }
 
-// textLink returns the path that a file contains if the file contains nothing else: a
-// link that was checked out as text, as git does where links are not supported. It
-// returns "" for other files.
+// textLink returns the target of a symbolic link that was checked out as a text file, as
+// git does where links are not supported. Such a file contains only a path. It returns
+// "" for other files.
 func textLink(data []byte, size int64) string {
 	whole := int64(len(data)) == size
 	if data = bytes.TrimRight(data, "\r\n"); !whole || bytes.IndexByte(data, '\n') >= 0 {

@@ -86,12 +86,13 @@ type Skills struct {
 	// Finder finds skills for the model and for suggestions after the user's messages. nil: a
 	// Finder without a stored index.
 	Finder *knack.Finder
-	// Suggest is the maximum number of skills suggested after a message of the user, if the listing
-	// had to cut descriptions. 0 means 5; a negative value turns suggestions off.
+	// Suggest is the maximum number of skills that are suggested after a user message. Skills are
+	// suggested only if the listing does not contain every description in full. 0 means 5; a
+	// negative value turns suggestions off.
 	Suggest int
-	// Touched receives all files that tools have touched in the session, before the next request;
-	// Catalog may return a different catalogue afterwards. The returned problems, about skills that
-	// were left out, are recorded. nil: touched files are ignored.
+	// Touched is called before each request with all files that tools have touched in the session.
+	// Catalog may return a different catalogue afterwards. Touched returns problems with skills that
+	// were left out; they are recorded. nil: touched files are ignored.
 	Touched func(ctx context.Context, paths []string) []knack.Problem
 	// Shell runs inline commands of skills, see [ShellIn]; nil: they are left as text.
 	Shell func(Scopes) knack.Shell

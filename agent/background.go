@@ -209,8 +209,8 @@ func (r *run) finishedAgents() (any bool, more <-chan struct{}, err error) {
 	return any, more, nil
 }
 
-// await waits until a background agent has ended, if this run should wait for its agents. It
-// returns false if there is nothing to wait for.
+// await waits for a background agent to end. It returns false if no agent is running, or if this
+// run should not wait for its agents.
 func (r *run) await(ctx context.Context) (bool, error) {
 	for {
 		any, more, err := r.finishedAgents()

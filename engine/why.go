@@ -223,7 +223,7 @@ func (p *Project) accepted(s *knack.Skill, rule string) bool {
 	return err == nil && p.trust.Granted(path, hash, []string{rule})
 }
 
-// TrustName returns the word for a degree of trust.
+// TrustName returns the name of a trust level: untrusted, remote or trusted.
 func TrustName(t knack.Trust) string {
 	return [...]string{knack.Untrusted: "untrusted", knack.Remote: "remote", knack.Trusted: "trusted"}[t]
 }

@@ -33,8 +33,8 @@ func (j *judge) bash(s Subject) {
 	j.script(script, cover{})
 }
 
-// mentions reports whether text that cannot be analysed contains the name of the program that a
-// deny rule's pattern begins with.
+// mentions reports whether text contains the program name that begins pat, the pattern of a deny
+// rule. It is used for text that cannot be analysed.
 func mentions(text, pat string) bool {
 	p := compile(strings.ToLower(pat))
 	name, _, _ := strings.Cut(string(p.text), "\x00")

@@ -89,7 +89,7 @@ Nothing of the skill runs: --expanded leaves inline commands as they are.`,
 	return c
 }
 
-// findSkill finds the entry for a name or a path, and the Catalog that contains it.
+// findSkill finds a skill by name or path, and returns it with the catalogue that contains it.
 func findSkill(ctx context.Context, cat *catalogView, arg string) (knack.Candidate, *catalogView, error) {
 	if !isPath(arg) {
 		if w := cat.Why(arg, cat.view); len(w.Found) > 0 {

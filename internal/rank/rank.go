@@ -66,9 +66,9 @@ func Search(in []*Index, query string, n int, ok func(index, doc int) bool) []Hi
 	if n <= 0 {
 		return nil
 	}
-	s := searching{in: in, docs: make([][]found, len(in))}
+	s := searching{in: in, docs: make([][]docScore, len(in))}
 	for i, x := range in {
-		s.docs[i] = make([]found, x.docs)
+		s.docs[i] = make([]docScore, x.docs)
 		s.total += float64(x.docs)
 	}
 	for _, t := range queryTerms(query) {
@@ -77,8 +77,8 @@ func Search(in []*Index, query string, n int, ok func(index, doc int) bool) []Hi
 	return s.best(n, ok)
 }
 
-// A found is the state of one document during a search.
-type found struct {
+// A docScore contains what a search has computed for one document so far.
+type docScore struct {
 	score, share float32
 	name         float32 // sum of the idf of the query's words in its name
 	names        uint8   // number of these words
@@ -86,7 +86,7 @@ type found struct {
 
 type searching struct {
 	in    []*Index
-	docs  [][]found
+	docs  [][]docScore
 	total float64 // number of documents
 	sum   float64 // sum of the shares of all words
 	buf   []byte

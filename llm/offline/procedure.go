@@ -62,8 +62,8 @@ func ParseProcedure(data json.RawMessage) ([][]string, error) {
 	return steps, nil
 }
 
-// Commands returns the steps with args inserted, as shell commands in which every word stays one
-// word. args is one line, which is split like a shell command.
+// Commands returns the steps as shell commands, with args inserted. args is one line, which is
+// split like a shell command; each argument is quoted, so that the shell does not split it again.
 func (p Procedure) Commands(args string) ([]string, error) {
 	words := split(args)
 	out := make([]string, len(p.Steps))

@@ -254,7 +254,7 @@ func reap(pid int) syscall.WaitStatus {
 	}
 }
 
-// killRest kills the processes that the command left behind, where there is no pid namespace.
+// killRest kills the processes that the command left behind. It is needed only without a pid namespace.
 // Orphans have become children of this process, which is their subreaper. In a pid namespace the
 // kernel kills all processes when this one exits.
 func killRest() {

@@ -19,7 +19,7 @@ type Plan struct {
 	// of which later commands may get a copy; Fresh are the steps that each command repeats.
 	Steps, Fresh []Step
 	// Ports are TCP ports of the loopback interface to listen on. The launcher sends the listening
-	// sockets to the parent in this order, one message each.
+	// sockets to the parent in the same order, each in a message of its own.
 	Ports []uint64
 	// Limits are resource limits.
 	Limits []Limit
