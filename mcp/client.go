@@ -162,12 +162,13 @@ func (c *Client) Reconnect(ctx context.Context, name string) error {
 		_, err := p.ready(ctx)
 		return err
 	}
-	ended := make(chan struct{})
+	ended := make(chan error, 1)
 	p.waiting = append(p.waiting, ended)
 	p.mu.Unlock()
 	c.Retry(p.server.Name)
 	select {
-	case <-ended:
+	case err := <-ended: // not the state now: the next attempt may have begun
+		return err
 	case <-c.ctx.Done():
 	case <-ctx.Done():
 		return ctx.Err()
@@ -253,7 +254,7 @@ type peer struct {
 	reason     string
 	disabled   bool
 	stop       context.CancelFunc // ends the connection, or the attempt to connect
-	waiting    []chan struct{}    // closed when the next attempt has ended
+	waiting    []chan error       // each receives the outcome of the next attempt
 	version    string
 	title      string
 	session    *sdk.ClientSession // nil: not connected
@@ -305,7 +306,7 @@ func (p *peer) keep() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, c := range p.waiting {
-			close(c)
+			c <- p.unconnected()
 		}
 		p.waiting = nil
 	}
@@ -649,27 +650,32 @@ func (p *peer) connection() *sdk.ClientSession {
 // connect has ended.
 func (p *peer) ready(ctx context.Context) (*sdk.ClientSession, error) {
 	p.client.Start()
-	now := func() (*sdk.ClientSession, ServerState, string) {
+	now := func() (*sdk.ClientSession, error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		return p.session, p.state, p.reason
+		return p.session, p.unconnected()
 	}
-	session, state, reason := now()
-	if state != Connected {
+	session, err := now()
+	if err != nil {
 		select {
 		case <-p.tried:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		session, state, reason = now()
+		session, err = now()
 	}
-	if session == nil || state != Connected {
-		if reason == "" {
-			reason = string(state)
-		}
-		return nil, fmt.Errorf("the MCP server %s is not connected: %s", p.server.Name, reason)
+	if err != nil {
+		return nil, err
 	}
 	return session, nil
+}
+
+// unconnected explains why the server is not connected; nil: it is. The caller holds p.mu.
+func (p *peer) unconnected() error {
+	if p.session != nil && p.state == Connected {
+		return nil
+	}
+	return fmt.Errorf("the MCP server %s is not connected: %s", p.server.Name, cmp.Or(p.reason, string(p.state)))
 }
 
 // explain makes a server's error readable.
