@@ -10,8 +10,8 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// TestAcceptBroad: on a terminal a skill that asks for Bash is asked about when
-// it is called, in line mode and on the screen; "always" is typed.
+// TestAcceptBroad: on a terminal, calling a skill that asks for Bash shows a question, in line mode and on the
+// screen; "always" must be typed.
 func TestAcceptBroad(t *testing.T) {
 	const skill = "---\ndescription: Builds\nallowed-tools: Bash\n---\nBuild it.\n"
 	server := func() *llmtest.Server {

@@ -17,12 +17,12 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// TestPeerAgentSDK runs the Agent SDK from npm with knack as its program.
-// .ci/run installs the packages and says where they are.
+// TestPeerAgentSDK runs the Agent SDK from npm with knack as its program. .ci/run installs the packages and sets
+// their location.
 func TestPeerAgentSDK(t *testing.T) {
 	modules := os.Getenv("KNACK_NPM")
 	if modules == "" {
-		t.Skip("KNACK_NPM does not name the packages from npm: .ci/run does")
+		t.Skip("KNACK_NPM is not set to the directory of the npm packages; .ci/run sets it")
 	}
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -36,7 +36,7 @@ func TestPeerAgentSDK(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
-		some    bool // not all answers are needed
+		some    bool // not all answers must be used
 		answers []llmtest.Answer
 	}{
 		{"tools", false, []llmtest.Answer{
@@ -86,7 +86,7 @@ func TestPeerAgentSDK(t *testing.T) {
 			d.env = append(d.env, "KNACK="+knackPath(t), "KNACK_NPM="+modules)
 			runScript(t, d, node, "testdata/agentsdk.mjs", c.name)
 			if n := server.Left(); n > 0 && !c.some {
-				t.Errorf("%d answers were not asked for", n)
+				t.Errorf("%d answers were not used", n)
 			}
 			if r := server.Refused(); len(r) > 0 {
 				t.Errorf("refused: %q", r)
@@ -95,7 +95,7 @@ func TestPeerAgentSDK(t *testing.T) {
 	}
 }
 
-// TestPythonTransport drives knack as the Agent SDK for Python is documented to.
+// TestPythonTransport drives knack in the way that the Agent SDK for Python documents.
 func TestPythonTransport(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
@@ -114,7 +114,7 @@ func TestPythonTransport(t *testing.T) {
 func TestPeerPythonSDK(t *testing.T) {
 	packages := os.Getenv("KNACK_PYTHON_SDK")
 	if packages == "" {
-		t.Skip("KNACK_PYTHON_SDK does not name directories with claude_agent_sdk and what it imports")
+		t.Skip("KNACK_PYTHON_SDK is not set to directories with claude_agent_sdk and its imports")
 	}
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -136,12 +136,12 @@ func TestPeerPythonSDK(t *testing.T) {
 	}
 }
 
-// TestPeerSkillCreator runs the evaluation script of the public skill
-// skill-creator, unchanged, with a program named claude that runs knack.
+// TestPeerSkillCreator runs the unchanged evaluation script of the public skill skill-creator, with a program named
+// claude that runs knack.
 func TestPeerSkillCreator(t *testing.T) {
 	skill := os.Getenv("KNACK_SKILL_CREATOR")
 	if skill == "" {
-		t.Skip("KNACK_SKILL_CREATOR does not name the folder of the skill")
+		t.Skip("KNACK_SKILL_CREATOR is not set to the folder of the skill")
 	}
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -170,7 +170,7 @@ func TestPeerSkillCreator(t *testing.T) {
 	}
 }
 
-// knackPath is the path of the program.
+// knackPath returns the path of the program.
 func knackPath(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("knack")
@@ -180,8 +180,8 @@ func knackPath(t *testing.T) string {
 	return path
 }
 
-// runScript runs a program, which must succeed, and returns what it prints. Files
-// of testdata among the arguments are found.
+// runScript runs a program, which must succeed, and returns its output. It replaces the names of testdata files among
+// the arguments by their paths.
 func runScript(t *testing.T, d desk, program string, args ...string) []byte {
 	t.Helper()
 	for i, a := range args {
@@ -193,7 +193,7 @@ func runScript(t *testing.T, d desk, program string, args ...string) []byte {
 			args[i] = path
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // of a test that fails
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // stops a test that hangs
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.Env = d.dir, d.env

@@ -11,8 +11,8 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// TestBigAgent: an agent takes a task of a megabyte and gives an answer of one;
-// the call fits its line, and the session can be shown and gone on with.
+// TestBigAgent: an agent gets a task of one megabyte and returns an answer of one; the session's log lines stay
+// within their limit, and the session can be shown and continued.
 func TestBigAgent(t *testing.T) {
 	t.Parallel()
 	const most = 1 << 20
@@ -36,18 +36,18 @@ func TestBigAgent(t *testing.T) {
 		return append(out, stderr.Bytes()...)
 	}
 	if out := knack("-p", "--sandbox", "off", "--session-id", "s", "go"); !bytes.Contains(out, []byte("I have it")) || len(out) > 10_000 {
-		t.Errorf("it said %d bytes: %.1000q", len(out), out)
+		t.Errorf("the answer has %d bytes: %.1000q", len(out), out)
 	}
 	if out := knack("session", "show", "s"); bytes.Contains(out, []byte("\x1b")) || !bytes.Contains(out, []byte("I have it")) {
-		t.Errorf("it shows %.1000q", out)
+		t.Errorf("session show prints %.1000q", out)
 	} else {
 		for line := range bytes.Lines(out) {
 			if len(line) > 5000 {
-				t.Errorf("a line of %d bytes: %.200q", len(line), line)
+				t.Errorf("the log has a line of %d bytes: %.200q", len(line), line)
 			}
 		}
 	}
 	if out := knack("-p", "--sandbox", "off", "-r", "s", "and?"); !bytes.Contains(out, []byte("still here")) {
-		t.Errorf("it said %.1000q", out)
+		t.Errorf("the answer is %.1000q", out)
 	}
 }

@@ -27,14 +27,14 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScript drives the program as a person would, with a home of its own.
+// TestScript runs the program as a user would, with its own home directory.
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: *update,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"llmserver": llmserver,
-			"skilltext": skilltext, "requests": requests, "lastmessage": lastmessage, "turns": turns, "told": toldHooks, "events": toldEvents, "hookserver": hookServer,
+			"skilltext": skilltext, "requests": requests, "lastmessage": lastmessage, "turns": turns, "hookinputs": hookInputs, "hookevents": hookEvents, "hookserver": hookServer,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond != "sandbox" {
@@ -47,12 +47,12 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// atHome gives a script a home of its own, and more of an environment.
+// atHome gives a script its own home directory, and adds more to its environment.
 func atHome(e *testscript.Env, more ...string) error {
 	home := e.WorkDir + "/home"
 	for _, kv := range append([]string{
 		"HOME=" + home, "XDG_CONFIG_HOME=" + home + "/.config", "XDG_STATE_HOME=" + home + "/.local/state", "XDG_DATA_HOME=" + home + "/.local/share",
-		"GORACE=atexit_sleep_ms=0", // else every program that the race detector is in ends a second late
+		"GORACE=atexit_sleep_ms=0", // without it each program built with the race detector exits a second late
 	}, more...) {
 		name, value, _ := strings.Cut(kv, "=")
 		e.Setenv(name, value)
@@ -60,8 +60,8 @@ func atHome(e *testscript.Env, more ...string) error {
 	return os.MkdirAll(home, 0o700)
 }
 
-// llmserver starts a scripted model server, and leads the program to it:
-// llmserver SCRIPT.json [REQUESTS.jsonl]. It stops with the test script.
+// llmserver starts a scripted model server and configures the program to use it: llmserver SCRIPT.json
+// [REQUESTS.jsonl]. The server stops with the test script.
 func llmserver(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {
 		ts.Fatalf("usage: llmserver script.json [requests.jsonl]")
@@ -69,8 +69,7 @@ func llmserver(ts *testscript.TestScript, neg bool, args []string) {
 	scriptedServer(ts, args...)
 }
 
-// scriptedServer starts the server of a script file, which records into a
-// second file if there is one.
+// scriptedServer starts the server of a script file. It records requests in a second file if one is given.
 func scriptedServer(ts *testscript.TestScript, files ...string) *llmtest.Server {
 	answers, err := llmtest.ReadScript(ts.MkAbs(files[0]))
 	ts.Check(err)
@@ -94,9 +93,8 @@ func scriptedServer(ts *testscript.TestScript, files ...string) *llmtest.Server 
 	return s
 }
 
-// skilltext writes the text of the last skill in the last recorded request:
-// skilltext REQUESTS.jsonl OUT. What follows the directory of the test script
-// is written as $WORK.
+// skilltext writes the text of the last skill in the last recorded request: skilltext REQUESTS.jsonl OUT. The
+// directory of the test script is written as $WORK.
 func skilltext(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: skilltext requests.jsonl out")

@@ -9,9 +9,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestExamples runs every skill of examples/skills from end to end through the
-// program: the procedures offline, the others on a scripted model. A script
-// has the name of its skill and finds all of them in examples/skills.
+// TestExamples runs every skill of examples/skills from end to end: the procedures offline, the others with a
+// scripted model. Each script has the name of its skill and finds all skills in examples/skills.
 func TestExamples(t *testing.T) {
 	for _, need := range []string{"sh", "awk", "git"} {
 		if _, err := exec.LookPath(need); err != nil {
@@ -47,7 +46,7 @@ func glob(t *testing.T, pattern string) (names []string) {
 	t.Helper()
 	found, err := filepath.Glob(pattern)
 	if err != nil || len(found) == 0 {
-		t.Fatalf("%s: nothing there (%v)", pattern, err)
+		t.Fatalf("%s: no match (%v)", pattern, err)
 	}
 	for _, f := range found {
 		names = append(names, filepath.Base(f))

@@ -12,7 +12,7 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// keyless is a desk where no provider has a key yet.
+// keyless returns a desk without a key for any provider.
 func keyless(t *testing.T, server *llmtest.Server) desk {
 	d := newDesk(t, server)
 	d.env = slices.DeleteFunc(d.env, func(kv string) bool {
@@ -23,8 +23,8 @@ func keyless(t *testing.T, server *llmtest.Server) desk {
 	return d
 }
 
-// TestFirstStart: without any key the program asks for a provider, stores the
-// key without showing it, and does not ask again.
+// TestFirstStart: without any key the program asks for a provider, stores the key without displaying it, and does not
+// ask again.
 func TestFirstStart(t *testing.T) {
 	t.Parallel()
 	d := keyless(t, serve(t, llmtest.Reply("Hello to you."), llmtest.Reply("And again.")))
@@ -37,7 +37,7 @@ func TestFirstStart(t *testing.T) {
 	k.types(llmtest.Key + "\r")
 	k.wants(`The key of anthropic is stored in .*keys\.json`)
 	k.wants(`anthropic/claude-sonnet-5-5, .*skills`)
-	k.says("hello")
+	k.enters("hello")
 	k.wants(`Hello to you\.`)
 	k.leaves()
 	if strings.Contains(k.all.String(), llmtest.Key) || strings.Contains(k.all.String(), "hint:") {
@@ -45,12 +45,12 @@ func TestFirstStart(t *testing.T) {
 	}
 	info, err := os.Stat(filepath.Join(filepath.Dir(d.dir), ".local/state/knack/keys.json"))
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the file of keys: %v, %v", info, err)
+		t.Errorf("the key file: %v, %v", info, err)
 	}
 
 	k = d.open(t)
 	k.wants(`anthropic/claude-sonnet-5-5, .*skills`)
-	k.says("hello")
+	k.enters("hello")
 	k.wants(`And again\.`)
 	k.leaves()
 
@@ -60,7 +60,7 @@ func TestFirstStart(t *testing.T) {
 	k.wants(`(?s)no model: .*\nhint: export ANTHROPIC_API_KEY.*\nhint: export OLLAMA_HOST.*\nhint: knack --model offline`)
 	k.leaves()
 	if strings.Contains(k.all.String(), "knack: hint") {
-		t.Errorf("a hint of the command line is shown at the prompt: %q", k.all.String())
+		t.Errorf("a hint for the command line is shown at the prompt: %q", k.all.String())
 	}
 
 	k = keyless(t, serve(t)).open(t)

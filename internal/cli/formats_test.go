@@ -12,8 +12,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// wireFormats are the four, each by a provider that speaks it: what the
-// aliases default and strong (sonnet and opus in a skill) are there.
+// wireFormats lists the four wire formats, each with a provider that uses it and the models that the aliases default
+// and strong (sonnet and opus in a skill) have there.
 var wireFormats = []struct{ provider, path, sonnet, opus string }{
 	{"anthropic", "/v1/messages", "claude-sonnet-5-5", "claude-opus-5-5"},
 	{"openai-responses", "/v1/responses", "gpt-6.1-terra", "gpt-6.1-sol"},
@@ -21,10 +21,9 @@ var wireFormats = []struct{ provider, path, sonnet, opus string }{
 	{"google", "/v1beta/models/", "gemini-3.8-flash", "gemini-4-argon"},
 }
 
-// TestFormats drives the program through each scenario once for each wire
-// format. A script chooses the model with --model $MODEL; $SONNET and $OPUS
-// are how requests name the two models. What it compares with is the same for
-// all: heard and asked tell of requests in words that belong to no format.
+// TestFormats runs each scenario once per wire format. A script selects the model with --model $MODEL; requests name
+// the two models $SONNET and $OPUS. The expected output is the same for all formats: the commands conversation and
+// targets describe requests independently of the format.
 func TestFormats(t *testing.T) {
 	if testing.Short() {
 		t.Skip("real pauses between repeated requests")
@@ -37,7 +36,7 @@ func TestFormats(t *testing.T) {
 				Condition:     func(name string) (bool, error) { return name == f.provider, nil },
 				UpdateScripts: *update,
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
-					"llmserver": llmserver, "skilltext": skilltext, "heard": heard, "asked": asked,
+					"llmserver": llmserver, "skilltext": skilltext, "conversation": writeConversation, "targets": writeTargets,
 				},
 				Setup: func(e *testscript.Env) error {
 					return atHome(e, "MODEL="+f.provider+"/default", "SONNET="+f.path+" "+f.sonnet, "OPUS="+f.path+" "+f.opus)
@@ -47,8 +46,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// A wireRequest is a recorded request as any of the formats has it: each fills
-// fields of its own.
+// A wireRequest is a recorded request in any of the formats; each format fills different fields.
 type wireRequest struct {
 	Path string
 	Body struct {
@@ -96,12 +94,12 @@ func (t *wireText) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*[]wirePart)(t))
 }
 
-// lines is the part in words: who said what, one line each, of a text the
-// first. Thinking is left out: not every format sends it back.
+// lines returns the part as text: one line for each item, with the role and the first line of its text. It omits
+// thinking, which not every format sends back.
 func (p *wirePart) lines(role string) (out []string) {
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	result := func(id, text string, failed bool) {
-		if rest, ok := strings.CutPrefix(text, "Error: "); ok { // how the formats without a mark say it
+		if rest, ok := strings.CutPrefix(text, "Error: "); ok { // formats without an error flag begin the text so
 			text, failed = rest, true
 		}
 		first, _, _ := strings.Cut(text, "\n")
@@ -152,15 +150,15 @@ func (p *wirePart) lines(role string) (out []string) {
 	return out
 }
 
-// heard writes the conversation of the last recorded request, the same for
-// each format: heard REQUESTS.jsonl OUT
-func heard(ts *testscript.TestScript, neg bool, args []string) {
+// writeConversation writes the conversation of the last recorded request, in the same form for each wire format:
+// conversation REQUESTS.jsonl OUT
+func writeConversation(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
-		ts.Fatalf("usage: heard requests.jsonl out")
+		ts.Fatalf("usage: conversation requests.jsonl out")
 	}
 	all := wireRequests(ts, args[0])
 	body := all[len(all)-1].Body
-	sizes := regexp.MustCompile(`\(\d+ tokens\)`) // of a skill, which names the directory of the test
+	sizes := regexp.MustCompile(`\(\d+ tokens\)`) // the size of a skill depends on the length of the test directory's path
 	var out strings.Builder
 	for _, list := range [][]wirePart{body.Messages, body.Input, body.Contents} {
 		for _, p := range list {
@@ -173,11 +171,10 @@ func heard(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(out.String()), 0o644))
 }
 
-// asked writes of each recorded request where it went, to which model, and
-// with which effort: asked REQUESTS.jsonl OUT
-func asked(ts *testscript.TestScript, neg bool, args []string) {
+// writeTargets writes the path, model and effort of each recorded request: targets REQUESTS.jsonl OUT
+func writeTargets(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
-		ts.Fatalf("usage: asked requests.jsonl out")
+		ts.Fatalf("usage: targets requests.jsonl out")
 	}
 	var out strings.Builder
 	for _, r := range wireRequests(ts, args[0]) {

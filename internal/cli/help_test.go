@@ -26,13 +26,12 @@ func topic(t *testing.T, name string) string {
 	return out.String()
 }
 
-// mentions reports whether a text has a word, in a place of its own.
+// mentions reports whether a text contains a word as a whole word.
 func mentions(text, word string) bool {
 	return regexp.MustCompile(`(^|[^a-zA-Z_-])` + regexp.QuoteMeta(word) + `([^a-zA-Z_-]|$)`).MatchString(text)
 }
 
-// goldenTopic returns a page of help after comparing it with its golden file,
-// which -update rewrites.
+// goldenTopic compares a help page with its golden file, which -update rewrites, and returns the page.
 func goldenTopic(t *testing.T, name string) string {
 	t.Helper()
 	golden := "testdata/help-" + name + ".golden"
@@ -47,32 +46,32 @@ func goldenTopic(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("it is no longer %s, which -update writes:\n%s", golden, got)
+		t.Errorf("the page differs from %s (-update rewrites it):\n%s", golden, got)
 	}
 	return got
 }
 
-// TestHelpCommands holds the help to the table of commands.
+// TestHelpCommands compares the help with the table of commands.
 func TestHelpCommands(t *testing.T) {
 	goldenTopic(t, "commands")
 	for _, c := range engine.ProgramCommands() {
 		if c.Description == "" || c.Kind != "command" || len(c.Name+c.Hint)+len(c.Description) > 76 {
-			t.Errorf("the row of %s: it does not fit in 80 columns, or is not whole", c.Name)
+			t.Errorf("the row of %s is missing, incomplete or wider than 80 columns", c.Name)
 		}
 	}
 }
 
-// TestHelpKeys holds the list of keys to what is printed.
+// TestHelpKeys compares the list of keys with the printed page.
 func TestHelpKeys(t *testing.T) {
 	got := goldenTopic(t, "keys")
 	for line := range strings.Lines(got) {
 		if utf8.RuneCountInString(line) > 81 {
-			t.Errorf("it does not fit in 80 columns: %s", line)
+			t.Errorf("a line is wider than 80 columns: %s", line)
 		}
 	}
 }
 
-// TestHelpFormats holds the help to the types that are printed.
+// TestHelpFormats compares the help with the types that are printed.
 func TestHelpFormats(t *testing.T) {
 	text := topic(t, "formats")
 	types := control.MessageTypes()
@@ -90,8 +89,7 @@ func TestHelpFormats(t *testing.T) {
 	}
 }
 
-// TestHelpSkills holds the help to the keys that are read, the places that are
-// looked at, and the states.
+// TestHelpSkills compares the help with the frontmatter keys, the skill folders and the states.
 func TestHelpSkills(t *testing.T) {
 	text := topic(t, "skills")
 	dir := t.TempDir()
@@ -111,7 +109,7 @@ func TestHelpSkills(t *testing.T) {
 	if len(read) < 20 {
 		t.Fatalf("keys %q", read)
 	}
-	// A key that is known has no slip that is taken for it.
+	// If a key is known, a misspelling of it gets no suggestion for another key.
 	for _, key := range read {
 		path := filepath.Join(dir, "x", "SKILL.md")
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
@@ -125,7 +123,7 @@ func TestHelpSkills(t *testing.T) {
 			known = known || p.Code == "unknown-key" && strings.Contains(p.Hint, key) || key == "description"
 		}
 		if !known {
-			t.Errorf("%s is no key", key)
+			t.Errorf("%s is not a known key", key)
 		}
 	}
 	for _, s := range []knack.SkillState{knack.Active, knack.Conditional, knack.Shadowed, knack.Duplicate, knack.Gated, knack.NotTrusted, knack.Off, knack.NameOnly, knack.UserOnly, knack.Broken} {
@@ -138,7 +136,7 @@ func TestHelpSkills(t *testing.T) {
 		p := knack.Load(t.Context(), src).Locations()[0]
 		rel, err := filepath.Rel(home, p.Path)
 		if err != nil || p.Kind == knack.Managed || p.Kind == knack.Legacy {
-			continue // told in other words
+			continue // described in other words
 		}
 		rel = strings.TrimPrefix(filepath.ToSlash(rel), "repo/")
 		if rel == ".config/knack/skills" {
@@ -158,7 +156,7 @@ func TestHelpSkills(t *testing.T) {
 	}
 }
 
-// TestHelpHooks holds the help to the events, and to what is read of a hook.
+// TestHelpHooks compares the help with the events, and with the fields of a hook and of its answer.
 func TestHelpHooks(t *testing.T) {
 	text := topic(t, "hooks")
 	for _, e := range hook.Events() {

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// camel is a flag's name in the other spelling.
+// camel returns a flag's name in camelCase.
 func camel(name string) string {
 	words := strings.Split(name, "-")
 	for i, w := range words[1:] {
@@ -17,8 +17,8 @@ func camel(name string) string {
 	return strings.Join(words, "")
 }
 
-// TestFlagSpellings: with structured input every flag is known in both spellings,
-// with its value after = and as the next word.
+// TestFlagSpellings: with structured input every flag works in both spellings, with its value after = and as the next
+// word.
 func TestFlagSpellings(t *testing.T) {
 	t.Parallel()
 	structured := []string{"--input-format", "stream-json"}
@@ -44,15 +44,15 @@ func TestFlagSpellings(t *testing.T) {
 	})
 }
 
-// TestAlmostRestricting: with structured input a flag within two edits of one that
-// restricts is an error; one that is further away is left out, with its value.
+// TestAlmostRestricting: with structured input, a flag within two edits of one that restricts is an error; one that
+// is further away is ignored with its value.
 func TestAlmostRestricting(t *testing.T) {
 	t.Parallel()
 	root := rootCommand(nil)
 	flags := root.Flags()
 	for _, name := range restricting {
 		if flags.Lookup(name) == nil {
-			t.Errorf("there is no flag --%s", name)
+			t.Errorf("the flag --%s does not exist", name)
 		}
 		for i := range name {
 			for _, wrong := range []string{
@@ -73,7 +73,7 @@ func TestAlmostRestricting(t *testing.T) {
 						{"--" + spelled + "=Bash", "--inputFormat=stream-json"},
 					} {
 						if _, _, err := withoutUnknown(root, args); err == nil {
-							t.Errorf("%q is no error", args)
+							t.Errorf("%q: no error", args)
 						}
 					}
 				}

@@ -16,8 +16,8 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// TestJobsEnd: a call is shown by its description and its command, and what it
-// left running in the background ends with the program, as does its output.
+// TestJobsEnd: a call is shown with its description and its command; a process that it left in the background ends
+// with the program, and its output file is removed.
 func TestJobsEnd(t *testing.T) {
 	t.Parallel()
 	answers := []llmtest.Answer{{Calls: []llmtest.Call{{ID: "c1", Name: "bash", Input: map[string]any{
@@ -35,18 +35,18 @@ func TestJobsEnd(t *testing.T) {
 		}
 		waitFor(t, "the job's end", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) })
 		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(d.dir), ".local/state/knack/output/*")); len(left) > 0 {
-			t.Errorf("its output is left: %q", left)
+			t.Errorf("its output file remains: %q", left)
 		}
 	}
 	t.Run("terminal", func(t *testing.T) {
 		d := newDesk(t, serve(t, answers...))
 		k := d.open(t, allow...)
-		k.says("go")
+		k.enters("go")
 		k.wants(`bash\S* Watch.*the clock: echo out; echo \$\$ >pid; exec sleep 300`)
 		k.wants(`It ran\.`)
 		k.leaves()
 		if bytes.Contains(k.all.Bytes(), []byte("Watch\x1b")) {
-			t.Error("a description reached the terminal as it was")
+			t.Error("a description reached the terminal unescaped")
 		}
 		ended(t, d)
 	})

@@ -22,10 +22,9 @@ import (
 
 var kills = flag.Int("kills", 15, "how often TestKill kills the program")
 
-// TestKill kills the program at random moments while it runs commands, each of
-// which writes its id into a file, and goes on with the session: what the
-// program had shown is there, no command ran twice, none ran whose start was
-// not recorded, and the server (which is strict) takes every request.
+// TestKill kills the program at random moments while it runs commands, each of which writes its id into a file, and
+// resumes the session. Everything that the program had shown must be recorded, no command may run twice or before its
+// start was recorded, and the strict server must accept every request.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	const perSession = 25 // requests grow with the session
@@ -39,7 +38,7 @@ func TestKill(t *testing.T) {
 	}
 	t.Logf("%d kills, %d commands ran, %d calls had started and have no result", total, ran, unsure)
 	if ran == 0 {
-		t.Error("no command ever ran")
+		t.Error("no command ran")
 	}
 }
 
@@ -72,7 +71,7 @@ func killSession(t *testing.T, kills int) (killed, ran, unsure int) {
 	}
 	store := session.Store{Dir: filepath.Dir(found[0])}
 
-	shown := map[string]bool{} // "call ID" and "result ID" that the program showed
+	shown := map[string]bool{} // "call ID" and "result ID" that the program has shown
 	for range kills {
 		cmd := knack("-r", "s", "go on")
 		var stderr bytes.Buffer
@@ -92,7 +91,7 @@ func killSession(t *testing.T, kills int) (killed, ran, unsure int) {
 		}
 		cmd.Wait()
 		if timer.Stop() {
-			t.Fatalf("it ended by itself: %s", stderr.String())
+			t.Fatalf("the program ended before it was killed: %s", stderr.String())
 		}
 		killed++
 		log, err := store.Read("s")
@@ -116,7 +115,7 @@ func killSession(t *testing.T, kills int) (killed, ran, unsure int) {
 		}
 		for what := range shown {
 			if !there[what] {
-				t.Fatalf("after %d kills: %s was shown and is lost; damage %q", killed, what, log.Damage())
+				t.Fatalf("after %d kills: %s was shown but not recorded; damage %q", killed, what, log.Damage())
 			}
 		}
 		count := map[string]int{}
@@ -126,7 +125,7 @@ func killSession(t *testing.T, kills int) (killed, ran, unsure int) {
 				t.Fatalf("after %d kills: %s ran twice", killed, id)
 			}
 			if !there["start "+id] {
-				t.Fatalf("after %d kills: %s ran, and no entry says that it started", killed, id)
+				t.Fatalf("after %d kills: %s ran, but its start was not recorded", killed, id)
 			}
 		}
 		ran, unsure = len(count), 0
@@ -136,10 +135,10 @@ func killSession(t *testing.T, kills int) (killed, ran, unsure int) {
 			}
 		}
 	}
-	// The one who goes on is told of what may have happened, of each such call.
+	// The resumed session tells the model about each call that may have run.
 	last := server.Requests()[len(server.Requests())-1].Body
-	if told := bytes.Count(last, []byte("interrupted, may have happened")); told > unsure {
-		t.Errorf("%d calls are said to be unsure, %d are", told, unsure)
+	if reported := bytes.Count(last, []byte("interrupted, may have happened")); reported > unsure {
+		t.Errorf("%d calls are reported as uncertain, want at most %d", reported, unsure)
 	}
 	for _, r := range server.Refused() {
 		if !strings.Contains(r, "no answer left") {
@@ -149,7 +148,7 @@ func killSession(t *testing.T, kills int) (killed, ran, unsure int) {
 	return killed, ran, unsure
 }
 
-// note remembers which calls and results a line of stream-json shows.
+// note records the calls and results that a line of stream-json shows.
 func note(shown map[string]bool, line string) {
 	var l struct {
 		Message struct {
@@ -160,7 +159,7 @@ func note(shown map[string]bool, line string) {
 		}
 	}
 	if json.Unmarshal([]byte(line), &l) != nil {
-		return // the last line, which the kill cut off
+		return // the last line, truncated by the kill
 	}
 	for _, c := range l.Message.Content {
 		switch c.Type {

@@ -10,10 +10,9 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// toolServer is a program that speaks MCP on its standard input and output. Its
-// arguments say what it does: NAME adds a tool of that name, "ask" one that asks
-// the user, "die" one that ends the program, "changed" another description of the
-// tools before it.
+// toolServer is an MCP server on standard input and output. Its arguments configure it: NAME adds a tool of that
+// name, "ask" one that asks the user, "die" one that ends the program; "changed" changes the description of the tools
+// before it.
 func toolServer() {
 	s := sdk.NewServer(&sdk.Implementation{Name: "toolserver", Version: "1"}, &sdk.ServerOptions{Capabilities: &sdk.ServerCapabilities{}})
 	type in struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/knack-agent/knack/sandbox"
 )
 
-// output runs knack in the directory without a terminal.
+// output returns what knack prints in the directory without a terminal.
 func (d desk) output(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("knack", args...)
@@ -25,9 +25,8 @@ func (d desk) output(t *testing.T, args ...string) string {
 
 const projectServer = `{"mcpServers": {"net": {"command": "toolserver", "args": ["fetch"]}}}`
 
-// TestTrustNetwork: whoever approves a project's MCP servers chooses what their
-// programs may reach, at the start, with knack trust and with /trust; the choice is
-// kept with the approved content.
+// TestTrustNetwork: the user who approves a project's MCP servers chooses what the servers may connect to, at
+// startup, with knack trust and with /trust; the choice is stored with the approved content.
 func TestTrustNetwork(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t))
@@ -36,7 +35,7 @@ func TestTrustNetwork(t *testing.T) {
 	network := func(want string) {
 		t.Helper()
 		if out := d.output(t, "mcp", "list", "--json"); !strings.Contains(out, `"network": "`+want+`"`) {
-			t.Errorf("the network is not %s: %s", want, out)
+			t.Errorf("the approved network is not %s: %s", want, out)
 		}
 		if out := d.output(t, "trust", "--show"); !strings.Contains(out, "mcp .mcp.json (network of its programs: "+want+")") {
 			t.Errorf("the network is not shown: %s", out)
@@ -44,7 +43,7 @@ func TestTrustNetwork(t *testing.T) {
 	}
 	const question = `What may the programs of the project's MCP servers reach`
 
-	k := d.start(t) // the trust question at the start
+	k := d.start(t) // the trust question at startup
 	k.wants(`network of its programs: none, unless you choose otherwise`)
 	k.wants(`Trust these \d+ items\? \[y/N\] `)
 	k.types("y\n")
@@ -56,7 +55,7 @@ func TestTrustNetwork(t *testing.T) {
 	k.leaves()
 	network("api.example.com,*.example.org")
 
-	// Another content asks again, and Enter is none.
+	// Changed content asks again, and Enter chooses no network.
 	d.file(t, ".mcp.json", strings.Replace(projectServer, `"fetch"`, `"fetch", "more"`, 1))
 	if out := d.output(t, "mcp", "list"); strings.Contains(out, "toolserver") {
 		t.Errorf("a changed file is used: %s", out)
@@ -73,7 +72,7 @@ func TestTrustNetwork(t *testing.T) {
 	k = d.start(t)
 	k.wants(`Trust these \d+ items\? \[y/N\] `)
 	k.types("n\n")
-	k.says("/trust")
+	k.enters("/trust")
 	k.wants(`(?s)Trust these \d+ items\?.*\x1b\[\?2004h  : `)
 	k.types("1\r")
 	k.wants(`(?s)` + question + `.*1 none.*2 all.*\x1b\[\?2004h  : `)
@@ -83,12 +82,12 @@ func TestTrustNetwork(t *testing.T) {
 	network("all")
 }
 
-// TestServerNetwork: a project's server reaches what was chosen and nothing else.
+// TestServerNetwork: a project's server can connect only to what was chosen.
 func TestServerNetwork(t *testing.T) {
 	t.Parallel()
 	policy, err := sandbox.Default(t.TempDir())
 	if err != nil || sandbox.New(policy, sandbox.Auto).Report().Level != sandbox.Complete {
-		t.Skip("there is no complete sandbox here")
+		t.Skip("this system has no complete sandbox")
 	}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "reached")

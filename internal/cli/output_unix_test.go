@@ -11,8 +11,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// TestAnswerOnTerminal: on a terminal the answer of -p is escaped; a pipe gets it
-// as the model wrote it.
+// TestAnswerOnTerminal: on a terminal the answer of -p is escaped; in a pipe it is unchanged.
 func TestAnswerOnTerminal(t *testing.T) {
 	const answer = "a\x1b[31mb\u009bc\u202ed"
 	master, tty, err := pty.Open()

@@ -21,7 +21,7 @@ import (
 
 // Programs of the test scripts, run with exec.
 
-// exits runs a command and wants an exit code: exits CODE COMMAND ARG…
+// exits runs a command and fails unless it exits with the given code: exits CODE COMMAND ARG…
 func exits() {
 	if len(os.Args) < 3 {
 		giveUp("usage: exits code command arg…")
@@ -32,9 +32,8 @@ func exits() {
 	wantCode(cmd, os.Args[1])
 }
 
-// signalled runs a command, sends it a signal as soon as a file shows that the
-// moment has come, and wants an exit code. What it reads itself, if anything, the
-// command reads without an end:
+// signalled runs a command, sends it a signal as soon as the file matches the regular expression, and checks the exit
+// code. The command gets signalled's standard input, if any, without an end of file:
 // signalled INT|TERM|KILL CODE FILE REGEXP COMMAND ARG…
 func signalled() {
 	if len(os.Args) < 6 {
@@ -43,7 +42,7 @@ func signalled() {
 	sig := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM, "KILL": os.Kill}[os.Args[1]]
 	file, re := os.Args[3], regexp.MustCompile(os.Args[4])
 	cmd := passOn(os.Args[5:])
-	if input, _ := io.ReadAll(os.Stdin); len(input) > 0 { // which does not end
+	if input, _ := io.ReadAll(os.Stdin); len(input) > 0 { // the pipe stays open
 		w, err := cmd.StdinPipe()
 		if err != nil {
 			giveUp("%v", err)
@@ -76,7 +75,7 @@ func signalled() {
 	wantCode(cmd, os.Args[2])
 }
 
-// dead waits until no process has the number in a file: dead PIDFILE
+// dead waits until the process whose id is in a file has ended: dead PIDFILE
 func dead() {
 	data, err := os.ReadFile(os.Args[1])
 	if err != nil {
@@ -92,8 +91,7 @@ func dead() {
 	}, "process %d lives", pid)
 }
 
-// patience is how long a test waits for what must come: long, because the
-// machine may be busy.
+// patience is how long a test waits for an expected event: long, because the machine may be busy.
 const patience = 60 * time.Second
 
 func until(ok func() bool, format string, args ...any) {
@@ -123,8 +121,8 @@ func giveUp(format string, args ...any) {
 
 // Commands of the test scripts.
 
-// requests writes of each recorded request one line of the given fields, JSON
-// each, "-" where there is none: requests REQUESTS.jsonl OUT FIELD…
+// requests writes the given fields of each recorded request, one line per request, as JSON, with "-" for a missing
+// field: requests REQUESTS.jsonl OUT FIELD…
 func requests(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 {
 		ts.Fatalf("usage: requests requests.jsonl out field.field…")
@@ -153,8 +151,8 @@ func requests(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(out.String()), 0o644))
 }
 
-// lastmessage writes what the last message of the last recorded request holds,
-// a line each: lastmessage REQUESTS.jsonl OUT
+// lastmessage writes a summary of the last message of the last recorded request, one line per content block:
+// lastmessage REQUESTS.jsonl OUT
 func lastmessage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: lastmessage requests.jsonl out")
@@ -179,8 +177,8 @@ func lastmessage(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(out), 0o644))
 }
 
-// turns writes of each recorded request a line: the model, its tools and the
-// whole conversation, of texts the first line: turns REQUESTS.jsonl OUT
+// turns writes one line for each recorded request: the model, its tools and the whole conversation, with the first
+// line of each text: turns REQUESTS.jsonl OUT
 func turns(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: turns requests.jsonl out")
@@ -230,11 +228,11 @@ func bodies(ts *testscript.TestScript, file string) []map[string]any {
 	return all
 }
 
-// toldHooks writes what hooks were told, one JSON object a line, without what
-// differs from run to run: told LINES OUT
-func toldHooks(ts *testscript.TestScript, neg bool, args []string) {
+// hookInputs writes the inputs that hooks received, one JSON object per line, without values that differ from run to
+// run: hookinputs LINES OUT
+func hookInputs(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
-		ts.Fatalf("usage: told lines out")
+		ts.Fatalf("usage: hookinputs lines out")
 	}
 	text := strings.ReplaceAll(ts.ReadFile(args[0]), ts.Getenv("WORK"), "$WORK")
 	text = regexp.MustCompile(`"duration_ms":\d+`).ReplaceAllString(text, `"duration_ms":1`)
@@ -243,11 +241,10 @@ func toldHooks(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o644))
 }
 
-// toldEvents writes of each line that hooks were told the event, and the source
-// or reason: events LINES OUT
-func toldEvents(ts *testscript.TestScript, neg bool, args []string) {
+// hookEvents writes, for each input that hooks received, the event and its source or reason: hookevents LINES OUT
+func hookEvents(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
-		ts.Fatalf("usage: events lines out")
+		ts.Fatalf("usage: hookevents lines out")
 	}
 	var out strings.Builder
 	for line := range strings.Lines(ts.ReadFile(args[0])) {
@@ -258,9 +255,8 @@ func toldEvents(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(out.String()), 0o644))
 }
 
-// hookServer starts a server that answers every event in the same way, records
-// what was posted, and writes settings with a PreToolUse hook that asks it:
-// hookserver ANSWER POSTED SETTINGS. It stops with the test script.
+// hookServer starts a server that gives every event the same answer, records the posted events, and writes settings
+// with a PreToolUse hook for it: hookserver ANSWER POSTED SETTINGS. It stops with the test script.
 func hookServer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: hookserver answer posted settings")

@@ -16,7 +16,7 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// The program that prints an image of the clipboard, and part of how it is called.
+// The program that prints the image in the clipboard, and part of its arguments.
 var clipboardProgram, clipboardAsked = "xclip", "image/png"
 
 func init() {
@@ -25,7 +25,7 @@ func init() {
 	}
 }
 
-// program writes a shell script that can be run.
+// program writes an executable shell script.
 func (d desk) program(t *testing.T, path, script string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -48,9 +48,9 @@ func (d desk) settings(t *testing.T, text string) {
 const pixel = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89" +
 	"\x00\x00\x00\rIDATx\x9cc\xf8\xcf\xc0\xf0\x1f\x00\x05\x00\x01\xff\x89\x99=\x1d\x00\x00\x00\x00IEND\xaeB`\x82"
 
-// TestScreenPaste: a long paste is a chip on the screen and in the history, and
-// whole in what is sent; an image comes from the clipboard program of PATH, never
-// from one in the project, and one that hangs is given up.
+// TestScreenPaste: a long paste is shown as a chip on the screen and in the history, and is sent in full; an image
+// comes from the clipboard program in PATH, never from one in the project, and a clipboard program that hangs is
+// stopped.
 func TestScreenPaste(t *testing.T) {
 	t.Parallel()
 	var lines []string
@@ -83,7 +83,7 @@ func TestScreenPaste(t *testing.T) {
 	k.types("\x16")
 	k.shows(w, h, `no image in the clipboard: `+clipboardProgram+` has not answered in 2s`)
 	if data, err := os.ReadFile(filepath.Join(d.home(), "asked")); err != nil || !strings.Contains(string(data), clipboardAsked) {
-		t.Errorf("the clipboard program was asked for %q, %v", data, err)
+		t.Errorf("the clipboard program got the arguments %q, %v", data, err)
 	}
 	if _, err := os.Stat(filepath.Join(d.home(), "hijacked")); err == nil {
 		t.Error("a program of the project was run")
@@ -91,12 +91,12 @@ func TestScreenPaste(t *testing.T) {
 	k.quits()
 	history, err := os.ReadFile(filepath.Join(d.home(), ".local/state/knack/history"))
 	if err != nil || strings.Contains(string(history), "line 3") || !strings.Contains(string(history), "[pasted text 1, 12 lines]") {
-		t.Errorf("the history is %q, %v", history, err)
+		t.Errorf("history %q, %v", history, err)
 	}
 }
 
-// TestScreenKeys: search in the history, the external editor, going back to an
-// earlier message, completion of agents, a notification of the terminal.
+// TestScreenKeys: history search, the external editor, going back to an earlier message, completion of agents, a
+// terminal notification.
 func TestScreenKeys(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t,
@@ -145,14 +145,13 @@ func TestScreenKeys(t *testing.T) {
 	k.quits()
 }
 
-// TestScreenSuspend: Ctrl-Z gives the terminal back to the shell as it was, and
-// fg brings the screen back with what was typed. Where there is no shell to go
-// back to, it changes nothing.
+// TestScreenSuspend: Ctrl-Z returns to the shell with the terminal's modes restored, and fg brings the screen back
+// with the typed text. Without a shell to return to, Ctrl-Z does nothing.
 func TestScreenSuspend(t *testing.T) {
 	t.Parallel()
 	shell, err := exec.LookPath("sh")
 	if err != nil {
-		t.Skip("there is no sh")
+		t.Skip("sh is not installed")
 	}
 	d := newDesk(t, serve(t, llmtest.Answer{When: "^hello there$", Text: "Welcome back."}))
 	d.env = append(d.env, "KNACK_UI=screen")
@@ -177,8 +176,7 @@ func TestScreenSuspend(t *testing.T) {
 	k.wants(`ended`)
 }
 
-// TestScreenPickers: lists are narrowed by what is typed; picking runs a command,
-// or begins one that needs more.
+// TestScreenPickers: typing narrows a list; choosing an item runs a command, or fills in one that needs an argument.
 func TestScreenPickers(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t,
@@ -244,36 +242,36 @@ func TestScreenPickers(t *testing.T) {
 	k.shows(w, h, `(?m)^█+▓+.*░+$`)
 	k.quits()
 	if n := len(regexp.MustCompile(`Which model`).FindAllString(k.content(w, h), -1)); n != 0 {
-		t.Errorf("%d lists are left behind", n)
+		t.Errorf("%d lists remain on the screen", n)
 	}
 }
 
-// TestScreenNotifyCommand: a command of the user's is told when something waits.
+// TestScreenNotifyCommand: the user's notification command runs when the program waits for an answer.
 func TestScreenNotifyCommand(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t, llmtest.Answer{When: "^go$", Calls: []llmtest.Call{{ID: "a", Name: "bash", Input: map[string]any{"command": "touch made"}}}},
 		llmtest.Answer{Text: "Done."}))
-	told := filepath.Join(d.home(), "told")
-	d.program(t, filepath.Join(d.home(), "tell"), "printf '%s|' \"$@\" > "+told+".new; mv "+told+".new "+told+"\n")
-	d.settings(t, fmt.Sprintf(`{"notify": %q}`, filepath.Join(d.home(), "tell")+" -t knack"))
+	output := filepath.Join(d.home(), "output")
+	d.program(t, filepath.Join(d.home(), "notify"), "printf '%s|' \"$@\" > "+output+".new; mv "+output+".new "+output+"\n")
+	d.settings(t, fmt.Sprintf(`{"notify": %q}`, filepath.Join(d.home(), "notify")+" -t knack"))
 	const w, h = 100, 30
 	k := d.onScreen(t, w, h, "go")
 	k.shows(w, h, `  1 yes`)
 	k.types("1")
 	k.shows(w, h, `Done\.`)
 	for late := time.Now().Add(patience); time.Now().Before(late); time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(told); err == nil {
+		if _, err := os.Stat(output); err == nil {
 			break
 		}
 	}
 	k.quits()
-	if data, err := os.ReadFile(told); err != nil || string(data) != "-t|knack|Knack is waiting for your answer|" {
-		t.Errorf("it was told %q, %v", data, err)
+	if data, err := os.ReadFile(output); err != nil || string(data) != "-t|knack|Knack is waiting for your answer|" {
+		t.Errorf("the command got %q, %v", data, err)
 	}
 }
 
-// TestScreenNotForOneShot: commands that print and end ask the terminal nothing
-// and change no mode, on a terminal too: its answers would end up in the shell.
+// TestScreenNotForOneShot: commands that print and exit send no queries to the terminal and change no mode, because
+// the terminal's replies would reach the shell.
 func TestScreenNotForOneShot(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t, llmtest.Answer{When: "^hi$", Text: "Hello."}))
@@ -310,8 +308,8 @@ func TestScreenJobs(t *testing.T) {
 	k.quits()
 }
 
-// TestScreenCommandsDuringTurn: commands that change nothing of the turn run at
-// once; others wait in the queue, where they can be edited, and run when it ends.
+// TestScreenCommandsDuringTurn: commands that do not affect the turn run at once; others wait in the queue, where
+// they can be edited, and run when the turn ends.
 func TestScreenCommandsDuringTurn(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t, llmtest.Answer{When: "^work$", Calls: []llmtest.Call{{ID: "a", Name: "bash",
@@ -353,15 +351,14 @@ func TestScreenQuitDuringTurn(t *testing.T) {
 	select {
 	case <-k.over:
 	case <-time.After(patience):
-		t.Fatal("/quit does not end it")
+		t.Fatal("/quit did not end the program")
 	}
 	if all := k.content(w, h); !strings.Contains(all, "resume with: knack -r") {
-		t.Errorf("the end does not say how to resume:\n%s", all)
+		t.Errorf("the last lines do not say how to resume:\n%s", all)
 	}
 }
 
-// TestScreenTasks: /agents shows the end of the output of what runs in the
-// background, and stops it.
+// TestScreenTasks: /agents shows the last output of background tasks, and can stop them.
 func TestScreenTasks(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t,
@@ -396,8 +393,8 @@ func TestScreenTasks(t *testing.T) {
 	k.quits()
 }
 
-// TestScreenShell: a command of the user's is shown while it runs, can be
-// interrupted, and its output can be sent to the model.
+// TestScreenShell: the user's shell command is shown while it runs and can be interrupted, and its output can be sent
+// to the model.
 func TestScreenShell(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t, llmtest.Answer{When: `^why\? \nOutput of the command echo one; echo two\n\none\ntwo\n$`,
@@ -417,6 +414,6 @@ func TestScreenShell(t *testing.T) {
 	k.shows(w, h, `Because\.\n\n❯`)
 	k.quits()
 	if all := k.content(w, h); strings.Contains(all, "○ running") {
-		t.Errorf("a row of the live area is left:\n%s", all)
+		t.Errorf("a row of the live area remains:\n%s", all)
 	}
 }

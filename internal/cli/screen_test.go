@@ -17,7 +17,7 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// onScreen opens knack with the screen, on a terminal of that size.
+// onScreen starts knack with the screen, on a terminal of the given size.
 func (d desk) onScreen(t *testing.T, width, height uint16, args ...string) *terminal {
 	t.Helper()
 	d.env = append(append([]string(nil), d.env...), "KNACK_UI=screen")
@@ -28,8 +28,7 @@ func (d desk) onScreen(t *testing.T, width, height uint16, args ...string) *term
 	return k
 }
 
-// content is the scrollback and the visible rows of a terminal that was always
-// of that size.
+// content returns the scrollback and the visible rows of a terminal whose size never changed.
 func (t *terminal) content(width, height int) string {
 	vt := terminaltest.New(width, height)
 	t.mu.Lock()
@@ -38,7 +37,7 @@ func (t *terminal) content(width, height int) string {
 	return vt.All()
 }
 
-// shows waits until the terminal shows what matches.
+// shows waits until the terminal's content matches the expression.
 func (t *terminal) shows(width, height int, expr string) {
 	t.Helper()
 	re := regexp.MustCompile(expr)
@@ -52,16 +51,16 @@ func (t *terminal) shows(width, height int, expr string) {
 		case <-t.more:
 		case <-t.over:
 			if all := t.content(width, height); !re.MatchString(all) {
-				t.Fatalf("the program left before it showed %q:\n%s", expr, all)
+				t.Fatalf("the program ended before it showed %q:\n%s", expr, all)
 			}
 			return
 		case <-late:
-			t.Fatalf("%q did not come:\n%s", expr, all)
+			t.Fatalf("%q did not appear:\n%s", expr, all)
 		}
 	}
 }
 
-// A resize is a change of the size after so many bytes of output.
+// A resize is a change of the terminal's size after a number of bytes of output.
 type resize struct{ after, width, height int }
 
 // resizes changes the size of the terminal.
@@ -75,7 +74,7 @@ func (t *terminal) resizes(width, height int, all *[]resize) {
 	}
 }
 
-// replay is what a terminal keeps that breaks lines anew when its size changes.
+// replay returns the content of a terminal that wraps lines again when its size changes.
 func (t *terminal) replay(all []resize) string {
 	vt := terminaltest.New(200, 40)
 	t.mu.Lock()
@@ -97,15 +96,15 @@ func (t *terminal) quits() {
 	select {
 	case <-t.over:
 	case <-time.After(patience):
-		t.Fatal("Ctrl-D did not end it")
+		t.Fatal("Ctrl-D did not end the program")
 	}
 	if err := t.cmd.Wait(); err != nil {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("the program ended with %v", err)
 	}
 }
 
-// TestScreenTalk: a turn with an approval, editing, a command of the user's,
-// completion and the end, at an ordinary size.
+// TestScreenTalk: a turn with an approval, editing, a shell command of the user, completion and the end of the
+// program, at an ordinary size.
 func TestScreenTalk(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t,
@@ -136,7 +135,7 @@ func TestScreenTalk(t *testing.T) {
 	k.shows(w, h, `theme light, from now on`)
 	home := filepath.Dir(d.dir)
 	if data, err := os.ReadFile(filepath.Join(home, ".config", "knack", "settings.json")); err != nil || !strings.Contains(string(data), `"theme": "light"`) {
-		t.Errorf("the theme was not kept: %s, %v", data, err)
+		t.Errorf("the theme was not stored: %s, %v", data, err)
 	}
 	k.types("?")
 	k.shows(w, h, `shift\+tab +change the permission mode`)
@@ -144,16 +143,15 @@ func TestScreenTalk(t *testing.T) {
 	all := k.content(w, h)
 	for _, word := range []string{"Title", "Some bold words.", "All done.", "func main() {}", "Dear Ada."} {
 		if n := strings.Count(all, word); n != 1 {
-			t.Errorf("%q is there %d times:\n%s", word, n, all)
+			t.Errorf("%q appears %d times:\n%s", word, n, all)
 		}
 	}
 	if !regexp.MustCompile(`resume with: knack -r \S+\s*$`).MatchString(all) {
-		t.Errorf("the end does not say how to resume:\n%s", all)
+		t.Errorf("the last lines do not say how to resume:\n%s", all)
 	}
 }
 
-// TestScreenExact streams words at small sizes and finds each once, in order,
-// in what the terminal keeps.
+// TestScreenExact streams words at small sizes and finds each exactly once, in order, in the terminal's content.
 func TestScreenExact(t *testing.T) {
 	for _, size := range []struct{ w, h int }{{80, 10}, {40, 14}, {20, 5}} {
 		t.Run(fmt.Sprintf("%dx%d", size.w, size.h), func(t *testing.T) {
@@ -177,7 +175,7 @@ func TestScreenExact(t *testing.T) {
 			}
 			k.wants(fmt.Sprintf(`w%d\b`, words))
 			k.quits()
-			// The start was drawn at another size; words come after it.
+			// The first rows were drawn at another size; the words follow.
 			all := k.content(size.w, size.h)
 			next := 1
 			for _, f := range strings.Fields(all) {
@@ -188,16 +186,15 @@ func TestScreenExact(t *testing.T) {
 				}
 			}
 			if next != words+1 {
-				t.Errorf("%d of %d words:\n%s", next-1, words, all)
+				t.Errorf("got %d of %d words:\n%s", next-1, words, all)
 			}
 		})
 	}
 }
 
-// TestScreenResize changes the size of the terminal while answers arrive. While
-// it grows every word is there once, in order, and nothing else of the live area;
-// when it shrinks no word is lost. When the program hears of a new size makes no
-// difference to either.
+// TestScreenResize changes the size of the terminal while answers arrive. While it grows, every word appears once, in
+// order, and no row of the live area remains; when it shrinks, no word is lost. Neither depends on when the program
+// learns of the new size.
 func TestScreenResize(t *testing.T) {
 	const turns, perTurn = 5, 80
 	for _, c := range []struct {
@@ -256,11 +253,11 @@ func TestScreenResize(t *testing.T) {
 			}
 			for i := 1; i <= n; i++ {
 				if found[fmt.Sprintf("w%d", i)] == 0 {
-					t.Fatalf("w%d is lost:\n%s", i, all)
+					t.Fatalf("w%d is missing:\n%s", i, all)
 				}
 			}
 			if c.name != "shrinking" && strings.Contains(all, "❯") {
-				t.Errorf("a row of the prompt is left:\n%s", all)
+				t.Errorf("a row of the prompt remains:\n%s", all)
 			}
 		})
 	}

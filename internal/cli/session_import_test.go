@@ -7,9 +7,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestTranscripts goes on with transcripts of other agents, once in each wire
-// format: the strict servers take what the imported session sends. $TRANSCRIPTS
-// is where the transcripts lie.
+// TestTranscripts continues transcripts of other agents, once in each wire format: the strict servers accept what the
+// imported session sends. $TRANSCRIPTS is the directory of the transcripts.
 func TestTranscripts(t *testing.T) {
 	transcripts, err := filepath.Abs("../transcript/testdata")
 	if err != nil {
@@ -23,7 +22,7 @@ func TestTranscripts(t *testing.T) {
 				Condition:     func(name string) (bool, error) { return name == f.provider, nil },
 				UpdateScripts: *update,
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
-					"llmserver": signedServer, "heard": heard,
+					"llmserver": signedServer, "conversation": writeConversation,
 				},
 				Setup: func(e *testscript.Env) error {
 					return atHome(e, "MODEL="+f.provider+"/default", "TRANSCRIPTS="+transcripts)
@@ -33,8 +32,8 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// signedServer is llmserver, by the provider that signed the transcripts'
-// thinking: llmserver SCRIPT.json REQUESTS.jsonl
+// signedServer is llmserver for the provider that signed the thinking in the transcripts: llmserver SCRIPT.json
+// REQUESTS.jsonl
 func signedServer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: llmserver script.json requests.jsonl")

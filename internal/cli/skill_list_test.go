@@ -10,7 +10,7 @@ import (
 	"github.com/clipperhouse/displaywidth"
 )
 
-// TestWriteList: elements are written as they come, and the whole is an array.
+// TestWriteList: elements are written as they arrive, and the whole output is an array.
 func TestWriteList(t *testing.T) {
 	for _, n := range []int{0, 1, 300} {
 		var b bytes.Buffer
@@ -30,16 +30,16 @@ func TestWriteList(t *testing.T) {
 		}
 		var back []map[string]any
 		if err := json.Unmarshal(b.Bytes(), &back); err != nil || len(back) != n {
-			t.Errorf("%d elements: %v, %d come back", n, err, len(back))
+			t.Errorf("%d elements: %v, %d decoded", n, err, len(back))
 		}
 		var whole bytes.Buffer
 		if err := writeJSON(&whole, append([]map[string]any{}, back...)); err != nil || whole.String() != b.String() {
-			t.Errorf("%d elements: %v, not as writeJSON writes them", n, err)
+			t.Errorf("%d elements: %v, differs from writeJSON's output", n, err)
 		}
 	}
 }
 
-// TestFitTable: a table fits the terminal, and drops columns before names.
+// TestFitTable: a table fits the terminal; it loses columns before names.
 func TestFitTable(t *testing.T) {
 	for width := 1; width < 130; width++ {
 		rows := [][]string{
@@ -62,10 +62,10 @@ func TestFitTable(t *testing.T) {
 			}
 		}
 		if got := strings.Contains(b.String(), "TOKENS"); width > 100 && !got || width < 50 && got {
-			t.Errorf("width %d: tokens shown: %v\n%s", width, got, b.String())
+			t.Errorf("width %d: token column shown: %v\n%s", width, got, b.String())
 		}
 	}
 	if got := fmt.Sprint(terminalWidth(&bytes.Buffer{})); got != "0" {
-		t.Errorf("a buffer is %s wide", got)
+		t.Errorf("the width of a buffer is %s", got)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// TestSlash: commands at a prompt, completed by their letters; another session
-// is shown; a template shows what it says.
+// TestSlash: commands at a prompt are completed as they are typed; another session is shown; the expanded text of a
+// template is shown.
 func TestSlash(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t,
@@ -22,7 +22,7 @@ func TestSlash(t *testing.T) {
 	))
 	d.file(t, ".pi/prompts/review.md", "---\nargument-hint: <file>\n---\nReview $1.\n")
 	k := d.open(t, "--session-id", "first")
-	k.says("hello")
+	k.enters("hello")
 	k.wants(`Hello to you\.`)
 	k.prompt()
 	k.types("/prm\t")
@@ -35,31 +35,31 @@ func TestSlash(t *testing.T) {
 	k.types("view main.go\r")
 	k.wants(`\(sent to the model: Review main\.go\., \d+ tokens\)`)
 	k.wants(`Reviewed\.`)
-	k.says("/context")
+	k.enters("/context")
 	k.wants(`system prompt +\d`)
-	k.says("/new")
+	k.enters("/new")
 	k.wants(`a new session: \d`)
-	k.says("/session")
-	k.wants(`permissions +plan`) // nothing becomes looser
-	k.says("/resume")
+	k.enters("/session")
+	k.wants(`permissions +plan`) // a mode is never loosened
+	k.enters("/resume")
 	k.wants(`(?s)first  .*2 turns.*hello`)
-	k.says("/resume first")
+	k.enters("/resume first")
 	k.wants(`on with first, 2 turns`)
 	k.wants(`> hello`)
 	k.wants(`Hello to you\.`)
 	k.wants(`> /review main\.go`)
-	k.says("and you?")
+	k.enters("and you?")
 	k.wants(`Fine\.`)
-	k.says("/qit")
+	k.enters("/qit")
 	k.wants(`error: unknown command: /qit; did you mean /quit\?`)
-	k.says("/quit")
+	k.enters("/quit")
 	<-k.over
 	if err := k.cmd.Wait(); err != nil {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("the program ended with %v", err)
 	}
 }
 
-// TestSlashWhileItRuns: what may be typed while the model is at work.
+// TestSlashWhileItRuns: what may be typed while the model works.
 func TestSlashWhileItRuns(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t, call("c1", "echo >started; while [ ! -e go ]; do sleep 0.05; done"),
@@ -67,7 +67,7 @@ func TestSlashWhileItRuns(t *testing.T) {
 	))
 	d.file(t, ".knack/prompts/more.md", "Say more.")
 	k := d.open(t, "--permission-mode", "bypassPermissions")
-	k.says("work")
+	k.enters("work")
 	waitFor(t, "its start", func() bool { _, err := os.Stat(filepath.Join(d.dir, "started")); return err == nil })
 	for _, c := range []struct{ line, want string }{
 		{"/cost", `\$0\.\d{4}, 1 request\b`}, {"/new", `/new: this command runs when the turn has ended`}, {"/more", ``},
@@ -84,8 +84,8 @@ func TestSlashWhileItRuns(t *testing.T) {
 	k.leaves()
 }
 
-// TestSlashTrust: what the project brings is there after a yes, at the start
-// or later, and a key is not shown.
+// TestSlashTrust: what a project provides is used after the user approved it, at startup or later, and a key is not
+// displayed.
 func TestSlashTrust(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t, llmtest.Answer{When: "^Review this\\.$", Text: "Reviewed."}, llmtest.Answer{When: "^Review that\\.$", Text: "Again."}))
@@ -95,29 +95,29 @@ func TestSlashTrust(t *testing.T) {
 	k.wants(`new template \.pi/prompts/review\.md`)
 	k.wants(`Trust th(is item|ese \d+ items)\? \[y/N\] `)
 	k.types("n\n")
-	k.says("/review this")
+	k.enters("/review this")
 	k.wants(`error: unknown command: /review`)
 	k.wants(`hint: knack trust --show: the project has templates`)
-	k.says("/trust")
+	k.enters("/trust")
 	k.wants(`(?s)Trust these 2 items\?.*\x1b\[\?2004h  : `)
 	k.types("2\r")
 	k.wants(`nothing was approved`)
-	k.says("/trust")
+	k.enters("/trust")
 	k.wants(`(?s)Trust these 2 items\?.*\x1b\[\?2004h  : `)
 	k.types("1\r")
 	k.wants(`skills: \d+, new greet`)
 	k.wants(`templates: 1, new review`)
-	k.says("/review this")
+	k.enters("/review this")
 	k.wants(`Reviewed\.`)
-	k.says("/login openai")
+	k.enters("/login openai")
 	k.wants(`Key of openai: `)
 	k.types("sk-secret\r")
 	k.wants(`The key of openai is stored in .*keys\.json`)
-	k.says("/logout openai")
+	k.enters("/logout openai")
 	k.wants(`forgotten`)
 	k.leaves()
 	if strings.Contains(k.all.String(), "sk-secret") {
-		t.Error("the key was shown")
+		t.Error("the key was displayed")
 	}
 	data, err := os.ReadFile(filepath.Join(filepath.Dir(d.dir), ".local/state/knack/history"))
 	if err != nil || strings.Contains(string(data), "sk-secret") {
@@ -129,7 +129,7 @@ func TestSlashTrust(t *testing.T) {
 	k.wants(`changed template \.pi/prompts/review\.md`)
 	k.wants(`Trust th(is item|ese \d+ items)\? \[y/N\] `)
 	k.types("y\n")
-	k.says("/review that")
+	k.enters("/review that")
 	k.wants(`Again\.`)
 	k.leaves()
 }

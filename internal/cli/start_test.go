@@ -15,9 +15,8 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// BenchmarkStart is how long the finished program takes from its start to its
-// first request, by number of project skills (the median is ms/first), and
-// what of it is ours: cpu-ms of the whole run.
+// BenchmarkStart measures the time from the start of the release build to its first request, by number of project
+// skills (ms/first is the median), and the CPU time of the whole run (cpu-ms).
 func BenchmarkStart(b *testing.B) {
 	bin := finished(b)
 	for _, n := range []int{0, 1000} {
@@ -66,9 +65,8 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// BenchmarkTurn is what one request with its answer costs the finished program
-// in each wire format, in a run of 50 that each call a tool: cpu-ms/turn is of
-// our own process, its start taken off.
+// BenchmarkTurn measures the CPU time that one request and its answer cost the release build in each wire format, in
+// a run of 50 that each call a tool: cpu-ms/turn is for our own process, without its startup.
 func BenchmarkTurn(b *testing.B) {
 	const turns = 50
 	bin := finished(b)

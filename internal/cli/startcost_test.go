@@ -16,7 +16,7 @@ import (
 
 const ourModule = "github.com/knack-agent/knack"
 
-// linked lists the packages of the program for a system.
+// linked lists the packages of the program for a platform.
 func linked(t *testing.T, goos, goarch string) []string {
 	t.Helper()
 	cmd := exec.Command("go", "list", "-deps", ourModule+"/cmd/knack")
@@ -28,9 +28,8 @@ func linked(t *testing.T, goos, goarch string) []string {
 	return strings.Fields(string(out))
 }
 
-// TestLinked compares the foreign packages in the program with a list: each makes
-// every start longer and the binary larger, so a new one is a decision
-// (docs/design.md, Dependencies; -update rewrites the list).
+// TestLinked compares the external packages in the program with a list: each makes every start slower and the binary
+// larger, so a new one is a decision (docs/design.md, Dependencies; -update rewrites the list).
 func TestLinked(t *testing.T) {
 	var got strings.Builder
 	for _, p := range slices.Sorted(slices.Values(linked(t, "linux", "amd64"))) {
@@ -54,11 +53,10 @@ func TestLinked(t *testing.T) {
 	}
 }
 
-// TestInitCost bounds what package variables allocate before main runs: in all,
-// and for each of our packages, which can make their tables on first use. Times
-// would depend on the machine.
+// TestInitCost limits what package variables allocate before main runs: in total, and for each of our packages, which
+// can build their tables on first use. Times would depend on the machine.
 func TestInitCost(t *testing.T) {
-	ours := map[string]bool{} // by package of the program, which this test binary has more of
+	ours := map[string]bool{} // packages of the program; this test binary contains more
 	for _, p := range linked(t, runtime.GOOS, runtime.GOARCH) {
 		ours[p] = p == ourModule || strings.HasPrefix(p, ourModule+"/")
 	}
@@ -68,7 +66,7 @@ func TestInitCost(t *testing.T) {
 	}
 	var trace bytes.Buffer
 	cmd := exec.Command(exe, "--version")
-	cmd.Args[0] = "knack" // TestMain runs the program
+	cmd.Args[0] = "knack" // with this name TestMain runs the program
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1", "HOME="+t.TempDir())
 	cmd.Stderr = &trace
 	if err := cmd.Run(); err != nil {
@@ -110,7 +108,7 @@ func TestInitCost(t *testing.T) {
 	}
 }
 
-// TestTreeCost bounds what the command tree allocates when one command is wanted.
+// TestTreeCost limits what the command tree allocates to run one command.
 func TestTreeCost(t *testing.T) {
 	for args, most := range map[string]float64{"--version": 300, "-p hello": 300, "skill list": 800} {
 		args := strings.Fields(args)
@@ -120,8 +118,8 @@ func TestTreeCost(t *testing.T) {
 	}
 }
 
-// TestTreeIsWhole shows that each command is there when it is typed, after flags
-// too, and that help, man pages and completion have all of them.
+// TestTreeIsWhole: each command is found when it is typed, after flags too, and help, man pages and completion
+// include all of them.
 func TestTreeIsWhole(t *testing.T) {
 	for _, c := range commands() {
 		for _, args := range [][]string{{c.name}, {"--debug", c.name, "x"}} {

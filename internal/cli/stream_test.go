@@ -13,8 +13,8 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// TestStreamSteers: a line that comes while a turn runs enters it after the
-// current tools, and a line that cannot be read is answered meanwhile.
+// TestStreamSteers: a line that arrives during a turn is added after the current tools, and an invalid line is
+// answered at once.
 func TestStreamSteers(t *testing.T) {
 	t.Parallel()
 	server := serve(t,
@@ -41,7 +41,7 @@ func TestStreamSteers(t *testing.T) {
 	defer cmd.Process.Kill()
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
-	says := func(line string) {
+	send := func(line string) {
 		t.Helper()
 		if _, err := in.Write([]byte(line + "\n")); err != nil {
 			t.Fatal(err)
@@ -54,26 +54,26 @@ func TestStreamSteers(t *testing.T) {
 				return
 			}
 		}
-		t.Fatalf("%s did not come: %v", text, lines.Err())
+		t.Fatalf("%s did not appear: %v", text, lines.Err())
 	}
 	prompt := func(text string) string { return `{"type":"user","message":{"role":"user","content":"` + text + `"}}` }
-	says(prompt("go"))
+	send(prompt("go"))
 	wants(`"type":"tool_use"`)
-	says(prompt("look left"))
+	send(prompt("look left"))
 	wants(`"subtype":"queued"`)
-	says(`{"type":"user","message":{"role":"user","content":""}}`)
+	send(`{"type":"user","message":{"role":"user","content":""}}`)
 	wants(`{"type":"error","line":3,"field":"message.content","error":"it is empty"}`)
 	if err := os.WriteFile(filepath.Join(d.dir, "go"), nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	wants(`"result":"I look left."`)
-	says(prompt("and then?"))
+	send(prompt("and then?"))
 	wants(`"result":"Then I go on."`)
 	in.Close()
 	for lines.Scan() {
 	}
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 2 {
-		t.Errorf("a line could not be read, and it ended with %v", err)
+		t.Errorf("after an invalid line, the program ended with %v", err)
 	}
 	if n := len(server.Requests()); n != 3 {
 		t.Errorf("%d requests", n)

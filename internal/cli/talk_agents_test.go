@@ -21,8 +21,8 @@ func startAgent(id, prompt string, background bool) llmtest.Answer {
 	return llmtest.Answer{Calls: []llmtest.Call{{ID: id, Name: "Agent", Input: map[string]any{"prompt": prompt, "background": background}}}}
 }
 
-// TestTalkAgents: what agents call is shown under their names; an answer for
-// the session holds in them and from them; Ctrl-C ends them with the turn.
+// TestTalkAgents: the calls of agents are shown with their names; an answer for the session also applies to agents,
+// and an answer in an agent to the session; Ctrl-C ends agents with the turn.
 func TestTalkAgents(t *testing.T) {
 	t.Parallel()
 	when := func(expr string, a llmtest.Answer) llmtest.Answer { a.When = expr; return a }
@@ -42,7 +42,7 @@ func TestTalkAgents(t *testing.T) {
 	))
 	d.file(t, ".claude/skills/greeter/SKILL.md", "---\nname: greeter\ndescription: Greets\ncontext: fork\n---\nGreet $ARGUMENTS.\n")
 	k := d.open(t, "--allow", "Bash(echo *)", "--allow", "Bash(sleep *)", "--allow", "Edit(pid)")
-	k.says("first")
+	k.enters("first")
 	k.wants(`(?s)Allow this command\?\r.*touch mine.*\x1b\[\?2004h  \? `)
 	k.types("s\r")
 	k.wants(`agent general-purpose: do it too`)
@@ -52,7 +52,7 @@ func TestTalkAgents(t *testing.T) {
 	k.wants(`\(agent general-purpose \(.*\): done, 3 requests`)
 	k.wants(`all done`)
 
-	k.says("second")
+	k.enters("second")
 	n := 0
 	waitFor(t, "a pid", func() bool {
 		data, _ := os.ReadFile(filepath.Join(d.dir, "pid"))
@@ -64,18 +64,18 @@ func TestTalkAgents(t *testing.T) {
 	k.types(ctrlC)
 	k.wants(`\(cancelled\)`)
 	waitFor(t, "the command's end", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) })
-	k.says("third")
+	k.enters("third")
 	k.wants(`still here`)
 
-	k.says("/greeter Ada")
+	k.enters("/greeter Ada")
 	k.wants(`Dear Ada\.`)
-	k.says("fourth")
+	k.enters("fourth")
 	k.wants(`I know`)
 	k.leaves()
 }
 
-// TestTalkBackground: the person may type while an agent works; what it must
-// ask waits for their next line, and what it says comes with the one after.
+// TestTalkBackground: the user may type while an agent works; the agent's question waits for the next line, and its
+// answer is sent with the line after that.
 func TestTalkBackground(t *testing.T) {
 	t.Parallel()
 	when := func(expr string, a llmtest.Answer) llmtest.Answer { a.When = expr; return a }
@@ -91,11 +91,11 @@ func TestTalkBackground(t *testing.T) {
 		when("Its answer:\n\nwhat it found(.|\n)*third$", llmtest.Reply("heard")),
 		when("^fourth$", startAgent("b4", "work for ever", true)),
 		when("^work for ever$", call("b6", "until [ -e leaving ]; do sleep 0.02; done; echo child three")),
-		when("child three", call("b7", "touch later")), // asked, but nobody is there any more
+		when("child three", call("b7", "touch later")), // asked, but the user has left
 		when("in the background", llmtest.Reply("gone on")),
 	))
 	k := d.open(t, "--allow", "Bash(sleep *)", "--allow", "Bash([ *)", "--allow", "Bash(echo *)")
-	k.says("first")
+	k.enters("first")
 	k.wants(`it works`)
 	k.prompt()
 	d.file(t, "go", "")
@@ -115,11 +115,11 @@ func TestTalkBackground(t *testing.T) {
 	})
 	k.types("third\r")
 	k.wants(`heard`)
-	// One that still works when the person leaves ends with the program.
-	k.says("fourth")
+	// An agent that is still working when the user leaves ends with the program.
+	k.enters("fourth")
 	k.wants(`gone on`)
 	k.prompt()
-	// What changes meanwhile is for later turns: the agent keeps what it began with.
+	// Changes in the meantime apply to later turns: the agent keeps what it started with.
 	for _, change := range []struct{ line, want string }{{"/reload", `settings: \d`}, {"/model opus", `anthropic/claude-opus`}} {
 		k.types(change.line + "\r")
 		k.wants(change.want)
@@ -136,11 +136,11 @@ func TestTalkBackground(t *testing.T) {
 			return bytes.Contains(data, []byte("touch later"))
 		})
 	})
-	time.Sleep(50 * time.Millisecond) // it is about to ask; if it is not yet, that shows nothing
+	time.Sleep(50 * time.Millisecond) // time to ask; without a question yet, the test proves nothing
 	k.types("\x04")
 	select {
 	case <-k.over:
 	case <-time.After(patience):
-		t.Fatal("Ctrl-D did not end it")
+		t.Fatal("Ctrl-D did not end the program")
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// TestLineMode: wide characters are edited as they are seen, the terminal may
-// change its size meanwhile, and each of several results has its heading.
+// TestLineMode: wide characters are edited as displayed, the terminal may be resized, and each of several results has
+// its heading.
 func TestLineMode(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t,
@@ -43,6 +43,6 @@ func TestLineMode(t *testing.T) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if n := strings.Count(k.all.String(), "result of"); n != 2 {
-		t.Errorf("%d headings of results", n)
+		t.Errorf("got %d headings of results", n)
 	}
 }

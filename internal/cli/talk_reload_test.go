@@ -10,8 +10,8 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// TestReloadChanged: what was approved and is not any more as it was has gone
-// after /reload: an agent, a template, hooks and what the settings allow.
+// TestReloadChanged: /reload removes what no longer matches its approval: an agent, a template, hooks and allow rules
+// of the settings.
 func TestReloadChanged(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t,
@@ -27,24 +27,24 @@ func TestReloadChanged(t *testing.T) {
 	k := d.start(t)
 	k.wants(`Trust th(is item|ese \d+ items)\? \[y/N\] `)
 	k.types("y\n")
-	k.says("/plan")
+	k.enters("/plan")
 	k.wants(`Planned\.`)
-	k.says("/agents")
+	k.enters("/agents")
 	k.wants(`reviewer +project`)
 	hooked := filepath.Join(d.dir, "hooked.txt")
 	if err := os.Remove(hooked); err != nil {
 		t.Fatal(err)
 	}
 	write(" more")
-	k.says("/plan")
+	k.enters("/plan")
 	k.wants(`error: .*plan\.md: .*changed`)
-	k.says("/reload")
+	k.enters("/reload")
 	k.wants(`templates: 0, gone plan`)
 	k.wants(`agents: \d+, gone reviewer`)
 	k.wants(`settings\.json.*changed`)
-	k.says("/hooks")
+	k.enters("/hooks")
 	k.wants(`No hooks are in force`)
-	k.says("/permissions")
+	k.enters("/permissions")
 	k.prompt()
 	k.types("still?\r")
 	k.wants(`Alone\.`)
@@ -54,8 +54,7 @@ func TestReloadChanged(t *testing.T) {
 	}
 }
 
-// TestReloadContext: /reload reads AGENTS.md again, says what changed, and the
-// next request has it.
+// TestReloadContext: /reload reads AGENTS.md again and reports the change, and the next request contains it.
 func TestReloadContext(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t,
@@ -64,12 +63,12 @@ func TestReloadContext(t *testing.T) {
 	))
 	d.file(t, "AGENTS.md", "USE TABS\n")
 	k := d.open(t)
-	k.says("one")
+	k.enters("one")
 	k.wants(`First\.`)
 	d.file(t, "AGENTS.md", "USE SPACES\n")
-	k.says("/reload")
+	k.enters("/reload")
 	k.wants(`context files: 1, changed AGENTS\.md`)
-	k.says("two")
+	k.enters("two")
 	k.wants(`Second\.`)
 	k.leaves()
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// A terminal is the program as a person sees it.
+// A terminal is the program as the user sees it.
 type terminal struct {
 	*testing.T
 	cmd *exec.Cmd
@@ -32,12 +32,12 @@ type terminal struct {
 
 	mu   sync.Mutex
 	all  bytes.Buffer
-	read int           // how much of it wants has consumed
-	more chan struct{} // something came
-	over chan struct{} // nothing will come any more
+	read int           // the end of what wants has matched
+	more chan struct{} // receives after new output
+	over chan struct{} // closed at the end of the output
 }
 
-// A desk is a directory with a home, where terminals are opened.
+// A desk is a directory with a home directory, where terminals are opened.
 type desk struct {
 	dir string
 	env []string
@@ -49,7 +49,7 @@ func newDesk(t *testing.T, server *llmtest.Server) desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // a command that outlives a killed program may still write
+	t.Cleanup(func() { // a command that survives a killed program may still write
 		for try := 0; ; try++ {
 			err := os.RemoveAll(home)
 			if err == nil {
@@ -85,19 +85,19 @@ func (d desk) file(t *testing.T, name, text string) {
 	}
 }
 
-// open starts knack on a terminal of its own, in a project that is trusted.
+// open starts knack on a new terminal, in a trusted project.
 func (d desk) open(t *testing.T, args ...string) *terminal {
 	t.Helper()
 	return d.start(t, append([]string{"--trust"}, args...)...)
 }
 
-// start is open where trust is not yet given.
+// start is open for a project that is not yet trusted.
 func (d desk) start(t *testing.T, args ...string) *terminal {
 	t.Helper()
 	return d.run(t, "knack", append([]string{"--sandbox", "off"}, args...)...)
 }
 
-// run starts a program on a terminal of its own.
+// run starts a program on a new terminal.
 func (d desk) run(t *testing.T, program string, args ...string) *terminal {
 	t.Helper()
 	cmd := exec.Command(program, args...)
@@ -106,7 +106,7 @@ func (d desk) run(t *testing.T, program string, args ...string) *terminal {
 	if errors.Is(err, exec.ErrNotFound) {
 		t.Fatal(err)
 	} else if err != nil {
-		t.Skipf("NO PTY HERE, the terminal is not tested: %v", err)
+		t.Skipf("no pty on this system, so the terminal is not tested: %v", err)
 	}
 	term := &terminal{T: t, cmd: cmd, pty: f, more: make(chan struct{}, 1), over: make(chan struct{})}
 	go func() {
@@ -121,7 +121,7 @@ func (d desk) run(t *testing.T, program string, args ...string) *terminal {
 			case term.more <- struct{}{}:
 			default:
 			}
-			if err != nil { // EIO, once the program has gone
+			if err != nil { // EIO, after the program has ended
 				return
 			}
 		}
@@ -131,14 +131,13 @@ func (d desk) run(t *testing.T, program string, args ...string) *terminal {
 		<-term.over
 		f.Close()
 		if t.Failed() {
-			t.Logf("the screen:\n%q", term.all.String())
+			t.Logf("the output:\n%q", term.all.String())
 		}
 	})
 	return term
 }
 
-// wants waits until the screen shows what matches, after what was wanted
-// before.
+// wants waits until the output after the previous match matches the expression.
 func (t *terminal) wants(expr string) {
 	t.Helper()
 	re := regexp.MustCompile(expr)
@@ -159,15 +158,15 @@ func (t *terminal) wants(expr string) {
 			found := re.Match(t.all.Bytes()[t.read:])
 			t.mu.Unlock()
 			if !found {
-				t.Fatalf("the program left before it showed %q", expr)
+				t.Fatalf("the program ended before it showed %q", expr)
 			}
 		case <-late:
-			t.Fatalf("%q did not come", expr)
+			t.Fatalf("%q did not appear", expr)
 		}
 	}
 }
 
-// prompt waits until the person may type.
+// prompt waits until the user may type.
 func (t *terminal) prompt() { t.Helper(); t.wants(`\x1b\[\?2004h> `) }
 
 func (t *terminal) types(s string) {
@@ -177,10 +176,10 @@ func (t *terminal) types(s string) {
 	}
 }
 
-// says types a line at the prompt.
-func (t *terminal) says(line string) { t.Helper(); t.prompt(); t.types(line + "\r") }
+// enters types a line at the prompt.
+func (t *terminal) enters(line string) { t.Helper(); t.prompt(); t.types(line + "\r") }
 
-// leaves ends the program as a person does.
+// leaves ends the program with Ctrl-D.
 func (t *terminal) leaves() {
 	t.Helper()
 	t.prompt()
@@ -188,10 +187,10 @@ func (t *terminal) leaves() {
 	select {
 	case <-t.over:
 	case <-time.After(patience):
-		t.Fatal("Ctrl-D did not end it")
+		t.Fatal("Ctrl-D did not end the program")
 	}
 	if err := t.cmd.Wait(); err != nil {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("the program ended with %v", err)
 	}
 }
 
@@ -204,14 +203,14 @@ func call(id, command string) llmtest.Answer {
 	return llmtest.Answer{Calls: []llmtest.Call{{ID: id, Name: "bash", Input: map[string]any{"command": command}}}}
 }
 
-// serve starts a server whose script must be used up.
+// serve starts a scripted server and checks at the end that every answer was used.
 func serve(t *testing.T, answers ...llmtest.Answer) *llmtest.Server {
 	t.Helper()
 	s := llmtest.NewServer(answers...)
 	t.Cleanup(func() {
 		s.Close()
 		if n := s.Left(); n > 0 && !t.Failed() {
-			t.Errorf("%d answers were not asked for", n)
+			t.Errorf("%d answers were not used", n)
 		}
 		if r := s.Refused(); len(r) > 0 {
 			t.Errorf("refused: %q", r)
@@ -231,7 +230,7 @@ func TestTalk(t *testing.T) {
 	))
 	k := d.open(t)
 	k.wants(`anthropic/claude-sonnet-5-5, .*skills`)
-	k.says("hello")
+	k.enters("hello")
 	k.wants(`Hello to you\.`)
 	k.wants(`1 request, \d+ tokens in`)
 	k.prompt()
@@ -248,7 +247,7 @@ func TestTalk(t *testing.T) {
 	k.wants(`hello`)
 	k.types("\r")
 	k.wants(`And again\.`)
-	k.says("/help")
+	k.enters("/help")
 	k.wants(`/quit`)
 	k.leaves()
 
@@ -256,7 +255,7 @@ func TestTalk(t *testing.T) {
 	k.wants(`> hello`)
 	k.wants(`Dear Ada\.`)
 	k.wants(`And again\.`)
-	k.says("still there?")
+	k.enters("still there?")
 	k.wants(`Yes, I am\.`)
 	k.leaves()
 	hist, err := os.ReadFile(filepath.Join(filepath.Dir(d.dir), ".local/state/knack/history"))
@@ -265,7 +264,7 @@ func TestTalk(t *testing.T) {
 	}
 }
 
-// TestApprove: each kind of answer to the question whether a call may run.
+// TestApprove: each kind of answer to a permission question.
 func TestApprove(t *testing.T) {
 	t.Parallel()
 	server := serve(t,
@@ -292,46 +291,46 @@ func TestApprove(t *testing.T) {
 		k.types(answer + "\r")
 	}
 	k := d.open(t)
-	k.says("one")
+	k.enters("one")
 	asked(k, "once", "what")
 	k.wants(`Please type one of the letters`)
 	k.types("y\r")
 	k.wants(`one done`)
 	exists("once", true)
 	os.Remove(filepath.Join(d.dir, "once"))
-	k.says("two")
+	k.enters("two")
 	asked(k, "once", "n")
 	k.wants(`two done`)
 	exists("once", false)
-	k.says("three")
+	k.enters("three")
 	asked(k, "session", "s")
 	k.wants(`three done`)
 	os.Remove(filepath.Join(d.dir, "session"))
-	k.says("four")
-	k.wants(`four done`) // or it would hang at a question
+	k.enters("four")
+	k.wants(`four done`) // a question would block here
 	exists("session", true)
-	k.says("five")
+	k.enters("five")
 	asked(k, "kept", "a")
 	k.wants(`five done`)
 	os.Remove(filepath.Join(d.dir, "kept"))
-	k.says("six")
+	k.enters("six")
 	asked(k, "never", "n use make instead")
 	k.wants(`six done`)
 	exists("never", false)
 	k.leaves()
 
 	k = d.open(t)
-	k.says("seven")
+	k.enters("seven")
 	k.wants(`seven done`)
 	exists("kept", true)
-	k.says("eight")
+	k.enters("eight")
 	asked(k, "session", "n")
 	k.wants(`eight done`)
 	k.leaves()
 }
 
-// TestTalkHooks: a hook that fails asks the person, whom hooks call; what hooks
-// say is shown; the session ends for them too.
+// TestTalkHooks: a hook that fails leads to a question for the user, which other hooks are notified of; messages of
+// hooks are shown; hooks also receive the session's end.
 func TestTalkHooks(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t,
@@ -340,40 +339,40 @@ func TestTalkHooks(t *testing.T) {
 		llmtest.Answer{When: "^again", Text: "Still here."},
 	))
 	d.file(t, ".claude/settings.json", `{"hooks": {
-		"SessionStart": [{"hooks": [{"type": "command", "command": "cat >> told.txt; echo '{\"systemMessage\": \"the hooks greet you\"}'"}]}],
+		"SessionStart": [{"hooks": [{"type": "command", "command": "cat >> hook.txt; echo '{\"systemMessage\": \"the hooks greet you\"}'"}]}],
 		"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "echo what is this"}]}],
 		"PostToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "echo '{\"hookSpecificOutput\": {\"additionalContext\": \"made it\"}}'"}]}],
-		"Notification": [{"matcher": "permission_prompt", "hooks": [{"type": "command", "command": "cat >> told.txt; echo >> called.txt"}]}],
-		"ConfigChange": [{"matcher": "skills", "hooks": [{"type": "command", "command": "cat >> told.txt"}]}],
-		"SessionEnd": [{"hooks": [{"type": "command", "command": "cat >> told.txt"}]}]}}`)
+		"Notification": [{"matcher": "permission_prompt", "hooks": [{"type": "command", "command": "cat >> hook.txt; echo >> called.txt"}]}],
+		"ConfigChange": [{"matcher": "skills", "hooks": [{"type": "command", "command": "cat >> hook.txt"}]}],
+		"SessionEnd": [{"hooks": [{"type": "command", "command": "cat >> hook.txt"}]}]}}`)
 	k := d.open(t, "--allow", "Bash(touch *)")
 	k.wants("the hooks greet you")
-	k.says("go")
+	k.enters("go")
 	k.wants(`failed: it did not print a JSON object`)
 	until(func() bool { _, err := os.Stat(filepath.Join(d.dir, "called.txt")); return err == nil }, "nobody was called")
 	k.wants(`\x1b\[\?2004h  \? `)
 	k.types("y\r")
 	k.wants(`Done\.`)
-	k.says("/reload")
+	k.enters("/reload")
 	d.file(t, ".claude/skills/late/SKILL.md", "---\nname: late\ndescription: Late\n---\nLate.\n")
-	k.says("/reload")
+	k.enters("/reload")
 	k.wants(`skills: \d+`)
-	k.says("again")
+	k.enters("again")
 	k.wants(`Still here\.`)
 	k.leaves()
-	told, err := os.ReadFile(filepath.Join(d.dir, "told.txt"))
+	input, err := os.ReadFile(filepath.Join(d.dir, "hook.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`"source":"startup"`, `"notification_type":"permission_prompt"`, `"hook_event_name":"ConfigChange","source":"skills"`, `"hook_event_name":"SessionEnd"`} {
-		if !strings.Contains(string(told), want) {
-			t.Errorf("hooks were not told %s: %s", want, told)
+		if !strings.Contains(string(input), want) {
+			t.Errorf("hooks did not receive %s: %s", want, input)
 		}
 	}
 }
 
-// TestInterrupt: Ctrl-C asks for a word to the model, and stops at the second
-// time; a running command dies; at a question it stops the run.
+// TestInterrupt: Ctrl-C asks for a message to the model, and a second one stops the turn; a running command is
+// killed; at a question Ctrl-C stops the turn.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t,
@@ -397,7 +396,7 @@ func TestInterrupt(t *testing.T) {
 		os.Remove(path)
 		return n
 	}
-	k.says("first")
+	k.enters("first")
 	pid()
 	k.types(ctrlC)
 	k.wants(`Message to the model \(Enter to continue, Ctrl-C to stop\) > `)
@@ -405,7 +404,7 @@ func TestInterrupt(t *testing.T) {
 	d.file(t, "go", "")
 	k.wants(`D'accord\.`)
 
-	k.says("second")
+	k.enters("second")
 	n := pid()
 	k.types(ctrlC)
 	k.wants(`Message to the model \(Enter`)
@@ -413,32 +412,32 @@ func TestInterrupt(t *testing.T) {
 	k.wants(`\(cancelled\)`)
 	waitFor(t, "the command's end", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) })
 
-	k.says("third")
+	k.enters("third")
 	k.wants(`I was about`)
 	k.types(ctrlC)
 	k.wants(`Message to the model \(Enter`)
 	k.types(ctrlC)
 	k.wants(`\(cancelled\)`)
 
-	k.says("fourth")
+	k.enters("fourth")
 	k.wants(`(?s)Allow .*\?.*\x1b\[\?2004h  \? `)
 	k.types(ctrlC)
 	k.wants(`\(cancelled\)`)
 	if _, err := os.Stat(filepath.Join(d.dir, "asked")); err == nil {
-		t.Error("it ran all the same")
+		t.Error("the command ran")
 	}
-	k.says("fifth")
+	k.enters("fifth")
 	k.wants(`all well`)
 	k.leaves()
 }
 
-// TestHangUp: a terminal that goes away takes with it what was started on it.
+// TestHangUp: when the terminal closes, everything that was started on it ends.
 func TestHangUp(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
 		d := newDesk(t, serve(t, call("c1", "echo $$ >pid; sleep 300")))
 		k := d.open(t, "--allow", "Bash(echo *)", "--allow", "Bash(sleep *)", "--allow", "Edit(pid)")
-		k.says("go")
+		k.enters("go")
 		n := 0
 		waitFor(t, "a pid", func() bool {
 			data, _ := os.ReadFile(filepath.Join(d.dir, "pid"))
@@ -459,13 +458,12 @@ func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s did not come", what)
+			t.Fatalf("%s did not happen", what)
 		}
 	}
 }
 
-// TestTalkCompact: a long conversation is compacted by hand, which can be
-// interrupted, and emptied.
+// TestTalkCompact: the user compacts a long conversation, interrupts a compaction, and empties the context.
 func TestTalkCompact(t *testing.T) {
 	t.Parallel()
 	server := serve(t,
@@ -478,13 +476,13 @@ func TestTalkCompact(t *testing.T) {
 	)
 	d := newDesk(t, server)
 	k := d.open(t)
-	k.says("/greet Ada")
+	k.enters("/greet Ada")
 	k.wants(`Dear Ada\.`)
-	k.says("/compact")
+	k.enters("/compact")
 	for late := time.After(patience); len(server.Requests()) < 2; time.Sleep(time.Millisecond) {
 		select {
 		case <-late:
-			t.Fatal("no summary was asked for")
+			t.Fatal("no summary was requested")
 		default:
 		}
 	}
@@ -492,15 +490,15 @@ func TestTalkCompact(t *testing.T) {
 	k.wants(`Ctrl-C to stop\) > `)
 	k.types(ctrlC)
 	k.wants(`\(cancelled\)`)
-	k.says("still?")
+	k.enters("still?")
 	k.wants(`Unchanged\.`)
-	k.says("/compact the names")
+	k.enters("/compact the names")
 	k.wants(`compacted: [\d,]+ to [\d,]+ tokens`)
-	k.says("whom?")
+	k.enters("whom?")
 	k.wants(`Her\.`)
-	k.says("/clear")
+	k.enters("/clear")
 	k.wants(`context emptied`)
-	k.says("whom?")
+	k.enters("whom?")
 	k.wants(`Whom\?`)
 	k.leaves()
 	k = d.open(t, "-c")
@@ -510,8 +508,7 @@ func TestTalkCompact(t *testing.T) {
 	k.leaves()
 }
 
-// TestTalkApproval: a change and a long command are shown before the user can
-// allow them, all of it: what was not shown is not approved.
+// TestTalkApproval: a change and a long command are shown in full before the user can allow them.
 func TestTalkApproval(t *testing.T) {
 	t.Parallel()
 	long := "touch long"
@@ -527,18 +524,18 @@ func TestTalkApproval(t *testing.T) {
 	d := newDesk(t, server)
 	d.file(t, "greet.py", "print('hello')\n")
 	k := d.open(t)
-	k.says("go")
+	k.enters("go")
 	k.wants(`(?s)Allow this edit to \S*greet\.py\?.*-print\('hello'\).*\+print\('goodbye'\).*\x1b\[\?2004h  \? `)
 	k.types("y\r")
 	k.wants(`(?s)Allow this command\?.*touch long.*echo step 5.*\(\d+ of \d+ lines; Enter, all or n\) `)
-	k.types("y\r") // it is not all of it: this only turns the page
+	k.types("y\r") // more follows: this only turns the page
 	k.wants(`(?s)echo step 59.*\x1b\[\?2004h  \? `)
 	k.types("y\r")
 	k.wants("first done")
 	if err := os.Remove(filepath.Join(d.dir, "long")); err != nil {
 		t.Error(err)
 	}
-	k.says("again")
+	k.enters("again")
 	k.wants(`Enter, all or n\) `)
 	k.types("n\r")
 	k.wants("second done")
@@ -548,14 +545,14 @@ func TestTalkApproval(t *testing.T) {
 	k.leaves()
 }
 
-// TestTypedAhead: what was typed before a question was there does not answer it.
+// TestTypedAhead: input typed before a question appeared does not answer it.
 func TestTypedAhead(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t,
 		call("c1", "touch one"), call("c2", "touch two"), llmtest.Reply("all done"),
 	))
 	k := d.open(t)
-	k.says("go")
+	k.enters("go")
 	k.wants(`(?s)touch one.*\x1b\[\?2004h  \? `)
 	k.types("y\ry\r")
 	k.wants(`(?s)touch two.*\x1b\[\?2004h  \? `)
@@ -565,7 +562,7 @@ func TestTypedAhead(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(d.dir, "two")); err == nil {
-		t.Error("an answer that was typed ahead approved the second command")
+		t.Error("input typed before the question approved the second command")
 	}
 	k.leaves()
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/knack-agent/knack/engine"
 )
 
-// A command's processes, three levels of them and one that left the session,
-// die with the program that is told to end.
+// TestSignalLeavesNoProcess: when the program gets a signal, all processes of a command end with it: three levels of
+// them, and one in a session of its own.
 func TestSignalLeavesNoProcess(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestSignalLeavesNoProcess(t *testing.T) {
 
 func leavesNoProcess(t *testing.T, sig syscall.Signal) {
 	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("there is no bash here")
+		t.Skip("bash is not installed")
 	}
 	pids := filepath.Join(t.TempDir(), "pids")
 	line := `trap "" TERM; bash -c 'trap "" TERM; bash -c "trap \"\" TERM; sleep 300 & echo \$\$ \$!; wait" & echo $$; wait' >>"$PIDS" & (setsid sleep 300 & echo $!) >>"$PIDS"
@@ -42,14 +42,14 @@ until [ $(wc -w <"$PIDS") -ge 4 ]; do sleep 0.01; done; echo ready >>"$PIDS"; wa
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The test binary is the program where it is called by its name.
+	// The test binary runs the program when it is called by its name.
 	knack := filepath.Join(t.TempDir(), "knack")
 	if err := os.Symlink(exe, knack); err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
 	cmd := exec.Command(knack, "tool", "run", "bash", string(input))
-	// Without the sandbox, whose processes have numbers of their own.
+	// Without the sandbox, where processes have other numbers.
 	home := t.TempDir()
 	settings := filepath.Join(home, ".config", "knack", "settings.json")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(settings), 0o700), os.WriteFile(settings, []byte(`{"sandbox": {"mode": "off"}}`), 0o600)); err != nil {
@@ -89,7 +89,7 @@ until [ $(wc -w <"$PIDS") -ge 4 ]; do sleep 0.01; done; echo ready >>"$PIDS"; wa
 				stat, err = os.ReadFile("/proc/" + pid + "/stat")
 			}
 			if err == nil && !strings.Contains(string(stat), ") Z") {
-				t.Errorf("process %s lives: %s", pid, stat)
+				t.Errorf("process %s still runs: %s", pid, stat)
 			}
 		}
 	}

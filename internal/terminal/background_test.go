@@ -24,7 +24,7 @@ func TestBackground(t *testing.T) {
 	} {
 		master, slave, err := pty.Open()
 		if err != nil {
-			t.Skipf("NO PTY HERE: %v", err)
+			t.Skipf("no pty on this system: %v", err)
 		}
 		answered := make(chan struct{})
 		go func() {
