@@ -67,13 +67,13 @@ type site struct {
 	token
 	at     int
 	seen   bool   // its position in the syntax is known
-	stays  bool   // in a comment or single quotes: left as written
+	asIs   bool   // in a comment or single quotes: left as written
 	single bool   // inside single quotes
 	quoted bool   // inside double quotes or a here-document
 	here   bool   // in a here-document
 	list   bool   // $ARGUMENTS may expand to several words here
 	dash   bool   // the value starts a word that a program may take for an option
-	why    string // why it is refused here; "" if it is not
+	reason string // why it is refused here; "" if it is not
 }
 
 type preparer struct {
@@ -95,10 +95,10 @@ func (p *preparer) within(from, to syntax.Pos, f func(*site)) {
 // refuse marks the placeholders in a part of the command as refused. If directories is
 // false, placeholders of directories are left out: their values come from Knack, so they
 // are safe in command position.
-func (p *preparer) refuse(n syntax.Node, directories bool, why string) {
+func (p *preparer) refuse(n syntax.Node, directories bool, reason string) {
 	p.within(n.Pos(), n.End(), func(s *site) {
-		if s.why == "" && (directories || !s.directory()) {
-			s.why = why
+		if s.reason == "" && (directories || !s.directory()) {
+			s.reason = reason
 		}
 	})
 }
@@ -121,24 +121,23 @@ func (p *preparer) walk(file *syntax.File) {
 }
 
 func (p *preparer) visit(n syntax.Node) (deeper bool) {
-	const code = "a program would read the value as code"
 	switch n := n.(type) {
 	case *syntax.Comment:
-		p.within(n.Pos(), n.End(), func(s *site) { s.seen, s.stays = true, true })
+		p.within(n.Pos(), n.End(), func(s *site) { s.seen, s.asIs = true, true })
 		return false
 	case *syntax.SglQuoted:
-		p.within(n.Pos(), n.End(), func(s *site) { s.seen, s.stays, s.single = true, true, true })
+		p.within(n.Pos(), n.End(), func(s *site) { s.seen, s.asIs, s.single = true, true, true })
 		return false
 	case *syntax.ParamExp:
 		if s := p.at(n.Pos()); s != nil && (n.Short || len(s.raw) == int(n.End().Offset()-n.Pos().Offset())) {
-			p.place(s)
+			p.quoting(s)
 			return false
 		}
 		p.refuse(n, true, "it is inside ${…}")
 	case *syntax.Lit:
 		p.within(n.Pos(), n.End(), func(s *site) {
 			if s.raw[0] == '{' {
-				p.place(s)
+				p.quoting(s)
 			}
 		})
 	case *syntax.CmdSubst:
@@ -149,14 +148,14 @@ func (p *preparer) visit(n syntax.Node) (deeper bool) {
 		p.refuse(n, true, "it is in arithmetic, where a value can run commands")
 	case *syntax.Assign:
 		if n.Index != nil {
-			p.refuse(n.Index, true, "it is in a subscript, where a value can run commands")
+			p.refuse(n.Index, true, inSubscript)
 		}
-		if n.Name != nil && n.Value != nil && steersShell(n.Name.Value) {
+		if n.Name != nil && n.Value != nil && listed(codeVariables, n.Name.Value) {
 			p.refuse(n.Value, true, "the shell reads "+n.Name.Value+" as code or as where to find it")
 		}
 	case *syntax.ArrayElem:
 		if n.Index != nil {
-			p.refuse(n.Index, true, "it is in a subscript, where a value can run commands")
+			p.refuse(n.Index, true, inSubscript)
 		}
 	case *syntax.DeclClause:
 		p.refuse(n, true, n.Variant.Value+" reads a value as a name with a subscript")
@@ -167,7 +166,7 @@ func (p *preparer) visit(n syntax.Node) (deeper bool) {
 		}
 	case *syntax.UnaryTest:
 		if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar {
-			p.refuse(n, true, "it is in a subscript, where a value can run commands")
+			p.refuse(n, true, inSubscript)
 		}
 	case *syntax.BinaryCmd:
 		if n.Op == syntax.Pipe || n.Op == syntax.PipeAll {
@@ -175,7 +174,7 @@ func (p *preparer) visit(n syntax.Node) (deeper bool) {
 				if !ok && !hasCodeReader(n.Y) {
 					break
 				}
-				p.refuse(n.X, true, code)
+				p.refuse(n.X, true, readAsCode)
 			}
 		}
 	case *syntax.Stmt:
@@ -197,8 +196,8 @@ func (p *preparer) at(pos syntax.Pos) *site {
 	return p.sites[i]
 }
 
-// place records how a placeholder is quoted, and whether it may become several words.
-func (p *preparer) place(s *site) {
+// quoting records how a placeholder is quoted, and whether it may become several words.
+func (p *preparer) quoting(s *site) {
 	s.seen = true
 	for i := len(p.stack) - 1; i >= 0; i-- {
 		switch n := p.stack[i].(type) {
@@ -218,7 +217,7 @@ func (p *preparer) place(s *site) {
 			}
 			return
 		case *syntax.ExtGlob:
-			s.why = "it is in a pattern"
+			s.reason = "it is in a pattern"
 		}
 	}
 }
@@ -251,12 +250,12 @@ func (p *preparer) call(c *syntax.CallExpr) {
 	if len(c.Args) == 0 {
 		return
 	}
-	for i, why := range dangers(words(c.Args)) {
+	for i, reason := range dangers(words(c.Args)) {
 		if i >= len(c.Args) {
 			continue
 		}
 		// In command position, a trusted directory may begin a program's path.
-		p.refuse(c.Args[i], why != commandPosition, why)
+		p.refuse(c.Args[i], reason != commandPosition, reason)
 	}
 	dashes := false
 	for _, w := range c.Args[1:] {
@@ -300,7 +299,7 @@ func (p *preparer) replace() (out shellLine, used bool, problem string, err erro
 		if s.single && s.kind == all && problem == "" {
 			problem = s.raw + " in single quotes is not replaced"
 		}
-		if s.stays {
+		if s.asIs {
 			continue
 		}
 		text, ok := p.of(s.token, p.dialect)
@@ -308,10 +307,10 @@ func (p *preparer) replace() (out shellLine, used bool, problem string, err erro
 			continue // it has no value and is left as written
 		}
 		switch {
-		case s.why != "":
-			return out, false, "", fmt.Errorf("%s is refused there: %s", s.raw, s.why)
+		case s.reason != "":
+			return out, false, "", fmt.Errorf("%s is refused there: %s", s.raw, s.reason)
 		case !s.seen:
-			return out, false, "", fmt.Errorf("%s is refused there: its place is not understood", s.raw)
+			return out, false, "", fmt.Errorf("%s is refused there: its position is not understood", s.raw)
 		case len(text) > maxValue:
 			return out, false, "", fmt.Errorf("%s is refused: its value is larger than %d KiB", s.raw, maxValue>>10)
 		}
@@ -382,19 +381,11 @@ func inDoubleQuotes(s string, here bool) string {
 	return strings.ReplaceAll(s, `"`, `\"`)
 }
 
-// steersShell reports whether a shell uses a variable as code, as a place to find code,
-// or to split words.
-func steersShell(name string) bool {
-	switch name {
-	case "PATH", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "PS0", "PS1", "PS2", "PS4", "PROMPT_COMMAND",
-		"EDITOR", "VISUAL", "PAGER", "SHELL", "BROWSER",
-		"PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "NODE_OPTIONS", "NODE_PATH", "PERL5LIB", "PERL5OPT", "RUBYLIB",
-		"RUBYOPT":
-		return true
-	}
-	return strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "DYLD_") || strings.HasPrefix(name, "GIT_") ||
-		strings.HasPrefix(name, "BASH_FUNC_")
-}
+// codeVariables are the variables that a shell or an interpreter uses as code, as a place to find
+// code, or to split words.
+const codeVariables = "PATH IFS ENV BASH_ENV SHELLOPTS BASHOPTS PS0 PS1 PS2 PS4 PROMPT_COMMAND EDITOR VISUAL PAGER SHELL " +
+	"BROWSER PYTHONPATH PYTHONSTARTUP PYTHONHOME NODE_OPTIONS NODE_PATH PERL5LIB PERL5OPT RUBYLIB RUBYOPT " +
+	"LD_* DYLD_* GIT_* BASH_FUNC_*"
 
 // words returns the words of a command as texts. A part that is not plain text becomes a
 // zero byte.
@@ -425,127 +416,147 @@ func literal(parts []syntax.WordPart) string {
 	return b.String()
 }
 
-const commandPosition = "it decides which program runs"
-
-// dangers returns, by index, why words of a simple command are dangerous: a program runs
-// them or reads them as code. In doubt, a word counts as dangerous.
-func dangers(args []string) map[int]string {
-	found := map[int]string{}
-	mark(args, 0, found)
-	return found
-}
-
-// A program describes how a program interprets its words.
+// A program describes how a program interprets its words. Lists are separated by spaces.
 type program struct {
-	kind     programKind
-	operands string // options that take the next word as their value, such as "-u -g"
-	code     string // options that take the next word as code
+	names     string // with a final "*": all names with this beginning
+	kind      programKind
+	valued    string // options whose value is the next word
+	code      string // options whose value, the next word, is code
+	commands  string // options before the words of a command
+	subscript string // options before the name of a variable, whose subscript the shell evaluates
+	second    bool   // its second operand is code too
+	dataInput bool   // its standard input is data, although its words are code
+	wordInput bool   // its standard input is further words of its command
 }
 
 type programKind uint8
 
 const (
-	ordinary    programKind = iota
-	wrapper                 // runs the command that follows
-	interpreter             // runs the file that is its first operand
-	filter                  // its first operand is code, unless an option gave it
-	evaluator               // reads all its words as code
+	ordinary    programKind = iota // its words are data, except for the options in its row
+	wrapper                        // runs the command that follows
+	interpreter                    // runs the file that is its first operand
+	filter                         // its first operand is code, unless an option gave it
+	evaluator                      // reads all its words as code
 )
 
+// programs lists the programs for which a word may be code. For all others, words are data.
+var programs = [...]program{
+	{names: "find", commands: "-exec -execdir -ok -okdir"},
+	{names: "git", code: "-c --config-env"},
+	{names: "printf test [", subscript: "-v"},
+
+	{names: "sudo doas", kind: wrapper, valued: "-u -g -p -C -h -U -r -t -D -R -T --user --group"},
+	{names: "env", kind: wrapper, valued: "-u -C --unset --chdir", code: "-S --split-string"},
+	{names: "xargs", kind: wrapper, valued: "-I -n -P -L -s -d -E -a", wordInput: true},
+	{names: "timeout nice ionice stdbuf time chroot taskset flock setpriv unshare chrt runuser strace", kind: wrapper,
+		valued: "-s -k -n -c -p -i -o -e -f -u -E"},
+	{names: "command builtin exec nohup setsid npx uvx bunx pnpx busybox coproc doppler direnv", kind: wrapper,
+		valued: "-a -p --package -C", code: "-c --call"},
+
+	{names: "sh bash zsh dash ksh ash fish csh tcsh mksh", kind: interpreter, valued: "-o -O --rcfile --init-file",
+		code: "-c"},
+	{names: "python* pypy*", kind: interpreter, valued: "-W -X", code: "-c -m"},
+	{names: "node nodejs ts-node tsx", kind: interpreter,
+		code: "-e --eval -p --print -pe -r --require --import --loader eval"},
+	{names: "bun deno", kind: interpreter, second: true,
+		code: "-e --eval -p --print -pe -r --require --import --loader eval"},
+	{names: "perl ruby lua luajit php Rscript R julia osascript tclsh groovy scala elixir ghci swift irb",
+		kind: interpreter, code: "-e -E -r -M -I -n -le -ne -pe -ane -lne -f"},
+	{names: "pwsh powershell cmd", kind: interpreter, code: "-c -Command -command -EncodedCommand -File -e /c /k"},
+	{names: "bc dc m4 ed ex vi vim nvim emacs gdb", kind: interpreter, valued: "-h -U -u -p -d -P",
+		code: "-c -e -ex --command --execute -cmd --eval -S -s"},
+	{names: "sqlite3 sqlite mysql psql duckdb mongosh redis-cli", kind: interpreter, second: true,
+		valued: "-h -U -u -p -d -P", code: "-c -e -ex --command --execute -cmd --eval -S -s"},
+
+	{names: "awk gawk mawk nawk", kind: filter, valued: "-F -v --assign --field-separator",
+		code: "-f -e --source --file"},
+	{names: "sed gsed", kind: filter, valued: "-l", code: "-e -f --expression --file"},
+	{names: "jq yq gojq", kind: filter, valued: "--indent -L", code: "-f --from-file"},
+
+	{names: "eval source . trap let alias unset getopts ssh su watch parallel at batch script expect crontab hash " +
+		"enable bind complete compgen", kind: evaluator},
+	{names: "read mapfile readarray", kind: evaluator, dataInput: true},
+}
+
+// programOf returns the description of a program, which may be given by its path.
 func programOf(name string) program {
 	name = strings.TrimSuffix(path.Base(strings.ReplaceAll(name, `\`, "/")), ".exe")
-	switch name {
-	case "sudo", "doas":
-		return program{wrapper, "-u -g -p -C -h -U -r -t -D -R -T --user --group", ""}
-	case "env":
-		return program{wrapper, "-u -C --unset --chdir", "-S --split-string"}
-	case "xargs":
-		return program{wrapper, "-I -n -P -L -s -d -E -a", ""}
-	case "timeout", "nice", "ionice", "stdbuf", "time", "chroot", "taskset", "flock", "setpriv", "unshare", "chrt",
-		"runuser", "strace":
-		return program{wrapper, "-s -k -n -c -p -i -o -e -f -u -E", ""}
-	case "command", "builtin", "exec", "nohup", "setsid", "npx", "uvx", "bunx", "pnpx", "busybox", "coproc", "doppler",
-		"direnv":
-		return program{wrapper, "-a -p --package -C", "-c --call"}
-	case "sh", "bash", "zsh", "dash", "ksh", "ash", "fish", "csh", "tcsh", "mksh":
-		return program{interpreter, "-o -O --rcfile --init-file", "-c"}
-	case "node", "nodejs", "bun", "deno", "ts-node", "tsx":
-		return program{interpreter, "", "-e --eval -p --print -pe -r --require --import --loader eval"}
-	case "perl", "ruby", "lua", "luajit", "php", "Rscript", "R", "julia", "osascript", "tclsh", "groovy", "scala",
-		"elixir", "ghci", "swift", "irb":
-		return program{interpreter, "", "-e -E -r -M -I -n -le -ne -pe -ane -lne -f"}
-	case "pwsh", "powershell", "cmd":
-		return program{interpreter, "", "-c -Command -command -EncodedCommand -File -e /c /k"}
-	case "awk", "gawk", "mawk", "nawk":
-		return program{filter, "-F -v --assign --field-separator", "-f -e --source --file"}
-	case "sed", "gsed":
-		return program{filter, "-l", "-e -f --expression --file"}
-	case "jq", "yq", "gojq":
-		return program{filter, "--indent -L", "-f --from-file"}
-	case "bc", "dc", "m4", "ed", "ex", "vi", "vim", "nvim", "emacs", "gdb", "sqlite3", "sqlite", "mysql", "psql", "duckdb",
-		"mongosh", "redis-cli":
-		return program{interpreter, "-h -U -u -p -d -P", "-c -e -ex --command --execute -cmd --eval -S -s"}
-	case "eval", "source", ".", "trap", "let", "alias", "unset", "read", "mapfile", "readarray", "getopts",
-		"ssh", "su", "watch", "parallel", "at", "batch", "script", "expect", "crontab", "hash", "enable", "bind", "complete",
-		"compgen":
-		return program{kind: evaluator}
-	}
-	if strings.HasPrefix(name, "python") || strings.HasPrefix(name, "pypy") {
-		return program{interpreter, "-W -X", "-c -m"}
+	for _, p := range programs {
+		if listed(p.names, name) {
+			return p
+		}
 	}
 	return program{}
 }
 
-// mark checks args[at:], whose first word is a command, and adds what it finds to found.
-func mark(args []string, at int, found map[int]string) {
-	const code = "a program would read the value as code"
+// listed reports whether a list contains a word, or its beginning followed by "*".
+func listed(list, word string) bool {
+	for entry := range strings.FieldsSeq(list) {
+		prefix, open := strings.CutSuffix(entry, "*")
+		if word == entry || open && strings.HasPrefix(word, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// dangers returns, by index, why words of a simple command are dangerous: a program runs
+// them or reads them as code. In doubt, a word counts as dangerous.
+func dangers(args []string) map[int]string {
+	found := map[int]string{}
+	addDangers(args, 0, found)
+	return found
+}
+
+const (
+	commandPosition = "it decides which program runs"
+	readAsCode      = "a program would read the value as code"
+	inSubscript     = "it is in a subscript, where a value can run commands"
+)
+
+// addDangers adds the dangers of args[at:], whose first word is a command, to found.
+func addDangers(args []string, at int, found map[int]string) {
 	if at >= len(args) {
 		return
 	}
 	if args[at] == "--" { // in "time -- ls" the shell skips "--"
-		mark(args, at+1, found)
+		addDangers(args, at+1, found)
 		return
 	}
 	if _, ok := found[at]; !ok {
 		found[at] = commandPosition
 	}
-	name := args[at]
-	p := programOf(name)
-	has := func(list, option string) bool { return slices.Contains(strings.Fields(list), option) }
-	switch p.kind {
+	switch p := programOf(args[at]); p.kind {
 	case evaluator:
 		for i := at + 1; i < len(args); i++ {
-			found[i] = code
+			found[i] = readAsCode
 		}
-		return
 	case ordinary:
-		base := path.Base(name)
 		for i := at + 1; i < len(args); i++ {
-			switch args[i] {
-			case "-exec", "-execdir", "-ok", "-okdir":
-				if base == "find" {
-					mark(args, i+1, found)
-				}
-			case "-v":
-				if base == "printf" || base == "test" || base == "[" {
-					found[i+1] = "it is in a subscript, where a value can run commands"
-				}
-			case "-c", "--config-env":
-				if base == "git" {
-					found[i+1] = code
-				}
+			switch {
+			case listed(p.commands, args[i]):
+				addDangers(args, i+1, found)
+			case listed(p.subscript, args[i]):
+				found[i+1] = inSubscript
+			case listed(p.code, args[i]):
+				found[i+1] = readAsCode
 			}
 		}
-		return
+	default:
+		p.dangers(args, at, found)
 	}
+}
+
+// dangers adds those of a wrapper, an interpreter or a filter, whose name is args[at].
+func (p *program) dangers(args []string, at int, found map[int]string) {
 	given := false // an option has provided the code
 	for i := at + 1; i < len(args); i++ {
 		a := args[i]
 		switch {
 		case a == "--":
 			continue
-		case len(a) > 1 && a[0] == '-' || a != "" && has(p.code, a):
-			isCode := has(p.code, a)
+		case len(a) > 1 && a[0] == '-' || a != "" && listed(p.code, a):
+			isCode := listed(p.code, a)
 			// Shells and perl accept combined options: -lc, -ne.
 			if !isCode && p.kind == interpreter && len(a) > 2 && a[1] != '-' {
 				last := a[len(a)-1]
@@ -554,15 +565,13 @@ func mark(args []string, at int, found map[int]string) {
 			switch {
 			case isCode:
 				given = true
-				found[i] = code // -e'…' in one word
-				found[i+1] = code
+				found[i] = readAsCode // -e'…' in one word
+				found[i+1] = readAsCode
 				i++
-			case has(p.operands, a):
+			case listed(p.valued, a):
 				i++
-			default:
-				if p.kind != wrapper {
-					found[i] = code
-				}
+			case p.kind != wrapper:
+				found[i] = readAsCode
 			}
 			continue
 		case p.kind == wrapper && strings.Contains(a, "="):
@@ -571,28 +580,20 @@ func mark(args []string, at int, found map[int]string) {
 			continue
 		}
 		if p.kind == wrapper {
-			mark(args, i, found)
+			addDangers(args, i, found)
 			return
 		}
 		if !given {
-			found[i] = code
+			found[i] = readAsCode
 			if p.kind == interpreter {
 				found[i] = commandPosition
 			}
-			if databases(name) { // it runs its second operand
-				found[i+1] = code
+			if p.second {
+				found[i+1] = readAsCode
 			}
 		}
 		return
 	}
-}
-
-func databases(name string) bool {
-	switch path.Base(name) {
-	case "sqlite3", "sqlite", "mysql", "psql", "duckdb", "mongosh", "redis-cli", "deno", "bun":
-		return true
-	}
-	return false
 }
 
 // readsCode reports whether a command interprets its standard input as code or as
@@ -605,16 +606,16 @@ func readsCode(args []string) bool {
 		p := programOf(args[at])
 		switch p.kind {
 		case evaluator:
-			return path.Base(args[at]) != "read" && path.Base(args[at]) != "mapfile" && path.Base(args[at]) != "readarray"
+			return !p.dataInput
 		case interpreter:
 			for _, a := range args[at+1:] {
-				if a != "-" && a != "-s" && a != "" && (a[0] != '-' || slices.Contains(strings.Fields(p.code), a)) {
+				if a != "-" && a != "-s" && a != "" && (a[0] != '-' || listed(p.code, a)) {
 					return false // its code comes from elsewhere
 				}
 			}
 			return true
 		case wrapper:
-			if path.Base(args[at]) == "xargs" {
+			if p.wordInput {
 				return true
 			}
 			continue

@@ -62,6 +62,7 @@ func TestCodeWords(t *testing.T) {
 	try(each(pythons, "NAME -c $0", "NAME -m $0", "NAME -W ignore $0", "NAME -Ic $0"), true)
 	try(each("pwsh powershell cmd", "NAME -c $0", "NAME -Command $0", "NAME /c $0", "NAME $0"), true)
 	try(each(databases, "NAME f $0", "NAME -c $0", "NAME $0"), true)
+	try(each(databases, "NAME.exe f $0", `NAME.exe f "$0"`), true)
 	try(each(filters, `NAME "$0" f`, `NAME -- "$0"`, "NAME -f $0 f"), true)
 	try(each(filters, "NAME x $0", "NAME -f x $0"), false)
 	try([]string{"awk -F , $0 f", "awk -e $0", "awk -e x -f $0", "sed -n -e $0 f", "jq --indent 2 $0"}, true)
@@ -84,9 +85,9 @@ func TestCodeWords(t *testing.T) {
 	try([]string{"cat <<'E'\n$0\nE", "cat <<\"E\"\n$0\nE", "cat <<\\E\n$0\nE"}, true)
 
 	try(each("-exec -execdir -ok -okdir", "find . NAME $0 {} +", `find . NAME sh -c "$0" \;`,
-		"/usr/bin/find . NAME $0 {} +"), true)
+		"/usr/bin/find . NAME $0 {} +", "find.exe . NAME $0 {} +"), true)
 	try([]string{`find . -exec ls $0 \;`, "find $0 -name x", "ls -exec $0"}, false)
-	try([]string{"git -c $0 status", "git --config-env $0 status", "printf -v $0 x", "test -v $0", "[ -v $0 ]"}, true)
+	try([]string{"git -c $0 status", "git.exe -c $0 status", "git --config-env $0 status", "printf -v $0 x", "test -v $0", "[ -v $0 ]"}, true)
 	try([]string{"ls -c $0", "ls -v $0", "git status $0"}, false)
 
 	// Arithmetic, subscripts, and variables that a shell reads as code.
