@@ -15,7 +15,7 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// open lets everything pass.
+// open is a gate that allows every call.
 func open(agent.Scopes) tool.Gate {
 	return tool.AllowAll
 }
@@ -75,7 +75,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestNobody shows that without a gate nothing runs.
+// TestNobody: without a gate no call runs.
 func TestNobody(t *testing.T) {
 	m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("done"))
 	a := &agent.Agent{Model: m, Tools: tool.Set{echo()}}
@@ -123,7 +123,7 @@ func TestRetry(t *testing.T) {
 	})
 }
 
-// TestRepeats: the same call with the same result is told at 5, stopped at 8.
+// TestRepeats: the same call with the same result is reported to the model at 5 and ends the run at 8.
 func TestRepeats(t *testing.T) {
 	m := llmtest.New()
 	m.Func = func(*llm.Request) llmtest.Answer { return llmtest.Use("echo", map[string]any{"text": "a"}) }
@@ -135,8 +135,8 @@ func TestRepeats(t *testing.T) {
 	}
 	for i, req := range m.Requests()[1:] {
 		parts := req.Messages[len(req.Messages)-1].Parts[0].Result.Parts
-		if told := len(parts) == 2; told != (i == 4) {
-			t.Errorf("after call %d: told is %t", i+1, told)
+		if reported := len(parts) == 2; reported != (i == 4) {
+			t.Errorf("after call %d: reported is %t", i+1, reported)
 		}
 	}
 }
@@ -163,8 +163,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestTimeLimit: the limit stops a call and a stream that are under way, keeps
-// what came, and is named.
+// TestTimeLimit: the limit ends a running call and a running stream, keeps what was received, and is named in the
+// error.
 func TestTimeLimit(t *testing.T) {
 	sleeps := tool.New("sleep", "waits", func(ctx context.Context, _ struct{}, _ tool.Input) (tool.Result, error) {
 		select {
@@ -199,14 +199,14 @@ func TestTimeLimit(t *testing.T) {
 					t.Fatal(err)
 				}
 				if !strings.Contains(string(entries), c.keeps) || !strings.Contains(string(entries), "stopped: the time limit") {
-					t.Errorf("recorded: %s", entries)
+					t.Errorf("entries: %s", entries)
 				}
 			})
 		})
 	}
 }
 
-// TestCancel: what was received is kept, and the session goes on.
+// TestCancel: the text received so far is kept, and the session can be continued.
 func TestCancel(t *testing.T) {
 	m := llmtest.New(llmtest.Answer{Text: "I was about to say", Break: llmtest.Hang}, llmtest.Reply("again"))
 	a := &agent.Agent{Model: m}
@@ -232,7 +232,7 @@ func TestCancel(t *testing.T) {
 	ended(t, all, err)
 	ms := m.Requests()[1].Messages
 	if len(ms) != 3 || !strings.HasPrefix(ms[1].Parts[0].Text, "I was") {
-		t.Errorf("what came before the cancel: %+v", ms)
+		t.Errorf("messages before the cancel: %+v", ms)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestLeave(t *testing.T) {
 		break
 	}
 	if log.State().InTurn {
-		t.Error("the turn is still going on")
+		t.Error("the turn has not ended")
 	}
 }
 

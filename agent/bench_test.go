@@ -12,8 +12,7 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// callsFor is a model that calls echo so often and then is done. It costs
-// nothing, and does not look at what it is sent.
+// callsFor is a model that calls echo n times and then ends its turn. It ignores its input and costs nothing.
 type callsFor struct {
 	left   *int
 	window int
@@ -35,9 +34,8 @@ func (m callsFor) Stream(_ context.Context, req *llm.Request) iter.Seq2[llm.Even
 	}
 }
 
-// BenchmarkCall measures what one tool call costs the loop, beside model and
-// disk, in a session that is already so many calls long: it must not grow,
-// whether the session fits the window or is compacted over and over.
+// BenchmarkCall measures what one tool call costs the loop, without model and disk, in a session that already has the
+// given number of calls: the cost must not grow, whether the session fits the window or is compacted repeatedly.
 func BenchmarkCall(b *testing.B) {
 	for _, c := range []struct{ n, window int }{{1, 1_000_000}, {200, 1_000_000}, {2000, 1_000_000}, {200, 4000},
 		{2000, 4000}} {
@@ -53,7 +51,7 @@ func BenchmarkCall(b *testing.B) {
 				}
 			}
 			run()
-			// Runs of 100 calls, so that the log stays about as long as it says.
+			// Runs of 100 calls keep the log near the given length.
 			b.ReportAllocs()
 			b.ResetTimer()
 			for done := 0; done < b.N; done += 100 {

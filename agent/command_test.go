@@ -13,7 +13,7 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// A Go host adds templates as values: what the user types becomes a prompt.
+// A Go host adds templates as values: the template turns the user's line into a prompt.
 func ExampleAgent_commands() {
 	weather := knack.SlashCommand{
 		Name: "weather", Kind: "template", Hint: "CITY", Description: "ask about the weather",
@@ -41,10 +41,10 @@ func ExampleAgent_commands() {
 	// Sunny.
 }
 
-// TestCommands: who has a name, and what nobody has.
+// TestCommands: which command, skill or template a name selects, and unknown names.
 func TestCommands(t *testing.T) {
 	got := ""
-	// expands is a command that shows which one was called, and says nothing to the model.
+	// expands returns a template whose expansion shows its name; the model sees no text.
 	expands := func(name, kind string) knack.SlashCommand {
 		return knack.SlashCommand{Name: name, Kind: kind, Expand: func(_ context.Context, args string) (string, error) {
 			got = strings.TrimSpace(kind + " " + args)
@@ -60,7 +60,7 @@ func TestCommands(t *testing.T) {
 		{"/skill:help x", "model: skill help x"},
 		{"/cost", "model: skill cost"},
 		{"/command:cost", "command"},
-		{"/hidden", "command"}, // a skill that no person can call has no name here
+		{"/hidden", "command"}, // a skill that users cannot call does not take the name
 		{"/say", "template"},
 		{"/command:say", "command"},
 		{"/skill:say", "error: unknown command: /skill:say; did you mean /say?"},
@@ -102,22 +102,22 @@ func TestCommands(t *testing.T) {
 			t.Errorf("%q: %q, want %q", tt.line, got, tt.want)
 		}
 		if !strings.HasPrefix(tt.want, "model") && len(log.Entries()) > 0 {
-			t.Errorf("%q: it was recorded: %+v", tt.line, log.Entries())
+			t.Errorf("%q: the line was recorded: %+v", tt.line, log.Entries())
 		}
 	}
 }
 
-// TestCommandsWhileItRuns: a template enters the conversation, and a command of
-// the program is refused without ending the run.
+// TestCommandsWhileItRuns: a template is added to the conversation, and a command of the program is refused without
+// ending the run.
 func TestCommandsWhileItRuns(t *testing.T) {
-	said := []string{"/later", "/ask"}
+	steering := []string{"/later", "/ask"}
 	m := llmtest.New(llmtest.Reply("one"), llmtest.Answer{When: "^asked$", Text: "two"})
 	a := &agent.Agent{Model: m, Steer: func() (agent.Input, bool) {
-		if len(said) == 0 {
+		if len(steering) == 0 {
 			return agent.Input{}, false
 		}
-		text := said[0]
-		said = said[1:]
+		text := steering[0]
+		steering = steering[1:]
 		return agent.Typed(text), true
 	}, Skills: agent.Skills{Commands: func() []knack.SlashCommand {
 		return []knack.SlashCommand{{Name: "later", Kind: "command"}, {Name: "ask", Kind: "template",

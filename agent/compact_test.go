@@ -24,7 +24,7 @@ func asksSummary(req *llm.Request) bool {
 	return len(req.Messages) == 1 && strings.HasPrefix(req.System, "You write the summary")
 }
 
-// big is a tool whose result is so many tokens.
+// big is a tool whose result has the requested number of tokens.
 func big() tool.Tool {
 	t := tool.New("big", "says much", func(_ context.Context, in struct {
 		Tokens int    `json:"tokens"`
@@ -51,9 +51,8 @@ func compactions(log *session.Log) (all []*session.Compaction) {
 
 func sent(req *llm.Request) int { return len(all(req)) / 4 }
 
-// TestCompactAuto runs one long turn in windows of 8k and of 1M tokens: no
-// request comes to more than the window, the words of the person and the last
-// results are always there, and the calls are paired.
+// TestCompactAuto runs one long turn in windows of 8k and of 1M tokens: no request exceeds the window, each contains
+// the user's words and the last results, and the calls are paired with results.
 func TestCompactAuto(t *testing.T) {
 	for _, window := range []int{8_000, 1_000_000} {
 		t.Run(fmt.Sprint(window), func(t *testing.T) {
@@ -70,7 +69,7 @@ func TestCompactAuto(t *testing.T) {
 				}
 				text := all(req)
 				if !strings.Contains(text, "count the words") {
-					t.Errorf("request %d does not have what the person asked for", n)
+					t.Errorf("request %d does not have the user's words", n)
 				}
 				if n > 0 && !strings.Contains(text, fmt.Sprintf("word-%d abc", n)) {
 					t.Errorf("request %d does not have the last result", n)
@@ -110,10 +109,10 @@ func TestCompactAuto(t *testing.T) {
 					continue
 				}
 				if s := sent(req) + req.MaxTokens; s > window {
-					t.Errorf("a request for a summary comes to %d of %d tokens", s, window)
+					t.Errorf("a request for a summary has %d of %d tokens", s, window)
 				}
 				if has := strings.Contains(all(req), "previous-summary"); has != (summaries > 0) {
-					t.Errorf("request for summary %d: a previous summary is in it: %t", summaries, has)
+					t.Errorf("request for summary %d: contains a previous summary: %t", summaries, has)
 				}
 				summaries++
 			}
@@ -129,7 +128,7 @@ type failer interface {
 	Fatal(...any)
 }
 
-// same holds a session against the one that a program reads from its file.
+// same compares a session with the one that a program reads from its file.
 func same(t failer, dir string, log *session.Log) {
 	t.Helper()
 	store := session.Store{Dir: dir}
@@ -155,20 +154,19 @@ func same(t failer, dir string, log *session.Log) {
 	for what, l := range map[string]*session.Log{"resumed": back, "forked": copied} {
 		want, got := shownAs(log), shownAs(l)
 		if got != want {
-			t.Errorf("%s, the model sees\n%s\nand not\n%s", what, got, want)
+			t.Errorf("%s, the model sees\n%s\nwant\n%s", what, got, want)
 		}
 		a, _ := log.Size(100)
 		if b, _ := l.Size(100); a != b {
-			t.Errorf("%s, the size is %d and not %d", what, b, a)
+			t.Errorf("%s, the size is %d, want %d", what, b, a)
 		}
 	}
 }
 
 func shownAs(l *session.Log) string { return all(&llm.Request{Messages: l.Project()}) }
 
-// TestCompactByHand: what the person asks for reaches the model, short
-// conversations too are compacted, and what fails or is cancelled changes
-// nothing.
+// TestCompactByHand: the user's focus reaches the model, short conversations are compacted too, and a failed or
+// cancelled compaction changes nothing.
 func TestCompactByHand(t *testing.T) {
 	long := strings.Repeat(" and so on", 100)
 	m := llmtest.New(llmtest.Reply("one"+long), llmtest.Reply("two"+long), llmtest.Reply("three"+long))
@@ -224,7 +222,7 @@ func TestCompactByHand(t *testing.T) {
 	same(t, t.TempDir(), log)
 }
 
-// cancels cancels once something was streamed.
+// cancels cancels the context after something was streamed.
 type cancels struct {
 	*llmtest.Script
 	cancel func()
@@ -241,9 +239,9 @@ func (m cancels) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Eve
 	}
 }
 
-// TestCompactOverflow: a provider that finds the request too long is asked
-// once more, with a summary; an estimate that was too low for the summary is
-// made good; and a second refusal is an error that says so.
+// TestCompactOverflow: when a provider refuses a request as too long, the conversation is compacted and the request
+// sent once more; if the summary request was estimated too low, it is shortened; a second refusal is an error that
+// says so.
 func TestCompactOverflow(t *testing.T) {
 	full := llmtest.Answer{Error: &llm.Error{Kind: llm.Overflow, Status: 400, Message: "prompt is too long"}}
 	long := strings.Repeat("words of a person ", 300)
@@ -265,10 +263,10 @@ func TestCompactOverflow(t *testing.T) {
 		last := reqs[len(reqs)-1]
 		if !strings.Contains(all(last), "## Goal") || !strings.Contains(all(last), "and now?") ||
 			sent(last) > sent(reqs[2])*2/3 {
-			t.Errorf("window %d: the request again: %.300s", window, all(last))
+			t.Errorf("window %d: the second request: %.300s", window, all(last))
 		}
 		if sent(reqs[4]) > sent(reqs[3])*3/4 {
-			t.Errorf("window %d: the summary was asked for again with %d of %d tokens", window, sent(reqs[4]), sent(reqs[3]))
+			t.Errorf("window %d: the second request for the summary has %d tokens, the first %d", window, sent(reqs[4]), sent(reqs[3]))
 		}
 		if c := compactions(log); len(c) != 1 || c[0].Trigger != "overflow" {
 			t.Errorf("window %d: %+v", window, c)
@@ -280,7 +278,7 @@ func TestCompactOverflow(t *testing.T) {
 			t.Errorf("window %d, twice: %v", window, err)
 		}
 		if log.State().InTurn || len(compactions(log)) != 1 {
-			t.Errorf("window %d: the session is not whole after it", window)
+			t.Errorf("window %d: the session is not intact afterwards", window)
 		}
 
 		a, _, log = start(window, full, llmtest.Answer{Error: &llm.Error{Kind: llm.Auth, Message: "who are you"}})
@@ -303,8 +301,8 @@ func TestCompactOverflow(t *testing.T) {
 	}
 }
 
-// TestCompactHuge: a result that would fill the window does not stay; the model
-// has the person's words, what the summary says of it, and asks for less.
+// TestCompactHuge: a result that would fill the window is not kept; the model gets the user's words and the summary's
+// account of the result, and requests less.
 func TestCompactHuge(t *testing.T) {
 	m := llmtest.New(calls(12_000, "huge"),
 		llmtest.Answer{When: "Write the summary", Want: []string{"huge abc", "bytes left out"}, Text: "## Goal\nG"},
@@ -322,14 +320,13 @@ func TestCompactHuge(t *testing.T) {
 	}
 	for _, req := range m.Requests() {
 		if sent(req) > 8_000 {
-			t.Errorf("a request of %d tokens", sent(req))
+			t.Errorf("a request has %d tokens", sent(req))
 		}
 	}
 	same(t, t.TempDir(), log)
 }
 
-// TestCompactFails: near the window, a summary that cannot be had is told and
-// the run goes on.
+// TestCompactFails: near the window, a failed summary is reported and the run continues.
 func TestCompactFails(t *testing.T) {
 	used := llm.Usage{Input: 7_900, Output: 10}
 	m := llmtest.New(
@@ -346,12 +343,12 @@ func TestCompactFails(t *testing.T) {
 	if !slices.ContainsFunc(log.Entries(), func(e session.Entry) bool {
 		return e.Note != nil && strings.Contains(e.Note.People, "no summaries today")
 	}) {
-		t.Error("nobody was told")
+		t.Error("the failure was not reported")
 	}
 }
 
-// TestCompactCancelled: a run that is cancelled while it compacts ends as any
-// other, with nothing half done.
+// TestCompactCancelled: a run that is cancelled during a compaction ends like any other, and no compaction is
+// recorded.
 func TestCompactCancelled(t *testing.T) {
 	m := llmtest.New(
 		llmtest.Answer{Text: "one", Usage: llm.Usage{Input: 7_900, Output: 10}},
@@ -377,9 +374,8 @@ func TestCompactCancelled(t *testing.T) {
 	}
 }
 
-// TestCompactSkills: texts in use are kept, the one used last first, to 5,000
-// tokens each and a quarter of the window in all; one that was cut or dropped
-// is sent again when it is called again, one that is whole is not.
+// TestCompactSkills: texts in use are kept, the most recently used first, up to 5,000 tokens each and a quarter of
+// the window in total; one that was cut or dropped is sent again when it is called again, a complete one is not.
 func TestCompactSkills(t *testing.T) {
 	body := func(word string, tokens int) string { return skill("", strings.Repeat(word+" line\n", tokens*4/10)) }
 	skills := map[string]string{}
@@ -398,7 +394,7 @@ func TestCompactSkills(t *testing.T) {
 	for _, c := range []struct {
 		window           int
 		policy           string
-		kept             string // newest first; a star: cut
+		kept             string // newest first; * marks a cut text
 		dropped, present string
 	}{
 		{1_000_000, "auto", "small s6* s5* s4* s3* s2*", "s1 s0 old", "small"}, // 300, 4 × 5,000, and 4,700
@@ -412,7 +408,7 @@ func TestCompactSkills(t *testing.T) {
 				calls(25_000, "x"), llmtest.Reply("done"),
 				llmtest.Reply("## Goal\nG"),
 				use("s6", "small", "s0"), llmtest.Reply("end"))
-			m.Model = llm.Info{ID: "test/m"} // no window: nothing is released or compacted unasked
+			m.Model = llm.Info{ID: "test/m"} // without a window nothing is released or compacted automatically
 			a := skilled(t, m, skills)
 			a.Tools = append(a.Tools, big())
 			a.Release, _ = agent.ParseRelease("never")
@@ -454,15 +450,15 @@ func TestCompactSkills(t *testing.T) {
 				}
 			}
 			if s := strings.Join(again, ", "); s != "s6 false, small true, s0 false" {
-				t.Errorf("called again, and there already: %s", s)
+				t.Errorf("called again although present: %s", s)
 			}
 			claims(t, log)
 		})
 	}
 }
 
-// claims holds what the session says that the model sees against what it sees:
-// whole texts, cut ones, and what was announced.
+// claims compares what the session records as visible to the model with what the model sees: complete texts, cut
+// ones, and announcements.
 func claims(t failer, log *session.Log) {
 	t.Helper()
 	var parts []string
@@ -482,9 +478,9 @@ func claims(t failer, log *session.Log) {
 		}
 		switch cut := prompt[:min(len(prompt), 4*x.Tokens-3)]; {
 		case x.Hash != "" && n == 0:
-			t.Errorf("the text of %s (entry %d) is said to be there, and is not", x.Skill, x.Entry)
+			t.Errorf("the text of %s (entry %d) is recorded as present, but missing", x.Skill, x.Entry)
 		case x.Hash == "" && !slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(p, cut) }):
-			t.Errorf("a part of the text of %s (entry %d) is said to be there, and is not", x.Skill, x.Entry)
+			t.Errorf("a part of the text of %s (entry %d) is recorded as present, but missing", x.Skill, x.Entry)
 		}
 	}
 	if st.Listing == nil {
@@ -493,14 +489,14 @@ func claims(t failer, log *session.Log) {
 	for name := range st.Announced {
 		if st.Listing.Announced[name] == "" && !slices.ContainsFunc(parts,
 			func(p string) bool { return strings.Contains(p, "- "+name) || strings.Contains(p, "<name>"+name) }) {
-			t.Errorf("%s was told, it says, and is nowhere", name)
+			t.Errorf("%s is recorded as announced, but missing", name)
 		}
 	}
 }
 
-// TestCompactTold: what was announced before a compaction is announced again
-// after it, within the run and after it, and the listing stays as it was.
-func TestCompactTold(t *testing.T) {
+// TestCompactAnnounces: what was announced before a compaction is announced again after it, in the same run and in a
+// later one, and the listing does not change.
+func TestCompactAnnounces(t *testing.T) {
 	for _, index := range []bool{false, true} {
 		full := llmtest.Answer{Error: &llm.Error{Kind: llm.Overflow, Message: "prompt is too long"}}
 		m := llmtest.New(
@@ -525,7 +521,7 @@ func TestCompactTold(t *testing.T) {
 			}
 			last := m.Requests()[i].Messages
 			if got := strings.Contains(all(&llm.Request{Messages: last}), "react"); got != want {
-				t.Errorf("index %t: request %d tells of react: %t, want %t", index, i, got, want)
+				t.Errorf("index %t: request %d announces react: %t, want %t", index, i, got, want)
 			}
 		}
 		news(0, false)
@@ -546,27 +542,26 @@ func TestCompactTold(t *testing.T) {
 		turn(t, a, log, "go")
 		news(-1, true)
 		if s := all(m.Requests()[6]); !strings.Contains(s, "gone") {
-			t.Errorf("index %t: a skill that went is not told: %s", index, s)
+			t.Errorf("index %t: the removal of a skill is not announced: %s", index, s)
 		}
 		if _, err := agent.Clear(log); err != nil {
 			t.Fatal(err)
 		}
 		if st := log.State(); st.Announced["react"] != "" || st.Announced["gone"] == "" || !st.Touched["/w/a.tsx"] {
-			t.Errorf("index %t: emptied, the model was told %v", index, st.Announced)
+			t.Errorf("index %t: emptied, announced %v", index, st.Announced)
 		}
 		turn(t, a, log, "go")
 		news(-1, true)
 		if st := log.State(); st.Announced["react"] == "" || st.Announced["gone"] != "" ||
 			strings.Contains(all(m.Requests()[7]),
 				"REACT") {
-			t.Errorf("index %t: the model was told %v", index, st.Announced)
+			t.Errorf("index %t: announced %v", index, st.Announced)
 		}
 		claims(t, log)
 	}
 }
 
-// TestCompactRequest: the request for a summary, and what stands in the place
-// of the turn that it cuts, as the model sees them.
+// TestCompactRequest: the request for a summary, and the text that replaces the cut turn, as the model sees them.
 func TestCompactRequest(t *testing.T) {
 	m := llmtest.New(
 		llmtest.Answer{Thinking: "not shown", Text: "I look.", Calls: []llmtest.Call{

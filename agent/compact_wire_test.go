@@ -20,7 +20,7 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// picture is a tool that shows a picture of one pixel.
+// picture is a tool that returns a picture of one pixel.
 func picture() tool.Tool {
 	t := tool.New("picture", "shows a picture", func(context.Context, struct{}, tool.Input) (tool.Result, error) {
 		png, err := base64.StdEncoding.DecodeString(
@@ -31,10 +31,9 @@ func picture() tool.Tool {
 	return t
 }
 
-// TestCompactWire: whatever a conversation consists of and wherever it is
-// compacted (by hand, near the window, because it is full), what is sent after
-// that is what the vendor takes, in every format; a session read back from its
-// file is the same; and nothing is said to be there that is not.
+// TestCompactWire: whatever a conversation contains and wherever it is compacted (by the user, near the window,
+// because the window is full), the vendor accepts the later requests in every format; a session read from its file is
+// the same; and nothing is recorded as present that is not.
 func TestCompactWire(t *testing.T) {
 	skills := map[string]string{
 		"pdf": skill("", strings.Repeat("pdf text\n", 30)), "csv": skill("", strings.Repeat("csv text\n", 900)),
@@ -98,10 +97,10 @@ func compactWire(ctx context.Context, t *rapid.T, dir string, cat *knack.Catalog
 			}
 		}
 		answer()
-		answers[len(answers)-1].Text = word() // nothing is left to call
+		answers[len(answers)-1].Text = word() // no call remains
 	}
 	for range 20 {
-		answers = append(answers, llmtest.Reply("and more")) // turns that follow steering
+		answers = append(answers, llmtest.Reply("and more")) // turns after steering
 	}
 	server := llmtest.NewServer(answers...)
 	defer server.Close()
@@ -129,7 +128,7 @@ func compactWire(ctx context.Context, t *rapid.T, dir string, cat *knack.Catalog
 		line := []string{"go on", "/pdf", "/csv", "/args a b"}[draw("line", 4)]
 		for _, err := range a.Run(ctx, log, agent.Input{Text: line, Parts: []llm.Part{llm.Text("<file>attached</file>")}}) {
 			if err != nil {
-				// Too long even compacted: nothing but what must stay is there.
+				// Too long even after compaction: only what must be kept is present.
 				var full bool
 				if full = strings.Contains(err.Error(), "too long"); !full {
 					t.Fatalf("%v\n%q", err, server.Refused())
@@ -137,11 +136,11 @@ func compactWire(ctx context.Context, t *rapid.T, dir string, cat *knack.Catalog
 			}
 		}
 		switch draw("then", 6) {
-		case 0: // cancelled while it answered
+		case 0: // cancelled during an answer
 			add(session.Entry{Type: session.TypeUser, User: &session.User{Parts: []llm.Part{llm.Text("cancelled")}}})
 			add(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{Message: llm.Message{Role: llm.Assistant,
 				Parts: []llm.Part{llm.Text("part of an ")}}, Partial: true}})
-		case 1: // killed while it called
+		case 1: // killed during a call
 			add(session.Entry{Type: session.TypeUser, User: &session.User{Parts: []llm.Part{llm.Text("killed")}}})
 			add(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{Message: llm.Message{Role: llm.Assistant,
 				Parts: []llm.Part{
@@ -173,9 +172,8 @@ func compactWire(ctx context.Context, t *rapid.T, dir string, cat *knack.Catalog
 	same(t, dir, log)
 }
 
-// TestCompactPrefix: after a compaction each request begins with the one
-// before it, byte for byte on the wire, resumed or not; the compaction leaves
-// system and tools as they were.
+// TestCompactPrefix: after a compaction each request begins with the previous one, byte for byte on the wire, resumed
+// or not; the compaction does not change system prompt and tools.
 func TestCompactPrefix(t *testing.T) {
 	server := llmtest.NewServer(
 		llmtest.Use("Skill", map[string]any{"skill": "pdf"}), llmtest.Use("read", map[string]any{"path": "/w/a.xls"}),
@@ -217,7 +215,7 @@ func TestCompactPrefix(t *testing.T) {
 		t.Errorf("the request after the compaction: %.500s", fmt.Sprint(flat[5]))
 	}
 	if n := strings.Count(fmt.Sprint(flat[8].blocks), "PDF TEXT"); n != 1 {
-		t.Errorf("the text of the skill is there %d times", n)
+		t.Errorf("the text of the skill appears %d times", n)
 	}
 	for i := 6; i < len(flat); i++ {
 		if n := flat[i-1].shares(flat[i]); n != len(flat[i-1].blocks) || flat[i].head != flat[i-1].head {

@@ -8,7 +8,7 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// TestContext: what is measured is what is sent.
+// TestContext: the measured sizes are those of what is sent.
 func TestContext(t *testing.T) {
 	m := llmtest.New(llmtest.Reply("hello to you"), llmtest.Reply("done"))
 	a := skilled(t, m, map[string]string{"pdf": skill("", "Do PDF.")})
@@ -20,22 +20,22 @@ func TestContext(t *testing.T) {
 		t.Errorf("an empty session: %+v", before)
 	}
 	turn(t, a, log, "hello")
-	said := a.Context(log)
+	context := a.Context(log)
 	specs := 0
 	for _, s := range m.Requests()[0].Tools {
 		specs += len(s.Name) + len(s.Description) + len(s.Schema)
 	}
-	if said.Tools+said.Listing != specs || said.Tools != before.Tools || said.Listing != before.Listing {
-		t.Errorf("tools of %d bytes were sent: %+v, before %+v", specs, said, before)
+	if context.Tools+context.Listing != specs || context.Tools != before.Tools || context.Listing != before.Listing {
+		t.Errorf("%d bytes of tools were sent: %+v, before %+v", specs, context, before)
 	}
-	if want := len("hello") + len("hello to you"); said.Messages != want {
-		t.Errorf("%d bytes were said: %+v", want, said)
+	if want := len("hello") + len("hello to you"); context.Messages != want {
+		t.Errorf("%d bytes of text were sent: %+v", want, context)
 	}
 	turn(t, a, log, "/pdf")
-	if c := a.Context(log); c.Texts == 0 || c.Messages < said.Messages || c.Tokens <= 0 {
+	if c := a.Context(log); c.Texts == 0 || c.Messages < context.Messages || c.Tokens <= 0 {
 		t.Errorf("with a skill: %+v", c)
 	}
 	if c := (&agent.Agent{Model: m}).Context(session.New(session.Header{})); c != (agent.Context{}) {
-		t.Errorf("nothing: %+v", c)
+		t.Errorf("an empty context: %+v", c)
 	}
 }

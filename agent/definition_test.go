@@ -19,8 +19,8 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// TestDefinitions reads each NAME.md of testdata/definitions.txtar and wants
-// what NAME.want says: the definition, then what its author is told.
+// TestDefinitions reads each NAME.md of testdata/definitions.txtar and compares it with NAME.want: the definition,
+// then the problems reported to its author.
 func TestDefinitions(t *testing.T) {
 	const name = "testdata/definitions.txtar"
 	ar, err := txtar.ParseFile(name)
@@ -63,7 +63,7 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// shown is a definition's fields that are set, a line each.
+// shown returns the fields of a definition that are set, one line each.
 func shown(t *testing.T, d agent.Definition) string {
 	var b strings.Builder
 	v := reflect.ValueOf(d)
@@ -80,7 +80,7 @@ func shown(t *testing.T, d agent.Definition) string {
 	return b.String()
 }
 
-// TestDefinitionsJSON: what --agents takes is read as a file's head is.
+// TestDefinitionsJSON: --agents is parsed like the frontmatter of a file.
 func TestDefinitionsJSON(t *testing.T) {
 	defs, problems, err := agent.ParseDefinitions(`{
 		"reviewer": {"description": "Reviews: code", "prompt": "You review.\nWell.", "tools": ["Read", "Bash(git log:*)"], "model": "opus", "maxTurns": 3},
@@ -101,12 +101,12 @@ func TestDefinitionsJSON(t *testing.T) {
 	}
 	for _, bad := range []string{``, `[]`, `{"a": 1}`, `{"a b": {}}`, `{"": {}}`, `{"a": {"prompt": 3}}`} {
 		if _, _, err := agent.ParseDefinitions(bad, knack.Explicit); err == nil {
-			t.Errorf("%q was taken", bad)
+			t.Errorf("%q was accepted", bad)
 		}
 	}
 }
 
-// TestLoosens: only a person's or an administrator's definition may.
+// TestLoosens: only a definition of the user or an administrator may loosen the mode.
 func TestLoosens(t *testing.T) {
 	for kind, want := range map[knack.SourceKind]bool{
 		knack.Managed: true, knack.Explicit: true, knack.User: true,
@@ -119,7 +119,7 @@ func TestLoosens(t *testing.T) {
 	}
 }
 
-// TestAgentTool is the golden text of the Agent tool.
+// TestAgentTool compares the text of the Agent tool with its golden file.
 func TestAgentTool(t *testing.T) {
 	m := llmtest.New(llmtest.Reply("ok"))
 	a := &agent.Agent{Model: m, Policy: agent.Policy{Gate: open},
@@ -144,8 +144,8 @@ func TestAgentTool(t *testing.T) {
 	}
 }
 
-// FuzzDefinition: whatever a stranger wrote gives a definition that can be
-// shown and listed, or none; never more tools than were named.
+// FuzzDefinition: any untrusted text yields a definition that can be shown and listed, or none, and never more tools
+// than were named.
 func FuzzDefinition(f *testing.F) {
 	ar, err := txtar.ParseFile("testdata/definitions.txtar")
 	if err != nil {
@@ -160,11 +160,11 @@ func FuzzDefinition(f *testing.F) {
 		d, problems, ok := agent.ParseDefinition("x/agent.md", data, knack.Project)
 		again, _, _ := agent.ParseDefinition("x/agent.md", data, knack.Project)
 		if !reflect.DeepEqual(d, again) {
-			t.Errorf("read twice: %+v and %+v", d, again)
+			t.Errorf("parsed twice: %+v and %+v", d, again)
 		}
 		if !ok {
 			if len(problems) == 0 {
-				t.Error("left out without a word")
+				t.Error("ignored without a problem")
 			}
 			return
 		}
@@ -187,7 +187,7 @@ func FuzzDefinition(f *testing.F) {
 		}
 		for _, raw := range []json.RawMessage{d.Hooks, d.MCPServers} {
 			if raw != nil && !json.Valid(raw) {
-				t.Errorf("no JSON: %s", raw)
+				t.Errorf("not JSON: %s", raw)
 			}
 		}
 	})

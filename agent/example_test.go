@@ -16,8 +16,7 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// An agent with tools, a gate and skills. The gate refuses what no rule allows,
-// because it has nobody to ask.
+// An agent with tools, a gate and skills. The gate refuses what no rule allows, because there is nobody to ask.
 func Example() {
 	ctx := context.Background()
 	dir, _ := os.MkdirTemp("", "example-*")
@@ -50,8 +49,7 @@ func Example() {
 	// Done. 4 requests
 }
 
-// greeter is a scripted model; those of vendors come from llm/anthropic and its
-// siblings, or from engine.Models.
+// greeter is a scripted model; real ones come from llm/anthropic and its siblings, or from engine.Models.
 func greeter() llm.Model {
 	return llmtest.New(
 		llmtest.Use("Skill", map[string]any{"skill": "shout"}),
@@ -61,7 +59,7 @@ func greeter() llm.Model {
 		llmtest.Reply("Done."))
 }
 
-// Projects see which parts are texts of skills, by a mark.
+// Projection policies recognize the texts of skills by a mark.
 func ExampleAgent_project() {
 	log := session.New(session.Header{})
 	log.Append(session.Entry{Type: session.TypeActivation, Activation: &session.Activation{Skill: "pdf",

@@ -12,8 +12,7 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// crowd are so many skills that their descriptions do not fit a listing of
-// 1,500 characters.
+// crowd returns so many skills that their descriptions do not fit into a listing of 1,500 characters.
 func crowd() map[string]string {
 	skills := map[string]string{}
 	for i, topic := range []string{"invoices", "otters", "kerning", "sonatas", "glaciers", "turbines", "mosaics",
@@ -65,7 +64,7 @@ func TestSuggest(t *testing.T) {
 	if !strings.Contains(first, "by their authors, not by the user") || utf8.RuneCountInString(first) > 2000 {
 		t.Errorf("%d characters: %q", utf8.RuneCountInString(first), first)
 	}
-	// It is an entry of its own after the message, and the prefix stays.
+	// The suggestion is a separate entry after the message, and the prefix is unchanged.
 	entries := log.Entries()
 	for i, e := range entries {
 		if e.Type == session.TypeNote && len(e.Note.Suggested) > 0 {
@@ -87,18 +86,18 @@ func TestSuggest(t *testing.T) {
 	}
 	a.Skills.Suggest = -1
 	if got := say("A question on falconry: who answers questions on falconry?"); got != "" {
-		t.Errorf("suggested although it is off: %q", got)
+		t.Errorf("suggested although suggestions are off: %q", got)
 	}
 	a.Skills.Suggest = 1
 	if got := say("Which otters swim fastest, and are there questions on otters or on typhoons?"); strings.Count(got,
 		"\n- ") != 1 {
-		t.Errorf("one may be suggested: %q", got)
+		t.Errorf("no suggestion: %q", got)
 	}
-	// A listing that has all descriptions needs no suggestions.
+	// A listing that contains all descriptions needs no suggestions.
 	a, log = skilledBy(cat, nil), session.New(session.Header{ID: "s"})
 	a.Skills.View.Budget = 1e6
 	if got := say("A question on falconry: who answers questions on falconry?"); got != "" {
-		t.Errorf("suggested although nothing was cut: %q", got)
+		t.Errorf("suggested although nothing was shortened: %q", got)
 	}
 }
 

@@ -18,13 +18,13 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// forked are the logs of sub-agents.
+// forked collects the logs of sub-agents.
 type forked struct {
 	mu   sync.Mutex
 	logs []*session.Log
 }
 
-// forks makes agents that echo, and keeps their logs in f, if not nil.
+// forks makes agents that echo, and collects their logs in f unless it is nil.
 func forks(m llm.Model, f *forked) func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error) {
 	n := 0
 	var mu sync.Mutex
@@ -56,8 +56,8 @@ func start(prompt string, background bool) llmtest.Call {
 
 func when(expr string, a llmtest.Answer) llmtest.Answer { a.When = expr; return a }
 
-// TestSpent: what agents at every depth spend counts for all that they work
-// for, in the End, in the session, and once.
+// TestSpent: what agents at any depth spend counts for all of their ancestors, in the End and in the session, exactly
+// once.
 func TestSpent(t *testing.T) {
 	used := llm.Usage{Input: 1000, Output: 100}
 	m := llmtest.New(
@@ -81,8 +81,7 @@ func TestSpent(t *testing.T) {
 	}
 }
 
-// TestLimitsShared: agents that work side by side cannot spend together more
-// than the run may.
+// TestLimitsShared: agents that work in parallel cannot together exceed the limit of the run.
 func TestLimitsShared(t *testing.T) {
 	n := 0
 	var mu sync.Mutex
@@ -97,13 +96,13 @@ func TestLimitsShared(t *testing.T) {
 	a := delegating(m, nil)
 	a.Limits = agent.Limits{Requests: 10}
 	end := turn(t, a, session.New(session.Header{ID: "s"}), "go")
-	// Each may have one request under way when the limit is reached.
+	// Each may have one request in flight when the limit is reached.
 	if end.Reason != "limit" || end.Requests < 10 || end.Requests > 12 {
 		t.Errorf("end %+v", end)
 	}
 }
 
-// TestBackgroundCloses: Close ends who works, and the session knows.
+// TestBackgroundCloses: Close ends running agents, and the session records it.
 func TestBackgroundCloses(t *testing.T) {
 	m := llmtest.New(
 		when("^go$", llmtest.Answer{Calls: []llmtest.Call{start("hang", true)}}),
@@ -118,24 +117,24 @@ func TestBackgroundCloses(t *testing.T) {
 		t.Errorf("end %+v", end)
 	}
 	if all := a.Roster.Background.Unheard(log); len(all) != 1 || all[0].Reason != "" {
-		t.Errorf("unheard %+v", all)
+		t.Errorf("unread %+v", all)
 	}
 	if err := a.Roster.Background.Close(); err != nil {
 		t.Error(err)
 	}
 	if s := log.State(); len(s.Agents) != 0 {
-		t.Errorf("it still works: %+v", s.Agents)
+		t.Errorf("the agent still works: %+v", s.Agents)
 	}
 	a.Roster.Background = &agent.Background{}
 	defer a.Roster.Background.Close()
 	turn(t, a, log, "go on")
 	reqs := m.Requests()
 	if last := all(reqs[len(reqs)-1]); !strings.Contains(last, "was interrupted when the session ended") {
-		t.Errorf("nobody was told: %s", last)
+		t.Errorf("the model was not informed: %s", last)
 	}
 }
 
-// TestBackgroundNested: an agent waits for its own, wherever it works.
+// TestBackgroundNested: an agent waits for the agents that it started, wherever it works.
 func TestBackgroundNested(t *testing.T) {
 	m := llmtest.New(
 		when("^go$", llmtest.Answer{Calls: []llmtest.Call{start("outer", false)}}),
@@ -153,7 +152,7 @@ func TestBackgroundNested(t *testing.T) {
 	}
 }
 
-// TestBackgroundCancelled: who cancels a run cancels what it started.
+// TestBackgroundCancelled: cancelling a run cancels the agents that it started.
 func TestBackgroundCancelled(t *testing.T) {
 	hangs := make(chan struct{})
 	m := llmtest.New(
@@ -187,8 +186,7 @@ func TestBackgroundCancelled(t *testing.T) {
 	}
 }
 
-// TestForkEvents: what a sub-agent does is shown as its own, and its End is not
-// the run's.
+// TestForkEvents: the events of a sub-agent are marked as its own, and its End is not the run's.
 func TestForkEvents(t *testing.T) {
 	m := llmtest.New(
 		when("^go$", llmtest.Answer{Calls: []llmtest.Call{start("a", false)}}),
@@ -215,8 +213,8 @@ func TestForkEvents(t *testing.T) {
 	}
 }
 
-// TestForkWithout: a host that makes no agents runs such a skill in the
-// conversation; one without Background holds the turn.
+// TestForkWithout: if the host makes no agents, such a skill runs in the conversation; without Background, an agent
+// runs within the turn.
 func TestForkWithout(t *testing.T) {
 	skills := map[string]string{"fk": skill("context: fork\nbackground: true\n", "FORK ME")}
 	m := llmtest.New(when("FORK ME", llmtest.Reply("inline")))
@@ -236,8 +234,8 @@ func TestForkWithout(t *testing.T) {
 	}
 }
 
-// TestForkSteering: a skill that is typed while the run goes on is carried out
-// in between, and one whose agent does not exist runs in a general one.
+// TestForkSteering: a skill that is typed during a run is run in between; if the agent it names does not exist, a
+// general one takes its place.
 func TestForkSteering(t *testing.T) {
 	m := llmtest.New(
 		when("^go$", llmtest.Use("echo", map[string]any{"text": "one"})),
@@ -248,13 +246,13 @@ func TestForkSteering(t *testing.T) {
 	a := skilled(t, m, map[string]string{"fk": skill("context: fork\n", "FORK ME"),
 		"lost": skill("context: fork\nagent: nobody\n", "LOST")})
 	a.Roster.Fork, a.Roster.Agents = forks(m, nil), []agent.Definition{agent.GeneralPurpose()}
-	said := []string{"/lost", "/fk"}
+	steering := []string{"/lost", "/fk"}
 	a.Steer = func() (agent.Input, bool) {
-		if len(said) == 0 {
+		if len(steering) == 0 {
 			return agent.Input{}, false
 		}
-		in := agent.Typed(said[0])
-		said = said[1:]
+		in := agent.Typed(steering[0])
+		steering = steering[1:]
 		return in, true
 	}
 	log := session.New(session.Header{ID: "s"})
@@ -272,7 +270,7 @@ func TestForkSteering(t *testing.T) {
 	}
 }
 
-// TestForkFails: an agent that cannot be made is told of, and nothing is left.
+// TestForkFails: an error while making an agent is reported, and nothing remains.
 func TestForkFails(t *testing.T) {
 	m := llmtest.New(when("^go$", llmtest.Answer{Calls: []llmtest.Call{start("a", false), start("", false)}}),
 		when("cannot be started: no disk(.|\n)*prompt is empty", llmtest.Reply("told")))
@@ -296,10 +294,9 @@ func TestForkFails(t *testing.T) {
 	}
 }
 
-// TestStartedTools: an agent never has more tools than the one that starts it,
-// unless a definition of the user's says so; a project's file with the name of a
-// built-in agent only narrows it; a name that nobody has starts an agent that
-// only explores.
+// TestStartedTools: an agent never has more tools than the one that starts it, unless a definition of the user allows
+// it; a project's file with the name of a built-in agent can only narrow it; an unknown name starts an agent that can
+// only explore.
 func TestStartedTools(t *testing.T) {
 	named := func(name string) tool.Tool {
 		x := echo()
@@ -311,9 +308,9 @@ func TestStartedTools(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		defs   []agent.Definition
-		starts string // by the first agent
-		by     string // what the session starts; "": the first agent is the session
-		has    string // the tools of the last one
+		starts string // started by the first agent
+		by     string // started by the session; "" if the session is the first agent
+		has    string // the tools of the last agent
 	}{
 		{"from the session", []agent.Definition{runner}, "runner", "", "read bash"},
 		{"from one that has less", []agent.Definition{{Name: "reader", Tools: []string{"Read", "Agent"}, Origin: knack.User},
@@ -359,14 +356,14 @@ func TestStartedTools(t *testing.T) {
 		}
 		if c.starts == "code-reviewer" && !strings.Contains(all(m.Requests()[at+1]),
 			"there is no agent \\\"code-reviewer\\\"") {
-			t.Errorf("%s: the model was not told", c.name)
+			t.Errorf("%s: the model was not informed", c.name)
 		}
 	}
 }
 
-// TestForkServers: the servers of a definition start before the agent's first
-// request and end before its parent goes on; only the agent has their tools,
-// beside those that its definition names and less those that it disallows.
+// TestForkServers: the servers of a definition start before the agent's first request and end before its parent
+// continues; only the agent has their tools, in addition to those that its definition names and without those that it
+// disallows.
 func TestForkServers(t *testing.T) {
 	t.Parallel()
 	m := llmtest.New(

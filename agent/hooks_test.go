@@ -19,15 +19,14 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// A witness is hooks that write down what they are told. Each command is what
-// it answers.
+// A witness runs hooks and records their inputs. Each command is the answer of its hook.
 type witness struct {
-	mu   sync.Mutex
-	told []string
-	set  *hook.Set
+	mu     sync.Mutex
+	inputs []string
+	set    *hook.Set
 }
 
-// hooked is an agent with hooks of a mapping.
+// hooked returns an agent with the hooks of a mapping.
 func hooked(t *testing.T, m llm.Model, text string) (*agent.Agent, *witness) {
 	t.Helper()
 	hooks, problems := hook.Parse([]byte(text), nil)
@@ -37,7 +36,7 @@ func hooked(t *testing.T, m llm.Model, text string) (*agent.Agent, *witness) {
 	w := &witness{}
 	r := &hook.Runner{Run: func(ctx context.Context, c hook.Process) (hook.Output, error) {
 		w.mu.Lock()
-		w.told = append(w.told, string(c.Stdin))
+		w.inputs = append(w.inputs, string(c.Stdin))
 		w.mu.Unlock()
 		if c.Line == "wait" {
 			<-ctx.Done()
@@ -61,8 +60,8 @@ func hooked(t *testing.T, m llm.Model, text string) (*agent.Agent, *witness) {
 			}}}, w
 }
 
-// TestHookNotes: what hooks add about parallel calls stands after all of their
-// results, in the order of the calls, whatever ended first.
+// TestHookNotes: the context that hooks add to parallel calls follows all of their results, in call order, whichever
+// ends first.
 func TestHookNotes(t *testing.T) {
 	var calls []llmtest.Call
 	for i := range 6 {
@@ -95,7 +94,7 @@ func TestHookNotes(t *testing.T) {
 	}
 }
 
-// TestHookStops: continue false ends the run where it stands.
+// TestHookStops: continue false ends the run at once.
 func TestHookStops(t *testing.T) {
 	for _, event := range []string{"UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatch"} {
 		m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("never"))
@@ -106,12 +105,12 @@ func TestHookStops(t *testing.T) {
 			t.Errorf("%s: %+v", event, end)
 		}
 		if log.State().InTurn {
-			t.Errorf("%s: the turn goes on", event)
+			t.Errorf("%s: the turn continues", event)
 		}
 	}
 }
 
-// TestHookRefuses: nothing of a refused prompt is kept, and the next one works.
+// TestHookRefuses: a refused prompt is not recorded, and the next one works.
 func TestHookRefuses(t *testing.T) {
 	m := llmtest.New(llmtest.Reply("done"))
 	a, w := hooked(t, m, `{"UserPromptSubmit": [{"hooks": [{"command": "2|no"}]}]}`)
@@ -125,19 +124,19 @@ func TestHookRefuses(t *testing.T) {
 	all, err := do(t, a, log, "hello")
 	ended(t, all, err)
 	if len(m.Requests()) != 1 || strings.Contains(fmt.Sprint(m.Requests()[0].Messages), "secret") {
-		t.Errorf("it was sent: %v", m.Requests())
+		t.Errorf("the prompt was sent: %v", m.Requests())
 	}
 }
 
-// TestHookFailure: hooks are told of a run that ends with an error.
+// TestHookFailure: hooks receive the end of a run that fails.
 func TestHookFailure(t *testing.T) {
 	m := llmtest.New(llmtest.Answer{Error: &llm.Error{Kind: llm.Invalid, Message: "bad request"}})
 	a, w := hooked(t, m, `{"StopFailure": [{"hooks": [{"command": "{}"}]}], "Stop": [{"hooks": [{"command": "{}"}]}]}`)
 	if _, err := do(t, a, session.New(session.Header{}), "go"); err == nil {
 		t.Fatal("no error")
 	}
-	if len(w.told) != 1 || !strings.Contains(w.told[0], `"error":"bad request"`) {
-		t.Errorf("told %q", w.told)
+	if len(w.inputs) != 1 || !strings.Contains(w.inputs[0], `"error":"bad request"`) {
+		t.Errorf("hooks received %q", w.inputs)
 	}
 }
 
@@ -169,17 +168,16 @@ func TestHookCancel(t *testing.T) {
 	}
 }
 
-// TestHookSteering: words that a hook refuses while the run goes on do not end
-// it.
+// TestHookSteering: a message that a hook refuses during a run does not end the run.
 func TestHookSteering(t *testing.T) {
 	m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("done"))
 	a, w := hooked(t, m, `{"UserPromptSubmit": [{"hooks": [{"command": "{}"}]}]}`)
-	said := false
+	sent := false
 	a.Steer = func() (agent.Input, bool) {
-		if said {
+		if sent {
 			return agent.Input{}, false
 		}
-		said = true
+		sent = true
 		w.set.Runner.Run = func(context.Context, hook.Process) (hook.Output, error) {
 			return hook.Output{Code: 2, Stderr: []byte("not now")}, nil
 		}
@@ -195,6 +193,6 @@ func TestHookSteering(t *testing.T) {
 			strings.Contains(e.Note.People, "not now")
 	})
 	if !noted || strings.Contains(fmt.Sprint(m.Requests()[1].Messages), "steer") {
-		t.Error("it was not refused")
+		t.Error("the message was not refused")
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// lateTool is one of a server.
+// lateTool returns a tool of a server.
 func lateTool(name, description string) tool.Tool {
 	return tool.New(name, description, func(context.Context, struct{}, tool.Input) (tool.Result, error) { return tool.Text("ran " + name), nil })
 }
@@ -39,8 +39,7 @@ func names(r *llm.Request) []string {
 	return all
 }
 
-// TestLate: a tool that arrives during a turn is announced, and appended to what
-// was there.
+// TestLate: a tool that becomes available during a turn is announced, and appended to the tools before it.
 func TestLate(t *testing.T) {
 	t.Parallel()
 	set := tool.Set{lateTool("mcp__a__one", "One")}
@@ -68,8 +67,8 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestLateSearch: definitions above a tenth of the window are only named, and
-// loaded by a search.
+// TestLateSearch: if the definitions exceed a tenth of the window, only their names are sent, and a search loads
+// them.
 func TestLateSearch(t *testing.T) {
 	t.Parallel()
 	var set tool.Set
@@ -103,8 +102,7 @@ func TestLateSearch(t *testing.T) {
 	}
 }
 
-// TestLateBytes: 500 tools cost the bytes of their names and separators, beside what
-// one such tool costs.
+// TestLateBytes: 499 more tools cost only the bytes of their names and separators.
 func TestLateBytes(t *testing.T) {
 	t.Parallel()
 	size := func(set tool.Set) int {

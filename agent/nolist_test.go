@@ -11,8 +11,7 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// TestNothingToList: without a skill that the model may call there is no Skill
-// tool and no listing, in either mode.
+// TestNothingToList: without a skill that the model may call there is no Skill tool and no listing, in either mode.
 func TestNothingToList(t *testing.T) {
 	kept := map[string]string{"kept": skill("disable-model-invocation: true\n", "KEPT"),
 		"waits": skill("paths: '*.zig'\n", "WAITS")}
@@ -26,11 +25,11 @@ func TestNothingToList(t *testing.T) {
 			req := m.Requests()[0]
 			for _, tl := range req.Tools {
 				if tl.Name == "Skill" {
-					t.Errorf("%s: there is a Skill tool", name)
+					t.Errorf("%s: the Skill tool exists", name)
 				}
 			}
 			if text := all(req); strings.Contains(text, "available_skills") {
-				t.Errorf("%s: the model is told %s", name, text)
+				t.Errorf("%s: the model receives %s", name, text)
 			}
 		}
 	}

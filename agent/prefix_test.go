@@ -15,10 +15,9 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// TestPrefix compares the bytes that go over the wire, with a listing of 1,000
-// skills, an announcement of conditional and of reloaded skills, and steering:
-// each request begins with the one before it, but for one that follows a
-// release, which changes it at that entry and nowhere else.
+// TestPrefix compares the bytes on the wire, with a listing of 1,000 skills, an announcement of conditional and of
+// reloaded skills, and steering: each request begins with the previous one, except after a release, which changes
+// only the entry that it removes.
 func TestPrefix(t *testing.T) {
 	skills := map[string]string{
 		"react": skill("paths: \"src/**/*.tsx\"\n", "REACT"),
@@ -45,10 +44,10 @@ func TestPrefix(t *testing.T) {
 	a.Skills.View.Dir = "/w"
 	a.System = "You are a test."
 	a.Release, _ = agent.ParseRelease("manual")
-	said := 0
+	polls := 0
 	a.Steer = func() (agent.Input, bool) {
-		said++
-		return agent.Typed("and this"), said == 3
+		polls++
+		return agent.Typed("and this"), polls == 3
 	}
 	log := session.New(session.Header{ID: "s"})
 	for range 4 {
@@ -83,14 +82,14 @@ func TestPrefix(t *testing.T) {
 		case i == before:
 			if !strings.Contains(flat[i].blocks[n], "skill pdf released") || !strings.Contains(flat[i-1].blocks[n],
 				"BODY OF PDF") {
-				t.Errorf("the release changed something else: %.200s", flat[i].blocks[n])
+				t.Errorf("the release changed another block: %.200s", flat[i].blocks[n])
 			}
 			if len(flat[i].blocks) <= len(flat[i-1].blocks) {
-				t.Error("the release took more out than its text")
+				t.Error("the release removed more than the text")
 			}
 			for k := n + 1; k < len(flat[i-1].blocks); k++ {
 				if flat[i].blocks[k] != flat[i-1].blocks[k] {
-					t.Errorf("the release changed block %d too", k)
+					t.Errorf("the release also changed block %d", k)
 				}
 			}
 		case !whole:
@@ -106,20 +105,20 @@ func TestPrefix(t *testing.T) {
 	}
 }
 
-// A wire is a request as its bytes stand in the prefix of a prompt cache.
+// A wire is a request as a prompt cache sees it.
 type wire struct {
 	head   string   // everything but the messages
 	blocks []string // role and content of each block
 }
 
-// flatten takes a body apart without touching its bytes, but for the marks of
-// where the cache ends, which are no part of a prefix.
+// flatten splits a body without changing its bytes, except that it removes the cache marks, which are not part of a
+// prefix.
 func flatten(t *testing.T, body []byte) wire {
 	t.Helper()
 	mark := []byte(`"cache_control":{"type":"ephemeral"}`)
 	body = bytes.ReplaceAll(body, append([]byte(","), mark...), nil)
 	if bytes.Contains(body, []byte("cache_control")) {
-		t.Fatalf("a mark of another shape: %.300s", body[bytes.Index(body, []byte("cache_control")):])
+		t.Fatalf("a cache mark of unknown form: %.300s", body[bytes.Index(body, []byte("cache_control")):])
 	}
 	var req map[string]json.RawMessage
 	if err := json.Unmarshal(body, &req); err != nil {

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestPrompt assembles system prompts and compares them with golden files.
+// TestPrompt compares system prompts with golden files.
 func TestPrompt(t *testing.T) {
 	ws, err := workspace.NewLocal(t.TempDir())
 	if err != nil {
@@ -46,14 +46,14 @@ func TestPrompt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := strings.ReplaceAll(p.String(), "Platform: "+runtime.GOOS, "Platform: GOOS")
 			if got != strings.ReplaceAll(p.String(), "Platform: "+runtime.GOOS, "Platform: GOOS") {
-				t.Error("equal input gave other bytes")
+				t.Error("the same input gave different bytes")
 			}
 			golden(t, filepath.Join("testdata", "prompt", name+".txt"), got)
 		})
 	}
 }
 
-// golden holds a text against a file.
+// golden compares a text with a file.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	if *update {

@@ -19,8 +19,8 @@ import (
 
 var grid = flag.String("grid", "", "write the grid of release costs to this file, as Markdown")
 
-// cache prices requests as a provider with a prompt cache does: what a request
-// shares with the one before it is read, the rest is written.
+// cache computes the price of requests as a provider with a prompt cache does: the part shared with the previous
+// request is read, the rest is written.
 type cache struct {
 	last []string
 	used time.Time
@@ -51,7 +51,7 @@ func (c *cache) see(req *llm.Request) llm.Usage {
 	return u
 }
 
-// piece is what a part puts on the wire, about.
+// piece returns roughly what a part contributes to the wire format.
 func piece(p llm.Part) string {
 	switch {
 	case p.Call != nil:
@@ -62,9 +62,8 @@ func piece(p llm.Part) string {
 	return p.Text
 }
 
-// price runs 20 user turns of so many requests of so many tokens, with a
-// pause between the turns, and five skills of 5,000 tokens, one each in the
-// turns given.
+// price runs 20 user turns with the given number of requests and tokens and a pause between turns, and five skills of
+// 5,000 tokens, each called in one of the given turns.
 func price(t *testing.T, policy string, requests, tokens int, pause time.Duration, when []int) float64 {
 	var c cache
 	m := llmtest.New()
@@ -101,7 +100,7 @@ func price(t *testing.T, policy string, requests, tokens int, pause time.Duratio
 		}
 		queue = append(queue, llmtest.Reply(fmt.Sprint("ok ", i)))
 		line := strings.Repeat("go ", 20)
-		if requests == 1 { // the whole of a turn is what the person says
+		if requests == 1 { // the whole turn is the user's text
 			line = fmt.Sprint(i, strings.Repeat("x", 4*tokens-100))
 		}
 		for k, w := range when {
@@ -126,10 +125,9 @@ cheaper of the other two.
 
 `
 
-// TestAutoPays is the grid of the release policies. after:2 releases as early
-// as auto may: not in the turn after the one in which a skill was called. auto
-// cannot know when a session ends: where skills are called just before that,
-// it costs up to a tenth more than never.
+// TestAutoPays compares the release policies over a grid of sessions. after:2 releases as early as auto may: not in
+// the turn after the one in which a skill was called. auto cannot know when a session ends: if skills are called just
+// before that, it costs up to a tenth more than never.
 func TestAutoPays(t *testing.T) {
 	var doc strings.Builder
 	doc.WriteString(gridHead)
@@ -141,7 +139,7 @@ func TestAutoPays(t *testing.T) {
 	}{{"1 to 5", []int{0, 1, 2, 3, 4}}, {"every fourth", []int{0, 4, 8, 12, 16}},
 		{"16 to 20", []int{15, 16, 17, 18, 19}}} {
 		if *grid == "" && when.name != "16 to 20" {
-			continue // the rest takes ten seconds, and late skills are the difficult case
+			continue // the others take ten seconds, and late skills are the difficult case
 		}
 		for _, requests := range []int{1, 3, 8} {
 			for _, tokens := range []int{300, 1000, 2000} {
@@ -176,15 +174,14 @@ func TestAutoPays(t *testing.T) {
 	}
 }
 
-// TestKeeps is when the default policy keeps a text: in the turn after its own,
-// also when the session was closed and opened again, and as long as each turn
-// ends with a question.
+// TestKeeps: the default policy keeps a text in the turn after its own, also when the session was closed and resumed,
+// and as long as each turn ends with a question.
 func TestKeeps(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers []string
 		window  int
 		resume  bool
-		sees    string // the text, in the turns after the skill's own
+		sees    string // whether the model sees the text, in the turns after the skill's own
 	}{
 		"the next turn":                   {[]string{"ok", "ok", "ok"}, 1_000_000, false, "+-"},
 		"a resume":                        {[]string{"ok", "ok", "ok"}, 1_000_000, true, "+-"},
@@ -223,7 +220,7 @@ func TestKeeps(t *testing.T) {
 				reqs := m.Requests()
 				last := all(reqs[len(reqs)-1])
 				if !strings.Contains(last, "do NOT touch tests") {
-					t.Error("the user's words are gone")
+					t.Error("the user's words were removed")
 				}
 				if strings.Contains(last, "BODY OF PDF") {
 					got += "+"
@@ -238,8 +235,8 @@ func TestKeeps(t *testing.T) {
 	}
 }
 
-// TestAnswers: in a long turn without the user, answers:N releases between two
-// requests once that saves cost.
+// TestAnswers: in a long turn without the user, answers:N releases a text between two requests if that lowers the
+// cost.
 func TestAnswers(t *testing.T) {
 	m := llmtest.New()
 	m.Model = llm.Info{ID: "test/m", Window: 1_000_000}
@@ -256,7 +253,7 @@ func TestAnswers(t *testing.T) {
 	for i, req := range m.Requests() {
 		there := strings.Contains(all(req), "BODY OF PDF")
 		if i < 3 && !there || i > 20 && there {
-			t.Errorf("request %d: the text is there: %t", i+1, there)
+			t.Errorf("request %d: contains the text: %t", i+1, there)
 		}
 	}
 }

@@ -24,8 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestKeyed: calls of one answer that name the same file run one after another,
-// in call order, whatever else runs beside them.
+// TestKeyed: calls of one answer that name the same file run one after another, in call order, whatever else runs in
+// parallel.
 func TestKeyed(t *testing.T) {
 	var mu sync.Mutex
 	var order []string
@@ -37,7 +37,7 @@ func TestKeyed(t *testing.T) {
 		mu.Lock()
 		inside++
 		if inside > 1 {
-			t.Error("two calls of one key at the same time")
+			t.Error("two calls with the same key ran at the same time")
 		}
 		order = append(order, in.N)
 		mu.Unlock()
@@ -59,8 +59,8 @@ func TestKeyed(t *testing.T) {
 	}
 }
 
-// TestShown: what the gate and the tools write into the log is shown too, each
-// entry once and in the log's order; denials are counted run by run.
+// TestShown: entries that the gate and the tools add to the log are shown too, each once and in the log's order;
+// denials are counted per run.
 func TestShown(t *testing.T) {
 	m := llmtest.New(
 		llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Use("Skill", map[string]any{"skill": "pdf"}),
@@ -103,8 +103,8 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// TestStarted: that a call starts is on disk before it does, where it is not
-// read-only, and only once those before it have ended.
+// TestStarted: the start of a call that is not read-only is written to disk before it runs, and after the calls
+// before it have ended.
 func TestStarted(t *testing.T) {
 	store := session.Store{Dir: t.TempDir()}
 	log, err := store.Create(session.Header{ID: "s"})
@@ -139,7 +139,7 @@ func TestStarted(t *testing.T) {
 	}
 }
 
-// TestNothingSent: what a person typed and what is refused leaves no entry.
+// TestNothingSent: a typed line that is refused leaves no entry.
 func TestNothingSent(t *testing.T) {
 	m := llmtest.New(llmtest.Reply("ok"))
 	a := skilled(t, m, map[string]string{"pdf": skill("", "x"), "fail": skill("", "now: !`false`\n")})
@@ -151,7 +151,7 @@ func TestNothingSent(t *testing.T) {
 	log := session.New(session.Header{ID: "s"})
 	for _, line := range []string{"/nope", "/pfd x", "/fail", ""} {
 		if _, err := do(t, a, log, line); err == nil {
-			t.Errorf("%q was taken", line)
+			t.Errorf("%q was accepted", line)
 		}
 	}
 	if log.Last() != 0 || len(m.Requests()) != 0 {
@@ -163,8 +163,7 @@ func TestNothingSent(t *testing.T) {
 	}
 }
 
-// TestCancelStart: cancelling while an inline command of a typed skill runs is
-// a cancel, not a failure.
+// TestCancelStart: cancelling during an inline command of a typed skill counts as a cancel, not as a failure.
 func TestCancelStart(t *testing.T) {
 	a := skilled(t, llmtest.New(), map[string]string{"slow": skill("", "now: !`sleep 9`\n")})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -188,8 +187,7 @@ func TestCancelStart(t *testing.T) {
 	}
 }
 
-// TestResumedInTurn: a session that ended within a turn is as cold as any other
-// that is resumed.
+// TestResumedInTurn: a session that ended during a turn has as cold a cache as any other that is resumed.
 func TestResumedInTurn(t *testing.T) {
 	store := session.Store{Dir: t.TempDir()}
 	log, err := store.Create(session.Header{ID: "s"})

@@ -60,7 +60,7 @@ func skill(head, body string) string {
 	return "---\ndescription: does it\n" + head + "---\n" + body + "\n"
 }
 
-// all is everything that a request shows a model, as text.
+// all returns everything that a request shows the model, as text.
 func all(req *llm.Request) string {
 	data, err := json.Marshal(req)
 	if err != nil {
@@ -75,7 +75,7 @@ func turn(t *testing.T, a *agent.Agent, log *session.Log, text string) *agent.En
 	return ended(t, evs, err)
 }
 
-// TestBothCallers: the model's call and the person's line give the same text.
+// TestBothCallers: the model's call and the user's line produce the same text.
 func TestBothCallers(t *testing.T) {
 	skills := map[string]string{"pdf": skill("", "Do PDF with $ARGUMENTS.")}
 	prompts := map[string]string{}
@@ -104,8 +104,8 @@ func TestBothCallers(t *testing.T) {
 	}
 }
 
-// TestForce: a skill's model and effort hold to the end of the user turn.
-func TestForce(t *testing.T) {
+// TestSkillModel: a skill's model and effort apply until the end of the user turn.
+func TestSkillModel(t *testing.T) {
 	main := llmtest.New(
 		llmtest.Use("Skill", map[string]any{"skill": "deep"}),
 		llmtest.Reply("back"),
@@ -131,11 +131,11 @@ func TestForce(t *testing.T) {
 		}
 	}
 	if reqs := main.Requests(); len(reqs) != 2 || reqs[0].Effort != "low" || reqs[1].Effort != "low" {
-		t.Errorf("the session's own model was asked %d times", len(reqs))
+		t.Errorf("the session's own model got %d requests", len(reqs))
 	}
 }
 
-// TestScopeEnds: what a skill grants is handed to the gate until the turn ends.
+// TestScopeEnds: the gate receives a skill's grants until the turn ends.
 func TestScopeEnds(t *testing.T) {
 	m := llmtest.New(
 		llmtest.Use("echo", map[string]any{"text": "1"}),
@@ -166,8 +166,7 @@ func TestScopeEnds(t *testing.T) {
 	}
 }
 
-// TestPresent: a text that is there is not sent again, and one that was
-// released is.
+// TestPresent: a text that is present is not sent again, and one that was released is.
 func TestPresent(t *testing.T) {
 	use := llmtest.Use("Skill", map[string]any{"skill": "pdf"})
 	m := llmtest.New(use, use, llmtest.Reply("ok"), use, llmtest.Reply("ok"))
@@ -175,7 +174,7 @@ func TestPresent(t *testing.T) {
 	log := session.New(session.Header{ID: "s"})
 	turn(t, a, log, "go")
 	if n := strings.Count(all(m.Requests()[2]), "UNIQUE BODY"); n != 1 {
-		t.Errorf("the text stands %d times in one conversation", n)
+		t.Errorf("the text appears %d times in one conversation", n)
 	}
 	if _, err := agent.ReleaseByHand(log, "pdf", "test"); err != nil {
 		t.Fatal(err)
@@ -187,8 +186,8 @@ func TestPresent(t *testing.T) {
 	}
 }
 
-// TestConditional: a skill with paths is announced once a tool touches a
-// match, in a message of its own, and the prefix stays as it was.
+// TestConditional: a skill with paths is announced after a tool touches a match, in a separate message, and the
+// prefix is unchanged.
 func TestConditional(t *testing.T) {
 	m := llmtest.New(
 		llmtest.Use("Skill", map[string]any{"skill": "react"}),
@@ -218,13 +217,12 @@ func TestConditional(t *testing.T) {
 	}
 	for i := 1; i < len(reqs); i++ {
 		if !isPrefix(reqs[i-1], reqs[i]) {
-			t.Errorf("request %d does not go on with request %d", i, i-1)
+			t.Errorf("request %d does not begin with request %d", i, i-1)
 		}
 	}
 }
 
-// TestAnnounceInFull: a skill that comes later is described, though the listing
-// has no room left.
+// TestAnnounceInFull: a skill that is found later is announced with its description, even if the listing is full.
 func TestAnnounceInFull(t *testing.T) {
 	m := llmtest.New(llmtest.Use("read", map[string]any{"path": "/w/a.go"}), llmtest.Reply("ok"))
 	a := skilled(t, m, map[string]string{
@@ -238,7 +236,7 @@ func TestAnnounceInFull(t *testing.T) {
 	}
 }
 
-// isPrefix reports whether b is sent with all of a before it, byte for byte.
+// isPrefix reports whether b begins with all of a, byte for byte.
 func isPrefix(a, b *llm.Request) bool {
 	if a.System != b.System || all(&llm.Request{Tools: a.Tools}) != all(&llm.Request{Tools: b.Tools}) {
 		return false
@@ -256,7 +254,7 @@ func isPrefix(a, b *llm.Request) bool {
 	return strings.HasPrefix(flat(b), flat(a))
 }
 
-// TestDescribeAndDone are the Skill tool's other two uses.
+// TestDescribeAndDone: the other two uses of the Skill tool.
 func TestDescribeAndDone(t *testing.T) {
 	m := llmtest.New(
 		llmtest.Use("Skill", map[string]any{"skill": "pdf", "describe": true}),
@@ -285,7 +283,7 @@ func TestDescribeAndDone(t *testing.T) {
 		t.Errorf("done: %+v", r)
 	}
 	if r := result(4); !r.IsError {
-		t.Errorf("done, when nothing is loaded: %+v", r)
+		t.Errorf("done, with no skill loaded: %+v", r)
 	}
 	if r := result(5); !r.IsError || !strings.Contains(r.Parts[0].Text, "nope") {
 		t.Errorf("unknown: %+v", r)
@@ -295,7 +293,7 @@ func TestDescribeAndDone(t *testing.T) {
 func TestReleasePolicies(t *testing.T) {
 	for _, c := range []struct {
 		policy, scope string
-		sees          string // the text, after turn 1, 2, 3, 4
+		sees          string // whether the model sees the text, after turns 1 to 4
 	}{
 		{"eager", "", "----"},
 		{"never", "", "++++"},
@@ -307,7 +305,7 @@ func TestReleasePolicies(t *testing.T) {
 		{"auto", "turn", "----"},
 		{"auto", "session", "++++"},
 		{"auto", "2", "+---"},
-		{"never", "turn", "++++"}, // the person's policy beats the author's wish
+		{"never", "turn", "++++"}, // the user's policy beats the author's setting
 	} {
 		t.Run(c.policy+c.scope, func(t *testing.T) {
 			m := llmtest.New()
@@ -337,7 +335,7 @@ func TestReleasePolicies(t *testing.T) {
 				} else {
 					got += "-"
 					if c.policy == "summary" && !strings.Contains(last, "what matters") {
-						t.Error("no summary stands where the text was")
+						t.Error("no summary in place of the text")
 					}
 				}
 			}
@@ -348,12 +346,12 @@ func TestReleasePolicies(t *testing.T) {
 	}
 	for _, bad := range []string{"x", "after:0", "after:x", "eager:2", "answers", "answers:0"} {
 		if _, err := agent.ParseRelease(bad); err == nil {
-			t.Errorf("%q was taken", bad)
+			t.Errorf("%q was accepted", bad)
 		}
 	}
 }
 
-// TestIndex: in index mode reading a listed SKILL.md launches it.
+// TestIndex: in index mode reading a listed SKILL.md activates it.
 func TestIndex(t *testing.T) {
 	m := llmtest.New(llmtest.Use("read", map[string]any{"path": "/k/pdf/SKILL.md"}), llmtest.Reply("ok"))
 	s := knack.Skill{
@@ -381,9 +379,8 @@ func (o one) Skills(context.Context) iter.Seq2[*knack.Skill, error] {
 	return func(yield func(*knack.Skill, error) bool) { yield(o.s, nil) }
 }
 
-// TestApprovedBytes: of two calls of one skill in one answer, between which its
-// file changed, each activates the bytes that were decided on for it or none. The
-// second call is refused here, so what it would have brought is not in force.
+// TestApprovedBytes: one answer calls a skill twice, and its file changes in between. Each call activates the bytes
+// that were approved for it, or none. The second call is refused here, so the new grants are not active.
 func TestApprovedBytes(t *testing.T) {
 	dir := t.TempDir()
 	write := func(head string) {
@@ -407,7 +404,7 @@ func TestApprovedBytes(t *testing.T) {
 				write("allowed-tools: Bash(rm:*)\n")
 				return permit, err
 			}
-			if _, err := p.Named(ctx, p.Input); err != nil { // the new bytes are shown
+			if _, err := p.Named(ctx, p.Input); err != nil { // shows the new bytes
 				return tool.Permit{}, err
 			}
 			return tool.Permit{}, errors.New("declined")
@@ -417,7 +414,7 @@ func TestApprovedBytes(t *testing.T) {
 	turn(t, a, log, "go")
 	for _, e := range log.Entries() {
 		if e.Activation != nil {
-			t.Errorf("activated with %q: the file holds what was declined", e.Activation.Grants)
+			t.Errorf("activated with %q, which was declined", e.Activation.Grants)
 		}
 	}
 	if asked != 2 {
@@ -425,8 +422,7 @@ func TestApprovedBytes(t *testing.T) {
 	}
 }
 
-// TestNilGate: where nobody decides, a skill that asks for nothing is activated,
-// and one that asks for something is not.
+// TestNilGate: without a gate, a skill that asks for nothing is activated, and one that asks for permissions is not.
 func TestNilGate(t *testing.T) {
 	m := llmtest.New(llmtest.Use("Skill", map[string]any{"skill": "plain"}),
 		llmtest.Use("Skill", map[string]any{"skill": "wants"}),
@@ -449,17 +445,16 @@ func TestNilGate(t *testing.T) {
 	}
 }
 
-// TestTypedWords: only what the user typed opens a skill that is closed to
-// models: not the text of a pipe or a host, a template's, nor what a model writes
-// for an agent.
+// TestTypedWords: only what the user typed opens a skill that is closed to models: not text of a pipe, a host or a
+// template, nor what a model writes for an agent.
 func TestTypedWords(t *testing.T) {
 	kept := map[string]string{"kept": skill("disable-model-invocation: true\n", "KEPT"), "open": skill("", "OPEN"),
 		"wants": skill("allowed-tools: Bash(make:*)\n", "WANTS")}
 	for _, c := range []struct {
 		name  string
 		in    agent.Input
-		call  string // what the model calls; "": nothing
-		loads string // what is loaded in the end
+		call  string // the skill that the model calls, if any
+		loads string // the skills loaded at the end
 	}{
 		{"typed words", agent.Typed("do as /kept says"), "kept", "kept by model"},
 		{"a pipe, with words", agent.Input{Text: "do as /kept says\n\nsummarise", Typed: "summarise"}, "kept", ""},
@@ -482,7 +477,7 @@ func TestTypedWords(t *testing.T) {
 			answers = append([]llmtest.Answer{llmtest.Use("Skill", map[string]any{"skill": c.call})}, answers...)
 		}
 		a := skilled(t, llmtest.New(answers...), kept)
-		a.Policy.Gate = nil // where nobody decides, a skill that asks for something is refused to a model
+		a.Policy.Gate = nil // without a gate, a model may not call a skill that asks for permissions
 		log := session.New(session.Header{ID: "s"})
 		for _, err := range a.Run(t.Context(), log, c.in) {
 			if err != nil && c.loads != "" {
@@ -501,7 +496,7 @@ func TestTypedWords(t *testing.T) {
 	}
 }
 
-// TestTypedWordsOfAgents: a prompt that a model writes is nobody's words.
+// TestTypedWordsOfAgents: a prompt that a model writes does not count as typed.
 func TestTypedWordsOfAgents(t *testing.T) {
 	m := llmtest.New(llmtest.Use("Agent", map[string]any{"prompt": "do as /kept says"}),
 		llmtest.Use("Skill", map[string]any{"skill": "kept"}), llmtest.Reply("done"), llmtest.Reply("ok"))

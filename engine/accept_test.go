@@ -13,7 +13,7 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// trusted opens the place and trusts all that it brings.
+// trusted opens the place and trusts everything in it.
 func (p place) trusted(t *testing.T, m llm.Model, who engine.Person) *engine.Session {
 	t.Helper()
 	e, s := p.open(t, p.options(m), who, engine.SessionOptions{Forget: true})
@@ -27,7 +27,7 @@ func (p place) trusted(t *testing.T, m llm.Model, who engine.Person) *engine.Ses
 	return s
 }
 
-// activations are the skills of a session with what was accepted and ignored.
+// activations lists the activated skills of a session with the permissions that were granted and ignored.
 func activations(s *engine.Session) string {
 	var all []string
 	for _, e := range s.Log().Entries() {
@@ -42,8 +42,8 @@ func activations(s *engine.Session) string {
 	return strings.Join(all, "\n")
 }
 
-// TestAcceptBroad: a project's skill that asks for Bash gets it only if the user
-// accepts that for the skill as it is.
+// TestAcceptBroad: a project's skill that asks for Bash gets it only if the user accepts that for the skill in its
+// present state.
 func TestAcceptBroad(t *testing.T) {
 	const file = ".claude/skills/broad/SKILL.md"
 	const head = "---\ndescription: Builds\nallowed-tools: Bash Read\nmodel: no-such\n---\n"
@@ -88,7 +88,7 @@ func TestAcceptBroad(t *testing.T) {
 				asked = append(asked, q.Title)
 				if q.Title == ask && (!strings.Contains(q.Text, ".claude/skills/broad") ||
 					!strings.Contains(q.Text, "model no-such") || !strings.Contains(q.Text, "Read")) {
-					t.Errorf("not all of it is shown:\n%s", q.Text)
+					t.Errorf("the question does not show everything:\n%s", q.Text)
 				}
 				return engine.Answer{Option: c.answers[q.Title]}, nil
 			})
@@ -106,12 +106,12 @@ func TestAcceptBroad(t *testing.T) {
 			}
 			_, err := os.Stat(filepath.Join(p.dir, "made"))
 			if made := err == nil; made != strings.Contains(c.want, granted) {
-				t.Errorf("the command ran: %t", made)
+				t.Errorf("the command ran: got %t", made)
 			}
 			if c.name != "always" {
 				return
 			}
-			// It counts in other sessions, where nobody can be asked too, ...
+			// The answer also counts in other sessions, even where nobody can be asked, ...
 			next := p.trusted(t, llmtest.New(bash, done), nil)
 			run(t, next, "/broad")
 			if got := activations(next); !strings.HasPrefix(got, granted) {
@@ -136,25 +136,24 @@ func TestAcceptBroad(t *testing.T) {
 			}
 			if got := run(t, next, "/trust"); !strings.Contains(got,
 				"Bash of the skill .claude/skills/broad, while its files stay as they are") {
-				t.Errorf("/trust does not show it:\n%s", got)
+				t.Errorf("/trust does not show the answer:\n%s", got)
 			}
 			if got := run(t, next, "/why broad"); !strings.Contains(got,
 				"allow Bash (you accepted it for its files as they are)") {
-				t.Errorf("/why does not say it:\n%s", got)
+				t.Errorf("/why does not show the answer:\n%s", got)
 			}
 		})
 	}
 }
 
-// TestAcceptInline: what the user accepts counts for the inline commands of the
-// skill, and for the agent that carries it out.
+// TestAcceptInline: the user's answer also covers the inline commands of the skill, and the agent that runs it.
 func TestAcceptInline(t *testing.T) {
 	p := newPlace(t, ".claude/skills/inline/SKILL.md",
 		"---\ndescription: I\nallowed-tools: Bash\n---\nMade: !`touch made && echo yes`\n",
 		".claude/skills/forked/SKILL.md", "---\ndescription: F\nallowed-tools: Bash\ncontext: fork\n---\nFork.\n")
 	who := asks(func(_ context.Context, q engine.Question) (engine.Answer, error) {
 		if q.Call != nil {
-			t.Errorf("asked about %s", q.Title)
+			t.Errorf("unexpected question: %s", q.Title)
 		}
 		return engine.Answer{Option: "turn"}, nil
 	})

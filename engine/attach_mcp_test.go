@@ -15,8 +15,8 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// TestAttachResource: @server:uri in what the user types puts the resource into the
-// prompt; deny rules hold, and what is no server is a word.
+// TestAttachResource: @server:uri in the user's input adds the resource to the prompt; deny rules apply, and an
+// unknown server leaves the text unchanged.
 func TestAttachResource(t *testing.T) {
 	t.Parallel()
 	server := sdk.NewServer(&sdk.Implementation{Name: "docs", Version: "1"}, nil)
@@ -28,7 +28,7 @@ func TestAttachResource(t *testing.T) {
 	}
 	web := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server },
 		&sdk.StreamableHTTPOptions{Stateless: true}))
-	t.Cleanup(web.Close) // after the engines
+	t.Cleanup(web.Close) // closed after the engines
 	session := func(deny []string) (*engine.Session, *llmtest.Script) {
 		m := llmtest.New(llmtest.Answer{Text: "read"})
 		e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir(), Env: func(string) string { return "" }, Model: m,
@@ -44,7 +44,7 @@ func TestAttachResource(t *testing.T) {
 		}
 		return s, m
 	}
-	// It need not be connected: typing the name connects it.
+	// The server need not be connected: typing its name connects it.
 	s, m := session(nil)
 	in, err := s.Attach(t.Context(),
 		agent.Typed("compare @docs:note://a/b, @docs:https://docs.example/x?y=1 and @other:note://a/b"))
@@ -73,10 +73,10 @@ func TestAttachResource(t *testing.T) {
 		t.Error(err)
 	}
 	if in, err := s.Attach(t.Context(), agent.Input{Text: "@docs:note://a/b"}); err != nil || len(in.Parts) != 0 {
-		t.Errorf("text that nobody typed: %v %v", in.Parts, err)
+		t.Errorf("text that was not typed: %v %v", in.Parts, err)
 	}
 	s, _ = session([]string{"mcp__docs__read"})
 	if _, err := s.Attach(t.Context(), agent.Typed("@docs:note://a/b")); err == nil || !strings.Contains(err.Error(), "cannot be attached") {
-		t.Errorf("a deny rule: %v", err)
+		t.Errorf("with a deny rule: %v", err)
 	}
 }

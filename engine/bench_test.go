@@ -6,7 +6,7 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// BenchmarkTurn is what a turn costs before its first request.
+// BenchmarkTurn measures the cost of a turn before its first request.
 func BenchmarkTurn(b *testing.B) {
 	home := b.TempDir()
 	e, err := Open(b.Context(), Options{Dir: b.TempDir(), Model: llmtest.New(), Env: func(name string) string {

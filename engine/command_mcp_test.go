@@ -16,7 +16,7 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// webServer is an MCP server with one tool, which run handles.
+// webServer is an MCP server with one tool, which calls run.
 func webServer(t *testing.T, name string, run func() string) string {
 	t.Helper()
 	server := sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, nil)
@@ -30,8 +30,7 @@ func webServer(t *testing.T, name string, run func() string) string {
 	return web.URL
 }
 
-// TestMCPCommand: /mcp shows the servers of the session, and those of agents while
-// they run: states, tools, logins.
+// TestMCPCommand: /mcp shows the servers of the session, and those of agents while they run: states, tools, logins.
 func TestMCPCommand(t *testing.T) {
 	t.Parallel()
 	locked := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -102,7 +101,7 @@ func TestMCPCommand(t *testing.T) {
 	if data, _ := json.Marshal(after.Value); err != nil || strings.Contains(string(data), "worker") {
 		t.Errorf("after the agent ended: %s %v", data, err)
 	}
-	// A token is a login; one server is shown with what it offers.
+	// A stored token counts as a login; naming one server shows its tools.
 	key := "mcp " + locked.URL
 	tokens := serverTokens{env}
 	if err := tokens.Set(key, "https://issuer.example"); err != nil {

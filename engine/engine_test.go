@@ -21,7 +21,7 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// A place is a directory with a user's home beside it.
+// A place is a project directory and a user's home directory.
 type place struct{ dir, home string }
 
 func newPlace(t *testing.T, files ...string) place {
@@ -39,7 +39,7 @@ func newPlace(t *testing.T, files ...string) place {
 	return p
 }
 
-// write writes a file of the directory, or with ~/ of the home.
+// write writes a file of the directory or, if the name begins with ~/, of the home directory.
 func (p place) write(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join(p.dir, filepath.FromSlash(name))
@@ -54,8 +54,7 @@ func (p place) write(t *testing.T, name, text string) {
 	}
 }
 
-// options open the place with a model, and with nothing of the process's own
-// environment.
+// options returns options for the place with a model, without the environment of the process.
 func (p place) options(m llm.Model) engine.Options {
 	env := func(name string) string {
 		switch name {
@@ -91,7 +90,7 @@ func (p place) open(t *testing.T, o engine.Options, who engine.Person, so engine
 	return e, s
 }
 
-// run runs a turn, and tells what happened in short.
+// run runs a turn and summarizes its events.
 func run(t *testing.T, s *engine.Session, text string) string {
 	t.Helper()
 	var all []string
@@ -123,12 +122,12 @@ func calls(name, input string) llmtest.Answer {
 	return llmtest.Answer{Calls: []llmtest.Call{{Name: name, Input: input}}}
 }
 
-// asks is a Person of a func.
+// asks is a func that implements Person.
 type asks func(context.Context, engine.Question) (engine.Answer, error)
 
 func (f asks) Ask(ctx context.Context, q engine.Question) (engine.Answer, error) { return f(ctx, q) }
 
-// touch is a tool that asks for permission, and what its calls are to do.
+// touch is a tool that asks for permission; each call appends to did, then calls then.
 func touch(did *[]string, then func()) tool.Tool {
 	type input struct {
 		What string `json:"what"`
@@ -147,8 +146,8 @@ func touch(did *[]string, then func()) tool.Tool {
 	return t
 }
 
-// TestPersonLeaves: where nobody answers, or the answer never comes, the call is
-// refused and the session goes on.
+// TestPersonLeaves: if nobody answers a question, or the answer never comes, the call is refused and the session
+// continues.
 func TestPersonLeaves(t *testing.T) {
 	p := newPlace(t)
 	var did []string
@@ -184,17 +183,17 @@ func TestPersonLeaves(t *testing.T) {
 		}
 	}
 	if reason != "cancelled" || len(did) > 0 {
-		t.Errorf("it ended %s, and did %v", reason, did)
+		t.Errorf("the turn ended %s, the tool did %v", reason, did)
 	}
 	if open := s.Status().Waiting; len(open) > 0 {
-		t.Errorf("still open: %v", open)
+		t.Errorf("questions still open: %v", open)
 	}
 	if got := run(t, s, "again"); !strings.HasSuffix(got, "result: touched d\ndone: done") {
 		t.Error(got)
 	}
 }
 
-// TestAfterClose: what is closed refuses, and can be closed again.
+// TestAfterClose: a closed session or engine refuses calls, and can be closed again.
 func TestAfterClose(t *testing.T) {
 	p := newPlace(t)
 	e, s := p.open(t, p.options(llmtest.New(llmtest.Reply("one"))), nil, engine.SessionOptions{})
@@ -223,18 +222,17 @@ func TestAfterClose(t *testing.T) {
 		watched++
 	}
 	if watched != 1 || len(s.Log().Branch()) == 0 {
-		t.Error("the end of a session cannot be seen")
+		t.Error("the last state of a closed session cannot be watched, or its log not read")
 	}
 	if err := e.Close(); err != nil {
 		t.Error(err)
 	}
 	if _, err := e.Start(t.Context(), nil, engine.SessionOptions{}); !errors.Is(err, engine.ErrClosed) {
-		t.Errorf("a session of a closed engine: %v", err)
+		t.Errorf("a new session of a closed engine: %v", err)
 	}
 }
 
-// TestCloseDuringTurn: closing a session ends its turn, which counts as
-// interrupted.
+// TestCloseDuringTurn: closing a session ends its turn, which counts as interrupted.
 func TestCloseDuringTurn(t *testing.T) {
 	p := newPlace(t)
 	m := llmtest.New(calls("wait", `{}`))
@@ -252,12 +250,11 @@ func TestCloseDuringTurn(t *testing.T) {
 	}
 	log, err := p.options(nil).Env.Sessions(p.dir).Read("cut")
 	if err != nil || !log.State().InTurn {
-		t.Errorf("the turn counts as ended: %v", err)
+		t.Errorf("the turn does not count as interrupted: %v", err)
 	}
 }
 
-// TestOneRun: a session runs one turn at a time; two sessions run beside each
-// other.
+// TestOneRun: a session runs one turn at a time; two sessions run in parallel.
 func TestOneRun(t *testing.T) {
 	p := newPlace(t)
 	var s, other *engine.Session
@@ -282,8 +279,8 @@ func TestOneRun(t *testing.T) {
 	}
 }
 
-// TestTurnKeepsProject: settings that change while a turn runs count from the
-// next turn on; the mode counts at once, also for agents.
+// TestTurnKeepsProject: settings that change during a turn apply from the next turn on; the mode applies at once,
+// also to agents.
 func TestTurnKeepsProject(t *testing.T) {
 	p := newPlace(t, "~/.config/knack/settings.json", `{"permissions": {"allow": ["touch"]}}`)
 	var did []string
@@ -302,11 +299,11 @@ func TestTurnKeepsProject(t *testing.T) {
 	run(t, s, "go")
 	run(t, s, "again")
 	if got := strings.Join(did, " "); got != "a b" {
-		t.Errorf("it did %q, want a b: the turn keeps the rules that it began with", got)
+		t.Errorf("the tool did %q, want a b: the turn keeps the rules that it started with", got)
 	}
 }
 
-// TestVanished: a directory that is not there, or is there no more.
+// TestVanished: a directory that does not exist, or no longer exists.
 func TestVanished(t *testing.T) {
 	p := newPlace(t, "~/.config/knack/settings.json", `{"effort": "low"}`)
 	o := p.options(llmtest.New(llmtest.Reply("still here"), calls("read", `{"path":"x.txt"}`), llmtest.Reply("gone")))
@@ -314,17 +311,17 @@ func TestVanished(t *testing.T) {
 	missing.Dir = filepath.Join(p.dir, "none")
 	var failed *engine.Error
 	if _, err := engine.Load(t.Context(), missing); !errors.As(err, &failed) || failed.Exit != engine.ExitUsage {
-		t.Errorf("a directory that is not there: %v", err)
+		t.Errorf("a directory that does not exist: %v", err)
 	}
 	e, s := p.open(t, o, nil, engine.SessionOptions{})
 	if err := os.RemoveAll(p.dir); err != nil {
-		t.Skip("this system keeps a directory that is in use: ", err)
+		t.Skip("this system cannot remove a directory in use: ", err)
 	}
 	if _, err := e.Reload(t.Context()); err == nil {
 		t.Error("a vanished project was loaded")
 	}
 	if e.Project().Dir() == "" || s.Status().Effort != "low" {
-		t.Error("the project as it was is lost")
+		t.Error("the previous project was lost")
 	}
 	if got := run(t, s, "are you there?"); !strings.HasSuffix(got, "done: still here") {
 		t.Error(got)
@@ -334,19 +331,19 @@ func TestVanished(t *testing.T) {
 	}
 }
 
-// TestSay: what is said while a turn runs enters it, or follows it, or
-// interrupts it; commands are answered at once or not at all.
+// TestSay: a message sent during a turn is added to it, follows it, or interrupts it; commands are answered at once
+// or refused.
 func TestSay(t *testing.T) {
 	p := newPlace(t)
 	var s *engine.Session
-	var said []string
+	var replies []string
 	say := func(text string, when engine.When) engine.Queued {
 		q, err := s.Say(t.Context(), engine.QueuedMessage{Input: agent.Typed(text), When: when})
 		switch {
 		case err != nil:
-			said = append(said, err.Error())
+			replies = append(replies, err.Error())
 		case q.Reply != nil:
-			said = append(said, q.Reply.Command)
+			replies = append(replies, q.Reply.Command)
 		}
 		return q
 	}
@@ -362,7 +359,7 @@ func TestSay(t *testing.T) {
 		say("later", engine.Later)
 		say("steer", engine.Next)
 		if q := say("never", engine.Next); len(s.Status().Queue) != 3 || !s.Unsay(q.ID) || s.Unsay(q.ID) {
-			t.Error("a message in the queue cannot be taken back once")
+			t.Error("a queued message must be removable exactly once")
 		}
 		return tool.Text("talked"), nil
 	})
@@ -376,13 +373,13 @@ func TestSay(t *testing.T) {
 	if !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "cancelled: \nuser: now\ndone: three") {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
-	if got := strings.Join(said, "|"); got != "cost|/new: this command runs when the turn has ended" {
+	if got := strings.Join(replies, "|"); got != "cost|/new: this command runs when the turn has ended" {
 		t.Error(got)
 	}
 }
 
-// TestNext: a command that replaces the session returns it; the old one stays
-// readable, and the mode stays as strict as it was.
+// TestNext: a command that replaces the session returns the next one; the old one stays readable, and the mode stays
+// as strict as it was.
 func TestNext(t *testing.T) {
 	p := newPlace(t)
 	_, s := p.open(t, p.options(llmtest.New(llmtest.Reply("hi"), llmtest.Reply("ho"))), nil,
@@ -414,8 +411,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestWithoutModel: commands need no model and leave no session behind; a prompt
-// says what to do.
+// TestWithoutModel: commands need no model and leave no session behind; a prompt is an error that says what to do.
 func TestWithoutModel(t *testing.T) {
 	p := newPlace(t, "~/.config/knack/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: Reads PDF files.\n---\nRead it.")
 	_, s := p.open(t, p.options(nil), nil, engine.SessionOptions{})
@@ -436,7 +432,7 @@ func TestWithoutModel(t *testing.T) {
 	}
 }
 
-// TestReplies: commands answer with data, and with what to type next.
+// TestReplies: commands return data and choices of what to type next.
 func TestReplies(t *testing.T) {
 	p := newPlace(t, "~/.config/knack/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: Reads PDF files.\n---\nRead it.")
 	_, s := p.open(t, p.options(llmtest.New(llmtest.Reply("hi"))), nil, engine.SessionOptions{ID: "first"})
@@ -458,13 +454,13 @@ func TestReplies(t *testing.T) {
 			case c.choice == "":
 			case r.Choices == nil || !slices.ContainsFunc(r.Choices.Options,
 				func(o engine.Option) bool { return o.ID == c.choice }):
-				t.Errorf("%s: there is no choice %s: %+v", c.line, c.choice, r.Choices)
+				t.Errorf("%s: no choice %s: %+v", c.line, c.choice, r.Choices)
 			}
 		}
 	}
 }
 
-// TestGiven: a host's tools, hooks, commands and agents are values.
+// TestGiven: a host provides tools, hooks, commands and agents as values.
 func TestGiven(t *testing.T) {
 	p := newPlace(t, "~/.config/knack/settings.json", `{"permissions": {"allow": ["touch"]}}`)
 	var did []string
@@ -541,7 +537,7 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// TestTodos: a resumed session has its list of steps.
+// TestTodos: a resumed session has its list of todos.
 func TestTodos(t *testing.T) {
 	p := newPlace(t)
 	m := llmtest.New(calls("TodoWrite", `{"todos":[{"content":"read","status":"in_progress"}]}`), llmtest.Reply("done"))
@@ -559,7 +555,7 @@ func TestTodos(t *testing.T) {
 	}
 }
 
-// TestWatch: a program sees the state whenever it changes.
+// TestWatch: a program receives the state after every change.
 func TestWatch(t *testing.T) {
 	p := newPlace(t)
 	answered := make(chan struct{})
@@ -591,6 +587,6 @@ func TestWatch(t *testing.T) {
 		t.Error(got)
 	}
 	if err := s.Set(t.Context(), session.Setting{Mode: permission.Bypass}); err == nil {
-		t.Error("a host chose bypassPermissions")
+		t.Error("a host could set bypassPermissions")
 	}
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// A complete agent for a directory: settings, trust, AGENTS.md, skills, tools, a
-// recorded session, and a user who is asked. The model is a scripted one here;
-// without Options.Model it is the one that the settings or the environment name.
+// A complete agent for a directory: settings, trust, AGENTS.md, skills, tools, a recorded session, and a user who is
+// asked. The model is scripted here; without Options.Model it is the one that the settings or the environment name.
 func Example() {
 	ctx := context.Background()
 	dir, _ := os.MkdirTemp("", "example-*")
@@ -54,7 +53,7 @@ func Example() {
 	// Hello Ada
 }
 
-// A user says yes to every call, once.
+// A user answers yes to every question, once each.
 type user struct{}
 
 func (user) Ask(_ context.Context, q engine.Question) (engine.Answer, error) {

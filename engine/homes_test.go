@@ -13,12 +13,11 @@ import (
 	_ "github.com/knack-agent/knack/sandbox/launcher"
 )
 
-// TestHomes: two engines of one process, each for a user of its own. The
-// environment of commands and hooks, private caches, and what ~ means follow from
-// Options.Env, not from the process.
+// TestHomes: two engines of one process, each for a different user. The environment of commands and hooks, private
+// caches, and the meaning of ~ follow from Options.Env, not from the process.
 func TestHomes(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("the commands are a POSIX shell's")
+		t.Skip("the commands need a POSIX shell")
 	}
 	process := t.TempDir()
 	t.Setenv("HOME", process)

@@ -23,41 +23,39 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// The tests of this file are a hostile repository: freshly cloned, trusted by
-// nobody. Each row of doors is one way in. TestHostile shows that every door is
-// shut, in every mode and with nobody to ask; TestHostileOpens that each probe
-// would have seen it open: it takes the row's guard away and wants it to
-// report. A new kind of resource adds its rows here.
+// The tests of this file use a hostile repository, freshly cloned and not trusted. Each row of doors is one way to
+// attack. TestHostile shows that every attack fails, in every mode, with nobody to ask. TestHostileOpens shows that
+// each probe can detect a success: it removes the guard and expects the probe to report. A new kind of resource adds
+// its rows here.
 
-// canary is what must not get out of the person's home, and what a command of
-// the repository would leave.
+// canary is the text that must not leave the user's home directory, and that a command of the repository would leave
+// behind.
 const canary = "CANARY-9f2c"
 
-// A door is a way in.
+// A door is one way to attack.
 type door struct {
 	name  string
-	files map[string]string // of the repository; "link: X" is a link, $HOME and $WORK are known
+	files map[string]string // in the repository; "link: X" makes a link, $HOME and $WORK are replaced
 	probe func(s *site) string
-	// open takes the guard away: trust of what was cloned, links included, or
-	// what only the person may set.
+	// open removes the guard: it trusts the clone, links included, or sets what only the user may set.
 	open func(s *site)
 }
 
-// A site is a program that was started in the repository.
+// A site is a program started in the repository.
 type site struct {
 	t          *testing.T
 	dir, home  string
 	mode       permission.Mode
-	check      func(path string, data []byte) error // of the project
-	links      bool                                 // links that leave are followed
-	personally bool                                 // settings are read as if they were the person's
-	again      bool                                 // what changed was approved again
-	later      bool                                 // another session began after the change
+	check      func(path string, data []byte) error // the check of the project
+	links      bool                                 // links that leave the repository are followed
+	personally bool                                 // settings are read as if they were the user's
+	again      bool                                 // the change was approved
+	later      bool                                 // a new session started after the change
 }
 
 func trusting(s *site) { s.check = func(string, []byte) error { return nil } }
 
-// unlinked opens a door that a link stood in: a copy of the secret is there.
+// unlinked opens a door that is a link: it puts a copy of the secret in its place.
 func unlinked(name, secret string) func(*site) {
 	return func(s *site) {
 		data, err := os.ReadFile(filepath.Join(s.home, filepath.FromSlash(secret)))
@@ -82,7 +80,7 @@ func doors() []door {
 		return door{"setting " + name, map[string]string{".knack/settings.json": text, ".git/HEAD": ""},
 			func(s *site) string { return probe(s.settings()) }, trusting}
 	}
-	// personal settings stay shut after trust too: only the person's own file opens them.
+	// Personal settings stay ignored after trust: only the user's own file can set them.
 	personal := func(name, text string, probe func(c *config.Config) string) []door {
 		mine := func(s *site) { s.personally = true }
 		d := setting(name, text, probe)
@@ -139,7 +137,7 @@ func doors() []door {
 				return "the secret was read"
 			}
 			return ""
-		}, func(s *site) { // the same text, no link
+		}, func(s *site) { // the same text, not a link
 			data, err := os.ReadFile(filepath.Join(s.home, ".secret.json"))
 			if err != nil {
 				s.t.Fatal(err)
@@ -159,19 +157,19 @@ func doors() []door {
 					s.t.Fatal(err)
 				}
 			}},
-		{"template said by a person", map[string]string{".knack/prompts/evil.md": "Evil."},
-			func(s *site) string { return s.said() }, trusting},
+		{"template typed by the user", map[string]string{".knack/prompts/evil.md": "Evil."},
+			func(s *site) string { return s.shownText() }, trusting},
 		{"template of .pi, described", map[string]string{".pi/prompts/evil.md": "---\ndescription: Evil.\n---\n"},
-			func(s *site) string { return s.said() }, trusting},
+			func(s *site) string { return s.shownText() }, trusting},
 		{"a template is a link to a secret", map[string]string{".knack/prompts/evil.md": "link: $HOME/.ssh/id_rsa"},
 			func(s *site) string {
 				trusting(s)
-				return s.said()
+				return s.shownText()
 			}, unlinked(".knack/prompts/evil.md", ".ssh/id_rsa")},
 		{"templates are a link to a directory of secrets", map[string]string{".pi/prompts": "link: $HOME/.ssh"},
 			func(s *site) string {
 				trusting(s)
-				return s.said()
+				return s.shownText()
 			}, unlinked(".pi/prompts/SKILL.md", ".ssh/SKILL.md")},
 		{"a template changes after it was approved and found", map[string]string{".knack/prompts/evil.md": "Good."},
 			func(s *site) string {
@@ -184,7 +182,7 @@ func doors() []door {
 				}
 				found := s.templates()
 				if len(found) != 1 {
-					s.t.Fatal("what was approved is not found")
+					s.t.Fatal("the approved skill is not found")
 				}
 				if err := os.WriteFile(filepath.Join(s.dir, ".knack/prompts/evil.md"), []byte("Evil."), 0o600); err != nil {
 					s.t.Fatal(err)
@@ -225,7 +223,7 @@ func doors() []door {
 		found, _ := skillHooks("evil", act.Hooks, act.Dir)
 		return s.fired(found)
 	}, trusting})
-	// What was approved is changed afterwards; seeing it again opens it.
+	// A file that was approved is changed afterwards; approving it again opens the door.
 	again := func(s *site) { s.again = true }
 	with := func(name, command string) map[string]string {
 		return map[string]string{".claude/settings.json": strings.ReplaceAll(hooks, "sh .claude/hooks/run.sh", command),
@@ -245,8 +243,8 @@ func doors() []door {
 		list = append(list, door{d.what + " changed after approval", with(d.file, d.command),
 			func(s *site) string { return s.ranChanged(d.changed) }, again})
 	}
-	// A link in a folder of resources is approved as the bytes that it leads to,
-	// which hold for the sessions to come.
+	// A link in a folder of resources is approved with the bytes of its target, and the approval covers these bytes
+	// in later sessions.
 	for _, d := range []struct {
 		what, command string
 		files         map[string]string
@@ -293,7 +291,7 @@ func doors() []door {
 	} {
 		list = append(list, d...)
 	}
-	// What other loaders read must pass Check; these files have none yet.
+	// Files that other loaders read must pass Check; these do not exist yet.
 	for _, name := range []string{".knack/SYSTEM.md", ".pi/SYSTEM.md", ".knack/APPEND_SYSTEM.md", ".mcp.json",
 		".claude/hooks/evil.sh"} {
 		list = append(list, door{"file " + name, map[string]string{name: "Evil."},
@@ -310,29 +308,28 @@ func TestHostile(t *testing.T) {
 		for _, m := range modes {
 			t.Run(d.name+"/"+string(m), func(t *testing.T) {
 				if got := d.probe(newSite(t, d, m)); got != "" {
-					t.Errorf("it is open: %s", got)
+					t.Errorf("the attack succeeded: %s", got)
 				}
 			})
 		}
 	}
 }
 
-// TestHostileOpens shows that TestHostile can fail: without its guard each
-// door is found open.
+// TestHostileOpens shows that TestHostile can fail: without its guard, each attack is detected.
 func TestHostileOpens(t *testing.T) {
 	for _, d := range doors() {
 		t.Run(d.name, func(t *testing.T) {
 			s := newSite(t, d, permission.Default)
 			d.open(s)
 			if d.probe(s) == "" {
-				t.Error("the probe does not see an open door")
+				t.Error("the probe does not detect the attack without its guard")
 			}
 		})
 	}
 }
 
-// TestHostileAfterTrust: what was approved works, and one changed byte in a
-// script takes the skill out until somebody has seen the difference.
+// TestHostileAfterTrust: approved files work, and one changed byte in a script removes the skill until the user has
+// seen the difference.
 func TestHostileAfterTrust(t *testing.T) {
 	d := door{files: map[string]string{
 		".claude/skills/evil/SKILL.md": "---\ndescription: Tool.\n---\nText.", ".claude/skills/evil/run.sh": "echo one\n",
@@ -352,7 +349,7 @@ func TestHostileAfterTrust(t *testing.T) {
 	s.check = p.Check
 	dir := filepath.Join(s.dir, ".claude/skills/evil")
 	if s.invoked("evil", knack.ByModel) == "" || p.Verify(dir) != nil {
-		t.Fatal("what was approved does not work")
+		t.Fatal("the approved skill does not work")
 	}
 	if err := os.WriteFile(filepath.Join(dir, "run.sh"), []byte("echo two\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -367,7 +364,7 @@ func TestHostileAfterTrust(t *testing.T) {
 	}
 	if len(items) != 1 || items[0].State != trust.Changed || !strings.Contains(p.Diff(items[0]),
 		"-echo one\n+echo two\n") {
-		t.Errorf("it is not asked again with its difference: %+v", items)
+		t.Errorf("no new question with the difference: %+v", items)
 	}
 }
 
@@ -386,7 +383,7 @@ func newSite(t *testing.T, d door, m permission.Mode) *site {
 		}
 		if target, ok := strings.CutPrefix(text, "link: "); ok {
 			if err := os.Symlink(strings.ReplaceAll(target, "$HOME", s.home), at); err != nil {
-				t.Skipf("no symbolic links here: %v", err)
+				t.Skipf("symbolic links do not work on this system: %v", err)
 			}
 			return
 		}
@@ -452,14 +449,14 @@ func (s *site) templates() []knack.SlashCommand {
 	return all
 }
 
-// said is what the templates say, of themselves and to the model.
-func (s *site) said() string {
-	said := ""
+// shownText returns what the templates show to the user and to the model.
+func (s *site) shownText() string {
+	shown := ""
 	for _, c := range s.templates() {
 		text, _ := c.Expand(context.Background(), "")
-		said += c.Description + text
+		shown += c.Description + text
 	}
-	return said
+	return shown
 }
 
 func raw(c *config.Config, key string) string {
@@ -469,7 +466,7 @@ func raw(c *config.Config, key string) string {
 	return string(c.Raw[key][0].JSON)
 }
 
-// gate is that of a run with nobody to ask.
+// gate returns the gate of a run without a user.
 func (s *site) gate() *gate.Gate {
 	s.t.Helper()
 	g, err := gate.New(gate.Options{Rules: s.settings().Rules, Mode: s.mode,
@@ -496,8 +493,7 @@ func (s *site) invoked(name string, by knack.Caller) string {
 	return act.Prompt
 }
 
-// ran is evidence that a skill's command reached the shell, with whatever the
-// rules say.
+// ran returns evidence that a skill's command reached the shell, with any rules.
 func (s *site) ran(name string) (evidence string) {
 	s.invoke(name, knack.ByUser, func(_ context.Context, _ *knack.Activation, line string, _ []string) (string, error) {
 		evidence = line
@@ -506,8 +502,8 @@ func (s *site) ran(name string) (evidence string) {
 	return evidence
 }
 
-// granted is evidence that a call passes which the skill grants. The mode is
-// left out where it alone would let it pass.
+// granted returns evidence that a call is allowed by the skill's grants. It skips modes that allow the call without
+// them.
 func (s *site) granted(name, line string) string {
 	if s.mode == permission.Bypass {
 		s.mode = permission.Default
@@ -545,7 +541,7 @@ func (s *site) nested(path string) string {
 	return c.Listing(knack.View{For: knack.ByModel}).Text
 }
 
-// leaked looks for the canary in everything that came of the repository.
+// leaked looks for the canary in everything that was loaded from the repository.
 func (s *site) leaked() string {
 	c := s.catalog()
 	var b strings.Builder
@@ -559,7 +555,7 @@ func (s *site) leaked() string {
 	return ""
 }
 
-// shown is the canary in what trust shows and keeps.
+// shown returns the canary if trust shows or stores it.
 func (s *site) shown() string {
 	p, err := openTrust(nil, s.dir, false)
 	if err != nil {
@@ -587,7 +583,7 @@ func (s *site) passes(name string) string {
 	return name
 }
 
-// fired is what hooks would run as the session starts.
+// fired returns what hooks would run at the start of the session.
 func (s *site) fired(hooks []hook.Hook) string {
 	ran := ""
 	set := &hook.Set{Hooks: hooks, Runner: &hook.Runner{Run: func(_ context.Context, c hook.Process) (hook.Output, error) {
@@ -598,8 +594,7 @@ func (s *site) fired(hooks []hook.Hook) string {
 	return ran
 }
 
-// ranChanged approves everything, begins a session, changes a file, and is
-// what the hook runs then.
+// ranChanged approves everything, starts a session, changes a file, and returns what the hook runs then.
 func (s *site) ranChanged(name string) string {
 	s.t.Helper()
 	must := func(err error) {
@@ -631,13 +626,13 @@ func (s *site) ranChanged(name string) string {
 	hooks := &hookSet{project: run, skills: library.Catalog, pins: &pins{}, dir: ws.Dir(), local: true}
 	hooks.pins.add(run, run.hooks, ws.Dir())
 	if len(all) != 1 || !verified(hooks, &all[0]) {
-		s.t.Fatalf("what was approved does not run: %v", all)
+		s.t.Fatalf("the approved hook does not run: %v", all)
 	}
 	must(os.WriteFile(filepath.Join(s.dir, filepath.FromSlash(name)), []byte("touch "+canary+"\n"), 0o600))
 	if s.again {
 		approve()
 	}
-	if s.again || s.later { // another session
+	if s.again || s.later { // a new session
 		hooks.pins = &pins{}
 		hooks.pins.add(run, run.hooks, ws.Dir())
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/zalando/go-keyring"
 )
 
-// TestKeyring: where there is a keyring the key is there and nowhere else;
-// where it fails the key is in a file that only its owner reads.
+// TestKeyring: where a keyring exists, the key is stored only there; where it fails, the key is in a file that only
+// its owner can read.
 func TestKeyring(t *testing.T) {
 	state := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", state)
@@ -49,7 +49,7 @@ func TestKeyring(t *testing.T) {
 		t.Errorf("%v, %v", fi.Mode(), err)
 	}
 
-	// A file that cannot be read is not overwritten.
+	// A file that cannot be parsed is not overwritten.
 	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}

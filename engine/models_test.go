@@ -12,13 +12,13 @@ import (
 	"github.com/knack-agent/knack/llm/models"
 )
 
-// TestDoubt: a model that the table does not have is refused if the provider's
-// own list rules it out, and reported where there is no list.
+// TestDoubt: a model that is not in the table is refused if the provider's own list does not contain it, and reported
+// if the provider has no list.
 func TestDoubt(t *testing.T) {
 	status := http.StatusOK
 	vendor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/models" || r.Header.Get("Authorization") != "Bearer secret" {
-			t.Errorf("asked for %s with %v", r.URL, r.Header)
+			t.Errorf("request of %s with %v", r.URL, r.Header)
 		}
 		w.WriteHeader(status)
 		fmt.Fprint(w, `{"data": [{"id": "big-1"}, {"id": "small-1"}]}`)
@@ -64,7 +64,7 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// TestPrice: what a model costs can be limited only if its price is known.
+// TestPrice: the cost of a model can be limited only if its price is known.
 func TestPrice(t *testing.T) {
 	m := &Models{}
 	for id, want := range map[string]bool{"vendor/x": false, "ollama/llama3": true, "offline": true} {

@@ -10,13 +10,13 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// skillFile is a SKILL.md with a description and a text.
+// skillFile returns a SKILL.md with a description and a text.
 func skillFile(description, text string) string {
 	return "---\ndescription: " + description + "\n---\n" + text + "\n"
 }
 
-// TestNestedAsks: the user is asked about skills that come up below the working
-// directory, once for each content; what is not trusted is reported.
+// TestNestedAsks: the user is asked about skills found below the working directory, once for each content; those that
+// are not trusted are reported.
 func TestNestedAsks(t *testing.T) {
 	const skill, other = "web/.claude/skills/deploy/SKILL.md", "web/other.ts"
 	p := newPlace(t, "web/x.ts", "x", other, "o", skill, skillFile("Deploys", "Deploy like this."))
@@ -25,7 +25,7 @@ func TestNestedAsks(t *testing.T) {
 	who := asks(func(_ context.Context, q engine.Question) (engine.Answer, error) {
 		asked = append(asked, q.From+": "+q.Title)
 		if !strings.Contains(q.Text, "skill web/.claude/skills/deploy") {
-			t.Errorf("not shown:\n%s", q.Text)
+			t.Errorf("the question does not show:\n%s", q.Text)
 		}
 		return engine.Answer{Option: answer}, nil
 	})
@@ -37,7 +37,7 @@ func TestNestedAsks(t *testing.T) {
 		defer s.Close()
 		run(t, s, "go")
 		run(t, s, "/reload")
-		run(t, s, "go on") // what was declined is not asked about again
+		run(t, s, "go on") // a declined skill is not asked about again
 		var got []string
 		for _, e := range s.Log().Entries() {
 			switch {
@@ -49,7 +49,7 @@ func TestNestedAsks(t *testing.T) {
 		}
 		if all := strings.Join(got, "\n"); !strings.Contains(all, want) ||
 			strings.Contains(all, "activated") != strings.HasPrefix(want, "skills: +") {
-			t.Errorf("the session says\n%s\nwant %s", all, want)
+			t.Errorf("the session has\n%s\nwant %s", all, want)
 		}
 	}
 	expect := func(want ...string) {
@@ -67,7 +67,7 @@ func TestNestedAsks(t *testing.T) {
 	turn("skills: +deploy\nactivated deploy")
 	expect(question)
 	turn("skills: +deploy\nactivated deploy")
-	expect() // it is approved
+	expect() // now it is approved
 	p.write(t, skill, skillFile("Deploys", "Deploy in another way."))
 	answer = "no"
 	turn("left out: it changed since it was trusted")
@@ -91,7 +91,7 @@ func TestNestedAsks(t *testing.T) {
 	}
 	expect()
 
-	// The folder is not trusted by that, and in the mode dontAsk nobody is asked.
+	// The approval does not cover the folder, and in the mode dontAsk nobody is asked.
 	if !s.Engine().Place().Untrusted {
 		t.Error("the approval of a nested skill trusts the folder")
 	}

@@ -12,19 +12,19 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// TestPlanMode: the model enters plan mode without approval; leaving it is a
-// question with the plan, and restores the mode before.
+// TestPlanMode: the model enters plan mode without approval; leaving it asks the user to approve the plan, and
+// restores the previous mode.
 func TestPlanMode(t *testing.T) {
 	enter, exit, done := calls("EnterPlanMode", `{}`), calls("ExitPlanMode", `{"plan":"1. Do it","allowedPrompts":[]}`),
 		llmtest.Answer{Text: "done"}
 	const question = "Leave plan mode and carry out this plan in the mode acceptEdits?"
 	for _, c := range []struct {
 		name    string
-		answer  string // "": nobody can be asked
+		answer  string // "" if nobody can be asked
 		before  permission.Mode
 		model   []llmtest.Answer
 		during  func(t *testing.T, s *engine.Session) // while the question is open
-		want    string                                // what the results say
+		want    string                                // the text of the results
 		after   permission.Mode
 		asked   []string
 		unasked bool
@@ -88,8 +88,7 @@ func TestPlanMode(t *testing.T) {
 	}
 }
 
-// TestPlanToolsListed: the model is informed of these tools only where a skill
-// grants them, or once it has entered plan mode.
+// TestPlanToolsListed: the model sees these tools only where a skill grants them, or after it has entered plan mode.
 func TestPlanToolsListed(t *testing.T) {
 	p := newPlace(t, "~/.claude/skills/plans/SKILL.md", "---\ndescription: P\nallowed-tools: EnterPlanMode\n---\nPlan.\n")
 	m := llmtest.New(llmtest.Answer{Text: "one"}, calls("EnterPlanMode", `{"x":1}`), llmtest.Answer{Text: "two"})
@@ -113,6 +112,6 @@ func TestPlanToolsListed(t *testing.T) {
 	o := p.options(llmtest.New(calls("EnterPlanMode", `{}`), llmtest.Answer{Text: "x"}))
 	_, s = p.open(t, o, nil, engine.SessionOptions{Forget: true, Tools: "read"})
 	if got := run(t, s, "go"); !strings.Contains(got, "does not exist here") {
-		t.Errorf("a tool that the command line leaves out can be called:\n%s", got)
+		t.Errorf("a tool that the command line excludes can be called:\n%s", got)
 	}
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// TestFeatures: the environment opens gates, except those that the
-// administrator of the machine closed.
+// TestFeatures: the environment enables features, except those that the machine's administrator disabled.
 func TestFeatures(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -42,15 +41,14 @@ func TestFeatures(t *testing.T) {
 	}
 	slices.Sort(names)
 	if got := strings.Join(names, " "); got != "mine night shut" {
-		t.Errorf("on are %q (settings: %v)", got, c.Settings.Features)
+		t.Errorf("enabled: %q (settings: %v)", got, c.Settings.Features)
 	}
 	if c.Settings.Features["night"] {
-		t.Error("the settings were changed")
+		t.Error("the settings value was changed")
 	}
 }
 
-// TestOtherUser: what is hidden are the secrets of the user whom Env names, and
-// of the one who runs the process.
+// TestOtherUser: the secrets of the user in Env are hidden, and those of the user who runs the process.
 func TestOtherUser(t *testing.T) {
 	home, dir := t.TempDir(), t.TempDir()
 	env := Env(func(name string) string { return map[string]string{"HOME": home, "USERPROFILE": home}[name] })

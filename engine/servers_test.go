@@ -17,7 +17,7 @@ import (
 	"github.com/knack-agent/knack/mcp"
 )
 
-// TestGivenServers: a host gives a session a server of its own process.
+// TestGivenServers: a host adds an MCP server that runs in its own process.
 func TestGivenServers(t *testing.T) {
 	t.Parallel()
 	server := sdk.NewServer(&sdk.Implementation{Name: "calc", Version: "1"}, nil)
@@ -42,7 +42,7 @@ func TestGivenServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The first request may be sent before the server has answered: connect first.
+	// The first request may be sent before the server has answered, so connect first.
 	s.ConnectServers(t.Context())
 	if st := s.Status().Servers; len(st) != 1 || st[0].State != mcp.Connected {
 		t.Fatalf("%+v", st)
@@ -69,8 +69,8 @@ func TestGivenServers(t *testing.T) {
 	}
 }
 
-// TestResourcesOfBoth: with configured servers and servers of the host, the tools
-// for resources are offered once and reach both.
+// TestResourcesOfBoth: with configured servers and servers of the host, the tools for resources are listed once and
+// reach both.
 func TestResourcesOfBoth(t *testing.T) {
 	t.Parallel()
 	server := func(name string) *sdk.Server {
@@ -145,7 +145,7 @@ func TestResourcesOfBoth(t *testing.T) {
 	}
 }
 
-// TestFailureOnce: a server that fails again and again is reported once.
+// TestFailureOnce: a server that fails repeatedly is reported once.
 func TestFailureOnce(t *testing.T) {
 	t.Parallel()
 	tries := make(chan struct{}, 100)
@@ -170,7 +170,7 @@ func TestFailureOnce(t *testing.T) {
 	if err := s.ConnectServers(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for range 3 { // attempts after the first
+	for range 3 { // more attempts after the first
 		for len(tries) > 0 {
 			<-tries
 		}
@@ -178,7 +178,7 @@ func TestFailureOnce(t *testing.T) {
 		select {
 		case <-tries:
 		case <-t.Context().Done():
-			t.Fatal("it was not tried again")
+			t.Fatal("the connection was not tried again")
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

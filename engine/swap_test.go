@@ -15,12 +15,11 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// TestSwappedScripts: a process that puts other bytes under the names of approved
-// scripts, as fast as it can, never gets them run: not as a skill's inline command
-// or granted script, not as a hook, and not under an answer for the session.
+// TestSwappedScripts: a process that replaces the bytes of approved scripts as fast as it can never gets them to run:
+// not as a skill's inline command or granted script, not as a hook, and not through an answer for the session.
 func TestSwappedScripts(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("the scripts are a POSIX shell's")
+		t.Skip("the scripts need a POSIX shell")
 	}
 	for _, mode := range []string{"off", "auto"} {
 		t.Run(mode, func(t *testing.T) { testSwapped(t, mode) })
@@ -89,12 +88,12 @@ func testSwapped(t *testing.T, mode string) {
 					text = evil
 				}
 				switch i % 6 {
-				case 0, 1: // the bytes of the file
+				case 0, 1: // replace the file's bytes
 					os.WriteFile(path, []byte(text), 0o600)
-				case 2, 3: // another file
+				case 2, 3: // replace the file
 					os.WriteFile(path+".new", []byte(text), 0o600)
 					os.Rename(path+".new", path)
-				default: // none for a moment
+				default: // remove the file for a moment
 					os.Remove(path)
 					os.WriteFile(path, []byte(text), 0o600)
 				}
@@ -107,6 +106,6 @@ func testSwapped(t *testing.T, mode string) {
 	close(stop)
 	swapping.Wait()
 	if _, err := os.Stat(canary); err == nil {
-		t.Error("bytes ran that nobody approved")
+		t.Error("bytes that were not approved ran")
 	}
 }

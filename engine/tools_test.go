@@ -18,8 +18,8 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// TestNewTool: a tool that nobody knows is one value. Rules, hooks, front ends
-// and models written for other agents get all that they need of it from there.
+// TestNewTool: a tool that the program does not know is one value. Rules, hooks, front ends and models trained for
+// other agents get everything they need from it.
 func TestNewTool(t *testing.T) {
 	dir := t.TempDir()
 	type input struct {
@@ -39,7 +39,7 @@ func TestNewTool(t *testing.T) {
 	})
 	set := tool.Set{peek}
 
-	// Rules under every name, and of the kind of its subjects.
+	// Rules with every name of the tool, and of the kind of its subjects.
 	for _, c := range []struct {
 		allow, deny string
 		runs        bool
@@ -67,15 +67,15 @@ func TestNewTool(t *testing.T) {
 			t.Fatal(err)
 		}
 		ran = 0
-		// A model that knows another agent's name and field.
+		// A model that uses another agent's name and field.
 		call := llm.ToolCall{ID: "1", Name: "LookAt", Input: json.RawMessage(`{"file_path":"secret"}`)}
 		if res := tool.Call(t.Context(), set, call, g, nil); res.IsError == c.runs || (ran == 1) != c.runs {
 			t.Errorf("deny %q: %+v", c.deny, res)
 		}
 	}
 
-	// Hooks are told what hooks for other agents know.
-	var told string
+	// Hooks receive the names that hooks for other agents know.
+	var stdin string
 	hooks, problems := hook.Parse(
 		[]byte(`{"PreToolUse": [{"matcher": "LookAt", "hooks": [{"type": "command", "command": "x"}]}]}`), nil)
 	if len(problems) > 0 {
@@ -83,7 +83,7 @@ func TestNewTool(t *testing.T) {
 	}
 	s := hook.Set{Hooks: hooks, Runner: &hook.Runner{
 		Run: func(_ context.Context, c hook.Process) (hook.Output, error) {
-			told = string(c.Stdin)
+			stdin = string(c.Stdin)
 			return hook.Output{Stdout: []byte(`{"hookSpecificOutput": {"updatedInput": {"file_path": "b"}}}`)}, nil
 		},
 		Tool: func(name string) hook.ToolMapping {
@@ -97,12 +97,12 @@ func TestNewTool(t *testing.T) {
 		Name  string            `json:"tool_name"`
 		Input map[string]string `json:"tool_input"`
 	}
-	if err := json.Unmarshal([]byte(told), &in); err != nil || in.Name != "Peek" || in.Input["file_path"] != "a" ||
+	if err := json.Unmarshal([]byte(stdin), &in); err != nil || in.Name != "Peek" || in.Input["file_path"] != "a" ||
 		string(out.Input) != `{"file":"b"}` {
-		t.Errorf("hooks got %s and gave %s", told, out.Input)
+		t.Errorf("hooks received %s and returned %s", stdin, out.Input)
 	}
 
-	// Front ends and exports describe a call as the tool does.
+	// Front ends and exports describe a call in the way the tool defines.
 	if got := set.Line("peek", json.RawMessage(`{"file":"a"}`)); got != "at a" {
 		t.Errorf("shown as %q", got)
 	}
@@ -123,7 +123,7 @@ func TestNewTool(t *testing.T) {
 		}
 	}
 
-	// A transcript of another agent has the call under that agent's names.
+	// A transcript of another agent contains the call with that agent's names.
 	const lines = `{"type":"user","uuid":"1","sessionId":"s","message":{"content":"q"}}
 {"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"a","content":[` +
 		`{"type":"tool_use","id":"c","name":"LookAt","input":{"file_path":"b"}}]}}`
@@ -138,8 +138,8 @@ func TestNewTool(t *testing.T) {
 	}
 }
 
-// TestHarmless: questions to the user, and the output and the end of a job that
-// was allowed to start, need no approval; a rule against the tool counts.
+// TestHarmless: questions to the user, and reading or ending a background command that was approved, need no
+// approval; a deny rule for the tool applies.
 func TestHarmless(t *testing.T) {
 	for name, rule := range map[string]string{"ask": "AskUserQuestion", "bash_output": "BashOutput",
 		"bash_kill": "KillShell", "todo": "TodoWrite"} {

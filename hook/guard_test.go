@@ -8,11 +8,10 @@ import (
 	"testing"
 )
 
-// TestGuardSeesWhatRuns: a hook that puts another input in a call's place does
-// not get it past those that run beside it.
+// TestGuardSeesWhatRuns: a hook that rewrites a call's input cannot bypass the guards that run in parallel.
 func TestGuardSeesWhatRuns(t *testing.T) {
 	for _, c := range []struct {
-		guard string // what it says to rm
+		guard string // the guard's answer to rm
 		want  Vote
 	}{
 		{deny, Deny}, {ask, Ask}, {allow, Nothing}, {"broken", Ask}, {into("c", "allow"), Nothing},
@@ -50,8 +49,8 @@ func TestGuardSeesWhatRuns(t *testing.T) {
 	}
 }
 
-// TestBrokenGuards: a guard that cannot be understood is not left out: its calls
-// are asked about, those of its matcher and no others.
+// TestBrokenGuards: a guard that cannot be parsed is not ignored: the calls that its matcher selects need approval,
+// and no others.
 func TestBrokenGuards(t *testing.T) {
 	for _, c := range []struct {
 		hook   string

@@ -82,7 +82,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// set is hooks of a mapping, run by a func.
+// set returns the hooks of a mapping, run by a func.
 func set(t *testing.T, text string, run func(ctx context.Context, c Process) (Output, error)) *Set {
 	t.Helper()
 	hooks, problems := Parse([]byte(text), rule)
@@ -94,8 +94,7 @@ func set(t *testing.T, text string, run func(ctx context.Context, c Process) (Ou
 	return &Set{Hooks: hooks, Runner: r}
 }
 
-// prints is a runner whose commands are what they print: "2 text" ends with
-// that code and prints to standard error.
+// prints runs commands that specify their own output: "2 text" exits with code 2 and prints text to standard error.
 func prints(_ context.Context, c Process) (Output, error) {
 	var o Output
 	if n, rest, ok := strings.Cut(c.Line, "|"); ok {
@@ -107,7 +106,7 @@ func prints(_ context.Context, c Process) (Output, error) {
 	return o, nil
 }
 
-// guards is a PreToolUse mapping of commands.
+// guards returns a PreToolUse mapping of commands.
 func guards(commands ...string) string {
 	var hooks []map[string]string
 	for _, c := range commands {
@@ -137,7 +136,7 @@ func TestMerge(t *testing.T) {
 		failed   int
 	}{
 		{"nothing", []string{"{}"}, Nothing, "", "", 0},
-		{"silence", []string{"0|said to people"}, Nothing, "", "", 0},
+		{"silence", []string{"0|plain text"}, Nothing, "", "", 0},
 		{"allow", []string{"{}", allow}, Allow, "fine", "", 0},
 		{"ask beats allow", []string{allow, ask}, Ask, "who knows", "", 0},
 		{"deny beats ask", []string{ask, deny, allow}, Deny, "no", "", 0},
@@ -175,9 +174,9 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestRequest: the words of PermissionRequest.
+// TestRequest: the answers of PermissionRequest hooks.
 func TestRequest(t *testing.T) {
-	for said, want := range map[string]Outcome{
+	for answer, want := range map[string]Outcome{
 		`{"hookSpecificOutput":{"decision":{"behavior":"allow","updatedInput":{"a":1}}}}`: {Vote: Allow,
 			Input: json.RawMessage(`{"a":1}`)},
 		`{"hookSpecificOutput":{"decision":{"behavior":"deny","message":"no","interrupt":true}}}`: {Vote: Deny,
@@ -185,11 +184,11 @@ func TestRequest(t *testing.T) {
 		`{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"behavior":"x"}}}`:  {Vote: Ask},
 		`{"hookSpecificOutput":{"hookEventName":"PermissionRequest","decision":{"message":"why"}}}`: {Vote: Ask},
 	} {
-		text := strings.Replace(guards(said), "PreToolUse", "PermissionRequest", 1)
+		text := strings.Replace(guards(answer), "PreToolUse", "PermissionRequest", 1)
 		o := set(t, text, prints).Fire(t.Context(), Input{Event: PermissionRequest, Tool: "bash"})
 		if o.Vote != want.Vote || string(o.Input) != string(want.Input) || o.Stop != want.Stop ||
 			o.StopReason != want.StopReason {
-			t.Errorf("%s: %+v", said, o)
+			t.Errorf("%s: %+v", answer, o)
 		}
 	}
 }
@@ -233,8 +232,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestOnceEach: the same command runs once for an event; a strict copy makes
-// it strict; once is for the session.
+// TestOnceEach: the same command runs once per event; a required copy makes it required; once is for the session.
 func TestOnceEach(t *testing.T) {
 	var ran atomic.Int32
 	run := func(ctx context.Context, c Process) (Output, error) {
@@ -251,7 +249,7 @@ func TestOnceEach(t *testing.T) {
 	}
 	s.Fire(t.Context(), Input{Event: PreToolUse, Tool: "Bash"})
 	if ran.Load() != 3 {
-		t.Errorf("%d ran: what was to run once ran again", ran.Load())
+		t.Errorf("%d ran: a hook with once ran again", ran.Load())
 	}
 }
 
@@ -278,7 +276,7 @@ func TestTool(t *testing.T) {
 		ToolInput: json.RawMessage(`{"path":"a <&>"}`), Call: "c"})
 	want := `{"session_id":"s","transcript_path":"","cwd":"/w","hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{"read_path":"a <&>"},"tool_use_id":"c"}` + "\n"
 	if got != want || string(o.Input) != `{"path":"b <&>"}` {
-		t.Errorf("the hook got %s\nand gave %s", got, o.Input)
+		t.Errorf("the hook received %s\nand returned %s", got, o.Input)
 	}
 }
 
@@ -297,7 +295,7 @@ func TestMute(t *testing.T) {
 	}
 }
 
-// TestTimes: hooks of an event run side by side, and each has its time.
+// TestTimes: the hooks of an event run in parallel, each with its own timeout.
 func TestTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sleeps := func(ctx context.Context, c Process) (Output, error) {
@@ -318,7 +316,7 @@ func TestTimes(t *testing.T) {
 			return o, time.Since(start)
 		}
 		if o, d := fire("PreToolUse", `{"command": "50s"}, {"command": "40s"}`); o.Vote != Nothing || d != 50*time.Second {
-			t.Errorf("side by side: %s, %+v", d, o)
+			t.Errorf("in parallel: %s, %+v", d, o)
 		}
 		if o, d := fire("PreToolUse", `{"command": "2h"}`); o.Vote != Ask || d != time.Minute ||
 			!strings.Contains(o.Reason, "within 1m0s") {
@@ -329,7 +327,7 @@ func TestTimes(t *testing.T) {
 			t.Errorf("required: %s, %+v", d, o)
 		}
 		if o, d := fire("Stop", `{"command": "2h", "timeout": 3}`); o.Block || len(o.Failed) != 1 || d != 3*time.Second {
-			t.Errorf("no guard: %s, %+v", d, o)
+			t.Errorf("not a guard: %s, %+v", d, o)
 		}
 		if o, d := fire("SessionEnd", `{"command": "2h"}, {"command": "3h", "timeout": 5}`); len(o.Failed) != 2 ||
 			d != endTimeout {
@@ -338,8 +336,7 @@ func TestTimes(t *testing.T) {
 	})
 }
 
-// TestAsync: nobody waits for it, it votes for nothing, and it ends with the
-// session.
+// TestAsync: an async hook does not delay the event, cannot decide, and ends with the session.
 func TestAsync(t *testing.T) {
 	started, ended := make(chan bool), make(chan error, 1)
 	s := set(t, `{"PreToolUse": [{"hooks": [{"command": "x", "async": true}]}]}`,
@@ -357,7 +354,7 @@ func TestAsync(t *testing.T) {
 	cancel()
 	select {
 	case <-ended:
-		t.Error("it ended with the event")
+		t.Error("the hook ended with the event")
 	default:
 	}
 	s.Runner.Close()
@@ -367,7 +364,7 @@ func TestAsync(t *testing.T) {
 
 func TestHTTP(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		t.Error("another host was asked")
+		t.Error("a request reached another host")
 	}))
 	defer other.Close()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -392,7 +389,7 @@ func TestHTTP(t *testing.T) {
 			http.Redirect(w, r, "/deny", http.StatusTemporaryRedirect)
 		case "/round":
 			http.Redirect(w, r, "/round", http.StatusTemporaryRedirect)
-		case "/moved": // a GET without the event
+		case "/moved": // redirected: a GET without the event
 			http.Redirect(w, r, "/empty", http.StatusFound)
 		case "/drip":
 			for r.Context().Err() == nil {
@@ -423,19 +420,19 @@ func TestHTTP(t *testing.T) {
 }
 
 func TestPrompt(t *testing.T) {
-	for said, want := range map[string]Vote{
+	for answer, want := range map[string]Vote{
 		`{"ok": true}`: Nothing, ` {"ok": false, "reason": "too late"} `: Deny, `{"ok": false}`: Deny,
 		`{}`: Ask, `yes`: Ask, `{"ok": "true"}`: Ask, "```json\n{\"ok\": true}\n```": Ask, `{"ok": true} and more`: Ask,
 		``: Ask,
 	} {
 		var asked string
 		s := set(t, `{"PreToolUse": [{"hooks": [{"type": "prompt", "prompt": "Is $ARGUMENTS safe?"}]}]}`, nil)
-		s.Runner.Model = func(_ context.Context, prompt string) (string, error) { asked = prompt; return said, nil }
+		s.Runner.Model = func(_ context.Context, prompt string) (string, error) { asked = prompt; return answer, nil }
 		if o := s.Fire(t.Context(), Input{Event: PreToolUse, Tool: "bash"}); o.Vote != want {
-			t.Errorf("%q: %+v", said, o)
+			t.Errorf("%q: %+v", answer, o)
 		}
 		if !strings.Contains(asked, `Is {"session_id":""`) || !strings.Contains(asked, `"tool_name":"bash"} safe?`) {
-			t.Errorf("it was asked %q", asked)
+			t.Errorf("the model received %q", asked)
 		}
 	}
 	s := set(t, `{"PreToolUse": [{"hooks": [{"type": "prompt", "prompt": "Safe?"}]}]}`, nil)
@@ -444,7 +441,7 @@ func TestPrompt(t *testing.T) {
 	}
 }
 
-// TestContext: what reaches the model, and what does not; all of it bounded.
+// TestContext: which output reaches the model; its size is limited.
 func TestContext(t *testing.T) {
 	long := strings.Repeat("ä", maxText+5)
 	for _, c := range []struct {
@@ -476,7 +473,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestSafe: many events at a time.
+// TestSafe: many events at the same time.
 func TestSafe(t *testing.T) {
 	s := set(t, `{"PreToolUse": [{"hooks": [{"command": "{}", "once": true}, {"command": "2|x"}, {"command": "{ }", "async": true}]}]}`, prints)
 	var all sync.WaitGroup
@@ -493,14 +490,14 @@ func TestSafe(t *testing.T) {
 func TestNil(t *testing.T) {
 	var s *Set
 	if s.Has(Stop) || s.Of("x") != nil || s.Fire(t.Context(), Input{Event: Stop}).Ran != 0 {
-		t.Error("a nil set holds something")
+		t.Error("a nil set is not empty")
 	}
 	if n := testing.AllocsPerRun(100, func() {
 		if s.Has(PostToolUse, PostToolUseFailure) {
 			t.Error("has")
 		}
 	}); n != 0 {
-		t.Errorf("asking for hooks where there are none allocates %v times", n)
+		t.Errorf("firing an event without hooks allocates %v times", n)
 	}
 }
 
