@@ -66,6 +66,9 @@ type Agent struct {
 	// Steer returns a message that the user sent during the run, and false if there is none. It is
 	// called after each answer and its calls. nil: there are no such messages.
 	Steer func() (Input, bool)
+	// Sent is called when a request to a model was sent: the time for work that must not delay it. It
+	// is called for each request, by any goroutine, and must return at once. nil: nothing is called.
+	Sent func()
 	// Debug logs requests, hooks and failures that do not affect the run. Each record has a topic
 	// attribute: model, hook or skill. nil: nothing is logged.
 	Debug *slog.Logger

@@ -386,7 +386,7 @@ func overflowed(err error) bool {
 func (r *run) aside(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Response, error) {
 	for attempt := 0; ; attempt++ {
 		done := r.debugRequest(m, req)
-		answer, err := llm.Ask(ctx, m, req)
+		answer, err := llm.Ask(llm.OnSent(ctx, r.sent), m, req)
 		done(answer, err)
 		if err == nil || ctx.Err() != nil {
 			return answer, err

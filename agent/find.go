@@ -79,8 +79,9 @@ func (r *run) suggest(ctx context.Context, in Input) error {
 	return err
 }
 
-// startIndexing builds the index for suggestions while the model works, once per turn.
-func (r *run) startIndexing(ctx context.Context) {
+// startIndexing builds the index for suggestions while the model works, once per turn. It begins when
+// underway is closed, so that it does not delay the request.
+func (r *run) startIndexing(ctx context.Context, underway <-chan struct{}) {
 	state := r.log.State()
 	if r.indexing != nil || r.Skills.Suggest < 0 || r.parent != nil || !r.lists() || state.Listing == nil ||
 		!state.Listing.Cut {
@@ -89,6 +90,11 @@ func (r *run) startIndexing(ctx context.Context) {
 	ctx, r.indexing = context.WithCancel(ctx)
 	cat := r.Skills.Catalog()
 	r.indexed.Go(func() {
+		select {
+		case <-underway:
+		case <-ctx.Done():
+			return
+		}
 		if err := r.finder(cat).Prepare(ctx, cat); err != nil && ctx.Err() == nil {
 			r.debug("skill", "the index of skills is not kept", "error", err)
 		}

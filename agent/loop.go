@@ -239,8 +239,15 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 // stream reads one answer. If it fails, it returns the text received before the error.
 func (r *run) stream(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Response, error) {
 	var partial string
-	for ev, err := range m.Stream(ctx, req) {
-		r.startIndexing(ctx)
+	underway := make(chan struct{})
+	sent := sync.OnceFunc(func() {
+		close(underway)
+		r.sent()
+	})
+	defer sent()
+	r.startIndexing(ctx, underway)
+	for ev, err := range m.Stream(llm.OnSent(ctx, sent), req) {
+		sent() // not every model calls it
 		if err != nil {
 			return part(partial), err
 		}
@@ -258,6 +265,13 @@ func (r *run) stream(ctx context.Context, m llm.Model, req *llm.Request) (*llm.R
 		}
 	}
 	return part(partial), &llm.Error{Kind: llm.Broken, Message: "the model's stream ended before its answer did"}
+}
+
+// sent calls Sent. Any goroutine may call it.
+func (r *run) sent() {
+	if r.Sent != nil {
+		r.Sent()
+	}
 }
 
 func part(text string) *llm.Response {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
@@ -79,8 +78,8 @@ func (s *Session) beginTurn(ctx context.Context) (context.Context, func(), error
 
 // runOne processes one message. It reports whether the session can continue.
 func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, error) bool) bool {
-	if strings.HasPrefix(in.Text, "/mcp__") { // a server's prompt is only known once the server is connected
-		if err := s.ConnectServers(ctx); err != nil {
+	if names := s.serversIn(in.Text); len(names) > 0 {
+		if err := s.ConnectServers(ctx, names...); err != nil {
 			yield(Event{Event: agent.Event{End: &agent.End{Reason: "cancelled"}}}, nil)
 			return false
 		}

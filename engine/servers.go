@@ -18,6 +18,7 @@ import (
 	"sync"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/internal/fastjson"
 	"github.com/knack-agent/knack/internal/layout"
@@ -237,8 +238,7 @@ func (e *Engine) newClient(p *Project, servers []mcp.Server, changed func()) *mc
 	return mcp.New(o, servers...)
 }
 
-// client returns the client for the servers of the settings and of the project. The servers start with
-// the first turn.
+// client returns the client for the servers of the settings and of the project. It does not start them.
 func (e *Engine) client() *mcp.Client {
 	e.serversMu.Lock()
 	defer e.serversMu.Unlock()
@@ -545,16 +545,33 @@ func (s *Session) WaitServers(ctx context.Context) error {
 	return own.Wait(ctx)
 }
 
-// ConnectServers connects to all servers and waits until each has answered or failed. Turns connect
-// without waiting.
-func (s *Session) ConnectServers(ctx context.Context) error {
+// ConnectServers starts connecting to all servers and waits until each of the named ones has answered
+// or failed; without names, until all have. Turns start connecting when their first request was sent,
+// and do not wait.
+func (s *Session) ConnectServers(ctx context.Context, names ...string) error {
 	s.startServers()
 	for _, c := range s.clients() {
-		if err := c.Wait(ctx); err != nil {
+		if err := c.Wait(ctx, names...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// serversIn returns the names of the servers whose prompt or skill a line may call: what a server
+// offers is only known once it is connected.
+func (s *Session) serversIn(line string) []string {
+	word, _, ok := agent.Slash(line)
+	if !ok || !strings.Contains(word, ":") && !strings.HasPrefix(word, "mcp__") {
+		return nil
+	}
+	var names []string
+	for _, x := range s.Servers() {
+		if safe := mcp.Safe(x.Name); strings.HasPrefix(word, "mcp__"+safe+"__") || strings.HasPrefix(word, safe+":") {
+			names = append(names, x.Name)
+		}
+	}
+	return names
 }
 
 // Reconnect connects again to an MCP server that is not connected, and waits for the result.
@@ -705,5 +722,5 @@ func (t serverTokens) Remove(key string) error {
 	return keys.Remove(key)
 }
 
-// MCP returns the client for the directory's MCP servers, which start with the first turn.
+// MCP returns the client for the directory's MCP servers, which start after the first request.
 func (e *Engine) MCP() *mcp.Client { return e.client() }

@@ -2,6 +2,8 @@ package engine_test
 
 import (
 	"context"
+	"errors"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -197,5 +199,55 @@ func TestFailureOnce(t *testing.T) {
 	}
 	if n != 1 {
 		t.Errorf("%d reports: %v", n, st.Problems)
+	}
+}
+
+// requestTime is a model that calls f while it handles a request, before its answer begins.
+type requestTime struct {
+	*llmtest.Script
+	f func()
+}
+
+func (m requestTime) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
+	return func(yield func(llm.Event, error) bool) {
+		m.f()
+		m.Script.Stream(ctx, req)(yield)
+	}
+}
+
+// TestServersAfterRequest: servers start when the first request was sent, not before.
+func TestServersAfterRequest(t *testing.T) {
+	t.Parallel()
+	opened := make(chan struct{})
+	var s *engine.Session
+	var state mcp.ServerState
+	m := requestTime{llmtest.New(llmtest.Answer{Text: "done"}), func() { state = s.Servers()[0].State }}
+	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir(), Env: func(string) string { return "" }, Model: m,
+		NoSettings: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, err = e.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Given: engine.Given{Servers: []mcp.Server{{
+		Name: "late", Open: func(context.Context) (mcp.Conn, error) {
+			close(opened)
+			return nil, errors.New("no connection")
+		},
+	}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range s.Run(t.Context(), agent.Typed("go")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if state != mcp.Waiting {
+		t.Errorf("before the request was sent, the server was %s", state)
+	}
+	select {
+	case <-opened:
+	case <-time.After(time.Minute):
+		t.Error("the server was not started")
 	}
 }

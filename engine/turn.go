@@ -73,6 +73,8 @@ func (t *turn) newAgent() *agent.Agent {
 			},
 		},
 		Without: s.without, Steer: s.steer, Debug: p.options.Debug,
+		// Programs that start take the processors from everything else.
+		Sent: func() { go s.startServers() },
 		Limits: agent.Limits{
 			Requests: set.Limits.Turns, Tokens: set.Limits.Tokens, Cost: set.Limits.Cost,
 			Time: time.Duration(set.Limits.Minutes * float64(time.Minute)),
@@ -109,7 +111,6 @@ func (t *turn) useModel(ctx context.Context) (err error) {
 	if t.agent.Model, err = t.session.Model(ctx); err != nil {
 		return err
 	}
-	t.session.startServers()
 	t.session.mu.Lock()
 	defer t.session.mu.Unlock()
 	t.session.used = t.agent.Model

@@ -12,6 +12,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"net/http/httptrace"
 	"strings"
 	"time"
 
@@ -41,6 +42,15 @@ func Ask(ctx context.Context, m Model, req *Request) (*Response, error) {
 		}
 	}
 	return nil, &Error{Kind: Broken, Message: "the model's stream ended before its answer did"}
+}
+
+// OnSent returns a context for one request. sent is called when the request was written to the
+// connection, before the answer comes; for each attempt, and by any goroutine. It must return at once.
+// A Model that does not use HTTP does not call it.
+func OnSent(ctx context.Context, sent func()) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { sent() },
+	})
 }
 
 // Info describes a model. A zero value means unknown or not supported.

@@ -125,9 +125,13 @@ func (c *Client) Start() {
 	})
 }
 
-// Wait waits until every server has been tried once, or ctx ends.
-func (c *Client) Wait(ctx context.Context) error {
+// Wait waits until each of the named servers has been tried once, or ctx ends. Without names it waits
+// for all servers.
+func (c *Client) Wait(ctx context.Context, names ...string) error {
 	for _, p := range c.peers {
+		if len(names) > 0 && !slices.Contains(names, p.server.Name) {
+			continue
+		}
 		select {
 		case <-p.tried:
 		case <-ctx.Done():

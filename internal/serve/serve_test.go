@@ -416,3 +416,38 @@ func TestHostSkills(t *testing.T) {
 		t.Errorf("a skill that came later: %s", text)
 	}
 }
+
+// TestTypedServerSkill: the first thing that a user types can be a skill of a server: this starts the
+// server and waits for it.
+func TestTypedServerSkill(t *testing.T) {
+	t.Parallel()
+	_, e := project(t, sample, engine.Options{Trust: true})
+	s, err := New(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := llmtest.New(llmtest.Answer{Text: "read"})
+	_, host := project(t, "", engine.Options{Model: m, Values: map[string]any{"sandbox.mode": "off"}})
+	own, err := host.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Given: engine.Given{Servers: []mcp.Server{
+		{Name: "peer", Open: func(context.Context) (mcp.Conn, error) {
+			a, b := mcp.Pipe()
+			go s.Run(context.WithoutCancel(t.Context()), mcp.Transport(a))
+			return b, nil
+		}},
+		{Name: "hangs", Open: func(ctx context.Context) (mcp.Conn, error) { // nobody waits for it
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range own.Run(t.Context(), agent.Typed("/peer:pdf x.pdf")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if data, _ := json.Marshal(m.Requests()[0].Messages); !strings.Contains(string(data), "Read x.pdf.") {
+		t.Errorf("the skill was not loaded: %s", data)
+	}
+}

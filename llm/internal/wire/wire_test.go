@@ -2,6 +2,7 @@ package wire
 
 import (
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -275,5 +276,32 @@ func TestPings(t *testing.T) {
 	var e *llm.Error
 	if !errors.As(last, &e) || !e.Temporary() {
 		t.Errorf("got %v", last)
+	}
+}
+
+// TestOnSent: sent is called when the request was written, while the server has not answered yet.
+func TestOnSent(t *testing.T) {
+	sent := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		select {
+		case <-sent:
+			io.WriteString(w, "data: a\n\n")
+		case <-r.Context().Done():
+		}
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	e := *ep
+	got := ""
+	for ev, err := range Post(llm.OnSent(ctx, func() { close(sent) }), &e, server.URL, nil, &Body{Head: struct{}{}, List: "messages"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got += string(ev.Data)
+	}
+	if got != "a" {
+		t.Errorf("got %q", got)
 	}
 }
