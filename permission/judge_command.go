@@ -260,12 +260,12 @@ func (j *judge) dangers(c *bash.SimpleCommand, dirs []string) []bash.Danger {
 // obeyed returns a file that changes which program the command's name runs, such as a version
 // manager's configuration, if one exists in dirs or above; "" if none does.
 func (j *judge) obeyed(c *bash.SimpleCommand, dirs []string) string {
-	if c.Obeys == "" || c.Effect != bash.Reads {
+	if c.SelectedBy == "" || c.Effect != bash.Reads {
 		return ""
 	}
 	for _, dir := range dirs {
 		for dir = filepath.ToSlash(dir); ; dir = path.Dir(dir) {
-			for _, name := range strings.Fields(c.Obeys) {
+			for _, name := range strings.Fields(c.SelectedBy) {
 				if file := strings.TrimSuffix(dir, "/") + "/" + name; j.paths.exists(file) {
 					return file
 				}

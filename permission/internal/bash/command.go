@@ -23,7 +23,7 @@ func (a *analysis) classify(c *SimpleCommand, loose bool) {
 	case "cd", "pushd", "popd", "chdir":
 		a.changeDir(c, base, loose)
 	default:
-		if !isProbe(c, base) && !a.runner(c, base) && !a.builtin(c, base) {
+		if !reports(c, base) && !a.runner(c, base) {
 			readOnly(c, base)
 			writes(c, base)
 		}
@@ -225,11 +225,15 @@ func (a *analysis) xargs(c *SimpleCommand) {
 	c.Inner = append(c.Inner, Inner{a.child(words, c.At), name})
 }
 
+const (
+	posixShells = "sh bash dash ash ksh mksh rbash" // their code is parsed
+	otherShells = "zsh fish csh tcsh pwsh powershell nu elvish xonsh"
+)
+
 func (a *analysis) shell(c *SimpleCommand) {
 	name, _ := c.Words[0].Value()
 	base := path.Base(name)
-	parsed := base == "sh" || base == "bash" || base == "dash" || base == "ash" || base == "rbash" || base == "ksh" ||
-		base == "mksh"
+	parsed := listed(posixShells, base)
 	i := 1
 	isCode := false
 	for ; i < len(c.Words); i++ {
@@ -288,6 +292,16 @@ func (a *analysis) shell(c *SimpleCommand) {
 	}
 }
 
+// Expressions of find, by what follows them.
+const (
+	findCommands = "-exec -execdir -ok -okdir"
+	findWrites   = "-fprint -fprint0 -fls -fprintf"   // a file that it writes
+	findReads    = "-newer -anewer -cnewer -samefile" // a file that it reads
+	findValued   = "-name -iname -path -ipath -wholename -iwholename -regex -iregex -lname -ilname -type -xtype -size " +
+		"-perm -user -group -uid -gid -mtime -atime -ctime -mmin -amin -cmin -maxdepth -mindepth -links -inum -printf " +
+		"-regextype -fstype -used -context"
+)
+
 func (a *analysis) find(c *SimpleCommand) {
 	c.Effect = Reads
 	paths, follow := true, false
@@ -299,7 +313,7 @@ func (a *analysis) find(c *SimpleCommand) {
 			if w.Values != nil && paths {
 				c.Files = append(c.Files, File{Word: w})
 			} else if w.Values == nil {
-				c.Danger = append(c.Danger, Danger{Word: i, Reason: "it may be an expression of find"})
+				c.danger(i, "it may be an expression of find")
 			}
 			continue
 		}
@@ -313,54 +327,36 @@ func (a *analysis) find(c *SimpleCommand) {
 			continue
 		}
 		paths = false
-		switch v {
-		case "-exec", "-execdir", "-ok", "-okdir":
-			end := i + 1
-			for end < len(c.Words) && !c.Words[end].Is(";") && !(c.Words[end].Is("+") && c.Words[end-1].Is("{}")) {
-				end++
-			}
-			if end == i+1 || end >= len(c.Words) {
+		switch {
+		case listed(findCommands, v):
+			end := a.findCommand(c, i, strings.HasPrefix(start, "-"))
+			if end < 0 {
 				c.Opaque = "the command inside cannot be found"
 				return
 			}
-			words := append([]Word{}, c.Words[i+1:end]...)
-			for k := range words {
-				if t, ok := words[k].Value(); !ok || strings.Contains(t, "{}") {
-					w := unknown(words[k].Text, !ok && words[k].Dash || strings.HasPrefix(t, "-") || k == 0 ||
-						strings.HasPrefix(start, "-"))
-					w.Prefix, w.holder = t[:max(strings.Index(t, "{}"), 0)], t
-					words[k] = w
-				}
-			}
-			sub := a.child(words, c.At)
-			if v == "-execdir" || v == "-okdir" {
-				sub.Moves = append(append([]Chdir{}, sub.Moves...), Chdir{Any: true})
-				sub.Loose = true
-			}
-			c.Inner = append(c.Inner, Inner{sub, i + 1})
 			i = end
-		case "-delete":
-			c.Danger = append(c.Danger, Danger{Word: i, Reason: "-delete removes files"})
-		case "-fprint", "-fprint0", "-fls", "-fprintf":
-			c.Danger = append(c.Danger, Danger{Word: i, Reason: v + " writes a file"})
+		case v == "-delete":
+			c.danger(i, "-delete removes files")
+		case listed(findWrites, v):
+			c.danger(i, v+" writes a file")
 			if i+1 < len(c.Words) {
 				c.Files = append(c.Files, File{Word: &c.Words[i+1], Write: true})
 			}
-		case "-newer", "-anewer", "-cnewer", "-samefile":
+		case listed(findReads, v):
 			if i+1 < len(c.Words) {
 				c.Files = append(c.Files, File{Word: &c.Words[i+1]})
 				i++
 			}
-		case "-files0-from":
-			c.Danger = append(c.Danger, Danger{Word: i, Reason: "its starting points come from a file"})
+		case v == "-files0-from":
+			c.danger(i, "its starting points come from a file")
 		default:
 			if !strings.HasPrefix(v, "-") && v != "(" && v != ")" && v != "!" && v != "," || v == "-f" || v == "-D" {
-				c.Danger = append(c.Danger, Danger{Word: i, Reason: "it is in the place of find's expression"})
+				c.danger(i, "it is in the place of find's expression")
 			}
-			if takesValue(v) {
+			if listed(findValued, v) || strings.HasPrefix(v, "-newer") && len(v) == 8 { // -newerXY
 				i++
 				if i < len(c.Words) && c.Words[i].Values == nil && c.Words[i].Many {
-					c.Danger = append(c.Danger, Danger{Word: i, Reason: "it may be split into expressions of find"})
+					c.danger(i, "it may be split into expressions of find")
 				}
 			}
 		}
@@ -376,16 +372,31 @@ func (a *analysis) find(c *SimpleCommand) {
 	}
 }
 
-// takesValue reports whether a value follows an expression of find.
-func takesValue(v string) bool {
-	switch v {
-	case "-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex", "-lname", "-ilname",
-		"-type", "-xtype", "-size", "-perm", "-user", "-group", "-uid", "-gid", "-mtime", "-atime", "-ctime", "-mmin",
-		"-amin", "-cmin", "-maxdepth", "-mindepth", "-links", "-inum", "-printf", "-regextype", "-fstype", "-used",
-		"-context":
-		return true
+// findCommand records the command after the expression -exec or similar in word i, and returns the index of the word
+// that ends it, or -1 if it cannot be found. option means that the names of the files may begin with a dash.
+func (a *analysis) findCommand(c *SimpleCommand, i int, option bool) int {
+	end := i + 1
+	for end < len(c.Words) && !c.Words[end].Is(";") && !(c.Words[end].Is("+") && c.Words[end-1].Is("{}")) {
+		end++
 	}
-	return strings.HasPrefix(v, "-newer") && len(v) == 8
+	if end == i+1 || end >= len(c.Words) {
+		return -1
+	}
+	words := append([]Word{}, c.Words[i+1:end]...)
+	for k := range words {
+		if t, ok := words[k].Value(); !ok || strings.Contains(t, "{}") {
+			w := unknown(words[k].Text, !ok && words[k].Dash || strings.HasPrefix(t, "-") || k == 0 || option)
+			w.Prefix, w.holder = t[:max(strings.Index(t, "{}"), 0)], t
+			words[k] = w
+		}
+	}
+	sub := a.child(words, c.At)
+	if c.Words[i].Is("-execdir", "-okdir") {
+		sub.Moves = append(append([]Chdir{}, sub.Moves...), Chdir{Any: true})
+		sub.Loose = true
+	}
+	c.Inner = append(c.Inner, Inner{sub, i + 1})
+	return end
 }
 
 func (a *analysis) fd(c *SimpleCommand) {
@@ -410,7 +421,7 @@ func (a *analysis) fd(c *SimpleCommand) {
 		}
 		if strings.HasPrefix(v, "--search-path") || strings.HasPrefix(v, "--base-directory") ||
 			strings.HasPrefix(v, "--ignore-file") || strings.HasPrefix(v, "-C") {
-			c.Danger = append(c.Danger, Danger{Word: i, Reason: v + " looks elsewhere"})
+			c.danger(i, v+" looks elsewhere")
 			c.Effect, c.Reason = Runs, v+" looks elsewhere"
 		}
 		if v[1] != '-' && strings.Contains(v, "L") || len(v) > 3 && strings.HasPrefix("--follow", v) {
@@ -442,41 +453,32 @@ func (a *analysis) fd(c *SimpleCommand) {
 	}
 }
 
+// shellVariables are names of variables in upper case that scripts often use for themselves.
+const shellVariables = "IFS COPROC DIR DIRS FILE FILES NAME NAMES COUNT LIST SRC DEST DST RESULT STATUS LINE ITEM ITEMS " +
+	"TOTAL NUM INDEX MSG MESSAGE _"
+
+// harmlessVariables change only what programs show, not what they run.
+const harmlessVariables = "LANG LANGUAGE TZ TERM COLORTERM COLUMNS LINES NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE CI " +
+	"DEBUG NODE_ENV GOOS GOARCH CGO_ENABLED RUST_LOG RUST_BACKTRACE PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE TIMEFORMAT " +
+	"POSIXLY_CORRECT DEBIAN_FRONTEND GIT_TERMINAL_PROMPT GIT_OPTIONAL_LOCKS"
+
 // shellVariable reports whether a plain assignment to a shell variable is harmless. If the variable
 // is already in the environment, the new value is passed to programs. Such variables usually have
 // names in upper case; the exceptions are listed here.
 func shellVariable(name string) bool {
-	lower := false
-	for i := 0; i < len(name); i++ {
-		if c := name[i]; c >= 'a' && c <= 'z' {
-			lower = true
+	if strings.ContainsFunc(name, func(r rune) bool { return 'a' <= r && r <= 'z' }) {
+		lower := strings.ToLower(name)
+		for _, prefix := range [...]string{"npm_", "ld_", "pip_", "git_"} {
+			if strings.HasPrefix(lower, prefix) {
+				return false
+			}
 		}
+		return name != "histchars" && !strings.HasSuffix(lower, "_proxy")
 	}
-	if lower {
-		return !strings.HasSuffix(strings.ToLower(name), "_proxy") && !strings.HasPrefix(strings.ToLower(name), "npm_") &&
-			name != "histchars" && !strings.HasPrefix(strings.ToLower(name), "ld_") &&
-			!strings.HasPrefix(strings.ToLower(name), "pip_") && !strings.HasPrefix(strings.ToLower(name), "git_")
-	}
-	if len(name) == 1 && name != "_" {
-		return true
-	}
-	switch name {
-	case "IFS", "COPROC", "DIR", "DIRS", "FILE", "FILES", "NAME", "NAMES", "COUNT", "LIST", "SRC", "DEST", "DST", "RESULT",
-		"STATUS", "LINE", "ITEM", "ITEMS", "TOTAL", "NUM", "INDEX", "MSG", "MESSAGE", "_":
-		return true
-	}
-	return harmlessVariable(name)
+	return len(name) == 1 || listed(shellVariables, name) || harmlessVariable(name)
 }
 
-// harmlessVariable reports whether a variable may be passed to any program, because it changes only
-// what programs show, not what they run.
+// harmlessVariable reports whether a variable may be passed to any program.
 func harmlessVariable(name string) bool {
-	switch name {
-	case "LANG", "LANGUAGE", "TZ", "TERM", "COLORTERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR",
-		"CLICOLOR_FORCE", "CI", "DEBUG", "NODE_ENV", "GOOS", "GOARCH", "CGO_ENABLED", "RUST_LOG", "RUST_BACKTRACE",
-		"PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "TIMEFORMAT", "POSIXLY_CORRECT", "DEBIAN_FRONTEND",
-		"GIT_TERMINAL_PROMPT", "GIT_OPTIONAL_LOCKS":
-		return true
-	}
-	return strings.HasPrefix(name, "LC_") && len(name) > 3
+	return listed(harmlessVariables, name) || strings.HasPrefix(name, "LC_") && len(name) > 3
 }

@@ -1,6 +1,9 @@
 package bash
 
-import "strings"
+import (
+	"path"
+	"strings"
+)
 
 // holdsWord reports whether a text contains a name that is neither part of another name nor the key
 // of an object.
@@ -19,59 +22,60 @@ func holdsWord(s, name string) bool {
 	}
 }
 
-// builtin handles shell builtins whose words can run code.
-func (a *analysis) builtin(c *SimpleCommand, name string) bool {
-	switch name {
-	case "read":
-		c.Effect = Reads
-		value := false
-		for i := 1; i < len(c.Words); i++ {
-			v, ok := c.Words[i].Value()
-			switch {
-			case value:
-				value = false
-			case !ok:
-				c.Danger = append(c.Danger, Danger{Word: i, Reason: "read evaluates subscripts"})
-			case strings.HasPrefix(v, "-"):
-				k := strings.IndexAny(v, "dnNptu")
-				if strings.Trim(v, "-rasdnNptuei") != "" && k < 0 || strings.Contains(v, "i") && k < 0 {
-					c.Danger = append(c.Danger, Danger{Word: i, Reason: "its options are not understood"})
-				}
-				value = k == len(v)-1
-			case !Identifier(v) || !shellVariable(v):
-				c.Danger = append(c.Danger,
-					Danger{Word: i, Reason: "it sets a variable that programs use, or evaluates a subscript"})
+// readVariables handles read, which sets variables.
+func readVariables(c *SimpleCommand) {
+	c.Effect = Reads
+	value := false
+	for i := 1; i < len(c.Words); i++ {
+		v, ok := c.Words[i].Value()
+		switch {
+		case value:
+			value = false
+		case !ok:
+			c.danger(i, "read evaluates subscripts")
+		case strings.HasPrefix(v, "-"):
+			k := strings.IndexAny(v, "dnNptu")
+			if strings.Trim(v, "-rasdnNptuei") != "" && k < 0 || strings.Contains(v, "i") && k < 0 {
+				c.danger(i, reasonOptions)
 			}
+			value = k == len(v)-1
+		case !Identifier(v) || !shellVariable(v):
+			c.danger(i, "it sets a variable that programs use, or evaluates a subscript")
 		}
-	case "unset", "wait", "getopts":
-		if name != "getopts" {
-			c.Effect = Reads
-		}
-		for i := 1; i < len(c.Words); i++ {
-			v, ok := c.Words[i].Value()
-			if !ok || strings.ContainsAny(v, "[$`") || name == "unset" && !strings.HasPrefix(v, "-") && !shellVariable(v) ||
-				name == "wait" && (strings.Contains(v, "p") || !Digits(strings.TrimPrefix(v, "%"))) {
-				c.Danger = append(c.Danger, Danger{Word: i, Reason: name + " evaluates subscripts"})
-			}
-		}
-	case "shopt":
-		c.Effect = Reads
-		for i := 1; i < len(c.Words); i++ {
-			if !c.Words[i].Is("-s", "-u", "-q", "-p", "nullglob", "globstar", "dotglob", "failglob", "extglob", "lastpipe",
-				"nocaseglob", "inherit_errexit") {
-				c.Danger = append(c.Danger, Danger{Word: i, Reason: "this option can change what names mean"})
-			}
-		}
-	case "export", "declare", "typeset", "local", "readonly", "nameref":
-		// Reached only after command or builtin, or if the name is quoted.
-		c.Opaque = "it may run the content of a value"
-	default:
-		return false
 	}
-	if len(c.Danger) > 0 {
-		c.Effect, c.Reason = Runs, c.Danger[0].Reason
+}
+
+func unset(c *SimpleCommand) {
+	c.Effect = Reads
+	subscripts(c, func(v string) bool { return strings.HasPrefix(v, "-") || shellVariable(v) })
+}
+
+func wait(c *SimpleCommand) {
+	c.Effect = Reads
+	subscripts(c, func(v string) bool { return Digits(strings.TrimPrefix(v, "%")) })
+}
+
+// getopts sets variables of the shell.
+func getopts(c *SimpleCommand) { subscripts(c, func(string) bool { return true }) }
+
+// subscripts finds the words of a builtin in which it may evaluate a subscript, and those that are not harmless.
+func subscripts(c *SimpleCommand, harmless func(string) bool) {
+	for i := 1; i < len(c.Words); i++ {
+		if v, ok := c.Words[i].Value(); !ok || strings.ContainsAny(v, "[$`") || !harmless(v) {
+			name, _ := c.Words[0].Value()
+			c.danger(i, path.Base(name)+" evaluates subscripts")
+		}
 	}
-	return true
+}
+
+func shopt(c *SimpleCommand) {
+	c.Effect = Reads
+	for i := 1; i < len(c.Words); i++ {
+		if v, ok := c.Words[i].Value(); !ok || !listed("-s -u -q -p nullglob globstar dotglob failglob extglob lastpipe "+
+			"nocaseglob inherit_errexit", v) {
+			c.danger(i, "this option can change what names mean")
+		}
+	}
 }
 
 // printf only reads, except with -v, which evaluates the subscript of a name, and with %n, which
@@ -81,15 +85,13 @@ func printf(c *SimpleCommand) {
 	for i := 1; i < len(c.Words); i++ {
 		v, ok := c.Words[i].Value()
 		if ok && strings.HasPrefix(v, "-v") || i == 1 && (!ok && c.Words[i].Dash) {
-			c.Effect, c.Reason = Runs, "printf -v evaluates the subscript of a name"
-			c.Danger = append(c.Danger, Danger{Word: i, Reason: c.Reason})
+			c.danger(i, "printf -v evaluates the subscript of a name")
 		}
 		if ok && v == "--" {
 			continue
 		}
 		if countsBytes(c.Words[i].Values) {
-			c.Effect, c.Reason = Runs, "%n of printf sets a variable"
-			c.Danger = append(c.Danger, Danger{Word: i, Reason: c.Reason})
+			c.danger(i, "%n of printf sets a variable")
 		}
 		break
 	}
@@ -162,14 +164,12 @@ func testCommand(c *SimpleCommand) {
 		}
 		if words[i].Is("-v", "-R") && i+1 < len(words) {
 			if v, ok := words[i+1].Value(); !ok || !Identifier(v) {
-				c.Reason = "this test evaluates a subscript"
-				c.Danger = append(c.Danger, Danger{Word: i + 1, Reason: c.Reason})
+				c.danger(i+1, "this test evaluates a subscript")
 				return
 			}
 		}
 		if words[i].Many && words[i].Values == nil {
-			c.Reason = "an expansion without quotes may become another test"
-			c.Danger = append(c.Danger, Danger{Word: i + 1, Reason: c.Reason})
+			c.danger(i+1, "an expansion without quotes may become another test")
 			return
 		}
 	}
@@ -200,7 +200,7 @@ func awk(c *SimpleCommand) {
 		v, ok := w.Value()
 		if program >= 0 {
 			if ok && strings.HasPrefix(v, "/inet") {
-				c.Danger = append(c.Danger, Danger{Word: i, Reason: "awk opens network connections under /inet"})
+				c.danger(i, "awk opens network connections under /inet")
 			}
 			if !(ok && v == "-") {
 				c.Files = append(c.Files, File{Word: w})
@@ -208,7 +208,7 @@ func awk(c *SimpleCommand) {
 			continue
 		}
 		if !ok && w.Values == nil {
-			c.Danger = append(c.Danger, Danger{Word: i, Reason: "awk's program is not known before it runs"})
+			c.danger(i, "awk's program is not known before it runs")
 			program = i
 			continue
 		}
@@ -216,21 +216,18 @@ func awk(c *SimpleCommand) {
 		case v == "-F" || v == "-v":
 			i++
 			if i < len(c.Words) && c.Words[i].Many && c.Words[i].Values == nil {
-				c.Danger = append(c.Danger, Danger{Word: i, Reason: "it may be split into options"})
+				c.danger(i, "it may be split into options")
 			}
 		case strings.HasPrefix(v, "-F") || strings.HasPrefix(v, "-v"):
 		case v == "--":
 		case len(v) > 1 && v[0] == '-':
-			c.Danger = append(c.Danger, Danger{Word: i, Reason: v + " of awk is not understood"})
+			c.danger(i, v+" of awk is not understood")
 		default:
 			program = i
 			if !ok || awkActs(v) {
-				c.Danger = append(c.Danger, Danger{Word: i, Reason: "this awk program can run or write something"})
+				c.danger(i, "this awk program can run or write something")
 			}
 		}
-	}
-	if len(c.Danger) > 0 {
-		c.Effect, c.Reason = Runs, c.Danger[0].Reason
 	}
 }
 
@@ -266,11 +263,11 @@ func sed(c *SimpleCommand) {
 				return
 			}
 			if v, ok := c.Words[k].Value(); !ok || !sedHarmless(v) {
-				c.Danger = append(c.Danger, Danger{Word: k, Reason: "this sed script is not known to only edit"})
+				c.danger(k, "this sed script is not known to only edit")
 			}
 		}
 		if !ok && w.Values == nil && !script {
-			c.Danger = append(c.Danger, Danger{Word: i, Reason: "sed's script is not known before it runs"})
+			c.danger(i, "sed's script is not known before it runs")
 			script = true
 			continue
 		}
@@ -279,19 +276,17 @@ func sed(c *SimpleCommand) {
 			ended = true
 		case ok && len(v) > 1 && v[0] == '-' && !ended:
 			switch {
-			case v == "-n" || v == "-E" || v == "-r" || v == "-s" || v == "-u" || v == "-z" || v == "-nE" || v == "-En" ||
-				v == "-nr" || v == "-rn" || v == "--quiet" || v == "--silent" || v == "--regexp-extended" || v == "--posix" ||
-				v == "--debug" || v == "--sandbox":
-			case v == "-e" || v == "-ne" || v == "-Ee" || v == "-re" || v == "-nEe" || v == "--expression":
+			case listed("-n -E -r -s -u -z -nE -En -nr -rn --quiet --silent --regexp-extended --posix --debug --sandbox", v):
+			case listed("-e -ne -Ee -re -nEe --expression", v):
 				i++
 				code(i)
 			case v == "-i" || strings.HasPrefix(v, "-i") || strings.HasPrefix(v, "--in-place"):
 				inPlace = true
 				if strings.ContainsAny(v, "/*") {
-					c.Danger = append(c.Danger, Danger{Word: i, Reason: "the backup goes elsewhere"})
+					c.danger(i, "the backup goes elsewhere")
 				}
 			default:
-				c.Danger = append(c.Danger, Danger{Word: i, Reason: v + " of sed is not understood"})
+				c.danger(i, v+" of sed is not understood")
 			}
 		case !script:
 			code(i)
@@ -305,9 +300,6 @@ func sed(c *SimpleCommand) {
 		for i := range c.Files {
 			c.Files[i].Write = true
 		}
-	}
-	if len(c.Danger) > 0 {
-		c.Effect, c.Reason = Runs, c.Danger[0].Reason
 	}
 }
 

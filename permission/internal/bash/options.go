@@ -3,7 +3,6 @@ package bash
 import (
 	"path"
 	"strings"
-	"sync"
 )
 
 // A program lists the options of a program with which it runs other code than its name and operands
@@ -28,9 +27,11 @@ type program struct {
 	vars     bool // NAME=value sets a build variable
 	delegate bool // the first operand may be another program in the table
 	code     bool // an interpreter: a rule for all its uses covers these options too
+
+	operand func(v string) bool // reports whether an operand makes it run other code
 }
 
-var programTable = []program{
+var programs = table[program]{names: func(p *program) string { return p.names }, rows: []program{
 	// Package managers and script runners.
 	{names: "npm", abbrev: true, plain: "--global", dashes: "*",
 		runs: "--script-shell --prefix -C --node-options --userconfig --globalconfig --git --shell --editor --viewer " +
@@ -72,7 +73,7 @@ var programTable = []program{
 	{names: "scons", runs: "-f --file --makefile --sconstruct --site-dir", dirs: "-C --directory"},
 	{names: "gradle gradlew", runs: "-I --init-script -b --build-file -c --settings-file --include-build -g " +
 		"--gradle-user-home -D?org.gradle -P?org.gradle", dirs: "-p --project-dir"},
-	{names: "mvn mvnw mvnd",
+	{names: "mvn mvnw mvnd", operand: isPluginGoal,
 		runs: "-f --file -s --settings -gs --global-settings -t --toolchains -gt --global-toolchains " +
 			"-D?exec. -D?maven.ext -D?maven.home -D?argLine -D?jvm -D?java"},
 	{names: "bazel bazelisk", runs: "--bazelrc --run_under --workspace_status_command --override_repository " +
@@ -87,14 +88,14 @@ var programTable = []program{
 	{names: "go", words: true, script: "run", dirs: "-C",
 		writes: "-o -outputdir -coverprofile -cpuprofile -memprofile -blockprofile -mutexprofile -trace -pkgdir",
 		runs:   "-exec -toolexec -vettool -modfile -overlay -ldflags?ext -gccgoflags -w -fixtool -compiler"},
-	{names: "cargo cross", value: "pFjC", dashes: "run test bench nextest",
+	{names: "cargo cross", value: "pFjC", dashes: "run test bench nextest", operand: isToolchainPath,
 		runs: "--config -Z -C?linker -C?codegen-backend --target?.json --config-file --tool-config-file --archive-file " +
 			"--binaries-metadata --cargo-metadata",
 		dirs: "-C --manifest-path", writes: "--target-dir --artifact-dir --out-dir --root"},
 	{names: "rustc", writes: "-o --out-dir", runs: "-C?linker -C?link-arg -C?codegen-backend --codegen -Z --sysroot"},
 	{names: "swift", runs: "--toolchain -Xlinker -Xcc --disable-sandbox", dirs: "--package-path"},
 	{names: "dotnet", runs: "--test-adapter-path --settings -p?Custom -p?Before -p?After --property?Custom"},
-	{names: "gcc g++ cc c++ clang clang++", words: true, writes: "-o",
+	{names: "gcc g++ cc c++ clang clang++", words: true, writes: "-o", operand: isOptionFile,
 		runs: "-B* -specs -wrapper -fplugin -fuse-ld -Xclang -load --config"},
 	{names: "protoc", abbrev: true, runs: "--plugin"},
 	{names: "buf", runs: "--template --config"},
@@ -154,17 +155,7 @@ var programTable = []program{
 		runs: "-cp -classpath --class-path -jar -javaagent -agentlib -agentpath " +
 			"--module-path -XX?OnError -XX?OnOutOf"},
 	{names: "elixir", script: "*", code: true, runs: "-e -r -S -pr -pa -pz --eval --require"},
-}
-
-var programs = sync.OnceValue(func() map[string]*program {
-	all := map[string]*program{}
-	for i := range programTable {
-		for _, name := range strings.Fields(programTable[i].names) {
-			all[name] = &programTable[i]
-		}
-	}
-	return all
-})
+}}
 
 // otherCode records the words that make a program run other code. from is the index of the
 // program's name; its arguments follow. open means that a rule for all uses of the command covers
@@ -178,7 +169,7 @@ func otherCode(c *SimpleCommand, from int, open bool) {
 	if i := strings.LastIndexByte(name, '.'); i > 0 && (Digits(name[i+1:]) || strings.EqualFold(name[i+1:], "exe")) {
 		name = name[:i] // python3.12
 	}
-	p := programs()[name]
+	p := programs.row(name)
 	if p == nil {
 		return
 	}
@@ -198,7 +189,7 @@ func otherCode(c *SimpleCommand, from int, open bool) {
 			if len(v) < 2 || v[0] != '-' {
 				continue
 			}
-			if v == "--" && listed(p.dashes, sub) {
+			if v == "--" && covers(p.dashes, sub) {
 				return
 			}
 			if option, _, inWord := p.option(p.runs, v, next); option != "" {
@@ -225,7 +216,7 @@ func otherCode(c *SimpleCommand, from int, open bool) {
 		if operands++; operands == 1 {
 			sub = v
 		}
-		if p.script == "*" || operands == 2 && p.script != "" && listed(p.script, sub) {
+		if p.script == "*" || operands == 2 && p.script != "" && covers(p.script, sub) {
 			if p.delegate {
 				otherCode(c, i, open)
 			}
@@ -239,9 +230,7 @@ func otherCode(c *SimpleCommand, from int, open bool) {
 			if option, _, _ := p.option(p.runs, "--"+key, ""); option != "" {
 				mark(i, key)
 			}
-		case strings.HasPrefix(v, "+") && p.names == "cargo cross" && strings.Contains(v, "/"),
-			strings.HasPrefix(v, "@") && strings.HasPrefix(p.names, "gcc"),
-			strings.HasPrefix(p.names, "mvn") && strings.Count(v, ":") > 1:
+		case p.operand != nil && p.operand(v):
 			mark(i, v)
 		case operands == 1 && p.delegate:
 			otherCode(c, i, open)
@@ -249,18 +238,17 @@ func otherCode(c *SimpleCommand, from int, open bool) {
 	}
 }
 
-// listed reports whether a subcommand is in a list, or the list is "*".
-func listed(list, sub string) bool {
-	if list == "*" {
-		return true
-	}
-	for s := range strings.FieldsSeq(list) {
-		if s == sub {
-			return true
-		}
-	}
-	return false
-}
+// isToolchainPath recognises a Rust toolchain that is given by its path.
+func isToolchainPath(v string) bool { return strings.HasPrefix(v, "+") && strings.Contains(v, "/") }
+
+// isOptionFile recognises a file of options.
+func isOptionFile(v string) bool { return strings.HasPrefix(v, "@") }
+
+// isPluginGoal recognises a goal of a Maven plugin, group:artifact:version:goal, which can be any plugin.
+func isPluginGoal(v string) bool { return strings.Count(v, ":") > 1 }
+
+// covers reports whether a subcommand is in a list, or the list is "*", for all subcommands.
+func covers(list, sub string) bool { return list == "*" || listed(list, sub) }
 
 // spellings returns the values that a word may have or, if unknown, what it begins with.
 func spellings(w *Word) []string {
@@ -339,21 +327,21 @@ func (p *program) letter(word string, c byte) int {
 	return -1
 }
 
+// makePrograms are build variables that name a program or control make itself.
+const (
+	makePrograms = "SHELL .SHELLFLAGS MAKEFILES MAKEFLAGS MFLAGS GNUMAKEFLAGS MAKE VPATH CC CXX CPP LD AR AS NM RANLIB " +
+		"STRIP OBJCOPY FC YACC LEX INSTALL RM CP MV GO GOFMT CARGO RUSTC PYTHON PYTHON3 PIP NODE NPM NPX YARN PNPM RUBY " +
+		"PERL DOCKER PODMAN GIT CURL BASH SH ENV SUDO"
+	makeProgramEnds = "_CMD _COMMAND _BIN _SHELL _EXE _PROG _PROGRAM _RUNNER _TOOL _WRAPPER _LAUNCHER"
+)
+
 // makeProgram reports whether a build variable names a program or controls make itself.
 func makeProgram(name string) bool {
-	switch name {
-	case "SHELL", ".SHELLFLAGS", "MAKEFILES", "MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKE", "VPATH",
-		"CC", "CXX", "CPP", "LD", "AR", "AS", "NM", "RANLIB", "STRIP", "OBJCOPY", "FC", "YACC", "LEX", "INSTALL", "RM", "CP",
-		"MV", "GO", "GOFMT", "CARGO", "RUSTC", "PYTHON", "PYTHON3", "PIP", "NODE", "NPM", "NPX", "YARN", "PNPM", "RUBY",
-		"PERL", "DOCKER", "PODMAN", "GIT", "CURL", "BASH", "SH", "ENV", "SUDO":
-		return true
-	}
 	upper := strings.ToUpper(name)
-	for _, end := range []string{"_CMD", "_COMMAND", "_BIN", "_SHELL", "_EXE", "_PROG", "_PROGRAM", "_RUNNER", "_TOOL",
-		"_WRAPPER", "_LAUNCHER"} {
+	for end := range strings.FieldsSeq(makeProgramEnds) {
 		if strings.HasSuffix(upper, end) {
 			return true
 		}
 	}
-	return false
+	return listed(makePrograms, name)
 }

@@ -1,9 +1,6 @@
 package bash
 
-import (
-	"strings"
-	"sync"
-)
+import "strings"
 
 // A reader describes a command that only reads. Lists of options are separated by spaces;
 // abbreviations of long options count too.
@@ -22,9 +19,10 @@ type reader struct {
 	any   bool // it only prints, whatever its arguments are
 
 	check func(c *SimpleCommand) // additional checks
+	read  func(c *SimpleCommand) // in place of all these: for programs with options or a language of their own
 }
 
-var readerTable = []reader{
+var readers = table[reader]{names: func(r *reader) string { return r.names }, rows: []reader{
 	{names: "cat tac rev cksum sum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum comm readlink realpath " +
 		"pr tsort",
 		files: true},
@@ -70,39 +68,41 @@ var readerTable = []reader{
 	{names: "getconf", danger: "-v"},     // -v runs the getconf of another specification
 	{names: "arch", max: -1, only: "?h"}, // can run a program on macOS
 	{names: "hostname", max: -1, only: "fsidI"},
-}
-
-var readers = sync.OnceValue(func() map[string]*reader {
-	all := map[string]*reader{}
-	for i := range readerTable {
-		for _, name := range strings.Fields(readerTable[i].names) {
-			all[name] = &readerTable[i]
-		}
-	}
-	return all
-})
-
-// programsThatRead have their own language or options, with which they may do more than read.
-var programsThatRead = map[string]func(c *SimpleCommand){
-	"awk": awk, "gawk": awk, "mawk": awk, "nawk": awk, "sed": sed, "gsed": sed, "test": testCommand, "[": testCommand,
-	"printf": printf, "set": set, "ps": ps,
-}
+	{names: "ps", read: ps},
+	{names: "awk gawk mawk nawk", read: awk},
+	{names: "sed gsed", read: sed},
+	{names: "test [", read: testCommand},
+	{names: "printf", read: printf},
+	{names: "read", read: readVariables},
+	{names: "unset", read: unset},
+	{names: "wait", read: wait},
+	{names: "getopts", read: getopts},
+	{names: "set", read: set},
+	{names: "shopt", read: shopt},
+}}
 
 // readOnly determines whether a command only reads, and which files.
 func readOnly(c *SimpleCommand, name string) {
-	if read := programsThatRead[name]; read != nil {
-		read(c)
+	r := readers.row(name)
+	switch {
+	case r == nil:
 		return
+	case r.read != nil:
+		r.read(c)
+	default:
+		r.words(c, name)
 	}
-	r := readers()[name]
-	if r == nil {
-		return
+	if len(c.Danger) > 0 {
+		c.Effect, c.Reason = Runs, c.Danger[0].Reason
 	}
+}
+
+// words determines what a command does from its options and operands.
+func (r *reader) words(c *SimpleCommand, name string) {
 	c.Effect = Reads
 	c.safeOptions = r.danger == "" && r.tree == "" && r.follow == "" && r.only == "" && r.skip == 0 && r.max == 0
 	c.printsOnly = r.any
 	tree, follow := false, false
-	dangerous := func(i int, why string) { c.Danger = append(c.Danger, Danger{Word: i, Reason: why}) }
 	skip, operands, ended := r.skip, 0, false
 	for i := 1; i < len(c.Words); i++ {
 		w := &c.Words[i]
@@ -111,7 +111,7 @@ func readOnly(c *SimpleCommand, name string) {
 		if !single && !ended {
 			for _, s := range w.Values {
 				if strings.HasPrefix(s, "-") {
-					dangerous(i, "it may be an option")
+					c.danger(i, "it may be an option")
 				}
 			}
 		}
@@ -121,7 +121,7 @@ func readOnly(c *SimpleCommand, name string) {
 		case option && strings.HasPrefix(v, "--"):
 			flag, value, has := strings.Cut(v, "=")
 			if abbreviates(flag, r.danger) {
-				dangerous(i, v+" does more than read")
+				c.danger(i, v+" does more than read")
 			}
 			tree = tree || len(flag) > 4 && abbreviates(flag, r.tree)
 			follow = follow || len(flag) > 4 && abbreviates(flag, r.follow)
@@ -138,11 +138,11 @@ func readOnly(c *SimpleCommand, name string) {
 			for j := 1; j < len(v); j++ {
 				letter := "-" + v[j:j+1]
 				if listed(r.danger, letter) {
-					dangerous(i, v+" does more than read")
+					c.danger(i, v+" does more than read")
 					break
 				}
 				if r.only != "" && strings.IndexByte(r.only, v[j]) < 0 {
-					dangerous(i, v+" is not understood")
+					c.danger(i, v+" is not understood")
 					break
 				}
 				tree = tree || listed(r.tree, letter)
@@ -154,7 +154,7 @@ func readOnly(c *SimpleCommand, name string) {
 					if j == len(v)-1 {
 						i++
 						if i < len(c.Words) && c.Words[i].Values == nil && c.Words[i].Many {
-							dangerous(i, "it may be split into options")
+							c.danger(i, "it may be split into options")
 						}
 					}
 					break
@@ -177,7 +177,7 @@ func readOnly(c *SimpleCommand, name string) {
 		}
 	}
 	if r.max > 0 && operands > r.max || r.max < 0 && operands > 0 {
-		dangerous(len(c.Words)-1, "its last word is a file that it writes, or a setting")
+		c.danger(len(c.Words)-1, "its last word is a file that it writes, or a setting")
 	}
 	if operands <= r.skip && (r.cwd || tree || follow) {
 		c.Files = append(c.Files, File{Text: "."})
@@ -192,9 +192,6 @@ func readOnly(c *SimpleCommand, name string) {
 		if c.Words[i].Glob && (name == "which" || name == "type" || name == "sleep") {
 			c.Reason = "a glob where a name is due"
 		}
-	}
-	if len(c.Danger) > 0 {
-		c.Effect, c.Reason = Runs, c.Danger[0].Reason
 	}
 }
 
@@ -274,7 +271,7 @@ func responseFile(c *SimpleCommand) {
 	for i := 1; i < len(c.Words); i++ {
 		for _, v := range spellings(&c.Words[i]) {
 			if strings.HasPrefix(v, "@") {
-				c.Danger = append(c.Danger, Danger{Word: i, Reason: v + " is a file of options"})
+				c.danger(i, v+" is a file of options")
 			}
 		}
 	}
@@ -285,7 +282,7 @@ func jqProgram(c *SimpleCommand) {
 	for i := 1; i < len(c.Words); i++ {
 		for _, v := range c.Words[i].Values {
 			if why := jqActs(v); why != "" {
-				c.Danger = append(c.Danger, Danger{Word: i, Reason: why})
+				c.danger(i, why)
 			}
 		}
 	}
@@ -318,11 +315,11 @@ func dateSets(c *SimpleCommand) {
 			case "utc", "universal", "date", "rfc-3339", "help", "version", "rfc-email":
 			default:
 				if !strings.HasPrefix("iso-8601", flag) {
-					c.Danger = append(c.Danger, Danger{Word: i, Reason: v + " is not understood"})
+					c.danger(i, v+" is not understood")
 				}
 			}
 		case ok && !strings.HasPrefix(v, "+") && !strings.HasPrefix(v, "-"):
-			c.Danger = append(c.Danger, Danger{Word: i, Reason: "it may set the clock"})
+			c.danger(i, "it may set the clock")
 		}
 	}
 }
@@ -341,9 +338,9 @@ func ps(c *SimpleCommand) {
 
 // A probe is a query of a program's version. It needs no approval.
 type probe struct {
-	names string
-	words string // the possible values of the only argument
-	obeys string // files in a project, or above it, that change which program the name runs
+	names      string
+	words      string // the possible values of the only argument
+	selectedBy string // files in a project, or above it, that change which program the name runs
 }
 
 // shims are files of version managers, which install small programs (shims) in front of the real
@@ -351,77 +348,75 @@ type probe struct {
 // installed versions by its name are harmless; the files listed here can name any path.
 const shims = ".tool-versions mise.toml .mise.toml mise .mise .config/mise.toml .config/mise"
 
-var probeTable = []probe{
-	{names: "go", words: "version", obeys: shims},
-	{names: "node nodejs npm npx corepack", words: "--version -v", obeys: shims},
-	{names: "pnpm bun tsc", words: "--version -v", obeys: shims},
-	{names: "yarn", words: "--version -v", obeys: shims + " .yarnrc .yarnrc.yml"},
-	{names: "deno", words: "--version -V", obeys: shims},
+var probes = table[probe]{names: func(p *probe) string { return p.names }, rows: []probe{
+	{names: "go", words: "version", selectedBy: shims},
+	{names: "node nodejs npm npx corepack", words: "--version -v", selectedBy: shims},
+	{names: "pnpm bun tsc", words: "--version -v", selectedBy: shims},
+	{names: "yarn", words: "--version -v", selectedBy: shims + " .yarnrc .yarnrc.yml"},
+	{names: "deno", words: "--version -V", selectedBy: shims},
 	{names: "python python3 pip pip3 pipx poetry uv uvx pdm hatch tox nox pytest ruff black mypy flake8 pylint isort",
-		words: "--version -V", obeys: shims + " .python-version"},
+		words: "--version -V", selectedBy: shims + " .python-version"},
 	{names: "cargo rustc rustfmt rustdoc clippy-driver rustup", words: "--version -V -vV",
-		obeys: shims + " rust-toolchain rust-toolchain.toml"},
-	{names: "ruby gem bundle bundler rake rspec rubocop", words: "--version -v", obeys: shims + " .ruby-version"},
-	{names: "php composer perl lua", words: "--version -v", obeys: shims},
-	{names: "java javac", words: "--version -version", obeys: shims},
-	{names: "mvn", words: "--version -v", obeys: shims + " .mvn"},
+		selectedBy: shims + " rust-toolchain rust-toolchain.toml"},
+	{names: "ruby gem bundle bundler rake rspec rubocop", words: "--version -v", selectedBy: shims + " .ruby-version"},
+	{names: "php composer perl lua", words: "--version -v", selectedBy: shims},
+	{names: "java javac", words: "--version -version", selectedBy: shims},
+	{names: "mvn", words: "--version -v", selectedBy: shims + " .mvn"},
 	{names: "gradle kotlin kotlinc scala dotnet swift zig elixir mix ghc stack cabal dart", words: "--version",
-		obeys: shims},
+		selectedBy: shims},
 	{names: "gcc g++ cc c++ clang clang++ ld make gmake cmake ctest ninja meson protoc buf gdb pkg-config",
 		words: "--version"},
 	{names: "docker podman terraform tofu helm gh glab hugo golangci-lint goreleaser", words: "--version version"},
 	{names: "rg fd fdfind jq yq curl wget tar grep sed awk gawk find bash sh zsh fish vim nvim tmux sqlite3 psql mysql " +
 		"redis-cli ffmpeg shellcheck shfmt pre-commit hyperfine just bat tree less rsync ssh openssl", words: "--version"},
 	{names: "ssh", words: "-V"}, {names: "openssl", words: "version"},
+}}
+
+// A query is a use of a program that only reports something. It needs no approval.
+type query struct {
+	names      string
+	sub        []string // possible values, separated by spaces, of each of the first arguments
+	options    string   // the options that it may have
+	selectedBy string   // see probe
+	asksGit    bool     // it runs git, which only reads
 }
 
-var probes = sync.OnceValue(func() map[string][]*probe {
-	all := map[string][]*probe{}
-	for i := range probeTable {
-		for _, name := range strings.Fields(probeTable[i].names) {
-			all[name] = append(all[name], &probeTable[i])
-		}
-	}
-	return all
-})
+var queries = table[query]{names: func(q *query) string { return q.names }, rows: []query{
+	{names: "npm", sub: []string{"list ls ll la"}, selectedBy: shims,
+		options: "--depth --json --all -a --prod --production --omit --include -g --global --long -l --parseable -p --link " +
+			"--dev"},
+	{names: "gh", sub: []string{"pr", "view diff list ls checks status"}, asksGit: true, // to find the remotes
+		options: "--json --jq -q --comments -c --state -s --limit -L --label -l --author -A --assignee -a --base -B --head " +
+			"-H --draft -d --search -S --name-only --patch --color --required --watch --interval -i --conflict-status"},
+}}
 
-// isProbe recognises queries such as node --version, npm list, gh pr view.
-func isProbe(c *SimpleCommand, name string) bool {
+// reports recognises probes and queries, such as node --version, npm list, gh pr view.
+func reports(c *SimpleCommand, name string) bool {
 	if len(c.Words) == 2 {
-		for _, p := range probes()[name] {
+		for _, p := range probes.all(name) {
 			if c.Words[1].Is(strings.Fields(p.words)...) {
-				c.Effect, c.Obeys = Reads, p.obeys
+				c.Effect, c.SelectedBy = Reads, p.selectedBy
 				return true
 			}
 		}
 	}
-	if len(c.Words) < 2 {
+	q := queries.row(name)
+	if q == nil || len(c.Words) <= len(q.sub) {
 		return false
 	}
-	var options string
-	switch {
-	case name == "npm" && c.Words[1].Is("list", "ls", "ll", "la"):
-		c.Obeys = shims
-		options = "--depth --json --all -a --prod --production --omit --include -g --global --long -l --parseable -p " +
-			"--link --dev"
-	case name == "gh" && len(c.Words) > 2 && c.Words[1].Is("pr") && c.Words[2].Is("view", "diff", "list", "ls", "checks",
-		"status"):
-		c.AsksGit = true // to find the remotes
-		options = "--json --jq -q --comments -c --state -s --limit -L --label -l --author -A --assignee -a --base -B " +
-			"--head -H " +
-			"--draft -d --search -S --name-only --patch --color --required --watch --interval -i --conflict-status"
-	default:
-		return false
+	for i, values := range q.sub {
+		if !c.Words[1+i].Is(strings.Fields(values)...) {
+			return false
+		}
 	}
 	for i := 2; i < len(c.Words); i++ {
 		v, ok := c.Words[i].Value()
 		flag, value, _ := strings.Cut(v, "=")
-		if !ok || strings.HasPrefix(v, "-") && !listed(options, flag) || jqActs(value) != "" ||
+		if !ok || strings.HasPrefix(v, "-") && !listed(q.options, flag) || jqActs(value) != "" ||
 			c.Words[i-1].Is("--jq", "-q") && jqActs(v) != "" {
-			c.Obeys, c.AsksGit = "", false
 			return false
 		}
 	}
-	c.Effect = Reads
+	c.Effect, c.SelectedBy, c.AsksGit = Reads, q.selectedBy, q.asksGit
 	return true
 }

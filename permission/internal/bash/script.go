@@ -43,7 +43,7 @@ type SimpleCommand struct {
 	Subcommand int    // of a git command: index of the subcommand in Words
 	RunsScript bool   // a shell that runs a script given by its path
 	Absolute   bool   // this path is absolute
-	Obeys      string // names, separated by spaces, of files here or above that change which program its name runs
+	SelectedBy string // names, separated by spaces, of files here or above that change which program its name runs
 
 	stdin       string // content of a quoted here-document that it reads
 	hasDoc      bool

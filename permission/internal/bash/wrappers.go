@@ -3,7 +3,6 @@ package bash
 import (
 	"slices"
 	"strings"
-	"sync"
 )
 
 // A wrapper is a program that runs the command in its arguments. Its own options must be parsed to
@@ -19,14 +18,14 @@ type wrapper struct {
 	wraps  bool   // it does nothing else, so it needs no permission of its own
 }
 
-var wrapperTable = []wrapper{
+var wrappers = table[wrapper]{names: func(w *wrapper) string { return w.names }, rows: []wrapper{
 	{names: "timeout", plain: "v", valued: "ks", words: 1, wraps: true,
 		long: "--kill-after= --signal= --verbose --foreground --preserve-status"},
 	{names: "time", plain: "pv", wraps: true},
 	{names: "nice", valued: "n", long: "--adjustment=", number: true, wraps: true},
 	{names: "nohup builtin", wraps: true},
 	{names: "stdbuf", valued: "ioe", long: "--input= --output= --error=", wraps: true},
-	{names: "command", plain: "p", wraps: true}, // -v and -V: see queries
+	{names: "command", plain: "p", wraps: true}, // -v and -V: see runsNothing
 	{names: "exec", plain: "cl", valued: "a"},
 	{names: "busybox toybox catchsegv faketime unbuffer caffeinate chronic ts"},
 	{names: "sudo", plain: "AbEHknPS", valued: "CDghpRTtUur",
@@ -49,7 +48,7 @@ var wrapperTable = []wrapper{
 		long: "--interactive --tty --detach --user= --workdir= --env= --index= --privileged"},
 	{names: "docker podman nerdctl", sub: "compose exec", plain: "itdT", valued: "uwe", words: 1,
 		long: "--interactive --tty --detach --user= --workdir= --env= --index= --privileged"},
-}
+}}
 
 // An opaqueProgram can run anything, in ways that are not analysed here.
 type opaqueProgram struct {
@@ -59,7 +58,7 @@ type opaqueProgram struct {
 	code   bool // its words may be shell code: they are parsed, but only for deny rules
 }
 
-var opaqueTable = []opaqueProgram{
+var opaquePrograms = table[opaqueProgram]{names: func(p *opaqueProgram) string { return p.names }, rows: []opaqueProgram{
 	{names: "watch su script ssh parallel flock", reason: "it can run any command", code: true},
 	{names: "runuser chroot unshare nsenter chrt taskset strace ltrace gdb perf valgrind rr entr nodemon at batch " +
 		"systemd-run " +
@@ -72,44 +71,25 @@ var opaqueTable = []opaqueProgram{
 		reason: "it changes what names mean, or runs the content of its words"},
 	{names: "nix", sub: "run shell develop", reason: "it runs what it is given"},
 	{names: "conda micromamba", sub: "run", reason: "it runs what it is given"},
-}
-
-var (
-	wrappers = sync.OnceValue(func() map[string][]*wrapper {
-		all := map[string][]*wrapper{}
-		for i := range wrapperTable {
-			for _, name := range strings.Fields(wrapperTable[i].names) {
-				all[name] = append(all[name], &wrapperTable[i])
-			}
-		}
-		return all
-	})
-	opaquePrograms = sync.OnceValue(func() map[string]*opaqueProgram {
-		all := map[string]*opaqueProgram{}
-		for i := range opaqueTable {
-			for _, name := range strings.Fields(opaqueTable[i].names) {
-				all[name] = &opaqueTable[i]
-			}
-		}
-		return all
-	})
-)
+	// Reached only after command or builtin, or if the name is quoted:
+	{names: "export declare typeset local readonly nameref", reason: "it may run the content of a value"},
+}}
 
 const reasonOptions = "its options are not understood"
 
 // runner handles commands that run other commands. If these cannot be determined, the command is
 // marked as opaque.
 func (a *analysis) runner(c *SimpleCommand, base string) bool {
-	if a.special(c, base) || queries(c, base) {
+	if a.special(c, base) || runsNothing(c, base) {
 		return true
 	}
-	for _, w := range wrappers()[base] {
+	for _, w := range wrappers.all(base) {
 		if sub := strings.Fields(w.sub); beginWith(c.Words[1:], sub) {
 			a.unwrap(c, w, 1+len(sub))
 			return true
 		}
 	}
-	if p := opaquePrograms()[base]; p != nil && (p.sub == "" || len(c.Words) > 1 &&
+	if p := opaquePrograms.row(base); p != nil && (p.sub == "" || len(c.Words) > 1 &&
 		c.Words[1].Is(strings.Fields(p.sub)...)) {
 		c.Opaque = p.reason
 		for i := 1; p.code && i < min(len(c.Words), 8); i++ {
@@ -152,11 +132,11 @@ func (a *analysis) special(c *SimpleCommand, base string) bool {
 		a.trap(c)
 	case "kubectl", "oc":
 		a.kubectl(c)
-	case "sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish", "rbash", "csh", "tcsh", "pwsh", "powershell", "nu",
-		"elvish", "xonsh":
-		a.shell(c)
 	default:
-		return false
+		if !listed(posixShells+" "+otherShells, base) {
+			return false
+		}
+		a.shell(c)
 	}
 	return true
 }
@@ -174,8 +154,8 @@ func beginWith(words []Word, first []string) bool {
 	return true
 }
 
-// queries handles uses of runners that run nothing.
-func queries(c *SimpleCommand, base string) bool {
+// runsNothing handles uses of runners that run nothing.
+func runsNothing(c *SimpleCommand, base string) bool {
 	switch base {
 	case "command":
 		i := skipOptions(c.Words, 1, "pvV", "", "")

@@ -1,9 +1,6 @@
 package bash
 
-import (
-	"strings"
-	"sync"
-)
+import "strings"
 
 // A writer describes a command that writes the files that it names.
 type writer struct {
@@ -26,7 +23,7 @@ const (
 	noFiles                 // not files; its options name no files except those listed
 )
 
-var writerTable = []writer{
+var writers = table[writer]{names: func(w *writer) string { return w.names }, rows: []writer{
 	{names: "cp install ln", value: "tSgmoe", words: lastWritten},
 	{names: "scp", value: "tSgmoe", words: lastWritten, runs: "--rsh --rsync-path -e -S -F -o"},
 	{names: "rsync", value: "tSgmoe", words: lastWritten, runs: "--rsh --rsync-path -e -S -F -o", check: rsyncShell},
@@ -49,22 +46,12 @@ var writerTable = []writer{
 	{names: "sort", words: noFiles, check: sortOutput},
 	{names: "uniq xxd", words: noFiles, check: secondFile},
 	{names: "dd", words: noFiles, check: ddFiles},
-}
-
-var writers = sync.OnceValue(func() map[string]*writer {
-	all := map[string]*writer{}
-	for i := range writerTable {
-		for _, name := range strings.Fields(writerTable[i].names) {
-			all[name] = &writerTable[i]
-		}
-	}
-	return all
-})
+}}
 
 // writes records the files that a command writes, and the words that no wildcard of a rule may
 // cover.
 func writes(c *SimpleCommand, name string) {
-	w := writers()[name]
+	w := writers.row(name)
 	if w == nil {
 		return
 	}
