@@ -482,7 +482,7 @@ func (s *Session) usable(set tool.Set) tool.Set {
 		return set
 	}
 	known := slices.Concat(withAgent(s.files), set)
-	base := coding.Default + ",Agent,mcp__*,list_mcp_resources,read_mcp_resource"
+	base := coding.Default + ",Agent,mcp__*,list_mcp_resources,read_mcp_resource,wait_for_mcp_servers"
 	chosen, _ := tool.Select(known, base, coding.Choice(s.options.Tools, base))
 	return slices.DeleteFunc(set, func(t tool.Tool) bool {
 		return !slices.ContainsFunc(chosen, func(c tool.Tool) bool { return c.Name == t.Name })

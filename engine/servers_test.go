@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -249,5 +250,71 @@ func TestServersAfterRequest(t *testing.T) {
 	case <-opened:
 	case <-time.After(time.Minute):
 		t.Error("the server was not started")
+	}
+}
+
+// TestWaitForServers: a model whose first request comes before a server's tools are known can wait for
+// them, so that even a run whose only turn needs the server can use it.
+func TestWaitForServers(t *testing.T) {
+	t.Parallel()
+	server := sdk.NewServer(&sdk.Implementation{Name: "calc", Version: "1"}, nil)
+	sdk.AddTool(server, &sdk.Tool{Name: "look"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult,
+		any, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "looked"}}}, nil, nil
+	})
+	m := llmtest.New(llmtest.Use("wait_for_mcp_servers", map[string]any{}), llmtest.Use("mcp__calc__look", map[string]any{}),
+		llmtest.Answer{Text: "done"})
+	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir(), Env: func(string) string { return "" }, Model: m,
+		NoSettings: true, Values: map[string]any{"permissions.allow": []string{"mcp__calc"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, err := e.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Given: engine.Given{Servers: []mcp.Server{
+		{Name: "calc", Open: func(context.Context) (mcp.Conn, error) {
+			a, b := mcp.Pipe()
+			go server.Run(context.WithoutCancel(t.Context()), mcp.Transport(a))
+			return b, nil
+		}},
+		{Name: "broken", Open: func(context.Context) (mcp.Conn, error) { return nil, errors.New("no connection") }},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for _, err := range s.Run(t.Context(), agent.Typed("look")) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(m.Requests()) == 3 {
+			m.Answers = append(m.Answers, llmtest.Answer{Text: "again"})
+		}
+	}
+	r := m.Requests()
+	if len(r) != 4 {
+		t.Fatalf("%d requests", len(r))
+	}
+	offers := func(r *llm.Request, name string) bool {
+		return slices.ContainsFunc(r.Tools, func(x llm.ToolSpec) bool { return x.Name == name })
+	}
+	if !offers(r[0], "wait_for_mcp_servers") || offers(r[0], "mcp__calc__look") || !offers(r[1], "mcp__calc__look") {
+		t.Errorf("the first request has %v, the second %v", r[0].Tools, r[1].Tools)
+	}
+	if offers(r[3], "wait_for_mcp_servers") {
+		t.Error("the next turn has the tool, too")
+	}
+	results := func(r *llm.Request) (text string) {
+		for _, x := range r.Messages {
+			for _, p := range x.Parts {
+				if p.Result != nil {
+					text += llm.TextOf(p.Result.Parts) + "\n"
+				}
+			}
+		}
+		return text
+	}
+	if text := results(r[2]); !strings.Contains(text, "calc: 1 tool\nbroken: failed: no connection\nlooked") {
+		t.Errorf("the results are %q", text)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
@@ -57,7 +58,7 @@ func (t *turn) newAgent() *agent.Agent {
 	set := &p.config.Settings
 	a := &agent.Agent{
 		Effort: set.Effort, System: s.system,
-		Tools: slices.Concat(s.active, t.given.Tools, s.hidden), Late: s.late, Aliases: t.given.Aliases,
+		Tools: slices.Concat(s.active, t.given.Tools, s.hidden, s.usable(mcp.WaitTool(s.clients()...))), Late: s.late, Aliases: t.given.Aliases,
 		Skills: agent.Skills{
 			Catalog: s.Catalog, View: s.viewOf(p), Finder: s.engine.finder, Suggest: suggested(set.Skills.Suggest),
 			Commands: func() []knack.SlashCommand { return p.commands(t.given.Commands, s.promptCommands()...) },

@@ -252,6 +252,7 @@ type peer struct {
 	tried  chan struct{} // closed when the first attempt has ended
 	again  chan struct{} // asks for another attempt
 	twin   bool          // another server has the same name, so this one is never started
+	known  bool          // an earlier connection's list of tools was stored
 
 	mu         sync.Mutex
 	state      ServerState

@@ -97,7 +97,10 @@ func ResourceTools(clients ...*Client) tool.Set {
 
 // KnownTools returns the tools that a Client adds itself, for rules, hooks and front ends. They must
 // not be called.
-func KnownTools() tool.Set { return ResourceTools(New(Options{})) }
+func KnownTools() tool.Set {
+	c := New(Options{}, Server{Name: "any"})
+	return append(ResourceTools(c), WaitTool(c)...)
+}
 
 func (c *Client) listResources(ctx context.Context, b *strings.Builder, only string) {
 	for _, p := range c.peers {

@@ -494,6 +494,7 @@ func (p *peer) remembered() {
 	if json.Unmarshal(data, &kept) != nil {
 		return
 	}
+	p.known = true
 	prefix := "mcp__" + p.safe + "__"
 	for i := range kept {
 		d := kept[i].definition
