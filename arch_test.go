@@ -16,9 +16,8 @@ import (
 
 const module = "github.com/knack-agent/knack"
 
-// rows is the structure of docs/design.md: a package imports only
-// packages of rows above its own. A package that is not named has the row of
-// the nearest folder above it that is.
+// rows is the structure of docs/design.md: a package imports only packages of rows above its own. A package that is
+// not listed has the row of its nearest listed parent folder.
 var rows = map[string]int{
 	".": 0, "llm": 0, "permission": 0, "workspace": 0, "hook": 0,
 	"sources": 1, "tool": 1, "session": 1, "sandbox": 1, "plugin": 1,
@@ -33,14 +32,14 @@ var rows = map[string]int{
 	"cmd": 7, "bench": 7, "examples": 7,
 }
 
-// only narrows what a package may import beyond its row.
+// only restricts what a package may import beyond its row.
 var only = map[string][]string{
 	"bundled":   {"."},
 	"knacktest": {"."},
 }
 
-// TestArrows reads every import of the module and fails on one that runs back
-// up the rows, between siblings of row 0, or out of a leaf.
+// TestArrows checks every import of the module and fails on one that goes back up the rows, between siblings of row
+// 0, or out of a leaf.
 func TestArrows(t *testing.T) {
 	seen := 0
 	for file, imports := range importsOf(t) {
@@ -54,7 +53,7 @@ func TestArrows(t *testing.T) {
 		}
 	}
 	if seen < 10 {
-		t.Fatalf("only %d imports were found: the test does not see the module", seen)
+		t.Fatalf("found only %d imports: the test does not see the module", seen)
 	}
 }
 
@@ -94,7 +93,7 @@ func forbidden(from, to string, test bool) string {
 	case from == to || toLeaf:
 		return ""
 	case test && (path.Dir(to) == from || path.Dir(to) == path.Dir(from) || strings.HasSuffix(to, "test") || from == "."):
-		return "" // a test may use the test packages, and the root's examples what stands on it
+		return "" // a test may use the test packages, and the root's examples the packages above
 	case leaf:
 		return "a leaf under internal imports nothing of ours"
 	}
@@ -109,8 +108,7 @@ func forbidden(from, to string, test bool) string {
 	if g < f || from == "internal/cli" && g == f {
 		return "" // the command line starts the other front ends
 	}
-	// A package may use the one whose folder it lies in, such as llm/openai llm.
-	// And one of the internal packages beside it.
+	// A package may use its parent package, as llm/openai uses llm, and an internal package in the same folder.
 	if strings.HasPrefix(from, to+"/") || strings.HasPrefix(to, from+"/internal/") ||
 		strings.HasPrefix(to, path.Dir(from)+"/internal/") {
 		return ""
@@ -118,7 +116,7 @@ func forbidden(from, to string, test bool) string {
 	return fmt.Sprintf("row %d must not import row %d", f, g)
 }
 
-// row finds a package's row; a package under internal that has none is a leaf.
+// row finds a package's row; a package under internal that is not listed is a leaf.
 func row(p string) (n int, leaf bool) {
 	for q := p; ; q = path.Dir(q) {
 		if n, ok := rows[q]; ok && (q != "." || p == ".") {
@@ -153,7 +151,7 @@ func importsOf(t *testing.T) map[string][]string {
 	return all
 }
 
-// goFiles are the Go files of the module, with slashes.
+// goFiles returns the Go files of the module, with slashes.
 func goFiles(t *testing.T) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(p string, d fs.DirEntry, err error) error {
@@ -177,8 +175,8 @@ func goFiles(t *testing.T) (all []string) {
 	return all
 }
 
-// fan is how many of our packages a file outside of the engine may import. One that
-// needs more wires things together, which is the engine's work.
+// fan is how many of our packages a file outside of the engine may import. A file that needs more connects packages,
+// which is the engine's task.
 const fan = 8
 
 // TestFan fails on a production file that imports more of our packages.
@@ -192,9 +190,8 @@ func TestFan(t *testing.T) {
 	}
 }
 
-// TestPublicTypes fails on an exported func, field or interface method of a public
-// package that takes or returns a type of an internal one: other programs could
-// not name it.
+// TestPublicTypes fails on an exported func, field or interface method of a public package that takes or returns an
+// internal type: other programs could not name it.
 func TestPublicTypes(t *testing.T) {
 	for _, file := range goFiles(t) {
 		if strings.HasSuffix(file, "_test.go") || strings.Contains("/"+file, "/internal/") {
@@ -255,8 +252,8 @@ func TestPublicTypes(t *testing.T) {
 	}
 }
 
-// isFuncPart reports whether all names in a type are visible: those of parameters
-// are, those of fields only if they are exported.
+// isFuncPart reports whether all names in a type are part of the API: those of parameters are, those of fields only
+// if they are exported.
 func isFuncPart(n ast.Node) bool { _, ok := n.(*ast.FuncType); return ok }
 
 func receiver(d *ast.FuncDecl) *ast.Ident {
@@ -277,9 +274,8 @@ func receiver(d *ast.FuncDecl) *ast.Ident {
 	}
 }
 
-// TestExamples bounds what a Go host has to write, set-up included: an agent with
-// tools, a gate and skills, and a complete one with settings, trust, AGENTS.md, a
-// session and a user.
+// TestExamples limits how much a Go host has to write, set-up included: for an agent with tools, a gate and skills,
+// and for a complete one with settings, trust, AGENTS.md, a session and a user.
 func TestExamples(t *testing.T) {
 	for file, most := range map[string]int{"agent/example_test.go": 25, "engine/example_test.go": 25 + 20} {
 		set := token.NewFileSet()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// BenchmarkLoad reads many skills; bench/load compares it with a floor.
+// BenchmarkLoad reads many skills; bench/load compares it with a lower bound.
 func BenchmarkLoad(b *testing.B) {
 	for _, n := range []int{100, 1000} {
 		dir := b.TempDir()

@@ -60,7 +60,7 @@ Body.
 func oldFiles(t *testing.T, texts map[string]string) (dir string, open func() *Folder) {
 	t.Helper()
 	if _, ok := localID(t.TempDir()); !ok {
-		t.Skip("times and inodes of this file system cannot be relied on")
+		t.Skip("times and inodes of this file system are not reliable")
 	}
 	dir, cache := t.TempDir(), filepath.Join(t.TempDir(), "state", "cache")
 	for name, text := range texts {
@@ -85,8 +85,7 @@ func writeOld(t *testing.T, path, text string) {
 	}
 }
 
-// later makes now look like a time at which what was written is settled: the
-// ctime of a file cannot be set.
+// later moves now to a time when the files are old enough to be cached: the ctime of a file cannot be set.
 func later(f *Folder) *Folder {
 	f.later = time.Hour
 	return f
@@ -112,7 +111,7 @@ func same(t *testing.T, what string, a, b *Catalog) {
 	}
 }
 
-// What the cache gives is what the files give, and no file is opened for it.
+// Cached and uncached results are equal, and no file is opened for the cached one.
 func TestCache(t *testing.T) {
 	dir, open := oldFiles(t, cachedTexts)
 	plain := loaded(t, &Folder{Path: dir, Origin: open().Origin})
@@ -127,7 +126,7 @@ func TestCache(t *testing.T) {
 		t.Errorf("%d files were opened although none changed", second.opened)
 	}
 
-	// A file that changed, with the size and mtime it had; one more; one less.
+	// A file that changed but has the same size and mtime; one added; one removed.
 	path := filepath.Join(dir, "plain", "SKILL.md")
 	info, err := os.Stat(path)
 	if err != nil {
@@ -152,11 +151,11 @@ func TestCache(t *testing.T) {
 	fourth := later(open())
 	loaded(t, fourth)
 	if fourth.opened != 0 {
-		t.Errorf("%d files were opened after the cache was written anew", fourth.opened)
+		t.Errorf("%d files were opened after the cache was rewritten", fourth.opened)
 	}
 }
 
-// A file that changed just now may change again without a sign of it.
+// A file that changed just now may change again without a visible difference.
 func TestCacheLeavesOutFresh(t *testing.T) {
 	_, open := oldFiles(t, cachedTexts)
 	loaded(t, open())
@@ -167,7 +166,7 @@ func TestCacheLeavesOutFresh(t *testing.T) {
 	}
 }
 
-// A new field of Skill is not forgotten.
+// Every field of Skill is cached.
 func TestCacheHasEveryField(t *testing.T) {
 	var s Skill
 	v := reflect.ValueOf(&s).Elem()
@@ -176,7 +175,7 @@ func TestCacheHasEveryField(t *testing.T) {
 		switch name := v.Type().Field(i).Name; {
 		case slices.Contains([]string{"ID", "Path", "Dir", "Origin", "Gated", "Read", "List", "Base", "Prompt"}, name) ||
 			!f.CanSet():
-			// set by the reader, or not of a file
+			// set by the reader, or not from a file
 		case f.Kind() == reflect.String:
 			f.SetString(name)
 		case f.Kind() == reflect.Bool:
@@ -190,7 +189,7 @@ func TestCacheHasEveryField(t *testing.T) {
 		case name == "Hooks":
 			f.SetBytes([]byte(`{"a":1}`))
 		default:
-			t.Errorf("does the cache keep %s?", name)
+			t.Errorf("is %s in the cache?", name)
 		}
 	}
 	s.fields, s.bodyAt, s.stamp, s.Path = "", 7, 1<<63, "/x/SKILL.md"
@@ -215,8 +214,7 @@ func cacheFile(t *testing.T, f *Folder) string {
 	return files[0]
 }
 
-// Whatever is in the file, what is loaded is what the files say, and the cache
-// works again at the start after.
+// Whatever the cache file contains, the skills equal those of the files, and the cache works again at the next start.
 func TestCacheDamaged(t *testing.T) {
 	dir, open := oldFiles(t, cachedTexts)
 	plain := loaded(t, &Folder{Path: dir, Origin: open().Origin})
@@ -234,7 +232,7 @@ func TestCacheDamaged(t *testing.T) {
 		bad[i] ^= 0x5a
 		damaged[fmt.Sprint("byte ", i)] = bad
 	}
-	// Lengths that lie, with a checksum that fits.
+	// Wrong lengths with a correct checksum.
 	for i := cacheHead; i < len(good); i += 61 {
 		bad := slices.Clone(good)
 		bad[i] ^= 0xff
@@ -261,7 +259,7 @@ func TestCacheDamaged(t *testing.T) {
 	if f.opened != 0 {
 		t.Errorf("%d files were opened: the damaged cache was not replaced", f.opened)
 	}
-	// A directory in its place, or one that cannot be made: nothing is kept.
+	// A directory in place of the file, or one that cannot be made: nothing is stored.
 	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o700)); err != nil {
 		t.Fatal(err)
 	}
@@ -270,11 +268,11 @@ func TestCacheDamaged(t *testing.T) {
 	blocked.Cache = filepath.Join(dir, "plain", "SKILL.md", "cache")
 	same(t, "blocked", plain, loaded(t, later(blocked)))
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(file), ".*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("files left behind: %v", left)
 	}
 }
 
-// A forged cache changes what is shown, and nothing that a skill may do.
+// A forged cache changes what is shown, but not what a skill may do.
 func TestCacheForged(t *testing.T) {
 	dir, open := oldFiles(t, cachedTexts)
 	loaded(t, later(open()))
@@ -314,9 +312,9 @@ func TestCacheForged(t *testing.T) {
 	var no *Refusal
 	if _, err := cat.Invoke(t.Context(), Invocation{Name: "forbidden", By: ByModel,
 		View: View{Touched: []string{"/w/x.go"}}}); !errors.As(err, &no) || no.Code != RefusedToModel {
-		t.Errorf("the model called a skill that is closed to it: %v", err)
+		t.Errorf("the model called a skill that is closed to models: %v", err)
 	}
-	// Paths are those of the file, too.
+	// The file also determines the paths.
 	writeOld(t, filepath.Join(dir, "waits", "SKILL.md"), "---\ndescription: Waits\npaths: ['*.rs']\n---\n")
 	loaded(t, later(open()))
 	c = openCache(open().Cache, open())
@@ -336,7 +334,7 @@ func TestCacheForged(t *testing.T) {
 	}
 	if _, err := cat.Invoke(t.Context(), Invocation{Name: "waits", By: ByModel}); !errors.As(err, &no) ||
 		no.Code != RefusedUnknown {
-		t.Errorf("a skill that waits for a file was called: %v", err)
+		t.Errorf("a conditional skill was called: %v", err)
 	}
 	if _, err := cat.Invoke(t.Context(), Invocation{Name: "waits", By: ByModel,
 		View: View{Touched: []string{"/w/x.rs"}}}); err != nil {
@@ -344,8 +342,7 @@ func TestCacheForged(t *testing.T) {
 	}
 }
 
-// Only trusted folders on disks of this machine have one; those with a Check
-// are read at each start.
+// Only trusted folders on local disks have a cache; those with a Check are read at each start.
 func TestCacheOnlyWhere(t *testing.T) {
 	dir, open := oldFiles(t, cachedTexts)
 	for name, change := range map[string]func(*Folder){
@@ -357,7 +354,7 @@ func TestCacheOnlyWhere(t *testing.T) {
 		change(f)
 		loaded(t, f)
 		if _, err := os.Stat(f.Cache); err == nil {
-			t.Errorf("%s: something was kept", name)
+			t.Errorf("%s: a cache was written", name)
 		}
 	}
 	// A link's target is read each time.
@@ -374,7 +371,7 @@ func TestCacheOnlyWhere(t *testing.T) {
 	f := later(open())
 	loaded(t, f)
 	if f.opened != 1 {
-		t.Errorf("%d files were opened, want that of the link", f.opened)
+		t.Errorf("%d files were opened, want only the link's target", f.opened)
 	}
 }
 
@@ -388,7 +385,7 @@ func FuzzCache(f *testing.F) {
 			return
 		}
 		if s != nil {
-			s.Fields() // what they are is not checked when they are read
+			s.Fields() // their values are not checked on reading
 		}
 		again, _, ok := decodeOutcome(encodeOutcome(s, problems), "/x/SKILL.md")
 		if diff := cmp.Diff(s, again, sameSkills); !ok || diff != "" {

@@ -23,8 +23,8 @@ import (
 
 var updateGolden = flag.Bool("update", false, "rewrite the golden parts of the .txtar cases")
 
-// TestCatalog runs the cases of testdata/catalog. Their comment holds, a line
-// each, sources in their order and what is asked:
+// TestCatalog runs the cases of testdata/catalog. The comment of a case contains, one per line, sources in order and
+// queries:
 //
 //	dir KIND PATH [untrusted] [remote] [files] [commands] [label=L] [nested=N] [root=PATH] [base=PATH] [prefix=P]
 //	link TARGET NAME
@@ -33,13 +33,13 @@ var updateGolden = flag.Bool("update", false, "rewrite the golden parts of the .
 //	skill NAME
 //	invoke NAME [by=user] [over=NAME:STATE] [touched=a,b]
 //
-// The last section, want, is golden. x*300 stands for 300 letters x.
+// The last section, want, is golden. x*300 means 300 letters x.
 func TestCatalog(t *testing.T) {
 	wantCases(t, "catalog", runCase)
 }
 
-// wantCases runs the cases of a directory of testdata: what run makes of one is
-// held against its last section, want.
+// wantCases runs the cases of a directory of testdata and compares what run returns for each with its last section,
+// want.
 func wantCases(t *testing.T, dir string, run func(t *testing.T, a *txtar.Archive) string) {
 	cases, err := filepath.Glob("testdata/" + dir + "/*.txtar")
 	if err != nil || len(cases) == 0 {
@@ -79,7 +79,7 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 			t.Fatal(err)
 		}
 		data := expandX(f.Data)
-		if string(data) == "UTF-16\n" { // what a text file cannot hold
+		if string(data) == "UTF-16\n" { // which a text file cannot contain
 			data = []byte("\xff\xfe")
 		}
 		if err := os.WriteFile(at(f.Name), data, 0o666); err != nil {
@@ -102,7 +102,7 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 			out.WriteByte('\n')
 		}
 		for _, p := range cat.Problems() {
-			if p.Code != "name-missing" && p.Code != "name-dir-mismatch" { // the parser's
+			if p.Code != "name-missing" && p.Code != "name-dir-mismatch" { // reported by the parser
 				fmt.Fprintf(&out, "! %s %s %s\n", p.Severity, p.Code, p)
 			}
 		}
@@ -152,7 +152,7 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 			}
 		case "link":
 			if err := os.Symlink(filepath.FromSlash(words[1]), at(words[2])); err != nil {
-				t.Skip("no symbolic links here: ", err)
+				t.Skip("symbolic links do not work on this system: ", err)
 			}
 		case "view":
 			load()
@@ -172,7 +172,7 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 			}
 			l := cat.Listing(v)
 			fmt.Fprintf(&out, "\n> %s", line)
-			if !v.Index { // that has paths of this machine in it
+			if !v.Index { // an index contains paths of this machine
 				fmt.Fprintf(&out, "%d of %d characters\n", l.Chars, l.Budget)
 			}
 			out.WriteString(l.Text)
@@ -185,7 +185,7 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 				fmt.Fprintf(&out, "! %s %s %s\n", p.Severity, p.Code, p)
 			}
 			if again := cat.Listing(v); again.Text != l.Text {
-				t.Error("the same view gives another text")
+				t.Error("the same view returns a different text")
 			}
 		case "why":
 			load()
@@ -243,15 +243,15 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 	return shortenX(filepath.ToSlash(text))
 }
 
-// TestCheck runs the cases of testdata/check: skills, what is asked of them in
-// the comment, a line each, and what their authors are told:
+// TestCheck runs the cases of testdata/check: skills, queries in the comment, one per line, and the problems reported
+// to the authors:
 //
 //	check PATH
 //	chmod MODE PATH
 //	link TARGET NAME
 func TestCheck(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("Windows has no modes")
+		t.Skip("Windows has no file modes")
 	}
 	wantCases(t, "check", func(t *testing.T, a *txtar.Archive) string {
 		root, err := filepath.EvalSymlinks(t.TempDir())
@@ -285,7 +285,7 @@ func TestCheck(t *testing.T) {
 					fmt.Fprintf(&out, "%s %s %s\n", p.Severity, p.Code,
 						strings.TrimPrefix(p.String(), at(words[1])+string(filepath.Separator)))
 					if p.Hint == "" && p.Severity != Info {
-						t.Errorf("%s: nothing to do about it", p)
+						t.Errorf("%s: no hint", p)
 					}
 				}
 			case "chmod":
@@ -320,7 +320,7 @@ func shortenX(text string) string {
 	return runs.ReplaceAllStringFunc(text, func(m string) string { return fmt.Sprintf("x*%d", len(m)) })
 }
 
-// TestCalled: a name finds what is listed under it, KIND:NAME what has lost it.
+// TestCalled: a name finds what is listed under it, KIND:NAME what lost the name.
 func TestCalled(t *testing.T) {
 	all, problems := (&Catalog{}).Commands(View{},
 		[]SlashCommand{{Name: "help", Kind: "command"}},
@@ -348,8 +348,7 @@ func TestCalled(t *testing.T) {
 	}
 }
 
-// TestTouchedDirectory: a directory counts as touched for the skills whose
-// globs match everything in it.
+// TestTouchedDirectory: a directory counts as touched for skills whose globs match everything in it.
 func TestTouchedDirectory(t *testing.T) {
 	fsys := fstest.MapFS{}
 	for name, paths := range map[string]string{"all": "src/**", "dir": "src/", "go": "src/**/*.go", "other": "doc/**"} {

@@ -29,7 +29,7 @@ func TestCodesDocumented(t *testing.T) {
 		}
 		for _, m := range found {
 			if !words[m[2]] {
-				t.Errorf("docs/problems.md does not have the %s %s", strings.ToLower(m[1]), m[2])
+				t.Errorf("docs/problems.md does not contain the %s %s", strings.ToLower(m[1]), m[2])
 			}
 		}
 	}

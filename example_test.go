@@ -8,7 +8,7 @@ import (
 	"github.com/knack-agent/knack"
 )
 
-// skills stands for the directory of skills that a program would have.
+// skills stands for a program's directory of skills.
 var skills = fstest.MapFS{
 	"pdf/SKILL.md": {Data: []byte("---\ndescription: Read PDF files\n---\nRead $ARGUMENTS with pdftotext.\n")},
 	"zig/SKILL.md": {Data: []byte("---\ndescription: Write Zig\npaths: \"*.zig\"\n---\nUse zig fmt.\n")},
@@ -37,7 +37,7 @@ func ExampleCatalog_Listing() {
 	before := cat.Listing(view)
 	fmt.Print(before.Text)
 
-	view.Touched = []string{"/src/main.zig"} // a tool did
+	view.Touched = []string{"/src/main.zig"} // by a tool
 	fmt.Print(cat.Listing(view).Since(before.Fingerprints()).Text())
 	// Output:
 	// - pdf: Read PDF files

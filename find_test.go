@@ -14,7 +14,7 @@ import (
 	"github.com/knack-agent/knack"
 )
 
-// writeSkills makes skills of NAME: description: body and returns their directory.
+// writeSkills makes skills from NAME: description: body and returns their directory.
 func writeSkills(t testing.TB, skills map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -58,9 +58,9 @@ func TestFind(t *testing.T) {
 	cat := knack.Load(t.Context(), knack.Dir(dir, knack.Origin{Kind: knack.User, Trust: knack.Trusted}))
 	for query, want := range map[string]string{
 		"merge PDFs":                        "pdf",
-		"extract invoices":                  "pdf", // a file beside it
+		"extract invoices":                  "pdf", // a file of the skill
 		"WORDREPORT":                        "docx-report",
-		"use /docx-report for a weekly pdf": "docx-report", // named
+		"use /docx-report for a weekly pdf": "docx-report", // named in the query
 		"写周报":                               "weekly",
 		"SIGTERM of my server":              "golang-service",
 		"roll out":                          "deploy",
@@ -81,10 +81,10 @@ func TestFind(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := cat.Find(ctx, "pdf", 3); err == nil {
-		t.Error("found with a context that had ended")
+		t.Error("found with a cancelled context")
 	}
 
-	// What the model may not call it cannot find, by name neither.
+	// What the model may not call it cannot find, not even by name.
 	f := &knack.Finder{}
 	view := knack.View{For: knack.ByModel, Overrides: map[string]knack.SkillState{"pdf": knack.Off}}
 	offered := func(s *knack.Skill) bool { return cat.Offers(s, view) }
@@ -98,7 +98,7 @@ func TestFind(t *testing.T) {
 	}
 	view.Touched, view.Dir = []string{"/w/x.go"}, "/w"
 	if found, _ := f.Find(t.Context(), cat, "staticcheck", 10, offered); len(found) != 1 {
-		t.Errorf("a skill that has become active: %v", names(found))
+		t.Errorf("an activated conditional skill: %v", names(found))
 	}
 }
 
@@ -106,7 +106,7 @@ func TestFindUntrusted(t *testing.T) {
 	dir := writeSkills(t, searched)
 	cat := knack.Load(t.Context(), knack.Dir(dir, knack.Origin{Kind: knack.Project}))
 	if found, err := cat.Find(t.Context(), "pdf", 3); err != nil || len(found) > 0 {
-		t.Errorf("%v %v: nobody trusts these", names(found), err)
+		t.Errorf("found untrusted skills: %v %v", names(found), err)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestFinderKeeps(t *testing.T) {
 	}
 	f := &knack.Finder{Dir: state}
 	if f.Ready(t.Context(), cat) {
-		t.Error("ready before anything was read")
+		t.Error("ready before any skill was read")
 	}
 	if err := f.Prepare(t.Context(), cat); err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestFinderKeeps(t *testing.T) {
 	if !other.Ready(t.Context(), cat) || first(other, "matter77") != "skill-077" {
 		t.Error("a second process is not ready")
 	}
-	// What changed, came and went is seen.
+	// Changed, added and removed skills are found.
 	for name, text := range map[string]string{"skill-005": "---\ndescription: Otters\n---\n",
 		"new": "---\ndescription: Badgers\n---\n"} {
 		_ = os.MkdirAll(filepath.Join(dir, name), 0o755)
@@ -172,7 +172,7 @@ func TestFinderKeeps(t *testing.T) {
 			t.Errorf("%s: %q, want %q", query, got, want)
 		}
 	}
-	// No file does harm.
+	// A damaged file does no harm.
 	for name, data := range map[string][]byte{"empty": {}, "truncated": whole[:len(whole)/2],
 		"foreign": []byte("SQLite format 3\x00" + strings.Repeat("x", 5000)),
 		"damaged": append(slices.Clone(whole[:len(whole)-500]), make([]byte, 500)...)} {
@@ -185,28 +185,28 @@ func TestFinderKeeps(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 		if name != "damaged" && first(g, "matter6") != "skill-006" {
-			t.Errorf("%s: was not built anew", name)
+			t.Errorf("%s: was not rebuilt", name)
 		}
 	}
 	// A file that is replaced while it is in use is read again.
 	if first(f, "matter6") != "skill-006" {
 		t.Error("not found after another process wrote the file")
 	}
-	// A directory that cannot be written to: found all the same, and said.
+	// A directory that is not writable: skills are still found, and the error is reported.
 	blocked := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	g := &knack.Finder{Dir: blocked}
 	if err := g.Prepare(t.Context(), cat); err == nil {
-		t.Error("no error, although nothing can be kept")
+		t.Error("no error, although the index cannot be stored")
 	}
 	if first(g, "matter6") != "skill-006" || !g.Ready(t.Context(), cat) {
-		t.Error("not found where nothing can be kept")
+		t.Error("not found where the index cannot be stored")
 	}
 }
 
-// Several processes may find and write at once.
+// Several processes may search and write at the same time.
 func TestFinderAtOnce(t *testing.T) {
 	dir, state := many(t, 120), t.TempDir()
 	cat := knack.Load(t.Context(), knack.Dir(dir, knack.Origin{Kind: knack.Project, Trust: knack.Trusted}))
@@ -224,6 +224,6 @@ func TestFinderAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	if entries, _ := os.ReadDir(state); len(entries) != 1 || !strings.HasPrefix(entries[0].Name(), "project-") {
-		t.Errorf("left behind: %v", entries)
+		t.Errorf("files left behind: %v", entries)
 	}
 }

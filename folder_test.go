@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// counted counts what is read of its files.
+// counted counts the bytes that are read from its files.
 type counted struct {
 	fs.FS
 	read map[string]int
@@ -43,14 +43,14 @@ func (f countedFile) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestHead: of a file as much is read as its head needs, whatever it has as a
-// body , and what is read of it says what the file says.
+// TestHead: no more of a file is read than its head needs, whatever its body, and the result equals that of the whole
+// file.
 func TestHead(t *testing.T) {
 	body := strings.Repeat("é", 400<<10)
 	x := func(n int) string { return strings.Repeat("x", n) }
 	for name, c := range map[string]struct {
 		text string
-		most int // bytes read
+		most int // most bytes that may be read
 		says string
 		code string
 	}{
@@ -94,19 +94,19 @@ func TestHead(t *testing.T) {
 		}
 		text, err := s.Body(t.Context())
 		if whole := s.Tokens().Body; err != nil || c.code != "too-large" && whole != tokens(len(text)) {
-			t.Errorf("%s: %v, %d tokens of body, want %d", name, err, whole, tokens(len(text)))
+			t.Errorf("%s: %v, body of %d tokens, want %d", name, err, whole, tokens(len(text)))
 		}
 	}
 }
 
-// TestSize: a file has at most 1 MiB, when it is found and when it is called.
+// TestSize: a file may have at most 1 MiB, when it is found and when it is called.
 func TestSize(t *testing.T) {
 	head := "---\ndescription: D.\n---\n"
 	for size, ok := range map[int]bool{maxFile: true, maxFile + 1: false} {
 		fsys := fstest.MapFS{"a/SKILL.md": {Data: []byte(head + strings.Repeat("x", size-len(head)))}}
 		cat := Load(t.Context(), FS(fsys, Origin{Kind: User, Trust: Trusted}))
 		if got := cat.Skill("a") != nil; got != ok {
-			t.Errorf("%d bytes: found: %v", size, got)
+			t.Errorf("%d bytes: on load: %v", size, got)
 		}
 		if _, err := cat.Invoke(t.Context(), Invocation{Name: "a"}); (err == nil) != ok {
 			t.Errorf("%d bytes: %v", size, err)
@@ -124,7 +124,7 @@ func TestSize(t *testing.T) {
 			t.Errorf("%d bytes: %v", size, problems)
 		}
 		if got := Load(t.Context(), Dir(dir, Origin{Kind: User, Trust: Trusted})).Skill("a") != nil; got != ok {
-			t.Errorf("%d bytes on disk: found: %v", size, got)
+			t.Errorf("%d bytes on disk: on load: %v", size, got)
 		}
 	}
 	grown := &fstest.MapFile{Data: []byte(head)}
@@ -135,8 +135,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestRereads: a file is read again when its time, its size or the trust in it
-// changed, and while it is too young for its time to tell.
+// TestRereads: a file is read again when its time, its size or its trust changed, and while it is too recent for its
+// time to be reliable.
 func TestRereads(t *testing.T) {
 	dir := t.TempDir()
 	path := writeSkill(t, dir, "a", "One")
@@ -168,7 +168,7 @@ func TestRereads(t *testing.T) {
 	write("Five!", young)
 	says("young", "Five!")
 
-	// The same file behind another link is another skill.
+	// The same file through another link is another skill.
 	if runtime.GOOS == "windows" {
 		return
 	}
@@ -194,7 +194,7 @@ func TestRereads(t *testing.T) {
 	lead("y")
 	says("a link that leads elsewhere", "In y")
 
-	// So is one whose place is trusted otherwise now.
+	// The same holds when the trust in its folder changed.
 	trust := Trusted
 	lib = NewLibrary(t.Context(), &Folder{Path: filepath.Join(dir, "skills"), Root: filepath.Join(dir, "skills"),
 		Origin: Origin{Kind: Project, Trust: Trusted}, Outside: func(string) Trust { return trust }})
@@ -205,22 +205,21 @@ func TestRereads(t *testing.T) {
 	}
 	trust = Untrusted
 	if s := lib.Reload(t.Context()).Skill("a"); s != nil {
-		t.Errorf("not trusted any more: %+v", s)
+		t.Errorf("no longer trusted: %+v", s)
 	}
 }
 
-// TestChecked: with a Check trust is decided file by file, on the bytes that
-// are parsed.
+// TestChecked: with a Check, trust is decided file by file, on the bytes that are parsed.
 func TestChecked(t *testing.T) {
 	dir := t.TempDir()
 	head := "---\ndescription: D.\n---\n"
 	long := strings.Repeat("x", 3*headSize)
 	for name, text := range map[string]string{"small": head, "large": head + long, "headed": "---\nlicense: " + long +
 		"\ndescription: D.\n---\n",
-		"headed-more": "---\nlicense: " + long + "\ndescription: D.\n---\n" + long, "refused": head, "told": head} {
+		"headed-more": "---\nlicense: " + long + "\ndescription: D.\n---\n" + long, "refused": head, "stale": head} {
 		putSkill(t, dir, name, text)
 	}
-	var mu sync.Mutex // for looks run in parallel
+	var mu sync.Mutex // the Check runs in parallel
 	seen := map[string]string{}
 	changed := ""
 	f := &Folder{Path: dir, Origin: Origin{Kind: Project}, Check: func(path string, data []byte, head bool) error {
@@ -230,27 +229,27 @@ func TestChecked(t *testing.T) {
 		mu.Unlock()
 		switch name {
 		case "refused", changed:
-			return errors.New("nobody knows it")
-		case "told":
+			return errors.New("not approved")
+		case "stale":
 			return Problem{Code: "changed-since-approval", Severity: Warn, Path: path, Message: "it changed"}
 		}
 		return nil
 	}}
 	if p := f.Location(); p.Trust != Untrusted {
-		t.Errorf("before it was read: %+v", p)
+		t.Errorf("before reading: %+v", p)
 	}
 	cat := Load(t.Context(), f)
 	for name, want := range map[string]string{"small": fmt.Sprint(len(head), " false "), "large": "4096 true ",
 		"headed": fmt.Sprint(len(long)+34, " false "), "headed-more": fmt.Sprint(2*len(long)+34, " false ")} {
 		if seen[name] != want {
-			t.Errorf("%s: %q was looked at, want %q", name, seen[name], want)
+			t.Errorf("%s: %q was checked, want %q", name, seen[name], want)
 		}
 	}
 	states := ""
 	for _, e := range cat.Candidates() {
 		states += e.Name() + " " + string(e.State) + " "
 	}
-	if states != "headed active headed-more active large active refused untrusted small active told untrusted " {
+	if states != "headed active headed-more active large active refused untrusted small active stale untrusted " {
 		t.Error(states)
 	}
 	codes := map[Code]int{}
@@ -263,7 +262,7 @@ func TestChecked(t *testing.T) {
 	if p := f.Location(); p.Trust != Untrusted || cat.Locations()[0].Trust != Untrusted || cat.Locations()[0].Skills != 6 {
 		t.Errorf("%+v, %+v", p, cat.Locations()[0])
 	}
-	// What was good when it was found may not be any more.
+	// A file may change after it was found.
 	if _, err := cat.Invoke(t.Context(), Invocation{Name: "large"}); err != nil ||
 		!strings.HasSuffix(seen["large"], fmt.Sprint(len(head)+len(long), " false ")) {
 		t.Errorf("%v, %q", err, seen["large"])
@@ -275,25 +274,25 @@ func TestChecked(t *testing.T) {
 	if got := Load(t.Context(), f).Skill("large"); got != nil {
 		t.Error("a file that did not change was not checked again")
 	}
-	for _, name := range []string{"refused", "told", "large"} {
+	for _, name := range []string{"refused", "stale", "large"} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	Load(t.Context(), f)
 	if p := f.Location(); p.Trust != Trusted {
-		t.Errorf("all of it is good: %+v", p)
+		t.Errorf("with every file approved: %+v", p)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
 	Load(t.Context(), f)
 	if p := f.Location(); p.Trust != Untrusted || !p.Missing {
-		t.Errorf("nothing in it: %+v", p)
+		t.Errorf("with an empty folder: %+v", p)
 	}
 }
 
-// odd yields what is out of order, and an error that is no Problem.
+// odd yields skills out of order, and an error that is not a Problem.
 type odd struct{}
 
 func (odd) Skills(context.Context) iter.Seq2[*Skill, error] {
@@ -311,8 +310,8 @@ func (odd) Skills(context.Context) iter.Seq2[*Skill, error] {
 	}
 }
 
-// A Source that is not ours: the order is that of names, its place follows from
-// its skills, and what cannot be loaded is one entry.
+// A Source of another package: skills are sorted by name, its location follows from its skills, and a skill that
+// cannot be loaded is one entry.
 func TestOtherSource(t *testing.T) {
 	c := Load(t.Context(), odd{}, list{{Name: "p", ID: "p", Description: "D.",
 		Origin: Origin{Kind: Plugin, Trust: Trusted}}}, list{})
@@ -339,11 +338,11 @@ func TestOtherSource(t *testing.T) {
 		t.Errorf("%+v", w)
 	}
 	if c.Skill("l") != nil {
-		t.Error("a label of several skills calls one of them")
+		t.Error("a label shared by several skills calls one of them")
 	}
 }
 
-// A SKILL.md at the root of a file system has no directory to be named after.
+// A SKILL.md at the root of a file system has no directory to take its name from.
 func TestRootOfFS(t *testing.T) {
 	fsys := fstest.MapFS{"SKILL.md": {Data: []byte("---\nname: rooted\ndescription: D.\n---\nText.\n")},
 		"references/a.md": {Data: []byte("A")}}

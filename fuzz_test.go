@@ -15,9 +15,8 @@ import (
 	"github.com/knack-agent/knack/internal/frontmatter"
 )
 
-// FuzzFrontmatter: strangers' files never panic, what is kept is valid, what
-// was not read as written is said, and where a plain reader accepts the YAML
-// nothing is repaired.
+// FuzzFrontmatter: untrusted files never panic, what is kept is valid, deviations from the text are reported, and
+// nothing is repaired where a plain reader accepts the YAML.
 func FuzzFrontmatter(f *testing.F) {
 	for _, s := range []string{
 		"---\nname: a\ndescription: b\n---\nBody.\n",
@@ -44,7 +43,7 @@ func FuzzFrontmatter(f *testing.F) {
 		s, body, problems := parseFile("x/SKILL.md", data, Origin{})
 		if s == nil {
 			if len(problems) == 0 {
-				t.Fatal("not loaded, and nothing said")
+				t.Fatal("not loaded, without a problem")
 			}
 			return
 		}
@@ -53,25 +52,25 @@ func FuzzFrontmatter(f *testing.F) {
 		}
 		for _, f := range s.Fields() {
 			if !json.Valid(f.Value) {
-				t.Fatalf("%s: %q is no JSON", f.Key, f.Value)
+				t.Fatalf("%s: %q is not JSON", f.Key, f.Value)
 			}
 		}
 		if s.Hooks != nil && !json.Valid(s.Hooks) {
-			t.Fatalf("hooks: %q is no JSON", s.Hooks)
+			t.Fatalf("hooks: %q is not JSON", s.Hooks)
 		}
 		for _, p := range problems {
 			if p.Hint == "" || p.Message == "" || p.Line < 0 || p.Column < 0 {
-				t.Fatalf("a person cannot act on %+v", p)
+				t.Fatalf("the problem has no hint: %+v", p)
 			}
 		}
 		if fields, ok := plainFields(data); ok && utf8.Valid(data) {
 			for _, p := range problems {
 				if p.Code == "yaml-repaired" && len(frontmatter.Split(data).Notes) == 0 && !bytes.Contains(data, []byte(`:\`)) {
-					t.Fatalf("a plain reader reads %v; we say %v", fields, p)
+					t.Fatalf("a plain reader reads %v; our problems: %v", fields, p)
 				}
 			}
 		}
-		// A head that is enough says what the file says.
+		// If the head is sufficient, its result equals that of the whole file.
 		for n := headSize; ; n *= 2 {
 			part := data[:min(n, len(data))]
 			if len(part) < len(data) && !enough(part) {
@@ -88,8 +87,8 @@ func FuzzFrontmatter(f *testing.F) {
 	})
 }
 
-// FuzzExpand: a text without placeholders is itself, values are never scanned
-// again, and what a shell would run holds no word of a stranger.
+// FuzzExpand: a text without placeholders is unchanged, values are never scanned again, and the shell line contains
+// no text of an argument.
 func FuzzExpand(f *testing.F) {
 	for _, s := range [][2]string{
 		{"a $ARGUMENTS b $0 $1k $5.00 \\$2 {baseDir}", "x 'y z' #42"},
@@ -120,7 +119,7 @@ func FuzzExpand(f *testing.F) {
 				continue
 			}
 			if strings.Contains(line.line, canary) {
-				t.Fatalf("%q: a value is part of the line %q", tok.text, line.line)
+				t.Fatalf("%q: an argument is part of the line %q", tok.text, line.line)
 			}
 			if _, err := syntax.NewParser().Parse(strings.NewReader(line.line), ""); err != nil {
 				t.Fatalf("%q became %q, which does not parse: %v", tok.text, line.line, err)
@@ -132,8 +131,7 @@ func FuzzExpand(f *testing.F) {
 	})
 }
 
-// FuzzSplitTools: no rule is made of parts of another, and blanks outside
-// parentheses never survive.
+// FuzzSplitTools: no rule is made from parts of another, and blanks outside parentheses are removed.
 func FuzzSplitTools(f *testing.F) {
 	for _, s := range []string{"Bash(git status:*), Read", "Bash(git:*) Read", "Bash (git:*)", "Bash(git",
 		`Bash(echo "a)b") X`, "*", "Read,,Write", "Bash(it's) Y(don't)", "[Read, Write]", "'a b'", "0\v 0", "'0\f0'",
@@ -155,13 +153,12 @@ func FuzzSplitTools(f *testing.F) {
 			}
 		}
 		if n := strings.Count(s, "("); n > strings.Count(s, ")") && !strings.ContainsAny(s, `"'`) && open == nil {
-			t.Fatalf("%q: not closed, and nothing said: %q", s, rules)
+			t.Fatalf("%q: not closed, without a problem: %q", s, rules)
 		}
 	})
 }
 
-// FuzzWords: arguments part as a real shell parts them, wherever that shell
-// sees nothing but words in them.
+// FuzzWords: arguments are split as a real shell splits them, wherever that shell sees nothing but words.
 func FuzzWords(f *testing.F) {
 	for _, s := range []string{"a b", "'a b' c", `"a \"b" c`, `a\ b`, "it's", "a=b c", "#42", ""} {
 		f.Add(s)
@@ -180,8 +177,8 @@ func FuzzWords(f *testing.F) {
 	})
 }
 
-// TestInjection runs prepared commands in a real shell with hostile arguments:
-// each argument must arrive as it is, and nothing of it may run.
+// TestInjection runs prepared commands in a real shell with hostile arguments: each argument must arrive unchanged,
+// and no part of it may run.
 func TestInjection(t *testing.T) {
 	sh, err := exec.LookPath("bash")
 	if err != nil {
@@ -230,8 +227,8 @@ func TestInjection(t *testing.T) {
 	}
 }
 
-// TestLinear: a large file is read in time that grows with its size, whatever
-// it holds. A quadratic reader would not end within the tests' time.
+// TestLinear: the time to read a large file grows linearly with its size, whatever it contains. A quadratic reader
+// would exceed the tests' time limit.
 func TestLinear(t *testing.T) {
 	for _, part := range []string{"[", "a: [", "a: b: c\n", "\"", "'", "- ", "? ", "&a ", "a: *a\n", "\t", "{a: ",
 		"a: |\n", ">", "\\u", "k: \"a \"b\n", "é", "# \n", "  - x: y: z\n", "`` ", "(a", "---", "!!x ", "%"} {

@@ -16,7 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// putSkill writes dir/NAME/SKILL.md and the files beside it.
+// putSkill writes dir/NAME/SKILL.md and other files of the skill.
 func putSkill(t *testing.T, dir, name, text string, beside ...string) {
 	t.Helper()
 	for _, f := range append([]string{"SKILL.md"}, beside...) {
@@ -39,7 +39,7 @@ func refusal(t *testing.T, err error) *Refusal {
 	t.Helper()
 	var r *Refusal
 	if !errors.As(err, &r) {
-		t.Fatalf("%v is no refusal", err)
+		t.Fatalf("%v is not a refusal", err)
 	}
 	return r
 }
@@ -86,7 +86,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%q: %+v", tt.name, r)
 		}
 		if strings.ContainsRune(r.Message, 0x1b) {
-			t.Errorf("%q: the message steers a terminal", tt.name)
+			t.Errorf("%q: the message contains terminal sequences", tt.name)
 		}
 	}
 	if _, err := c.Invoke(t.Context(), Invocation{Name: " /pdf ", By: ByModel}); err != nil {
@@ -99,8 +99,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What grants or runs is taken from the bytes that are read at invocation, and an
-// approval is bound to them.
+// What grants or runs comes from the bytes that are read at invocation, and an approval applies only to them.
 func TestBytesOfInvocation(t *testing.T) {
 	dir := t.TempDir()
 	text := "---\nname: a\ndescription: D.\nallowed-tools: Read\n---\nOld.\n"
@@ -173,7 +172,7 @@ func TestNothing(t *testing.T) {
 		if err != nil || asks.Nothing() != nothing || asks.Hash != hashOf(data) {
 			t.Errorf("%q: %v, %+v", head, err, asks)
 		}
-		// What is not from this machine runs no commands, and asks for none.
+		// A remote skill runs no commands, and asks for none.
 		if s.Origin.Trust = Remote; len(asks.Commands) > 0 {
 			if asks, err := s.Asks(t.Context()); err != nil || len(asks.Commands) > 0 {
 				t.Errorf("%q: %v, %+v", head, err, asks)
@@ -189,8 +188,8 @@ func TestNothing(t *testing.T) {
 	}
 }
 
-// TestActivation: what a skill says is in the activation, and what is not from
-// this machine grants nothing without approval.
+// TestActivation: the activation contains what the skill specifies, and a remote skill grants nothing without
+// approval.
 func TestActivation(t *testing.T) {
 	data := []byte("---\nname: a\ndescription: D.\nallowed-tools: Read\ndisallowed-tools: Write\nmodel: opus\neffort: " +
 		"high\nhooks: [{event: Stop, path: x}]\n---\n\n\n{baseDir} ${CLAUDE_PROJECT_DIR} ${CLAUDE_SESSION_ID}\n")
@@ -214,7 +213,7 @@ func TestActivation(t *testing.T) {
 			}
 			granted := local || approved
 			if gone := len(a.Problems) > 0 && a.Problems[0].Code == "unreadable"; !gone || a.Resources != nil {
-				t.Errorf("the directory is gone: %v", a.Problems)
+				t.Errorf("the directory is missing: %v", a.Problems)
 			}
 			if a.Model != "opus" || a.Effort != "high" || len(a.Denies) != 1 || (len(a.Grants) == 1) != granted ||
 				(a.Hooks != nil) != granted || a.Hash != hashOf(data) {
@@ -232,8 +231,7 @@ func TestActivation(t *testing.T) {
 	}
 }
 
-// TestNamed: a person's message opens a skill that is kept from models where it
-// names it as a word of its own.
+// TestNamed: a user's message opens a skill that is closed to models if it contains the name as a separate word.
 func TestNamed(t *testing.T) {
 	s := &Skill{Name: "a-b", Label: "Label", Aliases: []string{"al"}}
 	for message, want := range map[string]bool{
@@ -247,7 +245,7 @@ func TestNamed(t *testing.T) {
 		}
 	}
 	if (&Skill{Name: "a"}).named("/ x") {
-		t.Error("a skill without a label is named by nothing")
+		t.Error("a skill without a label is named by an empty label")
 	}
 }
 
@@ -335,7 +333,7 @@ func TestDirectoryInRules(t *testing.T) {
 	}
 }
 
-// Each character that a rule would read as a part of a pattern counts.
+// This applies to each character that has a meaning in a pattern.
 func TestDirectoryCharacters(t *testing.T) {
 	data := []byte("---\nname: a\ndescription: D.\nallowed-tools: Read(${CLAUDE_PROJECT_DIR}/**)\ndisallowed-tools: " +
 		"Edit(${CLAUDE_PROJECT_DIR}/**)\n---\n")
@@ -361,8 +359,7 @@ func TestDirectoryCharacters(t *testing.T) {
 	}
 }
 
-// TestPlainReader: wherever a plain YAML reader accepts a frontmatter, our
-// fields equal its fields.
+// TestPlainReader: where a plain YAML reader accepts a frontmatter, our fields equal its fields.
 func TestPlainReader(t *testing.T) {
 	docs, err := filepath.Glob("testdata/parse/*.txtar")
 	if err != nil {
@@ -398,7 +395,7 @@ func TestPlainReader(t *testing.T) {
 	}
 }
 
-// TestIdleMemory: a loaded skill costs at most 2 KiB beside its description.
+// TestIdleMemory: a loaded skill costs at most 2 KiB in addition to its description.
 func TestIdleMemory(t *testing.T) {
 	const n = 2000
 	text := "---\nname: %s\ndescription: Short.\nallowed-tools: Bash(git status:*), Read\nlicense: MIT\nmetadata:\n  " +
@@ -422,7 +419,7 @@ func TestIdleMemory(t *testing.T) {
 	runtime.KeepAlive(skills)
 }
 
-// A command that takes longer than two minutes fails the whole activation.
+// A command that takes longer than two minutes makes the whole activation fail.
 func TestCommandTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		data := []byte("---\nname: a\ndescription: D.\n---\n!`sleep 1000` after")
@@ -441,8 +438,8 @@ func TestCommandTime(t *testing.T) {
 	})
 }
 
-// A command that the rules refuse is refusal 7, one that fails is 3; either way
-// nothing reaches the model, and those after it do not run.
+// A command that the rules refuse is refusal 7, one that fails is 3; in both cases nothing reaches the model, and
+// later commands do not run.
 func TestCommandRefused(t *testing.T) {
 	data := []byte("---\nname: a\ndescription: D.\n---\n!`first` !`second` !`third`")
 	s, _, _ := parseFile("a/SKILL.md", data, Origin{Kind: Project, Trust: Trusted})
@@ -465,7 +462,7 @@ func TestCommandRefused(t *testing.T) {
 	}
 }
 
-// A value larger than 100 KiB is not given to a command.
+// A value larger than 100 KiB is not passed to a command.
 func TestLargeValue(t *testing.T) {
 	for size, refused := range map[int]bool{100 << 10: false, 100<<10 + 1: true} {
 		v := newValues(strings.Repeat("x", size), nil)
@@ -476,7 +473,7 @@ func TestLargeValue(t *testing.T) {
 	}
 }
 
-// A frontmatter of more than 64 KiB is not read; the text loads.
+// Frontmatter of more than 64 KiB is not parsed; the text loads.
 func TestLargeFrontmatter(t *testing.T) {
 	for size, code := range map[int]Code{64<<10 - 28: "", 64<<10 - 27: CodeTooLarge} {
 		data := "---\nname: a\ndescription: D.\nx: " + strings.Repeat("y", size) + "\n---\nBody.\n"
@@ -488,8 +485,7 @@ func TestLargeFrontmatter(t *testing.T) {
 	}
 }
 
-// TestRelativeFolder: the base directory that a model is given is absolute,
-// however the folder was named.
+// TestRelativeFolder: the base directory in the text is absolute, even if the folder's path is relative.
 func TestRelativeFolder(t *testing.T) {
 	t.Chdir(t.TempDir())
 	putSkill(t, "skills", "a", "---\ndescription: D.\n---\nText.\n")

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// masks remove what a message quotes of a skill.
+// masks remove the quotations of a skill from a message.
 var masks = []struct {
 	what *regexp.Regexp
 	with string
@@ -33,11 +33,10 @@ func masked(message string) string {
 	return message
 }
 
-// TestJudged: of 150 messages that Check prints on a sample of 1,514 public
-// skills, drawn at random, at most 5% are false alarms. The table holds the
-// place of each message, the message without what it quotes, and what somebody
-// who looked at the skill said of it. With $KNACK_SKILL_SAMPLE the draw is made
-// again: the table is of what is printed now.
+// TestJudged: of 150 messages that Check prints on a sample of 1,514 public skills, drawn at random, at most 5% are
+// false alarms. The table contains the location of each message, the message without quotations, and the verdict of
+// somebody who looked at the skill. With $KNACK_SKILL_SAMPLE the sample is drawn again: the table must match what
+// Check prints now.
 func TestJudged(t *testing.T) {
 	const rows = 150
 	data, err := os.ReadFile("testdata/check/judged.tsv")
@@ -65,7 +64,7 @@ func TestJudged(t *testing.T) {
 
 	root := os.Getenv("KNACK_SKILL_SAMPLE")
 	if root == "" {
-		t.Skip("KNACK_SKILL_SAMPLE names no directory of skills to draw from")
+		t.Skip("KNACK_SKILL_SAMPLE does not name a directory of skills")
 	}
 	if in := filepath.Join(root, "skills-sample"); isDir(in) {
 		root = in
@@ -96,7 +95,7 @@ func TestJudged(t *testing.T) {
 		if *updateGolden {
 			fmt.Println(m.row)
 		} else if m.row != table[i] {
-			t.Errorf("row %d: drawn now %q, judged %q", i+1, m.row, table[i])
+			t.Errorf("row %d: drawn %q, the table has %q", i+1, m.row, table[i])
 		}
 	}
 }

@@ -34,7 +34,7 @@ func writeSkill(t testing.TB, dir, name, description string) string {
 	return path
 }
 
-// age makes files old enough for their time to be believed.
+// age makes files old enough for their times to be reliable.
 func age(t testing.TB, paths ...string) {
 	then := time.Now().Add(-time.Minute)
 	for _, p := range paths {
@@ -52,17 +52,17 @@ func TestReload(t *testing.T) {
 	lib := NewLibrary(ctx, Dir(dir, Origin{Kind: User, Trust: Trusted}))
 	one := lib.Catalog()
 	if lib.Reload(ctx) != one {
-		t.Error("nothing changed, and there is another Catalog")
+		t.Error("nothing changed, but there is a new Catalog")
 	}
 
 	writeSkill(t, dir, "b", "Changed")
 	writeSkill(t, dir, "c", "Third")
 	two := lib.Reload(ctx)
 	if two == one || lib.Catalog() != two {
-		t.Fatal("the Catalog was not swapped")
+		t.Fatal("the Catalog was not replaced")
 	}
 	if one.Skill("a") != two.Skill("a") {
-		t.Error("a was read again, though its file did not change")
+		t.Error("a was read again, although its file did not change")
 	}
 	if got := one.Skill("b").Description + two.Skill("b").Description; got != "SecondChanged" {
 		t.Errorf("b: %s", got)
@@ -87,7 +87,7 @@ These skills are no longer available:
 		t.Errorf("changes:\n%s", got)
 	}
 	if !three.Listing(v).Since(three.Listing(View{For: ByModel, Budget: 10}).Fingerprints()).Empty() {
-		t.Error("a cut is taken for a change")
+		t.Error("a cut counts as a change")
 	}
 
 	more := t.TempDir()
@@ -99,14 +99,14 @@ These skills are no longer available:
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	if lib.Reload(ended) != four {
-		t.Error("a reload that was ended swapped the Catalog")
+		t.Error("a cancelled reload replaced the Catalog")
 	}
 	if s := lib.Reload(ctx).Skill("pkg:b"); s == nil {
-		t.Error("what was added is gone after a reload")
+		t.Error("an added source is missing after a reload")
 	}
 }
 
-// TestSwap: whatever of a skill changes, the Catalog is another one.
+// TestSwap: any change of a skill leads to a new Catalog.
 func TestSwap(t *testing.T) {
 	now := Skill{Name: "a", ID: "a", Path: "/a", Description: "D.", Size: 1, Origin: Origin{Kind: MCP, Trust: Remote},
 		fields: encodeFields([]field{{"license", "1"}})}
@@ -132,12 +132,12 @@ func TestSwap(t *testing.T) {
 		before := lib.Catalog()
 		change()
 		if lib.Reload(t.Context()) == before {
-			t.Errorf("another %s, and the same Catalog", what)
+			t.Errorf("another %s, but the same Catalog", what)
 		}
 	}
 }
 
-// TestSince: a skill of the same words from elsewhere is another one.
+// TestSince: a skill of the same text from another location is a different one.
 func TestSince(t *testing.T) {
 	sk := func(id, description string) *Skill {
 		return &Skill{Name: "a", ID: id, Description: description, Origin: Origin{Kind: User, Trust: Trusted}}
@@ -165,7 +165,7 @@ func TestWatch(t *testing.T) {
 	for _, poll := range []time.Duration{0, 10 * time.Millisecond} {
 		t.Run(fmt.Sprintf("poll=%v", poll), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "not", "there", "yet")
-			src := &told{changed: make(chan func())}
+			src := &notifier{changed: make(chan func())}
 			lib := NewLibrary(t.Context(), Dir(dir, Origin{Kind: User, Trust: Trusted}), src)
 			lib.poll = poll
 			ctx, cancel := context.WithCancel(t.Context())
@@ -181,23 +181,23 @@ func TestWatch(t *testing.T) {
 							return
 						}
 					case <-time.After(30 * time.Second):
-						t.Fatalf("%s was not seen", what)
+						t.Fatalf("%s was not noticed", what)
 					}
 				}
 			}
-			tell := <-src.changed
+			notify := <-src.changed
 			writeSkill(t, dir, "a", "First")
 			wait("a new skill in a new directory", func(c *Catalog) bool { return c.Skill("a") != nil })
 			writeSkill(t, dir, "a", "Another description")
 			wait("a change", func(c *Catalog) bool { return c.Skill("a").Description == "Another description" })
-			// Where the directories are watched already, and nothing else happens.
+			// The directories are already watched, and nothing else happens.
 			for _, text := range []string{"The next one", "And one more"} {
 				writeSkill(t, dir, "a", text)
 				wait("a further change", func(c *Catalog) bool { return c.Skill("a").Description == text })
 			}
 			src.found = true
-			tell()
-			wait("what a source tells of", func(c *Catalog) bool { return c.Skill("told") != nil })
+			notify()
+			wait("a change that the source reports", func(c *Catalog) bool { return c.Skill("own") != nil })
 			os.RemoveAll(filepath.Join(dir, "a"))
 			wait("a removal", func(c *Catalog) bool { return c.Skill("a") == nil })
 			writeSkill(t, dir, "a", "Back")
@@ -212,21 +212,21 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// told is a Source that tells of its changes itself.
-type told struct {
+// notifier is a Source that reports its changes itself.
+type notifier struct {
 	found   bool
 	changed chan func()
 }
 
-func (s *told) Skills(context.Context) iter.Seq2[*Skill, error] {
+func (s *notifier) Skills(context.Context) iter.Seq2[*Skill, error] {
 	return func(yield func(*Skill, error) bool) {
 		if s.found {
-			yield(&Skill{Name: "told", ID: "told:told", Description: "Told", Origin: Origin{Kind: MCP, Trust: Remote}}, nil)
+			yield(&Skill{Name: "own", ID: "own:own", Description: "Own", Origin: Origin{Kind: MCP, Trust: Remote}}, nil)
 		}
 	}
 }
 
-func (s *told) Watch(ctx context.Context, changed func()) error {
+func (s *notifier) Watch(ctx context.Context, changed func()) error {
 	s.changed <- changed
 	<-ctx.Done()
 	return nil
@@ -269,7 +269,7 @@ func TestBudget(t *testing.T) {
 			if e.Cut != Whole {
 				cut = true
 				if e.Skill.Origin.Kind == Bundled {
-					t.Errorf("%s is bundled and was cut", e.Skill.Name)
+					t.Errorf("the bundled skill %s was cut", e.Skill.Name)
 				}
 			}
 			if kept := e.Chars - len(e.Skill.Name) - 4; (e.Cut == CutShare || e.Cut == CutFloor) && kept < minText {
@@ -277,7 +277,7 @@ func TestBudget(t *testing.T) {
 			}
 		}
 		if cut != strings.Contains(l.Text, toolNote) {
-			t.Errorf("cut: %v, and the model is told: %v", cut, !cut)
+			t.Errorf("cut: %v, but the text mentions it: %v", cut, !cut)
 		}
 		v.Index = true
 		index := c.Listing(v)
@@ -286,7 +286,7 @@ func TestBudget(t *testing.T) {
 			if n := utf8.RuneCountInString(e.Text); n != e.Chars || (e.Cut == Whole) != (e.Chars == e.Full) {
 				t.Errorf("index: %s: %d characters, Chars %d of %d, %q", e.Skill.Name, n, e.Chars, e.Full, e.Cut)
 			}
-			if e.Cut == CutShare || e.Cut == CutFloor { // it could be less
+			if e.Cut == CutShare || e.Cut == CutFloor { // it could be shorter
 				whole++
 			}
 		}
@@ -342,7 +342,7 @@ func FuzzListing(f *testing.F) {
 	})
 }
 
-// TestEntities: wherever a text is cut, an escaped character in it is whole.
+// TestEntities: wherever a text is cut, escaped characters remain complete.
 func TestEntities(t *testing.T) {
 	c := Load(t.Context(), list{{Name: "a", ID: "a", Description: `a<b>"c"'d'&e`,
 		Origin: Origin{Kind: User, Trust: Trusted}}})
@@ -361,7 +361,7 @@ func TestEntities(t *testing.T) {
 	}
 }
 
-// TestStates has Why answer for every state that depends on a Source or View.
+// TestStates checks Why for every state that depends on a Source or View.
 func TestStates(t *testing.T) {
 	sk := func(name string, kind SourceKind) *Skill {
 		return &Skill{Name: name, ID: name, Path: "/" + name, Description: "Does it",
@@ -390,7 +390,7 @@ func TestStates(t *testing.T) {
 		}
 	}
 	w := c.Why("gated", v)
-	// A duplicate by ID of what is gated takes the name: nothing is hidden by it.
+	// A duplicate, by ID, of a gated skill takes the name: the gated skill hides nothing.
 	if len(w.Found) != 2 || w.Found[0].State != Active || w.Found[1].State != Gated ||
 		w.Found[1].Reason != "switched off: feature x is off" {
 		t.Errorf("gated: %+v", w.Found)
@@ -404,7 +404,7 @@ func TestStates(t *testing.T) {
 		}
 	}
 	if got := c.unavailable(c.Skill("mine"), v, ByUser); got != "" {
-		t.Errorf("a person may not call mine: %s", got)
+		t.Errorf("users may not call mine: %s", got)
 	}
 	if ps := c.Overruled(v); len(ps) != 2 || ps[0].Path != "/managed" ||
 		!strings.Contains(ps[0].Message, "managed is managed by the administrator") ||
@@ -426,7 +426,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestMeaning: how a name means a skill, and what comes first.
+// TestMeaning: which skill a name means, and the order of the candidates.
 func TestMeaning(t *testing.T) {
 	sk := func(name, label string, aliases ...string) *Skill {
 		return &Skill{Name: name, Label: label, Aliases: aliases, ID: "/" + name, Path: "/" + name + "/SKILL.md",
@@ -450,7 +450,7 @@ func TestMeaning(t *testing.T) {
 			t.Errorf("%q: %q, want %s", name, got, want)
 		}
 	}
-	if f := c.Why("both", View{For: ByUser}).Found[0]; f.Line != nil { // what the model sees of it, whoever asks
+	if f := c.Why("both", View{For: ByUser}).Found[0]; f.Line != nil { // the model's line, whoever asks
 		t.Errorf("the model sees %+v", f.Line)
 	}
 	if f := c.Why("not-user", View{For: ByUser}).Found[0]; f.Line == nil || f.Line.Text != "- not-user: D." {
@@ -491,13 +491,13 @@ func TestMeaning(t *testing.T) {
 	if names != "b z a:x skill:b c waits x template:x t prompt:t " {
 		t.Error(names)
 	}
-	said := ""
+	messages := ""
 	for _, p := range problems {
-		said += p.Path + " " + p.Message + "; "
+		messages += p.Path + " " + p.Message + "; "
 	}
-	if said != "/b/SKILL.md /b is a command of the program: this skill is called /skill:b;  /x is the skill "+
+	if messages != "/b/SKILL.md /b is a command of the program: this skill is called /skill:b;  /x is the skill "+
 		"/x/SKILL.md: this template is called /template:x;  /t is a template: this prompt is called /prompt:t; " {
-		t.Error(said)
+		t.Error(messages)
 	}
 	if got := strings.Join(Steering(), " "); got != "help quit permissions trust login logout settings hooks plugin "+
 		"mcp model" {
@@ -524,8 +524,7 @@ func TestNear(t *testing.T) {
 	}
 }
 
-// TestLimit: directories without skills are searched up to a number, skills
-// are not counted.
+// TestLimit: the number of directories without skills that are searched is limited, the number of skills is not.
 func TestLimit(t *testing.T) {
 	files := fstest.MapFS{"zz/SKILL.md": {Data: []byte("---\nname: zz\ndescription: Last\n---\n")}}
 	for i := range maxSearched {
@@ -562,7 +561,7 @@ func (c closedFS) Open(name string) (fs.File, error) {
 	return c.FS.Open(name)
 }
 
-// What cannot be read amid a search is told, and hides nothing else.
+// A directory that cannot be read is reported, and hides nothing else.
 func TestClosed(t *testing.T) {
 	text := &fstest.MapFile{Data: []byte("---\nname: x\ndescription: X\n---\nText.\n")}
 	fsys := fstest.MapFS{"a/SKILL.md": text, "b/SKILL.md": text, "group/in/SKILL.md": text,
@@ -593,7 +592,7 @@ func TestClosed(t *testing.T) {
 	check(Load(t.Context(), FS(closedFS{fsys, closed}, Origin{Kind: User, Trust: Trusted})), "a c; b group")
 
 	if runtime.GOOS == "windows" || os.Geteuid() == 0 {
-		t.Skip("the same on disk needs a user whom modes keep out")
+		t.Skip("the same test on disk needs a user without root's rights")
 	}
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, fsys); err != nil {
@@ -609,7 +608,7 @@ func TestClosed(t *testing.T) {
 	check(Load(t.Context(), Dir(dir, Origin{Kind: User, Trust: Trusted})), "a c; SKILL.md group")
 }
 
-// TestReplace: other sources from now on, those that were added too.
+// TestReplace: new sources replace all, those that were added too.
 func TestReplace(t *testing.T) {
 	source := func(name string) Source {
 		return FS(fstest.MapFS{name + "/SKILL.md": {Data: []byte("---\ndescription: D\n---\n")}},
@@ -625,8 +624,8 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestManySkills: beyond 2,000 skills the least used are left out of the
-// listing and counted in its last line; pinned ones and those in use stay.
+// TestManySkills: beyond 2,000 skills the least used are omitted from the listing and counted in its last line;
+// pinned and used ones stay.
 func TestManySkills(t *testing.T) {
 	const n = 2100
 	var skills list
@@ -662,13 +661,11 @@ func TestManySkills(t *testing.T) {
 	}
 }
 
-// TestEstimateTokens compares the estimate with published counts. The
-// sentences and the counts of two tokenizers (o200k, cl100k) are those of
-// OpenAI's announcement of GPT-4o, "Language tokenization"
-// (https://openai.com/index/hello-gpt-4o/); the ratios per character are those
-// of DeepSeek (https://api-docs.deepseek.com/quick_start/token_usage: 0.6 for
-// Chinese) and of five Japanese texts measured with both tokenizers
-// (https://gotohayato.com/content/576: 0.74 to 0.88 and 1.02 to 1.16).
+// TestEstimateTokens compares the estimate with published counts. The sentences and the counts of two tokenizers
+// (o200k, cl100k) are from OpenAI's announcement of GPT-4o, "Language tokenization"
+// (https://openai.com/index/hello-gpt-4o/); the ratios per character are from DeepSeek
+// (https://api-docs.deepseek.com/quick_start/token_usage: 0.6 for Chinese) and from five Japanese texts measured with
+// both tokenizers (https://gotohayato.com/content/576: 0.74 to 0.88 and 1.02 to 1.16).
 func TestEstimateTokens(t *testing.T) {
 	for _, c := range []struct {
 		text       string

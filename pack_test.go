@@ -9,7 +9,7 @@ import (
 	"testing/fstest"
 )
 
-// files writes a tree: name, text.
+// files writes a tree from pairs of name and text.
 func files(t *testing.T, list ...string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -33,8 +33,8 @@ func names(c *Catalog) string {
 	return strings.Join(all, " ")
 }
 
-// TestPack: a SKILL.md directly in a skills root is one skill, and those beside it
-// are others: their files are not its resources.
+// TestPack: a SKILL.md directly in a skills root is one skill, and the skills beside it are others: their files are
+// not its resources.
 func TestPack(t *testing.T) {
 	const head = "---\ndescription: Good.\n---\n"
 	root := files(t, "skills/SKILL.md", head, "skills/run.sh", "", "skills/.git/config", "", "skills/README.md", "",
@@ -59,8 +59,8 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// TestLinkAsText: a SKILL.md whose whole text is a relative path is a link that
-// was checked out as text. It is followed inside the root, and else a problem.
+// TestLinkAsText: a SKILL.md whose whole text is a relative path is a link that was checked out as text. It is
+// followed inside the root, and a problem otherwise.
 func TestLinkAsText(t *testing.T) {
 	const head = "---\ndescription: The target.\n---\nBody.\n"
 	for name, c := range map[string]struct {
@@ -91,7 +91,7 @@ func TestLinkAsText(t *testing.T) {
 				s := cat.Skill("s")
 				switch {
 				case c.description == "" && s != nil:
-					t.Fatalf("it is offered: %q", s.Description)
+					t.Fatalf("the skill is listed: %q", s.Description)
 				case c.description != "" && (s == nil || s.Description != c.description):
 					t.Fatalf("%+v; %v", s, cat.Problems())
 				}
@@ -129,7 +129,7 @@ func TestLinkAsText(t *testing.T) {
 			check(t, Load(t.Context(), FS(fsys, Origin{Kind: Bundled, Trust: Trusted})))
 		})
 	}
-	// Without a project's root, the directory of skills is the bound.
+	// Without a project's root, the directory of skills is the limit.
 	root := files(t, "skills/s/SKILL.md", "../../out.md", "skills/t/SKILL.md", "../u/x.md", "skills/u/x.md", head,
 		"out.md", head)
 	if got := names(Load(t.Context(), Dir(filepath.Join(root, "skills"),

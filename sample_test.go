@@ -17,8 +17,7 @@ import (
 	"github.com/knack-agent/knack/internal/frontmatter"
 )
 
-// plainFields reads a frontmatter as a plain YAML reader does; ok is false
-// where it would refuse.
+// plainFields reads frontmatter as a plain YAML reader does; ok is false if the reader would refuse it.
 func plainFields(data []byte) (fields map[string]any, ok bool) {
 	f := frontmatter.Split(data)
 	if f.Fence != frontmatter.Closed {
@@ -30,8 +29,8 @@ func plainFields(data []byte) (fields map[string]any, ok bool) {
 	return fields, true
 }
 
-// sameFields compares the fields we keep with those of a plain reader, by way
-// of JSON, which has no dates and one kind of number.
+// sameFields compares our fields with those of a plain reader, by way of JSON, which has no dates and one kind of
+// number.
 func sameFields(t *testing.T, path string, s *Skill, want map[string]any) {
 	t.Helper()
 	fields := s.Fields()
@@ -58,8 +57,7 @@ func sameFields(t *testing.T, path string, s *Skill, want map[string]any) {
 	}
 }
 
-// numbers makes numbers of the texts for which plain has a number: what JSON
-// would write differently is kept as text.
+// numbers converts texts to numbers where plain has a number: what JSON would write differently is kept as text.
 func numbers(v, plain any) any {
 	switch p := plain.(type) {
 	case float64:
@@ -85,11 +83,11 @@ func numbers(v, plain any) any {
 
 func stringKeys(v any) any {
 	switch v := v.(type) {
-	case float64: // JSON has no infinity: it is kept as text
+	case float64: // JSON has no infinity, so it is kept as text
 		if math.IsInf(v, 0) {
 			return ".inf"
 		}
-	case time.Time: // JSON keeps the date as it is written
+	case time.Time: // JSON keeps the date as written
 		if v.Equal(v.Truncate(24 * time.Hour)) {
 			return v.Format(time.DateOnly)
 		}
@@ -112,13 +110,12 @@ func stringKeys(v any) any {
 	return v
 }
 
-// TestSample reads every SKILL.md below $KNACK_SKILL_SAMPLE, a collection of
-// strangers' skills: nearly all must load, and what did not load as written
-// must say so. With -v it prints those problems.
+// TestSample reads every SKILL.md below $KNACK_SKILL_SAMPLE, a collection of public skills: nearly all must load, and
+// those that were repaired must have a problem. With -v it prints the problems.
 func TestSample(t *testing.T) {
 	root := os.Getenv("KNACK_SKILL_SAMPLE")
 	if root == "" {
-		t.Skip("KNACK_SKILL_SAMPLE names no directory of skills to read")
+		t.Skip("KNACK_SKILL_SAMPLE does not name a directory of skills")
 	}
 	files, loaded, equal := 0, 0, 0
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -143,7 +140,7 @@ func TestSample(t *testing.T) {
 			sameFields(t, path, s, plain)
 		}
 		if !ok && len(problems) == 0 {
-			t.Errorf("%s: a plain reader refuses it and we say nothing", path)
+			t.Errorf("%s: a plain reader refuses the file, but there is no problem", path)
 		}
 		for _, p := range problems {
 			switch p.Code {

@@ -18,9 +18,9 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// goldenCases runs every testdata/dir/*.txtar: each file of a document but
-// NAME.want is a case, NAME.want what run returns for it. A file whose name
-// ends with .quoted is a Go string, for bytes that a text cannot hold.
+// goldenCases runs every testdata/dir/*.txtar: each file of a document except NAME.want is a case, and NAME.want is
+// what run returns for it. A file whose name ends with .quoted is a Go string, for bytes that a text file cannot
+// contain.
 func goldenCases(t *testing.T, dir string, run func(t *testing.T, name string, data []byte,
 	files map[string]string) string) {
 	docs, err := filepath.Glob(filepath.Join("testdata", dir, "*.txtar"))
@@ -78,7 +78,7 @@ func goldenCases(t *testing.T, dir string, run func(t *testing.T, name string, d
 	}
 }
 
-// TestParse: what is read from a file, and what its author is told.
+// TestParse: what is read from a file, and the problems reported to its author.
 func TestParse(t *testing.T) {
 	goldenCases(t, "parse", func(t *testing.T, name string, data []byte, _ map[string]string) string {
 		o := Origin{Kind: Project, Trust: Trusted}
@@ -142,9 +142,9 @@ func dumpProblems(problems []Problem) string {
 	return b.String()
 }
 
-// TestExpand: what a model reads. NAME.args holds the invocations of a case,
-// one a line; without it there is one without arguments. A line is Go-quoted
-// where it begins with a quote; "by-model " before it says who calls.
+// TestExpand: the text that a model reads. NAME.args contains the invocations of a case, one per line; without it
+// there is one without arguments. A line that begins with a quote is a Go string; "by-model " before it sets the
+// caller.
 func TestExpand(t *testing.T) {
 	goldenCases(t, "expand", func(t *testing.T, name string, data []byte, files map[string]string) string {
 		var b strings.Builder
@@ -201,8 +201,8 @@ func TestExpand(t *testing.T) {
 	})
 }
 
-// TestTemplate: Pi's forms. NAME.args holds what is typed, one
-// a line, Go-quoted where it begins with a quote.
+// TestTemplate: the placeholders of Pi. NAME.args contains what is typed, one per line, as a Go string if it begins
+// with a quote.
 func TestTemplate(t *testing.T) {
 	goldenCases(t, "template", func(t *testing.T, name string, data []byte, files map[string]string) string {
 		var b strings.Builder
@@ -221,7 +221,7 @@ func TestTemplate(t *testing.T) {
 	})
 }
 
-// echoShell shows what it was asked to run.
+// echoShell prints the command that it should run.
 func echoShell(_ context.Context, _ *Activation, line string, env []string) (string, error) {
 	switch line {
 	case "false":

@@ -244,7 +244,7 @@ func (m cancels) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Eve
 // says so.
 func TestCompactOverflow(t *testing.T) {
 	full := llmtest.Answer{Error: &llm.Error{Kind: llm.Overflow, Status: 400, Message: "prompt is too long"}}
-	long := strings.Repeat("words of a person ", 300)
+	long := strings.Repeat("words of the user ", 300)
 	start := func(window int, answers ...llmtest.Answer) (*agent.Agent, *llmtest.Script, *session.Log) {
 		m := llmtest.New(append([]llmtest.Answer{llmtest.Reply("one"), llmtest.Reply("two")}, answers...)...)
 		m.Model = llm.Info{ID: "test/m", Window: window}

@@ -29,7 +29,7 @@ func invoke(t *testing.T, set *Set, name, args string) *knack.Activation {
 	return a
 }
 
-// TestSkills checks our own skills by the rules for all skills.
+// TestSkills checks the bundled skills by the rules for all skills.
 func TestSkills(t *testing.T) {
 	entries, err := os.ReadDir("skills")
 	if err != nil || len(entries) < 3 {
@@ -45,8 +45,7 @@ func TestSkills(t *testing.T) {
 	}
 }
 
-// Nothing is written before a skill is invoked; then its files are, once, for
-// all callers; at the end they are gone.
+// Nothing is written before a skill is invoked; then its files are written once for all callers; Close removes them.
 func TestExtract(t *testing.T) {
 	state := t.TempDir()
 	set := New(state, "v1.2.3")
@@ -68,7 +67,7 @@ func TestExtract(t *testing.T) {
 	rel, err := filepath.Rel(filepath.Join(state, "knack", "bundled", "v1.2.3"), dirs[0])
 	if parts := strings.Split(filepath.ToSlash(rel), "/"); err != nil || len(parts) != 2 || len(parts[0]) < 20 ||
 		parts[1] != "skill-creator" {
-		t.Errorf("it lies in %s", dirs[0])
+		t.Errorf("the directory is %s", dirs[0])
 	}
 	info, err := os.Stat(filepath.Join(dirs[0], "scripts", "init.sh"))
 	if err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o700 {
@@ -78,14 +77,14 @@ func TestExtract(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Dir(dirs[0])); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("still there: %v", err)
+		t.Errorf("not removed: %v", err)
 	}
 	if a := invoke(t, set, "skill-creator", ""); a.Dir != "" {
-		t.Errorf("after Close it has a directory: %s", a.Dir)
+		t.Errorf("after Close the skill has a directory: %s", a.Dir)
 	}
 }
 
-// If extraction fails the text loads without base directory, with a Problem.
+// If extraction fails, the text loads without a base directory, with a Problem.
 func TestExtractionFails(t *testing.T) {
 	state := t.TempDir()
 	if err := os.WriteFile(filepath.Join(state, "knack"), nil, 0o600); err != nil {
@@ -100,7 +99,7 @@ func TestExtractionFails(t *testing.T) {
 	}
 }
 
-// Without a directory for state nothing is extracted, and nothing is wrong.
+// Without a state directory nothing is extracted, and no problem is reported.
 func TestStateless(t *testing.T) {
 	a := invoke(t, New("", ""), "skill-creator", "")
 	if a.Dir != "" || len(a.Problems) != 0 || !strings.Contains(a.Prompt, "# Make a skill") {
@@ -108,7 +107,7 @@ func TestStateless(t *testing.T) {
 	}
 }
 
-// A gate closes a skill: it takes no name, is seen by no one, and why says so.
+// A closed feature gate hides a skill: it takes no name, nobody sees it, and why says so.
 func TestGates(t *testing.T) {
 	ctx := t.Context()
 	skill := func(name string) *knack.Skill {
@@ -136,7 +135,7 @@ func TestGates(t *testing.T) {
 			}
 		}
 		if p := c.Locations()[0]; p.Kind != knack.Bundled || p.Trust != knack.Trusted {
-			t.Errorf("place %+v", p)
+			t.Errorf("location %+v", p)
 		}
 		return strings.Join(all, ", ")
 	}
@@ -190,8 +189,8 @@ func TestLoremIpsum(t *testing.T) {
 	}
 }
 
-// TestScripts runs the scripts of skill-creator as a model would: make a
-// skill, find it wanting, fill it in, pack it.
+// TestScripts runs the scripts of skill-creator as a model would: create a skill, find it incomplete, fill it in,
+// pack it.
 func TestScripts(t *testing.T) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
@@ -206,7 +205,7 @@ func TestScripts(t *testing.T) {
 		t.Helper()
 		cmd := exec.Command(sh, append([]string{filepath.Join(scripts, script)}, args...)...)
 		cmd.Dir = dir
-		cmd.Env = []string{"PATH=/usr/bin:/bin"} // without knack: the scripts stand on their own
+		cmd.Env = []string{"PATH=/usr/bin:/bin"} // without knack: the scripts do not need it
 		out, err := cmd.CombinedOutput()
 		if (err == nil) != ok {
 			t.Fatalf("%s %q: %v\n%s", script, args, err, out)
@@ -229,7 +228,7 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out := run(false, "validate.sh", "skills/my-skill"); !strings.Contains(out, ":2: error:") {
-		t.Errorf("validate.sh says %s", out)
+		t.Errorf("validate.sh prints %s", out)
 	}
 	if err := os.WriteFile(md, text, 0o600); err != nil {
 		t.Fatal(err)
@@ -247,7 +246,7 @@ func TestScripts(t *testing.T) {
 	run(false, "package.sh", "skills/my-skill")
 }
 
-// TestFrom: a host's embedded skills have a base directory, with their files.
+// TestFrom: a host's embedded skills have a base directory with their files.
 func TestFrom(t *testing.T) {
 	skill := "---\nname: NAME\ndescription: Runs a script.\n---\nRun {baseDir}/scripts/run.sh, or " +
 		"${CLAUDE_SKILL_DIR}/scripts/run.sh."

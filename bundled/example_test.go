@@ -12,8 +12,7 @@ import (
 	"github.com/knack-agent/knack/bundled"
 )
 
-// A host ships a skill with a script and the permission to run it. In a program
-// the file system is an embed.FS.
+// A host ships a skill with a script and the permission to run it. In a real program the file system is an embed.FS.
 func ExampleFrom() {
 	var skills fs.FS = fstest.MapFS{
 		"report/SKILL.md": {Data: []byte(`---

@@ -101,7 +101,7 @@ func doors() []door {
 	}
 	list := []door{
 		{"skill offered to the model", skill("", "Text."), func(s *site) string { return s.listed() }, trusting},
-		{"skill called by a person", skill("", "Text."), func(s *site) string { return s.invoked("evil", knack.ByUser) },
+		{"skill called by the user", skill("", "Text."), func(s *site) string { return s.invoked("evil", knack.ByUser) },
 			trusting},
 		{"skill called by the model", skill("", "Text."), func(s *site) string { return s.invoked("evil", knack.ByModel) },
 			trusting},

@@ -12,8 +12,8 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// TestAllowance: what a rule spells out, or the user approved, is open to the
-// command in the sandbox too, and nothing else.
+// TestAllowance: what a rule names exactly, or the user approved, is also open to the command in the sandbox, and
+// nothing else is.
 func TestAllowance(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -52,7 +52,7 @@ func TestAllowance(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := gate.Options{Rules: permission.Rules{Allow: rules(t, cmp.Or(c.origin, permission.Flag), c.rules...)},
-				Approver: &person{answers: []gate.Answer{yes(c.answer)}}}
+				Approver: &scriptedUser{answers: []gate.Answer{yes(c.answer)}}}
 			o.Place.Dir, o.Place.GitEnv = dir, true
 			permit, err := with(newGate(t, o)).Ask(t.Context(), command(c.command))
 			if err != nil {

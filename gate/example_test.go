@@ -11,7 +11,7 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// A gate decides a call by rules and the user, and says why it refuses.
+// A gate decides a call by rules and the user, and its error states the reason for a refusal.
 func Example() {
 	var rules permission.Rules
 	rules.Allow, _ = permission.ParseRules([]string{"deploy(staging)"}, permission.User, "/work")

@@ -56,15 +56,15 @@ func newGate(t testing.TB, o gate.Options) *gate.Gate {
 	return g
 }
 
-// person answers in the order given, and keeps what they were shown.
-type person struct {
+// A scriptedUser gives answers in order, and records the requests.
+type scriptedUser struct {
 	mu      sync.Mutex
 	answers []gate.Answer
 	saw     []gate.Request
 	before  func(n int) // called when asked for the nth time, from 0
 }
 
-func (p *person) Approve(_ context.Context, r gate.Request) (gate.Answer, error) {
+func (p *scriptedUser) Approve(_ context.Context, r gate.Request) (gate.Answer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.saw = append(p.saw, r)
@@ -113,7 +113,7 @@ func TestRulesDecide(t *testing.T) {
 	if _, err := run(t, newGate(t, o), "npm ci"); err == nil || !strings.Contains(err.Error(), "--allow 'Bash(npm ci)'") {
 		t.Errorf("dontAsk: %v", err)
 	}
-	// In a folder that is not trusted, no rule for git helps: none is suggested.
+	// In a folder that is not trusted, no rule for git helps, so none is suggested.
 	o.Place.Untrusted = true
 	for _, m := range []permission.Mode{permission.Default, permission.DontAsk} {
 		o.Mode = m
@@ -138,14 +138,14 @@ func TestChoices(t *testing.T) {
 		{gate.Answer{Choice: gate.No, Reason: "use make"}, false, 2, "use make"},
 	} {
 		t.Run(c.answer.Choice.String(), func(t *testing.T) {
-			p := &person{answers: []gate.Answer{c.answer, c.answer}}
+			p := &scriptedUser{answers: []gate.Answer{c.answer, c.answer}}
 			k := &keeper{}
 			var records []gate.Record
 			g := newGate(t, gate.Options{Approver: p, Keeper: k, Audit: func(r gate.Record) { records = append(records, r) }})
 			for range 2 {
 				_, err := run(t, g, "npm ci")
 				if (err == nil) != c.runs || err != nil && !strings.Contains(err.Error(), c.text) {
-					t.Errorf("error is %v", err)
+					t.Errorf("error: %v", err)
 				}
 			}
 			if len(p.saw) != c.again {
@@ -155,19 +155,19 @@ func TestChoices(t *testing.T) {
 				t.Errorf("the rules shown are %q", p.saw[0].Rules)
 			}
 			if want := map[bool]int{true: 1}[c.answer.Choice == gate.Always]; len(k.kept) != want {
-				t.Errorf("kept %v", k.kept)
+				t.Errorf("stored %v", k.kept)
 			}
 			if len(records) != 2 || !records[0].Asked || records[0].Answer.Choice != c.answer.Choice ||
 				records[0].Answer.Reason != c.answer.Reason || (records[0].Decision.Verdict == permission.Allow) != c.runs {
 				t.Errorf("audit: %+v", records)
 			}
-			// What was kept counts in the next session, and is no wider.
+			// What was stored counts in the next session, and is no wider.
 			next := newGate(t, gate.Options{Keeper: k})
 			if _, err := run(t, next, "npm ci"); (err == nil) != (c.answer.Choice == gate.Always) {
 				t.Errorf("in the next session: %v", err)
 			}
 			if _, err := run(t, next, "npm ci && rm -rf x"); err == nil {
-				t.Error("a kept rule allowed more than was shown")
+				t.Error("a stored rule allowed more than was shown")
 			}
 		})
 	}
@@ -181,9 +181,9 @@ func (k *keeper) Keep(kept ...gate.Kept) error {
 	return nil
 }
 
-// An answer the request did not offer is no.
+// An answer that the request did not offer counts as no.
 func TestOnlyOfferedChoices(t *testing.T) {
-	p := &person{answers: []gate.Answer{yes(gate.Always), yes(gate.Session), yes(gate.Once)}}
+	p := &scriptedUser{answers: []gate.Answer{yes(gate.Always), yes(gate.Session), yes(gate.Once)}}
 	o := gate.Options{Approver: p, Rules: permission.Rules{Ask: rules(t, permission.Managed, "Bash(git push:*)")}}
 	g := newGate(t, o)
 	for i, want := range []bool{false, false, true} {
@@ -199,10 +199,10 @@ func TestOnlyOfferedChoices(t *testing.T) {
 	}
 }
 
-// TestOrder follows one call through everything that has a say.
+// TestOrder follows one call through everything that can decide it.
 func TestOrder(t *testing.T) {
 	var order []string
-	p := &person{answers: []gate.Answer{yes(gate.Once)}, before: func(int) { order = append(order, "person") }}
+	p := &scriptedUser{answers: []gate.Answer{yes(gate.Once)}, before: func(int) { order = append(order, "user") }}
 	g := newGate(t, gate.Options{
 		Approver: p,
 		Audit:    func(r gate.Record) { order = append(order, "audit "+r.Decision.Verdict.String()) },
@@ -217,7 +217,7 @@ func TestOrder(t *testing.T) {
 	if err != nil || got != "npm ci" {
 		t.Errorf("runs %q, %v", got, err)
 	}
-	want := []string{`PreToolUse {"command":"rm x"}`, `PermissionRequest {"command":"npm ci"} npm ci`, "person",
+	want := []string{`PreToolUse {"command":"rm x"}`, `PermissionRequest {"command":"npm ci"} npm ci`, "user",
 		"audit allow"}
 	if !slices.Equal(order, want) {
 		t.Errorf("order is %q", order)
@@ -242,14 +242,14 @@ func TestHooks(t *testing.T) {
 		runs         string // "" refused
 		mode         permission.Mode
 	}{
-		{"allow in a person's place", say(allow, nil), nil, "npm ci", "npm ci", ""},
+		{"allow in the user's place", say(allow, nil), nil, "npm ci", "npm ci", ""},
 		{"allow never beats deny", say(allow, nil), nil, "rm x", "", ""},
 		{"allow never beats a managed ask", say(allow, nil), nil, "git push", "", ""},
 		{"deny beats allow", say(deny, nil), nil, "make", "", ""},
 		{"deny beats bypass", say(deny, nil), nil, "make", "", permission.Bypass},
 		{"ask beats allow", say(askIt, nil), nil, "make", "", ""},
 		{"a guard that fails means ask", say(allow, errors.New("exit 127")), nil, "make", "", ""},
-		{"rewritten input is decided anew", say(rewrite("rm x", gate.SaysAllow), nil), nil, "make", "", ""},
+		{"rewritten input is decided again", say(rewrite("rm x", gate.SaysAllow), nil), nil, "make", "", ""},
 		{"rewritten input runs", say(rewrite("make safe", gate.SaysNothing), nil), nil, "rm x", "make safe", ""},
 		{"request allows", nil, say(allow, nil), "npm ci", "npm ci", ""},
 		{"request never beats deny", nil, say(allow, nil), "rm x", "", ""},
@@ -258,9 +258,9 @@ func TestHooks(t *testing.T) {
 		{"request fails", nil, say(allow, errors.New("timeout")), "npm ci", "", ""},
 		{"request rewrites to what is denied", nil, say(rewrite("rm x", gate.SaysAllow), nil), "npm ci", "", ""},
 		{"request rewrites to what is allowed", nil, say(rewrite("make", gate.SaysNothing), nil), "npm ci", "make", ""},
-		{"allow is for what the hook saw, not for what a request makes of it", say(allow, nil),
+		{"allow is for the input that the hook saw, not for a rewritten one", say(allow, nil),
 			say(rewrite("npm publish", gate.SaysNothing), nil), "git push", "", ""},
-		{"request does not answer for a protected path", nil, say(allow, nil), "make > .git/hooks/pre-commit", "", ""},
+		{"request does not open a protected path", nil, say(allow, nil), "make > .git/hooks/pre-commit", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGate(t, gate.Options{Rules: some, Mode: c.mode})
@@ -272,11 +272,10 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// TestExactlyThoseBytes: whoever holds the call's input cannot change what
-// was judged.
+// TestExactlyThoseBytes: the owner of the call's input cannot change what was approved.
 func TestExactlyThoseBytes(t *testing.T) {
 	in := command("npm ci")
-	p := &person{answers: []gate.Answer{yes(gate.Once)}}
+	p := &scriptedUser{answers: []gate.Answer{yes(gate.Once)}}
 	p.before = func(int) {
 		copy(in.Input, `{"command":"rm  -f"}`)
 		copy(p.saw[0].Input, `{"command":"rm  -f"}`)
@@ -299,11 +298,10 @@ func script(t *testing.T, dir, name, text string) string {
 	return at
 }
 
-// TestApprovalIsBoundToContent: one changed byte in a script that a person
-// approved asks again and shows the difference.
+// TestApprovalIsBoundToContent: one changed byte in an approved script asks again and shows the difference.
 func TestApprovalIsBoundToContent(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("command lines here are bash's")
+		t.Skip("the command lines need bash")
 	}
 	for _, choice := range []gate.Choice{gate.Session, gate.Always} {
 		for _, line := range []string{"./run.sh", "bash run.sh", "timeout 5 ./run.sh", "cd sub && ../run.sh"} {
@@ -313,11 +311,11 @@ func TestApprovalIsBoundToContent(t *testing.T) {
 					t.Fatal(err)
 				}
 				at := script(t, dir, "run.sh", "echo one\n")
-				p := &person{answers: []gate.Answer{yes(choice), yes(choice)}}
+				p := &scriptedUser{answers: []gate.Answer{yes(choice), yes(choice)}}
 				g := newGate(t, gate.Options{Approver: p, Keeper: &keeper{}, Place: permission.PathContext{Dir: dir}})
 				run(t, g, line)
 				if len(p.saw) != 1 || len(p.saw[0].Files) != 1 || string(p.saw[0].Files[0].Data) != "echo one\n" {
-					t.Fatalf("the person saw %+v", p.saw)
+					t.Fatalf("the user saw %+v", p.saw)
 				}
 				if len(p.saw[0].Rules) == 0 {
 					t.Skip("no rule can allow this line")
@@ -342,11 +340,11 @@ func TestApprovalIsBoundToContent(t *testing.T) {
 	}
 }
 
-// TestScriptsOfPermit: a permit has the bytes of the scripts that were approved,
-// and an answer does not cover a call in which they may be others by then.
+// TestScriptsOfPermit: a permit contains the bytes of the approved scripts, and an answer does not cover a call in
+// which they may have changed.
 func TestScriptsOfPermit(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("command lines here are bash's")
+		t.Skip("the command lines need bash")
 	}
 	dir := t.TempDir()
 	at := script(t, dir, "run.sh", "echo one\n")
@@ -355,7 +353,7 @@ func TestScriptsOfPermit(t *testing.T) {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	p := &person{answers: []gate.Answer{yes(gate.Session)}}
+	p := &scriptedUser{answers: []gate.Answer{yes(gate.Session)}}
 	g := newGate(t, gate.Options{Approver: p, Rules: permission.Rules{Allow: allow},
 		Place: permission.PathContext{Dir: dir}})
 	ask := func(line string) (string, bool) {
@@ -365,7 +363,7 @@ func TestScriptsOfPermit(t *testing.T) {
 		var all []string
 		for _, s := range permit.Scripts {
 			if s.Name != filepath.Join(dir, "run.sh") {
-				t.Errorf("%s: named %s", line, s.Name)
+				t.Errorf("%s: script %s", line, s.Name)
 			}
 			all = append(all, string(s.Data))
 		}
@@ -398,15 +396,15 @@ func TestScriptsOfPermit(t *testing.T) {
 	}
 	p.answers = append(p.answers, yes(gate.No))
 	if _, asked := ask("bash ./run.sh"); !asked {
-		t.Error("an answer covers a script that is not there yet")
+		t.Error("an answer covers a script that does not exist yet")
 	}
 }
 
-// TestLinkedScript: a link in a skill's own folder that leads into the workspace
-// does not make a file of the workspace the skill's.
+// TestLinkedScript: a link in a skill's folder that leads into the workspace does not make the workspace's file part
+// of the skill.
 func TestLinkedScript(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("command lines here are bash's")
+		t.Skip("the command lines need bash")
 	}
 	top := t.TempDir()
 	dir, skill := filepath.Join(top, "work"), filepath.Join(top, "skills/pdf")
@@ -436,14 +434,14 @@ func TestLinkedScript(t *testing.T) {
 	}
 }
 
-// TestChangedWhileAsking: what runs is what was on the screen.
+// TestChangedWhileAsking: what runs is what was shown.
 func TestChangedWhileAsking(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("command lines here are bash's")
+		t.Skip("the command lines need bash")
 	}
 	dir := t.TempDir()
 	at := script(t, dir, "run.sh", "echo one\n")
-	p := &person{answers: []gate.Answer{yes(gate.Once), yes(gate.No)}}
+	p := &scriptedUser{answers: []gate.Answer{yes(gate.Once), yes(gate.No)}}
 	p.before = func(n int) {
 		if n == 0 {
 			if err := os.WriteFile(at, []byte("echo hostile\n"), 0o700); err != nil {
@@ -453,21 +451,21 @@ func TestChangedWhileAsking(t *testing.T) {
 	}
 	_, err := run(t, newGate(t, gate.Options{Approver: p, Place: permission.PathContext{Dir: dir}}), "./run.sh")
 	if err == nil {
-		t.Error("it ran although it changed under the question")
+		t.Error("the call ran although the script changed during the question")
 	}
 	if len(p.saw) != 2 || !strings.Contains(p.saw[1].Files[0].Diff(), "+echo hostile") {
-		t.Errorf("the person saw %+v", p.saw)
+		t.Errorf("the user saw %+v", p.saw)
 	}
 }
 
 func TestScopes(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("command lines here are bash's")
+		t.Skip("the command lines need bash")
 	}
 	dir := t.TempDir()
 	skill := filepath.Join(dir, ".claude", "skills", "pdf")
 	inside := script(t, skill, "run.py", "approved")
-	outside := script(t, dir, "other.py", "approved") // by its bytes, not by where it lies
+	outside := script(t, dir, "other.py", "approved") // approved by its bytes, not by its path
 	approved := func(_ string, data []byte) error {
 		if string(data) != "approved" {
 			return errors.New("changed since approval")
@@ -496,14 +494,14 @@ func TestScopes(t *testing.T) {
 		{"no grant, no call", user, "", nil, "npm ci", false},
 		{"a grant never beats deny", user, "", []gate.SkillRules{scope("Bash(rm:*)")}, "rm x", false},
 		{"a grant never beats ask", user, "", []gate.SkillRules{scope("Bash(git push:*)")}, "git push", false},
-		{"a skill's denial holds", user, "", []gate.SkillRules{denies}, "make", false},
+		{"a skill's denial applies", user, "", []gate.SkillRules{denies}, "make", false},
 		{"a project's skill does not grant everything", user, "", []gate.SkillRules{scope("Bash")}, "npm ci", false},
-		{"unless a person's rules name it", named, "", []gate.SkillRules{scope("Bash")}, "npm ci", true},
+		{"unless the user's rules name it", named, "", []gate.SkillRules{scope("Bash")}, "npm ci", true},
 		{"its own script", user, "", []gate.SkillRules{scope("Bash(python3:*)")}, "python3 " + inside, true},
 		{"a script outside of its folder", user, "", []gate.SkillRules{scope("Bash(python3:*)")}, "python3 " + outside, false},
-		{"a person's own skill", user, "", []gate.SkillRules{mine}, "python3 " + outside, true},
+		{"the user's own skill", user, "", []gate.SkillRules{mine}, "python3 " + outside, true},
 		{"ceiling: what the list names", user, gate.CeilingOn, []gate.SkillRules{scope("Bash(npm ci)")}, "npm ci", true},
-		{"ceiling: what only the person allows", user, gate.CeilingOn, []gate.SkillRules{scope("Bash(npm ci)")}, "make", false},
+		{"ceiling: what only the user allows", user, gate.CeilingOn, []gate.SkillRules{scope("Bash(npm ci)")}, "make", false},
 		{"ceiling that asks", user, gate.CeilingAsk, []gate.SkillRules{scope("Bash(npm ci)")}, "make", false},
 		{"no ceiling", user, gate.CeilingOff, []gate.SkillRules{scope("Bash(npm ci)")}, "make", true},
 		{"no list, no ceiling", user, gate.CeilingOn, []gate.SkillRules{{Skill: "x"}}, "make", true},
@@ -512,7 +510,7 @@ func TestScopes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGate(t, gate.Options{Rules: c.rules, Ceiling: c.ceiling, Place: permission.PathContext{Dir: dir}})
 			if _, err := run(t, with(g, c.scopes...), c.line); (err == nil) != c.runs {
-				t.Errorf("error is %v", err)
+				t.Errorf("error: %v", err)
 			}
 		})
 	}
@@ -523,18 +521,18 @@ func TestScopes(t *testing.T) {
 		}
 		if _, err := run(t, with(g, scope("Bash(python3:*)")), "python3 "+inside); err == nil ||
 			!strings.Contains(err.Error(), "changed since approval") {
-			t.Errorf("error is %v", err)
+			t.Errorf("error: %v", err)
 		}
 	})
 }
 
 func TestCeilingAsks(t *testing.T) {
-	p := &person{answers: []gate.Answer{yes(gate.Session)}}
+	p := &scriptedUser{answers: []gate.Answer{yes(gate.Session)}}
 	sc := gate.SkillRules{Skill: "pdf", Allow: rules(t, "skill:pdf", "Bash(npm ci)")}
 	g := newGate(t, gate.Options{Approver: p, Ceiling: gate.CeilingAsk,
 		Rules: permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)")}})
 	if _, err := run(t, with(g, sc), "make"); err == nil {
-		t.Error("an answer for the session lifted a ceiling")
+		t.Error("an answer for the session overrode a required question")
 	}
 	if !slices.Equal(p.saw[0].Choices, []gate.Choice{gate.Once, gate.No}) {
 		t.Errorf("offered %v", p.saw[0].Choices)
@@ -542,27 +540,27 @@ func TestCeilingAsks(t *testing.T) {
 }
 
 func TestFork(t *testing.T) {
-	p := &person{answers: []gate.Answer{yes(gate.Session)}}
+	p := &scriptedUser{answers: []gate.Answer{yes(gate.Session)}}
 	g := newGate(t, gate.Options{Approver: p})
 	if _, err := run(t, g, "npm ci"); err != nil {
 		t.Fatal(err)
 	}
 	child := g.Fork("x", func(m permission.Mode) permission.Mode { return gate.Stricter(m, permission.AcceptEdits) }, nil)
 	if child.Mode() != permission.Default {
-		t.Errorf("a fork's mode became %s", child.Mode())
+		t.Errorf("the fork's mode is %s", child.Mode())
 	}
 	if _, err := run(t, child, "npm ci"); err != nil {
-		t.Errorf("what was approved for the session is asked in a fork: %v", err)
+		t.Errorf("an approval for the session does not count in a fork: %v", err)
 	}
 	if m := gate.Stricter(permission.Default, permission.Plan); m != permission.Plan {
 		t.Errorf("got %s", m)
 	}
 }
 
-// TestOneQuestionAtATime: calls of one answer run in parallel; an answer for
-// the session settles those that wait.
+// TestOneQuestionAtATime: the calls of one answer run in parallel; an answer for the session also applies to calls
+// that wait.
 func TestOneQuestionAtATime(t *testing.T) {
-	p := &person{answers: []gate.Answer{yes(gate.Session)}}
+	p := &scriptedUser{answers: []gate.Answer{yes(gate.Session)}}
 	g := newGate(t, gate.Options{Approver: p})
 	var wg sync.WaitGroup
 	errs := make([]error, 20)
@@ -587,7 +585,7 @@ func TestCancelled(t *testing.T) {
 		return gate.Answer{}, ctx.Err()
 	})
 	if _, err := newGate(t, gate.Options{Approver: a}).Ask(ctx, command("npm ci")); !errors.Is(err, context.Canceled) {
-		t.Errorf("error is %v", err)
+		t.Errorf("error: %v", err)
 	}
 }
 
@@ -601,7 +599,7 @@ func TestTyped(t *testing.T) {
 		Rules: permission.Rules{Deny: rules(t, permission.User, "Bash(rm:*)")}}
 	g := newGate(t, o)
 	if _, err := run(t, g, "npm ci"); err != nil {
-		t.Errorf("the person's own call: %v", err)
+		t.Errorf("the user's own call: %v", err)
 	}
 	if _, err := run(t, g, "rm x"); err == nil {
 		t.Error("a denied call ran")
@@ -613,7 +611,7 @@ func TestTyped(t *testing.T) {
 }
 
 func TestInlineCommandsNeverAsk(t *testing.T) {
-	p := &person{answers: []gate.Answer{yes(gate.Once)}}
+	p := &scriptedUser{answers: []gate.Answer{yes(gate.Once)}}
 	g := newGate(t, gate.Options{Approver: p})
 	d := g.Decide(nil, permission.Subject{Kind: "Bash", Text: "npm ci"})
 	if d.Verdict != permission.Ask || len(p.saw) != 0 {
@@ -633,7 +631,7 @@ func BenchmarkGate(b *testing.B) {
 	}
 }
 
-// TestHookAsks: what is said of a call that only a hook wants asked.
+// TestHookAsks: the error of a call for which only a hook requires a question.
 func TestHookAsks(t *testing.T) {
 	var audit []gate.Record
 	g, err := gate.New(gate.Options{
@@ -660,9 +658,9 @@ func TestHookAsks(t *testing.T) {
 	}
 }
 
-// TestReplace: other rules, and the mode and the answers of before.
+// TestReplace: rules are replaced, while the mode and earlier answers are kept.
 func TestReplace(t *testing.T) {
-	p := &person{answers: []gate.Answer{yes(gate.Session)}}
+	p := &scriptedUser{answers: []gate.Answer{yes(gate.Session)}}
 	g := newGate(t, gate.Options{Approver: p, Rules: permission.Rules{Allow: rules(t, permission.User, "Bash(make)")}})
 	g.SetMode(permission.AcceptEdits)
 	if _, err := run(t, g, "npm ci"); err != nil {
@@ -679,11 +677,11 @@ func TestReplace(t *testing.T) {
 	}
 	g = g.Replace(permission.Rules{Deny: rules(t, permission.User, "Bash(npm:*)")}, permission.PathContext{})
 	if _, err := run(t, g, "npm ci"); err == nil {
-		t.Error("an answer of before beats a deny rule of now")
+		t.Error("an earlier answer overrides a new deny rule")
 	}
 }
 
-// changing is a tool that would change a file from text to more of it.
+// changing is a tool that would change a file by adding to its text.
 func changing(dir string) *tool.Tool {
 	return &tool.Tool{
 		Name: "edit",
@@ -704,12 +702,12 @@ func changing(dir string) *tool.Tool {
 	}
 }
 
-// TestChangesAreShown: the diff comes before the answer, is shown again where the
-// file changed meanwhile, and what is approved names the content it starts from.
+// TestChangesAreShown: the diff is shown before the answer, and again if the file changed in the meantime; the permit
+// names the content that was approved.
 func TestChangesAreShown(t *testing.T) {
 	dir := t.TempDir()
 	at := script(t, dir, "a.txt", "one")
-	p := &person{answers: []gate.Answer{yes(gate.Once), yes(gate.Once)}}
+	p := &scriptedUser{answers: []gate.Answer{yes(gate.Once), yes(gate.Once)}}
 	p.before = func(n int) {
 		if n == 0 {
 			script(t, dir, "a.txt", "two")
@@ -723,8 +721,7 @@ func TestChangesAreShown(t *testing.T) {
 	if len(permit.Subjects) != 1 || permit.Subjects[0].Hash != "hash of two" {
 		t.Errorf("permit for %+v", permit.Subjects)
 	}
-	// What cannot be shown is not asked; why it cannot is said only of files that
-	// may be read.
+	// If the diff cannot be shown there is no question; the reason is given only for files that may be read.
 	if err := os.Remove(at); err != nil {
 		t.Fatal(err)
 	}
@@ -739,13 +736,13 @@ func TestChangesAreShown(t *testing.T) {
 	}
 }
 
-// TestAnswers: an answer may change the input, which is decided again, change
-// what is asked in the rest of the session, or end the run.
+// TestAnswers: an answer may change the input, which is decided again, change the rules for the rest of the session,
+// or end the run.
 func TestAnswers(t *testing.T) {
 	some := permission.Rules{Deny: rules(t, permission.User, "Bash(rm:*)")}
 	ask := func(a gate.Answer, lines ...string) string {
 		t.Helper()
-		p := &person{answers: []gate.Answer{a}}
+		p := &scriptedUser{answers: []gate.Answer{a}}
 		g := newGate(t, gate.Options{Approver: p, Rules: some})
 		var got []string
 		for _, line := range lines {
@@ -781,7 +778,7 @@ func TestAnswers(t *testing.T) {
 		{"a denial is remembered", gate.Answer{Updates: []gate.Update{{Rules: []string{"Bash(npm:*)"},
 			Verdict: permission.Deny}}}, []string{"npm ci", "npm ci"}, "no,no asked 1"},
 		{"a mode", update(gate.Update{Mode: permission.DontAsk}), []string{"npm ci", "make x"}, "npm ci,no asked 1"},
-		{"no bypass that the program did not begin with", update(gate.Update{Mode: permission.Bypass}),
+		{"no bypass unless the program started with it", update(gate.Update{Mode: permission.Bypass}),
 			[]string{"npm ci", "make x"}, "no,no asked 2"},
 		{"the end", gate.Answer{Stop: true}, []string{"npm ci"}, "stop asked 1"},
 	} {
@@ -791,11 +788,10 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestUpdatesBelowManaged: no rule and no mode of an answer beats a managed rule that
-// denies or asks.
+// TestUpdatesBelowManaged: no rule and no mode in an answer overrides a managed deny or ask rule.
 func TestUpdatesBelowManaged(t *testing.T) {
 	managed := permission.Rules{Deny: rules(t, permission.Managed, "Bash(rm:*)"), Ask: rules(t, permission.Managed, "Bash(git:*)")}
-	p := &person{answers: []gate.Answer{
+	p := &scriptedUser{answers: []gate.Answer{
 		{Choice: gate.Once, Updates: []gate.Update{{Rules: []string{"Bash"}, Verdict: permission.Allow},
 			{Rules: []string{"Bash(git:*)", "Bash(rm:*)"}, Verdict: permission.Allow}, {Mode: permission.Bypass}}},
 		{Choice: gate.Once}, {}}}
@@ -813,8 +809,8 @@ func TestUpdatesBelowManaged(t *testing.T) {
 	}
 }
 
-// TestFailedGuard: where a hook that guards calls fails, only an explicit answer
-// of the user runs the call, and where nobody is asked it is refused.
+// TestFailedGuard: if a hook that guards calls fails, only an explicit answer of the user allows the call; where
+// nobody can be asked it is refused.
 func TestFailedGuard(t *testing.T) {
 	fails := func(context.Context, tool.Proposal, permission.Decision) (gate.Opinion, error) {
 		return gate.Opinion{Failed: true, Reason: "the hook has no type"}, nil
@@ -823,7 +819,7 @@ func TestFailedGuard(t *testing.T) {
 	for mode, want := range map[permission.Mode]string{permission.Default: "asked", permission.Bypass: "denied",
 		permission.DontAsk: "denied", permission.AcceptEdits: "asked"} {
 		for _, headless := range []bool{false, true} {
-			p := &person{answers: []gate.Answer{yes(gate.Once)}}
+			p := &scriptedUser{answers: []gate.Answer{yes(gate.Once)}}
 			o := gate.Options{Rules: allow, Mode: mode}
 			if !headless {
 				o.Approver = p
@@ -836,8 +832,8 @@ func TestFailedGuard(t *testing.T) {
 	}
 }
 
-// TestModeOfForks: a mode that changes counts for sub-agents that are working,
-// within what their definitions allow, and for the gate that replaces another.
+// TestModeOfForks: a changed mode also applies to running sub-agents, within the limits of their definitions, and to
+// a gate that replaces another.
 func TestModeOfForks(t *testing.T) {
 	g, err := gate.New(gate.Options{})
 	if err != nil {

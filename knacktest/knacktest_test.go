@@ -52,7 +52,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// wrong is a Source that breaks promises.
+// wrong is a Source that violates the contract.
 type wrong func(yield func(*knack.Skill, error) bool)
 
 func (w wrong) Skills(context.Context) iter.Seq2[*knack.Skill, error] {

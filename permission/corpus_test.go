@@ -11,7 +11,7 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// A corpus case is a command with the rules it is judged under.
+// A corpus case is a command with the rules that apply to it.
 type corpusCase struct {
 	file             string
 	line             int

@@ -155,7 +155,7 @@ func TestLimits(t *testing.T) {
 		deny.Deny = rulesOf(t, "Bash(ls:*) | Bash(echo:*) | Bash(get-childitem:*) | Bash(then)", permission.User)
 		if d := deny.Decide(permission.Bypass, permission.PathContext{Dir: "/w"},
 			permission.Subject{Kind: "Bash", Text: c}); d.Verdict != permission.Deny {
-			t.Errorf("%s: in bypass %v, what is denied must stay so", name, d.Verdict)
+			t.Errorf("%s: in bypass mode %v, want deny", name, d.Verdict)
 		}
 	}
 	if d := rules.Decide(permission.Default, permission.PathContext{Dir: "/w"},

@@ -78,8 +78,8 @@ func (g *gitFixture) git(dir string, args ...string) {
 // filter configures the evil program in a repository's own file.
 func (g *gitFixture) filter() string { return "[filter \"evil\"]\n\tclean = " + g.evil + "\n" }
 
-// TestGitAsked: every program that git reads from a configuration is overridden,
-// however and wherever it is written. Each of these once ran code.
+// TestGitAsked: every program that git reads from a configuration is overridden, however and wherever it is written.
+// Each of these used to run code.
 func TestGitAsked(t *testing.T) {
 	for name, prepare := range map[string]func(g *gitFixture){
 		"a comment that ends in a backslash": func(g *gitFixture) {
@@ -341,8 +341,8 @@ func TestGitTags(t *testing.T) {
 	}
 }
 
-// TestGitUser: git is asked with the configuration of the user whom Environ
-// names, and never with one that a relative path names in the repository.
+// TestGitUser: git uses the configuration of the user that Environ names, and never one that a relative path names in
+// the repository.
 func TestGitUser(t *testing.T) {
 	g := newGitGround(t)
 	g.write("broken/.gitconfig", "[user\n")

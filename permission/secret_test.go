@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Every pattern of the lists matches in any letter case, and for files in a
-// directory of that name: the fast check before them misses none.
+// Every pattern of the lists matches in any letter case, and for files in a directory of that name: the fast check
+// before the patterns misses none.
 func TestListsInAnyCase(t *testing.T) {
 	place := PathContext{Dir: "/w", Home: "/h"}
 	for _, list := range [][]string{Secrets(), ProtectedPaths()} {

@@ -2,7 +2,7 @@ package permission
 
 import "testing"
 
-// TestServerSides: a rule of settings counts only for servers of its own side.
+// TestServerSides: a rule of user or project settings counts only for servers of the same origin.
 func TestServerSides(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {

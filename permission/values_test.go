@@ -24,7 +24,7 @@ func TestWithValues(t *testing.T) {
 	}
 }
 
-// A long value does not make a line too long to judge; the line itself can be.
+// A long value does not make a line too long to check; the line itself can be.
 func TestLongValues(t *testing.T) {
 	for _, c := range []struct {
 		line, value string
@@ -43,7 +43,7 @@ func TestLongValues(t *testing.T) {
 	}
 }
 
-// FuzzWithValues compares the line that is judged with what a real shell runs.
+// FuzzWithValues compares the line that is checked with what a real shell runs.
 func FuzzWithValues(f *testing.F) {
 	for _, v := range []string{"a b", `$(id)`, "`id`", `\`, `\\"`, "!x", "*", "é\n\t", `'`, "$HOME", `\$`} {
 		f.Add(v)
@@ -55,7 +55,7 @@ func FuzzWithValues(f *testing.F) {
 	f.Fuzz(func(t *testing.T, v string) {
 		for _, c := range v {
 			if c == 0 || c == '\r' || c == 0xfffd {
-				t.Skip("not in an environment, or not in a file of text")
+				t.Skip("not possible in an environment, or in a text file")
 			}
 		}
 		line := `printf '%s|' "$KNACK_ARG_0" "x${KNACK_ARG_0}y"`

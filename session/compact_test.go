@@ -15,51 +15,49 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// TestCut: where a conversation is cut, at the bar. What happened is a letter
-// with what it weighs in bytes (10 if it does not say): u what a person said, s
-// steering, i an attached picture (6,000), t an answer of text with signed
-// thinking, p one that was cut off, c an answer with a call, d with two, r the
-// result of the next call, m a skill that a call loaded, k one that a person
-// typed, n a note, g an agent that has ended (g0: the result of a call), e the end of a turn, z a
-// compaction that keeps nothing, y one that keeps the last two.
+// TestCut: where a conversation is cut, marked by the bar. A letter stands for an entry, a number for its size in
+// bytes (default 10): u the user's text, s steering, i an attached picture (6,000), t an answer of text with signed
+// thinking, p one that was cut off, c an answer with a call, d with two, r the result of the next call, m a skill
+// that a call loaded, k one that the user typed, n a note, g an agent that has ended (g0: the result of a call), e
+// the end of a turn, z a compaction that keeps nothing, y one that keeps the last two.
 func TestCut(t *testing.T) {
 	for _, c := range []struct {
-		what       string
-		most, room int
-		want       string
+		what        string
+		most, limit int
+		want        string
 	}{
-		{"all of it is new", 100, 100, "| u"},
-		{"between turns nothing must stay", 5, 100, "u t e |"},
-		{"what fits stays", 20, 100, "u t e | u t e"},
-		{"what fits nearly does not", 19, 100, "u t e u | t e"},
-		{"a new word stays whatever it weighs", 5, 5, "u t e | u500"},
-		{"and the note that follows it", 5, 5, "u t e | u n500"},
-		{"two words that nobody answered", 5, 100, "u t e | u n e u"},
+		{"everything is new", 100, 100, "| u"},
+		{"between turns nothing must be kept", 5, 100, "u t e |"},
+		{"what fits is kept", 20, 100, "u t e | u t e"},
+		{"what almost fits is not", 19, 100, "u t e u | t e"},
+		{"a new message is kept whatever its size", 5, 5, "u t e | u500"},
+		{"and so is the note after it", 5, 5, "u t e | u n500"},
+		{"two unanswered messages", 5, 100, "u t e | u n e u"},
 		{"an answer that was cut off", 15, 100, "u t e u p | u10"},
-		{"and may stay", 20, 100, "u t e u | p u10"},
+		{"and may be kept", 20, 100, "u t e u | p u10"},
 		{"a call and its result", 100, 100, "u t e u50 | c r80"},
-		{"a call and its result, which is more than may stay but not answered", 10, 200, "u t e u | c r150"},
-		{"more than there is room for", 10, 100, "u t e u c r150 |"},
-		{"more than there is room for, and steering", 10, 100, "u c r150 | s"},
-		{"steering with what it came after", 10, 100, "u | c r20 s"},
+		{"a call with a large result that is not yet answered", 10, 200, "u t e u | c r150"},
+		{"more than the limit", 10, 100, "u t e u c r150 |"},
+		{"more than the limit, and steering", 10, 100, "u c r150 | s"},
+		{"steering with what it follows", 10, 100, "u | c r20 s"},
 		{"parallel calls", 100, 100, "u c r u50 | d r40 r40"},
 		{"answered calls", 50, 100, "u c r | d r10 r10 t"},
-		{"answered calls do not come apart", 39, 100, "u c r d r10 r10 | t"},
-		{"a skill stays with its call", 45, 100, "u t | c r m t"},
-		{"a skill goes with its call", 35, 100, "u t c r m | t"},
+		{"parallel calls are not separated", 39, 100, "u c r d r10 r10 | t"},
+		{"a skill is kept with its call", 45, 100, "u t | c r m t"},
+		{"a skill is cut with its call", 35, 100, "u t c r m | t"},
 		{"a skill that was just loaded", 5, 100, "u t e u | c r m30"},
-		{"a typed skill is what was said", 5, 5, "u t e | k500"},
-		{"a typed skill of before", 20, 100, "u t e | k t e"},
-		{"a skill steered in", 10, 100, "u c r t | k"},
-		{"what an agent of the background did", 5, 5, "u t e | g500"},
-		{"and may stay", 555, 5, "u t e | g500 t e"},
-		{"an agent that holds the call", 25, 100, "u c g0 r | t e"},
+		{"a typed skill counts as the user's text", 5, 5, "u t e | k500"},
+		{"an earlier typed skill", 20, 100, "u t e | k t e"},
+		{"a skill typed during a turn", 10, 100, "u c r t | k"},
+		{"the answer of a background agent", 5, 5, "u t e | g500"},
+		{"and may be kept", 555, 5, "u t e | g500 t e"},
+		{"an agent that the call waited for", 25, 100, "u c g0 r | t e"},
 		{"a picture", 5000, 9000, "u t e u i | t e"},
 		{"a picture that is new", 10, 10, "u t e | u6010"},
-		{"a call that nobody answered", 10, 100, "u t e u | c"},
-		{"a call that nobody answered, and new words", 10, 100, "u t e u | c e u"},
-		{"before a compaction nothing is looked at", 1000, 1000, "u t e z | u t e"},
-		{"but what it kept is", 10, 1000, "u t e u t y u t e | u"},
+		{"a call without a result", 10, 100, "u t e u | c"},
+		{"a call without a result, and a new message", 10, 100, "u t e u | c e u"},
+		{"entries before a compaction are not considered", 1000, 1000, "u t e z | u t e"},
+		{"but those that it kept are", 10, 1000, "u t e u t y u t e | u"},
 		{"and may stay", 1000, 1000, "u t e . u t y u t e"},
 	} {
 		l := New(Header{ID: "s"})
@@ -130,14 +128,14 @@ func TestCut(t *testing.T) {
 				seen++
 			}
 		}
-		old, kept, previous := l.Cut(c.most, c.room)
+		old, kept, previous := l.Cut(c.most, c.limit)
 		if len(old) != want || len(old)+len(kept) != seen-from || (previous != nil) != strings.ContainsAny(c.want, "yz") {
-			t.Errorf("%s: %q was cut after %d of %d, not %d", c.what, c.want, len(old), len(old)+len(kept), want)
+			t.Errorf("%s: %q was cut after %d of %d, want %d", c.what, c.want, len(old), len(old)+len(kept), want)
 		}
 		if len(kept) == 0 {
 			continue
 		}
-		// What stays is what the model saw of it.
+		// What is kept is shown to the model as before.
 		before := l.Project()
 		mustAppend(t, l, Entry{Type: TypeCompaction, Compaction: &Compaction{Summary: "S", Kept: kept[0].ID}})
 		after := l.Project()
@@ -149,14 +147,14 @@ func TestCut(t *testing.T) {
 		}
 		a, b := show(after), show(before)
 		last := a[strings.LastIndex(a, "</summary>\n")+len("</summary>\n"):]
-		last = strings.TrimPrefix(last, "  text: ") // the next word may have followed a result
+		last = strings.TrimPrefix(last, "  text: ") // a result may precede the text
 		if !strings.HasSuffix(b, last) {
-			t.Errorf("%s: after it the model sees\n%s\nand before it saw\n%s", c.what, a, b)
+			t.Errorf("%s: after the compaction the model sees\n%s\nbefore it saw\n%s", c.what, a, b)
 		}
 	}
 }
 
-// TestSize: the estimate follows what the provider counted.
+// TestSize: the estimate is calibrated by the provider's counts.
 func TestSize(t *testing.T) {
 	l := New(Header{ID: "s"})
 	want := func(what string, tokens int, rate float64) {
@@ -170,11 +168,11 @@ func TestSize(t *testing.T) {
 			Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.Text(strings.Repeat("x", bytes))}}}}
 	}
 	want("empty", 100, 0.25)
-	mustAppend(t, l, said(strings.Repeat("x", 600)))
+	mustAppend(t, l, userText(strings.Repeat("x", 600)))
 	want("nothing counted", 250, 0.25)
 	mustAppend(t, l, answer(100, llm.Usage{Input: 100, CacheRead: 300, CacheWrite: 100, Output: 30}))
 	want("counted", 530, 0.5)
-	mustAppend(t, l, said(strings.Repeat("x", 200)))
+	mustAppend(t, l, userText(strings.Repeat("x", 200)))
 	want("and what came since", 630, 0.5)
 	mustAppend(t, l, answer(10, llm.Usage{}))
 	want("an answer that was cut off is not counted", 635, 0.5)
@@ -188,22 +186,22 @@ func TestSize(t *testing.T) {
 	mustAppend(t, l, Entry{Type: TypeCompaction, Compaction: c})
 	want("compacted", (400+len(c.face())+200+10+len(line))/2, 0.5)
 	want("as was foretold", n, 0.5)
-	mustAppend(t, l, said("xx"))
+	mustAppend(t, l, userText("xx"))
 	want("and what came since", n+1, 0.5)
 	mustAppend(t, l, answer(10, llm.Usage{Input: 90_000}))
 	want("a strange count", 90_000, 1)
 }
 
-// TestCompactDamaged: what a compaction keeps is found where the entry that it
-// names cannot be read, in a copy of the session as well.
+// TestCompactDamaged: what a compaction keeps is found even if the entry that it names is unreadable, in a copy of
+// the session as well.
 func TestCompactDamaged(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
 	l, err := s.Create(Header{ID: "s"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustAppend(t, l, said("one"), said("two"), said("three"), said("four"),
-		Entry{Type: TypeCompaction, Compaction: &Compaction{Summary: "S", Kept: 3}}, said("five"))
+	mustAppend(t, l, userText("one"), userText("two"), userText("three"), userText("four"),
+		Entry{Type: TypeCompaction, Compaction: &Compaction{Summary: "S", Kept: 3}}, userText("five"))
 	l.Close()
 	text, err := os.ReadFile(s.path("s"))
 	if err != nil {
@@ -227,8 +225,7 @@ func TestCompactDamaged(t *testing.T) {
 	}
 }
 
-// FuzzOpen: whatever stands in a file, it is refused, or becomes a session that
-// can be looked at, compacted and gone on with.
+// FuzzOpen: any file is refused, or becomes a session that can be shown, compacted and continued.
 func FuzzOpen(f *testing.F) {
 	paths, err := filepath.Glob("testdata/project/*.txtar")
 	if err != nil {
@@ -271,14 +268,14 @@ func FuzzOpen(f *testing.F) {
 		}
 		l.SizeAfter(c, 0)
 		l.Project()
-		mustAppend(t, l, Entry{Type: TypeCompaction, Compaction: c}, said("on"))
+		mustAppend(t, l, Entry{Type: TypeCompaction, Compaction: c}, userText("on"))
 		now, err := json.Marshal(l.Project())
 		again, err2 := json.Marshal(refolded(l).Project())
 		if err != nil || err2 != nil || !bytes.Equal(now, again) {
-			t.Errorf("folded from the start the view is\n%s\nand was\n%s", again, now)
+			t.Errorf("replayed from the start the view is\n%s\nwant\n%s", again, now)
 		}
 		if n, _ := l.Size(0); n < 0 {
-			t.Errorf("a size of %d", n)
+			t.Errorf("size %d", n)
 		}
 	})
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// A session is recorded entry by entry, and what the model sees follows from the
-// entries.
+// A session is recorded entry by entry, and the entries determine what the model sees.
 func Example() {
 	dir, _ := os.MkdirTemp("", "example-*")
 	defer os.RemoveAll(dir)

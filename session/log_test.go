@@ -19,7 +19,7 @@ import (
 
 var kills = flag.Int("kills", 20, "how often TestKill kills the writer")
 
-func said(s string) Entry {
+func userText(s string) Entry {
 	return Entry{Type: TypeUser, User: &User{Parts: []llm.Part{llm.Text(s)}}}
 }
 
@@ -39,17 +39,17 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if files, err := os.ReadDir(s.Dir); err != nil || len(files) != 0 {
-		t.Errorf("before its first entry a session has left %v, %v", files, err)
+		t.Errorf("before its first entry a session wrote %v, %v", files, err)
 	}
-	mustAppend(t, l, said("one"))
+	mustAppend(t, l, userText("one"))
 	if _, err := s.Open(l.ID()); !errors.Is(err, ErrLocked) {
 		t.Errorf("a second writer got %v, want ErrLocked", err)
 	}
 	mustAppend(t, l, Entry{Type: TypeSetting, Setting: &Setting{Title: "numbers"}})
 	if r, err := s.Read(l.ID()); err != nil || len(r.Entries()) != 2 {
-		t.Errorf("reading beside the writer: %v", err)
-	} else if _, err := r.Append(said("x")); err == nil {
-		t.Error("a session that was opened to read took an entry")
+		t.Errorf("reading while another process writes: %v", err)
+	} else if _, err := r.Append(userText("x")); err == nil {
+		t.Error("a session opened for reading accepted an entry")
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
@@ -75,15 +75,15 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestTorn cuts a file at every byte of its last line, and damages one in the
-// middle: nothing before it is lost, and the session can go on.
+// TestTorn truncates a file at every byte of its last line, and damages a line in the middle: nothing before it is
+// lost, and the session can be continued.
 func TestTorn(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
 	l, err := s.Create(Header{ID: "s"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustAppend(t, l, said("one"), said("two"), said("three"))
+	mustAppend(t, l, userText("one"), userText("two"), userText("three"))
 	l.Close()
 	whole, err := os.ReadFile(s.path("s"))
 	if err != nil {
@@ -101,10 +101,10 @@ func TestTorn(t *testing.T) {
 		if n := len(l.Entries()); n != 2 || (cut > last) != (len(l.Damage()) == 1) {
 			t.Fatalf("cut at %d: %d entries, damage %q", cut, n, l.Damage())
 		}
-		mustAppend(t, l, said("four"))
+		mustAppend(t, l, userText("four"))
 		l.Close()
 		if l, err = s.Read("s"); err != nil || len(l.Entries()) != 3 || len(l.Damage()) != 0 {
-			t.Fatalf("cut at %d, then written on: %v, damage %q", cut, err, l.Damage())
+			t.Fatalf("cut at %d, then appended: %v, damage %q", cut, err, l.Damage())
 		}
 	}
 	lines := strings.SplitAfter(string(whole), "\n")
@@ -119,11 +119,11 @@ func TestTorn(t *testing.T) {
 	}
 	os.WriteFile(s.path("other"), []byte("{}\n"), 0o600)
 	if _, err := s.Open("other"); err == nil {
-		t.Error("a file that is no session was opened")
+		t.Error("a file that is not a session was opened")
 	}
 }
 
-// faulty fails, or writes only a part, from the nth byte on.
+// faulty fails at the nth byte; the last write may be partial.
 type faulty struct {
 	file
 	left int
@@ -139,8 +139,8 @@ func (f *faulty) Write(p []byte) (int, error) {
 	return n, errors.New("no space left on device")
 }
 
-// TestFault fails the disk at every byte: what was acknowledged is there, what
-// was not is not acknowledged, and nothing is taken after a failure.
+// TestFault makes the disk fail at every byte: what was acknowledged is in the file, what was not written is not
+// acknowledged, and no entry is accepted after a failure.
 func TestFault(t *testing.T) {
 	for left := 0; left < 700; left += 7 {
 		s := Store{Dir: t.TempDir()}
@@ -148,14 +148,14 @@ func TestFault(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mustAppend(t, l, said("go"))
+		mustAppend(t, l, userText("go"))
 		l.file = &faulty{l.file, left}
 		acked := 1
 		var failed bool
 		for i := range 10 {
-			_, err := l.Append(said(strconv.Itoa(i)))
+			_, err := l.Append(userText(strconv.Itoa(i)))
 			if err == nil && failed {
-				t.Fatal("an entry was taken after a failed write")
+				t.Fatal("an entry was accepted after a failed write")
 			}
 			if err != nil {
 				failed = true
@@ -169,7 +169,7 @@ func TestFault(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := len(l.Entries()); n != acked {
-			t.Fatalf("%d bytes: %d entries were acknowledged, %d are there", left, acked, n)
+			t.Fatalf("%d bytes: %d entries were acknowledged, %d are in the file", left, acked, n)
 		}
 		l.Close()
 	}
@@ -189,7 +189,7 @@ func TestKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustAppend(t, l, said("go"))
+	mustAppend(t, l, userText("go"))
 	l.Close()
 	acked := 0
 	for range *kills {
@@ -214,13 +214,13 @@ func TestKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := len(l.Entries()); n < acked {
-			t.Fatalf("entry %d was acknowledged, %d are there; damage %q", acked, n, l.Damage())
+			t.Fatalf("entry %d was acknowledged, %d are in the file; damage %q", acked, n, l.Damage())
 		}
 		acked = len(l.Entries())
 		l.Close()
 	}
 	if *kills >= 20 && acked == 0 {
-		t.Error("no writer lived long enough to write")
+		t.Error("no writer ran long enough to write")
 	}
 	t.Logf("%d kills, %d entries", *kills, acked)
 }
@@ -232,7 +232,7 @@ func writeUntilKilled(dir string) {
 		os.Exit(1)
 	}
 	for {
-		e, err := l.Append(said(strings.Repeat("x", rand.IntN(5000))))
+		e, err := l.Append(userText(strings.Repeat("x", rand.IntN(5000))))
 		if err == nil {
 			err = l.Sync()
 		}
@@ -243,7 +243,7 @@ func writeUntilKilled(dir string) {
 	}
 }
 
-// TestEmpty: a session in which nothing was recorded is none.
+// TestEmpty: a session without entries does not exist.
 func TestEmpty(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
 	l, err := s.Create(Header{ID: "s"})
@@ -254,7 +254,7 @@ func TestEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(s.Dir); err != nil || len(left) != 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("files left behind: %v, %v", left, err)
 	}
 }
 
@@ -265,7 +265,7 @@ func TestFork(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	mustAppend(t, l, said("gone"))
+	mustAppend(t, l, userText("gone"))
 	if err := l.Move(0); err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestFork(t *testing.T) {
 		Entry{Type: TypeActivation, Activation: &Activation{Skill: "pdf", Hash: "1", Prompt: "TEXT", Tokens: 5}},
 		Entry{Type: TypeTurnEnd, TurnEnd: &TurnEnd{Reason: "done"}},
 		Entry{Type: TypeRelease, Release: &Release{Entry: 2, Skill: "pdf", Tokens: 5}},
-		said("more"))
+		userText("more"))
 	f, err := s.Fork(l, "b")
 	if err != nil {
 		t.Fatal(err)
@@ -285,14 +285,13 @@ func TestFork(t *testing.T) {
 	if h := f.Header(); h.From != "a" || h.Dir != "/w" {
 		t.Errorf("header %+v", h)
 	}
-	mustAppend(t, f, said("only here"))
+	mustAppend(t, f, userText("only here"))
 	if strings.Contains(show(l.Project()), "only here") {
-		t.Error("the fork wrote into the original")
+		t.Error("the fork changed the original")
 	}
 }
 
-// BenchmarkTurn measures what an entry costs in a session of that length: it
-// must not grow.
+// BenchmarkTurn measures the cost of an entry in a session of the given length: it must not grow.
 func BenchmarkTurn(b *testing.B) {
 	for _, n := range []int{100, 10_000} {
 		b.Run(fmt.Sprintf("after-%d", n), func(b *testing.B) {
@@ -315,9 +314,8 @@ func BenchmarkTurn(b *testing.B) {
 	}
 }
 
-// TestHooksOfScopes: hooks of a skill are in force until its turn ends, or the
-// program does: a session that is read from disk, moved in or copied has none
-// in force.
+// TestHooksOfScopes: hooks of a skill are active until its turn or the program ends: in a session that is read from
+// disk, moved in or copied, none are active.
 func TestHooksOfScopes(t *testing.T) {
 	store := Store{Dir: t.TempDir()}
 	log, err := store.Create(Header{ID: "s"})
@@ -333,7 +331,7 @@ func TestHooksOfScopes(t *testing.T) {
 	append(Entry{Type: TypeActivation, Activation: &Activation{Skill: "a", Hooks: json.RawMessage(`{"Stop":[]}`),
 		Dir: "/a"}})
 	if sc := log.State().Scopes; len(sc) != 1 || string(sc[0].Hooks) != `{"Stop":[]}` || sc[0].Dir != "/a" {
-		t.Errorf("in force: %+v", sc)
+		t.Errorf("active: %+v", sc)
 	}
 	copied, err := store.Fork(log, "copy")
 	if err != nil {
@@ -370,15 +368,14 @@ func TestHooksOfScopes(t *testing.T) {
 	}
 }
 
-// TestMoveIsKept: where the leaf was put is known when the session is opened
-// again.
+// TestMoveIsKept: the position that Move chose is restored when the session is opened again.
 func TestMoveIsKept(t *testing.T) {
 	store := Store{Dir: t.TempDir()}
 	l, err := store.Create(Header{ID: "s"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustAppend(t, l, said("one"), said("two"), said("three"))
+	mustAppend(t, l, userText("one"), userText("two"), userText("three"))
 	for _, to := range []int{2, 1} { // entries 4 and 5
 		if err := l.Move(to); err != nil {
 			t.Fatal(err)
@@ -397,12 +394,12 @@ func TestMoveIsKept(t *testing.T) {
 	if got := reopened(); got != "user\n  text: one\n" {
 		t.Errorf("after a move to entry 1 the model sees %s", got)
 	}
-	mustAppend(t, l, said("TWO"))
+	mustAppend(t, l, userText("TWO"))
 	if got := reopened(); strings.Contains(got, "three") || !strings.Contains(got, "one") ||
 		!strings.Contains(got, "TWO") {
 		t.Errorf("the branch is %s", got)
 	}
-	if err := l.Move(4); err != nil { // the entry of a move stands for where it led
+	if err := l.Move(4); err != nil { // a move to the entry of a move goes to that move's target
 		t.Fatal(err)
 	}
 	if got := reopened(); !strings.Contains(got, "two") || strings.Contains(got, "three") {
@@ -421,12 +418,12 @@ func TestMoveIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := read.Move(1); err != nil || strings.Contains(show(read.Project()), "two") {
-		t.Errorf("a session that is only read: %v, %s", err, show(read.Project()))
+		t.Errorf("a session opened for reading: %v, %s", err, show(read.Project()))
 	}
 	l.Close()
 }
 
-// TestQuestion: an answer that ends with a question waits for the user.
+// TestQuestion: which answers count as a question to the user.
 func TestQuestion(t *testing.T) {
 	for text, want := range map[string]bool{
 		"Done.":                      false,

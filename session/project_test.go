@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden parts")
 
-// TestProject reads documents: entries, one a line, and what the model sees of
-// them. A line `move N` puts the leaf on entry N.
+// TestProject reads documents: entries, one per line, and the model's view of them. A line `move N` moves the
+// position to entry N.
 func TestProject(t *testing.T) {
 	paths, err := filepath.Glob("testdata/project/*.txtar")
 	if err != nil || len(paths) == 0 {
@@ -49,7 +49,7 @@ func TestProject(t *testing.T) {
 			}
 			got := show(l.Project())
 			if again := show(refolded(l).Project()); again != got {
-				t.Errorf("folded from the start the view is another:\n%s", again)
+				t.Errorf("replayed from the start the view differs:\n%s", again)
 			}
 			if *update {
 				ar.Files[1].Data = []byte(got)
@@ -65,7 +65,7 @@ func TestProject(t *testing.T) {
 	}
 }
 
-// refolded is what a program that reads the file sees.
+// refolded returns the log as a program that reads the file sees it.
 func refolded(l *Log) *Log {
 	m := New(l.Header())
 	for _, e := range l.Entries() {
@@ -98,11 +98,10 @@ func show(ms []llm.Message) string {
 	return b.String()
 }
 
-// TestProjected: what was projected stays as it was, whatever the log does
-// later.
+// TestProjected: a projection does not change, whatever happens to the log later.
 func TestProjected(t *testing.T) {
 	l := New(Header{ID: "s"})
-	mustAppend(t, l, said("one"),
+	mustAppend(t, l, userText("one"),
 		Entry{Type: TypeActivation, Activation: &Activation{Skill: "pdf", Hash: "1", Prompt: "TEXT", Tokens: 5}})
 	var all [][]llm.Message
 	var want []string
@@ -111,21 +110,21 @@ func TestProjected(t *testing.T) {
 		all, want = append(all, ms), append(want, show(ms))
 	}
 	take()
-	mustAppend(t, l, said("two")) // no answer came: the same message
+	mustAppend(t, l, userText("two")) // no answer in between, so the texts form one message
 	take()
 	mustAppend(t, l, Entry{Type: TypeAnswer, Answer: &Answer{Message: llm.Message{Role: llm.Assistant,
-		Parts: []llm.Part{llm.Text("a")}}}}, said("three"))
+		Parts: []llm.Part{llm.Text("a")}}}}, userText("three"))
 	take()
-	mustAppend(t, l, Entry{Type: TypeRelease, Release: &Release{Entry: 2, Skill: "pdf", Tokens: 5}}, said("four"))
+	mustAppend(t, l, Entry{Type: TypeRelease, Release: &Release{Entry: 2, Skill: "pdf", Tokens: 5}}, userText("four"))
 	take()
 	if err := l.Move(1); err != nil {
 		t.Fatal(err)
 	}
-	mustAppend(t, l, said("another"))
+	mustAppend(t, l, userText("another"))
 	take()
 	for i := range all {
 		if got := show(all[i]); got != want[i] {
-			t.Errorf("projection %d was\n%s\nand is\n%s", i, want[i], got)
+			t.Errorf("projection %d was\n%s\nand is now\n%s", i, want[i], got)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// every has an entry of each type, and one of a type that is not known.
+// every returns an entry of each type, and one of an unknown type.
 func every() []Entry {
 	call := &llm.ToolCall{ID: "c", Name: "bash", Input: json.RawMessage(`{"command":"ls"}`)}
 	broken := &llm.ToolCall{ID: "d", Name: "bash", Input: json.RawMessage(`{"command":`)}
@@ -41,8 +41,7 @@ func every() []Entry {
 	}
 }
 
-// TestRecord: what a log keeps of an entry of each type is all of it, in memory
-// and read from the file.
+// TestRecord: a log keeps all fields of an entry of each type, in memory and in the file.
 func TestRecord(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
 	l, err := s.Create(Header{ID: "a"})
@@ -70,7 +69,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// FuzzRead: a line that encoding/json reads as an entry is read as the same entry.
+// FuzzRead: a line that encoding/json decodes as an entry is read as the same entry.
 func FuzzRead(f *testing.F) {
 	for _, e := range every() {
 		line, err := json.Marshal(e)
@@ -106,12 +105,12 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestDeepLine reads a damaged line of a log that is nested deeper than the stack is long.
+// TestDeepLine reads a damaged line whose nesting would overflow the stack.
 func TestDeepLine(t *testing.T) {
 	for _, line := range []string{strings.Repeat("[", 5_000_000), `{"user":` + strings.Repeat(`{"a":`, 3_000_000)} {
 		var e Entry
 		if fastjson.Unmarshal([]byte(line), &e) == nil {
-			t.Errorf("%.20s… is read", line)
+			t.Errorf("%.20s… was accepted", line)
 		}
 	}
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// TestStateStays: a State does not change with what happens after it was taken,
-// though it shares its large maps with the log.
+// TestStateStays: a State does not change after it was taken, although it shares its large maps with the log.
 func TestStateStays(t *testing.T) {
 	l := New(Header{})
 	add := func(e Entry) {
@@ -33,22 +32,22 @@ func TestStateStays(t *testing.T) {
 		t.Errorf("touched %v, want %v", before.Touched, want)
 	}
 	if want := map[string]string{"a": "1", "b": "1"}; !maps.Equal(before.Announced, want) || !maps.Equal(listing, want) {
-		t.Errorf("told %v, listing %v, want %v", before.Announced, listing, want)
+		t.Errorf("announced %v, listing %v, want %v", before.Announced, listing, want)
 	}
 	now := l.State()
 	if want := map[string]string{"a": "2"}; !maps.Equal(now.Announced, want) || len(now.Touched) != 3 {
-		t.Errorf("now told %v, touched %v", now.Announced, now.Touched)
+		t.Errorf("now announced %v, touched %v", now.Announced, now.Touched)
 	}
 }
 
 // TestStateAllocates: taking the State costs the same with 10,000 skills.
 func TestStateAllocates(t *testing.T) {
 	l := New(Header{})
-	told := map[string]string{}
+	announced := map[string]string{}
 	for i := range 10_000 {
-		told[fmt.Sprint("skill", i)] = "x"
+		announced[fmt.Sprint("skill", i)] = "x"
 	}
-	if _, err := l.Append(Entry{Type: TypeListing, Listing: &Listing{Announced: told}}); err != nil {
+	if _, err := l.Append(Entry{Type: TypeListing, Listing: &Listing{Announced: announced}}); err != nil {
 		t.Fatal(err)
 	}
 	if n := testing.AllocsPerRun(10, func() { l.State() }); n > 0 {

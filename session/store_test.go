@@ -21,8 +21,8 @@ func ids(t *testing.T, s Store) string {
 	return strings.Join(ids, " ")
 }
 
-// TestProjectOfStore: sessions that record another directory are not listed and
-// not opened, and new ones record the store's.
+// TestProjectOfStore: sessions that record another directory are neither listed nor opened, and new ones record the
+// store's directory.
 func TestProjectOfStore(t *testing.T) {
 	dir := t.TempDir()
 	for _, project := range []string{"/w/acme", "/w-acme"} {
@@ -31,7 +31,7 @@ func TestProjectOfStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mustAppend(t, l, said("hello"))
+		mustAppend(t, l, userText("hello"))
 		l.Close()
 	}
 	s := Store{Dir: dir, Project: "/w/acme"}
@@ -39,13 +39,13 @@ func TestProjectOfStore(t *testing.T) {
 		t.Errorf("listed: %s", got)
 	}
 	if l, err := s.Read("s_w_acme"); err != nil || l.Header().Dir != "/w/acme" {
-		t.Errorf("its own: %v", err)
+		t.Errorf("a session of the directory: %v", err)
 	}
 	if _, err := s.Open("s_w-acme"); err == nil {
 		t.Error("a session of another directory was opened")
 	}
 	if l, err := s.Open("s_w_acme"); err != nil {
-		t.Errorf("locked by what was refused: %v", err)
+		t.Errorf("the refused session is still locked: %v", err)
 	} else {
 		l.Close()
 	}
@@ -58,7 +58,7 @@ func TestNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustAppend(t, l, said("hello"))
+	mustAppend(t, l, userText("hello"))
 	l.Close()
 	if got := ids(t, s); got != "one" {
 		t.Errorf("listed: %q", got)
@@ -74,8 +74,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestLatest: the session in which the last turn ran on this machine is first,
-// whatever the times of files are; a time in the future does not count.
+// TestLatest: the session in which the last turn ran on this machine comes first, whatever the files' times; a time
+// in the future does not count.
 func TestLatest(t *testing.T) {
 	dir := t.TempDir()
 	s := Store{Dir: dir, Project: "/w"}
@@ -91,7 +91,7 @@ func TestLatest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		mustAppend(t, l, said("hello"))
+		mustAppend(t, l, userText("hello"))
 		l.Close()
 	}
 	at("old", -2*time.Hour)
@@ -104,7 +104,7 @@ func TestLatest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustAppend(t, l, said("again"))
+	mustAppend(t, l, userText("again"))
 	l.Close()
 	at("old", -3*time.Hour)
 	if got, want := ids(t, s), "old new future"; got != want {

@@ -13,7 +13,7 @@ import (
 	"github.com/knack-agent/knack/sources"
 )
 
-// TestManagedDirs: the administrator's directories of each system.
+// TestManagedDirs: the administrator's directories on each system.
 func TestManagedDirs(t *testing.T) {
 	for goos, want := range map[string]string{
 		"linux":   "/etc/knack /etc/claude-code",
@@ -40,7 +40,7 @@ func TestManagedDirs(t *testing.T) {
 	}
 }
 
-// TestFromEnv: where the environment leads.
+// TestFromEnv: the directories that the environment names.
 func TestFromEnv(t *testing.T) {
 	env := map[string]string{"HOME": "/h", "USERPROFILE": "/u", "XDG_CONFIG_HOME": "/x", "CLAUDE_CONFIG_DIR": "/c"}
 	o := sources.FromEnv(func(name string) string { return env[name] })
@@ -53,8 +53,7 @@ func TestFromEnv(t *testing.T) {
 	}
 }
 
-// Without a home there are no folders of the person's, and a project is the
-// working directory alone.
+// Without a home directory there are no user folders, and the project is the working directory alone.
 func TestHomeless(t *testing.T) {
 	root := tree(t, "a/b/")
 	o := sources.Options{Managed: []string{}}
@@ -72,7 +71,7 @@ func TestHomeless(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	o.Home, o.ClaudeConfig = "", ""
-	o.ConfigHome = filepath.Join(root, "xdg") // given, though there is no home
+	o.ConfigHome = filepath.Join(root, "xdg") // set, although there is no home directory
 	o.Order = []knack.SourceKind{knack.User, knack.Legacy}
 	if got := places(root, sources.Default(t.Context(), root, o)); !slices.Equal(got,
 		strings.Split("user xdg/knack/skills;legacy xdg/knack/commands;legacy .claude/commands;legacy .knack/commands",
@@ -84,9 +83,8 @@ func TestHomeless(t *testing.T) {
 	}
 }
 
-// TestDirectories: a working directory and --add-dir may be relative; patterns
-// of paths: count from the directory that contains .claude and its like, those of
-// the person's skills from the project's root.
+// TestDirectories: the working directory and --add-dir may be relative; patterns in paths: are relative to the
+// directory that contains .claude or .knack, those of the user's skills to the project's root.
 func TestDirectories(t *testing.T) {
 	glob := "=---\ndescription: D\npaths: '*.go'\n---\n"
 	root := tree(t, "home/repo/.git/", "home/repo/pkg/.claude/skills/near/SKILL.md"+glob,
@@ -121,7 +119,7 @@ func TestDirectories(t *testing.T) {
 		delete(got, name)
 	}
 	if len(got) > 0 {
-		t.Errorf("also found: %v", got)
+		t.Errorf("unexpected: %v", got)
 	}
 	v := knack.View{For: knack.ByModel, Touched: []string{filepath.Join(root, "home", "repo", "main.go")}}
 	active := ""
@@ -135,8 +133,8 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// TestChecks: a Check decides on what projects bring, folder by folder and
-// nested ones too; a directory that a person named is not asked about.
+// TestChecks: a Check decides about each folder of a project, nested ones included; a directory that the user named
+// is not checked.
 func TestChecks(t *testing.T) {
 	root := tree(t, "repo/.git/", "repo/.claude/skills/own/SKILL.md", "repo/.claude/commands/cmd.md=Do",
 		"repo/sub/.pi/skills/nested/SKILL.md", "added/.claude/skills/added/SKILL.md", "home/.claude/skills/mine/SKILL.md")
@@ -167,11 +165,11 @@ func TestChecks(t *testing.T) {
 	slices.Sort(asked)
 	if want := []string{"repo/.claude/commands/cmd.md", "repo/.claude/skills/own/SKILL.md",
 		"repo/sub/.pi/skills/nested/SKILL.md"}; !slices.Equal(asked, want) {
-		t.Errorf("asked about %q", asked)
+		t.Errorf("checked %q", asked)
 	}
 }
 
-// TestNestedLook: nothing is nested with NoSkills, and what is ignored stays so.
+// TestNestedLook: with NoSkills nothing nested is found, and ignored directories stay ignored.
 func TestNestedLook(t *testing.T) {
 	root := tree(t, "repo/.git/", "repo/.gitignore=gen/\n", "repo/gen/.claude/skills/no/SKILL.md", "repo/late/",
 		"repo/file=x", "repo/sub/.claude/skills/yes/SKILL.md")
@@ -189,9 +187,9 @@ func TestNestedLook(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := n.Look("gen/y"); got != nil {
-		t.Errorf("what was ignored when it was looked at: %v", got)
+		t.Errorf("a directory that was ignored when it was searched: %v", got)
 	}
-	// A directory that comes to be is looked at when it is touched.
+	// A new directory is searched when it is touched.
 	if got := n.Look("new/a.go"); got != nil {
 		t.Errorf("%v", got)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/knack-agent/knack/sources"
 )
 
-// tree makes files, and directories of names that end in a slash.
+// tree makes files, and directories for names that end in a slash.
 func tree(t testing.TB, names ...string) string {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
@@ -39,7 +39,7 @@ func tree(t testing.TB, names ...string) string {
 	return root
 }
 
-// places returns where sources look, below root.
+// places returns the paths of the sources, relative to root.
 func places(root string, all []knack.Source) []string {
 	var list []string
 	for _, p := range knack.Load(context.Background(), all...).Locations() {
@@ -144,7 +144,7 @@ func TestTrust(t *testing.T) {
 		"out/linked/SKILL.md", "home/.claude/skills/mine/SKILL.md", "given/SKILL.md")
 	at := func(name string) string { return filepath.Join(root, name) }
 	if err := os.Symlink(at("out/linked"), at("repo/.claude/skills/linked")); err != nil {
-		t.Skip("no symbolic links here: ", err)
+		t.Skip("symbolic links do not work on this system: ", err)
 	}
 	states := func(o sources.Options) string {
 		o.Home, o.Managed, o.AddDirs, o.Skills = at("home"), []string{}, []string{at("added")}, []string{at("given")}
@@ -157,7 +157,7 @@ func TestTrust(t *testing.T) {
 	}
 	if got, want := states(sources.Options{}),
 		"given:active mine:active own:untrusted added:active cmd:untrusted"; got != want {
-		t.Errorf("nobody to ask: %s, want %s", got, want)
+		t.Errorf("nobody can be asked: %s, want %s", got, want)
 	}
 	var asked []string
 	o := sources.Options{Trust: func(kind knack.SourceKind, dir string) knack.Trust {
@@ -179,8 +179,8 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// TestManaged: both layouts of both directories count; what is there wins over
-// the person's own, cannot be switched off, and stays with NoSkills.
+// TestManaged: both layouts of both directories count; a managed skill wins over the user's, cannot be switched off,
+// and remains with NoSkills.
 func TestManaged(t *testing.T) {
 	root := tree(t, "knack/skills/a/SKILL.md", "knack/.claude/skills/b/SKILL.md", "claude/skills/c/SKILL.md",
 		"claude/.claude/skills/d/SKILL.md",
@@ -227,7 +227,7 @@ func TestNested(t *testing.T) {
 	for _, c := range []struct{ touched, want string }{
 		{"file.go", ""},
 		{"x/y/file.go", "project x/.claude/skills,project x/y/.agents/skills"},
-		{"x/y/other.go", ""}, // each directory is looked at once
+		{"x/y/other.go", ""}, // each directory is searched once
 		{"gen/a.go", ""},
 		{"node_modules/m/a.js", ""},
 		{".hid/a", ""},

@@ -27,7 +27,7 @@ func named(name string, run func(ctx context.Context, call tool.Input) (tool.Res
 	return tool.Tool{Name: name, Schema: json.RawMessage(`{"type":"object"}`), Run: run}
 }
 
-func said(s string) func(context.Context, tool.Input) (tool.Result, error) {
+func returns(s string) func(context.Context, tool.Input) (tool.Result, error) {
 	return func(context.Context, tool.Input) (tool.Result, error) { return tool.Text(s), nil }
 }
 
@@ -35,7 +35,7 @@ func TestFind(t *testing.T) {
 	set := tool.Set{}
 	for _, n := range []string{"read", "bash", "bash_output", "bash_kill", "edit", "write", "grep", "find", "ls", "ask",
 		"mcp__x__y"} {
-		x := named(n, said(n))
+		x := named(n, returns(n))
 		x.Aliases = map[string][]string{"edit": {"MultiEdit", "NotebookEdit"}, "find": {"Glob"}, "ask": {"AskUserQuestion"},
 			"bash_kill": {"KillShell"}}[n]
 		set = append(set, x)
@@ -68,8 +68,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// The gate sees the folded input; what it returns runs, and the subjects that
-// the tool named to it arrive in the run.
+// The gate sees the normalized input; the input that it returns runs, and the subjects that the tool named to it are
+// passed to the run.
 func TestGate(t *testing.T) {
 	var ran tool.Input
 	x := tool.New("x", "", func(_ context.Context, in sample, call tool.Input) (tool.Result, error) {
@@ -100,7 +100,7 @@ func TestGate(t *testing.T) {
 			return tool.Permit{}, errors.New("no, because")
 		}),
 		"Invalid input for x: ": tool.GateFunc(func(context.Context, tool.Proposal) (tool.Permit, error) {
-			return tool.Permit{Input: json.RawMessage(`{"path":5}`)}, nil // a hook's input is not coerced
+			return tool.Permit{Input: json.RawMessage(`{"path":5}`)}, nil // input from a hook is not coerced
 		}),
 		"x failed: boom": tool.GateFunc(func(context.Context, tool.Proposal) (tool.Permit, error) { panic("boom") }),
 	} {
@@ -131,12 +131,12 @@ func TestPanicIsLogged(t *testing.T) {
 func TestCancelKeepsPartialOutput(t *testing.T) {
 	ctx, stop := context.WithCancelCause(t.Context())
 	x := named("x", func(ctx context.Context, _ tool.Input) (tool.Result, error) {
-		stop(errors.New("the person pressed escape"))
+		stop(errors.New("the user pressed Esc"))
 		return tool.Text("half"), ctx.Err()
 	})
 	got := tool.Call(ctx, tool.Set{x}, llm.ToolCall{Name: "x"}, tool.AllowAll, nil)
 	if !got.IsError || len(got.Parts) != 2 || got.Parts[0].Text != "half" ||
-		got.Parts[1].Text != "x did not finish: the person pressed escape" {
+		got.Parts[1].Text != "x did not finish: the user pressed Esc" {
 		t.Errorf("got %+v", got)
 	}
 	if got := tool.Call(ctx, tool.Set{x}, llm.ToolCall{Name: "x"}, tool.AllowAll, nil); !got.IsError ||
@@ -145,7 +145,7 @@ func TestCancelKeepsPartialOutput(t *testing.T) {
 	}
 }
 
-// A call that waits for another is not run once the run is over.
+// A call that waits for another does not run after the run has ended.
 func TestCancelWhileWaiting(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ran := 0
@@ -171,8 +171,7 @@ func TestErrorKeepsResult(t *testing.T) {
 	}
 }
 
-// Calls run beside each other; results come in the order of the calls, whatever
-// the order in which they end; the gate is asked in order.
+// Calls run in parallel; results are in call order, whichever ends first; the gate decides in call order.
 func TestCallAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sleep := named("sleep", func(_ context.Context, call tool.Input) (tool.Result, error) {
@@ -203,7 +202,8 @@ func TestCallAll(t *testing.T) {
 	})
 }
 
-// Ordered calls are fences; calls of one key follow each other; the rest is free.
+// An ordered call waits for all before it and delays all after it; calls with the same key run one after another;
+// other calls run freely.
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -262,7 +262,7 @@ func TestProgressIsThrottled(t *testing.T) {
 				})
 			}
 			all.Wait()
-			time.Sleep(time.Second) // the last one is shown before the end
+			time.Sleep(time.Second) // the last update is shown before the end
 			call.Progress(tool.Text("late"))
 			go func() { time.Sleep(time.Second); call.Progress(tool.Text("too late")) }()
 			return tool.Text("done"), nil
@@ -298,8 +298,8 @@ func TestTerminatesAndUnfinished(t *testing.T) {
 }
 
 func TestJoinAndSelect(t *testing.T) {
-	mine := tool.Set{named("read", said("")), named("bash", said("")), named("grep", said(""))}
-	theirs := tool.Set{named("read", said("")), named("mcp__x__a", said("")), named("mcp__x__b", said(""))}
+	mine := tool.Set{named("read", returns("")), named("bash", returns("")), named("grep", returns(""))}
+	theirs := tool.Set{named("read", returns("")), named("mcp__x__a", returns("")), named("mcp__x__b", returns(""))}
 	for i := range theirs {
 		theirs[i].Origin = "MCP server x"
 	}

@@ -10,8 +10,7 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// A tool is one value: its input is a struct, from which models get the schema,
-// and its subjects are what rules decide by.
+// A tool is one value: its input is a struct, whose schema the model gets, and rules decide by its subjects.
 func Example() {
 	type input struct {
 		City string `json:"city" jsonschema:"the name of a city"`

@@ -31,7 +31,7 @@ type opt struct {
 	N int `json:"n"`
 }
 
-// echoTool answers with its input as it was run.
+// echoTool returns its input as it was run.
 func echoTool() tool.Tool {
 	t := tool.New("sample", "For tests.", func(_ context.Context, _ sample, call tool.Input) (tool.Result, error) {
 		return tool.Text(string(call.JSON)), nil
@@ -137,12 +137,12 @@ Received: {"deep":3,"edits":[{"old":"x"},{"old":[],"new":"y"},7],"opt":{}}`,
 	long := `{"path":"` + strings.Repeat("é", 5000) + `","x":1}`
 	if got := text(call(t, tool.Set{echoTool()}, "sample", long)); len(got) > 1300 ||
 		!strings.HasSuffix(got, "é… (10017 bytes in all)") {
-		t.Errorf("the echo is not bounded: %d bytes, %q", len(got), got[max(0, len(got)-40):])
+		t.Errorf("the echo is not limited: %d bytes, %q", len(got), got[max(0, len(got)-40):])
 	}
 }
 
-// Schemas that we did not make: references, alternatives, enums and bounds, and
-// one that cannot be read, whose tool is left to judge.
+// Schemas of other origin: references, alternatives, enums and bounds, and one that cannot be parsed, whose tool must
+// validate its input itself.
 func TestForeignSchema(t *testing.T) {
 	foreign := tool.Tool{
 		Name: "f",
@@ -173,8 +173,8 @@ func TestForeignSchema(t *testing.T) {
 	}
 }
 
-// Whatever a model sends, there is one result, it is bounded, and what runs fits
-// the schema and folds to itself.
+// Any input of a model produces one result of limited size; input that runs matches the schema and does not change
+// when normalized again.
 func FuzzFold(f *testing.F) {
 	for _, s := range []string{``, `{}`, `{"path":"a","offset":"1"}`, `"{\"path\":1}"`, `{"path":"a","edits":"[{}]"}`,
 		`{"path":"a","deep":"TRUE","map":{"x":null}}`, `[[[[`, `{"path":"a","offset":1e400}`, "{\"path\":\"\xff\"}"} {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// TestSchema: what appendSchema writes is what json.Marshal writes.
+// TestSchema: the output of appendSchema equals that of json.Marshal.
 func TestSchema(t *testing.T) {
 	type inner struct {
 		Kind string `json:"kind" jsonschema:"one of <a> & \"b\"\u2028, or é"`

@@ -13,8 +13,7 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// TestSkill: the names that the Skill tool takes, what it tells programs, and
-// what permission it asks for.
+// TestSkill: the names that the Skill tool accepts, its details for programs, and the permission it needs.
 func TestSkill(t *testing.T) {
 	var got tool.SkillInput
 	call := func(_ context.Context, in tool.SkillInput, _ tool.Input) (tool.SkillAnswer, error) {
@@ -26,7 +25,7 @@ func TestSkill(t *testing.T) {
 			return tool.SkillAnswer{}, &knack.Refusal{Code: knack.RefusedUnknown, Message: "unknown"}
 		case "fails":
 			return tool.SkillAnswer{}, errors.New("the disk is gone")
-		case "told":
+		case "described":
 			return tool.SkillAnswer{Text: "the description"}, nil
 		default:
 			return tool.SkillAnswer{Activation: &knack.Activation{Skill: &knack.Skill{Name: name}}}, nil
@@ -45,7 +44,7 @@ func TestSkill(t *testing.T) {
 	for _, rule := range []string{"Before you start on a task, look through the skills below", "with its exact name",
 		"instructions to follow", "that the person named", "ms-office-suite:pdf", "already running", "Built-in commands"} {
 		if !strings.Contains(skill.Description, rule) {
-			t.Errorf("the model is not told: %s", rule)
+			t.Errorf("the description does not contain: %s", rule)
 		}
 	}
 	deny := tool.GateFunc(func(context.Context, tool.Proposal) (tool.Permit, error) {
@@ -54,7 +53,7 @@ func TestSkill(t *testing.T) {
 	for _, tt := range []struct {
 		input string
 		gate  tool.Gate
-		skill string // that was asked for
+		skill string // the requested name
 		text  string
 		want  string
 	}{
@@ -65,7 +64,7 @@ func TestSkill(t *testing.T) {
 		{`{"command": "/pdf a 'b c'\n d"}`, nil, "/pdf", "Launching skill: pdf", `{"success":true,"commandName":"pdf"}`},
 		{`{"command": "/my pdf", "args": "x"}`, nil, "/my pdf", "Launching skill: my pdf",
 			`{"success":true,"commandName":"my pdf"}`},
-		{`{"skill": "told", "describe": true}`, nil, "told", "the description", `{"success":true,"commandName":"told"}`},
+		{`{"skill": "described", "describe": true}`, nil, "described", "the description", `{"success":true,"commandName":"described"}`},
 		{`{"skill": "/"}`, nil, "/", "no skill was named", `{"success":false,"commandName":"","code":1}`},
 		{`{"skill": "/nope"}`, nil, "/nope", "unknown", `{"success":false,"commandName":"nope","code":2}`},
 		{`{"skill": "fails"}`, nil, "fails", "the disk is gone", `null`},

@@ -91,7 +91,7 @@ func TestBash(t *testing.T) {
 			"background", true},
 	} {
 		if _, err := os.Stat("/bin/bash"); err != nil {
-			t.Skip("no /bin/bash here")
+			t.Skip("/bin/bash does not exist")
 		}
 		got, res := say(t, set, "bash", c.in)
 		if c.want != "" && got != c.want || res.IsError != c.err {
@@ -109,8 +109,8 @@ func TestBashMissingDirectory(t *testing.T) {
 	}
 }
 
-// A call without a timeout has the one of the options, a job none; the
-// description is for people.
+// A call without a timeout gets that of the options, a background command gets none; the description is shown to
+// users.
 func TestBashDefaults(t *testing.T) {
 	var jobs Jobs
 	defer jobs.Close()
@@ -126,11 +126,11 @@ func TestBashDefaults(t *testing.T) {
 		got, _ = say(t, set, "bash_output", m{"id": "1"})
 	}
 	if !strings.Contains(got, "exited with code 4") {
-		t.Errorf("a job without a timeout: %q", got)
+		t.Errorf("a background command without a timeout: %q", got)
 	}
 }
 
-// Of the commands of one answer each sees what those before it did.
+// Each command of one answer sees the effects of those before it.
 func TestBashInOrder(t *testing.T) {
 	set := runTools(newWorkspace(t), Options{})
 	got := tool.CallAll(t.Context(), set, []llm.ToolCall{
@@ -138,11 +138,11 @@ func TestBashInOrder(t *testing.T) {
 		{ID: "2", Name: "bash", Input: []byte(`{"command":"cat f"}`)},
 	}, tool.AllowAll, tool.Listener{})
 	if got[1].Parts[0].Text != "first" {
-		t.Errorf("the second command said %q", got[1].Parts[0].Text)
+		t.Errorf("the second command printed %q", got[1].Parts[0].Text)
 	}
 }
 
-// What runs is what was decided.
+// The command that runs is the one that was approved.
 func TestBashSubjects(t *testing.T) {
 	w := newWorkspace(t)
 	w.Prefix = "set -e"
@@ -231,11 +231,11 @@ func TestBashBoundaries(t *testing.T) {
 		os.Remove(file)
 	}
 	if left, _ := filepath.Glob(temp + "/*"); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("files left behind: %v", left)
 	}
 }
 
-// The call that the notice names shows the lines before, where read can.
+// The call that the notice suggests shows the earlier lines, where read can.
 func TestBashNextCall(t *testing.T) {
 	var jobs Jobs
 	defer jobs.Close()
@@ -251,15 +251,15 @@ func TestBashNextCall(t *testing.T) {
 			t.Errorf("%s: %s", c.line, notice)
 		} else if got, res := say(t, set, "read", m{"path": file, "limit": 1000}); strings.Contains(c.next, "read") &&
 			(res.IsError || !strings.Contains(got, "1000\x1b[0m\r\n\n[2000 more lines")) {
-			t.Errorf("%s: read says …%q", c.line, got[max(0, len(got)-100):])
+			t.Errorf("%s: read returns …%q", c.line, got[max(0, len(got)-100):])
 		}
 	}
-	// Of a job's output from somewhere on, the lines are counted from there.
+	// With since, the lines of a background command's output are counted from there.
 	say(t, set, "bash", m{"command": "seq 5000", "background": true})
 	text := ""
 	for !strings.Contains(text, "exited") {
 		time.Sleep(10 * time.Millisecond)
-		text, _ = say(t, set, "bash_output", m{"id": "1", "since": 3893}) // behind 1000
+		text, _ = say(t, set, "bash_output", m{"id": "1", "since": 3893}) // after line 1000
 	}
 	if !strings.HasPrefix(text, "3001\n") || !strings.Contains(text,
 		"[Showing lines 2001-4000 of 4000 (2000 line limit). Use bash: tail -c +3894 /") {
@@ -269,11 +269,11 @@ func TestBashNextCall(t *testing.T) {
 	line, _, _ = strings.Cut(line, " for the lines before")
 	if got, _ := say(t, set, "bash", m{"command": line}); !strings.HasPrefix(got, "1001\n") ||
 		!strings.HasSuffix(got, "\n3000") {
-		t.Errorf("%s says %.20q…%q", line, got, got[max(0, len(got)-20):])
+		t.Errorf("%s returns %.20q…%q", line, got, got[max(0, len(got)-20):])
 	}
 }
 
-// Terminal sequences count for nothing, so what they fill needs no file.
+// Terminal sequences do not count, so output of nothing else needs no file.
 func TestBashOnlySequences(t *testing.T) {
 	temp := t.TempDir()
 	text, res := say(t, runTools(newWorkspace(t), Options{TempDir: temp}), "bash",
@@ -295,7 +295,7 @@ func TestBashFileCannotBeMade(t *testing.T) {
 	}
 }
 
-// A stream of any size needs the memory of what is shown, and is kept whole.
+// Output of any size uses only the memory of what is shown, and is kept in full in the file.
 func TestOutputIsBounded(t *testing.T) {
 	out := newOutput(limits{lines: 10, bytes: 1000}, t.TempDir())
 	block := bytes.Repeat([]byte("0123456789abcde\n"), 2048)
@@ -304,7 +304,7 @@ func TestOutputIsBounded(t *testing.T) {
 		out.Write(block)
 	}
 	if cap(out.raw)+cap(out.tail.kept)+cap(out.clean.out) > 128<<10 {
-		t.Errorf("holds %d, %d, %d bytes", cap(out.raw), cap(out.tail.kept), cap(out.clean.out))
+		t.Errorf("buffers of %d, %d, %d bytes", cap(out.raw), cap(out.tail.kept), cap(out.clean.out))
 	}
 	text, c, path := out.end()
 	if c.TotalLines != blocks*2048 || c.TotalBytes != blocks*32768-1 || c.Lines != 10 ||
@@ -362,7 +362,7 @@ func TestJobs(t *testing.T) {
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		t.Fatalf("job %s never said %q: %s", id, want, all)
+		t.Fatalf("background command %s did not print %q: %s", id, want, all)
 		return ""
 	}
 	if got := until("1", "ready"); !strings.Contains(got,
@@ -427,12 +427,11 @@ func TestJobs(t *testing.T) {
 		t.Error(got)
 	}
 	if left, _ := filepath.Glob(temp + "/*"); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("files left behind: %v", left)
 	}
 }
 
-// A character, a sequence or a line break whose halves come at different times
-// is shown once, whole.
+// A character, a sequence or a line break that arrives in two halves is shown once, complete.
 func TestJobsSplit(t *testing.T) {
 	w := newWorkspace(t)
 	var jobs Jobs
@@ -453,7 +452,7 @@ func TestJobsSplit(t *testing.T) {
 				}
 				time.Sleep(10 * time.Millisecond)
 			}
-			t.Fatalf("the job never said %q", want)
+			t.Fatalf("the background command did not print %q", want)
 			return ""
 		}
 		if got := until("ready "); !strings.HasSuffix(got, "Use since=6 for what follows.]") {
@@ -479,7 +478,7 @@ func TestAsk(t *testing.T) {
 	if got, res := say(t, set, "ask", in); got != "blue" || res.IsError || len(asked) != 1 || len(asked[0].Options) != 2 {
 		t.Errorf("%q, %+v", got, asked)
 	}
-	// As other agents ask it: objects, and several questions at once.
+	// Input of other agents: objects, and several questions at once.
 	in = m{"questions": []m{
 		{"question": "Which?", "header": "Colour", "options": []any{m{"label": "red", "description": "warm"}, "blue"}},
 		{"question": "What?", "multiSelect": true, "options": []m{{"label": "tea"}, {"label": "milk"}}},
@@ -508,7 +507,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestTodo: one list, in this tool's terms and in those of other agents.
+// TestTodo: one list, in this tool's format and in those of other agents.
 func TestTodo(t *testing.T) {
 	st := NewMemory()
 	set := Tools(newWorkspace(t), Options{State: st})
@@ -556,7 +555,7 @@ func TestTodo(t *testing.T) {
 
 var dirty = regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f\x{80}-\x{9f}]`)
 
-// However a text is cut into writes, it comes out clean and the same.
+// However output is split into writes, the cleaned text is the same.
 func FuzzClean(f *testing.F) {
 	for _, s := range []string{"plain\n", "\x1b[1;31mred\x1b[0m", "\x1b]0;t\x07x", "\x1b]8;;u\x1b\\l", "a\r\nb\rc\r",
 		"é\xc3", "\u009b31mx\u009d1\u009c", "\x1bP+q\x1b\\ok", "\x1b]never\nclosed", "\x1b(B\x1b#8x\x1b"} {
@@ -580,7 +579,7 @@ func FuzzClean(f *testing.F) {
 		}
 		whole, cut := cleaned(false), cleaned(true)
 		if whole != cut {
-			t.Fatalf("%q: %q in one, %q in pieces", s, whole, cut)
+			t.Fatalf("%q: %q at once, %q in pieces", s, whole, cut)
 		}
 		if dirty.MatchString(whole) || !utf8.ValidString(whole) {
 			t.Fatalf("%q: %q is not clean", s, whole)
@@ -594,14 +593,14 @@ func TestParallelBash(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			if got, _ := say(t, set, "bash", m{"command": fmt.Sprint("echo ", i)}); got != fmt.Sprint(i) {
-				t.Errorf("%d said %q", i, got)
+				t.Errorf("%d printed %q", i, got)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// The whole pipeline against a bare exec: see BenchmarkTrue of package workspace.
+// Measures the whole pipeline; BenchmarkTrue of package workspace measures a bare exec.
 func BenchmarkBashTrue(b *testing.B) {
 	set := runTools(newWorkspace(b), Options{})
 	for b.Loop() {
@@ -611,13 +610,13 @@ func BenchmarkBashTrue(b *testing.B) {
 	}
 }
 
-// A gigabyte of output takes little memory, and all of it is in the file.
+// A gigabyte of output needs little memory, and all of it is in the file.
 func TestBashGigabyte(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a gigabyte, in a short run")
+		t.Skip("too large for -short")
 	}
 	if _, err := os.Stat("/bin/bash"); err != nil {
-		t.Skip("no /bin/bash here")
+		t.Skip("/bin/bash does not exist")
 	}
 	set := runTools(newWorkspace(t), Options{TempDir: t.TempDir()})
 	var text string

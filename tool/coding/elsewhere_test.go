@@ -14,11 +14,10 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// The tools say and do the same on a workspace whose files they reach by
-// commands only.
+// The tools behave the same on a workspace whose files they can reach only through commands.
 func TestToolsElsewhere(t *testing.T) {
 	if _, err := exec.LookPath("env"); err != nil {
-		t.Skip("there is no env here")
+		t.Skip("the program env does not exist")
 	}
 	type place struct {
 		dir string

@@ -20,7 +20,7 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A bench has the file tools on a directory.
+// A bench has the file tools for a directory.
 type bench struct {
 	dir   string
 	ws    *workspace.Local
@@ -29,7 +29,7 @@ type bench struct {
 	tools tool.Set
 }
 
-// newBench makes the directory of "name=content" files.
+// newBench makes the directory from "name=content" entries.
 func newBench(t testing.TB, o FileOptions, files ...string) *bench {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -70,7 +70,7 @@ func (b *bench) content(t testing.TB, name string) string {
 	return string(data)
 }
 
-// call runs a tool as the pipeline does, without anybody's decision.
+// call runs a tool as the pipeline does, without a gate.
 func (b *bench) call(t testing.TB, name, input string) (string, tool.Result) {
 	t.Helper()
 	tl, ok := b.tools.Find(name)
@@ -99,7 +99,7 @@ func (b *bench) call(t testing.TB, name, input string) (string, tool.Result) {
 	return strings.ReplaceAll(text.String(), b.dir, "DIR"), res
 }
 
-// want checks what a call says.
+// want checks the text of a call's result.
 func (b *bench) want(t testing.TB, name, input, want string) {
 	t.Helper()
 	got, _ := b.call(t, name, input)
@@ -108,7 +108,7 @@ func (b *bench) want(t testing.TB, name, input, want string) {
 	}
 }
 
-// numbered is n lines of their numbers.
+// numbered returns n lines that contain their numbers.
 func numbered(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -201,7 +201,7 @@ func TestReadEncodings(t *testing.T) {
 	} {
 		b.want(t, "read", fmt.Sprintf(`{"path":%q}`, in), want)
 	}
-	// A page of a text with multi-byte characters across the blocks it is read in.
+	// A page of text with multi-byte characters across the boundaries of the blocks that are read.
 	long := "x" + strings.Repeat("é日😀", 20000) + "\n" + "end\n"
 	put(t, b.path("long"), long)
 	b.want(t, "read", `{"path":"long","offset":2}`, "end\n")
@@ -211,9 +211,9 @@ func TestReadEncodings(t *testing.T) {
 	}
 	put(t, b.path("pairs"), string(utf16)+"\n\x00o\x00k\x00")
 	b.want(t, "read", `{"path":"pairs","offset":2}`, "ok\n\n[The file is UTF-16LE and was decoded to UTF-8.]")
-	// what was read is what it has
+	// the content is unchanged
 	b.want(t, "edit", `{"path":"pairs","edits":[{"oldText":"ok","newText":"OK"}]}`, "Replaced 1 occurrence in pairs.")
-	// Decoded, a page may outgrow the limit that its bytes kept.
+	// The decoded page may exceed the limit although its bytes did not.
 	put(t, b.path("accents"), strings.Repeat(strings.Repeat("\xe9", 99)+"\n", 500))
 	b.want(t, "read", `{"path":"accents"}`, strings.Repeat(strings.Repeat("é", 99)+"\n", 256)+strings.Repeat("é", 99)+
 		"\n\n[The file is Latin-1 and was decoded to UTF-8.]\n[Showing lines 1-257 of 500 (50.0KB limit). Use offset=258 "+
@@ -276,7 +276,7 @@ func TestPaths(t *testing.T) {
 		data, _ := json.Marshal(map[string]string{"path": in})
 		b.want(t, "read", string(data), want)
 	}
-	// What does not exist is written with plain spaces, and only read guesses.
+	// The path of a new file keeps plain spaces; only read tries variants.
 	b.want(t, "write", "{\"path\":\"new\u00a0file\",\"content\":\"x\"}", "Created new\u00a0file (1 byte).")
 	if b.content(t, "new file") != "x" {
 		t.Error("not written")
@@ -301,13 +301,13 @@ func TestEdit(t *testing.T) {
 		"error: DIR/dir is a directory: use ls to list it")
 	b.want(t, "edit", `{"path":"nope","edits":[{"oldText":"a","newText":"b"}]}`, "error: Path not found: DIR/nope")
 	b.want(t, "edit", `{"path":"dir/x","edits":[]}`, "error: dir/x: edits is empty: give at least one {oldText, newText}")
-	// One edit that fails leaves everything as it was.
+	// If one edit fails, the file is unchanged.
 	b.want(t, "edit", `{"path":"dir/x","edits":[{"oldText":"1","newText":"2"},{"oldText":"q","newText":""}]}`,
 		"error: dir/x: edits[1].oldText was not found. It must match the file exactly, blanks and line breaks included.")
 	if b.content(t, "dir/x") != "1" {
-		t.Error("an edit was made although another failed")
+		t.Error("an edit was applied although another failed")
 	}
-	// The shapes that models send.
+	// The input formats that models send.
 	for i, in := range []string{
 		`{"path":"dir/x","oldText":"%d","newText":"%d"}`,
 		`{"file_path":"dir/x","old_string":"%d","new_string":"%d"}`,
@@ -339,7 +339,7 @@ func TestStale(t *testing.T) {
 	stale := "error: DIR/f has changed since it was read: read it again, then make the change"
 	b.want(t, "edit", `{"path":"f","edits":[{"oldText":"other","newText":"x"}]}`, stale)
 	b.want(t, "write", `{"path":"f","content":"x"}`, stale)
-	// A conversation forked off has read nothing, so nothing it read has changed.
+	// A forked conversation has read nothing, so no file has changed since it was read.
 	fork := editTool(b.ws, b.state.Fork(), b.opts)
 	if _, err := fork.Run(t.Context(),
 		tool.Input{JSON: []byte(`{"path":"f","edits":[{"oldText":"other","newText":"forked"}]}`)}); err != nil {
@@ -349,11 +349,11 @@ func TestStale(t *testing.T) {
 	b.want(t, "edit", `{"path":"f","edits":[{"oldText":"forked","newText":"x"}]}`, "Replaced 1 occurrence in f.")
 	b.want(t, "edit", `{"path":"f","edits":[{"oldText":"x","newText":"y"}]}`, "Replaced 1 occurrence in f.")
 	b.want(t, "write", `{"path":"f","content":"z"}`, "Wrote f (1 byte).")
-	// The same bytes written again are no change, and what was never read may be edited.
+	// Writing the same bytes again is not a change, and a file that was never read may be edited.
 	put(t, b.path("f"), "z")
 	b.want(t, "write", `{"path":"f","content":"zz"}`, "Wrote f (2 bytes).")
 	b.want(t, "edit", `{"path":"g","edits":[{"oldText":"one","newText":"two"}]}`, "Replaced 1 occurrence in g.")
-	// By a link it is the same file.
+	// Through a link it is the same file.
 	if err := os.Symlink("g", b.path("link")); err != nil {
 		t.Skip("no links: ", err)
 	}
@@ -397,7 +397,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// Many edits of one file by several names, at once: none is lost.
+// Concurrent edits of one file by several names: none is lost.
 func TestConcurrentEdits(t *testing.T) {
 	const n = 40
 	b := newBench(t, FileOptions{}, "f="+numbered(n), "dir/x=")
@@ -423,8 +423,8 @@ func TestConcurrentEdits(t *testing.T) {
 	}
 }
 
-// Calls of one answer on one file happen in the answer's order, by whatever
-// name: each edit here needs the one before it.
+// Calls of one answer on one file run in the answer's order, whatever name they use: each edit here needs the one
+// before it.
 func TestEditsInOrder(t *testing.T) {
 	b := newBench(t, FileOptions{}, "f=step 0\n", "dir/x=")
 	if err := os.Symlink("../f", b.path("dir/link")); err != nil {
@@ -461,7 +461,7 @@ func TestEditsInOrder(t *testing.T) {
 	}
 }
 
-// TestSearchTouches: a path that grep or find is given counts as touched.
+// TestSearchTouches: a path given to grep or find counts as touched.
 func TestSearchTouches(t *testing.T) {
 	b := newBench(t, FileOptions{}, "src/a.go=package a\n")
 	for input, want := range map[string]string{`{"pattern":"nowhere","path":"src"}`: b.path("src"),
@@ -475,7 +475,7 @@ func TestSearchTouches(t *testing.T) {
 	}
 }
 
-// Bad input gets one clear sentence, through the whole pipeline.
+// Bad input leads to one clear sentence, through the whole pipeline.
 func TestBadInput(t *testing.T) {
 	b := newBench(t, FileOptions{}, "f=text\n")
 	for _, c := range []struct{ name, in, want string }{
@@ -535,7 +535,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// The sets have what their names say.
+// The sets contain the tools that their names promise.
 func TestSets(t *testing.T) {
 	b := newBench(t, FileOptions{})
 	all := Tools(b.ws, Options{Jobs: new(Jobs)})
@@ -549,13 +549,13 @@ func TestSets(t *testing.T) {
 		}
 		for _, tl := range set {
 			if spec == ReadOnly && !tl.Effect.ReadOnly() {
-				t.Errorf("%s is in the set that only reads, and does not say so", tl.Name)
+				t.Errorf("%s is in the read-only set, but is not marked read-only", tl.Name)
 			}
 		}
 	}
 }
 
-// The names that other agents give to what a write or an edit takes.
+// Other agents' names for the input of write and edit.
 func TestForeignFields(t *testing.T) {
 	b := newBench(t, FileOptions{})
 	for i, in := range []string{
@@ -576,7 +576,7 @@ func TestForeignFields(t *testing.T) {
 	}
 }
 
-// The queue is first come, first served, and for each file its own.
+// Each file has its own queue, first come, first served.
 func TestLocksOrder(t *testing.T) {
 	l := &locks{held: map[string]*lock{}}
 	first := l.acquire("f")
@@ -606,15 +606,15 @@ func TestLocksOrder(t *testing.T) {
 		}
 	}
 	if len(l.held) != 0 {
-		t.Errorf("%d queues are left", len(l.held))
+		t.Errorf("%d queues remain", len(l.held))
 	}
 }
 
-// The diff of any edit or write, given to git apply (or patch), makes the same file.
+// Applying the diff of any edit or write with git apply (or patch) produces the same file.
 func TestDiffApplies(t *testing.T) {
 	git, err := exec.LookPath("git")
 	if err != nil {
-		t.Skip("git is not installed: the diff is not held against it")
+		t.Skip("git is not installed, so the diff is not compared with it")
 	}
 	patch, _ := exec.LookPath("patch")
 	line := rapid.StringOfN(rapid.RuneFrom([]rune("ab é-+@ \\\t")), 0, 6, -1)
@@ -631,7 +631,7 @@ func TestDiffApplies(t *testing.T) {
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		if n++; n > 40 {
-			return // two processes for each: enough for every run
+			return // each case starts two processes: enough for one run
 		}
 		name := rapid.SampledFrom(names).Draw(rt, "name")
 		old, now := lines(rt, "old"), lines(rt, "new")
@@ -672,7 +672,7 @@ func TestDiffApplies(t *testing.T) {
 	})
 }
 
-// What the gate decided on is what is opened.
+// The file that is opened is the one that the gate approved.
 func TestDecided(t *testing.T) {
 	b := newBench(t, FileOptions{}, "ok=fine\n", "secret=hidden\n", "d/x=fine\n", "s/x=hidden\n")
 	if err := os.Symlink("ok", b.path("link")); err != nil {
@@ -706,7 +706,7 @@ func TestDecided(t *testing.T) {
 		retarget(c.link, c.to)
 		res, err := tl.Run(context.Background(), tool.Input{JSON: []byte(c.input), Subjects: subjects})
 		if err == nil || !strings.Contains(err.Error(), "lead elsewhere") {
-			t.Errorf("%s %s after the link was changed: %v, %v", c.tool, c.input, res, err)
+			t.Errorf("%s %s after the link changed: %v, %v", c.tool, c.input, res, err)
 		}
 	}
 	if b.content(t, "secret") != "hidden\n" {
@@ -720,7 +720,7 @@ func TestDecided(t *testing.T) {
 	}
 }
 
-// swapWS puts a link in a file's place right before it is opened.
+// swapWS replaces a file by a link right before it is opened.
 type swapWS struct {
 	*workspace.Local
 	t *testing.T
@@ -734,7 +734,7 @@ func (s swapWS) Open(ctx context.Context, path string) (workspace.File, error) {
 	return s.Local.Open(ctx, path)
 }
 
-// What is opened is looked at again by its descriptor.
+// A file is checked again by its descriptor after it is opened.
 func TestSwappedBeforeOpen(t *testing.T) {
 	for _, c := range []struct{ tool, input string }{
 		{"read", `{"path":"ok"}`}, {"grep", `{"pattern":"hidden","path":"ok"}`},
@@ -756,15 +756,14 @@ func TestSwappedBeforeOpen(t *testing.T) {
 // A gigabyte is read in little memory.
 func TestReadGigabyte(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a gigabyte, in a short run")
+		t.Skip("too large for -short")
 	}
 	b := newBench(t, FileOptions{})
 	f, err := os.Create(b.path("big"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Sparse: the zeros between make one long line. They begin behind the part
-	// that reports whether a file is text.
+	// Sparse: the zeros in between make one long line. They begin after the part that decides whether a file is text.
 	head := numbered(20000)
 	if _, err := f.WriteString(head); err != nil {
 		t.Fatal(err)
@@ -789,7 +788,7 @@ func TestReadGigabyte(t *testing.T) {
 	}
 }
 
-// allocated is all memory that f ever takes for the heap: more than its peak.
+// allocated returns all memory that f allocates on the heap: more than its peak.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

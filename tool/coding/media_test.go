@@ -43,7 +43,7 @@ func pngOf(t *testing.T, img image.Image) string {
 	return b.String()
 }
 
-// animate puts an animation control chunk into a PNG, behind its header.
+// animate inserts an animation control chunk into a PNG, after its header.
 func animate(data string) string {
 	chunk := []byte("\x00\x00\x00\x08acTL\x00\x00\x00\x02\x00\x00\x00\x00")
 	chunk = binary.BigEndian.AppendUint32(chunk, crc32.ChecksumIEEE(chunk[4:]))
@@ -82,7 +82,7 @@ func TestReadImages(t *testing.T) {
 		{"apng", "[The image is animated: its first frame is shown.]", "image/png"},
 		{"wide", "[Original 2400x600, shown at 2000x500. Multiply coordinates by 1.20 to map to the original.]", "image/png"},
 		{"noise", "image/png to image/jpeg", "image/jpeg"},
-		{"aw", "image/webp, 40x30, 30B\n[The image is omitted: it cannot be decoded: ", ""}, // an animated one
+		{"aw", "image/webp, 40x30, 30B\n[The image is omitted: it cannot be decoded: ", ""}, // animated
 		{"bomb", "[The image is omitted: it has 60000x60000 pixels, too many to make it smaller.]", ""},
 	} {
 		got, res := b.call(t, "read", fmt.Sprintf(`{"path":%q}`, c.name))
@@ -119,7 +119,7 @@ func TestReadImages(t *testing.T) {
 	}
 }
 
-// bombPNG is a PNG header that promises far too many pixels.
+// bombPNG is a PNG header that declares far too many pixels.
 func bombPNG() string {
 	data := []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\xea\x60\x00\x00\xea\x60\x08\x02\x00\x00\x00")
 	return string(binary.BigEndian.AppendUint32(data, crc32.ChecksumIEEE(data[12:])))
@@ -166,7 +166,7 @@ func TestReadPDF(t *testing.T) {
 		"Hello, world\n\n[4 more lines in file. Use offset=3 to continue.]")
 	b.want(t, "read", `{"path":"scan.pdf"}`, fmt.Sprintf("error: DIR/scan.pdf is a PDF file without text (1 page, %s): "+
 		"its pages may be scanned images", formatSize(int64(len(minimalPDF(""))))))
-	// Some have something before them; a text that speaks of them is a text.
+	// Some have other text before the header; a text that mentions the header is a text.
 	put(t, b.path("late.pdf"), "\x1b%-12345X@PJL\n"+strings.Replace(doc, "\n", "\n%\xe2\xe3\xcf\xd3\n", 1))
 	put(t, b.path("blank.pdf"), "\r\n"+doc)
 	for _, name := range []string{"late.pdf", "blank.pdf"} {
@@ -196,7 +196,7 @@ func TestImageLimits(t *testing.T) {
 	if err := jpeg.Encode(&jpg, picture(100, 2500, false), nil); err != nil {
 		t.Fatal(err)
 	}
-	clear := image.NewNRGBA(image.Rect(0, 0, 1200, 1200)) // noise, of which half cannot be seen
+	clear := image.NewNRGBA(image.Rect(0, 0, 1200, 1200)) // noise, half of it transparent
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for i := range clear.Pix {
 		clear.Pix[i] = byte(rnd.Uint32())
@@ -221,7 +221,7 @@ func TestImageLimits(t *testing.T) {
 		{"clear", "[Converted from image/png to image/jpeg.]", "image/jpeg", 1200, 1200},
 	} {
 		if c.name == "clear" && testing.Short() {
-			continue // takes long with the race detector
+			continue // slow with the race detector
 		}
 		got, res := b.call(t, "read", fmt.Sprintf(`{"path":%q}`, c.name))
 		_, note, _ := strings.Cut(got, "\n")
@@ -236,10 +236,10 @@ func TestImageLimits(t *testing.T) {
 			continue
 		}
 		if r, _, _, _ := img.At(300, 600).RGBA(); c.name == "clear" && r < 0xe000 {
-			t.Errorf("what cannot be seen is %x, want white", r)
+			t.Errorf("transparent pixels are %x, want white", r)
 		}
 		if c.name == "fit" && string(m.Data) != fit {
-			t.Error("an image that fits was changed")
+			t.Error("an image within the limits was changed")
 		}
 	}
 	const most = maxBase64 / 4 * 3 // 4.5 MiB of base64

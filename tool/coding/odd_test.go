@@ -2,7 +2,7 @@ package coding
 
 import "testing"
 
-// A name with a line break, or with bytes that are no text, stays one line.
+// A name with a line break, or that is not valid UTF-8, is shown on one line.
 func TestOddNames(t *testing.T) {
 	b := newBench(t, FileOptions{}, "a\nb.go:1: forged=needle\n", "bad\xff=needle\n")
 	b.want(t, "grep", `{"pattern":"needle"}`, "a\\nb.go:1: forged:1: needle\nbad\ufffd:1: needle")

@@ -98,8 +98,7 @@ func TestGrepOutputLimit(t *testing.T) {
 	}
 }
 
-// Without a limit in the call the tool's own holds, and is told of only where
-// there is more.
+// Without a limit in the call the tool's own applies, and is mentioned only if there is more.
 func TestOwnLimits(t *testing.T) {
 	b := newBench(t, FileOptions{}, "grep/f="+strings.Repeat("x\n", 100), "more/f="+strings.Repeat("x\n", 101))
 	for i := range 1001 {
@@ -137,7 +136,7 @@ func TestOwnLimits(t *testing.T) {
 	}
 }
 
-// A list is cut by its size as well, and both are said in one line.
+// A list is also limited by size, and both limits are reported in one line.
 func TestListCut(t *testing.T) {
 	b := newBench(t, FileOptions{})
 	for i := range 600 {
@@ -218,7 +217,7 @@ func TestLs(t *testing.T) {
 	}
 }
 
-// Secrets are left out of grep and find, and the number of them is said.
+// grep and find omit secrets and report how many.
 func TestSecrets(t *testing.T) {
 	secret := func(path string) bool {
 		return strings.HasPrefix(filepath.Base(path), ".env") || filepath.Base(path) == "keys"
@@ -234,7 +233,7 @@ func TestSecrets(t *testing.T) {
 		"error: the edits do not fit the file")
 }
 
-// Without a judge of its own the list of permission counts, and agrees with it.
+// Without a Secret func in the options, the list of package permission is used.
 func TestSecretList(t *testing.T) {
 	b := newBench(t, FileOptions{}, ".env=K\n", "sub/ID_rsa=K\n", "x.PEM=K\n", "service-account-1.json=K\n",
 		"src/env.go=K\n", "a.key.go=K\n", ".ssh/config=K\n")
@@ -250,7 +249,7 @@ func TestSecretList(t *testing.T) {
 	b.want(t, "edit", `{"path":".env","edits":[{"oldText":"Q","newText":"x"}]}`, "error: the edits do not fit the file")
 }
 
-// A walk leaves out what reading would be asked about, neither more nor less.
+// A walk omits exactly the files whose reading needs approval.
 func TestSecretListIsPermissions(t *testing.T) {
 	home := t.TempDir()
 	linked := filepath.Join(t.TempDir(), "Linked")
@@ -282,7 +281,7 @@ func TestSecretListIsPermissions(t *testing.T) {
 		}
 		full := filepath.Join(append([]string{root}, path...)...)
 		if want := place.Secret(full); out != want || (FileOptions{}).secret(ws, full) != want {
-			t.Fatalf("%s below %s: left out %v, permission asks %v", full, root, out, want)
+			t.Fatalf("%s below %s: omitted %v, permission asks %v", full, root, out, want)
 		}
 	}
 	for _, s := range permission.Secrets() {
@@ -303,8 +302,7 @@ func TestSecretListIsPermissions(t *testing.T) {
 	})
 }
 
-// Ignore files count from the repository's root down, wherever the search begins;
-// outside repositories too.
+// Ignore files count from the repository's root down, wherever the search begins, and outside repositories too.
 func TestIgnoreAbove(t *testing.T) {
 	b := newBench(t, FileOptions{}, ".gitignore=*.gen\n", "repo/.git/info/exclude=local\n", "repo/.gitignore=*.tmp\n",
 		"repo/d/e/x.tmp=m\n", "repo/d/e/x.gen=m\n", "repo/d/e/local=m\n", "repo/d/e/x=m\n", "plain/x.gen=m\n", "plain/x=m\n")
@@ -312,7 +310,7 @@ func TestIgnoreAbove(t *testing.T) {
 	b.want(t, "grep", `{"pattern":"m","path":"plain"}`, "x:1: m")
 }
 
-// remoteWS is a Local that does not say that its files are this machine's.
+// remoteWS is a Local that does not report its files as local.
 type remoteWS struct {
 	l        *workspace.Local
 	searches *[]string
@@ -335,7 +333,7 @@ func (r remoteWS) ReadDir(ctx context.Context, p string) ([]fs.DirEntry, error) 
 type globbingWS struct{ remoteWS }
 
 func (r globbingWS) ReadDir(context.Context, string) ([]fs.DirEntry, error) {
-	return nil, errors.New("asked for a directory although it can list all at once")
+	return nil, errors.New("listed a directory although it can list all at once")
 }
 
 func (r globbingWS) Glob(ctx context.Context, dir string, yield func(string, fs.FileInfo) error) error {
@@ -356,7 +354,7 @@ func (r globbingWS) Search(_ context.Context, dir, literal string, fold bool) ([
 	return []string{filepath.Join(dir, "b/b.go")}, nil
 }
 
-// On a workspace elsewhere the answers are the same.
+// A remote workspace gives the same results.
 func TestRemoteTree(t *testing.T) {
 	b := newBench(t, FileOptions{}, "a.go=func A\n", "b/b.go=func B\n", "b/x.log=func log\n", ".gitignore=*.log\n",
 		".git/x=func git\n")
@@ -374,7 +372,7 @@ func TestRemoteTree(t *testing.T) {
 		b.want(t, "find", `{"pattern":"*"}`, ".gitignore\na.go\nb/\nb/b.go")
 	}
 	if len(searches) != 1 || searches[0] != "func B" {
-		t.Errorf("searched for %q", searches)
+		t.Errorf("searches: %q", searches)
 	}
 	b.tools = tool.Set{readTool(plain, NewMemory(), FileOptions{})}
 	b.want(t, "read", `{"path":"~/x"}`,
@@ -389,13 +387,13 @@ type slowWS struct {
 
 func (s slowWS) ReadDir(ctx context.Context, p string) ([]fs.DirEntry, error) {
 	if filepath.Base(p) == "z" {
-		time.Sleep(time.Second) // until everybody waits for it
+		time.Sleep(time.Second) // until all others wait for it
 		s.cancel()
 	}
 	return s.remoteWS.ReadDir(ctx, p)
 }
 
-// A search that is stopped shows what it had found.
+// A search that is cancelled shows what it has found.
 func TestCancelKeepsFound(t *testing.T) {
 	b := newBench(t, FileOptions{}, "a/b=x\n", "z/c=x\n")
 	for _, c := range []struct{ name, in, want string }{
@@ -416,7 +414,7 @@ func TestCancelKeepsFound(t *testing.T) {
 	}
 }
 
-// lockedWS lets nobody read files of one name.
+// lockedWS fails to open files of one name.
 type lockedWS struct{ remoteWS }
 
 func (l lockedWS) Open(ctx context.Context, p string) (workspace.File, error) {
@@ -426,7 +424,7 @@ func (l lockedWS) Open(ctx context.Context, p string) (workspace.File, error) {
 	return l.remoteWS.Open(ctx, p)
 }
 
-// What could not be read is said.
+// Files that could not be read are reported.
 func TestUnreadable(t *testing.T) {
 	b := newBench(t, FileOptions{}, "a=x\n", "d/locked=x\n", ".env=x\n")
 	b.tools = tool.Set{grepTool(lockedWS{remoteWS{l: b.ws}}, FileOptions{})}
@@ -438,7 +436,7 @@ func TestUnreadable(t *testing.T) {
 func TestCancel(t *testing.T) {
 	b := newBench(t, FileOptions{}, "a=x\n", "b/c=x\n")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	why := errors.New("the person pressed escape")
+	why := errors.New("the user pressed Esc")
 	cancel(why)
 	for name, in := range map[string]string{
 		"read": `{"path":"a"}`, "edit": `{"path":"a","edits":[{"oldText":"x","newText":"y"}]}`,

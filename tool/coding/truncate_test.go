@@ -75,8 +75,7 @@ func TestTruncateLine(t *testing.T) {
 	}
 }
 
-// What is kept does not depend on how the text arrives, and is what a naive
-// reading of the rule keeps.
+// The result does not depend on how the text arrives, and equals that of a naive implementation.
 func TestTruncateAgainstNaive(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20000 {
@@ -104,7 +103,7 @@ func TestTruncateAgainstNaive(t *testing.T) {
 			t.Fatalf("%q: %d and %d lines, want %d", s, cutH.TotalLines, cutT.TotalLines, len(split(s)))
 		}
 		if cutH.By != "" && cutH.Lines != len(split(gotH+"\n")) && gotH != "" {
-			t.Fatalf("%q: head says %d lines, has %q", s, cutH.Lines, gotH)
+			t.Fatalf("%q: head reports %d lines, has %q", s, cutH.Lines, gotH)
 		}
 		if cutT.LineBytes != 0 && cutT.LineBytes != int64(len(split(s)[len(split(s))-1])) {
 			t.Fatalf("%q: last line of %d bytes", s, cutT.LineBytes)

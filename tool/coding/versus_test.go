@@ -18,9 +18,8 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// BenchmarkVersus holds grep, find, ls and read against ripgrep, fd, ls and
-// sed, spawned as an agent would spawn them, on the Go source tree and on
-// 100,000 small files. Both are first made to find the same.
+// BenchmarkVersus compares grep, find, ls and read with ripgrep, fd, ls and sed, started as an agent would start
+// them, on the Go source tree and on 100,000 small files. It first checks that both find the same.
 //
 //	go test ./tool/coding -run '^$' -bench Versus -benchtime 10x
 //
@@ -92,12 +91,12 @@ func BenchmarkVersus(b *testing.B) {
 	f.Close()
 	b.Run("read-deep", func(b *testing.B) {
 		versus(b, big, "read", `{"path":"big","offset":16000001,"limit":100}`, map[string][]string{
-			"sed": {"sed", "-n", "16000001,16000100p", "big"}, // to the end, as the total is wanted
+			"sed": {"sed", "-n", "16000001,16000100p", "big"}, // reads to the end, because the total is needed
 		})
 	})
 }
 
-// secretNames are what grep and find leave out wherever they meet it.
+// secretNames are the names that grep and find always omit.
 func secretNames() []string {
 	return slices.DeleteFunc(permission.Secrets(), func(s string) bool { return strings.Contains(s, "/") })
 }
@@ -127,7 +126,7 @@ func manyFiles(b *testing.B) string {
 		put(b, filepath.Join(dir, fmt.Sprintf("d%02d/e%02d/f%05d%s", i%40, i/40%50, i, ext)), t.String())
 	}
 	put(b, filepath.Join(dir, ".gitignore"), "*_generated.go\n/d39/\n")
-	if err := os.Mkdir(filepath.Join(dir, ".git"), 0o777); err != nil { // fd honours ignore files in repositories only
+	if err := os.Mkdir(filepath.Join(dir, ".git"), 0o777); err != nil { // fd honours ignore files only in repositories
 		b.Fatal(err)
 	}
 	return dir
@@ -194,8 +193,8 @@ func median(t []float64) float64 {
 	return t[len(t)/2]
 }
 
-// lineSet makes what the programs print alike: "a:1: x" and "a:1:x", with or
-// without "./", notices and the text that stands for nothing.
+// lineSet normalizes the output of the programs: "a:1: x" and "a:1:x", with or without "./", without notices and the
+// text for an empty result.
 func lineSet(out string) []string {
 	out, _, _ = strings.Cut(out, "\n\n[")
 	if out == "No matches found" {
@@ -209,7 +208,7 @@ func lineSet(out string) []string {
 			if !utf8.ValidString(text) {
 				_, text = decodeLoose(text)
 			}
-			text, _ = truncateLine(text, maxLine-10) // ours has one blank more
+			text, _ = truncateLine(text, maxLine-10) // ours has one more blank
 			l = parts[0] + ":" + parts[1] + ":" + strings.TrimSpace(strings.ReplaceAll(text, "… [truncated]", ""))
 			l = l[:min(len(l), 400)]
 		}
