@@ -257,7 +257,7 @@ func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill, re
 		case Project, Additional, Legacy:
 			e.State, e.Winner = Shadowed, own
 			problem(CodeNameCollision, Warn, "knack trust asks whether it may replace the bundled skill",
-				"the name %q is taken by the bundled skill, so that this one (%s) is not used", s.Name, s.Origin.Kind)
+				"the name %q is already used by the bundled skill, so that this one (%s) is not used", s.Name, s.Origin.Kind)
 			return
 		}
 	}
@@ -270,7 +270,7 @@ func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill, re
 	if first := c.byName[s.Name]; first != nil {
 		e.State, e.Winner = Shadowed, first
 		problem(CodeNameCollision, Warn, "knack skill why "+s.Name,
-			"the name %q is taken by %s (%s), so that this one (%s) is not used",
+			"the name %q is already used by %s (%s), so that this one (%s) is not used",
 			s.Name, first.Path, first.Origin.Kind, s.Origin.Kind)
 		return
 	}
@@ -292,7 +292,7 @@ func untrustedPlace(s *Skill, p Location) string {
 
 func (c *Catalog) clash(s *Skill, alias string, other *Skill) {
 	c.problems = append(c.problems, Problem{Code: CodeNameCollision, Severity: Warn, Path: s.Path,
-		Message: fmt.Sprintf("the alias %q is taken by %s, and does not lead to %s", alias, other.Path, s.Name)})
+		Message: fmt.Sprintf("the alias %q is already used by %s, and does not name %s", alias, other.Path, s.Name)})
 }
 
 // Skills returns the skills that can be called, in listing order: by source, then by
@@ -410,13 +410,13 @@ func (s *Skill) touched(rules ignore.Rules, v View) bool {
 func (c *Catalog) unavailable(s *Skill, v View, by Caller) string {
 	switch o := v.override(s); {
 	case !v.chosen(s):
-		return fmt.Sprintf("the skill %s is not among those that were chosen for this session", s.Name)
+		return fmt.Sprintf("the skill %s is not one of the skills chosen for this session", s.Name)
 	case o == Off:
 		return fmt.Sprintf("the skill %s is switched off in skills.overrides", s.Name)
 	case o == UserOnly && by == ByModel:
-		return fmt.Sprintf("the skill %s is kept for people in skills.overrides", s.Name)
+		return fmt.Sprintf("the skill %s is user-only by skills.overrides", s.Name)
 	case by == ByModel && !c.active(s, v):
-		return fmt.Sprintf("the skill %s is not active yet: it waits for a file that matches %s", s.Name,
+		return fmt.Sprintf("the skill %s is not active yet: it becomes active when a tool touches a file that matches %s", s.Name,
 			strings.Join(s.Paths, ", "))
 	}
 	return ""

@@ -338,7 +338,7 @@ func TestCalled(t *testing.T) {
 	for _, p := range problems {
 		got += string(p.Severity) + " " + p.String() + "\n"
 	}
-	if want := "warn /t/help.md: /help is a command of the program: this template is called /template:help\n" +
+	if want := "warn /t/help.md: /help is a built-in command: this template is called /template:help\n" +
 		"info /say is the template /t/say.md: this command is called /command:say\n"; got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

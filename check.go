@@ -66,7 +66,7 @@ func checkFile(ctx context.Context, path string) (*Skill, []Problem) {
 	}
 	if to := textLink(data, int64(len(data))); to != "" {
 		return nil, []Problem{{Code: CodeLinkAsText, Severity: Error, Path: file,
-			Message: "the file contains only " + plain.Line(to) + ", a link that was checked out as text",
+			Message: "the file contains only " + plain.Line(to) + ", a symbolic link that was checked out as text",
 			Hint:    "git config core.symlinks true, then check the file out again"}}
 	}
 	// "." and ".." do not show the directory's name.
@@ -252,7 +252,7 @@ func (c *checker) hidden(file string) {
 	report := func() {
 		if instructs(comment) {
 			c.warn(CodeHiddenCharacters, n, 0, "move it into the text or remove it",
-				"a comment that a person does not see gives the model an instruction")
+				"a comment that readers do not see gives the model an instruction")
 		}
 		comment = ""
 	}
@@ -573,7 +573,7 @@ func (c *checker) links() {
 		return
 	}
 	for _, d := range dead {
-		c.warn(CodeBrokenLink, d.line, 0, "correct the link or add the file", "%s is not there", plain.Line(d.target))
+		c.warn(CodeBrokenLink, d.line, 0, "correct the link or add the file", "%s does not exist", plain.Line(d.target))
 	}
 }
 
@@ -658,7 +658,7 @@ func (c *checker) absolutePaths() {
 				}
 				seen[home] = true
 				c.warn(CodeAbsolutePath, c.line+i, 0, "write it relative to the skill, as ${CLAUDE_SKILL_DIR}/…, or with ~",
-					"%s is a path in one person's home directory", plain.Line(file))
+					"%s is a path in one user's home directory", plain.Line(file))
 			}
 		}
 	}
@@ -741,7 +741,7 @@ func FindSkills(root string) ([]string, error) {
 		return nil, err
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%s holds no skill", root)
+		return nil, fmt.Errorf("%s contains no skill", root)
 	}
 	return found, nil
 }

@@ -702,7 +702,7 @@ func (w *walk) follow(s searchPath, name, at, to string, text []byte) fileResult
 	}
 	broken := func(why string) fileResult {
 		return refuse(Problem{Code: CodeLinkAsText, Severity: Warn, Path: name,
-			Message: "the file contains only " + plain.Line(to) + ", a link that was checked out as text: " + why,
+			Message: "the file contains only " + plain.Line(to) + ", a symbolic link that was checked out as text: " + why,
 			Hint:    "git config core.symlinks true, then check the file out again"})
 	}
 	target := w.fsys.join(filepath.Dir(at), filepath.FromSlash(to))

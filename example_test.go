@@ -52,7 +52,7 @@ func ExampleCatalog_Why() {
 	}
 	fmt.Println(cat.Why("pdg", knack.View{}).Near)
 	// Output:
-	// conditional because it waits until a tool touches a file that matches *.zig; a person can call it
+	// conditional because it waits until a tool touches a file that matches *.zig; the user can call it
 	// [pdf]
 }
 

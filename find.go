@@ -457,7 +457,7 @@ func readAll(path string, buf *bytes.Buffer) error {
 		return err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return errors.New("no regular file of this size")
+		return errors.New("not a regular file of this size")
 	}
 	f, err := regular.Open(path)
 	if err != nil {

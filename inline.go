@@ -151,7 +151,7 @@ func (p *preparer) visit(n syntax.Node) (deeper bool) {
 			p.refuse(n.Index, true, inSubscript)
 		}
 		if n.Name != nil && n.Value != nil && listed(codeVariables, n.Name.Value) {
-			p.refuse(n.Value, true, "the shell reads "+n.Name.Value+" as code or as where to find it")
+			p.refuse(n.Value, true, "the shell reads "+n.Name.Value+" as code, or as the name of a program or file")
 		}
 	case *syntax.ArrayElem:
 		if n.Index != nil {

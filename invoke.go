@@ -124,7 +124,7 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 	var body string
 	if s.Prompt != nil {
 		if in.Hash != "" {
-			return nil, refuse(RefusedChanged, "%s changed since it was approved: its text is computed", s.Name)
+			return nil, refuse(RefusedChanged, "%s changed since it was approved: its text is generated", s.Name)
 		}
 	} else {
 		fresh, text, hash, err := s.fresh(ctx)
@@ -136,7 +136,7 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 		}
 		if in.By == ByModel && !in.Preview && !slices.Equal(fresh.Paths, s.Paths) && fresh.conditional() &&
 			!fresh.touched(ignore.Compile(fresh.Paths...), in.View) {
-			return nil, refuse(RefusedUnknown, "the skill %s is not active yet: it waits for a file that matches %s", s.Name,
+			return nil, refuse(RefusedUnknown, "the skill %s is not active yet: it becomes active when a tool touches a file that matches %s", s.Name,
 				strings.Join(fresh.Paths, ", "))
 		}
 		a.Skill, a.Hash, body = fresh, hash, text
@@ -215,7 +215,7 @@ func calledName(in Invocation) string {
 func (c *Catalog) called(in Invocation) (*Skill, error) {
 	name := calledName(in)
 	if name == "" {
-		return nil, refuse(RefusedEmpty, "no skill was named")
+		return nil, refuse(RefusedEmpty, "no skill name was given")
 	}
 	s := c.Skill(name)
 	switch {
@@ -225,7 +225,7 @@ func (c *Catalog) called(in Invocation) (*Skill, error) {
 		}
 		return s, nil
 	case slices.Contains(in.Builtins, name):
-		return nil, refuse(RefusedBuiltin, "%s is a command of this program, not a skill: only a person can call it", name)
+		return nil, refuse(RefusedBuiltin, "%s is a built-in command, not a skill: only the user can call it", name)
 	}
 	if no := c.absent(name); no != nil {
 		return nil, no
@@ -250,9 +250,9 @@ func (s *Skill) open(in Invocation) error {
 	case s.Origin.Trust == Untrusted:
 		return refuse(RefusedByRule, "%s is not used: its source is not trusted", s.Name)
 	case in.By == ByUser && s.NotUser:
-		return refuse(RefusedToModel, "%s is not for people to call (user-invocable: false)", s.Name)
+		return refuse(RefusedToModel, "%s cannot be called by the user (user-invocable: false)", s.Name)
 	case in.By == ByModel && s.NotModel && !s.named(in.Message):
-		return refuse(RefusedToModel, "%s can only be called by a person (disable-model-invocation)", s.Name)
+		return refuse(RefusedToModel, "%s can only be called by the user (disable-model-invocation)", s.Name)
 	}
 	return nil
 }
@@ -325,7 +325,7 @@ func (s *Skill) read(ctx context.Context) ([]byte, error) {
 	case s.Path != "":
 		data, err = readBounded(s.Path)
 	default:
-		err = errors.New("its text is computed")
+		err = errors.New("its text is generated")
 	}
 	if err == nil && len(data) > maxFile {
 		err = fmt.Errorf("the file is larger than %d MiB", maxFile>>20)

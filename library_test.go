@@ -378,7 +378,7 @@ func TestStates(t *testing.T) {
 		"off":     "off: switched off in skills.overrides | ",
 		"managed": "active: it can be called | - managed: Does it",
 		"named":   "name-only: skills.overrides shows the model its name only | - named",
-		"mine":    "user-only: skills.overrides keeps it for people | ",
+		"mine":    "user-only: skills.overrides makes it user-only | ",
 	} {
 		f := c.Why(name, v).Found[0]
 		got := string(f.State) + ": " + f.Reason + " | "
@@ -397,7 +397,7 @@ func TestStates(t *testing.T) {
 	}
 	for s, want := range map[*Skill]string{
 		c.Skill("off"):  "the skill off is switched off in skills.overrides",
-		c.Skill("mine"): "the skill mine is kept for people in skills.overrides",
+		c.Skill("mine"): "the skill mine is user-only by skills.overrides",
 	} {
 		if got := c.unavailable(s, v, ByModel); got != want {
 			t.Errorf("%s", got)
@@ -470,8 +470,8 @@ func TestMeaning(t *testing.T) {
 	v := View{Touched: []string{"/w/a.go"}, Overrides: map[string]SkillState{"off": Off, "b": UserOnly, "x": "on"}}
 	for name, want := range map[string]string{
 		"waits":    "a tool touched a file that matches *.go",
-		"not-user": "the model can call it; a person cannot (user-invocable)",
-		"both":     "it is loaded, but neither the model (disable-model-invocation) nor a person (user-invocable) may call it",
+		"not-user": "the model can call it; the user cannot (user-invocable)",
+		"both":     "it is loaded, but neither the model (disable-model-invocation) nor the user (user-invocable) may call it",
 	} {
 		if f := c.Why(name, v).Found[0]; f.Reason != want || f.State != Active {
 			t.Errorf("%s: %+v", name, f)
@@ -495,7 +495,7 @@ func TestMeaning(t *testing.T) {
 	for _, p := range problems {
 		messages += p.Path + " " + p.Message + "; "
 	}
-	if messages != "/b/SKILL.md /b is a command of the program: this skill is called /skill:b;  /x is the skill "+
+	if messages != "/b/SKILL.md /b is a built-in command: this skill is called /skill:b;  /x is the skill "+
 		"/x/SKILL.md: this template is called /template:x;  /t is a template: this prompt is called /prompt:t; " {
 		t.Error(messages)
 	}

@@ -185,7 +185,7 @@ func (p *reader) decode(data []byte, whole bool) (text []byte, ok bool) {
 		}
 		rest = rest[n:]
 	}
-	p.warn(CodeEncoding, line, 0, hint, "the file is not UTF-8; bytes that are none were replaced")
+	p.warn(CodeEncoding, line, 0, hint, "the file is not UTF-8; invalid bytes were replaced")
 	return bytes.ToValidUTF8(data, []byte("\ufffd")), true
 }
 
@@ -346,14 +346,14 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 	case "description":
 		s.Description = e.text()
 		if n := utf8.RuneCountInString(s.Description); n > maxDescription {
-			p.warn(CodeDescriptionTooLong, e.Line, e.Column, "say the rest in when_to_use or in the body",
+			p.warn(CodeDescriptionTooLong, e.Line, e.Column, "move the rest to when_to_use or the body",
 				"the description has %d characters; the open specification allows %d", n, maxDescription)
 		}
 	case "when_to_use":
 		s.WhenToUse = e.text()
 	case "compatibility":
 		if e.value.Kind != yaml.ScalarNode {
-			p.warn(CodeCompatibilityInvalid, e.Line, e.Column, "write it as one text", "compatibility is not a text")
+			p.warn(CodeCompatibilityInvalid, e.Line, e.Column, "write it as one string", "compatibility is not a string")
 		} else if n := utf8.RuneCountInString(e.value.Value); n > maxCompatibility {
 			p.warn(CodeCompatibilityTooLong, e.Line, e.Column, "shorten it",
 				"compatibility has %d characters; the open specification allows %d", n, maxCompatibility)
@@ -387,7 +387,7 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 	case "model":
 		if s.Model = e.text(); strings.ContainsFunc(s.Model, unicode.IsSpace) || len(s.Model) > 200 {
 			p.warn(CodeModelUnknown, e.Line, e.Column, "write inherit, an alias such as sonnet, or a model's id",
-				"model: %q names no model; the session's is used", s.Model)
+				"model: %q is not the name of a model; the session's is used", s.Model)
 			s.Model = ""
 		}
 	case "effort":
@@ -507,7 +507,7 @@ func (p *reader) name(s *Skill) {
 		}
 		p.problem(CodeNameMissing, Info, 1, 0, hint, "the frontmatter has no name; the skill is called %s", s.Name)
 	case s.Label != base:
-		p.warn(CodeNameDirMismatch, p.nameLine, 0, "name the directory and the skill alike",
+		p.warn(CodeNameDirMismatch, p.nameLine, 0, "give the directory and the skill the same name",
 			"the name is %q, the directory's %q; the skill is called %s", s.Label, base, s.Name)
 	}
 }
@@ -549,7 +549,7 @@ func (p *reader) describe(s *Skill, body []byte) {
 	s.Description = ""
 	if strings.TrimSpace(s.WhenToUse) != "" {
 		if s.Origin.Kind != Legacy {
-			p.warn(CodeDescriptionMissing, 1, 0, hint, "there is no description; when_to_use serves as one")
+			p.warn(CodeDescriptionMissing, 1, 0, hint, "there is no description; when_to_use is used instead")
 		}
 		return
 	}
@@ -560,7 +560,7 @@ func (p *reader) describe(s *Skill, body []byte) {
 			"there is no description and no text to take one from: models do not see the skill")
 		return
 	}
-	p.warn(CodeDescriptionMissing, 1, 0, hint, "there is no description; the first paragraph of the text serves as one")
+	p.warn(CodeDescriptionMissing, 1, 0, hint, "there is no description; the first paragraph of the text is used instead")
 }
 
 // An entry is a key being read into a Skill.
@@ -588,7 +588,7 @@ func (e *entry) mistyped(want string) {
 // text returns the text of a scalar. A number or date is returned as written.
 func (e *entry) text() string {
 	if e.value.Kind != yaml.ScalarNode {
-		e.mistyped("one text")
+		e.mistyped("a single string")
 		return ""
 	}
 	if e.null() {
@@ -651,14 +651,14 @@ func (e *entry) list(split func(string) []string) []string {
 		return words
 	}
 	if e.value.Kind != yaml.SequenceNode {
-		e.mistyped("a text or a list of texts")
+		e.mistyped("a string or a list of strings")
 		return nil
 	}
 	var words []string
 	for _, n := range e.value.Content {
 		n = deref(n)
 		if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
-			e.warn(CodeFieldType, n.Line, n.Column, "write a text", "%s: an entry of the list is not text; it was ignored",
+			e.warn(CodeFieldType, n.Line, n.Column, "write a string", "%s: an item of the list is not a string; it was ignored",
 				e.Key)
 			continue
 		}
@@ -696,14 +696,14 @@ func (e *entry) tools(deny bool) []string {
 			if n = deref(n); n.Kind == yaml.ScalarNode && n.ShortTag() != "!!null" {
 				one(n.Value, n.Line, n.Column)
 			} else {
-				e.warn(CodeFieldType, n.Line, n.Column, "write a text", "%s: an entry of the list is not text; it was ignored",
+				e.warn(CodeFieldType, n.Line, n.Column, "write a string", "%s: an item of the list is not a string; it was ignored",
 					e.Key)
 			}
 		}
 		return rules
 	}
 	if e.value.Kind != yaml.ScalarNode {
-		e.mistyped("one text")
+		e.mistyped("a single string")
 		return nil
 	}
 	if !e.null() {
@@ -928,7 +928,7 @@ func (e *entry) hint() string {
 		return strings.Clone(e.Source)
 	}
 	if e.value.Kind != yaml.SequenceNode {
-		e.mistyped("one text")
+		e.mistyped("a single string")
 		return ""
 	}
 	return "[" + strings.Join(e.list(comma), ", ") + "]"

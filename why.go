@@ -151,7 +151,7 @@ func (c *Catalog) reason(f Finding, v View) string {
 	s := f.Skill
 	switch f.State {
 	case Shadowed:
-		return fmt.Sprintf("the name is taken by %s (%s), which comes first", f.Winner.Path, f.Winner.Origin.Kind)
+		return fmt.Sprintf("the name is already used by %s (%s), which comes first", f.Winner.Path, f.Winner.Origin.Kind)
 	case Duplicate:
 		return fmt.Sprintf("it is the same file as %s, which comes first", f.Winner.Path)
 	case NotTrusted:
@@ -166,25 +166,25 @@ func (c *Catalog) reason(f Finding, v View) string {
 		}
 		return "it could not be loaded"
 	case Conditional:
-		return "it waits until a tool touches a file that matches " + strings.Join(s.Paths, ", ") + "; a person can call it"
+		return "it waits until a tool touches a file that matches " + strings.Join(s.Paths, ", ") + "; the user can call it"
 	case Off:
 		return "switched off in skills.overrides"
 	case NameOnly:
 		return "skills.overrides shows the model its name only"
 	case UserOnly:
-		return "skills.overrides keeps it for people"
+		return "skills.overrides makes it user-only"
 	}
 	switch {
 	case s.NotModel && s.NotUser:
-		return "it is loaded, but neither the model (disable-model-invocation) nor a person (user-invocable) may call it"
+		return "it is loaded, but neither the model (disable-model-invocation) nor the user (user-invocable) may call it"
 	case s.NotModel:
-		return "a person can call it; the model cannot (disable-model-invocation)"
+		return "the user can call it; the model cannot (disable-model-invocation)"
 	case !s.Offered():
-		return "a person can call it; the model does not see it, because it has no description"
+		return "the user can call it; the model does not see it, because it has no description"
 	case len(s.Paths) > 0 && f.Candidate.State == Conditional:
 		return "a tool touched a file that matches " + strings.Join(s.Paths, ", ")
 	case s.NotUser:
-		return "the model can call it; a person cannot (user-invocable)"
+		return "the model can call it; the user cannot (user-invocable)"
 	}
 	return "it can be called"
 }
@@ -345,7 +345,7 @@ func (c *SlashCommand) described() string {
 	case c.Source != "":
 		return "the " + c.Kind + " " + c.Source
 	case c.Kind == "command":
-		return "a command of the program"
+		return "a built-in command"
 	}
 	return "a " + c.Kind
 }

@@ -311,7 +311,7 @@ func Wants(a knack.Asks) string {
 		add("shell", a.Shell)
 	}
 	if a.Fork {
-		all = append(all, "runs in an agent of its own")
+		all = append(all, "runs in its own agent")
 	}
 	return strings.Join(all, "; ")
 }
@@ -324,7 +324,7 @@ func (r *run) callSkill(ctx context.Context, in tool.SkillInput, call tool.Input
 	case in.Done:
 		released, err := ReleaseByHand(r.log, name, "the model is done with it")
 		if err == nil && len(released) == 0 {
-			err = &knack.Refusal{Code: knack.RefusedUnknown, Message: fmt.Sprintf("no text of a skill %q is in the conversation",
+			err = &knack.Refusal{Code: knack.RefusedUnknown, Message: fmt.Sprintf("the text of the skill %q is not in the conversation",
 				name)}
 		}
 		for _, rel := range released {

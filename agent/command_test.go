@@ -67,7 +67,7 @@ func TestCommands(t *testing.T) {
 		{"/fails", "error: it failed"},
 		{"/hlp", "error: unknown command: /hlp; did you mean /help?"},
 		{"/mcp", "error: /mcp: the name is reserved for a command that this version does not have"},
-		{"/program", "error: /program is a command of the program: it cannot be used here"},
+		{"/program", "error: /program is a built-in command: it cannot be used here"},
 		{"/zzzzzz", "error: unknown command: /zzzzzz"},
 		{"/\x1b[2J", `error: unknown command: /\x1b[2J`},
 		{"/usr/bin/env", "model: /usr/bin/env"},
@@ -135,7 +135,7 @@ func TestCommandsWhileItRuns(t *testing.T) {
 			shown = append(shown, e.Entry.User.Typed)
 		}
 	}
-	if got := strings.Join(shown, "|"); got != "/later is a command of the program: it cannot be used here|/ask" {
+	if got := strings.Join(shown, "|"); got != "/later is a built-in command: it cannot be used here|/ask" {
 		t.Error(got)
 	}
 }

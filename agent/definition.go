@@ -140,7 +140,7 @@ func ParseDefinitions(text string, from knack.SourceKind, tools ...string) ([]De
 			value := all[name][key]
 			if key == "prompt" {
 				if json.Unmarshal(value, &d.Prompt) != nil {
-					return nil, nil, fmt.Errorf("agent %s: prompt is not a text", name)
+					return nil, nil, fmt.Errorf("agent %s: prompt is not a string", name)
 				}
 				continue
 			}
@@ -294,7 +294,7 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 		}
 		if slices.ContainsFunc(found, func(h hook.Hook) bool { return h.Path != "" }) {
 			r.problem(knack.CodeHookInvalid, knack.Warn, f.Line, f.Column,
-				"hooks: an agent has no folder that a path could start at: write a command")
+				"hooks: an agent has no folder for a relative path: write a command")
 		}
 	case "agents":
 		switch text := f.text(); {
@@ -333,7 +333,7 @@ func (f *definitionField) text() string {
 	case f.null():
 	case json.Unmarshal(f.raw, &s) == nil:
 	case len(f.raw) > 0 && (f.raw[0] == '{' || f.raw[0] == '['):
-		f.wrong(knack.CodeFieldType, "%s is not one text; it was ignored", f.Key)
+		f.wrong(knack.CodeFieldType, "%s is not a single string; it was ignored", f.Key)
 	default:
 		s = string(f.raw)
 	}
@@ -350,7 +350,7 @@ func (f *definitionField) list(split func(string) []string) []string {
 	for _, raw := range all {
 		var s string
 		if json.Unmarshal(raw, &s) != nil || string(raw) == "null" {
-			f.wrong(knack.CodeFieldType, "%s: an entry of the list is not text; it was ignored", f.Key)
+			f.wrong(knack.CodeFieldType, "%s: an item of the list is not a string; it was ignored", f.Key)
 			continue
 		}
 		if s = strings.TrimSpace(s); s != "" {

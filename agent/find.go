@@ -31,11 +31,11 @@ func (r *run) find(ctx context.Context, words string) (tool.SkillAnswer, error) 
 		return tool.SkillAnswer{}, err
 	}
 	if len(found) == 0 {
-		return tool.SkillAnswer{Text: "No skill has any of these words."}, nil
+		return tool.SkillAnswer{Text: "No skill matches these words."}, nil
 	}
 	a := tool.SkillAnswer{}
 	var b strings.Builder
-	b.WriteString("Skills that have these words, the best first. Call Skill with a name to load one.\n")
+	b.WriteString("Skills that match these words, the best first. Call Skill with a name to load one.\n")
 	for _, m := range found {
 		a.Found = append(a.Found, m.Skill.Name)
 		b.WriteString("- " + plain.Fold(m.Skill.Name) + ": " + plain.Fold(m.Skill.Summary()) + "\n")
@@ -96,7 +96,7 @@ func (r *run) startIndexing(ctx context.Context, underway <-chan struct{}) {
 			return
 		}
 		if err := r.finder(cat).Prepare(ctx, cat); err != nil && ctx.Err() == nil {
-			r.debug("skill", "the index of skills is not kept", "error", err)
+			r.debug("skill", "the index of skills is not stored", "error", err)
 		}
 	})
 }

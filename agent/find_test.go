@@ -142,7 +142,7 @@ func TestFindByModel(t *testing.T) {
 		strings.Contains(results[0], "mine") || strings.Contains(results[0], "</available_skills>") {
 		t.Errorf("found %q", results[0])
 	}
-	if !strings.HasPrefix(results[1], "No skill") || results[2] != "no skill was named" {
+	if !strings.HasPrefix(results[1], "No skill") || results[2] != "no skill name was given" {
 		t.Errorf("found %q, and without words %q", results[1], results[2])
 	}
 }

@@ -124,7 +124,7 @@ func (r *run) mayFork(skill string) error {
 	for x := r; x.parent != nil && skill != ""; x = x.parent {
 		if x.what.Skill == skill {
 			return &knack.Refusal{Code: knack.RefusedRunning, Message: skill +
-				" is already running: it is what this agent was started to do"}
+				" is already running: this agent was started to do it"}
 		}
 	}
 	if r.depth() >= maxForks {

@@ -117,7 +117,7 @@ func (r *run) searcher(all tool.Set, state session.State) tool.Tool {
 		func(_ context.Context, in in, _ tool.Input) (tool.Result, error) {
 			found := findTools(all, in.Query)
 			if len(found) == 0 {
-				return tool.Text("No tool has any of these words."), nil
+				return tool.Text("No tool matches these words."), nil
 			}
 			var b strings.Builder
 			b.WriteString("These tools can be called now:\n")

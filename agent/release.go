@@ -36,10 +36,10 @@ const (
 
 // Reasons for a release, in the log and for hooks.
 const (
-	reasonTurnOver   = "its turn is over"
+	reasonTurnOver   = "its turn ended"
 	reasonSummarised = "summarised"
-	reasonFull       = "the window fills up"
-	reasonCacheLost  = "the cache was lost anyway"
+	reasonFull       = "the window was nearly full"
+	reasonCacheLost  = "the prompt cache had expired"
 	reasonCost       = "keeping it would cost more"
 )
 

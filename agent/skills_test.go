@@ -440,7 +440,7 @@ func TestNilGate(t *testing.T) {
 			got += llm.TextOf(e.Result.Parts) + "\n"
 		}
 	}
-	if want := "activated plain\nSkill is not allowed: nobody can be asked\necho is not allowed: nobody can be asked\n"; got != want {
+	if want := "activated plain\nSkill is not allowed: there is no user to ask\necho is not allowed: there is no user to ask\n"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -61,7 +61,7 @@ func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record f
 		all, _ := r.Namespace()
 		if cmd, ok := knack.Called(all, name); ok && cmd.Skill == nil {
 			if cmd.Expand == nil {
-				return nil, fmt.Errorf("/%s is a command of the program: it cannot be used here", cmd.Name)
+				return nil, fmt.Errorf("/%s is a built-in command: it cannot be used here", cmd.Name)
 			}
 			typed := in.Text
 			if in.Text, err = cmd.Expand(ctx, args); err != nil || in.Text == "" {

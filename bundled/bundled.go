@@ -65,7 +65,7 @@ func (k Skill) gated(ctx context.Context, features map[string]bool) *knack.Skill
 	case k.Feature != "" && !features[k.Feature]:
 		skill.Gated = "the feature " + k.Feature + " is off"
 	case k.IsEnabled != nil && !k.IsEnabled(ctx):
-		skill.Gated = "the program does not offer it here"
+		skill.Gated = "this program does not provide it here"
 	}
 	return &skill
 }

@@ -111,7 +111,7 @@ func TestAcceptBroad(t *testing.T) {
 			if c.name != "always" {
 				return
 			}
-			// The answer also counts in other sessions, even where nobody can be asked, ...
+			// The answer also counts in other sessions, even where there is no user to ask, ...
 			next := p.trusted(t, llmtest.New(bash, done), nil)
 			run(t, next, "/broad")
 			if got := activations(next); !strings.HasPrefix(got, granted) {

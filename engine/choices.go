@@ -163,7 +163,7 @@ func showSkill(_ context.Context, s *Session, name string) (Reply, error) {
 		{knack.Active, "turn it on", "the model may call it"},
 		{knack.Pinned, "pin it", "its description is never cut"},
 		{knack.NameOnly, "list its name only", "saves the tokens of its description"},
-		{knack.UserOnly, "keep it for yourself", "only you can call it"},
+		{knack.UserOnly, "make it user-only", "only you can call it"},
 		{knack.Off, "turn it off", "nobody can call it"},
 	} {
 		value := string(o.state)

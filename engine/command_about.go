@@ -15,7 +15,7 @@ var initPrompt string
 func showHotkeys(_ context.Context, s *Session, _ string) (Reply, error) {
 	text := strings.TrimRight(s.engine.Project().options.Hotkeys, "\n")
 	if text == "" {
-		text = "there are no keys here"
+		text = "there are no keyboard shortcuts here"
 	}
 	return Reply{Text: text}, nil
 }
@@ -23,7 +23,7 @@ func showHotkeys(_ context.Context, s *Session, _ string) (Reply, error) {
 func initProject(_ context.Context, _ *Session, focus string) (Reply, error) {
 	text := strings.TrimSpace(initPrompt)
 	if focus != "" {
-		text += "\n\nThe person adds: " + focus
+		text += "\n\nThe user adds: " + focus
 	}
 	return Reply{Prompt: text}, nil
 }
@@ -47,7 +47,7 @@ func login(ctx context.Context, s *Session, name string) (Reply, error) {
 		return Reply{}, err
 	}
 	if s.person == nil {
-		return Reply{}, &Error{Err: fmt.Errorf("/login needs a user who can be asked"), Hint: "knack login " + name +
+		return Reply{}, &Error{Err: fmt.Errorf("/login needs an interactive session"), Hint: "knack login " + name +
 			" reads the key from standard input"}
 	}
 	key, err := s.secret(ctx, "Key of "+name)
@@ -60,7 +60,7 @@ func login(ctx context.Context, s *Session, name string) (Reply, error) {
 	}
 	s.engine.Models().Forget()
 	where := keys.Where(name)
-	return Reply{Text: fmt.Sprintf("The key of %s is stored in %s. /model takes it into use.", name,
+	return Reply{Text: fmt.Sprintf("The key of %s is stored in %s. /model switches to one of its models.", name,
 		plain.Line(p.Short(where))),
 		Value: map[string]string{"provider": name, "stored": where}}, nil
 }

@@ -47,7 +47,7 @@ func mcpServers(ctx context.Context, s *Session, args string) (Reply, error) {
 	case "retry":
 		client.Start()
 		client.Retry(name)
-		return Reply{Text: "connecting; /mcp shows how it goes"}, nil
+		return Reply{Text: "connecting; /mcp shows the state"}, nil
 	case "logout":
 		if err := client.Logout(name); err != nil {
 			return Reply{}, err

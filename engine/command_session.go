@@ -80,7 +80,7 @@ func showSession(ctx context.Context, s *Session, _ string) (Reply, error) {
 		{"so far", fmt.Sprintf("%s, %s, $%.4f", plain.Count(st.Turns, "turn"), plain.Count(st.Requests, "request"), st.Cost)},
 	}
 	if !s.Recorded() {
-		rows = append(rows, [2]string{"file", "none: nothing is recorded"})
+		rows = append(rows, [2]string{"file", "none: this session is not recorded"})
 	}
 	var b lines
 	for _, r := range rows {
@@ -133,7 +133,7 @@ func resume(ctx context.Context, s *Session, id string) (Reply, error) {
 	for _, d := range log.Damage() {
 		b.add("session: %s", plain.Line(d))
 	}
-	b.add("on with %s, %s", log.ID(), plain.Count(log.State().Turns, "turn"))
+	b.add("resumed %s, %s", log.ID(), plain.Count(log.State().Turns, "turn"))
 	return Reply{Text: b.text(), Next: next, Value: map[string]string{"id": log.ID()}}, nil
 }
 
@@ -249,7 +249,7 @@ func cost(_ context.Context, s *Session, _ string) (Reply, error) {
 			plain.Number(x.Usage.Input), plain.Number(x.Usage.CacheRead), plain.Number(x.Usage.CacheWrite),
 			plain.Number(x.Usage.Output))
 	}
-	b.add("in all: $%.4f", v.Cost)
+	b.add("total: $%.4f", v.Cost)
 	r := Reply{Text: b.text(), Value: v}
 	if v.Cost > 0 {
 		r.Chart = costChart(turns, b.text())

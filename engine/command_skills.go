@@ -40,7 +40,7 @@ func listSkills(ctx context.Context, s *Session, words string) (Reply, error) {
 		for _, e := range entries {
 			of[e.Skill] = e
 		}
-		entries, none = nil, "no skill has any of these words"
+		entries, none = nil, "no skill matches these words"
 		for _, m := range found {
 			entries = append(entries, of[m.Skill])
 		}
@@ -105,7 +105,7 @@ func release(_ context.Context, s *Session, name string) (Reply, error) {
 		b.add("%s", plain.Line(r.Line()))
 	}
 	if err == nil && len(done) == 0 {
-		err = fmt.Errorf("no text of a skill %q is in the conversation", name)
+		err = fmt.Errorf("the text of the skill %q is not in the conversation", name)
 	}
 	return Reply{Text: b.text(), Value: done}, err
 }

@@ -58,11 +58,11 @@ func share(ctx context.Context, s *Session, _ string) (Reply, error) {
 	}
 	gh, err := exec.LookPath("gh")
 	if err != nil {
-		return Reply{}, &Error{Err: errors.New("/share needs the program gh, which is not there"),
+		return Reply{}, &Error{Err: errors.New("/share needs the program gh, which is not installed"),
 			Hint: "/export writes a file that you can send"}
 	}
 	if s.person == nil {
-		return Reply{}, &Error{Err: errors.New("nothing was shared, because nobody can be asked"),
+		return Reply{}, &Error{Err: errors.New("nothing was shared, because there is no user to ask"),
 			Hint: "knack session export " + s.log.ID(), Exit: ExitRefused}
 	}
 	dir, err := os.MkdirTemp("", "knack-share-*")
@@ -78,7 +78,7 @@ func share(ctx context.Context, s *Session, _ string) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	agreed, err := s.agrees(ctx, fmt.Sprintf("Upload the whole conversation (%d kB: what was said, read and run) to "+
+	agreed, err := s.agrees(ctx, fmt.Sprintf("Upload the whole conversation (%d kB: every message, file read and command run) to "+
 		"GitHub, as a secret gist of yours? Anyone with its address can read it.", (info.Size()+999)/1000), "",
 		"yes, upload it")
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *Session) branchOff(ctx context.Context, branch []session.Entry) (Reply,
 	if err != nil {
 		return Reply{}, err
 	}
-	return Reply{Text: fmt.Sprintf("on with %s, %s; %s stays as it was", log.ID(), plain.Count(log.State().Turns, "turn"),
+	return Reply{Text: fmt.Sprintf("continuing in %s, %s; %s is unchanged", log.ID(), plain.Count(log.State().Turns, "turn"),
 		s.log.ID()),
 		Next: next, Value: map[string]string{"id": log.ID(), "from": s.log.ID()}}, nil
 }
@@ -208,7 +208,7 @@ func fork(ctx context.Context, s *Session, at string) (Reply, error) {
 				b.add("%5d  %s", e.ID, Clip(text, 70))
 			}
 		}
-		b.add("/fork N begins a session with what was before message N")
+		b.add("/fork N starts a session with everything before message N")
 		return Reply{Text: b.text(), Value: v, Choices: choices}, nil
 	}
 	for i, e := range branch {

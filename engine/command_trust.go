@@ -49,10 +49,10 @@ func trustProject(ctx context.Context, s *Session, _ string) (Reply, error) {
 	case len(open) == 0 && (refused || t.Trusted()):
 		return reply, nil
 	case len(open) == 0:
-		question = "Trust the folder? Git and other programs obey its configuration."
+		question = "Trust the folder? Git and other programs follow its configuration."
 	}
 	if s.person == nil {
-		reply.Text += "\nnothing was approved, because nobody can be asked: knack trust -y approves what is shown"
+		reply.Text += "\nnothing was approved, because there is no user to ask: knack trust -y approves what is shown"
 		return reply, nil
 	}
 	if was.options.Env.StateDir() == "" {

@@ -47,7 +47,7 @@ type Engine struct {
 }
 
 // ErrClosed is the error for using an Engine or a Session after Close.
-var ErrClosed = errors.New("it is closed")
+var ErrClosed = errors.New("the engine or session is closed")
 
 // Open opens a directory. It runs nothing, asks nothing and records nothing.
 func Open(ctx context.Context, o Options) (*Engine, error) {

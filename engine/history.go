@@ -34,7 +34,7 @@ func History(log *session.Log, name string) []Happening {
 			say(e, "listed")
 		case e.Note != nil && e.Note.Announced != nil:
 			if print, ok := e.Note.Announced[name]; ok && print == "" {
-				say(e, "announced as gone")
+				say(e, "announced as removed")
 			} else if ok {
 				say(e, "announced")
 			}
@@ -57,7 +57,7 @@ func History(log *session.Log, name string) []Happening {
 		case e.Activation != nil && e.Activation.Skill == name:
 			what := ""
 			if e.Activation.Present != 0 {
-				what = ", its text was there already"
+				what = ", its text was already in the conversation"
 			}
 			say(e, "%s (%d tokens%s)", e.Activation.Origin(), e.Activation.Tokens, what)
 		case e.Release != nil && e.Release.Skill == name:

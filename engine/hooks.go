@@ -162,7 +162,7 @@ func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 	if name, ok := strings.CutPrefix(h.Origin, "skill:"); ok {
 		k := t.skills().Skill(name)
 		if k == nil {
-			return nil, fmt.Errorf("the skill %s is gone", name)
+			return nil, fmt.Errorf("the skill %s no longer exists", name)
 		}
 		if err := p.verify(k); err != nil || !foreign(k.Origin.Kind) {
 			return nil, err
@@ -203,7 +203,7 @@ func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 	}
 	return p.approved(h, t.dir, func(path string, data []byte) error {
 		if !t.pins.holds(path, data) {
-			return fmt.Errorf("%s is not as it was when the session began", path)
+			return fmt.Errorf("%s has changed since the session began", path)
 		}
 		return nil
 	})

@@ -24,7 +24,7 @@ type Person interface {
 }
 
 // ErrCannot is returned by a Person that cannot ask the user.
-var ErrCannot = errors.New("nobody can be asked")
+var ErrCannot = errors.New("there is no user to ask")
 
 // A Question asks the user to do exactly one of these: pick one of Options, fill in Fields, or visit
 // URL. Its texts may come from models and other untrusted sources: make control characters visible

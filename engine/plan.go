@@ -88,7 +88,7 @@ func (s *Session) exitPlan(ctx context.Context, plan string) (tool.Result, error
 	from := s.planFrom()
 	switch {
 	case s.Mode() != permission.Plan:
-		return tool.Errorf("Plan mode is not on: go on without ExitPlanMode."), nil
+		return tool.Errorf("Plan mode is not on: continue without ExitPlanMode."), nil
 	case from == "":
 		return tool.Errorf("The user chose plan mode, and only the user can leave it: give the plan as your answer."), nil
 	case s.person == nil:

@@ -20,7 +20,7 @@ func TestPlanMode(t *testing.T) {
 	const question = "Leave plan mode and carry out this plan in the mode acceptEdits?"
 	for _, c := range []struct {
 		name    string
-		answer  string // "" if nobody can be asked
+		answer  string // "" if there is no user to ask
 		before  permission.Mode
 		model   []llmtest.Answer
 		during  func(t *testing.T, s *engine.Session) // while the question is open

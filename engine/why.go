@@ -123,7 +123,7 @@ func (p *Project) WriteWhy(w io.Writer, why knack.Why) {
 		}
 		switch l := f.Line; {
 		case l == nil:
-			fmt.Fprintln(w, "  the model  sees nothing of it")
+			fmt.Fprintln(w, "  the model  does not see it")
 		case l.Cut == knack.CutOmitted:
 			fmt.Fprintln(w, "  the model  sees it only with find: there are more than 2,000 skills")
 		case l.Cut == knack.Whole:
@@ -145,7 +145,7 @@ func (p *Project) WriteWhy(w io.Writer, why knack.Why) {
 			}
 		}
 	}
-	fmt.Fprintln(w, "\nLooked in, the first of a name wins:")
+	fmt.Fprintln(w, "\nSearched in this order; the first skill of a name is used:")
 	for _, at := range why.Places {
 		what := fmt.Sprintf("%d skills", at.Skills)
 		switch {
@@ -168,7 +168,7 @@ func (p *Project) WriteWhy(w io.Writer, why knack.Why) {
 // CutReason describes, for display, why a listing entry was shortened.
 func CutReason(c knack.Cut) string {
 	return map[knack.Cut]string{
-		knack.CutEntry:    "longer than an entry may be",
+		knack.CutEntry:    "longer than the limit for one entry",
 		knack.CutShare:    "an even share of the budget",
 		knack.CutFloor:    "60 characters: the budget is short",
 		knack.CutText:     "name only: the budget is used up",

@@ -183,7 +183,7 @@ func (a *asking) askUser(ctx context.Context, j judgement) (_ tool.Permit, again
 		}
 		if !changed {
 			if err := a.remember(req, a.r.Answer.Choice); err != nil {
-				return none, false, fmt.Errorf("%s was not run: the answer could not be kept: %w", a.p.Name, err)
+				return none, false, fmt.Errorf("%s was not run: the answer could not be stored: %w", a.p.Name, err)
 			}
 			a.r.Decision.Verdict = permission.Allow
 			for i := range subjects {
@@ -212,7 +212,7 @@ func (a *asking) notShown(subjects []permission.Subject, err error) error {
 		return err
 	}
 	a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny,
-		"the change cannot be made as it is, so it cannot be shown and approved"
+		"the change does not fit the file, so it cannot be shown and approved"
 	return a.refuse(a.r, denial(a.p.Name, a.r.Decision))
 }
 
@@ -391,7 +391,7 @@ func headless(name string, j judgement) string {
 	if j.Rule != "" {
 		why = fmt.Sprintf("the rule %s (%s) requires approval", j.Rule, j.Origin)
 	}
-	text := fmt.Sprintf("%s was not run: %s, and nobody can be asked", name, why)
+	text := fmt.Sprintf("%s was not run: %s, and there is no user to ask", name, why)
 	if j.fixed || j.hook {
 		return text
 	}

@@ -557,9 +557,9 @@ func (g *Gate) decide(scopes []SkillRules, subjects []permission.Subject) judgem
 					case changing != "":
 						why = changing
 					case f.Path == "":
-						why = "a file that it was approved for is not there"
+						why = "a file that it was approved for does not exist"
 					default:
-						why = f.Path + " is not as it was when it was approved"
+						why = f.Path + " has changed since it was approved"
 					}
 					given = slices.DeleteFunc(slices.Clone(given), same)
 					dropped = true
@@ -576,7 +576,7 @@ func (g *Gate) decide(scopes []SkillRules, subjects []permission.Subject) judgem
 					} else {
 						no = sc.covers(files)
 						if name := missing(s.Subject, dirs); no == "" && name != "" {
-							no = name + " is not there"
+							no = name + " does not exist"
 						}
 						j.files = append(j.files, files...)
 					}

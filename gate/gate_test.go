@@ -105,7 +105,7 @@ func TestRulesDecide(t *testing.T) {
 	}
 	_, err := run(t, g, "npm install left-pad")
 	var denied *gate.Denied
-	if !errors.As(err, &denied) || !strings.Contains(err.Error(), "nobody can be asked") ||
+	if !errors.As(err, &denied) || !strings.Contains(err.Error(), "there is no user to ask") ||
 		!strings.Contains(err.Error(), "--allow 'Bash(npm install left-pad)'") {
 		t.Errorf("headless: %v", err)
 	}
@@ -646,7 +646,7 @@ func TestHookAsks(t *testing.T) {
 		return gate.Opinion{Says: gate.SaysAsk, Reason: "it is Friday"}, nil
 	}
 	_, err = g.With(gate.Overlay{PreToolUse: asks}).Ask(t.Context(), in)
-	if err == nil || err.Error() != "bash was not run: it is Friday, and nobody can be asked" {
+	if err == nil || err.Error() != "bash was not run: it is Friday, and there is no user to ask" {
 		t.Errorf("%v", err)
 	}
 	if len(audit) != 1 || audit[0].Hook != "PreToolUse" || audit[0].Decision.Rule != "" ||
@@ -810,7 +810,7 @@ func TestUpdatesBelowManaged(t *testing.T) {
 }
 
 // TestFailedGuard: if a hook that guards calls fails, only an explicit answer of the user allows the call; where
-// nobody can be asked it is refused.
+// there is no user to ask it is refused.
 func TestFailedGuard(t *testing.T) {
 	fails := func(context.Context, tool.Proposal, permission.Decision) (gate.Opinion, error) {
 		return gate.Opinion{Failed: true, Reason: "the hook has no type"}, nil

@@ -189,7 +189,7 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 	}
 	if wrong == "" {
 		if h.Required && !h.Event.Guards() {
-			p.kept(v.at, "%s: required means something only for PreToolUse and PermissionRequest", h.Event)
+			p.kept(v.at, "%s: required applies only to PreToolUse and PermissionRequest", h.Event)
 		}
 		p.hooks = append(p.hooks, h)
 		return
@@ -197,7 +197,7 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 	if h.Event.Guards() { // its answer is unknown, so it always fails
 		h.broken, h.Async, h.Once = wrong, false, false
 		p.hooks = append(p.hooks, h)
-		what := "the calls that it guards need approval, and are refused where nobody can be asked"
+		what := "the calls that it guards need approval, and are refused where there is no user to ask"
 		if h.Required {
 			what = "it is required, so calls that it guards are refused"
 		}
@@ -219,7 +219,7 @@ func (h *Hook) check(seconds *float64, listed bool, rule func(string) error) str
 	case OfCommand:
 		switch {
 		case h.Path != "" && !listed:
-			return "path is for the list of a skill: write a command"
+			return "path is only for hooks of a skill: write a command"
 		case h.Path != "" && set(h.Command):
 			return "it has both path and command"
 		case h.Path != "" && !set(h.Path):
@@ -261,7 +261,7 @@ func (h *Hook) check(seconds *float64, listed bool, rule func(string) error) str
 	}
 	if h.If != "" {
 		if !h.Event.OfTool() {
-			return "if is for the events of tools"
+			return "if applies only to tool events"
 		}
 		if rule != nil {
 			if err := rule(h.If); err != nil {

@@ -55,7 +55,7 @@ func readReply(e Event, out []byte) (reply, error) {
 			return reply{context: bounded(string(out))}, nil
 		}
 		if e.Guards() {
-			return reply{}, fmt.Errorf("it did not print a JSON object but %s", shortly(out))
+			return reply{}, fmt.Errorf("it printed %s, not a JSON object", shortly(out))
 		}
 		return reply{}, nil
 	}
@@ -68,7 +68,7 @@ func readReply(e Event, out []byte) (reply, error) {
 		stop: w.Continue != nil && !*w.Continue, stopReason: bounded(w.StopReason),
 	}
 	if w.Specific.Event != "" && w.Specific.Event != e {
-		return reply{}, fmt.Errorf("it answers the event %s, and was asked about %s", shortly([]byte(w.Specific.Event)), e)
+		return reply{}, fmt.Errorf("it answers the event %s, not %s", shortly([]byte(w.Specific.Event)), e)
 	}
 	switch w.Decision {
 	case "":

@@ -478,7 +478,7 @@ func (r *Runner) judge(ctx context.Context, h *Hook, text []byte) (reply, error)
 		Reason string `json:"reason"`
 	}
 	if err := json.Unmarshal([]byte(said), &v); err != nil || v.OK == nil {
-		return reply{}, fmt.Errorf("the model did not answer as it was asked to: %s", shortly([]byte(said)))
+		return reply{}, fmt.Errorf("the model did not answer in the required form: %s", shortly([]byte(said)))
 	}
 	if *v.OK {
 		return reply{}, nil

@@ -402,7 +402,7 @@ func (p *peer) connect(ctx context.Context, connected func()) error {
 		case broken.get() != nil:
 			return broken.get()
 		case bad && !errors.As(err, &answer):
-			return fmt.Errorf("stopped: it sent something that is not a message: invalid character %s", what)
+			return fmt.Errorf("stopped: it sent something that is not a JSON-RPC message: invalid character %s", what)
 		case prog != nil:
 			return prog.reason(err)
 		}

@@ -304,10 +304,10 @@ func TestSkillsTampered(t *testing.T) {
 		{"right", right, len(text), own, "", ""},
 		{"another digest", sum, len(text), own, "", "another digest"},
 		{"another size", right, len(text) + 1, own, "", "bytes, not"},
-		{"another description", right, len(text), map[string]any{"name": "pdf", "description": "Harmless."}, "", "description is not what was listed"},
-		{"a key that was not listed", right, len(text), map[string]any{"name": "pdf"}, "", "description was not listed"},
-		{"a key that is not there", right, len(text), map[string]any{"name": "pdf", "description": "Reads PDF files.", "license": "MIT"}, "", "license is not what was listed"},
-		{"another resource", right, len(text), own, "skill://other/SKILL.md", "another resource came"},
+		{"another description", right, len(text), map[string]any{"name": "pdf", "description": "Harmless."}, "", "description differs from the list"},
+		{"a key that is not in the list", right, len(text), map[string]any{"name": "pdf"}, "", "description is not in the list"},
+		{"a key that does not exist", right, len(text), map[string]any{"name": "pdf", "description": "Reads PDF files.", "license": "MIT"}, "", "license differs from the list"},
+		{"another resource", right, len(text), own, "skill://other/SKILL.md", "the server sent another resource"},
 	} {
 		s := &scripted{answers: map[string]func(json.RawMessage) any{
 			"tools/list":  tools(),

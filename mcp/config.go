@@ -207,7 +207,7 @@ func parseServer(name string, data json.RawMessage) (s Server, used bool, err er
 		return s, false, fmt.Errorf("unknown type %q: stdio or http", d.Type)
 	}
 	if s.Command != "" && s.URL != "" {
-		return s, false, fmt.Errorf("it has a command and a url: which one?")
+		return s, false, fmt.Errorf("it has both a command and a url: use one of them")
 	}
 	if s.Timeout < 0 || s.CallTimeout < 0 {
 		return s, false, fmt.Errorf("a timeout is negative")

@@ -23,7 +23,7 @@ func TestParse(t *testing.T) {
 		{`{"a":{"url":"https://x/mcp"},"b":{"type":"streamable-http","url":"https://y"}}`, "a http https://x/mcp, b http https://y"},
 		{`{"a":{"type":"sse","url":"https://x"}}`, "! deprecated"},
 		{`{"a":{}}`, "! neither a command nor a url"},
-		{`{"a":{"command":"c","url":"https://x"}}`, "! which one?"},
+		{`{"a":{"command":"c","url":"https://x"}}`, "! both a command and a url"},
 		{`{"a":{"command":"c","disabled":true}}`, ""},
 		{`{"a":{"command":1}}`, "! cannot unmarshal"},
 		{`{"…":{"command":"c"}}`, "! letters"},

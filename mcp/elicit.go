@@ -160,7 +160,7 @@ func formOf(schema any) ([]Field, error) {
 		options := x.OneOf
 		if x.Type == "array" {
 			if x.Items == nil {
-				return nil, errors.New("a list that is no choice")
+				return nil, errors.New("a list that is not a choice")
 			}
 			f.Many, options = true, x.Items.AnyOf
 			for _, v := range x.Items.Enum {

@@ -46,7 +46,7 @@ func TestMeter(t *testing.T) {
 		says       string
 	}{
 		{"a line", "x", maxUnasked, maxMessage, "a message of more than 16 MiB"},
-		{"lines", strings.Repeat("x", 1<<20) + "\n", maxUnasked, maxUnasked, "more than 128 MiB that nobody asked for"},
+		{"lines", strings.Repeat("x", 1<<20) + "\n", maxUnasked, maxUnasked, "more than 128 MiB that was not requested"},
 		{"messages", "{}\n", maxUnasked, 3 * maxFlood, "more than 20000 messages"},
 		{"an answer", "x\n", 4096, 4096, "a message of more than 16 MiB"},
 	} {
@@ -116,14 +116,14 @@ func TestFlood(t *testing.T) {
 	}{
 		"messages": {func() io.Reader {
 			return &endless{text: `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}` + "\n"}
-		}, "stopped: it sent more than 20000 messages that nobody asked for"},
+		}, "stopped: it sent more than 20000 messages that was not requested"},
 		"a line": {func() io.Reader {
 			return io.MultiReader(strings.NewReader(`{"jsonrpc":"2.0","method":"`), &endless{text: "x"})
 		}, "stopped: it sent a message of more than 16 MiB"},
 		"deep": {func() io.Reader { return &endless{text: "[", most: 1 << 20} },
-			"stopped: it sent something that is not a message: invalid character '[' exceeded max depth"},
+			"stopped: it sent something that is not a JSON-RPC message: invalid character '[' exceeded max depth"},
 		"not JSON": {func() io.Reader { return strings.NewReader("Listening on stdio\n") },
-			"stopped: it sent something that is not a message: invalid character 'L'"},
+			"stopped: it sent something that is not a JSON-RPC message: invalid character 'L'"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -77,9 +77,9 @@ func (m *meter) Read(p []byte) (int, error) {
 	case m.line > maxMessage || m.size > m.most && m.most <= maxMessage:
 		return 0, m.fault.set(fmt.Errorf("stopped: it sent a message of more than %d MiB", maxMessage>>20))
 	case m.size > m.most:
-		return 0, m.fault.set(fmt.Errorf("stopped: it sent more than %d MiB that nobody asked for", m.most>>20))
+		return 0, m.fault.set(fmt.Errorf("stopped: it sent more than %d MiB that was not requested", m.most>>20))
 	case m.lines > maxFlood:
-		return 0, m.fault.set(fmt.Errorf("stopped: it sent more than %d messages that nobody asked for", maxFlood))
+		return 0, m.fault.set(fmt.Errorf("stopped: it sent more than %d messages that was not requested", maxFlood))
 	}
 	return n, err
 }

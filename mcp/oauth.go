@@ -89,7 +89,7 @@ func (c *Client) load(s Server) (storedToken, error) {
 // store stores a token as the current one for the server.
 func (c *Client) store(s Server, t storedToken) error {
 	if c.opt.Tokens == nil {
-		return errors.New("there is no place to store a token")
+		return errors.New("a token cannot be stored")
 	}
 	last, err := tokenKey(s, "")
 	if err != nil {
@@ -508,7 +508,7 @@ func (b *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if state, _ := b.state.Load().(string); state == "" || q.Get("state") != state {
-		http.Error(w, "This is not the answer to the login that waits here.", http.StatusBadRequest)
+		http.Error(w, "This is not the answer to the login in progress.", http.StatusBadRequest)
 		return
 	}
 	select {
@@ -542,7 +542,7 @@ func (b *callback) wait(ctx context.Context, state string,
 	for {
 		select {
 		case <-ctx.Done():
-			return nil, errors.New("nobody logged in")
+			return nil, errors.New("the login was not completed in time")
 		case q := <-b.got:
 			return resultOf(q)
 		case v := <-seen:

@@ -434,7 +434,7 @@ func (r *remoteSkill) list(context.Context) ([]string, error) {
 }
 
 func (r *remoteSkill) fail(err error) error {
-	err = fmt.Errorf("the server %s does not send what it listed: %w", r.p.server.Name, err)
+	err = fmt.Errorf("the server %s sent something other than it listed: %w", r.p.server.Name, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.failed == nil {
@@ -472,7 +472,7 @@ func (r *remoteSkill) read(ctx context.Context, uri string) ([]byte, error) {
 		return nil, fmt.Errorf("the MCP server %s: %w", r.p.server.Name, explain(err))
 	}
 	if len(res.Contents) != 1 || res.Contents[0] == nil || res.Contents[0].URI != uri {
-		return nil, r.fail(fmt.Errorf("%s: another resource came", clip(uri, 200)))
+		return nil, r.fail(fmt.Errorf("%s: the server sent another resource", clip(uri, 200)))
 	}
 	data := res.Contents[0].Blob
 	if data == nil {
@@ -553,12 +553,12 @@ func sameFrontmatter(listed json.RawMessage, file []byte) error {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		v, ok := got[key]
 		if !ok || !sameValue(want[key], v) {
-			return fmt.Errorf("the frontmatter's %s is not what was listed", clip(key, 100))
+			return fmt.Errorf("the frontmatter's %s differs from the list", clip(key, 100))
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(got)) {
 		if _, ok := want[key]; !ok {
-			return fmt.Errorf("the frontmatter's %s was not listed", clip(key, 100))
+			return fmt.Errorf("the frontmatter's %s is not in the list", clip(key, 100))
 		}
 	}
 	return nil

@@ -188,7 +188,7 @@ func (q *quietWriter) Write(p []byte) (int, error) {
 	case q.closed:
 		return 0, io.ErrClosedPipe
 	case q.size+len(p) > maxMessage:
-		return 0, errors.New("the server does not read what it is sent")
+		return 0, errors.New("the server does not read its input")
 	}
 	q.waiting, q.size = append(q.waiting, bytes.Clone(p)), q.size+len(p)
 	if !q.busy {

@@ -84,7 +84,7 @@ func (p *PathContext) name(text, dir string) names {
 	out := names{all: []string{clean}}
 	if procPath(clean) || procPath(text) {
 		// These differ for each process. Deny rules match the resolved name too.
-		out.unclear = "a path under /proc or /dev/fd names something else for each program"
+		out.unclear = "a path under /proc or /dev/fd means something different for each program"
 		if i := strings.Index(clean, "/root/"); i > 0 && strings.HasPrefix(clean, "/proc/") {
 			out.all = append(out.all, clean[i+len("/root"):])
 		}

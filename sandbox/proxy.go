@@ -130,7 +130,7 @@ func (p *proxy) close() {
 func (p *proxy) refused() []string {
 	var out []string
 	for _, host := range p.no {
-		out = append(out, fmt.Sprintf("host %s is not open; what opens it: the rule %s or the setting sandbox.hosts", host,
+		out = append(out, fmt.Sprintf("host %s is blocked; to allow it: the rule %s or the setting sandbox.hosts", host,
 			hostRule(host)))
 	}
 	return out
@@ -166,7 +166,7 @@ func (p *proxy) request(conn net.Conn) {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if !p.allows(host, port) {
 		p.refuse(host, port)
-		answer(conn, http.StatusForbidden, "the sandbox does not open "+host+"; what opens it: "+hostRule(host))
+		answer(conn, http.StatusForbidden, "the sandbox blocks "+host+"; to allow it: "+hostRule(host))
 		return
 	}
 	out, err := p.dialPublic(host, port)

@@ -82,6 +82,6 @@ func (v *view) path(path string) string {
 	if info, err := os.Lstat(resolved); err == nil && info.Mode().Perm()&0o222 == 0 && !info.IsDir() {
 		return "" // it would be refused without a sandbox too
 	}
-	return fmt.Sprintf("writing %s: it lies outside the working directory; the rule that opens it: %s", path,
+	return fmt.Sprintf("writing %s: it lies outside the working directory; the rule that allows it: %s", path,
 		editRule(path))
 }

@@ -139,7 +139,7 @@ func New(p Policy, m Mode) *Sandbox {
 func (s *Sandbox) Report() Report {
 	s.once.Do(func() {
 		if s.mode == Off {
-			s.report = Report{Missing: []string{"it is switched off"}, Open: everythingOpen}
+			s.report = Report{Missing: []string{"it is turned off"}, Open: everythingOpen}
 			return
 		}
 		s.report = s.system.probe(s.policy)
@@ -157,7 +157,7 @@ func (s *Sandbox) Leftovers() []string {
 	return s.system.leftovers()
 }
 
-var everythingOpen = []string{"commands can do whatever you can"}
+var everythingOpen = []string{"commands can do anything that you can"}
 
 // Confine applies the policy to a command that is about to start. It has the signature of
 // [workspace.Local.Confine]. Call the func that it returns, if not nil, when the command has ended.

@@ -29,7 +29,7 @@ func (*system) probe(p Policy) Report {
 		Open: []string{
 			"processes that leave their group outlive the command",
 			"memory and processes are not bounded",
-			"a loopback of its own is not there: a command can listen, and connect to the proxy only",
+			"there is no private loopback: a command can listen, and connect only to the proxy",
 		},
 	}
 }

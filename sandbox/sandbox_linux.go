@@ -55,8 +55,8 @@ var partlyOpen = []string{
 	"protected paths inside the working directory (.git/hooks, .claude …) can be written",
 	"secrets inside the working directory (.env) can be read",
 	"sockets in the file system (docker, ssh-agent, D-Bus, tmux) can be connected to",
-	"processes of yours are visible",
-	"a loopback of its own and hosts opened by name are not there: all network is off",
+	"your other processes are visible",
+	"a private loopback and allowed hosts are not available: all network is off",
 }
 
 // probe finds the best backend that works, by starting the launcher without a command.
@@ -111,7 +111,7 @@ func (s *system) try(backend string, p Policy) error {
 		}
 	}
 	if backend == landlock && launch.LandlockVersion() == 0 {
-		return errors.New("the kernel has none")
+		return errors.New("the kernel does not support it")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

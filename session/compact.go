@@ -99,13 +99,13 @@ func (c *Compaction) face() string {
 	b.WriteString("The conversation up to here was compacted. This summary replaces it:\n\n")
 	fmt.Fprintf(&b, "<summary>\n%s\n</summary>", plain.Within("summary", c.Summary))
 	if len(c.Typed) > 0 {
-		b.WriteString("\n\nWhat the user wrote in that part, word for word, oldest first:")
+		b.WriteString("\n\nThe user's messages in that part, verbatim, oldest first:")
 		for _, text := range c.Typed {
 			fmt.Fprintf(&b, "\n\n<user-message>\n%s\n</user-message>", plain.Within("user-message", text))
 		}
 	}
 	if c.Request != "" {
-		fmt.Fprintf(&b, "\n\nThe work is going on. What the user asked for, word for word:\n\n<request>\n%s\n</request>",
+		fmt.Fprintf(&b, "\n\nThe work is still in progress. The user's request, verbatim:\n\n<request>\n%s\n</request>",
 			plain.Within("request", c.Request))
 	}
 	var again, closed []string

@@ -191,7 +191,7 @@ func (l *Log) load(path string) (good int64, err error) {
 		n, whole, last := i+2, line[len(line)-1] == '\n', i == len(lines)-1
 		e, err := entries[i], errs[i]
 		if err == nil && (e.ID <= len(l.entries) || e.ID > len(l.entries)+maxGap || e.Parent >= e.ID || e.Parent < 0) {
-			err = errors.New("its numbers are wrong")
+			err = errors.New("its entry numbers are inconsistent")
 		}
 		if err == nil && !e.whole() {
 			err = errors.New("it has no type")

@@ -93,13 +93,13 @@ func (s Store) open(id string, write bool) (*Log, error) {
 		return nil, err
 	}
 	if s.Dir == "" {
-		return nil, fmt.Errorf("no session %s", id)
+		return nil, fmt.Errorf("there is no session %s", id)
 	}
 	path := s.path(id)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		found, err := s.names(id)
 		if err != nil || len(found) == 0 {
-			return nil, fmt.Errorf("no session %s", id)
+			return nil, fmt.Errorf("there is no session %s", id)
 		}
 		if len(found) > 1 {
 			return nil, fmt.Errorf("%d sessions begin with %s", len(found), id)

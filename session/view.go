@@ -199,7 +199,7 @@ func (a *Agent) Line() string {
 func (a *Agent) Report() string {
 	text := a.Result
 	if text == "" {
-		text = "(it said nothing)"
+		text = "(its answer was empty)"
 	}
 	if a.Reason == EndStopped {
 		text += "\n\n[It was stopped before it was done: a hook ended the run.]"

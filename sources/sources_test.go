@@ -157,7 +157,7 @@ func TestTrust(t *testing.T) {
 	}
 	if got, want := states(sources.Options{}),
 		"given:active mine:active own:untrusted added:active cmd:untrusted"; got != want {
-		t.Errorf("nobody can be asked: %s, want %s", got, want)
+		t.Errorf("there is no user to ask: %s, want %s", got, want)
 	}
 	var asked []string
 	o := sources.Options{Trust: func(kind knack.SourceKind, dir string) knack.Trust {

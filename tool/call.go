@@ -105,7 +105,7 @@ func (p Proposal) Decide(ctx context.Context, g Gate) (Permit, error) {
 		return Permit{}, err
 	}
 	if slices.ContainsFunc(subjects, func(s permission.Subject) bool { return s.Default != permission.Allow }) {
-		return Permit{}, fmt.Errorf("%s is not allowed: nobody can be asked", p.Name)
+		return Permit{}, fmt.Errorf("%s is not allowed: there is no user to ask", p.Name)
 	}
 	return Permit{Input: p.Input, Subjects: subjects}, nil
 }
@@ -222,7 +222,7 @@ func Terminates(results []Result) bool {
 // because the answer reached its output limit. Such a call is not run.
 func Unfinished(call llm.ToolCall) Result {
 	return Errorf("%s was not run: the answer met the output limit before the call was complete. Call it again with a "+
-		"shorter input, in several calls if need be.", call.Name)
+		"shorter input, in several calls if necessary.", call.Name)
 }
 
 // prepare finds the tool of a call and checks its input. If it returns a nil Tool, the
@@ -316,7 +316,7 @@ func recovered(name string, call llm.ToolCall, res *Result) {
 	if p := recover(); p != nil {
 		slog.Error("tool panicked", "tool", name, "call", call.ID, "input", echo(call.Input), "panic", p, "stack",
 			string(debug.Stack()))
-		*res = Errorf("%s failed: %v (a mistake in the tool; the log has the details)", name, p)
+		*res = Errorf("%s failed: %v (a bug in the tool; the log has the details)", name, p)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestGate(t *testing.T) {
 		t.Errorf("saw %s, ran %+v, %s", seen, ran, text(got))
 	}
 	for want, gate := range map[string]tool.Gate{
-		"x is not allowed: nobody can be asked": nil,
+		"x is not allowed: there is no user to ask": nil,
 		"no, because": tool.GateFunc(func(context.Context, tool.Proposal) (tool.Permit, error) {
 			return tool.Permit{}, errors.New("no, because")
 		}),

@@ -177,7 +177,7 @@ func parse(data []byte) (any, error) {
 		return nil, err
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("something follows the value")
+		return nil, errors.New("there is more text after the value")
 	}
 	return v, nil
 }

@@ -101,7 +101,7 @@ func TestBadInput(t *testing.T) {
 			"\"hello\"",
 		`{"path":"a"`: "Invalid input for sample: it is not valid JSON: it ends too early\nReceived: " +
 			"{\"path\":\"a\"",
-		`{"path":"a"}}`: "Invalid input for sample: it is not valid JSON: something follows the " +
+		`{"path":"a"}}`: "Invalid input for sample: it is not valid JSON: there is more text after the " +
 			"value\nReceived: {\"path\":\"a\"}}",
 		`{"path":null}`: "Invalid input for sample: path: missing\nReceived: {\"path\":null}",
 		`{"path":["a"]}`: "Invalid input for sample: path: want a string, got an array\nReceived: " +

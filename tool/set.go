@@ -179,7 +179,7 @@ var instead = map[string]string{
 	"TaskStop":             "bash_kill ends a background command",
 	"Monitor":              "look at a background command with bash_output",
 	"ToolSearch":           "all tools are listed already; call them directly",
-	"SendMessage":          "start an agent with everything that it must know",
+	"SendMessage":          "start an agent with everything that it needs to know",
 	"ListMcpResourcesTool": "no MCP server with resources is connected",
 	"ReadMcpResourceTool":  "no MCP server with resources is connected",
 }

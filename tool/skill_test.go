@@ -20,7 +20,7 @@ func TestSkill(t *testing.T) {
 		got = in
 		switch name := tool.SkillName(in.Skill); name {
 		case "":
-			return tool.SkillAnswer{}, &knack.Refusal{Code: knack.RefusedEmpty, Message: "no skill was named"}
+			return tool.SkillAnswer{}, &knack.Refusal{Code: knack.RefusedEmpty, Message: "no skill name was given"}
 		case "nope":
 			return tool.SkillAnswer{}, &knack.Refusal{Code: knack.RefusedUnknown, Message: "unknown"}
 		case "fails":
@@ -41,7 +41,7 @@ func TestSkill(t *testing.T) {
 		!skill.Effect.ReadOnly() || skill.Name != "Skill" {
 		t.Errorf("%s", skill.Description)
 	}
-	for _, rule := range []string{"Before you start on a task, look through the skills below", "with its exact name",
+	for _, rule := range []string{"Before you start a task, look through the skills below", "with its exact name",
 		"instructions to follow", "that the person named", "ms-office-suite:pdf", "already running", "Built-in commands"} {
 		if !strings.Contains(skill.Description, rule) {
 			t.Errorf("the description does not contain: %s", rule)
@@ -65,7 +65,7 @@ func TestSkill(t *testing.T) {
 		{`{"command": "/my pdf", "args": "x"}`, nil, "/my pdf", "Launching skill: my pdf",
 			`{"success":true,"commandName":"my pdf"}`},
 		{`{"skill": "described", "describe": true}`, nil, "described", "the description", `{"success":true,"commandName":"described"}`},
-		{`{"skill": "/"}`, nil, "/", "no skill was named", `{"success":false,"commandName":"","code":1}`},
+		{`{"skill": "/"}`, nil, "/", "no skill name was given", `{"success":false,"commandName":"","code":1}`},
 		{`{"skill": "/nope"}`, nil, "/nope", "unknown", `{"success":false,"commandName":"nope","code":2}`},
 		{`{"skill": "fails"}`, nil, "fails", "the disk is gone", `null`},
 		{`{"skill": "/pdf"}`, deny, "", "the rule Skill(pdf) denies it", `{"success":false,"commandName":"pdf","code":7}`},

@@ -55,7 +55,7 @@ func Parse(ctx context.Context, place string, environ []string) (Workspace, erro
 			return nil, fmt.Errorf("%s: write %s://container/dir", place, scheme)
 		}
 		if !isContainerName(u.Host) {
-			return nil, fmt.Errorf("%s: %q is not a name of a container: letters, digits, dots, - and _, the first a letter "+
+			return nil, fmt.Errorf("%s: %q is not a valid container name: letters, digits, dots, - and _, the first a letter "+
 				"or a digit", place, u.Host)
 		}
 		if u.Path == "" {

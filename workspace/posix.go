@@ -135,7 +135,7 @@ func (p *posix) stat(ctx context.Context, op, name string, follow bool) (info fs
 	}
 	err = entries(out.Bytes(), func(_ string, i fs.FileInfo) error { info = i; return nil })
 	if err == nil && info == nil {
-		err = &fs.PathError{Op: op, Path: name, Err: errors.New("no output of stat")}
+		err = &fs.PathError{Op: op, Path: name, Err: errors.New("stat printed nothing")}
 	}
 	return info, err
 }
@@ -148,13 +148,13 @@ func entries(data []byte, yield func(string, fs.FileInfo) error) error {
 		line, data, _ = bytes.Cut(data, []byte("//\n"))
 		f := strings.SplitN(string(line), " ", 4)
 		if len(f) < 4 {
-			return fmt.Errorf("stat said %q", line)
+			return fmt.Errorf("unexpected output of stat: %q", line)
 		}
 		mode, err1 := strconv.ParseUint(f[0], 16, 32)
 		size, err2 := strconv.ParseInt(f[1], 10, 64)
 		sec, err3 := strconv.ParseInt(f[2], 10, 64)
 		if err := errors.Join(err1, err2, err3); err != nil {
-			return fmt.Errorf("stat said %q", line)
+			return fmt.Errorf("unexpected output of stat: %q", line)
 		}
 		if err := yield(f[3], &posixInfo{path.Base(f[3]), uint32(mode), size, time.Unix(sec, 0)}); err != nil {
 			return err

@@ -18,7 +18,7 @@ var helpTexts embed.FS
 
 func helpCommandsCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "commands", Short: "What can be typed after a slash: commands, templates", Args: noArguments,
+		Use: "commands", Short: "Slash commands and prompt templates", Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, err := helpTexts.ReadFile("help/commands.md")
 			if err == nil {
@@ -31,7 +31,7 @@ func helpCommandsCommand() *cobra.Command {
 
 func helpKeysCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "keys", Short: "Keys of the screen, and how to change them", Args: noArguments,
+		Use: "keys", Short: "Keyboard shortcuts, and how to change them", Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, err := helpTexts.ReadFile("help/keys.md")
 			if err == nil {
@@ -45,12 +45,12 @@ func helpKeysCommand() *cobra.Command {
 // topics are the pages of `knack help` that do not describe one command.
 var topics = [...]struct{ name, short string }{
 	{"skills", "Where skills are found, and how they are used"},
-	{"agents", "Agents that work for another: definitions, the Agent tool, forks"},
-	{"permissions", "What may run: rules, modes, trust"},
+	{"agents", "Sub-agents: definitions, the Agent tool, forks"},
+	{"permissions", "Permissions: rules, modes, trust"},
 	{"hooks", "Commands that run on events, to decide or to be notified"},
 	{"models", "Names of models, other servers, prices"},
 	{"environment", "Environment variables and exit codes"},
-	{"formats", "What programs read and write"},
+	{"formats", "Formats for programs that run knack"},
 }
 
 func topicCommand(name, short string) *cobra.Command {

@@ -118,7 +118,7 @@ func flagOf(flags *pflag.FlagSet, arg string) (f *pflag.Flag, name string, joine
 
 // registerHost adds flags that hosts built on Agent SDKs pass.
 func (f *runFlags) registerHost(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.replay, "replay-user-messages", false, "with stream-json: also print the prompts of a host")
+	fs.BoolVar(&f.replay, "replay-user-messages", false, "with stream-json: also print the host's prompts")
 	fs.StringVar(&f.permissionPrompt, "permission-prompt-tool", "", "stdio: the host on standard input approves calls")
 	fs.BoolVar(&f.hostMaySave, "host-may-save", false,
 		"keep the rules that a host allows beyond the session, if it asks for that")
@@ -129,7 +129,7 @@ func (f *runFlags) registerHost(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.noSession, "no-session-persistence", false, "the same as --no-session")
 	fs.Var((*thinkingTokens)(&f.effort), "max-thinking-tokens", "the same as --effort with a number")
 	fs.BoolVar(&f.allowBypass, "allow-dangerously-skip-permissions", false,
-		"no effect: --dangerously-skip-permissions says it")
+		"no effect; use --dangerously-skip-permissions")
 	for _, name := range []string{"max-budget-usd", "no-session-persistence", "max-thinking-tokens",
 		"allow-dangerously-skip-permissions"} {
 		fs.Lookup(name).Hidden = true

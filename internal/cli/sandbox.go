@@ -85,7 +85,7 @@ func explainSandbox(w io.Writer, mode sandbox.Mode, r sandbox.Report, p sandbox.
 			secrets = append(secrets, s)
 		}
 	}
-	list("hides:", append(secrets, ".env* in the working directory; sockets that somebody listens on"))
+	list("hides:", append(secrets, ".env* in the working directory; sockets with a listener"))
 	hosts := p.Hosts
 	if len(hosts) == 0 {
 		hosts = []string{"none (a command's own loopback works)"}

@@ -194,7 +194,7 @@ func TestScreenPickers(t *testing.T) {
 	k.types("/resume\r")
 	k.shows(w, h, `(?s)Resume which session\?\n❯ remember the apples +\d{4}-\d\d-\d\d \d\d:\d\d, 1 turn`)
 	k.types("apples\r")
-	k.shows(w, h, `(?s)on with .*› remember the apples\n\nApples it is\.\n\n❯`)
+	k.shows(w, h, `(?s)resumed .*› remember the apples\n\nApples it is\.\n\n❯`)
 	k.types("and now\r")
 	k.shows(w, h, `Still apples\.\n\n❯`)
 	k.types("/model\r")

@@ -75,7 +75,7 @@ The index is built when it is first needed, and kept in the state directory.`,
 				return writeJSON(out, list)
 			}
 			if len(found) == 0 {
-				return &engine.Error{Err: errors.New("no skill has any of these words"), Hint: "knack skill list"}
+				return &engine.Error{Err: errors.New("no skill matches these words"), Hint: "knack skill list"}
 			}
 			rows := [][]string{{"NAME", "SOURCE", "DESCRIPTION"}}
 			for _, m := range found {

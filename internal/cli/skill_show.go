@@ -29,7 +29,7 @@ func skillShowCommand() *cobra.Command {
 problems. A PATH is a SKILL.md, another .md file, or a skill's directory, which may
 be anywhere.
 
-Nothing of the skill runs: --expanded leaves inline commands as they are.`,
+Nothing in the skill is run: --expanded leaves inline commands as they are.`,
 		Example: `  knack skill show pdf
   knack skill show ./my-skill --json
   knack skill show pdf --expanded "report.pdf --pages 3"`,

@@ -44,7 +44,7 @@ func TestSlash(t *testing.T) {
 	k.enters("/resume")
 	k.wants(`(?s)first  .*2 turns.*hello`)
 	k.enters("/resume first")
-	k.wants(`on with first, 2 turns`)
+	k.wants(`resumed first, 2 turns`)
 	k.wants(`> hello`)
 	k.wants(`Hello to you\.`)
 	k.wants(`> /review main\.go`)

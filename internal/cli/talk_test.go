@@ -348,7 +348,7 @@ func TestTalkHooks(t *testing.T) {
 	k := d.open(t, "--allow", "Bash(touch *)")
 	k.wants("the hooks greet you")
 	k.enters("go")
-	k.wants(`failed: it did not print a JSON object`)
+	k.wants(`failed: it printed .*, not a JSON object`)
 	until(func() bool { _, err := os.Stat(filepath.Join(d.dir, "called.txt")); return err == nil }, "nobody was called")
 	k.wants(`\x1b\[\?2004h  \? `)
 	k.types("y\r")

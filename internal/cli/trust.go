@@ -194,7 +194,7 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 // confirm asks a yes/no question on a terminal. Without a terminal the answer is no.
 func confirm(c *cobra.Command, question string) (bool, error) {
 	if in, ok := c.InOrStdin().(*os.File); !ok || !term.IsTerminal(int(in.Fd())) {
-		return false, &engine.Error{Err: errors.New("nothing was approved: there is nobody to ask"),
+		return false, &engine.Error{Err: errors.New("nothing was approved: there is no user to ask"),
 			Hint: "knack trust --yes approves what is shown", Exit: engine.ExitRefused}
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", question)

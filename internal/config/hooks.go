@@ -16,10 +16,10 @@ func hooksSchema() object {
 				"description": "Arguments of command, which is then a program run without a shell."},
 			"url":     object{"type": "string", "pattern": "^https?://", "description": "Where the event is posted."},
 			"prompt":  text("A question to the fast model; $ARGUMENTS stands for the event."),
-			"if":      text("A permission rule that the call must fit; of the events of tools."),
+			"if":      text("A permission rule that the call must match; for tool events."),
 			"timeout": object{"type": "number", "exclusiveMinimum": 0, "maximum": 86400, "description": "Seconds."},
 			"once":    flag("Only the first time in a session."), "async": flag("The run does not wait for it."),
-			"required": flag("A PreToolUse or PermissionRequest hook that breaks blocks."),
+			"required": flag("A failure of a PreToolUse or PermissionRequest hook blocks the call."),
 		},
 	}
 	matchers := object{"type": "array", "items": object{

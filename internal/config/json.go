@@ -175,7 +175,7 @@ func (p *parser) value(depth int) (*node, error) {
 				}
 				name := key.(string)
 				if seen[name] {
-					p.f.problem(at, knack.CodeDuplicateKey, knack.Warn, "", "%s appears here twice: the last one counts", quote(name))
+					p.f.problem(at, knack.CodeDuplicateKey, knack.Warn, "", "%s appears here twice: the last one is used", quote(name))
 				}
 				seen[name] = true
 				v, err := p.value(depth + 1)

@@ -73,13 +73,13 @@ func table() []key {
 		{"env", texts, person, nil, "Environment variables for the program and the commands it runs.", nil},
 
 		{"permissions.allow", rules, anyone, nil, "Rules for calls that run without asking.", nil},
-		{"permissions.ask", rules, anyone, nil, "Rules for calls that are asked each time. They count before a folder is " +
+		{"permissions.ask", rules, anyone, nil, "Rules for calls that are asked each time. They apply before a folder is " +
 			"trusted.", nil},
-		{"permissions.deny", rules, anyone, nil, "Rules for calls that never run. They count before a folder is trusted.",
+		{"permissions.deny", rules, anyone, nil, "Rules for calls that never run. They apply before a folder is trusted.",
 			nil},
 		{"permissions.defaultMode", text, anyone, []string{string(permission.Default), string(permission.AcceptEdits),
 			string(permission.Plan), string(permission.DontAsk), string(permission.Bypass)},
-			"What happens to calls that no rule names. A project cannot set bypassPermissions.", nil},
+			"What happens to calls that no rule covers. A project cannot set bypassPermissions.", nil},
 		{"permissions.additionalDirectories", list, person, nil,
 			"Directories that count as the workspace beside the working directory.", nil},
 		{"permissions.disableBypassPermissionsMode", text, anyone, []string{"disable"},
@@ -101,7 +101,7 @@ func table() []key {
 			"where the list of skills had to be cut: auto (default, 5), off, or a number.", nil},
 		{"skills.disableShell", boolean, tighten, nil, "Commands in the text of skills are not run.", weakBool},
 		{"skills.enforceAllowedTools", text, tighten, []string{"off", "ask", "on"},
-			"Makes the allowed-tools of a skill in force a ceiling: what they do not name is asked, or denied.",
+			"Makes the allowed-tools of a skill in force a ceiling: what they do not cover needs approval, or is denied.",
 			weakEnum("off", "ask", "on")},
 		{"features", booleans, anyone, nil, "Gates of bundled skills that are off by default.", nil},
 
@@ -128,7 +128,7 @@ func table() []key {
 		{"plugins", booleans, anyone, nil,
 			"Plugins by name@marketplace, and built-in ones by name@builtin, switched on or off.", nil},
 		{"marketplaces", raw, anyone, nil, "Where plugins come from: by name, a source.", nil},
-		{"memory.auto", boolean, person, nil, "Whether the program keeps memories on its own. Default false.", nil},
+		{"memory.auto", boolean, person, nil, "Whether the program stores memories automatically. Default false.", nil},
 
 		{"limits.turns", integer, tighten, nil, "Answers of the model in one run. Default: none on a terminal, 200 in " +
 			"print mode.", weakNumber},
@@ -137,7 +137,7 @@ func table() []key {
 		{"limits.minutes", number, tighten, nil, "Minutes of one run.", weakNumber},
 
 		{"theme", text, person, []string{"auto", "dark", "light", "high-contrast", "colour-blind", "truecolor", "none"},
-			"Colours of the screen. auto (default): dark or light, as the terminal's background is.", nil},
+			"Colours of the screen. auto (default): dark or light, to match the terminal's background.", nil},
 		{"notify", text, person, nil, "What happens when the screen waits for you: bell (default), osc9 (a notification " +
 			"of the terminal), off, or a command, which gets the message as its last argument.", nil},
 	}

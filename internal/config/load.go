@@ -431,7 +431,7 @@ func (y layer) unknown(known map[string]bool, n *node, prefix string) {
 		case m.val.kind == 'o' && !isKey(name):
 			y.unknown(known, m.val, name+".")
 		case !isKey(name):
-			y.problem(m.val.at, knack.CodeFieldType, knack.Error, "", "%s is %s: an object is needed", name, m.val.shown())
+			y.problem(m.val.at, knack.CodeFieldType, knack.Error, "", "%s is %s: it must be an object", name, m.val.shown())
 		}
 	}
 }
@@ -656,7 +656,7 @@ func (l *loader) rules(y layer, k key, n *node) {
 	}
 	for _, it := range n.items {
 		if want := k.bad(it); want != "" {
-			y.problem(it.at, knack.CodeFieldType, knack.Error, "", "%s contains %s: a rule is needed", k.name, it.shown())
+			y.problem(it.at, knack.CodeFieldType, knack.Error, "", "%s contains %s: it must be a rule", k.name, it.shown())
 			continue
 		}
 		r, err := permission.ParseRule(it.text, y.origin)

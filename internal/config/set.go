@@ -35,7 +35,7 @@ func Set(path, name string, value json.RawMessage) error {
 		}
 		return atomicfile.Write(path, out, 0o600)
 	}
-	return fmt.Errorf("%s: other programs keep changing it", path)
+	return fmt.Errorf("%s: other programs change it at the same time", path)
 }
 
 func set(path string, data []byte, name string, value json.RawMessage) ([]byte, error) {

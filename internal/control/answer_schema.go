@@ -99,7 +99,7 @@ func (s *Schema) check(answer string) (json.RawMessage, error) {
 	}
 	var value any
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
-		return nil, fmt.Errorf("it is not JSON: %w", err)
+		return nil, fmt.Errorf("it is not valid JSON: %w", err)
 	}
 	if err := s.resolved.Validate(value); err != nil {
 		return nil, err

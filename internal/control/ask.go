@@ -104,7 +104,7 @@ func (s *server) answered(l inputLine, a *answer) {
 	delete(s.pending, a.ID)
 	s.mu.Unlock()
 	if wait == nil {
-		s.Out.BadLine(l.number, "response.request_id", fmt.Errorf("no request %q waits for an answer", a.ID))
+		s.Out.BadLine(l.number, "response.request_id", fmt.Errorf("no request %q is waiting for an answer", a.ID))
 		return
 	}
 	wait <- *a

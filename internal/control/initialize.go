@@ -201,11 +201,11 @@ func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
 		}
 	}
 	if again && (u.system != "" || u.append != "" || u.skills != nil || u.schema != nil) {
-		u.problem("the session has begun: the system prompt, the skills and the JSON schema stay as they are")
+		u.problem("the session has begun: the system prompt, the skills and the JSON schema can no longer change")
 	}
 	for _, event := range slices.Sorted(maps.Keys(in.Hooks)) {
 		if !slices.Contains(hook.Events(), hook.Event(event)) {
-			u.problem("hooks: the event %s never happens here", event)
+			u.problem("hooks: Knack does not have the event %s", event)
 			continue
 		}
 		for _, m := range in.Hooks[event] {

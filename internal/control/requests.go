@@ -60,9 +60,9 @@ var handlers = sync.OnceValue(func() map[string]handler {
 func unsupported(subtype string) string {
 	switch subtype {
 	case "rewind_files":
-		return "no copies of files are kept; use the version control of the project"
+		return "no copies of files are stored; use the version control of the project"
 	case "update_settings":
-		return "a host writes no settings; --settings gives some to the program when it starts"
+		return "a host cannot write settings; start the program with --settings"
 	case "background_tasks":
 		return "a command that runs cannot be moved to the background"
 	case "mcp_call":
@@ -428,7 +428,7 @@ func (s *server) applySettings(ctx context.Context, session *engine.Session, in 
 			to.Effort = cmp.Or(value, sessionlog.DefaultEffort)
 		default:
 			return nil, fmt.Errorf("%s cannot be changed while the program runs, only model and effortLevel can: "+
-				"--settings gives it to the program when it starts", key)
+				"start the program with --settings", key)
 		}
 	}
 	if to == (sessionlog.Setting{}) {

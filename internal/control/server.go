@@ -50,7 +50,7 @@ const connectTimeout = 10 * time.Second
 
 // errHostGone is the result of our requests after the host has closed our standard input. It is also
 // the cause for ending a turn when the host no longer reads.
-var errHostGone = errors.New("the host has gone")
+var errHostGone = errors.New("the host disconnected")
 
 // errInterrupted is the cause for ending a turn that the host interrupts.
 var errInterrupted = errors.New("interrupted by the host")

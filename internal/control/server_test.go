@@ -292,7 +292,7 @@ func TestOddInput(t *testing.T) {
 		{`{"type":7}`, `"field":"type"`},
 		{`{"type":"control_request","request":{"subtype":"initialize"}}`, `"field":"request_id"`},
 		{`{"type":"control_response"}`, `"field":"response"`},
-		{`{"type":"control_response","response":{"subtype":"success","request_id":"nobody"}}`, `no request \"nobody\" waits`},
+		{`{"type":"control_response","response":{"subtype":"success","request_id":"nobody"}}`, `no request \"nobody\" is waiting`},
 		{`{"type":"user","message":{"role":"user","content":[{"type":"tool_result"}]}}`, `a block of type \"tool_result\" cannot be sent`},
 		{`{"type":"user","message":{"role":"user"}}`, `"field":"message.content","error":"it is missing"`},
 		{`{"type":"user","message":{"role":"user","content":7}}`, `it is neither a string nor a list of blocks"`},
@@ -352,7 +352,7 @@ func TestApproval(t *testing.T) {
 	h.expect(`"type":"tool_result"`, `"is_error":true`, `no callback`)
 	last := h.expect(`"subtype":"can_use_tool"`, `touch g`)
 	h.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{"behavior":"allow"}}}`, requestID(t, line)) // too late
-	h.expect(`"type":"error"`, `waits for an answer`)
+	h.expect(`"type":"error"`, `is waiting for an answer`)
 	h.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{"behavior":"deny","message":"stop it","interrupt":true}}}`, requestID(t, last))
 	h.expect(`"type":"result"`)
 	h.end()
@@ -464,7 +464,7 @@ func TestHooks(t *testing.T) {
 		`"PreToolUse":[{"matcher":"Bash","hookCallbackIds":["pre"],"onFailure":"block","timeout":30}],`+
 		`"UserPromptSubmit":[{"hookCallbackIds":["prompt"],"onFailure":"block"}],`+
 		`"PostModelSwitch":[{"hookCallbackIds":["never"]}]}}`),
-		`"hooks_applied":true`, `the event PostModelSwitch never happens here`)
+		`"hooks_applied":true`, `Knack does not have the event PostModelSwitch`)
 	h.user("go")
 	line := h.expect(`"subtype":"hook_callback"`, `"callback_id":"prompt"`, `"hook_event_name":"UserPromptSubmit"`)
 	h.say(`{"type":"control_response","response":{"subtype":"error","request_id":%q,"error":"it crashed"}}`, requestID(t, line))

@@ -106,7 +106,7 @@ func Files(root *os.Root, dir string, files []File) error {
 		}
 		// On some systems, names that differ only in case are the same file.
 		if key := strings.ToLower(f.Path); seen[key] {
-			return fmt.Errorf("%q is there twice", f.Path)
+			return fmt.Errorf("%q appears twice", f.Path)
 		} else {
 			seen[key] = true
 		}
@@ -170,11 +170,11 @@ func Path(name string) error {
 			return r < ' ' || r == 0x7f ||
 				strings.ContainsRune(`<>:"|?*`, r)
 		}):
-			return bad("contains a character that a file's name cannot have everywhere")
+			return bad("contains a character that not every system allows in a file name")
 		case strings.HasSuffix(part, ".") || strings.HasSuffix(part, " "):
 			return bad("has a part that ends with a dot or blank")
 		case reserved(part):
-			return bad("contains a name that Windows keeps for devices")
+			return bad("contains a name that Windows reserves for devices")
 		}
 	}
 	return nil

@@ -17,7 +17,7 @@ func own(string) error { return nil }
 // private returns an error that explains why a directory is not private to the user.
 func private(info fs.FileInfo, dir string) error {
 	if perm := info.Mode().Perm(); perm&0o077 != 0 {
-		return fmt.Errorf("%s is open to others (%04o): chmod 700 %s", dir, perm, dir)
+		return fmt.Errorf("%s is accessible to other users (%04o): chmod 700 %s", dir, perm, dir)
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != os.Geteuid() {
 		return fmt.Errorf("%s belongs to another user", dir)

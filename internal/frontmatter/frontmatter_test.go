@@ -34,9 +34,9 @@ repaired 1:0 the frontmatter begins on the line of its opening fence`},
 	{"text on the line of the closing fence", "---\na: b\n---# Title\n", `closed 2 "a: b\n" "# Title\n"
 repaired 3:0 text is attached to the closing fence`},
 	{"inside a Markdown fence", "```yaml\n---\nname: b\n---\n```\ntext\n", `closed 3 "name: b\n" "text\n"
-repaired 1:0 the file is inside a Markdown fence`},
+repaired 1:0 the file is inside a Markdown code fence`},
 	{"the whole file inside a Markdown fence", "~~~~markdown\n---\nname: b\n---\ntext\n~~~~\n", `closed 3 "name: b\n" "text\n"
-repaired 1:0 the file is inside a Markdown fence`},
+repaired 1:0 the file is inside a Markdown code fence`},
 	{"an example in a Markdown fence", "```sh\n---\nname: b\n---\n```\n",
 		"none 1 \"\" \"```sh\\n---\\nname: b\\n---\\n```\\n\""},
 	{"a comment before it", "<!-- (c)\nme -->\n---\nname: b\n---\ntext\n", `closed 4 "name: b\n" "<!-- (c)\nme -->\ntext\n"
@@ -100,9 +100,9 @@ d="one two" 7:1`},
 a: b="😀" 3:1`},
 	{"a key twice", "a: 1\nb: 2\na: 3\n", `b=2 3:1
 a=3 4:1
-duplicate 2:1 a is given more than once; the last counts`},
+duplicate 2:1 a is given more than once; the last one is used`},
 	{"a nested key twice", "a:\n  b: 1\n  b: 2\n", `a={"b":2} 2:1
-duplicate 3:3 b is given more than once; the last counts`},
+duplicate 3:3 b is given more than once; the last one is used`},
 	{"a list for keys", "- a\n- b\n", `invalid 2:1 the frontmatter is a list, not keys with values`},
 	{"text for keys", "just words\n", `invalid 2:1 the frontmatter is text, not keys with values`},
 	{"a list as a key", "? [a]\n: b\nc: d\n", `c="d" 4:1
@@ -142,7 +142,7 @@ repaired 2:6 a is not valid YAML: the text after > was taken as its first line`}
 b=1 4:1
 repaired 3:1 a is not valid YAML: the lines below | were indented`},
 	{"half of a character", "a: \"\\ud83d\\ude00 \\ud83d\"\n", `a="😀 �" 2:1
-repaired 2:7 a is not valid YAML: escapes for halves of a character were put together or replaced`},
+repaired 2:7 a is not valid YAML: surrogate escapes were joined or replaced`},
 	{"a control character", "a: x\x01y\n", `a="x�y" 2:1
 repaired 2:1 a is not valid YAML: control characters were replaced`},
 	{"a Windows path in quotes", "a: \"C:\\tools\\new\"\n", `a="C:\\tools\\new" 2:1

@@ -193,7 +193,7 @@ func (p *parser) dedupe(n *yaml.Node) {
 }
 
 func (p *parser) duplicate(key string, line, column int) {
-	p.note(Duplicate, line, column, "remove one of them", "%s is given more than once; the last counts", key)
+	p.note(Duplicate, line, column, "remove one of them", "%s is given more than once; the last one is used", key)
 }
 
 // unique returns the entries, keeping only the last one of each key.

@@ -204,7 +204,7 @@ func soften(lines []string) (out []string, what string) {
 		}
 		line, half := joinSurrogates(line)
 		if half {
-			what = "escapes for halves of a character were put together or replaced"
+			what = "surrogate escapes were joined or replaced"
 		}
 		out[i] = strings.Map(func(r rune) rune {
 			if r < ' ' && r != '\t' || r == 0x7f {

@@ -50,7 +50,7 @@ func Templates(o Options) ([]knack.SlashCommand, []knack.Problem) {
 	for _, c := range found {
 		if i := slices.IndexFunc(won, func(w knack.SlashCommand) bool { return w.Name == c.Name }); i >= 0 {
 			if won[i].Source != c.Source {
-				l.problem(knack.CodeNameCollision, c.Source, "the template /%s is taken by %s, which comes first", c.Name,
+				l.problem(knack.CodeNameCollision, c.Source, "the template /%s is already used by %s, which comes first", c.Name,
 					won[i].Source)
 			}
 			continue
@@ -133,7 +133,7 @@ func parseTemplate(data []byte) template {
 			Message: message, Hint: hint})
 	}
 	if file.Fence == frontmatter.Unclosed {
-		warn(knack.CodeFrontmatterUnclosed, 1, 1, "end it with a line of ---", "the frontmatter is not closed: all is text")
+		warn(knack.CodeFrontmatterUnclosed, 1, 1, "end it with a line of ---", "the frontmatter is not closed: the whole file is the prompt")
 	}
 	entries, notes := frontmatter.Parse(file.Head, file.Line)
 	for _, n := range notes {
@@ -152,7 +152,7 @@ func parseTemplate(data []byte) template {
 		case e.Source != "": // [a] [b] is an argument hint, not a list
 			*to = e.Source
 		case e.Value.Kind != yaml.ScalarNode:
-			warn(knack.CodeFieldType, e.Line, e.Column, e.Key+": text", e.Key+" is no text")
+			warn(knack.CodeFieldType, e.Line, e.Column, e.Key+": text", e.Key+" is not text")
 		}
 	}
 	if t.short == "" {

@@ -509,18 +509,18 @@ func (d *document) decode(s stream) ([]byte, error) {
 			data = unhex(data)
 			continue
 		default:
-			return nil, fmt.Errorf("a stream is packed with %s, which is not known", n)
+			return nil, fmt.Errorf("a stream uses the unsupported filter %s", n)
 		}
 		if parms := d.dict(s.dict["DecodeParms"]); parms != nil {
 			if p, _ := d.get(parms["Predictor"]).(float64); p > 1 {
-				return nil, errors.New("a stream has a predictor, which is for images")
+				return nil, errors.New("a stream uses a predictor, which is not supported")
 			}
 		}
 		room := min(maxStream, maxUnpacked-d.unpacked)
 		out, err := io.ReadAll(io.LimitReader(r, int64(room)+1))
 		d.unpacked += len(out)
 		if len(out) > room {
-			return nil, errors.New("it unpacks to too much")
+			return nil, errors.New("it is too large when decompressed")
 		}
 		if err != nil {
 			return out, err

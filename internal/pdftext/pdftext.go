@@ -145,7 +145,7 @@ func (w *writer) page(p dict) error {
 			problem = err
 		}
 		if content = append(append(content, data...), '\n'); len(content) > maxStream {
-			return errors.New("it unpacks to too much")
+			return errors.New("it is too large when decompressed")
 		}
 	}
 	if err := w.run(content, w.d.dict(p["Resources"]), 0); err != nil {

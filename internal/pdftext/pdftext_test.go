@@ -66,7 +66,7 @@ func TestPages(t *testing.T) {
 			"5 0 obj "+plain("BT /F1 9 Tf (new) Tj ET")+" endobj"), "new"},
 		{"no catalogue", strings.Replace(file(helvetica, plain("BT (found) Tj ET")), "/Root", "/Toor", 1), "found"},
 		{"unknown filter", file(helvetica, "<< /Filter /Nope >> stream\nx\nendstream"),
-			"[This page cannot be read: a stream is packed with Nope, which is not known.]"},
+			"[This page cannot be read: a stream uses the unsupported filter Nope.]"},
 	} {
 		pages, total, err := Pages(t.Context(), []byte(c.data), 1<<20)
 		if err != nil || total != 1 || len(pages) != 1 || pages[0] != c.want {
@@ -115,7 +115,7 @@ func TestHostile(t *testing.T) {
 		if ctx.Err() != nil {
 			t.Errorf("%s: took too long", name)
 		}
-		if name == "bomb" && (err != nil || !strings.Contains(pages[0], "unpacks to too much")) {
+		if name == "bomb" && (err != nil || !strings.Contains(pages[0], "too large when decompressed")) {
 			t.Errorf("bomb: %.100q, %v", pages, err)
 		}
 		cancel()

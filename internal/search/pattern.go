@@ -110,7 +110,7 @@ const maxLiterals = 3
 func explain(expr string, err error) error {
 	for _, n := range notSaid {
 		if i := indexUnescaped(expr, n.text); i >= 0 {
-			return fmt.Errorf("invalid regular expression at character %d: %s is %s, which RE2 syntax cannot say: %s",
+			return fmt.Errorf("invalid regular expression at character %d: %s is %s, which RE2 does not support: %s",
 				utf8.RuneCountInString(expr[:i])+1, n.text, n.what, n.instead)
 		}
 	}
@@ -119,8 +119,8 @@ func explain(expr string, err error) error {
 			continue
 		}
 		if c := expr[i+1]; '1' <= c && c <= '9' {
-			return fmt.Errorf("invalid regular expression at character %d: \\%c is a back-reference, which RE2 syntax cannot "+
-				"say: search for the wider pattern and compare in what is found",
+			return fmt.Errorf("invalid regular expression at character %d: \\%c is a back-reference, which RE2 does not "+
+				"support: search for the wider pattern and compare the matches",
 				utf8.RuneCountInString(expr[:i])+1, c)
 		}
 		i++

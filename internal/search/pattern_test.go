@@ -123,7 +123,7 @@ func TestCompileErrors(t *testing.T) {
 		{"ab\\", "at character 3: trailing backslash"},
 		{`a\y`, "at character 2: invalid escape sequence"},
 		{"a{2000}", "at character 2: invalid repeat count"},
-		{"x(?=y)", "at character 2: (?= is a lookahead, which RE2 syntax cannot say"},
+		{"x(?=y)", "at character 2: (?= is a lookahead, which RE2 does not support"},
 		{"(?<!x)y", "at character 1: (?<! is a negative lookbehind"},
 		{`(a)\1`, `at character 4: \1 is a back-reference`},
 		{"(?>a)", "atomic group"},

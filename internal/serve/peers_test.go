@@ -128,7 +128,7 @@ func program(t *testing.T) string {
 }
 
 // TestPeerConformanceClient runs our client against the suite's hostile servers:
-// a client that goes on after a file that is not what was listed fails.
+// a client that goes on after a file that differs from the list fails.
 func TestPeerConformanceClient(t *testing.T) {
 	dir := npm(t)
 	path := program(t)

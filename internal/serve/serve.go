@@ -111,7 +111,7 @@ func (s *Server) update(ctx context.Context) {
 		if !k.NotUser && !slices.Contains(s.prompts, k.Name) {
 			s.sdk.AddPrompt(&sdk.Prompt{Name: k.Name, Description: plain.Line(k.Summary()),
 				Arguments: []*sdk.PromptArgument{{Name: "arguments", Description: cmp.Or(plain.Line(k.ArgumentHint),
-					"What the skill is to work on")}}}, s.getPrompt)
+					"What the skill should work on")}}}, s.getPrompt)
 		}
 		if uri := o.uri(k); uri != "" && s.listed[uri] != k { // new, or reloaded: clients then list its digests again
 			s.sdk.AddResource(&sdk.Resource{Name: k.Label, URI: uri, Description: k.Description, MIMEType: "text/markdown",
@@ -197,15 +197,15 @@ func skillTool(listing string) *sdk.Tool {
 	closed := false
 	return &sdk.Tool{
 		Name: "skill", Title: "Skills",
-		Description: "Load a skill: instructions that somebody wrote for one kind of task. Before you start on a task, " +
+		Description: "Load a skill: instructions for one kind of task. Before you start a task, " +
 			"look through " +
 			"the skills below. If one fits, call this tool with its name first, and follow the text that it returns.\n\n" +
-			"- skill: a name; args: what it is to work on\n" +
+			"- skill: a name; args: what it should work on\n" +
 			"- find: words of the task, without a name: returns skills that fit, also those that are not listed\n" +
 			"- describe: true: returns the whole description of the skill, and does not load it\n\n" + listing,
 		InputSchema: map[string]any{"type": "object", "properties": map[string]any{
 			"skill":    map[string]any{"type": "string", "description": "the name of a skill"},
-			"args":     map[string]any{"type": "string", "description": "what the skill is to work on"},
+			"args":     map[string]any{"type": "string", "description": "what the skill should work on"},
 			"find":     map[string]any{"type": "string", "description": "words of the task"},
 			"describe": map[string]any{"type": "boolean", "description": "only describe the skill"},
 		}},
@@ -252,16 +252,16 @@ func (s *Server) answer(ctx context.Context, in skillInput) (string, error) {
 			return "", err
 		}
 		if len(found) == 0 {
-			return "No skill has any of these words.", nil
+			return "No skill matches these words.", nil
 		}
 		var b strings.Builder
-		b.WriteString("Skills that have these words, the best first. Call skill with a name to load one.\n")
+		b.WriteString("Skills that match these words, the best first. Call skill with a name to load one.\n")
 		for _, m := range found {
 			b.WriteString("- " + plain.Fold(m.Skill.Name) + ": " + plain.Fold(m.Skill.Summary()) + "\n")
 		}
 		return b.String(), nil
 	case in.Skill == "":
-		return "", fmt.Errorf("say which skill, or give words to find one")
+		return "", fmt.Errorf("give the name of a skill, or words to find one")
 	case in.Describe:
 		if k := o.catalog.Skill(in.Skill); k != nil && !slices.Contains(o.skills, k) {
 			return "", fmt.Errorf("the skill %s is not offered", plain.Line(in.Skill))

@@ -131,7 +131,7 @@ func TestTool(t *testing.T) {
 		{args: map[string]any{"skill": "closed"}, wants: []string{"not offered"}, fails: true},
 		{args: map[string]any{"skill": "closed", "describe": true}, wants: []string{"not offered"}, fails: true},
 		{args: map[string]any{"skill": "nothing"}, wants: []string{"unknown skill"}, fails: true},
-		{args: map[string]any{}, wants: []string{"which skill"}, fails: true},
+		{args: map[string]any{}, wants: []string{"the name of a skill"}, fails: true},
 	} {
 		text, failed := call(t, c, x.args)
 		for _, want := range x.wants {

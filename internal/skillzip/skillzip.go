@@ -58,7 +58,7 @@ func Files(dir string) ([]extract.File, error) {
 			return fmt.Errorf("%s: it leads out of the skill or nowhere: %w", p, err)
 		}
 		if !info.Mode().IsRegular() {
-			return fmt.Errorf("%s is no file: links to directories and devices are not packed", p)
+			return fmt.Errorf("%s is not a regular file: links to directories and devices are not packed", p)
 		}
 		if err := extract.Path(p); err != nil {
 			return err
@@ -126,7 +126,7 @@ func read(file string, maxBytes int) (name string, files []extract.File, err err
 		case mode.IsDir() || strings.HasSuffix(f.Name, "/"):
 			continue
 		case !mode.IsRegular():
-			return "", nil, fmt.Errorf("%s is no file: links and devices are not unpacked", p)
+			return "", nil, fmt.Errorf("%s is not a regular file: links and devices are not unpacked", p)
 		}
 		r, err := f.Open()
 		if err != nil {

@@ -38,7 +38,7 @@ var (
 			Type: "96", Inserted: "92", Deleted: "91", Hunk: "96", LinkText: "94", Good: "92", Warn: "93", Bad: "91", User: "97",
 		}}
 	// Blue and orange can be distinguished with every common form of colour blindness.
-	colourblind = Theme{Name: "colour-blind", Help: "blue and orange in place of green and red", Attributes: true,
+	colourblind = Theme{Name: "colour-blind", Help: "blue and orange instead of green and red", Attributes: true,
 		Links: true, colour: [roles]string{
 			Dim: "90", Accent: "34", Heading: "34", InlineCode: "34", Keyword: "34", String: "38;5;172", Number: "38;5;172",
 			Comment: "90", Function: "34", Type: "34", Inserted: "38;5;33", Deleted: "38;5;208", Hunk: "90", Quote: "90",

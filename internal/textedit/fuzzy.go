@@ -124,7 +124,7 @@ func (n *normal) fuzzy(old string) []span {
 // most similar.
 func (n *normal) notFound(name string, e Edit) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s was not found. It must match the file exactly, blanks and line breaks included.", name)
+	fmt.Fprintf(&b, "%s was not found. It must match the file exactly, including whitespace and line breaks.", name)
 	if n.text == "" {
 		b.WriteString(" The file is empty: use write.")
 		return b.String()

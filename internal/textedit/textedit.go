@@ -80,7 +80,7 @@ func Apply(text string, edits []Edit) (Result, error) {
 	slices.SortFunc(matches, func(a, b match) int { return a.start - b.start })
 	for i := 1; i < len(matches); i++ {
 		if a, b := matches[i-1], matches[i]; b.start < a.end {
-			return Result{}, fmt.Errorf("edits[%d] and edits[%d] overlap at line %d: make them one edit, or name less in each",
+			return Result{}, fmt.Errorf("edits[%d] and edits[%d] overlap at line %d: make them one edit, or use a shorter oldText in each",
 				min(a.edit, b.edit), max(a.edit, b.edit), n.line(b.start))
 		}
 	}
@@ -94,7 +94,7 @@ func Apply(text string, edits []Edit) (Result, error) {
 		return Result{}, err
 	}
 	if out == text {
-		return Result{}, errors.New("the edits leave the file as it is: nothing would change")
+		return Result{}, errors.New("the edits change nothing in the file")
 	}
 	res.Text = out
 	return res, nil

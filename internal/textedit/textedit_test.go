@@ -53,7 +53,7 @@ func TestApply(t *testing.T) {
 		{"empty old", "a", []Edit{{New: "b"}}, "", "oldText is empty"},
 		{"same", "a", []Edit{{Old: "a", New: "a"}}, "", "nothing would change"},
 		{"swapped to the same", "aa", []Edit{{Old: "aa", New: "aa"}}, "", "nothing would change"},
-		{"together nothing", "ab", []Edit{{Old: "a", New: ""}, {Old: "b", New: "ab"}}, "", "leave the file as it is"},
+		{"together nothing", "ab", []Edit{{Old: "a", New: ""}, {Old: "b", New: "ab"}}, "", "change nothing in the file"},
 		{"twice", "a\nb\na\n", []Edit{{Old: "a", New: "c"}}, "", "oldText occurs 2 times, at lines 1, 3"},
 		{"twice by overlap", "aaa", []Edit{{Old: "aa", New: "c"}}, "", "occurs 2 times"},
 		{"twice, fuzzily", "‘a’\n’a’\n", []Edit{{Old: "'a'", New: "c"}}, "", "occurs 2 times, at lines 1, 2"},
@@ -64,7 +64,7 @@ func TestApply(t *testing.T) {
 		{"already done", "foo(2)\n", []Edit{{Old: "foo(1)", New: "foo(2)"}}, "", "already at line 1"},
 		{"closest", "func a() {\n\treturn 1\n}\n", []Edit{{Old: "func a() {\n    return 1\n}", New: "x"}}, "",
 			"closest place is line 2:\n  oldText has: \"    return 1\"\n  the file has: \"\\treturn 1\""},
-		{"nothing close", "zzz\n", []Edit{{Old: "func main() {", New: "x"}}, "", "line breaks included."},
+		{"nothing close", "zzz\n", []Edit{{Old: "func main() {", New: "x"}}, "", "whitespace and line breaks."},
 		{"only blanks do not match fuzzily", "a\n", []Edit{{Old: "  \n  ", New: "x"}}, "", "not found"},
 	} {
 		res, err := Apply(c.text, c.edits)

@@ -134,7 +134,7 @@ func (b *Builder) Answer(at time.Time, a session.Answer) {
 			continue
 		}
 		if p.Call != nil && len(b.calls) == maxCalls {
-			b.Skip("calls of an answer with too many", 1)
+			b.Skip("calls beyond the limit for one answer", 1)
 			continue
 		}
 		if p.Call != nil {
@@ -166,7 +166,7 @@ func (b *Builder) Result(line int, at time.Time, r session.Result) {
 	id, ok := b.ids[r.ID]
 	i := slices.IndexFunc(b.calls, func(c pendingCall) bool { return ok && c.ID == id && c.result == nil })
 	if i < 0 {
-		b.Problem(line, fmt.Sprintf("a result of the call %q, which was not made or has one, was left out", r.ID))
+		b.Problem(line, fmt.Sprintf("a result for the call %q, which does not exist or already has a result, was left out", r.ID))
 		return
 	}
 	c := &b.calls[i]
@@ -183,7 +183,7 @@ func (b *Builder) settle(at time.Time) {
 		if c.result == nil {
 			c.result = &session.Entry{Time: at, Type: session.TypeResult, Result: &session.Result{ToolResult: llm.ToolResult{
 				ID: c.ID, Name: c.Name, IsError: true,
-				Parts: []llm.Part{llm.Text("The transcript that this session comes from has no result of this call. It may have " +
+				Parts: []llm.Part{llm.Text("The imported transcript has no result for this call. It may have " +
 					"run: look at its effects before you repeat it.")},
 			}}}
 		}

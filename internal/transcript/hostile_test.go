@@ -170,7 +170,7 @@ func TestMarkdownSlow(t *testing.T) {
 		for _, size := range []int{maxMarkdown, 100 * maxMarkdown} {
 			text := strings.Repeat(s, size/len(s)) + "\n\nend of it"
 			if !strings.Contains(written(t, logOf(t, answer(llm.EndTurn, llm.Text(text))), HTML), "end of it") {
-				t.Errorf("%q is not there", s)
+				t.Errorf("%q does not exist", s)
 			}
 		}
 	}

@@ -132,7 +132,7 @@ func (p page) step(s step) {
 		if s.User.Typed != "" {
 			p.put(`<div class="text said">`, esc(s.User.Typed), "</div>\n")
 			if len(parts) > 0 {
-				p.fold("note", "what it expands to", parts[0].Text, false)
+				p.fold("note", "its expansion", parts[0].Text, false)
 				parts = parts[1:]
 			}
 		}
@@ -207,7 +207,7 @@ func (p page) answer(s step) {
 		case part.Thinking != nil:
 			text := part.Thinking.Text
 			if text == "" {
-				p.line("thinking", "thinking that its provider keeps to itself")
+				p.line("thinking", "thinking that the provider does not reveal")
 				continue
 			}
 			p.fold("thinking", "Thinking", text, false)
@@ -226,7 +226,7 @@ func (p page) answer(s step) {
 	case a.Partial:
 		p.line("bad", "this answer was cut off")
 	case a.Stop == llm.MaxTokens:
-		p.line("bad", "this answer ended at the limit of its length")
+		p.line("bad", "this answer reached its length limit")
 	case a.Stop == llm.Refusal:
 		p.line("bad", "the model refused")
 	}
@@ -354,7 +354,7 @@ func (p page) activation(a *session.Activation) {
 	if a.Present == 0 {
 		p.put(esc(fmt.Sprintf(", %d tokens", a.Tokens)))
 	} else {
-		p.put(", its text was there already")
+		p.put(", its text was already in the conversation")
 	}
 	p.put("</summary>\n")
 	var rows [][2]string

@@ -37,10 +37,10 @@ func (b *Builder) knack(all []Line) error {
 		var e session.Entry
 		err := json.Unmarshal(r.Data, &e)
 		if err == nil && (e.ID <= last || e.Parent < 0 || e.Parent >= e.ID) {
-			err = errors.New("its numbers are wrong")
+			err = errors.New("its entry numbers are inconsistent")
 		}
 		if err == nil && !complete(e) {
-			err = fmt.Errorf("an entry of the type %q does not look like this", e.Type)
+			err = fmt.Errorf("an entry of the type %q has an unexpected form", e.Type)
 		}
 		if err != nil {
 			b.Problem(r.N, err.Error())

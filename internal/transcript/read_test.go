@@ -348,7 +348,7 @@ user result c_3 true "2"
 {"type":"attachment","uuid":"3","parentUuid":"2","attachment":{"type":"hook_additional_context","content":["H"]}}
 {"type":"attachment","uuid":"4","parentUuid":"3","attachment":{"type":"task_reminder","content":[{"x":1}]}}
 {"type":"assistant","uuid":"5","parentUuid":"4","message":{"id":"a","content":[{"type":"text","text":"R"}]}}`,
-			"user \"q\"\nuser \"The person attached /a.txt:\\n\\n```\\nA\\n```\"\nuser \"H\"\nassistant \"R\"\n"},
+			"user \"q\"\nuser \"The user attached /a.txt:\\n\\n```\\nA\\n```\"\nuser \"H\"\nassistant \"R\"\n"},
 		{"claude: the file of a sub-agent",
 			`{"type":"user","uuid":"1","isSidechain":true,"sessionId":"s","message":{"content":"q"}}
 {"type":"assistant","uuid":"2","parentUuid":"1","isSidechain":true,"sessionId":"s","message":{"id":"a","content":[{"type":"text","text":"R"}]}}`,

@@ -47,7 +47,7 @@ func ParseFormat(name string) (Format, error) {
 	case "jsonl":
 		return JSONL, nil
 	}
-	return "", fmt.Errorf("%q is no format: html, md or jsonl", name)
+	return "", fmt.Errorf("unknown format %q; must be one of html, md, jsonl", name)
 }
 
 // Options contain what a session does not.
@@ -80,7 +80,7 @@ func Write(w io.Writer, log *session.Log, f Format, o Options) error {
 	case JSONL:
 		err = writeJSONL(b, log)
 	default:
-		err = fmt.Errorf("%q is no format: html, md or jsonl", f)
+		err = fmt.Errorf("unknown format %q; must be one of html, md, jsonl", f)
 	}
 	if err != nil {
 		return err
@@ -232,7 +232,7 @@ func headingOf(log *session.Log, branch []session.Entry, o Options) heading {
 	fact(&out.totals, "Requests", fmt.Sprint(st.Requests))
 	for _, m := range slices.Sorted(maps.Keys(st.Usage)) {
 		if u := st.Usage[m]; u != (llm.Usage{}) {
-			fact(&out.totals, "Tokens of "+cmp.Or(m, "a model that is not known"), usage(u))
+			fact(&out.totals, "Tokens of "+cmp.Or(m, "an unknown model"), usage(u))
 		}
 	}
 	if st.Cost > 0 {

@@ -184,7 +184,7 @@ func (p *Project) Diff(it Item) string {
 	}
 	old, files, err := p.approved(r)
 	if err != nil {
-		return fmt.Sprintf("what was approved cannot be read: %v\n", err)
+		return fmt.Sprintf("the approved content cannot be read: %v\n", err)
 	}
 	root, err := os.OpenRoot(it.dir)
 	if err != nil {
@@ -334,7 +334,7 @@ func (p *Project) approved(r record) (manifest, map[string][]byte, error) {
 			continue
 		}
 		if r.Entry != "" && hash(data) != r.Hash {
-			return nil, nil, fmt.Errorf("%s: its manifest is not the approved one", p.zipName(r.Hash))
+			return nil, nil, fmt.Errorf("%s: its manifest is not the one that was approved", p.zipName(r.Hash))
 		}
 		if m, err = parseManifest(data); err != nil {
 			return nil, nil, err

@@ -85,7 +85,7 @@ func readManifest(dir string, root bool) (manifest, error) {
 				return err
 			}
 		default:
-			return fmt.Errorf("%s: neither file, directory nor link", name)
+			return fmt.Errorf("%s: not a file, directory or link", name)
 		}
 		if total += e.size; total > maxFolderBytes {
 			return fmt.Errorf("larger than %d bytes", maxFolderBytes)

@@ -241,7 +241,7 @@ func readJSON(name string, doc any, version *int) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if *version != 1 {
-		return fmt.Errorf("%s: version %d is not known to this program", name, *version)
+		return fmt.Errorf("%s: version %d is not supported by this program", name, *version)
 	}
 	return nil
 }

@@ -87,7 +87,7 @@ func (a *app) theme(name string) {
 		return
 	}
 	was := a.screen.Theme
-	items := []item{{value: "auto", label: "auto", help: "dark or light, as the terminal's background is"}}
+	items := []item{{value: "auto", label: "auto", help: "dark or light, to match the terminal's background"}}
 	for _, t := range styled.Themes() {
 		items = append(items, item{value: t.Name, label: t.Name, help: t.Help})
 	}

@@ -53,9 +53,9 @@ func newDialog(q engine.Question) *dialog {
 			it := item{value: o.ID, label: o.Label, help: o.Help}
 			if q.Call != nil && o.Lasts == gate.No && !o.Allow {
 				if command(q.Call) != "" {
-					items = append(items, item{value: itemEdit, label: "edit the command", help: "what you write is checked again"})
+					items = append(items, item{value: itemEdit, label: "edit the command", help: "your version is checked again"})
 				}
-				items = append(items, it, item{value: itemReason, label: "no, and say why"})
+				items = append(items, it, item{value: itemReason, label: "no, and give a reason"})
 				continue
 			}
 			items = append(items, it)

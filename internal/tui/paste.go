@@ -45,7 +45,7 @@ func clipboardPrograms(env func(string) string) [][]string {
 func (a *app) pasteImage() {
 	programs := clipboardPrograms(a.env)
 	if len(programs) == 0 {
-		a.view.hint = "there is no clipboard to read an image from here"
+		a.view.hint = "reading images from the clipboard is not supported here"
 		return
 	}
 	dir := a.session.Engine().Project().Dir()

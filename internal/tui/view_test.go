@@ -114,7 +114,7 @@ var scenes = []struct {
 	{"menu", func(v *view) {
 		v.prompt.Insert("/re")
 		v.menu = newPicker("", []item{{label: "/reload", help: "read settings and skills again"}, {label: "/resume", help: "resume another session"},
-			{label: "/release", help: "take a skill's text out of the conversation"}, {label: "/model", help: "change the model"}})
+			{label: "/release", help: "remove a skill's text from the conversation"}, {label: "/model", help: "change the model"}})
 		v.menu.query = "re"
 		v.menu.filter()
 	}},

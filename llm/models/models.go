@@ -181,7 +181,7 @@ func (t Table) Find(name, current string) (p Provider, model string, err error) 
 			break
 		}
 		if seen++; seen > len(t.Aliases) {
-			return p, "", fmt.Errorf("the alias %s leads to itself", name)
+			return p, "", fmt.Errorf("the alias %s refers to itself", name)
 		}
 		name = to
 	}

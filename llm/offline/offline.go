@@ -128,7 +128,7 @@ func (r *runner) choose(req *llm.Request, t turn) (string, *llm.ToolCall) {
 		if name == "" {
 			return fmt.Sprintf("None of the %s fits: %s\n\n%s", count(len(skills), "skill"), names(skills), needsModel), nil
 		}
-		return fmt.Sprintf("No skill fits well enough; the nearest is %s. To run it: /%s\n\n%s", name, name, needsModel), nil
+		return fmt.Sprintf("No skill fits well enough; the closest is %s. To run it: /%s\n\n%s", name, name, needsModel), nil
 	}
 	skill, ok := tool(req, "Skill")
 	if !ok {

@@ -243,7 +243,7 @@ func TestConversations(t *testing.T) {
 		{"no bash", two, "chart of sales.csv as a report", "Skill", map[string]llm.ToolResult{"Skill": ok("Launching")},
 			[]string{`Skill{"args":"sales.csv","skill":"csv-report"}`}, []string{"needs the bash tool"}},
 		{"nothing fits", two, "rewrite the parser in Rust and benchmark it against the report", "Skill bash", nil, nil,
-			[]string{"the nearest is csv-report", "/csv-report"}},
+			[]string{"the closest is csv-report", "/csv-report"}},
 		{"nothing near", two, "hello?", "Skill bash", nil, nil, []string{"None of the 6 skills fits: csv-report, changelog"}},
 		{"nothing listed", two, "hello", "bash", nil, nil, []string{"No skill is listed here."}},
 		{"a fork reports", two, "chart of sales.csv as a report", "Skill bash",

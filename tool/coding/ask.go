@@ -71,7 +71,7 @@ func askTool(ask func(context.Context, []Question) ([]string, error)) tool.Tool 
 			return tool.Result{}, err
 		}
 		if ask == nil {
-			return tool.Result{}, errors.New("nobody can be asked: this run has no terminal. " +
+			return tool.Result{}, errors.New("there is no user to ask: this run has no terminal. " +
 				"Decide from what you know and state your assumptions, or end with the question")
 		}
 		questions := in.all()

@@ -502,7 +502,7 @@ func TestAsk(t *testing.T) {
 		}
 	}
 	if got, res := say(t, Tools(w, Options{}), "ask", m{"question": "Which?"}); !res.IsError ||
-		!strings.HasPrefix(got, "nobody can be asked") {
+		!strings.HasPrefix(got, "there is no user to ask") {
 		t.Error(got)
 	}
 }

@@ -303,7 +303,7 @@ func TestEdit(t *testing.T) {
 	b.want(t, "edit", `{"path":"dir/x","edits":[]}`, "error: dir/x: edits is empty: give at least one {oldText, newText}")
 	// If one edit fails, the file is unchanged.
 	b.want(t, "edit", `{"path":"dir/x","edits":[{"oldText":"1","newText":"2"},{"oldText":"q","newText":""}]}`,
-		"error: dir/x: edits[1].oldText was not found. It must match the file exactly, blanks and line breaks included.")
+		"error: dir/x: edits[1].oldText was not found. It must match the file exactly, including whitespace and line breaks.")
 	if b.content(t, "dir/x") != "1" {
 		t.Error("an edit was applied although another failed")
 	}

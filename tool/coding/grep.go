@@ -58,7 +58,7 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 			return tool.Result{}, err
 		}
 		if in.Context < 0 || in.Context > maxContext {
-			return tool.Result{}, fmt.Errorf("context is %d: it must be 0 to %d", in.Context, maxContext)
+			return tool.Result{}, fmt.Errorf("context is %d: it must be from 0 to %d", in.Context, maxContext)
 		}
 		if in.Pattern == "" {
 			return tool.Result{}, fmt.Errorf("pattern is empty: every line would match")

@@ -67,11 +67,11 @@ func TestGrep(t *testing.T) {
 		{`{"pattern":"f("}`, "error: invalid regular expression at character 2: missing closing ): `f(` (set literal to " +
 			"true to search for the text as it is)"},
 		{`{"pattern":"(?!x)"}`, "error: invalid regular expression at character 1: (?! is a negative lookahead, which RE2 " +
-			"syntax cannot say: search for the wider pattern and leave out what does not fit"},
+			"does not support: search for the wider pattern and leave out what does not fit"},
 		{`{"pattern":""}`, "error: pattern is empty: every line would match"},
 		{`{"pattern":"x","limit":0}`, "error: limit is 0: it must be at least 1"},
-		{`{"pattern":"x","context":-1}`, "error: context is -1: it must be 0 to 100"},
-		{`{"pattern":"x","context":101}`, "error: context is 101: it must be 0 to 100"},
+		{`{"pattern":"x","context":-1}`, "error: context is -1: it must be from 0 to 100"},
+		{`{"pattern":"x","context":101}`, "error: context is 101: it must be from 0 to 100"},
 		{`{"pattern":"--pre=x","context":100}`, "-flag:1: --pre=x"},
 		{`{"pattern":"x","path":"nope"}`, "error: Path not found: DIR/nope"},
 		{`{"pattern":"x","glob":"[a"}`, `error: invalid glob pattern "[a": a [, { or \ is not closed`},

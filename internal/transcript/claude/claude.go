@@ -209,7 +209,7 @@ func (r *reader) branch(lines []*line) []*line {
 			r.Skip("lines of sub-agents", 1)
 		case l.UUID == "":
 		case (l.Type == "user" || l.Type == "assistant") && l.Message == nil:
-			r.Problem(l.n, "a message without a message")
+			r.Problem(l.n, "a line of type message without a message")
 		default:
 			byID[l.UUID] = l
 			if l.Type == "user" || l.Type == "assistant" {
@@ -365,7 +365,7 @@ func (r *reader) attachment(l *line, a *attachment) {
 			break
 		}
 		if c.Type == "text" {
-			r.Note(l.Time, fmt.Sprintf("The person attached %s:\n\n%s", a.Filename, transcript.Fenced("", c.File.Content)),
+			r.Note(l.Time, fmt.Sprintf("The user attached %s:\n\n%s", a.Filename, transcript.Fenced("", c.File.Content)),
 				"attached: "+transcript.FirstLine(a.Filename))
 			return
 		}

@@ -155,7 +155,7 @@ func (r reader) read(all []transcript.Line) {
 }
 
 func branchSummary(summary string) string {
-	return "This is a summary of a branch that the conversation came back from:\n\n<summary>\n" + summary + "\n</summary>"
+	return "This is a summary of a branch that the conversation left:\n\n<summary>\n" + summary + "\n</summary>"
 }
 
 // branch returns the entries of the current branch in order. It ends at the last entry of the
@@ -224,7 +224,7 @@ func (r reader) message(e *entry) {
 	case "bashExecution":
 		text := ""
 		if !m.Excluded {
-			text = fmt.Sprintf("The person ran a command:\n\n%s\n\nIts output:\n\n%s", transcript.Fenced("", m.Command),
+			text = fmt.Sprintf("The user ran a command:\n\n%s\n\nIts output:\n\n%s", transcript.Fenced("", m.Command),
 				transcript.Fenced("", m.Output))
 			switch {
 			case m.Canceled:

@@ -170,7 +170,7 @@ func unreachable(err error) (llm.ErrorKind, string) {
 		// A retry helps if the server is just starting.
 		return llm.Broken, fmt.Sprintf("no server answers at %s: is it running?", dialed(err))
 	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH):
-		return llm.Broken, "there is no way to the provider: is there a network?"
+		return llm.Broken, "the provider cannot be reached: is there a network?"
 	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.ErrUnexpectedEOF):
 		return llm.Broken, "the connection was lost"
 	}
@@ -328,7 +328,7 @@ func Garbled(e *llm.Endpoint, data []byte) *llm.Error {
 	if len(data) > 80 {
 		data = data[:80]
 	}
-	return &llm.Error{Kind: llm.Broken, Message: redact(fmt.Sprintf("%s: garbled stream: %q", e.Info.ID, data), e.Key)}
+	return &llm.Error{Kind: llm.Broken, Message: redact(fmt.Sprintf("%s: invalid event stream: %q", e.Info.ID, data), e.Key)}
 }
 
 // Cut returns the error for a stream that ended too early.

@@ -162,7 +162,7 @@ func TestUnreachable(t *testing.T) {
 		{dial(os.NewSyscallError("connect", syscall.ECONNREFUSED)), llm.Broken,
 			"no server answers at 127.0.0.1:11434: is it running?"},
 		{dial(os.NewSyscallError("connect", syscall.ENETUNREACH)), llm.Broken,
-			"there is no way to the provider: is there a network?"},
+			"the provider cannot be reached: is there a network?"},
 		{&net.OpError{Op: "proxyconnect", Net: "tcp", Err: dial(os.NewSyscallError("connect", syscall.ECONNREFUSED))}, llm.Broken,
 			"no server answers at the proxy 127.0.0.1:11434: is it running?"},
 		{fmt.Errorf("dial: %w", syscall.ECONNREFUSED), llm.Broken, "no server answers at the address: is it running?"},
