@@ -187,7 +187,7 @@ func TestKeeps(t *testing.T) {
 		"a resume":                        {[]string{"ok", "ok", "ok"}, 1_000_000, true, "+-"},
 		"a question":                      {[]string{"Which?", "And which else?", "ok", "ok"}, 1_000_000, false, "++-"},
 		"a question and a resume":         {[]string{"Which?", "And which else?", "ok", "ok"}, 1_000_000, true, "++-"},
-		"the window was nearly full":             {[]string{"ok", "ok"}, 8_000, false, "-"},
+		"the window was nearly full":      {[]string{"ok", "ok"}, 8_000, false, "-"},
 		"the window fills up, a question": {[]string{"Which?", "ok"}, 8_000, false, "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
