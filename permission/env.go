@@ -56,50 +56,42 @@ func GitEnv(environ []string, dir string) (env []string, unguarded []string) {
 // diff, because git does not accept an empty name.
 const plainDiff = `f() { diff -u --label "a/$1" --label "b/$1" "$2" "$5"; :; }; f`
 
+// gitOverrides lists the settings that name a program, in lower case and without their middle part, and the harmless
+// value that replaces each.
+var gitOverrides = [...]struct {
+	keys      string // separated by spaces; with a final "*": all keys with this beginning
+	value     string
+	unguarded bool // it cannot be overridden
+}{
+	{keys: "core.sshcommand", value: "ssh"},
+	{keys: "core.editor sequence.editor core.askpass", value: ":"},
+	{keys: "core.alternaterefscommand gpg.program gpg.defaultkeycommand tar.command hook.command merge.driver browser.cmd " +
+		"browser.path man.cmd man.path guitool.cmd difftool.cmd difftool.path mergetool.cmd mergetool.path imap.tunnel " +
+		"pager.*", value: "false"},
+	{keys: "core.gitproxy remote.vcs", unguarded: true},
+	{keys: "diff.external diff.command", value: plainDiff},
+	{keys: "diff.textconv interactive.difffilter", value: "cat"},
+	{keys: "filter.clean filter.smudge filter.process credential.helper trailer.command trailer.cmd", value: ""},
+	{keys: "remote.uploadpack", value: "git-upload-pack"},
+	{keys: "remote.receivepack", value: "git-receive-pack"},
+	{keys: "submodule.update", value: "checkout"},
+}
+
 // gitOverride returns a harmless value for a setting that names a program. known is false for all
 // other settings; guarded is false if the setting cannot be overridden. key is in lower case except
 // for its middle part.
 func gitOverride(key string) (value string, known, guarded bool) {
-	first, last := key, key
-	if i := strings.IndexByte(key, '.'); i >= 0 {
-		first = key[:i]
+	short := key + "." + key
+	if first, rest, ok := strings.Cut(key, "."); ok {
+		short = first + "." + rest[strings.LastIndexByte(rest, '.')+1:]
 	}
-	if i := strings.LastIndexByte(key, '.'); i >= 0 {
-		last = key[i+1:]
-	}
-	switch first + "." + last {
-	case "core.sshcommand":
-		return "ssh", true, true
-	case "core.editor", "sequence.editor", "core.askpass":
-		return ":", true, true
-	case "core.alternaterefscommand", "gpg.program", "gpg.defaultkeycommand", "tar.command", "hook.command":
-		return "false", true, true
-	case "core.gitproxy", "remote.vcs":
-		return "", true, false
-	case "diff.external", "diff.command":
-		return plainDiff, true, true
-	case "diff.textconv":
-		return "cat", true, true
-	case "filter.clean", "filter.smudge", "filter.process":
-		return "", true, true
-	case "merge.driver":
-		return "false", true, true
-	case "browser.cmd", "browser.path", "man.cmd", "man.path", "guitool.cmd", "difftool.cmd", "difftool.path",
-		"mergetool.cmd", "mergetool.path", "imap.tunnel":
-		return "false", true, true
-	case "interactive.difffilter":
-		return "cat", true, true
-	case "credential.helper", "trailer.command", "trailer.cmd":
-		return "", true, true
-	case "remote.uploadpack":
-		return "git-upload-pack", true, true
-	case "remote.receivepack":
-		return "git-receive-pack", true, true
-	case "submodule.update":
-		return "checkout", true, true
-	}
-	if first == "pager" {
-		return "false", true, true
+	for _, o := range gitOverrides {
+		for entry := range strings.FieldsSeq(o.keys) {
+			prefix, open := strings.CutSuffix(entry, "*")
+			if short == entry || open && strings.HasPrefix(short, prefix) {
+				return o.value, true, !o.unguarded
+			}
+		}
 	}
 	return "", false, false
 }

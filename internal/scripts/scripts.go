@@ -103,32 +103,37 @@ func Named(words []string) []string {
 			}
 			return names
 		}
-		if !wraps(filepath.Base(w), i) {
+		if i == 0 && !listed(launchers, filepath.Base(w)) {
 			return names
 		}
 	}
 	return names
 }
 
-// wraps reports whether the word after this one may be the program.
-func wraps(base string, i int) bool {
-	if i == 0 {
-		switch base {
-		case "env", "timeout", "time", "nice", "nohup", "stdbuf", "command", "builtin", "exec", "xargs",
-			"sudo", "doas", "setsid", "uv", "bun", "deno", "npx", "poetry", "pipenv", "strace", "ionice", "flock":
-			return true
-		}
-		return false
+const (
+	// launchers run the program that follows them.
+	launchers = "env timeout time nice nohup stdbuf command builtin exec xargs sudo doas setsid uv bun deno npx poetry " +
+		"pipenv strace ionice flock"
+	interpreters = "sh bash dash zsh ksh fish source . python pypy node nodejs ruby perl php lua Rscript tsx ts-node pwsh " +
+		"powershell"
+)
+
+func interpreter(base string) bool { return listed(interpreters, unversioned(base)) }
+
+// unversioned returns the name of a program without its version: python for python3.12.exe.
+func unversioned(base string) string {
+	if base == "." {
+		return base
 	}
-	return true
+	return strings.TrimRight(strings.TrimSuffix(base, ".exe"), "0123456789.")
 }
 
-func interpreter(base string) bool {
-	base = strings.TrimSuffix(base, ".exe")
-	switch strings.TrimRight(base, "0123456789.") {
-	case "sh", "bash", "dash", "zsh", "ksh", "fish", "source", "", "python", "pypy", "node", "nodejs", "ruby",
-		"perl", "php", "lua", "Rscript", "tsx", "ts-node", "pwsh", "powershell":
-		return base != "" && (strings.TrimRight(base, "0123456789.") != "" || base == ".")
+// listed reports whether a list, whose words are separated by spaces, contains a word.
+func listed(list, word string) bool {
+	for entry := range strings.FieldsSeq(list) {
+		if entry == word {
+			return true
+		}
 	}
 	return false
 }
@@ -345,19 +350,31 @@ func (s *Script) Movable(runs string) bool {
 			runs = fields[0]
 		}
 	}
-	none := func(list ...string) bool {
-		return !slices.ContainsFunc(list, func(mark string) bool { return strings.Contains(text, mark) })
-	}
-	switch strings.TrimRight(strings.TrimSuffix(filepath.Base(runs), ".exe"), "0123456789.") {
-	case "sh", "bash", "dash", "ksh", "source", "":
-		return none("$0", "${0", "${@:0", "${*:0", "BASH_SOURCE", "BASH_ARGV", "$_", "${_", "${.sh", "/proc/", "caller")
-	case "python", "pypy":
-		return none("__file__", "__spec__", "__loader__", "__path__", "argv[0]", "orig_argv", "sys.path", "inspect",
-			"traceback", "runpy", "importlib",
-			"__import__", "pkgutil", "multiprocessing", "concurrent", "/proc/", "exec(", "eval(", "_getframe") &&
-			!s.importsSibling()
+	name := unversioned(filepath.Base(runs))
+	for _, l := range locators {
+		if listed(l.interpreters, name) {
+			for mark := range strings.FieldsSeq(l.marks) {
+				if strings.Contains(text, mark) {
+					return false
+				}
+			}
+			return !l.imports || !s.importsSibling()
+		}
 	}
 	return false
+}
+
+// locators lists, by interpreter, with what a script can find or load its own file or those beside it.
+var locators = [...]struct {
+	interpreters string
+	marks        string // parts of its text
+	imports      bool   // its import statements
+}{
+	{interpreters: "sh bash dash ksh source .",
+		marks: "$0 ${0 ${@:0 ${*:0 BASH_SOURCE BASH_ARGV $_ ${_ ${.sh /proc/ caller"},
+	{interpreters: "python pypy", imports: true,
+		marks: "__file__ __spec__ __loader__ __path__ argv[0] orig_argv sys.path inspect traceback runpy importlib " +
+			"__import__ pkgutil multiprocessing concurrent /proc/ exec( eval( _getframe"},
 }
 
 var importLine = sync.OnceValue(func() *regexp.Regexp {

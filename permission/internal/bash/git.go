@@ -235,100 +235,75 @@ func orEmpty(w []Word) []Word {
 	return w
 }
 
-func gitReadsConfig(rest []Word) bool {
-	if len(rest) == 0 {
-		return false
-	}
-	if rest[0].Is("--get", "--get-all", "--get-regexp", "--list", "-l", "list", "get") {
-		for i := range rest {
-			if v, ok := rest[i].Value(); !ok || i > 0 && strings.HasPrefix(v, "-") {
-				return false
-			}
-		}
-		return true
-	}
-	return false
+// A gitQuery is a form of a git subcommand that only reads.
+type gitQuery struct {
+	names string // subcommands
+
+	first    string // its first operand is one of these; "": any
+	operands int    // its number of operands, if not 0; negative: it has none
+	listing  string // options that make operands patterns of what to list; without one, operands are refused
+	options  string // the only options with which it reads; "": all but those in except
+	except   string // options with which it does something else
 }
+
+// Options of branch and tag with which operands do not name what to create.
+const gitLists = "-l --list --merged --no-merged --contains --points-at"
+
+var gitQueries = table[gitQuery]{names: func(q *gitQuery) string { return q.names }, rows: []gitQuery{
+	{names: "status diff log show ls-files ls-tree blame annotate shortlog describe cat-file rev-list name-rev merge-base " +
+		"for-each-ref whatchanged grep count-objects check-ignore diff-tree diff-index diff-files show-branch version cherry " +
+		"range-diff verify-pack"},
+	{names: "show-ref rev-parse", except: "--parseopt --sq-quote"},
+	{names: "branch", listing: gitLists, options: gitLists + " -a -r -v -vv --all --remotes --verbose --show-current " +
+		"--sort --format --no-color --color --column"},
+	{names: "tag", listing: gitLists, options: gitLists + " --sort -n --format --column --color"},
+	{names: "remote", operands: -1, options: "-v --verbose"},
+	{names: "remote", first: "get-url", options: "--all --push"},
+	{names: "stash", first: "list show"},
+	{names: "reflog", operands: -1},
+	{names: "reflog", first: "show"},
+	{names: "worktree", first: "list"},
+	{names: "symbolic-ref", operands: 1, options: "--short -q --quiet"},
+}}
 
 // gitReads reports whether a subcommand with these words only reads.
 func gitReads(sub string, rest []Word) bool {
-	operands, first := 0, ""
-	onlyFlags := func(allowed ...string) bool {
-		for i := range rest {
-			v, ok := rest[i].Value()
-			if !ok {
-				return false
-			}
-			if !strings.HasPrefix(v, "-") {
-				continue
-			}
-			flag, _, _ := strings.Cut(v, "=")
-			found := false
-			for _, s := range allowed {
-				found = found || s == flag
-			}
-			if !found {
-				return false
-			}
-		}
-		return true
-	}
-	for i := range rest {
-		if v, ok := rest[i].Value(); !ok || !strings.HasPrefix(v, "-") {
-			if operands == 0 {
-				first = v
-			}
-			operands++
-		}
-	}
-	switch sub {
-	case "status", "diff", "log", "show", "rev-parse", "ls-files", "ls-tree", "blame", "annotate", "shortlog", "describe",
-		"cat-file", "rev-list", "name-rev", "merge-base", "for-each-ref", "show-ref", "whatchanged", "grep", "count-objects",
-		"check-ignore", "diff-tree", "diff-index", "diff-files", "show-branch", "version", "cherry", "range-diff",
-		"verify-pack":
-		if sub == "show-ref" || sub == "rev-parse" {
-			for i := range rest {
-				if rest[i].Is("--parseopt", "--sq-quote") {
-					return false
-				}
-			}
-		}
-		return true
-	case "branch":
-		return onlyFlags("-a", "-r", "-v", "-vv", "-l", "--list", "--all", "--remotes", "--verbose", "--show-current",
-			"--merged", "--no-merged", "--contains", "--sort", "--format", "--no-color", "--color", "--column", "--points-at") &&
-			(operands == 0 || hasAny(rest, "-l", "--list", "--merged", "--no-merged", "--contains", "--points-at"))
-	case "tag":
-		return onlyFlags("-l", "--list", "--sort", "--contains", "--points-at", "--merged", "--no-merged", "-n", "--format",
-			"--column", "--color") && (operands == 0 || hasAny(rest, "-l", "--list", "--contains", "--points-at", "--merged",
-			"--no-merged"))
-	case "remote":
-		return operands == 0 && onlyFlags("-v", "--verbose") || first == "get-url" && onlyFlags("--all", "--push")
-	case "stash":
-		return first == "list" || first == "show"
-	case "reflog":
-		return operands == 0 || first == "show"
-	case "worktree":
-		return first == "list"
-	case "config":
+	if sub == "config" {
 		return gitReadsConfig(rest)
-	case "symbolic-ref":
-		return operands == 1 && onlyFlags("--short", "-q", "--quiet")
 	}
-	return false
+	return slices.ContainsFunc(gitQueries.all(sub), func(q *gitQuery) bool { return q.matches(rest) })
 }
 
-func hasAny(words []Word, values ...string) bool {
-	for i := range words {
-		v, _ := words[i].Value()
+func (q *gitQuery) matches(rest []Word) bool {
+	operands, first, lists := 0, "", q.listing == ""
+	for i := range rest {
+		v, ok := rest[i].Value()
 		flag, _, _ := strings.Cut(v, "=")
-		for _, s := range values {
-			if flag == s {
-				return true
+		lists = lists || listed(q.listing, flag)
+		switch {
+		case !ok && q.options != "":
+			return false // it may be another option
+		case !ok || !strings.HasPrefix(v, "-"):
+			if operands++; operands == 1 {
+				first = v
 			}
+		case q.options != "" && !listed(q.options, flag), listed(q.except, v):
+			return false
 		}
 	}
-	return false
+	return (q.first == "" || listed(q.first, first)) && (q.operands == 0 || operands == max(q.operands, 0)) &&
+		(operands == 0 || lists)
+}
+
+// gitReadsConfig reports whether git config only reads: this depends on its first word.
+func gitReadsConfig(rest []Word) bool {
+	if len(rest) == 0 || !rest[0].Is("--get", "--get-all", "--get-regexp", "--list", "-l", "list", "get") {
+		return false
+	}
+	return !slices.ContainsFunc(rest[1:], func(w Word) bool {
+		v, ok := w.Value()
+		return !ok || strings.HasPrefix(v, "-")
+	})
 }
 
 // gitBuiltin reports whether s is a subcommand of git itself. Aliases cannot replace these.
