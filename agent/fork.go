@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"embed"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,33 +35,44 @@ const (
 )
 
 var (
-	//go:embed prompts/general-purpose.md prompts/explore.md prompts/plan.md
-	builtinTexts embed.FS
+	//go:embed prompts/general-purpose.md
+	generalText string
+	//go:embed prompts/explore.md
+	exploreText string
+	//go:embed prompts/plan.md
+	planText string
 	//go:embed prompts/subagent.md
 	subText string
 )
 
 // GeneralPurpose returns the agent for skills that name none. It has the tools of the agent that
 // starts it.
-func GeneralPurpose() Definition { return builtin("general-purpose") }
+func GeneralPurpose() Definition {
+	return Definition{
+		Name: defaultAgent,
+		Description: "Researches, searches and carries out tasks of several steps on its own. Use it for work whose steps " +
+			"need not be seen here.",
+		Prompt: strings.TrimSpace(generalText), Origin: knack.Bundled,
+	}
+}
 
 // BuiltIn returns the agents that always exist: GeneralPurpose, Explore and Plan.
 func BuiltIn() []Definition {
-	return []Definition{GeneralPurpose(), builtin("explore"), builtin("plan")}
+	return []Definition{GeneralPurpose(), {
+		Name: "Explore",
+		Description: "Searches and reads widely, changes nothing, and reports briefly what it found, with paths and lines. " +
+			"Use it to find out where and how something is done.",
+		Prompt: strings.TrimSpace(exploreText), Tools: readingTools(), Mode: permission.Plan, Origin: knack.Bundled,
+	}, {
+		Name: "Plan",
+		Description: "Reads what a task touches, changes nothing, and ends with a plan of steps. Use it before a change " +
+			"that spans several files.",
+		Prompt: strings.TrimSpace(planText), Tools: readingTools(), Mode: permission.Plan, Origin: knack.Bundled,
+	}}
 }
 
-func builtin(file string) Definition {
-	data, err := builtinTexts.ReadFile("prompts/" + file + ".md")
-	if err != nil {
-		panic(err)
-	}
-	d, problems, ok := ParseDefinition(file+".md", data, knack.Bundled)
-	if !ok || len(problems) > 0 {
-		panic(fmt.Sprint("agent: ", file, ".md: ", problems)) // one of our own files is invalid
-	}
-	d.Path = ""
-	return d
-}
+// readingTools returns the names of the tools that change nothing.
+func readingTools() []string { return []string{"read", "grep", "find", "ls"} }
 
 // A task is the work for a sub-agent.
 type task struct {
@@ -145,7 +156,7 @@ func (r *run) definition(name string, tools []string) (d *Definition, problem st
 	fallback := GeneralPurpose()
 	fallback.Tools = tools
 	if len(tools) == 0 {
-		fallback.Tools = builtin("explore").Tools
+		fallback.Tools = readingTools()
 	}
 	var names []string
 	for _, d := range r.Roster.Agents {
@@ -700,7 +711,7 @@ const maxDescribed = 1536
 // oneLine makes an untrusted description safe to show on one line of a list.
 func oneLine(s string) string {
 	s = plain.Line(strings.Join(strings.Fields(s), " "))
-	s = strings.NewReplacer("<", "&lt;", ">", "&gt;").Replace(s)
+	s = strings.ReplaceAll(strings.ReplaceAll(s, "<", "&lt;"), ">", "&gt;")
 	if rs := []rune(s); len(rs) > maxDescribed {
 		s = string(rs[:maxDescribed-1]) + "…"
 	}

@@ -179,6 +179,7 @@ func WriteSVG(dir string, charts ...Chart) error {
 // Build builds a Go package with the flags of a release and writes the program to out.
 func Build(out, pkg string) error {
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", out, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as the program is released
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %s: %w\n%s", pkg, err, text)
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"slices"
@@ -11,8 +12,10 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/internal/trust"
 	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/models"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/sources"
 	"github.com/knack-agent/knack/workspace"
 )
@@ -49,8 +52,18 @@ type Engine struct {
 // ErrClosed is the error for using an Engine or a Session after Close.
 var ErrClosed = errors.New("the engine or session is closed")
 
+// prepare makes tables that a session needs and that take long to make: the models, and how entries
+// are encoded. It does this in the background, once.
+var prepare = sync.OnceFunc(func() {
+	go func() {
+		models.Known()
+		json.Marshal(session.Entry{})
+	}()
+})
+
 // Open opens a directory. It runs nothing, asks nothing and records nothing.
 func Open(ctx context.Context, o Options) (*Engine, error) {
+	prepare() // while Load reads files
 	p, err := Load(ctx, o)
 	if err != nil {
 		return nil, err
@@ -65,13 +78,13 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 // use makes p the Project of all turns that begin later.
 func (e *Engine) use(p *Project) error {
 	set := &p.config.Settings
-	models := &Models{Env: p.options.Env, Proxy: set.Proxy, Procedure: e.procedure, Doubt: func(message string) {
+	m := &Models{Env: p.options.Env, Proxy: set.Proxy, Procedure: e.procedure, Doubt: func(message string) {
 		e.notice(knack.Problem{Code: knack.CodeModelUnknown, Severity: knack.Warn, Message: message,
 			Hint: "knack help models"})
 	}}
 	var problems []knack.Problem
 	var err error
-	if models.Tables, problems, err = modelSettings(p.config); err != nil {
+	if m.Tables, problems, err = modelSettings(p.config); err != nil {
 		return err
 	}
 	p.problems = append(p.problems, problems...)
@@ -80,7 +93,7 @@ func (e *Engine) use(p *Project) error {
 	if e.project != nil {
 		e.old = append(e.old, e.project)
 	}
-	e.project, e.models, e.nested = p, models, sources.NewNested(p.dir, p.scan)
+	e.project, e.models, e.nested = p, m, sources.NewNested(p.dir, p.scan)
 	if e.ws != nil {
 		e.pins.add(p, p.hooks, e.ws.Dir())
 	}

@@ -327,6 +327,9 @@ var ErrNotRecorded = errors.New("the session cannot be recorded")
 // note writes the ID of this session to the file latest. Errors are ignored: if the file is missing
 // or outdated, only the order of a list differs.
 func (l *Log) note() {
+	if data, err := os.ReadFile(l.latest); err == nil && string(data) == l.header.ID+"\n" {
+		return
+	}
 	temp := l.latest + "." + l.header.ID
 	if os.WriteFile(temp, []byte(l.header.ID+"\n"), 0o600) != nil || os.Rename(temp, l.latest) != nil {
 		os.Remove(temp)

@@ -3,6 +3,7 @@ package tool
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -55,6 +56,13 @@ func appendSchema(b []byte, s *jsonschema.Schema) (_ []byte, ok bool) {
 		ok = ok && err == nil
 		b = append(b, data...)
 	}
+	text := func(s string) {
+		if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }) >= 0 {
+			write(s) // some of it is escaped
+			return
+		}
+		b = append(append(append(b, '"'), s...), '"')
+	}
 	member := func(name string) {
 		if len(b) > start {
 			b = append(b, ',')
@@ -71,7 +79,7 @@ func appendSchema(b []byte, s *jsonschema.Schema) (_ []byte, ok bool) {
 	ok = true
 	if s.Type != "" {
 		member("type")
-		write(s.Type)
+		text(s.Type)
 	} else if s.Types != nil {
 		member("type")
 		write(s.Types)
@@ -83,7 +91,7 @@ func appendSchema(b []byte, s *jsonschema.Schema) (_ []byte, ok bool) {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			write(name)
+			text(name)
 			b = append(b, ':')
 			schema(s.Properties[name])
 		}
@@ -95,7 +103,7 @@ func appendSchema(b []byte, s *jsonschema.Schema) (_ []byte, ok bool) {
 	}
 	if s.Description != "" {
 		member("description")
-		write(s.Description)
+		text(s.Description)
 	}
 	if len(s.Required) > 0 {
 		member("required")

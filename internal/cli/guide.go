@@ -1,34 +1,35 @@
 package cli
 
 import (
+	"bytes"
 	_ "embed"
-	"fmt"
 	"strings"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/engine"
 )
 
 //go:embed knack-guide.md
-var guideText []byte
+var guideText string
 
 // guide returns the built-in agent that knows the help pages.
 func guide() agent.Definition {
-	d, problems, ok := agent.ParseDefinition("knack-guide.md", guideText, knack.Bundled, engine.KnownTools().AllNames()...)
-	if !ok || len(problems) > 0 {
-		panic(fmt.Sprint("cli: knack-guide.md: ", problems)) // the file is embedded, so this is a bug
-	}
-	d.Path = ""
 	var b strings.Builder
-	b.WriteString(d.Prompt)
+	b.Grow(32 << 10) // for all pages
+	b.WriteString(strings.TrimSpace(guideText))
 	for _, t := range topics {
 		text, err := helpTexts.ReadFile("help/" + t.name + ".md")
 		if err != nil {
 			panic(err)
 		}
-		fmt.Fprintf(&b, "\n\n<help topic=\"%s\">\n%s\n</help>", t.name, strings.TrimSpace(string(text)))
+		b.WriteString("\n\n<help topic=\"" + t.name + "\">\n")
+		b.Write(bytes.TrimSpace(text))
+		b.WriteString("\n</help>")
 	}
-	d.Prompt = b.String()
-	return d
+	return agent.Definition{
+		Name: "knack-guide",
+		Description: "Answers questions about Knack itself - its skills, permissions, settings and commands - and finds out " +
+			"why something does not work as expected.",
+		Tools: []string{"read", "grep", "find", "ls"}, Prompt: b.String(), Origin: knack.Bundled,
+	}
 }

@@ -118,6 +118,30 @@ func TestTreeCost(t *testing.T) {
 	}
 }
 
+// TestPromptCost bounds what a prompt costs before the project is read: the check for misspelt commands
+// builds none of them, and the agent that knows the help pages is made without parsing.
+func TestPromptCost(t *testing.T) {
+	root := rootCommand(strings.Fields("-p hello"))
+	for _, c := range []struct {
+		name string
+		most float64
+		f    func()
+	}{
+		{"mistyped", 40, func() {
+			if err := mistyped(root, strings.Fields("please improve the docs")); err != nil {
+				t.Error(err)
+			}
+		}},
+		{"guide", 60, func() { guide() }},
+	} {
+		if n := testing.AllocsPerRun(5, c.f); n > c.most {
+			t.Errorf("%s: %.0f allocations, more than %.0f", c.name, n, c.most)
+		} else {
+			t.Logf("%s: %.0f allocations", c.name, n)
+		}
+	}
+}
+
 // TestTreeIsWhole: each command is found when it is typed, after flags too, and help, man pages and completion
 // include all of them.
 func TestTreeIsWhole(t *testing.T) {

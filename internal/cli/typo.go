@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -26,17 +27,24 @@ func mistyped(c *cobra.Command, args []string) error {
 	if strings.HasPrefix(first, "/") || strings.HasPrefix(first, "@") {
 		return nil
 	}
-	full := rootCommand([]string{"help"})
-	full.InitDefaultCompletionCmd()
-	for _, sub := range full.Commands() {
-		if !sub.IsAvailableCommand() || sub.Name() == "help" { // "hello" must not match "help"
+	names := []string{"completion"} // and not "help", which "hello" would match
+	for _, c := range commands() {
+		names = append(names, c.name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		d := similar.Distance(strings.ToLower(first), name, 2)
+		if d > 2 {
+			continue // most prompts: building the command would take longer
+		}
+		sub, _, err := rootCommand([]string{name}).Find([]string{name})
+		if err != nil || !sub.IsAvailableCommand() {
 			continue
 		}
-		most := 2
-		if len(first) <= 4 && (len(rest) == 0 || !sub.HasSubCommands()) { // "test" must not match "trust"
-			most = 1
+		if len(first) <= 4 && (len(rest) == 0 || !sub.HasSubCommands()) && d > 1 { // "test" must not match "trust"
+			continue
 		}
-		if d := similar.Distance(strings.ToLower(first), sub.Name(), most); d > most || !parses(sub, rest) {
+		if !parses(sub, rest) {
 			continue
 		}
 		line := strings.Join(append([]string{"knack", sub.Name()}, rest...), " ")

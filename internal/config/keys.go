@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/knack-agent/knack/permission"
 )
@@ -51,8 +52,8 @@ const (
 
 var efforts = []string{"low", "medium", "high", "xhigh", "max"}
 
-// table returns the rows in the order in which they are documented.
-func table() []key {
+// table returns the rows in the order in which they are documented. They must not be changed.
+var table = sync.OnceValue(func() []key {
 	return []key{
 		{"$schema", text, anyone, nil, "The address of this schema, for editors.", nil},
 
@@ -141,7 +142,7 @@ func table() []key {
 		{"notify", text, person, nil, "What happens when the screen waits for you: bell (default), osc9 (a notification " +
 			"of the terminal), off, or a command, which gets the message as its last argument.", nil},
 	}
-}
+})
 
 func weakBool(val, _ *node) bool { return !val.yes }
 

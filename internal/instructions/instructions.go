@@ -171,6 +171,9 @@ func (l *loader) fits(path string, data []byte) bool {
 // inside resolves the links of a path. It fails if the path leads out of bound; "" means no
 // restriction. top is bound with links resolved.
 func inside(bound, path string) (real, top string, err error) {
+	if _, err := os.Lstat(path); err != nil { // most files that are looked for are not there
+		return "", "", err
+	}
 	if real, err = filepath.EvalSymlinks(path); err != nil || bound == "" {
 		return real, "", err
 	}

@@ -83,10 +83,13 @@ var rows = []Row{
 
 // Rows returns the rows of the given kinds in table order, or all rows if no kind is given.
 func Rows(kinds ...Kind) []Row {
-	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
-		return len(kinds) > 0 &&
-			!slices.Contains(kinds, r.Kind)
-	})
+	var out []Row
+	for _, r := range rows {
+		if len(kinds) == 0 || slices.Contains(kinds, r.Kind) {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 // Folders returns the names of the directories that contain project resources, such as
