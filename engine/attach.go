@@ -81,6 +81,10 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 				why = "it is a directory"
 			case err == nil:
 				why = "it is not a regular file"
+			case isResource(path):
+				server, _, _ := strings.Cut(path, ":")
+				s.engine.notice(knack.Problem{Code: knack.CodeAttachmentMissing, Severity: knack.Warn, Hint: "/mcp",
+					Message: fmt.Sprintf("@%s: there is no MCP server %q; the text is sent as it is", path, server)})
 			case strings.ContainsAny(path, "./\\") && !strings.Contains(path, "@"):
 				why = "there is no such file"
 			}
@@ -117,12 +121,18 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 	return in, nil
 }
 
-// resource splits a word SERVER:URI that names a resource of an MCP server.
+// isResource reports whether a word has the form SERVER:URI of a resource of an MCP server.
+func isResource(word string) bool {
+	_, uri, ok := strings.Cut(word, ":")
+	return ok && strings.Contains(uri, "://")
+}
+
+// resource splits a word that names a resource of an MCP server.
 func (s *Session) resource(word string) (server, uri string, ok bool) {
-	server, uri, ok = strings.Cut(word, ":")
-	if !ok || !strings.Contains(uri, "://") {
+	if !isResource(word) {
 		return "", "", false
 	}
+	server, uri, _ = strings.Cut(word, ":")
 	return server, strings.TrimRight(uri, ",;!)"), slices.ContainsFunc(s.Servers(),
 		func(x mcp.Status) bool { return x.Name == server })
 }

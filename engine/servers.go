@@ -512,6 +512,9 @@ func (s *Session) promptCommands() []knack.SlashCommand {
 				Hint: strings.TrimSpace(hint), Source: "MCP server " + p.Server,
 				Expand: func(ctx context.Context, args string) (string, error) {
 					parts, err := c.Prompt(ctx, p.Name, args, s.elicit)
+					if err != nil {
+						err = &Error{Err: err, Hint: plain.Line("/" + p.Name + hint)}
+					}
 					return llm.JoinText(parts, "\n"), err
 				}})
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -247,11 +248,17 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// last returns the last line that is not empty.
+// last returns the line that explains the end best: the last one with the name of an error, because
+// stack traces and the version of Node.js may follow it; otherwise the last one that is not empty.
 func (t *tail) last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(t.data), "\uFFFD")), "\n")
+	for _, line := range slices.Backward(lines) {
+		if strings.Contains(line, "rror: ") {
+			return strings.TrimSpace(line)
+		}
+	}
 	return strings.TrimSpace(lines[len(lines)-1])
 }
 

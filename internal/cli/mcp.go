@@ -340,22 +340,31 @@ is read and compared with what the server lists.`,
 			}
 			defer e.Close()
 			client := e.MCP()
-			client.Start()
-			if err := client.Wait(c.Context()); err != nil {
-				return err
-			}
-			all := client.Servers()
-			if len(args) > 0 {
-				all = slices.DeleteFunc(all, func(s mcp.Status) bool { return s.Name != args[0] })
-				if len(all) == 0 {
-					return noServer(args[0])
+			others := func(s mcp.Status) bool { return len(args) > 0 && s.Name != args[0] }
+			found := len(args) == 0
+			for _, s := range client.Servers() {
+				if others(s) {
+					if err := client.Enable(s.Name, false); err != nil {
+						return err
+					}
+				} else {
+					found = true
 				}
 			}
+			if !found {
+				return noServer(args[0])
+			}
+			client.Start()
+			if err := client.Wait(c.Context(), args...); err != nil {
+				return err
+			}
+			all := slices.DeleteFunc(client.Servers(), others)
 			failed := 0
 			list := []mcpServerJSON{}
 			for i := range all {
 				if all[i].State != mcp.Connected {
 					failed++
+					all[i].Tools = nil // those of an earlier connection
 				}
 				if verify {
 					all[i].Skills = 0
@@ -390,7 +399,7 @@ is read and compared with what the server lists.`,
 			}
 			if err == nil && failed > 0 {
 				err = &engine.Error{Err: errors.New(plain.Count(failed, "test") + " failed"),
-					Hint: "knack mcp get NAME shows what is started"}
+					Hint: "knack mcp get NAME shows what is started, knack sandbox explain what a program may use"}
 			}
 			return err
 		},

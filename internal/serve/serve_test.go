@@ -342,6 +342,50 @@ func TestReload(t *testing.T) {
 	}
 }
 
+// TestTextChanges: clients are notified when only the text of a skill changes: the digest that they know
+// is wrong then.
+func TestTextChanges(t *testing.T) {
+	t.Parallel()
+	dir, e := project(t, peerSkills, engine.Options{Skills: []string{"skills"}})
+	s, err := New(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := sdk.NewInMemoryTransports()
+	go s.Run(t.Context(), a)
+	changed := make(chan struct{}, 100)
+	c := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
+		Capabilities:               &sdk.ClientCapabilities{},
+		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) { changed <- struct{}{} },
+	})
+	session, err := c.Connect(t.Context(), b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	file := filepath.Join(dir, "skills/forms/SKILL.md")
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(data, "One more line.\n"...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.update(t.Context())
+	select {
+	case <-changed:
+	case <-time.After(time.Minute):
+		t.Error("no notification")
+	}
+	r, err := session.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: "skill://forms/SKILL.md"})
+	if err != nil || !strings.HasSuffix(r.Contents[0].Text, "One more line.\n") {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
 // TestHostSkills: skills of a server that a host gives to a session are skills of
 // that session and of no other, also those that the server lists later.
 func TestHostSkills(t *testing.T) {
