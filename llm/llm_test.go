@@ -33,7 +33,7 @@ func TestCost(t *testing.T) {
 		t.Errorf("short: %v", c)
 	}
 	long := short
-	long.CacheRead += 20_000 // 210,000 in all
+	long.CacheRead += 20_000 // 210,000 in total
 	if c := p.Cost(long); !near(c, 2*(0.2+0.014+0.1)+1.5*0.1) {
 		t.Errorf("long: %v", c)
 	}
@@ -41,7 +41,7 @@ func TestCost(t *testing.T) {
 
 func near(a, b float64) bool { return a-b < 1e-9 && b-a < 1e-9 }
 
-// A call whose input is no JSON is written and read all the same.
+// A call whose input is not JSON can still be encoded and decoded.
 func TestCallJSON(t *testing.T) {
 	for _, input := range []string{`{"a":1}`, `"text"`, `{"path": bro`, `no "object" at all`, ``} {
 		call := llm.ToolCall{ID: "c", Name: "read", Input: json.RawMessage(input), Opaque: "o"}

@@ -8,10 +8,10 @@ import (
 	"github.com/knack-agent/knack/workspace/workspacetest"
 )
 
-// Any command that passes on words, streams and exit codes will do.
+// Any command that passes on arguments, streams and exit codes will do.
 func TestContainer(t *testing.T) {
 	if _, err := exec.LookPath("env"); err != nil {
-		t.Skip("there is no env here")
+		t.Skip("the program env does not exist")
 	}
 	workspacetest.Test(t, func(t *testing.T) workspace.Workspace {
 		w, err := workspace.NewContainer(t.Context(), []string{"env", "IN_CONTAINER=yes"}, t.TempDir())

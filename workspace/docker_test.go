@@ -13,19 +13,18 @@ import (
 	"github.com/knack-agent/knack/workspace/workspacetest"
 )
 
-// TestDocker runs the conformance suite in a real container. Its image is
-// this machine's statically linked busybox and nothing else, so that no
-// registry is needed.
+// TestDocker runs the conformance suite in a real container. Its image contains only this machine's statically linked
+// busybox, so that no registry is needed.
 func TestDocker(t *testing.T) {
 	if testing.Short() {
-		t.Skip("short")
+		t.Skip("too slow for -short")
 	}
 	busybox, err := exec.LookPath("busybox")
 	if err != nil {
 		t.Skip("busybox is not installed")
 	}
 	if out, err := exec.Command("docker", "version").CombinedOutput(); err != nil {
-		t.Skipf("docker does not work here: %v: %s", err, firstLine(out))
+		t.Skipf("docker does not work: %v: %s", err, firstLine(out))
 	}
 	container := "knack-test-" + strings.ToLower(strings.ReplaceAll(t.TempDir(), "/", "-"))[1:]
 	image := container + ":1"
@@ -33,7 +32,7 @@ func TestDocker(t *testing.T) {
 	t.Cleanup(func() { docker(t, nil, "rmi", "--force", image) })
 	if out, err := exec.Command("docker", "run", "--rm", image, "/bin/sh", "-c",
 		"stat -c %s /bin/sh").CombinedOutput(); err != nil {
-		t.Skipf("no container starts here: %v: %s", err, firstLine(out))
+		t.Skipf("no container can be started: %v: %s", err, firstLine(out))
 	}
 	docker(t, nil, "run", "--detach", "--network", "none", "--name", container, image, "/bin/sleep", "3600")
 	t.Cleanup(func() { docker(t, nil, "rm", "--force", container) })
@@ -59,7 +58,7 @@ func docker(t *testing.T, stdin []byte, args ...string) {
 	}
 }
 
-// busyboxImage is the archive of a root file system: busybox and its names.
+// busyboxImage returns the archive of a root file system: busybox and its names.
 func busyboxImage(t *testing.T, busybox string) []byte {
 	t.Helper()
 	program, err := os.ReadFile(busybox)

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// How long a pipe that a background child holds keeps the call: to its end, or
-// until it is silent, or for so long at most.
+// How long a pipe that a background child holds open delays the call: to its end, until it is silent, or for a
+// maximum time.
 func TestPumpWait(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		pause  time.Duration // before each word
+		pause  time.Duration // before each write
 		words  int
 		closes bool
 		took   time.Duration
@@ -52,7 +52,7 @@ func TestPumpWait(t *testing.T) {
 				got != c.out {
 				t.Errorf("%s: took %v, want %v; read %q", c.name, took, c.took, got)
 			}
-			time.Sleep(time.Minute) // who writes on does not die of it
+			time.Sleep(time.Minute) // a process that still writes is not killed
 			if len(out.String()) != len(got) {
 				t.Errorf("%s: written after the end", c.name)
 			}
@@ -62,8 +62,7 @@ func TestPumpWait(t *testing.T) {
 	}
 }
 
-// What a command wrote is not lost where this program gets no time to read it
-// before the pipe counts as idle.
+// A command's output is not lost if this program gets no CPU time to read it before the pipe counts as idle.
 func TestPumpStarved(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// alive reads /proc: a zombie is dead.
+// alive reads /proc; a zombie counts as dead.
 func alive(pid string) bool {
 	data, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
@@ -32,14 +32,13 @@ func wantDead(t *testing.T, pids []string) {
 		}
 		if alive(pid) {
 			cmd, _ := os.ReadFile("/proc/" + pid + "/cmdline")
-			t.Errorf("process %s lives: %q", pid, cmd)
+			t.Errorf("process %s still runs: %q", pid, cmd)
 		}
 	}
 }
 
-// tree starts processes three levels deep, and those that try to get away: a
-// group of its own, a session of its own with the parent alive and gone, and
-// one that cleared its environment but kept its parent.
+// tree starts processes three levels deep, and others that try to escape: one in its own group, two in their own
+// session, one with its parent alive and one without, and one that cleared its environment but kept its parent.
 const tree = `trap '' TERM HUP INT
 bash -c 'bash -c "trap \"\" TERM; sleep 301 & echo \$! \$\$; wait" & echo $!; wait' &
 echo $!
@@ -56,7 +55,7 @@ func startTree(t *testing.T, w *workspace.Local, ctx context.Context, then strin
 	_, err := w.Run(ctx, workspace.Command{Line: tree + then, Output: &out})
 	pids := strings.Fields(strings.ReplaceAll(out.String(), "ready", ""))
 	if len(pids) != 9 {
-		t.Fatalf("the tree said %q", out.String())
+		t.Fatalf("the tree printed %q", out.String())
 	}
 	return pids, err
 }
@@ -87,7 +86,7 @@ func TestTreeDiesOnClose(t *testing.T) {
 	wantDead(t, pids)
 }
 
-// A daemon that left its group and lets go of the output is found by its mark.
+// A daemon that left its group and closed the output is found by its mark.
 func TestCloseFindsDaemon(t *testing.T) {
 	w := newLocal(t)
 	var out bytes.Buffer
@@ -103,7 +102,7 @@ func TestCloseFindsDaemon(t *testing.T) {
 	wantDead(t, []string{pid})
 }
 
-// Who writes in the background after the command does not die of SIGPIPE.
+// A process that writes in the background after the command does not get SIGPIPE.
 func TestBackgroundMayWrite(t *testing.T) {
 	w := newLocal(t)
 	if _, err := w.Run(t.Context(), workspace.Command{Line: "(sleep 0.3; echo x; echo y; echo done > mark) &",
@@ -119,8 +118,7 @@ func TestBackgroundMayWrite(t *testing.T) {
 	t.Error("the child died")
 }
 
-// A command leads a session of its own, so that nothing in it can wait for a
-// terminal.
+// A command runs in its own session, so that nothing in it can wait for a terminal.
 func TestOwnSession(t *testing.T) {
 	w := newLocal(t)
 	var out bytes.Buffer

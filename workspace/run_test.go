@@ -102,7 +102,7 @@ func TestLongCommand(t *testing.T) {
 	}
 }
 
-// Confine sees the process before it starts and the exit after it.
+// Confine is called before the process starts and again after it exits.
 func TestConfine(t *testing.T) {
 	w := newLocal(t)
 	var log []string
@@ -146,7 +146,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// An input that never ends does not hold the call.
+// Input that never ends does not delay the call.
 func TestEndlessInput(t *testing.T) {
 	w := newLocal(t)
 	r, wr := io.Pipe()
@@ -169,8 +169,7 @@ func TestNewLocalErrors(t *testing.T) {
 	}
 }
 
-// The two are run side by side: ours does what a bare exec with one output
-// pipe does, and minds groups, marks and pumps.
+// Compares ours, which also handles groups, marks and pumps, with a bare exec with one output pipe.
 func BenchmarkTrue(b *testing.B) {
 	dir := b.TempDir()
 	b.Run("exec", func(b *testing.B) {

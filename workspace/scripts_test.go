@@ -12,12 +12,11 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// TestApprovedScripts: the bytes that were approved run, whatever lies under their
-// name when the command starts; a script that asks where it lies finds what lies
-// beside it, and does not run once it changed.
+// TestApprovedScripts: the approved bytes run, whatever is at their path when the command starts; a script that uses
+// its own location finds the files next to it, and does not run once it has changed.
 func TestApprovedScripts(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("the scripts are a POSIX shell's")
+		t.Skip("the scripts need a POSIX shell")
 	}
 	for _, c := range []struct {
 		name, text, line string
@@ -34,7 +33,7 @@ func TestApprovedScripts(t *testing.T) {
 	} {
 		if strings.HasSuffix(c.name, ".py") {
 			if _, err := exec.LookPath("python3"); err != nil {
-				t.Log("no python3:", c.text)
+				t.Log("python3 is not installed:", c.text)
 				continue
 			}
 		}
@@ -79,7 +78,7 @@ func TestApprovedScripts(t *testing.T) {
 			t.Error(err)
 		}
 		if left, _ := os.ReadDir(private); len(left) > 0 {
-			t.Errorf("%s: copies are left: %v", c.line, left)
+			t.Errorf("%s: copies remain: %v", c.line, left)
 		}
 	}
 }

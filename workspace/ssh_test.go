@@ -50,7 +50,7 @@ func newKey(t *testing.T, file string) ssh.Signer {
 	return signer
 }
 
-// A server is one that a test started, and how to reach it.
+// A server is one that a test started, with the way to reach it.
 type server struct {
 	addr string
 	host ssh.PublicKey
@@ -157,7 +157,7 @@ func TestSSHD(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if me.Uid == "0" { // sshd wants it, where nobody started it before
+	if me.Uid == "0" { // sshd needs it if it has never been started
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
 			t.Skipf("sshd needs /run/sshd: %v", err)
 		}
@@ -176,7 +176,7 @@ func TestSSHD(t *testing.T) {
 	addr := l.Addr().String()
 	l.Close()
 	_, port, _ := net.SplitHostPort(addr)
-	// SHLVL keeps bash from reading the person's .bashrc at each command.
+	// SHLVL keeps bash from reading the user's .bashrc for each command.
 	config := fmt.Sprintf("ListenAddress 127.0.0.1\nPort %s\nHostKey %s/host\nAuthorizedKeysFile "+
 		"%s/authorized\nPidFile none\nStrictModes no\nUsePAM no\nSetEnv SHLVL=2\nPasswordAuthentication "+
 		"no\nPermitRootLogin prohibit-password\nSubsystem sftp %s\n", port, dir, dir, sftpServer)
@@ -209,10 +209,10 @@ func TestSSHD(t *testing.T) {
 	}})
 }
 
-// TestSSH runs the suite against a server within the test.
+// TestSSH runs the suite against a server inside the test.
 func TestSSH(t *testing.T) {
 	if _, err := exec.LookPath("sh"); err != nil {
-		t.Skip("there is no sh here")
+		t.Skip("sh is not installed")
 	}
 	dir := t.TempDir()
 	host := newKey(t, filepath.Join(dir, "host"))
@@ -287,8 +287,7 @@ func session(ch ssh.Channel, reqs <-chan *ssh.Request) {
 	}
 }
 
-// command runs a command as sshd does: what it leaves in the background keeps
-// the channel open.
+// command runs a command as sshd does: a process left in the background keeps the channel open.
 func command(ch ssh.Channel, line string) {
 	defer ch.Close()
 	cmd := exec.Command("sh", "-c", line)

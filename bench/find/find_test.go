@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The program runs on a few skills, makes distractors, and finds what is there.
+// The program runs on a few skills, makes distractors, and finds the right skills.
 func TestMeasure(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

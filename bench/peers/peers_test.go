@@ -16,7 +16,7 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// asKnack is the name under which this test program is Knack.
+// asKnack is the name under which this test binary runs as Knack.
 const asKnack = "as-knack.exe"
 
 func TestMain(m *testing.M) {
@@ -30,9 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestMeasure measures a little of everything, with Knack and with programs
-// that are missing or do not work. Whether the host has rg and fd makes no
-// difference: nothing but a shell is on PATH.
+// TestMeasure measures a little of everything, with Knack and with programs that are missing or do not work. Whether
+// the host has rg and fd makes no difference: PATH contains only a shell.
 func TestMeasure(t *testing.T) {
 	onlyShell(t)
 	tree := t.TempDir()
@@ -67,7 +66,7 @@ func TestMeasure(t *testing.T) {
 	for _, want := range []string{"One prompt over 3 skills", "2 shell calls", "2 read calls", "pi: ", "codex: ",
 		"rg: not on PATH"} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("the tables lack %q", want)
+			t.Errorf("the tables do not contain %q", want)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(c.keep, "knack-3.json")); err != nil {
@@ -104,8 +103,7 @@ func TestNotDriven(t *testing.T) {
 	}
 }
 
-// onlyShell sets PATH to a directory that contains only the shell that Knack's
-// bash tool needs.
+// onlyShell sets PATH to a directory that contains only the shell that Knack's bash tool needs.
 func onlyShell(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"bash", "sh"} {
@@ -139,7 +137,7 @@ func copyTo(t *testing.T, file string) {
 	}
 }
 
-// TestVendor asks in all four formats, and for what is not there.
+// TestVendor sends requests in all four formats, and to unknown paths.
 func TestVendor(t *testing.T) {
 	v, err := newVendor()
 	if err != nil {
@@ -186,7 +184,7 @@ func TestVendor(t *testing.T) {
 	for _, err := range []error{e.why(5, "unheard"), e.why(4, "nothing of this"),
 		(&exchange{answers: e.answers}).why(1, "")} {
 		if err == nil {
-			t.Error("what went wrong is not an error")
+			t.Error("a failure is not reported as an error")
 		}
 	}
 	if code, _ := ask("/v1/messages", `{"tools":[{}]}`); code != 404 {

@@ -8,7 +8,7 @@ import (
 
 func TestMeasure(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("NOT TESTED: no true and no sh")
+		t.Skip("true and sh are not installed")
 	}
 	res, err := measure(io.Discard, 1, 2)
 	if err != nil {

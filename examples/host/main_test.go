@@ -7,11 +7,10 @@ import (
 	"testing"
 )
 
-// TestHost talks with the program: its command, its skill with the script beside
-// it, and a question.
+// TestHost uses the program: its command, its skill with a script, and a question.
 func TestHost(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("the script of the skill is for sh")
+		t.Skip("the script of the skill needs sh")
 	}
 	home := t.TempDir()
 	t.Setenv("HOME", home)

@@ -17,7 +17,7 @@ func TestRead(t *testing.T) {
 		{"\xfe\xff\x00h\x00i\xd8\x3d\xde\x00", "hi😀", UTF16BE},
 		{"caf\xe9", "café", Latin1},
 		{"\x93caf\xe9\x94 \x80", "“café” €", Windows1252},
-		{"caf\xe9 \x81", "café \u0081", Latin1}, // Windows-1252 has no character 0x81
+		{"caf\xe9 \x81", "café \u0081", Latin1}, // Windows-1252 does not define 0x81
 		{"", "", UTF8},
 	} {
 		text, enc, err := Read([]byte(c.data))
@@ -35,8 +35,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// What Read reads, Write writes back to the byte; and a stream decodes to the
-// same however it is cut.
+// Write restores the bytes that Read decoded; a stream decodes to the same text however it is split.
 func FuzzRead(f *testing.F) {
 	for _, s := range []string{"a é", "\xff\xfea\x00", "\xfe\xff\x00a", "\xef\xbb\xbfa", "\x93\xe9",
 		"\xff\xfe\x3d\xd8\x00\xde"} {

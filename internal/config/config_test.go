@@ -22,11 +22,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden parts of testdata")
 
-// TestMerge reads documents: settings files in, what they come to out. The
-// places managed, user, claude and project are directories; flags is the
-// command line, settings.flag what --settings was given. The comment's line
-// "trusted" approves every file of the project, and "dir: a/b" names the
-// working directory in it.
+// TestMerge reads documents: settings files and their merged result. The sources managed, user, claude and project
+// are directories; flags is the command line, settings.flag the value of --settings. The line "trusted" in the
+// comment approves every file of the project, and "dir: a/b" sets the working directory in it.
 func TestMerge(t *testing.T) {
 	names, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(names) == 0 {
@@ -88,7 +86,7 @@ func describe(t *testing.T, ar *txtar.Archive) string {
 		data := f.Data
 		if link, ok := bytes.CutPrefix(data, []byte("link: ")); ok {
 			if err := os.Symlink(strings.TrimSpace(string(link)), at); err != nil {
-				t.Skipf("no symbolic links here: %v", err)
+				t.Skipf("symbolic links do not work on this system: %v", err)
 			}
 			continue
 		}
@@ -142,7 +140,7 @@ func describe(t *testing.T, ar *txtar.Archive) string {
 	return b.String()
 }
 
-// leaves writes what is set, a line each.
+// leaves writes the settings that are set, one per line.
 func leaves(b *strings.Builder, name string, v reflect.Value, place func(string) string) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -183,12 +181,12 @@ func TestTable(t *testing.T) {
 			continue
 		}
 		if !fields[k.name] {
-			t.Errorf("the table has %s, Settings has not", k.name)
+			t.Errorf("%s is in the table, but not in Settings", k.name)
 		}
 		delete(fields, k.name)
 	}
 	for f := range fields {
-		t.Errorf("Settings has %s, the table has not", f)
+		t.Errorf("%s is in Settings, but not in the table", f)
 	}
 	for _, k := range table() {
 		if !strings.HasSuffix(k.doc, ".") {
@@ -249,7 +247,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestCheckSeesTheBytes: what is approved are the bytes that are used.
+// TestCheckSeesTheBytes: the bytes that are approved are those that are used.
 func TestCheckSeesTheBytes(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, ".knack", "settings.json")
@@ -260,10 +258,10 @@ func TestCheckSeesTheBytes(t *testing.T) {
 	if err := os.WriteFile(name, []byte(good), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// The file changes while it is being judged: the change has no effect.
+	// The file changes during the check: the change has no effect.
 	c, err := Load(Options{Dir: dir, Root: dir, Check: func(path string, data []byte) error {
 		if path != name || string(data) != good {
-			t.Errorf("Check(%s, %s)", path, data)
+			t.Errorf("unexpected Check(%s, %s)", path, data)
 		}
 		return os.WriteFile(name, []byte(`{"model": "hostile"}`), 0o600)
 	}})
@@ -302,24 +300,24 @@ func FuzzLoad(f *testing.F) {
 			}
 			if c.Settings.Permissions.DefaultMode == permission.Bypass || c.Settings.Env != nil ||
 				c.Settings.Proxy != "" || c.Settings.Shell.Path != "" || c.Raw["providers"] != nil {
-				t.Errorf("a project set what it must not: %+v", c.Settings)
+				t.Errorf("a project changed settings that it must not change: %+v", c.Settings)
 			}
 			if !trusted {
 				if len(c.Rules.Allow) > 0 || len(c.Raw) > 0 || !reflect.DeepEqual(c.Settings, Settings{}) {
 					t.Errorf("an untrusted project set something: %+v %v %v", c.Settings, c.Rules.Allow, c.Raw)
 				}
 			}
-			// Every entry is either in force or reported.
+			// Every entry is either in effect or reported.
 			var plain struct {
 				Permissions struct{ Deny []string }
 			}
 			if json.Unmarshal(data, &plain) == nil && len(plain.Permissions.Deny) > 0 && len(c.Rules.Deny) == 0 &&
 				len(c.Problems) == 0 {
-				t.Errorf("denials are gone without a word: %s", data)
+				t.Errorf("deny rules were dropped without a problem: %s", data)
 			}
 			for _, p := range c.Problems {
 				if p.Line > 1+bytes.Count(data, []byte("\n")) {
-					t.Errorf("%v is behind the end", p)
+					t.Errorf("%v is after the end", p)
 				}
 			}
 		}
@@ -337,15 +335,15 @@ func FuzzSet(f *testing.F) {
 		old := bytes.Clone(data)
 		out, err := set("settings.json", data, name, json.RawMessage(value))
 		if !bytes.Equal(data, old) {
-			t.Fatalf("set(%q, %q, %q) wrote into what it was given", old, name, value)
+			t.Fatalf("set(%q, %q, %q) changed its input", old, name, value)
 		}
 		if err != nil {
 			return
 		}
 		if !json.Valid(out) && len(bytes.TrimSpace(out)) > 0 {
-			t.Fatalf("set(%q, %q, %q) is no JSON: %q", data, name, value, out)
+			t.Fatalf("set(%q, %q, %q) is not JSON: %q", data, name, value, out)
 		}
-		// What was there is there still.
+		// The other keys are unchanged.
 		var before, after map[string]any
 		if json.Unmarshal(data, &before) != nil || json.Unmarshal(out, &after) != nil {
 			return

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestSet: one value changes, and not a byte beside it.
+// TestSet: one value changes, and no other byte.
 func TestSet(t *testing.T) {
 	const old = `{
   "mine": {"kept": [1,  2]},
@@ -45,24 +45,24 @@ func TestSet(t *testing.T) {
 			}
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) || string(got) != old {
-					t.Errorf("error is %v, the file %q", err, got)
+					t.Errorf("error: %v, the file is %q", err, got)
 				}
 				return
 			}
 			if err != nil || string(got) != c.want {
-				t.Errorf("error is %v, got:\n%s\nwant:\n%s", err, got, c.want)
+				t.Errorf("error: %v, got:\n%s\nwant:\n%s", err, got, c.want)
 			}
 			if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o640 {
 				t.Errorf("mode is %v, %v", info.Mode(), err)
 			}
 			if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); err != nil || len(left) != 1 {
-				t.Errorf("it left %v", left)
+				t.Errorf("files left behind: %v", left)
 			}
 		})
 	}
 }
 
-// TestSetBroken: what is not JSON is left alone; what does not exist is made.
+// TestSetBroken: a file that is not JSON is left unchanged; a missing one is created.
 func TestSetBroken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sub", "settings.json")
 	if err := Set(path, "model", json.RawMessage(`"x"`)); err != nil {
@@ -70,17 +70,17 @@ func TestSetBroken(t *testing.T) {
 	}
 	data, err := os.ReadFile(path)
 	if err != nil || string(data) != "{\n  \"model\": \"x\"\n}\n" {
-		t.Errorf("made %q, %v", data, err)
+		t.Errorf("created %q, %v", data, err)
 	}
 	const broken = "{\"model\": // mine\n}"
 	if err := os.WriteFile(path, []byte(broken), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := Set(path, "model", json.RawMessage(`"y"`)); err == nil || !strings.Contains(err.Error(), ":1:11") {
-		t.Errorf("error is %v", err)
+		t.Errorf("error: %v", err)
 	}
 	if data, err := os.ReadFile(path); err != nil || string(data) != broken {
-		t.Errorf("the file is now %q, %v", data, err)
+		t.Errorf("the file is %q, %v", data, err)
 	}
 }
 
@@ -124,7 +124,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestValues: what is set, with its places; of what may hold secrets the names.
+// TestValues: the settings that are set, with their sources; only the names of those that may contain secrets.
 func TestValues(t *testing.T) {
 	home := t.TempDir()
 	path := filepath.Join(home, "settings.json")

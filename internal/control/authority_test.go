@@ -13,9 +13,8 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// TestSavedRules: rules that a host approves last for the session; with
-// --host-may-save those that were suggested are kept beyond it where the host asks
-// for that, and never beat a rule that denies.
+// TestSavedRules: rules that a host approves last for the session; with --host-may-save the suggested ones are stored
+// if the host asks for that, and they never override a deny rule.
 func TestSavedRules(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -37,7 +36,7 @@ func TestSavedRules(t *testing.T) {
 			h.user("go")
 			h.answers(`{"behavior":"allow","updatedPermissions":[{"type":"addRules","behavior":"allow",`+
 				`"rules":[{"toolName":"Bash","ruleContent":"touch a"}],"destination":"`+c.destination+`"}]}`, `can_use_tool`)
-			h.expect(`"type":"result"`, `"result":"done"`) // the second call needed no answer
+			h.expect(`"type":"result"`, `"result":"done"`) // the second call needs no answer
 			if err := h.end(); err != nil {
 				t.Fatal(err)
 			}
@@ -93,15 +92,14 @@ func TestRecorded(t *testing.T) {
 	h.must(h.expect(`"subtype":"decision"`, `"tool_name":"mcp__forms"`), `"told":"once"`)
 	h.answers(`{"action":"decline"}`, `"subtype":"elicitation"`)
 	h.must(h.expect(`"subtype":"permission_denied"`, `"tool_name":"mcp__forms"`), `"told":"no"`)
-	// What the host declined of a server is no call that was refused.
+	// A question of a server that the host declined is not a refused call.
 	if line := h.expect(`"type":"result"`); strings.Count(line, `"tool_use_id"`) != 2 {
 		t.Error(line)
 	}
 	h.end()
 }
 
-// TestAboveProject: what the host sets beats what a trusted project sets, but for
-// the project's rules that deny.
+// TestAboveProject: the host's settings override those of a trusted project, except the project's deny rules.
 func TestAboveProject(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, llmtest.New(bash("touch a"), bash("rm a"), llmtest.Use("Agent", map[string]any{"agent": "reviewer", "prompt": "look"}),
@@ -122,8 +120,7 @@ func TestAboveProject(t *testing.T) {
 	}
 }
 
-// TestBypass: a host may choose bypassPermissions where the program was started
-// with it, and rules that deny apply in it.
+// TestBypass: a host may choose bypassPermissions if the program was started with it, and deny rules still apply.
 func TestBypass(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, llmtest.New(bash("touch a"), bash("touch b"), llmtest.Reply("done")), nil,

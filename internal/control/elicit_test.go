@@ -13,7 +13,7 @@ import (
 	"github.com/knack-agent/knack/mcp"
 )
 
-// serve lets an MCP server live in the host.
+// serve runs an MCP server in the host.
 func (h *host) serve(name string, server *sdk.Server) {
 	near, far := mcp.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -24,7 +24,7 @@ func (h *host) serve(name string, server *sdk.Server) {
 		Method string          `json:"method"`
 	}
 	var mu sync.Mutex
-	requests := map[string]string{} // ids of control requests, by those of JSON-RPC
+	requests := map[string]string{} // ids of control requests by ids of JSON-RPC requests
 	reply := func(id, response string) {
 		fmt.Fprintf(h.in, `{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":%s}}`+"\n",
 			id, response)
@@ -65,7 +65,7 @@ func (h *host) serve(name string, server *sdk.Server) {
 			}
 			var m message
 			json.Unmarshal(r.Request.Message, &m)
-			if m.Method == "server/discover" { // a server of the older protocol, which asks questions itself
+			if m.Method == "server/discover" { // a server of the older protocol, which sends questions itself
 				reply(r.ID, `{"mcp_response":{"jsonrpc":"2.0","id":`+string(m.ID)+`,"error":{"code":-32601,"message":"none"}}}`)
 				continue
 			}
@@ -81,7 +81,7 @@ func (h *host) serve(name string, server *sdk.Server) {
 	}()
 }
 
-// sdkServer is a server whose only tool, "form", is run.
+// sdkServer returns a server whose only tool, "form", calls run.
 func sdkServer(run func(context.Context, *sdk.CallToolRequest) (string, error)) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "t", Version: "1"}, nil)
 	sdk.AddTool(s, &sdk.Tool{Name: "form", Description: "asks", InputSchema: json.RawMessage(`{"type":"object"}`)},
@@ -92,8 +92,7 @@ func sdkServer(run func(context.Context, *sdk.CallToolRequest) (string, error)) 
 	return s
 }
 
-// TestElicitation: what an MCP server asks the user goes to the host; an answer
-// other than an acceptance declines.
+// TestElicitation: questions of an MCP server to the user go to the host; any answer except an acceptance declines.
 func TestElicitation(t *testing.T) {
 	t.Parallel()
 	call := llmtest.Use("mcp__forms__form", map[string]any{})
@@ -124,14 +123,14 @@ func TestElicitation(t *testing.T) {
 		h.must(h.answers(c.answer, `"subtype":"elicitation"`, `"mcp_server_name":"forms"`), c.asked)
 		h.expect(`"type":"tool_result"`)
 		if answers[i] != c.got {
-			t.Errorf("the server got %s, not %s", answers[i], c.got)
+			t.Errorf("the server got %s, want %s", answers[i], c.got)
 		}
 	}
 	h.expect(`"type":"result"`, `"result":"done"`)
 	h.end()
 }
 
-// TestPlanApproval: a plan of the model is approved as a call of ExitPlanMode.
+// TestPlanApproval: the model's plan is approved as a call of ExitPlanMode.
 func TestPlanApproval(t *testing.T) {
 	t.Parallel()
 	enter, exit := llmtest.Use("EnterPlanMode", nil), llmtest.Use("ExitPlanMode", map[string]any{"plan": "Do it."})
@@ -145,8 +144,7 @@ func TestPlanApproval(t *testing.T) {
 	h.end()
 }
 
-// TestToolAliases: a call of a tool that the host replaced runs the other one, and
-// is decided as a call of that one.
+// TestToolAliases: a call of a tool that the host replaced runs the replacement, and is decided as a call of it.
 func TestToolAliases(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, llmtest.New(bash("echo one"), llmtest.Use("read", map[string]any{"path": "a.txt"}),
@@ -164,8 +162,8 @@ func TestToolAliases(t *testing.T) {
 	h.end()
 }
 
-// TestThinking: a number of tokens is the effort of the requests that follow, null
-// is that of the settings again, and 0 asks for none.
+// TestThinking: a number of thinking tokens sets the effort of later requests, null restores that of the settings,
+// and 0 means none.
 func TestThinking(t *testing.T) {
 	t.Parallel()
 	model := llmtest.New(llmtest.Reply("1"), llmtest.Reply("2"), llmtest.Reply("3"), llmtest.Reply("4"), llmtest.Reply("5"))
@@ -188,6 +186,6 @@ func TestThinking(t *testing.T) {
 		efforts = append(efforts, r.Effort)
 	}
 	if got := fmt.Sprint(efforts); got != "[high 2000 2000 high 0]" {
-		t.Errorf("the efforts were %s", got)
+		t.Errorf("the efforts are %s", got)
 	}
 }

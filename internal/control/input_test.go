@@ -15,7 +15,7 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// endless is a line without an end.
+// endless is a line that never ends.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {
@@ -25,8 +25,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestLongLine: of a line of 100 MB no more is kept than a line may have, and the
-// line after it is read.
+// TestLongLine: no more than the maximum of a line of 100 MB is kept, and the next line is read.
 func TestLongLine(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -39,13 +38,12 @@ func TestLongLine(t *testing.T) {
 		t.Errorf("got %.200q", got)
 	}
 	runtime.ReadMemStats(&after)
-	if used := after.TotalAlloc - before.TotalAlloc; used > 8*maxLine { // growing a slice up to maxLine takes some
+	if used := after.TotalAlloc - before.TotalAlloc; used > 8*maxLine { // growing a slice up to maxLine allocates more than maxLine
 		t.Errorf("%d MB were allocated", used>>20)
 	}
 }
 
-// FuzzReadLines: every line that has something in it is read once, in order, with
-// its number.
+// FuzzReadLines: every line that is not empty is read once, in order, with its number.
 func FuzzReadLines(f *testing.F) {
 	f.Add([]byte("{}\n\n  \nx"))
 	f.Add([]byte("\r\n{}\r\n"))
@@ -65,8 +63,7 @@ func FuzzReadLines(f *testing.F) {
 	})
 }
 
-// FuzzAnswer sends odd answers to a question about a call: it runs only where one
-// of them allows it.
+// FuzzAnswer sends odd answers to a permission question: the call runs only if one of them allows it.
 func FuzzAnswer(f *testing.F) {
 	for _, seed := range []string{
 		`{"subtype":"success","request_id":"knack-1","response":{"behavior":"allow"}}`,
@@ -102,7 +99,7 @@ func FuzzAnswer(f *testing.F) {
 		h.say(`{"type":"control_response","response":%s}`, answer)
 		h.end()
 		if _, err := os.Stat(filepath.Join(h.dir, "made")); err == nil && !allows {
-			t.Errorf("it ran after %s", answer)
+			t.Errorf("the call ran after %s", answer)
 		}
 	})
 }

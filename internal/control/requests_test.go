@@ -10,7 +10,7 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// TestEveryRequest: each request that hosts know has one answer, if only an error.
+// TestEveryRequest: each request that hosts know gets one answer, even if it is an error.
 func TestEveryRequest(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, llmtest.New(), nil)
@@ -52,8 +52,8 @@ func TestSettingsOfHost(t *testing.T) {
 	}
 }
 
-// TestToggleServer: a server that the host disables offers nothing until it is
-// enabled, and to reconnect is answered when it is connected.
+// TestToggleServer: a server that the host disables offers nothing until it is enabled, and a reconnect is answered
+// when the server is connected.
 func TestToggleServer(t *testing.T) {
 	t.Parallel()
 	call := llmtest.Use("mcp__forms__form", map[string]any{})

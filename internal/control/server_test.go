@@ -22,7 +22,7 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// A host drives a program in this process.
+// A host drives the program within this process.
 type host struct {
 	t    testing.TB
 	dir  string
@@ -31,13 +31,13 @@ type host struct {
 	done chan error // what Serve returned
 }
 
-// lines collects what is written, and lets readers wait for a line.
+// lines collects the output, and lets readers wait for a line.
 type lines struct {
 	mu      sync.Mutex
 	all     []string
-	next    int // the first line that expect has not passed
+	next    int // the first line after those that expect has returned
 	partial string
-	fails   bool // nobody reads
+	fails   bool // writing fails
 	changed chan struct{}
 }
 
@@ -61,7 +61,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// line waits for the line of a number.
+// line waits for the line with the given number.
 func (l *lines) line(ctx context.Context, number int) (string, bool) {
 	for {
 		l.mu.Lock()
@@ -79,7 +79,7 @@ func (l *lines) line(ctx context.Context, number int) (string, bool) {
 	}
 }
 
-// A way changes how a host's program is started.
+// A way changes how a host starts the program.
 type way func(*engine.Options, *Options)
 
 func values(more map[string]any) way {
@@ -93,7 +93,7 @@ func values(more map[string]any) way {
 // noPrompts: the host does not approve calls.
 func noPrompts(_ *engine.Options, o *Options) { o.Prompts = false }
 
-// in starts the program in a directory with a home of its own that outlives it.
+// in starts the program in a directory with a home directory, which the test keeps.
 func in(top string) way {
 	return func(o *engine.Options, _ *Options) {
 		o.Dir = filepath.Join(top, "work")
@@ -107,7 +107,7 @@ func in(top string) way {
 	}
 }
 
-// newHost starts a program with a model, in a directory with files: name, text.
+// newHost starts a program with a model, in a directory with files, given as name and text.
 func newHost(t testing.TB, model llm.Model, files []string, ways ...way) *host {
 	t.Helper()
 	top := t.TempDir()
@@ -170,17 +170,17 @@ func (h *host) user(text string) {
 	h.say(`{"type":"user","message":{"role":"user","content":%q}}`, text)
 }
 
-// ask sends a request, and returns its answer.
+// ask sends a request and returns its answer.
 func (h *host) ask(id, request string) string {
 	h.t.Helper()
 	h.say(`{"type":"control_request","request_id":%q,"request":%s}`, id, request)
 	return h.expect(`"type":"control_response"`, fmt.Sprintf(`"request_id":%q`, id))
 }
 
-// expect waits for a line that contains all texts, and passes it.
+// expect waits for a line that contains all texts, and skips it and those before it.
 func (h *host) expect(texts ...string) string {
 	h.t.Helper()
-	deadline := time.After(time.Minute) // of a test that fails
+	deadline := time.After(time.Minute) // stops a test that fails
 	for {
 		h.out.mu.Lock()
 		changed := h.out.changed
@@ -220,11 +220,11 @@ func contains(line string, texts ...string) bool {
 func (h *host) must(line string, texts ...string) {
 	h.t.Helper()
 	if !contains(line, texts...) {
-		h.t.Errorf("it lacks one of %q: %s", texts, line)
+		h.t.Errorf("one of %q is missing: %s", texts, line)
 	}
 }
 
-// end closes the input, and returns what Serve returned.
+// end closes the input and returns what Serve returned.
 func (h *host) end() error {
 	h.t.Helper()
 	h.in.Close()
@@ -232,12 +232,12 @@ func (h *host) end() error {
 	case err := <-h.done:
 		return err
 	case <-time.After(time.Minute):
-		h.t.Fatalf("it does not end; it wrote\n%s", strings.Join(h.lines(), "\n"))
+		h.t.Fatalf("the program does not end; it wrote\n%s", strings.Join(h.lines(), "\n"))
 		return nil
 	}
 }
 
-// requestID is the id of a request of the program.
+// requestID returns the id of a request from the program.
 func requestID(t testing.TB, line string) string {
 	t.Helper()
 	var r struct {
@@ -249,7 +249,7 @@ func requestID(t testing.TB, line string) string {
 	return r.ID
 }
 
-// answers answers the next request of the program that contains texts.
+// answers answers the next request from the program that contains the texts.
 func (h *host) answers(response string, texts ...string) string {
 	h.t.Helper()
 	line := h.expect(append(texts, `"type":"control_request"`)...)
@@ -261,8 +261,8 @@ func bash(command string) llmtest.Answer {
 	return llmtest.Use("bash", map[string]any{"command": command})
 }
 
-// TestTurns: one process serves many messages, init comes with the first of
-// them, and the end of the input ends it after the turn.
+// TestTurns: one process handles many messages, init comes with the first of them, and the end of the input ends the
+// process after the turn.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, llmtest.New(llmtest.Reply("one"), llmtest.Reply("two")), nil)
@@ -281,7 +281,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestOddInput: each odd line has an answer of its own, and what follows works.
+// TestOddInput: each invalid line gets its own answer, and later lines work.
 func TestOddInput(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, llmtest.New(llmtest.Reply("fine")), nil)
@@ -319,13 +319,12 @@ func TestOddInput(t *testing.T) {
 	err := h.end()
 	var usage *engine.Error
 	if !errors.As(err, &usage) || usage.Exit != engine.ExitUsage {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("the program ended with %v", err)
 	}
 	h.expect(`"type":"error"`, `it is not a JSON object`)
 }
 
-// TestApproval: what the host answers decides the call, and an input that it
-// changes is decided again.
+// TestApproval: the host's answer decides the call, and an input that the host changes is decided again.
 func TestApproval(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, llmtest.New(
@@ -376,12 +375,12 @@ func TestSilentHost(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Join(h.dir, "a")); err == nil {
-		t.Error("it ran")
+		t.Error("the call ran")
 	}
 }
 
-// TestHostGone: when the host closes its end, open questions are declined and the
-// turn ends; when it does not read, the turn is cancelled.
+// TestHostGone: when the host closes its end, open questions are declined and the turn ends; when it stops reading,
+// the turn is cancelled.
 func TestHostGone(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, llmtest.New(bash("touch a"), llmtest.Reply("done")), nil)
@@ -392,10 +391,10 @@ func TestHostGone(t *testing.T) {
 	}
 	h.expect(`"type":"result"`, `"result":"done"`)
 	if _, err := os.Stat(filepath.Join(h.dir, "a")); err == nil {
-		t.Error("it ran")
+		t.Error("the call ran")
 	}
 
-	// A command runs when the reader goes away.
+	// A command is running when the reader goes away.
 	h = newHost(t, llmtest.New(bash("sleep 1000"), llmtest.Reply("never")), nil, values(map[string]any{"permissions.allow": []string{"Bash(sleep:*)"}}))
 	h.user("go")
 	h.expect(`"subtype":"decision"`)
@@ -406,15 +405,14 @@ func TestHostGone(t *testing.T) {
 	select {
 	case err := <-h.done:
 		if !errors.Is(err, errHostGone) {
-			t.Errorf("it ended with %v", err)
+			t.Errorf("the program ended with %v", err)
 		}
 	case <-time.After(time.Minute):
-		t.Fatal("it goes on for nobody")
+		t.Fatal("the program does not end although nobody reads")
 	}
 }
 
-// TestInterrupt: an interrupt is answered while a turn runs, and what waited is
-// named or dropped.
+// TestInterrupt: an interrupt is answered during a turn, and queued messages are listed or dropped.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, llmtest.New(bash("sleep 1000"), bash("sleep 1000"), llmtest.Reply("later")), nil, values(map[string]any{"permissions.allow": []string{"Bash(sleep:*)"}}))
@@ -439,7 +437,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestJoins: a message that comes while a turn runs enters it.
+// TestJoins: a message that arrives during a turn is added to it.
 func TestJoins(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, llmtest.New(bash("touch a"), llmtest.Answer{Want: []string{"and b"}, Text: "both"}), nil)
@@ -455,7 +453,7 @@ func TestJoins(t *testing.T) {
 	}
 }
 
-// TestHooks: callbacks vote, and one that fails blocks where the host wants that.
+// TestHooks: callbacks decide, and one that fails blocks the call if the host wants that.
 func TestHooks(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, llmtest.New(bash("touch a"), bash("touch b"), llmtest.Reply("done")), nil,
@@ -481,11 +479,11 @@ func TestHooks(t *testing.T) {
 	h.expect(`"type":"result"`, `"result":"done"`)
 	h.end()
 	if _, err := os.Stat(filepath.Join(h.dir, "b")); err == nil {
-		t.Error("it ran though the hook failed")
+		t.Error("the call ran although the hook failed")
 	}
 }
 
-// TestAuthority: a host may do what the command line may, and no more.
+// TestAuthority: a host has the authority of the command line, and no more.
 func TestAuthority(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, llmtest.New(llmtest.Reply("hi")), []string{".env", "KEY=1", "a.txt", "hello"},
@@ -516,8 +514,7 @@ func TestAuthority(t *testing.T) {
 	h.end()
 }
 
-// TestQuestions: questions of the model are answered in the input that comes
-// back.
+// TestQuestions: the model's questions are answered in the input that the host returns.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	ask := llmtest.Use("ask", map[string]any{"questions": []any{map[string]any{"question": "Which?", "header": "W",
@@ -531,8 +528,7 @@ func TestQuestions(t *testing.T) {
 	h.end()
 }
 
-// TestJobs: the host reads and stops background commands; the others end with the
-// program.
+// TestJobs: the host reads and stops background commands; the others end with the program.
 func TestJobs(t *testing.T) {
 	t.Parallel()
 	job := llmtest.Use("bash", map[string]any{"command": "echo begun; exec sleep 1000", "run_in_background": true})
@@ -540,18 +536,18 @@ func TestJobs(t *testing.T) {
 		func(o *engine.Options, _ *Options) { o.Values["permissions.defaultMode"] = "bypassPermissions" })
 	h.user("go")
 	h.expect(`"type":"result"`, `"result":"done"`)
-	for i := 0; ; i++ { // until it has written
+	for i := 0; ; i++ { // until the command has written
 		if line := h.ask(fmt.Sprintf("out-%d", i), `{"subtype":"get_task_output","task_id":"1"}`); strings.Contains(line, `"output":"begun\n"`) {
 			break
 		}
 	}
 	h.must(h.ask("1", `{"subtype":"stop_task","task_id":"1"}`), `"subtype":"success"`)
-	if err := h.end(); err != nil { // the second one would hold it for 1000 seconds
+	if err := h.end(); err != nil { // the second command would delay it for 1000 seconds
 		t.Error(err)
 	}
 }
 
-// TestMatchesSchema: what is written matches the published schema.
+// TestMatchesSchema: the output matches the published schema.
 func TestMatchesSchema(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, llmtest.New(
@@ -599,8 +595,7 @@ func TestMatchesSchema(t *testing.T) {
 	}
 }
 
-// FuzzServe sends odd lines: each request has one answer at most, and the end of
-// the input ends the program.
+// FuzzServe sends odd lines: each request gets one answer at most, and the end of the input ends the program.
 func FuzzServe(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"user","message":{"role":"user","content":"hi"}}`,
@@ -632,7 +627,7 @@ func FuzzServe(f *testing.F) {
 				}
 			}
 			if err := json.Unmarshal([]byte(line), &m); err != nil {
-				t.Fatalf("no JSON: %s", line)
+				t.Fatalf("not JSON: %s", line)
 			}
 			if m.Type == "control_response" {
 				if id := m.Response.ID; answered[id] && bytes.Count(input, []byte("request_id")) < 2 {

@@ -18,8 +18,7 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// sdkTypes are the types that the Agent SDK for TypeScript declares for what the
-// program writes, by type and subtype.
+// sdkTypes are the types that the Agent SDK for TypeScript declares for the program's output, by type and subtype.
 var sdkTypes = map[string]string{
 	"system init": "sdk.SDKSystemMessage", "system api_retry": "sdk.SDKAPIRetryMessage", "assistant": "With<sdk.SDKAssistantMessage, 'message'>",
 	"user": "sdk.SDKUserMessage", "stream_event": "With<sdk.SDKPartialAssistantMessage, 'event'>", "result success": "With<sdk.SDKResultSuccess, 'usage'>",
@@ -38,9 +37,9 @@ var sdkResponses = map[string]string{
 	"mcp_status": "{ mcpServers: sdk.McpServerStatus[] }", "mcp_set_servers": "sdk.McpSetServersResult",
 }
 
-// typeHelpers are the declarations that the values need. A value that is as const
-// keeps the types of literals, is read-only, and may have more members than its type.
-// Of messages of the Messages API, members may be missing that say nothing here.
+// typeHelpers are the declarations that the values need. A value marked "as const" keeps the types of literals, is
+// read-only, and may have more members than its type. Optional members of messages of the Messages API may be
+// missing.
 const typeHelpers = `
 import type * as sdk from '@anthropic-ai/claude-agent-sdk';
 type Const<T> = unknown extends T ? T : T extends (infer U)[] ? readonly Const<U>[] :
@@ -49,12 +48,12 @@ type Some<T> = T extends (infer U)[] ? Some<U>[] : T extends object ? { [K in ke
 type With<T, Name extends keyof T> = Omit<T, Name> & { [K in Name]: Some<T[K]> };
 `
 
-// TestPeerTypes compiles what the program writes against the declarations of the
-// Agent SDK from npm. Members that these do not have are allowed.
+// TestPeerTypes compiles the program's output against the declarations of the Agent SDK from npm. Additional members
+// are allowed.
 func TestPeerTypes(t *testing.T) {
 	modules := os.Getenv("KNACK_NPM")
 	if modules == "" {
-		t.Skip("KNACK_NPM does not name the packages from npm: .ci/run does")
+		t.Skip("KNACK_NPM is not set to the directory of the npm packages; .ci/run sets it")
 	}
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -97,7 +96,7 @@ func TestPeerTypes(t *testing.T) {
 	for _, all := range []map[string]string{sdkTypes, sdkResponses} {
 		for name := range all {
 			if !seen[name] {
-				t.Errorf("nothing of %s was written", name)
+				t.Errorf("no message of type %s was written", name)
 			}
 		}
 	}
@@ -108,7 +107,7 @@ func TestPeerTypes(t *testing.T) {
 	if err := os.Symlink(filepath.Join(modules, "node_modules"), filepath.Join(dir, "node_modules")); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // of a test that fails
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // stops a test that hangs
 	defer cancel()
 	cmd := exec.CommandContext(ctx, node, tsc, "--noEmit", "--strict", "--skipLibCheck", "--target", "es2022",
 		"--module", "nodenext", "--moduleResolution", "nodenext", "written.ts")

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// typed runs keys on an editor: letters are typed, the others are below.
+// typed returns an editor after the given keys: letters are typed, the other keys are below.
 func typed(keys string) *Editor {
 	e := &Editor{}
 	for _, k := range keys {
@@ -101,7 +101,7 @@ func TestPaste(t *testing.T) {
 	}
 	e.Undo()
 	if len(e.Chips()) != 1 {
-		t.Error("undo brings the chip back")
+		t.Error("undo restores the chip")
 	}
 	e.Clear()
 	e.Paste("a\x1b[31m\u0007\tb\U00100000")
@@ -110,7 +110,7 @@ func TestPaste(t *testing.T) {
 	}
 }
 
-// TestRows: rows fit, show everything in order, and the cursor is inside.
+// TestRows: rows fit, show everything in order, and contain the cursor.
 func TestRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var e Editor
@@ -148,7 +148,7 @@ func TestRows(t *testing.T) {
 			t.Fatalf("cursor at %d, %d of %d rows", row, col, len(rows))
 		}
 		if !utf8.ValidString(e.Before()) || !utf8.ValidString(e.After()) {
-			t.Fatal("the cursor is within a character")
+			t.Fatal("the cursor is inside a character")
 		}
 	})
 }
@@ -190,7 +190,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestYankPop: what was cut comes back in turn, the newest first.
+// TestYankPop: killed texts come back in turn, the newest first.
 func TestYankPop(t *testing.T) {
 	var e Editor
 	e.YankPop() // nothing was yanked

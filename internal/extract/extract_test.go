@@ -19,7 +19,7 @@ func TestPath(t *testing.T) {
 		"a\x00b", "a\nb", "a*", "\xff", strings.Repeat("a", 2000),
 	} {
 		if Path(name) == nil {
-			t.Errorf("%q is taken", name)
+			t.Errorf("%q is accepted", name)
 		}
 	}
 	for _, name := range []string{"a", "a/b.txt", "scripts/run.sh", "..a", "a..b", "communism", "COM", "COM10", "COMa",
@@ -66,8 +66,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// What is there already is an error, not replaced: a directory, a file, a
-// link, and a file that comes twice.
+// An existing directory, file or link is an error, and is not replaced; so is a file that occurs twice.
 func TestExists(t *testing.T) {
 	dir, root := make1(t, t.TempDir())
 	elsewhere := filepath.Join(t.TempDir(), "victim")
@@ -81,7 +80,7 @@ func TestExists(t *testing.T) {
 			t.Skip(err)
 		}
 		if err := Files(root, "s", []File{{"f", nil, false}}); err == nil {
-			t.Error("what was there was taken")
+			t.Error("an existing directory was used")
 		}
 		if err := os.RemoveAll(filepath.Join(dir, "s")); err != nil {
 			t.Fatal(err)
@@ -98,7 +97,7 @@ func TestExists(t *testing.T) {
 	}
 }
 
-// The file itself is created, whatever came to be there meanwhile.
+// The file itself is created, whatever appears at its path in the meantime.
 func TestWrite(t *testing.T) {
 	dir, root := make1(t, t.TempDir())
 	if err := os.WriteFile(filepath.Join(dir, "there"), []byte("old"), 0o600); err != nil {
@@ -123,10 +122,10 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// A directory of Knack that is a link, or open to others, is refused.
+// A directory of Knack that is a link, or writable by others, is refused.
 func TestParents(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("Windows has no modes")
+		t.Skip("Windows has no file modes")
 	}
 	for name, prepare := range map[string]func(base string) error{
 		"link to a directory": func(base string) error { return os.Symlink(t.TempDir(), filepath.Join(base, "knack")) },
@@ -155,14 +154,14 @@ func TestParents(t *testing.T) {
 		}
 		if dir, root, err := Make(base, "knack", "bundled"); err == nil {
 			root.Close()
-			t.Errorf("%s: taken: %s", name, dir)
+			t.Errorf("%s: accepted: %s", name, dir)
 		} else if name == "relative link" && !strings.Contains(err.Error(), "is a link") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// Many at once get a directory each.
+// Concurrent calls get a directory each.
 func TestConcurrent(t *testing.T) {
 	base := t.TempDir()
 	var mu sync.Mutex
@@ -182,7 +181,7 @@ func TestConcurrent(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if seen[dir] {
-				t.Errorf("%s twice", dir)
+				t.Errorf("%s was returned twice", dir)
 			}
 			seen[dir] = true
 		})

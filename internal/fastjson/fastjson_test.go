@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestUnmarshal compares with encoding/json. The fast decoder overflows the stack on the deep
-// documents.
+// TestUnmarshal compares Unmarshal with encoding/json. The deep documents would overflow the stack of the fast
+// decoder.
 func TestUnmarshal(t *testing.T) {
 	type document struct {
 		Name     string

@@ -9,8 +9,8 @@ import (
 
 var fences = map[Fence]string{None: "none", Unclosed: "unclosed", Closed: "closed"}
 
-// splitCases are files, and what Split makes of them: the fence, the line on
-// which the head begins, the head, the body, and a line for each note.
+// splitCases are files and the results of Split: the fence, the first line of the head, the head, the body, and a
+// line for each note.
 var splitCases = []struct{ name, file, want string }{
 	{"empty", "", `none 1 "" ""`},
 	{"only a byte order mark", "\ufeff", `none 1 "" ""`},
@@ -68,7 +68,7 @@ var reason = regexp.MustCompile(` \(.*\)|: [^:]*token$|: did not find [^:]*$`)
 func notes(all []Problem) string {
 	var b strings.Builder
 	for _, n := range all {
-		// Without the reason that the YAML library gives, in its own words.
+		// Without the reason in the YAML library's words.
 		message := reason.ReplaceAllString(n.Message, "")
 		fmt.Fprintf(&b, "\n%s %d:%d %s", [...]string{"repaired", "invalid", "duplicate", "limit"}[n.Kind], n.Line, n.Column,
 			message)
@@ -76,8 +76,8 @@ func notes(all []Problem) string {
 	return b.String()
 }
 
-// parseCases are the lines between the fences, and what Parse makes of them:
-// key=value as JSON and the key's place, then a line for each note.
+// parseCases are the lines between the fences and the results of Parse: key=value as JSON with the key's position,
+// then a line for each note.
 var parseCases = []struct{ name, head, want string }{
 	{"nothing", "", ``},
 	{"only comments", "# a\n\n", ``},
@@ -162,7 +162,7 @@ b=1 3:1
 repaired 2:1 a is not valid YAML: control characters were replaced`},
 }
 
-// TestParse also requires that the fast reader gives the same.
+// TestParse also requires the same result from the fast reader.
 func TestParse(t *testing.T) {
 	for _, c := range parseCases {
 		got := parsed(Parse([]byte(c.head), 2))
@@ -187,8 +187,8 @@ func parsed(entries []Pair, all []Problem) string {
 	return strings.TrimPrefix(strings.Join(lines, "\n")+notes(all), "\n")
 }
 
-// TestJSON: numbers keep their digits, TextJSON keeps as text what a reader of
-// JSON would write differently, and aliases cannot make a value huge.
+// TestJSON: numbers keep their digits, TextJSON keeps as text what a JSON encoder would write differently, and
+// aliases cannot make a value huge.
 func TestJSON(t *testing.T) {
 	for _, c := range []struct{ value, json, text string }{
 		{`1.10`, `1.10`, `"1.10"`},
@@ -215,7 +215,7 @@ func TestJSON(t *testing.T) {
 			t.Errorf("%s: JSON %s, TextJSON %s; want %s, %s (%v, %v)", c.value, a, b, c.json, c.text, err, err2)
 		}
 	}
-	// Each value holds the one before it twice.
+	// Each value contains the previous one twice.
 	bomb := "a: &a " + strings.Repeat("x", 4096) + "\n"
 	for c := 'b'; c <= 'h'; c++ {
 		bomb += fmt.Sprintf("%c: &%c [*%c, *%c]\n", c, c, c-1, c-1)

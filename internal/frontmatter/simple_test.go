@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// FuzzSimple compares simple with the YAML library: the same tree, or nothing.
+// FuzzSimple compares simple with the YAML library: it returns the same tree or none.
 func FuzzSimple(f *testing.F) {
 	for _, s := range []string{
 		"name: pdf\ndescription: Read PDF files, quickly\n",
@@ -52,7 +52,7 @@ func FuzzSimple(f *testing.F) {
 		}
 		var doc yaml.Node
 		if err := yaml.Load([]byte(text), &doc); err != nil {
-			t.Fatalf("%q: read, and the library says %v", text, err)
+			t.Fatalf("%q: accepted, but the library fails with %v", text, err)
 		}
 		want := &doc
 		if doc.Kind == yaml.DocumentNode {

@@ -41,7 +41,7 @@ func TestMatch(t *testing.T) {
 		{"sub/build2/x", false, false},
 		{"sub/build2/y", false, true},
 		{".", true, false},
-		{"../a.log", false, false}, // not of this tree
+		{"../a.log", false, false}, // outside this tree
 	} {
 		if got := tree.Match(c.path, c.isDir); got != c.want {
 			t.Errorf("Match(%q, %v) = %v", c.path, c.isDir, got)
@@ -63,7 +63,7 @@ func TestCovers(t *testing.T) {
 		{"*.{ts,tsx}", "a/b.tsx", true},
 		{"*.{ts,tsx}", "a/b.js", false},
 		{"{a,b{c,d}}/*", "bd/x", true},
-		{"{a", "{a", true}, // not closed: as it stands
+		{"{a", "{a", true}, // not closed: taken literally
 		{"", "a", false},
 	} {
 		if got := Compile(strings.Split(c.patterns, ";")...).Covers(c.path); got != c.want {
@@ -84,10 +84,10 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestGit holds Match against git over random trees and ignore files.
+// TestGit compares Match with git over random trees and ignore files.
 func TestGit(t *testing.T) {
 	git := lookGit(t)
-	rng := rand.New(rand.NewPCG(1, 2)) // FuzzGit is for what is new
+	rng := rand.New(rand.NewPCG(1, 2)) // FuzzGit finds new cases
 	for i := range 40 {
 		ignores := map[string]string{}
 		for _, dir := range []string{"", "a", "a/b", ".git/info"}[:1+rng.IntN(4)] {
@@ -117,7 +117,7 @@ func FuzzGit(f *testing.F) {
 	f.Add("/a/**/b\n[!a-c]?\\*\n[[:digit:]]*\n", "a/x/y/b")
 	f.Add("**\n!*/\n!/a/*.b\n", "a/a.b")
 	f.Add("a\\ \\ \nb[\n\\!x\n\\#y\n[]-]z\n", "a  ")
-	f.Add("0", ":0") // a name, no pathspec with magic
+	f.Add("0", ":0") // a name, not a pathspec with magic
 	f.Add("foo//\n/**\na/***/b\na/**b\n", "a/b/b")
 	f.Fuzz(func(t *testing.T, rules, path string) {
 		if !fs.ValidPath(path) || path == "." || len(path) > 100 || len(rules) > 1000 || strings.Contains(path, "\\") {
@@ -125,10 +125,10 @@ func FuzzGit(f *testing.F) {
 		}
 		for name := range strings.SplitSeq(path, "/") {
 			if strings.HasPrefix(strings.ToLower(name), ".git") || strings.ContainsAny(name, "\x00\n\"") || !isASCII(name) {
-				t.Skip() // git treats them in ways of its own, or quotes them
+				t.Skip() // git treats them specially, or quotes them
 			}
 		}
-		if strings.Contains(rules, "\x00") { // git ends a pattern there
+		if strings.Contains(rules, "\x00") { // for git the pattern ends here
 			t.Skip()
 		}
 		if diff := compareWithGit(t, git, map[string]string{".gitignore": rules}, []string{path}); diff != "" {
@@ -144,13 +144,12 @@ func isASCII(s string) bool {
 func lookGit(t testing.TB) string {
 	git, err := exec.LookPath("git")
 	if err != nil {
-		t.Skip("git is not installed: nothing to hold the matcher against")
+		t.Skip("git is not installed, so the matcher cannot be compared with it")
 	}
 	return git
 }
 
-// compareWithGit makes a repository of the files, and says where git and Match
-// differ.
+// compareWithGit makes a repository of the files, and reports where git and Match differ.
 func compareWithGit(t *testing.T, git string, ignores map[string]string, paths []string) string {
 	dir := t.TempDir()
 	write := func(name, text string) bool {
@@ -160,7 +159,7 @@ func compareWithGit(t *testing.T, git string, ignores map[string]string, paths [
 		}
 		return os.WriteFile(name, []byte(text), 0o666) == nil
 	}
-	// The least that git takes for a repository: faster than git init.
+	// The minimum that git accepts as a repository: faster than git init.
 	write(".git/HEAD", "ref: refs/heads/main\n")
 	write(".git/objects/x", "")
 	write(".git/refs/x", "")
@@ -187,7 +186,7 @@ func compareWithGit(t *testing.T, git string, ignores map[string]string, paths [
 		"check-ignore", "--no-index", "-z", "--stdin")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_NOSYSTEM=1", "HOME="+dir, "GIT_CEILING_DIRECTORIES=")
-	cmd.Stdin = strings.NewReader("./" + strings.Join(all, "\x00./")) // a name that begins with : is a name
+	cmd.Stdin = strings.NewReader("./" + strings.Join(all, "\x00./")) // ./ keeps a leading : from being special
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -236,7 +235,7 @@ func BenchmarkMatch(b *testing.B) {
 	}
 }
 
-// TestExplain: the line that Explain names is the one that Match decides by.
+// TestExplain: the line that Explain returns is the one that decides in Match.
 func TestExplain(t *testing.T) {
 	fsys := fstest.MapFS{
 		".gitignore":         {Data: []byte("# built\ndist/\n*.log\r\n!keep.log\n")},

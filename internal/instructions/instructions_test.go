@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// site makes a home and a repository of files; a name that ends in @ is a link.
+// site makes a home directory and a repository from files; a name that ends in @ is a link.
 func site(t *testing.T, files map[string]string) Options {
 	t.Helper()
 	top, err := filepath.EvalSymlinks(t.TempDir())
@@ -88,8 +88,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestDoors: nothing outside of the repository, and no secret, is read for a
-// file of the repository.
+// TestDoors: a file of the repository cannot import a file from outside it, or a secret.
 func TestDoors(t *testing.T) {
 	const secret = "PRIVATE"
 	for name, files := range map[string]map[string]string{
@@ -113,7 +112,7 @@ func TestDoors(t *testing.T) {
 			}
 			f := Load(o)
 			if strings.Contains(texts(f)+f.System+strings.Join(f.Append, ""), secret) {
-				t.Errorf("read: %+v", f)
+				t.Errorf("imported: %+v", f)
 			}
 			if len(f.Problems) == 0 {
 				t.Error("nothing was reported")
@@ -141,8 +140,8 @@ func TestPrompts(t *testing.T) {
 	}
 }
 
-// TestPromptsOfRoot: a system prompt of the repository's root counts for someone
-// who works in a directory below it; the nearest one wins.
+// TestPromptsOfRoot: a system prompt at the repository's root also applies in directories below it; the nearest one
+// wins.
 func TestPromptsOfRoot(t *testing.T) {
 	files := map[string]string{"home/repo/.knack/SYSTEM.md": "root", "home/repo/.pi/APPEND_SYSTEM.md": "appended",
 		"home/repo/sub/x": ""}
@@ -162,8 +161,8 @@ func TestPromptsOfRoot(t *testing.T) {
 	}
 }
 
-// TestNoRepository: outside of a repository the root is the working directory.
-// A file of a directory above imports nothing from elsewhere.
+// TestNoRepository: outside a repository the root is the working directory. A file in a directory above imports
+// nothing.
 func TestNoRepository(t *testing.T) {
 	o := site(t, map[string]string{
 		"home/down/good/AGENTS.md": "good @../taxes.txt", "home/down/taxes.txt": "PRIVATE",
@@ -197,9 +196,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestImportBomb: limits apply while files are read, not afterwards. Each file is
-// read once and imported once; count, bytes and depth are limited, and what a
-// limit leaves out is reported in a few problems.
+// TestImportBomb: limits apply while files are read, not afterwards. Each file is read once and imported once; count,
+// bytes and depth are limited, and a few problems report what a limit left out.
 func TestImportBomb(t *testing.T) {
 	deep := map[string]string{} // 22 KB that would expand to 1.8 GB
 	for i := range 4 {

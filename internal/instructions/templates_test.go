@@ -12,8 +12,8 @@ import (
 	"github.com/knack-agent/knack"
 )
 
-// said is what the templates say, /name=text, or why one of them does not.
-func said(t *testing.T, o Options, args string) (names, problems string) {
+// expanded returns the templates as /name=text, and the problems of those that fail.
+func expanded(t *testing.T, o Options, args string) (names, problems string) {
 	t.Helper()
 	all, ps := Templates(o)
 	var out []string
@@ -31,7 +31,7 @@ func said(t *testing.T, o Options, args string) (names, problems string) {
 	return strings.Join(out, "|"), strings.Join(why, "|")
 }
 
-// TestTemplateOrder: which of a name wins, and what is no template.
+// TestTemplateOrder: which template of the same name wins, and which files are not templates.
 func TestTemplateOrder(t *testing.T) {
 	o := site(t, map[string]string{
 		"x/given.md":                            "given",
@@ -53,7 +53,7 @@ func TestTemplateOrder(t *testing.T) {
 	top := filepath.Dir(o.Home)
 	o.Check = func(string, []byte) error { return nil }
 	o.Templates = []string{filepath.Join(top, "x/given.md"), filepath.Join(top, "x/dir")}
-	names, problems := said(t, o, "one")
+	names, problems := expanded(t, o, "one")
 	want := "/given=given\n\nARGUMENTS: one|/all=given dir\n\nARGUMENTS: one|/sub=sub\n\nARGUMENTS: " +
 		"one|/root=root\n\nARGUMENTS: one|/mine=mine one|/pi=pi\n\nARGUMENTS: one"
 	if names != want {
@@ -66,8 +66,8 @@ func TestTemplateOrder(t *testing.T) {
 	}
 }
 
-// TestTemplateTrust: the bytes that are used are the bytes that were checked,
-// each time; what leads out of the repository or to a secret is left out.
+// TestTemplateTrust: the bytes that are used are those that were checked, each time; links out of the repository and
+// secrets are left out.
 func TestTemplateTrust(t *testing.T) {
 	o := site(t, map[string]string{
 		"home/repo/.knack/prompts/ok.md":     "ok",
@@ -86,8 +86,8 @@ func TestTemplateTrust(t *testing.T) {
 		"elsewhere/evil.md":                  "evil",
 	})
 	o.Dir = o.Root
-	if names, _ := said(t, o, ""); names != "" {
-		t.Errorf("nobody checks, and there is %s", names)
+	if names, _ := expanded(t, o, ""); names != "" {
+		t.Errorf("templates without a check: %s", names)
 	}
 	o.Check = func(path string, data []byte) error {
 		if filepath.Base(path) == "new.md" || string(data) == "changed" {
@@ -95,7 +95,7 @@ func TestTemplateTrust(t *testing.T) {
 		}
 		return nil
 	}
-	names, problems := said(t, o, "")
+	names, problems := expanded(t, o, "")
 	if want := "/empty=the template /empty is empty: " + filepath.Join(o.Root, ".knack/prompts/empty.md") +
 		"|/in=inside|/ok=ok"; names != want {
 		t.Errorf("%q\nwant %q", names, want)
@@ -115,7 +115,7 @@ func TestTemplateTrust(t *testing.T) {
 		}
 		text, err := c.Expand(t.Context(), "")
 		if p := (knack.Problem{}); text != "" || !errors.As(err, &p) {
-			t.Errorf("changed after it was found: %q, %v", text, err)
+			t.Errorf("a template changed after it was found: %q, %v", text, err)
 		}
 	}
 }
@@ -155,10 +155,10 @@ func FuzzTemplate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p := parseTemplate(data)
 		if strings.ContainsAny(p.short+p.hint, "\n\r") && utf8.Valid(data) {
-			t.Errorf("%q: more than a line: %q %q", data, p.short, p.hint)
+			t.Errorf("%q: more than one line: %q %q", data, p.short, p.hint)
 		}
 		if len(p.text) > len(data) {
-			t.Errorf("%q: its text is longer", data)
+			t.Errorf("%q: the text is longer than the file", data)
 		}
 	})
 }

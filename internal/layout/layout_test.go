@@ -8,8 +8,7 @@ import (
 	"testing/fstest"
 )
 
-// TestRows: a row's path is local, and nothing that can run or grant is read
-// without trust.
+// TestRows: a row's path is local, and nothing that can run or grant is read without trust.
 func TestRows(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range Rows() {
@@ -21,7 +20,7 @@ func TestRows(t *testing.T) {
 			t.Errorf("%s: trust %t", r.Path, r.Trust)
 		}
 		if r.Trust && r.Path != ".mcp.json" && !InFolder(r.Path) {
-			t.Errorf("%s is in none of %v", r.Path, Folders())
+			t.Errorf("%s is not in any of %v", r.Path, Folders())
 		}
 		if r.Depth == 0 && r.Suffix != "" {
 			t.Errorf("%s: a file has no suffix", r.Path)

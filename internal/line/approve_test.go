@@ -12,7 +12,7 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// shown is a request as it is shown, without colors, 40 columns wide.
+// shown returns a request as it is shown, without colors, 40 columns wide.
 func shown(t *testing.T, r *gate.Request) string {
 	t.Helper()
 	var b strings.Builder
@@ -23,7 +23,7 @@ func shown(t *testing.T, r *gate.Request) string {
 	return b.String()
 }
 
-// TestRequest: what the user approves is shown whole, however long it is.
+// TestRequest: what the user approves is shown in full, however long it is.
 func TestRequest(t *testing.T) {
 	long := strings.Repeat("echo abcdefghij && ", 200) + "rm -rf LAST"
 	text := shown(t, &gate.Request{
@@ -32,7 +32,7 @@ func TestRequest(t *testing.T) {
 			Text: "rm -rf LAST"}}}},
 	})
 	if !strings.Contains(text, long) {
-		t.Errorf("a long command is not whole: %s", text)
+		t.Errorf("a long command is cut: %s", text)
 	}
 	text = shown(t, &gate.Request{
 		Tool: "edit", Agent: "helper", Changes: []tool.Change{{Path: "/w/a.go", Diff: "--- a\n+++ b\n-old\n+new\n"}},
@@ -54,12 +54,11 @@ func TestRequest(t *testing.T) {
 		Decision: permission.Decision{Subjects: []permission.Judged{{Subject: permission.Subject{Kind: "deploy"}}}},
 	})
 	if !strings.Contains(text, `{"where":"production"}`) {
-		t.Errorf("the input of a tool that says nothing of it is not shown: %s", text)
+		t.Errorf("the input of a tool without a summary is not shown: %s", text)
 	}
 }
 
-// TestServerAsks: a form of an MCP server names the server, and its text cannot
-// pass for a question of Knack.
+// TestServerAsks: a form of an MCP server names the server, and its text cannot imitate a question of Knack.
 func TestServerAsks(t *testing.T) {
 	var b strings.Builder
 	f := &Front{Out: &b}

@@ -12,8 +12,8 @@ import (
 	"github.com/knack-agent/knack/internal/terminal/terminaltest"
 )
 
-// TestPromptRows: whatever is typed, in whatever order, the terminal shows the
-// prompt and the text once, and the cursor where the editor has it.
+// TestPromptRows: whatever keys are typed, the terminal shows the prompt and the text once, and the cursor where the
+// editor has it.
 func TestPromptRows(t *testing.T) {
 	keys := []string{"a", "日", "e\u0301", "👩\u200d💻", " ", "مرحبا", "left", "right", "up", "down", "home", "end",
 		"backspace", "delete", "ctrl+w", "ctrl+k", "ctrl+y", "ctrl+_", "\n"}
@@ -40,7 +40,7 @@ func TestPromptRows(t *testing.T) {
 			for i, r := range shown {
 				want = append(want, strings.TrimRight([]string{"> ", "  "}[min(i, 1)]+r.Text, " "))
 			}
-			if len(want) < h { // all of it is in sight
+			if len(want) < h { // everything is visible
 				if got := vt.All(); got != strings.TrimRight(strings.Join(want, "\n"), "\n") {
 					t.Fatalf("%q, want %q", got, want)
 				}
@@ -52,8 +52,7 @@ func TestPromptRows(t *testing.T) {
 	})
 }
 
-// TestPromptAppends: what is typed at the end of a row is all that is written,
-// which is what a screen reader reads out.
+// TestPromptAppends: typing at the end of a row writes only the typed text, which a screen reader then reads out.
 func TestPromptAppends(t *testing.T) {
 	var out strings.Builder
 	var e editor.Editor
@@ -69,8 +68,7 @@ func TestPromptAppends(t *testing.T) {
 	}
 }
 
-// TestTab: names are completed as far as they agree, and listed where there are
-// too many.
+// TestTab: Tab completes the common prefix of names, and lists them if there are several; long lists are cut.
 func TestTab(t *testing.T) {
 	var all []string
 	for i := range 1000 {
@@ -91,7 +89,7 @@ func TestTab(t *testing.T) {
 	}
 	list := r.tab(&e)
 	if !strings.HasSuffix(list, "960 others; type more of the name, or /skills WORDS") || styled.Width(list) > 1000 {
-		t.Errorf("the list of a thousand: %q", list)
+		t.Errorf("the list of a thousand names: %q", list)
 	}
 	e.Insert("123")
 	if list := r.tab(&e); list != "" || e.Text() != "/skill-123 " {

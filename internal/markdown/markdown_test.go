@@ -15,8 +15,8 @@ import (
 	"github.com/knack-agent/knack/internal/styled"
 )
 
-// TestRender compares documents with what they look like at widths 60 and 24.
-// Run with UPDATE=1 to rewrite the expected text.
+// TestRender compares documents with their rendering at widths 60 and 24. Run with UPDATE=1 to rewrite the expected
+// text.
 func TestRender(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*.txtar")
 	if len(files) == 0 {
@@ -33,7 +33,7 @@ func TestRender(t *testing.T) {
 			for _, width := range []int{60, 24} {
 				text := ""
 				for _, l := range Render(src, width) {
-					for _, row := range styled.Break(l, width) { // as the terminal breaks code
+					for _, row := range styled.Break(l, width) { // as the terminal wraps code
 						text += strings.TrimRight(row.String(), " ") + "\n"
 					}
 				}
@@ -62,7 +62,7 @@ func lines(all []styled.Line) string {
 	return b.String()
 }
 
-// stream renders src cut into pieces.
+// stream renders src split into pieces.
 func stream(src string, cuts func() int, width int) string {
 	var s Stream
 	var out []styled.Line
@@ -77,7 +77,7 @@ func stream(src string, cuts func() int, width int) string {
 	return lines(append(out, s.Take(width)...))
 }
 
-// TestStream holds what is rendered piece by piece equal to the whole.
+// TestStream: rendering piece by piece gives the same result as rendering the whole.
 func TestStream(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*.txtar")
 	r := rand.New(rand.NewPCG(1, 2))
@@ -139,13 +139,13 @@ func TestHighlight(t *testing.T) {
 	}
 	for name := range languages {
 		if lexer(languages[name]) == nil {
-			t.Errorf("%s: there is no definition", name)
+			t.Errorf("%s: no definition", name)
 		}
 	}
 }
 
-// FuzzStream: whatever is written, the lines fit, no control character gets
-// through, no letter is lost, and the cuts make no difference.
+// FuzzStream: whatever the text, the lines fit, no control character gets through, no letter is lost, and the pieces
+// make no difference.
 func FuzzStream(f *testing.F) {
 	f.Add("# A\n\n- b\n  - c\n1. d\n\n```go\nx\n```\n| a | b |\n|---|---|\n| c | d |\n", uint8(7), uint8(30))
 	f.Add("> q\n***\n[a](http://b)\x1b[31m\u202e", uint8(1), uint8(3))
@@ -158,7 +158,7 @@ func FuzzStream(f *testing.F) {
 		for _, l := range whole {
 			for _, s := range l {
 				if strings.ContainsFunc(s.Text, func(r rune) bool { return r < ' ' || 0x7f <= r && r <= 0x9f || r == 0x202e }) {
-					t.Fatalf("a control character is left in %q", s.Text)
+					t.Fatalf("a control character remains in %q", s.Text)
 				}
 			}
 		}
@@ -181,7 +181,7 @@ func FuzzStream(f *testing.F) {
 			return // the language of a code block is not shown
 		}
 		if strings.ContainsFunc(src, func(r rune) bool { return r != '\n' && plain.Hidden(r) }) {
-			return // what is hidden is spelt out
+			return // hidden characters are spelled out
 		}
 		if got, want := letters(lines(whole)), letters(src); got != want {
 			t.Fatalf("letters %q of %q", got, want)
@@ -189,7 +189,7 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// TestLong: texts without an end of line or of a block stay cheap and whole.
+// TestLong: long lines and blocks stay cheap and complete.
 func TestLong(t *testing.T) {
 	for _, src := range []string{
 		strings.Repeat("word ", 20_000), strings.Repeat("日本", 20_000), strings.Repeat("- a\n  b\n", 9000),

@@ -18,8 +18,8 @@ func deflate(s string) string {
 	return b.String()
 }
 
-// file makes a PDF file without a cross-reference table: 1 is the catalogue, 2
-// the pages, 3 the only page, 4 its font, 5 its content.
+// file makes a PDF file without a cross-reference table: object 1 is the catalogue, 2 the pages, 3 the only page, 4
+// its font, 5 its content.
 func file(font, content string, more ...string) string {
 	return "%PDF-1.5\n1 0 obj << /Type /Catalog /Pages 2 0 R >> endobj\n2 0 obj << /Type /Pages /Kids [3 0 R] /Count 1 " +
 		"/Resources << /Font << /F1 4 0 R >> /XObject << /X 6 0 R >> >> >> endobj\n" +
@@ -83,7 +83,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// hostile are files that ask for endless work.
+// hostile returns files that cause endless work.
 func hostile() map[string]string {
 	bomb := deflate(strings.Repeat("\x00", 33<<20))
 	var chain strings.Builder

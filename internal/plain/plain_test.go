@@ -69,7 +69,7 @@ func FuzzPlain(f *testing.F) {
 			}
 			for _, r := range out {
 				if Hidden(r) && !joins(r) {
-					t.Errorf("%q: %U stands in %q", s, r, out)
+					t.Errorf("%q: %U is in %q", s, r, out)
 				}
 			}
 		}

@@ -27,7 +27,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// FuzzJSON: what is written has no hidden character, and reads back as it was.
+// FuzzJSON: the output has no hidden character, and decodes to the original.
 func FuzzJSON(f *testing.F) {
 	f.Add("a\u007f\u0080\u009b\u202e\u2066\u200b\ufeff\U000e0041\u00ad z", 3)
 	f.Fuzz(func(t *testing.T, s string, size int) {
@@ -51,7 +51,7 @@ func FuzzJSON(f *testing.F) {
 		}
 		want := strings.ToValidUTF8(s, "\ufffd")
 		if utf8.ValidString(s) && got[want] != want {
-			t.Fatalf("%q came back as %q", s, got)
+			t.Fatalf("%q was decoded as %q", s, got)
 		}
 	})
 }

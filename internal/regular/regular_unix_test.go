@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestRead: what is no file, or too large a one, is an error at once.
+// TestRead: a path that is not a regular file, or a file that is too large, is an error at once.
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -45,9 +45,9 @@ func TestRead(t *testing.T) {
 			t.Errorf("Read %s: %q, %v, want %v", c.name, data, err, c.want)
 		}
 		_, err = ReadIn(root, c.name, 10)
-		if c.name == "endless" { // a link out of the root
+		if c.name == "endless" { // a link that leaves the root
 			if err == nil {
-				t.Error("a link out of the root was read")
+				t.Error("a link that leaves the root was read")
 			}
 		} else if !errors.Is(err, c.want) {
 			t.Errorf("ReadIn %s: %v, want %v", c.name, err, c.want)
@@ -58,7 +58,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestOpen: a pipe or a directory in the place of a file does not open.
+// TestOpen: a pipe or a directory in place of a file is not opened.
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	pipe, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "file")

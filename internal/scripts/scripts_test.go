@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRewrite: the word that runs a movable script is replaced, and no other.
+// TestRewrite: only the word that runs a movable script is replaced.
 func TestRewrite(t *testing.T) {
 	all := []Script{
 		{Name: "/w/run.sh", Data: []byte("echo\n")},
@@ -21,7 +21,7 @@ func TestRewrite(t *testing.T) {
 		{"sh './run.sh' && bash -x /w/run.sh; sh ../w/run.sh", "sh '/c/run.sh' && bash -x '/c/run.sh'; sh '/c/run.sh'", ""},
 		{"timeout 5 sh run.sh | tee run.sh", "timeout 5 sh '/c/run.sh' | tee run.sh", ""},
 		{`cd "a b" && ./it\'s.sh`, `cd "a b" && '/c/it'\''s.sh'`, ""},
-		{`"${ROOT}"/run.sh "$ROOT"`, `"${ROOT}"/run.sh "$ROOT"`, "/w/run.sh"}, // no first line says what runs it
+		{`"${ROOT}"/run.sh "$ROOT"`, `"${ROOT}"/run.sh "$ROOT"`, "/w/run.sh"}, // no first line names the interpreter
 		{`"$ROOT"/a\ b/it\'s.sh`, `'/c/it'\''s.sh'`, ""},
 		{`sh "${ROOT}/run.sh"`, `sh '/c/run.sh'`, ""},
 		{`sh $ROOT/run.sh`, `sh '/c/run.sh'`, ""},
@@ -62,8 +62,7 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-// TestMovable: a script that may ask where it lies, or load what lies beside it,
-// is not moved.
+// TestMovable: a script that may use its own location, or load files next to it, is not moved.
 func TestMovable(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"helper.py", "pkg/x"} {
@@ -77,7 +76,7 @@ func TestMovable(t *testing.T) {
 	}
 	for text, want := range map[string]bool{
 		"sh: echo $1 \"$@\"":                       true,
-		"sh: . ./lib.sh":                           true, // from the working directory
+		"sh: . ./lib.sh":                           true, // relative to the working directory
 		"sh: dirname $0":                           false,
 		"sh: echo ${0##*/}":                        false,
 		"bash: cd ${BASH_SOURCE%/*}":               false,

@@ -24,7 +24,7 @@ func format(lines []Line) string {
 	return b.String()
 }
 
-// reference is File in the plainest way.
+// reference is the simplest implementation of File.
 func reference(p *Pattern, text string, context int) string {
 	lines := strings.Split(text, "\n")
 	if lines[len(lines)-1] == "" {
@@ -50,7 +50,7 @@ func reference(p *Pattern, text string, context int) string {
 	return b.String()
 }
 
-// However the text is cut into blocks, the answer is the same.
+// The result does not depend on how the text is split into blocks.
 func TestFileBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pattern := rapid.SampledFrom([]string{"a", "^a", "b$", "ab|ba", "[ab]+c", "^$", "x*", `\bc`}).Draw(t, "pattern")

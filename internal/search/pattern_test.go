@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// slow is what Line must agree with: package regexp, line by line.
+// slow is the reference for Line: package regexp, line by line.
 func slow(p *Pattern, data []byte) []string {
 	var out []string
 	for line := range bytes.Lines(data) {
@@ -78,7 +78,7 @@ func TestLineAgreesWithRegexp(t *testing.T) {
 	}
 }
 
-// A pattern whose automaton explodes must still give the right answers.
+// A pattern whose automaton has too many states still gives correct results.
 func TestLineTooManyStates(t *testing.T) {
 	data := []byte(strings.Repeat("abbaababbbaabababbaaabbababbabaababbabababbbabaaab\nbbbbbb\n", 300))
 	for i := range data {
@@ -172,7 +172,7 @@ func TestLiteralIndex(t *testing.T) {
 	}
 }
 
-// indexFold is strings.Index without the case of ASCII letters.
+// indexFold is strings.Index that ignores the case of ASCII letters.
 func indexFold(text, l string) int {
 	for i := 0; i+len(l) <= len(text); i++ {
 		if strings.EqualFold(text[i:i+len(l)], l) {

@@ -92,7 +92,7 @@ func TestEachInOrder(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	// Breaking out after n entries leaves the first n, and nothing running.
+	// Breaking out after n entries yields the first n, and no goroutine remains.
 	for _, n := range []int{1, 64, 65, 300} {
 		var some []string
 		for p := range Each(t.Context(), w, paths) {
@@ -115,7 +115,7 @@ func TestEachCancel(t *testing.T) {
 		n++
 		cancel()
 	}
-	if n != 1 { // the other three are in pieces of their own
+	if n != 1 { // the other three are in other batches
 		t.Errorf("%d entries after cancelling at the first of 4", n)
 	}
 }
@@ -165,14 +165,14 @@ func TestEachProblems(t *testing.T) {
 	}
 }
 
-// Nothing is opened through a link, not even one that took a file's place.
+// Nothing is opened through a link, not even one that replaced a file.
 func TestOpenDirNoFollow(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("os.Root follows links within the tree; the walk never asks it to")
 	}
 	dir := tree(t, "real/x", "out=secret")
 	if err := os.Symlink("real", filepath.Join(dir, "linkdir")); err != nil {
-		t.Skip("no symbolic links here: ", err)
+		t.Skip("symbolic links do not work on this system: ", err)
 	}
 	if err := os.Symlink("out", filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
@@ -180,11 +180,11 @@ func TestOpenDirNoFollow(t *testing.T) {
 	d := open(t, dir)
 	if sub, err := d.Enter("linkdir"); err == nil {
 		sub.Close()
-		t.Error("entered a link")
+		t.Error("a link was entered")
 	}
 	if f, err := d.Open("link"); err == nil {
 		f.Close()
-		t.Error("opened a link")
+		t.Error("a link was opened")
 	} else if runtime.GOOS == "linux" && !errors.Is(err, syscall.ELOOP) {
 		t.Errorf("link: %v", err)
 	}

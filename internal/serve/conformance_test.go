@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// clientScenarios are the scenarios of the official suite for clients, with the
-// checks that our client passes. docs/conformance.md has those that are left out.
+// clientScenarios are the scenarios of the official suite for clients, with the checks that our client passes.
+// docs/conformance.md lists those that are omitted.
 var clientScenarios = map[string]string{
 	"initialize":                                "1/1",
 	"tools_call":                                "2/2",
@@ -69,8 +69,8 @@ var clientScenarios = map[string]string{
 	"json-schema-2020-12-preservation":          "9/9",
 }
 
-// TestPeerConformanceLogin runs our client, as the runtime uses it, against the
-// servers of the official suite: logins above all.
+// TestPeerConformanceLogin runs our client, as the runtime uses it, against the servers of the official suite, mainly
+// for logins.
 func TestPeerConformanceLogin(t *testing.T) {
 	dir := npm(t)
 	self, err := os.Executable()
@@ -92,8 +92,8 @@ func (s storedTokens) Get(key string) (string, error) { return s[key], nil }
 func (s storedTokens) Set(key, value string) error    { s[key] = value; return nil }
 func (s storedTokens) Remove(key string) error        { delete(s, key); return nil }
 
-// conformingClient does what a user would at a server of the suite: log in where
-// that is needed, use each tool, resource and prompt once, and confirm what is asked.
+// conformingClient does what a user would do with a server of the suite: log in where that is needed, use each tool,
+// resource and prompt once, and confirm each question.
 func conformingClient(address string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Second)
 	defer cancel()
@@ -114,7 +114,7 @@ func conformingClient(address string) error {
 	if err := c.Wait(ctx); err != nil {
 		return err
 	}
-	login := func() error { // the browser: the suite's page sends it on at once
+	login := func() error { // the browser: the suite's page redirects at once
 		return c.Login(ctx, "server", func(ctx context.Context, page string) (string, error) {
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 			if err != nil {
@@ -180,7 +180,7 @@ func conformingClient(address string) error {
 			input = fmt.Appendf(nil, `{"schema":%s}`, other.Schema)
 		}
 		r := call(name, input)
-		for range 3 { // more scopes are wanted
+		for range 3 { // the server asks for more scopes
 			if !r.IsError || !strings.Contains(llm.TextOf(r.Parts), "login") {
 				break
 			}

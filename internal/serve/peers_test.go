@@ -20,18 +20,18 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// npm is the directory of the packages that .ci/npm pins. Tests against them are
-// skipped where it is not given: they are a stage of .ci/run.
+// npm returns the directory of the packages that .ci/npm pins. Tests against them are skipped without it; they are a
+// stage of .ci/run.
 func npm(t *testing.T) string {
 	t.Helper()
 	dir := os.Getenv("KNACK_NPM")
 	if dir == "" {
-		t.Skip("KNACK_NPM does not name the packages of .ci/npm")
+		t.Skip("KNACK_NPM is not set to the directory of the packages of .ci/npm")
 	}
 	return dir
 }
 
-// node is a command of Node.js, with a home of its own.
+// node returns a command of Node.js with its own home directory.
 func node(t *testing.T, npm string, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	t.Cleanup(cancel)
@@ -48,7 +48,7 @@ func conformance(npm string) string {
 
 var passed = regexp.MustCompile(`Passed: (\d+)/(\d+), (\d+) failed, (\d+) warnings`)
 
-// verdict checks that as many checks as expected were made and have passed.
+// verdict checks that the expected number of checks ran and passed.
 func verdict(t *testing.T, output, want string) {
 	t.Helper()
 	if got := passed.FindString(output); got != "Passed: "+want+", 0 failed, 0 warnings" {
@@ -94,7 +94,7 @@ func TestPeerConformanceServer(t *testing.T) {
 	}
 	back := httptest.NewServer(s.Handler("secret"))
 	defer back.Close()
-	// The suite knows no tokens: this adds ours, and changes nothing else.
+	// The suite sends no tokens: this adds ours, and changes nothing else.
 	target, _ := url.Parse(back.URL)
 	front := httptest.NewServer(&httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(target)
@@ -127,8 +127,8 @@ func program(t *testing.T) string {
 	return path
 }
 
-// TestPeerConformanceClient runs our client against the suite's hostile servers:
-// a client that goes on after a file that differs from the list fails.
+// TestPeerConformanceClient runs our client against the suite's hostile servers: a client fails if it continues after
+// a file that differs from its listing.
 func TestPeerConformanceClient(t *testing.T) {
 	dir := npm(t)
 	path := program(t)
@@ -145,8 +145,7 @@ func TestPeerConformanceClient(t *testing.T) {
 	}
 }
 
-// TestPeerInspector has the official inspector read our server over stdio, and
-// verify every file.
+// TestPeerInspector lets the official inspector read our server over stdio, and verify every file.
 func TestPeerInspector(t *testing.T) {
 	dir := npm(t)
 	project, _ := project(t, peerSkills, engine.Options{})
@@ -160,7 +159,7 @@ func TestPeerInspector(t *testing.T) {
 	t.Log(lines[len(lines)-1])
 }
 
-// peer connects our client to a server that Node.js runs.
+// peer connects our client to a server that runs in Node.js.
 func peer(t *testing.T, npm string, args ...string) *mcp.Client {
 	t.Helper()
 	home := t.TempDir()
@@ -191,8 +190,7 @@ func use(t *testing.T, c *mcp.Client, ask mcp.Asker, name, input string) tool.Re
 	return tool.Call(t.Context(), c.Tools(ask), llm.ToolCall{ID: "1", Name: "mcp__peer__" + name, Input: []byte(input)}, tool.AllowAll, nil)
 }
 
-// TestPeerEverything uses the reference server: all kinds of results, prompts,
-// resources, and a question to the user.
+// TestPeerEverything uses the reference server: all kinds of results, prompts, resources, and a question to the user.
 func TestPeerEverything(t *testing.T) {
 	dir := npm(t)
 	c := peer(t, dir, filepath.Join(dir, "node_modules/@modelcontextprotocol/server-everything/dist/index.js"))
@@ -253,8 +251,8 @@ func TestPeerFilesystem(t *testing.T) {
 	}
 }
 
-// TestPeerExtSkills reads the skills of an independent implementation of the
-// extension, over both versions of the protocol.
+// TestPeerExtSkills reads the skills of an independent implementation of the extension, with both versions of the
+// protocol.
 func TestPeerExtSkills(t *testing.T) {
 	dir := npm(t)
 	project, _ := project(t, peerSkills, engine.Options{})

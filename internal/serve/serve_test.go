@@ -23,8 +23,7 @@ import (
 	"github.com/knack-agent/knack/mcp"
 )
 
-// project writes files into a directory, those below home/ into the user's, and
-// opens it.
+// project writes files into a directory, those below home/ into the user's home, and opens the directory.
 func project(t *testing.T, files string, o engine.Options) (dir string, e *engine.Engine) {
 	t.Helper()
 	dir = t.TempDir()
@@ -83,7 +82,7 @@ disable-model-invocation: true
 closed
 `
 
-// connect is a client of the SDK that is connected to a server of ours.
+// connect returns an SDK client that is connected to our server.
 func connect(t *testing.T, s *Server) *sdk.ClientSession {
 	t.Helper()
 	a, b := sdk.NewInMemoryTransports()
@@ -106,8 +105,7 @@ func call(t *testing.T, c *sdk.ClientSession, args map[string]any) (string, bool
 	return r.Content[0].(*sdk.TextContent).Text, r.IsError
 }
 
-// TestTool: hosts without the extension find, describe and load skills, and
-// nothing of them runs.
+// TestTool: hosts without the extension can find, describe and load skills, and no commands of the skills run.
 func TestTool(t *testing.T) {
 	t.Parallel()
 	_, e := project(t, sample, engine.Options{Trust: true})
@@ -152,8 +150,7 @@ func TestTool(t *testing.T) {
 	}
 }
 
-// TestResources: files of offered skills are read, and no links, no .git, no
-// secrets, no other skills.
+// TestResources: files of the offered skills can be read, but no links, no .git, no secrets and no other skills.
 func TestResources(t *testing.T) {
 	t.Parallel()
 	dir, e := project(t, sample, engine.Options{Trust: true})
@@ -161,7 +158,7 @@ func TestResources(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := os.Symlink("../../../outside.txt", filepath.Join(dir, ".claude/skills/pdf/link.md")); err != nil {
-		t.Skip("no symbolic links here:", err)
+		t.Skip("symbolic links do not work on this system:", err)
 	}
 	s, err := New(t.Context(), e)
 	if err != nil {
@@ -182,7 +179,7 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// TestUntrusted: of a project that nobody approved nothing is offered.
+// TestUntrusted: nothing of a project that is not approved is offered.
 func TestUntrusted(t *testing.T) {
 	t.Parallel()
 	_, e := project(t, sample, engine.Options{})
@@ -199,8 +196,7 @@ func TestUntrusted(t *testing.T) {
 	}
 }
 
-// TestBothWays: our client uses the skills of our server, over a Pipe, with every
-// digest verified.
+// TestBothWays: our client uses the skills of our server, over a Pipe, and verifies every digest.
 func TestBothWays(t *testing.T) {
 	t.Parallel()
 	_, e := project(t, sample, engine.Options{Trust: true})
@@ -236,8 +232,7 @@ func TestBothWays(t *testing.T) {
 	}
 }
 
-// TestHTTP: only requests with the token, for this machine and not from another
-// site, reach the server.
+// TestHTTP: only requests with the token, for this machine and from the same site, reach the server.
 func TestHTTP(t *testing.T) {
 	t.Parallel()
 	_, e := project(t, sample, engine.Options{Trust: true})
@@ -290,8 +285,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// TestListed: an entry has the frontmatter as it is written, and a digest of every
-// file.
+// TestListed: an entry has the frontmatter as written, and a digest of every file.
 func TestListed(t *testing.T) {
 	t.Parallel()
 	_, e := project(t, sample, engine.Options{Trust: true})
@@ -326,7 +320,7 @@ func TestReload(t *testing.T) {
 	}
 	c := connect(t, s)
 	if _, failed := call(t, c, map[string]any{"skill": "later"}); !failed {
-		t.Fatal("it is there already")
+		t.Fatal("the skill is already listed")
 	}
 	name := filepath.Join(dir, ".claude/skills/later/SKILL.md")
 	os.MkdirAll(filepath.Dir(name), 0o755)
@@ -342,8 +336,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestTextChanges: clients are notified when only the text of a skill changes: the digest that they know
-// is wrong then.
+// TestTextChanges: clients are notified when only the text of a skill changes, because its digest changes.
 func TestTextChanges(t *testing.T) {
 	t.Parallel()
 	dir, e := project(t, peerSkills, engine.Options{Skills: []string{"skills"}})
@@ -386,8 +379,8 @@ func TestTextChanges(t *testing.T) {
 	}
 }
 
-// TestHostSkills: skills of a server that a host gives to a session are skills of
-// that session and of no other, also those that the server lists later.
+// TestHostSkills: skills of a server that a host gives to a session belong only to that session, including those that
+// the server lists later.
 func TestHostSkills(t *testing.T) {
 	t.Parallel()
 	dir, e := project(t, sample, engine.Options{Trust: true})
@@ -425,7 +418,7 @@ func TestHostSkills(t *testing.T) {
 	if k := other.Catalog().Skill("peer:pdf"); k != nil {
 		t.Errorf("another session has %s", k.Name)
 	}
-	// sent is the whole of the last request.
+	// sent returns the whole last request.
 	sent := func(text string) string {
 		for _, err := range own.Run(t.Context(), agent.Typed(text)) {
 			if err != nil {
@@ -457,12 +450,12 @@ func TestHostSkills(t *testing.T) {
 	}
 	text := sent("what came later?")
 	if !strings.Contains(text, "Comes later.") || !strings.Contains(text, "Late text.") {
-		t.Errorf("a skill that came later: %s", text)
+		t.Errorf("a skill added later: %s", text)
 	}
 }
 
-// TestTypedServerSkill: the first thing that a user types can be a skill of a server: this starts the
-// server and waits for it.
+// TestTypedServerSkill: the first line that a user types can name a skill of a server: this starts the server and
+// waits for it.
 func TestTypedServerSkill(t *testing.T) {
 	t.Parallel()
 	_, e := project(t, sample, engine.Options{Trust: true})
@@ -478,7 +471,7 @@ func TestTypedServerSkill(t *testing.T) {
 			go s.Run(context.WithoutCancel(t.Context()), mcp.Transport(a))
 			return b, nil
 		}},
-		{Name: "hangs", Open: func(ctx context.Context) (mcp.Conn, error) { // nobody waits for it
+		{Name: "hangs", Open: func(ctx context.Context) (mcp.Conn, error) { // not waited for
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}},

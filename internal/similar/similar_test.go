@@ -33,7 +33,7 @@ func TestScore(t *testing.T) {
 		for _, text := range c.order {
 			n := Score(text, c.pattern)
 			if n <= 0 || n >= last {
-				t.Errorf("%q in %q scores %d, the one before it %d", c.pattern, text, n, last)
+				t.Errorf("%q in %q scores %d, the previous one %d", c.pattern, text, n, last)
 			}
 			last = n
 		}

@@ -88,7 +88,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// What an archive unpacks to is bounded, whatever size it claims.
+// The unpacked size is limited, whatever size the archive claims.
 func TestBomb(t *testing.T) {
 	file := archive(t, "pdf.skill", entry{"pdf/SKILL.md", "x", 0}, entry{"pdf/a", strings.Repeat("\x00", 600), 0},
 		entry{"pdf/b", strings.Repeat("\x00", 600), 0})
@@ -100,8 +100,7 @@ func TestBomb(t *testing.T) {
 	}
 }
 
-// A file that is larger than an archive may be is not read: a sparse one of
-// terabytes costs no memory.
+// A file that exceeds the limit for archives is not read: a sparse one of terabytes uses no memory.
 func TestSparse(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"SKILL.md", "big"} {

@@ -40,7 +40,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// TestWrapKeeps: every character but blanks is kept in order, and lines fit.
+// TestWrapKeeps: all characters except blanks are kept in order, and lines fit.
 func TestWrapKeeps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.StringOfN(rapid.RuneFrom([]rune("ab e\u0301日本。「」👩💻 -")), 0, 60, -1).Draw(t, "text")

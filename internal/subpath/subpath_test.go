@@ -8,7 +8,7 @@ import (
 
 func TestContains(t *testing.T) {
 	for _, c := range []struct {
-		dir, path, rel string // rel "": not contained
+		dir, path, rel string // rel is "" if path is not contained
 	}{
 		{"/a", "/a", "."},
 		{"/a", "/a/", "."},
@@ -44,7 +44,7 @@ func TestContains(t *testing.T) {
 	} {
 		dir, path, want := filepath.FromSlash(c.dir), filepath.FromSlash(c.path), filepath.FromSlash(c.rel)
 		if filepath.Separator != '/' && (strings.HasPrefix(c.dir, "/a") || c.dir == "..") {
-			continue // names fold their case, and other rules hold at a volume's root
+			continue // names ignore case, and a volume's root has other rules
 		}
 		got, ok := Rel(dir, path)
 		if ok != (want != "") || ok && filepath.Clean(got) != want {
@@ -53,8 +53,7 @@ func TestContains(t *testing.T) {
 	}
 }
 
-// FuzzContains compares the short way with the general one, and with what
-// joining the two parts gives.
+// FuzzContains compares the fast implementation with filepath.Rel, and with the result of joining the two parts.
 func FuzzContains(f *testing.F) {
 	for _, s := range [][2]string{{"/a", "/a/b"}, {"/a/", "/a"}, {"/a", "/a/../b"}, {"/", "/x"}, {".", "../x"},
 		{"/a//b", "/a/b/c"}, {"/a", "/a/./b"}, {"..", ".."}} {
@@ -73,7 +72,7 @@ func FuzzContains(f *testing.F) {
 			return
 		}
 		if !filepath.IsLocal(rel) {
-			t.Fatalf("Rel(%q, %q) = %q leads out", dir, path, rel)
+			t.Fatalf("Rel(%q, %q) = %q leaves the directory", dir, path, rel)
 		}
 		if got := filepath.Join(dir, rel); got != filepath.Clean(path) {
 			t.Fatalf("Rel(%q, %q) = %q, which joins to %q", dir, path, rel, got)

@@ -10,8 +10,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// TestBackground: the answer of the terminal is taken in before Close returns, so
-// that it is not there for the shell to read.
+// TestBackground: the terminal's reply is read before Close returns, so that the shell does not receive it.
 func TestBackground(t *testing.T) {
 	for _, c := range []struct {
 		answer       string

@@ -51,7 +51,7 @@ func TestDecode(t *testing.T) {
 		if got := names(append(d.Decode([]byte(in)), d.Flush()...)); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
-		// Byte by byte, the same, but for text that comes in pieces.
+		// Byte by byte the result is the same, except that text arrives in pieces.
 		var e Decoder
 		var keys []Key
 		for i := range len(in) {
@@ -73,7 +73,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// joined are keys with texts that follow each other as one.
+// joined merges keys with text that follow each other.
 func joined(keys []Key) []Key {
 	var all []Key
 	for _, k := range keys {
@@ -86,8 +86,8 @@ func joined(keys []Key) []Key {
 	return all
 }
 
-// FuzzDecode: whatever bytes arrive, in whatever pieces, the keys are the same, have
-// names, and texts without control characters.
+// FuzzDecode: for any bytes, in any pieces, the keys are the same, have names, and have texts without control
+// characters.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		"\x1b[200~paste\x1b[201~\x1b[1;5Cx\xff",
@@ -100,7 +100,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed), uint8(len(seed)))
 	}
 	f.Fuzz(func(t *testing.T, b []byte, cut uint8) {
-		if len(b) > maxSequence { // longer ones are given up
+		if len(b) > maxSequence { // longer ones are discarded
 			return
 		}
 		var whole, pieces Decoder
@@ -171,7 +171,7 @@ func TestScreen(t *testing.T) {
 	before := vt.Bytes
 	show(nil, lines("streaming", "> ", "status"), 1)
 	if vt.Bytes != before {
-		t.Errorf("nothing changed and %d bytes were written", vt.Bytes-before)
+		t.Errorf("nothing changed, but %d bytes were written", vt.Bytes-before)
 	}
 	show(lines("streaming"), lines("next", "> ", "status"), 1)
 	show(lines("next", "a", "b", "c"), lines("> ", "status"), 0)
@@ -184,9 +184,8 @@ func TestScreen(t *testing.T) {
 	}
 }
 
-// TestScreenExact: whatever is committed is in the terminal once, in order and as
-// whole lines, at every size, also when the live area is higher than the terminal,
-// when lines are wider, and when the terminal grows.
+// TestScreenExact: everything that is committed is in the terminal once, in order and as whole lines, at every size,
+// also when the live area is higher than the terminal, when lines are wider, and when the terminal grows.
 func TestScreenExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w, h := rapid.IntRange(4, 30).Draw(t, "width"), rapid.IntRange(2, 12).Draw(t, "height")
@@ -202,7 +201,7 @@ func TestScreenExact(t *testing.T) {
 				vt.Resize(w, h)
 				s.Resize(w, h)
 			}
-			// Some lines of the live area become final, and others follow.
+			// Some lines of the live area are committed, and others follow.
 			final := rapid.IntRange(0, len(live)).Draw(t, "final")
 			commit := append([]styled.Line(nil), live[:final]...)
 			live = append([]styled.Line(nil), live[final:]...)

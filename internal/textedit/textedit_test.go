@@ -13,8 +13,8 @@ func TestApply(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		edits      []Edit
-		want       string // or
-		err        string // a part of the error
+		want       string // the result, or
+		err        string // part of the error
 	}{
 		{"one", "a\nb\nc\n", []Edit{{Old: "b", New: "B"}}, "a\nB\nc\n", ""},
 		{"all match the original", "a b", []Edit{{Old: "a", New: "b"}, {Old: "b", New: "a"}}, "b a", ""},
@@ -79,8 +79,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// An edit of one line, found exactly or loosely, leaves every other line's
-// bytes alone.
+// An edit of one line, matched exactly or loosely, leaves the bytes of all other lines unchanged.
 func TestApplyTouchesNothingElse(t *testing.T) {
 	line := rapid.StringOfN(rapid.RuneFrom([]rune("ab \t“’–\u00a0é\r\ufb01")), 0, 8, -1)
 	rapid.Check(t, func(t *rapid.T) {
@@ -103,7 +102,7 @@ func TestApplyTouchesNothingElse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Trailing blanks that old does not name are kept.
+		// Trailing blanks that are not in old are kept.
 		blanks := ""
 		if !strings.Contains(body, old) || len(old) < len(body) {
 			blanks = body[len(strings.TrimRightFunc(body, unicode.IsSpace)):]
@@ -118,8 +117,7 @@ func TestApplyTouchesNothingElse(t *testing.T) {
 	})
 }
 
-// Whatever is edited: what changed is what Changes say, and text that none of
-// them covers is as it was.
+// Changes describe each edit exactly: text outside them is unchanged.
 func FuzzApply(f *testing.F) {
 	f.Add("a\r\nb\nc “d”  \n", "b\nc \"d\"", "b\nX", "a", "", true)
 	f.Add("a\rb", "b", "c\nd", "a", "x", false)
@@ -142,7 +140,7 @@ func FuzzApply(f *testing.F) {
 			}
 			keep := text[at:c.Start]
 			if !strings.HasPrefix(res.Text[out:], keep+c.New) {
-				t.Fatalf("%q -> %q: not what %v say", text, res.Text, res.Changes)
+				t.Fatalf("%q -> %q: the changes are %v", text, res.Text, res.Changes)
 			}
 			out += len(keep) + len(c.New)
 			at = c.End

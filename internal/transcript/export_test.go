@@ -14,5 +14,5 @@ var (
 	Identifier = identifier
 )
 
-// Lines reads lines of at most so many bytes.
+// Lines reads lines of at most the given number of bytes.
 func Lines(r io.Reader, most int64) ([]Line, error) { return newBuilder(ReadOptions{}).lines(r, most) }

@@ -29,7 +29,7 @@ const hostile = "<script>fetch('http://evil.example/1')</script>\n" +
 	"```\"><script>alert(17)</script>\n</pre><script>alert(18)</script>\n```\n\n" +
 	"bidi \u202egnp.exe\u202c zero\u200bwidth tag\U000e0041 bell\a nul\x00 csi\u009b31m bad\xff end"
 
-// everywhere is a session with a text wherever a session holds one.
+// everywhere returns a session with a text in every place that can contain text.
 func everywhere(t testing.TB, text string) *session.Log {
 	t.Helper()
 	var data []any
@@ -103,7 +103,7 @@ func everywhere(t testing.TB, text string) *session.Log {
 	return l
 }
 
-// tags are all that a page is made of.
+// tags are the only tags of a page.
 var tags = regexp.MustCompile(`^(` +
 	`/?(head|body|title|header|main|footer|dl|dt|dd|div|h1|h2|h3|h4|h5|h6|p|pre|code|b|i|s|em|strong|small|section|summary|details|ul|ol|li|blockquote|table|tr|th|td|figure|figcaption|ins|del|span|a|html|time|style)` +
 	`|!doctype html|html lang="en"|hr|br|meta charset="utf-8"|meta name="(viewport|referrer|color-scheme)" content="[a-z0-9=, -]+"` +
@@ -115,18 +115,18 @@ var tags = regexp.MustCompile(`^(` +
 	`|img alt="[^"<>]*" src="data:image/(png|jpeg|gif|webp);base64,[A-Za-z0-9+/=]*"` +
 	`)$`)
 
-// TestHostile: whatever a session contains is text in the page: every tag is one
-// of ours, no address leads anywhere but the web, and nothing is hidden.
+// TestHostile: everything in a session is text in the page: every tag is one of ours, every link goes to a web page,
+// and nothing is hidden.
 func TestHostile(t *testing.T) {
 	l := everywhere(t, hostile)
 	page := written(t, l, HTML)
-	if p := os.Getenv("KNACK_HOSTILE_PAGE"); p != "" { // to be opened in a browser by hand
+	if p := os.Getenv("KNACK_HOSTILE_PAGE"); p != "" { // for inspection in a browser
 		if err := os.WriteFile(p, []byte(page), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if strings.Count(page, style) != 1 {
-		t.Fatal("the style is not there once")
+		t.Fatal("the style does not appear exactly once")
 	}
 	rest := strings.Replace(page, style, "", 1)
 	seen := 0
@@ -143,40 +143,39 @@ func TestHostile(t *testing.T) {
 		rest = rest[i+end+1:]
 	}
 	if seen < 500 {
-		t.Errorf("only %d tags were looked at", seen)
+		t.Errorf("only %d tags were checked", seen)
 	}
 	for _, f := range []Format{HTML, Markdown} {
 		for _, r := range written(t, l, f) {
 			if plain.Hidden(r) && r != '\n' && r != '\t' {
-				t.Fatalf("%s: %U is there as it is", f, r)
+				t.Fatalf("%s: %U is not escaped", f, r)
 			}
 		}
 	}
 	for _, want := range []string{`\x1b[31mred`, `\u202egnp.exe`, `zero\u200bwidth`, `&lt;script&gt;alert(16)`,
 		`href="mailto:a@b.example"`} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page does not say %s", want)
+			t.Errorf("the page does not contain %s", want)
 		}
 	}
 }
 
-// TestMarkdownSlow: texts that the parser is slow at, up to the bound on what it
-// is given, and beyond it.
+// TestMarkdownSlow: texts that are slow to parse, up to the limit of the parser's input, and beyond it.
 func TestMarkdownSlow(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a second of parsing, and much more under the race detector")
+		t.Skip("parsing takes a second, and much more with the race detector")
 	}
 	for _, s := range []string{"*a_", "> ", "[a](", "1. ", "[[]](", "| a |\n|-|\n"} {
 		for _, size := range []int{maxMarkdown, 100 * maxMarkdown} {
 			text := strings.Repeat(s, size/len(s)) + "\n\nend of it"
 			if !strings.Contains(written(t, logOf(t, answer(llm.EndTurn, llm.Text(text))), HTML), "end of it") {
-				t.Errorf("%q does not exist", s)
+				t.Errorf("%q is missing", s)
 			}
 		}
 	}
 }
 
-// TestFences: what is between fences in Markdown cannot end them.
+// TestFences: text between fences in Markdown cannot close them.
 func TestFences(t *testing.T) {
 	text := "```\n````\n`````` x\n"
 	got := written(t, logOf(t, answer(llm.ToolUse, called("1", "bash", `{"command":"x"}`)),
@@ -184,7 +183,7 @@ func TestFences(t *testing.T) {
 	if !strings.Contains(got, "\n```````\n```\n````\n`````` x\n```````\n") {
 		t.Errorf("got\n%s", got)
 	}
-	// A fence that the model left open does not swallow what follows.
+	// A fence that the model did not close does not include what follows.
 	got = written(t, logOf(t, answer(llm.EndTurn, llm.Text("so:\n\n~~~~ go\n```\nx := 1")), user(llm.Text("next"))),
 		Markdown)
 	if !strings.Contains(got, "x := 1\n~~~~\n\n## You\n") {
@@ -192,7 +191,7 @@ func TestFences(t *testing.T) {
 	}
 }
 
-// TestMarkdown: what a model's Markdown becomes.
+// TestMarkdown: the HTML for a model's Markdown.
 func TestMarkdown(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"a *b* **c** `d <e>`", "<p>a <em>b</em> <strong>c</strong> <code>d &lt;e&gt;</code></p>"},

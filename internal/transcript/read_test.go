@@ -39,17 +39,16 @@ func fixture(t testing.TB, name string) string {
 	return string(data)
 }
 
-// TestReadBack: a session that was written as JSON lines is read as the same
-// session, which is written the same.
+// TestReadBack: a session that was exported as JSON Lines is imported as the same session, and exported the same
+// again.
 func TestReadBack(t *testing.T) {
 	l := transcript.Rich(t)
 	first := transcript.Written(t, l, transcript.JSONL)
 	got := read(t, first)
-	// The type of the last entry is not known to this program, and its line is
-	// left out.
+	// The type of the last entry is unknown to this program, and its line is left out.
 	var want []session.Entry
 	for _, e := range l.Branch()[:l.Last()-1] {
-		data, err := json.Marshal(e) // which spells an & otherwise
+		data, err := json.Marshal(e) // which encodes an & differently
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,14 +68,14 @@ func TestReadBack(t *testing.T) {
 	whole := strings.Join(lines[1:len(lines)-2], "")
 	_, again, _ := strings.Cut(transcript.Written(t, got.Log, transcript.JSONL), "\n")
 	if again != whole {
-		t.Errorf("written again it is\n%s\nand was\n%s", again, whole)
+		t.Errorf("exported again\n%s\nwant\n%s", again, whole)
 	}
 	if got.Agent != transcript.Knack || got.ID != l.ID() || got.Dir != l.Header().Dir {
 		t.Errorf("got %s %s %s", got.Agent, got.ID, got.Dir)
 	}
 }
 
-// TestReadBranch: of a file with branches, the one that it ends on.
+// TestReadBranch: from a file with branches, the one that it ends on is read.
 func TestReadBranch(t *testing.T) {
 	l := transcript.LogOf(t, transcript.User(llm.Text("one")), transcript.Answer(llm.EndTurn, llm.Text("1")),
 		transcript.User(llm.Text("two")))
@@ -98,8 +97,7 @@ func TestReadBranch(t *testing.T) {
 	}
 }
 
-// TestReadHostile: a file of transcript.Knack that someone else made brings no permission,
-// and breaks nothing.
+// TestReadHostile: a file in Knack's format that somebody else made grants no permission and causes no failure.
 func TestReadHostile(t *testing.T) {
 	head := `{"knack_session":1,"id":"x","dir":"/","time":"2026-11-03T09:30:00Z"}` + "\n"
 	for _, line := range []string{
@@ -134,15 +132,15 @@ func TestReadNothing(t *testing.T) {
 	for _, text := range []string{"", "\n\n", "hello", "{}", `{"type":"user"}`, `{"knack_session":99}`, `[1,2]`,
 		"\x00\xff", `{"a":` + strings.Repeat("[", 20000)} {
 		if got, err := transcript.Read(strings.NewReader(text), options("")); err == nil {
-			t.Errorf("%q was taken for %s", text, got.Agent)
+			t.Errorf("%q was read as %s", text, got.Agent)
 		}
 	}
 }
 
-// TestReadLong: a line that is too long is skipped without being kept in memory.
+// TestReadLong: a line that is too long is skipped without being held in memory.
 func TestReadLong(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a line of 100 MiB")
+		t.Skip("too slow for -short: a line of 100 MiB")
 	}
 	head := `{"type":"session","version":3,"id":"x","cwd":"/"}` + "\n"
 	tail := "\n" + `{"type":"message","id":"a","parentId":null,"message":{"role":"user","content":"hello"}}` + "\n"
@@ -156,7 +154,7 @@ func TestReadLong(t *testing.T) {
 	}
 }
 
-// TestReadEndless: what has no end is refused.
+// TestReadEndless: endless input is refused.
 func TestReadEndless(t *testing.T) {
 	if _, err := transcript.Lines(zeros{}, 1<<20); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
 		t.Errorf("got %v", err)
@@ -170,7 +168,7 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// show is a conversation as the model gets it, a line for each part.
+// show returns a conversation as the model gets it, one line per part.
 func show(all []llm.Message) string {
 	var b strings.Builder
 	for _, m := range all {
@@ -200,8 +198,7 @@ func show(all []llm.Message) string {
 	return b.String()
 }
 
-// TestReadOthers: what a transcript of another agent makes the model see, in
-// full; the names of tools are left as they are here.
+// TestReadOthers: the model's view of another agent's transcript, in full; the names of tools are unchanged here.
 func TestReadOthers(t *testing.T) {
 	for _, name := range []string{"claude", "pi"} {
 		got := read(t, fixture(t, name+".jsonl"))
@@ -221,13 +218,12 @@ func TestReadOthers(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
 		if got.Log.State().InTurn {
-			t.Errorf("%s ends within a turn", name)
+			t.Errorf("%s ends during a turn", name)
 		}
 	}
 }
 
-// TestReadCompacted: what was compacted is still in the session, but not in what
-// the model sees.
+// TestReadCompacted: what was compacted is still in the session, but the model does not see it.
 func TestReadCompacted(t *testing.T) {
 	for name, want := range map[string]string{"claude": "I plant a beech hedge.", "pi": "It was 900 degrees."} {
 		l := read(t, fixture(t, name+".jsonl")).Log
@@ -241,7 +237,7 @@ func TestReadCompacted(t *testing.T) {
 	}
 }
 
-// valid fails where a conversation is none that a provider would take.
+// valid fails unless a provider would accept the conversation.
 func valid(t *testing.T, all []llm.Message) {
 	t.Helper()
 	owed := map[string]bool{}
@@ -258,7 +254,7 @@ func valid(t *testing.T, all []llm.Message) {
 				}
 				delete(owed, p.Result.ID)
 			case len(owed) > 0 && m.Role == llm.User:
-				t.Fatalf("something is said before the results:\n%s", show(all))
+				t.Fatalf("text before the results:\n%s", show(all))
 			}
 		}
 		if m.Role == llm.User && len(owed) > 0 {
@@ -281,8 +277,7 @@ func valid(t *testing.T, all []llm.Message) {
 	}
 }
 
-// FuzzRead: whatever a file contains, it is refused or becomes a conversation that
-// can be sent, written and read back.
+// FuzzRead: any file is refused, or becomes a conversation that can be sent, exported and imported.
 func FuzzRead(f *testing.F) {
 	f.Add(fixture(f, "claude.jsonl"))
 	f.Add(fixture(f, "pi.jsonl"))
@@ -307,12 +302,12 @@ func FuzzRead(f *testing.F) {
 		transcript.Written(t, got.Log, transcript.Markdown)
 		first := transcript.Written(t, read(t, transcript.Written(t, got.Log, transcript.JSONL)).Log, transcript.JSONL)
 		if second := transcript.Written(t, read(t, first).Log, transcript.JSONL); second != first {
-			t.Fatalf("read back (-want +got):\n%s", cmp.Diff(first, second))
+			t.Fatalf("imported again (-want +got):\n%s", cmp.Diff(first, second))
 		}
 	})
 }
 
-// TestReadCases: shapes that transcripts have beside the ordinary ones.
+// TestReadCases: unusual forms of transcripts.
 func TestReadCases(t *testing.T) {
 	const head = `{"type":"session","version":3,"id":"x","cwd":"/"}` + "\n"
 	for _, c := range []struct{ name, in, want string }{
@@ -365,7 +360,7 @@ assistant thinks "t" signed "" from ""
 assistant thinks "" signed "redacted_thinking:d" from "anthropic/claude-1"
 assistant "B"
 `},
-		{"pi: what was said while a call ran stands after its result",
+		{"pi: a message sent during a call follows its result",
 			head + `{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":"q"}}
 {"type":"message","id":"2","parentId":"1","message":{"role":"assistant","stopReason":"toolUse","content":[{"type":"toolCall","id":"a/ö","name":"t.x","arguments":{}},{"type":"toolCall","id":"b","name":"u","arguments":null}]}}
 {"type":"message","id":"3","parentId":"2","message":{"role":"user","content":"wait"}}

@@ -26,7 +26,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// picture is a small chart.
+// picture returns a small chart.
 func picture(t testing.TB) []byte {
 	m := image.NewRGBA(image.Rect(0, 0, 160, 60))
 	for x := range 160 {
@@ -45,7 +45,7 @@ func picture(t testing.TB) []byte {
 	return b.Bytes()
 }
 
-// begin is when the sessions of these tests began.
+// begin is the start time of the sessions in these tests.
 var begin = time.Date(2026, 11, 3, 9, 30, 0, 0, time.UTC)
 
 // logOf makes a session of entries, ten seconds apart.
@@ -89,7 +89,7 @@ func failed(e session.Entry) session.Entry {
 	return e
 }
 
-// rich is a session with one of everything.
+// rich returns a session with an entry of every kind.
 func rich(t testing.TB) *session.Log {
 	patch := "--- a/stock/report.go\n+++ b/stock/report.go\n@@ -12,7 +12,10 @@ func Report(items []Item) string {\n " +
 		"\tvar b strings.Builder\n \tfor _, it := range items {\n-\t\tfmt.Fprintf(&b, \"%s %d\\n\", it.Name, " +
@@ -179,8 +179,7 @@ func written(t testing.TB, l *session.Log, f Format) string {
 	return b.String()
 }
 
-// TestWrite compares the three forms of a rich session with golden files. The
-// pictures are left out of them.
+// TestWrite compares the three exports of a rich session with golden files, without the pictures.
 func TestWrite(t *testing.T) {
 	l := rich(t)
 	pictures := regexp.MustCompile(`(base64,|"data":")[A-Za-z0-9+/=]+`)

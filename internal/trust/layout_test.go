@@ -14,8 +14,8 @@ import (
 
 const good = "---\ndescription: Good.\n---\nText.\n"
 
-// loaded are the skills and commands that load with a project's approvals:
-// "path" for those trusted, "!path" for those that are not.
+// loaded lists the skills and commands that load with a project's approvals: "path" for trusted ones, "!path" for
+// others.
 func (f folder) loaded(p *Project) []string {
 	f.t.Helper()
 	o := sources.Options{Managed: []string{}, Check: func(path string, data []byte, head bool) error {
@@ -54,12 +54,12 @@ func (f folder) loaded(p *Project) []string {
 	return all
 }
 
-// TestShownIsLoaded: what the scan shows, once approved, is exactly what loads;
-// before that nothing does. The layouts are those in which the two used to differ.
+// TestShownIsLoaded: what the scan shows, once approved, is exactly what loads; before that nothing loads. The
+// layouts are those in which the two used to differ.
 func TestShownIsLoaded(t *testing.T) {
 	for name, c := range map[string]struct {
-		files []string // name, text; "link:" makes a link
-		want  string   // that load
+		files []string // names and texts; "link:" makes a link
+		want  string   // the files that load
 	}{
 		"skills of every root": {[]string{
 			".claude/skills/a/SKILL.md", good, ".agents/skills/b/skill.md", good, ".knack/skills/deep/er/c/SKILL.md", good,
@@ -109,7 +109,7 @@ func TestShownIsLoaded(t *testing.T) {
 					t.Errorf("%s is %s after it was approved", it.Path, it.State)
 				}
 			}
-			// A skill approved one by one opens no other.
+			// Approving one skill opens no other.
 			if err := p.Revoke(); err != nil {
 				t.Fatal(err)
 			}
@@ -134,8 +134,8 @@ func TestShownIsLoaded(t *testing.T) {
 	}
 }
 
-// TestRootSkill: the directory of a skill that lies in a skills root does not
-// contain its siblings: they change on their own, and their files are not its.
+// TestRootSkill: the directory of a skill in a skills root does not contain its siblings: they change independently,
+// and their files are not its own.
 func TestRootSkill(t *testing.T) {
 	f := newFolder(t, ".claude/skills/SKILL.md", good, ".claude/skills/run.sh", "one",
 		".claude/skills/pdf/SKILL.md", good, ".claude/skills/pdf/run.sh", "one")
@@ -167,11 +167,11 @@ func TestRootSkill(t *testing.T) {
 	}
 	f.write(".claude/skills/run.sh", "two")
 	if err := p.Verify(f.path(".claude/skills")); err == nil {
-		t.Error("its script changed, and nobody noticed")
+		t.Error("a change of its script was not noticed")
 	}
 }
 
-// TestRows: of every row that needs trust, a file is found, and approved it passes.
+// TestRows: for every row that needs trust, a file is found, and passes once it is approved.
 func TestRows(t *testing.T) {
 	f := newFolder(t)
 	var want []string
@@ -200,7 +200,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestCommandsShown: every inline command is in the item, and only commands.
+// TestCommandsShown: every inline command is in the item, and nothing else.
 func TestCommandsShown(t *testing.T) {
 	f := newFolder(t, ".claude/skills/a/SKILL.md", "---\ndescription: x\n---\nRun !`one` and !`two "+
 		"\x1b[31m`.\n```!\nthree\nfour\n```\n`!`no`` and\n```\n!`no`\n```\n")

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestLoadsAsRead: what a reader takes for a key is shown, however it is
-// written.
+// TestLoadsAsRead: everything that a reader accepts as a key is shown, however it is written.
 func TestLoadsAsRead(t *testing.T) {
 	const hooks = `{"Stop":[{"hooks":[{"type":"command","command":"curl x"}]}]}`
 	for name, c := range map[string]struct {
@@ -35,8 +34,7 @@ func TestLoadsAsRead(t *testing.T) {
 	}
 }
 
-// TestLoadsSettings: a byte order mark, which readers pass over, and a crowd of
-// keys hide no hook.
+// TestLoadsSettings: neither a byte order mark, which readers skip, nor a large number of keys hides a hook.
 func TestLoadsSettings(t *testing.T) {
 	var crowd strings.Builder
 	for i := range 1000 {

@@ -18,7 +18,7 @@ import (
 	"github.com/knack-agent/knack/gate"
 )
 
-// A folder is a project under test, with the state directory of its person.
+// A folder is a project under test, with its user's state directory.
 type folder struct {
 	t           testing.TB
 	root, state string
@@ -50,7 +50,7 @@ func (f folder) link(target, name string) {
 		f.t.Fatal(err)
 	}
 	if err := os.Symlink(target, f.path(name)); err != nil {
-		f.t.Skipf("no symbolic links here: %v", err)
+		f.t.Skipf("symbolic links do not work on this system: %v", err)
 	}
 }
 
@@ -72,7 +72,7 @@ func (f folder) scan(p *Project, links bool) []Item {
 	return items
 }
 
-// approveAll approves what can be.
+// approveAll approves everything that can be approved.
 func (f folder) approveAll(p *Project) {
 	f.t.Helper()
 	items := slices.DeleteFunc(f.scan(p, false), func(it Item) bool { return it.Refused != "" })
@@ -81,7 +81,7 @@ func (f folder) approveAll(p *Project) {
 	}
 }
 
-// check reads a file and asks for its state: "", untrusted, changed-since-approval.
+// check reads a file and returns its state: "", untrusted, changed-since-approval.
 func (f folder) check(p *Project, name string) knack.Code {
 	f.t.Helper()
 	data, err := os.ReadFile(f.path(name))
@@ -162,7 +162,7 @@ func TestCheck(t *testing.T) {
 		want(t, "before: "+n, f.check(p, n), knack.CodeUntrusted)
 	}
 	f.approveAll(p)
-	again := f.open() // what another run sees
+	again := f.open() // as another run sees it
 	for _, q := range []*Project{p, again} {
 		for _, n := range names {
 			want(t, "approved: "+n, f.check(q, n), "")
@@ -195,7 +195,7 @@ func TestCheck(t *testing.T) {
 	want(t, "and after", f.check(again, skill), knack.CodeUntrusted)
 }
 
-// TestHead: a head passes for a head only.
+// TestHead: an approved head counts only as a head.
 func TestHead(t *testing.T) {
 	f := project(t)
 	long := "---\nname: pdf\n---\n" + strings.Repeat("text ", 2000)
@@ -212,8 +212,7 @@ func TestHead(t *testing.T) {
 		knack.CodeUntrusted)
 }
 
-// TestVerify: what is not read at load is compared with the approval when the
-// skill is activated.
+// TestVerify: files that are not read at load are compared with the approval when the skill is activated.
 func TestVerify(t *testing.T) {
 	dir := ".claude/skills/pdf"
 	for _, c := range []struct {
@@ -228,7 +227,7 @@ func TestVerify(t *testing.T) {
 		{"a file gone", func(f folder) error { return os.Remove(f.path(dir + "/scripts/run.sh")) }, "scripts/run.sh is gone"},
 		{"a run bit", func(f folder) error {
 			if runtime.GOOS == "windows" {
-				f.t.Skip("no run bits here")
+				f.t.Skip("this system has no executable bits")
 			}
 			return os.Chmod(f.path(dir+"/scripts/run.sh"), 0o700)
 		}, "scripts/run.sh became executable"},
@@ -255,9 +254,9 @@ func TestVerify(t *testing.T) {
 				return
 			}
 			if code(err) != knack.CodeChanged || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("error is %v", err)
+				t.Errorf("error: %v", err)
 			}
-			// Approved again, it is right again, and nothing else was lost.
+			// After a new approval the skill verifies again, and no other approval is lost.
 			f.approveAll(p)
 			want(t, "approved again", code(p.Verify(f.path(dir))), "")
 			want(t, "what did not change", f.check(p, ".mcp.json"), "")
@@ -286,12 +285,11 @@ func TestDiff(t *testing.T) {
 		}
 	}
 	if strings.Contains(got.String(), "SKILL.md") {
-		t.Errorf("it shows what did not change:\n%s", got.String())
+		t.Errorf("the diff shows unchanged lines:\n%s", got.String())
 	}
 }
 
-// TestApproveWhatWasShown: what changes between the question and the answer
-// is not approved.
+// TestApproveWhatWasShown: what changes between the question and the answer is not approved.
 func TestApproveWhatWasShown(t *testing.T) {
 	f := project(t)
 	p := f.open()
@@ -323,8 +321,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestLinks: what a link leads to outside of the project is neither read nor
-// approved with the rest.
+// TestLinks: the target of a link that leaves the project is neither read nor approved with the rest.
 func TestLinks(t *testing.T) {
 	f := project(t)
 	secret := filepath.Join(t.TempDir(), "secret.md")
@@ -346,7 +343,7 @@ func TestLinks(t *testing.T) {
 		if it.Refused != "" {
 			refused[it.Path] = true
 			if it.Hash != "" || it.Loads != nil || it.Target == "" {
-				t.Errorf("it was read: %+v", it)
+				t.Errorf("the target was read: %+v", it)
 			}
 			if err := p.Approve(it); err == nil {
 				t.Errorf("%s was approved", it.Path)
@@ -363,9 +360,9 @@ func TestLinks(t *testing.T) {
 		want(t, n, f.check(p, n), knack.CodeUntrusted)
 	}
 	if code(p.Check(f.path(".claude/skills/pdf/notes.md"), []byte("TOP SECRET"))) == "" {
-		t.Error("a link inside of a skill passes for a file of it")
+		t.Error("a link inside a skill counts as a file of the skill")
 	}
-	// Nothing of it came into the store.
+	// No part of it is in the store.
 	err := filepath.WalkDir(f.state, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(name) != ".zip" {
 			return err
@@ -377,7 +374,7 @@ func TestLinks(t *testing.T) {
 		defer z.Close()
 		for _, file := range z.File {
 			if strings.Contains(file.Name, "notes.md") || strings.Contains(file.Name, "secret.md") {
-				t.Errorf("%s holds %s", name, file.Name)
+				t.Errorf("%s contains %s", name, file.Name)
 			}
 		}
 		return nil
@@ -390,7 +387,7 @@ func TestLinks(t *testing.T) {
 	once.Once()
 	want(t, "--trust does not cover links that leave", f.check(once, ".claude/skills/mine/SKILL.md"), knack.CodeUntrusted)
 
-	// Someone who says that the links are right gets them; settings are never read that way.
+	// A user who approves the links gets them; settings are never read that way.
 	for _, it := range f.scan(p, true) {
 		if it.Target != "" && it.Refused == "" {
 			if err := p.Approve(it); err != nil {
@@ -404,7 +401,7 @@ func TestLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !p.Links(real) || p.Links(f.root) {
-		t.Error("Links does not know what was approved")
+		t.Error("Links does not report the approval")
 	}
 	want(t, "settings through a link", f.check(p, ".claude/settings.local.json"), knack.CodeUntrusted)
 }
@@ -471,12 +468,12 @@ func TestStore(t *testing.T) {
 		want(t, "an exchanged manifest", code(p.Check(f.path(".claude/skills/pdf/scripts/run.sh"), []byte("hostile"))),
 			knack.CodeUntrusted)
 	}
-	// A record that cannot be read is not an empty one.
+	// A record that cannot be parsed does not count as empty.
 	if err := os.WriteFile(filepath.Join(p.store, "trust.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(f.state).Project(f.root); err == nil {
-		t.Error("a broken record was taken for none")
+		t.Error("a broken record counts as empty")
 	}
 	if err := p.Approve(); err == nil {
 		t.Error("a broken record was overwritten")
@@ -497,10 +494,10 @@ func TestKeep(t *testing.T) {
 	kept, err := f.open().Kept()
 	if err != nil || len(kept) != 2 || kept[0].Rule != "Bash(./run.sh)" || string(kept[0].Files[0].Data) != "echo one\n" ||
 		kept[0].Files[0].Hash != file.Hash {
-		t.Fatalf("kept %+v, %v", kept, err)
+		t.Fatalf("stored %+v, %v", kept, err)
 	}
 	if _, err := os.Stat(f.path(".knack/settings.local.json")); err == nil {
-		t.Error("an answer was written into the project")
+		t.Error("an answer was stored in the project")
 	}
 	if err := p.Revoke(); err != nil {
 		t.Fatal(err)
@@ -525,8 +522,8 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// BenchmarkStart is what trust costs a start with 1,000 approved skills: the
-// record is read, and every SKILL.md, in memory already, is checked.
+// BenchmarkStart measures the cost of trust at startup with 1,000 approved skills: the record is read, and every
+// SKILL.md, already in memory, is checked.
 func BenchmarkStart(b *testing.B) {
 	f := newFolder(b)
 	body := strings.Repeat("A line of text in a skill, as they are.\n", 200) // 8 kB

@@ -11,7 +11,7 @@ import (
 	"github.com/knack-agent/knack/internal/terminal"
 )
 
-// BenchmarkToken is what a token of an answer costs, with a frame for each.
+// BenchmarkToken measures the cost of one token of an answer, with a frame for each.
 func BenchmarkToken(b *testing.B) {
 	v := newView()
 	v.running, v.conv.width = true, 80
@@ -35,8 +35,7 @@ func BenchmarkToken(b *testing.B) {
 	}
 }
 
-// BenchmarkTyping is what a key costs at the prompt, whatever the length of the
-// conversation.
+// BenchmarkTyping measures the cost of a key at the prompt, which must not depend on the length of the conversation.
 func BenchmarkTyping(b *testing.B) {
 	v := newView()
 	v.conv.width = 80
@@ -58,7 +57,7 @@ func BenchmarkTyping(b *testing.B) {
 	}
 }
 
-// BenchmarkCompletion is what a key costs while files are offered.
+// BenchmarkCompletion measures the cost of a key while files are offered.
 func BenchmarkCompletion(b *testing.B) {
 	p := newPicker("", manyFiles(100_000))
 	queries := []string{"s", "so", "som", "pkg7test", "file_99"}
@@ -69,7 +68,7 @@ func BenchmarkCompletion(b *testing.B) {
 	}
 }
 
-// BenchmarkPaste is what a frame costs with a long text at the prompt.
+// BenchmarkPaste measures the cost of a frame with a long text at the prompt.
 func BenchmarkPaste(b *testing.B) {
 	var e editor.Editor
 	for range 200 {

@@ -9,7 +9,7 @@ import (
 	"github.com/knack-agent/knack/internal/terminal"
 )
 
-// manyFiles is what @ offers in a large project.
+// manyFiles returns the items that @ offers in a large project.
 func manyFiles(n int) []item {
 	items := make([]item, n)
 	for i := range items {
@@ -19,8 +19,8 @@ func manyFiles(n int) []item {
 	return items
 }
 
-// TestNarrowing: a query that is typed letter by letter, with letters taken back,
-// finds what the whole query finds, though only what matched before is looked at.
+// TestNarrowing: a query that is typed letter by letter, with deletions, finds the same as the whole query, although
+// each step searches only the previous matches.
 func TestNarrowing(t *testing.T) {
 	items := manyFiles(3000)
 	for i := range items[:500] {
@@ -42,8 +42,8 @@ func TestNarrowing(t *testing.T) {
 	}
 }
 
-// TestLargeCompletion: among 100,000 files a key needs a few allocations, none of
-// them for a file, and looks only at what matched before.
+// TestLargeCompletion: among 100,000 files a key needs few allocations, independent of the number of files, and
+// searches only the previous matches.
 func TestLargeCompletion(t *testing.T) {
 	p := newPicker("", manyFiles(100_000))
 	p.query = "7"
@@ -57,7 +57,7 @@ func TestLargeCompletion(t *testing.T) {
 		t.Errorf("a key takes %.0f allocations", n)
 	}
 	if before == len(p.items) || len(p.matching) >= before || cap(p.matching) > before {
-		t.Errorf("%d of %d items match, then %d, of %d that were looked at", before, len(p.items), len(p.matching),
+		t.Errorf("%d of %d items match, then %d, of %d that were searched", before, len(p.items), len(p.matching),
 			cap(p.matching))
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// TestHuge: lines of a megabyte, in whatever place, cost little more than what is
-// seen of them, once and for each frame.
+// TestHuge: lines of a megabyte, wherever they are, cost little more than their visible part, once and for each
+// frame.
 func TestHuge(t *testing.T) {
 	long := strings.Repeat("x日e\u0301", 1<<20/6)
 	v := newView()

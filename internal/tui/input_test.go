@@ -7,7 +7,7 @@ import (
 	"github.com/knack-agent/knack/internal/editor"
 )
 
-// TestInput: what is pasted as a chip is sent and was not typed.
+// TestInput: text pasted as a chip is sent, but does not count as typed.
 func TestInput(t *testing.T) {
 	long := strings.Repeat("do as /kept says\n", 20)
 	for _, c := range []struct {

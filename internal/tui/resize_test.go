@@ -20,7 +20,7 @@ type stage struct {
 	screen *terminal.Screen
 	view   *view
 	frames int
-	live   []styled.Line // as it was shown last
+	live   []styled.Line // as shown last
 }
 
 func newStage(t *testing.T, width, height int) *stage {
@@ -44,7 +44,7 @@ func (s *stage) show() {
 	}
 }
 
-// words are those of the test in a text, in order.
+// words returns the test's words in a text, in order.
 func words(text string) []string {
 	var all []string
 	for _, f := range strings.Fields(text) {
@@ -55,15 +55,13 @@ func words(text string) []string {
 	return all
 }
 
-// foreign is text whose cells are not its characters: wide, joined, combining
-// and from right to left.
+// foreign is text whose cells differ from its characters: wide, joined, combining and from right to left.
 var foreign = []string{"日本語", "👩\u200d💻", "e\u0301e\u0301", "مرحبا", "שלום", "한국어", "🇩🇪", "नमस्ते"}
 
-// TestResizes streams a conversation while the terminal changes its size, on
-// terminals that break lines anew and on those that do not, with a frame of the
-// old size that comes too late. No word is lost. While the size stays or grows
-// each is there once, and nothing of the live area stays behind; each time the
-// terminal becomes smaller, at most the words of the live area are there again.
+// TestResizes streams a conversation while the terminal changes its size, on terminals that rewrap lines and on
+// others, with a late frame of the old size. No word is lost. While the size stays or grows, each word appears once,
+// and no row of the live area remains; each time the terminal shrinks, at most the words of the live area appear
+// again.
 func TestResizes(t *testing.T) {
 	for _, reflow := range []bool{true, false} {
 		for _, shrink := range []bool{false, true} {
@@ -102,7 +100,7 @@ func resizes(t *testing.T, reflow, shrink bool, random *rand.Rand) {
 			} else {
 				s.vt.Resize(w, h)
 			}
-			if random.IntN(2) == 0 { // this frame was under way
+			if random.IntN(2) == 0 { // this frame was drawn before the change
 				n++
 				v.conv.event(text(fmt.Sprintf("w%d ", n)), noon)
 				s.show()
@@ -128,7 +126,7 @@ func resizes(t *testing.T, reflow, shrink bool, random *rand.Rand) {
 			if random.IntN(3) == 0 {
 				piece += foreign[random.IntN(len(foreign))] + " "
 			}
-			if block%6 == 2 || random.IntN(8) == 0 && block%6 != 0 { // code is broken within words
+			if block%6 == 2 || random.IntN(8) == 0 && block%6 != 0 { // code wraps within words
 				piece += "\n"
 			}
 			v.conv.event(text(piece), noon)
@@ -165,13 +163,13 @@ func resizes(t *testing.T, reflow, shrink bool, random *rand.Rand) {
 	}
 	for i := 1; i <= n; i++ {
 		if found[fmt.Sprintf("w%d", i)] == 0 {
-			t.Fatalf("w%d of %d is lost:\n%s", i, n, all)
+			t.Fatalf("w%d of %d is missing:\n%s", i, n, all)
 		}
 	}
 	if extra > again {
-		t.Errorf("%d words are there again, the live area had %d:\n%s", extra, again, all)
+		t.Errorf("%d words appear again, the live area had %d:\n%s", extra, again, all)
 	}
 	if got := strings.Count(all, "❯"); got > prompts {
-		t.Errorf("%d rows of the prompt are left, after %d times smaller:\n%s", got, prompts, all)
+		t.Errorf("%d rows of the prompt remain, after the terminal shrank %d times:\n%s", got, prompts, all)
 	}
 }

@@ -39,7 +39,7 @@ func result(id, name, text string, details any) agent.Event {
 		ToolResult: llm.ToolResult{ID: id, Name: name, Parts: []llm.Part{llm.Text(text)}}, Details: data}}}
 }
 
-// summary shows the first string of an input.
+// summary returns the first string of an input.
 func summary(_ string, in []byte) string {
 	var fields map[string]any
 	json.Unmarshal(in, &fields)
@@ -51,7 +51,7 @@ func summary(_ string, in []byte) string {
 	return ""
 }
 
-// scenes are the states whose frames are golden.
+// scenes are the states with golden frames.
 var scenes = []struct {
 	name string
 	make func(v *view)
@@ -126,8 +126,7 @@ func newView() *view {
 	return v
 }
 
-// TestFrames compares each scene at four sizes with its golden frame. The
-// cursor is drawn as ▒.
+// TestFrames compares each scene at four sizes with its golden frame. The cursor is drawn as ▒.
 func TestFrames(t *testing.T) {
 	for _, sc := range scenes {
 		t.Run(sc.name, func(t *testing.T) {
@@ -190,7 +189,7 @@ func withCursor(row string, col int) string {
 	return styled.Break(styled.S(styled.Text, row), max(col, 1))[0].String()[:len(cut(row, col))] + "▒" + row[len(cut(row, col)):]
 }
 
-// cut is the part of a row before a column.
+// cut returns the part of a row before a column.
 func cut(row string, col int) string {
 	if col == 0 {
 		return ""
@@ -198,8 +197,8 @@ func cut(row string, col int) string {
 	return styled.Break(styled.S(styled.Text, row), col)[0].String()
 }
 
-// TestOnceEach streams a long conversation at several sizes, which grow
-// meanwhile, and finds each word once, in order, in the terminal.
+// TestOnceEach streams a long conversation at several sizes, which grow meanwhile, and finds each word once, in
+// order, in the terminal.
 func TestOnceEach(t *testing.T) {
 	for _, size := range []struct{ w, h int }{{80, 24}, {80, 10}, {40, 14}, {20, 5}} {
 		t.Run(fmt.Sprintf("%dx%d", size.w, size.h), func(t *testing.T) {
@@ -278,10 +277,10 @@ func TestOnceEach(t *testing.T) {
 				}
 			}
 			if next != words+1 {
-				t.Errorf("%d of %d words", next-1, words)
+				t.Errorf("got %d of %d words", next-1, words)
 			}
 			if strings.Contains(vt.All(), "❯") {
-				t.Error("a row of the prompt is left")
+				t.Error("a row of the prompt remains")
 			}
 			if perToken := vt.Bytes / words; perToken > 150 {
 				t.Errorf("%d bytes a token", perToken)
@@ -291,8 +290,7 @@ func TestOnceEach(t *testing.T) {
 	}
 }
 
-// FuzzConversation: whatever models, tools and files say, nothing but text and
-// our own sequences reaches the terminal.
+// FuzzConversation: whatever models, tools and files contain, only text and our own sequences reach the terminal.
 func FuzzConversation(f *testing.F) {
 	f.Add("\x1b[2J\x1b]0;title\x07", "\u009b31m", uint8(20))
 	f.Add("```\n\x00\n```\n", "\r\n\t", uint8(3))
@@ -330,8 +328,8 @@ func FuzzConversation(f *testing.F) {
 	})
 }
 
-// TestUserOnce: each message is shown once, the queued ones where they were
-// taken in, and of a message with files only what was typed.
+// TestUserOnce: each message is shown once, queued ones where they were added, and of a message with files only the
+// typed text.
 func TestUserOnce(t *testing.T) {
 	user := func(parts ...string) agent.Event {
 		var u session.User
@@ -359,8 +357,8 @@ func TestUserOnce(t *testing.T) {
 	}
 }
 
-// TestTypeAhead: an approval that appears while the user types a prompt takes no
-// answer before an arrow key, but can be declined.
+// TestTypeAhead: an approval that appears while the user types a prompt accepts no answer before an arrow key, but
+// can be declined.
 func TestTypeAhead(t *testing.T) {
 	ask := func() *dialog {
 		d := newDialog(engine.Question{Title: "Allow this command?", From: "gate",
@@ -375,7 +373,7 @@ func TestTypeAhead(t *testing.T) {
 			t.Errorf("%v answered %+v", k, a)
 		}
 	}
-	d.key(terminal.Key{Name: "down"}) // takes answers from here on
+	d.key(terminal.Key{Name: "down"}) // accepts answers from here on
 	if a, done := d.key(terminal.Key{Name: "enter"}); done {
 		t.Errorf("Enter answers %+v before anything is chosen", a)
 	}
@@ -388,8 +386,7 @@ func TestTypeAhead(t *testing.T) {
 	}
 }
 
-// TestEmptyPaste: a paste of nothing, which terminals send for a clipboard without text,
-// is no answer to an approval.
+// TestEmptyPaste: an empty paste, which terminals send for a clipboard without text, does not answer an approval.
 func TestEmptyPaste(t *testing.T) {
 	for _, name := range []string{"paste", "text"} {
 		d := newDialog(askCommand("make"))
@@ -399,7 +396,7 @@ func TestEmptyPaste(t *testing.T) {
 	}
 }
 
-// askCommand is an approval of a shell command.
+// askCommand returns an approval question for a shell command.
 func askCommand(command string) engine.Question {
 	input, _ := json.Marshal(map[string]string{"command": command})
 	return engine.Question{Title: "Allow this command?", From: "gate",
@@ -407,8 +404,7 @@ func askCommand(command string) engine.Question {
 		Options: []engine.Option{{ID: "once", Label: "yes", Allow: true, Lasts: gate.Once}, {ID: "no", Label: "no"}}}
 }
 
-// TestEditLongCommand: of a command that is edited and has more rows than the live
-// area, those around the cursor are shown.
+// TestEditLongCommand: if an edited command has more rows than the live area, the rows around the cursor are shown.
 func TestEditLongCommand(t *testing.T) {
 	var lines []string
 	for i := range 60 {
@@ -434,8 +430,7 @@ func TestEditLongCommand(t *testing.T) {
 	}
 }
 
-// TestQuestionWithoutBody: what has no body to read leaves nothing in the
-// scrollback, however low the terminal is.
+// TestQuestionWithoutBody: a question without a body writes nothing to the scrollback, however small the terminal is.
 func TestQuestionWithoutBody(t *testing.T) {
 	v := newView()
 	v.conv.width = 20
@@ -448,7 +443,7 @@ func TestQuestionWithoutBody(t *testing.T) {
 	}
 }
 
-// TestTimeOfQuestion: the time that the user takes to answer is not that of the call.
+// TestTimeOfQuestion: the user's time to answer does not count as time of the call.
 func TestTimeOfQuestion(t *testing.T) {
 	v := newView()
 	v.conv.width = 80
@@ -461,7 +456,7 @@ func TestTimeOfQuestion(t *testing.T) {
 	}
 }
 
-// TestLongMessage: of a message with a long paste the start is shown.
+// TestLongMessage: the start of a message with a long paste is shown.
 func TestLongMessage(t *testing.T) {
 	v := newView()
 	v.conv.width = 80
@@ -472,8 +467,8 @@ func TestLongMessage(t *testing.T) {
 	}
 }
 
-// TestCopiedCode: what is copied from the screen is the code: a line that is too long
-// for the terminal is one line, before and after the window changes its width.
+// TestCopiedCode: copying from the screen yields the code: a line that is wider than the terminal remains one line,
+// before and after the width changes.
 func TestCopiedCode(t *testing.T) {
 	code := "func main() {\n    fmt.Println(\"" + strings.Repeat("words 日本語 ", 12) + "\")\n}"
 	s := newStage(t, 40, 14)
@@ -484,18 +479,18 @@ func TestCopiedCode(t *testing.T) {
 	s.view.conv.event(agent.Event{End: &agent.End{Reason: "done"}}, noon)
 	s.show()
 	if all := s.vt.All(); !strings.Contains(all, "Look:\n\n"+code+"\n\nThat is it.") {
-		t.Errorf("the code is not whole:\n%s", all)
+		t.Errorf("the code is cut:\n%s", all)
 	}
 	s.vt.Reflow(70, 14)
 	s.screen.Redraw()
 	s.screen.Resize(70, 14)
 	s.show()
 	if all := s.vt.All(); !strings.Contains(all, code) {
-		t.Errorf("the code is not whole in a wider window:\n%s", all)
+		t.Errorf("the code is cut in a wider window:\n%s", all)
 	}
 }
 
-// TestFailedCommand: of a command that has failed only how it ended is marked.
+// TestFailedCommand: of a failed command, only the line about its end is marked.
 func TestFailedCommand(t *testing.T) {
 	c := conversation{width: 80}
 	styles := ""

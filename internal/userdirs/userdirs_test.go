@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestFrom: no directory is relative, whatever the environment says, and without
-// an absolute home there is none at all.
+// TestFrom: no directory is relative, whatever the environment, and without an absolute home directory there are
+// none.
 func TestFrom(t *testing.T) {
 	home := t.TempDir()
 	other := t.TempDir()
@@ -54,7 +54,7 @@ func TestFrom(t *testing.T) {
 	}
 }
 
-// TestEnviron: what is absolute stays, what is relative or empty goes.
+// TestEnviron: absolute values stay, relative and empty ones are removed.
 func TestEnviron(t *testing.T) {
 	home := t.TempDir()
 	got := Environ([]string{HomeVariable() + "=" + home, "XDG_CONFIG_HOME=.config", "XDG_STATE_HOME=", "PATH=bin",
@@ -65,8 +65,8 @@ func TestEnviron(t *testing.T) {
 	}
 }
 
-// TestEnvironOf: the values are the other user's, and nothing of the process's
-// user is left but how programs are found.
+// TestEnvironOf: the values are the other user's, and of the process's own environment only PATH and similar
+// variables remain.
 func TestEnvironOf(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv(HomeVariable(), t.TempDir())

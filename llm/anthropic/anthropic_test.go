@@ -9,8 +9,8 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// TestBudget: models that think to a number of tokens get one that their
-// limit allows, and none where the history forbids it.
+// TestBudget: models with a budget of thinking tokens get one within their limit, and none where the history does not
+// allow thinking.
 func TestBudget(t *testing.T) {
 	ask := llm.Message{Role: llm.User, Parts: []llm.Part{llm.Text("hi")}}
 	foreign := []llm.Message{ask,

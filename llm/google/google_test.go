@@ -14,9 +14,8 @@ import (
 	"github.com/knack-agent/knack/llm/google"
 )
 
-// ask sends one request to a server that answers with status and body, and
-// returns the events of the stream as one line each, with the answer and the
-// request.
+// ask sends one request to a server that answers with status and body. It returns the events of the stream as one
+// line each, the answer and the request.
 func ask(t *testing.T, status int, body string, req *llm.Request) (events string, done *llm.Response, sent string,
 	err error) {
 	t.Helper()
@@ -54,7 +53,7 @@ func user(parts ...llm.Part) llm.Message { return llm.Message{Role: llm.User, Pa
 
 func hello() *llm.Request { return &llm.Request{Messages: []llm.Message{user(llm.Text("hi"))}} }
 
-// sse makes a stream of JSON objects, one a line.
+// sse makes a stream from JSON objects, one per line.
 func sse(lines string) string {
 	return "data: " + strings.ReplaceAll(strings.TrimSpace(lines), "\n", "\r\n\r\ndata: ") + "\r\n\r\n"
 }
@@ -62,9 +61,9 @@ func sse(lines string) string {
 func TestStream(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		body   string // the events of the stream, one a line
+		body   string // the events of the stream, one per line
 		events string
-		kind   llm.ErrorKind // "": the stream ends without an error
+		kind   llm.ErrorKind // "" if the stream ends without an error
 	}{
 		{"thinking, text, usage", `
 {"candidates":[{"content":{"parts":[{"text":"Hm.","thought":true}]}}],"usageMetadata":{"promptTokenCount":30},"modelVersion":"m-1"}
@@ -135,8 +134,8 @@ end_turn  in 0 out 0 read 0 write 0
 	}
 }
 
-// TestSignatures: a thought signature goes back where it was, a call of another
-// model has the documented substitute, and thoughts themselves are not sent.
+// TestSignatures: a thought signature is sent back in its place, a call of another model gets the documented
+// substitute, and thoughts themselves are not sent.
 func TestSignatures(t *testing.T) {
 	_, done, _, err := ask(t, http.StatusOK, sse(`
 {"candidates":[{"content":{"parts":[{"text":"Hm.","thought":true},{"text":" So.","thought":true}]}}]}
@@ -183,8 +182,8 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// TestSchema: what Gemini refuses in a schema is left out, at every depth, and
-// a property may have the name of a keyword.
+// TestSchema: keywords that Gemini refuses are removed from a schema at every depth; a property may have the name of
+// a keyword.
 func TestSchema(t *testing.T) {
 	for schema, want := range map[string]string{
 		`{"$schema":"x","type":"object","properties":{"pattern":{"type":"string","pattern":"."},"k":{"const":1}}}`://
@@ -206,8 +205,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestRefusedRequest: an answer that is not a stream is an error with the
-// server's message and without the key.
+// TestRefusedRequest: an answer that is not a stream is an error with the server's message and without the key.
 func TestRefusedRequest(t *testing.T) {
 	for _, c := range []struct {
 		status int

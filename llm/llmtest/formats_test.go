@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "rewrite the golden requests")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// formats are the adapters, each with the way to its server.
+// formats are the adapters, each with the path of its server.
 var formats = []struct {
 	name string
 	path string
@@ -94,10 +94,9 @@ func result(c *llm.ToolCall, isError bool, parts ...llm.Part) llm.Part {
 
 var png = &llm.Media{MIME: "image/png", Data: []byte("\x89PNG")}
 
-// TestConversation is a whole turn: thinking, parallel calls, results with an
-// image and an error, text that a skill put in, a second round, an interrupted
-// answer and one of another model in the history. The request bodies are
-// golden, and the servers refuse what the vendors refuse.
+// TestConversation is a whole turn: thinking, parallel calls, results with an image and an error, text of a skill, a
+// second round, an interrupted answer, and one of another model in the history. The request bodies are golden, and
+// the servers refuse what the vendors refuse.
 func TestConversation(t *testing.T) {
 	each(t, func(t *testing.T, open func(*llmtest.Server) llm.Model) {
 		s := llmtest.NewServer(
@@ -142,7 +141,7 @@ func TestConversation(t *testing.T) {
 		if len(calls) != 2 {
 			t.Fatalf("%d calls", len(calls))
 		}
-		// The text of a skill stands before the results; they are put right.
+		// The text of a skill comes before the results; the adapter puts the results first.
 		req.Messages = append(req.Messages, one.done.Message,
 			user(llm.Text("a skill's text"), result(calls[0], false, llm.Text("hello"), llm.Part{Media: png})),
 			user(result(calls[1], true, llm.Text("no such directory"))))
@@ -175,7 +174,7 @@ func TestConversation(t *testing.T) {
 			all.WriteByte('\n')
 		}
 		golden(t, filepath.Join("testdata", filepath.Base(t.Name())+".golden"), all.Bytes())
-		// The prefix of a later request is the earlier one, so that the cache hits.
+		// A later request begins with the earlier one, so that the cache hits.
 		if n := strings.Count(all.String(), llmtest.Key); n > 0 {
 			t.Errorf("the key is in the body")
 		}
@@ -208,7 +207,7 @@ func callsOf(r *llm.Response) (out []*llm.ToolCall) {
 	return out
 }
 
-// TestErrors: what a provider refuses is the same kind of error, whoever it is.
+// TestErrors: the same failure is the same kind of error with every provider.
 func TestErrors(t *testing.T) {
 	cases := []struct {
 		answer llmtest.Answer
@@ -253,8 +252,7 @@ func TestErrors(t *testing.T) {
 	})
 }
 
-// TestBroken: a stream that goes wrong is an error that may be retried, after
-// what came of it, and never an answer.
+// TestBroken: a stream that breaks is a retryable error after the events so far, and never an answer.
 func TestBroken(t *testing.T) {
 	each(t, func(t *testing.T, open func(*llmtest.Server) llm.Model) {
 		for b, kind := range map[llmtest.Break]llm.ErrorKind{llmtest.Drop: llm.Broken, llmtest.Cut: llm.Broken,
@@ -307,7 +305,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestStops: every format names its reasons otherwise.
+// TestStops: every format has its own names for the stop reasons.
 func TestStops(t *testing.T) {
 	each(t, func(t *testing.T, open func(*llmtest.Server) llm.Model) {
 		for _, stop := range []llm.StopReason{llm.EndTurn, llm.MaxTokens, llm.Refusal} {
@@ -321,8 +319,7 @@ func TestStops(t *testing.T) {
 	})
 }
 
-// TestBrokenInput: a call whose input is not JSON arrives as it was sent, and
-// can be sent back.
+// TestBrokenInput: a call whose input is not JSON arrives unchanged, and can be sent back.
 func TestBrokenInput(t *testing.T) {
 	each(t, func(t *testing.T, open func(*llmtest.Server) llm.Model) {
 		s := llmtest.NewServer(llmtest.Answer{Calls: []llmtest.Call{{Name: "read", Input: `{"path": "a`}}},
@@ -330,7 +327,7 @@ func TestBrokenInput(t *testing.T) {
 		defer s.Close()
 		req := &llm.Request{Tools: tools, Messages: []llm.Message{user(llm.Text("hi"))}}
 		a := ask(t.Context(), open(s), req)
-		if strings.HasSuffix(t.Name(), "gemini") { // where the vendor itself notices
+		if strings.HasSuffix(t.Name(), "gemini") { // where the vendor itself reports it
 			var e *llm.Error
 			if !errors.As(a.err, &e) || e.Kind != llm.Broken {
 				t.Errorf("got %v", a.err)

@@ -18,8 +18,8 @@ func (r replies) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(r))}, nil
 }
 
-// FuzzStream: whatever a server sends, a stream ends in one whole answer or in
-// an error that explains why, and the answer can be sent back.
+// FuzzStream: whatever a server sends, a stream ends with one complete answer or an error that explains why, and the
+// answer can be sent back.
 func FuzzStream(f *testing.F) {
 	for _, s := range []string{
 		"data: {\"type\":\"message_start\",\"message\":{\"model\":\"m\",\"usage\":{\"input_tokens\":1}}}\n\ndata: " +
@@ -43,7 +43,7 @@ func FuzzStream(f *testing.F) {
 			var last error
 			for ev, err := range m.Stream(t.Context(), req) {
 				if done != nil || last != nil {
-					t.Fatalf("%s: something after the end", x.name)
+					t.Fatalf("%s: an event after the end", x.name)
 				}
 				done, last = ev.Done, err
 			}
@@ -67,8 +67,8 @@ func FuzzStream(f *testing.F) {
 	})
 }
 
-// BenchmarkTurn is an adapter's share of one request: a history of 200
-// messages is written, and an answer of 200 pieces is read.
+// BenchmarkTurn measures an adapter's share of one request: encoding a history of 200 messages, and decoding an
+// answer of 200 pieces.
 func BenchmarkTurn(b *testing.B) {
 	s := llmtest.NewServer(llmtest.Answer{Text: strings.Repeat("word ", 480)},
 		llmtest.Answer{Text: strings.Repeat("word ", 480)}, llmtest.Answer{Text: strings.Repeat("word ", 480)},

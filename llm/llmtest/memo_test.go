@@ -15,8 +15,7 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// A drain is a transport that keeps the body of the last request and
-// answers with an error.
+// A drain is a transport that keeps the body of the last request and answers with an error.
 type drain struct {
 	body  bytes.Buffer
 	chunk [32 << 10]byte
@@ -77,8 +76,8 @@ func anyPart(t *rapid.T, role llm.Role) llm.Part {
 	return llm.Text(text)
 }
 
-// TestMemo: a request with a Memo has the same bytes as one without, whatever
-// became of the conversation since the last one.
+// TestMemo: a request with a Memo has the same bytes as one without, however the conversation changed since the last
+// one.
 func TestMemo(t *testing.T) {
 	for _, f := range formats {
 		t.Run(f.name, func(t *testing.T) {
@@ -126,8 +125,7 @@ func TestMemo(t *testing.T) {
 	}
 }
 
-// longTalk is a conversation of so many calls: a question, and then a call and
-// its result again and again.
+// longTalk returns a conversation with the given number of calls: a question, then calls with their results.
 func longTalk(calls int) []llm.Message {
 	msgs := []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text("go")}}}
 	for i := range calls {
@@ -142,9 +140,8 @@ func longTalk(calls int) []llm.Message {
 	return msgs
 }
 
-// TestLateRequest: with a Memo, a late request of a conversation allocates as
-// often as an early one: what was sent before is not encoded again. Requests
-// have exactly as many bytes as they had when each was encoded whole.
+// TestLateRequest: with a Memo, a late request of a conversation allocates as often as an early one: what was sent
+// before is not encoded again. Requests have exactly as many bytes as when each was encoded in full.
 func TestLateRequest(t *testing.T) {
 	for _, f := range formats {
 		t.Run(f.name, func(t *testing.T) {
@@ -172,9 +169,9 @@ func TestLateRequest(t *testing.T) {
 				"gemini":    {8793, 1726163},
 			}[f.name]
 			if got := [2]int{early, late}; got != want {
-				t.Errorf("requests after 10 and 2000 calls have %v bytes, not %v", got, want)
+				t.Errorf("requests after 10 and 2000 calls have %v bytes, want %v", got, want)
 			}
-			// Without the Memo it is 10,000 and more. A few come and go with the garbage collector's work.
+			// Without the Memo there are 10,000 and more. A few depend on the garbage collector.
 			if many > 2*some {
 				t.Errorf("a request allocates %v times after 10 calls, %v times after 2000", some, many)
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// TestStrict: the servers refuse what the vendors refuse. In each body one
-// thing is wrong; `good` is right, so that the others fail for their reason.
+// TestStrict: the servers refuse what the vendors refuse. Each body has one mistake; `good` has none, so that the
+// others fail for their own reason.
 func TestStrict(t *testing.T) {
 	const (
 		aCall   = `{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"ls","input":{}}]}`
@@ -157,7 +157,7 @@ func TestStrict(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// TestScript: the library's model keeps its promises.
+// TestScript: the package's model fulfils its contract.
 func TestScript(t *testing.T) {
 	m := llmtest.New(
 		llmtest.Answer{When: "second", Text: "2"},

@@ -29,7 +29,7 @@ func TestFind(t *testing.T) {
 		{"opus", "openai", "openai/gpt-6.1-sol"},
 		{"sonnet", "google", "google/gemini-3.8-flash"},
 		{"fast", "openai-responses", "openai-responses/gpt-4.1-mini"},
-		{"strong", "box", "box/llama"}, // has none of its own
+		{"strong", "box", "box/llama"}, // the provider has no such alias
 		{"openai", "anthropic", "openai/gpt-6.1-terra"},
 		{"openai/strong", "", "openai/gpt-6.1-sol"},
 		{"mine", "", "box/llama"},
@@ -63,7 +63,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestTable: what every row must have, so that a typing mistake shows.
+// TestTable: every row has the required fields.
 func TestTable(t *testing.T) {
 	table := models.Known()
 	for id, m := range table.Models {
@@ -112,8 +112,7 @@ func TestOllamaHost(t *testing.T) {
 	}
 }
 
-// TestForeign: a server that poses as OpenAI is spoken to by the format that
-// such servers have.
+// TestForeign: for a server that imitates OpenAI's, the format that such servers support is used.
 func TestForeign(t *testing.T) {
 	p, _ := models.Known().Provider("openai")
 	for base, want := range map[string]models.Format{"": models.Responses, "https://api.openai.com/v1/": models.Responses,
@@ -128,12 +127,12 @@ func TestSettingsRefuse(t *testing.T) {
 	for _, bad := range []string{`[]`, `{"x": {"format": "soap"}}`, `{"x": {"unknown": 1}}`, `{"x": {"baseURL": "box:9"}}`,
 		`{"x": `} {
 		if _, _, err := models.Settings(json.RawMessage(bad), nil); err == nil {
-			t.Errorf("%s is taken", bad)
+			t.Errorf("%s is accepted", bad)
 		}
 	}
 }
 
-// TestSettingsMistakes: what is wrong is explained in words.
+// TestSettingsMistakes: errors in settings are explained.
 func TestSettingsMistakes(t *testing.T) {
 	for _, c := range []struct{ providers, known, want string }{
 		{`{"x": {"bseURL": "http://x"}}`, ``, `providers.x.bseURL: it is not a key; did you mean baseURL?`},
@@ -159,8 +158,7 @@ func TestSettingsMistakes(t *testing.T) {
 	}
 }
 
-// TestKnown: keys of models.known by id or provider/id; what means nothing is
-// reported, and what it was perhaps meant to be.
+// TestKnown: keys of models.known by id or provider/id; unknown keys are reported, with a suggestion.
 func TestKnown(t *testing.T) {
 	extra, ignored, err := models.Settings(nil, json.RawMessage(`{
 		"llama": {"window": 8192, "max-output": 1000, "input": 1, "output": 4096},

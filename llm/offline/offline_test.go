@@ -130,8 +130,7 @@ func TestParseProcedure(t *testing.T) {
 	}
 }
 
-// FuzzCommands: whatever the arguments, a real shell sees exactly the words
-// that we meant, and runs nothing of them.
+// FuzzCommands: whatever the arguments, a real shell sees exactly the intended words, and runs no part of them.
 func FuzzCommands(f *testing.F) {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
@@ -160,10 +159,10 @@ func FuzzCommands(f *testing.F) {
 	})
 }
 
-// conversation runs the model against tools that answer from a table, until it
-// calls nothing, and returns all its text.
+// conversation runs the model with tools that answer from a table, until it makes no more calls, and returns all its
+// text.
 func conversation(t *testing.T, m llm.Model, prompt string, active string,
-	tools map[string]llm.ToolResult) (said string, called []string) {
+	tools map[string]llm.ToolResult) (text string, called []string) {
 	t.Helper()
 	req := &llm.Request{Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text(prompt)}}}}
 	for _, name := range strings.Fields(active) {
@@ -179,14 +178,14 @@ func conversation(t *testing.T, m llm.Model, prompt string, active string,
 			if err != nil {
 				t.Fatal(err)
 			}
-			said += ev.Text
+			text += ev.Text
 			if ev.Done != nil {
 				done = ev.Done
 			}
 		}
 		req.Messages = append(req.Messages, done.Message)
 		if done.Stop != llm.ToolUse {
-			return said, called
+			return text, called
 		}
 		c := done.Message.Parts[len(done.Message.Parts)-1].Call
 		called = append(called, c.Name+string(c.Input))
@@ -199,7 +198,7 @@ func conversation(t *testing.T, m llm.Model, prompt string, active string,
 					"loading</command-message>\n<command-name>csv-report</command-name>\n<command-args>sales.csv</command-args>\n\nBase directory for this skill: /p/csv-report\n\n# CSV\n\nDo it.")}})
 		}
 	}
-	t.Fatal("it never stops")
+	t.Fatal("the model does not stop")
 	return "", nil
 }
 
@@ -250,13 +249,13 @@ func TestConversations(t *testing.T) {
 			map[string]llm.ToolResult{"Skill": fail("the fork's report")},
 			[]string{`Skill{"args":"sales.csv","skill":"csv-report"}`}, []string{"the fork's report"}},
 	} {
-		said, calls := conversation(t, c.model, c.prompt, c.active, c.tools)
+		text, calls := conversation(t, c.model, c.prompt, c.active, c.tools)
 		if !slices.Equal(calls, c.calls) {
 			t.Errorf("%s: called %q, want %q", c.name, calls, c.calls)
 		}
 		for _, s := range c.say {
-			if !strings.Contains(said, s) {
-				t.Errorf("%s: said %q, want %q in it", c.name, said, s)
+			if !strings.Contains(text, s) {
+				t.Errorf("%s: the text is %q, want %q in it", c.name, text, s)
 			}
 		}
 	}

@@ -13,9 +13,8 @@ import (
 	"github.com/knack-agent/knack/llm/openai"
 )
 
-// ask sends one request to a server that answers with status and body, and
-// returns the events of the stream as one line each, with the answer and the
-// body that was sent.
+// ask sends one request to a server that answers with status and body. It returns the events of the stream as one
+// line each, the answer and the body of the request.
 func ask(t *testing.T, open func(llm.Endpoint) llm.Model, status int, body string, msgs ...llm.Message) (events string,
 	done *llm.Response, sent string, err error) {
 	t.Helper()
@@ -54,16 +53,16 @@ func ask(t *testing.T, open func(llm.Endpoint) llm.Model, status int, body strin
 
 func user(parts ...llm.Part) llm.Message { return llm.Message{Role: llm.User, Parts: parts} }
 
-// sse makes a stream of JSON objects, one a line.
+// sse makes a stream from JSON objects, one per line.
 func sse(lines string) string {
 	return "data: " + strings.ReplaceAll(strings.TrimSpace(lines), "\n", "\n\ndata: ") + "\n\n"
 }
 
 type streamCase struct {
 	name   string
-	body   string // the events of the stream, one a line
+	body   string // the events of the stream, one per line
 	events string
-	kind   llm.ErrorKind // "": the stream ends without an error
+	kind   llm.ErrorKind // "" if the stream ends without an error
 }
 
 func streams(t *testing.T, open func(llm.Endpoint) llm.Model, cases []streamCase) {
@@ -234,8 +233,7 @@ refusal  in 0 out 0 read 0 write 0
 	})
 }
 
-// TestReasoningReturns: reasoning goes back to the model that wrote it, in the
-// form it came in, and to no other.
+// TestReasoningReturns: reasoning is sent back, unchanged, only to the model that produced it.
 func TestReasoningReturns(t *testing.T) {
 	const callDone = `"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{}"},"extra_content":{"google":{"thought_signature":"SIG"}}}]`
 	for _, c := range []struct {
@@ -284,8 +282,7 @@ func TestReasoningReturns(t *testing.T) {
 	}
 }
 
-// TestRefusedRequest: an answer that is not a stream is an error with the
-// server's message and without the key.
+// TestRefusedRequest: an answer that is not a stream is an error with the server's message and without the key.
 func TestRefusedRequest(t *testing.T) {
 	for _, open := range []func(llm.Endpoint) llm.Model{openai.Chat, openai.Responses} {
 		for _, c := range []struct {

@@ -1,6 +1,5 @@
-// Package oracle holds our adapters and scripted servers against the vendors'
-// official SDKs: each SDK reads what the scripted server streams, and takes
-// the requests that our adapter writes without losing a field.
+// Package oracle compares our adapters and scripted servers with the vendors' official SDKs: each SDK reads the
+// scripted server's stream, and decodes the requests of our adapter without losing a field.
 package oracle
 
 import (
@@ -134,8 +133,8 @@ func TestGeminiReads(t *testing.T) {
 	}
 }
 
-// TestRequests: the golden requests of our adapters pass through the SDKs'
-// types without losing or changing anything.
+// TestRequests: decoding and encoding the golden requests of our adapters with the SDKs' types loses and changes
+// nothing.
 func TestRequests(t *testing.T) {
 	for name, into := range map[string]func() any{
 		"anthropic": func() any { return &anthropic.MessageNewParams{} },
@@ -153,8 +152,8 @@ func TestRequests(t *testing.T) {
 			if err := dec.Decode(&raw); err != nil {
 				t.Fatal(err)
 			}
-			// The mark for calls of other models is base64 for URLs, which the
-			// service takes and the SDK's decoder does not.
+			// The marker for calls of other models is base64 for URLs, which the service accepts and the SDK's
+			// decoder does not.
 			raw = bytes.ReplaceAll(raw, []byte("skip_thought_signature_validator"), []byte("skip/thought/signature/validator"))
 			v := into()
 			if err := json.Unmarshal(raw, v); err != nil {
@@ -169,7 +168,7 @@ func TestRequests(t *testing.T) {
 			var want, got map[string]any
 			json.Unmarshal(raw, &want)
 			json.Unmarshal(back, &got)
-			delete(want, "stream") // the SDKs add it when they send
+			delete(want, "stream") // the SDKs add it when sending
 			for _, d := range lost("", want, got) {
 				t.Errorf("%s: %s", name, d)
 			}
@@ -177,7 +176,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// geminiRequest is what the SDK sends; it has no exported type for it.
+// geminiRequest is the request that the SDK sends; the SDK exports no type for it.
 type geminiRequest struct {
 	SystemInstruction *genai.Content          `json:"systemInstruction,omitempty"`
 	Contents          []*genai.Content        `json:"contents,omitempty"`
@@ -185,7 +184,7 @@ type geminiRequest struct {
 	GenerationConfig  *genai.GenerationConfig `json:"generationConfig,omitempty"`
 }
 
-// lost lists what is in want and is not, or is otherwise, in got.
+// lost lists what is missing or different in got.
 func lost(at string, want, got any) (out []string) {
 	switch w := want.(type) {
 	case map[string]any:
@@ -205,7 +204,7 @@ func lost(at string, want, got any) (out []string) {
 		for i := range w {
 			out = append(out, lost(at, w[i], g[i])...)
 		}
-	case string: // base64 with or without padding is the same
+	case string: // base64 is equal with and without padding
 		g, _ := got.(string)
 		if w != g && !strings.EqualFold(w, g) && strings.NewReplacer("_", "/", "-", "+").Replace(g) != w {
 			out = append(out, at+": "+w+" became "+g)

@@ -50,8 +50,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// FuzzEvents: however the bytes arrive, the events are the same, and there are
-// never more data bytes than input bytes.
+// FuzzEvents: however the bytes arrive, the events are the same, and never contain more data than the input.
 func FuzzEvents(f *testing.F) {
 	f.Add([]byte("event: x\ndata: {\"a\":1}\n\ndata: [DONE]\n\n"))
 	f.Add([]byte("data: a\r\ndata: b\r\n\r\n:c\n\ndata"))
@@ -114,7 +113,7 @@ func TestStatusError(t *testing.T) {
 	}
 }
 
-// TestRedirect: a key is not taken to another host.
+// TestRedirect: a key is not sent to another host.
 func TestRedirect(t *testing.T) {
 	asked := false
 	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked = true }))
@@ -131,8 +130,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// TestNobody: a server that is not there is an error without the key, to be
-// tried again.
+// TestNobody: a missing server is a retryable error without the key.
 func TestNobody(t *testing.T) {
 	s := httptest.NewServer(nil)
 	s.Close()
@@ -144,7 +142,7 @@ func TestNobody(t *testing.T) {
 	}
 }
 
-// TestUnreachable: one sentence says why, and what may pass is tried again.
+// TestUnreachable: one sentence explains the error, and temporary errors are retryable.
 func TestUnreachable(t *testing.T) {
 	dial := func(err error) error {
 		addr := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 11434}
@@ -176,7 +174,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestSchemeMismatch: https to a server without TLS fails in the same way each time.
+// TestSchemeMismatch: https to a server without TLS always fails with the same error.
 func TestSchemeMismatch(t *testing.T) {
 	s := httptest.NewServer(nil)
 	defer s.Close()
@@ -188,7 +186,7 @@ func TestSchemeMismatch(t *testing.T) {
 	}
 }
 
-// TestHeaderValue: what HTTP cannot send is not tried; the key is not shown.
+// TestHeaderValue: a header that HTTP does not allow is not sent; the key is not shown.
 func TestHeaderValue(t *testing.T) {
 	two := *ep
 	two.Key = "first\nsecond"
@@ -210,7 +208,7 @@ func TestHeaderValue(t *testing.T) {
 	}
 }
 
-// TestNoURL: a base URL that is none is a mistake, not worth a second try.
+// TestNoURL: an invalid base URL is an error that is not retried.
 func TestNoURL(t *testing.T) {
 	for _, url := range []string{"x/chat", "ftp://h/x", "http:///x", "%"} {
 		for _, err := range Post(t.Context(), ep, url, nil, &Body{Head: struct{}{}}) {
@@ -222,8 +220,8 @@ func TestNoURL(t *testing.T) {
 	}
 }
 
-// TestAnswerIsBounded: text without end, packed or not, ends with an error that
-// is not tried again, in bounded memory.
+// TestAnswerIsBounded: an endless answer, compressed or not, ends with an error that is not retried, in limited
+// memory.
 func TestAnswerIsBounded(t *testing.T) {
 	for _, packed := range []bool{false, true} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -257,7 +255,7 @@ func TestAnswerIsBounded(t *testing.T) {
 	}
 }
 
-// TestPings: pings alone do not keep a stream alive for ever.
+// TestPings: pings alone do not keep a stream alive forever.
 func TestPings(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {
@@ -279,7 +277,7 @@ func TestPings(t *testing.T) {
 	}
 }
 
-// TestOnSent: sent is called when the request was written, while the server has not answered yet.
+// TestOnSent: the callback is called when the request was written, before the server answers.
 func TestOnSent(t *testing.T) {
 	sent := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
