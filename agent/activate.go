@@ -19,28 +19,28 @@ import (
 // invoke loads a skill and expands its text. Before that it checks that the skill may be loaded,
 // and asks which of its broad rules to accept.
 func (r *run) invoke(ctx context.Context, in knack.Invocation) (*knack.Activation, error) {
-	in = r.invocation(in)
+	in = r.fillInvocation(in)
 	if s := r.Skills.Catalog().Skill(in.Name); s != nil {
 		if r.Policy.Verify != nil {
 			if err := r.Policy.Verify(s); err != nil {
 				return nil, err
 			}
 		}
-		if r.forks(s) {
+		if r.startsFork(s) {
 			if err := r.mayFork(s.Name); err != nil {
 				return nil, err
 			}
 		}
-		if err := r.accept(ctx, s, &in); err != nil {
+		if err := r.acceptAsks(ctx, s, &in); err != nil {
 			return nil, err
 		}
 	}
 	return r.Skills.Catalog().Invoke(ctx, in)
 }
 
-// accept asks which of a skill's ignored rules the user accepts (see [Policy.Accept]). It also sets
+// acceptAsks asks which of a skill's ignored rules the user accepts (see [Policy.Accept]). It also sets
 // in.Hash, which binds the answer to the skill's present content.
-func (r *run) accept(ctx context.Context, s *knack.Skill, in *knack.Invocation) error {
+func (r *run) acceptAsks(ctx context.Context, s *knack.Skill, in *knack.Invocation) error {
 	if r.Policy.Accept == nil {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (r *run) accept(ctx context.Context, s *knack.Skill, in *knack.Invocation) 
 	if err != nil {
 		return nil // Invoke reports why it is refused
 	}
-	rules := r.ignored(s, asks.Grants)
+	rules := r.ineffectiveRules(s, asks.Grants)
 	if len(rules) == 0 {
 		return nil
 	}
@@ -64,8 +64,8 @@ func (r *run) accept(ctx context.Context, s *knack.Skill, in *knack.Invocation) 
 	return nil
 }
 
-// ignored returns those of a skill's rules that are not in effect unless they are accepted.
-func (r *run) ignored(s *knack.Skill, rules []string) (all []string) {
+// ineffectiveRules returns those of a skill's rules that are not in effect unless they are accepted.
+func (r *run) ineffectiveRules(s *knack.Skill, rules []string) (all []string) {
 	if r.Policy.Ignored == nil {
 		return nil
 	}
@@ -77,16 +77,16 @@ func (r *run) ignored(s *knack.Skill, rules []string) (all []string) {
 	return all
 }
 
-// invocation fills in the fields that the run knows.
-func (r *run) invocation(in knack.Invocation) knack.Invocation {
+// fillInvocation fills in the fields that the run knows.
+func (r *run) fillInvocation(in knack.Invocation) knack.Invocation {
 	state := r.log.State()
 	in.Name = tool.SkillName(in.Name)
 	in.View = r.view(state)
-	in.Message = r.typedWords
+	in.Message = r.lastTyped
 	in.Builtins = r.builtins()
 	if r.Skills.Shell != nil {
 		sc := r.scopes(state)
-		in.Shell = r.Skills.Shell(r.guarded(sc, r.hooks(sc)))
+		in.Shell = r.Skills.Shell(r.withGateHooks(sc, r.hooks(sc)))
 	}
 	in.Vars = maps.Clone(r.Skills.Vars)
 	if in.Vars == nil {
@@ -110,7 +110,7 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by session.Ca
 		Hooks: act.Hooks, Dir: hookDir(act), Sandbox: act.Sandbox,
 		Problems: slices.Clone(act.Problems), UserOnly: act.Skill.NotModel, Accepted: act.Accepted,
 	}
-	for _, rule := range r.ignored(act.Skill, act.Grants) {
+	for _, rule := range r.ineffectiveRules(act.Skill, act.Grants) {
 		if slices.Contains(act.Accepted, rule) {
 			continue
 		}
@@ -132,14 +132,14 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by session.Ca
 	if _, err := r.record(session.Entry{Type: session.TypeActivation, Activation: &a}); err != nil {
 		return err
 	}
-	return r.activated(ctx, act, by, state)
+	return r.activatedHooks(ctx, act, by, state)
 }
 
 // tokens estimates the number of tokens in s, at 4 bytes per token.
 func tokens(s string) int { return (len(s) + 3) / 4 }
 
 func (r *run) scopes(state session.State) Scopes {
-	return Scopes{Skills: state.Scopes, Bounds: r.bound, Log: r.log}
+	return Scopes{Skills: state.Scopes, Bounds: r.restrictions, Log: r.log}
 }
 
 // effectiveModel returns the model and the effort of the next request: those of the
@@ -170,20 +170,20 @@ func (r *run) effectiveModel(state session.State) (llm.Model, string) {
 }
 
 // tools returns the tools of the next request: the agent's own, the Agent tool if the agent has
-// sub-agents, the Skill tool once a listing was announced, and the late tools. In index mode there
+// sub-agents, the Skill tool once a listing was announced, and the dynamic tools. In index mode there
 // is no Skill tool; reading a listed SKILL.md calls the skill. The caller may modify the set.
 func (r *run) tools(state session.State) tool.Set {
-	set := append(r.fixedTools(state), r.late(state)...)
+	set := append(r.fixedTools(state), r.dynamicTools(state)...)
 	for i := range set {
-		if set[i].Unlisted != nil && grants(state.Scopes, &set[i]) {
+		if set[i].Unlisted != nil && anyGrants(state.Scopes, &set[i]) {
 			set[i].Unlisted = nil
 		}
 	}
 	return set
 }
 
-// grants reports whether one of the scopes grants t.
-func grants(scopes []session.Scope, t *tool.Tool) bool {
+// anyGrants reports whether one of the scopes grants t.
+func anyGrants(scopes []session.Scope, t *tool.Tool) bool {
 	return slices.ContainsFunc(scopes, func(sc session.Scope) bool {
 		return slices.ContainsFunc(sc.Grants, func(rule string) bool {
 			name, _, _ := strings.Cut(rule, "(")
@@ -194,18 +194,18 @@ func grants(scopes []session.Scope, t *tool.Tool) bool {
 
 // fixedTools returns the tools of a request that stay the same during a run.
 func (r *run) fixedTools(state session.State) tool.Set {
-	if r.set != nil {
-		return slices.Clone(r.set)
+	if r.fixedSet != nil {
+		return slices.Clone(r.fixedSet)
 	}
 	set := slices.Clone(r.Tools)
 	if r.Roster.Fork != nil && len(r.Roster.Agents) > 0 && !slices.Contains(r.Without, agentTool) && r.mayFork("") == nil {
-		if r.starter == nil {
+		if r.agentToolCache == nil {
 			t := r.agentTool()
-			r.starter = &t
+			r.agentToolCache = &t
 		}
-		set = append(set, *r.starter)
+		set = append(set, *r.agentToolCache)
 	}
-	if !r.lists() || state.Listing == nil || len(state.Announced) == 0 {
+	if !r.showsListing() || state.Listing == nil || len(state.Announced) == 0 {
 		return set
 	}
 	if !r.Skills.View.Index {
@@ -216,12 +216,14 @@ func (r *run) fixedTools(state session.State) tool.Set {
 			set[i] = tool.ReadSkill(set[i], r.listed, r.skillSubjects, r.callSkill)
 		}
 	}
-	r.set = set
+	r.fixedSet = set
 	return slices.Clone(set)
 }
 
-// lists reports whether the model gets a list of skills.
-func (r *run) lists() bool { return r.Skills.Catalog != nil && !slices.Contains(r.Without, "Skill") }
+// showsListing reports whether the model gets a list of skills.
+func (r *run) showsListing() bool {
+	return r.Skills.Catalog != nil && !slices.Contains(r.Without, "Skill")
+}
 
 // skillSubjects returns the permission subjects of a call of a skill. Deny and ask rules apply to
 // the name in the call as well as to the skill's own name.
@@ -243,7 +245,7 @@ func (r *run) skillSubject(ctx context.Context, name string) permission.Subject 
 		return sub
 	}
 	sub.Text = s.RuleName()
-	if r.forks(s) && r.mayFork(s.Name) != nil {
+	if r.startsFork(s) && r.mayFork(s.Name) != nil {
 		sub.Default = permission.Allow // the call reports why it is not started
 		return sub
 	}
@@ -256,12 +258,12 @@ func (r *run) skillSubject(ctx context.Context, name string) permission.Subject 
 		sub.Default = permission.Allow
 	default:
 		for i, rule := range asks.Grants {
-			if slices.Contains(r.ignored(s, asks.Grants[i:i+1]), rule) {
+			if slices.Contains(r.ineffectiveRules(s, asks.Grants[i:i+1]), rule) {
 				asks.Grants = slices.Clone(asks.Grants)
 				asks.Grants[i] += " (not by this answer)"
 			}
 		}
-		sub.Note = "the skill " + Wants(asks)
+		sub.Note = "the skill " + DescribeAsks(asks)
 	}
 	return sub
 }
@@ -274,7 +276,7 @@ func (r *run) approved(ctx context.Context, subjects []permission.Subject, s *kn
 			return x.Hash, nil
 		}
 	}
-	if r.forks(s) {
+	if r.startsFork(s) {
 		if err := r.mayFork(s.Name); err != nil {
 			return "", err
 		}
@@ -286,9 +288,9 @@ func (r *run) approved(ctx context.Context, subjects []permission.Subject, s *kn
 		Message: fmt.Sprintf("the skill %s changed while its call was decided: call it again", s.Name)}
 }
 
-// Wants describes what a skill asks for, such as "allows Read; model haiku". The text comes from
+// DescribeAsks describes what a skill asks for, such as "allows Read; model haiku". The text comes from
 // the skill and is not trusted.
-func Wants(a knack.Asks) string {
+func DescribeAsks(a knack.Asks) string {
 	var all []string
 	add := func(what string, list ...string) {
 		if len(list) > 0 {
@@ -324,18 +326,19 @@ func (r *run) callSkill(ctx context.Context, in tool.SkillInput, call tool.Input
 	case in.Done:
 		released, err := ReleaseByHand(r.log, name, "the model is done with it")
 		if err == nil && len(released) == 0 {
-			err = &knack.Refusal{Code: knack.RefusedUnknown, Message: fmt.Sprintf("the text of the skill %q is not in the conversation",
-				name)}
+			err = &knack.Refusal{Code: knack.RefusedUnknown,
+				Message: fmt.Sprintf("the text of the skill %q is not in the conversation",
+					name)}
 		}
 		for _, rel := range released {
-			r.released(ctx, rel.Skill, rel.Reason)
+			r.releasedHooks(ctx, rel.Skill, rel.Reason)
 			return tool.SkillAnswer{Text: rel.Line()}, err
 		}
 		return tool.SkillAnswer{}, err
 	case in.Finds():
 		return r.find(ctx, in.Find)
 	case in.Describe:
-		text, err := r.Skills.Catalog().Describe(r.invocation(inv))
+		text, err := r.Skills.Catalog().Describe(r.fillInvocation(inv))
 		return tool.SkillAnswer{Text: text}, err
 	}
 	if s := r.Skills.Catalog().Skill(name); s != nil {
@@ -346,28 +349,28 @@ func (r *run) callSkill(ctx context.Context, in tool.SkillInput, call tool.Input
 		inv.Hash = hash
 	}
 	act, err := r.invoke(ctx, inv)
-	if err != nil || !r.forks(act.Skill) {
+	if err != nil || !r.startsFork(act.Skill) {
 		return tool.SkillAnswer{Activation: act}, err
 	}
 	def, problem := r.agentOf(act)
-	if err := r.admit(ctx, call.ID, def); err != nil {
+	if err := r.askAgent(ctx, call.ID, def); err != nil {
 		return tool.SkillAnswer{}, err
 	}
-	end, err := r.delegate(ctx, task{def: def, call: call.ID, act: act, about: act.Notice,
+	end, err := r.delegate(ctx, task{def: def, call: call.ID, act: act, description: act.Notice,
 		background: act.Skill.Background})
 	if err != nil {
 		return tool.SkillAnswer{}, err
 	}
-	text, err := reported(ctx, end)
+	text, err := reportOf(ctx, end)
 	if problem != "" && text != "" {
 		text = "[" + problem + "]\n" + text
 	}
 	return tool.SkillAnswer{Text: text, Agent: end.Log}, err
 }
 
-// logged returns t with its start written to disk before it runs, so that a call that may have
+// withRecordedStart returns t with its start written to disk before it runs, so that a call that may have
 // taken effect is never repeated. A read-only tool is returned unchanged.
-func (r *run) logged(t tool.Tool, wrote func()) tool.Tool {
+func (r *run) withRecordedStart(t tool.Tool, started func()) tool.Tool {
 	if t.Effect.ReadOnly() {
 		return t
 	}
@@ -380,7 +383,7 @@ func (r *run) logged(t tool.Tool, wrote func()) tool.Tool {
 		if err != nil {
 			return tool.Result{}, fmt.Errorf("%s was not run, because the session cannot be written: %w", t.Name, err)
 		}
-		wrote()
+		started()
 		return start(ctx, in)
 	}
 	return t

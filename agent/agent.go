@@ -4,7 +4,7 @@
 // is recorded in a [session.Log]. Most programs use [Agent.Run], which yields events until the
 // model makes no more calls:
 //
-//	a := &agent.Agent{Model: m, Tools: tools, Policy: agent.Policy{Gate: agent.Gated(g)}}
+//	a := &agent.Agent{Model: m, Tools: tools, Policy: agent.Policy{Gate: agent.UseGate(g)}}
 //	for ev, err := range a.Run(ctx, session.New(session.Header{}), agent.Typed("hello")) {
 //		…
 //	}
@@ -34,11 +34,11 @@ type Agent struct {
 	Effort string   // "": the model's default
 	System string   // the system prompt, see [Prompt]
 	Tools  tool.Set // the Skill and Agent tools are added if there are skills and agents
-	// Late returns the current set of tools that can change during a session, such as those of MCP
+	// DynamicTools returns the current set of tools that can change during a session, such as those of MCP
 	// servers. New ones are announced. If their definitions take more than a tenth of the model's
 	// window, only their names are announced, and tool_search loads the definitions. nil: there are
 	// none.
-	Late func() tool.Set
+	DynamicTools func() tool.Set
 	// Aliases maps a name of one tool to the tool that runs in its place, which receives the input
 	// with the field names that other agents use. Permission is decided for the tool that runs.
 	Aliases map[string]string
@@ -291,14 +291,14 @@ func (a *Agent) Run(ctx context.Context, log *session.Log, in Input) iter.Seq2[E
 		}
 		r := &run{Agent: a, log: log, start: time.Now()}
 		r.emit = func(e Event) {
-			if !r.left && !yield(e, nil) {
-				r.left = true
+			if !r.abandoned && !yield(e, nil) {
+				r.abandoned = true
 				cancel(context.Canceled)
 			}
 		}
 		end, err := r.do(ctx, in)
 		if err != nil {
-			if !r.left {
+			if !r.abandoned {
 				yield(Event{}, err)
 			}
 			return

@@ -25,7 +25,7 @@ func (r *run) view(state session.State) knack.View {
 // showListing records the catalogue text, which then stays the same for the session.
 func (r *run) showListing() error {
 	state := r.log.State()
-	if !r.lists() || state.Listing != nil {
+	if !r.showsListing() || state.Listing != nil {
 		return nil
 	}
 	cat := r.Skills.Catalog()
@@ -35,7 +35,7 @@ func (r *run) showListing() error {
 			return p
 		}
 	}
-	r.catalog, r.touched = cat, len(state.Touched) // nothing in it needs to be announced
+	r.catalog, r.touchedCount = cat, len(state.Touched) // nothing in it needs to be announced
 	_, err := r.record(session.Entry{Type: session.TypeListing,
 		Listing: &session.Listing{Text: l.Text, Announced: l.Fingerprints(),
 			Cut: l.Cut()}})
@@ -51,11 +51,11 @@ const (
 // the last announcement, because rewriting the prompt's prefix would lose the cache. It does
 // nothing unless files were touched or the catalogue was replaced.
 func (r *run) announce(ctx context.Context) error {
-	if !r.lists() {
+	if !r.showsListing() {
 		return nil
 	}
 	state := r.log.State()
-	if r.Skills.Touched != nil && len(state.Touched) != r.touched {
+	if r.Skills.Touched != nil && len(state.Touched) != r.touchedCount {
 		problems := r.Skills.Touched(ctx, slices.Sorted(maps.Keys(state.Touched)))
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
@@ -68,10 +68,10 @@ func (r *run) announce(ctx context.Context) error {
 		}
 	}
 	cat := r.Skills.Catalog()
-	if r.catalog == cat && r.touched == len(state.Touched) {
+	if r.catalog == cat && r.touchedCount == len(state.Touched) {
 		return nil
 	}
-	r.catalog, r.touched = cat, len(state.Touched)
+	r.catalog, r.touchedCount = cat, len(state.Touched)
 
 	view := r.view(state)
 	l := cat.Listing(view)

@@ -21,18 +21,18 @@ type Background struct {
 
 	mu      sync.Mutex
 	closed  bool
-	all     []*worker     // in start order, without those whose end is recorded
+	workers []*worker     // in start order, without those whose end is recorded
 	changed chan struct{} // closed when one ends; nil: no one waits
-	done    sync.WaitGroup
+	running sync.WaitGroup
 }
 
 // A worker is a sub-agent in the background.
 type worker struct {
-	log  *session.Log // of the conversation that started it
-	sub  *run
-	stop context.CancelCauseFunc
-	over chan struct{}  // closed when it has ended
-	end  *session.Agent // set when it has ended; protected by Background.mu
+	parentLog *session.Log // of the conversation that started it
+	sub       *run
+	stop      context.CancelCauseFunc
+	ended     chan struct{}  // closed when it has ended
+	end       *session.Agent // set when it has ended; protected by Background.mu
 }
 
 var errClosed = errors.New("the session ended")
@@ -47,15 +47,15 @@ func (b *Background) start(ctx context.Context, log *session.Log, sub *run, t ta
 		return errClosed
 	}
 	ctx, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	w := &worker{log: log, sub: sub, stop: stop, over: make(chan struct{})}
-	b.all = append(b.all, w)
-	b.done.Go(func() {
+	w := &worker{parentLog: log, sub: sub, stop: stop, ended: make(chan struct{})}
+	b.workers = append(b.workers, w)
+	b.running.Go(func() {
 		end := sub.work(ctx, t)
 		stop(nil)
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		w.end = &end
-		close(w.over)
+		close(w.ended)
 		if b.changed != nil {
 			close(b.changed)
 			b.changed = nil
@@ -64,15 +64,15 @@ func (b *Background) start(ctx context.Context, log *session.Log, sub *run, t ta
 	return nil
 }
 
-// take removes and returns the agents of a conversation that have ended. more is closed when
+// takeEnded removes and returns the agents of a conversation that have ended. more is closed when
 // another one ends; nil: none is working.
-func (b *Background) take(log *session.Log) (ended []*worker, more <-chan struct{}) {
+func (b *Background) takeEnded(log *session.Log) (ended []*worker, more <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	working := false
-	b.all = slices.DeleteFunc(b.all, func(w *worker) bool {
+	b.workers = slices.DeleteFunc(b.workers, func(w *worker) bool {
 		switch {
-		case w.log != log:
+		case w.parentLog != log:
 			return false
 		case w.end == nil:
 			working = true
@@ -93,16 +93,16 @@ func (b *Background) take(log *session.Log) (ended []*worker, more <-chan struct
 // cancel stops the agents of a conversation and waits until they have ended.
 func (b *Background) cancel(log *session.Log, why error) {
 	b.mu.Lock()
-	all := slices.Clone(b.all)
+	all := slices.Clone(b.workers)
 	b.mu.Unlock()
 	for _, w := range all {
-		if w.log == log {
+		if w.parentLog == log {
 			w.stop(why)
 		}
 	}
 	for _, w := range all {
-		if w.log == log {
-			<-w.over
+		if w.parentLog == log {
+			<-w.ended
 		}
 	}
 }
@@ -112,8 +112,8 @@ func (b *Background) cancel(log *session.Log, why error) {
 func (b *Background) Stop(log *session.Log, id string, why error) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, w := range b.all {
-		if w.log == log && w.end == nil && w.sub.log.ID() == id {
+	for _, w := range b.workers {
+		if w.parentLog == log && w.end == nil && w.sub.log.ID() == id {
 			w.stop(why)
 			return true
 		}
@@ -125,27 +125,27 @@ func (b *Background) Stop(log *session.Log, id string, why error) bool {
 func (b *Background) Log(log *session.Log, id string) *session.Log {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, w := range b.all {
-		if w.log == log && w.end == nil && w.sub.log.ID() == id {
+	for _, w := range b.workers {
+		if w.parentLog == log && w.end == nil && w.sub.log.ID() == id {
 			return w.sub.log
 		}
 	}
 	return nil
 }
 
-// Unheard returns the agents whose end the conversation has not recorded yet. Those that have ended
+// Unreported returns the agents whose end the conversation has not recorded yet. Those that have ended
 // have a Reason.
-func (b *Background) Unheard(log *session.Log) []session.Agent {
+func (b *Background) Unreported(log *session.Log) []session.Agent {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var all []session.Agent
-	for _, w := range b.all {
+	for _, w := range b.workers {
 		switch {
-		case w.log != log:
+		case w.parentLog != log:
 		case w.end != nil:
 			all = append(all, *w.end)
 		default:
-			all = append(all, w.sub.what)
+			all = append(all, w.sub.subRecord)
 		}
 	}
 	return all
@@ -156,22 +156,22 @@ func (b *Background) Unheard(log *session.Log) []session.Agent {
 func (b *Background) Close() error {
 	b.mu.Lock()
 	b.closed = true
-	all := slices.Clone(b.all)
+	all := slices.Clone(b.workers)
 	b.mu.Unlock()
 	for _, w := range all {
 		w.stop(errClosed)
 	}
-	b.done.Wait()
+	b.running.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	all, b.all = b.all, nil
+	all, b.workers = b.workers, nil
 	return recordEnds(all)
 }
 
 // End does the same as Close for a single conversation; new agents may still be started.
 func (b *Background) End(log *session.Log) error {
 	b.cancel(log, errClosed)
-	ended, _ := b.take(log)
+	ended, _ := b.takeEnded(log)
 	return recordEnds(ended)
 }
 
@@ -182,7 +182,7 @@ func recordEnds(ended []*worker) error {
 		if w.end.Reason == session.EndCancelled {
 			w.end.Reason = session.EndInterrupted
 		}
-		_, err := w.log.Append(session.Entry{Type: session.TypeAgent, Agent: w.end})
+		_, err := w.parentLog.Append(session.Entry{Type: session.TypeAgent, Agent: w.end})
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -190,11 +190,11 @@ func recordEnds(ended []*worker) error {
 
 // finishedAgents records the agents that have ended in the background and emits their events. more
 // is closed when another one ends; nil: none is working.
-func (r *run) finishedAgents() (any bool, more <-chan struct{}, err error) {
+func (r *run) finishedAgents() (found bool, more <-chan struct{}, err error) {
 	if r.Roster.Background == nil {
 		return false, nil, nil
 	}
-	ended, more := r.Roster.Background.take(r.log)
+	ended, more := r.Roster.Background.takeEnded(r.log)
 	for _, w := range ended {
 		a := *w.end
 		of := &Sub{Name: a.Name, Log: a.Log, Call: a.Call, Depth: w.sub.depth()}
@@ -202,20 +202,20 @@ func (r *run) finishedAgents() (any bool, more <-chan struct{}, err error) {
 			r.emit(Event{Agent: of, Entry: &e})
 		}
 		if _, err := r.record(session.Entry{Type: session.TypeAgent, Agent: &a}); err != nil {
-			return any, more, err
+			return found, more, err
 		}
-		any = true
+		found = true
 	}
-	return any, more, nil
+	return found, more, nil
 }
 
 // await waits for a background agent to end. It returns false if no agent is running, or if this
 // run should not wait for its agents.
 func (r *run) await(ctx context.Context) (bool, error) {
 	for {
-		any, more, err := r.finishedAgents()
-		if any || err != nil {
-			return any, err
+		found, more, err := r.finishedAgents()
+		if found || err != nil {
+			return found, err
 		}
 		if more == nil || !r.Roster.Background.Wait && r.parent == nil {
 			return false, nil
@@ -228,9 +228,9 @@ func (r *run) await(ctx context.Context) (bool, error) {
 	}
 }
 
-// leave stops the background agents whose reports would not be read: those of a cancelled turn and
+// stopBackground stops the background agents whose reports would not be read: those of a cancelled turn and
 // those of a sub-agent.
-func (r *run) leave(cancelled bool) error {
+func (r *run) stopBackground(cancelled bool) error {
 	if r.Roster.Background == nil || !cancelled && r.parent == nil {
 		return nil
 	}
@@ -243,7 +243,7 @@ func (r *run) leave(cancelled bool) error {
 func (r *run) interrupted() error {
 	open := r.log.State().Agents
 	if r.Roster.Background != nil {
-		for _, a := range r.Roster.Background.Unheard(r.log) {
+		for _, a := range r.Roster.Background.Unreported(r.log) {
 			delete(open, a.Log)
 		}
 	}

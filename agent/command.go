@@ -45,8 +45,8 @@ func (a *Agent) builtins() []string {
 	return names
 }
 
-// found reports whether a skill of this name exists, even if it cannot be called.
-func (r *run) found(name string) bool {
+// skillExists reports whether a skill of this name exists, even if it cannot be called.
+func (r *run) skillExists(name string) bool {
 	return r.Skills.Catalog != nil && len(r.Skills.Catalog().Why(name, r.Skills.View).Found) > 0
 }
 

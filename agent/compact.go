@@ -23,16 +23,16 @@ var compactText string
 
 // The limits of a compaction: shares of the window, and maximum numbers of tokens.
 const (
-	reserveShare, reserveMost = 0.08, 16_000
-	keepShare, keepMost       = 0.10, 20_000
-	skillsShare, skillsMost   = 0.25, 25_000 // of all skill texts together
-	skillMost                 = 5_000        // of one skill text
-	skillLeast                = 200          // a text cut to less than this would be useless
-	typedShare, typedMost     = 0.20, 40_000 // of what the user typed
-	roomShare                 = 0.5          // results that the model has not answered yet are kept up to this share
-	worthShare                = 0.10         // an automatic compaction that saves less is not worth its cost
-	summaryLeast              = 100          // tokens of the shortest expected summary
-	unknownWindow             = 200_000
+	reserveShare, maxReserve = 0.08, 16_000
+	keepShare, maxKeep       = 0.10, 20_000
+	skillsShare, maxSkills   = 0.25, 25_000 // of all skill texts together
+	maxSkillTokens           = 5_000        // of one skill text
+	minSkillTokens           = 200          // a text cut to less than this would be useless
+	typedShare, maxTyped     = 0.20, 40_000 // of what the user typed
+	unansweredShare          = 0.5          // results that the model has not answered yet are kept up to this share
+	minSavingShare           = 0.10         // an automatic compaction that saves less is not worth its cost
+	minSummary               = 100          // tokens of the shortest expected summary
+	unknownWindow            = 200_000
 )
 
 // ErrNothingToCompact means that a summary would not be shorter than the text it replaces. It is
@@ -45,7 +45,7 @@ var ErrNothingToCompact = errors.New(
 // should focus on. The session's own model writes it. On an error, including cancellation of ctx,
 // nothing has changed.
 func (a *Agent) Compact(ctx context.Context, log *session.Log, instructions string) (*session.Compaction, error) {
-	r := &run{Agent: a, log: log, start: time.Now(), emit: func(Event) {}, seen: log.Last()}
+	r := &run{Agent: a, log: log, start: time.Now(), emit: func(Event) {}, lastEmitted: log.Last()}
 	c, err := r.compact(ctx, session.TriggerManual, instructions)
 	if err == nil {
 		err = log.Sync()
@@ -72,11 +72,11 @@ func (r *run) compactIfNearLimit(ctx context.Context) error {
 	state := r.log.State()
 	model, _ := r.effectiveModel(state)
 	window := model.Info().Window
-	if r.NoCompact || r.full || window == 0 || state.Requests == state.Compacted {
+	if r.NoCompact || r.compactFailed || window == 0 || state.Requests == state.Compacted {
 		return nil // at least one answer must have come since the last compaction
 	}
 	size, _ := r.log.Size(r.overhead(state))
-	if size <= window-min(int(reserveShare*float64(window)), reserveMost) {
+	if size <= window-min(int(reserveShare*float64(window)), maxReserve) {
 		return nil
 	}
 	_, err := r.compact(ctx, session.TriggerAuto, "")
@@ -86,22 +86,22 @@ func (r *run) compactIfNearLimit(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	r.full = true
+	r.compactFailed = true
 	return r.note("", "the window is nearly full, and the conversation could not be compacted: "+err.Error())
 }
 
 // overflow compacts after the provider refused a request as too long, unless that was already done.
 // It returns an error if the request cannot be made shorter.
-func (r *run) overflow(ctx context.Context, full error, already bool) error {
-	if already {
-		return fmt.Errorf("compacted, and still too long: %w", full)
+func (r *run) overflow(ctx context.Context, cause error, compacted bool) error {
+	if compacted {
+		return fmt.Errorf("compacted, and still too long: %w", cause)
 	}
-	r.emit(Event{Retry: &Retrying{Attempt: 1, Err: full}})
+	r.emit(Event{Retry: &Retrying{Attempt: 1, Err: cause}})
 	if _, err := r.compact(ctx, session.TriggerOverflow, ""); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return fmt.Errorf("%w (%w)", full, err)
+		return fmt.Errorf("%w (%w)", cause, err)
 	}
 	return r.announce(ctx)
 }
@@ -129,13 +129,13 @@ func (r *run) compact(ctx context.Context, trigger session.Trigger, instructions
 	if window == 0 {
 		window = unknownWindow
 	}
-	share := func(of float64, most int) int { return min(int(of*float64(window)), most) }
+	share := func(of float64, maxTokens int) int { return min(int(of*float64(window)), maxTokens) }
 	bytes := func(tokens int) int { return int(float64(tokens) / perByte) }
-	keep := share(keepShare, keepMost)
-	room := bytes(int(roomShare * float64(window)))
-	old, kept, previous := r.log.Cut(bytes(keep), room)
+	keep := share(keepShare, maxKeep)
+	unanswered := bytes(int(unansweredShare * float64(window)))
+	old, kept, previous := r.log.Cut(bytes(keep), unanswered)
 	if trigger != session.TriggerAuto && !slices.ContainsFunc(old, matters) {
-		old, kept, previous = r.log.Cut(0, room) // leave out something, even if it is little
+		old, kept, previous = r.log.Cut(0, unanswered) // leave out something, even if it is little
 	}
 	if !slices.ContainsFunc(old, matters) {
 		return nil, ErrNothingToCompact
@@ -145,16 +145,16 @@ func (r *run) compact(ctx context.Context, trigger session.Trigger, instructions
 		c.Kept = kept[0].ID
 	}
 	if state.InTurn && (c.Kept == 0 || state.Began < c.Kept) {
-		c.Request = middle(r.asked(state.Began), bytes(keep))
+		c.Request = cutMiddle(r.requestText(state.Began), bytes(keep))
 	}
-	c.Typed = typed(previous, old, state.Began, c.Request, bytes(share(typedShare, typedMost)))
-	r.keepSkills(c, state, slices.Concat(old, kept), share(skillsShare, skillsMost))
-	least := *c
-	least.Summary = strings.Repeat("x", bytes(summaryLeast))
-	if r.log.Saves(&least) <= 0 {
+	c.Typed = typedTexts(previous, old, state.Began, c.Request, bytes(share(typedShare, maxTyped)))
+	r.keepSkills(c, state, slices.Concat(old, kept), share(skillsShare, maxSkills))
+	smallest := *c
+	smallest.Summary = strings.Repeat("x", bytes(minSummary))
+	if r.log.Saves(&smallest) <= 0 {
 		return nil, ErrNothingToCompact
 	}
-	if trigger == session.TriggerAuto && size-r.log.SizeAfter(&least, overhead) < int(worthShare*float64(window)) {
+	if trigger == session.TriggerAuto && size-r.log.SizeAfter(&smallest, overhead) < int(minSavingShare*float64(window)) {
 		return nil, ErrNothingToCompact
 	}
 
@@ -206,8 +206,8 @@ func matters(e session.Entry) bool {
 	return e.User != nil || e.Activation != nil || e.Agent != nil || e.Answer != nil && len(e.Answer.Message.Parts) > 0
 }
 
-// asked returns what the user asked for in an entry that begins a user turn, including attachments.
-func (r *run) asked(entry int) string {
+// requestText returns what the user asked for in an entry that begins a user turn, including attachments.
+func (r *run) requestText(entry int) string {
 	if entry == 0 {
 		return ""
 	}
@@ -231,10 +231,11 @@ func typedIn(e session.Entry) string {
 	return ""
 }
 
-// typed returns what the user typed in the part that a summary replaces, without the current
+// typedTexts returns what the user typed in the part that a summary replaces, without the current
 // request, which is kept separately. All of it is kept if it is at most most bytes. Otherwise long
 // messages lose their middle, and if that is not enough, the oldest are left to the summary.
-func typed(previous *session.Compaction, old []session.Entry, began int, request string, most int) (all []string) {
+func typedTexts(previous *session.Compaction, old []session.Entry, turnStart int, request string,
+	maxBytes int) (all []string) {
 	if previous != nil {
 		all = slices.Clone(previous.Typed)
 		if previous.Request != "" && previous.Request != request {
@@ -242,7 +243,7 @@ func typed(previous *session.Compaction, old []session.Entry, began int, request
 		}
 	}
 	for _, e := range old {
-		if text := typedIn(e); text != "" && !(e.ID == began && request != "") {
+		if text := typedIn(e); text != "" && !(e.ID == turnStart && request != "") {
 			all = append(all, text)
 		}
 	}
@@ -252,12 +253,12 @@ func typed(previous *session.Compaction, old []session.Entry, began int, request
 		}
 		return n
 	}
-	if sum() > most {
+	if sum() > maxBytes {
 		for i := range all {
-			all[i] = middle(all[i], most/8)
+			all[i] = cutMiddle(all[i], maxBytes/8)
 		}
 	}
-	for sum() > most {
+	for sum() > maxBytes {
 		all = all[1:]
 	}
 	return all
@@ -269,9 +270,9 @@ func typed(previous *session.Compaction, old []session.Entry, began int, request
 // In use are the skills of this user turn (between turns: of the last one), those that wait for the
 // user's answer, and those that the release policy keeps. The others are under Auto, which releases
 // texts when the prompt cache is lost anyway.
-func (r *run) keepSkills(c *session.Compaction, state session.State, seen []session.Entry, room int) {
+func (r *run) keepSkills(c *session.Compaction, state session.State, entries []session.Entry, budget int) {
 	used := map[int]int{} // the entry of a text → the entry of its last use
-	for _, e := range seen {
+	for _, e := range entries {
 		if e.Activation != nil && e.Activation.Present != 0 {
 			used[e.Activation.Present] = e.ID
 		}
@@ -279,31 +280,31 @@ func (r *run) keepSkills(c *session.Compaction, state session.State, seen []sess
 	last := func(t session.Text) int { return max(t.Entry, used[t.Entry]) }
 	texts := slices.Clone(state.Texts)
 	slices.SortStableFunc(texts, func(a, b session.Text) int { return last(b) - last(a) })
-	there := map[string]bool{} // skills seen: only the latest text of each is kept
+	seen := map[string]bool{} // skills seen: only the latest text of each is kept
 	for _, t := range texts {
-		if there[t.Skill] {
+		if seen[t.Skill] {
 			continue
 		}
-		there[t.Skill] = true
+		seen[t.Skill] = true
 		if c.Kept > 0 && t.Entry >= c.Kept {
 			continue // it stays in the part that is kept
 		}
 		prompt := r.log.Prompt(t.Entry)
 		k := session.KeptText{Entry: t.Entry, Skill: t.Skill, Tokens: tokens(prompt)}
-		most := min(room, skillMost)
+		maxTokens := min(budget, maxSkillTokens)
 		inUse := last(t) >= state.Began || t.Asking || r.Agent.Release.of(t) != Auto
-		if !inUse || most < min(k.Tokens, skillLeast) {
+		if !inUse || maxTokens < min(k.Tokens, minSkillTokens) {
 			c.Dropped = append(c.Dropped, t.Skill)
 			if t.UserOnly {
 				c.UserOnly = append(c.UserOnly, t.Skill)
 			}
 			continue
 		}
-		if k.Tokens > most {
-			k.Cut = wholeLines(prompt, 4*most)
-			room -= most
+		if k.Tokens > maxTokens {
+			k.Cut = wholeLines(prompt, 4*maxTokens)
+			budget -= maxTokens
 		} else {
-			room -= k.Tokens
+			budget -= k.Tokens
 		}
 		c.Skills = append(c.Skills, k)
 	}
@@ -311,14 +312,14 @@ func (r *run) keepSkills(c *session.Compaction, state session.State, seen []sess
 
 // wholeLines returns where to cut s so that at most most bytes remain: at the end of a line, if
 // that keeps more than half.
-func wholeLines(s string, most int) int {
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
+func wholeLines(s string, maxBytes int) int {
+	for maxBytes > 0 && !utf8.RuneStart(s[maxBytes]) {
+		maxBytes--
 	}
-	if i := strings.LastIndexByte(s[:most], '\n'); i > most/2 {
+	if i := strings.LastIndexByte(s[:maxBytes], '\n'); i > maxBytes/2 {
 		return i
 	}
-	return most
+	return maxBytes
 }
 
 // summary asks the run's own model for the summary of the old entries.
@@ -339,37 +340,37 @@ func (r *run) summary(ctx context.Context, model llm.Model, c *session.Compactio
 			plain.Within("previous-summary", previous.Summary))
 	}
 	if touched := slices.Sorted(maps.Keys(r.log.State().Touched)); len(touched) > 0 {
-		fmt.Fprintf(&tail, "\n\nFiles that tools touched: %s", middle(plain.Fold(strings.Join(touched, ", ")), 2000))
+		fmt.Fprintf(&tail, "\n\nFiles that tools touched: %s", cutMiddle(plain.Fold(strings.Join(touched, ", ")), 2000))
 	}
 	if c.Instructions != "" {
-		fmt.Fprintf(&tail, "\n\nThe user asks you to focus on this:\n%s", middle(c.Instructions, 4000))
+		fmt.Fprintf(&tail, "\n\nThe user asks you to focus on this:\n%s", cutMiddle(c.Instructions, 4000))
 	}
 	fmt.Fprintf(&tail, "\n\nWrite the summary, at most %d words.", answer/2)
-	room := int(0.95*float64(window-answer)/perByte) - len(compactText) - head.Len() - tail.Len()
+	maxBytes := int(0.95*float64(window-answer)/perByte) - len(compactText) - head.Len() - tail.Len()
 	for try := 0; ; try++ {
-		said := transcript(old, room>>try)
+		conversation := transcript(old, maxBytes>>try)
 		req := &llm.Request{System: compactText, MaxTokens: answer,
 			Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{
-				llm.Text(head.String() + "<transcript>\n" + said + "\n</transcript>" + tail.String()),
+				llm.Text(head.String() + "<transcript>\n" + conversation + "\n</transcript>" + tail.String()),
 			}}}}
-		got, err := r.aside(ctx, model, req)
+		resp, err := r.sideRequest(ctx, model, req)
 		if overflowed(err) && try < 2 {
 			continue // the estimate was too low
 		}
 		if err != nil {
 			return "", fmt.Errorf("the summary could not be written: %w", err)
 		}
-		cost := model.Info().Price.Cost(got.Usage)
-		c.Usage.Add(got.Usage)
+		cost := model.Info().Price.Cost(resp.Usage)
+		c.Usage.Add(resp.Usage)
 		c.Cost += cost
-		r.spend(0, got.Usage, cost)
-		s := strings.TrimSpace(llm.TextOf(got.Message.Parts))
+		r.spend(0, resp.Usage, cost)
+		s := strings.TrimSpace(llm.TextOf(resp.Message.Parts))
 		switch {
-		case got.Stop == llm.Refusal:
+		case resp.Stop == llm.Refusal:
 			return "", errors.New("the model refused to write the summary")
 		case s == "":
 			return "", errors.New("the model gave an empty summary")
-		case got.Stop == llm.MaxTokens:
+		case resp.Stop == llm.MaxTokens:
 			s += "\n\n[The summary was cut here: it had reached its limit.]"
 		}
 		return s, nil
@@ -381,9 +382,9 @@ func overflowed(err error) bool {
 	return errors.As(err, &e) && e.Kind == llm.Overflow
 }
 
-// aside sends a request that is not part of the conversation. It repeats the request after
+// sideRequest sends a request that is not part of the conversation. It repeats the request after
 // temporary failures.
-func (r *run) aside(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Response, error) {
+func (r *run) sideRequest(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Response, error) {
 	for attempt := 0; ; attempt++ {
 		done := r.debugRequest(m, req)
 		answer, err := llm.Ask(llm.OnSent(ctx, r.sent), m, req)
@@ -400,25 +401,25 @@ func (r *run) aside(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Re
 // transcript writes entries as text of at most about most bytes. Calls and results are shortened
 // first, then the words of the user and the model; if that is not enough, the oldest entries are
 // left out.
-func transcript(es []session.Entry, most int) string {
+func transcript(es []session.Entry, maxBytes int) string {
 	var pieces []string
-	for _, limit := range []struct{ said, data int }{{20_000, 2000}, {8000, 800}, {2000, 300}, {600, 100}} {
+	for _, limit := range []struct{ textBytes, dataBytes int }{{20_000, 2000}, {8000, 800}, {2000, 300}, {600, 100}} {
 		pieces = pieces[:0]
 		n := 0
 		for _, e := range es {
-			for _, s := range written(e, limit.said, limit.data) {
+			for _, s := range formatEntry(e, limit.textBytes, limit.dataBytes) {
 				// No piece can contain the closing tag of the transcript.
 				s = plain.Within("transcript", s)
 				pieces = append(pieces, s)
 				n += len(s) + 1
 			}
 		}
-		if n <= most {
+		if n <= maxBytes {
 			return strings.Join(pieces, "\n")
 		}
 	}
 	n, from := 0, len(pieces)
-	for from > 0 && n+len(pieces[from-1])+1 <= most-100 {
+	for from > 0 && n+len(pieces[from-1])+1 <= maxBytes-100 {
 		from--
 		n += len(pieces[from]) + 1
 	}
@@ -426,57 +427,57 @@ func transcript(es []session.Entry, most int) string {
 		pieces[from:]...), "\n")
 }
 
-// written formats an entry as text. It limits what the user and the model wrote to said bytes, and
+// formatEntry formats an entry as text. It limits what the user and the model wrote to said bytes, and
 // calls and results to data bytes each.
-func written(e session.Entry, said, data int) (all []string) {
-	add := func(who, s string, most int) {
+func formatEntry(e session.Entry, textBytes, dataBytes int) (all []string) {
+	add := func(label, s string, maxBytes int) {
 		if s = strings.TrimSpace(s); s != "" {
 			s = strings.ReplaceAll(s, "\n[", "\n [") // no text can look like the start of another piece
-			all = append(all, fmt.Sprintf("[%s] %s", who, middle(s, most)))
+			all = append(all, fmt.Sprintf("[%s] %s", label, cutMiddle(s, maxBytes)))
 		}
 	}
-	parts := func(who string, parts []llm.Part, most int) {
+	parts := func(label string, parts []llm.Part, maxBytes int) {
 		for _, p := range parts {
 			switch {
 			case p.Call != nil:
-				add("calls "+p.Call.Name, string(p.Call.Input), data)
+				add("calls "+p.Call.Name, string(p.Call.Input), dataBytes)
 			case p.Media != nil:
-				add(who, "("+p.Media.MIME+" "+p.Media.Name+")", most)
+				add(label, "("+p.Media.MIME+" "+p.Media.Name+")", maxBytes)
 			default:
-				add(who, p.Text, most)
+				add(label, p.Text, maxBytes)
 			}
 		}
 	}
 	switch {
 	case e.User != nil:
-		parts("user", e.User.Parts, said)
+		parts("user", e.User.Parts, textBytes)
 	case e.Answer != nil:
-		parts("agent", e.Answer.Message.Parts, said)
+		parts("agent", e.Answer.Message.Parts, textBytes)
 	case e.Result != nil:
-		who := "result of " + e.Result.Name
+		label := "result of " + e.Result.Name
 		if e.Result.IsError {
-			who = "error of " + e.Result.Name
+			label = "error of " + e.Result.Name
 		}
-		parts(who, e.Result.Parts, data)
+		parts(label, e.Result.Parts, dataBytes)
 	case e.Activation != nil:
 		a := e.Activation
-		add("the "+string(a.By)+" loads the skill "+a.Skill, cmp.Or(a.Args, "(no arguments)"), said)
-		add("text of the skill "+a.Skill, a.Prompt, data)
-		parts("attached", a.Parts, data)
+		add("the "+string(a.By)+" loads the skill "+a.Skill, cmp.Or(a.Args, "(no arguments)"), textBytes)
+		add("text of the skill "+a.Skill, a.Prompt, dataBytes)
+		parts("attached", a.Parts, dataBytes)
 	case e.Note != nil:
-		add("note", e.Note.Model, data)
+		add("note", e.Note.Model, dataBytes)
 	case e.Agent != nil:
-		add("agent "+e.Agent.Name, e.Agent.Text(), said)
+		add("agent "+e.Agent.Name, e.Agent.Text(), textBytes)
 	}
 	return all
 }
 
-// middle replaces the middle of a text longer than most bytes with a notice.
-func middle(s string, most int) string {
-	if len(s) <= most {
+// cutMiddle replaces the middle of a text longer than most bytes with a notice.
+func cutMiddle(s string, maxBytes int) string {
+	if len(s) <= maxBytes {
 		return s
 	}
-	head, tail := most*3/4, most/4
+	head, tail := maxBytes*3/4, maxBytes/4
 	return fmt.Sprintf("%s\n[… %d bytes left out …]\n%s", strings.ToValidUTF8(s[:head], ""), len(s)-head-tail,
 		strings.ToValidUTF8(s[len(s)-tail:], ""))
 }

@@ -18,7 +18,7 @@ type Context struct {
 func (a *Agent) Context(log *session.Log) Context {
 	r := &run{Agent: a, log: log}
 	state := log.State()
-	if state.Listing == nil && r.lists() { // before the first request
+	if state.Listing == nil && r.showsListing() { // before the first request
 		l := r.Skills.Catalog().Listing(r.view(state))
 		state.Listing, state.Announced = &session.Listing{Text: l.Text}, l.Fingerprints()
 	}
@@ -28,12 +28,12 @@ func (a *Agent) Context(log *session.Log) Context {
 		c.Listing = min(len(state.Listing.Text), c.Tools)
 		c.Tools -= c.Listing
 	}
-	said := log.Bytes()
+	size := log.Bytes()
 	for _, t := range state.Texts {
 		c.Texts += 4 * t.Tokens
 	}
-	c.Texts = min(c.Texts, said)
-	c.Messages = said - c.Texts
+	c.Texts = min(c.Texts, size)
+	c.Messages = size - c.Texts
 	c.Tokens, _ = log.Size(overhead)
 	return c
 }

@@ -104,7 +104,7 @@ func ParseDefinition(path string, data []byte, from knack.SourceKind, tools ...s
 		return d, r.problems, false
 	}
 	d = Definition{Path: path, Origin: from, Prompt: strings.TrimSpace(string(f.Body))}
-	r.head(&d, f.Head, f.Line)
+	r.readHead(&d, f.Head, f.Line)
 	base := filepath.Base(path)
 	base = base[:len(base)-len(filepath.Ext(base))]
 	switch {
@@ -115,7 +115,7 @@ func ParseDefinition(path string, data []byte, from knack.SourceKind, tools ...s
 		r.problem(knack.CodeNameMissing, knack.Error, 1, 0, "the frontmatter has no usable name; it was not loaded")
 		return d, r.problems, false
 	}
-	r.described(&d)
+	r.checkDescription(&d)
 	return d, r.problems, true
 }
 
@@ -151,9 +151,9 @@ func ParseDefinitions(text string, from knack.SourceKind, tools ...string) ([]De
 			}
 			head.WriteByte('\n')
 		}
-		r.head(&d, head.Bytes(), 1)
+		r.readHead(&d, head.Bytes(), 1)
 		d.Name, d.Prompt = name, strings.TrimSpace(d.Prompt)
-		r.described(&d)
+		r.checkDescription(&d)
 		defs = append(defs, d)
 		problems = append(problems, r.problems...)
 	}
@@ -184,14 +184,14 @@ func (r *definitionReader) problem(code knack.Code, sev knack.Severity, line, co
 	})
 }
 
-func (r *definitionReader) described(d *Definition) {
+func (r *definitionReader) checkDescription(d *Definition) {
 	if d.Description == "" {
 		r.problem(knack.CodeDescriptionMissing, knack.Warn, 1, 0,
 			"there is no description: models only see the name")
 	}
 }
 
-func (r *definitionReader) head(d *Definition, head []byte, line int) {
+func (r *definitionReader) readHead(d *Definition, head []byte, line int) {
 	entries, notes := frontmatter.Parse(head, line)
 	for _, n := range notes {
 		code, sev := knack.CodeYAMLRepaired, knack.Warn

@@ -24,13 +24,13 @@ func Example() {
 	ws, _ := workspace.NewLocal(dir)
 	defer ws.Close()
 	allow, _ := permission.ParseRules([]string{"Write"}, permission.User, dir)
-	g, _ := gate.New(gate.Options{Rules: permission.Rules{Allow: allow}, Place: permission.PathContext{Dir: dir}})
+	g, _ := gate.New(gate.Options{Rules: permission.Rules{Allow: allow}, Paths: permission.PathContext{Dir: dir}})
 	skills := knack.Load(ctx, knack.Dir("testdata/example", knack.Origin{Kind: knack.User, Trust: knack.Trusted}))
 	a := &agent.Agent{
 		Model:  greeter(),
 		Tools:  coding.Tools(ws, coding.Options{}),
-		Skills: agent.Skills{Catalog: func() *knack.Catalog { return skills }, Shell: agent.ShellIn(ws, agent.Gated(g), "")},
-		Policy: agent.Policy{Gate: agent.Gated(g)},
+		Skills: agent.Skills{Catalog: func() *knack.Catalog { return skills }, Shell: agent.ShellIn(ws, agent.UseGate(g), "")},
+		Policy: agent.Policy{Gate: agent.UseGate(g)},
 	}
 	a.System = agent.Prompt{Role: "You write greetings.", Tools: a.Tools, Dir: dir}.String()
 	for ev, err := range a.Run(ctx, session.New(session.Header{}), agent.Typed("Greet me.")) {

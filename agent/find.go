@@ -48,7 +48,7 @@ func (r *run) find(ctx context.Context, words string) (tool.SkillAnswer, error) 
 // cut descriptions. Each skill is suggested once.
 func (r *run) suggest(ctx context.Context, in Input) error {
 	state := r.log.State()
-	if r.Skills.Suggest < 0 || r.parent != nil || !r.lists() || state.Listing == nil || !state.Listing.Cut {
+	if r.Skills.Suggest < 0 || r.parent != nil || !r.showsListing() || state.Listing == nil || !state.Listing.Cut {
 		return nil
 	}
 	if _, _, command := Slash(in.Text); command || strings.TrimSpace(in.Text) == "" {
@@ -58,12 +58,12 @@ func (r *run) suggest(ctx context.Context, in Input) error {
 	if !r.finder(cat).Ready(ctx, cat) {
 		return nil // the index is built during the first request
 	}
-	most := r.Skills.Suggest
-	if most == 0 {
-		most = maxSuggested
+	limit := r.Skills.Suggest
+	if limit == 0 {
+		limit = maxSuggested
 	}
 	view := r.view(state)
-	found, err := r.finder(cat).Suggest(ctx, cat, in.Text, most, func(s *knack.Skill) bool {
+	found, err := r.finder(cat).Suggest(ctx, cat, in.Text, limit, func(s *knack.Skill) bool {
 		return !state.Suggested[s.Name] && cat.Offers(s, view)
 	})
 	if err != nil || len(found) == 0 {
@@ -83,7 +83,7 @@ func (r *run) suggest(ctx context.Context, in Input) error {
 // underway is closed, so that it does not delay the request.
 func (r *run) startIndexing(ctx context.Context, underway <-chan struct{}) {
 	state := r.log.State()
-	if r.indexing != nil || r.Skills.Suggest < 0 || r.parent != nil || !r.lists() || state.Listing == nil ||
+	if r.indexing != nil || r.Skills.Suggest < 0 || r.parent != nil || !r.showsListing() || state.Listing == nil ||
 		!state.Listing.Cut {
 		return
 	}

@@ -76,13 +76,13 @@ func readingTools() []string { return []string{"read", "grep", "find", "ls"} }
 
 // A task is the work for a sub-agent.
 type task struct {
-	def        *Definition
-	call       string            // the model's call; "": the user typed the skill
-	act        *knack.Activation // the skill to run; nil: prompt is the task
-	in         Input             // the user's input: attachments and typed words
-	prompt     string
-	about      string // a short description for the user
-	background bool
+	def         *Definition
+	call        string            // the model's call; "": the user typed the skill
+	act         *knack.Activation // the skill to run; nil: prompt is the task
+	in          Input             // the user's input: attachments and typed words
+	prompt      string
+	description string // a short description for the user
+	background  bool
 }
 
 // A ledger is what a run and its sub-agents have spent.
@@ -102,11 +102,11 @@ func (l *ledger) total() (requests int, u llm.Usage, cost float64) {
 // spend adds to what this run and all of its parents have spent.
 func (r *run) spend(requests int, u llm.Usage, cost float64) {
 	for x := r; x != nil; x = x.parent {
-		x.spent.mu.Lock()
-		x.spent.requests += requests
-		x.spent.usage.Add(u)
-		x.spent.cost += cost
-		x.spent.mu.Unlock()
+		x.ledger.mu.Lock()
+		x.ledger.requests += requests
+		x.ledger.usage.Add(u)
+		x.ledger.cost += cost
+		x.ledger.mu.Unlock()
 	}
 }
 
@@ -126,14 +126,14 @@ func (r *run) depth() (n int) {
 	return n
 }
 
-// forks reports whether a skill runs in a sub-agent here.
-func (r *run) forks(s *knack.Skill) bool { return s.Fork && r.Roster.Fork != nil }
+// startsFork reports whether a skill runs in a sub-agent here.
+func (r *run) startsFork(s *knack.Skill) bool { return s.Fork && r.Roster.Fork != nil }
 
 // mayFork returns an error if a sub-agent would be nested too deeply, or would run a skill that one
 // of the agents above it is already running. skill is "" if no skill is run.
 func (r *run) mayFork(skill string) error {
 	for x := r; x.parent != nil && skill != ""; x = x.parent {
-		if x.what.Skill == skill {
+		if x.subRecord.Skill == skill {
 			return &knack.Refusal{Code: knack.RefusedRunning, Message: skill +
 				" is already running: this agent was started to do it"}
 		}
@@ -150,8 +150,8 @@ func (r *run) mayFork(skill string) error {
 // problem that explains this.
 func (r *run) definition(name string, tools []string) (d *Definition, problem string) {
 	name = cmp.Or(strings.TrimSpace(name), defaultAgent)
-	if d := find(r.Roster.Agents, name); d != nil {
-		return r.narrowed(d), ""
+	if d := findDefinition(r.Roster.Agents, name); d != nil {
+		return r.restricted(d), ""
 	}
 	fallback := GeneralPurpose()
 	fallback.Tools = tools
@@ -168,9 +168,9 @@ func (r *run) definition(name string, tools []string) (d *Definition, problem st
 		name, fallback.Name, strings.Join(fallback.Tools, ", "), strings.Join(names, ", "))
 }
 
-// narrowed restricts a definition of a project or a plugin to the mode and tools of the built-in
+// restricted restricts a definition of a project or a plugin to the mode and tools of the built-in
 // agent with the same name.
-func (r *run) narrowed(d *Definition) *Definition {
+func (r *run) restricted(d *Definition) *Definition {
 	i := slices.IndexFunc(r.Roster.Agents, func(b Definition) bool {
 		return b.Origin == knack.Bundled &&
 			strings.EqualFold(b.Name, d.Name)
@@ -184,7 +184,7 @@ func (r *run) narrowed(d *Definition) *Definition {
 	return &own
 }
 
-func find(defs []Definition, name string) *Definition {
+func findDefinition(defs []Definition, name string) *Definition {
 	for _, same := range []func(string) bool{
 		func(s string) bool { return s == name },
 		func(s string) bool { return strings.EqualFold(s, name) },
@@ -197,11 +197,11 @@ func find(defs []Definition, name string) *Definition {
 	return nil
 }
 
-// admit asks the gate whether the agent that a skill names may be started, because a rule against
+// askAgent asks the gate whether the agent that a skill names may be started, because a rule against
 // the agent applies whether a model or a skill starts it.
-func (r *run) admit(ctx context.Context, call string, d *Definition) error {
+func (r *run) askAgent(ctx context.Context, call string, d *Definition) error {
 	t := r.agentTool()
-	if _, err := r.passes(ctx, &t, call, agentInput{Agent: d.Name}); err != nil {
+	if _, err := r.askGate(ctx, &t, call, agentInput{Agent: d.Name}); err != nil {
 		return &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
 	}
 	return nil
@@ -225,9 +225,9 @@ func (r *run) agentOf(act *knack.Activation) (d *Definition, problem string) {
 	return d, problem
 }
 
-// passes asks the Gate about a call that the model did not make. The input must not be changed: if
+// askGate asks the Gate about a call that the model did not make. The input must not be changed: if
 // a hook changes it, the call is refused.
-func (r *run) passes(ctx context.Context, t *tool.Tool, call string, in any) (tool.Permit, error) {
+func (r *run) askGate(ctx context.Context, t *tool.Tool, call string, in any) (tool.Permit, error) {
 	input, err := json.Marshal(in)
 	if err != nil {
 		return tool.Permit{}, err
@@ -235,7 +235,7 @@ func (r *run) passes(ctx context.Context, t *tool.Tool, call string, in any) (to
 	var g tool.Gate
 	if r.Policy.Gate != nil {
 		sc := r.scopes(r.log.State())
-		g = r.Policy.Gate(r.guarded(sc, r.hooks(sc)))
+		g = r.Policy.Gate(r.withGateHooks(sc, r.hooks(sc)))
 	}
 	permit, err := t.Propose(call, input).Decide(ctx, g)
 	if err == nil && !bytes.Equal(permit.Input, input) {
@@ -244,11 +244,11 @@ func (r *run) passes(ctx context.Context, t *tool.Tool, call string, in any) (to
 	return permit, err
 }
 
-// allowed asks the Gate about a skill that the program itself loads, as if the model had called it.
+// askSkill asks the Gate about a skill that the program itself loads, as if the model had called it.
 // It returns the hash of the content that the decision is about.
-func (r *run) allowed(ctx context.Context, s *knack.Skill, name, call string) (hash string, err error) {
+func (r *run) askSkill(ctx context.Context, s *knack.Skill, name, call string) (hash string, err error) {
 	t := tool.Skill("", r.skillSubjects, nil)
-	permit, err := r.passes(ctx, &t, call, tool.SkillInput{Skill: name})
+	permit, err := r.askGate(ctx, &t, call, tool.SkillInput{Skill: name})
 	if err != nil {
 		return "", &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
 	}
@@ -277,14 +277,14 @@ func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 	if err != nil {
 		return session.Agent{}, fmt.Errorf("the agent %s cannot be started: %w", t.def.Name, err)
 	}
-	what := session.Agent{Name: t.def.Name, Log: log.ID(), Call: t.call, Skill: skill, Task: t.about,
+	what := session.Agent{Name: t.def.Name, Log: log.ID(), Call: t.call, Skill: skill, Task: t.description,
 		Background: t.background && r.Roster.Background != nil}
 	if t.act != nil {
 		what.Args = t.act.Args
 	}
-	r.fit(child, t.def)
-	sub := &run{Agent: child, log: log, start: time.Now(), parent: r, what: what, def: t.def,
-		bound: r.bounds(t.def, child.Servers.Rules)}
+	r.configureChild(child, t.def)
+	sub := &run{Agent: child, log: log, start: time.Now(), parent: r, subRecord: what, def: t.def,
+		restrictions: r.bounds(t.def, child.Servers.Rules)}
 	sub.emit = func(e Event) {
 		if e.End != nil {
 			return // the entry that records its end says more
@@ -318,8 +318,8 @@ func (r *run) work(ctx context.Context, t task) session.Agent {
 	if r.Servers.Start != nil {
 		defer r.Servers.Start(ctx)()
 	}
-	a := r.what
-	err := r.receive(ctx, t)
+	a := r.subRecord
+	err := r.recordTask(ctx, t)
 	end := &End{Reason: session.EndCancelled}
 	if err == nil {
 		end, err = r.turn(ctx)
@@ -336,22 +336,22 @@ func (r *run) work(ctx context.Context, t task) session.Agent {
 		a.Reason, a.Error = session.EndError, err.Error()
 	}
 	state := r.log.State()
-	a.Requests, _, _ = r.spent.total()
+	a.Requests, _, _ = r.ledger.total()
 	a.Usage, a.Cost, a.Denials = state.Usage, state.Cost, state.Denials
 	return a
 }
 
-// receive records a task as the first entries of an empty log.
-func (r *run) receive(ctx context.Context, t task) error {
+// recordTask records a task as the first entries of an empty log.
+func (r *run) recordTask(ctx context.Context, t task) error {
 	if err := r.showListing(); err != nil {
 		return err
 	}
 	var err error
 	if t.act != nil {
-		r.typedWords = t.in.Typed
+		r.lastTyped = t.in.Typed
 		err = r.activate(ctx, t.act, session.ByFork, t.call, t.in)
 	} else {
-		err = r.user(Text(t.prompt), "", false)
+		err = r.recordUser(Text(t.prompt), "", false)
 	}
 	if err == nil {
 		_, err = r.hook(ctx, hook.Input{Event: hook.SubagentStart})
@@ -379,7 +379,7 @@ func (r *run) preload(ctx context.Context, name string) error {
 	inv := knack.Invocation{Name: name, By: knack.ByModel}
 	if s := r.Skills.Catalog().Skill(name); s != nil {
 		var err error
-		if inv.Hash, err = r.allowed(ctx, s, name, "preload"); err != nil {
+		if inv.Hash, err = r.askSkill(ctx, s, name, "preload"); err != nil {
 			return err
 		}
 		if r.Policy.Verify != nil {
@@ -388,16 +388,16 @@ func (r *run) preload(ctx context.Context, name string) error {
 			}
 		}
 	}
-	act, err := r.Skills.Catalog().Invoke(ctx, r.invocation(inv))
+	act, err := r.Skills.Catalog().Invoke(ctx, r.fillInvocation(inv))
 	if err != nil {
 		return err
 	}
 	return r.activate(ctx, act, session.ByAgent, "", Input{})
 }
 
-// fit sets the model, tools, limits and other fields of child as its definition d says, limited to
+// configureChild sets the model, tools, limits and other fields of child as its definition d says, limited to
 // what the run itself has.
-func (r *run) fit(child *Agent, d *Definition) {
+func (r *run) configureChild(child *Agent, d *Definition) {
 	state := r.log.State()
 	child.Tools = slices.Clone(child.Tools)
 	child.Roster.Agents, child.Roster.Background = r.Roster.Agents, r.Roster.Background
@@ -418,7 +418,7 @@ func (r *run) fit(child *Agent, d *Definition) {
 		mine := r.Tools.Names()
 		child.Tools = slices.DeleteFunc(child.Tools, func(t tool.Tool) bool { return !slices.Contains(mine, t.Name) })
 		child.Without = slices.Clone(r.Without)
-		child.Late = r.Late
+		child.DynamicTools = r.DynamicTools
 	} else {
 		own := Tools()
 		var names []string
@@ -430,11 +430,11 @@ func (r *run) fit(child *Agent, d *Definition) {
 			}
 		}
 		spec := cmp.Or(strings.Join(names, ","), "-*")
-		late := slices.Clone(names)
+		dynamic := slices.Clone(names)
 		for _, rule := range child.Servers.Rules {
-			late = append(late, rule+"__*")
+			dynamic = append(dynamic, rule+"__*")
 		}
-		child.Late = lateTools(r.Late, cmp.Or(strings.Join(late, ","), "-*"))
+		child.DynamicTools = selectTools(r.DynamicTools, cmp.Or(strings.Join(dynamic, ","), "-*"))
 		child.Tools, _ = tool.Select(child.Tools, "", spec) // the loader has already reported names that were not found
 		child.Without = slices.Clone(r.Without)
 		if r.startsAny() {
@@ -451,10 +451,10 @@ func (r *run) fit(child *Agent, d *Definition) {
 		}
 	}
 	if child.Servers.Tools != nil {
-		child.Late = bothLate(child.Servers.Tools, child.Late)
+		child.DynamicTools = mergeTools(child.Servers.Tools, child.DynamicTools)
 	}
 	if d.within != nil {
-		child.Late = lateTools(child.Late, strings.Join(d.within, ","))
+		child.DynamicTools = selectTools(child.DynamicTools, strings.Join(d.within, ","))
 		child.Tools, _ = tool.Select(child.Tools, "", strings.Join(d.within, ","))
 	}
 	for _, rule := range d.DisallowedTools {
@@ -462,7 +462,7 @@ func (r *run) fit(child *Agent, d *Definition) {
 			continue // it does not remove the tool; see bounds
 		}
 		if strings.HasPrefix(rule, "mcp__") {
-			child.Late = lateTools(child.Late, "*,-"+rule+",-"+rule+"__*")
+			child.DynamicTools = selectTools(child.DynamicTools, "*,-"+rule+",-"+rule+"__*")
 		}
 		if t, ok := child.Tools.Find(rule); ok {
 			name := t.Name
@@ -474,25 +474,25 @@ func (r *run) fit(child *Agent, d *Definition) {
 	}
 }
 
-// lateTools restricts late tools to those that spec selects.
-func lateTools(late func() tool.Set, spec string) func() tool.Set {
-	if late == nil {
+// selectTools restricts dynamic tools to those that spec selects.
+func selectTools(tools func() tool.Set, spec string) func() tool.Set {
+	if tools == nil {
 		return nil
 	}
 	return func() tool.Set {
-		chosen, _ := tool.Select(late(), "", spec)
+		chosen, _ := tool.Select(tools(), "", spec)
 		return chosen
 	}
 }
 
-// bothLate returns the tools of both sets. If both have a name, the tool of own is used.
-func bothLate(own, late func() tool.Set) func() tool.Set {
-	if late == nil {
+// mergeTools returns the tools of both sets. If both have a name, the tool of own is used.
+func mergeTools(own, other func() tool.Set) func() tool.Set {
+	if other == nil {
 		return own
 	}
 	return func() tool.Set {
 		set := slices.Clone(own())
-		for _, t := range late() {
+		for _, t := range other() {
 			if indexOf(set, t.Name) < 0 {
 				set = append(set, t)
 			}
@@ -511,7 +511,7 @@ func (r *run) startsAny() bool {
 // here deny, and what the definition denies. If the definition lists patterns, only those tools and
 // the tools of its servers may run. What skills grant is not passed on to sub-agents.
 func (r *run) bounds(d *Definition, servers []string) []Bound {
-	all := slices.Clone(r.bound)
+	all := slices.Clone(r.restrictions)
 	for _, s := range r.log.State().Scopes {
 		all = append(all, Bound{Skill: s.Skill, Denies: s.Denies, Names: s.Grants, Hooks: s.Hooks, Dir: s.Dir,
 			Sandbox: s.Sandbox})
@@ -529,7 +529,7 @@ func (r *run) agentEntry(a session.Agent) error {
 	if r.calls != nil {
 		r.calls <- Event{}
 	} else {
-		r.show()
+		r.emitRecorded()
 	}
 	return err
 }
@@ -543,8 +543,8 @@ func (r *run) forward(e Event) {
 	r.emit(e)
 }
 
-// reported returns the result of the call that started a sub-agent.
-func reported(ctx context.Context, a session.Agent) (string, error) {
+// reportOf returns the result of the call that started a sub-agent.
+func reportOf(ctx context.Context, a session.Agent) (string, error) {
 	switch a.Reason {
 	case "": // in the background
 		return fmt.Sprintf("The agent %s works on it in the background (%s). A message will report its end: continue with "+
@@ -561,15 +561,15 @@ func reported(ctx context.Context, a session.Agent) (string, error) {
 // agent's answer becomes the result of the turn.
 func (r *run) forkInput(ctx context.Context, act *knack.Activation, in Input, steering bool) (func() error, error) {
 	def, problem := r.agentOf(act)
-	if err := r.admit(ctx, "", def); err != nil {
+	if err := r.askAgent(ctx, "", def); err != nil {
 		return nil, err
 	}
-	if err := r.submitted(ctx, in.Text, steering, nil); err != nil {
+	if err := r.submitHooks(ctx, in.Text, steering, nil); err != nil {
 		return nil, err
 	}
-	t := task{def: def, act: act, in: in, about: act.Notice, background: act.Skill.Background}
+	t := task{def: def, act: act, in: in, description: act.Notice, background: act.Skill.Background}
 	return func() error {
-		if err := r.user(Text(in.Text), "", steering); err != nil { // attachments go to the sub-agent
+		if err := r.recordUser(Text(in.Text), "", steering); err != nil { // attachments go to the sub-agent
 			return err
 		}
 		if problem != "" {
@@ -600,7 +600,7 @@ func (r *run) typedTask(ctx context.Context) (reason session.EndReason, err erro
 		}
 		return r.loop(ctx)
 	case session.EndError, session.EndCancelled:
-		_, err := reported(ctx, end)
+		_, err := reportOf(ctx, end)
 		return "", err
 	}
 	r.end.Text = end.Report()
@@ -625,12 +625,13 @@ func (r *run) agentTool() tool.Tool {
 		if strings.TrimSpace(in.Prompt) == "" {
 			return tool.Result{}, errors.New("prompt is empty: describe the task of the agent")
 		}
-		end, err := r.delegate(ctx, task{def: d, call: call.ID, prompt: in.Prompt, about: cmp.Or(in.Description, in.Prompt),
+		end, err := r.delegate(ctx, task{def: d, call: call.ID, prompt: in.Prompt, description: cmp.Or(in.Description,
+			in.Prompt),
 			background: in.Background})
 		if err != nil {
 			return tool.Result{}, err
 		}
-		report, err := reported(ctx, end)
+		report, err := reportOf(ctx, end)
 		res := tool.Result{Details: end}
 		if problem != "" {
 			res.Parts = append(res.Parts, llm.Text("["+problem+"]"))
@@ -678,7 +679,7 @@ func Tools() tool.Set {
 // decided when it does it.
 func (r *run) agentSubjects(_ context.Context, in agentInput) []permission.Subject {
 	name := cmp.Or(strings.TrimSpace(in.Agent), defaultAgent)
-	if d := find(r.Roster.Agents, name); d != nil {
+	if d := findDefinition(r.Roster.Agents, name); d != nil {
 		name = d.Name
 	}
 	return []permission.Subject{{Kind: agentTool, Text: name, Default: permission.Allow}}

@@ -116,7 +116,7 @@ func TestBackgroundCloses(t *testing.T) {
 	if end := turn(t, a, log, "go"); end.Text != "gone on" {
 		t.Errorf("end %+v", end)
 	}
-	if all := a.Roster.Background.Unheard(log); len(all) != 1 || all[0].Reason != "" {
+	if all := a.Roster.Background.Unreported(log); len(all) != 1 || all[0].Reason != "" {
 		t.Errorf("unread %+v", all)
 	}
 	if err := a.Roster.Background.Close(); err != nil {
@@ -180,9 +180,9 @@ func TestBackgroundCancelled(t *testing.T) {
 		}
 		end = e.End
 	}
-	if end == nil || end.Reason != "cancelled" || len(a.Roster.Background.Unheard(log)) != 0 ||
+	if end == nil || end.Reason != "cancelled" || len(a.Roster.Background.Unreported(log)) != 0 ||
 		len(log.State().Agents) != 0 {
-		t.Errorf("end %+v, unheard %+v", end, a.Roster.Background.Unheard(log))
+		t.Errorf("end %+v, unheard %+v", end, a.Roster.Background.Unreported(log))
 	}
 }
 
@@ -376,7 +376,7 @@ func TestForkServers(t *testing.T) {
 	d := agent.GeneralPurpose()
 	d.Tools, d.DisallowedTools = []string{"echo"}, []string{"mcp__own__b"}
 	a := delegating(m, nil)
-	a.Late = func() tool.Set { return tool.Set{lateTool("mcp__named__x", ""), lateTool("mcp__theirs__x", "")} }
+	a.DynamicTools = func() tool.Set { return tool.Set{lateTool("mcp__named__x", ""), lateTool("mcp__theirs__x", "")} }
 	a.Roster.Agents = []agent.Definition{d}
 	fork := a.Roster.Fork
 	a.Roster.Fork = func(ctx context.Context, d *agent.Definition) (*agent.Agent, *session.Log, error) {

@@ -32,10 +32,10 @@ func (b *Blocked) Error() string {
 	return strings.TrimSuffix(fmt.Sprintf("a %s hook refused the prompt: %s", b.Event, b.Reason), ": ")
 }
 
-// hooked is the hook state of a run.
-type hooked struct {
+// hookState is the hook state of a run.
+type hookState struct {
 	set     *hook.Set // the hooks for the calls that are running
-	calling bool      // calls are running; their results come before any note
+	inCalls bool      // calls are running; their results come before any note
 	blocks  int       // how often a Stop hook made the model continue
 
 	mu    sync.Mutex
@@ -53,7 +53,7 @@ type hookNote struct {
 // Hook runs the hooks of an event outside a run, such as SessionStart, and records what they
 // answer. The error is from writing the log.
 func (a *Agent) Hook(ctx context.Context, log *session.Log, in hook.Input) (hook.Outcome, error) {
-	r := &run{Agent: a, log: log, emit: func(Event) {}, seen: log.Last()}
+	r := &run{Agent: a, log: log, emit: func(Event) {}, lastEmitted: log.Last()}
 	return r.hook(ctx, in)
 }
 
@@ -63,11 +63,11 @@ func (r *run) hook(ctx context.Context, in hook.Input) (hook.Outcome, error) {
 	if r.Policy.Hooks == nil {
 		return hook.Outcome{}, nil
 	}
-	if r.hooked.calling {
-		return r.fire(ctx, r.hooked.set, in), nil
+	if r.hookState.inCalls {
+		return r.fire(ctx, r.hookState.set, in), nil
 	}
 	out := r.fire(ctx, r.hooks(r.scopes(r.log.State())), in)
-	return out, r.flush(nil)
+	return out, r.flushHookNotes(nil)
 }
 
 // hooks returns the hooks that are in effect.
@@ -85,7 +85,7 @@ func (r *run) fire(ctx context.Context, set *hook.Set, in hook.Input) hook.Outco
 	}
 	in.Session = r.root().log.ID()
 	if r.parent != nil {
-		in.AgentID, in.AgentType = r.what.Log, r.what.Name
+		in.AgentID, in.AgentType = r.subRecord.Log, r.subRecord.Name
 	}
 	start := time.Now()
 	out := set.Fire(ctx, in)
@@ -112,7 +112,7 @@ func (r *run) fire(ctx context.Context, set *hook.Set, in hook.Input) hook.Outco
 	for _, err := range out.Failed {
 		notes = append(notes, session.Note{People: err.Error()})
 	}
-	h := &r.hooked
+	h := &r.hookState
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, n := range notes {
@@ -135,9 +135,9 @@ func blockContinues(e hook.Event) bool {
 	return false
 }
 
-// flush records the pending texts of hooks, in the order of the calls that they are about.
-func (r *run) flush(calls []llm.ToolCall) error {
-	h := &r.hooked
+// flushHookNotes records the pending texts of hooks, in the order of the calls that they are about.
+func (r *run) flushHookNotes(calls []llm.ToolCall) error {
+	h := &r.hookState
 	h.mu.Lock()
 	all := h.notes
 	h.notes = nil
@@ -160,9 +160,9 @@ func (r *run) flush(calls []llm.ToolCall) error {
 	return nil
 }
 
-// halted reports whether a hook ended the run.
-func (r *run) halted() bool {
-	h := &r.hooked
+// stoppedByHook reports whether a hook ended the run.
+func (r *run) stoppedByHook() bool {
+	h := &r.hookState
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.stop
@@ -170,7 +170,7 @@ func (r *run) halted() bool {
 
 // stop ends the run before its next request.
 func (r *run) stop(why string) {
-	h := &r.hooked
+	h := &r.hookState
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.stop {
@@ -178,28 +178,28 @@ func (r *run) stop(why string) {
 	}
 }
 
-// guarded adds to sc the hooks that take part in the gate's decisions.
-func (r *run) guarded(sc Scopes, set *hook.Set) Scopes {
+// withGateHooks adds to sc the hooks that take part in the gate's decisions.
+func (r *run) withGateHooks(sc Scopes, set *hook.Set) Scopes {
 	guard := func(e hook.Event) gate.HookFunc {
 		if !set.Has(e) {
 			return nil
 		}
 		return func(ctx context.Context, p tool.Proposal, d permission.Decision) (gate.Opinion, error) {
-			if r.halted() { // a hook of an earlier call of the same answer ended it
-				return gate.Opinion{Says: gate.SaysDeny, Reason: "a hook ended the run before"}, nil
+			if r.stoppedByHook() { // a hook of an earlier call of the same answer ended it
+				return gate.Opinion{Vote: gate.VoteDeny, Reason: "a hook ended the run before"}, nil
 			}
 			out := r.fire(ctx, set, hook.Input{Event: e, Tool: p.Name, ToolInput: p.Input, Call: p.ID, Suggestion: d.Suggest})
-			says := [...]gate.Say{hook.Nothing: gate.SaysNothing, hook.Allow: gate.SaysAllow, hook.Ask: gate.SaysAsk,
-				hook.Deny: gate.SaysDeny}
-			return gate.Opinion{Says: says[out.Vote], Input: out.Input, Reason: out.Reason, Failed: out.Broken}, nil
+			says := [...]gate.Vote{hook.Nothing: gate.VoteNone, hook.Allow: gate.VoteAllow, hook.Ask: gate.VoteAsk,
+				hook.Deny: gate.VoteDeny}
+			return gate.Opinion{Vote: says[out.Vote], Input: out.Input, Reason: out.Reason, Failed: out.Broken}, nil
 		}
 	}
 	sc.PreToolUse, sc.PermissionRequest = guard(hook.PreToolUse), guard(hook.PermissionRequest)
 	return sc
 }
 
-// denied runs the PermissionDenied hooks when g refuses a call.
-func (r *run) denied(set *hook.Set, g tool.Gate) tool.Gate {
+// withDeniedHooks runs the PermissionDenied hooks when g refuses a call.
+func (r *run) withDeniedHooks(set *hook.Set, g tool.Gate) tool.Gate {
 	if g == nil || !set.Has(hook.PermissionDenied) {
 		return g
 	}
@@ -214,8 +214,8 @@ func (r *run) denied(set *hook.Set, g tool.Gate) tool.Gate {
 	})
 }
 
-// stoppable ends the run if the user chooses that when asked about a call.
-func (r *run) stoppable(g tool.Gate) tool.Gate {
+// stopOnUserStop ends the run if the user chooses that when asked about a call.
+func (r *run) stopOnUserStop(g tool.Gate) tool.Gate {
 	return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 		permit, err := g.Ask(ctx, p)
 		var no *gate.Denied
@@ -226,9 +226,9 @@ func (r *run) stoppable(g tool.Gate) tool.Gate {
 	})
 }
 
-// followed runs the PostToolUse hooks after a tool, before the start of any call that waits for
+// withPostToolHooks runs the PostToolUse hooks after a tool, before the start of any call that waits for
 // this one.
-func (r *run) followed(set *hook.Set, t tool.Tool) tool.Tool {
+func (r *run) withPostToolHooks(set *hook.Set, t tool.Tool) tool.Tool {
 	if !set.Has(hook.PostToolUse, hook.PostToolUseFailure) {
 		return t
 	}
@@ -270,11 +270,11 @@ func response(res tool.Result) json.RawMessage {
 	return data
 }
 
-// settled runs the PostToolBatch hooks when all calls of an answer have ended, and records what
+// batchHooks runs the PostToolBatch hooks when all calls of an answer have ended, and records what
 // hooks answered about these calls.
-func (r *run) settled(ctx context.Context, calls []llm.ToolCall, results []tool.Result) error {
-	set := r.hooked.set
-	r.hooked.set, r.hooked.calling = nil, false
+func (r *run) batchHooks(ctx context.Context, calls []llm.ToolCall, results []tool.Result) error {
+	set := r.hookState.set
+	r.hookState.set, r.hookState.inCalls = nil, false
 	if set.Has(hook.PostToolBatch) && ctx.Err() == nil {
 		batch := hook.Input{Event: hook.PostToolBatch}
 		for i, c := range calls {
@@ -287,18 +287,18 @@ func (r *run) settled(ctx context.Context, calls []llm.ToolCall, results []tool.
 		}
 		r.fire(ctx, set, batch)
 	}
-	return r.flush(calls)
+	return r.flushHookNotes(calls)
 }
 
-// submitted runs the UserPromptSubmit hooks on an input. act is the skill that the input calls,
+// submitHooks runs the UserPromptSubmit hooks on an input. act is the skill that the input calls,
 // whose hooks are already in effect; nil: it calls none.
-func (r *run) submitted(ctx context.Context, prompt string, steering bool, act *knack.Activation) error {
+func (r *run) submitHooks(ctx context.Context, prompt string, steering bool, act *knack.Activation) error {
 	return r.hooksOnInput(ctx, hook.Input{Event: hook.UserPromptSubmit, Prompt: prompt}, steering, act)
 }
 
-// expanded runs the UserPromptExpansion hooks for a typed /name. from is the kind of the command or
+// expansionHooks runs the UserPromptExpansion hooks for a typed /name. from is the kind of the command or
 // of the skill's source.
-func (r *run) expanded(ctx context.Context, name, args, line, from string, steering bool) error {
+func (r *run) expansionHooks(ctx context.Context, name, args, line, from string, steering bool) error {
 	return r.hooksOnInput(ctx, hook.Input{Event: hook.UserPromptExpansion, Expansion: hook.ExpansionSlash,
 		Command: name, Arguments: args, From: from, Prompt: line}, steering, nil)
 }
@@ -328,9 +328,10 @@ func hookDir(act *knack.Activation) string {
 	return act.Dir
 }
 
-// activated runs the SkillActivated hooks. It first runs the skill's own SessionStart hooks, unless
+// activatedHooks runs the SkillActivated hooks. It first runs the skill's own SessionStart hooks, unless
 // the skill was already in use.
-func (r *run) activated(ctx context.Context, act *knack.Activation, by session.Caller, before session.State) error {
+func (r *run) activatedHooks(ctx context.Context, act *knack.Activation, by session.Caller,
+	before session.State) error {
 	if r.Policy.Hooks == nil {
 		return nil
 	}
@@ -344,19 +345,19 @@ func (r *run) activated(ctx context.Context, act *knack.Activation, by session.C
 			Model: r.Model.Info().ID})
 	}
 	r.fire(ctx, set, hook.Input{Event: hook.SkillActivated, Skill: name, SkillArgs: act.Args, By: string(by)})
-	return r.flush(nil)
+	return r.flushHookNotes(nil)
 }
 
-// released runs the SkillReleased hooks after a skill's text has left the conversation.
-func (r *run) released(ctx context.Context, skill, why string) error {
+// releasedHooks runs the SkillReleased hooks after a skill's text has left the conversation.
+func (r *run) releasedHooks(ctx context.Context, skill, why string) error {
 	_, err := r.hook(ctx, hook.Input{Event: hook.SkillReleased, Skill: skill, Reason: why})
 	return err
 }
 
-// blockedFromStopping runs the Stop hooks (in a sub-agent: the SubagentStop hooks) and reports
+// stopHooks runs the Stop hooks (in a sub-agent: the SubagentStop hooks) and reports
 // whether one of them makes the run continue after this answer.
-func (r *run) blockedFromStopping(ctx context.Context, answer *llm.Response) (bool, error) {
-	active := r.hooked.blocks > 0
+func (r *run) stopHooks(ctx context.Context, answer *llm.Response) (bool, error) {
+	active := r.hookState.blocks > 0
 	event := hook.Stop
 	if r.parent != nil {
 		event = hook.SubagentStop
@@ -365,14 +366,14 @@ func (r *run) blockedFromStopping(ctx context.Context, answer *llm.Response) (bo
 	if err != nil || out.Stop || !out.Block && len(out.Context) == 0 {
 		return false, err
 	}
-	if r.hooked.blocks++; r.hooked.blocks > maxBlocks {
+	if r.hookState.blocks++; r.hookState.blocks > maxBlocks {
 		return false, r.note("", fmt.Sprintf("a %s hook asked to continue for the %dth time: the run ends anyway", event,
-			r.hooked.blocks))
+			r.hookState.blocks))
 	}
 	return true, nil
 }
 
-// failed runs the StopFailure hooks when the run ends with an error.
-func (r *run) failed(ctx context.Context, why error) {
+// failureHooks runs the StopFailure hooks when the run ends with an error.
+func (r *run) failureHooks(ctx context.Context, why error) {
 	r.hook(ctx, hook.Input{Event: hook.StopFailure, Error: why.Error()})
 }

@@ -21,7 +21,7 @@ func lateTool(name, description string) tool.Tool {
 
 func runLate(t *testing.T, m *llmtest.Script, late func() tool.Set) *session.Log {
 	t.Helper()
-	a := &agent.Agent{Model: m, Late: late, Policy: agent.Policy{Gate: func(agent.Scopes) tool.Gate { return tool.AllowAll }}}
+	a := &agent.Agent{Model: m, DynamicTools: late, Policy: agent.Policy{Gate: func(agent.Scopes) tool.Gate { return tool.AllowAll }}}
 	log := session.New(session.Header{})
 	for _, err := range a.Run(t.Context(), log, agent.Typed("go")) {
 		if err != nil {

@@ -20,45 +20,45 @@ import (
 // A run is the state of one user turn.
 type run struct {
 	*Agent
-	log        *session.Log
-	start      time.Time
-	typedWords string // what the user typed last; only these words may call a skill that models may not call
-	end        End
-	spent      ledger
+	log       *session.Log
+	start     time.Time
+	lastTyped string // what the user typed last; only these words may call a skill that models may not call
+	end       End
+	ledger    ledger
 
 	// For the caller's events.
-	emit  func(Event)
-	left  bool         // the caller has stopped iterating
-	seen  int          // the id of the last log entry that was emitted
-	calls chan<- Event // while calls run: leads to the goroutine that emits
+	emit        func(Event)
+	abandoned   bool         // the caller has stopped iterating
+	lastEmitted int          // the id of the last log entry that was emitted
+	calls       chan<- Event // while calls run: leads to the goroutine that emits
 
 	// For the loop detector.
-	same int    // how often in a row the same calls have given the same results
-	last string // those calls and their results
+	repeats   int    // how often in a row the same calls have given the same results
+	lastCalls string // those calls and their results
 
-	set     tool.Set   // the fixed tools, with the Skill tool; nil: not made yet
-	starter *tool.Tool // the Agent tool; nil: not made yet
-	full    bool       // the conversation could not be compacted
+	fixedSet       tool.Set   // the fixed tools, with the Skill tool; nil: not made yet
+	agentToolCache *tool.Tool // the Agent tool; nil: not made yet
+	compactFailed  bool       // the conversation could not be compacted
 
-	loadMu  sync.Mutex
-	loading []string // tools that a search has found; recorded before the next request
+	foundMu    sync.Mutex
+	foundTools []string // tools that a search has found; recorded before the next request
 
-	catalog *knack.Catalog // the catalogue and number of touched files at the last check for changes
-	touched int
-	hooked  hooked
+	catalog      *knack.Catalog // the catalogue and number of touched files at the last check for changes
+	touchedCount int
+	hookState    hookState
 
 	indexing context.CancelFunc // stops building the index for suggestions; nil: not running
 	indexed  sync.WaitGroup
 
-	pending *task         // a typed skill that runs in a sub-agent
-	parent  *run          // of a sub-agent; nil: this is not a sub-agent
-	what    session.Agent // of a sub-agent: what its parent records about it
-	def     *Definition   // of a sub-agent
-	bound   []Bound       // of a sub-agent: its restrictions
+	pending      *task         // a typed skill that runs in a sub-agent
+	parent       *run          // of a sub-agent; nil: this is not a sub-agent
+	subRecord    session.Agent // of a sub-agent: what its parent records about it
+	def          *Definition   // of a sub-agent
+	restrictions []Bound       // of a sub-agent: its restrictions
 }
 
 func (r *run) do(ctx context.Context, in Input) (*End, error) {
-	r.seen = r.log.Last()
+	r.lastEmitted = r.log.Last()
 	r.end.Denials = -r.log.State().Denials
 	started, err := r.begin(ctx, in)
 	switch {
@@ -82,18 +82,18 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 	} else {
 		reason, err = r.loop(ctx)
 	}
-	var over *timeLimit
+	var timeout *timeLimit
 	switch {
 	case err == nil || ctx.Err() == nil:
-	case errors.As(context.Cause(ctx), &over):
-		reason, err = session.EndLimit, r.limited(LimitTime, over.Error())
+	case errors.As(context.Cause(ctx), &timeout):
+		reason, err = session.EndLimit, r.recordLimit(LimitTime, timeout.Error())
 	default:
 		reason, err = session.EndCancelled, nil
 	}
 	if err != nil {
-		r.failed(ctx, err)
+		r.failureHooks(ctx, err)
 	}
-	if e := r.leave(reason == session.EndCancelled || over != nil); e != nil {
+	if e := r.stopBackground(reason == session.EndCancelled || timeout != nil); e != nil {
 		return nil, errors.Join(err, e)
 	}
 	r.end.Reason = reason
@@ -104,14 +104,14 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 	if _, e := r.record(session.Entry{Type: session.TypeTurnEnd, TurnEnd: &what}); e != nil {
 		return nil, errors.Join(err, e)
 	}
-	if e := errors.Join(r.expire(ctx), r.log.Sync()); e != nil {
+	if e := errors.Join(r.releaseEnded(ctx), r.log.Sync()); e != nil {
 		return nil, errors.Join(err, e)
 	}
 	if err != nil {
 		return nil, err
 	}
 	r.end.Denials += r.log.State().Denials
-	r.end.Requests, r.end.Usage, r.end.Cost = r.spent.total()
+	r.end.Requests, r.end.Usage, r.end.Cost = r.ledger.total()
 	return &r.end, nil
 }
 
@@ -119,14 +119,14 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 // read at once.
 func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 	for {
-		if r.halted() {
-			r.end.Why = r.hooked.why
+		if r.stoppedByHook() {
+			r.end.Why = r.hookState.why
 			return session.EndStopped, nil
 		}
-		if limit, why := r.limit(); why != "" {
-			return session.EndLimit, r.limited(limit, why)
+		if limit, why := r.reachedLimit(); why != "" {
+			return session.EndLimit, r.recordLimit(limit, why)
 		}
-		if err := r.outdated(ctx); err != nil {
+		if err := r.releaseExpired(ctx); err != nil {
 			return "", err
 		}
 		if err := r.compactIfNearLimit(ctx); err != nil {
@@ -154,7 +154,7 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 			} else if more {
 				continue
 			}
-			if on, err := r.blockedFromStopping(ctx, answer); err != nil {
+			if on, err := r.stopHooks(ctx, answer); err != nil {
 				return "", err
 			} else if on {
 				continue
@@ -162,7 +162,7 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 			return session.EndDone, nil
 		}
 		results := r.call(ctx, calls, answer.Stop == llm.MaxTokens)
-		if err := r.settle(ctx, calls, results); err != nil {
+		if err := r.recordResults(ctx, calls, results); err != nil {
 			return "", err
 		}
 		if ctx.Err() != nil {
@@ -171,9 +171,10 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 		if tool.Terminates(results) {
 			return session.EndTerminated, nil
 		}
-		if r.same >= stopAfter {
-			return session.EndLimit, r.limited(LimitRepeated, fmt.Sprintf("the same call gave the same result %d times in a row",
-				r.same))
+		if r.repeats >= stopAfter {
+			return session.EndLimit, r.recordLimit(LimitRepeated,
+				fmt.Sprintf("the same call gave the same result %d times in a row",
+					r.repeats))
 		}
 		if _, err := r.steer(ctx); err != nil {
 			return "", err
@@ -284,7 +285,7 @@ func part(text string) *llm.Response {
 // retry waits until a failed request may be sent again. It returns the request's error if the
 // request may not be repeated, or the error of a cancelled ctx.
 func (r *run) retry(ctx context.Context, attempt int, err error) error {
-	wait, again := r.again(attempt, err)
+	wait, again := r.retryDelay(attempt, err)
 	if !again {
 		return err
 	}
@@ -292,8 +293,8 @@ func (r *run) retry(ctx context.Context, attempt int, err error) error {
 	return r.sleep(ctx, wait)
 }
 
-// again reports whether a failed request is sent again, and how long to wait before that.
-func (r *run) again(attempt int, err error) (time.Duration, bool) {
+// retryDelay reports whether a failed request is sent again, and how long to wait before that.
+func (r *run) retryDelay(attempt int, err error) (time.Duration, bool) {
 	var e *llm.Error
 	if !errors.As(err, &e) || !e.Temporary() {
 		return 0, false
@@ -351,17 +352,17 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 	state := r.log.State()
 	sc := r.scopes(state)
 	hooks := r.hooks(sc) // used until all of these calls have ended
-	r.hooked.set, r.hooked.calling = hooks, true
+	r.hookState.set, r.hookState.inCalls = hooks, true
 	var gate tool.Gate
 	if r.Policy.Gate != nil {
-		gate = r.stoppable(r.denied(hooks, r.Policy.Gate(r.guarded(sc, hooks))))
+		gate = r.stopOnUserStop(r.withDeniedHooks(hooks, r.Policy.Gate(r.withGateHooks(sc, hooks))))
 	}
 	events := make(chan Event) // an empty event means: emit new log entries
 	r.calls = events
 	defer func() { r.calls = nil }()
 	tools := r.tools(state)
 	for i := range tools {
-		tools[i] = r.followed(hooks, r.logged(tools[i], func() { events <- Event{} }))
+		tools[i] = r.withPostToolHooks(hooks, r.withRecordedStart(tools[i], func() { events <- Event{} }))
 	}
 	aliased := r.aliased(calls, tools)
 	var results []tool.Result
@@ -373,7 +374,7 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 		})
 	}()
 	for e := range events {
-		r.show()
+		r.emitRecorded()
 		if e.Progress != nil || e.Ended != nil || e.Agent != nil {
 			r.emit(e)
 		}
@@ -410,13 +411,13 @@ func (a *Agent) aliased(calls []llm.ToolCall, tools tool.Set) []llm.ToolCall {
 }
 
 const (
-	tellAfter = 5 // after this many equal calls with equal results, the model gets a warning
+	warnAfter = 5 // after this many equal calls with equal results, the model gets a warning
 	stopAfter = 8
 )
 
-// settle records results in call order, and after all of them the texts of activated skills.
-func (r *run) settle(ctx context.Context, calls []llm.ToolCall, results []tool.Result) error {
-	r.repeated(calls, results)
+// recordResults records results in call order, and after all of them the texts of activated skills.
+func (r *run) recordResults(ctx context.Context, calls []llm.ToolCall, results []tool.Result) error {
+	r.detectLoop(calls, results)
 	for i, res := range results {
 		forPrograms := res.Details
 		if forPrograms == nil { // the tool returned no details apart from its structured result
@@ -437,7 +438,7 @@ func (r *run) settle(ctx context.Context, calls []llm.ToolCall, results []tool.R
 			return err
 		}
 	}
-	if err := r.settled(ctx, calls, results); err != nil {
+	if err := r.batchHooks(ctx, calls, results); err != nil {
 		return err
 	}
 	for i, res := range results {
@@ -450,39 +451,39 @@ func (r *run) settle(ctx context.Context, calls []llm.ToolCall, results []tool.R
 	return nil
 }
 
-// repeated is the loop detector: it counts equal calls with equal results, and warns the model.
-func (r *run) repeated(calls []llm.ToolCall, results []tool.Result) {
+// detectLoop is the loop detector: it counts equal calls with equal results, and warns the model.
+func (r *run) detectLoop(calls []llm.ToolCall, results []tool.Result) {
 	key := ""
 	for i, c := range calls {
 		key += fmt.Sprintf("%s %s %t ", c.Name, c.Input, results[i].IsError)
 		key += llm.TextOf(results[i].Parts)
 	}
-	if key != r.last {
-		r.last, r.same = key, 1
+	if key != r.lastCalls {
+		r.lastCalls, r.repeats = key, 1
 		return
 	}
-	r.same++
-	if r.same == tellAfter {
+	r.repeats++
+	if r.repeats == warnAfter {
 		res := &results[len(results)-1]
 		res.Parts = append(slices.Clone(res.Parts), llm.Text(fmt.Sprintf(
 			"[This is the same call with the same result for the %dth time. It will not change: do something else, or "+
-				"explain what prevents you. The run stops at %d.]", r.same, stopAfter)))
+				"explain what prevents you. The run stops at %d.]", r.repeats, stopAfter)))
 	}
 }
 
-// limit returns the limit that was reached, by this run or by one of its parents; "" if none was.
-func (r *run) limit() (limit Limit, why string) {
+// reachedLimit returns the limit that was reached, by this run or by one of its parents; "" if none was.
+func (r *run) reachedLimit() (limit Limit, why string) {
 	for x := r; x != nil; x = x.parent {
-		if limit, why := x.reached(); why != "" {
+		if limit, why := x.ownLimit(); why != "" {
 			return limit, why
 		}
 	}
 	return "", ""
 }
 
-func (r *run) reached() (limit Limit, why string) {
+func (r *run) ownLimit() (limit Limit, why string) {
 	l := r.Limits
-	requests, u, cost := r.spent.total()
+	requests, u, cost := r.ledger.total()
 	used := u.Input + u.Output + u.CacheRead + u.CacheWrite
 	switch {
 	case l.Requests > 0 && requests >= l.Requests:
@@ -499,12 +500,12 @@ func (r *run) reached() (limit Limit, why string) {
 }
 
 // A timeLimit is the cause with which a run's context ends. It stops calls and streams, too.
-type timeLimit struct{ most time.Duration }
+type timeLimit struct{ limit time.Duration }
 
-func (e *timeLimit) Error() string { return fmt.Sprintf("the time limit of %s is reached", e.most) }
+func (e *timeLimit) Error() string { return fmt.Sprintf("the time limit of %s is reached", e.limit) }
 
-// limited records why a limit ends the run.
-func (r *run) limited(limit Limit, why string) error {
+// recordLimit records why a limit ends the run.
+func (r *run) recordLimit(limit Limit, why string) error {
 	r.end.Limit, r.end.Why = limit, why
 	return r.note("", "stopped: "+why)
 }
@@ -512,15 +513,15 @@ func (r *run) limited(limit Limit, why string) error {
 // record appends an entry to the log and emits it.
 func (r *run) record(e session.Entry) (session.Entry, error) {
 	e, err := r.log.Append(e)
-	r.show()
+	r.emitRecorded()
 	return e, err
 }
 
-// show emits the entries recorded since its last call, whether by the run or by the gate and the
+// emitRecorded emits the entries recorded since its last call, whether by the run or by the gate and the
 // tools, which write to the log themselves.
-func (r *run) show() {
-	for _, e := range r.log.After(r.seen) {
-		r.seen = e.ID
+func (r *run) emitRecorded() {
+	for _, e := range r.log.After(r.lastEmitted) {
+		r.lastEmitted = e.ID
 		r.emit(Event{Entry: &e})
 	}
 }

@@ -105,17 +105,17 @@ func (p ReleasePolicy) of(t session.Text) ReleasePolicy {
 // cacheLife is how long a provider keeps an unused prompt cache.
 const cacheLife = 5 * time.Minute
 
-// full is the share of the window above which texts are released even if that saves no cost.
-const full = 0.6
+// crowdedShare is the share of the window above which texts are released even if that saves no cost.
+const crowdedShare = 0.6
 
-// outlook is how many more requests are expected for each request since a skill was last called,
+// lookahead is how many more requests are expected for each request since a skill was last called,
 // unless the window is full before. It was chosen with TestAutoPays: a smaller value keeps texts
 // too long in long sessions, and a larger one releases them too early in short ones.
-const outlook = 2
+const lookahead = 2
 
-// expire releases, at the end of a user turn, the texts that their policy no longer keeps. The text
+// releaseEnded releases, at the end of a user turn, the texts that their policy no longer keeps. The text
 // of a skill that waits for the user's answer stays.
-func (r *run) expire(ctx context.Context) error {
+func (r *run) releaseEnded(ctx context.Context) error {
 	state := r.log.State()
 	for _, t := range state.Texts {
 		if t.Asking {
@@ -139,9 +139,9 @@ func (r *run) expire(ctx context.Context) error {
 	return nil
 }
 
-// outdated releases, between two requests of a turn, the texts that answers:N no longer keeps, if
+// releaseExpired releases, between two requests of a turn, the texts that answers:N no longer keeps, if
 // that reduces cost.
-func (r *run) outdated(ctx context.Context) error {
+func (r *run) releaseExpired(ctx context.Context) error {
 	state := r.log.State()
 	var texts []session.Text
 	for _, t := range state.Texts {
@@ -149,12 +149,12 @@ func (r *run) outdated(ctx context.Context) error {
 			texts = append(texts, t)
 		}
 	}
-	return r.saving(ctx, state, texts)
+	return r.savingReleases(ctx, state, texts)
 }
 
-// sweep releases the texts under Auto whose release reduces cost. It runs at the start of a user
+// releaseAuto releases the texts under Auto whose release reduces cost. It runs at the start of a user
 // turn: nothing is sent between two turns, and only now is it known whether the cache has expired.
-func (r *run) sweep(ctx context.Context) error {
+func (r *run) releaseAuto(ctx context.Context) error {
 	state := r.log.State()
 	var texts []session.Text
 	for _, t := range state.Texts {
@@ -162,12 +162,12 @@ func (r *run) sweep(ctx context.Context) error {
 			texts = append(texts, t)
 		}
 	}
-	if err := r.saving(ctx, state, texts); err != nil {
+	if err := r.savingReleases(ctx, state, texts); err != nil {
 		return err
 	}
 	// The other texts are released only if the window is nearly full even so.
 	state = r.log.State()
-	if used, _ := r.log.Size(r.overhead(state)); !r.crowded(used) {
+	if used, _ := r.log.Size(r.overhead(state)); !r.nearlyFull(used) {
 		return nil
 	}
 	for _, t := range state.Texts {
@@ -180,15 +180,15 @@ func (r *run) sweep(ctx context.Context) error {
 	return nil
 }
 
-// crowded reports whether used tokens are more than the share full of the window.
-func (r *run) crowded(used int) bool {
+// nearlyFull reports whether used tokens are more than the share full of the window.
+func (r *run) nearlyFull(used int) bool {
 	window := r.Model.Info().Window
-	return window > 0 && float64(used) > full*float64(window)
+	return window > 0 && float64(used) > crowdedShare*float64(window)
 }
 
-// saving releases those of the texts whose release reduces cost.
-func (r *run) saving(ctx context.Context, state session.State, texts []session.Text) error {
-	chosen, why := r.pays(state, texts)
+// savingReleases releases those of the texts whose release reduces cost.
+func (r *run) savingReleases(ctx context.Context, state session.State, texts []session.Text) error {
+	chosen, why := r.worthReleasing(state, texts)
 	for _, t := range chosen {
 		if err := r.release(ctx, t, why, ""); err != nil {
 			return err
@@ -197,21 +197,21 @@ func (r *run) saving(ctx context.Context, state session.State, texts []session.T
 	return nil
 }
 
-// pays chooses the texts whose release costs less than keeping them.
+// worthReleasing chooses the texts whose release costs less than keeping them.
 //
 // Releasing the texts from index i on saves, on each of the N requests to come, the price of
 // reading their T tokens from the cache. It costs, once, the difference between writing and reading
 // the S tokens that follow the first released text and stay. With a read price of 0.1 and a write
 // price of 1.25, this breaks even at N = 1.15·S / (0.1·T).
-func (r *run) pays(state session.State, texts []session.Text) ([]session.Text, string) {
+func (r *run) worthReleasing(state session.State, texts []session.Text) ([]session.Text, string) {
 	info := r.Model.Info()
 	used, _ := r.log.Size(r.overhead(state))
 	switch {
 	case len(texts) == 0:
 		return nil, ""
-	case r.cold(state):
+	case r.cacheLost(state):
 		return texts, reasonCacheLost
-	case r.crowded(used):
+	case r.nearlyFull(used):
 		return texts, reasonFull
 	}
 	read, write := 0.1, 1.25 // typical prices relative to input
@@ -222,13 +222,13 @@ func (r *run) pays(state session.State, texts []session.Text) ([]session.Text, s
 		}
 		write = max(write, 1)
 	}
-	room := r.ahead(state, info, used)
+	requestsLeft := r.requestsLeft(state, info, used)
 	best, from := 0.0, len(texts)
 	total, since := 0, 0
 	for i := len(texts) - 1; i >= 0; i-- {
 		total += texts[i].Tokens
 		since = max(since, state.Requests-texts[i].Request)
-		n := min(room, float64(outlook*since))
+		n := min(requestsLeft, float64(lookahead*since))
 		behind := max(0, r.log.Behind(texts[i].Entry)-(total-texts[i].Tokens))
 		if net := read*float64(total)*n - (write-read)*float64(behind); net > best {
 			best, from = net, i
@@ -237,18 +237,18 @@ func (r *run) pays(state session.State, texts []session.Text) ([]session.Text, s
 	return texts[from:], reasonCost
 }
 
-// cold reports whether the provider's cache of this conversation is lost.
-func (r *run) cold(state session.State) bool {
+// cacheLost reports whether the provider's cache of this conversation is lost.
+func (r *run) cacheLost(state session.State) bool {
 	model, _ := r.effectiveModel(state)
 	return r.log.Resumed() || state.LastModel != model.Info().ID || time.Since(state.LastTime) > cacheLife
 }
 
-// ahead estimates how many more requests fit before the window counts as full, given how fast this
+// requestsLeft estimates how many more requests fit before the window counts as full, given how fast this
 // session has grown so far.
-func (r *run) ahead(state session.State, info llm.Info, used int) float64 {
+func (r *run) requestsLeft(state session.State, info llm.Info, used int) float64 {
 	window := cmp.Or(info.Window, unknownWindow)
 	growth := max(1, used/max(1, state.Requests-state.Compacted))
-	return max(0, full*float64(window)-float64(used)) / float64(growth)
+	return max(0, crowdedShare*float64(window)-float64(used)) / float64(growth)
 }
 
 func (r *run) release(ctx context.Context, t session.Text, why, summary string) error {
@@ -258,7 +258,7 @@ func (r *run) release(ctx context.Context, t session.Text, why, summary string) 
 	if err != nil {
 		return err
 	}
-	return r.released(ctx, t.Skill, why)
+	return r.releasedHooks(ctx, t.Skill, why)
 }
 
 const summaryRequest = "The text below is a skill: instructions that were followed in an earlier part of a " +

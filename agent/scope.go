@@ -37,9 +37,9 @@ type Bound struct {
 	Sandbox *knack.Restrictions
 }
 
-// Gated returns a [Policy.Gate] that uses g and trusts all skills. Hosts that do not trust all of
+// UseGate returns a [Policy.Gate] that uses g and trusts all skills. Hosts that do not trust all of
 // them use [Scopes.Overlay].
-func Gated(g *gate.Gate) func(Scopes) tool.Gate {
+func UseGate(g *gate.Gate) func(Scopes) tool.Gate {
 	return func(sc Scopes) tool.Gate { return g.With(sc.Overlay("", nil)) }
 }
 

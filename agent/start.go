@@ -35,7 +35,7 @@ func (r *run) begin(ctx context.Context, in Input) (started bool, err error) {
 	if err := r.showListing(); err != nil {
 		return true, err
 	}
-	if err := r.sweep(ctx); err != nil {
+	if err := r.releaseAuto(ctx); err != nil {
 		return true, err
 	}
 	if err := record(); err != nil {
@@ -44,14 +44,14 @@ func (r *run) begin(ctx context.Context, in Input) (started bool, err error) {
 	if err := r.suggest(ctx, in); err != nil {
 		return true, err
 	}
-	return true, r.flush(nil)
+	return true, r.flushHookNotes(nil)
 }
 
 // parseInput interprets the user's input: a slash and a known name calls a command or a skill. It
 // returns a function that records the message; nil: the input was a command that sends nothing to
 // the model.
 func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record func() error, err error) {
-	r.typedWords = in.Typed
+	r.lastTyped = in.Typed
 	if in.Command != "" {
 		name, args, _ := Slash(in.Command)
 		return r.promptInput(ctx, in, in.Command, name, args, "command", steering)
@@ -69,25 +69,26 @@ func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record f
 			}
 			return r.promptInput(ctx, in, typed, cmd.Name, args, cmd.Kind, steering)
 		}
-		act, by, err := r.named(ctx, in, name, args, steering)
+		act, by, err := r.activateNamed(ctx, in, name, args, steering)
 		var no *knack.Refusal
 		switch {
-		case err == nil && r.forks(act.Skill):
+		case err == nil && r.startsFork(act.Skill):
 			return r.forkInput(ctx, act, in, steering)
 		case err == nil:
-			if err := r.submitted(ctx, in.Text, steering, act); err != nil {
+			if err := r.submitHooks(ctx, in.Text, steering, act); err != nil {
 				return nil, err
 			}
 			return func() error { return r.activate(ctx, act, by, "", in) }, nil
 		case errors.As(err, &no) && no.Code == knack.RefusedUnknown && strings.Contains(name, "/"):
 			// a path, such as /usr/bin/env
-		case errors.As(err, &no) && (no.Code == knack.RefusedUnknown || no.Code == knack.RefusedBuiltin) && !r.found(name):
+		case errors.As(err, &no) && (no.Code == knack.RefusedUnknown || no.Code == knack.RefusedBuiltin) &&
+			!r.skillExists(name):
 			return nil, unknown(all, name)
 		default:
 			return nil, err
 		}
 	}
-	if err := r.submitted(ctx, in.Text, steering, nil); err != nil {
+	if err := r.submitHooks(ctx, in.Text, steering, nil); err != nil {
 		return nil, err
 	}
 	if strings.HasPrefix(in.Text, "//") { // escaped: a text that begins with a slash
@@ -96,26 +97,26 @@ func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record f
 	if in.Text == "" && len(in.Parts) == 0 {
 		return nil, errors.New("the message is empty")
 	}
-	return func() error { return r.user(in, "", steering) }, nil
+	return func() error { return r.recordUser(in, "", steering) }, nil
 }
 
 // promptInput runs the hooks on a prompt that a command made from typed, and returns a function
 // that records it. kind is the kind of the command.
 func (r *run) promptInput(ctx context.Context, in Input, typed, name, args, kind string,
 	steering bool) (record func() error, err error) {
-	if err := r.expanded(ctx, name, args, typed, kind, steering); err != nil {
+	if err := r.expansionHooks(ctx, name, args, typed, kind, steering); err != nil {
 		return nil, err
 	}
-	if err := r.submitted(ctx, typed, steering, nil); err != nil {
+	if err := r.submitHooks(ctx, typed, steering, nil); err != nil {
 		return nil, err
 	}
-	return func() error { return r.user(in, typed, steering) }, nil
+	return func() error { return r.recordUser(in, typed, steering) }, nil
 }
 
-// named activates the skill that an input calls by name, and returns who called it. A name that the
+// activateNamed activates the skill that an input calls by name, and returns who called it. A name that the
 // user typed is approved by that; a name in any other text has only the authority of a model's
 // call.
-func (r *run) named(ctx context.Context, in Input, name, args string, steering bool) (act *knack.Activation,
+func (r *run) activateNamed(ctx context.Context, in Input, name, args string, steering bool) (act *knack.Activation,
 	by session.Caller, err error) {
 	if r.Skills.Catalog == nil {
 		return nil, "", &knack.Refusal{Code: knack.RefusedUnknown}
@@ -126,21 +127,21 @@ func (r *run) named(ctx context.Context, in Input, name, args string, steering b
 	if in.Typed != in.Text && !in.Named {
 		inv.By, by = knack.ByModel, session.ByInput
 		if s != nil {
-			if inv.Hash, err = r.allowed(ctx, s, name, "input"); err != nil {
+			if inv.Hash, err = r.askSkill(ctx, s, name, "input"); err != nil {
 				return nil, "", err
 			}
 		}
 	} else if s != nil && r.Policy.Typed != nil {
-		asked := *s // deny and ask rules also apply to the name that was typed
-		asked.Name = name
-		for _, s := range []*knack.Skill{s, &asked} {
+		typedSkill := *s // deny and ask rules also apply to the name that was typed
+		typedSkill.Name = name
+		for _, s := range []*knack.Skill{s, &typedSkill} {
 			if err := r.Policy.Typed(ctx, s); err != nil {
 				return nil, "", err
 			}
 		}
 	}
 	if s != nil {
-		if err := r.expanded(ctx, s.Name, args, in.Text, string(s.Origin.Kind), steering); err != nil {
+		if err := r.expansionHooks(ctx, s.Name, args, in.Text, string(s.Origin.Kind), steering); err != nil {
 			return nil, "", err
 		}
 	}
@@ -148,9 +149,9 @@ func (r *run) named(ctx context.Context, in Input, name, args string, steering b
 	return act, by, err
 }
 
-// user records a user's message. If a command made the message, typed is the line that the user
+// recordUser records a user's message. If a command made the message, typed is the line that the user
 // typed; "": no command did.
-func (r *run) user(in Input, typed string, steering bool) error {
+func (r *run) recordUser(in Input, typed string, steering bool) error {
 	var parts []llm.Part
 	if in.Text != "" {
 		parts = append(parts, llm.Text(in.Text))
@@ -181,17 +182,17 @@ func (r *run) steer(ctx context.Context) (bool, error) {
 	if r.Steer == nil {
 		return false, nil
 	}
-	any := false
+	found := false
 	for {
 		in, ok := r.Steer()
 		if !ok {
-			return any, nil
+			return found, nil
 		}
 		record, err := r.parseInput(ctx, in, true)
 		if err != nil {
 			// A mistyped command does not stop a run that is under way.
 			if err := r.note("", err.Error()); err != nil {
-				return any, err
+				return found, err
 			}
 			continue
 		}
@@ -199,11 +200,11 @@ func (r *run) steer(ctx context.Context) (bool, error) {
 			continue
 		}
 		if err := record(); err != nil {
-			return any, err
+			return found, err
 		}
-		if err := r.flush(nil); err != nil {
-			return any, err
+		if err := r.flushHookNotes(nil); err != nil {
+			return found, err
 		}
-		any = true
+		found = true
 	}
 }

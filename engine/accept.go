@@ -12,10 +12,11 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// accept asks the user whether the rules in a skill's allowed-tools that cover everything, such as
+// askAcceptRules asks the user whether the rules in a skill's allowed-tools that cover everything, such as
 // Bash, may take effect: until the turn ends, or always (which must be typed), as long as the skill's
 // files do not change. If the user cannot be asked, only rules accepted earlier take effect.
-func (t *turn) accept(ctx context.Context, k *knack.Skill, by knack.Caller, asks knack.Asks, rules []string) ([]string,
+func (t *turn) askAcceptRules(ctx context.Context, k *knack.Skill, by knack.Caller, asks knack.Asks,
+	rules []string) ([]string,
 	error) {
 	s, p := t.session, t.project
 	if k.Origin.Trust != knack.Trusted || k.Origin.Kind == knack.MCP || p.verify(k) != nil {
@@ -29,7 +30,7 @@ func (t *turn) accept(ctx context.Context, k *knack.Skill, by knack.Caller, asks
 		return rules, nil
 	}
 	key := path + "\x00" + hash + "\x00" + strings.Join(rules, ",")
-	if said, known := t.accepted(key, by); known {
+	if said, known := t.earlierAnswer(key, by); known {
 		if said {
 			return rules, nil
 		}
@@ -39,25 +40,25 @@ func (t *turn) accept(ctx context.Context, k *knack.Skill, by knack.Caller, asks
 	case s.person == nil, mode == permission.DontAsk, mode == permission.Bypass, mode == permission.Plan:
 		return nil, nil
 	}
-	yes, always, err := s.askAccept(ctx, k, path, asks, rules, p.options.Env.StateDir() != "")
+	accepted, always, err := s.askAccept(ctx, k, path, asks, rules, p.options.Env.StateDir() != "")
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		return nil, nil // no answer
 	}
-	if !yes {
-		t.setAccepted(key, false)
+	if !accepted {
+		t.recordAnswer(key, false)
 		return nil, nil
 	}
 	if _, now, err := p.trust.SkillContent(k); err != nil || now != hash {
 		return nil, &knack.Refusal{Code: knack.RefusedChanged,
 			Message: fmt.Sprintf("the files of the skill %s changed while the user was asked", k.Name)}
 	}
-	t.setAccepted(key, true)
+	t.recordAnswer(key, true)
 	if always {
 		if err := p.trust.Grant(path, hash, rules); err != nil {
-			s.engine.notice(knack.Problem{Code: knack.CodeToolPattern, Severity: knack.Warn, Path: k.Path,
+			s.engine.addNotice(knack.Problem{Code: knack.CodeToolPattern, Severity: knack.Warn, Path: k.Path,
 				Message: "the answer could not be stored, it counts until the turn ends: " + err.Error()})
 		}
 	}
@@ -66,31 +67,31 @@ func (t *turn) accept(ctx context.Context, k *knack.Skill, by knack.Caller, asks
 
 // accepted returns the user's earlier answer: one given in this turn, or a no to a call of the model
 // in this session.
-func (t *turn) accepted(key string, by knack.Caller) (yes, known bool) {
+func (t *turn) earlierAnswer(key string, by knack.Caller) (accepted, known bool) {
 	t.session.mu.Lock()
 	defer t.session.mu.Unlock()
-	if yes, known = t.answers[key]; known {
-		return yes, true
+	if accepted, known = t.answers[key]; known {
+		return accepted, true
 	}
-	return false, by == knack.ByModel && t.session.declined[key]
+	return false, by == knack.ByModel && t.session.declinedRules[key]
 }
 
-func (t *turn) setAccepted(key string, yes bool) {
+func (t *turn) recordAnswer(key string, accepted bool) {
 	t.session.mu.Lock()
 	defer t.session.mu.Unlock()
 	if t.answers == nil {
 		t.answers = map[string]bool{}
 	}
-	t.answers[key] = yes
-	if t.session.declined == nil {
-		t.session.declined = map[string]bool{}
+	t.answers[key] = accepted
+	if t.session.declinedRules == nil {
+		t.session.declinedRules = map[string]bool{}
 	}
-	t.session.declined[key] = !yes
+	t.session.declinedRules[key] = !accepted
 }
 
 // askAccept asks the question for accept.
 func (s *Session) askAccept(ctx context.Context, k *knack.Skill, path string, asks knack.Asks, rules []string,
-	stored bool) (yes, always bool, err error) {
+	stored bool) (accepted, always bool, err error) {
 	what := "commands"
 	for _, r := range rules {
 		if !strings.HasPrefix(r, "Bash") {
@@ -101,7 +102,7 @@ func (s *Session) askAccept(ctx context.Context, k *knack.Skill, path string, as
 	q := Question{Title: title, From: "gate", Text: fmt.Sprintf("The allowed-tools of %s have %s, which covers all "+
 		"%s.\nIt %s.\n"+
 		"Deny rules, secrets, protected paths and the sandbox count in any case.", path, strings.Join(rules, ", "), what,
-		agent.Wants(asks)),
+		agent.DescribeAsks(asks)),
 		Options: []Option{
 			{ID: "no", Label: "no, ask as usual"},
 			{ID: "turn", Label: "yes, until this turn ends", Allow: true},

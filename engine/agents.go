@@ -18,8 +18,9 @@ import (
 	"github.com/knack-agent/knack/tool/coding"
 )
 
-// forker returns the function that makes the Fork of an agent. The agent's calls pass the gate parent.
-func (t *turn) forker(parent *gate.Gate) func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error) {
+// newForkFunc returns the function that makes the Fork of an agent. The agent's calls pass the gate parent.
+func (t *turn) newForkFunc(parent *gate.Gate) func(context.Context, *agent.Definition) (*agent.Agent, *session.Log,
+	error) {
 	s, p := t.session, t.project
 	return func(_ context.Context, d *agent.Definition) (*agent.Agent, *session.Log, error) {
 		log, err := s.agentLog(p)
@@ -29,15 +30,15 @@ func (t *turn) forker(parent *gate.Gate) func(context.Context, *agent.Definition
 		mode := func(m permission.Mode) permission.Mode { return p.modeOf(m, d) }
 		g := parent.Fork(d.Name, mode, p.audit(log))
 		o := s.coding
-		o.State = s.read.Fork()
+		o.State = s.memory.Fork()
 		a := *t.agent
 		prompt := agent.Prompt{Custom: cmp.Or(d.Prompt, "You are "+d.Name+"."), Context: s.context, Date: time.Now(),
 			Dir: s.ws.Dir()}
-		if p.view.Index && (d.Tools == nil || names(d.Tools, "Skill")) && reads(t.agent.Tools, d) {
+		if p.view.Index && (d.Tools == nil || namesTool(d.Tools, "Skill")) && canRead(t.agent.Tools, d) {
 			prompt.Index = s.index(s.viewOf(p))
 		}
 		a.System = prompt.String()
-		a.Tools = slices.Concat(coding.Tools(s.ws, o), t.given.Tools)
+		a.Tools = slices.Concat(coding.Tools(s.ws, o), t.host.Tools)
 		if s.options.Tools != "" { // a definition cannot restore a tool that the user removed
 			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(t.agent.Tools.Names(), ","))
 		}
@@ -45,22 +46,22 @@ func (t *turn) forker(parent *gate.Gate) func(context.Context, *agent.Definition
 		if a.Skills.Shell != nil {
 			a.Skills.Shell = agent.ShellIn(s.ws, a.Policy.Gate, s.coding.TempDir)
 		}
-		a.Roster.Fork = t.forker(g)
-		a.Late, a.Servers = nil, t.serversOf(d)
+		a.Roster.Fork = t.newForkFunc(g)
+		a.DynamicTools, a.Servers = nil, t.serversOf(d)
 		return &a, log, nil
 	}
 }
 
-// serversOf returns the MCP servers that a definition names or defines. It starts none of them.
+// serversProject returns the MCP servers that a definition names or defines. It starts none of them.
 func (t *turn) serversOf(d *agent.Definition) agent.Servers {
 	s, p := t.session, t.project
 	var x agent.Servers
 	report := func(format string, args ...any) {
-		s.engine.noticeOnce(knack.Problem{Code: "mcp-server", Severity: knack.Warn, Path: d.Path,
+		s.engine.addNoticeOnce(knack.Problem{Code: "mcp-server", Severity: knack.Warn, Path: d.Path,
 			Message: "agent " + d.Name + ": " + fmt.Sprintf(format, args...), Hint: "knack help agents"})
 	}
 	configured, _ := p.Servers()
-	configured = slices.Concat(configured, t.given.Servers)
+	configured = slices.Concat(configured, t.host.Servers)
 	known := func(name string) bool {
 		return slices.ContainsFunc(configured, func(c mcp.Server) bool { return mcp.Safe(c.Name) == mcp.Safe(name) })
 	}
@@ -82,7 +83,7 @@ func (t *turn) serversOf(d *agent.Definition) agent.Servers {
 	place := cmp.Or(d.Path, "the agent "+d.Name)
 	servers, problems := mcp.Parse(d.MCPServers, origin, place)
 	for _, problem := range problems {
-		s.engine.noticeOnce(problem)
+		s.engine.addNoticeOnce(problem)
 	}
 	servers = slices.DeleteFunc(servers, func(c mcp.Server) bool {
 		switch {
@@ -110,7 +111,7 @@ func (t *turn) serversOf(d *agent.Definition) agent.Servers {
 		if client.HasResources() {
 			set = append(set, mcp.ResourceTools(client)...)
 		}
-		return s.usable(set)
+		return s.withoutRemoved(set)
 	}
 	x.Start = func(ctx context.Context) func() {
 		s.mu.Lock()
@@ -171,18 +172,18 @@ func serverOrigin(from knack.SourceKind) permission.Origin {
 	return permission.Project
 }
 
-// reads reports whether an agent of this definition has the read tool, which it needs to use the list
+// canRead reports whether an agent of this definition has the read tool, which it needs to use the list
 // of skills in its system prompt. tools are the tools of the session.
-func reads(tools tool.Set, d *agent.Definition) bool {
+func canRead(tools tool.Set, d *agent.Definition) bool {
 	_, there := tools.Find("read")
 	denied := slices.ContainsFunc(d.DisallowedTools, func(rule string) bool {
-		return !strings.Contains(rule, "(") && names([]string{rule}, "read")
+		return !strings.Contains(rule, "(") && namesTool([]string{rule}, "read")
 	})
-	return there && !denied && (d.Tools == nil || names(d.Tools, "read"))
+	return there && !denied && (d.Tools == nil || namesTool(d.Tools, "read"))
 }
 
-// names reports whether any of the rules is for the tool called name.
-func names(rules []string, name string) bool {
+// namesTool reports whether any of the rules is for the tool called name.
+func namesTool(rules []string, name string) bool {
 	return slices.ContainsFunc(rules, func(rule string) bool {
 		word, _, _ := strings.Cut(rule, "(")
 		t, ok := KnownTools().Find(strings.TrimSpace(word))

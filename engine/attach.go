@@ -18,16 +18,16 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// mention is the prefix that names an agent in a prompt, as in @agent-Explore.
-const mention = "@agent-"
+// mentionPrefix is the prefix that names an agent in a prompt, as in @agent-Explore.
+const mentionPrefix = "@agent-"
 
-// mentioned returns the agent that a word names.
-func (s *Session) mentioned(word string) (agent.Definition, bool) {
-	name, ok := strings.CutPrefix(word, mention)
+// mentionedAgent returns the agent that a word names.
+func (s *Session) mentionedAgent(word string) (agent.Definition, bool) {
+	name, ok := strings.CutPrefix(word, mentionPrefix)
 	if !ok {
 		return agent.Definition{}, false
 	}
-	all := slices.Concat(s.Given().Agents, s.engine.Project().agents)
+	all := slices.Concat(s.Host().Agents, s.engine.Project().agents)
 	for _, n := range []string{name, strings.TrimRight(name, ",.;:!?)")} {
 		if i := slices.IndexFunc(all, func(d agent.Definition) bool { return d.Name == n }); i >= 0 {
 			return all[i], true
@@ -47,7 +47,7 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 	}
 	var rules *gate.Gate
 	for _, word := range strings.Fields(in.Typed) {
-		if d, ok := s.mentioned(word); ok {
+		if d, ok := s.mentionedAgent(word); ok {
 			in.Parts = append(in.Parts, llm.Text(fmt.Sprintf("<agent name=\"%s\">The user wants this agent to work on it: "+
 				"start it with the Agent tool.</agent>", html.EscapeString(d.Name))))
 			continue
@@ -56,7 +56,7 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 		if !ok || path == "" || slices.Contains(in.Touched, s.ws.Path(path)) {
 			continue
 		}
-		if server, uri, ok := s.resource(path); ok {
+		if server, uri, ok := s.splitResource(path); ok {
 			res, err := s.attachResource(ctx, server, uri, &rules)
 			if err != nil {
 				return in, err
@@ -83,18 +83,18 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 				why = "it is not a regular file"
 			case isResource(path):
 				server, _, _ := strings.Cut(path, ":")
-				s.engine.notice(knack.Problem{Code: knack.CodeAttachmentMissing, Severity: knack.Warn, Hint: "/mcp",
+				s.engine.addNotice(knack.Problem{Code: knack.CodeAttachmentMissing, Severity: knack.Warn, Hint: "/mcp",
 					Message: fmt.Sprintf("@%s: there is no MCP server %q; the text is sent as it is", path, server)})
 			case strings.ContainsAny(path, "./\\") && !strings.Contains(path, "@"):
 				why = "there is no such file"
 			}
 			if why != "" {
-				s.engine.notice(knack.Problem{Code: knack.CodeAttachmentMissing, Severity: knack.Warn,
+				s.engine.addNotice(knack.Problem{Code: knack.CodeAttachmentMissing, Severity: knack.Warn,
 					Message: fmt.Sprintf("@%s: %s; the text is sent as it is", path, why), Hint: "ls " + filepath.Dir(path)})
 			}
 			continue
 		}
-		if err := s.leadsOut(ctx, path); err != nil {
+		if err := s.refuseLinkOut(ctx, path); err != nil {
 			return in, err
 		}
 		input, err := json.Marshal(map[string]string{"path": s.ws.Path(path)})
@@ -127,8 +127,8 @@ func isResource(word string) bool {
 	return ok && strings.Contains(uri, "://")
 }
 
-// resource splits a word that names a resource of an MCP server.
-func (s *Session) resource(word string) (server, uri string, ok bool) {
+// splitResource splits a word that names a resource of an MCP server.
+func (s *Session) splitResource(word string) (server, uri string, ok bool) {
 	if !isResource(word) {
 		return "", "", false
 	}
@@ -173,9 +173,9 @@ func (s *Session) approveNamed(ctx context.Context, r gate.Request) (gate.Answer
 	return s.approve(ctx, r)
 }
 
-// leadsOut returns an error for a path in the workspace that leads outside through a link: the
+// refuseLinkOut returns an error for a path in the workspace that leads outside through a link: the
 // author of the link chose that file, not the user who typed the path.
-func (s *Session) leadsOut(ctx context.Context, path string) error {
+func (s *Session) refuseLinkOut(ctx context.Context, path string) error {
 	dir, err := s.ws.Realpath(ctx, s.ws.Dir())
 	if err != nil {
 		return err

@@ -145,7 +145,7 @@ func showSkill(_ context.Context, s *Session, name string) (Reply, error) {
 	}
 	e := cat.Candidates()[i]
 	state := cat.State(e, p.view)
-	var b lines
+	var b textLines
 	b.add("%s: %s", plain.Line(name), plain.Line(skillHelp(e, state)))
 	if e.Path != "" {
 		b.add("%s", plain.Line(p.Short(e.Path)))
@@ -189,7 +189,7 @@ func agentChoices(all []agentValue, describe map[string]string) *Question {
 	q := &Question{Title: "Which agent should work?"}
 	for _, a := range all {
 		if !a.Shadowed {
-			q.choose(mention+a.Name+" ", a.Name, cmp.Or(describe[a.Name], string(a.Kind)))
+			q.choose(mentionPrefix+a.Name+" ", a.Name, cmp.Or(describe[a.Name], string(a.Kind)))
 		}
 	}
 	return q

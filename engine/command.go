@@ -23,8 +23,8 @@ type ProgramCommand struct {
 	Run         func(ctx context.Context, s *Session, args string) (Reply, error)
 }
 
-// program is the table of the program's own commands, in the order of /help.
-func program() []ProgramCommand {
+// programCommands is the table of the program's own commands, in the order of /help.
+func programCommands() []ProgramCommand {
 	return []ProgramCommand{
 		{Name: "help", Description: "list the commands", Run: help, Anytime: true},
 		{Name: "hotkeys", Description: "list the keys", Run: showHotkeys, Anytime: true},
@@ -74,25 +74,25 @@ func program() []ProgramCommand {
 	}
 }
 
-// kind is the kind of the program's commands in the namespace.
-const kind = "command"
+// commandKind is the kind of the program's commands in the namespace.
+const commandKind = "command"
 
-// described converts commands to the form that the agent and the user see.
-func described(all []ProgramCommand) []knack.SlashCommand {
+// slashCommands converts commands to the form that the agent and the user see.
+func slashCommands(all []ProgramCommand) []knack.SlashCommand {
 	out := make([]knack.SlashCommand, len(all))
 	for i, c := range all {
-		out[i] = knack.SlashCommand{Name: c.Name, Kind: kind, Hint: c.Hint, Description: c.Description}
+		out[i] = knack.SlashCommand{Name: c.Name, Kind: commandKind, Hint: c.Hint, Description: c.Description}
 	}
 	return out
 }
 
 // ProgramCommands returns the program's own commands, in the order of /help.
-func ProgramCommands() []knack.SlashCommand { return described(program()) }
+func ProgramCommands() []knack.SlashCommand { return slashCommands(programCommands()) }
 
 // Commands returns everything that can be typed after a slash: the program's commands, skills,
 // templates and the host's commands.
 func (s *Session) Commands() []knack.SlashCommand {
-	all, _ := s.engine.Project().namespace(s.Catalog(), s.Given().Commands, s.promptCommands()...)
+	all, _ := s.engine.Project().namespace(s.Catalog(), s.Host().Commands, s.promptCommands()...)
 	return all
 }
 
@@ -103,11 +103,11 @@ func (s *Session) command(in agent.Input) (c ProgramCommand, args string, ok boo
 		return ProgramCommand{}, "", false
 	}
 	found, ok := knack.Called(s.Commands(), name)
-	if !ok || found.Kind != kind {
+	if !ok || found.Kind != commandKind {
 		return ProgramCommand{}, "", false
 	}
-	own := strings.TrimPrefix(found.Name, kind+":")
-	all := slices.Concat(program(), s.Given().Commands)
+	own := strings.TrimPrefix(found.Name, commandKind+":")
+	all := slices.Concat(programCommands(), s.Host().Commands)
 	i := slices.IndexFunc(all, func(c ProgramCommand) bool { return c.Name == own })
 	if i < 0 {
 		return ProgramCommand{}, "", false
@@ -134,8 +134,8 @@ func help(_ context.Context, s *Session, _ string) (Reply, error) {
 		}
 		return i
 	}
-	shown := slices.DeleteFunc(slices.Clone(all), func(c knack.SlashCommand) bool { return c.Skill != nil })
-	slices.SortStableFunc(shown, func(a, b knack.SlashCommand) int { return rank(a) - rank(b) })
+	listed := slices.DeleteFunc(slices.Clone(all), func(c knack.SlashCommand) bool { return c.Skill != nil })
+	slices.SortStableFunc(listed, func(a, b knack.SlashCommand) int { return rank(a) - rank(b) })
 	type row struct {
 		Name        string `json:"name"`
 		Kind        string `json:"kind"`
@@ -143,13 +143,13 @@ func help(_ context.Context, s *Session, _ string) (Reply, error) {
 		Description string `json:"description"`
 	}
 	value := []row{}
-	for _, c := range shown {
+	for _, c := range listed {
 		value = append(value, row{c.Name, c.Kind, c.Hint, c.Description})
 	}
-	shown = append(shown,
+	listed = append(listed,
 		knack.SlashCommand{Name: "NAME", Hint: "ARGS", Description: "a skill: /skills lists them"},
 		knack.SlashCommand{Name: "/TEXT", Description: "sends /TEXT to the model"})
-	return Reply{Text: strings.TrimRight(CommandList(shown, ""), "\n"), Value: value}, nil
+	return Reply{Text: strings.TrimRight(CommandList(listed, ""), "\n"), Value: value}, nil
 }
 
 // CommandList formats one line for each command.

@@ -59,7 +59,7 @@ func login(ctx context.Context, s *Session, name string) (Reply, error) {
 		return Reply{}, fmt.Errorf("login: %w", err)
 	}
 	s.engine.Models().Forget()
-	where := keys.Where(name)
+	where := keys.Location(name)
 	return Reply{Text: fmt.Sprintf("The key of %s is stored in %s. /model switches to one of its models.", name,
 		plain.Line(p.Short(where))),
 		Value: map[string]string{"provider": name, "stored": where}}, nil
@@ -77,12 +77,12 @@ func logout(_ context.Context, s *Session, name string) (Reply, error) {
 			Provider string `json:"provider"`
 			Where    string `json:"where"`
 		}
-		var b lines
+		var b textLines
 		value := []stored{}
 		choices := &Question{Title: "Forget which key?"}
 		for _, n := range names {
-			b.add("%s, in %s", plain.Line(n), plain.Line(p.Short(keys.Where(n))))
-			value = append(value, stored{n, keys.Where(n)})
+			b.add("%s, in %s", plain.Line(n), plain.Line(p.Short(keys.Location(n))))
+			value = append(value, stored{n, keys.Location(n)})
 			choices.Options = append(choices.Options, Option{ID: "/logout " + n, Label: n})
 		}
 		if len(names) == 0 {
@@ -100,9 +100,11 @@ func logout(_ context.Context, s *Session, name string) (Reply, error) {
 	return Reply{Text: "The key of " + plain.Line(name) + " is forgotten."}, nil
 }
 
-// lines collects the lines of a reply.
-type lines struct{ all []string }
+// textLines collects the lines of a reply.
+type textLines struct{ all []string }
 
-func (l *lines) add(format string, args ...any) { l.all = append(l.all, fmt.Sprintf(format, args...)) }
+func (l *textLines) add(format string, args ...any) {
+	l.all = append(l.all, fmt.Sprintf(format, args...))
+}
 
-func (l *lines) text() string { return strings.Join(l.all, "\n") }
+func (l *textLines) text() string { return strings.Join(l.all, "\n") }

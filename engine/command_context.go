@@ -38,8 +38,8 @@ func (s *Session) contextUse(ctx context.Context) (v ContextUse, bytesPerToken f
 	t.useModel(ctx) // without a model the window is unknown
 	c := t.agent.Context(s.log)
 	used := c.Tokens
-	perByte := float64(used) / float64(max(1, c.System+c.Tools+c.Listing+c.Texts+c.Messages))
-	estimate := func(bytes int) int { return int(perByte*float64(bytes) + 0.5) }
+	tokensPerByte := float64(used) / float64(max(1, c.System+c.Tools+c.Listing+c.Texts+c.Messages))
+	estimate := func(bytes int) int { return int(tokensPerByte*float64(bytes) + 0.5) }
 	v = ContextUse{
 		Model: s.modelName(), Window: s.window(t), Used: used, Skills: map[string]int{},
 		System: estimate(c.System), Tools: estimate(c.Tools), Listing: estimate(c.Listing), Texts: estimate(c.Texts),
@@ -52,7 +52,7 @@ func (s *Session) contextUse(ctx context.Context) (v ContextUse, bytesPerToken f
 	for _, t := range st.Texts {
 		v.Skills[t.Skill] += estimate(4 * t.Tokens)
 	}
-	return v, 1 / max(perByte, 0.01)
+	return v, 1 / max(tokensPerByte, 0.01)
 }
 
 // showContext draws what fills the window. The parts are estimates; the sum is the provider's count if

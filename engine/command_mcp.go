@@ -100,15 +100,15 @@ func (s *Session) serverValues() []serverValue {
 	return all
 }
 
-// owner describes who defined a server and which sub-agent uses it.
-func (v *serverValue) owner() string {
+// ownerText describes who defined a server and which sub-agent uses it.
+func (v *serverValue) ownerText() string {
 	if v.Agent == "" {
 		return v.Origin
 	}
 	return v.Origin + ", agent " + plain.Line(v.Agent)
 }
 
-func (v *serverValue) state() string {
+func (v *serverValue) stateText() string {
 	if v.LoggedIn && v.State != mcp.NeedsLogin {
 		return string(v.State) + ", logged in"
 	}
@@ -123,7 +123,7 @@ func (s *Session) showServer(name string) (Reply, error) {
 	}
 	var b strings.Builder
 	for _, v := range all {
-		fmt.Fprintf(&b, "%s: %s (%s, defined by %s)\n", plain.Line(v.Name), v.state(), v.Transport, v.owner())
+		fmt.Fprintf(&b, "%s: %s (%s, defined by %s)\n", plain.Line(v.Name), v.stateText(), v.Transport, v.ownerText())
 		if v.Reason != "" {
 			fmt.Fprintf(&b, "  %s\n", Clip(v.Reason, 500))
 		}
@@ -147,7 +147,7 @@ func (s *Session) listServers() Reply {
 	value := s.serverValues()
 	table := &Table{Columns: []string{"NAME", "STATE", "TOOLS", "DEFINED BY", ""}}
 	for _, v := range value {
-		table.Rows = append(table.Rows, []string{plain.Line(v.Name), v.state(), fmt.Sprint(len(v.Tools)), v.owner(),
+		table.Rows = append(table.Rows, []string{plain.Line(v.Name), v.stateText(), fmt.Sprint(len(v.Tools)), v.ownerText(),
 			Clip(v.Reason, 80)})
 	}
 	if len(value) == 0 {

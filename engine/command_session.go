@@ -21,7 +21,7 @@ import (
 // commands. source is the source of the SessionStart event: clear or resume.
 func (s *Session) replace(ctx context.Context, log *session.Log, source hook.Source) (*Session, error) {
 	o := s.options
-	o.Given = s.Given()
+	o.Host = s.Host()
 	o.ID, o.Resume, o.Latest, o.Fork, o.Model, o.Effort = "", "", false, false, "", ""
 	next, err := s.engine.start(ctx, s.person, o, log, s)
 	if err != nil {
@@ -82,7 +82,7 @@ func showSession(ctx context.Context, s *Session, _ string) (Reply, error) {
 	if !s.Recorded() {
 		rows = append(rows, [2]string{"file", "none: this session is not recorded"})
 	}
-	var b lines
+	var b textLines
 	for _, r := range rows {
 		if r[1] != "" {
 			b.add("%-12s %s", r[0], r[1])
@@ -129,7 +129,7 @@ func resume(ctx context.Context, s *Session, id string) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	var b lines
+	var b textLines
 	for _, d := range log.Damage() {
 		b.add("session: %s", plain.Line(d))
 	}
@@ -138,7 +138,7 @@ func resume(ctx context.Context, s *Session, id string) (Reply, error) {
 }
 
 func (s *Session) listSessions(store session.Store) (Reply, error) {
-	var b lines
+	var b textLines
 	all, err := store.List()
 	if err != nil {
 		b.add("some cannot be read: %v", err)
@@ -187,12 +187,12 @@ func name(ctx context.Context, s *Session, title string) (Reply, error) {
 
 // costValue is the cost of a session.
 type costValue struct {
-	Models []spent `json:"models"`
-	Cost   float64 `json:"costUSD"`
+	Models []modelCost `json:"models"`
+	Cost   float64     `json:"costUSD"`
 }
 
-// spent is the cost of one model, or of all agents with one name.
-type spent struct {
+// modelCost is the cost of one model, or of all agents with one name.
+type modelCost struct {
 	Name     string    `json:"name"`
 	Requests int       `json:"requests"`
 	Usage    llm.Usage `json:"usage"`
@@ -200,11 +200,11 @@ type spent struct {
 }
 
 func cost(_ context.Context, s *Session, _ string) (Reply, error) {
-	by := map[string]*spent{}
-	v := costValue{Models: []spent{}}
+	by := map[string]*modelCost{}
+	v := costValue{Models: []modelCost{}}
 	spend := func(name string, u llm.Usage, requests int, cost float64) {
 		if by[name] == nil {
-			by[name] = &spent{Name: name}
+			by[name] = &modelCost{Name: name}
 		}
 		x := by[name]
 		x.Usage.Add(u)
@@ -240,7 +240,7 @@ func cost(_ context.Context, s *Session, _ string) (Reply, error) {
 	if len(by) == 0 {
 		return Reply{Text: "nothing yet: no request was made", Value: v}, nil
 	}
-	var b lines
+	var b textLines
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		x := by[name]
 		v.Models = append(v.Models, *x)

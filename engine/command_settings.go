@@ -64,9 +64,9 @@ func setEffort(ctx context.Context, s *Session, level string) (Reply, error) {
 
 // settingValue is a setting with the places that set it.
 type settingValue struct {
-	Key    string            `json:"key"`
-	Value  json.RawMessage   `json:"value"`
-	Places []config.Position `json:"places"`
+	Key       string            `json:"key"`
+	Value     json.RawMessage   `json:"value"`
+	Positions []config.Position `json:"places"`
 }
 
 func settings(ctx context.Context, s *Session, args string) (Reply, error) {
@@ -82,14 +82,14 @@ func settings(ctx context.Context, s *Session, args string) (Reply, error) {
 		}
 		return r, nil
 	}
-	var b lines
+	var b textLines
 	found := []settingValue{}
 	for _, v := range p.config.Values() {
 		if key != "" && v.Key != key && !strings.HasPrefix(v.Key, key+".") {
 			continue
 		}
 		found = append(found, settingValue{v.Key, v.JSON, v.Places})
-		b.add("%s", p.showSetting(v))
+		b.add("%s", p.formatSetting(v))
 	}
 	switch {
 	case len(found) > 0:
@@ -126,25 +126,25 @@ func (p *Project) Set(key, value string) (Reply, error) {
 	}
 	return Reply{Text: fmt.Sprintf("%s = %s\n    in %s; workspace, sandbox and tools follow it from the next start, "+
 		"the rest from now on", plain.Line(key), plain.Line(string(data)), plain.Line(p.Short(path))),
-		Value: settingValue{Key: key, Value: data, Places: []config.Position{{Origin: permission.User, Path: path}}}}, nil
+		Value: settingValue{Key: key, Value: data, Positions: []config.Position{{Origin: permission.User, Path: path}}}}, nil
 }
 
-// showSetting describes a setting and the places that set it.
-func (p *Project) showSetting(v config.Value) string {
+// formatSetting describes a setting and the places that set it.
+func (p *Project) formatSetting(v config.Value) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s = %s", v.Key, plain.Line(string(v.JSON)))
-	var shown []string
+	var values []string
 	for _, x := range v.Places {
-		if at := "\n    " + p.showPlace(x); !slices.Contains(shown, at) {
-			shown = append(shown, at)
+		if at := "\n    " + p.formatPosition(x); !slices.Contains(values, at) {
+			values = append(values, at)
 			b.WriteString(at)
 		}
 	}
 	return b.String()
 }
 
-// showPlace describes where the value of a setting comes from.
-func (p *Project) showPlace(x config.Position) string {
+// formatPosition describes where the value of a setting comes from.
+func (p *Project) formatPosition(x config.Position) string {
 	if x.Path == "command line" {
 		return x.Path
 	}
@@ -179,7 +179,7 @@ func permissions(ctx context.Context, s *Session, mode string) (Reply, error) {
 	p := s.engine.Project()
 	v := permissionsValue{Mode: s.gate.Mode(), Ceiling: string(p.config.Settings.Skills.EnforceAllowedTools),
 		Rules: []ruleValue{}}
-	var b lines
+	var b textLines
 	b.add("mode: %s", v.Mode)
 	if v.Ceiling != "" {
 		b.add("skills.enforceAllowedTools: %s", v.Ceiling)
@@ -200,7 +200,7 @@ func permissions(ctx context.Context, s *Session, mode string) (Reply, error) {
 		for i, r := range kind.rules {
 			from := ""
 			if i < len(places) {
-				from = p.showPlace(places[i])
+				from = p.formatPosition(places[i])
 			}
 			add(kind.name, r.String(), from, "%-5s %s")
 		}
@@ -232,21 +232,21 @@ func reload(ctx context.Context, s *Session, _ string) (Reply, error) {
 		return Reply{}, fmt.Errorf("nothing was changed: %w", err)
 	}
 	was, problems := s.context, len(s.problems)
-	s.setSystem(c.Now)
-	r := s.reloaded(c)
-	name := func(d agent.Document) (string, string) { return c.Now.Short(d.Path), d.Text }
+	s.setSystem(c.New)
+	r := s.reloadReply(c)
+	name := func(d agent.Document) (string, string) { return c.New.Short(d.Path), d.Text }
 	r.Text += "\ncontext files: " + difference(was, s.context, name)
 	for _, x := range s.problems[problems:] {
-		r.Text += fmt.Sprintf("\n%s: %s", x.Severity, c.Now.ShortProblem(x))
+		r.Text += fmt.Sprintf("\n%s: %s", x.Severity, c.New.ShortProblem(x))
 	}
 	return r, nil
 }
 
-// reloaded describes the changes of a reload.
-func (s *Session) reloaded(c Reloaded) Reply {
-	was, now := c.Was, c.Now
-	var b lines
-	b.add("skills: %s", difference(c.WasSkills, c.NowSkills, func(k *knack.Skill) (string, string) {
+// reloadReply describes the changes of a reload.
+func (s *Session) reloadReply(c Reloaded) Reply {
+	was, now := c.Old, c.New
+	var b textLines
+	b.add("skills: %s", difference(c.OldSkills, c.NewSkills, func(k *knack.Skill) (string, string) {
 		return k.Name,
 			k.ID + "\x00" + k.Summary()
 	}))
@@ -271,7 +271,7 @@ func (s *Session) reloaded(c Reloaded) Reply {
 		}
 		b.add("%s: %s", x.Severity, now.ShortProblem(x))
 	}
-	return Reply{Text: b.text(), Value: map[string]any{"skills": len(c.NowSkills), "templates": len(now.templates),
+	return Reply{Text: b.text(), Value: map[string]any{"skills": len(c.NewSkills), "templates": len(now.templates),
 		"agents": len(now.agents), "problems": bad}}
 }
 

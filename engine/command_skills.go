@@ -45,7 +45,7 @@ func listSkills(ctx context.Context, s *Session, words string) (Reply, error) {
 			entries = append(entries, of[m.Skill])
 		}
 	}
-	var b lines
+	var b textLines
 	v := []skillValue{}
 	choices := &Question{Title: "Which skill?"}
 	for _, e := range entries {
@@ -64,7 +64,7 @@ func listSkills(ctx context.Context, s *Session, words string) (Reply, error) {
 // whyValue explains why a skill is available or not.
 type whyValue struct {
 	knack.Why
-	Events []Happening `json:"events"`
+	Events []HistoryEvent `json:"events"`
 }
 
 func why(ctx context.Context, s *Session, name string) (Reply, error) {
@@ -85,7 +85,7 @@ func why(ctx context.Context, s *Session, name string) (Reply, error) {
 }
 
 func release(_ context.Context, s *Session, name string) (Reply, error) {
-	var b lines
+	var b textLines
 	if name == "" {
 		texts := s.log.State().Texts
 		v := map[string]int{}
@@ -136,16 +136,16 @@ func listAgents(_ context.Context, s *Session, args string) (Reply, error) {
 	}
 	p := s.engine.Project()
 	table := &Table{Columns: []string{"NAME", "SOURCE", "MODEL", "TOOLS", "STATE", "FILE"}}
-	seen := map[string]bool{}
+	known := map[string]bool{}
 	working := map[string]int{}
-	for _, a := range s.background.Unheard(s.log) {
+	for _, a := range s.background.Unreported(s.log) {
 		if a.Reason == "" {
 			working[a.Name]++
 		}
 	}
 	v, describe := []agentValue{}, map[string]string{}
-	for _, d := range slices.Concat(s.Given().Agents, p.agents) {
-		x := agentValue{Name: d.Name, Kind: d.Origin, Model: d.Model, Tools: d.Tools, Shadowed: seen[d.Name],
+	for _, d := range slices.Concat(s.Host().Agents, p.agents) {
+		x := agentValue{Name: d.Name, Kind: d.Origin, Model: d.Model, Tools: d.Tools, Shadowed: known[d.Name],
 			Working: working[d.Name], Path: d.Path}
 		state := "active"
 		switch {
@@ -154,10 +154,10 @@ func listAgents(_ context.Context, s *Session, args string) (Reply, error) {
 		case x.Working > 0:
 			state = fmt.Sprintf("%d working", x.Working)
 		}
-		if !seen[d.Name] {
+		if !known[d.Name] {
 			describe[d.Name] = d.Description
 		}
-		seen[d.Name] = true
+		known[d.Name] = true
 		v = append(v, x)
 		tools := "all"
 		if d.Tools != nil {
@@ -171,7 +171,7 @@ func listAgents(_ context.Context, s *Session, args string) (Reply, error) {
 	}
 	r := Reply{Table: table, Value: v, Choices: agentChoices(v, describe)}
 	if tasks := s.tasks(); len(tasks) > 0 {
-		var b lines
+		var b textLines
 		for _, o := range tasks {
 			b.add("%s  %s", o.ID, plain.Line(o.Label))
 		}
@@ -185,7 +185,7 @@ func listAgents(_ context.Context, s *Session, args string) (Reply, error) {
 // tasks offers the agents and commands that run in the background.
 func (s *Session) tasks() []Option {
 	var q Question
-	for _, a := range s.background.Unheard(s.log) {
+	for _, a := range s.background.Unreported(s.log) {
 		if a.Reason == "" {
 			q.choose("/agents "+a.Log, "agent "+a.Name, a.Task)
 		}

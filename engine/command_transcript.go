@@ -22,7 +22,7 @@ import (
 
 func export(_ context.Context, s *Session, file string) (Reply, error) {
 	if len(s.log.Branch()) == 0 {
-		return Reply{}, errNothingSaid
+		return Reply{}, errNoConversation
 	}
 	x, err := s.export(file).For(s.log)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s *Session) export(path string) Export {
 	return Export{Path: path, Version: s.engine.Project().Version(), Summary: s.Summary}
 }
 
-var errNothingSaid = errors.New("this session is still empty")
+var errNoConversation = errors.New("this session is still empty")
 
 // shareTime limits the duration of an upload.
 const shareTime = 2 * time.Minute
@@ -54,7 +54,7 @@ const shareTime = 2 * time.Minute
 // share uploads a page as a secret gist with the user's own gh, after the user has agreed.
 func share(ctx context.Context, s *Session, _ string) (Reply, error) {
 	if len(s.log.Branch()) == 0 {
-		return Reply{}, errNothingSaid
+		return Reply{}, errNoConversation
 	}
 	gh, err := exec.LookPath("gh")
 	if err != nil {
@@ -78,7 +78,7 @@ func share(ctx context.Context, s *Session, _ string) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	agreed, err := s.agrees(ctx, fmt.Sprintf("Upload the whole conversation (%d kB: every message, file read and command run) to "+
+	agreed, err := s.confirm(ctx, fmt.Sprintf("Upload the whole conversation (%d kB: every message, file read and command run) to "+
 		"GitHub, as a secret gist of yours? Anyone with its address can read it.", (info.Size()+999)/1000), "",
 		"yes, upload it")
 	if err != nil {
@@ -153,13 +153,13 @@ func clipboards(env Env) [][]string {
 func clone(ctx context.Context, s *Session, _ string) (Reply, error) {
 	branch := s.log.Branch()
 	if len(branch) == 0 {
-		return Reply{}, errNothingSaid
+		return Reply{}, errNoConversation
 	}
-	return s.branchOff(ctx, branch)
+	return s.newFromBranch(ctx, branch)
 }
 
-// branchOff makes a new session that begins with entries of this one.
-func (s *Session) branchOff(ctx context.Context, branch []session.Entry) (Reply, error) {
+// newFromBranch makes a new session that begins with entries of this one.
+func (s *Session) newFromBranch(ctx context.Context, branch []session.Entry) (Reply, error) {
 	log, err := s.create(s.log.ID())
 	if err != nil {
 		return Reply{}, err
@@ -171,7 +171,8 @@ func (s *Session) branchOff(ctx context.Context, branch []session.Entry) (Reply,
 	if err != nil {
 		return Reply{}, err
 	}
-	return Reply{Text: fmt.Sprintf("continuing in %s, %s; %s is unchanged", log.ID(), plain.Count(log.State().Turns, "turn"),
+	return Reply{Text: fmt.Sprintf("continuing in %s, %s; %s is unchanged", log.ID(), plain.Count(log.State().Turns,
+		"turn"),
 		s.log.ID()),
 		Next: next, Value: map[string]string{"id": log.ID(), "from": s.log.ID()}}, nil
 }
@@ -198,7 +199,7 @@ type messageValue struct {
 func fork(ctx context.Context, s *Session, at string) (Reply, error) {
 	branch := s.log.Branch()
 	if at == "" {
-		var b lines
+		var b textLines
 		v := []messageValue{}
 		choices := &Question{Title: "Start a session before which message?"}
 		for _, e := range branch {
@@ -213,7 +214,7 @@ func fork(ctx context.Context, s *Session, at string) (Reply, error) {
 	}
 	for i, e := range branch {
 		if text := typedIn(e); text != "" && strconv.Itoa(e.ID) == at {
-			r, err := s.branchOff(ctx, branch[:i])
+			r, err := s.newFromBranch(ctx, branch[:i])
 			r.Text += "\nyour message there:\n" + text
 			return r, err
 		}
@@ -227,7 +228,7 @@ func fork(ctx context.Context, s *Session, at string) (Reply, error) {
 // so that it can be sent again.
 func tree(_ context.Context, s *Session, at string) (Reply, error) {
 	if len(s.log.Entries()) == 0 {
-		return Reply{}, errNothingSaid
+		return Reply{}, errNoConversation
 	}
 	if at == "" {
 		return s.showTree(), nil
@@ -248,7 +249,7 @@ func tree(_ context.Context, s *Session, at string) (Reply, error) {
 	if err := s.log.Move(to); err != nil {
 		return Reply{}, &Error{Err: err, Hint: "/tree lists them"}
 	}
-	var b lines
+	var b textLines
 	b.add("at entry %d; what came after it stays on its branch", to)
 	if text != "" {
 		b.add("your message there:\n%s", text)
@@ -261,7 +262,7 @@ func (s *Session) showTree() Reply {
 	for _, e := range s.log.Branch() {
 		on[e.ID] = true
 	}
-	var b lines
+	var b textLines
 	v := []messageValue{}
 	choices := &Question{Title: "Go back to which message?"}
 	for _, e := range s.log.Entries() {

@@ -58,7 +58,7 @@ func trustProject(ctx context.Context, s *Session, _ string) (Reply, error) {
 	if was.options.Env.StateDir() == "" {
 		return Reply{}, ErrNoState("no approval can be stored")
 	}
-	agreed, err := s.agrees(ctx, question, reply.Text, "yes")
+	agreed, err := s.confirm(ctx, question, reply.Text, "yes")
 	if err != nil {
 		return Reply{}, err
 	}
@@ -72,7 +72,7 @@ func trustProject(ctx context.Context, s *Session, _ string) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return s.reloaded(c), nil
+	return s.reloadReply(c), nil
 }
 
 // askNetwork asks which network the programs of MCP servers among the items may reach.

@@ -26,27 +26,27 @@ import (
 type Engine struct {
 	library *knack.Library
 	finder  *knack.Finder
-	pins    pins
+	pinned  pinnedScripts
 
-	mu       sync.Mutex
-	project  *Project
-	models   *Models
-	nested   *sources.Nested
-	declined map[string]string // nested skills that the user does not trust, path → hash
-	old      []*Project        // replaced by Reload; their texts may still be in use
-	ws       workspace.Workspace
-	git      *permission.Git // set if the workspace is on this machine
-	notices  []knack.Problem
-	sessions map[*Session]bool
-	closed   bool
+	mu             sync.Mutex
+	project        *Project
+	models         *Models
+	nested         *sources.Nested
+	declinedNested map[string]string // nested skills that the user does not trust, path → hash
+	replaced       []*Project        // replaced by Reload; their texts may still be in use
+	ws             workspace.Workspace
+	git            *permission.Git // set if the workspace is on this machine
+	notices        []knack.Problem
+	sessions       map[*Session]bool
+	closed         bool
 
-	serversMu  sync.Mutex  // locked before mu
-	servers    *mcp.Client // nil: not needed yet
-	serversOf  *Project    // the Project that servers were made for
-	serverList []mcp.Server
-	served     []served // the servers' skills in the catalogue
-	failedOnce []string // servers whose failure was reported
-	closing    bool
+	serversMu         sync.Mutex  // locked before mu
+	servers           *mcp.Client // nil: not needed yet
+	serversProject    *Project    // the Project that servers were made for
+	configuredServers []mcp.Server
+	serverSources     []serverSource // the servers' skills in the catalogue
+	reportedFailures  []string       // servers whose failure was reported
+	closing           bool
 }
 
 // ErrClosed is the error for using an Engine or a Session after Close.
@@ -72,14 +72,14 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{library: knack.NewLibrary(ctx, p.sources...), finder: p.Finder(), sessions: map[*Session]bool{}}
-	return e, e.use(p)
+	return e, e.setProject(p)
 }
 
-// use makes p the Project of all turns that begin later.
-func (e *Engine) use(p *Project) error {
+// setProject makes p the Project of all turns that begin later.
+func (e *Engine) setProject(p *Project) error {
 	set := &p.config.Settings
-	m := &Models{Env: p.options.Env, Proxy: set.Proxy, Procedure: e.procedure, Doubt: func(message string) {
-		e.notice(knack.Problem{Code: knack.CodeModelUnknown, Severity: knack.Warn, Message: message,
+	m := &Models{Env: p.options.Env, Proxy: set.Proxy, Procedure: e.procedure, Warn: func(message string) {
+		e.addNotice(knack.Problem{Code: knack.CodeModelUnknown, Severity: knack.Warn, Message: message,
 			Hint: "knack help models"})
 	}}
 	var problems []knack.Problem
@@ -91,11 +91,11 @@ func (e *Engine) use(p *Project) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.project != nil {
-		e.old = append(e.old, e.project)
+		e.replaced = append(e.replaced, e.project)
 	}
-	e.project, e.models, e.nested = p, m, sources.NewNested(p.dir, p.scan)
+	e.project, e.models, e.nested = p, m, sources.NewNested(p.dir, p.sourceOptions)
 	if e.ws != nil {
-		e.pins.add(p, p.hooks, e.ws.Dir())
+		e.pinned.add(p, p.hooks, e.ws.Dir())
 	}
 	return nil
 }
@@ -133,8 +133,8 @@ func (e *Engine) WatchSkills(ctx context.Context, changed func(*knack.Catalog)) 
 
 // Reloaded describes what Reload changed.
 type Reloaded struct {
-	Was, Now             *Project
-	WasSkills, NowSkills []*knack.Skill
+	Old, New             *Project
+	OldSkills, NewSkills []*knack.Skill
 }
 
 // Reload loads the project again and replaces it as a whole; on an error it changes nothing. Running
@@ -150,13 +150,13 @@ func (e *Engine) reload(ctx context.Context, o Options) (Reloaded, error) {
 	if err != nil {
 		return Reloaded{}, err
 	}
-	c := Reloaded{Was: was, Now: now, WasSkills: e.Catalog().Skills()}
-	if err := e.use(now); err != nil {
+	c := Reloaded{Old: was, New: now, OldSkills: e.Catalog().Skills()}
+	if err := e.setProject(now); err != nil {
 		return Reloaded{}, errors.Join(err, now.Close())
 	}
 	e.library.Replace(ctx, now.sources...)
 	e.reloadServers()
-	c.NowSkills = e.Catalog().Skills()
+	c.NewSkills = e.Catalog().Skills()
 	return c, nil
 }
 
@@ -192,10 +192,10 @@ func (p *Project) WriteItems(w io.Writer, items []TrustItem) { p.trust.Write(w, 
 
 // NeedsTrust reports whether the project contains something that is ignored until it is trusted. It is
 // cheaper than Untrusted.
-func (e *Engine) NeedsTrust() bool { return slices.ContainsFunc(e.Problems(), inert) }
+func (e *Engine) NeedsTrust() bool { return slices.ContainsFunc(e.Problems(), needsTrust) }
 
-// inert reports whether trusting the project would resolve a problem.
-func inert(p knack.Problem) bool {
+// needsTrust reports whether trusting the project would resolve a problem.
+func needsTrust(p knack.Problem) bool {
 	return p.Code == knack.CodeUntrusted || p.Code == knack.CodeChanged
 }
 
@@ -219,18 +219,18 @@ func (e *Engine) Close() error {
 		errs = append(errs, e.ws.Close())
 		e.ws = nil
 	}
-	for _, p := range append(e.old, e.project) {
+	for _, p := range append(e.replaced, e.project) {
 		errs = append(errs, p.Close())
 	}
-	e.old = nil
+	e.replaced = nil
 	return errors.Join(errs...)
 }
 
-// Place returns the context in which the workspace's paths are currently judged.
-func (e *Engine) Place() permission.PathContext { return e.place(e.Project()) }
+// PathContext returns the context in which the workspace's paths are currently judged.
+func (e *Engine) PathContext() permission.PathContext { return e.pathContext(e.Project()) }
 
 // place is Place for the turns of a given project.
-func (e *Engine) place(p *Project) permission.PathContext {
+func (e *Engine) pathContext(p *Project) permission.PathContext {
 	e.mu.Lock()
 	ws, git := e.ws, e.git
 	e.mu.Unlock()

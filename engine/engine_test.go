@@ -172,7 +172,7 @@ func TestPersonLeaves(t *testing.T) {
 	})
 	m := llmtest.New(calls("touch", `{"what":"a"}`), calls("touch", `{"what":"b"}`), calls("touch", `{"what":"c"}`),
 		calls("touch", `{"what":"d"}`), llmtest.Reply("done"))
-	_, s := p.open(t, p.options(m), who, engine.SessionOptions{Given: engine.Given{Tools: tool.Set{touch(&did, nil)}}})
+	_, s := p.open(t, p.options(m), who, engine.SessionOptions{Host: engine.Host{Tools: tool.Set{touch(&did, nil)}}})
 	reason := ""
 	for e, err := range s.Run(ctx, agent.Typed("go")) {
 		if err != nil {
@@ -211,7 +211,7 @@ func TestAfterClose(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := s.Say(t.Context(), engine.QueuedMessage{Input: agent.Typed("x")}); !errors.Is(err, engine.ErrClosed) {
+	if _, err := s.Send(t.Context(), engine.QueuedMessage{Input: agent.Typed("x")}); !errors.Is(err, engine.ErrClosed) {
 		t.Error(err)
 	}
 	if err := s.Set(t.Context(), session.Setting{Title: "x"}); !errors.Is(err, engine.ErrClosed) {
@@ -244,7 +244,7 @@ func TestCloseDuringTurn(t *testing.T) {
 		<-ctx.Done()
 		return tool.Result{}, ctx.Err()
 	})
-	_, s = p.open(t, p.options(m), nil, engine.SessionOptions{ID: "cut", Given: engine.Given{Tools: tool.Set{wait}}})
+	_, s = p.open(t, p.options(m), nil, engine.SessionOptions{ID: "cut", Host: engine.Host{Tools: tool.Set{wait}}})
 	if got := run(t, s, "go"); !strings.Contains(got, "error: ") {
 		t.Error(got)
 	}
@@ -268,7 +268,7 @@ func TestOneRun(t *testing.T) {
 	})
 	m := llmtest.New(llmtest.Answer{When: "^first$", Calls: []llmtest.Call{{Name: "beside", Input: "{}"}}},
 		llmtest.Answer{When: "^third$", Text: "fine"}, llmtest.Reply("over"))
-	e, first := p.open(t, p.options(m), nil, engine.SessionOptions{Given: engine.Given{Tools: tool.Set{beside}}})
+	e, first := p.open(t, p.options(m), nil, engine.SessionOptions{Host: engine.Host{Tools: tool.Set{beside}}})
 	s = first
 	var err error
 	if other, err = e.Start(t.Context(), nil, engine.SessionOptions{}); err != nil {
@@ -295,7 +295,7 @@ func TestTurnKeepsProject(t *testing.T) {
 	}
 	m := llmtest.New(calls("touch", `{"what":"a"}`), calls("touch", `{"what":"b"}`), llmtest.Reply("one"),
 		calls("touch", `{"what":"c"}`), llmtest.Reply("two"))
-	e, s := p.open(t, p.options(m), nil, engine.SessionOptions{Given: engine.Given{Tools: tool.Set{touch(&did, change)}}})
+	e, s := p.open(t, p.options(m), nil, engine.SessionOptions{Host: engine.Host{Tools: tool.Set{touch(&did, change)}}})
 	run(t, s, "go")
 	run(t, s, "again")
 	if got := strings.Join(did, " "); got != "a b" {
@@ -338,7 +338,7 @@ func TestSay(t *testing.T) {
 	var s *engine.Session
 	var replies []string
 	say := func(text string, when engine.When) engine.Queued {
-		q, err := s.Say(t.Context(), engine.QueuedMessage{Input: agent.Typed(text), When: when})
+		q, err := s.Send(t.Context(), engine.QueuedMessage{Input: agent.Typed(text), When: when})
 		switch {
 		case err != nil:
 			replies = append(replies, err.Error())
@@ -358,14 +358,14 @@ func TestSay(t *testing.T) {
 		say("/new", engine.Next)
 		say("later", engine.Later)
 		say("steer", engine.Next)
-		if q := say("never", engine.Next); len(s.Status().Queue) != 3 || !s.Unsay(q.ID) || s.Unsay(q.ID) {
+		if q := say("never", engine.Next); len(s.Status().Queue) != 3 || !s.Unsend(q.ID) || s.Unsend(q.ID) {
 			t.Error("a queued message must be removable exactly once")
 		}
 		return tool.Text("talked"), nil
 	})
 	m := llmtest.New(calls("talk", "{}"), llmtest.Reply("one"), calls("talk", "{}"), llmtest.Reply("three"))
-	_, s = p.open(t, p.options(m), nil, engine.SessionOptions{Given: engine.Given{Tools: tool.Set{talk}}})
-	if _, err := s.Say(t.Context(), engine.QueuedMessage{Input: agent.Typed("x")}); !errors.Is(err, engine.ErrIdle) {
+	_, s = p.open(t, p.options(m), nil, engine.SessionOptions{Host: engine.Host{Tools: tool.Set{talk}}})
+	if _, err := s.Send(t.Context(), engine.QueuedMessage{Input: agent.Typed("x")}); !errors.Is(err, engine.ErrIdle) {
 		t.Error(err)
 	}
 	got := run(t, s, "go")
@@ -481,7 +481,7 @@ func TestGiven(t *testing.T) {
 		return engine.Reply{Text: "Hello " + args, Value: s.ID()}, nil
 	}}
 	m := llmtest.New(calls("touch", `{"what":"secret"}`), calls("touch", `{"what":"a"}`), llmtest.Reply("done"))
-	_, s := p.open(t, p.options(m), nil, engine.SessionOptions{Given: engine.Given{
+	_, s := p.open(t, p.options(m), nil, engine.SessionOptions{Host: engine.Host{
 		Tools: tool.Set{touch(&did, nil), tool.New("read", "Reads.", func(context.Context, struct{}, tool.Input) (tool.Result,
 			error) {
 			return tool.Text("nothing"), nil
@@ -503,7 +503,7 @@ func TestGiven(t *testing.T) {
 	if got := run(t, s, "/agents"); !strings.Contains(got, "reviewer") {
 		t.Error(got)
 	}
-	s.Give(engine.Given{})
+	s.SetHost(engine.Host{})
 	if got := run(t, s, "/greet Ada"); !strings.Contains(got, "unknown command: /greet") {
 		t.Error(got)
 	}

@@ -84,5 +84,5 @@ func (s *Session) storeKey(provider, key string) (string, error) {
 		return "", fmt.Errorf("login: %w", err)
 	}
 	s.engine.Models().Forget()
-	return fmt.Sprintf("The key of %s is stored in %s.", provider, plain.Line(p.Short(keys.Where(provider)))), nil
+	return fmt.Sprintf("The key of %s is stored in %s.", provider, plain.Line(p.Short(keys.Location(provider)))), nil
 }

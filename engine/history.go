@@ -16,27 +16,27 @@ import (
 )
 
 // A Happening is an event in the history of a skill within a session.
-type Happening struct {
+type HistoryEvent struct {
 	Time time.Time `json:"time"`
 	What string    `json:"what"`
 }
 
 // History lists when a skill was offered, called, refused and released in a session.
-func History(log *session.Log, name string) []Happening {
-	all := []Happening{}
-	say := func(e session.Entry, format string, args ...any) {
-		all = append(all, Happening{e.Time, fmt.Sprintf(format, args...)})
+func History(log *session.Log, name string) []HistoryEvent {
+	all := []HistoryEvent{}
+	add := func(e session.Entry, format string, args ...any) {
+		all = append(all, HistoryEvent{e.Time, fmt.Sprintf(format, args...)})
 	}
 	called := map[string]bool{} // IDs of the Skill tool's calls for this skill
 	for _, e := range log.Branch() {
 		switch {
 		case e.Listing != nil && e.Listing.Announced[name] != "":
-			say(e, "listed")
+			add(e, "listed")
 		case e.Note != nil && e.Note.Announced != nil:
 			if print, ok := e.Note.Announced[name]; ok && print == "" {
-				say(e, "announced as removed")
+				add(e, "announced as removed")
 			} else if ok {
-				say(e, "announced")
+				add(e, "announced")
 			}
 		case e.Answer != nil:
 			for _, p := range e.Answer.Message.Parts {
@@ -47,24 +47,24 @@ func History(log *session.Log, name string) []Happening {
 				}
 			}
 		case e.Result != nil && called[e.Result.ID] && e.Result.IsError:
-			say(e, "refused to the model: %s", llm.TextOf(e.Result.Parts))
+			add(e, "refused to the model: %s", llm.TextOf(e.Result.Parts))
 		case e.Agent != nil && e.Agent.Skill == name && e.Agent.Reason == "":
 			by := "model"
 			if e.Agent.Call == "" {
 				by = "user"
 			}
-			say(e, "called by the %s, in the agent %s (%s)", by, e.Agent.Name, e.Agent.Log)
+			add(e, "called by the %s, in the agent %s (%s)", by, e.Agent.Name, e.Agent.Log)
 		case e.Activation != nil && e.Activation.Skill == name:
 			what := ""
 			if e.Activation.Present != 0 {
 				what = ", its text was already in the conversation"
 			}
-			say(e, "%s (%d tokens%s)", e.Activation.Origin(), e.Activation.Tokens, what)
+			add(e, "%s (%d tokens%s)", e.Activation.Origin(), e.Activation.Tokens, what)
 		case e.Release != nil && e.Release.Skill == name:
-			say(e, "released: %s", e.Release.Reason)
+			add(e, "released: %s", e.Release.Reason)
 		case e.Compaction != nil:
 			if what := compacted(e.Compaction, name); what != "" {
-				say(e, "%s", what)
+				add(e, "%s", what)
 			}
 		}
 	}

@@ -33,7 +33,7 @@ func (s *Session) newHookRunner(p *Project) (*hook.Runner, error) {
 				in.Transcript = filepath.Join(p.options.Env.Sessions(p.dir).Dir, s.log.ID()+".jsonl")
 			}
 		},
-		Fits: s.fits,
+		Fits: s.matchesRule,
 		Tool: s.hookTool,
 	}, nil
 }
@@ -53,7 +53,7 @@ func (s *Session) runHook(ctx context.Context, c hook.Process) (hook.Output, err
 			cmd.Limits = s.newTurn().limits(name, k.Sandbox)
 		}
 	}
-	out, errs := clipped{most: hook.MaxOutput}, clipped{most: hook.MaxOutput}
+	out, errs := limitedBuffer{max: hook.MaxOutput}, limitedBuffer{max: hook.MaxOutput}
 	cmd.Output, cmd.Stderr = &out, &errs
 	exit, err := s.ws.Run(ctx, cmd)
 	return hook.Output{Code: exit.Code, Signal: exit.Signal, Stdout: out.buf.Bytes(), Stderr: errs.buf.Bytes()}, err
@@ -71,7 +71,7 @@ func (s *Session) askFast(ctx context.Context, prompt string) (string, error) {
 // Tool finds a tool by name or alias among the session's tools, active or not, and all tools that the
 // program knows.
 func (s *Session) Tool(name string) (*tool.Tool, bool) {
-	for _, set := range []tool.Set{s.files, s.Given().Tools, KnownTools()} {
+	for _, set := range []tool.Set{s.files, s.Host().Tools, KnownTools()} {
 		if t, ok := set.Find(name); ok {
 			return t, true
 		}
@@ -96,8 +96,8 @@ func (s *Session) hookTool(name string) hook.ToolMapping {
 	return hook.ToolMapping{Names: t.Names(), Encode: t.Encode, Decode: t.Decode}
 }
 
-// fits reports whether a call matches a permission rule. If that is uncertain, it is true.
-func (s *Session) fits(rule string, in *hook.Input) bool {
+// matchesRule reports whether a call matches a permission rule. If that is uncertain, it is true.
+func (s *Session) matchesRule(rule string, in *hook.Input) bool {
 	r, err := permission.ParseRule(rule, permission.User)
 	t, ok := s.Tool(in.Tool)
 	if err != nil || !ok {
@@ -109,7 +109,7 @@ func (s *Session) fits(rule string, in *hook.Input) bool {
 		return true
 	}
 	// Match as broadly as a deny rule: if the call might match, the hook runs.
-	place := s.engine.place(s.engine.Project())
+	place := s.engine.pathContext(s.engine.Project())
 	return permission.Rules{Deny: []permission.Rule{r}}.Decide(permission.Bypass, place,
 		subjects...).Verdict == permission.Deny
 }
@@ -148,7 +148,7 @@ func (s *Session) Begin(ctx context.Context) iter.Seq2[Event, error] {
 		for _, in := range events {
 			out, err := s.fire(ctx, t, in, yield)
 			if err == nil && out.Stop {
-				err = Stopped(out.StopReason)
+				err = StoppedByHook(out.StopReason)
 			}
 			if err != nil {
 				yield(Event{}, err)
@@ -192,8 +192,8 @@ func (s *Session) endHooks() {
 	s.hooks.Close()
 }
 
-// skillsChanged runs the ConfigChange hooks if the catalogue has changed since the last time.
-func (s *Session) skillsChanged(ctx context.Context, t *turn) error {
+// fireSkillsChanged runs the ConfigChange hooks if the catalogue has changed since the last time.
+func (s *Session) fireSkillsChanged(ctx context.Context, t *turn) error {
 	now := s.Catalog()
 	s.mu.Lock()
 	was := s.catalog

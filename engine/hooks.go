@@ -25,8 +25,8 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// ruleText returns an error if a text is not a permission rule.
-func ruleText(text string) error {
+// checkRule returns an error if a text is not a permission rule.
+func checkRule(text string) error {
 	_, err := permission.ParseRule(text, permission.User)
 	return err
 }
@@ -35,14 +35,14 @@ func ruleText(text string) error {
 // rewrite an input, the last one wins.
 func settingsHooks(parts []config.Section) (hooks []hook.Hook, problems []knack.Problem) {
 	for _, part := range slices.Backward(parts) {
-		found, bad := hook.Parse(part.JSON, ruleText)
+		found, bad := hook.Parse(part.JSON, checkRule)
 		for i := range found {
 			found[i].Origin, found[i].Place = string(part.Origin), part.Path
 		}
 		hooks = append(hooks, found...)
 		for _, b := range bad {
 			p := hookProblem(part.Path, b)
-			p.Line, p.Column = placeIn(part, b.At)
+			p.Line, p.Column = positionIn(part, b.At)
 			problems = append(problems, p)
 		}
 	}
@@ -58,8 +58,8 @@ func hookProblem(path string, b hook.Problem) knack.Problem {
 	return p
 }
 
-// placeIn returns the line and column of a byte offset in a part.
-func placeIn(part config.Section, at int) (line, column int) {
+// positionIn returns the line and column of a byte offset in a part.
+func positionIn(part config.Section, at int) (line, column int) {
 	if part.Line == 0 {
 		return 0, 0 // set on the command line
 	}
@@ -74,7 +74,7 @@ func placeIn(part config.Section, at int) (line, column int) {
 
 // skillHooks returns the hooks of a skill.
 func skillHooks(name string, text json.RawMessage, dir string) ([]hook.Hook, []hook.Problem) {
-	found, bad := hook.Parse(text, ruleText)
+	found, bad := hook.Parse(text, checkRule)
 	for i := range found {
 		found[i].Origin, found[i].Place, found[i].Dir = "skill:"+name, "the skill "+name, dir
 	}
@@ -84,7 +84,7 @@ func skillHooks(name string, text json.RawMessage, dir string) ([]hook.Hook, []h
 // agentHooks returns the hooks of an agent's definition, in which "session" means the agent's work.
 // Hooks with a path are dropped, because there is no folder to find it in.
 func agentHooks(name string, text json.RawMessage) []hook.Hook {
-	found, _ := hook.Parse(text, ruleText)
+	found, _ := hook.Parse(text, checkRule)
 	found = slices.DeleteFunc(found, func(h hook.Hook) bool { return h.Path != "" })
 	for i := range found {
 		h := &found[i]
@@ -101,13 +101,13 @@ func agentHooks(name string, text json.RawMessage) []hook.Hook {
 
 // A hookSet makes the hooks of a turn: those of the skills in use, of the host and of the settings.
 type hookSet struct {
-	project *Project
-	skills  func() *knack.Catalog
-	pins    *pins
-	dir     string // where commands run
-	local   bool   // dir is on this machine
-	given   []hook.Hook
-	runner  *hook.Runner
+	project        *Project
+	skills         func() *knack.Catalog
+	pinned         *pinnedScripts
+	dir            string // where commands run
+	localWorkspace bool   // dir is on this machine
+	hostHooks      []hook.Hook
+	runner         *hook.Runner
 }
 
 // of returns the hooks that apply in sc. Each hook verifies what it would run.
@@ -119,7 +119,7 @@ func (t *hookSet) of(sc agent.Scopes) *hook.Set {
 			// The hooks of an untrusted skill may grant no more than the skill itself.
 			skill := t.skills().Skill(k.Skill)
 			for i := range found {
-				found[i].Mute = skill == nil || foreign(skill.Origin.Kind)
+				found[i].Mute = skill == nil || isForeign(skill.Origin.Kind)
 			}
 			all = append(all, found...)
 		}
@@ -139,7 +139,7 @@ func (t *hookSet) of(sc agent.Scopes) *hook.Set {
 		}
 		all = append(all, found...)
 	}
-	all = slices.Concat(all, t.given, t.project.hooks)
+	all = slices.Concat(all, t.hostHooks, t.project.hooks)
 	if len(all) == 0 {
 		return nil
 	}
@@ -164,7 +164,7 @@ func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 		if k == nil {
 			return nil, fmt.Errorf("the skill %s no longer exists", name)
 		}
-		if err := p.verify(k); err != nil || !foreign(k.Origin.Kind) {
+		if err := p.verify(k); err != nil || !isForeign(k.Origin.Kind) {
 			return nil, err
 		}
 		approved := func(string, []byte) error { return nil }
@@ -175,7 +175,7 @@ func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 			// The target of a link is not part of the approved folder.
 			return nil, fmt.Errorf("%s is outside the directory of the skill %s", h.File(), name)
 		}
-		return p.inTree(h, t.dir, func(path string, data []byte) error {
+		return p.verifyScripts(h, t.dir, func(path string, data []byte) error {
 			if subpath.Contains(realPath(h.Dir), path) {
 				return approved(path, data)
 			}
@@ -185,24 +185,24 @@ func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 	name, agents := strings.CutPrefix(h.Origin, "agent:")
 	if agents {
 		i := slices.IndexFunc(p.agents, func(d agent.Definition) bool { return d.Name == name })
-		if i >= 0 && !foreign(p.agents[i].Origin) {
+		if i >= 0 && !isForeign(p.agents[i].Origin) {
 			return nil, nil
 		}
 	}
-	if !t.local && (agents || h.Origin == string(permission.Project)) {
+	if !t.localWorkspace && (agents || h.Origin == string(permission.Project)) {
 		return nil, errors.New("a project's hooks run only on this machine: what they would run elsewhere has not been " +
 			"approved")
 	}
 	if agents {
-		return p.inTree(h, t.dir, func(path string, data []byte) error {
-			if resourceFile(p.root, path) {
+		return p.verifyScripts(h, t.dir, func(path string, data []byte) error {
+			if isResourceFile(p.root, path) {
 				return p.trust.Check(path, data)
 			}
 			return fmt.Errorf("%s was not approved with the agent %s", path, name)
 		})
 	}
 	return p.approved(h, t.dir, func(path string, data []byte) error {
-		if !t.pins.holds(path, data) {
+		if !t.pinned.contains(path, data) {
 			return fmt.Errorf("%s has changed since the session began", path)
 		}
 		return nil
@@ -211,13 +211,13 @@ func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 
 // pins records the scripts that hooks run, as an Engine first found them. A script that has changed
 // since does not run.
-type pins struct {
+type pinnedScripts struct {
 	mu   sync.Mutex
 	sums map[string][sha256.Size]byte // by path
 }
 
 // add records the scripts of hooks that run in dir, unless they are recorded already.
-func (s *pins) add(p *Project, hooks []hook.Hook, dir string) {
+func (s *pinnedScripts) add(p *Project, hooks []hook.Hook, dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sums == nil {
@@ -233,16 +233,17 @@ func (s *pins) add(p *Project, hooks []hook.Hook, dir string) {
 	}
 }
 
-func (s *pins) holds(path string, data []byte) bool {
+func (s *pinnedScripts) contains(path string, data []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sum, ok := s.sums[path]
 	return ok && sum == sha256.Sum256(data)
 }
 
-// inTree returns the scripts in the working tree that a hook would run in dir, after checking each
+// verifyScripts returns the scripts in the working tree that a hook would run in dir, after checking each
 // with ok.
-func (p *Project) inTree(h *hook.Hook, dir string, ok func(path string, data []byte) error) ([]hook.Script, error) {
+func (p *Project) verifyScripts(h *hook.Hook, dir string, ok func(path string, data []byte) error) ([]hook.Script,
+	error) {
 	root := realPath(p.root)
 	in := func(path string) bool { return subpath.Contains(root, path) || subpath.Contains(dir, path) }
 	all, err := gate.CheckScripts(commandLine(h, p.root), dir, func(path string, data []byte) error {
@@ -261,14 +262,14 @@ func (p *Project) inTree(h *hook.Hook, dir string, ok func(path string, data []b
 func (p *Project) approved(h *hook.Hook, dir string, other func(path string, data []byte) error) ([]hook.Script,
 	error) {
 	projects := h.Origin == string(permission.Project)
-	all, err := p.inTree(h, dir, func(path string, data []byte) error {
-		if projects && resourceFile(p.root, path) {
+	all, err := p.verifyScripts(h, dir, func(path string, data []byte) error {
+		if projects && isResourceFile(p.root, path) {
 			return p.trust.Check(path, data)
 		}
 		return other(path, data)
 	})
 	if err == nil && projects {
-		err = p.asApproved(filepath.Join(filepath.Dir(h.Place), "hooks"), 6)
+		err = p.checkApproved(filepath.Join(filepath.Dir(h.Place), "hooks"), 6)
 	}
 	return all, err
 }
@@ -292,9 +293,9 @@ func commandLine(h *hook.Hook, root string) string {
 	return strings.NewReplacer(dirs...).Replace(line)
 }
 
-// asApproved reports the first approved file in a hooks folder that has changed. It follows links, as
+// checkApproved reports the first approved file in a hooks folder that has changed. It follows links, as
 // approving does: only the content matters, wherever it is.
-func (p *Project) asApproved(dir string, depth int) error {
+func (p *Project) checkApproved(dir string, depth int) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil // a missing folder has not changed
@@ -305,7 +306,7 @@ func (p *Project) asApproved(dir string, depth int) error {
 		switch {
 		case err != nil:
 		case info.IsDir() && depth > 1:
-			if err := p.asApproved(path, depth-1); err != nil {
+			if err := p.checkApproved(path, depth-1); err != nil {
 				return err
 			}
 		case info.Mode().IsRegular():
@@ -360,8 +361,8 @@ func HookProblems(k *knack.Skill) []knack.Problem {
 	return problems
 }
 
-// resourceFile reports whether a path below root is in a folder whose files are approved one by one.
-func resourceFile(root, path string) bool {
+// isResourceFile reports whether a path below root is in a folder whose files are approved one by one.
+func isResourceFile(root, path string) bool {
 	rel, ok := subpath.Rel(realPath(root), path)
 	return ok && layout.InFolder(rel)
 }

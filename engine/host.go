@@ -22,7 +22,8 @@ func (s *Session) Rules() permission.Rules {
 
 // ReadFile reads at most most bytes of a file for the host; more reports whether the file is longer.
 // The rules must allow it: the user is not asked.
-func (s *Session) ReadFile(ctx context.Context, path string, most int) (data []byte, abs string, more bool, err error) {
+func (s *Session) ReadFile(ctx context.Context, path string, maxBytes int) (data []byte, abs string, more bool,
+	err error) {
 	abs = s.ws.Path(path)
 	// A refused file must look the same as a missing one.
 	if err := s.mayRead("read_file", abs); err != nil {
@@ -38,12 +39,12 @@ func (s *Session) ReadFile(ctx context.Context, path string, most int) (data []b
 			return nil, "", false, err
 		}
 	}
-	data, err = io.ReadAll(io.LimitReader(f, int64(most)+1))
+	data, err = io.ReadAll(io.LimitReader(f, int64(maxBytes)+1))
 	if err != nil {
 		return nil, "", false, err
 	}
-	if len(data) > most {
-		return data[:most], abs, true, nil
+	if len(data) > maxBytes {
+		return data[:maxBytes], abs, true, nil
 	}
 	return data, abs, false, nil
 }
@@ -51,7 +52,7 @@ func (s *Session) ReadFile(ctx context.Context, path string, most int) (data []b
 // mayRead decides on reading a file for the host, and records the decision.
 func (s *Session) mayRead(tool, path string) error {
 	p := s.engine.Project()
-	d := s.gate.Replace(p.config.Rules, s.engine.place(p)).Decide(nil, permission.Subject{Kind: "Read", Text: path,
+	d := s.gate.Replace(p.config.Rules, s.engine.pathContext(p)).Decide(nil, permission.Subject{Kind: "Read", Text: path,
 		Tool: "read", ReadOnly: true})
 	p.audit(s.log)(gate.Record{Tool: tool, Decision: d})
 	if d.Verdict == permission.Allow {
@@ -76,10 +77,10 @@ func (s *Session) StopTask(id string) error {
 
 // TaskOutput returns the end, at most most bytes, of the output of a background command, or of the
 // texts and calls of a background agent. total is the size of the whole.
-func (s *Session) TaskOutput(id string, most int) (text string, total int64, err error) {
+func (s *Session) TaskOutput(id string, maxBytes int) (text string, total int64, err error) {
 	log := s.background.Log(s.log, id)
 	if log == nil {
-		return s.jobs.Tail(id, most)
+		return s.jobs.Tail(id, maxBytes)
 	}
 	var b strings.Builder
 	for _, e := range log.Branch() {
@@ -96,7 +97,7 @@ func (s *Session) TaskOutput(id string, most int) (text string, total int64, err
 		}
 	}
 	text = b.String()
-	return strings.ToValidUTF8(text[max(0, len(text)-most):], ""), int64(len(text)), nil
+	return strings.ToValidUTF8(text[max(0, len(text)-maxBytes):], ""), int64(len(text)), nil
 }
 
 // Settings lists the settings that are set, with the places that set them.

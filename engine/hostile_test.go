@@ -470,7 +470,7 @@ func raw(c *config.Config, key string) string {
 func (s *site) gate() *gate.Gate {
 	s.t.Helper()
 	g, err := gate.New(gate.Options{Rules: s.settings().Rules, Mode: s.mode,
-		Place: permission.PathContext{Dir: s.dir, Home: s.home, Untrusted: true}})
+		Paths: permission.PathContext{Dir: s.dir, Home: s.home, Untrusted: true}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -623,8 +623,8 @@ func (s *site) ranChanged(name string) string {
 		all = append(all, found...)
 	}
 	library := knack.NewLibrary(context.Background(), sources.Default(context.Background(), s.dir, s.options())...)
-	hooks := &hookSet{project: run, skills: library.Catalog, pins: &pins{}, dir: ws.Dir(), local: true}
-	hooks.pins.add(run, run.hooks, ws.Dir())
+	hooks := &hookSet{project: run, skills: library.Catalog, pinned: &pinnedScripts{}, dir: ws.Dir(), localWorkspace: true}
+	hooks.pinned.add(run, run.hooks, ws.Dir())
 	if len(all) != 1 || !verified(hooks, &all[0]) {
 		s.t.Fatalf("the approved hook does not run: %v", all)
 	}
@@ -633,8 +633,8 @@ func (s *site) ranChanged(name string) string {
 		approve()
 	}
 	if s.again || s.later { // a new session
-		hooks.pins = &pins{}
-		hooks.pins.add(run, run.hooks, ws.Dir())
+		hooks.pinned = &pinnedScripts{}
+		hooks.pinned.add(run, run.hooks, ws.Dir())
 	}
 	if !verified(hooks, &all[0]) {
 		return ""

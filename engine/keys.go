@@ -64,8 +64,8 @@ func (s Keys) Providers() ([]string, error) {
 // Has reports whether a provider's key is stored.
 func (s Keys) Has(name string) bool { _, ok := s.entries[name]; return ok }
 
-// Where describes where a key is stored: in a file, or in the keyring.
-func (s Keys) Where(name string) string {
+// Location describes where a key is stored: in a file, or in the keyring.
+func (s Keys) Location(name string) string {
 	if s.entries[name].Key != "" {
 		return s.file
 	}

@@ -38,9 +38,9 @@ type Models struct {
 	Proxy     string         // a URL; "": use HTTPS_PROXY and similar variables
 	Procedure offline.Lookup // finds a skill's procedure for the offline model
 
-	// Doubt is called with a warning when a model is used that is neither in the table nor in the
+	// Warn is called with a warning when a model is used that is neither in the table nor in the
 	// provider's list. nil: no warning.
-	Doubt func(message string)
+	Warn func(message string)
 
 	mu    sync.Mutex
 	found map[modelName]llm.Model
@@ -157,7 +157,7 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 		e, format = table.Endpoint(p, list[0], m.Env.Get)
 		e.Key, e.Bearer, e.Client = asked.Key, asked.Bearer, asked.Client
 	case !table.Has(p, model):
-		if err := m.doubt(ctx, table, p, model, &e, format); err != nil {
+		if err := m.checkListed(ctx, table, p, model, &e, format); err != nil {
 			return nil, err
 		}
 	}
@@ -172,9 +172,9 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	return openai.Chat(e), nil
 }
 
-// advice is what to do about a request that a provider refused; "": nothing in particular. id is the
+// modelHint is what to do about a request that a provider refused; "": nothing in particular. id is the
 // ID of the requested model.
-func (m *Models) advice(e *llm.Error, id string) string {
+func (m *Models) modelHint(e *llm.Error, id string) string {
 	name, model, _ := strings.Cut(id, "/")
 	table := models.Known(m.Tables...)
 	p, ok := table.Provider(name)
@@ -223,11 +223,11 @@ func unknownModel(t models.Table, current string, err error) error {
 	return &Error{Err: fmt.Errorf("model: %w", err), Hint: hint, Exit: ExitUsage}
 }
 
-// doubt returns an error for a model that is neither in the table nor in the provider's own list.
+// checkListed returns an error for a model that is neither in the table nor in the provider's own list.
 // Without a list it only warns: new models appear before new tables. For a server that the user
 // configured in place of the vendor's, the list is not asked: such servers often list only some of
 // their models.
-func (m *Models) doubt(ctx context.Context, t models.Table, p models.Provider, model string, e *llm.Endpoint,
+func (m *Models) checkListed(ctx context.Context, t models.Table, p models.Provider, model string, e *llm.Endpoint,
 	format models.Format) error {
 	near := t.NearOf(p, model)
 	if e.BaseURL == p.Base && !p.Configured {
@@ -243,13 +243,13 @@ func (m *Models) doubt(ctx context.Context, t models.Table, p models.Provider, m
 			return unknownModel(t, p.Name, no)
 		}
 	}
-	if m.Doubt != nil && !p.Local && !p.Configured {
+	if m.Warn != nil && !p.Local && !p.Configured {
 		text := fmt.Sprintf("the model %s/%s is not in the table of known models: its window and price are unknown", p.Name,
 			model)
 		if len(near) > 0 {
 			text += "; did you mean " + near[0] + "?"
 		}
-		m.Doubt(text)
+		m.Warn(text)
 	}
 	return nil
 }
@@ -346,7 +346,7 @@ func (m *Models) envKey(p models.Provider) (key string, bearer bool) {
 // authorize sets the key of e. A server other than the vendor's may need none.
 func (m *Models) authorize(ctx context.Context, e *llm.Endpoint, p models.Provider, keys Keys) error {
 	if p.KeyHelper != "" {
-		key, err := helped(ctx, p.KeyHelper, m.Env)
+		key, err := runKeyHelper(ctx, p.KeyHelper, m.Env)
 		if err != nil {
 			return &Error{Err: fmt.Errorf("providers.%s.keyHelper: %w", p.Name, err), Hint: "knack help settings"}
 		}
@@ -370,8 +370,8 @@ func (m *Models) authorize(ctx context.Context, e *llm.Endpoint, p models.Provid
 	return nil
 }
 
-// helped runs a key helper and returns the key that it prints.
-func helped(ctx context.Context, command string, env Env) (string, error) {
+// runKeyHelper runs a key helper and returns the key that it prints.
+func runKeyHelper(ctx context.Context, command string, env Env) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	shell, flag := "/bin/sh", "-c"
@@ -492,7 +492,7 @@ func (m *Models) Servers() []Provider {
 		case p.KeyHelper != "":
 			s.Key = "providers." + p.Name + ".keyHelper"
 		case s.Key == "" && keys.Has(p.Name):
-			s.Key = keys.Where(p.Name)
+			s.Key = keys.Location(p.Name)
 		}
 		if p.Configured || s.Key != "" && !p.Named || p.Local && p.BaseEnv != "" && m.Env.Get(p.BaseEnv) != "" {
 			all = append(all, s)

@@ -34,7 +34,7 @@ func TestDoubt(t *testing.T) {
 				KeyEnv: []string{"VENDOR_KEY"}}},
 			Models: map[string]models.Model{"vendor/known": {Window: 1000, Input: 1, Output: 1}},
 		}},
-		Doubt: func(text string) { doubts = append(doubts, text) },
+		Warn: func(text string) { doubts = append(doubts, text) },
 	}
 	for _, name := range []string{"vendor/known", "vendor/big-1"} {
 		if found, err := m.Default(t.Context(), name); err != nil || found.Info().ID != name {

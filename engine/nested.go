@@ -15,9 +15,9 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// touched adds the skills of nested directories on the way to paths. It asks the user about skills
+// addNested adds the skills of nested directories on the way to paths. It asks the user about skills
 // that are untrusted or have changed. The problems are about skills that are left out.
-func (s *Session) touched(ctx context.Context, paths []string) []knack.Problem {
+func (s *Session) addNested(ctx context.Context, paths []string) []knack.Problem {
 	e := s.engine
 	e.mu.Lock()
 	p, nested := e.project, e.nested
@@ -29,7 +29,7 @@ func (s *Session) touched(ctx context.Context, paths []string) []knack.Problem {
 	s.askNested(ctx, p, found)
 	var problems []knack.Problem
 	for _, x := range e.library.Add(ctx, found...).Problems() {
-		matters := inert(x) || x.Severity == knack.Error || x.Code == knack.CodeSymlinkOutside ||
+		matters := needsTrust(x) || x.Severity == knack.Error || x.Code == knack.CodeSymlinkOutside ||
 			x.Code == knack.CodeLinkAsText
 		if !matters || slices.ContainsFunc(problems, func(y knack.Problem) bool { return y.Path == x.Path }) {
 			continue
@@ -59,12 +59,12 @@ func (s *Session) askNested(ctx context.Context, p *Project, found []knack.Sourc
 	}
 	items, err := p.trust.ScanSkills(ctx, dirs...)
 	if err != nil {
-		s.engine.notice(knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Warn, Message: err.Error()})
+		s.engine.addNotice(knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Warn, Message: err.Error()})
 	}
 	e := s.engine
 	e.mu.Lock()
 	items = slices.DeleteFunc(items, func(it TrustItem) bool {
-		return it.State == trust.Approved || it.Refused != "" || e.declined[filepath.Join(p.root, it.Path)] == it.Hash
+		return it.State == trust.Approved || it.Refused != "" || e.declinedNested[filepath.Join(p.root, it.Path)] == it.Hash
 	})
 	e.mu.Unlock()
 	if len(items) == 0 {
@@ -80,17 +80,17 @@ func (s *Session) askNested(ctx context.Context, p *Project, found []knack.Sourc
 	case err != nil: // no answer: the problems list what is left out
 	case a.Option == "yes" && !a.Declined:
 		if err := p.trust.ApproveItems(items...); err != nil {
-			s.engine.notice(knack.Problem{Code: knack.CodeUntrusted, Severity: knack.Warn,
+			s.engine.addNotice(knack.Problem{Code: knack.CodeUntrusted, Severity: knack.Warn,
 				Message: "the approval could not be stored: " + err.Error()})
 		}
 	default:
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		if e.declined == nil {
-			e.declined = map[string]string{}
+		if e.declinedNested == nil {
+			e.declinedNested = map[string]string{}
 		}
 		for _, it := range items {
-			e.declined[filepath.Join(p.root, it.Path)] = it.Hash
+			e.declinedNested[filepath.Join(p.root, it.Path)] = it.Hash
 		}
 	}
 }

@@ -92,7 +92,7 @@ func TestNestedAsks(t *testing.T) {
 	expect()
 
 	// The approval does not cover the folder, and in the mode dontAsk nobody is asked.
-	if !s.Engine().Place().Untrusted {
+	if !s.Engine().PathContext().Untrusted {
 		t.Error("the approval of a nested skill trusts the folder")
 	}
 	o := p.options(llmtest.New(calls("read", `{"path":"web/x.ts"}`), llmtest.Answer{Text: "ok"}))

@@ -90,11 +90,11 @@ type SessionOptions struct {
 	// session.
 	Wait bool
 
-	Given Given
+	Host Host
 }
 
-// Given is what a host adds to a project for one session. [Session.Give] replaces it.
-type Given struct {
+// Host is what a host adds to a project for one session. [Session.SetHost] replaces it.
+type Host struct {
 	Hooks    []hook.Hook        // they run after those of skills and before those of settings; see [hook.New]
 	Agents   []agent.Definition // they come before those of the project
 	Tools    tool.Set           // they pass the same gate; a tool with a built-in tool's name is left out

@@ -114,9 +114,9 @@ func (s *Session) ask(ctx context.Context, kind hook.Notice, message string, q Q
 	return s.askPerson(ctx, s.person, kind, message, q)
 }
 
-func (s *Session) askPerson(ctx context.Context, who Person, kind hook.Notice, message string, q Question) (Answer,
+func (s *Session) askPerson(ctx context.Context, person Person, kind hook.Notice, message string, q Question) (Answer,
 	error) {
-	if who == nil {
+	if person == nil {
 		return Answer{}, ErrCannot
 	}
 	s.mu.Lock()
@@ -124,20 +124,20 @@ func (s *Session) askPerson(ctx context.Context, who Person, kind hook.Notice, m
 		s.mu.Unlock()
 		return Answer{}, ErrClosed
 	}
-	s.asked++
-	q.ID = fmt.Sprintf("q%d", s.asked)
-	s.waiting = append(s.waiting, q)
+	s.lastID++
+	q.ID = fmt.Sprintf("q%d", s.lastID)
+	s.questions = append(s.questions, q)
 	s.mu.Unlock()
 	s.changed()
 	defer func() {
 		s.mu.Lock()
-		s.waiting = slices.DeleteFunc(s.waiting, func(w Question) bool { return w.ID == q.ID })
+		s.questions = slices.DeleteFunc(s.questions, func(w Question) bool { return w.ID == q.ID })
 		s.mu.Unlock()
 		s.changed()
 	}()
 	stop := s.notify(ctx, kind, message)
 	defer stop()
-	return who.Ask(ctx, q)
+	return person.Ask(ctx, q)
 }
 
 // approve is the Approver of the session's gates.
@@ -168,8 +168,8 @@ func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, err
 	return out, nil
 }
 
-// answered describes the user's answer for the record.
-func answered(r gate.Record) string {
+// answerText describes the user's answer for the record.
+func answerText(r gate.Record) string {
 	if !r.Asked {
 		return ""
 	}
@@ -192,11 +192,11 @@ func answered(r gate.Record) string {
 }
 
 // askTool asks the user the model's questions, as one Question with a Field for each.
-func (s *Session) askTool(ctx context.Context, asked []coding.Question) ([]string, error) {
-	q := Question{Title: asked[0].Question, From: "ask"}
-	for i, a := range asked {
+func (s *Session) askTool(ctx context.Context, questions []coding.Question) ([]string, error) {
+	q := Question{Title: questions[0].Question, From: "ask"}
+	for i, a := range questions {
 		f := Field{Name: "answer", Label: a.Question, Required: true}
-		if len(asked) > 1 {
+		if len(questions) > 1 {
 			f.Name = fmt.Sprintf("answer%d", i+1)
 		}
 		if len(a.Options) > 0 {
@@ -207,9 +207,9 @@ func (s *Session) askTool(ctx context.Context, asked []coding.Question) ([]strin
 		}
 		q.Fields = append(q.Fields, f)
 	}
-	if len(asked) > 1 {
+	if len(questions) > 1 {
 		var names []string
-		for _, a := range asked {
+		for _, a := range questions {
 			names = append(names, cmp.Or(a.Header, a.Question))
 		}
 		q.Title = strings.Join(names, " · ")
@@ -232,9 +232,9 @@ func (s *Session) askTool(ctx context.Context, asked []coding.Question) ([]strin
 	return answers, nil
 }
 
-// agrees asks whether to do something. text is shown before the question; yes is the label of the
+// confirm asks whether to do something. text is shown before the question; yes is the label of the
 // affirmative option.
-func (s *Session) agrees(ctx context.Context, question, text, yes string) (bool, error) {
+func (s *Session) confirm(ctx context.Context, question, text, yes string) (bool, error) {
 	a, err := s.ask(ctx, hook.NoticeQuestion, question, Question{Title: question, Text: text, From: "command",
 		Options: []Option{{ID: "yes", Label: yes, Allow: true}, {ID: "no", Label: "no"}}})
 	return a.Option == "yes" && !a.Declined, err

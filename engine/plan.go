@@ -60,7 +60,7 @@ func (s *Session) planFrom() permission.Mode {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.planned
+	return s.planFromMode
 }
 
 func (s *Session) enterPlan(ctx context.Context) (tool.Result, error) {
@@ -72,7 +72,7 @@ func (s *Session) enterPlan(ctx context.Context) (tool.Result, error) {
 		return tool.Result{}, err
 	}
 	s.mu.Lock()
-	s.planned = from
+	s.planFromMode = from
 	s.mu.Unlock()
 	text := "Plan mode is on: explore without changing anything. When the plan is complete, call ExitPlanMode with it."
 	if s.person == nil {

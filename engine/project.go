@@ -30,17 +30,17 @@ import (
 // templates, agents and hooks. It is immutable and safe for concurrent use; to see changes, load a new
 // one.
 type Project struct {
-	options Options
-	dir     string // absolute
-	root    string
-	home    string
-	trust   *trust.Project
-	config  *config.Config
-	scan    sources.Options
-	sources []knack.Source
-	bundled *bundled.Set
-	view    knack.View // how skills are listed
-	usage   SkillUsage
+	options       Options
+	dir           string // absolute
+	root          string
+	home          string
+	trust         *trust.Project
+	config        *config.Config
+	sourceOptions sources.Options
+	sources       []knack.Source
+	bundled       *bundled.Set
+	view          knack.View // how skills are listed
+	usage         SkillUsage
 
 	hooks        []hook.Hook // from the settings
 	hookProblems []knack.Problem
@@ -69,9 +69,10 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		p.dir, err = os.Getwd()
 	} else {
 		p.dir, err = filepath.Abs(o.Dir)
-		p.options.Skills, p.options.AddDirs, p.options.Templates = under(p.dir, o.Skills), under(p.dir, o.AddDirs),
-			under(p.dir, o.Templates)
-		p.options.Settings, p.options.MCPConfig = under(p.dir, o.Settings), under(p.dir, o.MCPConfig)
+		p.options.Skills, p.options.AddDirs, p.options.Templates = absolutePaths(p.dir, o.Skills), absolutePaths(p.dir,
+			o.AddDirs),
+			absolutePaths(p.dir, o.Templates)
+		p.options.Settings, p.options.MCPConfig = absolutePaths(p.dir, o.Settings), absolutePaths(p.dir, o.MCPConfig)
 		o = p.options
 	}
 	if err != nil {
@@ -102,10 +103,10 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		Tools: KnownTools().AllNames(), Settings: o.Settings, Flags: o.Values, Bare: o.NoSettings, Check: p.trust.Check,
 		ConfigHome: env.ConfigDir(), ClaudeHome: env.ClaudeDir(),
 	}
-	if !p.uses("user") {
+	if !p.hasLayer("user") {
 		settings.ConfigHome, settings.ClaudeHome = "", ""
 	}
-	if !p.uses("project") {
+	if !p.hasLayer("project") {
 		settings.Root = ""
 	}
 	p.config, err = config.Load(settings)
@@ -119,18 +120,18 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	}
 	p.serverFiles = p.serverTrust()
 	p.findSources(ctx)
-	p.findTexts()
+	p.findTemplates()
 	p.setView()
 	return p, nil
 }
 
-// uses reports whether a layer is among Options.Layers.
-func (p *Project) uses(layer string) bool {
+// hasLayer reports whether a layer is among Options.Layers.
+func (p *Project) hasLayer(layer string) bool {
 	return p.options.Layers == nil || slices.Contains(p.options.Layers, layer)
 }
 
-// under makes relative paths start at dir. Settings given as JSON are left unchanged.
-func under(dir string, paths []string) []string {
+// absolutePaths makes relative paths start at dir. Settings given as JSON are left unchanged.
+func absolutePaths(dir string, paths []string) []string {
 	all := slices.Clone(paths)
 	for i, p := range all {
 		if !filepath.IsAbs(p) && !strings.HasPrefix(strings.TrimSpace(p), "{") {
@@ -161,7 +162,7 @@ func (p *Project) findSources(ctx context.Context) {
 	s := sources.FromEnv(env.Get)
 	s.Cache = env.StateFile("cache")
 	s.Skills, s.AddDirs, s.Bare, s.NoSkills = o.Skills, o.AddDirs, o.Bare, o.NoSkills
-	s.NoUser, s.NoProject = !p.uses("user"), !p.uses("project")
+	s.NoUser, s.NoProject = !p.hasLayer("user"), !p.hasLayer("project")
 	for _, k := range p.config.Settings.Skills.Order {
 		s.Order = append(s.Order, knack.SourceKind(k))
 	}
@@ -191,12 +192,12 @@ func (p *Project) findSources(ctx context.Context) {
 	p.bundled = bundled.New(env.StateHome(), p.Version())
 	p.bundled.Features = features(p.config, env.Get("KNACK_FEATURES"))
 	s.Bundled = []knack.Source{p.bundled}
-	p.scan = s
+	p.sourceOptions = s
 	p.sources = slices.Concat(sources.Default(ctx, p.dir, s), o.Sources)
 }
 
-// findTexts finds templates and agents.
-func (p *Project) findTexts() {
+// findTemplates finds templates and agents.
+func (p *Project) findTemplates() {
 	o, env := &p.options, p.options.Env
 	place := permission.PathContext{Dir: p.dir, Home: p.home, Own: env.OwnDirs()}
 	p.texts = instructions.Options{Secret: place.Secret, Check: p.trust.Check, Templates: o.Templates,
@@ -205,10 +206,10 @@ func (p *Project) findTexts() {
 		p.texts.Dir, p.texts.Root, p.texts.Home = p.dir, p.root, p.home
 		p.texts.ConfigHome, p.texts.ClaudeHome = env.ConfigDir(), env.ClaudeDir()
 	}
-	if !p.uses("user") {
+	if !p.hasLayer("user") {
 		p.texts.Home, p.texts.ConfigHome, p.texts.ClaudeHome = "", "", ""
 	}
-	if !p.uses("project") {
+	if !p.hasLayer("project") {
 		p.texts.Dir, p.texts.Root = "", ""
 	}
 	p.texts.Managed = sources.ManagedDirs(runtime.GOOS)
@@ -337,7 +338,7 @@ func (p *Project) namespace(cat *knack.Catalog, given []ProgramCommand,
 // commands returns the templates and the program's commands, in the form that the agent and the user
 // see. If names collide, the first wins.
 func (p *Project) commands(given []ProgramCommand, more ...knack.SlashCommand) []knack.SlashCommand {
-	return slices.Concat(p.templates, more, described(program()), described(given))
+	return slices.Concat(p.templates, more, slashCommands(programCommands()), slashCommands(given))
 }
 
 // usageError returns the first problem with an option of the command line.

@@ -34,10 +34,10 @@ type Queued struct {
 // ErrCommandWaits is the error for a command that cannot run during a turn.
 var ErrCommandWaits = errors.New("this command runs when the turn has ended")
 
-// Say accepts a message that the user sends during a turn. A command of the program runs at once if it
+// Send accepts a message that the user sends during a turn. A command of the program runs at once if it
 // can run at any time. Any other command runs after the turn: with Later it is queued, otherwise the
 // error is ErrCommandWaits. If no turn is running, the error is ErrIdle: use Run instead.
-func (s *Session) Say(ctx context.Context, m QueuedMessage) (Queued, error) {
+func (s *Session) Send(ctx context.Context, m QueuedMessage) (Queued, error) {
 	if err := s.open(); err != nil {
 		return Queued{}, err
 	}
@@ -53,8 +53,8 @@ func (s *Session) Say(ctx context.Context, m QueuedMessage) (Queued, error) {
 		return Queued{}, ErrIdle
 	}
 	if m.ID == "" {
-		s.asked++
-		m.ID = fmt.Sprintf("m%d", s.asked)
+		s.lastID++
+		m.ID = fmt.Sprintf("m%d", s.lastID)
 	}
 	if m.When == Now {
 		s.queue = slices.Insert(s.queue, 0, m)
@@ -72,8 +72,8 @@ func (s *Session) Say(ctx context.Context, m QueuedMessage) (Queued, error) {
 
 var errInterrupted = errors.New("interrupted by the next message")
 
-// Unsay removes a message that is still in the queue.
-func (s *Session) Unsay(id string) bool {
+// Unsend removes a message that is still in the queue.
+func (s *Session) Unsend(id string) bool {
 	s.mu.Lock()
 	n := len(s.queue)
 	s.queue = slices.DeleteFunc(s.queue, func(m QueuedMessage) bool { return m.ID == id })
@@ -87,16 +87,16 @@ func (s *Session) Unsay(id string) bool {
 
 // steer removes and returns the next message for the running turn.
 func (s *Session) steer() (agent.Input, bool) {
-	m, ok := s.take(func(m QueuedMessage) bool { return m.When == Next })
+	m, ok := s.takeFirst(func(m QueuedMessage) bool { return m.When == Next })
 	return m.Input, ok
 }
 
 // next removes and returns the message that starts the next turn.
 func (s *Session) next() (QueuedMessage, bool) {
-	return s.take(func(QueuedMessage) bool { return true })
+	return s.takeFirst(func(QueuedMessage) bool { return true })
 }
 
-func (s *Session) take(which func(QueuedMessage) bool) (QueuedMessage, bool) {
+func (s *Session) takeFirst(which func(QueuedMessage) bool) (QueuedMessage, bool) {
 	s.mu.Lock()
 	i := slices.IndexFunc(s.queue, which)
 	if i < 0 {

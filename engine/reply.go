@@ -58,7 +58,7 @@ type Table struct {
 // Write writes the table in aligned columns. A cell that is much longer than the others moves only the
 // rest of its own row.
 func (t *Table) Write(w io.Writer) error {
-	const most = 32
+	const maxWidth = 32
 	rows := t.Rows
 	if t.Columns != nil {
 		rows = append([][]string{t.Columns}, rows...)
@@ -69,7 +69,7 @@ func (t *Table) Write(w io.Writer) error {
 			if i == len(width) {
 				width = append(width, 0)
 			}
-			width[i] = min(most, max(width[i], displaywidth.String(cell)))
+			width[i] = min(maxWidth, max(width[i], displaywidth.String(cell)))
 		}
 	}
 	out := bufio.NewWriter(w)

@@ -85,7 +85,7 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 		}
 	}
 	t := s.newTurn()
-	if err := s.skillsChanged(ctx, t); err != nil {
+	if err := s.fireSkillsChanged(ctx, t); err != nil {
 		yield(Event{}, err)
 		return false
 	}
@@ -97,7 +97,7 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 			return false
 		}
 		if err != nil {
-			yield(Event{}, s.explain(t, err))
+			yield(Event{}, s.addHint(t, err))
 			return false
 		}
 		if !yield(Event{Reply: &reply}, nil) {
@@ -119,7 +119,7 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 	s.mu.Unlock()
 	for e, err := range t.agent.Run(turn, s.log, in) {
 		if err != nil {
-			err = s.explain(t, err)
+			err = s.addHint(t, err)
 		}
 		if !yield(Event{Event: e}, err) || err != nil {
 			return false
@@ -140,8 +140,8 @@ func (s *Session) commandEnd(last int) *agent.End {
 	return end
 }
 
-// explain adds to a turn's error what to do next.
-func (s *Session) explain(t *turn, err error) error {
+// addHint adds to a turn's error what to do next.
+func (s *Session) addHint(t *turn, err error) error {
 	var no *knack.Refusal
 	if errors.As(err, &no) {
 		hint := "knack skill list"
@@ -152,7 +152,7 @@ func (s *Session) explain(t *turn, err error) error {
 			hint = "" // the message lists them
 		case len(no.Near) > 0:
 			hint = "knack -p /" + no.Near[0]
-		case no.Code == knack.RefusedUnknown && slices.ContainsFunc(t.project.problems, inert):
+		case no.Code == knack.RefusedUnknown && slices.ContainsFunc(t.project.problems, needsTrust):
 			hint = "knack trust --show: the project has templates that need trust"
 		case no.Code == knack.RefusedByRule:
 			hint = "knack help permissions"
@@ -178,7 +178,7 @@ func (s *Session) explain(t *turn, err error) error {
 	}
 	var e *llm.Error
 	if errors.As(err, &e) && t.agent.Model != nil {
-		if hint := s.engine.Models().advice(e, t.agent.Model.Info().ID); hint != "" {
+		if hint := s.engine.Models().modelHint(e, t.agent.Model.Info().ID); hint != "" {
 			return &Error{Err: err, Hint: hint}
 		}
 	}
@@ -192,8 +192,8 @@ func (s *Session) explain(t *turn, err error) error {
 	return err
 }
 
-// Stopped is the error for a run that a hook ended; why is the hook's reason.
-func Stopped(why string) error {
+// StoppedByHook is the error for a run that a hook ended; why is the hook's reason.
+func StoppedByHook(why string) error {
 	text := "a hook ended the run"
 	if why != "" {
 		text += ": " + why

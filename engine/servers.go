@@ -80,10 +80,10 @@ func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
 		return all, problems
 	}
 	settings(permission.Flag, permission.User)
-	if !p.options.NoSettings && p.uses("user") {
+	if !p.options.NoSettings && p.hasLayer("user") {
 		add(p.claudeServers())
 	}
-	if !p.options.NoSettings && p.uses("project") {
+	if !p.options.NoSettings && p.hasLayer("project") {
 		for _, f := range p.projectServers() {
 			add(f.servers, f.problems)
 		}
@@ -246,31 +246,31 @@ func (e *Engine) client() *mcp.Client {
 	if e.closing && e.servers != nil {
 		return e.servers
 	}
-	if e.servers != nil && e.serversOf == p {
+	if e.servers != nil && e.serversProject == p {
 		return e.servers
 	}
 	servers, problems := p.Servers()
 	for _, x := range problems {
-		if !inert(x) { // Project.Problems reports inert ones
-			e.notice(x)
+		if !needsTrust(x) { // Project.Problems reports inert ones
+			e.addNotice(x)
 		}
 	}
-	if e.servers != nil && reflect.DeepEqual(servers, e.serverList) {
-		e.serversOf = p
+	if e.servers != nil && reflect.DeepEqual(servers, e.configuredServers) {
+		e.serversProject = p
 		return e.servers
 	}
 	old := e.servers
 	var client *mcp.Client
 	client = e.newClient(p, servers, func() { e.serversChanged(client) })
-	e.servers, e.serverList, e.serversOf, e.served, e.failedOnce = client, servers, p, nil, nil
+	e.servers, e.configuredServers, e.serversProject, e.serverSources, e.reportedFailures = client, servers, p, nil, nil
 	if old != nil {
 		go old.Close()
 	}
 	return e.servers
 }
 
-// served is the skills of one server in the catalogue.
-type served struct {
+// serverSource is the skills of one server in the catalogue.
+type serverSource struct {
 	source knack.Source
 	list   int // see mcp.Client.SkillLists
 }
@@ -288,16 +288,16 @@ func (e *Engine) serversChanged(client *mcp.Client) {
 		lists := client.SkillLists()
 		for _, name := range slices.Sorted(maps.Keys(lists)) {
 			src := client.Skills(name)
-			i := slices.IndexFunc(e.served, func(x served) bool { return x.source == src })
+			i := slices.IndexFunc(e.serverSources, func(x serverSource) bool { return x.source == src })
 			switch {
 			case i < 0:
-				e.served, added = append(e.served, served{src, lists[name]}), append(added, src)
-			case e.served[i].list != lists[name]:
-				e.served[i].list, changed = lists[name], append(changed, src)
+				e.serverSources, added = append(e.serverSources, serverSource{src, lists[name]}), append(added, src)
+			case e.serverSources[i].list != lists[name]:
+				e.serverSources[i].list, changed = lists[name], append(changed, src)
 			}
 		}
 	}
-	reports := serverReports(client, &e.failedOnce)
+	reports := serverReports(client, &e.reportedFailures)
 	e.serversMu.Unlock()
 	if len(added) > 0 {
 		e.library.Add(context.Background(), added...)
@@ -306,7 +306,7 @@ func (e *Engine) serversChanged(client *mcp.Client) {
 		e.library.Refresh(context.Background(), changed...)
 	}
 	for _, x := range reports {
-		e.notice(x)
+		e.addNotice(x)
 	}
 	for _, s := range e.open() {
 		s.changed()
@@ -345,7 +345,7 @@ func serverReports(client *mcp.Client, known *[]string) []knack.Problem {
 func (e *Engine) reloadServers() {
 	e.serversMu.Lock()
 	running := e.servers != nil
-	e.served = nil // their sources were replaced together with the others
+	e.serverSources = nil // their sources were replaced together with the others
 	e.serversMu.Unlock()
 	if running {
 		client := e.client()
@@ -366,14 +366,14 @@ func (s *Session) Catalog() *knack.Catalog {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if x := &s.withOwn; x.client != own || x.base != base || !maps.Equal(x.lists, lists) {
+	if x := &s.combined; x.client != own || x.base != base || !maps.Equal(x.lists, lists) {
 		var sources []knack.Source
 		for _, name := range slices.Sorted(maps.Keys(lists)) {
 			sources = append(sources, own.Skills(name))
 		}
 		*x = ownCatalog{own, base, lists, s.engine.library.With(context.Background(), sources...)}
 	}
-	return s.withOwn.catalog
+	return s.combined.catalog
 }
 
 // An ownCatalog is a catalogue with the skills of the host's servers, and what it was made from.
@@ -426,7 +426,7 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 	}
 	defer local.Close()
 	local.Environ = p.options.Env.environ()
-	p.prepare(local)
+	p.configureLocal(local)
 	mode, err := sandbox.ParseMode(cmp.Or(p.config.Settings.Sandbox.Mode, "auto"))
 	if err != nil {
 		return workspace.Exit{}, err
@@ -450,7 +450,7 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 	}
 	box := sandbox.New(policy, mode)
 	if !policy.Network && box.Report().Level == sandbox.None {
-		e.noticeOnce(knack.Problem{Code: "mcp-server", Severity: knack.Warn, Path: s.Place,
+		e.addNoticeOnce(knack.Problem{Code: "mcp-server", Severity: knack.Warn, Path: s.Place,
 			Message: "MCP server " + s.Name + ": its program can reach the whole network, because there is no sandbox",
 			Hint:    "knack doctor"})
 	}
@@ -463,8 +463,8 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 	return local.Run(ctx, c)
 }
 
-// late returns the servers' tools that the session may use.
-func (s *Session) late() tool.Set {
+// dynamicTools returns the servers' tools that the session may use.
+func (s *Session) dynamicTools() tool.Set {
 	var set tool.Set
 	clients := s.clients()
 	for _, c := range clients {
@@ -473,11 +473,11 @@ func (s *Session) late() tool.Set {
 	if slices.ContainsFunc(clients, (*mcp.Client).HasResources) {
 		set = append(set, mcp.ResourceTools(clients...)...)
 	}
-	return s.usable(set)
+	return s.withoutRemoved(set)
 }
 
-// usable returns the servers' tools without those that the user removed with --tools.
-func (s *Session) usable(set tool.Set) tool.Set {
+// withoutRemoved returns the servers' tools without those that the user removed with --tools.
+func (s *Session) withoutRemoved(set tool.Set) tool.Set {
 	if s.options.Tools == "" || len(set) == 0 {
 		return set
 	}
@@ -610,10 +610,10 @@ func (s *Session) server(name string) (mcp.Status, *mcp.Client, error) {
 	return mcp.Status{}, nil, fmt.Errorf("there is no MCP server %q", name)
 }
 
-// giveServers replaces the host's servers.
-func (s *Session) giveServers(servers []mcp.Server) {
+// setHostServers replaces the host's servers.
+func (s *Session) setHostServers(servers []mcp.Server) {
 	s.mu.Lock()
-	old, was := s.servers, s.given.Servers
+	old, was := s.servers, s.host.Servers
 	same := slices.EqualFunc(was, servers, func(a, b mcp.Server) bool {
 		return a.Name == b.Name && reflect.ValueOf(a.Open).Pointer() == reflect.ValueOf(b.Open).Pointer() &&
 			a.Target() == b.Target()
@@ -636,7 +636,7 @@ func (s *Session) giveServers(servers []mcp.Server) {
 			reports := serverReports(client, &reported)
 			mu.Unlock()
 			for _, x := range reports {
-				s.engine.notice(x)
+				s.engine.addNotice(x)
 			}
 			s.changed()
 		})
@@ -671,11 +671,11 @@ func (s *Session) elicit(ctx context.Context, q mcp.Question) (mcp.Answer, error
 		}
 		question.Fields = append(question.Fields, field)
 	}
-	who := s.person
-	if p := s.Given().Elicit; p != nil {
-		who = p
+	person := s.person
+	if p := s.Host().Elicit; p != nil {
+		person = p
 	}
-	a, err := s.askPerson(ctx, who, "elicitation_dialog", "the MCP server "+q.Server+" asks a question", question)
+	a, err := s.askPerson(ctx, person, "elicitation_dialog", "the MCP server "+q.Server+" asks a question", question)
 	if err != nil {
 		return mcp.Answer{}, err
 	}

@@ -35,7 +35,7 @@ func TestGivenServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	s, err := e.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Given: engine.Given{Servers: []mcp.Server{{
+	s, err := e.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Host: engine.Host{Servers: []mcp.Server{{
 		Name: "calc", Open: func(context.Context) (mcp.Conn, error) {
 			a, b := mcp.Pipe()
 			go server.Run(context.WithoutCancel(t.Context()), mcp.Transport(a))
@@ -100,7 +100,7 @@ func TestResourcesOfBoth(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	s, err := e.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Given: engine.Given{Servers: []mcp.Server{{
+	s, err := e.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Host: engine.Host{Servers: []mcp.Server{{
 		Name: "host", Open: func(context.Context) (mcp.Conn, error) {
 			a, b := mcp.Pipe()
 			go server("host").Run(context.WithoutCancel(t.Context()), mcp.Transport(a))
@@ -229,7 +229,7 @@ func TestServersAfterRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	s, err = e.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Given: engine.Given{Servers: []mcp.Server{{
+	s, err = e.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Host: engine.Host{Servers: []mcp.Server{{
 		Name: "late", Open: func(context.Context) (mcp.Conn, error) {
 			close(opened)
 			return nil, errors.New("no connection")
@@ -270,7 +270,7 @@ func TestWaitForServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	s, err := e.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Given: engine.Given{Servers: []mcp.Server{
+	s, err := e.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Host: engine.Host{Servers: []mcp.Server{
 		{Name: "calc", Open: func(context.Context) (mcp.Conn, error) {
 			a, b := mcp.Pipe()
 			go server.Run(context.WithoutCancel(t.Context()), mcp.Transport(a))

@@ -31,27 +31,27 @@ import (
 // [Session.Run] runs one turn at a time; all other methods may be called at any time and from any
 // goroutine. Close it when it ends.
 type Session struct {
-	engine  *Engine
-	options SessionOptions
-	person  Person // nil: the user cannot be asked
-	log     *session.Log
-	began   int         // number of entries in the log before this Session
-	source  hook.Source // of the SessionStart event
+	engine   *Engine
+	options  SessionOptions
+	person   Person // nil: the user cannot be asked
+	log      *session.Log
+	firstNew int         // number of entries in the log before this Session
+	source   hook.Source // of the SessionStart event
 
-	ws         workspace.Workspace
-	gate       *gate.Gate
-	hooks      *hook.Runner // nil: there are none
-	background *agent.Background
-	jobs       *jobs
-	read       *coding.Memory // what the conversation knows about files
-	coding     coding.Options // of the session's tools
-	files      tool.Set       // all of the session's own tools, active or not
-	active     tool.Set       // the active ones among them
-	hidden     tool.Set       // tools that the model may call but that are not listed for it
-	without    []string       // tools that the agent would add but must not
-	system     string
-	context    []agent.Document // passed to every agent
-	problems   []knack.Problem  // found at the start
+	ws           workspace.Workspace
+	gate         *gate.Gate
+	hooks        *hook.Runner // nil: there are none
+	background   *agent.Background
+	jobs         *jobs
+	memory       *coding.Memory // what the conversation knows about files
+	coding       coding.Options // of the session's tools
+	files        tool.Set       // all of the session's own tools, active or not
+	active       tool.Set       // the active ones among them
+	unlisted     tool.Set       // tools that the model may call but that are not listed for it
+	removedTools []string       // tools that the agent would add but must not
+	system       string
+	context      []agent.Document // passed to every agent
+	problems     []knack.Problem  // found at the start
 
 	mu        sync.Mutex
 	closed    bool
@@ -59,42 +59,42 @@ type Session struct {
 	running   bool
 	cancel    context.CancelCauseFunc // of the Run
 	interrupt context.CancelCauseFunc // of the current turn
-	used      llm.Model               // model of the last turn; nil: there was none
-	given     Given
+	lastModel llm.Model               // model of the last turn; nil: there was none
+	host      Host
 	servers   *mcp.Client // the host's servers; nil: none
-	withOwn   ownCatalog  // see Catalog
+	combined  ownCatalog  // see Catalog
 	// agentServers are the definitions of agents' MCP servers, by name: see claimServer.
-	agentServers map[string]string
-	agentClients []agentClient
-	started      bool           // SessionStart hooks have run
-	catalog      *knack.Catalog // at the last ConfigChange event
-	queue        []QueuedMessage
-	waiting      []Question
-	asked        int             // number of questions and messages so far
-	planned      permission.Mode // see planFrom
-	declined     map[string]bool // skills' rules that the user did not accept, see turn.accept
-	change       chan struct{}   // closed when the Status changes
+	agentServers  map[string]string
+	agentClients  []agentClient
+	started       bool           // SessionStart hooks have run
+	catalog       *knack.Catalog // at the last ConfigChange event
+	queue         []QueuedMessage
+	questions     []Question
+	lastID        int             // number of questions and messages so far
+	planFromMode  permission.Mode // see planFrom
+	declinedRules map[string]bool // skills' rules that the user did not accept, see turn.askAcceptRules
+	statusChanged chan struct{}   // closed when the Status changes
 }
 
 // jobs are the background commands that a session shares with the sessions that replace it. They end
 // when the last of these is closed.
 type jobs struct {
 	coding.Jobs
-	mu   sync.Mutex
-	used int
+	mu    sync.Mutex
+	users int
 }
 
 func (j *jobs) share() *jobs {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.used++
+	j.users++
 	return j
 }
 
 func (j *jobs) release() error {
 	j.mu.Lock()
-	j.used--
-	last := j.used == 0
+	j.users--
+	last := j.users == 0
 	j.mu.Unlock()
 	if last {
 		return j.Jobs.Close()
@@ -104,12 +104,12 @@ func (j *jobs) release() error {
 
 // Start begins a conversation. who answers questions; if it is nil, whatever needs an answer is
 // refused. Call [Session.Begin] before the first turn, and Close at the end.
-func (e *Engine) Start(ctx context.Context, who Person, o SessionOptions) (*Session, error) {
+func (e *Engine) Start(ctx context.Context, person Person, o SessionOptions) (*Session, error) {
 	log, err := e.openLog(o)
 	if err != nil {
 		return nil, err
 	}
-	s, err := e.start(ctx, who, o, log, nil)
+	s, err := e.start(ctx, person, o, log, nil)
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
@@ -118,7 +118,7 @@ func (e *Engine) Start(ctx context.Context, who Person, o SessionOptions) (*Sess
 
 // start makes the Session for a log. If from is not nil, it is the session to replace; the new one
 // takes over its mode and background commands.
-func (e *Engine) start(ctx context.Context, who Person, o SessionOptions, log *session.Log, from *Session) (*Session,
+func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log *session.Log, from *Session) (*Session,
 	error) {
 	ws, err := e.workspace(ctx)
 	if err != nil {
@@ -126,10 +126,10 @@ func (e *Engine) start(ctx context.Context, who Person, o SessionOptions, log *s
 	}
 	p := e.Project()
 	s := &Session{
-		engine: e, options: o, log: log, began: len(log.Entries()), source: hook.SourceStartup, ws: ws, person: who,
-		background: &agent.Background{Wait: o.Wait}, read: coding.NewMemory(), change: make(chan struct{}),
+		engine: e, options: o, log: log, firstNew: len(log.Entries()), source: hook.SourceStartup, ws: ws, person: person,
+		background: &agent.Background{Wait: o.Wait}, memory: coding.NewMemory(), statusChanged: make(chan struct{}),
 	}
-	if s.began > 0 {
+	if s.firstNew > 0 {
 		s.source = hook.SourceResume
 	}
 	for _, d := range log.Damage() {
@@ -146,7 +146,7 @@ func (e *Engine) start(ctx context.Context, who Person, o SessionOptions, log *s
 	}
 	if from != nil {
 		s.gate.SetMode(from.gate.Mode())
-		s.planned = from.planFrom()
+		s.planFromMode = from.planFrom()
 	}
 	s.setTools(p)
 	s.setSystem(p)
@@ -170,7 +170,7 @@ func (e *Engine) start(ctx context.Context, who Person, o SessionOptions, log *s
 // setTools selects the tools of the session.
 func (s *Session) setTools(p *Project) {
 	s.coding = coding.Options{
-		Jobs: &s.jobs.Jobs, State: s.read, Timeout: s.options.Timeout,
+		Jobs: &s.jobs.Jobs, State: s.memory, Timeout: s.options.Timeout,
 		Files:   coding.FileOptions{Model: s.modelInfo},
 		TempDir: p.options.Env.StateFile("output"),
 	}
@@ -179,7 +179,7 @@ func (s *Session) setTools(p *Project) {
 	}
 	s.files = coding.Tools(s.ws, s.coding)
 	base := coding.Default + ",Agent"
-	spec, skill := skillTerm(s.options.Tools)
+	spec, skill := cutSkillTerm(s.options.Tools)
 	chosen, problems := tool.Select(withAgent(s.files), base, coding.Choice(spec, base))
 	for _, x := range problems {
 		s.problems = append(s.problems, knack.Problem{Code: x.Code, Severity: knack.Warn, Message: x.String(), Hint: x.Hint})
@@ -187,22 +187,22 @@ func (s *Session) setTools(p *Project) {
 	if i := slices.IndexFunc(chosen, func(t tool.Tool) bool { return t.Name == "Agent" }); i >= 0 {
 		chosen = slices.Delete(chosen, i, i+1) // each turn decides about it
 	} else {
-		s.without = []string{"Agent"}
+		s.removedTools = []string{"Agent"}
 	}
-	none := s.options.Tools != "" && len(chosen) == 0 && len(s.without) > 0
+	none := s.options.Tools != "" && len(chosen) == 0 && len(s.removedTools) > 0
 	if skill == "-" || none && skill == "" { // without tools there is no Skill tool either
-		s.without = append(s.without, "Skill")
+		s.removedTools = append(s.removedTools, "Skill")
 	}
 	s.active = chosen
 	if s.options.Tools == "" {
-		s.hidden = planTools(s.enterPlan, s.exitPlan, func() bool { return s.planFrom() != "" })
+		s.unlisted = planTools(s.enterPlan, s.exitPlan, func() bool { return s.planFrom() != "" })
 	}
-	s.problems = append(s.problems, s.Give(s.options.Given)...)
+	s.problems = append(s.problems, s.SetHost(s.options.Host)...)
 }
 
-// skillTerm removes the Skill tool from a --tools selection, because each turn decides about it. skill
+// cutSkillTerm removes the Skill tool from a --tools selection, because each turn decides about it. skill
 // is how the selection names it: "", "+" or "-".
-func skillTerm(spec string) (rest, skill string) {
+func cutSkillTerm(spec string) (rest, skill string) {
 	var kept []string
 	for i, term := range strings.FieldsFunc(spec, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
 		switch term {
@@ -219,9 +219,9 @@ func skillTerm(spec string) (rest, skill string) {
 	return strings.Join(kept, ","), skill
 }
 
-// Give replaces what the host adds to the session, starting with the next turn. The Problems are about
+// SetHost replaces what the host adds to the session, starting with the next turn. The Problems are about
 // what is left out.
-func (s *Session) Give(g Given) []knack.Problem {
+func (s *Session) SetHost(g Host) []knack.Problem {
 	var problems []knack.Problem
 	own, tools := withAgent(s.files), tool.Set{}
 	for _, t := range g.Tools {
@@ -233,7 +233,7 @@ func (s *Session) Give(g Given) []knack.Problem {
 		tools = append(tools, t)
 	}
 	g.Tools = tools
-	s.giveServers(g.Servers)
+	s.setHostServers(g.Servers)
 	g.Hooks = slices.Clone(g.Hooks)
 	for i := range g.Hooks {
 		if g.Hooks[i].Verify == nil {
@@ -241,17 +241,17 @@ func (s *Session) Give(g Given) []knack.Problem {
 		}
 	}
 	s.mu.Lock()
-	s.given = g
+	s.host = g
 	s.mu.Unlock()
 	s.changed()
 	return problems
 }
 
-// Given returns what the host currently adds to the session.
-func (s *Session) Given() Given {
+// Host returns what the host currently adds to the session.
+func (s *Session) Host() Host {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.given
+	return s.host
 }
 
 // View returns which skills the model is shown, and how.
@@ -264,7 +264,7 @@ func (s *Session) viewOf(p *Project) knack.View {
 }
 
 // tools returns the model's tools, without those that the agent adds.
-func (s *Session) tools() tool.Set { return slices.Concat(s.active, s.Given().Tools) }
+func (s *Session) tools() tool.Set { return slices.Concat(s.active, s.Host().Tools) }
 
 // withAgent adds the Agent tool, which the agent provides, for use with Select.
 func withAgent(files tool.Set) tool.Set {
@@ -341,14 +341,14 @@ func (s *Session) Problems() []knack.Problem { return slices.Clone(s.problems) }
 // Tools returns the names of the model's tools, without Skill, which depends on the skills.
 func (s *Session) Tools() []string {
 	names := s.tools().Names()
-	if !slices.Contains(s.without, "Agent") {
+	if !slices.Contains(s.removedTools, "Agent") {
 		names = append(names, "Agent")
 	}
 	return names
 }
 
 // Lacks reports whether Skill or Agent, which the agent would add, is left out.
-func (s *Session) Lacks(tool string) bool { return slices.Contains(s.without, tool) }
+func (s *Session) Lacks(tool string) bool { return slices.Contains(s.removedTools, tool) }
 
 // Model returns the model that the next turn begins with. If there is none, the error explains why,
 // and what to do.
@@ -359,18 +359,18 @@ func (s *Session) Model(ctx context.Context) (llm.Model, error) {
 	}
 	if name := s.log.State().Model; name != "" {
 		if m, err := models.Default(ctx, name); err == nil {
-			return m, s.affordable(m)
+			return m, s.checkPrice(m)
 		}
 	}
 	m, err := models.Default(ctx, p.config.Settings.Model)
 	if err != nil {
 		return nil, err
 	}
-	return m, s.affordable(m)
+	return m, s.checkPrice(m)
 }
 
-// affordable returns an error if there is a cost limit and the model's price is unknown.
-func (s *Session) affordable(m llm.Model) error {
+// checkPrice returns an error if there is a cost limit and the model's price is unknown.
+func (s *Session) checkPrice(m llm.Model) error {
 	if s.engine.Project().config.Settings.Limits.Cost > 0 {
 		return s.engine.Models().Price(m.Info())
 	}
@@ -382,10 +382,10 @@ func (s *Session) affordable(m llm.Model) error {
 func (s *Session) modelInfo() llm.Info {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.used == nil {
+	if s.lastModel == nil {
 		return llm.Info{}
 	}
-	return s.used.Info()
+	return s.lastModel.Info()
 }
 
 // modelName returns the name of the model that the next turn begins with, or "" if it is not known
@@ -450,7 +450,7 @@ func (s *Session) set(ctx context.Context, to session.Setting) error {
 	if to.Mode != "" {
 		s.gate.SetMode(to.Mode)
 		s.mu.Lock()
-		s.planned = "" // enterPlan sets it again
+		s.planFromMode = "" // enterPlan sets it again
 		s.mu.Unlock()
 	}
 	s.changed()
@@ -467,7 +467,7 @@ func (s *Session) resolve(ctx context.Context, name string) (llm.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m, s.affordable(m)
+	return m, s.checkPrice(m)
 }
 
 // open returns ErrClosed if the session is closed.
@@ -495,7 +495,7 @@ func (s *Session) Close() error {
 	s.background.Close() // a failure to write its log is already reported
 	s.endHooks()
 	if s.Recorded() {
-		NoteUsage(s.engine.Project().options.Env, s.log.Entries()[s.began:])
+		NoteUsage(s.engine.Project().options.Env, s.log.Entries()[s.firstNew:])
 	}
 	err := s.log.Close()
 	if cancel != nil {
@@ -527,7 +527,7 @@ func (e *Engine) openLog(o SessionOptions) (*session.Log, error) {
 	if o.Latest {
 		all, err := store.List()
 		if err != nil { // the last session may be damaged
-			e.notice(knack.Problem{Code: knack.CodeSessionDamaged, Severity: knack.Warn, Message: err.Error(),
+			e.addNotice(knack.Problem{Code: knack.CodeSessionDamaged, Severity: knack.Warn, Message: err.Error(),
 				Hint: "knack session list"})
 		}
 		all = slices.DeleteFunc(all, session.Summary.Empty)

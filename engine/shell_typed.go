@@ -39,7 +39,7 @@ func (s *Session) Shell(ctx context.Context, c ShellCommand) (tool.Result, error
 		}
 		defer ws.Close()
 		if local, ok := ws.(*workspace.Local); ok {
-			p.prepare(local)
+			p.configureLocal(local)
 		}
 		tools = coding.Tools(ws, s.coding)
 	}
@@ -72,6 +72,6 @@ func (e *Engine) Decide(subjects ...permission.Subject) (permission.Decision, er
 // gate makes a Gate with the project's rules.
 func (e *Engine) gate(o gate.Options) (*gate.Gate, error) {
 	p := e.Project()
-	o.Rules, o.Place = p.config.Rules, e.place(p)
+	o.Rules, o.Paths = p.config.Rules, e.pathContext(p)
 	return gate.New(o)
 }

@@ -35,11 +35,11 @@ func (s *Session) Status() Status {
 	st := s.log.State()
 	out := Status{
 		Model: s.modelName(), Effort: s.effort(), Title: st.Title, Mode: s.gate.Mode(),
-		Agents: s.background.Unheard(s.log), Problems: s.engine.Notices(), Servers: s.Servers(), Jobs: s.jobs.List(),
+		Agents: s.background.Unreported(s.log), Problems: s.engine.Notices(), Servers: s.Servers(), Jobs: s.jobs.List(),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out.Running, out.Waiting, out.Queue = s.running, slices.Clone(s.waiting), slices.Clone(s.queue)
+	out.Running, out.Waiting, out.Queue = s.running, slices.Clone(s.questions), slices.Clone(s.queue)
 	return out
 }
 
@@ -49,7 +49,7 @@ func (s *Session) Watch(ctx context.Context) iter.Seq[Status] {
 	return func(yield func(Status) bool) {
 		for {
 			s.mu.Lock()
-			change, closed := s.change, s.closed
+			change, closed := s.statusChanged, s.closed
 			s.mu.Unlock()
 			if !yield(s.Status()) || closed {
 				return
@@ -67,6 +67,6 @@ func (s *Session) Watch(ctx context.Context) iter.Seq[Status] {
 func (s *Session) changed() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	close(s.change)
-	s.change = make(chan struct{})
+	close(s.statusChanged)
+	s.statusChanged = make(chan struct{})
 }

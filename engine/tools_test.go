@@ -62,7 +62,7 @@ func TestNewTool(t *testing.T) {
 			}
 			*r.to = list
 		}
-		g, err := gate.New(gate.Options{Rules: rules, Place: permission.PathContext{Dir: dir}})
+		g, err := gate.New(gate.Options{Rules: rules, Paths: permission.PathContext{Dir: dir}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,8 +25,8 @@ import (
 type turn struct {
 	session *Session
 	project *Project
-	given   Given
-	place   permission.PathContext
+	host    Host
+	paths   permission.PathContext
 	gate    *gate.Gate
 	hooks   *hookSet // nil: there are none
 	agent   *agent.Agent
@@ -37,18 +37,19 @@ type turn struct {
 // useModel selects the model of this one.
 func (s *Session) newTurn() *turn {
 	p := s.engine.Project()
-	t := &turn{session: s, project: p, given: s.Given(), place: s.engine.place(p)}
-	t.gate = s.gate.Replace(p.config.Rules, t.place)
+	t := &turn{session: s, project: p, host: s.Host(), paths: s.engine.pathContext(p)}
+	t.gate = s.gate.Replace(p.config.Rules, t.paths)
 	if s.hooks != nil {
 		_, local := s.ws.(*workspace.Local)
-		t.hooks = &hookSet{project: p, skills: s.engine.Catalog, pins: &s.engine.pins, dir: s.ws.Dir(), local: local,
-			given: t.given.Hooks, runner: s.hooks}
+		t.hooks = &hookSet{project: p, skills: s.engine.Catalog, pinned: &s.engine.pinned, dir: s.ws.Dir(),
+			localWorkspace: local,
+			hostHooks:      t.host.Hooks, runner: s.hooks}
 	}
 	t.agent = t.newAgent()
-	s.read.RestoreTodos(Todos(s.log)) // of the current branch of the conversation
+	s.memory.RestoreTodos(Todos(s.log)) // of the current branch of the conversation
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.agent.Model = s.used // for events outside requests
+	t.agent.Model = s.lastModel // for events outside requests
 	return t
 }
 
@@ -58,22 +59,23 @@ func (t *turn) newAgent() *agent.Agent {
 	set := &p.config.Settings
 	a := &agent.Agent{
 		Effort: set.Effort, System: s.system,
-		Tools: slices.Concat(s.active, t.given.Tools, s.hidden, s.usable(mcp.WaitTool(s.clients()...))), Late: s.late, Aliases: t.given.Aliases,
+		Tools:        slices.Concat(s.active, t.host.Tools, s.unlisted, s.withoutRemoved(mcp.WaitTool(s.clients()...))),
+		DynamicTools: s.dynamicTools, Aliases: t.host.Aliases,
 		Skills: agent.Skills{
-			Catalog: s.Catalog, View: s.viewOf(p), Finder: s.engine.finder, Suggest: suggested(set.Skills.Suggest),
-			Commands: func() []knack.SlashCommand { return p.commands(t.given.Commands, s.promptCommands()...) },
-			Touched:  s.touched,
+			Catalog: s.Catalog, View: s.viewOf(p), Finder: s.engine.finder, Suggest: suggestLimit(set.Skills.Suggest),
+			Commands: func() []knack.SlashCommand { return p.commands(t.host.Commands, s.promptCommands()...) },
+			Touched:  s.addNested,
 			Vars:     map[string]string{"CLAUDE_PROJECT_DIR": p.root},
 		},
-		Policy: agent.Policy{Gate: t.gateFor(t.gate), Typed: t.consents, Verify: p.verify, Ignored: t.ignored,
-			Accept: t.accept},
+		Policy: agent.Policy{Gate: t.gateFor(t.gate), Typed: t.checkTyped, Verify: p.verify, Ignored: t.whyIneffective,
+			Accept: t.askAcceptRules},
 		Roster: agent.Roster{
-			Agents: slices.Concat(t.given.Agents, p.agents), Fork: t.forker(t.gate), Background: s.background,
+			Agents: slices.Concat(t.host.Agents, p.agents), Fork: t.newForkFunc(t.gate), Background: s.background,
 			Forked: func(id string) (*session.Log, error) {
 				return p.options.Env.AgentSessions(p.dir, s.log.ID()).Read(id)
 			},
 		},
-		Without: s.without, Steer: s.steer, Debug: p.options.Debug,
+		Without: s.removedTools, Steer: s.steer, Debug: p.options.Debug,
 		// Programs that start take the processors from everything else.
 		Sent: func() { go s.startServers() },
 		Limits: agent.Limits{
@@ -89,7 +91,7 @@ func (t *turn) newAgent() *agent.Agent {
 		if err != nil {
 			return nil, err
 		}
-		return m, s.affordable(m)
+		return m, s.checkPrice(m)
 	}
 	a.Release, _ = agent.ParseRelease(set.Skills.Release) // checked by useModel
 	if !set.Skills.DisableShell {
@@ -114,14 +116,14 @@ func (t *turn) useModel(ctx context.Context) (err error) {
 	}
 	t.session.mu.Lock()
 	defer t.session.mu.Unlock()
-	t.session.used = t.agent.Model
+	t.session.lastModel = t.agent.Model
 	return nil
 }
 
 // gateFor returns the function that makes the Gate of an agent whose calls pass g.
 func (t *turn) gateFor(g *gate.Gate) func(agent.Scopes) tool.Gate {
 	ceiling := gate.Ceiling(t.project.config.Settings.Skills.EnforceAllowedTools)
-	return func(sc agent.Scopes) tool.Gate { return g.With(sc.Overlay(ceiling, t.about)) }
+	return func(sc agent.Scopes) tool.Gate { return g.With(sc.Overlay(ceiling, t.skillRules)) }
 }
 
 // newGate makes the session's gate, with the answers given so far.
@@ -129,7 +131,7 @@ func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 	set := &p.config.Settings
 	o := gate.Options{
 		Rules: p.config.Rules, Mode: set.Permissions.DefaultMode, Ceiling: gate.Ceiling(set.Skills.EnforceAllowedTools),
-		Place:  s.engine.place(p),
+		Paths:  s.engine.pathContext(p),
 		Keeper: p.trust,
 		Audit:  p.audit(s.log),
 	}
@@ -148,16 +150,16 @@ func (p *Project) audit(log *session.Log) func(gate.Record) {
 				"rule", r.Decision.Rule, "origin", r.Decision.Origin, "asked", r.Asked, "hook", r.Hook)
 		}
 		log.Append(session.Entry{Type: session.TypeDecision, Decision: &session.Decision{
-			Call: r.Call, Tool: r.Tool, Asked: r.Asked, Answer: answered(r), Hook: r.Hook, By: r.Decision,
+			Call: r.Call, Tool: r.Tool, Asked: r.Asked, Answer: answerText(r), Hook: r.Hook, By: r.Decision,
 		}})
 	}
 }
 
-// about returns what the gate needs to know about a skill in use.
-func (t *turn) about(name string, own *knack.Restrictions) gate.SkillRules {
+// skillRules returns what the gate needs to know about a skill in use.
+func (t *turn) skillRules(name string, own *knack.Restrictions) gate.SkillRules {
 	g := gate.SkillRules{Foreign: true, Limits: t.limits(name, own)}
 	if skill := t.session.Catalog().Skill(name); skill != nil {
-		g.Foreign, g.Dir = foreign(skill.Origin.Kind), skill.Dir
+		g.Foreign, g.Dir = isForeign(skill.Origin.Kind), skill.Dir
 		if skill.Origin.Kind == knack.Project || skill.Origin.Kind == knack.Legacy {
 			g.Approved = t.project.trust.CheckIn(skill.Dir)
 		}
@@ -165,26 +167,26 @@ func (t *turn) about(name string, own *knack.Restrictions) gate.SkillRules {
 	return g
 }
 
-// ignored explains why a rule that a skill grants is not in effect; "": it is in effect.
-func (t *turn) ignored(k *knack.Skill, text string) string {
+// whyIneffective explains why a rule that a skill grants is not in effect; "": it is in effect.
+func (t *turn) whyIneffective(k *knack.Skill, text string) string {
 	r, err := permission.ParseRule(text, permission.Origin("skill:"+k.Name))
 	if err != nil {
 		return err.Error()
 	}
-	if t.gate.Ignores(gate.SkillRules{Skill: k.Name, Foreign: foreign(k.Origin.Kind)}, r) {
-		return coversAll(k)
+	if t.gate.Ineffective(gate.SkillRules{Skill: k.Name, Foreign: isForeign(k.Origin.Kind)}, r) {
+		return broadRule(k)
 	}
 	return ""
 }
 
-// coversAll explains why a rule that covers everything is not in effect.
-func coversAll(k *knack.Skill) string {
+// broadRule explains why a rule that covers everything is not in effect.
+func broadRule(k *knack.Skill) string {
 	return fmt.Sprintf("it covers everything, and the skill is not your own; accept it when Knack asks on a terminal, "+
 		"or with the rule Skill(%s) in your settings", k.Name)
 }
 
-// foreign reports whether skills of this kind are written by someone other than the user.
-func foreign(k knack.SourceKind) bool {
+// isForeign reports whether skills of this kind are written by someone other than the user.
+func isForeign(k knack.SourceKind) bool {
 	switch k {
 	case knack.Project, knack.Legacy, knack.Additional, knack.Plugin, knack.MCP:
 		return true
@@ -192,8 +194,8 @@ func foreign(k knack.SourceKind) bool {
 	return false
 }
 
-// consents checks a skill that the user typed against deny rules.
-func (t *turn) consents(_ context.Context, k *knack.Skill) error {
+// checkTyped checks a skill that the user typed against deny rules.
+func (t *turn) checkTyped(_ context.Context, k *knack.Skill) error {
 	d := t.gate.Decide(nil, permission.Subject{Kind: "Skill", Text: k.Name, Default: permission.Allow},
 		permission.Subject{Kind: "Skill", Text: k.RuleName(), Default: permission.Allow})
 	if d.Verdict == permission.Deny || d.Verdict == permission.Ask && d.Origin == permission.Managed {
@@ -216,8 +218,8 @@ func (p *Project) verify(k *knack.Skill) error {
 	return nil
 }
 
-// suggested converts the setting skills.suggest to the value of agent.Agent.
-func suggested(setting string) int {
+// suggestLimit converts the setting skills.suggest to the value of agent.Agent.
+func suggestLimit(setting string) int {
 	switch setting {
 	case "", "auto":
 		return 0

@@ -12,26 +12,26 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// maxUsed limits the stored usage to the skills used last.
-const maxUsed = 1000
+// maxUsage limits the stored usage to the skills used last.
+const maxUsage = 1000
 
 // A SkillUsage reports how often the user has used which skills, by name, in all projects. It is
 // approximate: an unreadable file counts as no use, and if two conversations end at the same instant,
 // one may be lost.
-type SkillUsage map[string]Used
+type SkillUsage map[string]SkillUse
 
-// Used is how often, and when last, a skill was used.
-type Used struct {
+// SkillUse is how often, and when last, a skill was used.
+type SkillUse struct {
 	Count int       `json:"count"`
 	Last  time.Time `json:"last"`
 }
 
-func usageFile(env Env) string { return env.StateFile("usage.json") }
+func usagePath(env Env) string { return env.StateFile("usage.json") }
 
 // ReadUsage reads the usage of all sessions so far; nil: there is none.
 func ReadUsage(env Env) SkillUsage {
 	var u SkillUsage
-	data, err := os.ReadFile(usageFile(env))
+	data, err := os.ReadFile(usagePath(env))
 	if err != nil || json.Unmarshal(data, &u) != nil {
 		return nil
 	}
@@ -65,14 +65,14 @@ func NoteUsage(env Env, entries []session.Entry) {
 			}
 		}
 		n := u[name]
-		u[name] = Used{n.Count + 1, e.Time.UTC().Truncate(time.Second)}
+		u[name] = SkillUse{n.Count + 1, e.Time.UTC().Truncate(time.Second)}
 	}
 	if u == nil {
 		return
 	}
-	if len(u) > maxUsed {
+	if len(u) > maxUsage {
 		names := slices.SortedFunc(maps.Keys(u), func(a, b string) int { return u[b].Last.Compare(u[a].Last) })
-		for _, name := range names[maxUsed:] {
+		for _, name := range names[maxUsage:] {
 			delete(u, name)
 		}
 	}
@@ -80,5 +80,5 @@ func NoteUsage(env Env, entries []session.Entry) {
 	if err != nil || env.StateDir() == "" || os.MkdirAll(env.StateDir(), 0o700) != nil {
 		return
 	}
-	atomicfile.Write(usageFile(env), data, 0o600) // usage is approximate
+	atomicfile.Write(usagePath(env), data, 0o600) // usage is approximate
 }

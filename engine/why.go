@@ -23,17 +23,17 @@ func (p *Project) Why(ctx context.Context, cat *knack.Catalog, view knack.View, 
 	w.Problems = nil
 	problems := p.Problems(cat)
 	folders := slices.Clone(p.sources)
-	for _, below := range sources.NewNested(p.dir, p.scan).All(ctx) {
+	for _, below := range sources.NewNested(p.dir, p.sourceOptions).All(ctx) {
 		if slices.ContainsFunc(w.Places, func(at knack.Location) bool { return at.Path == below.Path }) {
 			continue // already reported
 		}
-		found, more := waiting(ctx, cat, below, w.Name, name)
+		found, more := findNested(ctx, cat, below, w.Name, name)
 		w.Found, problems = append(w.Found, found...), append(problems, more...)
 		folders = append(folders, below.Folder)
 	}
 	for _, src := range folders {
 		if f, ok := src.(*knack.Folder); ok {
-			w.Found = append(w.Found, excluded(ctx, f, w.Name, name)...)
+			w.Found = append(w.Found, findExcluded(ctx, f, w.Name, name)...)
 		}
 	}
 	if len(w.Found) > 0 {
@@ -47,8 +47,8 @@ func (p *Project) Why(ctx context.Context, cat *knack.Catalog, view knack.View, 
 	return w
 }
 
-// waiting finds a skill in a folder below the working directory that no tool has accessed yet.
-func waiting(ctx context.Context, cat *knack.Catalog, below sources.Below, name, path string) ([]knack.Finding,
+// findNested finds a skill in a folder below the working directory that no tool has accessed yet.
+func findNested(ctx context.Context, cat *knack.Catalog, below sources.Below, name, path string) ([]knack.Finding,
 	[]knack.Problem) {
 	own := knack.Load(ctx, below.Folder)
 	found := own.Why(name, knack.View{}).Found
@@ -74,8 +74,8 @@ func waiting(ctx context.Context, cat *knack.Catalog, below sources.Below, name,
 	return found, own.Problems()
 }
 
-// excluded finds what an ignore file excludes from a folder.
-func excluded(ctx context.Context, folder *knack.Folder, name, path string) (found []knack.Finding) {
+// findExcluded finds what an ignore file excludes from a folder.
+func findExcluded(ctx context.Context, folder *knack.Folder, name, path string) (found []knack.Finding) {
 	for _, x := range folder.Excluded(ctx) {
 		f := knack.Finding{Candidate: knack.Candidate{Path: x.Path, Origin: folder.Origin, State: knack.Ignored},
 			State: knack.Ignored,
@@ -94,7 +94,7 @@ func excluded(ctx context.Context, folder *knack.Folder, name, path string) (fou
 // Nested returns the skill folders below the working directory that become available when a tool
 // accesses the given paths.
 func (p *Project) Nested(paths ...string) []knack.Source {
-	return sources.NewNested(p.dir, p.scan).Look(paths...)
+	return sources.NewNested(p.dir, p.sourceOptions).Look(paths...)
 }
 
 // WriteWhy writes, for people to read, why a skill is available or not.
@@ -187,12 +187,12 @@ func (p *Project) Asks(s *knack.Skill) []string {
 	}
 	for _, t := range s.AllowedTools {
 		switch rule, err := permission.ParseRule(t, ""); {
-		case err != nil || !rule.Broad() || !foreign(s.Origin.Kind) || gate.Names(p.config.Rules, s.Name):
+		case err != nil || !rule.Broad() || !isForeign(s.Origin.Kind) || gate.HasAllowRule(p.config.Rules, s.Name):
 			add("allow %s", t)
-		case p.accepted(s, t):
+		case p.ruleAccepted(s, t):
 			add("allow %s (you accepted it for its files as they are)", t)
 		default:
-			add("allow %s (not granted: "+strings.ReplaceAll(coversAll(s), "%", "%%")+")", t)
+			add("allow %s (not granted: "+strings.ReplaceAll(broadRule(s), "%", "%%")+")", t)
 		}
 	}
 	for _, t := range s.DisallowedTools {
@@ -217,8 +217,8 @@ func (p *Project) Asks(s *knack.Skill) []string {
 	return all
 }
 
-// accepted reports whether the user accepted a rule for the skill in its current form.
-func (p *Project) accepted(s *knack.Skill, rule string) bool {
+// ruleAccepted reports whether the user accepted a rule for the skill in its current form.
+func (p *Project) ruleAccepted(s *knack.Skill, rule string) bool {
 	path, hash, err := p.trust.SkillContent(s)
 	return err == nil && p.trust.Granted(path, hash, []string{rule})
 }

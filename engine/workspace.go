@@ -50,25 +50,25 @@ func (e *Engine) workspace(ctx context.Context) (workspace.Workspace, error) {
 	case *workspace.Container:
 		ws.Prefix = set.Shell.Prefix
 	case *workspace.Local:
-		if err := e.confine(ws, p); err != nil {
+		if err := e.addSandbox(ws, p); err != nil {
 			return nil, errors.Join(err, ws.Close())
 		}
 	}
 	e.ws = ws
-	e.pins.add(p, p.hooks, ws.Dir())
+	e.pinned.add(p, p.hooks, ws.Dir())
 	return ws, nil
 }
 
-// prepare sets up the shell and the environment of commands on this machine, so that git ignores the
+// configureLocal sets up the shell and the environment of commands on this machine, so that git ignores the
 // repository's configuration.
-func (p *Project) prepare(local *workspace.Local) *permission.Git {
+func (p *Project) configureLocal(local *workspace.Local) *permission.Git {
 	set := &p.config.Settings
 	git := permission.NewGit(local.Dir())
 	git.Environ = local.Environ
 	local.Prefix, local.Shell = set.Shell.Prefix, set.Shell.Path
 	local.Private = p.options.Env.StateFile("run")
 	var named []string // what the user named is visible, even below /tmp
-	for _, path := range slices.Concat(p.scan.Skills, p.scan.AddDirs) {
+	for _, path := range slices.Concat(p.sourceOptions.Skills, p.sourceOptions.AddDirs) {
 		named = append(named, realPath(path))
 	}
 	local.BeforeSpawn = func(c *workspace.Command) error {
@@ -83,10 +83,10 @@ func (p *Project) prepare(local *workspace.Local) *permission.Git {
 	return git
 }
 
-// confine sets up the environment and the sandbox of commands on this machine.
-func (e *Engine) confine(local *workspace.Local, p *Project) error {
+// addSandbox sets up the environment and the sandbox of commands on this machine.
+func (e *Engine) addSandbox(local *workspace.Local, p *Project) error {
 	set := &p.config.Settings
-	e.git = p.prepare(local)
+	e.git = p.configureLocal(local)
 	mode, err := sandbox.ParseMode(cmp.Or(set.Sandbox.Mode, "auto"))
 	if err != nil || mode == sandbox.Off {
 		return err
@@ -103,7 +103,7 @@ func (e *Engine) confine(local *workspace.Local, p *Project) error {
 	local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
 		once.Do(func() { // at the first command, because it takes some milliseconds
 			if notice := box.Report().Notice(); notice != "" {
-				e.notice(knack.Problem{Code: knack.CodeSandbox, Severity: knack.Warn, Message: notice})
+				e.addNotice(knack.Problem{Code: knack.CodeSandbox, Severity: knack.Warn, Message: notice})
 			}
 		})
 		return box.Confine(cmd, c)
@@ -150,8 +150,8 @@ func defaultPolicy(dir string, env Env) (sandbox.Policy, error) {
 	return policy, err
 }
 
-// notice reports a problem found while sessions run. Any goroutine may call it.
-func (e *Engine) notice(p knack.Problem) {
+// addNotice reports a problem found while sessions run. Any goroutine may call it.
+func (e *Engine) addNotice(p knack.Problem) {
 	e.mu.Lock()
 	e.notices = append(e.notices, p)
 	var open []*Session
@@ -164,15 +164,15 @@ func (e *Engine) notice(p knack.Problem) {
 	}
 }
 
-// noticeOnce reports a problem unless it has been reported before.
-func (e *Engine) noticeOnce(p knack.Problem) {
+// addNoticeOnce reports a problem unless it has been reported before.
+func (e *Engine) addNoticeOnce(p knack.Problem) {
 	e.mu.Lock()
 	known := slices.ContainsFunc(e.notices, func(x knack.Problem) bool {
 		return x.Code == p.Code && x.Path == p.Path && x.Message == p.Message
 	})
 	e.mu.Unlock()
 	if !known {
-		e.notice(p)
+		e.addNotice(p)
 	}
 }
 

@@ -53,7 +53,7 @@ func TestAllowance(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			o := gate.Options{Rules: permission.Rules{Allow: rules(t, cmp.Or(c.origin, permission.Flag), c.rules...)},
 				Approver: &scriptedUser{answers: []gate.Answer{yes(c.answer)}}}
-			o.Place.Dir, o.Place.GitEnv = dir, true
+			o.Paths.Dir, o.Paths.GitEnv = dir, true
 			permit, err := with(newGate(t, o)).Ask(t.Context(), command(c.command))
 			if err != nil {
 				t.Fatal(err)

@@ -133,10 +133,10 @@ func (typed) Approve(_ context.Context, r Request) (Answer, error) {
 
 // askUser asks the user. again means that the call must be decided again, because its files or its
 // input changed, or because an answer to another call now covers it.
-func (a *asking) askUser(ctx context.Context, j judgement) (_ tool.Permit, again bool, err error) {
+func (a *approval) askUser(ctx context.Context, j judgement) (_ tool.Permit, again bool, err error) {
 	none := tool.Permit{}
 	if a.opt.Approver == nil {
-		return none, false, a.refuse(a.r, headless(a.p.Name, j))
+		return none, false, a.refuse(a.r, noAnswerText(a.p.Name, j))
 	}
 	select {
 	case a.answers.asking <- struct{}{}:
@@ -149,16 +149,16 @@ func (a *asking) askUser(ctx context.Context, j judgement) (_ tool.Permit, again
 	if err != nil {
 		return none, false, err
 	}
-	if !j.hook {
+	if !j.askedByHook {
 		if now := a.decide(a.in.Skills, subjects); now.Verdict != permission.Ask {
 			return none, true, nil
 		}
 	}
 	req := Request{
 		Call: a.p.ID, Name: a.p.Name, Tool: cmp.Or(a.p.Label, a.p.Name), Agent: a.opt.Agent, Input: slices.Clone(a.p.Input),
-		Subjects: slices.Clone(subjects), Decision: a.r.Decision, Files: a.shown(subjects), Choices: []Choice{Once},
+		Subjects: slices.Clone(subjects), Decision: a.r.Decision, Files: a.filesOf(subjects), Choices: []Choice{Once},
 	}
-	if !j.fixed && !j.hook && len(j.Suggest) > 0 {
+	if !j.noAllow && !j.askedByHook && len(j.Suggest) > 0 {
 		req.Rules = j.Suggest
 		req.Choices = append(req.Choices, Session)
 		if a.opt.Keeper != nil {
@@ -167,7 +167,7 @@ func (a *asking) askUser(ctx context.Context, j judgement) (_ tool.Permit, again
 	}
 	req.Choices = append(req.Choices, No)
 	if req.Changes, err = a.p.Changes(ctx, a.p.Input); err != nil {
-		return none, false, a.notShown(subjects, err)
+		return none, false, a.refuseUnshown(subjects, err)
 	}
 
 	for range 3 {
@@ -175,9 +175,9 @@ func (a *asking) askUser(ctx context.Context, j judgement) (_ tool.Permit, again
 			return none, false, err
 		}
 		if in := a.r.Answer.Input; in != nil && !bytes.Equal(in, a.p.Input) {
-			return a.replaced(ctx, in)
+			return a.decideReplaced(ctx, in)
 		}
-		changed, err := a.changed(ctx, &req)
+		changed, err := a.updateChanged(ctx, &req)
 		if err != nil {
 			return none, false, err
 		}
@@ -193,17 +193,17 @@ func (a *asking) askUser(ctx context.Context, j judgement) (_ tool.Permit, again
 					}
 				}
 			}
-			return tool.Permit{Input: a.p.Input, Subjects: subjects, Scripts: a.alone(subjects, req.Files)}, false, nil
+			return tool.Permit{Input: a.p.Input, Subjects: subjects, Scripts: a.bindScripts(subjects, req.Files)}, false, nil
 		}
 		req.Decision.Reason = "a file changed while the user was asked"
 	}
-	a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, keptChanging
+	a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, reasonKeptChanging
 	return none, false, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
 }
 
-// notShown refuses a call whose change cannot be shown, because nobody could approve it knowingly.
+// refuseUnshown refuses a call whose change cannot be shown, because nobody could approve it knowingly.
 // The reason is returned only if the model may read the file, since it can reveal content.
-func (a *asking) notShown(subjects []permission.Subject, err error) error {
+func (a *approval) refuseUnshown(subjects []permission.Subject, err error) error {
 	read := slices.Clone(subjects)
 	for i := range read {
 		read[i].Kind, read[i].Tool, read[i].Aliases = "Read", "read", nil
@@ -217,7 +217,7 @@ func (a *asking) notShown(subjects []permission.Subject, err error) error {
 }
 
 // approve asks the user and applies the answer. An error refuses the call.
-func (a *asking) approve(ctx context.Context, req *Request) (err error) {
+func (a *approval) approve(ctx context.Context, req *Request) (err error) {
 	a.r.Asked = true
 	a.r.Answer, err = a.opt.Approver.Approve(ctx, *req)
 	if err != nil {
@@ -251,10 +251,10 @@ func (a *asking) approve(ctx context.Context, req *Request) (err error) {
 	return no
 }
 
-// replaced decides on an input that the user wrote in place of the one shown. The user has thereby
+// decideReplaced decides on an input that the user wrote in place of the one shown. The user has thereby
 // approved it, unless it is denied. again means that the user must still be asked, because of a
 // rule, a secret or a protected path.
-func (a *asking) replaced(ctx context.Context, input json.RawMessage) (_ tool.Permit, again bool, err error) {
+func (a *approval) decideReplaced(ctx context.Context, input json.RawMessage) (_ tool.Permit, again bool, err error) {
 	a.p.Input = bytes.Clone(input)
 	subjects, err := a.p.Named(ctx, a.p.Input)
 	if err != nil {
@@ -266,9 +266,9 @@ func (a *asking) replaced(ctx context.Context, input json.RawMessage) (_ tool.Pe
 	switch {
 	case a.r.Decision.Verdict == permission.Deny:
 		return tool.Permit{}, false, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
-	case a.r.Decision.Verdict == permission.Ask && j.guarded:
-		if a.vote == SaysAllow { // that vote was for the previous input
-			a.vote = SaysNothing
+	case a.r.Decision.Verdict == permission.Ask && j.noHook:
+		if a.vote == VoteAllow { // that vote was for the previous input
+			a.vote = VoteNone
 		}
 		return tool.Permit{}, true, nil
 	}
@@ -276,9 +276,9 @@ func (a *asking) replaced(ctx context.Context, input json.RawMessage) (_ tool.Pe
 	return tool.Permit{Input: a.p.Input, Subjects: subjects}, false, nil
 }
 
-// changed reports whether anything that the user was shown has changed since, and updates the
+// updateChanged reports whether anything that the user was shown has changed since, and updates the
 // request.
-func (a *asking) changed(ctx context.Context, req *Request) (changed bool, err error) {
+func (a *approval) updateChanged(ctx context.Context, req *Request) (changed bool, err error) {
 	for i, f := range req.Files {
 		if now := readFile(f.Path); now.Hash != f.Hash {
 			now.Old, now.Changed, now.names = f.Data, true, f.names
@@ -309,7 +309,7 @@ func (g *Gate) update(updates []Update) error {
 			}
 			switch u.Verdict {
 			case permission.Allow:
-				allow = append(allow, answer{rule: rule, unbound: true})
+				allow = append(allow, answer{rule: rule, anyContent: true})
 			case permission.Deny:
 				deny = append(deny, rule)
 			default:
@@ -339,8 +339,8 @@ func (g *Gate) update(updates []Update) error {
 	g.SetMode(mode)
 	g.answers.mu.Lock()
 	defer g.answers.mu.Unlock()
-	g.answers.session = append(g.answers.session, allow...)
-	g.answers.ask, g.answers.deny = append(g.answers.ask, ask...), append(g.answers.deny, deny...)
+	g.answers.sessionAnswers = append(g.answers.sessionAnswers, allow...)
+	g.answers.askRules, g.answers.denyRules = append(g.answers.askRules, ask...), append(g.answers.denyRules, deny...)
 	g.answers.dirs = append(g.answers.dirs, dirs...)
 	return nil
 }
@@ -371,9 +371,9 @@ func (g *Gate) remember(req Request, c Choice) error {
 	}
 	g.answers.mu.Lock()
 	defer g.answers.mu.Unlock()
-	list := &g.answers.session
+	list := &g.answers.sessionAnswers
 	if c == Always {
-		list = &g.answers.kept
+		list = &g.answers.keptAnswers
 	}
 	for _, m := range made {
 		*list = slices.DeleteFunc(*list, func(a answer) bool {
@@ -385,14 +385,14 @@ func (g *Gate) remember(req Request, c Choice) error {
 	return nil
 }
 
-// headless returns the text for the model if the user cannot be asked.
-func headless(name string, j judgement) string {
+// noAnswerText returns the text for the model if the user cannot be asked.
+func noAnswerText(name string, j judgement) string {
 	why := cmp.Or(j.Reason, "no rule allows it")
 	if j.Rule != "" {
 		why = fmt.Sprintf("the rule %s (%s) requires approval", j.Rule, j.Origin)
 	}
 	text := fmt.Sprintf("%s was not run: %s, and there is no user to ask", name, why)
-	if j.fixed || j.hook {
+	if j.noAllow || j.askedByHook {
 		return text
 	}
 	return text + wouldAllow(j.Reason, j.Suggest)

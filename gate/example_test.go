@@ -17,7 +17,7 @@ func Example() {
 	rules.Allow, _ = permission.ParseRules([]string{"deploy(staging)"}, permission.User, "/work")
 	g, err := gate.New(gate.Options{
 		Rules: rules,
-		Place: permission.PathContext{Dir: "/work"},
+		Paths: permission.PathContext{Dir: "/work"},
 		Approver: gate.ApproverFunc(func(_ context.Context, r gate.Request) (gate.Answer, error) {
 			fmt.Println("asked about", r.Tool, string(r.Input))
 			return gate.Answer{Choice: gate.No, Reason: "not on a Friday"}, nil

@@ -32,8 +32,8 @@ type File struct {
 }
 
 const (
-	maxShown = 1 << 20
-	maxRead  = 32 << 20
+	maxDiffSize = 1 << 20
+	maxHashSize = 32 << 20
 )
 
 // Diff returns the change since the last approval as a unified diff; "" if there is no change or it
@@ -52,21 +52,21 @@ func readFile(path string) File {
 		return f
 	}
 	defer r.Close()
-	data, err := io.ReadAll(io.LimitReader(r, maxRead+1))
-	if err != nil || len(data) > maxRead {
+	data, err := io.ReadAll(io.LimitReader(r, maxHashSize+1))
+	if err != nil || len(data) > maxHashSize {
 		return f
 	}
 	sum := sha256.Sum256(data)
 	f.data, f.Hash = data, hex.EncodeToString(sum[:])
-	if len(data) <= maxShown && utf8.Valid(data) {
+	if len(data) <= maxDiffSize && utf8.Valid(data) {
 		f.Data = data
 	}
 	return f
 }
 
-// differs returns a file that bound does not contain with the same content. A file that cannot be
+// findUnbound returns a file that bound does not contain with the same content. A file that cannot be
 // read counts as changed.
-func differs(files, bound []File) (File, bool) {
+func findUnbound(files, bound []File) (File, bool) {
 	for _, f := range files {
 		ok := slices.ContainsFunc(bound, func(b File) bool { return b.Path == f.Path && b.Hash == f.Hash && f.Hash != "" })
 		if !ok {
@@ -121,16 +121,16 @@ func scriptsOf(s permission.Subject, dirs []string) []File {
 	return files
 }
 
-// names reports whether the first word of a command is one of the files. An interpreter's script is
+// runsFile reports whether the first word of a command is one of the files. An interpreter's script is
 // also judged as a command of its own, whose first word is the script.
-func names(s permission.Subject, dirs []string, files []File) bool {
+func runsFile(s permission.Subject, dirs []string, files []File) bool {
 	for _, words := range commands(s) {
 		for _, d := range dirs {
 			real, err := filepath.EvalSymlinks(scripts.Join(d, words[0]))
 			if err != nil {
 				continue
 			}
-			if _, other := differs([]File{readFile(real)}, files); !other {
+			if _, other := findUnbound([]File{readFile(real)}, files); !other {
 				return true
 			}
 		}
@@ -138,9 +138,9 @@ func names(s permission.Subject, dirs []string, files []File) bool {
 	return false
 }
 
-// missing returns a path that a command line would run but that does not exist yet, so its content
+// missingScript returns a path that a command line would run but that does not exist yet, so its content
 // is unknown until the command starts; "" if there is none.
-func missing(s permission.Subject, dirs []string) string {
+func missingScript(s permission.Subject, dirs []string) string {
 	for _, words := range commands(s) {
 		for _, name := range scripts.Named(words) {
 			if !strings.Contains(name, "/") || strings.ContainsAny(name, "= \t\n") {
@@ -154,9 +154,9 @@ func missing(s permission.Subject, dirs []string) string {
 	return ""
 }
 
-// asApproved returns the scripts that the command must run: the given files with their content as
+// approvedScripts returns the scripts that the command must run: the given files with their content as
 // approved.
-func asApproved(files []File) (list []workspace.Script) {
+func approvedScripts(files []File) (list []workspace.Script) {
 	for _, f := range files {
 		if f.Hash == "" {
 			continue // its content could not be shown
@@ -179,7 +179,7 @@ func CheckScripts(line, dir string, ok func(path string, data []byte) error) ([]
 			return nil, err
 		}
 	}
-	return asApproved(files), nil
+	return approvedScripts(files), nil
 }
 
 // commands returns the words of each simple command in a line. It returns none for a line that

@@ -41,7 +41,7 @@ import (
 type Options struct {
 	Rules permission.Rules // from settings and the command line
 	Mode  permission.Mode  // "": Default
-	Place permission.PathContext
+	Paths permission.PathContext
 
 	Approver Approver // nil: the user cannot be asked
 	Keeper   Keeper   // nil: "always" is not offered
@@ -106,7 +106,7 @@ type HookFunc func(ctx context.Context, p tool.Proposal, d permission.Decision) 
 
 // An Opinion is the merged answer of hooks. The zero Opinion changes nothing.
 type Opinion struct {
-	Says   Say
+	Vote   Vote
 	Input  json.RawMessage // replaces the call's input; nil: unchanged
 	Reason string
 	// Failed means that a hook that guards calls could not answer. The user is then asked; if that
@@ -116,13 +116,13 @@ type Opinion struct {
 }
 
 // A Say is a hook's vote.
-type Say uint8
+type Vote uint8
 
 const (
-	SaysNothing Say = iota
-	SaysAllow       // answers instead of the user; does not override a deny or ask rule
-	SaysAsk
-	SaysDeny
+	VoteNone  Vote = iota
+	VoteAllow      // answers instead of the user; does not override a deny or ask rule
+	VoteAsk
+	VoteDeny
 )
 
 // An Overlay is what applies to a call in addition to the rules of a Gate.
@@ -165,18 +165,18 @@ func (m *mode) get() permission.Mode {
 type answers struct {
 	asking chan struct{} // contains a token while the user is being asked
 
-	mu        sync.Mutex
-	session   []answer
-	kept      []answer
-	ask, deny []permission.Rule // added in this session
-	dirs      []string          // treated as part of the workspace
+	mu                  sync.Mutex
+	sessionAnswers      []answer
+	keptAnswers         []answer
+	askRules, denyRules []permission.Rule // added in this session
+	dirs                []string          // treated as part of the workspace
 }
 
 // An answer is a rule made by an answer of the user.
 type answer struct {
-	rule    permission.Rule
-	files   []File // the files whose content it is bound to
-	unbound bool   // it is bound to no files, because the user wrote the rule
+	rule       permission.Rule
+	files      []File // the files whose content it is bound to
+	anyContent bool   // it is bound to no files, because the user wrote the rule
 }
 
 // New returns the Gate of a session. The error comes from the Keeper or is about a stored rule.
@@ -198,7 +198,7 @@ func New(o Options) (*Gate, error) {
 		if err != nil {
 			return nil, fmt.Errorf("a stored rule: %w", err)
 		}
-		g.answers.kept = append(g.answers.kept, answer{rule: r, files: k.Files})
+		g.answers.keptAnswers = append(g.answers.keptAnswers, answer{rule: r, files: k.Files})
 	}
 	return g, nil
 }
@@ -232,7 +232,7 @@ func (g *Gate) Fork(agent string, of func(permission.Mode) permission.Mode, audi
 // of g.
 func (g *Gate) Replace(rules permission.Rules, place permission.PathContext) *Gate {
 	next := *g
-	next.opt.Rules, next.opt.Place = rules, place
+	next.opt.Rules, next.opt.Paths = rules, place
 	return &next
 }
 
@@ -250,14 +250,14 @@ func Stricter(a, b permission.Mode) permission.Mode {
 func (g *Gate) SessionRules() []permission.Rule {
 	g.answers.mu.Lock()
 	defer g.answers.mu.Unlock()
-	return rulesOf(g.answers.session)
+	return rulesOf(g.answers.sessionAnswers)
 }
 
 // KeptRules returns the rules made by "always" answers that apply here.
 func (g *Gate) KeptRules() []permission.Rule {
 	g.answers.mu.Lock()
 	defer g.answers.mu.Unlock()
-	return rulesOf(g.answers.kept)
+	return rulesOf(g.answers.keptAnswers)
 }
 
 func rulesOf(answers []answer) []permission.Rule {
@@ -276,11 +276,11 @@ func (g *Gate) Ask(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 // With returns g with the skills and hooks in use.
 func (g *Gate) With(in Overlay) tool.Gate {
 	return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
-		a := asking{Gate: g, in: in, p: p, r: Record{Call: p.ID, Tool: p.Name}}
+		a := approval{Gate: g, in: in, p: p, r: Record{Call: p.ID, Tool: p.Name}}
 		a.p.Input = bytes.Clone(p.Input) // a private copy: it is decided on and run unchanged
 		permit, err := a.decideCall(ctx)
 		if err == nil {
-			permit.Allow = a.allowance()
+			permit.Allow = a.sandboxAllowance()
 		}
 		for _, s := range in.Skills {
 			permit.Limits = append(permit.Limits, s.Limits...)
@@ -289,11 +289,11 @@ func (g *Gate) With(in Overlay) tool.Gate {
 	})
 }
 
-// allowance returns the paths that the sandbox opens for an allowed call: files that rules name
+// sandboxAllowance returns the paths that the sandbox opens for an allowed call: files that rules name
 // literally, and paths of the call that such a rule allows or that the user was shown and approved.
-func (a *asking) allowance() workspace.Allowance {
+func (a *approval) sandboxAllowance() workspace.Allowance {
 	rules := permission.Rules{Allow: slices.Clone(a.opt.Rules.Allow)}
-	for _, answer := range a.given() {
+	for _, answer := range a.allAnswers() {
 		rules.Allow = append(rules.Allow, answer.rule)
 	}
 	missing := func(path string) bool {
@@ -344,20 +344,20 @@ func (a *asking) allowance() workspace.Allowance {
 }
 
 // An asking is the state of deciding one call.
-type asking struct {
+type approval struct {
 	*Gate
 	in Overlay
 	p  tool.Proposal // its Input is the current one
 	r  Record
 
-	vote   Say    // of PreToolUse hooks, on the current input
+	vote   Vote   // of PreToolUse hooks, on the current input
 	why    string // the reason for the vote
 	failed bool   // one of the hooks could not answer
 }
 
-const keptChanging = "what it would run kept changing while the user was asked"
+const reasonKeptChanging = "what it would run kept changing while the user was asked"
 
-func (a *asking) decideCall(ctx context.Context) (tool.Permit, error) {
+func (a *approval) decideCall(ctx context.Context) (tool.Permit, error) {
 	none := tool.Permit{}
 	if err := a.preToolUse(ctx); err != nil {
 		return none, err
@@ -367,7 +367,7 @@ func (a *asking) decideCall(ctx context.Context) (tool.Permit, error) {
 		if err != nil {
 			return none, err
 		}
-		j := a.voted(a.decide(a.in.Skills, subjects))
+		j := a.applyVote(a.decide(a.in.Skills, subjects))
 		a.r.Decision = j.Decision
 		if again := a.permissionRequest(ctx, j); again {
 			continue
@@ -375,7 +375,7 @@ func (a *asking) decideCall(ctx context.Context) (tool.Permit, error) {
 		switch a.r.Decision.Verdict {
 		case permission.Allow:
 			a.audit(a.r)
-			return tool.Permit{Input: a.p.Input, Subjects: subjects, Scripts: asApproved(j.files)}, nil
+			return tool.Permit{Input: a.p.Input, Subjects: subjects, Scripts: approvedScripts(j.files)}, nil
 		case permission.Deny:
 			return none, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
 		}
@@ -388,12 +388,12 @@ func (a *asking) decideCall(ctx context.Context) (tool.Permit, error) {
 			return permit, nil
 		}
 	}
-	a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, keptChanging
+	a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, reasonKeptChanging
 	return none, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
 }
 
 // preToolUse runs the PreToolUse hooks and keeps their vote and their replacement of the input.
-func (a *asking) preToolUse(ctx context.Context) error {
+func (a *approval) preToolUse(ctx context.Context) error {
 	if a.in.PreToolUse == nil {
 		return nil
 	}
@@ -401,37 +401,37 @@ func (a *asking) preToolUse(ctx context.Context) error {
 	if err != nil {
 		op.Failed, op.Reason = true, "a hook failed: "+err.Error()
 	}
-	if op.Says != SaysNothing || op.Input != nil {
+	if op.Vote != VoteNone || op.Input != nil {
 		a.r.Hook = "PreToolUse"
 	}
 	if op.Input != nil {
 		a.p.Input = bytes.Clone(op.Input)
 	}
-	a.vote, a.why, a.failed = op.Says, op.Reason, op.Failed
+	a.vote, a.why, a.failed = op.Vote, op.Reason, op.Failed
 	switch {
-	case op.Says == SaysDeny:
-		a.r.Decision = permission.Decision{Verdict: permission.Deny, Reason: reason(op, "a PreToolUse hook")}
+	case op.Vote == VoteDeny:
+		a.r.Decision = permission.Decision{Verdict: permission.Deny, Reason: denialReason(op, "a PreToolUse hook")}
 		return a.refuse(a.r, a.p.Name+" was not run: "+a.r.Decision.Reason)
 	case op.Failed:
-		a.vote = SaysAsk
+		a.vote = VoteAsk
 	}
 	return nil
 }
 
-// voted applies the vote of the PreToolUse hooks to a judgement.
-func (a *asking) voted(j judgement) judgement {
+// applyVote applies the vote of the PreToolUse hooks to a judgement.
+func (a *approval) applyVote(j judgement) judgement {
 	mode := a.Mode()
 	switch {
 	case a.failed && j.Verdict != permission.Deny && (mode == permission.Bypass || mode == permission.DontAsk):
 		j.Verdict, j.Rule, j.Origin, j.Reason, j.Suggest = permission.Deny, "", "", a.why, nil
-	case a.vote == SaysAsk && j.Verdict == permission.Allow:
+	case a.vote == VoteAsk && j.Verdict == permission.Allow:
 		j.Verdict, j.Reason = permission.Ask, cmp.Or(a.why, "a PreToolUse hook requires approval")
 		j.Rule, j.Origin = "", "" // they were those of the rule that allowed it
-		j.hook = true
+		j.askedByHook = true
 		if mode == permission.DontAsk {
 			j.Verdict = permission.Deny
 		}
-	case a.vote == SaysAllow && j.Verdict == permission.Ask && !j.guarded:
+	case a.vote == VoteAllow && j.Verdict == permission.Ask && !j.noHook:
 		j.Verdict, j.Reason = permission.Allow, "a PreToolUse hook allows it"
 	}
 	return j
@@ -439,37 +439,37 @@ func (a *asking) voted(j judgement) judgement {
 
 // permissionRequest runs the PermissionRequest hooks for a call that needs the user's approval.
 // again means that they changed the input.
-func (a *asking) permissionRequest(ctx context.Context, j judgement) (again bool) {
+func (a *approval) permissionRequest(ctx context.Context, j judgement) (again bool) {
 	if a.r.Decision.Verdict != permission.Ask || a.in.PermissionRequest == nil {
 		return false
 	}
 	op, err := a.in.PermissionRequest(ctx, a.p, a.r.Decision)
-	if err != nil || op.Failed && op.Says != SaysDeny {
+	if err != nil || op.Failed && op.Vote != VoteDeny {
 		return false // the user decides
 	}
-	if op.Says != SaysNothing {
+	if op.Vote != VoteNone {
 		a.r.Hook = "PermissionRequest"
 	}
 	switch {
-	case op.Says == SaysDeny:
-		a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, reason(op, "a PermissionRequest hook")
+	case op.Vote == VoteDeny:
+		a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, denialReason(op, "a PermissionRequest hook")
 	case op.Input != nil && !bytes.Equal(op.Input, a.p.Input):
 		a.p.Input = bytes.Clone(op.Input)
-		if a.vote == SaysAllow { // that vote was for the previous input
-			a.vote = SaysNothing
+		if a.vote == VoteAllow { // that vote was for the previous input
+			a.vote = VoteNone
 		}
-		if op.Says == SaysAllow {
-			a.vote = SaysAllow
+		if op.Vote == VoteAllow {
+			a.vote = VoteAllow
 		}
 		return true
-	case op.Says == SaysAllow && !j.guarded:
+	case op.Vote == VoteAllow && !j.noHook:
 		a.r.Decision.Verdict, a.r.Decision.Reason = permission.Allow, "a PermissionRequest hook allows it"
 	}
 	return false
 }
 
-func reason(op Opinion, who string) string {
-	return cmp.Or(op.Reason, who+" denied it")
+func denialReason(op Opinion, deniedBy string) string {
+	return cmp.Or(op.Reason, deniedBy+" denied it")
 }
 
 // Decide judges subjects as Ask does, but without hooks and without asking the user.
@@ -480,20 +480,20 @@ func (g *Gate) Decide(scopes []SkillRules, subjects ...permission.Subject) permi
 // A judgement is a decision, with limits on who can answer it.
 type judgement struct {
 	permission.Decision
-	fixed   bool   // no allow rule can change it, because of an ask rule or a ceiling
-	guarded bool   // a hook cannot answer it: it is fixed, or about a secret or a protected path
-	hook    bool   // only a hook requires the question
-	files   []File // the scripts whose content the decision is bound to
+	noAllow     bool   // no allow rule can change it, because of an ask rule or a ceiling
+	noHook      bool   // a hook cannot answer it: it is fixed, or about a secret or a protected path
+	askedByHook bool   // only a hook requires the question
+	files       []File // the scripts whose content the decision is bound to
 }
 
 func (g *Gate) decide(scopes []SkillRules, subjects []permission.Subject) judgement {
-	given, place := g.given(), g.opt.Place
+	given, place := g.allAnswers(), g.opt.Paths
 	g.answers.mu.Lock()
-	ask, deny := slices.Clone(g.answers.ask), slices.Clone(g.answers.deny)
+	ask, deny := slices.Clone(g.answers.askRules), slices.Clone(g.answers.denyRules)
 	place.Roots = slices.Concat(place.Roots, g.answers.dirs)
 	g.answers.mu.Unlock()
 	var dirs []string // where names of scripts may start; computed when first needed
-	ran := func(s permission.Subject) []File {
+	scripts := func(s permission.Subject) []File {
 		if dirs == nil {
 			dirs = folders(subjects, place.Dir)
 		}
@@ -515,7 +515,7 @@ func (g *Gate) decide(scopes []SkillRules, subjects []permission.Subject) judgem
 				continue
 			}
 			for _, r := range s.Allow {
-				if g.Ignores(s, r) {
+				if g.Ineffective(s, r) {
 					continue
 				}
 				rules.Allow = append(rules.Allow, r)
@@ -536,23 +536,23 @@ func (g *Gate) decide(scopes []SkillRules, subjects []permission.Subject) judgem
 			}
 			switch {
 			case s.Origin == permission.Session || s.Origin == permission.Kept:
-				files := ran(s.Subject)
+				files := scripts(s.Subject)
 				same := func(a answer) bool { return a.rule.Origin == s.Origin && a.rule.String() == s.Rule }
 				unbound, covered := false, false
 				for _, a := range given {
 					if same(a) {
-						_, d := differs(files, a.files)
-						unbound = unbound || a.unbound
-						covered = covered || !d && (len(files) > 0 || len(a.files) == 0 || names(s.Subject, dirs, a.files))
+						_, d := findUnbound(files, a.files)
+						unbound = unbound || a.anyContent
+						covered = covered || !d && (len(files) > 0 || len(a.files) == 0 || runsFile(s.Subject, dirs, a.files))
 					}
 				}
 				changing := ""
 				if covered && !unbound {
 					j.files = append(j.files, files...)
-					changing = g.changing(subjects, files)
+					changing = g.changesFiles(subjects, files)
 				}
 				if changing != "" || !covered && !unbound {
-					f, _ := differs(files, nil)
+					f, _ := findUnbound(files, nil)
 					switch {
 					case changing != "":
 						why = changing
@@ -569,13 +569,13 @@ func (g *Gate) decide(scopes []SkillRules, subjects []permission.Subject) judgem
 					if "skill:"+sc.Skill != string(s.Origin) || sc.Dir == "" {
 						continue
 					}
-					files := ran(s.Subject)
+					files := scripts(s.Subject)
 					no := ""
 					if sc.Approved == nil {
-						no = sc.linked(files, append([]string{place.Dir}, place.Roots...))
+						no = sc.whyLinked(files, append([]string{place.Dir}, place.Roots...))
 					} else {
-						no = sc.covers(files)
-						if name := missing(s.Subject, dirs); no == "" && name != "" {
+						no = sc.whyNotCovered(files)
+						if name := missingScript(s.Subject, dirs); no == "" && name != "" {
 							no = name + " does not exist"
 						}
 						j.files = append(j.files, files...)
@@ -599,8 +599,8 @@ func (g *Gate) decide(scopes []SkillRules, subjects []permission.Subject) judgem
 	}
 	for _, s := range j.Subjects {
 		if s.Verdict == permission.Ask {
-			j.fixed = j.fixed || s.Rule != ""
-			j.guarded = j.guarded || s.Rule != "" || s.Origin == permission.Builtin
+			j.noAllow = j.noAllow || s.Rule != ""
+			j.noHook = j.noHook || s.Rule != "" || s.Origin == permission.Builtin
 		}
 	}
 	for _, sc := range scopes {
@@ -609,11 +609,11 @@ func (g *Gate) decide(scopes []SkillRules, subjects []permission.Subject) judgem
 	return j
 }
 
-// shown returns the files that subjects would run. If a file has changed since it was approved, its
+// filesOf returns the files that subjects would run. If a file has changed since it was approved, its
 // old content is included.
-func (g *Gate) shown(subjects []permission.Subject) (files []File) {
-	given := g.given()
-	dirs := folders(subjects, g.opt.Place.Dir)
+func (g *Gate) filesOf(subjects []permission.Subject) (files []File) {
+	given := g.allAnswers()
+	dirs := folders(subjects, g.opt.Paths.Dir)
 	for _, s := range subjects {
 		for _, f := range scriptsOf(s, dirs) {
 			if slices.ContainsFunc(files, func(g File) bool { return g.Path == f.Path }) {
@@ -632,20 +632,20 @@ func (g *Gate) shown(subjects []permission.Subject) (files []File) {
 	return files
 }
 
-// changing explains which part of a call may change one of the files before it runs; "" if none
+// changesFiles explains which part of a call may change one of the files before it runs; "" if none
 // does. Commands that only read, or that only write other files, do not count.
-func (g *Gate) changing(subjects []permission.Subject, files []File) string {
+func (g *Gate) changesFiles(subjects []permission.Subject, files []File) string {
 	if len(files) == 0 {
 		return ""
 	}
-	dirs := folders(subjects, g.opt.Place.Dir)
-	for _, s := range (permission.Rules{}).Decide(permission.AcceptEdits, g.opt.Place, subjects...).Subjects {
+	dirs := folders(subjects, g.opt.Paths.Dir)
+	for _, s := range (permission.Rules{}).Decide(permission.AcceptEdits, g.opt.Paths, subjects...).Subjects {
 		for _, f := range files {
 			switch {
-			case s.Kind == "Edit" && (s.Text == f.Path || slices.Contains(f.names, scripts.Join(g.opt.Place.Dir, s.Text))):
+			case s.Kind == "Edit" && (s.Text == f.Path || slices.Contains(f.names, scripts.Join(g.opt.Paths.Dir, s.Text))):
 				return f.Path + " is written before it runs"
 			case isBash(s.Kind) && s.Verdict != permission.Allow && len(scriptsOf(s.Subject, dirs)) == 0 &&
-				!keepsBytes(s.Subject, f, dirs):
+				!leavesUnchanged(s.Subject, f, dirs):
 				return fmt.Sprintf("%q may change %s before it runs", s.Text, f.Path)
 			}
 		}
@@ -653,9 +653,9 @@ func (g *Gate) changing(subjects []permission.Subject, files []File) string {
 	return ""
 }
 
-// keepsBytes reports whether every simple command of s either is the script itself, as its
+// leavesUnchanged reports whether every simple command of s either is the script itself, as its
 // interpreter gets it, or is a program that does not change the content of files.
-func keepsBytes(s permission.Subject, f File, dirs []string) bool {
+func leavesUnchanged(s permission.Subject, f File, dirs []string) bool {
 	for _, words := range commands(s) {
 		switch words[0] {
 		case "chmod", "mkdir", "rmdir", "touch", "sleep", "wait":
@@ -668,38 +668,38 @@ func keepsBytes(s permission.Subject, f File, dirs []string) bool {
 	return true
 }
 
-// alone returns the scripts of a call that was just approved, with the content that was shown. It
+// bindScripts returns the scripts of a call that was just approved, with the content that was shown. It
 // returns none for a call that may change them itself: the user approved what that call does, so it
 // runs the content that is there at that time.
-func (g *Gate) alone(subjects []permission.Subject, files []File) []workspace.Script {
-	if g.changing(subjects, files) != "" {
+func (g *Gate) bindScripts(subjects []permission.Subject, files []File) []workspace.Script {
+	if g.changesFiles(subjects, files) != "" {
 		return nil
 	}
-	return asApproved(files)
+	return approvedScripts(files)
 }
 
-func (g *Gate) given() []answer {
+func (g *Gate) allAnswers() []answer {
 	g.answers.mu.Lock()
 	defer g.answers.mu.Unlock()
-	return slices.Concat(g.answers.session, g.answers.kept)
+	return slices.Concat(g.answers.sessionAnswers, g.answers.keptAnswers)
 }
 
-// Ignores reports whether a rule that a skill grants has no effect, because it covers everything
+// Ineffective reports whether a rule that a skill grants has no effect, because it covers everything
 // and the skill is not the user's own.
-func (g *Gate) Ignores(s SkillRules, r permission.Rule) bool {
-	return s.Foreign && r.Broad() && !Names(g.opt.Rules, s.Skill) &&
+func (g *Gate) Ineffective(s SkillRules, r permission.Rule) bool {
+	return s.Foreign && r.Broad() && !HasAllowRule(g.opt.Rules, s.Skill) &&
 		!slices.ContainsFunc(s.Accepted, func(a permission.Rule) bool { return a.String() == r.String() })
 }
 
-// Names reports whether an allow rule names a skill. Rules of a project do not count.
-func Names(rules permission.Rules, skill string) bool {
+// HasAllowRule reports whether an allow rule names a skill. Rules of a project do not count.
+func HasAllowRule(rules permission.Rules, skill string) bool {
 	return slices.ContainsFunc(rules.Allow, func(r permission.Rule) bool {
 		return r.Tool == "Skill" && r.Pattern == skill && r.Origin != permission.Project
 	})
 }
 
-// covers explains why a skill's grants do not cover running these files; "" if they do.
-func (s SkillRules) covers(files []File) string {
+// whyNotCovered explains why a skill's grants do not cover running these files; "" if they do.
+func (s SkillRules) whyNotCovered(files []File) string {
 	for _, f := range files {
 		if !inside(s.Dir, f.Path) {
 			return fmt.Sprintf("%s is outside of the folder of skill %q, which grants it", f.Path, s.Skill)
@@ -711,9 +711,9 @@ func (s SkillRules) covers(files []File) string {
 	return ""
 }
 
-// linked explains why a skill's grants do not cover running these files: a link in the skill's
+// whyLinked explains why a skill's grants do not cover running these files: a link in the skill's
 // folder leads to a file of the workspace, which is not part of the skill; "" if they do.
-func (s SkillRules) linked(files []File, roots []string) string {
+func (s SkillRules) whyLinked(files []File, roots []string) string {
 	for _, f := range files {
 		own := slices.ContainsFunc(f.names, func(name string) bool { return subpath.Contains(s.Dir, name) })
 		if own && !inside(s.Dir, f.Path) && slices.ContainsFunc(roots,
@@ -742,10 +742,10 @@ func (g *Gate) ceiling(j *judgement, sc SkillRules, subjects []permission.Subjec
 		return
 	}
 	for _, s := range subjects {
-		if s.Kind == "Skill" || s.Kind == "ask" || g.lists(sc, s) || j.Verdict == permission.Deny {
+		if s.Kind == "Skill" || s.Kind == "ask" || g.isListed(sc, s) || j.Verdict == permission.Deny {
 			continue
 		}
-		j.fixed, j.guarded, j.Suggest = true, true, nil
+		j.noAllow, j.noHook, j.Suggest = true, true, nil
 		j.Verdict, j.Rule, j.Origin = verdict, "", ""
 		j.Reason = fmt.Sprintf("the allowed-tools of skill %q do not name it", sc.Skill)
 		if name, ok := strings.CutPrefix(sc.Skill, "agent "); ok {
@@ -754,10 +754,10 @@ func (g *Gate) ceiling(j *judgement, sc SkillRules, subjects []permission.Subjec
 	}
 }
 
-// lists reports whether a skill's list covers a subject. A command that is harmless by itself is
+// isListed reports whether a skill's list covers a subject. A command that is harmless by itself is
 // covered if the list has any rule for commands.
-func (g *Gate) lists(sc SkillRules, s permission.Subject) bool {
-	d := permission.Rules{Allow: sc.Allow}.Decide(permission.Default, g.opt.Place, s)
+func (g *Gate) isListed(sc SkillRules, s permission.Subject) bool {
+	d := permission.Rules{Allow: sc.Allow}.Decide(permission.Default, g.opt.Paths, s)
 	if d.Verdict != permission.Allow {
 		return false
 	}
@@ -769,7 +769,7 @@ func (g *Gate) lists(sc SkillRules, s permission.Subject) bool {
 				return false
 			}
 		default: // allowed without a rule: it is covered only if a rule matches it
-			if (permission.Rules{Deny: sc.Allow}).Decide(permission.Default, g.opt.Place, s).Verdict != permission.Deny {
+			if (permission.Rules{Deny: sc.Allow}).Decide(permission.Default, g.opt.Paths, s).Verdict != permission.Deny {
 				return false
 			}
 		}

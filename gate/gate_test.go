@@ -46,8 +46,8 @@ func rules(t testing.TB, origin permission.Origin, list ...string) []permission.
 
 func newGate(t testing.TB, o gate.Options) *gate.Gate {
 	t.Helper()
-	if o.Place.Dir == "" {
-		o.Place.Dir = t.TempDir()
+	if o.Paths.Dir == "" {
+		o.Paths.Dir = t.TempDir()
 	}
 	g, err := gate.New(o)
 	if err != nil {
@@ -114,7 +114,7 @@ func TestRulesDecide(t *testing.T) {
 		t.Errorf("dontAsk: %v", err)
 	}
 	// In a folder that is not trusted, no rule for git helps, so none is suggested.
-	o.Place.Untrusted = true
+	o.Paths.Untrusted = true
 	for _, m := range []permission.Mode{permission.Default, permission.DontAsk} {
 		o.Mode = m
 		if _, err := run(t, newGate(t, o), "git status"); err == nil || strings.Contains(err.Error(), "--allow") ||
@@ -228,10 +228,10 @@ func TestHooks(t *testing.T) {
 	say := func(op gate.Opinion, err error) gate.HookFunc {
 		return func(context.Context, tool.Proposal, permission.Decision) (gate.Opinion, error) { return op, err }
 	}
-	allow, deny, askIt := gate.Opinion{Says: gate.SaysAllow}, gate.Opinion{Says: gate.SaysDeny, Reason: "not on my watch"},
-		gate.Opinion{Says: gate.SaysAsk}
-	rewrite := func(line string, says gate.Say) gate.Opinion {
-		return gate.Opinion{Says: says, Input: command(line).Input}
+	allow, deny, askIt := gate.Opinion{Vote: gate.VoteAllow}, gate.Opinion{Vote: gate.VoteDeny, Reason: "not on my watch"},
+		gate.Opinion{Vote: gate.VoteAsk}
+	rewrite := func(line string, says gate.Vote) gate.Opinion {
+		return gate.Opinion{Vote: says, Input: command(line).Input}
 	}
 	some := permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)"),
 		Ask: rules(t, permission.Managed, "Bash(git push:*)"), Deny: rules(t, permission.User, "Bash(rm:*)")}
@@ -249,17 +249,17 @@ func TestHooks(t *testing.T) {
 		{"deny beats bypass", say(deny, nil), nil, "make", "", permission.Bypass},
 		{"ask beats allow", say(askIt, nil), nil, "make", "", ""},
 		{"a guard that fails means ask", say(allow, errors.New("exit 127")), nil, "make", "", ""},
-		{"rewritten input is decided again", say(rewrite("rm x", gate.SaysAllow), nil), nil, "make", "", ""},
-		{"rewritten input runs", say(rewrite("make safe", gate.SaysNothing), nil), nil, "rm x", "make safe", ""},
+		{"rewritten input is decided again", say(rewrite("rm x", gate.VoteAllow), nil), nil, "make", "", ""},
+		{"rewritten input runs", say(rewrite("make safe", gate.VoteNone), nil), nil, "rm x", "make safe", ""},
 		{"request allows", nil, say(allow, nil), "npm ci", "npm ci", ""},
 		{"request never beats deny", nil, say(allow, nil), "rm x", "", ""},
 		{"request never beats a managed ask", nil, say(allow, nil), "git push", "", ""},
 		{"request denies", nil, say(deny, nil), "npm ci", "", ""},
 		{"request fails", nil, say(allow, errors.New("timeout")), "npm ci", "", ""},
-		{"request rewrites to what is denied", nil, say(rewrite("rm x", gate.SaysAllow), nil), "npm ci", "", ""},
-		{"request rewrites to what is allowed", nil, say(rewrite("make", gate.SaysNothing), nil), "npm ci", "make", ""},
+		{"request rewrites to what is denied", nil, say(rewrite("rm x", gate.VoteAllow), nil), "npm ci", "", ""},
+		{"request rewrites to what is allowed", nil, say(rewrite("make", gate.VoteNone), nil), "npm ci", "make", ""},
 		{"allow is for the input that the hook saw, not for a rewritten one", say(allow, nil),
-			say(rewrite("npm publish", gate.SaysNothing), nil), "git push", "", ""},
+			say(rewrite("npm publish", gate.VoteNone), nil), "git push", "", ""},
 		{"request does not open a protected path", nil, say(allow, nil), "make > .git/hooks/pre-commit", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -312,7 +312,7 @@ func TestApprovalIsBoundToContent(t *testing.T) {
 				}
 				at := script(t, dir, "run.sh", "echo one\n")
 				p := &scriptedUser{answers: []gate.Answer{yes(choice), yes(choice)}}
-				g := newGate(t, gate.Options{Approver: p, Keeper: &keeper{}, Place: permission.PathContext{Dir: dir}})
+				g := newGate(t, gate.Options{Approver: p, Keeper: &keeper{}, Paths: permission.PathContext{Dir: dir}})
 				run(t, g, line)
 				if len(p.saw) != 1 || len(p.saw[0].Files) != 1 || string(p.saw[0].Files[0].Data) != "echo one\n" {
 					t.Fatalf("the user saw %+v", p.saw)
@@ -355,7 +355,7 @@ func TestScriptsOfPermit(t *testing.T) {
 	}
 	p := &scriptedUser{answers: []gate.Answer{yes(gate.Session)}}
 	g := newGate(t, gate.Options{Approver: p, Rules: permission.Rules{Allow: allow},
-		Place: permission.PathContext{Dir: dir}})
+		Paths: permission.PathContext{Dir: dir}})
 	ask := func(line string) (string, bool) {
 		t.Helper()
 		before := len(p.saw)
@@ -420,7 +420,7 @@ func TestLinkedScript(t *testing.T) {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	g := newGate(t, gate.Options{Place: permission.PathContext{Dir: dir}})
+	g := newGate(t, gate.Options{Paths: permission.PathContext{Dir: dir}})
 	sc := []gate.SkillRules{{Skill: "pdf", Allow: allow, Dir: skill}}
 	for name, want := range map[string]permission.Verdict{
 		"own.sh": permission.Allow, "own2.sh": permission.Allow, "shared.sh": permission.Allow,
@@ -449,7 +449,7 @@ func TestChangedWhileAsking(t *testing.T) {
 			}
 		}
 	}
-	_, err := run(t, newGate(t, gate.Options{Approver: p, Place: permission.PathContext{Dir: dir}}), "./run.sh")
+	_, err := run(t, newGate(t, gate.Options{Approver: p, Paths: permission.PathContext{Dir: dir}}), "./run.sh")
 	if err == nil {
 		t.Error("the call ran although the script changed during the question")
 	}
@@ -508,14 +508,14 @@ func TestScopes(t *testing.T) {
 		{"two ceilings", user, gate.CeilingOn, []gate.SkillRules{scope("Bash(npm ci)"), scope("Bash(make)")}, "make", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g := newGate(t, gate.Options{Rules: c.rules, Ceiling: c.ceiling, Place: permission.PathContext{Dir: dir}})
+			g := newGate(t, gate.Options{Rules: c.rules, Ceiling: c.ceiling, Paths: permission.PathContext{Dir: dir}})
 			if _, err := run(t, with(g, c.scopes...), c.line); (err == nil) != c.runs {
 				t.Errorf("error: %v", err)
 			}
 		})
 	}
 	t.Run("a changed script", func(t *testing.T) {
-		g := newGate(t, gate.Options{Rules: user, Place: permission.PathContext{Dir: dir}})
+		g := newGate(t, gate.Options{Rules: user, Paths: permission.PathContext{Dir: dir}})
 		if err := os.WriteFile(inside, []byte("changed"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -595,7 +595,7 @@ func TestTyped(t *testing.T) {
 		in struct{ Path string }) []permission.Subject {
 		return []permission.Subject{{Kind: "Read", Text: filepath.Join(dir, in.Path)}}
 	})}
-	o := gate.Options{Approver: gate.Typed, Place: permission.PathContext{Dir: dir},
+	o := gate.Options{Approver: gate.Typed, Paths: permission.PathContext{Dir: dir},
 		Rules: permission.Rules{Deny: rules(t, permission.User, "Bash(rm:*)")}}
 	g := newGate(t, o)
 	if _, err := run(t, g, "npm ci"); err != nil {
@@ -643,7 +643,7 @@ func TestHookAsks(t *testing.T) {
 	}
 	in := bash().Propose("1", json.RawMessage(`{"command":"make"}`))
 	asks := func(context.Context, tool.Proposal, permission.Decision) (gate.Opinion, error) {
-		return gate.Opinion{Says: gate.SaysAsk, Reason: "it is Friday"}, nil
+		return gate.Opinion{Vote: gate.VoteAsk, Reason: "it is Friday"}, nil
 	}
 	_, err = g.With(gate.Overlay{PreToolUse: asks}).Ask(t.Context(), in)
 	if err == nil || err.Error() != "bash was not run: it is Friday, and there is no user to ask" {
@@ -713,7 +713,7 @@ func TestChangesAreShown(t *testing.T) {
 			script(t, dir, "a.txt", "two")
 		}
 	}
-	g := newGate(t, gate.Options{Approver: p, Place: permission.PathContext{Dir: dir}})
+	g := newGate(t, gate.Options{Approver: p, Paths: permission.PathContext{Dir: dir}})
 	permit, err := g.Ask(t.Context(), changing(dir).Propose("1", json.RawMessage(`{"path":"a.txt"}`)))
 	if err != nil || len(p.saw) != 2 || p.saw[0].Changes[0].Diff != "-one+new" || p.saw[1].Changes[0].Diff != "-two+new" {
 		t.Fatalf("%v, saw %+v", err, p.saw)

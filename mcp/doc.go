@@ -13,7 +13,7 @@
 //		return conn, nil // ReadFrame and WriteFrame are called by the client, CloseConn ends it
 //	}}
 //
-// The engine accepts such servers in Given.Servers; [Pipe] makes two connected ends, for a server in
+// The engine accepts such servers in Host.Servers; [Pipe] makes two connected ends, for a server in
 // this process.
 //
 // Everything that a server sends is untrusted. The number of tools and the size of messages, texts and

@@ -222,7 +222,7 @@ type Note struct {
 	// Announced is set in an announcement of skills. It maps each skill's name to a fingerprint of
 	// its announced text, or to "" if the skill is gone.
 	Announced map[string]string `json:"told,omitempty"`
-	// Tools names late tools that the note announces. Loaded names those whose definitions are sent
+	// Tools names dynamic tools that the note announces. Loaded names those whose definitions are sent
 	// from now on.
 	Tools  []string `json:"tools,omitempty"`
 	Loaded []string `json:"loaded,omitempty"`

@@ -43,8 +43,8 @@ type State struct {
 	Listing   *Listing
 	Announced map[string]string // by skill: a fingerprint of the text that the model has seen about it
 	Suggested map[string]bool   // skills that were already suggested
-	Tools     []string          // late tools that were announced
-	Loaded    []string          // late tools whose definitions are sent, in that order
+	Tools     []string          // dynamic tools that were announced
+	Loaded    []string          // dynamic tools whose definitions are sent, in that order
 	Denials   int
 	Agents    map[string]Agent // sub-agents that have started and not ended, by Log
 }

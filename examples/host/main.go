@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	}
 	defer e.Close()
 	u := &user{bufio.NewScanner(in), out}
-	s, err := e.Start(ctx, u, engine.SessionOptions{Given: engine.Given{
+	s, err := e.Start(ctx, u, engine.SessionOptions{Host: engine.Host{
 		Tools: tool.Set{clock()}, Commands: []engine.ProgramCommand{hello},
 	}})
 	if err != nil {

@@ -31,12 +31,12 @@ standard input. A key in the environment takes precedence.`,
 				if asJSON, _ := c.Flags().GetBool("json"); asJSON {
 					stored := []map[string]string{}
 					for _, name := range names {
-						stored = append(stored, map[string]string{"provider": name, "stored": keys.Where(name)})
+						stored = append(stored, map[string]string{"provider": name, "stored": keys.Location(name)})
 					}
 					return errors.Join(err, writeJSON(c.OutOrStdout(), stored))
 				}
 				for _, name := range names {
-					fmt.Fprintf(c.OutOrStdout(), "%s\t%s\n", name, keys.Where(name))
+					fmt.Fprintf(c.OutOrStdout(), "%s\t%s\n", name, keys.Location(name))
 				}
 				return err
 			}
@@ -55,8 +55,8 @@ standard input. A key in the environment takes precedence.`,
 				return &engine.Error{Err: fmt.Errorf("login: %w", err),
 					Hint: fmt.Sprintf("knack login %s, at a terminal; or pipe the key into it", name)}
 			}
-			return printResult(c, c.ErrOrStderr(), fmt.Sprintf("The key of %s is stored in %s.", name, keys.Where(name)),
-				map[string]string{"provider": name, "stored": keys.Where(name)})
+			return printResult(c, c.ErrOrStderr(), fmt.Sprintf("The key of %s is stored in %s.", name, keys.Location(name)),
+				map[string]string{"provider": name, "stored": keys.Location(name)})
 		},
 	}
 	c.ValidArgsFunction = completeProvider

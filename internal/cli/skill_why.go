@@ -24,11 +24,11 @@ func (o one) Skills(context.Context) iter.Seq2[*knack.Skill, error] {
 
 // whyJSON is the result of skill why.
 type whyJSON struct {
-	Name   string             `json:"name"`
-	Found  []findingJSON      `json:"found"`
-	Near   []string           `json:"near"`
-	Looked []placeJSON        `json:"looked"`
-	Events []engine.Happening `json:"events,omitempty"` // with --session
+	Name   string                `json:"name"`
+	Found  []findingJSON         `json:"found"`
+	Near   []string              `json:"near"`
+	Looked []placeJSON           `json:"looked"`
+	Events []engine.HistoryEvent `json:"events,omitempty"` // with --session
 }
 
 type findingJSON struct {

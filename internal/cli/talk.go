@@ -54,7 +54,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	front.Complete = func(text string) []string { return t.session.Complete(text) }
 	front.Summary = func(name string, input json.RawMessage) string { return t.session.Summary(name, input) }
 	front.Say = func(ctx context.Context, text string, when engine.When) (engine.Queued, error) {
-		return t.session.Say(ctx, engine.QueuedMessage{Input: agent.Typed(text), When: when})
+		return t.session.Send(ctx, engine.QueuedMessage{Input: agent.Typed(text), When: when})
 	}
 
 	if done, err := s.ChooseModel(ctx); err != nil {
@@ -169,7 +169,7 @@ func (t *conversation) turn(ctx context.Context, text string) error {
 		}
 	}
 	for _, m := range s.Status().Queue { // messages sent when the run had just ended, or was stopped
-		if s.Unsay(m.ID) {
+		if s.Unsend(m.ID) {
 			t.front.First = strings.TrimPrefix(t.front.First+"\n"+m.Text, "\n")
 		}
 	}

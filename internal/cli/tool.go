@@ -133,7 +133,7 @@ sandbox. Background jobs end with the program. The exit code is 1 for an error r
 // what would need approval is allowed, unless a managed rule asks for it or it concerns
 // secrets or protected paths.
 func ownCall(e *engine.Engine, deny []string) (tool.Gate, error) {
-	place, rules := e.Place(), e.Project().Rules()
+	place, rules := e.PathContext(), e.Project().Rules()
 	denied, problems := permission.ParseRules(deny, permission.Flag, place.Dir, engine.KnownTools().AllNames()...)
 	for _, p := range problems {
 		if p.Severity == "error" {
@@ -141,7 +141,7 @@ func ownCall(e *engine.Engine, deny []string) (tool.Gate, error) {
 		}
 	}
 	rules.Deny = slices.Concat(rules.Deny, denied)
-	return gate.New(gate.Options{Rules: rules, Place: place, Approver: gate.Typed})
+	return gate.New(gate.Options{Rules: rules, Paths: place, Approver: gate.Typed})
 }
 
 // A toolOutput is a result as `knack tool run` prints it.

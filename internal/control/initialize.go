@@ -60,7 +60,7 @@ type setup struct {
 	system   string
 	append   string
 	skills   []string
-	given    engine.Given
+	given    engine.Host
 	servers  []mcp.Server // given to the session after its start
 	schema   *Schema
 	title    string
@@ -81,7 +81,7 @@ func (u *setup) edit(o *engine.SessionOptions) {
 	if u.skills != nil {
 		o.Skills = u.skills
 	}
-	o.Given = u.given
+	o.Host = u.given
 }
 
 func (u *setup) problem(format string, args ...any) {
@@ -150,8 +150,8 @@ func (s *server) initialize(ctx context.Context, request json.RawMessage) (any, 
 	}
 	if again {
 		given := u.given
-		given.Servers = session.Given().Servers
-		for _, p := range session.Give(given) {
+		given.Servers = session.Host().Servers
+		for _, p := range session.SetHost(given) {
 			u.problem("%s", p)
 		}
 	}
@@ -180,7 +180,7 @@ func (s *server) initialize(ctx context.Context, request json.RawMessage) (any, 
 func agents(s *engine.Session) []agentInfo {
 	all := []agentInfo{}
 	seen := map[string]bool{}
-	for _, d := range slices.Concat(s.Given().Agents, s.Engine().Project().Agents()) {
+	for _, d := range slices.Concat(s.Host().Agents, s.Engine().Project().Agents()) {
 		if !seen[d.Name] {
 			seen[d.Name] = true
 			all = append(all, agentInfo{d.Name, d.Description, d.Model})

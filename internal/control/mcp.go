@@ -154,9 +154,9 @@ func (s *server) giveServers(ctx context.Context, session *engine.Session, serve
 		}
 		return i >= 0
 	})
-	given := session.Given()
+	given := session.Host()
 	given.Servers = servers
-	for _, p := range session.Give(given) {
+	for _, p := range session.SetHost(given) {
 		problems = append(problems, p.Message)
 	}
 	s.mu.Lock()
@@ -220,10 +220,10 @@ func (s *server) mcpStatus(ctx context.Context, session *engine.Session, _ struc
 func (s *server) setServers(ctx context.Context, session *engine.Session, in struct {
 	Servers map[string]json.RawMessage `json:"servers"`
 }) (any, error) {
-	was := session.Given().Servers
+	was := session.Host().Servers
 	servers, problems := s.hostServers(nil, in.Servers)
 	problems = append(problems, s.giveServers(ctx, session, servers)...)
-	now := session.Given().Servers
+	now := session.Host().Servers
 	without := func(a, b []mcp.Server) []string {
 		names := []string{}
 		for _, x := range a {

@@ -170,7 +170,7 @@ func (o *Messages) init(ctx context.Context) Init {
 	if model, err := s.Model(ctx); err == nil { // a session needs no model if only commands run
 		m.Model = model.Info().ID
 	}
-	for _, d := range append(s.Given().Agents, p.Agents()...) {
+	for _, d := range append(s.Host().Agents, p.Agents()...) {
 		if !slices.Contains(m.Agents, d.Name) {
 			m.Agents = append(m.Agents, d.Name)
 		}
@@ -546,7 +546,7 @@ func (o *Messages) result(err error) Result {
 	case r.Reason == "cancelled":
 		r.Subtype, r.Errors = "error_during_execution", []string{"interrupted"}
 	case r.Reason == "stopped":
-		r.Subtype, r.Errors = "error_during_execution", []string{engine.Stopped(t.end.Why).Error()}
+		r.Subtype, r.Errors = "error_during_execution", []string{engine.StoppedByHook(t.end.Why).Error()}
 	case t.stop == llm.Failed:
 		r.Subtype, r.Errors = "error_during_execution", []string{"the procedure failed"}
 	}

@@ -157,7 +157,7 @@ func (s *server) interrupt(f frame) {
 	}
 	if s.session != nil {
 		for _, m := range s.session.Status().Queue {
-			if !in.Queued || s.session.Unsay(m.ID) {
+			if !in.Queued || s.session.Unsend(m.ID) {
 				note(m.ID)
 			}
 		}
@@ -584,7 +584,7 @@ func (s *server) cancelMessage(_ context.Context, request json.RawMessage) (any,
 	defer s.mu.Unlock()
 	n := len(s.prompts)
 	s.prompts = slices.DeleteFunc(s.prompts, func(p prompt) bool { return in.ID != "" && p.id == in.ID })
-	cancelled := len(s.prompts) < n || in.ID != "" && s.session != nil && s.session.Unsay(in.ID)
+	cancelled := len(s.prompts) < n || in.ID != "" && s.session != nil && s.session.Unsend(in.ID)
 	return struct {
 		Cancelled bool `json:"cancelled"`
 	}{cancelled}, nil

@@ -130,7 +130,7 @@ func outcome(ctx context.Context, end *agent.End) error {
 	case session.EndLimit:
 		return &engine.Error{Err: errors.New("the run was stopped: " + end.Why), Hint: "knack -c -p 'go on'"}
 	case session.EndStopped:
-		return engine.Stopped(end.Why)
+		return engine.StoppedByHook(end.Why)
 	}
 	return nil
 }

@@ -309,7 +309,7 @@ func (s *server) join(ctx context.Context, p prompt) bool {
 	if !running || together || p.silent || p.priority == "now" || p.priority == "later" {
 		return false
 	}
-	queued, err := session.Say(ctx, engine.QueuedMessage{Input: p.Input, ID: cmp.Or(p.id, fmt.Sprint(ownID, p.number))})
+	queued, err := session.Send(ctx, engine.QueuedMessage{Input: p.Input, ID: cmp.Or(p.id, fmt.Sprint(ownID, p.number))})
 	switch {
 	case err != nil: // the turn has ended, or a command waits for its end
 		return false
@@ -474,7 +474,7 @@ func (s *server) turn(ctx context.Context, p prompt) error {
 	} else { // messages that arrived as the turn ended come next
 		var left []prompt
 		for _, m := range s.session.Status().Queue {
-			if !s.session.Unsay(m.ID) {
+			if !s.session.Unsend(m.ID) {
 				continue
 			}
 			p := prompt{Input: m.Input}

@@ -210,7 +210,7 @@ func (s *Server) files(ctx context.Context, o *offer, k *knack.Skill) (*skillFil
 	if err != nil || f.root == "" {
 		return f, err
 	}
-	secret := s.engine.Place()
+	secret := s.engine.PathContext()
 	for _, name := range names {
 		if hidden(name) || secret.Secret(filepath.ToSlash(filepath.Join(f.root, filepath.FromSlash(name)))) {
 			continue

@@ -395,7 +395,7 @@ func TestHostSkills(t *testing.T) {
 		llmtest.Answer{Text: "later"},
 	)
 	_, host := project(t, "", engine.Options{Model: m, Values: map[string]any{"sandbox.mode": "off"}})
-	own, err := host.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Given: engine.Given{Servers: []mcp.Server{{
+	own, err := host.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Host: engine.Host{Servers: []mcp.Server{{
 		Name: "peer", Open: func(context.Context) (mcp.Conn, error) {
 			a, b := mcp.Pipe()
 			go s.Run(context.WithoutCancel(t.Context()), mcp.Transport(a))
@@ -465,7 +465,7 @@ func TestTypedServerSkill(t *testing.T) {
 	}
 	m := llmtest.New(llmtest.Answer{Text: "read"})
 	_, host := project(t, "", engine.Options{Model: m, Values: map[string]any{"sandbox.mode": "off"}})
-	own, err := host.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Given: engine.Given{Servers: []mcp.Server{
+	own, err := host.Start(t.Context(), nil, engine.SessionOptions{Forget: true, Host: engine.Host{Servers: []mcp.Server{
 		{Name: "peer", Open: func(context.Context) (mcp.Conn, error) {
 			a, b := mcp.Pipe()
 			go s.Run(context.WithoutCancel(t.Context()), mcp.Transport(a))

@@ -119,7 +119,7 @@ func (a *app) done(err error) {
 	}
 	var left []string
 	for _, m := range a.session.Status().Queue { // messages sent when the turn had just ended, or was stopped
-		if a.session.Unsay(m.ID) {
+		if a.session.Unsend(m.ID) {
 			left = append(left, m.Text)
 		}
 	}
@@ -154,9 +154,9 @@ func (a *app) submit(in agent.Input, when engine.When) {
 		with, err := s.Attach(ctx, in)
 		var q engine.Queued
 		if err == nil {
-			q, err = s.Say(ctx, engine.QueuedMessage{Input: with, When: when})
+			q, err = s.Send(ctx, engine.QueuedMessage{Input: with, When: when})
 			if errors.Is(err, engine.ErrCommandWaits) {
-				q, err = s.Say(ctx, engine.QueuedMessage{Input: with, When: engine.Later})
+				q, err = s.Send(ctx, engine.QueuedMessage{Input: with, When: engine.Later})
 			}
 		}
 		return func() {

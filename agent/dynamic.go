@@ -14,22 +14,22 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// lateShare is the largest share of the window for the definitions of late tools. Above it, only
+// dynamicShare is the largest share of the window for the definitions of dynamic tools. Above it, only
 // names are announced, and tool_search loads the definitions.
-const lateShare = 0.1
+const dynamicShare = 0.1
 
 // searchTool is the name of the tool that loads definitions.
 const searchTool = "tool_search"
 
 const maxLoaded = 10 // tools loaded by one search
 
-// late returns the late tools of a request: those whose definitions were loaded, in the order of
+// dynamicTools returns the dynamic tools of a request: those whose definitions were loaded, in the order of
 // loading so that the prompt's prefix stays the same, and tool_search if there are others.
-func (r *run) late(state session.State) tool.Set {
-	if r.Late == nil || len(state.Tools) == 0 {
+func (r *run) dynamicTools(state session.State) tool.Set {
+	if r.DynamicTools == nil || len(state.Tools) == 0 {
 		return nil
 	}
-	all := r.Late()
+	all := r.DynamicTools()
 	var set tool.Set
 	for _, name := range state.Loaded {
 		if i := indexOf(all, name); i >= 0 {
@@ -37,7 +37,7 @@ func (r *run) late(state session.State) tool.Set {
 		}
 	}
 	if slices.ContainsFunc(state.Tools, func(name string) bool { return !slices.Contains(state.Loaded, name) }) {
-		set = append(set, r.searcher(all, state))
+		set = append(set, r.searchToolFor(all, state))
 	}
 	return set
 }
@@ -45,17 +45,17 @@ func (r *run) late(state session.State) tool.Set {
 // announceTools announces the tools that were added since the last announcement, in a separate
 // message, and records what a search has loaded.
 func (r *run) announceTools() error {
-	if r.Late == nil {
+	if r.DynamicTools == nil {
 		return nil
 	}
-	r.loadMu.Lock()
-	loaded := r.loading
-	r.loading = nil
-	r.loadMu.Unlock()
+	r.foundMu.Lock()
+	loaded := r.foundTools
+	r.foundTools = nil
+	r.foundMu.Unlock()
 	state := r.log.State()
 	var added []tool.Tool
 	size := 0
-	for _, t := range r.Late() {
+	for _, t := range r.DynamicTools() {
 		switch {
 		case !slices.Contains(state.Tools, t.Name):
 			added = append(added, t)
@@ -77,7 +77,7 @@ func (r *run) announceTools() error {
 	}
 	switch names := strings.Join(note.Tools, ", "); {
 	case len(added) == 0:
-	case window > 0 && float64(size/4) > lateShare*float64(window):
+	case window > 0 && float64(size/4) > dynamicShare*float64(window):
 		note.Model = "These tools are available, too. Their definitions are not loaded: call " + searchTool +
 			" with what you want to do, or with their names, before you call them.\n" + names
 	default:
@@ -106,9 +106,9 @@ func indexOf(set tool.Set, name string) int {
 
 func specSize(t tool.Tool) int { return len(t.Name) + len(t.Description) + len(t.Schema) }
 
-// searcher returns tool_search, which loads definitions. The tools that it finds can be called from
+// searchToolFor returns tool_search, which loads definitions. The tools that it finds can be called from
 // the next request on.
-func (r *run) searcher(all tool.Set, state session.State) tool.Tool {
+func (r *run) searchToolFor(all tool.Set, state session.State) tool.Tool {
 	type in struct {
 		Query string `json:"query" jsonschema:"what you want to do, or names of tools separated by commas"`
 	}
@@ -121,13 +121,13 @@ func (r *run) searcher(all tool.Set, state session.State) tool.Tool {
 			}
 			var b strings.Builder
 			b.WriteString("These tools can be called now:\n")
-			r.loadMu.Lock()
-			defer r.loadMu.Unlock()
+			r.foundMu.Lock()
+			defer r.foundMu.Unlock()
 			for _, t := range found {
 				description, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
 				fmt.Fprintf(&b, "- %s: %s\n", t.Name, description)
-				if !slices.Contains(state.Loaded, t.Name) && !slices.Contains(r.loading, t.Name) {
-					r.loading = append(r.loading, t.Name)
+				if !slices.Contains(state.Loaded, t.Name) && !slices.Contains(r.foundTools, t.Name) {
+					r.foundTools = append(r.foundTools, t.Name)
 				}
 			}
 			return tool.Text(strings.TrimSuffix(b.String(), "\n")), nil
