@@ -93,7 +93,7 @@ func compacted(c *session.Compaction, name string) string {
 	i := slices.IndexFunc(c.Skills, func(k session.KeptText) bool { return k.Skill == name })
 	switch {
 	case i >= 0 && c.Skills[i].Cut > 0:
-		return fmt.Sprintf("cut to %d of %d tokens in a compaction", c.Skills[i].Left(), c.Skills[i].Tokens)
+		return fmt.Sprintf("cut to %d of %d tokens in a compaction", c.Skills[i].Visible(), c.Skills[i].Tokens)
 	case i >= 0:
 		return "kept in a compaction"
 	case slices.Contains(c.Dropped, name):

@@ -33,8 +33,8 @@ func (s *Session) newHookRunner(p *Project) (*hook.Runner, error) {
 				in.Transcript = filepath.Join(p.options.Env.Sessions(p.dir).Dir, s.log.ID()+".jsonl")
 			}
 		},
-		Fits: s.matchesRule,
-		Tool: s.hookTool,
+		MatchesRule: s.matchesRule,
+		Tool:        s.hookTool,
 	}, nil
 }
 

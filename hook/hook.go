@@ -163,9 +163,9 @@ type Hook struct {
 	// nothing is checked.
 	Verify func() ([]Script, error)
 
-	words  []string       // Matcher as a list of names; nil: it matches all, or re is used
-	re     *regexp.Regexp // Matcher as a regular expression
-	broken string         // why the definition of a guard is invalid; such a hook always fails
+	words   []string       // Matcher as a list of names; nil: it matches all, or re is used
+	re      *regexp.Regexp // Matcher as a regular expression
+	invalid string         // why the definition of a guard is invalid; such a hook always fails
 }
 
 // A Script is a file that a hook runs, with its approved content.
@@ -219,15 +219,15 @@ func (h *Hook) key() string {
 
 // matches compares the matcher with the subject of the event: the names of a tool, or one word. An
 // event without a subject matches every hook.
-func (h *Hook) matches(about []string) bool {
-	if len(about) == 0 {
+func (h *Hook) matches(subjects []string) bool {
+	if len(subjects) == 0 {
 		return true
 	}
 	switch {
 	case h.re != nil:
-		return slices.ContainsFunc(about, h.re.MatchString)
+		return slices.ContainsFunc(subjects, h.re.MatchString)
 	case h.words != nil:
-		return slices.ContainsFunc(about, func(a string) bool { return slices.Contains(h.words, a) })
+		return slices.ContainsFunc(subjects, func(a string) bool { return slices.Contains(h.words, a) })
 	}
 	return true
 }
@@ -313,9 +313,9 @@ type BatchCall struct {
 	Error    bool            `json:"is_error,omitempty"`
 }
 
-// about returns the value with which matchers are compared for an event that is not about a tool;
+// matchText returns the value with which matchers are compared for an event that is not about a tool;
 // "" if there is none.
-func (in *Input) about() string {
+func (in *Input) matchText() string {
 	switch in.Event {
 	case SessionStart, ConfigChange:
 		return string(in.Source)
@@ -397,12 +397,12 @@ func (h *Hook) State() []string {
 	if h.Timeout > 0 {
 		all = append(all, h.Timeout.String())
 	}
-	if h.broken != "" {
+	if h.invalid != "" {
 		what := "asks: "
 		if h.Required {
 			what = "blocks: "
 		}
-		all = append(all, what+h.broken)
+		all = append(all, what+h.invalid)
 	}
 	return all
 }

@@ -61,7 +61,7 @@ func TestParse(t *testing.T) {
 			}
 			for _, p := range problems {
 				kept := ""
-				if p.Kept {
+				if p.KeptInvalid {
 					kept = " (kept)"
 				}
 				fmt.Fprintf(&got, "  at %d%s: %s\n    %.40s\n", p.At, kept, p.Message,
@@ -522,7 +522,7 @@ func FuzzParse(f *testing.F) {
 			if !slices.Contains(Events(), h.Event) {
 				t.Errorf("event %q", h.Event)
 			}
-			if h.broken != "" {
+			if h.invalid != "" {
 				if !h.Event.Guards() {
 					t.Errorf("a broken hook is kept: %+v", h)
 				}

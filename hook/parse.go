@@ -13,9 +13,9 @@ import (
 
 // A Problem is a mistake in a hooks setting that its author should know about.
 type Problem struct {
-	At      int // the byte offset in the text
-	Message string
-	Kept    bool // the hook is used nevertheless
+	At          int // the byte offset in the text
+	Message     string
+	KeptInvalid bool // the hook is used nevertheless
 }
 
 // maxTimeout is the longest timeout that a hook may have.
@@ -87,7 +87,7 @@ func (p *parser) matcher(e Event, m value) {
 			hooks = &v
 		case "description", "id":
 		default:
-			p.kept(m.at+key.at, "%s: %q is not a key of a matcher; it is ignored", e, key.key)
+			p.keepInvalid(m.at+key.at, "%s: %q is not a key of a matcher; it is ignored", e, key.key)
 		}
 	}, nil)
 	if wrong == "" {
@@ -122,8 +122,8 @@ func (p *parser) list(text []byte) {
 	}, func(at int, err error) { p.problem(at, "%v", err) })
 }
 
-func (p *parser) kept(at int, format string, args ...any) {
-	p.problems = append(p.problems, Problem{At: at, Message: fmt.Sprintf(format, args...), Kept: true})
+func (p *parser) keepInvalid(at int, format string, args ...any) {
+	p.problems = append(p.problems, Problem{At: at, Message: fmt.Sprintf(format, args...), KeptInvalid: true})
 }
 
 // hook reads one hook. wrong describes what is wrong with its matcher; "" if nothing is.
@@ -170,13 +170,13 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 			}
 		case "event", "matcher":
 			if !listed {
-				p.kept(v.at+key.at, "%s: %q is not a key of a hook; it is ignored", h.Event, key.key)
+				p.keepInvalid(v.at+key.at, "%s: %q is not a key of a hook; it is ignored", h.Event, key.key)
 			} else if key.key == "matcher" {
 				read(&h.Matcher, "a string")
 			}
 		case "statusMessage", "description", "id":
 		default:
-			p.kept(v.at+key.at, "%s: %q is not a key of a hook; it is ignored", h.Event, key.key)
+			p.keepInvalid(v.at+key.at, "%s: %q is not a key of a hook; it is ignored", h.Event, key.key)
 		}
 	}, nil)
 	if wrong == "" && listed {
@@ -189,13 +189,13 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 	}
 	if wrong == "" {
 		if h.Required && !h.Event.Guards() {
-			p.kept(v.at, "%s: required applies only to PreToolUse and PermissionRequest", h.Event)
+			p.keepInvalid(v.at, "%s: required applies only to PreToolUse and PermissionRequest", h.Event)
 		}
 		p.hooks = append(p.hooks, h)
 		return
 	}
 	if h.Event.Guards() { // its answer is unknown, so it always fails
-		h.broken, h.Async, h.Once = wrong, false, false
+		h.invalid, h.Async, h.Once = wrong, false, false
 		p.hooks = append(p.hooks, h)
 		what := "the calls that it guards need approval, and are refused where there is no user to ask"
 		if h.Required {

@@ -52,10 +52,10 @@ func readReply(e Event, out []byte) (reply, error) {
 	if out[0] != '{' {
 		switch e {
 		case SessionStart, UserPromptSubmit, UserPromptExpansion:
-			return reply{context: bounded(string(out))}, nil
+			return reply{context: cutText(string(out))}, nil
 		}
 		if e.Guards() {
-			return reply{}, fmt.Errorf("it printed %s, not a JSON object", shortly(out))
+			return reply{}, fmt.Errorf("it printed %s, not a JSON object", excerpt(out))
 		}
 		return reply{}, nil
 	}
@@ -64,11 +64,11 @@ func readReply(e Event, out []byte) (reply, error) {
 		return reply{}, fmt.Errorf("what it printed cannot be read: %w", err)
 	}
 	r := reply{
-		reason: bounded(w.Reason), message: bounded(w.SystemMessage), context: bounded(w.Specific.Context),
-		stop: w.Continue != nil && !*w.Continue, stopReason: bounded(w.StopReason),
+		reason: cutText(w.Reason), message: cutText(w.SystemMessage), context: cutText(w.Specific.Context),
+		stop: w.Continue != nil && !*w.Continue, stopReason: cutText(w.StopReason),
 	}
 	if w.Specific.Event != "" && w.Specific.Event != e {
-		return reply{}, fmt.Errorf("it answers the event %s, not %s", shortly([]byte(w.Specific.Event)), e)
+		return reply{}, fmt.Errorf("it answers the event %s, not %s", excerpt([]byte(w.Specific.Event)), e)
 	}
 	switch w.Decision {
 	case "":
@@ -77,7 +77,7 @@ func readReply(e Event, out []byte) (reply, error) {
 	case "approve", "allow":
 		r.vote = Allow
 	default:
-		return reply{}, fmt.Errorf("decision is %s: block or approve is needed", shortly([]byte(w.Decision)))
+		return reply{}, fmt.Errorf("decision is %s: block or approve is needed", excerpt([]byte(w.Decision)))
 	}
 	if err := r.permission(w.Specific.Permission, w.Specific.Why); err != nil {
 		return reply{}, err
@@ -105,7 +105,7 @@ func readReply(e Event, out []byte) (reply, error) {
 			return reply{}, err
 		}
 		if own.Interrupt {
-			r.stop, r.stopReason = true, bounded(own.Message)
+			r.stop, r.stopReason = true, cutText(own.Message)
 		}
 	}
 	return r, nil
@@ -123,14 +123,14 @@ func (r *reply) permission(word, why string) error {
 	case "deny":
 		vote = Deny
 	default:
-		return fmt.Errorf("permissionDecision is %s: allow, ask or deny is needed", shortly([]byte(word)))
+		return fmt.Errorf("permissionDecision is %s: allow, ask or deny is needed", excerpt([]byte(word)))
 	}
 	if vote > r.vote {
 		r.vote = vote
 	}
 	r.block = r.block || vote == Deny
 	if why != "" {
-		r.reason = bounded(why)
+		r.reason = cutText(why)
 	}
 	return nil
 }
@@ -140,14 +140,14 @@ func (r *reply) rewrite(in json.RawMessage) error {
 		return nil
 	}
 	if kind(in) != '{' {
-		return fmt.Errorf("updatedInput is %s: an object is needed", shortly(in))
+		return fmt.Errorf("updatedInput is %s: an object is needed", excerpt(in))
 	}
 	r.input = in
 	return nil
 }
 
-// bounded cuts a text to maxText characters.
-func bounded(s string) string {
+// cutText cuts a text to maxText characters.
+func cutText(s string) string {
 	s = strings.TrimSpace(strings.ToValidUTF8(s, "\uFFFD"))
 	if len(s) <= maxText || utf8.RuneCountInString(s) <= maxText {
 		return s
@@ -161,8 +161,8 @@ func bounded(s string) string {
 	return s
 }
 
-// shortly quotes the beginning of a hook's output.
-func shortly(b []byte) string {
+// excerpt quotes the beginning of a hook's output.
+func excerpt(b []byte) string {
 	s := strings.ToValidUTF8(string(b[:min(len(b), 200)]), "")
 	if r := []rune(s); len(r) > 60 {
 		s = string(r[:60]) + "…"

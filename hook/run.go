@@ -69,27 +69,27 @@ type Runner struct {
 	Model func(ctx context.Context, prompt string) (string, error)
 	// Fill sets the fields that are the same for every event of a session; nil: none.
 	Fill func(*Input)
-	// Fits reports whether a call matches, or may match, a permission rule; nil: it always does.
-	Fits func(rule string, in *Input) bool
+	// MatchesRule reports whether a call matches, or may match, a permission rule; nil: it always does.
+	MatchesRule func(rule string, in *Input) bool
 	// Tool returns how hooks know a tool; nil: by its own name.
 	Tool func(name string) ToolMapping
 
-	mu      sync.Mutex
-	once    map[string]bool // keys of Once hooks that have run
-	closing context.CancelFunc
-	live    context.Context // for asynchronous hooks; cancelled by Close
-	loose   sync.WaitGroup
+	mu               sync.Mutex
+	ran              map[string]bool // keys of Once hooks that have run
+	cancelBackground context.CancelFunc
+	backgroundCtx    context.Context // for asynchronous hooks; cancelled by Close
+	background       sync.WaitGroup
 }
 
 // Close stops asynchronous hooks and waits until they have ended.
 func (r *Runner) Close() error {
 	r.mu.Lock()
-	if r.live == nil {
-		r.live, r.closing = context.WithCancel(context.Background())
+	if r.backgroundCtx == nil {
+		r.backgroundCtx, r.cancelBackground = context.WithCancel(context.Background())
 	}
-	r.closing()
+	r.cancelBackground()
 	r.mu.Unlock()
-	r.loose.Wait()
+	r.background.Wait()
 	return nil
 }
 
@@ -125,14 +125,14 @@ func (s *Set) Fire(ctx context.Context, in Input) Outcome {
 	if r.Fill != nil {
 		r.Fill(&in)
 	}
-	about := []string{in.about()}
+	about := []string{in.matchText()}
 	tool := in.Tool
 	if in.Event.OfTool() {
 		about = r.tool(tool).Names
 	} else if about[0] == "" {
 		about = nil
 	}
-	chosen := s.choose(about, &in)
+	chosen := s.selectHooks(about, &in)
 	if len(chosen) == 0 {
 		return Outcome{}
 	}
@@ -140,7 +140,7 @@ func (s *Set) Fire(ctx context.Context, in Input) Outcome {
 	if err != nil {
 		var o Outcome
 		for _, h := range chosen {
-			o.add(in.Event, h, reply{}, err)
+			o.merge(in.Event, h, reply{}, err)
 		}
 		return o
 	}
@@ -169,12 +169,12 @@ func (s *Set) Fire(ctx context.Context, in Input) Outcome {
 				replies[i].input = decode(replies[i].input)
 			}
 		}
-		o.add(in.Event, h, replies[i], errs[i])
+		o.merge(in.Event, h, replies[i], errs[i])
 	}
 	if o.Input != nil && o.Vote != Deny {
 		in.ToolInput = o.Input
 		done[author] = true
-		s.guard(ctx, &o, about, in, done)
+		s.recheck(ctx, &o, about, in, done)
 	}
 	if o.Vote == Deny {
 		o.Input = nil
@@ -182,11 +182,11 @@ func (s *Set) Fire(ctx context.Context, in Input) Outcome {
 	return o
 }
 
-// guard asks the other hooks about the input that one hook wrote, because they have seen a
+// recheck asks the other hooks about the input that one hook wrote, because they have seen a
 // different one. Their own replacements of the input are ignored.
-func (s *Set) guard(ctx context.Context, o *Outcome, about []string, in Input, done map[string]bool) {
+func (s *Set) recheck(ctx context.Context, o *Outcome, about []string, in Input, done map[string]bool) {
 	var others []*Hook
-	for _, h := range s.choose(about, &in) {
+	for _, h := range s.selectHooks(about, &in) {
 		if !h.Async && !done[h.key()] {
 			others = append(others, h)
 		}
@@ -201,7 +201,7 @@ func (s *Set) guard(ctx context.Context, o *Outcome, about []string, in Input, d
 	}
 	for i, h := range others {
 		said := replies[i]
-		o.add(in.Event, h, reply{vote: said.vote, reason: said.reason, stop: said.stop, stopReason: said.stopReason},
+		o.merge(in.Event, h, reply{vote: said.vote, reason: said.reason, stop: said.stop, stopReason: said.stopReason},
 			cmp.Or(err, errs[i]))
 	}
 }
@@ -217,8 +217,8 @@ func (r *Runner) askAll(ctx context.Context, hooks []*Hook, text []byte) ([]repl
 	return replies, errs
 }
 
-// choose returns the hooks for an event. Hooks that do the same are returned once.
-func (s *Set) choose(about []string, in *Input) []*Hook {
+// selectHooks returns the hooks for an event. Hooks that do the same are returned once.
+func (s *Set) selectHooks(about []string, in *Input) []*Hook {
 	var chosen []*Hook
 	at := map[string]int{}
 	for i := range s.Hooks {
@@ -226,11 +226,11 @@ func (s *Set) choose(about []string, in *Input) []*Hook {
 		if h.Event != in.Event || !h.matches(about) {
 			continue
 		}
-		if h.If != "" && h.broken == "" && s.Runner.Fits != nil && !s.Runner.Fits(h.If, in) {
+		if h.If != "" && h.invalid == "" && s.Runner.MatchesRule != nil && !s.Runner.MatchesRule(h.If, in) {
 			continue
 		}
 		key := h.key()
-		if j, ok := at[key]; ok && h.broken == "" {
+		if j, ok := at[key]; ok && h.invalid == "" {
 			if h.Required && !chosen[j].Required {
 				strict := *chosen[j]
 				strict.Required = true
@@ -238,7 +238,7 @@ func (s *Set) choose(about []string, in *Input) []*Hook {
 			}
 			continue
 		}
-		if h.Once && !s.Runner.first(string(h.Event)+h.Matcher+key) {
+		if h.Once && !s.Runner.firstRun(string(h.Event)+h.Matcher+key) {
 			continue
 		}
 		at[key] = len(chosen)
@@ -247,17 +247,17 @@ func (s *Set) choose(about []string, in *Input) []*Hook {
 	return chosen
 }
 
-// first reports whether this is the first call with key.
-func (r *Runner) first(key string) bool {
+// firstRun reports whether this is the first call with key.
+func (r *Runner) firstRun(key string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.once[key] {
+	if r.ran[key] {
 		return false
 	}
-	if r.once == nil {
-		r.once = map[string]bool{}
+	if r.ran == nil {
+		r.ran = map[string]bool{}
 	}
-	r.once[key] = true
+	r.ran[key] = true
 	return true
 }
 
@@ -300,20 +300,20 @@ func (r *Runner) text(in Input) ([]byte, error) {
 func (r *Runner) launch(h *Hook, text []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.live == nil {
-		r.live, r.closing = context.WithCancel(context.Background())
+	if r.backgroundCtx == nil {
+		r.backgroundCtx, r.cancelBackground = context.WithCancel(context.Background())
 	}
-	ctx := r.live
+	ctx := r.backgroundCtx
 	if ctx.Err() != nil {
 		return
 	}
-	r.loose.Go(func() { r.ask(ctx, h, text) })
+	r.background.Go(func() { r.ask(ctx, h, text) })
 }
 
 // ask runs one hook.
 func (r *Runner) ask(ctx context.Context, h *Hook, text []byte) (reply, error) {
-	if h.broken != "" {
-		return reply{}, errors.New(h.broken)
+	if h.invalid != "" {
+		return reply{}, errors.New(h.invalid)
 	}
 	limit := h.Timeout
 	if limit == 0 {
@@ -378,7 +378,7 @@ func (r *Runner) command(ctx context.Context, h *Hook, text []byte) (reply, erro
 	case out.Signal != "":
 		return reply{}, fmt.Errorf("it was ended by %s", out.Signal)
 	case out.Code == 2:
-		said := bounded(string(out.Stderr))
+		said := cutText(string(out.Stderr))
 		if said == "" {
 			said = "exit code 2, without a reason"
 		}
@@ -386,7 +386,7 @@ func (r *Runner) command(ctx context.Context, h *Hook, text []byte) (reply, erro
 	case out.Code > 128 && out.Code <= 192: // how shells report a program that was ended by a signal
 		return reply{}, fmt.Errorf("it was ended by signal %d", out.Code-128)
 	case out.Code == 126 || out.Code == 127: // from the shell: not executable, or not found
-		return reply{}, fmt.Errorf("it could not be run: exit code %d: %s", out.Code, shortly(bytes.TrimSpace(out.Stderr)))
+		return reply{}, fmt.Errorf("it could not be run: exit code %d: %s", out.Code, excerpt(bytes.TrimSpace(out.Stderr)))
 	case len(out.Stdout) >= MaxOutput:
 		return reply{}, fmt.Errorf("it printed %d bytes or more", MaxOutput)
 	case out.Code != 0:
@@ -410,7 +410,7 @@ type exitError struct {
 func (e *exitError) Error() string {
 	s := fmt.Sprintf("exit code %d", e.code)
 	if said := bytes.TrimSpace(e.stderr); len(said) > 0 {
-		s += ": " + shortly(said)
+		s += ": " + excerpt(said)
 	}
 	return s
 }
@@ -469,7 +469,7 @@ func (r *Runner) judge(ctx context.Context, h *Hook, text []byte) (reply, error)
 	} else {
 		prompt += "\n\nThe event:\n" + input
 	}
-	said, err := r.Model(ctx, prompt)
+	verdict, err := r.Model(ctx, prompt)
 	if err != nil {
 		return reply{}, err
 	}
@@ -477,21 +477,21 @@ func (r *Runner) judge(ctx context.Context, h *Hook, text []byte) (reply, error)
 		OK     *bool  `json:"ok"`
 		Reason string `json:"reason"`
 	}
-	if err := json.Unmarshal([]byte(said), &v); err != nil || v.OK == nil {
-		return reply{}, fmt.Errorf("the model did not answer in the required form: %s", shortly([]byte(said)))
+	if err := json.Unmarshal([]byte(verdict), &v); err != nil || v.OK == nil {
+		return reply{}, fmt.Errorf("the model did not answer in the required form: %s", excerpt([]byte(verdict)))
 	}
 	if *v.OK {
 		return reply{}, nil
 	}
-	reason := bounded(v.Reason)
+	reason := cutText(v.Reason)
 	if reason == "" {
 		reason = "the model answered no, without a reason"
 	}
 	return reply{vote: Deny, block: true, reason: reason}, nil
 }
 
-// add merges the answer of one hook. Hooks are added in their order.
-func (o *Outcome) add(e Event, h *Hook, r reply, err error) {
+// merge merges the answer of one hook. Hooks are added in their order.
+func (o *Outcome) merge(e Event, h *Hook, r reply, err error) {
 	o.Ran++
 	if err != nil {
 		o.Failed = append(o.Failed, fmt.Errorf("the %s hook %q failed: %w", e, h, err))
@@ -499,10 +499,10 @@ func (o *Outcome) add(e Event, h *Hook, r reply, err error) {
 		switch {
 		case !e.Guards():
 		case h.Required:
-			o.vote(Deny, fmt.Sprintf("the required %s hook %q failed: %v", e, h, err))
+			o.raiseVote(Deny, fmt.Sprintf("the required %s hook %q failed: %v", e, h, err))
 		case !errors.As(err, &code):
 			o.Broken = true
-			o.vote(Ask, fmt.Sprintf("the %s hook %q failed: %v", e, h, err))
+			o.raiseVote(Ask, fmt.Sprintf("the %s hook %q failed: %v", e, h, err))
 		}
 		return
 	}
@@ -520,7 +520,7 @@ func (o *Outcome) add(e Event, h *Hook, r reply, err error) {
 			o.Input = r.input
 		}
 		if r.vote != Allow || o.Input == nil || r.input != nil {
-			o.vote(r.vote, r.reason)
+			o.raiseVote(r.vote, r.reason)
 		}
 	} else if r.block {
 		if !o.Block {
@@ -541,8 +541,8 @@ func (o *Outcome) add(e Event, h *Hook, r reply, err error) {
 	}
 }
 
-// vote replaces the vote if v is stricter.
-func (o *Outcome) vote(v Vote, reason string) {
+// raiseVote replaces the vote if v is stricter.
+func (o *Outcome) raiseVote(v Vote, reason string) {
 	if v > o.Vote {
 		o.Vote, o.Reason = v, reason
 	}

@@ -40,7 +40,7 @@ func (j *judge) expand(a *bash.File, v, dir string) []string {
 		out[0] = "."
 	}
 	for _, f := range found {
-		if j.dots || !hiddenByGlob(pat, f) {
+		if j.hasDots || !hiddenByGlob(pat, f) {
 			out = append(out, f)
 		}
 	}

@@ -23,12 +23,12 @@ func CleanPath(list string, dirs ...string) (clean string, dropped []string) {
 		}
 		in := false
 		n := p.name(entry, "")
-		for _, s := range n.all {
+		for _, s := range n.paths {
 			for _, root := range p.roots() {
 				in = in || subpath.Contains(root, s)
 			}
 		}
-		if in || n.unclear != "" {
+		if in || n.unknownReason != "" {
 			dropped = append(dropped, entry)
 			continue
 		}

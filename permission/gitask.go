@@ -44,7 +44,7 @@ const (
 	maxConfig       = 4 << 20  // bytes of a configuration as git prints it
 	maxIndex        = 64 << 20 // bytes of an index as git prints it
 	gitTimeout      = 5 * time.Second
-	settled         = 2 * time.Second // a younger file may change again without a new change time
+	minFileAge      = 2 * time.Second // a younger file may change again without a new change time
 )
 
 // A repository is what git reported about one repository.
@@ -56,9 +56,9 @@ type repository struct {
 	dirs      []string    // its git directories
 	err       error       // git could not be run
 
-	files []string // the files that the fields above depend on
-	state []string // states of files; nil: run git again
-	until time.Time
+	files      []string // the files that the fields above depend on
+	states     []string // states of files; nil: run git again
+	validUntil time.Time
 }
 
 // Check inspects the repository that contains dir. unguarded names the settings that make git run a
@@ -71,7 +71,7 @@ func (g *Git) Check(dir string) (unguarded []string, err error) {
 	if top != "" && !slices.Contains(g.other, top) {
 		g.other = append(g.other, top)
 	}
-	for _, r := range g.ask(top) {
+	for _, r := range g.repositories(top) {
 		unguarded = append(unguarded, r.unguarded...)
 		err = errors.Join(err, r.err)
 	}
@@ -84,7 +84,7 @@ func (g *Git) tagsLikeOptions(dir string) (bool, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	top := topOf(dir)
-	for _, r := range g.ask(top) {
+	for _, r := range g.repositories(top) {
 		if r.err != nil {
 			return false, r.err
 		}
@@ -101,17 +101,17 @@ func (g *Git) Dirs() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var dirs []string
-	for _, r := range g.all() {
+	for _, r := range g.knownRepositories() {
 		dirs = append(dirs, r.dirs...)
 	}
 	return dirs
 }
 
 // all returns the repositories of the working directory and of the directories passed to Check.
-func (g *Git) all() []*repository {
-	all := g.ask(topOf(g.dir))
+func (g *Git) knownRepositories() []*repository {
+	all := g.repositories(topOf(g.dir))
 	for _, top := range g.other {
-		for _, r := range g.ask(top) {
+		for _, r := range g.repositories(top) {
 			if !slices.Contains(all, r) {
 				all = append(all, r)
 			}
@@ -127,7 +127,7 @@ func (g *Git) Env(environ []string) (env, unguarded []string) {
 	defer g.mu.Unlock()
 	set := slices.Clone(alwaysSet)
 	seen := map[string]bool{}
-	for _, r := range g.all() {
+	for _, r := range g.knownRepositories() {
 		for _, s := range r.settings {
 			if !seen[s[0]] {
 				seen[s[0]] = true
@@ -192,9 +192,9 @@ func topOf(dir string) string {
 	}
 }
 
-// ask returns the repository with the given top directory and those nested in it, from the cache
+// repositories returns the repository with the given top directory and those nested in it, from the cache
 // where nothing has changed.
-func (g *Git) ask(top string) (all []*repository) {
+func (g *Git) repositories(top string) (all []*repository) {
 	if top == "" {
 		return nil
 	}
@@ -204,7 +204,7 @@ func (g *Git) ask(top string) (all []*repository) {
 			return append(all, &repository{err: fmt.Errorf("more than %d nested repositories", maxRepositories)})
 		}
 		r := g.repos[todo[0]]
-		if r == nil || !r.fresh() {
+		if r == nil || !r.upToDate() {
 			r = g.read(todo[0])
 			g.repos[todo[0]] = r
 		}
@@ -213,13 +213,13 @@ func (g *Git) ask(top string) (all []*repository) {
 	return all
 }
 
-// fresh reports whether no relevant file has changed since git was run. An error is kept for a
+// upToDate reports whether no relevant file has changed since git was run. An error is kept for a
 // short time.
-func (r *repository) fresh() bool {
+func (r *repository) upToDate() bool {
 	if r.err != nil {
-		return time.Now().Before(r.until)
+		return time.Now().Before(r.validUntil)
 	}
-	return r.state != nil && slices.Equal(r.state, fileStates(r.files))
+	return r.states != nil && slices.Equal(r.states, fileStates(r.files))
 }
 
 // fileStates describes files so that every change to one changes the result. It returns nil if that
@@ -235,7 +235,7 @@ func fileStates(files []string) []string {
 			continue
 		}
 		state, changed, ok := fileState(info)
-		if !ok || time.Since(changed) < settled {
+		if !ok || time.Since(changed) < minFileAge {
 			return nil
 		}
 		states[i] = state
@@ -245,7 +245,7 @@ func fileStates(files []string) []string {
 
 // read runs git in one repository and returns the result, with err set if that fails.
 func (g *Git) read(top string) *repository {
-	r := &repository{top: top, until: time.Now().Add(settled)}
+	r := &repository{top: top, validUntil: time.Now().Add(minFileAge)}
 	fail := func(err error) *repository {
 		r.err = fmt.Errorf("git's configuration in %s cannot be read: %w", top, err)
 		return r
@@ -312,7 +312,7 @@ func (g *Git) read(top string) *repository {
 	// Included files are not among r.files, so with them git is run each time.
 	if after := fileStates(r.files); before != nil && after != nil && !included &&
 		slices.Equal(before, after[:len(before)]) {
-		r.state = after
+		r.states = after
 	}
 	return r
 }
@@ -357,7 +357,7 @@ func (g *Git) settings(r *repository) (included bool, err error) {
 // run runs git in a repository that may be hostile. It passes only the few variables of the
 // environment that locate the user's configuration, and disables all programs that the command
 // could run. More than most bytes of output are an error.
-func (g *Git) run(top string, most int64, args ...string) ([]byte, error) {
+func (g *Git) run(top string, maxBytes int64, args ...string) ([]byte, error) {
 	environ := userdirs.Environ(g.Environ)
 	getenv := userdirs.Getenv(environ)
 	name, search, err := gitProgram(getenv("PATH"), g.dir, top)
@@ -379,11 +379,11 @@ func (g *Git) run(top string, most int64, args ...string) ([]byte, error) {
 		}
 	}
 	cmd.WaitDelay = time.Second
-	out, errs := bounded{most: most}, bounded{most: 4 << 10}
+	out, errs := limitedBuffer{max: maxBytes}, limitedBuffer{max: 4 << 10}
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()
 	switch {
-	case out.over:
+	case out.exceeded:
 		return nil, errors.New("git printed too much output")
 	case ctx.Err() != nil:
 		return nil, errors.New("git did not finish in time")
@@ -394,17 +394,17 @@ func (g *Git) run(top string, most int64, args ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// bounded is a buffer that fails once it would exceed most bytes; the failed write ends the
+// limitedBuffer is a buffer that fails once it would exceed most bytes; the failed write ends the
 // program.
-type bounded struct {
+type limitedBuffer struct {
 	bytes.Buffer
-	most int64
-	over bool
+	max      int64
+	exceeded bool
 }
 
-func (b *bounded) Write(p []byte) (int, error) {
-	if int64(b.Len()+len(p)) > b.most {
-		b.over = true
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	if int64(b.Len()+len(p)) > b.max {
+		b.exceeded = true
 		return 0, errors.New("too much")
 	}
 	return b.Buffer.Write(p)

@@ -20,10 +20,10 @@ type grant struct {
 	free  bool // the assignments before the command need no approval of their own
 }
 
-// granted finds the rule that allows a command.
-func (j *judge) granted(c *bash.SimpleCommand, cov cover, dirs []string, moved bool, dangers []bash.Danger) grant {
+// findGrant finds the rule that allows a command.
+func (j *judge) findGrant(c *bash.SimpleCommand, cov cover, dirs []string, moved bool, dangers []bash.Danger) grant {
 	sub := Subject{Kind: "Bash", Text: c.Text}
-	if cov.by != nil && (cov.all || covered(c, cov.words, dangers)) {
+	if cov.by != nil && (cov.all || grantCovers(c, cov.words, dangers)) {
 		by := *cov.by
 		by.Subject = sub
 		return grant{by: &by, words: cov.words, exact: cov.all, free: len(c.Assigns) == 0}
@@ -34,10 +34,10 @@ func (j *judge) granted(c *bash.SimpleCommand, cov cover, dirs []string, moved b
 	var buf [256]byte
 	plain := newLine(c.Words, dangers, buf[:0])
 	clean, ok := plain, true // the line with ".." resolved; ok: this was possible
-	climbing := climbs(c.Words)
+	climbing := hasParentStep(c.Words)
 	if climbing {
 		var words []bash.Word
-		if words, ok = j.cleaned(c.Words, dirs); ok {
+		if words, ok = j.resolveDots(c.Words, dirs); ok {
 			clean = newLine(words, dangers, nil)
 		}
 	}
@@ -47,7 +47,7 @@ func (j *judge) granted(c *bash.SimpleCommand, cov cover, dirs []string, moved b
 			if c.Opaque != "" && j.patterns() {
 				continue // it may hide a command that a rule denies
 			}
-			by := by(sub, Allow, r.Rule)
+			by := judgedBy(sub, Allow, r.Rule)
 			return grant{by: &by, free: true}
 		}
 		if r.first != 0 && len(plain.text) > 0 && plain.text[0] != r.first {
@@ -68,19 +68,19 @@ func (j *judge) granted(c *bash.SimpleCommand, cov cover, dirs []string, moved b
 			l = &withAssigns
 		}
 		if p.starred && climbing && strings.Contains(string(p.text), "..") {
-			l = l.withClimbs()
+			l = l.withParentSteps()
 		}
-		if !p.match(l.text, l.fixedFor(p), false) {
+		if !p.match(l.text, l.literalFor(p), false) {
 			continue
 		}
 		lead := p.lead
 		if p.assigns {
 			lead -= len(c.Assigns)
 		}
-		if moved && relative(c, lead) {
+		if moved && startsRelative(c, lead) {
 			continue
 		}
-		by := by(sub, Allow, r.Rule)
+		by := judgedBy(sub, Allow, r.Rule)
 		return grant{by: &by, words: lead, exact: p.exact(), free: p.assigns, files: c.RunsScript && lead == 1 &&
 			(p.starred || c.Absolute)}
 	}
@@ -102,9 +102,9 @@ func (g *grant) inner(c *bash.SimpleCommand, in bash.Inner) cover {
 	return cover{}
 }
 
-// covered reports whether the rule for an outer command allows this inner command. The rule spells
+// grantCovers reports whether the rule for an outer command allows this inner command. The rule spells
 // out the first words of the inner command.
-func covered(c *bash.SimpleCommand, words int, dangers []bash.Danger) bool {
+func grantCovers(c *bash.SimpleCommand, words int, dangers []bash.Danger) bool {
 	if words < 1 || c.Opaque != "" {
 		return false
 	}
@@ -121,9 +121,9 @@ func covered(c *bash.SimpleCommand, words int, dangers []bash.Danger) bool {
 	return c.Words[0].Literal
 }
 
-// relative reports whether one of the first lead words looks like a relative path: its meaning
+// startsRelative reports whether one of the first lead words looks like a relative path: its meaning
 // depends on cd.
-func relative(c *bash.SimpleCommand, lead int) bool {
+func startsRelative(c *bash.SimpleCommand, lead int) bool {
 	for i := 0; i < len(c.Words) && i < lead; i++ {
 		v, ok := c.Words[i].Value()
 		if !ok || bash.IsAbs(v) || strings.HasPrefix(v, "-") || strings.Contains(v, "://") {
@@ -139,14 +139,14 @@ func relative(c *bash.SimpleCommand, lead int) bool {
 	return false
 }
 
-// cleaned returns words with ".." resolved, so that the part of a path that a * in a rule matches
+// resolveDots returns words with ".." resolved, so that the part of a path that a * in a rule matches
 // is below the part before it. ok is false if, because of links, a resolved path names a different
 // file than the original.
-func (j *judge) cleaned(words []bash.Word, dirs []string) (out []bash.Word, ok bool) {
+func (j *judge) resolveDots(words []bash.Word, dirs []string) (out []bash.Word, ok bool) {
 	out = slices.Clone(words)
 	for i := range out {
 		w := &out[i]
-		if !w.Literal || !climbs(out[i:i+1]) {
+		if !w.Literal || !hasParentStep(out[i:i+1]) {
 			continue
 		}
 		v := w.Values[0]
@@ -160,7 +160,7 @@ func (j *judge) cleaned(words []bash.Word, dirs []string) (out []bash.Word, ok b
 		}
 		for _, dir := range dirs {
 			asRead, asLinked := j.paths.name(path.Clean(file), dir), j.paths.name(file, dir)
-			if asRead.unclear != "" || asLinked.unclear != "" || asRead.target() != asLinked.target() {
+			if asRead.unknownReason != "" || asLinked.unknownReason != "" || asRead.target() != asLinked.target() {
 				return nil, false
 			}
 		}

@@ -13,10 +13,10 @@ type judge struct {
 	out       []Judged
 	suggested []string
 	suggest   bool // every question so far can be answered by a rule
-	doubt     bool // a deny rule may match the next subject passed to add
-	seen      map[Judged]bool
-	spelled   bool // the rule suggested for the outer command spells out all its words
-	dots      bool // globs may match names that begin with a dot
+	unclear   bool // a deny rule may match the next subject passed to add
+	recorded  map[Judged]bool
+	allWords  bool // the rule suggested for the outer command spells out all its words
+	hasDots   bool // globs may match names that begin with a dot
 
 	allow, ask, deny []bashRule // rules for commands
 	ready            bool
@@ -52,7 +52,7 @@ func (j *judge) prepare() {
 	pick := func(list []Rule, wide bool) []bashRule {
 		var out []bashRule
 		for i := range list {
-			if r := &list[i]; r.about(&Subject{Kind: "Bash", Tool: j.request.Tool, Aliases: j.request.Aliases}, wide) {
+			if r := &list[i]; r.coversTool(&Subject{Kind: "Bash", Tool: j.request.Tool, Aliases: j.request.Aliases}, wide) {
 				b := bashRule{Rule: r, wide: wide}
 				if !r.Any {
 					switch c := r.Pattern[0]; {
@@ -76,7 +76,7 @@ func (j *judge) prepare() {
 // the subject; "" if no rule can.
 func (j *judge) add(x Judged, rule string) {
 	if x.Verdict == Ask {
-		if j.spelled && x.Kind == "Bash" && x.Rule == "" {
+		if j.allWords && x.Kind == "Bash" && x.Rule == "" {
 			// The rule suggested for the outer command covers this one too.
 		} else if rule == "" {
 			j.suggest = false
@@ -91,29 +91,29 @@ func (j *judge) add(x Judged, rule string) {
 		}
 		switch {
 		case j.mode == Bypass && x.Rule != "" && x.Origin == Managed: // choosing a mode does not override a managed rule
-		case j.mode == Bypass && j.doubt:
+		case j.mode == Bypass && j.unclear:
 			x.Verdict = Deny
 		case j.mode == Bypass:
 			x.Verdict, x.Rule, x.Origin, x.Reason = Allow, "", "", reasonBypass
 		case j.mode == DontAsk:
 			x.Verdict = Deny
-			x.Reason = join2(x.Reason, reasonDontAsk)
+			x.Reason = joinReasons(x.Reason, reasonDontAsk)
 		}
 	} else if x.Verdict == Deny {
 		j.suggest = false
 	}
-	j.doubt = false
+	j.unclear = false
 	if len(j.out) > 8 {
-		if j.seen == nil {
-			j.seen = map[Judged]bool{}
+		if j.recorded == nil {
+			j.recorded = map[Judged]bool{}
 			for _, y := range j.out {
-				j.seen[y] = true
+				j.recorded[y] = true
 			}
 		}
-		if j.seen[x] {
+		if j.recorded[x] {
 			return
 		}
-		j.seen[x] = true
+		j.recorded[x] = true
 	} else {
 		for i := range j.out {
 			if j.out[i] == x {
@@ -124,21 +124,21 @@ func (j *judge) add(x Judged, rule string) {
 	j.out = append(j.out, x)
 }
 
-func join2(a, b string) string {
+func joinReasons(a, b string) string {
 	if a == "" {
 		return b
 	}
 	return a + "; " + b
 }
 
-func by(s Subject, v Verdict, r *Rule) Judged {
+func judgedBy(s Subject, v Verdict, r *Rule) Judged {
 	return Judged{Subject: s, Verdict: v, Rule: r.String(), Origin: r.Origin}
 }
 
-// notReading asks about a subject that no rule can allow. In plan mode it denies the subject.
-func (j *judge) notReading(s Subject, reason string) {
+// noRuleCanAllow asks about a subject that no rule can allow. In plan mode it denies the subject.
+func (j *judge) noRuleCanAllow(s Subject, reason string) {
 	if j.mode == Plan {
-		j.add(Judged{Subject: s, Verdict: Deny, Reason: join2(reason, reasonPlan)}, "")
+		j.add(Judged{Subject: s, Verdict: Deny, Reason: joinReasons(reason, reasonPlan)}, "")
 		return
 	}
 	j.add(Judged{Subject: s, Reason: reason}, "")

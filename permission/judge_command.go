@@ -15,28 +15,28 @@ import (
 // command judges one simple command, the commands inside it and the files that it names.
 func (j *judge) command(s *bash.CommandLine, c *bash.SimpleCommand, cov cover) {
 	sub := Subject{Kind: "Bash", Text: c.Text}
-	asked := false // a rule has already asked; only denials of inner commands matter now
-	switch j.denied(sub, c) {
+	needsApproval := false // a rule has already asked; only denials of inner commands matter now
+	switch j.deniedOrAsked(sub, c) {
 	case Deny:
 		return
 	case Ask:
-		asked = true
+		needsApproval = true
 	}
 	dirs, known := j.dirs(s, c.At)
 	moved := !known || len(dirs) > 1
 	c = j.withRefs(c, dirs)
 	dangers := j.dangers(c, dirs)
-	g := j.granted(c, cov, dirs, moved, dangers)
-	if g.by != nil && c.Git && !asked {
+	g := j.findGrant(c, cov, dirs, moved, dangers)
+	if g.by != nil && c.Git && !needsApproval {
 		if why := j.gitNeedsApproval(dirs); why != "" {
 			j.add(Judged{Subject: sub, Reason: why}, "")
-			asked = true
+			needsApproval = true
 		}
 	}
-	if j.mode == Plan || asked {
+	if j.mode == Plan || needsApproval {
 		g.by = nil // in plan mode reading needs no rule, and nothing else may run
 	}
-	why := j.notFree(c, dirs, known, moved)
+	why := j.whyNotReadOnly(c, dirs, known, moved)
 	free := c.Effect == bash.Reads && why == ""
 	if !g.free && !cov.all {
 		for _, a := range c.Assigns {
@@ -48,7 +48,7 @@ func (j *judge) command(s *bash.CommandLine, c *bash.SimpleCommand, cov cover) {
 	}
 	suggested := false
 	switch {
-	case asked:
+	case needsApproval:
 	case g.by != nil:
 		j.add(*g.by, "")
 	case c.Function:
@@ -66,19 +66,19 @@ func (j *judge) command(s *bash.CommandLine, c *bash.SimpleCommand, cov cover) {
 			why = cmp.Or(c.Reason, reasonNoRule)
 		}
 		if j.mode == Plan {
-			j.notReading(sub, why)
+			j.noRuleCanAllow(sub, why)
 			break
 		}
 		rule := narrowestRule(c)
-		if moved && relative(c, len(c.Words)) || c.Git && j.gitNeedsApproval(dirs) != "" {
+		if moved && startsRelative(c, len(c.Words)) || c.Git && j.gitNeedsApproval(dirs) != "" {
 			rule = ""
 		}
 		suggested = rule != ""
 		j.add(Judged{Subject: sub, Reason: why}, rule)
 	}
-	outer := j.spelled
-	defer func() { j.spelled = outer }()
-	j.spelled = outer || suggested
+	outer := j.allWords
+	defer func() { j.allWords = outer }()
+	j.allWords = outer || suggested
 	for _, in := range c.Inner {
 		if c.Opaque != "" && g.by == nil {
 			j.deniedOnly(in.Script)
@@ -89,16 +89,16 @@ func (j *judge) command(s *bash.CommandLine, c *bash.SimpleCommand, cov cover) {
 	j.files(s, c, dirs, known, g.by, free)
 }
 
-// denied judges a command by the deny and ask rules, matched as widely as possible. Allow means
+// deniedOrAsked judges a command by the deny and ask rules, matched as widely as possible. Allow means
 // that none of them matches.
-func (j *judge) denied(s Subject, c *bash.SimpleCommand) Verdict {
+func (j *judge) deniedOrAsked(s Subject, c *bash.SimpleCommand) Verdict {
 	if len(j.deny)+len(j.ask) == 0 {
 		return Allow
 	}
 	written := lines(c)
 	hit := func(r *bashRule, loose bool) bool {
 		for _, l := range written {
-			if r.first != 0 && len(l) > 0 && l[0] != r.first && l[0] != dynamic {
+			if r.first != 0 && len(l) > 0 && l[0] != r.first && l[0] != unknownByte {
 				continue
 			}
 			if r.get().match(l, nil, loose) {
@@ -109,8 +109,8 @@ func (j *judge) denied(s Subject, c *bash.SimpleCommand) Verdict {
 	}
 	for i := range j.deny {
 		r := &j.deny[i]
-		if r.Any || hit(r, false) || c.Opaque != "" && j.mode == Bypass && mentions(c.Text, r.Pattern) {
-			j.add(by(s, Deny, r.Rule), "")
+		if r.Any || hit(r, false) || c.Opaque != "" && j.mode == Bypass && mayMention(c.Text, r.Pattern) {
+			j.add(judgedBy(s, Deny, r.Rule), "")
 			return Deny
 		}
 	}
@@ -119,9 +119,9 @@ func (j *judge) denied(s Subject, c *bash.SimpleCommand) Verdict {
 			for i := range list {
 				r := &list[i]
 				if !r.Any && hit(r, true) && !hit(r, false) {
-					x := by(s, Ask, r.Rule)
+					x := judgedBy(s, Ask, r.Rule)
 					x.Reason = reasonDoubt
-					j.doubt = n == 0
+					j.unclear = n == 0
 					j.add(x, "")
 					return Ask
 				}
@@ -130,7 +130,7 @@ func (j *judge) denied(s Subject, c *bash.SimpleCommand) Verdict {
 	}
 	for i := range j.ask {
 		if r := &j.ask[i]; r.Any || hit(r, false) {
-			j.add(by(s, Ask, r.Rule), "")
+			j.add(judgedBy(s, Ask, r.Rule), "")
 			return Ask
 		}
 	}
@@ -147,9 +147,9 @@ func hasUnknown(c *bash.SimpleCommand) bool {
 	return false
 }
 
-// notFree returns why a read-only command needs approval in the directories in which it may run; ""
+// whyNotReadOnly returns why a read-only command needs approval in the directories in which it may run; ""
 // if it does not.
-func (j *judge) notFree(c *bash.SimpleCommand, dirs []string, known, moved bool) string {
+func (j *judge) whyNotReadOnly(c *bash.SimpleCommand, dirs []string, known, moved bool) string {
 	if c.Effect != bash.Reads {
 		return ""
 	}
@@ -174,7 +174,7 @@ func (j *judge) notFree(c *bash.SimpleCommand, dirs []string, known, moved bool)
 			}
 		}
 	}
-	if file := j.obeyed(c, dirs); file != "" {
+	if file := j.commandOverride(c, dirs); file != "" {
 		return reasonSelects + file
 	}
 	if !known {
@@ -223,13 +223,13 @@ func (j *judge) withRefs(c *bash.SimpleCommand, dirs []string) *bash.SimpleComma
 	return &clean
 }
 
-// temporary reports whether writing a file needs no protection: it is a standard stream or
+// needsNoProtection reports whether writing a file needs no protection: it is a standard stream or
 // /dev/null, or all its names are in a directory for temporary files.
-func temporary(name string, n names) bool {
+func needsNoProtection(name string, n pathNames) bool {
 	if name == "/dev/stdout" || name == "/dev/stderr" {
 		return true
 	}
-	return n.unclear == "" && !slices.ContainsFunc(n.all, func(path string) bool {
+	return n.unknownReason == "" && !slices.ContainsFunc(n.paths, func(path string) bool {
 		return path != "/dev/null" && !strings.HasPrefix(path, "/tmp/") && !strings.HasPrefix(path, "/private/tmp/")
 	})
 }
@@ -245,7 +245,7 @@ func (j *judge) dangers(c *bash.SimpleCommand, dirs []string) []bash.Danger {
 			if d.Write && (j.paths.protected(n) != "" || j.paths.secret(n) != "") {
 				return false
 			}
-			if !j.paths.inside(n) && !(d.Write && temporary(d.Dir, n)) {
+			if !j.paths.inside(n) && !(d.Write && needsNoProtection(d.Dir, n)) {
 				return false
 			}
 		}
@@ -257,9 +257,9 @@ func (j *judge) dangers(c *bash.SimpleCommand, dirs []string) []bash.Danger {
 	return c.Danger
 }
 
-// obeyed returns a file that changes which program the command's name runs, such as a version
+// commandOverride returns a file that changes which program the command's name runs, such as a version
 // manager's configuration, if one exists in dirs or above; "" if none does.
-func (j *judge) obeyed(c *bash.SimpleCommand, dirs []string) string {
+func (j *judge) commandOverride(c *bash.SimpleCommand, dirs []string) string {
 	if c.SelectedBy == "" || c.Effect != bash.Reads {
 		return ""
 	}
@@ -311,7 +311,7 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 					}
 					n := j.paths.name(f, d)
 					if !dirsKnown && !bash.IsAbs(f) && !strings.HasPrefix(f, "~") && allowed != nil {
-						n.unclear = ""
+						n.unknownReason = ""
 					}
 					sub := Subject{Kind: kind, Text: f, Tool: j.request.Tool, Aliases: j.request.Aliases,
 						Dir: a.Write && len(c.Words[0].Values) == 1 && c.Words[0].Values[0] == "mkdir"}
@@ -331,16 +331,16 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 		// Whatever the program does, its words must not name a file that a rule denies.
 		for i := 1; i < len(c.Words); i++ {
 			for _, v := range c.Words[i].Values {
-				for _, part := range []string{v, after(v, "="), after(v, "@"), after(v, ":")} {
+				for _, part := range []string{v, cutAfter(v, "="), cutAfter(v, "@"), cutAfter(v, ":")} {
 					if part == "" || strings.HasPrefix(part, "-") {
 						continue
 					}
 					for _, d := range dirs {
 						n := j.paths.name(part, d)
 						for _, kind := range [...]string{"Read", "Edit"} {
-							sub := Subject{Kind: kind, Text: n.all[0], Tool: j.request.Tool, Aliases: j.request.Aliases}
+							sub := Subject{Kind: kind, Text: n.paths[0], Tool: j.request.Tool, Aliases: j.request.Aliases}
 							if r := j.fileRule(j.rules.Deny, sub, n); r != nil && !r.Any {
-								j.add(by(sub, Deny, r), "")
+								j.add(judgedBy(sub, Deny, r), "")
 							}
 						}
 					}
@@ -350,7 +350,7 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 	}
 }
 
-func after(s, sep string) string {
+func cutAfter(s, sep string) string {
 	_, rest, _ := strings.Cut(s, sep)
 	return rest
 }

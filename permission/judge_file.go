@@ -18,18 +18,18 @@ func (j *judge) path(s Subject) {
 
 // file judges a file by its names. allowed is the verdict of the command that names the file; nil
 // if a tool names it. With quiet, an Allow is not recorded.
-func (j *judge) file(s Subject, n names, allowed *Judged, quiet bool) {
+func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 	p := j.paths
-	s.Text = n.all[0]
+	s.Text = n.paths[0]
 	if r := j.fileRule(j.rules.Deny, s, n); r != nil {
-		j.add(by(s, Deny, r), "")
+		j.add(judgedBy(s, Deny, r), "")
 		return
 	}
 	if s.Kind == "Edit" { // a file that must not be read must not be edited either
 		for i := range j.rules.Deny {
 			r := &j.rules.Deny[i]
 			if k, _ := kindOf(r.Tool); k == "Read" && !r.Any && j.matchAny(r, n) {
-				j.add(by(s, Deny, r), "")
+				j.add(judgedBy(s, Deny, r), "")
 				return
 			}
 		}
@@ -39,14 +39,14 @@ func (j *judge) file(s Subject, n names, allowed *Judged, quiet bool) {
 		return
 	}
 	if r := j.fileRule(j.rules.Ask, s, n); r != nil {
-		j.add(by(s, Ask, r), "")
+		j.add(judgedBy(s, Ask, r), "")
 		return
 	}
 	suggestion := func() string {
-		if n.unclear != "" || len(n.all) != 1 {
+		if n.unknownReason != "" || len(n.paths) != 1 {
 			return ""
 		}
-		return s.Kind + "(/" + escapeGlob(n.all[0]) + ")"
+		return s.Kind + "(/" + escapeGlob(n.paths[0]) + ")"
 	}
 	builtin := ""
 	if s.Kind == "Edit" {
@@ -56,8 +56,8 @@ func (j *judge) file(s Subject, n names, allowed *Judged, quiet bool) {
 	} else if pat := p.secret(n); pat != "" {
 		builtin = reasonSecret + pat
 	}
-	if n.unclear != "" {
-		j.add(Judged{Subject: s, Reason: n.unclear}, "")
+	if n.unknownReason != "" {
+		j.add(Judged{Subject: s, Reason: n.unknownReason}, "")
 		return
 	}
 	if builtin != "" && !j.spelledOut(s, n) {
@@ -66,7 +66,7 @@ func (j *judge) file(s Subject, n names, allowed *Judged, quiet bool) {
 	}
 	if r := j.allows(s, n); r != nil {
 		if !quiet {
-			j.add(by(s, Allow, r), "")
+			j.add(judgedBy(s, Allow, r), "")
 		}
 		return
 	}
@@ -90,18 +90,18 @@ func (j *judge) file(s Subject, n names, allowed *Judged, quiet bool) {
 }
 
 // fileRule returns the first deny or ask rule in list that covers a file.
-func (j *judge) fileRule(list []Rule, s Subject, n names) *Rule {
+func (j *judge) fileRule(list []Rule, s Subject, n pathNames) *Rule {
 	for i := range list {
 		r := &list[i]
-		if r.about(&s, true) && (r.Any || j.matchAny(r, n)) {
+		if r.coversTool(&s, true) && (r.Any || j.matchAny(r, n)) {
 			return r
 		}
 	}
 	return nil
 }
 
-func (j *judge) matchAny(r *Rule, n names) bool {
-	for _, s := range n.all {
+func (j *judge) matchAny(r *Rule, n pathNames) bool {
+	for _, s := range n.paths {
 		if j.paths.match(r.Pattern, r.Base, s, true) {
 			return true
 		}
@@ -111,13 +111,13 @@ func (j *judge) matchAny(r *Rule, n names) bool {
 
 // allows returns a rule that allows a file. Each name of the file must be allowed by a rule or by
 // the mode; nil if one is not, or if no rule was needed.
-func (j *judge) allows(s Subject, n names) (by *Rule) {
-	for _, name := range n.all {
-		one := names{all: []string{name}}
+func (j *judge) allows(s Subject, n pathNames) (by *Rule) {
+	for _, name := range n.paths {
+		one := pathNames{paths: []string{name}}
 		var hit *Rule
 		for i := range j.rules.Allow {
 			r := &j.rules.Allow[i]
-			if r.about(&s, false) && (r.Any || j.paths.match(r.Pattern, r.Base, name, false)) {
+			if r.coversTool(&s, false) && (r.Any || j.paths.match(r.Pattern, r.Base, name, false)) {
 				hit = r
 				break
 			}
@@ -134,13 +134,13 @@ func (j *judge) allows(s Subject, n names) (by *Rule) {
 
 // spelledOut reports whether a personal rule names the path exactly: absolute and without
 // wildcards. Such a rule also allows paths that are protected or secret.
-func (j *judge) spelledOut(s Subject, n names) bool {
+func (j *judge) spelledOut(s Subject, n pathNames) bool {
 	for i := range j.rules.Allow {
 		r := &j.rules.Allow[i]
-		if !r.Origin.personal() || r.Any || !strings.HasPrefix(r.Pattern, "//") || !r.about(&s, false) {
+		if !r.Origin.personal() || r.Any || !strings.HasPrefix(r.Pattern, "//") || !r.coversTool(&s, false) {
 			continue
 		}
-		if len(n.all) == 1 && plainPattern(r.Pattern) == n.all[0] {
+		if len(n.paths) == 1 && plainPattern(r.Pattern) == n.paths[0] {
 			return true
 		}
 	}
@@ -152,7 +152,8 @@ func (j *judge) spelledOut(s Subject, n names) bool {
 func (rs Rules) Opens(kind string) (paths []string) {
 	for i := range rs.Allow {
 		r := &rs.Allow[i]
-		if !r.Origin.personal() || r.Any || !strings.HasPrefix(r.Pattern, "//") || !r.about(&Subject{Kind: kind}, false) {
+		if !r.Origin.personal() || r.Any || !strings.HasPrefix(r.Pattern, "//") || !r.coversTool(&Subject{Kind: kind},
+			false) {
 			continue
 		}
 		if path := plainPattern(r.Pattern); path != "" {
@@ -193,22 +194,22 @@ func (j *judge) deniesFiles() bool {
 // below looks for denied files and secrets below a directory that is read recursively. If there are
 // too many files to check, it asks only because of deny and ask rules; the sandbox then hides the
 // built-in secrets.
-func (j *judge) below(s Subject, n names) {
-	const most = 5000
+func (j *judge) below(s Subject, n pathNames) {
+	const maxFiles = 5000
 	list := j.paths.Below
 	if list == nil {
 		list = walk
 	}
-	files, all := list(filepath.FromSlash(n.all[len(n.all)-1]), most)
+	files, all := list(filepath.FromSlash(n.paths[len(n.paths)-1]), maxFiles)
 	for _, f := range files {
-		fn := names{all: []string{path.Clean(filepath.ToSlash(f))}}
-		sub := Subject{Kind: s.Kind, Text: fn.all[0], Tool: s.Tool, Aliases: s.Aliases}
+		fn := pathNames{paths: []string{path.Clean(filepath.ToSlash(f))}}
+		sub := Subject{Kind: s.Kind, Text: fn.paths[0], Tool: s.Tool, Aliases: s.Aliases}
 		if r := j.fileRule(j.rules.Deny, sub, fn); r != nil {
-			j.add(by(sub, Deny, r), "")
+			j.add(judgedBy(sub, Deny, r), "")
 			return
 		}
 		if r := j.fileRule(j.rules.Ask, sub, fn); r != nil {
-			j.add(by(sub, Ask, r), "")
+			j.add(judgedBy(sub, Ask, r), "")
 			return
 		}
 		if pat := j.paths.secret(fn); pat != "" && !j.spelledOut(sub, fn) {
@@ -219,8 +220,8 @@ func (j *judge) below(s Subject, n names) {
 	if !all {
 		for _, rules := range [][]Rule{j.rules.Deny, j.rules.Ask} {
 			for i := range rules {
-				if r := &rules[i]; r.about(&Subject{Kind: "Read", Tool: s.Tool, Aliases: s.Aliases}, true) && !r.Any {
-					x := by(s, Ask, r)
+				if r := &rules[i]; r.coversTool(&Subject{Kind: "Read", Tool: s.Tool, Aliases: s.Aliases}, true) && !r.Any {
+					x := judgedBy(s, Ask, r)
 					x.Reason = reasonManyFiles
 					j.add(x, "")
 					return
@@ -233,9 +234,9 @@ func (j *judge) below(s Subject, n names) {
 // throughLinks judges a command that follows the links below a directory. The targets must be in
 // the workspace, unless a rule allows the command. tree means that the command reads the content of
 // the targets, so they are judged as files too.
-func (j *judge) throughLinks(s Subject, n names, tree, allowed bool) {
-	const most = 50_000
-	todo, seen, left := []string{n.all[len(n.all)-1]}, map[string]bool{}, most
+func (j *judge) throughLinks(s Subject, n pathNames, tree, allowed bool) {
+	const maxLinks = 50_000
+	todo, seen, left := []string{n.paths[len(n.paths)-1]}, map[string]bool{}, maxLinks
 	for len(todo) > 0 {
 		dir := todo[0]
 		if todo = todo[1:]; seen[dir] {
@@ -246,8 +247,8 @@ func (j *judge) throughLinks(s Subject, n names, tree, allowed bool) {
 		for _, link := range links {
 			ln := j.paths.name(link, "")
 			sub := Subject{Kind: s.Kind, Text: path.Clean(filepath.ToSlash(link)), Tool: s.Tool}
-			if ln.unclear == "" && !j.paths.inside(ln) && !allowed {
-				j.add(Judged{Subject: sub, Reason: reasonLinkLeaves + ln.all[len(ln.all)-1]}, "")
+			if ln.unknownReason == "" && !j.paths.inside(ln) && !allowed {
+				j.add(Judged{Subject: sub, Reason: reasonLinkLeaves + ln.paths[len(ln.paths)-1]}, "")
 				return
 			}
 			if before := len(j.out); tree {
@@ -255,10 +256,10 @@ func (j *judge) throughLinks(s Subject, n names, tree, allowed bool) {
 					return
 				}
 			}
-			target := ln.all[len(ln.all)-1]
+			target := ln.paths[len(ln.paths)-1]
 			if info, err := os.Stat(filepath.FromSlash(target)); err == nil && info.IsDir() && !subpath.Contains(dir, target) {
 				if tree {
-					j.below(sub, names{all: []string{target}})
+					j.below(sub, pathNames{paths: []string{target}})
 				}
 				todo = append(todo, target)
 			}

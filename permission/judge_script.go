@@ -16,15 +16,15 @@ func (j *judge) bash(s Subject) {
 	script, err := bash.Parse(s.Text, s.Extra)
 	if err != nil {
 		for i := range j.deny {
-			if r := &j.deny[i]; r.Any || mentions(s.Text, r.Pattern) {
-				j.add(by(s, Deny, r.Rule), "")
+			if r := &j.deny[i]; r.Any || mayMention(s.Text, r.Pattern) {
+				j.add(judgedBy(s, Deny, r.Rule), "")
 				return
 			}
 		}
-		j.notReading(s, err.Error())
+		j.noRuleCanAllow(s, err.Error())
 		return
 	}
-	j.dots = strings.Contains(s.Text, "shopt") || strings.Contains(s.Text, "GLOBIGNORE")
+	j.hasDots = strings.Contains(s.Text, "shopt") || strings.Contains(s.Text, "GLOBIGNORE")
 	if len(script.Items) == 0 {
 		j.add(Judged{Subject: Subject{Kind: "Bash", Text: s.Text}, Verdict: Allow, Origin: Builtin, Reason: reasonNothing},
 			"")
@@ -33,12 +33,12 @@ func (j *judge) bash(s Subject) {
 	j.script(script, cover{})
 }
 
-// mentions reports whether text contains the program name that begins pat, the pattern of a deny
+// mayMention reports whether text contains the program name that begins pat, the pattern of a deny
 // rule. It is used for text that cannot be analysed.
-func mentions(text, pat string) bool {
+func mayMention(text, pat string) bool {
 	p := compile(strings.ToLower(pat))
 	name, _, _ := strings.Cut(string(p.text), "\x00")
-	name, _, _ = strings.Cut(name, string(rune(star)))
+	name, _, _ = strings.Cut(name, string(rune(wildcard)))
 	text = strings.ToLower(text)
 	for {
 		i := strings.Index(text, name)
@@ -77,17 +77,17 @@ func (j *judge) script(s *bash.CommandLine, cov cover) {
 			}
 			sub := Subject{Kind: "Bash", Text: x.Text}
 			if r := j.everything(); r != nil && !x.Limit {
-				j.add(by(sub, Allow, r), "")
+				j.add(judgedBy(sub, Allow, r), "")
 				continue
 			}
 			if j.mode == Bypass {
 				for i := range j.deny {
-					if r := &j.deny[i]; r.Any || mentions(x.Text, r.Pattern) {
-						j.add(by(sub, Deny, r.Rule), "")
+					if r := &j.deny[i]; r.Any || mayMention(x.Text, r.Pattern) {
+						j.add(judgedBy(sub, Deny, r.Rule), "")
 					}
 				}
 			}
-			j.notReading(sub, x.Reason)
+			j.noRuleCanAllow(sub, x.Reason)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func (j *judge) dirs(s *bash.CommandLine, at int) (dirs []string, ok bool) {
 				return dirs, false
 			}
 			for _, d := range dirs[:len(dirs):len(dirs)] {
-				dirs = append(dirs, j.paths.name(v, d).all[0])
+				dirs = append(dirs, j.paths.name(v, d).paths[0])
 			}
 		}
 	}
@@ -123,7 +123,7 @@ func (j *judge) redirect(s *bash.CommandLine, f *bash.Redirect) {
 	}
 	values := f.Target.Values
 	if len(values) == 0 || f.Target.Glob || f.Target.Many {
-		j.notReading(Subject{Kind: kind, Text: f.Text}, reasonFile)
+		j.noRuleCanAllow(Subject{Kind: kind, Text: f.Text}, reasonFile)
 		return
 	}
 	for _, v := range values {
@@ -131,12 +131,12 @@ func (j *judge) redirect(s *bash.CommandLine, f *bash.Redirect) {
 			v = "./" + v
 		}
 		if strings.HasPrefix(v, "/dev/tcp/") || strings.HasPrefix(v, "/dev/udp/") {
-			j.notReading(Subject{Kind: "Bash", Text: f.Text}, reasonNetwork)
+			j.noRuleCanAllow(Subject{Kind: "Bash", Text: f.Text}, reasonNetwork)
 			continue
 		}
 		dirs, ok := j.dirs(s, f.At)
 		if !ok && !bash.IsAbs(v) && !strings.HasPrefix(v, "~") {
-			j.notReading(Subject{Kind: kind, Text: f.Text}, reasonRelative)
+			j.noRuleCanAllow(Subject{Kind: kind, Text: f.Text}, reasonRelative)
 			continue
 		}
 		for _, d := range dirs {
@@ -153,14 +153,14 @@ func (j *judge) assign(x *bash.Assign, cov cover) {
 	s := Subject{Kind: "Bash", Text: x.Text}
 	words := []bash.Word{bash.Known(x.Text)}
 	words[0].Literal = bash.PlainWord(x.Text)
-	if j.denied(s, &bash.SimpleCommand{Words: words, Text: x.Text}) != Allow {
+	if j.deniedOrAsked(s, &bash.SimpleCommand{Words: words, Text: x.Text}) != Allow {
 		return
 	}
 	if cov.all {
 		return
 	}
 	if r := j.everything(); r != nil {
-		j.add(by(s, Allow, r), "")
+		j.add(judgedBy(s, Allow, r), "")
 		return
 	}
 	if j.mode != Plan {
@@ -170,7 +170,7 @@ func (j *judge) assign(x *bash.Assign, cov cover) {
 			r := &j.allow[i]
 			if !r.Any && (r.first == 0 || len(text) > 0 && r.first == text[0]) {
 				if p := r.get(); p.assigns && p.match(text, nil, false) {
-					j.add(by(s, Allow, r.Rule), "")
+					j.add(judgedBy(s, Allow, r.Rule), "")
 					return
 				}
 			}
@@ -181,7 +181,7 @@ func (j *judge) assign(x *bash.Assign, cov cover) {
 		rule = "Bash(" + x.Text + ")"
 	}
 	if j.mode == Plan {
-		j.notReading(s, reasonVariable)
+		j.noRuleCanAllow(s, reasonVariable)
 		return
 	}
 	j.add(Judged{Subject: s, Reason: reasonVariable}, rule)
@@ -218,7 +218,7 @@ func (j *judge) deniedOnly(s *bash.CommandLine) {
 			r := &j.deny[i]
 			for _, l := range written {
 				if !r.Any && r.get().match(l, nil, false) {
-					j.add(by(Subject{Kind: "Bash", Text: c.Text}, Deny, r.Rule), "")
+					j.add(judgedBy(Subject{Kind: "Bash", Text: c.Text}, Deny, r.Rule), "")
 				}
 			}
 		}

@@ -20,14 +20,14 @@ func (j *judge) other(s Subject) {
 		rule = s.Kind + "(" + escapeGlob(s.Text) + ")"
 	}
 	for i := range j.rules.Deny {
-		if r := &j.rules.Deny[i]; r.about(&s, true) && r.matchText(s.Kind, s.Text, true) {
-			j.add(by(s, Deny, r), "")
+		if r := &j.rules.Deny[i]; r.coversTool(&s, true) && r.matchText(s.Kind, s.Text, true) {
+			j.add(judgedBy(s, Deny, r), "")
 			return
 		}
 	}
 	for i := range j.rules.Ask {
-		if r := &j.rules.Ask[i]; r.about(&s, true) && r.matchText(s.Kind, s.Text, true) {
-			j.add(by(s, Ask, r), "")
+		if r := &j.rules.Ask[i]; r.coversTool(&s, true) && r.matchText(s.Kind, s.Text, true) {
+			j.add(judgedBy(s, Ask, r), "")
 			return
 		}
 	}
@@ -36,8 +36,8 @@ func (j *judge) other(s Subject) {
 		return
 	}
 	for i := range j.rules.Allow {
-		if r := &j.rules.Allow[i]; r.about(&s, false) && r.matchText(s.Kind, s.Text, false) && r.sides(&s) {
-			j.add(by(s, Allow, r), "")
+		if r := &j.rules.Allow[i]; r.coversTool(&s, false) && r.matchText(s.Kind, s.Text, false) && r.sameServerOrigin(&s) {
+			j.add(judgedBy(s, Allow, r), "")
 			return
 		}
 	}

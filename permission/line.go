@@ -20,15 +20,15 @@ func lines(c *bash.SimpleCommand) [][]byte {
 		from := len(buf)
 		for i := range words {
 			if i > 0 {
-				buf = append(buf, between)
+				buf = append(buf, wordEnd)
 			}
 			w := &words[i]
 			v, ok := w.Value()
 			switch {
 			case !ok && w.Values == nil && w.Prefix != "" && !w.Many:
-				buf = append(append(buf, strings.ToLower(w.Prefix)...), dynamic)
+				buf = append(append(buf, strings.ToLower(w.Prefix)...), unknownByte)
 			case !ok:
-				buf = append(buf, dynamic)
+				buf = append(buf, unknownByte)
 			default:
 				if i == 0 && base {
 					v = path.Base(filepath.ToSlash(v))
@@ -76,30 +76,30 @@ func lines(c *bash.SimpleCommand) [][]byte {
 
 // A line is a command encoded as symbols for matching with the patterns of rules.
 type line struct {
-	words []bash.Word
-	text  []byte
-	fixed []bool // symbols that a rule must spell out
-	open  []bool // symbols that a rule for all uses of the program must spell out
+	words        []bash.Word
+	text         []byte
+	literal      []bool // symbols that a rule must spell out
+	broadLiteral []bool // symbols that a rule for all uses of the program must spell out
 }
 
 func newLine(words []bash.Word, dangers []bash.Danger, buf []byte) line {
 	l := line{words: words, text: encode(words, buf)}
-	l.fixed = fixed(l.text, dangers)
-	l.open = l.fixed
+	l.literal = markLiteral(l.text, dangers)
+	l.broadLiteral = l.literal
 	if narrow := slices.DeleteFunc(slices.Clone(dangers),
 		func(d bash.Danger) bool { return d.Open }); len(narrow) < len(dangers) {
-		l.open = fixed(l.text, narrow)
+		l.broadLiteral = markLiteral(l.text, narrow)
 	}
 	return l
 }
 
-// fixedFor marks the symbols that a pattern must spell out. These are fewer for a rule such as
+// literalFor marks the symbols that a pattern must spell out. These are fewer for a rule such as
 // Bash(python:*), which allows all uses of a program.
-func (l *line) fixedFor(p *pattern) []bool {
+func (l *line) literalFor(p *pattern) []bool {
 	if p.lead == 1 && p.prefix && !p.starred {
-		return l.open
+		return l.broadLiteral
 	}
-	return l.fixed
+	return l.literal
 }
 
 // encode appends the words as symbols to line.
@@ -108,7 +108,7 @@ func encode(words []bash.Word, line []byte) []byte {
 	for i := range words {
 		w := &words[i]
 		if i > 0 {
-			line = append(line, between)
+			line = append(line, wordEnd)
 		}
 		switch {
 		case w.Literal:
@@ -120,21 +120,21 @@ func encode(words []bash.Word, line []byte) []byte {
 				line = append(line, b)
 			}
 		case i == 0 || w.Dash && !ended:
-			line = append(line, never)
+			line = append(line, noMatch)
 		default:
-			line = append(line, dynamic)
+			line = append(line, unknownByte)
 		}
 		ended = ended || w.Literal && w.Values[0] == "--"
 	}
 	return line
 }
 
-// withClimbs returns the line with each path element ".." marked as one that a rule must spell out:
+// withParentSteps returns the line with each path element ".." marked as one that a rule must spell out:
 // "../*" does not match "../../x". path.Clean has moved these elements to the beginning of a word,
 // so no other pattern can match a path that leads upwards.
-func (l *line) withClimbs() *line {
+func (l *line) withParentSteps() *line {
 	marked := make([]bool, len(l.text))
-	copy(marked, l.fixed)
+	copy(marked, l.literal)
 	for i := range l.text {
 		end := i + 2
 		if end <= len(l.text) && string(l.text[i:end]) == ".." && (i == 0 || !nameByte(l.text[i-1])) &&
@@ -142,21 +142,21 @@ func (l *line) withClimbs() *line {
 			marked[i], marked[i+1] = true, true
 		}
 	}
-	return &line{words: l.words, text: l.text, fixed: marked, open: marked}
+	return &line{words: l.words, text: l.text, literal: marked, broadLiteral: marked}
 }
 
 // nameByte reports whether a symbol can be part of a file name.
-func nameByte(b byte) bool { return b > star && b != '/' && b != '=' }
+func nameByte(b byte) bool { return b > wildcard && b != '/' && b != '=' }
 
-// fixed marks the symbols of dangerous words; nil if there are none.
-func fixed(line []byte, dangers []bash.Danger) []bool {
+// markLiteral marks the symbols of dangerous words; nil if there are none.
+func markLiteral(line []byte, dangers []bash.Danger) []bool {
 	if len(dangers) == 0 {
 		return nil
 	}
 	out := make([]bool, len(line))
 	word := 0
 	for i, b := range line {
-		if b == between {
+		if b == wordEnd {
 			word++
 		}
 		out[i] = slices.ContainsFunc(dangers, func(d bash.Danger) bool { return d.Word == word })
@@ -180,8 +180,8 @@ func withAssigns(c *bash.SimpleCommand, words []bash.Word, dangers []bash.Danger
 	return append(all, words...), ds, nil
 }
 
-// climbs reports whether a word has the path element "..".
-func climbs(words []bash.Word) bool {
+// hasParentStep reports whether a word has the path element "..".
+func hasParentStep(words []bash.Word) bool {
 	for i := range words {
 		for _, v := range words[i].Values {
 			if strings.Contains(v, "..") && slices.Contains(strings.Split(v, "/"), "..") {

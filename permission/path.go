@@ -50,18 +50,18 @@ var secrets = []string{
 	"//proc/**/mem", "//dev/mem", "//dev/kmem", "//run/secrets", "//var/run/secrets",
 }
 
-// names are the names of one file: as written, and with links resolved if that differs. An allow
+// pathNames are the names of one file: as written, and with links resolved if that differs. An allow
 // rule must match all of them, a deny rule any one.
-type names struct {
-	all     []string
-	unclear string // why it is unknown which file this is; "": it is known
+type pathNames struct {
+	paths         []string
+	unknownReason string // why it is unknown which file this is; "": it is known
 }
 
 // target returns the path with links resolved.
-func (n *names) target() string { return n.all[len(n.all)-1] }
+func (n *pathNames) target() string { return n.paths[len(n.paths)-1] }
 
 // name returns the names of the file at text; a relative path starts at dir.
-func (p *PathContext) name(text, dir string) names {
+func (p *PathContext) name(text, dir string) pathNames {
 	text = filepath.ToSlash(text)
 	if strings.HasPrefix(text, "~") {
 		rest, ok := strings.CutPrefix(text, "~/")
@@ -71,37 +71,37 @@ func (p *PathContext) name(text, dir string) names {
 		case ok && p.Home != "":
 			text = filepath.ToSlash(p.Home) + "/" + rest
 		default:
-			return names{all: []string{text}, unclear: "the home directory is not known"}
+			return pathNames{paths: []string{text}, unknownReason: "the home directory is not known"}
 		}
 	}
 	if !bash.IsAbs(text) {
 		if dir == "" {
-			return names{all: []string{text}, unclear: reasonRelative}
+			return pathNames{paths: []string{text}, unknownReason: reasonRelative}
 		}
 		text = filepath.ToSlash(dir) + "/" + text
 	}
 	clean := path.Clean(text)
-	out := names{all: []string{clean}}
+	out := pathNames{paths: []string{clean}}
 	if procPath(clean) || procPath(text) {
 		// These differ for each process. Deny rules match the resolved name too.
-		out.unclear = "a path under /proc or /dev/fd means something different for each program"
+		out.unknownReason = "a path under /proc or /dev/fd means something different for each program"
 		if i := strings.Index(clean, "/root/"); i > 0 && strings.HasPrefix(clean, "/proc/") {
-			out.all = append(out.all, clean[i+len("/root"):])
+			out.paths = append(out.paths, clean[i+len("/root"):])
 		}
 		if i := strings.Index(clean, "/cwd/"); i > 0 && strings.HasPrefix(clean, "/proc/") {
-			out.all = append(out.all, path.Join(filepath.ToSlash(p.Dir), clean[i+len("/cwd"):]))
+			out.paths = append(out.paths, path.Join(filepath.ToSlash(p.Dir), clean[i+len("/cwd"):]))
 		}
 		return out
 	}
 	target, err := p.resolve(text)
 	if err != nil {
-		out.unclear = "its links cannot be resolved: " + err.Error()
+		out.unknownReason = "its links cannot be resolved: " + err.Error()
 		return out
 	}
 	if target = filepath.ToSlash(target); target != clean {
-		out.all = append(out.all, target)
+		out.paths = append(out.paths, target)
 		if procPath(target) {
-			out.unclear = "it points to /proc"
+			out.unknownReason = "it points to /proc"
 		}
 	}
 	return out
@@ -116,16 +116,16 @@ func (p *PathContext) resolve(text string) (string, error) {
 	if i <= 0 || text[i+1:] == ".." || text[i+1:] == "." || text[i+1:] == "" {
 		return Resolve(filepath.FromSlash(text))
 	}
-	dir, ok := p.followed[text[:i]]
+	dir, ok := p.linkTargets[text[:i]]
 	if !ok {
 		var err error
 		if dir, err = Resolve(filepath.FromSlash(text[:i])); err != nil {
 			return "", err
 		}
-		if p.followed == nil {
-			p.followed = map[string]string{}
+		if p.linkTargets == nil {
+			p.linkTargets = map[string]string{}
 		}
-		p.followed[text[:i]] = dir
+		p.linkTargets[text[:i]] = dir
 	}
 	last := filepath.FromSlash(strings.TrimSuffix(filepath.ToSlash(dir), "/") + "/" + text[i+1:])
 	if info, err := os.Lstat(last); err != nil && (errors.Is(err, os.ErrNotExist) || isNotDir(err)) || err == nil &&
@@ -215,11 +215,11 @@ func isNotDir(err error) bool {
 }
 
 // inside reports whether all names of a file are in the workspace.
-func (p *PathContext) inside(n names) bool {
-	if n.unclear != "" {
+func (p *PathContext) inside(n pathNames) bool {
+	if n.unknownReason != "" {
 		return false
 	}
-	for _, s := range n.all {
+	for _, s := range n.paths {
 		in := false
 		for _, root := range p.roots() {
 			in = in || subpath.Contains(root, s)
@@ -243,8 +243,8 @@ func (p *PathContext) roots() []string {
 				continue // the whole file system cannot be a workspace
 			}
 			p.rootNames = append(p.rootNames, r)
-			if t := p.name(r, ""); t.unclear == "" {
-				p.rootNames = append(p.rootNames, t.all[len(t.all)-1])
+			if t := p.name(r, ""); t.unknownReason == "" {
+				p.rootNames = append(p.rootNames, t.paths[len(t.paths)-1])
 			}
 		}
 	}
@@ -253,24 +253,24 @@ func (p *PathContext) roots() []string {
 
 // dirNames returns the names of a directory that rules are relative to.
 func (p *PathContext) dirNames(dir string) []string {
-	n, ok := p.seen[dir]
+	n, ok := p.resolved[dir]
 	if !ok {
-		n = p.name(dir, "").all
-		if p.seen == nil {
-			p.seen = map[string][]string{}
+		n = p.name(dir, "").paths
+		if p.resolved == nil {
+			p.resolved = map[string][]string{}
 		}
-		p.seen[dir] = n
+		p.resolved[dir] = n
 	}
 	return n
 }
 
 // protected returns why a path is protected, such as the matching pattern of protectedPaths; "" if
 // it is not.
-func (p *PathContext) protected(n names) string {
-	if pat := p.listed(n, protectedPaths); pat != "" {
+func (p *PathContext) protected(n pathNames) string {
+	if pat := p.matchList(n, protectedPaths); pat != "" {
 		return pat
 	}
-	for _, s := range n.all {
+	for _, s := range n.paths {
 		// A path that looks like one in a git directory: worktrees, modules, bare repositories.
 		if strings.HasSuffix(s, ".git") || strings.Contains(s, ".git/") || strings.Contains(strings.ToLower(s), "/.git/") ||
 			p.gitDirectory(s) {
@@ -299,13 +299,13 @@ func (p *PathContext) gitDirectory(s string) bool {
 		return false // the files are on another machine
 	}
 	for dir := s; ; dir = path.Dir(dir) {
-		has, ok := p.shapes[dir]
+		has, ok := p.gitLayouts[dir]
 		if !ok {
-			has = gitShape(filepath.FromSlash(dir))
-			if p.shapes == nil {
-				p.shapes = map[string]bool{}
+			has = hasGitLayout(filepath.FromSlash(dir))
+			if p.gitLayouts == nil {
+				p.gitLayouts = map[string]bool{}
 			}
-			p.shapes[dir] = has
+			p.gitLayouts[dir] = has
 		}
 		if has {
 			return true
@@ -316,8 +316,8 @@ func (p *PathContext) gitDirectory(s string) bool {
 	}
 }
 
-// gitShape reports whether a directory has the layout of a git directory.
-func gitShape(dir string) bool {
+// hasGitLayout reports whether a directory has the layout of a git directory.
+func hasGitLayout(dir string) bool {
 	is := func(name string, directory bool) bool {
 		info, err := os.Stat(filepath.Join(dir, name))
 		return err == nil && info.IsDir() == directory
@@ -333,24 +333,24 @@ func (p *PathContext) own() []string {
 			dirs = append(dirs, p.Home+"/.config/knack", p.Home+"/.local/state/knack", p.Home+"/.local/share/knack")
 		}
 		for _, d := range dirs {
-			p.ownNames = append(p.ownNames, p.name(d, "").all...)
+			p.ownNames = append(p.ownNames, p.name(d, "").paths...)
 		}
 	}
 	return p.ownNames
 }
 
 // secret returns the pattern of secrets that matches a path; "" if none does.
-func (p *PathContext) secret(n names) string { return p.listed(n, secrets) }
+func (p *PathContext) secret(n pathNames) string { return p.matchList(n, secrets) }
 
 // Secret reports whether the file at path, absolute and without links, is a secret, which must not
 // be read without approval. It uses only the name and is fast.
 func (p PathContext) Secret(path string) bool {
-	return p.listed(names{all: []string{path}}, secrets) != ""
+	return p.matchList(pathNames{paths: []string{path}}, secrets) != ""
 }
 
-func (p *PathContext) listed(n names, list []string) string {
-	for _, s := range n.all {
-		if i := strings.LastIndexByte(s, '/'); i >= 0 && !suspicious(s) {
+func (p *PathContext) matchList(n pathNames, list []string) string {
+	for _, s := range n.paths {
+		if i := strings.LastIndexByte(s, '/'); i >= 0 && !mayMatchLists(s) {
 			continue
 		}
 		for _, pat := range list {
@@ -362,8 +362,8 @@ func (p *PathContext) listed(n names, list []string) string {
 	return ""
 }
 
-// suspicious is a fast check whether a path can match the lists of protected paths and secrets.
-func suspicious(s string) bool {
+// mayMatchLists is a fast check whether a path can match the lists of protected paths and secrets.
+func mayMatchLists(s string) bool {
 	s = strings.ToLower(s)
 	for _, in := range []string{"/.", "/_", "id_", "/run/", "/library/"} {
 		if strings.Contains(s, in) {

@@ -162,9 +162,9 @@ type PathContext struct {
 	Below func(dir string, n int) (files []string, all bool)
 
 	rootNames, ownNames []string
-	seen                map[string][]string
-	followed            map[string]string
-	shapes              map[string]bool // of git directories
+	resolved            map[string][]string
+	linkTargets         map[string]string
+	gitLayouts          map[string]bool // of git directories
 }
 
 // A Decision is a verdict with its reasons.
@@ -195,7 +195,7 @@ func (rs Rules) Decide(m Mode, p PathContext, subjects ...Subject) Decision {
 	if m == "" {
 		m = Default
 	}
-	p.rootNames, p.ownNames, p.seen, p.followed, p.shapes = nil, nil, nil, nil, nil
+	p.rootNames, p.ownNames, p.resolved, p.linkTargets, p.gitLayouts = nil, nil, nil, nil, nil
 	j := &judge{rules: &rs, mode: m, paths: &p, suggest: true}
 	for _, s := range subjects {
 		kind, tool := kindOf(s.Kind)
@@ -217,7 +217,7 @@ func (rs Rules) Decide(m Mode, p PathContext, subjects ...Subject) Decision {
 	}
 	d := Decision{Verdict: Allow, Subjects: j.out}
 	for i, s := range j.out {
-		if i == 0 || worse(s.Verdict, d.Verdict) {
+		if i == 0 || isStricter(s.Verdict, d.Verdict) {
 			d.Verdict, d.Rule, d.Origin, d.Reason = s.Verdict, s.Rule, s.Origin, s.Reason
 		}
 	}
@@ -227,7 +227,7 @@ func (rs Rules) Decide(m Mode, p PathContext, subjects ...Subject) Decision {
 	return d
 }
 
-func worse(a, b Verdict) bool {
+func isStricter(a, b Verdict) bool {
 	rank := [...]int{Ask: 1, Allow: 0, Deny: 2}
 	return rank[a] > rank[b]
 }

@@ -111,7 +111,7 @@ func (r Rule) Problem(tools ...string) (Problem, bool) {
 		slices.Contains(tools, r.Tool) {
 		return Problem{}, false
 	}
-	if Elsewhere(r.Tool) {
+	if IsOtherAgentsTool(r.Tool) {
 		return Problem{r.String(), "info", r.Tool + " is a tool of other agents that Knack does not have, so the rule has " +
 			"no effect"}, true
 	}
@@ -121,16 +121,16 @@ func (r Rule) Problem(tools ...string) (Problem, bool) {
 	return Problem{r.String(), "warn", "unknown tool " + r.Tool}, true
 }
 
-// elsewhere lists tools of other agents that Knack does not have.
-var elsewhere = []string{
+// otherAgentsTools lists tools of other agents that Knack does not have.
+var otherAgentsTools = []string{
 	"WebSearch", "ExitPlanMode", "EnterPlanMode", "LSP", "NotebookRead",
 	"TaskOutput", "TaskStop", "Monitor", "SendMessage", "TeamCreate", "TeamDelete", "CronCreate",
 	"CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Cd", "Search", "View", "BatchTool", "Computer",
 }
 
-// Elsewhere reports whether name is a tool of other agents that Knack does not have. Rules for it
+// IsOtherAgentsTool reports whether name is a tool of other agents that Knack does not have. Rules for it
 // have no effect.
-func Elsewhere(name string) bool { return slices.Contains(elsewhere, name) }
+func IsOtherAgentsTool(name string) bool { return slices.Contains(otherAgentsTools, name) }
 
 // Broad reports whether a rule covers all tools or every use of the shell. A project's skill must
 // not grant itself such a rule.
@@ -168,14 +168,14 @@ func kindOf(name string) (kind, tool string) {
 	return name, ""
 }
 
-// called reports whether name is one of the calling tool's names.
-func (s *Subject) called(name string) bool {
+// isTool reports whether name is one of the calling tool's names.
+func (s *Subject) isTool(name string) bool {
 	return s.Tool == name || s.Aliases != nil && slices.Contains(*s.Aliases, name)
 }
 
-// about reports whether a rule covers the tool of a subject, regardless of the subject's text. wide
+// coversTool reports whether a rule covers the tool of a subject, regardless of the subject's text. wide
 // is for deny and ask rules.
-func (r *Rule) about(s *Subject, wide bool) bool {
+func (r *Rule) coversTool(s *Subject, wide bool) bool {
 	k, t := kindOf(r.Tool)
 	switch {
 	case k == "*":
@@ -193,7 +193,7 @@ func (r *Rule) about(s *Subject, wide bool) bool {
 			return true // such a rule covers every tool that writes files
 		}
 		return own == t
-	case s.called(r.Tool):
+	case s.isTool(r.Tool):
 		return true
 	}
 	kind := s.Kind
@@ -209,11 +209,11 @@ func (r *Rule) about(s *Subject, wide bool) bool {
 	return wide && strings.ContainsRune(k, '*') && (glob(k, kind) || glob(k, s.Tool))
 }
 
-// sides reports whether an allow rule may apply to the MCP server of a subject. A rule is written
+// sameServerOrigin reports whether an allow rule may apply to the MCP server of a subject. A rule is written
 // for one server, but names it only by its name: a project must not define a server with the name
 // of one of the user's, nor allow the user's servers. Rules from answers and from the command line
 // apply to the server that is configured now.
-func (r *Rule) sides(s *Subject) bool {
+func (r *Rule) sameServerOrigin(s *Subject) bool {
 	switch {
 	case s.Server == "":
 		return true
@@ -286,10 +286,10 @@ func matchHost(pattern, address string) bool {
 // Symbols in patterns and lines that are not characters. The command lines that are judged do not
 // contain these bytes.
 const (
-	between = 0 // the separator of words
-	dynamic = 1 // unknown text: only a wildcard matches it
-	never   = 2 // matches nothing
-	star    = 3
+	wordEnd     = 0 // the separator of words
+	unknownByte = 1 // unknown text: only a wildcard matches it
+	noMatch     = 2 // matches nothing
+	wildcard    = 3
 )
 
 // A pattern is the compiled pattern of a Bash rule.
@@ -322,20 +322,20 @@ func compile(s string) pattern {
 		if !p.starred {
 			p.starred = true
 			for _, c := range out {
-				if c == between {
+				if c == wordEnd {
 					p.lead++
 				}
 			}
 		}
-		if len(out) == 0 || out[len(out)-1] != star {
-			out = append(out, star)
+		if len(out) == 0 || out[len(out)-1] != wildcard {
+			out = append(out, wildcard)
 		}
 	}
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; c {
 		case ' ', '\t', '\n':
-			if len(out) > 0 && out[len(out)-1] != between {
-				out = append(out, between)
+			if len(out) > 0 && out[len(out)-1] != wordEnd {
+				out = append(out, wordEnd)
 			}
 		case '\'', '"':
 			end := strings.IndexByte(s[i+1:], c)
@@ -365,13 +365,13 @@ func compile(s string) pattern {
 			add(c)
 		}
 	}
-	if len(out) > 0 && out[len(out)-1] == between {
+	if len(out) > 0 && out[len(out)-1] == wordEnd {
 		out = out[:len(out)-1]
 	}
 	p.text = out
 	if !p.starred {
 		for _, c := range out {
-			if c == between {
+			if c == wordEnd {
 				p.lead++
 			}
 		}
@@ -392,9 +392,9 @@ func (p *pattern) exact() bool { return !p.prefix && !p.starred }
 
 // match matches a line of symbols with the pattern. fixed marks the bytes that no wildcard matches.
 // With loose, unknown text in the line matches anything.
-func (p *pattern) match(line []byte, fixed []bool, loose bool) bool {
-	may := func(i int) bool { return line[i] != never && (fixed == nil || !fixed[i]) }
-	if !p.starred && !(loose && strings.IndexByte(string(line), dynamic) >= 0) {
+func (p *pattern) match(line []byte, literal []bool, loose bool) bool {
+	wildcardMayMatch := func(i int) bool { return line[i] != noMatch && (literal == nil || !literal[i]) }
+	if !p.starred && !(loose && strings.IndexByte(string(line), unknownByte) >= 0) {
 		if len(line) < len(p.text) || string(line[:len(p.text)]) != string(p.text) {
 			return false
 		}
@@ -402,11 +402,11 @@ func (p *pattern) match(line []byte, fixed []bool, loose bool) bool {
 		if rest == len(line) {
 			return true
 		}
-		if !p.prefix || line[rest] != between {
+		if !p.prefix || line[rest] != wordEnd {
 			return false
 		}
 		for i := rest; i < len(line); i++ {
-			if !may(i) {
+			if !wildcardMayMatch(i) {
 				return false
 			}
 		}
@@ -421,7 +421,7 @@ func (p *pattern) match(line []byte, fixed []bool, loose bool) bool {
 			return
 		}
 		for j := range line {
-			if on[j] && line[j] == dynamic {
+			if on[j] && line[j] == unknownByte {
 				on[j+1] = true
 			}
 		}
@@ -434,11 +434,11 @@ func (p *pattern) match(line []byte, fixed []bool, loose bool) bool {
 		}
 		for j := 0; j <= len(line); j++ {
 			switch {
-			case c == star:
-				next[j] = on[j] || j > 0 && next[j-1] && may(j-1)
+			case c == wildcard:
+				next[j] = on[j] || j > 0 && next[j-1] && wildcardMayMatch(j-1)
 			case j > 0 && on[j-1] && line[j-1] == c:
 				next[j] = true
-			case loose && on[j] && (j > 0 && line[j-1] == dynamic || j < len(line) && line[j] == dynamic):
+			case loose && on[j] && (j > 0 && line[j-1] == unknownByte || j < len(line) && line[j] == unknownByte):
 				next[j] = true
 			}
 			some = some || next[j]
@@ -455,10 +455,10 @@ func (p *pattern) match(line []byte, fixed []bool, loose bool) bool {
 	if p.prefix {
 		ok := true
 		for j := len(line) - 1; j >= 0; j-- {
-			if ok = ok && may(j); !ok {
+			if ok = ok && wildcardMayMatch(j); !ok {
 				break
 			}
-			if on[j] && (line[j] == between || loose && line[j] == dynamic) {
+			if on[j] && (line[j] == wordEnd || loose && line[j] == unknownByte) {
 				return true
 			}
 		}

@@ -22,7 +22,7 @@ func TestListsInAnyCase(t *testing.T) {
 			}
 			title := name[:strings.LastIndexByte(name, '/')+1] + capital(name[strings.LastIndexByte(name, '/')+1:])
 			for _, path := range []string{name, strings.ToUpper(name), title, name + "/1"} {
-				if place.listed(names{all: []string{path}}, list) == "" {
+				if place.matchList(pathNames{paths: []string{path}}, list) == "" {
 					t.Errorf("%s is not on the list, though %s is", path, pat)
 				}
 			}

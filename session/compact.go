@@ -53,8 +53,8 @@ type KeptText struct {
 	Cut    int    `json:"cut,omitempty"` // only this many bytes are kept; 0: all
 }
 
-// Left returns the number of tokens kept, at 4 bytes per token if the text was cut.
-func (k KeptText) Left() int {
+// Visible returns the number of tokens kept, at 4 bytes per token if the text was cut.
+func (k KeptText) Visible() int {
 	if k.Cut > 0 {
 		return (k.Cut + 3) / 4
 	}
@@ -77,7 +77,7 @@ func (c *Compaction) Line() string {
 	for _, k := range c.Skills {
 		name := k.Skill
 		if k.Cut > 0 {
-			name += fmt.Sprintf(" (cut to %s of %s tokens)", plain.Number(k.Left()), plain.Number(k.Tokens))
+			name += fmt.Sprintf(" (cut to %s of %s tokens)", plain.Number(k.Visible()), plain.Number(k.Tokens))
 		}
 		kept = append(kept, name)
 	}
@@ -91,7 +91,7 @@ func (c *Compaction) Line() string {
 }
 
 // face returns what the model sees of a compaction, before the texts of skills.
-func (c *Compaction) face() string {
+func (c *Compaction) summaryText() string {
 	if c.Summary == "" {
 		return ""
 	}
@@ -132,22 +132,22 @@ func (c *Compaction) face() string {
 	return b.String()
 }
 
-// face returns the text of a skill after a compaction.
-func (k KeptText) face(a *Activation) string {
+// text returns the text of a skill after a compaction.
+func (k KeptText) text(a *Activation) string {
 	if k.Cut > 0 && k.Cut < len(a.Prompt) {
-		words := a.words()
+		words := a.label()
 		if strings.Contains(a.Prompt[:k.Cut], a.Args) {
 			words = "" // the part that is kept contains them
 		}
 		return words + fmt.Sprintf(
 			"The skill %q, the first %s of its %s tokens. %s\n\n%s\n\n[The text of the skill %q is cut here.]",
-			k.Skill, plain.Number(k.Left()), plain.Number(k.Tokens), reload(a, "to read the rest"), a.Prompt[:k.Cut], k.Skill)
+			k.Skill, plain.Number(k.Visible()), plain.Number(k.Tokens), reload(a, "to read the rest"), a.Prompt[:k.Cut], k.Skill)
 	}
 	return fmt.Sprintf("The skill %q, its whole text:\n\n%s", k.Skill, a.Prompt)
 }
 
-// moved returns the compaction for a copy of the session. ids maps old entry IDs to new ones.
-func (c *Compaction) moved(ids map[int]int) *Compaction {
+// withIDs returns the compaction for a copy of the session. ids maps old entry IDs to new ones.
+func (c *Compaction) withIDs(ids map[int]int) *Compaction {
 	m := *c
 	m.Kept = 0
 	for old, id := range ids { // the entry Kept itself may not be readable
@@ -167,14 +167,14 @@ func (c *Compaction) moved(ids map[int]int) *Compaction {
 func (l *Log) compact(e Entry) {
 	c := e.Compaction
 	tail := l.visible(e.Parent, c.Kept)
-	l.view = l.compacted(c, tail)
+	l.view = l.compactedView(c, tail)
 	l.state.compact(c, tail)
 }
 
-// compacted returns the view after a compaction that keeps the entries of tail.
-func (l *Log) compacted(c *Compaction, tail []Entry) view {
-	v := view{where: map[int][]place{}, cut: map[int]bool{}}
-	if text := c.face(); text != "" {
+// compactedView returns the view after a compaction that keeps the entries of tail.
+func (l *Log) compactedView(c *Compaction, tail []Entry) view {
+	v := view{parts: map[int][]partAt{}, cut: map[int]bool{}}
+	if text := c.summaryText(); text != "" {
 		v.part(llm.Text(text))
 	}
 	for _, k := range c.Skills {
@@ -182,8 +182,8 @@ func (l *Log) compacted(c *Compaction, tail []Entry) view {
 		if a == nil || a.Prompt == "" {
 			continue // the entry could not be read
 		}
-		v.part(llm.Text(k.face(a)))
-		v.where[k.Entry] = []place{{0, len(v.messages[0].Parts) - 1, a.words()}}
+		v.part(llm.Text(k.text(a)))
+		v.parts[k.Entry] = []partAt{{0, len(v.messages[0].Parts) - 1, a.label()}}
 		v.cut[k.Entry] = k.Cut > 0
 	}
 	for _, e := range tail {
@@ -204,7 +204,7 @@ func (s *State) compact(c *Compaction, tail []Entry) {
 		i := slices.IndexFunc(c.Skills, func(k KeptText) bool { return k.Entry == t.Entry })
 		switch {
 		case i >= 0:
-			t.Tokens = c.Skills[i].Left()
+			t.Tokens = c.Skills[i].Visible()
 			if c.Skills[i].Cut > 0 {
 				t.Hash = ""
 			}
@@ -223,7 +223,7 @@ func (s *State) compact(c *Compaction, tail []Entry) {
 	for _, e := range tail {
 		if e.Note != nil {
 			s.announce(e.Note.Announced)
-			s.Tools = join(s.Tools, e.Note.Tools)
+			s.Tools = mergeNames(s.Tools, e.Note.Tools)
 		}
 	}
 }
@@ -233,7 +233,7 @@ func (s *State) compact(c *Compaction, tail []Entry) {
 func (l *Log) visible(leaf, from int) []Entry {
 	var es []Entry
 	last := true // no compaction has been found yet
-	for e := range l.back(leaf) {
+	for e := range l.ancestors(leaf) {
 		if from == 0 || e.ID < from {
 			break
 		}
@@ -253,7 +253,7 @@ func (l *Log) visible(leaf, from int) []Entry {
 
 // A sample is the provider's token count for a request and its answer, with the size of the view at
 // that time.
-type sample struct {
+type sizeSample struct {
 	usage llm.Usage
 	sent  int // bytes of the messages in the request
 	bytes int // bytes with the answer; -1: they have left the conversation
@@ -292,7 +292,7 @@ func (v *view) size(overhead int) (tokens int, perByte float64) {
 func (l *Log) SizeAfter(c *Compaction, overhead int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	v := l.compacted(c, l.visible(l.leaf, c.Kept))
+	v := l.compactedView(c, l.visible(l.leaf, c.Kept))
 	n, _ := v.size(overhead)
 	return n
 }
@@ -301,7 +301,7 @@ func (l *Log) SizeAfter(c *Compaction, overhead int) int {
 func (l *Log) Saves(c *Compaction) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.view.bytes - l.compacted(c, l.visible(l.leaf, c.Kept)).bytes
+	return l.view.bytes - l.compactedView(c, l.visible(l.leaf, c.Kept)).bytes
 }
 
 // Cut chooses where a compaction should cut. It splits what the model sees into old and kept, the
@@ -310,10 +310,10 @@ func (l *Log) Saves(c *Compaction) int {
 // A call stays with its results, and a skill with the call that loaded it. What the model has not
 // answered yet is always kept, except results of more than room bytes. Compactions are in neither
 // part; previous is the last one, or nil.
-func (l *Log) Cut(most, room int) (old, kept []Entry, previous *Compaction) {
+func (l *Log) Cut(maxKept, maxUnanswered int) (old, kept []Entry, previous *Compaction) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for e := range l.back(l.leaf) {
+	for e := range l.ancestors(l.leaf) {
 		if previous = e.Compaction; previous != nil {
 			break
 		}
@@ -332,7 +332,7 @@ func (l *Log) Cut(most, room int) (old, kept []Entry, previous *Compaction) {
 	}
 	sizes := make([]int, len(all)+1) // sizes[i] is the size of all[i:]
 	for i := len(all) - 1; i >= 0; i-- {
-		sizes[i] = sizes[i+1] + l.shown(&all[i])
+		sizes[i] = sizes[i+1] + l.sizeOf(&all[i])
 	}
 	at := len(all)
 	words := func() {
@@ -344,21 +344,21 @@ func (l *Log) Cut(most, room int) (old, kept []Entry, previous *Compaction) {
 		}
 	}
 	if answer >= 0 && slices.ContainsFunc(all[answer].Answer.Message.Parts,
-		func(p llm.Part) bool { return p.Call != nil }) && sizes[answer] <= room {
+		func(p llm.Part) bool { return p.Call != nil }) && sizes[answer] <= maxUnanswered {
 		at = answer
 	} else {
 		words()
 	}
 	for _, i := range slices.Backward(starts) {
-		if i < at && sizes[i] <= most {
+		if i < at && sizes[i] <= maxKept {
 			at = i
 		}
 	}
 	return all[:at], all[at:], previous
 }
 
-// shown returns the size of what the model sees of an entry, in bytes.
-func (l *Log) shown(e *Entry) int {
+// sizeOf returns the size of what the model sees of an entry, in bytes.
+func (l *Log) sizeOf(e *Entry) int {
 	n := 0
 	add := func(parts []llm.Part) {
 		for _, p := range parts {

@@ -184,7 +184,7 @@ func TestSize(t *testing.T) {
 	c := &Compaction{Summary: "S", Kept: 3}
 	n := l.SizeAfter(c, 400)
 	mustAppend(t, l, Entry{Type: TypeCompaction, Compaction: c})
-	want("compacted", (400+len(c.face())+200+10+len(line))/2, 0.5)
+	want("compacted", (400+len(c.summaryText())+200+10+len(line))/2, 0.5)
 	want("as was foretold", n, 0.5)
 	mustAppend(t, l, userText("xx"))
 	want("and what came since", n+1, 0.5)

@@ -64,9 +64,9 @@ type Entry struct {
 	Move       *Move       `json:"move,omitempty"`
 }
 
-// whole reports whether the entry is complete: the field for Type is set, and a move has a valid
+// isValid reports whether the entry is complete: the field for Type is set, and a move has a valid
 // target. An entry with a type of a later version counts as complete and is kept.
-func (e *Entry) whole() bool {
+func (e *Entry) isValid() bool {
 	switch body := e.body().(type) {
 	case nil:
 		return false
@@ -76,8 +76,8 @@ func (e *Entry) whole() bool {
 	return true
 }
 
-// touches reports whether the entry names touched files.
-func (e *Entry) touches() bool {
+// namesTouched reports whether the entry names touched files.
+func (e *Entry) namesTouched() bool {
 	return e.User != nil && len(e.User.Touched) > 0 || e.Result != nil && len(e.Result.Touched) > 0 ||
 		e.Activation != nil && len(e.Activation.Touched) > 0
 }
@@ -189,10 +189,10 @@ func (a *Activation) Granted() []string {
 	return granted
 }
 
-// words returns what the user typed to call the skill, in the form that the model sees. It stays in
+// label returns what the user typed to call the skill, in the form that the model sees. It stays in
 // the conversation when the skill's text is released. It returns "" if the model called the skill,
 // because then its call is in the conversation.
-func (a *Activation) words() string {
+func (a *Activation) label() string {
 	if a.By != ByUser && a.By != ByInput {
 		return ""
 	}

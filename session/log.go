@@ -105,8 +105,8 @@ func create(path string, h Header) (*Log, error) {
 	return l, nil
 }
 
-// begin creates the file of a new session.
-func (l *Log) begin() error {
+// writeHeader creates the file of a new session.
+func (l *Log) writeHeader() error {
 	path := l.pending
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -193,7 +193,7 @@ func (l *Log) load(path string) (good int64, err error) {
 		if err == nil && (e.ID <= len(l.entries) || e.ID > len(l.entries)+maxGap || e.Parent >= e.ID || e.Parent < 0) {
 			err = errors.New("its entry numbers are inconsistent")
 		}
-		if err == nil && !e.whole() {
+		if err == nil && !e.isValid() {
 			err = errors.New("it has no type")
 		}
 		if !whole || (err != nil && last) {
@@ -207,23 +207,23 @@ func (l *Log) load(path string) (good int64, err error) {
 			continue
 		}
 		l.view.shareIDs(&e)
-		l.put(e)
+		l.replay(e)
 	}
 	l.resumed = true
-	l.over()
+	l.endTurn()
 	return good, nil
 }
 
-// put adds an entry to the Log. If there is a file, the entry must already be written.
-func (l *Log) put(e Entry) {
+// replay adds an entry to the Log. If there is a file, the entry must already be written.
+func (l *Log) replay(e Entry) {
 	for len(l.entries) < e.ID-1 {
 		l.entries = append(l.entries, record{})
 	}
 	l.entries = append(l.entries, e.record())
 	if e.Type == TypeMove {
 		l.leaf = e.Move.To
-		l.refold()
-		l.over()
+		l.rebuild()
+		l.endTurn()
 		return
 	}
 	straight := e.Parent == l.leaf
@@ -231,12 +231,12 @@ func (l *Log) put(e Entry) {
 	if straight {
 		l.fold(e)
 	} else {
-		l.refold()
+		l.rebuild()
 	}
 }
 
-// refold computes state and view from the beginning, after the leaf has moved.
-func (l *Log) refold() {
+// rebuild computes state and view from the beginning, after the leaf has moved.
+func (l *Log) rebuild() {
 	l.state, l.view = State{}, view{}
 	for _, e := range l.branch(l.leaf) {
 		l.fold(e)
@@ -248,15 +248,15 @@ func (l *Log) fold(e Entry) {
 		l.compact(e)
 		return
 	}
-	if l.shared && e.touches() {
+	if l.shared && e.namesTouched() {
 		l.state.Touched, l.shared = maps.Clone(l.state.Touched), false
 	}
 	l.state.fold(e)
 	l.view.add(e)
 }
 
-// back iterates from a leaf to the beginning of its branch.
-func (l *Log) back(leaf int) iter.Seq[Entry] {
+// ancestors iterates from a leaf to the beginning of its branch.
+func (l *Log) ancestors(leaf int) iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		for id := leaf; id > 0; {
 			r := &l.entries[id-1]
@@ -273,7 +273,7 @@ func (l *Log) back(leaf int) iter.Seq[Entry] {
 }
 
 func (l *Log) branch(leaf int) []Entry {
-	es := slices.Collect(l.back(leaf))
+	es := slices.Collect(l.ancestors(leaf))
 	slices.Reverse(es)
 	return es
 }
@@ -296,7 +296,7 @@ func (l *Log) append(e Entry) (Entry, error) {
 		e.Time = l.now().UTC().Round(time.Millisecond)
 	}
 	if l.pending != "" {
-		if err := l.begin(); err != nil {
+		if err := l.writeHeader(); err != nil {
 			l.failed = fmt.Errorf("%w: %w", ErrNotRecorded, err)
 			return e, l.failed
 		}
@@ -311,10 +311,10 @@ func (l *Log) append(e Entry) (Entry, error) {
 			return e, l.failed
 		}
 		if l.latest != "" && (e.Type == TypeUser || e.Type == TypeTurnEnd) {
-			l.note()
+			l.markLatest()
 		}
 	}
-	l.put(e)
+	l.replay(e)
 	if e.Type == TypeAnswer {
 		l.resumed = false
 	}
@@ -324,9 +324,9 @@ func (l *Log) append(e Entry) (Entry, error) {
 // ErrNotRecorded means that the session's log could not be written.
 var ErrNotRecorded = errors.New("the session cannot be recorded")
 
-// note writes the ID of this session to the file latest. Errors are ignored: if the file is missing
+// markLatest writes the ID of this session to the file latest. Errors are ignored: if the file is missing
 // or outdated, only the order of a list differs.
-func (l *Log) note() {
+func (l *Log) markLatest() {
 	if data, err := os.ReadFile(l.latest); err == nil && string(data) == l.header.ID+"\n" {
 		return
 	}
@@ -428,15 +428,15 @@ func (l *Log) Move(id int) error {
 		return err
 	}
 	l.leaf = id
-	l.refold()
-	l.over()
+	l.rebuild()
+	l.endTurn()
 	return nil
 }
 
-// over ends the use of skills in a turn that was interrupted by the program's end or by a move of
+// endTurn ends the use of skills in a turn that was interrupted by the program's end or by a move of
 // the leaf. No run continues that turn, and trust or permissions may have changed since. The next
 // turn records the end of the turn itself.
-func (l *Log) over() { l.state.Scopes = nil }
+func (l *Log) endTurn() { l.state.Scopes = nil }
 
 // Resumed reports whether the session was read from a file and has had no answer from a model
 // since.

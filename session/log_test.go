@@ -437,7 +437,7 @@ func TestQuestion(t *testing.T) {
 		"I ran `ls ?`.":                               false,
 		"":                                            false,
 	} {
-		if got := asks(llm.Message{Parts: []llm.Part{llm.Text(text)}}); got != want {
+		if got := asksQuestion(llm.Message{Parts: []llm.Part{llm.Text(text)}}); got != want {
 			t.Errorf("%q: %t", text, got)
 		}
 	}

@@ -69,10 +69,10 @@ func TestProject(t *testing.T) {
 func refolded(l *Log) *Log {
 	m := New(l.Header())
 	for _, e := range l.Entries() {
-		m.put(e)
+		m.replay(e)
 	}
 	m.leaf = l.leaf
-	m.refold()
+	m.rebuild()
 	return m
 }
 

@@ -108,7 +108,7 @@ func (s *State) fold(e Entry) {
 	case TypeAnswer:
 		s.Requests++
 		s.Last, s.LastModel, s.LastTime = e.Answer.Usage, e.Answer.Model, e.Time
-		s.Question = asks(e.Answer.Message)
+		s.Question = asksQuestion(e.Answer.Message)
 		s.spend(e.Answer.Model, e.Answer.Usage, e.Answer.Cost)
 	case TypeResult:
 		s.touch(e.Result.Touched)
@@ -161,7 +161,7 @@ func (s *State) fold(e Entry) {
 		s.Announced = e.Listing.Announced
 	case TypeNote:
 		s.announce(e.Note.Announced)
-		s.Tools, s.Loaded = join(s.Tools, e.Note.Tools), join(s.Loaded, e.Note.Loaded)
+		s.Tools, s.Loaded = mergeNames(s.Tools, e.Note.Tools), mergeNames(s.Loaded, e.Note.Loaded)
 		for _, name := range e.Note.Suggested {
 			if s.Suggested == nil {
 				s.Suggested = map[string]bool{}
@@ -171,28 +171,28 @@ func (s *State) fold(e Entry) {
 	}
 }
 
-// join appends the names that are not in the list yet. It does not modify its arguments.
-func join(names, more []string) []string {
+// mergeNames appends the names that are not in the list yet. It does not modify its arguments.
+func mergeNames(names, more []string) []string {
 	if len(more) == 0 {
 		return names
 	}
-	there := map[string]bool{}
+	seen := map[string]bool{}
 	for _, name := range names {
-		there[name] = true
+		seen[name] = true
 	}
 	names = slices.Clip(names)
 	for _, name := range more {
-		if !there[name] {
-			there[name] = true
+		if !seen[name] {
+			seen[name] = true
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// asks reports whether an answer ends with a question: whether its last paragraph contains one,
+// asksQuestion reports whether an answer ends with a question: whether its last paragraph contains one,
 // outside code. A list after a paragraph counts as part of the paragraph.
-func asks(m llm.Message) bool {
+func asksQuestion(m llm.Message) bool {
 	if slices.ContainsFunc(m.Parts, func(p llm.Part) bool { return p.Call != nil }) {
 		return false
 	}

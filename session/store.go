@@ -245,7 +245,7 @@ func (l *Log) Graft(branch []Entry) error {
 			e.Activation = &a
 		}
 		if e.Compaction != nil {
-			e.Compaction = e.Compaction.moved(moved)
+			e.Compaction = e.Compaction.withIDs(moved)
 		}
 		e, err := l.Append(e)
 		if err != nil {
@@ -255,6 +255,6 @@ func (l *Log) Graft(branch []Entry) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.over()
+	l.endTurn()
 	return nil
 }

@@ -14,17 +14,17 @@ type view struct {
 	messages []llm.Message
 	pending  []llm.ToolCall // calls of the last answer that have no result yet, in order
 	started  map[string]bool
-	where    map[int][]place // by activation: where its text is, and the notes that refer to it
-	cut      map[int]bool    // activations whose text is not complete
-	given    int             // the first messages, this many, were returned to callers and must not be changed
+	parts    map[int][]partAt // by activation: where its text is, and the notes that refer to it
+	cut      map[int]bool     // activations whose text is not complete
+	answered int              // the first messages, this many, were returned to callers and must not be changed
 
-	bytes int    // of all messages; see size
-	last  sample // for Log.Size
+	bytes int        // of all messages; see size
+	last  sizeSample // for Log.Size
 }
 
 // A place is the position of a part. words are what the user typed there, which a release leaves in
 // the part.
-type place struct {
+type partAt struct {
 	message, part int
 	words         string
 }
@@ -32,10 +32,10 @@ type place struct {
 func (v *view) add(e Entry) {
 	switch e.Type {
 	case TypeUser:
-		v.say(e.User.Parts...)
+		v.addUser(e.User.Parts...)
 	case TypeNote:
 		if e.Note.Model != "" {
-			v.say(llm.Text(e.Note.Model))
+			v.addUser(llm.Text(e.Note.Model))
 		}
 	case TypeAnswer:
 		v.settle()
@@ -50,7 +50,7 @@ func (v *view) add(e Entry) {
 			}
 		}
 		if u := e.Answer.Usage; u.Input+u.CacheRead+u.CacheWrite > 0 {
-			v.last = sample{u, sent, v.bytes}
+			v.last = sizeSample{u, sent, v.bytes}
 		}
 	case TypeStarted:
 		if v.started == nil {
@@ -65,7 +65,7 @@ func (v *view) add(e Entry) {
 			v.started[e.Agent.Call] = true
 		}
 		if text := e.Agent.Text(); text != "" {
-			v.say(llm.Text(text))
+			v.addUser(llm.Text(text))
 		}
 	case TypeResult:
 		i := slices.IndexFunc(v.pending, func(c llm.ToolCall) bool { return c.ID == e.Result.ID })
@@ -80,31 +80,31 @@ func (v *view) add(e Entry) {
 		owner := e.ID
 		if a.Present != 0 {
 			owner = a.Present
-			text = v.again(a)
+			text = v.reactivated(a)
 		}
-		v.say(llm.Part{Text: text, Skill: a.Skill})
+		v.addUser(llm.Part{Text: text, Skill: a.Skill})
 		last := len(v.messages) - 1
-		if v.where == nil {
-			v.where = map[int][]place{}
+		if v.parts == nil {
+			v.parts = map[int][]partAt{}
 		}
-		if a.Present == 0 || v.where[owner] != nil {
-			v.where[owner] = append(v.where[owner], place{last, len(v.messages[last].Parts) - 1, a.words()})
+		if a.Present == 0 || v.parts[owner] != nil {
+			v.parts[owner] = append(v.parts[owner], partAt{last, len(v.messages[last].Parts) - 1, a.label()})
 		}
-		v.say(a.Parts...)
+		v.addUser(a.Parts...)
 	case TypeRelease:
 		r := e.Release
 		line := r.Line()
 		if r.Summary != "" {
 			line += "\n" + r.Summary
 		}
-		for _, at := range v.where[r.Entry] {
-			m := v.own(at.message)
+		for _, at := range v.parts[r.Entry] {
+			m := v.editable(at.message)
 			m.Parts = slices.Clone(m.Parts)
 			text := at.words + line
 			v.bytes += len(text) - size(m.Parts[at.part])
 			m.Parts[at.part] = llm.Text(text)
 		}
-		delete(v.where, r.Entry)
+		delete(v.parts, r.Entry)
 	}
 }
 
@@ -122,20 +122,20 @@ func (v *view) shareIDs(e *Entry) {
 	}
 }
 
-// again returns what the model sees of a skill that was called again while its text was in the
+// reactivated returns what the model sees of a skill that was called again while its text was in the
 // conversation. It must be true now: a compaction may have removed the text since.
-func (v *view) again(a *Activation) string {
+func (v *view) reactivated(a *Activation) string {
 	note := fmt.Sprintf("The skill %q was called again; its text is already in this conversation, unchanged. Follow it.",
 		a.Skill)
 	switch {
-	case v.where[a.Present] == nil:
+	case v.parts[a.Present] == nil:
 		note = fmt.Sprintf("The skill %q was called again; its text is no longer in this conversation. %s", a.Skill,
 			reload(a, "if you need it"))
 	case v.cut[a.Present]:
 		note = fmt.Sprintf("The skill %q was called again; the beginning of its text is in this conversation. Follow it. %s",
 			a.Skill, reload(a, "to read the rest"))
 	}
-	return a.words() + note
+	return a.label() + note
 }
 
 // reload describes how the text of a skill can be loaded again.
@@ -161,20 +161,20 @@ func (a *Agent) Text() string {
 	if a.Reason == "" || a.Call != "" && !a.Background {
 		return ""
 	}
-	who := fmt.Sprintf("The agent %s (%s)", a.Name, a.Log)
+	name := fmt.Sprintf("The agent %s (%s)", a.Name, a.Log)
 	if a.Skill != "" {
-		who += fmt.Sprintf(", which ran the skill %s,", a.Skill)
+		name += fmt.Sprintf(", which ran the skill %s,", a.Skill)
 	}
 	switch a.Reason {
 	case EndInterrupted:
-		return who + " was interrupted when the session ended. What it did may have happened: look at its effects before " +
+		return name + " was interrupted when the session ended. What it did may have happened: look at its effects before " +
 			"you have it done again."
 	case EndError:
-		return who + " failed: " + a.Error
+		return name + " failed: " + a.Error
 	case EndCancelled:
-		return who + " was cancelled. What it did until then has happened."
+		return name + " was cancelled. What it did until then has happened."
 	}
-	return who + " has ended. Its answer:\n\n" + a.Report()
+	return name + " has ended. Its answer:\n\n" + a.Report()
 }
 
 // Line describes a sub-agent that starts or has ended, for display.
@@ -210,8 +210,8 @@ func (a *Agent) Report() string {
 	return text
 }
 
-// say adds parts for the model, after results for the calls that have none.
-func (v *view) say(parts ...llm.Part) {
+// addUser adds parts for the model, after results for the calls that have none.
+func (v *view) addUser(parts ...llm.Part) {
 	v.settle()
 	for _, p := range parts {
 		v.part(p)
@@ -222,17 +222,17 @@ func (v *view) part(p llm.Part) {
 	if n := len(v.messages); n == 0 || v.messages[n-1].Role != llm.User {
 		v.messages = append(v.messages, llm.Message{Role: llm.User})
 	}
-	m := v.own(len(v.messages) - 1)
+	m := v.editable(len(v.messages) - 1)
 	m.Parts = append(m.Parts, p)
 	v.bytes += size(p)
 }
 
-// own returns a message for modification. Running requests use the messages that were returned to
+// editable returns a message for modification. Running requests use the messages that were returned to
 // callers; if one of these must change, which is rare, all are copied first.
-func (v *view) own(i int) *llm.Message {
-	if i < v.given {
+func (v *view) editable(i int) *llm.Message {
+	if i < v.answered {
 		v.messages = slices.Clone(v.messages)
-		v.given = 0
+		v.answered = 0
 		v.messages[i].Parts = slices.Clip(v.messages[i].Parts)
 	}
 	return &v.messages[i]
@@ -262,7 +262,7 @@ func (l *Log) Project() []llm.Message {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.view.pending) == 0 {
-		l.view.given = len(l.view.messages)
+		l.view.answered = len(l.view.messages)
 		return slices.Clip(l.view.messages)
 	}
 	v := view{messages: slices.Clone(l.view.messages), pending: l.view.pending, started: l.view.started}
@@ -278,7 +278,7 @@ func (l *Log) Project() []llm.Message {
 func (l *Log) Behind(entry int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := l.view.where[entry]
+	at := l.view.parts[entry]
 	if len(at) == 0 {
 		return 0
 	}

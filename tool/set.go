@@ -189,7 +189,7 @@ func missing(name string, tools Set) string {
 	if do, ok := instead[name]; ok {
 		return fmt.Sprintf("The tool %s of other agents does not exist here: %s.", name, do)
 	}
-	if permission.Elsewhere(name) {
+	if permission.IsOtherAgentsTool(name) {
 		return fmt.Sprintf("The tool %s of other agents does not exist here: do without it, or tell the user what you "+
 			"need it for.", name)
 	}
