@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestCodeWords: a value never comes where a shell, an interpreter or another
-// program reads its words as code, program by program.
+// TestCodeWords: a value never becomes a word that a shell, an interpreter or another program reads as code; one case
+// per program.
 func TestCodeWords(t *testing.T) {
 	each := func(names string, forms ...string) (all []string) {
 		for name := range strings.FieldsSeq(names) {
@@ -71,7 +71,7 @@ func TestCodeWords(t *testing.T) {
 		"enable bind complete compgen "+reading,
 		"NAME $0", "NAME x $0"), true)
 
-	// What is piped into them, or comes by a here-string or file.
+	// Code that is piped in, or comes from a here-string or file.
 	try(each(shells+" "+scripts+" "+pythons+" "+editors+" "+databases, "echo $0 | NAME", "echo $0 |& NAME",
 		"echo $0 | sudo NAME", "echo $0 | NAME -",
 		"echo $0 | { NAME; }", "NAME <<< $0", "NAME < $0", "NAME <<E\n$0\nE"), true)
@@ -104,13 +104,12 @@ func TestCodeWords(t *testing.T) {
 		"GIT_SSH_COMMAND BASH_FUNC_x", "NAME=$0", "NAME=$0 ls"), true)
 	try([]string{"X=$0 ls", "LDX=$0", "GIT=$0"}, false)
 
-	// Directories are ours: they may say which program runs, but are no code.
+	// Our directories may name the program that runs, but are not code.
 	try([]string{"{baseDir}/run $0", "sudo {baseDir}/run", "bash {baseDir}/run $0"}, false)
 	try([]string{"bash -c {baseDir}", "echo $(( {baseDir} ))", "eval {baseDir}"}, true)
 }
 
-// TestDirectoryWords: a directory of ours is one quoted word, whatever it is
-// called.
+// TestDirectoryWords: a directory of ours is one quoted word, whatever its name.
 func TestDirectoryWords(t *testing.T) {
 	values := newValues("", map[string]string{"CLAUDE_SKILL_DIR": "/a b/$x\"`\\'"})
 	for cmd, want := range map[string]string{

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestBackoff: a server that fails is tried again after longer and longer pauses,
-// then only on demand, and its state changes no more often than that.
+// TestBackoff: a failing server is retried after increasing pauses, then only on demand, and its state does not
+// change more often.
 func TestBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -41,18 +41,18 @@ func TestBackoff(t *testing.T) {
 		time.Sleep(time.Hour)
 		want := []time.Duration{0, time.Second, 3 * time.Second, 7 * time.Second, 15 * time.Second}
 		if got, failed := attempts(); !slices.Equal(got, want) || failed != len(want) {
-			t.Errorf("tried after %v, failed %d times", got, failed)
+			t.Errorf("tries at %v, state changed to failed %d times", got, failed)
 		}
 		if st := c.Servers()[0]; st.State != Failed || st.Reason != "refused" {
 			t.Errorf("%s %s", st.State, st.Reason)
 		}
 		c.Retry("s")
 		if got, _ := attempts(); len(got) != len(want)+1 {
-			t.Errorf("on demand: tried after %v", got)
+			t.Errorf("on demand: tries at %v", got)
 		}
 		time.Sleep(time.Hour)
 		if got, _ := attempts(); len(got) != 2*len(want) {
-			t.Errorf("after that: tried after %v", got)
+			t.Errorf("after that: tries at %v", got)
 		}
 		c.Close()
 	})

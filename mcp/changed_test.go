@@ -33,7 +33,7 @@ func watch(t *testing.T) (o Options, until func(what string, ok func() bool)) {
 			select {
 			case <-changed:
 			case <-late:
-				t.Fatalf("not in five minutes: %s", what)
+				t.Fatalf("not within five minutes: %s", what)
 			}
 		}
 	}
@@ -48,7 +48,7 @@ func (s *scripted) notify(method string) {
 	conn.WriteFrame(context.Background(), data)
 }
 
-// skillsOf names the skills of a server as a catalogue has them.
+// skillsOf returns the names of a server's skills in a catalogue.
 func skillsOf(t *testing.T, c *Client, server string) (names []string, problems []knack.Problem) {
 	for k, err := range c.Skills(server).Skills(t.Context()) {
 		if k != nil {
@@ -61,8 +61,7 @@ func skillsOf(t *testing.T, c *Client, server string) (names []string, problems 
 	return names, problems
 }
 
-// TestListChanged: what a server lists after a notification replaces what it listed
-// before: tools, prompts and skills.
+// TestListChanged: after a notification the server's new lists replace the old ones: tools, prompts and skills.
 func TestListChanged(t *testing.T) {
 	t.Parallel()
 	later := make(chan struct{})
@@ -110,7 +109,7 @@ func TestListChanged(t *testing.T) {
 	until("the new lists", func() bool {
 		return state() == "mcp__s__two mcp__s__goodbye s:a s:b" && c.SkillLists()["s"] == 2
 	})
-	// A list that is as it was is no change.
+	// A list with the same content does not count as changed.
 	n := s.count("skills/list")
 	s.notify("notifications/tools/list_changed")
 	deadline := time.Now().Add(time.Minute)
@@ -122,7 +121,7 @@ func TestListChanged(t *testing.T) {
 	}
 }
 
-// TestListChangedNew: the same over the stream of the newer protocol.
+// TestListChangedNew: the same with the stream of the newer protocol.
 func TestListChangedNew(t *testing.T) {
 	t.Parallel()
 	server := sdk.NewServer(&sdk.Implementation{Name: "s", Version: "1"}, nil)
@@ -152,8 +151,7 @@ func TestListChangedNew(t *testing.T) {
 	}
 }
 
-// TestSkillsHang: a server that does not list its skills keeps its tools, and
-// nothing else waits for it.
+// TestSkillsHang: a server that does not list its skills keeps its tools, and nothing else waits for it.
 func TestSkillsHang(t *testing.T) {
 	t.Parallel()
 	s := &scripted{answers: map[string]func(json.RawMessage) any{

@@ -20,10 +20,9 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// A scripted server answers requests as a test says. It need not keep to the
-// protocol.
+// A scripted server answers requests as the test specifies. It may violate the protocol.
 type scripted struct {
-	answers map[string]func(params json.RawMessage) any // by method; an error is sent as one
+	answers map[string]func(params json.RawMessage) any // by method; an error is sent as an error
 
 	mu     sync.Mutex
 	conn   Conn
@@ -31,10 +30,10 @@ type scripted struct {
 	opened int
 }
 
-// hangs is the answer of a server that says nothing.
+// hangs is the answer of a server that does not answer.
 type hangs struct{}
 
-// dies is the answer of a server that ends.
+// dies is the answer of a server that exits.
 type dies struct{}
 
 func (s *scripted) open(context.Context) (Conn, error) {
@@ -87,7 +86,7 @@ func (s *scripted) open(context.Context) (Conn, error) {
 	return b, nil
 }
 
-// count is how often a method was called.
+// count returns how often a method was called.
 func (s *scripted) count(method string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +115,7 @@ func tools(list ...map[string]any) func(json.RawMessage) any {
 	return func(json.RawMessage) any { return map[string]any{"tools": list} }
 }
 
-// TestEndless: a list that does not end, with names that are none, is bounded.
+// TestEndless: an endless list with invalid names is limited.
 func TestEndless(t *testing.T) {
 	t.Parallel()
 	n := 0
@@ -140,7 +139,7 @@ func TestEndless(t *testing.T) {
 	}
 }
 
-// TestSameCursor: a cursor that comes back is the end of a list.
+// TestSameCursor: a repeated cursor ends a list.
 func TestSameCursor(t *testing.T) {
 	t.Parallel()
 	s := &scripted{answers: map[string]func(json.RawMessage) any{"tools/list": func(json.RawMessage) any {
@@ -148,11 +147,11 @@ func TestSameCursor(t *testing.T) {
 	}}}
 	client(t, Options{}, Server{Name: "s", Open: s.open})
 	if n := s.count("tools/list"); n > 2 {
-		t.Errorf("%d pages of a list that goes round", n)
+		t.Errorf("%d pages of a list with a repeated cursor", n)
 	}
 }
 
-// TestNames: tools get names that models and rules accept, each once.
+// TestNames: tools get unique names that models and rules accept.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	object := map[string]any{"type": "object"}
@@ -185,7 +184,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestHang: a server that never answers is given up, and nothing waits for it.
+// TestHang: connecting to a server that never answers times out, and nothing waits for it.
 func TestHang(t *testing.T) {
 	t.Parallel()
 	s := &scripted{answers: map[string]func(json.RawMessage) any{"server/discover": func(json.RawMessage) any { return hangs{} }}}
@@ -200,7 +199,7 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// TestDies: a server that ends in the middle of a call ends the call.
+// TestDies: a server that exits during a call ends the call.
 func TestDies(t *testing.T) {
 	t.Parallel()
 	s := &scripted{answers: map[string]func(json.RawMessage) any{
@@ -214,7 +213,7 @@ func TestDies(t *testing.T) {
 	}
 }
 
-// TestCallTime: a call that is not answered ends, and the server stays.
+// TestCallTime: a call that is not answered times out, and the server stays connected.
 func TestCallTime(t *testing.T) {
 	t.Parallel()
 	s := &scripted{answers: map[string]func(json.RawMessage) any{
@@ -228,8 +227,8 @@ func TestCallTime(t *testing.T) {
 	}
 }
 
-// TestChanged: a tool that is another one after it was allowed asks again, and a
-// call that was decided before does not run.
+// TestChanged: a tool whose definition changed after it was allowed needs approval again, and a call that was
+// approved before does not run.
 func TestChanged(t *testing.T) {
 	t.Parallel()
 	description := "Adds"
@@ -259,12 +258,12 @@ func TestChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := call(before); !strings.Contains(got, "changed this tool") {
-		t.Errorf("a call that was decided on another definition: %s", got)
+		t.Errorf("a call that was approved with another definition: %s", got)
 	}
 	if n := subjects(c); n != 2 {
 		t.Errorf("%d subjects of a tool that changed", n)
 	}
-	// In the next program, too; after it was allowed again no more.
+	// In the next program too, until it is allowed again.
 	next := client(t, o, Server{Name: "s", Open: s.open})
 	if n := subjects(next); n != 2 {
 		t.Errorf("%d subjects in the next program", n)
@@ -272,15 +271,15 @@ func TestChanged(t *testing.T) {
 	if got := call(next.Tools(nil)); got != "ran" || subjects(next) != 1 {
 		t.Errorf("%s, %d subjects after it was allowed", got, subjects(next))
 	}
-	// A project's server of the name is another one.
+	// A project's server of the same name is a different one.
 	theirs := client(t, o, Server{Name: "s", Open: s.open, Origin: permission.Project, Place: "/p/.mcp.json"})
 	if n := subjects(theirs); n != 2 {
 		t.Errorf("%d subjects of another server of the name", n)
 	}
 }
 
-// TestSkillsTampered: what a server sends is held against what it listed, and
-// after the first file that differs nothing more is read.
+// TestSkillsTampered: the files that a server sends are compared with its listing, and after the first difference no
+// more files are read.
 func TestSkillsTampered(t *testing.T) {
 	t.Parallel()
 	const text = "---\nname: pdf\ndescription: Reads PDF files.\n---\nRead it."
@@ -298,7 +297,7 @@ func TestSkillsTampered(t *testing.T) {
 		digest string
 		size   int
 		front  map[string]any
-		uri    string // that comes instead; "": the one asked for
+		uri    string // the URI of the answer; "" for the requested one
 		fails  string
 	}{
 		{"right", right, len(text), own, "", ""},
@@ -369,7 +368,7 @@ func TestSkillGrants(t *testing.T) {
 	}
 }
 
-// TestRedirect: headers go to no other address.
+// TestRedirect: headers are not sent to another address.
 func TestRedirect(t *testing.T) {
 	t.Parallel()
 	leaked := make(chan string, 10)
@@ -385,8 +384,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// TestElicit: a question of a server reaches whoever made the call, and outside of
-// a call nobody.
+// TestElicit: a question of a server reaches the caller of the tool; outside a call it reaches nobody.
 func TestElicit(t *testing.T) {
 	t.Parallel()
 	server := sdk.NewServer(&sdk.Implementation{Name: "s", Version: "1"}, nil)
@@ -424,8 +422,8 @@ func TestElicit(t *testing.T) {
 	}
 }
 
-// TestEnable: a server that is disabled is disconnected and offers nothing, until it
-// is enabled; to reconnect waits for the outcome.
+// TestEnable: a disabled server is disconnected and offers nothing until it is enabled; Reconnect waits for the
+// result.
 func TestEnable(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -449,7 +447,7 @@ func TestEnable(t *testing.T) {
 	is := func(want ServerState, tools int) {
 		t.Helper()
 		if got := c.Servers()[0]; got.State != want || len(c.Tools(nil)) != tools {
-			t.Errorf("it is %s (%s) with %d tools, want %s with %d", got.State, got.Reason, len(c.Tools(nil)), want, tools)
+			t.Errorf("the server is %s (%s) with %d tools, want %s with %d", got.State, got.Reason, len(c.Tools(nil)), want, tools)
 		}
 	}
 	if err := c.Reconnect(t.Context(), "own"); err != nil {
@@ -463,7 +461,7 @@ func TestEnable(t *testing.T) {
 		is(Disabled, 0)
 	}
 	if err := c.Reconnect(t.Context(), "own"); err == nil {
-		t.Error("what is disabled was connected")
+		t.Error("a disabled server was connected")
 	}
 	mu.Lock()
 	broken = true
@@ -472,24 +470,23 @@ func TestEnable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := c.Reconnect(t.Context(), "own"); err == nil || !strings.Contains(err.Error(), "it is broken") {
-		t.Errorf("the error is %v", err)
+		t.Errorf("error: %v", err)
 	}
 	mu.Lock()
 	broken = false
 	mu.Unlock()
-	for c.Reconnect(t.Context(), "own") != nil { // the attempt that was being made failed
+	for c.Reconnect(t.Context(), "own") != nil { // the running attempt failed
 	}
 	is(Connected, 1)
 	if c.Reconnect(t.Context(), "other") == nil || c.Enable("other", true) == nil {
-		t.Error("there is no such server")
+		t.Error("no error for an unknown server")
 	}
 	if got := c.Servers()[1].State; got != Failed {
-		t.Errorf("the second of the name is %s", got)
+		t.Errorf("the second server of the name is %s", got)
 	}
 }
 
-// TestRemembered: what a server offered last is there before it answers, and a
-// call waits for it.
+// TestRemembered: the server's last lists are available before it answers, and a call waits for it.
 func TestRemembered(t *testing.T) {
 	t.Parallel()
 	o := Options{State: t.TempDir()}
@@ -500,7 +497,7 @@ func TestRemembered(t *testing.T) {
 		})
 		return server
 	}, &sdk.StreamableHTTPOptions{Stateless: true}))
-	t.Cleanup(s.Close) // after the clients
+	t.Cleanup(s.Close) // closed after the clients
 	server := Server{Name: "s", URL: s.URL}
 	client(t, o, server)
 	c := New(o, server)

@@ -14,8 +14,7 @@ func sumOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// TestParse reads definitions as other programs write them, and says what is
-// wrong with each that it leaves out.
+// TestParse reads definitions as other programs write them, and reports the problem of each one that it rejects.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct{ text, want string }{
@@ -45,8 +44,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestExpand: variables of the user's servers are all there are, and a project's
-// get no keys.
+// TestExpand: definitions of the user can use all variables, those of a project no keys.
 func TestExpand(t *testing.T) {
 	t.Parallel()
 	env := func(name string) string {
@@ -82,7 +80,7 @@ func TestExpand(t *testing.T) {
 	}
 }
 
-// TestURL: without TLS nothing leaves this machine.
+// TestURL: without TLS only loopback addresses are allowed; names that imitate others are refused.
 func TestURL(t *testing.T) {
 	t.Parallel()
 	for address, ok := range map[string]bool{
@@ -97,7 +95,7 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// TestParseNetwork: none, all, or names that are what they look like.
+// TestParseNetwork: none, all, or a list of hosts, whose names do not imitate others.
 func TestParseNetwork(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -14,11 +14,11 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// endless is a stream of one text again and again, which counts what was read.
+// endless is a stream that repeats one text and counts the bytes that were read.
 type endless struct {
 	text string
 	read atomic.Int64
-	most int64 // 0: it does not end
+	most int64 // 0 for no limit
 	at   int
 }
 
@@ -37,12 +37,12 @@ func (e *endless) Read(p []byte) (int, error) {
 
 func (e *endless) Close() error { return nil }
 
-// TestMeter: reading ends at the bounds, and tells why.
+// TestMeter: reading stops at the limits, with a reason.
 func TestMeter(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		what, text string
-		most, want int64 // bytes of all that are read, at most
+		most, want int64 // the meter's limit, and the most bytes that may be read
 		says       string
 	}{
 		{"a line", "x", maxUnasked, maxMessage, "a message of more than 16 MiB"},
@@ -66,7 +66,7 @@ func TestMeter(t *testing.T) {
 	}
 	m := &meter{ReadCloser: &endless{text: "{}\n"}, fault: newFault(), most: maxUnasked}
 	buffer := make([]byte, 30)
-	for range maxFlood { // ten messages for each request
+	for range maxFlood { // ten messages per request
 		if _, err := m.Read(buffer); err != nil {
 			t.Fatal(err)
 		}
@@ -74,8 +74,7 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// writer is a program that answers the handshake and then, as soon as its tools are
-// listed, sends what flood reads.
+// writer is a program that answers the handshake and then, as soon as its tools are listed, sends what flood returns.
 func writer(flood func() io.Reader) func(context.Context, Server, workspace.Command) (workspace.Exit, error) {
 	return func(_ context.Context, _ Server, c workspace.Command) (workspace.Exit, error) {
 		in := bufio.NewReader(c.Stdin)
@@ -106,8 +105,7 @@ func writer(flood func() io.Reader) func(context.Context, Server, workspace.Comm
 	}
 }
 
-// TestFlood: a program that sends what nobody asked for is stopped, and the reason
-// says so.
+// TestFlood: a program that sends unrequested messages is stopped, and the reason says so.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
@@ -142,8 +140,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestEndlessStream: of a stream of 250 MB, and of one that does not end, a bounded
-// part is read.
+// TestEndlessStream: only a limited part of a stream of 250 MB, and of an endless one, is read.
 func TestEndlessStream(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
@@ -169,7 +166,7 @@ func TestEndlessStream(t *testing.T) {
 			defer c.Close()
 			c.Start()
 			until("stopped", func() bool { return strings.HasPrefix(c.Servers()[0].Reason, "stopped: it sent ") })
-			c.Close() // before it is tried again
+			c.Close() // before the next try
 			if n := x.body.read.Load(); n > (x.most+1)*requests.Load() || requests.Load() > 2 {
 				t.Errorf("%d bytes were read in %d requests", n, requests.Load())
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// TestTitles: an approval names the tool, however the server titles it.
+// TestTitles: an approval names the tool, whatever title the server gives it.
 func TestTitles(t *testing.T) {
 	t.Parallel()
 	for _, title := range []string{"", "Read", "Read README.md?\n\nAllow Read", "\x1b[2J"} {
@@ -38,8 +38,7 @@ func TestTitles(t *testing.T) {
 	}
 }
 
-// TestKeysOfDefinitions: a file that is approved has no key that reads like
-// another one.
+// TestKeysOfDefinitions: an approved file has no key that encoding/json would match despite its spelling.
 func TestKeysOfDefinitions(t *testing.T) {
 	t.Parallel()
 	for key, bad := range map[string]bool{`"args":["x"]`: false, `"other":1`: false,
@@ -51,8 +50,7 @@ func TestKeysOfDefinitions(t *testing.T) {
 	}
 }
 
-// TestPasswordsOfProjects: a project's server gets no variable that contains a
-// password, a user's own server does.
+// TestPasswordsOfProjects: a project's server cannot use a variable that contains a password, a user's server can.
 func TestPasswordsOfProjects(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"DATABASE_URL": "postgres://u:p4ss@db/x", "MYSQL_PWD": "p4ss", "SENTRY_DSN": "x",

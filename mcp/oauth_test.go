@@ -23,24 +23,23 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A protected is an MCP server that wants tokens, and the authorization server
-// that gives them, on another port.
+// A protected is an MCP server that requires tokens, with an authorization server on another port.
 type protected struct {
 	resource, authority *httptest.Server
 	issuer              string // may have a path
 
 	mu          sync.Mutex
-	codes       map[string]url.Values // what a code was requested with
-	access      map[string]bool       // tokens that are valid
+	codes       map[string]url.Values // the request for each code
+	access      map[string]bool       // valid tokens
 	refresh     map[string]string     // refresh tokens, with the client of each
 	requests    []string              // to the authorization server
-	credentials []string              // Authorization headers that the resource got
+	credentials []string              // Authorization headers that the resource received
 	count       int
 
-	metadata      string             // where the resource says that its metadata is; "": at itself
+	metadata      string             // the metadata's address in the resource's answer; "" for its own
 	answer        func(q url.Values) // changes the answer to the browser
-	tokenRedirect string             // where the token endpoint sends its callers
-	expires       int                // in seconds; 0: the server does not say
+	tokenRedirect string             // where the token endpoint redirects to
+	expires       int                // in seconds; 0 if the server does not say
 	refused       string             // error code of refreshes
 	unadvertised  bool               // iss is sent without being announced
 }
@@ -157,7 +156,7 @@ func (p *protected) serveAuthority(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// asked is how often the authorization server got a request.
+// asked returns how often the authorization server got a request.
 func (p *protected) asked(request string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,7 +169,7 @@ func (p *protected) asked(request string) int {
 	return n
 }
 
-// change changes the servers.
+// change modifies the servers.
 func (p *protected) change(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -231,8 +230,8 @@ func (m *memoryTokens) keys() []string {
 
 func (p *protected) server() Server { return Server{Name: "work", URL: p.resource.URL + "/mcp"} }
 
-// TestLogin: a login stores a token that later clients use, by the address of the
-// server and the issuer; no name is part of it.
+// TestLogin: a login stores a token that later clients use; its key is the server's address and the issuer, not the
+// server's name.
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"", "/tenant"} {
@@ -255,7 +254,7 @@ func TestLogin(t *testing.T) {
 		}) {
 			t.Errorf("issuer %s: keys %q", p.issuer, tokens.keys())
 		}
-		// A server at another address gets no token, not even at the same origin.
+		// A server at another address gets no token, even at the same origin.
 		same := Server{Name: "work", URL: p.resource.URL + "/mcp2"}
 		if st := client(t, Options{Tokens: tokens}, same).Servers()[0]; st.State != NeedsLogin {
 			t.Errorf("another address: %s", st.State)
@@ -266,7 +265,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestLoginRefused: answers that are not those of this login give no token.
+// TestLoginRefused: answers that do not belong to this login give no token.
 func TestLoginRefused(t *testing.T) {
 	t.Parallel()
 	stolen := make(chan string, 10)
@@ -280,7 +279,7 @@ func TestLoginRefused(t *testing.T) {
 	defer thief.Close()
 	for name, c := range map[string]struct {
 		set  func(p *protected)
-		want string // of the error; "": the login succeeds
+		want string // part of the error; "" if the login succeeds
 	}{
 		"wrong state":   {func(p *protected) { p.answer = func(q url.Values) { q.Set("state", "x") } }, "400"},
 		"wrong issuer":  {func(p *protected) { p.answer = func(q url.Values) { q.Set("iss", "https://evil.example") } }, "issuer"},
@@ -312,7 +311,7 @@ func TestLoginRefused(t *testing.T) {
 	}
 }
 
-// TestMetadataElsewhere: metadata of another resource is not used.
+// TestMetadataElsewhere: metadata for another resource is not used.
 func TestMetadataElsewhere(t *testing.T) {
 	t.Parallel()
 	p, evil := protect(t, ""), protect(t, "")
@@ -324,7 +323,7 @@ func TestMetadataElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p.asked("/token authorization_code") != 1 || len(evil.requests) != 0 {
-		t.Errorf("asked: %v, the other server: %v", p.requests, evil.requests)
+		t.Errorf("requests: %v, at the other server: %v", p.requests, evil.requests)
 	}
 }
 
@@ -337,7 +336,7 @@ func TestOtherAnswers(t *testing.T) {
 	err := c.Login(t.Context(), "work", func(ctx context.Context, page string) (string, error) {
 		u, _ := url.Parse(page)
 		if _, err := browse(ctx, u.Query().Get("redirect_uri")+"?code=x&state=wrong"); err == nil {
-			t.Error("an answer with another state was taken")
+			t.Error("an answer with another state was accepted")
 		}
 		return browse(ctx, page)
 	})
@@ -346,8 +345,8 @@ func TestOtherAnswers(t *testing.T) {
 	}
 }
 
-// TestRefresh: a token that has expired is refreshed, also one that the server
-// refuses earlier; a refused refresh asks for a login.
+// TestRefresh: a token is refreshed after it has expired, or earlier if the server refuses it; a refused refresh
+// requires a login.
 func TestRefresh(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -378,10 +377,10 @@ func TestRefresh(t *testing.T) {
 			t.Errorf("%s: %s %s, %d refreshes", name, st.State, st.Reason, n)
 		}
 		switch c.state {
-		case NeedsLogin: // again, which works
+		case NeedsLogin: // a new login works
 			p.change(func() { p.refused = "" })
 			if err := cl.Login(t.Context(), "work", browse); err != nil {
-				t.Errorf("%s: again: %v", name, err)
+				t.Errorf("%s: new login: %v", name, err)
 			}
 			if st := client(t, Options{Tokens: tokens}, p.server()).Servers()[0]; st.State != Connected {
 				t.Errorf("%s: after another login: %s %s", name, st.State, st.Reason)
@@ -395,7 +394,7 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// TestRefreshRedirect: a refresh token goes to no other address.
+// TestRefreshRedirect: a refresh token is not sent to another address.
 func TestRefreshRedirect(t *testing.T) {
 	t.Parallel()
 	stolen := make(chan string, 10)
@@ -417,8 +416,8 @@ func TestRefreshRedirect(t *testing.T) {
 	}
 }
 
-// TestHeadersHelper: the headers that a program prints are sent, a header of the
-// definition does not replace them, and output that is none fails the server.
+// TestHeadersHelper: the headers that a program prints are sent, a header of the definition does not replace them,
+// and invalid output makes the server fail.
 func TestHeadersHelper(t *testing.T) {
 	t.Parallel()
 	for output, want := range map[string]string{
@@ -460,8 +459,8 @@ func TestHeadersHelper(t *testing.T) {
 	}
 }
 
-// TestLoginOfNewServers: a server that knows only the newer protocol refuses the
-// older handshake in another way; it needs a login all the same.
+// TestLoginOfNewServers: a server that supports only the newer protocol refuses the older handshake with another
+// error, and still needs a login.
 func TestLoginOfNewServers(t *testing.T) {
 	t.Parallel()
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -480,8 +479,7 @@ func TestLoginOfNewServers(t *testing.T) {
 	}
 }
 
-// TestMoreScopes: what a server says that a token needs is asked for by the next
-// login, and the token is read again.
+// TestMoreScopes: the next login requests the scopes that the server asked for, and the token is read again.
 func TestMoreScopes(t *testing.T) {
 	t.Parallel()
 	c := New(Options{}, Server{Name: "s", URL: "https://example.com/mcp"})

@@ -2,7 +2,7 @@ package mcp
 
 import "testing"
 
-// TestLastLine: the line of a program's standard error that explains its end.
+// TestLastLine: the line of a program's standard error that explains its exit.
 func TestLastLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"":             "",

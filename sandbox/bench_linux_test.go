@@ -11,15 +11,15 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// BenchmarkCommand is the price of a command: without a sandbox, under each
-// backend, and by bwrap alone with mounts that hold about as much.
+// BenchmarkCommand measures the cost of a command: without a sandbox, with each backend, and with bwrap alone and
+// about as many mounts.
 func BenchmarkCommand(b *testing.B) {
 	for _, line := range []struct{ name, line string }{{"true", "true"},
 		{"half-second", "i=0; while [ $i -lt 120000 ]; do i=$((i+1)); done"}} {
 		run := func(b *testing.B, confine func(*bench)) {
 			x := newBench(b)
 			confine(x)
-			// The machine is never idle: the best of many says more than their mean.
+			// The machine is never idle: the minimum of many runs is more reliable than their mean.
 			best := time.Hour
 			for b.Loop() {
 				start := time.Now()
@@ -38,7 +38,7 @@ func BenchmarkCommand(b *testing.B) {
 		b.Run(line.name+"/bwrap alone", func(b *testing.B) {
 			path, err := exec.LookPath("bwrap")
 			if err != nil {
-				b.Skip("NOT MEASURED: bwrap is not installed")
+				b.Skip("not measured: bwrap is not installed")
 			}
 			run(b, func(x *bench) {
 				x.local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {

@@ -19,7 +19,7 @@ import (
 	_ "github.com/knack-agent/knack/sandbox/launcher"
 )
 
-// callEnv names the call that the test binary is to make instead of testing.
+// callEnv names the call that the test binary makes instead of running tests.
 const callEnv = "KNACK_SANDBOX_TEST_CALL"
 
 func TestMain(m *testing.M) {
@@ -63,7 +63,7 @@ func raw(number uintptr, args ...uintptr) error {
 	return nil
 }
 
-// rewrite writes to a file what is in it: no harm is done if it succeeds.
+// rewrite overwrites a file with its own content: success does no harm.
 func rewrite(path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -94,7 +94,7 @@ func dial(network, address string) func() error {
 	}
 }
 
-// calls are what is tried inside; each must fail.
+// calls are tried inside the sandbox; each must fail.
 var calls = map[string]func() error{
 	"ptrace":           func() error { return raw(unix.SYS_PTRACE, unix.PTRACE_ATTACH, 1, 0, 0) },
 	"ptrace traceme":   func() error { return raw(unix.SYS_PTRACE, unix.PTRACE_TRACEME, 0, 0, 0) },

@@ -21,8 +21,8 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// gitProject adds to a project what git directories there can be in one: a
-// worktree's, submodules', and one that a .git file points to.
+// gitProject adds to a project every kind of git directory: a worktree's, submodules', and one that a .git file
+// points to.
 func gitProject(b *bench) {
 	b.t.Helper()
 	for path, text := range map[string]string{
@@ -54,8 +54,8 @@ var gitTargets = []string{
 	"data/modules/c/config", "nested/.git",
 }
 
-// plant tries every way of bringing a file under a name, and says which
-// worked, if only for a moment. It runs inside the sandbox, in the project.
+// plant tries every way of creating a file at a path, and returns those that worked, if only for a moment. It runs
+// inside the sandbox, in the project.
 func plant(target string) (reached []string) {
 	const evil = "evil"
 	dir := filepath.Dir(target)
@@ -88,7 +88,7 @@ func plant(target string) (reached []string) {
 	})
 	for top := dir; top != "."; top = filepath.Dir(top) {
 		if filepath.Dir(top) == "." && top != ".git" {
-			break // a directory of the project is renamed at will: names sees to it afterwards
+			break // any directory of the project can be renamed; names checks afterwards
 		}
 		try("rename of "+top, func() error {
 			if err := os.Rename(top, "moved.tmp"); err != nil {
@@ -125,8 +125,8 @@ func plantAll() error {
 	return errors.Join(errs...)
 }
 
-// TestClosedGitNames wants no name that git would use to be there for a moment
-// while a command runs, and nothing of the sandbox's afterwards.
+// TestClosedGitNames: a command cannot create a name that git would use, not even for a moment, and the sandbox
+// leaves nothing behind.
 func TestClosedGitNames(t *testing.T) {
 	for _, backend := range []string{namespaces, goLauncher, bubblewrap} {
 		t.Run(backend, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestClosedGitNames(t *testing.T) {
 	}
 }
 
-// dirs lists the directories below one.
+// dirs lists the directories below root.
 func (b *bench) dirs(root string) string {
 	var s strings.Builder
 	filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -155,7 +155,7 @@ func (b *bench) dirs(root string) string {
 	return s.String()
 }
 
-// TestOpenGitNames wants what git itself writes to be writable.
+// TestOpenGitNames: the files that git itself writes are writable.
 func TestOpenGitNames(t *testing.T) {
 	b := newBench(t).complete()
 	gitProject(b)
@@ -175,8 +175,7 @@ func TestOpenGitNames(t *testing.T) {
 	}
 }
 
-// TestGitReadOnlyWhenFull wants a git directory in which nothing can be
-// reserved to be read-only as a whole.
+// TestGitReadOnlyWhenFull: a git directory in which no placeholder can be made is read-only as a whole.
 func TestGitReadOnlyWhenFull(t *testing.T) {
 	b := newBench(t).complete()
 	lock, err := os.OpenFile(filepath.Join(b.dir, ".git/commondir"), os.O_CREATE|os.O_RDWR, 0o644)
@@ -185,7 +184,7 @@ func TestGitReadOnlyWhenFull(t *testing.T) {
 	}
 	defer lock.Close()
 	lock.WriteString(placeholderDir)
-	// A lock that nobody gives back stands for a disk that is full.
+	// A lock that is never released simulates a full disk.
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +194,7 @@ func TestGitReadOnlyWhenFull(t *testing.T) {
 	}
 }
 
-// TestTwoPrograms shares placeholders between two sandboxes of one repository.
+// TestTwoPrograms: two sandboxes of one repository share placeholders.
 func TestTwoPrograms(t *testing.T) {
 	b := newBench(t).complete()
 	os.RemoveAll(filepath.Join(b.dir, ".git/hooks"))
@@ -220,7 +219,7 @@ func TestTwoPrograms(t *testing.T) {
 	if got := out.next(); got != "started" {
 		t.Fatal(got)
 	}
-	b.run("true") // begins and ends while the other one's command runs
+	b.run("true") // starts and ends while the other sandbox's command runs
 	in.Write([]byte("go\n"))
 	if err := <-done; err != nil {
 		t.Fatal(err)
@@ -230,7 +229,7 @@ func TestTwoPrograms(t *testing.T) {
 	}
 	for _, name := range []string{"commondir", "hooks", "config.worktree", "info", "modules"} {
 		if _, err := os.Lstat(filepath.Join(b.dir, ".git", name)); err == nil {
-			t.Errorf("%s is left behind", name)
+			t.Errorf("%s was left behind", name)
 		}
 	}
 }
@@ -284,21 +283,20 @@ func TestLeftovers(t *testing.T) {
 		}
 	}
 	if _, err := os.Lstat(filepath.Join(b.dir, ".git/commondir")); err == nil {
-		t.Error("the placeholder is still there")
+		t.Error("the placeholder was not removed")
 	}
 	if again := New(p, Auto).Leftovers(); len(again) > 0 {
 		t.Errorf("reported twice: %q", again)
 	}
 	b.box = box
 	b.local.Confine = box.Confine
-	b.run("true") // an ordinary end leaves nothing
+	b.run("true") // an ordinary exit leaves nothing behind
 	if more := New(p, Auto).Leftovers(); len(more) > 0 {
-		t.Errorf("after an ordinary end: %q", more)
+		t.Errorf("after an ordinary exit: %q", more)
 	}
 }
 
-// TestBareRepository reports a directory that becomes a repository without
-// being called .git.
+// TestBareRepository: a directory that becomes a repository without the name .git is reported.
 func TestBareRepository(t *testing.T) {
 	b := newBench(t).complete()
 	b.run("true")
@@ -312,7 +310,7 @@ func TestBareRepository(t *testing.T) {
 	}
 }
 
-// TestGitFileThatNeverEnds wants a .git that is no small file to do no harm.
+// TestGitFileThatNeverEnds: a .git that is not a small file does no harm.
 func TestGitFileThatNeverEnds(t *testing.T) {
 	for name, plant := range map[string]func(path string) error{
 		"FIFO":    func(path string) error { return unix.Mkfifo(path, 0o644) },
@@ -342,7 +340,7 @@ func TestGitFileThatNeverEnds(t *testing.T) {
 	}
 }
 
-// lines is a pipe whose lines can be waited for.
+// lines is a pipe that a test reads line by line.
 type lines struct {
 	r, w *os.File
 	all  bytes.Buffer
@@ -376,13 +374,13 @@ func (l *lines) next() string {
 	}
 }
 
-// String is everything up to the end.
+// String returns everything up to the end.
 func (l *lines) String() string {
 	l.all.ReadFrom(l.r)
 	return l.all.String()
 }
 
-// gitDay is a day's work with git.
+// gitDay is a typical day's work with git.
 var gitDay = []string{
 	`git status --short`,
 	`echo one > one.txt && git add one.txt`,
@@ -519,7 +517,7 @@ func TestOpenGit(t *testing.T) {
 				t.Errorf("failed inside: %s", out)
 			}
 			if shape == "repository" {
-				// The worktree that it made is whole, and is known from now on.
+				// The worktree that the command made is complete, and is known from now on.
 				cmd := exec.Command("git", "-C", filepath.Join(dir, "wt"), "status", "--short")
 				if out, err := cmd.CombinedOutput(); err != nil {
 					t.Errorf("the worktree that a command added: %v %s", err, out)

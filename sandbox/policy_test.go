@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMakeCaches: where home lies in the working directory, a tool's cache may
-// bear a protected name. Making it would look like the command's doing.
+// TestMakeCaches: if the home directory is in the working directory, a tool's cache may have a protected name.
+// Creating it would be attributed to the command.
 func TestMakeCaches(t *testing.T) {
 	dir := t.TempDir()
 	p := Policy{Dir: filepath.Join(dir, "w"), Protected: []string{".cargo"}, Write: []string{
@@ -17,7 +17,7 @@ func TestMakeCaches(t *testing.T) {
 	p.makeCaches()
 	for i, want := range []bool{false, true, true} {
 		if _, err := os.Stat(p.Write[i]); (err == nil) != want {
-			t.Errorf("%s: made is %t, want %t", p.Write[i], err == nil, want)
+			t.Errorf("%s: created is %t, want %t", p.Write[i], err == nil, want)
 		}
 	}
 }

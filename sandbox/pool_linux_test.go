@@ -17,7 +17,7 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// mounts are those that are kept for the next command, nil if there are none.
+// mounts returns the mounts kept for the next command, nil if there are none.
 func (b *bench) mounts() *prepared {
 	b.t.Helper()
 	free := b.box.system.pool.free
@@ -30,9 +30,8 @@ func (b *bench) mounts() *prepared {
 // settled waits until a change of a file would be noticed by its time.
 func settled() { time.Sleep(2 * fresh) }
 
-// TestSharedMounts changes what mounts rest on between two commands: the second
-// must be closed as if it were the first, and has the same mounts only where
-// nothing changed.
+// TestSharedMounts changes what mounts depend on between two commands: the second must be restricted like the first,
+// and uses the same mounts only if nothing changed.
 func TestSharedMounts(t *testing.T) {
 	b := newBench(t).on(namespaces)
 	at := func(name string) string { return filepath.Join(b.dir, name) }
@@ -52,7 +51,7 @@ func TestSharedMounts(t *testing.T) {
 		}
 	}
 	write("other/x", "kept")
-	write(".git/modules/m/HEAD", "ref: refs/heads/main\n") // so that it is no placeholder
+	write(".git/modules/m/HEAD", "ref: refs/heads/main\n") // so that it is not a placeholder
 	write(".git/modules/m/config", "kept")
 	for _, c := range []struct {
 		name   string
@@ -98,7 +97,7 @@ func TestSharedMounts(t *testing.T) {
 		{"a new secret", func() { write("sub2/.env", "SECRET") }, false},
 	} {
 		settled()
-		b.run("true") // with mounts of what is there now
+		b.run("true") // mounts the present files
 		settled()
 		if b.run("true"); b.mounts() == nil {
 			t.Fatalf("%s: no mounts are kept", c.name)
@@ -116,7 +115,7 @@ func TestSharedMounts(t *testing.T) {
 			done 2>/dev/null
 			cat .env sub*/.env* ~/.ssh/*`)
 		if now := b.contents(); now != contents {
-			t.Errorf("%s: changed\n%s\nto\n%s", c.name, contents, now)
+			t.Errorf("%s: the files changed from\n%s\nto\n%s", c.name, contents, now)
 		}
 		if strings.Contains(out, "SECRET") {
 			t.Errorf("%s: a secret is read: %s", c.name, out)
@@ -127,8 +126,8 @@ func TestSharedMounts(t *testing.T) {
 	}
 }
 
-// TestLostMount removes a directory that is mounted over. Another one may get its
-// number, so only the table of mounts shows it.
+// TestLostMount removes a directory that is mounted over. A new one may get its inode number, so only the mount table
+// shows the loss.
 func TestLostMount(t *testing.T) {
 	b := newBench(t).on(namespaces)
 	settled()
@@ -140,12 +139,12 @@ func TestLostMount(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !tableChanged(b.mounts().table) {
-		t.Error("a mount is lost, and its table is the same")
+		t.Error("a mount is lost, but the mount table is the same")
 	}
 }
 
-// TestMovedWhilePrepared renames the directory above a secret while mounts are made, as
-// another command may, and back: the next command must not get mounts that lie elsewhere.
+// TestMovedWhilePrepared renames the directory above a secret back and forth while mounts are made, as another
+// command may: the next command must not get mounts in the wrong place.
 func TestMovedWhilePrepared(t *testing.T) {
 	b := newBench(t).on(namespaces)
 	sub, away, other := filepath.Join(b.dir, "sub"), filepath.Join(b.dir, "away"), filepath.Join(b.dir, "other")
@@ -184,8 +183,8 @@ func TestMovedWhilePrepared(t *testing.T) {
 	}
 }
 
-// TestNothingShared leaves something wherever a command can write, for the next
-// one, which has a copy of the same mounts.
+// TestNothingShared leaves something wherever a command can write; the next command, with a copy of the same mounts,
+// must not find it.
 func TestNothingShared(t *testing.T) {
 	b := newBench(t).on(namespaces)
 	settled()
@@ -197,12 +196,12 @@ func TestNothingShared(t *testing.T) {
 			"mkdir /dev/left 2>/dev/null; chmod 777 /dev /dev/.hidden-file 2>/dev/null; cat /dev/.hidden-file 2>/dev/null;" +
 			"cat /proc/sysvipc/shm | wc -l; command -v ipcmk >/dev/null && ipcmk -M 100 >/dev/null")
 		if strings.TrimSpace(out) != "1" || before == nil || b.mounts() != before {
-			t.Errorf("of the command before: %q (the same mounts: %v)", out, before == b.mounts())
+			t.Errorf("found from the previous command: %q (the same mounts: %v)", out, before == b.mounts())
 		}
 	}
 }
 
-// TestMounts lists the mounts of a command in its home and in /dev, exactly.
+// TestMounts checks the exact list of a command's mounts in its home and in /dev.
 func TestMounts(t *testing.T) {
 	for _, backend := range []string{namespaces, goLauncher} {
 		b := newBench(t).on(backend)
@@ -218,7 +217,7 @@ func TestMounts(t *testing.T) {
 				}
 			}
 			slices.Sort(got)
-			got = slices.Compact(got) // below /tmp, what /tmp covers is listed, too
+			got = slices.Compact(got) // below /tmp the list includes what /tmp covers
 			want := []string{" ro", ".aws ro", ".netrc ro", ".ssh ro", "project rw", "project/.claude ro", "project/.env ro",
 				"project/.git rw", "project/.git/commondir ro", "project/.git/config ro", "project/.git/config.worktree ro",
 				"project/.git/hooks ro", "project/.git/info rw", "project/.git/info/attributes ro", "project/.git/modules ro",
@@ -230,15 +229,15 @@ func TestMounts(t *testing.T) {
 	}
 }
 
-// TestOpened lists what the checks before and after a command open in the
-// workspace and the home, where nothing has changed since the last command.
+// TestOpened checks which files of the workspace and the home the checks before and after a command open, if nothing
+// has changed since the last command.
 func TestOpened(t *testing.T) {
 	b := newBench(t).on(namespaces)
 	settled()
-	b.run("true") // reads what is new
+	b.run("true") // reads what is new to the sandbox
 	watch, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
-		t.Skip("NOT TESTED: no inotify:", err)
+		t.Skip("not tested, inotify does not work:", err)
 	}
 	defer unix.Close(watch)
 	names := map[int32]string{}
@@ -267,8 +266,7 @@ func TestOpened(t *testing.T) {
 		id := int32(binary.NativeEndian.Uint32(buf[at:]))
 		length := int(binary.NativeEndian.Uint32(buf[at+12:]))
 		name := strings.TrimRight(string(buf[at+16:at+16+length]), "\x00")
-		// A directory is reported by its parent, too, and a file without a name is what
-		// a placeholder is made of.
+		// A directory's events are also reported by its parent, and a placeholder is made from a file without a name.
 		if name != "" && name[0] != '#' {
 			got = append(got, filepath.Join(names[id], name))
 		}

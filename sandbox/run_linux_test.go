@@ -23,11 +23,10 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// TestOrdinaryUser runs the tests of this package again as nobody, when they
-// run as root.
+// TestOrdinaryUser runs the tests of this package again as nobody if they run as root.
 func TestOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("the tests run as an ordinary user already; NOT TESTED as root")
+		t.Skip("the tests already run as an ordinary user; not tested as root")
 	}
 	exe, err := os.Executable()
 	if err != nil {
@@ -65,7 +64,7 @@ func TestOrdinaryUser(t *testing.T) {
 	}
 }
 
-// TestClosedSockets tries to reach what listens outside.
+// TestClosedSockets tries to connect to servers outside the sandbox.
 func TestClosedSockets(t *testing.T) {
 	b := newBench(t).complete()
 	listen := func(network, address string) {
@@ -94,7 +93,7 @@ func TestClosedSockets(t *testing.T) {
 		}
 	}
 	os.Mkdir(filepath.Join(b.dir, "d"), 0o777)
-	// Short names: the address of a socket holds 107 bytes.
+	// Short names: a socket address has at most 107 bytes.
 	t.Chdir(b.home)
 	listen("unix", "agent.sock")
 	t.Chdir(b.dir)
@@ -126,7 +125,7 @@ func TestClosedProcesses(t *testing.T) {
 		t.Errorf("environment: %s", out)
 	}
 	if strings.Contains(out, "test.run") || strings.Contains(out, "test.timeout") {
-		t.Errorf("a process from outside is seen: %s", out)
+		t.Errorf("a process from outside is visible: %s", out)
 	}
 	out, _ = b.run(fmt.Sprintf("kill -9 %d; kill -9 1; kill -STOP 1; kill -9 -1 2>/dev/null; echo alive $$", os.Getpid()))
 	if !strings.Contains(out, "alive") {
@@ -143,7 +142,7 @@ func TestClosedProcesses(t *testing.T) {
 	}
 }
 
-// alive counts the processes whose command line has a word in it.
+// alive counts the processes whose command line contains a word.
 func alive(word string) (n int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
@@ -170,12 +169,12 @@ type canceller context.CancelFunc
 
 func (c canceller) Write(b []byte) (int, error) { c(); return len(b), nil }
 
-// TestTree takes down whatever a command started, however it ended.
+// TestTree: all processes of a command end with it, however it ends.
 func TestTree(t *testing.T) {
 	for _, backend := range []string{namespaces, goLauncher, bubblewrap, landlock} {
 		t.Run(backend, func(t *testing.T) {
 			b := newBench(t).on(backend)
-			// Ended by itself, with orphans that left group and session.
+			// Ended normally, with orphans that left group and session.
 			word := strconv.Itoa(7000000 + os.Getpid())
 			b.run(fmt.Sprintf("sleep %s & (setsid sleep %s &) ; (env -i setsid setsid /bin/sleep %s & ) ; sleep 0.1", word, word,
 				word))
@@ -189,7 +188,7 @@ func TestTree(t *testing.T) {
 				t.Errorf("cancelled: %v", err)
 			}
 			gone(t, word)
-			// Signals and codes are the command's.
+			// Signals and exit codes are the command's.
 			if _, exit := b.run("kill -TERM $$"); exit.Code != 143 || exit.Signal == "" {
 				t.Errorf("signal: %+v", exit)
 			}
@@ -228,14 +227,14 @@ func TestTreeParentKilled(t *testing.T) {
 	if alive(word) == 0 {
 		cmd.Process.Kill()
 		cmd.Wait()
-		t.Skip("NOT TESTED: the command did not start (no sandbox here?)")
+		t.Skip("not tested: the command did not start (no sandbox on this system?)")
 	}
 	cmd.Process.Kill()
 	cmd.Wait()
 	gone(t, word)
 }
 
-// TestOpen runs what must work.
+// TestOpen runs commands that must work.
 func TestOpen(t *testing.T) {
 	for _, backend := range []string{namespaces, goLauncher, bubblewrap} {
 		t.Run(backend, func(t *testing.T) {
@@ -258,11 +257,11 @@ func TestOpen(t *testing.T) {
 					t.Errorf("%s: %q (exit %d, refused %q), want %q", c.line, out, exit.Code, exit.Refused, c.want)
 				}
 			}
-			// /tmp is the command's own and ends with it.
+			// /tmp is private to the command and removed after it.
 			if out, _ := b.run("cat /tmp/a"); !strings.Contains(out, "No such file") {
 				t.Errorf("/tmp is kept: %s", out)
 			}
-			// Opened for one command: what exists, what does not, what is secret.
+			// Allowed for one command: an existing path, a missing one, a secret.
 			file, fresh, dir := filepath.Join(b.home, "other/file"), filepath.Join(b.home, "fresh"),
 				filepath.Join(b.home, "freshdir")
 			out, exit := b.allowed("echo x > ~/other/file; echo y > ~/fresh; echo z > ~/freshdir/in; echo q > .git/config; "+
@@ -272,7 +271,7 @@ func TestOpen(t *testing.T) {
 					Read:  []string{filepath.Join(b.home, ".ssh/config"), filepath.Join(b.dir, ".env")},
 				})
 			if !strings.HasPrefix(out, "Host x") || strings.Count(out, "SECRET") != 1 || !strings.HasSuffix(out, "SECRET") {
-				t.Errorf("opened: %q %q", out, exit.Refused)
+				t.Errorf("allowed: %q %q", out, exit.Refused)
 			}
 			for path, want := range map[string]string{file: "x\n", fresh: "y\n", dir + "/in": "z\n",
 				b.dir + "/.git/config": "q\n"} {
@@ -283,7 +282,7 @@ func TestOpen(t *testing.T) {
 			if _, err := os.Lstat(filepath.Join(b.home, "unused")); err == nil {
 				t.Error("a placeholder was left behind")
 			}
-			// A link put where an answer pointed opens nothing.
+			// A link that replaces an allowed path gives no access.
 			b.run("ln -s ~/other/file trap; ln -s ~/.netrc bait")
 			trap, bait := filepath.Join(b.dir, "trap"), filepath.Join(b.dir, "bait")
 			out, _ = b.allowed("echo evil > trap; cat bait", workspace.Allowance{Write: []string{trap}, Read: []string{bait}})
@@ -291,17 +290,17 @@ func TestOpen(t *testing.T) {
 				t.Errorf("through a link: %q %s", data, out)
 			}
 			if _, exit := b.run("echo again > ~/other/file"); exit.Code == 0 {
-				t.Error("what was opened for one command stayed open")
+				t.Error("what was allowed for one command remained accessible")
 			}
 		})
 	}
 }
 
-// need skips loudly without a program.
+// need skips the test if a program is not installed.
 func need(t *testing.T, name string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
-		t.Skipf("NOT TESTED: %s is not installed", name)
+		t.Skipf("not tested: %s is not installed", name)
 	}
 }
 
@@ -334,20 +333,20 @@ func TestOpenProjects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			need(t, c.program)
-			// The caches are the machine's: a cold build takes a minute.
+			// The caches are the machine's, because a cold build takes a minute.
 			var cache, mod string
 			if name == "go" {
 				if os.Getenv("GOCACHE") == "" && os.Getenv("KNACK_SANDBOX_TEST_NOBODY") != "" {
-					t.Skip("NOT TESTED: nobody has no build cache; a cold build takes minutes")
+					t.Skip("not tested: the user nobody has no build cache; a cold build takes minutes")
 				}
 				env, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE").Output()
 				if err != nil {
-					t.Skipf("NOT TESTED: go env: %v", err)
+					t.Skipf("not tested: go env: %v", err)
 				}
 				f := strings.Fields(string(env))
 				cache, mod = f[0], f[1]
 				if err := os.MkdirAll(cache, 0o755); err != nil || exec.Command("test", "-w", cache).Run() != nil {
-					t.Skip("NOT TESTED: no build cache to write to")
+					t.Skip("not tested: the build cache is not writable")
 				}
 			}
 			if name == "python" {
@@ -379,7 +378,7 @@ func TestOpenProjects(t *testing.T) {
 				}
 			}
 			if out, err := exec.Command(c.program, "--version").CombinedOutput(); err != nil && name != "go" {
-				t.Skipf("NOT TESTED: %s does not run here: %v %s", c.program, err, out)
+				t.Skipf("not tested: %s does not run on this system: %v %s", c.program, err, out)
 			}
 			if out, exit := b.run(c.line); exit.Code != 0 {
 				t.Errorf("%s\n%+v", out, exit)
@@ -388,7 +387,7 @@ func TestOpenProjects(t *testing.T) {
 	}
 }
 
-// TestNetwork reaches a server of the machine only when it was opened.
+// TestNetwork: a server of the machine can be reached only if it was allowed.
 func TestNetwork(t *testing.T) {
 	b := newBench(t).complete()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
@@ -398,15 +397,15 @@ func TestNetwork(t *testing.T) {
 	defer server.Close()
 	address := server.Listener.Addr().String()
 	if got := b.call("tcp to " + address); !strings.HasPrefix(got, "refused") {
-		t.Errorf("not opened: %s", got)
+		t.Errorf("not allowed: %s", got)
 	}
 	if got := b.call("tcp to "+address, address); got != "done" {
-		t.Errorf("the machine's loopback, opened: %s", got)
+		t.Errorf("the machine's loopback, allowed: %s", got)
 	}
 	need(t, "curl")
 	if out, _ := b.allowed("curl -sS http://"+address, workspace.Allowance{Hosts: []string{strings.Replace(address,
 		"127.0.0.1", "localhost", 1)}}); out != "answer to "+address {
-		t.Errorf("opened: %q", out)
+		t.Errorf("allowed: %q", out)
 	}
 	for _, c := range []struct{ line, host string }{
 		{"curl -sS http://example.com/x", "example.com"}, {"curl -sS https://example.com:444/", "example.com"},
@@ -422,13 +421,12 @@ func TestNetwork(t *testing.T) {
 	if out, exit := b.run("python3 -m http.server 8123 --bind 127.0.0.1 >/dev/null 2>&1 & for i in 1 2 3 4 5 6 7 8 9 " +
 		"10; do sleep 0.2; curl -sSf http://127.0.0.1:8123/ >/dev/null && echo up && break; done"); !strings.Contains(out,
 		"up") {
-		t.Logf("its own loopback with python: %s %+v (tested otherwise in TestOpenProjects)", out, exit)
+		t.Logf("its own loopback with python: %s %+v (also tested in TestOpenProjects)", out, exit)
 	}
 }
 
-// TestRefused wants each refusal with its path and its rule.
-// TestWholeNetwork opens the network: the machine's own services can be reached,
-// and only by a policy that says so, whatever ran before.
+// TestWholeNetwork allows the whole network: the machine's own services can be reached, and only with a policy that
+// allows it, whatever ran before.
 func TestWholeNetwork(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -458,6 +456,7 @@ func TestWholeNetwork(t *testing.T) {
 	}
 }
 
+// TestClosedReports: each refusal is reported with its path and its rule.
 func TestClosedReports(t *testing.T) {
 	b := newBench(t).complete()
 	for _, c := range []struct{ line, want string }{
@@ -475,7 +474,7 @@ func TestClosedReports(t *testing.T) {
 		prog := strings.Fields(c.line)[0]
 		if prog == "node" || prog == "python3" {
 			if exec.Command(prog, "--version").Run() != nil {
-				t.Logf("NOT TESTED: %s", c.line)
+				t.Logf("not tested: %s", c.line)
 				continue
 			}
 		}
@@ -491,13 +490,13 @@ func TestClosedReports(t *testing.T) {
 	}
 }
 
-// TestPartial takes the namespaces away.
+// TestPartial runs without namespaces.
 func TestPartial(t *testing.T) {
 	lacking := func(_ *Policy, s *system) { s.without = []string{namespaces, bubblewrap} }
 	b := newBench(t, lacking)
 	r := b.box.Report()
 	if r.Level == None {
-		t.Skipf("NOT TESTED: %s", r.Notice())
+		t.Skipf("not tested: %s", r.Notice())
 	}
 	if r.Level != Partial || len(r.Open) == 0 || len(r.Missing) == 0 {
 		t.Errorf("%+v", r)
@@ -540,24 +539,23 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// TestMemory bounds a process and their number.
+// TestMemory: the memory of a process and the number of processes are limited.
 func TestMemory(t *testing.T) {
 	b := newBench(t, func(p *Policy, _ *system) { p.Memory, p.Processes = 64<<20, 320 }).complete()
 	if out, exit := b.run("head -c 100m /dev/zero | tail -c 100m | wc -c"); strings.Contains(out, "104857600") {
-		t.Errorf("memory is not bounded: %s %+v", out, exit)
+		t.Errorf("memory is not limited: %s %+v", out, exit)
 	}
 	out, _ := b.run("n=0; while [ $n -lt 400 ]; do sleep 5 2>/dev/null & n=$((n+1)); done 2>/dev/null; ls -d " +
 		"/proc/[0-9]* | wc -l")
 	if n, _ := strconv.Atoi(strings.TrimSpace(out)); n > 330 {
-		t.Errorf("processes are not bounded: %s", out)
+		t.Errorf("processes are not limited: %s", out)
 	}
 	if out, _ := b.run("ulimit -c"); out != "0\n" {
 		t.Errorf("core files: %s", out)
 	}
 }
 
-// TestLimits runs commands under limits, which close what the policy and an
-// answer opened and open nothing.
+// TestLimits runs commands with limits, which restrict what the policy and an answer allow, and allow nothing more.
 func TestLimits(t *testing.T) {
 	for _, backend := range []string{namespaces, goLauncher, bubblewrap} {
 		t.Run(backend, func(t *testing.T) {
@@ -606,7 +604,7 @@ try f; try out/f; try new/f; try report.md; try ~/other/file; try ~/new; try /tm
 			}
 			line := "for h in example.com one.example.org; do curl -sS -m 5 http://$h/ 2>&1 | head -c 100; done"
 			if _, err := exec.LookPath("curl"); err != nil {
-				t.Skip("NOT TESTED: curl is not installed")
+				t.Skip("not tested: curl is not installed")
 			}
 			if out := under(line, workspace.Limit{NoNetwork: true}); !strings.Contains(out, "WebFetch(domain:example.com)") ||
 				!strings.Contains(out, "WebFetch(domain:one.example.org)") {
@@ -618,13 +616,13 @@ try f; try out/f; try new/f; try report.md; try ~/other/file; try ~/new; try /tm
 		b := newBench(t, func(_ *Policy, s *system) { s.without = []string{namespaces, bubblewrap, landlock} })
 		if _, err := b.local.Run(context.Background(), workspace.Command{Line: "true",
 			Limits: []workspace.Limit{{NoNetwork: true}}}); !errors.Is(err, workspace.ErrLimits) {
-			t.Errorf("limits that nothing enforces: %v", err)
+			t.Errorf("limits without a sandbox: %v", err)
 		}
 	})
 }
 
-// TestProbeOnce counts the launchers that are started: one for each command, and
-// one more where it is not known yet that it works.
+// TestProbeOnce counts the launchers that are started: one for each command, and one more while it is not known that
+// the launcher works.
 func TestProbeOnce(t *testing.T) {
 	b := newBench(t).complete()
 	p := b.box.policy
@@ -634,13 +632,13 @@ func TestProbeOnce(t *testing.T) {
 		b.local.Confine = box.Confine
 		starts := 0
 		box.system.started = func() { starts++ }
-		// The command has no children, and lists what there is: the launcher and itself.
+		// The command has no children, and lists the processes: the launcher and itself.
 		out, exit := b.run("for p in /proc/[0-9]*; do echo ${p#/proc/}; done")
 		if starts != want || out != "1\n2\n" && len(strings.Fields(out)) != 2 || exit.Code != 0 {
 			t.Errorf("program %d: %d launchers, want %d; processes inside: %q", i, starts, want, out)
 		}
 	}
-	// What was remembered and is wrong lets nothing run unconfined.
+	// A wrong remembered result does not let a command run without a sandbox.
 	box := New(p, Auto)
 	box.Report()
 	if box.system.remembered == "" {
@@ -660,14 +658,14 @@ func TestProbeOnce(t *testing.T) {
 	}
 }
 
-// TestProcesses counts the processes of one command: the command, process 1 of
-// its namespace and, for a stub, the one outside that watches over them.
+// TestProcesses counts the processes of one command: the command, process 1 of its namespace and, with a stub, the
+// process outside that watches them.
 func TestProcesses(t *testing.T) {
 	for _, noStub := range []bool{false, true} {
 		b := newBench(t, func(_ *Policy, s *system) { s.noStub = noStub }).complete()
 		want := 3
 		if b.box.Report().Backend != namespaces {
-			t.Skip("NOT TESTED: the processes of another backend are its own")
+			t.Skip("not tested: another backend has its own processes")
 		}
 		if b.box.system.noStub {
 			want = 2
@@ -675,7 +673,7 @@ func TestProcesses(t *testing.T) {
 		r, w := io.Pipe()
 		go w.Write([]byte("x"))
 		got := 0
-		// It runs until its input ends, which is when it has been counted.
+		// The command runs until its input ends, after the processes were counted.
 		_, err := b.local.Run(context.Background(), workspace.Command{
 			Args: []string{"cat"}, Stdin: r, Output: writer(func() { got = len(descendants(os.Getpid())); w.Close() }),
 		})
@@ -683,7 +681,7 @@ func TestProcesses(t *testing.T) {
 			t.Errorf("%d processes, want %d (%v)", got, want, err)
 		}
 		if left := descendants(os.Getpid()); len(left) > 0 {
-			t.Errorf("%d processes are left", len(left))
+			t.Errorf("%d processes remain", len(left))
 		}
 	}
 }
@@ -693,7 +691,7 @@ type writer func()
 
 func (w writer) Write(b []byte) (int, error) { w(); return len(b), nil }
 
-// descendants are the living processes that a process started, and theirs.
+// descendants returns the running processes that a process started, directly or not.
 func descendants(of int) (found []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, f := range files {
@@ -709,15 +707,15 @@ func descendants(of int) (found []int) {
 	return found
 }
 
-// TestBetweenCommands changes what a plan rests on between two commands, of
-// which the second runs in the namespaces that the first left.
+// TestBetweenCommands changes what a plan depends on between two commands; the second runs in the namespaces of the
+// first.
 func TestBetweenCommands(t *testing.T) {
 	b := newBench(t).on(namespaces)
 	first, _ := b.run("readlink /proc/self/ns/net /proc/self/ns/user; sleep 0.01")
 	if again, _ := b.run("readlink /proc/self/ns/net /proc/self/ns/user; sleep 0.01"); again != first {
-		t.Errorf("namespaces made anew: %q, then %q", first, again)
+		t.Errorf("new namespaces: %q, then %q", first, again)
 	}
-	// At the same time, each has its own.
+	// Two commands at the same time have separate namespaces.
 	out := make(chan string)
 	for range 2 {
 		go func() {
@@ -740,9 +738,9 @@ func TestBetweenCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A secret in a directory whose missing names are remembered.
+	// A new secret in a directory whose missing names are remembered.
 	if _, exit := b.run("cat ~/.pgpass"); exit.Code == 0 {
-		t.Error("there is a secret")
+		t.Error("the secret already exists")
 	}
 	if err := os.WriteFile(filepath.Join(b.home, ".pgpass"), []byte("SECRET"), 0o644); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A bench is a project in a home of its own, with a sandbox around it.
+// A bench is a project in its own home directory, with a sandbox around it.
 type bench struct {
 	t     testing.TB
 	home  string
@@ -26,7 +26,7 @@ type bench struct {
 	box   *Sandbox
 }
 
-// newBench lays out a home with secrets and a project with protected things.
+// newBench makes a home directory with secrets and a project with protected files.
 func newBench(t testing.TB, change ...func(*Policy, *system)) *bench {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
@@ -82,36 +82,35 @@ func newBench(t testing.TB, change ...func(*Policy, *system)) *bench {
 	return b
 }
 
-// complete skips a test loudly where the machine has no complete sandbox.
+// complete skips the test if the machine has no complete sandbox.
 func (b *bench) complete() *bench {
 	b.t.Helper()
 	if r := b.box.Report(); r.Level != Complete {
-		b.t.Skipf("NOT TESTED: no complete sandbox on this machine: %s", r.Notice())
+		b.t.Skipf("not tested: no complete sandbox on this machine: %s", r.Notice())
 	}
 	return b
 }
 
-// goLauncher is the backend namespaces with the launcher that does without a
-// stub.
+// goLauncher is the backend namespaces with the launcher that needs no stub.
 const goLauncher = "namespaces, no stub"
 
-// on makes do without the backends that are better than one.
+// on disables the backends that come before the given one.
 func (b *bench) on(backend string) *bench {
 	b.t.Helper()
 	if backend == goLauncher {
 		backend, b.box.system.noStub = namespaces, true
 	} else if backend == namespaces && stub() == "" {
-		b.t.Skip("NOT TESTED: no stub on this machine")
+		b.t.Skip("not tested: no stub on this machine")
 	}
 	all := []string{namespaces, bubblewrap, landlock}
 	b.box.system.without = all[:slices.Index(all, backend)]
 	if r := b.box.Report(); r.Backend != backend {
-		b.t.Skipf("NOT TESTED: no %s on this machine: %q", backend, r.Missing)
+		b.t.Skipf("not tested: no %s on this machine: %q", backend, r.Missing)
 	}
 	return b
 }
 
-// run runs a command line and returns what it printed.
+// run runs a command line and returns its output.
 func (b *bench) run(line string) (string, workspace.Exit) {
 	b.t.Helper()
 	return b.allowed(line, workspace.Allowance{})
@@ -127,7 +126,7 @@ func (b *bench) allowed(line string, a workspace.Allowance) (string, workspace.E
 	return out.String(), exit
 }
 
-// self is what runs one of the calls of calls_linux_test.go inside.
+// call runs one of the calls of calls_linux_test.go inside the sandbox.
 func (b *bench) call(name string, hosts ...string) string {
 	b.t.Helper()
 	exe, err := os.Executable()
@@ -148,7 +147,7 @@ func (b *bench) call(name string, hosts ...string) string {
 	return strings.TrimRight(out.String(), "\n")
 }
 
-// contents is every file of the bench with what is in it.
+// contents returns every file of the bench with its content.
 func (b *bench) contents() string {
 	var s strings.Builder
 	filepath.WalkDir(b.home, func(path string, d fs.DirEntry, err error) error {
@@ -161,12 +160,12 @@ func (b *bench) contents() string {
 	return s.String()
 }
 
-// together makes one command of many, each in a shell of its own.
+// together joins commands into one, each in its own shell.
 func together(lines []string) string {
 	return "(" + strings.Join(lines, "\n)\n(") + "\n)"
 }
 
-// TestClosedFiles runs commands that must change nothing and learn nothing.
+// TestClosedFiles runs commands that must neither change files nor read secrets.
 func TestClosedFiles(t *testing.T) {
 	for _, backend := range []string{namespaces, goLauncher, bubblewrap} {
 		t.Run(backend, func(t *testing.T) {
@@ -181,7 +180,7 @@ func TestClosedFiles(t *testing.T) {
 				"echo x > ~/new", "echo x >> ~/other/file", "rm ~/other/file", "mv ~/other ~/o", "ln -s x ~/link", "mkdir ~/d",
 				"echo x > ../new", "touch /etc/x /usr/x /x", "chmod 777 ~/other/file", "ln ~/other/file .", "echo x > " + outside,
 				"ln -s ~/other out && echo x >> out/file; rm -f out", "cp -r ~/.ssh s; rm -rf s",
-				// Knack's own.
+				// Knack's own files.
 				"echo x >> ~/.config/knack/settings", "rm -rf ~/.config/knack", "mv ~/.config ~/c",
 				// Protected: written, replaced, renamed, linked.
 				"echo x >> .git/config", "echo x > .git/hooks/pre-commit", "rm -rf .git/hooks", "mv .git/hooks .git/h",
@@ -191,14 +190,14 @@ func TestClosedFiles(t *testing.T) {
 				"ln -f main.txt .mcp.json", "cp main.txt .mcp.json", "truncate -s 0 .mcp.json", "chmod 777 .mcp.json",
 				"touch -d 2001-01-01 .mcp.json", "rm -rf sub/.vscode", "echo y > sub/.vscode/x.json", "mv ../project ../p",
 				"rm -rf .env", "mv .env e", "echo x > .env", "exec 5<>.git/config && echo x >&5", "mv .mcp.json .claude /tmp/",
-				// Mounts taken away.
+				// Unmounting.
 				"umount .mcp.json", "umount -l ~/.ssh", "mount -o remount,rw /", "mount --bind /tmp ~/.ssh",
 				"unshare -Urm umount ~/.ssh", "unshare -Urm mount -t tmpfs x ~/.ssh", "mount -t proc proc /tmp",
 				"nsenter -t 1 -m cat ~/.ssh/id_ed25519", "chroot / cat ~/.ssh/id_ed25519", "pivot_root . .",
 			}
 			b.run(together(writes))
 			if b.contents() != before {
-				for _, line := range writes { // which one?
+				for _, line := range writes { // find the line
 					b := newBench(t).on(backend)
 					before := b.contents()
 					out, exit := b.run(line)
@@ -209,7 +208,7 @@ func TestClosedFiles(t *testing.T) {
 				t.Fatalf("changed\n%s\nto\n%s", before, b.contents())
 			}
 			if data, _ := os.ReadFile(outside); string(data) != "kept" {
-				t.Errorf("a file beside the home was changed")
+				t.Errorf("a file next to the home directory was changed")
 			}
 			reads := []string{
 				"cat ~/.ssh/id_ed25519", "ls ~/.ssh", "cp -r ~/.ssh /tmp/x; cat /tmp/x/*", "cat ~/.aws/credentials", "cat ~/.netrc",
@@ -232,8 +231,7 @@ func TestClosedFiles(t *testing.T) {
 	}
 }
 
-// TestHomeStaysAsItIs runs a command where tools are installed that were never
-// used.
+// TestHomeStaysAsItIs runs a command on a machine with tools that were never used.
 func TestHomeStaysAsItIs(t *testing.T) {
 	tools := t.TempDir()
 	for _, c := range toolCaches {
@@ -253,13 +251,13 @@ func TestHomeStaysAsItIs(t *testing.T) {
 	if out, exit := b.run(line); out != strings.Repeat("kept\n", 6) || b.dirs(b.home) != before {
 		t.Errorf("private caches: %s %+v", out, exit)
 	}
-	// With a place for them, the next command finds what the last one kept.
+	// With a directory for caches, the next command finds what the last one stored.
 	b.box.policy.Cache = filepath.Join(b.home, ".local/state/knack/caches")
 	b.run(line)
 	if out, exit := b.run(line); out != strings.Repeat("kept\n", 12) {
 		t.Errorf("kept caches: %s %+v", out, exit)
 	}
-	// A tool's own directory that exists is used, and so is what a variable names.
+	// An existing directory of a tool is used, and so is one that a variable names.
 	os.Mkdir(filepath.Join(b.home, ".cargo"), 0o755)
 	t.Setenv("GOCACHE", filepath.Join(b.home, "named"))
 	p, err := Default(b.dir)
@@ -277,7 +275,7 @@ func TestHomeStaysAsItIs(t *testing.T) {
 	}
 }
 
-// TestAppears leaves things under protected names that did not exist.
+// TestAppears: commands create protected names that did not exist.
 func TestAppears(t *testing.T) {
 	for _, c := range []struct{ line, path string }{
 		{"echo x > .envrc", ".envrc"}, {"mkdir -p .husky && echo x > .husky/pre-commit", ".husky"},
@@ -289,16 +287,16 @@ func TestAppears(t *testing.T) {
 		{"mkdir x; mv x .idea", ".idea"}, {"mkdir -p a/.cargo; mv a b", "b/.cargo"},
 	} {
 		if strings.HasPrefix(c.line, "mkdir ") && os.Getenv("KNACK_SANDBOX_TEST_NOBODY") != "" {
-			continue // who runs it makes no difference to these
+			continue // these do not depend on the user
 		}
 		t.Run(c.line, func(t *testing.T) {
 			b := newBench(t).complete()
-			b.run("true") // so that directories are known and only changes are looked at
+			b.run("true") // makes the directories known, so that only changes are checked
 			time.Sleep(2 * fresh)
 			_, exit := b.run(c.line)
 			path := filepath.Join(b.dir, c.path)
 			if now, err := os.Lstat(path); err == nil {
-				t.Errorf("%s still there: %v", c.path, now)
+				t.Errorf("%s was not removed: %v", c.path, now)
 			}
 			if len(exit.Refused) != 1 {
 				t.Errorf("more than one report: %q", exit.Refused)
@@ -317,7 +315,7 @@ func TestAppears(t *testing.T) {
 		_, exit := b.allowed("echo x > .envrc", workspace.Allowance{Write: []string{path}})
 		b.run("true")
 		if _, err := os.Stat(path); err != nil || len(exit.Refused) > 0 {
-			t.Errorf("what an answer opened is gone: %v, %q", err, exit.Refused)
+			t.Errorf("an allowed file was removed: %v, %q", err, exit.Refused)
 		}
 	})
 	t.Run("made outside between commands", func(t *testing.T) {
@@ -331,7 +329,7 @@ func TestAppears(t *testing.T) {
 			t.Errorf("%s %q", out, exit.Refused)
 		}
 		if data, _ := os.ReadFile(path); string(data) != "mine" {
-			t.Errorf("the person's file was changed: %q", data)
+			t.Errorf("the user's file was changed: %q", data)
 		}
 	})
 	t.Run("link", func(t *testing.T) {
@@ -340,7 +338,7 @@ func TestAppears(t *testing.T) {
 		b.run("true")
 		b.run("rm .pi && mkdir .pi && echo evil > .pi/SYSTEM.md")
 		if to, err := os.Readlink(filepath.Join(b.dir, ".pi")); to != "sub" {
-			t.Errorf("the link is gone: %v", err)
+			t.Errorf("the link was removed: %v", err)
 		}
 	})
 }

@@ -31,11 +31,11 @@ func TestSeatbelt(t *testing.T) {
 	if got != string(want) {
 		t.Errorf("the profile is\n%s\nwant\n%s(go test -update rewrites it)", got, want)
 	}
-	// What a name can do to the profile.
+	// Names that try to change the profile.
 	if evil := (seatbelt{roots: []string{`/a"))(allow default)(deny file-read* (subpath "/`}}).profile(); strings.Contains(
 		evil, "\n(allow default)") || strings.Contains(evil, `"))(allow default)`) &&
 		!strings.Contains(evil, `\"))(allow default)`) {
-		t.Errorf("a directory's name becomes a rule:\n%s", evil)
+		t.Errorf("a directory's name became a rule:\n%s", evil)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// FuzzRefused reads what strangers' programs print.
+// FuzzRefused parses the output of untrusted programs.
 func FuzzRefused(f *testing.F) {
 	for _, s := range []string{
 		"touch: cannot touch '/etc/x': Read-only file system", "Error: EROFS: read-only file system, open '/etc/x'",

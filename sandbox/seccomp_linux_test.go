@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// interpret runs a filter on a call and returns its action and how many
-// instructions that took.
+// interpret runs a filter on a call and returns its action and the number of instructions.
 func interpret(t *testing.T, f []byte, arch, number uint32, args ...uint32) (action uint32, steps int) {
 	t.Helper()
 	data := map[uint32]uint32{offNumber: number, offArch: arch}
@@ -53,8 +52,8 @@ func interpret(t *testing.T, f []byte, arch, number uint32, args ...uint32) (act
 	return 0, 0
 }
 
-// TestFilter decides every number, and some arguments. The kernel runs a new
-// filter once for each number, so the instructions for one are counted.
+// TestFilter checks every call number, and some arguments. The kernel runs a new filter once for each number, so the
+// instructions per number are limited.
 func TestFilter(t *testing.T) {
 	const allow = unix.SECCOMP_RET_ALLOW
 	for _, network := range []bool{false, true} {

@@ -41,7 +41,7 @@ func TestSearch(t *testing.T) {
 	for query, want := range map[string]string{
 		"merge two pdf documents":            "pdf",
 		"merging documents":                  "pdf",                // endings
-		"edit my spreadsheet":                "spreadsheet-editor", // a part of the name
+		"edit my spreadsheet":                "spreadsheet-editor", // part of the name
 		"spreadsheeteditor":                  "spreadsheet-editor", // written as one
 		"spread sheet":                       "spreadsheet-editor", // written as two
 		"recalculte formulas":                "spreadsheet-editor", // misspelt
@@ -68,7 +68,7 @@ func TestSearch(t *testing.T) {
 	only := func(_, doc int) bool { return doc != 0 }
 	for _, h := range Search([]*Index{x}, "pdf repository", 10, only) {
 		if h.Doc == 0 {
-			t.Error("a document that does not count was found")
+			t.Error("a filtered document was found")
 		}
 		if h.Share <= 0 || h.Share > 1 {
 			t.Errorf("share %v", h.Share)
@@ -79,7 +79,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// Two indexes rank as one does.
+// Two indexes rank like one.
 func TestSearchSeveral(t *testing.T) {
 	one := Search([]*Index{indexOf(t, texts)}, "repository tests of PDF files", 10, nil)
 	two := Search([]*Index{indexOf(t, texts[:2]), indexOf(t, texts[2:])}, "repository tests of PDF files", 10, nil)
@@ -93,7 +93,7 @@ func TestSearchSeveral(t *testing.T) {
 	}
 }
 
-// The same documents give the same bytes, and what is read is what was built.
+// The same documents yield the same bytes, and a decoded index equals the built one.
 func TestEncode(t *testing.T) {
 	build := func() []byte {
 		b := NewBuilder()
@@ -113,7 +113,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-// No damage of a file panics; that of its head is seen.
+// No damage of a file causes a panic; damage of its head is detected.
 func TestDamage(t *testing.T) {
 	b := NewBuilder()
 	for i, d := range texts {
@@ -126,7 +126,7 @@ func TestDamage(t *testing.T) {
 			t.Fatalf("an index cut to %d of %d bytes was opened", n, len(good))
 		}
 	}
-	head := len(good) // the first byte whose damage is not seen
+	head := len(good) // the first byte whose damage is not detected
 	for i := range good {
 		bad := slices.Clone(good)
 		bad[i] ^= 0x55
@@ -140,7 +140,7 @@ func TestDamage(t *testing.T) {
 		}
 	}
 	if head < headSize+len(texts)*9 {
-		t.Errorf("damage at byte %d was not seen", head)
+		t.Errorf("damage at byte %d was not detected", head)
 	}
 	if _, err := Open(bytes.NewReader(nil), 0); err == nil {
 		t.Error("an empty file was opened")
@@ -162,7 +162,7 @@ func TestLongQuery(t *testing.T) {
 		t.Errorf("%v", hits)
 	}
 	queryTerms(strings.Repeat("界", maxQuery)) // cut between characters
-	// Control characters separate words, and what is no UTF-8 does no harm.
+	// Control characters separate words, and invalid UTF-8 does no harm.
 	for _, query := range []string{"\x00merge\x1b[31m\x07pdf\x9b", "\xff\xfemerge\u202e pdf\xf0\x9f"} {
 		if hits := Search([]*Index{x}, query, 3, nil); len(hits) == 0 || hits[0].Doc != 0 {
 			t.Errorf("%q: %v", query, hits)
@@ -171,7 +171,7 @@ func TestLongQuery(t *testing.T) {
 	Search([]*Index{x}, strings.Repeat("\x01", 1<<20), 3, nil)
 }
 
-// How much a search allocates does not depend on how many documents it finds.
+// The allocations of a search do not depend on the number of matches.
 func TestSearchAllocates(t *testing.T) {
 	var docs [][3]string
 	for i := range 2000 {

@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// TestNotEnabled starts this test binary, which imports the launcher and does
-// not enable it, as package sandbox starts one.
+// TestNotEnabled starts this test binary, which imports the launcher but does not enable it, in the way that package
+// sandbox starts a launcher.
 func TestNotEnabled(t *testing.T) {
 	if Enabled() {
-		t.Fatal("enabled by an import of the package alone")
+		t.Fatal("importing the package enables the launcher")
 	}
 	exe, err := os.Executable()
 	if err != nil {
@@ -21,6 +21,6 @@ func TestNotEnabled(t *testing.T) {
 	cmd := exec.Command(exe, "-test.run=^$")
 	cmd.Env = append(os.Environ(), EnvName+"="+Version)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("the environment made a launcher of a program that did not ask for it: %v\n%s", err, out)
+		t.Errorf("the environment alone made a program run as a launcher: %v\n%s", err, out)
 	}
 }

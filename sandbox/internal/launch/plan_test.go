@@ -21,9 +21,9 @@ func TestPlan(t *testing.T) {
 	if !ok || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	for n := range len(b) - 5 { // every way of being cut short is noticed
+	for n := range len(b) - 5 { // every truncation is detected
 		if _, ok := decode(b[4 : 4+n]); ok {
-			t.Errorf("%d bytes of %d are taken for a plan", n, len(b)-4)
+			t.Errorf("%d bytes of %d are accepted as a plan", n, len(b)-4)
 		}
 	}
 }
