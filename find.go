@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -416,15 +415,15 @@ func indexSkills(ctx context.Context, skills []*Skill) ([]byte, error) {
 // index adds the searchable texts of a skill. If its file cannot be read, the skill is
 // still found by its name and description.
 func (s *Skill) index(ctx context.Context, b *rank.Builder, buf *bytes.Buffer) {
-	b.Text(rank.Name, s.Name)
+	b.Text(rank.Name, []byte(s.Name))
 	if s.Label != s.Name {
-		b.Text(rank.Name, s.Label)
+		b.Text(rank.Name, []byte(s.Label))
 	}
 	for _, a := range s.Aliases {
-		b.Text(rank.Name, a)
+		b.Text(rank.Name, []byte(a))
 	}
-	b.Text(rank.Summary, s.Description)
-	b.Text(rank.Summary, s.WhenToUse)
+	b.Text(rank.Summary, []byte(s.Description))
+	b.Text(rank.Summary, []byte(s.WhenToUse))
 	if s.Prompt != nil {
 		return
 	}
@@ -438,35 +437,35 @@ func (s *Skill) index(ctx context.Context, b *rank.Builder, buf *bytes.Buffer) {
 	} else if readAll(s.Path, buf) != nil {
 		return
 	}
-	body := string(frontmatter.Split(buf.Bytes()).Body)
-	for line := range strings.Lines(body) {
+	body := frontmatter.Split(buf.Bytes()).Body
+	for line := range bytes.Lines(body) {
 		if line[0] == '#' {
 			b.Text(rank.Heading, line)
 		}
 	}
 	b.Text(rank.Body, body)
 	for _, name := range s.beside() {
-		b.Text(rank.Files, name)
+		b.Text(rank.Files, []byte(name))
 	}
 }
 
 // readAll reads a regular file of at most 1 MiB into buf.
 func readAll(path string, buf *bytes.Buffer) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxFile {
-		return errors.New("not a regular file of this size")
-	}
 	f, err := regular.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if info.Size() > maxFile {
+		return regular.TooLargeError{Max: maxFile}
+	}
 	buf.Reset()
 	buf.Grow(int(info.Size()) + bytes.MinRead)
-	_, err = buf.ReadFrom(io.LimitReader(f, maxFile))
+	_, err = buf.ReadFrom(io.LimitReader(f, info.Size()))
 	return err
 }
 

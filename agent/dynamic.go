@@ -154,8 +154,8 @@ func findTools(all tool.Set, query string) tool.Set {
 	}
 	b := rank.NewBuilder()
 	for i, t := range all {
-		b.Text(rank.Name, strings.NewReplacer("_", " ", "-", " ").Replace(strings.TrimPrefix(t.Name, "mcp__")))
-		b.Text(rank.Summary, t.Description)
+		b.Text(rank.Name, []byte(strings.NewReplacer("_", " ", "-", " ").Replace(strings.TrimPrefix(t.Name, "mcp__"))))
+		b.Text(rank.Summary, []byte(t.Description))
 		b.End(uint64(i))
 	}
 	data := b.Encode()

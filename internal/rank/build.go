@@ -3,9 +3,8 @@ package rank
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 	"slices"
-	"strings"
-	"unicode/utf8"
 )
 
 // Impacts are stored in seven bits: the exponent of a float32 between 2^-6 and 2^2, and four
@@ -30,106 +29,104 @@ func impactOf(v float32) uint8 {
 
 // A Builder builds an index: call Text for each text of a document, then End.
 type Builder struct {
-	runs  runTable
-	ids   map[string]uint32 // numbers of terms
-	terms []term
-	in    []uint64 // by term: its count in each field of the current document, eight bits each
-	used  []uint32 // terms of the current document
-	words [fields]int
-	keys  []uint64
-	names []uint8 // number of words in each document's name
+	split  splitter
+	runs   table    // a term for each run, or with the bit several an index into lists
+	lists  []uint32 // for runs that do not map to exactly one term: the number of terms, then the terms
+	ids    table    // numbers of terms by their hash
+	hashes []uint32 // by term
+	in     []uint64 // by term: its count in each field of the current document, eight bits each
+	used   []uint32 // terms of the current document
+	words  [fields]int
+	found  [][]uint32 // term<<8 | impact for each term of each document, endOfDoc after each document
+	keys   []uint64
+	names  []uint8 // number of words in each document's name
 }
 
-type term struct {
-	hash     uint32
-	last     uint32 // document of the last posting, plus one
-	count    uint32 // number of postings
-	postings []byte
-}
+const (
+	several  = 1 << 31
+	maxIDs   = 1<<24 - 1 // more terms are not indexed
+	endOfDoc = math.MaxUint32
+	chunk    = 1 << 16 // entries of each slice of found, which grows without being copied
+)
 
 // NewBuilder returns a Builder without documents.
 func NewBuilder() *Builder {
-	return &Builder{runs: newRunTable(1 << 16), ids: map[string]uint32{}}
+	return &Builder{runs: newTable(), ids: newTable()}
 }
 
 // Text adds text to a field of the current document.
-func (b *Builder) Text(f Field, text string) {
-	last, end := "", 0 // the previous word, and where it ends
-	for at := 0; ; {
-		r, hash, ok := hashedRun(text, at)
-		if !ok {
-			return
-		}
-		at = r.end
+func (b *Builder) Text(f Field, text []byte) {
+	last, end := "", 0 // the previous word of a name or summary, and where it ends
+	for r, hash := range b.split.runs(text) {
 		word := text[r.start:r.end]
 		if r.pairs {
-			pairsOf(word, func(t string) { b.run(f, hash64(t), t, true) })
+			pairsOf(word, func(pair []byte) {
+				hash, _ := hashRun(pair, len(pair))
+				b.run(f, hash, pair, true)
+			})
 			continue
 		}
 		b.run(f, hash, word, false)
 		if f == Name || f == Summary { // so that "data-base" also matches "database"
+			word := string(word)
 			if last != "" && r.start == end+1 && (text[end] == '-' || text[end] == '_') {
-				b.count(f, b.id(stem(lower(last+word))))
+				for _, id := range b.addID(nil, stem(lower(last+word))) {
+					b.count(f, id)
+				}
 			}
 			last, end = word, r.end
 		}
 	}
 }
 
-// hashedRun is nextRun, which also returns the hash of the run.
-func hashedRun(text string, at int) (r run, hash uint64, ok bool) {
-	for at < len(text) && text[at] < utf8.RuneSelf && class[text[at]] == 0 {
-		at++
-	}
-	start := at
-	hash = hashBasis
-	for at < len(text) && class[text[at]] != 0 {
-		hash = (hash ^ uint64(text[at])) * hashPrime
-		at++
-	}
-	if at > start && (at == len(text) || text[at] < utf8.RuneSelf &&
-		(at-start > 2 || text[at] != '+' && text[at] != '#')) {
-		return run{start: start, end: at}, hash, true
-	}
-	r, ok = nextRun(text, start)
-	return r, hash64(text[r.start:r.end]), ok
-}
-
 // run counts the terms of a run of characters: its words or, if pair is set, the pair itself.
-func (b *Builder) run(f Field, hash uint64, word string, pair bool) {
-	h := fold(hash) | 1 // never 0
-	ref := uint32(0)
-	if s := b.runs.find(h); s.hash != 0 {
-		ref = s.ref
-	} else {
-		var ids []uint32
-		add := func(t string) { ids = append(ids, b.id(t)) }
-		if pair {
-			add(word)
-		} else {
-			terms(word, add)
-		}
-		ref = b.runs.put(h, ids)
+func (b *Builder) run(f Field, hash uint32, run []byte, pair bool) {
+	s := b.runs.find(hash)
+	ref := s.value
+	if s.hash == 0 {
+		ref = b.refOf(string(run), pair)
+		b.runs.put(hash, ref)
 	}
 	if ref < several {
 		b.count(f, ref)
 		return
 	}
-	list := b.runs.lists[ref-several:]
+	list := b.lists[ref-several:]
 	for _, id := range list[1 : 1+list[0]] {
 		b.count(f, id)
 	}
 }
 
-func (b *Builder) id(t string) uint32 {
-	id, ok := b.ids[t]
-	if !ok {
-		id = uint32(len(b.terms))
-		b.ids[strings.Clone(t)] = id
-		b.terms = append(b.terms, term{hash: hash(t)})
-		b.in = append(b.in, 0)
+// refOf returns the value of a run in the table of runs.
+func (b *Builder) refOf(run string, pair bool) uint32 {
+	var ids []uint32
+	if pair {
+		ids = b.addID(ids, run)
+	} else {
+		terms(run, func(t string) { ids = b.addID(ids, t) })
 	}
-	return id
+	if len(ids) == 1 {
+		return ids[0]
+	}
+	ref := several | uint32(len(b.lists))
+	b.lists = append(append(b.lists, uint32(len(ids))), ids...)
+	return ref
+}
+
+// addID adds the number of a term to ids.
+func (b *Builder) addID(ids []uint32, t string) []uint32 {
+	hash := hash(t)
+	if s := b.ids.find(hash); s.hash != 0 {
+		return append(ids, s.value)
+	}
+	id := uint32(len(b.hashes))
+	if id == maxIDs {
+		return ids
+	}
+	b.ids.put(hash, id)
+	b.hashes = append(b.hashes, hash)
+	b.in = append(b.in, 0)
+	return append(ids, id)
 }
 
 func (b *Builder) count(f Field, id uint32) {
@@ -151,9 +148,7 @@ func (b *Builder) End(key uint64) {
 		weight[f] = float32(p.weight)
 	}
 	names := 0
-	doc := uint32(len(b.keys))
 	for _, id := range b.used {
-		t := &b.terms[id]
 		v := float32(0)
 		in := b.in[id]
 		for f, rest := 0, in; rest != 0; f, rest = f+1, rest>>8 {
@@ -166,104 +161,98 @@ func (b *Builder) End(key uint64) {
 			impact |= inName
 			names++
 		}
-		t.postings = binary.AppendUvarint(t.postings, uint64(doc+1-t.last))
-		t.postings = append(t.postings, impact)
-		t.last = doc + 1
-		t.count++
+		b.add(id<<8 | uint32(impact))
 		b.in[id] = 0
 	}
+	b.add(endOfDoc)
 	b.used, b.words = b.used[:0], [fields]int{}
 	b.keys = append(b.keys, key)
 	b.names = append(b.names, uint8(min(names, math.MaxUint8)))
 }
 
-// A runTable maps hashes of runs to terms, several times as fast as a Go map; building an
-// index spends nearly all of its time here. Runs with the same 32-bit hash are treated as the
-// same run, and terms likewise.
-type runTable struct {
-	slots []slot // the length is a power of two
-	used  int
-	lists []uint32 // for runs that do not map to exactly one term: the number of terms, then the terms
-}
-
-type slot struct {
-	hash uint32 // 0: free slot
-	ref  uint32 // the number of a term or, with the bit several set, an index into lists
-}
-
-const several = 1 << 31
-
-func newRunTable(size int) runTable { return runTable{slots: make([]slot, size)} }
-
-func (t *runTable) find(hash uint32) *slot {
-	mask := uint32(len(t.slots) - 1)
-	for i := hash * 0x9e3779b1 >> 7 & mask; ; i = (i + 1) & mask {
-		if s := &t.slots[i]; s.hash == hash || s.hash == 0 {
-			return s
-		}
+func (b *Builder) add(entry uint32) {
+	n := len(b.found) - 1
+	if n < 0 || len(b.found[n]) == chunk {
+		b.found = append(b.found, make([]uint32, 0, chunk))
+		n++
 	}
+	b.found[n] = append(b.found[n], entry)
 }
 
-func (t *runTable) put(hash uint32, ids []uint32) (ref uint32) {
-	if t.used++; t.used > len(t.slots)/2 {
-		old := t.slots
-		t.slots = make([]slot, 2*len(old))
-		for _, s := range old {
-			if s.hash != 0 {
-				*t.find(s.hash) = s
+// each calls f for each term of each document, in the order of the documents.
+func (b *Builder) each(f func(doc, id uint32, impact uint8)) {
+	doc := uint32(0)
+	for _, entries := range b.found {
+		for _, e := range entries {
+			if e == endOfDoc {
+				doc++
+			} else {
+				f(doc, e>>8, uint8(e))
 			}
 		}
 	}
-	if len(ids) == 1 {
-		ref = ids[0]
-	} else {
-		ref = several | uint32(len(t.lists))
-		t.lists = append(append(t.lists, uint32(len(ids))), ids...)
-	}
-	*t.find(hash) = slot{hash, ref}
-	return ref
 }
 
 // Encode returns the index in its file format.
 func (b *Builder) Encode() []byte {
-	order := make([]uint32, len(b.terms))
-	size := headSize + len(b.keys)*9 + len(b.terms)*8 + 4
-	for i := range order {
-		order[i] = uint32(i)
-		size += len(b.terms[i].postings) + binary.MaxVarintLen32
+	type postings struct {
+		count, size, at uint32
+		next            uint32 // number of the document after the last one
 	}
-	slices.SortFunc(order, func(i, j uint32) int {
-		return int(int64(b.terms[i].hash) - int64(b.terms[j].hash))
+	of := make([]postings, len(b.hashes)) // by term
+	b.each(func(doc, id uint32, _ uint8) {
+		p := &of[id]
+		p.size += uint32(uvarintLen(doc+1-p.next)) + 1
+		p.next = doc + 1
+		p.count++
 	})
+	var order []uint64 // hash<<32 | term
+	size := headSize + len(b.keys)*9 + 4
+	for id, hash := range b.hashes {
+		if p := &of[id]; p.count > 0 {
+			p.size += uint32(uvarintLen(p.count))
+			p.next = 0
+			size += 8 + int(p.size)
+			order = append(order, uint64(hash)<<32|uint64(id))
+		}
+	}
+	slices.Sort(order)
 	out := make([]byte, headSize, size)
 	for _, k := range b.keys {
 		out = binary.LittleEndian.AppendUint64(out, k)
 	}
 	out = append(out, b.names...)
-	kept := order[:0]
-	for _, i := range order { // of terms with the same hash, only the first is needed
-		if n := len(kept); (n == 0 || b.terms[kept[n-1]].hash != b.terms[i].hash) && b.terms[i].count > 0 {
-			kept = append(kept, i)
+	for _, o := range order {
+		out = binary.LittleEndian.AppendUint32(out, uint32(o>>32))
+	}
+	offset := uint32(0)
+	for _, o := range order {
+		out = binary.LittleEndian.AppendUint32(out, offset)
+		p := &of[uint32(o)]
+		p.at = offset
+		offset += p.size
+	}
+	out = binary.LittleEndian.AppendUint32(out, offset)
+	head := len(out)
+	out = out[:size]
+	body := out[head:]
+	for i := range of {
+		if p := &of[i]; p.count > 0 {
+			p.at += uint32(binary.PutUvarint(body[p.at:], uint64(p.count)))
 		}
 	}
-	for _, i := range kept {
-		out = binary.LittleEndian.AppendUint32(out, b.terms[i].hash)
-	}
-	offset := 0
-	var count [binary.MaxVarintLen32]byte
-	for _, i := range kept {
-		out = binary.LittleEndian.AppendUint32(out, uint32(offset))
-		offset += binary.PutUvarint(count[:], uint64(b.terms[i].count)) + len(b.terms[i].postings)
-	}
-	out = binary.LittleEndian.AppendUint32(out, uint32(offset))
-	head := len(out)
-	for _, i := range kept {
-		out = binary.AppendUvarint(out, uint64(b.terms[i].count))
-		out = append(out, b.terms[i].postings...)
-	}
-	seal(out, head, len(b.keys), len(kept))
+	b.each(func(doc, id uint32, impact uint8) {
+		p := &of[id]
+		p.at += uint32(binary.PutUvarint(body[p.at:], uint64(doc+1-p.next)))
+		p.next = doc + 1
+		body[p.at] = impact
+		p.at++
+	})
+	seal(out, head, len(b.keys), len(order))
 	return out
 }
+
+func uvarintLen(n uint32) int { return max(1, (bits.Len32(n)+6)/7) }
 
 const (
 	hashBasis = 14695981039346656037

@@ -37,13 +37,13 @@ func queryTerms(query string) []queryTerm {
 		}
 		query = query[:cut]
 	}
-	q := queryReader{text: query, at: map[uint32]int{}}
+	q := queryReader{text: []byte(query), at: map[uint32]int{}}
 	q.read()
 	return q.terms
 }
 
 type queryReader struct {
-	text  string
+	text  []byte
 	terms []queryTerm
 	at    map[uint32]int // index of each term
 	last  string         // the previous word; "" if something else is between
@@ -58,20 +58,21 @@ func (q *queryReader) read() {
 		if !ok {
 			return
 		}
-		between := q.text[at:r.start]
+		between := string(q.text[at:r.start])
 		if strings.Count(between, "```")%2 == 1 {
 			code, opened = !code, r.start
 		}
 		sentence = at == 0 || strings.ContainsAny(between, ".!?:\n")
 		at = r.end
-		word := q.text[r.start:r.end]
+		word := string(q.text[r.start:r.end])
 		w := 1.0
 		if code {
 			w = inCode
 		}
 		if r.pairs {
 			q.last = ""
-			pairsOf(word, func(t string) {
+			pairsOf(q.text[r.start:r.end], func(pair []byte) {
+				t := string(pair)
 				if grammatical(t) {
 					q.once(t, w*particle)
 				} else {

@@ -3,9 +3,12 @@ package rank
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 )
 
 // texts are documents: name, summary, body.
@@ -23,9 +26,9 @@ func indexOf(t testing.TB, docs [][3]string) *Index {
 	t.Helper()
 	b := NewBuilder()
 	for i, d := range docs {
-		b.Text(Name, d[0])
-		b.Text(Summary, d[1])
-		b.Text(Body, d[2])
+		b.Text(Name, []byte(d[0]))
+		b.Text(Summary, []byte(d[1]))
+		b.Text(Body, []byte(d[2]))
 		b.End(uint64(i))
 	}
 	data := b.Encode()
@@ -98,7 +101,7 @@ func TestEncode(t *testing.T) {
 	build := func() []byte {
 		b := NewBuilder()
 		for i, d := range texts {
-			b.Text(Body, strings.Join(d[:], " "))
+			b.Text(Body, []byte(strings.Join(d[:], " ")))
 			b.End(uint64(i) << 40)
 		}
 		return b.Encode()
@@ -117,7 +120,7 @@ func TestEncode(t *testing.T) {
 func TestDamage(t *testing.T) {
 	b := NewBuilder()
 	for i, d := range texts {
-		b.Text(Body, d[0]+" "+d[1]+" "+d[2])
+		b.Text(Body, []byte(d[0]+" "+d[1]+" "+d[2]))
 		b.End(uint64(i))
 	}
 	good := b.Encode()
@@ -206,17 +209,60 @@ func TestTerms(t *testing.T) {
 		}
 	}
 	var runs []string
-	text := "C++ and C#, don't café 東京タワー x.y ต้นไม้"
+	text := []byte("C++ and C#, don't café 東京タワー x.y ต้นไม้")
 	for at := 0; ; {
 		r, ok := nextRun(text, at)
 		if !ok {
 			break
 		}
-		runs = append(runs, text[r.start:r.end])
+		runs = append(runs, string(text[r.start:r.end]))
 		at = r.end
 	}
 	if got, want := strings.Join(runs, "|"), "C++|and|C#|don|t|café|東京タワー|x|y|ต้นไม้"; got != want {
 		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// A splitter finds the same runs as nextRun, wherever they lie.
+func TestSplit(t *testing.T) {
+	pieces := []string{"word", "a", "C++", "C#x", "F##", "ab++c", "é", "naïve", "東京タワー", "—", "… ", " ", "\n", "\x00", "\xff",
+		"\x80\x80", "0123456789abcdef", "x_y-z", "ＡＢ", "한국어", "~{|}@[`/:", strings.Repeat("long", 30), strings.Repeat(" ", 70)}
+	r := rand.New(rand.NewPCG(1, 2))
+	b := NewBuilder()
+	for range 3000 {
+		var text []byte
+		for range r.IntN(30) {
+			text = append(text, pieces[r.IntN(len(pieces))]...)
+		}
+		text = append(bytes.Repeat([]byte{" x\xe4"[r.IntN(3)]}, r.IntN(2)*(splitAtOnce-r.IntN(100))), text...)
+		checkSplit(t, &b.split, text)
+	}
+}
+
+// The cases without tables agree with the tables.
+func TestWordRune(t *testing.T) {
+	for r := rune(utf8.RuneSelf); r <= unicode.MaxRune; r++ {
+		if wordRune(r) != wordTables(r) {
+			t.Fatalf("%U", r)
+		}
+	}
+}
+
+func checkSplit(t *testing.T, s *splitter, text []byte) {
+	t.Helper()
+	at := 0
+	for got, hash := range s.runs(text) {
+		want, ok := nextRun(text, at)
+		if !ok || got != want {
+			t.Fatalf("%q at %d: %v, want %v %v", text, at, got, want, ok)
+		}
+		if h, _ := hashRun(text[got.start:got.end], got.end-got.start); hash != h && !got.pairs {
+			t.Fatalf("%q: the hash of %v depends on what follows", text, got)
+		}
+		at = got.end
+	}
+	if r, ok := nextRun(text, at); ok {
+		t.Fatalf("%q: %v is missing", text, r)
 	}
 }
 
@@ -239,7 +285,7 @@ func TestStem(t *testing.T) {
 func FuzzOpen(f *testing.F) {
 	b := NewBuilder()
 	for i, d := range texts {
-		b.Text(Body, d[1])
+		b.Text(Body, []byte(d[1]))
 		b.End(uint64(i))
 	}
 	f.Add(b.Encode(), "merge pdf files")
@@ -256,7 +302,8 @@ func FuzzOpen(f *testing.F) {
 		}
 		queryTerms(query)
 		b := NewBuilder()
-		b.Text(Summary, query)
+		checkSplit(t, &b.split, []byte(query))
+		b.Text(Summary, []byte(query))
 		b.End(1)
 		b.Encode()
 	})

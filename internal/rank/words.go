@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"bytes"
 	"strings"
 	"sync"
 	"unicode"
@@ -20,15 +21,15 @@ type run struct {
 const maxRun = 40
 
 // nextRun returns the first run of text at or after at. ok is false at the end.
-func nextRun(text string, at int) (r run, ok bool) {
+func nextRun(text []byte, at int) (r run, ok bool) {
 	for at < len(text) {
 		c := text[at]
 		if c < utf8.RuneSelf {
-			if class[c] == 0 {
+			if !asciiWord(c) {
 				at++
 				continue
 			}
-		} else if x, n := utf8.DecodeRuneInString(text[at:]); !wordRune(x) {
+		} else if x, n := utf8.DecodeRune(text[at:]); !wordRune(x) {
 			at += n
 			continue
 		}
@@ -39,19 +40,19 @@ func nextRun(text string, at int) (r run, ok bool) {
 	}
 	r.start = at
 	if c := text[at]; c >= utf8.RuneSelf {
-		x, _ := utf8.DecodeRuneInString(text[at:])
+		x, _ := utf8.DecodeRune(text[at:])
 		r.pairs = unspaced(x)
 	}
 	for at < len(text) {
 		c := text[at]
 		if c < utf8.RuneSelf {
-			if r.pairs || class[c] == 0 {
+			if r.pairs || !asciiWord(c) {
 				break
 			}
 			at++
 			continue
 		}
-		x, n := utf8.DecodeRuneInString(text[at:])
+		x, n := utf8.DecodeRune(text[at:])
 		if !wordRune(x) || unspaced(x) != r.pairs {
 			break
 		}
@@ -59,7 +60,7 @@ func nextRun(text string, at int) (r run, ok bool) {
 	}
 	// C++, C# and F# are words.
 	if !r.pairs && at-r.start <= 2 && at < len(text) {
-		if text[at] == '#' || strings.HasPrefix(text[at:], "++") {
+		if text[at] == '#' || bytes.HasPrefix(text[at:], []byte("++")) {
 			for at < len(text) && (text[at] == '#' || text[at] == '+') && at-r.start < 4 {
 				at++
 			}
@@ -69,18 +70,21 @@ func nextRun(text string, at int) (r run, ok bool) {
 	return r, true
 }
 
-// class is the class of each ASCII character; 0 separates words.
-var class = func() (c [256]uint8) {
-	for b := range c {
-		switch {
-		case 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9':
-			c[b] = 1
-		}
-	}
-	return c
-}()
+// asciiWord reports whether an ASCII character belongs to a word.
+func asciiWord(c byte) bool { return small(c|0x20) || '0' <= c && c <= '9' }
 
+// wordRune reports whether a character that is not ASCII belongs to a word.
 func wordRune(r rune) bool {
+	switch { // two common cases without tables
+	case 0x4e00 <= r && r <= 0x9fff: // Chinese characters
+		return true
+	case 0x2010 <= r && r <= 0x206f, 0x2190 <= r && r <= 0x2bff: // punctuation, arrows, symbols
+		return false
+	}
+	return wordTables(r)
+}
+
+func wordTables(r rune) bool {
 	return unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Mc, r) || r == 'ー'
 }
 
@@ -175,20 +179,16 @@ func lower(word string) string {
 
 // pairsOf calls f with each pair of adjacent characters of s, or with s if it is a single
 // character.
-func pairsOf(s string, f func(string)) {
-	_, n := utf8.DecodeRuneInString(s)
-	if n == len(s) {
+func pairsOf(s []byte, f func(pair []byte)) {
+	_, a := utf8.DecodeRune(s)
+	if a == len(s) {
 		f(s)
 		return
 	}
-	for i := 0; i < len(s); {
-		_, a := utf8.DecodeRuneInString(s[i:])
-		if i+a >= len(s) {
-			return
-		}
-		_, b := utf8.DecodeRuneInString(s[i+a:])
-		f(s[i : i+a+b])
-		i += a
+	for a < len(s) {
+		_, b := utf8.DecodeRune(s[a:])
+		f(s[:a+b])
+		s, a = s[a:], b
 	}
 }
 

@@ -1,0 +1,131 @@
+package rank
+
+import (
+	"encoding/binary"
+	"iter"
+	"math/bits"
+)
+
+// A splitter finds the runs of a text, as nextRun does, but reads ASCII eight bytes at a time:
+// most of the time that an index takes is spent here.
+type splitter struct {
+	// edges has where each piece of letters, digits and bytes that are not ASCII begins and ends,
+	// in turns, for a part of the text so small that it stays in the processor's cache.
+	edges [splitAtOnce + 2]int32
+}
+
+const splitAtOnce = 2048
+
+// runs returns the runs of a text and their hashes. Those whose characters are taken in pairs
+// have no hash.
+func (s *splitter) runs(text []byte) iter.Seq2[run, uint32] {
+	return func(yield func(run, uint32) bool) {
+		n, before := 0, uint64(0) // number of edges; 1 if the byte before belongs to a piece
+		for at := 0; at < len(text); {
+			for end := min(at+splitAtOnce, len(text)); at < end; at += 64 {
+				words := wordBits(text[at:])
+				edges := words ^ (words<<1 | before)
+				before = words >> 63
+				for ; edges != 0; edges &= edges - 1 {
+					s.edges[n] = int32(at + bits.TrailingZeros64(edges))
+					n++
+				}
+			}
+			if at >= len(text) && n%2 == 1 {
+				s.edges[n] = int32(len(text))
+				n++
+			}
+			for i := 1; i < n; i += 2 {
+				start, end := int(s.edges[i-1]), int(s.edges[i])
+				hash, ascii := hashRun(text[start:], end-start)
+				if ascii && !(end < len(text) && (text[end] == '+' || text[end] == '#')) { // C++ and C# are words
+					if !yield(run{start: start, end: end}, hash) {
+						return
+					}
+				} else if !slowRuns(text[:min(end+len("++"), len(text))], start, end, yield) {
+					return
+				}
+			}
+			s.edges[0] = s.edges[max(n-1, 0)] // a piece that ends in the next part
+			n %= 2
+		}
+	}
+}
+
+// slowRuns calls yield with each run that begins in text[start:end].
+func slowRuns(text []byte, start, end int, yield func(run, uint32) bool) bool {
+	for {
+		r, ok := nextRun(text, start)
+		if !ok || r.start >= end {
+			return true
+		}
+		hash := uint32(0)
+		if !r.pairs {
+			hash, _ = hashRun(text[r.start:], r.end-r.start)
+		}
+		if !yield(r, hash) {
+			return false
+		}
+		start = r.end
+	}
+}
+
+const (
+	eachByte = 0x0101010101010101
+	highBits = eachByte * 0x80
+)
+
+// wordBits returns a bit for each of the first 64 bytes of text: 1 if the byte is an ASCII
+// letter, a digit or not ASCII.
+func wordBits(text []byte) (words uint64) {
+	if len(text) < 64 {
+		text = append(make([]byte, 0, 64), text...)[:64]
+	}
+	for i := range 8 {
+		x := binary.LittleEndian.Uint64(text[8*i:])
+		low := x &^ highBits // so that no addition below carries into the next byte
+		folded := low | eachByte*0x20
+		letter := (folded + eachByte*(0x80-'a')) &^ (folded + eachByte*(0x7f-'z'))
+		digit := (low + eachByte*(0x80-'0')) &^ (low + eachByte*(0x7f-'9'))
+		high := (letter | digit | x) & highBits
+		words |= high >> 7 * 0x0102040810204080 >> 56 << (8 * i) // moves the high bits together
+	}
+	return words
+}
+
+// hashRun returns the hash of the first n bytes of text, and whether they are ASCII. Without
+// branches up to 16 bytes, because lengths of words are not predictable.
+func hashRun(text []byte, n int) (hash uint32, ascii bool) {
+	x := load(text, 0) & firstBytes(n)
+	y := load(text, 8) & firstBytes(max(n-8, 0))
+	h := mix(mix(hashBasis^x) ^ y)
+	high := x | y
+	for at := 16; at < n; at += 8 {
+		x = load(text, at) & firstBytes(n-at)
+		h = mix(h ^ x)
+		high |= x
+	}
+	return fold(h), high&highBits == 0
+}
+
+// firstBytes returns a mask of the first n bytes of a word, or of all if there are fewer.
+func firstBytes(n int) uint64 { return 1<<(8*n) - 1 }
+
+func mix(x uint64) uint64 {
+	hi, lo := bits.Mul64(x, 0x9e3779b97f4a7c15)
+	return hi ^ lo
+}
+
+// load returns eight bytes of text, or zeros after its end.
+func load(text []byte, at int) uint64 {
+	if at+8 <= len(text) {
+		return binary.LittleEndian.Uint64(text[at:])
+	}
+	return loadEnd(text, at)
+}
+
+func loadEnd(text []byte, at int) uint64 {
+	var last [8]byte
+	copy(last[:], text[min(at, len(text)):])
+	return binary.LittleEndian.Uint64(last[:])
+}
