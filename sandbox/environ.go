@@ -4,23 +4,24 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 )
 
-// passed lists the variables that a command inherits: those it needs to run and to find its tools.
-// A name that ends in "*" is a prefix. This is an allow list because no deny list could name every
-// variable that contains a secret.
+// passed lists the variables that a command inherits: those it needs to run and to find its tools;
+// passedPrefixes lists the beginnings of more. This is an allow list because no deny list could name
+// every variable that contains a secret.
 var passed = []string{
-	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "LC_*", "TERM", "COLORTERM", "TZ", "COLUMNS", "LINES",
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "COLORTERM", "TZ", "COLUMNS", "LINES",
 	"NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CI", "EDITOR", "PAGER", "SOURCE_DATE_EPOCH",
 	"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_DATA_DIRS", "XDG_CONFIG_DIRS",
 	// Toolchains.
 	"GOPATH", "GOROOT", "GOBIN", "GOCACHE", "GOMODCACHE", "GOFLAGS", "GOWORK", "GO111MODULE", "GOTOOLCHAIN", "GOOS",
 	"GOARCH", "GOAMD64", "GOARM", "GOEXPERIMENT", "GODEBUG", "GOMAXPROCS", "GOSUMDB", "GONOSUMDB", "GONOSUMCHECK",
-	"GOINSECURE", "CGO_*", "CC", "CXX", "CPP", "LD", "AR", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "MAKEFLAGS",
+	"GOINSECURE", "CC", "CXX", "CPP", "LD", "AR", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "MAKEFLAGS",
 	"PKG_CONFIG_PATH", "LIBRARY_PATH", "LD_LIBRARY_PATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "CMAKE_PREFIX_PATH",
 	"CCACHE_DIR", "NODE_PATH", "NODE_ENV", "NODE_OPTIONS", "NVM_DIR", "NVM_BIN", "VOLTA_HOME", "FNM_DIR",
 	"npm_config_cache", "npm_config_prefix", "YARN_CACHE_FOLDER", "PNPM_HOME", "BUN_INSTALL", "DENO_DIR", "COREPACK_HOME",
-	"PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYENV_*", "VIRTUAL_ENV", "CONDA_PREFIX",
+	"PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "VIRTUAL_ENV", "CONDA_PREFIX",
 	"CONDA_DEFAULT_ENV", "PIP_CACHE_DIR", "UV_CACHE_DIR",
 	"CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN", "RUSTFLAGS", "RUST_BACKTRACE", "RUST_LOG",
 	"JAVA_HOME", "JDK_HOME", "MAVEN_HOME", "GRADLE_HOME", "GRADLE_USER_HOME", "ANDROID_HOME", "DOTNET_ROOT",
@@ -28,6 +29,17 @@ var passed = []string{
 	"ASDF_DIR", "ASDF_DATA_DIR", "MISE_DATA_DIR",
 	"KNACK_COMMAND", // identifies a command's processes to the workspace
 }
+
+var passedPrefixes = []string{"LC_*", "CGO_*", "PYENV_*"}
+
+// isPassed has the names in passed.
+var isPassed = sync.OnceValue(func() map[string]bool {
+	names := map[string]bool{}
+	for _, name := range passed {
+		names[name] = true
+	}
+	return names
+})
 
 // Environ returns the environment for a command that runs without a sandbox: env without the
 // variables that may contain keys, plus the variables that the command's caller set.
@@ -47,14 +59,16 @@ func (p *Policy) environ(env, set []string) []string {
 	}
 	out := []string{"TMPDIR=/tmp"}
 	for _, kv := range env {
-		name, value, _ := strings.Cut(kv, "=")
-		if own[name] || !matchName(passed, name) && !matchName(p.Env, name) {
+		name, value, ok := strings.Cut(kv, "=")
+		if own[name] || !isPassed()[name] && !matchName(passedPrefixes, name) && !matchName(p.Env, name) {
 			continue
 		}
 		if name == "PATH" {
-			value = p.cleanPath(value)
+			kv = "PATH=" + p.cleanPath(value)
+		} else if !ok {
+			kv += "="
 		}
-		out = append(out, name+"="+value)
+		out = append(out, kv)
 	}
 	for _, kv := range set {
 		if list, ok := strings.CutPrefix(kv, "PATH="); ok {

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/knack-agent/knack/internal/subpath"
 )
 
@@ -43,6 +45,7 @@ type names struct {
 	full    bool            // there are more than maxDirs directories
 	said    bool            // full has been reported
 	journal journal
+	held    map[string]held // open files of known and env, by path
 
 	absent absent
 	mounts mountTable
@@ -58,7 +61,7 @@ type thing struct {
 
 func newNames(p Policy) *names {
 	n := &names{protected: p.Protected, dirs: map[string]int64{}, known: map[string]thing{}, env: map[string]bool{},
-		bare: map[string]bool{}}
+		bare: map[string]bool{}, held: map[string]held{}}
 	for _, r := range append([]string{p.Dir}, p.Roots...) {
 		if r, err := filepath.EvalSymlinks(r); err == nil && r != "/" {
 			n.roots = append(n.roots, r)
@@ -75,12 +78,14 @@ func newNames(p Policy) *names {
 
 // A present is the state of the workspace when a command begins.
 type present struct {
-	things map[string]thing // protected files and directories, by path
-	env    []string         // .env files
-	gits   []string         // git directories to guard
-	outer  []string         // those outside the roots
-	absent *absent
-	mounts *mountTable
+	things  map[string]thing // protected files and directories, by path
+	env     []string         // .env files
+	gits    []string         // git directories to guard
+	outer   []string         // those outside the roots
+	sockets []string         // that listen or are mounted
+	files   map[string]held  // which files those of things and env are
+	absent  *absent
+	mounts  *mountTable
 }
 
 // begin must be called before a command starts; end must be called after it.
@@ -92,7 +97,8 @@ func (n *names) begin() present {
 		n.journal.begin(n.known)
 	}
 	n.running++
-	return present{maps.Clone(n.known), slices.Sorted(maps.Keys(n.env)), n.gits(n.known), n.outer, &n.absent, &n.mounts}
+	return present{maps.Clone(n.known), slices.Sorted(maps.Keys(n.env)), n.gits(n.known), n.outer, sockets(&n.mounts),
+		maps.Clone(n.held), &n.absent, &n.mounts}
 }
 
 // refresh updates what is known about the workspace. While a command runs, it does not add new
@@ -281,7 +287,11 @@ func (n *names) look() (found map[string]thing, gone []string) {
 			n.read(r, found)
 		}
 	}
+	n.follow()
 	for path := range n.env {
+		if _, ok := n.held[path]; ok {
+			continue // it exists here, or did a moment ago
+		}
 		if _, err := os.Lstat(path); err != nil {
 			delete(n.env, path)
 		}
@@ -296,13 +306,14 @@ func (n *names) look() (found map[string]thing, gone []string) {
 	}
 	for _, things := range []map[string]thing{n.known, found} {
 		for _, dir := range n.gits(things) {
-			for _, part := range guardGit(dir).readOnly {
+			for _, part := range guardGit(dir, nil).readOnly {
 				if t, ok := parents.identify(part.name); ok && n.known[part.name] != t && !placeholderAt(part) {
 					found[part.name] = t
 				}
 			}
 		}
 	}
+	n.hold()
 	gits := n.gits(n.known)
 	for dir := range n.bare {
 		if withinAny(gits, dir) {
@@ -312,6 +323,92 @@ func (n *names) look() (found map[string]thing, gone []string) {
 		}
 	}
 	return found, gone
+}
+
+// A held is an open file (O_PATH) under a protected name or of secrets. It shows where the file is
+// after a directory above it was renamed, perhaps into one of skipped.
+type held struct {
+	file       *os.File
+	dev, ino   uint64
+	env, known bool
+}
+
+// maxHeld limits the open files.
+const maxHeld = 256
+
+// hold opens the files in known and env that are not open yet.
+func (n *names) hold() {
+	open := func(path string, env bool) {
+		h, ok := n.held[path]
+		if !ok && len(n.held) < maxHeld {
+			f, err := os.OpenFile(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return
+			}
+			var st unix.Stat_t
+			if unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IFMT == unix.S_IFLNK {
+				f.Close()
+				return
+			}
+			h, ok = held{file: f, dev: uint64(st.Dev), ino: st.Ino}, true
+		}
+		if ok {
+			h.env, h.known = h.env || env, h.known || !env
+			n.held[path] = h
+		}
+	}
+	for path := range n.env {
+		open(path, true)
+	}
+	for path := range n.known {
+		open(path, false)
+	}
+}
+
+// at reports whether the file is at a path.
+func (h held) at(path string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(path, &st) == nil && h.dev == uint64(st.Dev) && h.ino == st.Ino
+}
+
+// follow adds to known and env where the open files are now. A command can rename the directories
+// above one, but not the file: one with another name was renamed outside the sandbox.
+func (n *names) follow() {
+	for path, h := range maps.Clone(n.held) {
+		if h.at(path) {
+			continue
+		}
+		delete(n.held, path)
+		to := h.find()
+		if _, again := n.held[to]; again || filepath.Base(to) != filepath.Base(path) || !withinAny(n.roots, to) {
+			h.file.Close()
+			continue
+		}
+		n.held[to] = h
+		if h.env {
+			n.env[to] = true
+		}
+		if t, ok := identify(to); ok && h.known {
+			delete(n.known, path)
+			n.known[to] = t
+		}
+	}
+}
+
+// find returns the path of a file; "" if it was removed. While a directory is renamed all the time,
+// the file may be elsewhere immediately afterwards.
+func (h held) find() string {
+	var path string
+	for range 10 {
+		var st unix.Stat_t
+		if unix.Fstat(int(h.file.Fd()), &st) != nil || st.Nlink == 0 {
+			return ""
+		}
+		if path, _ = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", h.file.Fd())); h.at(path) {
+			break
+		}
+	}
+	return path
 }
 
 func readNames(dir string) ([]string, error) {

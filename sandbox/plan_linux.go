@@ -59,25 +59,30 @@ func landlockRights(version int) (fs, scope uint64) {
 
 // A view is a policy applied to one command on this machine now: every path exists and is resolved.
 type view struct {
-	writable  []string // none is below another one, unless something else is in between
-	temp      []string // replaced by empty directories for this command
-	kept      []string // below temp, but still visible, read-only
-	protected []string // read-only although below a writable path
-	pinned    []string // writable, but must not be renamed
-	hidden    []string // must not be opened
-	emptied   []string // secret directories of which the allowance opens a part
-	opened    []string // readable because of an allowance
-	made      []string // created for a limit; removed if nothing was written
-	permitted []string // the same for an allowance
+	writable  []string        // none is below another one, unless something else is in between
+	temp      []string        // replaced by empty directories for this command
+	kept      []string        // below temp, but still visible, read-only
+	protected []string        // read-only although below a writable path
+	pinned    []string        // writable, but must not be renamed
+	hidden    []string        // must not be opened
+	emptied   []string        // secret directories of which the allowance opens a part
+	opened    []string        // readable because of an allowance
+	made      []string        // created for a limit; removed if nothing was written
+	permitted []string        // the same for an allowance
+	files     map[string]held // of protected names and secrets in the workspace
 	reserved  []*placeholder
+	guards    []gitGuard // git directories that reserved are in
 }
 
-// sight returns the view for one command with an environment. keep are paths that must stay visible
-// even if they are below a temporary directory.
-func (p *Policy) sight(allow workspace.Allowance, env []string, now present, keep []string) (*view, error) {
-	links := &resolver{absent: now.absent}
-	v := new(view)
-	p.makeCaches()
+// sight returns the view for one command with an environment, and records what it rests on. keep
+// are paths that must stay visible even if they are below a temporary directory.
+func (p *Policy) sight(allow workspace.Allowance, environ []string, now present, keep []string, facts *facts) (*view,
+	error) {
+	links := &resolver{absent: now.absent, facts: facts}
+	v := &view{files: now.files}
+	if p.makeCaches() {
+		facts.doubt()
+	}
 	allow.Write, allow.Read = p.meant(allow.Write), p.meant(allow.Read)
 	opened := append(links.real(allow.Write), allow.Write...)
 
@@ -116,13 +121,13 @@ func (p *Policy) sight(allow workspace.Allowance, env []string, now present, kee
 			v.protected = append(v.protected, path)
 		}
 	}
-	v.guard(now.gits, opened)
+	v.guard(now.gits, opened, facts)
 	v.protected = append(v.protected, slices.DeleteFunc(links.real(p.Own),
 		func(path string) bool { return withinAny(opened, path) })...)
 
 	// The command's own directories.
 	temp := []string{"/tmp", "/var/tmp", "/run", "/var/run"}
-	getenv := userdirs.Getenv(env)
+	getenv := userdirs.Getenv(environ)
 	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), getenv("XDG_RUNTIME_DIR")} {
 		if filepath.IsAbs(dir) {
 			temp = append(temp, dir)
@@ -149,9 +154,18 @@ func (p *Policy) sight(allow workspace.Allowance, env []string, now present, kee
 	}
 
 	// Hidden paths.
+	var env []string
+	for _, path := range now.env {
+		if _, ok := now.files[path]; ok { // not a link, and perhaps not there at the moment
+			links.facts.look(path)
+			env = append(env, path)
+		} else {
+			env = append(env, links.real([]string{path})...)
+		}
+	}
 	v.opened = links.real(allow.Read)
 	readable := append(opened, append(v.opened, allow.Read...)...)
-	for _, path := range append(append(links.real(p.Secrets), links.real(now.env)...), links.sockets(now.mounts)...) {
+	for _, path := range append(append(links.real(p.Secrets), env...), links.real(now.sockets)...) {
 		switch {
 		case withinAny(readable, path):
 		case slices.ContainsFunc(readable, func(r string) bool { return subpath.Contains(path, r) }):
@@ -174,25 +188,32 @@ func (p *Policy) sight(allow workspace.Allowance, env []string, now present, kee
 
 // guard protects the names in git directories that can make git run programs. If one of them cannot
 // be reserved, the whole directory becomes read-only.
-func (v *view) guard(gits, opened []string) {
+func (v *view) guard(gits, opened []string, facts *facts) {
 	for _, dir := range gits {
 		if withinAny(opened, dir) || len(common(v.writable, []string{dir})) == 0 {
 			continue
 		}
-		g := guardGit(dir)
+		g := guardGit(dir, facts)
 		reserved, ok := g.reserve(opened)
 		v.reserved = append(v.reserved, reserved...)
 		if !ok {
+			facts.doubt()
 			v.protected = append(v.protected, dir)
 			continue
 		}
+		v.guards = append(v.guards, g)
 		v.pinned = append(append(v.pinned, dir), g.pinned...)
 		if withinAny(v.writable, dir) {
 			v.writable = append(v.writable, g.writable...)
 		}
 		for _, n := range g.readOnly {
 			// A link cannot be covered by a mount: names protects its target.
-			if info, err := os.Lstat(n.name); err == nil && info.Mode()&os.ModeSymlink == 0 && !withinAny(opened, n.name) {
+			var st unix.Stat_t
+			err := unix.Lstat(n.name, &st)
+			if !v.isReserved(n.name) {
+				facts.add(n.name, &st, err)
+			}
+			if err == nil && st.Mode&unix.S_IFMT != unix.S_IFLNK && !withinAny(opened, n.name) {
 				v.protected = append(v.protected, n.name)
 			}
 		}
@@ -371,7 +392,59 @@ func (v *view) steps() []launch.Step {
 		steps = append(steps, v.step(e))
 	}
 	steps = append(steps, launch.Step{Do: launch.Dev, Path: "/dev"}, launch.Step{Do: launch.DevOwn, Path: "/dev"})
-	return append(append(steps, v.hide()...), launch.Step{Do: launch.Proc, Path: "/proc"})
+	steps = append(append(steps, v.hide()...), launch.Step{Do: launch.Proc, Path: "/proc"})
+	v.pinpoint(steps)
+	return steps
+}
+
+// movable reports whether a command could rename a path or a directory above it. In an empty directory
+// of this command the path is another file, or none.
+func (v *view) movable(path string) bool {
+	above := func(dirs []string) (longest int) {
+		for _, dir := range dirs {
+			if dir != path && subpath.Contains(dir, path) {
+				longest = max(longest, len(dir))
+			}
+		}
+		return longest
+	}
+	return above(v.writable) > max(above(v.temp), above(v.emptied))
+}
+
+// pinpoint adds to steps which file a movable path must lead to. Steps of an earlier command may have
+// it already, for paths that are no placeholders.
+func (v *view) pinpoint(steps []launch.Step) {
+	for i := range steps {
+		s := &steps[i]
+		at := slices.IndexFunc(v.reserved, func(p *placeholder) bool { return p.path == s.Path })
+		if at < 0 && s.Ino != 0 || !v.movable(s.Path) {
+			continue
+		}
+		var st unix.Stat_t
+		var err error
+		if at >= 0 {
+			err = unix.Fstat(v.reserved[at].fd, &st)
+		} else {
+			err = unix.Lstat(s.Path, &st)
+		}
+		v.identify(s, &st, err)
+	}
+}
+
+// identify adds to the step of a movable path which file that is, given what lstat shows now. It
+// reports whether the path leads to it now.
+func (v *view) identify(s *launch.Step, st *unix.Stat_t, err error) bool {
+	dev, ino := uint64(st.Dev), st.Ino
+	if h, ok := v.files[s.Path]; ok {
+		dev, ino = h.dev, h.ino
+	} else if err != nil {
+		if s.Do == launch.ReadOnly || s.Do == launch.Hide {
+			s.Ino = ^uint64(0) // no file: it was there a moment ago
+		}
+		return false
+	}
+	s.Dev, s.Ino = uint64(unix.Major(dev))|uint64(unix.Minor(dev))<<32, ino
+	return err == nil && dev == uint64(st.Dev) && ino == st.Ino
 }
 
 // parts returns steps that build the same tree in two parts. shared is the same for all commands of
@@ -381,7 +454,7 @@ func (v *view) parts() (shared, own []launch.Step) {
 	var holds, held, puts []launch.Step
 	for _, e := range v.entries() {
 		s := v.step(e)
-		placeholder := slices.ContainsFunc(v.reserved, func(p *placeholder) bool { return subpath.Contains(p.path, e.path) })
+		placeholder := v.isReserved(e.path)
 		if e.do == launch.Put {
 			holds = append(holds, launch.Step{Do: launch.Hold, Path: e.path})
 		}
@@ -408,6 +481,11 @@ func (v *view) parts() (shared, own []launch.Step) {
 	own = slices.Concat([]launch.Step{{Do: launch.Private, Path: "/"}}, held, own,
 		[]launch.Step{{Do: launch.DevOwn, Path: "/dev"}, {Do: launch.Proc, Path: "/proc"}})
 	return shared, own
+}
+
+// isReserved reports whether a path is a placeholder or in one.
+func (v *view) isReserved(path string) bool {
+	return slices.ContainsFunc(v.reserved, func(p *placeholder) bool { return subpath.Contains(p.path, path) })
 }
 
 // isFile reports whether something other than a directory exists at path.

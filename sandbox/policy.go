@@ -188,17 +188,20 @@ func otherwise(path, home string, getenv func(string) string) string {
 }
 
 // makeCaches creates the missing directories of Write, except one with a protected name inside the
-// workspace (if the home is inside it): that would look as if the command had created it.
-func (p *Policy) makeCaches() {
+// workspace (if the home is inside it): that would look as if the command had created it. It reports
+// whether any was missing.
+func (p *Policy) makeCaches() (missing bool) {
 	roots := append([]string{p.Dir}, p.Roots...)
 	for _, path := range p.writable() {
 		if withinAny(roots, path) && guarded(p.Protected, path) {
 			continue
 		}
 		if _, err := os.Lstat(path); err != nil {
+			missing = true
 			os.MkdirAll(path, 0o755) // the tool will report a failure
 		}
 	}
+	return missing
 }
 
 // writable returns the writable directories outside the workspace.

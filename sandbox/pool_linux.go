@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -91,24 +92,38 @@ func (p *pool) give(k *kept, again bool) {
 // Each path must still be the same file. If a file is removed, its mount is removed too, which
 // changes the table of the namespace. If it is renamed, its mount remains and another file may be
 // at the path. This could be another name of the same file, which would change its ctime. "" means
-// that a ctime is so recent that the file may change again without a new one.
-func mountsKey(steps []launch.Step, version int) string {
-	var key strings.Builder
-	fmt.Fprint(&key, version)
-	for _, s := range steps {
-		var st unix.Stat_t
-		if err := unix.Lstat(s.Path, &st); err != nil {
+// that a file is being moved, or that a ctime is so recent that the file may change again without a
+// new one.
+//
+// It also adds to the steps which files they are about.
+func (v *view) mountsKey(steps []launch.Step, version int, facts *facts) string {
+	key, certain := strconv.AppendInt(make([]byte, 0, 4096), int64(version), 10), true
+	var st unix.Stat_t
+	for i, s := range steps {
+		err := unix.Lstat(s.Path, &st)
+		facts.add(s.Path, &st, err)
+		if err != nil {
 			st = unix.Stat_t{}
+		}
+		if v.movable(s.Path) && !v.identify(&steps[i], &st, err) && err == nil {
+			certain = false
 		}
 		var changed int64
 		if st.Mode&unix.S_IFMT != unix.S_IFDIR { // a directory has only one name
 			if changed = st.Ctim.Nano(); time.Since(time.Unix(0, changed)) < fresh {
-				return ""
+				certain = false
 			}
 		}
-		fmt.Fprintf(&key, "\n%d %q %q %d %d %d", s.Do, s.Path, s.Data, st.Dev, st.Ino, changed)
+		key = strconv.AppendUint(append(key, '\n'), uint64(s.Do), 10)
+		key = append(append(append(append(key, ' '), s.Path...), 0), s.Data...) // a path has no zero byte
+		for _, n := range [...]uint64{uint64(st.Dev), st.Ino, uint64(changed)} {
+			key = strconv.AppendUint(append(key, 0), n, 10)
+		}
 	}
-	return key.String()
+	if !certain {
+		return ""
+	}
+	return string(key)
 }
 
 // ways identifies the directories between the writable paths and the mounts of steps. Another

@@ -3,12 +3,16 @@
 package sandbox
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -181,6 +185,84 @@ func TestMovedWhilePrepared(t *testing.T) {
 	if b.run("true"); b.mounts().key == "" {
 		t.Error("no mounts are kept when nothing moves")
 	}
+}
+
+// TestMovedAtStart moves the directory above a secret and a protected name while a command starts, as another
+// command may: it must not read the one or write the other, wherever they are.
+func TestMovedAtStart(t *testing.T) {
+	for _, backend := range []string{namespaces, goLauncher} {
+		for _, other := range []bool{false, true} { // another directory with the same names takes its place
+			b := newBench(t).on(backend)
+			sub, away := filepath.Join(b.dir, "sub"), filepath.Join(b.dir, "away")
+			for _, dir := range []string{sub, filepath.Join(b.dir, "other")} {
+				err := errors.Join(os.MkdirAll(filepath.Join(dir, ".vscode"), 0o755),
+					os.WriteFile(filepath.Join(dir, ".env.local"), []byte("SECRET"), 0o644))
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			settled()
+			b.box.system.encoded = func() {
+				b.box.system.encoded = nil
+				err := os.Rename(sub, away)
+				if other {
+					err = errors.Join(err, os.Rename(filepath.Join(b.dir, "other"), sub))
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			const line = "cat */.env*; echo x > away/.vscode/tasks.json"
+			for i := range 2 {
+				out, exit := b.run(line)
+				if _, err := os.Lstat(filepath.Join(away, ".vscode/tasks.json")); err == nil || strings.Contains(out, "SECRET") {
+					t.Errorf("%s, %v: a secret is read or a protected name written: %q (%v)", backend, other, out, err)
+				}
+				if refused := strings.Contains(strings.Join(exit.Refused, "\n"), "run the command again"); refused != (i == 0) {
+					t.Errorf("%s, %v, command %d: refused: %v: %q", backend, other, i, refused, exit.Refused)
+				}
+			}
+		}
+	}
+}
+
+// TestMovedElsewhere moves the directory above a secret and a protected name to where nothing is looked for,
+// between two commands and while one runs.
+func TestMovedElsewhere(t *testing.T) {
+	b := newBench(t).on(namespaces)
+	if err := os.Mkdir(filepath.Join(b.dir, "node_modules"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.run("true")
+	const line = "cat node_modules/sub/.env* sub/.env*; echo x > node_modules/sub/.vscode/tasks.json"
+	check := func(when string) {
+		t.Helper()
+		out, _ := b.run(line)
+		_, err := os.Lstat(filepath.Join(b.dir, "node_modules/sub/.vscode/tasks.json"))
+		if err == nil || strings.Contains(out, "SECRET") {
+			t.Errorf("%s: a secret is read or a protected name written: %q (%v)", when, out, err)
+		}
+	}
+	if _, exit := b.run("mv sub node_modules"); exit.Code != 0 {
+		t.Fatalf("%+v", exit)
+	}
+	check("between two commands")
+	check("and again")
+	if _, exit := b.run("mv node_modules/sub ."); exit.Code != 0 || len(exit.Refused) > 0 {
+		t.Fatalf("%+v", exit)
+	}
+	r, w := io.Pipe()
+	moved, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		b.local.Run(context.Background(), workspace.Command{Line: "mv sub node_modules; echo; read x", Stdin: r,
+			Output: writer(sync.OnceFunc(func() { close(moved) }))})
+	}()
+	<-moved
+	check("while a command runs")
+	w.Close()
+	<-ended
+	check("afterwards")
 }
 
 // TestNothingShared leaves something wherever a command can write; the next command, with a copy of the same mounts,

@@ -24,6 +24,8 @@ type resolver struct {
 	found  map[string]string     // resolved paths
 	dirs   map[string]dirVersion // versions of the directories in found
 	absent *absent
+	facts  *facts // what was seen; may be nil
+	depth  int    // of links that lead to links
 }
 
 func (r *resolver) real(paths []string) []string {
@@ -36,6 +38,7 @@ func (r *resolver) real(paths []string) []string {
 		if filepath.Clean(path) == path {
 			to = r.resolve(path)
 		} else { // the meaning of ".." depends on links
+			r.facts.doubt()
 			to, _ = filepath.EvalSymlinks(path)
 		}
 		if to != "" {
@@ -56,7 +59,11 @@ func (r *resolver) resolve(path string) string {
 	slash := strings.LastIndexByte(path, '/')
 	dir, name := r.resolve(path[:max(slash, 1)]), path[slash+1:]
 	version := r.dirs[dir]
-	if dir == "" || r.absent.has(dir, version, name) {
+	if dir == "" {
+		return ""
+	}
+	if r.absent.has(dir, version, name) {
+		r.facts.rely(dir)
 		return ""
 	}
 	to := path
@@ -64,7 +71,9 @@ func (r *resolver) resolve(path string) string {
 		to = filepath.Join(dir, name)
 	}
 	var st unix.Stat_t
-	if err := unix.Lstat(to, &st); err != nil {
+	err := unix.Lstat(to, &st)
+	r.facts.add(to, &st, err)
+	if err != nil {
 		if err == unix.ENOENT {
 			r.absent.add(dir, version, name)
 		}
@@ -77,13 +86,36 @@ func (r *resolver) resolve(path string) string {
 	case unix.S_IFDIR:
 		r.dirs[to] = dirVersion{uint64(st.Dev), st.Ino, st.Ctim.Nano()}
 	case unix.S_IFLNK:
-		var err error
-		if to, err = filepath.EvalSymlinks(to); err != nil {
+		r.facts.rely(to)
+		if to = r.follow(dir, to); to == "" {
 			return ""
 		}
 	}
 	r.found[path] = to
 	return to
+}
+
+// follow resolves a link in a resolved directory; "" if it leads nowhere.
+func (r *resolver) follow(dir, link string) string {
+	target, err := os.Readlink(link)
+	if err != nil {
+		return ""
+	}
+	rest := target
+	for strings.HasPrefix(rest, "../") {
+		rest = rest[3:]
+	}
+	if r.depth > 8 || strings.Contains(rest, "..") { // what comes before ".." may be a link
+		r.facts.doubt()
+		target, _ = filepath.EvalSymlinks(link)
+		return target
+	}
+	if !filepath.IsAbs(target) {
+		target = filepath.Join(dir, target)
+	}
+	r.depth++
+	defer func() { r.depth-- }()
+	return r.resolve(filepath.Clean(target))
 }
 
 // A dirVersion changes when a name appears in a directory. The zero value means unknown.
@@ -133,9 +165,9 @@ func (a *absent) add(dir string, version dirVersion, name string) {
 	known.names[name] = true
 }
 
-// sockets lists the sockets in the file system that have a listener or are mounted. They need
-// special treatment because a read-only mount does not prevent connections.
-func (r *resolver) sockets(mounts *mountTable) []string {
+// sockets lists the sockets in the file system that have a listener or are mounted, by paths that may
+// contain links. They need special treatment because a read-only mount does not prevent connections.
+func sockets(mounts *mountTable) []string {
 	var found, cwds []string
 	check := func(path string) {
 		var st unix.Stat_t
@@ -174,7 +206,7 @@ func (r *resolver) sockets(mounts *mountTable) []string {
 	for _, path := range points {
 		check(path)
 	}
-	return r.real(found)
+	return found
 }
 
 // A mountTable knows those mounts of this program that may cover a single file. It reads them again

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -40,6 +41,7 @@ type system struct {
 	bwrap   string // path of the program
 	noStub  bool   // the stub cannot be executed here
 	pool    pool
+	last    atomic.Pointer[sighting]
 	started func() // for tests: called before a launcher is started; may be nil
 	encoded func() // for tests: called before a launcher gets its program; may be nil
 	// remembered is the cache file because of which the namespaces were not tested.
@@ -160,6 +162,10 @@ type run struct {
 	allow  workspace.Allowance
 	dir    string
 	watch  *watcher
+	// For a command with no permissions and limits of its own.
+	from  *circumstances
+	last  *sighting // of which view is a copy; nil: view was made for this command
+	facts *facts    // what view rests on
 
 	stub    bool
 	program *launch.Program // what the launcher carries out
@@ -205,8 +211,20 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	case landlock:
 		now.gits = nil // only mounts can protect them
 	}
-	if r.view, err = p.sight(c.Allow, cmd.Env, now, keep); err != nil {
-		return nil, err
+	r.stub = backend == namespaces && !s.noStub
+	if r.stub && len(c.Limits)+len(c.Allow.Write)+len(c.Allow.Read) == 0 {
+		r.from = circumstancesOf(now, cmd.Env)
+		if r.last = s.last.Load(); r.last != nil {
+			r.view = r.last.again(r.from)
+		}
+		if r.view == nil {
+			r.last, r.facts = nil, new(facts)
+		}
+	}
+	if r.view == nil {
+		if r.view, err = p.sight(c.Allow, cmd.Env, now, keep, r.facts); err != nil {
+			return nil, err
+		}
 	}
 	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock || p.Network),
 		Limits: p.limits(backend != landlock)}
@@ -226,7 +244,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 			plan.Tasks = p.processes()
 		}
 		r.view.restrict(plan)
-		if r.stub = !s.noStub; r.stub {
+		if r.stub {
 			path = stub()
 			break
 		}
@@ -317,9 +335,16 @@ func (r *run) encode(plan *launch.Plan) net.Buffers {
 		r.program = launch.Setup(plan)
 		return net.Buffers{plan.Encode(r.program)}
 	}
-	plan.Steps, plan.Fresh = r.view.parts()
-	_, version := r.system.names.mounts.points()
-	r.key, r.ways = mountsKey(plan.Steps, version), r.view.ways(plan.Steps)
+	if last := r.last; last != nil {
+		plan.Steps, plan.Fresh, r.key = last.steps, slices.Clone(last.fresh), last.key
+		r.view.pinpoint(plan.Fresh)
+	} else {
+		plan.Steps, plan.Fresh = r.view.parts()
+		_, version := r.system.names.mounts.points()
+		r.key = r.view.mountsKey(plan.Steps, version, r.facts)
+		r.view.pinpoint(plan.Fresh)
+		r.remember(plan)
+	}
 	reuse := launch.Nothing
 	if r.kept != nil {
 		if reuse = launch.AndMounts; !r.kept.prepared.serves(r.key) {
@@ -327,8 +352,26 @@ func (r *run) encode(plan *launch.Plan) net.Buffers {
 			r.outdated, r.kept.prepared = r.kept.prepared, nil
 		}
 	}
+	if reuse != launch.AndMounts {
+		r.ways = r.view.ways(plan.Steps)
+	}
 	r.program = launch.Compile(plan, os.Geteuid(), os.Getegid(), reuse)
 	return r.program.Encode()
+}
+
+// remember keeps the view for the next command, if all that it rests on is known.
+func (r *run) remember(plan *launch.Plan) {
+	if r.facts == nil {
+		return
+	}
+	for _, s := range plan.Fresh {
+		if !r.view.isReserved(s.Path) {
+			r.facts.look(s.Path)
+		}
+	}
+	if r.key != "" && !r.facts.doubtful {
+		r.system.last.Store(&sighting{r.from, r.facts, r.view, plan.Steps, plan.Fresh, r.key})
+	}
 }
 
 // serve sends the plan and handles the launcher's messages until the socket is closed.

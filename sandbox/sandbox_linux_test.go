@@ -252,7 +252,9 @@ func TestHomeStaysAsItIs(t *testing.T) {
 		t.Errorf("private caches: %s %+v", out, exit)
 	}
 	// With a directory for caches, the next command finds what the last one stored.
-	b.box.policy.Cache = filepath.Join(b.home, ".local/state/knack/caches")
+	p := b.box.policy
+	p.Cache = filepath.Join(b.home, ".local/state/knack/caches")
+	b.local.Confine = New(p, Auto).Confine
 	b.run(line)
 	if out, exit := b.run(line); out != strings.Repeat("kept\n", 12) {
 		t.Errorf("kept caches: %s %+v", out, exit)

@@ -61,6 +61,10 @@ func elsewhere(dir, path string) bool {
 // plain reports whether filepath.Clean would leave every element of a path unchanged. One
 // trailing separator is allowed.
 func plain(path string) bool {
+	if filepath.Separator == '/' && !strings.HasPrefix(path, ".") && !strings.Contains(path, "/.") &&
+		!strings.Contains(path, "//") {
+		return true // the usual case, without examining each byte
+	}
 	start := 0
 	for i := 0; i <= len(path); i++ {
 		if i < len(path) && !os.IsPathSeparator(path[i]) {

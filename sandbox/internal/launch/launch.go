@@ -160,7 +160,13 @@ func carryOut(program string) {
 				a[i] = uintptr(*(*int32)(memory(v)))
 			}
 		}
-		n, _, e := syscall.RawSyscall6(uintptr(o.number), a[0], a[1], a[2], a[3], a[4], a[5])
+		var n uintptr
+		var e syscall.Errno
+		if o.number != compare {
+			n, _, e = syscall.RawSyscall6(uintptr(o.number), a[0], a[1], a[2], a[3], a[4], a[5])
+		} else if *(*uint64)(memory(o.args[0])) != o.args[1] {
+			e = syscall.ESTALE
+		}
 		if e != 0 {
 			n = -uintptr(e)
 		}

@@ -44,6 +44,9 @@ type Step struct {
 	Data string
 	// File means that the path of a Put or Hide is a file.
 	File bool
+	// Dev (the minor number in the high half, the major in the low one) and Ino identify the file
+	// that Path must be, if Ino is not 0: another command may rename a directory above it.
+	Dev, Ino uint64
 }
 
 // Do is the kind of a step.

@@ -21,6 +21,7 @@ type Program struct {
 	known  map[string]uint64
 
 	hiddenFile, hiddenDir number // descriptors, set when /dev is mounted
+	statx                 uint64 // address of a struct statx
 }
 
 // An op is one system call in the memory layout that the launcher reads.
@@ -45,6 +46,9 @@ const (
 )
 
 const anyError = 0xffff
+
+// compare is not a system call: it fails with ESTALE unless the 64-bit number at args[0] is args[1].
+const compare = 0xffffffff
 
 // Addresses of the calls and their data in a launcher.
 const (
@@ -172,11 +176,15 @@ func (p *Program) Failure(body string) string {
 		return "the launcher failed"
 	}
 	n := func(s string) int { return int(s[0]) | int(s[1])<<8 | int(s[2])<<16 | int(s[3])<<24 }
-	what, at := "the launcher", n(body)/int(unsafe.Sizeof(op{}))
+	what, at, e := "the launcher", n(body)/int(unsafe.Sizeof(op{})), syscall.Errno(n(body[4:]))
 	if at >= 0 && at < len(p.what) {
 		what = p.what[at]
+		// The parent has just seen what is looked for.
+		if e == syscall.ESTALE || p.calls[at].number == sysOpenat2 && (e == syscall.ENOENT || e == syscall.ENOTDIR) {
+			return what + ": it was moved or replaced while the command started; run the command again"
+		}
 	}
-	return what + ": " + syscall.Errno(n(body[4:])).Error()
+	return what + ": " + e.Error()
 }
 
 const (

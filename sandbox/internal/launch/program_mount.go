@@ -30,6 +30,32 @@ func (p *Program) find(path string) *op {
 		24)
 }
 
+// findStep opens the path of a step. If the step names a file, the path must still lead to it. Otherwise
+// a path that is missing, or that causes one of the other errors, ends the step.
+func (p *Program) findStep(s Step, target number, end label, others ...syscall.Errno) {
+	c := p.find(s.Path).to(target)
+	if s.Ino == 0 {
+		c.or(append(others, syscall.ENOENT)...)
+		p.jump(end)
+		return
+	}
+	p.same(s, target)
+}
+
+// same ends the program unless an open file is the one that a step names.
+func (p *Program) same(s Step, fd number) {
+	if s.Ino == 0 {
+		return
+	}
+	const statxIno, ino, device = 0x100, 0x20, 0x88 // the last two are offsets in struct statx
+	if p.statx == 0 {
+		p.statx = p.put(make([]byte, 256))
+	}
+	p.do(sysStatx, fd, "", atEmptyPath, statxIno, p.statx)
+	p.do(compare, p.statx+ino, s.Ino)
+	p.do(compare, p.statx+device, s.Dev)
+}
+
 func (p *Program) close(fds ...number) {
 	for _, fd := range fds {
 		p.do(syscall.SYS_CLOSE, fd).orAnything()
@@ -53,8 +79,7 @@ func (p *Program) mounts(steps []Step, tasks uint64) {
 			p.do(syscall.SYS_MOUNT, "", "/", "", syscall.MS_REC|syscall.MS_SLAVE, "")
 		case Hold:
 			held[s.Path] = p.slot()
-			p.find(s.Path).to(target).or(syscall.ENOENT, syscall.EACCES)
-			p.jump(end)
+			p.findStep(s, target, end, syscall.EACCES)
 			p.clone(target, held[s.Path])
 			p.close(target)
 		case ReadOnlyAll:
@@ -62,8 +87,7 @@ func (p *Program) mounts(steps []Step, tasks uint64) {
 			p.setattr(target, attrReadOnly|attrNoSuid, true)
 			p.close(target)
 		case Tmpfs:
-			p.find(s.Path).to(target).or(syscall.ENOENT)
-			p.jump(end)
+			p.findStep(s, target, end)
 			p.filesystem("tmpfs", s.Data, attrNoSuid|attrNoDev, tree)
 			p.attach(tree, target)
 		case Put, PutReadOnly:
@@ -73,14 +97,14 @@ func (p *Program) mounts(steps []Step, tasks uint64) {
 			}
 			p.skipUnless(tree, end)
 			p.make(s, target)
+			p.same(s, target)
 			if s.Do == PutReadOnly {
 				p.setattr(tree, attrReadOnly, true)
 			}
 			p.attach(tree, target)
 			delete(held, s.Path)
 		case ReadOnly, Pin:
-			p.find(s.Path).to(target).or(syscall.ENOENT, syscall.ENOTDIR)
-			p.jump(end)
+			p.findStep(s, target, end, syscall.ENOTDIR)
 			p.clone(target, tree)
 			if s.Do == ReadOnly {
 				p.setattr(tree, attrReadOnly, true)
@@ -97,8 +121,7 @@ func (p *Program) mounts(steps []Step, tasks uint64) {
 			}
 		case Hide:
 			p.doing = "hiding " + s.Path
-			p.find(s.Path).to(target).or(syscall.ENOENT, syscall.ENOTDIR, syscall.EACCES)
-			p.jump(end)
+			p.findStep(s, target, end, syscall.ENOTDIR, syscall.EACCES)
 			// A directory can cover only a directory, and a file only a file. The path may have
 			// changed from one to the other since the parent looked, so both are tried. Removing a
 			// mount that could not be used makes the kernel wait, so the likely kind is tried

@@ -75,7 +75,11 @@ make:
 	ARG(4, R8)
 	ARG(5, R9)
 	MOVL NR(R12), AX
+	CMPL AX, $0xffffffff // compare
+	JEQ  compare
 	SYSCALL
+
+done:
 	MOVQ STORE(R12), CX
 	TESTQ CX, CX
 	JEQ  2(PC)
@@ -94,6 +98,13 @@ make:
 next:
 	ADDQ $SIZE, R12
 	JMP  make
+
+compare:
+	XORL AX, AX
+	CMPQ SI, (DI)
+	JEQ  done
+	MOVQ $-116, AX // ESTALE
+	JMP  done
 
 jump:
 	MOVQ R13, R12

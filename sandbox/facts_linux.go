@@ -1,0 +1,178 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/knack-agent/knack/internal/userdirs"
+	"github.com/knack-agent/knack/sandbox/internal/launch"
+)
+
+// facts are everything that was seen of files while a view was made. As long as they hold, the same
+// view would be made again. A nil *facts records nothing.
+type facts struct {
+	list  []fact
+	index map[string]int
+	// doubtful means that the view depends on more than what is in the list.
+	doubtful bool
+}
+
+// A fact is what lstat showed of a path.
+type fact struct {
+	path     string
+	err      error // an Errno, which is comparable
+	dev, ino uint64
+	kind     uint32 // file type
+	ctime    int64
+	dated    bool // the ctime must be the same
+}
+
+func factOf(path string, st *unix.Stat_t, err error) fact {
+	if err != nil {
+		return fact{path: path, err: err}
+	}
+	return fact{path: path, dev: uint64(st.Dev), ino: st.Ino, kind: st.Mode & unix.S_IFMT, ctime: st.Ctim.Nano()}
+}
+
+// same reports whether a later fact about the same path means the same.
+func (f *fact) same(now fact) bool {
+	now.dated = f.dated
+	if !f.dated {
+		now.ctime = f.ctime
+	}
+	return *f == now
+}
+
+// add records what lstat showed. The content of a directory is not a part of it, see rely.
+func (f *facts) add(path string, st *unix.Stat_t, err error) {
+	if f == nil {
+		return
+	}
+	now := factOf(path, st, err)
+	if i, ok := f.index[path]; ok {
+		f.doubtful = f.doubtful || !f.list[i].same(now)
+		return
+	}
+	if f.index == nil {
+		f.index = map[string]int{}
+	}
+	f.index[path] = len(f.list)
+	f.list = append(f.list, now)
+	if err == nil && now.kind != unix.S_IFDIR {
+		f.rely(path)
+	}
+}
+
+// look records a path that may have been recorded already.
+func (f *facts) look(path string) {
+	if f == nil {
+		return
+	}
+	if _, ok := f.index[path]; !ok {
+		var st unix.Stat_t
+		err := unix.Lstat(path, &st)
+		f.add(path, &st, err)
+	}
+}
+
+// rely records that more of a recorded file was used than its number and type: the names in a
+// directory, or where a link leads.
+func (f *facts) rely(path string) {
+	if f == nil {
+		return
+	}
+	i, ok := f.index[path]
+	if !ok {
+		f.doubtful = true
+		return
+	}
+	seen := &f.list[i]
+	seen.dated = true
+	if seen.err == nil && time.Since(time.Unix(0, seen.ctime)) < fresh {
+		f.doubtful = true // it may change without a new time
+	}
+}
+
+// doubt records that something was seen that no fact describes.
+func (f *facts) doubt() {
+	if f != nil {
+		f.doubtful = true
+	}
+}
+
+// readDir reads and records a directory.
+func (f *facts) readDir(dir string) ([]os.DirEntry, error) {
+	f.look(dir)
+	f.rely(dir)
+	return os.ReadDir(dir)
+}
+
+// hold reports whether all facts are the same now.
+func (f *facts) hold() bool {
+	var st unix.Stat_t
+	for i := range f.list {
+		err := unix.Lstat(f.list[i].path, &st)
+		if !f.list[i].same(factOf(f.list[i].path, &st, err)) {
+			return false
+		}
+	}
+	return true
+}
+
+// A sighting is the view of a command with all that it was made from, for use by the next command.
+type sighting struct {
+	from  *circumstances
+	facts *facts
+	view  *view
+	// What follows from the view for a stub.
+	steps, fresh []launch.Step
+	key          string
+}
+
+// circumstances are what a view is made from besides files, for a command without an allowance and
+// without limits.
+type circumstances struct {
+	now       present
+	variables [3]string
+	mounts    int // version of this program's mount table
+}
+
+func circumstancesOf(now present, env []string) *circumstances {
+	getenv := userdirs.Getenv(env)
+	_, version := now.mounts.points()
+	return &circumstances{now, [3]string{os.Getenv("XDG_RUNTIME_DIR"), getenv("XDG_RUNTIME_DIR"), getenv("PATH")}, version}
+}
+
+func (a *circumstances) same(b *circumstances) bool {
+	return a.variables == b.variables && a.mounts == b.mounts && maps.Equal(a.now.things, b.now.things) &&
+		slices.Equal(a.now.env, b.now.env) && slices.Equal(a.now.gits, b.now.gits) &&
+		slices.Equal(a.now.outer, b.now.outer) && slices.Equal(a.now.sockets, b.now.sockets)
+}
+
+// again returns a view like the one that was seen, with placeholders of its own; nil if something
+// has changed since.
+func (s *sighting) again(from *circumstances) *view {
+	if s == nil || !s.from.same(from) || !s.facts.hold() {
+		return nil
+	}
+	v := *s.view
+	v.reserved = nil
+	ok := true
+	for _, g := range v.guards {
+		reserved, all := g.reserve(nil)
+		v.reserved = append(v.reserved, reserved...)
+		ok = ok && all
+	}
+	if !ok || !slices.EqualFunc(v.reserved, s.view.reserved,
+		func(a, b *placeholder) bool { return a.path == b.path && a.dir == b.dir && a.keep == b.keep }) {
+		v.remove(false)
+		return nil
+	}
+	return &v
+}
