@@ -230,7 +230,7 @@ func (r *run) showsListing() bool {
 func (r *run) skillSubjects(ctx context.Context, name string) []permission.Subject {
 	all := []permission.Subject{r.skillSubject(ctx, name)}
 	if all[0].Text != name {
-		all = append(all, permission.Subject{Kind: "Skill", Text: name, Default: permission.Allow})
+		all = append(all, permission.Subject{Kind: permission.KindSkill, Text: name, Default: permission.Allow})
 	}
 	return all
 }
@@ -238,7 +238,7 @@ func (r *run) skillSubjects(ctx context.Context, name string) []permission.Subje
 // skillSubject returns the subject of the skill that name refers to. Its hash is the hash of the
 // content that states what the skill asks for, which is the content that is invoked.
 func (r *run) skillSubject(ctx context.Context, name string) permission.Subject {
-	sub := permission.Subject{Kind: "Skill", Text: name}
+	sub := permission.Subject{Kind: permission.KindSkill, Text: name}
 	s := r.Skills.Catalog().Skill(name)
 	if s == nil {
 		sub.Default = permission.Allow // the call reports that there is none
@@ -272,7 +272,7 @@ func (r *run) skillSubject(ctx context.Context, name string) permission.Subject 
 // explains why there is none.
 func (r *run) approved(ctx context.Context, subjects []permission.Subject, s *knack.Skill) (string, error) {
 	for _, x := range subjects {
-		if x.Kind == "Skill" && x.Text == s.RuleName() && (x.Hash != "" || s.Prompt != nil) { // a Prompt has no bytes
+		if x.Kind == permission.KindSkill && x.Text == s.RuleName() && (x.Hash != "" || s.Prompt != nil) { // a Prompt has no bytes
 			return x.Hash, nil
 		}
 	}

@@ -662,7 +662,7 @@ func describeAgentTool(t *tool.Tool) {
 // ends need them. They cannot be called; a run makes its own.
 func Tools() tool.Set {
 	skill := tool.Skill("", func(_ context.Context, name string) []permission.Subject {
-		return []permission.Subject{{Kind: "Skill", Text: name}}
+		return []permission.Subject{{Kind: permission.KindSkill, Text: name}}
 	}, nil)
 	agent := tool.New(agentTool, "", func(context.Context, agentInput, tool.Input) (tool.Result,
 		error) {

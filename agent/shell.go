@@ -77,11 +77,11 @@ func inline(ws workspace.Workspace, gate func(Scopes) tool.Gate, sc Scopes, temp
 
 // inlineCommand returns the command that runs a line in the shell that its skill declares, and the
 // kind of its permission subject.
-func inlineCommand(ws workspace.Workspace, shell, line string, env []string) (kind string, c workspace.Command,
+func inlineCommand(ws workspace.Workspace, shell, line string, env []string) (kind permission.Kind, c workspace.Command,
 	err error) {
 	c = workspace.Command{Line: line, Env: env}
 	if shell != "powershell" {
-		return "Bash", c, nil
+		return permission.KindBash, c, nil
 	}
 	ps, ok := ws.(interface {
 		PowerShell(string) ([]string, error)
@@ -90,5 +90,5 @@ func inlineCommand(ws workspace.Workspace, shell, line string, env []string) (ki
 		return "", c, errors.New("PowerShell commands run on this machine only")
 	}
 	c.Args, err = ps.PowerShell(line)
-	return "PowerShell", c, err
+	return permission.KindPowerShell, c, err
 }

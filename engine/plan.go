@@ -23,7 +23,7 @@ func planTools(enterPlan func(context.Context) (tool.Result, error),
 	entered func() bool) tool.Set {
 	harmless := func(name string) func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 		return func(context.Context, json.RawMessage) ([]permission.Subject, error) {
-			return []permission.Subject{{Kind: name, Default: permission.Allow}}, nil
+			return []permission.Subject{{Kind: permission.Kind(name), Default: permission.Allow}}, nil
 		}
 	}
 	enter := tool.New("EnterPlanMode", "Switches to plan mode: nothing is changed until the user has approved a plan.",

@@ -196,8 +196,8 @@ func isForeign(k knack.SourceKind) bool {
 
 // checkTyped checks a skill that the user typed against deny rules.
 func (t *turn) checkTyped(_ context.Context, k *knack.Skill) error {
-	d := t.gate.Decide(nil, permission.Subject{Kind: "Skill", Text: k.Name, Default: permission.Allow},
-		permission.Subject{Kind: "Skill", Text: k.RuleName(), Default: permission.Allow})
+	d := t.gate.Decide(nil, permission.Subject{Kind: permission.KindSkill, Text: k.Name, Default: permission.Allow},
+		permission.Subject{Kind: permission.KindSkill, Text: k.RuleName(), Default: permission.Allow})
 	if d.Verdict == permission.Deny || d.Verdict == permission.Ask && d.Origin == permission.Managed {
 		return &knack.Refusal{Code: knack.RefusedByRule, Message: fmt.Sprintf("the rule %s (%s) refuses the skill %s", d.Rule,
 			d.Origin, k.Name)}

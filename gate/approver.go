@@ -52,10 +52,7 @@ func (r *Request) Title() string {
 		title = "Allow this " + r.Tool + " to " + r.Changes[0].Path + "?"
 	case r.Tool == "bash":
 		title = "Allow this command?"
-	case slices.ContainsFunc(r.Subjects, func(s permission.Subject) bool {
-		return s.Kind == "Bash" ||
-			s.Kind == "PowerShell"
-	}):
+	case slices.ContainsFunc(r.Subjects, permission.Subject.IsCommand):
 		title = "Allow this " + r.Tool + "?"
 	}
 	if r.Agent != "" {
@@ -124,7 +121,7 @@ func (typed) Approve(_ context.Context, r Request) (Answer, error) {
 		case s.Origin == permission.Managed:
 			return Answer{}, &Denied{Text: fmt.Sprintf("%s was not run: the managed rule %s requires approval for %s", r.Tool,
 				s.Rule, s.Text)}
-		case s.Origin == permission.Builtin && (s.Kind == "Read" || s.Kind == "Edit"):
+		case s.Origin == permission.Builtin && (s.Kind == permission.KindRead || s.Kind == permission.KindEdit):
 			return Answer{}, &Denied{Text: fmt.Sprintf("%s was not run: %s: %s", r.Tool, s.Text, s.Reason)}
 		}
 	}
@@ -188,7 +185,7 @@ func (a *approval) askUser(ctx context.Context, j judgement) (_ tool.Permit, aga
 			a.r.Decision.Verdict = permission.Allow
 			for i := range subjects {
 				for _, c := range req.Changes {
-					if subjects[i].Kind == "Edit" && c.Base != "" {
+					if subjects[i].Kind == permission.KindEdit && c.Base != "" {
 						subjects[i].Hash = c.Base
 					}
 				}
@@ -206,7 +203,7 @@ func (a *approval) askUser(ctx context.Context, j judgement) (_ tool.Permit, aga
 func (a *approval) refuseUnshown(subjects []permission.Subject, err error) error {
 	read := slices.Clone(subjects)
 	for i := range read {
-		read[i].Kind, read[i].Tool, read[i].Aliases = "Read", "read", nil
+		read[i].Kind, read[i].Tool, read[i].Aliases = permission.KindRead, "read", nil
 	}
 	if a.decide(a.in.Skills, read).Verdict == permission.Allow {
 		return err

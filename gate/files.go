@@ -172,7 +172,7 @@ func approvedScripts(files []File) (list []workspace.Script) {
 // file's content (nil if it cannot be read). It returns the files, or the first error of ok. A word
 // that the shell would expand is not treated as a file name: see [permission.WithValues].
 func CheckScripts(line, dir string, ok func(path string, data []byte) error) ([]workspace.Script, error) {
-	s := permission.Subject{Kind: "Bash", Text: line}
+	s := permission.Subject{Kind: permission.KindBash, Text: line}
 	files := scriptsOf(s, folders([]permission.Subject{s}, dir))
 	for _, f := range files {
 		if err := ok(f.Path, f.data); err != nil {

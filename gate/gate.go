@@ -304,9 +304,9 @@ func (a *approval) sandboxAllowance() workspace.Allowance {
 		info, err := os.Stat(path)
 		return err != nil || !info.Mode().IsRegular()
 	}
-	spelled := rules.Opens("Edit")
+	spelled := rules.Opens(permission.KindEdit)
 	allow := workspace.Allowance{Write: slices.DeleteFunc(slices.Clone(spelled), noFile),
-		Read: slices.DeleteFunc(rules.Opens("Read"), noFile)}
+		Read: slices.DeleteFunc(rules.Opens(permission.KindRead), noFile)}
 	approved := a.r.Asked && a.r.Answer.Choice != No
 	dirs := map[string]bool{} // directories that the call creates
 	for _, s := range a.r.Decision.Subjects {
@@ -315,10 +315,10 @@ func (a *approval) sandboxAllowance() workspace.Allowance {
 			continue
 		}
 		switch s.Kind {
-		case "Edit":
+		case permission.KindEdit:
 			allow.Write = append(allow.Write, s.Text)
 			dirs[s.Text] = dirs[s.Text] || s.Dir
-		case "Read":
+		case permission.KindRead:
 			allow.Read = append(allow.Read, s.Text)
 		}
 	}
@@ -642,7 +642,8 @@ func (g *Gate) changesFiles(subjects []permission.Subject, files []File) string 
 	for _, s := range (permission.Rules{}).Decide(permission.AcceptEdits, g.opt.Paths, subjects...).Subjects {
 		for _, f := range files {
 			switch {
-			case s.Kind == "Edit" && (s.Text == f.Path || slices.Contains(f.names, scripts.Join(g.opt.Paths.Dir, s.Text))):
+			case s.Kind == permission.KindEdit &&
+				(s.Text == f.Path || slices.Contains(f.names, scripts.Join(g.opt.Paths.Dir, s.Text))):
 				return f.Path + " is written before it runs"
 			case isBash(s.Kind) && s.Verdict != permission.Allow && len(scriptsOf(s.Subject, dirs)) == 0 &&
 				!leavesUnchanged(s.Subject, f, dirs):
@@ -742,7 +743,7 @@ func (g *Gate) ceiling(j *judgement, sc SkillRules, subjects []permission.Subjec
 		return
 	}
 	for _, s := range subjects {
-		if s.Kind == "Skill" || s.Kind == "ask" || g.isListed(sc, s) || j.Verdict == permission.Deny {
+		if s.Kind == permission.KindSkill || s.Kind == "ask" || g.isListed(sc, s) || j.Verdict == permission.Deny {
 			continue
 		}
 		j.noAllow, j.noHook, j.Suggest = true, true, nil
@@ -765,7 +766,9 @@ func (g *Gate) isListed(sc SkillRules, s permission.Subject) bool {
 		switch {
 		case strings.HasPrefix(string(x.Origin), "skill:"), strings.HasPrefix(string(x.Origin), "agent "):
 		case isBash(s.Kind):
-			if !slices.ContainsFunc(sc.Allow, func(r permission.Rule) bool { return isBash(r.Tool) || r.Tool == "*" }) {
+			if !slices.ContainsFunc(sc.Allow, func(r permission.Rule) bool {
+				return isBash(permission.Kind(r.Tool)) || r.Tool == "*"
+			}) {
 				return false
 			}
 		default: // allowed without a rule: it is covered only if a rule matches it
@@ -777,7 +780,7 @@ func (g *Gate) isListed(sc SkillRules, s permission.Subject) bool {
 	return true
 }
 
-func isBash(tool string) bool { return tool == "Bash" || tool == "bash" }
+func isBash(kind permission.Kind) bool { return kind == permission.KindBash || kind == "bash" }
 
 func (g *Gate) audit(r Record) {
 	if g.opt.Audit == nil {

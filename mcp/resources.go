@@ -60,8 +60,8 @@ func ResourceTools(clients ...*Client) tool.Set {
 		for _, c := range clients {
 			for _, p := range c.peers {
 				if in.Server == "" && p.connection() != nil || p.server.Name == in.Server || p.safe == in.Server {
-					all = append(all, permission.Subject{Kind: "mcp__" + p.safe + "__list", Server: p.server.Origin,
-						Default: permission.Allow})
+					all = append(all, permission.Subject{Kind: permission.Kind("mcp__" + p.safe + "__list"),
+						Server: p.server.Origin, Default: permission.Allow})
 				}
 			}
 		}
@@ -83,9 +83,9 @@ func ResourceTools(clients ...*Client) tool.Set {
 		})
 	read.Aliases, read.Effect, read.Origin = []string{"ReadMcpResourceTool"}, tool.Reads|tool.Network, "MCP servers"
 	read.Subjects = tool.SubjectsOf(func(_ context.Context, in readIn) []permission.Subject {
-		s := permission.Subject{Kind: "mcp__" + Safe(in.Server) + "__read"}
+		s := permission.Subject{Kind: permission.Kind("mcp__" + Safe(in.Server) + "__read")}
 		if _, p := find(in.Server); p != nil {
-			s.Kind, s.Server = "mcp__"+p.safe+"__read", p.server.Origin
+			s.Kind, s.Server = permission.Kind("mcp__"+p.safe+"__read"), p.server.Origin
 			if r := p.skillOf(in.URI); r != nil && r.listed.file(in.URI) != nil {
 				s.Default = permission.Allow // part of a listed and verified skill
 			}

@@ -69,7 +69,7 @@ func WaitTool(clients ...*Client) tool.Set {
 		})
 	t.Effect, t.Origin = tool.Reads, "MCP servers"
 	t.Subjects = tool.SubjectsOf(func(context.Context, struct{}) []permission.Subject {
-		return []permission.Subject{{Kind: t.Name, Default: permission.Allow}}
+		return []permission.Subject{{Kind: permission.Kind(t.Name), Default: permission.Allow}}
 	})
 	return tool.Set{t}
 }

@@ -139,7 +139,7 @@ func explain(d permission.Decision) string {
 	var b strings.Builder
 	for _, s := range d.Subjects {
 		if s.Verdict != permission.Allow {
-			b.WriteString("\n\t" + s.Kind + " " + s.Text + ": " + s.Verdict.String() + ": " + s.Reason + " " + s.Rule)
+			b.WriteString("\n\t" + string(s.Kind) + " " + s.Text + ": " + s.Verdict.String() + ": " + s.Reason + " " + s.Rule)
 		}
 	}
 	return b.String()

@@ -73,12 +73,12 @@ func TestDecide(t *testing.T) {
 		kind, text, _ := strings.Cut(fields[3], " ")
 		kind, tool, _ := strings.Cut(kind, ":")
 		n++
-		s := permission.Subject{Kind: kind, Text: strings.ReplaceAll(text, "⏎", "\n"), Tool: tool, ReadOnly: kind == "Skill"}
+		s := permission.Subject{Kind: permission.Kind(kind), Text: strings.ReplaceAll(text, "⏎", "\n"), Tool: tool, ReadOnly: kind == "Skill"}
 		if tool == "ask" {
 			s.Aliases = &[]string{"AskUserQuestion"}
 		}
 		if rest, ok := strings.CutPrefix(kind, "free-"); ok {
-			s.Kind, s.Default = rest, permission.Allow
+			s.Kind, s.Default = permission.Kind(rest), permission.Allow
 		}
 		d := rules.Decide(m, place, s)
 		if d.Verdict.String() != fields[0] {

@@ -293,9 +293,9 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 			if c.Git && !a.Write && a.Word != nil && !strings.HasPrefix(v, "/") && !strings.HasPrefix(v, "..") {
 				v = strings.TrimPrefix(v, ":/")
 			}
-			kind := "Read"
+			kind := KindRead
 			if a.Write {
-				kind = "Edit"
+				kind = KindEdit
 			}
 			if v == "/dev/null" || !a.Write && (v == "/dev/zero" || v == "/dev/urandom" || v == "/dev/random" ||
 				v == "/dev/stdin") {
@@ -317,10 +317,10 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 						Dir: a.Write && len(c.Words[0].Values) == 1 && c.Words[0].Values[0] == "mkdir"}
 					quiet := allowed != nil && !a.Write || allowed == nil && !free
 					j.file(sub, n, judgedFree, quiet)
-					if (a.Tree || a.Word != nil && a.Word.Glob && strings.Contains(v, "**")) && kind == "Read" {
+					if (a.Tree || a.Word != nil && a.Word.Glob && strings.Contains(v, "**")) && kind == KindRead {
 						j.below(sub, n)
 					}
-					if a.Follow && kind == "Read" {
+					if a.Follow && kind == KindRead {
 						j.throughLinks(sub, n, a.Tree, allowed != nil)
 					}
 				}
@@ -337,7 +337,7 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 					}
 					for _, d := range dirs {
 						n := j.paths.name(part, d)
-						for _, kind := range [...]string{"Read", "Edit"} {
+						for _, kind := range [...]Kind{KindRead, KindEdit} {
 							sub := Subject{Kind: kind, Text: n.paths[0], Tool: j.request.Tool, Aliases: j.request.Aliases}
 							if r := j.fileRule(j.rules.Deny, sub, n); r != nil && !r.Any {
 								j.add(judgedBy(sub, Deny, r), "")

@@ -25,7 +25,7 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 		j.add(judgedBy(s, Deny, r), "")
 		return
 	}
-	if s.Kind == "Edit" { // a file that must not be read must not be edited either
+	if s.Kind == KindEdit { // a file that must not be read must not be edited either
 		for i := range j.rules.Deny {
 			r := &j.rules.Deny[i]
 			if k, _ := kindOf(r.Tool); k == "Read" && !r.Any && j.matchAny(r, n) {
@@ -34,7 +34,7 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 			}
 		}
 	}
-	if j.mode == Plan && s.Kind == "Edit" { // before the ask rules: plan mode never asks to write
+	if j.mode == Plan && s.Kind == KindEdit { // before the ask rules: plan mode never asks to write
 		j.add(Judged{Subject: s, Verdict: Deny, Reason: reasonPlan}, "")
 		return
 	}
@@ -46,10 +46,10 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 		if n.unknownReason != "" || len(n.paths) != 1 {
 			return ""
 		}
-		return s.Kind + "(/" + escapeGlob(n.paths[0]) + ")"
+		return string(s.Kind) + "(/" + escapeGlob(n.paths[0]) + ")"
 	}
 	builtin := ""
-	if s.Kind == "Edit" {
+	if s.Kind == KindEdit {
 		if pat := p.protected(n); pat != "" {
 			builtin = reasonProtected + pat
 		}
@@ -76,7 +76,7 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 		}
 		return
 	}
-	if p.inside(n) && (s.Kind == "Read" || j.mode == AcceptEdits) {
+	if p.inside(n) && (s.Kind == KindRead || j.mode == AcceptEdits) {
 		if !quiet {
 			j.add(Judged{Subject: s, Verdict: Allow, Origin: Builtin, Reason: reasonInside}, "")
 		}
@@ -122,7 +122,7 @@ func (j *judge) allows(s Subject, n pathNames) (by *Rule) {
 				break
 			}
 		}
-		if hit == nil && !(j.paths.inside(one) && (s.Kind == "Read" || j.mode == AcceptEdits)) {
+		if hit == nil && !(j.paths.inside(one) && (s.Kind == KindRead || j.mode == AcceptEdits)) {
 			return nil
 		}
 		if by == nil {
@@ -149,7 +149,7 @@ func (j *judge) spelledOut(s Subject, n pathNames) bool {
 
 // Opens lists the paths that personal rules of a kind (Read or Edit) name exactly: absolute and
 // without wildcards. Commands too may use these, even if they are protected or secret.
-func (rs Rules) Opens(kind string) (paths []string) {
+func (rs Rules) Opens(kind Kind) (paths []string) {
 	for i := range rs.Allow {
 		r := &rs.Allow[i]
 		if !r.Origin.personal() || r.Any || !strings.HasPrefix(r.Pattern, "//") || !r.coversTool(&Subject{Kind: kind},

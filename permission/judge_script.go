@@ -26,7 +26,7 @@ func (j *judge) bash(s Subject) {
 	}
 	j.hasDots = strings.Contains(s.Text, "shopt") || strings.Contains(s.Text, "GLOBIGNORE")
 	if len(script.Items) == 0 {
-		j.add(Judged{Subject: Subject{Kind: "Bash", Text: s.Text}, Verdict: Allow, Origin: Builtin, Reason: reasonNothing},
+		j.add(Judged{Subject: Subject{Kind: KindBash, Text: s.Text}, Verdict: Allow, Origin: Builtin, Reason: reasonNothing},
 			"")
 		return
 	}
@@ -75,7 +75,7 @@ func (j *judge) script(s *bash.CommandLine, cov cover) {
 			if cov.all {
 				continue
 			}
-			sub := Subject{Kind: "Bash", Text: x.Text}
+			sub := Subject{Kind: KindBash, Text: x.Text}
 			if r := j.everything(); r != nil && !x.Limit {
 				j.add(judgedBy(sub, Allow, r), "")
 				continue
@@ -117,9 +117,9 @@ func (j *judge) dirs(s *bash.CommandLine, at int) (dirs []string, ok bool) {
 }
 
 func (j *judge) redirect(s *bash.CommandLine, f *bash.Redirect) {
-	kind := "Read"
+	kind := KindRead
 	if f.Write {
-		kind = "Edit"
+		kind = KindEdit
 	}
 	values := f.Target.Values
 	if len(values) == 0 || f.Target.Glob || f.Target.Many {
@@ -143,14 +143,14 @@ func (j *judge) redirect(s *bash.CommandLine, f *bash.Redirect) {
 			n := j.paths.name(v, d)
 			j.file(Subject{Kind: kind, Text: v, Tool: j.request.Tool, Aliases: j.request.Aliases}, n, nil, false)
 			if f.Both {
-				j.file(Subject{Kind: "Read", Text: v, Tool: j.request.Tool, Aliases: j.request.Aliases}, n, nil, false)
+				j.file(Subject{Kind: KindRead, Text: v, Tool: j.request.Tool, Aliases: j.request.Aliases}, n, nil, false)
 			}
 		}
 	}
 }
 
 func (j *judge) assign(x *bash.Assign, cov cover) {
-	s := Subject{Kind: "Bash", Text: x.Text}
+	s := Subject{Kind: KindBash, Text: x.Text}
 	words := []bash.Word{bash.Known(x.Text)}
 	words[0].Literal = bash.PlainWord(x.Text)
 	if j.deniedOrAsked(s, &bash.SimpleCommand{Words: words, Text: x.Text}) != Allow {

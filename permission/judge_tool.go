@@ -9,15 +9,15 @@ import (
 
 // other judges a subject that is neither a command nor a file.
 func (j *judge) other(s Subject) {
-	rule := s.Kind
+	rule := string(s.Kind)
 	switch {
-	case s.Kind == "WebFetch":
+	case s.Kind == KindWebFetch:
 		rule = ""
 		if h := hostOf(s.Text); h != "" {
 			rule = "WebFetch(domain:" + h + ")"
 		}
-	case s.Text != "" && !strings.HasPrefix(s.Kind, "mcp__"):
-		rule = s.Kind + "(" + escapeGlob(s.Text) + ")"
+	case s.Text != "" && !strings.HasPrefix(rule, "mcp__"):
+		rule += "(" + escapeGlob(s.Text) + ")"
 	}
 	for i := range j.rules.Deny {
 		if r := &j.rules.Deny[i]; r.coversTool(&s, true) && r.matchText(s.Kind, s.Text, true) {

@@ -8,7 +8,7 @@
 //
 //	rules := permission.Rules{Allow: allow, Deny: deny} // of ParseRules
 //	d := rules.Decide(permission.Default, permission.PathContext{Dir: dir, Home: home, GitEnv: true},
-//		permission.Subject{Kind: "Bash", Text: "go test ./... && git status"})
+//		permission.Subject{Kind: permission.KindBash, Text: "go test ./... && git status"})
 //
 // A command line is parsed as bash would parse it (see [ParseCommand]): each
 // simple command in it, each redirection and each assignment that could change
@@ -73,11 +73,23 @@ func ParseMode(s string) (Mode, error) {
 		"bypassPermissions", s)
 }
 
-// A Subject is one thing that a call wants to do. Kind is the tool name as rules spell it (Bash,
-// Read, Edit, Skill, Agent, WebFetch, mcp__server__tool, or a tool's own name). Text is matched
-// with the pattern of rules: a command line, an absolute path, a skill's name, a URL.
+// A Kind is what a subject is. It is spelled like the tool in rules: one of these, mcp__server__tool, or a tool's own
+// name.
+type Kind string
+
+const (
+	KindBash       Kind = "Bash"       // a command line
+	KindPowerShell Kind = "PowerShell" // a command line of PowerShell
+	KindRead       Kind = "Read"       // an absolute path
+	KindEdit       Kind = "Edit"       // an absolute path
+	KindSkill      Kind = "Skill"      // the name of a skill
+	KindAgent      Kind = "Agent"      // the name of an agent
+	KindWebFetch   Kind = "WebFetch"   // a URL
+)
+
+// A Subject is one thing that a call wants to do. Text is matched with the pattern of rules.
 type Subject struct {
-	Kind string `json:"kind"`
+	Kind Kind   `json:"kind"`
 	Text string `json:"text"`
 
 	// Tool is the name of the calling tool, so that a rule for Grep does not allow the read tool.
@@ -106,6 +118,9 @@ type Subject struct {
 	// administrator only to all other servers.
 	Server Origin `json:"-"`
 }
+
+// IsCommand reports whether a subject is a command line of any shell.
+func (s Subject) IsCommand() bool { return s.Kind == KindBash || s.Kind == KindPowerShell }
 
 // An Origin is where a rule comes from.
 type Origin string
@@ -198,15 +213,15 @@ func (rs Rules) Decide(m Mode, p PathContext, subjects ...Subject) Decision {
 	p.rootNames, p.ownNames, p.resolved, p.linkTargets, p.gitLayouts = nil, nil, nil, nil, nil
 	j := &judge{rules: &rs, mode: m, paths: &p, suggest: true}
 	for _, s := range subjects {
-		kind, tool := kindOf(s.Kind)
+		kind, tool := kindOf(string(s.Kind))
 		if tool != "" && s.Tool == "" {
 			s.Tool = tool
 		}
 		s.Kind = kind
 		switch kind {
-		case "Bash":
+		case KindBash:
 			j.bash(s)
-		case "Read", "Edit":
+		case KindRead, KindEdit:
 			j.path(s)
 		default:
 			j.other(s)

@@ -70,11 +70,11 @@ func ParseRule(text string, o Origin) (Rule, error) {
 		}
 	}
 	switch kind, _ := kindOf(name); kind {
-	case "Read", "Edit":
+	case KindRead, KindEdit:
 		if strings.HasPrefix(pattern, "!") {
 			return Rule{}, fmt.Errorf("%q: a pattern cannot be negated; use a deny rule", text)
 		}
-	case "WebFetch":
+	case KindWebFetch:
 		if host, ok := strings.CutPrefix(pattern, "domain:"); !ok || host == "" || strings.ContainsAny(host, "/ :") {
 			return Rule{}, fmt.Errorf("%q: the pattern of %s must be domain:HOST", text, name)
 		}
@@ -107,7 +107,7 @@ func ParseRules(texts []string, o Origin, base string, tools ...string) ([]Rule,
 // unknown one (warn). Such a rule has no effect until a tool with that name is added. tools are the
 // names of all existing tools.
 func (r Rule) Problem(tools ...string) (Problem, bool) {
-	if _, ok := kinds[r.Tool]; ok || r.Tool == "*" || strings.HasPrefix(r.Tool, "mcp__") ||
+	if _, _, ok := knownKind(r.Tool); ok || r.Tool == "*" || strings.HasPrefix(r.Tool, "mcp__") ||
 		slices.Contains(tools, r.Tool) {
 		return Problem{}, false
 	}
@@ -139,33 +139,44 @@ func (r Rule) Broad() bool {
 	if kind == "*" {
 		return true
 	}
-	return kind == "Bash" && (r.Any || strings.Trim(r.Pattern, "*: ") == "")
+	return kind == KindBash && (r.Any || strings.Trim(r.Pattern, "*: ") == "")
 }
 
-// kinds maps the tool names in rules, including those of other agents, to the kind of subject and,
-// if the name covers only one tool of that kind, to that tool. Names of other tools are in
+// kinds lists the tool names in rules, including those of other agents, with the kind of subject and,
+// if the name covers only one tool of that kind, that tool. Names of other tools are in
 // [Subject.Aliases].
-var kinds = map[string]struct{ kind, tool string }{
-	"Bash": {"Bash", ""}, "bash": {"Bash", ""},
-	"Read": {"Read", ""}, "read": {"Read", ""},
-	"Edit": {"Edit", ""}, "edit": {"Edit", ""}, "MultiEdit": {"Edit", ""}, "NotebookEdit": {"Edit", ""},
-	"Write": {"Edit", "write"}, "write": {"Edit", "write"},
-	"Grep": {"Read", "grep"}, "grep": {"Read", "grep"},
-	"Glob": {"Read", "find"}, "find": {"Read", "find"},
-	"LS": {"Read", "ls"}, "ls": {"Read", "ls"},
-	"Skill": {"Skill", ""}, "skill": {"Skill", ""},
-	"Agent": {"Agent", ""}, "agent": {"Agent", ""}, "Task": {"Agent", ""},
-	"PowerShell": {"PowerShell", ""},
-	"WebFetch":   {"WebFetch", ""}, "web_fetch": {"WebFetch", ""},
+var kinds = [...]struct {
+	name string
+	kind Kind
+	tool string
+}{
+	{"Bash", KindBash, ""}, {"bash", KindBash, ""},
+	{"Read", KindRead, ""}, {"read", KindRead, ""},
+	{"Edit", KindEdit, ""}, {"edit", KindEdit, ""}, {"MultiEdit", KindEdit, ""}, {"NotebookEdit", KindEdit, ""},
+	{"Write", KindEdit, "write"}, {"write", KindEdit, "write"},
+	{"Grep", KindRead, "grep"}, {"grep", KindRead, "grep"},
+	{"Glob", KindRead, "find"}, {"find", KindRead, "find"},
+	{"LS", KindRead, "ls"}, {"ls", KindRead, "ls"},
+	{"Skill", KindSkill, ""}, {"skill", KindSkill, ""},
+	{"Agent", KindAgent, ""}, {"agent", KindAgent, ""}, {"Task", KindAgent, ""},
+	{"PowerShell", KindPowerShell, ""},
+	{"WebFetch", KindWebFetch, ""}, {"web_fetch", KindWebFetch, ""},
 }
 
 // kindOf returns the kind of a tool name, by default the name itself, and the one tool that the
 // name covers; "" if it covers all tools of the kind.
-func kindOf(name string) (kind, tool string) {
-	if k, ok := kinds[name]; ok {
-		return k.kind, k.tool
+func kindOf(name string) (kind Kind, tool string) {
+	kind, tool, _ = knownKind(name)
+	return kind, tool
+}
+
+func knownKind(name string) (kind Kind, tool string, known bool) {
+	for i := range kinds {
+		if kinds[i].name == name {
+			return kinds[i].kind, kinds[i].tool, true
+		}
 	}
-	return name, ""
+	return Kind(name), "", false
 }
 
 // isTool reports whether name is one of the calling tool's names.
@@ -187,7 +198,7 @@ func (r *Rule) coversTool(s *Subject, wide bool) bool {
 		if kind, one := kindOf(own); one != "" {
 			own = one
 		} else if kind == s.Kind {
-			own = strings.ToLower(kind)
+			own = strings.ToLower(string(kind))
 		}
 		if wide && t == "write" && (!r.Any || own != "edit") {
 			return true // such a rule covers every tool that writes files
@@ -196,17 +207,17 @@ func (r *Rule) coversTool(s *Subject, wide bool) bool {
 	case s.isTool(r.Tool):
 		return true
 	}
-	kind := s.Kind
-	if strings.HasPrefix(k, "mcp__") && strings.HasPrefix(kind, "mcp__") {
-		if k == strings.TrimSuffix(kind, "__") || strings.Count(k, "__") == 1 && strings.HasPrefix(kind, k+"__") {
+	rule, kind := string(k), string(s.Kind)
+	if strings.HasPrefix(rule, "mcp__") && strings.HasPrefix(kind, "mcp__") {
+		if rule == strings.TrimSuffix(kind, "__") || strings.Count(rule, "__") == 1 && strings.HasPrefix(kind, rule+"__") {
 			return true
 		}
-		if i := strings.IndexByte(k, '*'); i >= 0 && (wide || strings.Count(k[:i], "__") >= 2) {
-			return glob(k, kind)
+		if i := strings.IndexByte(rule, '*'); i >= 0 && (wide || strings.Count(rule[:i], "__") >= 2) {
+			return glob(rule, kind)
 		}
 		return false
 	}
-	return wide && strings.ContainsRune(k, '*') && (glob(k, kind) || glob(k, s.Tool))
+	return wide && strings.ContainsRune(rule, '*') && (glob(rule, kind) || glob(rule, s.Tool))
 }
 
 // sameServerOrigin reports whether an allow rule may apply to the MCP server of a subject. A rule is written
@@ -227,22 +238,22 @@ func (r *Rule) sameServerOrigin(s *Subject) bool {
 
 // matchText matches the text of a subject that is neither a command nor a path with the rule's
 // pattern.
-func (r *Rule) matchText(kind, text string, wide bool) bool {
+func (r *Rule) matchText(kind Kind, text string, wide bool) bool {
 	pattern := r.Pattern
-	if kind == "PowerShell" && !wide { // PowerShell is not parsed: only a rule with the whole text allows it
+	if kind == KindPowerShell && !wide { // PowerShell is not parsed: only a rule with the whole text allows it
 		return !r.Any && (pattern == text || pattern == escapeGlob(text))
 	}
 	if r.Any {
 		return true
 	}
-	if kind == "WebFetch" {
+	if kind == KindWebFetch {
 		host, ok := strings.CutPrefix(pattern, "domain:")
 		return ok && matchHost(strings.ToLower(host), text)
 	}
 	if wide {
 		pattern, text = strings.ToLower(pattern), strings.ToLower(text)
 	}
-	if kind == "Skill" {
+	if kind == KindSkill {
 		text = strings.TrimLeft(text, "/ ")
 	}
 	for _, tail := range []string{" *", ":*"} {

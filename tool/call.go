@@ -70,7 +70,7 @@ func (t *Tool) Propose(id string, input json.RawMessage) Proposal {
 
 // Named returns the subjects of the call for an input.
 func (p *Proposal) Named(ctx context.Context, input json.RawMessage) ([]permission.Subject, error) {
-	subjects, err := []permission.Subject{{Kind: p.Name}}, error(nil)
+	subjects, err := []permission.Subject{{Kind: permission.Kind(p.Name)}}, error(nil)
 	if p.Subjects != nil {
 		subjects, err = p.Subjects(ctx, input)
 	}

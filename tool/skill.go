@@ -68,10 +68,10 @@ func Skill(listing string, subject SkillSubject, call SkillCall) Tool {
 	t.Summary = SummaryOf(func(in SkillInput) string { return strings.TrimSpace(in.Skill + " " + in.Args) })
 	t.Subjects = SubjectsOf(func(ctx context.Context, in SkillInput) []permission.Subject {
 		if in.Finds() {
-			return []permission.Subject{{Kind: "Skill", Default: permission.Allow}}
+			return []permission.Subject{{Kind: permission.KindSkill, Default: permission.Allow}}
 		}
 		if in.Describe || in.Done { // neither adds a skill's text
-			return []permission.Subject{{Kind: "Skill", Text: SkillName(in.Skill), Default: permission.Allow}}
+			return []permission.Subject{{Kind: permission.KindSkill, Text: SkillName(in.Skill), Default: permission.Allow}}
 		}
 		return subject(ctx, SkillName(in.Skill))
 	})

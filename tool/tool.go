@@ -149,7 +149,7 @@ type Input struct {
 }
 
 // Allows reports whether the gate decided on a subject. Without a gate, it returns true.
-func (in *Input) Allows(kind, text string) bool {
+func (in *Input) Allows(kind permission.Kind, text string) bool {
 	return in.Subjects == nil || slices.ContainsFunc(in.Subjects, func(s permission.Subject) bool {
 		return s.Kind == kind && s.Text == text
 	})

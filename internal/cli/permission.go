@@ -120,7 +120,7 @@ func callSubjects(
 	tools := slices.Concat(coding.Tools(ws, coding.Options{Jobs: new(coding.Jobs)}), agent.Tools())
 	t, ok := tools.Find(name)
 	if !ok {
-		return []permission.Subject{{Kind: name, Tool: name}}, nil
+		return []permission.Subject{{Kind: permission.Kind(name), Tool: name}}, nil
 	}
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(input, &object); err != nil {

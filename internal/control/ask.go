@@ -217,7 +217,7 @@ func (p *person) approve(ctx context.Context, q engine.Question) (engine.Answer,
 		if x.Verdict != permission.Ask {
 			continue
 		}
-		if ask.Path == "" && (x.Kind == "Read" || x.Kind == "Edit") {
+		if ask.Path == "" && (x.Kind == permission.KindRead || x.Kind == permission.KindEdit) {
 			ask.Path = x.Text
 		}
 		switch {

@@ -82,7 +82,7 @@ func (f *Front) request(r *gate.Request) []shownLine {
 	}
 	command := false
 	for _, s := range r.Subjects {
-		if s.Kind == "Bash" || s.Kind == "PowerShell" {
+		if s.IsCommand() {
 			add("    ", s.Text, none)
 			command = true
 		}
@@ -133,7 +133,7 @@ func parts(all []permission.Judged, command bool) (lines []shownLine) {
 		if command && i == maxParts && len(asked) > maxParts+1 {
 			return append(lines, shownLine{indent: "    ", lead: fmt.Sprintf("… and %d more", len(asked)-i), paint: dim})
 		}
-		text, lead := plain.Line(s.Kind+" "+s.Text), "? "
+		text, lead := plain.Line(string(s.Kind)+" "+s.Text), "? "
 		if command {
 			text = clip(text, 70)
 		}

@@ -104,13 +104,11 @@ func (d *dialog) open(i int) {
 // command returns the shell command of a call, which the user can edit; "" if it has none.
 func command(r *gate.Request) string {
 	var in struct{ Command string }
-	if !slices.ContainsFunc(r.Subjects, isCommand) || json.Unmarshal(r.Input, &in) != nil {
+	if !slices.ContainsFunc(r.Subjects, permission.Subject.IsCommand) || json.Unmarshal(r.Input, &in) != nil {
 		return ""
 	}
 	return in.Command
 }
-
-func isCommand(s permission.Subject) bool { return s.Kind == "Bash" || s.Kind == "PowerShell" }
 
 // body returns the full subject of the question.
 func (d *dialog) body(width int) []styled.Line {
@@ -137,7 +135,7 @@ func (d *dialog) body(width int) []styled.Line {
 	}
 	shown := false // what the call does is shown
 	for _, sub := range r.Subjects {
-		if isCommand(sub) {
+		if sub.IsCommand() {
 			code("bash", sub.Text)
 			shown = true
 		}
@@ -153,7 +151,7 @@ func (d *dialog) body(width int) []styled.Line {
 	for _, sub := range r.Decision.Subjects {
 		if sub.Verdict != permission.Allow && !slices.Contains(reasons, sub.Reason) {
 			reasons = append(reasons, sub.Reason)
-			wrap(styled.Dim, styled.Cut(plain.Line(sub.Kind+" "+sub.Text), 70)+": "+cmp.Or(sub.Reason,
+			wrap(styled.Dim, styled.Cut(plain.Line(string(sub.Kind)+" "+sub.Text), 70)+": "+cmp.Or(sub.Reason,
 				"the rule "+sub.Rule+" asks"))
 		}
 	}

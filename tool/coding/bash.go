@@ -60,7 +60,7 @@ func bashTool(ws runner, o Options) tool.Tool {
 		if err != nil {
 			return tool.Result{}, err
 		}
-		if !call.Allows("Bash", c.Line) {
+		if !call.Allows(permission.KindBash, c.Line) {
 			return tool.Result{}, errors.New("the command changed after it was allowed: it was not run")
 		}
 		c.Limits, c.Scripts, c.Allow = call.Limits, call.Scripts, c.Allow.Union(call.Allow)
@@ -101,7 +101,7 @@ func bashTool(ws runner, o Options) tool.Tool {
 		if err != nil {
 			return nil, err
 		}
-		return []permission.Subject{{Kind: "Bash", Text: c.Line}}, nil
+		return []permission.Subject{{Kind: permission.KindBash, Text: c.Line}}, nil
 	}
 	return t
 }

@@ -159,7 +159,7 @@ func TestBashSubjects(t *testing.T) {
 				return tool.Permit{Input: p.Input, Subjects: seen}, err
 			}), nil)
 	}
-	if res := run(func() {}); res.IsError || len(seen) != 1 || seen[0].Kind+" "+seen[0].Text != "Bash set -e\necho x" {
+	if res := run(func() {}); res.IsError || len(seen) != 1 || string(seen[0].Kind)+" "+seen[0].Text != "Bash set -e\necho x" {
 		t.Errorf("subjects %v, %+v", seen, res)
 	}
 	if res := run(func() { suffix = "; rm -rf /nowhere" }); !res.IsError ||

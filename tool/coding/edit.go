@@ -17,6 +17,7 @@ import (
 
 	"github.com/knack-agent/knack/internal/charset"
 	"github.com/knack-agent/knack/internal/textedit"
+	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
 )
@@ -90,7 +91,7 @@ func editTool(ws writeFS, st *Memory, o FileOptions) tool.Tool {
 	t.Guidelines = guidelines("Change files with edit; use write for new files and for those you replace whole.")
 	t.Fold, t.Unfold = foldEdit, unfoldEdit
 	t.Summary = tool.SummaryOf(func(in editInput) string { return in.Path })
-	t.Subjects = pathSubjects(ws, "Edit", resolve, func(in editInput) string { return in.Path })
+	t.Subjects = pathSubjects(ws, permission.KindEdit, resolve, func(in editInput) string { return in.Path })
 	return t
 }
 
@@ -259,7 +260,7 @@ func beginChange(ctx context.Context, ws writeFS, st *Memory, path string, call 
 	if c, err = findChange(ctx, ws, st, path); err != nil {
 		return nil, nil, err
 	}
-	if err := decided(call, "Edit", c.abs, c.real); err != nil {
+	if err := decided(call, permission.KindEdit, c.abs, c.real); err != nil {
 		return nil, nil, err
 	}
 	release := st.locks.acquire(c.real)
@@ -275,7 +276,7 @@ func beginChange(ctx context.Context, ws writeFS, st *Memory, path string, call 
 		return nil, nil, err
 	}
 	for _, s := range call.Subjects {
-		if s.Kind == "Edit" && s.Hash != "" && s.Hash != c.base() {
+		if s.Kind == permission.KindEdit && s.Hash != "" && s.Hash != c.base() {
 			return nil, nil, fmt.Errorf("%s has changed since this change was approved: read it again, then make the change",
 				c.abs)
 		}

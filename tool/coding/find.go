@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/internal/search"
+	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 )
 
@@ -74,7 +75,7 @@ func findTool(ws treeFS, o FileOptions) tool.Tool {
 		tool.Rename(in, "glob", "pattern", "directory", "path", "dir", "path")
 	}
 	t.Summary = tool.SummaryOf(func(in findInput) string { return inPath(in.Pattern, in.Path) })
-	t.Subjects = pathSubjects(ws, "Read", resolveExisting, func(in findInput) string { return orDot(in.Path) })
+	t.Subjects = pathSubjects(ws, permission.KindRead, resolveExisting, func(in findInput) string { return orDot(in.Path) })
 	return t
 }
 

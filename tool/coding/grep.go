@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack/internal/search"
+	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 )
 
@@ -109,7 +110,7 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 		}
 	}
 	t.Summary = tool.SummaryOf(func(in grepInput) string { return inPath(in.Pattern, in.Path) })
-	t.Subjects = pathSubjects(ws, "Read", resolveExisting, func(in grepInput) string { return orDot(in.Path) })
+	t.Subjects = pathSubjects(ws, permission.KindRead, resolveExisting, func(in grepInput) string { return orDot(in.Path) })
 	return t
 }
 

@@ -312,7 +312,7 @@ func bashKillTool(jobs *Jobs) tool.Tool {
 // itself stops it.
 func harmless(name string) func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 	return func(context.Context, json.RawMessage) ([]permission.Subject, error) {
-		return []permission.Subject{{Kind: name, Default: permission.Allow}}, nil
+		return []permission.Subject{{Kind: permission.Kind(name), Default: permission.Allow}}, nil
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 )
 
@@ -64,6 +65,6 @@ func lsTool(ws treeFS, o FileOptions) tool.Tool {
 	t.Effect, t.Aliases = tool.Reads, []string{"LS"}
 	t.Fold = func(in map[string]any) { tool.Rename(in, "directory", "path", "dir", "path") }
 	t.Summary = tool.SummaryOf(func(in lsInput) string { return orDot(in.Path) })
-	t.Subjects = pathSubjects(ws, "Read", resolveExisting, func(in lsInput) string { return orDot(in.Path) })
+	t.Subjects = pathSubjects(ws, permission.KindRead, resolveExisting, func(in lsInput) string { return orDot(in.Path) })
 	return t
 }

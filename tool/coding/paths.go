@@ -105,7 +105,7 @@ func curly(path string) string { return strings.ReplaceAll(path, "'", "’") }
 
 // subjects returns the permissions to act on a file, both for its path and for the path
 // that links lead to.
-func subjects(ctx context.Context, ws pathFS, kind, abs string) []permission.Subject {
+func subjects(ctx context.Context, ws pathFS, kind permission.Kind, abs string) []permission.Subject {
 	out := []permission.Subject{{Kind: kind, Text: abs}}
 	if real, err := ws.Realpath(ctx, abs); err == nil && real != abs {
 		out = append(out, permission.Subject{Kind: kind, Text: real})
@@ -115,7 +115,7 @@ func subjects(ctx context.Context, ws pathFS, kind, abs string) []permission.Sub
 
 // decided returns an error unless the gate decided on this real path. Without a gate,
 // every path is accepted.
-func decided(call tool.Input, kind, named, real string) error {
+func decided(call tool.Input, kind permission.Kind, named, real string) error {
 	if call.Allows(kind, real) {
 		return nil
 	}

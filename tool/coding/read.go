@@ -71,7 +71,7 @@ func readTool(ws readFS, st *Memory, o FileOptions) tool.Tool {
 		}
 		defer f.Close()
 		real := f.Realpath()
-		if err := decided(call, "Read", abs, real); err != nil {
+		if err := decided(call, permission.KindRead, abs, real); err != nil {
 			return tool.Result{}, err
 		}
 		info, err := f.Stat()
@@ -100,12 +100,12 @@ func readTool(ws readFS, st *Memory, o FileOptions) tool.Tool {
 	t.Unfold = func(in map[string]any) { tool.Rename(in, "path", "file_path") }
 	t.Summary = tool.SummaryOf(func(in readInput) string { return in.Path })
 	t.Key = fileKey(ws, func(in readInput) string { return in.Path })
-	t.Subjects = pathSubjects(ws, "Read", resolveExisting, func(in readInput) string { return in.Path })
+	t.Subjects = pathSubjects(ws, permission.KindRead, resolveExisting, func(in readInput) string { return in.Path })
 	return t
 }
 
 // pathSubjects returns the Subjects of a tool that acts on one path.
-func pathSubjects[In any](ws pathFS, kind string, resolve func(context.Context, pathFS, string) (string, error),
+func pathSubjects[In any](ws pathFS, kind permission.Kind, resolve func(context.Context, pathFS, string) (string, error),
 	path func(In) string) func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 	return func(ctx context.Context, data json.RawMessage) ([]permission.Subject, error) {
 		var in In

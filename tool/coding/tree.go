@@ -18,6 +18,7 @@ import (
 
 	"github.com/knack-agent/knack/internal/ignore"
 	"github.com/knack-agent/knack/internal/search"
+	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 )
 
@@ -50,7 +51,7 @@ func openTree(ctx context.Context, ws treeFS, name string, call tool.Input) (*tr
 	if t.real, err = ws.Realpath(ctx, abs); err != nil {
 		return nil, fileError(abs, err)
 	}
-	if err := decided(call, "Read", abs, t.real); err != nil {
+	if err := decided(call, permission.KindRead, abs, t.real); err != nil {
 		return nil, err
 	}
 	info, err := ws.Stat(ctx, t.real)

@@ -10,6 +10,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 
 	"github.com/knack-agent/knack/internal/charset"
+	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 )
 
@@ -60,7 +61,7 @@ func writeTool(ws writeFS, st *Memory) tool.Tool {
 	t.Effect, t.Aliases = tool.Writes, []string{"Write"}
 	t.Unfold = func(in map[string]any) { tool.Rename(in, "path", "file_path") }
 	t.Summary = tool.SummaryOf(func(in writeInput) string { return in.Path })
-	t.Subjects = pathSubjects(ws, "Edit", resolve, func(in writeInput) string { return in.Path })
+	t.Subjects = pathSubjects(ws, permission.KindEdit, resolve, func(in writeInput) string { return in.Path })
 	return t
 }
 
