@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack"
@@ -170,12 +171,14 @@ func CommandList(all []knack.SlashCommand, indent string) string {
 
 func quit(context.Context, *Session, string) (Reply, error) { return Reply{Quit: true}, nil }
 
-// Complete lists completions of a line that begins with a slash: names with that prefix, or if there
-// are none, names that contain its letters in order, best match first.
+// Complete lists completions of a line. For a line that begins with a slash these are names with that
+// prefix, or if there are none, names that contain its letters in order, best match first. For a line
+// whose last word begins with @ they are MCP servers with resources, and the resources of a server.
 func (s *Session) Complete(line string) []string {
 	typed, ok := strings.CutPrefix(line, "/")
 	if !ok || strings.ContainsAny(typed, " \t") {
-		return nil
+		word := line[strings.LastIndexAny(line, " \t\n")+1:]
+		return s.completeResource(strings.TrimSuffix(line, word), word)
 	}
 	var names, loose []string
 	score := map[string]int{}
@@ -196,4 +199,38 @@ func (s *Session) Complete(line string) []string {
 	}
 	slices.SortFunc(loose, func(a, b string) int { return cmp.Or(score[b]-score[a], strings.Compare(a, b)) })
 	return slices.Compact(loose)
+}
+
+// completeTime is how long a completion waits for an MCP server.
+const completeTime = 2 * time.Second
+
+// completeResource lists completions of a word with @ that names a resource of an MCP server; before is
+// the line up to the word.
+func (s *Session) completeResource(before, word string) []string {
+	typed, ok := strings.CutPrefix(word, "@")
+	if !ok {
+		return nil
+	}
+	var all []string
+	server, uri, named := strings.Cut(typed, ":")
+	if !named {
+		for _, name := range s.ResourceServers() {
+			if strings.HasPrefix(name, typed) {
+				all = append(all, before+"@"+name+":")
+			}
+		}
+		return all
+	}
+	if !slices.Contains(s.ResourceServers(), server) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), completeTime)
+	defer cancel()
+	found, _ := s.Resources(ctx, server) // a server that has not connected by then has with the next completion
+	for _, r := range found {
+		if strings.HasPrefix(r.URI, uri) {
+			all = append(all, before+"@"+server+":"+r.URI)
+		}
+	}
+	return all
 }

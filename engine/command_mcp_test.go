@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -14,6 +15,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/sandbox"
 )
 
 // webServer is an MCP server with one tool, which calls run.
@@ -28,6 +30,27 @@ func webServer(t *testing.T, name string, run func() string) string {
 		&sdk.StreamableHTTPOptions{Stateless: true}))
 	t.Cleanup(web.Close)
 	return web.URL
+}
+
+// TestPartialSandbox: a sandbox that is not complete is reported once, whether servers or commands start
+// in it first.
+func TestPartialSandbox(t *testing.T) {
+	t.Parallel()
+	e, err := Open(t.Context(), Options{Dir: t.TempDir(), Env: func(string) string { return "" }, NoSettings: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	r := sandbox.Report{Level: sandbox.Partial, Missing: []string{"no namespaces"}, Open: []string{"all network is off"}}
+	var reports sync.WaitGroup
+	for range 20 {
+		reports.Go(func() { e.reportSandbox(r) })
+	}
+	reports.Wait()
+	e.reportSandbox(sandbox.Report{Level: sandbox.Complete})
+	if n := e.Notices(); len(n) != 1 || n[0].Message != "the sandbox is partial (no namespaces): all network is off" {
+		t.Errorf("%v", n)
+	}
 }
 
 // TestMCPCommand: /mcp shows the servers of the session, and those of agents while they run: states, tools, logins.

@@ -393,6 +393,31 @@ func (s *Session) Servers() []mcp.Status {
 	return all
 }
 
+// ResourceServers returns the names of the servers that have resources, or that may have some because
+// they are not connected yet.
+func (s *Session) ResourceServers() []string {
+	var names []string
+	for _, x := range s.Servers() {
+		if (x.Resources || x.State == mcp.Waiting || x.State == mcp.Connecting) && plain.Line(x.Name) == x.Name {
+			names = append(names, x.Name)
+		}
+	}
+	return names
+}
+
+// Resources lists the resources of an MCP server that can be typed as @SERVER:URI. It starts the
+// servers if necessary.
+func (s *Session) Resources(ctx context.Context, server string) ([]mcp.Resource, error) {
+	_, client, err := s.server(server)
+	if err != nil {
+		return nil, err
+	}
+	all, err := client.Resources(ctx, server)
+	return slices.DeleteFunc(all, func(r mcp.Resource) bool {
+		return plain.Line(r.URI) != r.URI || strings.ContainsAny(r.URI, " \t")
+	}), err
+}
+
 // open returns the open sessions.
 func (e *Engine) open() []*Session {
 	e.mu.Lock()
@@ -449,6 +474,9 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 		}
 	}
 	box := sandbox.New(policy, mode)
+	if mode != sandbox.Off {
+		e.reportSandbox(box.Report())
+	}
 	if !policy.Network && box.Report().Level == sandbox.None {
 		e.addNoticeOnce(knack.Problem{Code: "mcp-server", Severity: knack.Warn, Path: s.Place,
 			Message: "MCP server " + s.Name + ": its program can reach the whole network, because there is no sandbox",

@@ -102,13 +102,18 @@ func (e *Engine) addSandbox(local *workspace.Local, p *Project) error {
 	var once sync.Once
 	local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
 		once.Do(func() { // at the first command, because it takes some milliseconds
-			if notice := box.Report().Notice(); notice != "" {
-				e.addNotice(knack.Problem{Code: knack.CodeSandbox, Severity: knack.Warn, Message: notice})
-			}
+			e.reportSandbox(box.Report())
 		})
 		return box.Confine(cmd, c)
 	}
 	return nil
+}
+
+// reportSandbox reports a sandbox that is not complete, once for commands and MCP servers together.
+func (e *Engine) reportSandbox(r sandbox.Report) {
+	if notice := r.Notice(); notice != "" {
+		e.addNoticeOnce(knack.Problem{Code: knack.CodeSandbox, Severity: knack.Warn, Message: notice})
+	}
 }
 
 // policy returns what commands in a directory may access according to the settings.
@@ -151,8 +156,19 @@ func defaultPolicy(dir string, env Env) (sandbox.Policy, error) {
 }
 
 // addNotice reports a problem found while sessions run. Any goroutine may call it.
-func (e *Engine) addNotice(p knack.Problem) {
+func (e *Engine) addNotice(p knack.Problem) { e.record(p, false) }
+
+// addNoticeOnce reports a problem unless it has been reported before.
+func (e *Engine) addNoticeOnce(p knack.Problem) { e.record(p, true) }
+
+func (e *Engine) record(p knack.Problem, once bool) {
 	e.mu.Lock()
+	if once && slices.ContainsFunc(e.notices, func(x knack.Problem) bool {
+		return x.Code == p.Code && x.Path == p.Path && x.Message == p.Message
+	}) {
+		e.mu.Unlock()
+		return
+	}
 	e.notices = append(e.notices, p)
 	var open []*Session
 	for s := range e.sessions {
@@ -161,18 +177,6 @@ func (e *Engine) addNotice(p knack.Problem) {
 	e.mu.Unlock()
 	for _, s := range open {
 		s.changed()
-	}
-}
-
-// addNoticeOnce reports a problem unless it has been reported before.
-func (e *Engine) addNoticeOnce(p knack.Problem) {
-	e.mu.Lock()
-	known := slices.ContainsFunc(e.notices, func(x knack.Problem) bool {
-		return x.Code == p.Code && x.Path == p.Path && x.Message == p.Message
-	})
-	e.mu.Unlock()
-	if !known {
-		e.addNotice(p)
 	}
 }
 

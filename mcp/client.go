@@ -72,14 +72,16 @@ const (
 // A Status describes one server. Its texts are untrusted.
 type Status struct {
 	Server
-	State    ServerState
-	Reason   string // why it is not connected
-	Version  string // of the protocol
-	Title    string // the server's own name and version
-	Tools    []string
-	Prompts  []string
-	Skills   int
-	Problems []knack.Problem
+	State   ServerState
+	Reason  string // why it is not connected
+	Version string // of the protocol
+	Title   string // the server's own name and version
+	Tools   []string
+	Prompts []string
+	Skills  int
+	// Resources is true for a connected server that has resources.
+	Resources bool
+	Problems  []knack.Problem
 }
 
 // New makes a Client. It starts no server.
@@ -223,7 +225,7 @@ func (c *Client) Servers() []Status {
 	for i, p := range c.peers {
 		p.mu.Lock()
 		all[i] = Status{Server: p.server, State: p.state, Reason: p.reason, Version: p.version, Title: p.title,
-			Skills: len(p.skills), Problems: slices.Clone(p.problems)}
+			Skills: len(p.skills), Resources: p.resources && p.session != nil, Problems: slices.Clone(p.problems)}
 		for _, d := range p.tools {
 			all[i].Tools = append(all[i].Tools, d.Name)
 		}

@@ -21,11 +21,13 @@ const maxResources = 500
 
 // HasResources reports whether a connected server has resources.
 func (c *Client) HasResources() bool {
-	return slices.ContainsFunc(c.peers, func(p *peer) bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.resources && p.session != nil
-	})
+	return slices.ContainsFunc(c.peers, (*peer).hasResources)
+}
+
+func (p *peer) hasResources() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.resources && p.session != nil
 }
 
 // ResourceTools are the tools with which the model lists and reads the resources of the connected
@@ -47,7 +49,7 @@ func ResourceTools(clients ...*Client) tool.Set {
 		func(ctx context.Context, in listIn, _ tool.Input) (tool.Result, error) {
 			var b strings.Builder
 			for _, c := range clients {
-				c.listResources(ctx, &b, in.Server)
+				c.writeResources(ctx, &b, in.Server)
 			}
 			if b.Len() == 0 {
 				return tool.Text("No connected server has resources."), nil
@@ -102,60 +104,98 @@ func KnownTools() tool.Set {
 	return append(ResourceTools(c), WaitTool(c)...)
 }
 
-func (c *Client) listResources(ctx context.Context, b *strings.Builder, only string) {
+// listing is what a server answers when its resources are listed.
+type listing struct {
+	resources []*sdk.Resource
+	templates []*sdk.ResourceTemplate
+	complete  bool
+}
+
+func listResources(ctx context.Context, session *sdk.ClientSession) (l listing, err error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	defer cancel()
+	l.resources, l.complete, err = pages(maxResources, func(cursor string) ([]*sdk.Resource, string, error) {
+		r, err := session.ListResources(ctx, &sdk.ListResourcesParams{Cursor: cursor})
+		if err != nil {
+			return nil, "", err
+		}
+		return r.Resources, r.NextCursor, nil
+	})
+	if err != nil {
+		return l, err
+	}
+	l.templates, _, err = pages(maxResources, func(cursor string) ([]*sdk.ResourceTemplate, string, error) {
+		r, err := session.ListResourceTemplates(ctx, &sdk.ListResourceTemplatesParams{Cursor: cursor})
+		if err != nil {
+			return nil, "", err
+		}
+		return r.ResourceTemplates, r.NextCursor, nil
+	})
+	if missing(err) {
+		err = nil
+	}
+	return l, err
+}
+
+// writeResources writes what the model is shown of the connected servers' resources; only, unless it
+// is "", is the name of one server.
+func (c *Client) writeResources(ctx context.Context, b *strings.Builder, only string) {
+	line := func(uri, kind, description string) {
+		fmt.Fprintf(b, "- %s  %s%s\n", clip(uri, 1000), kind, clip(strings.Join(strings.Fields(description), " "), 200))
+	}
 	for _, p := range c.peers {
 		session := p.connection()
-		if session == nil || only != "" && p.server.Name != only && p.safe != only {
+		if session == nil || only != "" && p.server.Name != only && p.safe != only || !p.hasResources() {
 			continue
 		}
-		p.mu.Lock()
-		has := p.resources
-		p.mu.Unlock()
-		if !has {
-			continue
-		}
-		within, cancel := context.WithTimeout(ctx, connectTime)
-		found, complete, err := pages(maxResources, func(cursor string) ([]*sdk.Resource, string, error) {
-			r, err := session.ListResources(within, &sdk.ListResourcesParams{Cursor: cursor})
-			if err != nil {
-				return nil, "", err
-			}
-			return r.Resources, r.NextCursor, nil
-		})
-		var templates []*sdk.ResourceTemplate
-		if err == nil {
-			templates, _, err = pages(maxResources, func(cursor string) ([]*sdk.ResourceTemplate, string, error) {
-				r, err := session.ListResourceTemplates(within, &sdk.ListResourceTemplatesParams{Cursor: cursor})
-				if err != nil {
-					return nil, "", err
-				}
-				return r.ResourceTemplates, r.NextCursor, nil
-			})
-			if missing(err) {
-				err = nil
-			}
-		}
-		cancel()
+		l, err := listResources(ctx, session)
 		fmt.Fprintf(b, "%s:\n", p.server.Name)
 		if err != nil {
 			fmt.Fprintf(b, "  (failed: %s)\n", clip(explain(err).Error(), 500))
 		}
-		for _, r := range found {
+		for _, r := range l.resources {
 			if r != nil {
-				fmt.Fprintf(b, "- %s  %s\n", clip(r.URI, 1000), clip(strings.Join(strings.Fields(cmp.Or(r.Description, r.Title,
-					r.Name)), " "), 200))
+				line(r.URI, "", cmp.Or(r.Description, r.Title, r.Name))
 			}
 		}
-		for _, t := range templates {
+		for _, t := range l.templates {
 			if t != nil {
-				fmt.Fprintf(b, "- %s  (template) %s\n", clip(t.URITemplate, 1000),
-					clip(strings.Join(strings.Fields(cmp.Or(t.Description, t.Title, t.Name)), " "), 200))
+				line(t.URITemplate, "(template) ", cmp.Or(t.Description, t.Title, t.Name))
 			}
 		}
-		if !complete && err == nil {
-			fmt.Fprintf(b, "  (the first %d)\n", len(found))
+		if !l.complete && err == nil {
+			fmt.Fprintf(b, "  (the first %d)\n", len(l.resources))
 		}
 	}
+}
+
+// A Resource is a resource that a server lists. Its texts are untrusted.
+type Resource struct {
+	URI         string
+	Description string
+}
+
+// Resources lists the resources of a server, without templates. It starts the server if necessary.
+func (c *Client) Resources(ctx context.Context, server string) ([]Resource, error) {
+	p := c.find(server)
+	if p == nil {
+		return nil, fmt.Errorf("there is no MCP server %q", clip(server, 100))
+	}
+	session, err := p.ready(ctx)
+	if err != nil || !p.hasResources() {
+		return nil, err
+	}
+	l, err := listResources(ctx, session)
+	if err != nil {
+		return nil, fmt.Errorf("the MCP server %s: %w", p.server.Name, explain(err))
+	}
+	var all []Resource
+	for _, r := range l.resources {
+		if r != nil && len(r.URI) <= 1000 {
+			all = append(all, Resource{r.URI, clip(cmp.Or(r.Description, r.Title, r.Name), 200)})
+		}
+	}
+	return all, nil
 }
 
 // Read reads a resource of a server.

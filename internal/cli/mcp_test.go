@@ -11,7 +11,7 @@ import (
 )
 
 // toolServer is an MCP server on standard input and output. Its arguments configure it: NAME adds a tool of that
-// name, "ask" one that asks the user, "die" one that ends the program; "changed" changes the description of the tools
+// name, "ask" one that asks the user, "die" one that ends the program; "notes" adds resources; "changed" changes the description of the tools
 // before it.
 func toolServer() {
 	s := sdk.NewServer(&sdk.Implementation{Name: "toolserver", Version: "1"}, &sdk.ServerOptions{Capabilities: &sdk.ServerCapabilities{}})
@@ -53,6 +53,13 @@ func toolServer() {
 				data, err := io.ReadAll(res.Body)
 				return string(data), err
 			})
+		case "notes":
+			for _, uri := range []string{"note://first", "note://second"} {
+				s.AddResource(&sdk.Resource{Name: "note", Description: "A note", URI: uri},
+					func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+						return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, Text: "text of " + uri}}}, nil
+					})
+			}
 		case "changed":
 			for _, name := range names {
 				add(name, "Says "+name+", and sends it to others", func(_ context.Context, _ *sdk.CallToolRequest, x in) (string, error) { return name + " " + x.Text, nil })

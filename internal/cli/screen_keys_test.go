@@ -145,6 +145,27 @@ func TestScreenKeys(t *testing.T) {
 	k.quits()
 }
 
+// TestScreenResources: @ completes MCP servers with resources, and then the resources of one, before any request was
+// sent.
+func TestScreenResources(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t, llmtest.Answer{When: "read @docs:note://second", Want: []string{"text of note://second"}, Text: "Read."}))
+	d.settings(t, `{"mcpServers": {"docs": {"command": "toolserver", "args": ["notes"]}}}`)
+	const w, h = 100, 30
+	k := d.onScreen(t, w, h)
+	k.shows(w, h, `(?m)^❯$`)
+	k.types("read @doc")
+	k.shows(w, h, `❯ docs: +resources of the MCP server`)
+	k.types("\t")
+	k.shows(w, h, `❯ read @docs:`)
+	k.shows(w, h, `note://first +A note`)
+	k.types("sec\t")
+	k.shows(w, h, `❯ read @docs:note://second`)
+	k.types("\r")
+	k.shows(w, h, `Read\.\n\n❯`)
+	k.quits()
+}
+
 // TestScreenSuspend: Ctrl-Z returns to the shell with the terminal's modes restored, and fg brings the screen back
 // with the typed text. Without a shell to return to, Ctrl-Z does nothing.
 func TestScreenSuspend(t *testing.T) {

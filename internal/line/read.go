@@ -170,14 +170,22 @@ func (r *reader) tab(e *editor.Editor) (list string) {
 	case 0:
 		return ""
 	case 1:
-		e.Replace(len(before), all[0]+" ")
+		if !strings.HasSuffix(all[0], ":") { // after a colon the name of a resource follows
+			all[0] += " "
+		}
+		e.Replace(len(before), all[0])
 		return ""
 	}
 	if common := commonPrefix(all); len(common) > len(before) && strings.HasPrefix(common, before) {
 		e.Replace(len(before), common)
 		return ""
 	}
-	text := strings.Join(all[:min(len(all), listed)], "  ")
+	word := strings.LastIndexByte(before, ' ') + 1
+	var shown []string
+	for _, line := range all[:min(len(all), listed)] {
+		shown = append(shown, line[min(word, len(line)):])
+	}
+	text := strings.Join(shown, "  ")
 	if n := len(all) - listed; n > 0 {
 		text += fmt.Sprintf("\n… %s; type more of the name, or /skills WORDS", plain.Count(n, "other"))
 	}

@@ -96,3 +96,23 @@ func TestTab(t *testing.T) {
 		t.Errorf("%q, list %q", e.Text(), list)
 	}
 }
+
+// TestTabResource: a list shows the last words only, and a server's name is followed by no space.
+func TestTabResource(t *testing.T) {
+	r := &reader{complete: func(line string) []string {
+		if strings.HasSuffix(line, ":") {
+			return []string{"read @docs:note://a", "read @docs:note://b"}
+		}
+		return []string{"read @docs:"}
+	}}
+	var e editor.Editor
+	e.Insert("read @d")
+	if list := r.tab(&e); list != "" || e.Text() != "read @docs:" {
+		t.Errorf("%q, list %q", e.Text(), list)
+	}
+	r.tab(&e) // what the resources have in common
+	r.complete = func(string) []string { return []string{"read @docs:note://a", "read @docs:note://b"} }
+	if list := r.tab(&e); list != "@docs:note://a  @docs:note://b" || e.Text() != "read @docs:note://" {
+		t.Errorf("%q, list %q", e.Text(), list)
+	}
+}

@@ -47,6 +47,11 @@ func (a *app) complete() bool {
 	if !ok || strings.HasSuffix(a.prompt.Before(), it.value) && len(it.value) == n {
 		return false
 	}
+	if it.open {
+		a.prompt.Replace(n, it.value)
+		a.menu()
+		return true
+	}
 	a.prompt.Replace(n, it.value+" ")
 	return true
 }
@@ -60,7 +65,7 @@ func (a *app) menu() {
 	case strings.HasPrefix(before, "/") && !strings.ContainsAny(before, " \n"):
 		items, word = a.slash(), before
 	case strings.HasPrefix(word, "@"):
-		items = a.mentions()
+		items = a.mentions(word)
 	}
 	if len(items) == 0 {
 		a.view.menu = nil
@@ -107,9 +112,15 @@ func (a *app) slash() []item {
 // maxFiles is the maximum number of files offered after @.
 const maxFiles = 200_000
 
-// mentions returns the agents and the files of the project. Files are read in the background;
+// mentions returns the agents, the MCP servers with resources and the files of the project, or for a
+// word that names one of these servers its resources. Files and resources are read in the background;
 // until they are there, the list is empty.
-func (a *app) mentions() []item {
+func (a *app) mentions(word string) []item {
+	if server, _, ok := strings.Cut(word[1:], ":"); ok {
+		if _, known := a.resources[server]; known || slices.Contains(a.session.ResourceServers(), server) {
+			return a.resourcesOf(server)
+		}
+	}
 	if a.files == nil && !a.reading {
 		a.reading = true
 		dir := a.session.Engine().Project().Dir()
@@ -129,11 +140,47 @@ func (a *app) mentions() []item {
 				a.named = append(a.named, item{value: "@" + name, label: name, help: d.Description})
 			}
 		}
+		for _, name := range a.session.ResourceServers() {
+			a.named = append(a.named, item{value: "@" + name + ":", label: name + ":", help: "resources of the MCP server",
+				open: true})
+		}
 		for _, f := range a.files {
 			a.named = append(a.named, item{value: "@" + f, label: f})
 		}
 	}
 	return a.named
+}
+
+// resourcesOf returns the resources of an MCP server.
+func (a *app) resourcesOf(server string) []item {
+	if items, ok := a.resources[server]; ok {
+		return items
+	}
+	if a.resources == nil {
+		a.resources = map[string][]item{}
+	}
+	a.resources[server] = nil
+	s := a.session
+	a.work(func(ctx context.Context) func() {
+		found, err := s.Resources(ctx, server)
+		items := make([]item, len(found))
+		for i, r := range found {
+			label := server + ":" + r.URI
+			items[i] = item{value: "@" + label, label: label, help: r.Description}
+		}
+		return func() {
+			if s != a.session {
+				return
+			}
+			if err != nil {
+				delete(a.resources, server) // the next key tries again
+				return
+			}
+			a.resources[server] = items
+			a.menu()
+		}
+	})
+	return nil
 }
 
 // projectFiles lists the files below dir that are not ignored.

@@ -20,6 +20,7 @@ type item struct {
 	preview string // shown below the list while the cursor is on it
 	mark    bool   // marked, in a list that allows several
 	ready   bool   // a complete completion: Enter submits the prompt
+	open    bool   // the beginning of a completion: more follows without a space
 }
 
 // A picker is a list filtered by what the user types. The zero picker is empty.

@@ -23,6 +23,7 @@ import (
 func (a *app) begin() {
 	s := a.session
 	a.show(s.Log())
+	a.resources = nil
 	a.view.todos = todosOf(engine.Todos(s.Log()))
 	a.commands = nil
 	if a.watch != nil {
