@@ -22,7 +22,7 @@ type grant struct {
 
 // findGrant finds the rule that allows a command.
 func (j *judge) findGrant(c *bash.SimpleCommand, cov cover, dirs []string, moved bool, dangers []bash.Danger) grant {
-	sub := Subject{Kind: "Bash", Text: c.Text}
+	sub := Subject{Kind: KindBash, Text: c.Text}
 	if cov.by != nil && (cov.all || grantCovers(c, cov.words, dangers)) {
 		by := *cov.by
 		by.Subject = sub

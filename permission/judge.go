@@ -52,7 +52,7 @@ func (j *judge) prepare() {
 	pick := func(list []Rule, wide bool) []bashRule {
 		var out []bashRule
 		for i := range list {
-			if r := &list[i]; r.coversTool(&Subject{Kind: "Bash", Tool: j.request.Tool, Aliases: j.request.Aliases}, wide) {
+			if r := &list[i]; r.coversTool(&Subject{Kind: KindBash, Tool: j.request.Tool, Aliases: j.request.Aliases}, wide) {
 				b := bashRule{Rule: r, wide: wide}
 				if !r.Any {
 					switch c := r.Pattern[0]; {
@@ -76,7 +76,7 @@ func (j *judge) prepare() {
 // the subject; "" if no rule can.
 func (j *judge) add(x Judged, rule string) {
 	if x.Verdict == Ask {
-		if j.allWords && x.Kind == "Bash" && x.Rule == "" {
+		if j.allWords && x.Kind == KindBash && x.Rule == "" {
 			// The rule suggested for the outer command covers this one too.
 		} else if rule == "" {
 			j.suggest = false

@@ -14,7 +14,7 @@ import (
 
 // command judges one simple command, the commands inside it and the files that it names.
 func (j *judge) command(s *bash.CommandLine, c *bash.SimpleCommand, cov cover) {
-	sub := Subject{Kind: "Bash", Text: c.Text}
+	sub := Subject{Kind: KindBash, Text: c.Text}
 	needsApproval := false // a rule has already asked; only denials of inner commands matter now
 	switch j.deniedOrAsked(sub, c) {
 	case Deny:

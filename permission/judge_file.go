@@ -28,7 +28,7 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 	if s.Kind == KindEdit { // a file that must not be read must not be edited either
 		for i := range j.rules.Deny {
 			r := &j.rules.Deny[i]
-			if k, _ := kindOf(r.Tool); k == "Read" && !r.Any && j.matchAny(r, n) {
+			if k, _ := kindOf(r.Tool); k == KindRead && !r.Any && j.matchAny(r, n) {
 				j.add(judgedBy(s, Deny, r), "")
 				return
 			}
@@ -184,7 +184,7 @@ func plainPattern(s string) string {
 func (j *judge) deniesFiles() bool {
 	for i := range j.rules.Deny {
 		r := &j.rules.Deny[i]
-		if k, _ := kindOf(r.Tool); (k == "Read" || k == "Edit") && !r.Any {
+		if k, _ := kindOf(r.Tool); (k == KindRead || k == KindEdit) && !r.Any {
 			return true
 		}
 	}
@@ -220,7 +220,7 @@ func (j *judge) below(s Subject, n pathNames) {
 	if !all {
 		for _, rules := range [][]Rule{j.rules.Deny, j.rules.Ask} {
 			for i := range rules {
-				if r := &rules[i]; r.coversTool(&Subject{Kind: "Read", Tool: s.Tool, Aliases: s.Aliases}, true) && !r.Any {
+				if r := &rules[i]; r.coversTool(&Subject{Kind: KindRead, Tool: s.Tool, Aliases: s.Aliases}, true) && !r.Any {
 					x := judgedBy(s, Ask, r)
 					x.Reason = reasonManyFiles
 					j.add(x, "")

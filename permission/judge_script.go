@@ -131,7 +131,7 @@ func (j *judge) redirect(s *bash.CommandLine, f *bash.Redirect) {
 			v = "./" + v
 		}
 		if strings.HasPrefix(v, "/dev/tcp/") || strings.HasPrefix(v, "/dev/udp/") {
-			j.noRuleCanAllow(Subject{Kind: "Bash", Text: f.Text}, reasonNetwork)
+			j.noRuleCanAllow(Subject{Kind: KindBash, Text: f.Text}, reasonNetwork)
 			continue
 		}
 		dirs, ok := j.dirs(s, f.At)
@@ -218,7 +218,7 @@ func (j *judge) deniedOnly(s *bash.CommandLine) {
 			r := &j.deny[i]
 			for _, l := range written {
 				if !r.Any && r.get().match(l, nil, false) {
-					j.add(judgedBy(Subject{Kind: "Bash", Text: c.Text}, Deny, r.Rule), "")
+					j.add(judgedBy(Subject{Kind: KindBash, Text: c.Text}, Deny, r.Rule), "")
 				}
 			}
 		}
