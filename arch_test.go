@@ -38,9 +38,9 @@ var only = map[string][]string{
 	"knacktest": {"."},
 }
 
-// TestArrows checks every import of the module and fails on one that goes back up the rows, between siblings of row
+// TestImportDirection checks every import of the module and fails on one that goes back up the rows, between siblings of row
 // 0, or out of a leaf.
-func TestArrows(t *testing.T) {
+func TestImportDirection(t *testing.T) {
 	seen := 0
 	for file, imports := range importsOf(t) {
 		from := path.Dir(file)
@@ -57,8 +57,8 @@ func TestArrows(t *testing.T) {
 	}
 }
 
-// TestArrowsRefuses shows that the test above can fail.
-func TestArrowsRefuses(t *testing.T) {
+// TestImportDirectionFails shows that the test above can fail.
+func TestImportDirectionFails(t *testing.T) {
 	for _, c := range []struct {
 		from, to string
 		bad      bool
@@ -179,8 +179,8 @@ func goFiles(t *testing.T) (all []string) {
 // which is the engine's task.
 const fan = 8
 
-// TestFan fails on a production file that imports more of our packages.
-func TestFan(t *testing.T) {
+// TestImportCount fails on a production file that imports more of our packages.
+func TestImportCount(t *testing.T) {
 	for file, imports := range importsOf(t) {
 		own := slices.Compact(slices.Sorted(slices.Values(imports)))
 		if dir := path.Dir(file); dir == "engine" || strings.HasSuffix(file, "_test.go") || len(own) <= fan {

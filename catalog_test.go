@@ -320,8 +320,8 @@ func shortenX(text string) string {
 	return runs.ReplaceAllStringFunc(text, func(m string) string { return fmt.Sprintf("x*%d", len(m)) })
 }
 
-// TestCalled: a name finds what is listed under it, KIND:NAME what lost the name.
-func TestCalled(t *testing.T) {
+// TestCalledNames: a name finds what is listed under it, KIND:NAME what lost the name.
+func TestCalledNames(t *testing.T) {
 	all, problems := (&Catalog{}).Commands(View{},
 		[]SlashCommand{{Name: "help", Kind: "command"}},
 		[]SlashCommand{{Name: "help", Kind: "template", Source: "/t/help.md"},

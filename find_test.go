@@ -120,7 +120,7 @@ func many(t testing.TB, n int) string {
 	return writeSkills(t, skills)
 }
 
-func TestFinderKeeps(t *testing.T) {
+func TestFinderIndex(t *testing.T) {
 	dir, state := many(t, 150), filepath.Join(t.TempDir(), "state")
 	load := func() *knack.Catalog {
 		return knack.Load(t.Context(), knack.Dir(dir, knack.Origin{Kind: knack.User, Trust: knack.Trusted}))

@@ -135,9 +135,9 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestRereads: a file is read again when its time, its size or its trust changed, and while it is too recent for its
+// TestReadAgain: a file is read again when its time, its size or its trust changed, and while it is too recent for its
 // time to be reliable.
-func TestRereads(t *testing.T) {
+func TestReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	path := writeSkill(t, dir, "a", "One")
 	old := time.Now().Add(-time.Hour)

@@ -146,8 +146,8 @@ func TestAsks(t *testing.T) {
 	}
 }
 
-// TestNothing: each thing that a skill may ask for needs consent by itself.
-func TestNothing(t *testing.T) {
+// TestAsksNothing: each thing that a skill may ask for needs consent by itself.
+func TestAsksNothing(t *testing.T) {
 	for head, nothing := range map[string]bool{
 		"":                                true,
 		"model: inherit":                  true,

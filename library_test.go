@@ -426,8 +426,8 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestMeaning: which skill a name means, and the order of the candidates.
-func TestMeaning(t *testing.T) {
+// TestNameMeaning: which skill a name means, and the order of the candidates.
+func TestNameMeaning(t *testing.T) {
 	sk := func(name, label string, aliases ...string) *Skill {
 		return &Skill{Name: name, Label: label, Aliases: aliases, ID: "/" + name, Path: "/" + name + "/SKILL.md",
 			Description: "D.", Origin: Origin{Kind: User, Trust: Trusted}}
@@ -562,7 +562,7 @@ func (c closedFS) Open(name string) (fs.File, error) {
 }
 
 // A directory that cannot be read is reported, and hides nothing else.
-func TestClosed(t *testing.T) {
+func TestUnreadableDirectory(t *testing.T) {
 	text := &fstest.MapFile{Data: []byte("---\nname: x\ndescription: X\n---\nText.\n")}
 	fsys := fstest.MapFS{"a/SKILL.md": text, "b/SKILL.md": text, "group/in/SKILL.md": text,
 		"z/.gitignore": {Data: []byte("no\n")}, "z/c/SKILL.md": text}

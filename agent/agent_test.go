@@ -75,8 +75,8 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestNobody: without a gate no call runs.
-func TestNobody(t *testing.T) {
+// TestWithoutGate: without a gate no call runs.
+func TestWithoutGate(t *testing.T) {
 	m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("done"))
 	a := &agent.Agent{Model: m, Tools: tool.Set{echo()}}
 	all, err := do(t, a, session.New(session.Header{}), "go")
@@ -236,8 +236,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestLeave: a caller that breaks out of the loop ends the run.
-func TestLeave(t *testing.T) {
+// TestStopIterating: a caller that breaks out of the loop ends the run.
+func TestStopIterating(t *testing.T) {
 	m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("done"))
 	log := session.New(session.Header{})
 	for range (&agent.Agent{Model: m, Tools: tool.Set{echo()}, Policy: agent.Policy{Gate: open}}).Run(t.Context(), log,

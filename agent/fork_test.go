@@ -56,9 +56,9 @@ func start(prompt string, background bool) llmtest.Call {
 
 func when(expr string, a llmtest.Answer) llmtest.Answer { a.When = expr; return a }
 
-// TestSpent: what agents at any depth spend counts for all of their ancestors, in the End and in the session, exactly
+// TestCostOfAgents: what agents at any depth spend counts for all of their ancestors, in the End and in the session, exactly
 // once.
-func TestSpent(t *testing.T) {
+func TestCostOfAgents(t *testing.T) {
 	used := llm.Usage{Input: 1000, Output: 100}
 	m := llmtest.New(
 		llmtest.Answer{When: "^go$", Calls: []llmtest.Call{start("a", false), start("b", false)}, Usage: used},
@@ -102,8 +102,8 @@ func TestLimitsShared(t *testing.T) {
 	}
 }
 
-// TestBackgroundCloses: Close ends running agents, and the session records it.
-func TestBackgroundCloses(t *testing.T) {
+// TestCloseEndsAgents: Close ends running agents, and the session records it.
+func TestCloseEndsAgents(t *testing.T) {
 	m := llmtest.New(
 		when("^go$", llmtest.Answer{Calls: []llmtest.Call{start("hang", true)}}),
 		when("^hang$", llmtest.Answer{Text: "hm", Break: llmtest.Hang}),
@@ -213,9 +213,9 @@ func TestForkEvents(t *testing.T) {
 	}
 }
 
-// TestForkWithout: if the host makes no agents, such a skill runs in the conversation; without Background, an agent
+// TestForkInConversation: if the host makes no agents, such a skill runs in the conversation; without Background, an agent
 // runs within the turn.
-func TestForkWithout(t *testing.T) {
+func TestForkInConversation(t *testing.T) {
 	skills := map[string]string{"fk": skill("context: fork\nbackground: true\n", "FORK ME")}
 	m := llmtest.New(when("FORK ME", llmtest.Reply("inline")))
 	if end := turn(t, skilled(t, m, skills), session.New(session.Header{ID: "s"}), "/fk"); end.Text != "inline" {

@@ -109,7 +109,7 @@ const cacheLife = 5 * time.Minute
 const crowdedShare = 0.6
 
 // lookahead is how many more requests are expected for each request since a skill was last called,
-// unless the window is full before. It was chosen with TestAutoPays: a smaller value keeps texts
+// unless the window is full before. It was chosen with TestAutoRelease: a smaller value keeps texts
 // too long in long sessions, and a larger one releases them too early in short ones.
 const lookahead = 2
 

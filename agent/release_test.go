@@ -120,15 +120,15 @@ Twenty user turns with five skills of 5,000 tokens each, priced from the request
 0.1, one written to the cache 1.25; the unit is one input token at full price). "expired" means that ten minutes pass between
 turns. after:2 releases as early as auto may, which keeps the text of a skill called in the turn that just ended. No policy
 can know when a session ends: auto loses where skills are called just before that (16 to 20).
-Written by "go test ./agent -run AutoPays -grid ../docs/release-costs.md"; the test fails if auto costs over 10% more than the
+Written by "go test ./agent -run AutoRelease -grid ../docs/release-costs.md"; the test fails if auto costs over 10% more than the
 cheaper of the other two.
 
 `
 
-// TestAutoPays compares the release policies over a grid of sessions. after:2 releases as early as auto may: not in
+// TestAutoRelease compares the release policies over a grid of sessions. after:2 releases as early as auto may: not in
 // the turn after the one in which a skill was called. auto cannot know when a session ends: if skills are called just
 // before that, it costs up to a tenth more than never.
-func TestAutoPays(t *testing.T) {
+func TestAutoRelease(t *testing.T) {
 	var doc strings.Builder
 	doc.WriteString(gridHead)
 	doc.WriteString("| requests a turn | tokens a request | cache | skills in turns | never | after:2 | auto | auto " +
@@ -174,9 +174,9 @@ func TestAutoPays(t *testing.T) {
 	}
 }
 
-// TestKeeps: the default policy keeps a text in the turn after its own, also when the session was closed and resumed,
+// TestDefaultRelease: the default policy keeps a text in the turn after its own, also when the session was closed and resumed,
 // and as long as each turn ends with a question.
-func TestKeeps(t *testing.T) {
+func TestDefaultRelease(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers []string
 		window  int
@@ -235,9 +235,9 @@ func TestKeeps(t *testing.T) {
 	}
 }
 
-// TestAnswers: in a long turn without the user, answers:N releases a text between two requests if that lowers the
+// TestReleaseWithinTurn: in a long turn without the user, answers:N releases a text between two requests if that lowers the
 // cost.
-func TestAnswers(t *testing.T) {
+func TestReleaseWithinTurn(t *testing.T) {
 	m := llmtest.New()
 	m.Model = llm.Info{ID: "test/m", Window: 1_000_000}
 	n := 0

@@ -24,9 +24,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestKeyed: calls of one answer that name the same file run one after another, in call order, whatever else runs in
+// TestSameKeyInOrder: calls of one answer that name the same file run one after another, in call order, whatever else runs in
 // parallel.
-func TestKeyed(t *testing.T) {
+func TestSameKeyInOrder(t *testing.T) {
 	var mu sync.Mutex
 	var order []string
 	inside := 0
@@ -59,9 +59,9 @@ func TestKeyed(t *testing.T) {
 	}
 }
 
-// TestShown: entries that the gate and the tools add to the log are shown too, each once and in the log's order;
+// TestEntriesShown: entries that the gate and the tools add to the log are shown too, each once and in the log's order;
 // denials are counted per run.
-func TestShown(t *testing.T) {
+func TestEntriesShown(t *testing.T) {
 	m := llmtest.New(
 		llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Use("Skill", map[string]any{"skill": "pdf"}),
 		llmtest.Use("Skill", map[string]any{"skill": "pdf", "done": true}), llmtest.Reply("ok"),
@@ -103,9 +103,9 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// TestStarted: the start of a call that is not read-only is written to disk before it runs, and after the calls
+// TestStartRecorded: the start of a call that is not read-only is written to disk before it runs, and after the calls
 // before it have ended.
-func TestStarted(t *testing.T) {
+func TestStartRecorded(t *testing.T) {
 	store := session.Store{Dir: t.TempDir()}
 	log, err := store.Create(session.Header{ID: "s"})
 	if err != nil {
@@ -139,8 +139,8 @@ func TestStarted(t *testing.T) {
 	}
 }
 
-// TestNothingSent: a typed line that is refused leaves no entry.
-func TestNothingSent(t *testing.T) {
+// TestRefusedLine: a typed line that is refused leaves no entry.
+func TestRefusedLine(t *testing.T) {
 	m := llmtest.New(llmtest.Reply("ok"))
 	a := skilled(t, m, map[string]string{"pdf": skill("", "x"), "fail": skill("", "now: !`false`\n")})
 	a.Skills.Shell = func(agent.Scopes) knack.Shell {

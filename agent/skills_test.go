@@ -166,8 +166,8 @@ func TestScopeEnds(t *testing.T) {
 	}
 }
 
-// TestPresent: a text that is present is not sent again, and one that was released is.
-func TestPresent(t *testing.T) {
+// TestTextPresent: a text that is present is not sent again, and one that was released is.
+func TestTextPresent(t *testing.T) {
 	use := llmtest.Use("Skill", map[string]any{"skill": "pdf"})
 	m := llmtest.New(use, use, llmtest.Reply("ok"), use, llmtest.Reply("ok"))
 	a := skilled(t, m, map[string]string{"pdf": skill("", "UNIQUE BODY")})

@@ -12,9 +12,9 @@ import (
 	"github.com/knack-agent/knack/llm/models"
 )
 
-// TestDoubt: a model that is not in the table is refused if the provider's own list does not contain it, and reported
+// TestUnknownModel: a model that is not in the table is refused if the provider's own list does not contain it, and reported
 // if the provider has no list.
-func TestDoubt(t *testing.T) {
+func TestUnknownModel(t *testing.T) {
 	status := http.StatusOK
 	vendor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/models" || r.Header.Get("Authorization") != "Bearer secret" {

@@ -138,9 +138,9 @@ func TestNewTool(t *testing.T) {
 	}
 }
 
-// TestHarmless: questions to the user, and reading or ending a background command that was approved, need no
+// TestNeedsNoApproval: questions to the user, and reading or ending a background command that was approved, need no
 // approval; a deny rule for the tool applies.
-func TestHarmless(t *testing.T) {
+func TestNeedsNoApproval(t *testing.T) {
 	for name, rule := range map[string]string{"ask": "AskUserQuestion", "bash_output": "BashOutput",
 		"bash_kill": "KillShell", "todo": "TodoWrite"} {
 		x, _ := engine.KnownTools().Find(name)

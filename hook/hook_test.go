@@ -473,8 +473,8 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// TestSafe: many events at the same time.
-func TestSafe(t *testing.T) {
+// TestConcurrentEvents: many events at the same time.
+func TestConcurrentEvents(t *testing.T) {
 	s := set(t, `{"PreToolUse": [{"hooks": [{"command": "{}", "once": true}, {"command": "2|x"}, {"command": "{ }", "async": true}]}]}`, prints)
 	var all sync.WaitGroup
 	for range 20 {

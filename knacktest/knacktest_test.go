@@ -59,7 +59,7 @@ func (w wrong) Skills(context.Context) iter.Seq2[*knack.Skill, error] {
 	return iter.Seq2[*knack.Skill, error](w)
 }
 
-func TestWrong(t *testing.T) {
+func TestViolations(t *testing.T) {
 	text := func(context.Context) ([]byte, error) { return []byte("text"), nil }
 	good := knack.Skill{Name: "a", ID: "x:a", Origin: knack.Origin{Kind: knack.MCP}, Read: text}
 	for want, src := range map[string]wrong{

@@ -199,8 +199,8 @@ func TestHang(t *testing.T) {
 	}
 }
 
-// TestDies: a server that exits during a call ends the call.
-func TestDies(t *testing.T) {
+// TestServerExits: a server that exits during a call ends the call.
+func TestServerExits(t *testing.T) {
 	t.Parallel()
 	s := &scripted{answers: map[string]func(json.RawMessage) any{
 		"tools/list": tools(map[string]any{"name": "x", "inputSchema": map[string]any{"type": "object"}}),

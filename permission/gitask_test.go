@@ -78,9 +78,9 @@ func (g *gitFixture) git(dir string, args ...string) {
 // filter configures the evil program in a repository's own file.
 func (g *gitFixture) filter() string { return "[filter \"evil\"]\n\tclean = " + g.evil + "\n" }
 
-// TestGitAsked: every program that git reads from a configuration is overridden, however and wherever it is written.
+// TestGitOverrides: every program that git reads from a configuration is overridden, however and wherever it is written.
 // Each of these used to run code.
-func TestGitAsked(t *testing.T) {
+func TestGitOverrides(t *testing.T) {
 	for name, prepare := range map[string]func(g *gitFixture){
 		"a comment that ends in a backslash": func(g *gitFixture) {
 			g.write("repo/.git/config", "# comment \\\n"+g.filter())
@@ -167,9 +167,9 @@ func (g *gitFixture) nest(dir string) {
 	g.write(dir+"/b.txt", "x\ny\n")
 }
 
-// TestGitNotAsked: where git cannot be run, or not in bounded time, its commands
+// TestGitUnreadable: where git cannot be run, or not in bounded time, its commands
 // need approval even with rules.
-func TestGitNotAsked(t *testing.T) {
+func TestGitUnreadable(t *testing.T) {
 	for name, prepare := range map[string]func(g *gitFixture){
 		"not a configuration that git understands": func(g *gitFixture) { g.write("repo/.git/config", "[x\n") },
 		"a pipe for .git":                          func(g *gitFixture) { g.pipe("repo/.git") },

@@ -2,8 +2,8 @@ package permission
 
 import "testing"
 
-// TestServerSides: a rule of user or project settings counts only for servers of the same origin.
-func TestServerSides(t *testing.T) {
+// TestServerOrigins: a rule of user or project settings counts only for servers of the same origin.
+func TestServerOrigins(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
 		rule, server Origin

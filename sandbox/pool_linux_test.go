@@ -311,9 +311,9 @@ func TestMounts(t *testing.T) {
 	}
 }
 
-// TestOpened checks which files of the workspace and the home the checks before and after a command open, if nothing
+// TestOpenedFiles checks which files of the workspace and the home the checks before and after a command open, if nothing
 // has changed since the last command.
-func TestOpened(t *testing.T) {
+func TestOpenedFiles(t *testing.T) {
 	b := newBench(t).on(namespaces)
 	settled()
 	b.run("true") // reads what is new to the sandbox

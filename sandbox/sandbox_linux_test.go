@@ -277,8 +277,8 @@ func TestHomeStaysAsItIs(t *testing.T) {
 	}
 }
 
-// TestAppears: commands create protected names that did not exist.
-func TestAppears(t *testing.T) {
+// TestNewProtectedNames: commands create protected names that did not exist.
+func TestNewProtectedNames(t *testing.T) {
 	for _, c := range []struct{ line, path string }{
 		{"echo x > .envrc", ".envrc"}, {"mkdir -p .husky && echo x > .husky/pre-commit", ".husky"},
 		{"ln -s /tmp .vscode", ".vscode"},

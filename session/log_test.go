@@ -75,9 +75,9 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestTorn truncates a file at every byte of its last line, and damages a line in the middle: nothing before it is
+// TestTruncatedFile truncates a file at every byte of its last line, and damages a line in the middle: nothing before it is
 // lost, and the session can be continued.
-func TestTorn(t *testing.T) {
+func TestTruncatedFile(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
 	l, err := s.Create(Header{ID: "s"})
 	if err != nil {
@@ -139,9 +139,9 @@ func (f *faulty) Write(p []byte) (int, error) {
 	return n, errors.New("no space left on device")
 }
 
-// TestFault makes the disk fail at every byte: what was acknowledged is in the file, what was not written is not
+// TestWriteErrors makes the disk fail at every byte: what was acknowledged is in the file, what was not written is not
 // acknowledged, and no entry is accepted after a failure.
-func TestFault(t *testing.T) {
+func TestWriteErrors(t *testing.T) {
 	for left := 0; left < 700; left += 7 {
 		s := Store{Dir: t.TempDir()}
 		l, err := s.Create(Header{ID: "s"})

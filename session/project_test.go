@@ -98,8 +98,8 @@ func show(ms []llm.Message) string {
 	return b.String()
 }
 
-// TestProjected: a projection does not change, whatever happens to the log later.
-func TestProjected(t *testing.T) {
+// TestProjectionIsImmutable: a projection does not change, whatever happens to the log later.
+func TestProjectionIsImmutable(t *testing.T) {
 	l := New(Header{ID: "s"})
 	mustAppend(t, l, userText("one"),
 		Entry{Type: TypeActivation, Activation: &Activation{Skill: "pdf", Hash: "1", Prompt: "TEXT", Tokens: 5}})

@@ -8,8 +8,8 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// TestStateStays: a State does not change after it was taken, although it shares its large maps with the log.
-func TestStateStays(t *testing.T) {
+// TestStateIsImmutable: a State does not change after it was taken, although it shares its large maps with the log.
+func TestStateIsImmutable(t *testing.T) {
 	l := New(Header{})
 	add := func(e Entry) {
 		t.Helper()

@@ -54,7 +54,7 @@ func TestFromEnv(t *testing.T) {
 }
 
 // Without a home directory there are no user folders, and the project is the working directory alone.
-func TestHomeless(t *testing.T) {
+func TestNoHome(t *testing.T) {
 	root := tree(t, "a/b/")
 	o := sources.Options{Managed: []string{}}
 	got := places(root, sources.Default(t.Context(), filepath.Join(root, "a", "b"), o))
@@ -169,8 +169,8 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestNestedLook: with NoSkills nothing nested is found, and ignored directories stay ignored.
-func TestNestedLook(t *testing.T) {
+// TestNestedSearch: with NoSkills nothing nested is found, and ignored directories stay ignored.
+func TestNestedSearch(t *testing.T) {
 	root := tree(t, "repo/.git/", "repo/.gitignore=gen/\n", "repo/gen/.claude/skills/no/SKILL.md", "repo/late/",
 		"repo/file=x", "repo/sub/.claude/skills/yes/SKILL.md")
 	repo := filepath.Join(root, "repo")

@@ -255,7 +255,7 @@ func TestNested(t *testing.T) {
 	}
 }
 
-func TestPromises(t *testing.T) {
+func TestContract(t *testing.T) {
 	root := tree(t, "repo/.git/", "repo/.claude/skills/a/SKILL.md", "repo/.pi/skills/b.md=---\ndescription: B\n---\n",
 		"repo/.claude/commands/c/d.md=Do")
 	for _, src := range sources.Default(t.Context(), filepath.Join(root, "repo"), sources.Options{Managed: []string{}}) {

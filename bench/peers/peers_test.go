@@ -85,8 +85,8 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestNotDriven sends an agent wrong calls: they are reported and not measured.
-func TestNotDriven(t *testing.T) {
+// TestWrongCalls sends an agent wrong calls: they are reported and not measured.
+func TestWrongCalls(t *testing.T) {
 	onlyShell(t)
 	knack := filepath.Join(t.TempDir(), asKnack)
 	copyTo(t, knack)

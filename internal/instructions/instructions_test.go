@@ -88,8 +88,8 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestDoors: a file of the repository cannot import a file from outside it, or a secret.
-func TestDoors(t *testing.T) {
+// TestForbiddenFiles: a file of the repository cannot import a file from outside it, or a secret.
+func TestForbiddenFiles(t *testing.T) {
 	const secret = "PRIVATE"
 	for name, files := range map[string]map[string]string{
 		"link":          {"home/repo/AGENTS.md@": "$TOP/home/notes.txt", "home/notes.txt": secret},

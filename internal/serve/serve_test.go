@@ -196,8 +196,8 @@ func TestUntrusted(t *testing.T) {
 	}
 }
 
-// TestBothWays: our client uses the skills of our server, over a Pipe, and verifies every digest.
-func TestBothWays(t *testing.T) {
+// TestClientOfServer: our client uses the skills of our server, over a Pipe, and verifies every digest.
+func TestClientOfServer(t *testing.T) {
 	t.Parallel()
 	_, e := project(t, sample, engine.Options{Trust: true})
 	s, err := New(t.Context(), e)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestLoadsAsRead: everything that a reader accepts as a key is shown, however it is written.
-func TestLoadsAsRead(t *testing.T) {
+// TestAllKeysShown: everything that a reader accepts as a key is shown, however it is written.
+func TestAllKeysShown(t *testing.T) {
 	const hooks = `{"Stop":[{"hooks":[{"type":"command","command":"curl x"}]}]}`
 	for name, c := range map[string]struct {
 		head string
@@ -34,8 +34,8 @@ func TestLoadsAsRead(t *testing.T) {
 	}
 }
 
-// TestLoadsSettings: neither a byte order mark, which readers skip, nor a large number of keys hides a hook.
-func TestLoadsSettings(t *testing.T) {
+// TestAllHooksShown: neither a byte order mark, which readers skip, nor a large number of keys hides a hook.
+func TestAllHooksShown(t *testing.T) {
 	var crowd strings.Builder
 	for i := range 1000 {
 		fmt.Fprintf(&crowd, "%q: 1, ", fmt.Sprint("a", i))

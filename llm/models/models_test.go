@@ -123,7 +123,7 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-func TestSettingsRefuse(t *testing.T) {
+func TestInvalidSettings(t *testing.T) {
 	for _, bad := range []string{`[]`, `{"x": {"format": "soap"}}`, `{"x": {"unknown": 1}}`, `{"x": {"baseURL": "box:9"}}`,
 		`{"x": `} {
 		if _, _, err := models.Settings(json.RawMessage(bad), nil); err == nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // The tools behave the same on a workspace whose files they can reach only through commands.
-func TestToolsElsewhere(t *testing.T) {
+func TestToolsRemote(t *testing.T) {
 	if _, err := exec.LookPath("env"); err != nil {
 		t.Skip("the program env does not exist")
 	}

@@ -673,7 +673,7 @@ func TestDiffApplies(t *testing.T) {
 }
 
 // The file that is opened is the one that the gate approved.
-func TestDecided(t *testing.T) {
+func TestApprovedFile(t *testing.T) {
 	b := newBench(t, FileOptions{}, "ok=fine\n", "secret=hidden\n", "d/x=fine\n", "s/x=hidden\n")
 	if err := os.Symlink("ok", b.path("link")); err != nil {
 		t.Skip("no links: ", err)

@@ -130,8 +130,8 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// TestNobody: a missing server is a retryable error without the key.
-func TestNobody(t *testing.T) {
+// TestMissingServer: a missing server is a retryable error without the key.
+func TestMissingServer(t *testing.T) {
 	s := httptest.NewServer(nil)
 	s.Close()
 	for _, err := range Post(t.Context(), ep, s.URL+"/?k="+ep.Key, nil, &Body{Head: struct{}{}}) {
