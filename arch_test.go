@@ -38,8 +38,8 @@ var only = map[string][]string{
 	"knacktest": {"."},
 }
 
-// TestImportDirection checks every import of the module and fails on one that goes back up the rows, between siblings of row
-// 0, or out of a leaf.
+// TestImportDirection checks every import of the module and fails on one that goes back up the rows, between siblings
+// of row 0, or out of a leaf.
 func TestImportDirection(t *testing.T) {
 	seen := 0
 	for file, imports := range importsOf(t) {

@@ -87,7 +87,8 @@ func TestCodeWords(t *testing.T) {
 	try(each("-exec -execdir -ok -okdir", "find . NAME $0 {} +", `find . NAME sh -c "$0" \;`,
 		"/usr/bin/find . NAME $0 {} +", "find.exe . NAME $0 {} +"), true)
 	try([]string{`find . -exec ls $0 \;`, "find $0 -name x", "ls -exec $0"}, false)
-	try([]string{"git -c $0 status", "git.exe -c $0 status", "git --config-env $0 status", "printf -v $0 x", "test -v $0", "[ -v $0 ]"}, true)
+	try([]string{"git -c $0 status", "git.exe -c $0 status", "git --config-env $0 status", "printf -v $0 x", "test -v $0",
+		"[ -v $0 ]"}, true)
 	try([]string{"ls -c $0", "ls -v $0", "git status $0"}, false)
 
 	// Arithmetic, subscripts, and variables that a shell reads as code.

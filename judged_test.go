@@ -33,9 +33,9 @@ func masked(message string) string {
 	return message
 }
 
-// TestFalseAlarms: of 150 messages that Check prints on a sample of 1,514 public skills, drawn at random, at most 5% are
-// false alarms. The table contains the location of each message, the message without quotations, and the verdict of
-// somebody who looked at the skill. With $KNACK_SKILL_SAMPLE the sample is drawn again: the table must match what
+// TestFalseAlarms: of 150 messages that Check prints on a sample of 1,514 public skills, drawn at random, at most 5%
+// are false alarms. The table contains the location of each message, the message without quotations, and the verdict
+// of somebody who looked at the skill. With $KNACK_SKILL_SAMPLE the sample is drawn again: the table must match what
 // Check prints now.
 func TestFalseAlarms(t *testing.T) {
 	const rows = 150

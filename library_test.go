@@ -371,7 +371,8 @@ func TestStates(t *testing.T) {
 	gated.Gated = "feature x is off"
 	c := Load(t.Context(), list{gated, sk("plain", User), sk("off", User), sk("managed", Managed), sk("named", User),
 		sk("mine", User)}, list{sk("gated", Plugin)})
-	v := View{For: ByModel, Overrides: map[string]SkillState{"off": Off, "managed": Off, "named": NameOnly, "mine": UserOnly,
+	v := View{For: ByModel, Overrides: map[string]SkillState{"off": Off, "managed": Off, "named": NameOnly,
+		"mine":  UserOnly,
 		"plain": "nonsense"}}
 	for name, want := range map[string]string{
 		"plain":   "active: it can be called | - plain: Does it",

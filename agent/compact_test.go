@@ -266,7 +266,8 @@ func TestCompactOverflow(t *testing.T) {
 			t.Errorf("window %d: the second request: %.300s", window, all(last))
 		}
 		if sent(reqs[4]) > sent(reqs[3])*3/4 {
-			t.Errorf("window %d: the second request for the summary has %d tokens, the first %d", window, sent(reqs[4]), sent(reqs[3]))
+			t.Errorf("window %d: the second request for the summary has %d tokens, the first %d", window, sent(reqs[4]),
+				sent(reqs[3]))
 		}
 		if c := compactions(log); len(c) != 1 || c[0].Trigger != "overflow" {
 			t.Errorf("window %d: %+v", window, c)

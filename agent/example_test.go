@@ -27,9 +27,10 @@ func Example() {
 	g, _ := gate.New(gate.Options{Rules: permission.Rules{Allow: allow}, Paths: permission.PathContext{Dir: dir}})
 	skills := knack.Load(ctx, knack.Dir("testdata/example", knack.Origin{Kind: knack.User, Trust: knack.Trusted}))
 	a := &agent.Agent{
-		Model:  greeter(),
-		Tools:  coding.Tools(ws, coding.Options{}),
-		Skills: agent.Skills{Catalog: func() *knack.Catalog { return skills }, Shell: agent.ShellIn(ws, agent.UseGate(g), "")},
+		Model: greeter(),
+		Tools: coding.Tools(ws, coding.Options{}),
+		Skills: agent.Skills{Catalog: func() *knack.Catalog { return skills },
+			Shell: agent.ShellIn(ws, agent.UseGate(g), "")},
 		Policy: agent.Policy{Gate: agent.UseGate(g)},
 	}
 	a.System = agent.Prompt{Role: "You write greetings.", Tools: a.Tools, Dir: dir}.String()

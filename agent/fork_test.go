@@ -56,8 +56,8 @@ func start(prompt string, background bool) llmtest.Call {
 
 func when(expr string, a llmtest.Answer) llmtest.Answer { a.When = expr; return a }
 
-// TestCostOfAgents: what agents at any depth spend counts for all of their ancestors, in the End and in the session, exactly
-// once.
+// TestCostOfAgents: what agents at any depth spend counts for all of their ancestors, in the End and in the session,
+// exactly once.
 func TestCostOfAgents(t *testing.T) {
 	used := llm.Usage{Input: 1000, Output: 100}
 	m := llmtest.New(
@@ -213,8 +213,8 @@ func TestForkEvents(t *testing.T) {
 	}
 }
 
-// TestForkInConversation: if the host makes no agents, such a skill runs in the conversation; without Background, an agent
-// runs within the turn.
+// TestForkInConversation: if the host makes no agents, such a skill runs in the conversation; without Background, an
+// agent runs within the turn.
 func TestForkInConversation(t *testing.T) {
 	skills := map[string]string{"fk": skill("context: fork\nbackground: true\n", "FORK ME")}
 	m := llmtest.New(when("FORK ME", llmtest.Reply("inline")))

@@ -16,12 +16,16 @@ import (
 
 // lateTool returns a tool of a server.
 func lateTool(name, description string) tool.Tool {
-	return tool.New(name, description, func(context.Context, struct{}, tool.Input) (tool.Result, error) { return tool.Text("ran " + name), nil })
+	return tool.New(name, description, func(context.Context, struct{}, tool.Input) (tool.Result,
+		error) {
+		return tool.Text("ran " + name), nil
+	})
 }
 
 func runLate(t *testing.T, m *llmtest.Script, late func() tool.Set) *session.Log {
 	t.Helper()
-	a := &agent.Agent{Model: m, DynamicTools: late, Policy: agent.Policy{Gate: func(agent.Scopes) tool.Gate { return tool.AllowAll }}}
+	a := &agent.Agent{Model: m, DynamicTools: late,
+		Policy: agent.Policy{Gate: func(agent.Scopes) tool.Gate { return tool.AllowAll }}}
 	log := session.New(session.Header{})
 	for _, err := range a.Run(t.Context(), log, agent.Typed("go")) {
 		if err != nil {

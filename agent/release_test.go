@@ -174,8 +174,8 @@ func TestAutoRelease(t *testing.T) {
 	}
 }
 
-// TestDefaultRelease: the default policy keeps a text in the turn after its own, also when the session was closed and resumed,
-// and as long as each turn ends with a question.
+// TestDefaultRelease: the default policy keeps a text in the turn after its own, also when the session was closed and
+// resumed, and as long as each turn ends with a question.
 func TestDefaultRelease(t *testing.T) {
 	for name, c := range map[string]struct {
 		answers []string
@@ -235,8 +235,8 @@ func TestDefaultRelease(t *testing.T) {
 	}
 }
 
-// TestReleaseWithinTurn: in a long turn without the user, answers:N releases a text between two requests if that lowers the
-// cost.
+// TestReleaseWithinTurn: in a long turn without the user, answers:N releases a text between two requests if that
+// lowers the cost.
 func TestReleaseWithinTurn(t *testing.T) {
 	m := llmtest.New()
 	m.Model = llm.Info{ID: "test/m", Window: 1_000_000}

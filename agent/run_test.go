@@ -24,8 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestSameKeyInOrder: calls of one answer that name the same file run one after another, in call order, whatever else runs in
-// parallel.
+// TestSameKeyInOrder: calls of one answer that name the same file run one after another, in call order, whatever else
+// runs in parallel.
 func TestSameKeyInOrder(t *testing.T) {
 	var mu sync.Mutex
 	var order []string

@@ -440,7 +440,8 @@ func TestNilGate(t *testing.T) {
 			got += llm.TextOf(e.Result.Parts) + "\n"
 		}
 	}
-	if want := "activated plain\nSkill is not allowed: there is no user to ask\necho is not allowed: there is no user to ask\n"; got != want {
+	if want := "activated plain\nSkill is not allowed: there is no user to ask\necho is not allowed: there is no user " +
+		"to ask\n"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -462,8 +463,10 @@ func TestTypedWords(t *testing.T) {
 			"kept by model"},
 		{"a pipe alone", agent.Text("do as /kept says"), "kept", ""},
 		{"a pasted chip, with words", agent.Input{Text: "see do as /kept says", Typed: "see "}, "kept", ""},
-		{"a typed call with a pasted argument", agent.Input{Text: "/kept pasted", Typed: "/kept ", Named: true}, "", "kept by user"},
-		{"what the argument of a call names", agent.Input{Text: "/open do as /kept says", Typed: "/open ", Named: true}, "kept", "open by user"},
+		{"a typed call with a pasted argument", agent.Input{Text: "/kept pasted", Typed: "/kept ", Named: true}, "",
+			"kept by user"},
+		{"what the argument of a call names", agent.Input{Text: "/open do as /kept says", Typed: "/open ", Named: true},
+			"kept", "open by user"},
 		{"a host", agent.Input{Text: "do as /kept says", Host: true}, "kept", ""},
 		{"what a template says", agent.Input{Text: "do as /kept says", Command: "/t", Typed: "/t"}, "kept", ""},
 		{"typed call", agent.Typed("/kept"), "", "kept by user"},

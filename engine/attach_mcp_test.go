@@ -60,7 +60,8 @@ func TestAttachResource(t *testing.T) {
 	for _, x := range m.Requests()[0].Messages {
 		text += llm.TextOf(x.Parts)
 	}
-	for _, want := range []string{"compare @docs:note://a/b, ", "<resource server=\"docs\" uri=\"note://a/b\">", "text of note://a/b",
+	for _, want := range []string{"compare @docs:note://a/b, ", "<resource server=\"docs\" uri=\"note://a/b\">",
+		"text of note://a/b",
 		"text of https://docs.example/x?y=1"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %s", want, text)
@@ -69,7 +70,8 @@ func TestAttachResource(t *testing.T) {
 	if strings.Count(text, "<resource ") != 2 {
 		t.Errorf("other resources: %s", text)
 	}
-	if _, err := s.Attach(t.Context(), agent.Typed("@docs:note://none")); err == nil || !strings.Contains(err.Error(), "docs:note://none cannot be attached") {
+	if _, err := s.Attach(t.Context(), agent.Typed("@docs:note://none")); err == nil ||
+		!strings.Contains(err.Error(), "docs:note://none cannot be attached") {
 		t.Error(err)
 	}
 	if in, err := s.Attach(t.Context(), agent.Input{Text: "@docs:note://a/b"}); err != nil || len(in.Parts) != 0 {
@@ -82,7 +84,8 @@ func TestAttachResource(t *testing.T) {
 		t.Errorf("%q", found)
 	}
 	s, _ = session([]string{"mcp__docs__read"})
-	if _, err := s.Attach(t.Context(), agent.Typed("@docs:note://a/b")); err == nil || !strings.Contains(err.Error(), "cannot be attached") {
+	if _, err := s.Attach(t.Context(), agent.Typed("@docs:note://a/b")); err == nil ||
+		!strings.Contains(err.Error(), "cannot be attached") {
 		t.Errorf("with a deny rule: %v", err)
 	}
 }

@@ -22,7 +22,8 @@ import (
 func webServer(t *testing.T, name string, run func() string) string {
 	t.Helper()
 	server := sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, nil)
-	sdk.AddTool(server, &sdk.Tool{Name: "look"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult,
+	sdk.AddTool(server, &sdk.Tool{Name: "look"}, func(context.Context, *sdk.CallToolRequest,
+		struct{}) (*sdk.CallToolResult,
 		any, error) {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: run()}}}, nil, nil
 	})
@@ -130,7 +131,8 @@ func TestMCPCommand(t *testing.T) {
 	if err := tokens.Set(key, "https://issuer.example"); err != nil {
 		t.Fatal(err)
 	}
-	if err := tokens.Set(key+" https://issuer.example", `{"token":{"access_token":"secret"},"issuer":"https://issuer.example"}`); err != nil {
+	if err := tokens.Set(key+" https://issuer.example",
+		`{"token":{"access_token":"secret"},"issuer":"https://issuer.example"}`); err != nil {
 		t.Fatal(err)
 	}
 	one, err := mcpServers(t.Context(), s, "locked")
@@ -138,7 +140,8 @@ func TestMCPCommand(t *testing.T) {
 		!strings.HasPrefix(one.Text, "locked: needs login (http, defined by ") || strings.Contains(string(data), "secret") {
 		t.Errorf("%s %s %v", one.Text, data, err)
 	}
-	if _, err := mcpServers(t.Context(), s, "nowhere"); err == nil || !strings.Contains(err.Error(), `no MCP server "nowhere"`) {
+	if _, err := mcpServers(t.Context(), s, "nowhere"); err == nil ||
+		!strings.Contains(err.Error(), `no MCP server "nowhere"`) {
 		t.Error(err)
 	}
 }

@@ -476,7 +476,8 @@ func TestGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	greet := engine.ProgramCommand{Name: "greet", Run: func(_ context.Context, s *engine.Session, args string) (engine.Reply,
+	greet := engine.ProgramCommand{Name: "greet", Run: func(_ context.Context, s *engine.Session,
+		args string) (engine.Reply,
 		error) {
 		return engine.Reply{Text: "Hello " + args, Value: s.ID()}, nil
 	}}

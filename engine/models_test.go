@@ -12,8 +12,8 @@ import (
 	"github.com/knack-agent/knack/llm/models"
 )
 
-// TestUnknownModel: a model that is not in the table is refused if the provider's own list does not contain it, and reported
-// if the provider has no list.
+// TestUnknownModel: a model that is not in the table is refused if the provider's own list does not contain it, and
+// reported if the provider has no list.
 func TestUnknownModel(t *testing.T) {
 	status := http.StatusOK
 	vendor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

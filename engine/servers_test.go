@@ -28,9 +28,11 @@ func TestGivenServers(t *testing.T) {
 	sdk.AddTool(server, &sdk.Tool{Name: "add"}, func(_ context.Context, _ *sdk.CallToolRequest, x in) (*sdk.CallToolResult, any, error) {
 		return nil, map[string]int{"sum": x.A + x.B}, nil
 	})
-	m := llmtest.New(llmtest.Answer{Calls: []llmtest.Call{{Name: "mcp__calc__add", Input: map[string]any{"A": 2, "B": 40}}}}, llmtest.Answer{Text: "done"})
-	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir(), Env: func(string) string { return "" }, Model: m, NoSettings: true,
-		Values: map[string]any{"permissions.allow": []string{"mcp__calc"}, "sandbox.mode": "off"}})
+	m := llmtest.New(llmtest.Answer{Calls: []llmtest.Call{{Name: "mcp__calc__add",
+		Input: map[string]any{"A": 2, "B": 40}}}}, llmtest.Answer{Text: "done"})
+	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir(), Env: func(string) string { return "" }, Model: m,
+		NoSettings: true,
+		Values:     map[string]any{"permissions.allow": []string{"mcp__calc"}, "sandbox.mode": "off"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +82,8 @@ func TestResourcesOfBoth(t *testing.T) {
 		x := sdk.NewServer(&sdk.Implementation{Name: name, Version: "1"}, nil)
 		x.AddResource(&sdk.Resource{Name: "note", URI: "note://" + name},
 			func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
-				return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: "note://" + name, Text: "text of " + name}}}, nil
+				return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: "note://" + name, Text: "text of " + name}}},
+					nil
 			})
 		return x
 	}
@@ -93,7 +96,8 @@ func TestResourcesOfBoth(t *testing.T) {
 		{Name: "read_mcp_resource", Input: map[string]any{"server": "host", "uri": "note://host"}},
 		{Name: "list_mcp_resources", Input: map[string]any{}},
 	}}, llmtest.Answer{Text: "done"})
-	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir(), Env: func(string) string { return "" }, Model: m, NoSettings: true,
+	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir(), Env: func(string) string { return "" }, Model: m,
+		NoSettings: true,
 		Values: map[string]any{"permissions.allow": []string{"mcp__configured", "mcp__host"}, "sandbox.mode": "off",
 			"mcpServers": map[string]any{"configured": map[string]any{"type": "http", "url": web.URL}}}})
 	if err != nil {
@@ -160,7 +164,8 @@ func TestFailureOnce(t *testing.T) {
 		}
 	}))
 	defer web.Close()
-	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir(), Env: func(string) string { return "" }, Model: llmtest.New(), NoSettings: true,
+	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir(), Env: func(string) string { return "" },
+		Model: llmtest.New(), NoSettings: true,
 		Values: map[string]any{"mcpServers": map[string]any{"bad": map[string]any{"type": "http", "url": web.URL}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -258,11 +263,13 @@ func TestServersAfterRequest(t *testing.T) {
 func TestWaitForServers(t *testing.T) {
 	t.Parallel()
 	server := sdk.NewServer(&sdk.Implementation{Name: "calc", Version: "1"}, nil)
-	sdk.AddTool(server, &sdk.Tool{Name: "look"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult,
+	sdk.AddTool(server, &sdk.Tool{Name: "look"}, func(context.Context, *sdk.CallToolRequest,
+		struct{}) (*sdk.CallToolResult,
 		any, error) {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "looked"}}}, nil, nil
 	})
-	m := llmtest.New(llmtest.Use("wait_for_mcp_servers", map[string]any{}), llmtest.Use("mcp__calc__look", map[string]any{}),
+	m := llmtest.New(llmtest.Use("wait_for_mcp_servers", map[string]any{}),
+		llmtest.Use("mcp__calc__look", map[string]any{}),
 		llmtest.Answer{Text: "done"})
 	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir(), Env: func(string) string { return "" }, Model: m,
 		NoSettings: true, Values: map[string]any{"permissions.allow": []string{"mcp__calc"}}})

@@ -127,8 +127,9 @@ func TestNewTool(t *testing.T) {
 	const lines = `{"type":"user","uuid":"1","sessionId":"s","message":{"content":"q"}}
 {"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"a","content":[` +
 		`{"type":"tool_use","id":"c","name":"LookAt","input":{"file_path":"b"}}]}}`
-	read, err := transcript.Read(strings.NewReader(lines), transcript.ReadOptions{Agents: []transcript.Importer{claude.Agent},
-		Tools: set})
+	read, err := transcript.Read(strings.NewReader(lines),
+		transcript.ReadOptions{Agents: []transcript.Importer{claude.Agent},
+			Tools: set})
 	if err != nil {
 		t.Fatal(err)
 	}

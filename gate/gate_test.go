@@ -411,12 +411,14 @@ func TestLinkedScript(t *testing.T) {
 	script(t, dir, "x.sh", "echo theirs\n")
 	script(t, skill, "scripts/own.sh", "echo\n")
 	script(t, top, "shared/lib.sh", "echo\n")
-	for name, to := range map[string]string{"file.sh": filepath.Join(dir, "x.sh"), "folder": dir, "shared.sh": filepath.Join(top, "shared/lib.sh"), "own2.sh": "own.sh"} {
+	for name, to := range map[string]string{"file.sh": filepath.Join(dir, "x.sh"), "folder": dir,
+		"shared.sh": filepath.Join(top, "shared/lib.sh"), "own2.sh": "own.sh"} {
 		if err := os.Symlink(to, filepath.Join(skill, "scripts", name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	allow, problems := permission.ParseRules([]string{"Bash(sh " + skill + "/scripts/*:*)", "Bash(" + skill + "/scripts/*:*)"}, "skill:pdf", "")
+	allow, problems := permission.ParseRules([]string{"Bash(sh " + skill + "/scripts/*:*)",
+		"Bash(" + skill + "/scripts/*:*)"}, "skill:pdf", "")
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -473,7 +475,8 @@ func TestScopes(t *testing.T) {
 		return nil
 	}
 	scope := func(list ...string) gate.SkillRules {
-		return gate.SkillRules{Skill: "pdf", Dir: skill, Approved: approved, Foreign: true, Allow: rules(t, "skill:pdf", list...)}
+		return gate.SkillRules{Skill: "pdf", Dir: skill, Approved: approved, Foreign: true,
+			Allow: rules(t, "skill:pdf", list...)}
 	}
 	mine := scope("Bash(python3:*)")
 	mine.Approved, mine.Foreign = nil, false
@@ -498,7 +501,8 @@ func TestScopes(t *testing.T) {
 		{"a project's skill does not grant everything", user, "", []gate.SkillRules{scope("Bash")}, "npm ci", false},
 		{"unless the user's rules name it", named, "", []gate.SkillRules{scope("Bash")}, "npm ci", true},
 		{"its own script", user, "", []gate.SkillRules{scope("Bash(python3:*)")}, "python3 " + inside, true},
-		{"a script outside of its folder", user, "", []gate.SkillRules{scope("Bash(python3:*)")}, "python3 " + outside, false},
+		{"a script outside of its folder", user, "", []gate.SkillRules{scope("Bash(python3:*)")}, "python3 " + outside,
+			false},
 		{"the user's own skill", user, "", []gate.SkillRules{mine}, "python3 " + outside, true},
 		{"ceiling: what the list names", user, gate.CeilingOn, []gate.SkillRules{scope("Bash(npm ci)")}, "npm ci", true},
 		{"ceiling: what only the user allows", user, gate.CeilingOn, []gate.SkillRules{scope("Bash(npm ci)")}, "make", false},
@@ -790,7 +794,8 @@ func TestAnswers(t *testing.T) {
 
 // TestUpdatesBelowManaged: no rule and no mode in an answer overrides a managed deny or ask rule.
 func TestUpdatesBelowManaged(t *testing.T) {
-	managed := permission.Rules{Deny: rules(t, permission.Managed, "Bash(rm:*)"), Ask: rules(t, permission.Managed, "Bash(git:*)")}
+	managed := permission.Rules{Deny: rules(t, permission.Managed, "Bash(rm:*)"),
+		Ask: rules(t, permission.Managed, "Bash(git:*)")}
 	p := &scriptedUser{answers: []gate.Answer{
 		{Choice: gate.Once, Updates: []gate.Update{{Rules: []string{"Bash"}, Verdict: permission.Allow},
 			{Rules: []string{"Bash(git:*)", "Bash(rm:*)"}, Verdict: permission.Allow}, {Mode: permission.Bypass}}},

@@ -144,7 +144,8 @@ func TestListChangedNew(t *testing.T) {
 	add("two")
 	server.RemoveTools("one")
 	until("the new tool", func() bool { return slices.Equal(c.Tools(nil).Names(), []string{"mcp__s__two"}) })
-	r := tool.Call(t.Context(), c.Tools(nil), llm.ToolCall{ID: "1", Name: "mcp__s__two", Input: []byte("{}")}, tool.AllowAll,
+	r := tool.Call(t.Context(), c.Tools(nil), llm.ToolCall{ID: "1", Name: "mcp__s__two", Input: []byte("{}")},
+		tool.AllowAll,
 		nil)
 	if llm.TextOf(r.Parts) != "two ran" {
 		t.Errorf("%+v", r)

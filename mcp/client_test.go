@@ -122,7 +122,8 @@ func TestEndless(t *testing.T) {
 	s := &scripted{answers: map[string]func(json.RawMessage) any{"tools/list": func(json.RawMessage) any {
 		var page []map[string]any
 		for range 100 {
-			page = append(page, map[string]any{"name": fmt.Sprintf("t%d", n), "inputSchema": map[string]any{"type": "object"}, "description": strings.Repeat("x", 10_000)})
+			page = append(page, map[string]any{"name": fmt.Sprintf("t%d", n), "inputSchema": map[string]any{"type": "object"},
+				"description": strings.Repeat("x", 10_000)})
 			n++
 		}
 		return map[string]any{"tools": page, "nextCursor": fmt.Sprint(n)}
@@ -162,18 +163,21 @@ func TestNames(t *testing.T) {
 	s := &scripted{answers: map[string]func(json.RawMessage) any{"tools/list": tools(
 		map[string]any{"name": "good", "inputSchema": object},
 		map[string]any{"name": "a\x1b[31mb\u202ec", "inputSchema": object},
-		map[string]any{"name": "a/b", "inputSchema": object}, map[string]any{"name": "a b", "inputSchema": object}, // one name to models
+		// one name to models
+		map[string]any{"name": "a/b", "inputSchema": object}, map[string]any{"name": "a b", "inputSchema": object},
 		map[string]any{"name": "…", "inputSchema": object},
 		map[string]any{"name": strings.Repeat("long", 50), "inputSchema": object},
 		map[string]any{"name": "list", "inputSchema": map[string]any{"type": "array"}},
-		map[string]any{"name": "big", "inputSchema": map[string]any{"type": "object", "description": strings.Repeat("x", maxSchema)}},
+		map[string]any{"name": "big", "inputSchema": map[string]any{"type": "object",
+			"description": strings.Repeat("x", maxSchema)}},
 		map[string]any{"name": "deep", "inputSchema": deep},
 		map[string]any{"name": "none"},
 	)}}
 	c := client(t, Options{}, Server{Name: "my  server__x", Open: s.open})
 	var got []string
 	for _, x := range c.Tools(nil) {
-		if len(x.Name) > maxToolName || strings.Trim(x.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
+		if len(x.Name) > maxToolName ||
+			strings.Trim(x.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
 			t.Errorf("the name %q", x.Name)
 		}
 		got = append(got, strings.TrimPrefix(x.Name, "mcp__my_server_x__"))
@@ -187,7 +191,8 @@ func TestNames(t *testing.T) {
 // TestHang: connecting to a server that never answers times out, and nothing waits for it.
 func TestHang(t *testing.T) {
 	t.Parallel()
-	s := &scripted{answers: map[string]func(json.RawMessage) any{"server/discover": func(json.RawMessage) any { return hangs{} }}}
+	s := &scripted{answers: map[string]func(json.RawMessage) any{
+		"server/discover": func(json.RawMessage) any { return hangs{} }}}
 	c := New(Options{}, Server{Name: "s", Open: s.open, Timeout: 50 * time.Millisecond})
 	defer c.Close()
 	c.Start() // does not wait
@@ -207,7 +212,8 @@ func TestServerExits(t *testing.T) {
 		"tools/call": func(json.RawMessage) any { return dies{} },
 	}}
 	c := client(t, Options{}, Server{Name: "s", Open: s.open})
-	r := tool.Call(t.Context(), c.Tools(nil), llm.ToolCall{ID: "1", Name: "mcp__s__x", Input: []byte("{}")}, tool.AllowAll, nil)
+	r := tool.Call(t.Context(), c.Tools(nil), llm.ToolCall{ID: "1", Name: "mcp__s__x", Input: []byte("{}")}, tool.AllowAll,
+		nil)
 	if !r.IsError {
 		t.Errorf("%+v", r)
 	}
@@ -221,7 +227,8 @@ func TestCallTime(t *testing.T) {
 		"tools/call": func(json.RawMessage) any { return hangs{} },
 	}}
 	c := client(t, Options{}, Server{Name: "s", Open: s.open, CallTimeout: 20 * time.Millisecond})
-	r := tool.Call(t.Context(), c.Tools(nil), llm.ToolCall{ID: "1", Name: "mcp__s__x", Input: []byte("{}")}, tool.AllowAll, nil)
+	r := tool.Call(t.Context(), c.Tools(nil), llm.ToolCall{ID: "1", Name: "mcp__s__x", Input: []byte("{}")}, tool.AllowAll,
+		nil)
 	if !r.IsError || !strings.Contains(llm.TextOf(r.Parts), "did not answer within 20ms") {
 		t.Errorf("%+v", r)
 	}
@@ -234,7 +241,8 @@ func TestChanged(t *testing.T) {
 	description := "Adds"
 	s := &scripted{answers: map[string]func(json.RawMessage) any{
 		"tools/list": func(json.RawMessage) any {
-			return map[string]any{"tools": []any{map[string]any{"name": "x", "description": description, "inputSchema": map[string]any{"type": "object"}}}}
+			return map[string]any{"tools": []any{map[string]any{"name": "x", "description": description,
+				"inputSchema": map[string]any{"type": "object"}}}}
 		},
 		"tools/call": func(json.RawMessage) any {
 			return map[string]any{"content": []any{map[string]any{"type": "text", "text": "ran"}}}
@@ -243,7 +251,8 @@ func TestChanged(t *testing.T) {
 	o := Options{State: t.TempDir()}
 	c := client(t, o, Server{Name: "s", Open: s.open})
 	call := func(set tool.Set) string {
-		return llm.TextOf(tool.Call(t.Context(), set, llm.ToolCall{ID: "1", Name: "mcp__s__x", Input: []byte("{}")}, tool.AllowAll, nil).Parts)
+		return llm.TextOf(tool.Call(t.Context(), set, llm.ToolCall{ID: "1", Name: "mcp__s__x", Input: []byte("{}")},
+			tool.AllowAll, nil).Parts)
 	}
 	subjects := func(c *Client) int {
 		all, _ := c.Tools(nil)[0].Subjects(t.Context(), nil)
@@ -285,10 +294,11 @@ func TestSkillsTampered(t *testing.T) {
 	const text = "---\nname: pdf\ndescription: Reads PDF files.\n---\nRead it."
 	sum := "sha256:1ad0a3a1d5a0a3b7d6a0c9f2b8c2c8e0d3f1c5d4e6f708192a3b4c5d6e7f8091"
 	entry := func(digest string, size int, frontmatter map[string]any) map[string]any {
-		return map[string]any{"skills": []any{map[string]any{"uri": "skill://pdf/SKILL.md", "frontmatter": frontmatter, "resources": []any{
-			map[string]any{"uri": "skill://pdf/SKILL.md", "digest": digest, "size": size},
-			map[string]any{"uri": "skill://pdf/a.md", "digest": sum, "size": 1},
-		}}}}
+		return map[string]any{"skills": []any{map[string]any{"uri": "skill://pdf/SKILL.md", "frontmatter": frontmatter,
+			"resources": []any{
+				map[string]any{"uri": "skill://pdf/SKILL.md", "digest": digest, "size": size},
+				map[string]any{"uri": "skill://pdf/a.md", "digest": sum, "size": 1},
+			}}}}
 	}
 	own := map[string]any{"name": "pdf", "description": "Reads PDF files."}
 	right := "sha256:" + sumOf(text)
@@ -303,9 +313,12 @@ func TestSkillsTampered(t *testing.T) {
 		{"right", right, len(text), own, "", ""},
 		{"another digest", sum, len(text), own, "", "another digest"},
 		{"another size", right, len(text) + 1, own, "", "bytes, not"},
-		{"another description", right, len(text), map[string]any{"name": "pdf", "description": "Harmless."}, "", "description differs from the list"},
-		{"a key that is not in the list", right, len(text), map[string]any{"name": "pdf"}, "", "description is not in the list"},
-		{"a key that does not exist", right, len(text), map[string]any{"name": "pdf", "description": "Reads PDF files.", "license": "MIT"}, "", "license differs from the list"},
+		{"another description", right, len(text), map[string]any{"name": "pdf", "description": "Harmless."}, "",
+			"description differs from the list"},
+		{"a key that is not in the list", right, len(text), map[string]any{"name": "pdf"}, "",
+			"description is not in the list"},
+		{"a key that does not exist", right, len(text), map[string]any{"name": "pdf", "description": "Reads PDF files.",
+			"license": "MIT"}, "", "license differs from the list"},
 		{"another resource", right, len(text), own, "skill://other/SKILL.md", "the server sent another resource"},
 	} {
 		s := &scripted{answers: map[string]func(json.RawMessage) any{
@@ -351,8 +364,10 @@ func TestSkillGrants(t *testing.T) {
 	text := "---\nname: pdf\ndescription: d\nallowed-tools: Bash\n---\nRun !`id` in ${CLAUDE_SKILL_DIR}."
 	s := &scripted{answers: map[string]func(json.RawMessage) any{
 		"skills/list": func(json.RawMessage) any {
-			return map[string]any{"skills": []any{map[string]any{"uri": "skill://pdf/SKILL.md", "frontmatter": map[string]any{"name": "pdf", "description": "d", "allowed-tools": "Bash"},
-				"resources": []any{map[string]any{"uri": "skill://pdf/SKILL.md", "digest": "sha256:" + sumOf(text), "size": len(text)}}}}}
+			return map[string]any{"skills": []any{map[string]any{"uri": "skill://pdf/SKILL.md",
+				"frontmatter": map[string]any{"name": "pdf", "description": "d", "allowed-tools": "Bash"},
+				"resources": []any{map[string]any{"uri": "skill://pdf/SKILL.md", "digest": "sha256:" + sumOf(text),
+					"size": len(text)}}}}}
 		},
 		"resources/read": func(json.RawMessage) any {
 			return map[string]any{"contents": []any{map[string]any{"uri": "skill://pdf/SKILL.md", "text": text}}}
@@ -389,12 +404,16 @@ func TestElicit(t *testing.T) {
 	t.Parallel()
 	server := sdk.NewServer(&sdk.Implementation{Name: "s", Version: "1"}, nil)
 	form := map[string]any{"type": "object", "required": []any{"colour"}, "properties": map[string]any{
-		"colour": map[string]any{"type": "string", "enum": []any{"red", "blue"}}, "n": map[string]any{"type": "integer", "minimum": 1.0}}}
-	sdk.AddTool(server, &sdk.Tool{Name: "ask"}, func(_ context.Context, r *sdk.CallToolRequest, _ struct{}) (*sdk.CallToolResult, any, error) {
+		"colour": map[string]any{"type": "string", "enum": []any{"red", "blue"}},
+		"n":      map[string]any{"type": "integer", "minimum": 1.0}}}
+	sdk.AddTool(server, &sdk.Tool{Name: "ask"}, func(_ context.Context, r *sdk.CallToolRequest,
+		_ struct{}) (*sdk.CallToolResult, any, error) {
 		if a, ok := r.Params.InputResponses["q"].(*sdk.ElicitResult); ok {
-			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: fmt.Sprint(a.Action, a.Content["colour"])}}}, nil, nil
+			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: fmt.Sprint(a.Action,
+				a.Content["colour"])}}}, nil, nil
 		}
-		return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"q": &sdk.ElicitParams{Message: "Which?", RequestedSchema: form}}}, nil, nil
+		return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"q": &sdk.ElicitParams{Message: "Which?",
+			RequestedSchema: form}}}, nil, nil
 	})
 	c := client(t, Options{}, Server{Name: "s", Open: func(ctx context.Context) (Conn, error) {
 		a, b := Pipe()
@@ -407,7 +426,8 @@ func TestElicit(t *testing.T) {
 	}{
 		{nil, "decline"},
 		{func(_ context.Context, q Question) (Answer, error) {
-			if q.Server != "s" || q.Message != "Which?" || len(q.Fields) != 2 || len(q.Fields[0].Choices) != 2 || !q.Fields[0].Required {
+			if q.Server != "s" || q.Message != "Which?" || len(q.Fields) != 2 || len(q.Fields[0].Choices) != 2 ||
+				!q.Fields[0].Required {
 				t.Errorf("%+v", q)
 			}
 			return Answer{Accepted: true, Values: map[string]any{"colour": "blue", "other": "x"}}, nil
@@ -415,7 +435,8 @@ func TestElicit(t *testing.T) {
 		{func(context.Context, Question) (Answer, error) { return Answer{}, nil }, "decline"},
 		{func(context.Context, Question) (Answer, error) { return Answer{}, errors.New("nobody") }, "cancel"},
 	} {
-		r := tool.Call(t.Context(), c.Tools(x.ask), llm.ToolCall{ID: "1", Name: "mcp__s__ask", Input: []byte("{}")}, tool.AllowAll, nil)
+		r := tool.Call(t.Context(), c.Tools(x.ask), llm.ToolCall{ID: "1", Name: "mcp__s__ask", Input: []byte("{}")},
+			tool.AllowAll, nil)
 		if got := llm.TextOf(r.Parts); !strings.HasPrefix(got, x.want) {
 			t.Errorf("%q, want %q", got, x.want)
 		}
@@ -436,7 +457,8 @@ func TestEnable(t *testing.T) {
 		}
 		a, b := Pipe()
 		server := sdk.NewServer(&sdk.Implementation{Name: "own", Version: "1"}, nil)
-		sdk.AddTool(server, &sdk.Tool{Name: "one"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		sdk.AddTool(server, &sdk.Tool{Name: "one"}, func(context.Context, *sdk.CallToolRequest,
+			struct{}) (*sdk.CallToolResult, any, error) {
 			return nil, nil, nil
 		})
 		go server.Run(context.WithoutCancel(t.Context()), Transport(a))
@@ -447,7 +469,8 @@ func TestEnable(t *testing.T) {
 	is := func(want ServerState, tools int) {
 		t.Helper()
 		if got := c.Servers()[0]; got.State != want || len(c.Tools(nil)) != tools {
-			t.Errorf("the server is %s (%s) with %d tools, want %s with %d", got.State, got.Reason, len(c.Tools(nil)), want, tools)
+			t.Errorf("the server is %s (%s) with %d tools, want %s with %d", got.State, got.Reason, len(c.Tools(nil)), want,
+				tools)
 		}
 	}
 	if err := c.Reconnect(t.Context(), "own"); err != nil {
@@ -492,7 +515,8 @@ func TestRemembered(t *testing.T) {
 	o := Options{State: t.TempDir()}
 	s := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server {
 		server := sdk.NewServer(&sdk.Implementation{Name: "s", Version: "1"}, nil)
-		sdk.AddTool(server, &sdk.Tool{Name: "hi"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult, any, error) {
+		sdk.AddTool(server, &sdk.Tool{Name: "hi"}, func(context.Context, *sdk.CallToolRequest, struct{}) (*sdk.CallToolResult,
+			any, error) {
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "hi"}}}, nil, nil
 		})
 		return server

@@ -19,7 +19,8 @@ func TestParse(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct{ text, want string }{
 		{`{"mcpServers":{"a":{"command":"c","args":["x"],"env":{"K":"v"}}}}`, "a stdio c x"},
-		{`{"a":{"url":"https://x/mcp"},"b":{"type":"streamable-http","url":"https://y"}}`, "a http https://x/mcp, b http https://y"},
+		{`{"a":{"url":"https://x/mcp"},"b":{"type":"streamable-http","url":"https://y"}}`,
+			"a http https://x/mcp, b http https://y"},
 		{`{"a":{"type":"sse","url":"https://x"}}`, "! deprecated"},
 		{`{"a":{}}`, "! neither a command nor a url"},
 		{`{"a":{"command":"c","url":"https://x"}}`, "! both a command and a url"},
@@ -69,11 +70,13 @@ func TestExpand(t *testing.T) {
 		{"${DB_PASSWORD}", permission.Project, "! not given"},
 		{"${MONKEY:-m}", permission.Project, "m"},
 	} {
-		for _, s := range []Server{{Command: x.text}, {URL: x.text}, {Args: []string{x.text}}, {Env: map[string]string{"A": x.text}}, {Headers: map[string]string{"A": x.text}}} {
+		for _, s := range []Server{{Command: x.text}, {URL: x.text}, {Args: []string{x.text}},
+			{Env: map[string]string{"A": x.text}}, {Headers: map[string]string{"A": x.text}}} {
 			s.Origin = x.origin
 			e, err := s.expand(env)
 			got := e.Command + e.URL + strings.Join(e.Args, "") + e.Env["A"] + e.Headers["A"]
-			if want, ok := strings.CutPrefix(x.want, "! "); ok && (err == nil || !strings.Contains(err.Error(), want)) || !ok && (err != nil || got != x.want) {
+			if want, ok := strings.CutPrefix(x.want, "! "); ok && (err == nil || !strings.Contains(err.Error(), want)) || !ok &&
+				(err != nil || got != x.want) {
 				t.Errorf("%s of %s: %q %v, want %q", x.text, x.origin, got, err, x.want)
 			}
 		}
@@ -85,9 +88,9 @@ func TestURL(t *testing.T) {
 	t.Parallel()
 	for address, ok := range map[string]bool{
 		"https://example.com/mcp": true, "http://localhost:1/": true, "http://127.0.0.1:1": true, "http://[::1]:1": true,
-		"http://example.com": false, "http://127.0.0.1.example.com": false, "file:///etc/passwd": false, "https://u:p@example.com": false, "example.com": false, "": false,
-		"https://xn--pple-43d.example": true, "https://\u0430pple.example": false, "https://a b.example": false,
-		"https://\u212aube.example": false,
+		"http://example.com": false, "http://127.0.0.1.example.com": false, "file:///etc/passwd": false,
+		"https://u:p@example.com": false, "example.com": false, "": false, "https://xn--pple-43d.example": true,
+		"https://\u0430pple.example": false, "https://a b.example": false, "https://\u212aube.example": false,
 	} {
 		if _, err := checkURL(address); (err == nil) != ok {
 			t.Errorf("%s: %v", address, err)
@@ -99,16 +102,18 @@ func TestURL(t *testing.T) {
 func TestParseNetwork(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"none": "none", "all": "all", " ALL ": "all", "a.example": "a.example", "A.example,*.b.example  127.0.0.1:80": "a.example,*.b.example,127.0.0.1:80",
-		"[2001:db8::1]:443": "[2001:db8::1]:443", "::1": "::1", "localhost:5432": "localhost:5432",
-		"": "", ",": "", "all,none": "", "a.example,all": "", "http://a.example": "", "a/b": "", "\u0430.example": "", "a.example:0": "",
-		"a.example:x": "", "*": "", "*.": "", "a..b": "", "a\x1b[31m": "", "\u212aube.example": "",
+		"none": "none", "all": "all", " ALL ": "all", "a.example": "a.example",
+		"A.example,*.b.example  127.0.0.1:80": "a.example,*.b.example,127.0.0.1:80", "[2001:db8::1]:443": "[2001:db8::1]:443",
+		"::1": "::1", "localhost:5432": "localhost:5432", "": "", ",": "", "all,none": "", "a.example,all": "",
+		"http://a.example": "", "a/b": "", "\u0430.example": "", "a.example:0": "", "a.example:x": "", "*": "", "*.": "",
+		"a..b": "", "a\x1b[31m": "", "\u212aube.example": "",
 	} {
 		if got, err := ParseNetwork(text); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q %v, want %q", text, got, err, want)
 		}
 	}
-	servers, problems := Parse([]byte(`{"a":{"command":"x","network":"a/b"},"b":{"command":"x","network":"A.example"}}`), "", "f")
+	servers, problems := Parse([]byte(`{"a":{"command":"x","network":"a/b"},"b":{"command":"x","network":"A.example"}}`),
+		"", "f")
 	if len(servers) != 1 || servers[0].Network != "a.example" || len(problems) != 1 {
 		t.Errorf("%+v %v", servers, problems)
 	}
@@ -116,7 +121,8 @@ func TestParseNetwork(t *testing.T) {
 
 func TestSafe(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]string{"a": "a", "a b": "a_b", "a__b": "a_b", "a::b": "a_b", "__a__": "a", "…": "", "A-1_x": "A-1_x"} {
+	for name, want := range map[string]string{"a": "a", "a b": "a_b", "a__b": "a_b", "a::b": "a_b", "__a__": "a", "…": "",
+		"A-1_x": "A-1_x"} {
 		if got := Safe(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)
 		}

@@ -113,7 +113,8 @@ func TestFlood(t *testing.T) {
 		says  string
 	}{
 		"messages": {func() io.Reader {
-			return &endless{text: `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}` + "\n"}
+			return &endless{text: `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}` +
+				"\n"}
 		}, "stopped: it sent more than 20000 messages that was not requested"},
 		"a line": {func() io.Reader {
 			return io.MultiReader(strings.NewReader(`{"jsonrpc":"2.0","method":"`), &endless{text: "x"})
@@ -148,8 +149,9 @@ func TestEndlessStream(t *testing.T) {
 		body  *endless
 		most  int64
 	}{
-		"one event":  {"text/event-stream", &endless{text: "data: x", most: 250 << 20}, maxMessage},
-		"events":     {"text/event-stream", &endless{text: "data: " + strings.Repeat("x", 1000) + "\n\n", most: 250 << 20}, maxUnasked},
+		"one event": {"text/event-stream", &endless{text: "data: x", most: 250 << 20}, maxMessage},
+		"events": {"text/event-stream", &endless{text: "data: " + strings.Repeat("x", 1000) + "\n\n", most: 250 << 20},
+			maxUnasked},
 		"comments":   {"text/event-stream", &endless{text: ":\n"}, maxUnasked},
 		"one answer": {"application/json", &endless{text: `{"jsonrpc":"2.0",`}, maxMessage},
 		"lines":      {"application/json", &endless{text: " \n"}, maxMessage},
@@ -160,7 +162,8 @@ func TestEndlessStream(t *testing.T) {
 			requests := atomic.Int64{}
 			o.HTTP = roundTripper(func(r *http.Request) (*http.Response, error) {
 				requests.Add(1)
-				return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {x.media}}, Body: x.body, Request: r}, nil
+				return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {x.media}}, Body: x.body, Request: r},
+					nil
 			})
 			c := New(o, Server{Name: "s", URL: "https://example.com/mcp"})
 			defer c.Close()

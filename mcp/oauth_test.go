@@ -102,7 +102,8 @@ func (p *protected) serveAuthority(w http.ResponseWriter, r *http.Request) {
 	case "/.well-known/oauth-authorization-server" + path:
 		json.NewEncoder(w).Encode(map[string]any{"issuer": p.issuer, "authorization_endpoint": p.issuer + "/authorize",
 			"token_endpoint": p.issuer + "/token", "registration_endpoint": p.issuer + "/register",
-			"code_challenge_methods_supported": []string{"S256"}, "authorization_response_iss_parameter_supported": !p.unadvertised})
+			"code_challenge_methods_supported":               []string{"S256"},
+			"authorization_response_iss_parameter_supported": !p.unadvertised})
 	case path + "/register":
 		var m map[string]any
 		json.NewDecoder(r.Body).Decode(&m)
@@ -281,15 +282,28 @@ func TestLoginRefused(t *testing.T) {
 		set  func(p *protected)
 		want string // part of the error; "" if the login succeeds
 	}{
-		"wrong state":   {func(p *protected) { p.answer = func(q url.Values) { q.Set("state", "x") } }, "400"},
-		"wrong issuer":  {func(p *protected) { p.answer = func(q url.Values) { q.Set("iss", "https://evil.example") } }, "issuer"},
-		"no issuer":     {func(p *protected) { p.answer = func(q url.Values) { q.Del("iss") } }, "iss"},
-		"a wrong code":  {func(p *protected) { p.answer = func(q url.Values) { q.Set("code", "x") } }, "invalid_grant"},
-		"an error":      {func(p *protected) { p.answer = func(q url.Values) { q.Del("code"); q.Set("error", "access_denied") } }, "access_denied"},
-		"redirects":     {func(p *protected) { p.tokenRedirect = thief.URL + "/token" }, "another address"},
-		"metadata":      {func(p *protected) { p.metadata = thief.URL + "/metadata" }, ""},
-		"unadvertised":  {func(p *protected) { p.unadvertised = true }, ""},
-		"wrong, unadv.": {func(p *protected) { p.unadvertised = true; p.answer = func(q url.Values) { q.Set("iss", "https://x") } }, "issuer"},
+		"wrong state": {func(p *protected) { p.answer = func(q url.Values) { q.Set("state", "x") } }, "400"},
+		"wrong issuer": {func(p *protected) { p.answer = func(q url.Values) { q.Set("iss", "https://evil.example") } },
+			"issuer"}, "no issuer": {func(p *protected) { p.answer = func(q url.Values) { q.Del("iss") } }, "iss"},
+		"a wrong code": {func(p *protected) { p.answer = func(q url.Values) { q.Set("code", "x") } }, "invalid_grant"},
+		"an error": {func(p *protected) {
+			p.answer = func(q url.Values) {
+				q.Del("code")
+				q.Set("error",
+					"access_denied")
+			}
+		}, "access_denied"}, "redirects": {func(p *protected) {
+			p.tokenRedirect = thief.URL +
+				"/token"
+		}, "another address"}, "metadata": {func(p *protected) { p.metadata = thief.URL + "/metadata" }, ""},
+		"unadvertised": {func(p *protected) { p.unadvertised = true }, ""},
+		"wrong, unadv.": {func(p *protected) {
+			p.unadvertised = true
+			p.answer = func(q url.Values) {
+				q.Set("iss",
+					"https://x")
+			}
+		}, "issuer"},
 	} {
 		p, tokens := protect(t, ""), &memoryTokens{}
 		c.set(p)
@@ -387,7 +401,8 @@ func TestRefresh(t *testing.T) {
 			}
 		case Connected: // the refreshed token was stored
 			n := p.asked("/token refresh_token")
-			if st := client(t, Options{Tokens: tokens}, p.server()).Servers()[0]; st.State != Connected || p.asked("/token refresh_token") != n {
+			if st := client(t, Options{Tokens: tokens}, p.server()).Servers()[0]; st.State != Connected ||
+				p.asked("/token refresh_token") != n {
 				t.Errorf("%s: later: %s %s", name, st.State, st.Reason)
 			}
 		}
@@ -484,7 +499,8 @@ func TestMoreScopes(t *testing.T) {
 	t.Parallel()
 	c := New(Options{}, Server{Name: "s", URL: "https://example.com/mcp"})
 	defer c.Close()
-	a := &storedAuth{client: c, server: c.peers[0].server, fault: newFault(), stored: storedToken{Token: &oauth2.Token{AccessToken: "old"}}}
+	a := &storedAuth{client: c, server: c.peers[0].server, fault: newFault(),
+		stored: storedToken{Token: &oauth2.Token{AccessToken: "old"}}}
 	res := &http.Response{StatusCode: http.StatusForbidden, Header: http.Header{"Www-Authenticate": {
 		`Bearer error="insufficient_scope", scope="files:read files:write"`}}}
 	var login *loginError

@@ -78,8 +78,8 @@ func (g *gitFixture) git(dir string, args ...string) {
 // filter configures the evil program in a repository's own file.
 func (g *gitFixture) filter() string { return "[filter \"evil\"]\n\tclean = " + g.evil + "\n" }
 
-// TestGitOverrides: every program that git reads from a configuration is overridden, however and wherever it is written.
-// Each of these used to run code.
+// TestGitOverrides: every program that git reads from a configuration is overridden, however and wherever it is
+// written. Each of these used to run code.
 func TestGitOverrides(t *testing.T) {
 	for name, prepare := range map[string]func(g *gitFixture){
 		"a comment that ends in a backslash": func(g *gitFixture) {

@@ -311,8 +311,8 @@ func TestMounts(t *testing.T) {
 	}
 }
 
-// TestOpenedFiles checks which files of the workspace and the home the checks before and after a command open, if nothing
-// has changed since the last command.
+// TestOpenedFiles checks which files of the workspace and the home the checks before and after a command open, if
+// nothing has changed since the last command.
 func TestOpenedFiles(t *testing.T) {
 	b := newBench(t).on(namespaces)
 	settled()

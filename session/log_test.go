@@ -75,8 +75,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestTruncatedFile truncates a file at every byte of its last line, and damages a line in the middle: nothing before it is
-// lost, and the session can be continued.
+// TestTruncatedFile truncates a file at every byte of its last line, and damages a line in the middle: nothing before
+// it is lost, and the session can be continued.
 func TestTruncatedFile(t *testing.T) {
 	s := Store{Dir: t.TempDir()}
 	l, err := s.Create(Header{ID: "s"})

@@ -43,8 +43,9 @@ func TestMeasure(t *testing.T) {
 	copyTo(t, knack)
 	var out strings.Builder
 	c := &config{
-		agents: agents, sizes: []int{0, 3}, user: true, calls: 2, runs: 1, limit: time.Minute, parts: []string{"start", "calls", "tools"},
-		only: []string{"knack", "codex", "pi"}, tree: tree, out: &out, say: t.Logf,
+		agents: agents, sizes: []int{0, 3}, user: true, calls: 2, runs: 1, limit: time.Minute,
+		parts: []string{"start", "calls", "tools"},
+		only:  []string{"knack", "codex", "pi"}, tree: tree, out: &out, say: t.Logf,
 		paths: map[string]string{"knack": knack, "pi": filepath.Join(tree, "ring.go"), "codex": filepath.Join(tree, "none"),
 			"rg": "", "fd": ""},
 		keep: filepath.Join(t.TempDir(), "kept"),
@@ -53,7 +54,8 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(res.Starts) != 3 || res.Starts[2].Name != "stat only" || res.Starts[2].CPU.N != 1 || res.Starts[1].Whole != 3 || res.Starts[1].First.N != 1 || res.Starts[1].First.Median <= 0 ||
+	if len(res.Starts) != 3 || res.Starts[2].Name != "stat only" || res.Starts[2].CPU.N != 1 || res.Starts[1].Whole != 3 ||
+		res.Starts[1].First.N != 1 || res.Starts[1].First.Median <= 0 ||
 		res.Starts[1].Bytes <= res.Starts[0].Bytes {
 		t.Errorf("starts: %+v", res.Starts)
 	}

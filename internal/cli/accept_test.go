@@ -15,7 +15,8 @@ import (
 func TestAcceptBroad(t *testing.T) {
 	const skill = "---\ndescription: Builds\nallowed-tools: Bash\n---\nBuild it.\n"
 	server := func() *llmtest.Server {
-		return serve(t, llmtest.Answer{When: "Build it", Calls: []llmtest.Call{{ID: "a", Name: "bash", Input: map[string]any{"command": "touch made"}}}},
+		return serve(t, llmtest.Answer{When: "Build it", Calls: []llmtest.Call{{ID: "a", Name: "bash",
+			Input: map[string]any{"command": "touch made"}}}},
 			llmtest.Answer{Text: "Built."})
 	}
 	check := func(t *testing.T, d desk) {

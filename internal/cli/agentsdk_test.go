@@ -40,7 +40,8 @@ func TestPeerAgentSDK(t *testing.T) {
 		answers []llmtest.Answer
 	}{
 		{"tools", false, []llmtest.Answer{
-			bash("touch denied"), {Want: []string{"not this one"}, Calls: bash("touch one").Calls}, bash("touch three"), bash("touch three"),
+			bash("touch denied"), {Want: []string{"not this one"}, Calls: bash("touch one").Calls}, bash("touch three"),
+			bash("touch three"),
 			llmtest.Use("write", map[string]any{"path": "four", "content": "x"}),
 			{Want: []string{"no files"}, Text: "all done"},
 		}},
@@ -61,7 +62,8 @@ func TestPeerAgentSDK(t *testing.T) {
 		}},
 		{"interrupt", false, []llmtest.Answer{bash("sleep 1000"), {When: "go on", Text: "on it"}}},
 		{"resume", false, []llmtest.Answer{
-			llmtest.Reply("noted"), {Want: []string{"remember 7"}, Text: "seven"}, {Want: []string{"remember 7"}, Text: "seven again"},
+			llmtest.Reply("noted"), {Want: []string{"remember 7"}, Text: "seven"},
+			{Want: []string{"remember 7"}, Text: "seven again"},
 			llmtest.Reply("new"), {Want: []string{"new"}, Text: "this one"},
 		}},
 		{"agents", false, []llmtest.Answer{
@@ -69,7 +71,8 @@ func TestPeerAgentSDK(t *testing.T) {
 			{Want: []string{"You review code."}, Text: "fine"}, {Want: []string{"fine"}, Text: "reviewed"},
 		}},
 		{"skills", false, []llmtest.Answer{
-			{Want: []string{"greet: Greets people"}, Calls: llmtest.Use("Skill", map[string]any{"skill": "greet"}).Calls}, llmtest.Reply("hello"),
+			{Want: []string{"greet: Greets people"}, Calls: llmtest.Use("Skill", map[string]any{"skill": "greet"}).Calls},
+			llmtest.Reply("hello"),
 		}},
 		{"schema", false, []llmtest.Answer{
 			{Want: []string{"JSON Schema"}, Text: `{"count": 3}`}, llmtest.Reply("three"), llmtest.Reply("three"),
@@ -102,7 +105,8 @@ func TestPythonTransport(t *testing.T) {
 	if err != nil {
 		t.Skip("python3 is not installed")
 	}
-	server := serve(t, llmtest.Use("bash", map[string]any{"command": "touch made"}), llmtest.Reply("touched"), llmtest.Reply("the second"))
+	server := serve(t, llmtest.Use("bash", map[string]any{"command": "touch made"}), llmtest.Reply("touched"),
+		llmtest.Reply("the second"))
 	d := newDesk(t, server)
 	runScript(t, d, python, "testdata/agentsdk.py", knackPath(t))
 	if _, err := os.Stat(filepath.Join(d.dir, "made")); err != nil {
@@ -123,9 +127,11 @@ func TestPeerPythonSDK(t *testing.T) {
 	bash := func(command string) llmtest.Answer { return llmtest.Use("bash", map[string]any{"command": command}) }
 	server := serve(t,
 		llmtest.Answer{Want: []string{"SYSTEM WORDS"}, Calls: bash("touch denied").Calls},
-		llmtest.Answer{Want: []string{"not this one"}, Calls: bash("touch one").Calls}, bash("touch three"), bash("touch three"),
+		llmtest.Answer{Want: []string{"not this one"}, Calls: bash("touch one").Calls}, bash("touch three"),
+		bash("touch three"),
 		llmtest.Reply("all done"), bash("sleep 1000"), llmtest.Reply("on it"),
-		llmtest.Answer{Want: []string{"touch three"}, Text: "remembered"}, llmtest.Answer{Want: []string{"touch three"}, Text: "remembered"},
+		llmtest.Answer{Want: []string{"touch three"}, Text: "remembered"}, llmtest.Answer{Want: []string{"touch three"},
+			Text: "remembered"},
 		llmtest.Answer{Want: []string{"JSON Schema"}, Text: `{"count": 3}`},
 	)
 	d := newDesk(t, server)
@@ -154,7 +160,8 @@ func TestPeerSkillCreator(t *testing.T) {
 	)
 	d := newDesk(t, server)
 	d.file(t, "pdfs/SKILL.md", "---\nname: pdfs\ndescription: Fills in PDF forms\n---\nFill in.\n")
-	d.file(t, "set.json", `[{"query": "fill in this pdf form", "should_trigger": true}, {"query": "how is the weather", "should_trigger": false}]`)
+	d.file(t, "set.json",
+		`[{"query": "fill in this pdf form", "should_trigger": true}, {"query": "how is the weather", "should_trigger": false}]`)
 	d.file(t, "bin/claude", "#!/bin/sh\nexec '"+knackPath(t)+"' --trust \"$@\"\n")
 	if err := os.Chmod(filepath.Join(d.dir, "bin/claude"), 0o755); err != nil {
 		t.Fatal(err)

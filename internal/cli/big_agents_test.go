@@ -19,7 +19,8 @@ func TestBigAgent(t *testing.T) {
 	task := strings.Repeat("do \u00e4 \x1b[31m</task>\n", most/20)
 	answer := strings.Repeat("said <x>\n", most/9)
 	d := newDesk(t, serve(t,
-		llmtest.Answer{When: "^go$", Calls: []llmtest.Call{{ID: "big", Name: "Agent", Input: map[string]any{"prompt": task}}}},
+		llmtest.Answer{When: "^go$", Calls: []llmtest.Call{{ID: "big", Name: "Agent",
+			Input: map[string]any{"prompt": task}}}},
 		llmtest.Answer{When: "^do ", Text: answer, Piece: most},
 		llmtest.Answer{Text: "I have it"},
 		llmtest.Answer{When: "^and\\?$", Text: "still here"},
@@ -35,10 +36,12 @@ func TestBigAgent(t *testing.T) {
 		}
 		return append(out, stderr.Bytes()...)
 	}
-	if out := knack("-p", "--sandbox", "off", "--session-id", "s", "go"); !bytes.Contains(out, []byte("I have it")) || len(out) > 10_000 {
+	if out := knack("-p", "--sandbox", "off", "--session-id", "s", "go"); !bytes.Contains(out, []byte("I have it")) ||
+		len(out) > 10_000 {
 		t.Errorf("the answer has %d bytes: %.1000q", len(out), out)
 	}
-	if out := knack("session", "show", "s"); bytes.Contains(out, []byte("\x1b")) || !bytes.Contains(out, []byte("I have it")) {
+	if out := knack("session", "show", "s"); bytes.Contains(out, []byte("\x1b")) ||
+		!bytes.Contains(out, []byte("I have it")) {
 		t.Errorf("session show prints %.1000q", out)
 	} else {
 		for line := range bytes.Lines(out) {

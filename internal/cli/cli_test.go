@@ -34,7 +34,8 @@ func TestScript(t *testing.T) {
 		UpdateScripts: *update,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"llmserver": llmserver,
-			"skilltext": skilltext, "requests": requests, "lastmessage": lastmessage, "turns": turns, "hookinputs": hookInputs, "hookevents": hookEvents, "hookserver": hookServer,
+			"skilltext": skilltext, "requests": requests, "lastmessage": lastmessage, "turns": turns, "hookinputs": hookInputs,
+			"hookevents": hookEvents, "hookserver": hookServer,
 		},
 		Condition: func(cond string) (bool, error) {
 			if cond != "sandbox" {
@@ -51,7 +52,8 @@ func TestScript(t *testing.T) {
 func atHome(e *testscript.Env, more ...string) error {
 	home := e.WorkDir + "/home"
 	for _, kv := range append([]string{
-		"HOME=" + home, "XDG_CONFIG_HOME=" + home + "/.config", "XDG_STATE_HOME=" + home + "/.local/state", "XDG_DATA_HOME=" + home + "/.local/share",
+		"HOME=" + home, "XDG_CONFIG_HOME=" + home + "/.config", "XDG_STATE_HOME=" + home + "/.local/state",
+		"XDG_DATA_HOME=" + home + "/.local/share",
 		"GORACE=atexit_sleep_ms=0", // without it each program built with the race detector exits a second late
 	}, more...) {
 		name, value, _ := strings.Cut(kv, "=")

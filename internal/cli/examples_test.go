@@ -34,7 +34,8 @@ func TestExamples(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			if err := atHome(e, "GIT_CONFIG_NOSYSTEM=1",
 				"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_AUTHOR_DATE=2026-03-04T12:00:00Z",
-				"GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.com", "GIT_COMMITTER_DATE=2026-03-04T12:00:00Z"); err != nil {
+				"GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.com",
+				"GIT_COMMITTER_DATE=2026-03-04T12:00:00Z"); err != nil {
 				return err
 			}
 			return os.CopyFS(filepath.Join(e.WorkDir, "examples", "skills"), skills)

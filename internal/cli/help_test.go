@@ -98,7 +98,8 @@ func TestHelpSkills(t *testing.T) {
 		t.Fatal("no keys")
 	}
 	var read []string
-	for _, word := range regexp.MustCompile(`(?m)^  ([a-z_-]+)(: fork|, effort|, compatibility, metadata, version, author)?( |$)`).FindAllStringSubmatch(keys, -1) {
+	known := regexp.MustCompile(`(?m)^  ([a-z_-]+)(: fork|, effort|, compatibility, metadata, version, author)?( |$)`)
+	for _, word := range known.FindAllStringSubmatch(keys, -1) {
 		read = append(read, word[1])
 		for more := range strings.SplitSeq(strings.Trim(word[2], ", "), ", ") {
 			if more != "" && !strings.HasPrefix(more, ":") {
@@ -115,18 +116,21 @@ func TestHelpSkills(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte("---\ndescription: X\n"+strings.ToUpper(key)+": 1\n---\nText.\n"), 0o666); err != nil {
+		if err := os.WriteFile(path, []byte("---\ndescription: X\n"+strings.ToUpper(key)+": 1\n---\nText.\n"),
+			0o666); err != nil {
 			t.Fatal(err)
 		}
 		known := false
-		for _, p := range knack.Load(context.Background(), knack.Dir(dir, knack.Origin{Kind: knack.User, Trust: knack.Trusted})).Problems() {
+		for _, p := range knack.Load(context.Background(), knack.Dir(dir,
+			knack.Origin{Kind: knack.User, Trust: knack.Trusted})).Problems() {
 			known = known || p.Code == "unknown-key" && strings.Contains(p.Hint, key) || key == "description"
 		}
 		if !known {
 			t.Errorf("%s is not a known key", key)
 		}
 	}
-	for _, s := range []knack.SkillState{knack.Active, knack.Conditional, knack.Shadowed, knack.Duplicate, knack.Gated, knack.NotTrusted, knack.Off, knack.NameOnly, knack.UserOnly, knack.Broken} {
+	for _, s := range []knack.SkillState{knack.Active, knack.Conditional, knack.Shadowed, knack.Duplicate, knack.Gated,
+		knack.NotTrusted, knack.Off, knack.NameOnly, knack.UserOnly, knack.Broken} {
 		if !mentions(text, string(s)) {
 			t.Errorf("the state %s is not in help skills", s)
 		}
@@ -164,8 +168,9 @@ func TestHelpHooks(t *testing.T) {
 			t.Errorf("the event %s is not in help hooks", e)
 		}
 	}
-	for _, word := range []string{"matcher", "type", "command", "args", "url", "prompt", "if", "timeout", "once", "async", "required", "path",
-		"continue", "stopReason", "systemMessage", "decision", "reason", "permissionDecision", "updatedInput", "additionalContext"} {
+	for _, word := range []string{"matcher", "type", "command", "args", "url", "prompt", "if", "timeout", "once", "async",
+		"required", "path", "continue", "stopReason", "systemMessage", "decision", "reason", "permissionDecision",
+		"updatedInput", "additionalContext"} {
 		if !mentions(text, word) {
 			t.Errorf("%s is not in help hooks", word)
 		}

@@ -22,10 +22,12 @@ func TestJobsEnd(t *testing.T) {
 	t.Parallel()
 	answers := []llmtest.Answer{{Calls: []llmtest.Call{{ID: "c1", Name: "bash", Input: map[string]any{
 		"command": "echo out; echo $$ >pid; exec sleep 300", "background": true, "description": "Watch\x1b[31m the clock",
-	}}}}, {Want: []string{"Started as background job 1"}, Text: "It runs.", Calls: []llmtest.Call{{ID: "c2", Name: "bash", Input: map[string]any{
-		"command": "until [ -s pid ]; do sleep 0.01; done",
-	}}}}, llmtest.Reply("It ran.")}
-	allow := []string{"--allow", "Bash(echo *)", "--allow", "Bash(exec *)", "--allow", "Bash(sleep *)", "--allow", "Bash([ *)", "--allow", "Bash(until *)", "--allow", "Edit(pid)"}
+	}}}}, {Want: []string{"Started as background job 1"}, Text: "It runs.",
+		Calls: []llmtest.Call{{ID: "c2", Name: "bash", Input: map[string]any{
+			"command": "until [ -s pid ]; do sleep 0.01; done",
+		}}}}, llmtest.Reply("It ran.")}
+	allow := []string{"--allow", "Bash(echo *)", "--allow", "Bash(exec *)", "--allow", "Bash(sleep *)", "--allow",
+		"Bash([ *)", "--allow", "Bash(until *)", "--allow", "Edit(pid)"}
 	ended := func(t *testing.T, d desk) {
 		t.Helper()
 		data, err := os.ReadFile(filepath.Join(d.dir, "pid"))

@@ -49,14 +49,16 @@ func killSession(t *testing.T, kills int) (killed, ran, unsure int) {
 		a := llmtest.Answer{}
 		for j := range 1 + i%3 {
 			id := fmt.Sprintf("k%d_%d", i, j)
-			a.Calls = append(a.Calls, llmtest.Call{ID: id, Name: "bash", Input: map[string]any{"command": "echo " + id + " >>ran.txt"}})
+			a.Calls = append(a.Calls, llmtest.Call{ID: id, Name: "bash",
+				Input: map[string]any{"command": "echo " + id + " >>ran.txt"}})
 		}
 		answers = append(answers, a)
 	}
 	server := llmtest.NewServer(answers...)
 	defer server.Close()
 	d := newDesk(t, server)
-	args := []string{"-p", "--trust", "--sandbox", "off", "--dangerously-skip-permissions", "--output-format", "stream-json"}
+	args := []string{"-p", "--trust", "--sandbox", "off", "--dangerously-skip-permissions", "--output-format",
+		"stream-json"}
 	knack := func(more ...string) *exec.Cmd {
 		cmd := exec.Command("knack", append(args, more...)...)
 		cmd.Dir, cmd.Env = d.dir, d.env

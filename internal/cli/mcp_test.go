@@ -14,7 +14,8 @@ import (
 // name, "ask" one that asks the user, "die" one that ends the program; "notes" adds resources; "changed" changes the description of the tools
 // before it.
 func toolServer() {
-	s := sdk.NewServer(&sdk.Implementation{Name: "toolserver", Version: "1"}, &sdk.ServerOptions{Capabilities: &sdk.ServerCapabilities{}})
+	s := sdk.NewServer(&sdk.Implementation{Name: "toolserver", Version: "1"},
+		&sdk.ServerOptions{Capabilities: &sdk.ServerCapabilities{}})
 	type in struct {
 		Text string `json:"text,omitempty"`
 	}
@@ -22,7 +23,8 @@ func toolServer() {
 		sdk.AddTool(s, &sdk.Tool{Name: name, Description: description}, func(ctx context.Context, r *sdk.CallToolRequest, x in) (*sdk.CallToolResult, any, error) {
 			if r.Params.InputResponses == nil && name == "ask" {
 				form := map[string]any{"type": "object", "properties": map[string]any{"colour": map[string]any{"type": "string"}}}
-				return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"q": &sdk.ElicitParams{Message: "Which colour?", RequestedSchema: form}}}, nil, nil
+				return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"q": &sdk.ElicitParams{Message: "Which colour?",
+					RequestedSchema: form}}}, nil, nil
 			}
 			text, err := run(ctx, r, x)
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil, err
@@ -69,9 +71,11 @@ func toolServer() {
 			add(arg, "Says "+arg, func(_ context.Context, _ *sdk.CallToolRequest, x in) (string, error) { return arg + " " + x.Text, nil })
 		}
 	}
-	s.AddPrompt(&sdk.Prompt{Name: "greet", Description: "Greets", Arguments: []*sdk.PromptArgument{{Name: "who", Required: true}}},
+	s.AddPrompt(&sdk.Prompt{Name: "greet", Description: "Greets",
+		Arguments: []*sdk.PromptArgument{{Name: "who", Required: true}}},
 		func(_ context.Context, r *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
-			return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: "Greet " + r.Params.Arguments["who"] + "."}}}}, nil
+			return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{{Role: "user",
+				Content: &sdk.TextContent{Text: "Greet " + r.Params.Arguments["who"] + "."}}}}, nil
 		})
 	if err := s.Run(context.Background(), &sdk.StdioTransport{}); err != nil {
 		os.Exit(1)

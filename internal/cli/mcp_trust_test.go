@@ -37,7 +37,8 @@ func TestTrustNetwork(t *testing.T) {
 		if out := d.output(t, "mcp", "list", "--json"); !strings.Contains(out, `"network": "`+want+`"`) {
 			t.Errorf("the approved network is not %s: %s", want, out)
 		}
-		if out := d.output(t, "trust", "--show"); !strings.Contains(out, "mcp .mcp.json (network of its programs: "+want+")") {
+		if out := d.output(t, "trust", "--show"); !strings.Contains(out,
+			"mcp .mcp.json (network of its programs: "+want+")") {
 			t.Errorf("the network is not shown: %s", out)
 		}
 	}

@@ -22,7 +22,8 @@ func TestPermissionCheckExit(t *testing.T) {
 		{int(engine.ExitUsage), []string{"bash"}},
 	} {
 		var out, errs bytes.Buffer
-		if got := run(context.Background(), append([]string{"permission", "check"}, c.args...), nil, &out, &errs); got != c.want {
+		if got := run(context.Background(), append([]string{"permission", "check"}, c.args...), nil, &out,
+			&errs); got != c.want {
 			t.Errorf("%v: exit %d, want %d; %s", c.args, got, c.want, errs.String())
 		}
 	}

@@ -203,7 +203,8 @@ func turns(ts *testscript.TestScript, neg bool, args []string) {
 				case "tool_use":
 					fmt.Fprintf(&out, " [%s]", c["name"])
 				case "tool_result":
-					fmt.Fprintf(&out, " [%s %s]", map[bool]string{false: "result", true: "failed"}[c["is_error"] == true], c["tool_use_id"])
+					fmt.Fprintf(&out, " [%s %s]", map[bool]string{false: "result", true: "failed"}[c["is_error"] == true],
+						c["tool_use_id"])
 				default:
 					fmt.Fprintf(&out, " [%s]", c["type"])
 				}

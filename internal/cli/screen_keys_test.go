@@ -62,12 +62,14 @@ func TestScreenPaste(t *testing.T) {
 		llmtest.Answer{When: "what is", Text: "A pixel."},
 	))
 	bin := filepath.Join(d.home(), "bin")
-	d.program(t, filepath.Join(bin, clipboardProgram), "echo \"$@\" > $HOME/asked\ntest ! -e $HOME/hang || sleep 1000\nhelper\n")
+	d.program(t, filepath.Join(bin, clipboardProgram),
+		"echo \"$@\" > $HOME/asked\ntest ! -e $HOME/hang || sleep 1000\nhelper\n")
 	d.program(t, filepath.Join(bin, "helper"), "cat $HOME/pixel.png\n")
 	d.program(t, filepath.Join(d.dir, "bin", "helper"), "touch $HOME/hijacked\n")
 	d.program(t, filepath.Join(d.dir, "bin", clipboardProgram), "touch $HOME/hijacked\n")
 	d.file(t, "../pixel.png", pixel)
-	d.env = append(d.env, "DISPLAY=:9", "WAYLAND_DISPLAY=", "PATH="+filepath.Join(d.dir, "bin")+":bin:"+bin+":"+os.Getenv("PATH"))
+	d.env = append(d.env, "DISPLAY=:9", "WAYLAND_DISPLAY=",
+		"PATH="+filepath.Join(d.dir, "bin")+":bin:"+bin+":"+os.Getenv("PATH"))
 	const w, h = 100, 30
 	k := d.onScreen(t, w, h)
 	k.shows(w, h, `(?m)^❯$`)
@@ -82,7 +84,8 @@ func TestScreenPaste(t *testing.T) {
 	d.file(t, "../hang", "")
 	k.types("\x16")
 	k.shows(w, h, `no image in the clipboard: `+clipboardProgram+` has not answered in 2s`)
-	if data, err := os.ReadFile(filepath.Join(d.home(), "asked")); err != nil || !strings.Contains(string(data), clipboardAsked) {
+	if data, err := os.ReadFile(filepath.Join(d.home(), "asked")); err != nil ||
+		!strings.Contains(string(data), clipboardAsked) {
 		t.Errorf("the clipboard program got the arguments %q, %v", data, err)
 	}
 	if _, err := os.Stat(filepath.Join(d.home(), "hijacked")); err == nil {
@@ -90,7 +93,8 @@ func TestScreenPaste(t *testing.T) {
 	}
 	k.quits()
 	history, err := os.ReadFile(filepath.Join(d.home(), ".local/state/knack/history"))
-	if err != nil || strings.Contains(string(history), "line 3") || !strings.Contains(string(history), "[pasted text 1, 12 lines]") {
+	if err != nil || strings.Contains(string(history), "line 3") ||
+		!strings.Contains(string(history), "[pasted text 1, 12 lines]") {
 		t.Errorf("history %q, %v", history, err)
 	}
 }
@@ -180,7 +184,9 @@ func TestScreenSuspend(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := d.run(t, shell, "-c", `set -m; "$0" --trust --sandbox off; echo "stopped with $?"; stty -a | grep -o ' icanon'; fg >/dev/null; echo ended`, program)
+	k := d.run(t, shell, "-c",
+		`set -m; "$0" --trust --sandbox off; echo "stopped with $?"; stty -a | grep -o ' icanon'; fg >/dev/null; echo ended`,
+		program)
 	k.wants(`❯`)
 	k.types("hello")
 	k.wants(`hello`)
@@ -270,7 +276,8 @@ func TestScreenPickers(t *testing.T) {
 // TestScreenNotifyCommand: the user's notification command runs when the program waits for an answer.
 func TestScreenNotifyCommand(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t, llmtest.Answer{When: "^go$", Calls: []llmtest.Call{{ID: "a", Name: "bash", Input: map[string]any{"command": "touch made"}}}},
+	d := newDesk(t, serve(t, llmtest.Answer{When: "^go$", Calls: []llmtest.Call{{ID: "a", Name: "bash",
+		Input: map[string]any{"command": "touch made"}}}},
 		llmtest.Answer{Text: "Done."}))
 	output := filepath.Join(d.home(), "output")
 	d.program(t, filepath.Join(d.home(), "notify"), "printf '%s|' \"$@\" > "+output+".new; mv "+output+".new "+output+"\n")
@@ -297,7 +304,8 @@ func TestScreenNotForOneShot(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t, llmtest.Answer{When: "^hi$", Text: "Hello."}))
 	d.env = append(d.env, "KNACK_UI=screen", "NO_COLOR=", "CLICOLOR_FORCE=1")
-	for _, args := range [][]string{{"version"}, {"skill", "list"}, {"session", "list"}, {"help", "keys"}, {"--trust", "-p", "hi"}} {
+	for _, args := range [][]string{{"version"}, {"skill", "list"}, {"session", "list"}, {"help", "keys"},
+		{"--trust", "-p", "hi"}} {
 		k := d.run(t, "knack", args...)
 		select {
 		case <-k.over:

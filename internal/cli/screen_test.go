@@ -134,7 +134,8 @@ func TestScreenTalk(t *testing.T) {
 	k.types("light\r")
 	k.shows(w, h, `theme light, from now on`)
 	home := filepath.Dir(d.dir)
-	if data, err := os.ReadFile(filepath.Join(home, ".config", "knack", "settings.json")); err != nil || !strings.Contains(string(data), `"theme": "light"`) {
+	if data, err := os.ReadFile(filepath.Join(home, ".config", "knack", "settings.json")); err != nil ||
+		!strings.Contains(string(data), `"theme": "light"`) {
 		t.Errorf("the theme was not stored: %s, %v", data, err)
 	}
 	k.types("?")

@@ -88,7 +88,8 @@ func TestSlashWhileItRuns(t *testing.T) {
 // displayed.
 func TestSlashTrust(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t, llmtest.Answer{When: "^Review this\\.$", Text: "Reviewed."}, llmtest.Answer{When: "^Review that\\.$", Text: "Again."}))
+	d := newDesk(t, serve(t, llmtest.Answer{When: "^Review this\\.$", Text: "Reviewed."},
+		llmtest.Answer{When: "^Review that\\.$", Text: "Again."}))
 	d.env = append(d.env, "KNACK_KEYRING=file")
 	d.file(t, ".pi/prompts/review.md", "Review $1.\n")
 	k := d.start(t)

@@ -26,7 +26,8 @@ func TestTalkBranches(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, script := range map[string]string{
-		"gh":     "#!/bin/sh\nprintf '%s ' \"$1\" \"$2\" \"$#\" >\"$HOME/gh.txt\"\ngrep -c 'Third answer' \"$3\" >>\"$HOME/gh.txt\"\necho https://gist.example/1\n",
+		"gh": "#!/bin/sh\nprintf '%s ' \"$1\" \"$2\" \"$#\" >\"$HOME/gh.txt\"\ngrep -c 'Third answer' \"$3\" " +
+			">>\"$HOME/gh.txt\"\necho https://gist.example/1\n",
 		"pbcopy": "#!/bin/sh\ncat >\"$HOME/copied.txt\"\n",
 	} {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755); err != nil {

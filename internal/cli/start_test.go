@@ -27,7 +27,8 @@ func BenchmarkStart(b *testing.B) {
 				if err := os.MkdirAll(d, 0o755); err != nil {
 					b.Fatal(err)
 				}
-				text := fmt.Sprintf("---\nname: skill-%d\ndescription: Does the thing number %d, and is used when somebody wants that thing done.\n---\n\n# Thing\n\nDo it.\n", i, i)
+				text := fmt.Sprintf("---\nname: skill-%d\ndescription: Does the thing number %d, and is used when somebody "+
+					"wants that thing done.\n---\n\n# Thing\n\nDo it.\n", i, i)
 				if err := os.WriteFile(filepath.Join(d, "SKILL.md"), []byte(text), 0o644); err != nil {
 					b.Fatal(err)
 				}
@@ -50,7 +51,8 @@ func BenchmarkStart(b *testing.B) {
 			for b.Loop() {
 				cmd := exec.Command(bin, "-p", "--trust", "--no-session", "hi")
 				cmd.Dir = dir
-				cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+dir+"/state", "XDG_CONFIG_HOME="+dir+"/config", "ANTHROPIC_API_KEY="+llmtest.Key, "ANTHROPIC_BASE_URL="+s.URL)
+				cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+dir+"/state", "XDG_CONFIG_HOME="+dir+"/config",
+					"ANTHROPIC_API_KEY="+llmtest.Key, "ANTHROPIC_BASE_URL="+s.URL)
 				start := time.Now()
 				if out, err := cmd.CombinedOutput(); err != nil {
 					b.Fatalf("%v\n%s", err, out)
@@ -73,7 +75,8 @@ func BenchmarkTurn(b *testing.B) {
 	for _, f := range wireFormats {
 		b.Run(f.provider, func(b *testing.B) {
 			dir := b.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "a.txt"), bytes.Repeat([]byte("a line of text\n"), turns+1), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "a.txt"), bytes.Repeat([]byte("a line of text\n"), turns+1),
+				0o644); err != nil {
 				b.Fatal(err)
 			}
 			run := func(n int) time.Duration {
@@ -87,7 +90,8 @@ func BenchmarkTurn(b *testing.B) {
 				defer s.Close()
 				cmd := exec.Command(bin, "-p", "--model", f.provider+"/default", "hi")
 				cmd.Dir = dir
-				cmd.Env = append(append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+dir+"/state", "XDG_CONFIG_HOME="+dir+"/config"), s.Env()...)
+				cmd.Env = append(append(os.Environ(), "HOME="+dir, "XDG_STATE_HOME="+dir+"/state",
+					"XDG_CONFIG_HOME="+dir+"/config"), s.Env()...)
 				if out, err := cmd.CombinedOutput(); err != nil || s.Left() > 0 {
 					b.Fatalf("%v\n%s", err, out)
 				}
@@ -107,7 +111,8 @@ func BenchmarkTurn(b *testing.B) {
 // finished builds the program as it is released.
 func finished(b *testing.B) string {
 	bin := filepath.Join(b.TempDir(), "knack")
-	if out, err := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, "../../cmd/knack").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin,
+		"../../cmd/knack").CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
 	}
 	return bin

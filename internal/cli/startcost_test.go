@@ -28,8 +28,8 @@ func linked(t *testing.T, goos, goarch string) []string {
 	return strings.Fields(string(out))
 }
 
-// TestLinkedPackages compares the external packages in the program with a list: each makes every start slower and the binary
-// larger, so a new one is a decision (docs/design.md, Dependencies; -update rewrites the list).
+// TestLinkedPackages compares the external packages in the program with a list: each makes every start slower and the
+// binary larger, so a new one is a decision (docs/design.md, Dependencies; -update rewrites the list).
 func TestLinkedPackages(t *testing.T) {
 	var got strings.Builder
 	for _, p := range slices.Sorted(slices.Values(linked(t, "linux", "amd64"))) {

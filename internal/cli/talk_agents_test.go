@@ -18,7 +18,8 @@ import (
 )
 
 func startAgent(id, prompt string, background bool) llmtest.Answer {
-	return llmtest.Answer{Calls: []llmtest.Call{{ID: id, Name: "Agent", Input: map[string]any{"prompt": prompt, "background": background}}}}
+	return llmtest.Answer{Calls: []llmtest.Call{{ID: id, Name: "Agent",
+		Input: map[string]any{"prompt": prompt, "background": background}}}}
 }
 
 // TestTalkAgents: the calls of agents are shown with their names; an answer for the session also applies to agents,
@@ -40,7 +41,8 @@ func TestTalkAgents(t *testing.T) {
 		when("^/greeter Ada$|Greet Ada", llmtest.Reply("Dear Ada.")),
 		when("fourth$", llmtest.Answer{Want: []string{"Dear Ada\\."}, Text: "I know"}),
 	))
-	d.file(t, ".claude/skills/greeter/SKILL.md", "---\nname: greeter\ndescription: Greets\ncontext: fork\n---\nGreet $ARGUMENTS.\n")
+	d.file(t, ".claude/skills/greeter/SKILL.md", "---\nname: greeter\ndescription: Greets\ncontext: fork\n---\nGreet "+
+		"$ARGUMENTS.\n")
 	k := d.open(t, "--allow", "Bash(echo *)", "--allow", "Bash(sleep *)", "--allow", "Edit(pid)")
 	k.enters("first")
 	k.wants(`(?s)Allow this command\?\r.*touch mine.*\x1b\[\?2004h  \? `)
@@ -120,7 +122,8 @@ func TestTalkBackground(t *testing.T) {
 	k.wants(`gone on`)
 	k.prompt()
 	// Changes in the meantime apply to later turns: the agent keeps what it started with.
-	for _, change := range []struct{ line, want string }{{"/reload", `settings: \d`}, {"/model opus", `anthropic/claude-opus`}} {
+	for _, change := range []struct{ line, want string }{{"/reload", `settings: \d`},
+		{"/model opus", `anthropic/claude-opus`}} {
 		k.types(change.line + "\r")
 		k.wants(change.want)
 		k.prompt()

@@ -259,7 +259,8 @@ func TestTalk(t *testing.T) {
 	k.wants(`Yes, I am\.`)
 	k.leaves()
 	hist, err := os.ReadFile(filepath.Join(filepath.Dir(d.dir), ".local/state/knack/history"))
-	if want := "\"hello\"\n\"/greet Ada\"\n\"/nope\"\n\"hello\"\n\"/help\"\n\"still there?\"\n"; err != nil || string(hist) != want {
+	if want := "\"hello\"\n\"/greet Ada\"\n\"/nope\"\n\"hello\"\n\"/help\"\n\"still there?\"\n"; err != nil ||
+		string(hist) != want {
 		t.Errorf("history %q, %v; want %q", hist, err, want)
 	}
 }
@@ -364,7 +365,8 @@ func TestTalkHooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"source":"startup"`, `"notification_type":"permission_prompt"`, `"hook_event_name":"ConfigChange","source":"skills"`, `"hook_event_name":"SessionEnd"`} {
+	for _, want := range []string{`"source":"startup"`, `"notification_type":"permission_prompt"`,
+		`"hook_event_name":"ConfigChange","source":"skills"`, `"hook_event_name":"SessionEnd"`} {
 		if !strings.Contains(string(input), want) {
 			t.Errorf("hooks did not receive %s: %s", want, input)
 		}
@@ -379,11 +381,13 @@ func TestInterrupt(t *testing.T) {
 		call("c1", "echo $$ >pid; while [ ! -e go ]; do sleep 0.05; done"),
 		llmtest.Answer{When: "rather in French", Text: "D'accord."},
 		call("c2", "echo $$ >pid; sleep 300"),
-		llmtest.Answer{When: "third$", Want: []string{"Command aborted"}, Text: "I was about to say a lot", Break: llmtest.Hang},
+		llmtest.Answer{When: "third$", Want: []string{"Command aborted"}, Text: "I was about to say a lot",
+			Break: llmtest.Hang},
 		call("c3", "touch asked"),
 		llmtest.Answer{When: "fifth$", Text: "all well"},
 	))
-	k := d.open(t, "--allow", "Bash(echo *)", "--allow", "Bash(while *)", "--allow", "Bash(sleep *)", "--allow", "Edit(pid)", "--allow", "Bash([ *)")
+	k := d.open(t, "--allow", "Bash(echo *)", "--allow", "Bash(while *)", "--allow", "Bash(sleep *)", "--allow",
+		"Edit(pid)", "--allow", "Bash([ *)")
 	pid := func() int {
 		t.Helper()
 		path := filepath.Join(d.dir, "pid")
@@ -470,7 +474,8 @@ func TestTalkCompact(t *testing.T) {
 		llmtest.Answer{When: "Greet Ada", Text: "Dear Ada.", Pad: 200},
 		llmtest.Answer{When: "Write the summary", Text: "## Goal\nnever finished", Break: llmtest.Hang},
 		llmtest.Answer{When: "^still\\?$", Want: []string{"Dear Ada"}, Text: "Unchanged."},
-		llmtest.Answer{When: "Write the summary", Want: []string{"focus on this:\nthe names", "Dear Ada"}, Text: "## Goal\nAda was greeted."},
+		llmtest.Answer{When: "Write the summary", Want: []string{"focus on this:\nthe names", "Dear Ada"},
+			Text: "## Goal\nAda was greeted."},
 		llmtest.Answer{When: "whom\\?$", Want: []string{"Ada was greeted"}, Text: "Her."},
 		llmtest.Answer{When: "^whom\\?$", Text: "Whom?"},
 	)
@@ -516,7 +521,8 @@ func TestTalkApproval(t *testing.T) {
 		long += fmt.Sprintf("\necho step %d", i)
 	}
 	server := llmtest.NewServer(
-		llmtest.Use("edit", map[string]any{"path": "greet.py", "edits": []any{map[string]any{"oldText": "hello", "newText": "goodbye"}}}),
+		llmtest.Use("edit", map[string]any{"path": "greet.py",
+			"edits": []any{map[string]any{"oldText": "hello", "newText": "goodbye"}}}),
 		llmtest.Use("bash", map[string]any{"command": long}), llmtest.Reply("first done"),
 		llmtest.Use("bash", map[string]any{"command": long}), llmtest.Reply("second done"),
 	)

@@ -52,10 +52,12 @@ until [ $(wc -w <"$PIDS") -ge 4 ]; do sleep 0.01; done; echo ready >>"$PIDS"; wa
 	// Without the sandbox, where processes have other numbers.
 	home := t.TempDir()
 	settings := filepath.Join(home, ".config", "knack", "settings.json")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(settings), 0o700), os.WriteFile(settings, []byte(`{"sandbox": {"mode": "off"}}`), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(settings), 0o700),
+		os.WriteFile(settings, []byte(`{"sandbox": {"mode": "off"}}`), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	cmd.Env = append(os.Environ(), "PIDS="+pids, "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, ".config"), "XDG_STATE_HOME="+filepath.Join(home, "state"))
+	cmd.Env = append(os.Environ(), "PIDS="+pids, "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, ".config"),
+		"XDG_STATE_HOME="+filepath.Join(home, "state"))
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -102,7 +102,8 @@ func TestRecorded(t *testing.T) {
 // TestAboveProject: the host's settings override those of a trusted project, except the project's deny rules.
 func TestAboveProject(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, llmtest.New(bash("touch a"), bash("rm a"), llmtest.Use("Agent", map[string]any{"agent": "reviewer", "prompt": "look"}),
+	h := newHost(t, llmtest.New(bash("touch a"), bash("rm a"),
+		llmtest.Use("Agent", map[string]any{"agent": "reviewer", "prompt": "look"}),
 		llmtest.Answer{Want: []string{"Words of the host."}, Text: "seen"}, llmtest.Reply("done")),
 		[]string{".claude/settings.json", `{"permissions": {"defaultMode": "plan", "deny": ["Bash(rm:*)"]}}`,
 			".claude/agents/reviewer.md", "---\nname: reviewer\ndescription: d\n---\nWords of the project.\n"},

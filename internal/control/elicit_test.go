@@ -115,7 +115,8 @@ func TestElicitation(t *testing.T) {
 	h.ask("0", `{"subtype":"initialize","sdkMcpServers":["forms"]}`)
 	h.user("go")
 	for i, c := range []struct{ asked, answer, got string }{
-		{`"mode":"form","requested_schema":{"type":"object",`, `{"action":"accept","content":{"name":"Ann","age":7,"more":1}}`,
+		{`"mode":"form","requested_schema":{"type":"object",`,
+			`{"action":"accept","content":{"name":"Ann","age":7,"more":1}}`,
 			`{"action":"accept","content":{"age":7,"name":"Ann"}}`},
 		{`"message":"Sure?"`, `{"action":"decline"}`, `{"action":"decline"}`},
 		{`"mode":"url","url":"https://example.org/x"`, `{"action":"perhaps"}`, `{"action":"cancel"}`},
@@ -166,7 +167,8 @@ func TestToolAliases(t *testing.T) {
 // and 0 means none.
 func TestThinking(t *testing.T) {
 	t.Parallel()
-	model := llmtest.New(llmtest.Reply("1"), llmtest.Reply("2"), llmtest.Reply("3"), llmtest.Reply("4"), llmtest.Reply("5"))
+	model := llmtest.New(llmtest.Reply("1"), llmtest.Reply("2"), llmtest.Reply("3"), llmtest.Reply("4"),
+		llmtest.Reply("5"))
 	h := newHost(t, model, nil, values(map[string]any{"effort": "high"}))
 	h.ask("0", `{"subtype":"initialize"}`)
 	for i, request := range []string{``, `{"max_thinking_tokens":2000}`, `{"thinking_display":"summarized"}`,

@@ -31,14 +31,18 @@ func TestLongLine(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	var got []string
 	in := io.MultiReader(io.LimitReader(endless{}, 100_000_000), strings.NewReader("\n{}\n"))
-	if err := readLines(in, func(l inputLine) { got = append(got, fmt.Sprint(l.number, " ", string(l.text), " ", l.err)) }); err != nil {
+	if err := readLines(in, func(l inputLine) {
+		got = append(got, fmt.Sprint(l.number, " ", string(l.text), " ",
+			l.err))
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if want := "[1  it has more than 32 MiB 2 {}\n <nil>]"; fmt.Sprint(got) != want {
 		t.Errorf("got %.200q", got)
 	}
 	runtime.ReadMemStats(&after)
-	if used := after.TotalAlloc - before.TotalAlloc; used > 8*maxLine { // growing a slice up to maxLine allocates more than maxLine
+	// growing a slice up to maxLine allocates more than maxLine
+	if used := after.TotalAlloc - before.TotalAlloc; used > 8*maxLine {
 		t.Errorf("%d MB were allocated", used>>20)
 	}
 }
@@ -54,7 +58,10 @@ func FuzzReadLines(f *testing.F) {
 				want = append(want, fmt.Sprintf("%d %q", i+1, line))
 			}
 		}
-		if err := readLines(bytes.NewReader(data), func(l inputLine) { got = append(got, fmt.Sprintf("%d %q", l.number, l.text)) }); err != nil {
+		if err := readLines(bytes.NewReader(data), func(l inputLine) {
+			got = append(got,
+				fmt.Sprintf("%d %q", l.number, l.text))
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {

@@ -37,10 +37,13 @@ func TestSettingsOfHost(t *testing.T) {
 	t.Parallel()
 	model := llmtest.New(llmtest.Reply("1"), llmtest.Reply("2"))
 	h := newHost(t, model, nil, values(map[string]any{"effort": "high"}))
-	h.must(h.ask("1", `{"subtype":"get_settings"}`), `"key":"effort","value":"high"`, `"applied":{"model":"test/script","effort":"high"}`)
+	h.must(h.ask("1", `{"subtype":"get_settings"}`), `"key":"effort","value":"high"`,
+		`"applied":{"model":"test/script","effort":"high"}`)
 	h.must(h.ask("2", `{"subtype":"apply_flag_settings","settings":{"effortLevel":"low"}}`), `"subtype":"success"`)
-	h.must(h.ask("3", `{"subtype":"apply_flag_settings","settings":{"permissions":{"allow":["Bash"]}}}`), `"subtype":"error"`)
-	h.must(h.ask("4", `{"subtype":"apply_flag_settings","settings":{"sandbox":"off"}}`), `sandbox cannot be changed while the program runs`)
+	h.must(h.ask("3", `{"subtype":"apply_flag_settings","settings":{"permissions":{"allow":["Bash"]}}}`),
+		`"subtype":"error"`)
+	h.must(h.ask("4", `{"subtype":"apply_flag_settings","settings":{"sandbox":"off"}}`),
+		`sandbox cannot be changed while the program runs`)
 	h.user("go")
 	h.expect(`"type":"result"`)
 	h.must(h.ask("5", `{"subtype":"apply_flag_settings","settings":{"effortLevel":null}}`), `"subtype":"success"`)

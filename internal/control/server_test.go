@@ -114,7 +114,8 @@ func newHost(t testing.TB, model llm.Model, files []string, ways ...way) *host {
 	dir, home := filepath.Join(top, "work"), filepath.Join(top, "home")
 	for i := 0; i+1 < len(files); i += 2 {
 		path := filepath.Join(dir, files[i])
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(files[i+1]), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700),
+			os.WriteFile(path, []byte(files[i+1]), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -123,17 +124,18 @@ func newHost(t testing.TB, model llm.Model, files []string, ways ...way) *host {
 	}
 	r, w := io.Pipe()
 	h := &host{t: t, dir: dir, in: w, out: &lines{changed: make(chan struct{})}, done: make(chan error, 1)}
-	o := engine.Options{Dir: dir, Model: model, Values: map[string]any{"sandbox.mode": "off"}, Env: func(name string) string {
-		switch name {
-		case "HOME", "USERPROFILE":
-			return home
-		case "PATH":
-			return os.Getenv("PATH")
-		case "KNACK_KEYRING":
-			return "file"
-		}
-		return ""
-	}}
+	o := engine.Options{Dir: dir, Model: model, Values: map[string]any{"sandbox.mode": "off"},
+		Env: func(name string) string {
+			switch name {
+			case "HOME", "USERPROFILE":
+				return home
+			case "PATH":
+				return os.Getenv("PATH")
+			case "KNACK_KEYRING":
+				return "file"
+			}
+			return ""
+		}}
 	messages := NewMessages(h.out, true)
 	serve := Options{In: r, Out: messages, Messages: messages, Prompts: true}
 	for _, way := range ways {
@@ -253,7 +255,8 @@ func requestID(t testing.TB, line string) string {
 func (h *host) answers(response string, texts ...string) string {
 	h.t.Helper()
 	line := h.expect(append(texts, `"type":"control_request"`)...)
-	h.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":%s}}`, requestID(h.t, line), response)
+	h.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":%s}}`,
+		requestID(h.t, line), response)
 	return line
 }
 
@@ -266,7 +269,8 @@ func bash(command string) llmtest.Answer {
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, llmtest.New(llmtest.Reply("one"), llmtest.Reply("two")), nil)
-	h.must(h.ask("1", `{"subtype":"initialize"}`), `"subtype":"success"`, `"commands":[{`, `"hook_on_failure_supported":true`)
+	h.must(h.ask("1", `{"subtype":"initialize"}`), `"subtype":"success"`, `"commands":[{`,
+		`"hook_on_failure_supported":true`)
 	if slices.ContainsFunc(h.lines(), func(l string) bool { return strings.Contains(l, `"subtype":"init"`) }) {
 		t.Error("init came before the first message")
 	}
@@ -292,13 +296,16 @@ func TestOddInput(t *testing.T) {
 		{`{"type":7}`, `"field":"type"`},
 		{`{"type":"control_request","request":{"subtype":"initialize"}}`, `"field":"request_id"`},
 		{`{"type":"control_response"}`, `"field":"response"`},
-		{`{"type":"control_response","response":{"subtype":"success","request_id":"nobody"}}`, `no request \"nobody\" is waiting`},
-		{`{"type":"user","message":{"role":"user","content":[{"type":"tool_result"}]}}`, `a block of type \"tool_result\" cannot be sent`},
+		{`{"type":"control_response","response":{"subtype":"success","request_id":"nobody"}}`,
+			`no request \"nobody\" is waiting`},
+		{`{"type":"user","message":{"role":"user","content":[{"type":"tool_result"}]}}`,
+			`a block of type \"tool_result\" cannot be sent`},
 		{`{"type":"user","message":{"role":"user"}}`, `"field":"message.content","error":"it is missing"`},
 		{`{"type":"user","message":{"role":"user","content":7}}`, `it is neither a string nor a list of blocks"`},
 		{`{"type":"user","message":{"role":"user","content":[{"type":"text","text":7}]}}`,
 			`"field":"message.content[0].text","error":"it is a JSON number"`},
-		{`{"type":"user","message":{"role":"user","content":["a"]}}`, `"field":"message.content[0]","error":"it is a JSON string"`},
+		{`{"type":"user","message":{"role":"user","content":["a"]}}`,
+			`"field":"message.content[0]","error":"it is a JSON string"`},
 		{`{"type":"user","message":{"role":"user","content":[{"type":"text"}]}}`,
 			`"field":"message.content[0].text","error":"it is missing"`},
 		{`{"type":"user","message":{"role":"assistant","content":"a"}}`, `"field":"message.role"`},
@@ -328,9 +335,11 @@ func TestOddInput(t *testing.T) {
 func TestApproval(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, llmtest.New(
-		bash("touch a"), bash("touch b"), bash("touch b2"), bash("touch c"), bash("touch d"), bash("touch e"), bash("touch f"), bash("touch g"),
+		bash("touch a"), bash("touch b"), bash("touch b2"), bash("touch c"), bash("touch d"), bash("touch e"),
+		bash("touch f"), bash("touch g"),
 		llmtest.Reply("done"),
-	), nil, values(map[string]any{"permissions.deny": []string{"Bash(touch secret)"}, "permissions.ask": []string{"Bash(touch asked)"}}))
+	), nil, values(map[string]any{"permissions.deny": []string{"Bash(touch secret)"},
+		"permissions.ask": []string{"Bash(touch asked)"}}))
 	h.user("go")
 	asked := h.answers(`{"behavior":"allow","updatedInput":{"command":"touch a"}}`, `"command":"touch a"`)
 	h.must(asked, `"subtype":"can_use_tool"`, `"tool_name":"bash"`, `"display_name":"bash"`,
@@ -338,24 +347,30 @@ func TestApproval(t *testing.T) {
 	h.answers(`{"behavior":"allow","updatedInput":{"command":"touch secret"}}`, `"command":"touch b"`)
 	h.expect(`"subtype":"permission_denied"`, `Bash(touch secret)`)
 	h.answers(`{"behavior":"allow","updatedInput":{"command":"touch asked"}}`, `"command":"touch b2"`)
-	h.answers(`{"behavior":"deny","message":"not that"}`, `"command":"touch asked"`, `"matched_ask_rule":{"source":"cliArg","tool_name":"Bash","rule_content":"touch asked"}`)
+	h.answers(`{"behavior":"deny","message":"not that"}`, `"command":"touch asked"`,
+		`"matched_ask_rule":{"source":"cliArg","tool_name":"Bash","rule_content":"touch asked"}`)
 	h.expect(`"subtype":"permission_denied"`)
 	h.answers(`{"behavior":"allow","updatedPermissions":[{"type":"setMode","mode":"bypassPermissions","destination":"session"}]}`, `touch c`)
 	h.expect(`"subtype":"permission_denied"`, `when the program starts`)
-	h.answers(`{"behavior":"allow","updatedPermissions":[{"type":"removeRules","rules":[],"destination":"session"}]}`, `touch d`)
+	h.answers(`{"behavior":"allow","updatedPermissions":[{"type":"removeRules","rules":[],"destination":"session"}]}`,
+		`touch d`)
 	h.expect(`"type":"tool_result"`, `"is_error":true`, `removeRules`)
 	h.answers(`{"behavior":"perhaps"}`, `touch e`)
 	h.expect(`"type":"tool_result"`, `"is_error":true`, `perhaps`)
 	line := h.expect(`"subtype":"can_use_tool"`, "touch f")
-	h.say(`{"type":"control_response","response":{"subtype":"error","request_id":%q,"error":"no callback"}}`, requestID(t, line))
+	h.say(`{"type":"control_response","response":{"subtype":"error","request_id":%q,"error":"no callback"}}`,
+		requestID(t, line))
 	h.expect(`"type":"tool_result"`, `"is_error":true`, `no callback`)
 	last := h.expect(`"subtype":"can_use_tool"`, `touch g`)
-	h.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{"behavior":"allow"}}}`, requestID(t, line)) // too late
+	// too late
+	h.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{"behavior":"allow"}}}`,
+		requestID(t, line))
 	h.expect(`"type":"error"`, `is waiting for an answer`)
 	h.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{"behavior":"deny","message":"stop it","interrupt":true}}}`, requestID(t, last))
 	h.expect(`"type":"result"`)
 	h.end()
-	for name, want := range map[string]bool{"a": true, "b": false, "secret": false, "b2": false, "asked": false, "c": false, "d": false, "e": false, "f": false, "g": false} {
+	for name, want := range map[string]bool{"a": true, "b": false, "secret": false, "b2": false, "asked": false,
+		"c": false, "d": false, "e": false, "f": false, "g": false} {
 		if _, err := os.Stat(filepath.Join(h.dir, name)); (err == nil) != want {
 			t.Errorf("%s exists: %t", name, err == nil)
 		}
@@ -365,7 +380,8 @@ func TestApproval(t *testing.T) {
 // TestSilentHost: a host that does not answer has not allowed the call.
 func TestSilentHost(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, llmtest.New(bash("touch a"), llmtest.Reply("done")), nil, func(_ *engine.Options, o *Options) { o.Timeout = time.Millisecond })
+	h := newHost(t, llmtest.New(bash("touch a"), llmtest.Reply("done")), nil,
+		func(_ *engine.Options, o *Options) { o.Timeout = time.Millisecond })
 	h.user("go")
 	id := requestID(t, h.expect(`"subtype":"can_use_tool"`))
 	h.expect(`"type":"control_cancel_request"`, id)
@@ -395,7 +411,8 @@ func TestHostGone(t *testing.T) {
 	}
 
 	// A command is running when the reader goes away.
-	h = newHost(t, llmtest.New(bash("sleep 1000"), llmtest.Reply("never")), nil, values(map[string]any{"permissions.allow": []string{"Bash(sleep:*)"}}))
+	h = newHost(t, llmtest.New(bash("sleep 1000"), llmtest.Reply("never")), nil,
+		values(map[string]any{"permissions.allow": []string{"Bash(sleep:*)"}}))
 	h.user("go")
 	h.expect(`"subtype":"decision"`)
 	h.out.mu.Lock()
@@ -415,7 +432,8 @@ func TestHostGone(t *testing.T) {
 // TestInterrupt: an interrupt is answered during a turn, and queued messages are listed or dropped.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, llmtest.New(bash("sleep 1000"), bash("sleep 1000"), llmtest.Reply("later")), nil, values(map[string]any{"permissions.allow": []string{"Bash(sleep:*)"}}))
+	h := newHost(t, llmtest.New(bash("sleep 1000"), bash("sleep 1000"), llmtest.Reply("later")), nil,
+		values(map[string]any{"permissions.allow": []string{"Bash(sleep:*)"}}))
 	h.ask("0", `{"subtype":"initialize"}`)
 	h.user("go")
 	h.expect(`"subtype":"decision"`)
@@ -446,7 +464,8 @@ func TestJoins(t *testing.T) {
 	line := h.expect(`"subtype":"can_use_tool"`)
 	h.say(`{"type":"user","uuid":"u-2","message":{"role":"user","content":"and b"}}`)
 	h.expect(`"subtype":"queued"`)
-	h.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{"behavior":"allow"}}}`, requestID(t, line))
+	h.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{"behavior":"allow"}}}`,
+		requestID(t, line))
 	h.must(h.expect(`"type":"result"`), `"result":"both"`, `"user_message_uuids":["u-1","u-2"]`)
 	if err := h.end(); err != nil {
 		t.Error(err)
@@ -465,16 +484,19 @@ func TestHooks(t *testing.T) {
 		`"hooks_applied":true`, `Knack does not have the event PostModelSwitch`)
 	h.user("go")
 	line := h.expect(`"subtype":"hook_callback"`, `"callback_id":"prompt"`, `"hook_event_name":"UserPromptSubmit"`)
-	h.say(`{"type":"control_response","response":{"subtype":"error","request_id":%q,"error":"it crashed"}}`, requestID(t, line))
+	h.say(`{"type":"control_response","response":{"subtype":"error","request_id":%q,"error":"it crashed"}}`,
+		requestID(t, line))
 	h.expect(`"type":"result"`, `"is_error":true`, `a hook of the host failed: it crashed`)
 
 	h.user("go")
 	h.answers(`{}`, `"callback_id":"prompt"`)
 	// Allowed by the callback, denied by a rule.
-	h.answers(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow"}}`, `"callback_id":"pre"`, `"tool_name":"Bash"`, `"command":"touch a"`)
+	h.answers(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow"}}`, `"callback_id":"pre"`,
+		`"tool_name":"Bash"`, `"command":"touch a"`)
 	h.expect(`"subtype":"permission_denied"`, `"decision_reason_type":"hook"`, `Bash(touch a)`)
 	line = h.expect(`"callback_id":"pre"`, `touch b`)
-	h.say(`{"type":"control_response","response":{"subtype":"error","request_id":%q,"error":"it crashed"}}`, requestID(t, line))
+	h.say(`{"type":"control_response","response":{"subtype":"error","request_id":%q,"error":"it crashed"}}`,
+		requestID(t, line))
 	h.expect(`"subtype":"permission_denied"`, `it crashed`)
 	h.expect(`"type":"result"`, `"result":"done"`)
 	h.end()
@@ -492,12 +514,14 @@ func TestAuthority(t *testing.T) {
 		})
 	h.must(h.ask("0", `{"subtype":"initialize","sdkMcpServers":["mine","ok"],"planModeInstructions":"x",`+
 		`"agents":{"wild":{"description":"d","prompt":"p","permissionMode":"bypassPermissions"}}}`),
-		`the host's MCP server mine is left out`, `agents: wild: bypassPermissions can only be chosen`, `initialize: planModeInstructions: this is not supported`)
+		`the host's MCP server mine is left out`, `agents: wild: bypassPermissions can only be chosen`,
+		`initialize: planModeInstructions: this is not supported`)
 	h.must(h.ask("1", `{"subtype":"set_permission_mode","mode":"bypassPermissions"}`), `"subtype":"error"`)
 	h.must(h.ask("2", `{"subtype":"set_permission_mode","mode":"plan"}`), `"subtype":"success"`, `"mode":"plan"`)
 	h.must(h.ask("3", `{"subtype":"set_permission_mode","mode":"wild"}`), `"subtype":"error"`)
 	h.must(h.ask("4", `{"subtype":"read_file","path":"a.txt"}`), `"contents":"hello"`, `"lossy":false`)
-	h.must(h.ask("5", `{"subtype":"read_file","path":"a.txt","encoding":"base64","max_bytes":2}`), `"contents":"aGU="`, `"truncated":true`)
+	h.must(h.ask("5", `{"subtype":"read_file","path":"a.txt","encoding":"base64","max_bytes":2}`), `"contents":"aGU="`,
+		`"truncated":true`)
 	h.must(h.ask("6", `{"subtype":"read_file","path":".env"}`), `"subtype":"error"`)
 	h.must(h.ask("7", `{"subtype":"read_file","path":"/etc/hostname"}`), `"subtype":"error"`)
 	h.must(h.ask("8", `{"subtype":"read_file"}`), `"subtype":"error"`)
@@ -532,12 +556,14 @@ func TestQuestions(t *testing.T) {
 func TestJobs(t *testing.T) {
 	t.Parallel()
 	job := llmtest.Use("bash", map[string]any{"command": "echo begun; exec sleep 1000", "run_in_background": true})
-	h := newHost(t, llmtest.New(job, job, llmtest.Reply("done")), nil, values(map[string]any{"permissions.allow": []string{"Bash(echo:*)", "Bash(sleep:*)", "Bash(exec:*)"}}),
+	h := newHost(t, llmtest.New(job, job, llmtest.Reply("done")), nil,
+		values(map[string]any{"permissions.allow": []string{"Bash(echo:*)", "Bash(sleep:*)", "Bash(exec:*)"}}),
 		func(o *engine.Options, _ *Options) { o.Values["permissions.defaultMode"] = "bypassPermissions" })
 	h.user("go")
 	h.expect(`"type":"result"`, `"result":"done"`)
 	for i := 0; ; i++ { // until the command has written
-		if line := h.ask(fmt.Sprintf("out-%d", i), `{"subtype":"get_task_output","task_id":"1"}`); strings.Contains(line, `"output":"begun\n"`) {
+		if line := h.ask(fmt.Sprintf("out-%d", i), `{"subtype":"get_task_output","task_id":"1"}`); strings.Contains(line,
+			`"output":"begun\n"`) {
 			break
 		}
 	}
@@ -588,7 +614,8 @@ func TestMatchesSchema(t *testing.T) {
 		seen[fmt.Sprint(v["type"], " ", v["subtype"])] = true
 	}
 	for _, want := range []string{"system init", "system api_retry", "system decision", "system permission_denied",
-		"system local_command_output", "stream_event <nil>", "error <nil>", "control_request <nil>", "result success", "user <nil>", "assistant <nil>"} {
+		"system local_command_output", "stream_event <nil>", "error <nil>", "control_request <nil>", "result success",
+		"user <nil>", "assistant <nil>"} {
 		if !seen[want] {
 			t.Errorf("no %s among %v", want, seen)
 		}
@@ -601,7 +628,8 @@ func FuzzServe(f *testing.F) {
 		`{"type":"user","message":{"role":"user","content":"hi"}}`,
 		`{"type":"control_request","request_id":"1","request":{"subtype":"initialize","hooks":{"Stop":[{"hookCallbackIds":["a"]}]},"agents":{"a":{}},"sdkMcpServers":["x"],"skills":["a"]}}` + "\n" +
 			`{"type":"user","uuid":"u","priority":"now","message":{"role":"user","content":[{"type":"text","text":"hi"}]}}`,
-		`{"type":"control_request","request_id":"1","request":{"subtype":"interrupt","cancel_queued":true}}` + "\n" + `{"type":"control_cancel_request","request_id":"1"}`,
+		`{"type":"control_request","request_id":"1","request":{"subtype":"interrupt","cancel_queued":true}}` + "\n" +
+			`{"type":"control_cancel_request","request_id":"1"}`,
 		`{"type":"control_response","response":{"subtype":"success","request_id":"knack-1","response":{"behavior":"allow"}}}`,
 		`{"type":"control_request","request_id":"1","request":{"subtype":"mcp_set_servers","servers":{"x":{"type":"sdk"},"y":{}}}}`,
 		`{"type":"control_request","request_id":"1","request":{"subtype":"read_file","path":"../x","max_bytes":-1}}`,
@@ -611,7 +639,8 @@ func FuzzServe(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		lower := bytes.ToLower(input)
-		if bytes.Contains(lower, []byte("servers")) && (bytes.Contains(lower, []byte("command")) || bytes.Contains(lower, []byte("url"))) || bytes.Contains(lower, []byte(`\u`)) {
+		if bytes.Contains(lower, []byte("servers")) && (bytes.Contains(lower, []byte("command")) ||
+			bytes.Contains(lower, []byte("url"))) || bytes.Contains(lower, []byte(`\u`)) {
 			t.Skip("it may start programs")
 		}
 		model := &llmtest.Script{Func: func(*llm.Request) llmtest.Answer { return llmtest.Reply("yes") }}

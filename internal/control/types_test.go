@@ -20,10 +20,12 @@ import (
 
 // sdkTypes are the types that the Agent SDK for TypeScript declares for the program's output, by type and subtype.
 var sdkTypes = map[string]string{
-	"system init": "sdk.SDKSystemMessage", "system api_retry": "sdk.SDKAPIRetryMessage", "assistant": "With<sdk.SDKAssistantMessage, 'message'>",
-	"user": "sdk.SDKUserMessage", "stream_event": "With<sdk.SDKPartialAssistantMessage, 'event'>", "result success": "With<sdk.SDKResultSuccess, 'usage'>",
-	"system compact_boundary": "sdk.SDKCompactBoundaryMessage", "system permission_denied": "sdk.SDKPermissionDeniedMessage",
-	"system task_started": "sdk.SDKTaskStartedMessage", "system task_notification": "sdk.SDKTaskNotificationMessage",
+	"system init": "sdk.SDKSystemMessage", "system api_retry": "sdk.SDKAPIRetryMessage",
+	"assistant": "With<sdk.SDKAssistantMessage, 'message'>", "user": "sdk.SDKUserMessage",
+	"stream_event":   "With<sdk.SDKPartialAssistantMessage, 'event'>",
+	"result success": "With<sdk.SDKResultSuccess, 'usage'>", "system compact_boundary": "sdk.SDKCompactBoundaryMessage",
+	"system permission_denied": "sdk.SDKPermissionDeniedMessage", "system task_started": "sdk.SDKTaskStartedMessage",
+	"system task_notification":    "sdk.SDKTaskNotificationMessage",
 	"system local_command_output": "sdk.SDKLocalCommandOutputMessage", "result": "With<sdk.SDKResultError, 'usage'>",
 	"control_request": "sdk.SDKControlRequest", "control_response": "sdk.SDKControlResponse",
 }
@@ -123,11 +125,13 @@ func everyMessage(t *testing.T) []string {
 		llmtest.Answer{Thinking: "hm", Text: "I look", Calls: bash("touch a").Calls}, bash("touch b"),
 		llmtest.Answer{Error: &llm.Error{Kind: llm.Overloaded, Status: 529, RetryAfter: time.Millisecond}},
 		llmtest.Use("Skill", map[string]any{"skill": "greet"}),
-		llmtest.Use("Agent", map[string]any{"agent": "reviewer", "prompt": "look", "description": "d"}), llmtest.Reply("looked"),
+		llmtest.Use("Agent", map[string]any{"agent": "reviewer", "prompt": "look", "description": "d"}),
+		llmtest.Reply("looked"),
 		llmtest.Use("mcp__forms__form", map[string]any{}),
 		llmtest.Use("ask", map[string]any{"questions": []any{map[string]any{"question": "Which?", "header": "W",
 			"options": []any{map[string]any{"label": "red"}, map[string]any{"label": "blue"}}}}}),
-		llmtest.Reply("done"), llmtest.Reply(strings.Repeat("many words ", 5000)), llmtest.Reply("a summary"), bash("sleep 1000"),
+		llmtest.Reply("done"), llmtest.Reply(strings.Repeat("many words ", 5000)), llmtest.Reply("a summary"),
+		bash("sleep 1000"),
 	), []string{".claude/skills/greet/SKILL.md", "---\ndescription: Greets\n---\nGreet.\n", "a.txt", "text"},
 		values(map[string]any{"permissions.allow": []string{"mcp__forms", "Agent", "Skill", "Bash(sleep:*)"},
 			"permissions.ask": []string{"Bash(touch b)"}}),
@@ -148,7 +152,8 @@ func everyMessage(t *testing.T) []string {
 	h.answers(`{"action":"decline"}`, `"subtype":"elicitation"`)
 	h.answers(`{"behavior":"allow","updatedInput":{"questions":[],"answers":{"Which?":"blue"}}}`, "AskUserQuestion")
 	h.expect(`"type":"result"`)
-	for _, request := range []string{"get_context_usage", "list_permission_rules", "reload_output_styles", "reload_plugins",
+	for _, request := range []string{"get_context_usage", "list_permission_rules", "reload_output_styles",
+		"reload_plugins",
 		"reload_skills", "mcp_status"} {
 		h.ask(request, fmt.Sprintf(`{"subtype":%q}`, request))
 	}

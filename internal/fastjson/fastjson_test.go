@@ -14,7 +14,8 @@ func TestUnmarshal(t *testing.T) {
 		Projects map[string]struct{ Servers json.RawMessage }
 	}
 	for _, data := range []string{
-		`{"name": "a", "projects": {"/x": {"servers": {"b": [1]}}}}`, `{"name": "` + "\xff" + `"}`, `{"name": 1}`, `{"name": "a"`, ``,
+		`{"name": "a", "projects": {"/x": {"servers": {"b": [1]}}}}`, `{"name": "` + "\xff" + `"}`, `{"name": 1}`,
+		`{"name": "a"`, ``,
 		strings.Repeat("[", 5_000_000), `{"projects":` + strings.Repeat(`{"a":`, 3_000_000),
 	} {
 		got, want := document{Name: "before"}, document{}

@@ -106,7 +106,8 @@ func conformingClient(address string) error {
 		}
 	}
 	json.Unmarshal([]byte(os.Getenv("MCP_CONFORMANCE_CONTEXT")), &given)
-	server := mcp.Server{Name: "server", URL: address, OAuth: mcp.OAuth{ClientID: given.ClientID, ClientSecret: given.Secret,
+	server := mcp.Server{Name: "server", URL: address, OAuth: mcp.OAuth{ClientID: given.ClientID,
+		ClientSecret:   given.Secret,
 		ClientDocument: "https://conformance-test.local/client-metadata.json"}}
 	c := mcp.New(mcp.Options{Tokens: storedTokens{}}, server)
 	defer c.Close()

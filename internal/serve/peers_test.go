@@ -149,7 +149,8 @@ func TestPeerConformanceClient(t *testing.T) {
 func TestPeerInspector(t *testing.T) {
 	dir := npm(t)
 	project, _ := project(t, peerSkills, engine.Options{})
-	cmd := node(t, dir, filepath.Join(dir, "node_modules/.bin/mcp-inspector"), "--cli", program(t), "mcp", "serve", "--bare", "--skill", filepath.Join(project, "skills"),
+	cmd := node(t, dir, filepath.Join(dir, "node_modules/.bin/mcp-inspector"), "--cli", program(t), "mcp", "serve",
+		"--bare", "--skill", filepath.Join(project, "skills"),
 		"--method", "skills/list", "--verify")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !regexp.MustCompile(`Verified \d+ skills and \d+ files: no conformance errors`).Match(out) {
@@ -187,7 +188,8 @@ func peer(t *testing.T, npm string, args ...string) *mcp.Client {
 // use calls a tool of a peer.
 func use(t *testing.T, c *mcp.Client, ask mcp.Asker, name, input string) tool.Result {
 	t.Helper()
-	return tool.Call(t.Context(), c.Tools(ask), llm.ToolCall{ID: "1", Name: "mcp__peer__" + name, Input: []byte(input)}, tool.AllowAll, nil)
+	return tool.Call(t.Context(), c.Tools(ask), llm.ToolCall{ID: "1", Name: "mcp__peer__" + name, Input: []byte(input)},
+		tool.AllowAll, nil)
 }
 
 // TestPeerEverything uses the reference server: all kinds of results, prompts, resources, and a question to the user.
@@ -228,7 +230,8 @@ func TestPeerEverything(t *testing.T) {
 	if err != nil || !strings.Contains(llm.TextOf(parts), "Paris") {
 		t.Errorf("%v %v", parts, err)
 	}
-	list := tool.Call(t.Context(), mcp.ResourceTools(c), llm.ToolCall{ID: "1", Name: "list_mcp_resources", Input: []byte(`{}`)}, tool.AllowAll, nil)
+	list := tool.Call(t.Context(), mcp.ResourceTools(c), llm.ToolCall{ID: "1", Name: "list_mcp_resources",
+		Input: []byte(`{}`)}, tool.AllowAll, nil)
 	uri := regexp.MustCompile(`demo://\S+`).FindString(llm.TextOf(list.Parts))
 	if parts, err := c.Read(t.Context(), "peer", uri); err != nil || len(parts) == 0 {
 		t.Errorf("%s: %v %v", uri, parts, err)
@@ -243,7 +246,8 @@ func TestPeerFilesystem(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := peer(t, dir, filepath.Join(dir, "node_modules/@modelcontextprotocol/server-filesystem/dist/index.js"), files)
-	if r := use(t, c, nil, "read_text_file", `{"path":"`+files+`/a.txt"}`); !strings.Contains(llm.TextOf(r.Parts), "text of a") {
+	if r := use(t, c, nil, "read_text_file", `{"path":"`+files+`/a.txt"}`); !strings.Contains(llm.TextOf(r.Parts),
+		"text of a") {
 		t.Errorf("%+v", r)
 	}
 	if r := use(t, c, nil, "read_text_file", `{"path":"/etc/hostname"}`); !r.IsError {

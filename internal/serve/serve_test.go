@@ -87,7 +87,8 @@ func connect(t *testing.T, s *Server) *sdk.ClientSession {
 	t.Helper()
 	a, b := sdk.NewInMemoryTransports()
 	go s.Run(t.Context(), a)
-	c := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}})
+	c := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"},
+		&sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}})
 	session, err := c.Connect(t.Context(), b, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +116,8 @@ func TestTool(t *testing.T) {
 	}
 	c := connect(t, s)
 	tools, err := c.ListTools(t.Context(), nil)
-	if err != nil || len(tools.Tools) != 1 || !strings.Contains(tools.Tools[0].Description, "- pdf: Reads PDF files.") || strings.Contains(tools.Tools[0].Description, "closed") {
+	if err != nil || len(tools.Tools) != 1 || !strings.Contains(tools.Tools[0].Description, "- pdf: Reads PDF files.") ||
+		strings.Contains(tools.Tools[0].Description, "closed") {
 		t.Fatalf("%v %v", tools, err)
 	}
 	for _, x := range []struct {
@@ -123,7 +125,8 @@ func TestTool(t *testing.T) {
 		wants []string
 		fails bool
 	}{
-		{args: map[string]any{"skill": "pdf", "args": "a.pdf"}, wants: []string{"Read a.pdf.", "!`cat references/secret`", "They were not run", "1 command"}},
+		{args: map[string]any{"skill": "pdf", "args": "a.pdf"}, wants: []string{"Read a.pdf.", "!`cat references/secret`",
+			"They were not run", "1 command"}},
 		{args: map[string]any{"find": "read a PDF"}, wants: []string{"- pdf: Reads PDF files."}},
 		{args: map[string]any{"skill": "pdf", "describe": true}, wants: []string{"Use when a PDF is mentioned"}},
 		{args: map[string]any{"skill": "closed"}, wants: []string{"not offered"}, fails: true},
@@ -141,7 +144,8 @@ func TestTool(t *testing.T) {
 			t.Errorf("%v: failed is %t: %s", x.args, failed, text)
 		}
 	}
-	p, err := c.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "pdf", Arguments: map[string]string{"arguments": "b.pdf"}})
+	p, err := c.GetPrompt(t.Context(), &sdk.GetPromptParams{Name: "pdf",
+		Arguments: map[string]string{"arguments": "b.pdf"}})
 	if err != nil || !strings.Contains(p.Messages[0].Content.(*sdk.TextContent).Text, "Read b.pdf.") {
 		t.Errorf("%v %v", p, err)
 	}
@@ -170,8 +174,9 @@ func TestResources(t *testing.T) {
 		t.Errorf("%v %v", r, err)
 	}
 	for _, uri := range []string{
-		"skill://pdf/link.md", "skill://pdf/.git/config", "skill://pdf/keys/server.pem", "skill://closed/SKILL.md", "skill://pdf/../../../outside.txt",
-		"skill://pdf/", "skill://pdf", "skill://pdf/references", "skill://pdf//SKILL.md", "file:///etc/passwd", "skill://../outside.txt",
+		"skill://pdf/link.md", "skill://pdf/.git/config", "skill://pdf/keys/server.pem", "skill://closed/SKILL.md",
+		"skill://pdf/../../../outside.txt", "skill://pdf/", "skill://pdf", "skill://pdf/references", "skill://pdf//SKILL.md",
+		"file:///etc/passwd", "skill://../outside.txt",
 	} {
 		if r, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: uri}); err == nil {
 			t.Errorf("%s was read: %q", uri, r.Contents[0].Text)
@@ -223,7 +228,8 @@ func TestClientOfServer(t *testing.T) {
 		t.Error("a skill that is closed to models is listed")
 	}
 	a, err := cat.Invoke(t.Context(), knack.Invocation{Name: "peer:pdf", Args: "x.pdf", By: knack.ByModel})
-	if err != nil || !strings.Contains(a.Prompt, "Read x.pdf.") || !strings.Contains(a.Prompt, "skill://pdf/references/forms.md") || a.Dir != "" {
+	if err != nil || !strings.Contains(a.Prompt, "Read x.pdf.") ||
+		!strings.Contains(a.Prompt, "skill://pdf/references/forms.md") || a.Dir != "" {
 		t.Fatalf("%+v %v", a, err)
 	}
 	parts, err := client.Read(t.Context(), "peer", "skill://pdf/references/forms.md")
@@ -274,7 +280,8 @@ func TestHTTP(t *testing.T) {
 			t.Errorf("%s: %d, want %d", x.what, got, x.want)
 		}
 	}
-	client := mcp.New(mcp.Options{}, mcp.Server{Name: "far", URL: server.URL + "/mcp", Headers: map[string]string{"Authorization": "Bearer secret"}})
+	client := mcp.New(mcp.Options{}, mcp.Server{Name: "far", URL: server.URL + "/mcp",
+		Headers: map[string]string{"Authorization": "Bearer secret"}})
 	defer client.Close()
 	client.Start()
 	if err := client.Wait(t.Context()); err != nil {
@@ -300,7 +307,8 @@ func TestListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	data, _ := json.Marshal(l)
-	for _, want := range []string{`"uri":"skill://pdf/SKILL.md"`, `"metadata":{"version":"1.10"}`, `"uri":"skill://pdf/references/forms.md","digest":"sha256:`, `"size":6`} {
+	for _, want := range []string{`"uri":"skill://pdf/SKILL.md"`, `"metadata":{"version":"1.10"}`,
+		`"uri":"skill://pdf/references/forms.md","digest":"sha256:`, `"size":6`} {
 		if !bytes.Contains(data, []byte(want)) {
 			t.Errorf("no %s in %s", want, data)
 		}
@@ -324,7 +332,8 @@ func TestReload(t *testing.T) {
 	}
 	name := filepath.Join(dir, ".claude/skills/later/SKILL.md")
 	os.MkdirAll(filepath.Dir(name), 0o755)
-	if err := os.WriteFile(name, []byte("---\nname: later\ndescription: Comes later.\n---\nLate text."), 0o644); err != nil {
+	if err := os.WriteFile(name, []byte("---\nname: later\ndescription: Comes later.\n---\nLate text."),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Reload(t.Context()); err != nil {
@@ -434,7 +443,8 @@ func TestHostSkills(t *testing.T) {
 	}
 	name := filepath.Join(dir, ".claude/skills/later/SKILL.md")
 	os.MkdirAll(filepath.Dir(name), 0o755)
-	if err := os.WriteFile(name, []byte("---\nname: later\ndescription: Comes later.\n---\nLate text."), 0o644); err != nil {
+	if err := os.WriteFile(name, []byte("---\nname: later\ndescription: Comes later.\n---\nLate text."),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Reload(t.Context()); err != nil {

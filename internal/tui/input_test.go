@@ -21,7 +21,8 @@ func TestInput(t *testing.T) {
 		{func(e *editor.Editor) { e.Paste("/kept " + long); e.Insert(" please") }, " please", false},
 		{func(e *editor.Editor) { e.Paste("/kept " + long); e.Insert("/kept x") }, "/kept x", false},
 		{func(e *editor.Editor) { e.Insert("/kep"); e.Paste("t " + long) }, "/kep", false},
-		{func(e *editor.Editor) { e.Insert("see"); e.Attach(editor.Chip{Label: "image", Text: " @/x.png "}) }, "see @/x.png ", false},
+		{func(e *editor.Editor) { e.Insert("see"); e.Attach(editor.Chip{Label: "image", Text: " @/x.png "}) }, "see @/x.png ",
+			false},
 	} {
 		var e editor.Editor
 		c.enter(&e)

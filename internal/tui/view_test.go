@@ -60,7 +60,8 @@ var scenes = []struct {
 	{"streaming", func(v *view) {
 		v.running = true
 		v.conv.user("what is in a.txt?")
-		v.conv.event(text("# Answer\n\nThe file has **two** lines, 日本語 and more text than fits on one line of a narrow terminal.\n\n- one\n- tw"), noon)
+		v.conv.event(text("# Answer\n\nThe file has **two** lines, 日本語 and more text than fits on one line of a narrow "+
+			"terminal.\n\n- one\n- tw"), noon)
 	}},
 	{"calls", func(v *view) {
 		v.running = true
@@ -68,9 +69,11 @@ var scenes = []struct {
 		v.conv.user("run it")
 		v.conv.event(toolCall("1", "bash", `{"command":"go test ./... -run TestSomething -count 1 -v"}`), noon)
 		v.conv.event(toolCall("2", "read", `{"path":"a.txt"}`), noon)
-		v.conv.event(agent.Event{Progress: &agent.Progress{Call: "1", Result: tool.Text("ok 1\nok 2\nok 3\nok 4\nok 5\n")}}, noon)
+		v.conv.event(agent.Event{Progress: &agent.Progress{Call: "1", Result: tool.Text("ok 1\nok 2\nok 3\nok 4\nok 5\n")}},
+			noon)
 		v.conv.event(agent.Event{Ended: &agent.Ended{Call: "2"}}, noon.Add(time.Second))
-		v.conv.event(agent.Event{Agent: &agent.Sub{Name: "Explore", Depth: 1}, Call: &llm.ToolCall{ID: "3", Name: "grep", Input: json.RawMessage(`{}`)}}, noon)
+		v.conv.event(agent.Event{Agent: &agent.Sub{Name: "Explore", Depth: 1},
+			Call: &llm.ToolCall{ID: "3", Name: "grep", Input: json.RawMessage(`{}`)}}, noon)
 		v.todos = []todo{{"read the code", "done"}, {"write a test", "active"}, {"fix it", "pending"}}
 		v.queue = []string{"queued: and then\nlint it", "after this turn: /clear"}
 		v.agents = []string{"agent reviewer: reviews the change"}
@@ -81,7 +84,8 @@ var scenes = []struct {
 		v.conv.event(toolCall("1", "bash", `{"command":"make"}`), noon)
 		v.conv.event(result("1", "bash", "a\nb\nc\nd\ne\nf\n", nil), noon)
 		v.conv.event(toolCall("2", "edit", `{"path":"a.txt"}`), noon)
-		v.conv.event(result("2", "edit", "ok", map[string]string{"diff": "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-two\n+zwei\n"}), noon)
+		v.conv.event(result("2", "edit", "ok", map[string]string{"diff": "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 " +
+			"@@\n-two\n+zwei\n"}), noon)
 		v.conv.event(text("Done."), noon)
 		v.conv.event(agent.Event{End: &agent.End{Reason: "limit", Why: "200 requests"}}, noon)
 		v.status.skills = []string{"pdf"}
@@ -98,9 +102,11 @@ var scenes = []struct {
 				Files:    []gate.File{{Path: "/p/run.sh", Changed: true, Old: []byte("old\n"), Data: []byte("new\n"), Hash: "ab"}},
 				Rules:    []string{"Bash(rm -rf build)", "Bash(make)"},
 				Decision: permission.Decision{Subjects: []permission.Judged{
-					{Subject: permission.Subject{Kind: "Bash", Text: "rm -rf build"}, Verdict: permission.Ask, Reason: "no rule covers this"}}}},
+					{Subject: permission.Subject{Kind: "Bash", Text: "rm -rf build"}, Verdict: permission.Ask,
+						Reason: "no rule covers this"}}}},
 			Options: []engine.Option{{ID: "once", Label: "yes, once", Allow: true, Lasts: gate.Once},
-				{ID: "session", Label: "yes, in this session", Help: "Bash(rm -rf build), Bash(make)", Allow: true, Lasts: gate.Session},
+				{ID: "session", Label: "yes, in this session", Help: "Bash(rm -rf build), Bash(make)", Allow: true,
+					Lasts: gate.Session},
 				{ID: "no", Label: "no"}}})
 		v.more = 1
 	}},
@@ -113,8 +119,10 @@ var scenes = []struct {
 	}},
 	{"menu", func(v *view) {
 		v.prompt.Insert("/re")
-		v.menu = newPicker("", []item{{label: "/reload", help: "read settings and skills again"}, {label: "/resume", help: "resume another session"},
-			{label: "/release", help: "remove a skill's text from the conversation"}, {label: "/model", help: "change the model"}})
+		v.menu = newPicker("", []item{{label: "/reload", help: "read settings and skills again"},
+			{label: "/resume", help: "resume another session"},
+			{label: "/release", help: "remove a skill's text from the conversation"},
+			{label: "/model", help: "change the model"}})
 		v.menu.query = "re"
 		v.menu.filter()
 	}},
@@ -186,7 +194,8 @@ func fits(t *testing.T, l styled.Line, width int) {
 // withCursor marks a column of a row.
 func withCursor(row string, col int) string {
 	row += strings.Repeat(" ", max(col+1-styled.Width(row), 0))
-	return styled.Break(styled.S(styled.Text, row), max(col, 1))[0].String()[:len(cut(row, col))] + "▒" + row[len(cut(row, col)):]
+	return styled.Break(styled.S(styled.Text, row), max(col, 1))[0].String()[:len(cut(row, col))] + "▒" +
+		row[len(cut(row, col)):]
 }
 
 // cut returns the part of a row before a column.

@@ -20,14 +20,16 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-var answer = llmtest.Answer{Thinking: "I should look.", Text: "Let me see.", Calls: []llmtest.Call{{Name: "read", Input: map[string]any{"path": "a"}}, {Name: "ls"}}}
+var answer = llmtest.Answer{Thinking: "I should look.", Text: "Let me see.",
+	Calls: []llmtest.Call{{Name: "read", Input: map[string]any{"path": "a"}}, {Name: "ls"}}}
 
 func TestAnthropicReads(t *testing.T) {
 	s := llmtest.NewServer(answer)
 	defer s.Close()
 	c := anthropic.NewClient(aoption.WithBaseURL(s.URL), aoption.WithAPIKey(llmtest.Key), aoption.WithMaxRetries(0))
 	st := c.Messages.NewStreaming(t.Context(), anthropic.MessageNewParams{
-		MaxTokens: 100, Model: "m", Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock("hi"))},
+		MaxTokens: 100, Model: "m",
+		Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock("hi"))},
 	})
 	var m anthropic.Message
 	for st.Next() {
@@ -38,7 +40,8 @@ func TestAnthropicReads(t *testing.T) {
 	if st.Err() != nil {
 		t.Fatal(st.Err())
 	}
-	if len(m.Content) != 4 || m.Content[0].Thinking != "I should look." || m.Content[0].Signature == "" || m.Content[1].Text != "Let me see." ||
+	if len(m.Content) != 4 || m.Content[0].Thinking != "I should look." || m.Content[0].Signature == "" ||
+		m.Content[1].Text != "Let me see." ||
 		string(m.Content[2].Input) != `{"path":"a"}` || m.StopReason != "tool_use" || m.Usage.OutputTokens == 0 {
 		t.Errorf("got %s", m.RawJSON())
 	}
@@ -48,7 +51,8 @@ func TestChatReads(t *testing.T) {
 	s := llmtest.NewServer(answer)
 	defer s.Close()
 	c := openai.NewClient(ooption.WithBaseURL(s.URL+"/v1"), ooption.WithAPIKey(llmtest.Key), ooption.WithMaxRetries(0))
-	st := c.Chat.Completions.NewStreaming(t.Context(), openai.ChatCompletionNewParams{Model: "m", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("hi")}})
+	st := c.Chat.Completions.NewStreaming(t.Context(), openai.ChatCompletionNewParams{Model: "m",
+		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("hi")}})
 	var acc openai.ChatCompletionAccumulator
 	for st.Next() {
 		acc.AddChunk(st.Current())
@@ -57,7 +61,8 @@ func TestChatReads(t *testing.T) {
 		t.Fatal(st.Err())
 	}
 	m := acc.Choices[0]
-	if m.Message.Content != "Let me see." || len(m.Message.ToolCalls) != 2 || m.Message.ToolCalls[0].Function.Arguments != `{"path":"a"}` || m.FinishReason != "tool_calls" {
+	if m.Message.Content != "Let me see." || len(m.Message.ToolCalls) != 2 ||
+		m.Message.ToolCalls[0].Function.Arguments != `{"path":"a"}` || m.FinishReason != "tool_calls" {
 		t.Errorf("got %+v", m)
 	}
 }
@@ -68,9 +73,13 @@ func TestResponsesReads(t *testing.T) {
 	c := openai.NewClient(ooption.WithBaseURL(s.URL+"/v1"), ooption.WithAPIKey(llmtest.Key), ooption.WithMaxRetries(0))
 	st := c.Responses.NewStreaming(t.Context(), responses.ResponseNewParams{
 		Model: "m", Store: openai.Bool(false),
-		Input: responses.ResponseNewParamsInputUnion{OfInputItemList: responses.ResponseInputParam{{OfMessage: &responses.EasyInputMessageParam{
-			Type: "message", Role: "user", Content: responses.EasyInputMessageContentUnionParam{OfInputItemContentList: responses.ResponseInputMessageContentListParam{responses.ResponseInputContentParamOfInputText("hi")}},
-		}}}},
+		Input: responses.ResponseNewParamsInputUnion{OfInputItemList: responses.ResponseInputParam{
+			{OfMessage: &responses.EasyInputMessageParam{
+				Type: "message", Role: "user",
+				Content: responses.EasyInputMessageContentUnionParam{
+					OfInputItemContentList: responses.ResponseInputMessageContentListParam{
+						responses.ResponseInputContentParamOfInputText("hi")}},
+			}}}},
 	})
 	var text, calls, thinking, end string
 	for st.Next() {
@@ -98,7 +107,8 @@ func TestResponsesReads(t *testing.T) {
 func TestGeminiReads(t *testing.T) {
 	s := llmtest.NewServer(answer)
 	defer s.Close()
-	c, err := genai.NewClient(t.Context(), &genai.ClientConfig{APIKey: llmtest.Key, Backend: genai.BackendGeminiAPI, HTTPOptions: genai.HTTPOptions{BaseURL: s.URL}})
+	c, err := genai.NewClient(t.Context(), &genai.ClientConfig{APIKey: llmtest.Key, Backend: genai.BackendGeminiAPI,
+		HTTPOptions: genai.HTTPOptions{BaseURL: s.URL}})
 	if err != nil {
 		t.Fatal(err)
 	}

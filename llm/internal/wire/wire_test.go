@@ -161,7 +161,8 @@ func TestUnreachable(t *testing.T) {
 			"no server answers at 127.0.0.1:11434: is it running?"},
 		{dial(os.NewSyscallError("connect", syscall.ENETUNREACH)), llm.Broken,
 			"the provider cannot be reached: is there a network?"},
-		{&net.OpError{Op: "proxyconnect", Net: "tcp", Err: dial(os.NewSyscallError("connect", syscall.ECONNREFUSED))}, llm.Broken,
+		{&net.OpError{Op: "proxyconnect", Net: "tcp", Err: dial(os.NewSyscallError("connect", syscall.ECONNREFUSED))},
+			llm.Broken,
 			"no server answers at the proxy 127.0.0.1:11434: is it running?"},
 		{fmt.Errorf("dial: %w", syscall.ECONNREFUSED), llm.Broken, "no server answers at the address: is it running?"},
 		{dial(os.NewSyscallError("read", syscall.ECONNRESET)), llm.Broken, "the connection was lost"},
@@ -199,7 +200,8 @@ func TestHeaderValue(t *testing.T) {
 		{"Authorization", "Bearer " + two.Key, llm.Auth, "the key contains a line break or another control character"},
 		{"X-Team", "a\r\nb", llm.Invalid, "the header X-Team contains a line break or another control character"},
 	} {
-		for _, err := range Post(t.Context(), &two, "http://127.0.0.1:1", http.Header{c.name: {c.value}}, &Body{Head: struct{}{}}) {
+		for _, err := range Post(t.Context(), &two, "http://127.0.0.1:1", http.Header{c.name: {c.value}},
+			&Body{Head: struct{}{}}) {
 			var e *llm.Error
 			if !errors.As(err, &e) || e.Kind != c.kind || e.Message != two.Info.ID+": "+c.want {
 				t.Errorf("%s: %v", c.name, err)
@@ -293,7 +295,8 @@ func TestOnSent(t *testing.T) {
 	defer cancel()
 	e := *ep
 	got := ""
-	for ev, err := range Post(llm.OnSent(ctx, func() { close(sent) }), &e, server.URL, nil, &Body{Head: struct{}{}, List: "messages"}) {
+	for ev, err := range Post(llm.OnSent(ctx, func() { close(sent) }), &e, server.URL, nil,
+		&Body{Head: struct{}{}, List: "messages"}) {
 		if err != nil {
 			t.Fatal(err)
 		}
