@@ -144,13 +144,13 @@ func (c *headCache) entry(at uint32) (e cachedFile) {
 	return e
 }
 
-// keep writes the cache if there are new files to cache, or if it contains files that no
+// update writes the cache if there are new files to cache, or if it contains files that no
 // longer exist. Errors are ignored: the next start then reads the files.
-func (c *headCache) keep(read []cachedFile, now time.Time) {
+func (c *headCache) update(read []cachedFile, now time.Time) {
 	if c == nil {
 		return
 	}
-	old := now.Add(-fresh).UnixNano()
+	old := now.Add(-recentWrite).UnixNano()
 	read = slices.DeleteFunc(read, func(e cachedFile) bool {
 		return e.id.dev != c.dev || e.id.mtime > old || e.id.ctime > old
 	})
@@ -257,10 +257,10 @@ func encodeOutcome(s *Skill, problems []Problem) string {
 			}
 		}
 		if s.Dir != "" {
-			bits |= inDir
+			bits |= bitOwnDir
 		}
 		if s.Sandbox != nil {
-			bits |= inSandbox
+			bits |= bitSandbox
 		}
 		w.number(bits)
 		if s.Sandbox != nil {
@@ -325,8 +325,8 @@ func (s *Skill) bools() [5]*bool {
 
 // Flags that are stored with the bools.
 const (
-	inDir     = 1 << 8 // the skill's Dir is the directory of its file
-	inSandbox = 1 << 9
+	bitOwnDir  = 1 << 8 // the skill's Dir is the directory of its file
+	bitSandbox = 1 << 9
 )
 
 // decodeOutcome reverses encodeOutcome; path is the file's path. ok is false if raw is
@@ -347,10 +347,10 @@ func decodeOutcome(raw, path string) (s *Skill, problems []Problem, ok bool) {
 		for i, b := range s.bools() {
 			*b = bits&(1<<i) != 0
 		}
-		if bits&inDir != 0 {
+		if bits&bitOwnDir != 0 {
 			s.Dir = filepath.Dir(path)
 		}
-		if bits&inSandbox != 0 {
+		if bits&bitSandbox != 0 {
 			s.Sandbox = &Restrictions{Network: d.text(), Write: d.list()}
 		}
 		s.Size, s.bodyAt, s.stamp = int64(d.number()), int(d.number()), d.number()

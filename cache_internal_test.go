@@ -295,7 +295,7 @@ func TestCacheForged(t *testing.T) {
 		forged = append(forged, e)
 	}
 	c.entries, c.used = nil, nil
-	c.keep(forged, time.Now().Add(time.Hour))
+	c.update(forged, time.Now().Add(time.Hour))
 	f := later(open())
 	cat := loaded(t, f)
 	if f.opened != int64(len(cachedTexts)-len(forged)) || cat.Skill("plain").Description != "Trust me" {
@@ -324,7 +324,7 @@ func TestCacheForged(t *testing.T) {
 			s.Paths = nil
 			e.raw = encodeOutcome(s, nil)
 			c.entries, c.used = nil, nil
-			c.keep([]cachedFile{e}, time.Now().Add(time.Hour))
+			c.update([]cachedFile{e}, time.Now().Add(time.Hour))
 			break
 		}
 	}

@@ -19,14 +19,14 @@ import (
 // If several skills have the same name, the first one wins, in the order of sources. A
 // skill that is untrusted or switched off does not hide another of the same name.
 type Catalog struct {
-	skills   []*Skill // those that can be called, in listing order
-	byName   map[string]*Skill
-	also     map[string]*Skill // by alias and label; nil if several skills have it
-	paths    map[*Skill]ignore.Rules
-	entries  []Candidate
-	places   []Location
-	problems []Problem
-	own      Finder // used by Find
+	skills    []*Skill // those that can be called, in listing order
+	byName    map[string]*Skill
+	byAlias   map[string]*Skill // by alias and label; nil if several skills have it
+	paths     map[*Skill]ignore.Rules
+	entries   []Candidate
+	locations []Location
+	problems  []Problem
+	finder    Finder // used by Find
 }
 
 // A SkillState says whether a skill that was found is used, and if not, why.
@@ -76,7 +76,7 @@ func (e Candidate) Name() string {
 // Load reads sources concurrently; their order is their precedence. It always
 // returns a Catalog: what could not be loaded is in its Problems.
 func Load(ctx context.Context, sources ...Source) *Catalog {
-	read := make([]reading, len(sources))
+	read := make([]sourceReading, len(sources))
 	var wg sync.WaitGroup
 	for i, src := range sources {
 		wg.Go(func() { read[i] = readSource(ctx, src) })
@@ -86,14 +86,14 @@ func Load(ctx context.Context, sources ...Source) *Catalog {
 }
 
 // A reading is the result of reading one Source.
-type reading struct {
-	place    Location
+type sourceReading struct {
+	location Location
 	skills   []*Skill // in the order of names
 	problems []Problem
 }
 
-func readSource(ctx context.Context, src Source) (r reading) {
-	r.place = place(src)
+func readSource(ctx context.Context, src Source) (r sourceReading) {
+	r.location = locationOf(src)
 	for s, err := range src.Skills(ctx) {
 		if s != nil {
 			r.skills = append(r.skills, s)
@@ -101,25 +101,25 @@ func readSource(ctx context.Context, src Source) (r reading) {
 		if err != nil {
 			var p Problem
 			if !errors.As(err, &p) {
-				p = Problem{Code: CodeUnreadable, Severity: Error, Path: r.place.Path, Message: err.Error()}
+				p = Problem{Code: CodeUnreadable, Severity: Error, Path: r.location.Path, Message: err.Error()}
 			}
 			r.problems = append(r.problems, p)
 		}
 	}
-	r.place.Skills = len(r.skills)
+	r.location.Skills = len(r.skills)
 	for i, s := range r.skills {
-		if r.place.Kind == "" { // a Source without a Location method
-			r.place.Kind, r.place.Label = s.Origin.Kind, s.Origin.Label
+		if r.location.Kind == "" { // a Source without a Location method
+			r.location.Kind, r.location.Label = s.Origin.Kind, s.Origin.Label
 		}
-		if i == 0 || s.Origin.Trust < r.place.Trust { // a Check decides for each file
-			r.place.Trust = s.Origin.Trust
+		if i == 0 || s.Origin.Trust < r.location.Trust { // a Check decides for each file
+			r.location.Trust = s.Origin.Trust
 		}
 	}
 	slices.SortStableFunc(r.skills, func(a, b *Skill) int { return strings.Compare(a.Name, b.Name) })
 	return r
 }
 
-func place(src Source) Location {
+func locationOf(src Source) Location {
 	if p, ok := src.(interface{ Location() Location }); ok {
 		return p.Location()
 	}
@@ -127,14 +127,14 @@ func place(src Source) Location {
 }
 
 // catalog merges readings in order.
-func catalog(read []reading) *Catalog {
+func catalog(read []sourceReading) *Catalog {
 	n := 0
 	for _, r := range read {
 		n += len(r.skills)
 	}
 	c := &Catalog{
 		skills: make([]*Skill, 0, n), entries: make([]Candidate, 0, n),
-		byName: make(map[string]*Skill, n), also: map[string]*Skill{}, paths: map[*Skill]ignore.Rules{},
+		byName: make(map[string]*Skill, n), byAlias: map[string]*Skill{}, paths: map[*Skill]ignore.Rules{},
 	}
 	files := make(map[string]*Skill, n)
 	bundled := map[string]*Skill{}
@@ -146,7 +146,7 @@ func catalog(read []reading) *Catalog {
 		}
 	}
 	for i, r := range read {
-		c.places = append(c.places, r.place)
+		c.locations = append(c.locations, r.location)
 		c.problems = append(c.problems, r.problems...)
 		refused := map[string]bool{} // by the source's Check, whose problem explains it
 		for _, p := range r.problems {
@@ -171,7 +171,7 @@ func catalog(read []reading) *Catalog {
 			if !loaded[p.Path] {
 				loaded[p.Path] = true // one entry per file, however many problems it has
 				c.entries = append(c.entries, Candidate{Path: p.Path, State: Broken, source: i,
-					Origin: Origin{Kind: r.place.Kind, Label: r.place.Label, Trust: r.place.Trust}})
+					Origin: Origin{Kind: r.location.Kind, Label: r.location.Label, Trust: r.location.Trust}})
 			}
 		}
 	}
@@ -188,11 +188,11 @@ func catalog(read []reading) *Catalog {
 	for _, s := range c.skills {
 		for _, alias := range s.Aliases {
 			if other := c.byName[alias]; other != nil && other != s {
-				c.clash(s, alias, other)
-			} else if other, ok := c.also[alias]; ok && other != s {
-				c.clash(s, alias, other)
+				c.addCollision(s, alias, other)
+			} else if other, ok := c.byAlias[alias]; ok && other != s {
+				c.addCollision(s, alias, other)
 			} else {
-				c.also[alias] = s
+				c.byAlias[alias] = s
 			}
 		}
 	}
@@ -207,8 +207,8 @@ func catalog(read []reading) *Catalog {
 		}
 	}
 	for label, s := range labels {
-		if _, alias := c.also[label]; s != nil && !alias {
-			c.also[label] = s
+		if _, alias := c.byAlias[label]; s != nil && !alias {
+			c.byAlias[label] = s
 		}
 	}
 	return c
@@ -238,7 +238,8 @@ func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill, re
 			return
 		}
 		problem(CodeUntrusted, Warn, "knack trust, or --trust for this run",
-			"%s is not trusted: the model does not see this skill, and nothing of it runs", untrustedPlace(s, c.places[source]))
+			"%s is not trusted: the model does not see this skill, and nothing of it runs", untrustedPlace(s,
+				c.locations[source]))
 		return
 	case s.Gated != "":
 		e.State = Gated
@@ -290,7 +291,7 @@ func untrustedPlace(s *Skill, p Location) string {
 	return filepath.Dir(s.ID)
 }
 
-func (c *Catalog) clash(s *Skill, alias string, other *Skill) {
+func (c *Catalog) addCollision(s *Skill, alias string, other *Skill) {
 	c.problems = append(c.problems, Problem{Code: CodeNameCollision, Severity: Warn, Path: s.Path,
 		Message: fmt.Sprintf("the alias %q is already used by %s, and does not name %s", alias, other.Path, s.Name)})
 }
@@ -305,7 +306,7 @@ func (c *Catalog) Candidates() []Candidate { return c.entries }
 
 // Locations returns where the sources looked, in the order of the sources. The caller
 // must not modify the slice.
-func (c *Catalog) Locations() []Location { return c.places }
+func (c *Catalog) Locations() []Location { return c.locations }
 
 // Problems returns the problems of loading. The caller must not modify the slice.
 func (c *Catalog) Problems() []Problem { return c.problems }
@@ -318,7 +319,7 @@ func (c *Catalog) Skill(name string) *Skill {
 		if s := c.byName[name]; s != nil {
 			return s
 		}
-		if s := c.also[name]; s != nil {
+		if s := c.byAlias[name]; s != nil {
 			return s
 		}
 		rest, ok := strings.CutPrefix(name, "skill:")
@@ -343,7 +344,7 @@ func (c *Catalog) Unprefixed(name string) *Skill {
 	if s == nil || s.Origin.Kind != Managed && s.Origin.Kind != Explicit && s.Origin.Kind != User {
 		return nil
 	}
-	for _, p := range c.places {
+	for _, p := range c.locations {
 		if p.Label == prefix {
 			return nil
 		}
@@ -405,9 +406,9 @@ func (s *Skill) touched(rules ignore.Rules, v View) bool {
 	return false
 }
 
-// unavailable explains in a sentence why a skill of the Catalog cannot be called in a
+// whyUnavailable explains in a sentence why a skill of the Catalog cannot be called in a
 // View, or returns "".
-func (c *Catalog) unavailable(s *Skill, v View, by Caller) string {
+func (c *Catalog) whyUnavailable(s *Skill, v View, by Caller) string {
 	switch o := v.override(s); {
 	case !v.chosen(s):
 		return fmt.Sprintf("the skill %s is not one of the skills chosen for this session", s.Name)
@@ -416,15 +417,16 @@ func (c *Catalog) unavailable(s *Skill, v View, by Caller) string {
 	case o == UserOnly && by == ByModel:
 		return fmt.Sprintf("the skill %s is user-only by skills.overrides", s.Name)
 	case by == ByModel && !c.active(s, v):
-		return fmt.Sprintf("the skill %s is not active yet: it becomes active when a tool touches a file that matches %s", s.Name,
+		return fmt.Sprintf("the skill %s is not active yet: it becomes active when a tool touches a file that matches %s",
+			s.Name,
 			strings.Join(s.Paths, ", "))
 	}
 	return ""
 }
 
-// absent returns the Refusal for a skill that was found under a name but cannot be
+// refusalFor returns the Refusal for a skill that was found under a name but cannot be
 // called, or nil if there is no such skill.
-func (c *Catalog) absent(name string) *Refusal {
+func (c *Catalog) refusalFor(name string) *Refusal {
 	for _, e := range c.entries {
 		if e.Name() != name {
 			continue
@@ -432,7 +434,7 @@ func (c *Catalog) absent(name string) *Refusal {
 		switch e.State {
 		case NotTrusted:
 			no := refuse(RefusedUnknown, "the skill %s is not used: %s is not trusted", name,
-				untrustedPlace(e.Skill, c.places[e.source]))
+				untrustedPlace(e.Skill, c.locations[e.source]))
 			no.Hint = "knack trust"
 			return no
 		case Gated:

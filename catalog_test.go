@@ -204,7 +204,7 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 				fmt.Fprintf(&out, "%s %s\n", s.Name, s.Path)
 			} else {
 				why := ""
-				if no := cat.absent(words[1]); no != nil {
+				if no := cat.refusalFor(words[1]); no != nil {
 					why = no.Message
 				}
 				fmt.Fprintf(&out, "nil %s\n", why)
@@ -357,7 +357,7 @@ func TestTouchedDirectory(t *testing.T) {
 	c := Load(t.Context(), FS(fsys, Origin{Kind: User, Trust: Trusted}))
 	view := View{For: ByModel, Dir: "/w", Touched: []string{"/w/src/api"}}
 	for name, want := range map[string]bool{"all": true, "dir": true, "go": false, "other": false} {
-		if got := c.unavailable(c.Skill(name), view, ByModel) == ""; got != want {
+		if got := c.whyUnavailable(c.Skill(name), view, ByModel) == ""; got != want {
 			t.Errorf("%s is active: %t", name, got)
 		}
 	}

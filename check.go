@@ -84,7 +84,7 @@ func checkFile(ctx context.Context, path string) (*Skill, []Problem) {
 			p.Severity = Error
 		}
 	}
-	c.problems = oneFact(s, c.problems)
+	c.problems = dropConsequences(s, c.problems)
 	if s != nil {
 		c.line = 1 + bytes.Count(data, []byte("\n")) - bytes.Count(body, []byte("\n"))
 		c.body = string(body)
@@ -94,10 +94,10 @@ func checkFile(ctx context.Context, path string) (*Skill, []Problem) {
 	return s, c.problems
 }
 
-// oneFact removes Problems that merely follow from another one. A file without
+// dropConsequences removes Problems that merely follow from another one. A file without
 // frontmatter has no name and no description. If a name is invalid, but its valid form is
 // the directory's name, the mismatch with the directory is not a second mistake.
-func oneFact(s *Skill, problems []Problem) []Problem {
+func dropConsequences(s *Skill, problems []Problem) []Problem {
 	found := map[Code]bool{}
 	for _, p := range problems {
 		found[p.Code] = true
@@ -250,7 +250,7 @@ func (c *checker) hidden(file string) {
 	var first rune
 	firstLine, firstColumn, hidden := 0, 0, 0
 	report := func() {
-		if instructs(comment) {
+		if isHiddenInstruction(comment) {
 			c.warn(CodeHiddenCharacters, n, 0, "move it into the text or remove it",
 				"a comment that readers do not see gives the model an instruction")
 		}
@@ -324,9 +324,9 @@ func hiddenRune(line string) (rune, int) {
 	return 0, 0
 }
 
-// instructs reports whether a comment reads like an instruction for the model that is
+// isHiddenInstruction reports whether a comment reads like an instruction for the model that is
 // hidden from people. Notes of authors and of their tools are not reported.
-func instructs(comment string) bool {
+func isHiddenInstruction(comment string) bool {
 	text := strings.ToLower(strings.Join(strings.Fields(comment), " "))
 	for _, phrase := range []string{
 		"ignore previous", "ignore all", "ignore the above", "ignore any", "disregard", "secretly", "do not tell",
@@ -364,7 +364,7 @@ func (c *checker) prose() {
 		return p.Code == CodeDescriptionMissing || p.Code == CodeFrontmatterMissing || p.Code == CodeFrontmatterUnclosed
 	})
 	if s.Description != "" && s.WhenToUse == "" && !s.NotModel && !fallback && english(s.Description) &&
-		!saysWhen(s.Description) {
+		!hasWhen(s.Description) {
 		c.warn(CodeDescriptionNoWhen, 0, 0, "add a sentence that begins with: Use when …",
 			"the description says what the skill does, but not when to use it")
 	}
@@ -442,8 +442,8 @@ func english(text string) bool {
 	return small > 0
 }
 
-// saysWhen reports whether a description says when to use the skill.
-func saysWhen(description string) bool {
+// hasWhen reports whether a description says when to use the skill.
+func hasWhen(description string) bool {
 	d := " " + strings.ToLower(strings.Join(strings.Fields(description), " ")) + " "
 	for _, sign := range []string{
 		" when", "whenever", " use ", " used ", " using this skill", " useful ", " trigger", " if ", " before ", " after ",
@@ -501,7 +501,7 @@ func (c *checker) files() {
 		rel, _ := filepath.Rel(c.dir, file)
 		rel = filepath.ToSlash(rel)
 		if d.Type()&fs.ModeSymlink != 0 {
-			if !inside(c.dir, file) {
+			if !isBelow(c.dir, file) {
 				c.warn(CodeSymlinkOutside, 0, 0, "copy the file into the skill",
 					"%s is a link that leads out of the skill, or is broken", plain.Line(rel))
 			}
@@ -599,8 +599,8 @@ func localTarget(target string) (file string, ok bool) {
 	return u.Path, u.Path != ""
 }
 
-// inside reports whether a path, after following links, is below dir.
-func inside(dir, file string) bool {
+// isBelow reports whether a path, after following links, is below dir.
+func isBelow(dir, file string) bool {
 	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return false

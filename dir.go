@@ -86,8 +86,8 @@ type Folder struct {
 	Cache string
 
 	mu   sync.Mutex
-	last []readBefore // results of the last reading
-	dirs []string     // directories of the last reading, for a watcher
+	last []priorResult // results of the last reading
+	dirs []string      // directories of the last reading, for a watcher
 
 	later          time.Duration // for tests: added to the current time
 	opened         int64         // files opened in the last reading
@@ -104,15 +104,15 @@ type readResult struct {
 	trust    Trust
 }
 
-// A readBefore is a file with the result of reading it.
-type readBefore struct {
+// A priorResult is a file with the result of reading it.
+type priorResult struct {
 	path string
 	readResult
 }
 
 // fresh is how old a file must be when it is read for a later change to get a different
 // time for certain: the clocks of file systems are coarse.
-const fresh = 2 * time.Second
+const recentWrite = 2 * time.Second
 
 // A Location is a place where a Source looks for skills.
 type Location struct {
@@ -145,7 +145,7 @@ func (f *Folder) Location() Location {
 func (f *Folder) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 	return func(yield func(*Skill, error) bool) {
 		f.mu.Lock()
-		w := &walk{ctx: ctx, last: make(map[string]readResult, len(f.last)), next: []readBefore{}, links: map[string]bool{},
+		w := &walk{ctx: ctx, last: make(map[string]readResult, len(f.last)), next: []priorResult{}, links: map[string]bool{},
 			fsys:   disk{},
 			origin: f.Origin, files: f.Files, commands: f.Commands, pack: f.Pack, outside: f.Outside, check: f.Check,
 			replaces: f.Replaces}
@@ -158,7 +158,7 @@ func (f *Folder) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 		f.mu.Unlock()
 		w.start(f.Path, f.Root)
 		if w.cache != nil && ctx.Err() == nil {
-			w.cache.keep(w.fresh, time.Now().Add(f.later))
+			w.cache.update(w.uncached, time.Now().Add(f.later))
 		}
 		f.mu.Lock()
 		f.opened = w.opened.Load()
@@ -283,13 +283,13 @@ type walk struct {
 	replaces func(path string) bool
 
 	last     map[string]readResult
-	next     []readBefore
+	next     []priorResult
 	links    map[string]bool // real paths of directories that links point to
 	dirs     []string
 	searched int
 	found    []outcome
 	cache    *headCache   // nil: no cache
-	fresh    []cachedFile // results that can be cached
+	uncached []cachedFile // results that can be cached
 	opened   atomic.Int64
 }
 
@@ -305,21 +305,21 @@ type searchPath struct {
 	path, real string
 	rel        string // relative to the folder; "" is the folder itself
 	depth      int
-	bound      string // the directory that links must not leave
+	linkBound  string // the directory that links must not leave
 	trust      Trust
 	scope      *ignore.Dir // ignore rules of the directory above; nil for the folder itself
-	loose      bool        // a *.md file that need not be a skill
+	optional   bool        // a *.md file that need not be a skill
 	file       bool
 }
 
 // A fileResult is what was found at a searchPath.
 type fileResult struct {
 	*outcome
-	read    readResult
-	fresh   *cachedFile // new entry for the cache, if there is one
-	scope   *ignore.Dir
-	entries []fs.DirEntry // of a directory that is not a skill
-	isDir   bool
+	read     readResult
+	uncached *cachedFile // new entry for the cache, if there is one
+	scope    *ignore.Dir
+	entries  []fs.DirEntry // of a directory that is not a skill
+	isDir    bool
 }
 
 func (w *walk) problem(p Problem) {
@@ -342,15 +342,15 @@ func (w *walk) start(dir, root string) {
 		return
 	}
 	w.top = real
-	top := searchPath{path: dir, real: real, trust: w.origin.Trust, bound: real, file: !info.IsDir()}
+	top := searchPath{path: dir, real: real, trust: w.origin.Trust, linkBound: real, file: !info.IsDir()}
 	if root != "" {
 		if w.root, err = w.fsys.real(root); err != nil {
 			w.problem(unreadable(root, err))
 			return
 		}
 		if subpath.Contains(w.root, real) {
-			top.bound = w.root
-		} else if top.trust = w.ask(dir, real); top.trust == Untrusted {
+			top.linkBound = w.root
+		} else if top.trust = w.outsideTrust(dir, real); top.trust == Untrusted {
 			return
 		}
 	}
@@ -389,11 +389,11 @@ func (w *walk) level(paths []searchPath) (below []searchPath) {
 			if l.outcome != nil {
 				w.found = append(w.found, *l.outcome)
 				if !l.read.mod.IsZero() {
-					w.next = append(w.next, readBefore{l.path, l.read})
+					w.next = append(w.next, priorResult{l.path, l.read})
 				}
 			}
-			if l.fresh != nil {
-				w.fresh = append(w.fresh, *l.fresh)
+			if l.uncached != nil {
+				w.uncached = append(w.uncached, *l.uncached)
 			}
 			if !s.file {
 				w.dirs = append(w.dirs, s.path)
@@ -425,7 +425,7 @@ func (w *walk) below(s *searchPath, l *fileResult) (below []searchPath) {
 			continue
 		}
 		next := searchPath{path: w.fsys.join(s.path, name), rel: path.Join(s.rel, name),
-			depth: s.depth + 1, bound: s.bound, trust: s.trust, scope: scope}
+			depth: s.depth + 1, linkBound: s.linkBound, trust: s.trust, scope: scope}
 		if next.real = next.path; s.real != s.path { // share one string
 			next.real = w.fsys.join(s.real, name)
 		}
@@ -448,7 +448,7 @@ func (w *walk) below(s *searchPath, l *fileResult) (below []searchPath) {
 					continue
 				}
 				w.links[next.real] = true
-				if !w.crossed(&next) {
+				if !w.resolveLink(&next) {
 					continue
 				}
 			}
@@ -464,34 +464,34 @@ func (w *walk) below(s *searchPath, l *fileResult) (below []searchPath) {
 			}
 			below = append(below, next)
 		} else if (w.commands || w.files && s.rel == "") && strings.EqualFold(filepath.Ext(name), ".md") {
-			next.file, next.loose = true, true
+			next.file, next.optional = true, true
 			below = append(below, next)
 		}
 	}
 	return below
 }
 
-// crossed sets the trust of a path that a link points to. It returns false if the path
+// resolveLink sets the trust of a path that a link points to. It returns false if the path
 // must not be read: it could be any file that the user can read.
-func (w *walk) crossed(s *searchPath) bool {
+func (w *walk) resolveLink(s *searchPath) bool {
 	switch {
 	case w.root == "":
 	case subpath.Contains(w.root, s.real):
-		s.trust, s.bound = w.origin.Trust, w.root
-	case !subpath.Contains(s.bound, s.real):
+		s.trust, s.linkBound = w.origin.Trust, w.root
+	case !subpath.Contains(s.linkBound, s.real):
 		dir := s.real
 		if s.file {
 			dir = filepath.Dir(dir)
 		}
-		s.trust, s.bound = w.ask(s.path, dir), dir
+		s.trust, s.linkBound = w.outsideTrust(s.path, dir), dir
 		return s.trust != Untrusted
 	}
 	return true
 }
 
-// ask returns the trust of the target of a link that points out of the project, and adds
+// outsideTrust returns the trust of the target of a link that points out of the project, and adds
 // a problem if it is Untrusted.
-func (w *walk) ask(link, real string) Trust {
+func (w *walk) outsideTrust(link, real string) Trust {
 	if w.outside != nil {
 		if t := w.outside(real); t != Untrusted {
 			return t
@@ -506,7 +506,7 @@ func (w *walk) ask(link, real string) Trust {
 func (w *walk) examine(s searchPath, buf *[]byte) fileResult {
 	if s.file {
 		if s.scope == nil && !strings.EqualFold(filepath.Base(s.path), "SKILL.md") {
-			s.loose = true // the user named this file
+			s.optional = true // the user named this file
 		}
 		return w.read(s, s.path, buf)
 	}
@@ -576,21 +576,21 @@ func (w *walk) read(s searchPath, name string, buf *[]byte) (l fileResult) {
 		return fileResult{}
 	}
 	w.opened.Add(1)
-	var asked []Problem
+	var linkProblems []Problem
 	at := name // path of the file that contains the bytes
 	if errors.Is(err, errLink) {
 		if real, err = w.fsys.real(name); err == nil {
 			// Several files are examined in parallel, so problems are added to the
 			// outcome, not to w.
 			inner := walk{root: w.root, outside: w.outside, origin: w.origin}
-			link := searchPath{path: name, real: real, file: true, trust: s.trust, bound: s.bound}
-			open := inner.crossed(&link)
+			link := searchPath{path: name, real: real, file: true, trust: s.trust, linkBound: s.linkBound}
+			open := inner.resolveLink(&link)
 			s.trust = link.trust
 			for _, o := range inner.found {
-				asked = append(asked, o.problems...)
+				linkProblems = append(linkProblems, o.problems...)
 			}
 			if !open {
-				return fileResult{outcome: &outcome{path: name, problems: asked}}
+				return fileResult{outcome: &outcome{path: name, problems: linkProblems}}
 			}
 			if w.root != "" && subpath.Contains(w.root, real) {
 				at = real
@@ -630,12 +630,12 @@ func (w *walk) read(s searchPath, name string, buf *[]byte) (l fileResult) {
 		if err != nil {
 			return fail(err)
 		}
-		if to := textLink(head, info.Size()); to != "" && !s.loose {
-			return w.follow(s, name, at, to, bytes.Clone(head))
+		if to := textLink(head, info.Size()); to != "" && !s.optional {
+			return w.followTextLink(s, name, at, to, bytes.Clone(head))
 		}
 		if w.check == nil {
 			l.read.skill, l.read.problems = w.parse(s, name, real, head, info.Size())
-		} else if err := w.checked(&l, s, f, name, at, real, head, info.Size()); err != nil {
+		} else if err := w.parseChecked(&l, s, f, name, at, real, head, info.Size()); err != nil {
 			return fail(err)
 		}
 	}
@@ -643,13 +643,13 @@ func (w *walk) read(s searchPath, name string, buf *[]byte) (l fileResult) {
 		k.stamp = hashNumber(hashNumber(hashSeed, uint64(info.ModTime().UnixNano())), uint64(info.Size()))
 	}
 	if keep {
-		l.fresh = &cachedFile{name, id, encodeOutcome(l.read.skill, l.read.problems)}
+		l.uncached = &cachedFile{name, id, encodeOutcome(l.read.skill, l.read.problems)}
 	}
 	if l.read.skill == nil && l.read.problems == nil {
-		return fileResult{fresh: l.fresh} // a loose file that is not a skill
+		return fileResult{uncached: l.uncached} // a loose file that is not a skill
 	}
-	l.outcome = &outcome{path: name, skill: l.read.skill, problems: append(asked, l.read.problems...)}
-	if time.Since(l.read.mod) < fresh {
+	l.outcome = &outcome{path: name, skill: l.read.skill, problems: append(linkProblems, l.read.problems...)}
+	if time.Since(l.read.mod) < recentWrite {
 		l.read.mod = time.Time{}
 	}
 	return l
@@ -667,7 +667,7 @@ func (w *walk) cached(s searchPath, e cachedFile, name, real string) (fileResult
 	}
 	if skill != nil {
 		skill.ID, skill.Path, skill.Origin = real, name, w.origin
-		w.finish(skill, s, name)
+		w.setReaders(skill, s, name)
 	}
 	l := fileResult{outcome: &outcome{path: name, skill: skill, problems: problems}}
 	l.read = readResult{skill: skill, problems: problems, mod: time.Unix(0, e.id.mtime), size: e.id.size, trust: s.trust}
@@ -694,9 +694,9 @@ func textLink(data []byte, size int64) string {
 	return text
 }
 
-// follow reads the skill that a link checked out as text points to. at is the path of
+// followTextLink reads the skill that a link checked out as text points to. at is the path of
 // the file with that text, and to is the text.
-func (w *walk) follow(s searchPath, name, at, to string, text []byte) fileResult {
+func (w *walk) followTextLink(s searchPath, name, at, to string, text []byte) fileResult {
 	refuse := func(problem Problem) fileResult {
 		return fileResult{outcome: &outcome{path: name, problems: []Problem{problem}}}
 	}
@@ -737,20 +737,21 @@ func (w *walk) follow(s searchPath, name, at, to string, text []byte) fileResult
 		if l.read.skill != nil {
 			l.read.skill.Read = func(context.Context) ([]byte, error) { return w.fsys.file(real) }
 		}
-	} else if err := w.checked(&l, s, nil, name, real, real, data, int64(len(data))); err != nil {
+	} else if err := w.parseChecked(&l, s, nil, name, real, real, data, int64(len(data))); err != nil {
 		return refuse(unreadable(name, err))
 	}
 	l.outcome = &outcome{path: name, skill: l.read.skill, problems: l.read.problems}
 	return l // not cached: a change of the target would go unnoticed
 }
 
-// checked is parse for a folder with a Check. at is the file that contains the bytes. If
+// parseChecked is parse for a folder with a Check. at is the file that contains the bytes. If
 // at differs from name, name is a link in the project, and its text is checked too.
-func (w *walk) checked(l *fileResult, s searchPath, f io.Reader, name, at, real string, head []byte, size int64) error {
+func (w *walk) parseChecked(l *fileResult, s searchPath, f io.Reader, name, at, real string, head []byte,
+	size int64) error {
 	data, part := head, false
 	switch {
 	case int64(len(head)) >= size: // head is the whole file
-	case at == name && len(head) >= headSize && enough(head[:headSize]):
+	case at == name && len(head) >= headSize && isComplete(head[:headSize]):
 		head = head[:headSize]
 		data, part = head, true
 	default:
@@ -811,25 +812,25 @@ func (w *walk) parse(s searchPath, name, real string, head []byte, size int64) (
 	switch {
 	case w.commands && s.rel != "":
 		rel := s.rel
-		if s.loose {
+		if s.optional {
 			rel = strings.TrimSuffix(rel, path.Ext(rel))
 		} else {
 			skill.Dir = filepath.Dir(name)
 		}
 		parts := strings.Split(rel, "/")
 		for i := range parts {
-			parts[i] = slugged(parts[i])
+			parts[i] = slug(parts[i])
 		}
 		skill.Name = strings.Join(parts, ":")
-	case s.loose && s.rel != "" && !described(problems):
+	case s.optional && s.rel != "" && !hasOwnDescription(problems):
 		return nil, nil // a README, not a skill
 	}
-	w.finish(skill, s, name)
+	w.setReaders(skill, s, name)
 	return skill, problems
 }
 
-// finish sets the funcs with which a skill reads the rest of its content.
-func (w *walk) finish(skill *Skill, s searchPath, name string) {
+// setReaders sets the funcs with which a skill reads the rest of its content.
+func (w *walk) setReaders(skill *Skill, s searchPath, name string) {
 	if w.pack && s.rel == "" && !s.file {
 		skill.List = func(ctx context.Context) ([]string, error) { return resources(ctx, skill, true) }
 	}
@@ -837,27 +838,27 @@ func (w *walk) finish(skill *Skill, s searchPath, name string) {
 }
 
 // described reports whether the frontmatter itself has a description.
-func described(problems []Problem) bool {
+func hasOwnDescription(problems []Problem) bool {
 	return !slices.ContainsFunc(problems, func(p Problem) bool { return p.Code == CodeDescriptionMissing })
 }
 
 // readHead reads 4 KiB, and then more until the frontmatter ends. How much it reads does
 // not depend on how large buf has become for other files.
 func readHead(f io.Reader, size int64, buf *[]byte) ([]byte, error) {
-	for n, room := 0, headSize; ; {
-		m, err := f.Read((*buf)[n:room])
+	for n, unused := 0, headSize; ; {
+		m, err := f.Read((*buf)[n:unused])
 		n += m
 		switch {
 		case err == io.EOF || err == nil && int64(n) == size: // the usual case needs no further read
 			return (*buf)[:n], nil
 		case err != nil:
 			return nil, err
-		case n < room:
-		case enough((*buf)[:n]):
+		case n < unused:
+		case isComplete((*buf)[:n]):
 			return (*buf)[:n], nil
 		default:
-			if room *= 2; room > len(*buf) {
-				*buf = append(*buf, make([]byte, room-len(*buf))...)
+			if unused *= 2; unused > len(*buf) {
+				*buf = append(*buf, make([]byte, unused-len(*buf))...)
 			}
 		}
 	}

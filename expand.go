@@ -156,7 +156,7 @@ func (sc scanner) placeholder(s string) (token, bool) {
 		return t, true
 	}
 	if n, digits, ok := number(s[1:]); ok {
-		if money(s[1+digits:]) {
+		if isPrice(s[1+digits:]) {
 			return token{}, false
 		}
 		if sc.dialect == legacyText {
@@ -189,8 +189,8 @@ func templatePlaceholder(s string) (token, bool) {
 	}
 	if n, digits, ok := number(s[1:]); ok {
 		rest := s[1+digits:]
-		letter := n == 0 && money(rest) && rest[0] != '.' && rest[0] != ',' // $0 is empty, $0.50 is money
-		if letter || !money(rest) {
+		letter := n == 0 && isPrice(rest) && rest[0] != '.' && rest[0] != ',' // $0 is empty, $0.50 is money
+		if letter || !isPrice(rest) {
 			return token{kind: word, raw: s[:1+digits], index: n - 1}, true
 		}
 	}
@@ -268,9 +268,9 @@ func number(s string) (n, digits int, ok bool) {
 	return n, digits, true
 }
 
-// money reports whether the text after $n makes it a price or part of a word: $5k,
+// isPrice reports whether the text after $n makes it a price or part of a word: $5k,
 // $1.50, $2,000.
-func money(rest string) bool {
+func isPrice(rest string) bool {
 	if rest == "" {
 		return false
 	}
@@ -591,11 +591,11 @@ func (e *expansion) body(ctx context.Context, text string) (expanded string, use
 		line, takes, problem, err := sc.prepare(t.text, &e.values, e.skill.Shell == "powershell")
 		if err != nil {
 			return "", false, refuse(RefusedUnread, "%s was not loaded: the command %s cannot run: %v", e.skill.Name,
-				shown(t.text), err)
+				escapeCommand(t.text), err)
 		}
 		if problem != "" {
 			e.activation.problem(Problem{Code: CodeShellRefused, Severity: Warn, Path: e.skill.Path,
-				Message: "in the command " + shown(t.text) + " " + problem, Hint: "use double quotes"})
+				Message: "in the command " + escapeCommand(t.text) + " " + problem, Hint: "use double quotes"})
 		}
 		lines[i] = line
 		used = used || takes
@@ -614,14 +614,15 @@ func (e *expansion) body(ctx context.Context, text string) (expanded string, use
 				if no := (*Refusal)(nil); errors.As(err, &no) { // the command did not run
 					code = no.Code
 				}
-				return "", false, refuse(code, "%s was not loaded: the command %s failed: %v", e.skill.Name, shown(t.text), err)
+				return "", false, refuse(code, "%s was not loaded: the command %s failed: %v", e.skill.Name, escapeCommand(t.text),
+					err)
 			}
 			b.WriteString(out)
 		case t.kind == command:
 			b.WriteString(t.raw)
 			if !e.skill.local() {
 				e.activation.problem(Problem{Code: CodeShellRefused, Severity: Info, Path: e.skill.Path,
-					Message: "the command " + shown(t.text) + " stays text: the skill is not from this machine",
+					Message: "the command " + escapeCommand(t.text) + " stays text: the skill is not from this machine",
 					Hint:    "install the skill locally to run its commands"})
 			}
 		default:
@@ -653,8 +654,8 @@ func (e *expansion) run(ctx context.Context, line shellLine) (string, error) {
 	return out, nil
 }
 
-// shown formats a command for a message: one line, with control characters replaced.
-func shown(cmd string) string {
+// escapeCommand formats a command for a message: one line, with control characters replaced.
+func escapeCommand(cmd string) string {
 	return "`" + clip(plain.Line(strings.Join(strings.Fields(cmd), " ")), 200) + "`"
 }
 
@@ -689,14 +690,14 @@ func (e *expansion) rules(rules []string, deny bool) []string {
 			out = append(out, b.String())
 			continue
 		}
-		said := "grants nothing"
+		original := "grants nothing"
 		if deny {
 			tool, _, _ := strings.Cut(rule, "(")
 			out = append(out, tool)
-			said = "denies all of " + tool
+			original = "denies all of " + tool
 		}
 		e.activation.problem(Problem{Code: CodeToolPattern, Severity: Warn, Path: e.skill.Path,
-			Message: "the rule " + rule + " " + said + ": the directory " + plain.Line(special) +
+			Message: "the rule " + rule + " " + original + ": the directory " + plain.Line(special) +
 				" contains pattern characters",
 			Hint: "move the skill to a directory without them"})
 	}

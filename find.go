@@ -34,11 +34,11 @@ type Match struct {
 // the files beside them, in any script. The first call reads every skill; later calls
 // use the index that the [Finder] keeps.
 func (c *Catalog) Find(ctx context.Context, query string, n int) ([]Match, error) {
-	return c.own.Find(ctx, c, query, n, nil)
+	return c.finder.Find(ctx, c, query, n, nil)
 }
 
 // Finder returns the Finder that [Catalog.Find] uses, which keeps its index in memory.
-func (c *Catalog) Finder() *Finder { return &c.own }
+func (c *Catalog) Finder() *Finder { return &c.finder }
 
 // A Finder searches Catalogs and stores its indexes in a directory. An index is used
 // only to rank: a skill that is not in the Catalog is never found. A Finder is safe for
@@ -186,7 +186,7 @@ const (
 func SuggestionText(skills []*Skill) string {
 	var b strings.Builder
 	b.WriteString(suggestionHead + "\n")
-	room := maxSuggestion - utf8.RuneCountInString(b.String())
+	left := maxSuggestion - utf8.RuneCountInString(b.String())
 	names := 0 // size of the names that follow
 	for _, s := range skills {
 		names += utf8.RuneCountInString(nameLine(s))
@@ -196,13 +196,13 @@ func SuggestionText(skills []*Skill) string {
 		names -= utf8.RuneCountInString(line)
 		if text := plain.Fold(s.Summary()); s.Origin.Kind != Plugin && s.Origin.Kind != MCP && text != "" {
 			whole := strings.TrimSuffix(line, "\n") + ": " + text + "\n"
-			if utf8.RuneCountInString(whole)+names <= room {
+			if utf8.RuneCountInString(whole)+names <= left {
 				line = whole
 			}
 		}
-		if n := utf8.RuneCountInString(line); n <= room {
+		if n := utf8.RuneCountInString(line); n <= left {
 			b.WriteString(line)
-			room -= n
+			left -= n
 		}
 	}
 	return b.String()
@@ -272,23 +272,23 @@ func (c *Catalog) namedIn(query string) (named []*Skill) {
 // Groups of skills, each with its own index: skills available in every project, and
 // skills of one project.
 const (
-	everywhere = iota
-	ofProject
+	allGroups = iota
+	projectGroup
 )
 
 func group(s *Skill) int {
 	switch s.Origin.Kind {
 	case Project, Explicit, Additional, Legacy:
-		return ofProject
+		return projectGroup
 	}
-	return everywhere
+	return allGroups
 }
 
 func (f *Finder) path(group int) string {
 	switch {
 	case f.Dir == "":
 		return ""
-	case group == everywhere:
+	case group == allGroups:
 		return filepath.Join(f.Dir, "skills.index")
 	case f.Project == "":
 		return ""
@@ -444,7 +444,7 @@ func (s *Skill) index(ctx context.Context, b *rank.Builder, buf *bytes.Buffer) {
 		}
 	}
 	b.Text(rank.Body, body)
-	for _, name := range s.beside() {
+	for _, name := range s.resourceNames() {
 		b.Text(rank.Files, []byte(name))
 	}
 }
@@ -469,10 +469,10 @@ func readAll(path string, buf *bytes.Buffer) error {
 	return err
 }
 
-// beside returns the names of up to 64 files in the skill's directory and one level
+// resourceNames returns the names of up to 64 files in the skill's directory and one level
 // below. These say most about the skill.
-func (s *Skill) beside() (names []string) {
-	const most = 64
+func (s *Skill) resourceNames() (names []string) {
+	const maxNames = 64
 	if s.Dir == "" || s.List != nil || !strings.EqualFold(filepath.Base(s.Path), "SKILL.md") {
 		return nil
 	}
@@ -482,12 +482,12 @@ func (s *Skill) beside() (names []string) {
 		if err != nil {
 			return
 		}
-		entries, _ := d.ReadDir(most)
+		entries, _ := d.ReadDir(maxNames)
 		d.Close()
 		slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 		for _, e := range entries {
 			switch name := e.Name(); {
-			case len(names) == most || name[0] == '.' || name == "node_modules":
+			case len(names) == maxNames || name[0] == '.' || name == "node_modules":
 			case e.IsDir() && deeper:
 				read(filepath.Join(dir, name), false)
 			case !e.IsDir() && !strings.EqualFold(name, "SKILL.md"):

@@ -119,5 +119,5 @@ func (p prefixed) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 	}
 }
 
-func (p prefixed) Location() Location { return place(p.Source) }
+func (p prefixed) Location() Location { return locationOf(p.Source) }
 func (p prefixed) watched() []string  { return watched(p.Source) }

@@ -73,7 +73,7 @@ func FuzzFrontmatter(f *testing.F) {
 		// If the head is sufficient, its result equals that of the whole file.
 		for n := headSize; ; n *= 2 {
 			part := data[:min(n, len(data))]
-			if len(part) < len(data) && !enough(part) {
+			if len(part) < len(data) && !isComplete(part) {
 				continue
 			}
 			head, _ := parseSkill("x/SKILL.md", part, int64(len(data)), Origin{})

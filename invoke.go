@@ -118,7 +118,7 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 		return nil, err
 	}
 	a := &Activation{Skill: s, Args: in.Args, Accepted: in.Accepted}
-	if asked := calledName(in); c.Unprefixed(asked) == s && c.byName[asked] == nil && c.also[asked] == nil {
+	if asked := calledName(in); c.Unprefixed(asked) == s && c.byName[asked] == nil && c.byAlias[asked] == nil {
 		a.Asked = asked
 	}
 	var body string
@@ -127,24 +127,24 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 			return nil, refuse(RefusedChanged, "%s changed since it was approved: its text is generated", s.Name)
 		}
 	} else {
-		fresh, text, hash, err := s.fresh(ctx)
+		current, text, hash, err := s.reread(ctx)
 		if err != nil {
 			return nil, err
 		}
 		if in.Hash != "" && in.Hash != hash {
 			return nil, refuse(RefusedChanged, "%s changed since it was approved", s.Name)
 		}
-		if in.By == ByModel && !in.Preview && !slices.Equal(fresh.Paths, s.Paths) && fresh.conditional() &&
-			!fresh.touched(ignore.Compile(fresh.Paths...), in.View) {
+		if in.By == ByModel && !in.Preview && !slices.Equal(current.Paths, s.Paths) && current.conditional() &&
+			!current.touched(ignore.Compile(current.Paths...), in.View) {
 			return nil, refuse(RefusedUnknown, "the skill %s is not active yet: it becomes active when a tool touches a file that matches %s", s.Name,
-				strings.Join(fresh.Paths, ", "))
+				strings.Join(current.Paths, ", "))
 		}
-		a.Skill, a.Hash, body = fresh, hash, text
-		s = fresh
+		a.Skill, a.Hash, body = current, hash, text
+		s = current
 	}
 	if in.Preview {
 		in.Shell = nil
-	} else if err := s.open(in); err != nil {
+	} else if err := s.mayInvoke(in); err != nil {
 		return nil, err
 	}
 
@@ -180,7 +180,7 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 	if a.Model == "inherit" {
 		a.Model = ""
 	}
-	if !s.granting(in.Hash) {
+	if !s.grantsApply(in.Hash) {
 		a.Grants, a.Hooks = nil, nil
 	}
 	used := false
@@ -220,19 +220,19 @@ func (c *Catalog) called(in Invocation) (*Skill, error) {
 	s := c.Skill(name)
 	switch {
 	case s != nil:
-		if why := c.unavailable(s, in.View, in.By); why != "" {
+		if why := c.whyUnavailable(s, in.View, in.By); why != "" {
 			return nil, refuse(RefusedUnknown, "%s", why)
 		}
 		return s, nil
 	case slices.Contains(in.Builtins, name):
 		return nil, refuse(RefusedBuiltin, "%s is a built-in command, not a skill: only the user can call it", name)
 	}
-	if no := c.absent(name); no != nil {
+	if no := c.refusalFor(name); no != nil {
 		return nil, no
 	}
 	r := refuse(RefusedUnknown, "unknown skill: %.200s", plain.Line(name))
 	for _, n := range c.near(name) {
-		if s := c.Skill(n); s != nil && c.unavailable(s, in.View, in.By) == "" &&
+		if s := c.Skill(n); s != nil && c.whyUnavailable(s, in.View, in.By) == "" &&
 			(in.By == ByUser && !s.NotUser || in.By == ByModel && s.Offered()) {
 			r.Near = append(r.Near, n)
 		}
@@ -243,22 +243,22 @@ func (c *Catalog) called(in Invocation) (*Skill, error) {
 	return nil, r
 }
 
-// open reports an error unless the skill's author and the trust of its origin allow the
+// mayInvoke reports an error unless the skill's author and the trust of its origin allow the
 // caller to invoke it.
-func (s *Skill) open(in Invocation) error {
+func (s *Skill) mayInvoke(in Invocation) error {
 	switch {
 	case s.Origin.Trust == Untrusted:
 		return refuse(RefusedByRule, "%s is not used: its source is not trusted", s.Name)
 	case in.By == ByUser && s.NotUser:
 		return refuse(RefusedToModel, "%s cannot be called by the user (user-invocable: false)", s.Name)
-	case in.By == ByModel && s.NotModel && !s.named(in.Message):
+	case in.By == ByModel && s.NotModel && !s.calledIn(in.Message):
 		return refuse(RefusedToModel, "%s can only be called by the user (disable-model-invocation)", s.Name)
 	}
 	return nil
 }
 
-// named reports whether a user's message contains /name as a separate word.
-func (s *Skill) named(message string) bool {
+// calledIn reports whether a user's message contains /name as a separate word.
+func (s *Skill) calledIn(message string) bool {
 	for at := 0; ; {
 		i := strings.IndexByte(message[at:], '/')
 		if i < 0 {
@@ -287,12 +287,12 @@ func endsWord(rest string) bool {
 // directory and commands.
 func (s *Skill) local() bool { return s.Origin.Trust == Trusted && s.Origin.Kind != MCP }
 
-// granting reports whether the skill's grants apply without asking. A skill that is not
+// grantsApply reports whether the skill's grants apply without asking. A skill that is not
 // local must have been approved, by the hash of its bytes.
-func (s *Skill) granting(approved string) bool { return s.local() || approved != "" }
+func (s *Skill) grantsApply(approved string) bool { return s.local() || approved != "" }
 
-// fresh reads the skill again from its file.
-func (s *Skill) fresh(ctx context.Context) (fresh *Skill, body, hash string, err error) {
+// reread reads the skill again from its file.
+func (s *Skill) reread(ctx context.Context) (current *Skill, body, hash string, err error) {
 	data, err := s.read(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -300,13 +300,13 @@ func (s *Skill) fresh(ctx context.Context) (fresh *Skill, body, hash string, err
 		}
 		return nil, "", "", refuse(RefusedUnread, "%s cannot be read: %v", s.Name, err)
 	}
-	fresh, text, problems := parseFile(s.Path, data, s.Origin)
-	if fresh == nil {
+	current, text, problems := parseFile(s.Path, data, s.Origin)
+	if current == nil {
 		return nil, "", "", refuse(RefusedUnread, "%s cannot be read: %v", s.Name, problems[0])
 	}
-	fresh.Name, fresh.ID, fresh.Path, fresh.Dir = s.Name, s.ID, s.Path, s.Dir
-	fresh.Read, fresh.List, fresh.Base = s.Read, s.List, s.Base
-	return fresh, strings.TrimLeft(string(text), "\r\n"), hashOf(data), nil
+	current.Name, current.ID, current.Path, current.Dir = s.Name, s.ID, s.Path, s.Dir
+	current.Read, current.List, current.Base = s.Read, s.List, s.Base
+	return current, strings.TrimLeft(string(text), "\r\n"), hashOf(data), nil
 }
 
 func hashOf(data []byte) string {
@@ -409,11 +409,11 @@ func (s *Skill) Asks(ctx context.Context) (Asks, error) {
 	var commands []string
 	hash := ""
 	if s.Prompt == nil {
-		fresh, body, h, err := s.fresh(ctx)
+		current, body, h, err := s.reread(ctx)
 		if err != nil {
 			return Asks{}, err
 		}
-		s, hash = fresh, h
+		s, hash = current, h
 		if s.local() {
 			commands = InlineCommands(body)
 		}
@@ -453,7 +453,7 @@ func (c *Catalog) Describe(in Invocation) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := s.open(in); err != nil {
+	if err := s.mayInvoke(in); err != nil {
 		return "", err
 	}
 	var b strings.Builder

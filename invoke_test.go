@@ -240,11 +240,11 @@ func TestNamed(t *testing.T) {
 		"/Label": true, "/al": true, "/x then /al": true, "/a-b\u00a0é": true, "a-b": false, "/a-bc": false, "x/a-b": false,
 		"/a": false, "//a-b": false, "/": false, "": false, "/a-b/c": false, "/alé": false, "/ a-b": false,
 	} {
-		if got := s.named(message); got != want {
+		if got := s.calledIn(message); got != want {
 			t.Errorf("%q: %v", message, got)
 		}
 	}
-	if (&Skill{Name: "a"}).named("/ x") {
+	if (&Skill{Name: "a"}).calledIn("/ x") {
 		t.Error("a skill without a label is named by an empty label")
 	}
 }

@@ -13,11 +13,11 @@ import (
 // A Library keeps the Catalog of its Sources up to date. An agent can take its method
 // value Catalog. It is safe for concurrent use.
 type Library struct {
-	now atomic.Pointer[Catalog]
+	catalog atomic.Pointer[Catalog]
 
 	mu      sync.Mutex // locked while sources are read
 	sources []Source
-	read    []reading
+	read    []sourceReading
 
 	poll time.Duration // for tests: poll at this interval instead of watching
 }
@@ -30,25 +30,25 @@ func NewLibrary(ctx context.Context, sources ...Source) *Library {
 }
 
 // Catalog returns the current Catalog.
-func (l *Library) Catalog() *Catalog { return l.now.Load() }
+func (l *Library) Catalog() *Catalog { return l.catalog.Load() }
 
 // Reload reads all sources again and returns the current Catalog. A [Folder] reads only files
 // that changed. If nothing changed, or ctx ends, the Catalog remains the same.
 func (l *Library) Reload(ctx context.Context) *Catalog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	read := make([]reading, len(l.sources))
+	read := make([]sourceReading, len(l.sources))
 	var wg sync.WaitGroup
 	for i, src := range l.sources {
 		wg.Go(func() { read[i] = readSource(ctx, src) })
 	}
 	wg.Wait()
-	if old := l.now.Load(); old != nil && (ctx.Err() != nil || slices.EqualFunc(read, l.read, reading.equal)) {
+	if old := l.catalog.Load(); old != nil && (ctx.Err() != nil || slices.EqualFunc(read, l.read, sourceReading.equal)) {
 		return old
 	}
 	l.read = read
-	l.now.Store(catalog(read))
-	return l.now.Load()
+	l.catalog.Store(catalog(read))
+	return l.catalog.Load()
 }
 
 // Add appends sources and reads only these. It is used for the skills of nested
@@ -61,9 +61,9 @@ func (l *Library) Add(ctx context.Context, sources ...Source) *Catalog {
 		l.read = append(l.read, readSource(ctx, src))
 	}
 	if len(sources) > 0 {
-		l.now.Store(catalog(l.read))
+		l.catalog.Store(catalog(l.read))
 	}
-	return l.now.Load()
+	return l.catalog.Load()
 }
 
 // Refresh reads only these sources again. They are compared with ==.
@@ -77,9 +77,9 @@ func (l *Library) Refresh(ctx context.Context, sources ...Source) *Catalog {
 		}
 	}
 	if changed {
-		l.now.Store(catalog(l.read))
+		l.catalog.Store(catalog(l.read))
 	}
-	return l.now.Load()
+	return l.catalog.Load()
 }
 
 // With returns the current Catalog extended by further sources, which are read once and
@@ -103,12 +103,12 @@ func (l *Library) Replace(ctx context.Context, sources ...Source) *Catalog {
 	return l.Reload(ctx)
 }
 
-func (r reading) equal(o reading) bool {
+func (r sourceReading) equal(o sourceReading) bool {
 	same := func(a, b *Skill) bool {
 		return a == b || a.Size == b.Size && a.ID == b.ID && a.Name == b.Name && a.Summary() == b.Summary() &&
 			a.Gated == b.Gated && a.Origin == b.Origin && a.fields == b.fields
 	}
-	return r.place == o.place && slices.EqualFunc(r.skills, o.skills, same) && slices.Equal(r.problems, o.problems)
+	return r.location == o.location && slices.EqualFunc(r.skills, o.skills, same) && slices.Equal(r.problems, o.problems)
 }
 
 // A Watcher is a Source that reports when it should be read again. A Folder does not
@@ -129,8 +129,8 @@ func watched(src Source) []string {
 }
 
 const (
-	quiet    = 100 * time.Millisecond // how long changes are collected before a reload
-	interval = 2 * time.Second        // of polling
+	quietTime    = 100 * time.Millisecond // how long changes are collected before a reload
+	pollInterval = 2 * time.Second        // of polling
 )
 
 // Watch reloads the Library when its sources change, and calls changed (unless it is
@@ -164,7 +164,7 @@ func (l *Library) Watch(ctx context.Context, changed func(*Catalog)) error {
 	var errs chan error
 	watching := map[string]bool{}
 	var fsw *fsnotify.Watcher
-	every := interval
+	every := pollInterval
 	if l.poll > 0 {
 		every = l.poll
 	} else {
@@ -229,7 +229,7 @@ func (l *Library) Watch(ctx context.Context, changed func(*Catalog)) error {
 		case <-tick.C:
 		case <-kick:
 		}
-		if !settle(ctx, events) {
+		if !awaitQuiet(ctx, events) {
 			return nil
 		}
 		old := l.Catalog()
@@ -245,16 +245,16 @@ func (l *Library) Watch(ctx context.Context, changed func(*Catalog)) error {
 	}
 }
 
-// settle waits until no more events arrive. It returns false if ctx ends.
-func settle(ctx context.Context, events <-chan fsnotify.Event) bool {
-	t := time.NewTimer(quiet)
+// awaitQuiet waits until no more events arrive. It returns false if ctx ends.
+func awaitQuiet(ctx context.Context, events <-chan fsnotify.Event) bool {
+	t := time.NewTimer(quietTime)
 	defer t.Stop()
 	for range 20 { // a limit, in case something never stops writing
 		select {
 		case <-ctx.Done():
 			return false
 		case <-events:
-			t.Reset(quiet)
+			t.Reset(quietTime)
 		case <-t.C:
 			return true
 		}

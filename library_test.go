@@ -400,11 +400,11 @@ func TestStates(t *testing.T) {
 		c.Skill("off"):  "the skill off is switched off in skills.overrides",
 		c.Skill("mine"): "the skill mine is user-only by skills.overrides",
 	} {
-		if got := c.unavailable(s, v, ByModel); got != want {
+		if got := c.whyUnavailable(s, v, ByModel); got != want {
 			t.Errorf("%s", got)
 		}
 	}
-	if got := c.unavailable(c.Skill("mine"), v, ByUser); got != "" {
+	if got := c.whyUnavailable(c.Skill("mine"), v, ByUser); got != "" {
 		t.Errorf("users may not call mine: %s", got)
 	}
 	if ps := c.Overruled(v); len(ps) != 2 || ps[0].Path != "/managed" ||

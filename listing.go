@@ -127,17 +127,17 @@ type Line struct {
 
 // An item is a Line under construction.
 type item struct {
-	skill  *Skill
-	name   string
-	text   string // may be cut to fit the budget
-	hint   string // argument hint; kept only if no text has to be cut for it
-	suffix string
-	keep   int // characters of text to keep
-	runes  int // of text
-	fixed  int // characters beside text: the separator and suffix
-	cut    Cut
-	whole  bool       // never cut
-	pin    SkillState // Pinned, Required or ""
+	skill      *Skill
+	name       string
+	text       string // may be cut to fit the budget
+	hint       string // argument hint; kept only if no text has to be cut for it
+	suffix     string
+	keep       int // characters of text to keep
+	runes      int // of text
+	fixedRunes int // characters beside text: the separator and suffix
+	cut        Cut
+	whole      bool       // never cut
+	pin        SkillState // Pinned, Required or ""
 }
 
 // The line that informs the model of cuts and of how to read the full text.
@@ -174,31 +174,31 @@ func (c *Catalog) Listing(v View) Listing {
 	l := Listing{Budget: v.chars()}
 	if len(entries) == 0 {
 		l.Budget = 0
-		l.Problems = c.pins(v, nil)
+		l.Problems = c.pinProblems(v, nil)
 		return l
 	}
-	pin(entries, l.Budget/2)
-	most := cmp.Or(max(v.MaxChars, 0), maxEntry)
+	keepPinned(entries, l.Budget/2)
+	maxChars := cmp.Or(max(v.MaxChars, 0), maxEntry)
 	for i := range entries {
 		e := &entries[i]
-		room := max(0, most-utf8.RuneCountInString(e.name)-e.fixed)
-		if !e.whole && e.keep > room {
-			e.keep, e.cut = room, CutEntry
+		budget := max(0, maxChars-utf8.RuneCountInString(e.name)-e.fixedRunes)
+		if !e.whole && e.keep > budget {
+			e.keep, e.cut = budget, CutEntry
 		}
-		if e.keep != e.runes || e.keep+utf8.RuneCountInString(e.hint) > room {
+		if e.keep != e.runes || e.keep+utf8.RuneCountInString(e.hint) > budget {
 			e.hint = ""
 		}
 	}
 	omitted := omit(entries, v.Used)
 	around := func(cut bool) int {
-		head, middle, tail := frame(v, len(modes), len(others), cut, omitted)
+		head, middle, tail := frameText(v, len(modes), len(others), cut, omitted)
 		return utf8.RuneCountInString(head + middle + tail)
 	}
 	isCut := func() bool {
 		return slices.ContainsFunc(entries, func(e item) bool { return e.cut != Whole && e.cut != CutOmitted })
 	}
 	if used := around(isCut()) + size(entries); used > l.Budget {
-		fit(entries, l.Budget-around(true), v)
+		cutToBudget(entries, l.Budget-around(true), v)
 		for i := range entries {
 			entries[i].hint = ""
 		}
@@ -206,7 +206,7 @@ func (c *Catalog) Listing(v View) Listing {
 		hints(entries, l.Budget-used)
 	}
 	var b strings.Builder
-	head, middle, tail := frame(v, len(modes), len(others), isCut(), omitted)
+	head, middle, tail := frameText(v, len(modes), len(others), isCut(), omitted)
 	b.WriteString(head)
 	l.Entries = make([]Line, 0, len(entries))
 	for i, e := range entries {
@@ -214,7 +214,7 @@ func (c *Catalog) Listing(v View) Listing {
 			b.WriteString(middle)
 		}
 		line := Line{Skill: e.skill, Text: e.line(v), Cut: e.cut,
-			Full: utf8.RuneCountInString(e.name+e.hint) + e.fixed + e.runes}
+			Full: utf8.RuneCountInString(e.name+e.hint) + e.fixedRunes + e.runes}
 		if e.cut != CutOmitted {
 			line.Chars = utf8.RuneCountInString(line.Text)
 			b.WriteString(line.Text)
@@ -226,14 +226,14 @@ func (c *Catalog) Listing(v View) Listing {
 	l.Text = b.String()
 	l.Chars = utf8.RuneCountInString(l.Text)
 	l.Tokens = EstimateTokens(l.Text)
-	l.Problems = c.pins(v, entries)
+	l.Problems = c.pinProblems(v, entries)
 	return l
 }
 
 // Offers reports whether a skill is in the listing of a View: it is active, not switched
 // off, and its caller may invoke it.
 func (c *Catalog) Offers(s *Skill, v View) bool {
-	return !(v.For == ByModel && !s.Offered() || v.For == ByUser && s.NotUser || c.unavailable(s, v, v.For) != "")
+	return !(v.For == ByModel && !s.Offered() || v.For == ByUser && s.NotUser || c.whyUnavailable(s, v, v.For) != "")
 }
 
 func newItem(s *Skill, v View) item {
@@ -252,9 +252,9 @@ func newItem(s *Skill, v View) item {
 	e.runes = utf8.RuneCountInString(e.text)
 	e.keep = e.runes
 	if e.runes > 0 {
-		e.fixed = utf8.RuneCountInString(e.suffix) + len(": ")
+		e.fixedRunes = utf8.RuneCountInString(e.suffix) + len(": ")
 		if v.Index {
-			e.fixed = len("<description></description>")
+			e.fixedRunes = len("<description></description>")
 		}
 	}
 	switch v.override(s) {
@@ -271,29 +271,29 @@ func newItem(s *Skill, v View) item {
 
 // hint returns the part of an entry about the skill's arguments, or "".
 func (s *Skill) hint() string {
-	const most = 100
+	const maxHint = 100
 	if hint := plain.Fold(s.ArgumentHint); hint != "" {
-		return " (arguments: " + clip(hint, most) + ")"
+		return " (arguments: " + clip(hint, maxHint) + ")"
 	}
 	return ""
 }
 
-// pin exempts pinned and required skills from being cut, required ones first, as long as
+// keepPinned exempts pinned and required skills from being cut, required ones first, as long as
 // together they take at most room characters.
-func pin(entries []item, room int) {
+func keepPinned(entries []item, budget int) {
 	for _, state := range []SkillState{Required, Pinned} {
 		for i := range entries {
 			e := &entries[i]
-			if n := e.size(); e.pin == state && !e.whole && n <= room {
+			if n := e.size(); e.pin == state && !e.whole && n <= budget {
 				e.whole = true
-				room -= n
+				budget -= n
 			}
 		}
 	}
 }
 
-// pins reports pinned and required skills that are not listed in full.
-func (c *Catalog) pins(v View, entries []item) []Problem {
+// pinProblems reports pinned and required skills that are not listed in full.
+func (c *Catalog) pinProblems(v View, entries []item) []Problem {
 	var problems []Problem
 	for _, name := range slices.Sorted(maps.Keys(v.Overrides)) {
 		state := v.Overrides[name]
@@ -331,13 +331,13 @@ func (c *Catalog) notListed(name string, v View) string {
 }
 
 // hints drops the argument hints that do not fit in room characters.
-func hints(entries []item, room int) {
+func hints(entries []item, budget int) {
 	for i := range entries {
 		e := &entries[i]
-		if n := utf8.RuneCountInString(e.hint); e.keep == 0 || n > room {
+		if n := utf8.RuneCountInString(e.hint); e.keep == 0 || n > budget {
 			e.hint = ""
 		} else {
-			room -= n
+			budget -= n
 		}
 	}
 }
@@ -391,28 +391,28 @@ func (e *item) size() int {
 	}
 	n := utf8.RuneCountInString(e.name) + len("\n")
 	if e.keep > 0 {
-		n += e.fixed + e.keep
+		n += e.fixedRunes + e.keep
 	}
 	return n
 }
 
-// fit cuts texts so that the entries take at most room characters, unless the names
+// cutToBudget cuts texts so that the entries take at most room characters, unless the names
 // alone take more.
-func fit(entries []item, room int, v View) {
+func cutToBudget(entries []item, budget int, v View) {
 	var free []*item // entries whose text may be cut
-	names := room    // characters left after the names
+	names := budget  // characters left after the names
 	for i := range entries {
 		e := &entries[i]
 		switch {
 		case e.keep == 0 || e.whole:
 			names -= e.size()
 		default:
-			most := maxCutEntry
+			limit := maxCutEntry
 			if !v.Index { // a location does not count
-				most = max(0, maxCutEntry-utf8.RuneCountInString(e.name)-e.fixed)
+				limit = max(0, maxCutEntry-utf8.RuneCountInString(e.name)-e.fixedRunes)
 			}
-			if e.keep > most {
-				e.keep, e.cut = most, CutShare
+			if e.keep > limit {
+				e.keep, e.cut = limit, CutShare
 			}
 			free = append(free, e)
 			names -= utf8.RuneCountInString(e.name) + len("\n")
@@ -420,7 +420,7 @@ func fit(entries []item, room int, v View) {
 	}
 	text := names
 	for _, e := range free {
-		text -= e.fixed
+		text -= e.fixedRunes
 	}
 	// Equal shares: short texts return what they do not need.
 	byLength := slices.Clone(free)
@@ -432,7 +432,7 @@ func fit(entries []item, room int, v View) {
 			continue
 		}
 		if share < minText {
-			floor(free, names, v.Used)
+			cutToMinimum(free, names, v.Used)
 			return
 		}
 		for _, e := range byLength[i:] {
@@ -444,18 +444,18 @@ func fit(entries []item, room int, v View) {
 	}
 }
 
-// floor gives 60 characters to texts in the order of use, then of the listing, until
+// cutToMinimum gives 60 characters to texts in the order of use, then of the listing, until
 // room is used up; the others keep only their names.
-func floor(free []*item, room int, used []string) {
+func cutToMinimum(free []*item, budget int, used []string) {
 	free = slices.Clone(free)
 	byUse(free, used)
 	for _, e := range free {
 		keep := min(e.keep, minText)
-		if e.fixed+keep > room {
+		if e.fixedRunes+keep > budget {
 			e.keep, e.cut = 0, CutText
 			continue
 		}
-		room -= e.fixed + keep
+		budget -= e.fixedRunes + keep
 		if keep < e.keep {
 			e.keep, e.cut = keep, CutFloor
 		}
@@ -545,9 +545,9 @@ func entity(s string) bool {
 	return false
 }
 
-// frame returns the text of a listing around its entries: before them, between modes and
+// frameText returns the text of a listing around its entries: before them, between modes and
 // others, and after them.
-func frame(v View, modes, others int, cut bool, omitted int) (head, middle, tail string) {
+func frameText(v View, modes, others int, cut bool, omitted int) (head, middle, tail string) {
 	more := ""
 	if omitted > 0 {
 		more = plain.Count(omitted, "more skill") + " not listed here"
@@ -604,11 +604,11 @@ func (l Listing) Fingerprints() map[string]string {
 }
 
 // Since compares the listing with an older one, given by its Fingerprints.
-func (l Listing) Since(seen map[string]string) Changes {
+func (l Listing) Since(announced map[string]string) Changes {
 	var ch Changes
 	now := l.Fingerprints()
 	for _, e := range l.Entries {
-		switch name := e.Skill.Name; seen[name] {
+		switch name := e.Skill.Name; announced[name] {
 		case now[name]:
 		case "":
 			ch.Added = append(ch.Added, e)
@@ -616,7 +616,7 @@ func (l Listing) Since(seen map[string]string) Changes {
 			ch.Changed = append(ch.Changed, e)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(seen)) {
+	for _, name := range slices.Sorted(maps.Keys(announced)) {
 		if now[name] == "" {
 			ch.Removed = append(ch.Removed, name)
 		}

@@ -30,11 +30,11 @@ const (
 	maxCompatibility = 500
 )
 
-// enough reports whether the first bytes of a SKILL.md contain all that parseSkill uses:
+// isComplete reports whether the first bytes of a SKILL.md contain all that parseSkill uses:
 // the frontmatter up to its closing fence and, if that has no description, the first
 // paragraph of the body, which replaces it. A source reads 4 KiB, and then more until
 // enough returns true or the file ends.
-func enough(head []byte) bool {
+func isComplete(head []byte) bool {
 	if len(head) >= maxFrontmatter+maxParagraph {
 		return true
 	}
@@ -206,7 +206,7 @@ func dropCut(data []byte) []byte {
 // canonical returns the standard form of a frontmatter key, or "" if it is unknown. It
 // knows several spellings of a word, and misspellings found in public collections.
 func canonical(key string) string {
-	switch key = folded(key); key {
+	switch key = canonicalKey(key); key {
 	case "name", "aliases", "description", "license", "compatibility", "metadata",
 		"version", "author", "allowed-tools", "disallowed-tools", "argument-hint", "arguments",
 		"user-invocable", "disable-model-invocation", "mode", "model", "effort", "context",
@@ -230,8 +230,8 @@ func canonical(key string) string {
 	return ""
 }
 
-// folded converts allowedTools, Allowed_Tools and "allowed tools" to allowed-tools.
-func folded(key string) string {
+// canonicalKey converts allowedTools, Allowed_Tools and "allowed tools" to allowed-tools.
+func canonicalKey(key string) string {
 	plain := true
 	for i := 0; i < len(key); i++ {
 		if c := key[i]; c != '-' && (c < 'a' || c > 'z') {
@@ -263,15 +263,15 @@ func folded(key string) string {
 	return b.String()
 }
 
-// near returns the known key that an unknown one is probably a misspelling of, or "".
-func near(key string) string {
+// nearestKey returns the known key that an unknown one is probably a misspelling of, or "".
+func nearestKey(key string) string {
 	if len(key) < 5 {
 		return ""
 	}
 	for _, k := range [...]string{"aliases", "description", "when_to_use", "compatibility", "metadata", "allowed-tools",
 		"disallowed-tools", "argument-hint", "arguments", "user-invocable", "disable-model-invocation", "background",
 		"sandbox"} {
-		if d := similar.Distance(folded(key), folded(k), 2); d <= 2 {
+		if d := similar.Distance(canonicalKey(key), canonicalKey(k), 2); d <= 2 {
 			return k
 		}
 	}
@@ -317,7 +317,7 @@ func (p *reader) fields(s *Skill, entries []frontmatter.Pair) {
 		p.list = append(p.list, field{e.Key, string(value)})
 		switch {
 		case key == "":
-			if k := near(e.Key); k != "" && !exact(k) {
+			if k := nearestKey(e.Key); k != "" && !exact(k) {
 				p.warn(CodeUnknownKey, e.Line, e.Column, "write "+k, "%s is not a key; is it %s?", e.Key, k)
 			}
 			continue
@@ -395,13 +395,13 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 		if n, err := strconv.Atoi(s.Effort); err == nil && n > 0 {
 			break
 		}
-		s.Effort = e.oneOf(s.Effort, "low", "medium", "high", "xhigh", "max")
+		s.Effort = e.enum(s.Effort, "low", "medium", "high", "xhigh", "max")
 	case "context":
-		s.Fork = e.oneOf(strings.ToLower(e.text()), "inline", "inherit", "fork") == "fork"
+		s.Fork = e.enum(strings.ToLower(e.text()), "inline", "inherit", "fork") == "fork"
 	case "agent":
 		s.Agent = e.text()
 	case "paths":
-		s.Paths = e.list(comma)
+		s.Paths = e.list(splitCommas)
 		for _, g := range s.Paths {
 			if why := badGlob(g); why != "" {
 				p.warn(CodeBadGlob, e.Line, e.Column, "correct or remove it", "paths: %q matches nothing: %s", g, why)
@@ -412,13 +412,13 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 	case "sandbox":
 		s.Sandbox = e.sandbox()
 	case "shell":
-		s.Shell = e.oneOf(strings.ToLower(e.text()), "bash", "powershell")
+		s.Shell = e.enum(strings.ToLower(e.text()), "bash", "powershell")
 	case "scope":
 		s.Retain = strings.ToLower(e.text())
 		if n, err := strconv.Atoi(s.Retain); err == nil && n > 0 {
 			break
 		}
-		s.Retain = e.oneOf(s.Retain, "turn", "session")
+		s.Retain = e.enum(s.Retain, "turn", "session")
 	}
 }
 
@@ -490,7 +490,7 @@ func (p *reader) name(s *Skill) {
 	if s.Origin.Kind == Plugin && s.Label != "" {
 		base = s.Label
 	}
-	s.Name = slugged(base)
+	s.Name = slug(base)
 	if s.Name != base {
 		p.warn(CodeNameInvalid, 0, 0, "rename it to "+s.Name, "%q cannot be typed as a command; the skill is called %s", base,
 			s.Name)
@@ -512,8 +512,8 @@ func (p *reader) name(s *Skill) {
 	}
 }
 
-// slugged converts a name into one that can be typed and printed.
-func slugged(name string) string {
+// slug converts a name into one that can be typed and printed.
+func slug(name string) string {
 	usable := func(r rune) bool {
 		return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) ||
 			strings.ContainsRune("-_.+", r))
@@ -615,8 +615,8 @@ func (e *entry) boolean(otherwise bool) bool {
 	return otherwise
 }
 
-// oneOf returns word if it is one of words. Any other word is reported and dropped.
-func (e *entry) oneOf(word string, words ...string) string {
+// enum returns word if it is one of words. Any other word is reported and dropped.
+func (e *entry) enum(word string, words ...string) string {
 	if word == "" {
 		return ""
 	}
@@ -677,18 +677,18 @@ func (e *entry) tools(deny bool) []string {
 		found, bad := splitTools(text)
 		rules = append(rules, found...)
 		for _, word := range bad {
-			said := "it grants nothing"
+			original := "it grants nothing"
 			if deny {
-				said = "the whole tool is denied"
+				original = "the whole tool is denied"
 				if tool, _, _ := strings.Cut(word, "("); isName(tool) {
 					rules = append(rules, strings.Clone(tool))
 				} else {
 					rules = append(rules, "*")
-					said = "every tool is denied"
+					original = "every tool is denied"
 				}
 			}
 			e.warn(CodeToolPattern, line, column, "write Tool or Tool(pattern)", "%s: %q is not closed or not a rule; %s", e.Key,
-				word, said)
+				word, original)
 		}
 	}
 	if e.value.Kind == yaml.SequenceNode {
@@ -858,8 +858,8 @@ func blankOrComma(s string) []string {
 	return words
 }
 
-// comma splits at commas outside braces and brackets.
-func comma(s string) []string {
+// splitCommas splits at commas outside braces and brackets.
+func splitCommas(s string) []string {
 	var words []string
 	begin, depth := 0, 0
 	keep := func(w string) {
@@ -931,7 +931,7 @@ func (e *entry) hint() string {
 		e.mistyped("a single string")
 		return ""
 	}
-	return "[" + strings.Join(e.list(comma), ", ") + "]"
+	return "[" + strings.Join(e.list(splitCommas), ", ") + "]"
 }
 
 // hooks reads a mapping from events to matchers, or a list of events with a path or

@@ -49,7 +49,7 @@ func (c *Catalog) Why(name string, v View) Why {
 	v.For = ByModel
 	path := name
 	name = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(name), "/"), "skill:")
-	w := Why{Name: name, Places: c.places}
+	w := Why{Name: name, Places: c.locations}
 	listing := c.Listing(v)
 	called := c.Skill(name)
 	paths := map[string]bool{}
@@ -72,7 +72,7 @@ func (c *Catalog) Why(name string, v View) Why {
 		w.Found = append(w.Found, f)
 	}
 	for _, p := range c.problems {
-		if f, ok := c.unread(p, name, path); ok && !paths[p.Path] {
+		if f, ok := c.unreadFinding(p, name, path); ok && !paths[p.Path] {
 			paths[p.Path] = true
 			w.Found = append(w.Found, f)
 		}
@@ -89,9 +89,9 @@ func (c *Catalog) Why(name string, v View) Why {
 	return w
 }
 
-// unread returns a Finding for something that was not read but would be a skill of that
+// unreadFinding returns a Finding for something that was not read but would be a skill of that
 // name: a link that was refused, or a directory that is too deep.
-func (c *Catalog) unread(p Problem, name, path string) (Finding, bool) {
+func (c *Catalog) unreadFinding(p Problem, name, path string) (Finding, bool) {
 	f := Finding{Candidate: Candidate{Path: p.Path, State: Broken}, State: Broken, Reason: p.Message, As: "name"}
 	switch p.Code {
 	case CodeSymlinkOutside, CodeLinkAsText, CodeLimitReached:
@@ -112,7 +112,7 @@ func (c *Catalog) unread(p Problem, name, path string) (Finding, bool) {
 	} else if f.Name() != name && filepath.Base(p.Path) != name {
 		return f, false
 	}
-	for _, at := range c.places {
+	for _, at := range c.locations {
 		if at.Path != "" && subpath.Contains(at.Path, p.Path) {
 			f.Origin = Origin{Kind: at.Kind, Label: at.Label, Trust: at.Trust}
 		}
@@ -155,7 +155,7 @@ func (c *Catalog) reason(f Finding, v View) string {
 	case Duplicate:
 		return fmt.Sprintf("it is the same file as %s, which comes first", f.Winner.Path)
 	case NotTrusted:
-		return untrustedPlace(s, c.places[f.source]) + " is not trusted"
+		return untrustedPlace(s, c.locations[f.source]) + " is not trusted"
 	case Gated:
 		return "switched off: " + s.Gated
 	case Broken:
@@ -308,7 +308,7 @@ func (c *Catalog) Commands(v View, first, rest []SlashCommand) ([]SlashCommand, 
 	v.For = ByUser
 	all := append(make([]SlashCommand, 0, len(first)+len(c.skills)+len(rest)), first...)
 	for _, s := range c.skills {
-		if !s.NotUser && c.unavailable(s, v, ByUser) == "" {
+		if !s.NotUser && c.whyUnavailable(s, v, ByUser) == "" {
 			all = append(all, SlashCommand{Name: s.Name, Kind: "skill", Description: s.Summary(),
 				Hint: s.ArgumentHint, Skill: s})
 		}
@@ -320,7 +320,7 @@ func (c *Catalog) Commands(v View, first, rest []SlashCommand) ([]SlashCommand, 
 		cmd := &all[i]
 		if by := taken[cmd.Name]; by != nil {
 			p := Problem{Code: CodeShadowed, Severity: Warn, Path: cmd.Source,
-				Message: fmt.Sprintf("/%s is %s: this %s is called /%s:%s", cmd.Name, by.described(), cmd.Kind, cmd.Kind, cmd.Name)}
+				Message: fmt.Sprintf("/%s is %s: this %s is called /%s:%s", cmd.Name, by.ownerText(), cmd.Kind, cmd.Kind, cmd.Name)}
 			if cmd.Skill != nil {
 				p.Path = cmd.Skill.Path
 			}
@@ -337,8 +337,8 @@ func (c *Catalog) Commands(v View, first, rest []SlashCommand) ([]SlashCommand, 
 	return all, problems
 }
 
-// described describes the owner of a name.
-func (c *SlashCommand) described() string {
+// ownerText describes the owner of a name.
+func (c *SlashCommand) ownerText() string {
 	switch {
 	case c.Skill != nil:
 		return "the skill " + c.Skill.Path

@@ -649,10 +649,13 @@ func (r *run) agentTool() tool.Tool {
 // describeAgentTool sets the parts of the Agent tool that do not depend on a run.
 func describeAgentTool(t *tool.Tool) {
 	t.Effect, t.Aliases = tool.Runs, []string{"Agent", "Task"}
-	t.Fold = func(in map[string]any) {
+	t.Normalise = func(in map[string]any) {
 		tool.Rename(in, "subagent_type", "agent", "agent_type", "agent", "run_in_background", "background")
 	}
-	t.Unfold = func(in map[string]any) { tool.Rename(in, "agent", "subagent_type", "background", "run_in_background") }
+	t.Denormalise = func(in map[string]any) {
+		tool.Rename(in, "agent", "subagent_type", "background",
+			"run_in_background")
+	}
 	t.Summary = tool.SummaryOf(func(in agentInput) string {
 		return cmp.Or(in.Agent, defaultAgent) + ": " + cmp.Or(in.Description, in.Prompt)
 	})

@@ -39,13 +39,13 @@ type Set struct {
 
 	state, version string
 	files          fs.FS // a directory of skills
-	own            bool  // files come from the program
+	builtIn        bool  // files come from the program
 
-	mu     sync.Mutex
-	root   *os.Root // private to this process; nil until the first skill is extracted
-	dir    string
-	closed bool
-	done   map[string]extraction
+	mu        sync.Mutex
+	root      *os.Root // private to this process; nil until the first skill is extracted
+	dir       string
+	closed    bool
+	extracted map[string]extraction
 }
 
 // A Skill is a skill of a program, with conditions for its availability. It needs a Name
@@ -56,8 +56,8 @@ type Skill struct {
 	IsEnabled func(context.Context) bool // called whenever skills are loaded; nil: enabled
 }
 
-// gated returns the skill in its current state.
-func (k Skill) gated(ctx context.Context, features map[string]bool) *knack.Skill {
+// withState returns the skill in its current state.
+func (k Skill) withState(ctx context.Context, features map[string]bool) *knack.Skill {
 	skill := *k.Skill
 	skill.Origin = knack.Origin{Kind: knack.Bundled, Trust: knack.Trusted}
 	skill.ID = cmp.Or(skill.ID, "bundled:"+skill.Name)
@@ -84,7 +84,7 @@ func New(state, version string) *Set {
 		panic(err)
 	}
 	s := From(sub, state, version)
-	s.own = true
+	s.builtIn = true
 	return s
 }
 
@@ -92,7 +92,7 @@ func New(state, version string) *Set {
 // skills, such as an embed.FS. As with New, their files are written to disk, so that
 // ${CLAUDE_SKILL_DIR} and {baseDir} name a directory. state and version are as for New.
 func From(skills fs.FS, state, version string) *Set {
-	return &Set{files: skills, state: state, version: cmp.Or(version, "devel"), done: map[string]extraction{}}
+	return &Set{files: skills, state: state, version: cmp.Or(version, "devel"), extracted: map[string]extraction{}}
 }
 
 // Names returns the names of the skills that every Set has, sorted.
@@ -117,7 +117,7 @@ func (s *Set) Location() knack.Location {
 func (s *Set) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] {
 	return func(yield func(*knack.Skill, error) bool) {
 		for _, k := range s.More {
-			if !yield(k.gated(ctx, s.Features), nil) {
+			if !yield(k.withState(ctx, s.Features), nil) {
 				return
 			}
 		}
@@ -136,7 +136,7 @@ func (s *Set) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] {
 // files, and how to compute a text.
 func (s *Set) finish(ctx context.Context, from *knack.Skill) *knack.Skill {
 	skill := *from
-	if s.own && skill.Name == "lorem-ipsum" {
+	if s.builtIn && skill.Name == "lorem-ipsum" {
 		skill.Prompt = loremIpsum
 		return &skill
 	}
@@ -152,10 +152,10 @@ func (s *Set) finish(ctx context.Context, from *knack.Skill) *knack.Skill {
 func (s *Set) extract(name string) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e, ok := s.done[name]
+	e, ok := s.extracted[name]
 	if !ok {
 		e.dir, e.err = s.write(name)
-		s.done[name] = e
+		s.extracted[name] = e
 	}
 	return e.dir, e.err
 }
@@ -208,7 +208,7 @@ func (s *Set) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	clear(s.done)
+	clear(s.extracted)
 	if s.root == nil {
 		return nil
 	}

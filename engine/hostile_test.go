@@ -537,7 +537,7 @@ func (s *site) hooked(name string) string {
 
 func (s *site) nested(path string) string {
 	n := sources.NewNested(s.dir, s.options())
-	c := knack.Load(context.Background(), n.Look(filepath.Join(s.dir, filepath.FromSlash(path)))...)
+	c := knack.Load(context.Background(), n.Find(filepath.Join(s.dir, filepath.FromSlash(path)))...)
 	return c.Listing(knack.View{For: knack.ByModel}).Text
 }
 

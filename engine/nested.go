@@ -22,7 +22,7 @@ func (s *Session) addNested(ctx context.Context, paths []string) []knack.Problem
 	e.mu.Lock()
 	p, nested := e.project, e.nested
 	e.mu.Unlock()
-	found := nested.Look(paths...)
+	found := nested.Find(paths...)
 	if len(found) == 0 {
 		return nil
 	}

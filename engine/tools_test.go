@@ -31,8 +31,8 @@ func TestNewTool(t *testing.T) {
 		return tool.Text(in.File), nil
 	})
 	peek.Aliases, peek.Effect = []string{"Peek", "LookAt"}, tool.Reads
-	peek.Fold = func(in map[string]any) { tool.Rename(in, "file_path", "file") }
-	peek.Unfold = func(in map[string]any) { tool.Rename(in, "file", "file_path") }
+	peek.Normalise = func(in map[string]any) { tool.Rename(in, "file_path", "file") }
+	peek.Denormalise = func(in map[string]any) { tool.Rename(in, "file", "file_path") }
 	peek.Summary = tool.SummaryOf(func(in input) string { return "at " + in.File })
 	peek.Subjects = tool.SubjectsOf(func(_ context.Context, in input) []permission.Subject {
 		return []permission.Subject{{Kind: "Read", Text: filepath.Join(dir, in.File)}}

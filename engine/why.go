@@ -23,7 +23,7 @@ func (p *Project) Why(ctx context.Context, cat *knack.Catalog, view knack.View, 
 	w.Problems = nil
 	problems := p.Problems(cat)
 	folders := slices.Clone(p.sources)
-	for _, below := range sources.NewNested(p.dir, p.sourceOptions).All(ctx) {
+	for _, below := range sources.NewNested(p.dir, p.sourceOptions).FindAll(ctx) {
 		if slices.ContainsFunc(w.Places, func(at knack.Location) bool { return at.Path == below.Path }) {
 			continue // already reported
 		}
@@ -94,7 +94,7 @@ func findExcluded(ctx context.Context, folder *knack.Folder, name, path string) 
 // Nested returns the skill folders below the working directory that become available when a tool
 // accesses the given paths.
 func (p *Project) Nested(paths ...string) []knack.Source {
-	return sources.NewNested(p.dir, p.sourceOptions).Look(paths...)
+	return sources.NewNested(p.dir, p.sourceOptions).Find(paths...)
 }
 
 // WriteWhy writes, for people to read, why a skill is available or not.

@@ -9,13 +9,13 @@ import "sync"
 // The messages of a request with a Memo must not be modified afterwards. The next request may
 // contain different messages.
 type Memo struct {
-	mu   sync.Mutex
-	kept any
+	mu    sync.Mutex
+	value any
 }
 
 // Update replaces the stored value, which is nil at first, with the result of f.
 func (m *Memo) Update(f func(kept any) any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.kept = f(m.kept)
+	m.value = f(m.value)
 }

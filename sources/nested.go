@@ -19,14 +19,14 @@ import (
 type Nested struct {
 	table table
 
-	mu     sync.Mutex
-	looked map[string]bool // value false: ignored
+	mu      sync.Mutex
+	visited map[string]bool // value false: ignored
 }
 
 // NewNested starts a search below a working directory. With the option Bare or NoSkills
 // it finds nothing.
 func NewNested(dir string, o Options) *Nested {
-	return &Nested{table: newTable(absolute(dir, ""), o), looked: map[string]bool{}}
+	return &Nested{table: newTable(absolute(dir, ""), o), visited: map[string]bool{}}
 }
 
 // A Below is a folder of skills below the working directory.
@@ -38,10 +38,10 @@ type Below struct {
 // maxBelow limits how many directories All searches.
 const maxBelow = 20_000
 
-// All returns every folder that Look could return for some path, and also those in
+// FindAll returns every folder that Look could return for some path, and also those in
 // ignored directories, sorted by path. It is used for explanations: a run looks only
 // where files are touched.
-func (n *Nested) All(ctx context.Context) []Below {
+func (n *Nested) FindAll(ctx context.Context) []Below {
 	if n.table.Bare || n.table.NoSkills || n.table.NoProject {
 		return nil
 	}
@@ -83,12 +83,12 @@ func (n *Nested) nested(dir string) []*knack.Folder {
 	})
 }
 
-// Look returns the skill folders on the way to paths (absolute, or relative to the
+// Find returns the skill folders on the way to paths (absolute, or relative to the
 // working directory) that it has not looked at before, the highest first. They have the
 // lowest precedence: add them with knack.Library.Add. If a skill's name is taken, it
 // becomes dir/sub:name. Paths outside the working directory, ignored ones, and those in
 // node_modules or in a dot-directory are skipped.
-func (n *Nested) Look(paths ...string) []knack.Source {
+func (n *Nested) Find(paths ...string) []knack.Source {
 	if n.table.Bare || n.table.NoSkills {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (n *Nested) Look(paths ...string) []knack.Source {
 				break
 			}
 			dir = strings.TrimPrefix(dir+"/"+name, "/")
-			if wanted, looked := n.looked[dir]; wanted {
+			if wanted, looked := n.visited[dir]; wanted {
 				continue
 			} else if looked {
 				break
@@ -121,10 +121,10 @@ func (n *Nested) Look(paths ...string) []knack.Source {
 				tree = ignore.New(os.DirFS(n.table.root))
 			}
 			if fromRoot, err := filepath.Rel(n.table.root, full); err == nil && tree.Match(filepath.ToSlash(fromRoot), true) {
-				n.looked[dir] = false
+				n.visited[dir] = false
 				break
 			}
-			n.looked[dir] = true
+			n.visited[dir] = true
 			for _, f := range n.nested(full) {
 				all = append(all, f)
 			}

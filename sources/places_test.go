@@ -154,7 +154,7 @@ func TestChecks(t *testing.T) {
 		}}
 	repo := filepath.Join(root, "repo")
 	cat := knack.Load(t.Context(), slices.Concat(sources.Default(t.Context(), repo, o),
-		sources.NewNested(repo, o).Look("sub/x"))...)
+		sources.NewNested(repo, o).Find("sub/x"))...)
 	states := ""
 	for _, e := range cat.Candidates() {
 		states += e.Name() + " " + string(e.State) + ", "
@@ -175,28 +175,28 @@ func TestNestedSearch(t *testing.T) {
 		"repo/file=x", "repo/sub/.claude/skills/yes/SKILL.md")
 	repo := filepath.Join(root, "repo")
 	o := sources.Options{Managed: []string{}, NoSkills: true}
-	if got := sources.NewNested(repo, o).Look("sub/x"); got != nil {
+	if got := sources.NewNested(repo, o).Find("sub/x"); got != nil {
 		t.Errorf("no skills: %v", got)
 	}
 	o.NoSkills = false
 	n := sources.NewNested(repo, o)
-	if got := n.Look("gen/x", "file/x", "", "/", root, "sub"); len(got) != 1 {
+	if got := n.Find("gen/x", "file/x", "", "/", root, "sub"); len(got) != 1 {
 		t.Errorf("%d folders", len(got))
 	}
 	if err := os.Remove(filepath.Join(repo, ".gitignore")); err != nil {
 		t.Fatal(err)
 	}
-	if got := n.Look("gen/y"); got != nil {
+	if got := n.Find("gen/y"); got != nil {
 		t.Errorf("a directory that was ignored when it was searched: %v", got)
 	}
 	// A new directory is searched when it is touched.
-	if got := n.Look("new/a.go"); got != nil {
+	if got := n.Find("new/a.go"); got != nil {
 		t.Errorf("%v", got)
 	}
 	if err := os.MkdirAll(filepath.Join(repo, "new", ".agents", "skills"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if got := places(repo, n.Look("new/a.go")); !slices.Equal(got, []string{"project new/.agents/skills"}) {
+	if got := places(repo, n.Find("new/a.go")); !slices.Equal(got, []string{"project new/.agents/skills"}) {
 		t.Errorf("%q", got)
 	}
 }

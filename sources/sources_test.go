@@ -234,18 +234,18 @@ func TestNested(t *testing.T) {
 		{"../other/a.go", ""}, // not below the working directory
 		{filepath.Join(dir, "x"), ""},
 	} {
-		if got := strings.Join(places(dir, n.Look(c.touched)), ","); got != c.want {
+		if got := strings.Join(places(dir, n.Find(c.touched)), ","); got != c.want {
 			t.Errorf("%s: %q, want %q", c.touched, got, c.want)
 		}
 	}
 	o.Bare = true
-	if got := sources.NewNested(dir, o).Look("x/y/file.go"); got != nil {
+	if got := sources.NewNested(dir, o).Find("x/y/file.go"); got != nil {
 		t.Errorf("bare: %v", got)
 	}
 	o.Bare = false
 
 	lib := knack.NewLibrary(t.Context(), sources.Default(t.Context(), dir, o)...)
-	cat := lib.Add(t.Context(), sources.NewNested(dir, o).Look("x/y/file.go")...)
+	cat := lib.Add(t.Context(), sources.NewNested(dir, o).Find("x/y/file.go")...)
 	var names []string
 	for _, s := range cat.Skills() {
 		names = append(names, s.Name)

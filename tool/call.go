@@ -230,18 +230,18 @@ func Unfinished(call llm.ToolCall) Result {
 func prepare(ctx context.Context, tools Set, call llm.ToolCall) (_ *Tool, _ Input, res Result) {
 	found, ok := tools.Find(call.Name)
 	if !ok {
-		return nil, Input{}, Errorf("%s", missing(call.Name, tools))
+		return nil, Input{}, Errorf("%s", unknownTool(call.Name, tools))
 	}
 	t := *found
 	defer recovered(t.Name, call, &res)
-	folded, err := t.Folded(call.Input)
+	normalised, err := t.Normalised(call.Input)
 	if err != nil {
 		return nil, Input{}, Errorf("%s", err)
 	}
 	if context.Cause(ctx) != nil {
-		return nil, Input{}, cut(ctx, t.Name, Result{})
+		return nil, Input{}, markInterrupted(ctx, t.Name, Result{})
 	}
-	return &t, Input{ID: call.ID, JSON: folded, Progress: func(Result) {}}, Result{}
+	return &t, Input{ID: call.ID, JSON: normalised, Progress: func(Result) {}}, Result{}
 }
 
 // decide asks the gate about a call. If the call may not run, ok is false and the Result
@@ -281,7 +281,7 @@ func (t *Tool) key(in Input) (key string) {
 func (t *Tool) run(ctx context.Context, in Input, progress func(Result)) (res Result) {
 	defer recovered(t.Name, llm.ToolCall{ID: in.ID, Input: in.JSON}, &res)
 	if err := context.Cause(ctx); err != nil {
-		return cut(ctx, t.Name, Result{})
+		return markInterrupted(ctx, t.Name, Result{})
 	}
 	if progress != nil {
 		th := &throttle{show: progress}
@@ -292,7 +292,7 @@ func (t *Tool) run(ctx context.Context, in Input, progress func(Result)) (res Re
 	switch {
 	case err == nil:
 	case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
-		res = cut(ctx, t.Name, res)
+		res = markInterrupted(ctx, t.Name, res)
 	default:
 		res.IsError = true
 		res.Parts = append(res.Parts, llm.Text(err.Error()))
@@ -300,8 +300,8 @@ func (t *Tool) run(ctx context.Context, in Input, progress func(Result)) (res Re
 	return res
 }
 
-// cut completes a result that ctx interrupted.
-func cut(ctx context.Context, name string, res Result) Result {
+// markInterrupted completes a result that ctx interrupted.
+func markInterrupted(ctx context.Context, name string, res Result) Result {
 	why := "it was cancelled"
 	if cause := context.Cause(ctx); cause != context.Canceled {
 		why = cause.Error()
@@ -320,8 +320,8 @@ func recovered(name string, call llm.ToolCall, res *Result) {
 	}
 }
 
-// every is the minimum interval of progress reports.
-const every = 100 * time.Millisecond
+// progressInterval is the minimum interval of progress reports.
+const progressInterval = 100 * time.Millisecond
 
 // A throttle passes on the latest result that it received, at most every 100 ms.
 type throttle struct {
@@ -344,7 +344,7 @@ func (t *throttle) add(r Result) {
 	if t.timer != nil {
 		return
 	}
-	if wait := every - time.Since(t.last); wait > 0 {
+	if wait := progressInterval - time.Since(t.last); wait > 0 {
 		t.timer = time.AfterFunc(wait, func() {
 			t.mu.Lock()
 			defer t.mu.Unlock()

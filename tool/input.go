@@ -39,19 +39,19 @@ func shapeOf(data json.RawMessage) shape {
 	return shape{&s, r}
 }
 
-// Folded converts a model's input to the one with which the call would run. Fields with
-// other names are renamed ([Tool].Fold), and null for an optional field is dropped. "1"
+// Normalised converts a model's input to the one with which the call would run. Fields with
+// other names are renamed ([Tool].Normalise), and null for an optional field is dropped. "1"
 // becomes 1 where a number is expected, 1 becomes "1" where text is expected, "true"
 // becomes true, and a string is parsed as JSON where an object or array is expected. The
 // result must match the schema. The error lists every wrong path and repeats the input.
-func (t *Tool) Folded(raw json.RawMessage) (json.RawMessage, error) {
+func (t *Tool) Normalised(raw json.RawMessage) (json.RawMessage, error) {
 	sh := t.shape()
 	in, err := decode(raw)
 	if err != nil {
 		return nil, t.invalid(raw, []string{err.Error()})
 	}
-	if t.Fold != nil {
-		t.Fold(in)
+	if t.Normalise != nil {
+		t.Normalise(in)
 	}
 	if sh.schema != nil {
 		coerceObject(sh.schema, sh.schema, in)
@@ -67,10 +67,10 @@ func (t *Tool) Folded(raw json.RawMessage) (json.RawMessage, error) {
 }
 
 // Encode converts an input to the field names that hooks for other agents know.
-func (t *Tool) Encode(input json.RawMessage) json.RawMessage { return rewrite(input, t.Unfold) }
+func (t *Tool) Encode(input json.RawMessage) json.RawMessage { return rewrite(input, t.Denormalise) }
 
 // Decode converts an input from a hook, which uses those names or the tool's own.
-func (t *Tool) Decode(input json.RawMessage) json.RawMessage { return rewrite(input, t.Fold) }
+func (t *Tool) Decode(input json.RawMessage) json.RawMessage { return rewrite(input, t.Normalise) }
 
 // rewrite applies change to an object; any other value is returned unchanged.
 func rewrite(input json.RawMessage, change func(map[string]any)) json.RawMessage {
@@ -90,8 +90,8 @@ func rewrite(input json.RawMessage, change func(map[string]any)) json.RawMessage
 }
 
 func (t *Tool) shape() shape {
-	if t.made != nil {
-		return t.made()
+	if t.derivedShape != nil {
+		return t.derivedShape()
 	}
 	return shapeOf(t.Schema)
 }
@@ -106,10 +106,10 @@ func (t *Tool) check(data json.RawMessage) error {
 	if err := json.Unmarshal(data, &v); err != nil {
 		return err
 	}
-	if err := sh.resolved.Validate(v); err != nil || t.fits == nil {
+	if err := sh.resolved.Validate(v); err != nil || t.validate == nil {
 		return err
 	}
-	return t.fits(data) // an integer in JSON may be too large for Go
+	return t.validate(data) // an integer in JSON may be too large for Go
 }
 
 func (t *Tool) invalid(raw json.RawMessage, faults []string) error {
@@ -197,7 +197,8 @@ func coerceObject(root, s *jsonschema.Schema, in map[string]any) {
 	for name, v := range in {
 		p, known := s.Properties[name]
 		p = deref(root, p)
-		if v == nil && (known && (!takes(root, p, "null") || !slices.Contains(s.Required, name)) || !known && closed(s)) {
+		if v == nil && (known && (!accepts(root, p, "null") || !slices.Contains(s.Required, name)) || !known &&
+			rejectsUnknown(s)) {
 			delete(in, name)
 			continue
 		}
@@ -214,27 +215,27 @@ func coerce(root, s *jsonschema.Schema, v any) any {
 	if s = deref(root, s); s == nil {
 		return v
 	}
-	if str, ok := v.(string); ok && !takes(root, s, "string") {
+	if str, ok := v.(string); ok && !accepts(root, s, "string") {
 		v = fromString(root, s, str)
 	}
 	switch v := v.(type) {
 	case json.Number:
-		if takes(root, s, "integer") {
+		if accepts(root, s, "integer") {
 			return wholeNumber(v)
 		}
-		if takes(root, s, "string") && !takes(root, s, "number") {
+		if accepts(root, s, "string") && !accepts(root, s, "number") {
 			return v.String()
 		}
 	case bool:
-		if takes(root, s, "string") && !takes(root, s, "boolean") {
+		if accepts(root, s, "string") && !accepts(root, s, "boolean") {
 			return strconv.FormatBool(v)
 		}
 	case map[string]any:
-		if o := variant(root, s, "object"); o != nil {
+		if o := alternativeOf(root, s, "object"); o != nil {
 			coerceObject(root, o, v)
 		}
 	case []any:
-		if a := variant(root, s, "array"); a != nil && a.Items != nil {
+		if a := alternativeOf(root, s, "array"); a != nil && a.Items != nil {
 			for i := range v {
 				v[i] = coerce(root, a.Items, v[i])
 			}
@@ -255,7 +256,7 @@ func fromString(root, s *jsonschema.Schema, str string) any {
 		}
 	}
 	kind := kindName(v)
-	if takes(root, s, kind) || kind == "number" && takes(root, s, "integer") {
+	if accepts(root, s, kind) || kind == "number" && accepts(root, s, "integer") {
 		return v
 	}
 	return str
@@ -273,9 +274,9 @@ func wholeNumber(n json.Number) json.Number {
 	return json.Number(strconv.FormatInt(int64(f), 10))
 }
 
-// takes reports whether a schema accepts a type. A schema without types accepts all but
+// accepts reports whether a schema accepts a type. A schema without types accepts all but
 // null.
-func takes(root, s *jsonschema.Schema, typ string) bool {
+func accepts(root, s *jsonschema.Schema, typ string) bool {
 	if s = deref(root, s); s == nil {
 		return false
 	}
@@ -289,18 +290,18 @@ func takes(root, s *jsonschema.Schema, typ string) bool {
 	if len(alternatives) == 0 {
 		return typ != "null" && s.Not == nil
 	}
-	return slices.ContainsFunc(alternatives, func(a *jsonschema.Schema) bool { return a != s && takes(root, a, typ) })
+	return slices.ContainsFunc(alternatives, func(a *jsonschema.Schema) bool { return a != s && accepts(root, a, typ) })
 }
 
-// variant returns the part of a schema that describes a type: the schema itself, or its
+// alternativeOf returns the part of a schema that describes a type: the schema itself, or its
 // only alternative of that type.
-func variant(root, s *jsonschema.Schema, typ string) *jsonschema.Schema {
+func alternativeOf(root, s *jsonschema.Schema, typ string) *jsonschema.Schema {
 	if len(s.AnyOf)+len(s.OneOf) == 0 {
 		return s
 	}
 	var found *jsonschema.Schema
 	for _, a := range slices.Concat(s.AnyOf, s.OneOf) {
-		if a = deref(root, a); a != nil && takes(root, a, typ) {
+		if a = deref(root, a); a != nil && accepts(root, a, typ) {
 			if found != nil {
 				return nil
 			}
@@ -332,7 +333,7 @@ func deref(root, s *jsonschema.Schema) *jsonschema.Schema {
 // error, which is err; it is used if this function finds nothing.
 func (t *Tool) faults(in map[string]any, err error) []string {
 	sh := t.shape()
-	w := walk{root: sh.schema}
+	w := schemaWalk{root: sh.schema}
 	w.object("", sh.schema, in)
 	if len(w.faults) == 0 {
 		return []string{err.Error()}
@@ -340,16 +341,16 @@ func (t *Tool) faults(in map[string]any, err error) []string {
 	return w.faults
 }
 
-type walk struct {
+type schemaWalk struct {
 	root   *jsonschema.Schema
 	faults []string
 }
 
-func (w *walk) fault(path, format string, args ...any) {
+func (w *schemaWalk) fault(path, format string, args ...any) {
 	w.faults = append(w.faults, path+": "+fmt.Sprintf(format, args...))
 }
 
-func (w *walk) object(path string, s *jsonschema.Schema, in map[string]any) {
+func (w *schemaWalk) object(path string, s *jsonschema.Schema, in map[string]any) {
 	dot := path
 	if dot != "" {
 		dot += "."
@@ -362,7 +363,7 @@ func (w *walk) object(path string, s *jsonschema.Schema, in map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		if p, ok := s.Properties[name]; ok {
 			w.value(dot+name, p, in[name])
-		} else if closed(s) {
+		} else if rejectsUnknown(s) {
 			known := slices.Sorted(maps.Keys(s.Properties))
 			hint := ""
 			if near := nearest(name, known); len(near) > 0 {
@@ -375,17 +376,17 @@ func (w *walk) object(path string, s *jsonschema.Schema, in map[string]any) {
 	}
 }
 
-// closed reports whether an object accepts no further fields.
-func closed(s *jsonschema.Schema) bool {
+// rejectsUnknown reports whether an object accepts no further fields.
+func rejectsUnknown(s *jsonschema.Schema) bool {
 	a := s.AdditionalProperties
 	return a != nil && a.Not != nil && len(s.PatternProperties) == 0
 }
 
-func (w *walk) value(path string, s *jsonschema.Schema, v any) {
+func (w *schemaWalk) value(path string, s *jsonschema.Schema, v any) {
 	if s = deref(w.root, s); s == nil {
 		return
 	}
-	if kind := kindName(v); !takes(w.root, s, kind) && !(kind == "number" && takes(w.root, s, "integer")) {
+	if kind := kindName(v); !accepts(w.root, s, kind) && !(kind == "number" && accepts(w.root, s, "integer")) {
 		if want := types(w.root, s); len(want) > 0 {
 			w.fault(path, "want %s, got %s", strings.Join(want, " or "), kindOf(v))
 			return
@@ -394,11 +395,11 @@ func (w *walk) value(path string, s *jsonschema.Schema, v any) {
 	before := len(w.faults)
 	switch v := v.(type) {
 	case map[string]any:
-		if o := variant(w.root, s, "object"); o != nil {
+		if o := alternativeOf(w.root, s, "object"); o != nil {
 			w.object(path, o, v)
 		}
 	case []any:
-		if a := variant(w.root, s, "array"); a != nil && a.Items != nil {
+		if a := alternativeOf(w.root, s, "array"); a != nil && a.Items != nil {
 			for i := range v {
 				w.value(fmt.Sprintf("%s[%d]", path, i), a.Items, v[i])
 			}
@@ -408,7 +409,7 @@ func (w *walk) value(path string, s *jsonschema.Schema, v any) {
 			w.fault(path, "%s is out of range", v)
 			return
 		}
-		if _, err := v.Int64(); err != nil && takes(w.root, s, "integer") && !takes(w.root, s, "number") {
+		if _, err := v.Int64(); err != nil && accepts(w.root, s, "integer") && !accepts(w.root, s, "number") {
 			w.fault(path, "want an integer, got %s", v)
 			return
 		}
@@ -444,7 +445,7 @@ func (w *walk) value(path string, s *jsonschema.Schema, v any) {
 func types(root, s *jsonschema.Schema) []string {
 	var list []string
 	for _, typ := range []string{"string", "integer", "number", "boolean", "object", "array"} {
-		if takes(root, s, typ) {
+		if accepts(root, s, typ) {
 			list = append(list, article(typ))
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // A derived is the schema of an input type.
-type derived struct {
+type derivedSchema struct {
 	data  json.RawMessage
 	shape func() shape
 }
@@ -19,22 +19,22 @@ type derived struct {
 // fifth of the program's start-up time, and every session makes the same tools.
 var schemas sync.Map
 
-func schemaOf(t reflect.Type) (derived, error) {
+func schemaOf(t reflect.Type) (derivedSchema, error) {
 	if have, ok := schemas.Load(t); ok {
-		return have.(derived), nil
+		return have.(derivedSchema), nil
 	}
 	schema, err := jsonschema.ForType(t, nil)
 	if err != nil {
-		return derived{}, err
+		return derivedSchema{}, err
 	}
 	data, ok := appendSchema(nil, schema)
 	if !ok {
 		if data, err = json.Marshal(schema); err != nil {
-			return derived{}, err
+			return derivedSchema{}, err
 		}
 	}
-	have, _ := schemas.LoadOrStore(t, derived{data, sync.OnceValue(func() shape { return shapeOf(data) })})
-	return have.(derived), nil
+	have, _ := schemas.LoadOrStore(t, derivedSchema{data, sync.OnceValue(func() shape { return shapeOf(data) })})
+	return have.(derivedSchema), nil
 }
 
 // appendSchema encodes a schema like json.Marshal, which would encode and check nested

@@ -163,9 +163,9 @@ func matches(pattern, name string) bool {
 	return err == nil && ok
 }
 
-// instead advises what to do instead of calling certain tools of other agents that Knack
+// replacements advises what to do instead of calling certain tools of other agents that Knack
 // does not have.
-var instead = map[string]string{
+var replacements = map[string]string{
 	"WebSearch":            "work from the files, or ask the user for what has to be looked up",
 	"WebFetch":             "work from the files, or fetch the page with a command if the user allows it",
 	"EnterPlanMode":        "explore without changing anything, then present the plan as your answer",
@@ -184,9 +184,9 @@ var instead = map[string]string{
 	"ReadMcpResourceTool":  "no MCP server with resources is connected",
 }
 
-// missing returns the answer to a call of a tool that does not exist.
-func missing(name string, tools Set) string {
-	if do, ok := instead[name]; ok {
+// unknownTool returns the answer to a call of a tool that does not exist.
+func unknownTool(name string, tools Set) string {
+	if do, ok := replacements[name]; ok {
 		return fmt.Sprintf("The tool %s of other agents does not exist here: %s.", name, do)
 	}
 	if permission.IsOtherAgentsTool(name) {

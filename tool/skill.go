@@ -64,7 +64,7 @@ func Skill(listing string, subject SkillSubject, call SkillCall) Tool {
 		return callSkill(ctx, in, c, call)
 	})
 	t.Effect, t.Aliases = Reads, []string{"Skill", "SlashCommand"}
-	t.Fold = foldSkill
+	t.Normalise = normaliseSkill
 	t.Summary = SummaryOf(func(in SkillInput) string { return strings.TrimSpace(in.Skill + " " + in.Args) })
 	t.Subjects = SubjectsOf(func(ctx context.Context, in SkillInput) []permission.Subject {
 		if in.Finds() {
@@ -83,9 +83,9 @@ func Skill(listing string, subject SkillSubject, call SkillCall) Tool {
 	return t
 }
 
-// foldSkill accepts the inputs of other agents: command or name instead of skill, and
+// normaliseSkill accepts the inputs of other agents: command or name instead of skill, and
 // "/name args" in one field, as in SlashCommand.
-func foldSkill(in map[string]any) {
+func normaliseSkill(in map[string]any) {
 	Rename(in, "command", "skill", "name", "skill")
 	line, ok := in["skill"].(string)
 	if !ok || in["args"] != nil || !strings.HasPrefix(strings.TrimSpace(line), "/") {

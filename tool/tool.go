@@ -49,10 +49,10 @@ type Tool struct {
 	// run one after another, in the order of the answer. "" means no order.
 	Key func(input json.RawMessage) string
 
-	// Fold, if not nil, converts an input object in place from the field names of other
-	// agents, before it is coerced and checked; see [Rename]. Unfold does the reverse,
+	// Normalise, if not nil, converts an input object in place from the field names of other
+	// agents, before it is coerced and checked; see [Rename]. Denormalise does the reverse,
 	// for hooks that were written for other agents.
-	Fold, Unfold func(in map[string]any)
+	Normalise, Denormalise func(in map[string]any)
 	// Subjects returns what a call would do. nil means the tool's name with no text.
 	Subjects func(ctx context.Context, input json.RawMessage) ([]permission.Subject, error)
 	// Changes, if not nil, returns the changes in files that a call would make, so that
@@ -66,8 +66,8 @@ type Tool struct {
 	// its text is sent to the model unchanged.
 	Run func(ctx context.Context, call Input) (Result, error)
 
-	made func() shape                // computes the shape of Schema; nil: it is computed for each call
-	fits func(json.RawMessage) error // checks that Run can decode an input; nil: Run checks it
+	derivedShape func() shape                // computes the shape of Schema; nil: it is computed for each call
+	validate     func(json.RawMessage) error // checks that Run can decode an input; nil: Run checks it
 }
 
 // An Effect is a set of things that a tool may do. The zero Effect means unknown: the
@@ -201,8 +201,8 @@ func New[In any](name, description string, run func(ctx context.Context, in In, 
 	}
 	return Tool{
 		Name: name, Description: description, Schema: schema.data,
-		made: schema.shape,
-		fits: func(data json.RawMessage) error { return json.Unmarshal(data, new(In)) },
+		derivedShape: schema.shape,
+		validate:     func(data json.RawMessage) error { return json.Unmarshal(data, new(In)) },
 		Run: func(ctx context.Context, call Input) (Result, error) {
 			var in In
 			if err := json.Unmarshal(call.JSON, &in); err != nil {

@@ -84,10 +84,10 @@ func (w *Container) Run(ctx context.Context, c Command) (Exit, error) {
 		return Exit{}, ErrLimits
 	}
 	mark := fmt.Sprintf("%s.%d;", w.mark, w.count.Add(1))
-	first := &started{out: c.Output}
-	there := Command{Args: w.args(posixFuncs+"\nknack_run \"$@\"", runArgs(c, mark)), Stdin: c.Stdin, Output: first,
+	first := &startReader{out: c.Output}
+	cmd := Command{Args: w.args(posixFuncs+"\nknack_run \"$@\"", runArgs(c, mark)), Stdin: c.Stdin, Output: first,
 		Stderr: c.Stderr}
-	exit, err := w.local.Run(ctx, there)
+	exit, err := w.local.Run(ctx, cmd)
 	if ctx.Err() != nil {
 		w.kill(mark)
 		return exit, context.Cause(ctx)

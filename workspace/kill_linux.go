@@ -55,7 +55,8 @@ func (p *process) members() []int {
 			continue
 		}
 		children[st.parent] = append(children[st.parent], pid)
-		if p.pid > 0 && (pid == p.pid || st.session == p.pid || st.group == p.pid) || p.marked(name) || holds(name, pipes) {
+		if p.pid > 0 && (pid == p.pid || st.session == p.pid || st.group == p.pid) || p.hasMark(name) || writesTo(name,
+			pipes) {
 			in[pid] = true
 			found = append(found, pid)
 		}
@@ -71,7 +72,7 @@ func (p *process) members() []int {
 	return found
 }
 
-func (p *process) marked(name string) bool {
+func (p *process) hasMark(name string) bool {
 	env, err := os.ReadFile("/proc/" + name + "/environ")
 	if err != nil {
 		return false // another user's process, or it has ended
@@ -86,8 +87,8 @@ func (p *process) marked(name string) bool {
 	return false
 }
 
-// holds reports whether the standard output or error of a process is one of the pipes.
-func holds(name string, pipes []string) bool {
+// writesTo reports whether the standard output or error of a process is one of the pipes.
+func writesTo(name string, pipes []string) bool {
 	for _, fd := range []string{"/fd/1", "/fd/2"} {
 		if to, err := os.Readlink("/proc/" + name + fd); err == nil && slices.Contains(pipes, to) {
 			return true

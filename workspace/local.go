@@ -47,10 +47,10 @@ type Local struct {
 	mark  string // of this workspace, in the environment of its commands
 	count atomic.Int64
 
-	mu      sync.Mutex
-	closed  bool
-	private string            // a directory of this workspace below Private; "": not created yet
-	live    map[*process]bool // processes that run, or that an ended command left behind
+	mu        sync.Mutex
+	closed    bool
+	private   string            // a directory of this workspace below Private; "": not created yet
+	processes map[*process]bool // processes that run, or that an ended command left behind
 }
 
 // NewLocal returns a workspace for an existing directory.
@@ -66,7 +66,7 @@ func NewLocal(dir string) (*Local, error) {
 	if !info.IsDir() {
 		return nil, &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
 	}
-	l := &Local{dir: dir, mark: token(), live: map[*process]bool{}}
+	l := &Local{dir: dir, mark: token(), processes: map[*process]bool{}}
 	l.shell = sync.OnceValues(l.findShell)
 	l.env = sync.OnceValue(l.environ)
 	return l, nil
@@ -251,7 +251,7 @@ func (l *Local) WriteFile(_ context.Context, path string, data []byte) error {
 		return replace(dir, path, name, data, nil)
 	}
 	if err != nil {
-		return at(path, err)
+		return withPath(path, err)
 	}
 	if old.Mode()&fs.ModeSymlink != 0 {
 		return &fs.PathError{Op: "write", Path: path, Err: ErrLink}
@@ -262,12 +262,12 @@ func (l *Local) WriteFile(_ context.Context, path string, data []byte) error {
 	// Open the file first, so that a read-only file in a writable directory cannot be replaced.
 	f, err := dir.OpenFile(name, os.O_WRONLY|nonblock, 0)
 	if err != nil {
-		return at(path, err)
+		return withPath(path, err)
 	}
 	defer f.Close()
 	opened, err := f.Stat()
 	if err != nil {
-		return at(path, err)
+		return withPath(path, err)
 	}
 	if !os.SameFile(old, opened) {
 		return &fs.PathError{Op: "write", Path: path, Err: errors.New("was replaced while it was being opened")}
@@ -278,9 +278,9 @@ func (l *Local) WriteFile(_ context.Context, path string, data []byte) error {
 		}
 	}
 	if _, err := f.Write(data); err != nil {
-		return at(path, err)
+		return withPath(path, err)
 	}
-	return at(path, f.Truncate(int64(len(data))))
+	return withPath(path, f.Truncate(int64(len(data))))
 }
 
 var errInPlace = errors.New("cannot be replaced")
@@ -300,7 +300,7 @@ func replace(dir *os.Root, path, name string, data []byte, old fs.FileInfo) erro
 		if old != nil && errors.Is(err, fs.ErrPermission) {
 			return errInPlace
 		}
-		return at(path, err)
+		return withPath(path, err)
 	}
 	_, err = f.Write(data)
 	if err == nil && old != nil {
@@ -318,7 +318,7 @@ func replace(dir *os.Root, path, name string, data []byte, old fs.FileInfo) erro
 	}
 	if err != nil {
 		dir.Remove(tmp)
-		return at(path, err)
+		return withPath(path, err)
 	}
 	return nil
 }
@@ -338,9 +338,9 @@ func openParent(path string) (*os.Root, error) {
 			continue
 		}
 		if err != nil {
-			return nil, at(path, err)
+			return nil, withPath(path, err)
 		}
-		if err := sureOf(dir, have, path); err != nil {
+		if err := checkParent(dir, have, path); err != nil {
 			dir.Close()
 			return nil, err
 		}
@@ -353,23 +353,23 @@ func openParent(path string) (*os.Root, error) {
 		}
 		dir.Close()
 		if err != nil {
-			return nil, at(path, err)
+			return nil, withPath(path, err)
 		}
 		have = parent
 	}
 }
 
-func sureOf(dir *os.Root, want, path string) error {
+func checkParent(dir *os.Root, want, path string) error {
 	f, err := dir.Open(".")
 	if err != nil {
-		return at(path, err)
+		return withPath(path, err)
 	}
 	defer f.Close()
 	is, ok := systemPath(f)
 	if !ok {
 		// f has the name want + "/.".
 		if is, err = descriptorPath(f); err != nil {
-			return at(path, err)
+			return withPath(path, err)
 		}
 	}
 	if is != want {
@@ -378,8 +378,8 @@ func sureOf(dir *os.Root, want, path string) error {
 	return nil
 }
 
-// at returns err as an error about path, as the caller wrote it.
-func at(path string, err error) error {
+// withPath returns err as an error about path, as the caller wrote it.
+func withPath(path string, err error) error {
 	var pe *fs.PathError
 	var le *os.LinkError
 	switch {

@@ -87,7 +87,7 @@ func (p *posix) Open(ctx context.Context, name string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &copied{File: f, real: real, info: info}
+	c := &remoteFile{File: f, real: real, info: info}
 	if err := p.do(ctx, "knack_open", name, nil, f, real); err != nil {
 		c.Close()
 		return nil, err
@@ -99,15 +99,15 @@ func (p *posix) Open(ctx context.Context, name string) (File, error) {
 	return c, nil
 }
 
-type copied struct {
+type remoteFile struct {
 	*os.File
 	real string
 	info fs.FileInfo
 }
 
-func (c *copied) Realpath() string           { return c.real }
-func (c *copied) Stat() (fs.FileInfo, error) { return c.info, nil }
-func (c *copied) Close() error {
+func (c *remoteFile) Realpath() string           { return c.real }
+func (c *remoteFile) Stat() (fs.FileInfo, error) { return c.info, nil }
+func (c *remoteFile) Close() error {
 	err := c.File.Close()
 	os.Remove(c.File.Name())
 	return err
@@ -254,7 +254,7 @@ func (p *posix) Glob(ctx context.Context, dir string, yield func(path string, in
 func (p *posix) Search(ctx context.Context, dir, literal string, fold bool) ([]string, error) {
 	flags := "-rlF"
 	if fold {
-		flags, literal = "-rlFi", safest(literal)
+		flags, literal = "-rlFi", caseSafePart(literal)
 	}
 	literal, _, _ = strings.Cut(literal, "\n")
 	dir = p.Path(dir)
@@ -281,9 +281,9 @@ func (p *posix) Search(ctx context.Context, dir, literal string, fold bool) ([]s
 	return paths, nil
 }
 
-// safest returns the longest part of a literal in which every grep ignores case in the same way:
+// caseSafePart returns the longest part of a literal in which every grep ignores case in the same way:
 // ASCII without k and s, which have equivalents outside ASCII.
-func safest(literal string) string {
+func caseSafePart(literal string) string {
 	best := ""
 	for _, piece := range strings.FieldsFunc(literal, func(r rune) bool {
 		return r > 126 ||
@@ -296,15 +296,15 @@ func safest(literal string) string {
 	return best
 }
 
-// started is a writer that takes the first line of a command's output, which reports whether it
+// startReader is a writer that takes the first line of a command's output, which reports whether it
 // started, and passes on the rest.
-type started struct {
+type startReader struct {
 	out  io.Writer // nil: discarded
 	line []byte
 	done bool
 }
 
-func (s *started) Write(p []byte) (int, error) {
+func (s *startReader) Write(p []byte) (int, error) {
 	n := len(p)
 	if !s.done {
 		i := bytes.IndexByte(p, '\n')
@@ -321,7 +321,7 @@ func (s *started) Write(p []byte) (int, error) {
 }
 
 // failed returns the error of a command that did not start, nil if it did.
-func (s *started) failed(c Command) error {
+func (s *startReader) failed(c Command) error {
 	switch string(s.line) {
 	case "ok":
 		return nil

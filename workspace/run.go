@@ -175,7 +175,7 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 	if err != nil {
 		return Exit{}, err
 	}
-	c, inPlace, err := l.approved(c)
+	c, inPlace, err := l.useCopies(c)
 	if err != nil {
 		return Exit{}, err
 	}
@@ -204,7 +204,7 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 			err = startError(err, c, cmd)
 		}
 	}
-	p.handOver(cmd)
+	p.closeOutputs(cmd)
 	if err != nil {
 		p.disconnect()
 		ended(&Exit{})
@@ -229,7 +229,7 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 	for _, pump := range p.pumps {
 		pump.wait()
 	}
-	l.left(p)
+	l.forgetIfGone(p)
 	exit := exitOf(cmd.ProcessState)
 	ended(&exit)
 	if err := context.Cause(ctx); err != nil {
@@ -291,30 +291,30 @@ func (l *Local) start(cmd *exec.Cmd, p *process) error {
 		return err
 	}
 	p.pid = cmd.Process.Pid
-	l.live[p] = true
+	l.processes[p] = true
 	return nil
 }
 
-// left keeps a process in l.live only while some of its processes may be alive.
-func (l *Local) left(p *process) {
+// forgetIfGone keeps a process in l.processes only while some of its processes may be alive.
+func (l *Local) forgetIfGone(p *process) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p.gone() {
-		delete(l.live, p)
+	if p.ended() {
+		delete(l.processes, p)
 		p.group.close()
 	}
-	if len(l.live) > 64 { // remove background processes that have ended since
-		for q := range l.live {
-			if q.gone() {
-				delete(l.live, q)
+	if len(l.processes) > 64 { // remove background processes that have ended since
+		for q := range l.processes {
+			if q.ended() {
+				delete(l.processes, q)
 				q.group.close()
 			}
 		}
 	}
 }
 
-// gone reports whether all processes of a command are known to have ended.
-func (p *process) gone() bool {
+// ended reports whether all processes of a command are known to have ended.
+func (p *process) ended() bool {
 	for _, pump := range p.pumps {
 		if !pump.ended() {
 			return false
@@ -327,8 +327,8 @@ func (p *process) gone() bool {
 // with [ErrClosed].
 func (l *Local) Close() error {
 	l.mu.Lock()
-	live, private := l.live, l.private
-	l.closed, l.live = true, nil
+	live, private := l.processes, l.private
+	l.closed, l.processes = true, nil
 	l.mu.Unlock()
 	if private != "" {
 		defer os.RemoveAll(private)
@@ -369,7 +369,7 @@ func (p *process) connect(cmd *exec.Cmd, c Command) error {
 	if c.Stderr != nil {
 		w, err := p.pipe(c.Stderr)
 		if err != nil {
-			p.handOver(cmd)
+			p.closeOutputs(cmd)
 			p.disconnect()
 			return err
 		}
@@ -387,8 +387,8 @@ func (p *process) pipe(out io.Writer) (*os.File, error) {
 	return w, nil
 }
 
-// handOver closes our copies of the files that the child writes to.
-func (*process) handOver(cmd *exec.Cmd) {
+// closeOutputs closes our copies of the files that the child writes to.
+func (*process) closeOutputs(cmd *exec.Cmd) {
 	for _, w := range []io.Writer{cmd.Stdout, cmd.Stderr} {
 		if f, ok := w.(*os.File); ok && f != nil {
 			f.Close() // closed twice if both are the same file, which is harmless
@@ -420,12 +420,12 @@ func (p *pump) run() {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := p.r.Read(buf)
-		p.pass(buf[:n])
+		p.forward(buf[:n])
 		if f, ok := p.r.(*os.File); ok && errors.Is(err, os.ErrDeadlineExceeded) {
 			f.SetReadDeadline(time.Time{})
 			for range 64 { // 2 MiB, more than a pipe can contain
 				if n := readNow(f, buf); n > 0 {
-					p.pass(buf[:n])
+					p.forward(buf[:n])
 					continue
 				}
 				break
@@ -437,7 +437,7 @@ func (p *pump) run() {
 	}
 }
 
-func (p *pump) pass(data []byte) {
+func (p *pump) forward(data []byte) {
 	if len(data) == 0 {
 		return
 	}

@@ -22,18 +22,18 @@ type Script = scripts.Script
 // stale is the age after which copies of a killed program are removed.
 const stale = 7 * 24 * time.Hour
 
-// approved changes a command to run private copies of its Scripts. inPlace are those that must run
+// useCopies changes a command to run private copies of its Scripts. inPlace are those that must run
 // at their original path, because they may use it.
-func (l *Local) approved(c Command) (_ Command, inPlace []Script, err error) {
+func (l *Local) useCopies(c Command) (_ Command, inPlace []Script, err error) {
 	switch {
 	case len(c.Scripts) == 0:
 		return c, nil, nil
 	case runtime.GOOS == "windows":
 		return c, c.Scripts, nil
 	case len(c.Args) > 0:
-		c.Args, inPlace, err = scripts.RewriteArgs(c.Args, c.Dir, c.Scripts, l.copied)
+		c.Args, inPlace, err = scripts.RewriteArgs(c.Args, c.Dir, c.Scripts, l.copyScript)
 	default:
-		c.Line, inPlace, err = scripts.Rewrite(c.Line, c.Dir, c.Env, c.Scripts, l.copied)
+		c.Line, inPlace, err = scripts.Rewrite(c.Line, c.Dir, c.Env, c.Scripts, l.copyScript)
 	}
 	if err != nil {
 		return c, nil, fmt.Errorf("the approved script cannot be copied: %w", err)
@@ -47,7 +47,7 @@ func (l *Local) approved(c Command) (_ Command, inPlace []Script, err error) {
 }
 
 // copied returns the path of a copy of a script, in a directory that no command can write.
-func (l *Local) copied(s Script) (string, error) {
+func (l *Local) copyScript(s Script) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {

@@ -339,7 +339,7 @@ func (w *SSH) Run(ctx context.Context, c Command) (Exit, error) {
 		return Exit{}, ErrLimits
 	}
 	mark := fmt.Sprintf("%s.%d;", w.mark, w.count.Add(1))
-	first := &started{out: c.Output}
+	first := &startReader{out: c.Output}
 	line := "exec /bin/sh -c " + quote(posixFuncs+"\nknack_run \"$@\"") + " sh " + quoteAll(runArgs(c, mark))
 	exit, err := w.exec(ctx, line, c.Stdin, first, c.Stderr, func() { w.kill(mark) })
 	if err != nil {
@@ -366,17 +366,17 @@ func (w *SSH) exec(ctx context.Context, line string, in io.Reader, out, stderr i
 	}
 	ended := make(chan Exit, 1)
 	go func() {
-		exit, said := Exit{Code: -1}, false
+		exit, reported := Exit{Code: -1}, false
 		for r := range reqs {
 			if e, ok := exitOfRequest(r); ok {
-				exit, said = e, true
+				exit, reported = e, true
 				ended <- e
 			}
 			if r.WantReply {
 				r.Reply(false, nil)
 			}
 		}
-		if !said {
+		if !reported {
 			ended <- exit // the connection was closed
 		}
 	}()

@@ -166,7 +166,8 @@ func (b *Builder) Result(line int, at time.Time, r session.Result) {
 	id, ok := b.ids[r.ID]
 	i := slices.IndexFunc(b.calls, func(c pendingCall) bool { return ok && c.ID == id && c.result == nil })
 	if i < 0 {
-		b.Problem(line, fmt.Sprintf("a result for the call %q, which does not exist or already has a result, was left out", r.ID))
+		b.Problem(line, fmt.Sprintf("a result for the call %q, which does not exist or already has a result, was left out",
+			r.ID))
 		return
 	}
 	c := &b.calls[i]
@@ -267,7 +268,7 @@ func (b *Builder) call(name string, input json.RawMessage) (string, json.RawMess
 		if name == "Bash" { // their timeout is in milliseconds, ours in seconds
 			input = seconds(input)
 		}
-		if folded, err := t.Folded(input); err == nil {
+		if folded, err := t.Normalised(input); err == nil {
 			return t.Name, folded
 		}
 	}

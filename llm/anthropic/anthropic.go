@@ -119,11 +119,11 @@ type decoder struct {
 	stop   string
 }
 
-func (d *decoder) Event(data []byte, say func(llm.Event)) error {
+func (d *decoder) Event(data []byte, emit func(llm.Event)) error {
 	var ev event
 	var out llm.Event
 	if json.Unmarshal(data, &ev) != nil {
-		return wire.Garbled(d.e, data)
+		return wire.InvalidData(d.e, data)
 	}
 	switch ev.Type {
 	case "message_start":
@@ -131,7 +131,7 @@ func (d *decoder) Event(data []byte, say func(llm.Event)) error {
 		ev.Message.Usage.into(&d.usage)
 	case "content_block_start":
 		if ev.Index != len(d.blocks) {
-			return wire.Garbled(d.e, data)
+			return wire.InvalidData(d.e, data)
 		}
 		c := ev.ContentBlock
 		b := &block{kind: c.Type, id: c.ID, name: c.Name, input: c.Input}
@@ -141,7 +141,7 @@ func (d *decoder) Event(data []byte, say func(llm.Event)) error {
 		out.Text, out.Thinking = c.Text, c.Thinking
 	case "content_block_delta":
 		if ev.Index < 0 || ev.Index >= len(d.blocks) || d.blocks[ev.Index].closed {
-			return wire.Garbled(d.e, data)
+			return wire.InvalidData(d.e, data)
 		}
 		b := d.blocks[ev.Index]
 		b.text.WriteString(ev.Delta.Text + ev.Delta.Thinking + ev.Delta.PartialJSON)
@@ -149,7 +149,7 @@ func (d *decoder) Event(data []byte, say func(llm.Event)) error {
 		out.Text, out.Thinking = ev.Delta.Text, ev.Delta.Thinking
 	case "content_block_stop":
 		if ev.Index < 0 || ev.Index >= len(d.blocks) || d.blocks[ev.Index].closed {
-			return wire.Garbled(d.e, data)
+			return wire.InvalidData(d.e, data)
 		}
 		b := d.blocks[ev.Index]
 		b.closed = true
@@ -170,7 +170,7 @@ func (d *decoder) Event(data []byte, say func(llm.Event)) error {
 		return wire.StreamError(d.e, data)
 	}
 	if out != (llm.Event{}) { // pings and unknown kinds contain nothing for the caller
-		say(out)
+		emit(out)
 	}
 	return nil
 }
@@ -189,9 +189,9 @@ func (b *block) call() *llm.ToolCall {
 	return &llm.ToolCall{ID: b.id, Name: b.name, Input: input}
 }
 
-func (d *decoder) End(say func(llm.Event)) {
+func (d *decoder) End(emit func(llm.Event)) {
 	if done := d.answer(); done != nil {
-		say(llm.Event{Done: done})
+		emit(llm.Event{Done: done})
 	}
 }
 

@@ -178,7 +178,7 @@ func result(e *llm.Endpoint, r *llm.ToolResult) content {
 	for _, p := range r.Parts {
 		switch {
 		case p.Media != nil && r.IsError: // an error may contain only text
-			out.Content = append(out.Content, content{Type: "text", Text: wire.Unshown(p.Media)})
+			out.Content = append(out.Content, content{Type: "text", Text: wire.Placeholder(p.Media)})
 		case p.Media != nil:
 			out.Content = append(out.Content, media(e, p.Media))
 		case strings.TrimSpace(p.Text) != "":
@@ -198,7 +198,7 @@ func media(e *llm.Endpoint, m *llm.Media) content {
 		return content{Type: "document", Source: &source{"text", "text/plain",
 			string(bytes.ToValidUTF8(m.Data, []byte("\ufffd")))}, Title: m.Name}
 	}
-	return content{Type: "text", Text: wire.Unshown(m)}
+	return content{Type: "text", Text: wire.Placeholder(m)}
 }
 
 // plainID converts the ID of another provider to the characters that this API accepts. It converts

@@ -72,10 +72,10 @@ type decoder struct {
 	usage  llm.Usage
 }
 
-func (d *decoder) Event(data []byte, say func(llm.Event)) error {
+func (d *decoder) Event(data []byte, emit func(llm.Event)) error {
 	var c chunk
 	if json.Unmarshal(data, &c) != nil {
-		return wire.Garbled(d.e, data)
+		return wire.InvalidData(d.e, data)
 	}
 	if len(c.Error) > 0 && string(c.Error) != "null" {
 		return wire.StreamError(d.e, data)
@@ -93,7 +93,7 @@ func (d *decoder) Event(data []byte, say func(llm.Event)) error {
 	for _, candidate := range c.Candidates {
 		for _, p := range candidate.Content.Parts {
 			if ev, ok := d.part(p); ok {
-				say(ev)
+				emit(ev)
 			}
 		}
 		if f := candidate.FinishReason; f != "" {
@@ -124,7 +124,7 @@ func (d *decoder) part(p part) (llm.Event, bool) {
 			call.Input = json.RawMessage("{}")
 		}
 		if p.Signature != "" {
-			call.Opaque = ours + p.Signature
+			call.Opaque = signaturePrefix + p.Signature
 		}
 		d.parts = append(d.parts, llm.Part{Call: call})
 		d.calls++
@@ -143,12 +143,12 @@ func (d *decoder) part(p part) (llm.Event, bool) {
 		d.parts = append(d.parts, llm.Text(p.Text))
 	}
 	if p.Signature != "" { // it belongs to the text before it
-		d.parts = append(d.parts, llm.Part{Thinking: &llm.Thinking{Opaque: ours + p.Signature, From: d.e.Info.ID}})
+		d.parts = append(d.parts, llm.Part{Thinking: &llm.Thinking{Opaque: signaturePrefix + p.Signature, From: d.e.Info.ID}})
 	}
 	return llm.Event{Text: p.Text}, p.Text != ""
 }
 
-func (d *decoder) End(say func(llm.Event)) {
+func (d *decoder) End(emit func(llm.Event)) {
 	if d.finish == "" {
 		return
 	}
@@ -162,5 +162,5 @@ func (d *decoder) End(say func(llm.Event)) {
 	case d.finish != "STOP" && d.finish != "OTHER": // SAFETY, RECITATION, BLOCKLIST and similar
 		r.Stop = llm.Refusal
 	}
-	say(llm.Event{Done: r})
+	emit(llm.Event{Done: r})
 }

@@ -74,11 +74,11 @@ type blob struct {
 }
 
 const (
-	// ours is the prefix of an Opaque that contains a thought signature.
-	ours = "gemini:"
-	// foreign replaces the missing signature of a call that Gemini did not make, as the API's
+	// signaturePrefix is the prefix of an Opaque that contains a thought signature.
+	signaturePrefix = "gemini:"
+	// noSignature replaces the missing signature of a call that Gemini did not make, as the API's
 	// documentation requires.
-	foreign = "skip_thought_signature_validator"
+	noSignature = "skip_thought_signature_validator"
 )
 
 func body(m *model, req *llm.Request) *wire.Body {
@@ -106,9 +106,9 @@ func body(m *model, req *llm.Request) *wire.Body {
 	items := func(i int) []any {
 		c := content{Role: "user"}
 		if turns[i].Role == llm.Assistant {
-			c.Role, c.Parts = "model", said(e, turns[i])
+			c.Role, c.Parts = "model", assistantParts(e, turns[i])
 		} else {
-			c.Parts = asked(e, turns[i], turns[:i])
+			c.Parts = userParts(e, turns[i], turns[:i])
 		}
 		if len(c.Parts) == 0 {
 			return nil
@@ -136,14 +136,14 @@ func effort(e *llm.Endpoint, effort string) *thinking {
 	return t
 }
 
-// said converts an answer, of Gemini or of another model.
-func said(e *llm.Endpoint, m llm.Message) []part {
+// assistantParts converts an answer, of Gemini or of another model.
+func assistantParts(e *llm.Endpoint, m llm.Message) []part {
 	var out []part
 	calls := 0
 	for _, p := range m.Parts {
 		switch {
 		case p.Thinking != nil:
-			sig, ok := strings.CutPrefix(p.Thinking.Opaque, ours)
+			sig, ok := strings.CutPrefix(p.Thinking.Opaque, signaturePrefix)
 			if !ok || p.Thinking.From != e.Info.ID {
 				continue // thoughts are not sent back, only their signatures
 			}
@@ -152,15 +152,15 @@ func said(e *llm.Endpoint, m llm.Message) []part {
 			}
 		case p.Call != nil:
 			c := part{Call: &call{p.Call.ID, p.Call.Name, wire.Object(p.Call.Input)}}
-			if sig, ok := strings.CutPrefix(p.Call.Opaque, ours); ok {
+			if sig, ok := strings.CutPrefix(p.Call.Opaque, signaturePrefix); ok {
 				c.Signature = sig
 			} else if calls == 0 { // only the first of parallel calls has a signature
-				c.Signature = foreign
+				c.Signature = noSignature
 			}
 			calls++
 			out = append(out, c)
 		case p.Media != nil:
-			out = append(out, part{Text: wire.Unshown(p.Media)})
+			out = append(out, part{Text: wire.Placeholder(p.Media)})
 		default:
 			out = append(out, part{Text: p.Text})
 		}
@@ -168,19 +168,19 @@ func said(e *llm.Endpoint, m llm.Message) []part {
 	return out
 }
 
-func asked(e *llm.Endpoint, m llm.Message, before []llm.Message) []part {
+func userParts(e *llm.Endpoint, m llm.Message, before []llm.Message) []part {
 	var out, later []part
 	for _, p := range m.Parts {
 		switch {
 		case p.Result != nil:
-			text, attached := wire.Flat(p.Result.Parts)
+			text, attached := wire.TextAndMedia(p.Result.Parts)
 			key := "output"
 			if p.Result.IsError {
 				key = "error"
 			}
 			r := &response{ID: p.Result.ID, Name: p.Result.Name, Response: map[string]string{key: text}}
 			if r.Name == "" {
-				r.Name = called(r.ID, before)
+				r.Name = callName(r.ID, before)
 			}
 			for _, x := range attached {
 				if in := media(e, x); in.Inline == nil {
@@ -201,8 +201,8 @@ func asked(e *llm.Endpoint, m llm.Message, before []llm.Message) []part {
 	return append(out, later...)
 }
 
-// called returns the name of the tool in the call with this ID.
-func called(id string, turns []llm.Message) string {
+// callName returns the name of the tool in the call with this ID.
+func callName(id string, turns []llm.Message) string {
 	for _, turn := range slices.Backward(turns) {
 		for _, p := range slices.Backward(turn.Parts) {
 			if p.Call != nil && p.Call.ID == id {
@@ -220,7 +220,7 @@ func media(e *llm.Endpoint, m *llm.Media) part {
 	case wire.TextFile:
 		return part{Text: wire.FileText(m)}
 	}
-	return part{Text: wire.Unshown(m)}
+	return part{Text: wire.Placeholder(m)}
 }
 
 // keywords are the JSON Schema keywords that Gemini accepts; it rejects others.

@@ -84,8 +84,10 @@ func (anthropicFormat) fail(status int, kind llm.ErrorKind, message string) []by
 	return data
 }
 
-func (anthropicFormat) check(s *Server, r *http.Request, body []byte) (v shown, refusal string) {
-	no := func(format string, args ...any) (shown, string) { return shown{}, fmt.Sprintf(format, args...) }
+func (anthropicFormat) check(s *Server, r *http.Request, body []byte) (v requestText, refusal string) {
+	no := func(format string, args ...any) (requestText, string) {
+		return requestText{}, fmt.Sprintf(format, args...)
+	}
 	if r.Header.Get("Anthropic-Version") != "2023-06-01" {
 		return no("anthropic-version: header is required")
 	}
@@ -196,7 +198,7 @@ func (anthropicFormat) check(s *Server, r *http.Request, body []byte) (v shown, 
 				if c.Cache != nil {
 					return no("%s.cache_control: Extra inputs are not permitted", at)
 				}
-				if !s.gave(c.Signature, *c.Thinking) {
+				if !s.signedBy(c.Signature, *c.Thinking) {
 					return no("%s: Invalid `signature` in `thinking` block", at)
 				}
 			case "redacted_thinking":

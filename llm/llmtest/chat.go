@@ -73,8 +73,10 @@ func openAIType(kind llm.ErrorKind) string {
 
 var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
-func (chatFormat) check(_ *Server, _ *http.Request, body []byte) (v shown, refusal string) {
-	no := func(format string, args ...any) (shown, string) { return shown{}, fmt.Sprintf(format, args...) }
+func (chatFormat) check(_ *Server, _ *http.Request, body []byte) (v requestText, refusal string) {
+	no := func(format string, args ...any) (requestText, string) {
+		return requestText{}, fmt.Sprintf(format, args...)
+	}
 	var req chatRequest
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()

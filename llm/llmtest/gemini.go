@@ -78,8 +78,10 @@ func (geminiFormat) fail(status int, kind llm.ErrorKind, message string) []byte 
 	return data
 }
 
-func (geminiFormat) check(s *Server, r *http.Request, body []byte) (v shown, refusal string) {
-	no := func(format string, args ...any) (shown, string) { return shown{}, fmt.Sprintf(format, args...) }
+func (geminiFormat) check(s *Server, r *http.Request, body []byte) (v requestText, refusal string) {
+	no := func(format string, args ...any) (requestText, string) {
+		return requestText{}, fmt.Sprintf(format, args...)
+	}
 	if r.URL.Query().Get("alt") != "sse" {
 		return no("alt: this server only streams events")
 	}
@@ -145,7 +147,7 @@ func (geminiFormat) check(s *Server, r *http.Request, body []byte) (v shown, ref
 				return no("* GenerateContentRequest.contents[%d].parts[%d].data: required oneof field 'data' must have one "+
 					"initialized field", i, j)
 			}
-			if p.Signature != "" && p.Signature != "skip_thought_signature_validator" && !s.gave(p.Signature, "") {
+			if p.Signature != "" && p.Signature != "skip_thought_signature_validator" && !s.signedBy(p.Signature, "") {
 				return no("Corrupted thought signature.")
 			}
 			switch {

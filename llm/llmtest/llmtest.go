@@ -99,9 +99,9 @@ type Script struct {
 	// Model is the result of Info. If its ID is "", the ID is "test/script".
 	Model llm.Info
 
-	player player
-	mu     sync.Mutex
-	got    []*llm.Request
+	player   player
+	mu       sync.Mutex
+	requests []*llm.Request
 }
 
 // New returns a scripted model.
@@ -111,7 +111,7 @@ func New(answers ...Answer) *Script { return &Script{Answers: answers} }
 func (s *Script) Requests() []*llm.Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.got)
+	return slices.Clone(s.requests)
 }
 
 // Left returns the number of unused answers.
@@ -129,11 +129,11 @@ func (s *Script) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Eve
 	return func(yield func(llm.Event, error) bool) {
 		req := copyRequest(req)
 		s.mu.Lock()
-		s.got = append(s.got, req)
+		s.requests = append(s.requests, req)
 		s.mu.Unlock()
-		a, err := s.player.next(s.Answers, view(req))
+		a, err := s.player.next(s.Answers, textsOf(req))
 		if errors.Is(err, errUsedUp) && s.Func != nil {
-			a, err = s.player.fill(s.Func(req), view(req))
+			a, err = s.player.fill(s.Func(req), textsOf(req))
 		}
 		if err != nil {
 			yield(llm.Event{}, &llm.Error{Kind: llm.Invalid, Message: err.Error(), Err: err})
@@ -154,7 +154,7 @@ func (s *Script) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Eve
 				return
 			}
 			if a.Break != Whole && i >= len(events)/2 {
-				yield(llm.Event{}, a.broken(ctx))
+				yield(llm.Event{}, a.breakError(ctx))
 				return
 			}
 			if !yield(ev, nil) {
@@ -164,7 +164,7 @@ func (s *Script) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Eve
 	}
 }
 
-func (a *Answer) broken(ctx context.Context) error {
+func (a *Answer) breakError(ctx context.Context) error {
 	switch a.Break {
 	case Hang:
 		<-ctx.Done()
@@ -218,13 +218,13 @@ func (c Call) json() json.RawMessage {
 }
 
 // A shown is the part of a request that a script can match.
-type shown struct {
+type requestText struct {
 	last string // text of the last user message
 	all  string // every text
 }
 
-func view(req *llm.Request) shown {
-	var v shown
+func textsOf(req *llm.Request) requestText {
+	var v requestText
 	var all []string
 	all = append(all, req.System)
 	for _, t := range req.Tools {
@@ -258,9 +258,9 @@ func texts(parts []llm.Part) string {
 
 // A player records which answers were used.
 type player struct {
-	mu    sync.Mutex
-	given map[int]bool
-	calls int
+	mu          sync.Mutex
+	usedAnswers map[int]bool
+	calls       int
 }
 
 var errUsedUp = errors.New("the script has no answer left")
@@ -268,15 +268,15 @@ var errUsedUp = errors.New("the script has no answer left")
 func (p *player) left(answers []Answer) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(answers) - len(p.given)
+	return len(answers) - len(p.usedAnswers)
 }
 
-func (p *player) next(answers []Answer, v shown) (Answer, error) {
+func (p *player) next(answers []Answer, v requestText) (Answer, error) {
 	p.mu.Lock()
 	i := -1
 	var bad error
 	for n, a := range answers {
-		if p.given[n] {
+		if p.usedAnswers[n] {
 			continue
 		}
 		re, err := regexp.Compile(a.When)
@@ -290,10 +290,10 @@ func (p *player) next(answers []Answer, v shown) (Answer, error) {
 		}
 	}
 	if i >= 0 {
-		if p.given == nil {
-			p.given = map[int]bool{}
+		if p.usedAnswers == nil {
+			p.usedAnswers = map[int]bool{}
 		}
-		p.given[i] = true
+		p.usedAnswers[i] = true
 	}
 	p.mu.Unlock()
 	switch {
@@ -310,7 +310,7 @@ func (p *player) next(answers []Answer, v shown) (Answer, error) {
 }
 
 // fill checks Want, applies Take, and fills in the fields that were left empty.
-func (p *player) fill(a Answer, v shown) (Answer, error) {
+func (p *player) fill(a Answer, v requestText) (Answer, error) {
 	for _, w := range a.Want {
 		re, err := regexp.Compile(w)
 		if err != nil {

@@ -54,8 +54,10 @@ func (responsesFormat) fail(status int, kind llm.ErrorKind, message string) []by
 	return chatFormat{}.fail(status, kind, message)
 }
 
-func (responsesFormat) check(s *Server, _ *http.Request, body []byte) (v shown, refusal string) {
-	no := func(format string, args ...any) (shown, string) { return shown{}, fmt.Sprintf(format, args...) }
+func (responsesFormat) check(s *Server, _ *http.Request, body []byte) (v requestText, refusal string) {
+	no := func(format string, args ...any) (requestText, string) {
+		return requestText{}, fmt.Sprintf(format, args...)
+	}
 	var req responsesRequest
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.DisallowUnknownFields()
@@ -113,7 +115,7 @@ func (responsesFormat) check(s *Server, _ *http.Request, body []byte) (v shown, 
 			for _, p := range it.Summary {
 				sum = append(sum, p.Text)
 			}
-			if !s.gave(it.Encrypted, strings.Join(sum, "\n\n")) {
+			if !s.signedBy(it.Encrypted, strings.Join(sum, "\n\n")) {
 				return no("The encrypted content for item %s could not be verified.", it.ID)
 			}
 			if i+1 == len(req.Input) || req.Input[i+1].Type != "function_call" && req.Input[i+1].Role != "assistant" &&

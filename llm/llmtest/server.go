@@ -34,11 +34,11 @@ type Server struct {
 	answers []Answer
 	player  player
 
-	mu      sync.Mutex
-	got     []Recorded
-	refused []string
-	record  io.Writer
-	signed  map[string]bool // signatures that this server accepts
+	mu       sync.Mutex
+	requests []Recorded
+	refused  []string
+	record   io.Writer
+	signed   map[string]bool // signatures that this server accepts
 }
 
 // A Recorded is one request that a Server received.
@@ -82,7 +82,7 @@ func (s *Server) Record(w io.Writer) {
 func (s *Server) Requests() []Recorded {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.got)
+	return slices.Clone(s.requests)
 }
 
 // Refused returns the reasons for which requests were rejected so far.
@@ -98,7 +98,7 @@ func (s *Server) Left() int { return s.player.left(s.answers) }
 // A format implements one vendor's format.
 type format interface {
 	// check returns the vendor's error, or "" and the part of the request that a script can match.
-	check(s *Server, r *http.Request, body []byte) (v shown, refusal string)
+	check(s *Server, r *http.Request, body []byte) (v requestText, refusal string)
 	// fail returns the body of an error response.
 	fail(status int, kind llm.ErrorKind, message string) []byte
 	// frames returns an answer as server-sent events.
@@ -115,7 +115,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !json.Valid(body) { // also for an empty body
 		rec.Body, _ = json.Marshal(string(body))
 	}
-	s.got = append(s.got, rec)
+	s.requests = append(s.requests, rec)
 	if s.record != nil {
 		line, _ := json.Marshal(rec)
 		s.record.Write(append(line, '\n'))
@@ -268,7 +268,7 @@ func (s *Server) Signed(signature, thinking string) {
 	s.signed[signature+"\x00"+thinking] = true
 }
 
-func (s *Server) gave(sig, thinking string) bool {
+func (s *Server) signedBy(sig, thinking string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.signed[sig+"\x00"+thinking]

@@ -94,7 +94,7 @@ func Known(extra ...Table) Table {
 		var added []Provider
 		for _, p := range x.Providers {
 			if i := slices.IndexFunc(t.Providers, func(q Provider) bool { return q.Name == p.Name }); i >= 0 {
-				t.Providers[i] = overlay(t.Providers[i], p)
+				t.Providers[i] = mergeProvider(t.Providers[i], p)
 			} else {
 				added = append(added, p)
 			}
@@ -106,7 +106,7 @@ func Known(extra ...Table) Table {
 	return t
 }
 
-func overlay(p, x Provider) Provider {
+func mergeProvider(p, x Provider) Provider {
 	set := func(to *string, from string) {
 		if from != "" {
 			*to = from
@@ -174,39 +174,39 @@ func (e *Unknown) Error() string {
 // begins with an unknown provider is an *[Unknown] error and is never sent to another provider. If
 // model is "" and err is nil, the provider chooses the model.
 func (t Table) Find(name, current string) (p Provider, model string, err error) {
-	seen := 0
+	steps := 0
 	for {
 		to, ok := t.Aliases[name]
 		if !ok || to == name {
 			break
 		}
-		if seen++; seen > len(t.Aliases) {
+		if steps++; steps > len(t.Aliases) {
 			return p, "", fmt.Errorf("the alias %s refers to itself", name)
 		}
 		name = to
 	}
 	if first, rest, ok := strings.Cut(name, "/"); ok {
 		if p, ok := t.Provider(first); ok {
-			return p, t.own(p, rest), nil
+			return p, t.resolveAlias(p, rest), nil
 		}
 	}
 	if p, ok := t.Provider(name); ok {
-		return p, t.own(p, "default"), nil
+		return p, t.resolveAlias(p, "default"), nil
 	}
 	cur, inUse := t.Provider(current)
-	if tier(name) {
+	if isTier(name) {
 		if !inUse {
 			return p, "", fmt.Errorf("%s is the name of a kind of model: it needs a provider", name)
 		}
-		return cur, t.own(cur, name), nil
+		return cur, t.resolveAlias(cur, name), nil
 	}
 	if inUse {
-		if _, ok := t.known(cur, name); ok {
+		if _, ok := t.findModel(cur, name); ok {
 			return cur, name, nil
 		}
 	}
 	for _, p := range t.Providers {
-		if _, ok := t.known(p, name); ok && !p.Named {
+		if _, ok := t.findModel(p, name); ok && !p.Named {
 			return p, name, nil
 		}
 	}
@@ -271,11 +271,11 @@ func (t Table) Names(p Provider) []string {
 	return names
 }
 
-func tier(name string) bool { return name == "fast" || name == "default" || name == "strong" }
+func isTier(name string) bool { return name == "fast" || name == "default" || name == "strong" }
 
-// own resolves an alias of a provider; other names are returned unchanged. If the provider lacks
+// resolveAlias resolves an alias of a provider; other names are returned unchanged. If the provider lacks
 // the alias fast or strong, its default is used, or "" if it has none.
-func (t Table) own(p Provider, name string) string {
+func (t Table) resolveAlias(p Provider, name string) string {
 	aliases := p.Aliases
 	if like, ok := t.Provider(p.Like); ok && len(aliases) == 0 {
 		aliases = like.Aliases
@@ -283,7 +283,7 @@ func (t Table) own(p Provider, name string) string {
 	if m, ok := aliases[name]; ok {
 		return m
 	}
-	if tier(name) {
+	if isTier(name) {
 		return aliases["default"]
 	}
 	return name
@@ -291,19 +291,19 @@ func (t Table) own(p Provider, name string) string {
 
 // Has reports whether the table contains a provider's model.
 func (t Table) Has(p Provider, name string) bool {
-	_, ok := t.known(p, name)
+	_, ok := t.findModel(p, name)
 	return ok
 }
 
 // Model returns what the table contains about a provider's model.
-func (t Table) Model(p Provider, name string) (Model, bool) { return t.known(p, name) }
+func (t Table) Model(p Provider, name string) (Model, bool) { return t.findModel(p, name) }
 
-func (t Table) known(p Provider, name string) (Model, bool) {
+func (t Table) findModel(p Provider, name string) (Model, bool) {
 	like := p.Name
 	if p.Like != "" {
 		like = p.Like
 	}
-	for _, n := range []string{name, undated(name)} {
+	for _, n := range []string{name, withoutDate(name)} {
 		if m, ok := t.Models[p.Name+"/"+n]; ok {
 			return m, true
 		}
@@ -317,8 +317,8 @@ func (t Table) known(p Provider, name string) (Model, bool) {
 	return Model{}, false
 }
 
-// undated removes a date from the end of a model's name: -20251001, -2026-04-23, -latest.
-func undated(name string) string {
+// withoutDate removes a date from the end of a model's name: -20251001, -2026-04-23, -latest.
+func withoutDate(name string) string {
 	name = strings.TrimSuffix(name, "-latest")
 	for _, shape := range []string{"-00000000", "-0000-00-00"} {
 		if len(name) <= len(shape) {
@@ -340,7 +340,7 @@ func undated(name string) string {
 // Endpoint returns the endpoint of a provider's model, without a key. getenv looks up environment
 // variables; it may be nil.
 func (t Table) Endpoint(p Provider, name string, getenv func(string) string) (llm.Endpoint, Format) {
-	m, _ := t.known(p, name)
+	m, _ := t.findModel(p, name)
 	e := llm.Endpoint{
 		Name: name, BaseURL: p.Base, Budget: m.Budget,
 		Info: llm.Info{

@@ -168,7 +168,7 @@ func decode(data json.RawMessage, into any, setting string, path ...string) []*M
 			}
 		case json.Unmarshal(values[key], to.Addr().Interface()) != nil:
 			to.SetZero()
-			text = fmt.Sprintf("it is %s, and must be %s", shorten(values[key]), wanted(to.Type()))
+			text = fmt.Sprintf("it is %s, and must be %s", shorten(values[key]), jsonTypeName(to.Type()))
 		default:
 			continue
 		}
@@ -177,8 +177,8 @@ func decode(data json.RawMessage, into any, setting string, path ...string) []*M
 	return mistakes
 }
 
-// wanted names the JSON type that corresponds to a Go type.
-func wanted(t reflect.Type) string {
+// jsonTypeName names the JSON type that corresponds to a Go type.
+func jsonTypeName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
 		return "a string"

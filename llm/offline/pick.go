@@ -92,7 +92,7 @@ const (
 // is "" if nothing matches at all. A skill whose name is in the prompt always matches well enough.
 func pick(skills []entry, prompt string) (name string, fits bool) {
 	for _, e := range skills {
-		if called(prompt, e.name) {
+		if namesSkill(prompt, e.name) {
 			return e.name, true
 		}
 	}
@@ -139,9 +139,9 @@ func pick(skills []entry, prompt string) (name string, fits bool) {
 	return name, name != "" && bestShare >= enough
 }
 
-// called reports whether a prompt contains a skill's name as a separate word. A name that is one
+// namesSkill reports whether a prompt contains a skill's name as a separate word. A name that is one
 // ordinary word must be written as /name.
-func called(prompt, name string) bool {
+func namesSkill(prompt, name string) bool {
 	p := " " + strings.ToLower(strings.Join(strings.FieldsFunc(prompt, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune(",;!?\"'`()", r)
 	}), " ")) + " "

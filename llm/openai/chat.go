@@ -129,15 +129,15 @@ func chatBody(c *chat, req *llm.Request) *wire.Body {
 		Owner: c,
 		Items: func(i int) []any {
 			if turns[i].Role == llm.Assistant {
-				return []any{said(e, turns[i], i > current)}
+				return []any{assistantMessage(e, turns[i], i > current)}
 			}
-			return asked(e, turns[i])
+			return userMessages(e, turns[i])
 		},
 	}
 }
 
-// said converts an answer of the model.
-func said(e *llm.Endpoint, m llm.Message, current bool) chatMessage {
+// assistantMessage converts an answer of the model.
+func assistantMessage(e *llm.Endpoint, m llm.Message, current bool) chatMessage {
 	out := chatMessage{Role: "assistant"}
 	var text []string
 	for _, p := range m.Parts {
@@ -159,7 +159,7 @@ func said(e *llm.Endpoint, m llm.Message, current bool) chatMessage {
 			}
 			out.ToolCalls = append(out.ToolCalls, c)
 		case p.Media != nil:
-			text = append(text, wire.Unshown(p.Media))
+			text = append(text, wire.Placeholder(p.Media))
 		default:
 			text = append(text, p.Text)
 		}
@@ -170,15 +170,15 @@ func said(e *llm.Endpoint, m llm.Message, current bool) chatMessage {
 	return out
 }
 
-// asked converts a user's message to one message for each result and one for the rest. A result can
+// userMessages converts a user's message to one message for each result and one for the rest. A result can
 // only be text, so its images are moved to the rest.
-func asked(e *llm.Endpoint, m llm.Message) []any {
+func userMessages(e *llm.Endpoint, m llm.Message) []any {
 	var out []any
 	var rest []chatPart
 	for _, p := range m.Parts {
 		switch {
 		case p.Result != nil:
-			text, media := wire.Flat(p.Result.Parts)
+			text, media := wire.TextAndMedia(p.Result.Parts)
 			for _, x := range media {
 				part := chatMedia(e, x)
 				if part.Type == "text" {
@@ -224,7 +224,7 @@ func chatMedia(e *llm.Endpoint, m *llm.Media) chatPart {
 	case wire.TextFile:
 		return chatPart{Type: "text", Text: wire.FileText(m)}
 	}
-	return chatPart{Type: "text", Text: wire.Unshown(m)}
+	return chatPart{Type: "text", Text: wire.Placeholder(m)}
 }
 
 func filename(m *llm.Media) string {
@@ -272,17 +272,17 @@ type chatDecoder struct {
 	usage    llm.Usage
 }
 
-func (d *chatDecoder) Event(data []byte, say func(llm.Event)) error {
+func (d *chatDecoder) Event(data []byte, emit func(llm.Event)) error {
 	if string(data) == "[DONE]" {
 		if d.finish == "" {
 			return wire.Cut(d.e)
 		}
-		d.End(say)
+		d.End(emit)
 		return nil
 	}
 	var c chatChunk
 	if json.Unmarshal(data, &c) != nil {
-		return wire.Garbled(d.e, data)
+		return wire.InvalidData(d.e, data)
 	}
 	if len(c.Error) > 0 && string(c.Error) != "null" {
 		return wire.StreamError(d.e, data)
@@ -303,12 +303,12 @@ func (d *chatDecoder) Event(data []byte, say func(llm.Event)) error {
 				d.asPlain, s = true, delta.ReasoningContent // some servers send the same text in both fields
 			}
 			d.thinking.WriteString(s)
-			say(llm.Event{Thinking: s})
+			emit(llm.Event{Thinking: s})
 		}
 		d.details = append(d.details, delta.ReasoningDetails...)
 		if s := delta.Content + delta.Refusal; s != "" {
 			d.text.WriteString(s)
-			say(llm.Event{Text: s})
+			emit(llm.Event{Text: s})
 		}
 		if delta.Refusal != "" {
 			d.finish = "content_filter"
@@ -344,7 +344,7 @@ func (d *chatDecoder) call(c chatCall) {
 	}
 }
 
-func (d *chatDecoder) End(say func(llm.Event)) {
+func (d *chatDecoder) End(emit func(llm.Event)) {
 	if d.finish == "" {
 		return
 	}
@@ -353,7 +353,7 @@ func (d *chatDecoder) End(say func(llm.Event)) {
 		t := &llm.Thinking{Text: d.thinking.String(), From: d.e.Info.ID}
 		switch {
 		case len(d.details) > 0:
-			data, _ := json.Marshal(joined(d.details))
+			data, _ := json.Marshal(mergeDetails(d.details))
 			t.Opaque = asDetails + string(data)
 		case d.asPlain:
 			t.Opaque = asContent
@@ -375,7 +375,7 @@ func (d *chatDecoder) End(say func(llm.Event)) {
 			call.Opaque = asExtra + string(c.Extra)
 		}
 		r.Message.Parts = append(r.Message.Parts, llm.Part{Call: call})
-		say(llm.Event{Call: call}) // only now is it complete
+		emit(llm.Event{Call: call}) // only now is it complete
 	}
 	switch {
 	case d.finish == "length":
@@ -385,12 +385,12 @@ func (d *chatDecoder) End(say func(llm.Event)) {
 	case len(d.calls) > 0: // for any finish reason that the server gives
 		r.Stop = llm.ToolUse
 	}
-	say(llm.Event{Done: r})
+	emit(llm.Event{Done: r})
 }
 
-// joined merges the pieces of reasoning details: consecutive ones with the same index and type
+// mergeDetails merges the pieces of reasoning details: consecutive ones with the same index and type
 // become one, and their texts are concatenated.
-func joined(pieces []json.RawMessage) []map[string]any {
+func mergeDetails(pieces []json.RawMessage) []map[string]any {
 	var out []map[string]any
 	for _, raw := range pieces {
 		var p map[string]any

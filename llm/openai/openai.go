@@ -20,13 +20,13 @@ const official = "https://api.openai.com/v1"
 
 // Chat returns the model at e, called through Chat Completions. The default base
 // URL is OpenAI's.
-func Chat(e llm.Endpoint) llm.Model { return &chat{named(e)} }
+func Chat(e llm.Endpoint) llm.Model { return &chat{withDefaults(e)} }
 
 // Responses returns the model at e, called through the Responses API. The provider
 // is asked to store nothing. The default base URL is OpenAI's.
-func Responses(e llm.Endpoint) llm.Model { return &responses{named(e)} }
+func Responses(e llm.Endpoint) llm.Model { return &responses{withDefaults(e)} }
 
-func named(e llm.Endpoint) llm.Endpoint {
+func withDefaults(e llm.Endpoint) llm.Endpoint {
 	if e.Info.ID == "" {
 		e.Info.ID = "openai/" + e.Name
 	}

@@ -113,7 +113,7 @@ func items(e *llm.Endpoint, m llm.Message) []any {
 			out, open = append(out, &item{Type: "function_call_output", CallID: p.Result.ID, Output: output(e, p.Result)}), nil
 		case m.Role == llm.Assistant:
 			if p.Media != nil {
-				p.Text = wire.Unshown(p.Media)
+				p.Text = wire.Placeholder(p.Media)
 			}
 			add(piece{Type: "output_text", Text: p.Text})
 		case p.Media != nil:
@@ -133,7 +133,7 @@ func items(e *llm.Endpoint, m llm.Message) []any {
 }
 
 func output(e *llm.Endpoint, r *llm.ToolResult) any {
-	text, media := wire.Flat(r.Parts)
+	text, media := wire.TextAndMedia(r.Parts)
 	if r.IsError && !strings.HasPrefix(strings.ToLower(text), "error") {
 		text = "Error: " + text
 	}
@@ -162,7 +162,7 @@ func itemMedia(e *llm.Endpoint, m *llm.Media) piece {
 	case wire.TextFile:
 		return piece{Type: "input_text", Text: wire.FileText(m)}
 	}
-	return piece{Type: "input_text", Text: wire.Unshown(m)}
+	return piece{Type: "input_text", Text: wire.Placeholder(m)}
 }
 
 // The parts of an answer.
@@ -216,10 +216,10 @@ type itemDecoder struct {
 // End does nothing: the complete answer comes in an event.
 func (d *itemDecoder) End(func(llm.Event)) {}
 
-func (d *itemDecoder) Event(data []byte, say func(llm.Event)) error {
+func (d *itemDecoder) Event(data []byte, emit func(llm.Event)) error {
 	out, err := d.event(data)
 	if out != (llm.Event{}) {
-		say(out)
+		emit(out)
 	}
 	return err
 }
@@ -228,7 +228,7 @@ func (d *itemDecoder) Event(data []byte, say func(llm.Event)) error {
 func (d *itemDecoder) event(data []byte) (out llm.Event, err error) {
 	var ev itemEvent
 	if json.Unmarshal(data, &ev) != nil {
-		return out, wire.Garbled(d.e, data)
+		return out, wire.InvalidData(d.e, data)
 	}
 	switch ev.Type {
 	case "response.output_text.delta":
@@ -273,7 +273,7 @@ func (d *itemDecoder) event(data []byte) (out llm.Event, err error) {
 func (d *itemDecoder) item(raw json.RawMessage) (out llm.Event, err error) {
 	var it doneItem
 	if json.Unmarshal(raw, &it) != nil {
-		return out, wire.Garbled(d.e, raw)
+		return out, wire.InvalidData(d.e, raw)
 	}
 	switch it.Type {
 	case "reasoning":

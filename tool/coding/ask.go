@@ -97,7 +97,7 @@ func askTool(ask func(context.Context, []Question) ([]string, error)) tool.Tool 
 	t.Effect, t.Aliases = tool.Asks, []string{"AskUserQuestion"}
 	t.Guidelines = guidelines("Ask the user only what you cannot find out, and only when the answer changes what you do.")
 	t.Ordered = true // one call at a time
-	t.Fold = foldAsk
+	t.Normalise = normaliseAsk
 	t.Summary = tool.SummaryOf(func(in askInput) string {
 		var all []string
 		for _, q := range in.all() {
@@ -105,12 +105,12 @@ func askTool(ask func(context.Context, []Question) ([]string, error)) tool.Tool 
 		}
 		return strings.Join(all, " · ")
 	})
-	t.Subjects = harmless("ask")
+	t.Subjects = toolSubject("ask")
 	return t
 }
 
-// foldAsk accepts options as texts and as objects, in both forms of the input.
-func foldAsk(in map[string]any) {
+// normaliseAsk accepts options as texts and as objects, in both forms of the input.
+func normaliseAsk(in map[string]any) {
 	if list, ok := in["options"].([]any); ok {
 		for i, o := range list {
 			if o, ok := o.(map[string]any); ok && o["label"] != nil {

@@ -91,7 +91,7 @@ func bashTool(ws runner, o Options) tool.Tool {
 		}
 		return clip(in.Description, 60) + ": " + in.Command // never the model's description alone
 	})
-	t.Fold = func(in map[string]any) { tool.Rename(in, "cmd", "command", "run_in_background", "background") }
+	t.Normalise = func(in map[string]any) { tool.Rename(in, "cmd", "command", "run_in_background", "background") }
 	t.Subjects = func(_ context.Context, data json.RawMessage) ([]permission.Subject, error) {
 		var in bashInput
 		if err := json.Unmarshal(data, &in); err != nil {
@@ -134,9 +134,9 @@ func runBash(ctx context.Context, ws runner, c workspace.Command, in bashInput, 
 	out := newOutput(defaultLimits, o.TempDir)
 	c.Output = out
 	stop := make(chan struct{})
-	shown := make(chan struct{})
+	progressDone := make(chan struct{})
 	go func() {
-		defer close(shown)
+		defer close(progressDone)
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
 		for {
@@ -152,18 +152,18 @@ func runBash(ctx context.Context, ws runner, c workspace.Command, in bashInput, 
 	}()
 	ended := runOutput(ctx, ws, c, timeout)
 	close(stop)
-	<-shown
+	<-progressDone
 	return ended.result(out, in, timeout)
 }
 
 // An ending describes how a command ended.
-type ending struct {
+type jobEnd struct {
 	exit    workspace.Exit
 	err     error
 	seconds float64
 }
 
-func runOutput(ctx context.Context, ws runner, c workspace.Command, timeout time.Duration) ending {
+func runOutput(ctx context.Context, ws runner, c workspace.Command, timeout time.Duration) jobEnd {
 	start := time.Now()
 	if timeout > 0 {
 		var stop context.CancelFunc
@@ -174,13 +174,13 @@ func runOutput(ctx context.Context, ws runner, c workspace.Command, timeout time
 	if err != nil && ctx.Err() != nil && !errors.Is(err, errTimeout) {
 		err = errAborted{err}
 	}
-	return ending{exit, err, time.Since(start).Seconds()}
+	return jobEnd{exit, err, time.Since(start).Seconds()}
 }
 
 // errAborted is the error for a command that was cancelled.
 type errAborted struct{ error }
 
-func (e ending) result(out *output, in bashInput, timeout time.Duration) tool.Result {
+func (e jobEnd) result(out *output, in bashInput, timeout time.Duration) tool.Result {
 	text, c, path := out.end()
 	d := BashDetails{
 		Description: in.Description, ExitCode: e.exit.Code, Signal: e.exit.Signal,

@@ -303,8 +303,8 @@ func TestOutputIsBounded(t *testing.T) {
 	for range blocks {
 		out.Write(block)
 	}
-	if cap(out.raw)+cap(out.tail.kept)+cap(out.clean.out) > 128<<10 {
-		t.Errorf("buffers of %d, %d, %d bytes", cap(out.raw), cap(out.tail.kept), cap(out.clean.out))
+	if cap(out.raw)+cap(out.tail.buf)+cap(out.clean.buf) > 128<<10 {
+		t.Errorf("buffers of %d, %d, %d bytes", cap(out.raw), cap(out.tail.buf), cap(out.clean.buf))
 	}
 	text, c, path := out.end()
 	if c.TotalLines != blocks*2048 || c.TotalBytes != blocks*32768-1 || c.Lines != 10 ||

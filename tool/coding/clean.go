@@ -11,87 +11,87 @@ import (
 // every state of a progress bar is a line of its own. Characters and sequences that are
 // split between writes are joined.
 type cleaner struct {
-	w     io.Writer
-	state escape
-	held  []byte // bytes of an incomplete character
-	open  int    // bytes of an incomplete sequence or line break
-	cr    bool   // the last byte was a carriage return
-	out   []byte
+	w       io.Writer
+	state   escape
+	partial []byte // bytes of an incomplete character
+	skipped int    // bytes of an incomplete sequence or line break
+	afterCR bool   // the last byte was a carriage return
+	buf     []byte
 }
 
 // An escape is the state of the cleaner within a terminal sequence.
 type escape uint8
 
 const (
-	plainText escape = iota
-	afterEsc         // ESC
-	inter            // ESC and intermediate bytes, before the final one
-	csi              // control sequence: parameters, then a final byte
-	str              // operating system command and the like: text up to BEL or ST
-	strEsc           // ESC within one
+	plainText       escape = iota
+	afterEsc               // ESC
+	escIntermediate        // ESC and intermediate bytes, before the final one
+	controlSequence        // control sequence: parameters, then a final byte
+	stringSequence         // operating system command and the like: text up to BEL or ST
+	stringEsc              // ESC within one
 )
 
 func (c *cleaner) Write(p []byte) (int, error) {
 	n := len(p)
-	if c.state == plainText && len(c.held) == 0 && !c.cr && clean(p) {
+	if c.state == plainText && len(c.partial) == 0 && !c.afterCR && clean(p) {
 		c.w.Write(p)
 		return n, nil
 	}
-	if len(c.held) > 0 {
-		p = append(c.held, p...)
-		c.held = nil
+	if len(c.partial) > 0 {
+		p = append(c.partial, p...)
+		c.partial = nil
 	}
-	c.out = c.out[:0]
+	c.buf = c.buf[:0]
 	for len(p) > 0 {
 		if p[0] < utf8.RuneSelf {
 			c.char(rune(p[0]))
-			c.began(1)
+			c.pendingAt(1)
 			p = p[1:]
 			continue
 		}
 		if !utf8.FullRune(p) {
-			c.held = bytes.Clone(p)
+			c.partial = bytes.Clone(p)
 			break
 		}
 		r, size := utf8.DecodeRune(p)
 		c.char(r) // an invalid byte becomes U+FFFD
-		c.began(size)
+		c.pendingAt(size)
 		p = p[size:]
 	}
-	if len(c.out) > 0 {
-		c.w.Write(c.out)
+	if len(c.buf) > 0 {
+		c.w.Write(c.buf)
 	}
 	return n, nil
 }
 
-// began updates the number of bytes of the incomplete sequence or line break.
-func (c *cleaner) began(size int) {
+// pendingAt updates the number of bytes of the incomplete sequence or line break.
+func (c *cleaner) pendingAt(size int) {
 	switch {
 	case c.state != plainText:
-		c.open += size
-	case c.cr:
-		c.open = 1
+		c.skipped += size
+	case c.afterCR:
+		c.skipped = 1
 	default:
-		c.open = 0
+		c.skipped = 0
 	}
 }
 
 // pending returns how many of the bytes written have not been passed on yet.
-func (c *cleaner) pending() int { return c.open + len(c.held) }
+func (c *cleaner) pending() int { return c.skipped + len(c.partial) }
 
 // end passes on what remains.
 func (c *cleaner) end() {
-	c.out = c.out[:0]
-	for range c.held {
+	c.buf = c.buf[:0]
+	for range c.partial {
 		c.char(utf8.RuneError)
 	}
-	c.held = nil
-	if c.cr {
-		c.cr = false
-		c.out = append(c.out, '\n')
+	c.partial = nil
+	if c.afterCR {
+		c.afterCR = false
+		c.buf = append(c.buf, '\n')
 	}
-	if len(c.out) > 0 {
-		c.w.Write(c.out)
+	if len(c.buf) > 0 {
+		c.w.Write(c.buf)
 	}
 }
 
@@ -106,9 +106,9 @@ func clean(p []byte) bool {
 }
 
 func (c *cleaner) char(r rune) {
-	if c.cr {
-		c.cr = false
-		c.out = append(c.out, '\n')
+	if c.afterCR {
+		c.afterCR = false
+		c.buf = append(c.buf, '\n')
 		if r == '\n' {
 			return
 		}
@@ -118,19 +118,19 @@ func (c *cleaner) char(r rune) {
 		c.state = plainText
 		switch {
 		case r == '[':
-			c.state = csi
+			c.state = controlSequence
 		case r == ']' || r == 'P' || r == '_' || r == '^' || r == 'X':
-			c.state = str
+			c.state = stringSequence
 		case r >= ' ' && r <= '/':
-			c.state = inter
+			c.state = escIntermediate
 		case r < ' ':
 			c.text(r)
 		}
-	case inter:
+	case escIntermediate:
 		if r < ' ' || r > '/' {
 			c.state = plainText
 		}
-	case csi:
+	case controlSequence:
 		switch {
 		case r >= ' ' && r <= '?':
 		case r >= '@' && r <= '~':
@@ -139,17 +139,17 @@ func (c *cleaner) char(r rune) {
 			c.state = plainText
 			c.text(r)
 		}
-	case str, strEsc:
+	case stringSequence, stringEsc:
 		switch {
-		case r == '\a', r == 0x9c, c.state == strEsc && r == '\\':
+		case r == '\a', r == 0x9c, c.state == stringEsc && r == '\\':
 			c.state = plainText
 		case r == '\n', r == '\r': // a sequence that is not closed must not hide what follows
 			c.state = plainText
 			c.text(r)
 		case r == 0x1b:
-			c.state = strEsc
+			c.state = stringEsc
 		default:
-			c.state = str
+			c.state = stringSequence
 		}
 	default:
 		c.text(r)
@@ -161,13 +161,13 @@ func (c *cleaner) text(r rune) {
 	case r == 0x1b:
 		c.state = afterEsc
 	case r == 0x9b:
-		c.state = csi
+		c.state = controlSequence
 	case r == 0x90, r == 0x98, r == 0x9d, r == 0x9e, r == 0x9f:
-		c.state = str
+		c.state = stringSequence
 	case r == '\r':
-		c.cr = true
+		c.afterCR = true
 	case r < ' ' && r != '\n' && r != '\t', r >= 0x7f && r < 0xa0:
 	default:
-		c.out = utf8.AppendRune(c.out, r)
+		c.buf = utf8.AppendRune(c.buf, r)
 	}
 }

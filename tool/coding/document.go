@@ -22,7 +22,7 @@ const (
 
 // pdf returns the file itself for a model that accepts documents, and its text for
 // others.
-func (r *reading) pdf() (tool.Result, error) {
+func (r *readCall) pdf() (tool.Result, error) {
 	r.details.Kind, r.details.MIME = "pdf", "application/pdf"
 	if r.model.Documents && r.size <= maxDocument {
 		data, err := r.whole()
@@ -96,7 +96,7 @@ type notebook struct {
 
 // notebook formats the cells of a Jupyter notebook. It returns false if the file is
 // other JSON.
-func (r *reading) notebook() (tool.Result, bool, error) {
+func (r *readCall) notebook() (tool.Result, bool, error) {
 	data, err := r.whole()
 	if err != nil {
 		return tool.Result{}, false, err

@@ -65,7 +65,7 @@ func editTool(ws writeFS, st *Memory, o FileOptions) tool.Tool {
 			return tool.Result{}, err
 		}
 		defer done()
-		data, text, res, err := c.edited(in, o)
+		data, text, res, err := c.applyEdits(in, o)
 		if err != nil {
 			return tool.Result{}, err
 		}
@@ -73,30 +73,30 @@ func editTool(ws writeFS, st *Memory, o FileOptions) tool.Tool {
 		if err != nil {
 			return tool.Result{}, err
 		}
-		said := fmt.Sprintf("Replaced %s in %s.", count(res.Count, "occurrence"), in.Path)
+		summary := fmt.Sprintf("Replaced %s in %s.", count(res.Count, "occurrence"), in.Path)
 		if len(res.Fuzzy) > 0 {
-			said += " The text was found by ignoring differences in blanks, quotes or dashes; lines that were not to change " +
-				"are as they were."
+			summary += " The text was found by ignoring differences in blanks, quotes or dashes; lines that were not to " +
+				"change are as they were."
 		}
-		out := tool.Text(said)
+		out := tool.Text(summary)
 		out.Details, out.Touched = details, []string{c.abs}
 		return out, nil
 	})
 	t.Changes = changes(ws, st, func(c *change, in editInput) (string, []udiff.Edit, error) {
-		_, text, res, err := c.edited(in, o)
+		_, text, res, err := c.applyEdits(in, o)
 		return text, res.Changes, err
 	})
 	t.Key = fileKey(ws, func(in editInput) string { return in.Path })
 	t.Effect, t.Aliases = tool.Writes, []string{"Edit", "MultiEdit", "NotebookEdit", "str_replace", "str_replace_editor"}
 	t.Guidelines = guidelines("Change files with edit; use write for new files and for those you replace whole.")
-	t.Fold, t.Unfold = foldEdit, unfoldEdit
+	t.Normalise, t.Denormalise = normaliseEdit, denormaliseEdit
 	t.Summary = tool.SummaryOf(func(in editInput) string { return in.Path })
 	t.Subjects = pathSubjects(ws, permission.KindEdit, resolve, func(in editInput) string { return in.Path })
 	return t
 }
 
-// edited applies edits to a file's content.
-func (c *change) edited(in editInput, o FileOptions) (data []byte, text string, res textedit.Result, err error) {
+// applyEdits applies edits to a file's content.
+func (c *change) applyEdits(in editInput, o FileOptions) (data []byte, text string, res textedit.Result, err error) {
 	edits := make([]textedit.Edit, len(in.Edits))
 	for i, e := range in.Edits {
 		edits[i] = textedit.Edit{Old: e.OldText, New: e.NewText, All: e.ReplaceAll}
@@ -170,9 +170,9 @@ func fileKey[In any](ws pathFS, path func(In) string) func(json.RawMessage) stri
 	}
 }
 
-// unfoldEdit converts an input to the form of other agents, where a single pair of texts
+// denormaliseEdit converts an input to the form of other agents, where a single pair of texts
 // is beside the path, not in a list.
-func unfoldEdit(in map[string]any) {
+func denormaliseEdit(in map[string]any) {
 	names := []string{"oldText", "old_string", "newText", "new_string", "replaceAll", "replace_all"}
 	tool.Rename(in, "path", "file_path")
 	list, _ := in["edits"].([]any)
@@ -192,10 +192,10 @@ func unfoldEdit(in map[string]any) {
 	}
 }
 
-// foldEdit accepts the forms in which models send edits: one pair beside the path, one
+// normaliseEdit accepts the forms in which models send edits: one pair beside the path, one
 // pair instead of the list, a list as a JSON string, and the field names of other
 // agents.
-func foldEdit(in map[string]any) {
+func normaliseEdit(in map[string]any) {
 	names := []string{
 		"old_string", "oldText", "old_str", "oldText", "oldString", "oldText", "old_text", "oldText",
 		"new_string", "newText", "new_str", "newText", "newString", "newText", "new_text", "newText",
@@ -260,7 +260,7 @@ func beginChange(ctx context.Context, ws writeFS, st *Memory, path string, call 
 	if c, err = findChange(ctx, ws, st, path); err != nil {
 		return nil, nil, err
 	}
-	if err := decided(call, permission.KindEdit, c.abs, c.real); err != nil {
+	if err := checkDecided(call, permission.KindEdit, c.abs, c.real); err != nil {
 		return nil, nil, err
 	}
 	release := st.locks.acquire(c.real)
@@ -329,7 +329,7 @@ func (c *change) write(ctx context.Context, data []byte, text string, changes []
 	if err := c.ws.WriteFile(ctx, c.real, data); err != nil {
 		return d, fileError(c.abs, err)
 	}
-	c.st.saw(c.real, hashBytes(data))
+	c.st.recordHash(c.real, hashBytes(data))
 	return d, nil
 }
 

@@ -81,8 +81,8 @@ func (b *bench) call(t testing.TB, name, input string) (string, tool.Result) {
 	if err := json.Unmarshal([]byte(input), &in); err != nil {
 		t.Fatalf("%s: %v", input, err)
 	}
-	if tl.Fold != nil {
-		tl.Fold(in)
+	if tl.Normalise != nil {
+		tl.Normalise(in)
 	}
 	data, err := json.Marshal(in)
 	if err != nil {
@@ -578,7 +578,7 @@ func TestForeignFields(t *testing.T) {
 
 // Each file has its own queue, first come, first served.
 func TestLocksOrder(t *testing.T) {
-	l := &locks{held: map[string]*lock{}}
+	l := &locks{byPath: map[string]*lock{}}
 	first := l.acquire("f")
 	l.acquire("other")() // does not wait
 	var order []int
@@ -586,7 +586,7 @@ func TestLocksOrder(t *testing.T) {
 	queued := func() int {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return l.held["f"].n
+		return l.byPath["f"].waiters
 	}
 	for i := range 20 {
 		wg.Go(func() {
@@ -605,8 +605,8 @@ func TestLocksOrder(t *testing.T) {
 			t.Fatalf("order %v", order)
 		}
 	}
-	if len(l.held) != 0 {
-		t.Errorf("%d queues remain", len(l.held))
+	if len(l.byPath) != 0 {
+		t.Errorf("%d queues remain", len(l.byPath))
 	}
 }
 
@@ -642,7 +642,7 @@ func TestDiffApplies(t *testing.T) {
 			in, _ = json.Marshal(map[string]any{"path": name, "oldText": "a", "newText": now + "!"})
 			tl, what = "edit", "edit"
 		}
-		b.state.saw(b.path(name), hashOf(old))
+		b.state.recordHash(b.path(name), hashOf(old))
 		_, res := b.call(t, tl, string(in))
 		if res.IsError {
 			rt.Fatalf("%s: %v", what, res.Parts)

@@ -71,16 +71,17 @@ func findTool(ws treeFS, o FileOptions) tool.Tool {
 		return res, context.Cause(ctx)
 	})
 	t.Effect, t.Aliases = tool.Reads, []string{"Glob"}
-	t.Fold = func(in map[string]any) {
+	t.Normalise = func(in map[string]any) {
 		tool.Rename(in, "glob", "pattern", "directory", "path", "dir", "path")
 	}
-	t.Summary = tool.SummaryOf(func(in findInput) string { return inPath(in.Pattern, in.Path) })
-	t.Subjects = pathSubjects(ws, permission.KindRead, resolveExisting, func(in findInput) string { return orDot(in.Path) })
+	t.Summary = tool.SummaryOf(func(in findInput) string { return searchName(in.Pattern, in.Path) })
+	t.Subjects = pathSubjects(ws, permission.KindRead, resolveExisting,
+		func(in findInput) string { return defaultDir(in.Path) })
 	return t
 }
 
-// inPath describes a search: its pattern and path.
-func inPath(pattern, path string) string {
+// searchName describes a search: its pattern and path.
+func searchName(pattern, path string) string {
 	if path == "" {
 		return pattern
 	}
@@ -97,18 +98,18 @@ type listing struct {
 
 func openListing(ctx context.Context, ws treeFS, o FileOptions, path string, limit *int, standard int,
 	call tool.Input) (*tree, *listing, error) {
-	most, err := checkLimit(limit, standard)
+	proposed, err := checkLimit(limit, standard)
 	if err != nil {
 		return nil, nil, err
 	}
-	tr, err := openTree(ctx, ws, orDot(path), call)
+	tr, err := openTree(ctx, ws, defaultDir(path), call)
 	if err != nil {
 		return nil, nil, err
 	}
 	if tr.dir == nil {
 		return nil, nil, modelError("Not a directory: " + tr.abs)
 	}
-	return tr, &listing{limit: most, bytes: o.listLimits().bytes, details: ListDetails{Path: tr.abs}}, nil
+	return tr, &listing{limit: proposed, bytes: o.listLimits().bytes, details: ListDetails{Path: tr.abs}}, nil
 }
 
 // add appends a name and reports whether more may be added.
@@ -137,7 +138,8 @@ func (l *listing) result(none, noun, narrow string, left []string) tool.Result {
 	}
 	var notes []string
 	if l.details.More {
-		notes = append(notes, fmt.Sprintf("%d %s limit reached. Use limit=%d for more, or %s.", l.limit, noun, twice(l.limit),
+		notes = append(notes, fmt.Sprintf("%d %s limit reached. Use limit=%d for more, or %s.", l.limit, noun,
+			proposedLimit(l.limit),
 			narrow))
 	}
 	if c.By != "" {
@@ -145,7 +147,7 @@ func (l *listing) result(none, noun, narrow string, left []string) tool.Result {
 		notes = append(notes, fmt.Sprintf("Showing %d of %d (%s). To see the rest, %s.", c.Lines, c.TotalLines, limitName(c),
 			narrow))
 	}
-	res := tool.Text(footnoted(text, append(notes, left...)))
+	res := tool.Text(withNotes(text, append(notes, left...)))
 	res.Details = l.details
 	return res
 }

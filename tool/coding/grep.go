@@ -69,12 +69,12 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 		if err != nil {
 			return tool.Result{}, err
 		}
-		tr, err := openTree(ctx, ws, orDot(in.Path), call)
+		tr, err := openTree(ctx, ws, defaultDir(in.Path), call)
 		if err != nil {
 			return tool.Result{}, err
 		}
 		defer tr.Close()
-		g := &grepping{grepInput: in, limit: limit, limits: o.listLimits(), details: GrepDetails{Path: tr.abs}}
+		g := &grepCall{grepInput: in, limit: limit, limits: o.listLimits(), details: GrepDetails{Path: tr.abs}}
 		searcher := func() *search.Searcher {
 			s := p.Searcher(in.Multiline)
 			s.Context, s.Max, s.FirstOnly = in.Context, limit+1, in.FilesOnly
@@ -97,7 +97,7 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 		return res, err
 	})
 	t.Effect, t.Aliases = tool.Reads, []string{"Grep"}
-	t.Fold = func(in map[string]any) {
+	t.Normalise = func(in map[string]any) {
 		tool.Rename(in, "regex", "pattern", "query", "pattern", "include", "glob", "ignore_case", "ignoreCase", "-i",
 			"ignoreCase",
 			"-C", "context", "head_limit", "limit", "directory", "path")
@@ -109,12 +109,13 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 			delete(in, "output_mode")
 		}
 	}
-	t.Summary = tool.SummaryOf(func(in grepInput) string { return inPath(in.Pattern, in.Path) })
-	t.Subjects = pathSubjects(ws, permission.KindRead, resolveExisting, func(in grepInput) string { return orDot(in.Path) })
+	t.Summary = tool.SummaryOf(func(in grepInput) string { return searchName(in.Pattern, in.Path) })
+	t.Subjects = pathSubjects(ws, permission.KindRead, resolveExisting,
+		func(in grepInput) string { return defaultDir(in.Path) })
 	return t
 }
 
-func orDot(path string) string {
+func defaultDir(path string) string {
 	if path == "" {
 		return "."
 	}
@@ -122,7 +123,7 @@ func orDot(path string) string {
 }
 
 // A grepping is one call of grep with its results so far.
-type grepping struct {
+type grepCall struct {
 	grepInput
 	limit   int
 	limits  limits
@@ -132,7 +133,7 @@ type grepping struct {
 }
 
 // file searches one file.
-func (g *grepping) file(ctx context.Context, ws treeFS, tr *tree, s *search.Searcher) error {
+func (g *grepCall) file(ctx context.Context, ws treeFS, tr *tree, s *search.Searcher) error {
 	f, err := ws.Open(ctx, tr.real)
 	if err != nil {
 		return fileError(tr.abs, err)
@@ -157,7 +158,7 @@ type searchFS interface {
 }
 
 // tree searches all files of a directory.
-func (g *grepping) tree(ctx context.Context, ws treeFS, tr *tree, o FileOptions, p *search.Pattern,
+func (g *grepCall) tree(ctx context.Context, ws treeFS, tr *tree, o FileOptions, p *search.Pattern,
 	searcher func() *search.Searcher) error {
 	var only glob
 	if g.Glob != "" {
@@ -184,13 +185,13 @@ func (g *grepping) tree(ctx context.Context, ws treeFS, tr *tree, o FileOptions,
 			}
 		}
 	}
-	asked := func(e *search.Found) bool {
+	progress := func(e *search.Found) bool {
 		return e.Type.IsRegular() && (g.Glob == "" || only.match(e))
 	}
 	visitor := func() func(*search.Found) []hit {
 		s := searcher()
 		return func(e *search.Found) []hit {
-			if !asked(e) || candidates != nil && !candidates[tr.real+"/"+e.Path()] {
+			if !progress(e) || candidates != nil && !candidates[tr.real+"/"+e.Path()] {
 				return nil
 			}
 			f, err := e.Dir.Open(e.Name)
@@ -209,7 +210,7 @@ func (g *grepping) tree(ctx context.Context, ws treeFS, tr *tree, o FileOptions,
 			return []hit{{e.Path(), lines}}
 		}
 	}
-	for h := range search.Each(ctx, tr.walk(ctx, ws, o, asked), visitor) {
+	for h := range search.Each(ctx, tr.walk(ctx, ws, o, progress), visitor) {
 		if !g.add(h) {
 			break
 		}
@@ -221,7 +222,7 @@ func (g *grepping) tree(ctx context.Context, ws treeFS, tr *tree, o FileOptions,
 }
 
 // add adds a file's matches to the output. It reports whether more may be added.
-func (g *grepping) add(h hit) bool {
+func (g *grepCall) add(h hit) bool {
 	if g.details.Matches == g.limit {
 		g.details.More = true
 		return false
@@ -271,7 +272,7 @@ func (g *grepping) add(h hit) bool {
 }
 
 // text returns the output of the call.
-func (g *grepping) text(left []string) string {
+func (g *grepCall) text(left []string) string {
 	text, c := truncateHead(g.out.String(), g.limits)
 	text = strings.TrimSuffix(text, "\n")
 	if g.details.Matches == 0 {
@@ -284,7 +285,7 @@ func (g *grepping) text(left []string) string {
 			what = "files"
 		}
 		notes = append(notes, fmt.Sprintf("%d %s limit reached. Use limit=%d for more, or refine the pattern.", g.limit, what,
-			twice(g.limit)))
+			proposedLimit(g.limit)))
 	}
 	if c.By != "" {
 		g.details.Cut = &c
@@ -294,7 +295,7 @@ func (g *grepping) text(left []string) string {
 	if g.wide {
 		notes = append(notes, fmt.Sprintf("Some lines are cut to %d characters: use read to see them whole.", maxLine))
 	}
-	return footnoted(text, append(notes, left...))
+	return withNotes(text, append(notes, left...))
 }
 
 // limitName returns the name of the limit that caused a cut.

@@ -51,7 +51,7 @@ func imageType(first []byte) string {
 
 // image returns an image unchanged if it is small enough, otherwise reduced, with the
 // scale.
-func (r *reading) image(mime string) (tool.Result, error) {
+func (r *readCall) image(mime string) (tool.Result, error) {
 	r.details.Kind, r.details.MIME = "image", mime
 	data, err := r.whole()
 	if err != nil {
@@ -66,15 +66,15 @@ func (r *reading) image(mime string) (tool.Result, error) {
 	if !r.model.Vision {
 		return tool.Text(text + "\n[The current model does not see images: the image is omitted.]"), nil
 	}
-	shown, notes, err := fit(mime, data, config)
+	media, notes, err := fitImage(mime, data, config)
 	if err != nil {
 		return tool.Text(text + "\n[The image is omitted: " + err.Error() + ".]"), nil
 	}
 	if len(notes) > 0 {
 		text += "\n" + strings.Join(notes, "\n")
 	}
-	shown.Name = r.name()
-	return tool.Result{Parts: []llm.Part{llm.Text(text), {Media: shown}}}, nil
+	media.Name = r.name()
+	return tool.Result{Parts: []llm.Part{llm.Text(text), {Media: media}}}, nil
 }
 
 // animated reports whether an image has more than one frame. Models see the first frame
@@ -100,13 +100,13 @@ func animated(mime string, data []byte) bool {
 	return false
 }
 
-func fits(data []byte) bool { return base64.StdEncoding.EncodedLen(len(data)) <= maxBase64 }
+func fitsLimit(data []byte) bool { return base64.StdEncoding.EncodedLen(len(data)) <= maxBase64 }
 
-// fit reduces an image to the limits of models.
-func fit(mime string, data []byte, config image.Config) (*llm.Media, []string, error) {
+// fitImage reduces an image to the limits of models.
+func fitImage(mime string, data []byte, config image.Config) (*llm.Media, []string, error) {
 	moves := animated(mime, data)
 	side := max(config.Width, config.Height)
-	if side <= maxSide && fits(data) && mime != "image/bmp" && !moves {
+	if side <= maxSide && fitsLimit(data) && mime != "image/bmp" && !moves {
 		return &llm.Media{MIME: mime, Data: data}, nil, nil
 	}
 	if config.Width*config.Height > maxPixels {
@@ -150,7 +150,7 @@ func fit(mime string, data []byte, config image.Config) (*llm.Media, []string, e
 func encode(img image.Image, photo bool) ([]byte, string) {
 	var b bytes.Buffer
 	if !photo {
-		if png.Encode(&b, img) == nil && fits(b.Bytes()) {
+		if png.Encode(&b, img) == nil && fitsLimit(b.Bytes()) {
 			return b.Bytes(), "image/png"
 		}
 	}
@@ -159,7 +159,7 @@ func encode(img image.Image, photo bool) ([]byte, string) {
 	draw.Draw(flat, flat.Bounds(), img, img.Bounds().Min, draw.Over)
 	for _, quality := range []int{85, 70, 55, 40} {
 		b.Reset()
-		if jpeg.Encode(&b, flat, &jpeg.Options{Quality: quality}) == nil && fits(b.Bytes()) {
+		if jpeg.Encode(&b, flat, &jpeg.Options{Quality: quality}) == nil && fitsLimit(b.Bytes()) {
 			return b.Bytes(), "image/jpeg"
 		}
 	}

@@ -23,9 +23,9 @@ import (
 // to use; Close ends all jobs. It is safe for concurrent use.
 type Jobs struct {
 	mu     sync.Mutex
-	all    []*job // the id is the index plus one
+	jobs   []*job // the id is the index plus one
 	closed bool
-	done   sync.WaitGroup
+	wait   sync.WaitGroup
 }
 
 type job struct {
@@ -35,10 +35,10 @@ type job struct {
 	out   *output
 	stop  context.CancelCauseFunc
 	ended chan struct{} // closed when the job has ended; end is set before
-	end   ending
+	end   jobEnd
 
-	mu   sync.Mutex
-	seen int64 // end of the output that bash_output has shown
+	mu       sync.Mutex
+	reported int64 // end of the output that bash_output has shown
 }
 
 var (
@@ -51,12 +51,12 @@ var (
 func (j *Jobs) Close() error {
 	j.mu.Lock()
 	j.closed = true
-	all := j.all
+	all := j.jobs
 	j.mu.Unlock()
 	for _, job := range all {
 		job.stop(errClosed)
 	}
-	j.done.Wait()
+	j.wait.Wait()
 	for _, job := range all {
 		if f := job.out.file; f != nil {
 			os.Remove(f.Name())
@@ -76,10 +76,10 @@ func (j *Jobs) start(ws runner, c workspace.Command, in bashInput, timeout time.
 	out.always = true
 	c.Output = out
 	ctx, stop := context.WithCancelCause(context.Background()) // a job outlives the call that started it
-	b := &job{id: strconv.Itoa(len(j.all) + 1), line: in.Command, start: time.Now(), out: out, stop: stop,
+	b := &job{id: strconv.Itoa(len(j.jobs) + 1), line: in.Command, start: time.Now(), out: out, stop: stop,
 		ended: make(chan struct{})}
-	j.all = append(j.all, b)
-	j.done.Go(func() {
+	j.jobs = append(j.jobs, b)
+	j.wait.Go(func() {
 		b.end = runOutput(ctx, ws, c, timeout)
 		stop(nil)
 		close(b.ended)
@@ -93,13 +93,13 @@ func (j *Jobs) start(ws runner, c workspace.Command, in bashInput, timeout time.
 func (j *Jobs) find(id string) (*job, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if i := slices.IndexFunc(j.all, func(b *job) bool { return b.id == id }); i >= 0 {
-		return j.all[i], nil
+	if i := slices.IndexFunc(j.jobs, func(b *job) bool { return b.id == id }); i >= 0 {
+		return j.jobs[i], nil
 	}
-	if len(j.all) == 0 {
+	if len(j.jobs) == 0 {
 		return nil, fmt.Errorf("there is no background job %q: none was started", id)
 	}
-	return nil, fmt.Errorf("there is no background job %q: the ids are 1 to %d", id, len(j.all))
+	return nil, fmt.Errorf("there is no background job %q: the ids are 1 to %d", id, len(j.jobs))
 }
 
 // Stop kills a job and waits until it has ended.
@@ -115,7 +115,7 @@ func (j *Jobs) Stop(id string) error {
 
 // Tail returns the end of a job's output as clean text, made from at most that many
 // bytes, and the size of the whole output in bytes.
-func (j *Jobs) Tail(id string, most int) (text string, total int64, err error) {
+func (j *Jobs) Tail(id string, maxBytes int) (text string, total int64, err error) {
 	b, err := j.find(id)
 	if err != nil {
 		return "", 0, err
@@ -128,7 +128,7 @@ func (j *Jobs) Tail(id string, most int) (text string, total int64, err error) {
 	if b.out.file == nil {
 		return "", 0, nil
 	}
-	data := make([]byte, min(b.out.size, int64(most)))
+	data := make([]byte, min(b.out.size, int64(maxBytes)))
 	n, err := b.out.file.ReadAt(data, b.out.size-int64(len(data)))
 	if err != nil && err != io.EOF {
 		return "", 0, err
@@ -239,7 +239,7 @@ func bashOutputTool(jobs *Jobs) tool.Tool {
 			}
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			from := b.seen
+			from := b.reported
 			if in.Since != nil {
 				if from = *in.Since; from < 0 {
 					return tool.Result{}, fmt.Errorf("since=%d: it must be 0 or more", from)
@@ -257,7 +257,7 @@ func bashOutputTool(jobs *Jobs) tool.Tool {
 			if err != nil {
 				return tool.Result{}, err
 			}
-			b.seen, d.Next = next, next
+			b.reported, d.Next = next, next
 			if c.By != "" {
 				d.Cut = &c
 			}
@@ -269,8 +269,8 @@ func bashOutputTool(jobs *Jobs) tool.Tool {
 			return res, nil
 		})
 	t.Effect, t.Aliases = tool.Reads, []string{"BashOutput"}
-	t.Fold = func(in map[string]any) { tool.Rename(in, "bash_id", "id", "shell_id", "id", "task_id", "id") }
-	t.Subjects = harmless("bash_output")
+	t.Normalise = func(in map[string]any) { tool.Rename(in, "bash_id", "id", "shell_id", "id", "task_id", "id") }
+	t.Subjects = toolSubject("bash_output")
 	return t
 }
 
@@ -302,15 +302,15 @@ func bashKillTool(jobs *Jobs) tool.Tool {
 			}
 		})
 	t.Effect, t.Aliases = tool.Runs, []string{"KillShell", "KillBash"}
-	t.Fold = func(in map[string]any) { tool.Rename(in, "shell_id", "id", "bash_id", "id", "task_id", "id") }
-	t.Subjects = harmless("bash_kill")
+	t.Normalise = func(in map[string]any) { tool.Rename(in, "shell_id", "id", "bash_id", "id", "task_id", "id") }
+	t.Subjects = toolSubject("bash_kill")
 	return t
 }
 
-// harmless returns the Subjects of a tool that does only what an earlier call was
+// toolSubject returns the Subjects of a tool that does only what an earlier call was
 // allowed to do, or nothing outside the conversation. Only a rule against the tool
 // itself stops it.
-func harmless(name string) func(context.Context, json.RawMessage) ([]permission.Subject, error) {
+func toolSubject(name string) func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 	return func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 		return []permission.Subject{{Kind: permission.Kind(name), Default: permission.Allow}}, nil
 	}
@@ -329,7 +329,7 @@ func (j *Jobs) List() []Job {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var all []Job
-	for _, x := range j.all {
+	for _, x := range j.jobs {
 		one := Job{ID: x.id, Line: x.line, Started: x.start, Running: true}
 		select {
 		case <-x.ended:

@@ -99,7 +99,7 @@ func TestReadImages(t *testing.T) {
 		m := res.Parts[1].Media
 		config, _, err := image.DecodeConfig(bytes.NewReader(m.Data))
 		if m.MIME != c.mime || c.mime != "image/webp" && (err != nil || max(config.Width, config.Height) > maxSide) ||
-			!fits(m.Data) {
+			!fitsLimit(m.Data) {
 			t.Errorf("%s: %s, %dx%d, %d bytes, %v", c.name, m.MIME, config.Width, config.Height, len(m.Data), err)
 		}
 		if d := res.Details.(ReadDetails); d.Kind != "image" || d.Width == 0 || d.MIME == "" {
@@ -243,7 +243,7 @@ func TestImageLimits(t *testing.T) {
 		}
 	}
 	const most = maxBase64 / 4 * 3 // 4.5 MiB of base64
-	if maxBase64 != 4718592 || !fits(make([]byte, most)) || fits(make([]byte, most+1)) {
+	if maxBase64 != 4718592 || !fitsLimit(make([]byte, most)) || fitsLimit(make([]byte, most+1)) {
 		t.Error("the limit is not 4.5 MiB of base64")
 	}
 }
@@ -260,7 +260,7 @@ func FuzzImage(f *testing.F) {
 		if err != nil || config.Width*config.Height > 1<<20 {
 			return
 		}
-		if m, _, err := fit(mime, data, config); err == nil && !fits(m.Data) {
+		if m, _, err := fitImage(mime, data, config); err == nil && !fitsLimit(m.Data) {
 			t.Error("does not fit")
 		}
 	})

@@ -73,7 +73,7 @@ func (o Output) WriteLines(text string) {
 	if text == "" {
 		return
 	}
-	if o.out.tail.line > 0 {
+	if o.out.tail.lineBytes > 0 {
 		text = "\n" + text
 	}
 	o.out.Write([]byte(text))
@@ -156,23 +156,24 @@ func (o *output) end() (text string, c cut, path string) {
 // differently.
 func tailNotice(c cut, l limits, path, next string, err error) string {
 	first := c.TotalLines - c.Lines + 1
-	var shown string
+	var shownLines string
 	switch {
 	case c.LineBytes > 0:
-		shown = fmt.Sprintf("last %s of line %d (line is %s)", formatSize(int64(c.Bytes)), c.TotalLines,
+		shownLines = fmt.Sprintf("last %s of line %d (line is %s)", formatSize(int64(c.Bytes)), c.TotalLines,
 			formatSize(c.LineBytes))
 		next = "Use bash with head -c or cut -c on the file for the rest."
 	case c.By == cutLines:
-		shown = fmt.Sprintf("lines %d-%d of %d (%d line limit)", first, c.TotalLines, c.TotalLines, l.lines)
+		shownLines = fmt.Sprintf("lines %d-%d of %d (%d line limit)", first, c.TotalLines, c.TotalLines, l.lines)
 	default:
-		shown = fmt.Sprintf("lines %d-%d of %d (%s limit)", first, c.TotalLines, c.TotalLines, formatSize(int64(l.bytes)))
+		shownLines = fmt.Sprintf("lines %d-%d of %d (%s limit)", first, c.TotalLines, c.TotalLines,
+			formatSize(int64(l.bytes)))
 	}
 	if err != nil {
 		return fmt.Sprintf("[Showing %s. The full output could not be kept: %v. Run the command again with less output.]",
-			shown, err)
+			shownLines, err)
 	}
 	if next == "" {
 		next = fmt.Sprintf("Use read with limit=%d for the lines before.", first-1)
 	}
-	return fmt.Sprintf("[Showing %s. %s Full output: %s]", shown, next, path)
+	return fmt.Sprintf("[Showing %s. %s Full output: %s]", shownLines, next, path)
 }

@@ -80,7 +80,7 @@ func resolveExisting(ctx context.Context, ws pathFS, path string) (string, error
 		return abs, err
 	}
 	for _, try := range []string{
-		narrowSpace(abs), norm.NFD.String(abs), curly(abs), curly(norm.NFD.String(abs)),
+		narrowSpace(abs), norm.NFD.String(abs), curlyQuotes(abs), curlyQuotes(norm.NFD.String(abs)),
 	} {
 		if try != abs && !missing(ctx, ws, try) {
 			return try, nil
@@ -101,7 +101,7 @@ func narrowSpace(path string) string {
 		"\u202fPM (").Replace(path)
 }
 
-func curly(path string) string { return strings.ReplaceAll(path, "'", "’") }
+func curlyQuotes(path string) string { return strings.ReplaceAll(path, "'", "’") }
 
 // subjects returns the permissions to act on a file, both for its path and for the path
 // that links lead to.
@@ -113,9 +113,9 @@ func subjects(ctx context.Context, ws pathFS, kind permission.Kind, abs string) 
 	return out
 }
 
-// decided returns an error unless the gate decided on this real path. Without a gate,
+// checkDecided returns an error unless the gate decided on this real path. Without a gate,
 // every path is accepted.
-func decided(call tool.Input, kind permission.Kind, named, real string) error {
+func checkDecided(call tool.Input, kind permission.Kind, named, real string) error {
 	if call.Allows(kind, real) {
 		return nil
 	}

@@ -71,14 +71,14 @@ func readTool(ws readFS, st *Memory, o FileOptions) tool.Tool {
 		}
 		defer f.Close()
 		real := f.Realpath()
-		if err := decided(call, permission.KindRead, abs, real); err != nil {
+		if err := checkDecided(call, permission.KindRead, abs, real); err != nil {
 			return tool.Result{}, err
 		}
 		info, err := f.Stat()
 		if err != nil {
 			return tool.Result{}, fileError(abs, err)
 		}
-		r := &reading{ctx: ctx, f: f, size: info.Size(), end: info.Size(), model: o.model(), state: st, real: real,
+		r := &readCall{ctx: ctx, f: f, size: info.Size(), end: info.Size(), model: o.model(), state: st, real: real,
 			page: newPage(in)}
 		if r.end == 0 { // files in /proc report no size
 			r.end = maxWhole
@@ -94,10 +94,10 @@ func readTool(ws readFS, st *Memory, o FileOptions) tool.Tool {
 	})
 	t.Effect, t.Aliases = tool.Reads, []string{"Read"}
 	t.Guidelines = guidelines("Read a file before you change it; read with read, not with cat.")
-	t.Fold = func(in map[string]any) {
+	t.Normalise = func(in map[string]any) {
 		tool.Rename(in, "file_path", "path", "filePath", "path", "notebook_path", "path")
 	}
-	t.Unfold = func(in map[string]any) { tool.Rename(in, "path", "file_path") }
+	t.Denormalise = func(in map[string]any) { tool.Rename(in, "path", "file_path") }
 	t.Summary = tool.SummaryOf(func(in readInput) string { return in.Path })
 	t.Key = fileKey(ws, func(in readInput) string { return in.Path })
 	t.Subjects = pathSubjects(ws, permission.KindRead, resolveExisting, func(in readInput) string { return in.Path })
@@ -105,7 +105,8 @@ func readTool(ws readFS, st *Memory, o FileOptions) tool.Tool {
 }
 
 // pathSubjects returns the Subjects of a tool that acts on one path.
-func pathSubjects[In any](ws pathFS, kind permission.Kind, resolve func(context.Context, pathFS, string) (string, error),
+func pathSubjects[In any](ws pathFS, kind permission.Kind, resolve func(context.Context, pathFS, string) (string,
+	error),
 	path func(In) string) func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 	return func(ctx context.Context, data json.RawMessage) ([]permission.Subject, error) {
 		var in In
@@ -121,7 +122,7 @@ func pathSubjects[In any](ws pathFS, kind permission.Kind, resolve func(context.
 }
 
 // A reading is one call of read on an open file.
-type reading struct {
+type readCall struct {
 	ctx     context.Context
 	f       workspace.File
 	size    int64 // when the file was opened
@@ -133,7 +134,7 @@ type reading struct {
 	details ReadDetails
 }
 
-func (r *reading) read() (tool.Result, error) {
+func (r *readCall) read() (tool.Result, error) {
 	first := make([]byte, readBlock)
 	n, err := io.ReadFull(io.NewSectionReader(r.f, 0, r.end), first)
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
@@ -163,7 +164,7 @@ func (r *reading) read() (tool.Result, error) {
 }
 
 // whole reads the file into memory.
-func (r *reading) whole() ([]byte, error) {
+func (r *readCall) whole() ([]byte, error) {
 	if r.size > maxWhole {
 		return nil, fmt.Errorf("%s is too large to be shown (%s, at most %s)", r.details.Path, formatSize(r.size),
 			formatSize(maxWhole))
@@ -177,7 +178,7 @@ func (r *reading) whole() ([]byte, error) {
 }
 
 // text reads the file through a page.
-func (r *reading) text(enc charset.Encoding) (tool.Result, error) {
+func (r *readCall) text(enc charset.Encoding) (tool.Result, error) {
 	var hash maphash.Hash
 	hash.SetSeed(seed)
 	src := io.NewSectionReader(r.f, 0, r.end)
@@ -215,12 +216,12 @@ func (r *reading) text(enc charset.Encoding) (tool.Result, error) {
 			break
 		}
 	}
-	r.state.saw(r.real, hash.Sum64())
+	r.state.recordHash(r.real, hash.Sum64())
 	return r.show(enc)
 }
 
 // show returns the result for a text that was written to the page.
-func (r *reading) show(enc charset.Encoding) (tool.Result, error) {
+func (r *readCall) show(enc charset.Encoding) (tool.Result, error) {
 	p := &r.page
 	total := p.total()
 	if p.offset > max(total, 1) {
@@ -408,4 +409,4 @@ func binaryKind(first []byte) string {
 }
 
 // name returns the file's name for the model.
-func (r *reading) name() string { return filepath.Base(r.details.Path) }
+func (r *readCall) name() string { return filepath.Base(r.details.Path) }

@@ -13,9 +13,9 @@ import (
 // gives the same results as [permission.PathContext.Secret], which takes twenty times as
 // long for one entry.
 type secretList struct {
-	names []namePattern
-	paths []string // absolute, slash-separated, lower case; includes everything below
-	deep  []deep
+	names  []namePattern
+	paths  []string // absolute, slash-separated, lower case; includes everything below
+	nested []nestedSecret
 }
 
 // A namePattern matches lower-case names at any depth.
@@ -25,7 +25,7 @@ type namePattern struct {
 }
 
 // A deep is a name at any depth below a directory, such as /proc/**/environ.
-type deep struct{ dir, name string } // dir ends in a slash
+type nestedSecret struct{ dir, name string } // dir ends in a slash
 
 // newSecretList returns the list for a home directory, given by all its paths. Without
 // any, patterns below the home directory are left out.
@@ -39,7 +39,7 @@ func newSecretList(homes ...string) *secretList {
 			}
 		} else if rest, ok := strings.CutPrefix(p, "//"); ok {
 			if dir, name, ok := strings.Cut("/"+rest, "**/"); ok {
-				s.deep = append(s.deep, deep{dir, name})
+				s.nested = append(s.nested, nestedSecret{dir, name})
 			} else {
 				s.paths = append(s.paths, "/"+rest)
 			}
@@ -84,7 +84,7 @@ func (s *secretList) file(abs string) bool {
 			return true
 		}
 	}
-	for _, d := range s.deep {
+	for _, d := range s.nested {
 		if rest, ok := strings.CutPrefix(abs, d.dir); ok && slices.Contains(strings.Split(rest, "/"), d.name) {
 			return true
 		}
@@ -132,7 +132,7 @@ func (o FileOptions) secretEntry(ws pathFS, root string) func(*search.Found) boo
 		if list.name(e.Name) {
 			return true
 		}
-		for _, d := range list.deep {
+		for _, d := range list.nested {
 			if strings.EqualFold(e.Name, d.name) && list.file(filepath.Join(root, filepath.FromSlash(e.Path()))) {
 				return true
 			}

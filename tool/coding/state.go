@@ -12,36 +12,36 @@ import (
 // changes that the model has not seen. It also contains the todo list. It is safe for
 // concurrent use.
 type Memory struct {
-	locks *locks
-	mu    sync.Mutex
-	seen  map[string]uint64 // from real path to hash of the content
-	todos []Todo
+	locks  *locks
+	mu     sync.Mutex
+	hashes map[string]uint64 // from real path to hash of the content
+	todos  []Todo
 }
 
 // NewMemory returns the Memory of a new conversation.
 func NewMemory() *Memory {
-	return &Memory{locks: &locks{held: map[string]*lock{}}, seen: map[string]uint64{}}
+	return &Memory{locks: &locks{byPath: map[string]*lock{}}, hashes: map[string]uint64{}}
 }
 
 // Fork returns the Memory of a conversation that begins within another: it has read
 // nothing yet, and its edits wait for those of the other, since they share their locks.
 func (s *Memory) Fork() *Memory {
-	return &Memory{locks: s.locks, seen: map[string]uint64{}}
+	return &Memory{locks: s.locks, hashes: map[string]uint64{}}
 }
 
 // seed is random, so that nobody can construct a content with a given hash.
 var seed = maphash.MakeSeed()
 
-func (s *Memory) saw(real string, hash uint64) {
+func (s *Memory) recordHash(real string, hash uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.seen[real] = hash
+	s.hashes[real] = hash
 }
 
 // stale reports whether a file was last seen with a content other than data.
 func (s *Memory) stale(real string, data []byte) bool {
 	s.mu.Lock()
-	hash, ok := s.seen[real]
+	hash, ok := s.hashes[real]
 	s.mu.Unlock()
 	return ok && hash != hashBytes(data)
 }
@@ -49,27 +49,27 @@ func (s *Memory) stale(real string, data []byte) bool {
 // locks serializes the changes of each file, in the order of the calls. Changes of
 // different files do not wait for each other.
 type locks struct {
-	mu   sync.Mutex
-	held map[string]*lock
+	mu     sync.Mutex
+	byPath map[string]*lock
 }
 
 type lock struct {
-	tail chan struct{} // closed when the last one in the queue is done
-	n    int
+	tail    chan struct{} // closed when the last one in the queue is done
+	waiters int
 }
 
 // acquire locks a file and returns the func that unlocks it. Callers get the lock in the
 // order of their calls.
 func (l *locks) acquire(real string) (release func()) {
 	l.mu.Lock()
-	q := l.held[real]
+	q := l.byPath[real]
 	if q == nil {
 		q = &lock{}
-		l.held[real] = q
+		l.byPath[real] = q
 	}
 	before, mine := q.tail, make(chan struct{})
 	q.tail = mine
-	q.n++
+	q.waiters++
 	l.mu.Unlock()
 	if before != nil {
 		<-before
@@ -78,8 +78,8 @@ func (l *locks) acquire(real string) (release func()) {
 		close(mine)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if q.n--; q.n == 0 {
-			delete(l.held, real)
+		if q.waiters--; q.waiters == 0 {
+			delete(l.byPath, real)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func todoTool(st *Memory) tool.Tool {
 		error) {
 		st.mu.Lock()
 		defer st.mu.Unlock()
-		items, err := in.applied(st.todos)
+		items, err := in.apply(st.todos)
 		if err != nil {
 			return tool.Result{}, err
 		}
@@ -57,7 +57,7 @@ func todoTool(st *Memory) tool.Tool {
 	t.Effect = tool.Reads // it changes only the list
 	t.Aliases = []string{"TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskList"}
 	t.Ordered = true // each call builds on the list of the previous one
-	t.Fold = foldTodo
+	t.Normalise = normaliseTodo
 	t.Summary = tool.SummaryOf(func(in todoInput) string {
 		switch {
 		case in.Items != nil:
@@ -69,12 +69,12 @@ func todoTool(st *Memory) tool.Tool {
 		}
 		return "the list"
 	})
-	t.Subjects = harmless("todo")
+	t.Subjects = toolSubject("todo")
 	return t
 }
 
-// applied returns the list after the call.
-func (in todoInput) applied(items []Todo) ([]Todo, error) {
+// apply returns the list after the call.
+func (in todoInput) apply(items []Todo) ([]Todo, error) {
 	items = slices.Clone(items)
 	switch c := in.Item; {
 	case in.Items != nil && c != nil:
@@ -122,14 +122,14 @@ func todoList(items []Todo) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// foldTodo accepts the inputs of TodoWrite (todos), TaskCreate (subject) and TaskUpdate
+// normaliseTodo accepts the inputs of TodoWrite (todos), TaskCreate (subject) and TaskUpdate
 // (taskId, status).
-func foldTodo(in map[string]any) {
+func normaliseTodo(in map[string]any) {
 	tool.Rename(in, "todos", "items")
 	if list, ok := in["items"].([]any); ok {
 		for _, t := range list {
 			if t, ok := t.(map[string]any); ok {
-				foldStep(t)
+				normaliseStep(t)
 				for _, name := range []string{"id", "activeForm", "priority"} {
 					delete(t, name)
 				}
@@ -152,11 +152,11 @@ func foldTodo(in map[string]any) {
 	for _, name := range []string{"description", "activeForm", "metadata", "owner", "addBlocks", "addBlockedBy"} {
 		delete(in, name)
 	}
-	foldStep(step)
+	normaliseStep(step)
 	in["item"] = step
 }
 
-func foldStep(step map[string]any) {
+func normaliseStep(step map[string]any) {
 	tool.Rename(step, "content", "text", "subject", "text", "status", "state", "taskId", "id")
 	switch step["state"] {
 	case "in_progress":

@@ -51,7 +51,7 @@ func openTree(ctx context.Context, ws treeFS, name string, call tool.Input) (*tr
 	if t.real, err = ws.Realpath(ctx, abs); err != nil {
 		return nil, fileError(abs, err)
 	}
-	if err := decided(call, permission.KindRead, abs, t.real); err != nil {
+	if err := checkDecided(call, permission.KindRead, abs, t.real); err != nil {
 		return nil, err
 	}
 	info, err := ws.Stat(ctx, t.real)
@@ -86,7 +86,7 @@ func (t *tree) Close() error {
 // files exclude, including ignore files in the directories above it, up to the
 // repository or the workspace. It also leaves out secrets; directories, and files that
 // asked selects, are counted.
-func (t *tree) walk(ctx context.Context, ws treeFS, o FileOptions, asked func(*search.Found) bool) search.Walk {
+func (t *tree) walk(ctx context.Context, ws treeFS, o FileOptions, progress func(*search.Found) bool) search.Walk {
 	top := t.real
 	for dir := t.real; ; dir = filepath.Dir(dir) {
 		if _, err := ws.Lstat(ctx, filepath.Join(dir, ".git")); err == nil {
@@ -115,7 +115,7 @@ func (t *tree) walk(ctx context.Context, ws treeFS, o FileOptions, asked func(*s
 		if !secret(e) {
 			return false
 		}
-		if e.Type.IsDir() || asked(e) {
+		if e.Type.IsDir() || progress(e) {
 			t.secrets.Add(1)
 		}
 		return true
@@ -138,7 +138,7 @@ func (t *tree) problem(path string, err error) {
 func (t *tree) notes() []string {
 	var out []string
 	if n := int(t.secrets.Load()); n > 0 {
-		out = append(out, fmt.Sprintf("%s that may hold secrets %s left out.", count(n, "path"), was(n)))
+		out = append(out, fmt.Sprintf("%s that may hold secrets %s left out.", count(n, "path"), pluralWas(n)))
 	}
 	if t.unreadable > 0 {
 		out = append(out, fmt.Sprintf("%s could not be read (%s).", count(t.unreadable, "path"), t.first))
@@ -146,15 +146,15 @@ func (t *tree) notes() []string {
 	return out
 }
 
-func was(n int) string {
+func pluralWas(n int) string {
 	if n == 1 {
 		return "was"
 	}
 	return "were"
 }
 
-// footnoted appends notes to a text, in one bracketed line.
-func footnoted(text string, notes []string) string {
+// withNotes appends notes to a text, in one bracketed line.
+func withNotes(text string, notes []string) string {
 	if len(notes) == 0 {
 		return text
 	}
@@ -172,8 +172,8 @@ func checkLimit(limit *int, standard int) (int, error) {
 	return *limit, nil
 }
 
-// twice returns the limit to propose after the given limit was reached.
-func twice(limit int) int {
+// proposedLimit returns the limit to propose after the given limit was reached.
+func proposedLimit(limit int) int {
 	const most = 1 << 30
 	return min(2*min(limit, most), most)
 }
@@ -257,19 +257,19 @@ func openRemote(ctx context.Context, ws treeFS, dir string) (search.Dir, error) 
 	}
 	r.all = map[string][]fs.DirEntry{}
 	err := g.Glob(ctx, dir, func(p string, d fs.FileInfo) error {
-		r.all[path.Dir(p)] = append(r.all[path.Dir(p)], fs.FileInfoToDirEntry(named{d, path.Base(p)}))
+		r.all[path.Dir(p)] = append(r.all[path.Dir(p)], fs.FileInfoToDirEntry(namedEntry{d, path.Base(p)}))
 		return nil
 	})
 	return r, err
 }
 
-// named is a FileInfo with a given base name.
-type named struct {
+// namedEntry is a FileInfo with a given base name.
+type namedEntry struct {
 	fs.FileInfo
 	name string
 }
 
-func (n named) Name() string { return n.name }
+func (n namedEntry) Name() string { return n.name }
 
 func (r *remote) ReadDir() ([]fs.DirEntry, error) {
 	if r.all != nil {

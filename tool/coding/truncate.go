@@ -41,10 +41,10 @@ const (
 // Its memory use is bounded by its limits.
 type head struct {
 	limits
-	kept  []byte // whole lines with their newlines, then an incomplete line
-	whole int    // bytes of the whole lines in kept
-	lines int    // number of whole lines in kept
-	by    string
+	buf        []byte // whole lines with their newlines, then an incomplete line
+	wholeBytes int    // bytes of the whole lines in kept
+	lines      int    // number of whole lines in kept
+	cutBy      string
 
 	newlines  int
 	total     int64
@@ -69,26 +69,26 @@ func (h *head) Write(p []byte) (int, error) {
 		}
 		h.first += int64(i)
 	}
-	for len(p) > 0 && h.by == "" {
+	for len(p) > 0 && h.cutBy == "" {
 		if h.lines == h.limits.lines {
-			h.by = cutLines
+			h.cutBy = cutLines
 			break
 		}
 		i := bytes.IndexByte(p, '\n')
 		if i < 0 {
 			i = len(p)
 		}
-		if len(h.kept)+i > h.limits.bytes {
-			h.by = cutBytes
+		if len(h.buf)+i > h.limits.bytes {
+			h.cutBy = cutBytes
 			break
 		}
 		if i == len(p) {
-			h.kept = append(h.kept, p...)
+			h.buf = append(h.buf, p...)
 			break
 		}
-		h.kept = append(h.kept, p[:i+1]...)
+		h.buf = append(h.buf, p[:i+1]...)
 		p = p[i+1:]
-		h.whole = len(h.kept)
+		h.wholeBytes = len(h.buf)
 		h.lines++
 	}
 	return n, nil
@@ -99,19 +99,19 @@ var newline = []byte{'\n'}
 // end returns what was kept, as written. If something was cut, these are whole lines,
 // and the last one has no newline.
 func (h *head) end() (string, cut) {
-	c := cut{By: h.by, TotalLines: h.newlines, TotalBytes: h.total}
+	c := cut{By: h.cutBy, TotalLines: h.newlines, TotalBytes: h.total}
 	if h.total > 0 && h.last == '\n' {
 		c.TotalBytes--
 	} else if h.total > 0 {
 		c.TotalLines++
 	}
-	if h.by == "" {
+	if h.cutBy == "" {
 		c.Lines, c.Bytes = c.TotalLines, int(c.TotalBytes)
-		return string(h.kept), c
+		return string(h.buf), c
 	}
-	kept := bytes.TrimSuffix(h.kept[:h.whole], newline)
+	kept := bytes.TrimSuffix(h.buf[:h.wholeBytes], newline)
 	c.Lines, c.Bytes = h.lines, len(kept)
-	if h.lines == 0 && h.by == cutBytes {
+	if h.lines == 0 && h.cutBy == cutBytes {
 		c.LineBytes = h.first
 	}
 	return string(kept), c
@@ -122,57 +122,57 @@ func (h *head) end() (string, cut) {
 // limits.
 type tail struct {
 	limits
-	kept     []byte // at least the last limits.bytes+1 bytes, not counting a final newline
-	newlines int
-	total    int64
-	line     int64 // bytes of the line being written
-	before   int64 // bytes of the line before it
+	buf           []byte // at least the last limits.bytes+1 bytes, not counting a final newline
+	newlines      int
+	total         int64
+	lineBytes     int64 // bytes of the line being written
+	lastLineBytes int64 // bytes of the line before it
 }
 
 func (t *tail) Write(p []byte) (int, error) {
 	t.total += int64(len(p))
 	t.newlines += bytes.Count(p, newline)
 	if i := bytes.LastIndexByte(p, '\n'); i < 0 {
-		t.line += int64(len(p))
+		t.lineBytes += int64(len(p))
 	} else {
 		if j := bytes.LastIndexByte(p[:i], '\n'); j < 0 {
-			t.before = t.line + int64(i)
+			t.lastLineBytes = t.lineBytes + int64(i)
 		} else {
-			t.before = int64(i - j - 1)
+			t.lastLineBytes = int64(i - j - 1)
 		}
-		t.line = int64(len(p) - i - 1)
+		t.lineBytes = int64(len(p) - i - 1)
 	}
 	n := len(p)
 	keep := t.limits.bytes + 2 // one byte more shows that something was cut, and one is the final newline
 	if len(p) > keep {
 		p = p[len(p)-keep:]
 	}
-	if len(t.kept)+len(p) > 2*keep { // one copy per keep bytes written
-		if drop := len(t.kept) + len(p) - keep; drop < len(t.kept) {
-			t.kept = append(t.kept[:0], t.kept[drop:]...)
+	if len(t.buf)+len(p) > 2*keep { // one copy per keep bytes written
+		if drop := len(t.buf) + len(p) - keep; drop < len(t.buf) {
+			t.buf = append(t.buf[:0], t.buf[drop:]...)
 		} else {
-			t.kept = t.kept[:0]
+			t.buf = t.buf[:0]
 		}
 	}
-	t.kept = append(t.kept, p...)
+	t.buf = append(t.buf, p...)
 	return n, nil
 }
 
 // end returns what was kept, as written. If something was cut, it has no final newline.
 func (t *tail) end() (string, cut) {
 	c := cut{TotalLines: t.newlines, TotalBytes: t.total}
-	text := t.kept
-	last := t.line
+	text := t.buf
+	last := t.lineBytes
 	if bytes.HasSuffix(text, newline) {
 		text = text[:len(text)-1]
 		c.TotalBytes--
-		last = t.before
+		last = t.lastLineBytes
 	} else if t.total > 0 {
 		c.TotalLines++
 	}
 	if c.TotalLines <= t.limits.lines && c.TotalBytes <= int64(t.limits.bytes) {
 		c.Lines, c.Bytes = c.TotalLines, int(c.TotalBytes)
-		return string(t.kept), c
+		return string(t.buf), c
 	}
 	c.By = cutBytes
 	start := len(text) + 1 // start of the first line kept, whose newline is before it

@@ -36,7 +36,7 @@ func writeTool(ws writeFS, st *Memory) tool.Tool {
 			return tool.Result{}, err
 		}
 		defer done()
-		text, changes, _ := c.replaced(in.Content) // what cannot be shown has no diff
+		text, changes, _ := c.diffEdits(in.Content) // what cannot be shown has no diff
 		details, err := c.write(ctx, []byte(in.Content), text, changes)
 		if err != nil {
 			return tool.Result{}, err
@@ -51,24 +51,24 @@ func writeTool(ws writeFS, st *Memory) tool.Tool {
 	})
 	t.Changes = changes(ws, st, func(c *change, in writeInput) (string, []udiff.Edit,
 		error) {
-		return c.replaced(in.Content)
+		return c.diffEdits(in.Content)
 	})
 	t.Key = fileKey(ws, func(in writeInput) string { return in.Path })
-	t.Fold = func(in map[string]any) {
+	t.Normalise = func(in map[string]any) {
 		tool.Rename(in, "file_path", "path", "filePath", "path", "contents", "content", "file_text", "content", "text",
 			"content")
 	}
 	t.Effect, t.Aliases = tool.Writes, []string{"Write"}
-	t.Unfold = func(in map[string]any) { tool.Rename(in, "path", "file_path") }
+	t.Denormalise = func(in map[string]any) { tool.Rename(in, "path", "file_path") }
 	t.Summary = tool.SummaryOf(func(in writeInput) string { return in.Path })
 	t.Subjects = pathSubjects(ws, permission.KindEdit, resolve, func(in writeInput) string { return in.Path })
 	return t
 }
 
-// replaced returns the old text and the edits that replace it with content. The error
+// diffEdits returns the old text and the edits that replace it with content. The error
 // explains why the change cannot be shown. Old content that is not text is treated as
 // empty, so that only the new content is shown.
-func (c *change) replaced(content string) (old string, changes []udiff.Edit, err error) {
+func (c *change) diffEdits(content string) (old string, changes []udiff.Edit, err error) {
 	switch {
 	case len(c.old)+len(content) > maxDiff:
 		return "", nil, fmt.Errorf("old and new content are larger than %s", formatSize(maxDiff))

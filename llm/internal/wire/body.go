@@ -28,16 +28,16 @@ type Body struct {
 	Owner any       // the encoder; data that another one stored in the Memo is not used
 }
 
-// kept is the data that a Memo stores.
-type kept struct {
+// encodedTurns is the data that a Memo stores.
+type encodedTurns struct {
 	owner  any
 	first  llm.Role // of the first turn; the roles alternate
 	recent int      // the Body's Recent
-	turns  []encoded
+	turns  []encodedTurn
 }
 
 // An encoded turn is the JSON of its items, with a comma before each.
-type encoded struct {
+type encodedTurn struct {
 	parts []llm.Part
 	json  []byte
 }
@@ -70,9 +70,9 @@ func (b *Body) pieces() (out [][]byte, err error) {
 		memo = new(llm.Memo)
 	}
 	memo.Update(func(have any) any {
-		k, _ := have.(*kept)
+		k, _ := have.(*encodedTurns)
 		if k == nil || k.owner != b.Owner {
-			k = &kept{owner: b.Owner}
+			k = &encodedTurns{owner: b.Owner}
 		}
 		if err = b.encode(k); err == nil {
 			for _, t := range k.turns {
@@ -100,12 +100,12 @@ func (b *Body) pieces() (out [][]byte, err error) {
 }
 
 // encode updates k to the turns of this request. It keeps those before the first change.
-func (b *Body) encode(k *kept) error {
+func (b *Body) encode(k *encodedTurns) error {
 	if len(b.Turns) > 0 && b.Turns[0].Role != k.first {
 		k.first, k.turns = b.Turns[0].Role, nil
 	}
 	n := 0
-	for n < min(len(k.turns), len(b.Turns)) && (n < k.recent) == (n < b.Recent) && k.turns[n].has(b.Turns[n].Parts) {
+	for n < min(len(k.turns), len(b.Turns)) && (n < k.recent) == (n < b.Recent) && k.turns[n].encodes(b.Turns[n].Parts) {
 		n++
 	}
 	k.recent, k.turns = b.Recent, slices.Delete(k.turns, n, len(k.turns))
@@ -123,15 +123,15 @@ func (b *Body) encode(k *kept) error {
 	all := bytes.Clone(buf.Bytes()) // without spare capacity, because it is kept for long
 	start := 0
 	for i, end := range ends {
-		k.turns = append(k.turns, encoded{b.Turns[n+i].Parts, all[start:end:end]})
+		k.turns = append(k.turns, encodedTurn{b.Turns[n+i].Parts, all[start:end:end]})
 		start = end
 	}
 	return nil
 }
 
-// has reports whether e was encoded from parts. It does not compare what parts point to, because
+// encodes reports whether e was encoded from parts. It does not compare what parts point to, because
 // the messages of a request with a Memo must not change.
-func (e *encoded) has(parts []llm.Part) bool {
+func (e *encodedTurn) encodes(parts []llm.Part) bool {
 	return len(e.parts) == len(parts) && (&e.parts[0] == &parts[0] || slices.Equal(e.parts, parts))
 }
 

@@ -43,8 +43,8 @@ func MediaKind(i *llm.Info, m *llm.Media) MediaForm {
 	return None
 }
 
-// Unshown returns the text that replaces media which the model cannot receive.
-func Unshown(m *llm.Media) string {
+// Placeholder returns the text that replaces media which the model cannot receive.
+func Placeholder(m *llm.Media) string {
 	name := m.Name
 	if name == "" {
 		name = "attachment"
@@ -114,8 +114,8 @@ func rank(p llm.Part) int {
 	return 1
 }
 
-// Flat returns the text of a result's parts, joined by newlines, and its media.
-func Flat(parts []llm.Part) (string, []*llm.Media) {
+// TextAndMedia returns the text of a result's parts, joined by newlines, and its media.
+func TextAndMedia(parts []llm.Part) (string, []*llm.Media) {
 	var text []string
 	var media []*llm.Media
 	for _, p := range parts {

@@ -113,7 +113,8 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 			fail(StatusError(e, resp.StatusCode, resp.Header, data))
 			return
 		}
-		for ev, err := range Events(&watched{resp.Body, alive, maxAnswer + bytesPerToken*int64(max(0, e.Info.MaxOutput))}) {
+		for ev, err := range Events(&watchedReader{resp.Body, alive, maxAnswer + bytesPerToken*int64(max(0,
+			e.Info.MaxOutput))}) {
 			if err != nil {
 				fail(broken(err))
 				return
@@ -206,40 +207,40 @@ type Decoder interface {
 func Stream(ctx context.Context, e *llm.Endpoint, url string, header http.Header, body *Body,
 	d Decoder) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		over := false
-		say := func(ev llm.Event) {
-			if !over {
-				over = !yield(ev, nil) || ev.Done != nil
+		done := false
+		emit := func(ev llm.Event) {
+			if !done {
+				done = !yield(ev, nil) || ev.Done != nil
 			}
 		}
 		for ev, err := range Post(ctx, e, url, header, body) {
 			if err == nil {
-				err = d.Event(ev.Data, say)
+				err = d.Event(ev.Data, emit)
 			}
-			if err != nil && !over {
+			if err != nil && !done {
 				yield(llm.Event{}, err)
 				return
 			}
-			if over {
+			if done {
 				return
 			}
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		if d.End(say); !over {
+		if d.End(emit); !done {
 			yield(llm.Event{}, Cut(e))
 		}
 	}
 }
 
-type watched struct {
+type watchedReader struct {
 	r     io.Reader
 	alive func()
 	left  int64 // the number of bytes that may still come
 }
 
-func (w *watched) Read(p []byte) (int, error) {
+func (w *watchedReader) Read(p []byte) (int, error) {
 	n, err := w.r.Read(p)
 	if n > 0 {
 		w.alive()
@@ -318,17 +319,18 @@ func StatusError(e *llm.Endpoint, status int, header http.Header, body []byte) *
 func StreamError(e *llm.Endpoint, data []byte) *llm.Error {
 	r := parseReport(data)
 	if r.Message == "" && r.Type == "" {
-		return Garbled(e, data)
+		return InvalidData(e, data)
 	}
 	return r.err(e, 0)
 }
 
-// Garbled returns the error for data in a stream that cannot be understood.
-func Garbled(e *llm.Endpoint, data []byte) *llm.Error {
+// InvalidData returns the error for data in a stream that cannot be understood.
+func InvalidData(e *llm.Endpoint, data []byte) *llm.Error {
 	if len(data) > 80 {
 		data = data[:80]
 	}
-	return &llm.Error{Kind: llm.Broken, Message: redact(fmt.Sprintf("%s: invalid event stream: %q", e.Info.ID, data), e.Key)}
+	return &llm.Error{Kind: llm.Broken, Message: redact(fmt.Sprintf("%s: invalid event stream: %q", e.Info.ID, data),
+		e.Key)}
 }
 
 // Cut returns the error for a stream that ended too early.
