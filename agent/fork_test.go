@@ -313,7 +313,7 @@ func TestStartedTools(t *testing.T) {
 		has    string // the tools of the last agent
 	}{
 		{"from the session", []agent.Definition{runner}, "runner", "", "read bash"},
-		{"from one that has less", []agent.Definition{{Name: "reader", Tools: []string{"Read", "Agent"}, Origin: knack.User},
+		{"from an agent that has fewer tools", []agent.Definition{{Name: "reader", Tools: []string{"Read", "Agent"}, Origin: knack.User},
 			runner}, "runner", "reader", "read"},
 		{"the same, with agents: any", []agent.Definition{{Name: "reader", Tools: []string{"Read", "Agent"},
 			Origin: knack.User, StartsAny: true}, runner}, "runner", "reader", "read bash"},
@@ -329,7 +329,7 @@ func TestStartedTools(t *testing.T) {
 			agent.BuiltIn()...), "Explore", "", "read grep find ls Agent"},
 		{"the user's own Explore", append([]agent.Definition{{Name: "Explore", Tools: []string{"Bash"}, Origin: knack.User}},
 			agent.BuiltIn()...), "Explore", "", "bash"},
-		{"nobody's name", agent.BuiltIn(), "code-reviewer", "", "read grep find ls"},
+		{"an unknown name", agent.BuiltIn(), "code-reviewer", "", "read grep find ls"},
 	} {
 		use := func(name string) llmtest.Answer {
 			return llmtest.Use("Agent", map[string]any{"agent": name, "prompt": "do it"})

@@ -148,7 +148,7 @@ func doors() []door {
 			}
 			trusting(s)
 		}},
-		{"what trust shows of a link to a secret", map[string]string{".claude/commands/x.md": "link: $HOME/.ssh/id_rsa",
+		{"a link to a secret, shown by trust", map[string]string{".claude/commands/x.md": "link: $HOME/.ssh/id_rsa",
 			".claude/skills/s/SKILL.md": "Text.", ".claude/skills/s/ref.md": "link: $HOME/.ssh/id_rsa"},
 			func(s *site) string { return s.shown() }, func(s *site) {
 				at := filepath.Join(s.dir, ".claude/commands/x.md")
@@ -235,8 +235,8 @@ func doors() []door {
 			".claude/hooks/run.sh"},
 		{"a hook's script, by another variable", ".claude/hooks/run.sh", "sh ${CLAUDE_PROJECT_DIR}/.claude/hooks/run.sh",
 			".claude/hooks/run.sh"},
-		{"what a hook's script reads", ".claude/hooks/run.sh", "sh .claude/hooks/run.sh", ".claude/hooks/lib.sh"},
-		{"a hook's script that no rule sees", ".claude/hooks/run.sh", "for f in .claude/hooks/*; do sh $f; done",
+		{"a file that a hook's script reads", ".claude/hooks/run.sh", "sh .claude/hooks/run.sh", ".claude/hooks/lib.sh"},
+		{"a hook's script named by a glob", ".claude/hooks/run.sh", "for f in .claude/hooks/*; do sh $f; done",
 			".claude/hooks/run.sh"},
 		{"a hook's script in the tree", "tools/run.sh", "cd tools && ./run.sh", "tools/run.sh"},
 	} {
@@ -251,7 +251,7 @@ func doors() []door {
 	}{
 		{"a hook's script, a link into the tree", "sh .claude/hooks/run.sh",
 			map[string]string{"tools/run.sh": "true\n", ".claude/hooks/run.sh": "link: ../../tools/run.sh"}},
-		{"a hook's script, a link that no rule sees", "for f in .claude/hooks/*; do sh $f; done",
+		{"a hook's script, a link named by a glob", "for f in .claude/hooks/*; do sh $f; done",
 			map[string]string{"tools/run.sh": "true\n", ".claude/hooks/run.sh": "link: ../../tools/run.sh"}},
 		{"a hook's script in a link to a folder", "sh .claude/hooks/run.sh",
 			map[string]string{"tools/run.sh": "true\n", ".claude/hooks": "link: ../tools"}},

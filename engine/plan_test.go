@@ -35,15 +35,15 @@ func TestPlanMode(t *testing.T) {
 			want: "The user did not approve the plan: shorter", asked: []string{question}},
 		{name: "headless", model: []llmtest.Answer{enter, exit, done}, after: permission.Plan,
 			want: "Nobody can approve a plan here"},
-		{name: "the user chose it", answer: "yes", before: permission.Plan, model: []llmtest.Answer{exit, done},
+		{name: "the user chose plan mode", answer: "yes", before: permission.Plan, model: []llmtest.Answer{exit, done},
 			after: permission.Plan,
 			want:  "The user chose plan mode, and only the user can leave it"},
-		{name: "the user chose it before", answer: "yes", before: permission.Plan, model: []llmtest.Answer{enter, exit, done},
+		{name: "the user chose plan mode before", answer: "yes", before: permission.Plan, model: []llmtest.Answer{enter, exit, done},
 			after: permission.Plan,
 			want:  "The user chose plan mode"},
 		{name: "not on", answer: "yes", model: []llmtest.Answer{exit, done}, after: permission.AcceptEdits,
 			want: "Plan mode is not on"},
-		{name: "the user changes it meanwhile", answer: "yes", model: []llmtest.Answer{enter, exit, done},
+		{name: "the user changes the mode meanwhile", answer: "yes", model: []llmtest.Answer{enter, exit, done},
 			after: permission.Default,
 			during: func(t *testing.T, s *engine.Session) {
 				if err := s.Set(t.Context(), session.Setting{Mode: permission.Default}); err != nil {

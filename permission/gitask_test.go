@@ -85,7 +85,7 @@ func TestGitOverrides(t *testing.T) {
 		"a comment that ends in a backslash": func(g *gitFixture) {
 			g.write("repo/.git/config", "# comment \\\n"+g.filter())
 		},
-		"a value that ends in two": func(g *gitFixture) {
+		"a value that ends in two backslashes": func(g *gitFixture) {
 			g.write("repo/.git/config", "[x]\n\ty = c:\\\\\n"+g.filter())
 		},
 		"an include with a comment": func(g *gitFixture) {
@@ -171,13 +171,13 @@ func (g *gitFixture) nest(dir string) {
 // need approval even with rules.
 func TestGitUnreadable(t *testing.T) {
 	for name, prepare := range map[string]func(g *gitFixture){
-		"not a configuration that git understands": func(g *gitFixture) { g.write("repo/.git/config", "[x\n") },
-		"a pipe for .git":                          func(g *gitFixture) { g.pipe("repo/.git") },
-		"a pipe for a configuration":               func(g *gitFixture) { g.pipe("repo/.git/config") },
-		"a pipe for commondir":                     func(g *gitFixture) { g.pipe("repo/.git/commondir") },
-		"a pipe for an index":                      func(g *gitFixture) { g.pipe("repo/.git/index") },
-		"an endless .git":                          func(g *gitFixture) { g.link("/dev/zero", "repo/.git") },
-		"an endless configuration":                 func(g *gitFixture) { g.link("/dev/zero", "repo/.git/config") },
+		"an invalid configuration":   func(g *gitFixture) { g.write("repo/.git/config", "[x\n") },
+		"a pipe for .git":            func(g *gitFixture) { g.pipe("repo/.git") },
+		"a pipe for a configuration": func(g *gitFixture) { g.pipe("repo/.git/config") },
+		"a pipe for commondir":       func(g *gitFixture) { g.pipe("repo/.git/commondir") },
+		"a pipe for an index":        func(g *gitFixture) { g.pipe("repo/.git/index") },
+		"an endless .git":            func(g *gitFixture) { g.link("/dev/zero", "repo/.git") },
+		"an endless configuration":   func(g *gitFixture) { g.link("/dev/zero", "repo/.git/config") },
 		"an endless include": func(g *gitFixture) {
 			g.write("repo/.git/config", "[include]\n\tpath = /dev/zero\n")
 		},

@@ -12,8 +12,8 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// TestSighting changes what a view rests on: the view of the command before must then not be used,
-// or be the one that is made anew.
+// TestSighting changes what a view depends on: the next command must not use the previous view, unless a new view would
+// be equal.
 func TestSighting(t *testing.T) {
 	b := newBench(t).on(namespaces)
 	b.box.policy.Write = []string{filepath.Join(b.home, "cache/a")}
@@ -63,11 +63,11 @@ func TestSighting(t *testing.T) {
 		{"a directory of secrets that becomes a link", func() {
 			must(os.Rename(home(".gnupg"), home("elsewhere")), os.Symlink("elsewhere", home(".gnupg")))
 		}, false},
-		{"where the link leads", func() {
+		{"the target of the link", func() {
 			must(os.Remove(home(".gnupg")), os.Symlink("./other", home(".gnupg")))
 		}, false},
 		{"a directory that the link leads to", func() { must(os.Rename(home("other"), home("away"))) }, false},
-		{"a file in the place of a directory of secrets", func() {
+		{"a file that replaces a directory of secrets", func() {
 			must(os.RemoveAll(home(".gnupg")))
 			write(".gnupg")
 		}, false},

@@ -48,7 +48,8 @@ func TestOrdinaryUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(mine, "-test.v",
-		"-test.run=^(TestClosed|TestNewProtectedNames|TestOpen|TestTree|TestNetwork|TestPartial|TestReport|TestMemory|TestGit|TestTwo|TestLeft|TestBare|TestHome|TestLimits|TestProcesses|TestBetween|TestMoved)")
+		"-test.run=^(TestClosed|TestNewProtectedNames|TestOpen|TestTree|TestNetwork|TestPartial|TestReport|TestMemory|"+
+			"TestGit|TestTwo|TestLeft|TestBare|TestHome|TestLimits|TestProcesses|TestBetween|TestMoved)")
 	cmd.Dir = home
 	cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home, "USER=nobody", "KNACK_SANDBOX_TEST_NOBODY=1", "GOCACHE=",
 		"GOMODCACHE=")

@@ -58,7 +58,7 @@ func TestCut(t *testing.T) {
 		{"a call without a result, and a new message", 10, 100, "u t e u | c e u"},
 		{"entries before a compaction are not considered", 1000, 1000, "u t e z | u t e"},
 		{"but those that it kept are", 10, 1000, "u t e u t y u t e | u"},
-		{"and may stay", 1000, 1000, "u t e . u t y u t e"},
+		{"and may be kept", 1000, 1000, "u t e . u t y u t e"},
 	} {
 		l := New(Header{ID: "s"})
 		calls, results := 0, 0

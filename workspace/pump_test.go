@@ -24,7 +24,7 @@ func TestPumpWait(t *testing.T) {
 		{"silent", 0, 0, false, idle, ""},
 		{"ended", 0, 0, true, 0, ""},
 		{"ends soon", 30 * time.Millisecond, 2, true, 60 * time.Millisecond, "xx"},
-		{"a word, then silent", 30 * time.Millisecond, 1, false, 2 * idle, "x"},
+		{"one write, then silent", 30 * time.Millisecond, 1, false, 2 * idle, "x"},
 		{"too late", idle + 50*time.Millisecond, 1, false, idle, ""},
 		{"never silent", 40 * time.Millisecond, 1000, false, drain, "x"},
 	} {

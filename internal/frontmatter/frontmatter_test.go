@@ -28,7 +28,7 @@ repaired 1:0 the lines end with a carriage return only`},
 	{"closed by dots", "---\na: b\n...\ntext\n", `unclosed 2 "" "---\na: b\n...\ntext\n"`},
 	{"an indented fence does not close", "---\na: |\n  ---\n---\ntext\n", `closed 2 "a: |\n  ---\n" "text\n"`},
 	{"a rule in the body", "---\na: b\n---\nx\n---\ny\n", `closed 2 "a: b\n" "x\n---\ny\n"`},
-	{"a longer rule opens nothing", "----\na: b\n----\n", `none 1 "" "----\na: b\n----\n"`},
+	{"a longer rule is not a fence", "----\na: b\n----\n", `none 1 "" "----\na: b\n----\n"`},
 	{"keys on the line of the fence", "---a: b\n---\ntext\n", `closed 1 "a: b\n" "text\n"
 repaired 1:0 the frontmatter begins on the line of its opening fence`},
 	{"text on the line of the closing fence", "---\na: b\n---# Title\n", `closed 2 "a: b\n" "# Title\n"
@@ -44,8 +44,8 @@ repaired 3:0 text precedes the frontmatter; it was kept as part of the body`},
 	{"a title before it", "# Title\n\n---\nname: a\ndescription: b\n---\ntext\n", `closed 4 "name: a\ndescription: b\n" "# Title\n\ntext\n"
 repaired 3:0 text precedes the frontmatter; it was kept as part of the body`},
 	{"two rules between paragraphs", "one\n\n---\n\ntwo\n\n---\nthree\n", `none 1 "" "one\n\n---\n\ntwo\n\n---\nthree\n"`},
-	{"a word between two rules", "one\n\n---\nname: a\n---\nthree\n", `none 1 "" "one\n\n---\nname: a\n---\nthree\n"`},
-	{"too much before it", strings.Repeat("x\n", maxLinesBefore+1) + "---\nname: a\ndescription: b\n---\n",
+	{"a paragraph between two rules", "one\n\n---\nname: a\n---\nthree\n", `none 1 "" "one\n\n---\nname: a\n---\nthree\n"`},
+	{"too much text before it", strings.Repeat("x\n", maxLinesBefore+1) + "---\nname: a\ndescription: b\n---\n",
 		`none 1 "" "x\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\n---\nname: a\ndescription: b\n---\n"`},
 	{"a merge conflict", "---\n<<<<<<< HEAD\na: 1\n||||||| base\na: 0\n=======\na: 2\n>>>>>>> other\n---\ntext\n", `closed 2 "\na: 1\n\na: 0\n\na: 2\n\n" "text\n"
 repaired 2:0 the markers of a merge conflict were removed; both versions remain`},
@@ -103,8 +103,8 @@ a=3 4:1
 duplicate 2:1 a is given more than once; the last one is used`},
 	{"a nested key twice", "a:\n  b: 1\n  b: 2\n", `a={"b":2} 2:1
 duplicate 3:3 b is given more than once; the last one is used`},
-	{"a list for keys", "- a\n- b\n", `invalid 2:1 the frontmatter is a list, not keys with values`},
-	{"text for keys", "just words\n", `invalid 2:1 the frontmatter is text, not keys with values`},
+	{"a list instead of keys", "- a\n- b\n", `invalid 2:1 the frontmatter is a list, not keys with values`},
+	{"text instead of keys", "just words\n", `invalid 2:1 the frontmatter is text, not keys with values`},
 	{"a list as a key", "? [a]\n: b\nc: d\n", `c="d" 4:1
 invalid 2:3 a key is a list, not a word`},
 	{"aliases", "a: &x [1]\nb: *x\n", `a=[1] 2:1
@@ -120,7 +120,7 @@ limit 2:36 a: deeper than 32 levels; left out`},
 	{"a colon in a text", "description: Use when: always\nb: 1\n", `description="Use when: always" 2:1
 b=1 3:1
 repaired 2:22 description is not valid YAML: it contains a colon and a space outside quotes and was taken as text`},
-	{"a value that begins with a sign", "a: @b\nc: `d`\n",
+	{"a value that begins with a reserved character", "a: @b\nc: `d`\n",
 		"a=\"@b\" 2:1\nc=\"`d`\" 3:1\nrepaired 2:4 a is not valid YAML: it begins with \"@\" and was taken as " +
 			"text\nrepaired 3:4 c is not valid YAML: it begins with \"`\" and was taken as text"},
 	{"a quote that is not closed", "a: \"b\nc: d\n", `a="b" 2:1
@@ -135,13 +135,13 @@ repaired 3:1 a is not valid YAML: tabs in the indentation were read as spaces`},
 	{"a list that is not closed", "a: [b, c\nd: e\n", `a="[b, c" 2:1
 d="e" 3:1
 repaired 2:1 a is not valid YAML: it begins with "[" and was taken as text`},
-	{"text after a block sign", "a: > text\n  more\nb: 1\n", `a="text more\n" 2:1
+	{"text after a block indicator", "a: > text\n  more\nb: 1\n", `a="text more\n" 2:1
 b=1 4:1
 repaired 2:6 a is not valid YAML: the text after > was taken as its first line`},
 	{"a block that is not indented", "a: |\nsome text\nb: 1\n", `a="some text\n" 2:1
 b=1 4:1
 repaired 3:1 a is not valid YAML: the lines below | were indented`},
-	{"half of a character", "a: \"\\ud83d\\ude00 \\ud83d\"\n", `a="😀 �" 2:1
+	{"a lone surrogate", "a: \"\\ud83d\\ude00 \\ud83d\"\n", `a="😀 �" 2:1
 repaired 2:7 a is not valid YAML: surrogate escapes were joined or replaced`},
 	{"a control character", "a: x\x01y\n", `a="x�y" 2:1
 repaired 2:1 a is not valid YAML: control characters were replaced`},
@@ -150,11 +150,11 @@ repaired 2:1 the backslashes of a Windows path in double quotes were taken liter
 	{"lines between the keys", "a: b\n??? what\nc: d\n", `a="b ??? what" 2:1
 c="d" 4:1
 repaired 3:1 a is not valid YAML: it was taken as text, as if it were quoted`},
-	{"nothing that can be read", "}{\n", `invalid 2:1 the frontmatter is not valid YAML and was left out`},
+	{"no readable entry", "}{\n", `invalid 2:1 the frontmatter is not valid YAML and was left out`},
 	{"carriage returns", "a: b\r\nc: d: e\r\n", `a="b" 2:1
 c="d: e" 3:1
 repaired 3:5 c is not valid YAML: it contains a colon and a space outside quotes and was taken as text`},
-	{"bytes that are no UTF-8", "a: \xff\xfe\nb: 1\n", `a="��" 2:1
+	{"bytes that are not UTF-8", "a: \xff\xfe\nb: 1\n", `a="��" 2:1
 b=1 3:1
 repaired 2:1 a is not valid YAML: it was taken as text, as if it were quoted`},
 	{"NUL", "a: \x00\nb: 1\n", `a="�" 2:1

@@ -324,7 +324,7 @@ user "kept"
 assistant "KEPT"
 user "new"
 `},
-		{"claude: a beginning that is missing, an answer written twice, IDs met again",
+		{"claude: a beginning that is missing, an answer written twice, repeated IDs",
 			`{"type":"assistant","uuid":"1","parentUuid":"0","sessionId":"s","message":{"id":"a","content":[{"type":"tool_use","id":"c","name":"X","input":{"a":1}}]}}
 {"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"a","content":[{"type":"tool_use","id":"c","name":"X","input":{"a":1}}]}}
 {"type":"user","uuid":"3","parentUuid":"2","message":{"content":[{"type":"tool_result","tool_use_id":"c","content":"1"},{"type":"text","text":"<system-reminder>r</system-reminder>"}]}}
@@ -348,7 +348,7 @@ user result c_3 true "2"
 			`{"type":"user","uuid":"1","isSidechain":true,"sessionId":"s","message":{"content":"q"}}
 {"type":"assistant","uuid":"2","parentUuid":"1","isSidechain":true,"sessionId":"s","message":{"id":"a","content":[{"type":"text","text":"R"}]}}`,
 			"user \"q\"\nassistant \"R\"\n"},
-		{"claude: foreign thinking, and none that is not signed",
+		{"claude: other models' thinking and unsigned thinking are removed",
 			`{"type":"user","uuid":"1","sessionId":"s","message":{"content":"q"}}
 {"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"a","model":"other-1","content":[{"type":"thinking","thinking":"t","signature":"sig"},{"type":"redacted_thinking","data":"d"},{"type":"text","text":"A"}]}}
 {"type":"assistant","uuid":"3","parentUuid":"2","message":{"id":"b","model":"claude-1","content":[{"type":"thinking","thinking":"t"},{"type":"redacted_thinking","data":"d"},{"type":"text","text":"B"}]}}`,

@@ -83,7 +83,7 @@ func TestShownIsLoaded(t *testing.T) {
 			".claude/skills/t/SKILL.md", "../../../shared/one.md", "shared/one.md", good,
 			".claude/skills/u/SKILL.md", "../../../shared/skills/u/SKILL.md", "shared/skills/u/SKILL.md", good,
 		}, ".claude/skills/t/SKILL.md .claude/skills/u/SKILL.md"},
-		"links as text that lead out": {[]string{".claude/skills/t/SKILL.md", "../../../../out.md"}, ""},
+		"links as text that leave the project": {[]string{".claude/skills/t/SKILL.md", "../../../../out.md"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFolder(t)
