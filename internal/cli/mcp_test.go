@@ -11,7 +11,7 @@ import (
 )
 
 // toolServer is an MCP server on standard input and output. Its arguments configure it: NAME adds a tool of that
-// name, "ask" one that asks the user, "die" one that ends the program; "notes" adds resources; "changed" changes the description of the tools
+// name, "ask" one that asks the user, "visit" one that sends the user to a page, "die" one that ends the program; "notes" adds resources; "changed" changes the description of the tools
 // before it.
 func toolServer() {
 	s := sdk.NewServer(&sdk.Implementation{Name: "toolserver", Version: "1"},
@@ -25,6 +25,10 @@ func toolServer() {
 				form := map[string]any{"type": "object", "properties": map[string]any{"colour": map[string]any{"type": "string"}}}
 				return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"q": &sdk.ElicitParams{Message: "Which colour?",
 					RequestedSchema: form}}}, nil, nil
+			}
+			if r.Params.InputResponses == nil && name == "visit" {
+				page := &sdk.ElicitParams{Mode: "url", Message: "Pay here", URL: "https://pay.example/1", ElicitationID: "1"}
+				return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"q": page}}, nil, nil
 			}
 			text, err := run(ctx, r, x)
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil, err
@@ -44,6 +48,11 @@ func toolServer() {
 					return "no answer", nil
 				}
 				return fmt.Sprint(a.Action, " ", a.Content["colour"]), nil
+			})
+		case "visit":
+			add("visit", "Sends the user to a page", func(_ context.Context, r *sdk.CallToolRequest, _ in) (string, error) {
+				a, _ := r.Params.InputResponses["q"].(*sdk.ElicitResult)
+				return fmt.Sprintf("the user said %+v", a), nil
 			})
 		case "fetch":
 			add("fetch", "Fetches an address", func(_ context.Context, _ *sdk.CallToolRequest, x in) (string, error) {

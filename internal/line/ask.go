@@ -3,6 +3,7 @@ package line
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,27 +14,36 @@ import (
 
 // Ask asks the user a question. It implements [engine.Person].
 func (f *Front) Ask(ctx context.Context, q engine.Question) (engine.Answer, error) {
-	if q.URL != "" {
-		return engine.Answer{}, engine.ErrCannot
-	}
 	if !f.there(ctx) {
 		return engine.Answer{}, context.Cause(ctx)
 	}
 	defer f.screen.Unlock()
 	f.open()
 	f.fresh()
+	f.read.until = ctx.Done()
+	defer func() { f.read.until = nil }()
+	a, err := f.question(ctx, q)
+	if errors.Is(err, errCancelled) {
+		err = context.Cause(ctx)
+	}
+	return a, err
+}
+
+func (f *Front) question(ctx context.Context, q engine.Question) (engine.Answer, error) {
 	if q.Call != nil {
 		return f.approve(ctx, q)
 	}
 	server := strings.HasPrefix(q.From, "mcp:")
 	if server {
 		f.serverAsks(q)
+	} else if q.URL != "" || len(q.Fields) == 0 {
+		f.title(q.Text, q.Title)
+	}
+	if q.URL != "" { // in one piece, so that the terminal can open it
+		fmt.Fprintf(f.Out, "    %s\n", plain.Line(q.URL))
 	}
 	if len(q.Fields) > 0 {
 		return f.fill(q)
-	}
-	if !server {
-		f.title(q.Text, q.Title)
 	}
 	s, err := f.pick(q.Options)
 	return engine.Answer{Option: s, Declined: s == ""}, err

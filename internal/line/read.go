@@ -17,6 +17,9 @@ import (
 // errInterrupted means that the user pressed Ctrl-C at a prompt.
 var errInterrupted = errors.New("interrupted")
 
+// errCancelled means that the answer is not needed any more.
+var errCancelled = errors.New("cancelled")
+
 // A reader reads edited lines from a terminal. The terminal is in raw mode only while a line
 // is being read; otherwise Ctrl-C sends a signal.
 type reader struct {
@@ -24,6 +27,7 @@ type reader struct {
 	out      io.Writer
 	history  editor.History
 	complete func(line string) []string
+	until    <-chan struct{} // ends a read; nil: nothing does
 
 	mu   sync.Mutex
 	keys []terminal.Key // read but not handled yet
@@ -95,6 +99,9 @@ func (r *reader) read(prompt string, keep, secret bool) (text string, err error)
 			case <-r.more:
 			case <-sizes:
 				p.redraw(&e)
+			case <-r.until:
+				p.leave()
+				return "", errCancelled
 			case <-t.Ended():
 				if k, ok = r.next(); !ok {
 					return "", io.EOF

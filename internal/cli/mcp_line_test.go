@@ -1,0 +1,104 @@
+//go:build unix
+
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/knack-agent/knack/llm/llmtest"
+)
+
+// locked is an MCP server that requires a token, and its own authorization server. It returns the MCP server's address.
+func locked(t *testing.T) string {
+	server := sdk.NewServer(&sdk.Implementation{Name: "locked", Version: "1"}, nil)
+	mcp := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server },
+		&sdk.StreamableHTTPOptions{Stateless: true})
+	mux := http.NewServeMux()
+	web := httptest.NewServer(mux)
+	t.Cleanup(web.Close)
+	answer := func(pattern string, v map[string]any) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			json.NewEncoder(w).Encode(v)
+		})
+	}
+	answer("/.well-known/oauth-protected-resource/mcp", map[string]any{"resource": web.URL + "/mcp",
+		"authorization_servers": []string{web.URL}})
+	answer("/.well-known/oauth-authorization-server", map[string]any{"issuer": web.URL,
+		"authorization_endpoint": web.URL + "/authorize", "token_endpoint": web.URL + "/token",
+		"registration_endpoint": web.URL + "/register", "code_challenge_methods_supported": []string{"S256"}})
+	mux.HandleFunc("/register", func(w http.ResponseWriter, r *http.Request) {
+		m := map[string]any{}
+		json.NewDecoder(r.Body).Decode(&m)
+		m["client_id"] = "client"
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		json.NewEncoder(w).Encode(m)
+	})
+	answer("/token", map[string]any{"access_token": "open", "token_type": "Bearer", "expires_in": 3600})
+	mux.HandleFunc("/authorize", func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {"1"}, "state": {q.Get("state")}}.Encode(), http.StatusFound)
+	})
+	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer open" {
+			w.Header().Set("WWW-Authenticate", `Bearer resource_metadata="`+web.URL+`/.well-known/oauth-protected-resource/mcp"`)
+			http.Error(w, "no token", http.StatusUnauthorized)
+			return
+		}
+		mcp.ServeHTTP(w, r)
+	})
+	return web.URL + "/mcp"
+}
+
+// TestLinePages: in line mode, too, the user is sent to pages: by a server that asks, and to log in. A question that
+// is not needed any more, because the browser came back, disappears.
+func TestLinePages(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, serve(t,
+		llmtest.Use("mcp__shop__visit", map[string]any{}),
+		llmtest.Answer{Want: []string{"Action:accept"}, Text: "Paid."},
+		llmtest.Use("mcp__shop__visit", map[string]any{}),
+		llmtest.Answer{Want: []string{"Action:decline"}, Text: "Not paid."},
+	))
+	d.settings(t, fmt.Sprintf(`{"permissions": {"allow": ["mcp__shop"]}, "mcpServers": {
+		"shop": {"command": "toolserver", "args": ["visit"]}, "locked": {"type": "http", "url": %q}}}`, locked(t)))
+	d.env = append(d.env, "KNACK_KEYRING=file")
+	if out := d.output(t, "mcp", "test", "shop"); out == "" {
+		t.Fatal("the server's tools are not known")
+	}
+	k := d.open(t)
+	k.prompt()
+	k.types("buy\r")
+	k.wants(`The MCP server shop asks`)
+	k.wants(`    Pay here\r\n    https://pay\.example/1\r\n`)
+	k.types("yes\r")
+	k.wants(`Paid\.`)
+	k.prompt()
+	k.types("buy\r")
+	k.wants(`https://pay\.example/1\r\n`)
+	k.types("no\r")
+	k.wants(`Not paid\.`)
+	k.prompt()
+	k.types("/mcp login locked\r")
+	k.wants(`Address, if the browser is on another machine`)
+	k.mu.Lock()
+	page := regexp.MustCompile(`http://127\.0\.0\.1:\S+/authorize\S+`).Find(k.all.Bytes())
+	k.mu.Unlock()
+	res, err := http.Get(string(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	k.wants(`logged in to locked`)
+	k.prompt()
+	k.quits()
+}
