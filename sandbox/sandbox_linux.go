@@ -175,7 +175,8 @@ type run struct {
 	// outdated are the former mounts of kept. The launcher gets their descriptor but does not use
 	// it.
 	outdated *prepared
-	empty    bool // the stub reported that the last process ended
+	mounts   *os.File // the command's own mount namespace; nil: not sent
+	empty    bool     // the stub reported that the last process ended
 	control  *net.UnixConn
 	child    *os.File // the launcher's end of the control socket
 	temp     string   // a private temporary directory, for a backend without mounts
@@ -410,7 +411,9 @@ func (r *run) serve(plan *launch.Plan) {
 			case kind == launch.Failed:
 				r.failure = body
 			case kind == launch.Ready:
-				r.ready = true
+				if r.ready = true; len(received) > 0 {
+					r.mounts, received = os.NewFile(uintptr(received[0]), "mount namespace"), received[1:]
+				}
 			case kind == launch.Listening && len(received) > 0 && r.proxy != nil:
 				r.proxy.serve(received[0])
 				received = received[1:]
@@ -459,6 +462,11 @@ func (r *run) finish() {
 	}
 	if r.temp != "" {
 		os.RemoveAll(r.temp)
+	}
+	if len(r.view.reserved) > 0 {
+		r.mounts.Close() // a file that is mounted over takes longer to remove
+	} else if r.mounts != nil {
+		go r.mounts.Close() // nothing depends on its end
 	}
 	r.view.remove(r.status != nil && r.status.Exited() && r.status.ExitStatus() == 0)
 }

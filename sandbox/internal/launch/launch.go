@@ -40,7 +40,7 @@ const (
 	Failed     = 'e' // the sandbox could not be set up; the text is the reason
 	FailedAt   = 'f' // the same from a program of system calls, see Program.Failure
 	Listening  = 'l' // sends the descriptor of a listening socket
-	Ready      = 'r' // all restrictions apply; the command starts now
+	Ready      = 'r' // all restrictions apply; the command starts now. A stub sends its mount namespace
 	Exited     = 'x' // the command ended; the text is the wait status in four bytes
 	Ended      = 'z' // process 1 ended, and with it all others; like Exited, but only from a stub
 )

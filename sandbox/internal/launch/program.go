@@ -247,6 +247,10 @@ func Compile(plan *Plan, uid, gid int, reuse Reuse) *Program {
 	p.do(sysCloseRange, Users, allOthers, 0)
 	// The command gets a copy of the mounts: no other command sees what it adds.
 	p.do(syscall.SYS_UNSHARE, syscall.CLONE_NEWNS|syscall.CLONE_NEWPID|syscall.CLONE_NEWIPC)
+	// Whoever is the last to leave a mount namespace waits until the kernel has removed it. With this
+	// descriptor it is the parent, which closes it when it has the result.
+	mounts := p.words(20, 1|1<<32, 0)
+	p.do(syscall.SYS_OPENAT, atFdcwd, "/proc/self/ns/mnt", syscall.O_RDONLY|syscall.O_CLOEXEC, 0).to(number(mounts + 16))
 	p.doing = "starting the launcher"
 	// No core file, no /proc/<pid>/mem, no ptrace of the launcher.
 	p.do(syscall.SYS_PRCTL, prSetDumpable, 0)
@@ -286,6 +290,7 @@ func Compile(plan *Plan, uid, gid int, reuse Reuse) *Program {
 	p.do(syscall.SYS_WRITE, number(ends+4), "", 1)
 	p.do(syscall.SYS_SETSID)
 	p.setUp(plan, plan.Loopback && reuse == Nothing, plan.Fresh)
+	p.send(Ready, mounts)
 	if len(plan.Args) > 0 {
 		p.command(plan)
 	}
@@ -298,6 +303,7 @@ func Setup(plan *Plan) *Program {
 	p := newProgram()
 	p.bound(plan.Init)
 	p.setUp(plan, plan.Loopback, append(plan.Steps[:len(plan.Steps):len(plan.Steps)], plan.Fresh...))
+	p.do(syscall.SYS_WRITE, Control, []byte{Ready, 0, 0}, 3)
 	return p
 }
 
@@ -314,7 +320,6 @@ func (p *Program) setUp(plan *Plan, loopback bool, steps []Step) {
 	}
 	p.confine(plan)
 	p.doing = "starting the command"
-	p.do(syscall.SYS_WRITE, Control, []byte{Ready, 0, 0}, 3)
 }
 
 // command starts the command and waits for it.
