@@ -18,8 +18,9 @@ type ExitCode int
 
 const (
 	ExitFailed      ExitCode = 1
-	ExitUsage       ExitCode = 2 // invalid command line or prompt
-	ExitRefused     ExitCode = 3 // refused by permissions or trust
+	ExitUsage       ExitCode = 2   // invalid command line or prompt
+	ExitRefused     ExitCode = 3   // refused by permissions or trust
+	ExitHungUp      ExitCode = 129 // the terminal was closed
 	ExitInterrupted ExitCode = 130
 	ExitTerminated  ExitCode = 143
 )

@@ -157,8 +157,8 @@ func readPipe(stdin io.Reader) (string, error) {
 	return string(data), nil
 }
 
-// signals returns a context that the first SIGINT or SIGTERM cancels. The second one exits the
-// program at once.
+// signals returns a context that the first SIGINT, SIGTERM or SIGHUP cancels. The second one exits
+// the program at once.
 func signals(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ch := make(chan os.Signal, 1)
@@ -168,10 +168,13 @@ func signals(ctx context.Context) (context.Context, func()) {
 		select {
 		case s := <-ch:
 			signal.Stop(ch)
-			if s != os.Interrupt {
-				cancel(control.SignalError{Name: "terminated", Code: engine.ExitTerminated})
-			} else {
+			switch s {
+			case os.Interrupt:
 				cancel(control.SignalError{Name: "interrupted", Code: engine.ExitInterrupted})
+			case syscall.SIGHUP:
+				cancel(control.SignalError{Name: "hung up", Code: engine.ExitHungUp})
+			default:
+				cancel(control.SignalError{Name: "terminated", Code: engine.ExitTerminated})
 			}
 		case <-done:
 		}

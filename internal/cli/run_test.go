@@ -34,12 +34,12 @@ func exits() {
 
 // signalled runs a command, sends it a signal as soon as the file matches the regular expression, and checks the exit
 // code. The command gets signalled's standard input, if any, without an end of file:
-// signalled INT|TERM|KILL CODE FILE REGEXP COMMAND ARG…
+// signalled INT|TERM|HUP|KILL CODE FILE REGEXP COMMAND ARG…
 func signalled() {
 	if len(os.Args) < 6 {
-		giveUp("usage: signalled INT|TERM|KILL code file regexp command arg…")
+		giveUp("usage: signalled INT|TERM|HUP|KILL code file regexp command arg…")
 	}
-	sig := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM, "KILL": os.Kill}[os.Args[1]]
+	sig := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": os.Kill}[os.Args[1]]
 	file, re := os.Args[3], regexp.MustCompile(os.Args[4])
 	cmd := passOn(os.Args[5:])
 	if input, _ := io.ReadAll(os.Stdin); len(input) > 0 { // the pipe stays open

@@ -234,10 +234,13 @@ func leaveWhole(e *engine.Engine, in *os.File) func() {
 	go func() {
 		select {
 		case <-over:
-		case <-ch:
+		case s := <-ch:
 			e.Close() // records the turn as interrupted
 			if was != nil {
 				term.Restore(int(in.Fd()), was)
+			}
+			if s == syscall.SIGHUP {
+				os.Exit(int(engine.ExitHungUp))
 			}
 			os.Exit(int(engine.ExitTerminated))
 		}

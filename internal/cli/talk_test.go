@@ -438,7 +438,8 @@ func TestInterrupt(t *testing.T) {
 // TestHangUp: when the terminal closes, everything that was started on it ends.
 func TestHangUp(t *testing.T) {
 	t.Parallel()
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+	for sig, want := range map[syscall.Signal]engine.ExitCode{syscall.SIGTERM: engine.ExitTerminated,
+		syscall.SIGHUP: engine.ExitHungUp} {
 		d := newDesk(t, serve(t, call("c1", "echo $$ >pid; sleep 300")))
 		k := d.open(t, "--allow", "Bash(echo *)", "--allow", "Bash(sleep *)", "--allow", "Edit(pid)")
 		k.enters("go")
@@ -451,8 +452,8 @@ func TestHangUp(t *testing.T) {
 		k.cmd.Process.Signal(sig)
 		<-k.over
 		k.cmd.Wait()
-		if code := k.cmd.ProcessState.ExitCode(); code != int(engine.ExitTerminated) {
-			t.Errorf("%v: exit code %d", sig, code)
+		if code := k.cmd.ProcessState.ExitCode(); code != int(want) {
+			t.Errorf("%v: exit code %d, want %d", sig, code, want)
 		}
 		waitFor(t, "the command's end", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) })
 	}

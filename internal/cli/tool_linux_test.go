@@ -19,15 +19,16 @@ import (
 // TestSignalLeavesNoProcess: when the program gets a signal, all processes of a command end with it: three levels of
 // them, and one in a session of its own.
 func TestSignalLeavesNoProcess(t *testing.T) {
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+	for sig, code := range map[syscall.Signal]engine.ExitCode{syscall.SIGTERM: engine.ExitTerminated,
+		syscall.SIGHUP: engine.ExitHungUp} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
-			leavesNoProcess(t, sig)
+			leavesNoProcess(t, sig, code)
 		})
 	}
 }
 
-func leavesNoProcess(t *testing.T, sig syscall.Signal) {
+func leavesNoProcess(t *testing.T, sig syscall.Signal, want engine.ExitCode) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("bash is not installed")
 	}
@@ -75,8 +76,8 @@ until [ $(wc -w <"$PIDS") -ge 4 ]; do sleep 0.01; done; echo ready >>"$PIDS"; wa
 	if !started {
 		t.Fatalf("the command did not start: %s", out.String())
 	}
-	if code := cmd.ProcessState.ExitCode(); code != int(engine.ExitTerminated) {
-		t.Errorf("exit code %d: %s", code, out.String())
+	if code := cmd.ProcessState.ExitCode(); code != int(want) {
+		t.Errorf("exit code %d, want %d: %s", code, want, out.String())
 	}
 	f, err := os.Open(pids)
 	if err != nil {
