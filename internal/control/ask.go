@@ -17,28 +17,28 @@ import (
 
 // A controlRequest is a request of either side.
 type controlRequest struct {
-	Type    string `json:"type"` // control_request
-	ID      string `json:"request_id"`
-	Request any    `json:"request"`
+	Type    messageType `json:"type"` // control_request
+	ID      string      `json:"request_id"`
+	Request any         `json:"request"`
 }
 
 // A controlCancel withdraws a request.
 type controlCancel struct {
-	Type string `json:"type"` // control_cancel_request
-	ID   string `json:"request_id"`
+	Type messageType `json:"type"` // control_cancel_request
+	ID   string      `json:"request_id"`
 }
 
 // A controlResponse answers a request.
 type controlResponse struct {
-	Type     string          `json:"type"` // control_response
+	Type     messageType     `json:"type"` // control_response
 	Response controlResponds `json:"response"`
 }
 
 type controlResponds struct {
-	Subtype  string `json:"subtype"` // success, error
-	ID       string `json:"request_id"`
-	Response any    `json:"response,omitempty"`
-	Error    string `json:"error,omitempty"`
+	Subtype  subtype `json:"subtype"` // success, error
+	ID       string  `json:"request_id"`
+	Response any     `json:"response,omitempty"`
+	Error    string  `json:"error,omitempty"`
 }
 
 // sent is a request that waits for the host's answer.
@@ -60,7 +60,7 @@ func (s *server) send(request any) (sent, error) {
 	w.id = fmt.Sprintf("knack-%d", s.asked)
 	s.pending[w.id] = w.wait
 	s.mu.Unlock()
-	if s.out.write(controlRequest{"control_request", w.id, request}) != nil {
+	if s.out.write(controlRequest{typeControlRequest, w.id, request}) != nil {
 		return w, errHostGone
 	}
 	return w, nil
@@ -70,7 +70,7 @@ func (s *server) send(request any) (sent, error) {
 func (w sent) answer(ctx context.Context) (json.RawMessage, error) {
 	select {
 	case a := <-w.wait:
-		if a.Subtype != "success" {
+		if a.Subtype != subtypeSuccess {
 			return nil, errors.New(cmp.Or(a.Error, "the host answered with an error"))
 		}
 		return a.Response, nil
@@ -78,7 +78,7 @@ func (w sent) answer(ctx context.Context) (json.RawMessage, error) {
 		w.server.mu.Lock()
 		delete(w.server.pending, w.id)
 		w.server.mu.Unlock()
-		w.server.out.write(controlCancel{"control_cancel_request", w.id})
+		w.server.out.write(controlCancel{typeControlCancel, w.id})
 		return nil, context.Cause(ctx)
 	}
 }
@@ -115,14 +115,14 @@ type person struct{ *server }
 
 // canUseTool asks whether a call may run.
 type canUseTool struct {
-	Subtype     string             `json:"subtype"` // can_use_tool
+	Subtype     subtype            `json:"subtype"` // can_use_tool
 	Tool        string             `json:"tool_name"`
 	Input       json.RawMessage    `json:"input"`
 	Call        string             `json:"tool_use_id"`
 	Suggestions []permissionUpdate `json:"permission_suggestions,omitempty"`
 	Path        string             `json:"blocked_path,omitempty"`
 	Reason      string             `json:"decision_reason,omitempty"`
-	Kind        string             `json:"decision_reason_type,omitempty"` // rule, safetyCheck, other
+	Kind        reasonType         `json:"decision_reason_type,omitempty"` // rule, safetyCheck, other
 	Rule        *matchedRule       `json:"matched_ask_rule,omitempty"`
 	Title       string             `json:"title,omitempty"`
 	Name        string             `json:"display_name,omitempty"`
@@ -142,7 +142,7 @@ type matchedRule struct {
 type permissionUpdate struct {
 	Type        string      `json:"type"` // addRules, setMode, addDirectories
 	Rules       []ruleValue `json:"rules,omitempty"`
-	Behavior    string      `json:"behavior,omitempty"` // allow, deny, ask
+	Behavior    behavior    `json:"behavior,omitempty"` // allow, deny, ask
 	Mode        string      `json:"mode,omitempty"`
 	Directories []string    `json:"directories,omitempty"`
 	Destination string      `json:"destination"` // session; other values need --host-may-save
@@ -170,7 +170,7 @@ func ruleValueOf(text string) ruleValue {
 
 // A toolAnswer is the host's answer to canUseTool.
 type toolAnswer struct {
-	Behavior  string             `json:"behavior"` // allow, deny
+	Behavior  behavior           `json:"behavior"` // allow, deny
 	Input     json.RawMessage    `json:"updatedInput"`
 	Updates   []permissionUpdate `json:"updatedPermissions"`
 	Message   string             `json:"message"`
@@ -202,8 +202,8 @@ func (p *person) Ask(ctx context.Context, q engine.Question) (engine.Answer, err
 func (p *person) approve(ctx context.Context, q engine.Question) (engine.Answer, error) {
 	s, c := p.current(), q.Call
 	ask := canUseTool{
-		Subtype: "can_use_tool", Tool: c.Name, Input: c.Input, Call: c.Call, Title: q.Title, Name: c.Tool,
-		Reason: c.Decision.Reason, Kind: "other", Once: len(c.Rules) == 0, Description: describe(c),
+		Subtype: subtypeCanUseTool, Tool: c.Name, Input: c.Input, Call: c.Call, Title: q.Title, Name: c.Tool,
+		Reason: c.Decision.Reason, Kind: reasonOther, Once: len(c.Rules) == 0, Description: describe(c),
 	}
 	t, known := s.Tool(c.Name)
 	known = known && p.isHost()
@@ -222,15 +222,15 @@ func (p *person) approve(ctx context.Context, q engine.Question) (engine.Answer,
 		}
 		switch {
 		case x.Rule != "":
-			ask.Kind = "rule"
+			ask.Kind = reasonRule
 			r := ruleValueOf(x.Rule)
 			ask.Rule = &matchedRule{sourceOf(x.Origin), r.Tool, r.Content}
 		case x.Origin == permission.Builtin:
-			ask.Kind = "safetyCheck"
+			ask.Kind = reasonSafetyCheck
 		}
 	}
 	if len(c.Rules) > 0 {
-		u := permissionUpdate{Type: "addRules", Behavior: "allow", Destination: "session"}
+		u := permissionUpdate{Type: updateAddRules, Behavior: behaviorAllow, Destination: destinationSession}
 		for _, r := range c.Rules {
 			u.Rules = append(u.Rules, ruleValueOf(r))
 		}
@@ -245,8 +245,8 @@ func (p *person) approve(ctx context.Context, q engine.Question) (engine.Answer,
 		return engine.Answer{}, fmt.Errorf("the host's answer cannot be read: %w", err)
 	}
 	switch answer.Behavior {
-	case "allow":
-	case "deny":
+	case behaviorAllow:
+	case behaviorDeny:
 		return engine.Answer{Option: gate.No.String(), Reason: answer.Message, Stop: answer.Interrupt}, nil
 	default:
 		return engine.Answer{}, fmt.Errorf("the host's answer has the behavior %q, not allow or deny", answer.Behavior)
@@ -277,7 +277,7 @@ func (p *person) approve(ctx context.Context, q engine.Question) (engine.Answer,
 // suggested returns the choice that corresponds to an update with exactly the suggested rules, or No
 // for other updates.
 func (p *person) suggested(u permissionUpdate, c *gate.Request) gate.Choice {
-	if u.Type != "addRules" || u.Behavior != "allow" || len(u.Rules) != len(c.Rules) {
+	if u.Type != updateAddRules || u.Behavior != behaviorAllow || len(u.Rules) != len(c.Rules) {
 		return gate.No
 	}
 	for i, r := range u.Rules {
@@ -286,7 +286,7 @@ func (p *person) suggested(u permissionUpdate, c *gate.Request) gate.Choice {
 		}
 	}
 	choice := gate.Session
-	if p.MaySave && u.Destination != "session" && slices.Contains(c.Choices, gate.Always) {
+	if p.MaySave && u.Destination != destinationSession && slices.Contains(c.Choices, gate.Always) {
 		choice = gate.Always
 	}
 	if !slices.Contains(c.Choices, choice) {
@@ -299,16 +299,16 @@ func (p *person) suggested(u permissionUpdate, c *gate.Request) gate.Choice {
 func (u *permissionUpdate) gate() (gate.Update, error) {
 	var out gate.Update
 	switch u.Type {
-	case "addRules":
+	case updateAddRules:
 		for _, r := range u.Rules {
 			out.Rules = append(out.Rules, r.text())
 		}
 		if err := out.Verdict.UnmarshalText([]byte(u.Behavior)); err != nil {
 			return out, fmt.Errorf("updatedPermissions: %w", err)
 		}
-	case "setMode":
+	case updateSetMode:
 		out.Mode = permission.Mode(u.Mode)
-	case "addDirectories":
+	case updateAddDirectories:
 		out.Dirs = u.Directories
 	default:
 		return out, fmt.Errorf("updatedPermissions: %q is not supported: addRules, setMode and addDirectories are", u.Type)
@@ -402,8 +402,8 @@ func (p *person) choose(ctx context.Context, q engine.Question) (engine.Answer, 
 	if p.isHost() {
 		tool = hostName(p.current(), tool)
 	}
-	data, err := p.request(ctx, canUseTool{Subtype: "can_use_tool", Tool: tool, Input: input, Call: q.ID,
-		Title: q.Title, Kind: "other", Once: true, Interaction: true})
+	data, err := p.request(ctx, canUseTool{Subtype: subtypeCanUseTool, Tool: tool, Input: input, Call: q.ID,
+		Title: q.Title, Kind: reasonOther, Once: true, Interaction: true})
 	if err != nil {
 		return engine.Answer{}, err
 	}
@@ -412,7 +412,7 @@ func (p *person) choose(ctx context.Context, q engine.Question) (engine.Answer, 
 		return engine.Answer{}, fmt.Errorf("the host's answer cannot be read: %w", err)
 	}
 	var back chooseInput
-	if answer.Behavior != "allow" || json.Unmarshal(answer.Input, &back) != nil || len(back.Answers) == 0 {
+	if answer.Behavior != behaviorAllow || json.Unmarshal(answer.Input, &back) != nil || len(back.Answers) == 0 {
 		return engine.Answer{Declined: true, Reason: answer.Message}, nil
 	}
 	a := engine.Answer{Values: map[string]json.RawMessage{}}
@@ -434,8 +434,8 @@ func (p *person) plan(ctx context.Context, q engine.Question) (engine.Answer, er
 	if err != nil {
 		return engine.Answer{}, err
 	}
-	data, err := p.request(ctx, canUseTool{Subtype: "can_use_tool", Tool: "ExitPlanMode", Input: input, Call: q.ID,
-		Title: q.Title, Kind: "other", Once: true})
+	data, err := p.request(ctx, canUseTool{Subtype: subtypeCanUseTool, Tool: "ExitPlanMode", Input: input, Call: q.ID,
+		Title: q.Title, Kind: reasonOther, Once: true})
 	if err != nil {
 		return engine.Answer{}, err
 	}
@@ -443,7 +443,7 @@ func (p *person) plan(ctx context.Context, q engine.Question) (engine.Answer, er
 	if err := json.Unmarshal(data, &answer); err != nil {
 		return engine.Answer{}, fmt.Errorf("the host's answer cannot be read: %w", err)
 	}
-	if answer.Behavior != "allow" {
+	if answer.Behavior != behaviorAllow {
 		return engine.Answer{Declined: true, Reason: answer.Message}, nil
 	}
 	return engine.Answer{Option: "yes"}, nil

@@ -12,7 +12,7 @@ import (
 
 // An elicitation passes a question of an MCP server for the user to the host.
 type elicitation struct {
-	Subtype string             `json:"subtype"` // elicitation
+	Subtype subtype            `json:"subtype"` // elicitation
 	Server  string             `json:"mcp_server_name"`
 	Message string             `json:"message"`
 	Mode    string             `json:"mode"` // form, url
@@ -23,7 +23,7 @@ type elicitation struct {
 
 // elicit asks the host. Any answer other than accept declines.
 func (p *person) elicit(ctx context.Context, server string, q engine.Question) (engine.Answer, error) {
-	ask := elicitation{Subtype: "elicitation", Server: server, Message: q.Text, Mode: "form"}
+	ask := elicitation{Subtype: subtypeElicitation, Server: server, Message: q.Text, Mode: "form"}
 	if q.URL != "" {
 		ask.Mode, ask.URL = "url", q.URL
 	} else {

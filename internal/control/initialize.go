@@ -261,7 +261,7 @@ func (s *server) callback(event hook.Event, m hookMatcher, id string) (hook.Hook
 			Call string `json:"tool_use_id"`
 		}
 		json.Unmarshal(input, &about)
-		answer, err := s.request(ctx, hookCallback{"hook_callback", id, input, about.Call})
+		answer, err := s.request(ctx, hookCallback{subtypeHookCallback, id, input, about.Call})
 		if err != nil && block && !event.Guards() { // for events that guard, the hook package blocks
 			return json.Marshal(blocked{"block", fmt.Sprintf("a hook of the host failed: %v", err)})
 		}
@@ -277,7 +277,7 @@ func (s *server) callback(event hook.Event, m hookMatcher, id string) (hook.Hook
 
 // A hookCallback asks the host to run a callback.
 type hookCallback struct {
-	Subtype string          `json:"subtype"` // hook_callback
+	Subtype subtype         `json:"subtype"` // hook_callback
 	ID      string          `json:"callback_id"`
 	Input   json.RawMessage `json:"input"` // in the form that hooks read
 	Call    string          `json:"tool_use_id,omitempty"`

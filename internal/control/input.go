@@ -65,7 +65,7 @@ func readLines(r io.Reader, do func(inputLine)) error {
 
 // A frame is a line of input, of any type.
 type frame struct {
-	Type string `json:"type"`
+	Type messageType `json:"type"`
 
 	// members of control_request and control_cancel_request
 	ID      string          `json:"request_id"`
@@ -91,7 +91,7 @@ type frame struct {
 
 // An answer is the host's answer to one of our requests.
 type answer struct {
-	Subtype  string          `json:"subtype"` // success, error
+	Subtype  subtype         `json:"subtype"` // success, error
 	ID       string          `json:"request_id"`
 	Response json.RawMessage `json:"response"`
 	Error    string          `json:"error"`
@@ -132,7 +132,7 @@ func readPrompt(f frame) (p prompt, field string, err error) {
 			p.Typed = p.Text
 		}
 	}()
-	if role := f.Message.Role; role != "" && role != "user" {
+	if role := f.Message.Role; role != "" && role != string(llm.User) {
 		return p, "message.role", fmt.Errorf("it is %q, not user", role)
 	}
 	field = "message.content"
@@ -160,13 +160,13 @@ func readPrompt(f frame) (p prompt, field string, err error) {
 			return p, at, err
 		}
 		switch {
-		case b.Type == "text" && b.Text != nil && i == 0:
+		case b.Type == blockText && b.Text != nil && i == 0:
 			p.Text = *b.Text
-		case b.Type == "text" && b.Text != nil:
+		case b.Type == blockText && b.Text != nil:
 			p.Parts = append(p.Parts, llm.Text(*b.Text))
-		case (b.Type == "image" || b.Type == "document") && b.Source != nil && b.Source.Type == "base64":
+		case (b.Type == blockImage || b.Type == blockDocument) && b.Source != nil && b.Source.Type == "base64":
 			p.Parts = append(p.Parts, llm.Part{Media: &llm.Media{MIME: b.Source.MIME, Data: b.Source.Data}})
-		case b.Type == "text":
+		case b.Type == blockText:
 			return p, fmt.Sprintf("%s[%d].text", field, i), errors.New("it is missing")
 		default:
 			return p, fmt.Sprintf("%s[%d].type", field, i), fmt.Errorf("a block of type %q cannot be sent", b.Type)

@@ -16,7 +16,7 @@ import (
 
 // An mcpMessage carries a JSON-RPC message to or from an MCP server that runs in the host.
 type mcpMessage struct {
-	Subtype string          `json:"subtype"` // mcp_message
+	Subtype subtype         `json:"subtype"` // mcp_message
 	Server  string          `json:"server_name"`
 	Message json.RawMessage `json:"message"`
 }
@@ -45,7 +45,7 @@ func (s *server) carry(name string, conn mcp.Conn) {
 		if err != nil {
 			return
 		}
-		wait, err := s.send(mcpMessage{"mcp_message", name, frame})
+		wait, err := s.send(mcpMessage{subtypeMCPMessage, name, frame})
 		if err != nil {
 			return
 		}
@@ -167,13 +167,13 @@ func (s *server) giveServers(ctx context.Context, session *engine.Session, serve
 
 // mcpStatus describes a server in the form for hosts.
 type mcpStatus struct {
-	Name   string      `json:"name"`
-	Status string      `json:"status"` // connected, failed, needs-auth, pending, disabled
-	Error  string      `json:"error,omitempty"`
-	Source string      `json:"source,omitempty"`
-	Scope  string      `json:"scope,omitempty"`
-	Info   *serverInfo `json:"serverInfo,omitempty"`
-	Tools  []toolName  `json:"tools,omitempty"`
+	Name   string       `json:"name"`
+	Status serverStatus `json:"status"` // connected, failed, needs-auth, pending, disabled
+	Error  string       `json:"error,omitempty"`
+	Source string       `json:"source,omitempty"`
+	Scope  string       `json:"scope,omitempty"`
+	Info   *serverInfo  `json:"serverInfo,omitempty"`
+	Tools  []toolName   `json:"tools,omitempty"`
 }
 
 type serverInfo struct {
@@ -188,19 +188,20 @@ type toolName struct {
 func statuses(s *engine.Session) []mcpStatus {
 	all := []mcpStatus{}
 	for _, x := range s.Servers() {
-		m := mcpStatus{Name: x.Name, Status: "pending", Error: x.Reason, Source: string(x.Origin), Scope: string(x.Origin)}
+		m := mcpStatus{Name: x.Name, Status: serverPending, Error: x.Reason,
+			Source: string(x.Origin), Scope: string(x.Origin)}
 		if x.Open != nil {
 			m.Source = "sdk"
 		}
 		switch x.State {
 		case mcp.Connected:
-			m.Status, m.Info = "connected", &serverInfo{x.Title, x.Version}
+			m.Status, m.Info = serverConnected, &serverInfo{x.Title, x.Version}
 		case mcp.Failed, mcp.Stopped:
-			m.Status = "failed"
+			m.Status = serverFailed
 		case mcp.Disabled:
-			m.Status = "disabled"
+			m.Status = serverDisabled
 		case mcp.NeedsLogin:
-			m.Status = "needs-auth"
+			m.Status = serverNeedsLogin
 		}
 		for _, t := range x.Tools {
 			m.Tools = append(m.Tools, toolName{t})

@@ -19,8 +19,8 @@ type Head struct {
 
 // An Init describes a session. It is the session's first message.
 type Init struct {
-	Type    string `json:"type"`    // system
-	Subtype string `json:"subtype"` // init
+	Type    messageType `json:"type"`    // system
+	Subtype subtype     `json:"subtype"` // init
 	Head
 	Dir          string         `json:"cwd"`
 	Model        string         `json:"model"`
@@ -41,10 +41,10 @@ type Init struct {
 
 // A ServerStatus is an MCP server.
 type ServerStatus struct {
-	Name   string `json:"name"`
-	Status string `json:"status"`           // connected, failed, needs-auth, pending, disabled
-	Source string `json:"source,omitempty"` // sdk: it runs in the host
-	Error  string `json:"error,omitempty"`
+	Name   string       `json:"name"`
+	Status serverStatus `json:"status"`           // connected, failed, needs-auth, pending, disabled
+	Source string       `json:"source,omitempty"` // sdk: it runs in the host
+	Error  string       `json:"error,omitempty"`
 }
 
 // A Plugin is a plugin in use.
@@ -79,14 +79,14 @@ type ModelUsage struct {
 
 // A Result is the last message of a turn. With the format json it is the only one.
 type Result struct {
-	Type string `json:"type"` // result
+	Type messageType `json:"type"` // result
 	// Subtype is success, error_during_execution, error_max_turns,
 	// error_max_budget_usd or error_max_structured_output_retries.
-	Subtype string `json:"subtype"`
-	IsError bool   `json:"is_error"`
-	Result  string `json:"result"` // the last answer, or the error
+	Subtype subtype `json:"subtype"`
+	IsError bool    `json:"is_error"`
+	Result  string  `json:"result"` // the last answer, or the error
 	Head
-	Reason      string                `json:"reason"`    // done, error, limit, cancelled, stopped, terminated
+	Reason      session.EndReason     `json:"reason"`    // done, error, limit, cancelled, stopped, terminated
 	Turns       int                   `json:"num_turns"` // number of requests
 	Usage       Usage                 `json:"usage"`     // of this turn
 	ModelUsage  map[string]ModelUsage `json:"modelUsage"`
@@ -113,15 +113,15 @@ type Denial struct {
 
 // A BadLine reports a line of input that cannot be read.
 type BadLine struct {
-	Type  string `json:"type"` // error
-	Line  int    `json:"line"`
-	Field string `json:"field,omitempty"` // the invalid member; "": the line as a whole
-	Error string `json:"error"`
+	Type  messageType `json:"type"` // error
+	Line  int         `json:"line"`
+	Field string      `json:"field,omitempty"` // the invalid member; "": the line as a whole
+	Error string      `json:"error"`
 }
 
 // An AssistantMessage is an answer of the model.
 type AssistantMessage struct {
-	Type    string        `json:"type"` // assistant
+	Type    messageType   `json:"type"` // assistant
 	Message ModelResponse `json:"message"`
 	Parent  *string       `json:"parent_tool_use_id"` // for a sub-agent: the call that started it
 	Head
@@ -130,21 +130,21 @@ type AssistantMessage struct {
 
 // A ModelResponse is a message of the Messages API.
 type ModelResponse struct {
-	ID       string  `json:"id"`
-	Type     string  `json:"type"` // message
-	Role     string  `json:"role"` // assistant
-	Model    string  `json:"model"`
-	Content  []Block `json:"content"`
-	Stop     *string `json:"stop_reason"`
-	Sequence *string `json:"stop_sequence"` // null
-	Usage    Usage   `json:"usage"`
+	ID       string   `json:"id"`
+	Type     string   `json:"type"` // message
+	Role     llm.Role `json:"role"` // assistant
+	Model    string   `json:"model"`
+	Content  []Block  `json:"content"`
+	Stop     *string  `json:"stop_reason"`
+	Sequence *string  `json:"stop_sequence"` // null
+	Usage    Usage    `json:"usage"`
 }
 
 // A UserMessage is a prompt, the result of a call, or the text of a skill.
 type UserMessage struct {
-	Type    string  `json:"type"` // user
-	Message Spoken  `json:"message"`
-	Parent  *string `json:"parent_tool_use_id"`
+	Type    messageType `json:"type"` // user
+	Message UserContent `json:"message"`
+	Parent  *string     `json:"parent_tool_use_id"`
 	Head
 	Details   json.RawMessage `json:"tool_use_result,omitempty"` // the structured result of a tool
 	IsReplay  bool            `json:"isReplay,omitempty"`        // repeats a prompt of the user or the host
@@ -156,10 +156,10 @@ type UserMessage struct {
 	Permission *SkillPermissions   `json:"command_permissions,omitempty"`
 }
 
-// Spoken is the content of a UserMessage.
-type Spoken struct {
-	Role    string  `json:"role"` // user
-	Content []Block `json:"content"`
+// UserContent is the content of a [UserMessage].
+type UserContent struct {
+	Role    llm.Role `json:"role"` // user
+	Content []Block  `json:"content"`
 }
 
 // SkillPermissions is what a skill changes during the run.
@@ -174,7 +174,7 @@ type SkillPermissions struct {
 
 // A Block is one part of a message.
 type Block struct {
-	Type      string          `json:"type"` // text, thinking, image, document, tool_use, tool_result
+	Type      blockType       `json:"type"` // text, thinking, image, document, tool_use, tool_result
 	Text      *string         `json:"text,omitempty"`
 	Thinking  *string         `json:"thinking,omitempty"`
 	Signature *string         `json:"signature,omitempty"` // for thinking; always "": the signature stays in the session
@@ -196,7 +196,7 @@ type BlockSource struct {
 
 // A StreamMessage is a part of an answer. It is sent only with partial messages.
 type StreamMessage struct {
-	Type   string      `json:"type"` // stream_event
+	Type   messageType `json:"type"` // stream_event
 	Event  StreamEvent `json:"event"`
 	Parent *string     `json:"parent_tool_use_id"`
 	Head
@@ -225,8 +225,8 @@ type Delta struct {
 
 // A CommandMessage is the reply of one of the program's commands.
 type CommandMessage struct {
-	Type    string `json:"type"`    // system
-	Subtype string `json:"subtype"` // local_command_output
+	Type    messageType `json:"type"`    // system
+	Subtype subtype     `json:"subtype"` // local_command_output
 	Head
 	Name    string `json:"name"`
 	Content string `json:"content"`
@@ -236,8 +236,8 @@ type CommandMessage struct {
 // A RetryMessage reports that a request failed and is sent again. The parts of its answer that were
 // streamed are invalid.
 type RetryMessage struct {
-	Type    string `json:"type"`    // system
-	Subtype string `json:"subtype"` // api_retry
+	Type    messageType `json:"type"`    // system
+	Subtype subtype     `json:"subtype"` // api_retry
 	Head
 	Parent  *string `json:"parent_tool_use_id"`
 	Attempt int     `json:"attempt"`
@@ -250,8 +250,8 @@ type RetryMessage struct {
 
 // A NoteMessage is a message from the program or a hook to the model, between answers.
 type NoteMessage struct {
-	Type    string `json:"type"`    // system
-	Subtype string `json:"subtype"` // note
+	Type    messageType `json:"type"`    // system
+	Subtype subtype     `json:"subtype"` // note
 	Head
 	Parent *string `json:"parent_tool_use_id"`
 	Model  string  `json:"model"`  // the text for the model
@@ -264,13 +264,13 @@ type NoteMessage struct {
 
 // A DecisionMessage is the permission decision about one call.
 type DecisionMessage struct {
-	Type    string `json:"type"`    // system
-	Subtype string `json:"subtype"` // decision, or permission_denied
+	Type    messageType `json:"type"`    // system
+	Subtype subtype     `json:"subtype"` // decision, or permission_denied
 	Head
 	Parent   *string           `json:"parent_tool_use_id"`
 	Tool     string            `json:"tool_name"`
 	Call     string            `json:"tool_use_id"`
-	Kind     string            `json:"decision_reason_type,omitempty"` // for permission_denied: rule, hook, mode, other
+	Kind     reasonType        `json:"decision_reason_type,omitempty"` // for permission_denied: rule, hook, mode, other
 	Reason   string            `json:"decision_reason,omitempty"`      // for permission_denied
 	Message  string            `json:"message,omitempty"`              // for permission_denied
 	Decision *session.Decision `json:"decision"`
@@ -278,8 +278,8 @@ type DecisionMessage struct {
 
 // A CompactMessage reports that a summary replaces everything before it.
 type CompactMessage struct {
-	Type    string `json:"type"`    // system
-	Subtype string `json:"subtype"` // compact_boundary
+	Type    messageType `json:"type"`    // system
+	Subtype subtype     `json:"subtype"` // compact_boundary
 	Head
 	Metadata   CompactMetadata     `json:"compact_metadata"`
 	Compaction *session.Compaction `json:"compaction"`
@@ -294,8 +294,8 @@ type CompactMetadata struct {
 
 // A ReleaseMessage reports that a skill's text was removed from what the model sees.
 type ReleaseMessage struct {
-	Type    string `json:"type"`    // system
-	Subtype string `json:"subtype"` // release
+	Type    messageType `json:"type"`    // system
+	Subtype subtype     `json:"subtype"` // release
 	Head
 	Parent *string `json:"parent_tool_use_id"`
 	Skill  string  `json:"skill"`
@@ -305,8 +305,8 @@ type ReleaseMessage struct {
 
 // A TaskMessage reports that a sub-agent started or ended.
 type TaskMessage struct {
-	Type    string `json:"type"`    // system
-	Subtype string `json:"subtype"` // task_started, task_notification
+	Type    messageType `json:"type"`    // system
+	Subtype subtype     `json:"subtype"` // task_started, task_notification
 	Head
 	Parent      *string        `json:"parent_tool_use_id"`
 	Task        string         `json:"task_id"` // the ID of its session
@@ -314,7 +314,7 @@ type TaskMessage struct {
 	Description string         `json:"description,omitempty"`
 	Agent       string         `json:"subagent_type,omitempty"`
 	Background  bool           `json:"is_backgrounded,omitempty"`
-	Status      string         `json:"status,omitempty"`      // for task_notification: completed, failed, stopped
+	Status      taskStatus     `json:"status,omitempty"`      // for task_notification: completed, failed, stopped
 	Output      *string        `json:"output_file,omitempty"` // for task_notification: always ""
 	Summary     string         `json:"summary,omitempty"`     // for task_notification: its last answer
 	Entry       *session.Agent `json:"agent"`
@@ -322,8 +322,8 @@ type TaskMessage struct {
 
 // A QueuedMessage reports that a prompt enters the running turn.
 type QueuedMessage struct {
-	Type    string `json:"type"`    // system
-	Subtype string `json:"subtype"` // queued
+	Type    messageType `json:"type"`    // system
+	Subtype subtype     `json:"subtype"` // queued
 	Head
 	Line int `json:"line"` // the line's number in the input
 }

@@ -162,7 +162,7 @@ func (o *Messages) init(ctx context.Context) Init {
 	s := o.session
 	p, cat := s.Engine().Project(), s.Catalog()
 	m := Init{
-		Type: "system", Subtype: "init", Head: o.head(0), Dir: p.Dir(), Mode: string(s.Mode()), Version: p.Version(),
+		Type: typeSystem, Subtype: subtypeInit, Head: o.head(0), Dir: p.Dir(), Mode: string(s.Mode()), Version: p.Version(),
 		HostVersion: p.Version(), Tools: []string{}, Skills: []string{}, Agents: []string{}, Commands: []string{},
 		Servers: []ServerStatus{}, Plugins: []Plugin{}, Key: "none", Style: "default",
 		Capabilities: []string{"interrupt_receipt_v1"}, Problems: []string{},
@@ -265,20 +265,21 @@ func (o *Messages) block(p llm.Part) Block {
 	text := func(s string) *string { return &s }
 	switch {
 	case p.Thinking != nil:
-		return Block{Type: "thinking", Thinking: text(p.Thinking.Text), Signature: text("")}
+		return Block{Type: blockThinking, Thinking: text(p.Thinking.Text), Signature: text("")}
 	case p.Media != nil:
-		kind := "document"
+		kind := blockDocument
 		if strings.HasPrefix(p.Media.MIME, "image/") {
-			kind = "image"
+			kind = blockImage
 		}
 		return Block{Type: kind, Source: &BlockSource{"base64", p.Media.MIME, p.Media.Data}}
 	case p.Call != nil:
-		return Block{Type: "tool_use", ID: p.Call.ID, Name: o.toolName(p.Call.Name),
+		return Block{Type: blockToolUse, ID: p.Call.ID, Name: o.toolName(p.Call.Name),
 			Input: o.toolInput(p.Call.Name, p.Call.Input)}
 	case p.Result != nil:
-		return Block{Type: "tool_result", Call: p.Result.ID, IsError: p.Result.IsError, Content: o.blocks(p.Result.Parts...)}
+		return Block{Type: blockToolResult, Call: p.Result.ID, IsError: p.Result.IsError,
+			Content: o.blocks(p.Result.Parts...)}
 	}
-	return Block{Type: "text", Text: text(p.Text)}
+	return Block{Type: blockText, Text: text(p.Text)}
 }
 
 func (o *Messages) blocks(parts ...llm.Part) []Block {
@@ -309,7 +310,7 @@ func (o *Messages) Event(e engine.Event) {
 		if _, ok := e.Reply.Value.(*session.Compaction); ok {
 			o.compacted()
 		}
-		o.out.write(CommandMessage{Type: "system", Subtype: "local_command_output", Head: o.head(0),
+		o.out.write(CommandMessage{Type: typeSystem, Subtype: subtypeCommand, Head: o.head(0),
 			Name: e.Reply.Command, Content: e.Reply.String(), Reply: e.Reply.Value})
 	case e.Retry != nil:
 		o.out.write(o.retry(e.Retry, parent))
@@ -380,8 +381,8 @@ func (o *Messages) sum(e engine.Event) {
 }
 
 func (o *Messages) retry(r *agent.Retrying, parent *string) RetryMessage {
-	m := RetryMessage{Type: "system", Subtype: "api_retry", Head: o.head(0), Parent: parent, Attempt: r.Attempt, Most: 3,
-		Wait: r.Wait.Milliseconds(), Error: "unknown", Message: r.Err.Error()}
+	m := RetryMessage{Type: typeSystem, Subtype: subtypeRetry, Head: o.head(0), Parent: parent,
+		Attempt: r.Attempt, Most: 3, Wait: r.Wait.Milliseconds(), Error: "unknown", Message: r.Err.Error()}
 	var e *llm.Error
 	if errors.As(r.Err, &e) {
 		if e.Status > 0 {
@@ -407,7 +408,7 @@ func (o *Messages) response(log string, e *session.Entry) ModelResponse {
 	if s := o.streams[log]; s != nil {
 		id = s.id
 	}
-	m := ModelResponse{ID: id, Type: "message", Role: "assistant", Model: a.Model,
+	m := ModelResponse{ID: id, Type: "message", Role: llm.Assistant, Model: a.Model,
 		Content: o.blocks(a.Message.Parts...), Usage: usageOf(a.Usage)}
 	if a.Stop != "" {
 		stop := string(a.Stop)
@@ -421,42 +422,42 @@ func (o *Messages) message(log string, parent *string, e *session.Entry) any {
 	head := o.headOf(log, e.ID)
 	switch {
 	case e.Answer != nil:
-		return AssistantMessage{Type: "assistant", Head: head, Parent: parent, Message: o.response(log, e),
+		return AssistantMessage{Type: typeAssistant, Head: head, Parent: parent, Message: o.response(log, e),
 			Aborted: e.Answer.Partial}
 	case e.User != nil:
 		if parent == nil && o.host && !o.replay {
 			return nil // the host sent it
 		}
-		return UserMessage{Type: "user", Head: head, Parent: parent, Message: Spoken{"user", o.blocks(e.User.Parts...)},
-			Typed: e.User.Typed, IsReplay: parent == nil}
+		return UserMessage{Type: typeUser, Head: head, Parent: parent,
+			Message: UserContent{llm.User, o.blocks(e.User.Parts...)}, Typed: e.User.Typed, IsReplay: parent == nil}
 	case e.Result != nil:
-		return UserMessage{Type: "user", Head: head, Parent: parent, Details: e.Result.Details,
-			Message: Spoken{"user", o.blocks(llm.Part{Result: &e.Result.ToolResult})}}
+		return UserMessage{Type: typeUser, Head: head, Parent: parent, Details: e.Result.Details,
+			Message: UserContent{llm.User, o.blocks(llm.Part{Result: &e.Result.ToolResult})}}
 	case e.Activation != nil:
 		a := e.Activation
-		return UserMessage{Type: "user", Head: head, Parent: parent, IsMeta: true, Synthetic: true, Activation: a,
-			Message:    Spoken{"user", o.blocks(append([]llm.Part{llm.Text(a.Prompt)}, a.Parts...)...)},
+		return UserMessage{Type: typeUser, Head: head, Parent: parent, IsMeta: true, Synthetic: true, Activation: a,
+			Message:    UserContent{llm.User, o.blocks(append([]llm.Part{llm.Text(a.Prompt)}, a.Parts...)...)},
 			Permission: &SkillPermissions{a.Granted(), a.Denies, a.Model, a.Effort, a.Hooks}}
 	case e.Note != nil:
-		return NoteMessage{Type: "system", Subtype: "note", Head: head, Parent: parent, Model: e.Note.Model,
+		return NoteMessage{Type: typeSystem, Subtype: subtypeNote, Head: head, Parent: parent, Model: e.Note.Model,
 			People: e.Note.People, Hook: e.Note.Hook,
 			Skills: e.Note.Skills, Problems: e.Note.Problems}
 	case e.Release != nil:
-		return ReleaseMessage{Type: "system", Subtype: "release", Head: head, Parent: parent, Skill: e.Release.Skill,
+		return ReleaseMessage{Type: typeSystem, Subtype: subtypeRelease, Head: head, Parent: parent, Skill: e.Release.Skill,
 			Tokens: e.Release.Tokens, Reason: e.Release.Reason}
 	case e.Compaction != nil:
 		trigger := "auto"
 		if e.Compaction.Trigger == session.TriggerManual || e.Compaction.Trigger == session.TriggerClear {
 			trigger = "manual"
 		}
-		return CompactMessage{Type: "system", Subtype: "compact_boundary", Head: head, Compaction: e.Compaction,
+		return CompactMessage{Type: typeSystem, Subtype: subtypeCompacted, Head: head, Compaction: e.Compaction,
 			Metadata: CompactMetadata{trigger, e.Compaction.Before, e.Compaction.After}}
 	case e.Decision != nil:
 		d := e.Decision
-		m := DecisionMessage{Type: "system", Subtype: "decision", Head: head, Parent: parent, Tool: o.toolName(d.Tool),
+		m := DecisionMessage{Type: typeSystem, Subtype: subtypeDecision, Head: head, Parent: parent, Tool: o.toolName(d.Tool),
 			Call: d.Call, Decision: d}
 		if d.By.Verdict != permission.Allow {
-			m.Subtype, m.Kind, m.Reason = "permission_denied", reasonType(d), d.By.Reason
+			m.Subtype, m.Kind, m.Reason = subtypeDenied, reasonTypeOf(d), d.By.Reason
 			m.Message = cmp.Or(d.By.Reason, "the rule "+d.By.Rule+" denies it")
 		}
 		return m
@@ -466,31 +467,31 @@ func (o *Messages) message(log string, parent *string, e *session.Entry) any {
 	return nil
 }
 
-// reasonType returns the kind of reason for denying a call, in one word.
-func reasonType(d *session.Decision) string {
+// reasonTypeOf returns the kind of reason for denying a call.
+func reasonTypeOf(d *session.Decision) reasonType {
 	switch {
 	case d.Hook != "":
-		return "hook"
+		return reasonHook
 	case d.By.Rule != "":
-		return "rule"
+		return reasonRule
 	}
-	return "other"
+	return reasonOther
 }
 
 func taskMessage(head Head, parent *string, a *session.Agent) TaskMessage {
-	m := TaskMessage{Type: "system", Subtype: "task_started", Head: head, Parent: parent, Task: a.Log, Call: a.Call,
+	m := TaskMessage{Type: typeSystem, Subtype: subtypeTaskStarted, Head: head, Parent: parent, Task: a.Log, Call: a.Call,
 		Description: a.Task, Agent: a.Name, Background: a.Background, Entry: a}
 	if a.Reason == "" {
 		return m
 	}
 	none := ""
-	m.Subtype, m.Output, m.Summary, m.Status = "task_notification", &none, a.Result, "completed"
+	m.Subtype, m.Output, m.Summary, m.Status = subtypeTaskNotification, &none, a.Result, taskCompleted
 	switch a.Reason {
-	case "done", "terminated":
-	case "cancelled", "stopped", "interrupted":
-		m.Status = "stopped"
+	case session.EndDone, session.EndTerminated:
+	case session.EndCancelled, session.EndStopped, session.EndInterrupted:
+		m.Status = taskStopped
 	default:
-		m.Status = "failed"
+		m.Status = taskFailed
 	}
 	return m
 }
@@ -510,7 +511,7 @@ func (o *Messages) result(err error) Result {
 			o.total.see(e)
 		}
 	}
-	r := Result{Type: "result", Subtype: "success", Reason: "done", Head: o.head(0), Turns: t.turns,
+	r := Result{Type: typeResult, Subtype: subtypeSuccess, Reason: session.EndDone, Head: o.head(0), Turns: t.turns,
 		Usage:      usageOf(t.usage),
 		ModelUsage: map[string]ModelUsage{}, Cost: o.total.cost, APIDuration: t.waited.Milliseconds(), Denials: t.denials,
 		Reply: t.reply, Structured: t.value}
@@ -528,29 +529,29 @@ func (o *Messages) result(err error) Result {
 		r.Stop = &stop
 	}
 	if t.end != nil {
-		r.Reason, r.Result = string(t.end.Reason), t.end.Text
+		r.Reason, r.Result = t.end.Reason, t.end.Text
 	}
 	r.Result = cmp.Or(r.Result, strings.Join(t.replies, "\n"))
 	switch {
 	case err != nil:
-		r.Reason, r.Result, r.Errors = "error", err.Error(), []string{err.Error()}
-		r.Subtype = "error_during_execution"
+		r.Reason, r.Result, r.Errors = session.EndError, err.Error(), []string{err.Error()}
+		r.Subtype = subtypeExecution
 		if errors.Is(err, errSchema) {
-			r.Subtype = "error_max_structured_output_retries"
+			r.Subtype = subtypeMaxRetries
 		}
-	case r.Reason == "limit":
+	case r.Reason == session.EndLimit:
 		r.Errors = []string{"the run was stopped: " + t.end.Why}
-		r.Subtype = map[agent.Limit]string{agent.LimitRequests: "error_max_turns",
-			agent.LimitCost: "error_max_budget_usd"}[t.end.Limit]
-		r.Subtype = cmp.Or(r.Subtype, "error_during_execution")
-	case r.Reason == "cancelled":
-		r.Subtype, r.Errors = "error_during_execution", []string{"interrupted"}
-	case r.Reason == "stopped":
-		r.Subtype, r.Errors = "error_during_execution", []string{engine.StoppedByHook(t.end.Why).Error()}
+		r.Subtype = map[agent.Limit]subtype{agent.LimitRequests: subtypeMaxTurns,
+			agent.LimitCost: subtypeMaxBudget}[t.end.Limit]
+		r.Subtype = cmp.Or(r.Subtype, subtypeExecution)
+	case r.Reason == session.EndCancelled:
+		r.Subtype, r.Errors = subtypeExecution, []string{"interrupted"}
+	case r.Reason == session.EndStopped:
+		r.Subtype, r.Errors = subtypeExecution, []string{engine.StoppedByHook(t.end.Why).Error()}
 	case t.stop == llm.Failed:
-		r.Subtype, r.Errors = "error_during_execution", []string{"the procedure failed"}
+		r.Subtype, r.Errors = subtypeExecution, []string{"the procedure failed"}
 	}
-	r.IsError = r.Subtype != "success"
+	r.IsError = r.Subtype != subtypeSuccess
 	for _, id := range o.prompts {
 		if !slices.Contains(o.joined, id) {
 			r.Prompts = append(r.Prompts, id)
@@ -571,7 +572,7 @@ func (o *Messages) limits(name string, u ModelUsage) ModelUsage {
 
 // BadLine writes the message about a line that cannot be read.
 func (o *Messages) BadLine(number int, field string, err error) {
-	o.out.write(BadLine{Type: "error", Line: number, Field: field, Error: err.Error()})
+	o.out.write(BadLine{Type: typeError, Line: number, Field: field, Error: err.Error()})
 }
 
 // Structured records the answer that matches the schema.
@@ -586,7 +587,7 @@ func (o *Messages) Queued(number int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.lines {
-		o.out.write(QueuedMessage{Type: "system", Subtype: "queued", Head: o.head(0), Line: number})
+		o.out.write(QueuedMessage{Type: typeSystem, Subtype: subtypeQueued, Head: o.head(0), Line: number})
 	}
 }
 

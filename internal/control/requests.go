@@ -26,8 +26,8 @@ type handler func(s *server, ctx context.Context, request json.RawMessage) (any,
 
 // handlers are the supported requests, except interrupt, which does not wait for its turn. All other
 // requests are answered with an error.
-var handlers = sync.OnceValue(func() map[string]handler {
-	return map[string]handler{
+var handlers = sync.OnceValue(func() map[subtype]handler {
+	return map[subtype]handler{
 		"initialize":              (*server).initialize,
 		"set_permission_mode":     (*server).setMode,
 		"set_model":               onSession((*server).setModel),
@@ -40,7 +40,7 @@ var handlers = sync.OnceValue(func() map[string]handler {
 		"mcp_message":             (*server).fromServer,
 		"mcp_status":              onSession((*server).mcpStatus),
 		"mcp_set_servers":         onSession((*server).setServers),
-		"mcp_reconnect":           onSession((*server).reconnect),
+		subtypeReconnect:          onSession((*server).reconnect),
 		"mcp_toggle":              onSession((*server).toggle),
 		"get_settings":            onSession((*server).settings),
 		"apply_flag_settings":     onSession((*server).applySettings),
@@ -57,8 +57,8 @@ var handlers = sync.OnceValue(func() map[string]handler {
 
 // unsupported explains why a request that hosts know is answered with an error; "" if
 // there is nothing to add.
-func unsupported(subtype string) string {
-	switch subtype {
+func unsupported(request subtype) string {
+	switch request {
 	case "rewind_files":
 		return "no copies of files are stored; use the version control of the project"
 	case "update_settings":
@@ -101,11 +101,11 @@ func (s *server) requested(in inboxed) {
 }
 
 func (s *server) respond(id string, response any, err error) {
-	r := controlResponds{Subtype: "success", ID: id, Response: response}
+	r := controlResponds{Subtype: subtypeSuccess, ID: id, Response: response}
 	if err != nil {
-		r = controlResponds{Subtype: "error", ID: id, Error: err.Error()}
+		r = controlResponds{Subtype: subtypeError, ID: id, Error: err.Error()}
 	}
-	s.out.write(controlResponse{"control_response", r})
+	s.out.write(controlResponse{typeControlResponse, r})
 }
 
 // parse decodes a request into a struct.
@@ -166,13 +166,13 @@ func (s *server) interrupt(f frame) {
 		note(p.id)
 	}
 	for _, w := range s.inbox {
-		if w.frame.Type == "user" {
+		if w.frame.Type == typeUser {
 			note(w.frame.UUID)
 		}
 	}
 	if in.Queued {
 		s.prompts = nil
-		s.inbox = slices.DeleteFunc(s.inbox, func(w inboxed) bool { return w.frame.Type == "user" })
+		s.inbox = slices.DeleteFunc(s.inbox, func(w inboxed) bool { return w.frame.Type == typeUser })
 		out.Cancelled = append([]string{}, cancelled...)
 	}
 	stop := s.stopTurn
@@ -348,31 +348,31 @@ func listModels(ctx context.Context, s *engine.Session) []modelInfo {
 
 // A ruleEntry is a permission rule in effect.
 type ruleEntry struct {
-	Behavior string    `json:"behavior"`
-	Source   string    `json:"source"`
-	Rule     ruleValue `json:"ruleValue"`
-	Text     string    `json:"rule"`
-	Where    string    `json:"editability"` // persistent: in a file; session; readonly
+	Behavior behavior    `json:"behavior"`
+	Source   string      `json:"source"`
+	Rule     ruleValue   `json:"ruleValue"`
+	Text     string      `json:"rule"`
+	Where    editability `json:"editability"` // persistent: in a file; session; readonly
 }
 
 func (s *server) rules(ctx context.Context, session *engine.Session, _ struct{}) (any, error) {
 	all := []ruleEntry{}
-	add := func(behavior string, rules []permission.Rule) {
+	add := func(does behavior, rules []permission.Rule) {
 		for _, r := range rules {
-			e := ruleEntry{behavior, sourceOf(r.Origin), ruleValueOf(r.String()), r.String(), "readonly"}
+			e := ruleEntry{does, sourceOf(r.Origin), ruleValueOf(r.String()), r.String(), editNever}
 			switch r.Origin {
 			case permission.User, permission.Project, permission.Kept:
-				e.Where = "persistent"
+				e.Where = editPersistent
 			case permission.Flag, permission.Session:
-				e.Where = "session"
+				e.Where = editSession
 			}
 			all = append(all, e)
 		}
 	}
 	rules := session.Rules()
-	add("allow", rules.Allow)
-	add("ask", rules.Ask)
-	add("deny", rules.Deny)
+	add(behaviorAllow, rules.Allow)
+	add(behaviorAsk, rules.Ask)
+	add(behaviorDeny, rules.Deny)
 	type state struct {
 		Rules       []ruleEntry `json:"rules"`
 		Directories []struct{}  `json:"workspaceDirectories"`

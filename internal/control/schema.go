@@ -15,33 +15,33 @@ import (
 // subtype.
 type outMessage struct {
 	value    any
-	kind     string
-	subtypes []string // nil: none, or any
+	kind     messageType
+	subtypes []subtype // nil: none, or any
 }
 
 // outMessages lists the messages of stream-json.
 var outMessages = []outMessage{
-	{Init{}, "system", []string{"init"}},
-	{UserMessage{}, "user", nil},
-	{AssistantMessage{}, "assistant", nil},
-	{StreamMessage{}, "stream_event", nil},
-	{CommandMessage{}, "system", []string{"local_command_output"}},
-	{RetryMessage{}, "system", []string{"api_retry"}},
-	{NoteMessage{}, "system", []string{"note"}},
-	{DecisionMessage{}, "system", []string{"decision", "permission_denied"}},
-	{CompactMessage{}, "system", []string{"compact_boundary"}},
-	{ReleaseMessage{}, "system", []string{"release"}},
-	{TaskMessage{}, "system", []string{"task_started", "task_notification"}},
-	{QueuedMessage{}, "system", []string{"queued"}},
-	{BadLine{}, "error", nil},
-	{controlRequest{}, "control_request", nil},
-	{controlResponse{}, "control_response", nil},
-	{controlCancel{}, "control_cancel_request", nil},
-	{Result{}, "result", resultSubtypes},
+	{Init{}, typeSystem, []subtype{subtypeInit}},
+	{UserMessage{}, typeUser, nil},
+	{AssistantMessage{}, typeAssistant, nil},
+	{StreamMessage{}, typeStream, nil},
+	{CommandMessage{}, typeSystem, []subtype{subtypeCommand}},
+	{RetryMessage{}, typeSystem, []subtype{subtypeRetry}},
+	{NoteMessage{}, typeSystem, []subtype{subtypeNote}},
+	{DecisionMessage{}, typeSystem, []subtype{subtypeDecision, subtypeDenied}},
+	{CompactMessage{}, typeSystem, []subtype{subtypeCompacted}},
+	{ReleaseMessage{}, typeSystem, []subtype{subtypeRelease}},
+	{TaskMessage{}, typeSystem, []subtype{subtypeTaskStarted, subtypeTaskNotification}},
+	{QueuedMessage{}, typeSystem, []subtype{subtypeQueued}},
+	{BadLine{}, typeError, nil},
+	{controlRequest{}, typeControlRequest, nil},
+	{controlResponse{}, typeControlResponse, nil},
+	{controlCancel{}, typeControlCancel, nil},
+	{Result{}, typeResult, resultSubtypes},
 }
 
-var resultSubtypes = []string{"success", "error_during_execution", "error_max_turns", "error_max_budget_usd",
-	"error_max_structured_output_retries"}
+var resultSubtypes = []subtype{subtypeSuccess, subtypeExecution, subtypeMaxTurns, subtypeMaxBudget,
+	subtypeMaxRetries}
 
 // MessageTypes returns the types of the written messages, to check their documentation.
 func MessageTypes() []reflect.Type {
@@ -71,13 +71,13 @@ func JSONSchema() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.Properties["type"] = &jsonschema.Schema{Const: jsonschema.Ptr[any](m.kind)}
+		s.Properties["type"] = &jsonschema.Schema{Const: jsonschema.Ptr[any](string(m.kind))}
 		if len(m.subtypes) == 1 {
-			s.Properties["subtype"] = &jsonschema.Schema{Const: jsonschema.Ptr[any](m.subtypes[0])}
+			s.Properties["subtype"] = &jsonschema.Schema{Const: jsonschema.Ptr[any](string(m.subtypes[0]))}
 		} else if m.subtypes != nil {
 			s.Properties["subtype"] = &jsonschema.Schema{}
 			for _, sub := range m.subtypes {
-				s.Properties["subtype"].Enum = append(s.Properties["subtype"].Enum, sub)
+				s.Properties["subtype"].Enum = append(s.Properties["subtype"].Enum, string(sub))
 			}
 		}
 		name := strings.ToLower(reflect.TypeOf(m.value).Name())

@@ -149,10 +149,10 @@ func (s *server) read(ctx context.Context) {
 	}
 	s.closed = true
 	for id, wait := range s.pending {
-		wait <- answer{ID: id, Subtype: "error", Error: errHostGone.Error()}
+		wait <- answer{ID: id, Subtype: subtypeError, Error: errHostGone.Error()}
 		delete(s.pending, id)
 	}
-	s.inbox = append(s.inbox, inboxed{frame: frame{Type: "eof"}})
+	s.inbox = append(s.inbox, inboxed{frame: frame{Type: typeEOF}})
 	s.notify()
 }
 
@@ -178,16 +178,16 @@ func (s *server) refuse(err error) {
 // take handles a line at once, or puts it into the inbox.
 func (s *server) take(ctx context.Context, l inputLine, f frame) {
 	switch f.Type {
-	case "user":
-	case "control_response":
+	case typeUser:
+	case typeControlResponse:
 		s.answered(l, f.Response)
 		return
-	case "control_cancel_request":
+	case typeControlCancel:
 		s.withdraw(f.ID)
 		return
-	case "keep_alive":
+	case typeKeepAlive:
 		return
-	case "control_request":
+	case typeControlRequest:
 		switch {
 		case s.out == nil:
 			s.badLine(l.number, "type", errors.New("requests are answered with --output-format stream-json only"))
@@ -195,7 +195,7 @@ func (s *server) take(ctx context.Context, l inputLine, f frame) {
 		case f.ID == "":
 			s.badLine(l.number, "request_id", errors.New("it is missing"))
 			return
-		case subtypeOf(f.Request) == "interrupt":
+		case subtypeOf(f.Request) == subtypeInterrupt:
 			s.interrupt(f)
 			return
 		}
@@ -210,7 +210,7 @@ func (s *server) take(ctx context.Context, l inputLine, f frame) {
 		return
 	}
 	in := inboxed{line: l, frame: f, ctx: ctx}
-	if f.Type == "control_request" {
+	if f.Type == typeControlRequest {
 		var cancel context.CancelFunc
 		in.ctx, cancel = context.WithCancel(ctx)
 		s.handling[f.ID] = cancel
@@ -219,9 +219,9 @@ func (s *server) take(ctx context.Context, l inputLine, f frame) {
 	s.notify()
 }
 
-func subtypeOf(request json.RawMessage) string {
+func subtypeOf(request json.RawMessage) subtype {
 	var r struct {
-		Subtype string `json:"subtype"`
+		Subtype subtype `json:"subtype"`
 	}
 	json.Unmarshal(request, &r)
 	return r.Subtype
@@ -257,16 +257,16 @@ func (s *server) handleAll(ctx context.Context) {
 		s.inbox = s.inbox[1:]
 		s.mu.Unlock()
 		switch in.frame.Type {
-		case "eof":
+		case typeEOF:
 			s.mu.Lock()
 			s.drained = true
 			s.notify()
 			s.mu.Unlock()
 			return
-		case "user":
+		case typeUser:
 			s.prompted(ctx, in)
-		case "control_request":
-			if subtypeOf(in.frame.Request) == "mcp_reconnect" {
+		case typeControlRequest:
+			if subtypeOf(in.frame.Request) == subtypeReconnect {
 				slow.Go(func() { s.requested(in) })
 			} else {
 				s.requested(in)

@@ -12,9 +12,9 @@ import (
 type answerStream struct {
 	id    string // ID of the message
 	model string
-	open  bool   // message_start was sent
-	index int    // index of the next block
-	block string // the type of the open block; "": none is open
+	open  bool      // message_start was sent
+	index int       // index of the next block
+	block blockType // the type of the open block; "": none is open
 }
 
 // stream writes the parts of an answer, if partial messages are enabled.
@@ -27,13 +27,13 @@ func (o *Messages) stream(log string, parent *string, e engine.Event) {
 		return
 	}
 	send := func(ev StreamEvent) {
-		o.out.write(StreamMessage{Type: "stream_event", Event: ev, Parent: parent, Head: o.headOf(log, 0)})
+		o.out.write(StreamMessage{Type: typeStream, Event: ev, Parent: parent, Head: o.headOf(log, 0)})
 	}
 	switch {
 	case e.Text != "":
-		a.piece(send, "text", e.Text)
+		a.piece(send, blockText, e.Text)
 	case e.Thinking != "":
-		a.piece(send, "thinking", e.Thinking)
+		a.piece(send, blockThinking, e.Thinking)
 	case e.Retry != nil && a.open: // what was sent is invalid
 		a.close(send)
 		send(StreamEvent{Type: "message_stop"})
@@ -56,27 +56,27 @@ func (a *answerStream) start(send func(StreamEvent)) {
 		return
 	}
 	a.open = true
-	send(StreamEvent{Type: "message_start", Message: &ModelResponse{ID: a.id, Type: "message", Role: string(llm.Assistant),
+	send(StreamEvent{Type: "message_start", Message: &ModelResponse{ID: a.id, Type: "message", Role: llm.Assistant,
 		Model: a.model, Content: []Block{}}})
 }
 
 // piece sends a part of text or thinking. If the previous part was of the other kind, it first begins
 // a new block.
-func (a *answerStream) piece(send func(StreamEvent), kind, text string) {
+func (a *answerStream) piece(send func(StreamEvent), kind blockType, text string) {
 	a.start(send)
 	empty, at := "", a.index
 	if a.block != kind {
 		a.close(send)
 		at = a.index
 		b := Block{Type: kind, Text: &empty}
-		if kind == "thinking" {
+		if kind == blockThinking {
 			b = Block{Type: kind, Thinking: &empty, Signature: &empty}
 		}
 		send(StreamEvent{Type: "content_block_start", Index: &at, Block: &b})
 		a.block = kind
 	}
 	d := Delta{Type: "text_delta", Text: &text}
-	if kind == "thinking" {
+	if kind == blockThinking {
 		d = Delta{Type: "thinking_delta", Thinking: &text}
 	}
 	send(StreamEvent{Type: "content_block_delta", Index: &at, Delta: &d})
