@@ -49,10 +49,10 @@ func TestHead(t *testing.T) {
 	body := strings.Repeat("é", 400<<10)
 	x := func(n int) string { return strings.Repeat("x", n) }
 	for name, c := range map[string]struct {
-		text string
-		most int // most bytes that may be read
-		says string
-		code string
+		text        string
+		most        int // most bytes that may be read
+		description string
+		code        string
 	}{
 		"ordinary":   {"---\ndescription: D.\n---\n" + body, headSize, "D.", ""},
 		"cut-letter": {"---\ndescription: D.\n---\nx" + body, headSize, "D.", ""},
@@ -81,7 +81,7 @@ func TestHead(t *testing.T) {
 		if n := fsys.read[name+"/SKILL.md"]; n > c.most {
 			t.Errorf("%s: %d bytes were read, at most %d are needed", name, n, c.most)
 		}
-		if c.says != "" && s.Description != c.says {
+		if c.description != "" && s.Description != c.description {
 			t.Errorf("%s: described as %.50q", name, s.Description)
 		}
 		codes := ""
@@ -150,23 +150,23 @@ func TestReadAgain(t *testing.T) {
 	}
 	write("One", old)
 	lib := NewLibrary(t.Context(), Dir(dir, Origin{Kind: User, Trust: Trusted}))
-	says := func(what, want string) {
+	check := func(what, want string) {
 		t.Helper()
 		if got := lib.Reload(t.Context()).Skill("a").Description; got != want {
 			t.Errorf("%s: %q, want %q", what, got, want)
 		}
 	}
 	write("Two", old)
-	says("nothing that can be seen changed", "One")
+	check("no visible change", "One")
 	write("Two", old.Add(time.Second))
-	says("another time", "Two")
+	check("another time", "Two")
 	write("Three", old.Add(time.Second))
-	says("another size", "Three")
+	check("another size", "Three")
 	young := time.Now().Add(time.Minute)
 	write("Four!", young)
-	says("another time", "Four!")
+	check("another time", "Four!")
 	write("Five!", young)
-	says("young", "Five!")
+	check("too recent", "Five!")
 
 	// The same file through another link is another skill.
 	if runtime.GOOS == "windows" {
@@ -192,7 +192,7 @@ func TestReadAgain(t *testing.T) {
 	lead("x")
 	lib = NewLibrary(t.Context(), Dir(filepath.Join(dir, "skills"), Origin{Kind: User, Trust: Trusted}))
 	lead("y")
-	says("a link that leads elsewhere", "In y")
+	check("a link that leads elsewhere", "In y")
 
 	// The same holds when the trust in its folder changed.
 	trust := Trusted

@@ -59,11 +59,11 @@ func TestRefusals(t *testing.T) {
 	}
 	putSkill(t, dir, "large", "---\nname: large\n---\n"+strings.Repeat("x", maxFile))
 	for _, tt := range []struct {
-		name string
-		by   Caller
-		code int
-		near string
-		says string
+		name    string
+		by      Caller
+		code    int
+		near    string
+		message string
 	}{
 		{"", ByModel, RefusedEmpty, "", ""},
 		{" / ", ByUser, RefusedEmpty, "", ""},
@@ -81,7 +81,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		_, err := c.Invoke(t.Context(), Invocation{Name: tt.name, By: tt.by, Builtins: []string{"help"}})
 		r := refusal(t, err)
-		if r.Code != tt.code || !strings.Contains(r.Message, tt.says) || tt.near != "" &&
+		if r.Code != tt.code || !strings.Contains(r.Message, tt.message) || tt.near != "" &&
 			strings.Join(r.Near, " ") != tt.near || len(r.Near) > 3 {
 			t.Errorf("%q: %+v", tt.name, r)
 		}

@@ -176,7 +176,7 @@ func TestExpand(t *testing.T) {
 					in.Hash = hashOf(data)
 				case "changed":
 					in.Hash = "sha256:00"
-				case "says":
+				case "message":
 					in.Message, rest, _ = strings.Cut(rest, " | ")
 				default:
 					flag = ""

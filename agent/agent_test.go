@@ -21,7 +21,7 @@ func open(agent.Scopes) tool.Gate {
 }
 
 func echo() tool.Tool {
-	t := tool.New("echo", "says it again", func(_ context.Context, in struct {
+	t := tool.New("echo", "repeats its input", func(_ context.Context, in struct {
 		Text string `json:"text"`
 	}, _ tool.Input) (tool.Result, error) {
 		return tool.Text(in.Text), nil

@@ -26,7 +26,7 @@ func asksSummary(req *llm.Request) bool {
 
 // big is a tool whose result has the requested number of tokens.
 func big() tool.Tool {
-	t := tool.New("big", "says much", func(_ context.Context, in struct {
+	t := tool.New("big", "returns much", func(_ context.Context, in struct {
 		Tokens int    `json:"tokens"`
 		Word   string `json:"word"`
 	}, _ tool.Input) (tool.Result, error) {

@@ -83,7 +83,7 @@ func price(t *testing.T, policy string, requests, tokens int, pause time.Duratio
 		skills[fmt.Sprintf("s%d", i)] = skill("", strings.Repeat(fmt.Sprintf("%04d", i), 5000))
 	}
 	a := skilled(t, m, skills)
-	big := tool.New("big", "says much", func(context.Context, struct{}, tool.Input) (tool.Result, error) {
+	big := tool.New("big", "returns much", func(context.Context, struct{}, tool.Input) (tool.Result, error) {
 		n++
 		return tool.Text(fmt.Sprintf("%08d", n) + strings.Repeat("x", 4*tokens-200)), nil
 	})

@@ -230,8 +230,8 @@ func TestHooks(t *testing.T) {
 	}
 	allow, deny, askIt := gate.Opinion{Vote: gate.VoteAllow}, gate.Opinion{Vote: gate.VoteDeny, Reason: "not on my watch"},
 		gate.Opinion{Vote: gate.VoteAsk}
-	rewrite := func(line string, says gate.Vote) gate.Opinion {
-		return gate.Opinion{Vote: says, Input: command(line).Input}
+	rewrite := func(line string, vote gate.Vote) gate.Opinion {
+		return gate.Opinion{Vote: vote, Input: command(line).Input}
 	}
 	some := permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)"),
 		Ask: rules(t, permission.Managed, "Bash(git push:*)"), Deny: rules(t, permission.User, "Bash(rm:*)")}

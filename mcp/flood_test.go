@@ -43,7 +43,7 @@ func TestMeter(t *testing.T) {
 	for _, x := range []struct {
 		what, text string
 		most, want int64 // the meter's limit, and the most bytes that may be read
-		says       string
+		reason     string
 	}{
 		{"a line", "x", maxUnasked, maxMessage, "a message of more than 16 MiB"},
 		{"lines", strings.Repeat("x", 1<<20) + "\n", maxUnasked, maxUnasked, "more than 128 MiB that was not requested"},
@@ -57,7 +57,7 @@ func TestMeter(t *testing.T) {
 		for err == nil {
 			_, err = m.Read(buffer)
 		}
-		if !strings.Contains(err.Error(), x.says) || f.get() != err {
+		if !strings.Contains(err.Error(), x.reason) || f.get() != err {
 			t.Errorf("%s: %v", x.what, err)
 		}
 		if n := e.read.Load(); n > x.want+int64(len(buffer)) || x.text != "{}\n" && n != x.want+1 {
@@ -109,8 +109,8 @@ func writer(flood func() io.Reader) func(context.Context, Server, workspace.Comm
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
-		flood func() io.Reader
-		says  string
+		flood  func() io.Reader
+		reason string
 	}{
 		"messages": {func() io.Reader {
 			return &endless{text: `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}` +
@@ -131,7 +131,7 @@ func TestFlood(t *testing.T) {
 			c := New(o, Server{Name: "s", Command: "x"})
 			defer c.Close()
 			c.Start()
-			until(x.says, func() bool { return strings.Contains(c.Servers()[0].Reason, x.says) })
+			until(x.reason, func() bool { return strings.Contains(c.Servers()[0].Reason, x.reason) })
 		})
 	}
 }

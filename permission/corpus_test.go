@@ -57,7 +57,7 @@ func readCorpus(tb testing.TB, name string) []corpusCase {
 		cases = append(cases, c)
 	}
 	if len(cases) == 0 {
-		tb.Fatalf("%s holds no cases", name)
+		tb.Fatalf("%s contains no cases", name)
 	}
 	return cases
 }

@@ -118,8 +118,8 @@ func TestTreeCost(t *testing.T) {
 	}
 }
 
-// TestPromptCost bounds what a prompt costs before the project is read: the check for misspelt commands
-// builds none of them, and the agent that knows the help pages is made without parsing.
+// TestPromptCost limits what a prompt costs before the project is read: the check for misspelt commands builds no
+// commands, and the agent that knows the help pages is made without parsing.
 func TestPromptCost(t *testing.T) {
 	root := rootCommand(strings.Fields("-p hello"))
 	for _, c := range []struct {

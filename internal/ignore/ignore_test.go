@@ -198,7 +198,7 @@ func compareWithGit(t *testing.T, git string, ignores map[string]string, paths [
 	tree := New(os.DirFS(dir))
 	for _, p := range all {
 		if want, got := slices.Contains(ignored, "./"+p), tree.Match(p, isDir[p]); got != want {
-			return fmt.Sprintf("Match(%q, dir=%v) = %v, git says %v\n%q", p, isDir[p], got, want, ignores)
+			return fmt.Sprintf("Match(%q, dir=%v) = %v, git: %v\n%q", p, isDir[p], got, want, ignores)
 		}
 	}
 	return ""

@@ -216,9 +216,9 @@ func TestHead(t *testing.T) {
 func TestVerify(t *testing.T) {
 	dir := ".claude/skills/pdf"
 	for _, c := range []struct {
-		name   string
-		change func(f folder) error
-		says   string
+		name    string
+		change  func(f folder) error
+		message string
 	}{
 		{"nothing", func(folder) error { return nil }, ""},
 		{"a byte", func(f folder) error { f.write(dir+"/scripts/run.sh", "echo onf\n"); return nil },
@@ -249,11 +249,11 @@ func TestVerify(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := p.Verify(f.path(dir))
-			if c.says == "" {
+			if c.message == "" {
 				want(t, "unchanged", code(err), "")
 				return
 			}
-			if code(err) != knack.CodeChanged || !strings.Contains(err.Error(), c.says) {
+			if code(err) != knack.CodeChanged || !strings.Contains(err.Error(), c.message) {
 				t.Errorf("error: %v", err)
 			}
 			// After a new approval the skill verifies again, and no other approval is lost.
