@@ -136,7 +136,8 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 		}
 		if in.By == ByModel && !in.Preview && !slices.Equal(current.Paths, s.Paths) && current.conditional() &&
 			!current.touched(ignore.Compile(current.Paths...), in.View) {
-			return nil, refuse(RefusedUnknown, "the skill %s is not active yet: it becomes active when a tool touches a file that matches %s", s.Name,
+			return nil, refuse(RefusedUnknown, "the skill %s is not active yet: it becomes active when a tool "+
+				"touches a file that matches %s", s.Name,
 				strings.Join(current.Paths, ", "))
 		}
 		a.Skill, a.Hash, body = current, hash, text

@@ -28,13 +28,13 @@ var colours = []string{"#0b7285", "#e8590c", "#5f3dc4", "#2b8a3e", "#c2255c", "#
 // SVG returns the chart as an SVG document. The thin line on a bar shows the quartiles.
 func (c Chart) SVG() string {
 	const left, width, bar, gap = 150, 520, 15, 14
-	most := 0.0
+	largest := 0.0
 	for _, s := range c.Series {
 		for _, v := range s.Values {
-			most = max(most, v.Median, v.Q3)
+			largest = max(largest, v.Median, v.Q3)
 		}
 	}
-	x := func(v float64) float64 { return left + width*Ratio(v, most) }
+	x := func(v float64) float64 { return left + width*Ratio(v, largest) }
 	var b strings.Builder
 	y := 40
 	for g, label := range c.Groups {

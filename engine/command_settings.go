@@ -88,7 +88,7 @@ func settings(ctx context.Context, s *Session, args string) (Reply, error) {
 		if key != "" && v.Key != key && !strings.HasPrefix(v.Key, key+".") {
 			continue
 		}
-		found = append(found, settingValue{v.Key, v.JSON, v.Places})
+		found = append(found, settingValue{v.Key, v.JSON, v.Positions})
 		b.add("%s", p.formatSetting(v))
 	}
 	switch {
@@ -134,7 +134,7 @@ func (p *Project) formatSetting(v config.Value) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s = %s", v.Key, plain.Line(string(v.JSON)))
 	var values []string
-	for _, x := range v.Places {
+	for _, x := range v.Positions {
 		if at := "\n    " + p.formatPosition(x); !slices.Contains(values, at) {
 			values = append(values, at)
 			b.WriteString(at)

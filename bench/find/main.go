@@ -45,7 +45,7 @@ func main() {
 	flag.Func("skills", "`directory` of skills; may be repeated",
 		func(s string) error { dirs = append(dirs, s); return nil })
 	prompts := flag.String("prompts", "", "file of prompts, JSON lines with query and skill")
-	held := flag.String("held", "half", "half: the skills that nothing was tuned on; all: every skill")
+	only := flag.String("held", "half", "half: the skills that nothing was tuned on; all: every skill")
 	list := flag.String("n", "100,1000,10000", "numbers of skills")
 	asJSON := flag.String("json", "", "file for the result as JSON")
 	svg := flag.String("svg", "", "directory for a chart")
@@ -58,11 +58,11 @@ func main() {
 		}
 		sizes = append(sizes, n)
 	}
-	if len(dirs) == 0 || *held != "half" && *held != "all" {
+	if len(dirs) == 0 || *only != "half" && *only != "all" {
 		flag.Usage()
 		os.Exit(2)
 	}
-	b := &benchmark{held: *held == "half"}
+	b := &benchmark{heldOut: *only == "half"}
 	err := b.read(dirs, *prompts)
 	if err == nil {
 		err = b.measure(os.Stdout, sizes)
@@ -97,7 +97,7 @@ type result struct {
 	Machine bench.Machine `json:"machine"`
 	Speed   []speed       `json:"speed"`
 	Quality []quality     `json:"quality"`
-	Seen    []seen        `json:"seen"`
+	Seen    []seenResult  `json:"seen"`
 }
 
 type speed struct {
@@ -122,7 +122,7 @@ type quality struct {
 
 // seen is the share of prompts for which the model sees the whole description of the right
 // skill.
-type seen struct {
+type seenResult struct {
 	Skills int     `json:"skills"`
 	What   string  `json:"what"`
 	Share  float64 `json:"share"`
@@ -130,7 +130,7 @@ type seen struct {
 }
 
 type benchmark struct {
-	held    bool
+	heldOut bool
 	texts   []text // those of skills with prompts first
 	targets int
 	prompts []prompt
@@ -152,7 +152,7 @@ func (b *benchmark) read(dirs []string, file string) error {
 			if err := json.Unmarshal(s.Bytes(), &p); err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
-			if !b.held || heldOut(p.Skill) {
+			if !b.heldOut || heldOut(p.Skill) {
 				b.prompts = append(b.prompts, p)
 			}
 			about[p.Skill] = true
@@ -343,7 +343,7 @@ func (b *benchmark) size(dir string, n int) error {
 	if err := b.quality(ctx, cat, finder, pool); err != nil {
 		return err
 	}
-	return b.seen(ctx, cat, finder, pool)
+	return b.measureListing(ctx, cat, finder, pool)
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
@@ -397,14 +397,14 @@ func (b *benchmark) quality(ctx context.Context, cat *knack.Catalog, finder *kna
 // window is the context window of the model whose listing is measured, in tokens.
 const window = 200_000
 
-// seen measures for which prompts the model sees the whole description of the right skill: in
+// measureListing measures for which prompts the model sees the whole description of the right skill: in
 // the listing, or in the suggestions after the prompt.
-func (b *benchmark) seen(ctx context.Context, cat *knack.Catalog, finder *knack.Finder, pool []text) error {
+func (b *benchmark) measureListing(ctx context.Context, cat *knack.Catalog, finder *knack.Finder, pool []text) error {
 	whole := map[string]bool{}
 	for _, l := range cat.Listing(knack.View{For: knack.ByModel, Window: window}).Entries {
 		whole[strings.ToLower(l.Skill.Name)] = l.Cut == knack.Whole
 	}
-	listing, suggested, shown := 0, 0, 0
+	listing, suggested, listed := 0, 0, 0
 	for _, p := range b.prompts {
 		name := strings.ToLower(p.Skill)
 		skills, err := finder.Suggest(ctx, cat, p.Query, 5, nil)
@@ -426,15 +426,15 @@ func (b *benchmark) seen(ctx context.Context, cat *knack.Catalog, finder *knack.
 			suggested++
 		}
 		if in || whole[name] {
-			shown++
+			listed++
 		}
 	}
 	n := float64(len(b.prompts))
 	add := func(what string, share float64, note string) {
-		b.result.Seen = append(b.result.Seen, seen{len(pool), what, share, note})
+		b.result.Seen = append(b.result.Seen, seenResult{len(pool), what, share, note})
 	}
 	add("Knack, listing alone", float64(listing)/n, "")
-	add("Knack, with suggestions", float64(shown)/n, fmt.Sprintf("suggestions alone %.2f", float64(suggested)/n))
+	add("Knack, with suggestions", float64(listed)/n, fmt.Sprintf("suggestions alone %.2f", float64(suggested)/n))
 	claude := claudeCode(cat)
 	k := 0
 	for _, p := range b.prompts {
@@ -460,17 +460,17 @@ func (b *benchmark) seen(ctx context.Context, cat *knack.Catalog, finder *knack.
 // skills take 4,243, and names are always listed; the rest goes to descriptions in the order
 // of the listing, each of at most 1,536 characters and either whole or left out.
 func claudeCode(cat *knack.Catalog) map[string]bool {
-	room := 8000 - 4243
+	budget := 8000 - 4243
 	for _, s := range cat.Skills() {
-		room -= len("- \n") + len([]rune(s.Name))
+		budget -= len("- \n") + len([]rune(s.Name))
 	}
 	whole := map[string]bool{}
 	for _, s := range cat.Skills() {
 		n := len([]rune(s.Summary()))
-		if n+2 > room || n > 1536 {
+		if n+2 > budget || n > 1536 {
 			continue
 		}
-		room -= n + 2
+		budget -= n + 2
 		whole[strings.ToLower(s.Name)] = true
 	}
 	return whole

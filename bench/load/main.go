@@ -157,16 +157,16 @@ const settled = 2100 * time.Millisecond
 // A way is one way to load skills. Its ratio is relative to its floor, or to the sum of its
 // floor and another way.
 type way struct {
-	name  string
-	run   func() error
-	over  int // index of that other way; 0: none
-	floor int // index of the way it is compared with
+	name      string
+	run       func() error
+	overIndex int // index of that other way; 0: none
+	floor     int // index of the way it is compared with
 }
 
-func want(n int, who string) func(int, error) error {
+func want(n int, reader string) func(int, error) error {
 	return func(got int, err error) error {
 		if err == nil && got != n {
-			err = fmt.Errorf("%s read %d of %d skills", who, got, n)
+			err = fmt.Errorf("%s read %d of %d skills", reader, got, n)
 		}
 		return err
 	}
@@ -197,8 +197,8 @@ func inTurn(n, runs int, ways []way) ([]row, error) {
 		r := &rows[i]
 		*r = row{Name: w.name, Skills: n, Time: bench.StatOf(times[i]), CPU: bench.StatOf(used[i])}
 		best, cpu := rows[w.floor].Time.Min, rows[w.floor].CPU.Median
-		if w.over > 0 {
-			best, cpu = best+rows[w.over].Time.Min, cpu+rows[w.over].CPU.Median
+		if w.overIndex > 0 {
+			best, cpu = best+rows[w.overIndex].Time.Min, cpu+rows[w.overIndex].CPU.Median
 		}
 		r.Best, r.Used = bench.Ratio(r.Time.Min, best), bench.Ratio(r.CPU.Median, cpu)
 	}
@@ -233,8 +233,8 @@ func programs(tmp, home string) ([]way, error) {
 	}
 	return []way{
 		{name: "a program that does nothing", run: start(nothing)},
-		{name: "knack --help", run: start(prog, "--help"), over: 6},
-		{name: "knack skill list", run: start(prog, "skill", "list"), over: 6},
+		{name: "knack --help", run: start(prog, "--help"), overIndex: 6},
+		{name: "knack skill list", run: start(prog, "skill", "list"), overIndex: 6},
 	}, nil
 }
 

@@ -54,7 +54,7 @@ func (c *config) toolCalls(ctx context.Context, res *result) error {
 					row.Problem = err.Error()
 					return
 				}
-				c.say("%s, %d %s calls, run %d: %v", p.Name, c.calls, kind, round, t.use.Wall)
+				c.logf("%s, %d %s calls, run %d: %v", p.Name, c.calls, kind, round, t.use.Wall)
 				if round < 0 {
 					return
 				}

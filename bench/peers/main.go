@@ -50,7 +50,7 @@ type config struct {
 	tree    string            // directory tree for the search tools
 	dir     string            // directory for everything that is written
 	out     io.Writer
-	say     func(format string, args ...any) // reports progress
+	logf    func(format string, args ...any) // reports progress
 	failing []string
 }
 
@@ -105,7 +105,7 @@ func main() {
 	if *only != "" {
 		c.only = strings.Split(*only, ",")
 	}
-	c.say = func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+	c.logf = func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 	for word := range strings.SplitSeq(*sizes, ",") {
 		n, err := strconv.Atoi(word)
 		if err != nil || n < 0 || n > 99999 {
@@ -282,7 +282,7 @@ func (c *config) run(ctx context.Context, p *program, home, dir string, args ...
 }
 
 // A taken contains the measurements of one run of an agent.
-type taken struct {
+type measurement struct {
 	first time.Duration // until its first request
 	use   bench.Usage
 	req   request   // the first request
@@ -293,7 +293,7 @@ type taken struct {
 // prompt runs one prompt in project and checks that it went as scripted: one request for each
 // answer, with last in the last request.
 func (c *config) prompt(ctx context.Context, p *program, home, project string, last string,
-	answers ...llmtest.Answer) (t taken, err error) {
+	answers ...llmtest.Answer) (t measurement, err error) {
 	e := p.vendor.during(answers, func() {
 		t.use, _, err = c.run(ctx, p, home, project, p.Args(p.vendor.URL, "Please go on.")...)
 	})

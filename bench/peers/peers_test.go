@@ -45,7 +45,7 @@ func TestMeasure(t *testing.T) {
 	c := &config{
 		agents: agents, sizes: []int{0, 3}, user: true, calls: 2, runs: 1, limit: time.Minute,
 		parts: []string{"start", "calls", "tools"},
-		only:  []string{"knack", "codex", "pi"}, tree: tree, out: &out, say: t.Logf,
+		only:  []string{"knack", "codex", "pi"}, tree: tree, out: &out, logf: t.Logf,
 		paths: map[string]string{"knack": knack, "pi": filepath.Join(tree, "ring.go"), "codex": filepath.Join(tree, "none"),
 			"rg": "", "fd": ""},
 		keep: filepath.Join(t.TempDir(), "kept"),
@@ -95,7 +95,7 @@ func TestWrongCalls(t *testing.T) {
 	wrong := agents[0]
 	wrong.Shell = call("no-such-tool", "command")
 	c := &config{agents: []agent{wrong}, calls: 2, runs: 1, limit: time.Minute, parts: []string{"calls"}, out: io.Discard,
-		say: t.Logf, paths: map[string]string{"knack": knack}}
+		logf: t.Logf, paths: map[string]string{"knack": knack}}
 	res, err := measure(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ func (c *config) starts(ctx context.Context, res *result) error {
 					row.Problem = err.Error()
 					return
 				}
-				c.say("%s, %d skills, run %d: first request after %v", p.Name, n, round, t.first)
+				c.logf("%s, %d skills, run %d: first request after %v", p.Name, n, round, t.first)
 				if round < 0 {
 					return
 				}
@@ -158,6 +158,6 @@ func (c *config) keepBody(name string, body []byte) {
 		err = os.WriteFile(filepath.Join(c.keep, name), body, 0o666)
 	}
 	if err != nil {
-		c.say("%v", err)
+		c.logf("%v", err)
 	}
 }

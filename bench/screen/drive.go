@@ -21,7 +21,7 @@ type drive struct {
 	cmd    *exec.Cmd
 	pty    *os.File
 	events chan struct{} // receives a value when something was written
-	over   chan struct{}
+	ended  chan struct{}
 
 	mu    sync.Mutex
 	vt    *terminaltest.VT
@@ -43,10 +43,10 @@ func start(program, dir string, width, height int, env []string, args ...string)
 	if err != nil {
 		return nil, err
 	}
-	d := &drive{cmd: cmd, pty: f, events: make(chan struct{}, 1), over: make(chan struct{}),
+	d := &drive{cmd: cmd, pty: f, events: make(chan struct{}, 1), ended: make(chan struct{}),
 		vt: terminaltest.New(width, height)}
 	go func() {
-		defer close(d.over)
+		defer close(d.ended)
 		buf := make([]byte, 64<<10)
 		for {
 			n, err := f.Read(buf)
@@ -69,12 +69,12 @@ func start(program, dir string, width, height int, env []string, args ...string)
 	return d, nil
 }
 
-// patience is how long a scene waits for the expected output.
-const patience = 30 * time.Second
+// waitTimeout is how long a scene waits for the expected output.
+const waitTimeout = 30 * time.Second
 
 // wait waits until the content of the terminal matches the regular expression expr.
 func (d *drive) wait(expr string) error {
-	re, late := regexp.MustCompile(expr), time.After(patience)
+	re, timeout := regexp.MustCompile(expr), time.After(waitTimeout)
 	for {
 		d.mu.Lock()
 		all := d.vt.All()
@@ -84,9 +84,9 @@ func (d *drive) wait(expr string) error {
 		}
 		select {
 		case <-d.events:
-		case <-d.over:
+		case <-d.ended:
 			return fmt.Errorf("the program ended before it showed %q:\n%s", expr, all)
-		case <-late:
+		case <-timeout:
 			return fmt.Errorf("%q did not come:\n%s", expr, all)
 		}
 	}
@@ -100,7 +100,7 @@ func (d *drive) types(keys string) error {
 // close ends the program.
 func (d *drive) close() error {
 	err := d.cmd.Process.Kill()
-	<-d.over
+	<-d.ended
 	d.cmd.Wait()
 	return errors.Join(err, d.pty.Close())
 }

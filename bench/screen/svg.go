@@ -25,14 +25,14 @@ var (
 )
 
 // A look is the appearance of a cell.
-type look struct {
+type cellStyle struct {
 	fore, ground                                    string
 	bold, italic, underline, strike, reverse, faint bool
 }
 
-// lookOf parses SGR parameters.
-func lookOf(p palette, style string) look {
-	var l look
+// parseCellStyle parses SGR parameters.
+func parseCellStyle(p palette, style string) cellStyle {
+	var l cellStyle
 	all := strings.Split(style, ";")
 	colour := func(i int) (string, int) {
 		number := func(j int) int {
@@ -54,7 +54,7 @@ func lookOf(p palette, style string) look {
 		n, _ := strconv.Atoi(all[i])
 		switch {
 		case n == 0:
-			l = look{}
+			l = cellStyle{}
 		case n == 1:
 			l.bold = true
 		case n == 2:
@@ -161,7 +161,7 @@ func picture(vt *terminaltest.VT, width, height int, p palette, title string) st
 
 // run draws consecutive cells of the same style.
 func run(b *strings.Builder, p palette, cells []terminaltest.Cell, x, y float64) {
-	l := lookOf(p, cells[0].Style)
+	l := parseCellStyle(p, cells[0].Style)
 	text := ""
 	for _, c := range cells {
 		text += c.Text

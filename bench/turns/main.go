@@ -285,14 +285,14 @@ func ask(l *session.Log, m llm.Model, requests int) error {
 
 func turnOf(l *session.Log, m llm.Model, limits agent.Limits) error {
 	n := 0
-	look := tool.New("look", "Looks at a file.", func(context.Context, struct {
+	lookTool := tool.New("look", "Looks at a file.", func(context.Context, struct {
 		Path string `json:"path"`
 	}, tool.Input) (tool.Result, error) {
 		n++
 		return tool.Text(fmt.Sprintf("%d\n", n) + strings.Repeat("a line of a file, one of several\n", 18)), nil
 	})
 	open := func(agent.Scopes) tool.Gate { return tool.AllowAll }
-	a := &agent.Agent{Model: m, Tools: tool.Set{look}, Limits: limits, Policy: agent.Policy{Gate: open}}
+	a := &agent.Agent{Model: m, Tools: tool.Set{lookTool}, Limits: limits, Policy: agent.Policy{Gate: open}}
 	for _, err := range a.Run(context.Background(), l, agent.Typed("go on")) {
 		if err != nil {
 			return err

@@ -22,10 +22,10 @@ var authorCodes = map[knack.Code]bool{
 	knack.CodeFrontmatterUnclosed: true, "encoding": true,
 }
 
-// unseen removes the warnings for authors that an earlier run already printed for an unchanged
+// firstOccurrences removes the warnings for authors that an earlier run already printed for an unchanged
 // file, and records the others as printed. Repeating them in each run would be noise; knack
 // skill list --all always shows them.
-func unseen(problems []knack.Problem) []knack.Problem {
+func firstOccurrences(problems []knack.Problem) []knack.Problem {
 	file := engine.Env(nil).StateFile("author-notes.json")
 	if file == "" {
 		return problems

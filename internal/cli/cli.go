@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return 0
 	}
 	code := engine.ExitFailed
-	err = explained(err)
+	err = exitError(err)
 	var f *engine.Error
 	if errors.As(err, &f) && f.Exit != 0 {
 		code = f.Exit
@@ -87,9 +87,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return int(code)
 }
 
-// explained rewords errors of the cobra library, and of a working directory that no longer
+// exitError rewords errors of the cobra library, and of a working directory that no longer
 // exists.
-func explained(err error) error {
+func exitError(err error) error {
 	var call *os.SyscallError
 	if errors.As(err, &call) && call.Syscall == "getwd" {
 		return &engine.Error{Err: fmt.Errorf("the working directory is gone: %w", call.Err), Hint: "cd DIR"}

@@ -154,7 +154,7 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 
 // start starts the session that the flags describe and prints the problems of the project and
 // of the session. edit, if not nil, may change the session's options first.
-func (f *runFlags) start(ctx context.Context, e *engine.Engine, who engine.Person, edit func(*engine.SessionOptions),
+func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Person, edit func(*engine.SessionOptions),
 	stderr io.Writer) (*engine.Session, error) {
 	if err := f.checkSession(); err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, who engine.Perso
 	if problems := e.Problems(); f.verbose {
 		printProblems(stderr, e.Project(), problems, true)
 	} else {
-		printProblems(stderr, e.Project(), unseen(problems), false)
+		printProblems(stderr, e.Project(), firstOccurrences(problems), false)
 	}
 	o := engine.SessionOptions{
 		ID: f.sessionID, Resume: f.resume, Latest: f.cont, Fork: f.fork, Forget: f.noSession,
@@ -174,14 +174,14 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, who engine.Perso
 	if edit != nil {
 		edit(&o)
 	}
-	s, err := e.Start(ctx, who, o)
+	s, err := e.Start(ctx, person, o)
 	if err != nil {
 		return nil, err
 	}
 	if problems := s.Problems(); f.verbose {
 		printProblems(stderr, e.Project(), problems, true)
 	} else {
-		printProblems(stderr, e.Project(), unseen(problems), false)
+		printProblems(stderr, e.Project(), firstOccurrences(problems), false)
 	}
 	steadyGC()
 	return s, nil
@@ -189,16 +189,16 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, who engine.Perso
 
 // notices prints the problems that an engine finds while it runs, each only once.
 type notices struct {
-	w     io.Writer
-	shown int
+	w       io.Writer
+	printed int
 }
 
 func (n *notices) print(e *engine.Engine) {
 	all := e.Notices()
-	for _, x := range all[n.shown:] {
+	for _, x := range all[n.printed:] {
 		printProblem(n.w, e.Project(), x)
 	}
-	n.shown = len(all)
+	n.printed = len(all)
 }
 
 // values returns the settings that flags override.

@@ -15,7 +15,7 @@ import (
 
 func sessionExportCommand() *cobra.Command {
 	var format, out string
-	force := false
+	overwrite := false
 	c := &cobra.Command{
 		Use:   "export ID",
 		Short: "Write a session as a page, as Markdown, or as JSON lines",
@@ -31,7 +31,7 @@ written in it, including secrets. Check it before you pass it on.`,
 			if err != nil {
 				return err
 			}
-			x, err := engine.Export{Format: format, Path: out, Replace: force, Version: version()}.For(log)
+			x, err := engine.Export{Format: format, Path: out, Replace: overwrite, Version: version()}.For(log)
 			if err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ written in it, including secrets. Check it before you pass it on.`,
 	c.ValidArgsFunction = completeSession
 	c.Flags().StringVar(&format, "format", "", "html, md or jsonl; default: as the file's name ends, else html")
 	c.Flags().StringVarP(&out, "output", "o", "", "the file; - is stdout; default: knack-ID.html")
-	c.Flags().BoolVar(&force, "force", false, "replace an existing file")
+	c.Flags().BoolVar(&overwrite, "force", false, "replace an existing file")
 	return c
 }
 

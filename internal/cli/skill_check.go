@@ -165,7 +165,7 @@ func checkAll(c *cobra.Command, found []string) iter.Seq2[checkedSkill, error] {
 	}
 }
 
-func checkSkill(c *cobra.Command, dir, shown string) checkedSkill {
+func checkSkill(c *cobra.Command, dir, display string) checkedSkill {
 	s, problems := knack.Check(c.Context(), dir)
 	if s != nil {
 		for _, p := range engine.HookProblems(s) {
@@ -173,7 +173,7 @@ func checkSkill(c *cobra.Command, dir, shown string) checkedSkill {
 			problems = append(problems, p)
 		}
 	}
-	r := checkedSkill{Path: shown, OK: true, Problems: problems}
+	r := checkedSkill{Path: display, OK: true, Problems: problems}
 	if s != nil {
 		r.Name = s.Label
 	}
@@ -181,7 +181,7 @@ func checkSkill(c *cobra.Command, dir, shown string) checkedSkill {
 		r.Problems = []knack.Problem{}
 	}
 	for i, p := range problems {
-		r.Problems[i].Path = strings.Replace(p.Path, dir, shown, 1)
+		r.Problems[i].Path = strings.Replace(p.Path, dir, display, 1)
 		r.OK = r.OK && p.Severity != knack.Error
 	}
 	return r

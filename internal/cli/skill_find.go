@@ -28,7 +28,7 @@ type foundJSON struct {
 func skillFindCommand() *cobra.Command {
 	var f projectFlags
 	var asJSON bool
-	most := 10
+	limit := 10
 	c := &cobra.Command{
 		Use:   "find WORDS...",
 		Short: "Find the skills that match some words best",
@@ -46,8 +46,8 @@ The index is built when it is first needed, and kept in the state directory.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if most < 1 || most > 1000 {
-				return engine.Usagef("knack skill find -n 10 WORDS", "-n %d: must be from 1 to 1000", most)
+			if limit < 1 || limit > 1000 {
+				return engine.Usagef("knack skill find -n 10 WORDS", "-n %d: must be from 1 to 1000", limit)
 			}
 			p, err := engine.Load(c.Context(), f.options())
 			if err != nil {
@@ -58,7 +58,7 @@ The index is built when it is first needed, and kept in the state directory.`,
 			if err := finder.Prepare(c.Context(), cat); err != nil && c.Context().Err() == nil {
 				fmt.Fprintf(c.ErrOrStderr(), "knack: warn: the index of skills cannot be stored: %s\n", plain.Line(err.Error()))
 			}
-			found, err := finder.Find(c.Context(), cat, strings.Join(args, " "), most, func(s *knack.Skill) bool {
+			found, err := finder.Find(c.Context(), cat, strings.Join(args, " "), limit, func(s *knack.Skill) bool {
 				return p.View().Overrides[s.Name] != knack.Off
 			})
 			if err != nil {
@@ -88,6 +88,6 @@ The index is built when it is first needed, and kept in the state directory.`,
 	}
 	f.register(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print an array of objects")
-	c.Flags().IntVarP(&most, "max", "n", most, "find at most `N` skills")
+	c.Flags().IntVarP(&limit, "max", "n", limit, "find at most `N` skills")
 	return c
 }

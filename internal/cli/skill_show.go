@@ -152,7 +152,7 @@ func expandedText(ctx context.Context, e knack.Candidate, v knack.View, args str
 	if s.Origin.Trust == knack.Untrusted {
 		s.Origin.Trust = knack.Trusted
 	}
-	a, err := knack.Load(ctx, one{&s}).Invoke(ctx, in)
+	a, err := knack.Load(ctx, singleSource{&s}).Invoke(ctx, in)
 	if err != nil {
 		return "", err
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// one is a Source with a single skill.
-type one struct{ skill *knack.Skill }
+// singleSource is a Source with a single skill.
+type singleSource struct{ skill *knack.Skill }
 
-func (o one) Skills(context.Context) iter.Seq2[*knack.Skill, error] {
+func (o singleSource) Skills(context.Context) iter.Seq2[*knack.Skill, error] {
 	return func(yield func(*knack.Skill, error) bool) { yield(o.skill, nil) }
 }
 

@@ -49,16 +49,16 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer leaveWhole(e, in)()
+	defer exitOnSignal(e, in)()
 	t := &conversation{front: front, session: s, notices: notices{w: stderr}}
 	front.Complete = func(text string) []string { return t.session.Complete(text) }
 	front.Summary = func(name string, input json.RawMessage) string { return t.session.Summary(name, input) }
-	front.Say = func(ctx context.Context, text string, when engine.When) (engine.Queued, error) {
+	front.Send = func(ctx context.Context, text string, when engine.When) (engine.Queued, error) {
 		return t.session.Send(ctx, engine.QueuedMessage{Input: agent.Typed(text), When: when})
 	}
 
 	if done, err := s.ChooseModel(ctx); err != nil {
-		front.Print(hinted(err).Error())
+		front.Print(withHint(err).Error())
 	} else if done != "" {
 		front.Print(done)
 	}
@@ -66,7 +66,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	if model, err := s.Model(ctx); err == nil {
 		name = model.Info().ID
 	} else {
-		front.Print(hinted(err).Error()) // not fatal: /login and other commands need no model
+		front.Print(withHint(err).Error()) // not fatal: /login and other commands need no model
 	}
 	front.Print(fmt.Sprintf("%s, %s, %d skills. /help lists the commands.",
 		plain.Line(name), plain.Line(e.Project().Short(e.Project().Dir())), len(e.Catalog().Skills())))
@@ -160,7 +160,7 @@ func (t *conversation) turn(ctx context.Context, text string) error {
 	quit := false
 	for e, err := range s.Run(ctx, in) {
 		if err != nil {
-			return hinted(err)
+			return withHint(err)
 		}
 		t.notices.print(s.Engine())
 		t.front.Event(e)
@@ -214,8 +214,8 @@ func askTrust(c *cobra.Command, e *engine.Engine) error {
 	return err
 }
 
-// hinted returns an error followed by its hint, to show at the prompt.
-func hinted(err error) error {
+// withHint returns an error followed by its hint, to show at the prompt.
+func withHint(err error) error {
 	var f *engine.Error
 	if errors.As(err, &f) && f.Hint != "" {
 		return fmt.Errorf("%w\nhint: %s", err, strings.ReplaceAll(f.Hint, "\n", "\nhint: "))
@@ -223,21 +223,21 @@ func hinted(err error) error {
 	return err
 }
 
-// leaveWhole handles SIGTERM and SIGHUP (the terminal was closed): it closes the engine, which
+// exitOnSignal handles SIGTERM and SIGHUP (the terminal was closed): it closes the engine, which
 // ends everything that it started, restores the terminal and exits. The returned function
 // stops the handling.
-func leaveWhole(e *engine.Engine, in *os.File) func() {
-	was, _ := term.GetState(int(in.Fd()))
+func exitOnSignal(e *engine.Engine, in *os.File) func() {
+	oldState, _ := term.GetState(int(in.Fd()))
 	ch := make(chan os.Signal, 1)
 	signal.Notify(ch, syscall.SIGTERM, syscall.SIGHUP)
-	over := make(chan struct{})
+	stopped := make(chan struct{})
 	go func() {
 		select {
-		case <-over:
+		case <-stopped:
 		case s := <-ch:
 			e.Close() // records the turn as interrupted
-			if was != nil {
-				term.Restore(int(in.Fd()), was)
+			if oldState != nil {
+				term.Restore(int(in.Fd()), oldState)
 			}
 			if s == syscall.SIGHUP {
 				os.Exit(int(engine.ExitHungUp))
@@ -247,7 +247,7 @@ func leaveWhole(e *engine.Engine, in *os.File) func() {
 	}()
 	return func() {
 		signal.Stop(ch)
-		close(over)
+		close(stopped)
 	}
 }
 

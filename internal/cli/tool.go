@@ -103,7 +103,7 @@ sandbox. Background jobs end with the program. The exit code is 1 for an error r
 			}
 			var jobs coding.Jobs
 			defer jobs.Close()
-			g, err := ownCall(e, deny)
+			g, err := userGate(e, deny)
 			if err != nil {
 				return err
 			}
@@ -129,10 +129,10 @@ sandbox. Background jobs end with the program. The exit code is 1 for an error r
 	return c
 }
 
-// ownCall returns the gate for a call that the user typed. It decides as in a run, except that
+// userGate returns the gate for a call that the user typed. It decides as in a run, except that
 // what would need approval is allowed, unless a managed rule asks for it or it concerns
 // secrets or protected paths.
-func ownCall(e *engine.Engine, deny []string) (tool.Gate, error) {
+func userGate(e *engine.Engine, deny []string) (tool.Gate, error) {
 	place, rules := e.PathContext(), e.Project().Rules()
 	denied, problems := permission.ParseRules(deny, permission.Flag, place.Dir, engine.KnownTools().AllNames()...)
 	for _, p := range problems {

@@ -15,11 +15,11 @@ import (
 // it. The schema and `knack help settings` are generated from the table. [Settings] has a field for
 // each row.
 type key struct {
-	name string // with dots, such as permissions.allow
-	kind kind
-	who  who
-	enum []string
-	doc  string
+	name  string // with dots, such as permissions.allow
+	kind  kind
+	scope settingScope
+	enum  []string
+	doc   string
 	// weak is set for a key that a project may only make stricter. It reports whether val is less strict
 	// than over. over is nil if no source above the project sets the key: then the default applies.
 	weak func(val, over *node) bool
@@ -40,14 +40,14 @@ const (
 	raw              // passed on unchanged; joined like list
 )
 
-// who defines which files may set a key.
-type who uint8
+// settingScope defines which files may set a key.
+type settingScope uint8
 
 const (
-	anyone  who = iota
-	tighten     // a project may only make it stricter
-	person      // managed files, command line and user files
-	owner       // managed files and user files
+	fromAnyone   settingScope = iota
+	onlyStricter              // a project may only make it stricter
+	fromUser                  // managed files, command line and user files
+	fromOwner                 // managed files and user files
 )
 
 var efforts = []string{"low", "medium", "high", "xhigh", "max"}
@@ -55,91 +55,101 @@ var efforts = []string{"low", "medium", "high", "xhigh", "max"}
 // table returns the rows in the order in which they are documented. They must not be changed.
 var table = sync.OnceValue(func() []key {
 	return []key{
-		{"$schema", text, anyone, nil, "The address of this schema, for editors.", nil},
+		{"$schema", text, fromAnyone, nil, "The address of this schema, for editors.", nil},
 
-		{"model", text, anyone, nil, "The model: provider/name, or one of the aliases fast, default and strong, or your own.",
+		{"model", text, fromAnyone, nil,
+			"The model: provider/name, or one of the aliases fast, default and strong, or your own.",
 			nil},
-		{"effort", text, anyone, nil,
+		{"effort", text, fromAnyone, nil,
 			"How hard the model thinks: low, medium, high, xhigh, max, or a number of thinking tokens.", nil},
-		{"models.fast", perProvider, anyone, nil, "What the aliases fast and haiku mean: one id, or one for each provider.",
+		{"models.fast", perProvider, fromAnyone, nil,
+			"What the aliases fast and haiku mean: one id, or one for each provider.",
 			nil},
-		{"models.default", perProvider, anyone, nil, "What the aliases default and sonnet mean.", nil},
-		{"models.strong", perProvider, anyone, nil, "What the aliases strong and opus mean.", nil},
-		{"models.aliases", texts, anyone, nil, "Further names for models.", nil},
-		{"models.known", raw, anyone, nil, "Models that the program does not know, by provider/model or model: window, " +
+		{"models.default", perProvider, fromAnyone, nil, "What the aliases default and sonnet mean.", nil},
+		{"models.strong", perProvider, fromAnyone, nil, "What the aliases strong and opus mean.", nil},
+		{"models.aliases", texts, fromAnyone, nil, "Further names for models.", nil},
+		{"models.known", raw, fromAnyone, nil, "Models that the program does not know, by provider/model or model: window, " +
 			"max_output, input and output (prices), see knack help models.", nil},
-		{"providers", raw, person, nil, "By provider, an object with baseURL, keyHelper (a command that prints the key), " +
+		{"providers", raw, fromUser, nil, "By provider, an object with baseURL, keyHelper (a command that prints the key), " +
 			"proxy and headers. It says where keys and prompts are sent.", nil},
-		{"proxy", text, person, nil, "The proxy for requests to models.", nil},
-		{"env", texts, person, nil, "Environment variables for the program and the commands it runs.", nil},
+		{"proxy", text, fromUser, nil, "The proxy for requests to models.", nil},
+		{"env", texts, fromUser, nil, "Environment variables for the program and the commands it runs.", nil},
 
-		{"permissions.allow", rules, anyone, nil, "Rules for calls that run without asking.", nil},
-		{"permissions.ask", rules, anyone, nil, "Rules for calls that are asked each time. They apply before a folder is " +
-			"trusted.", nil},
-		{"permissions.deny", rules, anyone, nil, "Rules for calls that never run. They apply before a folder is trusted.",
+		{"permissions.allow", rules, fromAnyone, nil, "Rules for calls that run without asking.", nil},
+		{"permissions.ask", rules, fromAnyone, nil,
+			"Rules for calls that are asked each time. They apply before a folder is " +
+				"trusted.", nil},
+		{"permissions.deny", rules, fromAnyone, nil, "Rules for calls that never run. They apply before a folder is trusted.",
 			nil},
-		{"permissions.defaultMode", text, anyone, []string{string(permission.Default), string(permission.AcceptEdits),
+		{"permissions.defaultMode", text, fromAnyone, []string{string(permission.Default), string(permission.AcceptEdits),
 			string(permission.Plan), string(permission.DontAsk), string(permission.Bypass)},
 			"What happens to calls that no rule covers. A project cannot set bypassPermissions.", nil},
-		{"permissions.additionalDirectories", list, person, nil,
+		{"permissions.additionalDirectories", list, fromUser, nil,
 			"Directories that count as the workspace beside the working directory.", nil},
-		{"permissions.disableBypassPermissionsMode", text, anyone, []string{"disable"},
+		{"permissions.disableBypassPermissionsMode", text, fromAnyone, []string{"disable"},
 			"\"disable\": nobody can set bypassPermissions, not even on the command line.", nil},
 
-		{"skills.order", list, owner, nil, "The kinds of sources in the order in which they win a name: managed, " +
+		{"skills.order", list, fromOwner, nil, "The kinds of sources in the order in which they win a name: managed, " +
 			"explicit, user, project, additional, legacy, bundled, builtin-plugin, plugin, mcp. A kind that is missing is " +
 			"not used, except managed.", nil},
-		{"skills.overrides", texts, anyone, []string{"on", "pinned", "required", "name-only", "user-only", "off"},
+		{"skills.overrides", texts, fromAnyone, []string{"on", "pinned", "required", "name-only", "user-only", "off"},
 			"By skill, how much of it the model sees. pinned: its description is never cut; required: the run stops if it " +
 				"cannot be listed in full; both only in managed and user settings. Managed skills cannot be off.", nil},
-		{"skills.listingBudget", number, anyone, nil, "What the list of skills may take: below 1 a share of the model's " +
-			"window, else characters. Default 0.01.", nil},
-		{"skills.listingMaxChars", integer, anyone, nil, "What one skill may take in the list, in characters. Default 1536.",
+		{"skills.listingBudget", number, fromAnyone, nil,
+			"What the list of skills may take: below 1 a share of the model's " +
+				"window, else characters. Default 0.01.", nil},
+		{"skills.listingMaxChars", integer, fromAnyone, nil,
+			"What one skill may take in the list, in characters. Default 1536.",
 			nil},
-		{"skills.release", text, anyone, nil, "How long the text of a skill stays: auto (default), eager, never, after:N " +
-			"(user turns, default 3), answers:N (model answers), summary, manual.", nil},
-		{"skills.suggest", text, anyone, nil, "How many skills that fit a message are suggested to the model after it, " +
+		{"skills.release", text, fromAnyone, nil,
+			"How long the text of a skill stays: auto (default), eager, never, after:N " +
+				"(user turns, default 3), answers:N (model answers), summary, manual.", nil},
+		{"skills.suggest", text, fromAnyone, nil, "How many skills that fit a message are suggested to the model after it, " +
 			"where the list of skills had to be cut: auto (default, 5), off, or a number.", nil},
-		{"skills.disableShell", boolean, tighten, nil, "Commands in the text of skills are not run.", weakBool},
-		{"skills.enforceAllowedTools", text, tighten, []string{"off", "ask", "on"},
+		{"skills.disableShell", boolean, onlyStricter, nil, "Commands in the text of skills are not run.", weakBool},
+		{"skills.enforceAllowedTools", text, onlyStricter, []string{"off", "ask", "on"},
 			"Makes the allowed-tools of a skill in force a ceiling: what they do not cover needs approval, or is denied.",
 			weakEnum("off", "ask", "on")},
-		{"features", booleans, anyone, nil, "Gates of bundled skills that are off by default.", nil},
+		{"features", booleans, fromAnyone, nil, "Gates of bundled skills that are off by default.", nil},
 
-		{"sandbox.mode", text, tighten, []string{"off", "auto", "require"},
+		{"sandbox.mode", text, onlyStricter, []string{"off", "auto", "require"},
 			"Whether commands are confined: auto (default) where it is possible, require or not at all.",
 			weakEnumOver("auto", "off", "auto", "require")},
-		{"sandbox.env", list, person, nil, "Names of environment variables that confined commands see beside the usual ones.",
+		{"sandbox.env", list, fromUser, nil,
+			"Names of environment variables that confined commands see beside the usual ones.",
 			nil},
-		{"sandbox.allowRead", list, person, nil, "Paths that confined commands may read although they count as secrets.",
+		{"sandbox.allowRead", list, fromUser, nil, "Paths that confined commands may read although they count as secrets.",
 			nil},
-		{"sandbox.allowWrite", list, person, nil, "Paths outside of the working directory that confined commands may write.",
+		{"sandbox.allowWrite", list, fromUser, nil,
+			"Paths outside of the working directory that confined commands may write.",
 			nil},
-		{"sandbox.allowHosts", list, person, nil, "Hosts, or host:port, that confined commands may reach.", nil},
-		{"sandbox.denyRead", list, anyone, nil, "Further paths that confined commands may not read.", nil},
-		{"sandbox.skills", raw, anyone, nil, "By skill, what commands are restricted to while it is in force: {network: " +
-			"none|hosts, write: [paths]}. It opens nothing.", nil},
-		{"shell.path", text, person, nil, "The shell of the bash tool. Default: /bin/bash, bash on PATH, sh.", nil},
-		{"shell.prefix", text, person, nil, "Text before every command of the bash tool.", nil},
-		{"workspace", text, person, nil, "Where tools act: a directory, ssh://host/dir, or a container.", nil},
+		{"sandbox.allowHosts", list, fromUser, nil, "Hosts, or host:port, that confined commands may reach.", nil},
+		{"sandbox.denyRead", list, fromAnyone, nil, "Further paths that confined commands may not read.", nil},
+		{"sandbox.skills", raw, fromAnyone, nil,
+			"By skill, what commands are restricted to while it is in force: {network: " +
+				"none|hosts, write: [paths]}. It opens nothing.", nil},
+		{"shell.path", text, fromUser, nil, "The shell of the bash tool. Default: /bin/bash, bash on PATH, sh.", nil},
+		{"shell.prefix", text, fromUser, nil, "Text before every command of the bash tool.", nil},
+		{"workspace", text, fromUser, nil, "Where tools act: a directory, ssh://host/dir, or a container.", nil},
 
-		{"hooks", raw, anyone, nil, "Commands that run on events, to decide or to be notified: {Event: [{matcher, hooks: " +
-			"[{type, command}]}]}; see `knack help hooks`.", nil},
-		{"mcpServers", raw, anyone, nil, "MCP servers by name: {command, args, env} or {type, url, headers}.", nil},
-		{"plugins", booleans, anyone, nil,
+		{"hooks", raw, fromAnyone, nil,
+			"Commands that run on events, to decide or to be notified: {Event: [{matcher, hooks: " +
+				"[{type, command}]}]}; see `knack help hooks`.", nil},
+		{"mcpServers", raw, fromAnyone, nil, "MCP servers by name: {command, args, env} or {type, url, headers}.", nil},
+		{"plugins", booleans, fromAnyone, nil,
 			"Plugins by name@marketplace, and built-in ones by name@builtin, switched on or off.", nil},
-		{"marketplaces", raw, anyone, nil, "Where plugins come from: by name, a source.", nil},
-		{"memory.auto", boolean, person, nil, "Whether the program stores memories automatically. Default false.", nil},
+		{"marketplaces", raw, fromAnyone, nil, "Where plugins come from: by name, a source.", nil},
+		{"memory.auto", boolean, fromUser, nil, "Whether the program stores memories automatically. Default false.", nil},
 
-		{"limits.turns", integer, tighten, nil, "Answers of the model in one run. Default: none on a terminal, 200 in " +
+		{"limits.turns", integer, onlyStricter, nil, "Answers of the model in one run. Default: none on a terminal, 200 in " +
 			"print mode.", weakNumber},
-		{"limits.tokens", integer, tighten, nil, "Tokens of one run, input and output.", weakNumber},
-		{"limits.cost", number, tighten, nil, "US dollars of one run.", weakNumber},
-		{"limits.minutes", number, tighten, nil, "Minutes of one run.", weakNumber},
+		{"limits.tokens", integer, onlyStricter, nil, "Tokens of one run, input and output.", weakNumber},
+		{"limits.cost", number, onlyStricter, nil, "US dollars of one run.", weakNumber},
+		{"limits.minutes", number, onlyStricter, nil, "Minutes of one run.", weakNumber},
 
-		{"theme", text, person, []string{"auto", "dark", "light", "high-contrast", "colour-blind", "truecolor", "none"},
+		{"theme", text, fromUser, []string{"auto", "dark", "light", "high-contrast", "colour-blind", "truecolor", "none"},
 			"Colours of the screen. auto (default): dark or light, to match the terminal's background.", nil},
-		{"notify", text, person, nil, "What happens when the screen waits for you: bell (default), osc9 (a notification " +
+		{"notify", text, fromUser, nil, "What happens when the screen waits for you: bell (default), osc9 (a notification " +
 			"of the terminal), off, or a command, which gets the message as its last argument.", nil},
 	}
 })
@@ -162,12 +172,12 @@ func weakEnumOver(def string, order ...string) func(val, over *node) bool {
 	}
 }
 
-func weakNumber(val, over *node) bool {
-	if over == nil {
+func weakNumber(val, current *node) bool {
+	if current == nil {
 		return false // any limit is stricter than none
 	}
 	v, _ := strconv.ParseFloat(val.text, 64)
-	o, _ := strconv.ParseFloat(over.text, 64)
+	o, _ := strconv.ParseFloat(current.text, 64)
 	return v > o || v == 0 // 0 means no limit
 }
 
@@ -359,17 +369,17 @@ func (k key) schema() object {
 			s = hooksSchema()
 		}
 	}
-	s["description"] = k.doc + k.who.note()
+	s["description"] = k.doc + k.scope.note()
 	return s
 }
 
-func (w who) note() string {
+func (w settingScope) note() string {
 	switch w {
-	case tighten:
+	case onlyStricter:
 		return " A project may only make it stricter."
-	case person:
+	case fromUser:
 		return " Not read from a project."
-	case owner:
+	case fromOwner:
 		return " Read only from managed and user settings."
 	}
 	return ""
@@ -381,7 +391,7 @@ func Help() string {
 	b.WriteString(helpHead)
 	for _, k := range table() {
 		fmt.Fprintf(&b, "\n  %s (%s)\n", k.name, k.typeName())
-		for _, line := range wrap(k.doc+k.who.note(), 74) {
+		for _, line := range wrap(k.doc+k.scope.note(), 74) {
 			b.WriteString("      " + line + "\n")
 		}
 	}

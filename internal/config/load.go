@@ -431,7 +431,8 @@ func (y layer) unknown(known map[string]bool, n *node, prefix string) {
 		case m.val.kind == 'o' && !isKey(name):
 			y.unknown(known, m.val, name+".")
 		case !isKey(name):
-			y.problem(m.val.at, knack.CodeFieldType, knack.Error, "", "%s is %s: it must be an object", name, m.val.shown())
+			y.problem(m.val.at, knack.CodeFieldType, knack.Error, "", "%s is %s: it must be an object", name,
+				m.val.displayText())
 		}
 	}
 }
@@ -488,15 +489,15 @@ func (y layer) find(k key, report bool) *node {
 	if want := k.wrong(n); want != "" {
 		if report {
 			y.problem(n.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s is %s: it must be %s", k.name,
-				n.shown(), want)
+				n.displayText(), want)
 		}
 		return nil
 	}
 	return n
 }
 
-// shown formats a value for a message.
-func (n *node) shown() string {
+// displayText formats a value for a message.
+func (n *node) displayText() string {
 	switch n.kind {
 	case 's':
 		if len(n.text) <= 60 {
@@ -523,13 +524,13 @@ func (l *loader) counts(y layer, k key, n *node) bool {
 	}
 	why := ""
 	switch {
-	case k.who == owner && (y.project || y.flag):
+	case k.scope == fromOwner && (y.project || y.flag):
 		why = "is read only from managed and user settings"
-	case y.project && k.who == person:
+	case y.project && k.scope == fromUser:
 		why = "is not read from a project"
 	case y.project && k.name == "permissions.defaultMode" && k.fold(n.text) == string(permission.Bypass):
 		why = "cannot be bypassPermissions in a project"
-	case y.project && k.who == tighten && k.weak(n, l.above(k)):
+	case y.project && k.scope == onlyStricter && k.weak(n, l.above(k)):
 		why = "can only be made stricter by a project"
 	}
 	if why == "" {
@@ -573,7 +574,7 @@ func (l *loader) key(k key) any {
 			for _, it := range n.items {
 				if want := k.bad(it); want != "" {
 					y.problem(it.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s contains %s: it must be %s", k.name,
-						it.shown(), want)
+						it.displayText(), want)
 					continue
 				}
 				if !slices.Contains(lists, any(it.text)) {
@@ -588,12 +589,12 @@ func (l *loader) key(k key) any {
 				}
 				if want := k.bad(m.val); want != "" {
 					y.problem(m.val.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s.%s is %s: it must be %s", k.name,
-						m.key, m.val.shown(), want)
+						m.key, m.val.displayText(), want)
 					continue
 				}
 				if k.owned(m.val) && y.origin != permission.Managed && y.origin != permission.User {
 					y.problem(m.val.at, codeIgnored, knack.Warn, "put it into your own settings: knack skill pin "+m.key,
-						"%s.%s: only managed and user settings may be %s", k.name, m.key, m.val.shown())
+						"%s.%s: only managed and user settings may be %s", k.name, m.key, m.val.displayText())
 					continue
 				}
 				if fields[m.key] == nil || k.owned(m.val) && m.val.text == "required" { // a project cannot override required
@@ -656,7 +657,7 @@ func (l *loader) rules(y layer, k key, n *node) {
 	}
 	for _, it := range n.items {
 		if want := k.bad(it); want != "" {
-			y.problem(it.at, knack.CodeFieldType, knack.Error, "", "%s contains %s: it must be a rule", k.name, it.shown())
+			y.problem(it.at, knack.CodeFieldType, knack.Error, "", "%s contains %s: it must be a rule", k.name, it.displayText())
 			continue
 		}
 		r, err := permission.ParseRule(it.text, y.origin)

@@ -145,7 +145,7 @@ func TestValues(t *testing.T) {
 	got := ""
 	for _, v := range c.Values() {
 		got += v.Key + " " + string(v.JSON)
-		for _, p := range v.Places {
+		for _, p := range v.Positions {
 			got += fmt.Sprintf(" %s:%d", p.Origin, p.Line)
 		}
 		got += "\n"

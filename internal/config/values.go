@@ -16,9 +16,9 @@ import (
 // A Value is the value of a key with the places that set it, highest precedence first. For keys that
 // may contain secrets (env, providers, servers) JSON contains only the names.
 type Value struct {
-	Key    string
-	JSON   json.RawMessage
-	Places []Position
+	Key       string
+	JSON      json.RawMessage
+	Positions []Position
 }
 
 // Values returns the keys that are set, in the order of `knack help settings`.
@@ -153,7 +153,7 @@ func Check(name string, value json.RawMessage) error {
 		}
 	}
 	if want != "" {
-		return fmt.Errorf("%s is %s, not %s", name, n.shown(), want)
+		return fmt.Errorf("%s is %s, not %s", name, n.displayText(), want)
 	}
 	return nil
 }

@@ -107,8 +107,8 @@ func (s *Schema) check(answer string) (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-// again asks for a new answer after one that does not match.
-func (s *Schema) again(err error) string {
+// retryPrompt asks for a new answer after one that does not match.
+func (s *Schema) retryPrompt(err error) string {
 	return fmt.Sprintf("Your answer does not match the JSON Schema: %v\n\n%s", err, s.Prompt())
 }
 

@@ -56,8 +56,8 @@ func (s *server) send(request any) (sent, error) {
 		s.mu.Unlock()
 		return w, errHostGone
 	}
-	s.asked++
-	w.id = fmt.Sprintf("knack-%d", s.asked)
+	s.lastRequest++
+	w.id = fmt.Sprintf("knack-%d", s.lastRequest)
 	s.pending[w.id] = w.wait
 	s.mu.Unlock()
 	if s.out.write(controlRequest{typeControlRequest, w.id, request}) != nil {

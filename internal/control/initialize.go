@@ -60,7 +60,7 @@ type setup struct {
 	system   string
 	append   string
 	skills   []string
-	given    engine.Host
+	host     engine.Host
 	servers  []mcp.Server // given to the session after its start
 	schema   *Schema
 	title    string
@@ -81,7 +81,7 @@ func (u *setup) edit(o *engine.SessionOptions) {
 	if u.skills != nil {
 		o.Skills = u.skills
 	}
-	o.Host = u.given
+	o.Host = u.host
 }
 
 func (u *setup) problem(format string, args ...any) {
@@ -141,7 +141,7 @@ func (s *server) initialize(ctx context.Context, request json.RawMessage) (any, 
 	s.host, s.setup = true, u
 	s.mu.Unlock()
 	if s.Messages != nil {
-		s.Messages.serves(u.problems)
+		s.Messages.setHostMode(u.problems)
 	}
 	session, err := s.start(ctx)
 	if err != nil {
@@ -149,16 +149,16 @@ func (s *server) initialize(ctx context.Context, request json.RawMessage) (any, 
 		return nil, err
 	}
 	if again {
-		given := u.given
+		given := u.host
 		given.Servers = session.Host().Servers
 		for _, p := range session.SetHost(given) {
 			u.problem("%s", p)
 		}
 	}
 	if len(u.servers) > 0 {
-		u.problems = append(u.problems, s.giveServers(ctx, session, u.servers)...)
+		u.problems = append(u.problems, s.setHostServers(ctx, session, u.servers)...)
 		if s.Messages != nil {
-			s.Messages.serves(u.problems)
+			s.Messages.setHostMode(u.problems)
 		}
 	}
 	if u.title != "" && session.Status().Title == "" {
@@ -214,7 +214,7 @@ func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
 				if err != nil {
 					return u, fmt.Errorf("hooks: %s: %w", event, err)
 				}
-				u.given.Hooks = append(u.given.Hooks, h)
+				u.host.Hooks = append(u.host.Hooks, h)
 			}
 		}
 	}
@@ -236,10 +236,10 @@ func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
 				u.problem("agents: %s: bypassPermissions can only be chosen when the program starts", defs[i].Name)
 			}
 		}
-		u.given.Agents = defs
+		u.host.Agents = defs
 	}
 	var bad []string
-	u.given.Aliases, u.given.Elicit = in.Aliases, &person{s}
+	u.host.Aliases, u.host.Elicit = in.Aliases, &person{s}
 	u.servers, bad = s.hostServers(in.Servers, in.OtherServers)
 	u.problems = append(u.problems, bad...)
 	for what, given := range map[string]bool{

@@ -28,13 +28,13 @@ func (s *server) hostServer(name string) mcp.Server {
 		s.mu.Lock()
 		s.conns[name] = host
 		s.mu.Unlock()
-		go s.carry(name, host) // ends when the client closes its end
+		go s.relayServer(name, host) // ends when the client closes its end
 		return client, nil
 	}}
 }
 
-// carry sends a client's messages to the host, in order, and its answers back.
-func (s *server) carry(name string, conn mcp.Conn) {
+// relayServer sends a client's messages to the host, in order, and its answers back.
+func (s *server) relayServer(name string, conn mcp.Conn) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var answers sync.WaitGroup
 	defer answers.Wait()
@@ -142,9 +142,10 @@ func (s *server) hostServers(named []string, defined map[string]json.RawMessage)
 	return all, problems
 }
 
-// giveServers gives the session the host's servers, except those with the name of a configured server:
+// setHostServers gives the session the host's servers, except those with the name of a configured server:
 // the configured server's rules must not apply to another one.
-func (s *server) giveServers(ctx context.Context, session *engine.Session, servers []mcp.Server) (problems []string) {
+func (s *server) setHostServers(ctx context.Context, session *engine.Session,
+	servers []mcp.Server) (problems []string) {
 	configured, _ := session.Engine().Project().Servers()
 	servers = slices.DeleteFunc(slices.Clone(servers), func(x mcp.Server) bool {
 		i := slices.IndexFunc(configured, func(c mcp.Server) bool { return mcp.Safe(c.Name) == mcp.Safe(x.Name) })
@@ -223,7 +224,7 @@ func (s *server) setServers(ctx context.Context, session *engine.Session, in str
 }) (any, error) {
 	was := session.Host().Servers
 	servers, problems := s.hostServers(nil, in.Servers)
-	problems = append(problems, s.giveServers(ctx, session, servers)...)
+	problems = append(problems, s.setHostServers(ctx, session, servers)...)
 	now := session.Host().Servers
 	without := func(a, b []mcp.Server) []string {
 		names := []string{}

@@ -42,9 +42,9 @@ type Output interface {
 
 // A lineWriter writes one object per line. It is safe for concurrent use.
 type lineWriter struct {
-	mu     sync.Mutex
-	encode *json.Encoder
-	gone   func() // called when a line cannot be written because the reader is gone; may be nil
+	mu           sync.Mutex
+	encode       *json.Encoder
+	onWriteError func() // called when a line cannot be written because the reader is gone; may be nil
 }
 
 func newLineWriter(w io.Writer) *lineWriter {
@@ -57,8 +57,8 @@ func (w *lineWriter) write(v any) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	err := w.encode.Encode(v)
-	if err != nil && w.gone != nil {
-		w.gone()
+	if err != nil && w.onWriteError != nil {
+		w.onWriteError()
 	}
 	return err
 }
@@ -114,9 +114,9 @@ func (t *tally) add(model string, u llm.Usage, cost float64) {
 	t.cost += cost
 }
 
-// see adds the usage in an entry of the session's own log. The usage of a sub-agent is in the entry
+// addEntry adds the usage in an entry of the session's own log. The usage of a sub-agent is in the entry
 // for its end.
-func (t *tally) see(e session.Entry) {
+func (t *tally) addEntry(e session.Entry) {
 	switch {
 	case e.Answer != nil && !e.Answer.Partial:
 		t.add(e.Answer.Model, e.Answer.Usage, e.Answer.Cost)
@@ -133,18 +133,18 @@ func (t *tally) see(e session.Entry) {
 
 // A turnSum collects the data for a turn's Result.
 type turnSum struct {
-	start   time.Time
-	asked   time.Time // start of the current request; zero: none is running
-	waited  time.Duration
-	end     *agent.End
-	turns   int
-	usage   llm.Usage
-	stop    llm.StopReason
-	replies []string // of commands
-	reply   any
-	calls   map[string]json.RawMessage // by call ID
-	denials []Denial
-	value   json.RawMessage
+	start     time.Time
+	waitStart time.Time // start of the current request; zero: none is running
+	waited    time.Duration
+	end       *agent.End
+	turns     int
+	usage     llm.Usage
+	stop      llm.StopReason
+	replies   []string // of commands
+	reply     any
+	calls     map[string]json.RawMessage // by call ID
+	denials   []Denial
+	value     json.RawMessage
 }
 
 // Begin writes the Init message.
@@ -342,13 +342,13 @@ func (o *Messages) sum(e engine.Event) {
 		t.reply = e.Reply.Value
 	}
 	if e.Agent == nil && e.Request != nil {
-		t.asked = time.Now()
+		t.waitStart = time.Now()
 	}
 	if x := e.Entry; x != nil {
 		if x.Answer != nil {
-			if e.Agent == nil && !t.asked.IsZero() {
-				t.waited += time.Since(t.asked)
-				t.asked = time.Time{}
+			if e.Agent == nil && !t.waitStart.IsZero() {
+				t.waited += time.Since(t.waitStart)
+				t.waitStart = time.Time{}
 			}
 			if e.Agent == nil {
 				t.stop = x.Answer.Stop
@@ -508,7 +508,7 @@ func (o *Messages) result(err error) Result {
 	if o.session != nil {
 		for _, e := range o.session.Log().After(o.counted) {
 			o.counted = e.ID
-			o.total.see(e)
+			o.total.addEntry(e)
 		}
 	}
 	r := Result{Type: typeResult, Subtype: subtypeSuccess, Reason: session.EndDone, Head: o.head(0), Turns: t.turns,
@@ -591,16 +591,16 @@ func (o *Messages) Queued(number int) {
 	}
 }
 
-// serves records that the reader is a host of the Agent SDK: tools get the names that it knows, and
+// setHostMode records that the reader is a host of the Agent SDK: tools get the names that it knows, and
 // its own messages are not repeated.
-func (o *Messages) serves(problems []string) {
+func (o *Messages) setHostMode(problems []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.host, o.extra = true, problems
 }
 
-// unjoin removes a message that was expected to join the turn.
-func (o *Messages) unjoin(id string) {
+// removeJoined removes a message that was expected to join the turn.
+func (o *Messages) removeJoined(id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	same := func(s string) bool { return s == id }

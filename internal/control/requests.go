@@ -78,7 +78,7 @@ func unsupported(request subtype) string {
 }
 
 // requested answers a request from the host.
-func (s *server) requested(in inboxed) {
+func (s *server) requested(in queuedFrame) {
 	id := in.frame.ID
 	response, err := any(nil), error(nil)
 	kind := subtypeOf(in.frame.Request)
@@ -172,7 +172,7 @@ func (s *server) interrupt(f frame) {
 	}
 	if in.Queued {
 		s.prompts = nil
-		s.inbox = slices.DeleteFunc(s.inbox, func(w inboxed) bool { return w.frame.Type == typeUser })
+		s.inbox = slices.DeleteFunc(s.inbox, func(w queuedFrame) bool { return w.frame.Type == typeUser })
 		out.Cancelled = append([]string{}, cancelled...)
 	}
 	stop := s.stopTurn

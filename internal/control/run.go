@@ -89,7 +89,7 @@ func (r *Runner) try(ctx context.Context, in agent.Input, again bool) error {
 		case err == nil:
 			r.Out.Structured(value)
 		case again:
-			return r.try(ctx, agent.Text(r.Schema.again(err)), false)
+			return r.try(ctx, agent.Text(r.Schema.retryPrompt(err)), false)
 		default:
 			err = fmt.Errorf("%w: %w", errSchema, err)
 			r.Out.End(err)

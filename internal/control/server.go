@@ -63,27 +63,27 @@ type server struct {
 	runner *Runner
 	cancel context.CancelCauseFunc
 
-	mu       sync.Mutex
-	session  *engine.Session // nil: not started yet
-	host     bool            // initialize was received
-	setup    setup           // from initialize
-	pending  map[string]chan answer
-	asked    int // number of our requests so far
-	closed   bool
-	inbox    []inboxed
-	handling map[string]context.CancelFunc // the host's requests, by ID
-	conns    map[string]mcp.Conn           // to servers in the host, by name
-	connect  bool                          // the next turn waits for the host's servers
-	prompts  []prompt
-	stopTurn context.CancelCauseFunc // ends the running turn; nil: none is running
-	began    bool                    // Begin was called for the session
-	drained  bool                    // no more prompts will come
-	refused  error                   // the first error from refuse
-	changed  chan struct{}           // closed when the inbox or prompts change
+	mu          sync.Mutex
+	session     *engine.Session // nil: not started yet
+	host        bool            // initialize was received
+	setup       setup           // from initialize
+	pending     map[string]chan answer
+	lastRequest int // number of our requests so far
+	closed      bool
+	inbox       []queuedFrame
+	handling    map[string]context.CancelFunc // the host's requests, by ID
+	conns       map[string]mcp.Conn           // to servers in the host, by name
+	connect     bool                          // the next turn waits for the host's servers
+	prompts     []prompt
+	stopTurn    context.CancelCauseFunc // ends the running turn; nil: none is running
+	started     bool                    // Begin was called for the session
+	drained     bool                    // no more prompts will come
+	refused     error                   // the first error from refuse
+	changed     chan struct{}           // closed when the inbox or prompts change
 }
 
 // An inboxed is a line that waits to be handled.
-type inboxed struct {
+type queuedFrame struct {
 	line  inputLine
 	frame frame
 	ctx   context.Context // for a request of the host
@@ -104,7 +104,7 @@ func Serve(ctx context.Context, o Options) error {
 	}
 	if o.Messages != nil {
 		s.out = o.Messages.out
-		s.out.gone = func() { cancel(errHostGone) }
+		s.out.onWriteError = func() { cancel(errHostGone) }
 		o.Messages.replay = o.Replay
 	}
 	// If the host is gone, SIGPIPE must end the turn, not the program, so that what the turn started also
@@ -152,7 +152,7 @@ func (s *server) read(ctx context.Context) {
 		wait <- answer{ID: id, Subtype: subtypeError, Error: errHostGone.Error()}
 		delete(s.pending, id)
 	}
-	s.inbox = append(s.inbox, inboxed{frame: frame{Type: typeEOF}})
+	s.inbox = append(s.inbox, queuedFrame{frame: frame{Type: typeEOF}})
 	s.notify()
 }
 
@@ -209,7 +209,7 @@ func (s *server) take(ctx context.Context, l inputLine, f frame) {
 		go s.badLine(l.number, "", fmt.Errorf("more than %d lines wait", maxWaiting))
 		return
 	}
-	in := inboxed{line: l, frame: f, ctx: ctx}
+	in := queuedFrame{line: l, frame: f, ctx: ctx}
 	if f.Type == typeControlRequest {
 		var cancel context.CancelFunc
 		in.ctx, cancel = context.WithCancel(ctx)
@@ -276,7 +276,7 @@ func (s *server) handleAll(ctx context.Context) {
 }
 
 // prompted passes a message from the host to the running turn, or to the next one.
-func (s *server) prompted(ctx context.Context, in inboxed) {
+func (s *server) prompted(ctx context.Context, in queuedFrame) {
 	p, field, err := readPrompt(in.frame)
 	if err != nil {
 		s.badLine(in.line.number, field, err)
@@ -359,8 +359,8 @@ func (s *server) turns(ctx context.Context) error {
 		}
 		s.runner.Session = session
 		s.await(ctx, session)
-		if !s.began {
-			s.began = true
+		if !s.started {
+			s.started = true
 			if err := s.runner.Begin(ctx); err != nil {
 				s.Out.End(err)
 				return err
@@ -483,7 +483,7 @@ func (s *server) turn(ctx context.Context, p prompt) error {
 			}
 			left = append(left, p)
 			if s.Messages != nil {
-				s.Messages.unjoin(m.ID)
+				s.Messages.removeJoined(m.ID)
 			}
 		}
 		s.prompts = append(left, s.prompts...)
@@ -498,11 +498,11 @@ func (s *server) start(ctx context.Context) (*engine.Session, error) {
 	if s.session != nil {
 		return s.session, nil
 	}
-	var who engine.Person
+	var answerer engine.Person
 	if s.Prompts {
-		who = &person{s}
+		answerer = &person{s}
 	}
-	session, err := s.Start(ctx, who, s.setup.edit)
+	session, err := s.Start(ctx, answerer, s.setup.edit)
 	if err != nil {
 		return nil, err
 	}

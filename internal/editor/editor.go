@@ -67,10 +67,10 @@ func (e *Editor) Typed() string {
 	})
 }
 
-// Shown returns the text with chips replaced by their labels.
-func (e *Editor) Shown() string { return e.expand(Chip.shown) }
+// Display returns the text with chips replaced by their labels.
+func (e *Editor) Display() string { return e.expand(Chip.displayText) }
 
-func (c Chip) shown() string { return "[" + c.Label + "]" }
+func (c Chip) displayText() string { return "[" + c.Label + "]" }
 
 func (e *Editor) expand(chip func(Chip) string) string {
 	if len(e.chips) == 0 {
@@ -110,8 +110,8 @@ func (e *Editor) Empty() bool { return e.text == "" }
 
 // Before and After return the text before and after the cursor, with chips replaced by their
 // labels.
-func (e *Editor) Before() string { return (&Editor{text: e.text[:e.at], chips: e.chips}).Shown() }
-func (e *Editor) After() string  { return (&Editor{text: e.text[e.at:], chips: e.chips}).Shown() }
+func (e *Editor) Before() string { return (&Editor{text: e.text[:e.at], chips: e.chips}).Display() }
+func (e *Editor) After() string  { return (&Editor{text: e.text[e.at:], chips: e.chips}).Display() }
 
 // Set replaces the text and puts the cursor at the end. It can be undone.
 func (e *Editor) Set(text string) {
@@ -218,8 +218,8 @@ func (e *Editor) swap(from, to *[]snapshot) {
 
 // Left and Right move by one grapheme, WordLeft and WordRight by one word, and Home and End
 // within the line.
-func (e *Editor) Left()      { e.move(e.left(e.at)) }
-func (e *Editor) Right()     { e.move(e.right(e.at)) }
+func (e *Editor) Left()      { e.move(e.prevGrapheme(e.at)) }
+func (e *Editor) Right()     { e.move(e.nextGrapheme(e.at)) }
 func (e *Editor) WordLeft()  { e.move(e.wordLeft()) }
 func (e *Editor) WordRight() { e.move(e.wordRight()) }
 func (e *Editor) Home()      { e.move(strings.LastIndexByte(e.text[:e.at], '\n') + 1) }
@@ -238,7 +238,7 @@ func (e *Editor) lineEnd() int {
 	return len(e.text)
 }
 
-func (e *Editor) right(at int) int {
+func (e *Editor) nextGrapheme(at int) int {
 	g := displaywidth.StringGraphemes(e.text[at:])
 	if g.Next() {
 		return at + len(g.Value())
@@ -246,8 +246,8 @@ func (e *Editor) right(at int) int {
 	return at
 }
 
-// left returns the start of the grapheme before at. Graphemes never cross lines.
-func (e *Editor) left(at int) int {
+// prevGrapheme returns the start of the grapheme before at. Graphemes never cross lines.
+func (e *Editor) prevGrapheme(at int) int {
 	if at == 0 {
 		return 0
 	}
@@ -270,11 +270,11 @@ func isWord(s string) bool {
 
 func (e *Editor) wordLeft() int {
 	at := e.at
-	for at > 0 && !isWord(e.text[e.left(at):]) {
-		at = e.left(at)
+	for at > 0 && !isWord(e.text[e.prevGrapheme(at):]) {
+		at = e.prevGrapheme(at)
 	}
-	for at > 0 && isWord(e.text[e.left(at):]) {
-		at = e.left(at)
+	for at > 0 && isWord(e.text[e.prevGrapheme(at):]) {
+		at = e.prevGrapheme(at)
 	}
 	return at
 }
@@ -282,24 +282,24 @@ func (e *Editor) wordLeft() int {
 func (e *Editor) wordRight() int {
 	at := e.at
 	for at < len(e.text) && !isWord(e.text[at:]) {
-		at = e.right(at)
+		at = e.nextGrapheme(at)
 	}
 	for at < len(e.text) && isWord(e.text[at:]) {
-		at = e.right(at)
+		at = e.nextGrapheme(at)
 	}
 	return at
 }
 
 // Backspace and Delete remove one grapheme.
-func (e *Editor) Backspace() { e.remove(e.left(e.at), e.at) }
-func (e *Editor) Delete()    { e.remove(e.at, e.right(e.at)) }
+func (e *Editor) Backspace() { e.remove(e.prevGrapheme(e.at), e.at) }
+func (e *Editor) Delete()    { e.remove(e.at, e.nextGrapheme(e.at)) }
 
 // KillToEnd, KillToStart, KillWord and KillWordLeft remove the text up to where the
 // corresponding movement leads, and keep it for Yank.
 func (e *Editor) KillToEnd() {
 	end := e.lineEnd()
 	if end == e.at { // at the end of a line: join it with the next one
-		end = e.right(e.at)
+		end = e.nextGrapheme(e.at)
 	}
 	e.kill(e.at, end)
 }
@@ -393,7 +393,7 @@ func (e *Editor) Rows(width int) (rows []Row, row, col int) {
 		}
 		text, w := v, g.Width()
 		if c, ok := e.chip(firstRune(v)); ok {
-			text = c.shown()
+			text = c.displayText()
 			if displaywidth.String(text) > width {
 				text = displaywidth.TruncateString(text, width, "…")
 			}

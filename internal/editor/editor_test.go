@@ -88,7 +88,7 @@ func TestPaste(t *testing.T) {
 	long := strings.Repeat("line\n", 40)
 	e.Paste(strings.ReplaceAll(long, "\n", "\r\n"))
 	e.Insert("!")
-	if got := e.Shown(); got != "see [pasted text 1, 40 lines]!" {
+	if got := e.Display(); got != "see [pasted text 1, 40 lines]!" {
 		t.Errorf("shown %q", got)
 	}
 	if got := e.Text(); got != "see "+long+"!" {
@@ -141,7 +141,7 @@ func TestRows(t *testing.T) {
 			}
 			all += r.Text
 		}
-		if want := strings.ReplaceAll(e.Shown(), "\n", ""); len(e.Chips()) == 0 && all != want {
+		if want := strings.ReplaceAll(e.Display(), "\n", ""); len(e.Chips()) == 0 && all != want {
 			t.Fatalf("%q is shown as %q", want, all)
 		}
 		if row < 0 || row >= len(rows) || col < 0 || col > width {

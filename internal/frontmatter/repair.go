@@ -134,13 +134,13 @@ func topKey(line string) (key string, at int, ok bool) {
 }
 
 // A fixed is a chunk that loads, with a description of the repair.
-type fixed struct {
+type repairedValue struct {
 	value  string // what the value was interpreted as; "" if it is not text
 	what   string
 	advice string // used if there is no value to show
 }
 
-func (f fixed) hint(key string) string {
+func (f repairedValue) hint(key string) string {
 	if f.advice != "" {
 		return f.advice
 	}
@@ -152,21 +152,21 @@ func (f fixed) hint(key string) string {
 }
 
 // fix tries the most common intentions of authors and returns the first one that loads.
-func (p *parser) fix(c chunk) (fixed, bool) {
+func (p *parser) fix(c chunk) (repairedValue, bool) {
 	if c.key == "" {
-		return fixed{}, false
+		return repairedValue{}, false
 	}
-	try := func(text string, f fixed) (fixed, bool) {
+	try := func(text string, f repairedValue) (repairedValue, bool) {
 		root, err := p.load([]byte(text))
 		if err != nil || root == nil || root.Kind != yaml.MappingNode || len(root.Content) != 2 {
-			return fixed{}, false
+			return repairedValue{}, false
 		}
 		p.take(root, []byte(text))
 		return f, true
 	}
-	text, what := soften(c.lines)
+	text, what := foldToBlock(c.lines)
 	if what != "" {
-		if f, ok := try(strings.Join(text, "\n")+"\n", fixed{what: what,
+		if f, ok := try(strings.Join(text, "\n")+"\n", repairedValue{what: what,
 			advice: "indent with spaces, and write the character itself"}); ok {
 			return f, true
 		}
@@ -179,23 +179,23 @@ func (p *parser) fix(c chunk) (fixed, bool) {
 			what = "the text after " + header + " was taken as its first line"
 		}
 		return try(c.head+" "+header+"\n"+indented(after, rest),
-			fixed{what: what, advice: "begin the text on the line after " + c.key + ": " + header + ", two spaces in"})
+			repairedValue{what: what, advice: "begin the text on the line after " + c.key + ": " + header + ", two spaces in"})
 	}
 	if c.value != "" {
-		value, what := meant(fold(strings.TrimSpace(text[0][strings.Index(text[0], c.head)+len(c.head):]), rest))
-		return try(c.head+" "+quote(value)+"\n", fixed{value: value, what: what})
+		value, what := intendedText(fold(strings.TrimSpace(text[0][strings.Index(text[0], c.head)+len(c.head):]), rest))
+		return try(c.head+" "+quote(value)+"\n", repairedValue{value: value, what: what})
 	}
-	if f, ok := try(c.head+"\n"+quoteLines(rest), fixed{what: "values below it were taken as text",
+	if f, ok := try(c.head+"\n"+quoteLines(rest), repairedValue{what: "values below it were taken as text",
 		advice: "put the values below it in quotes"}); ok {
 		return f, true
 	}
 	value := fold("", rest)
-	return try(c.head+" "+quote(value)+"\n", fixed{value: value, what: "the lines below it were taken as text"})
+	return try(c.head+" "+quote(value)+"\n", repairedValue{value: value, what: "the lines below it were taken as text"})
 }
 
-// soften replaces tabs in the indentation, escaped surrogates and control characters. what
+// foldToBlock replaces tabs in the indentation, escaped surrogates and control characters. what
 // describes the changes; it is "" if there were none.
-func soften(lines []string) (out []string, what string) {
+func foldToBlock(lines []string) (out []string, what string) {
 	out = make([]string, len(lines))
 	for i, line := range lines {
 		bare := strings.TrimLeft(line, " \t")
@@ -322,8 +322,8 @@ func fold(first string, lines []string) string {
 	return b.String()
 }
 
-// meant returns the text that an unreadable value stands for, and a sentence that says so.
-func meant(value string) (text, what string) {
+// intendedText returns the text that an unreadable value stands for, and a sentence that says so.
+func intendedText(value string) (text, what string) {
 	q := value[0]
 	if q != '"' && q != '\'' {
 		if strings.IndexByte("[]{}*&!%@`,?|>#-", q) >= 0 {
@@ -399,7 +399,7 @@ func quoteLines(lines []string) string {
 			b.WriteString(l + "\n")
 			continue
 		}
-		value, _ = meant(value)
+		value, _ = intendedText(value)
 		b.WriteString(l[:at] + " " + quote(value) + "\n")
 	}
 	return b.String()
@@ -428,12 +428,12 @@ func (p *parser) windowsPaths(head []byte) []byte {
 		if len(line) > 0 && (isLetter(line[0]) || line[0] == '-') { // a key: everything before it has ended
 			inside = false
 		}
-		fixed := literalPaths(string(line), &inside)
-		if fixed != string(line) {
+		repaired := literalPaths(string(line), &inside)
+		if repaired != string(line) {
 			p.note(Repaired, p.offset+n, 1, "put the value in single quotes",
 				"the backslashes of a Windows path in double quotes were taken literally")
 		}
-		out = append(out, fixed...)
+		out = append(out, repaired...)
 		out = append(out, rest[len(line):len(rest)-len(after)]...)
 		rest = after
 	}

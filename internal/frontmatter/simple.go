@@ -56,7 +56,7 @@ func (r *plainReader) next() {
 
 // mapping parses the lines with the given indentation. It returns nil if they are not simple.
 func (r *plainReader) mapping(indent, depth int) *yaml.Node {
-	const most, deep = 64, 8 // beyond these limits the library must parse it
+	const maxNesting, deep = 64, 8 // beyond these limits the library must parse it
 	m := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: r.n, Column: indent + 1}
 	if r.indent != indent || depth > deep {
 		return nil
@@ -64,7 +64,7 @@ func (r *plainReader) mapping(indent, depth int) *yaml.Node {
 	m.Content = make([]*yaml.Node, 0, 12)
 	for !r.done && r.indent == indent {
 		colon := bytes.IndexByte(r.line, ':')
-		if colon <= 0 || colon > 128 || len(m.Content) >= 2*most {
+		if colon <= 0 || colon > 128 || len(m.Content) >= 2*maxNesting {
 			return nil
 		}
 		name := r.line[:colon]

@@ -33,14 +33,14 @@ func Agents(o Options, given []agent.Definition) ([]agent.Definition, []knack.Pr
 			defs = l.agents(defs, knack.Project, join(dir, row.Path))
 		}
 	}
-	taken := map[string]agent.Definition{}
+	byName := map[string]agent.Definition{}
 	for _, d := range defs {
-		if first, ok := taken[d.Name]; ok {
+		if first, ok := byName[d.Name]; ok {
 			l.problem(knack.CodeNameCollision, d.Path, "the agent %s is not used: the one of %s has that name", d.Name,
 				agentPlace(first))
 			continue
 		}
-		taken[d.Name] = d
+		byName[d.Name] = d
 	}
 	return defs, l.found.Problems
 }

@@ -66,7 +66,7 @@ type Found struct {
 
 // Load reads all instructions. A file that cannot be read is reported as a Problem.
 func Load(o Options) Found {
-	l := loader{Options: o, left: maxAll, seen: map[string]bool{}, count: map[knack.Code]int{}}
+	l := loader{Options: o, left: maxAll, included: map[string]bool{}, count: map[knack.Code]int{}}
 	l.context()
 	l.found.System, _ = l.prompt("SYSTEM.md")
 	if text, ok := l.prompt("APPEND_SYSTEM.md"); ok {
@@ -77,10 +77,10 @@ func Load(o Options) Found {
 
 type loader struct {
 	Options
-	found Found
-	left  int                // bytes of context that may still be added
-	seen  map[string]bool    // context files read or tried, by name and by resolved path
-	count map[knack.Code]int // number of problems by code
+	found    Found
+	left     int                // bytes of context that may still be added
+	included map[string]bool    // context files read or tried, by name and by resolved path
+	count    map[knack.Code]int // number of problems by code
 }
 
 // maxProblems is the maximum number of problems of one kind reported for context files.
@@ -121,7 +121,7 @@ func (l *loader) context() {
 		bound := d // outside the repository, links and imports must stay in the directory
 		if subpath.Contains(l.Root, d) {
 			bound = l.Root
-		} else if !ours(d) {
+		} else if !ownedByUser(d) {
 			continue // other users can write to it, such as /tmp
 		}
 		for _, row := range layout.Rows(layout.Context) {
@@ -151,7 +151,7 @@ func (l *loader) document(path, bound string) bool {
 	case !l.fits(path, data):
 		return true
 	}
-	l.seen[real] = true
+	l.included[real] = true
 	text := l.imports(path, string(data), bound, 0)
 	l.found.Context = append(l.found.Context, agent.Document{Path: path, Text: text})
 	return true
@@ -318,24 +318,24 @@ func (l *loader) imported(from, name, bound string, depth int) (string, bool) {
 	case !filepath.IsAbs(name):
 		path = filepath.Join(filepath.Dir(from), name)
 	}
-	if path == "" || l.seen[path] {
+	if path == "" || l.included[path] {
 		return "", false
 	}
 	real, top, err := inside(bound, path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), err == nil && l.seen[real]:
+	case errors.Is(err, fs.ErrNotExist), err == nil && l.included[real]:
 		return "", false // each file is imported once
 	case err == nil && depth == maxImports:
 		l.once(knack.CodeLimitReached, from, "@%s: imports go at most %d deep", name, maxImports)
 		return "", false
-	case len(l.seen) > maxImported:
+	case len(l.included) > maxImported:
 		l.once(knack.CodeLimitReached, from, "@%s: at most %d files are imported", name, maxImported)
 		return "", false
 	}
-	l.seen[path] = true // even if it cannot be read, it is tried only once
+	l.included[path] = true // even if it cannot be read, it is tried only once
 	var data []byte
 	if err == nil {
-		l.seen[real] = true
+		l.included[real] = true
 		data, err = l.readReal(real, top)
 	}
 	if err != nil {

@@ -2,6 +2,6 @@
 
 package instructions
 
-// ours returns true: on this system directories have no modes, so directories above a
+// ownedByUser returns true: on this system directories have no modes, so directories above a
 // repository count as the user's.
-func ours(string) bool { return true }
+func ownedByUser(string) bool { return true }

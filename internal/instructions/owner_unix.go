@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// ours reports whether only this user or the system can write to a directory.
-func ours(dir string) bool {
+// ownedByUser reports whether only this user or the system can write to a directory.
+func ownedByUser(dir string) bool {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return false

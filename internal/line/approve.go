@@ -125,13 +125,14 @@ const maxParts = 8
 // parts lists what needs approval, and why. For a command, which is shown in full, the list
 // may be cut.
 func parts(all []permission.Judged, command bool) (lines []shownLine) {
-	asked := slices.DeleteFunc(slices.Clone(all), func(s permission.Judged) bool { return s.Verdict == permission.Allow })
+	needApproval := slices.DeleteFunc(slices.Clone(all),
+		func(s permission.Judged) bool { return s.Verdict == permission.Allow })
 	if !command {
-		asked = all
+		needApproval = all
 	}
-	for i, s := range asked {
-		if command && i == maxParts && len(asked) > maxParts+1 {
-			return append(lines, shownLine{indent: "    ", lead: fmt.Sprintf("… and %d more", len(asked)-i), paint: dim})
+	for i, s := range needApproval {
+		if command && i == maxParts && len(needApproval) > maxParts+1 {
+			return append(lines, shownLine{indent: "    ", lead: fmt.Sprintf("… and %d more", len(needApproval)-i), paint: dim})
 		}
 		text, lead := plain.Line(string(s.Kind)+" "+s.Text), "? "
 		if command {

@@ -14,12 +14,12 @@ import (
 
 // Ask asks the user a question. It implements [engine.Person].
 func (f *Front) Ask(ctx context.Context, q engine.Question) (engine.Answer, error) {
-	if !f.there(ctx) {
+	if !f.lockScreen(ctx) {
 		return engine.Answer{}, context.Cause(ctx)
 	}
 	defer f.screen.Unlock()
 	f.open()
-	f.fresh()
+	f.endLine()
 	f.read.until = ctx.Done()
 	defer func() { f.read.until = nil }()
 	a, err := f.question(ctx, q)

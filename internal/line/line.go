@@ -43,16 +43,16 @@ type Front struct {
 	Summary func(tool string, input json.RawMessage) string
 	// Complete returns completions for a line that begins with a slash.
 	Complete func(line string) []string
-	// Say passes a message of the user to the running turn.
-	Say func(ctx context.Context, line string, when engine.When) (engine.Queued, error)
+	// Send passes a message of the user to the running turn.
+	Send func(ctx context.Context, line string, when engine.When) (engine.Queued, error)
 
-	screen sync.Mutex // locked while something is shown or asked
-	read   *reader
-	inLine bool                    // the cursor is after streamed text
-	calls  map[string]llm.ToolCall // calls without a result
-	headed string                  // ID of the call whose heading is the last line
-	stop   func()                  // ends the current run
-	left   bool                    // the user has left
+	screen     sync.Mutex // locked while something is shown or asked
+	read       *reader
+	inLine     bool                    // the cursor is after streamed text
+	calls      map[string]llm.ToolCall // calls without a result
+	lastHeader string                  // ID of the call whose heading is the last line
+	stop       func()                  // ends the current run
+	userLeft   bool                    // the user has left
 }
 
 // ErrQuit ends Talk when it is returned by the function passed to Talk.
@@ -74,7 +74,7 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 			f.screen.Lock()
 			line, err = f.read.line(f.paint(bold, "> "), true)
 			if err != nil && (interrupts == 1 || !errors.Is(err, errInterrupted)) {
-				f.left = true // an agent in the background may be waiting to ask
+				f.userLeft = true // an agent in the background may be waiting to ask
 			}
 			f.screen.Unlock()
 		}
@@ -117,12 +117,12 @@ func (f *Front) interruptible(line string, do func(context.Context, string) erro
 	f.screen.Unlock()
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt)
-	over := make(chan struct{})
+	done := make(chan struct{})
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
 			select {
-			case <-over:
+			case <-done:
 				return
 			case <-signals:
 			}
@@ -134,7 +134,7 @@ func (f *Front) interruptible(line string, do func(context.Context, string) erro
 	})
 	err := do(ctx, line)
 	signal.Stop(signals)
-	close(over)
+	close(done)
 	cancel()
 	wg.Wait()
 	return err
@@ -147,16 +147,16 @@ func (f *Front) steer(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	f.fresh()
+	f.endLine()
 	s, err := f.read.line(f.paint(bold, "Message to the model (Enter to continue, Ctrl-C to stop) > "), false)
 	if err != nil {
 		return false
 	}
 	if strings.TrimSpace(s) != "" {
-		q, err := f.Say(ctx, s, engine.Next)
+		q, err := f.Send(ctx, s, engine.Next)
 		if errors.Is(err, engine.ErrCommandWaits) {
 			fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(err.Error())+")"))
-			q, err = f.Say(ctx, s, engine.Later)
+			q, err = f.Send(ctx, s, engine.Later)
 		}
 		f.queued(q, err)
 	}
@@ -189,11 +189,11 @@ func (f *Front) open() {
 	}
 }
 
-// there locks the screen and reports true. If the user has left, it waits until ctx is done,
+// lockScreen locks the screen and reports true. If the user has left, it waits until ctx is done,
 // which happens soon, and reports false.
-func (f *Front) there(ctx context.Context) bool {
+func (f *Front) lockScreen(ctx context.Context) bool {
 	f.screen.Lock()
-	if !f.left {
+	if !f.userLeft {
 		return true
 	}
 	f.screen.Unlock()
@@ -205,12 +205,12 @@ func (f *Front) there(ctx context.Context) bool {
 func (f *Front) Print(s string) {
 	f.screen.Lock()
 	defer f.screen.Unlock()
-	f.fresh()
+	f.endLine()
 	fmt.Fprintln(f.Out, s)
 }
 
-// fresh ends a line of streamed text, if there is one.
-func (f *Front) fresh() {
+// endLine ends a line of streamed text, if there is one.
+func (f *Front) endLine() {
 	if f.inLine {
 		io.WriteString(f.Out, "\n")
 		f.inLine = false
@@ -225,30 +225,30 @@ func (f *Front) Event(e engine.Event) {
 	case e.Agent != nil:
 		f.sub(e)
 	case e.Text != "":
-		f.headed = ""
+		f.lastHeader = ""
 		io.WriteString(f.Out, plain.Text(e.Text))
 		f.inLine = !strings.HasSuffix(e.Text, "\n")
 	case e.Call != nil:
-		f.fresh()
+		f.endLine()
 		fmt.Fprintf(f.Out, "%s %s\n", f.paint(dim, "•"), f.call(e.Call))
 		if f.calls == nil {
 			f.calls = map[string]llm.ToolCall{}
 		}
-		f.calls[e.Call.ID], f.headed = *e.Call, e.Call.ID
+		f.calls[e.Call.ID], f.lastHeader = *e.Call, e.Call.ID
 	case e.Retry != nil:
-		f.fresh()
-		fmt.Fprintf(f.Out, "%s\n", f.again(e.Retry))
+		f.endLine()
+		fmt.Fprintf(f.Out, "%s\n", f.retryText(e.Retry))
 	case e.Reply != nil:
-		f.fresh()
+		f.endLine()
 		if text := e.Reply.String(); text != "" {
 			fmt.Fprintln(f.Out, wrap(plain.Text(text), f.width()))
 		}
 	case e.Entry != nil:
 		f.entry(e.Entry)
 	case e.End != nil && e.End.Requests == 0 && e.End.Reason == session.EndDone:
-		f.fresh() // a command, whose reply was shown
+		f.endLine() // a command, whose reply was shown
 	case e.End != nil:
-		f.fresh()
+		f.endLine()
 		if e.End.Reason != session.EndDone && e.End.Reason != session.EndTerminated {
 			why := string(e.End.Reason)
 			if e.End.Why != "" {
@@ -260,34 +260,34 @@ func (f *Front) Event(e engine.Event) {
 	}
 }
 
-func (f *Front) again(r *agent.Retrying) string {
+func (f *Front) retryText(r *agent.Retrying) string {
 	return f.paint(dim, fmt.Sprintf("(%s; again in %s)", plain.Line(r.Err.Error()), r.Wait.Round(time.Second/10)))
 }
 
 // sub shows a sub-agent's calls and denials. Its answer is not shown: it is for the agent that
 // started it.
 func (f *Front) sub(e engine.Event) {
-	say := func(s string) {
-		f.fresh()
+	print := func(s string) {
+		f.endLine()
 		fmt.Fprintf(f.Out, "%s%s %s\n", strings.Repeat("  ", e.Agent.Depth), f.paint(dim, plain.Line(e.Agent.Name)+" •"), s)
 	}
 	switch {
 	case e.Call != nil:
-		say(f.call(e.Call))
+		print(f.call(e.Call))
 	case e.Retry != nil:
-		say(f.again(e.Retry))
+		print(f.retryText(e.Retry))
 	case e.Entry == nil:
 	case e.Entry.Decision != nil && e.Entry.Decision.By.Verdict != permission.Allow:
-		say(f.paint(red, plain.Line(e.Entry.Decision.Tool)+" was refused"))
+		print(f.paint(red, plain.Line(e.Entry.Decision.Tool)+" was refused"))
 	case e.Entry.Note != nil && e.Entry.Note.People != "":
-		say(f.paint(dim, "("+plain.Line(e.Entry.Note.People)+")"))
+		print(f.paint(dim, "("+plain.Line(e.Entry.Note.People)+")"))
 	}
 }
 
 // agent shows that a sub-agent has started or ended, and its answer unless the result of a
 // call shows it.
 func (f *Front) agent(a *session.Agent) {
-	f.fresh()
+	f.endLine()
 	if a.Reason == "" {
 		fmt.Fprintf(f.Out, "%s %s\n", f.paint(dim, "•"), plain.Line(clip(a.Line(), 160)))
 		return
@@ -311,22 +311,22 @@ func (f *Front) total(e *agent.End) string {
 func (f *Front) entry(e *session.Entry) {
 	switch {
 	case e.User != nil && e.User.Typed != "" && len(e.User.Parts) > 0:
-		f.fresh()
+		f.endLine()
 		text := e.User.Parts[0].Text
 		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(sent to the model: %s, %d tokens)",
 			plain.Line(clip(strings.Join(strings.Fields(text), " "), 100)), (len(text)+3)/4)))
 	case e.Answer != nil:
-		f.fresh()
+		f.endLine()
 	case e.Result != nil:
-		f.fresh()
-		if c, ok := f.calls[e.Result.ID]; ok && f.headed != c.ID { // other calls began or ended in between
+		f.endLine()
+		if c, ok := f.calls[e.Result.ID]; ok && f.lastHeader != c.ID { // other calls began or ended in between
 			fmt.Fprintf(f.Out, "%s %s\n", f.paint(dim, "result of"), f.call(&c))
 		}
 		delete(f.calls, e.Result.ID)
-		f.headed = ""
+		f.lastHeader = ""
 		f.result(e.Result)
 	case e.Activation != nil:
-		f.fresh()
+		f.endLine()
 		a := e.Activation
 		line := fmt.Sprintf("skill %s", plain.Line(a.Notice))
 		if granted := a.Granted(); len(granted) > 0 {
@@ -340,16 +340,16 @@ func (f *Front) entry(e *session.Entry) {
 			fmt.Fprintln(f.Out, f.paint(dim, "  "+plain.Line(p.String())))
 		}
 	case e.Release != nil:
-		f.fresh()
+		f.endLine()
 		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(skill %s released: %s)", plain.Line(e.Release.Skill),
 			e.Release.Reason)))
 	case e.Agent != nil:
 		f.agent(e.Agent)
 	case e.Compaction != nil:
-		f.fresh()
+		f.endLine()
 		fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(e.Compaction.Line())+")"))
 	case e.Note != nil && e.Note.People != "":
-		f.fresh()
+		f.endLine()
 		fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(e.Note.People)+")"))
 	}
 }

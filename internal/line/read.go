@@ -47,8 +47,8 @@ func (r *reader) discard() {
 	flush(r.in)
 }
 
-// got queues a key.
-func (r *reader) got(k terminal.Key) {
+// onKey queues a key.
+func (r *reader) onKey(k terminal.Key) {
 	r.mu.Lock()
 	r.keys = append(r.keys, k)
 	r.mu.Unlock()
@@ -82,7 +82,7 @@ func (r *reader) secret(prompt string) (string, error) {
 }
 
 func (r *reader) read(prompt string, keep, secret bool) (text string, err error) {
-	t, err := terminal.Open(r.in, r.out, terminal.Pastes, r.got)
+	t, err := terminal.Open(r.in, r.out, terminal.Pastes, r.onKey)
 	if err != nil {
 		return "", err
 	}
@@ -122,7 +122,7 @@ func (r *reader) read(prompt string, keep, secret bool) (text string, err error)
 			p.draw(&e)
 			io.WriteString(r.out, "\r\n")
 			if keep {
-				r.history.Add(e.Shown())
+				r.history.Add(e.Display())
 			}
 			return e.Text(), nil
 		case "ctrl+c":

@@ -320,8 +320,8 @@ func (r *renderer) table(rows [][]string) {
 		}
 	}
 	const gap = " │ "
-	room := r.width - r.rest.Width() - len([]rune(gap))*(cols-1)
-	if !fit(widths, room) {
+	available := r.width - r.rest.Width() - len([]rune(gap))*(cols-1)
+	if !shrinkColumns(widths, available) {
 		r.records(cells)
 		return
 	}
@@ -363,9 +363,9 @@ func (r *renderer) tableRow(row []styled.Line, widths []int, gap string) {
 	}
 }
 
-// fit narrows the widest columns until their sum is at most room cells. It returns false if a
+// shrinkColumns narrows the widest columns until their sum is at most room cells. It returns false if a
 // column would get fewer than 5.
-func fit(widths []int, room int) bool {
+func shrinkColumns(widths []int, available int) bool {
 	const least = 5
 	for {
 		sum, widest := 0, 0
@@ -375,7 +375,7 @@ func fit(widths []int, room int) bool {
 				widest = j
 			}
 		}
-		if sum <= room {
+		if sum <= available {
 			return true
 		}
 		if widths[widest] <= least {
@@ -388,7 +388,7 @@ func fit(widths []int, room int) bool {
 				second = max(second, w)
 			}
 		}
-		widths[widest] -= max(1, min(sum-room, widths[widest]-second))
+		widths[widest] -= max(1, min(sum-available, widths[widest]-second))
 	}
 }
 

@@ -516,10 +516,10 @@ func (d *document) decode(s stream) ([]byte, error) {
 				return nil, errors.New("a stream uses a predictor, which is not supported")
 			}
 		}
-		room := min(maxStream, maxUnpacked-d.unpacked)
-		out, err := io.ReadAll(io.LimitReader(r, int64(room)+1))
+		left := min(maxStream, maxUnpacked-d.unpacked)
+		out, err := io.ReadAll(io.LimitReader(r, int64(left)+1))
 		d.unpacked += len(out)
-		if len(out) > room {
+		if len(out) > left {
 			return nil, errors.New("it is too large when decompressed")
 		}
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 // Pages returns the text of each page, in reading order if the file's own order is that. For a
 // page that cannot be read, the text is the reason in brackets. Pages stops early when the
 // text is longer than most bytes. total is the number of pages in the file.
-func Pages(ctx context.Context, data []byte, most int) (pages []string, total int, err error) {
+func Pages(ctx context.Context, data []byte, maxText int) (pages []string, total int, err error) {
 	d, err := open(data)
 	if err != nil {
 		return nil, 0, err
@@ -26,14 +26,14 @@ func Pages(ctx context.Context, data []byte, most int) (pages []string, total in
 		if err := context.Cause(ctx); err != nil {
 			return nil, 0, err
 		}
-		w := &writer{ctx: ctx, d: d, fonts: fonts, most: most}
+		w := &writer{ctx: ctx, d: d, fonts: fonts, maxText: maxText}
 		err := w.page(p)
 		body := strings.TrimSpace(strings.ToValidUTF8(w.out.String(), "\ufffd"))
 		if err != nil && body == "" {
 			body = "[This page cannot be read: " + err.Error() + ".]"
 		}
 		pages = append(pages, body)
-		if size += len(body); size > most {
+		if size += len(body); size > maxText {
 			break
 		}
 	}
@@ -112,18 +112,18 @@ type graphics struct {
 
 // A writer interprets the operators of a page and writes its text.
 type writer struct {
-	ctx   context.Context
-	d     *document
-	fonts map[ref]*font
-	most  int
-	out   strings.Builder
+	ctx     context.Context
+	d       *document
+	fonts   map[ref]*font
+	maxText int
+	out     strings.Builder
 
 	g            graphics
 	saved        []graphics
 	tm, tlm      matrix
 	endX, endY   float64 // where the last character ended, on the page
 	height       float64 // height of the last character
-	began        bool
+	started      bool
 	forms, steps int
 }
 
@@ -172,7 +172,7 @@ func (w *writer) run(content []byte, resources dict, depth int) error {
 		if w.steps++; w.steps%4096 == 0 && w.ctx.Err() != nil {
 			return context.Cause(w.ctx)
 		}
-		if w.out.Len() > w.most {
+		if w.out.Len() > w.maxText {
 			return nil
 		}
 		if word == "ID" { // an inline image: skip bytes up to EI
@@ -342,7 +342,7 @@ func (w *writer) advance(x float64) { w.tm = matrix{1, 0, 0, 1, x, 0}.mul(w.tm) 
 func (w *writer) place(s string) {
 	at := w.tm.mul(w.g.ctm)
 	height := math.Abs(w.g.size) * math.Hypot(at[2], at[3])
-	if w.began && s != " " {
+	if w.started && s != " " {
 		near := max(height, w.height, 1e-6)
 		switch dx, dy := at[4]-w.endX, at[5]-w.endY; {
 		case math.Abs(dy) > near/2:
@@ -354,5 +354,5 @@ func (w *writer) place(s string) {
 		}
 	}
 	w.out.WriteString(s)
-	w.began, w.height = true, height
+	w.started, w.height = true, height
 }

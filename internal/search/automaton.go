@@ -143,10 +143,10 @@ type automaton struct {
 	start  uint32
 	resets int
 
-	seen  []uint32 // seen[pc] == round: pc was visited
-	round uint32
-	stack []uint32
-	out   []uint32
+	visited []uint32 // seen[pc] == round: pc was visited
+	round   uint32
+	stack   []uint32
+	out     []uint32
 }
 
 const (
@@ -166,7 +166,7 @@ func newAutomaton(p *Pattern) *automaton {
 		prog: p.prog, classes: p.classes,
 		anchored: p.prog.StartCond()&(syntax.EmptyBeginText|syntax.EmptyBeginLine) != 0,
 		stride:   uint32(max(len(p.classes.reps)+1, special)),
-		seen:     make([]uint32, len(p.prog.Inst)),
+		visited:  make([]uint32, len(p.prog.Inst)),
 	}
 	a.reset()
 	return a
@@ -224,10 +224,10 @@ func (a *automaton) step(s uint32, class uint16) uint32 {
 	for len(a.stack) > 0 {
 		pc := a.stack[len(a.stack)-1]
 		a.stack = a.stack[:len(a.stack)-1]
-		if a.seen[pc] == a.round {
+		if a.visited[pc] == a.round {
 			continue
 		}
-		a.seen[pc] = a.round
+		a.visited[pc] = a.round
 		inst := &a.prog.Inst[pc]
 		switch inst.Op {
 		case syntax.InstMatch:

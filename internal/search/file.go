@@ -45,12 +45,12 @@ type Searcher struct {
 	match   *Matcher
 	buf     []byte
 
-	lines   []Line
-	count   int
-	shown   int // end of the text already in lines, as an offset into data
-	num     int // number of the line at numAt
-	numAt   int
-	pending int // number of context lines still to be added
+	lines    []Line
+	count    int
+	shownEnd int // end of the text already in lines, as an offset into data
+	num      int // number of the line at numAt
+	numAt    int
+	pending  int // number of context lines still to be added
 }
 
 // Searcher returns a new Searcher for p.
@@ -66,7 +66,7 @@ func (p *Pattern) Searcher(multiline bool) *Searcher {
 // and the number of matching lines or, with Multiline, of matches. Binary files have none.
 // UTF-16 with a byte-order mark is decoded.
 func (s *Searcher) File(r io.Reader) ([]Line, int, error) {
-	s.lines, s.count, s.shown, s.num, s.numAt, s.pending = nil, 0, 0, 1, 0, 0
+	s.lines, s.count, s.shownEnd, s.num, s.numAt, s.pending = nil, 0, 0, 1, 0, 0
 	n, eof, err := s.fill(r, 0)
 	if err != nil || n == 0 {
 		return nil, 0, err
@@ -115,14 +115,14 @@ func (s *Searcher) File(r io.Reader) ([]Line, int, error) {
 		// Keep the incomplete line, and the lines before it that may be needed as context.
 		keep := whole
 		for range s.Context {
-			if keep > s.shown {
+			if keep > s.shownEnd {
 				keep = bytes.LastIndexByte(data[:keep-1], '\n') + 1
 			}
 		}
-		keep = max(keep, min(s.shown, whole))
+		keep = max(keep, min(s.shownEnd, whole))
 		s.lineNumber(data, whole)
 		s.num -= bytes.Count(data[keep:whole], []byte{'\n'})
-		s.numAt, s.shown = 0, 0
+		s.numAt, s.shownEnd = 0, 0
 		from = whole - keep
 		n = copy(s.buf, data[keep:])
 		if n == len(s.buf) {
@@ -178,7 +178,7 @@ func (s *Searcher) scan(data []byte, from int) bool {
 		s.count++
 		s.before(data, start)
 		s.show(data, start, end, true)
-		from = s.shown
+		from = s.shownEnd
 		s.pending = s.Context
 		if s.FirstOnly || s.count == s.Max {
 			s.after(data, len(data)) // as far as data goes
@@ -207,12 +207,12 @@ func (s *Searcher) spans(data []byte) {
 				le = at + nl
 			}
 			s.show(data, at, le, true)
-			at = s.shown
+			at = s.shownEnd
 			if at >= end || at >= len(data) {
 				break
 			}
 		}
-		from = max(s.shown, from+1)
+		from = max(s.shownEnd, from+1)
 		s.pending = s.Context
 		if s.FirstOnly || s.count == s.Max {
 			break
@@ -225,23 +225,23 @@ func (s *Searcher) spans(data []byte) {
 func (s *Searcher) before(data []byte, start int) {
 	from := start
 	for range s.Context {
-		if from > s.shown {
+		if from > s.shownEnd {
 			from = bytes.LastIndexByte(data[:from-1], '\n') + 1
 		}
 	}
-	for from = max(from, s.shown); from < start; from = s.shown {
+	for from = max(from, s.shownEnd); from < start; from = s.shownEnd {
 		s.show(data, from, from+bytes.IndexByte(data[from:], '\n'), false)
 	}
 }
 
 // after adds the remaining context lines of the last match, up to end.
 func (s *Searcher) after(data []byte, end int) {
-	for s.pending > 0 && s.shown < end {
+	for s.pending > 0 && s.shownEnd < end {
 		le := end
-		if nl := bytes.IndexByte(data[s.shown:end], '\n'); nl >= 0 {
-			le = s.shown + nl
+		if nl := bytes.IndexByte(data[s.shownEnd:end], '\n'); nl >= 0 {
+			le = s.shownEnd + nl
 		}
-		s.show(data, s.shown, le, false)
+		s.show(data, s.shownEnd, le, false)
 		s.pending--
 	}
 }
@@ -261,9 +261,9 @@ func (s *Searcher) show(data []byte, start, end int, match bool) {
 		text = text[:cut]
 	}
 	s.lines = append(s.lines, Line{Num: s.num, Text: string(text), Match: match})
-	s.shown = len(data)
+	s.shownEnd = len(data)
 	if nl := bytes.IndexByte(data[end:], '\n'); nl >= 0 {
-		s.shown = end + nl + 1
+		s.shownEnd = end + nl + 1
 	}
 }
 

@@ -108,7 +108,7 @@ const maxLiterals = 3
 // explain turns an error of regexp/syntax into a sentence with the position, counted in
 // characters from 1.
 func explain(expr string, err error) error {
-	for _, n := range notSaid {
+	for _, n := range unsupportedSyntax {
 		if i := indexUnescaped(expr, n.text); i >= 0 {
 			return fmt.Errorf("invalid regular expression at character %d: %s is %s, which RE2 does not support: %s",
 				utf8.RuneCountInString(expr[:i])+1, n.text, n.what, n.instead)
@@ -147,8 +147,8 @@ func explain(expr string, err error) error {
 		utf8.RuneCountInString(expr[:max(at, 0)])+1, se.Code, text)
 }
 
-// notSaid lists syntax of other dialects that RE2 lacks, with alternatives.
-var notSaid = [...]struct{ text, what, instead string }{
+// unsupportedSyntax lists syntax of other dialects that RE2 lacks, with alternatives.
+var unsupportedSyntax = [...]struct{ text, what, instead string }{
 	{"(?=", "a lookahead", "search for the wider pattern and pick from what is found"},
 	{"(?!", "a negative lookahead", "search for the wider pattern and leave out what does not fit"},
 	{"(?<=", "a lookbehind", "search for the wider pattern and pick from what is found"},

@@ -135,7 +135,7 @@ const (
 )
 
 // entry lists a skill with the digests of its files.
-func (s *Server) entry(ctx context.Context, o *offer, k *knack.Skill) (mcp.ListedSkill, error) {
+func (s *Server) entry(ctx context.Context, o *snapshot, k *knack.Skill) (mcp.ListedSkill, error) {
 	l := mcp.ListedSkill{URI: o.uri(k)}
 	files, err := s.files(ctx, o, k)
 	if err != nil {
@@ -167,13 +167,13 @@ func (s *Server) entry(ctx context.Context, o *offer, k *knack.Skill) (mcp.Liste
 // frontmatterOf returns the frontmatter in data as JSON, with the keys as written and in the same
 // order.
 func frontmatterOf(k *knack.Skill, data []byte) (json.RawMessage, error) {
-	fresh, _ := knack.ParseHead(k.Path, data, int64(len(data)), k.Origin)
-	if fresh == nil {
+	parsed, _ := knack.ParseHead(k.Path, data, int64(len(data)), k.Origin)
+	if parsed == nil {
 		return nil, errors.New("its frontmatter cannot be read")
 	}
 	var b bytes.Buffer
 	b.WriteByte('{')
-	for i, f := range fresh.Fields() {
+	for i, f := range parsed.Fields() {
 		if i > 0 {
 			b.WriteByte(',')
 		}
@@ -194,7 +194,7 @@ type skillFiles struct {
 	names []string
 }
 
-func (s *Server) files(ctx context.Context, o *offer, k *knack.Skill) (*skillFiles, error) {
+func (s *Server) files(ctx context.Context, o *snapshot, k *knack.Skill) (*skillFiles, error) {
 	if err := s.engine.Project().VerifySkill(k); err != nil {
 		return nil, err
 	}

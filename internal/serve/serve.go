@@ -32,7 +32,7 @@ type Server struct {
 	hashes hashes
 
 	mu       sync.Mutex
-	offered  *offer
+	current  *snapshot
 	prompts  []string                // names of the added prompts
 	listed   map[string]*knack.Skill // by the URIs of the added resources
 	listText string                  // in the tool's description
@@ -83,7 +83,7 @@ func (s *Server) update(ctx context.Context) {
 	text := o.catalog.Listing(o.view).Text
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.offered = o
+	s.current = o
 	if text != s.listText || s.listText == "" {
 		s.listText = text
 		s.sdk.AddTool(skillTool(text), s.callSkill)
@@ -121,14 +121,14 @@ func (s *Server) update(ctx context.Context) {
 	s.prompts, s.listed = prompts, listed
 }
 
-func (s *Server) now() *offer {
+func (s *Server) now() *snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.offered
+	return s.current
 }
 
 // An offer is the skills that the settings offer to models, with their URIs.
-type offer struct {
+type snapshot struct {
 	engine  *engine.Engine
 	catalog *knack.Catalog
 	view    knack.View
@@ -137,8 +137,8 @@ type offer struct {
 	uris    map[*knack.Skill]string // the reverse of byURI
 }
 
-func newOffer(e *engine.Engine) *offer {
-	o := &offer{engine: e, catalog: e.Catalog(), view: e.Project().View(), byURI: map[string]*knack.Skill{},
+func newOffer(e *engine.Engine) *snapshot {
+	o := &snapshot{engine: e, catalog: e.Catalog(), view: e.Project().View(), byURI: map[string]*knack.Skill{},
 		uris: map[*knack.Skill]string{}}
 	o.view.For = knack.ByModel
 	for _, k := range o.catalog.Skills() {
@@ -172,7 +172,7 @@ func directory(k *knack.Skill) string {
 	return ""
 }
 
-func (o *offer) uri(k *knack.Skill) string {
+func (o *snapshot) uri(k *knack.Skill) string {
 	if dir := o.uris[k]; dir != "" {
 		return dir + "SKILL.md"
 	}
@@ -180,7 +180,7 @@ func (o *offer) uri(k *knack.Skill) string {
 }
 
 // of returns the skill that contains a URI, and the path within it; "" is its directory.
-func (o *offer) of(uri string) (k *knack.Skill, rel string) {
+func (o *snapshot) of(uri string) (k *knack.Skill, rel string) {
 	for at := len(uri); at > len("skill://"); {
 		at = strings.LastIndexByte(uri[:at], '/')
 		if at < len("skill://") {
@@ -214,7 +214,7 @@ func skillTool(listing string) *sdk.Tool {
 }
 
 // invoke returns the text of a skill.
-func (s *Server) invoke(ctx context.Context, o *offer, name, args string) (string, error) {
+func (s *Server) invoke(ctx context.Context, o *snapshot, name, args string) (string, error) {
 	k := o.catalog.Skill(strings.TrimPrefix(strings.TrimSpace(name), "/"))
 	if k != nil && !slices.Contains(o.skills, k) {
 		return "", fmt.Errorf("the skill %s is not offered", plain.Line(name))

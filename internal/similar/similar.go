@@ -14,13 +14,13 @@ func Names(name string, names []string) []string {
 		far  int
 	}
 	var found []candidate
-	most := max(1, len(name)/3)
+	maxDistance := max(1, len(name)/3)
 	for _, n := range names {
-		d := Distance(name, n, most)
-		if d > most && len(name) >= 3 && (strings.Contains(n, name) || len(n) >= 3 && strings.Contains(name, n)) {
-			d = most
+		d := Distance(name, n, maxDistance)
+		if d > maxDistance && len(name) >= 3 && (strings.Contains(n, name) || len(n) >= 3 && strings.Contains(name, n)) {
+			d = maxDistance
 		}
-		if d <= most {
+		if d <= maxDistance {
 			found = append(found, candidate{n, d})
 		}
 	}
@@ -36,9 +36,9 @@ func Names(name string, names []string) []string {
 
 // Distance returns the number of letters to insert, remove, replace or swap to turn a into b,
 // but at most most+1.
-func Distance(a, b string, most int) int {
-	if len(a)-len(b) > most || len(b)-len(a) > most {
-		return most + 1
+func Distance(a, b string, max int) int {
+	if len(a)-len(b) > max || len(b)-len(a) > max {
+		return max + 1
 	}
 	before, last, next := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
@@ -58,5 +58,5 @@ func Distance(a, b string, most int) int {
 		}
 		before, last, next = last, next, before
 	}
-	return min(last[len(b)], most+1)
+	return min(last[len(b)], max+1)
 }

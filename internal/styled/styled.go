@@ -153,7 +153,7 @@ func Wrap(text Line, width int, first, rest Line) []Line {
 	}
 	cells := cellsOf(text)
 	var lines []Line
-	prefix, room := first, width-firstWidth
+	prefix, left := first, width-firstWidth
 	emit := func(row []cell) {
 		line := append(Line(nil), prefix...)
 		for _, c := range row {
@@ -164,11 +164,11 @@ func Wrap(text Line, width int, first, rest Line) []Line {
 			line = append(line, Span{Text: c.text, Style: text[c.span].Style, Link: text[c.span].Link})
 		}
 		lines = append(lines, line)
-		prefix, room = rest, width-restWidth
+		prefix, left = rest, width-restWidth
 	}
 	for len(cells) > 0 {
 		n, used := 0, 0 // number of cells that fit
-		for n < len(cells) && used+cells[n].width <= room {
+		for n < len(cells) && used+cells[n].width <= left {
 			used += cells[n].width
 			n++
 		}

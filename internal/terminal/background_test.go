@@ -44,7 +44,7 @@ func TestBackground(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		term.patience = time.Hour
+		term.answerTimeout = time.Hour
 		if err := term.AskBackground(); err != nil {
 			t.Fatal(err)
 		}

@@ -24,16 +24,16 @@ import (
 type Terminal struct {
 	in    *os.File
 	out   io.Writer
-	got   func(Key)
+	onKey func(Key)
 	state *term.State
 	input cancelreader.CancelReader
 	ended chan struct{} // closed when the reading goroutine ends
 	modes string
 
-	patience   time.Duration // how long Close waits for a reply
-	asked      time.Time     // when AskBackground was called
-	answered   chan struct{} // closed when the terminal has replied
-	background atomic.Int32  // 0: unknown, 1: dark, 2: light
+	answerTimeout time.Duration // how long Close waits for a reply
+	queryTime     time.Time     // when AskBackground was called
+	answered      chan struct{} // closed when the terminal has replied
+	background    atomic.Int32  // 0: unknown, 1: dark, 2: light
 }
 
 // Modes for [Open].
@@ -42,8 +42,8 @@ const (
 	Keys   = "\x1b[?2004h\x1b[>1u" // as Pastes, and use the kitty keyboard protocol if the terminal supports it
 )
 
-// leaves maps each mode to the sequence that turns it off.
-var leaves = map[string]string{
+// resetModes maps each mode to the sequence that turns it off.
+var resetModes = map[string]string{
 	Pastes: "\x1b[?2004l",
 	Keys:   "\x1b[<u\x1b[?2004l\x1b[?25h",
 }
@@ -58,7 +58,7 @@ const answerTime = 500 * time.Millisecond
 // AskBackground asks the terminal for the colour of its background. The reply arrives as a Key
 // named "background".
 func (t *Terminal) AskBackground() error {
-	t.asked, t.answered = time.Now(), make(chan struct{})
+	t.queryTime, t.answered = time.Now(), make(chan struct{})
 	_, err := io.WriteString(t.out, question)
 	return err
 }
@@ -88,7 +88,7 @@ func (t *Terminal) key(k Key) {
 		}
 		t.background.Store(map[bool]int32{false: 1, true: 2}[light])
 	}
-	t.got(k)
+	t.onKey(k)
 }
 
 // lightColour reports whether a colour such as rgb:ffff/ffff/dddd is light.
@@ -113,7 +113,7 @@ func lightColour(s string) (light, ok bool) {
 // another goroutine. modes is Pastes or Keys. [Terminal.Close] must be called before the
 // program ends.
 func Open(in *os.File, out io.Writer, modes string, got func(Key)) (*Terminal, error) {
-	t := &Terminal{in: in, out: out, modes: modes, got: got, patience: answerTime}
+	t := &Terminal{in: in, out: out, modes: modes, onKey: got, answerTimeout: answerTime}
 	return t, t.Resume()
 }
 
@@ -143,18 +143,18 @@ func (t *Terminal) Close() error {
 	if t.state == nil {
 		return nil
 	}
-	if t.answered != nil && time.Since(t.asked) < 4*t.patience { // after that, no reply is expected any more
+	if t.answered != nil && time.Since(t.queryTime) < 4*t.answerTimeout { // after that, no reply is expected any more
 		select {
 		case <-t.answered:
 		case <-t.ended: // the input has ended, so no reply can come
-		case <-time.After(t.patience):
+		case <-time.After(t.answerTimeout):
 		}
 	}
 	if t.input.Cancel() {
 		<-t.ended
 	}
 	t.input.Close()
-	_, err := io.WriteString(t.out, leaves[t.modes])
+	_, err := io.WriteString(t.out, resetModes[t.modes])
 	err = errors.Join(err, term.Restore(int(t.in.Fd()), t.state))
 	t.state = nil
 	return err
@@ -177,12 +177,12 @@ func (t *Terminal) Size() (width, height int) {
 const escapeDelay = 50 * time.Millisecond
 
 // readKeys reads the input until it ends and calls got for each key.
-func readKeys(in io.Reader, got func(Key)) error {
+func readKeys(in io.Reader, onKey func(Key)) error {
 	type read struct {
 		data []byte
 		err  error
 	}
-	reads, taken := make(chan read), make(chan struct{})
+	reads, consumed := make(chan read), make(chan struct{})
 	go func() {
 		buf := make([]byte, 4096)
 		for {
@@ -191,13 +191,13 @@ func readKeys(in io.Reader, got func(Key)) error {
 			if err != nil {
 				return
 			}
-			<-taken // got has returned, so buf may be reused
+			<-consumed // got has returned, so buf may be reused
 		}
 	}()
 	var d Decoder
 	emit := func(keys []Key) {
 		for _, k := range keys {
-			got(k)
+			onKey(k)
 		}
 	}
 	for {
@@ -216,7 +216,7 @@ func readKeys(in io.Reader, got func(Key)) error {
 				}
 				return r.err
 			}
-			taken <- struct{}{}
+			consumed <- struct{}{}
 		case <-flush:
 			emit(d.Flush())
 		}

@@ -91,7 +91,7 @@ func foldLines(text string) folded {
 }
 
 // fuzzy finds old by loose matching.
-func (n *normal) fuzzy(old string) []span {
+func (n *normalised) fuzzy(old string) []span {
 	if len(n.text) > maxFuzzy {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (n *normal) fuzzy(old string) []span {
 
 // notFound returns the message that an edit's old text was not found, with the place that is
 // most similar.
-func (n *normal) notFound(name string, e Edit) string {
+func (n *normalised) notFound(name string, e Edit) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s was not found. It must match the file exactly, including whitespace and line breaks.", name)
 	if n.text == "" {
@@ -157,7 +157,7 @@ func show(line string) string {
 
 // closest finds the part of the text that is most similar to old. It returns the number of the
 // first line that differs, and the two versions of that line; num is 0 if nothing is similar.
-func (n *normal) closest(old string) (num int, want, have string) {
+func (n *normalised) closest(old string) (num int, want, have string) {
 	const work = 1 << 26 // maximum number of bytes compared, about a second
 	olds := strings.Split(strings.TrimSuffix(old, "\n"), "\n")
 	texts := strings.Split(n.text, "\n")

@@ -44,7 +44,7 @@ func Apply(text string, edits []Edit) (Result, error) {
 	if len(edits) == 0 {
 		return Result{}, errors.New("edits is empty: give at least one {oldText, newText}")
 	}
-	n := normalize(text)
+	n := normalise(text)
 	var res Result
 	var matches []match
 	for i, e := range edits {
@@ -52,7 +52,7 @@ func Apply(text string, edits []Edit) (Result, error) {
 		if len(edits) > 1 {
 			name = fmt.Sprintf("edits[%d].oldText", i)
 		}
-		e.Old, e.New = unix(e.Old), unix(e.New)
+		e.Old, e.New = unixLineEnds(e.Old), unixLineEnds(e.New)
 		edits := &edits[i]
 		if e.Old == "" {
 			return Result{}, fmt.Errorf("%s is empty: name the text to replace, or use write for a whole file", name)
@@ -80,13 +80,14 @@ func Apply(text string, edits []Edit) (Result, error) {
 	slices.SortFunc(matches, func(a, b match) int { return a.start - b.start })
 	for i := 1; i < len(matches); i++ {
 		if a, b := matches[i-1], matches[i]; b.start < a.end {
-			return Result{}, fmt.Errorf("edits[%d] and edits[%d] overlap at line %d: make them one edit, or use a shorter oldText in each",
+			return Result{}, fmt.Errorf("edits[%d] and edits[%d] overlap at line %d: make them one edit, "+
+				"or use a shorter oldText in each",
 				min(a.edit, b.edit), max(a.edit, b.edit), n.line(b.start))
 		}
 	}
 	for _, m := range matches {
 		e := edits[m.edit]
-		res.Changes = append(res.Changes, n.changes(m, unix(e.Old), unix(e.New))...)
+		res.Changes = append(res.Changes, n.changes(m, unixLineEnds(e.Old), unixLineEnds(e.New))...)
 	}
 	res.Count = len(matches)
 	out, err := udiff.Apply(text, res.Changes)
@@ -100,23 +101,23 @@ func Apply(text string, edits []Edit) (Result, error) {
 	return res, nil
 }
 
-func unix(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
+func unixLineEnds(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
 
 // A normal is a text with all line breaks normalised to "\n".
-type normal struct {
-	text string
-	crs  []int // positions of the line breaks that were "\r\n"
-	mac  bool  // all line breaks were "\r"
+type normalised struct {
+	text  string
+	crlfs []int // positions of the line breaks that were "\r\n"
+	mac   bool  // all line breaks were "\r"
 }
 
-func normalize(text string) *normal {
+func normalise(text string) *normalised {
 	if !strings.Contains(text, "\r") {
-		return &normal{text: text}
+		return &normalised{text: text}
 	}
 	if !strings.Contains(text, "\n") {
-		return &normal{text: strings.ReplaceAll(text, "\r", "\n"), mac: true}
+		return &normalised{text: strings.ReplaceAll(text, "\r", "\n"), mac: true}
 	}
-	n := &normal{}
+	n := &normalised{}
 	var b strings.Builder
 	b.Grow(len(text))
 	for {
@@ -125,7 +126,7 @@ func normalize(text string) *normal {
 			break
 		}
 		b.WriteString(text[:i])
-		n.crs = append(n.crs, b.Len())
+		n.crlfs = append(n.crlfs, b.Len())
 		b.WriteByte('\n')
 		text = text[i+2:]
 	}
@@ -135,22 +136,22 @@ func normalize(text string) *normal {
 }
 
 // original converts a position in the normalised text to one in the original text.
-func (n *normal) original(at int) int { return at + sort.SearchInts(n.crs, at) }
+func (n *normalised) original(at int) int { return at + sort.SearchInts(n.crlfs, at) }
 
 // ending returns the original form of the line break at a position.
-func (n *normal) ending(at int) string {
+func (n *normalised) ending(at int) string {
 	if n.mac {
 		return "\r"
 	}
-	if _, found := slices.BinarySearch(n.crs, at); found {
+	if _, found := slices.BinarySearch(n.crlfs, at); found {
 		return "\r\n"
 	}
 	return "\n"
 }
 
-func (n *normal) line(at int) int { return 1 + strings.Count(n.text[:at], "\n") }
+func (n *normalised) line(at int) int { return 1 + strings.Count(n.text[:at], "\n") }
 
-func (n *normal) lines(spans []span) string {
+func (n *normalised) lines(spans []span) string {
 	const most = 10
 	var b strings.Builder
 	b.WriteString("lines ")
@@ -171,7 +172,7 @@ type span struct{ start, end int }
 
 // exact finds old literally. Unless all is set, overlapping occurrences also count, because
 // each could be the one that is meant.
-func (n *normal) exact(old string, all bool) []span {
+func (n *normalised) exact(old string, all bool) []span {
 	var out []span
 	for at := 0; ; {
 		i := strings.Index(n.text[at:], old)
@@ -189,7 +190,7 @@ func (n *normal) exact(old string, all bool) []span {
 }
 
 // changes returns the line-by-line changes of the original text that turn a match into new.
-func (n *normal) changes(m match, old, new string) []udiff.Edit {
+func (n *normalised) changes(m match, old, new string) []udiff.Edit {
 	// The lines of old and of the match correspond to each other: neither way of matching adds
 	// or drops line breaks.
 	at := func(off int) int {
@@ -206,7 +207,7 @@ func (n *normal) changes(m match, old, new string) []udiff.Edit {
 	for _, d := range udiff.Lines(old, new) {
 		start, end := at(d.Start), at(d.End)
 		text := d.New
-		if n.mac || len(n.crs) > 0 {
+		if n.mac || len(n.crlfs) > 0 {
 			text = n.withEndings(d.New, start, end)
 		}
 		out = append(out, udiff.Edit{Start: n.original(start), End: n.original(end), New: text})
@@ -216,7 +217,7 @@ func (n *normal) changes(m match, old, new string) []udiff.Edit {
 
 // withEndings returns text with the line endings of the lines that it replaces. Additional
 // lines get the ending of the line in which the replaced text begins.
-func (n *normal) withEndings(text string, start, end int) string {
+func (n *normalised) withEndings(text string, start, end int) string {
 	rest := "\n"
 	if i := strings.IndexByte(n.text[start:], '\n'); i >= 0 {
 		rest = n.ending(start + i)

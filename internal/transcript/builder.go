@@ -247,10 +247,10 @@ func (b *Builder) id(theirs string) string {
 }
 
 // identifier returns a name with only characters that every provider accepts.
-func identifier(s string, most int) string {
+func identifier(s string, maxLen int) string {
 	var out strings.Builder
 	for _, r := range s {
-		if out.Len() == most {
+		if out.Len() == maxLen {
 			break
 		}
 		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {

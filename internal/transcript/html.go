@@ -23,7 +23,7 @@ const shortLines = 12
 
 // A page writes HTML. Only its methods write markup; all text from the session goes through
 // esc.
-type page struct {
+type htmlWriter struct {
 	*bufio.Writer
 	options Options
 }
@@ -34,14 +34,14 @@ func esc(s string) string {
 	return html.EscapeString(visible(s))
 }
 
-func (p page) put(parts ...string) {
+func (p htmlWriter) put(parts ...string) {
 	for _, s := range parts {
 		p.WriteString(s)
 	}
 }
 
 func writeHTML(w *bufio.Writer, log *session.Log, o Options) error {
-	p := page{w, o}
+	p := htmlWriter{w, o}
 	branch := log.Branch()
 	h := headingOf(log, branch, o)
 	sum := sha256.Sum256([]byte(style))
@@ -72,7 +72,7 @@ func writeHTML(w *bufio.Writer, log *session.Log, o Options) error {
 	return nil
 }
 
-func (p page) table(rows [][2]string) {
+func (p htmlWriter) table(rows [][2]string) {
 	p.put("<dl>\n")
 	for _, r := range rows {
 		p.put("<div><dt>", esc(r[0]), "</dt><dd>", esc(r[1]), "</dd></div>\n")
@@ -81,8 +81,8 @@ func (p page) table(rows [][2]string) {
 }
 
 // head begins a section: who speaks, and when.
-func (p page) head(class, who string, at time.Time, more string) {
-	p.put(`<section class="`, class, `">`, "\n<h2>", esc(who))
+func (p htmlWriter) head(class, author string, at time.Time, more string) {
+	p.put(`<section class="`, class, `">`, "\n<h2>", esc(author))
 	if more != "" {
 		p.put(` <small>`, esc(more), `</small>`)
 	}
@@ -93,12 +93,12 @@ func (p page) head(class, who string, at time.Time, more string) {
 }
 
 // line writes one line about an event beside the conversation.
-func (p page) line(class, text string) {
+func (p htmlWriter) line(class, text string) {
 	p.put(`<p class="`, strings.TrimRight("line "+class, " "), `">`, esc(text), "</p>\n")
 }
 
 // fold writes text that the reader can unfold.
-func (p page) fold(class, summary, text string, open bool) {
+func (p htmlWriter) fold(class, summary, text string, open bool) {
 	p.put(`<details class="`, class, `"`, opened(open), `><summary>`, esc(summary), "</summary>\n")
 	p.pre("", text)
 	p.put("</details>\n")
@@ -112,7 +112,7 @@ func opened(open bool) string {
 }
 
 // pre writes text unchanged. HTML ignores a newline directly after the tag.
-func (p page) pre(class, text string) {
+func (p htmlWriter) pre(class, text string) {
 	p.put(`<pre`)
 	if class != "" {
 		p.put(` class="`, class, `"`)
@@ -120,14 +120,14 @@ func (p page) pre(class, text string) {
 	p.put(">\n", esc(text), "</pre>\n")
 }
 
-func (p page) step(s step) {
+func (p htmlWriter) step(s step) {
 	switch {
 	case s.User != nil:
-		who := "You"
+		author := "You"
 		if s.User.Steering {
-			who = "You, in between"
+			author = "You, in between"
 		}
-		p.head("user", who, s.Time, "")
+		p.head("user", author, s.Time, "")
 		parts := s.User.Parts
 		if s.User.Typed != "" {
 			p.put(`<div class="text said">`, esc(s.User.Typed), "</div>\n")
@@ -191,7 +191,7 @@ func (p page) step(s step) {
 	}
 }
 
-func (p page) answer(s step) {
+func (p htmlWriter) answer(s step) {
 	a := s.Answer
 	more := ""
 	if a.Usage != (llm.Usage{}) {
@@ -233,7 +233,7 @@ func (p page) answer(s step) {
 	p.put("</section>\n")
 }
 
-func (p page) parts(parts []llm.Part) {
+func (p htmlWriter) parts(parts []llm.Part) {
 	for _, part := range parts {
 		switch {
 		case part.Media != nil:
@@ -244,7 +244,7 @@ func (p page) parts(parts []llm.Part) {
 	}
 }
 
-func (p page) call(c *call) {
+func (p htmlWriter) call(c *call) {
 	args, summary := arguments(c.Input), p.options.summary(c)
 	patch := diff(c.result)
 	failed := c.failed()
@@ -295,7 +295,7 @@ func (p page) call(c *call) {
 	p.put("</details>\n")
 }
 
-func (p page) arguments(all []argument) {
+func (p htmlWriter) arguments(all []argument) {
 	if len(all) == 0 {
 		return
 	}
@@ -306,7 +306,7 @@ func (p page) arguments(all []argument) {
 	p.put("</dl>\n")
 }
 
-func (p page) diff(patch string) {
+func (p htmlWriter) diff(patch string) {
 	p.put(`<pre class="diff">` + "\n")
 	for line := range strings.Lines(patch) {
 		line = strings.TrimRight(line, "\r\n")
@@ -331,7 +331,7 @@ func (p page) diff(patch string) {
 
 // media shows images of formats that can only be images, and names all other media: an SVG,
 // for example, is a document that may contain anything.
-func (p page) media(m *llm.Media) {
+func (p htmlWriter) media(m *llm.Media) {
 	what := attachment(m)
 	switch m.MIME {
 	case "image/png", "image/jpeg", "image/gif", "image/webp":
@@ -349,7 +349,7 @@ func (p page) media(m *llm.Media) {
 	p.line("attachment", what)
 }
 
-func (p page) activation(a *session.Activation) {
+func (p htmlWriter) activation(a *session.Activation) {
 	p.put(`<details class="activation"><summary><b>skill</b> <code>`, esc(a.Notice), `</code> `, esc(a.Origin()))
 	if a.Present == 0 {
 		p.put(esc(fmt.Sprintf(", %d tokens", a.Tokens)))
@@ -377,7 +377,7 @@ func (p page) activation(a *session.Activation) {
 	}
 }
 
-func (p page) compaction(c *session.Compaction) {
+func (p htmlWriter) compaction(c *session.Compaction) {
 	if c.Summary == "" {
 		p.line("compaction", c.Line())
 		return

@@ -97,11 +97,11 @@ func complete(e session.Entry) bool {
 	}
 	switch {
 	case e.User != nil:
-		return shown(e.User.Parts)
+		return hasContent(e.User.Parts)
 	case e.Result != nil:
-		return shown(e.Result.Parts)
+		return hasContent(e.Result.Parts)
 	case e.Activation != nil:
-		return shown(e.Activation.Parts)
+		return hasContent(e.Activation.Parts)
 	case e.Answer != nil:
 		return e.Answer.Message.Role == llm.Assistant && !slices.ContainsFunc(e.Answer.Message.Parts, func(p llm.Part) bool {
 			return p.Result != nil || p.Call != nil && (p.Call.ID == "" || p.Call.Name == "")
@@ -110,8 +110,8 @@ func complete(e session.Entry) bool {
 	return true
 }
 
-// shown reports whether parts contain only text and media.
-func shown(parts []llm.Part) bool {
+// hasContent reports whether parts contain only text and media.
+func hasContent(parts []llm.Part) bool {
 	return !slices.ContainsFunc(parts, func(p llm.Part) bool {
 		return p.Call != nil || p.Result != nil ||
 			p.Thinking != nil

@@ -15,29 +15,29 @@ import (
 const maxMarkdown = 32 << 10
 
 // markdown writes a model's text. It uses no other tags than those below.
-func (p page) markdown(src string) {
+func (p htmlWriter) markdown(src string) {
 	src = visible(src)
 	if len(src) > maxMarkdown {
 		p.pre("", src)
 		return
 	}
-	marked{page: p, parser: markdown.NewParser()}.parse(src)
+	htmlRenderer{htmlWriter: p, parser: markdown.NewParser()}.parse(src)
 }
 
-// marked writes a Markdown syntax tree.
-type marked struct {
-	page
+// htmlRenderer writes a Markdown syntax tree.
+type htmlRenderer struct {
+	htmlWriter
 	parser parser.Parser
 	src    []byte
 	inLink bool
 }
 
-func (m marked) parse(src string) {
+func (m htmlRenderer) parse(src string) {
 	m.src = []byte(src)
 	m.children(m.parser.Parse(text.NewReader(m.src)))
 }
 
-func (m marked) children(n ast.Node) {
+func (m htmlRenderer) children(n ast.Node) {
 	for c := range markdown.Inlines(n, m.src) {
 		switch {
 		case c.Node != nil:
@@ -56,7 +56,7 @@ func (m marked) children(n ast.Node) {
 	}
 }
 
-func (m marked) in(tag string, n ast.Node) {
+func (m htmlRenderer) in(tag string, n ast.Node) {
 	m.put("<", tag, ">")
 	m.children(n)
 	m.put("</", tag, ">")
@@ -65,7 +65,7 @@ func (m marked) in(tag string, n ast.Node) {
 	}
 }
 
-func (m marked) node(n ast.Node) {
+func (m htmlRenderer) node(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.Heading:
 		// The page itself uses the first two levels.
@@ -100,15 +100,15 @@ func (m marked) node(n ast.Node) {
 	case *ast.CodeSpan:
 		m.put("<code>", esc(markdown.CodeSpan(n, m.src)), "</code>")
 	case *ast.Link:
-		m.link(markdown.Destination(n.Destination), func(m marked) { m.children(n) })
+		m.link(markdown.Destination(n.Destination), func(m htmlRenderer) { m.children(n) })
 	case *ast.Image: // images are not loaded: write a link
-		m.link(markdown.Destination(n.Destination), func(m marked) {
+		m.link(markdown.Destination(n.Destination), func(m htmlRenderer) {
 			m.put("[image: ")
 			m.children(n)
 			m.put("]")
 		})
 	case *ast.AutoLink:
-		m.link(markdown.AutoDestination(n, m.src), func(m marked) { m.put(esc(string(n.Label(m.src)))) })
+		m.link(markdown.AutoDestination(n, m.src), func(m htmlRenderer) { m.put(esc(string(n.Label(m.src)))) })
 	case *ast.String:
 		m.put(esc(string(n.Value)))
 	default:
@@ -118,7 +118,7 @@ func (m marked) node(n ast.Node) {
 
 // link writes a link if a browser can open its address safely, and otherwise only its words.
 // The title shows the address.
-func (m marked) link(dest string, words func(marked)) {
+func (m htmlRenderer) link(dest string, words func(htmlRenderer)) {
 	to, ok := markdown.SafeURL(dest)
 	if !ok || m.inLink {
 		words(m)
@@ -135,14 +135,14 @@ func (m marked) link(dest string, words func(marked)) {
 }
 
 // linked writes text and turns addresses in it into links.
-func (m marked) linked(s string) {
+func (m htmlRenderer) linked(s string) {
 	if m.inLink {
 		m.put(esc(s))
 		return
 	}
 	for piece, address := range markdown.Addresses(s) {
 		if address {
-			m.link(piece, func(m marked) { m.put(esc(piece)) })
+			m.link(piece, func(m htmlRenderer) { m.put(esc(piece)) })
 		} else {
 			m.put(esc(piece))
 		}
@@ -150,7 +150,7 @@ func (m marked) linked(s string) {
 }
 
 // table writes a paragraph as a table if it is one, and reports whether it is.
-func (m marked) table(n *ast.Paragraph) bool {
+func (m htmlRenderer) table(n *ast.Paragraph) bool {
 	rows, ok := markdown.Table(n, m.src)
 	if !ok {
 		return false
@@ -174,7 +174,7 @@ func (m marked) table(n *ast.Paragraph) bool {
 }
 
 // cell writes the content of a table cell, which is one line without blocks.
-func (m marked) cell(s string) {
+func (m htmlRenderer) cell(s string) {
 	if p := markdown.Cell(m.parser, s); p != nil {
 		m.src = []byte(s)
 		m.children(p)

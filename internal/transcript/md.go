@@ -12,13 +12,13 @@ import (
 )
 
 // A sheet writes a session as Markdown.
-type sheet struct {
+type markdownWriter struct {
 	*bufio.Writer
 	options Options
 }
 
 func writeMarkdown(w *bufio.Writer, log *session.Log, o Options) error {
-	s := sheet{w, o}
+	s := markdownWriter{w, o}
 	branch := log.Branch()
 	h := headingOf(log, branch, o)
 	s.printf("# %s\n\n", plain.Line(h.title))
@@ -31,9 +31,9 @@ func writeMarkdown(w *bufio.Writer, log *session.Log, o Options) error {
 	return nil
 }
 
-func (s sheet) printf(format string, args ...any) { fmt.Fprintf(s, format, args...) }
+func (s markdownWriter) printf(format string, args ...any) { fmt.Fprintf(s, format, args...) }
 
-func (s sheet) list(rows [][2]string) {
+func (s markdownWriter) list(rows [][2]string) {
 	for _, r := range rows {
 		s.printf("- %s: %s\n", plain.Line(r[0]), plain.Line(r[1]))
 	}
@@ -43,7 +43,7 @@ func (s sheet) list(rows [][2]string) {
 }
 
 // fence writes literal text.
-func (s sheet) fence(kind, text string) {
+func (s markdownWriter) fence(kind, text string) {
 	if text = visible(text); strings.Trim(text, "\n") != "" {
 		s.printf("%s\n\n", Fenced(kind, text))
 	}
@@ -59,22 +59,22 @@ func Fenced(kind, text string) string {
 func visible(text string) string { return plain.Text(strings.ReplaceAll(text, "\r\n", "\n")) }
 
 // longest returns the length of the longest run of a character.
-func longest(text string, of byte) (most int) {
+func longest(text string, of byte) (longestRun int) {
 	run := 0
 	for i := range len(text) {
 		if text[i] == of {
 			run++
-			most = max(most, run)
+			longestRun = max(longestRun, run)
 		} else {
 			run = 0
 		}
 	}
-	return most
+	return longestRun
 }
 
 // prose writes text that is Markdown itself. It closes a fence left open, because otherwise
 // everything after it would be code.
-func (s sheet) prose(text string) {
+func (s markdownWriter) prose(text string) {
 	text = strings.TrimRight(visible(text), "\n")
 	if text == "" {
 		return
@@ -104,7 +104,7 @@ func (s sheet) prose(text string) {
 }
 
 // aside writes a line about an event beside the conversation.
-func (s sheet) aside(text string) { s.printf("*%s*\n\n", escaped(plain.Line(text))) }
+func (s markdownWriter) aside(text string) { s.printf("*%s*\n\n", escaped(plain.Line(text))) }
 
 // escaped escapes what Markdown would interpret as markup or HTML.
 func escaped(text string) string {
@@ -112,7 +112,7 @@ func escaped(text string) string {
 		"&amp;").Replace(text)
 }
 
-func (s sheet) step(st step) {
+func (s markdownWriter) step(st step) {
 	switch {
 	case st.User != nil:
 		s.printf("## You\n\n")
@@ -170,7 +170,7 @@ func (s sheet) step(st step) {
 	}
 }
 
-func (s sheet) answer(st step) {
+func (s markdownWriter) answer(st step) {
 	s.printf("## %s\n\n", escaped(plain.Line(cmp.Or(st.Answer.Model, "Model"))))
 	calls := st.calls
 	for _, part := range st.Answer.Message.Parts {
@@ -194,7 +194,7 @@ func (s sheet) answer(st step) {
 	}
 }
 
-func (s sheet) call(c *call) {
+func (s markdownWriter) call(c *call) {
 	failed := c.failed()
 	if failed != "" {
 		failed = " (" + failed + ")"
@@ -225,7 +225,7 @@ func (s sheet) call(c *call) {
 	}
 }
 
-func (s sheet) result(r *session.Result) {
+func (s markdownWriter) result(r *session.Result) {
 	s.fence("diff", diff(r))
 	for _, p := range r.Parts {
 		if p.Media != nil {
@@ -236,7 +236,7 @@ func (s sheet) result(r *session.Result) {
 	}
 }
 
-func (s sheet) parts(parts []llm.Part) {
+func (s markdownWriter) parts(parts []llm.Part) {
 	for _, p := range parts {
 		if p.Media != nil {
 			s.media(p.Media)
@@ -247,4 +247,4 @@ func (s sheet) parts(parts []llm.Part) {
 }
 
 // media names media, which Markdown text cannot contain.
-func (s sheet) media(m *llm.Media) { s.aside(attachment(m)) }
+func (s markdownWriter) media(m *llm.Media) { s.aside(attachment(m)) }

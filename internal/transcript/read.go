@@ -103,15 +103,15 @@ type Line struct {
 
 // lines reads the lines that are JSON objects, up to most bytes in total. The last line may be
 // incomplete.
-func (b *Builder) lines(r io.Reader, most int64) ([]Line, error) {
+func (b *Builder) lines(r io.Reader, maxBytes int64) ([]Line, error) {
 	var all []Line
-	in := &io.LimitedReader{R: r, N: most + 1} // a device may have no end
+	in := &io.LimitedReader{R: r, N: maxBytes + 1} // a device may have no end
 	for n, line := range splitLines(in) {
 		if line.err != nil {
 			return nil, line.err
 		}
 		if in.N == 0 {
-			return nil, fmt.Errorf("it is larger than %d MiB", most>>20)
+			return nil, fmt.Errorf("it is larger than %d MiB", maxBytes>>20)
 		}
 		data := bytes.TrimSpace(line.data)
 		switch {

@@ -98,11 +98,11 @@ func (p *Project) Verify(dir string) error {
 	if err != nil {
 		return knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Error, Path: dir, Message: err.Error()}
 	}
-	got := m.hash()
-	if known && r.Hash == got {
+	hash := m.hash()
+	if known && r.Hash == hash {
 		return nil
 	}
-	if p.pin(rel, got, dir, func(s *pins) map[string]string { return s.folders }) {
+	if p.pin(rel, hash, dir, func(s *pins) map[string]string { return s.folders }) {
 		return nil
 	}
 	if !known {

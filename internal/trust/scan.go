@@ -160,14 +160,14 @@ func (s *scan) below(ctx context.Context, dir string) error {
 
 // dir adds the items of one directory of the project.
 func (s *scan) dir(ctx context.Context, dir string) {
-	there := map[string]bool{}
+	names := map[string]bool{}
 	for _, name := range layout.Folders() {
 		info, err := s.root.Lstat(path.Join(dir, name))
-		there[name] = err == nil && (info.IsDir() || info.Mode()&fs.ModeSymlink != 0)
+		names[name] = err == nil && (info.IsDir() || info.Mode()&fs.ModeSymlink != 0)
 	}
 	for _, row := range layout.Rows() {
 		folder, _, below := strings.Cut(row.Path, "/")
-		if !row.Trust || below && !there[folder] || ctx.Err() != nil {
+		if !row.Trust || below && !names[folder] || ctx.Err() != nil {
 			continue
 		}
 		at := path.Join(dir, row.Path)
@@ -222,7 +222,7 @@ func (s *scan) skills(ctx context.Context, dir string, row layout.Row) {
 		switch {
 		case !ok || s.seen[rel] || s.seen[path.Dir(rel)]:
 		case p.Code == knack.CodeSymlinkOutside:
-			s.add(Item{Kind: row.Kind, Path: rel, Target: s.leaves(rel), Refused: "a link that leads out of the project"})
+			s.add(Item{Kind: row.Kind, Path: rel, Target: s.linkTarget(rel), Refused: "a link that leads out of the project"})
 		case p.Code == knack.CodeLinkAsText, p.Severity == knack.Error:
 			s.add(Item{Kind: row.Kind, Path: rel, Refused: p.Message})
 		case p.Code == knack.CodeLimitReached:
@@ -283,7 +283,7 @@ func (s *scan) file(k Kind, at string) {
 	case errors.Is(err, fs.ErrNotExist):
 		return
 	case err != nil:
-		if target := s.leaves(at); target != "" {
+		if target := s.linkTarget(at); target != "" {
 			it.Target = target
 			it.Refused = "a link that leads out of the project"
 			if s.links && k != Settings && k != MCP && strings.HasSuffix(target, ".md") {
@@ -306,9 +306,9 @@ func (s *scan) file(k Kind, at string) {
 	s.add(it)
 }
 
-// leaves returns the target of a path that leads out of the root through a link, or "" if it stays
+// linkTarget returns the target of a path that leads out of the root through a link, or "" if it stays
 // inside.
-func (s *scan) leaves(at string) string {
+func (s *scan) linkTarget(at string) string {
 	real, err := filepath.EvalSymlinks(filepath.Join(s.p.real, filepath.FromSlash(at)))
 	if err != nil {
 		return ""

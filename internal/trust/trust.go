@@ -298,11 +298,11 @@ func (p *Project) check(file string, data []byte, head bool) error {
 		}
 		known = want != ""
 	}
-	got := hash(data)
-	if known && want == got {
+	hash := hash(data)
+	if known && want == hash {
 		return nil
 	}
-	if once && p.pin(rel, got, file, func(s *pins) map[string]string {
+	if once && p.pin(rel, hash, file, func(s *pins) map[string]string {
 		if head {
 			return s.heads
 		}
@@ -366,7 +366,7 @@ func (p *Project) Links(dir string) bool {
 
 // pin reports, in a run with --trust, whether got is what the run first saw at rel. It never pins a
 // file outside the folder that is reached through a link.
-func (p *Project) pin(rel, got, file string, in func(*pins) map[string]string) bool {
+func (p *Project) pin(rel, hash, file string, in func(*pins) map[string]string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.once == nil {
@@ -374,7 +374,7 @@ func (p *Project) pin(rel, got, file string, in func(*pins) map[string]string) b
 	}
 	seen := in(p.once)
 	if first, ok := seen[rel]; ok {
-		return first == got
+		return first == hash
 	}
 	real, err := filepath.EvalSymlinks(file)
 	if err != nil {
@@ -383,7 +383,7 @@ func (p *Project) pin(rel, got, file string, in func(*pins) map[string]string) b
 	if _, inside := below(p.real, real); !inside {
 		return false
 	}
-	seen[rel] = got
+	seen[rel] = hash
 	return true
 }
 

@@ -68,11 +68,11 @@ func whole(ch *engine.Chart, width int) styled.Line {
 
 // rows draws one row per value: parts of a whole with their shade, other values as a bar.
 func rows(ch *engine.Chart, width int) []styled.Line {
-	labels, texts, most := 0, 0, 0.0
+	labels, texts, largest := 0, 0, 0.0
 	for _, b := range ch.Bars {
 		labels = max(labels, styled.Width(plain.Line(b.Label)))
 		texts = max(texts, styled.Width(b.Text))
-		most = max(most, b.Value)
+		largest = max(largest, b.Value)
 	}
 	labels = min(labels, max(min(chartLabels, width/2), 4))
 	var out []styled.Line
@@ -91,8 +91,8 @@ func rows(ch *engine.Chart, width int) []styled.Line {
 		l := styled.Line{{Text: label + "  "}}
 		if maxCells := min(width-labels-texts-4, chartWidth); maxCells > 0 {
 			n := 0
-			if most > 0 {
-				n = int(b.Value*float64(maxCells)/most + 0.5)
+			if largest > 0 {
+				n = int(b.Value*float64(maxCells)/largest + 0.5)
 			}
 			if n == 0 && b.Value > 0 {
 				n = 1

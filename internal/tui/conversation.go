@@ -292,7 +292,7 @@ func (c *conversation) result(by *agent.Sub, r *session.Result) {
 		style = styled.Bad
 	}
 	head := c.heading(k)
-	if d := k.took(c.now); d >= longCall {
+	if d := k.elapsed(c.now); d >= longCall {
 		head = append(head, styled.Span{Text: "  " + elapsed(d), Style: styled.Dim})
 	}
 	c.add(blockCalls, styled.Wrap(head, c.width, styled.S(style, "● "), styled.S(styled.Text, "  "))...)
@@ -324,8 +324,8 @@ func (c *conversation) keep(text string) {
 // longCall is the minimum duration of a call whose heading shows the time.
 const longCall = 2 * time.Second
 
-// took returns how long a call ran; zero if that is not known.
-func (k *call) took(now time.Time) time.Duration {
+// elapsed returns how long a call ran; zero if that is not known.
+func (k *call) elapsed(now time.Time) time.Duration {
 	switch {
 	case k.since.IsZero():
 		return 0

@@ -20,17 +20,17 @@ import (
 
 // A dialog shows a question and collects its answer.
 type dialog struct {
-	q       engine.Question
-	list    *picker        // options of the question, or choices of the field
-	text    *editor.Editor // of a text field, a reason, or an edited command
-	prompt  string         // prompt of text
-	edit    bool           // text is an edited command
-	other   bool           // text is a free-text answer to a choice
-	field   int            // index of the current field
-	values  map[string]json.RawMessage
-	problem string // why the last value was rejected
-	shown   bool   // the body has been written to the scrollback
-	about   string // a one-line description of the call
+	q           engine.Question
+	list        *picker        // options of the question, or choices of the field
+	text        *editor.Editor // of a text field, a reason, or an edited command
+	prompt      string         // prompt of text
+	edit        bool           // text is an edited command
+	other       bool           // text is a free-text answer to a choice
+	field       int            // index of the current field
+	values      map[string]json.RawMessage
+	problem     string // why the last value was rejected
+	bodyWritten bool   // the body has been written to the scrollback
+	callSummary string // a one-line description of the call
 	// locked means that the dialog appeared while the user was typing a prompt, so that an
 	// Enter or a digit may not be meant for it. An arrow key, which is not needed to finish a
 	// prompt, unlocks it.
@@ -421,7 +421,7 @@ func (d *dialog) set(value json.RawMessage) (engine.Answer, bool) {
 func (d *dialog) summary(a engine.Answer) (styled.Style, string) {
 	what := d.q.Title
 	if d.q.Call != nil {
-		what = strings.TrimSpace(d.q.Call.Tool + " " + strings.Join(strings.Fields(d.about), " "))
+		what = strings.TrimSpace(d.q.Call.Tool + " " + strings.Join(strings.Fields(d.callSummary), " "))
 		what = styled.Cut(plain.Line(what), 60) // the call's heading, which follows, shows all of it
 	}
 	switch {

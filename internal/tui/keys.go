@@ -65,8 +65,8 @@ var actions = []struct {
 	{actHelp, []string{"?"}, "list the keys, at an empty prompt"},
 }
 
-// fixed lists the editor's keys, which cannot be rebound.
-var fixed = []struct{ keys, help string }{
+// fixedKeys lists the editor's keys, which cannot be rebound.
+var fixedKeys = []struct{ keys, help string }{
 	{"left right ctrl+b ctrl+f", "move by one character"},
 	{"alt+left alt+right alt+b alt+f", "move by one word"},
 	{"home end ctrl+a ctrl+e", "move to the start or the end of the line"},
@@ -158,7 +158,7 @@ func (b bindings) help() string {
 		}
 		fmt.Fprintf(&out, "%-30s %s\n", strings.Join(keys, " "), a.help)
 	}
-	for _, f := range fixed {
+	for _, f := range fixedKeys {
 		fmt.Fprintf(&out, "%-30s %s\n", f.keys, f.help)
 	}
 	return out.String()

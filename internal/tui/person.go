@@ -18,20 +18,20 @@ type person struct{ a *app }
 
 func (p person) Ask(ctx context.Context, q engine.Question) (engine.Answer, error) {
 	a := p.a
-	asked := &question{dialog: newDialog(q), reply: make(chan engine.Answer, 1)}
+	question := &question{dialog: newDialog(q), reply: make(chan engine.Answer, 1)}
 	if q.Call != nil {
-		asked.dialog.about = a.conv.summary(q.Call.Tool, q.Call.Input)
+		question.dialog.callSummary = a.conv.summary(q.Call.Tool, q.Call.Input)
 	}
 	a.post(func() {
-		asked.dialog.locked = q.Call != nil && a.prompt.Text() != ""
-		a.questions = append(a.questions, asked)
+		question.dialog.locked = q.Call != nil && a.prompt.Text() != ""
+		a.questions = append(a.questions, question)
 		a.notify("Knack is waiting for your answer")
 	})
 	select {
-	case answer := <-asked.reply:
+	case answer := <-question.reply:
 		return answer, nil
 	case <-ctx.Done():
-		a.post(func() { a.withdraw(asked) })
+		a.post(func() { a.withdraw(question) })
 		return engine.Answer{}, context.Cause(ctx)
 	case <-a.ctx.Done():
 		return engine.Answer{}, engine.ErrCannot

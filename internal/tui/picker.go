@@ -237,7 +237,7 @@ func rank(items []item, among []int, query string) (best, matching []int) {
 	}
 	matching = make([]int, 0, n)
 	scores := make([]int, 0, n)
-	most := 0
+	limit := 0
 	for j := range n {
 		i := j
 		if among != nil {
@@ -245,21 +245,21 @@ func rank(items []item, among []int, query string) (best, matching []int) {
 		}
 		if score := items[i].score(words); score > 0 {
 			matching, scores = append(matching, i), append(scores, score)
-			most = max(most, score)
+			limit = max(limit, score)
 		}
 	}
 	// Counting sort: there are few different scores.
-	starts := make([]int, most+2)
+	starts := make([]int, limit+2)
 	for _, s := range scores {
-		starts[most-s+1]++
+		starts[limit-s+1]++
 	}
 	for i := 1; i < len(starts); i++ {
 		starts[i] += starts[i-1]
 	}
 	best = make([]int, len(matching))
 	for j, s := range scores {
-		best[starts[most-s]] = matching[j]
-		starts[most-s]++
+		best[starts[limit-s]] = matching[j]
+		starts[limit-s]++
 	}
 	return best, matching
 }

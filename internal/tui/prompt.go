@@ -13,8 +13,8 @@ import (
 	"github.com/knack-agent/knack/internal/terminal"
 )
 
-// twice is the maximum time between two presses that count as a double press.
-const twice = 2 * time.Second
+// doublePressTime is the maximum time between two presses that count as a double press.
+const doublePressTime = 2 * time.Second
 
 // key passes a key to the open question, or else to the open list, or else to the prompt.
 func (a *app) key(k terminal.Key) {
@@ -168,7 +168,7 @@ func (a *app) enter(when engine.When) {
 	if strings.TrimSpace(text) == "" {
 		return
 	}
-	a.history.Add(a.prompt.Shown())
+	a.history.Add(a.prompt.Display())
 	typed := len(a.prompt.Chips()) == 0
 	a.prompt.Clear()
 	if command, ok := strings.CutPrefix(text, "!"); ok && typed {
@@ -185,7 +185,7 @@ func input(prompt *editor.Editor) agent.Input {
 	if in.Typed = prompt.Typed(); in.Typed != in.Text {
 		name, _, slash := agent.Slash(in.Text)
 		typed, _, _ := agent.Slash(in.Typed)
-		in.Named = slash && name == typed && strings.HasPrefix(prompt.Shown(), "/")
+		in.Named = slash && name == typed && strings.HasPrefix(prompt.Display(), "/")
 	}
 	return in
 }
@@ -197,7 +197,7 @@ func (a *app) interrupt() {
 	case a.busy():
 		a.cancelWork()
 	case !a.prompt.Empty():
-	case time.Since(a.pressed) < twice:
+	case time.Since(a.pressed) < doublePressTime:
 		a.pressed = time.Time{}
 		a.rewind()
 	default:
@@ -212,7 +212,7 @@ func (a *app) clear() {
 	switch {
 	case !a.prompt.Empty():
 		a.prompt.Clear()
-	case time.Since(a.pressed) < twice:
+	case time.Since(a.pressed) < doublePressTime:
 		a.quit = true
 	default:
 		a.cancelWork()
@@ -253,7 +253,7 @@ func (a *app) searchHistory() {
 		return
 	}
 	p := newPicker("earlier prompts", items)
-	p.query = a.prompt.Shown()
+	p.query = a.prompt.Display()
 	p.filter()
 	a.open(p, func(it item) { a.prompt.Set(it.value) })
 }

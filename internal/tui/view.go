@@ -85,7 +85,7 @@ func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 	}
 	controls, cursor := d.controls(width, max(maxRows-1, 1))
 	var body []styled.Line
-	if !d.shown {
+	if !d.bodyWritten {
 		body = d.body(width)
 		if keep := maxRows - 1 - len(controls); len(body) > keep { // cannot happen after writeTall
 			body = body[:max(keep, 0)]
@@ -122,7 +122,7 @@ func (v *view) writeTall(width, height int) {
 	if len(body) == 0 || len(body)+len(controls)+1 <= max(height-1, 1) {
 		return
 	}
-	d.shown = true
+	d.bodyWritten = true
 	v.conv.last = blockNone
 	v.conv.add(blockNote, append([]styled.Line{nil, d.title().Cut(width)}, body...)...)
 }
@@ -240,11 +240,11 @@ func (v *view) todoLines() []styled.Line {
 func (v *view) input(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 	const lead = "❯ "
 	rows, row, col := v.prompt.Rows(max(width-2, 2))
-	most := max(maxRows/2, 1)
+	allowed := max(maxRows/2, 1)
 	top := 0
-	if len(rows) > most {
-		top = min(max(row-most+1, 0), len(rows)-most)
-		rows = rows[top : top+most]
+	if len(rows) > allowed {
+		top = min(max(row-allowed+1, 0), len(rows)-allowed)
+		rows = rows[top : top+allowed]
 	}
 	style := styled.Accent
 	if strings.HasPrefix(v.prompt.Before()+v.prompt.After(), "!") {
