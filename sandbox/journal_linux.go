@@ -126,7 +126,7 @@ func (n *names) leftovers() (notes []string) {
 		for _, part := range guardGit(dir, nil).readOnly {
 			if !part.dir && placeholderAt(part) {
 				if p, err := reserve(part); err == nil {
-					p.release()
+					release([]*placeholder{p})
 					notes = append(notes, fmt.Sprintf("%s was a placeholder of a session that was killed, and has been removed",
 						part.name))
 				}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -71,17 +72,35 @@ func openName(name string) (int, error) {
 	}
 }
 
-// release removes the placeholder unless another program uses it.
-func (p *placeholder) release() {
-	defer unix.Close(p.fd)
-	if p.keep || unix.Flock(p.fd, unix.LOCK_EX|unix.LOCK_NB) != nil || !sameFile(p.fd, p.path) {
-		return
+// release removes the placeholders unless another program uses them, the last ones first.
+func release(placeholders []*placeholder) {
+	var removed []int
+	for _, p := range slices.Backward(placeholders) {
+		if p.remove() {
+			removed = append(removed, p.fd)
+		} else {
+			unix.Close(p.fd)
+		}
 	}
-	if p.dir {
+	if len(removed) > 0 {
+		go func() { // nobody waits until the file system has removed the content
+			for _, fd := range removed {
+				unix.Close(fd)
+			}
+		}()
+	}
+}
+
+// remove reports whether it has removed a file.
+func (p *placeholder) remove() bool {
+	switch {
+	case p.keep || unix.Flock(p.fd, unix.LOCK_EX|unix.LOCK_NB) != nil || !sameFile(p.fd, p.path):
+		return false
+	case p.dir:
 		unix.Rmdir(p.path) // if it is empty
-	} else {
-		unix.Unlink(p.path)
+		return false
 	}
+	return unix.Unlink(p.path) == nil
 }
 
 // create creates a placeholder that is complete and locked as soon as it has its name, because git

@@ -286,9 +286,7 @@ var untouched = time.Unix(0, 0)
 // remove removes the created files and directories to which nothing was written. If the command
 // succeeded, empty directories that it was allowed to create stay.
 func (v *view) remove(succeeded bool) {
-	for _, p := range slices.Backward(v.reserved) {
-		p.release()
-	}
+	release(v.reserved)
 	gone := slices.Concat(v.made, v.permitted)
 	for _, path := range slices.Backward(gone) { // the content of a directory before the directory
 		info, err := os.Lstat(path)
