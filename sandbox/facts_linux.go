@@ -14,13 +14,13 @@ import (
 	"github.com/knack-agent/knack/sandbox/internal/launch"
 )
 
-// facts are everything that was seen of files while a view was made. As long as they hold, the same
-// view would be made again. A nil *facts records nothing.
+// facts are everything that was read of the file system while a view was made. While they are
+// unchanged, the same view would result. A nil *facts records nothing.
 type facts struct {
 	list  []fact
 	index map[string]int
-	// doubtful means that the view depends on more than what is in the list.
-	doubtful bool
+	// partial means that the view depends on more than what is in the list.
+	partial bool
 }
 
 // A fact is what lstat showed of a path.
@@ -49,14 +49,14 @@ func (f *fact) same(now fact) bool {
 	return *f == now
 }
 
-// add records what lstat showed. The content of a directory is not a part of it, see rely.
+// add records what lstat showed. The content of a directory is not a part of it, see includeTime.
 func (f *facts) add(path string, st *unix.Stat_t, err error) {
 	if f == nil {
 		return
 	}
 	now := factOf(path, st, err)
 	if i, ok := f.index[path]; ok {
-		f.doubtful = f.doubtful || !f.list[i].same(now)
+		f.partial = f.partial || !f.list[i].same(now)
 		return
 	}
 	if f.index == nil {
@@ -65,12 +65,12 @@ func (f *facts) add(path string, st *unix.Stat_t, err error) {
 	f.index[path] = len(f.list)
 	f.list = append(f.list, now)
 	if err == nil && now.kind != unix.S_IFDIR {
-		f.rely(path)
+		f.includeTime(path)
 	}
 }
 
 // look records a path that may have been recorded already.
-func (f *facts) look(path string) {
+func (f *facts) lstat(path string) {
 	if f == nil {
 		return
 	}
@@ -81,40 +81,40 @@ func (f *facts) look(path string) {
 	}
 }
 
-// rely records that more of a recorded file was used than its number and type: the names in a
+// includeTime records that more of a recorded file was used than its number and type: the names in a
 // directory, or where a link leads.
-func (f *facts) rely(path string) {
+func (f *facts) includeTime(path string) {
 	if f == nil {
 		return
 	}
 	i, ok := f.index[path]
 	if !ok {
-		f.doubtful = true
+		f.partial = true
 		return
 	}
 	seen := &f.list[i]
 	seen.dated = true
 	if seen.err == nil && time.Since(time.Unix(0, seen.ctime)) < fresh {
-		f.doubtful = true // it may change without a new time
+		f.partial = true // it may change without a new time
 	}
 }
 
-// doubt records that something was seen that no fact describes.
-func (f *facts) doubt() {
+// incomplete records that something was seen that no fact describes.
+func (f *facts) incomplete() {
 	if f != nil {
-		f.doubtful = true
+		f.partial = true
 	}
 }
 
 // readDir reads and records a directory.
 func (f *facts) readDir(dir string) ([]os.DirEntry, error) {
-	f.look(dir)
-	f.rely(dir)
+	f.lstat(dir)
+	f.includeTime(dir)
 	return os.ReadDir(dir)
 }
 
-// hold reports whether all facts are the same now.
-func (f *facts) hold() bool {
+// unchanged reports whether all facts are the same now.
+func (f *facts) unchanged() bool {
 	var st unix.Stat_t
 	for i := range f.list {
 		err := unix.Lstat(f.list[i].path, &st)
@@ -125,9 +125,9 @@ func (f *facts) hold() bool {
 	return true
 }
 
-// A sighting is the view of a command with all that it was made from, for use by the next command.
-type sighting struct {
-	from  *circumstances
+// A cachedView is the view of a command with all that it was made from, for use by the next command.
+type cachedView struct {
+	from  *viewInputs
 	facts *facts
 	view  *view
 	// What follows from the view for a stub.
@@ -135,34 +135,33 @@ type sighting struct {
 	key          string
 }
 
-// circumstances are what a view is made from besides files, for a command without an allowance and
+// viewInputs are what a view is made from besides files, for a command without an allowance and
 // without limits.
-type circumstances struct {
+type viewInputs struct {
 	now       present
 	variables [3]string
 	mounts    int // version of this program's mount table
 }
 
-func circumstancesOf(now present, env []string) *circumstances {
+func viewInputsOf(now present, env []string) *viewInputs {
 	getenv := userdirs.Getenv(env)
 	_, version := now.mounts.points()
-	return &circumstances{now, [3]string{os.Getenv("XDG_RUNTIME_DIR"), getenv("XDG_RUNTIME_DIR"), getenv("PATH")}, version}
+	return &viewInputs{now, [3]string{os.Getenv("XDG_RUNTIME_DIR"), getenv("XDG_RUNTIME_DIR"), getenv("PATH")}, version}
 }
 
-func (a *circumstances) same(b *circumstances) bool {
+func (a *viewInputs) same(b *viewInputs) bool {
 	return a.variables == b.variables && a.mounts == b.mounts && maps.Equal(a.now.things, b.now.things) &&
 		slices.Equal(a.now.env, b.now.env) && slices.Equal(a.now.gits, b.now.gits) &&
 		slices.Equal(a.now.outer, b.now.outer) && slices.Equal(a.now.sockets, b.now.sockets)
 }
 
-// again returns a view like the one that was seen, with placeholders of its own; nil if something
-// has changed since.
-func (s *sighting) again(from *circumstances) *view {
-	if s == nil || !s.from.same(from) || !s.facts.hold() {
+// reuse returns a copy of the view, with placeholders of its own; nil if something has changed since.
+func (s *cachedView) reuse(from *viewInputs) *view {
+	if s == nil || !s.from.same(from) || !s.facts.unchanged() {
 		return nil
 	}
 	v := *s.view
-	v.reserved = nil
+	v.files, v.reserved = from.now.files, nil
 	ok := true
 	for _, g := range v.guards {
 		reserved, all := g.reserve(nil)

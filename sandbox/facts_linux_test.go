@@ -12,9 +12,9 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// TestSighting changes what a view depends on: the next command must not use the previous view, unless a new view would
+// TestCachedView changes what a view depends on: the next command must not use the previous view, unless a new view would
 // be equal.
-func TestSighting(t *testing.T) {
+func TestCachedView(t *testing.T) {
 	b := newBench(t).on(namespaces)
 	b.box.policy.Write = []string{filepath.Join(b.home, "cache/a")}
 	system, policy := &b.box.system, &b.box.policy
@@ -35,11 +35,11 @@ func TestSighting(t *testing.T) {
 	look := func() (last, made *view) {
 		now := system.names.begin()
 		defer system.names.end(nil)
-		from := circumstancesOf(now, env)
-		if last = system.last.Load().again(from); last != nil {
+		from := viewInputsOf(now, env)
+		if last = system.cached.Load().reuse(from); last != nil {
 			last.remove(false)
 		}
-		made, err := policy.sight(workspace.Allowance{}, env, now, nil, nil)
+		made, err := policy.viewFor(workspace.Allowance{}, env, now, nil, nil)
 		must(err)
 		made.remove(false)
 		return last, made
@@ -96,12 +96,12 @@ func TestSighting(t *testing.T) {
 		env = os.Environ()
 		settled()
 		b.run("true")
-		if system.last.Load() == nil {
+		if system.cached.Load() == nil {
 			t.Fatalf("%s: no view is kept", c.name)
 		}
 		now := system.names.begin()
 		system.names.end(nil)
-		if last, made := look(); last == nil && system.last.Load().from.same(circumstancesOf(now, env)) {
+		if last, made := look(); last == nil && system.cached.Load().from.same(viewInputsOf(now, env)) {
 			t.Fatalf("%s: the view of the last command is not used although nothing changed", c.name)
 		} else if last != nil && !reflect.DeepEqual(lists(last), lists(made)) {
 			t.Errorf("%s: before: the view is\n%q, not\n%q", c.name, lists(last), lists(made))

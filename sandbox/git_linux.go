@@ -101,7 +101,7 @@ func (g *gitGuard) modules(dir string, depth int) {
 		if !e.IsDir() {
 			continue
 		}
-		g.facts.look(path + "/HEAD")
+		g.facts.lstat(path + "/HEAD")
 		if _, err := os.Lstat(path + "/HEAD"); err == nil {
 			g.writable = append(g.writable, path)
 			g.add(path, depth)

@@ -45,7 +45,7 @@ type names struct {
 	full    bool            // there are more than maxDirs directories
 	said    bool            // full has been reported
 	journal journal
-	held    map[string]held // open files of known and env, by path
+	open    map[string]openFile // open files of known and env, by path
 
 	absent absent
 	mounts mountTable
@@ -61,7 +61,7 @@ type thing struct {
 
 func newNames(p Policy) *names {
 	n := &names{protected: p.Protected, dirs: map[string]int64{}, known: map[string]thing{}, env: map[string]bool{},
-		bare: map[string]bool{}, held: map[string]held{}}
+		bare: map[string]bool{}, open: map[string]openFile{}}
 	for _, r := range append([]string{p.Dir}, p.Roots...) {
 		if r, err := filepath.EvalSymlinks(r); err == nil && r != "/" {
 			n.roots = append(n.roots, r)
@@ -78,12 +78,12 @@ func newNames(p Policy) *names {
 
 // A present is the state of the workspace when a command begins.
 type present struct {
-	things  map[string]thing // protected files and directories, by path
-	env     []string         // .env files
-	gits    []string         // git directories to guard
-	outer   []string         // those outside the roots
-	sockets []string         // that listen or are mounted
-	files   map[string]held  // which files those of things and env are
+	things  map[string]thing    // protected files and directories, by path
+	env     []string            // .env files
+	gits    []string            // git directories to guard
+	outer   []string            // those outside the roots
+	sockets []string            // that listen or are mounted
+	files   map[string]openFile // which files those of things and env are
 	absent  *absent
 	mounts  *mountTable
 }
@@ -98,7 +98,7 @@ func (n *names) begin() present {
 	}
 	n.running++
 	return present{maps.Clone(n.known), slices.Sorted(maps.Keys(n.env)), n.gits(n.known), n.outer, sockets(&n.mounts),
-		maps.Clone(n.held), &n.absent, &n.mounts}
+		maps.Clone(n.open), &n.absent, &n.mounts}
 }
 
 // refresh updates what is known about the workspace. While a command runs, it does not add new
@@ -287,9 +287,9 @@ func (n *names) look() (found map[string]thing, gone []string) {
 			n.read(r, found)
 		}
 	}
-	n.follow()
+	n.relocate()
 	for path := range n.env {
-		if _, ok := n.held[path]; ok {
+		if _, ok := n.open[path]; ok {
 			continue // it exists here, or did a moment ago
 		}
 		if _, err := os.Lstat(path); err != nil {
@@ -313,7 +313,7 @@ func (n *names) look() (found map[string]thing, gone []string) {
 			}
 		}
 	}
-	n.hold()
+	n.openKnown()
 	gits := n.gits(n.known)
 	for dir := range n.bare {
 		if withinAny(gits, dir) {
@@ -325,22 +325,22 @@ func (n *names) look() (found map[string]thing, gone []string) {
 	return found, gone
 }
 
-// A held is an open file (O_PATH) under a protected name or of secrets. It shows where the file is
+// An openFile is an open file (O_PATH) under a protected name or of secrets. It shows where the file is
 // after a directory above it was renamed, perhaps into one of skipped.
-type held struct {
+type openFile struct {
 	file       *os.File
 	dev, ino   uint64
 	env, known bool
 }
 
-// maxHeld limits the open files.
-const maxHeld = 256
+// maxOpen limits the open files.
+const maxOpen = 256
 
-// hold opens the files in known and env that are not open yet.
-func (n *names) hold() {
+// openKnown opens the files in known and env that are not open yet.
+func (n *names) openKnown() {
 	open := func(path string, env bool) {
-		h, ok := n.held[path]
-		if !ok && len(n.held) < maxHeld {
+		h, ok := n.open[path]
+		if !ok && len(n.open) < maxOpen {
 			f, err := os.OpenFile(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 			if err != nil {
 				return
@@ -350,11 +350,11 @@ func (n *names) hold() {
 				f.Close()
 				return
 			}
-			h, ok = held{file: f, dev: uint64(st.Dev), ino: st.Ino}, true
+			h, ok = openFile{file: f, dev: uint64(st.Dev), ino: st.Ino}, true
 		}
 		if ok {
 			h.env, h.known = h.env || env, h.known || !env
-			n.held[path] = h
+			n.open[path] = h
 		}
 	}
 	for path := range n.env {
@@ -366,25 +366,25 @@ func (n *names) hold() {
 }
 
 // at reports whether the file is at a path.
-func (h held) at(path string) bool {
+func (h openFile) at(path string) bool {
 	var st unix.Stat_t
 	return unix.Lstat(path, &st) == nil && h.dev == uint64(st.Dev) && h.ino == st.Ino
 }
 
-// follow adds to known and env where the open files are now. A command can rename the directories
+// relocate adds to known and env where the open files are now. A command can rename the directories
 // above one, but not the file: one with another name was renamed outside the sandbox.
-func (n *names) follow() {
-	for path, h := range maps.Clone(n.held) {
+func (n *names) relocate() {
+	for path, h := range maps.Clone(n.open) {
 		if h.at(path) {
 			continue
 		}
-		delete(n.held, path)
+		delete(n.open, path)
 		to := h.find()
-		if _, again := n.held[to]; again || filepath.Base(to) != filepath.Base(path) || !withinAny(n.roots, to) {
+		if _, again := n.open[to]; again || filepath.Base(to) != filepath.Base(path) || !withinAny(n.roots, to) {
 			h.file.Close()
 			continue
 		}
-		n.held[to] = h
+		n.open[to] = h
 		if h.env {
 			n.env[to] = true
 		}
@@ -397,7 +397,7 @@ func (n *names) follow() {
 
 // find returns the path of a file; "" if it was removed. While a directory is renamed all the time,
 // the file may be elsewhere immediately afterwards.
-func (h held) find() string {
+func (h openFile) find() string {
 	var path string
 	for range 10 {
 		var st unix.Stat_t

@@ -59,29 +59,29 @@ func landlockRights(version int) (fs, scope uint64) {
 
 // A view is a policy applied to one command on this machine now: every path exists and is resolved.
 type view struct {
-	writable  []string        // none is below another one, unless something else is in between
-	temp      []string        // replaced by empty directories for this command
-	kept      []string        // below temp, but still visible, read-only
-	protected []string        // read-only although below a writable path
-	pinned    []string        // writable, but must not be renamed
-	hidden    []string        // must not be opened
-	emptied   []string        // secret directories of which the allowance opens a part
-	opened    []string        // readable because of an allowance
-	made      []string        // created for a limit; removed if nothing was written
-	permitted []string        // the same for an allowance
-	files     map[string]held // of protected names and secrets in the workspace
+	writable  []string            // none is below another one, unless something else is in between
+	temp      []string            // replaced by empty directories for this command
+	kept      []string            // below temp, but still visible, read-only
+	protected []string            // read-only although below a writable path
+	pinned    []string            // writable, but must not be renamed
+	hidden    []string            // must not be opened
+	emptied   []string            // secret directories of which the allowance opens a part
+	opened    []string            // readable because of an allowance
+	made      []string            // created for a limit; removed if nothing was written
+	permitted []string            // the same for an allowance
+	files     map[string]openFile // of protected names and secrets in the workspace
 	reserved  []*placeholder
 	guards    []gitGuard // git directories that reserved are in
 }
 
-// sight returns the view for one command with an environment, and records what it rests on. keep
+// viewFor returns the view for one command with an environment, and records what it rests on. keep
 // are paths that must stay visible even if they are below a temporary directory.
-func (p *Policy) sight(allow workspace.Allowance, environ []string, now present, keep []string, facts *facts) (*view,
+func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now present, keep []string, facts *facts) (*view,
 	error) {
 	links := &resolver{absent: now.absent, facts: facts}
 	v := &view{files: now.files}
 	if p.makeCaches() {
-		facts.doubt()
+		facts.incomplete()
 	}
 	allow.Write, allow.Read = p.meant(allow.Write), p.meant(allow.Read)
 	opened := append(links.real(allow.Write), allow.Write...)
@@ -157,7 +157,7 @@ func (p *Policy) sight(allow workspace.Allowance, environ []string, now present,
 	var env []string
 	for _, path := range now.env {
 		if _, ok := now.files[path]; ok { // not a link, and perhaps not there at the moment
-			links.facts.look(path)
+			links.facts.lstat(path)
 			env = append(env, path)
 		} else {
 			env = append(env, links.real([]string{path})...)
@@ -197,7 +197,7 @@ func (v *view) guard(gits, opened []string, facts *facts) {
 		reserved, ok := g.reserve(opened)
 		v.reserved = append(v.reserved, reserved...)
 		if !ok {
-			facts.doubt()
+			facts.incomplete()
 			v.protected = append(v.protected, dir)
 			continue
 		}

@@ -38,7 +38,7 @@ func (r *resolver) real(paths []string) []string {
 		if filepath.Clean(path) == path {
 			to = r.resolve(path)
 		} else { // the meaning of ".." depends on links
-			r.facts.doubt()
+			r.facts.incomplete()
 			to, _ = filepath.EvalSymlinks(path)
 		}
 		if to != "" {
@@ -63,7 +63,7 @@ func (r *resolver) resolve(path string) string {
 		return ""
 	}
 	if r.absent.has(dir, version, name) {
-		r.facts.rely(dir)
+		r.facts.includeTime(dir)
 		return ""
 	}
 	to := path
@@ -86,7 +86,7 @@ func (r *resolver) resolve(path string) string {
 	case unix.S_IFDIR:
 		r.dirs[to] = dirVersion{uint64(st.Dev), st.Ino, st.Ctim.Nano()}
 	case unix.S_IFLNK:
-		r.facts.rely(to)
+		r.facts.includeTime(to)
 		if to = r.follow(dir, to); to == "" {
 			return ""
 		}
@@ -106,7 +106,7 @@ func (r *resolver) follow(dir, link string) string {
 		rest = rest[3:]
 	}
 	if r.depth > 8 || strings.Contains(rest, "..") { // what comes before ".." may be a link
-		r.facts.doubt()
+		r.facts.incomplete()
 		target, _ = filepath.EvalSymlinks(link)
 		return target
 	}

@@ -41,7 +41,7 @@ type system struct {
 	bwrap   string // path of the program
 	noStub  bool   // the stub cannot be executed here
 	pool    pool
-	last    atomic.Pointer[sighting]
+	cached  atomic.Pointer[cachedView]
 	started func() // for tests: called before a launcher is started; may be nil
 	encoded func() // for tests: called before a launcher gets its program; may be nil
 	// remembered is the cache file because of which the namespaces were not tested.
@@ -163,9 +163,9 @@ type run struct {
 	dir    string
 	watch  *watcher
 	// For a command with no permissions and limits of its own.
-	from  *circumstances
-	last  *sighting // of which view is a copy; nil: view was made for this command
-	facts *facts    // what view rests on
+	inputs *viewInputs
+	cached *cachedView // of which view is a copy; nil: view was made for this command
+	facts  *facts      // what view rests on
 
 	stub    bool
 	program *launch.Program // what the launcher carries out
@@ -214,16 +214,16 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	}
 	r.stub = backend == namespaces && !s.noStub
 	if r.stub && len(c.Limits)+len(c.Allow.Write)+len(c.Allow.Read) == 0 {
-		r.from = circumstancesOf(now, cmd.Env)
-		if r.last = s.last.Load(); r.last != nil {
-			r.view = r.last.again(r.from)
+		r.inputs = viewInputsOf(now, cmd.Env)
+		if r.cached = s.cached.Load(); r.cached != nil {
+			r.view = r.cached.reuse(r.inputs)
 		}
 		if r.view == nil {
-			r.last, r.facts = nil, new(facts)
+			r.cached, r.facts = nil, new(facts)
 		}
 	}
 	if r.view == nil {
-		if r.view, err = p.sight(c.Allow, cmd.Env, now, keep, r.facts); err != nil {
+		if r.view, err = p.viewFor(c.Allow, cmd.Env, now, keep, r.facts); err != nil {
 			return nil, err
 		}
 	}
@@ -336,7 +336,7 @@ func (r *run) encode(plan *launch.Plan) net.Buffers {
 		r.program = launch.Setup(plan)
 		return net.Buffers{plan.Encode(r.program)}
 	}
-	if last := r.last; last != nil {
+	if last := r.cached; last != nil {
 		plan.Steps, plan.Fresh, r.key = last.steps, slices.Clone(last.fresh), last.key
 		r.view.pinpoint(plan.Fresh)
 	} else {
@@ -367,11 +367,11 @@ func (r *run) remember(plan *launch.Plan) {
 	}
 	for _, s := range plan.Fresh {
 		if !r.view.isReserved(s.Path) {
-			r.facts.look(s.Path)
+			r.facts.lstat(s.Path)
 		}
 	}
-	if r.key != "" && !r.facts.doubtful {
-		r.system.last.Store(&sighting{r.from, r.facts, r.view, plan.Steps, plan.Fresh, r.key})
+	if r.key != "" && !r.facts.partial {
+		r.system.cached.Store(&cachedView{r.inputs, r.facts, r.view, plan.Steps, plan.Fresh, r.key})
 	}
 }
 
