@@ -68,6 +68,9 @@ type segment struct {
 // are read within a few milliseconds.
 const inMemory = 20
 
+// maxIndex is the maximum size of an index file whose documents are used again.
+const maxIndex = 256 << 20
+
 // Find is like [Catalog.Find], but returns only skills for which ok returns true. A nil
 // ok accepts all. See [Catalog.Offers].
 func (f *Finder) Find(ctx context.Context, c *Catalog, query string, n int, ok func(*Skill) bool) ([]Match, error) {
@@ -320,45 +323,112 @@ func (f *Finder) loadGroup(ctx context.Context, g int, skills []*Skill, build bo
 	if len(skills) == 0 {
 		return nil
 	}
-	file := f.path(g)
-	seg := segment{index: f.built[g]}
-	if seg.index == nil && file != "" {
-		seg.index, seg.file = openIndex(file), file
+	old := segment{index: f.built[g]}
+	if file := f.path(g); old.index == nil && file != "" {
+		old.index, old.file = openIndex(file), file
 	}
 	missing := skills
-	if seg.index != nil {
-		if missing = seg.match(skills); len(missing) > inMemory && build {
-			missing = skills // rebuild the whole index
-		} else {
-			f.segments = append(f.segments, seg)
-		}
+	if old.index != nil {
+		missing = old.match(skills)
+	}
+	if len(missing) > inMemory && build {
+		return f.update(ctx, g, old, skills, missing)
+	}
+	if old.index != nil {
+		f.segments = append(f.segments, old)
 	}
 	switch {
 	case len(missing) == 0:
 		return nil
-	case len(missing) > inMemory && !build:
+	case len(missing) > inMemory:
 		f.complete = false
 		return nil
 	}
-	data, err := indexSkills(ctx, missing)
+	b := rank.NewBuilder()
+	if err := indexSkills(ctx, b, missing, nil); err != nil {
+		f.complete = false
+		return err
+	}
+	seg, err := newSegment(b.Encode(), missing)
+	if err == nil {
+		f.segments = append(f.segments, seg)
+	}
+	return err
+}
+
+// update makes and stores an index of skills. It reads only those that the old index does not
+// have.
+func (f *Finder) update(ctx context.Context, g int, old segment, skills, missing []*Skill) error {
+	reuse := len(missing) < len(skills) && old.read() == nil
+	if !reuse {
+		missing = skills
+	}
+	b := rank.NewBuilder()
+	encode := func() ([]byte, error) {
+		data := b.Encode()
+		if !reuse {
+			return data, nil
+		}
+		added, err := rank.Load(data)
+		if err != nil {
+			return nil, err
+		}
+		return rank.Merge(old.index, added, func(doc int) bool { return old.skills[doc] != nil }), nil
+	}
+	file := f.path(g)
+	var data []byte
+	err := indexSkills(ctx, b, missing, func() {
+		if file == "" {
+			return
+		}
+		if data, err := encode(); err == nil {
+			_ = atomicfile.Write(file, data, 0o600) // if this fails, so does the last one
+		}
+	})
+	if err == nil {
+		data, err = encode()
+	}
 	if err != nil {
 		f.complete = false
 		return err
 	}
-	seg = segment{}
-	if seg.index, err = rank.Open(bytes.NewReader(data), int64(len(data))); err != nil {
+	seg, err := newSegment(data, skills)
+	if err != nil {
 		return err
 	}
-	seg.match(missing)
-	if len(missing) > inMemory {
-		f.built[g] = seg.index
-		if file != "" {
-			if err = atomicfile.Write(file, data, 0o600); err == nil {
-				seg.file, f.built[g] = file, nil // frees the memory
-			}
+	f.built[g] = seg.index
+	if file != "" {
+		if err = atomicfile.Write(file, data, 0o600); err == nil {
+			seg.index, seg.file, f.built[g] = seg.index.Detached(), file, nil
 		}
 	}
 	f.segments = append(f.segments, seg)
+	return err
+}
+
+// newSegment returns the segment of an encoded index.
+func newSegment(data []byte, skills []*Skill) (seg segment, err error) {
+	if seg.index, err = rank.Open(bytes.NewReader(data), int64(len(data))); err == nil {
+		seg.match(skills)
+	}
+	return seg, err
+}
+
+// read reads the whole file of a segment, because it will be replaced. It returns an error if
+// another process has already replaced it.
+func (seg *segment) read() error {
+	if seg.file == "" {
+		return nil
+	}
+	data, err := regular.Read(seg.file, maxIndex)
+	if err != nil {
+		return err
+	}
+	_, same := seg.index.From(bytes.NewReader(data))
+	if !same {
+		return rank.ErrDamaged
+	}
+	seg.index, err = rank.Load(data)
 	return err
 }
 
@@ -398,18 +468,27 @@ func openIndex(path string) *rank.Index {
 	return x
 }
 
-// indexSkills reads skills and returns their encoded index.
-func indexSkills(ctx context.Context, skills []*Skill) ([]byte, error) {
-	b := rank.NewBuilder()
+// firstSave is the number of skills after which an index is stored although it is not
+// complete, so that a run that ends early does not lose everything; then after twice as many,
+// and so on.
+const firstSave = 2500
+
+// indexSkills adds skills to an index, and calls save, if it is not nil, now and then.
+func indexSkills(ctx context.Context, b *rank.Builder, skills []*Skill, save func()) error {
 	var buf bytes.Buffer
+	next := firstSave
 	for i, s := range skills {
 		if i%64 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
+		}
+		if i == next && save != nil {
+			save()
+			next *= 2
 		}
 		s.index(ctx, b, &buf)
 		b.End(s.key())
 	}
-	return b.Encode(), nil
+	return nil
 }
 
 // index adds the searchable texts of a skill. If its file cannot be read, the skill is

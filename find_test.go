@@ -206,6 +206,54 @@ func TestFinderIndex(t *testing.T) {
 	}
 }
 
+// When some skills of a set changed, came or went, only those are read: the others are taken from the old index.
+func TestFinderReuses(t *testing.T) {
+	dir, state := many(t, 100), t.TempDir()
+	load := func() *knack.Catalog {
+		return knack.Load(t.Context(), knack.Dir(dir, knack.Origin{Kind: knack.User, Trust: knack.Trusted}))
+	}
+	if err := (&knack.Finder{Dir: state}).Prepare(t.Context(), load()); err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, word string) {
+		_ = os.MkdirAll(filepath.Join(dir, name), 0o755)
+		text := "---\ndescription: D\n---\nNew " + word + "\n"
+		if err := os.WriteFile(filepath.Join(dir, name, "SKILL.md"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 30 {
+		write(fmt.Sprintf("skill-%03d", i), fmt.Sprintf("changed%d", i))
+		write(fmt.Sprintf("added-%03d", i), fmt.Sprintf("added%d", i))
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "skill-050")); err != nil {
+		t.Fatal(err)
+	}
+	cat := load()
+	for i := 60; i < 100; i++ { // unchanged, and no longer readable: only the old index has their text
+		if err := os.Remove(filepath.Join(dir, fmt.Sprintf("skill-%03d", i), "SKILL.md")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range []*knack.Finder{{Dir: state}, {Dir: state}} { // the second reads the file that the first wrote
+		if err := f.Prepare(t.Context(), cat); err != nil || !f.Ready(t.Context(), cat) {
+			t.Fatal("not ready", err)
+		}
+		for query, want := range map[string]string{"changed7": "skill-007", "added7": "added-007", "matter99": "skill-099",
+			"matter40": "skill-040"} {
+			found, err := f.Find(t.Context(), cat, query, 1, nil)
+			if got := strings.Join(names(found), ""); err != nil || got != want {
+				t.Errorf("%s: %q %v, want %q", query, got, err, want)
+			}
+		}
+		found, err := f.Find(t.Context(), cat, "matter7 matter50", 200, nil)
+		if got := strings.Join(names(found), " "); err != nil || len(found) < 50 || strings.Contains(got, "skill-007") ||
+			strings.Contains(got, "skill-050") {
+			t.Errorf("what changed or is gone was found by its old text: %s %v", got, err)
+		}
+	}
+}
+
 // Several processes may search and write at the same time.
 func TestFinderAtOnce(t *testing.T) {
 	dir, state := many(t, 120), t.TempDir()

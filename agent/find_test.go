@@ -1,15 +1,21 @@
 package agent_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/llmtest"
 	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
 )
 
 // crowd returns so many skills that their descriptions do not fit into a listing of 1,500 characters.
@@ -99,6 +105,51 @@ func TestSuggest(t *testing.T) {
 	if got := say("A question on falconry: who answers questions on falconry?"); got != "" {
 		t.Errorf("suggested although nothing was shortened: %q", got)
 	}
+}
+
+// An index that cannot be stored is named in the debug log, and the run continues.
+func TestIndexNotStored(t *testing.T) {
+	skills := crowd()
+	for i := range 20 {
+		skills[fmt.Sprint("more", i)] = "---\ndescription: More\n---\nMore.\n"
+	}
+	logged := make(chan string, 1)
+	waits := tool.New("wait", "waits for the debug log", func(context.Context, struct{}, tool.Input) (tool.Result, error) {
+		select {
+		case reason := <-logged:
+			return tool.Text(reason), nil
+		case <-time.After(time.Minute):
+			return tool.Text("nothing was logged"), nil
+		}
+	})
+	a := skilledBy(catalog(t, skills), llmtest.New(llmtest.Use("wait", map[string]any{}), llmtest.Reply("ok")))
+	a.Tools = append(a.Tools, waits)
+	a.Skills.View.Budget = 1500
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a.Skills.Finder = &knack.Finder{Dir: file, Project: "p"}
+	a.Debug = slog.New(slog.NewTextHandler(debugLog(func(line string) {
+		if strings.Contains(line, "the index of skills is not stored") {
+			logged <- line
+		}
+	}), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	log := session.New(session.Header{ID: "s"})
+	turn(t, a, log, "go")
+	for _, e := range log.Entries() {
+		if e.Type == session.TypeResult && strings.Contains(llm.TextOf(e.Result.Parts), filepath.Base(file)) {
+			return
+		}
+	}
+	t.Error("the reason is missing")
+}
+
+type debugLog func(line string)
+
+func (f debugLog) Write(p []byte) (int, error) {
+	f(string(p))
+	return len(p), nil
 }
 
 // Skills of plugins and servers are suggested by name only.

@@ -1,19 +1,20 @@
 package rank
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
 	"io"
 )
 
-// The file format: a header of 32 bytes (magic; sizes of the header and of the file; numbers
-// of documents and terms; a checksum), the keys of the documents, the numbers of words in
-// their names, the sorted hashes of the terms, the offsets of their postings, and the
-// postings. The checksum covers all but the postings.
+// The file format: a header of 36 bytes (magic; sizes of the header and of the file; numbers
+// of documents and terms; checksums of all but the postings, and of the postings), the keys of
+// the documents, the numbers of words in their names, the sorted hashes of the terms, the
+// offsets of their postings, and the postings.
 const (
-	magic    = "knackrk\x01"
-	headSize = 32
+	magic    = "knackrk\x02"
+	headSize = 36
 )
 
 // castagnoli returns the table of the checksum. The standard library builds it on the first
@@ -27,12 +28,13 @@ func seal(out []byte, head, docs, terms int) {
 	binary.LittleEndian.PutUint64(out[12:], uint64(len(out)))
 	binary.LittleEndian.PutUint32(out[20:], uint32(docs))
 	binary.LittleEndian.PutUint32(out[24:], uint32(terms))
+	binary.LittleEndian.PutUint32(out[32:], crc32.Checksum(out[head:], castagnoli()))
 	binary.LittleEndian.PutUint32(out[28:], checksum(out[:head]))
 }
 
 func checksum(head []byte) uint32 {
 	sum := crc32.Checksum(head[:28], castagnoli())
-	return crc32.Update(sum, castagnoli(), head[headSize:])
+	return crc32.Update(sum, castagnoli(), head[32:])
 }
 
 // An Index is a set of documents that can be searched. It is safe for concurrent use if its
@@ -80,17 +82,32 @@ func Open(r io.ReaderAt, size int64) (*Index, error) {
 	return x, nil
 }
 
+// Load is like Open for an index in memory, and also checks the postings.
+func Load(data []byte) (*Index, error) {
+	x, err := Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil || crc32.Checksum(data[x.postings:], castagnoli()) != binary.LittleEndian.Uint32(data[32:]) {
+		return nil, ErrDamaged
+	}
+	return x, nil
+}
+
+// Detached returns a copy of the index without its postings, which finds nothing.
+func (x *Index) Detached() *Index {
+	c := *x
+	c.r = nil
+	return &c
+}
+
 // From returns a copy of the index that reads its postings from r. If r is not the file that
 // the index was opened from, it returns false and an index that finds nothing.
 func (x *Index) From(r io.ReaderAt) (*Index, bool) {
-	c := *x
-	c.r = nil
+	c := x.Detached()
 	var first [headSize]byte
 	if _, err := r.ReadAt(first[:], 0); err != nil || first != x.head {
-		return &c, false
+		return c, false
 	}
 	c.r = r
-	return &c, true
+	return c, true
 }
 
 // Docs returns the number of documents.
@@ -130,12 +147,16 @@ type list struct {
 	postings []byte
 }
 
-// list reads the documents of a term.
+// list reads the documents of a term into a part of free.
 func (x *Index) list(hash uint32, free *[]byte) (list, bool) {
 	i, ok := x.find(hash)
 	if !ok {
 		return list{}, false
 	}
+	return x.listOf(i, free)
+}
+
+func (x *Index) listOf(i int, free *[]byte) (list, bool) {
 	from, to := binary.LittleEndian.Uint32(x.offsets[i*4:]), binary.LittleEndian.Uint32(x.offsets[i*4+4:])
 	if from >= to || int64(to-from) > int64(x.docs)*(1+binary.MaxVarintLen32)+binary.MaxVarintLen32 {
 		return list{}, false

@@ -116,6 +116,54 @@ func TestEncode(t *testing.T) {
 	}
 }
 
+// An index that was merged is the same as one that was built of its documents.
+func TestMerge(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	encode := func(docs []int) []byte {
+		b := NewBuilder()
+		for _, doc := range docs {
+			for f := range fields {
+				b.Text(f, fmt.Appendf(nil, "word%d other%d doc%d %s", doc%7, doc%11, doc, texts[doc%len(texts)][2]))
+			}
+			b.End(uint64(doc))
+		}
+		return b.Encode()
+	}
+	load := func(data []byte) *Index {
+		x, err := Load(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	for range 10 {
+		var old, added, all []int
+		for doc := range 300 {
+			switch r.IntN(3) {
+			case 0:
+				old = append(old, doc)
+			case 1:
+				added = append(added, doc)
+			}
+		}
+		keep := map[int]bool{}
+		for i, doc := range old {
+			if r.IntN(3) > 0 {
+				keep[i] = true
+				all = append(all, doc)
+			}
+		}
+		got := Merge(load(encode(old)), load(encode(added)), func(doc int) bool { return keep[doc] })
+		if want := encode(append(all, added...)); !bytes.Equal(got, want) {
+			t.Fatalf("%d bytes, want %d", len(got), len(want))
+		}
+	}
+	none := func(int) bool { return false }
+	if got := Merge(load(encode(nil)), load(encode(nil)), none); !bytes.Equal(got, encode(nil)) {
+		t.Error("of nothing:", len(got))
+	}
+}
+
 // No damage of a file causes a panic; damage of its head is detected.
 func TestDamage(t *testing.T) {
 	b := NewBuilder()
@@ -133,6 +181,9 @@ func TestDamage(t *testing.T) {
 	for i := range good {
 		bad := slices.Clone(good)
 		bad[i] ^= 0x55
+		if _, err := Load(bad); err == nil {
+			t.Fatalf("damage at byte %d was not seen", i)
+		}
 		x, err := Open(bytes.NewReader(bad), int64(len(bad)))
 		if err != nil {
 			continue
@@ -299,6 +350,10 @@ func FuzzOpen(f *testing.F) {
 		}
 		if x, err := Open(bytes.NewReader(data), int64(len(data))); err == nil {
 			Search([]*Index{x}, query, 5, nil)
+			merged := Merge(x, indexOf(t, texts), func(doc int) bool { return doc%2 == 0 })
+			if _, err := Load(merged); err != nil {
+				t.Fatal(err)
+			}
 		}
 		queryTerms(query)
 		b := NewBuilder()
