@@ -482,9 +482,12 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 			Message: "MCP server " + s.Name + ": its program can reach the whole network, because there is no sandbox",
 			Hint:    "knack doctor"})
 	}
+	release := func() {}
+	defer func() { release() }()
 	local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
 		if mode == sandbox.Off || box.Report().Level == sandbox.None {
 			cmd.Env = policy.Environ(cmd.Env, c.Env) // servers do not get the keys of models
+			release = endWithProgram(cmd)            // the sandbox does this, too
 		}
 		return box.Confine(cmd, c)
 	}

@@ -6,12 +6,16 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/signal"
+	"syscall"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // toolServer is an MCP server on standard input and output. Its arguments configure it: NAME adds a tool of that
-// name, "ask" one that asks the user, "visit" one that sends the user to a page, "die" one that ends the program; "notes" adds resources; "changed" changes the description of the tools
+// name, "ask" one that asks the user, "visit" one that sends the user to a page, "die" one that ends the program; "notes" adds resources; "stubborn" stays when
+// its input has ended; "changed" changes the description of the tools
 // before it.
 func toolServer() {
 	s := sdk.NewServer(&sdk.Implementation{Name: "toolserver", Version: "1"},
@@ -64,6 +68,10 @@ func toolServer() {
 				data, err := io.ReadAll(res.Body)
 				return string(data), err
 			})
+		case "stubborn":
+			signal.Ignore(syscall.SIGTERM, syscall.SIGHUP)
+			os.WriteFile("stubborn.pid", fmt.Append(nil, os.Getpid()), 0o600)
+			defer time.Sleep(time.Hour)
 		case "notes":
 			for _, uri := range []string{"note://first", "note://second"} {
 				s.AddResource(&sdk.Resource{Name: "note", Description: "A note", URI: uri},
@@ -86,7 +94,5 @@ func toolServer() {
 			return &sdk.GetPromptResult{Messages: []*sdk.PromptMessage{{Role: "user",
 				Content: &sdk.TextContent{Text: "Greet " + r.Params.Arguments["who"] + "."}}}}, nil
 		})
-	if err := s.Run(context.Background(), &sdk.StdioTransport{}); err != nil {
-		os.Exit(1)
-	}
+	s.Run(context.Background(), &sdk.StdioTransport{})
 }
