@@ -330,7 +330,7 @@ func TestCalledNames(t *testing.T) {
 		"help": "command", "template:help": "template", "command:help": "command", "say": "template",
 		"template:say": "template", "command:say": "command", "skill:say": "", "nope": "", "": "", ":": "",
 	} {
-		if c, ok := Called(all, name); c.Kind != want || ok != (want != "") {
+		if c, ok := Called(all, name); string(c.Kind) != want || ok != (want != "") {
 			t.Errorf("%q calls %q, %v; want %q", name, c.Kind, ok, want)
 		}
 	}

@@ -65,6 +65,14 @@ const (
 	CodeDirRelative       Code = "dir-relative"
 	CodeSessionDamaged    Code = "session-damaged"
 	CodeAttachmentMissing Code = "attachment-missing"
+	CodeFlagUnknown       Code = "flag-unknown"
+)
+
+// Problems of MCP servers.
+const (
+	CodeMCPInvalid Code = "mcp-invalid" // the configuration of a server
+	CodeMCPServer  Code = "mcp-server"  // a server that cannot be used, or not in full
+	CodeMCPSkill   Code = "mcp-skill"   // a skill that a server lists
 )
 
 // Failures of invoking a skill.

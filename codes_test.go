@@ -1,7 +1,10 @@
 package knack_test
 
 import (
+	"cmp"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -32,5 +35,26 @@ func TestCodesDocumented(t *testing.T) {
 				t.Errorf("docs/problems.md does not contain the %s %s", strings.ToLower(m[1]), m[2])
 			}
 		}
+	}
+}
+
+// TestCodesAreConstants: each Code is one of codes.go, so that the page about problems has all of them.
+func TestCodesAreConstants(t *testing.T) {
+	literal := regexp.MustCompile(`\bCode: +"[a-z-]+"`)
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && strings.HasPrefix(d.Name(), ".") && path != "." {
+			return cmp.Or(err, filepath.SkipDir)
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if found := literal.Find(data); found != nil {
+			t.Errorf("%s: %s: add a constant to codes.go", path, found)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }

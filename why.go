@@ -281,10 +281,20 @@ func resources(ctx context.Context, s *Skill, root bool) ([]string, error) {
 	return files, err
 }
 
+// A CommandKind is what a [SlashCommand] is. Callers may use other kinds than these.
+type CommandKind string
+
+const (
+	CommandSkill    CommandKind = "skill"
+	CommandProgram  CommandKind = "command" // the program itself runs it
+	CommandTemplate CommandKind = "template"
+	CommandMCP      CommandKind = "mcp" // a prompt of an MCP server
+)
+
 // A SlashCommand is a command that a person may type after a slash.
 type SlashCommand struct {
 	Name        string // as typed, without the slash
-	Kind        string // skill, command, template, or another word chosen by the caller
+	Kind        CommandKind
 	Description string // one line
 	Hint        string // of the arguments
 	Source      string // origin: a path or a kind of source; "": the program itself
@@ -309,7 +319,7 @@ func (c *Catalog) Commands(v View, first, rest []SlashCommand) ([]SlashCommand, 
 	all := append(make([]SlashCommand, 0, len(first)+len(c.skills)+len(rest)), first...)
 	for _, s := range c.skills {
 		if !s.NotUser && c.whyUnavailable(s, v, ByUser) == "" {
-			all = append(all, SlashCommand{Name: s.Name, Kind: "skill", Description: s.Summary(),
+			all = append(all, SlashCommand{Name: s.Name, Kind: CommandSkill, Description: s.Summary(),
 				Hint: s.ArgumentHint, Skill: s})
 		}
 	}
@@ -324,11 +334,11 @@ func (c *Catalog) Commands(v View, first, rest []SlashCommand) ([]SlashCommand, 
 			if cmd.Skill != nil {
 				p.Path = cmd.Skill.Path
 			}
-			if cmd.Kind == "command" {
+			if cmd.Kind == CommandProgram {
 				p.Severity = Info // the user or an author chose the name
 			}
 			problems = append(problems, p)
-			cmd.Name = cmd.Kind + ":" + cmd.Name
+			cmd.Name = string(cmd.Kind) + ":" + cmd.Name
 		}
 		if taken[cmd.Name] == nil {
 			taken[cmd.Name] = cmd
@@ -343,11 +353,11 @@ func (c *SlashCommand) ownerText() string {
 	case c.Skill != nil:
 		return "the skill " + c.Skill.Path
 	case c.Source != "":
-		return "the " + c.Kind + " " + c.Source
-	case c.Kind == "command":
+		return "the " + string(c.Kind) + " " + c.Source
+	case c.Kind == CommandProgram:
 		return "a built-in command"
 	}
-	return "a " + c.Kind
+	return "a " + string(c.Kind)
 }
 
 // Called finds a SlashCommand by name in the result of Commands. The name may be as
@@ -356,7 +366,7 @@ func Called(all []SlashCommand, name string) (SlashCommand, bool) {
 	kind, rest, qualified := strings.Cut(name, ":")
 	i := slices.IndexFunc(all, func(c SlashCommand) bool { return c.Name == name })
 	if i < 0 && qualified {
-		i = slices.IndexFunc(all, func(c SlashCommand) bool { return c.Kind == kind && c.Name == rest })
+		i = slices.IndexFunc(all, func(c SlashCommand) bool { return c.Kind == CommandKind(kind) && c.Name == rest })
 	}
 	if i < 0 {
 		return SlashCommand{}, false

@@ -17,7 +17,7 @@ func (a *Agent) Namespace() ([]knack.SlashCommand, []knack.Problem) {
 	if a.Skills.Commands != nil {
 		steering := knack.Steering()
 		for _, c := range a.Skills.Commands() {
-			if c.Kind == "command" && slices.Contains(steering, c.Name) {
+			if c.Kind == knack.CommandProgram && slices.Contains(steering, c.Name) {
 				first = append(first, c)
 			} else {
 				rest = append(rest, c)
@@ -38,7 +38,7 @@ func (a *Agent) builtins() []string {
 	}
 	names := knack.Steering()
 	for _, c := range a.Skills.Commands() {
-		if c.Kind == "command" && !slices.Contains(names, c.Name) {
+		if c.Kind == knack.CommandProgram && !slices.Contains(names, c.Name) {
 			names = append(names, c.Name)
 		}
 	}

@@ -67,7 +67,7 @@ func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record f
 			if in.Text, err = cmd.Expand(ctx, args); err != nil || in.Text == "" {
 				return nil, err
 			}
-			return r.promptInput(ctx, in, typed, cmd.Name, args, cmd.Kind, steering)
+			return r.promptInput(ctx, in, typed, cmd.Name, args, string(cmd.Kind), steering)
 		}
 		act, by, err := r.activateNamed(ctx, in, name, args, steering)
 		var no *knack.Refusal

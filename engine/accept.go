@@ -99,7 +99,7 @@ func (s *Session) askAccept(ctx context.Context, k *knack.Skill, path string, as
 		}
 	}
 	title := fmt.Sprintf("Let the skill %s use all %s without asking?", plain.Line(k.Name), what)
-	q := Question{Title: title, From: "gate", Text: fmt.Sprintf("The allowed-tools of %s have %s, which covers all "+
+	q := Question{Title: title, From: AskerGate, Text: fmt.Sprintf("The allowed-tools of %s have %s, which covers all "+
 		"%s.\nIt %s.\n"+
 		"Deny rules, secrets, protected paths and the sandbox count in any case.", path, strings.Join(rules, ", "), what,
 		agent.DescribeAsks(asks)),
@@ -115,7 +115,7 @@ func (s *Session) askAccept(ctx context.Context, k *knack.Skill, path string, as
 	if err != nil || a.Declined || a.Option != "always" {
 		return err == nil && !a.Declined && a.Option == "turn", false, err
 	}
-	confirm := Question{Title: title, From: "gate",
+	confirm := Question{Title: title, From: AskerGate,
 		Fields: []Field{{Name: "always", Label: "Type always to confirm, anything else is no", Required: true}}}
 	a, err = s.ask(ctx, hook.NoticePermission, title, confirm)
 	typed := err == nil && !a.Declined && strings.TrimSpace(strings.ToLower(a.Text("always"))) == "always"

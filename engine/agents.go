@@ -57,7 +57,7 @@ func (t *turn) serversOf(d *agent.Definition) agent.Servers {
 	s, p := t.session, t.project
 	var x agent.Servers
 	report := func(format string, args ...any) {
-		s.engine.addNoticeOnce(knack.Problem{Code: "mcp-server", Severity: knack.Warn, Path: d.Path,
+		s.engine.addNoticeOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: d.Path,
 			Message: "agent " + d.Name + ": " + fmt.Sprintf(format, args...), Hint: "knack help agents"})
 	}
 	configured, _ := p.Servers()

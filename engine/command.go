@@ -75,14 +75,11 @@ func programCommands() []ProgramCommand {
 	}
 }
 
-// commandKind is the kind of the program's commands in the namespace.
-const commandKind = "command"
-
 // slashCommands converts commands to the form that the agent and the user see.
 func slashCommands(all []ProgramCommand) []knack.SlashCommand {
 	out := make([]knack.SlashCommand, len(all))
 	for i, c := range all {
-		out[i] = knack.SlashCommand{Name: c.Name, Kind: commandKind, Hint: c.Hint, Description: c.Description}
+		out[i] = knack.SlashCommand{Name: c.Name, Kind: knack.CommandProgram, Hint: c.Hint, Description: c.Description}
 	}
 	return out
 }
@@ -104,10 +101,10 @@ func (s *Session) command(in agent.Input) (c ProgramCommand, args string, ok boo
 		return ProgramCommand{}, "", false
 	}
 	found, ok := knack.Called(s.Commands(), name)
-	if !ok || found.Kind != commandKind {
+	if !ok || found.Kind != knack.CommandProgram {
 		return ProgramCommand{}, "", false
 	}
-	own := strings.TrimPrefix(found.Name, commandKind+":")
+	own := strings.TrimPrefix(found.Name, string(knack.CommandProgram)+":")
 	all := slices.Concat(programCommands(), s.Host().Commands)
 	i := slices.IndexFunc(all, func(c ProgramCommand) bool { return c.Name == own })
 	if i < 0 {
@@ -128,7 +125,7 @@ func help(_ context.Context, s *Session, _ string) (Reply, error) {
 	table := ProgramCommands()
 	rank := func(c knack.SlashCommand) int { // in the order of the table, then other commands that are not skills
 		i := slices.IndexFunc(table, func(d knack.SlashCommand) bool {
-			return c.Kind == d.Kind && (c.Name == d.Name || c.Name == d.Kind+":"+d.Name)
+			return c.Kind == d.Kind && (c.Name == d.Name || c.Name == string(d.Kind)+":"+d.Name)
 		})
 		if i < 0 {
 			return len(all)
@@ -138,10 +135,10 @@ func help(_ context.Context, s *Session, _ string) (Reply, error) {
 	listed := slices.DeleteFunc(slices.Clone(all), func(c knack.SlashCommand) bool { return c.Skill != nil })
 	slices.SortStableFunc(listed, func(a, b knack.SlashCommand) int { return rank(a) - rank(b) })
 	type row struct {
-		Name        string `json:"name"`
-		Kind        string `json:"kind"`
-		Hint        string `json:"hint,omitempty"`
-		Description string `json:"description"`
+		Name        string            `json:"name"`
+		Kind        knack.CommandKind `json:"kind"`
+		Hint        string            `json:"hint,omitempty"`
+		Description string            `json:"description"`
 	}
 	value := []row{}
 	for _, c := range listed {

@@ -29,7 +29,9 @@ func (s *Session) replace(ctx context.Context, log *session.Log, source hook.Sou
 	}
 	next.source = source
 	s.mu.Lock()
-	s.reason = string(source)
+	if s.reason = hook.EndResume; source == hook.SourceClear {
+		s.reason = hook.EndClear
+	}
 	s.mu.Unlock()
 	return next, nil
 }

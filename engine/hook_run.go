@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"iter"
@@ -183,11 +184,9 @@ func (s *Session) endHooks() {
 	started, reason := s.started, s.reason
 	s.started = false
 	s.mu.Unlock()
-	if reason == "" {
-		reason = "other"
-	}
 	if started {
-		s.newTurn().agent.Hook(context.Background(), s.log, hook.Input{Event: hook.SessionEnd, Reason: reason})
+		s.newTurn().agent.Hook(context.Background(), s.log, hook.Input{Event: hook.SessionEnd,
+			Reason: string(cmp.Or(reason, hook.EndOther))})
 	}
 	s.hooks.Close()
 }

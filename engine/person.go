@@ -33,7 +33,7 @@ type Question struct {
 	ID    string // unique in the session
 	Title string // one line
 	Text  string // more text, may be ""
-	From  string // gate, ask, plan, command, trust, or mcp:NAME
+	From  Asker
 
 	Agent *agent.Sub    // the sub-agent that needs the answer; nil: the session itself
 	Call  *gate.Request // for an approval: input, decision, files
@@ -43,6 +43,20 @@ type Question struct {
 	Fields  []Field
 	URL     string
 }
+
+// An Asker is the part of the program that asks a Question: one of these, or mcp:NAME for an MCP server.
+type Asker string
+
+const (
+	AskerGate    Asker = "gate"    // a call needs permission
+	AskerModel   Asker = "ask"     // the model's ask tool
+	AskerPlan    Asker = "plan"    // the model's plan needs approval
+	AskerCommand Asker = "command" // a slash command
+	AskerTrust   Asker = "trust"   // files of a project need trust
+)
+
+// Server returns the name of the MCP server that asks; ok is false if it is none.
+func (a Asker) Server() (name string, ok bool) { return strings.CutPrefix(string(a), "mcp:") }
 
 // An Option is one of the choices of a Question.
 type Option struct {
@@ -142,7 +156,7 @@ func (s *Session) askPerson(ctx context.Context, person Person, kind hook.Notice
 
 // approve is the Approver of the session's gates.
 func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, error) {
-	q := Question{Title: r.Title(), From: "gate", Call: &r}
+	q := Question{Title: r.Title(), From: AskerGate, Call: &r}
 	for _, c := range r.Choices {
 		o := Option{ID: c.String(), Lasts: c, Allow: c != gate.No}
 		switch c {
@@ -193,7 +207,7 @@ func answerText(r gate.Record) string {
 
 // askTool asks the user the model's questions, as one Question with a Field for each.
 func (s *Session) askTool(ctx context.Context, questions []coding.Question) ([]string, error) {
-	q := Question{Title: questions[0].Question, From: "ask"}
+	q := Question{Title: questions[0].Question, From: AskerModel}
 	for i, a := range questions {
 		f := Field{Name: "answer", Label: a.Question, Required: true}
 		if len(questions) > 1 {
@@ -235,14 +249,14 @@ func (s *Session) askTool(ctx context.Context, questions []coding.Question) ([]s
 // confirm asks whether to do something. text is shown before the question; yes is the label of the
 // affirmative option.
 func (s *Session) confirm(ctx context.Context, question, text, yes string) (bool, error) {
-	a, err := s.ask(ctx, hook.NoticeQuestion, question, Question{Title: question, Text: text, From: "command",
+	a, err := s.ask(ctx, hook.NoticeQuestion, question, Question{Title: question, Text: text, From: AskerCommand,
 		Options: []Option{{ID: "yes", Label: yes, Allow: true}, {ID: "no", Label: "no"}}})
 	return a.Option == "yes" && !a.Declined, err
 }
 
 // secret asks for a text that must not be visible.
 func (s *Session) secret(ctx context.Context, label string) (string, error) {
-	a, err := s.ask(ctx, hook.NoticeQuestion, label, Question{Title: label, From: "command",
+	a, err := s.ask(ctx, hook.NoticeQuestion, label, Question{Title: label, From: AskerCommand,
 		Fields: []Field{{Name: "secret", Label: label, Type: FieldSecret, Required: true}}})
 	if err == nil && a.Declined {
 		err = errors.New("nothing was entered")

@@ -136,7 +136,7 @@ func (p *Project) claudeServers() ([]mcp.Server, []knack.Problem) {
 	// The file also contains the history of each project, and every start waits for this; encoding/json
 	// takes fifty times as long.
 	if fastjson.Unmarshal(data, &doc) != nil {
-		return nil, []knack.Problem{{Code: "mcp-invalid", Severity: knack.Warn, Path: file,
+		return nil, []knack.Problem{{Code: knack.CodeMCPInvalid, Severity: knack.Warn, Path: file,
 			Message: "not JSON: its MCP servers are not used"}}
 	}
 	var all []mcp.Server
@@ -326,7 +326,7 @@ func serverReports(client *mcp.Client, known *[]string) []knack.Problem {
 	}
 	for _, s := range client.Servers() {
 		if s.State == mcp.Failed && s.Reason != "" && once("failed "+s.Name) {
-			all = append(all, knack.Problem{Code: "mcp-server", Severity: knack.Warn, Path: s.Place,
+			all = append(all, knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.Place,
 				Message: "MCP server " + s.Name + " is not connected: " + s.Reason, Hint: "knack mcp test " + mcp.Safe(s.Name)})
 		}
 		if n := len(s.Problems); n > 0 && once("problem "+s.Name) {
@@ -478,7 +478,7 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 		e.reportSandbox(box.Report())
 	}
 	if !policy.Network && box.Report().Level == sandbox.None {
-		e.addNoticeOnce(knack.Problem{Code: "mcp-server", Severity: knack.Warn, Path: s.Place,
+		e.addNoticeOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.Place,
 			Message: "MCP server " + s.Name + ": its program can reach the whole network, because there is no sandbox",
 			Hint:    "knack doctor"})
 	}
@@ -539,7 +539,7 @@ func (s *Session) promptCommands() []knack.SlashCommand {
 			for _, a := range p.Arguments {
 				hint += " " + strings.ToUpper(a)
 			}
-			all = append(all, knack.SlashCommand{Name: p.Name, Kind: "mcp", Description: p.Description,
+			all = append(all, knack.SlashCommand{Name: p.Name, Kind: knack.CommandMCP, Description: p.Description,
 				Hint: strings.TrimSpace(hint), Source: "MCP server " + p.Server,
 				Expand: func(ctx context.Context, args string) (string, error) {
 					parts, err := c.Prompt(ctx, p.Name, args, s.elicit)
@@ -681,7 +681,7 @@ func (s *Session) setHostServers(servers []mcp.Server) {
 
 // elicit asks the user a server's question.
 func (s *Session) elicit(ctx context.Context, q mcp.Question) (mcp.Answer, error) {
-	question := Question{Title: "The MCP server " + q.Server + " asks", Text: q.Message, From: "mcp:" + q.Server,
+	question := Question{Title: "The MCP server " + q.Server + " asks", Text: q.Message, From: Asker("mcp:" + q.Server),
 		URL: q.URL}
 	if q.URL != "" || len(q.Fields) == 0 {
 		question.Options = []Option{{ID: "yes", Label: "yes", Allow: true}, {ID: "no", Label: "no"}}

@@ -55,7 +55,7 @@ type Session struct {
 
 	mu        sync.Mutex
 	closed    bool
-	reason    string // of the SessionEnd event
+	reason    hook.EndReason
 	running   bool
 	cancel    context.CancelCauseFunc // of the Run
 	interrupt context.CancelCauseFunc // of the current turn

@@ -111,6 +111,15 @@ const (
 	SourceSkills  Source = "skills" // skills changed (ConfigChange)
 )
 
+// An EndReason is why a session ends (SessionEnd).
+type EndReason string
+
+const (
+	EndClear  EndReason = "clear"  // an empty session replaces it
+	EndResume EndReason = "resume" // another session replaces it
+	EndOther  EndReason = "other"
+)
+
 // A Trigger is who started a compaction.
 type Trigger string
 

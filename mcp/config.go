@@ -127,8 +127,8 @@ const (
 // place is named in problems. Disabled servers are left out. The result is sorted by name.
 func Parse(data []byte, origin permission.Origin, place string) ([]Server, []knack.Problem) {
 	problem := func(format string, args ...any) knack.Problem {
-		return knack.Problem{Code: "mcp-invalid", Severity: knack.Error, Path: place, Message: fmt.Sprintf(format, args...),
-			Hint: "knack help mcp"}
+		return knack.Problem{Code: knack.CodeMCPInvalid, Severity: knack.Error, Path: place,
+			Message: fmt.Sprintf(format, args...), Hint: "knack help mcp"}
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
 	if len(data) > maxConfig {

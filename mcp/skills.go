@@ -292,7 +292,8 @@ func (r *remoteSkill) allow() {
 func (p *peer) skill(l ListedSkill) (*knack.Skill, *remoteSkill, []knack.Problem) {
 	name := "mcp:" + p.server.Name + ":" + clip(l.URI, 500)
 	bad := func(format string, args ...any) []knack.Problem {
-		return []knack.Problem{{Code: "mcp-skill", Severity: knack.Error, Path: name, Message: fmt.Sprintf(format, args...)}}
+		return []knack.Problem{{Code: knack.CodeMCPSkill, Severity: knack.Error, Path: name,
+			Message: fmt.Sprintf(format, args...)}}
 	}
 	var keys struct {
 		Name string `json:"name"`

@@ -217,7 +217,7 @@ func TestParseRules(t *testing.T) {
 		}
 	}
 	for _, p := range problems {
-		seen = append(seen, p.Severity+" "+p.Rule)
+		seen = append(seen, string(p.Severity)+" "+p.Rule)
 	}
 	if got, want := strings.Join(texts, ", "), "Bash(git status:*), Read, Bash, WebFetch(domain:*.go.dev), TodoWrite, "+
 		"WebSearch, Nonsense, mine, mcp__a__b, mcp__*, *, Task(x), Skill(pdf *)"; got != want {

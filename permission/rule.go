@@ -26,10 +26,19 @@ func (r Rule) String() string {
 	return r.Tool + "(" + r.Pattern + ")"
 }
 
+// A Severity tells what happens to a rule with a [Problem].
+type Severity string
+
+const (
+	SeverityError Severity = "error" // it is ignored
+	SeverityWarn  Severity = "warn"  // it is kept, but may have no effect
+	SeverityInfo  Severity = "info"  // it is kept
+)
+
 // A Problem is a message about a rule, for the rule's author.
 type Problem struct {
 	Rule     string
-	Severity string // "error": the rule is ignored; "warn", "info": it is kept
+	Severity Severity
 	Message  string
 }
 
@@ -91,7 +100,7 @@ func ParseRules(texts []string, o Origin, base string, tools ...string) ([]Rule,
 	for _, text := range texts {
 		r, err := ParseRule(text, o)
 		if err != nil {
-			problems = append(problems, Problem{text, "error", err.Error()})
+			problems = append(problems, Problem{text, SeverityError, err.Error()})
 			continue
 		}
 		r.Base = base
@@ -112,13 +121,13 @@ func (r Rule) Problem(tools ...string) (Problem, bool) {
 		return Problem{}, false
 	}
 	if IsOtherAgentsTool(r.Tool) {
-		return Problem{r.String(), "info", r.Tool + " is a tool of other agents that Knack does not have, so the rule has " +
-			"no effect"}, true
+		return Problem{r.String(), SeverityInfo, r.Tool +
+			" is a tool of other agents that Knack does not have, so the rule has no effect"}, true
 	}
 	if strings.ContainsRune(r.Tool, '*') {
 		return Problem{}, false
 	}
-	return Problem{r.String(), "warn", "unknown tool " + r.Tool}, true
+	return Problem{r.String(), SeverityWarn, "unknown tool " + r.Tool}, true
 }
 
 // otherAgentsTools lists tools of other agents that Knack does not have.

@@ -57,7 +57,7 @@ func withoutUnknown(root *cobra.Command, args []string) ([]string, []knack.Probl
 				i++
 				what += " and its value"
 			}
-			problems = append(problems, knack.Problem{Code: "flag-unknown", Severity: knack.Warn, Path: "command line",
+			problems = append(problems, knack.Problem{Code: knack.CodeFlagUnknown, Severity: knack.Warn, Path: "command line",
 				Message: "unknown flag: " + what + " left out", Hint: "knack --help"})
 		}
 	}

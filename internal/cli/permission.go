@@ -65,7 +65,7 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 			}{{"allow", allow}, {"deny", deny}, {"ask", ask}} {
 				_, problems := permission.ParseRules(list.texts, permission.Flag, dir)
 				for _, p := range problems {
-					if p.Severity == "error" {
+					if p.Severity == permission.SeverityError {
 						return engine.Usagef("knack help permissions", "--%s: %s", list.name, p.Message)
 					}
 					fmt.Fprintf(c.ErrOrStderr(), "knack: %s: --%s %s\n", p.Severity, list.name, p)

@@ -136,7 +136,7 @@ func userGate(e *engine.Engine, deny []string) (tool.Gate, error) {
 	place, rules := e.PathContext(), e.Project().Rules()
 	denied, problems := permission.ParseRules(deny, permission.Flag, place.Dir, engine.KnownTools().AllNames()...)
 	for _, p := range problems {
-		if p.Severity == "error" {
+		if p.Severity == permission.SeverityError {
 			return nil, engine.Usagef("knack help permissions", "--deny: %s", p.Message)
 		}
 	}

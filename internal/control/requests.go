@@ -484,7 +484,7 @@ func (s *server) reloadSkills(ctx context.Context, session *engine.Session, _ st
 func commands(s *engine.Session) []slashCommand {
 	all := []slashCommand{}
 	for _, c := range s.Commands() {
-		all = append(all, slashCommand{c.Name, c.Description, c.Hint, c.Kind == "command"})
+		all = append(all, slashCommand{c.Name, c.Description, c.Hint, c.Kind == knack.CommandProgram})
 	}
 	return all
 }

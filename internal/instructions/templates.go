@@ -91,7 +91,7 @@ func (l *loader) template(path string, project bool) []knack.SlashCommand {
 	}
 	again := loader{Options: l.Options}
 	return []knack.SlashCommand{{
-		Name: name, Kind: "template", Source: path, Description: t.short, Hint: t.hint,
+		Name: name, Kind: knack.CommandTemplate, Source: path, Description: t.short, Hint: t.hint,
 		Expand: func(_ context.Context, args string) (string, error) {
 			t, err := again.readTemplate(path, project)
 			if err != nil {

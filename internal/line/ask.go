@@ -33,7 +33,7 @@ func (f *Front) question(ctx context.Context, q engine.Question) (engine.Answer,
 	if q.Call != nil {
 		return f.approve(ctx, q)
 	}
-	server := strings.HasPrefix(q.From, "mcp:")
+	_, server := q.From.Server()
 	if server {
 		f.serverAsks(q)
 	} else if q.URL != "" || len(q.Fields) == 0 {

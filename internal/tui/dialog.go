@@ -194,8 +194,8 @@ func (d *dialog) title() styled.Line {
 	if d.q.Agent != nil {
 		l = append(l, styled.Span{Text: "  agent " + plain.Line(d.q.Agent.Name), Style: styled.Dim})
 	}
-	if strings.HasPrefix(d.q.From, "mcp:") {
-		l = append(l, styled.Span{Text: "  asked by the server " + plain.Line(strings.TrimPrefix(d.q.From, "mcp:")),
+	if server, ok := d.q.From.Server(); ok {
+		l = append(l, styled.Span{Text: "  asked by the server " + plain.Line(server),
 			Style: styled.Warn})
 	}
 	if n := len(d.q.Fields); n > 1 {
