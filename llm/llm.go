@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	fastjson "github.com/segmentio/encoding/json"
+	"github.com/knack-agent/knack/internal/fastjson"
 )
 
 // A Model streams answers.

