@@ -59,8 +59,8 @@ func locked(t *testing.T) string {
 	return web.URL + "/mcp"
 }
 
-// TestLinePages: in line mode, too, the user is sent to pages: by a server that asks, and to log in. A question that
-// is not needed any more, because the browser came back, disappears.
+// TestLinePages: line mode can open web pages too: for a question of a server, and for a login. A question that the
+// browser's answer makes unnecessary disappears.
 func TestLinePages(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t,
