@@ -13,10 +13,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// toolServer is an MCP server on standard input and output. Its arguments configure it: NAME adds a tool of that
-// name, "ask" one that asks the user, "visit" one that sends the user to a page, "die" one that ends the program; "notes" adds resources; "stubborn" stays when
-// its input has ended; "changed" changes the description of the tools
-// before it.
+// toolServer is an MCP server on standard input and output. Its arguments configure it: NAME adds a tool of that name,
+// "ask" one that asks the user, "visit" one that sends the user to a page, "die" one that ends the program; "notes"
+// adds resources; "stubborn" keeps the program running when its input has ended; "changed" changes the description of
+// the tools before it.
 func toolServer() {
 	s := sdk.NewServer(&sdk.Implementation{Name: "toolserver", Version: "1"},
 		&sdk.ServerOptions{Capabilities: &sdk.ServerCapabilities{}})
