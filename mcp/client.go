@@ -103,7 +103,7 @@ func New(o Options, servers ...Server) *Client {
 		p := &peer{client: c, server: s, safe: Safe(s.Name), state: Waiting, tried: make(chan struct{}),
 			again: make(chan struct{}, 1)}
 		if by, ok := taken[p.safe]; ok {
-			p.twin = true
+			p.duplicate = true
 			p.state, p.reason = Failed, fmt.Sprintf("the server %q has the same name to models", by)
 			close(p.tried)
 		}
@@ -163,7 +163,7 @@ func (c *Client) Reconnect(ctx context.Context, name string) error {
 	}
 	c.Start()
 	p.mu.Lock()
-	if p.twin || p.disabled || p.session != nil && p.state == Connected {
+	if p.duplicate || p.disabled || p.session != nil && p.state == Connected {
 		p.mu.Unlock()
 		_, err := p.ready(ctx)
 		return err
@@ -195,7 +195,7 @@ func (c *Client) Enable(name string, on bool) error {
 	p.disabled = !on
 	p.mu.Unlock()
 	switch {
-	case was == !on || p.twin:
+	case was == !on || p.duplicate:
 	case on:
 		p.set(Waiting, "")
 	default:
@@ -248,13 +248,13 @@ func (c *Client) find(name string) *peer {
 
 // A peer is one server and the connection to it.
 type peer struct {
-	client *Client
-	server Server
-	safe   string
-	tried  chan struct{} // closed when the first attempt has ended
-	again  chan struct{} // asks for another attempt
-	twin   bool          // another server has the same name, so this one is never started
-	known  bool          // an earlier connection's list of tools was stored
+	client    *Client
+	server    Server
+	safe      string
+	tried     chan struct{} // closed when the first attempt has ended
+	again     chan struct{} // asks for another attempt
+	duplicate bool          // another server has the same name, so this one is never started
+	known     bool          // an earlier connection's list of tools was stored
 
 	mu         sync.Mutex
 	state      ServerState

@@ -160,8 +160,8 @@ func (p *program) reason(err error) error {
 		}
 	default:
 	}
-	if said := p.stderr.last(); said != "" {
-		err = fmt.Errorf("%w: %s", err, said)
+	if line := p.stderr.last(); line != "" {
+		err = fmt.Errorf("%w: %s", err, line)
 	}
 	return err
 }

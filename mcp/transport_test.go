@@ -7,8 +7,8 @@ func TestLastLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"":             "",
 		"one\ntwo\n\n": "two",
-		"node:internal/modules:1\n  throw err;\n\nError: Cannot find module '/x.js'\n    at a (b:1)\n\nNode.js v22.23.3\n": "Error: Cannot find module '/x.js'",
-		"Traceback (most recent call last):\n  File \"x.py\"\nModuleNotFoundError: No module named 'mcp'\n":                "ModuleNotFoundError: No module named 'mcp'",
+		"  throw err;\n\nError: no module '/x.js'\n    at a (b:1)\n\nNode.js v22.23.3\n":                    "Error: no module '/x.js'",
+		"Traceback (most recent call last):\n  File \"x.py\"\nModuleNotFoundError: No module named 'mcp'\n": "ModuleNotFoundError: No module named 'mcp'",
 	} {
 		var x tail
 		x.Write([]byte(text))

@@ -12,7 +12,7 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// pending returns the names of servers whose tools nobody knows yet: they have not answered, and no
+// pending returns the names of servers whose tools are not known yet: they have not answered, and no
 // list of an earlier connection is stored.
 func (c *Client) pending() []string {
 	var names []string
