@@ -23,7 +23,9 @@ import (
 // cache, or one written by another build of the program, is ignored.
 type headCache struct {
 	path string
-	dev  uint64 // of the folder; files on another device are not cached
+	dev  uint64   // of the folder; files on another device are not cached
+	base string   // path of the folder, with a separator at the end
+	dir  *os.File // the folder, which files are looked up in; nil: it is not open
 
 	data    string   // the whole cache file; entries and the texts of skills are substrings of it
 	entries []uint32 // offset of each entry in data, in the order of paths
@@ -54,12 +56,30 @@ func openCache(dir string, f *Folder) *headCache {
 	}
 	key := sha256.Sum256([]byte(f.Path + "\x00" + string(f.Origin.Kind) + "\x00" +
 		map[bool]string{true: "files"}[f.Files]))
-	c := &headCache{path: filepath.Join(dir, "skills-"+hex.EncodeToString(key[:8])), dev: root.dev}
+	c := &headCache{path: filepath.Join(dir, "skills-"+hex.EncodeToString(key[:8])), dev: root.dev,
+		base: filepath.Clean(f.Path) + string(filepath.Separator)}
+	c.dir = openDirectory(f.Path)
 	if !c.read() {
 		c.data, c.entries = "", nil
 	}
 	c.used = make([]bool, len(c.entries))
 	return c
+}
+
+// stat returns the identity of a regular file in the folder, looked up from the open folder: the system
+// then has a shorter path to follow.
+func (c *headCache) stat(path string) (fileID, bool) {
+	if rel, ok := strings.CutPrefix(path, c.base); ok && c.dir != nil {
+		return statID(c.dir, rel)
+	}
+	return statID(nil, path)
+}
+
+func (c *headCache) close() {
+	if c != nil && c.dir != nil {
+		c.dir.Close()
+		c.dir = nil
+	}
 }
 
 // Layout of the file: magic, ID of the build that wrote it, checksum of the rest, number
@@ -348,7 +368,7 @@ func decodeOutcome(raw, path string) (s *Skill, problems []Problem, ok bool) {
 			*b = bits&(1<<i) != 0
 		}
 		if bits&bitOwnDir != 0 {
-			s.Dir = filepath.Dir(path)
+			s.Dir = directory(path)
 		}
 		if bits&bitSandbox != 0 {
 			s.Sandbox = &Restrictions{Network: d.text(), Write: d.list()}
@@ -367,6 +387,14 @@ func decodeOutcome(raw, path string) (s *Skill, problems []Problem, ok bool) {
 		problems = append(problems, p)
 	}
 	return s, problems, !d.bad && d.rest == ""
+}
+
+// directory is filepath.Dir of a clean path.
+func directory(path string) string {
+	if i := strings.LastIndexByte(path, filepath.Separator); i > 0 && filepath.VolumeName(path) == "" {
+		return path[:i]
+	}
+	return filepath.Dir(path)
 }
 
 // A cacheReader decodes values from the front of a string. After a malformed value, it

@@ -157,6 +157,7 @@ func (f *Folder) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 		}
 		f.mu.Unlock()
 		w.start(f.Path, f.Root)
+		w.cache.close()
 		if w.cache != nil && ctx.Err() == nil {
 			w.cache.update(w.uncached, time.Now().Add(f.later))
 		}
@@ -240,7 +241,8 @@ type tree interface {
 	real(name string) (string, error)
 	sub(name string) fs.FS
 	join(dir, name string) string
-	file(name string) ([]byte, error) // content, at most maxFile bytes
+	joinSkill(dir, name string) (path, file string) // a directory in dir, and the SKILL.md in it
+	file(name string) ([]byte, error)               // content, at most maxFile bytes
 	readlink(name string) (string, error)
 	// finish sets the funcs with which a skill reads the rest of its content.
 	finish(s *Skill, name string)
@@ -264,6 +266,17 @@ func (disk) join(dir, name string) string {
 		return dir + name
 	}
 	return dir + string(filepath.Separator) + name
+}
+
+// joinSkill makes one string for both paths.
+func (disk) joinSkill(dir, name string) (path, file string) {
+	const end = string(filepath.Separator) + "SKILL.md"
+	if os.IsPathSeparator(dir[len(dir)-1]) {
+		file = dir + name + end
+	} else {
+		file = dir + string(filepath.Separator) + name + end
+	}
+	return file[:len(file)-len(end)], file
 }
 
 // A walk is one search of a folder. The directories of one level are read in parallel,
@@ -303,6 +316,7 @@ type outcome struct {
 // A searchPath is a directory to search, or a file to read.
 type searchPath struct {
 	path, real string
+	skill      string // path of the SKILL.md in a directory; "": not made yet
 	rel        string // relative to the folder; "" is the folder itself
 	depth      int
 	linkBound  string // the directory that links must not leave
@@ -381,7 +395,7 @@ func (w *walk) level(paths []searchPath) (below []searchPath) {
 		n := min(chunk, len(paths))
 		results := all[:n]
 		parallel(n, func() func(int) {
-			buf := make([]byte, headSize)
+			var buf []byte
 			return func(i int) { results[i] = w.examine(paths[i], &buf) }
 		})
 		for i := range results {
@@ -408,7 +422,11 @@ func (w *walk) level(paths []searchPath) (below []searchPath) {
 					Hint: "exclude directories without skills with an .ignore file"})
 				return nil
 			}
-			below = append(below, w.below(s, l)...)
+			if more := w.below(s, l); below == nil {
+				below = more // the usual case, without a copy
+			} else {
+				below = append(below, more...)
+			}
 		}
 		paths = paths[n:]
 	}
@@ -424,8 +442,16 @@ func (w *walk) below(s *searchPath, l *fileResult) (below []searchPath) {
 		if name[0] == '.' || name == "node_modules" || s.rel == "" && strings.EqualFold(name, "SKILL.md") && !e.IsDir() {
 			continue
 		}
-		next := searchPath{path: w.fsys.join(s.path, name), rel: path.Join(s.rel, name),
+		next := searchPath{rel: name,
 			depth: s.depth + 1, linkBound: s.linkBound, trust: s.trust, scope: scope}
+		if s.rel != "" {
+			next.rel = s.rel + "/" + name
+		}
+		if e.IsDir() {
+			next.path, next.skill = w.fsys.joinSkill(s.path, name)
+		} else {
+			next.path = w.fsys.join(s.path, name)
+		}
 		if next.real = next.path; s.real != s.path { // share one string
 			next.real = w.fsys.join(s.real, name)
 		}
@@ -511,7 +537,10 @@ func (w *walk) examine(s searchPath, buf *[]byte) fileResult {
 		return w.read(s, s.path, buf)
 	}
 	pack := w.pack && s.rel == ""
-	l := w.read(s, w.fsys.join(s.path, "SKILL.md"), buf)
+	if s.skill == "" {
+		s.skill = w.fsys.join(s.path, "SKILL.md")
+	}
+	l := w.read(s, s.skill, buf)
 	if l.outcome != nil && !pack {
 		return l
 	}
@@ -554,13 +583,13 @@ func (w *walk) read(s searchPath, name string, buf *[]byte) (l fileResult) {
 		return fileResult{outcome: &outcome{path: name, problems: []Problem{unreadable(name, err)}}}
 	}
 	excluded := func() bool {
-		return s.scope != nil && !s.file && s.scope.Enter(filepath.Base(filepath.Dir(name)),
+		return s.scope != nil && !s.file && !s.scope.Empty() && s.scope.Enter(filepath.Base(filepath.Dir(name)),
 			[]fs.DirEntry{}).Match(filepath.Base(name), false)
 	}
 	var id fileID // taken before the file is read, so that it never describes newer bytes
 	keep := false
 	if w.cache != nil && s.trust == Trusted {
-		if id, keep = statID(name); keep {
+		if id, keep = w.cache.stat(name); keep {
 			if e, ok := w.cache.find(name, id); ok {
 				if excluded() {
 					return fileResult{}
@@ -845,6 +874,9 @@ func hasOwnDescription(problems []Problem) bool {
 // readHead reads 4 KiB, and then more until the frontmatter ends. How much it reads does
 // not depend on how large buf has become for other files.
 func readHead(f io.Reader, size int64, buf *[]byte) ([]byte, error) {
+	if *buf == nil {
+		*buf = make([]byte, headSize)
+	}
 	for n, unused := 0, headSize; ; {
 		m, err := f.Read((*buf)[n:unused])
 		n += m
@@ -916,6 +948,18 @@ func parallel(n int, worker func() func(int)) {
 		})
 	}
 	wg.Wait()
+}
+
+// spread is parallel for work that takes about a microsecond: only many numbers are worth goroutines.
+func spread(n int, worker func() func(int)) {
+	if n >= 512 {
+		parallel(n, worker)
+		return
+	}
+	f := worker()
+	for i := range n {
+		f(i)
+	}
 }
 
 func unreadable(path string, err error) Problem {

@@ -2,16 +2,33 @@
 
 package knack
 
-import "golang.org/x/sys/unix"
+import (
+	"os"
 
-// statID returns the identity of a regular file. ok is false for anything else,
-// including a link.
-func statID(path string) (fileID, bool) {
+	"golang.org/x/sys/unix"
+)
+
+// statID returns the identity of a regular file; path is relative to dir, if dir is not nil. ok is false
+// for anything else, including a link.
+func statID(dir *os.File, path string) (fileID, bool) {
+	at := unix.AT_FDCWD
+	if dir != nil {
+		at = int(dir.Fd())
+	}
 	var st unix.Stat_t
-	if unix.Lstat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
+	if unix.Fstatat(at, path, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
 		return fileID{}, false
 	}
 	return idOf(&st), true
+}
+
+// openDirectory opens a directory. It returns nil for anything else.
+func openDirectory(path string) *os.File {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil
+	}
+	return f
 }
 
 // localID returns the identity of a directory if the times and inodes of its file system

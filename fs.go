@@ -51,6 +51,10 @@ func (t fsTree) open(name string) (fs.File, error)          { return t.Open(name
 func (t fsTree) stat(name string) (fs.FileInfo, error)      { return fs.Stat(t.FS, name) }
 func (t fsTree) real(name string) (string, error)           { return name, nil }
 func (t fsTree) join(dir, name string) string               { return path.Join(dir, name) }
+func (t fsTree) joinSkill(dir, name string) (at, file string) {
+	at = path.Join(dir, name)
+	return at, path.Join(at, "SKILL.md")
+}
 
 func (t fsTree) file(name string) ([]byte, error) {
 	info, err := fs.Stat(t.FS, name)

@@ -154,22 +154,22 @@ const (
 // Names are omitted only beyond 2,000 skills, the least used ones first. Listing.Entries
 // records what was cut, and one line informs the model.
 func (c *Catalog) Listing(v View) Listing {
-	var modes []item
-	others := make([]item, 0, len(c.skills))
-	for _, s := range c.skills {
-		if !c.Offers(s, v) {
-			continue
+	entries := make([]item, len(c.skills))
+	spread(len(c.skills), func() func(int) {
+		return func(i int) {
+			if s := c.skills[i]; c.Offers(s, v) {
+				entries[i] = newItem(s, v)
+			}
 		}
-		e := newItem(s, v)
-		if s.Mode {
-			modes = append(modes, e)
-		} else {
-			others = append(others, e)
-		}
-	}
-	entries := others
-	if len(modes) > 0 {
-		entries = slices.Concat(modes, others)
+	})
+	entries = slices.DeleteFunc(entries, func(e item) bool { return e.skill == nil })
+	isMode := func(e item) bool { return e.skill.Mode }
+	modes, others := 0, len(entries)
+	if slices.ContainsFunc(entries, isMode) {
+		rest := slices.DeleteFunc(slices.Clone(entries), isMode)
+		entries = slices.DeleteFunc(entries, func(e item) bool { return !isMode(e) })
+		modes, others = len(entries), len(rest)
+		entries = append(entries, rest...)
 	}
 	l := Listing{Budget: v.chars()}
 	if len(entries) == 0 {
@@ -191,7 +191,7 @@ func (c *Catalog) Listing(v View) Listing {
 	}
 	omitted := omit(entries, v.Used)
 	around := func(cut bool) int {
-		head, middle, tail := frameText(v, len(modes), len(others), cut, omitted)
+		head, middle, tail := frameText(v, modes, others, cut, omitted)
 		return utf8.RuneCountInString(head + middle + tail)
 	}
 	isCut := func() bool {
@@ -206,11 +206,11 @@ func (c *Catalog) Listing(v View) Listing {
 		hints(entries, l.Budget-used)
 	}
 	var b strings.Builder
-	head, middle, tail := frameText(v, len(modes), len(others), isCut(), omitted)
+	head, middle, tail := frameText(v, modes, others, isCut(), omitted)
 	b.WriteString(head)
 	l.Entries = make([]Line, 0, len(entries))
 	for i, e := range entries {
-		if i == len(modes) {
+		if i == modes {
 			b.WriteString(middle)
 		}
 		line := Line{Skill: e.skill, Text: e.line(v), Cut: e.cut,
@@ -348,7 +348,7 @@ func omit(entries []item, used []string) int {
 	if more <= 0 {
 		return 0
 	}
-	var free []*item
+	free := make([]*item, 0, len(entries))
 	for i := range entries {
 		if !entries[i].whole {
 			free = append(free, &entries[i])
@@ -589,12 +589,16 @@ type Changes struct {
 // skill. It does not depend on how far a text was cut.
 func (l Listing) Fingerprints() map[string]string {
 	const size = 6 // bytes per fingerprint
-	var buf, prints []byte
-	for _, e := range l.Entries {
-		buf = append(append(append(buf[:0], e.Skill.ID...), 0), e.Skill.Summary()...)
-		sum := sha256.Sum256(buf)
-		prints = hex.AppendEncode(prints, sum[:size])
-	}
+	prints := make([]byte, 2*size*len(l.Entries))
+	spread(len(l.Entries), func() func(int) {
+		var buf []byte
+		return func(i int) {
+			s := l.Entries[i].Skill
+			buf = append(append(append(buf[:0], s.ID...), 0), s.Summary()...)
+			sum := sha256.Sum256(buf)
+			hex.Encode(prints[2*size*i:], sum[:size])
+		}
+	})
 	all := string(prints) // one string for all, since there may be 10,000
 	found := make(map[string]string, len(l.Entries))
 	for i, e := range l.Entries {

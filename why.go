@@ -315,16 +315,45 @@ func Steering() []string {
 // the skill is called skill:NAME, another command KIND:NAME, and a Problem reports it.
 // Skills that a person cannot call are left out.
 func (c *Catalog) Commands(v View, first, rest []SlashCommand) ([]SlashCommand, []Problem) {
-	v.For = ByUser
 	all := append(make([]SlashCommand, 0, len(first)+len(c.skills)+len(rest)), first...)
 	for _, s := range c.skills {
-		if !s.NotUser && c.whyUnavailable(s, v, ByUser) == "" {
-			all = append(all, SlashCommand{Name: s.Name, Kind: CommandSkill, Description: s.Summary(),
-				Hint: s.ArgumentHint, Skill: s})
+		if c.typable(s, v) {
+			all = append(all, slashCommand(s))
 		}
 	}
 	all = append(all, rest...)
-	var problems []Problem
+	return all, clashes(all)
+}
+
+// Clashes returns the problems of Commands without making its list of all skills.
+func (c *Catalog) Clashes(v View, first, rest []SlashCommand) []Problem {
+	names, kinds := map[string]bool{}, map[CommandKind]bool{CommandSkill: true}
+	for _, cmd := range slices.Concat(first, rest) {
+		names[cmd.Name], kinds[cmd.Kind] = true, true
+	}
+	all := slices.Clone(first)
+	for _, s := range c.skills {
+		// Names of skills differ from each other, but one may be KIND:NAME, to which something else is renamed.
+		kind, _, renamed := strings.Cut(s.Name, ":")
+		if (names[s.Name] || renamed && kinds[CommandKind(kind)]) && c.typable(s, v) {
+			all = append(all, slashCommand(s))
+		}
+	}
+	return clashes(append(all, rest...))
+}
+
+// typable reports whether a person can call a skill.
+func (c *Catalog) typable(s *Skill, v View) bool {
+	v.For = ByUser
+	return !s.NotUser && c.whyUnavailable(s, v, ByUser) == ""
+}
+
+func slashCommand(s *Skill) SlashCommand {
+	return SlashCommand{Name: s.Name, Kind: CommandSkill, Description: s.Summary(), Hint: s.ArgumentHint, Skill: s}
+}
+
+// clashes renames the commands whose names are taken, and returns a Problem for each.
+func clashes(all []SlashCommand) (problems []Problem) {
 	taken := make(map[string]*SlashCommand, len(all))
 	for i := range all {
 		cmd := &all[i]
@@ -344,7 +373,7 @@ func (c *Catalog) Commands(v View, first, rest []SlashCommand) ([]SlashCommand, 
 			taken[cmd.Name] = cmd
 		}
 	}
-	return all, problems
+	return problems
 }
 
 // ownerText describes the owner of a name.

@@ -13,7 +13,18 @@ import (
 // program, then the skills, then the other Commands in their order. The problems report entries
 // whose name was already used.
 func (a *Agent) Namespace() ([]knack.SlashCommand, []knack.Problem) {
-	var first, rest []knack.SlashCommand
+	cat, first, rest := a.commands()
+	return cat.Commands(a.Skills.View, first, rest)
+}
+
+// Clashes returns the problems of Namespace. It is faster if there are many skills.
+func (a *Agent) Clashes() []knack.Problem {
+	cat, first, rest := a.commands()
+	return cat.Clashes(a.Skills.View, first, rest)
+}
+
+// commands returns the catalogue, and the commands whose names come before and after those of skills.
+func (a *Agent) commands() (cat *knack.Catalog, first, rest []knack.SlashCommand) {
 	if a.Skills.Commands != nil {
 		steering := knack.Steering()
 		for _, c := range a.Skills.Commands() {
@@ -24,11 +35,11 @@ func (a *Agent) Namespace() ([]knack.SlashCommand, []knack.Problem) {
 			}
 		}
 	}
-	cat := &knack.Catalog{}
+	cat = &knack.Catalog{}
 	if a.Skills.Catalog != nil {
 		cat = a.Skills.Catalog()
 	}
-	return cat.Commands(a.Skills.View, first, rest)
+	return cat, first, rest
 }
 
 // builtins returns the names of the program's own commands and the names reserved for them.

@@ -90,7 +90,7 @@ func ProgramCommands() []knack.SlashCommand { return slashCommands(programComman
 // Commands returns everything that can be typed after a slash: the program's commands, skills,
 // templates and the host's commands.
 func (s *Session) Commands() []knack.SlashCommand {
-	all, _ := s.engine.Project().namespace(s.Catalog(), s.Host().Commands, s.promptCommands()...)
+	all, _ := s.engine.Project().slash(s.Catalog(), s.Host().Commands, s.promptCommands()...).Namespace()
 	return all
 }
 

@@ -317,7 +317,7 @@ func (p *Project) Agents() []agent.Definition { return slices.Clone(p.agents) }
 // combination: overrides without effect, and names that cannot be typed after a slash. cat is the
 // catalogue of the Sources.
 func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
-	_, slash := p.namespace(cat, nil)
+	slash := p.slash(cat, nil).Clashes()
 	var hooks []knack.Problem
 	for _, k := range cat.Skills() {
 		hooks = append(hooks, HookProblems(k)...)
@@ -326,13 +326,10 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 		cat.Problems(), cat.Overruled(p.view), p.problems, p.options.Problems, hooks, slash)
 }
 
-// namespace returns everything that can be typed after a slash, and the problems with it.
-func (p *Project) namespace(cat *knack.Catalog, given []ProgramCommand,
-	more ...knack.SlashCommand) ([]knack.SlashCommand, []knack.Problem) {
-
-	a := agent.Agent{Skills: agent.Skills{Catalog: func() *knack.Catalog { return cat }, View: p.view,
+// slash returns an agent with everything that can be typed after a slash.
+func (p *Project) slash(cat *knack.Catalog, given []ProgramCommand, more ...knack.SlashCommand) *agent.Agent {
+	return &agent.Agent{Skills: agent.Skills{Catalog: func() *knack.Catalog { return cat }, View: p.view,
 		Commands: func() []knack.SlashCommand { return p.commands(given, more...) }}}
-	return a.Namespace()
 }
 
 // commands returns the templates and the program's commands, in the form that the agent and the user

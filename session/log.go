@@ -302,13 +302,13 @@ func (l *Log) append(e Entry) (Entry, error) {
 		}
 	}
 	if l.file != nil {
-		line, err := json.Marshal(e)
-		if err != nil {
-			return e, fmt.Errorf("%w: %w", ErrNotRecorded, err)
-		}
-		if _, err := l.file.Write(append(line, '\n')); err != nil {
-			l.failed = fmt.Errorf("%w: %w", ErrNotRecorded, err)
-			return e, l.failed
+		w := firstError{w: l.file}
+		if err := json.NewEncoder(&w).Encode(e); err != nil {
+			err = fmt.Errorf("%w: %w", ErrNotRecorded, err)
+			if w.err != nil { // otherwise the entry cannot be encoded, and nothing of it was written
+				l.failed = err
+			}
+			return e, err
 		}
 		if l.latest != "" && (e.Type == TypeUser || e.Type == TypeTurnEnd) {
 			l.markLatest()
@@ -319,6 +319,17 @@ func (l *Log) append(e Entry) (Entry, error) {
 		l.resumed = false
 	}
 	return e, nil
+}
+
+// A firstError writes to w and keeps the error.
+type firstError struct {
+	w   io.Writer
+	err error
+}
+
+func (f *firstError) Write(p []byte) (n int, err error) {
+	n, f.err = f.w.Write(p)
+	return n, f.err
 }
 
 // ErrNotRecorded means that the session's log could not be written.

@@ -3,10 +3,11 @@ package tool
 import (
 	"encoding/json"
 	"reflect"
-	"strings"
 	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/knack-agent/knack/internal/fastjson"
 )
 
 // A derived is the schema of an input type.
@@ -56,13 +57,7 @@ func appendSchema(b []byte, s *jsonschema.Schema) (_ []byte, ok bool) {
 		ok = ok && err == nil
 		b = append(b, data...)
 	}
-	text := func(s string) {
-		if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune(`"\<>&`, r) }) >= 0 {
-			write(s) // some of it is escaped
-			return
-		}
-		b = append(append(append(b, '"'), s...), '"')
-	}
+	text := func(s string) { b = fastjson.AppendString(b, s) }
 	member := func(name string) {
 		if len(b) > start {
 			b = append(b, ',')

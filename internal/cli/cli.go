@@ -39,7 +39,7 @@ func Main() int {
 
 // lazyGC lets the heap grow before the first garbage collection: most of what a start
 // allocates stays in use, and most commands end before a collection would pay off. A
-// conversation calls steadyGC once it is open.
+// conversation calls steadyGC once it is open, and a single prompt with its first answer.
 func lazyGC() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(600)

@@ -52,6 +52,20 @@ func (o *textOutput) Event(e engine.Event) {
 	}
 }
 
+// A steadyOutput calls steadyGC with the first answer: until a request is under way, a garbage collection
+// would delay it.
+type steadyOutput struct {
+	control.Output
+	once sync.Once
+}
+
+func (o *steadyOutput) Event(e engine.Event) {
+	if e.Entry != nil && e.Entry.Answer != nil {
+		o.once.Do(steadyGC)
+	}
+	o.Output.Event(e)
+}
+
 // printRetry shows the wait before another attempt to reach a model.
 func printRetry(w io.Writer, e engine.Event) {
 	if r := e.Retry; r != nil {

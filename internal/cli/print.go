@@ -82,7 +82,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	r := &control.Runner{Session: s, Out: out, Schema: schema, Show: shown.print}
+	r := &control.Runner{Session: s, Out: &steadyOutput{Output: out}, Schema: schema, Show: shown.print}
 	if in, err = s.Attach(ctx, in); err != nil {
 		return err
 	}

@@ -183,7 +183,9 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 	} else {
 		printProblems(stderr, e.Project(), firstOccurrences(problems), false)
 	}
-	steadyGC()
+	if !f.printing || f.inputFormat != "text" { // otherwise see steadyOutput
+		steadyGC()
+	}
 	return s, nil
 }
 

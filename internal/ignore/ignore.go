@@ -129,9 +129,15 @@ type Dir struct {
 	rules Rules
 }
 
+// Empty reports whether no rules apply in the directory. Ignore files below it may have some.
+func (s *Dir) Empty() bool { return len(s.rules) == 0 && s.up == nil }
+
 // Match reports whether an entry of the directory is excluded. It does not check whether the
 // directory itself is excluded; the walker does that before it enters the directory.
 func (s *Dir) Match(name string, isDir bool) bool {
+	if s.Empty() {
+		return false
+	}
 	full := join(s.rel, name)
 	for a := s; a != nil; a = a.up {
 		if len(a.rules) == 0 {
