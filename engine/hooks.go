@@ -201,19 +201,24 @@ func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 			return fmt.Errorf("%s was not approved with the agent %s", path, name)
 		})
 	}
-	return p.approved(h, t.dir, func(path string, data []byte) error {
+	all, err := p.approved(h, t.dir, func(path string, data []byte) error {
 		if !t.pinned.contains(path, data) {
 			return fmt.Errorf("%s has changed since the session began", path)
 		}
 		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	return all, t.pinned.complete(commandLine(h, p.root), t.dir, all)
 }
 
 // pins records the scripts that hooks run, as an Engine first found them. A script that has changed
 // since does not run.
 type pinnedScripts struct {
-	mu   sync.Mutex
-	sums map[string][sha256.Size]byte // by path
+	mu     sync.Mutex
+	sums   map[string][sha256.Size]byte // by path
+	byLine map[[2]string][]string       // paths, by the command line that runs them and its directory
 }
 
 // add records the scripts of hooks that run in dir, unless they are recorded already.
@@ -221,16 +226,35 @@ func (s *pinnedScripts) add(p *Project, hooks []hook.Hook, dir string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sums == nil {
-		s.sums = map[string][sha256.Size]byte{}
+		s.sums, s.byLine = map[string][sha256.Size]byte{}, map[[2]string][]string{}
 	}
 	for i := range hooks {
-		p.approved(&hooks[i], dir, func(path string, data []byte) error {
+		all, _ := p.approved(&hooks[i], dir, func(path string, data []byte) error {
 			if _, ok := s.sums[path]; !ok {
 				s.sums[path] = sha256.Sum256(data)
 			}
 			return nil
 		})
+		line := [2]string{commandLine(&hooks[i], p.root), dir}
+		for _, script := range all {
+			if !slices.Contains(s.byLine[line], script.Path) {
+				s.byLine[line] = append(s.byLine[line], script.Path)
+			}
+		}
 	}
+}
+
+// complete returns an error unless scripts contains all that a command line ran in dir when the session began. One
+// that was removed could return with other content before the command starts.
+func (s *pinnedScripts) complete(line, dir string, scripts []hook.Script) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, path := range s.byLine[[2]string{line, dir}] {
+		if !slices.ContainsFunc(scripts, func(s hook.Script) bool { return s.Path == path }) {
+			return fmt.Errorf("%s was removed since the session began", path)
+		}
+	}
+	return nil
 }
 
 func (s *pinnedScripts) contains(path string, data []byte) bool {

@@ -642,6 +642,30 @@ func (s *site) ranChanged(name string) string {
 	return all[0].String()
 }
 
+// TestRemovedScript: a hook whose script is missing at the moment does not run, since another program could bring the
+// script back with other content before the command starts.
+func TestRemovedScript(t *testing.T) {
+	dir := realPath(t.TempDir())
+	script := filepath.Join(dir, "run.sh")
+	if err := os.WriteFile(script, []byte("echo\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := &Project{dir: dir, root: dir}
+	list := []hook.Hook{{Command: "sh run.sh", Origin: string(permission.User)}}
+	hooks := &hookSet{project: p, pinned: &pinnedScripts{}, dir: dir, localWorkspace: true}
+	hooks.pinned.add(p, list, dir)
+	hooks.pinned.add(p, list, t.TempDir()) // of another workspace
+	if !verified(hooks, &list[0]) {
+		t.Fatal("the hook does not run")
+	}
+	if err := os.Remove(script); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := hooks.verify(&list[0]); err == nil || !strings.Contains(err.Error(), "run.sh was removed") {
+		t.Errorf("without its script: %v", err)
+	}
+}
+
 func verified(hooks *hookSet, h *hook.Hook) bool {
 	_, err := hooks.verify(h)
 	return err == nil
