@@ -38,7 +38,7 @@ func (a *analysis) classify(c *SimpleCommand, loose bool) {
 			if w.Ref && c.Git {
 				continue
 			}
-			if w.Values == nil && !(w.fed && c.printsOnly) {
+			if w.Values == nil && !(w.supplied && c.printsOnly) {
 				c.Effect, c.Reason = Runs, "an expansion: "+shorten(w.Text)
 				break
 			}
@@ -46,7 +46,7 @@ func (a *analysis) classify(c *SimpleCommand, loose bool) {
 				c.Effect, c.Reason = Runs, "a glob may yield an option: "+shorten(w.Text)
 				break
 			}
-			if w.Dash && w.Dynamic && !(w.fed && c.printsOnly) && !AfterDashes(c.Words, i) {
+			if w.Dash && w.Dynamic && !(w.supplied && c.printsOnly) && !AfterDashes(c.Words, i) {
 				c.Effect, c.Reason = Runs, "an expansion may yield an option: "+shorten(w.Text)
 				break
 			}
@@ -204,13 +204,13 @@ func (a *analysis) xargs(c *SimpleCommand) {
 	}
 	if replace == "" {
 		words = append(words, unknown("…", true))
-		words[len(words)-1].fed = i < len(c.Words) // without a command, xargs runs echo, which the user did not name
+		words[len(words)-1].supplied = i < len(c.Words) // without a command, xargs runs echo, which the user did not name
 	} else {
 		for k := range words {
 			if v, ok := words[k].Value(); !ok || strings.Contains(v, replace) {
 				at := strings.Index(v, replace)
 				w := unknown(words[k].Text, at <= 0 || strings.HasPrefix(v, "-"))
-				if w.holder = v; at > 0 {
+				if w.original = v; at > 0 {
 					w.Prefix = v[:at]
 				}
 				words[k] = w
@@ -277,7 +277,7 @@ func (a *analysis) shell(c *SimpleCommand) {
 		text, ok := c.Words[i].Value()
 		if !ok || !parsed {
 			c.Opaque = "what it runs is not known before it runs"
-			if h := c.Words[i].holder; h != "" {
+			if h := c.Words[i].original; h != "" {
 				c.Inner = append(c.Inner, Inner{a.code(h), -1}) // only so that deny rules can match
 			}
 			return
@@ -386,7 +386,7 @@ func (a *analysis) findCommand(c *SimpleCommand, i int, option bool) int {
 	for k := range words {
 		if t, ok := words[k].Value(); !ok || strings.Contains(t, "{}") {
 			w := unknown(words[k].Text, !ok && words[k].Dash || strings.HasPrefix(t, "-") || k == 0 || option)
-			w.Prefix, w.holder = t[:max(strings.Index(t, "{}"), 0)], t
+			w.Prefix, w.original = t[:max(strings.Index(t, "{}"), 0)], t
 			words[k] = w
 		}
 	}
@@ -439,13 +439,13 @@ func (a *analysis) fd(c *SimpleCommand) {
 			return
 		}
 		words := append([]Word{}, c.Words[i+1:]...)
-		holder := false
+		placeholder := false
 		for k := range words {
 			if t, ok := words[k].Value(); ok && strings.Contains(t, "{") {
-				words[k], holder = unknown(words[k].Text, strings.HasPrefix(t, "-") || strings.HasPrefix(t, "{")), true
+				words[k], placeholder = unknown(words[k].Text, strings.HasPrefix(t, "-") || strings.HasPrefix(t, "{")), true
 			}
 		}
-		if !holder {
+		if !placeholder {
 			words = append(words, unknown("{}", true))
 		}
 		c.Inner = append(c.Inner, Inner{a.child(words, c.At), i + 1})

@@ -190,7 +190,7 @@ func (r *reader) words(c *SimpleCommand, name string) {
 	}
 	for i := range c.Words {
 		if c.Words[i].Glob && (name == "which" || name == "type" || name == "sleep") {
-			c.Reason = "a glob where a name is due"
+			c.Reason = "a glob in the place of a name"
 		}
 	}
 }

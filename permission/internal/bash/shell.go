@@ -93,17 +93,17 @@ func parse(text string, depth int, count *int) (*CommandLine, error) {
 			break
 		}
 	}
-	deep, most := 0, 0
+	deep, deepest := 0, 0
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '(':
 			deep++
-			most = max(most, deep)
+			deepest = max(deepest, deep)
 		case ')':
 			deep--
 		}
 	}
-	if most > 3*maxDepth { // the parser's time is quadratic in the nesting depth
+	if deepest > 3*maxDepth { // the parser's time is quadratic in the nesting depth
 		return nil, errDeep
 	}
 	f, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")

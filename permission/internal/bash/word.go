@@ -14,18 +14,18 @@ import (
 type Word struct {
 	Text string // as written
 
-	Values  []string // all values it may have; nil if they are unknown
-	Literal bool     // it has one value, written without escapes, expansions, globs, braces or tilde
-	Glob    bool     // it contains a glob; Values are then patterns
-	Dynamic bool     // it contains an expansion, even if the values are known
-	Dash    bool     // it may yield a word that begins with '-' although the text does not show this
-	Many    bool     // it may yield no word or several
-	Prefix  string   // the beginning of the value, if the rest is unknown
-	Tilde   bool     // it begins with a ~ that means a home directory
-	holder  string   // the value before a placeholder such as {} was replaced
-	fed     bool     // xargs or find supplies it, not the shell
-	Ref     bool     // it contains one commit name printed by git, possibly with text around it
-	Tag     bool     // with Ref: the name may be that of a tag, which may begin with '-'
+	Values   []string // all values it may have; nil if they are unknown
+	Literal  bool     // it has one value, written without escapes, expansions, globs, braces or tilde
+	Glob     bool     // it contains a glob; Values are then patterns
+	Dynamic  bool     // it contains an expansion, even if the values are known
+	Dash     bool     // it may yield a word that begins with '-' although the text does not show this
+	Many     bool     // it may yield no word or several
+	Prefix   string   // the beginning of the value, if the rest is unknown
+	Tilde    bool     // it begins with a ~ that means a home directory
+	original string   // the value before a placeholder such as {} was replaced
+	supplied bool     // xargs or find supplies it, not the shell
+	Ref      bool     // it contains one commit name printed by git, possibly with text around it
+	Tag      bool     // with Ref: the name may be that of a tag, which may begin with '-'
 }
 
 // Value returns the word's value if it has exactly one and contains no glob.
@@ -55,7 +55,7 @@ func Known(v string) Word { return Word{Text: v, Values: []string{v}, Literal: t
 
 // unknown returns a word whose value another program supplies, such as xargs.
 func unknown(text string, dash bool) Word {
-	return Word{Text: text, Dynamic: true, Dash: dash, fed: true}
+	return Word{Text: text, Dynamic: true, Dash: dash, supplied: true}
 }
 
 const (
@@ -516,9 +516,9 @@ func ansiC(s string) (string, bool) {
 			continue
 		}
 		i++
-		number := func(from, base, most int) (rune, bool) {
+		number := func(from, base, maxDigits int) (rune, bool) {
 			j := from
-			for j < len(s) && j-from < most && hexValue(s[j]) < base {
+			for j < len(s) && j-from < maxDigits && hexValue(s[j]) < base {
 				j++
 			}
 			n, err := strconv.ParseUint(s[from:j], base, 32)
@@ -557,11 +557,11 @@ func ansiC(s string) (string, bool) {
 			}
 			out = append(out, byte(n))
 		case 'u', 'U':
-			most := 4
+			maxDigits := 4
 			if c == 'U' {
-				most = 8
+				maxDigits = 8
 			}
-			n, ok := number(i+1, 16, most)
+			n, ok := number(i+1, 16, maxDigits)
 			if !ok || n == 0 {
 				return "", false
 			}
