@@ -471,7 +471,7 @@ func openIndex(path string) *rank.Index {
 // firstSave is the number of skills after which an index is stored although it is not
 // complete, so that a run that ends early does not lose everything; then after twice as many,
 // and so on.
-const firstSave = 2500
+const firstSave = 5000
 
 // indexSkills adds skills to an index, and calls save, if it is not nil, now and then.
 func indexSkills(ctx context.Context, b *rank.Builder, skills []*Skill, save func()) error {
