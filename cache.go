@@ -16,7 +16,7 @@ import (
 )
 
 // A headCache keeps what was read from the SKILL.md files of a [Folder], so that the
-// next start need not open them. It is used only to display skills: grants, who may call
+// next start need not open them. It is used only to list skills: grants, who may call
 // a skill and its conditions are read again from the file when the skill is invoked.
 // Entries are keyed by path, size, times and inode. A file that changed within 2 seconds
 // of being read is not cached, because the clocks of file systems are coarse. A damaged
@@ -29,7 +29,7 @@ type headCache struct {
 
 	data    string   // the whole cache file; entries and the texts of skills are substrings of it
 	entries []uint32 // offset of each entry in data, in the order of paths
-	used    []bool   // by entry; each element is set only by the worker that reads its file
+	used    []bool   // by entry: its file is unchanged. Only the worker that reads the file sets its element
 }
 
 // A fileID identifies one version of a file's content.
@@ -82,10 +82,12 @@ func (c *headCache) close() {
 	}
 }
 
-// Layout of the file: magic, ID of the build that wrote it, checksum of the rest, number
-// of entries, offset of each entry, the entries.
+// cacheHead is the size of the file's head: magic, ID of the build that wrote the file, and
+// checksum of the rest. The rest is the number of entries, the offset of each entry from the
+// start of the rest, and the entries.
 const cacheHead = len(cacheMagic) + 8 + 4
 
+// read reads the cache file. It returns false if there is none or if it cannot be used.
 func (c *headCache) read() bool {
 	f, err := regular.Open(c.path)
 	if err != nil {
@@ -122,8 +124,8 @@ func (c *headCache) read() bool {
 	return !d.bad
 }
 
-// castagnoli returns the table of the checksum. The library computes it at the first
-// call, which takes 0.3 ms; as a package variable it would delay every start.
+// castagnoli returns the table of the checksum. hash/crc32 computes it at the first call,
+// which takes 0.3 ms; a package variable would delay every start by that.
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // buildID identifies a build of the program: another build may parse a file differently.
@@ -153,6 +155,7 @@ func (c *headCache) find(path string, id fileID) (e cachedFile, ok bool) {
 	return e, true
 }
 
+// entry decodes the entry at an offset.
 func (c *headCache) entry(at uint32) (e cachedFile) {
 	d := cacheReader{rest: c.data[at:]}
 	e.path = d.text()
@@ -164,8 +167,9 @@ func (c *headCache) entry(at uint32) (e cachedFile) {
 	return e
 }
 
-// update writes the cache if there are new files to cache, or if it contains files that no
-// longer exist. Errors are ignored: the next start then reads the files.
+// update writes the cache if files were read that can be cached, or if it contains files that
+// no longer exist. now is a time before the files were read. Errors are ignored: the next
+// start then reads the files.
 func (c *headCache) update(read []cachedFile, now time.Time) {
 	if c == nil {
 		return
@@ -245,6 +249,8 @@ func (w *cacheWriter) text(s string) {
 	*w = append(*w, s...)
 }
 
+// list encodes nil as 0 and other lists with their length plus one, so that an empty list
+// stays different from nil.
 func (w *cacheWriter) list(l []string) {
 	if l == nil {
 		w.number(0)
@@ -256,8 +262,8 @@ func (w *cacheWriter) list(l []string) {
 	}
 }
 
-// encodeOutcome encodes the result of reading a file for the cache: its skill, if it is
-// one, and its problems.
+// encodeOutcome encodes the result of reading a file: its skill, or nil, and its problems.
+// decodeOutcome must read the same values in the same order.
 func encodeOutcome(s *Skill, problems []Problem) string {
 	var w cacheWriter
 	if s == nil {
@@ -329,7 +335,7 @@ func (s *Skill) list() []field {
 }
 
 // texts returns pointers to the string fields of a Skill that come from its file. lists
-// and bools do the same for other types.
+// and bools do the same for fields of other types.
 func (s *Skill) texts() [10]*string {
 	return [...]*string{&s.Name, &s.Label, &s.Description, &s.WhenToUse, &s.ArgumentHint, &s.Model, &s.Effort, &s.Agent,
 		&s.Shell, &s.Retain}
@@ -343,7 +349,7 @@ func (s *Skill) bools() [5]*bool {
 	return [...]*bool{&s.NotUser, &s.NotModel, &s.Mode, &s.Fork, &s.Background}
 }
 
-// Flags that are stored with the bools.
+// Flags that are stored in the same number as the bools, which use the bits from 0 on.
 const (
 	bitOwnDir  = 1 << 8 // the skill's Dir is the directory of its file
 	bitSandbox = 1 << 9

@@ -110,8 +110,8 @@ type priorResult struct {
 	readResult
 }
 
-// fresh is how old a file must be when it is read for a later change to get a different
-// time for certain: the clocks of file systems are coarse.
+// recentWrite is how old a file must be when it is read, so that a later change certainly
+// gets a different time: the clocks of file systems are coarse.
 const recentWrite = 2 * time.Second
 
 // A Location is a place where a Source looks for skills.

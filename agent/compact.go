@@ -292,7 +292,7 @@ func (r *run) keepSkills(c *session.Compaction, state session.State, entries []s
 		prompt := r.log.Prompt(t.Entry)
 		k := session.KeptText{Entry: t.Entry, Skill: t.Skill, Tokens: tokens(prompt)}
 		maxTokens := min(budget, maxSkillTokens)
-		inUse := last(t) >= state.Began || t.Asking || r.Agent.Release.of(t) != Auto
+		inUse := last(t) >= state.Began || t.Asking || r.Agent.Release.forText(t) != Auto
 		if !inUse || maxTokens < min(k.Tokens, minSkillTokens) {
 			c.Dropped = append(c.Dropped, t.Skill)
 			if t.UserOnly {

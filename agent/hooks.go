@@ -19,10 +19,10 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// maxBlocks is how often a Stop hook may make the model continue in one run.
+// maxBlocks limits how often Stop hooks may make the model continue in one run.
 const maxBlocks = 8
 
-// Blocked is the error for an input that a hook refused. Nothing of the input was recorded.
+// Blocked is the error for an input that a hook refused. No part of the input was recorded.
 type Blocked struct {
 	Event  hook.Event // UserPromptSubmit or UserPromptExpansion
 	Reason string
@@ -32,33 +32,33 @@ func (b *Blocked) Error() string {
 	return strings.TrimSuffix(fmt.Sprintf("a %s hook refused the prompt: %s", b.Event, b.Reason), ": ")
 }
 
-// hookState is the hook state of a run.
+// hookState is what a run remembers about its hooks.
 type hookState struct {
 	set     *hook.Set // the hooks for the calls that are running
-	inCalls bool      // calls are running; their results come before any note
+	inCalls bool      // calls are running; notes are recorded after their results
 	blocks  int       // how often a Stop hook made the model continue
 
 	mu    sync.Mutex
 	notes []hookNote // not recorded yet
-	stop  bool       // a hook ended the run
-	why   string
+	stop  bool       // a hook or the user ended the run
+	why   string     // the reason for stop
 }
 
-// A hookNote is a note that a hook produced.
+// A hookNote is a text of a hook for the model or the user.
 type hookNote struct {
-	call string // the call it is about; "": none
+	call string // the ID of the call that it is about; "": none
 	note session.Note
 }
 
-// Hook runs the hooks of an event outside a run, such as SessionStart, and records what they
-// answer. The error is from writing the log.
+// Hook runs the hooks of an event outside a run, such as SessionStart, and records their texts for the
+// model and the user. The error is from writing the log.
 func (a *Agent) Hook(ctx context.Context, log *session.Log, in hook.Input) (hook.Outcome, error) {
 	r := &run{Agent: a, log: log, emit: func(Event) {}, lastEmitted: log.Last()}
 	return r.hook(ctx, in)
 }
 
-// hook runs the hooks of an event and records their texts for the model and the user: at once, or,
-// while calls are running, after the results of those calls. Tools may call it.
+// hook runs the hooks of an event and records their texts: immediately, or, while calls are running, after
+// the results of those calls. Tools may call it.
 func (r *run) hook(ctx context.Context, in hook.Input) (hook.Outcome, error) {
 	if r.Policy.Hooks == nil {
 		return hook.Outcome{}, nil
@@ -78,7 +78,7 @@ func (r *run) hooks(sc Scopes) *hook.Set {
 	return r.Policy.Hooks(sc)
 }
 
-// fire runs the hooks of a set and keeps their texts until flush records them.
+// fire runs the hooks of a set for an event and keeps their texts until flushHookNotes records them.
 func (r *run) fire(ctx context.Context, set *hook.Set, in hook.Input) hook.Outcome {
 	if !set.Has(in.Event) {
 		return hook.Outcome{}
@@ -125,8 +125,8 @@ func (r *run) fire(ctx context.Context, set *hook.Set, in hook.Input) hook.Outco
 	return out
 }
 
-// blockContinues reports whether the reason of a block is sent to the model, which then continues,
-// because the blocked event has already happened.
+// blockContinues reports whether a block of this event prevents nothing, because the event has already happened.
+// Instead, its reason is sent to the model, which continues.
 func blockContinues(e hook.Event) bool {
 	switch e {
 	case hook.PostToolUse, hook.PostToolUseFailure, hook.PostToolBatch, hook.Stop, hook.SubagentStop, hook.SkillActivated:
@@ -145,13 +145,13 @@ func (r *run) flushHookNotes(calls []llm.ToolCall) error {
 	if len(all) == 0 {
 		return nil
 	}
-	at := func(x hookNote) int {
-		if i := slices.IndexFunc(calls, func(c llm.ToolCall) bool { return c.ID == x.call }); i >= 0 {
+	position := func(n hookNote) int { // notes about no call come last
+		if i := slices.IndexFunc(calls, func(c llm.ToolCall) bool { return c.ID == n.call }); i >= 0 {
 			return i
 		}
 		return len(calls)
 	}
-	slices.SortStableFunc(all, func(a, b hookNote) int { return at(a) - at(b) })
+	slices.SortStableFunc(all, func(a, b hookNote) int { return position(a) - position(b) })
 	for _, x := range all {
 		if _, err := r.record(session.Entry{Type: session.TypeNote, Note: &x.note}); err != nil {
 			return err
@@ -160,8 +160,8 @@ func (r *run) flushHookNotes(calls []llm.ToolCall) error {
 	return nil
 }
 
-// stoppedByHook reports whether a hook ended the run.
-func (r *run) stoppedByHook() bool {
+// stopped reports whether a hook, or the user's answer to a question, ended the run.
+func (r *run) stopped() bool {
 	h := &r.hookState
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -180,21 +180,21 @@ func (r *run) stop(why string) {
 
 // withGateHooks adds to sc the hooks that take part in the gate's decisions.
 func (r *run) withGateHooks(sc Scopes, set *hook.Set) Scopes {
-	guard := func(e hook.Event) gate.HookFunc {
+	hookFunc := func(e hook.Event) gate.HookFunc {
 		if !set.Has(e) {
 			return nil
 		}
 		return func(ctx context.Context, p tool.Proposal, d permission.Decision) (gate.Opinion, error) {
-			if r.stoppedByHook() { // a hook of an earlier call of the same answer ended it
-				return gate.Opinion{Vote: gate.VoteDeny, Reason: "a hook ended the run before"}, nil
+			if r.stopped() { // at an earlier call of the same answer
+				return gate.Opinion{Vote: gate.VoteDeny, Reason: "the run was ended at an earlier call"}, nil
 			}
 			out := r.fire(ctx, set, hook.Input{Event: e, Tool: p.Name, ToolInput: p.Input, Call: p.ID, Suggestion: d.Suggest})
-			says := [...]gate.Vote{hook.Nothing: gate.VoteNone, hook.Allow: gate.VoteAllow, hook.Ask: gate.VoteAsk,
+			votes := [...]gate.Vote{hook.Nothing: gate.VoteNone, hook.Allow: gate.VoteAllow, hook.Ask: gate.VoteAsk,
 				hook.Deny: gate.VoteDeny}
-			return gate.Opinion{Vote: says[out.Vote], Input: out.Input, Reason: out.Reason, Failed: out.Broken}, nil
+			return gate.Opinion{Vote: votes[out.Vote], Input: out.Input, Reason: out.Reason, Failed: out.Broken}, nil
 		}
 	}
-	sc.PreToolUse, sc.PermissionRequest = guard(hook.PreToolUse), guard(hook.PermissionRequest)
+	sc.PreToolUse, sc.PermissionRequest = hookFunc(hook.PreToolUse), hookFunc(hook.PermissionRequest)
 	return sc
 }
 
@@ -205,41 +205,41 @@ func (r *run) withDeniedHooks(set *hook.Set, g tool.Gate) tool.Gate {
 	}
 	return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 		permit, err := g.Ask(ctx, p)
-		var no *gate.Denied
-		if errors.As(err, &no) {
+		var denied *gate.Denied
+		if errors.As(err, &denied) {
 			r.fire(ctx, set, hook.Input{Event: hook.PermissionDenied, Tool: p.Name, ToolInput: p.Input, Call: p.ID,
-				Reason: no.Text})
+				Reason: denied.Text})
 		}
 		return permit, err
 	})
 }
 
-// stopOnUserStop ends the run if the user chooses that when asked about a call.
+// stopOnUserStop ends the run if the user chooses to end it when asked about a call.
 func (r *run) stopOnUserStop(g tool.Gate) tool.Gate {
 	return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 		permit, err := g.Ask(ctx, p)
-		var no *gate.Denied
-		if errors.As(err, &no) && no.Stop {
+		var denied *gate.Denied
+		if errors.As(err, &denied) && denied.Stop {
 			r.stop("the user ended the run")
 		}
 		return permit, err
 	})
 }
 
-// withPostToolHooks runs the PostToolUse hooks after a tool, before the start of any call that waits for
-// this one.
+// withPostToolHooks makes a tool run the PostToolUse or PostToolUseFailure hooks after each call, before any
+// call that waits for it starts.
 func (r *run) withPostToolHooks(set *hook.Set, t tool.Tool) tool.Tool {
 	if !set.Has(hook.PostToolUse, hook.PostToolUseFailure) {
 		return t
 	}
-	start, name := t.Run, t.Name // not t: capturing it would allocate for every call, even without hooks
+	run, name := t.Run, t.Name // not t: capturing it would allocate for every call, even without hooks
 	t.Run = func(ctx context.Context, in tool.Input) (tool.Result, error) {
-		began := time.Now()
-		res, err := start(ctx, in)
+		start := time.Now()
+		res, err := run(ctx, in)
 		if ctx.Err() != nil {
 			return res, err
 		}
-		took := time.Since(began).Milliseconds()
+		took := time.Since(start).Milliseconds()
 		what := hook.Input{Event: hook.PostToolUse, Tool: name, ToolInput: in.JSON, Call: in.ID,
 			Response: response(res), Milli: &took}
 		if err != nil || res.IsError {
@@ -270,8 +270,8 @@ func response(res tool.Result) json.RawMessage {
 	return data
 }
 
-// batchHooks runs the PostToolBatch hooks when all calls of an answer have ended, and records what
-// hooks answered about these calls.
+// batchHooks runs the PostToolBatch hooks when all calls of an answer have ended, and records the texts of
+// all hooks that ran for these calls.
 func (r *run) batchHooks(ctx context.Context, calls []llm.ToolCall, results []tool.Result) error {
 	set := r.hookState.set
 	r.hookState.set, r.hookState.inCalls = nil, false
@@ -291,18 +291,20 @@ func (r *run) batchHooks(ctx context.Context, calls []llm.ToolCall, results []to
 }
 
 // submitHooks runs the UserPromptSubmit hooks on an input. act is the skill that the input calls,
-// whose hooks are already in effect; nil: it calls none.
+// whose own hooks run too; nil: it calls none.
 func (r *run) submitHooks(ctx context.Context, prompt string, steering bool, act *knack.Activation) error {
 	return r.hooksOnInput(ctx, hook.Input{Event: hook.UserPromptSubmit, Prompt: prompt}, steering, act)
 }
 
-// expansionHooks runs the UserPromptExpansion hooks for a typed /name. from is the kind of the command or
-// of the skill's source.
+// expansionHooks runs the UserPromptExpansion hooks for a typed /name. from is the kind of the slash command, or
+// for a skill the kind of its source.
 func (r *run) expansionHooks(ctx context.Context, name, args, line, from string, steering bool) error {
 	return r.hooksOnInput(ctx, hook.Input{Event: hook.UserPromptExpansion, Expansion: hook.ExpansionSlash,
 		Command: name, Arguments: args, From: from, Prompt: line}, steering, nil)
 }
 
+// hooksOnInput runs the hooks of an event about an input. A steering input belongs to a turn that is under way, so the
+// hooks of the skills in force run too; any other input starts a turn, in which no skill is in force yet.
 func (r *run) hooksOnInput(ctx context.Context, in hook.Input, steering bool, act *knack.Activation) error {
 	if r.Policy.Hooks == nil {
 		return nil
@@ -329,7 +331,7 @@ func hookDir(act *knack.Activation) string {
 }
 
 // activatedHooks runs the SkillActivated hooks. It first runs the skill's own SessionStart hooks, unless
-// the skill was already in use.
+// the skill was in force already, according to the state before the activation.
 func (r *run) activatedHooks(ctx context.Context, act *knack.Activation, by session.Caller,
 	before session.State) error {
 	if r.Policy.Hooks == nil {
@@ -337,10 +339,8 @@ func (r *run) activatedHooks(ctx context.Context, act *knack.Activation, by sess
 	}
 	set := r.hooks(r.scopes(r.log.State()))
 	name := act.Skill.Name
-	if act.Hooks != nil && !slices.ContainsFunc(before.Scopes, func(s session.Scope) bool {
-		return before.InTurn &&
-			s.Skill == name
-	}) {
+	inForce := before.InTurn && slices.ContainsFunc(before.Scopes, func(s session.Scope) bool { return s.Skill == name })
+	if act.Hooks != nil && !inForce {
 		r.fire(ctx, set.Of("skill:"+name), hook.Input{Event: hook.SessionStart, Source: hook.SourceSkill,
 			Model: r.Model.Info().ID})
 	}
@@ -373,7 +373,8 @@ func (r *run) stopHooks(ctx context.Context, answer *llm.Response) (bool, error)
 	return true, nil
 }
 
-// failureHooks runs the StopFailure hooks when the run ends with an error.
+// failureHooks runs the StopFailure hooks when the run ends with an error. The caller returns that error, so one
+// from writing the log is dropped.
 func (r *run) failureHooks(ctx context.Context, why error) {
 	r.hook(ctx, hook.Input{Event: hook.StopFailure, Error: why.Error()})
 }

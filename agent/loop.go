@@ -119,7 +119,7 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 // read at once.
 func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 	for {
-		if r.stoppedByHook() {
+		if r.stopped() {
 			r.end.Why = r.hookState.why
 			return session.EndStopped, nil
 		}

@@ -14,9 +14,9 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// A ReleasePolicy decides how long the text of a skill stays in the conversation. The words with
-// which the user called the skill always stay. The zero value is Auto. With any policy, the user
-// and the model may release texts by hand.
+// A ReleasePolicy decides how long the text of a skill stays in the conversation. What the user typed
+// to call the skill always stays. The zero value is Auto. With any policy, the user and the model may
+// also release a text explicitly.
 type ReleasePolicy struct {
 	kind releaseKind
 	n    int // for after and answers
@@ -43,7 +43,7 @@ const (
 	reasonCost       = "keeping it would cost more"
 )
 
-// Auto releases a text when that reduces cost: when what is saved on all expected requests is more
+// Auto releases a text when that reduces cost: when the savings on all expected requests are more
 // than the cost of writing the rest of the prompt to the cache again. It keeps the text of a skill
 // called in the turn that just ended, unless the window is nearly full.
 var Auto = ReleasePolicy{}
@@ -86,8 +86,8 @@ func (p ReleasePolicy) String() string {
 	return string(p.kind)
 }
 
-// of returns the policy for one text. If the user has set no policy, the one in the skill is used.
-func (p ReleasePolicy) of(t session.Text) ReleasePolicy {
+// forText returns the policy for one text: the user's, or if the user has set none, the skill's own.
+func (p ReleasePolicy) forText(t session.Text) ReleasePolicy {
 	if p != Auto {
 		return p
 	}
@@ -102,19 +102,19 @@ func (p ReleasePolicy) of(t session.Text) ReleasePolicy {
 	return Auto
 }
 
-// cacheLife is how long a provider keeps an unused prompt cache.
+// cacheLife is how long providers usually keep an unused prompt cache.
 const cacheLife = 5 * time.Minute
 
 // crowdedShare is the share of the window above which texts are released even if that saves no cost.
 const crowdedShare = 0.6
 
 // lookahead is how many more requests are expected for each request since a skill was last called,
-// unless the window is full before. It was chosen with TestAutoRelease: a smaller value keeps texts
+// as far as the window has space for them. It was chosen with TestAutoRelease: a smaller value keeps texts
 // too long in long sessions, and a larger one releases them too early in short ones.
 const lookahead = 2
 
-// releaseEnded releases, at the end of a user turn, the texts that their policy no longer keeps. The text
-// of a skill that waits for the user's answer stays.
+// releaseEnded runs at the end of a user turn and releases the texts whose policy no longer keeps them.
+// It keeps the text of a skill that waits for the user's answer.
 func (r *run) releaseEnded(ctx context.Context) error {
 	state := r.log.State()
 	for _, t := range state.Texts {
@@ -122,7 +122,7 @@ func (r *run) releaseEnded(ctx context.Context) error {
 			continue
 		}
 		var err error
-		switch p := r.Agent.Release.of(t); {
+		switch p := r.Agent.Release.forText(t); {
 		case p.kind == releaseEager:
 			err = r.release(ctx, t, reasonTurnOver, "")
 		case p.kind == releaseAfter && state.Turns-t.Turn+1 >= p.n:
@@ -139,39 +139,40 @@ func (r *run) releaseEnded(ctx context.Context) error {
 	return nil
 }
 
-// releaseExpired releases, between two requests of a turn, the texts that answers:N no longer keeps, if
-// that reduces cost.
+// releaseExpired runs between two requests of a turn and releases the texts that the policy answers:N no
+// longer keeps, if that reduces cost.
 func (r *run) releaseExpired(ctx context.Context) error {
 	state := r.log.State()
 	var texts []session.Text
 	for _, t := range state.Texts {
-		if p := r.Agent.Release.of(t); p.kind == releaseAnswers && state.Requests-t.Request >= p.n && !t.Asking {
+		if p := r.Agent.Release.forText(t); p.kind == releaseAnswers && state.Requests-t.Request >= p.n && !t.Asking {
 			texts = append(texts, t)
 		}
 	}
-	return r.savingReleases(ctx, state, texts)
+	return r.releaseIfCheaper(ctx, state, texts)
 }
 
-// releaseAuto releases the texts under Auto whose release reduces cost. It runs at the start of a user
-// turn: nothing is sent between two turns, and only now is it known whether the cache has expired.
+// releaseAuto runs at the start of a user turn and releases those texts with the policy Auto whose release
+// reduces cost. It does not run when a turn ends, because only when the next one starts is it known
+// whether the cache has expired.
 func (r *run) releaseAuto(ctx context.Context) error {
 	state := r.log.State()
 	var texts []session.Text
 	for _, t := range state.Texts {
-		if r.Agent.Release.of(t) == Auto && !t.Asking && t.Turn < state.Turns {
+		if r.Agent.Release.forText(t) == Auto && !t.Asking && t.Turn < state.Turns {
 			texts = append(texts, t)
 		}
 	}
-	if err := r.savingReleases(ctx, state, texts); err != nil {
+	if err := r.releaseIfCheaper(ctx, state, texts); err != nil {
 		return err
 	}
-	// The other texts are released only if the window is nearly full even so.
+	// The other texts are released only if the window is still nearly full.
 	state = r.log.State()
 	if used, _ := r.log.Size(r.overhead(state)); !r.nearlyFull(used) {
 		return nil
 	}
 	for _, t := range state.Texts {
-		if r.Agent.Release.of(t) == Auto {
+		if r.Agent.Release.forText(t) == Auto {
 			if err := r.release(ctx, t, reasonFull, ""); err != nil {
 				return err
 			}
@@ -180,14 +181,14 @@ func (r *run) releaseAuto(ctx context.Context) error {
 	return nil
 }
 
-// nearlyFull reports whether used tokens are more than the share full of the window.
+// nearlyFull reports whether the used tokens are more than crowdedShare of the window.
 func (r *run) nearlyFull(used int) bool {
 	window := r.Model.Info().Window
 	return window > 0 && float64(used) > crowdedShare*float64(window)
 }
 
-// savingReleases releases those of the texts whose release reduces cost.
-func (r *run) savingReleases(ctx context.Context, state session.State, texts []session.Text) error {
+// releaseIfCheaper releases those of the texts whose release reduces cost.
+func (r *run) releaseIfCheaper(ctx context.Context, state session.State, texts []session.Text) error {
 	chosen, why := r.worthReleasing(state, texts)
 	for _, t := range chosen {
 		if err := r.release(ctx, t, why, ""); err != nil {
@@ -197,9 +198,10 @@ func (r *run) savingReleases(ctx context.Context, state session.State, texts []s
 	return nil
 }
 
-// worthReleasing chooses the texts whose release costs less than keeping them.
+// worthReleasing chooses the texts whose release costs less than keeping them: all texts from some index
+// on, because releasing one makes the prompt after it differ from the cached one. It also returns the reason.
 //
-// Releasing the texts from index i on saves, on each of the N requests to come, the price of
+// Releasing the texts from index i on saves, on each of the N expected requests, the price of
 // reading their T tokens from the cache. It costs, once, the difference between writing and reading
 // the S tokens that follow the first released text and stay. With a read price of 0.1 and a write
 // price of 1.25, this breaks even at N = 1.15·S / (0.1·T).
@@ -228,23 +230,23 @@ func (r *run) worthReleasing(state session.State, texts []session.Text) ([]sessi
 	for i := len(texts) - 1; i >= 0; i-- {
 		total += texts[i].Tokens
 		since = max(since, state.Requests-texts[i].Request)
-		n := min(requestsLeft, float64(lookahead*since))
-		behind := max(0, r.log.Behind(texts[i].Entry)-(total-texts[i].Tokens))
-		if net := read*float64(total)*n - (write-read)*float64(behind); net > best {
-			best, from = net, i
+		expected := min(requestsLeft, float64(lookahead*since))
+		rewritten := max(0, r.log.Behind(texts[i].Entry)-(total-texts[i].Tokens))
+		if saved := read*float64(total)*expected - (write-read)*float64(rewritten); saved > best {
+			best, from = saved, i
 		}
 	}
 	return texts[from:], reasonCost
 }
 
-// cacheLost reports whether the provider's cache of this conversation is lost.
+// cacheLost reports whether the provider no longer has this conversation in its prompt cache.
 func (r *run) cacheLost(state session.State) bool {
 	model, _ := r.effectiveModel(state)
 	return r.log.Resumed() || state.LastModel != model.Info().ID || time.Since(state.LastTime) > cacheLife
 }
 
-// requestsLeft estimates how many more requests fit before the window counts as full, given how fast this
-// session has grown so far.
+// requestsLeft estimates how many more requests fit into the window before it is nearly full, given how
+// fast this session has grown so far.
 func (r *run) requestsLeft(state session.State, info llm.Info, used int) float64 {
 	window := cmp.Or(info.Window, unknownWindow)
 	growth := max(1, used/max(1, state.Requests-state.Compacted))
@@ -266,7 +268,7 @@ const summaryRequest = "The text below is a skill: instructions that were follow
 	"formats, decisions, paths. Write nothing else.\n\n"
 
 // summarise replaces a text with a paragraph written by the fast model. If that fails, the text is
-// released without a summary, because the user asked for the space.
+// released without a summary, because the user chose a policy that does not keep it.
 func (r *run) summarise(ctx context.Context, t session.Text) error {
 	summary := ""
 	if r.Resolve != nil {
@@ -285,8 +287,8 @@ func (r *run) summarise(ctx context.Context, t session.Text) error {
 	return r.release(ctx, t, reasonSummarised, summary)
 }
 
-// ReleaseByHand removes the text of a skill, or all texts for the name "all", from a conversation,
-// which must not be running. It returns what it released.
+// ReleaseByHand removes the text of a skill, or all texts for the name "all", from a conversation in
+// which no run is active. It returns what it released.
 func ReleaseByHand(log *session.Log, name, why string) ([]session.Release, error) {
 	var done []session.Release
 	state := log.State()

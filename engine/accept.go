@@ -12,12 +12,11 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// askAcceptRules asks the user whether the rules in a skill's allowed-tools that cover everything, such as
-// Bash, may take effect: until the turn ends, or always (which must be typed), as long as the skill's
-// files do not change. If the user cannot be asked, only rules accepted earlier take effect.
-func (t *turn) askAcceptRules(ctx context.Context, k *knack.Skill, by knack.Caller, asks knack.Asks,
-	rules []string) ([]string,
-	error) {
+// acceptRules returns those of a skill's broad rules that may take effect. Broad rules are rules in allowed-tools
+// that cover every call of a tool, such as Bash. It asks the user, who may accept them until the turn ends, or for as
+// long as the skill's files do not change. If the user cannot be asked, only rules accepted earlier take effect.
+func (t *turn) acceptRules(ctx context.Context, k *knack.Skill, by knack.Caller, asks knack.Asks,
+	rules []string) ([]string, error) {
 	s, p := t.session, t.project
 	if k.Origin.Trust != knack.Trusted || k.Origin.Kind == knack.MCP || p.verify(k) != nil {
 		return nil, nil // an untrusted skill grants nothing, and the invocation explains why it is refused
@@ -30,8 +29,8 @@ func (t *turn) askAcceptRules(ctx context.Context, k *knack.Skill, by knack.Call
 		return rules, nil
 	}
 	key := path + "\x00" + hash + "\x00" + strings.Join(rules, ",")
-	if said, known := t.earlierAnswer(key, by); known {
-		if said {
+	if accepted, known := t.earlierAnswer(key, by); known {
+		if accepted {
 			return rules, nil
 		}
 		return nil, nil
@@ -40,7 +39,8 @@ func (t *turn) askAcceptRules(ctx context.Context, k *knack.Skill, by knack.Call
 	case s.person == nil, mode == permission.DontAsk, mode == permission.Bypass, mode == permission.Plan:
 		return nil, nil
 	}
-	accepted, always, err := s.askAccept(ctx, k, path, asks, rules, p.options.Env.StateDir() != "")
+	canStore := p.options.Env.StateDir() != ""
+	accepted, always, err := s.askAboutRules(ctx, k, path, asks, rules, canStore)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -51,7 +51,7 @@ func (t *turn) askAcceptRules(ctx context.Context, k *knack.Skill, by knack.Call
 		t.recordAnswer(key, false)
 		return nil, nil
 	}
-	if _, now, err := p.trust.SkillContent(k); err != nil || now != hash {
+	if _, newHash, err := p.trust.SkillContent(k); err != nil || newHash != hash {
 		return nil, &knack.Refusal{Code: knack.RefusedChanged,
 			Message: fmt.Sprintf("the files of the skill %s changed while the user was asked", k.Name)}
 	}
@@ -59,14 +59,15 @@ func (t *turn) askAcceptRules(ctx context.Context, k *knack.Skill, by knack.Call
 	if always {
 		if err := p.trust.Grant(path, hash, rules); err != nil {
 			s.engine.addNotice(knack.Problem{Code: knack.CodeToolPattern, Severity: knack.Warn, Path: k.Path,
-				Message: "the answer could not be stored, it counts until the turn ends: " + err.Error()})
+				Message: "your answer could not be stored and applies only until the turn ends: " + err.Error()})
 		}
 	}
 	return rules, nil
 }
 
-// accepted returns the user's earlier answer: one given in this turn, or a no to a call of the model
-// in this session.
+// earlierAnswer returns the user's earlier answer to the same question, if there is one. An answer applies
+// until the turn ends. A no also applies to all later calls by the model in this session, so that the model cannot make
+// the question appear again and again.
 func (t *turn) earlierAnswer(key string, by knack.Caller) (accepted, known bool) {
 	t.session.mu.Lock()
 	defer t.session.mu.Unlock()
@@ -89,9 +90,10 @@ func (t *turn) recordAnswer(key string, accepted bool) {
 	t.session.declinedRules[key] = !accepted
 }
 
-// askAccept asks the question for accept.
-func (s *Session) askAccept(ctx context.Context, k *knack.Skill, path string, asks knack.Asks, rules []string,
-	stored bool) (accepted, always bool, err error) {
+// askAboutRules asks the user for acceptRules. canStore offers the answer "always", which the user has to confirm by
+// typing the word.
+func (s *Session) askAboutRules(ctx context.Context, k *knack.Skill, path string, asks knack.Asks, rules []string,
+	canStore bool) (accepted, always bool, err error) {
 	what := "commands"
 	for _, r := range rules {
 		if !strings.HasPrefix(r, "Bash") {
@@ -99,16 +101,16 @@ func (s *Session) askAccept(ctx context.Context, k *knack.Skill, path string, as
 		}
 	}
 	title := fmt.Sprintf("Let the skill %s use all %s without asking?", plain.Line(k.Name), what)
-	q := Question{Title: title, From: AskerGate, Text: fmt.Sprintf("The allowed-tools of %s have %s, which covers all "+
-		"%s.\nIt %s.\n"+
-		"Deny rules, secrets, protected paths and the sandbox count in any case.", path, strings.Join(rules, ", "), what,
-		agent.DescribeAsks(asks)),
+	q := Question{Title: title, From: AskerGate, Text: fmt.Sprintf("The allowed-tools of %s contain %s, which covers all "+
+		"%s.\nWhat the skill asks for: %s.\n"+
+		"Deny rules, the sandbox, and the protection of secrets and of protected paths still apply.", path,
+		strings.Join(rules, ", "), what, agent.DescribeAsks(asks)),
 		Options: []Option{
 			{ID: "no", Label: "no, ask as usual"},
 			{ID: "turn", Label: "yes, until this turn ends", Allow: true},
 		}}
-	if stored {
-		q.Options = append(q.Options, Option{ID: "always", Label: "always, while its files stay the same (type it)",
+	if canStore {
+		q.Options = append(q.Options, Option{ID: "always", Label: "always, while its files stay the same (you confirm by typing)",
 			Allow: true})
 	}
 	a, err := s.ask(ctx, hook.NoticePermission, title, q)
@@ -116,7 +118,7 @@ func (s *Session) askAccept(ctx context.Context, k *knack.Skill, path string, as
 		return err == nil && !a.Declined && a.Option == "turn", false, err
 	}
 	confirm := Question{Title: title, From: AskerGate,
-		Fields: []Field{{Name: "always", Label: "Type always to confirm, anything else is no", Required: true}}}
+		Fields: []Field{{Name: "always", Label: "Type always to confirm; anything else means no", Required: true}}}
 	a, err = s.ask(ctx, hook.NoticePermission, title, confirm)
 	typed := err == nil && !a.Declined && strings.TrimSpace(strings.ToLower(a.Text("always"))) == "always"
 	return typed, typed, err

@@ -20,7 +20,7 @@ type ProgramCommand struct {
 	Name        string // without the slash
 	Hint        string // shows the arguments
 	Description string // one line
-	Anytime     bool   // can run during a turn
+	Anytime     bool   // may run during a turn
 	Run         func(ctx context.Context, s *Session, args string) (Reply, error)
 }
 
@@ -50,14 +50,14 @@ func programCommands() []ProgramCommand {
 		{Name: "model", Hint: "[NAME]", Description: "show or change the model", Run: setModel, Anytime: true},
 		{Name: "effort", Hint: "[LEVEL]", Description: "show or change how hard the model thinks", Run: setEffort,
 			Anytime: true},
-		{Name: "skills", Description: "list the skills, or those that fit some words", Hint: "[WORDS]", Run: listSkills,
+		{Name: "skills", Description: "list the skills, or those that match some words", Hint: "[WORDS]", Run: listSkills,
 			Anytime: true},
 		{Name: "skill", Hint: "NAME", Description: "show a skill and the actions for it", Run: showSkill,
 			Anytime: true},
-		{Name: "why", Hint: "NAME", Description: "why a skill was or was not loaded", Run: why, Anytime: true},
+		{Name: "why", Hint: "NAME", Description: "explain why a skill was or was not loaded", Run: why, Anytime: true},
 		{Name: "release", Hint: "[NAME|all]", Description: "remove a skill's text from the conversation", Run: release},
 
-		{Name: "permissions", Hint: "[MODE]", Description: "show the rules in force, or change the mode", Run: permissions,
+		{Name: "permissions", Hint: "[MODE]", Description: "show the permission rules, or change the mode", Run: permissions,
 			Anytime: true},
 		{Name: "agents", Hint: "[ID]", Description: "list agents and what runs in the background",
 			Run: listAgents, Anytime: true},
@@ -70,12 +70,12 @@ func programCommands() []ProgramCommand {
 		{Name: "login", Hint: "[PROVIDER]", Description: "store a provider's key", Run: login},
 		{Name: "logout", Hint: "[PROVIDER]", Description: "forget a provider's key, or list the stored ones", Run: logout},
 		{Name: "reload", Description: "read settings, skills and templates again", Run: reload},
-		{Name: "init", Hint: "[FOCUS]", Description: "have the model write AGENTS.md", Run: initProject},
+		{Name: "init", Hint: "[FOCUS]", Description: "let the model write AGENTS.md", Run: initProject},
 		{Name: "changelog", Description: "show the version and where to find its changes", Run: changelog, Anytime: true},
 	}
 }
 
-// slashCommands converts commands to the form that the agent and the user see.
+// slashCommands converts commands to the type that lists, completion and the agent use.
 func slashCommands(all []ProgramCommand) []knack.SlashCommand {
 	out := make([]knack.SlashCommand, len(all))
 	for i, c := range all {
@@ -94,10 +94,10 @@ func (s *Session) Commands() []knack.SlashCommand {
 	return all
 }
 
-// command finds the program's command that a line calls.
+// command finds the command of the program or the host that an input calls. Piped and pasted text calls none.
 func (s *Session) command(in agent.Input) (c ProgramCommand, args string, ok bool) {
 	name, args, slash := agent.Slash(in.Text)
-	if !slash || !in.Host && !in.Named && in.Typed != in.Text { // piped text runs no command
+	if !slash || !in.Host && !in.Named && in.Typed != in.Text {
 		return ProgramCommand{}, "", false
 	}
 	found, ok := knack.Called(s.Commands(), name)
@@ -123,7 +123,7 @@ func (s *Session) runCommand(ctx context.Context, c ProgramCommand, args string)
 func help(_ context.Context, s *Session, _ string) (Reply, error) {
 	all := s.Commands()
 	table := ProgramCommands()
-	rank := func(c knack.SlashCommand) int { // in the order of the table, then other commands that are not skills
+	rank := func(c knack.SlashCommand) int { // the program's commands in the order of the table, then all others
 		i := slices.IndexFunc(table, func(d knack.SlashCommand) bool {
 			return c.Kind == d.Kind && (c.Name == d.Name || c.Name == string(d.Kind)+":"+d.Name)
 		})
@@ -177,16 +177,16 @@ func (s *Session) Complete(line string) []string {
 		word := line[strings.LastIndexAny(line, " \t\n")+1:]
 		return s.completeResource(strings.TrimSuffix(line, word), word)
 	}
-	var names, loose []string
+	var names, similarNames []string // the second: names that do not begin with what was typed
 	score := map[string]int{}
 	for _, c := range s.Commands() {
 		if plain.Line(c.Name) != c.Name {
-			continue // cannot be displayed unchanged
+			continue // it cannot be displayed as it is
 		}
 		if strings.HasPrefix(c.Name, typed) {
 			names = append(names, "/"+c.Name)
 		} else if n := similar.Score(c.Name, typed); n > 0 {
-			loose = append(loose, "/"+c.Name)
+			similarNames = append(similarNames, "/"+c.Name)
 			score["/"+c.Name] = n
 		}
 	}
@@ -194,8 +194,8 @@ func (s *Session) Complete(line string) []string {
 		slices.Sort(names)
 		return slices.Compact(names)
 	}
-	slices.SortFunc(loose, func(a, b string) int { return cmp.Or(score[b]-score[a], strings.Compare(a, b)) })
-	return slices.Compact(loose)
+	slices.SortFunc(similarNames, func(a, b string) int { return cmp.Or(score[b]-score[a], strings.Compare(a, b)) })
+	return slices.Compact(similarNames)
 }
 
 // completeTime is how long a completion waits for an MCP server.

@@ -17,8 +17,9 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// replace makes the session that replaces s: it has another log, but the same mode and background
-// commands. source is the source of the SessionStart event: clear or resume.
+// replace starts the session that replaces s. It has another log, but the same mode and background
+// commands. source is the source of its SessionStart event, clear or resume, and the reason of the
+// SessionEnd event of s.
 func (s *Session) replace(ctx context.Context, log *session.Log, source hook.Source) (*Session, error) {
 	o := s.options
 	o.Host = s.Host()
@@ -36,8 +37,8 @@ func (s *Session) replace(ctx context.Context, log *session.Log, source hook.Sou
 	return next, nil
 }
 
-// create makes the log of a new session. from is the ID of the session that it copies, if any.
-func (s *Session) create(from string) (*session.Log, error) {
+// newLog creates the log of a new session. from is the ID of the session that it copies; "": none.
+func (s *Session) newLog(from string) (*session.Log, error) {
 	p := s.engine.Project()
 	h := session.Header{ID: session.NewID(time.Now()), Dir: p.dir, From: from}
 	if !s.Recorded() {
@@ -46,7 +47,7 @@ func (s *Session) create(from string) (*session.Log, error) {
 	return p.options.Env.Sessions(p.dir).Create(h)
 }
 
-// sessionValue describes a session.
+// sessionValue is the value of /session.
 type sessionValue struct {
 	ID       string          `json:"id"`
 	Title    string          `json:"title,omitempty"`
@@ -94,7 +95,7 @@ func showSession(ctx context.Context, s *Session, _ string) (Reply, error) {
 }
 
 func startNew(ctx context.Context, s *Session, _ string) (Reply, error) {
-	log, err := s.create("")
+	log, err := s.newLog("")
 	if err != nil {
 		return Reply{}, err
 	}
@@ -105,7 +106,7 @@ func startNew(ctx context.Context, s *Session, _ string) (Reply, error) {
 	return Reply{Text: "a new session: " + log.ID(), Next: next, Value: map[string]string{"id": log.ID()}}, nil
 }
 
-// maxResumed limits the list of sessions.
+// maxResumed limits the sessions in the text of /resume. The choices contain all of them.
 const maxResumed = 15
 
 func resume(ctx context.Context, s *Session, id string) (Reply, error) {
@@ -115,17 +116,17 @@ func resume(ctx context.Context, s *Session, id string) (Reply, error) {
 		return s.listSessions(store)
 	}
 	if !s.Recorded() {
-		return Reply{}, errors.New("nothing is recorded, so no session can be resumed")
+		return Reply{}, errors.New("this session is not recorded, so it cannot be replaced by a recorded one")
 	}
 	if id == s.log.ID() {
-		return Reply{}, errors.New("that is this session")
+		return Reply{}, errors.New("you are in this session already")
 	}
 	log, err := store.Open(id)
 	if errors.Is(err, session.ErrLocked) {
 		return Reply{}, fmt.Errorf("session %s: %w", id, err)
 	}
 	if err != nil {
-		return Reply{}, &Error{Err: err, Hint: "/resume lists them"}
+		return Reply{}, &Error{Err: err, Hint: "/resume lists the sessions"}
 	}
 	next, err := s.replace(ctx, log, hook.SourceResume)
 	if err != nil {
@@ -143,11 +144,11 @@ func (s *Session) listSessions(store session.Store) (Reply, error) {
 	var b textLines
 	all, err := store.List()
 	if err != nil {
-		b.add("some cannot be read: %v", err)
+		b.add("some sessions cannot be read: %v", err)
 	}
 	all = slices.DeleteFunc(all, func(x session.Summary) bool { return x.Empty() || x.ID == s.log.ID() })
 	if len(all) == 0 {
-		b.add("there is no other session of this directory")
+		b.add("there are no other sessions of this directory")
 		return Reply{Text: b.text(), Value: []session.Summary{}}, nil
 	}
 	choices := &Question{Title: "Resume which session?"}
@@ -167,7 +168,7 @@ func (s *Session) listSessions(store session.Store) (Reply, error) {
 		case i < maxResumed:
 			b.add("%s  %s  %s\n    %s", x.ID, when, plain.Count(x.Turns, "turn"), about)
 		case i == maxResumed:
-			b.add("and %d older ones: knack session list", len(all)-i)
+			b.add("and %d older ones: knack session list shows them", len(all)-i)
 		}
 	}
 	return Reply{Text: b.text(), Value: all, Choices: choices}, nil
@@ -183,17 +184,17 @@ func name(ctx context.Context, s *Session, title string) (Reply, error) {
 		}
 	}
 	title = s.log.State().Title
-	return Reply{Text: plain.Line(cmp.Or(title, "it has no title: /name TITLE gives it one")),
+	return Reply{Text: plain.Line(cmp.Or(title, "no title: /name TITLE sets one")),
 		Value: map[string]string{"title": title}}, nil
 }
 
-// costValue is the cost of a session.
+// costValue is the value of /cost.
 type costValue struct {
 	Models []modelCost `json:"models"`
 	Cost   float64     `json:"costUSD"`
 }
 
-// modelCost is the cost of one model, or of all agents with one name.
+// modelCost is the cost of one model, or of all sub-agents with the same name.
 type modelCost struct {
 	Name     string    `json:"name"`
 	Requests int       `json:"requests"`
@@ -215,7 +216,7 @@ func cost(_ context.Context, s *Session, _ string) (Reply, error) {
 		v.Cost += cost
 	}
 	var turns []Bar                     // the cost of each turn
-	for _, e := range s.log.Entries() { // of every branch, because each was paid for
+	for _, e := range s.log.Entries() { // of all branches, because they were all paid for
 		before := v.Cost
 		if e.User != nil && !e.User.Steering {
 			turns = append(turns, Bar{Label: Clip(typedIn(e), 24)})
@@ -240,7 +241,7 @@ func cost(_ context.Context, s *Session, _ string) (Reply, error) {
 		}
 	}
 	if len(by) == 0 {
-		return Reply{Text: "nothing yet: no request was made", Value: v}, nil
+		return Reply{Text: "nothing yet: no request has been made", Value: v}, nil
 	}
 	var b textLines
 	for _, name := range slices.Sorted(maps.Keys(by)) {
@@ -259,10 +260,10 @@ func cost(_ context.Context, s *Session, _ string) (Reply, error) {
 	return r, nil
 }
 
-// maxTurns is the maximum number of turns in a chart of the cost.
+// maxTurns limits the number of bars in a chart of the cost. Earlier turns are added up in one more bar.
 const maxTurns = 16
 
-// costChart draws the cost of the last turns, one bar for each.
+// costChart returns a chart with the cost of each of the last turns.
 func costChart(turns []Bar, text string) *Chart {
 	c := &Chart{Title: "cost by turn", Note: text}
 	if n := len(turns) - maxTurns; n > 0 {

@@ -160,7 +160,7 @@ func clone(ctx context.Context, s *Session, _ string) (Reply, error) {
 
 // newFromBranch makes a new session that begins with entries of this one.
 func (s *Session) newFromBranch(ctx context.Context, branch []session.Entry) (Reply, error) {
-	log, err := s.create(s.log.ID())
+	log, err := s.newLog(s.log.ID())
 	if err != nil {
 		return Reply{}, err
 	}

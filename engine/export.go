@@ -15,18 +15,18 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// An Export describes how a session is written for people or other programs. The zero Export writes an
-// HTML page into the working directory.
+// An Export describes how a session is written to a file for people or other programs. The zero Export
+// writes an HTML page into the working directory.
 type Export struct {
-	Format  string // html, md or jsonl; "": by the extension of Path, else html
+	Format  string // html, md or jsonl; "": the extension of Path, or html if it has none
 	Path    string // of the file; "": knack-ID.FORMAT
 	Replace bool   // overwrite an existing file
 	Version string // of the program; "": left out
-	// Summary describes a call in one line; nil: the one of KnownTools.
+	// Summary describes a tool call in one line; nil: the tools of KnownTools do.
 	Summary func(tool string, input json.RawMessage) string
 }
 
-// For returns x with its format and path filled in for a session.
+// For returns a copy of x whose Format and Path are set, if necessary to the defaults for a session.
 func (x Export) For(log *session.Log) (Export, error) {
 	f, err := transcript.ParseFormat(cmp.Or(x.Format, filepath.Ext(x.Path), string(transcript.HTML)))
 	if err != nil {
@@ -37,7 +37,7 @@ func (x Export) For(log *session.Log) (Export, error) {
 	return x, nil
 }
 
-// Write writes the session's current branch.
+// Write writes the current branch of a session to w.
 func (x Export) Write(w io.Writer, log *session.Log) error {
 	x, err := x.For(log)
 	if err != nil {
@@ -53,7 +53,8 @@ func (x Export) Write(w io.Writer, log *session.Log) error {
 	return transcript.Write(w, log, transcript.Format(x.Format), o)
 }
 
-// Save writes the file, readable only by its owner, either completely or not at all.
+// Save writes the current branch of a session to the file Path, which only its owner can read. After an error there is
+// no new file, and an existing one is unchanged.
 func (x Export) Save(log *session.Log) (err error) {
 	if x, err = x.For(log); err != nil {
 		return err

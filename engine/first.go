@@ -12,9 +12,9 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// ChooseModel asks the user for a provider if there is no model because neither a key nor a server is
-// configured. It stores the key that the user enters in the keyring, or the model of a local server in
-// the user's settings. done describes what it did; "": nothing. Front ends call it before
+// ChooseModel asks the user for a provider if neither a key nor a server is configured, so that there is
+// no model to use. It stores the key that the user enters in the keyring, or the name of a local server's
+// model in the user's settings. done describes what it did; "": nothing. Front ends call it before
 // [Session.Begin].
 func (s *Session) ChooseModel(ctx context.Context) (done string, err error) {
 	if _, err := s.Model(ctx); s.person == nil || !errors.Is(err, errNoModel) {
@@ -22,19 +22,19 @@ func (s *Session) ChooseModel(ctx context.Context) (done string, err error) {
 	}
 	a, err := s.ask(ctx, hook.NoticeQuestion, "Knack asks which model to use", Question{
 		Title: "Which model should Knack use?", From: AskerCommand,
-		Text: "There is no key of a model provider, and no local server is configured.",
+		Text: "No key of a model provider and no local server is configured.",
 		Options: []Option{
 			{ID: "anthropic", Label: "Anthropic, with an API key"},
 			{ID: "openai", Label: "OpenAI, with an API key"},
 			{ID: "google", Label: "Google, with an API key"},
 			{ID: "openrouter", Label: "OpenRouter, with an API key"},
 			{ID: "local", Label: "a local server: Ollama, LM Studio, llama.cpp or vLLM"},
-			{ID: offline.ID, Label: "offline: no model, only the exact procedures of skills"},
+			{ID: offline.ID, Label: "offline: no model, only skills that spell out a procedure"},
 			{ID: "later", Label: "not now"},
 		},
 	})
 	if err != nil || a.Declined {
-		return "", ctx.Err() // the user can be asked again with /login
+		return "", ctx.Err() // /login asks again
 	}
 	defer s.changed()
 	switch a.Option {

@@ -72,7 +72,7 @@ type Session struct {
 	questions     []Question
 	lastID        int             // number of questions and messages so far
 	planFromMode  permission.Mode // see planFrom
-	declinedRules map[string]bool // skills' rules that the user did not accept, see turn.askAcceptRules
+	declinedRules map[string]bool // skills' rules that the user did not accept, see turn.acceptRules
 	statusChanged chan struct{}   // closed when the Status changes
 }
 

@@ -30,7 +30,7 @@ type turn struct {
 	gate    *gate.Gate
 	hooks   *hookSet // nil: there are none
 	agent   *agent.Agent
-	answers map[string]bool // the user's answers to accept; guarded by session.mu
+	answers map[string]bool // the user's answers to acceptRules; guarded by session.mu
 }
 
 // newTurn makes the snapshot for a turn. Its agent has the model of the previous turn, if any;
@@ -68,7 +68,7 @@ func (t *turn) newAgent() *agent.Agent {
 			Vars:     map[string]string{"CLAUDE_PROJECT_DIR": p.root},
 		},
 		Policy: agent.Policy{Gate: t.gateFor(t.gate), Typed: t.checkTyped, Verify: p.verify, Ignored: t.whyIneffective,
-			Accept: t.askAcceptRules},
+			Accept: t.acceptRules},
 		Roster: agent.Roster{
 			Agents: slices.Concat(t.host.Agents, p.agents), Fork: t.newForkFunc(t.gate), Background: s.background,
 			Forked: func(id string) (*session.Log, error) {

@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-// An Endpoint is one model at one address, from which an adapter makes a [Model]. Adapters do not
+// An Endpoint describes one model of one server. An adapter makes a [Model] from it. Adapters do not
 // change it, so it may be shared.
 type Endpoint struct {
 	// Info describes the model. Info.ID names it in errors, in [Response] and in [Thinking.From];
-	// if it is "", the adapter sets it. For an unknown model, Window is 0, and all attachments are
-	// sent.
+	// if it is "", the adapter sets it. A Window of 0 means that the model is unknown: all kinds of
+	// attachments are then sent to it.
 	Info Info
 
 	Name    string       // the provider's name for the model
 	BaseURL string       // "": the vendor's URL
-	Key     string       // "": no key is sent. It does not appear in errors or logs
-	Bearer  bool         // send the key in the Authorization header, if the vendor also has another way
+	Key     string       // "": no key is sent. The key does not appear in errors or logs
+	Bearer  bool         // send the key in the Authorization header, even if the vendor has a header of its own
 	Header  http.Header  // additional headers, such as OpenRouter's; may be nil
 	Client  *http.Client // nil: http.DefaultClient, which honours HTTPS_PROXY and NO_PROXY
 
-	// Budget means that the amount of thinking is sent as a number of tokens (Claude up to 4.5,
+	// Budget means that the model takes the amount of thinking as a number of tokens (Claude up to 4.5,
 	// Gemini 2.5), not as a level.
 	Budget bool
 
-	// Idle is how long a stream may be silent before it fails as [Broken]. 0: ten minutes (a local
-	// server is silent while it reads a long prompt); negative: no limit.
+	// Idle is how long a server may send nothing before the request fails with the kind [Broken]. 0: ten
+	// minutes, because a local server sends nothing while it reads a long prompt; negative: no limit.
 	Idle time.Duration
 }
 
@@ -37,8 +37,8 @@ var efforts = [...]struct {
 	tokens int
 }{{"low", 2048}, {"medium", 8192}, {"high", 16384}, {"xhigh", 32768}, {"max", 63999}}
 
-// EffortLevel returns the level of an effort. For a number of thinking tokens it is the nearest
-// level. It returns "" for "" and for anything else.
+// EffortLevel returns the level of an effort, which is a level or a number of thinking tokens. For a
+// number it returns the nearest level, and for anything else "".
 func EffortLevel(effort string) string {
 	best := ""
 	n, err := strconv.Atoi(effort)

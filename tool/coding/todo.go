@@ -21,6 +21,7 @@ type Todo struct {
 	State string `json:"state,omitempty" jsonschema:"pending, active or done; pending if left out"`
 }
 
+// A todoInput is the input of the tool. Without items and item, the call only shows the list.
 type todoInput struct {
 	Items *[]Todo     `json:"items,omitempty" jsonschema:"the whole list, in order"`
 	Item  *todoChange `json:"item,omitempty" jsonschema:"instead of items: one step to add or, with its id, to change"`
@@ -40,23 +41,24 @@ type todoDetails struct {
 	Items []Todo `json:"items"`
 }
 
-func todoTool(st *Memory) tool.Tool {
+// todoTool returns the tool todo, which keeps its list in m.
+func todoTool(m *Memory) tool.Tool {
 	t := tool.New("todo", strings.TrimSpace(todoText), func(_ context.Context, in todoInput, _ tool.Input) (tool.Result,
 		error) {
-		st.mu.Lock()
-		defer st.mu.Unlock()
-		items, err := in.apply(st.todos)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		items, err := in.apply(m.todos)
 		if err != nil {
 			return tool.Result{}, err
 		}
-		st.todos = items
+		m.todos = items
 		res := tool.Text(todoList(items))
 		res.Details = todoDetails{Items: append([]Todo{}, items...)}
 		return res, nil
 	})
-	t.Effect = tool.Reads // it changes only the list
+	t.Effect = tool.Reads // it changes nothing outside the session
 	t.Aliases = []string{"TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskList"}
-	t.Ordered = true // each call builds on the list of the previous one
+	t.Ordered = true // each call changes the list that the previous call left
 	t.Normalise = normaliseTodo
 	t.Summary = tool.SummaryOf(func(in todoInput) string {
 		switch {
@@ -105,12 +107,13 @@ func (in todoInput) apply(items []Todo) ([]Todo, error) {
 			t.State = "pending"
 		case "pending", "active", "done":
 		default:
-			return nil, fmt.Errorf("step %d: the state is pending, active or done, not %q", i+1, t.State)
+			return nil, fmt.Errorf("step %d: the state must be pending, active or done, not %q", i+1, t.State)
 		}
 	}
 	return items, nil
 }
 
+// todoList formats the list as the model and the user see it.
 func todoList(items []Todo) string {
 	if len(items) == 0 {
 		return "The list is empty."
@@ -166,13 +169,13 @@ func normaliseStep(step map[string]any) {
 	}
 }
 
-// RestoreTodos sets the list from the Details of a todo result; nil means an empty list.
-func (s *Memory) RestoreTodos(details json.RawMessage) {
+// RestoreTodos sets the list from the Details of a todo result. If details is nil or malformed, the list is empty.
+func (m *Memory) RestoreTodos(details json.RawMessage) {
 	var d todoDetails
 	if json.Unmarshal(details, &d) != nil {
 		d.Items = nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.todos = d.Items
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.todos = d.Items
 }

@@ -14,7 +14,7 @@ type SSE struct {
 	Data []byte
 }
 
-// maxEvent limits the size of one event in bytes. The largest real ones contain an image.
+// maxEvent limits the size of one event in bytes. The largest events of real servers contain an image.
 const maxEvent = 64 << 20
 
 var errTooLong = errors.New("an event of the stream is too long")
@@ -22,21 +22,21 @@ var errTooLong = errors.New("an event of the stream is too long")
 // Events reads server-sent events as defined by the HTML standard, except that a lone CR does not
 // end a line, because no vendor sends one. Comments and unknown fields are skipped, data lines are
 // joined by LF, and an event without data is ignored. An unfinished event at the end of the stream
-// is yielded too, because some compatible servers omit the last blank line; the parser of its JSON
-// detects whether it is complete.
+// is yielded too, because some compatible servers omit the last blank line. If the event was cut off,
+// its JSON does not parse.
 func Events(r io.Reader) iter.Seq2[SSE, error] {
 	return func(yield func(SSE, error) bool) {
 		br := bufio.NewReaderSize(r, 16<<10)
 		var (
 			line, data []byte
 			name       string
-			some       bool // a data field has been read
+			hasData    bool // the event has a data field, perhaps an empty one
 			first      = true
 		)
 		emit := func() bool {
 			ev := SSE{name, data}
-			ok := !some || yield(ev, nil)
-			name, data, some = "", data[:0], false
+			ok := !hasData || yield(ev, nil)
+			name, data, hasData = "", data[:0], false
 			return ok
 		}
 		for {
@@ -65,10 +65,10 @@ func Events(r io.Reader) iter.Seq2[SSE, error] {
 					yield(SSE{}, errTooLong)
 					return
 				}
-				if some {
+				if hasData {
 					data = append(data, '\n')
 				}
-				data, some = append(data, value...), true
+				data, hasData = append(data, value...), true
 			}
 			if err == io.EOF {
 				emit()

@@ -1,5 +1,5 @@
-// Package wire contains what the adapters share: the HTTP request, the errors returned instead of
-// an answer, and server-sent events.
+// Package wire contains what the adapters of all vendors share: the HTTP request, errors, and
+// server-sent events.
 package wire
 
 import (
@@ -25,16 +25,16 @@ const (
 	maxErrorBody = 64 << 10
 	defaultIdle  = 10 * time.Minute
 
-	// An answer may have maxAnswer bytes (uncompressed), plus bytesPerToken for each token of the
-	// model's output limit. Real streams have about 200 bytes per token.
+	// The size limit of an answer is maxAnswer bytes (uncompressed), plus bytesPerToken for each token of
+	// the model's output limit. Real streams have about 200 bytes per token.
 	maxAnswer     = 16 << 20
 	bytesPerToken = 512
 )
 
-// errTooLarge means that an answer has more bytes than is plausible.
+// errTooLarge means that an answer is longer than its size limit.
 var errTooLarge = errors.New("the answer is larger than the model's output limit allows: it was cut off")
 
-// Post sends body and yields the server-sent events of the answer. A final error is ctx's own if
+// Post sends body and yields the server-sent events of the answer. An error comes last: ctx.Err() if
 // ctx ended, otherwise an [*llm.Error]. If the events end without an error, the caller decides
 // whether the answer is complete.
 func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, body *Body) iter.Seq2[SSE, error] {
@@ -54,15 +54,15 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 		if idle == 0 {
 			idle = defaultIdle
 		}
-		alive, spoke := func() {}, func() {}
+		onBytes, onEvent := func() {}, func() {}
 		if idle > 0 {
 			t := time.AfterFunc(idle, cancel)
 			defer t.Stop()
-			alive = func() { t.Reset(idle) }
-			// Pings alone keep a stream alive only for a limited time.
+			onBytes = func() { t.Reset(idle) }
+			// If a server sends nothing but pings, the stream ends after three times as long.
 			silent := time.AfterFunc(3*idle, cancel)
 			defer silent.Stop()
-			spoke = func() { silent.Reset(3 * idle) }
+			onEvent = func() { silent.Reset(3 * idle) }
 		}
 		// broken returns the error for a failed connection.
 		broken := func(err error) error {
@@ -113,14 +113,14 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 			fail(StatusError(e, resp.StatusCode, resp.Header, data))
 			return
 		}
-		for ev, err := range Events(&watchedReader{resp.Body, alive, maxAnswer + bytesPerToken*int64(max(0,
-			e.Info.MaxOutput))}) {
+		limit := maxAnswer + bytesPerToken*int64(max(0, e.Info.MaxOutput))
+		for ev, err := range Events(&watchedReader{resp.Body, onBytes, limit}) {
 			if err != nil {
 				fail(broken(err))
 				return
 			}
 			if ev.Name != "ping" {
-				spoke()
+				onEvent()
 			}
 			if !yield(ev, nil) {
 				return
@@ -132,8 +132,7 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 	}
 }
 
-// checkHeader returns an error for header values that HTTP cannot send, such as a key with two
-// lines.
+// checkHeader returns an error if HTTP cannot send a header value, such as a key with a line break.
 func checkHeader(e *llm.Endpoint, header http.Header) error {
 	for name, values := range header {
 		for _, v := range values {
@@ -152,8 +151,8 @@ func checkHeader(e *llm.Endpoint, header http.Header) error {
 	return nil
 }
 
-// unreachable explains why the provider could not be reached. The kind tells whether another
-// attempt may succeed.
+// unreachable explains why the provider could not be reached. The kind is Broken if another attempt may
+// succeed, and Invalid if not.
 func unreachable(err error) (llm.ErrorKind, string) {
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
@@ -178,8 +177,8 @@ func unreachable(err error) (llm.ErrorKind, string) {
 	return llm.Broken, err.Error()
 }
 
-// dialed returns the address that was dialed: the provider's or a proxy's. A proxy's error wraps
-// the one that has the address.
+// dialed returns the address to which the connection failed: the provider's or a proxy's. For a proxy, the
+// outer net.OpError has only the operation, and the one that it wraps has the address.
 func dialed(err error) string {
 	proxy := ""
 	for op := (*net.OpError)(nil); errors.As(err, &op); err = op.Err {
@@ -195,11 +194,12 @@ func dialed(err error) string {
 
 // A Decoder builds an answer from the events of a stream.
 type Decoder interface {
-	// Event decodes one event and passes the results to say. The last one has Done set.
-	Event(data []byte, say func(llm.Event)) error
-	// End is called after the last event. It passes Done to say, unless that was already done or a
-	// part of the answer is missing.
-	End(say func(llm.Event))
+	// Event decodes one event of the stream and passes the resulting events to emit. The last of an
+	// answer has Done set.
+	Event(data []byte, emit func(llm.Event)) error
+	// End is called when the stream ends. It passes an event with Done to emit, unless Event has already
+	// done so or a part of the answer is missing.
+	End(emit func(llm.Event))
 }
 
 // Stream runs [Post] and decodes its events with d. Adapters return its result, which can be
@@ -207,7 +207,7 @@ type Decoder interface {
 func Stream(ctx context.Context, e *llm.Endpoint, url string, header http.Header, body *Body,
 	d Decoder) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
-		done := false
+		done := false // the answer is complete, or the caller wants no more events
 		emit := func(ev llm.Event) {
 			if !done {
 				done = !yield(ev, nil) || ev.Done != nil
@@ -234,16 +234,17 @@ func Stream(ctx context.Context, e *llm.Endpoint, url string, header http.Header
 	}
 }
 
+// A watchedReader calls onBytes when bytes arrive, and fails with errTooLarge when there are too many.
 type watchedReader struct {
-	r     io.Reader
-	alive func()
-	left  int64 // the number of bytes that may still come
+	r       io.Reader
+	onBytes func()
+	left    int64 // the number of bytes that may still arrive
 }
 
 func (w *watchedReader) Read(p []byte) (int, error) {
 	n, err := w.r.Read(p)
 	if n > 0 {
-		w.alive()
+		w.onBytes()
 	}
 	if w.left -= int64(n); w.left < 0 {
 		return n, errTooLarge
@@ -253,8 +254,8 @@ func (w *watchedReader) Read(p []byte) (int, error) {
 
 var errRedirect = errors.New("redirected to another host: the key is not sent there")
 
-// client returns e's client, changed not to follow a redirect to another host with the key:
-// net/http drops Authorization on such a redirect, but not the vendors' own key headers.
+// client returns a copy of e's client that refuses redirects to another host, which would receive the
+// key: net/http removes Authorization on such a redirect, but not the vendors' own key headers.
 func client(e *llm.Endpoint) *http.Client {
 	c := http.Client{}
 	if e.Client != nil {
@@ -276,6 +277,8 @@ func client(e *llm.Endpoint) *http.Client {
 	return &c
 }
 
+// redact replaces the key in a text. Keys of fewer than 4 characters are no secrets: replacing them would only
+// garble the text.
 func redact(s, key string) string {
 	if len(key) < 4 {
 		return s
@@ -283,8 +286,8 @@ func redact(s, key string) string {
 	return strings.ReplaceAll(s, key, "[key]")
 }
 
-// A report is the error format that all vendors share. Code is a number from Google, and a string
-// or null from OpenAI.
+// A report has the members of all vendors' error objects. Google's code is a number, OpenAI's is a string
+// or null.
 type report struct {
 	Message string          `json:"message"`
 	Type    string          `json:"type"`
@@ -296,7 +299,7 @@ type report struct {
 	} `json:"details"`
 }
 
-// StatusError returns the error for an HTTP response that is not a stream.
+// StatusError returns the error for an HTTP response whose status is not 2xx.
 func StatusError(e *llm.Endpoint, status int, header http.Header, body []byte) *llm.Error {
 	r := parseReport(body)
 	err := r.err(e, status)
@@ -333,14 +336,15 @@ func InvalidData(e *llm.Endpoint, data []byte) *llm.Error {
 		e.Key)}
 }
 
-// Cut returns the error for a stream that ended too early.
+// Cut returns the error for a stream that ended before the answer was complete.
 func Cut(e *llm.Endpoint) *llm.Error {
 	return &llm.Error{Kind: llm.Broken, Message: e.Info.ID + ": the stream ended before the answer did"}
 }
 
+// parseReport decodes an error object, or the value of its member "error". It returns a zero report if body is neither.
 func parseReport(body []byte) report {
 	body = bytes.TrimSpace(body)
-	if len(body) > 0 && body[0] == '[' { // Google, when it streams JSON
+	if len(body) > 0 && body[0] == '[' { // Google, if the answer was to be streamed
 		var list []json.RawMessage
 		if json.Unmarshal(body, &list) == nil && len(list) > 0 {
 			body = list[0]
@@ -363,6 +367,7 @@ func parseReport(body []byte) report {
 	return r
 }
 
+// err converts a report to an error. status is the HTTP status; 0: that of the report, if it has one.
 func (r report) err(e *llm.Endpoint, status int) *llm.Error {
 	code := strings.Trim(string(r.Code), `"`)
 	if n, err := strconv.Atoi(code); err == nil && status == 0 {
@@ -421,8 +426,8 @@ func (r report) kind(code string, status int) llm.ErrorKind {
 	return llm.Invalid
 }
 
-// overflows reports whether the text of an error means that the window is full. Only OpenAI has an
-// error code for this.
+// overflows reports whether an error message means that the prompt is too long for the model's window. Only
+// OpenAI has an error code for this.
 func overflows(message string) bool {
 	m := strings.ToLower(message)
 	for _, words := range [...]string{
