@@ -169,7 +169,7 @@ func CommandList(all []knack.SlashCommand, indent string) string {
 func quit(context.Context, *Session, string) (Reply, error) { return Reply{Quit: true}, nil }
 
 // Complete lists completions of a line. For a line that begins with a slash these are names with that
-// prefix, or if there are none, names that contain its letters in order, best match first. For a line
+// prefix, or if there are none, names that contain its letters in the same order, best match first. For a line
 // whose last word begins with @ they are MCP servers with resources, and the resources of a server.
 func (s *Session) Complete(line string) []string {
 	typed, ok := strings.CutPrefix(line, "/")
