@@ -49,7 +49,7 @@ func TestAcceptBroad(t *testing.T) {
 		k := d.onScreen(t, w, h)
 		k.shows(w, h, `(?m)^❯$`)
 		k.types("/broad\r")
-		k.shows(w, h, `(?s)`+question+`.*It allows Bash\..*  3 always`)
+		k.shows(w, h, `(?s)`+question+`.*What the skill asks for: allows Bash\..*  3 always`)
 		k.types("3")
 		k.shows(w, h, `Type always to confirm`)
 		k.types("always\r")

@@ -67,8 +67,8 @@ func doctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check keys, servers, sandbox, trust and terminal",
-		Long: "Check what a run in this directory would have: versions, model and keys, servers,\n" +
-			"sandbox, trust, terminal, and what is off and why. Nothing is contacted or run.",
+		Long: "Check what a run in this directory would use: versions, model and keys, servers,\n" +
+			"sandbox, trust, terminal, and what is turned off and why. No server is contacted.",
 		Args: exactly(0, "knack doctor"),
 		RunE: func(c *cobra.Command, _ []string) error {
 			e, err := engine.Open(c.Context(), engine.Options{Version: version()})

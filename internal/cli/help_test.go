@@ -93,7 +93,7 @@ func TestHelpFormats(t *testing.T) {
 func TestHelpSkills(t *testing.T) {
 	text := topic(t, "skills")
 	dir := t.TempDir()
-	keys, _, ok := strings.Cut(text[strings.Index(text, "\nKeys\n"):], "Other keys")
+	keys, _, ok := strings.Cut(text[strings.Index(text, "\nKeys of the frontmatter\n"):], "Other keys")
 	if !ok {
 		t.Fatal("no keys")
 	}

@@ -121,10 +121,11 @@ func (f *runFlags) registerHost(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.replay, "replay-user-messages", false, "with stream-json: also print the host's prompts")
 	fs.StringVar(&f.permissionPrompt, "permission-prompt-tool", "", "stdio: the host on standard input approves calls")
 	fs.BoolVar(&f.hostMaySave, "host-may-save", false,
-		"keep the rules that a host allows beyond the session, if it asks for that")
+		"let the host save rules for later sessions")
 	fs.DurationVar(&f.hostTimeout, "host-timeout", time.Hour,
-		"refuse a call that the host does not approve within this time")
-	fs.StringVar(&f.settingSources, "setting-sources", "", "use only settings, skills and context of: user, project")
+		"refuse a call if the host does not answer within this time")
+	fs.StringVar(&f.settingSources, "setting-sources", "", "use settings, skills and context files only from these: "+
+		"user, project")
 	fs.Float64Var(&f.maxCost, "max-budget-usd", 0, "the same as --max-cost")
 	fs.BoolVar(&f.noSession, "no-session-persistence", false, "the same as --no-session")
 	fs.Var((*thinkingTokens)(&f.effort), "max-thinking-tokens", "the same as --effort with a number")

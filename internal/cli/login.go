@@ -20,9 +20,9 @@ func loginCommand() *cobra.Command {
 		Use:   "login [PROVIDER]",
 		Short: "Store a provider's key in the keyring of this machine",
 		Long: `Store the key of a model provider (anthropic, openai, google, openrouter, …;
-anthropic if none is named) in the keyring of this machine, or, where there is
-none, in a file that only you can read. The key is asked for, or read from
-standard input. A key in the environment takes precedence.`,
+default: anthropic) in the keyring of this machine, or, if it has none, in a file
+that only you can read. The key is asked for on a terminal, else read from standard
+input. A key in the environment takes precedence.`,
 		Args: atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
 			keys := engine.OpenKeys(nil)

@@ -53,9 +53,9 @@ func mcpAddCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add NAME (URL | -- COMMAND [ARG...])",
 		Short: "Define a server",
-		Long: `Define a server: an address that speaks streamable HTTP, or a command that speaks
-MCP on its standard input and output. It is written into your settings, or with
---project into the project's .mcp.json, which everyone approves for themselves.`,
+		Long: `Define a server: the URL of one that speaks streamable HTTP, or a command that speaks
+MCP on its standard input and output. The definition is written to your settings, or
+with --project to the project's .mcp.json, which each user of the project has to approve.`,
 		Example: `  knack mcp add files -- npx -y @modelcontextprotocol/server-filesystem .
   knack mcp add issues https://mcp.example.com/mcp --header 'X-Team: core'
   knack mcp add db --env 'DATABASE_URL=${DATABASE_URL}' -- ./bin/db-server`,
@@ -68,11 +68,11 @@ MCP on its standard input and output. It is written into your settings, or with
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args[0], args[1], args[2:]) },
 	}
 	fs := c.Flags()
-	fs.StringVarP(&f.transport, "transport", "t", "", "stdio or http; without it, an address is http")
+	fs.StringVarP(&f.transport, "transport", "t", "", "stdio or http (default: http for a URL, stdio for a command)")
 	fs.StringArrayVarP(&f.env, "env", "e", nil, "an environment variable of the command, as `NAME=VALUE`")
 	fs.StringArrayVarP(&f.headers, "header", "H", nil, "a header of requests, as `'NAME: VALUE'`")
-	fs.BoolVar(&f.project, "project", false, "write it into the project's .mcp.json")
-	fs.StringVar(&f.network, "network", "", "what the command may reach: all, none, or `HOSTS` separated by commas")
+	fs.BoolVar(&f.project, "project", false, "write it to the project's .mcp.json")
+	fs.StringVar(&f.network, "network", "", "which hosts the command may reach: all, none, or `HOSTS` separated by commas")
 	fs.StringVar(&f.clientID, "client-id", "", "the OAuth client that was registered for you")
 	fs.IntVar(&f.port, "callback-port", 0, "the port that the OAuth client was registered with")
 	fs.SetInterspersed(true)
@@ -210,7 +210,7 @@ func mcpRemoveCommand() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().BoolVar(&project, "project", false, "from the project's .mcp.json")
+	c.Flags().BoolVar(&project, "project", false, "remove it from the project's .mcp.json")
 	c.ValidArgsFunction = completeServer
 	return c
 }
@@ -296,7 +296,7 @@ func mcpGetCommand() *cobra.Command {
 	var f projectFlags
 	c := &cobra.Command{
 		Use: "get NAME", Short: "Show a server's definition, as JSON", Args: exactly(1, "knack mcp get NAME"),
-		Long: "Show a server's definition as JSON. Values of headers and of variables are not\nshown.",
+		Long: "Show a server's definition as JSON. The values of headers and variables\nare not shown.",
 		RunE: func(c *cobra.Command, args []string) error {
 			p, err := engine.Load(c.Context(), f.options())
 			if err != nil {
@@ -444,8 +444,8 @@ func mcpLoginCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "login NAME", Short: "Log in to a server with a browser (OAuth)", Args: exactly(1, "knack mcp login NAME"),
 		Long: `Log in to a server with a browser (OAuth). The token is stored in the keyring of
-this machine, or where there is none in a file that only you can read. On another
-machine's terminal, paste the address that the browser was sent to in the end.`,
+this machine, or, if it has none, in a file that only you can read. If the browser
+runs on another machine, paste the address of the last page that it was sent to.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			e, err := engine.Open(c.Context(), f.options())
 			if err != nil {

@@ -32,10 +32,11 @@ input and output, or with --http on a port of this machine. Each skill is offere
 as the skills extension of MCP defines it, and as a tool, a prompt and resources.
 
 Only skills that a model could call here are offered: not untrusted ones, and not
-those that their authors hide from models. Nothing is run: commands in the text of a skill stay text.
+those that their authors hide from models. Nothing is run: inline commands in a skill's
+text stay text.
 
-Over HTTP a bearer token is needed: KNACK_MCP_TOKEN, the content of --token-file,
-or one that is made and printed.`,
+Clients need a bearer token over HTTP: the value of KNACK_MCP_TOKEN, the content of
+--token-file, or else one that is generated and printed.`,
 		Example: `  knack mcp serve
   knack mcp serve --http 127.0.0.1:7332 --token-file ~/.config/knack/mcp-token`,
 		Args: exactly(0, "knack mcp serve"),
@@ -67,7 +68,8 @@ or one that is made and printed.`,
 		},
 	}
 	f.register(c)
-	c.Flags().StringVar(&address, "http", "", "serve streamable HTTP at `ADDRESS` of this machine, such as 127.0.0.1:0")
+	c.Flags().StringVar(&address, "http", "", "serve streamable HTTP at `ADDRESS` of this machine; port 0 chooses a "+
+		"free port")
 	c.Flags().StringVar(&tokenFile, "token-file", "", "the bearer token is the content of `FILE`")
 	return c
 }

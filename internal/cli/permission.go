@@ -30,9 +30,9 @@ func permissionCheckCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check [flags] TOOL INPUT-JSON",
 		Short: "Decide one tool call as a run would",
-		Long: `Decide one tool call as a run in this directory would, by the rules of settings and
-flags, "always" answers and the built-in rules, and print the decision as JSON.
-Nothing is run. --bare ignores settings.
+		Long: `Decide one tool call as a run in this directory would, with the rules of settings and
+flags, earlier "always" answers and the built-in rules, and print the decision as
+JSON. The call is not run. --bare ignores settings.
 
 The exit code is 0 for allow and 3 for ask and deny.`,
 		Example: `  knack permission check --allow 'Bash(git log:*)' bash '{"command":"git log --oneline | head"}'
@@ -105,9 +105,9 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 	}
 	flags.register(c)
 	f := c.Flags()
-	f.StringArrayVar(&allow, "allow", nil, "a rule that allows; may be repeated")
-	f.StringArrayVar(&deny, "deny", nil, "a rule that denies; may be repeated")
-	f.StringArrayVar(&ask, "ask", nil, "a rule that asks; may be repeated")
+	f.StringArrayVar(&allow, "allow", nil, "add an allow rule; may be repeated")
+	f.StringArrayVar(&deny, "deny", nil, "add a deny rule; may be repeated")
+	f.StringArrayVar(&ask, "ask", nil, "add an ask rule; may be repeated")
 	f.StringVar(&mode, "mode", "default", "default, acceptEdits, plan, dontAsk or bypassPermissions")
 	return c
 }

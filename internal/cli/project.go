@@ -33,7 +33,8 @@ type projectFlags struct {
 
 func (f *projectFlags) register(c *cobra.Command) {
 	fs := c.Flags()
-	fs.StringArrayVar(&f.skills, "skill", nil, "also use the skill, file or directory of skills at `PATH`; it is trusted")
+	fs.StringArrayVar(&f.skills, "skill", nil, "also use the skill, or directory of skills, at `PATH`, without "+
+		"asking for trust")
 	fs.StringArrayVar(&f.addDirs, "add-dir", nil, "also use the .claude, .agents, .knack and .pi directories in `DIR`")
 	fs.BoolVar(&f.bare, "bare", false, "use only --skill, --add-dir, managed and bundled skills")
 	fs.BoolVar(&f.noSkills, "no-skills", false, "use only managed skills")
@@ -44,12 +45,13 @@ func (f *projectFlags) register(c *cobra.Command) {
 // registerServers adds the flags that select MCP servers.
 func (f *projectFlags) registerServers(c *cobra.Command) {
 	c.Flags().StringArrayVar(&f.mcp, "mcp-config", nil, "also use these MCP servers: a `FILE`, or JSON")
-	c.Flags().BoolVar(&f.strict, "strict-mcp-config", false, "use no other MCP servers than those of --mcp-config")
+	c.Flags().BoolVar(&f.strict, "strict-mcp-config", false, "use only the MCP servers of --mcp-config")
 }
 
 // registerView adds the flags that a skill listing depends on.
 func (f *projectFlags) registerView(c *cobra.Command) {
-	c.Flags().IntVar(&f.window, "window", 0, "the model's window in `tokens`, of which the listing may take a part")
+	c.Flags().IntVar(&f.window, "window", 0, "the size of the model's window in `tokens`; the limit of the list "+
+		"depends on it")
 }
 
 // options returns the flags as options of the engine.

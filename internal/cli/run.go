@@ -86,7 +86,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.BoolVarP(&f.printing, "print", "p", false, "print one answer and exit")
 	fs.StringVar(&f.outputFormat, "output-format", "text", "text, json or stream-json")
 	fs.StringVar(&f.inputFormat, "input-format", "text",
-		"text, or stream-json: a line of JSON for each prompt, on standard input")
+		"text, or stream-json: prompts on standard input, each a line of JSON")
 	fs.BoolVar(&f.partial, "include-partial-messages", false, "with stream-json: also print answers piece by piece")
 	fs.StringVar(&f.model, "model", "", "the model: provider/name, or an alias")
 	fs.StringVar(&f.effort, "effort", "", "low, medium, high, xhigh, max, or a number of thinking tokens")
@@ -100,14 +100,15 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.tools, "tools", "", "the tools: names, none, all, readOnly, coding, default, or changes such as "+
 		"+grep,-bash")
 	fs.StringVar(&f.systemPrompt, "system-prompt", "", "replace the system prompt")
-	fs.StringVar(&f.jsonSchema, "json-schema", "", "with -p: answer with JSON that matches this schema: a `FILE`, or JSON")
+	fs.StringVar(&f.jsonSchema, "json-schema", "", "with -p: answer with JSON that matches this schema: a `FILE`, "+
+		"or JSON")
 	fs.StringArrayVar(&f.appendPrompt, "append-system-prompt", nil, "add to the system prompt")
 	fs.StringVar(&f.workspace, "workspace", "", "where tools act: a directory, ssh://host/dir or docker://container/dir")
-	fs.BoolVar(&f.index, "index", false, "list skills in the system prompt, to be read as files, instead of offering "+
-		"the Skill tool")
-	fs.StringVar(&f.agents, "agents", "", "agents, as `JSON`: {\"name\": {\"description\": …, \"prompt\": …}}")
+	fs.BoolVar(&f.index, "index", false, "list skills in the system prompt, so that the model reads them as files, "+
+		"instead of offering the Skill tool")
+	fs.StringVar(&f.agents, "agents", "", "define agents, as `JSON`: {\"name\": {\"description\": …, \"prompt\": …}}")
 	fs.StringArrayVar(&f.templates, "prompt-template", nil,
-		"also use the prompt template, or the directory of them, at `PATH`; it is trusted")
+		"also use the prompt template, or directory of templates, at `PATH`, without asking for trust")
 	fs.StringVar(&f.debug, "debug", "",
 		"log to a file and print its path: everything, or only the topics "+strings.Join(engine.DebugTopics, ", "))
 	fs.Lookup("debug").NoOptDefVal = "all"
@@ -115,7 +116,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.mode, "permission-mode", "", "default, acceptEdits, plan, dontAsk or bypassPermissions")
 	fs.IntVar(&f.maxTurns, "max-turns", 0, "stop after this many requests (200 with -p)")
 	fs.Float64Var(&f.maxCost, "max-cost", 0, "stop after spending this many US dollars")
-	fs.BoolVar(&f.noSession, "no-session", false, "write no session to disk")
+	fs.BoolVar(&f.noSession, "no-session", false, "do not write the session to disk")
 	fs.StringVar(&f.sessionID, "session-id", "", "the ID of the new session")
 	fs.BoolVarP(&f.cont, "continue", "c", false, "continue the last session of this directory")
 	fs.StringVarP(&f.resume, "resume", "r", "", "continue the session with this ID")

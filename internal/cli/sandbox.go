@@ -25,8 +25,8 @@ func sandboxExplainCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain",
 		Short: "Show what the sandbox enforces here, and what is missing",
-		Long: "Show what commands started from this directory may do, how much of that this\n" +
-			"machine can enforce, and what is missing for the rest.",
+		Long: "Show what commands started from this directory may do, which of these limits this\n" +
+			"machine can enforce, and what is missing for the others.",
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			dir, err := os.Getwd()

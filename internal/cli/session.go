@@ -16,7 +16,7 @@ import (
 func sessionCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "session",
-		Short: "List, show, copy, export and import sessions of this directory",
+		Short: "List, show, copy, export and import the sessions of this directory",
 		Args:  noArguments,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -74,8 +74,8 @@ func sessionShowCommand() *cobra.Command {
 		Use:   "show ID",
 		Short: "Show what happened in a session",
 		Long: `Show what happened in a session. The beginning of an ID is enough. --json prints
-the entries of every branch as the file has them, one per line. The ID may also be
-that of a sub-agent, which its parent's session names.`,
+the entries of every branch unchanged, one per line. The ID of a sub-agent shows its
+conversation; the session that started it shows that ID.`,
 		Args: exactly(1, "knack session list"),
 		RunE: func(c *cobra.Command, args []string) error {
 			log, err := readSession(c, args[0])
@@ -98,6 +98,6 @@ that of a sub-agent, which its parent's session names.`,
 		},
 	}
 	c.ValidArgsFunction = completeSession
-	c.Flags().BoolVar(&asJSON, "json", false, "print the entries, one object a line")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the entries, one object per line")
 	return c
 }

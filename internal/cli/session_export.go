@@ -47,7 +47,7 @@ written in it, including secrets. Check it before you pass it on.`,
 	}
 	resultJSON(c)
 	c.ValidArgsFunction = completeSession
-	c.Flags().StringVar(&format, "format", "", "html, md or jsonl; default: as the file's name ends, else html")
+	c.Flags().StringVar(&format, "format", "", "html, md or jsonl; default: the extension of the file, or html")
 	c.Flags().StringVarP(&out, "output", "o", "", "the file; - is stdout; default: knack-ID.html")
 	c.Flags().BoolVar(&overwrite, "force", false, "replace an existing file")
 	return c

@@ -22,8 +22,8 @@ func sessionImportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import FILE...",
 		Short: "Import transcripts of Claude Code, Pi or Knack as sessions",
-		Long: `Import each transcript as a session of this directory, and print its ID. The
-content decides the format: Claude Code (~/.claude/projects/*/*.jsonl), Pi
+		Long: `Import each transcript as a session of this directory, and print its ID. The format
+is recognised by the content: Claude Code (~/.claude/projects/*/*.jsonl), Pi
 (~/.pi/agent/sessions/*/*.jsonl), or Knack ("knack session export -o x.jsonl").
 - is standard input. Continuing the session (knack -r ID) sends the model what the
 other agent would have sent. The model and the permissions are yours, not those

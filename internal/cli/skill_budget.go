@@ -36,8 +36,8 @@ func skillBudgetCommand() *cobra.Command {
 		Short: "Show the list of skills that a model sees, and its size",
 		Long: `Show the listing of skills as a model gets it, with the size of each entry and
 what was cut. The limit is 1% of the model's window (--window), or 15,000
-characters if the window is unknown. SLASH_COMMAND_TOOL_CHAR_BUDGET sets it in
-characters.`,
+characters if the window is unknown. The variable SLASH_COMMAND_TOOL_CHAR_BUDGET
+sets it in characters.`,
 		Example: `  knack skill budget --window 200000`,
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -69,7 +69,8 @@ characters.`,
 					strconv.Itoa(e.Full), engine.CutReason(e.Cut)})
 			}
 			writeTable(out, rows)
-			fmt.Fprintf(out, "\n%d skills, %d of them cut: %d of %d characters, about %d tokens\n", len(l.Entries), cut, l.Chars,
+			fmt.Fprintf(out, "\n%d skills, %d of them cut: %d of %d characters, about %d "+
+				"tokens\n", len(l.Entries), cut, l.Chars,
 				l.Budget, l.Tokens)
 			if l.Chars > l.Budget {
 				fmt.Fprintln(out, "The names alone exceed the budget: skills.overrides hides skills,\nskills.listingBudget "+
@@ -85,6 +86,7 @@ characters.`,
 	f.register(c)
 	f.registerView(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print an object")
-	c.Flags().BoolVar(&index, "index", false, "as the index that models without the Skill tool read")
+	c.Flags().BoolVar(&index, "index", false, "show the index for models without the Skill tool instead (--index of "+
+		"knack)")
 	return c
 }

@@ -39,9 +39,9 @@ func skillCheckCommand() *cobra.Command {
 		Long: `Check skills against the open Agent Skills specification, with advice for their
 author. A PATH is a skill, a directory of skills, or a .skill file.
 
-Errors break the specification, warnings are likely mistakes. AST01 to AST10 are
-entries of the OWASP Agentic Skills Top 10. The exit code is 1
-if there is an error in any skill.`,
+An error is a violation of the specification, a warning a likely mistake. AST01 to
+AST10 refer to the OWASP Agentic Skills Top 10. The exit code is 1 if there is an
+error in any skill.`,
 		Example: "  knack skill check .claude/skills/pdf\n  knack skill check --json .claude/skills",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {

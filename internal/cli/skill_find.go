@@ -32,11 +32,12 @@ func skillFindCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "find WORDS...",
 		Short: "Find the skills that match some words best",
-		Long: `Find the skills that match some words best. Names, aliases, descriptions,
-headings, texts and the names of their other files are searched, in any script,
-without a model or the network. A skill whose name you give comes first.
+		Long: `Find the skills that match some words best. The search covers names, aliases,
+descriptions, headings, texts and the names of their other files, in any script, and
+uses neither a model nor the network. A skill whose name you give comes first.
 
-The index is built when it is first needed, and kept in the state directory.`,
+The index is built when it is first needed, and stored in the state directory
+(knack help environment).`,
 		Example: `  knack skill find merge two pdf files
   knack skill find --json 写周报 | jq -r '.[].commandName'`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -57,7 +57,8 @@ same file was found before), gated (the feature that it needs is off) and broken
 			printProblems(c.ErrOrStderr(), cat.project, listProblems(cat, all), all)
 			if len(cat.Candidates()) == 0 {
 				fmt.Fprintln(c.ErrOrStderr(), "knack: no skills were found here")
-				fmt.Fprintln(c.ErrOrStderr(), "knack: hint: knack skill new NAME creates one; knack skill why NAME shows where "+
+				fmt.Fprintln(c.ErrOrStderr(), "knack: hint: knack skill new NAME creates one; knack skill why NAME shows "+
+					"where "+
 					"skills are looked for")
 			}
 			return nil

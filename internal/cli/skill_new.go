@@ -28,8 +28,8 @@ func skillNewCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "new NAME",
 		Short: "Create a skill with a SKILL.md to fill in",
-		Long: `Create a skill with a SKILL.md to fill in, and an example of a script, a
-reference and an asset. Existing files are never changed.`,
+		Long: `Create a skill: a SKILL.md to fill in, and an example each of a script, a reference
+and an asset. Existing files are never changed.`,
 		Example: "  knack skill new release-notes\n  knack skill new release-notes --path ~/.claude/skills",
 		Args:    exactly(1, "knack skill new release-notes"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -37,7 +37,7 @@ reference and an asset. Existing files are never changed.`,
 		},
 	}
 	resultJSON(c)
-	c.Flags().StringVar(&parent, "path", ".claude/skills", "the directory that gets the skill")
+	c.Flags().StringVar(&parent, "path", ".claude/skills", "the directory in which the skill is created")
 	return c
 }
 

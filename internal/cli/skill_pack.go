@@ -26,10 +26,10 @@ func skillPackCommand() *cobra.Command {
 		Short: "Write a skill as one .skill file",
 		Long: `Write a skill as one .skill file: a zip archive that contains the skill's
 directory. Hidden files, node_modules and __pycache__ are left out; a link that
-leads out of the skill is refused. The same files give the same bytes.
+leads out of the skill is refused. The same files always give the same archive.
 
-PATH is a skill, or a .skill file of either layout (with the directory, or with
-SKILL.md at the top), which is written again. A skill with errors is not packed.`,
+PATH is a skill, or a .skill file to write again (with the skill's directory or
+SKILL.md at its top). A skill with errors is not packed.`,
 		Example: "  knack skill pack .claude/skills/pdf\n  knack skill pack old.skill -o pdf.skill",
 		Args:    exactly(1, "knack skill pack .claude/skills/pdf"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -29,7 +29,7 @@ func skillShowCommand() *cobra.Command {
 problems. A PATH is a SKILL.md, another .md file, or a skill's directory, which may
 be anywhere.
 
-Nothing in the skill is run: --expanded leaves inline commands as they are.`,
+Nothing in the skill is run: inline commands stay as they are, even with --expanded.`,
 		Example: `  knack skill show pdf
   knack skill show ./my-skill --json
   knack skill show pdf --expanded "report.pdf --pages 3"`,
@@ -84,8 +84,8 @@ Nothing in the skill is run: --expanded leaves inline commands as they are.`,
 	f.register(c)
 	f.registerView(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print an object")
-	c.Flags().BoolVar(&body, "body", false, "print the text only, as it is written")
-	c.Flags().StringVar(&expanded, "expanded", "", "print what the model would get, called with `ARGS`")
+	c.Flags().BoolVar(&body, "body", false, "print only the text, unchanged")
+	c.Flags().StringVar(&expanded, "expanded", "", "print what the model would get if the skill were called with `ARGS`")
 	return c
 }
 

@@ -60,7 +60,7 @@ func skillWhyCommand() *cobra.Command {
 that name, which one is used and why the others are not, trust, conditions and
 overrides, what the model sees of it and what was cut, and what activating it would
 grant. --session adds when it was offered, called, refused and released in that
-session, whose touched files also count for conditional skills.`,
+session; for a conditional skill, the files that the session touched are considered.`,
 		Example: `  knack skill why pdf
   knack skill why pdf --session 20260131
   knack skill why pdf --json`,

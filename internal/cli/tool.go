@@ -70,7 +70,7 @@ func toolListCommand() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print name, description and input schema as JSON")
-	c.Flags().StringVar(&choice, "tools", "", "names and patterns: +grep adds, -bash takes away")
+	c.Flags().StringVar(&choice, "tools", "", "names and patterns: +grep adds, -bash removes")
 	return c
 }
 
@@ -83,9 +83,10 @@ func toolRunCommand() *cobra.Command {
 		Short: "Run one tool call as the agent would make it",
 		Long: `Run one tool call as the agent would make it, and print the result as JSON.
 
-The call is your own, so it runs where the agent would ask. Deny rules, managed ask
-rules, secrets and protected paths still refuse it, and commands run in the
-sandbox. Background jobs end with the program. The exit code is 1 for an error result.`,
+You make the call, so calls that an agent would have to ask about run. Deny rules,
+managed ask rules, and the protection of secrets and of protected paths still apply,
+and commands run in the sandbox. Background commands end with the program. The exit
+code is 1 if the result is an error.`,
 		Example: `  knack tool run read '{"path":"README.md","limit":10}'
   knack tool run bash '{"command":"go test ./...","timeout":60}'`,
 		Args: exactly(2, `knack tool run bash '{"command":"ls"}'`),
@@ -123,7 +124,7 @@ sandbox. Background jobs end with the program. The exit code is 1 for an error r
 		},
 	}
 	c.ValidArgsFunction = completeTool
-	c.Flags().StringArrayVar(&deny, "deny", nil, "a rule that denies; may be repeated")
+	c.Flags().StringArrayVar(&deny, "deny", nil, "add a deny rule; may be repeated")
 	c.Flags().BoolVar(&trusted, "trust", false, "trust this project for this call")
 	c.Flags().StringVar(&place, "workspace", "", "where it runs: a directory, ssh://host/dir or docker://container/dir")
 	return c

@@ -44,9 +44,9 @@ func trustCommand() *cobra.Command {
 		Use:   "trust [DIR]",
 		Short: "Approve what a project provides",
 		Long: `A project's skills, commands, templates, agents, hooks, servers and settings do
-nothing until you approve them. This shows what the project in DIR (without DIR,
-in this directory) would load, and asks. Your approval is bound to the content: if
-a byte changes you are asked again and shown the difference.
+nothing until you approve them. This command shows what the project in DIR (default:
+this directory) would load, and asks for your approval. The approval is bound to the
+content: if a byte changes, you are asked again and shown the difference.
 
 Approvals are stored in $XDG_STATE_HOME/knack, never in the project.`,
 		Args: atMostOne,
@@ -59,12 +59,12 @@ Approvals are stored in $XDG_STATE_HOME/knack, never in the project.`,
 		},
 	}
 	fs := c.Flags()
-	fs.BoolVar(&f.show, "show", false, "show what would be loaded, and ask nothing")
-	fs.BoolVar(&f.json, "json", false, "show it as JSON")
+	fs.BoolVar(&f.show, "show", false, "show what would be loaded, without asking")
+	fs.BoolVar(&f.json, "json", false, "print JSON")
 	fs.BoolVarP(&f.yes, "yes", "y", false, "approve without being asked")
-	fs.BoolVar(&f.revoke, "revoke", false, "forget what was approved, and the rules that were kept for the project")
-	fs.BoolVar(&f.links, "links", false, "also approve what links out of the project lead to")
-	fs.StringVar(&f.network, "mcp-network", "", "what the programs of the project's MCP servers may reach: none, all, "+
+	fs.BoolVar(&f.revoke, "revoke", false, "withdraw all approvals and saved rules of the project")
+	fs.BoolVar(&f.links, "links", false, "also approve the targets of links that lead out of the project")
+	fs.StringVar(&f.network, "mcp-network", "", "which hosts the project's MCP servers may reach: none, all, "+
 		"or `HOSTS` separated by commas")
 	c.MarkFlagsMutuallyExclusive("show", "yes", "revoke")
 	c.MarkFlagsMutuallyExclusive("json", "yes", "revoke")

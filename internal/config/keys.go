@@ -71,63 +71,68 @@ var table = sync.OnceValue(func() []key {
 		{"models.known", raw, fromAnyone, nil, "Models that the program does not know, by provider/model or model: window, " +
 			"max_output, input and output (prices), see knack help models.", nil},
 		{"providers", raw, fromUser, nil, "By provider, an object with baseURL, keyHelper (a command that prints the key), " +
-			"proxy and headers. It says where keys and prompts are sent.", nil},
+			"proxy and headers: where prompts and keys are sent.", nil},
 		{"proxy", text, fromUser, nil, "The proxy for requests to models.", nil},
 		{"env", texts, fromUser, nil, "Environment variables for the program and the commands it runs.", nil},
 
 		{"permissions.allow", rules, fromAnyone, nil, "Rules for calls that run without asking.", nil},
 		{"permissions.ask", rules, fromAnyone, nil,
-			"Rules for calls that are asked each time. They apply before a folder is " +
-				"trusted.", nil},
+			"Rules for calls that need your approval each time. They apply before a folder " +
+				"is trusted.", nil},
 		{"permissions.deny", rules, fromAnyone, nil, "Rules for calls that never run. They apply before a folder is trusted.",
 			nil},
 		{"permissions.defaultMode", text, fromAnyone, []string{string(permission.Default), string(permission.AcceptEdits),
 			string(permission.Plan), string(permission.DontAsk), string(permission.Bypass)},
 			"What happens to calls that no rule covers. A project cannot set bypassPermissions.", nil},
 		{"permissions.additionalDirectories", list, fromUser, nil,
-			"Directories that count as the workspace beside the working directory.", nil},
+			"Directories that tools may use as they may use the working directory.", nil},
 		{"permissions.disableBypassPermissionsMode", text, fromAnyone, []string{"disable"},
 			"\"disable\": nobody can set bypassPermissions, not even on the command line.", nil},
 
-		{"skills.order", list, fromOwner, nil, "The kinds of sources in the order in which they win a name: managed, " +
+		{"skills.order", list, fromOwner, nil, "The kinds of sources, in the order in which a skill wins over " +
+			"others of the same name: managed, " +
 			"explicit, user, project, additional, legacy, bundled, builtin-plugin, plugin, mcp. A kind that is missing is " +
 			"not used, except managed.", nil},
 		{"skills.overrides", texts, fromAnyone, []string{"on", "pinned", "required", "name-only", "user-only", "off"},
 			"By skill, how much of it the model sees. pinned: its description is never cut; required: the run stops if it " +
 				"cannot be listed in full; both only in managed and user settings. Managed skills cannot be off.", nil},
 		{"skills.listingBudget", number, fromAnyone, nil,
-			"What the list of skills may take: below 1 a share of the model's " +
+			"The size limit of the list of skills: below 1, a share of the model's " +
 				"window, else characters. Default 0.01.", nil},
 		{"skills.listingMaxChars", integer, fromAnyone, nil,
-			"What one skill may take in the list, in characters. Default 1536.",
+			"The size limit of one skill in the list, in characters. Default 1536.",
 			nil},
 		{"skills.release", text, fromAnyone, nil,
 			"How long the text of a skill stays: auto (default), eager, never, after:N " +
 				"(user turns, default 3), answers:N (model answers), summary, manual.", nil},
-		{"skills.suggest", text, fromAnyone, nil, "How many skills that fit a message are suggested to the model after it, " +
-			"where the list of skills had to be cut: auto (default, 5), off, or a number.", nil},
+		{"skills.suggest", text, fromAnyone, nil, "How many skills that match a message are suggested to the model with " +
+			"it, if the list of skills had to be cut: auto (default, 5), off, or a number.", nil},
 		{"skills.disableShell", boolean, onlyStricter, nil, "Commands in the text of skills are not run.", weakBool},
 		{"skills.enforceAllowedTools", text, onlyStricter, []string{"off", "ask", "on"},
 			"Makes the allowed-tools of a skill in force a ceiling: what they do not cover needs approval, or is denied.",
 			weakEnum("off", "ask", "on")},
-		{"features", booleans, fromAnyone, nil, "Gates of bundled skills that are off by default.", nil},
+		{"features", booleans, fromAnyone, nil,
+			"Features to turn on or off; some bundled skills need one that is off by default.", nil},
 
 		{"sandbox.mode", text, onlyStricter, []string{"off", "auto", "require"},
-			"Whether commands are confined: auto (default) where it is possible, require or not at all.",
+			"Whether commands run in the sandbox: auto (default): where it is possible; require: they fail where it " +
+				"is not; off: never.",
 			weakEnumOver("auto", "off", "auto", "require")},
 		{"sandbox.env", list, fromUser, nil,
-			"Names of environment variables that confined commands see beside the usual ones.",
+			"Names of environment variables that commands in the sandbox get in addition to the usual ones.",
 			nil},
-		{"sandbox.allowRead", list, fromUser, nil, "Paths that confined commands may read although they count as secrets.",
+		{"sandbox.allowRead", list, fromUser, nil,
+			"Paths that commands in the sandbox may read although they are secrets by default.",
 			nil},
 		{"sandbox.allowWrite", list, fromUser, nil,
-			"Paths outside of the working directory that confined commands may write.",
+			"Paths outside the working directory that commands in the sandbox may write.",
 			nil},
-		{"sandbox.allowHosts", list, fromUser, nil, "Hosts, or host:port, that confined commands may reach.", nil},
-		{"sandbox.denyRead", list, fromAnyone, nil, "Further paths that confined commands may not read.", nil},
+		{"sandbox.allowHosts", list, fromUser, nil,
+			"Hosts, or host:port, that commands in the sandbox may reach.", nil},
+		{"sandbox.denyRead", list, fromAnyone, nil, "Further paths that commands in the sandbox may not read.", nil},
 		{"sandbox.skills", raw, fromAnyone, nil,
 			"By skill, what commands are restricted to while it is in force: {network: " +
-				"none|hosts, write: [paths]}. It opens nothing.", nil},
+				"none|hosts, write: [paths]}. It permits nothing in addition.", nil},
 		{"shell.path", text, fromUser, nil, "The shell of the bash tool. Default: /bin/bash, bash on PATH, sh.", nil},
 		{"shell.prefix", text, fromUser, nil, "Text before every command of the bash tool.", nil},
 		{"workspace", text, fromUser, nil, "Where tools act: a directory, ssh://host/dir, or a container.", nil},
@@ -137,9 +142,9 @@ var table = sync.OnceValue(func() []key {
 				"[{type, command}]}]}; see `knack help hooks`.", nil},
 		{"mcpServers", raw, fromAnyone, nil, "MCP servers by name: {command, args, env} or {type, url, headers}.", nil},
 		{"plugins", booleans, fromAnyone, nil,
-			"Plugins by name@marketplace, and built-in ones by name@builtin, switched on or off.", nil},
-		{"marketplaces", raw, fromAnyone, nil, "Where plugins come from: by name, a source.", nil},
-		{"memory.auto", boolean, fromUser, nil, "Whether the program stores memories automatically. Default false.", nil},
+			"Reserved: this version loads no plugins. Plugins by name@marketplace, on or off.", nil},
+		{"marketplaces", raw, fromAnyone, nil, "Reserved: this version loads no plugins. Sources of plugins, by name.", nil},
+		{"memory.auto", boolean, fromUser, nil, "Reserved: this version stores no memories.", nil},
 
 		{"limits.turns", integer, onlyStricter, nil, "Answers of the model in one run. Default: none on a terminal, 200 in " +
 			"print mode.", weakNumber},
@@ -420,18 +425,20 @@ func wrap(s string, width int) (lines []string) {
 	return append(lines, line)
 }
 
-const helpHead = `Settings are JSON files. The higher wins; lists and objects join:
+const helpHead = `Settings are JSON files. If several files set the same value, the one that is
+higher in this list wins; lists and objects are merged:
 
   managed         /etc/knack/settings.json, then settings.d/*.json beside it
   command line    flags, then --settings FILE|JSON
-  project local   .knack/settings.local.json, here and above, up to the repository
+  project local   .knack/settings.local.json, here and in each parent directory up
+                  to the repository's root
   project         .knack/settings.json, likewise
   user            $XDG_CONFIG_HOME/knack/settings.json
 
 The permissions and hooks of .claude/settings.json files are read as well. A
-project's files count once the project is trusted (knack trust); before that
-only what they deny or want asked does. A bad entry is reported with its place,
-and the rest counts. Unknown keys are kept.
+project's files apply once the project is trusted (knack trust); until then only
+their deny and ask rules apply. An invalid entry is reported with its position,
+and the other entries apply. Unknown keys are reported and ignored.
 
   knack help settings --schema    prints the JSON Schema
 

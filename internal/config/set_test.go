@@ -106,10 +106,11 @@ func TestCheck(t *testing.T) {
 		{"permissions.deny", `["Bash("]`, "permissions.deny: "},
 		{"providers.x", `{"baseURL": "http://x"}`, ""},
 		{"models.fast", `{"openai": "x"}`, ""},
-		{"featurs", `{}`, "there is no setting featurs (perhaps features: Gates of bundled skills that are off by default.)"},
+		{"featurs", `{}`, "there is no setting featurs (perhaps features: Features to turn on or off; " +
+			"some bundled skills need one that is off by default.)"},
 		{"turns", `{}`, "there is no setting turns (perhaps limits.turns: Answers of the model in one run.)"},
-		{"features.", `true`, "there is no setting features. (perhaps features: Gates of bundled skills that are off by " +
-			"default.)"},
+		{"features.", `true`, "there is no setting features. (perhaps features: Features to turn on or off; " +
+			"some bundled skills need one that is off by default.)"},
 	} {
 		got := ""
 		if err := Check(tt.key, json.RawMessage(tt.value)); err != nil {
