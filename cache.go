@@ -18,9 +18,9 @@ import (
 // A headCache keeps what was read from the SKILL.md files of a [Folder], so that the
 // next start need not open them. It is used only to list skills: grants, who may call
 // a skill and its conditions are read again from the file when the skill is invoked.
-// Entries are keyed by path, size, times and inode. A file that changed within 2 seconds
-// of being read is not cached, because the clocks of file systems are coarse. A damaged
-// cache, or one written by another build of the program, is ignored.
+// Entries are keyed by path, size, times and inode. A file that changed in the last 2
+// seconds before the cache is written is not cached, because the clocks of file systems are
+// coarse. A damaged cache, or one written by another build of the program, is ignored.
 type headCache struct {
 	path string
 	dev  uint64   // of the folder; files on another device are not cached
@@ -168,8 +168,8 @@ func (c *headCache) entry(at uint32) (e cachedFile) {
 }
 
 // update writes the cache if files were read that can be cached, or if it contains files that
-// no longer exist. now is a time before the files were read. Errors are ignored: the next
-// start then reads the files.
+// no longer exist. Files that changed less than recentWrite before now are not cached.
+// Errors are ignored: the next start then reads the files.
 func (c *headCache) update(read []cachedFile, now time.Time) {
 	if c == nil {
 		return

@@ -36,7 +36,7 @@ those that their authors hide from models. Nothing is run: inline commands in a 
 text stay text.
 
 Clients need a bearer token over HTTP: the value of KNACK_MCP_TOKEN, the content of
---token-file, or else one that is generated and printed.`,
+--token-file, which must exist, or else one that is generated and printed.`,
 		Example: `  knack mcp serve
   knack mcp serve --http 127.0.0.1:7332 --token-file ~/.config/knack/mcp-token`,
 		Args: exactly(0, "knack mcp serve"),
