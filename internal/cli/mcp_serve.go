@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/plain"
 	mcpserver "github.com/knack-agent/knack/internal/serve"
 )
 
@@ -48,7 +49,9 @@ Clients need a bearer token over HTTP: the value of KNACK_MCP_TOKEN, the content
 				return err
 			}
 			defer e.Close()
-			s, err := mcpserver.New(ctx, e)
+			s, err := mcpserver.New(ctx, e, func(problem string) {
+				fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", plain.Line(problem))
+			})
 			if err != nil {
 				return err
 			}

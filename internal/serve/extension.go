@@ -106,7 +106,10 @@ func (s *Server) listSkills(ctx context.Context, ss *sdk.ServerSession, p *mcp.L
 	r := &mcp.ListSkillsResult{Cache: cache(ss), Skills: []mcp.ListedSkill{}, NextCursor: next}
 	for _, k := range all[from:to] {
 		l, err := s.entry(ctx, o, k)
-		if err != nil { // changed or removed since it was read
+		if err != nil { // changed or removed since it was read, or its files cannot be read
+			if ctx.Err() == nil {
+				s.leftOut(k, err)
+			}
 			continue
 		}
 		r.Skills = append(r.Skills, l)

@@ -31,21 +31,25 @@ type Server struct {
 	sdk    *sdk.Server
 	hashes hashes
 
+	report func(problem string)
+
 	mu       sync.Mutex
+	reported map[string]bool
 	current  *snapshot
 	prompts  []string                // names of the added prompts
 	listed   map[string]*knack.Skill // by the URIs of the added resources
 	listText string                  // in the tool's description
 }
 
-// New makes the server for a directory.
-func New(ctx context.Context, e *engine.Engine) (*Server, error) {
+// New makes the server for a directory. It reports each skill that cannot be listed, once for each
+// reason; report must be safe for concurrent use.
+func New(ctx context.Context, e *engine.Engine, report func(problem string)) (*Server, error) {
 	caps := &sdk.ServerCapabilities{
 		Tools: &sdk.ToolCapabilities{ListChanged: true}, Prompts: &sdk.PromptCapabilities{ListChanged: true},
 		Resources: &sdk.ResourceCapabilities{ListChanged: true},
 	}
 	caps.AddExtension(mcp.SkillsExtension, map[string]any{"directoryRead": true})
-	s := &Server{engine: e}
+	s := &Server{engine: e, report: report, reported: map[string]bool{}}
 	s.sdk = sdk.NewServer(&sdk.Implementation{Name: "knack", Title: "Knack: Agent Skills", Version: e.Project().Version()},
 		&sdk.ServerOptions{
 			Instructions: "Skills are instructions for kinds of tasks. Before a task, look for a skill that fits: in the " +
@@ -119,6 +123,18 @@ func (s *Server) update(ctx context.Context) {
 		}
 	}
 	s.prompts, s.listed = prompts, listed
+}
+
+// leftOut reports that a skill cannot be listed.
+func (s *Server) leftOut(k *knack.Skill, err error) {
+	problem := fmt.Sprintf("the skill %s is not listed: %v", k.Name, err)
+	s.mu.Lock()
+	again := s.reported[problem]
+	s.reported[problem] = true
+	s.mu.Unlock()
+	if !again {
+		s.report(problem)
+	}
 }
 
 func (s *Server) now() *snapshot {

@@ -110,7 +110,7 @@ func call(t *testing.T, c *sdk.ClientSession, args map[string]any) (string, bool
 func TestTool(t *testing.T) {
 	t.Parallel()
 	_, e := project(t, sample, engine.Options{Trust: true})
-	s, err := New(t.Context(), e)
+	s, err := New(t.Context(), e, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestResources(t *testing.T) {
 	if err := os.Symlink("../../../outside.txt", filepath.Join(dir, ".claude/skills/pdf/link.md")); err != nil {
 		t.Skip("symbolic links do not work on this system:", err)
 	}
-	s, err := New(t.Context(), e)
+	s, err := New(t.Context(), e, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestResources(t *testing.T) {
 func TestUntrusted(t *testing.T) {
 	t.Parallel()
 	_, e := project(t, sample, engine.Options{})
-	s, err := New(t.Context(), e)
+	s, err := New(t.Context(), e, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestUntrusted(t *testing.T) {
 func TestClientOfServer(t *testing.T) {
 	t.Parallel()
 	_, e := project(t, sample, engine.Options{Trust: true})
-	s, err := New(t.Context(), e)
+	s, err := New(t.Context(), e, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +242,7 @@ func TestClientOfServer(t *testing.T) {
 func TestHTTP(t *testing.T) {
 	t.Parallel()
 	_, e := project(t, sample, engine.Options{Trust: true})
-	s, err := New(t.Context(), e)
+	s, err := New(t.Context(), e, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,11 +292,39 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
+// TestLeftOut: a skill that cannot be listed is reported, once.
+func TestLeftOut(t *testing.T) {
+	t.Parallel()
+	dir, e := project(t, sample, engine.Options{Trust: true})
+	var problems []string
+	s, err := New(t.Context(), e, func(problem string) { problems = append(problems, problem) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, ".claude/skills/pdf/SKILL.md")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		r, err := s.listSkills(t.Context(), new(sdk.ServerSession), &mcp.ListSkillsParams{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range r.Skills {
+			if strings.Contains(l.URI, "pdf") {
+				t.Errorf("listed: %s", l.URI)
+			}
+		}
+	}
+	if len(problems) != 1 || !strings.HasPrefix(problems[0], "the skill pdf is not listed: ") {
+		t.Errorf("%q", problems)
+	}
+}
+
 // TestListed: an entry has the frontmatter as written, and a digest of every file.
 func TestListed(t *testing.T) {
 	t.Parallel()
 	_, e := project(t, sample, engine.Options{Trust: true})
-	s, err := New(t.Context(), e)
+	s, err := New(t.Context(), e, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +350,7 @@ func TestListed(t *testing.T) {
 func TestReload(t *testing.T) {
 	t.Parallel()
 	dir, e := project(t, sample, engine.Options{Trust: true})
-	s, err := New(t.Context(), e)
+	s, err := New(t.Context(), e, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +377,7 @@ func TestReload(t *testing.T) {
 func TestTextChanges(t *testing.T) {
 	t.Parallel()
 	dir, e := project(t, peerSkills, engine.Options{Skills: []string{"skills"}})
-	s, err := New(t.Context(), e)
+	s, err := New(t.Context(), e, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -393,7 +421,7 @@ func TestTextChanges(t *testing.T) {
 func TestHostSkills(t *testing.T) {
 	t.Parallel()
 	dir, e := project(t, sample, engine.Options{Trust: true})
-	s, err := New(t.Context(), e)
+	s, err := New(t.Context(), e, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -469,7 +497,7 @@ func TestHostSkills(t *testing.T) {
 func TestTypedServerSkill(t *testing.T) {
 	t.Parallel()
 	_, e := project(t, sample, engine.Options{Trust: true})
-	s, err := New(t.Context(), e)
+	s, err := New(t.Context(), e, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
