@@ -451,18 +451,19 @@ func cancel(t *testing.T, w workspace.Workspace) {
 	ctx, stop := context.WithCancelCause(t.Context())
 	cause := errors.New("the test's reason")
 	var out lines
-	out.on = func(line string) {
-		if strings.HasPrefix(line, "ready ") {
+	printed := 0
+	out.on = func(string) {
+		if printed++; printed == 3 { // all processes run
 			stop(cause)
 		}
 	}
 	// Three levels of processes, and a child that ignores all signals that can be ignored.
 	_, err := w.Run(ctx, workspace.Command{Output: &out, Line: `trap '' TERM INT HUP
-sh -c 'sh -c "trap \"\" TERM HUP; sleep 300 & echo \$\$ \$!; echo ready now; wait" & echo $!; wait' & echo $!; wait`})
+sh -c 'sh -c "trap \"\" TERM HUP; sleep 300 & echo \$\$ \$!; wait" & echo $!; wait' & echo $!; wait`})
 	if err != cause {
 		t.Errorf("Run returned %v", err)
 	}
-	pids := strings.Fields(strings.ReplaceAll(out.String(), "ready now", ""))
+	pids := strings.Fields(out.String())
 	if len(pids) != 4 {
 		t.Fatalf("output %q", out.String())
 	}
