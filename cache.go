@@ -168,13 +168,14 @@ func (c *headCache) entry(at uint32) (e cachedFile) {
 }
 
 // update writes the cache if files were read that can be cached, or if it contains files that
-// no longer exist. Files that changed less than recentWrite before now are not cached.
+// no longer exist. Files that changed less than recentWrite before began, when the walk began, are
+// not cached.
 // Errors are ignored: the next start then reads the files.
-func (c *headCache) update(read []cachedFile, now time.Time) {
+func (c *headCache) update(read []cachedFile, began time.Time) {
 	if c == nil {
 		return
 	}
-	old := now.Add(-recentWrite).UnixNano()
+	old := began.Add(-recentWrite).UnixNano()
 	read = slices.DeleteFunc(read, func(e cachedFile) bool {
 		return e.id.dev != c.dev || e.id.mtime > old || e.id.ctime > old
 	})

@@ -156,10 +156,11 @@ func (f *Folder) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 			w.cache = openCache(f.Cache, f)
 		}
 		f.mu.Unlock()
+		began := time.Now() // a file that changes after it was read has a later time
 		w.start(f.Path, f.Root)
 		w.cache.close()
 		if w.cache != nil && ctx.Err() == nil {
-			w.cache.update(w.uncached, time.Now().Add(f.later))
+			w.cache.update(w.uncached, began.Add(f.later))
 		}
 		f.mu.Lock()
 		f.opened = w.opened.Load()

@@ -110,8 +110,8 @@ func (s *Session) askAboutRules(ctx context.Context, k *knack.Skill, path string
 			{ID: "turn", Label: "yes, until this turn ends", Allow: true},
 		}}
 	if canStore {
-		q.Options = append(q.Options, Option{ID: "always", Label: "always, while its files stay the same (you confirm by typing)",
-			Allow: true})
+		q.Options = append(q.Options, Option{ID: "always", Allow: true,
+			Label: "always, while its files stay the same (you confirm by typing)"})
 	}
 	a, err := s.ask(ctx, hook.NoticePermission, title, q)
 	if err != nil || a.Declined || a.Option != "always" {

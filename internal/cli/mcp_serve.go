@@ -94,7 +94,8 @@ func serveHTTP(ctx context.Context, c *cobra.Command, s *mcpserver.Server, addre
 	if tokenFile != "" {
 		data, err := os.ReadFile(tokenFile)
 		if err != nil {
-			return fmt.Errorf("--token-file: %w", err)
+			return &engine.Error{Err: fmt.Errorf("--token-file: %w", err),
+				Hint: "knack mcp serve --http prints a token; put one into the file first", Exit: engine.ExitUsage}
 		}
 		if token = strings.TrimSpace(string(data)); token == "" {
 			return &engine.Error{Err: fmt.Errorf("--token-file %s is empty", tokenFile),

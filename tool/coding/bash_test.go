@@ -526,7 +526,8 @@ func TestTodo(t *testing.T) {
 			"1. [active] c\n2. [done] d\n3. [pending] e"},
 		{"TaskUpdate", m{"taskId": 3, "status": "in_progress"}, "1. [active] c\n2. [done] d\n3. [active] e"},
 		{"TaskUpdate", m{"taskId": "9", "status": "completed"}, `there is no step "9": the list has 3 steps`},
-		{"todo", m{"items": []m{{"text": "x", "state": "soon"}}}, `step 1: the state must be pending, active or done, not "soon"`},
+		{"todo", m{"items": []m{{"text": "x", "state": "soon"}}},
+			`step 1: the state must be pending, active or done, not "soon"`},
 		{"todo", m{"items": []m{{"text": " "}}}, "step 1 has no text"},
 		{"TaskList", m{}, "1. [active] c\n2. [done] d\n3. [active] e"},
 	} {
