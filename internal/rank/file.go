@@ -147,6 +147,9 @@ type list struct {
 	postings []byte
 }
 
+// maxList returns the maximum size of the documents of a term.
+func maxList(docs int) int { return docs*(1+binary.MaxVarintLen32) + binary.MaxVarintLen32 }
+
 // list reads the documents of a term into a part of free.
 func (x *Index) list(hash uint32, free *[]byte) (list, bool) {
 	i, ok := x.find(hash)
@@ -158,7 +161,7 @@ func (x *Index) list(hash uint32, free *[]byte) (list, bool) {
 
 func (x *Index) listOf(i int, free *[]byte) (list, bool) {
 	from, to := binary.LittleEndian.Uint32(x.offsets[i*4:]), binary.LittleEndian.Uint32(x.offsets[i*4+4:])
-	if from >= to || int64(to-from) > int64(x.docs)*(1+binary.MaxVarintLen32)+binary.MaxVarintLen32 {
+	if from >= to || int64(to-from) > int64(maxList(x.docs)) {
 		return list{}, false
 	}
 	n := int(to - from)

@@ -22,7 +22,8 @@ func Merge(old, added *Index, keep func(doc int) bool) []byte {
 	docs += added.docs
 	keys, names = append(keys, added.keys...), append(names, added.names...)
 
-	var buf, entries []byte
+	buf := make([]byte, maxList(max(old.docs, added.docs))) // for one list at a time
+	var entries []byte
 	for i, j := 0, 0; i < old.terms || j < added.terms; {
 		hash := min(old.hash(i), added.hash(j))
 		count, next := 0, 0 // number of entries; number of the document after the last one

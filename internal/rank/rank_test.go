@@ -158,6 +158,17 @@ func TestMerge(t *testing.T) {
 			t.Fatalf("%d bytes, want %d", len(got), len(want))
 		}
 	}
+	// Merging allocates little beside the result.
+	x := load(encode([]int{1, 2, 3}))
+	few := testing.AllocsPerRun(5, func() { Merge(x, x, func(int) bool { return true }) })
+	var many []int
+	for doc := range 2000 {
+		many = append(many, doc)
+	}
+	y := load(encode(many))
+	if n := testing.AllocsPerRun(5, func() { Merge(y, x, func(int) bool { return true }) }); n > few+100 {
+		t.Errorf("%v allocations for 2,000 documents, %v for 3", n, few)
+	}
 	none := func(int) bool { return false }
 	if got := Merge(load(encode(nil)), load(encode(nil)), none); !bytes.Equal(got, encode(nil)) {
 		t.Error("of nothing:", len(got))
