@@ -383,7 +383,8 @@ func inDoubleQuotes(s string, here bool) string {
 
 // codeVariables are the variables that a shell or an interpreter uses as code, as a place to find
 // code, or to split words.
-const codeVariables = "PATH IFS ENV BASH_ENV SHELLOPTS BASHOPTS PS0 PS1 PS2 PS4 PROMPT_COMMAND EDITOR VISUAL PAGER SHELL " +
+const codeVariables = "PATH IFS ENV BASH_ENV SHELLOPTS BASHOPTS PS0 PS1 PS2 PS4 PROMPT_COMMAND " +
+	"EDITOR VISUAL PAGER SHELL " +
 	"BROWSER PYTHONPATH PYTHONSTARTUP PYTHONHOME NODE_OPTIONS NODE_PATH PERL5LIB PERL5OPT RUBYLIB RUBYOPT " +
 	"LD_* DYLD_* GIT_* BASH_FUNC_*"
 

@@ -21,7 +21,8 @@ var masks = []struct {
 	{regexp.MustCompile(`"(\\.|[^"\\])*"`), `"…"`},
 	{regexp.MustCompile(`^.*(: an extension|: extensions) of`), `…$1 of`},
 	{regexp.MustCompile(`^\S+ (is not|is run|is a path)`), `… $1`},
-	{regexp.MustCompile(`(linked files? exists?|is there|the skill is called|which is not allowed|contains only|contains)( |: ).+$`), `$1$2…`},
+	{regexp.MustCompile(`(linked files? exists?|is there|the skill is called|which is not allowed|contains ` +
+		`only|contains)( |: ).+$`), `$1$2…`},
 	{regexp.MustCompile(`read as \S+$`), `read as …`},
 	{regexp.MustCompile(`allowed-tools: \S+ grants`), `allowed-tools: … grants`},
 }

@@ -577,7 +577,9 @@ func frameText(v View, modes, others int, cut bool, omitted int) (head, middle, 
 	return head, middle, tail + more
 }
 
-const indexHead = `The skills below contain instructions for particular tasks. When a task matches a skill's description, read the file at its location before you begin, and follow it. Relative paths in a skill are resolved against the directory of its file.`
+const indexHead = `The skills below contain instructions for particular tasks. When a task matches a skill's ` +
+	`description, read the file at its location before you begin, and follow it. Relative paths in a skill are resolved ` +
+	`against the directory of its file.`
 
 // Changes are the differences between a listing and one that a model has seen before.
 type Changes struct {

@@ -69,7 +69,8 @@ func TestHookNotes(t *testing.T) {
 			Input: map[string]any{"text": fmt.Sprint(i)}})
 	}
 	m := llmtest.New(llmtest.Answer{Calls: calls}, llmtest.Reply("done"))
-	a, w := hooked(t, m, `{"PostToolUse": [{"hooks": [{"command": "x"}]}], "PostToolBatch": [{"hooks": [{"command": "2|all of them"}]}]}`)
+	a, w := hooked(t, m, `{"PostToolUse": [{"hooks": [{"command": "x"}]}], "PostToolBatch": [{"hooks": [{"command": `+
+		`"2|all of them"}]}]}`)
 	w.set.Runner.Run = func(_ context.Context, c hook.Process) (hook.Output, error) {
 		_, call, ok := strings.Cut(string(c.Stdin), `"tool_use_id":"`)
 		if !ok || c.Hook.Event == hook.PostToolBatch {

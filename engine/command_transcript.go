@@ -78,7 +78,8 @@ func share(ctx context.Context, s *Session, _ string) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	agreed, err := s.confirm(ctx, fmt.Sprintf("Upload the whole conversation (%d kB: every message, file read and command run) to "+
+	agreed, err := s.confirm(ctx, fmt.Sprintf("Upload the whole conversation (%d kB: every message, "+
+		"file read and command run) to "+
 		"GitHub, as a secret gist of yours? Anyone with its address can read it.", (info.Size()+999)/1000), "",
 		"yes, upload it")
 	if err != nil {

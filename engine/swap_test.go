@@ -37,7 +37,8 @@ func testSwapped(t *testing.T, mode string) {
 			"${CLAUDE_SKILL_DIR}/scripts/run.sh)\n---\n"+
 			"Inline: !`sh ${CLAUDE_SKILL_DIR}/scripts/run.sh`\n",
 		".claude/settings.json",
-		`{"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "sh \"$CLAUDE_PROJECT_DIR\"/.claude/hooks/run.sh"}]}]}}`)
+		`{"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "sh \"$CLAUDE_PROJECT_DIR\"/.claude/`+
+			`hooks/run.sh"}]}]}}`)
 	var answers []llmtest.Answer
 	for range turns + 1 {
 		answers = append(answers,

@@ -274,7 +274,8 @@ func TestTool(t *testing.T) {
 	s.Runner.Fill = func(in *Input) { in.Dir = "/w" }
 	o := s.Fire(t.Context(), Input{Event: PreToolUse, Session: "s", Tool: "read",
 		ToolInput: json.RawMessage(`{"path":"a <&>"}`), Call: "c"})
-	want := `{"session_id":"s","transcript_path":"","cwd":"/w","hook_event_name":"PreToolUse","tool_name":"Read","tool_input":{"read_path":"a <&>"},"tool_use_id":"c"}` + "\n"
+	want := `{"session_id":"s","transcript_path":"","cwd":"/w","hook_event_name":"PreToolUse","tool_name":"Read",` +
+		`"tool_input":{"read_path":"a <&>"},"tool_use_id":"c"}` + "\n"
 	if got != want || string(o.Input) != `{"path":"b <&>"}` {
 		t.Errorf("the hook received %s\nand returned %s", got, o.Input)
 	}
@@ -465,7 +466,8 @@ func TestContext(t *testing.T) {
 }
 
 func TestBlocks(t *testing.T) {
-	s := set(t, `{"Stop": [{"hooks": [{"command": "2|one"}, {"command": "2|two"}, {"command": "{\"systemMessage\":\"m\",\"continue\":false,\"stopReason\":\"s\"}"}, {"command": "3|x"}]}]}`, prints)
+	s := set(t, `{"Stop": [{"hooks": [{"command": "2|one"}, {"command": "2|two"}, {"command": "{\"systemMessage\":\"m\",`+
+		`\"continue\":false,\"stopReason\":\"s\"}"}, {"command": "3|x"}]}]}`, prints)
 	o := s.Fire(t.Context(), Input{Event: Stop})
 	if !o.Block || o.Reason != "one\ntwo" || !slices.Equal(o.Messages, []string{"m"}) || !o.Stop || o.StopReason != "s" ||
 		len(o.Failed) != 1 || o.Ran != 4 {
@@ -475,7 +477,8 @@ func TestBlocks(t *testing.T) {
 
 // TestConcurrentEvents: many events at the same time.
 func TestConcurrentEvents(t *testing.T) {
-	s := set(t, `{"PreToolUse": [{"hooks": [{"command": "{}", "once": true}, {"command": "2|x"}, {"command": "{ }", "async": true}]}]}`, prints)
+	s := set(t, `{"PreToolUse": [{"hooks": [{"command": "{}", "once": true}, {"command": "2|x"}, {"command": "{ }", `+
+		`"async": true}]}]}`, prints)
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {

@@ -404,7 +404,8 @@ var gitDay = []string{
 	`git branch -d topic`,
 	`git tag v1`,
 	`git tag -a v2 -m two`,
-	`git checkout -q -b pick HEAD~1 && echo p > p && git add p && git commit -qm p && git switch -q $B && git cherry-pick pick`,
+	`git checkout -q -b pick HEAD~1 && echo p > p && git add p && git commit -qm p && git switch -q $B && git ` +
+		`cherry-pick pick`,
 	`git revert --no-edit HEAD`,
 	`git reset -q --soft HEAD~1`,
 	`git reset -q --hard HEAD`,

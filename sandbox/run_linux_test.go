@@ -322,7 +322,8 @@ func TestOpenProjects(t *testing.T) {
 		"node": {"node", map[string]string{
 			"package.json": `{"name":"p","version":"1.0.0","scripts":{"test":"node --test"}}`,
 			"a.test.js": "const t=require('node:test'),h=require('http'),cp=require('child_process');t('x',(_,d)=>{const " +
-				"s=h.createServer((q,r)=>r.end('ok')).listen(0,'127.0.0.1',()=>h.get(s.address(),r=>{r.resume();s.close();if(cp.execSync('echo hi').toString()!=='hi\\n')throw 1;d()}))})\n",
+				"s=h.createServer((q,r)=>r.end('ok')).listen(0,'127.0.0.1',()=>h.get(s.address()," +
+				"r=>{r.resume();s.close();if(cp.execSync('echo hi').toString()!=='hi\\n')throw 1;d()}))})\n",
 		}, "if command -v npm >/dev/null; then npm test; else node --test; fi"},
 		"python": {"python3", map[string]string{
 			"t.py": "import unittest, multiprocessing, socket, tempfile, subprocess\ndef f(x): return x*x\nclass " +

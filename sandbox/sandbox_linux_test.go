@@ -247,7 +247,8 @@ func TestHomeStaysAsItIs(t *testing.T) {
 	if out, _ := b.run("echo hi"); out != "hi\n" || b.dirs(b.home) != before {
 		t.Errorf("%s: before\n%s\nafter\n%s", out, before, b.dirs(b.home))
 	}
-	line := `for d in "$GOCACHE" "$GOMODCACHE" "$npm_config_cache" "$CARGO_HOME" "$PIP_CACHE_DIR" "$BUN_INSTALL_CACHE_DIR"; do mkdir -p "$d/x" && echo kept >> "$d/x/y" && cat "$d/x/y"; done`
+	line := `for d in "$GOCACHE" "$GOMODCACHE" "$npm_config_cache" "$CARGO_HOME" "$PIP_CACHE_DIR" ` +
+		`"$BUN_INSTALL_CACHE_DIR"; do mkdir -p "$d/x" && echo kept >> "$d/x/y" && cat "$d/x/y"; done`
 	if out, exit := b.run(line); out != strings.Repeat("kept\n", 6) || b.dirs(b.home) != before {
 		t.Errorf("private caches: %s %+v", out, exit)
 	}

@@ -211,7 +211,8 @@ func TestManaged(t *testing.T) {
 		t.Errorf("overruled: %v", ps)
 	}
 	o.NoSkills = true
-	if _, got := load(o); got != "a managed active, b managed active, a managed shadowed, c managed active, d managed active" {
+	if _, got := load(o); got != "a managed active, b managed active, a managed shadowed, c managed active, d managed "+
+		"active" {
 		t.Errorf("no skills: %s", got)
 	}
 }

@@ -76,12 +76,13 @@ func TestFold(t *testing.T) {
 		`{"path":"a","names":"[\"x\",\"y\"]"}`:               `{"names":["x","y"],"path":"a"}`,
 		`{"path":"a","names":[1,"2"]}`:                       `{"names":["1","2"],"path":"a"}`,
 		`{"path":"a","edits":"[{\"old\":\"x\",\"new\":1}]"}`: `{"edits":[{"new":"1","old":"x"}],"path":"a"}`,
-		`{"path":"a","edits":["{\"old\":\"x\",\"new\":\"y\",\"all\":\"true\"}"]}`: `{"edits":[{"all":true,"new":"y","old":"x"}],"path":"a"}`,
-		`{"path":"a","opt":"{\"n\":\"3\"}"}`:                                      `{"opt":{"n":3},"path":"a"}`,
-		`{"path":"a","map":{"k":"3"}}`:                                            `{"map":{"k":3},"path":"a"}`,
-		`{"path":"<&>"}`:                                                          `{"path":"<&>"}`,
-		`{"path":"a","offset":1e18}`:                                              `{"offset":1000000000000000000,"path":"a"}`,
-		`{"path":"a","offset":9007199254740993}`:                                  `{"offset":9007199254740993,"path":"a"}`,
+		`{"path":"a","edits":["{\"old\":\"x\",\"new\":\"y\",\"all\":\"true\"}"]}`: `{"edits":[{"all":true,"new":"y",` +
+			`"old":"x"}],"path":"a"}`,
+		`{"path":"a","opt":"{\"n\":\"3\"}"}`:     `{"opt":{"n":3},"path":"a"}`,
+		`{"path":"a","map":{"k":"3"}}`:           `{"map":{"k":3},"path":"a"}`,
+		`{"path":"<&>"}`:                         `{"path":"<&>"}`,
+		`{"path":"a","offset":1e18}`:             `{"offset":1000000000000000000,"path":"a"}`,
+		`{"path":"a","offset":9007199254740993}`: `{"offset":9007199254740993,"path":"a"}`,
 	} {
 		got := call(t, tool.Set{echoTool()}, "sample", in)
 		if got.IsError || text(got) != want {

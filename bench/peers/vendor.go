@@ -83,7 +83,8 @@ func smallest(path string) (to, body string) {
 			`{"model":"m","max_tokens":9,"stream":true,"messages":[{"role":"user","content":[{"type":"text","text":"go"}]}]}`
 	case strings.HasSuffix(path, "/responses"):
 		return "/v1/responses",
-			`{"model":"m","stream":true,"store":false,"input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"go"}]}]}`
+			`{"model":"m","stream":true,"store":false,"input":[{"type":"message","role":"user",` +
+				`"content":[{"type":"input_text","text":"go"}]}]}`
 	case strings.HasSuffix(path, "/chat/completions"):
 		return "/v1/chat/completions", `{"model":"m","stream":true,"messages":[{"role":"user","content":"go"}]}`
 	case strings.HasSuffix(path, ":streamGenerateContent"):

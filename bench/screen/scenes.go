@@ -22,12 +22,18 @@ type step struct{ wait, keys string }
 
 // files are those of the project that scenes work on.
 var files = map[string]string{
-	"main.go":                           "package main\n\nimport \"fmt\"\n\nfunc main() {\n\tfmt.Println(\"hello, world\")\n}\n",
-	"parser.go":                         "package main\n\n// parse reads one line.\nfunc parse(line string) []string { return nil }\n",
-	".claude/skills/pdf/SKILL.md":       "---\nname: pdf\ndescription: Reads, merges and fills PDF files. Use when a task has to do with a PDF.\n---\nUse pdftotext to read, qpdf to merge.\n",
-	".claude/skills/release/SKILL.md":   "---\nname: release\ndescription: Prepares a release - version, changelog, tag. Use when a version is to be published.\n---\nFollow the steps.\n",
-	".claude/skills/review/SKILL.md":    "---\nname: review\ndescription: Reviews a change for bugs and style. Use after a change, before a commit.\n---\nRead the diff.\n",
-	".claude/skills/translate/SKILL.md": "---\nname: translate\ndescription: Translates texts and keeps their markup.\n---\nTranslate.\n",
+	"main.go": "package main\n\nimport \"fmt\"\n\nfunc main() {\n" +
+		"\tfmt.Println(\"hello, world\")\n}\n",
+	"parser.go": "package main\n\n// parse reads one line.\nfunc parse(line string) []string { " +
+		"return nil }\n",
+	".claude/skills/pdf/SKILL.md": "---\nname: pdf\ndescription: Reads, merges and fills PDF files. Use when a " +
+		"task has to do with a PDF.\n---\nUse pdftotext to read, qpdf to merge.\n",
+	".claude/skills/release/SKILL.md": "---\nname: release\ndescription: Prepares a release - version, changelog, " +
+		"tag. Use when a version is to be published.\n---\nFollow the steps.\n",
+	".claude/skills/review/SKILL.md": "---\nname: review\ndescription: Reviews a change for bugs and style. Use " +
+		"after a change, before a commit.\n---\nRead the diff.\n",
+	".claude/skills/translate/SKILL.md": "---\nname: translate\ndescription: Translates texts and keeps their markup.\n" +
+		"---\nTranslate.\n",
 }
 
 const plan = `# How the parser works
@@ -63,7 +69,8 @@ var scenes = []scene{
 		script: []llmtest.Answer{{When: "test", Text: "I make a list, and run the tests.", Calls: []llmtest.Call{
 			{ID: "t", Name: "todo", Input: map[string]any{"items": []map[string]string{
 				{"text": "Run the tests", "state": "done"}, {"text": "Parse quoted fields", "state": "active"}, {"text": "Write it down in the changelog", "state": "pending"}}}}}},
-			{Calls: []llmtest.Call{bash("a", "for i in 1 2 3 4 5 6; do echo \"ok   example/package$i  0.0${i}s\"; sleep 0.4; done; sleep 60"), {ID: "r", Name: "read", Input: map[string]any{"path": "parser.go"}}}}},
+			{Calls: []llmtest.Call{bash("a", "for i in 1 2 3 4 5 6; do echo \"ok   example/package$i  0.0${i}s\"; sleep 0.4; "+
+				"done; sleep 60"), {ID: "r", Name: "read", Input: map[string]any{"path": "parser.go"}}}}},
 		steps: []step{{prompt, "Make the tests pass\r"}, {`1 yes, this once`, "1"}, {`package6`, "and update the docs\r"}, {`queued: and update`, "also the "}, {`also the`, ""}}},
 	{name: "approval", width: 80, height: 24,
 		script: []llmtest.Answer{{When: "greet", Text: "I change the greeting.", Calls: []llmtest.Call{{ID: "e", Name: "edit", Input: map[string]any{
@@ -86,14 +93,16 @@ var scenes = []scene{
 		steps: []step{{prompt, "/skills\r"}, {`Which skill`, "pdf\r"}, {`pin it`, ""}}},
 	{name: "resume", width: 80, height: 18,
 		script: []llmtest.Answer{{When: "crash", Text: "It is fixed."}, {When: "notes", Text: "They are written."}},
-		steps: []step{{prompt, "Why does the parser crash on an empty line, and can you fix it without changing how the fields are counted?\r"}, {`fixed\.\n\n❯`, "/new\r"}, {`new session: \S+\n\n❯`, "Write the release notes\r"},
+		steps: []step{{prompt, "Why does the parser crash on an empty line, and can you fix it without changing how the " +
+			"fields are counted?\r"}, {`fixed\.\n\n❯`, "/new\r"}, {`new session: \S+\n\n❯`, "Write the release notes\r"},
 			{`written\.\n\n❯`, "/new\r"}, {`(?s)written.*new session: \S+\n\n❯`, "/resume\r"}, {`Resume which`, "crash"}, {`/ crash`, ""}}},
 	{name: "context", width: 80, height: 24,
 		script: []llmtest.Answer{{When: "parser", Text: plan, Usage: usage}, {When: "again", Text: "It reads a line.", Usage: usage}},
-		steps:  []step{{prompt, "How does the parser work?\r"}, {`not parsed yet\.\n\n❯`, "Say it again\r"}, {`reads a line\.\n\n❯`, "/cost\r"}, {`in all[^\n]*\n\n❯`, "/context\r"}, {`Parts are estimates[^\n]*\n\n❯`, ""}}},
+		steps:  []step{{prompt, "How does the parser work?\r"}, {`not parsed yet\.\n\n❯`, "Say it again\r"}, {`reads a line\.\n\n❯`, "/cost\r"}, {`total[^\n]*\n\n❯`, "/context\r"}, {`Parts are estimates[^\n]*\n\n❯`, ""}}},
 	{name: "narrow", width: 40, height: 20,
 		script: []llmtest.Answer{{When: "parser", Text: plan}},
-		steps:  []step{{prompt, "How does the parser work?\r"}, {`not parsed yet\.\n\n❯`, "日本語 and some more words than one row has"}, {`some more`, ""}}},
+		steps: []step{{prompt, "How does the parser work?\r"}, {`not parsed yet\.\n\n❯`, "日本語 and some more words than " +
+			"one row has"}, {`some more`, ""}}},
 }
 
 // draw runs a scene in dir and returns its picture.

@@ -133,7 +133,8 @@ func picture(vt *terminaltest.VT, width, height int, p palette, title string) st
 		h, w, h)
 	fmt.Fprintf(&b, "<title>%s</title>\n", html.EscapeString(title))
 	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" rx="6" fill="%s"/>`+"\n", p.ground)
-	fmt.Fprintf(&b, `<g font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="%d" fill="%s" xml:space="preserve">`+"\n",
+	fmt.Fprintf(&b, `<g font-family="DejaVu Sans Mono, Menlo, Consolas, monospace" font-size="%d" fill="%s" `+
+		`xml:space="preserve">`+"\n",
 		fontSize, p.text)
 	for i, row := range vt.Rows() {
 		y := float64(margin + i*cellHeight)

@@ -156,7 +156,8 @@ func TestPeerSkillCreator(t *testing.T) {
 	d := newDesk(t, server)
 	d.file(t, "pdfs/SKILL.md", "---\nname: pdfs\ndescription: Fills in PDF forms\n---\nFill in.\n")
 	d.file(t, "set.json",
-		`[{"query": "fill in this pdf form", "should_trigger": true}, {"query": "how is the weather", "should_trigger": false}]`)
+		`[{"query": "fill in this pdf form", "should_trigger": true}, {"query": "how is the weather", "should_trigger": `+
+			`false}]`)
 	d.file(t, "bin/claude", "#!/bin/sh\nexec '"+knackPath(t)+"' --trust \"$@\"\n")
 	if err := os.Chmod(filepath.Join(d.dir, "bin/claude"), 0o755); err != nil {
 		t.Fatal(err)

@@ -75,7 +75,8 @@ func TestFirstStartScreen(t *testing.T) {
 	t.Parallel()
 	d := keyless(t, serve(t, llmtest.Reply("Hello to you.")))
 	k := d.onScreen(t, 100, 30)
-	k.shows(100, 30, `(?s)Which model should Knack use\?.*Anthropic.*a local server: Ollama, LM Studio, llama.cpp or vLLM.*not now`)
+	k.shows(100, 30, `(?s)Which model should Knack use\?.*Anthropic.*a local server: Ollama, LM Studio, llama.cpp or `+
+		`vLLM.*not now`)
 	k.types("1")
 	k.shows(100, 30, `Key of anthropic`)
 	k.types(llmtest.Key + "\r")

@@ -22,7 +22,8 @@ func TestReloadChanged(t *testing.T) {
 		d.file(t, ".claude/agents/reviewer.md", "---\nname: reviewer\ndescription: Reviews"+more+"\n---\nYou review.\n")
 		d.file(t, ".knack/prompts/plan.md", "Plan it."+more+"\n")
 		d.file(t, ".claude/settings.json",
-			`{"permissions": {"allow": ["Bash(touch *)"]}, "hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "echo `+more+` >>hooked.txt"}]}]}}`)
+			`{"permissions": {"allow": ["Bash(touch *)"]}, "hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", `+
+				`"command": "echo `+more+` >>hooked.txt"}]}]}}`)
 	}
 	write("")
 	k := d.start(t)

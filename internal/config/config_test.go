@@ -221,7 +221,8 @@ func TestSchema(t *testing.T) {
 		text string
 		ok   bool
 	}{
-		{`{"model": "x", "unknown": 1, "effort": 3000, "skills": {"release": "after:3", "overrides": {"pdf": "off"}}, "permissions": {"allow": ["Bash(git status)"]}}`, true},
+		{`{"model": "x", "unknown": 1, "effort": 3000, "skills": {"release": "after:3", "overrides": {"pdf": "off"}}, ` +
+			`"permissions": {"allow": ["Bash(git status)"]}}`, true},
 		{`{"models": {"fast": "x", "strong": {"openai": "y"}}, "limits": {"cost": 0.5}}`, true},
 		{`{"skills": {"release": "after:0"}}`, false},
 		{`{"permissions": {"allow": "Bash"}}`, false},

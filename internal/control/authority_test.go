@@ -85,7 +85,8 @@ func TestRecorded(t *testing.T) {
 	h.answers(`{}`, `"callback_id":"pre"`)
 	h.answers(`{"behavior":"deny","message":"not now"}`, `can_use_tool`)
 	h.must(h.expect(`"subtype":"permission_denied"`), `"told":"no not now"`)
-	h.answers(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny","permissionDecisionReason":"never"}}`,
+	h.answers(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny",`+
+		`"permissionDecisionReason":"never"}}`,
 		`"callback_id":"pre"`)
 	h.must(h.expect(`"subtype":"permission_denied"`), `"hook":"PreToolUse"`, `never`)
 	h.answers(`{"action":"accept","content":{}}`, `"subtype":"elicitation"`)
@@ -111,7 +112,8 @@ func TestAboveProject(t *testing.T) {
 	h.ask("0", `{"subtype":"initialize","agents":{"reviewer":{"description":"d","prompt":"Words of the host."}}}`)
 	h.must(h.ask("1", `{"subtype":"set_permission_mode","mode":"default"}`), `"mode":"default"`)
 	h.user("go")
-	h.answers(`{"behavior":"allow","updatedPermissions":[{"type":"addRules","behavior":"allow","rules":[{"toolName":"Bash"},`+
+	h.answers(`{"behavior":"allow","updatedPermissions":[{"type":"addRules","behavior":"allow",`+
+		`"rules":[{"toolName":"Bash"},`+
 		`{"toolName":"Agent"}],"destination":"session"}]}`, `touch a`)
 	h.expect(`"subtype":"permission_denied"`, `Bash(rm:*)`)
 	h.expect(`"type":"result"`, `"result":"done"`)

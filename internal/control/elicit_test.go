@@ -154,7 +154,8 @@ func TestToolAliases(t *testing.T) {
 	h.serve("forms", sdkServer(func(_ context.Context, r *sdk.CallToolRequest) (string, error) {
 		return "from the host: " + string(r.Params.Arguments), nil
 	}))
-	h.ask("0", `{"subtype":"initialize","sdkMcpServers":["forms"],"toolAliases":{"Bash":"mcp__forms__form","Read":"mcp__forms__none"}}`)
+	h.ask("0", `{"subtype":"initialize","sdkMcpServers":["forms"],"toolAliases":{"Bash":"mcp__forms__form",`+
+		`"Read":"mcp__forms__none"}}`)
 	h.user("go")
 	h.must(h.answers(`{"behavior":"allow"}`, `"can_use_tool"`), `"tool_name":"mcp__forms__form"`, `"command":"echo one"`)
 	h.expect(`"type":"tool_result"`, `from the host: {\"command\":\"echo one\"}`)

@@ -74,7 +74,8 @@ func FuzzReadLines(f *testing.F) {
 func FuzzAnswer(f *testing.F) {
 	for _, seed := range []string{
 		`{"subtype":"success","request_id":"knack-1","response":{"behavior":"allow"}}`,
-		`{"subtype":"success","request_id":"knack-1","response":{"behavior":"allow","updatedInput":{"command":"touch other"}}}`,
+		`{"subtype":"success","request_id":"knack-1","response":{"behavior":"allow","updatedInput":{"command":"touch ` +
+			`other"}}}`,
 		`{"subtype":"success","request_id":"knack-1","response":{"behavior":"deny","message":"no","interrupt":true}}`,
 		`{"subtype":"success","request_id":"knack-1","response":{"behavior":"allow","updatedPermissions":[{"type":"addRules",` +
 			`"behavior":"allow","rules":[{"toolName":"Bash"}]},{"type":"setMode","mode":"bypassPermissions"}]}}`,

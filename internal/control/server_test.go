@@ -343,14 +343,16 @@ func TestApproval(t *testing.T) {
 	h.user("go")
 	asked := h.answers(`{"behavior":"allow","updatedInput":{"command":"touch a"}}`, `"command":"touch a"`)
 	h.must(asked, `"subtype":"can_use_tool"`, `"tool_name":"bash"`, `"display_name":"bash"`,
-		`"permission_suggestions":[{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"touch a"}],"behavior":"allow","destination":"session"}]`)
+		`"permission_suggestions":[{"type":"addRules","rules":[{"toolName":"Bash","ruleContent":"touch `+
+			`a"}],"behavior":"allow","destination":"session"}]`)
 	h.answers(`{"behavior":"allow","updatedInput":{"command":"touch secret"}}`, `"command":"touch b"`)
 	h.expect(`"subtype":"permission_denied"`, `Bash(touch secret)`)
 	h.answers(`{"behavior":"allow","updatedInput":{"command":"touch asked"}}`, `"command":"touch b2"`)
 	h.answers(`{"behavior":"deny","message":"not that"}`, `"command":"touch asked"`,
 		`"matched_ask_rule":{"source":"cliArg","tool_name":"Bash","rule_content":"touch asked"}`)
 	h.expect(`"subtype":"permission_denied"`)
-	h.answers(`{"behavior":"allow","updatedPermissions":[{"type":"setMode","mode":"bypassPermissions","destination":"session"}]}`, `touch c`)
+	h.answers(`{"behavior":"allow","updatedPermissions":[{"type":"setMode","mode":"bypassPermissions",`+
+		`"destination":"session"}]}`, `touch c`)
 	h.expect(`"subtype":"permission_denied"`, `when the program starts`)
 	h.answers(`{"behavior":"allow","updatedPermissions":[{"type":"removeRules","rules":[],"destination":"session"}]}`,
 		`touch d`)
@@ -366,7 +368,8 @@ func TestApproval(t *testing.T) {
 	h.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{"behavior":"allow"}}}`,
 		requestID(t, line))
 	h.expect(`"type":"error"`, `is waiting for an answer`)
-	h.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{"behavior":"deny","message":"stop it","interrupt":true}}}`, requestID(t, last))
+	h.say(`{"type":"control_response","response":{"subtype":"success","request_id":%q,"response":{"behavior":"deny",`+
+		`"message":"stop it","interrupt":true}}}`, requestID(t, last))
 	h.expect(`"type":"result"`)
 	h.end()
 	for name, want := range map[string]bool{"a": true, "b": false, "secret": false, "b2": false, "asked": false,
@@ -626,12 +629,14 @@ func TestMatchesSchema(t *testing.T) {
 func FuzzServe(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"user","message":{"role":"user","content":"hi"}}`,
-		`{"type":"control_request","request_id":"1","request":{"subtype":"initialize","hooks":{"Stop":[{"hookCallbackIds":["a"]}]},"agents":{"a":{}},"sdkMcpServers":["x"],"skills":["a"]}}` + "\n" +
+		`{"type":"control_request","request_id":"1","request":{"subtype":"initialize","hooks":{"Stop":[{"hookCallbackIds":` +
+			`["a"]}]},"agents":{"a":{}},"sdkMcpServers":["x"],"skills":["a"]}}` + "\n" +
 			`{"type":"user","uuid":"u","priority":"now","message":{"role":"user","content":[{"type":"text","text":"hi"}]}}`,
 		`{"type":"control_request","request_id":"1","request":{"subtype":"interrupt","cancel_queued":true}}` + "\n" +
 			`{"type":"control_cancel_request","request_id":"1"}`,
 		`{"type":"control_response","response":{"subtype":"success","request_id":"knack-1","response":{"behavior":"allow"}}}`,
-		`{"type":"control_request","request_id":"1","request":{"subtype":"mcp_set_servers","servers":{"x":{"type":"sdk"},"y":{}}}}`,
+		`{"type":"control_request","request_id":"1","request":{"subtype":"mcp_set_servers","servers":{"x":{"type":"sdk"},` +
+			`"y":{}}}}`,
 		`{"type":"control_request","request_id":"1","request":{"subtype":"read_file","path":"../x","max_bytes":-1}}`,
 		"{", `{"type":"user","message":{"content":[{"type":"image","source":{"type":"base64","data":"!"}}]}}`,
 	} {

@@ -97,7 +97,8 @@ func locate(data []byte) File {
 			return f.close(data, data[begin:at], at+3, wrapped, false)
 		case before == 0 && wrapped == "" && markdownFence(text) != "" && opens(after):
 			wrapped = markdownFence(text)
-			f.note(f.Line, "remove the line "+string(text)+" and the one that closes it", "the file is inside a Markdown code fence")
+			f.note(f.Line, "remove the line "+string(text)+" and the one that closes it",
+				"the file is inside a Markdown code fence")
 			begin = next
 		case bytes.HasPrefix(text, []byte("<!--")):
 			before++

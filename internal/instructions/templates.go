@@ -133,7 +133,8 @@ func parseTemplate(data []byte) template {
 			Message: message, Hint: hint})
 	}
 	if file.Fence == frontmatter.Unclosed {
-		warn(knack.CodeFrontmatterUnclosed, 1, 1, "end it with a line of ---", "the frontmatter is not closed: the whole file is the prompt")
+		warn(knack.CodeFrontmatterUnclosed, 1, 1, "end it with a line of ---",
+			"the frontmatter is not closed: the whole file is the prompt")
 	}
 	entries, notes := frontmatter.Parse(file.Head, file.Line)
 	for _, n := range notes {

@@ -249,7 +249,8 @@ func TestHTTP(t *testing.T) {
 	server := httptest.NewServer(s.Handler("secret"))
 	defer server.Close()
 	post := func(change func(*http.Request)) int {
-		body := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+		body := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},` +
+			`"clientInfo":{"name":"t","version":"1"}}}`
 		r, _ := http.NewRequest(http.MethodPost, server.URL+"/mcp", strings.NewReader(body))
 		r.Header.Set("Authorization", "Bearer secret")
 		r.Header.Set("Content-Type", "application/json")

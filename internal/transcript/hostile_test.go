@@ -105,9 +105,12 @@ func everywhere(t testing.TB, text string) *session.Log {
 
 // tags are the only tags of a page.
 var tags = regexp.MustCompile(`^(` +
-	`/?(head|body|title|header|main|footer|dl|dt|dd|div|h1|h2|h3|h4|h5|h6|p|pre|code|b|i|s|em|strong|small|section|summary|details|ul|ol|li|blockquote|table|tr|th|td|figure|figcaption|ins|del|span|a|html|time|style)` +
-	`|!doctype html|html lang="en"|hr|br|meta charset="utf-8"|meta name="(viewport|referrer|color-scheme)" content="[a-z0-9=, -]+"` +
-	`|meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src 'sha256-[A-Za-z0-9+/=]+'; base-uri 'none'; form-action 'none'"` +
+	`/?(head|body|title|header|main|footer|dl|dt|dd|div|h1|h2|h3|h4|h5|h6|p|pre|code|b|i|s|em|strong|small|section|` +
+	`summary|details|ul|ol|li|blockquote|table|tr|th|td|figure|figcaption|ins|del|span|a|html|time|style)` +
+	`|!doctype html|html lang="en"|hr|br|meta charset="utf-8"|meta name="(viewport|referrer|color-scheme)" ` +
+	`content="[a-z0-9=, -]+"` +
+	`|meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src ` +
+	`'sha256-[A-Za-z0-9+/=]+'; base-uri 'none'; form-action 'none'"` +
 	`|(section|details|p|pre|dl|div|span) class="[a-z ]+"( open)?` +
 	`|ol start="[0-9]+"` +
 	`|time datetime="[0-9TZ:-]+"` +
@@ -200,12 +203,15 @@ func TestMarkdown(t *testing.T) {
 		{"<div>\n*x*\n</div>", "<p>&lt;div&gt;\n<em>x</em>\n&lt;/div&gt;</p>"},
 		{"3. c\n4. d", `<ol start="3"><li>c</li>` + "\n<li>d</li>\n</ol>"},
 		{"see https://a.example/x_y_z_1?a=1&b=2, or (http://b.example/(q)).",
-			`<p>see <a rel="noopener noreferrer" href="https://a.example/x_y_z_1?a=1&amp;b=2" title="https://a.example/x_y_z_1?a=1&amp;b=2">https://a.example/x_y_z_1?a=1&amp;b=2</a>, or (<a rel="noopener noreferrer" href="http://b.example/(q)" title="http://b.example/(q)">http://b.example/(q)</a>).</p>`},
+			`<p>see <a rel="noopener noreferrer" href="https://a.example/x_y_z_1?a=1&amp;b=2" ` +
+				`title="https://a.example/x_y_z_1?a=1&amp;b=2">https://a.example/x_y_z_1?a=1&amp;b=2</a>, or (<a rel="noopener ` +
+				`noreferrer" href="http://b.example/(q)" title="http://b.example/(q)">http://b.example/(q)</a>).</p>`},
 		{"[a](javascript:x) http:// https://", `<p>a <span class="dest">(javascript:x)</span> http:// https://</p>`},
 		{"![p](https://a.example/p.png)",
 			`<p><a rel="noopener noreferrer" href="https://a.example/p.png" title="https://a.example/p.png">[image: p]</a></p>`},
 		{"| a | b |\n|---|:-:|\n| `c` | d\\|e |\n| f |",
-			"<div class=\"table\"><table>\n<tr><th>a</th><th>b</th></tr>\n<tr><td><code>c</code></td><td>d|e</td></tr>\n<tr><td>f</td></tr>\n</table></div>"},
+			"<div class=\"table\"><table>\n<tr><th>a</th><th>b</th></tr>\n<tr><td><code>c</code></td><td>d|e</td></tr>\n" +
+				"<tr><td>f</td></tr>\n</table></div>"},
 		{"a | b\nc | d", "<p>a | b\nc | d</p>"},
 		{"a  \nb\\\nc", "<p>a<br>\nb<br>\nc</p>"},
 		{"> q\n\n---\n\n    code", "<blockquote><p>q</p>\n</blockquote>\n<hr>\n<pre class=\"code\">\ncode</pre>"},

@@ -108,7 +108,8 @@ func TestReadHostile(t *testing.T) {
 		`{"id":-1,"parent":-2,"type":"user","user":{}}`,
 		`{"id":1,"parent":0,"type":"result"}`,
 		`{"id":1,"parent":0,"type":"","user":{}}`,
-		`{"id":1,"parent":0,"type":"answer","answer":{"message":{"role":"user","parts":[]},"usage":{"input":0,"output":0,"cache_read":0,"cache_write":0}}}`,
+		`{"id":1,"parent":0,"type":"answer","answer":{"message":{"role":"user","parts":[]},"usage":{"input":0,"output":0,` +
+			`"cache_read":0,"cache_write":0}}}`,
 		`{"id":1,"parent":0,"type":"user","user":{"parts":[{"result":{"id":"1","name":"x","parts":[]}}]}}`,
 		`{"id":1}`, `[]`, `nonsense`, `{"id":1,"parent":"0"}`,
 	} {
@@ -117,7 +118,8 @@ func TestReadHostile(t *testing.T) {
 			t.Errorf("%s: %d entries, problems %v", line, got.Log.Last(), got.Problems)
 		}
 	}
-	got := read(t, head+`{"id":1,"parent":0,"type":"activation","activation":{"skill":"x","by":"user","hash":"x","notice":"x","prompt":"p","tokens":1,"grants":["Bash"],"hooks":{"Stop":[]},"dir":"/x"}}`+"\n")
+	got := read(t, head+`{"id":1,"parent":0,"type":"activation","activation":{"skill":"x","by":"user","hash":"x",`+
+		`"notice":"x","prompt":"p","tokens":1,"grants":["Bash"],"hooks":{"Stop":[]},"dir":"/x"}}`+"\n")
 	if st := got.Log.State(); len(st.Scopes) != 0 || strings.Contains(transcript.Written(t, got.Log, transcript.JSONL),
 		"hooks") {
 		t.Errorf("scopes %v in\n%s", st.Scopes, transcript.Written(t, got.Log, transcript.JSONL))
@@ -283,7 +285,8 @@ func FuzzRead(f *testing.F) {
 	f.Add(fixture(f, "pi.jsonl"))
 	f.Add(transcript.Written(f, transcript.Rich(f), transcript.JSONL))
 	f.Add(`{"type":"session","id":"a"}` + "\n" +
-		`{"type":"message","message":{"role":"assistant","content":[{"type":"toolCall","id":"","name":""},{"type":"toolCall","id":"","name":"é"}]}}`)
+		`{"type":"message","message":{"role":"assistant","content":[{"type":"toolCall","id":"","name":""},` +
+		`{"type":"toolCall","id":"","name":"é"}]}}`)
 	f.Add(`{"type":"assistant","uuid":"a","parentUuid":"a","message":{"content":[{"type":"tool_use","id":"1"}]}}`)
 	f.Add(`{"type":"user","uuid":"a","isCompactSummary":true,"message":{"content":"s"}}` + "\n" +
 		`{"type":"user","uuid":"b","parentUuid":"a","message":{"content":[{"type":"tool_result","tool_use_id":"1"}]}}`)

@@ -124,7 +124,8 @@ func rich(t testing.TB) *session.Log {
 			"{\n\tcontinue\n}\n```\n\n> The width is that of the [longest name](https://example.com/stock?a=1&b=2).\n\nSee "+
 			"https://example.com/padding."),
 			called("call_3", "edit",
-				`{"path":"stock/report.go","edits":[{"oldText":"\t\tfmt.Fprintf(\u0026b, \"%s %d\\n\", it.Name, it.Count)","newText":"…"}]}`),
+				`{"path":"stock/report.go","edits":[{"oldText":"\t\tfmt.Fprintf(\u0026b, \"%s %d\\n\", it.Name, `+
+					`it.Count)","newText":"…"}]}`),
 			called("call_4", "Skill", `{"skill":"chart","args":"stock"}`),
 			called("call_5", "bash", `{"command":"rm -rf stock/old"}`)),
 		session.Entry{Type: session.TypeDecision, Decision: &session.Decision{Call: "call_5", Tool: "bash", Asked: true,

@@ -84,7 +84,8 @@ call a read {"path":"é.txt"}
 call b ls {}
 tool_use  in 0 out 0 read 0 write 0
 `, ""},
-		{"a call without an ID", `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"ls","args":{}}}]},"finishReason":"STOP"}]}`, `
+		{"a call without an ID", `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"ls","args":{}}}]},` +
+			`"finishReason":"STOP"}]}`, `
 call call_? ls {}
 tool_use  in 0 out 0 read 0 write 0
 `, ""},
@@ -92,7 +93,8 @@ tool_use  in 0 out 0 read 0 write 0
 text "a"
 max_tokens  in 0 out 0 read 0 write 0
 `, ""},
-		{"a limit after a call", `{"candidates":[{"content":{"parts":[{"functionCall":{"id":"a","name":"ls"}}]},"finishReason":"MAX_TOKENS"}]}`, `
+		{"a limit after a call", `{"candidates":[{"content":{"parts":[{"functionCall":{"id":"a","name":"ls"}}]},` +
+			`"finishReason":"MAX_TOKENS"}]}`, `
 call a ls {}
 max_tokens  in 0 out 0 read 0 write 0
 `, ""},
@@ -162,10 +164,13 @@ func TestSignatures(t *testing.T) {
 	_, _, sent, _ := ask(t, http.StatusOK, "", req)
 	for _, want := range []string{
 		"/v1beta/models/m:streamGenerateContent?alt=sse sk-secret {",
-		`{"thoughtSignature":"skip_thought_signature_validator","functionCall":{"id":"x","name":"ls","args":{"not_a_json_object":"{\"broken"}}}`,
+		`{"thoughtSignature":"skip_thought_signature_validator","functionCall":{"id":"x","name":"ls",` +
+			`"args":{"not_a_json_object":"{\"broken"}}}`,
 		`{"text":"I will look.","thoughtSignature":"TEXT"}`,
-		`{"thoughtSignature":"CALL","functionCall":{"id":"a","name":"ls","args":{}}},{"functionCall":{"id":"b","name":"ls","args":{}}}`,
-		`{"functionResponse":{"id":"a","name":"ls","response":{"output":"out"}}},{"functionResponse":{"id":"b","name":"ls","response":{"error":"out"}}}`,
+		`{"thoughtSignature":"CALL","functionCall":{"id":"a","name":"ls","args":{}}},{"functionCall":{"id":"b","name":"ls",` +
+			`"args":{}}}`,
+		`{"functionResponse":{"id":"a","name":"ls","response":{"output":"out"}}},{"functionResponse":{"id":"b","name":"ls",` +
+			`"response":{"error":"out"}}}`,
 		`"thinkingConfig":{"includeThoughts":true,"thinkingLevel":"high"}`,
 	} {
 		if !strings.Contains(sent, want) {
@@ -213,11 +218,13 @@ func TestRefusedRequest(t *testing.T) {
 		kind   llm.ErrorKind
 		want   string
 	}{
-		{400, `{"error":{"code":400,"message":"API key not valid: sk-secret","status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}`, llm.Auth, "API key not valid"},
+		{400, `{"error":{"code":400,"message":"API key not valid: sk-secret","status":"INVALID_ARGUMENT",` +
+			`"details":[{"reason":"API_KEY_INVALID"}]}}`, llm.Auth, "API key not valid"},
 		{400, `[{"error":{"code":400,"message":"Bad field","status":"INVALID_ARGUMENT"}}]`, llm.Invalid, "Bad field"},
 		{400, `{"error":{"code":400,"message":"The input token count (9) exceeds the maximum number of tokens allowed (8)."}}`, llm.Overflow, "token count"},
 		{404, `{"error":{"code":404,"message":"models/m is not found","status":"NOT_FOUND"}}`, llm.Invalid, "not found"},
-		{429, `{"error":{"code":429,"message":"Quota exceeded","status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"7s"}]}}`, llm.RateLimit, "Quota"},
+		{429, `{"error":{"code":429,"message":"Quota exceeded","status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"7s"}` +
+			`]}}`, llm.RateLimit, "Quota"},
 		{502, `<html>Bad gateway</html>`, llm.Server, "HTTP 502"},
 	} {
 		_, done, _, err := ask(t, c.status, c.body, hello())

@@ -82,7 +82,8 @@ func ask(ctx context.Context, m llm.Model, req *llm.Request) (a answer) {
 var tools = []llm.ToolSpec{
 	{Name: "read", Description: "Reads a file",
 		Schema: json.RawMessage(
-			`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"path":{"type":"string","pattern":"."},"mode":{"const":"x"}},"required":["path"],"additionalProperties":false}`)},
+			`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"path":{"type":"string",` +
+				`"pattern":"."},"mode":{"const":"x"}},"required":["path"],"additionalProperties":false}`)},
 	{Name: "ls", Description: "Lists a directory", Schema: json.RawMessage(`{"type":"object","properties":{}}`)},
 }
 

@@ -23,10 +23,20 @@ func (r replies) RoundTrip(*http.Request) (*http.Response, error) {
 func FuzzStream(f *testing.F) {
 	for _, s := range []string{
 		"data: {\"type\":\"message_start\",\"message\":{\"model\":\"m\",\"usage\":{\"input_tokens\":1}}}\n\ndata: " +
-			"{\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"ls\"}}\n\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"partial_json\":\"{}\"}}\n\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"tool_use\"}}\n\ndata: {\"type\":\"message_stop\"}\n\n", "data: {\"type\":\"content_block_delta\",\"index\":-1}\n\n",
-		"data: {\"choices\":[{\"delta\":{\"reasoning_details\":[{\"index\":0,\"type\":\"t\",\"text\":\"a\"},{\"index\":0,\"type\":\"t\",\"text\":\"b\"}],\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"ls\"}},{\"id\":\"x\",\"function\":{\"name\":\"ls\"}}]},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
-		"data: {\"type\":\"response.output_item.done\",\"item\":{\"type\":\"reasoning\",\"id\":\"r\",\"encrypted_content\":\"e\"}}\n\ndata: {\"type\":\"response.output_item.done\",\"item\":{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"ls\",\"arguments\":\"\"}}\n\ndata: {\"type\":\"response.completed\",\"response\":{}}\n\n",
-		"data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\",\"thought\":true},{\"thoughtSignature\":\"s\"},{\"functionCall\":{\"name\":\"ls\"}},{\"text\":\"b\"}]},\"finishReason\":\"STOP\"}]}\n\n",
+			"{\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"a\"," +
+			"\"name\":\"ls\"}}\n\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"partial_json\":\"{}\"}}\n\n" +
+			"data: {\"type\":\"content_block_stop\",\"index\":0}\n\ndata: {\"type\":\"message_delta\"," +
+			"\"delta\":{\"stop_reason\":\"tool_use\"}}\n\ndata: {\"type\":\"message_stop\"}\n\n", "data: {\"type\":" +
+			"\"content_block_delta\",\"index\":-1}\n\n",
+		"data: {\"choices\":[{\"delta\":{\"reasoning_details\":[{\"index\":0,\"type\":\"t\",\"text\":\"a\"},{\"index\":0," +
+			"\"type\":\"t\",\"text\":\"b\"}],\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"ls\"}},{\"id\":\"x\"," +
+			"\"function\":{\"name\":\"ls\"}}]},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n",
+		"data: {\"type\":\"response.output_item.done\",\"item\":{\"type\":\"reasoning\",\"id\":\"r\"," +
+			"\"encrypted_content\":\"e\"}}\n\ndata: {\"type\":\"response.output_item.done\"," +
+			"\"item\":{\"type\":\"function_call\",\"call_id\":\"c\",\"name\":\"ls\",\"arguments\":\"\"}}\n\n" +
+			"data: {\"type\":\"response.completed\",\"response\":{}}\n\n",
+		"data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\",\"thought\":true},{\"thoughtSignature\":\"s\"}," +
+			"{\"functionCall\":{\"name\":\"ls\"}},{\"text\":\"b\"}]},\"finishReason\":\"STOP\"}]}\n\n",
 		"data: {\"error\":{\"code\":503}}\n\n", "data: {\"error\":\"text\"}\n\n", "event: error\ndata: {}\n\n",
 		"data: null\n\n", "data: []\n\n",
 	} {

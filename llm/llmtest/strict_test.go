@@ -14,13 +14,14 @@ import (
 // others fail for their own reason.
 func TestStrict(t *testing.T) {
 	const (
-		aCall   = `{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"ls","input":{}}]}`
-		aHi     = `{"role":"user","content":[{"type":"text","text":"hi"}]}`
-		cCall   = `{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"ls","arguments":"{}"}}]}`
-		cHi     = `{"role":"user","content":"hi"}`
-		rCall   = `{"type":"function_call","call_id":"a","name":"ls","arguments":"{}"}`
-		rHi     = `{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]}`
-		gCall   = `{"role":"model","parts":[{"functionCall":{"name":"ls","args":{}},"thoughtSignature":"skip_thought_signature_validator"}]}`
+		aCall = `{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"ls","input":{}}]}`
+		aHi   = `{"role":"user","content":[{"type":"text","text":"hi"}]}`
+		cCall = `{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"ls","arguments":"{}"}}]}`
+		cHi   = `{"role":"user","content":"hi"}`
+		rCall = `{"type":"function_call","call_id":"a","name":"ls","arguments":"{}"}`
+		rHi   = `{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]}`
+		gCall = `{"role":"model","parts":[{"functionCall":{"name":"ls","args":{}},` +
+			`"thoughtSignature":"skip_thought_signature_validator"}]}`
 		gResult = `{"role":"user","parts":[{"functionResponse":{"name":"ls","response":{"output":"x"}}}]}`
 		gHi     = `{"role":"user","parts":[{"text":"hi"}]}`
 	)
@@ -44,8 +45,10 @@ func TestStrict(t *testing.T) {
 			anthropic(aHi+","+aCall+","+aHi, ""): "without `tool_result`",
 			anthropic(aHi+`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}`,
 				""): "unexpected `tool_use_id`",
-			anthropic(aHi+","+aCall+`,{"role":"user","content":[{"type":"text","text":"x"},{"type":"tool_result","tool_use_id":"a"}]}`, ""):                "must come first",
-			anthropic(aHi+`,{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":"forged"},{"type":"text","text":"x"}]},`+aHi, ""): "Invalid `signature`",
+			anthropic(aHi+","+aCall+`,{"role":"user","content":[{"type":"text","text":"x"},{"type":"tool_result",`+
+				`"tool_use_id":"a"}]}`, ""): "must come first",
+			anthropic(aHi+`,{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":"forged"},`+
+				`{"type":"text","text":"x"}]},`+aHi, ""): "Invalid `signature`",
 			anthropic(aHi+`,{"role":"assistant","content":[{"type":"tool_use","id":"a b","name":"ls","input":{}}]},`+aHi,
 				""): "should match pattern",
 			anthropic(aHi+`,{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"ls","input":"x"}]},`+aHi,
@@ -54,17 +57,20 @@ func TestStrict(t *testing.T) {
 				""): "non-whitespace",
 			anthropic(aHi+`,{"role":"assistant","content":[{"type":"text","text":"x "}]}`,
 				""): "trailing whitespace",
-			anthropic(aHi, `,"tools":[{"name":"a b","input_schema":{"type":"object"}}]`):                                             "pattern",
-			anthropic(aHi, `,"tools":[{"name":"a","input_schema":{"type":"string"}}]`):                                               "'object'",
-			anthropic(aHi, `,"tools":[{"name":"a","input_schema":{"type":"object","oneOf":[]}}]`):                                    "oneOf",
-			anthropic(aHi, `,"tools":[{"name":"a","input_schema":{"type":"object"}},{"name":"a","input_schema":{"type":"object"}}]`): "unique",
-			anthropic(aHi, `,"thinking":{"type":"enabled","budget_tokens":3000}`):                                                    "must be greater than",
-			anthropic(aHi, `,"thinking":{"type":"enabled","budget_tokens":10}`):                                                      "1024",
+			anthropic(aHi, `,"tools":[{"name":"a b","input_schema":{"type":"object"}}]`):          "pattern",
+			anthropic(aHi, `,"tools":[{"name":"a","input_schema":{"type":"string"}}]`):            "'object'",
+			anthropic(aHi, `,"tools":[{"name":"a","input_schema":{"type":"object","oneOf":[]}}]`): "oneOf",
+			anthropic(aHi, `,"tools":[{"name":"a","input_schema":{"type":"object"}},{"name":"a",`+
+				`"input_schema":{"type":"object"}}]`): "unique",
+			anthropic(aHi, `,"thinking":{"type":"enabled","budget_tokens":3000}`): "must be greater than",
+			anthropic(aHi, `,"thinking":{"type":"enabled","budget_tokens":10}`):   "1024",
 			anthropic(aHi+","+aCall+`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}]}`,
 				`,"thinking":{"type":"enabled","budget_tokens":1500}`): "must start with a thinking block",
 			anthropic(aHi, `,"temprature":1`): "unknown field",
-			anthropic(`{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/bmp","data":"eA=="}}]}`, ""):                                                                                     "media_type",
-			anthropic(aHi+","+aCall+`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","is_error":true,"content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"eA=="}}]}]}`, ""): "must be type",
+			anthropic(`{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/bmp",`+
+				`"data":"eA=="}}]}`, ""): "media_type",
+			anthropic(aHi+","+aCall+`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","is_error":true,`+
+				`"content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"eA=="}}]}]}`, ""): "must be type",
 		}},
 		{"chat", "/v1/chat/completions", chat(cHi, ""), map[string]string{
 			chat("", ""):                    "empty array",
@@ -80,7 +86,8 @@ func TestStrict(t *testing.T) {
 			chat(cHi, `,"tools":[{"type":"function","function":{"name":"a b","parameters":{"type":"object"}}}]`): "name",
 			chat(cHi, `,"tools":[{"type":"function","function":{"name":"a","parameters":{"type":"array"}}}]`):    "Invalid schema",
 			chat(cHi, `,"reasoning_effort":"huge"`): "reasoning_effort",
-			chat(cHi+","+cCall+`,{"role":"tool","tool_call_id":"a","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,eA=="}}]}`, ""): "only allowed in user",
+			chat(cHi+","+cCall+`,{"role":"tool","tool_call_id":"a","content":[{"type":"image_url",`+
+				`"image_url":{"url":"data:image/png;base64,eA=="}}]}`, ""): "only allowed in user",
 		}},
 		{"responses", "/v1/responses", resp(rHi, ""), map[string]string{
 			resp("", ""):            "empty array",
@@ -109,10 +116,11 @@ func TestStrict(t *testing.T) {
 				""): "must not be empty",
 			gem(`{"role":"user","parts":[{"text":""}]}`,
 				""): "oneof",
-			gem(gHi, `,"tools":[{"functionDeclarations":[{"name":"1a"}]}]`):                                                                                            "function name",
-			gem(gHi, `,"tools":[{"functionDeclarations":[{"name":"a","parametersJsonSchema":{"type":"object","$schema":"x"}}]}]`):                                      "Unknown name",
-			gem(gHi, `,"tools":[{"functionDeclarations":[{"name":"a","parametersJsonSchema":{"type":"object","properties":{"p":{"type":"string","pattern":"x"}}}}]}]`): "Unknown name",
-			gem(gHi, `,"generationConfig":{"thinkingConfig":{"thinkingLevel":"low","thinkingBudget":5}}`):                                                              "only one",
+			gem(gHi, `,"tools":[{"functionDeclarations":[{"name":"1a"}]}]`):                                                       "function name",
+			gem(gHi, `,"tools":[{"functionDeclarations":[{"name":"a","parametersJsonSchema":{"type":"object","$schema":"x"}}]}]`): "Unknown name",
+			gem(gHi, `,"tools":[{"functionDeclarations":[{"name":"a","parametersJsonSchema":{"type":"object",`+
+				`"properties":{"p":{"type":"string","pattern":"x"}}}}]}]`): "Unknown name",
+			gem(gHi, `,"generationConfig":{"thinkingConfig":{"thinkingLevel":"low","thinkingBudget":5}}`): "only one",
 		}},
 	} {
 		s := llmtest.NewServer(llmtest.Reply("yes"))

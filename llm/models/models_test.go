@@ -167,9 +167,11 @@ func TestKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		`models.known: box/gemma: colour: it is not a key; the keys are window, max_output, takes, thinking, budget, input, output, read, write, long`,
+		`models.known: box/gemma: colour: it is not a key; the keys are window, max_output, takes, thinking, budget, ` +
+			`input, output, read, write, long`,
 		`models.known: llama: max-output: it is not a key; did you mean max_output?`,
-		`models.known: llama: output: 4096 is not a price: it is US dollars for a million tokens; the limit of tokens is max_output`,
+		`models.known: llama: output: 4096 is not a price: it is US dollars for a million tokens; the limit of tokens is ` +
+			`max_output`,
 	}
 	var got []string
 	for _, m := range ignored {
@@ -187,8 +189,9 @@ func TestKnown(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"olama/llama3":    `there is no provider "olama"; did you mean ollama/llama3?`,
-		"claude-opus-5-6": `there is no model "claude-opus-5-6"; did you mean claude-opus-4-6, claude-opus-5-5, claude-opus-4-5?`,
+		"olama/llama3": `there is no provider "olama"; did you mean ollama/llama3?`,
+		"claude-opus-5-6": `there is no model "claude-opus-5-6"; did you mean claude-opus-4-6, claude-opus-5-5, ` +
+			`claude-opus-4-5?`,
 	} {
 		if _, _, err := table.Find(name, ""); err == nil || err.Error() != want {
 			t.Errorf("%s: %v", name, err)

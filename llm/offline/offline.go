@@ -169,7 +169,8 @@ type turn struct {
 
 var activation = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(
-		`(?s)<command-name>/?([^<]*)</command-name>\s*(?:<command-args>(.*?)</command-args>)?\s*(?:Base directory for this skill: ([^\n]*)\n)?(.*)`)
+		`(?s)<command-name>/?([^<]*)</command-name>\s*(?:<command-args>(.*?)</command-args>)?\s*(?:Base directory for this ` +
+			`skill: ([^\n]*)\n)?(.*)`)
 })
 
 // read finds the last prompt and what followed it. A text that begins with a tag was written by the

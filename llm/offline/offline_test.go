@@ -195,7 +195,8 @@ func conversation(t *testing.T, m llm.Model, prompt string, active string,
 		if c.Name == "Skill" && !res.IsError {
 			req.Messages = append(req.Messages, llm.Message{Role: llm.User, Parts: []llm.Part{llm.Text(
 				"<command-message>The \"csv-report\" skill is " +
-					"loading</command-message>\n<command-name>csv-report</command-name>\n<command-args>sales.csv</command-args>\n\nBase directory for this skill: /p/csv-report\n\n# CSV\n\nDo it.")}})
+					"loading</command-message>\n<command-name>csv-report</command-name>\n<command-args>sales.csv</command-args>\n\n" +
+					"Base directory for this skill: /p/csv-report\n\n# CSV\n\nDo it.")}})
 		}
 	}
 	t.Fatal("the model does not stop")

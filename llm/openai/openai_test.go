@@ -235,7 +235,8 @@ refusal  in 0 out 0 read 0 write 0
 
 // TestReasoningReturns: reasoning is sent back, unchanged, only to the model that produced it.
 func TestReasoningReturns(t *testing.T) {
-	const callDone = `"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{}"},"extra_content":{"google":{"thought_signature":"SIG"}}}]`
+	const callDone = `"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{}"},` +
+		`"extra_content":{"google":{"thought_signature":"SIG"}}}]`
 	for _, c := range []struct {
 		name, body, want string
 		open             func(llm.Endpoint) llm.Model
@@ -291,7 +292,8 @@ func TestRefusedRequest(t *testing.T) {
 			kind   llm.ErrorKind
 			want   string
 		}{
-			{401, `{"error":{"message":"Incorrect API key provided: sk-secret","type":"invalid_request_error","code":"invalid_api_key"}}`, llm.Auth, "Incorrect API key"},
+			{401, `{"error":{"message":"Incorrect API key provided: sk-secret","type":"invalid_request_error",` +
+				`"code":"invalid_api_key"}}`, llm.Auth, "Incorrect API key"},
 			{400, `{"error":{"message":"Too long","code":"context_length_exceeded"}}`, llm.Overflow, "Too long"},
 			{429, `{"error":{"message":"Rate limit reached","code":"rate_limit_exceeded"}}`, llm.RateLimit, "Rate limit"},
 			{404, `{"error":{"message":"The model does not exist","code":"model_not_found"}}`, llm.Invalid, "does not exist"},

@@ -207,7 +207,8 @@ func TestImageLimits(t *testing.T) {
 	fit := pngOf(t, picture(2000, 3, false))
 	b := newBench(t, FileOptions{}, "fit="+fit, "over="+pngOf(t, picture(2001, 3, false)), "tall="+jpg.String(),
 		"clear="+pngOf(t, clear),
-		"old.gif=GIF87a\x01\x00\x01\x00\x80\x00\x00\xff\xff\xff\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;")
+		"old.gif=GIF87a\x01\x00\x01\x00\x80\x00\x00\xff\xff\xff\x00\x00\x00,"+
+			"\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;")
 	for _, c := range []struct {
 		name, note, mime string
 		w, h             int

@@ -84,10 +84,14 @@ func TestStatusError(t *testing.T) {
 	}{
 		{400, "", `{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 9 > 8"}}`,
 			llm.Overflow, 0, "prompt is too long"},
-		{400, "", `{"error":{"message":"This model's maximum context length is 8 tokens","type":"invalid_request_error","code":"context_length_exceeded"}}`, llm.Overflow, 0, "maximum"},
-		{400, "", `{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}`, llm.Overflow, 0, "exceeds"},
-		{400, "", `{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT","details":[{"reason":"API_KEY_INVALID"}]}}`, llm.Auth, 0, "API key"},
-		{429, "", `[{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[{"@type":"RetryInfo","retryDelay":"32.5s"}]}}]`, llm.RateLimit, 32500 * time.Millisecond, "quota"},
+		{400, "", `{"error":{"message":"This model's maximum context length is 8 tokens","type":"invalid_request_error",` +
+			`"code":"context_length_exceeded"}}`, llm.Overflow, 0, "maximum"},
+		{400, "", `{"error":{"code":400,"message":"the request exceeds the available context ` +
+			`size","type":"exceed_context_size_error"}}`, llm.Overflow, 0, "exceeds"},
+		{400, "", `{"error":{"code":400,"message":"API key not valid.","status":"INVALID_ARGUMENT",` +
+			`"details":[{"reason":"API_KEY_INVALID"}]}}`, llm.Auth, 0, "API key"},
+		{429, "", `[{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED","details":[{"@type":"RetryInfo",` +
+			`"retryDelay":"32.5s"}]}}]`, llm.RateLimit, 32500 * time.Millisecond, "quota"},
 		{429, "Retry-After: 7",
 			`{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}`,
 			llm.Auth, 7 * time.Second, "quota"},
