@@ -16,8 +16,8 @@ import (
 	"github.com/knack-agent/knack"
 )
 
-// On a full disk (here: a limit on the size of files, in another process) the index that exists stays as it was, nothing
-// else is left behind, the error says why, and skills are found.
+// On a full disk (here: a limit on the size of files, in another process) the index that exists stays as it was,
+// nothing else is left behind, the error says why, and skills are found.
 func TestFinderDiskFull(t *testing.T) {
 	const skills, state = "KNACK_TEST_SKILLS", "KNACK_TEST_STATE"
 	if os.Getenv(state) != "" {
@@ -39,7 +39,8 @@ func TestFinderDiskFull(t *testing.T) {
 		for j := range 100 {
 			fmt.Fprintf(&text, "word%dx%d ", i, j)
 		}
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("skill-%03d", i), "SKILL.md"), []byte(text.String()), 0o644); err != nil {
+		path := filepath.Join(dir, fmt.Sprintf("skill-%03d", i), "SKILL.md")
+		if err := os.WriteFile(path, []byte(text.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -53,7 +54,8 @@ func TestFinderDiskFull(t *testing.T) {
 		t.Errorf("the index has %d bytes, had %d; files: %v", len(after), len(before), entries)
 	}
 	f := &knack.Finder{Dir: index}
-	if found, err := f.Find(t.Context(), cat, "matter35", 1, nil); err != nil || strings.Join(names(found), "") != "skill-035" {
+	if found, err := f.Find(t.Context(), cat, "matter35", 1, nil); err != nil ||
+		strings.Join(names(found), "") != "skill-035" {
 		t.Errorf("with the old index: %v %v", names(found), err)
 	}
 }

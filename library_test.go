@@ -472,7 +472,8 @@ func TestNameMeaning(t *testing.T) {
 	for name, want := range map[string]string{
 		"waits":    "a tool touched a file that matches *.go",
 		"not-user": "the model can call it; the user cannot (user-invocable)",
-		"both":     "it is loaded, but neither the model (disable-model-invocation) nor the user (user-invocable) may call it",
+		"both": "it is loaded, but neither the model (disable-model-invocation) nor the user (user-invocable) " +
+			"may call it",
 	} {
 		if f := c.Why(name, v).Found[0]; f.Reason != want || f.State != Active {
 			t.Errorf("%s: %+v", name, f)

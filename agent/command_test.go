@@ -46,10 +46,11 @@ func TestCommands(t *testing.T) {
 	got := ""
 	// expands returns a template whose expansion shows its name; the model sees no text.
 	expands := func(name, kind string) knack.SlashCommand {
-		return knack.SlashCommand{Name: name, Kind: knack.CommandKind(kind), Expand: func(_ context.Context, args string) (string, error) {
-			got = strings.TrimSpace(kind + " " + args)
-			return "", nil
-		}}
+		return knack.SlashCommand{Name: name, Kind: knack.CommandKind(kind),
+			Expand: func(_ context.Context, args string) (string, error) {
+				got = strings.TrimSpace(kind + " " + args)
+				return "", nil
+			}}
 	}
 	failing := knack.SlashCommand{Name: "fails", Kind: "command", Expand: func(context.Context, string) (string, error) {
 		return "", errors.New("it failed")

@@ -83,7 +83,8 @@ func shown(t *testing.T, d agent.Definition) string {
 // TestDefinitionsJSON: --agents is parsed like the frontmatter of a file.
 func TestDefinitionsJSON(t *testing.T) {
 	defs, problems, err := agent.ParseDefinitions(`{
-		"reviewer": {"description": "Reviews: code", "prompt": "You review.\nWell.", "tools": ["Read", "Bash(git log:*)"], "model": "opus", "maxTurns": 3},
+		"reviewer": {"description": "Reviews: code", "prompt": "You review.\nWell.", `+
+		`"tools": ["Read", "Bash(git log:*)"], "model": "opus", "maxTurns": 3},
 		"bare": {}
 	}`, knack.Explicit)
 	if err != nil || len(defs) != 2 {

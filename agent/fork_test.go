@@ -313,8 +313,8 @@ func TestStartedTools(t *testing.T) {
 		has    string // the tools of the last agent
 	}{
 		{"from the session", []agent.Definition{runner}, "runner", "", "read bash"},
-		{"from an agent that has fewer tools", []agent.Definition{{Name: "reader", Tools: []string{"Read", "Agent"}, Origin: knack.User},
-			runner}, "runner", "reader", "read"},
+		{"from an agent that has fewer tools", []agent.Definition{{Name: "reader", Tools: []string{"Read", "Agent"},
+			Origin: knack.User}, runner}, "runner", "reader", "read"},
 		{"the same, with agents: any", []agent.Definition{{Name: "reader", Tools: []string{"Read", "Agent"},
 			Origin: knack.User, StartsAny: true}, runner}, "runner", "reader", "read bash"},
 		{"agents: any of a project", []agent.Definition{{Name: "reader", Tools: []string{"Read", "Agent"},

@@ -459,8 +459,8 @@ func TestTypedWords(t *testing.T) {
 	}{
 		{"typed words", agent.Typed("do as /kept says"), "kept", "kept by model"},
 		{"a pipe, with a prompt", agent.Input{Text: "do as /kept says\n\nsummarise", Typed: "summarise"}, "kept", ""},
-		{"a pipe, and a prompt that names it", agent.Input{Text: "text\n\ndo as /kept says", Typed: "do as /kept says"}, "kept",
-			"kept by model"},
+		{"a pipe, and a prompt that names it", agent.Input{Text: "text\n\ndo as /kept says", Typed: "do as /kept says"},
+			"kept", "kept by model"},
 		{"a pipe alone", agent.Text("do as /kept says"), "kept", ""},
 		{"a pasted chip, with a prompt", agent.Input{Text: "see do as /kept says", Typed: "see "}, "kept", ""},
 		{"a typed call with a pasted argument", agent.Input{Text: "/kept pasted", Typed: "/kept ", Named: true}, "",

@@ -53,7 +53,8 @@ func (c Chart) SVG() string {
 		}
 		y += gap
 	}
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" `+
+		`font-family="sans-serif" font-size="12">
 <rect width="100%%" height="100%%" fill="#fff"/>
 <text x="10" y="22" font-size="15">%s (%s)</text>
 %s</svg>

@@ -522,7 +522,8 @@ func TestQuestions(t *testing.T) {
 	})
 	m := llmtest.New(calls("AskUserQuestion", `{"questions":[
 		{"question":"Which colour?","header":"Colour","options":[{"label":"red","description":"warm"},{"label":"blue"}]},
-		{"question":"Which drinks?","multiSelect":true,"options":[{"label":"tea"},{"label":"milk"}]}]}`), llmtest.Reply("done"))
+		{"question":"Which drinks?","multiSelect":true,"options":[{"label":"tea"},{"label":"milk"}]}]}`),
+		llmtest.Reply("done"))
 	_, s := p.open(t, p.options(m), who, engine.SessionOptions{})
 	if got := run(t, s, "go"); !strings.Contains(got, "Which colour?\nred") ||
 		!strings.Contains(got, "Which drinks?\ntea, milk") {

@@ -25,9 +25,10 @@ func TestGivenServers(t *testing.T) {
 	t.Parallel()
 	server := sdk.NewServer(&sdk.Implementation{Name: "calc", Version: "1"}, nil)
 	type in struct{ A, B int }
-	sdk.AddTool(server, &sdk.Tool{Name: "add"}, func(_ context.Context, _ *sdk.CallToolRequest, x in) (*sdk.CallToolResult, any, error) {
+	add := func(_ context.Context, _ *sdk.CallToolRequest, x in) (*sdk.CallToolResult, any, error) {
 		return nil, map[string]int{"sum": x.A + x.B}, nil
-	})
+	}
+	sdk.AddTool(server, &sdk.Tool{Name: "add"}, add)
 	m := llmtest.New(llmtest.Answer{Calls: []llmtest.Call{{Name: "mcp__calc__add",
 		Input: map[string]any{"A": 2, "B": 40}}}}, llmtest.Answer{Text: "done"})
 	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir(), Env: func(string) string { return "" }, Model: m,

@@ -150,8 +150,10 @@ func TestMerge(t *testing.T) {
 		{"the last rewritten input counts", []string{into("a", "allow"), into("b", "")}, Nothing, "", `{"command":"b"}`, 0},
 		{"an approval of the old input does not count", []string{allow, into("b", "")}, Nothing, "", `{"command":"b"}`, 0},
 		{"nor does one of a later hook", []string{into("b", ""), allow}, Nothing, "", `{"command":"b"}`, 0},
-		{"the rewriting hook's own decision counts", []string{into("a", ""), into("b", "allow")}, Allow, "", `{"command":"b"}`, 0},
-		{"a question for the old input still counts", []string{ask, into("b", "allow")}, Ask, "who knows", `{"command":"b"}`, 0},
+		{"the rewriting hook's own decision counts", []string{into("a", ""), into("b", "allow")}, Allow, "",
+			`{"command":"b"}`, 0},
+		{"a question for the old input still counts", []string{ask, into("b", "allow")}, Ask, "who knows",
+			`{"command":"b"}`, 0},
 		{"a denied call is not rewritten", []string{into("a", "allow"), deny}, Deny, "no", "", 0},
 		{"text is invalid", []string{allow, "all is well"}, Ask, "", "", 1},
 		{"a list is invalid", []string{"[]"}, Ask, "", "", 1},
@@ -163,7 +165,8 @@ func TestMerge(t *testing.T) {
 		{"another event's answer is invalid", []string{`{"hookSpecificOutput":{"hookEventName":"Stop"}}`}, Ask, "", "", 1},
 		{"exit code 127 means that the command could not be run", []string{"127|not found"}, Ask, "", "", 1},
 		{"exit code 139 means that a signal ended it", []string{"139|"}, Ask, "", "", 1},
-		{"a hook that ends the run denies", []string{allow, `{"continue":false,"stopReason":"enough"}`}, Deny, "enough", "", 0},
+		{"a hook that ends the run denies", []string{allow, `{"continue":false,"stopReason":"enough"}`},
+			Deny, "enough", "", 0},
 		{"exit code 1 is reported", []string{"1|hm", allow}, Allow, "fine", "", 1},
 	} {
 		o := set(t, guards(c.commands...), prints).Fire(t.Context(), Input{Event: PreToolUse, Tool: "bash"})

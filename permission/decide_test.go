@@ -73,7 +73,8 @@ func TestDecide(t *testing.T) {
 		kind, text, _ := strings.Cut(fields[3], " ")
 		kind, tool, _ := strings.Cut(kind, ":")
 		n++
-		s := permission.Subject{Kind: permission.Kind(kind), Text: strings.ReplaceAll(text, "⏎", "\n"), Tool: tool, ReadOnly: kind == "Skill"}
+		s := permission.Subject{Kind: permission.Kind(kind), Text: strings.ReplaceAll(text, "⏎", "\n"), Tool: tool,
+			ReadOnly: kind == "Skill"}
 		if tool == "ask" {
 			s.Aliases = &[]string{"AskUserQuestion"}
 		}
@@ -223,8 +224,9 @@ func TestParseRules(t *testing.T) {
 		"WebSearch, Nonsense, mine, mcp__a__b, mcp__*, *, Task(x), Skill(pdf *)"; got != want {
 		t.Errorf("rules:\n%s\nwant\n%s", got, want)
 	}
-	if got, want := strings.Join(seen, ", "), "error Bash(git, error Bash(), error (x), error Ba sh, error "+
-		"WebFetch(https://x), error Edit(!x), warn TodoWrite, info WebSearch, warn Nonsense, error Bash(a\u202eb)"; got != want {
+	if got, want := strings.Join(seen, ", "), "error Bash(git, error Bash(), error (x), error Ba sh, "+
+		"error WebFetch(https://x), error Edit(!x), warn TodoWrite, info WebSearch, warn Nonsense, "+
+		"error Bash(a\u202eb)"; got != want {
 		t.Errorf("problems:\n%s\nwant\n%s", got, want)
 	}
 	for text, broad := range map[string]bool{"*": true, "Bash": true, "Bash(*)": true, "Bash( *)": true,

@@ -99,7 +99,8 @@ func differential(t *testing.T, dir string, env []string, command string, d perm
 	trace := filepath.Join(t.TempDir(), "trace")
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	c := exec.CommandContext(ctx, "strace", "-f", "--seccomp-bpf", "-qq", "-s", "300", "-o", trace, "-e",
-		"trace=execve,openat,open,connect,unlink,unlinkat,rename,renameat,renameat2,mkdir,mkdirat,symlink,link,chmod,truncate", "bash", "-c", command)
+		"trace=execve,openat,open,connect,unlink,unlinkat,rename,renameat,renameat2,mkdir,mkdirat,symlink,link,"+
+			"chmod,truncate", "bash", "-c", command)
 	c.Dir, c.Env = dir, env
 	c.WaitDelay = time.Second
 	c.Run() // its exit status does not matter

@@ -12,8 +12,8 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// TestCachedView changes what a view depends on: the next command must not use the previous view, unless a new view would
-// be equal.
+// TestCachedView changes what a view depends on: the next command must not use the previous view, unless a new view
+// would be equal.
 func TestCachedView(t *testing.T) {
 	b := newBench(t).on(namespaces)
 	b.box.policy.Write = []string{filepath.Join(b.home, "cache/a")}

@@ -577,7 +577,8 @@ func TestLimits(t *testing.T) {
 				return out.String() + strings.Join(exit.Refused, "\n")
 			}
 			try := `try() { echo x 2>/dev/null > "$1" && echo "$1"; }; cd ` + b.dir + `
-try f; try out/f; try new/f; try report.md; try ~/other/file; try ~/new; try /tmp/f; try .git/f; try .git/modules/a/f; try .mcp.json; cat main.txt`
+try f; try out/f; try new/f; try report.md; try ~/other/file; try ~/new; try /tmp/f; try .git/f; ` +
+				`try .git/modules/a/f; try .mcp.json; cat main.txt`
 			at := func(names ...string) *workspace.Limit {
 				l := &workspace.Limit{Write: []string{}}
 				for _, n := range names {

@@ -34,7 +34,9 @@ func (s seatbelt) profile() string {
 (allow sysctl-read)
 (allow pseudo-tty)
 (allow ipc-posix-sem ipc-posix-shm)
-(allow mach-lookup (global-name "com.apple.system.opendirectoryd.libinfo") (global-name "com.apple.system.notification_center") (global-name "com.apple.logd") (global-name "com.apple.trustd.agent") (global-name "com.apple.SystemConfiguration.configd"))
+(allow mach-lookup (global-name "com.apple.system.opendirectoryd.libinfo") ` +
+		`(global-name "com.apple.system.notification_center") (global-name "com.apple.logd") ` +
+		`(global-name "com.apple.trustd.agent") (global-name "com.apple.SystemConfiguration.configd"))
 (allow user-preference-read)
 (allow file-read*)
 (allow file-ioctl (literal "/dev/null") (literal "/dev/tty") (regex #"^/dev/ttys[0-9]+$") (literal "/dev/ptmx"))

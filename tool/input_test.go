@@ -148,7 +148,8 @@ func TestForeignSchema(t *testing.T) {
 	foreign := tool.Tool{
 		Name: "f",
 		Schema: json.RawMessage(`{"type":"object","required":["mode"],"$defs":{"n":{"type":"integer","minimum":1}},
-			"properties":{"mode":{"enum":["fast","slow"]},"n":{"$ref":"#/$defs/n"},"m":{"anyOf":[{"type":"integer"},{"type":"null"}]},
+			"properties":{"mode":{"enum":["fast","slow"]},"n":{"$ref":"#/$defs/n"},` +
+			`"m":{"anyOf":[{"type":"integer"},{"type":"null"}]},
 			"list":{"type":"array","maxItems":2,"items":{"$ref":"#/$defs/n"}}}}`),
 		Run: func(_ context.Context, call tool.Input) (tool.Result, error) {
 			return tool.Text(string(call.JSON)), nil

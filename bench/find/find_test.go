@@ -23,8 +23,8 @@ func TestMeasure(t *testing.T) {
 		}
 	}
 	prompts := filepath.Join(dir, "prompts.jsonl")
-	if err := os.WriteFile(prompts,
-		[]byte(`{"query": "merge my documents", "skill": "pdf"}`+"\n"+`{"query": "a commit message", "skill": "commit"}`+"\n"), 0o644); err != nil {
+	if err := os.WriteFile(prompts, []byte(`{"query": "merge my documents", "skill": "pdf"}`+"\n"+
+		`{"query": "a commit message", "skill": "commit"}`+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	b := &benchmark{}

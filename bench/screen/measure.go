@@ -143,7 +143,8 @@ func firstPaint(program, dir string, out io.Writer) error {
 	wall, cpu = wall[1:], cpu[1:] // the first run fills caches
 	slices.Sort(wall)
 	slices.Sort(cpu)
-	fmt.Fprintf(out, "first paint with 1,000 skills: median %s, best %s, of %d starts; processor time by then: median %s\n",
+	fmt.Fprintf(out, "first paint with 1,000 skills: median %s, best %s, of %d starts; "+
+		"processor time by then: median %s\n",
 		wall[runs/2].Round(time.Millisecond/10), wall[0].Round(time.Millisecond/10), runs,
 		cpu[runs/2].Round(time.Millisecond/10))
 	return nil

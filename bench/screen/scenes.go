@@ -68,24 +68,33 @@ var scenes = []scene{
 	{name: "working", width: 80, height: 24,
 		script: []llmtest.Answer{{When: "test", Text: "I make a list, and run the tests.", Calls: []llmtest.Call{
 			{ID: "t", Name: "todo", Input: map[string]any{"items": []map[string]string{
-				{"text": "Run the tests", "state": "done"}, {"text": "Parse quoted fields", "state": "active"}, {"text": "Write it down in the changelog", "state": "pending"}}}}}},
+				{"text": "Run the tests", "state": "done"}, {"text": "Parse quoted fields", "state": "active"},
+				{"text": "Write it down in the changelog", "state": "pending"}}}}}},
 			{Calls: []llmtest.Call{bash("a", "for i in 1 2 3 4 5 6; do echo \"ok   example/package$i  0.0${i}s\"; sleep 0.4; "+
 				"done; sleep 60"), {ID: "r", Name: "read", Input: map[string]any{"path": "parser.go"}}}}},
-		steps: []step{{prompt, "Make the tests pass\r"}, {`1 yes, this once`, "1"}, {`package6`, "and update the docs\r"}, {`queued: and update`, "also the "}, {`also the`, ""}}},
+		steps: []step{{prompt, "Make the tests pass\r"}, {`1 yes, this once`, "1"}, {`package6`, "and update the docs\r"},
+			{`queued: and update`, "also the "}, {`also the`, ""}}},
 	{name: "approval", width: 80, height: 24,
-		script: []llmtest.Answer{{When: "greet", Text: "I change the greeting.", Calls: []llmtest.Call{{ID: "e", Name: "edit", Input: map[string]any{
-			"path": "main.go", "edits": []map[string]string{{"oldText": "hello, world", "newText": "hello, knack"}}}}}}},
+		script: []llmtest.Answer{{When: "greet", Text: "I change the greeting.", Calls: []llmtest.Call{
+			{ID: "e", Name: "edit", Input: map[string]any{"path": "main.go", "edits": []map[string]string{
+				{"oldText": "hello, world", "newText": "hello, knack"}}}}}}},
 		steps: []step{{prompt, "Change the greeting to knack\r"}, {`always +Edit`, "\x1b[B"}, {`❯ 1`, ""}}},
 	{name: "results", width: 80, height: 24, light: true,
-		script: []llmtest.Answer{{When: "greet", Calls: []llmtest.Call{{ID: "e", Name: "edit", Input: map[string]any{
-			"path": "main.go", "edits": []map[string]string{{"oldText": "hello, world", "newText": "hello, knack"}}}}, bash("b", "grep -n hello main.go | tee found")}},
+		script: []llmtest.Answer{{When: "greet", Calls: []llmtest.Call{
+			{ID: "e", Name: "edit", Input: map[string]any{"path": "main.go", "edits": []map[string]string{
+				{"oldText": "hello, world", "newText": "hello, knack"}}}},
+			bash("b", "grep -n hello main.go | tee found")}},
 			{Text: "The program says `hello, knack` now, and `grep` finds it **once**.", Usage: usage}},
-		steps: []step{{prompt, "Change the greeting to knack\r"}, {`always +Edit`, "1"}, {`tee found[^?]*1 yes`, "1"}, {`finds it once\.\n\n❯`, ""}}},
+		steps: []step{{prompt, "Change the greeting to knack\r"}, {`always +Edit`, "1"}, {`tee found[^?]*1 yes`, "1"},
+			{`finds it once\.\n\n❯`, ""}}},
 	{name: "question", width: 80, height: 16,
-		script: []llmtest.Answer{{When: "Store", Calls: []llmtest.Call{{ID: "q", Name: "ask", Input: map[string]any{"questions": []map[string]any{
-			{"question": "Which database should the service use?", "header": "Database", "options": []map[string]string{
-				{"label": "PostgreSQL", "description": "the one that production uses"}, {"label": "SQLite", "description": "one file, no server"}}},
-			{"question": "Which tables are needed?", "header": "Tables", "multiSelect": true, "options": []map[string]string{{"label": "users"}, {"label": "orders"}}}}}}}}},
+		script: []llmtest.Answer{{When: "Store", Calls: []llmtest.Call{{ID: "q", Name: "ask", Input: map[string]any{
+			"questions": []map[string]any{
+				{"question": "Which database should the service use?", "header": "Database", "options": []map[string]string{
+					{"label": "PostgreSQL", "description": "the one that production uses"},
+					{"label": "SQLite", "description": "one file, no server"}}},
+				{"question": "Which tables are needed?", "header": "Tables", "multiSelect": true,
+					"options": []map[string]string{{"label": "users"}, {"label": "orders"}}}}}}}}},
 		steps: []step{{prompt, "Store the records\r"}, {`SQLite`, "\x1b[B"}, {`❯ 2`, ""}}},
 	{name: "completion", width: 80, height: 16,
 		steps: []step{{prompt, "/re"}, {`/release +Prepares`, ""}}},
@@ -95,10 +104,13 @@ var scenes = []scene{
 		script: []llmtest.Answer{{When: "crash", Text: "It is fixed."}, {When: "notes", Text: "They are written."}},
 		steps: []step{{prompt, "Why does the parser crash on an empty line, and can you fix it without changing how the " +
 			"fields are counted?\r"}, {`fixed\.\n\n❯`, "/new\r"}, {`new session: \S+\n\n❯`, "Write the release notes\r"},
-			{`written\.\n\n❯`, "/new\r"}, {`(?s)written.*new session: \S+\n\n❯`, "/resume\r"}, {`Resume which`, "crash"}, {`/ crash`, ""}}},
+			{`written\.\n\n❯`, "/new\r"}, {`(?s)written.*new session: \S+\n\n❯`, "/resume\r"},
+			{`Resume which`, "crash"}, {`/ crash`, ""}}},
 	{name: "context", width: 80, height: 24,
-		script: []llmtest.Answer{{When: "parser", Text: plan, Usage: usage}, {When: "again", Text: "It reads a line.", Usage: usage}},
-		steps:  []step{{prompt, "How does the parser work?\r"}, {`not parsed yet\.\n\n❯`, "Say it again\r"}, {`reads a line\.\n\n❯`, "/cost\r"}, {`total[^\n]*\n\n❯`, "/context\r"}, {`Parts are estimates[^\n]*\n\n❯`, ""}}},
+		script: []llmtest.Answer{{When: "parser", Text: plan, Usage: usage},
+			{When: "again", Text: "It reads a line.", Usage: usage}},
+		steps: []step{{prompt, "How does the parser work?\r"}, {`not parsed yet\.\n\n❯`, "Say it again\r"},
+			{`reads a line\.\n\n❯`, "/cost\r"}, {`total[^\n]*\n\n❯`, "/context\r"}, {`Parts are estimates[^\n]*\n\n❯`, ""}}},
 	{name: "narrow", width: 40, height: 20,
 		script: []llmtest.Answer{{When: "parser", Text: plan}},
 		steps: []step{{prompt, "How does the parser work?\r"}, {`not parsed yet\.\n\n❯`, "日本語 and some more words than " +

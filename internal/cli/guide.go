@@ -28,8 +28,8 @@ func guide() agent.Definition {
 	}
 	return agent.Definition{
 		Name: "knack-guide",
-		Description: "Answers questions about Knack itself - its skills, permissions, settings and commands - and finds out " +
-			"why something does not work as expected.",
+		Description: "Answers questions about Knack itself - its skills, permissions, settings and commands - and finds " +
+			"out why something does not work as expected.",
 		Tools: []string{"read", "grep", "find", "ls"}, Prompt: b.String(), Origin: knack.Bundled,
 	}
 }

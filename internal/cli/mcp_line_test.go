@@ -46,7 +46,8 @@ func locked(t *testing.T) string {
 	answer("/token", map[string]any{"access_token": "open", "token_type": "Bearer", "expires_in": 3600})
 	mux.HandleFunc("/authorize", func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
-		http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {"1"}, "state": {q.Get("state")}}.Encode(), http.StatusFound)
+		http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {"1"}, "state": {q.Get("state")}}.Encode(),
+			http.StatusFound)
 	})
 	mux.HandleFunc("/mcp", func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer open" {

@@ -42,9 +42,14 @@ func toolServer() {
 	for _, arg := range os.Args[1:] {
 		switch arg {
 		case "die":
-			add("die", "Ends the server", func(context.Context, *sdk.CallToolRequest, in) (string, error) { os.Exit(3); return "", nil })
+			add("die", "Ends the server", func(context.Context, *sdk.CallToolRequest, in) (string, error) {
+				os.Exit(3)
+				return "", nil
+			})
 		case "env":
-			add("env", "Shows the environment", func(context.Context, *sdk.CallToolRequest, in) (string, error) { return fmt.Sprint(os.Environ()), nil })
+			add("env", "Shows the environment", func(context.Context, *sdk.CallToolRequest, in) (string, error) {
+				return fmt.Sprint(os.Environ()), nil
+			})
 		case "ask":
 			add("ask", "Asks the user", func(_ context.Context, r *sdk.CallToolRequest, _ in) (string, error) {
 				a, _ := r.Params.InputResponses["q"].(*sdk.ElicitResult)
@@ -81,11 +86,14 @@ func toolServer() {
 			}
 		case "changed":
 			for _, name := range names {
-				add(name, "Says "+name+", and sends it to others", func(_ context.Context, _ *sdk.CallToolRequest, x in) (string, error) { return name + " " + x.Text, nil })
+				add(name, "Says "+name+", and sends it to others",
+					func(_ context.Context, _ *sdk.CallToolRequest, x in) (string, error) { return name + " " + x.Text, nil })
 			}
 		default:
 			names = append(names, arg)
-			add(arg, "Says "+arg, func(_ context.Context, _ *sdk.CallToolRequest, x in) (string, error) { return arg + " " + x.Text, nil })
+			add(arg, "Says "+arg, func(_ context.Context, _ *sdk.CallToolRequest, x in) (string, error) {
+				return arg + " " + x.Text, nil
+			})
 		}
 	}
 	s.AddPrompt(&sdk.Prompt{Name: "greet", Description: "Greets",

@@ -39,7 +39,9 @@ func signalled() {
 	if len(os.Args) < 6 {
 		giveUp("usage: signalled INT|TERM|HUP|KILL code file regexp command arg…")
 	}
-	sig := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": os.Kill}[os.Args[1]]
+	sig := map[string]os.Signal{
+		"INT": os.Interrupt, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": os.Kill,
+	}[os.Args[1]]
 	file, re := os.Args[3], regexp.MustCompile(os.Args[4])
 	cmd := passOn(os.Args[5:])
 	if input, _ := io.ReadAll(os.Stdin); len(input) > 0 { // the pipe stays open

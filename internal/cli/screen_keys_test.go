@@ -45,8 +45,8 @@ func (d desk) settings(t *testing.T, text string) {
 }
 
 // A picture of one pixel.
-const pixel = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89" +
-	"\x00\x00\x00\rIDATx\x9cc\xf8\xcf\xc0\xf0\x1f\x00\x05\x00\x01\xff\x89\x99=\x1d\x00\x00\x00\x00IEND\xaeB`\x82"
+const pixel = "\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4" +
+	"\x89\x00\x00\x00\rIDATx\x9cc\xf8\xcf\xc0\xf0\x1f\x00\x05\x00\x01\xff\x89\x99=\x1d\x00\x00\x00\x00IEND\xaeB`\x82"
 
 // TestScreenPaste: a long paste is shown as a chip on the screen and in the history, and is sent in full; an image
 // comes from the clipboard program in PATH, never from one in the project, and a clipboard program that hangs is
@@ -153,7 +153,8 @@ func TestScreenKeys(t *testing.T) {
 // sent.
 func TestScreenResources(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t, llmtest.Answer{When: "read @docs:note://second", Want: []string{"text of note://second"}, Text: "Read."}))
+	d := newDesk(t, serve(t, llmtest.Answer{
+		When: "read @docs:note://second", Want: []string{"text of note://second"}, Text: "Read."}))
 	d.settings(t, `{"mcpServers": {"docs": {"command": "toolserver", "args": ["notes"]}}}`)
 	const w, h = 100, 30
 	k := d.onScreen(t, w, h)

@@ -340,10 +340,13 @@ func TestTalkHooks(t *testing.T) {
 		llmtest.Answer{When: "^again", Text: "Still here."},
 	))
 	d.file(t, ".claude/settings.json", `{"hooks": {
-		"SessionStart": [{"hooks": [{"type": "command", "command": "cat >> hook.txt; echo '{\"systemMessage\": \"the hooks greet you\"}'"}]}],
+		"SessionStart": [{"hooks": [{"type": "command", "command": `+
+		`"cat >> hook.txt; echo '{\"systemMessage\": \"the hooks greet you\"}'"}]}],
 		"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "echo what is this"}]}],
-		"PostToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "echo '{\"hookSpecificOutput\": {\"additionalContext\": \"made it\"}}'"}]}],
-		"Notification": [{"matcher": "permission_prompt", "hooks": [{"type": "command", "command": "cat >> hook.txt; echo >> called.txt"}]}],
+		"PostToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": `+
+		`"echo '{\"hookSpecificOutput\": {\"additionalContext\": \"made it\"}}'"}]}],
+		"Notification": [{"matcher": "permission_prompt", "hooks": [{"type": "command", "command": `+
+		`"cat >> hook.txt; echo >> called.txt"}]}],
 		"ConfigChange": [{"matcher": "skills", "hooks": [{"type": "command", "command": "cat >> hook.txt"}]}],
 		"SessionEnd": [{"hooks": [{"type": "command", "command": "cat >> hook.txt"}]}]}}`)
 	k := d.open(t, "--allow", "Bash(touch *)")

@@ -145,7 +145,9 @@ func newHost(t testing.TB, model llm.Model, files []string, ways ...way) *host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	serve.Start = func(ctx context.Context, who engine.Person, edit func(*engine.SessionOptions)) (*engine.Session, error) {
+	serve.Start = func(
+		ctx context.Context, who engine.Person, edit func(*engine.SessionOptions),
+	) (*engine.Session, error) {
 		so := engine.SessionOptions{Forget: true, Wait: true}
 		edit(&so)
 		return e.Start(ctx, who, so)

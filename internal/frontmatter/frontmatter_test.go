@@ -35,19 +35,23 @@ repaired 1:0 the frontmatter begins on the line of its opening fence`},
 repaired 3:0 text is attached to the closing fence`},
 	{"inside a Markdown fence", "```yaml\n---\nname: b\n---\n```\ntext\n", `closed 3 "name: b\n" "text\n"
 repaired 1:0 the file is inside a Markdown code fence`},
-	{"the whole file inside a Markdown fence", "~~~~markdown\n---\nname: b\n---\ntext\n~~~~\n", `closed 3 "name: b\n" "text\n"
+	{"the whole file inside a Markdown fence", "~~~~markdown\n---\nname: b\n---\ntext\n~~~~\n",
+		`closed 3 "name: b\n" "text\n"
 repaired 1:0 the file is inside a Markdown code fence`},
 	{"an example in a Markdown fence", "```sh\n---\nname: b\n---\n```\n",
 		"none 1 \"\" \"```sh\\n---\\nname: b\\n---\\n```\\n\""},
 	{"a comment before it", "<!-- (c)\nme -->\n---\nname: b\n---\ntext\n", `closed 4 "name: b\n" "<!-- (c)\nme -->\ntext\n"
 repaired 3:0 text precedes the frontmatter; it was kept as part of the body`},
-	{"a title before it", "# Title\n\n---\nname: a\ndescription: b\n---\ntext\n", `closed 4 "name: a\ndescription: b\n" "# Title\n\ntext\n"
+	{"a title before it", "# Title\n\n---\nname: a\ndescription: b\n---\ntext\n",
+		`closed 4 "name: a\ndescription: b\n" "# Title\n\ntext\n"
 repaired 3:0 text precedes the frontmatter; it was kept as part of the body`},
 	{"two rules between paragraphs", "one\n\n---\n\ntwo\n\n---\nthree\n", `none 1 "" "one\n\n---\n\ntwo\n\n---\nthree\n"`},
-	{"a paragraph between two rules", "one\n\n---\nname: a\n---\nthree\n", `none 1 "" "one\n\n---\nname: a\n---\nthree\n"`},
+	{"a paragraph between two rules", "one\n\n---\nname: a\n---\nthree\n",
+		`none 1 "" "one\n\n---\nname: a\n---\nthree\n"`},
 	{"too much text before it", strings.Repeat("x\n", maxLinesBefore+1) + "---\nname: a\ndescription: b\n---\n",
 		`none 1 "" "x\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\nx\n---\nname: a\ndescription: b\n---\n"`},
-	{"a merge conflict", "---\n<<<<<<< HEAD\na: 1\n||||||| base\na: 0\n=======\na: 2\n>>>>>>> other\n---\ntext\n", `closed 2 "\na: 1\n\na: 0\n\na: 2\n\n" "text\n"
+	{"a merge conflict", "---\n<<<<<<< HEAD\na: 1\n||||||| base\na: 0\n=======\na: 2\n>>>>>>> other\n---\ntext\n",
+		`closed 2 "\na: 1\n\na: 0\n\na: 2\n\n" "text\n"
 repaired 2:0 the markers of a merge conflict were removed; both versions remain`},
 	{"a merge conflict in the body stays", "---\na: 1\n---\n<<<<<<< HEAD\nx\n=======\ny\n>>>>>>> other\n",
 		`closed 2 "a: 1\n" "<<<<<<< HEAD\nx\n=======\ny\n>>>>>>> other\n"`},
@@ -82,7 +86,8 @@ var parseCases = []struct{ name, head, want string }{
 	{"nothing", "", ``},
 	{"only comments", "# a\n\n", ``},
 	{"a document that is null", "null\n", ``},
-	{"kinds of values", "a: x\nb: 1.50\nc: true\nd:\ne: [1, 'x']\nf: {g: h}\ni: 2026-01-02\nj: 0x1f\nk: .inf\nl: ~\n", `a="x" 2:1
+	{"kinds of values", "a: x\nb: 1.50\nc: true\nd:\ne: [1, 'x']\nf: {g: h}\ni: 2026-01-02\nj: 0x1f\nk: .inf\nl: ~\n",
+		`a="x" 2:1
 b=1.50 3:1
 c=true 4:1
 d=null 5:1

@@ -224,7 +224,8 @@ func TestVerify(t *testing.T) {
 		{"a byte", func(f folder) error { f.write(dir+"/scripts/run.sh", "echo onf\n"); return nil },
 			"scripts/run.sh changed"},
 		{"a new file", func(f folder) error { f.write(dir+"/scripts/x.py", ""); return nil }, "scripts/x.py is new"},
-		{"a removed file", func(f folder) error { return os.Remove(f.path(dir + "/scripts/run.sh")) }, "scripts/run.sh is gone"},
+		{"a removed file", func(f folder) error { return os.Remove(f.path(dir + "/scripts/run.sh")) },
+			"scripts/run.sh is gone"},
 		{"an executable bit", func(f folder) error {
 			if runtime.GOOS == "windows" {
 				f.t.Skip("this system has no executable bits")

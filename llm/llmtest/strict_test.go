@@ -70,7 +70,8 @@ func TestStrict(t *testing.T) {
 			anthropic(`{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/bmp",`+
 				`"data":"eA=="}}]}`, ""): "media_type",
 			anthropic(aHi+","+aCall+`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","is_error":true,`+
-				`"content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"eA=="}}]}]}`, ""): "must be type",
+				`"content":[{"type":"image","source":{"type":"base64","media_type":"image/png",`+
+				`"data":"eA=="}}]}]}`, ""): "must be type",
 		}},
 		{"chat", "/v1/chat/completions", chat(cHi, ""), map[string]string{
 			chat("", ""):                    "empty array",
@@ -84,7 +85,8 @@ func TestStrict(t *testing.T) {
 			chat(`{"role":"tool_call","content":""}`,
 				""): "role",
 			chat(cHi, `,"tools":[{"type":"function","function":{"name":"a b","parameters":{"type":"object"}}}]`): "name",
-			chat(cHi, `,"tools":[{"type":"function","function":{"name":"a","parameters":{"type":"array"}}}]`):    "Invalid schema",
+			chat(cHi, `,"tools":[{"type":"function","function":{"name":"a",`+
+				`"parameters":{"type":"array"}}}]`): "Invalid schema",
 			chat(cHi, `,"reasoning_effort":"huge"`): "reasoning_effort",
 			chat(cHi+","+cCall+`,{"role":"tool","tool_call_id":"a","content":[{"type":"image_url",`+
 				`"image_url":{"url":"data:image/png;base64,eA=="}}]}`, ""): "only allowed in user",
@@ -116,8 +118,9 @@ func TestStrict(t *testing.T) {
 				""): "must not be empty",
 			gem(`{"role":"user","parts":[{"text":""}]}`,
 				""): "oneof",
-			gem(gHi, `,"tools":[{"functionDeclarations":[{"name":"1a"}]}]`):                                                       "function name",
-			gem(gHi, `,"tools":[{"functionDeclarations":[{"name":"a","parametersJsonSchema":{"type":"object","$schema":"x"}}]}]`): "Unknown name",
+			gem(gHi, `,"tools":[{"functionDeclarations":[{"name":"1a"}]}]`): "function name",
+			gem(gHi, `,"tools":[{"functionDeclarations":[{"name":"a",`+
+				`"parametersJsonSchema":{"type":"object","$schema":"x"}}]}]`): "Unknown name",
 			gem(gHi, `,"tools":[{"functionDeclarations":[{"name":"a","parametersJsonSchema":{"type":"object",`+
 				`"properties":{"p":{"type":"string","pattern":"x"}}}}]}]`): "Unknown name",
 			gem(gHi, `,"generationConfig":{"thinkingConfig":{"thinkingLevel":"low","thinkingBudget":5}}`): "only one",

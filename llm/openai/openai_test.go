@@ -242,8 +242,10 @@ func TestReasoningReturns(t *testing.T) {
 		open             func(llm.Endpoint) llm.Model
 	}{
 		{"chat: content", `{"choices":[{"delta":{"reasoning_content":"Let me look."}}]}
-{"choices":[{"delta":{` + callDone + `},"finish_reason":"tool_calls"}]}`, `"reasoning_content":"Let me look."`, openai.Chat},
-		{"chat: details in pieces", `{"choices":[{"delta":{"reasoning_details":[{"type":"reasoning.text","index":0,"text":"Let me "}]}}]}
+{"choices":[{"delta":{` + callDone + `},"finish_reason":"tool_calls"}]}`,
+			`"reasoning_content":"Let me look."`, openai.Chat},
+		{"chat: details in pieces",
+			`{"choices":[{"delta":{"reasoning_details":[{"type":"reasoning.text","index":0,"text":"Let me "}]}}]}
 {"choices":[{"delta":{"reasoning_details":[{"type":"reasoning.text","index":0,"text":"look.","signature":"SIG"},"odd"]}}]}
 {"choices":[{"delta":{` + callDone + `},"finish_reason":"tool_calls"}]}`,
 			`"reasoning_details":[{"index":0,"signature":"SIG","text":"Let me look.","type":"reasoning.text"}]`, openai.Chat},

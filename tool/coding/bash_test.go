@@ -159,7 +159,8 @@ func TestBashSubjects(t *testing.T) {
 				return tool.Permit{Input: p.Input, Subjects: seen}, err
 			}), nil)
 	}
-	if res := run(func() {}); res.IsError || len(seen) != 1 || string(seen[0].Kind)+" "+seen[0].Text != "Bash set -e\necho x" {
+	if res := run(func() {}); res.IsError || len(seen) != 1 ||
+		string(seen[0].Kind)+" "+seen[0].Text != "Bash set -e\necho x" {
 		t.Errorf("subjects %v, %+v", seen, res)
 	}
 	if res := run(func() { suffix = "; rm -rf /nowhere" }); !res.IsError ||
@@ -537,7 +538,8 @@ func TestTodo(t *testing.T) {
 	}
 	_, res := say(t, set, "TodoRead", m{})
 	details, err := json.Marshal(res.Details)
-	if want := `{"items":[{"text":"c","state":"active"},{"text":"d","state":"done"},{"text":"e","state":"active"}]}`; err != nil || string(details) != want {
+	want := `{"items":[{"text":"c","state":"active"},{"text":"d","state":"done"},{"text":"e","state":"active"}]}`
+	if err != nil || string(details) != want {
 		t.Errorf("details %s", details)
 	}
 	st.RestoreTodos(nil)

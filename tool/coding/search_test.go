@@ -86,14 +86,16 @@ func TestGrepOutputLimit(t *testing.T) {
 	b := newBench(t, FileOptions{}, "f="+strings.Repeat(strings.Repeat("x", 400)+"\n", 300),
 		"g="+strings.Repeat("y\n", 3000))
 	got, res := b.call(t, "grep", `{"pattern":"x","limit":300}`)
-	if want := "\n\n[Showing lines 1-125 of 300 (50.0KB limit). Search a narrower path, or refine the pattern.]"; !strings.HasSuffix(got, want) {
+	if want := "\n\n[Showing lines 1-125 of 300 (50.0KB limit). " +
+		"Search a narrower path, or refine the pattern.]"; !strings.HasSuffix(got, want) {
 		t.Errorf("…%.200q", got[max(0, len(got)-150):])
 	}
 	if d := res.Details.(GrepDetails); d.Matches != 300 || d.Files != 1 || d.Cut == nil || d.Cut.Lines != 125 {
 		t.Errorf("%+v", d)
 	}
 	got, _ = b.call(t, "grep", `{"pattern":"y","limit":3000}`)
-	if want := "\n\n[Showing lines 1-2000 of 3000 (2000 lines limit). Search a narrower path, or refine the pattern.]"; !strings.HasSuffix(got, want) {
+	if want := "\n\n[Showing lines 1-2000 of 3000 (2000 lines limit). " +
+		"Search a narrower path, or refine the pattern.]"; !strings.HasSuffix(got, want) {
 		t.Errorf("…%.200q", got[max(0, len(got)-150):])
 	}
 }
