@@ -272,7 +272,7 @@ func (r *run) skillSubject(ctx context.Context, name string) permission.Subject 
 // explains why there is none.
 func (r *run) approved(ctx context.Context, subjects []permission.Subject, s *knack.Skill) (string, error) {
 	for _, x := range subjects {
-		// A Prompt has no bytes, and thus no hash.
+		// A Prompt has no bytes to hash.
 		if x.Kind == permission.KindSkill && x.Text == s.RuleName() && (x.Hash != "" || s.Prompt != nil) {
 			return x.Hash, nil
 		}

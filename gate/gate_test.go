@@ -206,13 +206,16 @@ func TestOrder(t *testing.T) {
 	g := newGate(t, gate.Options{
 		Approver: p,
 		Audit:    func(r gate.Record) { order = append(order, "audit "+r.Decision.Verdict.String()) },
-	}).With(gate.Overlay{PreToolUse: func(_ context.Context, p tool.Proposal, _ permission.Decision) (gate.Opinion, error) {
-		order = append(order, "PreToolUse "+string(p.Input))
-		return gate.Opinion{Input: json.RawMessage(`{"command":"npm ci"}`)}, nil
-	}, PermissionRequest: func(_ context.Context, p tool.Proposal, d permission.Decision) (gate.Opinion, error) {
-		order = append(order, "PermissionRequest "+string(p.Input)+" "+d.Subjects[0].Text)
-		return gate.Opinion{}, nil
-	}})
+	}).With(gate.Overlay{
+		PreToolUse: func(_ context.Context, p tool.Proposal, _ permission.Decision) (gate.Opinion, error) {
+			order = append(order, "PreToolUse "+string(p.Input))
+			return gate.Opinion{Input: json.RawMessage(`{"command":"npm ci"}`)}, nil
+		},
+		PermissionRequest: func(_ context.Context, p tool.Proposal, d permission.Decision) (gate.Opinion, error) {
+			order = append(order, "PermissionRequest "+string(p.Input)+" "+d.Subjects[0].Text)
+			return gate.Opinion{}, nil
+		},
+	})
 	got, err := run(t, g, "rm x")
 	if err != nil || got != "npm ci" {
 		t.Errorf("runs %q, %v", got, err)

@@ -65,9 +65,9 @@ var gitOverrides = [...]struct {
 }{
 	{keys: "core.sshcommand", value: "ssh"},
 	{keys: "core.editor sequence.editor core.askpass", value: ":"},
-	{keys: "core.alternaterefscommand gpg.program gpg.defaultkeycommand tar.command hook.command merge.driver browser.cmd " +
-		"browser.path man.cmd man.path guitool.cmd difftool.cmd difftool.path mergetool.cmd mergetool.path imap.tunnel " +
-		"pager.*", value: "false"},
+	{keys: "core.alternaterefscommand gpg.program gpg.defaultkeycommand tar.command hook.command merge.driver " +
+		"browser.cmd browser.path man.cmd man.path guitool.cmd difftool.cmd difftool.path mergetool.cmd mergetool.path " +
+		"imap.tunnel pager.*", value: "false"},
 	{keys: "core.gitproxy remote.vcs", unguarded: true},
 	{keys: "diff.external diff.command", value: plainDiff},
 	{keys: "diff.textconv interactive.difffilter", value: "cat"},

@@ -156,8 +156,9 @@ func TestForeignSchema(t *testing.T) {
 		},
 	}
 	for in, want := range map[string]string{
-		`{"mode":"fast","n":"3","m":"4","list":["1",2],"extra":null}`: `{"extra":null,"list":[1,2],"m":4,"mode":"fast","n":3}`,
-		`{"mode":"fast","m":null}`:                                    `{"mode":"fast"}`,
+		`{"mode":"fast","n":"3","m":"4",` +
+			`"list":["1",2],"extra":null}`: `{"extra":null,"list":[1,2],"m":4,"mode":"fast","n":3}`,
+		`{"mode":"fast","m":null}`: `{"mode":"fast"}`,
 	} {
 		if got := call(t, tool.Set{foreign}, "f", in); got.IsError || text(got) != want {
 			t.Errorf("%s: %s", in, text(got))

@@ -24,7 +24,7 @@ func toolServer() {
 		Text string `json:"text,omitempty"`
 	}
 	add := func(name, description string, run func(context.Context, *sdk.CallToolRequest, in) (string, error)) {
-		sdk.AddTool(s, &sdk.Tool{Name: name, Description: description}, func(ctx context.Context, r *sdk.CallToolRequest, x in) (*sdk.CallToolResult, any, error) {
+		handle := func(ctx context.Context, r *sdk.CallToolRequest, x in) (*sdk.CallToolResult, any, error) {
 			if r.Params.InputResponses == nil && name == "ask" {
 				form := map[string]any{"type": "object", "properties": map[string]any{"colour": map[string]any{"type": "string"}}}
 				return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"q": &sdk.ElicitParams{Message: "Which colour?",
@@ -36,7 +36,8 @@ func toolServer() {
 			}
 			text, err := run(ctx, r, x)
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}}, nil, err
-		})
+		}
+		sdk.AddTool(s, &sdk.Tool{Name: name, Description: description}, handle)
 	}
 	var names []string
 	for _, arg := range os.Args[1:] {

@@ -33,7 +33,8 @@ func leavesNoProcess(t *testing.T, sig syscall.Signal, want engine.ExitCode) {
 		t.Skip("bash is not installed")
 	}
 	pids := filepath.Join(t.TempDir(), "pids")
-	line := `trap "" TERM; bash -c 'trap "" TERM; bash -c "trap \"\" TERM; sleep 300 & echo \$\$ \$!; wait" & echo $$; wait' >>"$PIDS" & ` +
+	line := `trap "" TERM; bash -c 'trap "" TERM; bash -c "trap \"\" TERM; ` +
+		`sleep 300 & echo \$\$ \$!; wait" & echo $$; wait' >>"$PIDS" & ` +
 		`(setsid sleep 300 & echo $!) >>"$PIDS"
 until [ $(wc -w <"$PIDS") -ge 4 ]; do sleep 0.01; done; echo ready >>"$PIDS"; wait`
 	input, err := json.Marshal(map[string]string{"command": line})

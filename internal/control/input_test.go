@@ -78,7 +78,8 @@ func FuzzAnswer(f *testing.F) {
 			`other"}}}`,
 		`{"subtype":"success","request_id":"knack-1","response":{"behavior":"deny","message":"no","interrupt":true}}`,
 		`{"subtype":"success","request_id":"knack-1","response":{"behavior":"allow","updatedPermissions":[` +
-			`{"type":"addRules","behavior":"allow","rules":[{"toolName":"Bash"}]},{"type":"setMode","mode":"bypassPermissions"}]}}`,
+			`{"type":"addRules","behavior":"allow","rules":[{"toolName":"Bash"}]},` +
+			`{"type":"setMode","mode":"bypassPermissions"}]}}`,
 		`{"subtype":"error","request_id":"knack-1","error":"no"}`, `{"request_id":"knack-1"}`, `{"request_id":"knack-2"}`,
 		`{"subtype":"success","request_id":"knack-1","response":"allow"}`, `{"subtype":"success","request_id":"knack-1"}`,
 		`null`, `7`, "{",

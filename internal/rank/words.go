@@ -203,11 +203,11 @@ func stopped(word string) bool {
 
 var stopWords = sync.OnceValue(func() map[string]struct{} {
 	m := map[string]struct{}{}
-	for _, w := range strings.Fields(`a about after all also am an and any are as at be because been before being both but by can could
-did do does doing don each else etc few for from get got had has have having he her here him his how i if in into is it its itself
-just ll let like me more most my no not of off on only or other our out over own please re s same she should so some such t than
-that the their them then there these they this those through to too under up us ve very via want was we were what when where
-which while who whom why will with would you your yours`) {
+	for _, w := range strings.Fields(`a about after all also am an and any are as at be because been before being both
+but by can could did do does doing don each else etc few for from get got had has have having he her here him his
+how i if in into is it its itself just ll let like me more most my no not of off on only or other our out over own
+please re s same she should so some such t than that the their them then there these they this those through to too
+under up us ve very via want was we were what when where which while who whom why will with would you your yours`) {
 		m[w] = struct{}{}
 	}
 	return m

@@ -114,8 +114,8 @@ const (
 	// launchers run the program that follows them.
 	launchers = "env timeout time nice nohup stdbuf command builtin exec xargs sudo doas setsid uv bun deno npx poetry " +
 		"pipenv strace ionice flock"
-	interpreters = "sh bash dash zsh ksh fish source . python pypy node nodejs ruby perl php lua Rscript tsx ts-node pwsh " +
-		"powershell"
+	interpreters = "sh bash dash zsh ksh fish source . python pypy node nodejs ruby perl php lua Rscript tsx ts-node " +
+		"pwsh powershell"
 )
 
 func interpreter(base string) bool { return listed(interpreters, unversioned(base)) }

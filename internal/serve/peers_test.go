@@ -154,14 +154,16 @@ func TestPeerInspector(t *testing.T) {
 func peer(t *testing.T, npm string, args ...string) *mcp.Client {
 	t.Helper()
 	home := t.TempDir()
-	c := mcp.New(mcp.Options{TempDir: t.TempDir(), Run: func(ctx context.Context, _ mcp.Server, c workspace.Command) (workspace.Exit, error) {
+	run := func(ctx context.Context, _ mcp.Server, c workspace.Command) (workspace.Exit, error) {
 		ws, err := workspace.NewLocal(home)
 		if err != nil {
 			return workspace.Exit{}, err
 		}
 		defer ws.Close()
 		return ws.Run(ctx, c)
-	}}, mcp.Server{Name: "peer", Command: nodetest.Program(npm), Args: args})
+	}
+	c := mcp.New(mcp.Options{TempDir: t.TempDir(), Run: run},
+		mcp.Server{Name: "peer", Command: nodetest.Program(npm), Args: args})
 	t.Cleanup(func() { c.Close() })
 	c.Start()
 	if err := c.Wait(t.Context()); err != nil {

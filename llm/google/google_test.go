@@ -221,7 +221,8 @@ func TestRefusedRequest(t *testing.T) {
 		{400, `{"error":{"code":400,"message":"API key not valid: sk-secret","status":"INVALID_ARGUMENT",` +
 			`"details":[{"reason":"API_KEY_INVALID"}]}}`, llm.Auth, "API key not valid"},
 		{400, `[{"error":{"code":400,"message":"Bad field","status":"INVALID_ARGUMENT"}}]`, llm.Invalid, "Bad field"},
-		{400, `{"error":{"code":400,"message":"The input token count (9) exceeds the maximum number of tokens allowed (8)."}}`,
+		{400, `{"error":{"code":400,` +
+			`"message":"The input token count (9) exceeds the maximum number of tokens allowed (8)."}}`,
 			llm.Overflow, "token count"},
 		{404, `{"error":{"code":404,"message":"models/m is not found","status":"NOT_FOUND"}}`, llm.Invalid, "not found"},
 		{429, `{"error":{"code":429,"message":"Quota exceeded","status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"7s"}` +

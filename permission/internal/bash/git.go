@@ -82,9 +82,9 @@ var gitOptionTable = []struct {
 	exact         bool   // a letter counts only as a separate word, not in a cluster
 	prefix        bool   // any word with this prefix counts
 }{
-	{long: "--exec --upload-pack --receive-pack --ext-diff --textconv --open-files-in-pager --output --template --extcmd " +
-		"--filters --config --sendmail-cmd --smtp-server --to-cmd --cc-cmd --separate-git-dir --reference --index-filter " +
-		"--contents",
+	{long: "--exec --upload-pack --receive-pack --ext-diff --textconv --open-files-in-pager --output --template " +
+		"--extcmd --filters --config --sendmail-cmd --smtp-server --to-cmd --cc-cmd --separate-git-dir --reference " +
+		"--index-filter --contents",
 		except: "reset"},
 	{long: "--tool", except: "reset remote"},
 	{long: "--recurse-submodules --gpg-sign --show-signature", only: "log show status diff grep ls-files"},
@@ -250,9 +250,9 @@ type gitQuery struct {
 const gitLists = "-l --list --merged --no-merged --contains --points-at"
 
 var gitQueries = table[gitQuery]{names: func(q *gitQuery) string { return q.names }, rows: []gitQuery{
-	{names: "status diff log show ls-files ls-tree blame annotate shortlog describe cat-file rev-list name-rev merge-base " +
-		"for-each-ref whatchanged grep count-objects check-ignore diff-tree diff-index diff-files show-branch version cherry " +
-		"range-diff verify-pack"},
+	{names: "status diff log show ls-files ls-tree blame annotate shortlog describe cat-file rev-list name-rev " +
+		"merge-base for-each-ref whatchanged grep count-objects check-ignore diff-tree diff-index diff-files show-branch " +
+		"version cherry range-diff verify-pack"},
 	{names: "show-ref rev-parse", except: "--parseopt --sq-quote"},
 	{names: "branch", listing: gitLists, options: gitLists + " -a -r -v -vv --all --remotes --verbose --show-current " +
 		"--sort --format --no-color --color --column"},

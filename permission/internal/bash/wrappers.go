@@ -58,14 +58,16 @@ type opaqueProgram struct {
 	code   bool // its words may be shell code: they are parsed, but only for deny rules
 }
 
-var opaquePrograms = table[opaqueProgram]{names: func(p *opaqueProgram) string { return p.names }, rows: []opaqueProgram{
+var opaquePrograms = table[opaqueProgram]{names: func(p *opaqueProgram) string {
+	return p.names
+}, rows: []opaqueProgram{
 	{names: "watch su script ssh parallel flock", reason: "it can run any command", code: true},
 	{names: "runuser chroot unshare nsenter chrt taskset strace ltrace gdb perf valgrind rr entr nodemon at batch " +
-		"systemd-run " +
-		"expect socat nc ncat netcat telnet rsh mosh sshpass pkexec dbus-run-session xvfb-run firejail bwrap proot fakeroot " +
-		"prlimit setarch linux32 linux64 setpriv capsh cgexec numactl daemon start-stop-daemon inotifywait watchman " +
-		"watchexec hyperfine tmux screen dtach abduco zellij run-parts rlwrap torsocks proxychains proxychains4 ld.so ed ex " +
-		"vi vim nvim view emacs less more most man crontab make-kpkg sem xe rush pexec nsjail hwclock run0 machinectl",
+		"systemd-run expect socat nc ncat netcat telnet rsh mosh sshpass pkexec dbus-run-session xvfb-run firejail bwrap " +
+		"proot fakeroot prlimit setarch linux32 linux64 setpriv capsh cgexec numactl daemon start-stop-daemon inotifywait " +
+		"watchman watchexec hyperfine tmux screen dtach abduco zellij run-parts rlwrap torsocks proxychains proxychains4 " +
+		"ld.so ed ex vi vim nvim view emacs less more most man crontab make-kpkg sem xe rush pexec nsjail hwclock run0 " +
+		"machinectl",
 		reason: "it can run any command"},
 	{names: "coproc alias enable bind complete compgen compopt hash fc history let mapfile readarray caller",
 		reason: "it changes what names mean, or runs the content of its words"},

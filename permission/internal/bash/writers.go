@@ -28,8 +28,8 @@ var writers = table[writer]{names: func(w *writer) string { return w.names }, ro
 	{names: "scp", value: "tSgmoe", words: lastWritten, runs: "--rsh --rsync-path -e -S -F -o"},
 	{names: "rsync", value: "tSgmoe", words: lastWritten, runs: "--rsh --rsync-path -e -S -F -o", check: rsyncShell},
 	{names: "mv", value: "tS"},
-	{names: "rm rmdir unlink shred touch mkdir mkfifo mknod tee truncate chmod chown chgrp setfacl chattr setfattr mktemp " +
-		"csplit patch gzip gunzip bzip2 xz unzip dos2unix", value: "mrdstg"},
+	{names: "rm rmdir unlink shred touch mkdir mkfifo mknod tee truncate chmod chown chgrp setfacl chattr setfattr " +
+		"mktemp csplit patch gzip gunzip bzip2 xz unzip dos2unix", value: "mrdstg"},
 	{names: "zip", value: "mrdstg", runs: "--unzip-command --test -TT -T"},
 	{names: "split", value: "mrdstg", runs: "--filter"},
 	{names: "tar bsdtar gtar", words: noFiles, writes: "-C -f --directory --file", check: tarLetters,
