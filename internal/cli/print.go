@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
@@ -157,8 +158,12 @@ func readPipe(stdin io.Reader) (string, error) {
 	return string(data), nil
 }
 
-// signals returns a context that the first SIGINT, SIGTERM or SIGHUP cancels. The second one exits
-// the program at once.
+// repeatedSignals is the time in which more signals have no effect after the first one, which still ends the commands
+// that run. Programs on Node.js send SIGTERM twice within a millisecond.
+const repeatedSignals = 2 * time.Second
+
+// signals returns a context that the first SIGINT, SIGTERM or SIGHUP cancels. A signal later than
+// repeatedSignals after it ends the program at once, with commands that cannot be ended left behind.
 func signals(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ch := make(chan os.Signal, 1)
@@ -167,7 +172,6 @@ func signals(ctx context.Context) (context.Context, func()) {
 	go func() {
 		select {
 		case s := <-ch:
-			signal.Stop(ch)
 			switch s {
 			case os.Interrupt:
 				cancel(control.SignalError{Name: "interrupted", Code: engine.ExitInterrupted})
@@ -177,10 +181,16 @@ func signals(ctx context.Context) (context.Context, func()) {
 				cancel(control.SignalError{Name: "terminated", Code: engine.ExitTerminated})
 			}
 		case <-done:
+			signal.Stop(ch)
+			return
+		}
+		select {
+		case <-time.After(repeatedSignals):
+			signal.Stop(ch)
+		case <-done: // the program ends; a repeated signal must not change its exit code
 		}
 	}()
 	return ctx, func() {
-		signal.Stop(ch)
 		close(done)
 		cancel(nil)
 	}

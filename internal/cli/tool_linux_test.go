@@ -74,6 +74,7 @@ until [ $(wc -w <"$PIDS") -ge 4 ]; do sleep 0.01; done; echo ready >>"$PIDS"; wa
 		time.Sleep(10 * time.Millisecond)
 	}
 	cmd.Process.Signal(sig)
+	cmd.Process.Signal(sig) // hosts repeat it
 	cmd.Wait()
 	if !started {
 		t.Fatalf("the command did not start: %s", out.String())
