@@ -216,7 +216,7 @@ func escape(b []byte) (Key, int) {
 
 // answer returns the Key of a string reply of the terminal.
 func answer(s []byte) Key {
-	if colour, ok := strings.CutPrefix(string(s), "]11;"); ok {
+	if colour, ok := strings.CutPrefix(string(s), "]11;"); ok && utf8.ValidString(colour) {
 		return Key{Name: "background", Text: colour}
 	}
 	return Key{}
