@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -263,6 +264,35 @@ func TestMovedElsewhere(t *testing.T) {
 	w.Close()
 	<-ended
 	check("afterwards")
+}
+
+// TestHighDescriptors: the number of the stub's descriptor is not one that starting a command overwrites: those after
+// the highest number that the command gets.
+func TestHighDescriptors(t *testing.T) {
+	b := newBench(t).on(namespaces)
+	b.run("true")
+	for n := range 100 {
+		var open []*os.File
+		for range n {
+			f, err := os.Open(os.DevNull)
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, f)
+		}
+		b.box.policy.Network = n%2 == 0
+		if err := os.Mkdir(filepath.Join(b.dir, fmt.Sprintf("%d.d", n)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(b.dir, fmt.Sprintf("%d.d/.env", n)), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		b.run("true") // keeps namespaces and mounts by high descriptors
+		for _, f := range open {
+			f.Close()
+		}
+		b.run("true")
+	}
 }
 
 // TestNothingShared leaves something wherever a command can write; the next command, with a copy of the same mounts,

@@ -25,8 +25,12 @@ var stub = sync.OnceValue(func() string {
 	if err != nil {
 		return ""
 	}
-	// A number higher than those that a command is started with.
-	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 100)
+	// A number much higher than those that a command is started with: a child of package syscall moves
+	// descriptors to the numbers after the highest one, whatever was there.
+	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 500)
+	if err != nil { // the limit of open files is lower
+		high, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 200)
+	}
 	unix.Close(fd)
 	if err != nil {
 		return ""
