@@ -83,8 +83,8 @@ type Skills struct {
 	// host puts the listing into Agent.System, see [Prompt].
 	View knack.View
 	// Commands returns what the user can type after a slash in addition to skills. Those with
-	// Expand are templates; the others, of kind command, are run by the program itself: here they
-	// only reserve their names. nil: there are none.
+	// Expand are templates. The program runs the others, of kind command, itself: the agent only
+	// keeps their names from being used for skills. nil: there are no such commands.
 	Commands func() []knack.SlashCommand
 	// Finder finds skills for the model and for suggestions after the user's messages. nil: a
 	// Finder without a stored index.

@@ -499,7 +499,8 @@ func (r *run) ownLimit() (limit Limit, why string) {
 	return "", ""
 }
 
-// A timeLimit is the cause with which a run's context ends. It stops calls and streams, too.
+// A timeLimit is the cause of the cancellation of a run whose time limit is reached. The cancellation also
+// stops its tool calls and streams.
 type timeLimit struct{ limit time.Duration }
 
 func (e *timeLimit) Error() string { return fmt.Sprintf("the time limit of %s is reached", e.limit) }

@@ -49,7 +49,8 @@ func (f *fact) same(now fact) bool {
 	return *f == now
 }
 
-// add records what lstat showed. The content of a directory is not a part of it, see includeTime.
+// add records what lstat showed. It does not show a change of the names in a directory; includeTime
+// records that they were used.
 func (f *facts) add(path string, st *unix.Stat_t, err error) {
 	if f == nil {
 		return
@@ -69,7 +70,7 @@ func (f *facts) add(path string, st *unix.Stat_t, err error) {
 	}
 }
 
-// look records a path that may have been recorded already.
+// lstat records what lstat shows of a path, unless the path is recorded already.
 func (f *facts) lstat(path string) {
 	if f == nil {
 		return
@@ -99,7 +100,7 @@ func (f *facts) includeTime(path string) {
 	}
 }
 
-// incomplete records that something was seen that no fact describes.
+// incomplete records that the view also depends on something that no fact describes.
 func (f *facts) incomplete() {
 	if f != nil {
 		f.partial = true

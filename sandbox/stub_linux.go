@@ -25,8 +25,9 @@ var stub = sync.OnceValue(func() string {
 	if err != nil {
 		return ""
 	}
-	// A number much higher than those that a command is started with: a child of package syscall moves
-	// descriptors to the numbers after the highest one, whatever was there.
+	// The number must be much higher than those of the descriptors that a command gets: before it executes
+	// the program, syscall.StartProcess may duplicate descriptors to the numbers just above the highest of
+	// them, and overwrites what is there.
 	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 500)
 	if err != nil { // the limit of open files is lower
 		high, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 200)

@@ -162,8 +162,8 @@ func readPipe(stdin io.Reader) (string, error) {
 // that run. Programs on Node.js send SIGTERM twice within a millisecond.
 const repeatedSignals = 2 * time.Second
 
-// signals returns a context that the first SIGINT, SIGTERM or SIGHUP cancels. A signal later than
-// repeatedSignals after it ends the program at once, with commands that cannot be ended left behind.
+// signals returns a context that the first SIGINT, SIGTERM or SIGHUP cancels. A signal that comes later
+// than repeatedSignals after the first ends the program at once, even if commands are still running.
 func signals(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ch := make(chan os.Signal, 1)

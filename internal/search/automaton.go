@@ -179,7 +179,7 @@ func (a *automaton) reset() {
 	a.start = a.state(nil, 0)
 }
 
-// The kind of the rune before a position in the line.
+// These are the kinds of what precedes a position in a line: nothing, a rune of a word, or another rune.
 const (
 	atStart = iota
 	afterOther
