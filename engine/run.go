@@ -121,6 +121,9 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 		if err != nil {
 			err = s.addHint(t, err)
 		}
+		if e.End != nil && ctx.Err() == nil {
+			s.startServers() // waits until those that cannot be started are reported: see newAgent
+		}
 		if !yield(Event{Event: e}, err) || err != nil {
 			return false
 		}

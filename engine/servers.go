@@ -229,7 +229,7 @@ func (p *Project) serverTrust() []knack.Problem {
 func (e *Engine) newClient(p *Project, servers []mcp.Server, changed func()) *mcp.Client {
 	env := p.options.Env
 	o := mcp.Options{
-		Version: p.Version(), Run: e.runServer, Getenv: env.Get,
+		Version: p.Version(), Run: e.runServer, Check: checkProgram, Getenv: env.Get,
 		State: env.StateFile("mcp"), TempDir: env.StateFile("output"), Changed: changed, Debug: p.options.Debug,
 	}
 	if env.StateDir() != "" {
@@ -441,6 +441,25 @@ func (e *Engine) closeServers() error {
 	return client.Close()
 }
 
+// checkProgram returns an error if the program of a server does not exist.
+func checkProgram(s mcp.Server) error {
+	if name := filepath.Base(s.Command); name != s.Command && !filepath.IsAbs(s.Command) {
+		return nil // relative to the directory where the server runs
+	}
+	_, err := exec.LookPath(s.Command)
+	switch {
+	case err == nil || errors.Is(err, exec.ErrDot):
+		return nil
+	case errors.Is(err, exec.ErrNotFound):
+		return fmt.Errorf("cannot run %s: not found on PATH", s.Command)
+	}
+	var reason *exec.Error
+	if errors.As(err, &reason) {
+		err = reason.Err
+	}
+	return fmt.Errorf("cannot run %s: %w", s.Command, err)
+}
+
 // runServer runs the program of a server on this machine, in its own sandbox. A user's server may use
 // the network; a project's may use what was approved.
 func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Command) (workspace.Exit, error) {
@@ -560,7 +579,8 @@ func (s *Session) ownClient() *mcp.Client {
 	return s.servers
 }
 
-// startServers starts connecting to the servers, in the background.
+// startServers starts connecting to the servers, in the background. When it returns, servers that
+// cannot be started have been reported.
 func (s *Session) startServers() {
 	s.engine.client().Start()
 	if own := s.ownClient(); own != nil {

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -256,6 +257,51 @@ func TestServersAfterRequest(t *testing.T) {
 	case <-opened:
 	case <-time.After(time.Minute):
 		t.Error("the server was not started")
+	}
+}
+
+// TestServerMissingProgram: a server whose program does not exist has failed, and is reported, before the
+// turn ends: the shortest run shows it.
+func TestServerMissingProgram(t *testing.T) {
+	t.Parallel()
+	m := llmtest.New(llmtest.Answer{Text: "done"})
+	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir(), Env: func(string) string { return "" }, Model: m,
+		NoSettings: true, Values: map[string]any{"mcpServers": map[string]any{
+			"gone":  map[string]any{"command": "no-such-program"},
+			"moved": map[string]any{"command": filepath.Join(t.TempDir(), "server")},
+			"unset": map[string]any{"command": "sh", "args": []string{"${NO_SUCH_VARIABLE}"}},
+		}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s, err := e.Start(t.Context(), nil, engine.SessionOptions{Forget: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	for ev, err := range s.Run(t.Context(), agent.Typed("go")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.End == nil {
+			continue
+		}
+		ended = true
+		var found []string
+		for _, p := range s.Status().Problems {
+			found = append(found, p.Message)
+		}
+		all := strings.Join(found, "\n")
+		for _, want := range []string{"gone is not connected: cannot run no-such-program: not found on PATH", "moved is not",
+			"unset is not connected: the environment variable NO_SUCH_VARIABLE"} {
+			if strings.Count(all, want) != 1 {
+				t.Fatalf("%q is not reported once:\n%s", want, all)
+			}
+		}
+	}
+	if !ended {
+		t.Error("the turn did not end")
 	}
 }
 

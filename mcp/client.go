@@ -29,6 +29,9 @@ type Options struct {
 	// Run runs the program of a server, and the helper that prints its headers, within the user's limits;
 	// nil: no program is started.
 	Run func(ctx context.Context, s Server, c workspace.Command) (workspace.Exit, error)
+	// Check returns the reason why Run could not run the program of a server, for example because it does
+	// not exist. It is called by Start and must return at once; nil: unknown until Run has tried.
+	Check func(s Server) error
 	// Getenv looks up variables for ${NAME}; nil: no variable is set.
 	Getenv func(string) string
 	HTTP   http.RoundTripper // nil: http.DefaultTransport
@@ -114,15 +117,21 @@ func New(o Options, servers ...Server) *Client {
 	return c
 }
 
-// Start starts connecting to all servers, in the background and in parallel.
+// Start starts connecting to all servers, in the background and in parallel. A server that cannot be
+// started has failed when Start returns (see Options.Check): even the shortest run reports it.
 func (c *Client) Start() {
 	c.start.Do(func() {
 		for _, p := range c.peers {
 			if p.state == Failed {
 				continue
 			}
-			p.set(Connecting, "")
-			c.all.Go(p.keep)
+			impossible := p.check()
+			if impossible != nil {
+				p.set(Failed, impossible.Error())
+			} else {
+				p.set(Connecting, "")
+			}
+			c.all.Go(func() { p.keep(impossible) })
 		}
 	})
 }
@@ -304,8 +313,21 @@ const (
 	stableTime   = time.Minute // a connection that lasted this long was successful
 )
 
-// keep connects, and reconnects after a connection has ended, until the client is closed.
-func (p *peer) keep() {
+// check returns the error of a server that cannot be started with this definition.
+func (p *peer) check() error {
+	s, err := p.server.expand(p.client.opt.Getenv)
+	if err != nil {
+		return err
+	}
+	if s.Open != nil || s.URL != "" || p.client.opt.Check == nil {
+		return nil
+	}
+	return p.client.opt.Check(s)
+}
+
+// keep connects, and reconnects after a connection has ended, until the client is closed. impossible is
+// the error of a check that failed; it counts as the first attempt.
+func (p *peer) keep(impossible error) {
 	ctx := p.client.ctx
 	first := sync.OnceFunc(func() { close(p.tried) })
 	tried := func() {
@@ -331,9 +353,14 @@ func (p *peer) keep() {
 			}
 			continue
 		}
-		p.set(Connecting, "")
 		began := time.Now()
-		err := p.connect(attempt, tried)
+		var err error
+		if impossible != nil {
+			err, impossible = permanentError{impossible}, nil
+		} else {
+			p.set(Connecting, "")
+			err = p.connect(attempt, tried)
+		}
 		if attempt.Err() != nil && ctx.Err() == nil { // the server was disabled
 			continue
 		}
