@@ -9,6 +9,7 @@
 package session
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -64,6 +65,39 @@ type Entry struct {
 	Compaction *Compaction `json:"compaction,omitempty"`
 	Agent      *Agent      `json:"agent,omitempty"`
 	Move       *Move       `json:"move,omitempty"`
+}
+
+// ParseEntry decodes a line of a session's file, also one that was written before members had their
+// present names.
+func ParseEntry(line []byte) (Entry, error) {
+	var e Entry
+	if err := fastjson.Unmarshal(line, &e); err != nil {
+		return e, err
+	}
+	if (e.Decision != nil || e.Note != nil || e.Listing != nil) && bytes.Contains(line, []byte(`"told":`)) {
+		e.readOldNames(line)
+	}
+	return e, nil
+}
+
+// readOldNames sets the fields whose members were once named "told".
+func (e *Entry) readOldNames(line []byte) {
+	var old struct {
+		Decision      struct{ Told string }
+		Note, Listing struct{ Told map[string]string }
+	}
+	if json.Unmarshal(line, &old) != nil {
+		return
+	}
+	if d := e.Decision; d != nil && d.Answer == "" {
+		d.Answer = old.Decision.Told
+	}
+	if n := e.Note; n != nil && n.Announced == nil {
+		n.Announced = old.Note.Told
+	}
+	if l := e.Listing; l != nil && l.Announced == nil {
+		l.Announced = old.Listing.Told
+	}
 }
 
 // isValid reports whether the entry is complete: the field for Type is set, and a move has a valid
@@ -124,8 +158,8 @@ type Decision struct {
 	Call   string              `json:"call"`
 	Tool   string              `json:"tool"`
 	Asked  bool                `json:"asked,omitempty"`
-	Answer string              `json:"told,omitempty"` // the user's
-	Hook   string              `json:"hook,omitempty"` // the event whose hooks voted
+	Answer string              `json:"answer,omitempty"` // the user's
+	Hook   string              `json:"hook,omitempty"`   // the event whose hooks voted
 	By     permission.Decision `json:"by"`
 }
 
@@ -223,7 +257,7 @@ type Note struct {
 	People string `json:"people,omitempty"`
 	// Announced is set in an announcement of skills. It maps each skill's name to a fingerprint of
 	// its announced text, or to "" if the skill is gone.
-	Announced map[string]string `json:"told,omitempty"`
+	Announced map[string]string `json:"announced,omitempty"`
 	// Tools names dynamic tools that the note announces. Loaded names those whose definitions are sent
 	// from now on.
 	Tools  []string `json:"tools,omitempty"`
@@ -300,7 +334,7 @@ type Setting struct {
 // session.
 type Listing struct {
 	Text      string       `json:"text"`
-	Announced Fingerprints `json:"told,omitempty"`
+	Announced Fingerprints `json:"announced,omitempty"`
 	Cut       bool         `json:"cut,omitempty"` // some descriptions are shortened
 }
 

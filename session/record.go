@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/knack-agent/knack/internal/fastjson"
 	"github.com/knack-agent/knack/llm"
 )
 
@@ -123,7 +122,7 @@ func decode(lines [][]byte) ([]Entry, []error) {
 			for {
 				to := int(next.Add(batch))
 				for i := to - batch; i < min(to, len(lines)); i++ {
-					errs[i] = fastjson.Unmarshal(lines[i], &entries[i])
+					entries[i], errs[i] = ParseEntry(lines[i])
 					pack.add(&entries[i])
 				}
 				if to >= len(lines) {

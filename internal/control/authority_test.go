@@ -78,21 +78,21 @@ func TestRecorded(t *testing.T) {
 		`{"type":"setMode","mode":"acceptEdits","destination":"session"},`+
 		`{"type":"addDirectories","directories":["/elsewhere"],"destination":"session"}]}`, `can_use_tool`)
 	h.must(h.expect(`"subtype":"decision"`), `"asked":true`,
-		`"told":"once, deny in this session: Bash(rm:*), mode acceptEdits, directories /elsewhere"`)
+		`"answer":"once, deny in this session: Bash(rm:*), mode acceptEdits, directories /elsewhere"`)
 	h.answers(`{}`, `"callback_id":"pre"`)
 	h.answers(`{"behavior":"allow","updatedInput":{"command":"touch other"}}`, `can_use_tool`)
-	h.must(h.expect(`"subtype":"decision"`), `"told":"once, with another input"`)
+	h.must(h.expect(`"subtype":"decision"`), `"answer":"once, with another input"`)
 	h.answers(`{}`, `"callback_id":"pre"`)
 	h.answers(`{"behavior":"deny","message":"not now"}`, `can_use_tool`)
-	h.must(h.expect(`"subtype":"permission_denied"`), `"told":"no not now"`)
+	h.must(h.expect(`"subtype":"permission_denied"`), `"answer":"no not now"`)
 	h.answers(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"deny",`+
 		`"permissionDecisionReason":"never"}}`,
 		`"callback_id":"pre"`)
 	h.must(h.expect(`"subtype":"permission_denied"`), `"hook":"PreToolUse"`, `never`)
 	h.answers(`{"action":"accept","content":{}}`, `"subtype":"elicitation"`)
-	h.must(h.expect(`"subtype":"decision"`, `"tool_name":"mcp__forms"`), `"told":"once"`)
+	h.must(h.expect(`"subtype":"decision"`, `"tool_name":"mcp__forms"`), `"answer":"once"`)
 	h.answers(`{"action":"decline"}`, `"subtype":"elicitation"`)
-	h.must(h.expect(`"subtype":"permission_denied"`, `"tool_name":"mcp__forms"`), `"told":"no"`)
+	h.must(h.expect(`"subtype":"permission_denied"`, `"tool_name":"mcp__forms"`), `"answer":"no"`)
 	// A question of a server that the host declined is not a refused call.
 	if line := h.expect(`"type":"result"`); strings.Count(line, `"tool_use_id"`) != 2 {
 		t.Error(line)

@@ -34,8 +34,7 @@ func (b *Builder) knack(all []Line) error {
 	entries := map[int]session.Entry{}
 	last := 0
 	for _, r := range all[1:] {
-		var e session.Entry
-		err := json.Unmarshal(r.Data, &e)
+		e, err := session.ParseEntry(r.Data)
 		if err == nil && (e.ID <= last || e.Parent < 0 || e.Parent >= e.ID) {
 			err = errors.New("its entry numbers are inconsistent")
 		}
