@@ -175,7 +175,7 @@ func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 			// The target of a link is not part of the approved folder.
 			return nil, fmt.Errorf("%s is outside the directory of the skill %s", h.File(), name)
 		}
-		return p.verifyScripts(h, t.dir, func(path string, data []byte) error {
+		return p.verifyAll(h, t.dir, func(path string, data []byte) error {
 			if subpath.Contains(realPath(h.Dir), path) {
 				return approved(path, data)
 			}
@@ -194,7 +194,7 @@ func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 			"approved")
 	}
 	if agents {
-		return p.verifyScripts(h, t.dir, func(path string, data []byte) error {
+		return p.verifyAll(h, t.dir, func(path string, data []byte) error {
 			if isResourceFile(p.root, path) {
 				return p.trust.Check(path, data)
 			}
@@ -265,18 +265,31 @@ func (s *pinnedScripts) contains(path string, data []byte) bool {
 }
 
 // verifyScripts returns the scripts in the working tree that a hook would run in dir, after checking each
-// with ok.
-func (p *Project) verifyScripts(h *hook.Hook, dir string, ok func(path string, data []byte) error) ([]hook.Script,
-	error) {
+// with ok, and the paths in the tree where scripts that it names are missing.
+func (p *Project) verifyScripts(h *hook.Hook, dir string, ok func(path string, data []byte) error) (
+	found []hook.Script, missing []string, err error) {
 	root := realPath(p.root)
-	in := func(path string) bool { return subpath.Contains(root, path) || subpath.Contains(dir, path) }
-	all, err := gate.CheckScripts(commandLine(h, p.root), dir, func(path string, data []byte) error {
-		if in(path) {
-			return ok(path, data)
+	outside := func(path string) bool {
+		return !slices.ContainsFunc([]string{root, p.root, dir}, func(d string) bool { return subpath.Contains(d, path) })
+	}
+	found, missing, err = gate.CheckScripts(commandLine(h, p.root), dir, func(path string, data []byte) error {
+		if outside(path) {
+			return nil
 		}
-		return nil
+		return ok(path, data)
 	})
-	return slices.DeleteFunc(all, func(s hook.Script) bool { return !in(s.Path) }), err
+	return slices.DeleteFunc(found, func(s hook.Script) bool { return outside(s.Path) }),
+		slices.DeleteFunc(missing, outside), err
+}
+
+// verifyAll is verifyScripts for a hook that may run only scripts that ok accepts. A missing one could appear with
+// other content before the command starts.
+func (p *Project) verifyAll(h *hook.Hook, dir string, ok func(path string, data []byte) error) ([]hook.Script, error) {
+	found, missing, err := p.verifyScripts(h, dir, ok)
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("%s does not exist", missing[len(missing)-1])
+	}
+	return found, err
 }
 
 // approved checks the scripts of a settings hook, which runs in dir, against what the user approved.
@@ -286,7 +299,7 @@ func (p *Project) verifyScripts(h *hook.Hook, dir string, ok func(path string, d
 func (p *Project) approved(h *hook.Hook, dir string, other func(path string, data []byte) error) ([]hook.Script,
 	error) {
 	projects := h.Origin == string(permission.Project)
-	all, err := p.verifyScripts(h, dir, func(path string, data []byte) error {
+	all, _, err := p.verifyScripts(h, dir, func(path string, data []byte) error {
 		if projects && isResourceFile(p.root, path) {
 			return p.trust.Check(path, data)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/config"
@@ -663,6 +664,60 @@ func TestRemovedScript(t *testing.T) {
 	}
 	if _, err := hooks.verify(&list[0]); err == nil || !strings.Contains(err.Error(), "run.sh was removed") {
 		t.Errorf("without its script: %v", err)
+	}
+}
+
+// TestMissingScripts: a hook of a project's skill or agent does not run while a script that it names is missing, for the
+// same reason.
+func TestMissingScripts(t *testing.T) {
+	dir := realPath(t.TempDir())
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	skill := filepath.Join(dir, ".claude/skills/pdf")
+	script := filepath.Join(dir, ".claude/hooks/run.sh")
+	for name, text := range map[string]string{
+		filepath.Join(skill, "SKILL.md"): "---\ndescription: d\n---\n",
+		script:                           "echo\n",
+		filepath.Join(dir, ".claude/agents/checker.md"): "---\nname: checker\ndescription: d\n---\n",
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	approved, err := openTrust(nil, dir, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	items, err := approved.Scan(t.Context(), dir, false)
+	if err = errors.Join(err, approved.Approve(items...)); err != nil {
+		t.Fatal(err)
+	}
+	p := &Project{dir: dir, root: dir, trust: approved}
+	p.agents = []agent.Definition{{Name: "checker", Origin: knack.Project}}
+	k := &knack.Skill{Name: "pdf", Path: filepath.Join(skill, "SKILL.md"), Dir: skill,
+		Origin: knack.Origin{Kind: knack.Project, Trust: knack.Trusted}}
+	library := knack.NewLibrary(t.Context(), knack.Dir(filepath.Dir(skill), k.Origin))
+	hooks := &hookSet{project: p, skills: library.Catalog, pinned: &pinnedScripts{}, dir: dir, localWorkspace: true}
+
+	agents := hook.Hook{Command: `sh "$CLAUDE_PROJECT_DIR"/.claude/hooks/run.sh`, Origin: "agent:checker"}
+	if _, err := hooks.verify(&agents); err != nil {
+		t.Fatal("the agent's hook does not run: ", err)
+	}
+	skills := hook.Hook{Command: "echo", Origin: "skill:pdf", Dir: skill}
+	if _, err := hooks.verify(&skills); err != nil {
+		t.Fatal("the skill's hook does not run: ", err)
+	}
+	if err := os.Remove(script); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{`sh "$CLAUDE_SKILL_DIR"/run.sh`, `"$CLAUDE_SKILL_DIR"/run`,
+		`cd "$CLAUDE_SKILL_DIR" && sh run.sh`} {
+		skills.Command = line
+		if _, err := hooks.verify(&skills); err == nil || !strings.Contains(err.Error(), "does not exist") {
+			t.Errorf("the skill's hook %s: %v", line, err)
+		}
+	}
+	if _, err := hooks.verify(&agents); err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("the agent's hook: %v", err)
 	}
 }
 

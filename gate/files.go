@@ -96,35 +96,57 @@ func folders(subjects []permission.Subject, dir string) []string {
 }
 
 // scriptsOf returns the files that a command line would run by name: programs given by a path, and
-// scripts of interpreters.
-func scriptsOf(s permission.Subject, dirs []string) []File {
-	var files []File
+// scripts of interpreters. missing are the names of those that do not exist: what will be there when
+// the command starts is unknown.
+func scriptsOf(s permission.Subject, dirs []string) (files []File, missing []string) {
 	for _, words := range commands(s) {
 		for _, name := range scripts.Named(words) {
+			exists := false
 			for _, d := range dirs {
-				name := scripts.Join(d, name)
-				real, err := filepath.EvalSymlinks(name)
+				path := scripts.Join(d, name)
+				real, err := filepath.EvalSymlinks(path)
 				if err != nil {
 					continue
 				}
-				if info, err := os.Stat(real); err != nil || !info.Mode().IsRegular() {
+				info, err := os.Stat(real)
+				if err != nil || !info.Mode().IsRegular() {
+					// A directory may be an argument of a script, but nothing else.
+					exists = exists || err == nil && name != words[0] && !scripts.HasSuffix(name)
 					continue
 				}
+				exists = true
 				i := slices.IndexFunc(files, func(f File) bool { return f.Path == real })
 				if i < 0 {
 					i, files = len(files), append(files, readFile(real))
 				}
-				files[i].names = append(files[i].names, name)
+				files[i].names = append(files[i].names, path)
+			}
+			if !exists && isFileName(name) {
+				missing = append(missing, name)
 			}
 		}
 	}
-	return files
+	return files, missing
+}
+
+// isFileName reports whether a word names a file: it is not an option with a value, text of a program, an address, or
+// a package such as the one in npx @scope/name.
+func isFileName(word string) bool {
+	if strings.ContainsAny(word, "= \t\n") {
+		return false
+	}
+	return scripts.HasSuffix(word) ||
+		strings.Contains(word, "/") && !strings.HasPrefix(word, "@") && !strings.Contains(word, "://")
 }
 
 // runsFile reports whether the first word of a command is one of the files. An interpreter's script is
-// also judged as a command of its own, whose first word is the script.
+// also judged as a command of its own, whose first word is the script. A word with a slash is not
+// compared: scriptsOf read that file, and would have returned it.
 func runsFile(s permission.Subject, dirs []string, files []File) bool {
 	for _, words := range commands(s) {
+		if strings.Contains(words[0], "/") {
+			continue
+		}
 		for _, d := range dirs {
 			real, err := filepath.EvalSymlinks(scripts.Join(d, words[0]))
 			if err != nil {
@@ -136,22 +158,6 @@ func runsFile(s permission.Subject, dirs []string, files []File) bool {
 		}
 	}
 	return false
-}
-
-// missingScript returns a path that a command line would run but that does not exist yet, so its content
-// is unknown until the command starts; "" if there is none.
-func missingScript(s permission.Subject, dirs []string) string {
-	for _, words := range commands(s) {
-		for _, name := range scripts.Named(words) {
-			if !strings.Contains(name, "/") || strings.ContainsAny(name, "= \t\n") {
-				continue
-			}
-			if !slices.ContainsFunc(dirs, func(d string) bool { _, err := os.Stat(scripts.Join(d, name)); return err == nil }) {
-				return name
-			}
-		}
-	}
-	return ""
 }
 
 // approvedScripts returns the scripts that the command must run: the given files with their content as
@@ -170,16 +176,24 @@ func approvedScripts(files []File) (list []workspace.Script) {
 
 // CheckScripts calls ok for every file that a command line would run if started in dir, with the
 // file's content (nil if it cannot be read). It returns the files, or the first error of ok. A word
-// that the shell would expand is not treated as a file name: see [permission.WithValues].
-func CheckScripts(line, dir string, ok func(path string, data []byte) error) ([]workspace.Script, error) {
+// that the shell would expand is not treated as a file name: see [permission.WithValues]. missing are
+// the absolute paths where files that the line would run may appear until it starts.
+func CheckScripts(line, dir string, ok func(path string, data []byte) error) (found []workspace.Script, missing []string,
+	err error) {
 	s := permission.Subject{Kind: permission.KindBash, Text: line}
-	files := scriptsOf(s, folders([]permission.Subject{s}, dir))
+	dirs := folders([]permission.Subject{s}, dir)
+	files, names := scriptsOf(s, dirs)
 	for _, f := range files {
 		if err := ok(f.Path, f.data); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return approvedScripts(files), nil
+	for _, name := range names {
+		for _, d := range dirs {
+			missing = append(missing, scripts.Join(d, name))
+		}
+	}
+	return approvedScripts(files), missing, nil
 }
 
 // commands returns the words of each simple command in a line. It returns none for a line that

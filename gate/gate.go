@@ -493,7 +493,7 @@ func (g *Gate) decide(scopes []SkillRules, subjects []permission.Subject) judgem
 	place.Roots = slices.Concat(place.Roots, g.answers.dirs)
 	g.answers.mu.Unlock()
 	var dirs []string // where names of scripts may start; computed when first needed
-	scripts := func(s permission.Subject) []File {
+	scripts := func(s permission.Subject) (files []File, missing []string) {
 		if dirs == nil {
 			dirs = folders(subjects, place.Dir)
 		}
@@ -536,14 +536,15 @@ func (g *Gate) decide(scopes []SkillRules, subjects []permission.Subject) judgem
 			}
 			switch {
 			case s.Origin == permission.Session || s.Origin == permission.Kept:
-				files := scripts(s.Subject)
+				files, missing := scripts(s.Subject)
 				same := func(a answer) bool { return a.rule.Origin == s.Origin && a.rule.String() == s.Rule }
 				unbound, covered := false, false
 				for _, a := range given {
 					if same(a) {
 						_, d := findUnbound(files, a.files)
 						unbound = unbound || a.anyContent
-						covered = covered || !d && (len(files) > 0 || len(a.files) == 0 || runsFile(s.Subject, dirs, a.files))
+						covered = covered || !d && len(missing) == 0 &&
+							(len(files) > 0 || len(a.files) == 0 || runsFile(s.Subject, dirs, a.files))
 					}
 				}
 				changing := ""
@@ -557,7 +558,7 @@ func (g *Gate) decide(scopes []SkillRules, subjects []permission.Subject) judgem
 					case changing != "":
 						why = changing
 					case f.Path == "":
-						why = "a file that it was approved for does not exist"
+						why = "a file that it runs does not exist"
 					default:
 						why = f.Path + " has changed since it was approved"
 					}
@@ -569,14 +570,14 @@ func (g *Gate) decide(scopes []SkillRules, subjects []permission.Subject) judgem
 					if "skill:"+sc.Skill != string(s.Origin) || sc.Dir == "" {
 						continue
 					}
-					files := scripts(s.Subject)
+					files, missing := scripts(s.Subject)
 					no := ""
 					if sc.Approved == nil {
 						no = sc.whyLinked(files, append([]string{place.Dir}, place.Roots...))
 					} else {
 						no = sc.whyNotCovered(files)
-						if name := missingScript(s.Subject, dirs); no == "" && name != "" {
-							no = name + " does not exist"
+						if no == "" && len(missing) > 0 {
+							no = missing[0] + " does not exist"
 						}
 						j.files = append(j.files, files...)
 					}
@@ -615,7 +616,8 @@ func (g *Gate) filesOf(subjects []permission.Subject) (files []File) {
 	given := g.allAnswers()
 	dirs := folders(subjects, g.opt.Paths.Dir)
 	for _, s := range subjects {
-		for _, f := range scriptsOf(s, dirs) {
+		found, _ := scriptsOf(s, dirs)
+		for _, f := range found {
 			if slices.ContainsFunc(files, func(g File) bool { return g.Path == f.Path }) {
 				continue
 			}
@@ -640,12 +642,13 @@ func (g *Gate) changesFiles(subjects []permission.Subject, files []File) string 
 	}
 	dirs := folders(subjects, g.opt.Paths.Dir)
 	for _, s := range (permission.Rules{}).Decide(permission.AcceptEdits, g.opt.Paths, subjects...).Subjects {
+		own, _ := scriptsOf(s.Subject, dirs)
 		for _, f := range files {
 			switch {
 			case s.Kind == permission.KindEdit &&
 				(s.Text == f.Path || slices.Contains(f.names, scripts.Join(g.opt.Paths.Dir, s.Text))):
 				return f.Path + " is written before it runs"
-			case isBash(s.Kind) && s.Verdict != permission.Allow && len(scriptsOf(s.Subject, dirs)) == 0 &&
+			case isBash(s.Kind) && s.Verdict != permission.Allow && len(own) == 0 &&
 				!leavesUnchanged(s.Subject, f, dirs):
 				return fmt.Sprintf("%q may change %s before it runs", s.Text, f.Path)
 			}

@@ -401,6 +401,17 @@ func TestScriptsOfPermit(t *testing.T) {
 	if _, asked := ask("bash ./run.sh"); !asked {
 		t.Error("an answer covers a script that does not exist yet")
 	}
+	for line, covered := range map[string]bool{
+		"bash ./later.sh": false, "./later": false, "cd . && sh later.sh": false,
+		"npx @scope/name check": true, "timeout 9 curl https://host/path": true, "node -e 1": true,
+	} {
+		p.answers = append(p.answers[:len(p.saw)], yes(gate.Session), yes(gate.Session))
+		ask(line)
+		if _, asked := ask(line); asked == covered {
+			t.Errorf("%s: an answer given without its script covers the next call: %v", line, !asked)
+		}
+		p.answers = p.answers[:len(p.saw)]
+	}
 }
 
 // TestLinkedScript: a link in a skill's folder that leads into the workspace does not make the workspace's file part

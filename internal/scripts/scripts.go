@@ -116,7 +116,11 @@ const (
 		"pipenv strace ionice flock"
 	interpreters = "sh bash dash zsh ksh fish source . python pypy node nodejs ruby perl php lua Rscript tsx ts-node " +
 		"pwsh powershell"
+	suffixes = ".sh .bash .py .js .mjs .cjs .ts .rb .pl .ps1 .go .php .lua"
 )
+
+// HasSuffix reports whether a name ends as those of scripts do.
+func HasSuffix(name string) bool { return listed(suffixes, filepath.Ext(name)) }
 
 func interpreter(base string) bool { return listed(interpreters, unversioned(base)) }
 

@@ -8,11 +8,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/knack-agent/knack/internal/scripts"
 	"github.com/knack-agent/knack/internal/skilldir"
 )
 
@@ -145,7 +145,7 @@ func (m manifest) summary() []string {
 		switch {
 		case e.kind == 'l':
 			links = append(links, e.path)
-		case e.kind == 'x' || scriptSuffix[path.Ext(e.path)]:
+		case e.kind == 'x' || scripts.HasSuffix(e.path):
 			runs = append(runs, e.path)
 		}
 	}
@@ -157,11 +157,6 @@ func (m manifest) summary() []string {
 		lines = append(lines, "links (not followed): "+few(links))
 	}
 	return lines
-}
-
-var scriptSuffix = map[string]bool{
-	".sh": true, ".bash": true, ".py": true, ".js": true, ".mjs": true, ".cjs": true,
-	".ts": true, ".rb": true, ".pl": true, ".ps1": true, ".go": true, ".php": true, ".lua": true,
 }
 
 func few(list []string) string {
