@@ -23,11 +23,9 @@ func alive(pid string) bool {
 
 func wantDead(t *testing.T, pids []string) {
 	t.Helper()
+	late := time.Now().Add(time.Minute)
 	for _, pid := range pids {
-		for range 200 {
-			if !alive(pid) {
-				break
-			}
+		for alive(pid) && time.Now().Before(late) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		if alive(pid) {
@@ -38,33 +36,51 @@ func wantDead(t *testing.T, pids []string) {
 }
 
 // tree starts processes three levels deep, and others that try to escape: one in its own group, two in their own
-// session, one with its parent alive and one without, and one that cleared its environment but kept its parent.
+// session, one with its parent alive and one without, and one that cleared its environment but kept its parent. It
+// prints their IDs when all of them run.
 const tree = `trap '' TERM HUP INT
-bash -c 'bash -c "trap \"\" TERM; sleep 301 & echo \$! \$\$; wait" & echo $!; wait' &
-echo $!
-(set -m; sleep 302 & echo $!)
-setsid sleep 303 & echo $!
-(setsid sleep 304 >/dev/null 2>&1 & echo $!)
-env -i setsid sleep 305 & echo $!
-(nohup setsid bash -c 'echo $$; exec sleep 306' &)
-sleep 0.2; echo ready; `
+bash -c 'bash -c "trap \"\" TERM; sleep 301 & echo \$! \$\$ >>pids; wait" & echo $! >>pids; wait' &
+echo $! >>pids
+(set -m; sleep 302 & echo $! >>pids)
+setsid sleep 303 & echo $! >>pids
+(setsid sleep 304 >/dev/null 2>&1 & echo $! >>pids)
+env -i setsid sleep 305 & echo $! >>pids
+(nohup setsid bash -c 'echo $$ >>pids; exec sleep 306' &)
+until [ $(wc -w <pids) = 9 ]; do sleep 0.02; done
+cat pids
+`
 
-func startTree(t *testing.T, w *workspace.Local, ctx context.Context, then string) ([]string, error) {
+// startTree runs tree, and calls ready when it has printed.
+func startTree(t *testing.T, w *workspace.Local, ctx context.Context, then string, ready func()) ([]string, error) {
 	t.Helper()
-	var out bytes.Buffer
+	out := printed{ready: ready}
 	_, err := w.Run(ctx, workspace.Command{Line: tree + then, Output: &out})
-	pids := strings.Fields(strings.ReplaceAll(out.String(), "ready", ""))
+	pids := strings.Fields(out.String())
 	if len(pids) != 9 {
 		t.Fatalf("the tree printed %q", out.String())
 	}
 	return pids, err
 }
 
+// printed calls ready when the nine numbers are written.
+type printed struct {
+	bytes.Buffer
+	ready func()
+}
+
+func (o *printed) Write(p []byte) (int, error) {
+	n, err := o.Buffer.Write(p)
+	if text := o.String(); len(strings.Fields(text)) == 9 && strings.HasSuffix(text, "\n") {
+		o.ready()
+	}
+	return n, err
+}
+
 func TestTreeDiesOnTimeout(t *testing.T) {
 	w := newLocal(t)
-	ctx, stop := context.WithTimeout(t.Context(), time.Second)
-	defer stop()
-	pids, err := startTree(t, w, ctx, "wait")
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	pids, err := startTree(t, w, ctx, "wait", func() { stop(context.DeadlineExceeded) })
 	if err != context.DeadlineExceeded {
 		t.Errorf("Run returned %v", err)
 	}
@@ -73,7 +89,7 @@ func TestTreeDiesOnTimeout(t *testing.T) {
 
 func TestTreeDiesOnClose(t *testing.T) {
 	w := newLocal(t)
-	pids, err := startTree(t, w, t.Context(), "exit 0")
+	pids, err := startTree(t, w, t.Context(), "exit 0", func() {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,11 +125,10 @@ func TestBackgroundMayWrite(t *testing.T) {
 		Output: &bytes.Buffer{}}); err != nil {
 		t.Fatal(err)
 	}
-	for range 500 {
+	for late := time.Now().Add(time.Minute); time.Now().Before(late); time.Sleep(10 * time.Millisecond) {
 		if _, err := w.Stat(t.Context(), "mark"); err == nil {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	t.Error("the child died")
 }

@@ -17,9 +17,9 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
@@ -169,42 +169,53 @@ func TestSSHD(t *testing.T) {
 		0o600); err != nil {
 		t.Fatal(err)
 	}
+	// SHLVL keeps bash from reading the user's .bashrc for each command.
+	config := fmt.Sprintf("HostKey %s/host\nAuthorizedKeysFile %s/authorized\nPidFile none\nStrictModes no\nUsePAM "+
+		"no\nSetEnv SHLVL=2\nPasswordAuthentication no\nPermitRootLogin prohibit-password\nSubsystem sftp %s\n",
+		dir, dir, sftpServer)
+	if err := os.WriteFile(filepath.Join(dir, "config"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// A sshd for each connection, as inetd starts it: no port can be taken by another program before sshd listens.
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().String()
-	l.Close()
-	_, port, _ := net.SplitHostPort(addr)
-	// SHLVL keeps bash from reading the user's .bashrc for each command.
-	config := fmt.Sprintf("ListenAddress 127.0.0.1\nPort %s\nHostKey %s/host\nAuthorizedKeysFile "+
-		"%s/authorized\nPidFile none\nStrictModes no\nUsePAM no\nSetEnv SHLVL=2\nPasswordAuthentication "+
-		"no\nPermitRootLogin prohibit-password\nSubsystem sftp %s\n", port, dir, dir, sftpServer)
-	if err := os.WriteFile(filepath.Join(dir, "config"), []byte(config), 0o600); err != nil {
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	var log bytes.Buffer
-	cmd := exec.Command(sshd, "-D", "-e", "-f", filepath.Join(dir, "config"))
-	cmd.Stderr = &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	var servers sync.WaitGroup
 	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-		if t.Failed() {
-			t.Logf("sshd: %s", log.String())
+		l.Close()
+		servers.Wait()
+		log.Close()
+		if text, err := os.ReadFile(log.Name()); t.Failed() {
+			t.Logf("sshd: %s %v", text, err)
 		}
 	})
-	for range 500 {
-		conn, err := net.Dial("tcp", addr)
-		if err == nil {
+	servers.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			f, err := conn.(*net.TCPConn).File()
 			conn.Close()
-			break
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			cmd := exec.Command(sshd, "-i", "-e", "-f", filepath.Join(dir, "config"))
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = f, f, log
+			servers.Go(func() {
+				defer f.Close()
+				cmd.Run() // fails if it refuses the connection
+			})
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	testServer(t, &server{addr, host.PublicKey(), workspace.SSHOptions{
+	})
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	testServer(t, &server{l.Addr().String(), host.PublicKey(), workspace.SSHOptions{
 		Host: "127.0.0.1", Port: port, User: me.Username, Keys: []string{filepath.Join(dir, "client")},
 	}})
 }

@@ -66,12 +66,9 @@ until [ $(wc -w <"$PIDS") -ge 4 ]; do sleep 0.01; done; echo ready >>"$PIDS"; wa
 		t.Fatal(err)
 	}
 	started := false
-	for range 3000 {
+	for late := time.Now().Add(patience); !started && time.Now().Before(late); time.Sleep(10 * time.Millisecond) {
 		data, _ := os.ReadFile(pids)
-		if started = strings.Contains(string(data), "ready"); started {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
+		started = strings.Contains(string(data), "ready")
 	}
 	cmd.Process.Signal(sig)
 	cmd.Process.Signal(sig) // hosts repeat it
@@ -90,7 +87,8 @@ until [ $(wc -w <"$PIDS") -ge 4 ]; do sleep 0.01; done; echo ready >>"$PIDS"; wa
 	for sc := bufio.NewScanner(f); sc.Scan(); {
 		for _, pid := range strings.Fields(strings.TrimSuffix(sc.Text(), "ready")) {
 			stat, err := os.ReadFile("/proc/" + pid + "/stat")
-			for i := 0; i < 200 && err == nil && !strings.Contains(string(stat), ") Z"); i++ {
+			for late := time.Now().Add(patience); err == nil && !strings.Contains(string(stat), ") Z") &&
+				time.Now().Before(late); {
 				time.Sleep(10 * time.Millisecond)
 				stat, err = os.ReadFile("/proc/" + pid + "/stat")
 			}

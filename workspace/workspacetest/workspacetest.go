@@ -479,11 +479,10 @@ func dead(t *testing.T, w workspace.Workspace, pids []string) {
 if [ -d /proc/1 ]; then s=$(sed 's/.*) //' /proc/$p/stat 2>/dev/null); else s=$(ps -o stat= -p $p); fi
 case $s in ''|Z*) ;; *) echo $p $s;; esac; done`
 	var out string
-	for range 100 {
+	for late := time.Now().Add(time.Minute); time.Now().Before(late); time.Sleep(20 * time.Millisecond) {
 		if out = sh(t, w, line); out == "" {
 			return
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	t.Errorf("still alive: %s", out)
 }
