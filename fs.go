@@ -97,6 +97,9 @@ func (t fsTree) finish(s *Skill, name string) {
 		})
 		return files, err
 	}
+	s.ReadFile = func(_ context.Context, beside string) ([]byte, error) {
+		return fs.ReadFile(t.FS, path.Join(dir, beside))
+	}
 }
 
 // Prefix returns a Source that renames the skills of src to PREFIX:NAME, as plugins and

@@ -137,6 +137,16 @@ const (
 // nil) with each new Catalog, until ctx ends. If the system cannot report changes, it
 // polls every two seconds.
 func (l *Library) Watch(ctx context.Context, changed func(*Catalog)) error {
+	return l.watch(ctx, false, changed)
+}
+
+// WatchFiles is like Watch, and also watches the files beside each SKILL.md. changed is then
+// also called with the same Catalog as before: one of these files may have changed.
+func (l *Library) WatchFiles(ctx context.Context, changed func(*Catalog)) error {
+	return l.watch(ctx, true, changed)
+}
+
+func (l *Library) watch(ctx context.Context, files bool, changed func(*Catalog)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -188,6 +198,13 @@ func (l *Library) Watch(ctx context.Context, changed func(*Catalog)) error {
 			}
 		}
 		l.mu.Unlock()
+		if files {
+			for _, s := range l.Catalog().Skills() {
+				for _, dir := range s.directories(ctx) {
+					want[dir] = true
+				}
+			}
+		}
 		all := true
 		for dir := range want {
 			if !watching[dir] {
@@ -239,7 +256,7 @@ func (l *Library) Watch(ctx context.Context, changed func(*Catalog)) error {
 		} else {
 			tick.Reset(every)
 		}
-		if cat != old && changed != nil {
+		if (cat != old || files) && changed != nil {
 			changed(cat)
 		}
 	}

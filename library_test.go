@@ -2,6 +2,7 @@ package knack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
@@ -207,6 +208,48 @@ func TestWatch(t *testing.T) {
 			cancel()
 			if err := <-done; err != nil {
 				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestWatchFiles: a change of a file beside SKILL.md is reported, however deep, and in directories that are created
+// later.
+func TestWatchFiles(t *testing.T) {
+	t.Parallel()
+	for _, poll := range []time.Duration{0, 10 * time.Millisecond} {
+		t.Run(fmt.Sprintf("poll=%v", poll), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			putSkill(t, dir, "a", "---\nname: a\ndescription: D.\n---\nB.", "references/x.md")
+			lib := NewLibrary(t.Context(), Dir(dir, Origin{Kind: User, Trust: Trusted}))
+			lib.poll = poll
+			changes := make(chan bool, 1)
+			go lib.WatchFiles(t.Context(), func(*Catalog) {
+				select {
+				case changes <- true:
+				default:
+				}
+			})
+			wait := func(what string) {
+				t.Helper()
+				select {
+				case <-changes:
+				case <-time.After(time.Minute):
+					t.Fatalf("%s was not noticed", what)
+				}
+			}
+			wait("the start") // now the directories are watched
+			for _, name := range []string{"references/x.md", "references/new/y.md", "references/new/y.md", "new/z.md"} {
+				select {
+				case <-changes: // of an earlier event
+				default:
+				}
+				file := filepath.Join(dir, "a", name)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte("x"), 0o600)); err != nil {
+					t.Fatal(err)
+				}
+				wait(name)
 			}
 		})
 	}

@@ -57,6 +57,8 @@ type Skill struct {
 	// List returns the files beside SKILL.md, slash-separated and relative to the base
 	// directory, sorted. nil means the files below Dir.
 	List func(context.Context) ([]string, error)
+	// ReadFile returns a file that List names. nil means that the file is below Dir.
+	ReadFile func(ctx context.Context, name string) ([]byte, error)
 	// Base creates the base directory when the skill is invoked, for skills that are not
 	// stored on disk. nil means Dir. If it fails, the text is used without a base
 	// directory.

@@ -258,6 +258,27 @@ func (s *Skill) Resources(ctx context.Context) ([]string, error) {
 	return resources(ctx, s, false)
 }
 
+// directories returns the skill's directory and those below it that can have Resources.
+func (s *Skill) directories(ctx context.Context) []string {
+	if s.List != nil || s.Dir == "" || !strings.EqualFold(filepath.Base(s.Path), "SKILL.md") {
+		return nil
+	}
+	var all []string
+	skilldir.Walk(os.DirFS(s.Dir), false, func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil || len(all) == maxResources:
+			return fs.SkipAll
+		case err != nil || !d.IsDir():
+		case p != "." && (d.Name()[0] == '.' || d.Name() == "node_modules"):
+			return fs.SkipDir
+		default:
+			all = append(all, filepath.Join(s.Dir, filepath.FromSlash(p)))
+		}
+		return nil
+	})
+	return all
+}
+
 // resources lists the files below a skill's directory. root says that the directory is a
 // skills root, so that the skills beside this one are not part of it.
 func resources(ctx context.Context, s *Skill, root bool) ([]string, error) {

@@ -123,12 +123,13 @@ func (e *Engine) Models() *Models {
 // Watch reloads skills when their files change, until ctx ends. Sessions announce new skills with
 // their next request.
 func (e *Engine) Watch(ctx context.Context) error {
-	return e.WatchSkills(ctx, func(*knack.Catalog) {})
+	return e.library.Watch(ctx, nil)
 }
 
-// WatchSkills is like Watch, and calls changed with each new catalogue.
-func (e *Engine) WatchSkills(ctx context.Context, changed func(*knack.Catalog)) error {
-	return e.library.Watch(ctx, changed)
+// WatchFiles is like Watch, and also watches the files beside each SKILL.md. It calls changed with the current
+// catalogue when the skills or their files may have changed.
+func (e *Engine) WatchFiles(ctx context.Context, changed func(*knack.Catalog)) error {
+	return e.library.WatchFiles(ctx, changed)
 }
 
 // Reloaded describes what Reload changed.

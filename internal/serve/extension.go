@@ -193,7 +193,7 @@ func frontmatterOf(k *knack.Skill, data []byte) (json.RawMessage, error) {
 // secrets.
 type skillFiles struct {
 	skill *knack.Skill
-	root  string // the skill's directory; "": there is only SKILL.md
+	root  string // the skill's directory; "": it has none
 	names []string
 }
 
@@ -202,7 +202,7 @@ func (s *Server) files(ctx context.Context, o *snapshot, k *knack.Skill) (*skill
 		return nil, err
 	}
 	f := &skillFiles{skill: k, root: k.Dir}
-	if k.Base != nil {
+	if k.Base != nil && k.ReadFile == nil {
 		dir, err := k.Base(ctx)
 		if err != nil {
 			return nil, err
@@ -210,7 +210,7 @@ func (s *Server) files(ctx context.Context, o *snapshot, k *knack.Skill) (*skill
 		f.root = dir
 	}
 	names, err := k.Resources(ctx)
-	if err != nil || f.root == "" {
+	if err != nil || f.root == "" && k.ReadFile == nil {
 		return f, err
 	}
 	secret := s.engine.PathContext()
@@ -218,9 +218,12 @@ func (s *Server) files(ctx context.Context, o *snapshot, k *knack.Skill) (*skill
 		if hidden(name) || secret.Secret(filepath.ToSlash(filepath.Join(f.root, filepath.FromSlash(name)))) {
 			continue
 		}
-		if info, err := f.stat(name); err == nil && info.Mode().IsRegular() {
-			f.names = append(f.names, name)
+		if k.ReadFile == nil {
+			if info, err := f.stat(name); err != nil || !info.Mode().IsRegular() {
+				continue
+			}
 		}
+		f.names = append(f.names, name)
 	}
 	slices.Sort(f.names)
 	return f, nil
@@ -267,6 +270,13 @@ func (f *skillFiles) read(ctx context.Context, name string) ([]byte, error) {
 	if name != "SKILL.md" && !slices.Contains(f.names, name) {
 		return nil, fs.ErrNotExist
 	}
+	if name != "SKILL.md" && f.skill.ReadFile != nil {
+		data, err := f.skill.ReadFile(ctx, name)
+		if len(data) > maxBytes {
+			return nil, errTooLarge(name)
+		}
+		return data, err
+	}
 	if name == "SKILL.md" {
 		name = filepath.Base(f.skill.Path)
 	}
@@ -289,9 +299,13 @@ func (f *skillFiles) read(ctx context.Context, name string) ([]byte, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(file, maxBytes+1))
 	if len(data) > maxBytes {
-		return nil, fmt.Errorf("%s is larger than %d MiB", name, maxBytes>>20)
+		return nil, errTooLarge(name)
 	}
 	return data, err
+}
+
+func errTooLarge(name string) error {
+	return fmt.Errorf("%s is larger than %d MiB", name, maxBytes>>20)
 }
 
 // hashes caches digests of files. A cached digest is valid while size and modification time are
@@ -314,7 +328,7 @@ const settled = 2 * time.Second
 func (f *skillFiles) digest(ctx context.Context, h *hashes, name string) (digest string, size int64, err error) {
 	key := filepath.Join(f.root, name)
 	var info fs.FileInfo
-	if name != "SKILL.md" {
+	if name != "SKILL.md" && f.skill.ReadFile == nil {
 		if info, err = f.stat(name); err != nil {
 			return "", 0, err
 		}

@@ -10,8 +10,11 @@ package serve
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -36,9 +39,9 @@ type Server struct {
 	mu       sync.Mutex
 	reported map[string]bool
 	current  *snapshot
-	prompts  []string                // names of the added prompts
-	listed   map[string]*knack.Skill // by the URIs of the added resources
-	listText string                  // in the tool's description
+	prompts  []string               // names of the added prompts
+	listed   map[string]listedSkill // by the URIs of the added resources
+	listText string                 // in the tool's description
 }
 
 // New makes the server for a directory. It reports each skill that cannot be listed, once for each
@@ -46,7 +49,7 @@ type Server struct {
 func New(ctx context.Context, e *engine.Engine, report func(problem string)) (*Server, error) {
 	caps := &sdk.ServerCapabilities{
 		Tools: &sdk.ToolCapabilities{ListChanged: true}, Prompts: &sdk.PromptCapabilities{ListChanged: true},
-		Resources: &sdk.ResourceCapabilities{ListChanged: true},
+		Resources: &sdk.ResourceCapabilities{ListChanged: true, Subscribe: true},
 	}
 	caps.AddExtension(mcp.SkillsExtension, map[string]any{"directoryRead": true})
 	s := &Server{engine: e, report: report, reported: map[string]bool{}}
@@ -55,7 +58,9 @@ func New(ctx context.Context, e *engine.Engine, report func(problem string)) (*S
 			Instructions: "Skills are instructions for kinds of tasks. Before a task, look for a skill that fits: in the " +
 				"description of the tool skill, or with find.",
 			Capabilities: caps, PageSize: pageSize,
-			SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.TTLMs, c.CacheScope = ttl, "private" },
+			SubscribeHandler:   func(_ context.Context, r *sdk.SubscribeRequest) error { return s.subscribe(r.Params.URI) },
+			UnsubscribeHandler: func(context.Context, *sdk.UnsubscribeRequest) error { return nil },
+			SetCacheable:       func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.TTLMs, c.CacheScope = ttl, "private" },
 		})
 	if err := s.extension(); err != nil {
 		return nil, err
@@ -72,10 +77,42 @@ const (
 	ttl      = 5000 // ms; skills change when their files do
 )
 
-// Watch updates the offered skills when they change, until ctx ends, and notifies clients that their
-// lists have changed.
+// Watch updates the offered skills when one of their files changes, until ctx ends, and notifies
+// clients that their lists have changed.
 func (s *Server) Watch(ctx context.Context) error {
-	return s.engine.WatchSkills(ctx, func(*knack.Catalog) { s.update(ctx) })
+	return s.engine.WatchFiles(ctx, func(*knack.Catalog) { s.update(ctx) })
+}
+
+// subscribe accepts a subscription to the SKILL.md, or another file, of an offered skill.
+func (s *Server) subscribe(uri string) error {
+	if k, rel := s.now().of(uri); k == nil || rel == "" || hidden(rel) {
+		return sdk.ResourceNotFoundError(uri)
+	}
+	return nil
+}
+
+// A listedSkill is a skill whose SKILL.md was added as a resource, and the state of its files then.
+type listedSkill struct {
+	skill *knack.Skill
+	files [sha256.Size]byte
+}
+
+// filesState is a hash of the names, sizes and times of a skill's files. It is another one when a digest in the list
+// of skills is.
+func filesState(ctx context.Context, k *knack.Skill) (sum [sha256.Size]byte) {
+	if k.Dir == "" {
+		return sum // part of the program, or of the host
+	}
+	h := sha256.New()
+	names, err := k.Resources(ctx)
+	fmt.Fprintln(h, err)
+	for _, file := range append([]string{filepath.Base(k.Path)}, names...) {
+		fmt.Fprintf(h, "%q", file)
+		if info, err := os.Lstat(filepath.Join(k.Dir, filepath.FromSlash(file))); err == nil {
+			fmt.Fprintln(h, info.Size(), info.ModTime().UnixNano(), info.Mode())
+		}
+	}
+	return [sha256.Size]byte(h.Sum(nil))
 }
 
 // Run serves one client on a transport until the client disconnects.
@@ -85,22 +122,22 @@ func (s *Server) Run(ctx context.Context, t sdk.Transport) error { return s.sdk.
 func (s *Server) update(ctx context.Context) {
 	o := newOffer(s.engine)
 	text := o.catalog.Listing(o.view).Text
+	var prompts []string
+	listed := map[string]listedSkill{}
+	for _, k := range o.skills {
+		if !k.NotUser {
+			prompts = append(prompts, k.Name)
+		}
+		if uri := o.uri(k); uri != "" {
+			listed[uri] = listedSkill{k, filesState(ctx, k)}
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.current = o
 	if text != s.listText || s.listText == "" {
 		s.listText = text
 		s.sdk.AddTool(skillTool(text), s.callSkill)
-	}
-	var prompts []string
-	listed := map[string]*knack.Skill{}
-	for _, k := range o.skills {
-		if !k.NotUser {
-			prompts = append(prompts, k.Name)
-		}
-		if uri := o.uri(k); uri != "" {
-			listed[uri] = k
-		}
 	}
 	gone := func(old, now []string) []string {
 		return slices.DeleteFunc(slices.Clone(old), func(x string) bool { return slices.Contains(now, x) })
@@ -117,12 +154,26 @@ func (s *Server) update(ctx context.Context) {
 				Arguments: []*sdk.PromptArgument{{Name: "arguments", Description: cmp.Or(plain.Line(k.ArgumentHint),
 					"What the skill should work on")}}}, s.getPrompt)
 		}
-		if uri := o.uri(k); uri != "" && s.listed[uri] != k { // new, or reloaded: clients then list its digests again
-			s.sdk.AddResource(&sdk.Resource{Name: k.Label, URI: uri, Description: k.Description, MIMEType: "text/markdown",
-				Size: k.Size}, s.readResource)
+		uri := o.uri(k)
+		if uri == "" || s.listed[uri] == listed[uri] {
+			continue
+		}
+		// New or changed: clients are notified, and list its digests again.
+		s.sdk.AddResource(&sdk.Resource{Name: k.Label, URI: uri, Description: k.Description, MIMEType: "text/markdown",
+			Size: k.Size}, s.readResource)
+		if s.listed[uri].skill != nil {
+			s.notify(ctx, o, k)
 		}
 	}
 	s.prompts, s.listed = prompts, listed
+}
+
+// notify notifies those who subscribed to a file of a skill that it may have changed.
+func (s *Server) notify(ctx context.Context, o *snapshot, k *knack.Skill) {
+	names, _ := k.Resources(ctx) // on an error its SKILL.md remains
+	for _, name := range append([]string{"SKILL.md"}, names...) {
+		s.sdk.ResourceUpdated(ctx, &sdk.ResourceUpdatedNotificationParams{URI: o.uris[k] + name}) // always returns nil
+	}
 }
 
 // leftOut reports that a skill cannot be listed.

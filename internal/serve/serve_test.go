@@ -3,6 +3,8 @@ package serve
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -318,6 +320,96 @@ func TestLeftOut(t *testing.T) {
 	}
 	if len(problems) != 1 || !strings.HasPrefix(problems[0], "the skill pdf is not listed: ") {
 		t.Errorf("%q", problems)
+	}
+}
+
+// TestChangedFile: a client is notified when a file beside SKILL.md changes, because its digest is in the list of
+// skills.
+func TestChangedFile(t *testing.T) {
+	t.Parallel()
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			dir, e := project(t, sample, engine.Options{Trust: true})
+			s, err := New(t.Context(), e, func(problem string) { t.Error(problem) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			lists, files := make(chan bool, 100), make(chan string, 100)
+			a, b := sdk.NewInMemoryTransports()
+			go s.Run(t.Context(), a)
+			c, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
+				Capabilities:               &sdk.ClientCapabilities{},
+				ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) { lists <- true },
+				ResourceUpdatedHandler: func(_ context.Context, r *sdk.ResourceUpdatedNotificationRequest) {
+					files <- r.Params.URI
+				},
+			}).Connect(t.Context(), b, &sdk.ClientSessionOptions{ProtocolVersion: version})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			const uri = "skill://pdf/references/forms.md"
+			if err := c.Subscribe(t.Context(), &sdk.SubscribeParams{URI: uri}); err != nil {
+				t.Fatal(err)
+			}
+			go s.Watch(t.Context())
+			var text string
+			for listed, updated := false, false; !listed || !updated; {
+				text += "x" // a client does not learn when the server has begun to notify it
+				file := filepath.Join(dir, ".claude/skills/pdf/references/forms.md")
+				if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				select {
+				case <-lists:
+					listed = true
+				case got := <-files:
+					if updated = true; got != uri {
+						t.Errorf("updated: %s", got)
+					}
+				case <-time.After(time.Second):
+				}
+			}
+			l, err := s.getSkill(t.Context(), new(sdk.ServerSession), &mcp.GetSkillParams{URI: "skill://pdf/SKILL.md"})
+			sum := sha256.Sum256([]byte(text))
+			if err != nil || l.Skill.Resources.Files[1].Digest != "sha256:"+hex.EncodeToString(sum[:]) {
+				t.Errorf("%+v, %v", l, err)
+			}
+		})
+	}
+}
+
+// TestReadOnly: where nothing can be written, as in a sandbox, the bundled skills are offered with all their files.
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	_, e := project(t, "-- home/.local/state/knack/bundled --\na file where the directory would be\n", engine.Options{})
+	s, err := New(t.Context(), e, func(problem string) { t.Error(problem) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.listSkills(t.Context(), new(sdk.ServerSession), &mcp.ListSkillsParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := connect(t, s)
+	most := 0
+	for _, l := range r.Skills {
+		most = max(most, len(l.Resources.Files))
+		for _, f := range l.Resources.Files {
+			r, err := c.ReadResource(t.Context(), &sdk.ReadResourceParams{URI: f.URI})
+			if err != nil {
+				t.Errorf("%s: %v", f.URI, err)
+				continue
+			}
+			data := []byte(r.Contents[0].Text)
+			if sum := sha256.Sum256(data); f.Digest != "sha256:"+hex.EncodeToString(sum[:]) || f.Size != int64(len(data)) {
+				t.Errorf("%s: %d bytes, listed as %+v", f.URI, len(data), f)
+			}
+		}
+	}
+	if most < 2 {
+		t.Errorf("no listed skill has files beside its SKILL.md: %+v", r.Skills)
 	}
 }
 
