@@ -87,8 +87,22 @@ func writeOld(t *testing.T, path, text string) {
 
 // later moves now to a time when the files are old enough to be cached: the ctime of a file cannot be set.
 func later(f *Folder) *Folder {
-	f.later = time.Hour
+	f.now = func() time.Time { return time.Now().Add(time.Hour) }
 	return f
+}
+
+// TestClock: the clock is read before the folder, so that a file that is written while the folder is read counts as
+// changed afterwards.
+func TestClock(t *testing.T) {
+	dir, open := oldFiles(t, map[string]string{"plain": cachedTexts["plain"]})
+	f := open()
+	f.now = func() time.Time {
+		writeOld(t, filepath.Join(dir, "full", "SKILL.md"), cachedTexts["full"])
+		return time.Now()
+	}
+	if loaded(t, f).Skill("full") == nil {
+		t.Error("the clock was read after the folder")
+	}
 }
 
 var sameSkills = cmp.Options{

@@ -89,9 +89,9 @@ type Folder struct {
 	last []priorResult // results of the last reading
 	dirs []string      // directories of the last reading, for a watcher
 
-	later          time.Duration // for tests: added to the current time
-	opened         int64         // files opened in the last reading
-	found, refused int           // skills of the last reading, and those that Check refused
+	now            func() time.Time // for tests; nil: time.Now
+	opened         int64            // files opened in the last reading
+	found, refused int              // skills of the last reading, and those that Check refused
 }
 
 // A readResult is the result of reading a file. The file is not read again while its
@@ -156,11 +156,15 @@ func (f *Folder) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 			w.cache = openCache(f.Cache, f)
 		}
 		f.mu.Unlock()
-		began := time.Now() // a file that changes after it was read has a later time
+		now := f.now
+		if now == nil {
+			now = time.Now
+		}
+		began := now() // a file that changes after it was read has a later time
 		w.start(f.Path, f.Root)
 		w.cache.close()
 		if w.cache != nil && ctx.Err() == nil {
-			w.cache.update(w.uncached, began.Add(f.later))
+			w.cache.update(w.uncached, began)
 		}
 		f.mu.Lock()
 		f.opened = w.opened.Load()

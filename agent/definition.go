@@ -3,6 +3,7 @@ package agent
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -123,9 +124,9 @@ func ParseDefinition(path string, data []byte, from knack.SourceKind, tools ...s
 // flag --agents. The field prompt is the agent's text. It returns an error if text is not such an
 // object.
 func ParseDefinitions(text string, from knack.SourceKind, tools ...string) ([]Definition, []knack.Problem, error) {
-	var all map[string]map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(text), &all); err != nil {
-		return nil, nil, fmt.Errorf("not an object of agents by name: %w", err)
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &all); err != nil || all == nil {
+		return nil, nil, errors.New("not a JSON object of agents by name")
 	}
 	var defs []Definition
 	var problems []knack.Problem
@@ -133,11 +134,15 @@ func ParseDefinitions(text string, from knack.SourceKind, tools ...string) ([]De
 		if !agentName(name) {
 			return nil, nil, fmt.Errorf("%q cannot be the name of an agent", name)
 		}
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(all[name], &fields); err != nil || fields == nil {
+			return nil, nil, fmt.Errorf("agent %s: not a JSON object with description and prompt", name)
+		}
 		r := definitionReader{path: "agent " + name, tools: tools}
 		d := Definition{Origin: from}
 		var head bytes.Buffer // JSON is YAML: write one key per line
-		for _, key := range slices.Sorted(maps.Keys(all[name])) {
-			value := all[name][key]
+		for _, key := range slices.Sorted(maps.Keys(fields)) {
+			value := fields[key]
 			if key == "prompt" {
 				if json.Unmarshal(value, &d.Prompt) != nil {
 					return nil, nil, fmt.Errorf("agent %s: prompt is not a string", name)

@@ -41,6 +41,7 @@ var efforts = [...]struct {
 // number it returns the nearest level, and for anything else "".
 func EffortLevel(effort string) string {
 	best := ""
+	effort = strings.TrimSpace(effort)
 	n, err := strconv.Atoi(effort)
 	for i, e := range efforts {
 		if effort == e.level {
@@ -56,12 +57,13 @@ func EffortLevel(effort string) string {
 // EffortTokens returns the thinking tokens of an effort, or 0 if it is neither a level nor a
 // positive number.
 func EffortTokens(effort string) int {
+	effort = strings.TrimSpace(effort)
 	for _, e := range efforts {
 		if effort == e.level {
 			return e.tokens
 		}
 	}
-	if n, err := strconv.Atoi(strings.TrimSpace(effort)); err == nil && n > 0 {
+	if n, err := strconv.Atoi(effort); err == nil && n > 0 {
 		return n
 	}
 	return 0

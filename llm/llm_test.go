@@ -14,7 +14,7 @@ func TestEffort(t *testing.T) {
 	}{
 		"": {"", 0}, "low": {"low", 2048}, "max": {"max", 63999}, "none of these": {"", 0}, "-5": {"", 0}, "0": {"", 0},
 		"1": {"low", 1}, "5000": {"low", 5000}, "6000": {"medium", 6000}, "16384": {"high", 16384}, "30000": {"xhigh", 30000},
-		"999999": {"max", 999999},
+		"999999": {"max", 999999}, " 6000\n": {"medium", 6000}, " high ": {"high", 16384},
 	} {
 		if l := llm.EffortLevel(effort); l != want.level {
 			t.Errorf("level of %q: %q, want %q", effort, l, want.level)

@@ -177,7 +177,7 @@ func rootCommand(args []string) *cobra.Command {
 	help := helpCommand()
 	root.SetHelpCommand(help)
 	listTopics(root, help)
-	args, problems, err := withoutUnknown(root, args)
+	args, problems, err := withoutUnknown(root, joinDebug(args))
 	f.problems = problems
 	if err != nil {
 		root.RunE = func(*cobra.Command, []string) error { return err }

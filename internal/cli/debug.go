@@ -14,6 +14,22 @@ import (
 	"github.com/knack-agent/knack/engine"
 )
 
+// joinDebug joins --debug with topics in the next argument, as other agents accept them. Anything else after --debug
+// is the prompt.
+func joinDebug(args []string) []string {
+	end := slices.Index(args, "--")
+	if end < 0 {
+		end = len(args)
+	}
+	i := slices.Index(args[:end], "--debug")
+	if i < 0 || i+1 >= end || slices.ContainsFunc(strings.Split(args[i+1], ","), func(topic string) bool {
+		return topic != "all" && !slices.Contains(engine.DebugTopics, topic)
+	}) {
+		return args
+	}
+	return slices.Concat(args[:i], []string{"--debug=" + args[i+1]}, args[i+2:])
+}
+
 // openDebug opens the log requested by --debug or KNACK_DEBUG, in a new file, and prints the
 // file's path. It returns nil if neither is set.
 func openDebug(topics string, stderr io.Writer) (*slog.Logger, error) {

@@ -214,12 +214,18 @@ func (x *checkup) write(w io.Writer, p *engine.Project) {
 		}
 		line(name, "%s: %s", plain.Line(o.Name), plain.Line(o.Why))
 	}
-	problems := 0
+	name := "problems"
 	for _, q := range x.Problems {
-		if q.Severity != knack.Info {
-			problems++
+		if q.Severity == knack.Info {
+			continue
 		}
+		line(name, "%s: %s", q.Severity, p.ShortProblem(q))
+		if q.Hint != "" {
+			line("", "hint: %s", plain.Line(q.Hint))
+		}
+		name = ""
 	}
-	line("problems", "%s", yes(problems > 0, plain.Count(problems, "problem")+"; knack skill list --all shows them",
-		"none"))
+	if name != "" {
+		line(name, "none")
+	}
 }

@@ -81,6 +81,9 @@ func pinSkill(c *cobra.Command, f *projectFlags, name string, required, remove b
 	fmt.Fprintf(out, "%s is %s in %s\n", plain.Line(name), state, plain.Line(cat.project.Short(path)))
 	cat.view.Overrides = withOverride(cat.view.Overrides, name, state)
 	for _, p := range cat.Listing(cat.view).Problems {
+		if p.Severity == knack.Error { // the pin is stored, but a run with it would stop
+			p.Severity, p.Message = knack.Warn, p.Message+"; runs stop until it is"
+		}
 		printProblem(c.ErrOrStderr(), cat.project, p)
 	}
 	return nil

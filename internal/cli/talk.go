@@ -203,7 +203,7 @@ func askTrust(c *cobra.Command, e *engine.Engine) error {
 		return nil
 	}
 	e.Project().WriteItems(c.ErrOrStderr(), items)
-	yes, err := confirm(c, engine.TrustQuestion(len(items)))
+	yes, err := confirm(c, engine.TrustQuestion(len(items)), "knack trust --yes approves what is shown")
 	if err != nil || !yes {
 		return err
 	}

@@ -153,9 +153,9 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 	case len(open) == 0 && refused == 0 && p.Trusted():
 		return nil
 	case len(open) == 0 && refused == 0:
-		fmt.Fprintln(c.OutOrStdout(), "Git and other programs follow its configuration.")
+		fmt.Fprintln(c.OutOrStdout(), "Once you trust the folder, git and other programs follow its configuration.")
 		if !f.yes {
-			ok, err := confirm(c, "Trust the folder?")
+			ok, err := confirm(c, "Trust the folder?", "knack trust --yes trusts the folder")
 			if err != nil {
 				return err
 			}
@@ -167,7 +167,7 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 		return &engine.Error{Err: errors.New("the rest cannot be approved as it is"),
 			Hint: "knack trust --links, if you know where the links lead", Exit: engine.ExitRefused}
 	case !f.yes:
-		ok, err := confirm(c, engine.TrustQuestion(len(open)))
+		ok, err := confirm(c, engine.TrustQuestion(len(open)), "knack trust --yes approves what is shown")
 		if err != nil {
 			return err
 		}
@@ -191,11 +191,11 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 	return nil
 }
 
-// confirm asks a yes/no question on a terminal. Without a terminal the answer is no.
-func confirm(c *cobra.Command, question string) (bool, error) {
+// confirm asks a yes/no question on a terminal. Without a terminal it returns an error with the hint.
+func confirm(c *cobra.Command, question, hint string) (bool, error) {
 	if in, ok := c.InOrStdin().(*os.File); !ok || !term.IsTerminal(int(in.Fd())) {
 		return false, &engine.Error{Err: errors.New("nothing was approved: there is no user to ask"),
-			Hint: "knack trust --yes approves what is shown", Exit: engine.ExitRefused}
+			Hint: hint, Exit: engine.ExitRefused}
 	}
 	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", question)
 	line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')

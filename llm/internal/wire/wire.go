@@ -48,7 +48,8 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 		}
 
 		parent := ctx
-		ctx, cancel := context.WithCancel(ctx)
+		ctx, cancelCause := context.WithCancelCause(ctx)
+		cancel := func() { cancelCause(nil) }
 		defer cancel()
 		idle := e.Idle
 		if idle == 0 {
@@ -56,11 +57,11 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 		}
 		onBytes, onEvent := func() {}, func() {}
 		if idle > 0 {
-			t := time.AfterFunc(idle, cancel)
+			t := time.AfterFunc(idle, func() { cancelCause(fmt.Errorf("sent nothing for %v", idle)) })
 			defer t.Stop()
 			onBytes = func() { t.Reset(idle) }
 			// If a server sends nothing but pings, the stream ends after three times as long.
-			silent := time.AfterFunc(3*idle, cancel)
+			silent := time.AfterFunc(3*idle, func() { cancelCause(fmt.Errorf("sent nothing but pings for %v", 3*idle)) })
 			defer silent.Stop()
 			onEvent = func() { silent.Reset(3 * idle) }
 		}
@@ -72,7 +73,7 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 			case errors.Is(err, errTooLarge):
 				return &llm.Error{Kind: llm.Invalid, Message: e.Info.ID + ": " + err.Error(), Err: err}
 			case ctx.Err() != nil:
-				return &llm.Error{Kind: llm.Broken, Message: fmt.Sprintf("%s sent nothing for %v", e.Info.ID, idle), Err: err}
+				return &llm.Error{Kind: llm.Broken, Message: fmt.Sprintf("%s %v", e.Info.ID, context.Cause(ctx)), Err: err}
 			}
 			kind, text := unreachable(err)
 			return &llm.Error{Kind: kind, Message: redact(e.Info.ID+": "+text, e.Key), Err: err}

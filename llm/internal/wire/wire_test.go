@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/knack-agent/knack/llm"
@@ -261,27 +262,41 @@ func TestAnswerIsBounded(t *testing.T) {
 	}
 }
 
-// TestPings: pings alone do not keep a stream alive forever.
+// TestPings: pings alone do not keep a stream alive forever, and the error says what the server sent.
 func TestPings(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for r.Context().Err() == nil {
-			io.WriteString(w, "event: ping\ndata: {}\n\n")
-			w.(http.Flusher).Flush()
-			time.Sleep(5 * time.Millisecond)
-		}
-	}))
-	defer s.Close()
-	quick := *ep
-	quick.Idle = 200 * time.Millisecond
-	var last error
-	for _, err := range Post(t.Context(), &quick, s.URL, nil, &Body{Head: struct{}{}}) {
-		last = err
-	}
-	var e *llm.Error
-	if !errors.As(last, &e) || !e.Temporary() {
-		t.Errorf("got %v", last)
+	for sends, want := range map[string]string{
+		"event: ping\ndata: {}\n\n": "p/m sent nothing but pings for 3m0s",
+		"":                          "p/m sent nothing for 1m0s",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			server := roundTripper(func(r *http.Request) (*http.Response, error) {
+				out, in := io.Pipe()
+				go func() {
+					for r.Context().Err() == nil {
+						io.WriteString(in, sends)
+						time.Sleep(time.Second)
+					}
+					in.CloseWithError(r.Context().Err())
+				}()
+				return &http.Response{StatusCode: 200, Body: out, Header: http.Header{}}, nil
+			})
+			e := *ep
+			e.Idle, e.Client = time.Minute, &http.Client{Transport: server}
+			var last error
+			for _, err := range Post(t.Context(), &e, "http://host", nil, &Body{Head: struct{}{}}) {
+				last = err
+			}
+			var got *llm.Error
+			if !errors.As(last, &got) || !got.Temporary() || got.Message != want {
+				t.Errorf("got %v, want %s", last, want)
+			}
+		})
 	}
 }
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // TestOnSent: the callback is called when the request was written, before the server answers.
 func TestOnSent(t *testing.T) {
