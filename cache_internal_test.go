@@ -320,7 +320,7 @@ func TestCacheForged(t *testing.T) {
 		t.Errorf("%+v %v", act, err)
 	}
 	asks, err := cat.Skill("plain").Asks(t.Context())
-	if err != nil || !asks.Nothing() {
+	if err != nil || !asks.IsEmpty() {
 		t.Errorf("asks for %+v %v", asks, err)
 	}
 	var no *Refusal

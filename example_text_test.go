@@ -60,7 +60,7 @@ func ExampleSkill_Asks() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("nothing:", asks.Nothing())
+	fmt.Println("nothing:", asks.IsEmpty())
 	fmt.Println("tools:", asks.Grants)
 	fmt.Println("commands:", asks.Commands)
 	// An approval is for these bytes: Invocation{Hash: asks.Hash}.

@@ -40,19 +40,19 @@ func (sc scanner) prepare(cmd string, v *values, powershell bool) (out shellLine
 			continue
 		case '$', '{':
 			if t, ok := sc.placeholder(cmd[i:]); ok {
-				p.sites = append(p.sites, &site{token: t, at: i})
+				p.placeholders = append(p.placeholders, &inlinePlaceholder{token: t, at: i})
 				i += len(t.raw)
 				continue
 			}
 		}
 		i++
 	}
-	if len(p.sites) == 0 {
+	if len(p.placeholders) == 0 {
 		return shellLine{line: cmd}, false, "", nil
 	}
 	if powershell {
 		return out, false, "", fmt.Errorf("%s in a PowerShell command: it cannot be kept from being read as code",
-			p.sites[0].raw)
+			p.placeholders[0].raw)
 	}
 	file, err := syntax.NewParser(syntax.KeepComments(true)).Parse(strings.NewReader(cmd), "")
 	if err != nil {
@@ -63,7 +63,7 @@ func (sc scanner) prepare(cmd string, v *values, powershell bool) (out shellLine
 }
 
 // A site is a placeholder in a command.
-type site struct {
+type inlinePlaceholder struct {
 	token
 	at     int
 	seen   bool   // its position in the syntax is known
@@ -76,19 +76,22 @@ type site struct {
 	reason string // why it is refused here; "" if it is not
 }
 
+// compareAt compares the placeholder's position with another one, for a binary search.
+func (s *inlinePlaceholder) compareAt(at int) int { return s.at - at }
+
 type preparer struct {
 	*values
-	dialect dialect
-	cmd     string
-	sites   []*site
-	stack   []syntax.Node
+	dialect      dialect
+	cmd          string
+	placeholders []*inlinePlaceholder
+	stack        []syntax.Node
 }
 
 // within calls f for every placeholder in a range of the command.
-func (p *preparer) within(from, to syntax.Pos, f func(*site)) {
-	i, _ := slices.BinarySearchFunc(p.sites, int(from.Offset()), func(s *site, at int) int { return s.at - at })
-	for ; i < len(p.sites) && p.sites[i].at < int(to.Offset()); i++ {
-		f(p.sites[i])
+func (p *preparer) within(from, to syntax.Pos, f func(*inlinePlaceholder)) {
+	i, _ := slices.BinarySearchFunc(p.placeholders, int(from.Offset()), (*inlinePlaceholder).compareAt)
+	for ; i < len(p.placeholders) && p.placeholders[i].at < int(to.Offset()); i++ {
+		f(p.placeholders[i])
 	}
 }
 
@@ -96,14 +99,14 @@ func (p *preparer) within(from, to syntax.Pos, f func(*site)) {
 // false, placeholders of directories are left out: their values come from Knack, so they
 // are safe in command position.
 func (p *preparer) refuse(n syntax.Node, directories bool, reason string) {
-	p.within(n.Pos(), n.End(), func(s *site) {
+	p.within(n.Pos(), n.End(), func(s *inlinePlaceholder) {
 		if s.reason == "" && (directories || !s.directory()) {
 			s.reason = reason
 		}
 	})
 }
 
-func (s *site) directory() bool { return s.kind == variable && isDirectory(s.text) }
+func (s *inlinePlaceholder) directory() bool { return s.kind == variable && isDirectory(s.text) }
 
 // walk determines the syntactic position of each placeholder.
 func (p *preparer) walk(file *syntax.File) {
@@ -123,10 +126,10 @@ func (p *preparer) walk(file *syntax.File) {
 func (p *preparer) visit(n syntax.Node) (deeper bool) {
 	switch n := n.(type) {
 	case *syntax.Comment:
-		p.within(n.Pos(), n.End(), func(s *site) { s.seen, s.asIs = true, true })
+		p.within(n.Pos(), n.End(), func(s *inlinePlaceholder) { s.seen, s.asIs = true, true })
 		return false
 	case *syntax.SglQuoted:
-		p.within(n.Pos(), n.End(), func(s *site) { s.seen, s.asIs, s.single = true, true, true })
+		p.within(n.Pos(), n.End(), func(s *inlinePlaceholder) { s.seen, s.asIs, s.single = true, true, true })
 		return false
 	case *syntax.ParamExp:
 		if s := p.at(n.Pos()); s != nil && (n.Short || len(s.raw) == int(n.End().Offset()-n.Pos().Offset())) {
@@ -135,7 +138,7 @@ func (p *preparer) visit(n syntax.Node) (deeper bool) {
 		}
 		p.refuse(n, true, "it is inside ${…}")
 	case *syntax.Lit:
-		p.within(n.Pos(), n.End(), func(s *site) {
+		p.within(n.Pos(), n.End(), func(s *inlinePlaceholder) {
 			if s.raw[0] == '{' {
 				p.quoting(s)
 			}
@@ -188,16 +191,16 @@ func (p *preparer) visit(n syntax.Node) (deeper bool) {
 }
 
 // at returns the placeholder that begins at a position, or nil.
-func (p *preparer) at(pos syntax.Pos) *site {
-	i, ok := slices.BinarySearchFunc(p.sites, int(pos.Offset()), func(s *site, at int) int { return s.at - at })
+func (p *preparer) at(pos syntax.Pos) *inlinePlaceholder {
+	i, ok := slices.BinarySearchFunc(p.placeholders, int(pos.Offset()), (*inlinePlaceholder).compareAt)
 	if !ok {
 		return nil
 	}
-	return p.sites[i]
+	return p.placeholders[i]
 }
 
 // quoting records how a placeholder is quoted, and whether it may become several words.
-func (p *preparer) quoting(s *site) {
+func (p *preparer) quoting(s *inlinePlaceholder) {
 	s.seen = true
 	for i := len(p.stack) - 1; i >= 0; i-- {
 		switch n := p.stack[i].(type) {
@@ -295,7 +298,7 @@ func (p *preparer) replace() (out shellLine, used bool, problem string, err erro
 	var b strings.Builder
 	env := map[string]string{}
 	begin := 0
-	for _, s := range p.sites {
+	for _, s := range p.placeholders {
 		if s.single && s.kind == all && problem == "" {
 			problem = s.raw + " in single quotes is not replaced"
 		}

@@ -398,8 +398,8 @@ type Asks struct {
 	Fork     bool
 }
 
-// Nothing reports whether the skill requests nothing that needs consent.
-func (a Asks) Nothing() bool {
+// IsEmpty reports whether the skill requests nothing that needs consent.
+func (a Asks) IsEmpty() bool {
 	return len(a.Grants) == 0 && len(a.Denies) == 0 && a.Hooks == nil && len(a.Commands) == 0 &&
 		a.Model == "" && a.Shell == "" && !a.Fork
 }

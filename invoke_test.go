@@ -106,7 +106,7 @@ func TestBytesOfInvocation(t *testing.T) {
 	putSkill(t, dir, "a", text)
 	c := Load(t.Context(), trusted(dir))
 	asks, err := c.Skill("a").Asks(t.Context())
-	if err != nil || !slices.Equal(asks.Grants, []string{"Read"}) || asks.Nothing() {
+	if err != nil || !slices.Equal(asks.Grants, []string{"Read"}) || asks.IsEmpty() {
 		t.Fatalf("%+v, %v", asks, err)
 	}
 	a, err := c.Invoke(t.Context(), Invocation{Name: "a", Hash: asks.Hash})
@@ -141,7 +141,7 @@ func TestAsks(t *testing.T) {
 		asks.Shell != "bash" || asks.Hooks == nil || len(asks.Denies) != 1 {
 		t.Errorf("%+v, %v", asks, err)
 	}
-	if asks, err = c.Skill("none").Asks(t.Context()); err != nil || !asks.Nothing() {
+	if asks, err = c.Skill("none").Asks(t.Context()); err != nil || !asks.IsEmpty() {
 		t.Errorf("%+v, %v", asks, err)
 	}
 }
@@ -169,7 +169,7 @@ func TestAsksNothing(t *testing.T) {
 		s, _, _ := parseFile("a/SKILL.md", data, Origin{Kind: User, Trust: Trusted})
 		s.Read = func(context.Context) ([]byte, error) { return data, nil }
 		asks, err := s.Asks(t.Context())
-		if err != nil || asks.Nothing() != nothing || asks.Hash != hashOf(data) {
+		if err != nil || asks.IsEmpty() != nothing || asks.Hash != hashOf(data) {
 			t.Errorf("%q: %v, %+v", head, err, asks)
 		}
 		// A remote skill runs no commands, and asks for none.
@@ -180,7 +180,7 @@ func TestAsksNothing(t *testing.T) {
 		}
 	}
 	s := &Skill{Name: "a", Model: "opus", Prompt: func(context.Context, Invocation) (string, error) { return "x", nil }}
-	if asks, err := s.Asks(t.Context()); err != nil || asks.Nothing() || asks.Hash != "" {
+	if asks, err := s.Asks(t.Context()); err != nil || asks.IsEmpty() || asks.Hash != "" {
 		t.Errorf("%v, %+v", err, asks)
 	}
 	if _, err := (&Skill{Name: "a"}).Asks(t.Context()); refusal(t, err).Code != RefusedUnread {

@@ -19,11 +19,11 @@ import (
 
 // A Why explains why a skill is available or not.
 type Why struct {
-	Name     string
-	Found    []Finding  // all skills that the name could mean; the one it calls comes first
-	Near     []string   // if nothing was found: up to three similar names
-	Places   []Location // every location that was searched, in order of precedence
-	Problems []Problem  // of the skills that were found
+	Name      string
+	Found     []Finding  // all skills that the name could mean; the one it calls comes first
+	Near      []string   // if nothing was found: up to three similar names
+	Locations []Location // every location that was searched, in order of precedence
+	Problems  []Problem  // of the skills that were found
 }
 
 // Called returns the name of the first skill found, or else the requested name.
@@ -49,7 +49,7 @@ func (c *Catalog) Why(name string, v View) Why {
 	v.For = ByModel
 	path := name
 	name = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(name), "/"), "skill:")
-	w := Why{Name: name, Places: c.locations}
+	w := Why{Name: name, Locations: c.locations}
 	listing := c.Listing(v)
 	called := c.Skill(name)
 	paths := map[string]bool{}

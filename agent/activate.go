@@ -106,7 +106,7 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by session.Ca
 		Skill: act.Skill.Name, Args: act.Args, By: by, Call: call, Hash: hash,
 		Notice: act.Notice, Prompt: act.Prompt, Parts: in.Parts, Touched: in.Touched,
 		Grants: act.Grants, Denies: act.Denies, Model: act.Model, Effort: act.Effort,
-		Scope: act.Skill.Retain, Tokens: tokens(act.Prompt), Present: state.Text(hash),
+		Retain: act.Skill.Retain, Tokens: tokens(act.Prompt), Present: state.Text(hash),
 		Hooks: act.Hooks, Dir: hookDir(act), Sandbox: act.Sandbox,
 		Problems: slices.Clone(act.Problems), UserOnly: act.Skill.NotModel, Accepted: act.Accepted,
 	}
@@ -254,7 +254,7 @@ func (r *run) skillSubject(ctx context.Context, name string) permission.Subject 
 	switch {
 	case err != nil:
 		sub.Default = permission.Allow // the call reports why it cannot be read
-	case asks.Nothing():
+	case asks.IsEmpty():
 		sub.Default = permission.Allow
 	default:
 		for i, rule := range asks.Grants {

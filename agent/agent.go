@@ -284,9 +284,9 @@ func (a *Agent) Run(ctx context.Context, log *session.Log, in Input) iter.Seq2[E
 	return func(yield func(Event, error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		if most := a.Limits.Time; most > 0 {
+		if limit := a.Limits.Time; limit > 0 {
 			var stop context.CancelFunc
-			ctx, stop = context.WithTimeoutCause(ctx, most, &timeLimit{most})
+			ctx, stop = context.WithTimeoutCause(ctx, limit, &timeLimit{limit})
 			defer stop()
 		}
 		r := &run{Agent: a, log: log, start: time.Now()}

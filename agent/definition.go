@@ -235,8 +235,8 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 	switch key {
 	case "name":
 		if d.Name = f.text(); d.Name != "" && !agentName(d.Name) {
-			f.wrong(knack.CodeNameInvalid, "the name %q cannot be used: letters, digits, - _ . : and at most %d of them", d.Name,
-				maxAgentName)
+			f.problemf(knack.CodeNameInvalid,
+				"the name %q cannot be used: letters, digits, - _ . : and at most %d of them", d.Name, maxAgentName)
 			d.Name = ""
 		}
 	case "description":
@@ -259,8 +259,8 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 		d.Effort = strings.ToLower(f.text())
 		if n, err := strconv.Atoi(d.Effort); d.Effort != "" && (err != nil || n <= 0) &&
 			!slices.Contains([]string{"low", "medium", "high", "xhigh", "max"}, d.Effort) {
-			f.wrong(knack.CodeFieldType, "effort: %q must be one of low, medium, high, xhigh, max, or a number; it was ignored",
-				d.Effort)
+			f.problemf(knack.CodeFieldType,
+				"effort: %q must be one of low, medium, high, xhigh, max, or a number; it was ignored", d.Effort)
 			d.Effort = ""
 		}
 	case "permissionMode":
@@ -270,14 +270,14 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 		}
 		mode, err := permission.ParseMode(text)
 		if err != nil {
-			f.wrong(knack.CodeFieldType, "permissionMode: %v; it was ignored", err)
+			f.problemf(knack.CodeFieldType, "permissionMode: %v; it was ignored", err)
 			return
 		}
 		d.Mode = mode
 	case "maxTurns":
 		n, err := strconv.Atoi(f.text())
 		if err != nil || n <= 0 {
-			f.wrong(knack.CodeFieldType, "maxTurns is not a number above 0; it was ignored")
+			f.problemf(knack.CodeFieldType, "maxTurns is not a number above 0; it was ignored")
 			return
 		}
 		d.MaxTurns = n
@@ -304,9 +304,9 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 	case "agents":
 		switch text := f.text(); {
 		case text != "any":
-			f.wrong(knack.CodeFieldType, "agents must be any; it was ignored")
+			f.problemf(knack.CodeFieldType, "agents must be any; it was ignored")
 		case !d.Loosens():
-			f.wrong(knack.CodeSettingIgnored, "agents: any counts in your own and in managed files only")
+			f.problemf(knack.CodeSettingIgnored, "agents: any counts in your own and in managed files only")
 		default:
 			d.StartsAny = true
 		}
@@ -325,7 +325,7 @@ type definitionField struct {
 	raw json.RawMessage
 }
 
-func (f *definitionField) wrong(code knack.Code, format string, args ...any) {
+func (f *definitionField) problemf(code knack.Code, format string, args ...any) {
 	f.problem(code, knack.Warn, f.Line, f.Column, format, args...)
 }
 
@@ -338,7 +338,7 @@ func (f *definitionField) text() string {
 	case f.null():
 	case json.Unmarshal(f.raw, &s) == nil:
 	case len(f.raw) > 0 && (f.raw[0] == '{' || f.raw[0] == '['):
-		f.wrong(knack.CodeFieldType, "%s is not a single string; it was ignored", f.Key)
+		f.problemf(knack.CodeFieldType, "%s is not a single string; it was ignored", f.Key)
 	default:
 		s = string(f.raw)
 	}
@@ -355,7 +355,7 @@ func (f *definitionField) list(split func(string) []string) []string {
 	for _, raw := range all {
 		var s string
 		if json.Unmarshal(raw, &s) != nil || string(raw) == "null" {
-			f.wrong(knack.CodeFieldType, "%s: an item of the list is not a string; it was ignored", f.Key)
+			f.problemf(knack.CodeFieldType, "%s: an item of the list is not a string; it was ignored", f.Key)
 			continue
 		}
 		if s = strings.TrimSpace(s); s != "" {
@@ -376,7 +376,7 @@ func (f *definitionField) servers() (names []string, defined json.RawMessage) {
 		}
 		for _, name := range slices.Sorted(maps.Keys(object)) {
 			if _, ok := all[name]; ok {
-				f.wrong(knack.CodeFieldType, "mcpServers: %.100q is defined twice; the first one is used", name)
+				f.problemf(knack.CodeFieldType, "mcpServers: %.100q is defined twice; the first one is used", name)
 				continue
 			}
 			all[name] = object[name]
@@ -390,11 +390,11 @@ func (f *definitionField) servers() (names []string, defined json.RawMessage) {
 			var name string
 			switch {
 			case string(raw) == "null":
-				f.wrong(knack.CodeFieldType, "mcpServers: an entry of the list is empty; it was ignored")
+				f.problemf(knack.CodeFieldType, "mcpServers: an entry of the list is empty; it was ignored")
 			case json.Unmarshal(raw, &name) == nil:
 				names = append(names, strings.TrimSpace(name))
 			case !add(raw):
-				f.wrong(knack.CodeFieldType, "mcpServers: an entry is neither a name nor a definition by name; it was ignored")
+				f.problemf(knack.CodeFieldType, "mcpServers: an entry is neither a name nor a definition by name; it was ignored")
 			}
 		}
 	case !add(f.raw):
@@ -422,7 +422,7 @@ func (f *definitionField) rules(deny bool) []string {
 			good = append(good, text)
 			continue
 		}
-		f.wrong(knack.CodeToolPattern, "%s: %v", f.Key, err)
+		f.problemf(knack.CodeToolPattern, "%s: %v", f.Key, err)
 		if !deny {
 			continue
 		}

@@ -268,9 +268,9 @@ func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 	if t.act != nil {
 		// The text of an untrusted skill must not run in the looser mode that the user's own
 		// definition sets.
-		lent := *t.def
-		if lent.Origin = t.act.Skill.Origin.Kind; !lent.Loosens() {
-			t.def = &lent
+		def := *t.def
+		if def.Origin = t.act.Skill.Origin.Kind; !def.Loosens() {
+			t.def = &def
 		}
 	}
 	child, log, err := r.Roster.Fork(ctx, t.def)
@@ -415,8 +415,8 @@ func (r *run) configureChild(child *Agent, d *Definition) {
 	}
 
 	if d.Tools == nil {
-		mine := r.Tools.Names()
-		child.Tools = slices.DeleteFunc(child.Tools, func(t tool.Tool) bool { return !slices.Contains(mine, t.Name) })
+		own := r.Tools.Names()
+		child.Tools = slices.DeleteFunc(child.Tools, func(t tool.Tool) bool { return !slices.Contains(own, t.Name) })
 		child.Without = slices.Clone(r.Without)
 		child.DynamicTools = r.DynamicTools
 	} else {
@@ -440,8 +440,8 @@ func (r *run) configureChild(child *Agent, d *Definition) {
 		if r.startsAny() {
 			child.Without = slices.Clone(r.root().Without) // a definition cannot bring back tools that the user removed
 		} else if r.parent != nil { // a sub-agent never has more tools than its parent
-			mine := r.Tools.Names()
-			child.Tools = slices.DeleteFunc(child.Tools, func(t tool.Tool) bool { return !slices.Contains(mine, t.Name) })
+			own := r.Tools.Names()
+			child.Tools = slices.DeleteFunc(child.Tools, func(t tool.Tool) bool { return !slices.Contains(own, t.Name) })
 		}
 		chosen, _ := tool.Select(own, "", spec)
 		for _, t := range own {

@@ -91,10 +91,10 @@ func (p ReleasePolicy) forText(t session.Text) ReleasePolicy {
 	if p != Auto {
 		return p
 	}
-	switch n, err := strconv.Atoi(t.Scope); {
-	case t.Scope == "turn":
+	switch n, err := strconv.Atoi(t.Retain); {
+	case t.Retain == "turn":
 		return ReleasePolicy{kind: releaseEager}
-	case t.Scope == "session":
+	case t.Retain == "session":
 		return ReleasePolicy{kind: releaseNever}
 	case err == nil && n > 0:
 		return ReleasePolicy{releaseAfter, n}

@@ -101,8 +101,8 @@ func (s *Session) askAboutRules(ctx context.Context, k *knack.Skill, path string
 		}
 	}
 	title := fmt.Sprintf("Let the skill %s use all %s without asking?", plain.Line(k.Name), what)
-	q := Question{Title: title, From: AskerGate, Text: fmt.Sprintf("The allowed-tools of %s contain %s, which covers all "+
-		"%s.\nWhat the skill asks for: %s.\n"+
+	q := Question{Title: title, Asker: AskerGate, Text: fmt.Sprintf("The allowed-tools of %s contain %s, which covers "+
+		"all %s.\nWhat the skill asks for: %s.\n"+
 		"Deny rules, the sandbox, and the protection of secrets and of protected paths still apply.", path,
 		strings.Join(rules, ", "), what, agent.DescribeAsks(asks)),
 		Options: []Option{
@@ -117,7 +117,7 @@ func (s *Session) askAboutRules(ctx context.Context, k *knack.Skill, path string
 	if err != nil || a.Declined || a.Option != "always" {
 		return err == nil && !a.Declined && a.Option == "turn", false, err
 	}
-	confirm := Question{Title: title, From: AskerGate,
+	confirm := Question{Title: title, Asker: AskerGate,
 		Fields: []Field{{Name: "always", Label: "Type always to confirm; anything else means no", Required: true}}}
 	a, err = s.ask(ctx, hook.NoticePermission, title, confirm)
 	typed := err == nil && !a.Declined && strings.TrimSpace(strings.ToLower(a.Text("always"))) == "always"

@@ -147,7 +147,7 @@ type agentClient struct {
 func (s *Session) claimServer(c *mcp.Server) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name, definition := mcp.Safe(c.Name), c.Place+"\x00"+string(c.JSON())
+	name, definition := mcp.Safe(c.Name), c.DefinedIn+"\x00"+string(c.JSON())
 	if known, ok := s.agentServers[name]; ok {
 		return known == definition
 	}

@@ -56,7 +56,7 @@ func mcpServers(ctx context.Context, s *Session, args string) (Reply, error) {
 	case "login":
 		err := client.Login(ctx, name, func(ctx context.Context, page string) (string, error) {
 			a, err := s.ask(ctx, hook.NoticeQuestion, "log in to "+name, Question{
-				Title: "Log in to the MCP server " + name, From: AskerCommand, URL: page,
+				Title: "Log in to the MCP server " + name, Asker: AskerCommand, URL: page,
 				Text: "Open the page and log in. If the browser is on another machine, enter the address that it is sent to " +
 					"in the end.",
 				Fields: []Field{{Name: "address", Label: "Address, if the browser is on another machine"}},

@@ -240,7 +240,7 @@ func listHooks(_ context.Context, s *Session, _ string) (Reply, error) {
 		if set := t.hooks.of(agent.Scopes{Skills: s.log.State().Scopes}); set != nil {
 			for i := range set.Hooks {
 				h := &set.Hooks[i]
-				v = append(v, hookValue{h.Event, h.Matcher, h.Type, h.String(), h.Place, h.State()})
+				v = append(v, hookValue{h.Event, h.Matcher, h.Type, h.String(), h.DefinedIn, h.State()})
 			}
 		}
 	}

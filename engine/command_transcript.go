@@ -24,7 +24,7 @@ func export(_ context.Context, s *Session, file string) (Reply, error) {
 	if len(s.log.Branch()) == 0 {
 		return Reply{}, errNoConversation
 	}
-	x, err := s.export(file).For(s.log)
+	x, err := s.export(file).WithDefaults(s.log)
 	if err != nil {
 		return Reply{}, &Error{Err: err, Hint: "/export FILE.html, FILE.md or FILE.jsonl", Exit: ExitUsage}
 	}

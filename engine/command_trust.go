@@ -80,7 +80,7 @@ func (s *Session) askNetwork(ctx context.Context, items []TrustItem) error {
 	if !StartsPrograms(items) {
 		return nil
 	}
-	a, err := s.ask(ctx, hook.NoticeQuestion, NetworkQuestion, Question{Title: NetworkQuestion, From: AskerTrust,
+	a, err := s.ask(ctx, hook.NoticeQuestion, NetworkQuestion, Question{Title: NetworkQuestion, Asker: AskerTrust,
 		Fields: []Field{{Name: "network", Label: NetworkQuestion, Type: FieldChoice, Default: "none", Required: true,
 			Options: []Option{{ID: "none", Label: "none"}, {ID: "all", Label: "all"}}, Other: true}}})
 	if err != nil {

@@ -230,7 +230,7 @@ func (e *Engine) Close() error {
 // PathContext returns the context in which the workspace's paths are currently judged.
 func (e *Engine) PathContext() permission.PathContext { return e.pathContext(e.Project()) }
 
-// place is Place for the turns of a given project.
+// pathContext is PathContext for the turns of a given project.
 func (e *Engine) pathContext(p *Project) permission.PathContext {
 	e.mu.Lock()
 	ws, git := e.ws, e.git

@@ -358,7 +358,7 @@ func TestSay(t *testing.T) {
 		say("/new", engine.Next)
 		say("later", engine.Later)
 		say("steer", engine.Next)
-		if q := say("never", engine.Next); len(s.Status().Queue) != 3 || !s.Unsend(q.ID) || s.Unsend(q.ID) {
+		if q := say("never", engine.Next); len(s.Status().Queue) != 3 || !s.RemoveQueued(q.ID) || s.RemoveQueued(q.ID) {
 			t.Error("a queued message must be removable exactly once")
 		}
 		return tool.Text("talked"), nil

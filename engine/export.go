@@ -26,8 +26,8 @@ type Export struct {
 	Summary func(tool string, input json.RawMessage) string
 }
 
-// For returns a copy of x whose Format and Path are set, if necessary to the defaults for a session.
-func (x Export) For(log *session.Log) (Export, error) {
+// WithDefaults returns a copy of x whose Format and Path are set, if necessary to the defaults for a session.
+func (x Export) WithDefaults(log *session.Log) (Export, error) {
 	f, err := transcript.ParseFormat(cmp.Or(x.Format, filepath.Ext(x.Path), string(transcript.HTML)))
 	if err != nil {
 		return x, &Error{Err: err, Hint: "knack session export ID --format html", Exit: ExitUsage}
@@ -39,7 +39,7 @@ func (x Export) For(log *session.Log) (Export, error) {
 
 // Write writes the current branch of a session to w.
 func (x Export) Write(w io.Writer, log *session.Log) error {
-	x, err := x.For(log)
+	x, err := x.WithDefaults(log)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (x Export) Write(w io.Writer, log *session.Log) error {
 // Save writes the current branch of a session to the file Path, which only its owner can read. After an error there is
 // no new file, and an existing one is unchanged.
 func (x Export) Save(log *session.Log) (err error) {
-	if x, err = x.For(log); err != nil {
+	if x, err = x.WithDefaults(log); err != nil {
 		return err
 	}
 	var file *os.File

@@ -21,7 +21,7 @@ func (s *Session) ChooseModel(ctx context.Context) (done string, err error) {
 		return "", nil
 	}
 	a, err := s.ask(ctx, hook.NoticeQuestion, "Knack asks which model to use", Question{
-		Title: "Which model should Knack use?", From: AskerCommand,
+		Title: "Which model should Knack use?", Asker: AskerCommand,
 		Text: "No key of a model provider and no local server is configured.",
 		Options: []Option{
 			{ID: "anthropic", Label: "Anthropic, with an API key"},
@@ -61,7 +61,7 @@ func (s *Session) chooseLocal(ctx context.Context) (string, error) {
 		}
 	}
 	a, err := s.ask(ctx, hook.NoticeQuestion, "Knack asks for a local server", Question{Title: "Local server",
-		From: AskerCommand,
+		Asker: AskerCommand,
 		Fields: []Field{
 			server, {Name: "model", Label: "Which of its models?", Help: "such as llama3", Required: true},
 		}})

@@ -37,7 +37,7 @@ func settingsHooks(parts []config.Section) (hooks []hook.Hook, problems []knack.
 	for _, part := range slices.Backward(parts) {
 		found, bad := hook.Parse(part.JSON, checkRule)
 		for i := range found {
-			found[i].Origin, found[i].Place = string(part.Origin), part.Path
+			found[i].Origin, found[i].DefinedIn = string(part.Origin), part.Path
 		}
 		hooks = append(hooks, found...)
 		for _, b := range bad {
@@ -76,7 +76,7 @@ func positionIn(part config.Section, at int) (line, column int) {
 func skillHooks(name string, text json.RawMessage, dir string) ([]hook.Hook, []hook.Problem) {
 	found, bad := hook.Parse(text, checkRule)
 	for i := range found {
-		found[i].Origin, found[i].Place, found[i].Dir = "skill:"+name, "the skill "+name, dir
+		found[i].Origin, found[i].DefinedIn, found[i].Dir = "skill:"+name, "the skill "+name, dir
 	}
 	return found, bad
 }
@@ -88,7 +88,7 @@ func agentHooks(name string, text json.RawMessage) []hook.Hook {
 	found = slices.DeleteFunc(found, func(h hook.Hook) bool { return h.Path != "" })
 	for i := range found {
 		h := &found[i]
-		h.Origin, h.Place = "agent:"+name, "the agent "+name
+		h.Origin, h.DefinedIn = "agent:"+name, "the agent "+name
 		switch h.Event {
 		case hook.SessionStart:
 			h.Event = hook.SubagentStart
@@ -306,7 +306,7 @@ func (p *Project) approved(h *hook.Hook, dir string, other func(path string, dat
 		return other(path, data)
 	})
 	if err == nil && projects {
-		err = p.checkApproved(filepath.Join(filepath.Dir(h.Place), "hooks"), 6)
+		err = p.checkApproved(filepath.Join(filepath.Dir(h.DefinedIn), "hooks"), 6)
 	}
 	return all, err
 }

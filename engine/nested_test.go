@@ -23,7 +23,7 @@ func TestNestedAsks(t *testing.T) {
 	var asked []string
 	answer := "no"
 	who := asks(func(_ context.Context, q engine.Question) (engine.Answer, error) {
-		asked = append(asked, string(q.From)+": "+q.Title)
+		asked = append(asked, string(q.Asker)+": "+q.Title)
 		if !strings.Contains(q.Text, "skill web/.claude/skills/deploy") {
 			t.Errorf("the question does not show:\n%s", q.Text)
 		}

@@ -33,7 +33,7 @@ type Question struct {
 	ID    string // unique in the session
 	Title string // one line
 	Text  string // more text, may be ""
-	From  Asker
+	Asker Asker
 
 	Agent *agent.Sub    // the sub-agent that needs the answer; nil: the session itself
 	Call  *gate.Request // for an approval: input, decision, files
@@ -156,7 +156,7 @@ func (s *Session) askPerson(ctx context.Context, person Person, kind hook.Notice
 
 // approve is the Approver of the session's gates.
 func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, error) {
-	q := Question{Title: r.Title(), From: AskerGate, Call: &r}
+	q := Question{Title: r.Title(), Asker: AskerGate, Call: &r}
 	for _, c := range r.Choices {
 		o := Option{ID: c.String(), Lasts: c, Allow: c != gate.No}
 		switch c {
@@ -207,7 +207,7 @@ func answerText(r gate.Record) string {
 
 // askTool asks the user the model's questions, as one Question with a Field for each.
 func (s *Session) askTool(ctx context.Context, questions []coding.Question) ([]string, error) {
-	q := Question{Title: questions[0].Question, From: AskerModel}
+	q := Question{Title: questions[0].Question, Asker: AskerModel}
 	for i, a := range questions {
 		f := Field{Name: "answer", Label: a.Question, Required: true}
 		if len(questions) > 1 {
@@ -249,14 +249,14 @@ func (s *Session) askTool(ctx context.Context, questions []coding.Question) ([]s
 // confirm asks whether to do something. text is shown before the question; yes is the label of the
 // affirmative option.
 func (s *Session) confirm(ctx context.Context, question, text, yes string) (bool, error) {
-	a, err := s.ask(ctx, hook.NoticeQuestion, question, Question{Title: question, Text: text, From: AskerCommand,
+	a, err := s.ask(ctx, hook.NoticeQuestion, question, Question{Title: question, Text: text, Asker: AskerCommand,
 		Options: []Option{{ID: "yes", Label: yes, Allow: true}, {ID: "no", Label: "no"}}})
 	return a.Option == "yes" && !a.Declined, err
 }
 
 // secret asks for a text that must not be visible.
 func (s *Session) secret(ctx context.Context, label string) (string, error) {
-	a, err := s.ask(ctx, hook.NoticeQuestion, label, Question{Title: label, From: AskerCommand,
+	a, err := s.ask(ctx, hook.NoticeQuestion, label, Question{Title: label, Asker: AskerCommand,
 		Fields: []Field{{Name: "secret", Label: label, Type: FieldSecret, Required: true}}})
 	if err == nil && a.Declined {
 		err = errors.New("nothing was entered")

@@ -98,7 +98,7 @@ func (s *Session) exitPlan(ctx context.Context, plan string) (tool.Result, error
 		return tool.Errorf("There is no plan: pass it as plan."), nil
 	}
 	title := fmt.Sprintf("Leave plan mode and carry out this plan in the mode %s?", from)
-	a, err := s.ask(ctx, hook.NoticePermission, title, Question{Title: title, Text: plan, From: AskerPlan,
+	a, err := s.ask(ctx, hook.NoticePermission, title, Question{Title: title, Text: plan, Asker: AskerPlan,
 		Options: []Option{
 			{ID: "no", Label: "no, go on planning"}, {ID: "yes", Label: "yes, carry it out", Allow: true}}})
 	switch {

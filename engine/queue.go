@@ -72,8 +72,8 @@ func (s *Session) Send(ctx context.Context, m QueuedMessage) (Queued, error) {
 
 var errInterrupted = errors.New("interrupted by the next message")
 
-// Unsend removes a message that is still in the queue.
-func (s *Session) Unsend(id string) bool {
+// RemoveQueued removes a message that is still in the queue.
+func (s *Session) RemoveQueued(id string) bool {
 	s.mu.Lock()
 	n := len(s.queue)
 	s.queue = slices.DeleteFunc(s.queue, func(m QueuedMessage) bool { return m.ID == id })

@@ -56,8 +56,8 @@ func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
 			if i < 0 {
 				all = append(all, s)
 			} else if s.Origin == permission.Project && all[i].Origin != permission.Project {
-				problems = append(problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn, Path: s.Place,
-					Message: "MCP server " + s.Name + " is left out: " + all[i].Place + " defines one of that name"})
+				problems = append(problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn, Path: s.DefinedIn,
+					Message: "MCP server " + s.Name + " is left out: " + all[i].DefinedIn + " defines one of that name"})
 			}
 		}
 	}
@@ -91,7 +91,7 @@ func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
 	settings(permission.Project)
 	for i := range all {
 		if s := &all[i]; s.Origin == permission.Project {
-			s.Network = cmp.Or(p.trust.Network(s.Place), "none")
+			s.Network = cmp.Or(p.trust.Network(s.DefinedIn), "none")
 		}
 	}
 	return all, problems
@@ -326,7 +326,7 @@ func serverReports(client *mcp.Client, known *[]string) []knack.Problem {
 	}
 	for _, s := range client.Servers() {
 		if s.State == mcp.Failed && s.Reason != "" && once("failed "+s.Name) {
-			all = append(all, knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.Place,
+			all = append(all, knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.DefinedIn,
 				Message: "MCP server " + s.Name + " is not connected: " + s.Reason, Hint: "knack mcp test " + mcp.Safe(s.Name)})
 		}
 		if n := len(s.Problems); n > 0 && once("problem "+s.Name) {
@@ -497,7 +497,7 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 		e.reportSandbox(box.Report())
 	}
 	if !policy.Network && box.Report().Level == sandbox.None {
-		e.addNoticeOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.Place,
+		e.addNoticeOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.DefinedIn,
 			Message: "MCP server " + s.Name + ": its program can reach the whole network, because there is no sandbox",
 			Hint:    "knack doctor"})
 	}
@@ -677,7 +677,7 @@ func (s *Session) setHostServers(servers []mcp.Server) {
 	if len(servers) > 0 {
 		own := slices.Clone(servers)
 		for i := range own {
-			own[i].Origin, own[i].Place = permission.Session, "the host"
+			own[i].Origin, own[i].DefinedIn = permission.Session, "the host"
 		}
 		var client *mcp.Client
 		var reported []string
@@ -701,7 +701,7 @@ func (s *Session) setHostServers(servers []mcp.Server) {
 
 // elicit asks the user a server's question.
 func (s *Session) elicit(ctx context.Context, q mcp.Question) (mcp.Answer, error) {
-	question := Question{Title: "The MCP server " + q.Server + " asks", Text: q.Message, From: Asker("mcp:" + q.Server),
+	question := Question{Title: "The MCP server " + q.Server + " asks", Text: q.Message, Asker: Asker("mcp:" + q.Server),
 		URL: q.URL}
 	if q.URL != "" || len(q.Fields) == 0 {
 		question.Options = []Option{{ID: "yes", Label: "yes", Allow: true}, {ID: "no", Label: "no"}}

@@ -347,8 +347,8 @@ func (s *Session) Tools() []string {
 	return names
 }
 
-// Lacks reports whether Skill or Agent, which the agent would add, is left out.
-func (s *Session) Lacks(tool string) bool { return slices.Contains(s.removedTools, tool) }
+// IsRemoved reports whether Skill or Agent, which the agent would add, is left out.
+func (s *Session) IsRemoved(tool string) bool { return slices.Contains(s.removedTools, tool) }
 
 // Model returns the model that the next turn begins with. If there is none, the error explains why,
 // and what to do.

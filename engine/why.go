@@ -24,7 +24,7 @@ func (p *Project) Why(ctx context.Context, cat *knack.Catalog, view knack.View, 
 	problems := p.Problems(cat)
 	folders := slices.Clone(p.sources)
 	for _, below := range sources.NewNested(p.dir, p.sourceOptions).FindAll(ctx) {
-		if slices.ContainsFunc(w.Places, func(at knack.Location) bool { return at.Path == below.Path }) {
+		if slices.ContainsFunc(w.Locations, func(at knack.Location) bool { return at.Path == below.Path }) {
 			continue // already reported
 		}
 		found, more := findNested(ctx, cat, below, w.Name, name)
@@ -146,7 +146,7 @@ func (p *Project) WriteWhy(w io.Writer, why knack.Why) {
 		}
 	}
 	fmt.Fprintln(w, "\nSearched in this order; the first skill of a name is used:")
-	for _, at := range why.Places {
+	for _, at := range why.Locations {
 		what := fmt.Sprintf("%d skills", at.Skills)
 		switch {
 		case at.Missing:

@@ -162,10 +162,10 @@ type Hook struct {
 	Async    bool          // run in the background; the answer is ignored
 	Required bool          // for a guard: if it fails, it blocks the call instead of asking the user
 
-	Origin string // where it is from: managed, flag, user, project, skill:NAME
-	Place  string // where it is defined, for display
-	Dir    string // the folder of the skill that contains it; "": none
-	Mute   bool   // its votes to allow are ignored, because its author is not trusted
+	Origin    string // where it is from: managed, flag, user, project, skill:NAME
+	DefinedIn string // where it is defined, for display
+	Dir       string // the folder of the skill that contains it; "": none
+	Mute      bool   // its votes to allow are ignored, because its author is not trusted
 
 	// Verify is called before Command or Path runs, and returns the scripts that may run. It
 	// returns an error, and the hook does not run, if a script is not the approved one. nil:
@@ -187,7 +187,7 @@ type Func func(ctx context.Context, input json.RawMessage) (answer json.RawMessa
 // New returns a hook that calls f. Hooks with the same name run once per event. The error is about
 // the matcher.
 func New(event Event, matcher, name string, f Func) (Hook, error) {
-	h := Hook{Event: event, Matcher: matcher, Type: OfFunc, Command: name, Func: f, Origin: "host", Place: "the host"}
+	h := Hook{Event: event, Matcher: matcher, Type: OfFunc, Command: name, Func: f, Origin: "host", DefinedIn: "the host"}
 	err := h.compile()
 	return h, err
 }

@@ -74,14 +74,14 @@ func (p *parser) matcher(e Event, m value) {
 		return
 	}
 	h := Hook{Event: e}
-	wrong := ""
+	problem := ""
 	var hooks *value
 	each(m.text, func(key, v value) {
 		v.at += m.at
 		switch key.key {
 		case "matcher":
 			if json.Unmarshal(v.text, &h.Matcher) != nil {
-				wrong = "the matcher is not a string"
+				problem = "the matcher is not a string"
 			}
 		case "hooks":
 			hooks = &v
@@ -90,9 +90,9 @@ func (p *parser) matcher(e Event, m value) {
 			p.keepInvalid(m.at+key.at, "%s: %q is not a key of a matcher; it is ignored", e, key.key)
 		}
 	}, nil)
-	if wrong == "" {
+	if problem == "" {
 		if err := h.compile(); err != nil {
-			wrong = err.Error()
+			problem = err.Error()
 		}
 	}
 	if hooks == nil || kind(hooks.text) != '[' {
@@ -101,7 +101,7 @@ func (p *parser) matcher(e Event, m value) {
 	}
 	each(hooks.text, func(_, v value) {
 		v.at += hooks.at
-		p.hook(h, v, wrong)
+		p.hook(h, v, problem)
 	}, nil)
 }
 

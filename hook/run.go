@@ -200,9 +200,9 @@ func (s *Set) recheck(ctx context.Context, o *Outcome, about []string, in Input,
 		replies, errs = s.Runner.askAll(ctx, others, text)
 	}
 	for i, h := range others {
-		said := replies[i]
-		o.merge(in.Event, h, reply{vote: said.vote, reason: said.reason, stop: said.stop, stopReason: said.stopReason},
-			cmp.Or(err, errs[i]))
+		answer := replies[i]
+		o.merge(in.Event, h, reply{vote: answer.vote, reason: answer.reason, stop: answer.stop,
+			stopReason: answer.stopReason}, cmp.Or(err, errs[i]))
 	}
 }
 
@@ -333,11 +333,11 @@ func (r *Runner) ask(ctx context.Context, h *Hook, text []byte) (reply, error) {
 	case OfFunc:
 		how = r.call
 	}
-	said, err := how(ctx, h, text)
+	answer, err := how(ctx, h, text)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause // it explains more, such as a timeout
 	}
-	return said, err
+	return answer, err
 }
 
 // call runs a function of the host.
@@ -409,8 +409,8 @@ type exitError struct {
 
 func (e *exitError) Error() string {
 	s := fmt.Sprintf("exit code %d", e.code)
-	if said := bytes.TrimSpace(e.stderr); len(said) > 0 {
-		s += ": " + excerpt(said)
+	if text := bytes.TrimSpace(e.stderr); len(text) > 0 {
+		s += ": " + excerpt(text)
 	}
 	return s
 }

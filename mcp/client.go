@@ -670,7 +670,7 @@ func (p *peer) read(ctx context.Context) error {
 }
 
 func (p *peer) problem(format string, args ...any) knack.Problem {
-	return knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: p.server.Place,
+	return knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: p.server.DefinedIn,
 		Message: "MCP server " + p.server.Name + ": " + fmt.Sprintf(format, args...), Hint: "knack mcp test " + p.safe}
 }
 

@@ -281,7 +281,7 @@ func TestChanged(t *testing.T) {
 		t.Errorf("%s, %d subjects after it was allowed", got, subjects(next))
 	}
 	// A project's server of the same name is a different one.
-	theirs := client(t, o, Server{Name: "s", Open: s.open, Origin: permission.Project, Place: "/p/.mcp.json"})
+	theirs := client(t, o, Server{Name: "s", Open: s.open, Origin: permission.Project, DefinedIn: "/p/.mcp.json"})
 	if n := subjects(theirs); n != 2 {
 		t.Errorf("%d subjects of another server of the name", n)
 	}

@@ -48,8 +48,8 @@ type Server struct {
 	// Timeout limits connecting; 0: 30 s. CallTimeout limits one call; 0: 10 minutes.
 	Timeout, CallTimeout time.Duration
 
-	Origin permission.Origin // origin of the file that defines it
-	Place  string            // the file, or the name of the flag that defined it
+	Origin    permission.Origin // origin of the file that defines it
+	DefinedIn string            // the file, or the name of the flag that defined it
 }
 
 // OAuth is the user's configuration for logging in to a server.
@@ -96,7 +96,7 @@ func (s *Server) identity() string {
 	e := json.NewEncoder(h)
 	e.Encode([]any{s.Origin, s.Name, s.Command, s.Args, slices.Sorted(maps.Keys(s.Env)), s.URL})
 	if s.Origin == permission.Project {
-		e.Encode(s.Place)
+		e.Encode(s.DefinedIn)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
@@ -159,7 +159,7 @@ func Parse(data []byte, origin permission.Origin, place string) ([]Server, []kna
 		case err != nil:
 			problems = append(problems, problem("server %q: %v", name, err))
 		case used:
-			s.Origin, s.Place = origin, place
+			s.Origin, s.DefinedIn = origin, place
 			servers = append(servers, s)
 		}
 	}

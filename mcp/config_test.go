@@ -142,7 +142,7 @@ func FuzzParse(f *testing.F) {
 			if Safe(s.Name) == "" {
 				t.Errorf("the name %q", s.Name)
 			}
-			again, problems := Parse(append(append([]byte(`{"x":`), s.JSON()...), '}'), s.Origin, s.Place)
+			again, problems := Parse(append(append([]byte(`{"x":`), s.JSON()...), '}'), s.Origin, s.DefinedIn)
 			if len(again) != 1 || again[0].Target() != s.Target() {
 				t.Errorf("%s: %v %v", s.JSON(), again, problems)
 			}

@@ -51,7 +51,7 @@ func TestMeter(t *testing.T) {
 		{"an answer", "x\n", 4096, 4096, "a message of more than 16 MiB"},
 	} {
 		e, f := &endless{text: x.text}, newFault()
-		m := &meter{ReadCloser: e, fault: f, most: x.most}
+		m := &meter{ReadCloser: e, fault: f, limit: x.most}
 		buffer := make([]byte, 1024)
 		var err error
 		for err == nil {
@@ -64,7 +64,7 @@ func TestMeter(t *testing.T) {
 			t.Errorf("%s: %d bytes were read", x.what, n)
 		}
 	}
-	m := &meter{ReadCloser: &endless{text: "{}\n"}, fault: newFault(), most: maxUnasked}
+	m := &meter{ReadCloser: &endless{text: "{}\n"}, fault: newFault(), limit: maxUnasked}
 	buffer := make([]byte, 30)
 	for range maxFlood { // ten messages per request
 		if _, err := m.Read(buffer); err != nil {

@@ -45,7 +45,7 @@ func (f *fault) get() error {
 type meter struct {
 	io.ReadCloser
 	fault *fault
-	most  int64 // limit for size, in bytes
+	limit int64 // limit for size, in bytes
 
 	mu    sync.Mutex
 	size  int64 // bytes since the last reset
@@ -58,7 +58,7 @@ func (m *meter) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	m.mu.Lock()
-	left := min(m.most-m.size, maxMessage-m.line) + 1
+	left := min(m.limit-m.size, maxMessage-m.line) + 1
 	m.mu.Unlock()
 	if int64(len(p)) > left {
 		p = p[:left]
@@ -74,10 +74,10 @@ func (m *meter) Read(p []byte) (int, error) {
 		m.line += int64(n)
 	}
 	switch {
-	case m.line > maxMessage || m.size > m.most && m.most <= maxMessage:
+	case m.line > maxMessage || m.size > m.limit && m.limit <= maxMessage:
 		return 0, m.fault.set(fmt.Errorf("stopped: it sent a message of more than %d MiB", maxMessage>>20))
-	case m.size > m.most:
-		return 0, m.fault.set(fmt.Errorf("stopped: it sent more than %d MiB that was not requested", m.most>>20))
+	case m.size > m.limit:
+		return 0, m.fault.set(fmt.Errorf("stopped: it sent more than %d MiB that was not requested", m.limit>>20))
 	case m.lines > maxFlood:
 		return 0, m.fault.set(fmt.Errorf("stopped: it sent more than %d messages that was not requested", maxFlood))
 	}

@@ -34,7 +34,7 @@ const (
 )
 
 // pages reads a list page by page, within limits. A repeated cursor ends the list.
-func pages[T any](most int, next func(cursor string) ([]T, string, error)) (all []T, complete bool, err error) {
+func pages[T any](limit int, next func(cursor string) ([]T, string, error)) (all []T, complete bool, err error) {
 	seen := map[string]bool{}
 	cursor := ""
 	for range maxPages {
@@ -43,8 +43,8 @@ func pages[T any](most int, next func(cursor string) ([]T, string, error)) (all 
 			return all, false, err
 		}
 		all = append(all, page...)
-		if len(all) > most {
-			return all[:most], false, nil
+		if len(all) > limit {
+			return all[:limit], false, nil
 		}
 		if following == "" {
 			return all, true, nil
@@ -236,7 +236,7 @@ func (p *peer) tool(d *definition, ask Asker) tool.Tool {
 // pinned returns the origin under which allowed definitions of the server are stored.
 func (p *peer) pinned() string {
 	if p.server.Origin == permission.Project {
-		return "project " + p.server.Place
+		return "project " + p.server.DefinedIn
 	}
 	return "user"
 }

@@ -135,7 +135,7 @@ func (c *Client) program(s Server, f *fault) (*program, sdk.Transport, error) {
 		stdout.CloseWithError(io.EOF)
 		stdin.CloseWithError(io.ErrClosedPipe)
 	}()
-	m := &meter{ReadCloser: out, fault: f, most: maxUnasked}
+	m := &meter{ReadCloser: out, fault: f, limit: maxUnasked}
 	return p, &sdk.IOTransport{Reader: m, Writer: &quietWriter{w: in, wrote: m.reset}, MaxLineLength: 2 * maxMessage}, nil
 }
 
@@ -288,9 +288,9 @@ func (b *bounded) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &meter{ReadCloser: res.Body, fault: f, most: maxMessage}
+	m := &meter{ReadCloser: res.Body, fault: f, limit: maxMessage}
 	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
-		m.most = maxUnasked
+		m.limit = maxUnasked
 	}
 	res.Body = m
 	return res, nil

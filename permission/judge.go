@@ -28,14 +28,14 @@ type bashRule struct {
 	*Rule
 	pattern  pattern
 	compiled bool
-	wide     bool // for deny and ask rules: in lower case
+	broad    bool // for deny and ask rules: in lower case
 	first    byte // the first byte of every line it matches; 0: any
 }
 
 func (b *bashRule) get() *pattern {
 	if !b.compiled {
 		text := b.Pattern
-		if b.wide {
+		if b.broad {
 			text = strings.ToLower(text)
 		}
 		b.pattern, b.compiled = compile(text), true
@@ -49,17 +49,17 @@ func (j *judge) prepare() {
 		return
 	}
 	j.ready = true
-	pick := func(list []Rule, wide bool) []bashRule {
+	pick := func(list []Rule, broad bool) []bashRule {
 		var out []bashRule
 		for i := range list {
-			if r := &list[i]; r.coversTool(&Subject{Kind: KindBash, Tool: j.request.Tool, Aliases: j.request.Aliases}, wide) {
-				b := bashRule{Rule: r, wide: wide}
+			if r := &list[i]; r.coversTool(&Subject{Kind: KindBash, Tool: j.request.Tool, Aliases: j.request.Aliases}, broad) {
+				b := bashRule{Rule: r, broad: broad}
 				if !r.Any {
 					switch c := r.Pattern[0]; {
 					case c >= 'a' && c <= 'z', c >= '0' && c <= '9', c == '/', c == '.':
 						b.first = c
 					case c >= 'A' && c <= 'Z' && !strings.Contains(r.Pattern, "="):
-						if b.first = c; wide {
+						if b.first = c; broad {
 							b.first += 'a' - 'A'
 						}
 					}

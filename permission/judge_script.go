@@ -76,7 +76,7 @@ func (j *judge) script(s *bash.CommandLine, cov cover) {
 				continue
 			}
 			sub := Subject{Kind: KindBash, Text: x.Text}
-			if r := j.everything(); r != nil && !x.Limit {
+			if r := j.ruleForAll(); r != nil && !x.Limit {
 				j.add(judgedBy(sub, Allow, r), "")
 				continue
 			}
@@ -159,7 +159,7 @@ func (j *judge) assign(x *bash.Assign, cov cover) {
 	if cov.all {
 		return
 	}
-	if r := j.everything(); r != nil {
+	if r := j.ruleForAll(); r != nil {
 		j.add(judgedBy(s, Allow, r), "")
 		return
 	}
@@ -187,9 +187,9 @@ func (j *judge) assign(x *bash.Assign, cov cover) {
 	j.add(Judged{Subject: s, Reason: reasonVariable}, rule)
 }
 
-// everything returns the rule that allows all commands; nil if there is none, or if deny or ask
+// ruleForAll returns the rule that allows all commands; nil if there is none, or if deny or ask
 // rules for particular commands, or plan mode, limit it.
-func (j *judge) everything() *Rule {
+func (j *judge) ruleForAll() *Rule {
 	for i := range j.allow {
 		if r := &j.allow[i]; r.Any && j.mode != Plan && !j.patterns() {
 			return r.Rule

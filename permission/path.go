@@ -146,8 +146,8 @@ func procPath(s string) bool {
 		// Paths that only pass through /proc, such as /proc/self/root/../x.
 		return strings.Contains(s, "/proc/self/") || strings.Contains(s, "/proc/thread-self/")
 	}
-	who, what, _ := strings.Cut(rest, "/")
-	if who != "self" && who != "thread-self" && !bash.Digits(who) {
+	process, what, _ := strings.Cut(rest, "/")
+	if process != "self" && process != "thread-self" && !bash.Digits(process) {
 		return false
 	}
 	what, _, _ = strings.Cut(what, "/")
@@ -384,10 +384,10 @@ func mayMatchLists(s string) bool {
 }
 
 // match matches a path with a pattern in the syntax of gitignore. A pattern that matches a
-// directory also matches everything in it. wide is for deny and ask rules: letter case is ignored
+// directory also matches everything in it. broad is for deny and ask rules: letter case is ignored
 // and relative patterns match at any depth.
-func (p *PathContext) match(pattern, base, s string, wide bool) bool {
-	if wide {
+func (p *PathContext) match(pattern, base, s string, broad bool) bool {
+	if broad {
 		pattern, s = strings.ToLower(pattern), strings.ToLower(s)
 	}
 	if pattern == "//" {
@@ -396,7 +396,7 @@ func (p *PathContext) match(pattern, base, s string, wide bool) bool {
 	pattern = strings.TrimSuffix(pattern, "/")
 	fold := func(dir string) string {
 		dir = path.Clean(filepath.ToSlash(dir))
-		if wide {
+		if broad {
 			dir = strings.ToLower(dir)
 		}
 		return strings.TrimSuffix(dir, "/")
@@ -439,11 +439,11 @@ func (p *PathContext) match(pattern, base, s string, wide bool) bool {
 	case strings.HasPrefix(pattern, "./"):
 		return linked(p.Dir, pattern[2:])
 	case strings.Contains(pattern, "/"):
-		if wide {
+		if broad {
 			return segments("**/"+pattern, strings.TrimPrefix(s, "/"))
 		}
 		return linked(p.Dir, pattern)
-	case wide:
+	case broad:
 		return segments("**/"+pattern, strings.TrimPrefix(s, "/"))
 	default:
 		for _, root := range append([]string{p.Dir}, p.Roots...) {

@@ -193,9 +193,9 @@ func (s *Subject) isTool(name string) bool {
 	return s.Tool == name || s.Aliases != nil && slices.Contains(*s.Aliases, name)
 }
 
-// coversTool reports whether a rule covers the tool of a subject, regardless of the subject's text. wide
+// coversTool reports whether a rule covers the tool of a subject, regardless of the subject's text. broad
 // is for deny and ask rules.
-func (r *Rule) coversTool(s *Subject, wide bool) bool {
+func (r *Rule) coversTool(s *Subject, broad bool) bool {
 	k, t := kindOf(r.Tool)
 	switch {
 	case k == "*":
@@ -209,7 +209,7 @@ func (r *Rule) coversTool(s *Subject, wide bool) bool {
 		} else if kind == s.Kind {
 			own = strings.ToLower(string(kind))
 		}
-		if wide && t == "write" && (!r.Any || own != "edit") {
+		if broad && t == "write" && (!r.Any || own != "edit") {
 			return true // such a rule covers every tool that writes files
 		}
 		return own == t
@@ -221,12 +221,12 @@ func (r *Rule) coversTool(s *Subject, wide bool) bool {
 		if rule == strings.TrimSuffix(kind, "__") || strings.Count(rule, "__") == 1 && strings.HasPrefix(kind, rule+"__") {
 			return true
 		}
-		if i := strings.IndexByte(rule, '*'); i >= 0 && (wide || strings.Count(rule[:i], "__") >= 2) {
+		if i := strings.IndexByte(rule, '*'); i >= 0 && (broad || strings.Count(rule[:i], "__") >= 2) {
 			return glob(rule, kind)
 		}
 		return false
 	}
-	return wide && strings.ContainsRune(rule, '*') && (glob(rule, kind) || glob(rule, s.Tool))
+	return broad && strings.ContainsRune(rule, '*') && (glob(rule, kind) || glob(rule, s.Tool))
 }
 
 // sameServerOrigin reports whether an allow rule may apply to the MCP server of a subject. A rule is written
@@ -247,9 +247,9 @@ func (r *Rule) sameServerOrigin(s *Subject) bool {
 
 // matchText matches the text of a subject that is neither a command nor a path with the rule's
 // pattern.
-func (r *Rule) matchText(kind Kind, text string, wide bool) bool {
+func (r *Rule) matchText(kind Kind, text string, broad bool) bool {
 	pattern := r.Pattern
-	if kind == KindPowerShell && !wide { // PowerShell is not parsed: only a rule with the whole text allows it
+	if kind == KindPowerShell && !broad { // PowerShell is not parsed: only a rule with the whole text allows it
 		return !r.Any && (pattern == text || pattern == escapeGlob(text))
 	}
 	if r.Any {
@@ -259,7 +259,7 @@ func (r *Rule) matchText(kind Kind, text string, wide bool) bool {
 		host, ok := strings.CutPrefix(pattern, "domain:")
 		return ok && matchHost(strings.ToLower(host), text)
 	}
-	if wide {
+	if broad {
 		pattern, text = strings.ToLower(pattern), strings.ToLower(text)
 	}
 	if kind == KindSkill {

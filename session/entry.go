@@ -177,7 +177,7 @@ type Activation struct {
 	Denies  []string   `json:"denies,omitempty"`
 	Model   string     `json:"model,omitempty"`
 	Effort  string     `json:"effort,omitempty"`
-	Scope   string     `json:"scope,omitempty"`
+	Retain  string     `json:"scope,omitempty"`
 	Tokens  int        `json:"tokens"`            // of Prompt, estimated
 	Parts   []llm.Part `json:"parts,omitempty"`   // attachments
 	Present int        `json:"present,omitempty"` // the entry with the same text, which is not sent again; 0: none

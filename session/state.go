@@ -70,7 +70,7 @@ type Text struct {
 	Tokens   int    // the tokens that are in the conversation
 	Turn     int    // the user turn in which the skill was last called
 	Request  int    // the number of answers at that time
-	Scope    string
+	Retain   string
 	UserOnly bool // the model may not load it again
 	// Asking means that each user turn since the last call has ended with a question to the user,
 	// whose next message may be the answer.
@@ -130,7 +130,7 @@ func (s *State) fold(e Entry) {
 		if a.Present == 0 {
 			s.Texts = append(s.Texts, Text{
 				Entry: e.ID, Skill: a.Skill, Hash: a.Hash, Tokens: a.Tokens, Turn: s.Turns, Request: s.Requests,
-				Scope: a.Scope, UserOnly: a.UserOnly,
+				Retain: a.Retain, UserOnly: a.UserOnly,
 			})
 		}
 		for i := range s.Texts {

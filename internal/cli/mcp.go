@@ -243,7 +243,7 @@ func serverJSON(s mcp.Server) mcpServerJSON {
 	return mcpServerJSON{Name: s.Name, Transport: s.Transport(), Command: s.Command, Args: s.Args,
 		Env: slices.Sorted(maps.Keys(s.Env)),
 		URL: s.URL, Headers: slices.Sorted(maps.Keys(s.Headers)), Helper: s.HeadersHelper, Network: s.Network,
-		Origin: s.Origin, Path: s.Place}
+		Origin: s.Origin, Path: s.DefinedIn}
 }
 
 func mcpListCommand() *cobra.Command {

@@ -31,7 +31,7 @@ written in it, including secrets. Check it before you pass it on.`,
 			if err != nil {
 				return err
 			}
-			x, err := engine.Export{Format: format, Path: out, Replace: overwrite, Version: version()}.For(log)
+			x, err := engine.Export{Format: format, Path: out, Replace: overwrite, Version: version()}.WithDefaults(log)
 			if err != nil {
 				return err
 			}

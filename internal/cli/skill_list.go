@@ -99,9 +99,9 @@ func listProblems(cat *catalogView, all bool) []knack.Problem {
 // listSkills prints a table. width is the width of the terminal; with 0, descriptions are cut
 // at 72 characters.
 func listSkills(w io.Writer, cat *catalogView, all bool, width int) {
-	wide := 72
+	limit := 72
 	if width > 0 {
-		wide = width
+		limit = width
 	}
 	var rows [][]string
 	for _, e := range cat.Candidates() {
@@ -120,7 +120,7 @@ func listSkills(w io.Writer, cat *catalogView, all bool, width int) {
 			tokens, text = "-", cat.project.Short(e.Path)
 		}
 		rows = append(rows, []string{plain.Line(e.Name()), engine.SourceName(e.Origin), string(state), tokens,
-			lastUsed(cat.used, e.Name()), engine.Clip(text, wide)})
+			lastUsed(cat.used, e.Name()), engine.Clip(text, limit)})
 	}
 	if len(rows) > 0 {
 		rows = slices.Insert(rows, 0, []string{"NAME", "SOURCE", "STATE", "TOKENS", "USED", "DESCRIPTION"})

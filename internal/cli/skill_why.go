@@ -138,7 +138,7 @@ func newWhyJSON(ctx context.Context, cat *catalogView, w knack.Why) whyJSON {
 		}
 		j.Found = append(j.Found, fj)
 	}
-	for _, p := range w.Places {
+	for _, p := range w.Locations {
 		j.Looked = append(j.Looked, placeJSON{p.Kind, p.Label, p.Path, engine.TrustName(p.Trust), p.Missing, p.Skills})
 	}
 	return j

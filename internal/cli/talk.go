@@ -115,8 +115,8 @@ func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first
 		In: in, Out: out, Theme: cmp.Or(env.Get("KNACK_THEME"), settings.Theme), Colour: colors(out), Notify: settings.Notify,
 		First: first, Env: env.Get,
 		History: env.StateFile("history"), Bindings: bindings,
-		Start: func(ctx context.Context, who engine.Person) (*engine.Session, error) {
-			return f.start(ctx, e, who, nil, c.ErrOrStderr())
+		Start: func(ctx context.Context, person engine.Person) (*engine.Session, error) {
+			return f.start(ctx, e, person, nil, c.ErrOrStderr())
 		},
 		Greeting: fmt.Sprintf("knack %s in %s, %s. Type / for commands, ? for keys.", e.Project().Version(),
 			fromHome(e.Project().Dir(), env.Get("HOME")), plain.Count(len(e.Catalog().Skills()), "skill")),
@@ -169,7 +169,7 @@ func (t *conversation) turn(ctx context.Context, text string) error {
 		}
 	}
 	for _, m := range s.Status().Queue { // messages sent when the run had just ended, or was stopped
-		if s.Unsend(m.ID) {
+		if s.RemoveQueued(m.ID) {
 			t.front.First = strings.TrimPrefix(t.front.First+"\n"+m.Text, "\n")
 		}
 	}

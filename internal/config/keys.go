@@ -186,9 +186,9 @@ func weakNumber(val, current *node) bool {
 	return v > o || v == 0 // 0 means no limit
 }
 
-// wrong describes what a value must be, or returns "" if it is valid. Items of lists and objects are
+// expected describes what a value must be, or returns "" if it is valid. Items of lists and objects are
 // checked one by one, by bad.
-func (k key) wrong(n *node) string {
+func (k key) expected(n *node) string {
 	ok := false
 	switch k.kind {
 	case text:

@@ -486,7 +486,7 @@ func (y layer) find(k key, report bool) *node {
 	if n == nil {
 		return nil
 	}
-	if want := k.wrong(n); want != "" {
+	if want := k.expected(n); want != "" {
 		if report {
 			y.problem(n.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s is %s: it must be %s", k.name,
 				n.displayText(), want)

@@ -137,7 +137,7 @@ func Check(name string, value json.RawMessage) error {
 	case item:
 		want = k.bad(n)
 	default:
-		want = k.wrong(n)
+		want = k.expected(n)
 		for _, it := range n.items {
 			want = cmp.Or(want, k.bad(it))
 			if k.kind == rules && want == "" {

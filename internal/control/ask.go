@@ -184,15 +184,15 @@ func (p *person) Ask(ctx context.Context, q engine.Question) (engine.Answer, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, p.Timeout, fmt.Errorf("the host did not answer within %s", p.Timeout))
 	defer cancel()
-	server, elicits := q.From.Server()
+	server, elicits := q.Asker.Server()
 	switch {
 	case elicits:
 		return p.elicit(ctx, server, q)
 	case q.Call != nil:
 		return p.approve(ctx, q)
-	case q.From == engine.AskerModel:
+	case q.Asker == engine.AskerModel:
 		return p.choose(ctx, q)
-	case q.From == engine.AskerPlan:
+	case q.Asker == engine.AskerPlan:
 		return p.plan(ctx, q)
 	}
 	return engine.Answer{}, engine.ErrCannot

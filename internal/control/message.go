@@ -239,13 +239,13 @@ type RetryMessage struct {
 	Type    messageType `json:"type"`    // system
 	Subtype subtype     `json:"subtype"` // api_retry
 	Head
-	Parent  *string `json:"parent_tool_use_id"`
-	Attempt int     `json:"attempt"`
-	Most    int     `json:"max_retries"`
-	Wait    int64   `json:"retry_delay_ms"`
-	Status  *int    `json:"error_status"`
-	Error   string  `json:"error"`   // the kind: rate_limit, overloaded …
-	Message string  `json:"message"` // from the provider
+	Parent     *string `json:"parent_tool_use_id"`
+	Attempt    int     `json:"attempt"`
+	MaxRetries int     `json:"max_retries"`
+	Wait       int64   `json:"retry_delay_ms"`
+	Status     *int    `json:"error_status"`
+	Error      string  `json:"error"`   // the kind: rate_limit, overloaded …
+	Message    string  `json:"message"` // from the provider
 }
 
 // A NoteMessage is a message from the program or a hook to the model, between answers.

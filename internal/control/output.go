@@ -179,7 +179,7 @@ func (o *Messages) init(ctx context.Context) Init {
 		m.Tools = append(m.Tools, o.toolName(name))
 	}
 	v := s.View()
-	if !v.Index && !s.Lacks("Skill") && len(cat.Listing(v).Entries) > 0 {
+	if !v.Index && !s.IsRemoved("Skill") && len(cat.Listing(v).Entries) > 0 {
 		m.Tools = append(m.Tools, "Skill")
 	}
 	for _, e := range cat.Candidates() {
@@ -382,7 +382,7 @@ func (o *Messages) sum(e engine.Event) {
 
 func (o *Messages) retry(r *agent.Retrying, parent *string) RetryMessage {
 	m := RetryMessage{Type: typeSystem, Subtype: subtypeRetry, Head: o.head(0), Parent: parent,
-		Attempt: r.Attempt, Most: 3, Wait: r.Wait.Milliseconds(), Error: "unknown", Message: r.Err.Error()}
+		Attempt: r.Attempt, MaxRetries: 3, Wait: r.Wait.Milliseconds(), Error: "unknown", Message: r.Err.Error()}
 	var e *llm.Error
 	if errors.As(r.Err, &e) {
 		if e.Status > 0 {

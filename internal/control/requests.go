@@ -157,7 +157,7 @@ func (s *server) interrupt(f frame) {
 	}
 	if s.session != nil {
 		for _, m := range s.session.Status().Queue {
-			if !in.Queued || s.session.Unsend(m.ID) {
+			if !in.Queued || s.session.RemoveQueued(m.ID) {
 				note(m.ID)
 			}
 		}
@@ -357,9 +357,9 @@ type ruleEntry struct {
 
 func (s *server) rules(ctx context.Context, session *engine.Session, _ struct{}) (any, error) {
 	all := []ruleEntry{}
-	add := func(does behavior, rules []permission.Rule) {
+	add := func(behavior behavior, rules []permission.Rule) {
 		for _, r := range rules {
-			e := ruleEntry{does, sourceOf(r.Origin), ruleValueOf(r.String()), r.String(), editNever}
+			e := ruleEntry{behavior, sourceOf(r.Origin), ruleValueOf(r.String()), r.String(), editNever}
 			switch r.Origin {
 			case permission.User, permission.Project, permission.Kept:
 				e.Where = editPersistent
@@ -584,7 +584,7 @@ func (s *server) cancelMessage(_ context.Context, request json.RawMessage) (any,
 	defer s.mu.Unlock()
 	n := len(s.prompts)
 	s.prompts = slices.DeleteFunc(s.prompts, func(p prompt) bool { return in.ID != "" && p.id == in.ID })
-	cancelled := len(s.prompts) < n || in.ID != "" && s.session != nil && s.session.Unsend(in.ID)
+	cancelled := len(s.prompts) < n || in.ID != "" && s.session != nil && s.session.RemoveQueued(in.ID)
 	return struct {
 		Cancelled bool `json:"cancelled"`
 	}{cancelled}, nil

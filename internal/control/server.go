@@ -474,7 +474,7 @@ func (s *server) turn(ctx context.Context, p prompt) error {
 	} else { // messages that arrived as the turn ended come next
 		var left []prompt
 		for _, m := range s.session.Status().Queue {
-			if !s.session.Unsend(m.ID) {
+			if !s.session.RemoveQueued(m.ID) {
 				continue
 			}
 			p := prompt{Input: m.Input}

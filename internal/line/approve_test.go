@@ -62,7 +62,7 @@ func TestRequest(t *testing.T) {
 func TestServerAsks(t *testing.T) {
 	var b strings.Builder
 	f := &Front{Out: &b}
-	f.serverAsks(engine.Question{From: "mcp:gh", Title: "The MCP server gh asks",
+	f.serverAsks(engine.Question{Asker: "mcp:gh", Title: "The MCP server gh asks",
 		Text: "Sign in\n? Allow bash?\x1b[2J", Fields: []engine.Field{{Name: "password"}}})
 	want := "? The MCP server gh asks (Ctrl-D: no answer)\n    Sign in\n    ? Allow bash?\\x1b[2J\n"
 	if b.String() != want {

@@ -33,7 +33,7 @@ func (f *Front) question(ctx context.Context, q engine.Question) (engine.Answer,
 	if q.Call != nil {
 		return f.approve(ctx, q)
 	}
-	_, server := q.From.Server()
+	_, server := q.Asker.Server()
 	if server {
 		f.serverAsks(q)
 	} else if q.URL != "" || len(q.Fields) == 0 {

@@ -265,9 +265,9 @@ func (p *promptRows) draw(e *editor.Editor) {
 		}
 		row, col = r, c+lead
 		if _, height := p.size(); len(rows) > height-1 { // show only the rows around the cursor
-			most := max(height-1, 1)
-			top := min(max(row-most+1, 0), len(rows)-most)
-			rows, row = rows[top:top+most], row-top
+			visible := max(height-1, 1)
+			top := min(max(row-visible+1, 0), len(rows)-visible)
+			rows, row = rows[top:top+visible], row-top
 		}
 	}
 	if n := len(rows) - 1; n == len(p.rows)-1 && n >= 0 && row == n && p.row == n && equal(rows[:n], p.rows[:n]) {

@@ -302,7 +302,7 @@ func (l *lexer) dict() dict {
 }
 
 // A place is the location of an object: in the file or in an unpacked object stream.
-type place struct {
+type location struct {
 	data  []byte
 	at    int
 	order int // position in the file: of two objects with the same number, the later one counts
@@ -311,7 +311,7 @@ type place struct {
 // A document is a file with the objects found in it.
 type document struct {
 	data     []byte
-	places   map[ref]place
+	places   map[ref]location
 	objects  map[ref]any
 	busy     map[ref]bool
 	unpacked int
@@ -319,7 +319,7 @@ type document struct {
 }
 
 func open(data []byte) (*document, error) {
-	d := &document{data: data, places: map[ref]place{}, objects: map[ref]any{}, busy: map[ref]bool{}}
+	d := &document{data: data, places: map[ref]location{}, objects: map[ref]any{}, busy: map[ref]bool{}}
 	for at := 0; ; {
 		i := bytes.Index(data[at:], []byte("/Encrypt"))
 		if i < 0 {
@@ -331,7 +331,7 @@ func open(data []byte) (*document, error) {
 			return nil, errors.New("it is encrypted")
 		}
 	}
-	var packed []place
+	var packed []location
 	for at := 0; ; {
 		i := bytes.Index(data[at:], []byte("obj"))
 		if i < 0 {
@@ -340,10 +340,10 @@ func open(data []byte) (*document, error) {
 		i += at
 		at = i + 3
 		if num, ok := numberBefore(data, i); ok {
-			d.places[num] = place{data, at, i}
+			d.places[num] = location{data, at, i}
 			// The dictionary of an object stream names its type near its start.
 			if bytes.Contains(data[at:min(len(data), at+1000)], []byte("/ObjStm")) {
-				packed = append(packed, place{data, at, i})
+				packed = append(packed, location{data, at, i})
 			}
 		}
 	}
@@ -379,7 +379,7 @@ func numberBefore(data []byte, at int) (ref, bool) {
 }
 
 // unpack finds the objects of an object stream.
-func (d *document) unpack(p place) {
+func (d *document) unpack(p location) {
 	s, ok := d.read(p).(stream)
 	if !ok || s.dict["Type"] != name("ObjStm") {
 		return
@@ -399,13 +399,13 @@ func (d *document) unpack(p place) {
 		}
 		at := int(first) + int(off)
 		if r := ref(num); at >= 0 && at < len(data) && p.order >= d.places[r].order {
-			d.places[r] = place{data, at, p.order}
+			d.places[r] = location{data, at, p.order}
 		}
 	}
 }
 
 // read parses the object at a place, including its stream.
-func (d *document) read(p place) any {
+func (d *document) read(p location) any {
 	l := lexer{data: p.data, at: p.at}
 	v := l.next()
 	dic, ok := v.(dict)

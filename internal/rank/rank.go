@@ -160,10 +160,10 @@ func (s *searching) best(n int, ok func(index, doc int) bool) []Hit {
 // near returns the terms of the indexes that a misspelt word may stand for: one letter
 // missing, added or different, or two letters swapped.
 func (s *searching) near(word string) (hashes []uint32) {
-	const most = 4
+	const limit = 4
 	try := func(w []byte) {
 		h := hash(stem(string(w)))
-		if len(hashes) < most && !slices.Contains(hashes, h) &&
+		if len(hashes) < limit && !slices.Contains(hashes, h) &&
 			slices.ContainsFunc(s.in, func(x *Index) bool { return x.has(h) }) {
 			hashes = append(hashes, h)
 		}

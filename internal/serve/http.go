@@ -35,8 +35,8 @@ func (s *Server) Handler(token string) http.Handler {
 				return
 			}
 		}
-		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-		got := sha256.Sum256([]byte(strings.TrimSpace(given)))
+		scheme, credentials, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		got := sha256.Sum256([]byte(strings.TrimSpace(credentials)))
 		if token == "" || !strings.EqualFold(scheme, "Bearer") || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="knack"`)
 			http.Error(w, "a bearer token is needed", http.StatusUnauthorized)

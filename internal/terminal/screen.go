@@ -48,8 +48,8 @@ func (s *Screen) Size() (width, height int) { return s.width, s.height }
 // that the rows are one line: it copies them as one line and wraps them again when the
 // window's width changes. Lines of the live area are cut.
 func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
-	if most := s.height - 1; len(live) > most {
-		cut := len(live) - max(most, 1)
+	if limit := s.height - 1; len(live) > limit {
+		cut := len(live) - max(limit, 1)
 		live = live[cut:]
 		cursor.Row = max(cursor.Row-cut, 0)
 	}

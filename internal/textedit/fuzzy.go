@@ -144,9 +144,9 @@ func (n *normalised) notFound(name string, e Edit) string {
 }
 
 func show(line string) string {
-	const most = 200
-	if len(line) > most {
-		cut := most
+	const limit = 200
+	if len(line) > limit {
+		cut := limit
 		for !utf8.RuneStart(line[cut]) {
 			cut--
 		}

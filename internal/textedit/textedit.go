@@ -152,11 +152,11 @@ func (n *normalised) ending(at int) string {
 func (n *normalised) line(at int) int { return 1 + strings.Count(n.text[:at], "\n") }
 
 func (n *normalised) lines(spans []span) string {
-	const most = 10
+	const limit = 10
 	var b strings.Builder
 	b.WriteString("lines ")
 	for i, s := range spans {
-		if i == most {
+		if i == limit {
 			b.WriteString(" …")
 			break
 		}

@@ -234,15 +234,15 @@ func (b *Builder) end() *Transcript {
 
 // id returns our ID for a call: unique in the session, and made of characters that every
 // provider accepts.
-func (b *Builder) id(theirs string) string {
-	name, _, _ := strings.Cut(theirs, "|") // Pi joins two IDs of OpenAI
+func (b *Builder) id(original string) string {
+	name, _, _ := strings.Cut(original, "|") // Pi joins two IDs of OpenAI
 	base := identifier(name, 40)
 	id := cmp.Or(base, "call")
 	for n := 2; b.used[id]; n++ {
 		id = fmt.Sprintf("%s_%d", cmp.Or(base, "call"), n+len(b.used))
 	}
 	b.used[id] = true
-	b.ids[theirs] = id
+	b.ids[original] = id
 	return id
 }
 

@@ -110,7 +110,7 @@ func (p *Project) Verify(dir string) error {
 	}
 	c := changed(dir)
 	if old, err := p.approvedManifest(r); err == nil {
-		c.Message += ": " + few(difference(old, m))
+		c.Message += ": " + abbreviated(difference(old, m))
 	}
 	return c
 }

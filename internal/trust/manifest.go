@@ -151,15 +151,15 @@ func (m manifest) summary() []string {
 	}
 	var lines []string
 	if len(runs) > 0 {
-		lines = append(lines, "scripts: "+few(runs))
+		lines = append(lines, "scripts: "+abbreviated(runs))
 	}
 	if len(links) > 0 {
-		lines = append(lines, "links (not followed): "+few(links))
+		lines = append(lines, "links (not followed): "+abbreviated(links))
 	}
 	return lines
 }
 
-func few(list []string) string {
+func abbreviated(list []string) string {
 	if len(list) > 8 {
 		return strings.Join(list[:8], ", ") + fmt.Sprintf(" and %d more", len(list)-8)
 	}

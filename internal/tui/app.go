@@ -124,7 +124,7 @@ type app struct {
 	reading   bool                    // files are being read in the background
 	stop      context.CancelCauseFunc // stops the running turn
 	shells    []*shellCommand         // running
-	ran       *shellCommand           // the last one that ended; nil: none
+	lastShell *shellCommand           // the last one that ended; nil: none
 	next      *engine.Session         // replaces the session after the turn
 	quit      bool
 	pressed   time.Time // time of the last Ctrl-C or Esc at an empty prompt

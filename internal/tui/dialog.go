@@ -97,7 +97,7 @@ func (d *dialog) open(i int) {
 		return
 	}
 	d.list = newPicker("", items)
-	d.list.many = f.Many
+	d.list.multiple = f.Many
 	d.list.closed = !f.Many && len(items) < 10
 }
 
@@ -194,7 +194,7 @@ func (d *dialog) title() styled.Line {
 	if d.q.Agent != nil {
 		l = append(l, styled.Span{Text: "  agent " + plain.Line(d.q.Agent.Name), Style: styled.Dim})
 	}
-	if server, ok := d.q.From.Server(); ok {
+	if server, ok := d.q.Asker.Server(); ok {
 		l = append(l, styled.Span{Text: "  asked by the server " + plain.Line(server),
 			Style: styled.Warn})
 	}
@@ -213,7 +213,7 @@ func (d *dialog) keys() string {
 		return "  enter: done · esc: back"
 	case d.text != nil:
 		return "  enter: done · esc: no answer"
-	case d.list.many:
+	case d.list.multiple:
 		return "  space: mark · enter: done · esc: no answer"
 	case d.list.closed:
 		return "  a number, or ↑↓ and enter · esc: no"
@@ -241,9 +241,9 @@ func (d *dialog) controls(width, maxRows int) (out []styled.Line, cursor termina
 		secret := len(d.q.Fields) > 0 && d.q.Fields[d.field].Type == engine.FieldSecret
 		rows, row, col := d.text.Rows(max(width-styled.Width(lead), 2))
 		top := 0
-		if most := max(maxRows-len(out), 1); len(rows) > most { // show the rows around the cursor
-			top = min(max(row-most+1, 0), len(rows)-most)
-			rows, row = rows[top:top+most], row-top
+		if visible := max(maxRows-len(out), 1); len(rows) > visible { // show the rows around the cursor
+			top = min(max(row-visible+1, 0), len(rows)-visible)
+			rows, row = rows[top:top+visible], row-top
 		}
 		if secret {
 			rows, row, col = nil, 0, 0

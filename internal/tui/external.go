@@ -44,12 +44,12 @@ func (a *app) edited(program string) (string, error) {
 	words := strings.Fields(program)
 	c := exec.CommandContext(a.ctx, words[0], append(words[1:], file)...)
 	c.Stdin, c.Stdout, c.Stderr = a.o.In, a.o.Out, a.o.Out
-	ran := c.Run()
+	runErr := c.Run()
 	if err := a.terminal.Resume(); err != nil {
 		return "", err
 	}
-	if ran != nil {
-		return "", fmt.Errorf("%s: %w", program, ran)
+	if runErr != nil {
+		return "", fmt.Errorf("%s: %w", program, runErr)
 	}
 	data, err := os.ReadFile(file)
 	return string(data), err

@@ -25,14 +25,14 @@ type item struct {
 
 // A picker is a list filtered by what the user types. The zero picker is empty.
 type picker struct {
-	title  string
-	items  []item
-	many   bool // several items can be marked with Space
-	query  string
-	found  []int // indexes into items, best match first
-	at     int   // index into found; -1: nothing is selected yet
-	top    int   // index of the first visible row
-	closed bool  // the list cannot be filtered, because it has only a few fixed choices
+	title    string
+	items    []item
+	multiple bool // several items can be marked with Space
+	query    string
+	found    []int // indexes into items, best match first
+	at       int   // index into found; -1: nothing is selected yet
+	top      int   // index of the first visible row
+	closed   bool  // the list cannot be filtered, because it has only a few fixed choices
 
 	// matching has the indexes of the items that matched the last query, in order. A query
 	// that extends the last one searches only these, because there may be 100,000 files.
@@ -96,7 +96,7 @@ func (p *picker) key(k terminal.Key) bool {
 		p.query = p.query[:len(p.query)-n]
 		p.filter()
 	case "text", "paste":
-		if p.many && k.Text == " " {
+		if p.multiple && k.Text == " " {
 			return p.toggle()
 		}
 		if p.closed {
@@ -117,7 +117,7 @@ func (p *picker) key(k terminal.Key) bool {
 }
 
 func (p *picker) toggle() bool {
-	if !p.many || p.at < 0 || p.at >= len(p.found) {
+	if !p.multiple || p.at < 0 || p.at >= len(p.found) {
 		return false
 	}
 	i := p.found[p.at]
@@ -164,16 +164,16 @@ func (p *picker) lines(width, maxRows int) []styled.Line {
 		rows-- // for the line with the count
 	}
 	p.top = max(min(max(p.top, p.at-rows+1), p.at), 0)
-	wide, help := 0, false
+	labelWidth, help := 0, false
 	for _, i := range p.found[p.top:min(p.top+rows, len(p.found))] {
-		wide = max(wide, styled.Width(p.items[i].label))
+		labelWidth = max(labelWidth, styled.Width(p.items[i].label))
 		help = help || p.items[i].help != ""
 	}
 	if p.current != "" {
-		wide += 2
+		labelWidth += 2
 	}
 	if help { // help texts fit beside the labels
-		wide = min(wide, max(width/2, 12))
+		labelWidth = min(labelWidth, max(width/2, 12))
 	}
 	for j := p.top; j < min(p.top+rows, len(p.found)); j++ {
 		it := p.items[p.found[j]]
@@ -184,17 +184,17 @@ func (p *picker) lines(width, maxRows int) []styled.Line {
 		if p.closed {
 			lead += fmt.Sprintf("%d ", j+1)
 		}
-		if p.many {
+		if p.multiple {
 			lead += map[bool]string{true: "[x] ", false: "[ ] "}[it.mark]
 		}
-		label := styled.Cut(plain.Line(it.label), max(wide, 1))
+		label := styled.Cut(plain.Line(it.label), max(labelWidth, 1))
 		l := styled.Line{{Text: lead + label, Style: style}}
 		if p.current != "" && it.value == p.current {
 			l = append(l, styled.Span{Text: " ✓", Style: styled.Good})
 			label += " ✓"
 		}
 		if it.help != "" {
-			pad := strings.Repeat(" ", max(wide-styled.Width(label), 0)+2)
+			pad := strings.Repeat(" ", max(labelWidth-styled.Width(label), 0)+2)
 			l = append(l, styled.Span{Text: pad + plain.Line(it.help), Style: styled.Dim})
 		}
 		out = append(out, l.Cut(width))

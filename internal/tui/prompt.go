@@ -265,7 +265,7 @@ func (a *app) unqueue() {
 		return
 	}
 	m := queue[len(queue)-1]
-	if a.session.Unsend(m.ID) {
+	if a.session.RemoveQueued(m.ID) {
 		a.prompt.Set(strings.Trim(m.Text+"\n"+a.prompt.Text(), "\n"))
 		a.prompt.Finish()
 	}

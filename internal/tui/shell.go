@@ -51,7 +51,7 @@ func (a *app) shell(command string) {
 				return
 			}
 			run.output = strings.TrimRight(llm.TextOf(out.Parts), "\n")
-			a.ran = run
+			a.lastShell = run
 			a.conv.shellResult(run.output, out.IsError)
 		}
 	})
@@ -67,14 +67,14 @@ func (c *conversation) shellResult(text string, isError bool) {
 // attachOutput inserts the output of the user's last shell command into the prompt as a chip,
 // for the model. It does not count as typed text.
 func (a *app) attachOutput() {
-	if a.ran == nil {
+	if a.lastShell == nil {
 		a.view.hint = "no command was run with !"
 		return
 	}
-	lines := strings.Count(a.ran.output, "\n") + 1
+	lines := strings.Count(a.lastShell.output, "\n") + 1
 	a.prompt.Attach(editor.Chip{
-		Label:  fmt.Sprintf("output of %s, %s", styled.Cut(plain.Line(a.ran.line), 30), plain.Count(lines, "line")),
-		Text:   fmt.Sprintf("\nOutput of the command %s\n\n%s\n", a.ran.line, a.ran.output),
+		Label:  fmt.Sprintf("output of %s, %s", styled.Cut(plain.Line(a.lastShell.line), 30), plain.Count(lines, "line")),
+		Text:   fmt.Sprintf("\nOutput of the command %s\n\n%s\n", a.lastShell.line, a.lastShell.output),
 		Pasted: true,
 	})
 }

@@ -119,7 +119,7 @@ func (a *app) done(err error) {
 	}
 	var left []string
 	for _, m := range a.session.Status().Queue { // messages sent when the turn had just ended, or was stopped
-		if a.session.Unsend(m.ID) {
+		if a.session.RemoveQueued(m.ID) {
 			left = append(left, m.Text)
 		}
 	}

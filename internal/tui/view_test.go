@@ -60,8 +60,8 @@ var scenes = []struct {
 	{"streaming", func(v *view) {
 		v.running = true
 		v.conv.user("what is in a.txt?")
-		v.conv.event(text("# Answer\n\nThe file has **two** lines, 日本語 and more text than fits on one line of a narrow "+
-			"terminal.\n\n- one\n- tw"), noon)
+		v.conv.event(text("# Answer\n\nThe file has **two** lines, 日本語 and more text than fits on one line of a "+
+			"narrow terminal.\n\n- one\n- tw"), noon)
 	}},
 	{"calls", func(v *view) {
 		v.running = true
@@ -96,7 +96,7 @@ var scenes = []struct {
 	}},
 	{"approval", func(v *view) {
 		v.conv.user("clean up")
-		v.dialog = newDialog(engine.Question{Title: "Allow bash to run this command?", From: "gate",
+		v.dialog = newDialog(engine.Question{Title: "Allow bash to run this command?", Asker: "gate",
 			Call: &gate.Request{Tool: "bash", Input: json.RawMessage(`{"command":"rm -rf build && make"}`),
 				Subjects: []permission.Subject{{Kind: "Bash", Text: "rm -rf build && make"}},
 				Files:    []gate.File{{Path: "/p/run.sh", Changed: true, Old: []byte("old\n"), Data: []byte("new\n"), Hash: "ab"}},
@@ -111,7 +111,7 @@ var scenes = []struct {
 		v.more = 1
 	}},
 	{"form", func(v *view) {
-		v.dialog = newDialog(engine.Question{Title: "Two questions", From: "ask", Fields: []engine.Field{
+		v.dialog = newDialog(engine.Question{Title: "Two questions", Asker: "ask", Fields: []engine.Field{
 			{Name: "a", Label: "Which colours?", Type: engine.FieldChoice, Many: true, Other: true,
 				Options: []engine.Option{{ID: "r", Label: "red", Help: "warm"}, {ID: "b", Label: "blue", Help: "cold"}}},
 			{Name: "b", Label: "Name?"}}})
@@ -370,7 +370,7 @@ func TestUserOnce(t *testing.T) {
 // can be declined.
 func TestTypeAhead(t *testing.T) {
 	ask := func() *dialog {
-		d := newDialog(engine.Question{Title: "Allow this command?", From: "gate",
+		d := newDialog(engine.Question{Title: "Allow this command?", Asker: "gate",
 			Call:    &gate.Request{Tool: "bash", Input: json.RawMessage(`{"command":"make"}`)},
 			Options: []engine.Option{{ID: "once", Label: "yes", Allow: true, Lasts: gate.Once}, {ID: "no", Label: "no"}}})
 		d.locked = true
@@ -408,7 +408,7 @@ func TestEmptyPaste(t *testing.T) {
 // askCommand returns an approval question for a shell command.
 func askCommand(command string) engine.Question {
 	input, _ := json.Marshal(map[string]string{"command": command})
-	return engine.Question{Title: "Allow this command?", From: "gate",
+	return engine.Question{Title: "Allow this command?", Asker: "gate",
 		Call:    &gate.Request{Tool: "bash", Input: input, Subjects: []permission.Subject{{Kind: "Bash", Text: command}}},
 		Options: []engine.Option{{ID: "once", Label: "yes", Allow: true, Lasts: gate.Once}, {ID: "no", Label: "no"}}}
 }

@@ -164,7 +164,7 @@ func (d *decoder) Event(data []byte, emit func(llm.Event)) error {
 			return &llm.Error{Kind: llm.Overflow, Message: d.e.Info.ID + ": the answer does not fit into the context window"}
 		}
 		if out.Done = d.answer(); out.Done == nil {
-			return wire.Cut(d.e)
+			return wire.Truncated(d.e)
 		}
 	case "error":
 		return wire.StreamError(d.e, data)

@@ -275,7 +275,7 @@ type chatDecoder struct {
 func (d *chatDecoder) Event(data []byte, emit func(llm.Event)) error {
 	if string(data) == "[DONE]" {
 		if d.finish == "" {
-			return wire.Cut(d.e)
+			return wire.Truncated(d.e)
 		}
 		d.End(emit)
 		return nil

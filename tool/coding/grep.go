@@ -129,7 +129,7 @@ type grepCall struct {
 	limits  limits
 	details GrepDetails
 	out     strings.Builder
-	wide    bool // a line was cut
+	cut     bool // a line was cut
 }
 
 // file searches one file.
@@ -260,8 +260,8 @@ func (g *grepCall) add(h hit) bool {
 		if !utf8.ValidString(text) {
 			_, text = decodeLoose(text)
 		}
-		text, wide := truncateLine(text, maxLine)
-		g.wide = g.wide || wide
+		text, cut := truncateLine(text, maxLine)
+		g.cut = g.cut || cut
 		if text != "" {
 			g.out.WriteByte(' ')
 			g.out.WriteString(text)
@@ -292,7 +292,7 @@ func (g *grepCall) text(left []string) string {
 		notes = append(notes, fmt.Sprintf("Showing lines 1-%d of %d (%s). Search a narrower path, or refine the pattern.",
 			c.Lines, c.TotalLines, limitName(c)))
 	}
-	if g.wide {
+	if g.cut {
 		notes = append(notes, fmt.Sprintf("Some lines are cut to %d characters: use read to see them whole.", maxLine))
 	}
 	return withNotes(text, append(notes, left...))

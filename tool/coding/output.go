@@ -38,7 +38,7 @@ func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.clean.Write(p)
-	if room := readBlock - o.size; room > 0 && bytes.IndexByte(p[:min(int64(len(p)), room)], 0) >= 0 {
+	if space := readBlock - o.size; space > 0 && bytes.IndexByte(p[:min(int64(len(p)), space)], 0) >= 0 {
 		o.nul = true
 	}
 	o.size += int64(len(p))

@@ -282,17 +282,17 @@ const brokenUTF8 = charset.Encoding(255)
 // decodeLoose converts text that is not valid UTF-8. It replaces invalid bytes if more
 // characters are valid than invalid; otherwise it assumes a single-byte encoding.
 func decodeLoose(text string) (charset.Encoding, string) {
-	right, wrong := 0, 0
+	valid, invalid := 0, 0
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRuneInString(text[i:])
 		if r == utf8.RuneError && size == 1 {
-			wrong++
+			invalid++
 		} else if size > 1 {
-			right++
+			valid++
 		}
 		i += size
 	}
-	if right > wrong {
+	if valid > invalid {
 		return brokenUTF8, strings.ToValidUTF8(text, "\ufffd")
 	}
 	enc := charset.EightBit([]byte(text))

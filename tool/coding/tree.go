@@ -174,8 +174,8 @@ func checkLimit(limit *int, standard int) (int, error) {
 
 // proposedLimit returns the limit to propose after the given limit was reached.
 func proposedLimit(limit int) int {
-	const most = 1 << 30
-	return min(2*min(limit, most), most)
+	const maximum = 1 << 30
+	return min(2*min(limit, maximum), maximum)
 }
 
 // A glob matches paths below a directory.

@@ -230,7 +230,7 @@ func Stream(ctx context.Context, e *llm.Endpoint, url string, header http.Header
 			return
 		}
 		if d.End(emit); !done {
-			yield(llm.Event{}, Cut(e))
+			yield(llm.Event{}, Truncated(e))
 		}
 	}
 }
@@ -337,8 +337,8 @@ func InvalidData(e *llm.Endpoint, data []byte) *llm.Error {
 		e.Key)}
 }
 
-// Cut returns the error for a stream that ended before the answer was complete.
-func Cut(e *llm.Endpoint) *llm.Error {
+// Truncated returns the error for a stream that ended before the answer was complete.
+func Truncated(e *llm.Endpoint) *llm.Error {
 	return &llm.Error{Kind: llm.Broken, Message: e.Info.ID + ": the stream ended before the answer did"}
 }
 
