@@ -139,11 +139,18 @@ func TestBackgroundNested(t *testing.T) {
 	m := llmtest.New(
 		when("^go$", llmtest.Answer{Calls: []llmtest.Call{start("outer", false)}}),
 		when("^outer$", llmtest.Answer{Calls: []llmtest.Call{start("inner", true)}}),
-		when("^inner$", llmtest.Answer{Text: "IN", Delay: 20}),
-		when("in the background", llmtest.Reply("I wait")),
 		when("Its answer:\n\nIN", llmtest.Reply("OUT with IN")),
 		when("OUT with IN", llmtest.Reply("done")),
 	)
+	waits := make(chan struct{}) // closed when the outer agent has nothing else to do: the inner one ends after that
+	m.Func = func(req *llm.Request) llmtest.Answer {
+		if strings.Contains(all(req), "in the background") {
+			close(waits)
+			return llmtest.Reply("I wait")
+		}
+		<-waits
+		return llmtest.Reply("IN")
+	}
 	a := delegating(m, nil)
 	a.Roster.Background = &agent.Background{}
 	defer a.Roster.Background.Close()

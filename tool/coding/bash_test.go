@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -73,8 +74,6 @@ func TestBash(t *testing.T) {
 		{m{"command": `printf 'a\r\nb\r10%%\r20%%\n'`}, "a\nb\n10%\n20%", false},
 		{m{"command": `printf '\303'; sleep 0.02; printf '\251\377'`}, "é\uFFFD", false},
 		{m{"command": "(sleep 30; echo never) & echo done"}, "done", false},
-		{m{"command": "echo part; sleep 30", "timeout": 0.3},
-			"part\n\nCommand timed out after 0.3 seconds. Give it a larger timeout, or run it with background: true.", true},
 		{m{"command": "sleep 30", "timeout": "0.1"}, "(no output)\n\nCommand timed out after 0.1 seconds. Give it a " +
 			"larger timeout, or run it with background: true.", true},
 		{m{"cmd": "echo foreign", "description": "say it"}, "foreign", false},
@@ -97,6 +96,24 @@ func TestBash(t *testing.T) {
 		if c.want != "" && got != c.want || res.IsError != c.err {
 			t.Errorf("%v\n got %q, %v\nwant %q, %v", c.in, got, res.IsError, c.want, c.err)
 		}
+	}
+}
+
+// slowCommand is a workspace whose commands print a line and then run until they are cancelled.
+type slowCommand struct{ workspace.Workspace }
+
+func (slowCommand) Run(ctx context.Context, c workspace.Command) (workspace.Exit, error) {
+	io.WriteString(c.Output, "part\n")
+	<-ctx.Done()
+	return workspace.Exit{}, context.Cause(ctx)
+}
+
+func TestBashTimeoutKeepsOutput(t *testing.T) {
+	set := runTools(slowCommand{newWorkspace(t)}, Options{})
+	got, res := say(t, set, "bash", m{"command": "x", "timeout": 0.3})
+	if got != "part\n\nCommand timed out after 0.3 seconds. Give it a larger timeout, or run it with background: true." ||
+		!res.IsError {
+		t.Errorf("got %q", got)
 	}
 }
 
