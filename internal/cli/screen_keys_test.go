@@ -398,7 +398,7 @@ func TestScreenTasks(t *testing.T) {
 		llmtest.Answer{When: "^find it$", Calls: []llmtest.Call{{ID: "b", Name: "Agent", Input: map[string]any{
 			"description": "look for it", "prompt": "look", "subagent_type": "general-purpose", "run_in_background": true}}}},
 		llmtest.Answer{When: "^look$", Text: "I wait for a file.", Calls: []llmtest.Call{{ID: "c", Name: "bash",
-			Input: map[string]any{"command": "sleep 1001"}}}},
+			Input: map[string]any{"command": "echo >looking; sleep 1001"}}}},
 		llmtest.Answer{Text: "It looks."}))
 	const w, h = 120, 50
 	k := d.onScreen(t, w, h, "--allowed-tools", "Bash")
@@ -407,10 +407,14 @@ func TestScreenTasks(t *testing.T) {
 	k.shows(w, h, `It runs\.\n\n  in the background: echo ready`)
 	k.types("find it\r")
 	k.shows(w, h, `It looks\.\n\n  agent general-purpose: look for it`)
+	waitFor(t, "the agent's command", func() bool {
+		_, err := os.Stat(filepath.Join(d.dir, "looking"))
+		return err == nil
+	})
 	k.types("/agents\r")
 	k.shows(w, h, `(?s)❯ agent general-purpose +look for it\n  command 1 +echo ready; sleep 1000\n  general-purpose`)
 	k.types("agent look\r")
-	k.shows(w, h, `(?s)I wait for a file\.\nbash sleep 1001\n.*agent general-purpose: look for it\n❯ stop it`)
+	k.shows(w, h, `(?s)I wait for a file\.\nbash echo >looking; sleep 1001\n.*agent general-purpose: look for it\n❯ stop it`)
 	k.types("\r")
 	k.shows(w, h, `stopped: \S+`)
 	k.shows(w, h, `  agent general-purpose .*cancelled`)
@@ -435,9 +439,9 @@ func TestScreenShell(t *testing.T) {
 	k.types("!echo begun; sleep 1000\r")
 	k.shows(w, h, `(?s)› !echo begun; sleep 1000\n\n○ running, esc interrupts.*\n  begun\n`)
 	k.types("\x1b")
-	k.shows(w, h, `(?s)begun\n.*\n\n❯\n`)
+	k.shows(w, h, `› !echo begun; sleep 1000\n\n  begun\n *\n  Command aborted\n\n❯\n`)
 	k.types("!echo one; echo two\r")
-	k.shows(w, h, `  one\n  two\n\n❯\n`)
+	k.shows(w, h, `› !echo one; echo two\n\n  one\n  two\n\n❯\n`)
 	k.types("why? \x1bo") // Alt-O
 	k.shows(w, h, `❯ why\? \[output of echo one; echo two, 2 lines\]`)
 	k.types("\r")
