@@ -15,8 +15,8 @@ import (
 
 // toolServer is an MCP server on standard input and output. Its arguments configure it: NAME adds a tool of that name,
 // "ask" one that asks the user, "visit" one that sends the user to a page, "die" one that ends the program; "notes"
-// adds resources; "stubborn" keeps the program running when its input has ended; "changed" changes the description of
-// the tools before it.
+// adds resources, and another one when one is read; "stubborn" keeps the program running when its input has ended;
+// "changed" changes the description of the tools before it.
 func toolServer() {
 	s := sdk.NewServer(&sdk.Implementation{Name: "toolserver", Version: "1"},
 		&sdk.ServerOptions{Capabilities: &sdk.ServerCapabilities{}})
@@ -82,6 +82,7 @@ func toolServer() {
 			for _, uri := range []string{"note://first", "note://second"} {
 				s.AddResource(&sdk.Resource{Name: "note", Description: "A note", URI: uri},
 					func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+						s.AddResource(&sdk.Resource{Name: "note", Description: "After " + uri, URI: uri + "/more"}, nil)
 						return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: uri, Text: "text of " + uri}}}, nil
 					})
 			}

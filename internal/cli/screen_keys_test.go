@@ -150,7 +150,7 @@ func TestScreenKeys(t *testing.T) {
 }
 
 // TestScreenResources: @ completes MCP servers with resources, and then the resources of one, before any request was
-// sent.
+// sent, and what the server adds later.
 func TestScreenResources(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, serve(t, llmtest.Answer{
@@ -168,6 +168,10 @@ func TestScreenResources(t *testing.T) {
 	k.shows(w, h, `❯ read @docs:note://second`)
 	k.types("\r")
 	k.shows(w, h, `Read\.\n\n❯`)
+	k.types("read @docs:")
+	k.shows(w, h, `note://second/more +After note://second`) // the server has announced that its list changed
+	k.types("\x15")
+	k.shows(w, h, `Read\.\n\n❯\n`)
 	k.quits()
 }
 

@@ -119,7 +119,7 @@ type app struct {
 	menuFrom  int                     // start of the part of the prompt that the menu replaces, as a byte offset
 	commands  []item                  // completions for /; nil: not built yet
 	files     []string                // files for @; nil: not read yet
-	resources map[string][]item       // completions for @server:, by server; nil items: being read
+	resources map[string]*resources   // for @server:, by server
 	named     []item                  // completions for @; nil: not yet built from files and agents
 	reading   bool                    // files are being read in the background
 	stop      context.CancelCauseFunc // stops the running turn

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/knack-agent/knack/internal/ignore"
 	"github.com/knack-agent/knack/internal/plain"
@@ -56,11 +57,17 @@ func (a *app) complete() bool {
 	return true
 }
 
+// word returns the word before the cursor.
+func (a *app) word() string {
+	before := a.prompt.Before()
+	return before[strings.LastIndexAny(before, " \n\t")+1:]
+}
+
 // menu opens, narrows or closes the completions for the word before the cursor.
 func (a *app) menu() {
 	before := a.prompt.Before()
 	var items []item
-	word := before[strings.LastIndexAny(before, " \n\t")+1:]
+	word := a.word()
 	switch {
 	case strings.HasPrefix(before, "/") && !strings.ContainsAny(before, " \n"):
 		items, word = a.slash(), before
@@ -151,15 +158,31 @@ func (a *app) mentions(word string) []item {
 	return a.named
 }
 
-// resourcesOf returns the resources of an MCP server.
+// resources are the resources of an MCP server as completions.
+type resources struct {
+	items   []item
+	read    time.Time // zero: they may have changed since
+	reading bool
+}
+
+// resourcesTime is how long resources are not read again if the server reports no change.
+const resourcesTime = 30 * time.Second
+
+// resourcesOf returns the resources of an MCP server as they were last read, and reads them in the background if
+// they may have changed.
 func (a *app) resourcesOf(server string) []item {
-	if items, ok := a.resources[server]; ok {
-		return items
-	}
 	if a.resources == nil {
-		a.resources = map[string][]item{}
+		a.resources = map[string]*resources{}
 	}
-	a.resources[server] = nil
+	r := a.resources[server]
+	if r == nil {
+		r = &resources{}
+		a.resources[server] = r
+	}
+	if r.reading || time.Since(r.read) < resourcesTime {
+		return r.items
+	}
+	r.reading, r.read = true, time.Now()
 	s := a.session
 	a.work(func(ctx context.Context) func() {
 		found, err := s.Resources(ctx, server)
@@ -169,18 +192,33 @@ func (a *app) resourcesOf(server string) []item {
 			items[i] = item{value: "@" + label, label: label, help: r.Description}
 		}
 		return func() {
-			if s != a.session {
+			r.reading = false
+			switch {
+			case s != a.session:
 				return
-			}
-			if err != nil {
-				delete(a.resources, server) // the next key tries again
+			case err != nil:
+				r.read = time.Time{} // the next key tries again
 				return
+			case r.read.IsZero(): // they changed meanwhile
+				a.resourcesOf(server)
 			}
-			a.resources[server] = items
-			a.menu()
+			if !slices.Equal(items, r.items) {
+				r.items = items
+				a.menu()
+			}
 		}
 	})
-	return nil
+	return r.items
+}
+
+// resourcesChanged makes the next use of resources read them again. Those of an open menu are read at once.
+func (a *app) resourcesChanged() {
+	for _, r := range a.resources {
+		r.read = time.Time{}
+	}
+	if word := a.word(); a.view.menu != nil && strings.HasPrefix(word, "@") {
+		a.mentions(word)
+	}
 }
 
 // projectFiles lists the files below dir that are not ignored.

@@ -72,6 +72,7 @@ func (a *app) status(s *engine.Session, st engine.Status) {
 		return
 	}
 	a.commands, a.named = nil, nil // skills and agents may have changed
+	a.resourcesChanged()
 	v := &a.view
 	v.status.model = cmp.Or(st.Model, v.status.model)
 	v.status.effort, v.status.mode, v.status.title = st.Effort, st.Mode, st.Title
