@@ -47,6 +47,6 @@ func BenchmarkParse(b *testing.B) {
 		"\nlicense: MIT\nallowed-tools: Read, Bash(git status:*)\n---\n\n" + strings.Repeat("A line of text.\n", 200))
 	b.ReportAllocs()
 	for b.Loop() {
-		parseSkill("pdf/SKILL.md", head, int64(len(head)), Origin{Kind: User})
+		new(headReader).parse("pdf/SKILL.md", head, int64(len(head)), Origin{Kind: User})
 	}
 }

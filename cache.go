@@ -23,9 +23,8 @@ import (
 // coarse. A damaged cache, or one written by another build of the program, is ignored.
 type headCache struct {
 	path string
-	dev  uint64   // of the folder; files on another device are not cached
-	base string   // path of the folder, with a separator at the end
-	dir  *os.File // the folder, which files are looked up in; nil: it is not open
+	disk disk   // looks up the folder's files
+	dev  uint64 // of the folder; files on another device are not cached
 
 	data    string   // the whole cache file; entries and the texts of skills are substrings of it
 	entries []uint32 // offset of each entry in data, in the order of paths
@@ -49,37 +48,19 @@ const cacheMagic = "knackls\x02"
 
 // openCache reads the cache of a folder from dir. It returns nil if the folder is on a
 // file system whose times and inodes are not reliable.
-func openCache(dir string, f *Folder) *headCache {
+func openCache(dir string, f *Folder, files disk) *headCache {
 	root, ok := localID(f.Path)
 	if dir == "" || !ok {
 		return nil
 	}
 	key := sha256.Sum256([]byte(f.Path + "\x00" + string(f.Origin.Kind) + "\x00" +
 		map[bool]string{true: "files"}[f.Files]))
-	c := &headCache{path: filepath.Join(dir, "skills-"+hex.EncodeToString(key[:8])), dev: root.dev,
-		base: filepath.Clean(f.Path) + string(filepath.Separator)}
-	c.dir = openDirectory(f.Path)
+	c := &headCache{path: filepath.Join(dir, "skills-"+hex.EncodeToString(key[:8])), disk: files, dev: root.dev}
 	if !c.read() {
 		c.data, c.entries = "", nil
 	}
 	c.used = make([]bool, len(c.entries))
 	return c
-}
-
-// stat returns the identity of a regular file in the folder, looked up from the open folder: the system
-// then has a shorter path to follow.
-func (c *headCache) stat(path string) (fileID, bool) {
-	if rel, ok := strings.CutPrefix(path, c.base); ok && c.dir != nil {
-		return statID(c.dir, rel)
-	}
-	return statID(nil, path)
-}
-
-func (c *headCache) close() {
-	if c != nil && c.dir != nil {
-		c.dir.Close()
-		c.dir = nil
-	}
 }
 
 // cacheHead is the size of the file's head: magic, ID of the build that wrote the file, and
@@ -250,6 +231,11 @@ func (w *cacheWriter) text(s string) {
 	*w = append(*w, s...)
 }
 
+func (w *cacheWriter) bytes(b []byte) {
+	w.number(uint64(len(b)))
+	*w = append(*w, b...)
+}
+
 // list encodes nil as 0 and other lists with their length plus one, so that an empty list
 // stays different from nil.
 func (w *cacheWriter) list(l []string) {
@@ -311,22 +297,7 @@ func encodeOutcome(s *Skill, problems []Problem) string {
 	return string(w)
 }
 
-// encodeFields encodes the fields of a Skill into one string, which is decoded only on
-// demand: most programs never look at the fields of thousands of skills.
-func encodeFields(list []field) string {
-	size := 0
-	for _, f := range list {
-		size += len(f.key) + len(f.value) + 4
-	}
-	w := make(cacheWriter, 0, size)
-	for _, f := range list {
-		w.text(f.key)
-		w.text(f.value)
-	}
-	return string(w)
-}
-
-// list decodes what encodeFields encoded.
+// list decodes the fields of a Skill.
 func (s *Skill) list() []field {
 	var list []field
 	for d := (cacheReader{rest: s.fields}); d.rest != ""; {

@@ -290,7 +290,7 @@ func TestCacheDamaged(t *testing.T) {
 func TestCacheForged(t *testing.T) {
 	dir, open := oldFiles(t, cachedTexts)
 	loaded(t, later(open()))
-	c := openCache(open().Cache, open())
+	c := openCache(open().Cache, open(), disk{})
 	forged := []cachedFile{}
 	for _, at := range c.entries {
 		e := c.entry(at)
@@ -331,7 +331,7 @@ func TestCacheForged(t *testing.T) {
 	// The file also determines the paths.
 	writeOld(t, filepath.Join(dir, "waits", "SKILL.md"), "---\ndescription: Waits\npaths: ['*.rs']\n---\n")
 	loaded(t, later(open()))
-	c = openCache(open().Cache, open())
+	c = openCache(open().Cache, open(), disk{})
 	for _, at := range c.entries {
 		if e := c.entry(at); strings.Contains(e.path, "waits") {
 			s, _, _ := decodeOutcome(e.raw, e.path)
@@ -406,4 +406,14 @@ func FuzzCache(f *testing.F) {
 			t.Errorf("%t %s", ok, diff)
 		}
 	})
+}
+
+// encodeFields encodes fields as parsing a file does.
+func encodeFields(list []field) string {
+	var w cacheWriter
+	for _, f := range list {
+		w.text(f.key)
+		w.text(f.value)
+	}
+	return string(w)
 }

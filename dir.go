@@ -21,6 +21,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/knack-agent/knack/internal/frontmatter"
 	"github.com/knack-agent/knack/internal/ignore"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/regular"
@@ -146,14 +147,16 @@ func (f *Folder) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 	return func(yield func(*Skill, error) bool) {
 		f.mu.Lock()
 		w := &walk{ctx: ctx, last: make(map[string]readResult, len(f.last)), next: []priorResult{}, links: map[string]bool{},
-			fsys:   disk{},
 			origin: f.Origin, files: f.Files, commands: f.Commands, pack: f.Pack, outside: f.Outside, check: f.Check,
 			replaces: f.Replaces}
 		for _, s := range f.last {
 			w.last[s.path] = s.readResult
 		}
+		files := openDisk(f.Path)
+		defer files.close()
+		w.fsys = files
 		if f.last == nil && f.Cache != "" && f.Check == nil && f.Root == "" && f.Origin.Trust == Trusted {
-			w.cache = openCache(f.Cache, f)
+			w.cache = openCache(f.Cache, f, files)
 		}
 		f.mu.Unlock()
 		now := f.now
@@ -162,7 +165,6 @@ func (f *Folder) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 		}
 		began := now() // a file that changes after it was read has a later time
 		w.start(f.Path, f.Root)
-		w.cache.close()
 		if w.cache != nil && ctx.Err() == nil {
 			w.cache.update(w.uncached, began)
 		}
@@ -255,11 +257,40 @@ type tree interface {
 
 var errLink = errors.New("a symbolic link")
 
-// disk is the tree of the local file system.
-type disk struct{}
+// disk is the tree of the local file system. Files in a folder are looked up from the open folder:
+// the system then has a shorter path to follow.
+type disk struct {
+	dir  *os.File // the folder; nil: it is not open
+	base string   // its path, with a separator at the end
+}
+
+func openDisk(folder string) disk {
+	return disk{openDirectory(folder), filepath.Clean(folder) + string(filepath.Separator)}
+}
+
+func (d disk) close() {
+	if d.dir != nil {
+		d.dir.Close()
+	}
+}
+
+// relative returns the path of a file relative to a directory, which is nil for the working directory.
+func (d disk) relative(name string) (dir *os.File, rel string) {
+	if rel, ok := strings.CutPrefix(name, d.base); ok && d.dir != nil {
+		return d.dir, rel
+	}
+	return nil, name
+}
+
+func (d disk) open(name string) (fs.File, error) {
+	dir, rel := d.relative(name)
+	return openNoFollow(dir, rel, name)
+}
+
+// id returns the identity of a regular file.
+func (d disk) id(name string) (fileID, bool) { return statID(d.relative(name)) }
 
 func (disk) readDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(name) }
-func (disk) open(name string) (fs.File, error)          { return openNoFollow(name) }
 func (disk) stat(name string) (fs.FileInfo, error)      { return os.Stat(name) }
 func (disk) real(name string) (string, error)           { return filepath.EvalSymlinks(name) }
 func (disk) sub(name string) fs.FS                      { return os.DirFS(name) }
@@ -306,6 +337,7 @@ type walk struct {
 	dirs     []string
 	searched int
 	found    []outcome
+	readers  []headReader // one for each goroutine
 	cache    *headCache   // nil: no cache
 	uncached []cachedFile // results that can be cached
 	opened   atomic.Int64
@@ -394,14 +426,18 @@ func (w *walk) start(dir, root string) {
 func (w *walk) level(paths []searchPath) (below []searchPath) {
 	const chunk = 512 // paths read before the limits are checked again
 	all := make([]fileResult, min(chunk, len(paths)))
+	if w.readers == nil {
+		w.readers = make([]headReader, maxWorkers())
+	}
 	w.found, w.dirs, w.next = slices.Grow(w.found, len(paths)), slices.Grow(w.dirs, len(paths)),
 		slices.Grow(w.next, len(paths))
 	for len(paths) > 0 && w.ctx.Err() == nil {
 		n := min(chunk, len(paths))
 		results := all[:n]
+		var next atomic.Int32
 		parallel(n, func() func(int) {
-			var buf []byte
-			return func(i int) { results[i] = w.examine(paths[i], &buf) }
+			h := &w.readers[next.Add(1)-1]
+			return func(i int) { results[i] = w.examine(paths[i], h) }
 		})
 		for i := range results {
 			l, s := &results[i], &paths[i]
@@ -534,18 +570,18 @@ func (w *walk) outsideTrust(link, real string) Trust {
 }
 
 // examine reads the skill at a path, or lists a directory that is not a skill.
-func (w *walk) examine(s searchPath, buf *[]byte) fileResult {
+func (w *walk) examine(s searchPath, h *headReader) fileResult {
 	if s.file {
 		if s.scope == nil && !strings.EqualFold(filepath.Base(s.path), "SKILL.md") {
 			s.optional = true // the user named this file
 		}
-		return w.read(s, s.path, buf)
+		return w.read(s, s.path, h)
 	}
 	pack := w.pack && s.rel == ""
 	if s.skill == "" {
 		s.skill = w.fsys.join(s.path, "SKILL.md")
 	}
-	l := w.read(s, s.skill, buf)
+	l := w.read(s, s.skill, h)
 	if l.outcome != nil && !pack {
 		return l
 	}
@@ -558,7 +594,7 @@ func (w *walk) examine(s searchPath, buf *[]byte) fileResult {
 	}
 	for _, e := range entries {
 		if l.outcome == nil && !e.IsDir() && strings.EqualFold(e.Name(), "SKILL.md") {
-			l = w.read(s, w.fsys.join(s.path, e.Name()), buf)
+			l = w.read(s, w.fsys.join(s.path, e.Name()), h)
 		}
 	}
 	if l.outcome != nil && !pack {
@@ -575,7 +611,7 @@ func (w *walk) examine(s searchPath, buf *[]byte) fileResult {
 
 // read reads the head of a file. The result has no outcome if the file does not exist or
 // is excluded.
-func (w *walk) read(s searchPath, name string, buf *[]byte) (l fileResult) {
+func (w *walk) read(s searchPath, name string, h *headReader) (l fileResult) {
 	real := s.real
 	switch {
 	case s.file:
@@ -594,7 +630,7 @@ func (w *walk) read(s searchPath, name string, buf *[]byte) (l fileResult) {
 	var id fileID // taken before the file is read, so that it never describes newer bytes
 	keep := false
 	if w.cache != nil && s.trust == Trusted {
-		if id, keep = w.cache.stat(name); keep {
+		if id, keep = w.cache.disk.id(name); keep {
 			if e, ok := w.cache.find(name, id); ok {
 				if excluded() {
 					return fileResult{}
@@ -660,16 +696,16 @@ func (w *walk) read(s searchPath, name string, buf *[]byte) (l fileResult) {
 		(old.skill == nil || old.skill.ID == real) {
 		l.read = old
 	} else {
-		head, err := readHead(f, info.Size(), buf)
+		head, err := h.read(f, info.Size())
 		if err != nil {
 			return fail(err)
 		}
 		if to := textLink(head, info.Size()); to != "" && !s.optional {
-			return w.followTextLink(s, name, at, to, bytes.Clone(head))
+			return w.followTextLink(s, name, at, to, bytes.Clone(head), h)
 		}
 		if w.check == nil {
-			l.read.skill, l.read.problems = w.parse(s, name, real, head, info.Size())
-		} else if err := w.parseChecked(&l, s, f, name, at, real, head, info.Size()); err != nil {
+			l.read.skill, l.read.problems = w.parse(s, name, real, head, info.Size(), h)
+		} else if err := w.parseChecked(&l, s, f, name, at, real, head, info.Size(), h); err != nil {
 			return fail(err)
 		}
 	}
@@ -730,7 +766,7 @@ func textLink(data []byte, size int64) string {
 
 // followTextLink reads the skill that a link checked out as text points to. at is the path of
 // the file with that text, and to is the text.
-func (w *walk) followTextLink(s searchPath, name, at, to string, text []byte) fileResult {
+func (w *walk) followTextLink(s searchPath, name, at, to string, text []byte, h *headReader) fileResult {
 	refuse := func(problem Problem) fileResult {
 		return fileResult{outcome: &outcome{path: name, problems: []Problem{problem}}}
 	}
@@ -767,11 +803,11 @@ func (w *walk) followTextLink(s searchPath, name, at, to string, text []byte) fi
 	}
 	var l fileResult
 	if w.check == nil {
-		l.read.skill, l.read.problems = w.parse(s, name, real, data, int64(len(data)))
+		l.read.skill, l.read.problems = w.parse(s, name, real, data, int64(len(data)), h)
 		if l.read.skill != nil {
 			l.read.skill.Read = func(context.Context) ([]byte, error) { return w.fsys.file(real) }
 		}
-	} else if err := w.parseChecked(&l, s, nil, name, real, real, data, int64(len(data))); err != nil {
+	} else if err := w.parseChecked(&l, s, nil, name, real, real, data, int64(len(data)), h); err != nil {
 		return refuse(unreadable(name, err))
 	}
 	l.outcome = &outcome{path: name, skill: l.read.skill, problems: l.read.problems}
@@ -781,7 +817,7 @@ func (w *walk) followTextLink(s searchPath, name, at, to string, text []byte) fi
 // parseChecked is parse for a folder with a Check. at is the file that contains the bytes. If
 // at differs from name, name is a link in the project, and its text is checked too.
 func (w *walk) parseChecked(l *fileResult, s searchPath, f io.Reader, name, at, real string, head []byte,
-	size int64) error {
+	size int64, h *headReader) error {
 	data, part := head, false
 	switch {
 	case int64(len(head)) >= size: // head is the whole file
@@ -803,7 +839,7 @@ func (w *walk) parseChecked(l *fileResult, s searchPath, f io.Reader, name, at, 
 	if refused != nil {
 		s.trust = Untrusted
 	}
-	l.read.skill, l.read.problems = w.parse(s, name, real, head, size)
+	l.read.skill, l.read.problems = w.parse(s, name, real, head, size, h)
 	if l.read.skill == nil {
 		return nil
 	}
@@ -831,11 +867,11 @@ func asProblem(name string, err error) Problem {
 }
 
 // parse makes a skill from the head of a file.
-func (w *walk) parse(s searchPath, name, real string, head []byte, size int64) (*Skill, []Problem) {
+func (w *walk) parse(s searchPath, name, real string, head []byte, size int64, h *headReader) (*Skill, []Problem) {
 	o := w.origin
 	o.Trust = s.trust
 	o.Replaces = w.replaces != nil && s.trust == Trusted && w.replaces(name)
-	skill, problems := parseSkill(name, head, size, o)
+	skill, problems := h.parse(name, head, size, o)
 	if skill == nil {
 		return nil, problems
 	}
@@ -876,26 +912,34 @@ func hasOwnDescription(problems []Problem) bool {
 	return !slices.ContainsFunc(problems, func(p Problem) bool { return p.Code == CodeDescriptionMissing })
 }
 
-// readHead reads 4 KiB, and then more until the frontmatter ends. How much it reads does
-// not depend on how large buf has become for other files.
-func readHead(f io.Reader, size int64, buf *[]byte) ([]byte, error) {
-	if *buf == nil {
-		*buf = make([]byte, headSize)
+// A headReader reads and parses the heads of one file after the other. It reuses memory, so only
+// one goroutine may use it.
+type headReader struct {
+	buf    []byte
+	yaml   frontmatter.Lister
+	parser reader
+}
+
+// read reads 4 KiB, and then more until the frontmatter ends. How much it reads does not depend on
+// how large the buffer has become for other files. The result is valid until the next call.
+func (h *headReader) read(f io.Reader, size int64) ([]byte, error) {
+	if h.buf == nil {
+		h.buf = make([]byte, headSize)
 	}
 	for n, unused := 0, headSize; ; {
-		m, err := f.Read((*buf)[n:unused])
+		m, err := f.Read(h.buf[n:unused])
 		n += m
 		switch {
 		case err == io.EOF || err == nil && int64(n) == size: // the usual case needs no further read
-			return (*buf)[:n], nil
+			return h.buf[:n], nil
 		case err != nil:
 			return nil, err
 		case n < unused:
-		case isComplete((*buf)[:n]):
-			return (*buf)[:n], nil
+		case isComplete(h.buf[:n]):
+			return h.buf[:n], nil
 		default:
-			if unused *= 2; unused > len(*buf) {
-				*buf = append(*buf, make([]byte, unused-len(*buf))...)
+			if unused *= 2; unused > len(h.buf) {
+				h.buf = append(h.buf, make([]byte, unused-len(h.buf))...)
 			}
 		}
 	}
@@ -917,10 +961,13 @@ func (w *walk) yield(yield func(*Skill, error) bool) {
 	}
 }
 
+// maxWorkers is how many goroutines parallel uses at most.
+func maxWorkers() int { return max(4, 2*runtime.GOMAXPROCS(0)) }
+
 // parallel calls worker once in each goroutine, and the returned funcs with the numbers
 // from 0 to n-1.
 func parallel(n int, worker func() func(int)) {
-	workers := min(n, max(4, 2*runtime.GOMAXPROCS(0)))
+	workers := min(n, maxWorkers())
 	if n < 4 {
 		workers = 1
 	}

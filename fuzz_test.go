@@ -76,7 +76,7 @@ func FuzzFrontmatter(f *testing.F) {
 			if len(part) < len(data) && !isComplete(part) {
 				continue
 			}
-			head, _ := parseSkill("x/SKILL.md", part, int64(len(data)), Origin{})
+			head, _ := new(headReader).parse("x/SKILL.md", part, int64(len(data)), Origin{})
 			if head == nil || len(head.fields) != len(s.fields) || len(data) <= maxFrontmatter && head.Summary() != s.Summary() {
 				t.Fatal("head and file differ")
 			}

@@ -407,7 +407,7 @@ func TestIdleMemory(t *testing.T) {
 	for i := range skills {
 		name := fmt.Sprintf("skill-%04d", i)
 		head := fmt.Appendf(nil, text, name)
-		skills[i], _ = parseSkill("/home/me/.claude/skills/"+name+"/SKILL.md", head, int64(len(head)), Origin{})
+		skills[i], _ = new(headReader).parse("/home/me/.claude/skills/"+name+"/SKILL.md", head, int64(len(head)), Origin{})
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// openNoFollow opens a file for reading.
-func openNoFollow(name string) (*os.File, error) {
+// openNoFollow opens a file for reading, but not a link.
+func openNoFollow(_ *os.File, _, name string) (fs.File, error) {
 	info, err := os.Lstat(name)
 	if err != nil {
 		return nil, err

@@ -70,33 +70,35 @@ func hasDescription(head []byte) bool {
 	return len(below) > 0 && isBlank(below[0]) && len(bytes.TrimSpace(below)) > 0
 }
 
-// parseSkill parses the head of a SKILL.md, which must satisfy enough, for a list of
-// skills. It returns a nil Skill if there is nothing to load. The Problems are for the
-// skill's author. It keeps no reference to head. size is the size of the whole file in
-// bytes. The caller sets ID.
-func parseSkill(path string, head []byte, size int64, o Origin) (*Skill, []Problem) {
-	s, _, problems := parse(path, head, o, int64(len(head)) == size, frontmatter.ParseFast)
+// parse parses the head of a SKILL.md, for which isComplete is true, for a list of skills. It
+// returns a nil Skill if there is nothing to load. The Problems are for the skill's author. It keeps
+// no reference to head. size is the size of the whole file in bytes. The caller sets ID.
+func (h *headReader) parse(path string, head []byte, size int64, o Origin) (*Skill, []Problem) {
+	p := &h.parser
+	p.path, p.nameLine, p.problems = path, 0, nil
+	p.list, p.json, p.encoded = p.list[:0], p.json[:0], p.encoded[:0]
+	s, _ := p.parse(head, o, int64(len(head)) == size, h.yaml.Parse)
 	if s != nil {
 		s.Size = size
 	}
-	return s, problems
+	return s, p.problems
 }
 
 // parseFile parses a whole SKILL.md and also returns its body.
 func parseFile(path string, data []byte, o Origin) (*Skill, []byte, []Problem) {
-	return parse(path, data, o, true, frontmatter.Parse)
+	p := reader{path: path}
+	s, body := p.parse(data, o, true, frontmatter.Parse)
+	return s, body, p.problems
 }
 
 // parse parses a file with the given reader of frontmatter. whole says that data is the
 // whole file; otherwise its last character may be cut.
-func parse(path string, data []byte, o Origin, whole bool,
-	entries func(head []byte, line int) ([]frontmatter.Pair, []frontmatter.Problem)) (s *Skill, body []byte,
-	problems []Problem) {
-	p := reader{path: path}
+func (p *reader) parse(data []byte, o Origin, whole bool,
+	entries func(head []byte, line int) ([]frontmatter.Pair, []frontmatter.Problem)) (s *Skill, body []byte) {
 	size := int64(len(data))
 	data, ok := p.decode(data, whole)
 	if !ok {
-		return nil, nil, p.problems
+		return nil, nil
 	}
 	f := frontmatter.Split(data)
 	if len(f.Head) > maxFrontmatter || f.Fence == frontmatter.Unclosed && len(data) > maxFrontmatter {
@@ -113,35 +115,42 @@ func parse(path string, data []byte, o Origin, whole bool,
 			"the frontmatter is not closed: the whole file was taken as text")
 	}
 	p.notes(f.Notes)
-	s = &Skill{ID: path, Path: path, Origin: o, Size: size, bodyAt: max(0, len(data)-len(f.Body))}
+	s = &Skill{ID: p.path, Path: p.path, Origin: o, Size: size, bodyAt: max(0, len(data)-len(f.Body))}
 	found, notes := entries(f.Head, f.Line)
 	p.notes(notes)
 	p.fields(s, found)
 	p.name(s)
 	p.describe(s, f.Body)
-	// A text that the Skill has in a field of its own is not stored twice, unless it was
-	// changed.
-	for _, t := range p.texts {
-		if kept, _ := s.shared(p.list[t.field].key); kept != t.text {
-			p.list[t.field].value = string(jsonString(t.text))
+	// The fields are decoded only on demand: most programs never look at those of thousands of skills.
+	// A text that the Skill has in a field of its own is not stored twice, unless it was changed.
+	for _, e := range p.list {
+		if kept, _ := s.shared(e.key); e.json == nil && kept != e.text {
+			e.json = jsonString(e.text)
 		}
+		p.encoded.text(e.key)
+		p.encoded.bytes(e.json)
 	}
-	s.fields = encodeFields(p.list)
-	return s, f.Body, p.problems
+	s.fields = string(p.encoded)
+	return s, f.Body
 }
 
 // A reader parses one file and collects its Problems.
 type reader struct {
 	path     string
 	nameLine int // line of the name; 0 if there is none
-	list     []field
-	texts    []text // fields stored without a value, because the Skill should have it
+	list     []parsedField
+	json     []byte // memory of the list's values
+	encoded  cacheWriter
+	entry    entry // the key that is being read
 	problems []Problem
 }
 
-type text struct {
-	field int // index into reader.list
-	text  string
+// A parsedField is a key of the frontmatter with its value as JSON, or with a text that the Skill
+// should have in a field of its own.
+type parsedField struct {
+	key  string
+	json []byte // nil: text
+	text string
 }
 
 func (p *reader) problem(code Code, sev Severity, line, column int, hint, format string, args ...any) {
@@ -300,21 +309,21 @@ func (p *reader) fields(s *Skill, entries []frontmatter.Pair) {
 	exact := func(key string) bool {
 		return slices.ContainsFunc(entries, func(e frontmatter.Pair) bool { return e.Key == key })
 	}
-	p.list = make([]field, 0, len(entries))
+	p.list = slices.Grow(p.list, len(entries))
 	for _, e := range entries {
 		key := canonical(e.Key)
-		var value []byte
-		var err error
+		f := parsedField{key: e.Key}
 		if _, ok := s.shared(e.Key); ok && e.Value.Kind == yaml.ScalarNode && e.Value.ShortTag() == "!!str" {
-			p.texts = append(p.texts, text{len(p.list), e.Value.Value})
+			f.text = e.Value.Value
 		} else {
-			value, err = frontmatter.TextJSON(e.Value)
+			json, err := frontmatter.AppendTextJSON(p.json, e.Value)
+			if err != nil {
+				p.problem(CodeLimitReached, Error, e.Line, e.Column, "write the value out", "%s: %v", e.Key, err)
+				continue
+			}
+			f.json, p.json = json[len(p.json):], json
 		}
-		if err != nil {
-			p.problem(CodeLimitReached, Error, e.Line, e.Column, "write the value out", "%s: %v", e.Key, err)
-			continue
-		}
-		p.list = append(p.list, field{e.Key, string(value)})
+		p.list = append(p.list, f)
 		switch {
 		case key == "":
 			if k := nearestKey(e.Key); k != "" && !exact(k) {
@@ -328,14 +337,15 @@ func (p *reader) fields(s *Skill, entries []frontmatter.Pair) {
 		case key != e.Key:
 			p.warn(CodeUnknownKey, e.Line, e.Column, "write "+key, "%s is not a key; it was read as %s", e.Key, key)
 		}
-		p.field(s, key, &entry{reader: p, Pair: e, value: deref(e.Value)})
+		p.entry = entry{reader: p, Pair: e, value: deref(e.Value)}
+		p.field(s, key, &p.entry)
 	}
 }
 
 func (p *reader) field(s *Skill, key string, e *entry) {
 	switch key {
 	case "name":
-		s.Label, p.nameLine = strings.TrimSpace(e.text()), e.Line
+		s.Label, p.nameLine = strings.TrimSpace(e.scalar()), e.Line
 		if s.Label != "" {
 			p.checkName(s.Label, e.Line, e.Column)
 		}
@@ -345,7 +355,7 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 		}
 	case "description":
 		s.Description = e.text()
-		if n := utf8.RuneCountInString(s.Description); n > maxDescription {
+		if n := characters(s.Description, maxDescription); n > maxDescription {
 			p.warn(CodeDescriptionTooLong, e.Line, e.Column, "move the rest to when_to_use or the body",
 				"the description has %d characters; the open specification allows %d", n, maxDescription)
 		}
@@ -481,11 +491,16 @@ func validName(name string) string {
 func (p *reader) name(s *Skill) {
 	base := filepath.Base(p.path)
 	if strings.EqualFold(base, "SKILL.md") {
-		s.Dir = filepath.Dir(p.path)
+		s.Dir = directory(p.path)
 		base = filepath.Base(s.Dir)
 	} else if ext := filepath.Ext(base); strings.EqualFold(ext, ".md") {
 		base = base[:len(base)-len(ext)]
 		s.Dir = filepath.Dir(p.path)
+	}
+	if s.Label == base {
+		s.Label = base // share the path's memory
+	} else {
+		s.Label = strings.Clone(s.Label)
 	}
 	if s.Origin.Kind == Plugin && s.Label != "" {
 		base = s.Label
@@ -512,14 +527,14 @@ func (p *reader) name(s *Skill) {
 	}
 }
 
-// slug converts a name into one that can be typed and printed.
+// slug converts a name into one that can be typed and printed. It returns a name that is one unchanged.
 func slug(name string) string {
 	usable := func(r rune) bool {
 		return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) ||
 			strings.ContainsRune("-_.+", r))
 	}
 	if name != "" && strings.IndexFunc(name, func(r rune) bool { return !usable(r) }) < 0 {
-		return strings.Clone(name)
+		return name
 	}
 	var b strings.Builder
 	gap := false
@@ -585,8 +600,11 @@ func (e *entry) mistyped(want string) {
 	e.warn(CodeFieldType, e.Line, e.Column, "write "+want, "%s is not %s; it was ignored", e.Key, want)
 }
 
-// text returns the text of a scalar. A number or date is returned as written.
-func (e *entry) text() string {
+// text returns a copy of the text of a scalar. A number or date is returned as written.
+func (e *entry) text() string { return strings.Clone(e.scalar()) }
+
+// scalar is text without the copy: the result keeps the whole frontmatter in memory.
+func (e *entry) scalar() string {
 	if e.value.Kind != yaml.ScalarNode {
 		e.mistyped("a single string")
 		return ""
@@ -594,7 +612,15 @@ func (e *entry) text() string {
 	if e.null() {
 		return ""
 	}
-	return strings.Clone(e.value.Value)
+	return e.value.Value
+}
+
+// characters returns the number of characters of a text that has more than limit bytes, and otherwise at most limit.
+func characters(s string, limit int) int {
+	if len(s) <= limit {
+		return len(s)
+	}
+	return utf8.RuneCountInString(s)
 }
 
 // boolean parses YAML booleans and true/false/yes/no/on/off/1/0 in any letter case. It
@@ -675,7 +701,11 @@ func (e *entry) tools(deny bool) []string {
 	var rules []string
 	one := func(text string, line, column int) {
 		found, bad := splitTools(text)
-		rules = append(rules, found...)
+		if rules == nil {
+			rules = found
+		} else {
+			rules = append(rules, found...)
+		}
 		for _, word := range bad {
 			original := "it grants nothing"
 			if deny {
@@ -767,11 +797,11 @@ func splitTools(s string) (rules, bad []string) {
 		switch {
 		case word == "", word == "-": // a hyphen that marks a list item
 		case quoted && !oneRule(word):
-			bad = append(bad, strings.Clone(word))
+			bad = append(bad, word)
 		case name == "", strings.ContainsAny(name, blanks+","), strings.HasSuffix(word, ")") != strings.Contains(word, "("):
-			bad = append(bad, strings.Clone(word))
+			bad = append(bad, word)
 		default:
-			rules = append(rules, strings.Clone(word))
+			rules = append(rules, word)
 		}
 	}
 	var word []byte

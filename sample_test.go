@@ -127,7 +127,7 @@ func TestSample(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		s, problems := parseSkill(path, data, int64(len(data)), Origin{})
+		s, problems := new(headReader).parse(path, data, int64(len(data)), Origin{})
 		plain, ok := plainFields(data)
 		if s != nil && s.Offered() {
 			loaded++

@@ -66,7 +66,7 @@ type Skill struct {
 	// Prompt computes the text. nil means the body of the file.
 	Prompt func(context.Context, Invocation) (string, error)
 
-	fields string // encoded keys and values of the frontmatter, see encodeFields
+	fields string // encoded keys and values of the frontmatter, see list
 	bodyAt int    // where the body starts in the file
 	stamp  uint64 // identifies the content of the file; 0: unknown
 }

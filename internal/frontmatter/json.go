@@ -21,30 +21,33 @@ var errTooLarge = errors.New("its aliases make it too large")
 // digits if JSON allows them, and everything that JSON does not have as strings. Keys that are
 // not scalars are left out.
 func JSON(n *yaml.Node) (json.RawMessage, error) {
-	return appendJSON(nil, n, 0, appendScalar)
+	return appendJSON(nil, n, maxJSON, 0, appendScalar)
 }
 
 // TextJSON is like JSON, but writes a number as a string if a JSON library would format it
 // differently: version: 1.10 becomes "1.10".
-func TextJSON(n *yaml.Node) (json.RawMessage, error) {
-	return appendJSON(nil, n, 0, appendText)
+func TextJSON(n *yaml.Node) (json.RawMessage, error) { return AppendTextJSON(nil, n) }
+
+// AppendTextJSON appends what TextJSON returns.
+func AppendTextJSON(b []byte, n *yaml.Node) ([]byte, error) {
+	return appendJSON(b, n, len(b)+maxJSON, 0, appendText)
 }
 
-func appendJSON(b []byte, n *yaml.Node, depth int, scalar func([]byte, *yaml.Node) []byte) ([]byte, error) {
-	if len(b) > maxJSON || depth > 2*maxDepth {
+func appendJSON(b []byte, n *yaml.Node, limit, depth int, scalar func([]byte, *yaml.Node) []byte) ([]byte, error) {
+	if len(b) > limit || depth > 2*maxDepth {
 		return nil, errTooLarge
 	}
 	var err error
 	switch n.Kind {
 	case yaml.AliasNode:
-		return appendJSON(b, n.Alias, depth+1, scalar)
+		return appendJSON(b, n.Alias, limit, depth+1, scalar)
 	case yaml.SequenceNode:
 		b = append(b, '[')
 		for i, c := range n.Content {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			if b, err = appendJSON(b, c, depth+1, scalar); err != nil {
+			if b, err = appendJSON(b, c, limit, depth+1, scalar); err != nil {
 				return nil, err
 			}
 		}
@@ -65,7 +68,7 @@ func appendJSON(b []byte, n *yaml.Node, depth int, scalar func([]byte, *yaml.Nod
 			}
 			first = false
 			b = append(AppendString(b, key.Value), ':')
-			if b, err = appendJSON(b, n.Content[i+1], depth+1, scalar); err != nil {
+			if b, err = appendJSON(b, n.Content[i+1], limit, depth+1, scalar); err != nil {
 				return nil, err
 			}
 		}

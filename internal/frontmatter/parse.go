@@ -1,7 +1,6 @@
 package frontmatter
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -47,39 +46,54 @@ type Problem struct {
 // Parse parses the lines between the fences; line is the number of the first one in the file.
 // The pairs are in the order of the file, without duplicate keys. Broken entries are repaired
 // or else left out, each separately and with a Problem.
-func Parse(head []byte, line int) ([]Pair, []Problem) { return parse(head, line, load) }
-
-// ParseFast is like Parse, but faster: it reads simple frontmatter without the YAML library.
-// Use it only for listing many files; anything that grants permissions or runs must be read
-// with Parse.
-func ParseFast(head []byte, line int) ([]Pair, []Problem) {
-	return parse(head, line, func(text []byte) (*yaml.Node, error) {
-		if root := simple(text); root != nil {
-			return root, nil
-		}
-		return load(text)
-	})
+func Parse(head []byte, line int) ([]Pair, []Problem) {
+	p := parser{load: load}
+	return p.parse(head, line)
 }
 
-func parse(head []byte, line int, load func([]byte) (*yaml.Node, error)) ([]Pair, []Problem) {
-	p := parser{offset: line - 1, load: load}
-	head = p.windowsPaths(head)
-	root, err := load(head)
+// A Lister parses the frontmatter of many files like Parse, but faster: it reads simple
+// frontmatter without the YAML library, and reuses memory. Use it only for listing files;
+// anything that grants permissions or runs must be read with Parse. The zero Lister is ready to
+// use. It is not safe for concurrent use.
+type Lister struct {
+	reader plainReader
+	parser parser
+}
+
+// Parse returns pairs that are valid until the next call. The texts in them may share the memory
+// of one string, the whole frontmatter.
+func (l *Lister) Parse(head []byte, line int) ([]Pair, []Problem) {
+	l.reader.reset()
+	l.parser = parser{load: l.load, entries: l.parser.entries[:0]}
+	return l.parser.parse(head, line)
+}
+
+func (l *Lister) load(text string) (*yaml.Node, error) {
+	if root, err := l.reader.parse(text); root != nil || err != nil {
+		return root, err
+	}
+	return load(text)
+}
+
+func (p *parser) parse(head []byte, line int) ([]Pair, []Problem) {
+	p.offset = line - 1
+	text := string(p.windowsPaths(head))
+	root, err := p.load(text)
 	if err == nil {
-		p.take(root, head)
+		p.take(root, text)
 	} else {
-		p.salvage(string(head), err)
+		p.salvage(text, err)
 	}
 	return p.unique(), p.notes
 }
 
 // load parses one YAML document. The node is nil if the text contains no document.
-func load(text []byte) (*yaml.Node, error) {
+func load(text string) (*yaml.Node, error) {
 	if blank(text) {
 		return nil, nil
 	}
 	var doc yaml.Node
-	err := yaml.Load(text, &doc, yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthFunc(depth))))
+	err := yaml.Load([]byte(text), &doc, yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthFunc(depth))))
 	if err != nil {
 		return nil, err
 	}
@@ -90,11 +104,11 @@ func load(text []byte) (*yaml.Node, error) {
 }
 
 // blank reports whether a text contains only comments and blank lines.
-func blank(text []byte) bool {
-	for len(text) > 0 {
-		var line []byte
-		line, text = cutLine(text)
-		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' {
+func blank(text string) bool {
+	for text != "" {
+		var line string
+		line, text, _ = strings.Cut(text, "\n")
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
 			return false
 		}
 	}
@@ -111,7 +125,7 @@ func depth(n int, _ *loaderlimits.DepthContext) error {
 }
 
 type parser struct {
-	load    func([]byte) (*yaml.Node, error)
+	load    func(string) (*yaml.Node, error)
 	offset  int // number of lines of the file before the text being read
 	aliases int
 	entries []Pair
@@ -123,7 +137,7 @@ func (p *parser) note(k ProblemKind, line, column int, hint, format string, args
 }
 
 // take keeps the entries of a mapping that was parsed from text.
-func (p *parser) take(root *yaml.Node, text []byte) {
+func (p *parser) take(root *yaml.Node, text string) {
 	if root == nil || root.Kind == yaml.ScalarNode && root.ShortTag() == "!!null" {
 		return
 	}
@@ -174,16 +188,17 @@ func (p *parser) walk(n *yaml.Node) {
 }
 
 func (p *parser) dedupe(n *yaml.Node) {
-	last := make(map[string]int, len(n.Content)/2)
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if k := n.Content[i]; k.Kind == yaml.ScalarNode {
-			last[k.Value] = i
-		}
+	last := lastIndex(len(n.Content)/2, func(i int) (string, bool) {
+		k := n.Content[2*i]
+		return k.Value, k.Kind == yaml.ScalarNode
+	})
+	if last == nil {
+		return
 	}
 	kept := n.Content[:0]
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k := n.Content[i]
-		if at, ok := last[k.Value]; ok && k.Kind == yaml.ScalarNode && at != i {
+		if at, ok := last[k.Value]; ok && k.Kind == yaml.ScalarNode && at != i/2 {
 			p.duplicate(k.Value, k.Line+p.offset, k.Column)
 			continue
 		}
@@ -192,17 +207,39 @@ func (p *parser) dedupe(n *yaml.Node) {
 	n.Content = kept
 }
 
+// lastIndex returns the last index of each of n keys, or nil if all keys differ.
+func lastIndex(n int, key func(int) (string, bool)) map[string]int {
+	const few = 24 // comparing so many with each other is faster than a map
+	if n <= few {
+		equal := false
+		for i := range n {
+			k, ok := key(i)
+			for j := range i {
+				other, also := key(j)
+				equal = equal || ok && also && k == other
+			}
+		}
+		if !equal {
+			return nil
+		}
+	}
+	last := make(map[string]int, n)
+	for i := range n {
+		if k, ok := key(i); ok {
+			last[k] = i
+		}
+	}
+	return last
+}
+
 func (p *parser) duplicate(key string, line, column int) {
 	p.note(Duplicate, line, column, "remove one of them", "%s is given more than once; the last one is used", key)
 }
 
 // unique returns the entries, keeping only the last one of each key.
 func (p *parser) unique() []Pair {
-	last := make(map[string]int, len(p.entries))
-	for i, e := range p.entries {
-		last[e.Key] = i
-	}
-	if len(last) == len(p.entries) {
+	last := lastIndex(len(p.entries), func(i int) (string, bool) { return p.entries[i].Key, true })
+	if last == nil || len(last) == len(p.entries) {
 		return p.entries
 	}
 	var kept []Pair
@@ -228,18 +265,18 @@ func kindName(n *yaml.Node) string {
 
 // A lineIndex finds lines of a text in ascending order.
 type lineIndex struct {
-	text []byte
+	text string
 	line int // number of lines already consumed
 }
 
 // flow returns the source of a flow value that begins and ends on the same line. It must be
 // called with nodes in the order of the text.
 func (x *lineIndex) flow(n *yaml.Node) string {
-	for x.line < n.Line-1 && len(x.text) > 0 {
-		_, x.text = cutLine(x.text)
+	for x.line < n.Line-1 && x.text != "" {
+		_, x.text, _ = strings.Cut(x.text, "\n")
 		x.line++
 	}
-	line, _ := cutLine(x.text)
+	line, _, _ := strings.Cut(x.text, "\n")
 	// Columns count characters, not bytes.
 	at := 0
 	for i := 1; i < n.Column && at < len(line); i++ {
@@ -248,7 +285,7 @@ func (x *lineIndex) flow(n *yaml.Node) string {
 			at++
 		}
 	}
-	s := string(line[at:])
+	s := line[at:]
 	if i := strings.Index(s, " #"); i >= 0 {
 		s = s[:i]
 	}
@@ -261,6 +298,10 @@ func (x *lineIndex) flow(n *yaml.Node) string {
 
 // position returns where and why the YAML library failed.
 func position(err error) (line, column int, message string) {
+	var own *syntaxError
+	if errors.As(err, &own) {
+		return own.line, own.column, own.message
+	}
 	var le *yaml.LoadError
 	if errors.As(err, &le) {
 		line, column, message = le.Mark.Line, le.Mark.Column, le.Message

@@ -21,9 +21,9 @@ func (p *parser) salvage(text string, whole error) {
 	before := len(p.notes)
 	for _, c := range chunks {
 		p.offset = file + c.line
-		root, err := p.load([]byte(c.text()))
+		root, err := p.load(c.text())
 		if err == nil {
-			p.take(root, []byte(c.text()))
+			p.take(root, c.text())
 			continue
 		}
 		line, column, message := position(err)
@@ -157,11 +157,11 @@ func (p *parser) fix(c chunk) (repairedValue, bool) {
 		return repairedValue{}, false
 	}
 	try := func(text string, f repairedValue) (repairedValue, bool) {
-		root, err := p.load([]byte(text))
+		root, err := p.load(text)
 		if err != nil || root == nil || root.Kind != yaml.MappingNode || len(root.Content) != 2 {
 			return repairedValue{}, false
 		}
-		p.take(root, []byte(text))
+		p.take(root, text)
 		return f, true
 	}
 	text, what := foldToBlock(c.lines)
@@ -411,7 +411,7 @@ func loads(value string) bool {
 		_, text := blockHeader(value)
 		return text == ""
 	}
-	_, err := load([]byte("k: " + value + "\n"))
+	_, err := load("k: " + value + "\n")
 	return err == nil
 }
 

@@ -1,14 +1,17 @@
 package frontmatter
 
 import (
+	"math/rand/v2"
+	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v4"
 )
 
-// FuzzSimple compares simple with the YAML library: it returns the same tree or none.
+// FuzzSimple compares plainReader with the YAML library: it returns the same tree, the same error, or nothing.
 func FuzzSimple(f *testing.F) {
 	for _, s := range []string{
 		"name: pdf\ndescription: Read PDF files, quickly\n",
@@ -40,33 +43,90 @@ func FuzzSimple(f *testing.F) {
 		"a: one\n  two: x\n", "a: one\n  # two\n", "a: one\n\n  two\n", "a: 1\n  2\n", "a: one \n  two \n",
 		"a: one\n two\n  three\n", "a: 'x'\n  y\n", "a: \"x\\\n  y\"\n", "a: x\n  - y\n", "a:\n  b: one\n    two\n  c: d\n",
 		"a: true\n  no\n", "a: x #\n  y\n", "a: x\n  y #z\n", "a: \"x\n\n  y\"\n", "a: 'x\n  - y: z # w'\n",
-		"a: \"x\n  y\nb: c\n", "a: x\n  ...\n", "a: \"x\ny\"\n", "a: x:\n  y\n", "a: x\n  y:\n",
+		"a: \"x\n  y\nb: c\n", "# c\n\na: x # d\n  # e\nb:\n  # f\n  - x # g\n  - 'y' # h\n# i\nc: [z] # j\n",
+		"a:\n  - b: c\n    d: [e]\n  - f: >\n      g\n    h:\n      - i\n", "a:\n- b: c\n  d: e\nf: g\n", "a:\n- b: c\n d: e\n",
+		"a: 2026-06-19\nb: 2026-13-01\nc: 2026-02-30\n", "a: \"b\\\n  \\ c\\\n  d\n  e\\tf\\/\"\n", "a: 'b\n  c''d'\n",
+		"a: b\nc: d: e\nf: g\n", "a: d:\n", "a: b\nc: d: e\nf: \x01\n", "a: é: e # x: y\n", "a: 1: b\n", "a: b: c\n  d\n",
+		"a: b\r\nc: >\r\n  d\r\n\r\n  e\r\nf: 'g\r\n\r\n  '\r\n", "a: b\rc\n", "a: |\n\n  b  \n    c\n \n  d\n\n", "a: >\n\n\n  b  \n  c\n",
+		"a: >\n   \n  b\n", "a: |\n  b\n   \n  c\n", "a: > b\nc: d\n", "a: é | b\n", "a: |- b # c\n  d\n", "a: | # b\n  c\n", "a: >+ b\n",
+		"a:\n  {\n    \"b\":\n      {\n        \"c\": [\"d\",\n  e ], },\n  }\nf: g\n", "a: {\n  b: c,\n\n  d: e\n}\n", "a: [b,\n  # c\n  d]\n",
+		"a: [b\n  c]\n", "a: {b: c,\n  d\n  : e}\n", "a: {\"b\"\n  :c}\n", "a:\n  \"b\n  c\"\nd: e\n", "a:\n  [b]\n", "a:\n  > b\n", "a:\n  'b': c\n",
+		"a: <b>\nc: << \nd: <<x\n", "a: .5\nb: .inf\nc: .nano/x\nd: ./x\ne: .x\n", "a: 90le\nb: 1e3\nc: 0xff\nd: 1 x\ne: 2025-01\nf: 12:30\n",
+		"a:\n  - b: c: d\n", "a:\n- 0:\n", "a:\n- 1: 2\n", "a: 'b\n\n  \n  c\n  '\n", "a: \"b\\\n\n  c\\  \n  d\"\n", "a: '\n  b'\n", "a: # b\n  c: d\n", "a:# b\n  c: d\n", "a: >\n  b\n# c\nd: e\n", "a: b # c\n  d\n", "a1: b\n", "a: x\n  ...\n", "a: \"x\ny\"\n", "a: x:\n  y\n", "a: x\n  y:\n",
 	} {
 		f.Add(s)
 		f.Add(strings.TrimSuffix(s, "\n") + "\n")
 	}
-	f.Fuzz(func(t *testing.T, text string) {
-		got := simple([]byte(text))
-		if got == nil {
-			return
+	f.Fuzz(func(t *testing.T, text string) { compare(t, text) })
+}
+
+// TestSimpleOfParts compares documents of random parts, which are valid more often than those of the fuzzer, also as
+// Parse and Lister read them. SIMPLE_DOCUMENTS=N compares N others.
+func TestSimpleOfParts(t *testing.T) {
+	parts := []string{"\n", "\n", "\n", "\n  ", "\n  ", "\n    ", "\n ", "\r\n", "a: ", "b:", "c: ", "d: ", "e:", "- ", "- ", "f: ",
+		" ", "x", "y z", "é", "#", " # x", ": ", ":", "'", "'", "''", "\"", "\"", "\\", "\\n", "\\u00e9", ">", "|", "|-", "[", "]", "{", "}",
+		", ", ",", "true", "1", "1.5", "2026-06-19", "null", "g: h", "i: >\n    ", "{j: k", "\"l\": ", "~", "&", "*", "<", ".5", "0x1", "?",
+		"%", "@", "!", "---", "...", "\t", "\u2028", "\ufeff", "-", "\\ ", "- m: n\n  o: p"}
+	seed, n := uint64(1), 1500
+	if env := os.Getenv("SIMPLE_DOCUMENTS"); env != "" {
+		n, _ = strconv.Atoi(env)
+		seed = rand.Uint64()
+	}
+	random, simple := rand.New(rand.NewPCG(seed, 0)), 0
+	var lister Lister
+	for range n {
+		text := "a: "
+		for range 1 + random.IntN(14) {
+			text += parts[random.IntN(len(parts))]
 		}
-		var doc yaml.Node
-		if err := yaml.Load([]byte(text), &doc); err != nil {
-			t.Fatalf("%q: accepted, but the library fails with %v", text, err)
+		text += "\n"
+		if compare(t, text) {
+			simple++
 		}
-		want := &doc
-		if doc.Kind == yaml.DocumentNode {
-			want = doc.Content[0]
+		if fast, want := parsed(lister.Parse([]byte(text), 2)), parsed(Parse([]byte(text), 2)); fast != want {
+			t.Fatalf("%q:\n%s\nParse:\n%s", text, fast, want)
 		}
-		if diff := differ(got, want); diff != "" {
-			t.Errorf("%q: %s", text, diff)
+	}
+	if simple < n/20 {
+		t.Errorf("only %d of %d documents were simple", simple, n)
+	}
+	t.Logf("%d of %d documents were simple", simple, n)
+}
+
+// compare compares the result of a plainReader with that of the library. It returns false if there is none.
+func compare(t *testing.T, text string) bool {
+	t.Helper()
+	var r plainReader
+	got, failed := r.parse(text)
+	if got == nil && failed == nil {
+		return false
+	}
+	var doc yaml.Node
+	err := yaml.Load([]byte(text), &doc)
+	if failed != nil {
+		line, column, message := position(failed)
+		if l, c, m := position(err); l != line || c != column || m != message {
+			t.Fatalf("%q: rejected at %d:%d: %s; the library: %v", text, line, column, message, err)
 		}
-	})
+		return true
+	}
+	if err != nil {
+		t.Fatalf("%q: accepted, but the library fails with %v", text, err)
+	}
+	want := &doc
+	if doc.Kind == yaml.DocumentNode {
+		want = doc.Content[0]
+	}
+	if diff := differ(got, want); diff != "" {
+		t.Fatalf("%q: %s", text, diff)
+	}
+	return true
 }
 
 func differ(got, want *yaml.Node) string {
 	g, w := *got, *want
 	g.Content, w.Content = nil, nil
+	w.HeadComment, w.LineComment, w.FootComment = "", "", "" // nobody uses comments
 	if !reflect.DeepEqual(g, w) {
 		return "node " + got.Value + " is not as the library has it: " + describe(g) + ", " + describe(w)
 	}
