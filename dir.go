@@ -424,7 +424,7 @@ func (w *walk) start(dir, root string) {
 
 // level reads the paths of one depth and returns the paths below them.
 func (w *walk) level(paths []searchPath) (below []searchPath) {
-	const chunk = 512 // paths read before the limits are checked again
+	const chunk = 2048 // paths read before the limits are checked again
 	all := make([]fileResult, min(chunk, len(paths)))
 	if w.readers == nil {
 		w.readers = make([]headReader, maxWorkers())

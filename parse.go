@@ -53,12 +53,16 @@ func isComplete(head []byte) bool {
 // it. It may overlook one.
 func hasDescription(head []byte) bool {
 	const key = "\ndescription:"
-	var value []byte
-	if i := bytes.LastIndex(head, []byte(key)); i >= 0 {
-		value = head[i+len(key):]
-	} else if v, ok := bytes.CutPrefix(head, []byte(key[1:])); ok {
-		value = v
-	} else {
+	value, found := bytes.CutPrefix(head, []byte(key[1:]))
+	for rest := head; ; { // the last one counts; bytes.LastIndex takes much longer
+		i := bytes.Index(rest, []byte(key))
+		if i < 0 {
+			break
+		}
+		rest = rest[i+len(key):]
+		value, found = rest, true
+	}
+	if !found {
 		return false
 	}
 	line, below, _ := bytes.Cut(value, []byte("\n"))
