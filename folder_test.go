@@ -292,10 +292,10 @@ func TestChecked(t *testing.T) {
 	}
 }
 
-// odd yields skills out of order, and an error that is not a Problem.
-type odd struct{}
+// unordered yields skills out of order, and an error that is not a Problem.
+type unordered struct{}
 
-func (odd) Skills(context.Context) iter.Seq2[*Skill, error] {
+func (unordered) Skills(context.Context) iter.Seq2[*Skill, error] {
 	return func(yield func(*Skill, error) bool) {
 		sk := func(name string, trust Trust) *Skill {
 			return &Skill{Name: name, ID: name, Label: "l", Path: "/x/" + name + ".md", Description: "D.",
@@ -313,7 +313,7 @@ func (odd) Skills(context.Context) iter.Seq2[*Skill, error] {
 // A Source of another package: skills are sorted by name, its location follows from its skills, and a skill that
 // cannot be loaded is one entry.
 func TestOtherSource(t *testing.T) {
-	c := Load(t.Context(), odd{}, list{{Name: "p", ID: "p", Description: "D.",
+	c := Load(t.Context(), unordered{}, list{{Name: "p", ID: "p", Description: "D.",
 		Origin: Origin{Kind: Plugin, Trust: Trusted}}}, list{})
 	got := ""
 	for _, e := range c.Candidates() {

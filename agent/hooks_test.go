@@ -19,21 +19,21 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// A witness runs hooks and records their inputs. Each command is the answer of its hook.
-type witness struct {
+// A hookRecorder runs hooks and records their inputs. Each command is the answer of its hook.
+type hookRecorder struct {
 	mu     sync.Mutex
 	inputs []string
 	set    *hook.Set
 }
 
 // hooked returns an agent with the hooks of a mapping.
-func hooked(t *testing.T, m llm.Model, text string) (*agent.Agent, *witness) {
+func hooked(t *testing.T, m llm.Model, text string) (*agent.Agent, *hookRecorder) {
 	t.Helper()
 	hooks, problems := hook.Parse([]byte(text), nil)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	w := &witness{}
+	w := &hookRecorder{}
 	r := &hook.Runner{Run: func(ctx context.Context, c hook.Process) (hook.Output, error) {
 		w.mu.Lock()
 		w.inputs = append(w.inputs, string(c.Stdin))

@@ -13,10 +13,10 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// trusted opens the place and trusts everything in it.
-func (p place) trusted(t *testing.T, m llm.Model, who engine.Person) *engine.Session {
+// trusted opens the project and trusts everything in it.
+func (p fixture) trusted(t *testing.T, m llm.Model, person engine.Person) *engine.Session {
 	t.Helper()
-	e, s := p.open(t, p.options(m), who, engine.SessionOptions{Forget: true})
+	e, s := p.open(t, p.options(m), person, engine.SessionOptions{Forget: true})
 	items, err := e.Project().Untrusted(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestAcceptBroad(t *testing.T) {
 		name    string
 		prompts string
 		answers map[string]string // by the title of a question; its field has the title "field"
-		change  func(p place)
+		change  func(p fixture)
 		want    string
 		asked   []string
 		model   []llmtest.Answer
@@ -78,9 +78,9 @@ func TestAcceptBroad(t *testing.T) {
 			asked: []string{ask, "field"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := newPlace(t, file, head+"Build.\n")
+			p := newFixture(t, file, head+"Build.\n")
 			var asked []string
-			who := asks(func(_ context.Context, q engine.Question) (engine.Answer, error) {
+			person := personFunc(func(_ context.Context, q engine.Question) (engine.Answer, error) {
 				if len(q.Fields) > 0 {
 					asked = append(asked, "field")
 					return engine.Filled(q.Fields[0].Name, c.answers["field"]), nil
@@ -96,7 +96,7 @@ func TestAcceptBroad(t *testing.T) {
 			if model == nil {
 				model = []llmtest.Answer{bash, done}
 			}
-			s := p.trusted(t, llmtest.New(model...), who)
+			s := p.trusted(t, llmtest.New(model...), person)
 			for _, prompt := range strings.Split(c.prompts, "|") {
 				run(t, s, prompt)
 			}
@@ -148,17 +148,17 @@ func TestAcceptBroad(t *testing.T) {
 
 // TestAcceptInline: the user's answer also covers the inline commands of the skill, and the agent that runs it.
 func TestAcceptInline(t *testing.T) {
-	p := newPlace(t, ".claude/skills/inline/SKILL.md",
+	p := newFixture(t, ".claude/skills/inline/SKILL.md",
 		"---\ndescription: I\nallowed-tools: Bash\n---\nMade: !`touch made && echo yes`\n",
 		".claude/skills/forked/SKILL.md", "---\ndescription: F\nallowed-tools: Bash\ncontext: fork\n---\nFork.\n")
-	who := asks(func(_ context.Context, q engine.Question) (engine.Answer, error) {
+	person := personFunc(func(_ context.Context, q engine.Question) (engine.Answer, error) {
 		if q.Call != nil {
 			t.Errorf("unexpected question: %s", q.Title)
 		}
 		return engine.Answer{Option: "turn"}, nil
 	})
 	s := p.trusted(t, llmtest.New(llmtest.Answer{Text: "ok"}, calls("bash", `{"command":"touch forked"}`),
-		llmtest.Answer{Text: "ok"}), who)
+		llmtest.Answer{Text: "ok"}), person)
 	run(t, s, "/inline")
 	run(t, s, "/forked")
 	var prompt string

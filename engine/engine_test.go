@@ -21,13 +21,13 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// A place is a project directory and a user's home directory.
-type place struct{ dir, home string }
+// A fixture is a project directory and a user's home directory.
+type fixture struct{ dir, home string }
 
-func newPlace(t *testing.T, files ...string) place {
+func newFixture(t *testing.T, files ...string) fixture {
 	t.Helper()
 	top := t.TempDir()
-	p := place{filepath.Join(top, "work"), filepath.Join(top, "home")}
+	p := fixture{filepath.Join(top, "work"), filepath.Join(top, "home")}
 	for _, dir := range []string{p.dir, p.home} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -40,7 +40,7 @@ func newPlace(t *testing.T, files ...string) place {
 }
 
 // write writes a file of the directory or, if the name begins with ~/, of the home directory.
-func (p place) write(t *testing.T, name, text string) {
+func (p fixture) write(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join(p.dir, filepath.FromSlash(name))
 	if rest, ok := strings.CutPrefix(name, "~/"); ok {
@@ -54,8 +54,8 @@ func (p place) write(t *testing.T, name, text string) {
 	}
 }
 
-// options returns options for the place with a model, without the environment of the process.
-func (p place) options(m llm.Model) engine.Options {
+// options returns options for the project with a model, without the environment of the process.
+func (p fixture) options(m llm.Model) engine.Options {
 	env := func(name string) string {
 		switch name {
 		case "HOME", "USERPROFILE":
@@ -70,8 +70,8 @@ func (p place) options(m llm.Model) engine.Options {
 	}}
 }
 
-// open starts a session in the place.
-func (p place) open(t *testing.T, o engine.Options, who engine.Person, so engine.SessionOptions) (*engine.Engine,
+// open starts a session in the project.
+func (p fixture) open(t *testing.T, o engine.Options, person engine.Person, so engine.SessionOptions) (*engine.Engine,
 	*engine.Session) {
 	t.Helper()
 	e, err := engine.Open(t.Context(), o)
@@ -83,7 +83,7 @@ func (p place) open(t *testing.T, o engine.Options, who engine.Person, so engine
 			t.Error(err)
 		}
 	})
-	s, err := e.Start(t.Context(), who, so)
+	s, err := e.Start(t.Context(), person, so)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,9 +123,11 @@ func calls(name, input string) llmtest.Answer {
 }
 
 // asks is a func that implements Person.
-type asks func(context.Context, engine.Question) (engine.Answer, error)
+type personFunc func(context.Context, engine.Question) (engine.Answer, error)
 
-func (f asks) Ask(ctx context.Context, q engine.Question) (engine.Answer, error) { return f(ctx, q) }
+func (f personFunc) Ask(ctx context.Context, q engine.Question) (engine.Answer, error) {
+	return f(ctx, q)
+}
 
 // touch is a tool that asks for permission; each call appends to did, then calls then.
 func touch(did *[]string, then func()) tool.Tool {
@@ -149,12 +151,12 @@ func touch(did *[]string, then func()) tool.Tool {
 // TestPersonLeaves: if nobody answers a question, or the answer never comes, the call is refused and the session
 // continues.
 func TestPersonLeaves(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	var did []string
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	asked := 0
-	who := asks(func(ctx context.Context, q engine.Question) (engine.Answer, error) {
+	person := personFunc(func(ctx context.Context, q engine.Question) (engine.Answer, error) {
 		if asked++; q.Call == nil || q.Call.Tool != "touch" {
 			t.Errorf("asked %+v", q)
 		}
@@ -172,7 +174,7 @@ func TestPersonLeaves(t *testing.T) {
 	})
 	m := llmtest.New(calls("touch", `{"what":"a"}`), calls("touch", `{"what":"b"}`), calls("touch", `{"what":"c"}`),
 		calls("touch", `{"what":"d"}`), llmtest.Reply("done"))
-	_, s := p.open(t, p.options(m), who, engine.SessionOptions{Host: engine.Host{Tools: tool.Set{touch(&did, nil)}}})
+	_, s := p.open(t, p.options(m), person, engine.SessionOptions{Host: engine.Host{Tools: tool.Set{touch(&did, nil)}}})
 	reason := ""
 	for e, err := range s.Run(ctx, agent.Typed("go")) {
 		if err != nil {
@@ -195,7 +197,7 @@ func TestPersonLeaves(t *testing.T) {
 
 // TestAfterClose: a closed session or engine refuses calls, and can be closed again.
 func TestAfterClose(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	e, s := p.open(t, p.options(llmtest.New(llmtest.Reply("one"))), nil, engine.SessionOptions{})
 	run(t, s, "hello")
 	for range 2 {
@@ -234,7 +236,7 @@ func TestAfterClose(t *testing.T) {
 
 // TestCloseDuringTurn: closing a session ends its turn, which counts as interrupted.
 func TestCloseDuringTurn(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	m := llmtest.New(calls("wait", `{}`))
 	var s *engine.Session
 	wait := tool.New("wait", "Waits.", func(ctx context.Context, _ struct{}, _ tool.Input) (tool.Result, error) {
@@ -256,7 +258,7 @@ func TestCloseDuringTurn(t *testing.T) {
 
 // TestOneRun: a session runs one turn at a time; two sessions run in parallel.
 func TestOneRun(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	var s, other *engine.Session
 	beside := tool.New("beside", "Runs.", func(context.Context, struct{}, tool.Input) (tool.Result, error) {
 		for _, err := range s.Run(t.Context(), agent.Typed("second")) {
@@ -282,7 +284,7 @@ func TestOneRun(t *testing.T) {
 // TestTurnKeepsProject: settings that change during a turn apply from the next turn on; the mode applies at once,
 // also to agents.
 func TestTurnKeepsProject(t *testing.T) {
-	p := newPlace(t, "~/.config/knack/settings.json", `{"permissions": {"allow": ["touch"]}}`)
+	p := newFixture(t, "~/.config/knack/settings.json", `{"permissions": {"allow": ["touch"]}}`)
 	var did []string
 	var e *engine.Engine
 	change := func() {
@@ -305,7 +307,7 @@ func TestTurnKeepsProject(t *testing.T) {
 
 // TestVanished: a directory that does not exist, or no longer exists.
 func TestVanished(t *testing.T) {
-	p := newPlace(t, "~/.config/knack/settings.json", `{"effort": "low"}`)
+	p := newFixture(t, "~/.config/knack/settings.json", `{"effort": "low"}`)
 	o := p.options(llmtest.New(llmtest.Reply("still here"), calls("read", `{"path":"x.txt"}`), llmtest.Reply("gone")))
 	missing := o
 	missing.Dir = filepath.Join(p.dir, "none")
@@ -334,7 +336,7 @@ func TestVanished(t *testing.T) {
 // TestSay: a message sent during a turn is added to it, follows it, or interrupts it; commands are answered at once
 // or refused.
 func TestSay(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	var s *engine.Session
 	var replies []string
 	say := func(text string, when engine.When) engine.Queued {
@@ -381,7 +383,7 @@ func TestSay(t *testing.T) {
 // TestNext: a command that replaces the session returns the next one; the old one stays readable, and the mode stays
 // as strict as it was.
 func TestNext(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	_, s := p.open(t, p.options(llmtest.New(llmtest.Reply("hi"), llmtest.Reply("ho"))), nil,
 		engine.SessionOptions{ID: "first"})
 	run(t, s, "hello")
@@ -413,7 +415,8 @@ func TestNext(t *testing.T) {
 
 // TestWithoutModel: commands need no model and leave no session behind; a prompt is an error that says what to do.
 func TestWithoutModel(t *testing.T) {
-	p := newPlace(t, "~/.config/knack/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: Reads PDF files.\n---\nRead it.")
+	p := newFixture(t, "~/.config/knack/skills/pdf/SKILL.md",
+		"---\nname: pdf\ndescription: Reads PDF files.\n---\nRead it.")
 	_, s := p.open(t, p.options(nil), nil, engine.SessionOptions{})
 	for _, c := range []string{"/help", "/hotkeys", "/session", "/cost", "/skills", "/skill pdf", "/settings",
 		"/permissions", "/agents", "/hooks",
@@ -434,7 +437,8 @@ func TestWithoutModel(t *testing.T) {
 
 // TestReplies: commands return data and choices of what to type next.
 func TestReplies(t *testing.T) {
-	p := newPlace(t, "~/.config/knack/skills/pdf/SKILL.md", "---\nname: pdf\ndescription: Reads PDF files.\n---\nRead it.")
+	p := newFixture(t, "~/.config/knack/skills/pdf/SKILL.md",
+		"---\nname: pdf\ndescription: Reads PDF files.\n---\nRead it.")
 	_, s := p.open(t, p.options(llmtest.New(llmtest.Reply("hi"))), nil, engine.SessionOptions{ID: "first"})
 	run(t, s, "hello")
 	for _, c := range []struct{ line, choice string }{{"/skills", "/skill pdf"}, {"/fork", "/fork 2"},
@@ -462,7 +466,7 @@ func TestReplies(t *testing.T) {
 
 // TestGiven: a host provides tools, hooks, commands and agents as values.
 func TestGiven(t *testing.T) {
-	p := newPlace(t, "~/.config/knack/settings.json", `{"permissions": {"allow": ["touch"]}}`)
+	p := newFixture(t, "~/.config/knack/settings.json", `{"permissions": {"allow": ["touch"]}}`)
 	var did []string
 	var seen []string
 	guard, err := hook.New(hook.PreToolUse, "touch", "guard",
@@ -512,9 +516,9 @@ func TestGiven(t *testing.T) {
 
 // TestQuestions: the questions of one call are answered together.
 func TestQuestions(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	var asked []engine.Question
-	who := asks(func(_ context.Context, q engine.Question) (engine.Answer, error) {
+	person := personFunc(func(_ context.Context, q engine.Question) (engine.Answer, error) {
 		asked = append(asked, q)
 		return engine.Answer{Values: map[string]json.RawMessage{
 			q.Fields[0].Name: json.RawMessage(`"red"`), q.Fields[1].Name: json.RawMessage(`["tea","milk"]`),
@@ -524,7 +528,7 @@ func TestQuestions(t *testing.T) {
 		{"question":"Which colour?","header":"Colour","options":[{"label":"red","description":"warm"},{"label":"blue"}]},
 		{"question":"Which drinks?","multiSelect":true,"options":[{"label":"tea"},{"label":"milk"}]}]}`),
 		llmtest.Reply("done"))
-	_, s := p.open(t, p.options(m), who, engine.SessionOptions{})
+	_, s := p.open(t, p.options(m), person, engine.SessionOptions{})
 	if got := run(t, s, "go"); !strings.Contains(got, "Which colour?\nred") ||
 		!strings.Contains(got, "Which drinks?\ntea, milk") {
 		t.Error(got)
@@ -541,7 +545,7 @@ func TestQuestions(t *testing.T) {
 
 // TestTodos: a resumed session has its list of todos.
 func TestTodos(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	m := llmtest.New(calls("TodoWrite", `{"todos":[{"content":"read","status":"in_progress"}]}`), llmtest.Reply("done"))
 	_, s := p.open(t, p.options(m), nil, engine.SessionOptions{})
 	run(t, s, "go")
@@ -559,14 +563,14 @@ func TestTodos(t *testing.T) {
 
 // TestWatch: a program receives the state after every change.
 func TestWatch(t *testing.T) {
-	p := newPlace(t)
+	p := newFixture(t)
 	answered := make(chan struct{})
-	who := asks(func(ctx context.Context, q engine.Question) (engine.Answer, error) {
+	person := personFunc(func(ctx context.Context, q engine.Question) (engine.Answer, error) {
 		<-answered
 		return engine.Filled(q.Fields[0].Name, "blue"), nil
 	})
 	m := llmtest.New(calls("ask", `{"question":"Which colour?"}`), llmtest.Reply("done"))
-	_, s := p.open(t, p.options(m), who, engine.SessionOptions{})
+	_, s := p.open(t, p.options(m), person, engine.SessionOptions{})
 	done := make(chan string)
 	go func() { done <- run(t, s, "go") }()
 	titled := false

@@ -26,7 +26,7 @@ func TestHomes(t *testing.T) {
 	t.Setenv("PROCESS_TOKEN", "process-token")
 	for _, mode := range []string{"off", "auto"} {
 		for _, name := range []string{"anna", "otto"} {
-			p := newPlace(t, "~/.config/knack/settings.json", `{"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command",
+			p := newFixture(t, "~/.config/knack/settings.json", `{"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command",
 				"command": "echo hook=$HOME"}]}]}}`, "~/note.txt", name+"-note\n")
 			m := llmtest.New(
 				llmtest.Use("bash", map[string]any{"command": "echo home=$HOME cache=$XDG_CACHE_HOME token=$PROCESS_TOKEN; env"}),

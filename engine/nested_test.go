@@ -19,10 +19,10 @@ func skillFile(description, text string) string {
 // are not trusted are reported.
 func TestNestedAsks(t *testing.T) {
 	const skill, other = "web/.claude/skills/deploy/SKILL.md", "web/other.ts"
-	p := newPlace(t, "web/x.ts", "x", other, "o", skill, skillFile("Deploys", "Deploy like this."))
+	p := newFixture(t, "web/x.ts", "x", other, "o", skill, skillFile("Deploys", "Deploy like this."))
 	var asked []string
 	answer := "no"
-	who := asks(func(_ context.Context, q engine.Question) (engine.Answer, error) {
+	person := personFunc(func(_ context.Context, q engine.Question) (engine.Answer, error) {
 		asked = append(asked, string(q.Asker)+": "+q.Title)
 		if !strings.Contains(q.Text, "skill web/.claude/skills/deploy") {
 			t.Errorf("the question does not show:\n%s", q.Text)
@@ -33,7 +33,7 @@ func TestNestedAsks(t *testing.T) {
 		t.Helper()
 		m := llmtest.New(calls("read", `{"path":"web/x.ts"}`), calls("Skill", `{"skill":"deploy"}`),
 			llmtest.Answer{Text: "ok"}, llmtest.Answer{Text: "again"})
-		_, s := p.open(t, p.options(m), who, engine.SessionOptions{Forget: true})
+		_, s := p.open(t, p.options(m), person, engine.SessionOptions{Forget: true})
 		defer s.Close()
 		run(t, s, "go")
 		run(t, s, "/reload")
@@ -74,7 +74,7 @@ func TestNestedAsks(t *testing.T) {
 	expect(question)
 
 	// Nobody to ask.
-	who = nil
+	person = nil
 	m := llmtest.New(calls("read", `{"path":"web/x.ts"}`), llmtest.Answer{Text: "ok"})
 	_, s := p.open(t, p.options(m), nil, engine.SessionOptions{Forget: true})
 	run(t, s, "go")
@@ -97,7 +97,7 @@ func TestNestedAsks(t *testing.T) {
 	}
 	o := p.options(llmtest.New(calls("read", `{"path":"web/x.ts"}`), llmtest.Answer{Text: "ok"}))
 	o.Values["permissions.defaultMode"] = string(permission.DontAsk)
-	_, s = p.open(t, o, asks(func(context.Context, engine.Question) (engine.Answer, error) {
+	_, s = p.open(t, o, personFunc(func(context.Context, engine.Question) (engine.Answer, error) {
 		t.Error("asked in the mode dontAsk")
 		return engine.Answer{}, engine.ErrCannot
 	}), engine.SessionOptions{Forget: true})

@@ -59,12 +59,12 @@ func TestPlanMode(t *testing.T) {
 			model: []llmtest.Answer{enter, calls("write", `{"path":"x","content":"y"}`), done}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := newPlace(t)
+			p := newFixture(t)
 			var s *engine.Session
 			var asked []string
-			var who engine.Person
+			var person engine.Person
 			if c.answer != "" {
-				who = asks(func(_ context.Context, q engine.Question) (engine.Answer, error) {
+				person = personFunc(func(_ context.Context, q engine.Question) (engine.Answer, error) {
 					asked = append(asked, q.Title)
 					if q.Text != "1. Do it" {
 						t.Errorf("the plan that is shown: %q", q.Text)
@@ -80,7 +80,7 @@ func TestPlanMode(t *testing.T) {
 			if c.before != "" {
 				o.Values["permissions.defaultMode"] = string(c.before)
 			}
-			_, s = p.open(t, o, who, engine.SessionOptions{Forget: true})
+			_, s = p.open(t, o, person, engine.SessionOptions{Forget: true})
 			got := run(t, s, "go")
 			if !strings.Contains(got, c.want) || s.Mode() != c.after || !slices.Equal(asked, c.asked) {
 				t.Errorf("mode %s, want %s; asked %q, want %q\n%s\nwant %s", s.Mode(), c.after, asked, c.asked, got, c.want)
@@ -91,7 +91,8 @@ func TestPlanMode(t *testing.T) {
 
 // TestPlanToolsListed: the model sees these tools only where a skill grants them, or after it has entered plan mode.
 func TestPlanToolsListed(t *testing.T) {
-	p := newPlace(t, "~/.claude/skills/plans/SKILL.md", "---\ndescription: P\nallowed-tools: EnterPlanMode\n---\nPlan.\n")
+	p := newFixture(t, "~/.claude/skills/plans/SKILL.md",
+		"---\ndescription: P\nallowed-tools: EnterPlanMode\n---\nPlan.\n")
 	m := llmtest.New(llmtest.Answer{Text: "one"}, calls("EnterPlanMode", `{"x":1}`), llmtest.Answer{Text: "two"})
 	_, s := p.open(t, p.options(m), nil, engine.SessionOptions{Forget: true})
 	for _, prompt := range []string{"go", "/plans"} {

@@ -32,7 +32,7 @@ func testSwapped(t *testing.T, mode string) {
 	const good, skill, hook, script = "echo good\n", ".claude/skills/pdf/scripts/run.sh", ".claude/hooks/run.sh",
 		"tools/run.sh"
 	evil := "echo evil; touch " + canary + "\n"
-	p := newPlace(t, ".git/HEAD", "ref: refs/heads/main\n", skill, good, hook, good, script, good,
+	p := newFixture(t, ".git/HEAD", "ref: refs/heads/main\n", skill, good, hook, good, script, good,
 		".claude/skills/pdf/SKILL.md", "---\ndescription: d\nallowed-tools: Bash(sh "+
 			"${CLAUDE_SKILL_DIR}/scripts/run.sh)\n---\n"+
 			"Inline: !`sh ${CLAUDE_SKILL_DIR}/scripts/run.sh`\n",
@@ -47,7 +47,7 @@ func testSwapped(t *testing.T, mode string) {
 			llmtest.Reply("done"))
 	}
 	var asked bool
-	who := asks(func(_ context.Context, q engine.Question) (engine.Answer, error) {
+	person := personFunc(func(_ context.Context, q engine.Question) (engine.Answer, error) {
 		i := slices.IndexFunc(q.Options, func(o engine.Option) bool { return o.Lasts == gate.Session && o.Allow })
 		if asked || i < 0 || q.Call == nil || len(q.Call.Files) != 1 || string(q.Call.Files[0].Data) != good {
 			return engine.Answer{Declined: true}, nil
@@ -59,7 +59,7 @@ func testSwapped(t *testing.T, mode string) {
 	o := p.options(m)
 	o.Trust = true
 	o.Values = map[string]any{"sandbox.mode": mode}
-	_, s := p.open(t, o, who, engine.SessionOptions{})
+	_, s := p.open(t, o, person, engine.SessionOptions{})
 	first := run(t, s, "/pdf")
 	var shown strings.Builder
 	for _, r := range m.Requests() {

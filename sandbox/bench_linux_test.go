@@ -16,8 +16,8 @@ import (
 func BenchmarkCommand(b *testing.B) {
 	for _, line := range []struct{ name, line string }{{"true", "true"},
 		{"half-second", "i=0; while [ $i -lt 120000 ]; do i=$((i+1)); done"}} {
-		run := func(b *testing.B, confine func(*bench)) {
-			x := newBench(b)
+		run := func(b *testing.B, confine func(*fixture)) {
+			x := newFixture(b)
 			confine(x)
 			// The machine is never idle: the minimum of many runs is more reliable than their mean.
 			best := time.Hour
@@ -31,16 +31,16 @@ func BenchmarkCommand(b *testing.B) {
 			}
 			b.ReportMetric(float64(best.Microseconds())/1000, "best-ms")
 		}
-		b.Run(line.name+"/off", func(b *testing.B) { run(b, func(x *bench) { x.local.Confine = nil }) })
+		b.Run(line.name+"/off", func(b *testing.B) { run(b, func(x *fixture) { x.local.Confine = nil }) })
 		for _, backend := range []string{namespaces, goLauncher, bubblewrap, landlock} {
-			b.Run(line.name+"/"+backend, func(b *testing.B) { run(b, func(x *bench) { x.on(backend) }) })
+			b.Run(line.name+"/"+backend, func(b *testing.B) { run(b, func(x *fixture) { x.on(backend) }) })
 		}
 		b.Run(line.name+"/bwrap alone", func(b *testing.B) {
 			path, err := exec.LookPath("bwrap")
 			if err != nil {
 				b.Skip("not measured: bwrap is not installed")
 			}
-			run(b, func(x *bench) {
+			run(b, func(x *fixture) {
 				x.local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
 					v, err := x.box.policy.viewFor(workspace.Allowance{}, nil, present{mounts: new(mountTable)}, nil, nil)
 					if err != nil {

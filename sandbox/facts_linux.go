@@ -151,7 +151,7 @@ func viewInputsOf(now present, env []string) *viewInputs {
 }
 
 func (a *viewInputs) same(b *viewInputs) bool {
-	return a.variables == b.variables && a.mounts == b.mounts && maps.Equal(a.now.things, b.now.things) &&
+	return a.variables == b.variables && a.mounts == b.mounts && maps.Equal(a.now.protected, b.now.protected) &&
 		slices.Equal(a.now.env, b.now.env) && slices.Equal(a.now.gits, b.now.gits) &&
 		slices.Equal(a.now.outer, b.now.outer) && slices.Equal(a.now.sockets, b.now.sockets)
 }

@@ -15,7 +15,7 @@ import (
 // TestCachedView changes what a view depends on: the next command must not use the previous view, unless a new view
 // would be equal.
 func TestCachedView(t *testing.T) {
-	b := newBench(t).on(namespaces)
+	b := newFixture(t).on(namespaces)
 	b.box.policy.Write = []string{filepath.Join(b.home, "cache/a")}
 	system, policy := &b.box.system, &b.box.policy
 	home := func(name string) string { return filepath.Join(b.home, name) }

@@ -23,7 +23,7 @@ import (
 
 // gitProject adds to a project every kind of git directory: a worktree's, submodules', and one that a .git file
 // points to.
-func gitProject(b *bench) {
+func gitProject(b *fixture) {
 	b.t.Helper()
 	for path, text := range map[string]string{
 		".git/objects/pack/x": "", ".git/refs/heads/x": "",
@@ -130,7 +130,7 @@ func plantAll() error {
 func TestClosedGitNames(t *testing.T) {
 	for _, backend := range []string{namespaces, goLauncher, bubblewrap} {
 		t.Run(backend, func(t *testing.T) {
-			b := newBench(t).on(backend)
+			b := newFixture(t).on(backend)
 			gitProject(b)
 			before := b.contents() + b.dirs(b.dir)
 			if out := b.call("plant"); out != "done" {
@@ -144,7 +144,7 @@ func TestClosedGitNames(t *testing.T) {
 }
 
 // dirs lists the directories below root.
-func (b *bench) dirs(root string) string {
+func (b *fixture) dirs(root string) string {
 	var s strings.Builder
 	filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
@@ -157,7 +157,7 @@ func (b *bench) dirs(root string) string {
 
 // TestOpenGitNames: the files that git itself writes are writable.
 func TestOpenGitNames(t *testing.T) {
-	b := newBench(t).complete()
+	b := newFixture(t).complete()
 	gitProject(b)
 	for _, dir := range []string{".git", ".git/worktrees/w", ".git/modules/a", ".git/modules/deep/er/b", "data",
 		"data/modules/c"} {
@@ -177,7 +177,7 @@ func TestOpenGitNames(t *testing.T) {
 
 // TestGitReadOnlyWhenFull: a git directory in which no placeholder can be made is read-only as a whole.
 func TestGitReadOnlyWhenFull(t *testing.T) {
-	b := newBench(t).complete()
+	b := newFixture(t).complete()
 	lock, err := os.OpenFile(filepath.Join(b.dir, ".git/commondir"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func TestGitReadOnlyWhenFull(t *testing.T) {
 
 // TestTwoPrograms: two sandboxes of one repository share placeholders.
 func TestTwoPrograms(t *testing.T) {
-	b := newBench(t).complete()
+	b := newFixture(t).complete()
 	os.RemoveAll(filepath.Join(b.dir, ".git/hooks"))
 	other := New(b.box.policy, Auto)
 	local, err := workspace.NewLocal(b.dir)
@@ -236,7 +236,7 @@ func TestTwoPrograms(t *testing.T) {
 
 // TestLeftovers kills the program while a command runs.
 func TestLeftovers(t *testing.T) {
-	b := newBench(t).complete()
+	b := newFixture(t).complete()
 	state := filepath.Join(b.home, ".local/state/knack/sandbox")
 	if dir := os.Getenv("KNACK_SANDBOX_TEST_LEFT"); dir != "" {
 		p := b.box.policy
@@ -298,7 +298,7 @@ func TestLeftovers(t *testing.T) {
 
 // TestBareRepository: a directory that becomes a repository without the name .git is reported.
 func TestBareRepository(t *testing.T) {
-	b := newBench(t).complete()
+	b := newFixture(t).complete()
 	b.run("true")
 	line := "mkdir -p sub/x/objects sub/x/refs; echo ref: refs/heads/main > sub/x/HEAD; echo '[core]' > sub/x/config"
 	if _, exit := b.run(line); !strings.Contains(strings.Join(exit.Refused, "\n"),
@@ -326,7 +326,7 @@ func TestGitFileThatNeverEnds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t).complete()
+			b := newFixture(t).complete()
 			git := filepath.Join(b.dir, ".git")
 			if err := errors.Join(os.RemoveAll(git), plant(git)); err != nil {
 				t.Fatal(err)
@@ -470,7 +470,7 @@ func TestOpenGit(t *testing.T) {
 	need(t, "git")
 	for _, shape := range []string{"repository", "worktree", "below the repository"} {
 		t.Run(shape, func(t *testing.T) {
-			b := newBench(t)
+			b := newFixture(t)
 			os.RemoveAll(filepath.Join(b.dir, ".git"))
 			git := func(args ...string) {
 				t.Helper()

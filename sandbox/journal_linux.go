@@ -36,7 +36,7 @@ func newJournal(state, dir string) journal {
 }
 
 // begin records which protected files exist now.
-func (j *journal) begin(things map[string]thing) {
+func (j *journal) begin(protected map[string]fileID) {
 	if j.base == "" {
 		return
 	}
@@ -56,7 +56,7 @@ func (j *journal) begin(things map[string]thing) {
 			return
 		}
 	}
-	data, err := json.Marshal(slices.Sorted(maps.Keys(things)))
+	data, err := json.Marshal(slices.Sorted(maps.Keys(protected)))
 	if err == nil {
 		j.file.WriteAt(data, 0)
 	}

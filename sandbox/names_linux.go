@@ -36,23 +36,23 @@ type names struct {
 	protected []string
 	outer     []string // git directories outside the roots that git writes when it works in the first root
 
-	mu      sync.Mutex
-	running int // number of running commands
-	dirs    map[string]int64
-	known   map[string]thing // protected files and directories, by path
-	env     map[string]bool
-	bare    map[string]bool // directories that git treats as a repository; false: not reported yet
-	full    bool            // there are more than maxDirs directories
-	said    bool            // full has been reported
-	journal journal
-	open    map[string]openFile // open files of known and env, by path
+	mu       sync.Mutex
+	running  int // number of running commands
+	dirs     map[string]int64
+	known    map[string]fileID // protected files and directories, by path
+	env      map[string]bool
+	bare     map[string]bool // directories that git treats as a repository; false: not reported yet
+	full     bool            // there are more than maxDirs directories
+	reported bool            // full has been reported
+	journal  journal
+	open     map[string]openFile // open files of known and env, by path
 
 	absent absent
 	mounts mountTable
 }
 
-// A thing identifies the file or directory at a path.
-type thing struct {
+// A fileID identifies the file or directory at a path.
+type fileID struct {
 	dev, ino uint64
 	parent   uint64 // inode of the parent directory
 	link     string // target, if it is a symbolic link
@@ -60,7 +60,7 @@ type thing struct {
 }
 
 func newNames(p Policy) *names {
-	n := &names{protected: p.Protected, dirs: map[string]int64{}, known: map[string]thing{}, env: map[string]bool{},
+	n := &names{protected: p.Protected, dirs: map[string]int64{}, known: map[string]fileID{}, env: map[string]bool{},
 		bare: map[string]bool{}, open: map[string]openFile{}}
 	for _, r := range append([]string{p.Dir}, p.Roots...) {
 		if r, err := filepath.EvalSymlinks(r); err == nil && r != "/" {
@@ -78,14 +78,14 @@ func newNames(p Policy) *names {
 
 // A present is the state of the workspace when a command begins.
 type present struct {
-	things  map[string]thing    // protected files and directories, by path
-	env     []string            // .env files
-	gits    []string            // git directories to guard
-	outer   []string            // those outside the roots
-	sockets []string            // that listen or are mounted
-	files   map[string]openFile // which files those of things and env are
-	absent  *absent
-	mounts  *mountTable
+	protected map[string]fileID   // protected files and directories, by path
+	env       []string            // .env files
+	gits      []string            // git directories to guard
+	outer     []string            // those outside the roots
+	sockets   []string            // that listen or are mounted
+	files     map[string]openFile // which files those of protected and env are
+	absent    *absent
+	mounts    *mountTable
 }
 
 // begin must be called before a command starts; end must be called after it.
@@ -104,7 +104,7 @@ func (n *names) begin() present {
 // refresh updates what is known about the workspace. While a command runs, it does not add new
 // names, which the command may have created: end decides about these.
 func (n *names) refresh() {
-	found, gone := n.look()
+	found, removed := n.look()
 	for path, t := range found {
 		if _, ok := n.known[path]; ok || n.running == 0 {
 			n.known[path] = t
@@ -113,7 +113,7 @@ func (n *names) refresh() {
 	if n.running > 0 {
 		return
 	}
-	for _, path := range gone {
+	for _, path := range removed {
 		delete(n.known, path)
 	}
 	for dir := range n.bare {
@@ -123,9 +123,9 @@ func (n *names) refresh() {
 
 // gits lists the git directories among some protected files: directories named .git, the targets of
 // files with that name, and outer.
-func (n *names) gits(things map[string]thing) []string {
+func (n *names) gits(protected map[string]fileID) []string {
 	dirs := slices.Clone(n.outer)
-	for path, t := range things {
+	for path, t := range protected {
 		if filepath.Base(path) != ".git" || t.link != "" {
 			continue
 		}
@@ -193,8 +193,8 @@ func (n *names) end(opened []string) (notes []string) {
 				"configuration, which can run programs", dir))
 		}
 	}
-	if n.full && !n.said {
-		n.said = true
+	if n.full && !n.reported {
+		n.reported = true
 		notes = append(notes, fmt.Sprintf("the working directory has more than %d directories: new protected names "+
 			"(.claude, .envrc …) in the deepest are not noticed", maxDirs))
 	}
@@ -203,7 +203,7 @@ func (n *names) end(opened []string) (notes []string) {
 
 // isWorktree reports whether a file belongs to a worktree as `git worktree add` creates it. There
 // git uses only the configuration of the repository, which is protected.
-func (n *names) isWorktree(path string, t thing) bool {
+func (n *names) isWorktree(path string, t fileID) bool {
 	if t.dir || t.link != "" {
 		return false
 	}
@@ -231,9 +231,9 @@ func (n *names) isWorktree(path string, t thing) bool {
 	return true
 }
 
-// moved reports whether a thing was known under another name, because a directory above it was
+// moved reports whether a file was known under another name, because a directory above it was
 // renamed.
-func (n *names) moved(t thing) bool {
+func (n *names) moved(t fileID) bool {
 	for _, k := range n.known {
 		if k.dev == t.dev && k.ino == t.ino && k.link == t.link && k.dir == t.dir { // a link's inode can be reused
 			return true
@@ -273,8 +273,8 @@ func (n *names) aside(path string) string {
 
 // look updates dirs. found are the protected files that are new or changed, gone the known ones
 // that no longer exist.
-func (n *names) look() (found map[string]thing, gone []string) {
-	found = map[string]thing{}
+func (n *names) look() (found map[string]fileID, removed []string) {
+	found = map[string]fileID{}
 	for dir, seen := range n.dirs {
 		if now, ok := ctime(dir); !ok {
 			delete(n.dirs, dir)
@@ -299,13 +299,13 @@ func (n *names) look() (found map[string]thing, gone []string) {
 	parents := parents{}
 	for path := range n.known { // replaced without another change in its directory
 		if t, ok := parents.identify(path); !ok {
-			gone = append(gone, path)
+			removed = append(removed, path)
 		} else if n.known[path] != t {
 			found[path] = t
 		}
 	}
-	for _, things := range []map[string]thing{n.known, found} {
-		for _, dir := range n.gits(things) {
+	for _, files := range []map[string]fileID{n.known, found} {
+		for _, dir := range n.gits(files) {
 			for _, part := range guardGit(dir, nil).readOnly {
 				if t, ok := parents.identify(part.name); ok && n.known[part.name] != t && !placeholderAt(part) {
 					found[part.name] = t
@@ -322,7 +322,7 @@ func (n *names) look() (found map[string]thing, gone []string) {
 			delete(n.bare, dir)
 		}
 	}
-	return found, gone
+	return found, removed
 }
 
 // An openFile is an open file (O_PATH) under a protected name or of secrets. It shows where the file is
@@ -422,7 +422,7 @@ func readNames(dir string) ([]string, error) {
 
 // read reads a directory and the unknown directories below it, breadth first, because their number
 // is limited.
-func (n *names) read(dir string, found map[string]thing) {
+func (n *names) read(dir string, found map[string]fileID) {
 	for queue := []string{dir}; len(queue) > 0; queue = queue[1:] {
 		if _, ok := n.dirs[queue[0]]; !ok && len(n.dirs) >= maxDirs {
 			n.full = true
@@ -433,7 +433,7 @@ func (n *names) read(dir string, found map[string]thing) {
 }
 
 // readOne reads one directory and returns the unknown directories in it.
-func (n *names) readOne(dir string, found map[string]thing) (below []string) {
+func (n *names) readOne(dir string, found map[string]fileID) (below []string) {
 	seen, ok := ctime(dir)
 	if !ok {
 		return nil
@@ -475,31 +475,31 @@ func (n *names) readOne(dir string, found map[string]thing) (below []string) {
 	return below
 }
 
-func (n *names) note(path string, found map[string]thing) {
+func (n *names) note(path string, found map[string]fileID) {
 	if t, ok := identify(path); ok && n.known[path] != t {
 		found[path] = t
 	}
 }
 
-func identify(path string) (thing, bool) { return parents{}.identify(path) }
+func identify(path string) (fileID, bool) { return parents{}.identify(path) }
 
 // parents caches the inodes of parent directories for several calls of identify.
 type parents map[string]uint64
 
-func (p parents) identify(path string) (thing, bool) {
+func (p parents) identify(path string) (fileID, bool) {
 	var st syscall.Stat_t
 	if syscall.Lstat(path, &st) != nil {
-		return thing{}, false
+		return fileID{}, false
 	}
 	dir := filepath.Dir(path)
 	if _, ok := p[dir]; !ok {
 		var st syscall.Stat_t
 		if syscall.Stat(dir, &st) != nil {
-			return thing{}, false
+			return fileID{}, false
 		}
 		p[dir] = st.Ino
 	}
-	t := thing{dev: uint64(st.Dev), ino: st.Ino, parent: p[dir], dir: st.Mode&syscall.S_IFMT == syscall.S_IFDIR}
+	t := fileID{dev: uint64(st.Dev), ino: st.Ino, parent: p[dir], dir: st.Mode&syscall.S_IFMT == syscall.S_IFDIR}
 	if st.Mode&syscall.S_IFMT == syscall.S_IFLNK {
 		t.link, _ = os.Readlink(path)
 	}

@@ -83,7 +83,7 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 	if p.makeCaches() {
 		facts.incomplete()
 	}
-	allow.Write, allow.Read = p.meant(allow.Write), p.meant(allow.Read)
+	allow.Write, allow.Read = p.withoutEscaped(allow.Write), p.withoutEscaped(allow.Read)
 	opened := append(links.real(allow.Write), allow.Write...)
 
 	// Writable paths.
@@ -109,7 +109,7 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 	})
 
 	// Read-only paths below writable ones.
-	for path, t := range now.things {
+	for path, t := range now.protected {
 		if withinAny(opened, path) {
 			continue
 		}
@@ -220,10 +220,10 @@ func (v *view) guard(gits, opened []string, facts *facts) {
 	}
 }
 
-// meant removes from a list of allowed paths those in the workspace that now resolve to a place
-// outside it: a command may have created the link after the decision. A link's target that was
+// withoutEscaped removes from a list of allowed paths those in the workspace that now resolve to a
+// path outside it: a command may have created the link after the decision. A link's target that was
 // allowed too has its own entry in the list.
-func (p *Policy) meant(paths []string) []string {
+func (p *Policy) withoutEscaped(paths []string) []string {
 	roots := append(real(append([]string{p.Dir}, p.Roots...)), append([]string{p.Dir}, p.Roots...)...)
 	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool {
 		at := real([]string{path})

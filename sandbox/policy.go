@@ -91,9 +91,9 @@ func DefaultFor(dir string, getenv func(string) string) (Policy, error) {
 	return p, nil
 }
 
-// under returns the policy for a command with its limits. It also applies them to the command's
+// limitedBy returns the policy for a command with its limits. It also applies them to the command's
 // allowance.
-func (p Policy) under(c *workspace.Command) Policy {
+func (p Policy) limitedBy(c *workspace.Command) Policy {
 	for _, l := range c.Limits {
 		if l.NoNetwork {
 			p.Hosts, c.Allow.Hosts, p.Network = nil, nil, false

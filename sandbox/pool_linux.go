@@ -126,12 +126,12 @@ func (v *view) mountsKey(steps []launch.Step, version int, facts *facts) string 
 	return string(key)
 }
 
-// ways identifies the directories between the writable paths and the mounts of steps. Another
+// pathTimes identifies the directories between the writable paths and the mounts of steps. Another
 // command may rename one while the mounts are made, and rename it back; this changes its ctime. ""
 // means that a ctime is so recent that the directory may change again without a new one.
 // Directories in which placeholders were just created do not count: they are mounted for each
 // command and cannot be moved.
-func (v *view) ways(steps []launch.Step) string {
+func (v *view) pathTimes(steps []launch.Step) string {
 	var all strings.Builder
 	seen := map[string]bool{}
 	for _, s := range steps {
@@ -150,5 +150,5 @@ func (v *view) ways(steps []launch.Step) string {
 			fmt.Fprintf(&all, "%q %d %d %d\n", path, st.Dev, st.Ino, st.Ctim.Nano())
 		}
 	}
-	return "ways\n" + all.String()
+	return "path times\n" + all.String()
 }

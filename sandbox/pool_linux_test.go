@@ -23,7 +23,7 @@ import (
 )
 
 // mounts returns the mounts kept for the next command, nil if there are none.
-func (b *bench) mounts() *prepared {
+func (b *fixture) mounts() *prepared {
 	b.t.Helper()
 	free := b.box.system.pool.free
 	if len(free) != 1 {
@@ -38,7 +38,7 @@ func settled() { time.Sleep(2 * fresh) }
 // TestSharedMounts changes what mounts depend on between two commands: the second must be restricted like the first,
 // and uses the same mounts only if nothing changed.
 func TestSharedMounts(t *testing.T) {
-	b := newBench(t).on(namespaces)
+	b := newFixture(t).on(namespaces)
 	at := func(name string) string { return filepath.Join(b.dir, name) }
 	write := func(name, text string) {
 		t.Helper()
@@ -134,7 +134,7 @@ func TestSharedMounts(t *testing.T) {
 // TestLostMount removes a directory that is mounted over. A new one may get its inode number, so only the mount table
 // shows the loss.
 func TestLostMount(t *testing.T) {
-	b := newBench(t).on(namespaces)
+	b := newFixture(t).on(namespaces)
 	settled()
 	b.run("true")
 	if m := b.mounts(); m == nil || tableChanged(m.table) {
@@ -151,7 +151,7 @@ func TestLostMount(t *testing.T) {
 // TestMovedWhilePrepared renames the directory above a secret back and forth while mounts are made, as another
 // command may: the next command must not get mounts in the wrong place.
 func TestMovedWhilePrepared(t *testing.T) {
-	b := newBench(t).on(namespaces)
+	b := newFixture(t).on(namespaces)
 	sub, away, other := filepath.Join(b.dir, "sub"), filepath.Join(b.dir, "away"), filepath.Join(b.dir, "other")
 	for _, dir := range []string{sub, other} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -193,7 +193,7 @@ func TestMovedWhilePrepared(t *testing.T) {
 func TestMovedAtStart(t *testing.T) {
 	for _, backend := range []string{namespaces, goLauncher} {
 		for _, other := range []bool{false, true} { // another directory with the same names takes its place
-			b := newBench(t).on(backend)
+			b := newFixture(t).on(backend)
 			sub, away := filepath.Join(b.dir, "sub"), filepath.Join(b.dir, "away")
 			for _, dir := range []string{sub, filepath.Join(b.dir, "other")} {
 				err := errors.Join(os.MkdirAll(filepath.Join(dir, ".vscode"), 0o755),
@@ -230,7 +230,7 @@ func TestMovedAtStart(t *testing.T) {
 // TestMovedElsewhere moves the directory above a secret and a protected name to where nothing is looked for,
 // between two commands and while one runs.
 func TestMovedElsewhere(t *testing.T) {
-	b := newBench(t).on(namespaces)
+	b := newFixture(t).on(namespaces)
 	if err := os.Mkdir(filepath.Join(b.dir, "node_modules"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestMovedElsewhere(t *testing.T) {
 // TestHighDescriptors: the number of the stub's descriptor is not one that starting a command overwrites: those after
 // the highest number that the command gets.
 func TestHighDescriptors(t *testing.T) {
-	b := newBench(t).on(namespaces)
+	b := newFixture(t).on(namespaces)
 	b.run("true")
 	for n := range 100 {
 		var open []*os.File
@@ -298,7 +298,7 @@ func TestHighDescriptors(t *testing.T) {
 // TestNothingShared leaves something wherever a command can write; the next command, with a copy of the same mounts,
 // must not find it.
 func TestNothingShared(t *testing.T) {
-	b := newBench(t).on(namespaces)
+	b := newFixture(t).on(namespaces)
 	settled()
 	places := "/tmp /var/tmp /run /dev/shm /dev/pts /dev / " + b.home
 	b.run("true")
@@ -316,7 +316,7 @@ func TestNothingShared(t *testing.T) {
 // TestMounts checks the exact list of a command's mounts in its home and in /dev.
 func TestMounts(t *testing.T) {
 	for _, backend := range []string{namespaces, goLauncher} {
-		b := newBench(t).on(backend)
+		b := newFixture(t).on(backend)
 		settled()
 		for range 2 {
 			out, _ := b.run("cut -d' ' -f5,6 /proc/self/mountinfo")
@@ -344,7 +344,7 @@ func TestMounts(t *testing.T) {
 // TestOpenedFiles checks which files of the workspace and the home the checks before and after a command open, if
 // nothing has changed since the last command.
 func TestOpenedFiles(t *testing.T) {
-	b := newBench(t).on(namespaces)
+	b := newFixture(t).on(namespaces)
 	settled()
 	b.run("true") // reads what is new to the sandbox
 	watch, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)

@@ -67,7 +67,7 @@ func TestOrdinaryUser(t *testing.T) {
 
 // TestClosedSockets tries to connect to servers outside the sandbox.
 func TestClosedSockets(t *testing.T) {
-	b := newBench(t).complete()
+	b := newFixture(t).complete()
 	listen := func(network, address string) {
 		t.Helper()
 		l, err := net.Listen(network, address)
@@ -120,7 +120,7 @@ func TestClosedProcesses(t *testing.T) {
 	t.Setenv("MY_API_TOKEN", "SECRET-TOKEN")
 	t.Setenv("SSH_AUTH_SOCK", "/tmp/SECRET")
 	t.Setenv("ALLOWED_ONE", "yes")
-	b := newBench(t, func(p *Policy, _ *system) { p.Env = []string{"ALLOWED_*"} }).complete()
+	b := newFixture(t, func(p *Policy, _ *system) { p.Env = []string{"ALLOWED_*"} }).complete()
 	out, _ := b.run(`env; cat /proc/*/environ; cat /proc/*/cmdline | tr '\0' ' '; ls -d /proc/[0-9]* | wc -l`)
 	if strings.Contains(out, "SECRET") || !strings.Contains(out, "ALLOWED_ONE=yes") {
 		t.Errorf("environment: %s", out)
@@ -173,7 +173,7 @@ func (c canceller) Write(b []byte) (int, error) { c(); return len(b), nil }
 func TestTree(t *testing.T) {
 	for _, backend := range []string{namespaces, goLauncher, bubblewrap, landlock} {
 		t.Run(backend, func(t *testing.T) {
-			b := newBench(t).on(backend)
+			b := newFixture(t).on(backend)
 			// Ended normally, with orphans that left group and session.
 			word := strconv.Itoa(7000000 + os.Getpid())
 			b.run(fmt.Sprintf("sleep %s & (setsid sleep %s &) ; (env -i setsid setsid /bin/sleep %s & ) ; sleep 0.1", word, word,
@@ -209,7 +209,7 @@ func TestTreeParentKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if os.Getenv("KNACK_SANDBOX_TEST_PARENT") != "" {
-		newBench(t).complete().run("sleep " + os.Getenv("KNACK_SANDBOX_TEST_PARENT"))
+		newFixture(t).complete().run("sleep " + os.Getenv("KNACK_SANDBOX_TEST_PARENT"))
 		return
 	}
 	word := strconv.Itoa(8000000 + os.Getpid())
@@ -238,7 +238,7 @@ func TestTreeParentKilled(t *testing.T) {
 func TestOpen(t *testing.T) {
 	for _, backend := range []string{namespaces, goLauncher, bubblewrap} {
 		t.Run(backend, func(t *testing.T) {
-			b := newBench(t).on(backend)
+			b := newFixture(t).on(backend)
 			for _, c := range []struct{ line, want string }{
 				{"cat main.txt ~/other/file .env.example", "textreadableNAME="},
 				{"echo x > new && mkdir d && mv new d/n && ln d/n l && ln -s l s && cat s && rm -r d l s", "x\n"},
@@ -353,7 +353,7 @@ func TestOpenProjects(t *testing.T) {
 			if name == "python" {
 				t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 			}
-			b := newBench(t, func(p *Policy, _ *system) {
+			b := newFixture(t, func(p *Policy, _ *system) {
 				if cache != "" {
 					p.Write = append(p.Write, cache, mod)
 				}
@@ -390,7 +390,7 @@ func TestOpenProjects(t *testing.T) {
 
 // TestNetwork: a server of the machine can be reached only if it was allowed.
 func TestNetwork(t *testing.T) {
-	b := newBench(t).complete()
+	b := newFixture(t).complete()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
 		r *http.Request) {
 		io.WriteString(w, "answer to "+r.Host)
@@ -436,7 +436,7 @@ func TestWholeNetwork(t *testing.T) {
 	defer l.Close()
 	for _, backend := range []string{namespaces, goLauncher, bubblewrap} {
 		t.Run(backend, func(t *testing.T) {
-			b := newBench(t, func(p *Policy, _ *system) { p.Network = true }).on(backend)
+			b := newFixture(t, func(p *Policy, _ *system) { p.Network = true }).on(backend)
 			none := []workspace.Limit{{NoNetwork: true}}
 			exe, err := os.Executable()
 			if err != nil {
@@ -459,7 +459,7 @@ func TestWholeNetwork(t *testing.T) {
 
 // TestClosedReports: each refusal is reported with its path and its rule.
 func TestClosedReports(t *testing.T) {
-	b := newBench(t).complete()
+	b := newFixture(t).complete()
 	for _, c := range []struct{ line, want string }{
 		{"echo x > ~/new", "Edit(/" + b.home + "/new)"},
 		{"touch ~/other/new", "Edit(/" + b.home + "/other/new)"},
@@ -494,7 +494,7 @@ func TestClosedReports(t *testing.T) {
 // TestPartial runs without namespaces.
 func TestPartial(t *testing.T) {
 	lacking := func(_ *Policy, s *system) { s.without = []string{namespaces, bubblewrap} }
-	b := newBench(t, lacking)
+	b := newFixture(t, lacking)
 	r := b.box.Report()
 	if r.Level == None {
 		t.Skipf("not tested: %s", r.Notice())
@@ -521,13 +521,13 @@ func TestPartial(t *testing.T) {
 		exit.Code != 0 {
 		t.Errorf("%s %+v", out, exit)
 	}
-	b = newBench(t, lacking)
+	b = newFixture(t, lacking)
 	b.box.mode = Require
 	_, err := b.local.Run(context.Background(), workspace.Command{Line: "true"})
 	if !errors.Is(err, ErrIncomplete) || !strings.Contains(err.Error(), "partial") {
 		t.Errorf("require: %v", err)
 	}
-	b = newBench(t, func(_ *Policy, s *system) { s.without = []string{namespaces, bubblewrap, landlock} })
+	b = newFixture(t, func(_ *Policy, s *system) { s.without = []string{namespaces, bubblewrap, landlock} })
 	if r := b.box.Report(); r.Level != None || r.Notice() == "" {
 		t.Errorf("nothing: %+v", r)
 	}
@@ -542,7 +542,7 @@ func TestPartial(t *testing.T) {
 
 // TestMemory: the memory of a process and the number of processes are limited.
 func TestMemory(t *testing.T) {
-	b := newBench(t, func(p *Policy, _ *system) { p.Memory, p.Processes = 64<<20, 320 }).complete()
+	b := newFixture(t, func(p *Policy, _ *system) { p.Memory, p.Processes = 64<<20, 320 }).complete()
 	if out, exit := b.run("head -c 100m /dev/zero | tail -c 100m | wc -c"); strings.Contains(out, "104857600") {
 		t.Errorf("memory is not limited: %s %+v", out, exit)
 	}
@@ -560,7 +560,7 @@ func TestMemory(t *testing.T) {
 func TestLimits(t *testing.T) {
 	for _, backend := range []string{namespaces, goLauncher, bubblewrap} {
 		t.Run(backend, func(t *testing.T) {
-			b := newBench(t, func(p *Policy, _ *system) { p.Hosts = []string{"example.com"} }).on(backend)
+			b := newFixture(t, func(p *Policy, _ *system) { p.Hosts = []string{"example.com"} }).on(backend)
 			gitProject(b)
 			os.Mkdir(filepath.Join(b.dir, "out"), 0o755)
 			under := func(line string, limits ...workspace.Limit) string {
@@ -615,7 +615,7 @@ try f; try out/f; try new/f; try report.md; try ~/other/file; try ~/new; try /tm
 		})
 	}
 	t.Run("no sandbox", func(t *testing.T) {
-		b := newBench(t, func(_ *Policy, s *system) { s.without = []string{namespaces, bubblewrap, landlock} })
+		b := newFixture(t, func(_ *Policy, s *system) { s.without = []string{namespaces, bubblewrap, landlock} })
 		if _, err := b.local.Run(context.Background(), workspace.Command{Line: "true",
 			Limits: []workspace.Limit{{NoNetwork: true}}}); !errors.Is(err, workspace.ErrLimits) {
 			t.Errorf("limits without a sandbox: %v", err)
@@ -626,7 +626,7 @@ try f; try out/f; try new/f; try report.md; try ~/other/file; try ~/new; try /tm
 // TestProbeOnce counts the launchers that are started: one for each command, and one more while it is not known that
 // the launcher works.
 func TestProbeOnce(t *testing.T) {
-	b := newBench(t).complete()
+	b := newFixture(t).complete()
 	p := b.box.policy
 	p.State = filepath.Join(b.home, ".local/state/knack/sandbox")
 	for i, want := range []int{2, 1, 1} {
@@ -664,7 +664,7 @@ func TestProbeOnce(t *testing.T) {
 // process outside that watches them.
 func TestProcesses(t *testing.T) {
 	for _, noStub := range []bool{false, true} {
-		b := newBench(t, func(_ *Policy, s *system) { s.noStub = noStub }).complete()
+		b := newFixture(t, func(_ *Policy, s *system) { s.noStub = noStub }).complete()
 		want := 3
 		if b.box.Report().Backend != namespaces {
 			t.Skip("not tested: another backend has its own processes")
@@ -712,7 +712,7 @@ func descendants(of int) (found []int) {
 // TestBetweenCommands changes what a plan depends on between two commands; the second runs in the namespaces of the
 // first.
 func TestBetweenCommands(t *testing.T) {
-	b := newBench(t).on(namespaces)
+	b := newFixture(t).on(namespaces)
 	first, _ := b.run("readlink /proc/self/ns/net /proc/self/ns/user; sleep 0.01")
 	if again, _ := b.run("readlink /proc/self/ns/net /proc/self/ns/user; sleep 0.01"); again != first {
 		t.Errorf("new namespaces: %q, then %q", first, again)

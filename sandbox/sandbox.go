@@ -175,5 +175,5 @@ func (s *Sandbox) Confine(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.
 		}
 		return nil, nil
 	}
-	return s.system.confine(s.policy.under(c), r, cmd, c)
+	return s.system.confine(s.policy.limitedBy(c), r, cmd, c)
 }

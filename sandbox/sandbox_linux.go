@@ -167,11 +167,11 @@ type run struct {
 	cached *cachedView // of which view is a copy; nil: view was made for this command
 	facts  *facts      // what view rests on
 
-	stub    bool
-	program *launch.Program // what the launcher carries out
-	kept    *kept
-	key     string // identifies the mounts that it prepares, see mountsKey
-	ways    string // directories above the mounts before they are made, see view.ways
+	stub      bool
+	program   *launch.Program // what the launcher carries out
+	kept      *kept
+	key       string // identifies the mounts that it prepares, see mountsKey
+	pathTimes string // directories above the mounts before they are made, see view.pathTimes
 	// outdated are the former mounts of kept. The launcher gets their descriptor but does not use
 	// it.
 	outdated *prepared
@@ -354,7 +354,7 @@ func (r *run) encode(plan *launch.Plan) net.Buffers {
 		}
 	}
 	if reuse != launch.AndMounts {
-		r.ways = r.view.ways(plan.Steps)
+		r.pathTimes = r.view.pathTimes(plan.Steps)
 	}
 	r.program = launch.Compile(plan, os.Geteuid(), os.Getegid(), reuse)
 	return r.program.Encode()
@@ -422,7 +422,7 @@ func (r *run) serve(plan *launch.Plan) {
 					network: os.NewFile(uintptr(received[1]), "network namespace")}
 				received = received[2:]
 			case kind == launch.Prepared && len(received) >= 2 && r.kept != nil && r.kept.prepared == nil:
-				if r.ways == "" || r.ways != r.view.ways(plan.Steps) {
+				if r.pathTimes == "" || r.pathTimes != r.view.pathTimes(plan.Steps) {
 					r.key = "" // a directory may have been renamed meanwhile, so a mount may be in the wrong place
 				}
 				r.kept.prepared = &prepared{os.NewFile(uintptr(received[0]), "mount namespace"),

@@ -17,8 +17,8 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A bench is a project in its own home directory, with a sandbox around it.
-type bench struct {
+// A fixture is a project in its own home directory, with a sandbox around it.
+type fixture struct {
 	t     testing.TB
 	home  string
 	dir   string
@@ -26,8 +26,8 @@ type bench struct {
 	box   *Sandbox
 }
 
-// newBench makes a home directory with secrets and a project with protected files.
-func newBench(t testing.TB, change ...func(*Policy, *system)) *bench {
+// newFixture makes a home directory with secrets and a project with protected files.
+func newFixture(t testing.TB, change ...func(*Policy, *system)) *fixture {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -70,7 +70,7 @@ func newBench(t testing.TB, change ...func(*Policy, *system)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, home: home, dir: dir, box: New(p, Auto)}
+	b := &fixture{t: t, home: home, dir: dir, box: New(p, Auto)}
 	for _, c := range change {
 		c(&b.box.policy, &b.box.system)
 	}
@@ -83,7 +83,7 @@ func newBench(t testing.TB, change ...func(*Policy, *system)) *bench {
 }
 
 // complete skips the test if the machine has no complete sandbox.
-func (b *bench) complete() *bench {
+func (b *fixture) complete() *fixture {
 	b.t.Helper()
 	if r := b.box.Report(); r.Level != Complete {
 		b.t.Skipf("not tested: no complete sandbox on this machine: %s", r.Notice())
@@ -95,7 +95,7 @@ func (b *bench) complete() *bench {
 const goLauncher = "namespaces, no stub"
 
 // on disables the backends that come before the given one.
-func (b *bench) on(backend string) *bench {
+func (b *fixture) on(backend string) *fixture {
 	b.t.Helper()
 	if backend == goLauncher {
 		backend, b.box.system.noStub = namespaces, true
@@ -111,12 +111,12 @@ func (b *bench) on(backend string) *bench {
 }
 
 // run runs a command line and returns its output.
-func (b *bench) run(line string) (string, workspace.Exit) {
+func (b *fixture) run(line string) (string, workspace.Exit) {
 	b.t.Helper()
 	return b.allowed(line, workspace.Allowance{})
 }
 
-func (b *bench) allowed(line string, a workspace.Allowance) (string, workspace.Exit) {
+func (b *fixture) allowed(line string, a workspace.Allowance) (string, workspace.Exit) {
 	b.t.Helper()
 	var out bytes.Buffer
 	exit, err := b.local.Run(context.Background(), workspace.Command{Line: line, Output: &out, Allow: a})
@@ -127,7 +127,7 @@ func (b *bench) allowed(line string, a workspace.Allowance) (string, workspace.E
 }
 
 // call runs one of the calls of calls_linux_test.go inside the sandbox.
-func (b *bench) call(name string, hosts ...string) string {
+func (b *fixture) call(name string, hosts ...string) string {
 	b.t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -147,8 +147,8 @@ func (b *bench) call(name string, hosts ...string) string {
 	return strings.TrimRight(out.String(), "\n")
 }
 
-// contents returns every file of the bench with its content.
-func (b *bench) contents() string {
+// contents returns every file of the fixture with its content.
+func (b *fixture) contents() string {
 	var s strings.Builder
 	filepath.WalkDir(b.home, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -169,7 +169,7 @@ func together(lines []string) string {
 func TestClosedFiles(t *testing.T) {
 	for _, backend := range []string{namespaces, goLauncher, bubblewrap} {
 		t.Run(backend, func(t *testing.T) {
-			b := newBench(t).on(backend)
+			b := newFixture(t).on(backend)
 			outside := filepath.Join(filepath.Dir(b.home), "outside")
 			if err := os.WriteFile(outside, []byte("kept"), 0o666); err != nil {
 				t.Fatal(err)
@@ -198,7 +198,7 @@ func TestClosedFiles(t *testing.T) {
 			b.run(together(writes))
 			if b.contents() != before {
 				for _, line := range writes { // find the line
-					b := newBench(t).on(backend)
+					b := newFixture(t).on(backend)
 					before := b.contents()
 					out, exit := b.run(line)
 					if now := b.contents(); now != before {
@@ -242,7 +242,7 @@ func TestHomeStaysAsItIs(t *testing.T) {
 	}
 	t.Setenv("XDG_CACHE_HOME", "")
 	t.Setenv("PATH", tools+":"+os.Getenv("PATH"))
-	b := newBench(t).complete()
+	b := newFixture(t).complete()
 	before := b.dirs(b.home)
 	if out, _ := b.run("echo hi"); out != "hi\n" || b.dirs(b.home) != before {
 		t.Errorf("%s: before\n%s\nafter\n%s", out, before, b.dirs(b.home))
@@ -293,7 +293,7 @@ func TestNewProtectedNames(t *testing.T) {
 			continue // these do not depend on the user
 		}
 		t.Run(c.line, func(t *testing.T) {
-			b := newBench(t).complete()
+			b := newFixture(t).complete()
 			b.run("true") // makes the directories known, so that only changes are checked
 			time.Sleep(2 * fresh)
 			_, exit := b.run(c.line)
@@ -313,7 +313,7 @@ func TestNewProtectedNames(t *testing.T) {
 		})
 	}
 	t.Run("opened", func(t *testing.T) {
-		b := newBench(t).complete()
+		b := newFixture(t).complete()
 		path := filepath.Join(b.dir, ".envrc")
 		_, exit := b.allowed("echo x > .envrc", workspace.Allowance{Write: []string{path}})
 		b.run("true")
@@ -322,7 +322,7 @@ func TestNewProtectedNames(t *testing.T) {
 		}
 	})
 	t.Run("made outside between commands", func(t *testing.T) {
-		b := newBench(t).complete()
+		b := newFixture(t).complete()
 		b.run("true")
 		path := filepath.Join(b.dir, ".envrc")
 		os.WriteFile(path, []byte("mine"), 0o644)
@@ -336,7 +336,7 @@ func TestNewProtectedNames(t *testing.T) {
 		}
 	})
 	t.Run("link", func(t *testing.T) {
-		b := newBench(t).complete()
+		b := newFixture(t).complete()
 		os.Symlink("sub", filepath.Join(b.dir, ".pi"))
 		b.run("true")
 		b.run("rm .pi && mkdir .pi && echo evil > .pi/SYSTEM.md")
@@ -350,7 +350,7 @@ func TestNewProtectedNames(t *testing.T) {
 func TestClosedCalls(t *testing.T) {
 	for _, backend := range []string{namespaces, goLauncher, bubblewrap, landlock} {
 		t.Run(backend, func(t *testing.T) {
-			b := newBench(t).on(backend)
+			b := newFixture(t).on(backend)
 			got := b.call("every one")
 			for name := range calls {
 				if !strings.Contains(got, "\n"+name+": refused") {

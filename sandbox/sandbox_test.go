@@ -100,13 +100,13 @@ func FuzzRefused(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		w := &watcher{}
 		w.add([]byte(s))
-		if got := w.read("/w", everything{}, func(string) bool { return true }); len(got) > maxRefused {
+		if got := w.read("/w", refuseAll{}, func(string) bool { return true }); len(got) > maxRefused {
 			t.Errorf("%d reports", len(got))
 		}
 	})
 }
 
-// everything is refused.
-type everything struct{}
+// refuseAll refuses every name.
+type refuseAll struct{}
 
-func (everything) judge(dir, name string) string { return dir + name }
+func (refuseAll) judge(dir, name string) string { return dir + name }

@@ -19,7 +19,7 @@ func TestAcceptBroad(t *testing.T) {
 			Input: map[string]any{"command": "touch made"}}}},
 			llmtest.Answer{Text: "Built."})
 	}
-	check := func(t *testing.T, d desk) {
+	check := func(t *testing.T, d fixture) {
 		t.Helper()
 		if _, err := os.Stat(filepath.Join(d.dir, "made")); err != nil {
 			t.Error(err)
@@ -28,22 +28,22 @@ func TestAcceptBroad(t *testing.T) {
 	const question = `Let the skill broad use all commands without asking\?`
 	t.Run("line", func(t *testing.T) {
 		t.Parallel()
-		d := newDesk(t, server())
+		d := newFixture(t, server())
 		d.file(t, ".claude/skills/broad/SKILL.md", skill)
 		k := d.open(t)
-		k.wants(`> $`)
+		k.expect(`> $`)
 		k.types("/broad\r")
-		k.wants(question + `\s+1 no`)
+		k.expect(question + `\s+1 no`)
 		k.types("always\r")
-		k.wants(`Type always to confirm`)
+		k.expect(`Type always to confirm`)
 		k.types("always\r")
-		k.wants(`skill /broad, allows Bash`)
-		k.wants(`Built\.`)
+		k.expect(`skill /broad, allows Bash`)
+		k.expect(`Built\.`)
 		check(t, d)
 	})
 	t.Run("screen", func(t *testing.T) {
 		t.Parallel()
-		d := newDesk(t, server())
+		d := newFixture(t, server())
 		d.file(t, ".claude/skills/broad/SKILL.md", skill)
 		const w, h = 120, 40
 		k := d.onScreen(t, w, h)

@@ -80,7 +80,7 @@ func TestPeerAgentSDK(t *testing.T) {
 			t.Parallel()
 			server := llmtest.NewServer(c.answers...)
 			defer server.Close()
-			d := newDesk(t, server)
+			d := newFixture(t, server)
 			d.env = append(d.env, "KNACK="+knackPath(t), "KNACK_NPM="+modules)
 			runScript(t, d, node, "testdata/agentsdk.mjs", c.name)
 			if n := server.Left(); n > 0 && !c.some {
@@ -102,7 +102,7 @@ func TestPythonTransport(t *testing.T) {
 	}
 	server := serve(t, llmtest.Use("bash", map[string]any{"command": "touch made"}), llmtest.Reply("touched"),
 		llmtest.Reply("the second"))
-	d := newDesk(t, server)
+	d := newFixture(t, server)
 	runScript(t, d, python, "testdata/agentsdk.py", knackPath(t))
 	if _, err := os.Stat(filepath.Join(d.dir, "made")); err != nil {
 		t.Error(err)
@@ -129,7 +129,7 @@ func TestPeerPythonSDK(t *testing.T) {
 			Text: "remembered"},
 		llmtest.Answer{Want: []string{"JSON Schema"}, Text: `{"count": 3}`},
 	)
-	d := newDesk(t, server)
+	d := newFixture(t, server)
 	d.env = append(d.env, "PYTHONPATH="+packages)
 	runScript(t, d, python, "testdata/pythonsdk.py", knackPath(t))
 	if r := server.Refused(); len(r) > 0 {
@@ -153,7 +153,7 @@ func TestPeerSkillCreator(t *testing.T) {
 			Calls: []llmtest.Call{{Name: "Skill", Input: map[string]any{"skill": "${name}"}}}},
 		llmtest.Answer{When: "weather", Text: "Sunny."},
 	)
-	d := newDesk(t, server)
+	d := newFixture(t, server)
 	d.file(t, "pdfs/SKILL.md", "---\nname: pdfs\ndescription: Fills in PDF forms\n---\nFill in.\n")
 	d.file(t, "set.json",
 		`[{"query": "fill in this pdf form", "should_trigger": true}, {"query": "how is the weather", "should_trigger": `+
@@ -185,7 +185,7 @@ func knackPath(t *testing.T) string {
 
 // runScript runs a program, which must succeed, and returns its output. It replaces the names of testdata files among
 // the arguments by their paths.
-func runScript(t *testing.T, d desk, program string, args ...string) []byte {
+func runScript(t *testing.T, d fixture, program string, args ...string) []byte {
 	t.Helper()
 	for i, a := range args {
 		if rest, ok := strings.CutPrefix(a, "testdata/"); ok {

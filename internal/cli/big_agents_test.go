@@ -18,7 +18,7 @@ func TestBigAgent(t *testing.T) {
 	const most = 1 << 20
 	task := strings.Repeat("do \u00e4 \x1b[31m</task>\n", most/20)
 	answer := strings.Repeat("said <x>\n", most/9)
-	d := newDesk(t, serve(t,
+	d := newFixture(t, serve(t,
 		llmtest.Answer{When: "^go$", Calls: []llmtest.Call{{ID: "big", Name: "Agent",
 			Input: map[string]any{"prompt": task}}}},
 		llmtest.Answer{When: "^do ", Text: answer, Piece: most},

@@ -12,9 +12,9 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// keyless returns a desk without a key for any provider.
-func keyless(t *testing.T, server *llmtest.Server) desk {
-	d := newDesk(t, server)
+// keyless returns a fixture without a key for any provider.
+func keyless(t *testing.T, server *llmtest.Server) fixture {
+	d := newFixture(t, server)
 	d.env = slices.DeleteFunc(d.env, func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		return strings.HasSuffix(name, "_API_KEY") || strings.HasSuffix(name, "_AUTH_TOKEN") || name == "OLLAMA_HOST"
@@ -29,16 +29,16 @@ func TestFirstStart(t *testing.T) {
 	t.Parallel()
 	d := keyless(t, serve(t, llmtest.Reply("Hello to you."), llmtest.Reply("And again.")))
 	k := d.open(t)
-	k.wants(`(?s)Which model should Knack use\?.*1 Anthropic.*local server.*offline.*not now.*  : `)
+	k.expect(`(?s)Which model should Knack use\?.*1 Anthropic.*local server.*offline.*not now.*  : `)
 	k.types("9\r")
-	k.wants(`a number from 1 to 7`)
+	k.expect(`a number from 1 to 7`)
 	k.types("1\r")
-	k.wants(`Key of anthropic: `)
+	k.expect(`Key of anthropic: `)
 	k.types(llmtest.Key + "\r")
-	k.wants(`The key of anthropic is stored in .*keys\.json`)
-	k.wants(`anthropic/claude-sonnet-5-5, .*skills`)
+	k.expect(`The key of anthropic is stored in .*keys\.json`)
+	k.expect(`anthropic/claude-sonnet-5-5, .*skills`)
 	k.enters("hello")
-	k.wants(`Hello to you\.`)
+	k.expect(`Hello to you\.`)
 	k.leaves()
 	if strings.Contains(k.all.String(), llmtest.Key) || strings.Contains(k.all.String(), "hint:") {
 		t.Errorf("the key or a hint is shown: %q", k.all.String())
@@ -49,24 +49,24 @@ func TestFirstStart(t *testing.T) {
 	}
 
 	k = d.open(t)
-	k.wants(`anthropic/claude-sonnet-5-5, .*skills`)
+	k.expect(`anthropic/claude-sonnet-5-5, .*skills`)
 	k.enters("hello")
-	k.wants(`And again\.`)
+	k.expect(`And again\.`)
 	k.leaves()
 
 	k = keyless(t, serve(t)).open(t)
-	k.wants(`(?s)not now.*  : `)
+	k.expect(`(?s)not now.*  : `)
 	k.types(ctrlC)
-	k.wants(`(?s)no model: .*\nhint: export ANTHROPIC_API_KEY.*\nhint: export OLLAMA_HOST.*\nhint: knack --model offline`)
+	k.expect(`(?s)no model: .*\nhint: export ANTHROPIC_API_KEY.*\nhint: export OLLAMA_HOST.*\nhint: knack --model offline`)
 	k.leaves()
 	if strings.Contains(k.all.String(), "knack: hint") {
 		t.Errorf("a hint for the command line is shown at the prompt: %q", k.all.String())
 	}
 
 	k = keyless(t, serve(t)).open(t)
-	k.wants(`(?s)not now.*  : `)
+	k.expect(`(?s)not now.*  : `)
 	k.types("offline\r")
-	k.wants(`offline, .*skills`)
+	k.expect(`offline, .*skills`)
 	k.leaves()
 }
 

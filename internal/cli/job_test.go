@@ -28,7 +28,7 @@ func TestJobsEnd(t *testing.T) {
 		}}}}, llmtest.Reply("It ran.")}
 	allow := []string{"--allow", "Bash(echo *)", "--allow", "Bash(exec *)", "--allow", "Bash(sleep *)", "--allow",
 		"Bash([ *)", "--allow", "Bash(until *)", "--allow", "Edit(pid)"}
-	ended := func(t *testing.T, d desk) {
+	ended := func(t *testing.T, d fixture) {
 		t.Helper()
 		data, err := os.ReadFile(filepath.Join(d.dir, "pid"))
 		n, _ := strconv.Atoi(strings.TrimSpace(string(data)))
@@ -41,11 +41,11 @@ func TestJobsEnd(t *testing.T) {
 		}
 	}
 	t.Run("terminal", func(t *testing.T) {
-		d := newDesk(t, serve(t, answers...))
+		d := newFixture(t, serve(t, answers...))
 		k := d.open(t, allow...)
 		k.enters("go")
-		k.wants(`bash\S* Watch.*the clock: echo out; echo \$\$ >pid; exec sleep 300`)
-		k.wants(`It ran\.`)
+		k.expect(`bash\S* Watch.*the clock: echo out; echo \$\$ >pid; exec sleep 300`)
+		k.expect(`It ran\.`)
 		k.leaves()
 		if bytes.Contains(k.all.Bytes(), []byte("Watch\x1b")) {
 			t.Error("a description reached the terminal unescaped")
@@ -53,7 +53,7 @@ func TestJobsEnd(t *testing.T) {
 		ended(t, d)
 	})
 	t.Run("print", func(t *testing.T) {
-		d := newDesk(t, serve(t, answers...))
+		d := newFixture(t, serve(t, answers...))
 		cmd := exec.Command("knack", append([]string{"-p", "--trust", "--sandbox", "off", "go"}, allow...)...)
 		cmd.Dir, cmd.Env = d.dir, d.env
 		out, err := cmd.CombinedOutput()

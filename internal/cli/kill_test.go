@@ -56,7 +56,7 @@ func killSession(t *testing.T, kills int) (killed, ran, unsure int) {
 	}
 	server := llmtest.NewServer(answers...)
 	defer server.Close()
-	d := newDesk(t, server)
+	d := newFixture(t, server)
 	args := []string{"-p", "--trust", "--sandbox", "off", "--dangerously-skip-permissions", "--output-format",
 		"stream-json"}
 	knack := func(more ...string) *exec.Cmd {

@@ -64,7 +64,7 @@ func locked(t *testing.T) string {
 // browser's answer makes unnecessary disappears.
 func TestLinePages(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t,
+	d := newFixture(t, serve(t,
 		llmtest.Use("mcp__shop__visit", map[string]any{}),
 		llmtest.Answer{Want: []string{"Action:accept"}, Text: "Paid."},
 		llmtest.Use("mcp__shop__visit", map[string]any{}),
@@ -79,18 +79,18 @@ func TestLinePages(t *testing.T) {
 	k := d.open(t)
 	k.prompt()
 	k.types("buy\r")
-	k.wants(`The MCP server shop asks`)
-	k.wants(`    Pay here\r\n    https://pay\.example/1\r\n`)
+	k.expect(`The MCP server shop asks`)
+	k.expect(`    Pay here\r\n    https://pay\.example/1\r\n`)
 	k.types("yes\r")
-	k.wants(`Paid\.`)
+	k.expect(`Paid\.`)
 	k.prompt()
 	k.types("buy\r")
-	k.wants(`https://pay\.example/1\r\n`)
+	k.expect(`https://pay\.example/1\r\n`)
 	k.types("no\r")
-	k.wants(`Not paid\.`)
+	k.expect(`Not paid\.`)
 	k.prompt()
 	k.types("/mcp login locked\r")
-	k.wants(`Address, if the browser is on another machine`)
+	k.expect(`Address, if the browser is on another machine`)
 	k.mu.Lock()
 	page := regexp.MustCompile(`http://127\.0\.0\.1:\S+/authorize\S+`).Find(k.all.Bytes())
 	k.mu.Unlock()
@@ -99,7 +99,7 @@ func TestLinePages(t *testing.T) {
 		t.Fatal(err)
 	}
 	res.Body.Close()
-	k.wants(`logged in to locked`)
+	k.expect(`logged in to locked`)
 	k.prompt()
 	k.quits()
 }

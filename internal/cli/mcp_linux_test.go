@@ -14,13 +14,13 @@ import (
 // ignores the end of its input.
 func TestServerAfterKill(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t, llmtest.Use("wait_for_mcp_servers", map[string]any{}),
+	d := newFixture(t, serve(t, llmtest.Use("wait_for_mcp_servers", map[string]any{}),
 		llmtest.Answer{Want: []string{"stubborn: 0 tools"}, Text: "Hello."}))
 	d.settings(t, `{"mcpServers": {"stubborn": {"command": "toolserver", "args": ["stubborn"]}}}`)
 	k := d.open(t)
 	k.prompt()
 	k.types("hi\r")
-	k.wants(`Hello\.`)
+	k.expect(`Hello\.`)
 	pid, err := os.ReadFile(filepath.Join(d.dir, "stubborn.pid"))
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 )
 
 // output returns what knack prints in the directory without a terminal.
-func (d desk) output(t *testing.T, args ...string) string {
+func (d fixture) output(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("knack", args...)
 	cmd.Dir, cmd.Env = d.dir, d.env
@@ -29,7 +29,7 @@ const projectServer = `{"mcpServers": {"net": {"command": "toolserver", "args": 
 // startup, with knack trust and with /trust; the choice is stored with the approved content.
 func TestTrustNetwork(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t))
+	d := newFixture(t, serve(t))
 	d.env = append(d.env, "KNACK_KEYRING=file")
 	d.file(t, ".mcp.json", projectServer)
 	network := func(want string) {
@@ -45,13 +45,13 @@ func TestTrustNetwork(t *testing.T) {
 	const question = `What may the programs of the project's MCP servers reach`
 
 	k := d.start(t) // the trust question at startup
-	k.wants(`network of its programs: none, unless you choose otherwise`)
-	k.wants(`Trust these \d+ items\? \[y/N\] `)
+	k.expect(`network of its programs: none, unless you choose otherwise`)
+	k.expect(`Trust these \d+ items\? \[y/N\] `)
 	k.types("y\n")
-	k.wants(question + `.*\[none\] `)
+	k.expect(question + `.*\[none\] `)
 	k.types("API.example.com not/a/host\n")
-	k.wants(`not/a/host.*hosts`)
-	k.wants(question)
+	k.expect(`not/a/host.*hosts`)
+	k.expect(question)
 	k.types("API.example.com, *.example.org\n")
 	k.leaves()
 	network("api.example.com,*.example.org")
@@ -62,23 +62,23 @@ func TestTrustNetwork(t *testing.T) {
 		t.Errorf("a changed file is used: %s", out)
 	}
 	k = d.run(t, "knack", "trust")
-	k.wants(`Trust this item\? \[y/N\] `)
+	k.expect(`Trust this item\? \[y/N\] `)
 	k.types("y\n")
-	k.wants(question)
+	k.expect(question)
 	k.types("\n")
-	k.wants(`trusted: 1`)
+	k.expect(`trusted: 1`)
 	network("none")
 
 	d.output(t, "trust", "--revoke")
 	k = d.start(t)
-	k.wants(`Trust these \d+ items\? \[y/N\] `)
+	k.expect(`Trust these \d+ items\? \[y/N\] `)
 	k.types("n\n")
 	k.enters("/trust")
-	k.wants(`(?s)Trust these \d+ items\?.*\x1b\[\?2004h  : `)
+	k.expect(`(?s)Trust these \d+ items\?.*\x1b\[\?2004h  : `)
 	k.types("1\r")
-	k.wants(`(?s)` + question + `.*1 none.*2 all.*\x1b\[\?2004h  : `)
+	k.expect(`(?s)` + question + `.*1 none.*2 all.*\x1b\[\?2004h  : `)
 	k.types("2\r")
-	k.wants(`skills: `)
+	k.expect(`skills: `)
 	k.leaves()
 	network("all")
 }
@@ -95,7 +95,7 @@ func TestServerNetwork(t *testing.T) {
 	}))
 	defer web.Close()
 	call := llmtest.Call{Name: "mcp__net__fetch", Input: map[string]any{"text": web.URL}}
-	d := newDesk(t, serve(t,
+	d := newFixture(t, serve(t,
 		llmtest.Answer{When: "^closed$", Calls: []llmtest.Call{call}}, llmtest.Answer{Text: "done"},
 		llmtest.Answer{When: "^open$", Calls: []llmtest.Call{call}}, llmtest.Answer{Text: "done"},
 	))

@@ -26,7 +26,7 @@ func init() {
 }
 
 // program writes an executable shell script.
-func (d desk) program(t *testing.T, path, script string) {
+func (d fixture) program(t *testing.T, path, script string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -36,10 +36,10 @@ func (d desk) program(t *testing.T, path, script string) {
 	}
 }
 
-func (d desk) home() string { return filepath.Dir(d.dir) }
+func (d fixture) home() string { return filepath.Dir(d.dir) }
 
 // settings writes the user's settings.
-func (d desk) settings(t *testing.T, text string) {
+func (d fixture) settings(t *testing.T, text string) {
 	t.Helper()
 	d.file(t, "../.config/knack/settings.json", text)
 }
@@ -57,7 +57,7 @@ func TestScreenPaste(t *testing.T) {
 	for i := range 12 {
 		lines = append(lines, fmt.Sprintf("line %d", i+1))
 	}
-	d := newDesk(t, serve(t,
+	d := newFixture(t, serve(t,
 		llmtest.Answer{When: `(?s)^look: line 1\n.*line 12 here$`, Text: "A long text."},
 		llmtest.Answer{When: "what is", Text: "A pixel."},
 	))
@@ -103,7 +103,7 @@ func TestScreenPaste(t *testing.T) {
 // terminal notification.
 func TestScreenKeys(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t,
+	d := newFixture(t, serve(t,
 		llmtest.Answer{When: "^first words$", Text: "One."},
 		llmtest.Answer{When: "^second words edited$", Text: "Two."},
 		llmtest.Answer{When: "^first words again$", Text: "Three."},
@@ -142,7 +142,7 @@ func TestScreenKeys(t *testing.T) {
 	k.types("\t")
 	k.shows(w, h, `❯ find it @agent-Explore`)
 	k.types("\r")
-	k.wants(`\x1b\]9;Knack is waiting for your answer\x1b\\`)
+	k.expect(`\x1b\]9;Knack is waiting for your answer\x1b\\`)
 	k.shows(w, h, `touch made(?s:.*)  1 yes`)
 	k.types("1")
 	k.shows(w, h, `Five\.\n\n❯`)
@@ -153,7 +153,7 @@ func TestScreenKeys(t *testing.T) {
 // sent, and what the server adds later.
 func TestScreenResources(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t, llmtest.Answer{
+	d := newFixture(t, serve(t, llmtest.Answer{
 		When: "read @docs:note://second", Want: []string{"text of note://second"}, Text: "Read."}))
 	d.settings(t, `{"mcpServers": {"docs": {"command": "toolserver", "args": ["notes"]}}}`)
 	const w, h = 100, 30
@@ -183,7 +183,7 @@ func TestScreenSuspend(t *testing.T) {
 	if err != nil {
 		t.Skip("sh is not installed")
 	}
-	d := newDesk(t, serve(t, llmtest.Answer{When: "^hello there$", Text: "Welcome back."}))
+	d := newFixture(t, serve(t, llmtest.Answer{When: "^hello there$", Text: "Welcome back."}))
 	d.env = append(d.env, "KNACK_UI=screen")
 	program, err := exec.LookPath("knack")
 	if err != nil {
@@ -192,26 +192,26 @@ func TestScreenSuspend(t *testing.T) {
 	k := d.run(t, shell, "-c",
 		`set -m; "$0" --trust --sandbox off; echo "stopped with $?"; stty -a | grep -o ' icanon'; fg >/dev/null; echo ended`,
 		program)
-	k.wants(`❯`)
+	k.expect(`❯`)
 	k.types("hello")
-	k.wants(`hello`)
+	k.expect(`hello`)
 	k.types("\x1a")
-	k.wants(`\x1b\[\?2004l`)
-	k.wants(`stopped with \d+`)
-	k.wants(` icanon`)
-	k.wants(`\x1b\[\?2004h`)
-	k.wants(`hello`)
+	k.expect(`\x1b\[\?2004l`)
+	k.expect(`stopped with \d+`)
+	k.expect(` icanon`)
+	k.expect(`\x1b\[\?2004h`)
+	k.expect(`hello`)
 	k.types(" there\r")
-	k.wants(`Welcome back\.`)
+	k.expect(`Welcome back\.`)
 	k.types("\x04")
-	k.wants(`resume with: knack -r`)
-	k.wants(`ended`)
+	k.expect(`resume with: knack -r`)
+	k.expect(`ended`)
 }
 
 // TestScreenPickers: typing narrows a list; choosing an item runs a command, or fills in one that needs an argument.
 func TestScreenPickers(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t,
+	d := newFixture(t, serve(t,
 		llmtest.Answer{When: "^remember the apples$", Text: "Apples it is."},
 		llmtest.Answer{When: "^and now$", Want: []string{"remember the apples"}, Text: "Still apples."},
 	))
@@ -281,7 +281,7 @@ func TestScreenPickers(t *testing.T) {
 // TestScreenNotifyCommand: the user's notification command runs when the program waits for an answer.
 func TestScreenNotifyCommand(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t, llmtest.Answer{When: "^go$", Calls: []llmtest.Call{{ID: "a", Name: "bash",
+	d := newFixture(t, serve(t, llmtest.Answer{When: "^go$", Calls: []llmtest.Call{{ID: "a", Name: "bash",
 		Input: map[string]any{"command": "touch made"}}}},
 		llmtest.Answer{Text: "Done."}))
 	output := filepath.Join(d.home(), "output")
@@ -307,7 +307,7 @@ func TestScreenNotifyCommand(t *testing.T) {
 // the terminal's replies would reach the shell.
 func TestScreenNotForOneShot(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t, llmtest.Answer{When: "^hi$", Text: "Hello."}))
+	d := newFixture(t, serve(t, llmtest.Answer{When: "^hi$", Text: "Hello."}))
 	d.env = append(d.env, "KNACK_UI=screen", "NO_COLOR=", "CLICOLOR_FORCE=1")
 	for _, args := range [][]string{{"version"}, {"skill", "list"}, {"session", "list"}, {"help", "keys"},
 		{"--trust", "-p", "hi"}} {
@@ -328,7 +328,7 @@ func TestScreenNotForOneShot(t *testing.T) {
 // TestScreenJobs: a command in the background is shown until it ends.
 func TestScreenJobs(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t,
+	d := newFixture(t, serve(t,
 		llmtest.Answer{When: "^go$", Calls: []llmtest.Call{{ID: "a", Name: "bash", Input: map[string]any{
 			"command": "until test -e stop; do sleep 0.05; done", "run_in_background": true}}}},
 		llmtest.Answer{Text: "It runs."}))
@@ -346,7 +346,7 @@ func TestScreenJobs(t *testing.T) {
 // they can be edited, and run when the turn ends.
 func TestScreenCommandsDuringTurn(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t, llmtest.Answer{When: "^work$", Calls: []llmtest.Call{{ID: "a", Name: "bash",
+	d := newFixture(t, serve(t, llmtest.Answer{When: "^work$", Calls: []llmtest.Call{{ID: "a", Name: "bash",
 		Input: map[string]any{"command": "until test -e go; do sleep 0.05; done"}}}},
 		llmtest.Answer{Text: "Worked."}))
 	const w, h = 100, 40
@@ -374,7 +374,7 @@ func TestScreenCommandsDuringTurn(t *testing.T) {
 // TestScreenQuitDuringTurn: /quit does not wait for the end of a turn.
 func TestScreenQuitDuringTurn(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t, llmtest.Answer{When: "^work$", Calls: []llmtest.Call{{ID: "a", Name: "bash",
+	d := newFixture(t, serve(t, llmtest.Answer{When: "^work$", Calls: []llmtest.Call{{ID: "a", Name: "bash",
 		Input: map[string]any{"command": "sleep 1000"}}}}))
 	const w, h = 100, 40
 	k := d.onScreen(t, w, h, "--allowed-tools", "Bash")
@@ -395,7 +395,7 @@ func TestScreenQuitDuringTurn(t *testing.T) {
 // TestScreenTasks: /agents shows the last output of background tasks, and can stop them.
 func TestScreenTasks(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t,
+	d := newFixture(t, serve(t,
 		llmtest.Answer{When: "^go$", Calls: []llmtest.Call{{ID: "a", Name: "bash", Input: map[string]any{
 			"command": "echo ready; sleep 1000", "run_in_background": true}}}},
 		llmtest.Answer{Text: "It runs."},
@@ -435,7 +435,7 @@ func TestScreenTasks(t *testing.T) {
 // to the model.
 func TestScreenShell(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t, llmtest.Answer{When: `^why\? \nOutput of the command echo one; echo two\n\none\ntwo\n$`,
+	d := newFixture(t, serve(t, llmtest.Answer{When: `^why\? \nOutput of the command echo one; echo two\n\none\ntwo\n$`,
 		Text: "Because."}))
 	const w, h = 100, 40
 	k := d.onScreen(t, w, h)

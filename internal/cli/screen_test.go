@@ -18,7 +18,7 @@ import (
 )
 
 // onScreen starts knack with the screen, on a terminal of the given size.
-func (d desk) onScreen(t *testing.T, width, height uint16, args ...string) *terminal {
+func (d fixture) onScreen(t *testing.T, width, height uint16, args ...string) *terminal {
 	t.Helper()
 	d.env = append(append([]string(nil), d.env...), "KNACK_UI=screen")
 	k := d.open(t, args...)
@@ -107,7 +107,7 @@ func (t *terminal) quits() {
 // program, at an ordinary size.
 func TestScreenTalk(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t,
+	d := newFixture(t, serve(t,
 		llmtest.Answer{When: "^日本語 hello$", Text: "# Title\n\nSome **bold** words.\n",
 			Calls: []llmtest.Call{{ID: "a", Name: "bash", Input: map[string]any{"command": "touch made"}}}},
 		llmtest.Answer{Text: "All done.\n\n```go\nfunc main() {}\n```\n"},
@@ -168,13 +168,13 @@ func TestScreenExact(t *testing.T) {
 					text.WriteString("\n- ")
 				}
 			}
-			d := newDesk(t, serve(t, llmtest.Answer{When: "^go$", Text: text.String()}))
+			d := newFixture(t, serve(t, llmtest.Answer{When: "^go$", Text: text.String()}))
 			d.env = append(d.env, "KNACK_UI=screen")
 			k := d.start(t, "--trust", "go")
 			if err := pty.Setsize(k.pty, &pty.Winsize{Rows: uint16(size.h), Cols: uint16(size.w)}); err != nil {
 				t.Fatal(err)
 			}
-			k.wants(fmt.Sprintf(`w%d\b`, words))
+			k.expect(fmt.Sprintf(`w%d\b`, words))
 			k.quits()
 			// The first rows were drawn at another size; the words follow.
 			all := k.content(size.w, size.h)
@@ -228,18 +228,18 @@ func TestScreenResize(t *testing.T) {
 				}
 				answers = append(answers, llmtest.Answer{When: fmt.Sprintf("^go %d$", turn), Text: text.String(), Piece: 3})
 			}
-			d := newDesk(t, serve(t, answers...))
+			d := newFixture(t, serve(t, answers...))
 			d.env = append(d.env, "KNACK_UI=screen")
 			k := d.start(t, "--trust")
 			var sizes []resize
 			width, height := c.at(0)
 			k.resizes(width, height, &sizes)
-			k.wants(`❯`)
+			k.expect(`❯`)
 			for turn := range turns {
 				k.types(fmt.Sprintf("go %d\r", turn))
 				width, height = c.at(turn)
 				k.resizes(width, height, &sizes)
-				k.wants(fmt.Sprintf(`\bw%d\b`, (turn+1)*perTurn))
+				k.expect(fmt.Sprintf(`\bw%d\b`, (turn+1)*perTurn))
 			}
 			k.quits()
 			all := k.replay(sizes)

@@ -15,7 +15,7 @@ import (
 // template is shown.
 func TestSlash(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t,
+	d := newFixture(t, serve(t,
 		llmtest.Answer{When: "^hello$", Text: "Hello to you."},
 		llmtest.Answer{When: "^Review main.go\\.$", Text: "Reviewed."},
 		llmtest.Answer{When: "^and you\\?$", Want: []string{"Hello to you"}, Text: "Fine."},
@@ -23,35 +23,35 @@ func TestSlash(t *testing.T) {
 	d.file(t, ".pi/prompts/review.md", "---\nargument-hint: <file>\n---\nReview $1.\n")
 	k := d.open(t, "--session-id", "first")
 	k.enters("hello")
-	k.wants(`Hello to you\.`)
+	k.expect(`Hello to you\.`)
 	k.prompt()
 	k.types("/prm\t")
-	k.wants(`/permissions `)
+	k.expect(`/permissions `)
 	k.types("plan\r")
-	k.wants(`mode: plan`)
+	k.expect(`mode: plan`)
 	k.prompt()
 	k.types("/re\t\t")
-	k.wants(`/release.*/reload.*/resume.*/review`)
+	k.expect(`/release.*/reload.*/resume.*/review`)
 	k.types("view main.go\r")
-	k.wants(`\(sent to the model: Review main\.go\., \d+ tokens\)`)
-	k.wants(`Reviewed\.`)
+	k.expect(`\(sent to the model: Review main\.go\., \d+ tokens\)`)
+	k.expect(`Reviewed\.`)
 	k.enters("/context")
-	k.wants(`system prompt +\d`)
+	k.expect(`system prompt +\d`)
 	k.enters("/new")
-	k.wants(`a new session: \d`)
+	k.expect(`a new session: \d`)
 	k.enters("/session")
-	k.wants(`permissions +plan`) // a mode is never loosened
+	k.expect(`permissions +plan`) // a mode is never loosened
 	k.enters("/resume")
-	k.wants(`(?s)first  .*2 turns.*hello`)
+	k.expect(`(?s)first  .*2 turns.*hello`)
 	k.enters("/resume first")
-	k.wants(`resumed first, 2 turns`)
-	k.wants(`> hello`)
-	k.wants(`Hello to you\.`)
-	k.wants(`> /review main\.go`)
+	k.expect(`resumed first, 2 turns`)
+	k.expect(`> hello`)
+	k.expect(`Hello to you\.`)
+	k.expect(`> /review main\.go`)
 	k.enters("and you?")
-	k.wants(`Fine\.`)
+	k.expect(`Fine\.`)
 	k.enters("/qit")
-	k.wants(`error: unknown command: /qit; did you mean /quit\?`)
+	k.expect(`error: unknown command: /qit; did you mean /quit\?`)
 	k.enters("/quit")
 	<-k.over
 	if err := k.cmd.Wait(); err != nil {
@@ -62,7 +62,7 @@ func TestSlash(t *testing.T) {
 // TestSlashWhileItRuns: what may be typed while the model works.
 func TestSlashWhileItRuns(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t, call("c1", "echo >started; while [ ! -e go ]; do sleep 0.05; done"),
+	d := newFixture(t, serve(t, call("c1", "echo >started; while [ ! -e go ]; do sleep 0.05; done"),
 		llmtest.Answer{Want: []string{"Say more\\."}, Text: "More, then."},
 	))
 	d.file(t, ".knack/prompts/more.md", "Say more.")
@@ -73,14 +73,14 @@ func TestSlashWhileItRuns(t *testing.T) {
 		{"/cost", `\$0\.\d{4}, 1 request\b`}, {"/new", `/new: this command runs when the turn has ended`}, {"/more", ``},
 	} {
 		k.types(ctrlC)
-		k.wants(`Message to the model \(Enter to continue, Ctrl-C to stop\) > `)
+		k.expect(`Message to the model \(Enter to continue, Ctrl-C to stop\) > `)
 		k.types(c.line + "\r")
-		k.wants(c.want)
+		k.expect(c.want)
 	}
 	d.file(t, "go", "")
-	k.wants(`sent to the model: Say more\.`)
-	k.wants(`More, then\.`)
-	k.wants(`a new session: \d`)
+	k.expect(`sent to the model: Say more\.`)
+	k.expect(`More, then\.`)
+	k.expect(`a new session: \d`)
 	k.leaves()
 }
 
@@ -88,34 +88,34 @@ func TestSlashWhileItRuns(t *testing.T) {
 // displayed.
 func TestSlashTrust(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t, llmtest.Answer{When: "^Review this\\.$", Text: "Reviewed."},
+	d := newFixture(t, serve(t, llmtest.Answer{When: "^Review this\\.$", Text: "Reviewed."},
 		llmtest.Answer{When: "^Review that\\.$", Text: "Again."}))
 	d.env = append(d.env, "KNACK_KEYRING=file")
 	d.file(t, ".pi/prompts/review.md", "Review $1.\n")
 	k := d.start(t)
-	k.wants(`new template \.pi/prompts/review\.md`)
-	k.wants(`Trust th(is item|ese \d+ items)\? \[y/N\] `)
+	k.expect(`new template \.pi/prompts/review\.md`)
+	k.expect(`Trust th(is item|ese \d+ items)\? \[y/N\] `)
 	k.types("n\n")
 	k.enters("/review this")
-	k.wants(`error: unknown command: /review`)
-	k.wants(`hint: knack trust --show: the project has templates`)
+	k.expect(`error: unknown command: /review`)
+	k.expect(`hint: knack trust --show: the project has templates`)
 	k.enters("/trust")
-	k.wants(`(?s)Trust these 2 items\?.*\x1b\[\?2004h  : `)
+	k.expect(`(?s)Trust these 2 items\?.*\x1b\[\?2004h  : `)
 	k.types("2\r")
-	k.wants(`nothing was approved`)
+	k.expect(`nothing was approved`)
 	k.enters("/trust")
-	k.wants(`(?s)Trust these 2 items\?.*\x1b\[\?2004h  : `)
+	k.expect(`(?s)Trust these 2 items\?.*\x1b\[\?2004h  : `)
 	k.types("1\r")
-	k.wants(`skills: \d+, new greet`)
-	k.wants(`templates: 1, new review`)
+	k.expect(`skills: \d+, new greet`)
+	k.expect(`templates: 1, new review`)
 	k.enters("/review this")
-	k.wants(`Reviewed\.`)
+	k.expect(`Reviewed\.`)
 	k.enters("/login openai")
-	k.wants(`Key of openai: `)
+	k.expect(`Key of openai: `)
 	k.types("sk-secret\r")
-	k.wants(`The key of openai is stored in .*keys\.json`)
+	k.expect(`The key of openai is stored in .*keys\.json`)
 	k.enters("/logout openai")
-	k.wants(`forgotten`)
+	k.expect(`forgotten`)
 	k.leaves()
 	if strings.Contains(k.all.String(), "sk-secret") {
 		t.Error("the key was displayed")
@@ -127,10 +127,10 @@ func TestSlashTrust(t *testing.T) {
 
 	d.file(t, ".pi/prompts/review.md", "Review $1.\n\n")
 	k = d.start(t)
-	k.wants(`changed template \.pi/prompts/review\.md`)
-	k.wants(`Trust th(is item|ese \d+ items)\? \[y/N\] `)
+	k.expect(`changed template \.pi/prompts/review\.md`)
+	k.expect(`Trust th(is item|ese \d+ items)\? \[y/N\] `)
 	k.types("y\n")
 	k.enters("/review that")
-	k.wants(`Again\.`)
+	k.expect(`Again\.`)
 	k.leaves()
 }

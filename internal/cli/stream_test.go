@@ -22,7 +22,7 @@ func TestStreamSteers(t *testing.T) {
 		llmtest.Answer{Want: []string{"look left"}, Text: "I look left."},
 		llmtest.Answer{When: "and then", Text: "Then I go on."},
 	)
-	d := newDesk(t, server)
+	d := newFixture(t, server)
 	cmd := exec.Command("knack", "-p", "--trust", "--sandbox", "off", "--dangerously-skip-permissions",
 		"--input-format", "stream-json", "--output-format", "stream-json")
 	cmd.Dir, cmd.Env = d.dir, d.env

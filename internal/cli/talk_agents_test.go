@@ -27,7 +27,7 @@ func startAgent(id, prompt string, background bool) llmtest.Answer {
 func TestTalkAgents(t *testing.T) {
 	t.Parallel()
 	when := func(expr string, a llmtest.Answer) llmtest.Answer { a.When = expr; return a }
-	d := newDesk(t, serve(t,
+	d := newFixture(t, serve(t,
 		when("^first$", call("c1", "touch mine")),
 		when("no output", startAgent("c2", "do it too", false)),
 		when("^do it too$", call("c3", "touch mine")), // not asked again
@@ -45,14 +45,14 @@ func TestTalkAgents(t *testing.T) {
 		"$ARGUMENTS.\n")
 	k := d.open(t, "--allow", "Bash(echo *)", "--allow", "Bash(sleep *)", "--allow", "Edit(pid)")
 	k.enters("first")
-	k.wants(`(?s)Allow this command\?\r.*touch mine.*\x1b\[\?2004h  \? `)
+	k.expect(`(?s)Allow this command\?\r.*touch mine.*\x1b\[\?2004h  \? `)
 	k.types("s\r")
-	k.wants(`agent general-purpose: do it too`)
-	k.wants(`general-purpose • bash touch mine`)
-	k.wants(`(?s)Allow this command\? \(agent general-purpose\)\r.*touch theirs.*\x1b\[\?2004h  \? `)
+	k.expect(`agent general-purpose: do it too`)
+	k.expect(`general-purpose • bash touch mine`)
+	k.expect(`(?s)Allow this command\? \(agent general-purpose\)\r.*touch theirs.*\x1b\[\?2004h  \? `)
 	k.types("s\r")
-	k.wants(`\(agent general-purpose \(.*\): done, 3 requests`)
-	k.wants(`all done`)
+	k.expect(`\(agent general-purpose \(.*\): done, 3 requests`)
+	k.expect(`all done`)
 
 	k.enters("second")
 	n := 0
@@ -62,17 +62,17 @@ func TestTalkAgents(t *testing.T) {
 		return bytes.HasSuffix(data, []byte("\n"))
 	})
 	k.types(ctrlC)
-	k.wants(`Message to the model \(Enter`)
+	k.expect(`Message to the model \(Enter`)
 	k.types(ctrlC)
-	k.wants(`\(cancelled\)`)
+	k.expect(`\(cancelled\)`)
 	waitFor(t, "the command's end", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) })
 	k.enters("third")
-	k.wants(`still here`)
+	k.expect(`still here`)
 
 	k.enters("/greeter Ada")
-	k.wants(`Dear Ada\.`)
+	k.expect(`Dear Ada\.`)
 	k.enters("fourth")
-	k.wants(`I know`)
+	k.expect(`I know`)
 	k.leaves()
 }
 
@@ -81,7 +81,7 @@ func TestTalkAgents(t *testing.T) {
 func TestTalkBackground(t *testing.T) {
 	t.Parallel()
 	when := func(expr string, a llmtest.Answer) llmtest.Answer { a.When = expr; return a }
-	d := newDesk(t, serve(t,
+	d := newFixture(t, serve(t,
 		when("^first$", startAgent("b1", "work", true)),
 		when("^work$", call("b0", "until [ -e go ]; do sleep 0.02; done; echo child none")),
 		when("child none", call("b2", "touch asked; echo child one")),
@@ -98,13 +98,13 @@ func TestTalkBackground(t *testing.T) {
 	))
 	k := d.open(t, "--allow", "Bash(sleep *)", "--allow", "Bash([ *)", "--allow", "Bash(echo *)")
 	k.enters("first")
-	k.wants(`it works`)
+	k.expect(`it works`)
 	k.prompt()
 	d.file(t, "go", "")
 	k.types("second\r")
-	k.wants(`(?s)Allow this command\? \(agent general-purpose\)\r.*touch asked.*\x1b\[\?2004h  \? `)
+	k.expect(`(?s)Allow this command\? \(agent general-purpose\)\r.*touch asked.*\x1b\[\?2004h  \? `)
 	k.types("y\r")
-	k.wants(`second is done`)
+	k.expect(`second is done`)
 	k.prompt()
 	d.file(t, "late", "")
 	transcripts, err := filepath.Glob(filepath.Join(filepath.Dir(d.dir), ".local/state/knack/sessions/*/*/*.jsonl"))
@@ -116,16 +116,16 @@ func TestTalkBackground(t *testing.T) {
 		return bytes.Contains(data, []byte(`"type":"turn-end"`))
 	})
 	k.types("third\r")
-	k.wants(`heard`)
+	k.expect(`heard`)
 	// An agent that is still working when the user leaves ends with the program.
 	k.enters("fourth")
-	k.wants(`gone on`)
+	k.expect(`gone on`)
 	k.prompt()
 	// Changes in the meantime apply to later turns: the agent keeps what it started with.
 	for _, change := range []struct{ line, want string }{{"/reload", `settings: \d`},
 		{"/model opus", `anthropic/claude-opus`}} {
 		k.types(change.line + "\r")
-		k.wants(change.want)
+		k.expect(change.want)
 		k.prompt()
 	}
 	d.file(t, "leaving", "")

@@ -15,7 +15,7 @@ import (
 // its heading.
 func TestLineMode(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t,
+	d := newFixture(t, serve(t,
 		llmtest.Answer{When: "^日語 e\u0301 👩\u200d💻 two$", Text: "I see.", Calls: []llmtest.Call{
 			{ID: "a", Name: "ls", Input: map[string]any{"path": "."}},
 			{ID: "b", Name: "read", Input: map[string]any{"path": "b.txt"}},
@@ -26,19 +26,19 @@ func TestLineMode(t *testing.T) {
 	k := d.open(t)
 	k.prompt()
 	k.types("日本x\x7f\x7f語 e\u0301x\x7f 👩\u200d💻 ones")
-	k.wants("ones")
+	k.expect("ones")
 	for _, size := range []pty.Winsize{{Rows: 10, Cols: 20}, {Rows: 30, Cols: 100}} {
 		if err := pty.Setsize(k.pty, &size); err != nil {
 			t.Fatal(err)
 		}
 	}
 	k.types("\x17two\r") // Ctrl-W
-	k.wants(`I see\.`)
-	k.wants(`• ls`)
-	k.wants(`• read b\.txt`)
-	k.wants(`result of ls`)
-	k.wants(`result of read b\.txt\s+1?.*content of b`)
-	k.wants(`Both done\.`)
+	k.expect(`I see\.`)
+	k.expect(`• ls`)
+	k.expect(`• read b\.txt`)
+	k.expect(`result of ls`)
+	k.expect(`result of read b\.txt\s+1?.*content of b`)
+	k.expect(`Both done\.`)
 	k.leaves()
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 // of the settings.
 func TestReloadChanged(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t,
+	d := newFixture(t, serve(t,
 		llmtest.Answer{When: "^Plan it\\.$", Text: "Planned."},
 		llmtest.Answer{When: "^still\\?$", Text: "Alone."},
 	))
@@ -27,29 +27,29 @@ func TestReloadChanged(t *testing.T) {
 	}
 	write("")
 	k := d.start(t)
-	k.wants(`Trust th(is item|ese \d+ items)\? \[y/N\] `)
+	k.expect(`Trust th(is item|ese \d+ items)\? \[y/N\] `)
 	k.types("y\n")
 	k.enters("/plan")
-	k.wants(`Planned\.`)
+	k.expect(`Planned\.`)
 	k.enters("/agents")
-	k.wants(`reviewer +project`)
+	k.expect(`reviewer +project`)
 	hooked := filepath.Join(d.dir, "hooked.txt")
 	if err := os.Remove(hooked); err != nil {
 		t.Fatal(err)
 	}
 	write(" more")
 	k.enters("/plan")
-	k.wants(`error: .*plan\.md: .*changed`)
+	k.expect(`error: .*plan\.md: .*changed`)
 	k.enters("/reload")
-	k.wants(`templates: 0, gone plan`)
-	k.wants(`agents: \d+, gone reviewer`)
-	k.wants(`settings\.json.*changed`)
+	k.expect(`templates: 0, gone plan`)
+	k.expect(`agents: \d+, gone reviewer`)
+	k.expect(`settings\.json.*changed`)
 	k.enters("/hooks")
-	k.wants(`No hooks are in force`)
+	k.expect(`No hooks are in force`)
 	k.enters("/permissions")
 	k.prompt()
 	k.types("still?\r")
-	k.wants(`Alone\.`)
+	k.expect(`Alone\.`)
 	k.leaves()
 	if _, err := os.Stat(hooked); err == nil {
 		t.Error("the changed hook ran")
@@ -59,18 +59,18 @@ func TestReloadChanged(t *testing.T) {
 // TestReloadContext: /reload reads AGENTS.md again and reports the change, and the next request contains it.
 func TestReloadContext(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t,
+	d := newFixture(t, serve(t,
 		llmtest.Answer{When: "^one$", Want: []string{"USE TABS"}, Text: "First."},
 		llmtest.Answer{When: "^two$", Want: []string{"USE SPACES"}, Text: "Second."},
 	))
 	d.file(t, "AGENTS.md", "USE TABS\n")
 	k := d.open(t)
 	k.enters("one")
-	k.wants(`First\.`)
+	k.expect(`First\.`)
 	d.file(t, "AGENTS.md", "USE SPACES\n")
 	k.enters("/reload")
-	k.wants(`context files: 1, changed AGENTS\.md`)
+	k.expect(`context files: 1, changed AGENTS\.md`)
 	k.enters("two")
-	k.wants(`Second\.`)
+	k.expect(`Second\.`)
 	k.leaves()
 }

@@ -37,13 +37,13 @@ type terminal struct {
 	over chan struct{} // closed at the end of the output
 }
 
-// A desk is a directory with a home directory, where terminals are opened.
-type desk struct {
+// A fixture is a directory with a home directory, where terminals are opened.
+type fixture struct {
 	dir string
 	env []string
 }
 
-func newDesk(t *testing.T, server *llmtest.Server) desk {
+func newFixture(t *testing.T, server *llmtest.Server) fixture {
 	t.Helper()
 	home, err := os.MkdirTemp("", "knack-*")
 	if err != nil {
@@ -62,7 +62,7 @@ func newDesk(t *testing.T, server *llmtest.Server) desk {
 			time.Sleep(20 * time.Millisecond)
 		}
 	})
-	d := desk{dir: filepath.Join(home, "work")}
+	d := fixture{dir: filepath.Join(home, "work")}
 	d.file(t, ".claude/skills/greet/SKILL.md", "---\nname: greet\ndescription: Greets people\n---\nGreet $ARGUMENTS.\n")
 	for _, kv := range os.Environ() {
 		if name, _, _ := strings.Cut(kv, "="); !strings.HasPrefix(name, "XDG_") && !strings.HasPrefix(name, "KNACK_") {
@@ -74,7 +74,7 @@ func newDesk(t *testing.T, server *llmtest.Server) desk {
 	return d
 }
 
-func (d desk) file(t *testing.T, name, text string) {
+func (d fixture) file(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join(d.dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -86,19 +86,19 @@ func (d desk) file(t *testing.T, name, text string) {
 }
 
 // open starts knack on a new terminal, in a trusted project.
-func (d desk) open(t *testing.T, args ...string) *terminal {
+func (d fixture) open(t *testing.T, args ...string) *terminal {
 	t.Helper()
 	return d.start(t, append([]string{"--trust"}, args...)...)
 }
 
 // start is open for a project that is not yet trusted.
-func (d desk) start(t *testing.T, args ...string) *terminal {
+func (d fixture) start(t *testing.T, args ...string) *terminal {
 	t.Helper()
 	return d.run(t, "knack", append([]string{"--sandbox", "off"}, args...)...)
 }
 
 // run starts a program on a new terminal.
-func (d desk) run(t *testing.T, program string, args ...string) *terminal {
+func (d fixture) run(t *testing.T, program string, args ...string) *terminal {
 	t.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.Env = d.dir, d.env
@@ -137,8 +137,8 @@ func (d desk) run(t *testing.T, program string, args ...string) *terminal {
 	return term
 }
 
-// wants waits until the output after the previous match matches the expression.
-func (t *terminal) wants(expr string) {
+// expect waits until the output after the previous match matches the expression.
+func (t *terminal) expect(expr string) {
 	t.Helper()
 	re := regexp.MustCompile(expr)
 	late := time.After(patience)
@@ -167,7 +167,7 @@ func (t *terminal) wants(expr string) {
 }
 
 // prompt waits until the user may type.
-func (t *terminal) prompt() { t.Helper(); t.wants(`\x1b\[\?2004h> `) }
+func (t *terminal) prompt() { t.Helper(); t.expect(`\x1b\[\?2004h> `) }
 
 func (t *terminal) types(s string) {
 	t.Helper()
@@ -222,41 +222,41 @@ func serve(t *testing.T, answers ...llmtest.Answer) *llmtest.Server {
 // TestTalk: prompt, completion, streamed answer, a skill, history, resume.
 func TestTalk(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t,
+	d := newFixture(t, serve(t,
 		llmtest.Answer{When: "^hello$", Text: "Hello to you."},
 		llmtest.Answer{When: "Greet Ada", Want: []string{"Hello to you"}, Text: "Dear Ada."},
 		llmtest.Answer{When: "^hello$", Text: "And again."},
 		llmtest.Answer{When: "^still there\\?$", Want: []string{"Dear Ada"}, Text: "Yes, I am."},
 	))
 	k := d.open(t)
-	k.wants(`anthropic/claude-sonnet-5-5, .*skills`)
+	k.expect(`anthropic/claude-sonnet-5-5, .*skills`)
 	k.enters("hello")
-	k.wants(`Hello to you\.`)
-	k.wants(`1 request, \d+ tokens in`)
+	k.expect(`Hello to you\.`)
+	k.expect(`1 request, \d+ tokens in`)
 	k.prompt()
 	k.types("/gre\t")
-	k.wants(`/greet `)
+	k.expect(`/greet `)
 	k.types("Ada\r")
-	k.wants(`skill .*greet.*\(\d+ tokens\)`)
-	k.wants(`Dear Ada\.`)
+	k.expect(`skill .*greet.*\(\d+ tokens\)`)
+	k.expect(`Dear Ada\.`)
 	k.prompt()
 	k.types("/nope\r")
-	k.wants(`error: .*nope`)
+	k.expect(`error: .*nope`)
 	k.prompt()
 	k.types(up + up + up)
-	k.wants(`hello`)
+	k.expect(`hello`)
 	k.types("\r")
-	k.wants(`And again\.`)
+	k.expect(`And again\.`)
 	k.enters("/help")
-	k.wants(`/quit`)
+	k.expect(`/quit`)
 	k.leaves()
 
 	k = d.open(t, "-c")
-	k.wants(`> hello`)
-	k.wants(`Dear Ada\.`)
-	k.wants(`And again\.`)
+	k.expect(`> hello`)
+	k.expect(`Dear Ada\.`)
+	k.expect(`And again\.`)
 	k.enters("still there?")
-	k.wants(`Yes, I am\.`)
+	k.expect(`Yes, I am\.`)
 	k.leaves()
 	hist, err := os.ReadFile(filepath.Join(filepath.Dir(d.dir), ".local/state/knack/history"))
 	if want := "\"hello\"\n\"/greet Ada\"\n\"/nope\"\n\"hello\"\n\"/help\"\n\"still there?\"\n"; err != nil ||
@@ -278,7 +278,7 @@ func TestApprove(t *testing.T) {
 		call("c7", "touch kept"), llmtest.Reply("seven done"), // a new process: not asked
 		call("c8", "touch session"), llmtest.Reply("eight done"), // asked again there
 	)
-	d := newDesk(t, server)
+	d := newFixture(t, server)
 	exists := func(name string, want bool) {
 		t.Helper()
 		if _, err := os.Stat(filepath.Join(d.dir, name)); (err == nil) != want {
@@ -288,45 +288,45 @@ func TestApprove(t *testing.T) {
 	ask := `(?s)Allow .*\?.*touch %s.*\x1b\[\?2004h  \? `
 	asked := func(k *terminal, name, answer string) {
 		t.Helper()
-		k.wants(strings.Replace(ask, "%s", name, 1))
+		k.expect(strings.Replace(ask, "%s", name, 1))
 		k.types(answer + "\r")
 	}
 	k := d.open(t)
 	k.enters("one")
 	asked(k, "once", "what")
-	k.wants(`Please type one of the letters`)
+	k.expect(`Please type one of the letters`)
 	k.types("y\r")
-	k.wants(`one done`)
+	k.expect(`one done`)
 	exists("once", true)
 	os.Remove(filepath.Join(d.dir, "once"))
 	k.enters("two")
 	asked(k, "once", "n")
-	k.wants(`two done`)
+	k.expect(`two done`)
 	exists("once", false)
 	k.enters("three")
 	asked(k, "session", "s")
-	k.wants(`three done`)
+	k.expect(`three done`)
 	os.Remove(filepath.Join(d.dir, "session"))
 	k.enters("four")
-	k.wants(`four done`) // a question would block here
+	k.expect(`four done`) // a question would block here
 	exists("session", true)
 	k.enters("five")
 	asked(k, "kept", "a")
-	k.wants(`five done`)
+	k.expect(`five done`)
 	os.Remove(filepath.Join(d.dir, "kept"))
 	k.enters("six")
 	asked(k, "never", "n use make instead")
-	k.wants(`six done`)
+	k.expect(`six done`)
 	exists("never", false)
 	k.leaves()
 
 	k = d.open(t)
 	k.enters("seven")
-	k.wants(`seven done`)
+	k.expect(`seven done`)
 	exists("kept", true)
 	k.enters("eight")
 	asked(k, "session", "n")
-	k.wants(`eight done`)
+	k.expect(`eight done`)
 	k.leaves()
 }
 
@@ -334,7 +334,7 @@ func TestApprove(t *testing.T) {
 // hooks are shown; hooks also receive the session's end.
 func TestTalkHooks(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t,
+	d := newFixture(t, serve(t,
 		call("a", "touch made.txt"),
 		llmtest.Answer{When: "made it", Text: "Done."},
 		llmtest.Answer{When: "^again", Text: "Still here."},
@@ -350,19 +350,19 @@ func TestTalkHooks(t *testing.T) {
 		"ConfigChange": [{"matcher": "skills", "hooks": [{"type": "command", "command": "cat >> hook.txt"}]}],
 		"SessionEnd": [{"hooks": [{"type": "command", "command": "cat >> hook.txt"}]}]}}`)
 	k := d.open(t, "--allow", "Bash(touch *)")
-	k.wants("the hooks greet you")
+	k.expect("the hooks greet you")
 	k.enters("go")
-	k.wants(`failed: it printed .*, not a JSON object`)
+	k.expect(`failed: it printed .*, not a JSON object`)
 	until(func() bool { _, err := os.Stat(filepath.Join(d.dir, "called.txt")); return err == nil }, "nobody was called")
-	k.wants(`\x1b\[\?2004h  \? `)
+	k.expect(`\x1b\[\?2004h  \? `)
 	k.types("y\r")
-	k.wants(`Done\.`)
+	k.expect(`Done\.`)
 	k.enters("/reload")
 	d.file(t, ".claude/skills/late/SKILL.md", "---\nname: late\ndescription: Late\n---\nLate.\n")
 	k.enters("/reload")
-	k.wants(`skills: \d+`)
+	k.expect(`skills: \d+`)
 	k.enters("again")
-	k.wants(`Still here\.`)
+	k.expect(`Still here\.`)
 	k.leaves()
 	input, err := os.ReadFile(filepath.Join(d.dir, "hook.txt"))
 	if err != nil {
@@ -380,7 +380,7 @@ func TestTalkHooks(t *testing.T) {
 // killed; at a question Ctrl-C stops the turn.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t,
+	d := newFixture(t, serve(t,
 		call("c1", "echo $$ >pid; while [ ! -e go ]; do sleep 0.05; done"),
 		llmtest.Answer{When: "rather in French", Text: "D'accord."},
 		call("c2", "echo $$ >pid; sleep 300"),
@@ -406,35 +406,35 @@ func TestInterrupt(t *testing.T) {
 	k.enters("first")
 	pid()
 	k.types(ctrlC)
-	k.wants(`Message to the model \(Enter to continue, Ctrl-C to stop\) > `)
+	k.expect(`Message to the model \(Enter to continue, Ctrl-C to stop\) > `)
 	k.types("rather in French\r")
 	d.file(t, "go", "")
-	k.wants(`D'accord\.`)
+	k.expect(`D'accord\.`)
 
 	k.enters("second")
 	n := pid()
 	k.types(ctrlC)
-	k.wants(`Message to the model \(Enter`)
+	k.expect(`Message to the model \(Enter`)
 	k.types(ctrlC)
-	k.wants(`\(cancelled\)`)
+	k.expect(`\(cancelled\)`)
 	waitFor(t, "the command's end", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) })
 
 	k.enters("third")
-	k.wants(`I was about`)
+	k.expect(`I was about`)
 	k.types(ctrlC)
-	k.wants(`Message to the model \(Enter`)
+	k.expect(`Message to the model \(Enter`)
 	k.types(ctrlC)
-	k.wants(`\(cancelled\)`)
+	k.expect(`\(cancelled\)`)
 
 	k.enters("fourth")
-	k.wants(`(?s)Allow .*\?.*\x1b\[\?2004h  \? `)
+	k.expect(`(?s)Allow .*\?.*\x1b\[\?2004h  \? `)
 	k.types(ctrlC)
-	k.wants(`\(cancelled\)`)
+	k.expect(`\(cancelled\)`)
 	if _, err := os.Stat(filepath.Join(d.dir, "asked")); err == nil {
 		t.Error("the command ran")
 	}
 	k.enters("fifth")
-	k.wants(`all well`)
+	k.expect(`all well`)
 	k.leaves()
 }
 
@@ -443,7 +443,7 @@ func TestHangUp(t *testing.T) {
 	t.Parallel()
 	for sig, want := range map[syscall.Signal]engine.ExitCode{syscall.SIGTERM: engine.ExitTerminated,
 		syscall.SIGHUP: engine.ExitHungUp} {
-		d := newDesk(t, serve(t, call("c1", "echo $$ >pid; sleep 300")))
+		d := newFixture(t, serve(t, call("c1", "echo $$ >pid; sleep 300")))
 		k := d.open(t, "--allow", "Bash(echo *)", "--allow", "Bash(sleep *)", "--allow", "Edit(pid)")
 		k.enters("go")
 		n := 0
@@ -483,10 +483,10 @@ func TestTalkCompact(t *testing.T) {
 		llmtest.Answer{When: "whom\\?$", Want: []string{"Ada was greeted"}, Text: "Her."},
 		llmtest.Answer{When: "^whom\\?$", Text: "Whom?"},
 	)
-	d := newDesk(t, server)
+	d := newFixture(t, server)
 	k := d.open(t)
 	k.enters("/greet Ada")
-	k.wants(`Dear Ada\.`)
+	k.expect(`Dear Ada\.`)
 	k.enters("/compact")
 	for late := time.After(patience); len(server.Requests()) < 2; time.Sleep(time.Millisecond) {
 		select {
@@ -496,24 +496,24 @@ func TestTalkCompact(t *testing.T) {
 		}
 	}
 	k.types(ctrlC)
-	k.wants(`Ctrl-C to stop\) > `)
+	k.expect(`Ctrl-C to stop\) > `)
 	k.types(ctrlC)
-	k.wants(`\(cancelled\)`)
+	k.expect(`\(cancelled\)`)
 	k.enters("still?")
-	k.wants(`Unchanged\.`)
+	k.expect(`Unchanged\.`)
 	k.enters("/compact the names")
-	k.wants(`compacted: [\d,]+ to [\d,]+ tokens`)
+	k.expect(`compacted: [\d,]+ to [\d,]+ tokens`)
 	k.enters("whom?")
-	k.wants(`Her\.`)
+	k.expect(`Her\.`)
 	k.enters("/clear")
-	k.wants(`context emptied`)
+	k.expect(`context emptied`)
 	k.enters("whom?")
-	k.wants(`Whom\?`)
+	k.expect(`Whom\?`)
 	k.leaves()
 	k = d.open(t, "-c")
-	k.wants(`Dear Ada\.`)
-	k.wants(`\(compacted: .* tokens`)
-	k.wants(`\(context emptied`)
+	k.expect(`Dear Ada\.`)
+	k.expect(`\(compacted: .* tokens`)
+	k.expect(`\(context emptied`)
 	k.leaves()
 }
 
@@ -531,24 +531,24 @@ func TestTalkApproval(t *testing.T) {
 		llmtest.Use("bash", map[string]any{"command": long}), llmtest.Reply("second done"),
 	)
 	t.Cleanup(server.Close)
-	d := newDesk(t, server)
+	d := newFixture(t, server)
 	d.file(t, "greet.py", "print('hello')\n")
 	k := d.open(t)
 	k.enters("go")
-	k.wants(`(?s)Allow this edit to \S*greet\.py\?.*-print\('hello'\).*\+print\('goodbye'\).*\x1b\[\?2004h  \? `)
+	k.expect(`(?s)Allow this edit to \S*greet\.py\?.*-print\('hello'\).*\+print\('goodbye'\).*\x1b\[\?2004h  \? `)
 	k.types("y\r")
-	k.wants(`(?s)Allow this command\?.*touch long.*echo step 5.*\(\d+ of \d+ lines; Enter, all or n\) `)
+	k.expect(`(?s)Allow this command\?.*touch long.*echo step 5.*\(\d+ of \d+ lines; Enter, all or n\) `)
 	k.types("y\r") // more follows: this only turns the page
-	k.wants(`(?s)echo step 59.*\x1b\[\?2004h  \? `)
+	k.expect(`(?s)echo step 59.*\x1b\[\?2004h  \? `)
 	k.types("y\r")
-	k.wants("first done")
+	k.expect("first done")
 	if err := os.Remove(filepath.Join(d.dir, "long")); err != nil {
 		t.Error(err)
 	}
 	k.enters("again")
-	k.wants(`Enter, all or n\) `)
+	k.expect(`Enter, all or n\) `)
 	k.types("n\r")
-	k.wants("second done")
+	k.expect("second done")
 	if _, err := os.Stat(filepath.Join(d.dir, "long")); err == nil {
 		t.Error("a declined command ran")
 	}
@@ -558,16 +558,16 @@ func TestTalkApproval(t *testing.T) {
 // TestTypedAhead: input typed before a question appeared does not answer it.
 func TestTypedAhead(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, serve(t,
+	d := newFixture(t, serve(t,
 		call("c1", "touch one"), call("c2", "touch two"), llmtest.Reply("all done"),
 	))
 	k := d.open(t)
 	k.enters("go")
-	k.wants(`(?s)touch one.*\x1b\[\?2004h  \? `)
+	k.expect(`(?s)touch one.*\x1b\[\?2004h  \? `)
 	k.types("y\ry\r")
-	k.wants(`(?s)touch two.*\x1b\[\?2004h  \? `)
+	k.expect(`(?s)touch two.*\x1b\[\?2004h  \? `)
 	k.types("n\r")
-	k.wants(`all done`)
+	k.expect(`all done`)
 	if _, err := os.Stat(filepath.Join(d.dir, "one")); err != nil {
 		t.Error(err)
 	}

@@ -79,10 +79,10 @@ func (l *lines) line(ctx context.Context, number int) (string, bool) {
 	}
 }
 
-// A way changes how a host starts the program.
-type way func(*engine.Options, *Options)
+// A hostOption changes how a host starts the program.
+type hostOption func(*engine.Options, *Options)
 
-func values(more map[string]any) way {
+func values(more map[string]any) hostOption {
 	return func(o *engine.Options, _ *Options) {
 		for k, v := range more {
 			o.Values[k] = v
@@ -94,7 +94,7 @@ func values(more map[string]any) way {
 func noPrompts(_ *engine.Options, o *Options) { o.Prompts = false }
 
 // in starts the program in a directory with a home directory, which the test keeps.
-func in(top string) way {
+func in(top string) hostOption {
 	return func(o *engine.Options, _ *Options) {
 		o.Dir = filepath.Join(top, "work")
 		env := o.Env
@@ -108,7 +108,7 @@ func in(top string) way {
 }
 
 // newHost starts a program with a model, in a directory with files, given as name and text.
-func newHost(t testing.TB, model llm.Model, files []string, ways ...way) *host {
+func newHost(t testing.TB, model llm.Model, files []string, options ...hostOption) *host {
 	t.Helper()
 	top := t.TempDir()
 	dir, home := filepath.Join(top, "work"), filepath.Join(top, "home")
@@ -138,8 +138,8 @@ func newHost(t testing.TB, model llm.Model, files []string, ways ...way) *host {
 		}}
 	messages := NewMessages(h.out, true)
 	serve := Options{In: r, Out: messages, Messages: messages, Prompts: true}
-	for _, way := range ways {
-		way(&o, &serve)
+	for _, option := range options {
+		option(&o, &serve)
 	}
 	e, err := engine.Open(t.Context(), o)
 	if err != nil {

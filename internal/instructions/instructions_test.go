@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// site makes a home directory and a repository from files; a name that ends in @ is a link.
-func site(t *testing.T, files map[string]string) Options {
+// fixture makes a home directory and a repository from files; a name that ends in @ is a link.
+func fixture(t *testing.T, files map[string]string) Options {
 	t.Helper()
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -47,7 +47,7 @@ func texts(f Found) string {
 }
 
 func TestOrder(t *testing.T) {
-	f := Load(site(t, map[string]string{
+	f := Load(fixture(t, map[string]string{
 		"home/.claude/CLAUDE.md":         "user",
 		"home/.pi/agent/AGENTS.md":       "not read",
 		"home/AGENTS.md":                 "home",
@@ -69,7 +69,7 @@ func TestOrder(t *testing.T) {
 }
 
 func TestImports(t *testing.T) {
-	f := Load(site(t, map[string]string{
+	f := Load(fixture(t, map[string]string{
 		"home/repo/sub/AGENTS.md": "see @a.md, and @../b.md.\n`@a.md` mail@a.md @nobody\n```\n@a.md\n```\n@loop.md",
 		"home/repo/sub/a.md":      "A\n",
 		"home/repo/b.md":          "B",
@@ -82,7 +82,7 @@ func TestImports(t *testing.T) {
 	for i := 1; i < 8; i++ {
 		deep[fmt.Sprintf("home/repo/sub/%d.md", i)] = fmt.Sprintf("%d @%d.md", i, i+1)
 	}
-	f = Load(site(t, deep))
+	f = Load(fixture(t, deep))
 	if got := texts(f); got != "1 2 3 4 @5.md" || len(f.Problems) != 1 {
 		t.Errorf("%q %v", got, f.Problems)
 	}
@@ -106,7 +106,7 @@ func TestForbiddenFiles(t *testing.T) {
 		"prompt link":   {"home/repo/sub/.knack/SYSTEM.md@": "$TOP/home/notes.txt", "home/notes.txt": secret},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := site(t, files)
+			o := fixture(t, files)
 			if err := os.MkdirAll(o.Dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 				t.Fatal(err)
 			}
@@ -130,7 +130,7 @@ func TestPrompts(t *testing.T) {
 		"home/repo/sub/.knack/APPEND_SYSTEM.md@": "$TOP/outside",
 		"outside":                                "outside",
 	}
-	o := site(t, files)
+	o := fixture(t, files)
 	if f := Load(o); f.System != "mine" || strings.Join(f.Append, "|") != "more" {
 		t.Errorf("untrusted: %+v", f)
 	}
@@ -145,13 +145,13 @@ func TestPrompts(t *testing.T) {
 func TestPromptsOfRoot(t *testing.T) {
 	files := map[string]string{"home/repo/.knack/SYSTEM.md": "root", "home/repo/.pi/APPEND_SYSTEM.md": "appended",
 		"home/repo/sub/x": ""}
-	o := site(t, files)
+	o := fixture(t, files)
 	o.Check = func(string, []byte) error { return nil }
 	if f := Load(o); f.System != "root" || strings.Join(f.Append, "|") != "appended" {
 		t.Errorf("%+v", f)
 	}
 	files["home/repo/sub/.pi/SYSTEM.md"] = "nearer"
-	o = site(t, files)
+	o = fixture(t, files)
 	if f := Load(o); f.System != "" || len(f.Problems) == 0 || f.Problems[0].Code != "untrusted" {
 		t.Errorf("untrusted: %+v", f)
 	}
@@ -164,7 +164,7 @@ func TestPromptsOfRoot(t *testing.T) {
 // TestNoRepository: outside a repository the root is the working directory. A file in a directory above imports
 // nothing.
 func TestNoRepository(t *testing.T) {
-	o := site(t, map[string]string{
+	o := fixture(t, map[string]string{
 		"home/down/good/AGENTS.md": "good @../taxes.txt", "home/down/taxes.txt": "PRIVATE",
 		"home/down/AGENTS.md": "above @../private.txt @down.txt", "home/private.txt": "PRIVATE", "home/down/down.txt": "down",
 		"home/down/.knack/SYSTEM.md": "PRIVATE",
@@ -179,7 +179,7 @@ func TestNoRepository(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
-	f := Load(site(t, map[string]string{
+	f := Load(fixture(t, map[string]string{
 		"home/repo/AGENTS.md":     strings.Repeat("x", maxFile+1),
 		"home/repo/sub/AGENTS.md": "\xff\xfe",
 	}))
@@ -190,7 +190,7 @@ func TestBounds(t *testing.T) {
 	for i := range 6 {
 		many[fmt.Sprintf("home/repo/sub/%d.md", i)] = strings.Repeat("x", maxFile)
 	}
-	f = Load(site(t, many))
+	f = Load(fixture(t, many))
 	if n := len(texts(f)); n > maxAll || len(f.Problems) == 0 {
 		t.Errorf("%d bytes, %v", n, f.Problems)
 	}
@@ -227,7 +227,7 @@ func TestImportBomb(t *testing.T) {
 	for name, files := range map[string]map[string]string{"deep": deep, "wide": wide, "large": large, "escaping": escaping,
 		"shared": shared} {
 		t.Run(name, func(t *testing.T) {
-			o := site(t, files)
+			o := fixture(t, files)
 			o.Dir = o.Root
 			reads := map[string]int{}
 			o.Secret = func(p string) bool {

@@ -33,7 +33,7 @@ func expanded(t *testing.T, o Options, args string) (names, problems string) {
 
 // TestTemplateOrder: which template of the same name wins, and which files are not templates.
 func TestTemplateOrder(t *testing.T) {
-	o := site(t, map[string]string{
+	o := fixture(t, map[string]string{
 		"x/given.md":                            "given",
 		"x/dir/all.md":                          "given dir",
 		"home/repo/sub/.knack/prompts/all.md":   "sub knack",
@@ -69,7 +69,7 @@ func TestTemplateOrder(t *testing.T) {
 // TestTemplateTrust: the bytes that are used are those that were checked, each time; links out of the repository and
 // secrets are left out.
 func TestTemplateTrust(t *testing.T) {
-	o := site(t, map[string]string{
+	o := fixture(t, map[string]string{
 		"home/repo/.knack/prompts/ok.md":     "ok",
 		"home/repo/.knack/prompts/new.md":    "new",
 		"home/repo/.knack/prompts/out.md@":   "$TOP/secret.md",

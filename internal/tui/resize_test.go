@@ -13,8 +13,8 @@ import (
 	"github.com/knack-agent/knack/internal/terminal/terminaltest"
 )
 
-// A stage is a conversation on a terminal.
-type stage struct {
+// A fixture is a conversation on a terminal.
+type fixture struct {
 	*testing.T
 	vt     *terminaltest.VT
 	screen *terminal.Screen
@@ -23,15 +23,15 @@ type stage struct {
 	live   []styled.Line // as shown last
 }
 
-func newStage(t *testing.T, width, height int) *stage {
-	s := &stage{T: t, vt: terminaltest.New(width, height), view: newView()}
+func newStage(t *testing.T, width, height int) *fixture {
+	s := &fixture{T: t, vt: terminaltest.New(width, height), view: newView()}
 	s.screen = &terminal.Screen{Out: s.vt, Theme: styled.ThemeFor(false)}
 	s.screen.Resize(width, height)
 	s.view.running = true
 	return s
 }
 
-func (s *stage) show() {
+func (s *fixture) show() {
 	s.Helper()
 	s.frames++
 	w, h := s.screen.Size()

@@ -19,12 +19,12 @@ func TestToolsRemote(t *testing.T) {
 	if _, err := exec.LookPath("env"); err != nil {
 		t.Skip("the program env does not exist")
 	}
-	type place struct {
+	type workspaceTools struct {
 		dir string
 		set tool.Set
 	}
-	open := func(elsewhere bool) place {
-		b := newBench(t, FileOptions{}, "f=one\ntwo\nthree\n", "crlf=\xef\xbb\xbfa\r\nb\r\n", "d/a.go=func A\n",
+	open := func(elsewhere bool) workspaceTools {
+		b := newFixture(t, FileOptions{}, "f=one\ntwo\nthree\n", "crlf=\xef\xbb\xbfa\r\nb\r\n", "d/a.go=func A\n",
 			"d/.env=KEY=1\n", "d/x.log=log\n", ".gitignore=*.log\n",
 			".git/config=func git\n", "bin=\x00\x01", "big="+numbered(2500), "sp ace/é'x=odd\n", "run.sh=echo")
 		for _, line := range []string{"ln -s f link", "ln f hard", "ln -s d dlink", "mkfifo fifo", "chmod 754 run.sh"} {
@@ -42,10 +42,10 @@ func TestToolsRemote(t *testing.T) {
 			}
 		}
 		t.Cleanup(func() { ws.Close() })
-		return place{b.dir, Tools(ws, Options{TempDir: t.TempDir()})}
+		return workspaceTools{b.dir, Tools(ws, Options{TempDir: t.TempDir()})}
 	}
-	here, there := open(false), open(true)
-	say := func(p place, name, in string) string {
+	local, remote := open(false), open(true)
+	call := func(p workspaceTools, name, in string) string {
 		res := tool.Call(t.Context(), p.set, llm.ToolCall{ID: "1", Name: name,
 			Input: []byte(strings.ReplaceAll(in, "DIR", p.dir))}, tool.AllowAll, nil)
 		var b strings.Builder
@@ -83,14 +83,14 @@ func TestToolsRemote(t *testing.T) {
 		// stale
 		{"edit", `{"path":"f","edits":[{"oldText":"1001","newText":"x"}]}`}, {"write", `{"path":"link","content":"x"}`},
 	} {
-		want, got := say(here, c.name, c.in), say(there, c.name, c.in)
+		want, got := call(local, c.name, c.in), call(remote, c.name, c.in)
 		if got != want {
 			t.Errorf("%s %s:\nhere  %.500q\nthere %.500q", c.name, c.in, want, got)
 		}
 	}
 	for _, name := range []string{"f", "crlf", "hard", "run.sh", "new/er/file", "d/made"} {
-		one, err1 := os.ReadFile(filepath.Join(here.dir, name))
-		two, err2 := os.ReadFile(filepath.Join(there.dir, name))
+		one, err1 := os.ReadFile(filepath.Join(local.dir, name))
+		two, err2 := os.ReadFile(filepath.Join(remote.dir, name))
 		if err1 != nil || err2 != nil || string(one) != string(two) {
 			t.Errorf("%s: %q, %v here, %q, %v there", name, one, err1, two, err2)
 		}

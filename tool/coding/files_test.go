@@ -20,8 +20,8 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A bench has the file tools for a directory.
-type bench struct {
+// A fixture has the file tools for a directory.
+type fixture struct {
 	dir   string
 	ws    *workspace.Local
 	state *Memory
@@ -29,8 +29,8 @@ type bench struct {
 	tools tool.Set
 }
 
-// newBench makes the directory from "name=content" entries.
-func newBench(t testing.TB, o FileOptions, files ...string) *bench {
+// newFixture makes the directory from "name=content" entries.
+func newFixture(t testing.TB, o FileOptions, files ...string) *fixture {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -44,7 +44,7 @@ func newBench(t testing.TB, o FileOptions, files ...string) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{dir: dir, ws: ws, state: NewMemory(), opts: o}
+	b := &fixture{dir: dir, ws: ws, state: NewMemory(), opts: o}
 	b.tools = Tools(ws, Options{State: b.state, Files: o})
 	return b
 }
@@ -59,9 +59,9 @@ func put(t testing.TB, path, text string) {
 	}
 }
 
-func (b *bench) path(name string) string { return filepath.Join(b.dir, filepath.FromSlash(name)) }
+func (b *fixture) path(name string) string { return filepath.Join(b.dir, filepath.FromSlash(name)) }
 
-func (b *bench) content(t testing.TB, name string) string {
+func (b *fixture) content(t testing.TB, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(b.path(name))
 	if err != nil {
@@ -71,7 +71,7 @@ func (b *bench) content(t testing.TB, name string) string {
 }
 
 // call runs a tool as the pipeline does, without a gate.
-func (b *bench) call(t testing.TB, name, input string) (string, tool.Result) {
+func (b *fixture) call(t testing.TB, name, input string) (string, tool.Result) {
 	t.Helper()
 	tl, ok := b.tools.Find(name)
 	if !ok {
@@ -100,7 +100,7 @@ func (b *bench) call(t testing.TB, name, input string) (string, tool.Result) {
 }
 
 // want checks the text of a call's result.
-func (b *bench) want(t testing.TB, name, input, want string) {
+func (b *fixture) want(t testing.TB, name, input, want string) {
 	t.Helper()
 	got, _ := b.call(t, name, input)
 	if got = strings.ReplaceAll(got, b.dir, "DIR"); got != want {
@@ -123,7 +123,7 @@ func upTo(from, to int) string {
 }
 
 func TestReadBoundaries(t *testing.T) {
-	b := newBench(t, FileOptions{},
+	b := newFixture(t, FileOptions{},
 		"2000="+numbered(2000), "2001="+numbered(2001), "2000x="+numbered(2000)+"x",
 		"51200="+strings.Repeat(strings.Repeat("a", 1023)+"\n", 50), // the last line break is not counted
 		"51201="+strings.Repeat(strings.Repeat("a", 1023)+"\n", 49)+strings.Repeat("b", 1025),
@@ -182,7 +182,7 @@ func TestReadBoundaries(t *testing.T) {
 }
 
 func TestReadEncodings(t *testing.T) {
-	b := newBench(t, FileOptions{},
+	b := newFixture(t, FileOptions{},
 		"utf16=\xff\xfeh\x00\xe9\x00\n\x00", "utf16be=\xfe\xff\x00h\x00\xe9\x00\n", "latin=caf\xe9\nna\xefve\n",
 		"windows=\x93x\x94\n", "bom=\xef\xbb\xbfx\n", "broken=日本語\xff日本語\n", "binary=\x00\x01\x02",
 		"elf=\x7fELF\x02\x01\x01\x00\x00", "zip=PK\x03\x04\x00\x00",
@@ -221,7 +221,7 @@ func TestReadEncodings(t *testing.T) {
 }
 
 func TestReadNotebook(t *testing.T) {
-	b := newBench(t, FileOptions{}, `nb.ipynb={"cells":[{"cell_type":"markdown","source":["# Title\n","text"]},
+	b := newFixture(t, FileOptions{}, `nb.ipynb={"cells":[{"cell_type":"markdown","source":["# Title\n","text"]},
 		{"cell_type":"code","source":"print(1)","outputs":[{"output_type":"stream","text":["1\n"]},
 		{"output_type":"display_data","data":{"image/png":"AAAA","text/plain":"<Figure>"}},
 		{"output_type":"error","ename":"ValueError","evalue":"bad"}]}],"nbformat":4}`,
@@ -240,7 +240,7 @@ func TestReadSpecialFiles(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no FIFO on Windows")
 	}
-	b := newBench(t, FileOptions{}, "locked=x")
+	b := newFixture(t, FileOptions{}, "locked=x")
 	if out, err := exec.Command("mkfifo", b.path("fifo")).CombinedOutput(); err != nil {
 		t.Skipf("mkfifo: %v %s", err, out)
 	}
@@ -262,7 +262,7 @@ func TestPaths(t *testing.T) {
 	t.Setenv("HOME", home)
 	t.Setenv("USERPROFILE", home)
 	put(t, filepath.Join(home, "h.txt"), "home")
-	b := newBench(t, FileOptions{}, "a b.txt=spaced", "@at=at", "n\u00a0b=kept", "cafe\u0301=nfd", "it’s=curly",
+	b := newFixture(t, FileOptions{}, "a b.txt=spaced", "@at=at", "n\u00a0b=kept", "cafe\u0301=nfd", "it’s=curly",
 		"Shot 9\u202fAM.png=narrow", "Shot 9\u202fPM.png=narrow", "Shot 9\u202fPM (2).png=narrow", "d’e\u0301tat=both",
 		"l'e\u0301te\u0301=apart", "-rf=flag")
 	for in, want := range map[string]string{
@@ -285,7 +285,7 @@ func TestPaths(t *testing.T) {
 }
 
 func TestEdit(t *testing.T) {
-	b := newBench(t, FileOptions{}, "f=\xef\xbb\xbfone\r\ntwo\nthree\r\n", "latin=caf\xe9 au lait\n", "dir/x=1")
+	b := newFixture(t, FileOptions{}, "f=\xef\xbb\xbfone\r\ntwo\nthree\r\n", "latin=caf\xe9 au lait\n", "dir/x=1")
 	b.want(t, "edit", `{"path":"f","edits":[{"oldText":"two","newText":"TWO"},{"oldText":"three","newText":"3"}]}`,
 		"Replaced 2 occurrences in f.")
 	if got := b.content(t, "f"); got != "\xef\xbb\xbfone\r\nTWO\n3\r\n" {
@@ -333,7 +333,7 @@ func TestEdit(t *testing.T) {
 }
 
 func TestStale(t *testing.T) {
-	b := newBench(t, FileOptions{}, "f=one\n", "g=one\n")
+	b := newFixture(t, FileOptions{}, "f=one\n", "g=one\n")
 	b.call(t, "read", `{"path":"f"}`)
 	put(t, b.path("f"), "other\n")
 	stale := "error: DIR/f has changed since it was read: read it again, then make the change"
@@ -364,7 +364,7 @@ func TestStale(t *testing.T) {
 }
 
 func TestWrite(t *testing.T) {
-	b := newBench(t, FileOptions{}, "old=x")
+	b := newFixture(t, FileOptions{}, "old=x")
 	b.want(t, "write", `{"path":"n/d/é.txt","content":"héllo"}`, "Created n/d/é.txt (6 bytes).")
 	if b.content(t, "n/d/é.txt") != "héllo" {
 		t.Error("not written")
@@ -400,7 +400,7 @@ func TestWrite(t *testing.T) {
 // Concurrent edits of one file by several names: none is lost.
 func TestConcurrentEdits(t *testing.T) {
 	const n = 40
-	b := newBench(t, FileOptions{}, "f="+numbered(n), "dir/x=")
+	b := newFixture(t, FileOptions{}, "f="+numbered(n), "dir/x=")
 	if err := os.Symlink("../f", b.path("dir/link")); err != nil {
 		t.Skip("no links: ", err)
 	}
@@ -426,7 +426,7 @@ func TestConcurrentEdits(t *testing.T) {
 // Calls of one answer on one file run in the answer's order, whatever name they use: each edit here needs the one
 // before it.
 func TestEditsInOrder(t *testing.T) {
-	b := newBench(t, FileOptions{}, "f=step 0\n", "dir/x=")
+	b := newFixture(t, FileOptions{}, "f=step 0\n", "dir/x=")
 	if err := os.Symlink("../f", b.path("dir/link")); err != nil {
 		t.Skip("no links: ", err)
 	}
@@ -463,7 +463,7 @@ func TestEditsInOrder(t *testing.T) {
 
 // TestSearchTouches: a path given to grep or find counts as touched.
 func TestSearchTouches(t *testing.T) {
-	b := newBench(t, FileOptions{}, "src/a.go=package a\n")
+	b := newFixture(t, FileOptions{}, "src/a.go=package a\n")
 	for input, want := range map[string]string{`{"pattern":"nowhere","path":"src"}`: b.path("src"),
 		`{"pattern":"a*"}`: ""} {
 		for _, name := range []string{"grep", "find"} {
@@ -477,7 +477,7 @@ func TestSearchTouches(t *testing.T) {
 
 // Bad input leads to one clear sentence, through the whole pipeline.
 func TestBadInput(t *testing.T) {
-	b := newBench(t, FileOptions{}, "f=text\n")
+	b := newFixture(t, FileOptions{}, "f=text\n")
 	for _, c := range []struct{ name, in, want string }{
 		{"read", `{}`, "path"},
 		{"read", `{"path":7}`, ""}, // coerced to "7"
@@ -537,7 +537,7 @@ func TestBadInput(t *testing.T) {
 
 // The sets contain the tools that their names promise.
 func TestSets(t *testing.T) {
-	b := newBench(t, FileOptions{})
+	b := newFixture(t, FileOptions{})
 	all := Tools(b.ws, Options{Jobs: new(Jobs)})
 	for spec, want := range map[string]string{
 		Default: "read bash bash_output bash_kill edit write grep find ls ask todo", ReadOnly: "read grep find ls",
@@ -557,7 +557,7 @@ func TestSets(t *testing.T) {
 
 // Other agents' names for the input of write and edit.
 func TestForeignFields(t *testing.T) {
-	b := newBench(t, FileOptions{})
+	b := newFixture(t, FileOptions{})
 	for i, in := range []string{
 		`{"file_path":"f","contents":"%d"}`, `{"filePath":"f","file_text":"%d"}`, `{"path":"f","text":"%d"}`,
 	} {
@@ -626,7 +626,7 @@ func TestDiffApplies(t *testing.T) {
 		}
 		return b.String() + line.Draw(t, "last")
 	}
-	b := newBench(t, FileOptions{})
+	b := newFixture(t, FileOptions{})
 	names := []string{"f", "a b", "dir/c", `q"uo\te`, "é"}
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -674,7 +674,7 @@ func TestDiffApplies(t *testing.T) {
 
 // The file that is opened is the one that the gate approved.
 func TestApprovedFile(t *testing.T) {
-	b := newBench(t, FileOptions{}, "ok=fine\n", "secret=hidden\n", "d/x=fine\n", "s/x=hidden\n")
+	b := newFixture(t, FileOptions{}, "ok=fine\n", "secret=hidden\n", "d/x=fine\n", "s/x=hidden\n")
 	if err := os.Symlink("ok", b.path("link")); err != nil {
 		t.Skip("no links: ", err)
 	}
@@ -740,7 +740,7 @@ func TestSwappedBeforeOpen(t *testing.T) {
 		{"read", `{"path":"ok"}`}, {"grep", `{"pattern":"hidden","path":"ok"}`},
 		{"edit", `{"path":"ok","edits":[{"oldText":"hidden","newText":"X"}]}`}, {"write", `{"path":"ok","content":"X"}`},
 	} {
-		b := newBench(t, FileOptions{}, "ok=fine\n", "secret=hidden\n")
+		b := newFixture(t, FileOptions{}, "ok=fine\n", "secret=hidden\n")
 		tl, _ := Tools(swapWS{b.ws, t}, Options{}).Find(c.tool)
 		subjects, err := tl.Subjects(t.Context(), []byte(c.input))
 		if err != nil {
@@ -758,7 +758,7 @@ func TestReadGigabyte(t *testing.T) {
 	if testing.Short() {
 		t.Skip("too large for -short")
 	}
-	b := newBench(t, FileOptions{})
+	b := newFixture(t, FileOptions{})
 	f, err := os.Create(b.path("big"))
 	if err != nil {
 		t.Fatal(err)

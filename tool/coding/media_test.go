@@ -65,7 +65,7 @@ func TestReadImages(t *testing.T) {
 	}
 	// The smallest WebP: one pixel, lossless.
 	webp := "RIFF\x1a\x00\x00\x00WEBPVP8L\x0d\x00\x00\x00\x2f\x00\x00\x00\x10\x07\x10\x11\x11\x88\x88\xfe\x07\x00"
-	b := newBench(t, FileOptions{},
+	b := newFixture(t, FileOptions{},
 		"png.txt="+pngOf(t, small), "text.png=just text\n", "j="+jpg.String(), "g="+gif1.String(), "g2="+gif2.String(),
 		"b="+bm.String(), "w="+webp, "apng="+animate(pngOf(t, small)), "wide="+pngOf(t, picture(2400, 600, false)),
 		"noise="+pngOf(t, picture(1100, 1100, true)), "broken=\x89PNG\r\n\x1a\nxxxx", "bomb="+bombPNG(),
@@ -112,7 +112,7 @@ func TestReadImages(t *testing.T) {
 		"/broken looks like image/png but cannot be decoded") {
 		t.Errorf("broken: %q", got)
 	}
-	blind := newBench(t, FileOptions{Model: func() llm.Info { return llm.Info{} }}, "p="+pngOf(t, small))
+	blind := newFixture(t, FileOptions{Model: func() llm.Info { return llm.Info{} }}, "p="+pngOf(t, small))
 	got, res := blind.call(t, "read", `{"path":"p"}`)
 	if len(res.Parts) != 1 || !strings.Contains(got, "[The current model does not see images: the image is omitted.]") {
 		t.Errorf("without vision: %q", got)
@@ -159,8 +159,8 @@ func TestReadPDF(t *testing.T) {
 	doc := minimalPDF(
 		"BT /F1 12 Tf 72 700 Td (Hello, world) Tj 0 -20 Td (second line) Tj ET",
 		"BT /F1 12 Tf 72 700 Td (page two) Tj ET")
-	b := newBench(t, FileOptions{}, "a.txt="+doc, "scan.pdf="+minimalPDF(""), "cut.pdf="+strings.ReplaceAll(doc, "endobj",
-		"")[:200], "junk.pdf=%PDF-1.7\n\x00\x01\x02")
+	b := newFixture(t, FileOptions{}, "a.txt="+doc, "scan.pdf="+minimalPDF(""),
+		"cut.pdf="+strings.ReplaceAll(doc, "endobj", "")[:200], "junk.pdf=%PDF-1.7\n\x00\x01\x02")
 	b.want(t, "read", `{"path":"a.txt"}`, "[Page 1 of 2]\nHello, world\nsecond line\n\n[Page 2 of 2]\npage two\n")
 	b.want(t, "read", `{"path":"a.txt","offset":2,"limit":1}`,
 		"Hello, world\n\n[4 more lines in file. Use offset=3 to continue.]")
@@ -183,7 +183,7 @@ func TestReadPDF(t *testing.T) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
-	reader := newBench(t, FileOptions{Model: func() llm.Info { return llm.Info{Documents: true} }}, "a.pdf="+doc)
+	reader := newFixture(t, FileOptions{Model: func() llm.Info { return llm.Info{Documents: true} }}, "a.pdf="+doc)
 	_, res := reader.call(t, "read", `{"path":"a.pdf"}`)
 	if len(res.Parts) != 2 || res.Parts[1].Media.MIME != "application/pdf" || string(res.Parts[1].Media.Data) != doc {
 		t.Errorf("a model that takes documents: %+v", res.Parts)
@@ -205,7 +205,7 @@ func TestImageLimits(t *testing.T) {
 		}
 	}
 	fit := pngOf(t, picture(2000, 3, false))
-	b := newBench(t, FileOptions{}, "fit="+fit, "over="+pngOf(t, picture(2001, 3, false)), "tall="+jpg.String(),
+	b := newFixture(t, FileOptions{}, "fit="+fit, "over="+pngOf(t, picture(2001, 3, false)), "tall="+jpg.String(),
 		"clear="+pngOf(t, clear),
 		"old.gif=GIF87a\x01\x00\x01\x00\x80\x00\x00\xff\xff\xff\x00\x00\x00,"+
 			"\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;")

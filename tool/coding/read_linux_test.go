@@ -8,7 +8,7 @@ import (
 
 // The files of /proc have size 0, but have content. Some are not readable, not even by root.
 func TestReadProc(t *testing.T) {
-	b := newBench(t, FileOptions{})
+	b := newFixture(t, FileOptions{})
 	if got, res := b.call(t, "read", `{"path":"/proc/self/status"}`); res.IsError || !strings.Contains(got, "\nPid:\t") {
 		t.Errorf("/proc/self/status: %.200q", got)
 	}

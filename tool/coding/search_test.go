@@ -22,7 +22,7 @@ import (
 )
 
 func TestGrep(t *testing.T) {
-	b := newBench(t, FileOptions{},
+	b := newFixture(t, FileOptions{},
 		"a.go=package a\n\nfunc A() {}\nfunc B() {}\n", "b/b.go=package b\nfunc C() {}\r\n", "b/.hidden=func hidden\n",
 		".git/config=func git\n", "node_modules/x.go=func ignored\n", "b/c.txt=func text\n", "bin=func\x00\n",
 		".gitignore=node_modules/\n*.log\n", "x.log=func log\n", "b/.ignore=c.txt\n",
@@ -83,7 +83,7 @@ func TestGrep(t *testing.T) {
 }
 
 func TestGrepOutputLimit(t *testing.T) {
-	b := newBench(t, FileOptions{}, "f="+strings.Repeat(strings.Repeat("x", 400)+"\n", 300),
+	b := newFixture(t, FileOptions{}, "f="+strings.Repeat(strings.Repeat("x", 400)+"\n", 300),
 		"g="+strings.Repeat("y\n", 3000))
 	got, res := b.call(t, "grep", `{"pattern":"x","limit":300}`)
 	if want := "\n\n[Showing lines 1-125 of 300 (50.0KB limit). " +
@@ -102,7 +102,7 @@ func TestGrepOutputLimit(t *testing.T) {
 
 // Without a limit in the call the tool's own applies, and is mentioned only if there is more.
 func TestOwnLimits(t *testing.T) {
-	b := newBench(t, FileOptions{}, "grep/f="+strings.Repeat("x\n", 100), "more/f="+strings.Repeat("x\n", 101))
+	b := newFixture(t, FileOptions{}, "grep/f="+strings.Repeat("x\n", 100), "more/f="+strings.Repeat("x\n", 101))
 	for i := range 1001 {
 		name := fmt.Sprintf("%04d", i)
 		put(t, b.path("find/"+name), "")
@@ -140,7 +140,7 @@ func TestOwnLimits(t *testing.T) {
 
 // A list is also limited by size, and both limits are reported in one line.
 func TestListCut(t *testing.T) {
-	b := newBench(t, FileOptions{})
+	b := newFixture(t, FileOptions{})
 	for i := range 600 {
 		put(t, b.path(fmt.Sprintf("d/%0200d", i)), "")
 	}
@@ -160,7 +160,7 @@ func TestListCut(t *testing.T) {
 }
 
 func TestFind(t *testing.T) {
-	b := newBench(t, FileOptions{}, "a.go=", "b/c.go=", "b/d/e.go=", "b/.hid.d/f=", ".git/HEAD=", "sub/.git=gitdir: x",
+	b := newFixture(t, FileOptions{}, "a.go=", "b/c.go=", "b/d/e.go=", "b/.hid.d/f=", ".git/HEAD=", "sub/.git=gitdir: x",
 		"node_modules/y.go=",
 		".gitignore=node_modules\n", "B.GO=", "we ird.txt=", "-rf=")
 	if err := os.Symlink("b", b.path("link")); err != nil {
@@ -195,7 +195,7 @@ func TestFind(t *testing.T) {
 }
 
 func TestLs(t *testing.T) {
-	b := newBench(t, FileOptions{}, "b=", "A=", "a=", "C/x=", ".dot=", "é=")
+	b := newFixture(t, FileOptions{}, "b=", "A=", "a=", "C/x=", ".dot=", "é=")
 	if err := os.MkdirAll(b.path("empty"), 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestSecrets(t *testing.T) {
 	secret := func(path string) bool {
 		return strings.HasPrefix(filepath.Base(path), ".env") || filepath.Base(path) == "keys"
 	}
-	b := newBench(t, FileOptions{Secret: secret}, ".env=TOKEN=1\n", "a=TOKEN=2\n", "keys/id=TOKEN=3\n",
+	b := newFixture(t, FileOptions{Secret: secret}, ".env=TOKEN=1\n", "a=TOKEN=2\n", "keys/id=TOKEN=3\n",
 		"keys/id2=TOKEN=4\n", "sub/.env.local=TOKEN\n")
 	b.want(t, "grep", `{"pattern":"TOKEN"}`, "a:1: TOKEN=2\n\n[3 paths that may hold secrets were left out.]")
 	b.want(t, "grep", `{"pattern":"nothing","path":"sub"}`,
@@ -237,7 +237,7 @@ func TestSecrets(t *testing.T) {
 
 // Without a Secret func in the options, the list of package permission is used.
 func TestSecretList(t *testing.T) {
-	b := newBench(t, FileOptions{}, ".env=K\n", "sub/ID_rsa=K\n", "x.PEM=K\n", "service-account-1.json=K\n",
+	b := newFixture(t, FileOptions{}, ".env=K\n", "sub/ID_rsa=K\n", "x.PEM=K\n", "service-account-1.json=K\n",
 		"src/env.go=K\n", "a.key.go=K\n", ".ssh/config=K\n")
 	t.Setenv("HOME", b.dir)
 	t.Setenv("USERPROFILE", b.dir)
@@ -306,7 +306,7 @@ func TestSecretListIsPermissions(t *testing.T) {
 
 // Ignore files count from the repository's root down, wherever the search begins, and outside repositories too.
 func TestIgnoreAbove(t *testing.T) {
-	b := newBench(t, FileOptions{}, ".gitignore=*.gen\n", "repo/.git/info/exclude=local\n", "repo/.gitignore=*.tmp\n",
+	b := newFixture(t, FileOptions{}, ".gitignore=*.gen\n", "repo/.git/info/exclude=local\n", "repo/.gitignore=*.tmp\n",
 		"repo/d/e/x.tmp=m\n", "repo/d/e/x.gen=m\n", "repo/d/e/local=m\n", "repo/d/e/x=m\n", "plain/x.gen=m\n", "plain/x=m\n")
 	b.want(t, "grep", `{"pattern":"m","path":"repo/d/e"}`, "x:1: m\nx.gen:1: m")
 	b.want(t, "grep", `{"pattern":"m","path":"plain"}`, "x:1: m")
@@ -358,7 +358,7 @@ func (r globbingWS) Search(_ context.Context, dir, literal string, fold bool) ([
 
 // A remote workspace gives the same results.
 func TestRemoteTree(t *testing.T) {
-	b := newBench(t, FileOptions{}, "a.go=func A\n", "b/b.go=func B\n", "b/x.log=func log\n", ".gitignore=*.log\n",
+	b := newFixture(t, FileOptions{}, "a.go=func A\n", "b/b.go=func B\n", "b/x.log=func log\n", ".gitignore=*.log\n",
 		".git/x=func git\n")
 	var searches []string
 	plain := remoteWS{l: b.ws}
@@ -397,7 +397,7 @@ func (s slowWS) ReadDir(ctx context.Context, p string) ([]fs.DirEntry, error) {
 
 // A search that is cancelled shows what it has found.
 func TestCancelKeepsFound(t *testing.T) {
-	b := newBench(t, FileOptions{}, "a/b=x\n", "z/c=x\n")
+	b := newFixture(t, FileOptions{}, "a/b=x\n", "z/c=x\n")
 	for _, c := range []struct{ name, in, want string }{
 		{"find", `{"pattern":"*"}`, "a/\na/b\nz/"},
 		{"grep", `{"pattern":"x"}`, "a/b:1: x"},
@@ -428,7 +428,7 @@ func (l lockedWS) Open(ctx context.Context, p string) (workspace.File, error) {
 
 // Files that could not be read are reported.
 func TestUnreadable(t *testing.T) {
-	b := newBench(t, FileOptions{}, "a=x\n", "d/locked=x\n", ".env=x\n")
+	b := newFixture(t, FileOptions{}, "a=x\n", "d/locked=x\n", ".env=x\n")
 	b.tools = tool.Set{grepTool(lockedWS{remoteWS{l: b.ws}}, FileOptions{})}
 	b.want(t, "grep", `{"pattern":"x"}`, "a:1: x\n\n[1 path that may hold secrets was left out. 1 path could not be "+
 		"read (d/locked: permission denied).]")
@@ -436,7 +436,7 @@ func TestUnreadable(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	b := newBench(t, FileOptions{}, "a=x\n", "b/c=x\n")
+	b := newFixture(t, FileOptions{}, "a=x\n", "b/c=x\n")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("the user pressed Esc")
 	cancel(why)
