@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -207,16 +209,18 @@ func (x *checkup) write(w io.Writer, p *engine.Project) {
 		}
 	}
 	line("skills", "%s", cmp.Or(strings.Join(states, ", "), "none"))
-	for i, o := range x.Off {
-		name := "off"
-		if i > 0 {
-			name = ""
-		}
+	name := "off"
+	for _, o := range groupSkills(x.Off) {
 		line(name, "%s: %s", plain.Line(o.Name), plain.Line(o.Why))
+		name = ""
 	}
-	name := "problems"
+	name = "problems"
+	of := map[knack.Code]int{}
 	for _, q := range x.Problems {
 		if q.Severity == knack.Info {
+			continue
+		}
+		if of[q.Code]++; of[q.Code] > examples {
 			continue
 		}
 		line(name, "%s: %s", q.Severity, p.ShortProblem(q))
@@ -225,7 +229,43 @@ func (x *checkup) write(w io.Writer, p *engine.Project) {
 		}
 		name = ""
 	}
+	for _, code := range slices.Sorted(maps.Keys(of)) {
+		if n := of[code] - examples; n > 0 {
+			line("", "and %d more %s: knack skill list --all", n, code)
+		}
+	}
 	if name != "" {
 		line(name, "none")
 	}
+}
+
+// examples is how many problems of one kind, or skills that are off for one reason, are shown by name.
+const examples = 3
+
+// groupSkills replaces the skills that are off for the same reason by one item.
+func groupSkills(off []offItem) (grouped []offItem) {
+	names := map[string][]string{} // by reason
+	for _, o := range off {
+		if name, ok := strings.CutPrefix(o.Name, "skill "); ok {
+			names[o.Why] = append(names[o.Why], name)
+		}
+	}
+	for _, o := range off {
+		if !strings.HasPrefix(o.Name, "skill ") {
+			grouped = append(grouped, o)
+			continue
+		}
+		all := names[o.Why]
+		delete(names, o.Why)
+		switch n := len(all) - examples; {
+		case len(all) == 1:
+			grouped = append(grouped, o)
+		case n <= 0 && len(all) > 0:
+			grouped = append(grouped, offItem{"skills " + strings.Join(all, ", "), o.Why})
+		case n > 0:
+			text := fmt.Sprintf("skills %s and %d more", strings.Join(all[:examples], ", "), n)
+			grouped = append(grouped, offItem{text, o.Why})
+		}
+	}
+	return grouped
 }
