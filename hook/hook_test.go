@@ -333,9 +333,15 @@ func TestTimes(t *testing.T) {
 		if o, d := fire("Stop", `{"command": "2h", "timeout": 3}`); o.Block || len(o.Failed) != 1 || d != 3*time.Second {
 			t.Errorf("not a guard: %s, %+v", d, o)
 		}
-		if o, d := fire("SessionEnd", `{"command": "2h"}, {"command": "3h", "timeout": 5}`); len(o.Failed) != 2 ||
-			d != endTimeout {
-			t.Errorf("at the end: %s, %+v", d, o)
+		for hooks, want := range map[string]time.Duration{
+			`{"command": "2h"}, {"command": "3h"}`:                                 endTimeout,
+			`{"command": "2h"}, {"command": "3h", "timeout": 1}`:                   endTimeout,
+			`{"command": "2h"}, {"command": "3h", "timeout": 5}`:                   5 * time.Second,
+			`{"command": "2h", "timeout": 7200}, {"command": "3h", "timeout": 90}`: maxEndTimeout,
+		} {
+			if o, d := fire("SessionEnd", hooks); len(o.Failed) != 2 || d != want {
+				t.Errorf("at the end, %s: %s, %+v", hooks, d, o)
+			}
 		}
 	})
 }

@@ -18,12 +18,17 @@ import (
 // response.
 const MaxOutput = 1 << 20
 
-// Default timeouts. All SessionEnd hooks together have endTimeout, whatever their own timeouts,
-// because the user wants to leave.
+// Default timeouts.
 const (
 	commandTimeout = 60 * time.Second
 	promptTimeout  = 30 * time.Second
-	endTimeout     = 1500 * time.Millisecond
+)
+
+// The time of all SessionEnd hooks together: short, because the user wants to leave, unless one of
+// them has a longer timeout.
+const (
+	endTimeout    = 1500 * time.Millisecond
+	maxEndTimeout = 60 * time.Second
 )
 
 // A Process is what Runner.Run runs: Hook.Args or Hook.Path without a shell, otherwise Hook.Command
@@ -146,7 +151,11 @@ func (s *Set) Fire(ctx context.Context, in Input) Outcome {
 	}
 	if in.Event == SessionEnd {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, endTimeout, errors.New("the session ends"))
+		limit := endTimeout
+		for _, h := range chosen {
+			limit = max(limit, min(h.Timeout, maxEndTimeout))
+		}
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, errors.New("the session ends"))
 		defer cancel()
 	}
 	var waited []*Hook

@@ -348,7 +348,7 @@ func TestTalkHooks(t *testing.T) {
 		"Notification": [{"matcher": "permission_prompt", "hooks": [{"type": "command", "command": `+
 		`"cat >> hook.txt; echo >> called.txt"}]}],
 		"ConfigChange": [{"matcher": "skills", "hooks": [{"type": "command", "command": "cat >> hook.txt"}]}],
-		"SessionEnd": [{"hooks": [{"type": "command", "command": "cat >> hook.txt"}]}]}}`)
+		"SessionEnd": [{"hooks": [{"type": "command", "command": "cat >> hook.txt", "timeout": 60}]}]}}`)
 	k := d.open(t, "--allow", "Bash(touch *)")
 	k.expect("the hooks greet you")
 	k.enters("go")

@@ -1,10 +1,10 @@
 package tui
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,7 +21,7 @@ import (
 
 const (
 	// clipboardTime is the time limit of a program that reads the clipboard.
-	clipboardTime = 2 * time.Second
+	clipboardTime = 5 * time.Second
 	// maxImage is the maximum size of a pasted image in bytes. The read tool scales it down.
 	maxImage = 32 << 20
 )
@@ -84,30 +84,34 @@ func clipboard(ctx context.Context, argv []string, path, project string) ([]byte
 		if info, err := os.Stat(program); err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
 			continue
 		}
-		var out limited
 		c := exec.CommandContext(ctx, program, argv[1:]...)
 		c.Dir = filepath.Dir(program)
-		c.Stdout = &out
 		c.Env = append(os.Environ(), "PATH="+strings.Join(dirs, string(filepath.ListSeparator)))
-		c.WaitDelay = time.Millisecond // a child process may keep the output open
-		if err := c.Run(); errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		out, err := c.StdoutPipe()
+		if err == nil {
+			err = c.Start()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", argv[0], err)
+		}
+		stop := context.AfterFunc(ctx, func() { out.Close() }) // a child process may keep it open
+		data, err := io.ReadAll(io.LimitReader(out, maxImage+1))
+		if len(data) > maxImage {
+			err = fmt.Errorf("more than %d MB", maxImage>>20)
+			out.Close() // it may still write
+		}
+		stop()
+		if ended := c.Wait(); err == nil {
+			err = ended
+		}
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return nil, fmt.Errorf("%s has not answered in %s", argv[0], clipboardTime)
 		} else if err != nil {
 			return nil, fmt.Errorf("%s: %w", argv[0], err)
 		}
-		return out.Bytes(), nil
+		return data, nil
 	}
 	return nil, fmt.Errorf("%s is not installed", argv[0])
-}
-
-// limited is a buffer that refuses more than maxImage bytes.
-type limited struct{ bytes.Buffer }
-
-func (l *limited) Write(p []byte) (int, error) {
-	if l.Len()+len(p) > maxImage {
-		return 0, fmt.Errorf("more than %d MB", maxImage>>20)
-	}
-	return l.Buffer.Write(p)
 }
 
 // imageFile writes a pasted image to a private file, which is removed when the program ends.
