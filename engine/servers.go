@@ -612,6 +612,21 @@ func (s *Session) ConnectServers(ctx context.Context, names ...string) error {
 	return nil
 }
 
+// UnansweredServers returns a problem if turns ran without the tools of servers that have not answered yet. It is for
+// programs that end after a few turns: later, the servers would have answered or failed.
+func (s *Session) UnansweredServers() []knack.Problem {
+	var names []string
+	for _, c := range s.clients() {
+		names = append(names, c.Unanswered()...)
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return []knack.Problem{{Code: knack.CodeMCPServer, Severity: knack.Warn, Hint: "knack mcp test",
+		Message: "the run ended before these MCP servers had answered, so their tools were not available: " +
+			strings.Join(names, ", ")}}
+}
+
 // serversIn returns the names of the servers whose prompt or skill a line may call: what a server
 // offers is only known once it is connected.
 func (s *Session) serversIn(line string) []string {

@@ -260,7 +260,7 @@ func TestServersAfterRequest(t *testing.T) {
 	}
 }
 
-// TestServerMissingProgram: a server whose program does not exist has failed, and is reported, before the
+// TestServerMissingProgram: a server whose program does not exist, or whose address is not used, has failed, and is reported, before the
 // turn ends: the shortest run shows it.
 func TestServerMissingProgram(t *testing.T) {
 	t.Parallel()
@@ -270,6 +270,7 @@ func TestServerMissingProgram(t *testing.T) {
 			"gone":  map[string]any{"command": "no-such-program"},
 			"moved": map[string]any{"command": filepath.Join(t.TempDir(), "server")},
 			"unset": map[string]any{"command": "sh", "args": []string{"${NO_SUCH_VARIABLE}"}},
+			"plain": map[string]any{"url": "http://mcp.example/"},
 		}}})
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +295,8 @@ func TestServerMissingProgram(t *testing.T) {
 		}
 		all := strings.Join(found, "\n")
 		for _, want := range []string{"gone is not connected: cannot run no-such-program: not found on PATH", "moved is not",
-			"unset is not connected: the environment variable NO_SUCH_VARIABLE"} {
+			"unset is not connected: the environment variable NO_SUCH_VARIABLE",
+			"plain is not connected: http://mcp.example/: http is for this machine only"} {
 			if strings.Count(all, want) != 1 {
 				t.Fatalf("%q is not reported once:\n%s", want, all)
 			}

@@ -319,7 +319,11 @@ func (p *peer) check() error {
 	if err != nil {
 		return err
 	}
-	if s.Open != nil || s.URL != "" || p.client.opt.Check == nil {
+	if s.URL != "" {
+		_, err := checkURL(s.URL)
+		return err
+	}
+	if s.Open != nil || p.client.opt.Check == nil {
 		return nil
 	}
 	return p.client.opt.Check(s)

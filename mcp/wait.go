@@ -12,6 +12,17 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
+// Unanswered returns the names of the servers that were started and have not answered yet, and of which no list of
+// tools of an earlier connection is stored.
+func (c *Client) Unanswered() []string {
+	return slices.DeleteFunc(c.pending(), func(name string) bool {
+		p := c.find(name)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.state != Connecting
+	})
+}
+
 // pending returns the names of servers whose tools are not known yet: they have not answered, and no
 // list of an earlier connection is stored.
 func (c *Client) pending() []string {

@@ -16,7 +16,7 @@ import (
 // toolServer is an MCP server on standard input and output. Its arguments configure it: NAME adds a tool of that name,
 // "ask" one that asks the user, "visit" one that sends the user to a page, "die" one that ends the program; "notes"
 // adds resources, and another one when one is read; "stubborn" keeps the program running when its input has ended;
-// "changed" changes the description of the tools before it.
+// "changed" changes the description of the tools before it; "silent" never answers.
 func toolServer() {
 	s := sdk.NewServer(&sdk.Implementation{Name: "toolserver", Version: "1"},
 		&sdk.ServerOptions{Capabilities: &sdk.ServerCapabilities{}})
@@ -74,6 +74,9 @@ func toolServer() {
 				data, err := io.ReadAll(res.Body)
 				return string(data), err
 			})
+		case "silent":
+			io.Copy(io.Discard, os.Stdin)
+			return
 		case "stubborn":
 			signal.Ignore(syscall.SIGTERM, syscall.SIGHUP)
 			os.WriteFile("stubborn.pid", fmt.Append(nil, os.Getpid()), 0o600)

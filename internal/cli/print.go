@@ -105,7 +105,15 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	if err := r.Begin(ctx); err != nil {
 		return err
 	}
-	return r.Turn(ctx, in)
+	err = r.Turn(ctx, in)
+	if ctx.Err() == nil {
+		unanswered := s.UnansweredServers() // before print: a server that fails meanwhile is in one of both
+		shown.print(e)
+		for _, x := range unanswered {
+			printProblem(c.ErrOrStderr(), e.Project(), x)
+		}
+	}
+	return err
 }
 
 // prompt returns the words of the command line, which the user typed, preceded by the text
