@@ -116,12 +116,13 @@ func price(t *testing.T, policy string, requests, tokens int, pause time.Duratio
 
 const gridHead = `# What the release policies cost
 
-Twenty user turns with five skills of 5,000 tokens each, priced from the requests that are really made (a cached input token
-0.1, one written to the cache 1.25; the unit is one input token at full price). "expired" means that ten minutes pass between
-turns. after:2 releases as early as auto may, which keeps the text of a skill called in the turn that just ended. No policy
-can know when a session ends: auto loses where skills are called just before that (16 to 20).
-Written by "go test ./agent -run AutoRelease -grid ../docs/release-costs.md"; the test fails if auto costs over 10% more than the
-cheaper of the other two.
+Twenty user turns with five skills of 5,000 tokens each, priced from the requests that are really made. The unit is one
+input token at full price; a cached one costs 0.1, and one that is written to the cache 1.25. "expired" means that ten
+minutes pass between turns. after:2 releases as early as auto may, which keeps the text of a skill called in the turn
+that just ended. No policy can know when a session ends: auto loses where skills are called just before that (16 to 20).
+
+"go test ./agent -run AutoRelease -grid ../docs/release-costs.md" writes this page; the test fails if auto costs over
+10% more than the cheaper of the other two.
 
 `
 

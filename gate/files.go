@@ -178,8 +178,8 @@ func approvedScripts(files []File) (list []workspace.Script) {
 // file's content (nil if it cannot be read). It returns the files, or the first error of ok. A word
 // that the shell would expand is not treated as a file name: see [permission.WithValues]. missing are
 // the absolute paths where files that the line would run may appear until it starts.
-func CheckScripts(line, dir string, ok func(path string, data []byte) error) (found []workspace.Script, missing []string,
-	err error) {
+func CheckScripts(line, dir string, ok func(path string, data []byte) error) (
+	found []workspace.Script, missing []string, err error) {
 	s := permission.Subject{Kind: permission.KindBash, Text: line}
 	dirs := folders([]permission.Subject{s}, dir)
 	files, names := scriptsOf(s, dirs)

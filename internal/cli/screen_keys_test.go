@@ -418,7 +418,8 @@ func TestScreenTasks(t *testing.T) {
 	k.types("/agents\r")
 	k.shows(w, h, `(?s)❯ agent general-purpose +look for it\n  command 1 +echo ready; sleep 1000\n  general-purpose`)
 	k.types("agent look\r")
-	k.shows(w, h, `(?s)I wait for a file\.\nbash echo >looking; sleep 1001\n.*agent general-purpose: look for it\n❯ stop it`)
+	k.shows(w, h, `(?s)I wait for a file\.\nbash echo >looking; sleep 1001\n.*`+
+		`agent general-purpose: look for it\n❯ stop it`)
 	k.types("\r")
 	k.shows(w, h, `stopped: \S+`)
 	k.shows(w, h, `  agent general-purpose .*cancelled`)

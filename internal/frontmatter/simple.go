@@ -518,7 +518,8 @@ func (r *plainReader) plain(v string, line, column int) *yaml.Node {
 	}
 	tag := "!!str"
 	switch {
-	case v[0] == '.' && (len(v) < 2 || !isLetter(v[1]) && v[1] != '/' || len(v) < len(".inf/")), v[:min(2, len(v))] == "<<":
+	case v[0] == '.' && (len(v) < 2 || !isLetter(v[1]) && v[1] != '/' || len(v) < len(".inf/")),
+		v[:min(2, len(v))] == "<<":
 		return nil // may be a number or a merge
 	case '0' <= v[0] && v[0] <= '9':
 		if tag = number(v); tag == "" {

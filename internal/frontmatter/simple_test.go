@@ -25,7 +25,8 @@ func FuzzSimple(f *testing.F) {
 		"a:\n  - b\n  - 'c'\nd:\n- e f\n- 1\ng: h\n", "a:\n- b\n  - c\n", "a:\n- b: c\n", "a:\n- b\n c\n", "a:\n-\n",
 		"a: >\n  one\n  two\n\n\n  three\n\nb: |\n    x\n\n    y\nc: >-\n  z\nd: |-\n  # no comment\n",
 		"a: >\n  one\n    two\n", "a: |\n  one \n two\n", "a: >+\n  x\n\n", "a: |2\n   x\n", "a: >\n\n  x\n",
-		"a: |\n  x\n \n   \nb: y\n", "a: |\n  x\n\n y: z\n", "a: >\nb: c\n", "a:\n  b: |\n    x\n  c: y\n", "A: |\n 0\n  \n",
+		"a: |\n  x\n \n   \nb: y\n", "a: |\n  x\n\n y: z\n", "a: >\nb: c\n", "a:\n  b: |\n    x\n  c: y\n",
+		"A: |\n 0\n  \n",
 		"a: |\n  ---\n  ...\n", "a: [b, 'c d', \"e\", 1, true]\n", "a: []\n", "a: [é, b]\n", "a: [b,c]\n", "a: [b\n",
 		"a: [b] c\n", "a: [b,]\n", "a: [\"b, c\"]\n", "a: [b c, /d, $e, (f)]\n", "a: [yes]\n",
 		"a: [é, [x, 1], {b: c, 'd': \"e\"}]\nb: x\n", "a: {\"x\":{\"y\":[\"z, é\",true,1.5]},\"u\":\"h: //\"}\n",
@@ -44,15 +45,23 @@ func FuzzSimple(f *testing.F) {
 		"a: one\n two\n  three\n", "a: 'x'\n  y\n", "a: \"x\\\n  y\"\n", "a: x\n  - y\n", "a:\n  b: one\n    two\n  c: d\n",
 		"a: true\n  no\n", "a: x #\n  y\n", "a: x\n  y #z\n", "a: \"x\n\n  y\"\n", "a: 'x\n  - y: z # w'\n",
 		"a: \"x\n  y\nb: c\n", "# c\n\na: x # d\n  # e\nb:\n  # f\n  - x # g\n  - 'y' # h\n# i\nc: [z] # j\n",
-		"a:\n  - b: c\n    d: [e]\n  - f: >\n      g\n    h:\n      - i\n", "a:\n- b: c\n  d: e\nf: g\n", "a:\n- b: c\n d: e\n",
+		"a:\n  - b: c\n    d: [e]\n  - f: >\n      g\n    h:\n      - i\n", "a:\n- b: c\n  d: e\nf: g\n",
+		"a:\n- b: c\n d: e\n",
 		"a: 2026-06-19\nb: 2026-13-01\nc: 2026-02-30\n", "a: \"b\\\n  \\ c\\\n  d\n  e\\tf\\/\"\n", "a: 'b\n  c''d'\n",
 		"a: b\nc: d: e\nf: g\n", "a: d:\n", "a: b\nc: d: e\nf: \x01\n", "a: é: e # x: y\n", "a: 1: b\n", "a: b: c\n  d\n",
-		"a: b\r\nc: >\r\n  d\r\n\r\n  e\r\nf: 'g\r\n\r\n  '\r\n", "a: b\rc\n", "a: |\n\n  b  \n    c\n \n  d\n\n", "a: >\n\n\n  b  \n  c\n",
-		"a: >\n   \n  b\n", "a: |\n  b\n   \n  c\n", "a: > b\nc: d\n", "a: é | b\n", "a: |- b # c\n  d\n", "a: | # b\n  c\n", "a: >+ b\n",
-		"a:\n  {\n    \"b\":\n      {\n        \"c\": [\"d\",\n  e ], },\n  }\nf: g\n", "a: {\n  b: c,\n\n  d: e\n}\n", "a: [b,\n  # c\n  d]\n",
-		"a: [b\n  c]\n", "a: {b: c,\n  d\n  : e}\n", "a: {\"b\"\n  :c}\n", "a:\n  \"b\n  c\"\nd: e\n", "a:\n  [b]\n", "a:\n  > b\n", "a:\n  'b': c\n",
-		"a: <b>\nc: << \nd: <<x\n", "a: .5\nb: .inf\nc: .nano/x\nd: ./x\ne: .x\n", "a: 90le\nb: 1e3\nc: 0xff\nd: 1 x\ne: 2025-01\nf: 12:30\n",
-		"a:\n  - b: c: d\n", "a:\n- 0:\n", "a:\n- 1: 2\n", "a: 'b\n\n  \n  c\n  '\n", "a: \"b\\\n\n  c\\  \n  d\"\n", "a: '\n  b'\n", "a: # b\n  c: d\n", "a:# b\n  c: d\n", "a: >\n  b\n# c\nd: e\n", "a: b # c\n  d\n", "a1: b\n", "a: x\n  ...\n", "a: \"x\ny\"\n", "a: x:\n  y\n", "a: x\n  y:\n",
+		"a: b\r\nc: >\r\n  d\r\n\r\n  e\r\nf: 'g\r\n\r\n  '\r\n", "a: b\rc\n", "a: |\n\n  b  \n    c\n \n  d\n\n",
+		"a: >\n\n\n  b  \n  c\n",
+		"a: >\n   \n  b\n", "a: |\n  b\n   \n  c\n", "a: > b\nc: d\n", "a: é | b\n", "a: |- b # c\n  d\n",
+		"a: | # b\n  c\n", "a: >+ b\n",
+		"a:\n  {\n    \"b\":\n      {\n        \"c\": [\"d\",\n  e ], },\n  }\nf: g\n", "a: {\n  b: c,\n\n  d: e\n}\n",
+		"a: [b,\n  # c\n  d]\n",
+		"a: [b\n  c]\n", "a: {b: c,\n  d\n  : e}\n", "a: {\"b\"\n  :c}\n", "a:\n  \"b\n  c\"\nd: e\n", "a:\n  [b]\n",
+		"a:\n  > b\n", "a:\n  'b': c\n",
+		"a: <b>\nc: << \nd: <<x\n", "a: .5\nb: .inf\nc: .nano/x\nd: ./x\ne: .x\n",
+		"a: 90le\nb: 1e3\nc: 0xff\nd: 1 x\ne: 2025-01\nf: 12:30\n",
+		"a:\n  - b: c: d\n", "a:\n- 0:\n", "a:\n- 1: 2\n", "a: 'b\n\n  \n  c\n  '\n", "a: \"b\\\n\n  c\\  \n  d\"\n",
+		"a: '\n  b'\n", "a: # b\n  c: d\n", "a:# b\n  c: d\n", "a: >\n  b\n# c\nd: e\n", "a: b # c\n  d\n", "a1: b\n",
+		"a: x\n  ...\n", "a: \"x\ny\"\n", "a: x:\n  y\n", "a: x\n  y:\n",
 	} {
 		f.Add(s)
 		f.Add(strings.TrimSuffix(s, "\n") + "\n")
@@ -63,9 +72,12 @@ func FuzzSimple(f *testing.F) {
 // TestSimpleOfParts compares documents of random parts, which are valid more often than those of the fuzzer, also as
 // Parse and Lister read them. SIMPLE_DOCUMENTS=N compares N others.
 func TestSimpleOfParts(t *testing.T) {
-	parts := []string{"\n", "\n", "\n", "\n  ", "\n  ", "\n    ", "\n ", "\r\n", "a: ", "b:", "c: ", "d: ", "e:", "- ", "- ", "f: ",
-		" ", "x", "y z", "é", "#", " # x", ": ", ":", "'", "'", "''", "\"", "\"", "\\", "\\n", "\\u00e9", ">", "|", "|-", "[", "]", "{", "}",
-		", ", ",", "true", "1", "1.5", "2026-06-19", "null", "g: h", "i: >\n    ", "{j: k", "\"l\": ", "~", "&", "*", "<", ".5", "0x1", "?",
+	parts := []string{"\n", "\n", "\n", "\n  ", "\n  ", "\n    ", "\n ", "\r\n", "a: ", "b:", "c: ", "d: ", "e:", "- ",
+		"- ", "f: ",
+		" ", "x", "y z", "é", "#", " # x", ": ", ":", "'", "'", "''", "\"", "\"", "\\", "\\n", "\\u00e9", ">", "|", "|-",
+		"[", "]", "{", "}",
+		", ", ",", "true", "1", "1.5", "2026-06-19", "null", "g: h", "i: >\n    ", "{j: k", "\"l\": ", "~", "&", "*", "<",
+		".5", "0x1", "?",
 		"%", "@", "!", "---", "...", "\t", "\u2028", "\ufeff", "-", "\\ ", "- m: n\n  o: p"}
 	seed, n := uint64(1), 1500
 	if env := os.Getenv("SIMPLE_DOCUMENTS"); env != "" {

@@ -60,7 +60,9 @@ func New(ctx context.Context, e *engine.Engine, report func(problem string)) (*S
 			Capabilities: caps, PageSize: pageSize,
 			SubscribeHandler:   func(_ context.Context, r *sdk.SubscribeRequest) error { return s.subscribe(r.Params.URI) },
 			UnsubscribeHandler: func(context.Context, *sdk.UnsubscribeRequest) error { return nil },
-			SetCacheable:       func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.TTLMs, c.CacheScope = ttl, "private" },
+			SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) {
+				c.TTLMs, c.CacheScope = ttl, "private"
+			},
 		})
 	if err := s.extension(); err != nil {
 		return nil, err

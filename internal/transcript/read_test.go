@@ -319,7 +319,8 @@ func TestReadCases(t *testing.T) {
 {"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"a","content":[{"type":"text","text":"OLD"}]}}
 {"type":"user","uuid":"3","parentUuid":"2","message":{"content":"kept"}}
 {"type":"assistant","uuid":"4","parentUuid":"3","message":{"id":"b","content":[{"type":"text","text":"KEPT"}]}}
-{"type":"system","subtype":"compact_boundary","uuid":"5","logicalParentUuid":"4","compactMetadata":{"trigger":"manual","preTokens":9,"preservedSegment":{"headUuid":"3","tailUuid":"4"}}}
+{"type":"system","subtype":"compact_boundary","uuid":"5","logicalParentUuid":"4",
+ "compactMetadata":{"trigger":"manual","preTokens":9,"preservedSegment":{"headUuid":"3","tailUuid":"4"}}}
 {"type":"user","uuid":"6","parentUuid":"5","isCompactSummary":true,"message":{"content":"SUM"}}
 {"type":"user","uuid":"7","parentUuid":"6","message":{"content":"new"}}`,
 			`user "The conversation up to here was compacted. This summary replaces it:\n\n<summary>\nSUM\n</summary>"
@@ -328,11 +329,16 @@ assistant "KEPT"
 user "new"
 `},
 		{"claude: a beginning that is missing, an answer written twice, repeated IDs",
-			`{"type":"assistant","uuid":"1","parentUuid":"0","sessionId":"s","message":{"id":"a","content":[{"type":"tool_use","id":"c","name":"X","input":{"a":1}}]}}
-{"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"a","content":[{"type":"tool_use","id":"c","name":"X","input":{"a":1}}]}}
-{"type":"user","uuid":"3","parentUuid":"2","message":{"content":[{"type":"tool_result","tool_use_id":"c","content":"1"},{"type":"text","text":"<system-reminder>r</system-reminder>"}]}}
-{"type":"assistant","uuid":"4","parentUuid":"3","message":{"id":"b","content":[{"type":"tool_use","id":"c","name":"X","input":{"a":2}}]}}
-{"type":"user","uuid":"5","parentUuid":"4","message":{"content":[{"type":"tool_result","tool_use_id":"c","content":"2","is_error":true}]}}`,
+			`{"type":"assistant","uuid":"1","parentUuid":"0","sessionId":"s","message":{"id":"a","content":[{"type":"tool_use",
+ "id":"c","name":"X","input":{"a":1}}]}}
+{"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"a","content":[{"type":"tool_use","id":"c",
+ "name":"X","input":{"a":1}}]}}
+{"type":"user","uuid":"3","parentUuid":"2","message":{"content":[{"type":"tool_result","tool_use_id":"c",
+ "content":"1"},{"type":"text","text":"<system-reminder>r</system-reminder>"}]}}
+{"type":"assistant","uuid":"4","parentUuid":"3","message":{"id":"b","content":[{"type":"tool_use","id":"c",
+ "name":"X","input":{"a":2}}]}}
+{"type":"user","uuid":"5","parentUuid":"4","message":{"content":[{"type":"tool_result","tool_use_id":"c",
+ "content":"2","is_error":true}]}}`,
 			`user "[The beginning of this conversation is missing.]"
 assistant calls c X {"a":1}
 user result c false "1"
@@ -342,19 +348,23 @@ user result c_3 true "2"
 `},
 		{"claude: attachments",
 			`{"type":"user","uuid":"1","sessionId":"s","message":{"content":"q"}}
-{"type":"attachment","uuid":"2","parentUuid":"1","attachment":{"type":"file","filename":"/a.txt","content":{"type":"text","file":{"filePath":"/a.txt","content":"A"}}}}
+{"type":"attachment","uuid":"2","parentUuid":"1","attachment":{"type":"file","filename":"/a.txt",
+ "content":{"type":"text","file":{"filePath":"/a.txt","content":"A"}}}}
 {"type":"attachment","uuid":"3","parentUuid":"2","attachment":{"type":"hook_additional_context","content":["H"]}}
 {"type":"attachment","uuid":"4","parentUuid":"3","attachment":{"type":"task_reminder","content":[{"x":1}]}}
 {"type":"assistant","uuid":"5","parentUuid":"4","message":{"id":"a","content":[{"type":"text","text":"R"}]}}`,
 			"user \"q\"\nuser \"The user attached /a.txt:\\n\\n```\\nA\\n```\"\nuser \"H\"\nassistant \"R\"\n"},
 		{"claude: the file of a sub-agent",
 			`{"type":"user","uuid":"1","isSidechain":true,"sessionId":"s","message":{"content":"q"}}
-{"type":"assistant","uuid":"2","parentUuid":"1","isSidechain":true,"sessionId":"s","message":{"id":"a","content":[{"type":"text","text":"R"}]}}`,
+{"type":"assistant","uuid":"2","parentUuid":"1","isSidechain":true,"sessionId":"s","message":{"id":"a",
+ "content":[{"type":"text","text":"R"}]}}`,
 			"user \"q\"\nassistant \"R\"\n"},
 		{"claude: other models' thinking and unsigned thinking are removed",
 			`{"type":"user","uuid":"1","sessionId":"s","message":{"content":"q"}}
-{"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"a","model":"other-1","content":[{"type":"thinking","thinking":"t","signature":"sig"},{"type":"redacted_thinking","data":"d"},{"type":"text","text":"A"}]}}
-{"type":"assistant","uuid":"3","parentUuid":"2","message":{"id":"b","model":"claude-1","content":[{"type":"thinking","thinking":"t"},{"type":"redacted_thinking","data":"d"},{"type":"text","text":"B"}]}}`,
+{"type":"assistant","uuid":"2","parentUuid":"1","message":{"id":"a","model":"other-1","content":[{"type":"thinking",
+ "thinking":"t","signature":"sig"},{"type":"redacted_thinking","data":"d"},{"type":"text","text":"A"}]}}
+{"type":"assistant","uuid":"3","parentUuid":"2","message":{"id":"b","model":"claude-1","content":[{"type":"thinking",
+ "thinking":"t"},{"type":"redacted_thinking","data":"d"},{"type":"text","text":"B"}]}}`,
 			`user "q"
 assistant thinks "t" signed "" from ""
 assistant thinks "" signed "" from ""
@@ -365,10 +375,14 @@ assistant "B"
 `},
 		{"pi: a message sent during a call follows its result",
 			head + `{"type":"message","id":"1","parentId":null,"message":{"role":"user","content":"q"}}
-{"type":"message","id":"2","parentId":"1","message":{"role":"assistant","stopReason":"toolUse","content":[{"type":"toolCall","id":"a/ö","name":"t.x","arguments":{}},{"type":"toolCall","id":"b","name":"u","arguments":null}]}}
+{"type":"message","id":"2","parentId":"1","message":{"role":"assistant","stopReason":"toolUse",
+ "content":[{"type":"toolCall","id":"a/ö","name":"t.x","arguments":{}},{"type":"toolCall","id":"b","name":"u",
+ "arguments":null}]}}
 {"type":"message","id":"3","parentId":"2","message":{"role":"user","content":"wait"}}
-{"type":"message","id":"4","parentId":"3","message":{"role":"toolResult","toolCallId":"b","content":[{"type":"text","text":"B"}]}}
-{"type":"message","id":"5","parentId":"4","message":{"role":"toolResult","toolCallId":"a/ö","content":[{"type":"text","text":"A"}]}}`,
+{"type":"message","id":"4","parentId":"3","message":{"role":"toolResult","toolCallId":"b","content":[{"type":"text",
+ "text":"B"}]}}
+{"type":"message","id":"5","parentId":"4","message":{"role":"toolResult","toolCallId":"a/ö",
+ "content":[{"type":"text","text":"A"}]}}`,
 			`user "q"
 assistant calls a__ t_x {}
 assistant calls b u {}
@@ -395,7 +409,8 @@ assistant "2"
 user "two"
 `},
 	} {
-		got := read(t, c.in).Log.Project()
+		in := strings.ReplaceAll(c.in, "\n ", "") // a line that begins with a space continues the one before it
+		got := read(t, in).Log.Project()
 		if d := cmp.Diff(c.want, show(got)); d != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, d)
 		}

@@ -2,73 +2,25 @@ package google_test
 
 import (
 	"errors"
-	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/google"
+	"github.com/knack-agent/knack/llm/internal/wiretest"
 )
-
-// ask sends one request to a server that answers with status and body. It returns the events of the stream as one
-// line each, the answer and the request.
-func ask(t *testing.T, status int, body string, req *llm.Request) (events string, done *llm.Response, sent string,
-	err error) {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		data, _ := io.ReadAll(r.Body)
-		sent = r.URL.String() + " " + r.Header.Get("X-Goog-Api-Key") + " " + string(data)
-		w.WriteHeader(status)
-		io.WriteString(w, body)
-	}))
-	defer s.Close()
-	m := google.New(llm.Endpoint{Name: "m", BaseURL: s.URL + "/v1beta/", Key: "sk-secret",
-		Info: llm.Info{ID: "test/m", Thinking: true, Window: 1000}})
-	var b strings.Builder
-	for ev, e := range m.Stream(t.Context(), req) {
-		switch {
-		case e != nil:
-			err = e
-		case ev.Call != nil:
-			fmt.Fprintf(&b, "call %s %s %s\n", ev.Call.ID, ev.Call.Name, ev.Call.Input)
-		case ev.Done != nil:
-			done = ev.Done
-			u := done.Usage
-			fmt.Fprintf(&b, "%s %s in %d out %d read %d write %d\n", done.Stop, done.Model, u.Input, u.Output, u.CacheRead,
-				u.CacheWrite)
-		case ev.Thinking != "":
-			fmt.Fprintf(&b, "thinking %q\n", ev.Thinking)
-		default:
-			fmt.Fprintf(&b, "text %q\n", ev.Text)
-		}
-	}
-	return b.String(), done, sent, err
-}
-
-func user(parts ...llm.Part) llm.Message { return llm.Message{Role: llm.User, Parts: parts} }
-
-func hello() *llm.Request { return &llm.Request{Messages: []llm.Message{user(llm.Text("hi"))}} }
-
-// sse makes a stream from JSON objects, one per line.
-func sse(lines string) string {
-	return "data: " + strings.ReplaceAll(strings.TrimSpace(lines), "\n", "\r\n\r\ndata: ") + "\r\n\r\n"
-}
 
 func TestStream(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		body   string // the events of the stream, one per line
-		events string
-		kind   llm.ErrorKind // "" if the stream ends without an error
+		name, stream, events string
+		kind                 llm.ErrorKind // "": no error
 	}{
 		{"thinking, text, usage", `
-{"candidates":[{"content":{"parts":[{"text":"Hm.","thought":true}]}}],"usageMetadata":{"promptTokenCount":30},"modelVersion":"m-1"}
+{"candidates":[{"content":{"parts":[{"text":"Hm.","thought":true}]}}],"usageMetadata":{"promptTokenCount":30},
+ "modelVersion":"m-1"}
 {"candidates":[{"content":{"parts":[{"text":"Hel"}]}}]}
-{"candidates":[{"content":{"parts":[{"text":"lo"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":30,"cachedContentTokenCount":20,"toolUsePromptTokenCount":2,"candidatesTokenCount":4,"thoughtsTokenCount":3}}`, `
+{"candidates":[{"content":{"parts":[{"text":"lo"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":30,
+ "cachedContentTokenCount":20,"toolUsePromptTokenCount":2,"candidatesTokenCount":4,"thoughtsTokenCount":3}}`, `
 thinking "Hm."
 text "Hel"
 text "lo"
@@ -78,7 +30,8 @@ end_turn m-1 in 12 out 7 read 20 write 0
 			`{"candidates":[{"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":5,"cachedContentTokenCount":9}}`,
 			"end_turn  in 0 out 0 read 9 write 0\n", ""},
 		{"parallel calls over chunks", `
-{"candidates":[{"content":{"parts":[{"functionCall":{"id":"a","name":"read","args":{"path":"é.txt"}},"thoughtSignature":"SIG"}]}}]}
+{"candidates":[{"content":{"parts":[{"functionCall":{"id":"a","name":"read","args":{"path":"é.txt"}},
+ "thoughtSignature":"SIG"}]}}]}
 {"candidates":[{"content":{"parts":[{"functionCall":{"id":"b","name":"ls"}}]},"finishReason":"STOP"}]}`, `
 call a read {"path":"é.txt"}
 call b ls {}
@@ -119,49 +72,37 @@ end_turn  in 0 out 0 read 0 write 0
 {"candidates":[{"content":{"parts":[{"text":"a"}]}}]}
 {"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}`, "text \"a\"\n", llm.Overloaded},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			events, done, _, err := ask(t, http.StatusOK, sse(c.body), hello())
-			events = regexp.MustCompile(`call_[A-Z2-7]{20,}`).ReplaceAllString(events, "call_?")
-			if want := strings.TrimPrefix(c.events, "\n"); events != want {
-				t.Errorf("events:\n%swant:\n%s", events, want)
-			}
-			var e *llm.Error
-			switch {
-			case c.kind == "" && (err != nil || done == nil):
-				t.Errorf("error %v, answer %v", err, done)
-			case c.kind != "" && (!errors.As(err, &e) || e.Kind != c.kind || done != nil):
-				t.Errorf("error %v, answer %v; want the kind %q and no answer", err, done, c.kind)
-			}
-		})
+		t.Run(c.name, func(t *testing.T) { wiretest.Check(t, google.New, c.stream, c.events, c.kind) })
 	}
 }
 
 // TestSignatures: a thought signature is sent back in its place, a call of another model gets the documented
 // substitute, and thoughts themselves are not sent.
 func TestSignatures(t *testing.T) {
-	_, done, _, err := ask(t, http.StatusOK, sse(`
+	first := wiretest.Ask(t, google.New, wiretest.Stream(`
 {"candidates":[{"content":{"parts":[{"text":"Hm.","thought":true},{"text":" So.","thought":true}]}}]}
 {"candidates":[{"content":{"parts":[{"text":"I will look.","thoughtSignature":"TEXT"}]}}]}
-{"candidates":[{"content":{"parts":[{"functionCall":{"id":"a","name":"ls","args":{}},"thoughtSignature":"CALL"},{"functionCall":{"id":"b","name":"ls","args":{}}}]},"finishReason":"STOP"}]}`), hello())
-	if err != nil {
-		t.Fatal(err)
+{"candidates":[{"content":{"parts":[{"functionCall":{"id":"a","name":"ls","args":{}},"thoughtSignature":"CALL"},
+ {"functionCall":{"id":"b","name":"ls","args":{}}}]},"finishReason":"STOP"}]}`), wiretest.Hello())
+	if first.Err != nil {
+		t.Fatal(first.Err)
 	}
-	if p := done.Message.Parts; len(p) != 5 || p[0].Thinking == nil || p[0].Thinking.Text != "Hm. So." {
+	if p := first.Done.Message.Parts; len(p) != 5 || p[0].Thinking == nil || p[0].Thinking.Text != "Hm. So." {
 		t.Errorf("parts %+v", p)
 	}
 	result := func(id string) llm.Part {
 		return llm.Part{Result: &llm.ToolResult{ID: id, IsError: id == "b", Parts: []llm.Part{llm.Text("out")}}}
 	}
 	req := &llm.Request{Effort: "max", Messages: []llm.Message{
-		user(llm.Text("hi")),
+		wiretest.User(llm.Text("hi")),
 		{Role: llm.Assistant, Parts: []llm.Part{
 			{Thinking: &llm.Thinking{Text: "of another", Opaque: "gemini:OTHER", From: "other/m"}},
 			{Call: &llm.ToolCall{ID: "x", Name: "ls", Input: []byte(`{"broken`)}}}},
-		user(result("x")),
-		done.Message,
-		user(result("a"), result("b")),
+		wiretest.User(result("x")),
+		first.Done.Message,
+		wiretest.User(result("a"), result("b")),
 	}}
-	_, _, sent, _ := ask(t, http.StatusOK, "", req)
+	sent := wiretest.Ask(t, google.New, wiretest.Reply{}, req).Sent
 	for _, want := range []string{
 		"/v1beta/models/m:streamGenerateContent?alt=sse sk-secret {",
 		`{"thoughtSignature":"skip_thought_signature_validator","functionCall":{"id":"x","name":"ls",` +
@@ -197,9 +138,9 @@ func TestSchema(t *testing.T) {
 		`{"additionalProperties":false,"anyOf":[{"type":"string"},true],"items":{}}`,
 		`{"type":`: "",
 	} {
-		req := hello()
+		req := wiretest.Hello()
 		req.Tools = []llm.ToolSpec{{Name: "t", Schema: []byte(schema)}}
-		_, _, sent, _ := ask(t, http.StatusOK, "", req)
+		sent := wiretest.Ask(t, google.New, wiretest.Reply{}, req).Sent
 		full := `"functionDeclarations":[{"name":"t","parametersJsonSchema":` + want + `}]`
 		if want == "" {
 			full = `"functionDeclarations":[{"name":"t"}]`
@@ -229,10 +170,10 @@ func TestRefusedRequest(t *testing.T) {
 			`]}}`, llm.RateLimit, "Quota"},
 		{502, `<html>Bad gateway</html>`, llm.Server, "HTTP 502"},
 	} {
-		_, done, _, err := ask(t, c.status, c.body, hello())
+		a := wiretest.Ask(t, google.New, wiretest.Reply{Status: c.status, Body: c.body}, wiretest.Hello())
 		var e *llm.Error
-		if !errors.As(err, &e) || e.Kind != c.kind || e.Status != c.status || done != nil {
-			t.Errorf("%d %s: %#v", c.status, c.body, err)
+		if !errors.As(a.Err, &e) || e.Kind != c.kind || e.Status != c.status || a.Done != nil {
+			t.Errorf("%d %s: %#v", c.status, c.body, a.Err)
 			continue
 		}
 		if !strings.Contains(e.Error(), c.want) || strings.Contains(e.Error(), "secret") ||

@@ -14,8 +14,10 @@ import (
 
 const listed = `Call it with a name.
 <available_skills>
-- csv-report: Turn a CSV file into a Markdown report with totals and an SVG bar chart. Use when someone has a CSV or a table of data and wants a report, a summary, statistics or a chart of it.
-- changelog: Write or update CHANGELOG.md from the git history since the last tag. Use before a release, or when someone asks what changed since a version.
+- csv-report: Turn a CSV file into a Markdown report with totals and an SVG bar chart. ` +
+	`Use when someone has a CSV or a table of data and wants a report, a summary, statistics or a chart of it.
+- changelog: Write or update CHANGELOG.md from the git history since the last tag. ` +
+	`Use before a release, or when someone asks what changed since a version.
 - ms-office-suite:pdf: Extract text from PDF files, fill in forms (plugin:ms-office-suite)
 - review: Review a pull request for bugs
 - 周报: 根据本周的提交记录生成工作周报

@@ -2,103 +2,34 @@ package openai_test
 
 import (
 	"errors"
-	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/internal/wiretest"
 	"github.com/knack-agent/knack/llm/openai"
 )
 
-// ask sends one request to a server that answers with status and body. It returns the events of the stream as one
-// line each, the answer and the body of the request.
-func ask(t *testing.T, open func(llm.Endpoint) llm.Model, status int, body string, msgs ...llm.Message) (events string,
-	done *llm.Response, sent string, err error) {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		data, _ := io.ReadAll(r.Body)
-		sent = string(data)
-		w.WriteHeader(status)
-		io.WriteString(w, body)
-	}))
-	defer s.Close()
-	if msgs == nil {
-		msgs = []llm.Message{user(llm.Text("hi"))}
-	}
-	m := open(llm.Endpoint{Name: "m", BaseURL: s.URL, Key: "sk-secret", Info: llm.Info{ID: "test/m", Thinking: true,
-		Window: 1000}})
-	var b strings.Builder
-	for ev, e := range m.Stream(t.Context(), &llm.Request{Messages: msgs}) {
-		switch {
-		case e != nil:
-			err = e
-		case ev.Call != nil:
-			fmt.Fprintf(&b, "call %s %s %s\n", ev.Call.ID, ev.Call.Name, ev.Call.Input)
-		case ev.Done != nil:
-			done = ev.Done
-			u := done.Usage
-			fmt.Fprintf(&b, "%s %s in %d out %d read %d write %d\n", done.Stop, done.Model, u.Input, u.Output, u.CacheRead,
-				u.CacheWrite)
-		case ev.Thinking != "":
-			fmt.Fprintf(&b, "thinking %q\n", ev.Thinking)
-		default:
-			fmt.Fprintf(&b, "text %q\n", ev.Text)
-		}
-	}
-	return b.String(), done, sent, err
-}
-
-func user(parts ...llm.Part) llm.Message { return llm.Message{Role: llm.User, Parts: parts} }
-
-// sse makes a stream from JSON objects, one per line.
-func sse(lines string) string {
-	return "data: " + strings.ReplaceAll(strings.TrimSpace(lines), "\n", "\n\ndata: ") + "\n\n"
-}
-
-type streamCase struct {
-	name   string
-	body   string // the events of the stream, one per line
-	events string
-	kind   llm.ErrorKind // "" if the stream ends without an error
-}
-
-func streams(t *testing.T, open func(llm.Endpoint) llm.Model, cases []streamCase) {
-	t.Helper()
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			events, done, _, err := ask(t, open, http.StatusOK, sse(c.body))
-			if want := strings.TrimPrefix(c.events, "\n"); events != want {
-				t.Errorf("events:\n%swant:\n%s", events, want)
-			}
-			var e *llm.Error
-			switch {
-			case c.kind == "" && (err != nil || done == nil):
-				t.Errorf("error %v, answer %v", err, done)
-			case c.kind != "" && (!errors.As(err, &e) || e.Kind != c.kind || done != nil):
-				t.Errorf("error %v, answer %v; want the kind %q and no answer", err, done, c.kind)
-			}
-		})
-	}
-}
-
 func TestChatStream(t *testing.T) {
-	streams(t, openai.Chat, []streamCase{
+	for _, c := range []struct {
+		name, stream, events string
+		kind                 llm.ErrorKind // "": no error
+	}{
 		{"text and usage", `
 {"model":"m-1","choices":[{"delta":{"role":"assistant","content":""},"finish_reason":null}],"usage":null,"error":null}
 {"model":"m-1","choices":[{"delta":{"content":"Hel"}}]}
 {"model":"m-1","choices":[{"delta":{"content":"lo"}}]}
 {"model":"m-1","choices":[{"delta":{},"finish_reason":"stop"}]}
-{"model":"m-1","choices":[],"usage":{"prompt_tokens":30,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":20,"cache_write_tokens":3}}}
+{"model":"m-1","choices":[],"usage":{"prompt_tokens":30,"completion_tokens":4,
+ "prompt_tokens_details":{"cached_tokens":20,"cache_write_tokens":3}}}
 [DONE]`, `
 text "Hel"
 text "lo"
 end_turn m-1 in 7 out 4 read 20 write 3
 `, ""},
 		{"more cached than sent", `
-{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":9}}}
+{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":1,
+ "prompt_tokens_details":{"cached_tokens":9}}}
 [DONE]`, `
 text "a"
 end_turn  in 0 out 1 read 9 write 0
@@ -108,9 +39,11 @@ text "a"
 end_turn  in 0 out 0 read 0 write 0
 `, ""},
 		{"parallel calls in pieces", `
-{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"read","arguments":""}}]}}]}
+{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"read",
+ "arguments":""}}]}}]}
 {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"path\":"}}]}}]}
-{"choices":[{"delta":{"tool_calls":[{"index":1,"id":"b","type":"function","function":{"name":"ls","arguments":"{}"}}]}}]}
+{"choices":[{"delta":{"tool_calls":[{"index":1,"id":"b","type":"function","function":{"name":"ls",
+ "arguments":"{}"}}]}}]}
 {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\"é.txt\"}"}}]}}]}
 {"choices":[{"delta":{},"finish_reason":"tool_calls"}]}
 [DONE]`, `
@@ -119,7 +52,8 @@ call b ls {}
 tool_use  in 0 out 0 read 0 write 0
 `, ""},
 		{"whole calls of one index, ended with stop", `
-{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{}"}},{"index":0,"id":"b","function":{"name":"ls","arguments":" "}}]},"finish_reason":"stop"}]}
+{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{}"}},{"index":0,
+ "id":"b","function":{"name":"ls","arguments":" "}}]},"finish_reason":"stop"}]}
 [DONE]`, `
 call a ls {}
 call b ls {}
@@ -127,14 +61,16 @@ tool_use  in 0 out 0 read 0 write 0
 `, ""},
 		{"calls without an index", `
 {"choices":[{"delta":{"tool_calls":[{"id":"a","function":{"name":"ls","arguments":"{}"}}]}}]}
-{"choices":[{"delta":{"tool_calls":[{"id":"b","function":{"name":"pwd","arguments":""}}]},"finish_reason":"tool_calls"}]}
+{"choices":[{"delta":{"tool_calls":[{"id":"b","function":{"name":"pwd","arguments":""}}]},
+ "finish_reason":"tool_calls"}]}
 [DONE]`, `
 call a ls {}
 call b pwd {}
 tool_use  in 0 out 0 read 0 write 0
 `, ""},
 		{"a call cut by the limit", `
-{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"{\"path\":"}}]},"finish_reason":"length"}]}
+{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"{\"path\":"}}]},
+ "finish_reason":"length"}]}
 [DONE]`, `
 call a read {"path":
 max_tokens  in 0 out 0 read 0 write 0
@@ -169,11 +105,16 @@ refusal  in 0 out 0 read 0 write 0
 		{"an error in the stream", `
 {"choices":[{"delta":{"content":"a"}}]}
 {"error":{"message":"The server is overloaded","code":503}}`, "text \"a\"\n", llm.Overloaded},
-	})
+	} {
+		t.Run(c.name, func(t *testing.T) { wiretest.Check(t, openai.Chat, c.stream, c.events, c.kind) })
+	}
 }
 
 func TestResponsesStream(t *testing.T) {
-	streams(t, openai.Responses, []streamCase{
+	for _, c := range []struct {
+		name, stream, events string
+		kind                 llm.ErrorKind // "": no error
+	}{
 		{"thinking, text, usage", `
 {"type":"response.created","response":{"model":"m-1"}}
 {"type":"response.reasoning_summary_part.added","summary_index":0}
@@ -182,7 +123,8 @@ func TestResponsesStream(t *testing.T) {
 {"type":"response.reasoning_summary_text.delta","summary_index":1,"delta":"Two."}
 {"type":"response.output_text.delta","delta":"Hello"}
 {"type":"response.output_item.done","item":{"type":"message","content":[{"type":"output_text","text":"Hello"}]}}
-{"type":"response.completed","response":{"model":"m-1","usage":{"input_tokens":30,"output_tokens":4,"input_tokens_details":{"cached_tokens":20}}}}`, `
+{"type":"response.completed","response":{"model":"m-1","usage":{"input_tokens":30,"output_tokens":4,
+ "input_tokens_details":{"cached_tokens":20}}}}`, `
 thinking "One."
 thinking "\n\n"
 thinking "Two."
@@ -193,7 +135,8 @@ end_turn m-1 in 10 out 4 read 20 write 0
 {"type":"response.output_item.added","item":{"type":"function_call","call_id":"a","name":"read","arguments":""}}
 {"type":"response.function_call_arguments.delta","delta":"{\"path\":"}
 {"type":"response.function_call_arguments.delta","delta":"\"x\"}"}
-{"type":"response.output_item.done","item":{"type":"function_call","call_id":"a","name":"read","arguments":"{\"path\":\"x\"}"}}
+{"type":"response.output_item.done","item":{"type":"function_call","call_id":"a","name":"read",
+ "arguments":"{\"path\":\"x\"}"}}
 {"type":"response.output_item.done","item":{"type":"function_call","call_id":"b","name":"ls","arguments":""}}
 {"type":"response.completed","response":{}}`, `
 call a read {"path":"x"}
@@ -230,7 +173,9 @@ refusal  in 0 out 0 read 0 write 0
 			llm.Overflow},
 		{"an error event", `{"type":"error","code":"server_error","message":"Oops"}`, "", llm.Server},
 		{"an error without a type", `{"error":{"message":"no such model","code":"invalid_request_error"}}`, "", llm.Invalid},
-	})
+	} {
+		t.Run(c.name, func(t *testing.T) { wiretest.Check(t, openai.Responses, c.stream, c.events, c.kind) })
+	}
 }
 
 // TestReasoningReturns: reasoning is sent back, unchanged, only to the model that produced it.
@@ -246,28 +191,32 @@ func TestReasoningReturns(t *testing.T) {
 			`"reasoning_content":"Let me look."`, openai.Chat},
 		{"chat: details in pieces",
 			`{"choices":[{"delta":{"reasoning_details":[{"type":"reasoning.text","index":0,"text":"Let me "}]}}]}
-{"choices":[{"delta":{"reasoning_details":[{"type":"reasoning.text","index":0,"text":"look.","signature":"SIG"},"odd"]}}]}
+{"choices":[{"delta":{"reasoning_details":[{"type":"reasoning.text","index":0,"text":"look.","signature":"SIG"},
+ "odd"]}}]}
 {"choices":[{"delta":{` + callDone + `},"finish_reason":"tool_calls"}]}`,
 			`"reasoning_details":[{"index":0,"signature":"SIG","text":"Let me look.","type":"reasoning.text"}]`, openai.Chat},
 		{"chat: a signature on the call", `{"choices":[{"delta":{` + callDone + `},"finish_reason":"tool_calls"}]}`,
 			`"extra_content":{"google":{"thought_signature":"SIG"}}`, openai.Chat},
-		{"responses: encrypted", `{"type":"response.output_item.done","item":{"type":"reasoning","id":"rs_1","status":"completed","summary":[{"type":"summary_text","text":"Look."}],"encrypted_content":"ENC"}}
+		{"responses: encrypted", `
+{"type":"response.output_item.done","item":{"type":"reasoning","id":"rs_1","status":"completed",
+ "summary":[{"type":"summary_text","text":"Look."}],"encrypted_content":"ENC"}}
 {"type":"response.output_item.done","item":{"type":"function_call","call_id":"a","name":"ls","arguments":"{}"}}
 {"type":"response.completed","response":{}}`,
 			`{"encrypted_content":"ENC","id":"rs_1","summary":[{"text":"Look.","type":"summary_text"}],"type":"reasoning"}`,
 			openai.Responses},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, done, _, err := ask(t, c.open, http.StatusOK, sse(c.body))
-			if err != nil {
-				t.Fatal(err)
+			first := wiretest.Ask(t, c.open, wiretest.Stream(c.body), wiretest.Hello())
+			if first.Err != nil {
+				t.Fatal(first.Err)
 			}
-			talk := func(m llm.Message) string {
-				_, _, sent, _ := ask(t, c.open, http.StatusOK, "", user(llm.Text("hi")), m,
-					user(llm.Part{Result: &llm.ToolResult{ID: "a", Name: "ls", Parts: []llm.Part{llm.Text("x")}}}))
-				return sent
+			done := first.Done
+			sendBack := func(m llm.Message) string {
+				result := llm.Part{Result: &llm.ToolResult{ID: "a", Name: "ls", Parts: []llm.Part{llm.Text("x")}}}
+				req := &llm.Request{Messages: []llm.Message{wiretest.User(llm.Text("hi")), m, wiretest.User(result)}}
+				return wiretest.Ask(t, c.open, wiretest.Reply{}, req).Sent
 			}
-			if sent := talk(done.Message); !strings.Contains(sent, c.want) {
+			if sent := sendBack(done.Message); !strings.Contains(sent, c.want) {
 				t.Errorf("sent %s\nwant %s in it", sent, c.want)
 			}
 			for i, p := range done.Message.Parts {
@@ -277,7 +226,7 @@ func TestReasoningReturns(t *testing.T) {
 				other := *p.Thinking
 				other.From = "other/model"
 				done.Message.Parts[i].Thinking = &other
-				if sent := talk(done.Message); strings.Contains(sent, c.want) {
+				if sent := sendBack(done.Message); strings.Contains(sent, c.want) {
 					t.Errorf("the reasoning of another model was sent: %s", sent)
 				}
 			}
@@ -302,10 +251,10 @@ func TestRefusedRequest(t *testing.T) {
 			{502, `<html>Bad gateway</html>`, llm.Server, "HTTP 502"},
 			{500, ``, llm.Server, "HTTP 500"},
 		} {
-			_, done, _, err := ask(t, open, c.status, c.body)
+			a := wiretest.Ask(t, open, wiretest.Reply{Status: c.status, Body: c.body}, wiretest.Hello())
 			var e *llm.Error
-			if !errors.As(err, &e) || e.Kind != c.kind || e.Status != c.status || done != nil {
-				t.Errorf("%d %s: %#v", c.status, c.body, err)
+			if !errors.As(a.Err, &e) || e.Kind != c.kind || e.Status != c.status || a.Done != nil {
+				t.Errorf("%d %s: %#v", c.status, c.body, a.Err)
 				continue
 			}
 			if !strings.Contains(e.Error(), c.want) || strings.Contains(e.Error(), "secret") ||

@@ -33,7 +33,7 @@ type bashInput struct {
 	Command     string   `json:"command" jsonschema:"the command line"`
 	Timeout     *float64 `json:"timeout,omitempty" jsonschema:"seconds after which it is killed"`
 	Background  bool     `json:"background,omitempty" jsonschema:"return at once with an id for bash_output and bash_kill"`
-	Description string   `json:"description,omitempty" jsonschema:"what it does, in five to ten words, for the person watching"`
+	Description string   `json:"description,omitempty" jsonschema:"what it does in five to ten words, for the user"`
 }
 
 // BashDetails describes for users and programs how a command ended.

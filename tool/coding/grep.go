@@ -20,7 +20,7 @@ var grepText string
 type grepInput struct {
 	Pattern    string `json:"pattern" jsonschema:"regular expression in RE2 syntax, or text if literal is set"`
 	Path       string `json:"path,omitempty" jsonschema:"directory or file to search; the working directory if left out"`
-	Glob       string `json:"glob,omitempty" jsonschema:"only files that match, such as *.go or src/**/*.{ts,tsx}; a leading ! means all others"`
+	Glob       string `json:"glob,omitempty" jsonschema:"only files that match, such as src/**/*.ts; !*.go: all others"`
 	IgnoreCase bool   `json:"ignoreCase,omitempty"`
 	Literal    bool   `json:"literal,omitempty" jsonschema:"the pattern is text, not an expression"`
 	Context    int    `json:"context,omitempty" jsonschema:"lines to show before and after each match"`

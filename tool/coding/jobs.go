@@ -217,7 +217,7 @@ var bashOutputText string
 
 type bashOutputInput struct {
 	ID    string `json:"id" jsonschema:"of the background job"`
-	Since *int64 `json:"since,omitempty" jsonschema:"show the output from this byte on; default: where the last call ended"`
+	Since *int64 `json:"since,omitempty" jsonschema:"the first byte to show; default: where the last call ended"`
 }
 
 // JobDetails describes a background job for users and programs.

@@ -428,8 +428,8 @@ func background(t *testing.T, w workspace.Workspace) {
 	for i := 0; i < 20 && !late; i++ { // a slow machine may need several attempts
 		var out bytes.Buffer
 		start := time.Now()
-		if _, err := w.Run(t.Context(), workspace.Command{Output: &out, Line: "(while kill -0 $$ 2>/dev/null; do sleep 0.01; " +
-			"done; echo late; sleep 300) & echo $!; echo done"}); err != nil {
+		if _, err := w.Run(t.Context(), workspace.Command{Output: &out, Line: "(while kill -0 $$ 2>/dev/null; do " +
+			"sleep 0.01; done; echo late; sleep 300) & echo $!; echo done"}); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(start); took > 200*time.Second {
