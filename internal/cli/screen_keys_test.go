@@ -285,7 +285,8 @@ func TestScreenNotifyCommand(t *testing.T) {
 		Input: map[string]any{"command": "touch made"}}}},
 		llmtest.Answer{Text: "Done."}))
 	output := filepath.Join(d.home(), "output")
-	d.program(t, filepath.Join(d.home(), "notify"), "printf '%s|' \"$@\" > "+output+".new; mv "+output+".new "+output+"\n")
+	d.program(t, filepath.Join(d.home(), "notify"), "test -e "+output+" || { printf '%s|' \"$@\" > "+output+
+		".new; mv "+output+".new "+output+"; }\n") // the first notification: a turn of some seconds ends with another one
 	d.settings(t, fmt.Sprintf(`{"notify": %q}`, filepath.Join(d.home(), "notify")+" -t knack"))
 	const w, h = 100, 30
 	k := d.onScreen(t, w, h, "go")
