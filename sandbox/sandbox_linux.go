@@ -83,7 +83,7 @@ func (s *system) probe(p Policy) Report {
 		s.remembered, s.noStub = file, string(by) != byStub
 		return Report{Level: Complete, Backend: namespaces, Missing: missing}
 	}
-	s.noStub = s.noStub || stub() == "" || s.try(namespaces, p) != nil
+	s.noStub = s.noStub || stub() == nil || s.try(namespaces, p) != nil
 	if !s.noStub {
 		remember(file, byStub)
 		return Report{Level: Complete, Backend: namespaces, Missing: missing}
@@ -246,7 +246,6 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		}
 		r.view.restrict(plan)
 		if r.stub {
-			path = stub()
 			break
 		}
 		plan.Steps = r.view.steps()
@@ -292,6 +291,8 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 				given = append(given, r.kept.prepared.mounts)
 			}
 		}
+		path = fmt.Sprintf("/proc/self/fd/%d", launch.Users+len(given))
+		given = append(given, stub())
 	}
 	if err = r.connect(plan); err != nil {
 		return nil, err
@@ -305,7 +306,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	}
 	cmd.Path, cmd.Args, cmd.Dir, cmd.Err = path, args, "/", nil
 	cmd.Env = []string{launch.EnvName + "=" + launch.Version, "GOMAXPROCS=1"} // one thread starts faster
-	// The descriptors launch.Control, Users, Network and Mounts, in this order.
+	// The descriptors launch.Control, Users, Network and Mounts, in this order; the stub closes its own.
 	cmd.ExtraFiles = append([]*os.File{r.child}, given...)
 	cmd.SysProcAttr = attr
 	return r, nil

@@ -99,7 +99,7 @@ func (b *fixture) on(backend string) *fixture {
 	b.t.Helper()
 	if backend == goLauncher {
 		backend, b.box.system.noStub = namespaces, true
-	} else if backend == namespaces && stub() == "" {
+	} else if backend == namespaces && stub() == nil {
 		b.t.Skip("not tested: no stub on this machine")
 	}
 	all := []string{namespaces, bubblewrap, landlock}

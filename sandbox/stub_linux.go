@@ -3,7 +3,7 @@
 package sandbox
 
 import (
-	"fmt"
+	"os"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -11,11 +11,12 @@ import (
 	"github.com/knack-agent/knack/sandbox/internal/launch"
 )
 
-// stub returns the path of the launcher's stub, an executable in memory; "" if there is none. The
-// file is sealed: it cannot be written any more.
-var stub = sync.OnceValue(func() string {
+// stub returns the launcher's stub, an executable file in memory; nil if there is none. The file is
+// sealed: it cannot be written any more. A process executes it by the number that the file gets among
+// the process's own descriptors, so the number here does not matter.
+var stub = sync.OnceValue(func() *os.File {
 	if !launch.HaveStub {
-		return ""
+		return nil
 	}
 	const mfdExec = 0x10 // since Linux 6.3
 	fd, err := unix.MemfdCreate("knack-sandbox", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|mfdExec)
@@ -23,28 +24,17 @@ var stub = sync.OnceValue(func() string {
 		fd, err = unix.MemfdCreate("knack-sandbox", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	}
 	if err != nil {
-		return ""
+		return nil
 	}
-	// The number must be much higher than those of the descriptors that a command gets: before it executes
-	// the program, syscall.StartProcess may duplicate descriptors to the numbers just above the highest of
-	// them, and overwrites what is there.
-	high, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 500)
-	if err != nil { // the limit of open files is lower
-		high, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 200)
-	}
-	unix.Close(fd)
-	if err != nil {
-		return ""
-	}
-	image := launch.StubImage()
+	f := os.NewFile(uintptr(fd), "knack-sandbox")
 	const seals = unix.F_SEAL_SEAL | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_WRITE
-	if n, err := unix.Write(high, image); err != nil || n != len(image) {
-		unix.Close(high)
-		return ""
+	_, err = f.Write(launch.StubImage())
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals)
 	}
-	if _, err := unix.FcntlInt(uintptr(high), unix.F_ADD_SEALS, seals); err != nil {
-		unix.Close(high)
-		return ""
+	if err != nil {
+		f.Close()
+		return nil
 	}
-	return fmt.Sprintf("/proc/self/fd/%d", high)
+	return f
 })
