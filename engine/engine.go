@@ -15,6 +15,7 @@ import (
 	"github.com/knack-agent/knack/llm/models"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/sandbox"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/sources"
 	"github.com/knack-agent/knack/workspace"
@@ -35,7 +36,8 @@ type Engine struct {
 	declinedNested map[string]string // nested skills that the user does not trust, path → hash
 	replaced       []*Project        // replaced by Reload; their texts may still be in use
 	ws             workspace.Workspace
-	git            *permission.Git // set if the workspace is on this machine
+	box            *sandbox.Sandbox // of ws; nil: none
+	git            *permission.Git  // set if the workspace is on this machine
 	notices        []knack.Problem
 	sessions       map[*Session]bool
 	closed         bool
@@ -219,6 +221,9 @@ func (e *Engine) Close() error {
 	if e.ws != nil {
 		errs = append(errs, e.ws.Close())
 		e.ws = nil
+		if e.box != nil {
+			e.box.Close()
+		}
 	}
 	for _, p := range append(e.replaced, e.project) {
 		errs = append(errs, p.Close())

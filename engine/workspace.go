@@ -96,6 +96,7 @@ func (e *Engine) addSandbox(local *workspace.Local, p *Project) error {
 		return err
 	}
 	box := sandbox.New(policy, mode)
+	e.box = box
 	for _, left := range box.Leftovers() {
 		e.notices = append(e.notices, knack.Problem{Code: knack.CodeSandbox, Severity: knack.Warn, Message: left})
 	}

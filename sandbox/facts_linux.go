@@ -4,8 +4,10 @@ package sandbox
 
 import (
 	"maps"
+	"net"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -132,8 +134,35 @@ type cachedView struct {
 	facts *facts
 	view  *view
 	// What follows from the view for a stub.
-	steps, fresh []launch.Step
-	key          string
+	steps, fresh, late []launch.Step
+	key                string
+	first              atomic.Pointer[firstPart]
+}
+
+// A firstPart is the program of a launcher for a cached view that joins kept namespaces and mounts, up
+// to where it needs the command.
+type firstPart struct {
+	program *launch.Program // never released
+	encoded net.Buffers
+	online  bool
+	ports   []uint64
+}
+
+// apply adds the view's steps to a plan. The files of Late differ for each command.
+func (s *cachedView) apply(plan *launch.Plan) {
+	plan.Steps, plan.Fresh, plan.Late = s.steps, s.fresh, slices.Clone(s.late)
+}
+
+// firstPart returns the program for a plan with the view's steps.
+func (s *cachedView) firstPart(plan *launch.Plan, online bool) *firstPart {
+	if f := s.first.Load(); f != nil && f.online == online && slices.Equal(f.ports, plan.Ports) {
+		return f
+	}
+	f := &firstPart{program: launch.Prepare(plan, os.Geteuid(), os.Getegid(), launch.AndMounts), online: online,
+		ports: plan.Ports}
+	f.encoded = f.program.Encode()
+	s.first.Store(f)
+	return f
 }
 
 // viewInputs are what a view is made from besides files, for a command without an allowance and

@@ -198,7 +198,7 @@ func TestGitReadOnlyWhenFull(t *testing.T) {
 func TestTwoPrograms(t *testing.T) {
 	b := newFixture(t).complete()
 	os.RemoveAll(filepath.Join(b.dir, ".git/hooks"))
-	other := New(b.box.policy, Auto)
+	other := newBox(t, b.box.policy)
 	local, err := workspace.NewLocal(b.dir)
 	if err != nil {
 		t.Fatal(err)
@@ -274,7 +274,7 @@ func TestLeftovers(t *testing.T) {
 	}
 	p := b.box.policy
 	p.State = state
-	box := New(p, Auto)
+	box := newBox(t, p)
 	all := strings.Join(box.Leftovers(), "\n")
 	for _, want := range []string{filepath.Join(b.dir, ".husky") + " is protected", ".git/commondir was a placeholder",
 		".git/config.worktree was"} {
@@ -331,7 +331,7 @@ func TestGitFileThatNeverEnds(t *testing.T) {
 			if err := errors.Join(os.RemoveAll(git), plant(git)); err != nil {
 				t.Fatal(err)
 			}
-			b.box = New(b.box.policy, Auto)
+			b.box = newBox(t, b.box.policy)
 			b.local.Confine = b.box.Confine
 			if out, exit := b.run("echo runs"); out != "runs\n" || exit.Code != 0 {
 				t.Errorf("%s %+v", out, exit)
@@ -492,7 +492,7 @@ func TestOpenGit(t *testing.T) {
 			case "below the repository":
 				dir = filepath.Join(b.dir, "sub")
 			}
-			b.box = New(Policy{Dir: dir, Home: b.home, Protected: permission.ProtectedPaths()}, Auto)
+			b.box = newBox(t, Policy{Dir: dir, Home: b.home, Protected: permission.ProtectedPaths()})
 			b.complete()
 			local, err := workspace.NewLocal(dir)
 			if err != nil {

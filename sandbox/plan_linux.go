@@ -445,40 +445,41 @@ func (v *view) identify(s *launch.Step, st *unix.Stat_t, err error) bool {
 	return err == nil && dev == uint64(st.Dev) && ino == st.Ino
 }
 
-// parts returns steps that build the same tree in two parts. shared is the same for all commands of
-// a view. own is repeated for each command: temporary directories, what stays visible in them, and
-// mounts over placeholders, which exist only while the command runs.
-func (v *view) parts() (shared, own []launch.Step) {
+// parts returns steps that build the same tree in three parts. shared is the same for all commands of
+// a view. fresh is repeated for each command: temporary directories, and what stays visible in them.
+// late are the mounts over placeholders, which exist only while the command runs.
+func (v *view) parts() (shared, fresh, late []launch.Step) {
 	var holds, held, puts []launch.Step
 	for _, e := range v.entries() {
 		s := v.step(e)
-		placeholder := v.isReserved(e.path)
 		if e.do == launch.Put {
 			holds = append(holds, launch.Step{Do: launch.Hold, Path: e.path})
 		}
 		switch {
-		case e.do == launch.Tmpfs || placeholder:
-			own = append(own, s)
+		case v.isReserved(e.path):
+			late = append(late, s)
+		case e.do == launch.Tmpfs:
+			fresh = append(fresh, s)
 		case e.above == launch.Tmpfs && (e.do == launch.Put || e.do == launch.PutReadOnly):
 			// Mounted in the shared part as well, so that the command's copy includes the mounts
 			// below it.
 			held = append(held, launch.Step{Do: launch.Hold, Path: e.path})
-			own = append(own, launch.Step{Do: launch.Put, Path: s.Path, File: s.File})
+			fresh = append(fresh, launch.Step{Do: launch.Put, Path: s.Path, File: s.File})
 			if e.do == launch.PutReadOnly {
 				s.Do = launch.ReadOnly
 			}
 			puts = append(puts, s)
 		case e.above == launch.Tmpfs:
-			own = append(own, s)
+			fresh = append(fresh, s)
 		default:
 			puts = append(puts, s)
 		}
 	}
 	shared = slices.Concat([]launch.Step{{Do: launch.Follow, Path: "/"}}, holds,
 		[]launch.Step{{Do: launch.ReadOnlyAll, Path: "/"}}, puts, []launch.Step{{Do: launch.Dev, Path: "/dev"}}, v.hide())
-	own = slices.Concat([]launch.Step{{Do: launch.Private, Path: "/"}}, held, own,
+	fresh = slices.Concat([]launch.Step{{Do: launch.Private, Path: "/"}}, held, fresh,
 		[]launch.Step{{Do: launch.DevOwn, Path: "/dev"}, {Do: launch.Proc, Path: "/proc"}})
-	return shared, own
+	return shared, fresh, late
 }
 
 // isReserved reports whether a path is a placeholder or in one.

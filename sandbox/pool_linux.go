@@ -50,7 +50,13 @@ func (p *prepared) close() {
 
 // serves reports whether the mounts are valid for a key.
 func (p *prepared) serves(key string) bool {
-	return p != nil && key != "" && p.key == key && !tableChanged(p.table)
+	if p == nil || key == "" || p.key != key {
+		return false
+	}
+	if tableChanged(p.table) { // it reports a change only once
+		p.key = ""
+	}
+	return p.key == key
 }
 
 // A pool contains the namespaces that no command uses. They end with this program, however it ends,

@@ -147,6 +147,10 @@ func (s *Sandbox) Report() Report {
 	return s.report
 }
 
+// Close ends what the sandbox has prepared for the next command. It does not wait for commands or end
+// them. What is not closed ends with the program, or after some time without a command.
+func (s *Sandbox) Close() { s.system.close() }
+
 // Leftovers returns notes about what appeared under protected names during the commands of killed
 // sessions, and removes the placeholders that these left. Call it when a program starts and show
 // the result to the user. Without Policy.State it returns nothing.

@@ -42,6 +42,8 @@ type system struct {
 	noStub  bool   // the stub cannot be executed here
 	pool    pool
 	cached  atomic.Pointer[cachedView]
+	spare   atomic.Pointer[spare]
+	closed  atomic.Bool
 	started func() // for tests: called before a launcher is started; may be nil
 	encoded func() // for tests: called before a launcher gets its program; may be nil
 	// remembered is the cache file because of which the namespaces were not tested.
@@ -168,9 +170,14 @@ type run struct {
 	facts  *facts      // what view rests on
 
 	stub      bool
-	program   *launch.Program // what the launcher carries out
+	first     *launch.Program // what the launcher carries out before it gets second
+	reused    *firstPart      // first is its program, which other runs use too; nil: first is this run's own
+	second    *launch.Program // starts the command; nil without a stub
+	spare     *spare          // the launcher; nil: it is started for this command
+	begun     bool            // serve or handOver was called
+	another   bool            // a spare may be made when the command has ended
 	kept      *kept
-	key       string // identifies the mounts that it prepares, see mountsKey
+	key       string // identifies the mounts that the launcher prepares, see mountsKey
 	pathTimes string // directories above the mounts before they are made, see view.pathTimes
 	// outdated are the former mounts of kept. The launcher gets their descriptor but does not use
 	// it.
@@ -178,7 +185,7 @@ type run struct {
 	mounts   *os.File // the command's own mount namespace; nil: not sent
 	empty    bool     // the stub reported that the last process ended
 	control  *net.UnixConn
-	child    *os.File // the launcher's end of the control socket
+	child    *os.File // the launcher's end of the control socket; nil if it has been started
 	temp     string   // a private temporary directory, for a backend without mounts
 	proxy    *proxy
 	done     chan struct{} // closed when serve has ended; the fields below may be read then
@@ -284,6 +291,14 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		}
 		plan.Env = setenv(plan.Env, r.proxy.environ(proxyPort)...)
 	}
+	if r.stub && c.Start != nil && r.inputs != nil {
+		r.another = true
+		if r.takeSpare(plan.Ports) {
+			r.watch = watch(c)
+			c.Start = func(cmd *exec.Cmd) error { return r.handOver(cmd, plan) }
+			return r, nil
+		}
+	}
 	if r.stub {
 		if r.kept = s.pool.take(p.Network); r.kept != nil {
 			given = []*os.File{r.kept.users, r.kept.network}
@@ -291,12 +306,14 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 				given = append(given, r.kept.prepared.mounts)
 			}
 		}
-		path = fmt.Sprintf("/proc/self/fd/%d", launch.Users+len(given))
+		path = stubPath(len(given))
 		given = append(given, stub())
 	}
-	if err = r.connect(plan); err != nil {
+	if r.control, r.child, err = connect(); err != nil {
 		return nil, err
 	}
+	r.begun = true
+	go r.serve(plan)
 	if s.started != nil {
 		s.started()
 	}
@@ -305,43 +322,49 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		attr.Setsid, attr.Setpgid = cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setpgid
 	}
 	cmd.Path, cmd.Args, cmd.Dir, cmd.Err = path, args, "/", nil
-	cmd.Env = []string{launch.EnvName + "=" + launch.Version, "GOMAXPROCS=1"} // one thread starts faster
+	cmd.Env = launcherEnv
 	// The descriptors launch.Control, Users, Network and Mounts, in this order; the stub closes its own.
 	cmd.ExtraFiles = append([]*os.File{r.child}, given...)
 	cmd.SysProcAttr = attr
 	return r, nil
 }
 
-// connect makes the control socket and starts to serve it.
-func (r *run) connect(plan *launch.Plan) error {
+var launcherEnv = []string{launch.EnvName + "=" + launch.Version, "GOMAXPROCS=1"} // one thread starts faster
+
+// stubPath returns the path by which a process executes the stub that it gets after some descriptors
+// and the control socket.
+func stubPath(descriptors int) string {
+	return fmt.Sprintf("/proc/self/fd/%d", launch.Control+1+descriptors)
+}
+
+// connect makes the control socket: our end and the launcher's.
+func connect() (control *net.UnixConn, child *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	ours := os.NewFile(uintptr(fds[0]), "sandbox")
-	r.child = os.NewFile(uintptr(fds[1]), "sandbox")
+	child = os.NewFile(uintptr(fds[1]), "sandbox")
 	conn, err := net.FileConn(ours)
 	ours.Close()
 	if err != nil {
-		r.child.Close()
-		return err
+		child.Close()
+		return nil, nil, err
 	}
-	r.control = conn.(*net.UnixConn)
-	go r.serve(plan)
-	return nil
+	return conn.(*net.UnixConn), child, nil
 }
 
 // encode returns what the launcher reads. It runs while the launcher starts.
 func (r *run) encode(plan *launch.Plan) net.Buffers {
 	if !r.stub {
-		r.program = launch.Setup(plan)
-		return net.Buffers{plan.Encode(r.program)}
+		r.first = launch.Setup(plan)
+		return net.Buffers{plan.Encode(r.first)}
 	}
 	if last := r.cached; last != nil {
-		plan.Steps, plan.Fresh, r.key = last.steps, slices.Clone(last.fresh), last.key
-		r.view.pinpoint(plan.Fresh)
+		last.apply(plan)
+		r.key = last.key
 	} else {
-		plan.Steps, plan.Fresh = r.view.parts()
+		plan.Steps, plan.Fresh, plan.Late = r.view.parts()
 		_, version := r.system.names.mounts.points()
 		r.key = r.view.mountsKey(plan.Steps, version, r.facts)
 		r.view.pinpoint(plan.Fresh)
@@ -357,8 +380,27 @@ func (r *run) encode(plan *launch.Plan) net.Buffers {
 	if reuse != launch.AndMounts {
 		r.pathTimes = r.view.pathTimes(plan.Steps)
 	}
-	r.program = launch.Compile(plan, os.Geteuid(), os.Getegid(), reuse)
-	return r.program.Encode()
+	var encoded net.Buffers
+	if reuse == launch.AndMounts && r.cached != nil {
+		r.reused = r.cached.firstPart(plan, r.policy.Network)
+		r.first, encoded = r.reused.program, slices.Clone(r.reused.encoded)
+	} else {
+		r.first = launch.Prepare(plan, os.Geteuid(), os.Getegid(), reuse)
+		encoded = r.first.Encode()
+	}
+	second := r.encodeSecond(plan, false)
+	if encoded == nil || second == nil {
+		return nil
+	}
+	return append(encoded, second...)
+}
+
+// encodeSecond returns what a launcher that has prepared everything reads. sendStreams means that it
+// gets the standard streams with it.
+func (r *run) encodeSecond(plan *launch.Plan, sendStreams bool) net.Buffers {
+	r.view.pinpoint(plan.Late)
+	r.second = launch.Command(plan, sendStreams)
+	return r.second.Encode()
 }
 
 // remember keeps the view for the next command, if all that it rests on is known.
@@ -367,21 +409,22 @@ func (r *run) remember(plan *launch.Plan) {
 		return
 	}
 	for _, s := range plan.Fresh {
-		if !r.view.isReserved(s.Path) {
-			r.facts.lstat(s.Path)
-		}
+		r.facts.lstat(s.Path)
 	}
 	if r.key != "" && !r.facts.partial {
-		r.system.cached.Store(&cachedView{r.inputs, r.facts, r.view, plan.Steps, plan.Fresh, r.key})
+		r.system.cached.Store(&cachedView{from: r.inputs, facts: r.facts, view: r.view, steps: plan.Steps,
+			fresh: plan.Fresh, late: plan.Late, key: r.key})
 	}
 }
+
+const tooLong = "the command and its environment are longer than the sandbox takes"
 
 // serve sends the plan and handles the launcher's messages until the socket is closed.
 func (r *run) serve(plan *launch.Plan) {
 	defer close(r.done)
 	encoded := r.encode(plan)
 	if encoded == nil {
-		r.failure = "the command and its environment are longer than the sandbox takes"
+		r.failure = tooLong
 		r.control.Close() // ends the launcher
 		return
 	}
@@ -391,68 +434,134 @@ func (r *run) serve(plan *launch.Plan) {
 	if _, err := encoded.WriteTo(r.control); err != nil {
 		return
 	}
-	var text []byte
-	var received []int
-	buf, oob := make([]byte, 512), make([]byte, 64)
+	r.receive(plan)
+}
+
+// receive handles the launcher's messages until the socket is closed.
+func (r *run) receive(plan *launch.Plan) {
+	m := messages{conn: r.control}
+	defer m.close()
 	for {
-		n, oobn, _, _, err := r.control.ReadMsgUnix(buf, oob)
-		if oobn > 0 {
-			messages, _ := syscall.ParseSocketControlMessage(oob[:oobn])
-			for _, m := range messages {
-				fds, _ := syscall.ParseUnixRights(&m)
-				received = append(received, fds...)
-			}
-		}
-		text = append(text, buf[:max(n, 0)]...)
-		for len(text) >= 3 && len(text) >= 3+int(text[1])<<8+int(text[2]) {
-			length := int(text[1])<<8 + int(text[2])
-			kind, body := text[0], string(text[3:3+length])
-			text = text[3+length:]
-			switch {
-			case kind == launch.Failed:
-				r.failure = body
-			case kind == launch.Ready:
-				if r.ready = true; len(received) > 0 {
-					r.mounts, received = os.NewFile(uintptr(received[0]), "mount namespace"), received[1:]
-				}
-			case kind == launch.Listening && len(received) > 0 && r.proxy != nil:
-				r.proxy.serve(received[0])
-				received = received[1:]
-			case kind == launch.Namespaces && len(received) >= 2:
-				r.kept = &kept{online: r.policy.Network, users: os.NewFile(uintptr(received[0]), "user namespace"),
-					network: os.NewFile(uintptr(received[1]), "network namespace")}
-				received = received[2:]
-			case kind == launch.Prepared && len(received) >= 2 && r.kept != nil && r.kept.prepared == nil:
-				if r.pathTimes == "" || r.pathTimes != r.view.pathTimes(plan.Steps) {
-					r.key = "" // a directory may have been renamed meanwhile, so a mount may be in the wrong place
-				}
-				r.kept.prepared = &prepared{os.NewFile(uintptr(received[0]), "mount namespace"),
-					os.NewFile(uintptr(received[1]), "mountinfo"), r.key}
-				received = received[2:]
-			case kind == launch.FailedAt:
-				r.failure = r.program.Failure(body)
-			case (kind == launch.Exited || kind == launch.Ended) && len(body) == 4:
-				r.empty = kind == launch.Ended
-				if r.status == nil { // the command's status comes first
-					status := syscall.WaitStatus(binary.LittleEndian.Uint32([]byte(body)))
-					r.status = &status
-				}
-			}
-		}
-		if err != nil || n <= 0 {
-			for _, fd := range received {
-				syscall.Close(fd)
-			}
+		kind, body, ok := m.next()
+		switch {
+		case !ok:
 			return
+		case kind == launch.Failed:
+			r.failure = body
+		case kind == launch.Ready:
+			r.ready = true
+		case kind == launch.Waiting:
+			r.waiting(m.take(1 + len(plan.Ports)))
+		case kind == launch.Listening && r.proxy != nil:
+			for _, fd := range m.take(1) {
+				r.proxy.serve(fd)
+			}
+		case kind == launch.Namespaces:
+			if fds := m.take(2); fds != nil {
+				r.kept = &kept{online: r.policy.Network, users: os.NewFile(uintptr(fds[0]), "user namespace"),
+					network: os.NewFile(uintptr(fds[1]), "network namespace")}
+			}
+		case kind == launch.Prepared && r.kept != nil && r.kept.prepared == nil:
+			if r.pathTimes == "" || r.pathTimes != r.view.pathTimes(plan.Steps) {
+				r.key = "" // a directory may have been renamed meanwhile, so a mount may be in the wrong place
+			}
+			if fds := m.take(2); fds != nil {
+				r.kept.prepared = &prepared{os.NewFile(uintptr(fds[0]), "mount namespace"),
+					os.NewFile(uintptr(fds[1]), "mountinfo"), r.key}
+			}
+		case kind == launch.FailedAt:
+			r.failure = launch.Failure(r.first, r.second, body)
+		case (kind == launch.Exited || kind == launch.Ended) && len(body) == 4:
+			r.empty = kind == launch.Ended
+			if r.status == nil { // the command's status comes first
+				status := syscall.WaitStatus(binary.LittleEndian.Uint32([]byte(body)))
+				r.status = &status
+			}
 		}
+	}
+}
+
+// waiting takes the descriptors of a message of kind Waiting.
+func (r *run) waiting(fds []int) {
+	for i, fd := range fds {
+		switch {
+		case i == 0:
+			r.mounts = os.NewFile(uintptr(fd), "mount namespace")
+		case r.proxy != nil:
+			r.proxy.serve(fd)
+		default:
+			syscall.Close(fd)
+		}
+	}
+}
+
+// messages are those of a launcher.
+type messages struct {
+	conn *net.UnixConn
+	text []byte
+	fds  []int // that came with them
+	oob  []byte
+}
+
+// next waits for the next message. ok is false if there will be none.
+func (m *messages) next() (kind byte, body string, ok bool) {
+	if m.oob == nil {
+		m.oob = make([]byte, unix.CmsgSpace(4*253)) // as many descriptors as one message can have
+	}
+	var buf [512]byte
+	for {
+		if t := m.text; len(t) >= 3 && len(t) >= 3+int(t[1])<<8+int(t[2]) {
+			length := int(t[1])<<8 + int(t[2])
+			m.text = t[3+length:]
+			return t[0], string(t[3 : 3+length]), true
+		}
+		n, oobn, _, _, err := m.conn.ReadMsgUnix(buf[:], m.oob)
+		if oobn > 0 {
+			controls, _ := syscall.ParseSocketControlMessage(m.oob[:oobn])
+			for _, c := range controls {
+				fds, _ := syscall.ParseUnixRights(&c)
+				m.fds = append(m.fds, fds...)
+			}
+		}
+		m.text = append(m.text, buf[:max(n, 0)]...)
+		if err != nil || n <= 0 {
+			return 0, "", false
+		}
+	}
+}
+
+// take returns the next n descriptors; nil if fewer came.
+func (m *messages) take(n int) []int {
+	if len(m.fds) < n {
+		return nil
+	}
+	fds := m.fds[:n]
+	m.fds = m.fds[n:]
+	return fds
+}
+
+func (m *messages) close() {
+	for _, fd := range m.fds {
+		syscall.Close(fd)
 	}
 }
 
 // finish releases everything that prepare created.
 func (r *run) finish() {
-	r.child.Close() // the last open copy: serve reads the remaining messages, then the end
-	<-r.done
-	r.program.Release()
+	switch {
+	case !r.begun: // the spare did not get the command
+		r.control.Close()
+		r.spare.process.Wait()
+	case r.spare == nil:
+		r.child.Close() // the last open copy: serve reads the remaining messages, then the end
+		fallthrough
+	default:
+		<-r.done
+	}
+	if r.reused == nil {
+		r.first.Release()
+	}
+	r.second.Release()
 	r.control.Close()
 	if r.proxy != nil {
 		r.proxy.close()
@@ -495,6 +604,9 @@ func (r *run) ended(exit *workspace.Exit) {
 	exit.Refused = append(exit.Refused, r.watch.refused(r)...)
 	if r.proxy != nil {
 		exit.Refused = append(exit.Refused, r.proxy.refused()...)
+	}
+	if r.another && r.reused != nil && r.ready && r.empty {
+		r.system.makeSpare(r.cached, r.reused)
 	}
 }
 

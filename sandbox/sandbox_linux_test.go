@@ -70,7 +70,7 @@ func newFixture(t testing.TB, change ...func(*Policy, *system)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &fixture{t: t, home: home, dir: dir, box: New(p, Auto)}
+	b := &fixture{t: t, home: home, dir: dir, box: newBox(t, p)}
 	for _, c := range change {
 		c(&b.box.policy, &b.box.system)
 	}
@@ -80,6 +80,18 @@ func newFixture(t testing.TB, change ...func(*Policy, *system)) *fixture {
 	b.local.Confine = b.box.Confine
 	t.Cleanup(func() { b.local.Close() })
 	return b
+}
+
+// newBox returns a sandbox of which no process is left when the test ends.
+func newBox(t testing.TB, p Policy) *Sandbox {
+	box := New(p, Auto)
+	t.Cleanup(func() {
+		box.system.closed.Store(true)
+		if sp := box.system.spare.Swap(nil); sp != nil {
+			sp.end()
+		}
+	})
+	return box
 }
 
 // complete skips the test if the machine has no complete sandbox.
@@ -255,7 +267,7 @@ func TestHomeStaysAsItIs(t *testing.T) {
 	// With a directory for caches, the next command finds what the last one stored.
 	p := b.box.policy
 	p.Cache = filepath.Join(b.home, ".local/state/knack/caches")
-	b.local.Confine = New(p, Auto).Confine
+	b.local.Confine = newBox(t, p).Confine
 	b.run(line)
 	if out, exit := b.run(line); out != strings.Repeat("kept\n", 12) {
 		t.Errorf("kept caches: %s %+v", out, exit)

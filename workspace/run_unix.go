@@ -14,12 +14,12 @@ import (
 // input from /dev/tty would cost more.
 type group struct{}
 
-func (*group) start(cmd *exec.Cmd) error {
+func (*group) start(cmd *exec.Cmd, start func(*exec.Cmd) error) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setsid = true
-	return cmd.Start()
+	return start(cmd)
 }
 
 func (*group) alive(pid int) bool { return syscall.Kill(-pid, 0) == nil }

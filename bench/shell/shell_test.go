@@ -19,7 +19,7 @@ func TestMeasure(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if len(res.Rows) != 12 {
+	if len(res.Rows) != 20 {
 		t.Errorf("%d rows", len(res.Rows))
 	}
 }

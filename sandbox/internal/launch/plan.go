@@ -15,11 +15,12 @@ type Plan struct {
 	// Loopback means that the command has its own network namespace, whose loopback interface must
 	// be brought up. Otherwise it uses the machine's network.
 	Loopback bool
-	// Steps, and then Fresh, build the file system. Compile carries out Steps in a mount namespace
-	// of which later commands may get a copy; Fresh are the steps that each command repeats.
-	Steps, Fresh []Step
+	// Steps, then Fresh, then Late build the file system. Prepare carries out Steps in a mount
+	// namespace of which later commands may get a copy. Each command repeats the others; Late are
+	// about files that exist only while it runs.
+	Steps, Fresh, Late []Step
 	// Ports are TCP ports of the loopback interface to listen on. The launcher sends the listening
-	// sockets to the parent in the same order, each in a message of its own.
+	// sockets to the parent in the same order.
 	Ports []uint64
 	// Limits are resource limits.
 	Limits []Limit

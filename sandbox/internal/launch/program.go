@@ -3,17 +3,19 @@
 package launch
 
 import (
+	"slices"
 	"sync"
 	"syscall"
 	"unsafe"
 )
 
-// A Program is a plan in the form that a launcher carries out: a list of system calls. The parent
-// decides everything; the launcher does not interpret paths or policies.
+// A Program is a part of a plan in the form that a launcher carries out: a list of system calls. The
+// parent decides everything; the launcher does not interpret paths or policies.
 type Program struct {
-	calls []op
-	data  []byte
-	what  []string // purpose of each call, for messages
+	offset uint64 // of the calls from codeBase, and of the data from dataBase
+	calls  []op
+	data   []byte
+	what   []string // purpose of each call, for messages
 
 	doing  string
 	labels []int // the call that follows each label
@@ -50,10 +52,19 @@ const anyError = 0xffff
 // compare is not a system call: it fails with ESTALE unless the 64-bit number at args[0] is args[1].
 const compare = 0xffffffff
 
-// Addresses of the calls and their data in a launcher.
+// Addresses of the calls and their data in a launcher. secondPart is the offset of the program of
+// Command from that of Prepare.
 const (
-	codeBase = 0x200000000
-	dataBase = 0x201000000
+	codeBase   = 0x200000000
+	dataBase   = 0x201000000
+	secondPart = 0x800000
+)
+
+// The data of Prepare begins with what Command needs of it: a control message with the descriptors of
+// the standard streams, and the descriptor of the Landlock ruleset.
+const (
+	streams = dataBase
+	ruleset = number(dataBase + 32)
 )
 
 // A number is the address of a 32-bit number that is passed as an argument.
@@ -65,10 +76,17 @@ type label int
 // programs are reused because they are by far the largest allocation for a command.
 var programs = sync.Pool{New: func() any { return &Program{known: map[string]uint64{}} }}
 
-func newProgram() *Program { return programs.Get().(*Program) }
+func newProgram(offset uint64) *Program {
+	p := programs.Get().(*Program)
+	p.offset = offset
+	return p
+}
 
-// Release makes the program's memory available to other programs.
+// Release makes the program's memory available to other programs. p may be nil.
 func (p *Program) Release() {
+	if p == nil {
+		return
+	}
 	clear(p.known)
 	*p = Program{calls: p.calls[:0], data: p.data[:0], what: p.what[:0], labels: p.labels[:0], jumps: p.jumps[:0],
 		known: p.known}
@@ -133,7 +151,7 @@ func (p *Program) put(b []byte) uint64 {
 	for len(p.data)%8 != 0 {
 		p.data = append(p.data, 0)
 	}
-	at := dataBase + uint64(len(p.data))
+	at := dataBase + p.offset + uint64(len(p.data))
 	p.data = append(p.data, b...)
 	return at
 }
@@ -159,25 +177,38 @@ func (p *Program) slot() number { return number(p.put([]byte{0xff, 0xff, 0xff, 0
 func (p *Program) Encode() [][]byte {
 	const size = unsafe.Sizeof(op{})
 	for _, i := range p.jumps {
-		p.calls[i].target = codeBase + uint64(p.labels[p.calls[i].target])*uint64(size)
+		p.calls[i].target = codeBase + p.offset + uint64(p.labels[p.calls[i].target])*uint64(size)
 	}
 	p.jumps = p.jumps[:0]
 	head := []uint64{uint64(len(p.calls)) * uint64(size), uint64(len(p.data))}
-	if max(head[0], head[1]) > dataBase-codeBase {
+	if max(head[0], head[1]) > secondPart {
 		return nil
 	}
-	return [][]byte{unsafe.Slice((*byte)(unsafe.Pointer(&head[0])), 16),
+	parts := [][]byte{unsafe.Slice((*byte)(unsafe.Pointer(&head[0])), 16),
 		unsafe.Slice((*byte)(unsafe.Pointer(&p.calls[0])), head[0]), p.data}
+	if p.offset != 0 {
+		parts = append(parts, endOfProgram)
+	}
+	return parts
 }
 
-// Failure returns the error in a message of kind FailedAt.
-func (p *Program) Failure(body string) string {
+// endOfProgram follows the program of Command. A launcher that has not received it, because its parent
+// ended, starts nothing.
+var endOfProgram = []byte("complete")
+
+// Failure returns the error in a message of kind FailedAt. prepare and command are what the launcher
+// carried out; either may be nil.
+func Failure(prepare, command *Program, body string) string {
 	if len(body) != 8 {
 		return "the launcher failed"
 	}
 	n := func(s string) int { return int(s[0]) | int(s[1])<<8 | int(s[2])<<16 | int(s[3])<<24 }
-	what, at, e := "the launcher", n(body)/int(unsafe.Sizeof(op{})), syscall.Errno(n(body[4:]))
-	if at >= 0 && at < len(p.what) {
+	what, offset, e := "the launcher", n(body), syscall.Errno(n(body[4:]))
+	p := prepare
+	if offset >= secondPart {
+		p, offset = command, offset-secondPart
+	}
+	if at := offset / int(unsafe.Sizeof(op{})); p != nil && at >= 0 && at < len(p.what) {
 		what = p.what[at]
 		// The parent has just seen what is looked for.
 		if e == syscall.ESTALE || p.calls[at].number == sysOpenat2 && (e == syscall.ENOENT || e == syscall.ENOTDIR) {
@@ -203,8 +234,11 @@ const (
 	AndMounts        // and [Mounts], in which Plan.Steps have been carried out
 )
 
-// Compile makes the program for a plan with its own namespaces (Init), for a user and a group. It
-// sends the namespaces that it creates to the parent for later reuse: creating a network namespace
+// Prepare makes the program that does everything of a plan that is known before the command is: its
+// own namespaces (Init) for a user and a group, the mounts and, unless there are Late steps, all
+// restrictions. The launcher then reports Waiting, receives the program of Command, and carries it out.
+//
+// It sends the namespaces that it creates to the parent for later reuse: creating a network namespace
 // takes as long as all the rest.
 //
 // Three processes carry the program out. The first creates the namespaces and starts the second,
@@ -212,8 +246,9 @@ const (
 // and ends everything when the parent closes the control socket or ends. The second completes the
 // file system, gives up its privileges, starts the command as the third and adopts the processes
 // that the command leaves behind.
-func Compile(plan *Plan, uid, gid int, reuse Reuse) *Program {
-	p := newProgram()
+func Prepare(plan *Plan, uid, gid int, reuse Reuse) *Program {
+	p := newProgram(0)
+	p.words(^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)) // streams and ruleset: no descriptors yet
 	p.doing = "starting the launcher"
 	p.do(sysCloseRange, Control, allOthers, closeRangeCloexec)
 	p.do(syscall.SYS_PRCTL, prSetName, "knack-sandbox")
@@ -247,10 +282,10 @@ func Compile(plan *Plan, uid, gid int, reuse Reuse) *Program {
 	p.do(sysCloseRange, Users, allOthers, 0)
 	// The command gets a copy of the mounts: no other command sees what it adds.
 	p.do(syscall.SYS_UNSHARE, syscall.CLONE_NEWNS|syscall.CLONE_NEWPID|syscall.CLONE_NEWIPC)
-	// Whoever is the last to leave a mount namespace waits until the kernel has removed it. With this
-	// descriptor it is the parent, which closes it when it has the result.
-	mounts := p.words(20, 1|1<<32, 0)
-	p.do(syscall.SYS_OPENAT, atFdcwd, "/proc/self/ns/mnt", syscall.O_RDONLY|syscall.O_CLOEXEC, 0).to(number(mounts + 16))
+	// The process that is the last to leave a mount namespace waits until the kernel has removed it. With
+	// this descriptor it is the parent, which closes it when it has the result.
+	given := p.rights(1 + len(plan.Ports))
+	p.do(syscall.SYS_OPENAT, atFdcwd, "/proc/self/ns/mnt", syscall.O_RDONLY|syscall.O_CLOEXEC, 0).to(given.fd(0))
 	p.doing = "starting the launcher"
 	// No core file, no /proc/<pid>/mem, no ptrace of the launcher.
 	p.do(syscall.SYS_PRCTL, prSetDumpable, 0)
@@ -289,8 +324,46 @@ func Compile(plan *Plan, uid, gid int, reuse Reuse) *Program {
 	p.do(syscall.SYS_CLOSE, number(ends))
 	p.do(syscall.SYS_WRITE, number(ends+4), "", 1)
 	p.do(syscall.SYS_SETSID)
-	p.setUp(plan, plan.Loopback && reuse == Nothing, plan.Fresh)
-	p.send(Ready, mounts)
+	if plan.Loopback && reuse == Nothing {
+		p.loopback()
+	}
+	for i, port := range plan.Ports {
+		p.listen(port, given.fd(1+i))
+	}
+	p.mounts(plan.Fresh, plan.Tasks)
+	for _, l := range plan.Limits {
+		p.limit(l)
+	}
+	p.landlock(plan, ruleset)
+	if len(plan.Late) == 0 {
+		p.confine(plan, ruleset)
+	}
+	p.doing = "waiting for the command"
+	p.send(Waiting, given)
+	for i := range given.count {
+		p.close(given.fd(i))
+	}
+	p.receive()
+	return p
+}
+
+// Command makes the program with which a launcher that carried out Prepare starts the command.
+// sendStreams means that the standard streams of the command come with the program, not from the
+// process that started the launcher.
+func Command(plan *Plan, sendStreams bool) *Program {
+	p := newProgram(secondPart)
+	p.doing = "starting the command"
+	for fd := range 3 {
+		if sendStreams {
+			p.do(syscall.SYS_DUP3, number(streams+16+4*uint64(fd)), fd, 0)
+		}
+	}
+	p.mounts(plan.Late, plan.Tasks)
+	if len(plan.Late) > 0 {
+		p.confine(plan, ruleset)
+	}
+	p.doing = "starting the command"
+	p.do(syscall.SYS_WRITE, Control, []byte{Ready, 0, 0}, 3)
 	if len(plan.Args) > 0 {
 		p.command(plan)
 	}
@@ -298,28 +371,47 @@ func Compile(plan *Plan, uid, gid int, reuse Reuse) *Program {
 	return p
 }
 
-// Setup makes the program that applies a plan; it ends before the command is started.
-func Setup(plan *Plan) *Program {
-	p := newProgram()
-	p.bound(plan.Init)
-	p.setUp(plan, plan.Loopback, append(plan.Steps[:len(plan.Steps):len(plan.Steps)], plan.Fresh...))
-	p.do(syscall.SYS_WRITE, Control, []byte{Ready, 0, 0}, 3)
-	return p
+// receive receives the program of Command and jumps to it.
+func (p *Program) receive() {
+	const all = syscall.MSG_WAITALL | syscall.MSG_CMSG_CLOEXEC
+	ended := p.label()
+	head, end := p.words(0, 0), p.words(0)
+	// struct msghdr: no address, one struct iovec, a control message.
+	p.do(syscall.SYS_RECVMSG, Control, p.words(0, 0, p.words(head, 16), 1, streams, 32, 0), all).then = jumpIfZero
+	p.jump(ended)
+	for _, part := range [][2]any{{uint64(codeBase + secondPart), number(head)},
+		{uint64(dataBase + secondPart), number(head + 8)}, {end, uint64(len(endOfProgram))}} {
+		p.do(syscall.SYS_RECVFROM, Control, part[0], part[1], all, 0, 0).then = jumpIfZero
+		p.jump(ended)
+	}
+	c := p.do(compare, end, *(*uint64)(unsafe.Pointer(&endOfProgram[0])))
+	c.then, c.target = jumpIfZero, codeBase+secondPart
+	p.place(ended)
+	p.do(syscall.SYS_EXIT_GROUP, 0)
 }
 
-func (p *Program) setUp(plan *Plan, loopback bool, steps []Step) {
-	if loopback {
+// Setup makes the program that applies a whole plan; it ends before the command is started.
+func Setup(plan *Plan) *Program {
+	p := newProgram(0)
+	p.bound(plan.Init)
+	if plan.Loopback {
 		p.loopback()
 	}
 	for _, port := range plan.Ports {
-		p.listen(port)
+		given := p.rights(1)
+		p.listen(port, given.fd(0))
+		p.send(Listening, given)
+		p.close(given.fd(0))
 	}
-	p.mounts(steps, plan.Tasks)
+	p.mounts(slices.Concat(plan.Steps, plan.Fresh, plan.Late), plan.Tasks)
 	for _, l := range plan.Limits {
 		p.limit(l)
 	}
-	p.confine(plan)
-	p.doing = "starting the command"
+	rules := p.slot()
+	p.landlock(plan, rules)
+	p.confine(plan, rules)
+	p.do(syscall.SYS_WRITE, Control, []byte{Ready, 0, 0}, 3)
+	return p
 }
 
 // command starts the command and waits for it.
@@ -355,25 +447,42 @@ func (p *Program) ending(kind byte) number {
 	return number(p.put([]byte{0, kind, 0, 4, 0, 0, 0, 0}) + 4)
 }
 
-// handOver sends the descriptors of two files to the parent.
-func (p *Program) handOver(kind byte, first, second string) {
-	// A control message: its length, SOL_SOCKET and SCM_RIGHTS, the descriptors.
-	rights := p.words(24, 1|1<<32, 0)
-	p.do(syscall.SYS_OPENAT, atFdcwd, first, syscall.O_RDONLY|syscall.O_CLOEXEC, 0).to(number(rights + 16))
-	p.do(syscall.SYS_OPENAT, atFdcwd, second, syscall.O_RDONLY|syscall.O_CLOEXEC, 0).to(number(rights + 20))
-	p.send(kind, rights)
-	p.close(number(rights+16), number(rights+20))
+// rights is a control message with descriptors: its length, SOL_SOCKET and SCM_RIGHTS, the
+// descriptors.
+type rights struct {
+	at    uint64
+	count int
 }
 
-// send sends a message with the descriptors in rights.
-func (p *Program) send(kind byte, rights uint64) {
+func (p *Program) rights(count int) rights {
+	words := make([]uint64, 2+(count+1)/2)
+	words[0], words[1] = uint64(16+4*count), syscall.SOL_SOCKET|syscall.SCM_RIGHTS<<32
+	return rights{p.words(words...), count}
+}
+
+// fd returns where a descriptor is stored.
+func (r rights) fd(i int) number { return number(r.at + 16 + 4*uint64(i)) }
+
+// handOver sends the descriptors of two files to the parent.
+func (p *Program) handOver(kind byte, first, second string) {
+	given := p.rights(2)
+	for i, path := range []string{first, second} {
+		p.do(syscall.SYS_OPENAT, atFdcwd, path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0).to(given.fd(i))
+	}
+	p.send(kind, given)
+	p.close(given.fd(0), given.fd(1))
+}
+
+// send sends a message with descriptors.
+func (p *Program) send(kind byte, given rights) {
 	text := p.words(p.put([]byte{kind, 0, 0}), 3)
-	p.do(syscall.SYS_SENDMSG, Control, p.words(0, 0, text, 1, rights, 24, 0), 0)
+	size := 16 + (4*given.count+7)/8*8
+	p.do(syscall.SYS_SENDMSG, Control, p.words(0, 0, text, 1, given.at, uint64(size), 0), 0)
 }
 
 // report sends the wait status of a process to the parent.
 func (p *Program) report(status number) {
-	p.do(syscall.SYS_WRITE, Control, uint64(status)-3, 7).orAnything()
+	p.do(syscall.SYS_SENDTO, Control, uint64(status)-3, 7, syscall.MSG_NOSIGNAL, 0, 0).orAnything()
 }
 
 // write writes a text to a file. With optional, errors are ignored.

@@ -16,22 +16,16 @@ func (p *Program) loopback() {
 	p.close(fd)
 }
 
-// listen opens a socket that listens inside the namespace and sends it to the parent. The parent
-// accepts connections on it and dials outside, so no process is needed in between.
-func (p *Program) listen(port uint64) {
+// listen opens a socket that listens inside the namespace. The parent gets it, accepts connections on
+// it and dials outside, so no process is needed in between.
+func (p *Program) listen(port uint64, fd number) {
 	p.doing = "listening on a port"
-	// A control message of 20 bytes: its length, SOL_SOCKET and SCM_RIGHTS, the
-	// descriptor.
-	rights := p.words(20, 1|1<<32, 0)
-	fd := number(rights + 16)
 	p.do(syscall.SYS_SOCKET, syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0).to(fd)
 	// Connections of an earlier command may linger.
 	p.do(syscall.SYS_SETSOCKOPT, fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, p.words(1), 4)
 	p.do(syscall.SYS_BIND, fd, []byte{syscall.AF_INET, 0, byte(port >> 8), byte(port), 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
 		0}, 16)
 	p.do(syscall.SYS_LISTEN, fd, 64)
-	p.send(Listening, rights)
-	p.close(fd)
 }
 
 func (p *Program) limit(l Limit) {
@@ -75,9 +69,8 @@ func (p *Program) powerless(inside bool) {
 	p.do(syscall.SYS_PRCTL, prSetDumpable, 0, 0, 0, 0)
 }
 
-// confine gives up capabilities and applies Landlock and seccomp.
-func (p *Program) confine(plan *Plan) {
-	ruleset := p.slot()
+// landlock makes the ruleset for confine.
+func (p *Program) landlock(plan *Plan, ruleset number) {
 	p.doing = "landlock"
 	if plan.FS|plan.Scope != 0 {
 		p.do(sysLandlockCreate, p.words(plan.FS, 0, plan.Scope), 24, 0).to(ruleset)
@@ -85,6 +78,10 @@ func (p *Program) confine(plan *Plan) {
 			p.rule(plan, r, ruleset)
 		}
 	}
+}
+
+// confine gives up capabilities and applies Landlock and seccomp.
+func (p *Program) confine(plan *Plan, ruleset number) {
 	p.powerless(plan.Init)
 	p.doing = "landlock"
 	if plan.FS|plan.Scope != 0 {
