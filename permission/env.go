@@ -68,12 +68,11 @@ var gitOverrides = [...]struct {
 	{keys: "core.alternaterefscommand gpg.program gpg.defaultkeycommand tar.command hook.command merge.driver " +
 		"browser.cmd browser.path man.cmd man.path guitool.cmd difftool.cmd difftool.path mergetool.cmd mergetool.path " +
 		"imap.tunnel pager.*", value: "false"},
-	{keys: "core.gitproxy remote.vcs", unguarded: true},
+	// Of several values, git uses the first; ours would be the last.
+	{keys: "core.gitproxy remote.vcs remote.uploadpack remote.receivepack", unguarded: true},
 	{keys: "diff.external diff.command", value: plainDiff},
 	{keys: "diff.textconv interactive.difffilter", value: "cat"},
 	{keys: "filter.clean filter.smudge filter.process credential.helper trailer.command trailer.cmd", value: ""},
-	{keys: "remote.uploadpack", value: "git-upload-pack"},
-	{keys: "remote.receivepack", value: "git-receive-pack"},
 	{keys: "submodule.update", value: "checkout"},
 }
 

@@ -167,8 +167,8 @@ func (g *gitFixture) nest(dir string) {
 	g.write(dir+"/b.txt", "x\ny\n")
 }
 
-// TestGitUnreadable: where git cannot be run, or not in bounded time, its commands
-// need approval even with rules.
+// TestGitUnreadable: where git cannot be run, not in bounded time, or not without a program that the repository names,
+// its commands need approval even with rules.
 func TestGitUnreadable(t *testing.T) {
 	for name, prepare := range map[string]func(g *gitFixture){
 		"an invalid configuration":   func(g *gitFixture) { g.write("repo/.git/config", "[x\n") },
@@ -181,6 +181,9 @@ func TestGitUnreadable(t *testing.T) {
 		"an endless include": func(g *gitFixture) {
 			g.write("repo/.git/config", "[include]\n\tpath = /dev/zero\n")
 		},
+		"a program that cannot be overridden": func(g *gitFixture) { g.git("repo", "config", "core.gitProxy", g.evil) },
+		"a program for fetches":               func(g *gitFixture) { g.git("repo", "config", "remote.x.uploadpack", g.evil) },
+		"a program for pushes":                func(g *gitFixture) { g.git("repo", "config", "remote.x.receivepack", g.evil) },
 		"too many programs": func(g *gitFixture) {
 			var b strings.Builder
 			for i := range 600 {

@@ -168,11 +168,6 @@ func (j *judge) whyNotReadOnly(c *bash.SimpleCommand, dirs []string, known, move
 				return reasonTag + w.Text
 			}
 		}
-		if j.paths.Git != nil {
-			if unguarded, _ := j.paths.Git.Check(dirs[0]); len(unguarded) > 0 {
-				return "git would use " + unguarded[0] + " of the repository's configuration"
-			}
-		}
 	}
 	if file := j.commandOverride(c, dirs); file != "" {
 		return reasonSelects + file
@@ -195,8 +190,12 @@ func (j *judge) gitNeedsApproval(dirs []string) string {
 	}
 	if j.paths.Git != nil {
 		for _, dir := range dirs {
-			if _, err := j.paths.Git.Check(filepath.FromSlash(dir)); err != nil {
+			unguarded, err := j.paths.Git.Check(filepath.FromSlash(dir))
+			if err != nil {
 				return err.Error()
+			}
+			if len(unguarded) > 0 {
+				return "git would use " + unguarded[0] + " of the repository's configuration"
 			}
 		}
 	}

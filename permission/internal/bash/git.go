@@ -81,11 +81,15 @@ var gitOptionTable = []struct {
 	only, except  string // lists of subcommands; "" means all for only, and none for except
 	exact         bool   // a letter counts only as a separate word, not in a cluster
 	prefix        bool   // any word with this prefix counts
+	short         bool   // abbreviations of any length count; otherwise those from five characters on
 }{
 	{long: "--exec --upload-pack --receive-pack --ext-diff --textconv --open-files-in-pager --output --template " +
 		"--extcmd --filters --config --sendmail-cmd --smtp-server --to-cmd --cc-cmd --separate-git-dir --reference " +
 		"--index-filter --contents",
 		except: "reset"},
+	{long: "--exec --upload-pack --receive-pack --open-files-in-pager --output --template --config --separate-git-dir " +
+		"--textconv --filters", only: "clone init init-db fetch pull push ls-remote fetch-pack send-pack grep archive " +
+		"rebase cat-file", short: true},
 	{long: "--tool", except: "reset remote"},
 	{long: "--recurse-submodules --gpg-sign --show-signature", only: "log show status diff grep ls-files"},
 	{letters: "O", only: "grep"},
@@ -122,6 +126,8 @@ func gitOptions(c *SimpleCommand, sub string, from int) {
 			flag, _, _ := strings.Cut(v, "=")
 			switch {
 			case gitLong(flag, o.long),
+				o.short && len(flag) > 2 && slices.ContainsFunc(strings.Fields(o.long),
+					func(l string) bool { return strings.HasPrefix(l, flag) }),
 				o.exact && !dashes && listed(o.letters, v),
 				o.prefix && slices.ContainsFunc(strings.Fields(o.letters), func(p string) bool { return strings.HasPrefix(v, p) }),
 				!o.exact && !o.prefix && o.letters != "" && !dashes && len(v) > 1 && v[0] == '-' && v[1] != '-' &&
