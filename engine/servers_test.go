@@ -260,8 +260,8 @@ func TestServersAfterRequest(t *testing.T) {
 	}
 }
 
-// TestServerMissingProgram: a server whose program does not exist, or whose address is not used, has failed, and is reported, before the
-// turn ends: the shortest run shows it.
+// TestServerMissingProgram: a server whose program does not exist, or whose address is not used, has failed, and is
+// reported, before the turn ends: the shortest run shows it.
 func TestServerMissingProgram(t *testing.T) {
 	t.Parallel()
 	m := llmtest.New(llmtest.Answer{Text: "done"})
