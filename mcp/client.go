@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -381,7 +382,7 @@ func (p *peer) keep(impossible error) {
 			p.set(NeedsLogin, login.Error())
 			failures = attempts
 		} else {
-			p.set(Failed, clip(err.Error(), 1000))
+			p.set(Failed, clip(withoutMethod(err).Error(), 1000))
 		}
 		tried()
 		var wait <-chan time.Time
@@ -726,7 +727,29 @@ func explain(err error) error {
 	if errors.As(err, &e) {
 		return errors.New(clip(e.Message, 2000))
 	}
-	return err
+	if errors.Is(err, io.EOF) || errors.Is(err, sdk.ErrConnectionClosed) {
+		return errors.New("the connection ended before it answered")
+	}
+	return withoutMethod(err)
+}
+
+// withoutMethod removes from the beginning of an SDK's error which message was sent: "calling "tools/list": ".
+func withoutMethod(err error) error {
+	text := err.Error()
+	for {
+		rest, found := strings.CutPrefix(text, "rejected by transport: ")
+		if strings.HasPrefix(text, `calling "`) || strings.HasPrefix(text, `sending "`) {
+			_, rest, found = strings.Cut(text, `": `)
+		}
+		if !found {
+			break
+		}
+		text = rest
+	}
+	if text == err.Error() {
+		return err
+	}
+	return errors.New(text)
 }
 
 func missing(err error) bool {

@@ -115,7 +115,7 @@ func TestFlood(t *testing.T) {
 		"messages": {func() io.Reader {
 			return &endless{text: `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}` +
 				"\n"}
-		}, "stopped: it sent more than 20000 messages that was not requested"},
+		}, "stopped: it sent more than 20000 messages that were not requested"},
 		"a line": {func() io.Reader {
 			return io.MultiReader(strings.NewReader(`{"jsonrpc":"2.0","method":"`), &endless{text: "x"})
 		}, "stopped: it sent a message of more than 16 MiB"},

@@ -79,7 +79,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	case m.size > m.limit:
 		return 0, m.fault.set(fmt.Errorf("stopped: it sent more than %d MiB that was not requested", m.limit>>20))
 	case m.lines > maxFlood:
-		return 0, m.fault.set(fmt.Errorf("stopped: it sent more than %d messages that was not requested", maxFlood))
+		return 0, m.fault.set(fmt.Errorf("stopped: it sent more than %d messages that were not requested", maxFlood))
 	}
 	return n, err
 }

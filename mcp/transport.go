@@ -104,7 +104,9 @@ type program struct {
 	stderr tail
 	cancel context.CancelFunc
 	ended  chan struct{}
-	err    error // why it ended by itself; may be read once ended is closed
+	// Once ended is closed, these may be read:
+	err     error    // why it ended by itself
+	refused []string // what the sandbox refused
 }
 
 // program starts a server's program, and returns the transport that communicates with it.
@@ -123,6 +125,7 @@ func (c *Client) program(s Server, f *fault) (*program, sdk.Transport, error) {
 	go func() {
 		defer close(p.ended)
 		exit, err := c.opt.Run(ctx, s, cmd)
+		p.refused = exit.Refused
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
@@ -151,17 +154,22 @@ func (p *program) stop(grace time.Duration) {
 	<-p.ended
 }
 
-// reason adds the last line of the program's standard error to an error.
+// reason adds the last line of the program's standard error to an error, and what the sandbox refused.
 func (p *program) reason(err error) error {
+	var refused []string
 	select {
 	case <-p.ended:
 		if p.err != nil {
 			err = p.err
 		}
+		refused = p.refused
 	default:
 	}
 	if line := p.stderr.last(); line != "" {
 		err = fmt.Errorf("%w: %s", err, line)
+	}
+	if len(refused) > 0 {
+		err = fmt.Errorf("%w (%s)", err, strings.Join(refused, "; "))
 	}
 	return err
 }
