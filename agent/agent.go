@@ -35,9 +35,9 @@ type Agent struct {
 	System string   // the system prompt, see [Prompt]
 	Tools  tool.Set // the Skill and Agent tools are added if there are skills and agents
 	// DynamicTools returns the current set of tools that can change during a session, such as those of MCP
-	// servers. New ones are announced. If their definitions take more than a tenth of the model's
-	// window, only their names are announced, and tool_search loads the definitions. nil: there are
-	// none.
+	// servers. New ones are announced. If there are more than 100, or their definitions take more than
+	// a tenth of the model's window, only their names are announced, and tool_search loads the
+	// definitions. nil: there are none.
 	DynamicTools func() tool.Set
 	// Aliases maps a name of one tool to the tool that runs in its place, which receives the input
 	// with the field names that other agents use. Permission is decided for the tool that runs.

@@ -14,9 +14,14 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// dynamicShare is the largest share of the window for the definitions of dynamic tools. Above it, only
-// names are announced, and tool_search loads the definitions.
-const dynamicShare = 0.1
+// Limits for the definitions of dynamic tools. Above one of them, only names are announced, and tool_search loads the
+// definitions.
+const (
+	dynamicShare = 0.1 // of the window
+	// maxDynamic limits their number, however large the window is: every request costs as much as they are long, and
+	// some providers accept 128 tools.
+	maxDynamic = 100
+)
 
 // searchTool is the name of the tool that loads definitions.
 const searchTool = "tool_search"
@@ -54,7 +59,7 @@ func (r *run) announceTools() error {
 	r.foundMu.Unlock()
 	state := r.log.State()
 	var added []tool.Tool
-	size := 0
+	size, known := 0, 0
 	for _, t := range r.DynamicTools() {
 		switch {
 		case !slices.Contains(state.Tools, t.Name):
@@ -62,6 +67,7 @@ func (r *run) announceTools() error {
 			size += specSize(t)
 		case slices.Contains(state.Loaded, t.Name):
 			size += specSize(t)
+			known++
 		}
 	}
 	if len(added) == 0 && len(loaded) == 0 {
@@ -77,7 +83,7 @@ func (r *run) announceTools() error {
 	}
 	switch names := strings.Join(note.Tools, ", "); {
 	case len(added) == 0:
-	case window > 0 && float64(size/4) > dynamicShare*float64(window):
+	case known+len(added) > maxDynamic || window > 0 && float64(size/4) > dynamicShare*float64(window):
 		note.Model = "These tools are available, too. Their definitions are not loaded: call " + searchTool +
 			" with what you want to do, or with their names, before you call them.\n" + names
 	default:

@@ -106,6 +106,35 @@ func TestLateSearch(t *testing.T) {
 	}
 }
 
+// TestLateMany: many tools are only named, also if they are a small share of a large window. A server that has few is
+// not affected by another one that has many.
+func TestLateMany(t *testing.T) {
+	t.Parallel()
+	few := tool.Set{lateTool("mcp__few__one", "One")}
+	var many tool.Set
+	for i := range 500 {
+		many = append(many, lateTool(fmt.Sprintf("mcp__many__tool%d", i), "Short"))
+	}
+	m := llmtest.New(
+		llmtest.Answer{Calls: []llmtest.Call{{Name: "mcp__few__one", Input: map[string]any{}}}},
+		llmtest.Answer{Text: "done"},
+	)
+	m.Model = llm.Info{Window: 1_000_000}
+	runLate(t, m, func() tool.Set {
+		if len(m.Requests()) == 0 {
+			return few
+		}
+		return append(slices.Clone(few), many...)
+	})
+	r := m.Requests()
+	if got := names(r[1]); !slices.Equal(got, []string{"mcp__few__one", "tool_search"}) {
+		t.Errorf("the second request has %d tools: %.200q", len(got), got)
+	}
+	if text := llm.TextOf(r[1].Messages[len(r[1].Messages)-1].Parts); !strings.Contains(text, "mcp__many__tool499") {
+		t.Errorf("the names are not announced: %.200s", text)
+	}
+}
+
 // TestLateBytes: 499 more tools cost only the bytes of their names and separators.
 func TestLateBytes(t *testing.T) {
 	t.Parallel()
