@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,11 +35,14 @@ func (t *terminal) content(width, height int) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	vt.Write(t.all.Bytes())
-	return timeNote.ReplaceAllString(vt.All(), "")
+	return timeNote().ReplaceAllString(vt.All(), "")
 }
 
 // timeNote matches the note at the end of a turn of some seconds, which turns have on a busy machine.
-var timeNote = regexp.MustCompile(`(?m)^· (\d+m)?\d+s, \S+ tokens\n\n`)
+// It is compiled on first use, because TestInitCost counts what package variables allocate.
+var timeNote = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^· (\d+m)?\d+s, \S+ tokens\n\n`)
+})
 
 // shows waits until the terminal's content matches the expression.
 func (t *terminal) shows(width, height int, expr string) {
