@@ -68,7 +68,7 @@ func programCommands() []ProgramCommand {
 		{Name: "settings", Hint: "[KEY VALUE]", Description: "show the settings, or set one of yours", Run: settings,
 			Anytime: true},
 		{Name: "login", Hint: "[PROVIDER]", Description: "store a provider's key", Run: login},
-		{Name: "logout", Hint: "[PROVIDER]", Description: "forget a provider's key, or list the stored ones", Run: logout},
+		{Name: "logout", Hint: "[PROVIDER]", Description: "remove a provider's stored key, or list the stored keys", Run: logout},
 		{Name: "reload", Description: "read settings, skills and templates again", Run: reload},
 		{Name: "init", Hint: "[FOCUS]", Description: "let the model write AGENTS.md", Run: initProject},
 		{Name: "changelog", Description: "show the version and where to find its changes", Run: changelog, Anytime: true},

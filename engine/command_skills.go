@@ -24,6 +24,14 @@ type skillValue struct {
 	Path        string           `json:"path,omitempty"`
 }
 
+func newSkillValue(c knack.Candidate, state knack.SkillState) skillValue {
+	v := skillValue{Name: c.Name(), Kind: c.Origin.Kind, State: state, Path: c.Path}
+	if c.Skill != nil {
+		v.Description = c.Skill.Summary()
+	}
+	return v
+}
+
 // maxListed is the maximum number of skills that a search with /skills shows.
 const maxListed = 20
 
@@ -50,10 +58,7 @@ func listSkills(ctx context.Context, s *Session, words string) (Reply, error) {
 	choices := &Question{Title: "Which skill?"}
 	for _, e := range entries {
 		state := cat.State(e, view)
-		x := skillValue{Name: e.Name(), Kind: e.Origin.Kind, State: state, Path: e.Path}
-		if e.Skill != nil {
-			x.Description = e.Skill.Summary()
-		}
+		x := newSkillValue(e, state)
 		v = append(v, x)
 		choices.choose("/skill "+x.Name, x.Name, skillHelp(e, state))
 		b.add("%-24s %-12s %s", plain.Line(x.Name), x.Kind, state)
@@ -61,10 +66,61 @@ func listSkills(ctx context.Context, s *Session, words string) (Reply, error) {
 	return Reply{Text: cmp.Or(b.text(), none), Value: v, Choices: choices}, nil
 }
 
-// whyValue explains why a skill is available or not.
+// whyValue explains why a skill is available or not. Its members have the names that `knack skill why
+// --json` uses.
 type whyValue struct {
-	knack.Why
-	Events []HistoryEvent `json:"events"`
+	Name      string             `json:"name"`
+	Found     []findingValue     `json:"found"`
+	Near      []string           `json:"near"`
+	Locations []SearchedLocation `json:"locations"`
+	Events    []HistoryEvent     `json:"events"`
+}
+
+type findingValue struct {
+	skillValue
+	As     string   `json:"as"`
+	Reason string   `json:"reason"`
+	Winner string   `json:"winner,omitempty"`
+	Cut    string   `json:"cut,omitempty"`
+	Asks   []string `json:"asks"`
+}
+
+// A SearchedLocation is a [knack.Location] as JSON.
+type SearchedLocation struct {
+	Kind    knack.SourceKind `json:"kind"`
+	Label   string           `json:"label,omitempty"`
+	Path    string           `json:"path,omitempty"`
+	Trust   string           `json:"trust"`
+	Missing bool             `json:"missing"`
+	Skills  int              `json:"skills"`
+}
+
+// SearchedLocations returns the locations of w; none is an empty slice.
+func SearchedLocations(w knack.Why) []SearchedLocation {
+	out := make([]SearchedLocation, len(w.Locations))
+	for i, l := range w.Locations {
+		out[i] = SearchedLocation{l.Kind, l.Label, l.Path, TrustName(l.Trust), l.Missing, l.Skills}
+	}
+	return out
+}
+
+func (p *Project) whyValue(w knack.Why, events []HistoryEvent) whyValue {
+	v := whyValue{Name: w.Name, Found: []findingValue{}, Near: append([]string{}, w.Near...),
+		Locations: SearchedLocations(w), Events: events}
+	for _, f := range w.Found {
+		x := findingValue{skillValue: newSkillValue(f.Candidate, f.State), As: f.As, Reason: f.Reason, Asks: []string{}}
+		if f.Winner != nil {
+			x.Winner = f.Winner.Path
+		}
+		if f.Line != nil {
+			x.Cut = string(f.Line.Cut)
+		}
+		if f.Skill != nil {
+			x.Asks = append(x.Asks, p.Asks(f.Skill)...)
+		}
+		v.Found = append(v.Found, x)
+	}
+	return v
 }
 
 func why(ctx context.Context, s *Session, name string) (Reply, error) {
@@ -81,7 +137,7 @@ func why(ctx context.Context, s *Session, name string) (Reply, error) {
 	var b strings.Builder
 	p.WriteWhy(&b, w)
 	WriteHistory(&b, s.log, w)
-	return Reply{Text: strings.TrimRight(b.String(), "\n"), Value: whyValue{w, History(s.log, w.Called())}}, nil
+	return Reply{Text: strings.TrimRight(b.String(), "\n"), Value: p.whyValue(w, History(s.log, w.Called()))}, nil
 }
 
 func release(_ context.Context, s *Session, name string) (Reply, error) {

@@ -122,7 +122,7 @@ func calls(name, input string) llmtest.Answer {
 	return llmtest.Answer{Calls: []llmtest.Call{{Name: name, Input: input}}}
 }
 
-// asks is a func that implements Person.
+// A personFunc is a func that implements Person.
 type personFunc func(context.Context, engine.Question) (engine.Answer, error)
 
 func (f personFunc) Ask(ctx context.Context, q engine.Question) (engine.Answer, error) {
@@ -594,5 +594,33 @@ func TestWatch(t *testing.T) {
 	}
 	if err := s.Set(t.Context(), session.Setting{Mode: permission.Bypass}); err == nil {
 		t.Error("a host could set bypassPermissions")
+	}
+}
+
+// TestReplyValues: the value of every reply can be encoded as JSON.
+func TestReplyValues(t *testing.T) {
+	p := newFixture(t, "~/.config/knack/skills/pdf/SKILL.md", "---\ndescription: Reads PDF files.\n"+
+		"allowed-tools: Bash(ls)\nhooks:\n  Stop:\n  - hooks:\n    - type: command\n      command: ls\n---\nRead it.")
+	_, s := p.open(t, p.options(llmtest.New(llmtest.Reply("done"))), nil, engine.SessionOptions{})
+	run(t, s, "/pdf x")
+	args := map[string]string{"why": "pdf", "skill": "pdf", "skills": "read", "name": "title"}
+	for _, c := range engine.ProgramCommands() {
+		switch c.Name { // these end or replace the session, or ask the user
+		case "quit", "new", "clear", "clone", "fork", "export", "share", "copy", "compact", "reload", "init", "login":
+			continue
+		}
+		for ev, err := range s.Run(t.Context(), agent.Typed(strings.TrimSpace("/"+c.Name+" "+args[c.Name]))) {
+			if err != nil {
+				t.Errorf("/%s: %v", c.Name, err)
+			} else if ev.Reply != nil {
+				data, err := json.Marshal(ev.Reply.Value)
+				if err != nil {
+					t.Errorf("/%s: %v", c.Name, err)
+				}
+				if c.Name == "why" && !strings.Contains(string(data), `"found":[{"name":"pdf","kind":"user"`) {
+					t.Errorf("/why: %s", data)
+				}
+			}
+		}
 	}
 }

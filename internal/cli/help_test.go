@@ -76,7 +76,7 @@ func TestHelpFormats(t *testing.T) {
 	text := topic(t, "formats")
 	types := control.MessageTypes()
 	for _, v := range []any{skillJSON{}, originJSON{}, knack.Problem{},
-		whyJSON{}, findingJSON{}, placeJSON{}, engine.HistoryEvent{}, budgetJSON{}, budgetLine{}} {
+		whyJSON{}, findingJSON{}, engine.SearchedLocation{}, engine.HistoryEvent{}, budgetJSON{}, budgetLine{}} {
 		types = append(types, reflect.TypeOf(v))
 	}
 	for _, v := range types {

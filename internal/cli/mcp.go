@@ -490,7 +490,7 @@ func pasted(ctx context.Context, r io.Reader) (string, error) {
 func mcpLogoutCommand() *cobra.Command {
 	var f projectFlags
 	c := &cobra.Command{
-		Use: "logout NAME", Short: "Forget the token of a server", Args: exactly(1, "knack mcp logout NAME"),
+		Use: "logout NAME", Short: "Remove the stored token of a server", Args: exactly(1, "knack mcp logout NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
 			e, err := engine.Open(c.Context(), f.options())
 			if err != nil {

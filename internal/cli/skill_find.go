@@ -31,8 +31,8 @@ func skillFindCommand() *cobra.Command {
 	limit := 10
 	c := &cobra.Command{
 		Use:   "find WORDS...",
-		Short: "Find the skills that match some words best",
-		Long: `Find the skills that match some words best. The search covers names, aliases,
+		Short: "Find the skills that best match some words",
+		Long: `Find the skills that best match some words. The search covers names, aliases,
 descriptions, headings, texts and the names of their other files, in any script, and
 uses neither a model nor the network. A skill whose name you give comes first.
 

@@ -24,11 +24,11 @@ func (o singleSource) Skills(context.Context) iter.Seq2[*knack.Skill, error] {
 
 // whyJSON is the result of skill why.
 type whyJSON struct {
-	Name   string                `json:"name"`
-	Found  []findingJSON         `json:"found"`
-	Near   []string              `json:"near"`
-	Looked []placeJSON           `json:"looked"`
-	Events []engine.HistoryEvent `json:"events,omitempty"` // with --session
+	Name      string                    `json:"name"`
+	Found     []findingJSON             `json:"found"`
+	Near      []string                  `json:"near"`
+	Locations []engine.SearchedLocation `json:"locations"`
+	Events    []engine.HistoryEvent     `json:"events,omitempty"` // with --session
 }
 
 type findingJSON struct {
@@ -38,15 +38,6 @@ type findingJSON struct {
 	Winner string   `json:"winner,omitempty"`
 	Cut    string   `json:"cut,omitempty"`
 	Asks   []string `json:"asks"`
-}
-
-type placeJSON struct {
-	Kind    knack.SourceKind `json:"kind"`
-	Label   string           `json:"label,omitempty"`
-	Path    string           `json:"path,omitempty"`
-	Trust   string           `json:"trust"`
-	Missing bool             `json:"missing"`
-	Skills  int              `json:"skills"`
 }
 
 func skillWhyCommand() *cobra.Command {
@@ -123,7 +114,8 @@ session; for a conditional skill, the files that the session touched are conside
 }
 
 func newWhyJSON(ctx context.Context, cat *catalogView, w knack.Why) whyJSON {
-	j := whyJSON{Name: w.Name, Found: []findingJSON{}, Near: append([]string{}, w.Near...), Looked: []placeJSON{}}
+	j := whyJSON{Name: w.Name, Found: []findingJSON{}, Near: append([]string{}, w.Near...),
+		Locations: engine.SearchedLocations(w)}
 	for _, f := range w.Found {
 		fj := findingJSON{skillJSON: cat.json(ctx, f.Candidate, false), As: f.As, Reason: f.Reason, Asks: []string{}}
 		fj.State = f.State
@@ -137,9 +129,6 @@ func newWhyJSON(ctx context.Context, cat *catalogView, w knack.Why) whyJSON {
 			fj.Asks = append(fj.Asks, cat.project.Asks(f.Skill)...)
 		}
 		j.Found = append(j.Found, fj)
-	}
-	for _, p := range w.Locations {
-		j.Looked = append(j.Looked, placeJSON{p.Kind, p.Label, p.Path, engine.TrustName(p.Trust), p.Missing, p.Skills})
 	}
 	return j
 }

@@ -132,7 +132,7 @@ var table = sync.OnceValue(func() []key {
 		{"sandbox.denyRead", list, fromAnyone, nil, "Further paths that commands in the sandbox may not read.", nil},
 		{"sandbox.skills", raw, fromAnyone, nil,
 			"By skill, what commands are restricted to while it is in force: {network: " +
-				"none|hosts, write: [paths]}. It permits nothing in addition.", nil},
+				"none|hosts, write: [paths]}. It cannot permit more.", nil},
 		{"shell.path", text, fromUser, nil, "The shell of the bash tool. Default: /bin/bash, bash on PATH, sh.", nil},
 		{"shell.prefix", text, fromUser, nil, "Text before every command of the bash tool.", nil},
 		{"workspace", text, fromUser, nil, "Where tools act: a directory, ssh://host/dir, or a container.", nil},
