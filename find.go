@@ -345,7 +345,7 @@ func (f *Finder) loadGroup(ctx context.Context, g int, skills []*Skill, build bo
 		return nil
 	}
 	b := rank.NewBuilder()
-	if err := indexSkills(ctx, b, missing, nil); err != nil {
+	if _, err := indexSkills(ctx, b, missing, nil); err != nil {
 		f.complete = false
 		return err
 	}
@@ -375,16 +375,21 @@ func (f *Finder) update(ctx context.Context, g int, old segment, skills, missing
 		}
 		return rank.Merge(old.index, added, func(doc int) bool { return old.skills[doc] != nil }), nil
 	}
-	file := f.path(g)
-	var data []byte
-	err := indexSkills(ctx, b, missing, func() {
+	file, saved := f.path(g), false
+	save := func() {
 		if file == "" {
 			return
 		}
 		if data, err := encode(); err == nil {
 			_ = atomicfile.Write(file, data, 0o600) // if this fails, so does the last one
+			saved = true
 		}
-	})
+	}
+	n, err := indexSkills(ctx, b, missing, save)
+	if err != nil && !saved && n >= lastSave {
+		save()
+	}
+	var data []byte
 	if err == nil {
 		data, err = encode()
 	}
@@ -468,27 +473,32 @@ func openIndex(path string) *rank.Index {
 	return x
 }
 
-// firstSave is the number of skills after which an index is stored although it is not
-// complete, so that a run that ends early does not lose everything; then after twice as many,
-// and so on.
-const firstSave = 5000
+// An index that is not complete is stored after firstSave skills, then after four times as many, and
+// so on, so that a program that ends early does not lose everything. One that is canceled before
+// stores what it has, if that is at least lastSave skills: otherwise a series of short runs would
+// never have an index.
+const (
+	firstSave = 1000
+	lastSave  = 64
+)
 
-// indexSkills adds skills to an index, and calls save, if it is not nil, now and then.
-func indexSkills(ctx context.Context, b *rank.Builder, skills []*Skill, save func()) error {
+// indexSkills adds skills to an index, and calls save, if it is not nil, now and then. It returns
+// the number of skills that it added.
+func indexSkills(ctx context.Context, b *rank.Builder, skills []*Skill, save func()) (int, error) {
 	var buf bytes.Buffer
 	next := firstSave
 	for i, s := range skills {
-		if i%64 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if i%32 == 0 && ctx.Err() != nil {
+			return i, ctx.Err()
 		}
 		if i == next && save != nil {
 			save()
-			next *= 2
+			next *= 4
 		}
 		s.index(ctx, b, &buf)
 		b.End(s.key())
 	}
-	return nil
+	return len(skills), nil
 }
 
 // index adds the searchable texts of a skill. If its file cannot be read, the skill is
@@ -517,10 +527,13 @@ func (s *Skill) index(ctx context.Context, b *rank.Builder, buf *bytes.Buffer) {
 		return
 	}
 	body := frontmatter.Split(buf.Bytes()).Body
-	for line := range bytes.Lines(body) {
-		if line[0] == '#' {
+	for rest, next := body, 0; next >= 0 && len(rest) > 0; {
+		if rest[0] == '#' {
+			line, _, _ := bytes.Cut(rest, []byte("\n"))
 			b.Text(rank.Heading, line)
 		}
+		next = bytes.Index(rest, []byte("\n#"))
+		rest = rest[next+1:]
 	}
 	b.Text(rank.Body, body)
 	for _, name := range s.resourceNames() {

@@ -51,3 +51,38 @@ func TestFinderContinues(t *testing.T) {
 		t.Errorf("%d and %d bytes that differ", len(a), len(b))
 	}
 }
+
+// A series of runs that all end early has a complete index in the end.
+func TestFinderShortRuns(t *testing.T) {
+	const n, each = firstSave - 100, 150
+	reads, stop := 0, func() {}
+	var skills []*Skill
+	for i := range n {
+		skills = append(skills, &Skill{
+			ID: fmt.Sprint(i), Name: fmt.Sprint("s", i), Origin: Origin{Kind: User, Trust: Trusted},
+			Read: func(context.Context) ([]byte, error) {
+				if reads++; reads%each == 0 {
+					stop()
+				}
+				return fmt.Appendf(nil, "---\ndescription: d\n---\nmatter%d", i), nil
+			},
+		})
+	}
+	dir := t.TempDir()
+	for run := 1; ; run++ {
+		ctx, cancel := context.WithCancel(t.Context())
+		stop = cancel
+		f := Finder{Dir: dir}
+		err := f.loadGroup(ctx, allGroups, skills, true)
+		cancel()
+		if err == nil {
+			break
+		}
+		if run > n/each {
+			t.Fatalf("run %d: %v after %d reads of %d skills", run, err, reads, n)
+		}
+	}
+	if reads != n {
+		t.Errorf("%d reads of %d skills", reads, n)
+	}
+}

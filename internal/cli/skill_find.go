@@ -56,6 +56,9 @@ The index is built when it is first needed, and stored in the state directory
 			}
 			cat := knack.Load(c.Context(), p.Sources()...)
 			finder := p.Finder()
+			if !finder.Ready(c.Context(), cat) {
+				steadyGC() // building an index makes much garbage
+			}
 			if err := finder.Prepare(c.Context(), cat); err != nil && c.Context().Err() == nil {
 				fmt.Fprintf(c.ErrOrStderr(), "knack: warn: the index of skills cannot be stored: %s\n", plain.Line(err.Error()))
 			}

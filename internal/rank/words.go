@@ -13,7 +13,8 @@ import (
 // A run is a piece of text without word separators.
 type run struct {
 	start, end int
-	pairs      bool // in a script without spaces between words
+	hash       uint32 // set by a splitter, unless pairs is set
+	pairs      bool   // in a script without spaces between words
 }
 
 // maxRun is the maximum length of a word in bytes; a longer run is a hash, a key or a base64
