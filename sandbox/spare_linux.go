@@ -43,6 +43,9 @@ func (s *system) close() {
 
 // makeSpare starts a spare unless there is one.
 func (s *system) makeSpare(view *cachedView, first *firstPart) {
+	if s.closed.Load() {
+		return
+	}
 	k := s.pool.take(first.online)
 	if k == nil {
 		return

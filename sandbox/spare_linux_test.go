@@ -63,8 +63,9 @@ func TestSpare(t *testing.T) {
 		{"directory and environment", workspace.Command{Line: "echo ${PWD##*/} $A", Dir: "sub", Env: []string{"A=b"}},
 			"sub b\n", 0},
 		{"a program", workspace.Command{Args: []string{"echo", "a  b"}}, "a  b\n", 0},
-		{"a long environment", workspace.Command{Line: "echo ${#A} ${#B} ${#C}", Env: []string{"A=" + strings.Repeat("x", 100e3),
-			"B=" + strings.Repeat("y", 100e3), "C=" + strings.Repeat("z", 100e3)}}, "100000 100000 100000\n", 0},
+		{"a long environment", workspace.Command{Line: "echo ${#A} ${#B} ${#C}",
+			Env: []string{"A=" + strings.Repeat("x", 100e3), "B=" + strings.Repeat("y", 100e3),
+				"C=" + strings.Repeat("z", 100e3)}}, "100000 100000 100000\n", 0},
 		{"a signal", workspace.Command{Line: "kill -TERM $$"}, "", 128 + 15},
 		{"no program", workspace.Command{Line: "/nowhere/x 2>/dev/null"}, "", 127},
 		{"files for a later command", workspace.Command{Line: "echo x > /tmp/left; echo x > /dev/shm/left"}, "", 0},
@@ -183,6 +184,34 @@ func TestSpareNotStarted(t *testing.T) {
 		t.Error("started a command whose input is not a file")
 	}
 	ended(&exit)
+}
+
+// TestSpareCancelled cancels a command while a waiting launcher gets it, and directly before.
+func TestSpareCancelled(t *testing.T) {
+	b := newFixture(t).on(namespaces)
+	for range 2 {
+		b.spare()
+		ctx, cancel := context.WithCancel(context.Background())
+		b.box.system.encoded = func() {
+			b.box.system.encoded = nil
+			cancel()
+		}
+		if _, err := b.local.Run(ctx, workspace.Command{Line: "sleep 1000"}); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: %v", err)
+		}
+		eventually(t, "no process is left", func() bool { return len(descendants(os.Getpid())) == 0 })
+	}
+	// Closing the workspace, too.
+	b.spare()
+	b.box.system.encoded = func() {
+		b.box.system.encoded = nil
+		go b.local.Close() // waits until the command has started
+	}
+	if _, err := b.local.Run(context.Background(), workspace.Command{Line: "sleep 1000"}); err != nil {
+		t.Error(err)
+	}
+	b.box.Close()
+	eventually(t, "no process is left", func() bool { return len(descendants(os.Getpid())) == 0 })
 }
 
 // TestSpareDescriptors checks that commands with waiting launchers leave no descriptors open.
