@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/permission/internal/bash"
 )
 
@@ -277,6 +278,27 @@ func (j *judge) commandOverride(c *bash.SimpleCommand, dirs []string) string {
 	return ""
 }
 
+// removes returns why removing or renaming a file needs approval, whatever rule covers the command: the working
+// directory or the home directory is in it, with all that is protected there.
+func (j *judge) removes(c *bash.SimpleCommand, f *bash.File, n pathNames) string {
+	name, _ := c.Words[0].Value()
+	switch path.Base(name) {
+	case "rm", "rmdir", "mv", "shred", "unlink":
+	default:
+		return ""
+	}
+	for _, kept := range [...]string{j.paths.Dir, j.paths.Home} {
+		kept := filepath.ToSlash(kept)
+		if f.Write && kept != "" && slices.ContainsFunc(n.paths, func(p string) bool {
+			// The path of a glob is the directory that it begins with: in the working directory it is harmless.
+			return subpath.Contains(p, kept) && (p != kept || f.Word == nil || !f.Word.Glob)
+		}) {
+			return "it removes " + kept
+		}
+	}
+	return ""
+}
+
 // files judges the files that a command's words name. allowed is the verdict of the rule that
 // allows the command, nil if none does; free means that it needs no rule.
 func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string, dirsKnown bool, allowed *Judged,
@@ -314,6 +336,10 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 					}
 					sub := Subject{Kind: kind, Text: f, Tool: j.request.Tool, Aliases: j.request.Aliases,
 						Dir: a.Write && len(c.Words[0].Values) == 1 && c.Words[0].Values[0] == "mkdir"}
+					if why := j.removes(c, a, n); why != "" {
+						j.add(Judged{Subject: sub, Origin: Builtin, Reason: why}, "")
+						continue
+					}
 					quiet := allowed != nil && !a.Write || allowed == nil && !free
 					j.file(sub, n, judgedFree, quiet)
 					if (a.Tree || a.Word != nil && a.Word.Glob && strings.Contains(v, "**")) && kind == KindRead {

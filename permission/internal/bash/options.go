@@ -97,7 +97,10 @@ var programs = table[program]{names: func(p *program) string { return p.names },
 	{names: "dotnet", runs: "--test-adapter-path --settings -p?Custom -p?Before -p?After --property?Custom"},
 	{names: "gcc g++ cc c++ clang clang++", words: true, writes: "-o", operand: isOptionFile,
 		runs: "-B* -specs -wrapper -fplugin -fuse-ld -Xclang -load --config"},
-	{names: "protoc", abbrev: true, runs: "--plugin"},
+	{names: "protoc", abbrev: true, runs: "--plugin", operand: isOptionFile},
+	{names: "sqlite3", words: true, runs: "-init -cmd", operand: isDotCommand},
+	{names: "psql", runs: `-f --file -c?\! --command?\!`},
+	{names: "openssl", words: true, runs: "-engine -provider -provider-path -config"},
 	{names: "buf", runs: "--template --config"},
 	{names: "gotestsum", words: true, runs: "--raw-command --post-run-command -exec -toolexec -vettool"},
 	{names: "golangci-lint", writes: "--out", runs: "-c --config"},
@@ -243,6 +246,12 @@ func isToolchainPath(v string) bool { return strings.HasPrefix(v, "+") && string
 
 // isOptionFile recognises a file of options.
 func isOptionFile(v string) bool { return strings.HasPrefix(v, "@") }
+
+// isDotCommand recognises a command of the sqlite shell, such as .shell, which runs a program.
+func isDotCommand(v string) bool {
+	v = strings.TrimSpace(v)
+	return len(v) > 1 && v[0] == '.' && v[1] >= 'a' && v[1] <= 'z' || strings.Contains(v, "\n.")
+}
 
 // isPluginGoal recognises a goal of a Maven plugin, group:artifact:version:goal, which can be any plugin.
 func isPluginGoal(v string) bool { return strings.Count(v, ":") > 1 }

@@ -72,6 +72,8 @@ var opaquePrograms = table[opaqueProgram]{names: func(p *opaqueProgram) string {
 	{names: "coproc alias enable bind complete compgen compopt hash fc history let mapfile readarray caller",
 		reason: "it changes what names mean, or runs the content of its words"},
 	{names: "nix", sub: "run shell develop", reason: "it runs what it is given"},
+	{names: "gh", sub: "alias extension extensions ext config codespace cs",
+		reason: "it changes what gh runs, or runs commands elsewhere"},
 	{names: "conda micromamba", sub: "run", reason: "it runs what it is given"},
 	// Reached only after command or builtin, or if the name is quoted:
 	{names: "export declare typeset local readonly nameref", reason: "it may run the content of a value"},

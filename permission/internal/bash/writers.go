@@ -41,8 +41,8 @@ var writers = table[writer]{names: func(w *writer) string { return w.names }, ro
 		writes: "--output --output-document --output-dir --dump-header -D --cookie-jar -c"},
 	{names: "wget", value: "oO", words: otherWords, runs: "--config --use-askpass --execute --netrc-file -K -e",
 		check:  atFile,
-		reads:  "-T --upload-file --post-file --body-file",
-		writes: "--output --output-document --output-dir --dump-header -D --cookie-jar -c"},
+		reads:  "-i --input-file --post-file --body-file",
+		writes: "--output-document --directory-prefix -P"},
 	{names: "sort", words: noFiles, check: sortOutput},
 	{names: "uniq xxd", words: noFiles, check: secondFile},
 	{names: "dd", words: noFiles, check: ddFiles},
@@ -70,6 +70,9 @@ func writes(c *SimpleCommand, name string) {
 		}
 		if runsProgram(v, w.runs) {
 			c.danger(i, v+" of "+name+" can run another program")
+		}
+		if flag, value, joined := strings.Cut(v, "="); joined && listed(w.reads, flag) {
+			c.Files = append(c.Files, File{Word: &c.Words[i], Text: value})
 		}
 		if i+1 < len(c.Words) && (listed(w.reads, v) || listed(w.writes, v)) {
 			c.Files = append(c.Files, File{Word: &c.Words[i+1], Write: listed(w.writes, v)})
