@@ -106,7 +106,7 @@ func (s *Session) askAboutRules(ctx context.Context, k *knack.Skill, path string
 		"Deny rules, the sandbox, and the protection of secrets and of protected paths still apply.", path,
 		strings.Join(rules, ", "), what, agent.DescribeAsks(asks)),
 		Options: []Option{
-			{ID: "no", Label: "no, ask as usual"},
+			{ID: OptionNo, Label: "no, ask as usual"},
 			{ID: "turn", Label: "yes, until this turn ends", Allow: true},
 		}}
 	if canStore {

@@ -14,18 +14,18 @@ import (
 
 // serverValue is the JSON form of an MCP server.
 type serverValue struct {
-	Name      string          `json:"name"`
-	State     mcp.ServerState `json:"state"`
-	Reason    string          `json:"reason,omitempty"`
-	Transport string          `json:"transport"`
-	Origin    string          `json:"origin"`
-	Protocol  string          `json:"protocol,omitempty"`
-	Tools     []string        `json:"tools"`
-	Prompts   []string        `json:"prompts"`
-	Skills    int             `json:"skills,omitempty"`
-	LoggedIn  bool            `json:"logged_in,omitempty"`
-	Agent     string          `json:"agent,omitempty"` // the sub-agent that uses it; "": the session
-	Problems  []string        `json:"problems,omitempty"`
+	Name      string            `json:"name"`
+	State     mcp.ServerState   `json:"state"`
+	Reason    string            `json:"reason,omitempty"`
+	Transport mcp.TransportKind `json:"transport"`
+	Origin    string            `json:"origin"`
+	Protocol  string            `json:"protocol,omitempty"`
+	Tools     []string          `json:"tools"`
+	Prompts   []string          `json:"prompts"`
+	Skills    int               `json:"skills,omitempty"`
+	LoggedIn  bool              `json:"logged_in,omitempty"`
+	Agent     string            `json:"agent,omitempty"` // the sub-agent that uses it; "": the session
+	Problems  []string          `json:"problems,omitempty"`
 }
 
 const mcpUsage = "/mcp, /mcp NAME, /mcp login NAME, /mcp logout NAME or /mcp retry [NAME]"

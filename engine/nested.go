@@ -75,10 +75,10 @@ func (s *Session) askNested(ctx context.Context, p *Project, found []knack.Sourc
 	title := fmt.Sprintf("Trust %s of %s?", plain.Count(len(items), "skill"), strings.Join(names, ", "))
 	a, err := s.ask(ctx, hook.NoticePermission, title, Question{Title: title, Text: strings.TrimRight(b.String(), "\n"),
 		Asker:   AskerTrust,
-		Options: []Option{{ID: "no", Label: "no, leave them out"}, {ID: "yes", Label: "yes, as they are now", Allow: true}}})
+		Options: []Option{{ID: OptionNo, Label: "no, leave them out"}, {ID: OptionYes, Label: "yes, as they are now", Allow: true}}})
 	switch {
 	case err != nil: // no answer: the problems list what is left out
-	case a.Option == "yes" && !a.Declined:
+	case a.Option == OptionYes && !a.Declined:
 		if err := p.trust.ApproveItems(items...); err != nil {
 			s.engine.addNotice(knack.Problem{Code: knack.CodeUntrusted, Severity: knack.Warn,
 				Message: "the approval could not be stored: " + err.Error()})

@@ -68,6 +68,12 @@ type Option struct {
 	Lasts   gate.Choice // for an approval: how long it applies
 }
 
+// The IDs of the options of a question that is answered with yes or no.
+const (
+	OptionYes = "yes"
+	OptionNo  = "no"
+)
+
 // A Field is one input of a form.
 type Field struct {
 	Name     string // the key in Answer.Values
@@ -250,8 +256,8 @@ func (s *Session) askTool(ctx context.Context, questions []coding.Question) ([]s
 // affirmative option.
 func (s *Session) confirm(ctx context.Context, question, text, yes string) (bool, error) {
 	a, err := s.ask(ctx, hook.NoticeQuestion, question, Question{Title: question, Text: text, Asker: AskerCommand,
-		Options: []Option{{ID: "yes", Label: yes, Allow: true}, {ID: "no", Label: "no"}}})
-	return a.Option == "yes" && !a.Declined, err
+		Options: []Option{{ID: OptionYes, Label: yes, Allow: true}, {ID: OptionNo, Label: "no"}}})
+	return a.Option == OptionYes && !a.Declined, err
 }
 
 // secret asks for a text that must not be visible.

@@ -100,13 +100,13 @@ func (s *Session) exitPlan(ctx context.Context, plan string) (tool.Result, error
 	title := fmt.Sprintf("Leave plan mode and carry out this plan in the mode %s?", from)
 	a, err := s.ask(ctx, hook.NoticePermission, title, Question{Title: title, Text: plan, Asker: AskerPlan,
 		Options: []Option{
-			{ID: "no", Label: "no, go on planning"}, {ID: "yes", Label: "yes, carry it out", Allow: true}}})
+			{ID: OptionNo, Label: "no, go on planning"}, {ID: OptionYes, Label: "yes, carry it out", Allow: true}}})
 	switch {
 	case errors.Is(err, ErrCannot):
 		return tool.Errorf("Nobody can approve a plan here: give the plan as your answer."), nil
 	case err != nil:
 		return tool.Result{}, err
-	case a.Option != "yes" || a.Declined:
+	case a.Option != OptionYes || a.Declined:
 		return tool.Errorf("%s", strings.TrimSuffix("The user did not approve the plan: "+a.Reason, ": ")), nil
 	case s.planFrom() != from:
 		return tool.Errorf("The user changed the mode meanwhile: it stays as it is."), nil

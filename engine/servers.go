@@ -719,7 +719,7 @@ func (s *Session) elicit(ctx context.Context, q mcp.Question) (mcp.Answer, error
 	question := Question{Title: "The MCP server " + q.Server + " asks", Text: q.Message, Asker: Asker("mcp:" + q.Server),
 		URL: q.URL}
 	if q.URL != "" || len(q.Fields) == 0 {
-		question.Options = []Option{{ID: "yes", Label: "yes", Allow: true}, {ID: "no", Label: "no"}}
+		question.Options = []Option{{ID: OptionYes, Label: "yes", Allow: true}, {ID: OptionNo, Label: "no"}}
 	}
 	for _, f := range q.Fields {
 		field := Field{Name: f.Name, Label: f.Title, Help: f.Help, Default: f.Default, Required: f.Required, Many: f.Many,
@@ -745,7 +745,7 @@ func (s *Session) elicit(ctx context.Context, q mcp.Question) (mcp.Answer, error
 	if err != nil {
 		return mcp.Answer{}, err
 	}
-	out := mcp.Answer{Accepted: !a.Declined && a.Option != "no", Values: map[string]any{}}
+	out := mcp.Answer{Accepted: !a.Declined && a.Option != OptionNo, Values: map[string]any{}}
 	r := gate.Record{Tool: "mcp__" + mcp.Safe(q.Server), Asked: true,
 		Decision: permission.Decision{Verdict: permission.Deny, Reason: "the question of the MCP server was declined"}}
 	if out.Accepted {

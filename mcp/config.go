@@ -67,15 +67,24 @@ type OAuth struct {
 // Remote reports whether the server is reached over a network.
 func (s *Server) Remote() bool { return s.URL != "" }
 
-// Transport returns how the server is reached: stdio, http or host.
-func (s *Server) Transport() string {
+// A TransportKind is how a server is reached.
+type TransportKind string
+
+const (
+	Stdio TransportKind = "stdio" // the standard input and output of a program
+	HTTP  TransportKind = "http"  // streamable HTTP
+	Host  TransportKind = "host"  // a connection that the host of the engine opens
+)
+
+// Transport returns how the server is reached.
+func (s *Server) Transport() TransportKind {
 	switch {
 	case s.Open != nil:
-		return "host"
+		return Host
 	case s.URL != "":
-		return "http"
+		return HTTP
 	}
-	return "stdio"
+	return Stdio
 }
 
 // Target returns the program or address of the server, to show it to the user. It is untrusted text.
@@ -193,12 +202,12 @@ func parseServer(name string, data json.RawMessage) (s Server, used bool, err er
 		if d.Command == "" && d.URL == "" {
 			return s, false, fmt.Errorf("it has neither a command nor a url")
 		}
-	case "stdio":
+	case string(Stdio):
 		s.URL = ""
 		if d.Command == "" {
 			return s, false, fmt.Errorf("it has no command")
 		}
-	case "http", "streamable-http", "streamable_http", "streamablehttp":
+	case string(HTTP), "streamable-http", "streamable_http", "streamablehttp":
 		s.Command, s.Args = "", nil
 		if d.URL == "" {
 			return s, false, fmt.Errorf("it has no url")
@@ -246,7 +255,7 @@ func (s *Server) JSON() json.RawMessage {
 		Timeout: int(s.Timeout / time.Millisecond), ToolTimeout: int(s.CallTimeout / time.Millisecond), Network: s.Network,
 	}
 	if s.Remote() {
-		d.Type = "http"
+		d.Type = string(HTTP)
 	}
 	if o := s.OAuth; o.ClientID != "" || o.ClientDocument != "" || o.CallbackPort != 0 || len(o.Scopes) > 0 {
 		d.OAuth = &s.OAuth

@@ -33,7 +33,7 @@ func TestParse(t *testing.T) {
 		servers, problems := Parse([]byte(x.text), permission.User, "f")
 		var all []string
 		for _, s := range servers {
-			all = append(all, s.Name+" "+s.Transport()+" "+s.Target())
+			all = append(all, s.Name+" "+string(s.Transport())+" "+s.Target())
 		}
 		got := strings.Join(all, ", ")
 		for _, p := range problems {

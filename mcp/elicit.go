@@ -12,14 +12,13 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// An Asker asks the user a server's question. An error, or a nil Answer, means that the user cannot be
-// asked or did not answer.
+// An Asker asks the user a server's question. An error means that the user cannot be asked or did
+// not answer; the server then receives "cancel".
 type Asker func(ctx context.Context, q Question) (Answer, error)
 
-// A Question is what a server asks the user during a call. All of it is
-// untrusted text.
+// A Question is what a server asks the user during a call. All of its texts are untrusted.
 type Question struct {
-	Server  string // its name
+	Server  string // the configured name of the server
 	Message string
 	Fields  []Field
 	URL     string // a page to visit, used instead of a form
@@ -39,11 +38,11 @@ type Field struct {
 // An Option is one of the values to choose from.
 type Option struct{ Value, Title string }
 
-// An Answer is the user's answer. Accepted false means no.
+// An Answer is the user's answer. The zero Answer declines.
 type Answer struct {
-	Accepted bool
-	Cancel   bool // the user dismissed the question
-	Values   map[string]any
+	Accepted bool           // the user filled in the form or visited the page
+	Cancel   bool           // the user dismissed the question
+	Values   map[string]any // by the name of the field
 }
 
 // Limits of a form.
@@ -83,9 +82,7 @@ func (p *peer) elicit(ctx context.Context, req *sdk.ElicitRequest) (*sdk.ElicitR
 	}
 	a, err := ask(ctx, q)
 	switch {
-	case err != nil:
-		return &sdk.ElicitResult{Action: "cancel"}, nil
-	case a.Cancel:
+	case err != nil, a.Cancel:
 		return &sdk.ElicitResult{Action: "cancel"}, nil
 	case !a.Accepted:
 		return decline, nil

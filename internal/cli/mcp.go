@@ -219,7 +219,7 @@ func mcpRemoveCommand() *cobra.Command {
 // environment variables, because they may be keys.
 type mcpServerJSON struct {
 	Name      string            `json:"name"`
-	Transport string            `json:"transport"`
+	Transport mcp.TransportKind `json:"transport"`
 	Command   string            `json:"command,omitempty"`
 	Args      []string          `json:"args,omitempty"`
 	Env       []string          `json:"env,omitempty"`
@@ -269,7 +269,7 @@ func mcpListCommand() *cobra.Command {
 			}
 			table := engine.Table{Columns: []string{"NAME", "TRANSPORT", "DEFINED BY", "TARGET"}}
 			for _, s := range servers {
-				table.Rows = append(table.Rows, []string{plain.Line(s.Name), s.Transport(), string(s.Origin),
+				table.Rows = append(table.Rows, []string{plain.Line(s.Name), string(s.Transport()), string(s.Origin),
 					engine.Clip(s.Target(), 80)})
 			}
 			printProblems(c.ErrOrStderr(), p, problems, true)

@@ -446,7 +446,7 @@ func (p *person) plan(ctx context.Context, q engine.Question) (engine.Answer, er
 	if answer.Behavior != behaviorAllow {
 		return engine.Answer{Declined: true, Reason: answer.Message}, nil
 	}
-	return engine.Answer{Option: "yes"}, nil
+	return engine.Answer{Option: engine.OptionYes}, nil
 }
 
 // current returns the current session.

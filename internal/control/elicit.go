@@ -42,7 +42,7 @@ func (p *person) elicit(ctx context.Context, server string, q engine.Question) (
 	}
 	switch answer.Action {
 	case "accept":
-		return engine.Answer{Option: "yes", Values: answer.Content}, nil
+		return engine.Answer{Option: engine.OptionYes, Values: answer.Content}, nil
 	case "decline":
 		return engine.Answer{Declined: true}, nil
 	}

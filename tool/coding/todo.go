@@ -15,6 +15,13 @@ import (
 //go:embed todo.md
 var todoText string
 
+// The states of a Todo.
+const (
+	TodoPending = "pending"
+	TodoActive  = "active"
+	TodoDone    = "done"
+)
+
 // A Todo is one step of a task.
 type Todo struct {
 	Text  string `json:"text"`
@@ -104,8 +111,8 @@ func (in todoInput) apply(items []Todo) ([]Todo, error) {
 		}
 		switch t.State {
 		case "":
-			t.State = "pending"
-		case "pending", "active", "done":
+			t.State = TodoPending
+		case TodoPending, TodoActive, TodoDone:
 		default:
 			return nil, fmt.Errorf("step %d: the state must be pending, active or done, not %q", i+1, t.State)
 		}
@@ -163,9 +170,9 @@ func normaliseStep(step map[string]any) {
 	tool.Rename(step, "content", "text", "subject", "text", "status", "state", "taskId", "id")
 	switch step["state"] {
 	case "in_progress":
-		step["state"] = "active"
+		step["state"] = TodoActive
 	case "completed":
-		step["state"] = "done"
+		step["state"] = TodoDone
 	}
 }
 

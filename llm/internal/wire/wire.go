@@ -278,8 +278,8 @@ func client(e *llm.Endpoint) *http.Client {
 	return &c
 }
 
-// redact replaces the key in a text. Keys of fewer than 4 characters are no secrets: replacing them would only
-// garble the text.
+// redact replaces the key in a text. Keys of fewer than 4 characters are not secret, and
+// replacing them would garble the text.
 func redact(s, key string) string {
 	if len(key) < 4 {
 		return s
@@ -345,7 +345,7 @@ func Truncated(e *llm.Endpoint) *llm.Error {
 // parseReport decodes an error object, or the value of its member "error". It returns a zero report if body is neither.
 func parseReport(body []byte) report {
 	body = bytes.TrimSpace(body)
-	if len(body) > 0 && body[0] == '[' { // Google, if the answer was to be streamed
+	if len(body) > 0 && body[0] == '[' { // Google sends a list if a stream was requested
 		var list []json.RawMessage
 		if json.Unmarshal(body, &list) == nil && len(list) > 0 {
 			body = list[0]
