@@ -671,6 +671,7 @@ func TestRemovedScript(t *testing.T) {
 // the same reason.
 func TestMissingScripts(t *testing.T) {
 	dir := realPath(t.TempDir())
+	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	skill := filepath.Join(dir, ".claude/skills/pdf")
 	script := filepath.Join(dir, ".claude/hooks/run.sh")

@@ -16,6 +16,7 @@ import (
 // its owner can read.
 func TestKeyring(t *testing.T) {
 	state := t.TempDir()
+	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_STATE_HOME", state)
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere")
 	t.Setenv("KNACK_KEYRING", "")

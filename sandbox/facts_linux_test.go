@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/knack-agent/knack/workspace"
@@ -18,6 +19,7 @@ func TestCachedView(t *testing.T) {
 	b := newFixture(t).on(namespaces)
 	b.box.policy.Write = []string{filepath.Join(b.home, "cache/a")}
 	system, policy := &b.box.system, &b.box.policy
+	system.cached.Store(nil) // made with the previous policy if the machine is slow
 	home := func(name string) string { return filepath.Join(b.home, name) }
 	must := func(errs ...error) {
 		t.Helper()
@@ -94,20 +96,24 @@ func TestCachedView(t *testing.T) {
 		}, false},
 	} {
 		env = os.Environ()
-		settled()
-		b.run("true")
-		if system.cached.Load() == nil {
-			t.Fatalf("%s: no view is kept", c.name)
+		var last, made *view
+		for try := 0; last == nil; try++ { // another program may have changed /run
+			if try == 20 {
+				t.Fatalf("%s: the view of the last command is not used although nothing changed", c.name)
+			}
+			settled()
+			b.run("true")
+			if system.cached.Load() != nil {
+				last, made = look()
+			}
 		}
-		now := system.names.begin()
-		system.names.end(nil)
-		if last, made := look(); last == nil && system.cached.Load().from.same(viewInputsOf(now, env)) {
-			t.Fatalf("%s: the view of the last command is not used although nothing changed", c.name)
-		} else if last != nil && !reflect.DeepEqual(lists(last), lists(made)) {
+		if !reflect.DeepEqual(lists(last), lists(made)) {
 			t.Errorf("%s: before: the view is\n%q, not\n%q", c.name, lists(last), lists(made))
 		}
+		cached := system.cached.Load().facts // only of the home, for the same reason
+		cached.list = slices.DeleteFunc(cached.list, func(f fact) bool { return !withinAny([]string{b.home}, f.path) })
 		c.change()
-		last, made := look()
+		last, made = look()
 		if last != nil && !reflect.DeepEqual(lists(last), lists(made)) {
 			t.Errorf("%s: the view is\n%q, not\n%q", c.name, lists(last), lists(made))
 		}

@@ -69,6 +69,7 @@ func (s *server) options(t *testing.T, known string) workspace.SSHOptions {
 }
 
 func testServer(t *testing.T, s *server) {
+	t.Setenv("HOME", t.TempDir()) // there may be none
 	line := knownhosts.Line([]string{s.addr}, s.host)
 	workspacetest.Test(t, func(t *testing.T) workspace.Workspace {
 		w, err := workspace.DialSSH(t.Context(), s.options(t, line))
@@ -155,7 +156,7 @@ func TestSSHD(t *testing.T) {
 	}
 	me, err := user.Current()
 	if err != nil {
-		t.Fatal(err)
+		t.Skipf("sshd needs the user's name: %v", err)
 	}
 	if me.Uid == "0" { // sshd needs it if it has never been started
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {

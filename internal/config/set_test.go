@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,7 +36,8 @@ func TestSet(t *testing.T) {
 	} {
 		t.Run(c.name+"="+c.value, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "settings.json")
-			if err := os.WriteFile(path, []byte(old), 0o640); err != nil {
+			// Chmod: whatever the umask is.
+			if err := errors.Join(os.WriteFile(path, []byte(old), 0o640), os.Chmod(path, 0o640)); err != nil {
 				t.Fatal(err)
 			}
 			err := Set(path, c.name, json.RawMessage(c.value))

@@ -149,6 +149,7 @@ func TestEachProblems(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, "locked"), 0); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { os.Chmod(filepath.Join(dir, "locked"), 0o700) }) // so that it can be removed
 	if _, err := os.ReadDir(filepath.Join(dir, "locked")); err == nil {
 		t.Skip("this user may read everything")
 	}
