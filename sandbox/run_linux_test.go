@@ -672,6 +672,7 @@ func TestProcesses(t *testing.T) {
 		if b.box.system.noStub {
 			want = 2
 		}
+		eventually(t, "no launcher of an earlier test is left", func() bool { return len(descendants(os.Getpid())) == 0 })
 		r, w := io.Pipe()
 		go w.Write([]byte("x"))
 		got := 0
