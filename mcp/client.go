@@ -737,7 +737,13 @@ func explain(err error) error {
 func withoutMethod(err error) error {
 	text := err.Error()
 	for {
-		rest, found := strings.CutPrefix(text, "rejected by transport: ")
+		var rest string
+		found := false
+		for _, prefix := range []string{"rejected by transport: ", "connection closed: ", "client is closing: "} {
+			if rest, found = strings.CutPrefix(text, prefix); found {
+				break
+			}
+		}
 		if strings.HasPrefix(text, `calling "`) || strings.HasPrefix(text, `sending "`) {
 			_, rest, found = strings.Cut(text, `": `)
 		}
@@ -745,6 +751,9 @@ func withoutMethod(err error) error {
 			break
 		}
 		text = rest
+	}
+	if text == "EOF" {
+		text = "the connection ended"
 	}
 	if text == err.Error() {
 		return err

@@ -47,8 +47,8 @@ func TestRefused(t *testing.T) {
 func TestWithoutMethod(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`calling "initialize": sending "initialize": rejected by transport: Post "http://x/": refused`: `Post "http://x/": refused`,
-		`calling "tools/call": stopped: too much`:                                                      "stopped: too much",
+		`calling "initialize": sending "initialize": rejected by transport: Post "x": no`: `Post "x": no`,
+		`calling "tools/call": stopped: too much`:                                         "stopped: too much",
 		`calling "tools/call`: `calling "tools/call`,
 		"refused":             "refused",
 	} {
