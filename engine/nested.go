@@ -74,8 +74,9 @@ func (s *Session) askNested(ctx context.Context, p *Project, found []knack.Sourc
 	p.WriteItems(&b, items)
 	title := fmt.Sprintf("Trust %s of %s?", plain.Count(len(items), "skill"), strings.Join(names, ", "))
 	a, err := s.ask(ctx, hook.NoticePermission, title, Question{Title: title, Text: strings.TrimRight(b.String(), "\n"),
-		Asker:   AskerTrust,
-		Options: []Option{{ID: OptionNo, Label: "no, leave them out"}, {ID: OptionYes, Label: "yes, as they are now", Allow: true}}})
+		Asker: AskerTrust,
+		Options: []Option{{ID: OptionNo, Label: "no, leave them out"},
+			{ID: OptionYes, Label: "yes, as they are now", Allow: true}}})
 	switch {
 	case err != nil: // no answer: the problems list what is left out
 	case a.Option == OptionYes && !a.Declined:

@@ -183,7 +183,9 @@ func TestGitUnreadable(t *testing.T) {
 		},
 		"a program that cannot be overridden": func(g *gitFixture) { g.git("repo", "config", "core.gitProxy", g.evil) },
 		"a program for fetches":               func(g *gitFixture) { g.git("repo", "config", "remote.x.uploadpack", g.evil) },
-		"a program for pushes":                func(g *gitFixture) { g.git("repo", "config", "remote.x.receivepack", g.evil) },
+		"a program for pushes": func(g *gitFixture) {
+			g.git("repo", "config", "remote.x.receivepack", g.evil)
+		},
 		"too many programs": func(g *gitFixture) {
 			var b strings.Builder
 			for i := range 600 {
