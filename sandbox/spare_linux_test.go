@@ -28,6 +28,7 @@ func (b *fixture) spare() *spare {
 		if sp := b.box.system.spare.Load(); sp != nil {
 			if <-sp.started; sp.process != nil {
 				eventually(b.t, "the launcher has two processes", func() bool { return len(descendants(sp.process.Pid)) == 1 })
+				b.onlyHome(sp.view)
 				return sp
 			}
 		}
