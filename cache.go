@@ -15,12 +15,13 @@ import (
 	"github.com/knack-agent/knack/internal/regular"
 )
 
-// A headCache keeps what was read from the SKILL.md files of a [Folder], so that the
-// next start need not open them. It is used only to list skills: grants, who may call
+// A headCache stores what was read from the frontmatter of the SKILL.md files of a [Folder], so
+// that the next start need not open them. It is used only to list skills: grants, who may call
 // a skill and its conditions are read again from the file when the skill is invoked.
-// Entries are keyed by path, size, times and inode. A file that changed in the last 2
-// seconds before the cache is written is not cached, because the clocks of file systems are
-// coarse. A damaged cache, or one written by another build of the program, is ignored.
+// An entry is valid while the path, size, times and inode of its file are the same. A file that
+// changed in the last 2 seconds before the search began is not cached: the clocks of file systems
+// are coarse, so that a second change might leave the times as they are. A damaged cache, or one
+// written by another build of the program, is ignored.
 type headCache struct {
 	path string
 	disk disk   // looks up the folder's files
@@ -28,7 +29,8 @@ type headCache struct {
 
 	data    string   // the whole cache file; entries and the texts of skills are substrings of it
 	entries []uint32 // offset of each entry in data, in the order of paths
-	used    []bool   // by entry: its file is unchanged. Only the worker that reads the file sets its element
+	// By entry, whether its file is unchanged. Only the worker that checks the file writes its element.
+	used []bool
 }
 
 // A fileID identifies one version of a file's content.
@@ -63,8 +65,8 @@ func openCache(dir string, f *Folder, files disk) *headCache {
 	return c
 }
 
-// cacheHead is the size of the file's head: magic, ID of the build that wrote the file, and
-// checksum of the rest. The rest is the number of entries, the offset of each entry from the
+// cacheHead is the size of the cache file's header: magic number, ID of the build that wrote the
+// file, and checksum of the rest. The rest is the number of entries, the offset of each entry from the
 // start of the rest, and the entries.
 const cacheHead = len(cacheMagic) + 8 + 4
 
@@ -105,8 +107,8 @@ func (c *headCache) read() bool {
 	return !d.bad
 }
 
-// castagnoli returns the table of the checksum. hash/crc32 computes it at the first call,
-// which takes 0.3 ms; a package variable would delay every start by that.
+// castagnoli returns the table of the checksum. hash/crc32 computes it at the first call, in
+// 0.3 ms; in a package variable, it would be computed at every start.
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
 // buildID identifies a build of the program: another build may parse a file differently.
@@ -120,7 +122,8 @@ func buildID() uint64 {
 	return h
 }
 
-// find returns the entry of a file that has not changed since it was read.
+// find returns the entry of a file. ok is false if there is none, or if the file has changed
+// since.
 func (c *headCache) find(path string, id fileID) (e cachedFile, ok bool) {
 	i, ok := slices.BinarySearchFunc(c.entries, path, func(at uint32, path string) int {
 		d := cacheReader{rest: c.data[at:]}
@@ -148,10 +151,9 @@ func (c *headCache) entry(at uint32) (e cachedFile) {
 	return e
 }
 
-// update writes the cache if files were read that can be cached, or if it contains files that
-// no longer exist. Files that changed less than recentWrite before began, when the walk began, are
-// not cached.
-// Errors are ignored: the next start then reads the files.
+// update writes the cache if it lacks files that were read, or contains files that no longer
+// exist. began is when the search for files began; files that changed less than recentWrite
+// before it are not cached. Errors are ignored: the next start then reads the files.
 func (c *headCache) update(read []cachedFile, began time.Time) {
 	if c == nil {
 		return
@@ -198,8 +200,8 @@ func (c *headCache) update(read []cachedFile, began time.Time) {
 	c.write(out)
 }
 
-// write replaces the cache file. A crash may leave it half written, which the checksum
-// detects.
+// write replaces the cache file. It does not wait until the data is on the disk: after a power
+// failure the file may be incomplete, which the checksum detects.
 func (c *headCache) write(data []byte) {
 	dir := filepath.Dir(c.path)
 	if os.MkdirAll(dir, 0o700) != nil {
@@ -306,8 +308,8 @@ func (s *Skill) list() []field {
 	return list
 }
 
-// texts returns pointers to the string fields of a Skill that come from its file. lists
-// and bools do the same for fields of other types.
+// texts returns pointers to the string fields of a Skill that are read from its file; lists
+// and bools return those to its lists and bools.
 func (s *Skill) texts() [10]*string {
 	return [...]*string{&s.Name, &s.Label, &s.Description, &s.WhenToUse, &s.ArgumentHint, &s.Model, &s.Effort, &s.Agent,
 		&s.Shell, &s.Retain}
@@ -367,7 +369,7 @@ func decodeOutcome(raw, path string) (s *Skill, problems []Problem, ok bool) {
 	return s, problems, !d.bad && d.rest == ""
 }
 
-// directory is filepath.Dir of a clean path.
+// directory does the same as filepath.Dir, for a path that is already clean, in less time.
 func directory(path string) string {
 	if i := strings.LastIndexByte(path, filepath.Separator); i > 0 && filepath.VolumeName(path) == "" {
 		return path[:i]

@@ -39,13 +39,13 @@ const (
 	Duplicate   SkillState = "duplicate"   // the same file was found before
 	Gated       SkillState = "gated"       // switched off by a feature
 	NotTrusted  SkillState = "untrusted"
-	Off         SkillState = "off" // by an override, as the next four
+	Off         SkillState = "off" // set by skills.overrides, like the next four
 	NameOnly    SkillState = "name-only"
 	UserOnly    SkillState = "user-only"
 	Pinned      SkillState = "pinned"   // its description is never cut
 	Required    SkillState = "required" // the run stops unless it is listed in full
 	Broken      SkillState = "broken"   // could not be loaded
-	Ignored     SkillState = "ignored"  // left out by an ignore file, see Folder.Excluded
+	Ignored     SkillState = "ignored"  // an ignore file excludes it, see Folder.Excluded
 )
 
 // A Candidate is a skill that a Source found, used or not.
@@ -53,9 +53,9 @@ type Candidate struct {
 	Skill  *Skill // nil if broken
 	Path   string
 	Origin Origin
-	State  SkillState // without the overrides and touched files of a View
-	Winner *Skill
-	source int
+	State  SkillState // before the overrides and touched files of a View apply, see Catalog.State
+	Winner *Skill     // the skill that is used instead, if this one is shadowed or a duplicate
+	source int        // its index in Catalog.locations
 }
 
 // Name returns the name that the skill has, or would have if it were loaded.
@@ -85,10 +85,10 @@ func Load(ctx context.Context, sources ...Source) *Catalog {
 	return catalog(read)
 }
 
-// A reading is the result of reading one Source.
+// A sourceReading is the result of reading one Source.
 type sourceReading struct {
 	location Location
-	skills   []*Skill // in the order of names
+	skills   []*Skill // sorted by name
 	problems []Problem
 }
 
@@ -111,7 +111,7 @@ func readSource(ctx context.Context, src Source) (r sourceReading) {
 		if r.location.Kind == "" { // a Source without a Location method
 			r.location.Kind, r.location.Label = s.Origin.Kind, s.Origin.Label
 		}
-		if i == 0 || s.Origin.Trust < r.location.Trust { // a Check decides for each file
+		if i == 0 || s.Origin.Trust < r.location.Trust { // a Check may trust some files of a source only
 			r.location.Trust = s.Origin.Trust
 		}
 	}
@@ -126,7 +126,7 @@ func locationOf(src Source) Location {
 	return Location{}
 }
 
-// catalog merges readings in order.
+// catalog merges the results of several sources; their order is their precedence.
 func catalog(read []sourceReading) *Catalog {
 	n := 0
 	for _, r := range read {
@@ -217,8 +217,9 @@ func catalog(read []sourceReading) *Catalog {
 // bundled reports whether a skill ships with the program.
 func (s *Skill) bundled() bool { return s.Origin.Kind == Bundled || s.Origin.Kind == BuiltinPlugin }
 
-// add sets the state of a skill and, if it can be called, registers its name. refused
-// says that a problem already reports that the skill is not trusted.
+// add records a skill with its state and, if it can be called, registers its name. files
+// has the skills added so far by ID, bundled the usable bundled skills by name. refused means
+// that a problem already reports that the skill is not trusted.
 func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill, refused bool) {
 	e := Candidate{Skill: s, Path: s.Path, Origin: s.Origin, State: Active, source: source}
 	defer func() { c.entries = append(c.entries, e) }()
@@ -238,8 +239,8 @@ func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill, re
 			return
 		}
 		problem(CodeUntrusted, Warn, "knack trust, or --trust for this run",
-			"%s is not trusted: the model does not see this skill, and nothing of it runs", untrustedPlace(s,
-				c.locations[source]))
+			"%s is not trusted: the model does not see this skill, and nothing of it runs",
+			untrustedPlace(s, c.locations[source]))
 		return
 	case s.Gated != "":
 		e.State = Gated
@@ -291,6 +292,7 @@ func untrustedPlace(s *Skill, p Location) string {
 	return filepath.Dir(s.ID)
 }
 
+// addCollision records that an alias of s is ignored because it already calls other.
 func (c *Catalog) addCollision(s *Skill, alias string, other *Skill) {
 	c.problems = append(c.problems, Problem{Code: CodeNameCollision, Severity: Warn, Path: s.Path,
 		Message: fmt.Sprintf("the alias %q is already used by %s, and does not name %s", alias, other.Path, s.Name)})
@@ -399,6 +401,8 @@ func (s *Skill) touched(rules ignore.Rules, v View) bool {
 	for _, path := range v.Touched {
 		rel, ok := subpath.Rel(dir, path)
 		rel = filepath.ToSlash(rel)
+		// The second condition is for a touched directory: of the patterns below it, only one that
+		// matches every name matches NUL.
 		if ok && (rules.Covers(rel) || rules.Covers(rel+"/\x00")) {
 			return true
 		}
@@ -418,8 +422,7 @@ func (c *Catalog) whyUnavailable(s *Skill, v View, by Caller) string {
 		return fmt.Sprintf("the skill %s is user-only by skills.overrides", s.Name)
 	case by == ByModel && !c.active(s, v):
 		return fmt.Sprintf("the skill %s is not active yet: it becomes active when a tool touches a file that matches %s",
-			s.Name,
-			strings.Join(s.Paths, ", "))
+			s.Name, strings.Join(s.Paths, ", "))
 	}
 	return ""
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// Background runs sub-agents while the conversation that started them continues. The zero
-// Background has none. Close it before the logs of the conversations. It is safe for concurrent use
+// Background runs sub-agents while the conversation that started them continues. Its zero value
+// is ready to use. Close it before the logs of the conversations. It is safe for concurrent use
 // and can serve several sessions.
 type Background struct {
 	// Wait makes a run continue until its agents have ended and the model has seen their reports.
@@ -22,13 +22,13 @@ type Background struct {
 	mu      sync.Mutex
 	closed  bool
 	workers []*worker     // in start order, without those whose end is recorded
-	changed chan struct{} // closed when one ends; nil: no one waits
+	changed chan struct{} // closed when a worker ends; nil if nothing waits for that
 	running sync.WaitGroup
 }
 
 // A worker is a sub-agent in the background.
 type worker struct {
-	parentLog *session.Log // of the conversation that started it
+	parentLog *session.Log // the log of the conversation that started it
 	sub       *run
 	stop      context.CancelCauseFunc
 	ended     chan struct{}  // closed when it has ended
@@ -65,7 +65,7 @@ func (b *Background) start(ctx context.Context, log *session.Log, sub *run, t ta
 }
 
 // takeEnded removes and returns the agents of a conversation that have ended. more is closed when
-// another one ends; nil: none is working.
+// another one ends; it is nil if none is working.
 func (b *Background) takeEnded(log *session.Log) (ended []*worker, more <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -133,8 +133,8 @@ func (b *Background) Log(log *session.Log, id string) *session.Log {
 	return nil
 }
 
-// Unreported returns the agents whose end the conversation has not recorded yet. Those that have ended
-// have a Reason.
+// Unreported returns the agents whose end the conversation has not recorded yet. An agent that has
+// ended has a Reason, a working one has none.
 func (b *Background) Unreported(log *session.Log) []session.Agent {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -175,7 +175,8 @@ func (b *Background) End(log *session.Log) error {
 	return recordEnds(ended)
 }
 
-// recordEnds records how agents ended, when no run will record it.
+// recordEnds records how agents ended in the logs of their conversations, for the case that no run
+// does it any more.
 func recordEnds(ended []*worker) error {
 	var errs []error
 	for _, w := range ended {
@@ -189,7 +190,7 @@ func recordEnds(ended []*worker) error {
 }
 
 // finishedAgents records the agents that have ended in the background and emits their events. more
-// is closed when another one ends; nil: none is working.
+// is closed when another one ends; it is nil if none is working.
 func (r *run) finishedAgents() (found bool, more <-chan struct{}, err error) {
 	if r.Roster.Background == nil {
 		return false, nil, nil
@@ -209,8 +210,8 @@ func (r *run) finishedAgents() (found bool, more <-chan struct{}, err error) {
 	return found, more, nil
 }
 
-// await waits for a background agent to end. It returns false if no agent is running, or if this
-// run should not wait for its agents.
+// await waits for a background agent to end, and reports whether one did. It does not wait if no agent
+// is working, or if this run should end without its agents.
 func (r *run) await(ctx context.Context) (bool, error) {
 	for {
 		found, more, err := r.finishedAgents()
@@ -239,7 +240,8 @@ func (r *run) stopBackground(cancelled bool) error {
 	return err
 }
 
-// interrupted records that the agents which were working when the program ended were interrupted.
+// interrupted records agents as interrupted if they were working when an earlier program ended: the
+// log has their start but not their end, and Background does not run them.
 func (r *run) interrupted() error {
 	open := r.log.State().Agents
 	if r.Roster.Background != nil {

@@ -16,8 +16,8 @@ const (
 	maxTokens     = 500_000
 )
 
-// oneToken contains words that are one token each after a blank in the common byte pair
-// vocabularies: short, frequent English words without capitals.
+// oneToken lists words that the common byte pair vocabularies encode as one token each when a
+// space precedes them: short, frequent English words in lower case.
 var oneToken = [...]string{
 	"the", "a", "and", "of", "to", "in", "is", "that", "it", "was", "for", "on", "are", "as", "with", "his", "they",
 	"at", "be", "this", "from", "have", "or", "by", "one", "had", "not", "but", "what", "all", "were", "when", "we",
@@ -28,8 +28,8 @@ var oneToken = [...]string{
 	"after", "words", "called", "just", "where", "most", "know",
 }
 
-// loremIpsum returns a text of exactly as many tokens as its argument says, made of
-// one-token words separated by single blanks.
+// loremIpsum returns a text of exactly as many tokens as its argument demands: words of oneToken,
+// separated by single spaces.
 func loremIpsum(ctx context.Context, in knack.Invocation) (string, error) {
 	n := defaultTokens
 	if arg := strings.TrimSpace(in.Args); arg != "" {
@@ -42,8 +42,8 @@ func loremIpsum(ctx context.Context, in knack.Invocation) (string, error) {
 		return "", errors.New("the number of tokens is from 1 to " + strconv.Itoa(maxTokens))
 	}
 	var b strings.Builder
-	// A step that shares no factor with the length visits every word, and does
-	// not repeat a sentence before all have been used.
+	// The step from word to word changes with every len(oneToken) words, so that sentences are not
+	// repeated.
 	at := 0
 	for i := range n {
 		if i > 0 {

@@ -9,7 +9,8 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// system is empty: there is no sandbox for this system.
+// system is empty, because no sandbox is implemented for this operating system and processor: probe
+// reports that everything is open, and confine changes nothing.
 type system struct{}
 
 func newSystem(Policy) system { return system{} }

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// systemPath returns the path of an open file as the kernel reports it.
+// systemPath returns the path of an open file as the kernel reports it, without symbolic links.
+// It returns false if the file has no path any more, or if /proc is not available.
 func systemPath(f *os.File) (string, bool) {
 	c, err := f.SyscallConn()
 	if err != nil {

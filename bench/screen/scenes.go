@@ -8,19 +8,20 @@ import (
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 
-// A scene is a state of the screen worth a picture.
+// A scene leads the program to a state of the screen, of which a picture is drawn.
 type scene struct {
 	name          string
 	width, height int
 	light         bool
-	script        []llmtest.Answer
+	script        []llmtest.Answer // what the model answers
 	steps         []step
 }
 
-// A step waits until the terminal shows what matches, and then types.
+// A step waits until the text of the terminal matches the regular expression wait, and then types
+// keys.
 type step struct{ wait, keys string }
 
-// files are those of the project that scenes work on.
+// files are the files of the project in which the scenes take place.
 var files = map[string]string{
 	"main.go": "package main\n\nimport \"fmt\"\n\nfunc main() {\n" +
 		"\tfmt.Println(\"hello, world\")\n}\n",
@@ -60,7 +61,7 @@ var (
 	prompt = `(?m)^❯`
 )
 
-// scenes are those of docs/screens, in order.
+// scenes are the pictures in docs/screens, in this order.
 var scenes = []scene{
 	{name: "markdown", width: 80, height: 28,
 		script: []llmtest.Answer{{When: "parser", Text: plan}},
@@ -148,7 +149,7 @@ func (s scene) draw(program, dir string) (string, error) {
 			return "", err
 		}
 	}
-	time.Sleep(200 * time.Millisecond) // the status line follows
+	time.Sleep(200 * time.Millisecond) // until the status line is drawn, too
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return picture(d.vt, s.width, s.height, colours, "Knack: "+s.name), nil

@@ -8,8 +8,8 @@ import (
 	"github.com/knack-agent/knack/llm"
 )
 
-// A scripted model makes the given number of calls and then ends.
-type scripted struct{ left int }
+// A scripted model calls the tool look in each of its first answers, and then ends its turn.
+type scripted struct{ left int } // the number of calls still to make
 
 func (m *scripted) Info() llm.Info { return llm.Info{ID: "test/scripted"} }
 

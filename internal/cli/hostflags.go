@@ -13,17 +13,17 @@ import (
 	"github.com/knack-agent/knack/internal/similar"
 )
 
-// restricting are the flags that restrict what a run may do. A flag that nearly matches one of
-// them is an error even where unknown flags are ignored, because whoever passes it expects the
-// restriction.
+// restricting lists the flags that restrict what a run may do. A flag that nearly matches one of
+// them is an error even where unknown flags are ignored: a mistyped restriction must not be lost
+// silently.
 var restricting = []string{"deny", "disallowed-tools", "ask", "tools", "permission-mode", "permission-prompt-tool",
-	"sandbox",
-	"max-turns", "max-cost", "max-budget-usd", "settings", "setting-sources", "strict-mcp-config", "bare", "no-skills",
-	"no-session", "no-session-persistence"}
+	"sandbox", "max-turns", "max-cost", "max-budget-usd", "settings", "setting-sources", "strict-mcp-config",
+	"bare", "no-skills", "no-session", "no-session-persistence"}
 
 // withoutUnknown removes flags that this program does not know, each with the value after it,
 // and returns a Problem for each. It does so only if the arguments contain --input-format
-// stream-json: hosts pass all the flags that their SDK knows.
+// stream-json, because hosts pass every flag that their SDK has. In other cases it returns args
+// unchanged, and cobra reports the unknown flag.
 func withoutUnknown(root *cobra.Command, args []string) ([]string, []knack.Problem, error) {
 	flags := root.Flags()
 	var kept []string
@@ -72,7 +72,7 @@ func withoutUnknown(root *cobra.Command, args []string) ([]string, []knack.Probl
 func restrictingNear(name string) string {
 	near, least := "", 3
 	for _, r := range restricting {
-		// --name is a flag of other agents; it is too close to --bare.
+		// --name is a flag of other agents that happens to resemble --bare.
 		if d := similar.Distance(name, r, 2); d < least && name != "name" {
 			near, least = r, d
 		}
@@ -92,6 +92,7 @@ func wantsStructured(args []string) bool {
 	return false
 }
 
+// isCommand reports whether word is the name or an alias of a subcommand of root.
 func isCommand(root *cobra.Command, word string) bool {
 	for _, c := range root.Commands() {
 		if c.Name() == word || c.HasAlias(word) {
@@ -116,7 +117,7 @@ func flagOf(flags *pflag.FlagSet, arg string) (f *pflag.Flag, name string, joine
 	return nil, "", false
 }
 
-// registerHost adds flags that hosts built on Agent SDKs pass.
+// registerHost adds the flags that hosts pass which are built on an Agent SDK.
 func (f *runFlags) registerHost(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.replay, "replay-user-messages", false, "with stream-json: also print the host's prompts")
 	fs.StringVar(&f.permissionPrompt, "permission-prompt-tool", "", "stdio: the host on standard input approves calls")
@@ -151,7 +152,7 @@ func (t *thinkingTokens) Set(s string) error {
 func (t *thinkingTokens) String() string { return string(*t) }
 func (t *thinkingTokens) Type() string   { return "tokens" }
 
-// layers returns the settings layers of --setting-sources; nil means all.
+// layers returns the settings layers that --setting-sources selects; nil means all.
 func (f *runFlags) layers(c *cobra.Command) ([]string, error) {
 	if !c.Flags().Changed("setting-sources") {
 		return nil, nil

@@ -14,7 +14,7 @@ import (
 // text is shown unchanged.
 const maxMarkdown = 32 << 10
 
-// markdown writes a model's text. It uses no other tags than those below.
+// markdown writes a model's text as HTML, with no other tags than those in this file.
 func (p htmlWriter) markdown(src string) {
 	src = visible(src)
 	if len(src) > maxMarkdown {
@@ -24,7 +24,7 @@ func (p htmlWriter) markdown(src string) {
 	htmlRenderer{htmlWriter: p, parser: markdown.NewParser()}.parse(src)
 }
 
-// htmlRenderer writes a Markdown syntax tree.
+// An htmlRenderer writes a Markdown syntax tree as HTML.
 type htmlRenderer struct {
 	htmlWriter
 	parser parser.Parser
@@ -56,6 +56,7 @@ func (m htmlRenderer) children(n ast.Node) {
 	}
 }
 
+// in writes an element with the children of n.
 func (m htmlRenderer) in(tag string, n ast.Node) {
 	m.put("<", tag, ">")
 	m.children(n)
@@ -116,8 +117,8 @@ func (m htmlRenderer) node(n ast.Node) {
 	}
 }
 
-// link writes a link if a browser can open its address safely, and otherwise only its words.
-// The title shows the address.
+// link writes a link if its address is safe to open, and otherwise its text followed by the
+// address. words writes the text. The title attribute shows where the link leads.
 func (m htmlRenderer) link(dest string, words func(htmlRenderer)) {
 	to, ok := markdown.SafeURL(dest)
 	if !ok || m.inLink {
@@ -134,7 +135,7 @@ func (m htmlRenderer) link(dest string, words func(htmlRenderer)) {
 	m.put("</a>")
 }
 
-// linked writes text and turns addresses in it into links.
+// linked writes text, with the web addresses in it as links.
 func (m htmlRenderer) linked(s string) {
 	if m.inLink {
 		m.put(esc(s))
@@ -149,7 +150,7 @@ func (m htmlRenderer) linked(s string) {
 	}
 }
 
-// table writes a paragraph as a table if it is one, and reports whether it is.
+// table writes a paragraph that has the form of a table as one, and reports whether it did.
 func (m htmlRenderer) table(n *ast.Paragraph) bool {
 	rows, ok := markdown.Table(n, m.src)
 	if !ok {

@@ -50,9 +50,9 @@ func ParseFormat(name string) (Format, error) {
 	return "", fmt.Errorf("unknown format %q; must be one of html, md, jsonl", name)
 }
 
-// Options contain what a session does not.
+// Options configure how a session is written.
 type Options struct {
-	Program string // name and version of the exporting program; "": not shown
+	Program string // name and version of the exporting program, shown if not empty
 	// Summary describes a call in one line, as [tool.Set.Line] does. If it is nil, a
 	// description that does not depend on the tool is used.
 	Summary func(tool string, input json.RawMessage) string
@@ -88,8 +88,8 @@ func Write(w io.Writer, log *session.Log, f Format, o Options) error {
 	return b.Flush()
 }
 
-// writeJSONL writes the branch as a session of its own. [Read] and a Store both read it as the
-// same session.
+// writeJSONL writes the current branch as a complete session file, which [Read] and a
+// session.Store can read.
 func writeJSONL(w io.Writer, log *session.Log) error {
 	only := session.New(log.Header())
 	if err := only.Graft(log.Branch()); err != nil {
@@ -108,8 +108,8 @@ func writeJSONL(w io.Writer, log *session.Log) error {
 	return nil
 }
 
-// A step is an entry of a branch as readers see it: a call is combined with its result and the
-// decisions about it.
+// A step is an entry of a branch as the page shows it: each call together with its result and
+// the decisions about it, which are separate entries in the log.
 type step struct {
 	session.Entry
 	calls []call
@@ -122,7 +122,7 @@ type call struct {
 	result    *session.Result // nil: no result
 }
 
-// failed describes the outcome of a failed call in a word.
+// failed describes why a call failed, in a word or two; "" means that it did not.
 func (c *call) failed() string {
 	for _, d := range c.decisions {
 		if d.By.Verdict != permission.Allow {
@@ -181,7 +181,7 @@ func steps(branch []session.Entry) []step {
 	return all
 }
 
-// heading is the header of an exported session.
+// A heading is the beginning of an exported session: its title, facts and totals.
 type heading struct {
 	title  string
 	facts  [][2]string // names and values
@@ -317,8 +317,8 @@ func diff(r *session.Result) string {
 	return strings.TrimRight(d.Diff, "\n")
 }
 
-// decided describes a decision: who was asked, and the reason for a denial. It returns "" if a
-// rule simply allowed the call.
+// decided describes a decision: the verdict, the user's answer and the reason. It returns "" for
+// a call that was allowed without asking the user.
 func decided(d *session.Decision) string {
 	if !d.Asked && d.By.Verdict == permission.Allow {
 		return ""
@@ -354,7 +354,7 @@ func attachment(m *llm.Media) string {
 	return fmt.Sprintf("%s (%s, %d bytes)", cmp.Or(m.Name, "attachment"), m.MIME, len(m.Data))
 }
 
-// settings describes the changes of a setting.
+// settings describes what an entry changed: the model, the effort, the mode, a title or a label.
 func settings(s *session.Setting) string {
 	var all []string
 	for _, f := range [][2]string{{"model", s.Model}, {"effort", s.Effort}, {"permission mode", string(s.Mode)},
@@ -366,7 +366,8 @@ func settings(s *session.Setting) string {
 	return strings.Join(all, ", ")
 }
 
-// other returns an entry of an unknown type as JSON, without the fields that every entry has.
+// other returns an entry of a type unknown to this program as JSON, without the fields that
+// every entry has.
 func other(e session.Entry) string {
 	data, err := json.Marshal(e)
 	if err != nil {
@@ -379,7 +380,7 @@ func other(e session.Entry) string {
 	for _, f := range []string{"id", "parent", "time", "type"} {
 		delete(fields, f)
 	}
-	if len(fields) == 1 { // the only field left, which the type names
+	if len(fields) == 1 { // the entry's type already names the only field left
 		for _, v := range fields {
 			return indented(v)
 		}
