@@ -105,9 +105,9 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 	}
 	flags.register(c)
 	f := c.Flags()
-	f.StringArrayVar(&allow, "allow", nil, "add an allow rule; may be repeated")
-	f.StringArrayVar(&deny, "deny", nil, "add a deny rule; may be repeated")
-	f.StringArrayVar(&ask, "ask", nil, "add an ask rule; may be repeated")
+	f.StringArrayVar(&allow, "allow", nil, "add an allow `RULE`; may be repeated")
+	f.StringArrayVar(&deny, "deny", nil, "add a deny `RULE`; may be repeated")
+	f.StringArrayVar(&ask, "ask", nil, "add an ask `RULE`; may be repeated")
 	f.StringVar(&mode, "mode", "default", "default, acceptEdits, plan, dontAsk or bypassPermissions")
 	return c
 }

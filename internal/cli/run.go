@@ -102,7 +102,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.StringVar(&f.systemPrompt, "system-prompt", "", "replace the system prompt")
 	fs.StringVar(&f.jsonSchema, "json-schema", "", "with -p: answer with JSON that matches this schema: a `FILE`, "+
 		"or JSON")
-	fs.StringArrayVar(&f.appendPrompt, "append-system-prompt", nil, "add to the system prompt")
+	fs.StringArrayVar(&f.appendPrompt, "append-system-prompt", nil, "add `TEXT` to the system prompt")
 	fs.StringVar(&f.workspace, "workspace", "", "where tools act: a directory, ssh://host/dir or docker://container/dir")
 	fs.BoolVar(&f.index, "index", false, "list skills in the system prompt, so that the model reads them as files, "+
 		"instead of offering the Skill tool")

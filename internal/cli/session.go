@@ -74,8 +74,8 @@ func sessionShowCommand() *cobra.Command {
 		Use:   "show ID",
 		Short: "Show what happened in a session",
 		Long: `Show what happened in a session. The beginning of an ID is enough. --json prints
-the entries of every branch unchanged, one per line. The ID of a sub-agent shows its
-conversation; the session that started it shows that ID.`,
+the entries of every branch unchanged, one per line. With the ID of a sub-agent, it
+shows the conversation of that sub-agent; the session that started it shows the ID.`,
 		Args: exactly(1, "knack session list"),
 		RunE: func(c *cobra.Command, args []string) error {
 			log, err := readSession(c, args[0])

@@ -87,7 +87,8 @@ func sessionForkCommand() *cobra.Command {
 		Use:   "fork ID",
 		Short: "Copy a session into a new one and print its ID",
 		Long: `Copy the current branch of a session into a new one and print its ID. With --at, the
-copy ends with that entry; "knack session show ID --json" shows their numbers.`,
+copy ends with that entry; "knack session show ID --json" shows the numbers of the
+entries.`,
 		Args: exactly(1, "knack session list"),
 		RunE: func(c *cobra.Command, args []string) error {
 			log, err := readSession(c, args[0])

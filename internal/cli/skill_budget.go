@@ -34,7 +34,7 @@ func skillBudgetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "budget",
 		Short: "Show the list of skills that a model sees, and its size",
-		Long: `Show the listing of skills as a model gets it, with the size of each entry and
+		Long: `Show the list of skills as a model gets it, with the size of each entry and
 what was cut. The limit is 1% of the model's window (--window), or 15,000
 characters if the window is unknown. The variable SLASH_COMMAND_TOOL_CHAR_BUDGET
 sets it in characters.`,

@@ -34,7 +34,7 @@ type checkedSkill struct {
 func skillCheckCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use:   "check PATH…",
+		Use:   "check PATH...",
 		Short: "Check skills against the open specification",
 		Long: `Check skills against the open Agent Skills specification, with advice for their
 author. A PATH is a skill, a directory of skills, or a .skill file.

@@ -124,7 +124,7 @@ code is 1 if the result is an error.`,
 		},
 	}
 	c.ValidArgsFunction = completeTool
-	c.Flags().StringArrayVar(&deny, "deny", nil, "add a deny rule; may be repeated")
+	c.Flags().StringArrayVar(&deny, "deny", nil, "add a deny `RULE`; may be repeated")
 	c.Flags().BoolVar(&trusted, "trust", false, "trust this project for this call")
 	c.Flags().StringVar(&place, "workspace", "", "where it runs: a directory, ssh://host/dir or docker://container/dir")
 	return c

@@ -59,7 +59,7 @@ var actions = []struct {
 	{actSearch, []string{"ctrl+r"}, "search earlier prompts"},
 	{actImage, []string{"ctrl+v"}, "paste an image from the clipboard"},
 	{actComplete, []string{"tab"}, "complete a command, skill or file"},
-	{actRedraw, []string{"ctrl+l"}, "draw the live area again"},
+	{actRedraw, []string{"ctrl+l"}, "redraw what is below the conversation"},
 	{actHistoryBack, []string{"ctrl+p"}, "earlier prompt (also: up)"},
 	{actHistoryNext, []string{"ctrl+n"}, "later prompt (also: down)"},
 	{actHelp, []string{"?"}, "list the keys, at an empty prompt"},
