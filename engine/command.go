@@ -3,6 +3,8 @@ package engine
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -95,7 +97,8 @@ func (s *Session) Commands() []knack.SlashCommand {
 	return all
 }
 
-// command finds the command of the program or the host that an input calls. Piped and pasted text calls none.
+// command finds the command of the program or the host that an input calls. Text that was piped or pasted
+// in calls no command.
 func (s *Session) command(in agent.Input) (c ProgramCommand, args string, ok bool) {
 	name, args, slash := agent.Slash(in.Text)
 	if !slash || !in.Host && !in.Named && in.Typed != in.Text {
@@ -114,11 +117,23 @@ func (s *Session) command(in agent.Input) (c ProgramCommand, args string, ok boo
 	return all[i], args, true
 }
 
-// runCommand runs a command and sets its name and arguments in the reply.
+// runCommand runs a command and sets its name and arguments in the reply. It checks the value of a host's reply,
+// because a front end that writes JSON could not show that reply at all.
 func (s *Session) runCommand(ctx context.Context, c ProgramCommand, args string) (Reply, error) {
 	r, err := c.Run(ctx, s, args)
 	r.Command, r.Args = c.Name, args
-	return r, err
+	own := slices.ContainsFunc(programCommands(), func(p ProgramCommand) bool { return p.Name == c.Name })
+	if err != nil || own {
+		return r, err
+	}
+	if _, err := json.Marshal(r.Value); err != nil {
+		err = fmt.Errorf("/%s: the value of its reply cannot be encoded as JSON: %w", plain.Line(c.Name), err)
+		if r.Next != nil { // nobody else closes it
+			err = errors.Join(err, r.Next.Close())
+		}
+		return Reply{}, err
+	}
+	return r, nil
 }
 
 func help(_ context.Context, s *Session, _ string) (Reply, error) {

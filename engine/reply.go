@@ -19,7 +19,7 @@ type Reply struct {
 	Args    string // what was typed after it
 	Text    string
 	Table   *Table
-	// Value is the result as data that can be encoded as JSON. nil: there is only Text.
+	// Value is the result as data. nil: there is only Text. A command fails if its Value cannot be encoded as JSON.
 	Value any
 	// Choices, if not nil, offers what to type next. The ID of each option is a line such as "/resume
 	// 20260131-120000-0123abcd"; if it ends in a blank, the user has to type the rest. A front end that
