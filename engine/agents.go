@@ -88,9 +88,9 @@ func (t *turn) serversOf(d *agent.Definition) agent.Servers {
 	servers = slices.DeleteFunc(servers, func(c mcp.Server) bool {
 		switch {
 		case known(c.Name):
-			report("its own MCP server %.100q is not started: one of that name is configured", c.Name)
+			report("its own MCP server %.100q is not started: a server with that name is configured", c.Name)
 		case !s.claimServer(&c):
-			report("its own MCP server %.100q is not started: another agent defines one of that name", c.Name)
+			report("its own MCP server %.100q is not started: another agent defines a server with that name", c.Name)
 		default:
 			return false
 		}

@@ -79,7 +79,7 @@ func logout(_ context.Context, s *Session, name string) (Reply, error) {
 		}
 		var b textLines
 		value := []stored{}
-		choices := &Question{Title: "Forget which key?"}
+		choices := &Question{Title: "Remove which key?"}
 		for _, n := range names {
 			b.add("%s, in %s", plain.Line(n), plain.Line(p.Short(keys.Location(n))))
 			value = append(value, stored{n, keys.Location(n)})
@@ -97,7 +97,7 @@ func logout(_ context.Context, s *Session, name string) (Reply, error) {
 		return Reply{}, fmt.Errorf("logout: %w", err)
 	}
 	s.engine.Models().Forget()
-	return Reply{Text: "The key of " + plain.Line(name) + " is forgotten."}, nil
+	return Reply{Text: "The key of " + plain.Line(name) + " was removed."}, nil
 }
 
 // textLines collects the lines of a reply.

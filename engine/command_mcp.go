@@ -57,8 +57,8 @@ func mcpServers(ctx context.Context, s *Session, args string) (Reply, error) {
 		err := client.Login(ctx, name, func(ctx context.Context, page string) (string, error) {
 			a, err := s.ask(ctx, hook.NoticeQuestion, "log in to "+name, Question{
 				Title: "Log in to the MCP server " + name, Asker: AskerCommand, URL: page,
-				Text: "Open the page and log in. If the browser is on another machine, enter the address that it is sent to " +
-					"in the end.",
+				Text: "Open the page and log in. If the browser is on another machine, enter the address of the last page " +
+					"that it opens.",
 				Fields: []Field{{Name: "address", Label: "Address, if the browser is on another machine"}},
 			})
 			if err == nil && a.Declined {

@@ -94,7 +94,7 @@ func settings(ctx context.Context, s *Session, args string) (Reply, error) {
 	switch {
 	case len(found) > 0:
 	case key == "":
-		b.add("nothing is set; knack help settings lists what can be")
+		b.add("no setting is set; knack help settings lists them all")
 	default:
 		if err := config.Known(key); err != nil {
 			return Reply{}, &Error{Err: err, Hint: "knack help settings"}
@@ -124,8 +124,8 @@ func (p *Project) Set(key, value string) (Reply, error) {
 	if err := config.Set(path, key, data); err != nil {
 		return Reply{}, err
 	}
-	return Reply{Text: fmt.Sprintf("%s = %s\n    in %s; workspace, sandbox and tools follow it from the next start, "+
-		"the rest from now on", plain.Line(key), plain.Line(string(data)), plain.Line(p.Short(path))),
+	return Reply{Text: fmt.Sprintf("%s = %s\n    in %s; settings of workspace, sandbox and tools take effect at the "+
+		"next start, all others now", plain.Line(key), plain.Line(string(data)), plain.Line(p.Short(path))),
 		Value: settingValue{Key: key, Value: data, Positions: []config.Position{{Origin: permission.User, Path: path}}}}, nil
 }
 
@@ -219,7 +219,7 @@ func permissions(ctx context.Context, s *Session, mode string) (Reply, error) {
 			add("allow", r, fmt.Sprintf("skill %s, this turn", plain.Line(k.Skill)), "%s %s")
 		}
 	}
-	b.add("Secrets and protected paths also need approval, and reading here needs no rule: knack help permissions.")
+	b.add("Secrets and protected paths also need approval; reading files here needs no rule: knack help permissions.")
 	choices := modeChoices(v.Mode)
 	choices.Text = b.text()
 	return Reply{Text: b.text(), Value: v, Choices: choices}, nil
@@ -257,7 +257,7 @@ func (s *Session) reloadReply(c Reloaded) Reply {
 		text, _ := json.Marshal(d)
 		return d.Name, string(text)
 	}))
-	b.add("settings: %s; of them workspace, sandbox and tools count from the next start, the rest from now on",
+	b.add("settings: %s; changes to workspace, sandbox and tools take effect at the next start, all others now",
 		difference(was.config.Values(), now.config.Values(), func(v config.Value) (string, string) {
 			return v.Key,
 				string(v.JSON)
@@ -296,7 +296,7 @@ func difference[T any](was, now []T, of func(T) (name, text string)) string {
 	}
 	for _, v := range was {
 		if name, _ := of(v); before[name] != "" {
-			out += ", gone " + plain.Line(name)
+			out += ", removed " + plain.Line(name)
 		}
 	}
 	return out

@@ -301,7 +301,7 @@ func listHooks(_ context.Context, s *Session, _ string) (Reply, error) {
 		}
 	}
 	if len(v) == 0 {
-		return Reply{Text: "No hooks are in force. knack help hooks explains how to write one.", Value: v}, nil
+		return Reply{Text: "No hooks are active. knack help hooks explains how to write one.", Value: v}, nil
 	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -203,7 +203,7 @@ func (m *Models) modelHint(e *llm.Error, id string) string {
 		}
 		return "knack --model " + name + "/NAME"
 	case e.Kind == llm.RateLimit && e.RetryAfter > 0:
-		return fmt.Sprintf("knack -c -p 'go on', in %s", e.RetryAfter.Round(time.Second))
+		return fmt.Sprintf("knack -c -p 'continue', in %s", e.RetryAfter.Round(time.Second))
 	}
 	return ""
 }

@@ -66,7 +66,7 @@ func (s *Session) planFrom() permission.Mode {
 func (s *Session) enterPlan(ctx context.Context) (tool.Result, error) {
 	from := s.Mode()
 	if from == permission.Plan {
-		return tool.Text("Plan mode is on already."), nil
+		return tool.Text("Plan mode is already on."), nil
 	}
 	if err := s.set(ctx, session.Setting{Mode: permission.Plan}); err != nil {
 		return tool.Result{}, err
@@ -100,7 +100,7 @@ func (s *Session) exitPlan(ctx context.Context, plan string) (tool.Result, error
 	title := fmt.Sprintf("Leave plan mode and carry out this plan in the mode %s?", from)
 	a, err := s.ask(ctx, hook.NoticePermission, title, Question{Title: title, Text: plan, Asker: AskerPlan,
 		Options: []Option{
-			{ID: OptionNo, Label: "no, go on planning"}, {ID: OptionYes, Label: "yes, carry it out", Allow: true}}})
+			{ID: OptionNo, Label: "no, continue planning"}, {ID: OptionYes, Label: "yes, carry it out", Allow: true}}})
 	switch {
 	case errors.Is(err, ErrCannot):
 		return tool.Errorf("Nobody can approve a plan here: give the plan as your answer."), nil

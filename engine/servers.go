@@ -57,7 +57,7 @@ func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
 				all = append(all, s)
 			} else if s.Origin == permission.Project && all[i].Origin != permission.Project {
 				problems = append(problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn, Path: s.DefinedIn,
-					Message: "MCP server " + s.Name + " is left out: " + all[i].DefinedIn + " defines one of that name"})
+					Message: "MCP server " + s.Name + " is left out: " + all[i].DefinedIn + " defines a server with the same name"})
 			}
 		}
 	}

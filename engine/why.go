@@ -108,7 +108,7 @@ func (p *Project) WriteWhy(w io.Writer, why knack.Why) {
 		}
 		fmt.Fprintln(w)
 	case n > 1:
-		fmt.Fprintf(w, "%d skills could be meant by %s.\n", n, name)
+		fmt.Fprintf(w, "%d skills match %s.\n", n, name)
 	}
 	for _, f := range why.Found {
 		fmt.Fprintf(w, "\n%s  %s, %s", plain.Line(f.Name()), SourceName(f.Origin), f.State)

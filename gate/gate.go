@@ -706,7 +706,7 @@ func HasAllowRule(rules permission.Rules, skill string) bool {
 func (s SkillRules) whyNotCovered(files []File) string {
 	for _, f := range files {
 		if !inside(s.Dir, f.Path) {
-			return fmt.Sprintf("%s is outside of the folder of skill %q, which grants it", f.Path, s.Skill)
+			return fmt.Sprintf("%s is outside the folder of skill %q, which grants it", f.Path, s.Skill)
 		}
 		if err := s.Approved(f.Path, f.data); err != nil {
 			return err.Error()
@@ -751,9 +751,9 @@ func (g *Gate) ceiling(j *judgement, sc SkillRules, subjects []permission.Subjec
 		}
 		j.noAllow, j.noHook, j.Suggest = true, true, nil
 		j.Verdict, j.Rule, j.Origin = verdict, "", ""
-		j.Reason = fmt.Sprintf("the allowed-tools of skill %q do not name it", sc.Skill)
+		j.Reason = fmt.Sprintf("the allowed-tools of skill %q do not include it", sc.Skill)
 		if name, ok := strings.CutPrefix(sc.Skill, "agent "); ok {
-			j.Reason = fmt.Sprintf("the tools of agent %q do not name it", name)
+			j.Reason = fmt.Sprintf("the tools of agent %q do not include it", name)
 		}
 	}
 }

@@ -454,7 +454,7 @@ runs on another machine, paste the address of the last page that it was sent to.
 			defer e.Close()
 			err = e.MCP().Login(c.Context(), args[0], func(ctx context.Context, page string) (string, error) {
 				fmt.Fprintf(c.ErrOrStderr(), "Open this page, and log in:\n\n%s\n\nIf the browser is on another machine, paste "+
-					"the address that it is sent to:\n", plain.Line(page))
+					"the address of the last page that it opens:\n", plain.Line(page))
 				return pasted(ctx, c.InOrStdin())
 			})
 			if err != nil {

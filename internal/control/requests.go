@@ -64,13 +64,13 @@ func unsupported(request subtype) string {
 	case "update_settings":
 		return "a host cannot write settings; start the program with --settings"
 	case "background_tasks":
-		return "a command that runs cannot be moved to the background"
+		return "a running command cannot be moved to the background"
 	case "mcp_call":
 		return "the model calls the tools of MCP servers"
 	case "mcp_read_resource":
 		return "the model reads the resources of MCP servers"
 	case "get_usage":
-		return "there are no plans with limits here; get_session_cost has what the session used"
+		return "Knack has no subscription plans; get_session_cost reports what the session used"
 	case "seed_read_state":
 		return "an edit needs a file that the model has read in this session"
 	}

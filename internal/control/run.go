@@ -128,7 +128,7 @@ func outcome(ctx context.Context, end *agent.End) error {
 		}
 		return &engine.Error{Err: errors.New("interrupted"), Exit: engine.ExitInterrupted}
 	case session.EndLimit:
-		return &engine.Error{Err: errors.New("the run was stopped: " + end.Why), Hint: "knack -c -p 'go on'"}
+		return &engine.Error{Err: errors.New("the run was stopped: " + end.Why), Hint: "knack -c -p 'continue'"}
 	case session.EndStopped:
 		return engine.StoppedByHook(end.Why)
 	}
