@@ -907,7 +907,7 @@ func (w *walk) setReaders(skill *Skill, s searchPath, name string) {
 	w.fsys.finish(skill, name)
 }
 
-// described reports whether the frontmatter itself has a description.
+// hasOwnDescription reports whether the frontmatter itself has a description.
 func hasOwnDescription(problems []Problem) bool {
 	return !slices.ContainsFunc(problems, func(p Problem) bool { return p.Code == CodeDescriptionMissing })
 }

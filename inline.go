@@ -62,7 +62,7 @@ func (sc scanner) prepare(cmd string, v *values, powershell bool) (out shellLine
 	return p.replace()
 }
 
-// A site is a placeholder in a command.
+// An inlinePlaceholder is a placeholder in a command.
 type inlinePlaceholder struct {
 	token
 	at     int

@@ -330,7 +330,7 @@ func (c *Catalog) notListed(name string, v View) string {
 	return "no skill has this name"
 }
 
-// hints drops the argument hints that do not fit in room characters.
+// hints drops the argument hints that do not fit in budget characters.
 func hints(entries []item, budget int) {
 	for i := range entries {
 		e := &entries[i]

@@ -232,7 +232,7 @@ func typedIn(e session.Entry) string {
 }
 
 // typedTexts returns what the user typed in the part that a summary replaces, without the current
-// request, which is kept separately. All of it is kept if it is at most most bytes. Otherwise long
+// request, which is kept separately. All of it is kept if it is at most maxBytes long. Otherwise long
 // messages lose their middle, and if that is not enough, the oldest are left to the summary.
 func typedTexts(previous *session.Compaction, old []session.Entry, turnStart int, request string,
 	maxBytes int) (all []string) {
@@ -265,7 +265,7 @@ func typedTexts(previous *session.Compaction, old []session.Entry, turnStart int
 }
 
 // keepSkills chooses which of the skill texts before entry Kept a compaction keeps, the most
-// recently used first, and names the skills whose texts it drops. room is in tokens.
+// recently used first, and names the skills whose texts it drops. budget is in tokens.
 //
 // In use are the skills of this user turn (between turns: of the last one), those that wait for the
 // user's answer, and those that the release policy keeps. The others are under Auto, which releases
@@ -310,7 +310,7 @@ func (r *run) keepSkills(c *session.Compaction, state session.State, entries []s
 	}
 }
 
-// wholeLines returns where to cut s so that at most most bytes remain: at the end of a line, if
+// wholeLines returns where to cut s so that at most maxBytes bytes remain: at the end of a line, if
 // that keeps more than half.
 func wholeLines(s string, maxBytes int) int {
 	for maxBytes > 0 && !utf8.RuneStart(s[maxBytes]) {
@@ -398,7 +398,7 @@ func (r *run) sideRequest(ctx context.Context, m llm.Model, req *llm.Request) (*
 	}
 }
 
-// transcript writes entries as text of at most about most bytes. Calls and results are shortened
+// transcript writes entries as text of at most about maxBytes bytes. Calls and results are shortened
 // first, then the words of the user and the model; if that is not enough, the oldest entries are
 // left out.
 func transcript(es []session.Entry, maxBytes int) string {

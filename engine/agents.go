@@ -18,7 +18,8 @@ import (
 	"github.com/knack-agent/knack/tool/coding"
 )
 
-// newForkFunc returns the function that makes the Fork of an agent. The agent's calls pass the gate parent.
+// newForkFunc returns the function that makes the Fork of an agent. The agent's calls also pass
+// through the gate parent.
 func (t *turn) newForkFunc(parent *gate.Gate) func(context.Context, *agent.Definition) (*agent.Agent, *session.Log,
 	error) {
 	s, p := t.session, t.project
@@ -52,7 +53,7 @@ func (t *turn) newForkFunc(parent *gate.Gate) func(context.Context, *agent.Defin
 	}
 }
 
-// serversProject returns the MCP servers that a definition names or defines. It starts none of them.
+// serversOf returns the MCP servers that a definition names or defines. It starts none of them.
 func (t *turn) serversOf(d *agent.Definition) agent.Servers {
 	s, p := t.session, t.project
 	var x agent.Servers

@@ -239,7 +239,7 @@ func (s *Session) completeResource(before, word string) []string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completeTime)
 	defer cancel()
-	found, _ := s.Resources(ctx, server) // a server that has not connected by then has with the next completion
+	found, _ := s.Resources(ctx, server) // resources of a server that is not connected by then are in a later completion
 	for _, r := range found {
 		if strings.HasPrefix(r.URI, uri) {
 			all = append(all, before+"@"+server+":"+r.URI)

@@ -8,15 +8,15 @@
 //		…
 //	}
 //
-// A [Project] is what a directory and its user provide. It is immutable, and sufficient for everything
-// that runs nothing. An [Engine] is one open directory: the current Project, the catalogue of skills,
-// the models and the workspace. A [Session] is one conversation in it. Each turn of a Session works on
-// a snapshot: if the Project changes or is trusted during a turn, that takes effect with the next
-// turn. Only the permission mode, the user's answers, the chosen model and effort, and the catalogue
+// A [Project] is what a directory and its user provide. It is immutable, and enough for operations
+// that run nothing, such as listing skills. An [Engine] is one open directory: the current Project, the
+// catalogue of skills, the models and the workspace. A [Session] is one conversation in it. Each turn
+// of a Session works on a snapshot: if the Project changes or is trusted during a turn, that takes
+// effect with the next turn. Only the permission mode, the user's answers, the chosen model and effort, and the catalogue
 // take effect at once.
 //
-// A [Person] answers questions, through one method. Without a Person, whatever needs an answer is
-// refused.
+// A [Person] answers questions, through one method. Without a Person, everything that needs an
+// answer is refused.
 //
 // The caller of Open closes the Engine, which closes its sessions and the workspace. The caller of
 // Start may close the Session earlier. A [Reply] may contain a session that replaces the current one,

@@ -115,7 +115,7 @@ func (e *Engine) Catalog() *knack.Catalog { return e.library.Catalog() }
 // Problems returns the problems of the project and its skills.
 func (e *Engine) Problems() []knack.Problem { return e.Project().Problems(e.Catalog()) }
 
-// Models returns what finds models according to the directory's settings.
+// Models returns the lookup of models, which uses the directory's settings.
 func (e *Engine) Models() *Models {
 	e.mu.Lock()
 	defer e.mu.Unlock()

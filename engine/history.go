@@ -15,7 +15,7 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// A Happening is an event in the history of a skill within a session.
+// A HistoryEvent is an event in the history of a skill within a session.
 type HistoryEvent struct {
 	Time time.Time `json:"time"`
 	What string    `json:"what"`

@@ -152,11 +152,10 @@ func (t *hookSet) of(sc agent.Scopes) *hook.Set {
 	return &hook.Set{Hooks: all, Runner: t.runner}
 }
 
-// verify returns the scripts of a hook, and compares what an untrusted hook would run with what the
-// user approved. For a skill that is its whole folder; for an agent, a script in a folder of
-// resources; for settings, see approved. Anybody, including the model, may change other scripts in the
-// working tree, so that unapproved code would run: for hooks of settings they must be as they were
-// when they were first found.
+// verify returns the scripts of a hook. It returns an error if an untrusted hook would run something
+// other than what the user approved: for a skill, its whole folder; for an agent, scripts in folders of
+// resources; for settings, see approved. Other scripts in the working tree can be changed by anybody,
+// including the model, so hooks of settings run them only if they are as they were when first found.
 func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 	p := t.project
 	if name, ok := strings.CutPrefix(h.Origin, "skill:"); ok {
@@ -213,7 +212,7 @@ func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 	return all, t.pinned.complete(commandLine(h, p.root), t.dir, all)
 }
 
-// pins records the scripts that hooks run, as an Engine first found them. A script that has changed
+// pinnedScripts are the scripts that hooks run, as an Engine first found them. A script that has changed
 // since does not run.
 type pinnedScripts struct {
 	mu     sync.Mutex

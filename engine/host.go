@@ -20,7 +20,7 @@ func (s *Session) Rules() permission.Rules {
 	return r
 }
 
-// ReadFile reads at most most bytes of a file for the host; more reports whether the file is longer.
+// ReadFile reads at most maxBytes bytes of a file for the host; more reports whether the file is longer.
 // The rules must allow it: the user is not asked.
 func (s *Session) ReadFile(ctx context.Context, path string, maxBytes int) (data []byte, abs string, more bool,
 	err error) {
@@ -75,7 +75,7 @@ func (s *Session) StopTask(id string) error {
 	return s.jobs.Stop(id)
 }
 
-// TaskOutput returns the end, at most most bytes, of the output of a background command, or of the
+// TaskOutput returns the end, at most maxBytes bytes, of the output of a background command, or of the
 // texts and calls of a background agent. total is the size of the whole.
 func (s *Session) TaskOutput(id string, maxBytes int) (text string, total int64, err error) {
 	log := s.background.Log(s.log, id)

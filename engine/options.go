@@ -55,7 +55,7 @@ type Options struct {
 
 	Sources []knack.Source     // the host's own skills, after all others
 	Agents  []agent.Definition // they come before those of files
-	BuiltIn []agent.Definition // they come after those of files and general-purpose
+	BuiltIn []agent.Definition // they come after those of files and after the agent general-purpose
 	// Debug logs what happens, without keys and without text of conversations. Each record has a topic
 	// attribute, one of DebugTopics. nil: no log.
 	Debug *slog.Logger

@@ -286,7 +286,7 @@ type Settings struct {
 	DisableBypass bool   // forbid the permission mode bypassPermissions
 	DisableShell  bool   // forbid inline commands of skills
 	Theme         string // of the screen
-	Notify        string // how to call the user when something waits for them
+	Notify        string // how to notify the user when something needs an answer
 }
 
 // Settings returns the project's settings for front ends.
@@ -305,7 +305,7 @@ func (p *Project) View() knack.View { return p.view }
 // Usage reports how often the user has used which skills.
 func (p *Project) Usage() SkillUsage { return p.usage }
 
-// Finder returns what finds skills by words. It keeps its index in the state directory.
+// Finder returns the search for skills by words. It keeps its index in the state directory.
 func (p *Project) Finder() *knack.Finder {
 	return &knack.Finder{Dir: p.options.Env.StateFile("index"), Project: p.root}
 }

@@ -12,11 +12,11 @@ import (
 // A QueuedMessage is a message that the user sends during a turn.
 type QueuedMessage struct {
 	agent.Input
-	ID   string // Say sets it if it is ""
+	ID   string // Send sets it if it is ""
 	When When
 }
 
-// A When says when a message enters the conversation. The zero When is Next.
+// A When determines when a message enters the conversation. The zero When is Next.
 type When uint8
 
 const (
@@ -25,7 +25,7 @@ const (
 	Now               // at once: the current turn is cancelled, and this becomes the next one
 )
 
-// Queued is the result of Say: the message waits in the queue, or it was a command that has run.
+// Queued is the result of Send: the message waits in the queue, or it was a command that has run.
 type Queued struct {
 	ID    string
 	Reply *Reply

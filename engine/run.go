@@ -23,7 +23,7 @@ type Event struct {
 // ErrBusy is the error for calling Run while another Run of the session is active.
 var ErrBusy = errors.New("a turn of this session is running")
 
-// ErrIdle is the error for calling Say while no turn is running.
+// ErrIdle is the error for calling Send while no turn is running.
 var ErrIdle = errors.New("no turn of this session is running")
 
 // Run processes the user's input: a command of the program, a skill, a template or a prompt. It yields

@@ -102,8 +102,8 @@ func (j *jobs) release() error {
 	return nil
 }
 
-// Start begins a conversation. who answers questions; if it is nil, whatever needs an answer is
-// refused. Call [Session.Begin] before the first turn, and Close at the end.
+// Start begins a conversation. person answers questions; if it is nil, everything that needs an
+// answer is refused. Call [Session.Begin] before the first turn, and Close at the end.
 func (e *Engine) Start(ctx context.Context, person Person, o SessionOptions) (*Session, error) {
 	log, err := e.openLog(o)
 	if err != nil {

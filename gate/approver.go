@@ -106,8 +106,8 @@ type Kept struct {
 	Time  time.Time
 }
 
-// Typed is the Approver for a call that the user typed. It approves the call, except where only an
-// explicit answer may: for a managed ask rule, for secrets and for protected paths.
+// Typed is the Approver for a call that the user typed. Typing counts as approval,
+// except where an explicit answer is needed: for a managed ask rule, for secrets and for protected paths.
 var Typed Approver = typed{}
 
 type typed struct{}

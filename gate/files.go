@@ -28,7 +28,7 @@ type File struct {
 	Changed bool
 
 	data  []byte   // the complete content
-	names []string // the absolute paths by which the call refers to it
+	names []string // the absolute paths that the call uses for it
 }
 
 const (

@@ -115,7 +115,7 @@ type Opinion struct {
 	Failed bool
 }
 
-// A Say is a hook's vote.
+// A Vote is a hook's answer about a call. The zero Vote is VoteNone.
 type Vote uint8
 
 const (
@@ -343,7 +343,7 @@ func (a *approval) sandboxAllowance() workspace.Allowance {
 	return allow
 }
 
-// An asking is the state of deciding one call.
+// An approval is the state of deciding one call.
 type approval struct {
 	*Gate
 	in Overlay
@@ -492,7 +492,7 @@ func (g *Gate) decide(scopes []SkillRules, subjects []permission.Subject) judgem
 	ask, deny := slices.Clone(g.answers.askRules), slices.Clone(g.answers.denyRules)
 	place.Roots = slices.Concat(place.Roots, g.answers.dirs)
 	g.answers.mu.Unlock()
-	var dirs []string // where names of scripts may start; computed when first needed
+	var dirs []string // directories that relative names of scripts may start from; computed when first needed
 	scripts := func(s permission.Subject) (files []File, missing []string) {
 		if dirs == nil {
 			dirs = folders(subjects, place.Dir)
@@ -526,8 +526,8 @@ func (g *Gate) decide(scopes []SkillRules, subjects []permission.Subject) judgem
 		}
 		j.Decision = rules.Decide(mode, place, subjects...)
 
-		// Remove answers and grants that do not cover the files which would run, and decide again
-		// with the rest.
+		// Remove answers and grants that do not cover the files that would run, and decide again
+		// without them.
 		dropped := false
 		j.files = nil
 		for _, s := range j.Subjects {

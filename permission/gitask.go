@@ -32,7 +32,7 @@ type Git struct {
 	dir   string
 	mu    sync.Mutex
 	repos map[string]*repository // by the directory that contains .git
-	other []string               // further keys of repos, from calls of Check
+	other []string               // more keys of repos: the directories of earlier calls of Check
 }
 
 // NewGit returns a Git for a working directory. It does not run git yet.
@@ -107,7 +107,7 @@ func (g *Git) Dirs() []string {
 	return dirs
 }
 
-// all returns the repositories of the working directory and of the directories passed to Check.
+// knownRepositories returns the repositories of the working directory and of the directories passed to Check.
 func (g *Git) knownRepositories() []*repository {
 	all := g.repositories(topOf(g.dir))
 	for _, top := range g.other {
@@ -356,7 +356,7 @@ func (g *Git) settings(r *repository) (included bool, err error) {
 
 // run runs git in a repository that may be hostile. It passes only the few variables of the
 // environment that locate the user's configuration, and disables all programs that the command
-// could run. More than most bytes of output are an error.
+// could run. More than maxBytes bytes of output are an error.
 func (g *Git) run(top string, maxBytes int64, args ...string) ([]byte, error) {
 	environ := userdirs.Environ(g.Environ)
 	getenv := userdirs.Getenv(environ)
@@ -394,7 +394,7 @@ func (g *Git) run(top string, maxBytes int64, args ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// limitedBuffer is a buffer that fails once it would exceed most bytes; the failed write ends the
+// limitedBuffer is a buffer that fails once it would exceed max bytes; the failed write ends the
 // program.
 type limitedBuffer struct {
 	bytes.Buffer

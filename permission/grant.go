@@ -139,8 +139,8 @@ func startsRelative(c *bash.SimpleCommand, lead int) bool {
 	return false
 }
 
-// resolveDots returns words with ".." resolved, so that the part of a path that a * in a rule matches
-// is below the part before it. ok is false if, because of links, a resolved path names a different
+// resolveDots returns words with ".." resolved, so that what a * in a rule matches is always below
+// the directory that the rule names. ok is false if, because of links, a resolved path names a different
 // file than the original.
 func (j *judge) resolveDots(words []bash.Word, dirs []string) (out []bash.Word, ok bool) {
 	out = slices.Clone(words)

@@ -203,8 +203,8 @@ func (j *judge) gitNeedsApproval(dirs []string) string {
 	return ""
 }
 
-// withRefs returns c without the option mark on the commit names that git prints in it, if the
-// repository has no tag that looks like an option.
+// withRefs returns c with the names of commits that git itself prints no longer marked as possible
+// options, if the repository has no tag that looks like an option.
 func (j *judge) withRefs(c *bash.SimpleCommand, dirs []string) *bash.SimpleCommand {
 	is := func(w bash.Word) bool { return w.Ref && w.Tag && w.Dash }
 	if !c.Git || j.paths.Git == nil || len(dirs) > 1 || !slices.ContainsFunc(c.Words, is) {

@@ -110,7 +110,8 @@ func (j *judge) matchAny(r *Rule, n pathNames) bool {
 }
 
 // allows returns a rule that allows a file. Each name of the file must be allowed by a rule or by
-// the mode; nil if one is not, or if no rule was needed.
+// the mode; nil if one is not, or if the mode alone
+// allows them all.
 func (j *judge) allows(s Subject, n pathNames) (by *Rule) {
 	for _, name := range n.paths {
 		one := pathNames{paths: []string{name}}
@@ -192,8 +193,8 @@ func (j *judge) deniesFiles() bool {
 }
 
 // below looks for denied files and secrets below a directory that is read recursively. If there are
-// too many files to check, it asks only because of deny and ask rules; the sandbox then hides the
-// built-in secrets.
+// too many files to check, approval is needed only if there are deny or ask rules for files: the sandbox
+// hides the built-in secrets anyway.
 func (j *judge) below(s Subject, n pathNames) {
 	const maxFiles = 5000
 	list := j.paths.Below

@@ -55,7 +55,7 @@ const (
 	AcceptEdits Mode = "acceptEdits"       // as Default, but writing in the workspace is allowed too
 	Plan        Mode = "plan"              // only reading is allowed, whatever the rules allow
 	DontAsk     Mode = "dontAsk"           // ask means deny
-	Bypass      Mode = "bypassPermissions" // ask means allow, unless a managed rule asks; deny still denies
+	Bypass      Mode = "bypassPermissions" // ask means allow, unless a managed rule requires approval; deny still denies
 )
 
 // ParseMode returns the mode with the given name. It also accepts "bypass", and "manual" or "" for
@@ -87,7 +87,7 @@ const (
 	KindWebFetch   Kind = "WebFetch"   // a URL
 )
 
-// A Subject is one thing that a call wants to do. Text is matched with the pattern of rules.
+// A Subject is one thing that a call wants to do. Text is matched against the patterns of rules.
 type Subject struct {
 	Kind Kind   `json:"kind"`
 	Text string `json:"text"`

@@ -410,7 +410,7 @@ func compile(s string) pattern {
 // exact reports whether a pattern matches only one line.
 func (p *pattern) exact() bool { return !p.prefix && !p.starred }
 
-// match matches a line of symbols with the pattern. fixed marks the bytes that no wildcard matches.
+// match matches a line of symbols with the pattern. literal marks the bytes that no wildcard matches.
 // With loose, unknown text in the line matches anything.
 func (p *pattern) match(line []byte, literal []bool, loose bool) bool {
 	wildcardMayMatch := func(i int) bool { return line[i] != noMatch && (literal == nil || !literal[i]) }

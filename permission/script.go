@@ -2,7 +2,7 @@ package permission
 
 import "github.com/knack-agent/knack/permission/internal/bash"
 
-// What [ParseCommand] finds in a command line, independent of rules.
+// The parts of a command line that [ParseCommand] returns. They do not depend on rules.
 type (
 	// A CommandLine is a parsed command line.
 	CommandLine = bash.CommandLine

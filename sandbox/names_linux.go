@@ -271,7 +271,7 @@ func (n *names) aside(path string) string {
 	}
 }
 
-// look updates dirs. found are the protected files that are new or changed, gone the known ones
+// look updates dirs. found are the protected files that are new or changed, removed the known ones
 // that no longer exist.
 func (n *names) look() (found map[string]fileID, removed []string) {
 	found = map[string]fileID{}

@@ -90,7 +90,7 @@ func (c *Compaction) Line() string {
 	return s
 }
 
-// face returns what the model sees of a compaction, before the texts of skills.
+// summaryText returns what the model sees of a compaction, before the texts of skills.
 func (c *Compaction) summaryText() string {
 	if c.Summary == "" {
 		return ""
@@ -251,7 +251,7 @@ func (l *Log) visible(leaf, from int) []Entry {
 	return es
 }
 
-// A sample is the provider's token count for a request and its answer, with the size of the view at
+// A sizeSample is the provider's token count for a request and its answer, with the size of the view at
 // that time.
 type sizeSample struct {
 	usage llm.Usage
@@ -305,10 +305,10 @@ func (l *Log) Saves(c *Compaction) int {
 }
 
 // Cut chooses where a compaction should cut. It splits what the model sees into old and kept, the
-// newest part, of at most most bytes.
+// newest part, of at most maxKept bytes.
 //
 // A call stays with its results, and a skill with the call that loaded it. What the model has not
-// answered yet is always kept, except results of more than room bytes. Compactions are in neither
+// answered yet is always kept, except results of more than maxUnanswered bytes. Compactions are in neither
 // part; previous is the last one, or nil.
 func (l *Log) Cut(maxKept, maxUnanswered int) (old, kept []Entry, previous *Compaction) {
 	l.mu.Lock()

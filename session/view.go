@@ -22,7 +22,7 @@ type view struct {
 	last  sizeSample // for Log.Size
 }
 
-// A place is the position of a part. words are what the user typed there, which a release leaves in
+// A partAt is the position of a part. words are what the user typed there, which a release leaves in
 // the part.
 type partAt struct {
 	message, part int

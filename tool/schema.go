@@ -10,7 +10,7 @@ import (
 	"github.com/knack-agent/knack/internal/fastjson"
 )
 
-// A derived is the schema of an input type.
+// A derivedSchema is the schema of an input type.
 type derivedSchema struct {
 	data  json.RawMessage
 	shape func() shape

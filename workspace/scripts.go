@@ -46,7 +46,7 @@ func (l *Local) useCopies(c Command) (_ Command, inPlace []Script, err error) {
 	return c, inPlace, nil
 }
 
-// copied returns the path of a copy of a script, in a directory that no command can write.
+// copyScript returns the path of a copy of a script, in a directory that no command can write.
 func (l *Local) copyScript(s Script) (string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

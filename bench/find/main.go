@@ -120,7 +120,7 @@ type quality struct {
 	Gained, Lost [2]int
 }
 
-// seen is the share of prompts for which the model sees the whole description of the right
+// A seenResult contains the share of prompts for which the model sees the whole description of the right
 // skill.
 type seenResult struct {
 	Skills int     `json:"skills"`

@@ -281,7 +281,7 @@ func (c *config) run(ctx context.Context, p *program, home, dir string, args ...
 	return bench.Run(ctx, dir, env, p.Path, args...)
 }
 
-// A taken contains the measurements of one run of an agent.
+// A measurement contains the measurements of one run of an agent.
 type measurement struct {
 	first time.Duration // until its first request
 	use   bench.Usage

@@ -24,7 +24,7 @@ var (
 		"#57606a", "#a40e26", "#1a7f37", "#633c01", "#0969da", "#a475f9", "#3192aa", "#8c959f"}}
 )
 
-// A look is the appearance of a cell.
+// A cellStyle is the appearance of a cell.
 type cellStyle struct {
 	fore, ground                                    string
 	bold, italic, underline, strike, reverse, faint bool

@@ -23,7 +23,7 @@ import (
 	"github.com/knack-agent/knack/internal/skillzip"
 )
 
-// A checked skill is one element of `skill check --json`.
+// A checkedSkill is one element of `skill check --json`.
 type checkedSkill struct {
 	Path     string          `json:"path"`
 	Name     string          `json:"name,omitempty"` // from the frontmatter

@@ -12,7 +12,7 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// A Runner runs turns and shows them to an Output. A command may replace Session.
+// A Runner runs turns and shows them on an Output. A command may replace Session.
 type Runner struct {
 	Session *engine.Session
 	Out     Output

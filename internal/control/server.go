@@ -82,7 +82,7 @@ type server struct {
 	changed     chan struct{}           // closed when the inbox or prompts change
 }
 
-// An inboxed is a line that waits to be handled.
+// A queuedFrame is a line that waits to be handled.
 type queuedFrame struct {
 	line  inputLine
 	frame frame

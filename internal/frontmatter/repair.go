@@ -133,7 +133,7 @@ func topKey(line string) (key string, at int, ok bool) {
 	return "", 0, false
 }
 
-// A fixed is a chunk that loads, with a description of the repair.
+// A repairedValue is a chunk that loads, with a description of the repair.
 type repairedValue struct {
 	value  string // what the value was interpreted as; "" if it is not text
 	what   string

@@ -173,7 +173,7 @@ func (f *Front) queued(q engine.Queued, err error) {
 	}
 }
 
-// answer reads the answer to a question. Ctrl-C stops the whole run; it does not just decline.
+// answer reads the answer to a question. Ctrl-C stops the whole run, not only the call.
 func (f *Front) answer(prompt string) (string, error) {
 	s, err := f.read.line(prompt, false)
 	if errors.Is(err, errInterrupted) && f.stop != nil { // nil: no turn has begun

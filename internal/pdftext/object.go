@@ -301,7 +301,7 @@ func (l *lexer) dict() dict {
 	}
 }
 
-// A place is the location of an object: in the file or in an unpacked object stream.
+// A location is the place of an object: in the file or in an unpacked object stream.
 type location struct {
 	data  []byte
 	at    int

@@ -11,7 +11,7 @@ import (
 
 // Pages returns the text of each page, in reading order if the file's own order is that. For a
 // page that cannot be read, the text is the reason in brackets. Pages stops early when the
-// text is longer than most bytes. total is the number of pages in the file.
+// text is longer than maxText bytes. total is the number of pages in the file.
 func Pages(ctx context.Context, data []byte, maxText int) (pages []string, total int, err error) {
 	d, err := open(data)
 	if err != nil {

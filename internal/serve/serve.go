@@ -196,7 +196,7 @@ func (s *Server) now() *snapshot {
 	return s.current
 }
 
-// An offer is the skills that the settings offer to models, with their URIs.
+// A snapshot is the skills that the settings offer to models, with their URIs.
 type snapshot struct {
 	engine  *engine.Engine
 	catalog *knack.Catalog

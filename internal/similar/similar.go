@@ -35,7 +35,7 @@ func Names(name string, names []string) []string {
 }
 
 // Distance returns the number of letters to insert, remove, replace or swap to turn a into b,
-// but at most most+1.
+// but at most max+1.
 func Distance(a, b string, max int) int {
 	if len(a)-len(b) > max || len(b)-len(a) > max {
 		return max + 1

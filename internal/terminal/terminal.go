@@ -109,7 +109,7 @@ func lightColour(s string) (light, ok bool) {
 	return sum > 0.5, true
 }
 
-// Open puts a terminal into raw mode and starts to read keys. It calls got for each key, from
+// Open puts a terminal into raw mode and starts to read keys. It calls onKey for each key, from
 // another goroutine. modes is Pastes or Keys. [Terminal.Close] must be called before the
 // program ends.
 func Open(in *os.File, out io.Writer, modes string, got func(Key)) (*Terminal, error) {
@@ -176,7 +176,7 @@ func (t *Terminal) Size() (width, height int) {
 // as the Esc key.
 const escapeDelay = 50 * time.Millisecond
 
-// readKeys reads the input until it ends and calls got for each key.
+// readKeys reads the input until it ends and calls onKey for each key.
 func readKeys(in io.Reader, onKey func(Key)) error {
 	type read struct {
 		data []byte

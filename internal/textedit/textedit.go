@@ -103,7 +103,7 @@ func Apply(text string, edits []Edit) (Result, error) {
 
 func unixLineEnds(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
 
-// A normal is a text with all line breaks normalised to "\n".
+// A normalised is a text with all line breaks normalised to "\n".
 type normalised struct {
 	text  string
 	crlfs []int // positions of the line breaks that were "\r\n"

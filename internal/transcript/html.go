@@ -21,8 +21,8 @@ var style string
 // shortLines is the maximum number of lines of a fold that is open at first.
 const shortLines = 12
 
-// A page writes HTML. Only its methods write markup; all text from the session goes through
-// esc.
+// An htmlWriter writes HTML. Only its methods write markup; all text from the session goes
+// through esc.
 type htmlWriter struct {
 	*bufio.Writer
 	options Options

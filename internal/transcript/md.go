@@ -11,7 +11,7 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// A sheet writes a session as Markdown.
+// A markdownWriter writes a session as Markdown.
 type markdownWriter struct {
 	*bufio.Writer
 	options Options

@@ -101,7 +101,7 @@ type Line struct {
 	Data json.RawMessage
 }
 
-// lines reads the lines that are JSON objects, up to most bytes in total. The last line may be
+// lines reads the lines that are JSON objects, up to maxBytes bytes in total. The last line may be
 // incomplete.
 func (b *Builder) lines(r io.Reader, maxBytes int64) ([]Line, error) {
 	var all []Line

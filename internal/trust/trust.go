@@ -364,7 +364,7 @@ func (p *Project) Links(dir string) bool {
 	return false
 }
 
-// pin reports, in a run with --trust, whether got is what the run first saw at rel. It never pins a
+// pin reports, in a run with --trust, whether hash is what the run first saw at rel. It never pins a
 // file outside the folder that is reached through a link.
 func (p *Project) pin(rel, hash, file string, in func(*pins) map[string]string) bool {
 	p.mu.Lock()

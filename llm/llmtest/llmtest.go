@@ -217,7 +217,7 @@ func (c Call) json() json.RawMessage {
 	}
 }
 
-// A shown is the part of a request that a script can match.
+// A requestText is the part of a request that a script can match.
 type requestText struct {
 	last string // text of the last user message
 	all  string // every text

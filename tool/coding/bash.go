@@ -156,7 +156,7 @@ func runBash(ctx context.Context, ws runner, c workspace.Command, in bashInput, 
 	return ended.result(out, in, timeout)
 }
 
-// An ending describes how a command ended.
+// A jobEnd describes how a command ended.
 type jobEnd struct {
 	exit    workspace.Exit
 	err     error

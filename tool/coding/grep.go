@@ -122,7 +122,7 @@ func defaultDir(path string) string {
 	return path
 }
 
-// A grepping is one call of grep with its results so far.
+// A grepCall is one call of grep with its results so far.
 type grepCall struct {
 	grepInput
 	limit   int

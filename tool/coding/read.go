@@ -121,7 +121,7 @@ func pathSubjects[In any](ws pathFS, kind permission.Kind, resolve func(context.
 	}
 }
 
-// A reading is one call of read on an open file.
+// A readCall is one call of read on an open file.
 type readCall struct {
 	ctx     context.Context
 	f       workspace.File

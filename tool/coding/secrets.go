@@ -24,7 +24,7 @@ type namePattern struct {
 	exact          bool
 }
 
-// A deep is a name at any depth below a directory, such as /proc/**/environ.
+// A nestedSecret is a name at any depth below a directory, such as /proc/**/environ.
 type nestedSecret struct{ dir, name string } // dir ends in a slash
 
 // newSecretList returns the list for a home directory, given by all its paths. Without

@@ -84,8 +84,8 @@ func (t *tree) Close() error {
 
 // walk returns the configuration of a walk through the tree. It leaves out what ignore
 // files exclude, including ignore files in the directories above it, up to the
-// repository or the workspace. It also leaves out secrets; directories, and files that
-// asked selects, are counted.
+// repository or the workspace. It also leaves out secrets; directories, and files
+// for which progress returns true, are counted.
 func (t *tree) walk(ctx context.Context, ws treeFS, o FileOptions, progress func(*search.Found) bool) search.Walk {
 	top := t.real
 	for dir := t.real; ; dir = filepath.Dir(dir) {

@@ -36,7 +36,7 @@ type encodedTurns struct {
 	turns  []encodedTurn
 }
 
-// An encoded turn is the JSON of its items, with a comma before each.
+// An encodedTurn is the JSON of its items, with a comma before each.
 type encodedTurn struct {
 	parts []llm.Part
 	json  []byte
