@@ -115,7 +115,7 @@ func TestSlashTrust(t *testing.T) {
 	k.types("sk-secret\r")
 	k.expect(`The key of openai is stored in .*keys\.json`)
 	k.enters("/logout openai")
-	k.expect(`forgotten`)
+	k.expect(`was removed`)
 	k.leaves()
 	if strings.Contains(k.all.String(), "sk-secret") {
 		t.Error("the key was displayed")
