@@ -42,8 +42,8 @@ func loremIpsum(ctx context.Context, in knack.Invocation) (string, error) {
 		return "", errors.New("the number of tokens is from 1 to " + strconv.Itoa(maxTokens))
 	}
 	var b strings.Builder
-	// The step from word to word changes with every len(oneToken) words, so that sentences are not
-	// repeated.
+	// The step from word to word changes with every len(oneToken) words, so that one pass over the
+	// words differs from the next.
 	at := 0
 	for i := range n {
 		if i > 0 {

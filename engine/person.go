@@ -128,7 +128,7 @@ func Filled(name, text string) Answer {
 	return Answer{Values: map[string]json.RawMessage{name: data}}
 }
 
-// ask asks the person a question, if there is a person. Notification hooks of the given kind run while
+// ask asks the user a question, if there is one to ask. Notification hooks of the given kind run while
 // the question is open.
 func (s *Session) ask(ctx context.Context, kind hook.Notice, message string, q Question) (Answer, error) {
 	return s.askPerson(ctx, s.person, kind, message, q)

@@ -328,7 +328,7 @@ func decided(d *session.Decision) string {
 		s = "allowed"
 	}
 	if d.Asked {
-		s += " by the person"
+		s += " by the user"
 		if d.Answer != "" {
 			s += ": " + d.Answer
 		}
