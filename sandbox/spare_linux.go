@@ -34,6 +34,9 @@ type spare struct {
 // spareLife limits the time that a spare waits: it keeps the file systems of the machine busy.
 const spareLife = time.Minute
 
+// spareWait limits the wait for a spare that is not ready yet. Then another launcher is started.
+const spareWait = 5 * time.Second
+
 func (s *system) close() {
 	s.closed.Store(true)
 	if sp := s.spare.Swap(nil); sp != nil {
@@ -116,9 +119,12 @@ func (r *run) takeSpare(ports []uint64) bool {
 		return false
 	}
 	m := messages{conn: sp.control}
+	sp.control.SetReadDeadline(time.Now().Add(spareWait))
 	kind, _, ok := m.next()
+	sp.control.SetReadDeadline(time.Time{})
 	if !ok || kind != launch.Waiting || len(m.fds) != 1+len(ports) || !quiet(sp.control) {
-		m.close() // the sockets that listen, before others do in these namespaces
+		m.close()         // the sockets that listen, before others do in these namespaces
+		sp.process.Kill() // it may be stopped
 		sp.end()
 		return false
 	}
@@ -162,22 +168,26 @@ func (r *run) handOver(cmd *exec.Cmd, plan *launch.Plan) error {
 	if r.system.encoded != nil {
 		r.system.encoded()
 	}
+	var rest []byte
 	if encoded == nil {
 		r.failure = tooLong
 		r.control.Close() // ends the spare
 	} else {
 		text := slices.Concat(encoded...)
 		n, _, err := r.control.WriteMsgUnix(text, unix.UnixRights(streams...), nil)
-		if err == nil && n < len(text) {
-			_, err = r.control.Write(text[n:])
-		}
 		if err != nil {
 			return fmt.Errorf("the sandbox's launcher has ended: %w", err)
 		}
+		rest = text[n:]
 	}
 	cmd.Process, r.begun = r.spare.process, true
 	go func() {
 		defer close(r.done)
+		// More than the socket takes at once waits for the spare, which may be stopped: the command can be
+		// cancelled meanwhile. After an error the messages end.
+		if len(rest) > 0 {
+			r.control.Write(rest)
+		}
 		r.receive(plan)
 	}()
 	return nil

@@ -215,6 +215,35 @@ func TestSpareCancelled(t *testing.T) {
 	eventually(t, "no process is left", func() bool { return len(descendants(os.Getpid())) == 0 })
 }
 
+// TestSpareStopped stops a process of a waiting launcher, which gets more than its socket takes at once: the command
+// can be cancelled, and no process is left.
+func TestSpareStopped(t *testing.T) {
+	b := newFixture(t).on(namespaces)
+	for _, second := range []bool{false, true} {
+		sp := b.spare()
+		pid := sp.process.Pid
+		if second {
+			pid = descendants(pid)[0]
+		}
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		b.box.system.encoded = func() {
+			b.box.system.encoded = nil
+			time.AfterFunc(100*time.Millisecond, cancel)
+		}
+		c := workspace.Command{Line: "sleep 1000"}
+		for i := range 8 {
+			c.Env = append(c.Env, fmt.Sprintf("A%d=%s", i, strings.Repeat("x", 100e3)))
+		}
+		if _, err := b.local.Run(ctx, c); !errors.Is(err, context.Canceled) {
+			t.Errorf("second process %t: %v", second, err)
+		}
+		eventually(t, "no process is left", func() bool { return len(descendants(os.Getpid())) == 0 })
+	}
+}
+
 // TestSpareDescriptors checks that commands with waiting launchers leave no descriptors open.
 func TestSpareDescriptors(t *testing.T) {
 	b := newFixture(t).on(namespaces)

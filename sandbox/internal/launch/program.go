@@ -192,6 +192,9 @@ func (p *Program) Encode() [][]byte {
 	return parts
 }
 
+// waiting is the purpose of the calls of receive.
+const waiting = "waiting for the command"
+
 // endOfProgram follows the program of Command. A launcher that has not received it, because its parent
 // ended, starts nothing.
 var endOfProgram = []byte("complete")
@@ -210,6 +213,9 @@ func Failure(prepare, command *Program, body string) string {
 	}
 	if at := offset / int(unsafe.Sizeof(op{})); p != nil && at >= 0 && at < len(p.what) {
 		what = p.what[at]
+		if what == waiting && e == syscall.ESTALE {
+			return what + ": only a part of it arrived, because the launcher was stopped; run the command again"
+		}
 		// The parent has just seen what is looked for.
 		if e == syscall.ESTALE || p.calls[at].number == sysOpenat2 && (e == syscall.ENOENT || e == syscall.ENOTDIR) {
 			return what + ": it was moved or replaced while the command started; run the command again"
@@ -338,7 +344,7 @@ func Prepare(plan *Plan, uid, gid int, reuse Reuse) *Program {
 	if len(plan.Late) == 0 {
 		p.confine(plan, ruleset)
 	}
-	p.doing = "waiting for the command"
+	p.doing = waiting
 	p.send(Waiting, given)
 	for i := range given.count {
 		p.close(given.fd(i))
