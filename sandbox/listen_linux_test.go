@@ -5,6 +5,7 @@ package sandbox
 import (
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +29,23 @@ func TestStillListening(t *testing.T) {
 	}
 	b.box.system.started = func() { time.AfterFunc(100*time.Millisecond, func() { unix.Close(copied) }) }
 	if out, exit := b.run("echo ran"); out != "ran\n" || len(exit.Refused) > 0 {
+		t.Errorf("%q, %+v", out, exit)
+	}
+}
+
+// TestSharedMemory runs a command in a project in /dev/shm, of which a command in the sandbox has its own.
+func TestSharedMemory(t *testing.T) {
+	dir, err := os.MkdirTemp("/dev/shm", "knack-")
+	if err != nil {
+		t.Skipf("not tested: %v", err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	b := newFixture(t).on(namespaces)
+	_, err = b.local.Run(t.Context(), workspace.Command{Line: "true", Dir: dir})
+	if err == nil || !strings.Contains(err.Error(), "is in /dev/shm") {
+		t.Errorf("%v", err)
+	}
+	if out, exit := b.run("cd /dev/shm && echo x > f && cat f"); out != "x\n" {
 		t.Errorf("%q, %+v", out, exit)
 	}
 }

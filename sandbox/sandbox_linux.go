@@ -149,6 +149,12 @@ func (s *system) confine(p Policy, r Report, cmd *exec.Cmd, c *workspace.Command
 	} else if err == nil && !info.IsDir() {
 		return nil, fmt.Errorf("working directory is not a directory: %s", cmd.Dir)
 	}
+	const memory = "/dev/shm"
+	at := real([]string{cmd.Dir})
+	if r.Backend != landlock && at != nil && at[0] != memory && withinAny([]string{memory}, at[0]) {
+		return nil, fmt.Errorf("%s is in %s, and each command in the sandbox has its own: move it to another directory, "+
+			"or use --sandbox off", cmd.Dir, memory)
+	}
 	run, err := s.prepare(p, r.Backend, cmd, c)
 	if err != nil {
 		return nil, err
