@@ -173,10 +173,16 @@ func TestGates(t *testing.T) {
 
 func TestLoremIpsum(t *testing.T) {
 	set := New("", "")
-	for args, want := range map[string]int{"": 1000, "1": 1, "7": 7, "5,000": 5000, " 12 ": 12} {
+	for args, want := range map[string]int{"": 1000, "1": 1, "7": 7, "5,000": 5000, " 12 ": 12, "20000": 20000} {
 		text, err := loremIpsum(t.Context(), knack.Invocation{Args: args})
-		if got := len(strings.Fields(text)); err != nil || got != want || strings.Count(text, " ") != want-1 {
+		words := strings.Fields(text)
+		if got := len(words); err != nil || got != want || strings.Count(text, " ") != want-1 {
 			t.Errorf("%q: %d words, %v", args, got, err)
+		}
+		for i, w := range words[1:] {
+			if w == words[i] {
+				t.Fatalf("%q: the word %d is repeated", args, i)
+			}
 		}
 	}
 	c := knack.Load(t.Context(), set)

@@ -50,7 +50,7 @@ func loremIpsum(ctx context.Context, in knack.Invocation) (string, error) {
 			b.WriteByte(' ')
 		}
 		b.WriteString(oneToken[at])
-		at = (at + 37 + i/len(oneToken)) % len(oneToken)
+		at = (at + 1 + (36+i/len(oneToken))%(len(oneToken)-1)) % len(oneToken)
 	}
 	return b.String(), ctx.Err()
 }
