@@ -68,7 +68,8 @@ func changeAtRandom(random *rand.Rand, root string) string {
 	name := pick(".env", ".env.local", ".mcp.json", ".vscode", ".claude", ".husky", ".git", "main.txt", "f", ".git/config",
 		".git/hooks/old", ".vscode/x.json")
 	path := filepath.Join(root, dir, name)
-	to := filepath.Join(root, pick(".", "sub", "a", "a/b", "node_modules", "away"), pick("sub", "a", "away", "x", ".env", "f"))
+	to := filepath.Join(root, pick(".", "sub", "a", "a/b", "node_modules", "away"),
+		pick("sub", "a", "away", "x", ".env", "f"))
 	switch random.IntN(9) {
 	case 0:
 		os.MkdirAll(filepath.Dir(path), 0o755)

@@ -150,8 +150,8 @@ func (s *server) setHostServers(ctx context.Context, session *engine.Session,
 	servers = slices.DeleteFunc(slices.Clone(servers), func(x mcp.Server) bool {
 		i := slices.IndexFunc(configured, func(c mcp.Server) bool { return mcp.Safe(c.Name) == mcp.Safe(x.Name) })
 		if i >= 0 {
-			problems = append(problems, fmt.Sprintf("the host's MCP server %s is left out: %s defines a server with that name", x.Name,
-				configured[i].DefinedIn))
+			problems = append(problems, fmt.Sprintf(
+				"the host's MCP server %s is left out: %s defines a server with that name", x.Name, configured[i].DefinedIn))
 		}
 		return i >= 0
 	})
