@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -20,8 +21,15 @@ func TestStillListening(t *testing.T) {
 	b := newFixture(t).on(namespaces)
 	b.box.system.closed.Store(true) // no launcher waits, so this one starts while the socket is open
 	copied := -1
-	out := writer(func() { copied = copyListener(t) })
-	if _, err := b.local.Run(t.Context(), workspace.Command{Line: "echo x; sleep 0.2", Output: out}); err != nil {
+	r, w := io.Pipe()
+	go w.Write([]byte("x"))
+	out := writer(func() { // the command runs until its input ends
+		for late := time.Now().Add(time.Minute); copied < 0 && time.Now().Before(late); time.Sleep(5 * time.Millisecond) {
+			copied = copyListener(t)
+		}
+		w.Close()
+	})
+	if _, err := b.local.Run(t.Context(), workspace.Command{Args: []string{"cat"}, Stdin: r, Output: out}); err != nil {
 		t.Fatal(err)
 	}
 	if copied < 0 {
