@@ -30,7 +30,6 @@ func impactOf(v float32) uint8 {
 // A Builder builds an index: call Text for each text of a document, then End.
 type Builder struct {
 	split  splitter
-	slots  []slot   // for each run of a part of the text, the first slot where it may be
 	runs   table    // a term for each run, or with the bit several an index into lists
 	lists  []uint32 // for runs that do not map to exactly one term: the number of terms, then the terms
 	ids    table    // numbers of terms by their hash
@@ -58,48 +57,35 @@ func NewBuilder() *Builder {
 // Text adds text to a field of the current document.
 func (b *Builder) Text(f Field, text []byte) {
 	last, end := "", 0 // the previous word of a name or summary, and where it ends
-	b.split.begin(text)
-	for runs, ok := b.split.next(); ok; runs, ok = b.split.next() {
-		// The slots are read in a loop of their own, so that the processor waits for the memory of many at once.
-		slots := b.slots[:0]
-		for i := range runs {
-			slots = append(slots, b.runs.first(runs[i].hash))
+	for r, hash := range b.split.runs(text) {
+		word := text[r.start:r.end]
+		if r.pairs {
+			pairsOf(word, func(pair []byte) {
+				hash, _ := hashRun(pair, len(pair))
+				b.run(f, hash, pair, true)
+			})
+			continue
 		}
-		b.slots = slots
-		for i := range runs {
-			r := &runs[i]
-			word := text[r.start:r.end]
-			if r.pairs {
-				pairsOf(word, func(pair []byte) {
-					hash, _ := hashRun(pair, len(pair))
-					b.run(f, slot{}, hash, pair, true)
-				})
-				continue
-			}
-			b.run(f, slots[i], r.hash, word, false)
-			if f == Name || f == Summary { // so that "data-base" also matches "database"
-				word := string(word)
-				if last != "" && r.start == end+1 && (text[end] == '-' || text[end] == '_') {
-					for _, id := range b.addID(nil, stem(lower(last+word))) {
-						b.count(f, id)
-					}
+		b.run(f, hash, word, false)
+		if f == Name || f == Summary { // so that "data-base" also matches "database"
+			word := string(word)
+			if last != "" && r.start == end+1 && (text[end] == '-' || text[end] == '_') {
+				for _, id := range b.addID(nil, stem(lower(last+word))) {
+					b.count(f, id)
 				}
-				last, end = word, r.end
 			}
+			last, end = word, r.end
 		}
 	}
 }
 
-// run counts the terms of a run of characters: its words or, if pair is set, the pair itself. first is the first
-// slot where the run may be.
-func (b *Builder) run(f Field, first slot, hash uint32, run []byte, pair bool) {
-	ref := first.value
-	if first.hash != hash || hash == 0 {
-		s := b.runs.find(hash)
-		if ref = s.value; s.hash == 0 {
-			ref = b.refOf(string(run), pair)
-			b.runs.put(hash, ref)
-		}
+// run counts the terms of a run of characters: its words or, if pair is set, the pair itself.
+func (b *Builder) run(f Field, hash uint32, run []byte, pair bool) {
+	s := b.runs.find(hash)
+	ref := s.value
+	if s.hash == 0 {
+		ref = b.refOf(string(run), pair)
+		b.runs.put(hash, ref)
 	}
 	if ref < several {
 		b.count(f, ref)

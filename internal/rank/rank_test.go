@@ -314,18 +314,15 @@ func TestWordRune(t *testing.T) {
 func checkSplit(t *testing.T, s *splitter, text []byte) {
 	t.Helper()
 	at := 0
-	s.begin(text)
-	for runs, ok := s.next(); ok; runs, ok = s.next() {
-		for _, got := range runs {
-			want, ok := nextRun(text, at)
-			if want.hash = got.hash; !ok || got != want {
-				t.Fatalf("%q at %d: %v, want %v %v", text, at, got, want, ok)
-			}
-			if h, _ := hashRun(text[got.start:got.end], got.end-got.start); got.hash != h && !got.pairs {
-				t.Fatalf("%q: the hash of %v depends on what follows", text, got)
-			}
-			at = got.end
+	for got, hash := range s.runs(text) {
+		want, ok := nextRun(text, at)
+		if !ok || got != want {
+			t.Fatalf("%q at %d: %v, want %v %v", text, at, got, want, ok)
 		}
+		if h, _ := hashRun(text[got.start:got.end], got.end-got.start); hash != h && !got.pairs {
+			t.Fatalf("%q: the hash of %v depends on what follows", text, got)
+		}
+		at = got.end
 	}
 	if r, ok := nextRun(text, at); ok {
 		t.Fatalf("%q: %v is missing", text, r)

@@ -2,72 +2,70 @@ package rank
 
 import (
 	"encoding/binary"
+	"iter"
 	"math/bits"
 )
 
 // A splitter finds the runs of a text, as nextRun does, but reads ASCII eight bytes at a time:
 // most of the time that an index takes is spent here.
 type splitter struct {
-	text []byte
-	at   int // start of the next part
 	// edges has where each piece of letters, digits and bytes that are not ASCII begins and ends,
 	// in turns, for a part of the text so small that it stays in the processor's cache.
-	edges  [splitAtOnce + 2]int32
-	n      int    // number of edges
-	before uint64 // 1 if the byte before at belongs to a piece
-	found  []run
+	edges [splitAtOnce + 2]int32
 }
 
 const splitAtOnce = 2048
 
-func (s *splitter) begin(text []byte) { s.text, s.at, s.n, s.before = text, 0, 0, 0 }
-
-// next returns the runs of the next part of the text, which are valid until the next call. ok is
-// false at the end.
-func (s *splitter) next() (found []run, ok bool) {
-	text := s.text
-	if s.at >= len(text) {
-		return nil, false
-	}
-	s.found = s.found[:0]
-	for end := min(s.at+splitAtOnce, len(text)); s.at < end; s.at += 64 {
-		words := wordBits(text[s.at:])
-		edges := words ^ (words<<1 | s.before)
-		s.before = words >> 63
-		for ; edges != 0; edges &= edges - 1 {
-			s.edges[s.n] = int32(s.at + bits.TrailingZeros64(edges))
-			s.n++
+// runs returns the runs of a text and their hashes. Those whose characters are taken in pairs
+// have no hash.
+func (s *splitter) runs(text []byte) iter.Seq2[run, uint32] {
+	return func(yield func(run, uint32) bool) {
+		n, before := 0, uint64(0) // number of edges; 1 if the byte before belongs to a piece
+		for at := 0; at < len(text); {
+			for end := min(at+splitAtOnce, len(text)); at < end; at += 64 {
+				words := wordBits(text[at:])
+				edges := words ^ (words<<1 | before)
+				before = words >> 63
+				for ; edges != 0; edges &= edges - 1 {
+					s.edges[n] = int32(at + bits.TrailingZeros64(edges))
+					n++
+				}
+			}
+			if at >= len(text) && n%2 == 1 {
+				s.edges[n] = int32(len(text))
+				n++
+			}
+			for i := 1; i < n; i += 2 {
+				start, end := int(s.edges[i-1]), int(s.edges[i])
+				hash, ascii := hashRun(text[start:], end-start)
+				if ascii && !(end < len(text) && (text[end] == '+' || text[end] == '#')) { // C++ and C# are words
+					if !yield(run{start: start, end: end}, hash) {
+						return
+					}
+				} else if !slowRuns(text[:min(end+len("++"), len(text))], start, end, yield) {
+					return
+				}
+			}
+			s.edges[0] = s.edges[max(n-1, 0)] // a piece that ends in the next part
+			n %= 2
 		}
 	}
-	if s.at >= len(text) && s.n%2 == 1 {
-		s.edges[s.n] = int32(len(text))
-		s.n++
-	}
-	for i := 1; i < s.n; i += 2 {
-		start, end := int(s.edges[i-1]), int(s.edges[i])
-		hash, ascii := hashRun(text[start:], end-start)
-		if ascii && !(end < len(text) && (text[end] == '+' || text[end] == '#')) { // C++ and C# are words
-			s.found = append(s.found, run{start: start, end: end, hash: hash})
-		} else {
-			s.slowRuns(text[:min(end+len("++"), len(text))], start, end)
-		}
-	}
-	s.edges[0] = s.edges[max(s.n-1, 0)] // a piece that ends in the next part
-	s.n %= 2
-	return s.found, true
 }
 
-// slowRuns adds each run that begins in text[start:end].
-func (s *splitter) slowRuns(text []byte, start, end int) {
+// slowRuns calls yield with each run that begins in text[start:end].
+func slowRuns(text []byte, start, end int, yield func(run, uint32) bool) bool {
 	for {
 		r, ok := nextRun(text, start)
 		if !ok || r.start >= end {
-			return
+			return true
 		}
+		hash := uint32(0)
 		if !r.pairs {
-			r.hash, _ = hashRun(text[r.start:], r.end-r.start)
+			hash, _ = hashRun(text[r.start:], r.end-r.start)
 		}
-		s.found = append(s.found, r)
+		if !yield(r, hash) {
+			return false
+		}
 		start = r.end
 	}
 }

@@ -34,11 +34,6 @@ func (t *table) find(hash uint32) *slot {
 	}
 }
 
-// first returns the first slot where a hash may be.
-func (t *table) first(hash uint32) slot {
-	return t.slots[max(hash, 1)*t.mult>>t.shift&uint32(len(t.slots)-1)]
-}
-
 // put adds a hash that the table does not have.
 func (t *table) put(hash, value uint32) {
 	if t.used++; t.used > len(t.slots)/2 {

@@ -13,8 +13,7 @@ import (
 // A run is a piece of text without word separators.
 type run struct {
 	start, end int
-	hash       uint32 // set by a splitter, unless pairs is set
-	pairs      bool   // in a script without spaces between words
+	pairs      bool // in a script without spaces between words
 }
 
 // maxRun is the maximum length of a word in bytes; a longer run is a hash, a key or a base64
