@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -252,15 +253,26 @@ func (s *Skill) Resources(ctx context.Context) ([]string, error) {
 	if s.List != nil {
 		return s.List(ctx)
 	}
-	if s.Dir == "" || !strings.EqualFold(filepath.Base(s.Path), "SKILL.md") {
-		return nil, nil // a single-file skill has no resources
+	if !s.hasFolder() {
+		return nil, nil
 	}
 	return resources(ctx, s, false)
 }
 
+// hasFolder reports whether the files beside the skill's file belong to it. A single-file skill has none.
+func (s *Skill) hasFolder() bool {
+	return s.Dir != "" && strings.EqualFold(filepath.Base(s.Path), "SKILL.md")
+}
+
+// notResource reports whether a file or directory below a skill's directory is skipped because of its name.
+func notResource(p string) bool {
+	name := path.Base(p)
+	return p != "." && (strings.HasPrefix(name, ".") || name == "node_modules")
+}
+
 // directories returns the skill's directory and those below it that can have Resources.
 func (s *Skill) directories(ctx context.Context) []string {
-	if s.List != nil || s.Dir == "" || !strings.EqualFold(filepath.Base(s.Path), "SKILL.md") {
+	if s.List != nil || !s.hasFolder() {
 		return nil
 	}
 	var all []string
@@ -269,7 +281,7 @@ func (s *Skill) directories(ctx context.Context) []string {
 		case ctx.Err() != nil || len(all) == maxResources:
 			return fs.SkipAll
 		case err != nil || !d.IsDir():
-		case p != "." && (d.Name()[0] == '.' || d.Name() == "node_modules"):
+		case notResource(p):
 			return fs.SkipDir
 		default:
 			all = append(all, filepath.Join(s.Dir, filepath.FromSlash(p)))
@@ -287,8 +299,8 @@ func resources(ctx context.Context, s *Skill, root bool) ([]string, error) {
 		if err := cmp.Or(ctx.Err(), err); err != nil && (p == "." || ctx.Err() != nil) {
 			return err // d is nil if the directory is gone
 		}
-		switch name := d.Name(); {
-		case p != "." && (strings.HasPrefix(name, ".") || name == "node_modules"):
+		switch {
+		case notResource(p):
 			if d.IsDir() {
 				return fs.SkipDir
 			}

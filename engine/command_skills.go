@@ -78,6 +78,11 @@ type whyValue struct {
 
 type findingValue struct {
 	skillValue
+	FindingReason
+}
+
+// A FindingReason is what a [knack.Finding] says about its skill, as JSON.
+type FindingReason struct {
 	As     string   `json:"as"`
 	Reason string   `json:"reason"`
 	Winner string   `json:"winner,omitempty"`
@@ -104,21 +109,26 @@ func SearchedLocations(w knack.Why) []SearchedLocation {
 	return out
 }
 
+// FindingReason returns what f says about its skill.
+func (p *Project) FindingReason(f knack.Finding) FindingReason {
+	x := FindingReason{As: f.As, Reason: f.Reason, Asks: []string{}}
+	if f.Winner != nil {
+		x.Winner = f.Winner.Path
+	}
+	if f.Line != nil {
+		x.Cut = string(f.Line.Cut)
+	}
+	if f.Skill != nil {
+		x.Asks = append(x.Asks, p.Asks(f.Skill)...)
+	}
+	return x
+}
+
 func (p *Project) whyValue(w knack.Why, events []HistoryEvent) whyValue {
 	v := whyValue{Name: w.Name, Found: []findingValue{}, Near: append([]string{}, w.Near...),
 		Locations: SearchedLocations(w), Events: events}
 	for _, f := range w.Found {
-		x := findingValue{skillValue: newSkillValue(f.Candidate, f.State), As: f.As, Reason: f.Reason, Asks: []string{}}
-		if f.Winner != nil {
-			x.Winner = f.Winner.Path
-		}
-		if f.Line != nil {
-			x.Cut = string(f.Line.Cut)
-		}
-		if f.Skill != nil {
-			x.Asks = append(x.Asks, p.Asks(f.Skill)...)
-		}
-		v.Found = append(v.Found, x)
+		v.Found = append(v.Found, findingValue{newSkillValue(f.Candidate, f.State), p.FindingReason(f)})
 	}
 	return v
 }

@@ -33,11 +33,7 @@ type whyJSON struct {
 
 type findingJSON struct {
 	skillJSON
-	As     string   `json:"as"`
-	Reason string   `json:"reason"`
-	Winner string   `json:"winner,omitempty"`
-	Cut    string   `json:"cut,omitempty"`
-	Asks   []string `json:"asks"`
+	engine.FindingReason
 }
 
 func skillWhyCommand() *cobra.Command {
@@ -117,17 +113,8 @@ func newWhyJSON(ctx context.Context, cat *catalogView, w knack.Why) whyJSON {
 	j := whyJSON{Name: w.Name, Found: []findingJSON{}, Near: append([]string{}, w.Near...),
 		Locations: engine.SearchedLocations(w)}
 	for _, f := range w.Found {
-		fj := findingJSON{skillJSON: cat.json(ctx, f.Candidate, false), As: f.As, Reason: f.Reason, Asks: []string{}}
+		fj := findingJSON{cat.json(ctx, f.Candidate, false), cat.project.FindingReason(f)}
 		fj.State = f.State
-		if f.Winner != nil {
-			fj.Winner = f.Winner.Path
-		}
-		if f.Line != nil {
-			fj.Cut = string(f.Line.Cut)
-		}
-		if f.Skill != nil {
-			fj.Asks = append(fj.Asks, cat.project.Asks(f.Skill)...)
-		}
 		j.Found = append(j.Found, fj)
 	}
 	return j
