@@ -306,7 +306,7 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 		case text != "any":
 			f.problemf(knack.CodeFieldType, "agents must be any; it was ignored")
 		case !d.Loosens():
-			f.problemf(knack.CodeSettingIgnored, "agents: any counts in your own and in managed files only")
+			f.problemf(knack.CodeSettingIgnored, "agents: any has an effect in your own and in managed files only")
 		default:
 			d.StartsAny = true
 		}

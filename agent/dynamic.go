@@ -14,8 +14,8 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// Limits for the definitions of dynamic tools. Above one of them, only names are announced, and tool_search loads the
-// definitions.
+// Limits for the definitions of dynamic tools. If they exceed one of the limits, only their names are announced, and
+// tool_search loads the definitions.
 const (
 	dynamicShare = 0.1 // of the window
 	// maxDynamic limits their number, however large the window is: every request costs as much as they are long, and

@@ -154,8 +154,8 @@ func (t *hookSet) of(sc agent.Scopes) *hook.Set {
 
 // verify returns the scripts of a hook. It returns an error if an untrusted hook would run something
 // other than what the user approved: for a skill, its whole folder; for an agent, scripts in folders of
-// resources; for settings, see approved. Other scripts in the working tree can be changed by anybody,
-// including the model, so hooks of settings run them only if they are as they were when first found.
+// resources; for settings, see approved. Anybody can change other scripts in the working tree, also
+// the model, so a hook of the settings runs such a script only if it is unchanged since it was first found.
 func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 	p := t.project
 	if name, ok := strings.CutPrefix(h.Origin, "skill:"); ok {

@@ -487,7 +487,8 @@ func (r *run) receive(plan *launch.Plan) {
 	}
 }
 
-// waiting takes the descriptors of a message of kind Waiting.
+// waiting stores the descriptors that came with a message of kind Waiting: the command's mounts and the
+// sockets that listen.
 func (r *run) waiting(fds []int) {
 	for i, fd := range fds {
 		switch {

@@ -396,7 +396,7 @@ func (p *Program) receive() {
 	p.do(syscall.SYS_EXIT_GROUP, 0)
 }
 
-// Setup makes the program that applies a whole plan; it ends before the command is started.
+// Setup makes the program that applies a whole plan. It does not start the command.
 func Setup(plan *Plan) *Program {
 	p := newProgram(0)
 	p.bound(plan.Init)
