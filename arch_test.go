@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -270,6 +271,49 @@ func receiver(d *ast.FuncDecl) *ast.Ident {
 			return y
 		default:
 			return ast.NewIdent("_")
+		}
+	}
+}
+
+// commentName matches the first word of a doc comment if it can only be a name: it begins with a small letter or has
+// a capital inside.
+var commentName = regexp.MustCompile(`^([a-z][\w.]*|[A-Z]\w*[a-z][A-Z]\w*)`)
+
+// TestDocComments fails on a doc comment that begins with another name than the one that it describes, as a rename
+// leaves it behind.
+func TestDocComments(t *testing.T) {
+	for _, file := range goFiles(t) {
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, file, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check := func(doc *ast.CommentGroup, names ...*ast.Ident) {
+			first := commentName.FindString(doc.Text())
+			if first != "" && !slices.ContainsFunc(names, func(n *ast.Ident) bool { return n.Name == path.Ext("." + first)[1:] }) {
+				t.Errorf("%s: the comment of %s begins with %s", set.Position(doc.Pos()), names[0], first)
+			}
+		}
+		for _, d := range f.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				check(d.Doc, d.Name)
+			case *ast.GenDecl:
+				var all []*ast.Ident
+				for _, spec := range d.Specs {
+					switch s := spec.(type) {
+					case *ast.TypeSpec:
+						check(s.Doc, s.Name)
+						all = append(all, s.Name)
+					case *ast.ValueSpec:
+						check(s.Doc, s.Names...)
+						all = append(all, s.Names...)
+					}
+				}
+				if all != nil {
+					check(d.Doc, all...)
+				}
+			}
 		}
 	}
 }

@@ -219,7 +219,7 @@ func TestLs(t *testing.T) {
 	}
 }
 
-// grep and find omit secrets and report how many.
+// TestSecrets: grep and find omit secrets and report how many.
 func TestSecrets(t *testing.T) {
 	secret := func(path string) bool {
 		return strings.HasPrefix(filepath.Base(path), ".env") || filepath.Base(path) == "keys"

@@ -25,24 +25,24 @@ func NewMemory() *Memory {
 
 // Fork returns the Memory of a conversation that begins within another: it has read
 // nothing yet, and its edits wait for those of the other, since they share their locks.
-func (s *Memory) Fork() *Memory {
-	return &Memory{locks: s.locks, hashes: map[string]uint64{}}
+func (m *Memory) Fork() *Memory {
+	return &Memory{locks: m.locks, hashes: map[string]uint64{}}
 }
 
 // seed is random, so that nobody can construct a content with a given hash.
 var seed = maphash.MakeSeed()
 
-func (s *Memory) recordHash(real string, hash uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.hashes[real] = hash
+func (m *Memory) recordHash(real string, hash uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hashes[real] = hash
 }
 
 // stale reports whether a file was last seen with a content other than data.
-func (s *Memory) stale(real string, data []byte) bool {
-	s.mu.Lock()
-	hash, ok := s.hashes[real]
-	s.mu.Unlock()
+func (m *Memory) stale(real string, data []byte) bool {
+	m.mu.Lock()
+	hash, ok := m.hashes[real]
+	m.mu.Unlock()
 	return ok && hash != hashBytes(data)
 }
 

@@ -122,16 +122,16 @@ func (p *Program) do(nr uintptr, args ...any) *op {
 }
 
 // or adds errors that the call tolerates.
-func (c *op) or(errs ...syscall.Errno) *op {
+func (o *op) or(errs ...syscall.Errno) *op {
 	for i, e := range errs {
-		c.errs[i] = uint16(e)
+		o.errs[i] = uint16(e)
 	}
-	return c
+	return o
 }
 
-func (c *op) orAnything() *op { c.errs[0] = anyError; return c }
+func (o *op) orAnything() *op { o.errs[0] = anyError; return o }
 
-func (c *op) to(n number) *op { c.store = uint64(n); return c }
+func (o *op) to(n number) *op { o.store = uint64(n); return o }
 
 // jump sets the target of the last call.
 func (p *Program) jump(l label) {
