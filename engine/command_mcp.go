@@ -49,8 +49,12 @@ func mcpServers(ctx context.Context, s *Session, args string) (Reply, error) {
 		client.Retry(name)
 		return Reply{Text: "connecting; /mcp shows the state"}, nil
 	case "logout":
+		had := client.LoggedIn(name)
 		if err := client.Logout(name); err != nil {
-			return Reply{}, err
+			return Reply{}, fmt.Errorf("logout: %w", err)
+		}
+		if !had {
+			return Reply{}, fmt.Errorf("logout: no token of %s is stored", plain.Line(name))
 		}
 		return Reply{Text: "logged out of " + plain.Line(name)}, nil
 	case "login":
@@ -79,6 +83,9 @@ func (s *Session) serverValues() []serverValue {
 	all := []serverValue{}
 	add := func(c *mcp.Client, agent string) {
 		for _, x := range c.Servers() {
+			if x.State == mcp.NeedsLogin {
+				x.Reason = "/mcp login " + mcp.Safe(x.Name)
+			}
 			v := serverValue{Name: x.Name, State: x.State, Reason: x.Reason, Transport: x.Transport(),
 				Origin: string(x.Origin), Protocol: x.Version, Tools: x.Tools, Prompts: x.Prompts, Skills: x.Skills,
 				LoggedIn: c.LoggedIn(x.Name), Agent: agent}

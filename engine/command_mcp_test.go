@@ -97,6 +97,10 @@ func TestMCPCommand(t *testing.T) {
 	if err := s.ConnectServers(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if n := e.Notices(); len(n) != 1 || n[0].Message != "MCP server locked needs a login" ||
+		n[0].Hint != "/mcp login locked, or knack mcp login locked" {
+		t.Errorf("%+v", n)
+	}
 	for _, err := range s.Run(t.Context(), agent.Typed("go")) {
 		if err != nil {
 			t.Fatal(err)
@@ -110,7 +114,7 @@ func TestMCPCommand(t *testing.T) {
 	}
 	var table strings.Builder
 	r.Table.Write(&table)
-	for _, want := range []string{"locked", "needs login", "it needs a login: knack mcp login locked", "own", "connected",
+	for _, want := range []string{"locked", "needs login", "/mcp login locked", "own", "connected",
 		"user, agent worker"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("no %q in\n%s", want, table.String())

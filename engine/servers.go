@@ -329,6 +329,10 @@ func serverReports(client *mcp.Client, known *[]string) []knack.Problem {
 			all = append(all, knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.DefinedIn,
 				Message: "MCP server " + s.Name + " is not connected: " + s.Reason, Hint: "knack mcp test " + mcp.Safe(s.Name)})
 		}
+		if login := "mcp login " + mcp.Safe(s.Name); s.State == mcp.NeedsLogin && once(login) {
+			all = append(all, knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.DefinedIn,
+				Message: "MCP server " + s.Name + " needs a login", Hint: "/" + login + ", or knack " + login})
+		}
 		if n := len(s.Problems); n > 0 && once("problem "+s.Name) {
 			x := s.Problems[0]
 			if n > 1 {

@@ -439,6 +439,8 @@ func (p *peer) connect(ctx context.Context, connected func()) error {
 			return fmt.Errorf("stopped: it sent something that is not a JSON-RPC message: invalid character %s", what)
 		case prog != nil:
 			return prog.reason(err)
+		case s.URL != "" && !strings.Contains(err.Error(), "://"): // for example only "Not Found"
+			return fmt.Errorf("%s: %w", p.server.URL, withoutMethod(err))
 		}
 		return err
 	}

@@ -286,6 +286,9 @@ func (c *Client) plain() *http.Client {
 	return &http.Client{Transport: &bounded{base: base}, CheckRedirect: sameOrigin, Timeout: connectTime}
 }
 
+// ErrNoRegistration means that a server's authorization server accepts only clients that somebody registered there.
+var ErrNoRegistration = errors.New("its authorization server accepts only clients that were registered before")
+
 // loginTime limits how long a login may take.
 const loginTime = 10 * time.Minute
 
@@ -313,7 +316,7 @@ func (c *Client) Login(ctx context.Context, name string, visit func(ctx context.
 	defer cancel()
 	back, err := newCallback(s.OAuth.CallbackPort)
 	if err != nil {
-		return err
+		return fmt.Errorf("the browser's answer cannot be received: %w", err)
 	}
 	defer back.close()
 	var stored storedToken
@@ -371,6 +374,9 @@ func (c *Client) Login(ctx context.Context, name string, visit func(ctx context.
 		return err
 	}
 	if err := c.authorize(ctx, s, h); err != nil {
+		if strings.Contains(err.Error(), "no configured client registration methods") { // no error value of the SDK
+			return ErrNoRegistration
+		}
 		return err
 	}
 	if stored.Token == nil {
@@ -461,7 +467,7 @@ func (c *Client) LoggedIn(name string) bool {
 	return err == nil && t.Token != nil
 }
 
-// Logout deletes the stored token of a server.
+// Logout deletes the stored token of a server, and ends the connection that uses it.
 func (c *Client) Logout(name string) error {
 	p := c.find(name)
 	if p == nil {
@@ -474,7 +480,16 @@ func (c *Client) Logout(name string) error {
 	if err != nil {
 		return err
 	}
-	return c.remove(s)
+	if err := c.remove(s); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	stop := p.stop
+	p.mu.Unlock()
+	if stop != nil && p.server.Remote() {
+		stop() // the next attempt to connect has no token
+	}
+	return nil
 }
 
 // A callback receives the browser's redirect after a login, on a port of this machine. It ignores
@@ -508,7 +523,7 @@ func (b *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if state, _ := b.state.Load().(string); state == "" || q.Get("state") != state {
-		http.Error(w, "This is not the answer to the login in progress.", http.StatusBadRequest)
+		http.Error(w, "This does not belong to the login in progress: open the page that Knack shows.", http.StatusBadRequest)
 		return
 	}
 	select {
@@ -517,9 +532,9 @@ func (b *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'")
-	text := "You are logged in. This page can be closed."
+	text := "Knack has received the answer, and shows whether the login worked. You can close this page."
 	if q.Get("error") != "" {
-		text = "The login failed: " + q.Get("error")
+		text = "The login was refused: " + q.Get("error")
 	}
 	io.WriteString(w, "<!doctype html><title>Knack</title><p>"+html.EscapeString(clip(text, 500)))
 }
@@ -542,7 +557,7 @@ func (b *callback) wait(ctx context.Context, state string,
 	for {
 		select {
 		case <-ctx.Done():
-			return nil, errors.New("the login was not completed in time")
+			return nil, errors.New("nobody completed the login in time")
 		case q := <-b.got:
 			return resultOf(q)
 		case v := <-seen:
@@ -562,7 +577,7 @@ func (b *callback) wait(ctx context.Context, state string,
 
 func resultOf(q url.Values) (*auth.AuthorizationResult, error) {
 	if e := q.Get("error"); e != "" {
-		return nil, fmt.Errorf("the login failed: %s", clip(cmp.Or(q.Get("error_description"), e), 500))
+		return nil, fmt.Errorf("the authorization server refused it: %s", clip(cmp.Or(q.Get("error_description"), e), 500))
 	}
 	return &auth.AuthorizationResult{Code: q.Get("code"), State: q.Get("state"), Iss: q.Get("iss")}, nil
 }

@@ -246,7 +246,9 @@ func TestLogin(t *testing.T) {
 		}
 		other := p.server()
 		other.Name = "another-name"
-		later := client(t, Options{Tokens: tokens}, other)
+		o, until := watch(t)
+		o.Tokens = tokens
+		later := client(t, o, other)
 		if st := later.Servers()[0]; st.State != Connected || len(st.Tools) != 1 {
 			t.Errorf("after: %s %s %v", st.State, st.Reason, st.Tools)
 		}
@@ -263,6 +265,7 @@ func TestLogin(t *testing.T) {
 		if err := later.Logout("another-name"); err != nil || len(tokens.keys()) != 0 {
 			t.Errorf("after logout: %v %v", err, tokens.keys())
 		}
+		until("the connection has no token any more", func() bool { return later.Servers()[0].State == NeedsLogin })
 	}
 }
 

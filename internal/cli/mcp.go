@@ -2,12 +2,12 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -110,6 +110,9 @@ func (f *mcpAddFlags) run(c *cobra.Command, name, target string, args []string) 
 	if err != nil {
 		return err
 	}
+	if f.port < 0 || f.port > 65535 {
+		return engine.Usagef("knack mcp add --help", "--callback-port: a port is a number up to 65535, not %d", f.port)
+	}
 	if f.network != "" {
 		if s.Network, err = mcp.ParseNetwork(f.network); err != nil {
 			return engine.Usagef("knack mcp add --help", "--network: %w", err)
@@ -119,11 +122,14 @@ func (f *mcpAddFlags) run(c *cobra.Command, name, target string, args []string) 
 	if err != nil {
 		return err
 	}
+	text := "%s is defined in %s\n"
+	if defines(file, name) {
+		text = "%s is defined in %s; the earlier definition was replaced\n"
+	}
 	if err := config.Set(file, "mcpServers."+name, s.JSON()); err != nil {
 		return err
 	}
-	out := c.OutOrStdout()
-	fmt.Fprintf(out, "%s is defined in %s\n", name, plain.Line(short(file)))
+	fmt.Fprintf(c.OutOrStdout(), text, name, plain.Line(short(file)))
 	hint := "knack mcp test " + name
 	if f.project {
 		hint = "knack trust, then knack mcp test " + name
@@ -169,6 +175,19 @@ func mcpFile(project bool) (string, error) {
 	return filepath.Join(dir, "settings.json"), nil
 }
 
+// defines reports whether a file defines a server.
+func defines(file, name string) bool {
+	var doc struct {
+		Servers map[string]json.RawMessage `json:"mcpServers"`
+	}
+	data, err := os.ReadFile(file)
+	if err == nil {
+		json.Unmarshal(data, &doc) // config.Set reports a broken file
+	}
+	_, ok := doc.Servers[name]
+	return ok
+}
+
 func short(path string) string {
 	if home := engine.Env(nil).Home(); home != "" {
 		if rest, ok := strings.CutPrefix(path, home+string(filepath.Separator)); ok {
@@ -187,15 +206,7 @@ func mcpRemoveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			data, err := os.ReadFile(file)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-			var doc struct {
-				Servers map[string]json.RawMessage `json:"mcpServers"`
-			}
-			json.Unmarshal(data, &doc) // Set reports a broken file
-			if _, ok := doc.Servers[args[0]]; !ok {
+			if !defines(file, args[0]) {
 				return &engine.Error{Err: fmt.Errorf("%s defines no server %q", plain.Line(short(file)), args[0]),
 					Hint: "knack mcp list"}
 			}
@@ -292,6 +303,30 @@ func noServer(name string) error {
 		Exit: engine.ExitUsage}
 }
 
+// serverOptions returns the options for a command that takes the name of a server or, for one that is not defined, its
+// URL, and the name that the server has there.
+func (f *projectFlags) serverOptions(arg string) (o engine.Options, name string) {
+	o = f.options()
+	if !strings.Contains(arg, "://") {
+		return o, arg
+	}
+	s := mcp.Server{URL: arg}
+	o.MCPConfig, o.StrictMCP = []string{`{"server":` + string(s.JSON()) + `}`}, true
+	return o, "server"
+}
+
+// openServer opens the engine for a command about one server.
+func (f *projectFlags) openServer(ctx context.Context, arg string) (e *engine.Engine, name string, err error) {
+	o, name := f.serverOptions(arg)
+	if e, err = engine.Open(ctx, o); err != nil {
+		return nil, "", err
+	}
+	if !slices.ContainsFunc(e.MCP().Servers(), func(s mcp.Status) bool { return s.Name == name }) {
+		return nil, "", errors.Join(noServer(arg), e.Close())
+	}
+	return e, name, nil
+}
+
 func mcpGetCommand() *cobra.Command {
 	var f projectFlags
 	c := &cobra.Command{
@@ -328,43 +363,47 @@ request of the next session has its tools. With --verify every file of its skill
 is read and compared with what the server lists.`,
 		Args: atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
-			o := f.options()
-			if len(args) > 0 && strings.Contains(args[0], "://") {
-				s := mcp.Server{URL: args[0]}
-				o.MCPConfig, o.StrictMCP = []string{`{"server":` + string(s.JSON()) + `}`}, true
-				args = nil
+			var e *engine.Engine
+			var names []string // none: all
+			var err error
+			if len(args) == 0 {
+				e, err = engine.Open(c.Context(), f.options())
+			} else {
+				names = []string{""}
+				e, names[0], err = f.openServer(c.Context(), args[0])
 			}
-			e, err := engine.Open(c.Context(), o)
 			if err != nil {
 				return err
 			}
 			defer e.Close()
 			client := e.MCP()
-			others := func(s mcp.Status) bool { return len(args) > 0 && s.Name != args[0] }
-			found := len(args) == 0
+			others := func(s mcp.Status) bool { return len(names) > 0 && s.Name != names[0] }
 			for _, s := range client.Servers() {
 				if others(s) {
 					if err := client.Enable(s.Name, false); err != nil {
 						return err
 					}
-				} else {
-					found = true
 				}
 			}
-			if !found {
-				return noServer(args[0])
-			}
 			client.Start()
-			if err := client.Wait(c.Context(), args...); err != nil {
+			if err := client.Wait(c.Context(), names...); err != nil {
 				return err
 			}
 			all := slices.DeleteFunc(client.Servers(), others)
-			failed := 0
+			failed, hint := 0, ""
 			list := []mcpServerJSON{}
 			for i := range all {
 				if all[i].State != mcp.Connected {
 					failed++
 					all[i].Tools = nil // those of an earlier connection
+					arg := mcp.Safe(all[i].Name)
+					if len(args) > 0 {
+						arg = args[0]
+					}
+					if all[i].State == mcp.NeedsLogin {
+						all[i].Reason = "knack mcp login " + arg
+					}
+					hint = cmp.Or(hint, testHint(all[i], arg))
 				}
 				if verify {
 					all[i].Skills = 0
@@ -398,8 +437,7 @@ is read and compared with what the server lists.`,
 				}
 			}
 			if err == nil && failed > 0 {
-				err = &engine.Error{Err: errors.New(plain.Count(failed, "test") + " failed"),
-					Hint: "knack mcp get NAME shows what is started, knack sandbox explain what a program may use"}
+				err = &engine.Error{Err: errors.New(plain.Count(failed, "test") + " failed"), Hint: hint}
 			}
 			return err
 		},
@@ -410,6 +448,20 @@ is read and compared with what the server lists.`,
 	c.Flags().BoolVar(&verify, "verify", false, "read every file of the skills, and compare it with the list")
 	c.ValidArgsFunction = completeServer
 	return c
+}
+
+// testHint says what may help with a server that is not connected. arg names it on the command line.
+func testHint(s mcp.Status, arg string) string {
+	get := "knack mcp get " + arg + " shows"
+	switch {
+	case s.State == mcp.NeedsLogin:
+		return s.Reason
+	case !s.Remote():
+		return get + " what is started, knack sandbox explain what a program may use"
+	case s.URL == arg:
+		return "does this address speak MCP (streamable HTTP)?"
+	}
+	return get + " the address"
 }
 
 func writeTested(w io.Writer, all []mcp.Status) error {
@@ -442,23 +494,29 @@ func writeTested(w io.Writer, all []mcp.Status) error {
 func mcpLoginCommand() *cobra.Command {
 	var f projectFlags
 	c := &cobra.Command{
-		Use: "login NAME", Short: "Log in to a server with a browser (OAuth)", Args: exactly(1, "knack mcp login NAME"),
+		Use: "login (NAME | URL)", Short: "Log in to a server with a browser (OAuth)",
+		Args: exactly(1, "knack mcp login NAME"),
 		Long: `Log in to a server with a browser (OAuth). The token is stored in the keyring of
 this machine, or, if it has none, in a file that only you can read. If the browser
 runs on another machine, paste the address of the last page that it was sent to.`,
 		RunE: func(c *cobra.Command, args []string) error {
-			e, err := engine.Open(c.Context(), f.options())
+			e, name, err := f.openServer(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			defer e.Close()
-			err = e.MCP().Login(c.Context(), args[0], func(ctx context.Context, page string) (string, error) {
+			err = e.MCP().Login(c.Context(), name, func(ctx context.Context, page string) (string, error) {
 				fmt.Fprintf(c.ErrOrStderr(), "Open this page, and log in:\n\n%s\n\nIf the browser is on another machine, paste "+
 					"the address of the last page that it opens:\n", plain.Line(page))
 				return pasted(ctx, c.InOrStdin())
 			})
 			if err != nil {
-				return fmt.Errorf("login: %w", err)
+				err = fmt.Errorf("login: %w", err)
+				if errors.Is(err, mcp.ErrNoRegistration) {
+					return &engine.Error{Err: err, Hint: "register Knack there with the redirect address " +
+						"http://127.0.0.1:PORT/callback, then knack mcp add NAME URL --client-id ID --callback-port PORT"}
+				}
+				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "logged in to %s\n", plain.Line(args[0]))
 			return err
@@ -470,13 +528,16 @@ runs on another machine, paste the address of the last page that it was sent to.
 	return c
 }
 
-// pasted reads a line. If the input ends without one, it waits until ctx is done.
+// pasted reads the first line that is not blank. If the input ends without one, it waits until ctx is done.
 func pasted(ctx context.Context, r io.Reader) (string, error) {
 	line := make(chan string, 1)
 	go func() {
-		text, err := bufio.NewReader(r).ReadString('\n')
-		if err == nil && strings.TrimSpace(text) != "" {
-			line <- text
+		lines := bufio.NewScanner(r)
+		for lines.Scan() {
+			if text := strings.TrimSpace(lines.Text()); text != "" {
+				line <- text
+				return
+			}
 		}
 	}()
 	select {
@@ -490,15 +551,20 @@ func pasted(ctx context.Context, r io.Reader) (string, error) {
 func mcpLogoutCommand() *cobra.Command {
 	var f projectFlags
 	c := &cobra.Command{
-		Use: "logout NAME", Short: "Remove the stored token of a server", Args: exactly(1, "knack mcp logout NAME"),
+		Use: "logout (NAME | URL)", Short: "Remove the stored token of a server",
+		Args: exactly(1, "knack mcp logout NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
-			e, err := engine.Open(c.Context(), f.options())
+			e, name, err := f.openServer(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			defer e.Close()
-			if err := e.MCP().Logout(args[0]); err != nil {
-				return err
+			had := e.MCP().LoggedIn(name)
+			if err := e.MCP().Logout(name); err != nil {
+				return fmt.Errorf("logout: %w", err)
+			}
+			if !had {
+				return fmt.Errorf("logout: no token of %s is stored", plain.Line(args[0]))
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "logged out of %s\n", plain.Line(args[0]))
 			return err

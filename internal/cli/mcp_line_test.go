@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"strings"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -102,4 +103,45 @@ func TestLinePages(t *testing.T) {
 	k.expect(`logged in to locked`)
 	k.prompt()
 	k.quits()
+}
+
+// TestMCPLogin: a server that is not defined is named by its URL; the command that a test suggests logs in, and the
+// token is there for the server's definition. A blank line does not end the wait for the address.
+func TestMCPLogin(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t))
+	d.env = append(d.env, "KNACK_KEYRING=file")
+	at := locked(t)
+	says := func(want string, args ...string) {
+		t.Helper()
+		if out := d.output(t, append([]string{"mcp"}, args...)...); !strings.Contains(out, want) {
+			t.Errorf("knack mcp %s: no %q in\n%s", strings.Join(args, " "), want, out)
+		}
+	}
+	says("server: needs login: knack mcp login "+at+"\nknack: error: 1 test failed\nknack: hint: knack mcp login "+at+"\n",
+		"test", at)
+	says(`no MCP server "nowhere"`, "login", "nowhere")
+	says("no token of "+at+" is stored", "logout", at)
+	k := d.run(t, "knack", "mcp", "login", at)
+	k.expect(`paste the address of the last page that it opens:\r\n`)
+	k.mu.Lock()
+	page := regexp.MustCompile(`http://127\.0\.0\.1:\S+/authorize\S+`).Find(k.all.Bytes())
+	k.mu.Unlock()
+	browser := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	res, err := browser.Get(string(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	k.types("\n" + res.Header.Get("Location") + "\n")
+	k.expect(`logged in to http`)
+	says("work is defined in ~/.config/knack/settings.json\nknack: hint: knack mcp test work\n", "add", "work", at)
+	says("the earlier definition was replaced", "add", "work", at)
+	says("work: connected", "test", "work")
+	says("logged out of work", "logout", "work")
+	says("work: needs login: knack mcp login work", "test", "work")
+	says("a port is a number up to 65535", "add", "work", at, "--callback-port", "70000")
+	// A server at an address that does not speak MCP is named together with the address.
+	says("other: failed: "+strings.TrimSuffix(at, "mcp")+": Not Found", "test", "--mcp-config",
+		fmt.Sprintf(`{"other": {"type": "http", "url": %q}}`, strings.TrimSuffix(at, "mcp")), "other")
 }

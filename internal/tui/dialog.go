@@ -110,7 +110,13 @@ func command(r *gate.Request) string {
 	return in.Command
 }
 
-// body returns the full subject of the question.
+// page returns the address that the question asks the user to open.
+func (d *dialog) page() styled.Line {
+	address := plain.Line(d.q.URL)
+	return styled.Line{{Text: address, Style: styled.LinkText, Link: address}}
+}
+
+// body returns the full subject of the question. An address is one line, however long it is.
 func (d *dialog) body(width int) []styled.Line {
 	var out []styled.Line
 	wrap := func(style styled.Style, text string) {
@@ -127,7 +133,7 @@ func (d *dialog) body(width int) []styled.Line {
 		wrap(styled.Text, strings.TrimRight(d.q.Text, "\n"))
 	}
 	if d.q.URL != "" {
-		out = append(out, styled.Break(styled.Line{{Text: plain.Line(d.q.URL), Style: styled.LinkText}}, width)...)
+		out = append(out, d.page())
 	}
 	r := d.q.Call
 	if r == nil {
@@ -188,15 +194,15 @@ func indentJSON(data []byte) string {
 	return string(out)
 }
 
-// title returns the line above the choices.
+// title returns the line above the choices. The title of a question from an MCP server names the server.
 func (d *dialog) title() styled.Line {
-	l := styled.Line{{Text: "? ", Style: styled.Accent | styled.Bold}, {Text: plain.Line(d.q.Title), Style: styled.Bold}}
+	style := styled.Bold
+	if _, ok := d.q.Asker.Server(); ok {
+		style |= styled.Warn
+	}
+	l := styled.Line{{Text: "? ", Style: styled.Accent | styled.Bold}, {Text: plain.Line(d.q.Title), Style: style}}
 	if d.q.Agent != nil {
 		l = append(l, styled.Span{Text: "  agent " + plain.Line(d.q.Agent.Name), Style: styled.Dim})
-	}
-	if server, ok := d.q.Asker.Server(); ok {
-		l = append(l, styled.Span{Text: "  asked by the server " + plain.Line(server),
-			Style: styled.Warn})
 	}
 	if n := len(d.q.Fields); n > 1 {
 		l = append(l, styled.Span{Text: fmt.Sprintf("  %d of %d", d.field+1, n), Style: styled.Dim})

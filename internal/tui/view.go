@@ -114,12 +114,14 @@ func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 }
 
 // writeTall writes a question that does not fit into the live area to the conversation in
-// full, so that the live area shows only its choices.
+// full, so that the live area shows only its choices. An address that is longer than a row is
+// written there, too: the terminal breaks it, so that it is copied and opened as a whole.
 func (v *view) writeTall(width, height int) {
 	d := v.dialog
 	controls, _ := d.controls(width, max(height-2, 1))
 	body := d.body(width)
-	if len(body) == 0 || len(body)+len(controls)+1 <= max(height-1, 1) {
+	fits := len(body)+len(controls)+1 <= max(height-1, 1) && d.page().Width() <= width
+	if len(body) == 0 || fits {
 		return
 	}
 	d.bodyWritten = true

@@ -452,6 +452,28 @@ func TestQuestionWithoutBody(t *testing.T) {
 	}
 }
 
+// TestQuestionAddress: an address that is longer than a row is written in one piece, so that a terminal opens and
+// copies all of it; who asks is shown once.
+func TestQuestionAddress(t *testing.T) {
+	s := newStage(t, 40, 14)
+	page := "https://login.example/authorize?" + strings.Repeat("scope=everything&", 10)
+	s.view.dialog = newDialog(engine.Question{Title: "The MCP server shop asks", Asker: "mcp:shop", URL: page,
+		Text: "Log in", Options: []engine.Option{{ID: "yes", Label: "yes"}, {ID: "no", Label: "no"}}})
+	s.view.writeTall(40, 14)
+	s.show()
+	if all := s.vt.All(); strings.Count(all, page) != 1 {
+		t.Errorf("the address is cut:\n%s", all)
+	}
+	if title := s.view.dialog.title().String(); title != "? The MCP server shop asks" {
+		t.Errorf("the title %q", title)
+	}
+	s.view.dialog = newDialog(engine.Question{Title: "Log in", URL: "https://short.example"})
+	s.view.writeTall(40, 14)
+	if final := s.view.conv.take(); len(final) > 0 {
+		t.Errorf("a short address is written to the conversation: %q", final)
+	}
+}
+
 // TestTimeOfQuestion: the user's time to answer does not count as time of the call.
 func TestTimeOfQuestion(t *testing.T) {
 	v := newView()
