@@ -128,10 +128,10 @@ func (t *Terminal) Resume() error {
 	}
 	t.state = state
 	ended := make(chan struct{})
-	go func(in io.Reader) {
+	go func(in input) {
 		defer close(ended)
 		readKeys(in, t.key)
-	}(t.input)
+	}(newInput(t.in, t.input))
 	t.ended = ended
 	_, err = io.WriteString(t.out, t.modes)
 	return err
@@ -176,49 +176,33 @@ func (t *Terminal) Size() (width, height int) {
 // as the Esc key.
 const escapeDelay = 50 * time.Millisecond
 
+// An input is a terminal's input for [readKeys].
+type input interface {
+	io.Reader
+	// more reports whether there is something to read, after waiting for it no longer than d. It must
+	// not miss what the system has received, however late the program itself runs.
+	more(d time.Duration) bool
+}
+
 // readKeys reads the input until it ends and calls onKey for each key.
-func readKeys(in io.Reader, onKey func(Key)) error {
-	type read struct {
-		data []byte
-		err  error
-	}
-	reads, consumed := make(chan read), make(chan struct{})
-	go func() {
-		buf := make([]byte, 4096)
-		for {
-			n, err := in.Read(buf)
-			reads <- read{buf[:n], err}
-			if err != nil {
-				return
-			}
-			<-consumed // got has returned, so buf may be reused
-		}
-	}()
+func readKeys(in input, onKey func(Key)) error {
 	var d Decoder
 	emit := func(keys []Key) {
 		for _, k := range keys {
 			onKey(k)
 		}
 	}
+	buf := make([]byte, 4096)
 	for {
-		var flush <-chan time.Time
-		if d.Pending() {
-			flush = time.After(escapeDelay)
-		}
-		select {
-		case r := <-reads:
-			keys := d.Decode(r.data)
-			emit(keys)
-			if r.err != nil {
-				emit(d.Flush())
-				if r.err == io.EOF {
-					return nil
-				}
-				return r.err
-			}
-			consumed <- struct{}{}
-		case <-flush:
+		n, err := in.Read(buf)
+		emit(d.Decode(buf[:n]))
+		if err != nil || d.Pending() && !in.more(escapeDelay) {
 			emit(d.Flush())
+		}
+		if err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
 		}
 	}
 }

@@ -3,8 +3,10 @@ package terminal
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
@@ -127,19 +129,71 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestReadKeys(t *testing.T) {
-	r, w := io.Pipe()
-	go func() {
-		w.Write([]byte("a\x1b"))
-		w.Write([]byte("[A"))
-		w.Close()
-	}()
-	var got []Key
-	if err := readKeys(r, func(k Key) { got = append(got, k) }); err != nil {
+	r, w, err := os.Pipe()
+	if err != nil {
 		t.Fatal(err)
 	}
-	if names(got) != "text=a up" {
+	defer r.Close()
+	var got []Key
+	escaped := make(chan struct{}, 1)
+	go func() {
+		defer w.Close()
+		io.WriteString(w, "a\x1b")
+		<-escaped // nothing followed
+		io.WriteString(w, "\x1b[A")
+	}()
+	if err := readKeys(newInput(r, r), func(k Key) {
+		if got = append(got, k); k.Name == "esc" {
+			escaped <- struct{}{}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if names(got) != "text=a esc up" {
 		t.Errorf("keys %q", names(got))
 	}
+}
+
+// lateInput is the input of a program that runs again only long after the rest of a sequence has arrived.
+type lateInput struct{ reads []string }
+
+func (in *lateInput) more(time.Duration) bool { return len(in.reads) > 0 }
+
+func (in *lateInput) Read(p []byte) (int, error) {
+	if len(in.reads) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, in.reads[0])
+	in.reads = in.reads[1:]
+	return n, nil
+}
+
+// TestReadKeysLate: what has arrived belongs to the sequence, however much later the program reads it. A file reports
+// what has arrived without waiting.
+func TestReadKeysLate(t *testing.T) {
+	var got []Key
+	if err := readKeys(&lateInput{[]string{"\x1b", "[A", "\x1b", "b", "\x1b[1;", "5C", "\x1b"}}, func(k Key) {
+		got = append(got, k)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "up alt+b ctrl+right esc"; names(got) != want {
+		t.Errorf("keys %q, want %q", names(got), want)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	in := newInput(r, r)
+	if in.more(time.Millisecond) {
+		t.Error("an empty file has something to read")
+	}
+	io.WriteString(w, "[A")
+	if !in.more(0) && !in.more(time.Minute) { // 0: enough where the system is asked
+		t.Error("nothing to read, but bytes have arrived")
+	}
+	w.Close()
 }
 
 func lines(all ...string) []styled.Line {
