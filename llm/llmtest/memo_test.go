@@ -76,8 +76,8 @@ func anyPart(t *rapid.T, role llm.Role) llm.Part {
 	return llm.Text(text)
 }
 
-// TestMemo: a request with a Memo has the same bytes as one without, however the conversation changed since the last
-// one.
+// TestMemo: a request with a Memo has the same bytes as one without, however conversation, system text and
+// tools changed since the last one.
 func TestMemo(t *testing.T) {
 	for _, f := range formats {
 		t.Run(f.name, func(t *testing.T) {
@@ -113,6 +113,10 @@ func TestMemo(t *testing.T) {
 					req := llm.Request{
 						System: rapid.SampledFrom([]string{"", "s"}).Draw(t, "system"), Messages: msgs,
 						Effort: rapid.SampledFrom([]string{"", "high"}).Draw(t, "effort"),
+						Tools:  slices.Clone(tools[:rapid.IntRange(0, len(tools)).Draw(t, "tools")]),
+					}
+					if len(req.Tools) > 0 && rapid.IntRange(0, 3).Draw(t, "changed") == 0 {
+						req.Tools[0].Schema = []byte(`{"type":"object","properties":{"b":{"type":"string"}}}`)
 					}
 					want := r.sent(t, m, &req)
 					req.Memo = &memo

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"reflect"
 	"slices"
 
 	"github.com/knack-agent/knack/llm"
 )
 
-// A Body is a request: a JSON object with one long list, the conversation. Most of the conversation
-// was already sent in earlier requests: its JSON is kept in the Memo and sent again unchanged.
+// A Body is a request: a JSON object with one long list, the conversation. Most of it was already
+// sent in earlier requests: its JSON is kept in the Memo and sent again unchanged.
 type Body struct {
 	Head any    // an object: the fields before the list
 	List string // the name of the list
@@ -28,12 +29,19 @@ type Body struct {
 	Owner any       // the encoder; data that another one stored in the Memo is not used
 }
 
-// encodedTurns is the data that a Memo stores.
-type encodedTurns struct {
-	owner  any
-	first  llm.Role // of the first turn; the roles alternate
-	recent int      // the Body's Recent
-	turns  []encodedTurn
+// An encoding is the data that a Memo stores: what was sent last.
+type encoding struct {
+	owner            any
+	head, list, tail encodedValue // list has the Body's First
+	first            llm.Role     // of the first turn; the roles alternate
+	recent           int          // the Body's Recent
+	turns            []encodedTurn
+}
+
+// An encodedValue is a value and its JSON.
+type encodedValue struct {
+	value any
+	json  []byte
 }
 
 // An encodedTurn is the JSON of its items, with a comma before each.
@@ -44,63 +52,82 @@ type encodedTurn struct {
 
 // pieces returns the request as consecutive slices of bytes. They must not be changed.
 func (b *Body) pieces() (out [][]byte, err error) {
-	var head, first, tail bytes.Buffer
-	if err := writeJSON(&head, b.Head); err != nil {
-		return nil, err
-	}
-	if head.Truncate(head.Len() - 1); head.Len() > 1 { // without the closing brace
-		head.WriteByte(',')
-	}
-	head.WriteString(`"` + b.List + `":[`)
-	if err := writeItems(&first, b.First); err != nil {
-		return nil, err
-	}
-	out = append(make([][]byte, 0, len(b.Turns)+5), head.Bytes())
-	add := func(json []byte) {
-		if len(out) == 1 && len(json) > 0 {
-			json = json[1:] // the comma before the first item
-		}
-		if len(json) > 0 {
-			out = append(out, json)
-		}
-	}
-	add(first.Bytes())
 	memo := b.Memo
 	if memo == nil {
 		memo = new(llm.Memo)
 	}
 	memo.Update(func(have any) any {
-		k, _ := have.(*encodedTurns)
+		k, _ := have.(*encoding)
 		if k == nil || k.owner != b.Owner {
-			k = &encodedTurns{owner: b.Owner}
+			k = &encoding{owner: b.Owner}
 		}
-		if err = b.encode(k); err == nil {
-			for _, t := range k.turns {
-				add(t.json)
-			}
-		}
+		out, err = b.join(k)
 		return k
 	})
+	return out, err
+}
+
+// join updates k to this request and returns its pieces.
+func (b *Body) join(k *encoding) ([][]byte, error) {
+	head, err := k.head.encode(b.Head)
 	if err != nil {
 		return nil, err
+	}
+	first, err := k.list.encode(b.First)
+	if err != nil {
+		return nil, err
+	}
+	tail, err := k.tail.encode(b.Tail)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.encode(k); err != nil {
+		return nil, err
+	}
+	list := `"` + b.List + `":[`
+	if head = head[:len(head)-1]; len(head) > 1 { // without the closing brace
+		list = "," + list
+	}
+	out := append(make([][]byte, 0, len(k.turns)+6), head, []byte(list))
+	empty := len(b.First) == 0
+	if !empty {
+		out = append(out, first[1:len(first)-1]) // without the brackets
+	}
+	for _, t := range k.turns {
+		json := t.json
+		if empty && len(json) > 0 {
+			json, empty = json[1:], false // the comma before the first item
+		}
+		if len(json) > 0 {
+			out = append(out, json)
+		}
 	}
 	if n := len(out) - 1; b.Mark != "" && len(b.Turns) > 0 {
 		last := out[n]
 		end := len(last) - len("}]}")
 		out = append(out[:n], last[:end], []byte(b.Mark), last[end:])
 	}
-	if err := writeJSON(&tail, b.Tail); err != nil {
-		return nil, err
+	if string(tail) == "{}" || string(tail) == "null" {
+		return append(out, []byte("]}\n")), nil
 	}
-	end := "]}\n"
-	if more := tail.String(); more != "{}" && more != "null" {
-		end = "]," + more[1:] + "\n"
+	return append(out, []byte("],"), tail[1:], []byte("\n")), nil
+}
+
+// encode returns the JSON of v. Most requests have the same tools and system text as the last one, and
+// comparing them costs a tenth of encoding them.
+func (e *encodedValue) encode(v any) ([]byte, error) {
+	if e.json == nil || !reflect.DeepEqual(e.value, v) {
+		var buf bytes.Buffer
+		if err := writeJSON(&buf, v); err != nil {
+			return nil, err
+		}
+		e.value, e.json = v, bytes.Clone(buf.Bytes()) // without spare capacity, because it is kept for long
 	}
-	return append(out, []byte(end)), nil
+	return e.json, nil
 }
 
 // encode updates k to the turns of this request. It keeps those before the first change.
-func (b *Body) encode(k *encodedTurns) error {
+func (b *Body) encode(k *encoding) error {
 	if len(b.Turns) > 0 && b.Turns[0].Role != k.first {
 		k.first, k.turns = b.Turns[0].Role, nil
 	}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -323,5 +324,39 @@ func TestOnSent(t *testing.T) {
 	}
 	if got != "a" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestEncodedOnce: tools, which are equal in most requests, are encoded again only when they change.
+func TestEncodedOnce(t *testing.T) {
+	type tools struct {
+		Tools []llm.ToolSpec `json:"tools"`
+	}
+	head := func(name string) tools {
+		return tools{[]llm.ToolSpec{{Name: name, Schema: []byte(`{"type":"object"}`)}}}
+	}
+	var memo llm.Memo
+	send := func(name string) (pieces [][]byte, text string) {
+		t.Helper()
+		body := &Body{Head: head(name), List: "messages", First: []any{"a"}, Tail: head(name), Memo: &memo, Owner: "x"}
+		pieces, err := body.pieces()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pieces, string(bytes.Join(pieces, nil))
+	}
+	first, text := send("read")
+	second, same := send("read")
+	if text != same || len(first) != len(second) {
+		t.Fatalf("first\n%s\nsecond\n%s", text, same)
+	}
+	for _, i := range []int{0, 2, len(first) - 2} { // head, first items, tail
+		if &first[i][0] != &second[i][0] {
+			t.Errorf("%s was encoded again", first[i])
+		}
+	}
+	want := strings.ReplaceAll(text, "read", "write")
+	if _, changed := send("write"); changed != want || changed == text {
+		t.Errorf("after a change\n%s\nwant\n%s", changed, want)
 	}
 }
