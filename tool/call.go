@@ -195,14 +195,19 @@ func CallAll(ctx context.Context, tools Set, calls []llm.ToolCall, gate Gate, to
 		if to.Progress != nil {
 			show = func(r Result) { to.Progress(i, r) }
 		}
-		all.Go(func() {
+		run := func() {
 			defer close(ended[i])
 			for _, before := range wait {
 				<-before
 			}
 			results[i] = t.run(ctx, in, show)
 			to.ended(i, results[i])
-		})
+		}
+		if i == len(calls)-1 { // most answers have only one call: it needs no goroutine
+			run()
+		} else {
+			all.Go(run)
+		}
 	}
 	all.Wait()
 	return results

@@ -132,27 +132,9 @@ func bashTimeout(in bashInput, o Options) (time.Duration, error) {
 func runBash(ctx context.Context, ws runner, c workspace.Command, in bashInput, timeout time.Duration,
 	progress func(tool.Result), o Options) tool.Result {
 	out := newOutput(defaultLimits, o.TempDir)
+	out.report = func(text string) { progress(tool.Text(text)) }
 	c.Output = out
-	stop := make(chan struct{})
-	progressDone := make(chan struct{})
-	go func() {
-		defer close(progressDone)
-		tick := time.NewTicker(100 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-tick.C:
-				if text, more := out.unread(); more {
-					progress(tool.Text(text))
-				}
-			}
-		}
-	}()
 	ended := runOutput(ctx, ws, c, timeout)
-	close(stop)
-	<-progressDone
 	return ended.result(out, in, timeout)
 }
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -115,6 +116,40 @@ func TestBashTimeoutKeepsOutput(t *testing.T) {
 		!res.IsError {
 		t.Errorf("got %q", got)
 	}
+}
+
+// scriptedCommand is a workspace whose commands are a func.
+type scriptedCommand struct {
+	workspace.Workspace
+	run func(output io.Writer)
+}
+
+func (s scriptedCommand) Run(_ context.Context, c workspace.Command) (workspace.Exit, error) {
+	s.run(c.Output)
+	return workspace.Exit{}, nil
+}
+
+// New output is reported after 100 ms, and not after the command has ended.
+func TestBashProgressDelay(t *testing.T) {
+	w := newWorkspace(t)
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		set := runTools(scriptedCommand{w, func(out io.Writer) {
+			time.Sleep(time.Second) // without output there is no progress
+			io.WriteString(out, "one\n")
+			time.Sleep(50 * time.Millisecond)
+			io.WriteString(out, "two\n")
+			time.Sleep(time.Second)
+			io.WriteString(out, "three\n")
+		}}, Options{})
+		var got []string
+		res := tool.Call(t.Context(), set, llm.ToolCall{ID: "1", Name: "bash", Input: []byte(`{"command":"x"}`)}, tool.AllowAll,
+			func(r tool.Result) { got = append(got, fmt.Sprint(time.Since(start), " ", llm.TextOf(r.Parts))) })
+		time.Sleep(time.Minute)
+		if want := []string{"1.1s one\ntwo\n"}; !slices.Equal(got, want) || res.IsError {
+			t.Errorf("progress %q, want %q; %+v", got, want, res)
+		}
+	})
 }
 
 func TestBashMissingDirectory(t *testing.T) {

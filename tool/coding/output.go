@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 )
 
 // An output collects what a command writes. It keeps the end of it in memory without
@@ -15,18 +16,25 @@ type output struct {
 	limits limits
 	dir    string // for the file; "": the system's directory for temporary files
 	always bool   // keep the file even if the output is short
+	// report, if not nil, gets the text so far reportDelay after new output. It may be called once
+	// more while end runs.
+	report func(text string)
 
-	mu      sync.Mutex
-	clean   cleaner
-	tail    tail
-	raw     []byte   // all of the output, until there is a file
-	file    *os.File // nil: not created yet
-	size    int64
-	breaks  int   // line breaks in the original output
-	nul     bool  // a NUL near the start: the read tool would refuse the file as binary
-	changed bool  // new output since the last call of unread
-	err     error // from writing the file
+	mu     sync.Mutex
+	timer  *time.Timer // calls report; nil: there is no new output
+	clean  cleaner
+	tail   tail
+	raw    []byte   // all of the output, until there is a file
+	file   *os.File // nil: not created yet
+	size   int64
+	breaks int  // line breaks in the original output
+	nul    bool // a NUL near the start: the read tool would refuse the file as binary
+	ended  bool
+	err    error // from writing the file
 }
+
+// reportDelay is the time from new output until it is reported.
+const reportDelay = 100 * time.Millisecond
 
 func newOutput(l limits, dir string) *output {
 	o := &output{limits: l, dir: dir, tail: tail{limits: l}}
@@ -43,7 +51,9 @@ func (o *output) Write(p []byte) (int, error) {
 	}
 	o.size += int64(len(p))
 	o.breaks += bytes.Count(p, newline)
-	o.changed = true
+	if o.report != nil && o.timer == nil { // most commands end before this: they need no goroutine
+		o.timer = time.AfterFunc(reportDelay, o.reportText)
+	}
 	switch {
 	case o.err != nil:
 	case o.file != nil:
@@ -105,16 +115,16 @@ func (o *output) spill() {
 	o.raw = nil
 }
 
-// unread returns the text so far, or false if nothing was written since the last call.
-func (o *output) unread() (string, bool) {
+// reportText passes the text so far to report.
+func (o *output) reportText() {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.changed {
-		return "", false
-	}
-	o.changed = false
+	o.timer = nil
+	ended := o.ended
 	text, _ := o.tail.end()
-	return text, true
+	o.mu.Unlock()
+	if !ended {
+		o.report(text)
+	}
 }
 
 // end closes the output and returns its text for the model. If something was cut, the
@@ -122,6 +132,10 @@ func (o *output) unread() (string, bool) {
 func (o *output) end() (text string, c cut, path string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.ended = true
+	if o.timer != nil {
+		o.timer.Stop()
+	}
 	o.clean.end()
 	text, c = o.tail.end()
 	if c.By != "" && o.file == nil && o.err == nil {

@@ -26,7 +26,7 @@ var errTooLong = errors.New("an event of the stream is too long")
 // its JSON does not parse.
 func Events(r io.Reader) iter.Seq2[SSE, error] {
 	return func(yield func(SSE, error) bool) {
-		br := bufio.NewReaderSize(r, 16<<10)
+		br := bufio.NewReader(r)
 		var (
 			line, data []byte
 			name       string
