@@ -527,13 +527,17 @@ func (s *Skill) index(ctx context.Context, b *rank.Builder, buf *bytes.Buffer) {
 		return
 	}
 	body := frontmatter.Split(buf.Bytes()).Body
-	for rest, next := body, 0; next >= 0 && len(rest) > 0; {
-		if rest[0] == '#' {
-			line, _, _ := bytes.Cut(rest, []byte("\n"))
+	for at := 0; ; { // number signs are less frequent than line ends
+		next := bytes.IndexByte(body[at:], '#')
+		if next < 0 {
+			break
+		}
+		at += next
+		line, _, _ := bytes.Cut(body[at:], []byte("\n"))
+		if at == 0 || body[at-1] == '\n' {
 			b.Text(rank.Heading, line)
 		}
-		next = bytes.Index(rest, []byte("\n#"))
-		rest = rest[next+1:]
+		at += len(line)
 	}
 	b.Text(rank.Body, body)
 	for _, name := range s.resourceNames() {

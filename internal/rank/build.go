@@ -31,11 +31,12 @@ func impactOf(v float32) uint8 {
 type Builder struct {
 	split  splitter
 	runs   table    // a term for each run, or with the bit several an index into lists
-	lists  []uint32 // for runs that do not map to exactly one term: the number of terms, then the terms
+	lists  []uint32 // for runs of several terms: the number of terms, then the terms
 	ids    table    // numbers of terms by their hash
 	hashes []uint32 // by term
 	in     []uint64 // by term: its count in each field of the current document, eight bits each
-	used   []uint32 // terms of the current document
+	used   []uint32 // first the terms of the current document, then space for all others
+	nused  int      // number of terms of the current document
 	words  [fields]int
 	found  [][]uint32 // term<<8 | impact for each term of each document, endOfDoc after each document
 	keys   []uint64
@@ -44,6 +45,7 @@ type Builder struct {
 
 const (
 	several  = 1 << 31
+	noTerm   = 0         // stands for the term of runs that have none, such as "the"
 	maxIDs   = 1<<24 - 1 // more terms are not indexed
 	endOfDoc = math.MaxUint32
 	chunk    = 1 << 16 // entries of each slice of found, which grows without being copied
@@ -51,24 +53,17 @@ const (
 
 // NewBuilder returns a Builder without documents.
 func NewBuilder() *Builder {
-	return &Builder{runs: newTable(), ids: newTable()}
+	return &Builder{runs: newTable(), ids: newTable(), hashes: []uint32{noTerm: 0}, in: []uint64{noTerm: 0},
+		used: make([]uint32, 2)} // count writes one more than there are terms
 }
 
 // Text adds text to a field of the current document.
 func (b *Builder) Text(f Field, text []byte) {
 	last, end := "", 0 // the previous word of a name or summary, and where it ends
 	for r, hash := range b.split.runs(text) {
-		word := text[r.start:r.end]
-		if r.pairs {
-			pairsOf(word, func(pair []byte) {
-				hash, _ := hashRun(pair, len(pair))
-				b.run(f, hash, pair, true)
-			})
-			continue
-		}
-		b.run(f, hash, word, false)
-		if f == Name || f == Summary { // so that "data-base" also matches "database"
-			word := string(word)
+		b.run(f, hash, text[r.start:r.end], r.pairs)
+		if (f == Name || f == Summary) && !r.pairs { // so that "data-base" also matches "database"
+			word := string(text[r.start:r.end])
 			if last != "" && r.start == end+1 && (text[end] == '-' || text[end] == '_') {
 				for _, id := range b.addID(nil, stem(lower(last+word))) {
 					b.count(f, id)
@@ -105,7 +100,10 @@ func (b *Builder) refOf(run string, pair bool) uint32 {
 	} else {
 		terms(run, func(t string) { ids = b.addID(ids, t) })
 	}
-	if len(ids) == 1 {
+	switch len(ids) {
+	case 0:
+		return noTerm
+	case 1:
 		return ids[0]
 	}
 	ref := several | uint32(len(b.lists))
@@ -126,15 +124,17 @@ func (b *Builder) addID(ids []uint32, t string) []uint32 {
 	b.ids.put(hash, id)
 	b.hashes = append(b.hashes, hash)
 	b.in = append(b.in, 0)
+	b.used = append(b.used, 0)
 	return append(ids, id)
 }
 
+// count counts a term in the current document. No processor can predict whether a word is new
+// there, or has a term at all, so this is computed without branches.
 func (b *Builder) count(f Field, id uint32) {
-	b.words[f]++
+	b.words[f] += int(min(id, 1)) // 0 for noTerm
 	in := b.in[id]
-	if in == 0 {
-		b.used = append(b.used, id)
-	}
+	b.used[b.nused] = id
+	b.nused += int((in - 1) >> 63) // 1 if in is 0
 	if uint8(in>>(8*f)) < math.MaxUint8 {
 		b.in[id] = in + 1<<(8*f)
 	}
@@ -148,9 +148,13 @@ func (b *Builder) End(key uint64) {
 		weight[f] = float32(p.weight)
 	}
 	names := 0
-	for _, id := range b.used {
+	for _, id := range b.used[:b.nused] {
 		v := float32(0)
 		in := b.in[id]
+		b.in[id] = 0
+		if id == noTerm {
+			continue
+		}
 		for f, rest := 0, in; rest != 0; f, rest = f+1, rest>>8 {
 			if n := float32(uint8(rest)); n > 0 {
 				v += weight[f] * n / (n + length[f])
@@ -162,10 +166,9 @@ func (b *Builder) End(key uint64) {
 			names++
 		}
 		b.add(id<<8 | uint32(impact))
-		b.in[id] = 0
 	}
 	b.add(endOfDoc)
-	b.used, b.words = b.used[:0], [fields]int{}
+	b.nused, b.words = 0, [fields]int{}
 	b.keys = append(b.keys, key)
 	b.names = append(b.names, uint8(min(names, math.MaxUint8)))
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"iter"
 	"math/bits"
+	"unicode/utf8"
 )
 
 // A splitter finds the runs of a text, as nextRun does, but reads ASCII eight bytes at a time:
@@ -16,8 +17,8 @@ type splitter struct {
 
 const splitAtOnce = 2048
 
-// runs returns the runs of a text and their hashes. Those whose characters are taken in pairs
-// have no hash.
+// runs returns the runs of a text and their hashes. Of a run whose characters are taken in pairs
+// it returns the pairs.
 func (s *splitter) runs(text []byte) iter.Seq2[run, uint32] {
 	return func(yield func(run, uint32) bool) {
 		n, before := 0, uint64(0) // number of edges; 1 if the byte before belongs to a piece
@@ -54,19 +55,54 @@ func (s *splitter) runs(text []byte) iter.Seq2[run, uint32] {
 
 // slowRuns calls yield with each run that begins in text[start:end].
 func slowRuns(text []byte, start, end int, yield func(run, uint32) bool) bool {
-	for {
-		r, ok := nextRun(text, start)
-		if !ok || r.start >= end {
-			return true
+	for at := start; at < end; {
+		if text[at] >= utf8.RuneSelf {
+			x, n := utf8.DecodeRune(text[at:])
+			if !wordRune(x) {
+				at += n
+				continue
+			}
+			if unspaced(x) {
+				next, ok := pairs(text, at, n, yield)
+				if !ok {
+					return false
+				}
+				at = next
+				continue
+			}
 		}
-		hash := uint32(0)
-		if !r.pairs {
-			hash, _ = hashRun(text[r.start:], r.end-r.start)
-		}
+		r, _ := nextRun(text, at)
+		hash, _ := hashRun(text[r.start:], r.end-r.start)
 		if !yield(r, hash) {
 			return false
 		}
-		start = r.end
+		at = r.end
+	}
+	return true
+}
+
+// pairs calls yield with each pair of adjacent characters in the run that begins at start with a
+// character of n bytes, or with the run if it is a single character.
+func pairs(text []byte, start, n int, yield func(run, uint32) bool) (end int, ok bool) {
+	r := run{start: start, end: start + n, pairs: true}
+	for single := true; ; single = false {
+		x, m := utf8.DecodeRune(text[r.end:])
+		more := x >= utf8.RuneSelf && wordRune(x) && unspaced(x)
+		if !more && !single {
+			return r.end, true
+		}
+		if more {
+			r.end += m
+		}
+		hash, _ := hashRun(text[r.start:], r.end-r.start)
+		if !yield(r, hash) {
+			return 0, false
+		}
+		if !more {
+			return r.end, true
+		}
+		r.start += n
+		n = m
 	}
 }
 

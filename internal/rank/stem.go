@@ -52,7 +52,7 @@ func stem(w string) string {
 	w = replace(w, step2, 0)
 	w = replace(w, step3, 0)
 	for _, end := range step4 {
-		if s, ok := strings.CutSuffix(w, end); ok {
+		if s, ok := cutEnd(w, end); ok {
 			if measure(s) > 1 && (end != "ion" || strings.HasSuffix(s, "s") || strings.HasSuffix(s, "t")) {
 				w = s
 			}
@@ -72,7 +72,7 @@ func stem(w string) string {
 
 func replace(w string, rules [][2]string, m int) string {
 	for _, r := range rules {
-		if s, ok := strings.CutSuffix(w, r[0]); ok {
+		if s, ok := cutEnd(w, r[0]); ok {
 			if measure(s) > m {
 				return s + r[1]
 			}
@@ -80,6 +80,15 @@ func replace(w string, rules [][2]string, m int) string {
 		}
 	}
 	return w
+}
+
+// cutEnd is strings.CutSuffix for two texts that are not empty. It compares the last letters first,
+// because nearly all endings differ there.
+func cutEnd(w, end string) (string, bool) {
+	if w[len(w)-1] != end[len(end)-1] {
+		return w, false
+	}
+	return strings.CutSuffix(w, end)
 }
 
 var step2 = [][2]string{{"ational", "ate"}, {"tional", "tion"}, {"enci", "ence"}, {"anci", "ance"}, {"izer", "ize"},

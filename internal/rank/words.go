@@ -75,10 +75,13 @@ func asciiWord(c byte) bool { return small(c|0x20) || '0' <= c && c <= '9' }
 
 // wordRune reports whether a character that is not ASCII belongs to a word.
 func wordRune(r rune) bool {
-	switch { // two common cases without tables
+	switch { // common cases without tables
 	case 0x4e00 <= r && r <= 0x9fff: // Chinese characters
 		return true
-	case 0x2010 <= r && r <= 0x206f, 0x2190 <= r && r <= 0x2bff: // punctuation, arrows, symbols
+	case 0x2010 <= r && r <= 0x206f, 0x2190 <= r && r <= 0x2bff, // punctuation, arrows, symbols
+		0x3001 <= r && r <= 0x3004, 0x3008 <= r && r <= 0x3020, // Chinese and Japanese punctuation
+		0xff01 <= r && r <= 0xff0f, 0xff1a <= r && r <= 0xff20, // the same as wide as Chinese characters
+		0x1f000 <= r && r <= 0x1faff: // emoji
 		return false
 	}
 	return wordTables(r)
