@@ -88,6 +88,9 @@ func (j *judge) command(s *bash.CommandLine, c *bash.SimpleCommand, cov cover) {
 		j.script(in.Script, g.inner(c, in))
 	}
 	j.files(s, c, dirs, known, g.by, free)
+	if g.by != nil && !g.exact && c.Effect == bash.Runs && !c.Function {
+		j.secretWords(c, dirs, g.words)
+	}
 }
 
 // deniedOrAsked judges a command by the deny and ask rules, matched as widely as possible. Allow means
@@ -373,6 +376,42 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 			}
 		}
 	}
+}
+
+// secretWords judges what a rule does not spell out of a command: whatever the program does with its words, one
+// that names a secret, or a file in a git directory, needs approval. spelled is the number of words that the rule
+// spells out.
+func (j *judge) secretWords(c *bash.SimpleCommand, dirs []string, spelled int) {
+	for i := max(spelled, 1); i < len(c.Words); i++ {
+		w := &c.Words[i]
+		if slices.ContainsFunc(c.Files, func(f bash.File) bool { return f.Word == w && f.Text == "" && f.Write && !f.Both }) {
+			continue // judged as a file that is written
+		}
+		for _, v := range w.Values {
+			for name := range bash.Paths(v) {
+				for _, dir := range dirs {
+					n := j.paths.name(name, dir)
+					why := ""
+					if pat := j.paths.secretWord(n); pat != "" {
+						why = reasonSecret + pat
+					} else if inGitDirectory(n) && !c.Git {
+						why = reasonProtected + "a git directory"
+					}
+					if sub := (Subject{Kind: KindRead, Text: n.paths[0], Tool: j.request.Tool,
+						Aliases: j.request.Aliases}); why != "" && !j.spelledOut(sub, n) {
+						j.add(Judged{Subject: sub, Origin: Builtin, Reason: why}, "")
+					}
+				}
+			}
+		}
+	}
+}
+
+// inGitDirectory reports whether a file is in a directory called .git.
+func inGitDirectory(n pathNames) bool {
+	return slices.ContainsFunc(n.paths, func(p string) bool {
+		return strings.Contains(strings.ToLower(p), "/.git/") && !strings.ContainsAny(p, "*?[")
+	})
 }
 
 func cutAfter(s, sep string) string {

@@ -348,6 +348,31 @@ func (p PathContext) Secret(path string) bool {
 	return p.matchList(pathNames{paths: []string{path}}, secrets) != ""
 }
 
+// secretWord returns the pattern of secrets that matches an existing file which a command's words name; "" if none
+// does. In the workspace only the files count that the sandbox hides there: a build may use a key that belongs to its
+// tests.
+func (p *PathContext) secretWord(n pathNames) string {
+	pat := p.secret(n)
+	if pat == "" || p.inside(n) && !slices.ContainsFunc(n.paths, func(s string) bool { return EnvFile(path.Base(s)) }) ||
+		!p.exists(n.paths[0]) {
+		return ""
+	}
+	return pat
+}
+
+// EnvFile reports whether a file name is one with which projects pass secrets to programs.
+func EnvFile(name string) bool {
+	if !strings.HasPrefix(name, ".env") {
+		return false
+	}
+	for _, s := range [...]string{".example", ".sample", ".template", ".dist"} {
+		if strings.HasSuffix(name, s) {
+			return false
+		}
+	}
+	return name == ".env" || name[4] == '.' || name[4] == '-' || name[4] == '_' || name == ".envrc"
+}
+
 func (p *PathContext) matchList(n pathNames, list []string) string {
 	for _, s := range n.paths {
 		if i := strings.LastIndexByte(s, '/'); i >= 0 && !mayMatchLists(s) {

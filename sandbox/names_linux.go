@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/permission"
 )
 
 // maxDirs limits the directories of a workspace that are watched for protected names.
@@ -461,10 +462,10 @@ func (n *names) readOne(dir string, found map[string]fileID) (below []string) {
 		switch {
 		case slices.ContainsFunc(n.protected, func(p string) bool { return strings.HasSuffix(path, "/"+p) }):
 			n.note(path, found)
-			if isEnvFile(name) {
+			if permission.EnvFile(name) {
 				n.env[path] = true
 			}
-		case isEnvFile(name) && !e.IsDir():
+		case permission.EnvFile(name) && !e.IsDir():
 			n.env[path] = true
 		case e.IsDir() && !slices.Contains(skipped, name):
 			if _, ok := n.dirs[path]; !ok {

@@ -71,7 +71,7 @@ func DefaultFor(dir string, getenv func(string) string) (Policy, error) {
 	p := Policy{Dir: dir, Home: home, Protected: permission.ProtectedPaths()}
 	for _, s := range permission.Secrets() {
 		// A tool that reads a file matching these patterns asks first, but hiding every *.pem from
-		// a build would break its tests. In a project only .env* is hidden (isEnvFile).
+		// a build would break its tests. In a project only .env* is hidden (permission.EnvFile).
 		abs, rooted := strings.CutPrefix(s, "//")
 		switch {
 		case strings.Contains(s, "*"):
@@ -238,17 +238,4 @@ func withinAny(dirs []string, path string) bool {
 // guarded reports whether a path contains a protected name.
 func guarded(protected []string, path string) bool {
 	return slices.ContainsFunc(protected, func(name string) bool { return strings.Contains(path+"/", "/"+name+"/") })
-}
-
-// isEnvFile reports whether a file name is one with which projects pass secrets to programs.
-func isEnvFile(name string) bool {
-	if !strings.HasPrefix(name, ".env") {
-		return false
-	}
-	for _, s := range [...]string{".example", ".sample", ".template", ".dist"} {
-		if strings.HasSuffix(name, s) {
-			return false
-		}
-	}
-	return name == ".env" || name[4] == '.' || name[4] == '-' || name[4] == '_' || name == ".envrc"
 }

@@ -25,6 +25,7 @@ func (a *analysis) git(c *SimpleCommand) {
 		return
 	}
 	gitOptions(c, sub, i+1)
+	gitWrites(c, sub, i+1)
 	a.gitSubcommand(c, sub, i)
 	if len(c.Danger) == 0 && gitReads(sub, c.Words[i+1:]) {
 		c.Effect = Reads
@@ -92,6 +93,7 @@ var gitOptionTable = []struct {
 		"rebase cat-file", short: true},
 	{long: "--tool", except: "reset remote"},
 	{long: "--recurse-submodules --gpg-sign --show-signature", only: "log show status diff grep ls-files"},
+	{long: "--unsafe-paths", only: "apply"},
 	{letters: "O", only: "grep"},
 	{letters: "x", only: "rebase"},
 	{letters: "u", only: "clone"},
@@ -154,6 +156,76 @@ func gitLong(flag, list string) bool {
 	return false
 }
 
+// A gitWriter describes a subcommand that writes where its words say, also outside the working tree.
+type gitWriter struct {
+	names   string
+	first   string // its first word is one of these; "": any
+	options string // options whose value names what it writes, or the directory for it
+	words   bool   // its words name what it writes
+	last    bool   // only the last of them does, if there are at least two
+}
+
+var gitWriters = table[gitWriter]{names: func(w *gitWriter) string { return w.names }, rows: []gitWriter{
+	{names: "worktree", first: "add move remove repair", words: true},
+	{names: "clone", last: true},
+	{names: "init init-db pack-objects merge-file", words: true},
+	{names: "mv", words: true},
+	{names: "bundle", first: "create", words: true},
+	{names: "format-patch bugreport diagnose mailsplit index-pack", options: "-o --output-directory"},
+	{names: "checkout-index", options: "--prefix"},
+	{names: "read-tree", options: "--index-output"},
+	{names: "apply am", options: "--directory --build-fake-ancestor"},
+}}
+
+// gitWrites records what a subcommand, whose words begin at from, writes by name: a rule covers it in the workspace
+// and for temporary files, but not where it is protected.
+func gitWrites(c *SimpleCommand, sub string, from int) {
+	w := gitWriters.row(sub)
+	if w == nil || w.first != "" && (from >= len(c.Words) || !c.Words[from].Is(strings.Fields(w.first)...)) {
+		return
+	}
+	record := func(i int, path string) {
+		if base := strings.TrimSuffix(path, ".git"); base != "" && !strings.HasSuffix(base, "/") {
+			path = base // a bare repository, which is no part of another one
+		}
+		c.Danger = append(c.Danger, Danger{Word: i, Dir: path, Write: true,
+			Reason: "git " + sub + " writes outside the workspace or to a protected path"})
+	}
+	var operands []int
+	for i := from; i < len(c.Words); i++ {
+		for _, v := range spellings(&c.Words[i]) {
+			if len(v) < 2 || v[0] != '-' {
+				continue
+			}
+			flag, value, has := strings.Cut(v, "=")
+			switch {
+			case has && abbreviates(flag, w.options):
+				record(i, value)
+			case listed(w.options, v) || len(v) > 4 && abbreviates(v, w.options):
+				if i+1 < len(c.Words) {
+					value, _ := c.Words[i+1].Value()
+					record(i+1, value)
+				}
+			case len(v) > 2 && listed(w.options, v[:2]):
+				record(i, v[2:])
+			}
+		}
+		if v, ok := c.Words[i].Value(); !ok || v != "" && v[0] != '-' {
+			operands = append(operands, i)
+		}
+	}
+	if w.last && len(operands) > 1 {
+		operands = operands[len(operands)-1:]
+	} else if !w.words {
+		return
+	}
+	for _, i := range operands {
+		if v, ok := c.Words[i].Value(); !ok || !strings.Contains(v, ":") { // an address
+			record(i, v)
+		}
+	}
+}
+
 // gitRunners are subcommands that run other programs, whatever their arguments are.
 const gitRunners = "filter-branch send-email instaweb daemon shell credential credential-cache credential-store " +
 	"hook maintenance " +
@@ -187,7 +259,7 @@ func (a *analysis) gitSubcommand(c *SimpleCommand, sub string, i int) {
 	case listed("checkout restore rm mv clean apply", sub):
 		for k := range rest {
 			if v, ok := rest[k].Value(); ok && !strings.HasPrefix(v, "-") {
-				c.Files = append(c.Files, File{Word: &rest[k], Write: true})
+				c.Files = append(c.Files, File{Word: &rest[k], Write: true, Both: sub == "apply" || sub == "mv"})
 			}
 		}
 	}
@@ -196,10 +268,25 @@ func (a *analysis) gitSubcommand(c *SimpleCommand, sub string, i int) {
 // gitFiles records the files that a reading subcommand names: those outside the working directory,
 // and those whose content it shows.
 func gitFiles(c *SimpleCommand, sub string, rest []Word) {
-	shows := listed("show diff cat-file blame log", sub)
+	shows := listed("show diff cat-file blame annotate log grep", sub)
+	pattern := sub == "grep" // its first word is a pattern
 	for k := range rest {
 		v, ok := rest[k].Value()
-		if ok && strings.HasPrefix(v, "-") {
+		if flag, value, has := strings.Cut(v, "="); ok && strings.HasPrefix(v, "-") {
+			switch {
+			case has && names(flag, "--ignore-revs-file --exclude-from"):
+				c.Files = append(c.Files, File{Word: &rest[k], Text: value})
+			case sub == "grep" && strings.HasPrefix(v, "-f") && len(v) > 2, sub == "ls-files" && strings.HasPrefix(v, "-X") &&
+				len(v) > 2:
+				c.Files = append(c.Files, File{Word: &rest[k], Text: v[2:]})
+			case k+1 < len(rest) && (sub == "grep" && v == "-f" || sub == "ls-files" && v == "-X" ||
+				names(v, "--ignore-revs-file --exclude-from")):
+				c.Files = append(c.Files, File{Word: &rest[k+1]})
+			}
+			continue
+		}
+		if pattern {
+			pattern = false
 			continue
 		}
 		if strings.HasPrefix(v, "/") || strings.HasPrefix(v, "../") || strings.HasPrefix(v, "~") ||

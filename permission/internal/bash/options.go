@@ -41,11 +41,12 @@ var programs = table[program]{names: func(p *program) string { return p.names },
 			"--config.node-options --npmrc-auth-file --pnpmfile --global-pnpmfile --shell-mode -c --use-node-version"},
 	{names: "yarn yarnpkg", dashes: "*", script: "run", delegate: true, dirs: "--cwd",
 		runs: "--script-shell --use-yarnrc --node-options --prefix --require"},
-	{names: "bun", script: "run", delegate: true, dirs: "--cwd", code: true,
+	{names: "bun", writes: "--outfile --outdir", script: "run", delegate: true, dirs: "--cwd", code: true,
 		runs: "--preload -r --require --import --config -c --env-file --shell -e --eval -p --print"},
-	{names: "deno", script: "run serve", code: true,
+	{names: "deno", writes: "-o --output --coverage", script: "run serve", code: true,
 		runs: "--config -c --import-map --preload --require --env-file --node-options"},
-	{names: "pip pip3", abbrev: true, runs: "--python"},
+	{names: "pip pip3", abbrev: true, runs: "--python",
+		writes: "-t --target --root --log --log-file --report -d --dest -w --wheel-dir"},
 	{names: "uv uvx", runs: "--python?/ -p?/ --config-file --env-file", dirs: "--directory --project"},
 	{names: "poetry", dirs: "-C --directory -P --project"},
 	{names: "pdm hatch", runs: "--config -c", dirs: "--project -p"},
@@ -57,11 +58,11 @@ var programs = table[program]{names: func(p *program) string { return p.names },
 	{names: "make gmake bmake", abbrev: true, vars: true, value: "CfIjloW",
 		runs: "-f --file --makefile --eval -E -I --include-dir -e --environment-overrides", dirs: "-C --directory"},
 	{names: "ninja", value: "Cfjkltw", runs: "-f", dirs: "-C"},
-	{names: "cmake",
+	{names: "cmake", writes: "-B --graphviz", dirs: "-S --build",
 		runs: "-P -C -E --toolchain -D?COMPILER= -D?LAUNCHER -D?COMMAND -D?PROGRAM -D?INCLUDE -D?MODULE_PATH " +
 			"-D?TOOLCHAIN --trace-redirect"},
 	{names: "ctest", runs: "-S -SP --script --build-and-test"},
-	{names: "meson", runs: "--native-file --cross-file", dirs: "-C"},
+	{names: "meson", runs: "--native-file --cross-file --wrapper --wrap", dirs: "-C"},
 	{names: "just", dashes: "*", runs: "-f --justfile --shell --shell-arg --set -c --command --chooser --dotenv-path " +
 		"--dotenv-filename", dirs: "-d --working-directory"},
 	{names: "task go-task", dashes: "*", runs: "-t --taskfile -g --global", dirs: "-d --dir"},
@@ -81,8 +82,8 @@ var programs = table[program]{names: func(p *program) string { return p.names },
 	{names: "sbt", runs: "-java-home -sbt-jar -sbt-launch-repo -addPluginSbtFile --addPluginSbtFile"},
 	{names: "goreleaser", runs: "-f --config"},
 	{names: "hugo", writes: "-d --destination", runs: "--config --configDir", dirs: "-s --source"},
-	{names: "jekyll", runs: "--config --plugins -p", dirs: "-s --source"},
-	{names: "mkdocs", runs: "-f --config-file"},
+	{names: "jekyll", writes: "-d --destination", runs: "--config --plugins -p", dirs: "-s --source"},
+	{names: "mkdocs", writes: "-d --site-dir", runs: "-f --config-file"},
 	{names: "sphinx-build", runs: "-c -D --define -C"},
 	// Languages: their build and test commands.
 	{names: "go", words: true, script: "run", dirs: "-C",
@@ -91,26 +92,50 @@ var programs = table[program]{names: func(p *program) string { return p.names },
 	{names: "cargo cross", value: "pFjC", dashes: "run test bench nextest", operand: isToolchainPath,
 		runs: "--config -Z -C?linker -C?codegen-backend --target?.json --config-file --tool-config-file --archive-file " +
 			"--binaries-metadata --cargo-metadata",
-		dirs: "-C --manifest-path", writes: "--target-dir --artifact-dir --out-dir --root"},
+		dirs: "-C --manifest-path --path", writes: "--target-dir --artifact-dir --out-dir --root"},
 	{names: "rustc", writes: "-o --out-dir", runs: "-C?linker -C?link-arg -C?codegen-backend --codegen -Z --sysroot"},
 	{names: "swift", runs: "--toolchain -Xlinker -Xcc --disable-sandbox", dirs: "--package-path"},
-	{names: "dotnet", runs: "--test-adapter-path --settings -p?Custom -p?Before -p?After --property?Custom"},
+	{names: "dotnet", writes: "-o --output --artifacts-path", dirs: "--project",
+		runs: "--test-adapter-path --settings -p?Custom -p?Before -p?After --property?Custom"},
 	{names: "gcc g++ cc c++ clang clang++", words: true, writes: "-o", operand: isOptionFile,
 		runs: "-B* -specs -wrapper -fplugin -fuse-ld -Xclang -load --config"},
-	{names: "protoc", abbrev: true, runs: "--plugin", operand: isOptionFile},
-	{names: "sqlite3", words: true, runs: "-init -cmd", operand: isDotCommand},
-	{names: "psql", runs: `-f --file -c?\! --command?\!`},
-	{names: "openssl", words: true, runs: "-engine -provider -provider-path -config"},
+	{names: "protoc", abbrev: true, runs: "--plugin", operand: isOptionFile, writes: "-o --descriptor_set_out --cpp_out " +
+		"--go_out --java_out --js_out --python_out --ruby_out --grpc_out --go-grpc_out --ts_out"},
+	{names: "sqlite3", words: true, runs: "-init -cmd", operand: isSQLiteFunction},
+	{names: "psql", runs: `-f --file -c?\! --command?\! -c?\copy --command?\copy -c?\i --command?\i -c?\o ` +
+		`--command?\o -c?\g`, writes: "-o --output -L --log-file"},
+	{names: "mysql mariadb", operand: isShellCommand, writes: "--tee",
+		runs: `-e?\ --execute?\ -e?system --execute?system -e?source --execute?source --defaults-file ` +
+			`--defaults-extra-file --init-command --pager --plugin-dir`},
+	{names: "pg_dump pg_dumpall mysqldump", writes: "-f --file -r --result-file"},
+	{names: "redis-cli", writes: "--rdb --functions-rdb"},
+	{names: "openssl", words: true, writes: "-out -keyout -writerand", runs: "-engine -provider -provider-path -config"},
 	{names: "buf", runs: "--template --config"},
 	{names: "gotestsum", words: true, runs: "--raw-command --post-run-command -exec -toolexec -vettool"},
-	{names: "golangci-lint", writes: "--out", runs: "-c --config"},
+	{names: "golangci-lint", writes: "--out --output*", runs: "-c --config"},
+	{names: "javac kotlinc", words: true, writes: "-d -s -h", operand: isOptionFile,
+		runs: "-J* -processorpath --processor-path -processor -script -Xplugin* -Xbootclasspath*"},
+	{names: "pandoc", abbrev: true, writes: "-o --output --extract-media",
+		runs: "-F --filter -L --lua-filter --pdf-engine -d --defaults --data-dir -t?.lua --to?.lua -f?.lua --from?.lua"},
+	{names: "hg", runs: "--config --rsh -e --ssh --remotecmd --cwd -R --repository"},
+	{names: "svn", runs: "--diff-cmd --diff3-cmd --editor-cmd --config-option --config-dir -F --file"},
+	{names: "jj", runs: "--config --config-file --config-toml -R --repository --tool"},
+	{names: "yq", runs: "--from-file"},
+	{names: "bat batcat", runs: "--pager --diff --config-file"},
+	{names: "ssh-keygen", runs: "-D -w -P", writes: "-f"},
+	{names: "ssh-add", runs: "-s -e"},
+	{names: "gpg gpg2", writes: "-o --output", runs: "--photo-viewer --exec-path --gpgconf-path --agent-program " +
+		"--dirmngr-program --keyserver-options --load-extension --options --homedir"},
+	{names: "patch", writes: "-d --directory -o --output -r --reject-file"},
 	// Tests and linters.
-	{names: "pytest py.test", runs: "-p?!no: -c --config-file --rootdir --confcutdir -o --override-ini --pdbcls " +
-		"--cov-config",
+	{names: "pytest py.test", writes: "--junitxml --junit-xml --log-file --basetemp --debug --report-log --html",
+		operand: isOptionFile, runs: "-p?!no: -c --config-file --rootdir --confcutdir -o --override-ini --pdbcls " +
+			"--cov-config",
 		value: "kmnpcorW"},
 	{names: "tox", dashes: "*", runs: "-c --conf --override -x --runner", dirs: "--root"},
 	{names: "nox", dashes: "*", runs: "-f --noxfile --force-python --default-venv-backend"},
-	{names: "mypy", runs: "--config-file --python-executable --custom-typeshed-dir", abbrev: true},
+	{names: "mypy", writes: "--junit-xml --html-report --xml-report --txt-report --cache-dir",
+		runs: "--config-file --python-executable --custom-typeshed-dir", abbrev: true},
 	{names: "flake8", runs: "--config --append-config --enable-extensions"},
 	{names: "pylint", runs: "--rcfile --init-hook --load-plugins"},
 	{names: "coverage", writes: "-o -d --directory --data-file", runs: "--rcfile"},
@@ -130,17 +155,34 @@ var programs = table[program]{names: func(p *program) string { return p.names },
 	{names: "webpack", writes: "-o --output-path", runs: "-c --config --config-registration --entry-preload",
 		dirs: "--context"},
 	{names: "vite", writes: "--outDir", runs: "-c --config --configLoader"},
-	{names: "rollup", writes: "-o --file -d --dir", runs: "-p --plugin --configPlugin --config?/"},
+	{names: "rollup", writes: "-o --file -d --dir", runs: "-p --plugin --configPlugin -c --config"},
+	{names: "stylelint",
+		runs: "--config --custom-syntax --plugins --formatter?/ -f?/ --custom-formatter --config-basedir"},
+	{names: "postcss", writes: "-o --output -d --dir", runs: "--config -u --use --parser --syntax --stringifier"},
+	{names: "tailwindcss tailwind", writes: "-o --output", runs: "-c --config --postcss"},
+	{names: "svgo terser", writes: "-o --output", runs: "--config --config-file"},
+	{names: "tsup", writes: "-d --out-dir", runs: "--config --onSuccess --on-success --plugin"},
+	{names: "tsc", writes: "--outDir --outFile --declarationDir --tsBuildInfoFile"},
+	{names: "esbuild", writes: "--outfile --outdir --metafile", runs: "--plugin"},
+	{names: "playwright cypress ava storybook c8", runs: "-c --config --config-file --require"},
+	{names: "typedoc browserify", writes: "-o --out --outfile", runs: "--plugin --options -t --transform -p -g"},
+	{names: "commitlint semantic-release release-it", runs: "-x --extends -e -g --config -c --parser-preset --hooks*"},
+	{names: "standard-version", runs: "--scripts*"},
 	{names: "babel", writes: "-o --out-file -d --out-dir", runs: "--config-file --presets --plugins --root-mode"},
 	{names: "phpunit", runs: "-c --configuration --bootstrap --include-path --loader --extension --printer"},
 	{names: "rspec", runs: "-r --require -I -O --options"},
 	{names: "rubocop", runs: "-r --require -c --config --plugin"},
 	// Infrastructure.
+	{names: "docker podman nerdctl docker-compose podman-compose", dirs: containerDirs,
+		writes: "-o --output --cidfile --iidfile --metadata-file",
+		runs: "--privileged --cap-add --security-opt --device --pid?host --userns?host --mount?src=/ --mount?source=/ " +
+			"--mount?=.."},
 	{names: "terraform tofu", words: true, runs: "-plugin-dir", dirs: "-chdir"},
 	{names: "helm", writes: "--output-dir -d --destination", runs: "--post-renderer --kubeconfig"},
-	{names: "kubectl oc", runs: "--kubeconfig"},
-	{names: "ansible-playbook ansible", runs: "-M --module-path --connection -c --ssh-common-args --ssh-extra-args " +
-		"--scp-extra-args --sftp-extra-args"},
+	{names: "kubectl oc kustomize", runs: "--kubeconfig --enable-exec --enable-alpha-plugins --helm-command"},
+	{names: "gh", writes: "-D --dir -O --output", runs: "--upload-pack -u?/"},
+	{names: "ansible-playbook ansible", runs: "--vault-password-file --vault-id -M --module-path --connection -c " +
+		"--ssh-common-args --ssh-extra-args --scp-extra-args --sftp-extra-args"},
 	// Interpreters.
 	{names: "node nodejs", script: "*", code: true, value: "rC",
 		runs: "-r --require --import --loader --experimental-loader -e --eval -p --print -pe --env-file " +
@@ -160,6 +202,16 @@ var programs = table[program]{names: func(p *program) string { return p.names },
 	{names: "elixir", script: "*", code: true, runs: "-e -r -S -pr -pa -pz --eval --require"},
 }}
 
+// anyProgram describes the programs that are not in the table: the usual options for what is written.
+var anyProgram = program{writes: usualOutputs}
+
+const (
+	usualOutputs = "-o --output --output-file --output-dir --output-directory --outfile --out-file --outdir --out-dir " +
+		"--outDir --outFile --dest --destination --log-file"
+	notFiles      = "find fd fdfind test [ mount ps lsof ssh scp sftp" // the usual options mean something else
+	containerDirs = "-v --volume"                                      // source:target
+)
+
 // otherCode records the words that make a program run other code. from is the index of the
 // program's name; its arguments follow. open means that a rule for all uses of the command covers
 // these words.
@@ -174,7 +226,10 @@ func otherCode(c *SimpleCommand, from int, open bool) {
 	}
 	p := programs.row(name)
 	if p == nil {
-		return
+		if c.Effect != Runs || writers.row(name) != nil || listed(notFiles, name) {
+			return
+		}
+		p = &anyProgram
 	}
 	open = open || p.code
 	sets := from+2 < len(c.Words) &&
@@ -205,9 +260,15 @@ func otherCode(c *SimpleCommand, from int, open bool) {
 					return
 				}
 				mark(i+1, option)
-			} else if option, dir, _ := p.option(p.dirs, v, next); option != "" {
+			} else if option, dir, inWord := p.option(p.dirs, v, next); option != "" {
+				if p.dirs == containerDirs {
+					dir, _, _ = strings.Cut(dir, ":")
+				}
+				if !inWord && i+1 >= len(c.Words) {
+					continue // it has no value
+				}
 				c.Danger = append(c.Danger, Danger{Word: i, Reason: name + " " + option + " leaves the workspace", Dir: dir})
-			} else if option, file, _ := p.option(p.writes, v, next); option != "" {
+			} else if option, file, _ := p.option(p.writes, v, next); option != "" && !(p == &anyProgram && file == "") {
 				c.Danger = append(c.Danger, Danger{Word: i, Reason: name + " " + option +
 					" writes outside the workspace or to a protected path", Dir: file, Write: true})
 			}
@@ -253,8 +314,33 @@ func isDotCommand(v string) bool {
 	return len(v) > 1 && v[0] == '.' && v[1] >= 'a' && v[1] <= 'z' || strings.Contains(v, "\n.")
 }
 
-// isPluginGoal recognises a goal of a Maven plugin, group:artifact:version:goal, which can be any plugin.
-func isPluginGoal(v string) bool { return strings.Count(v, ":") > 1 }
+// isPluginGoal recognises a goal of a Maven plugin that can be any (group:artifact:version:goal) or runs what it is
+// told to.
+func isPluginGoal(v string) bool {
+	plugin, _, _ := strings.Cut(v, ":")
+	return strings.Count(v, ":") > 1 || listed("exec antrun groovy gmaven", plugin)
+}
+
+// isShellCommand recognises a command of the mysql shell that runs a program, reads a file or writes one.
+func isShellCommand(v string) bool {
+	for _, s := range [...]string{`\!`, "system ", `\.`, "source ", `\T`, "tee ", `\P`, "pager "} {
+		if strings.HasPrefix(strings.TrimSpace(v), s) || strings.Contains(v, ";"+s) || strings.Contains(v, "; "+s) {
+			return true
+		}
+	}
+	return false
+}
+
+// isSQLiteFunction recognises SQL that runs code or uses files.
+func isSQLiteFunction(v string) bool {
+	v = strings.ToLower(v)
+	for _, s := range [...]string{"load_extension", "readfile", "writefile", "edit(", "attach", "fsdir"} {
+		if strings.Contains(v, s) {
+			return true
+		}
+	}
+	return isDotCommand(v)
+}
 
 // covers reports whether a subcommand is in a list, or the list is "*", for all subcommands.
 func covers(list, sub string) bool { return list == "*" || listed(list, sub) }

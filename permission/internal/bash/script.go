@@ -73,6 +73,7 @@ type File struct {
 	Word   *Word
 	Text   string // if not "", a part of Word to use instead
 	Write  bool
+	Both   bool // with Write: it may be read, too
 	Tree   bool // everything below it is read too
 	Follow bool // links below it are followed
 }

@@ -1,6 +1,7 @@
 package bash
 
 import (
+	"iter"
 	"runtime"
 	"strconv"
 	"strings"
@@ -665,6 +666,42 @@ func (a *analysis) numeric(w *syntax.Word) bool {
 	}
 	v := a.vars[name]
 	return v != nil && v.number && !v.unknown
+}
+
+// Paths returns the texts in a word that may be the path of a file: all of it, what follows an option letter (-Fx), and
+// what follows one of = : @ < , or a quote (--file=x, body=@x, type=bind,src=x), up to the next comma or quote.
+func Paths(word string) iter.Seq[string] {
+	const before, after = "=:@<,'\"", ",'\";"
+	return func(yield func(string) bool) {
+		if word == "" || len(word) > 4096 {
+			return
+		}
+		part := func(from int) bool {
+			to := len(word)
+			if k := strings.IndexAny(word[from:], after); k >= 0 {
+				to = from + k
+			}
+			if path, ok := strings.CutPrefix(word[from:to], "//"); ok && !yield(path) { // file://x
+				return false
+			}
+			return to == from || yield(word[from:to])
+		}
+		letters := word[0] == '-' // letters of options may come before
+		if !letters && !yield(word) {
+			return
+		}
+		for i := 1; i < len(word); i++ {
+			switch {
+			case strings.IndexByte(before, word[i-1]) >= 0:
+			case letters && i > 1 && i < 6 && word[1] != '-':
+			default:
+				continue
+			}
+			if !part(i) {
+				return
+			}
+		}
+	}
 }
 
 // Digits reports whether s consists of 1 to 17 digits.

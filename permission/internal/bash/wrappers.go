@@ -36,17 +36,37 @@ var wrappers = table[wrapper]{names: func(w *wrapper) string { return w.names },
 	{names: "npx bunx pnpx uvx", plain: "yq", long: "--yes --no --no-install --quiet --prefer-offline"},
 	{names: "npm pnpm yarn", sub: "exec", plain: "yq", long: "--yes"},
 	{names: "npm pnpm yarn bun", sub: "x", plain: "yq", long: "--yes"},
+	{names: "npm", sub: "explore", words: 1},
+	{names: "rbenv pyenv nodenv goenv jenv fnm", sub: "exec"},
+	{names: "volta", sub: "run"},
+	{names: "corepack", sub: "npx"},
+	{names: "corepack", sub: "npm exec"},
+	{names: "corepack", sub: "pnpm exec"},
+	{names: "corepack", sub: "pnpm dlx"},
+	{names: "corepack", sub: "yarn exec"},
+	{names: "corepack", sub: "yarn dlx"},
+	{names: "lerna nx composer stack cabal opam gem tox", sub: "exec", plain: "q", valued: "e"},
+	{names: "tox", sub: "e", valued: "e"},
+	{names: "rustup", sub: "run", words: 1},
 	{names: "npm pnpm yarn", sub: "dlx", plain: "yq", long: "--yes"},
 	{names: "uv", sub: "tool run", plain: "yq", long: "--yes"},
-	{names: "uv pipx poetry pipenv pdm hatch rye devbox dotenv doppler op", sub: "run", plain: "yq", long: "--yes"},
+	{names: "uv pipx poetry pipenv pdm hatch rye pixi devbox dotenv doppler op foreman honcho teller infisical",
+		sub: "run", plain: "yq", long: "--yes"},
 	{names: "bundle mise rtx asdf", sub: "exec", plain: "yq", long: "--yes"},
 	{names: "bundle mise rtx asdf", sub: "x", plain: "yq", long: "--yes"},
-	{names: "direnv", sub: "exec", words: 1},
+	{names: "hatch", sub: "env run"},
+	{names: "direnv aws-vault chamber", sub: "exec", words: 1},
+	{names: "c8 nyc ccache distcc sccache icecc bear scan-build intercept-build eatmydata retry torify tsocks " +
+		"tini dumb-init ssh-agent dbus-launch"},
+	{names: "dotenv"},
+	{names: "gosu su-exec setuidgid s6-setuidgid envdir", words: 1},
 	{names: "docker podman nerdctl", sub: "exec", plain: "itdT", valued: "uwe", words: 1,
 		long: "--interactive --tty --detach --user= --workdir= --env= --index= --privileged"},
 	{names: "docker podman nerdctl", sub: "container exec", plain: "itdT", valued: "uwe", words: 1,
 		long: "--interactive --tty --detach --user= --workdir= --env= --index= --privileged"},
 	{names: "docker podman nerdctl", sub: "compose exec", plain: "itdT", valued: "uwe", words: 1,
+		long: "--interactive --tty --detach --user= --workdir= --env= --index= --privileged"},
+	{names: "docker-compose podman-compose", sub: "exec", plain: "itdT", valued: "uwe", words: 1,
 		long: "--interactive --tty --detach --user= --workdir= --env= --index= --privileged"},
 }}
 
@@ -67,14 +87,22 @@ var opaquePrograms = table[opaqueProgram]{names: func(p *opaqueProgram) string {
 		"proot fakeroot prlimit setarch linux32 linux64 setpriv capsh cgexec numactl daemon start-stop-daemon inotifywait " +
 		"watchman watchexec hyperfine tmux screen dtach abduco zellij run-parts rlwrap torsocks proxychains proxychains4 " +
 		"ld.so ed ex vi vim nvim view emacs less more most man crontab make-kpkg sem xe rush pexec nsjail hwclock run0 " +
-		"machinectl",
+		"machinectl nix-shell lldb sudoedit sops concurrently cross-env-shell dotenvx env-cmd guix flox lima " +
+		"limactl lxc multipass orb colima wsl adb xcrun osascript cmd wine wine64 gpg-agent xterm gnome-terminal konsole " +
+		"timelimit chpst softlimit choom coreutils uclampset pidproxy i386 x86_64 datefudge libtool ptyget sftp cdk " +
+		"tsc-watch lftp ansible ansible-console",
 		reason: "it can run any command"},
 	{names: "coproc alias enable bind complete compgen compopt hash fc history let mapfile readarray caller",
 		reason: "it changes what names mean, or runs the content of its words"},
 	{names: "nix", sub: "run shell develop", reason: "it runs what it is given"},
-	{names: "gh", sub: "alias extension extensions ext config codespace cs",
+	{names: "cargo", sub: "watch", reason: "it runs what it is given"},
+	{names: "poetry pipenv pdm hatch pixi devbox devenv", sub: "shell", reason: "it runs what it reads"},
+	{names: "mix jj podman firebase", sub: "cmd util unshare machine emulators:exec", reason: "it runs what it is given"},
+	{names: "minikube vagrant flyctl fly heroku dagger netlify", sub: "ssh run dev:exec",
+		reason: "it runs what it is given"},
+	{names: "gh glab hub", sub: "alias extension extensions ext config codespace cs",
 		reason: "it changes what gh runs, or runs commands elsewhere"},
-	{names: "conda micromamba", sub: "run", reason: "it runs what it is given"},
+	{names: "conda mamba micromamba", sub: "run", reason: "it runs what it is given"},
 	// Reached only after command or builtin, or if the name is quoted:
 	{names: "export declare typeset local readonly nameref", reason: "it may run the content of a value"},
 }}
@@ -88,13 +116,13 @@ func (a *analysis) runner(c *SimpleCommand, base string) bool {
 		return true
 	}
 	for _, w := range wrappers.all(base) {
-		if sub := strings.Fields(w.sub); beginWith(c.Words[1:], sub) {
-			a.unwrap(c, w, 1+len(sub))
+		if from := subcommand(c.Words, w.sub); from > 0 {
+			a.unwrap(c, w, from)
 			return true
 		}
 	}
-	if p := opaquePrograms.row(base); p != nil && (p.sub == "" || len(c.Words) > 1 &&
-		c.Words[1].Is(strings.Fields(p.sub)...)) {
+	if p := opaquePrograms.row(base); p != nil && (p.sub == "" || slices.ContainsFunc(strings.Fields(p.sub),
+		func(sub string) bool { return subcommand(c.Words, sub) > 0 })) {
 		c.Opaque = p.reason
 		for i := 1; p.code && i < min(len(c.Words), 8); i++ {
 			if v, ok := plainJoin(c.Words[i:]); ok {
@@ -120,7 +148,7 @@ func (a *analysis) runner(c *SimpleCommand, base string) bool {
 // special handles commands that contain other commands in an unusual form.
 func (a *analysis) special(c *SimpleCommand, base string) bool {
 	switch base {
-	case "env":
+	case "env", "cross-env":
 		a.env(c)
 	case "xargs":
 		a.xargs(c)
@@ -145,18 +173,32 @@ func (a *analysis) special(c *SimpleCommand, base string) bool {
 	return true
 }
 
-// beginWith reports whether words begin with the given values.
-func beginWith(words []Word, first []string) bool {
-	if len(words) < len(first) {
-		return false
-	}
-	for i, v := range first {
-		if !words[i].Is(v) {
-			return false
+// subcommand returns the index after the words of a subcommand, 0 if words do not name it. Options may come before each
+// of them, and a word after an option may be its value.
+func subcommand(words []Word, sub string) int {
+	i := 1
+	for name := range strings.FieldsSeq(sub) {
+		for maybeValue := false; ; i++ {
+			if i >= len(words) {
+				return 0
+			}
+			if words[i].Is(name) {
+				break
+			}
+			v, ok := words[i].Value()
+			option := len(v) > 1 && v[0] == '-' || !ok && words[i].Dash
+			if v == "--" || !option && !maybeValue && !listed(yarnWorkspaces, v) {
+				return 0
+			}
+			maybeValue = option || v == "workspace"
 		}
+		i++
 	}
-	return true
+	return i
 }
+
+// yarnWorkspaces are subcommands of yarn before another one.
+const yarnWorkspaces = "workspace workspaces foreach"
 
 // runsNothing handles uses of runners that run nothing.
 func runsNothing(c *SimpleCommand, base string) bool {
@@ -257,9 +299,9 @@ func skipOptions(words []Word, from int, plain, valued, long string) int {
 	return i
 }
 
-// kubectl finds the command of kubectl exec, which follows --.
+// kubectl finds the command of kubectl exec and kubectl debug, which follows --.
 func (a *analysis) kubectl(c *SimpleCommand) {
-	if len(c.Words) < 2 || !c.Words[1].Is("exec") {
+	if subcommand(c.Words, "exec") == 0 && subcommand(c.Words, "debug") == 0 {
 		return
 	}
 	for i := range c.Words {

@@ -1,6 +1,9 @@
 package bash
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A writer describes a command that writes the files that it names.
 type writer struct {
@@ -10,6 +13,7 @@ type writer struct {
 	writes string // options whose value, the next word, is a file that it writes
 	reads  string // options whose value is a file that it reads
 	words  role   // the meaning of the words that are not options
+	both   bool   // what it writes was read before: it moves or converts files
 
 	check func(c *SimpleCommand) // additional checks
 }
@@ -26,23 +30,27 @@ const (
 var writers = table[writer]{names: func(w *writer) string { return w.names }, rows: []writer{
 	{names: "cp install ln", value: "tSgmoe", words: lastWritten},
 	{names: "scp", value: "tSgmoe", words: lastWritten, runs: "--rsh --rsync-path -e -S -F -o"},
-	{names: "rsync", value: "tSgmoe", words: lastWritten, runs: "--rsh --rsync-path -e -S -F -o", check: rsyncShell},
-	{names: "mv", value: "tS"},
+	{names: "rsync", value: "tSgmoe", words: lastWritten, check: rsyncShell,
+		runs: "--rsh --rsync-path -e -S -F -o -M --remote-option --daemon --config"},
+	{names: "mv", value: "tS", both: true},
 	{names: "rm rmdir unlink shred touch mkdir mkfifo mknod tee truncate chmod chown chgrp setfacl chattr setfattr " +
-		"mktemp csplit patch gzip gunzip bzip2 xz unzip dos2unix", value: "mrdstg"},
-	{names: "zip", value: "mrdstg", runs: "--unzip-command --test -TT -T"},
-	{names: "split", value: "mrdstg", runs: "--filter"},
-	{names: "tar bsdtar gtar", words: noFiles, writes: "-C -f --directory --file", check: tarLetters,
-		runs: "--to-command --use-compress-program --checkpoint-action --rsh-command --info-script --new-volume-script " +
-			"--rmt-command --checkpoint -I -F"},
-	{names: "curl", value: "oO", words: otherWords, runs: "--config --use-askpass --execute --netrc-file -K",
-		check:  atFile,
-		reads:  "-T --upload-file --post-file --body-file",
-		writes: "--output --output-document --output-dir --dump-header -D --cookie-jar -c"},
-	{names: "wget", value: "oO", words: otherWords, runs: "--config --use-askpass --execute --netrc-file -K -e",
-		check:  atFile,
-		reads:  "-i --input-file --post-file --body-file",
-		writes: "--output-document --directory-prefix -P"},
+		"mktemp", value: "mrdstg"},
+	{names: "csplit patch gzip gunzip bzip2 xz zstd dos2unix", value: "mrdstg", both: true},
+	{names: "unzip", value: "mrdstgxP", writes: "-d", both: true},
+	{names: "zip", value: "mrdstg", runs: "--unzip-command --test -TT -T", both: true},
+	{names: "split", value: "mrdstg", runs: "--filter", both: true},
+	{names: "tar bsdtar gtar", words: noFiles, check: tarOptions,
+		runs: "--absolute-names --to-command --use-compress-program --checkpoint-action --rsh-command --info-script " +
+			"--new-volume-script --rmt-command --checkpoint -I -F"},
+	{names: "curl", value: "oO", words: otherWords, check: sentFile,
+		runs:  "--config --use-askpass --execute --netrc-file -K --engine --unix-socket --abstract-unix-socket",
+		reads: "-T --upload-file --post-file --body-file -b --cookie -E --cert --key",
+		writes: "--output --output-document --output-dir --dump-header -D --cookie-jar -c --trace --trace-ascii --stderr " +
+			"--hsts --alt-svc --etag-save --libcurl"},
+	{names: "wget", value: "oO", words: otherWords, check: sentFile,
+		runs:   "--config --use-askpass --execute --netrc-file -K -e",
+		reads:  "-i --input-file --post-file --body-file --load-cookies --certificate --private-key",
+		writes: "--output-document --directory-prefix -P -a --append-output --output-file --save-cookies --warc-file"},
 	{names: "sort", words: noFiles, check: sortOutput},
 	{names: "uniq xxd", words: noFiles, check: secondFile},
 	{names: "dd", words: noFiles, check: ddFiles},
@@ -57,9 +65,14 @@ func writes(c *SimpleCommand, name string) {
 	}
 	if w.words != noFiles {
 		operands := c.operands(w.value)
+		into := slices.ContainsFunc(c.Words, func(w Word) bool { // a directory comes before the files
+			v, _ := w.Value()
+			return strings.HasPrefix(v, "-t") || strings.HasPrefix(v, "--t")
+		})
 		for i, o := range operands {
 			if w.words != otherWords {
-				c.Files = append(c.Files, File{Word: o, Write: w.words == written || i == len(operands)-1})
+				c.Files = append(c.Files, File{Word: o, Write: w.words == written || i == len(operands)-1,
+					Both: w.both || into})
 			}
 		}
 	}
@@ -71,16 +84,23 @@ func writes(c *SimpleCommand, name string) {
 		if runsProgram(v, w.runs) {
 			c.danger(i, v+" of "+name+" can run another program")
 		}
-		if flag, value, joined := strings.Cut(v, "="); joined && listed(w.reads, flag) {
+		flag, value, joined := strings.Cut(v, "=")
+		reads, writes := names(flag, w.reads), names(flag, w.writes)
+		switch {
+		case joined && reads:
 			c.Files = append(c.Files, File{Word: &c.Words[i], Text: value})
-		}
-		if i+1 < len(c.Words) && (listed(w.reads, v) || listed(w.writes, v)) {
-			c.Files = append(c.Files, File{Word: &c.Words[i+1], Write: listed(w.writes, v)})
+		case !joined && (reads || writes) && i+1 < len(c.Words):
+			c.Files = append(c.Files, File{Word: &c.Words[i+1], Write: writes})
 		}
 	}
 	if w.check != nil {
 		w.check(c)
 	}
+}
+
+// names reports whether an option is in a list, or is an abbreviation of a long one in it.
+func names(flag, list string) bool {
+	return listed(list, flag) || len(flag) > 4 && strings.HasPrefix(flag, "--") && abbreviates(flag, list)
 }
 
 // runsProgram reports whether a word is an option in a list, an abbreviation of one, or an option
@@ -132,20 +152,70 @@ func rsyncShell(c *SimpleCommand) {
 	}
 }
 
-// tarLetters finds -F and -I in a cluster of options, with or without a dash.
-func tarLetters(c *SimpleCommand) {
-	for i := 1; i < len(c.Words) && len(c.Danger) == 0; i++ {
+// tarOptions finds the files that tar writes, and -F and -I in a cluster of options. The first word may be a cluster
+// without a dash, whose values are the next words in turn.
+func tarOptions(c *SimpleCommand) {
+	const valued = "fCgXTLNVKHbI"
+	for i := 1; i < len(c.Words); i++ {
 		v, ok := c.Words[i].Value()
-		if ok && (i == 1 || strings.HasPrefix(v, "-")) && !strings.HasPrefix(v, "--") && strings.ContainsAny(v, "FI") {
+		if !ok {
+			continue
+		}
+		record := func(option string, value int, text string) {
+			if value < len(c.Words) && listed("-C -f -g --directory --file --listed-incremental --index-file --volno-file "+
+				"--one-top-level", option) {
+				c.Files = append(c.Files, File{Word: &c.Words[value], Text: text, Write: true})
+			}
+		}
+		if strings.HasPrefix(v, "--") {
+			flag, value, joined := strings.Cut(v, "=")
+			for _, long := range [...]string{"--directory", "--file", "--listed-incremental", "--index-file", "--volno-file",
+				"--one-top-level"} {
+				if flag != long && (len(flag) < 5 || !strings.HasPrefix(long, flag)) {
+					continue
+				}
+				if joined {
+					record(long, i, value)
+				} else if long != "--one-top-level" {
+					record(long, i+1, "")
+				}
+			}
+			continue
+		}
+		dash := strings.HasPrefix(v, "-")
+		if !dash && i > 1 {
+			continue
+		}
+		letters := strings.TrimPrefix(v, "-")
+		if strings.ContainsAny(letters, "FI") && len(c.Danger) == 0 {
 			c.danger(i, v+" of tar can run another program")
+		}
+		if strings.Contains(letters, "P") && strings.ContainsAny(letters, "x") {
+			c.danger(i, v+" of tar writes to absolute paths")
+		}
+		next := i + 1
+		for k := 0; k < len(letters); k++ {
+			if strings.IndexByte(valued, letters[k]) < 0 {
+				continue
+			}
+			option := "-" + letters[k:k+1]
+			if dash && k+1 < len(letters) {
+				record(option, i, letters[k+1:])
+				break
+			}
+			record(option, next, "")
+			next++
 		}
 	}
 }
 
-// atFile finds the files that curl sends, such as -d @file.
-func atFile(c *SimpleCommand) {
+// sentFile finds the files that curl sends, such as -d @file, and those to which its format of a report writes.
+func sentFile(c *SimpleCommand) {
 	for i := 1; i < len(c.Words); i++ {
 		v, ok := c.Words[i].Value()
+		if strings.Contains(v, "%output{") {
+			c.danger(i, "this format writes a file")
+		}
 		if _, file, has := strings.Cut(v, "@"); ok && has && !strings.Contains(v, "://") {
 			c.Files = append(c.Files, File{Word: &c.Words[i], Text: file})
 		}
