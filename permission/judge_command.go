@@ -399,7 +399,11 @@ func (j *judge) secretWords(c *bash.SimpleCommand, dirs []string, spelled int) {
 					}
 					if sub := (Subject{Kind: KindRead, Text: n.paths[0], Tool: j.request.Tool,
 						Aliases: j.request.Aliases}); why != "" && !j.spelledOut(sub, n) {
-						j.add(Judged{Subject: sub, Origin: Builtin, Reason: why}, "")
+						rule := ""
+						if len(n.paths) == 1 {
+							rule = string(KindRead) + "(/" + escapeGlob(n.paths[0]) + ")"
+						}
+						j.add(Judged{Subject: sub, Origin: Builtin, Reason: why}, rule)
 					}
 				}
 			}

@@ -20,8 +20,8 @@ func isOurs(line json.RawMessage) bool {
 	return json.Unmarshal(line, &h) == nil && h.Knack != 0
 }
 
-// knack reads a Knack session, which another person may have written: it drops hooks and the
-// permission mode, and ends an unfinished turn, which also ends the grants of its skills.
+// knack reads a Knack session, which another person may have written: it drops hooks, the
+// permission mode and the choice of a model, and ends an unfinished turn, which also ends the grants of its skills.
 func (b *Builder) knack(all []Line) error {
 	var h session.Header
 	if err := json.Unmarshal(all[0].Data, &h); err != nil {
@@ -49,9 +49,13 @@ func (b *Builder) knack(all []Line) error {
 			e.Activation.Hooks, e.Activation.Dir = nil, ""
 			b.Skip("hooks of a skill", 1)
 		}
-		if e.Setting != nil && e.Setting.Mode != "" {
-			e.Setting.Mode = ""
+		if s := e.Setting; s != nil && s.Mode != "" {
+			s.Mode = ""
 			b.Skip("permission mode", 1)
+		}
+		if s := e.Setting; s != nil && s.Model != "" {
+			s.Model = ""
+			b.Skip("choice of a model", 1)
 		}
 		if e.Compaction != nil {
 			if b.compacted++; b.compacted > maxCompactions {

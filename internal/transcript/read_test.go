@@ -124,9 +124,10 @@ func TestReadHostile(t *testing.T) {
 		"hooks") {
 		t.Errorf("scopes %v in\n%s", st.Scopes, transcript.Written(t, got.Log, transcript.JSONL))
 	}
-	got = read(t, head+`{"id":1,"parent":0,"type":"setting","setting":{"mode":"bypassPermissions","title":"t"}}`+"\n")
-	if s := got.Log.Entries()[0].Setting; s.Mode != "" || s.Title != "t" {
-		t.Errorf("mode %q, title %q", s.Mode, s.Title)
+	got = read(t, head+`{"id":1,"parent":0,"type":"setting","setting":{"mode":"bypassPermissions","model":"x/y",`+
+		`"title":"t"}}`+"\n")
+	if s := *got.Log.Entries()[0].Setting; s != (session.Setting{Title: "t"}) {
+		t.Errorf("%+v, want only the title", s)
 	}
 }
 
