@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,8 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/mcp"
+	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/sandbox"
 )
 
@@ -147,5 +150,32 @@ func TestMCPCommand(t *testing.T) {
 	if _, err := mcpServers(t.Context(), s, "nowhere"); err == nil ||
 		!strings.Contains(err.Error(), `no MCP server "nowhere"`) {
 		t.Error(err)
+	}
+}
+
+// TestBelowTemp: the directory in /tmp that contains a file of a user's server is visible, unless it contains more.
+func TestBelowTemp(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only the sandbox for Linux has its own /tmp")
+	}
+	p := &Project{dir: "/tmp/work/project", root: "/tmp/work", home: "/home/me"}
+	for file, want := range map[string]string{
+		"/tmp/server/dist/main.js":       "/tmp/server /tmp/server",
+		"/tmp/main.py":                   "/tmp/main.py /tmp/main.py",
+		"/tmp/work/server/dist/main.js":  "/tmp/work/server /tmp/work/server",
+		"/tmp/work/project":              "",
+		"/tmp":                           "",
+		"/tmp/../etc/passwd":             "",
+		"/var/tmp/server/main.js":        "/var/tmp/server /var/tmp/server",
+		"/usr/bin/python3":               "",
+		"tmp/main.py":                    "",
+		"--config=/tmp/server/main.json": "",
+	} {
+		if got := strings.Join(p.belowTemp(mcp.Server{Origin: permission.User}, file), " "); got != want {
+			t.Errorf("%s: %q, want %q", file, got, want)
+		}
+		if got := p.belowTemp(mcp.Server{Origin: permission.Project}, file); len(got) > 0 {
+			t.Errorf("%s of a project: %q", file, got)
+		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/knack-agent/knack/internal/layout"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/regular"
+	"github.com/knack-agent/knack/internal/subpath"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
@@ -493,7 +494,10 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 	}
 	if len(c.Args) > 0 { // the program is visible, wherever it is
 		if path, err := exec.LookPath(c.Args[0]); err == nil {
-			c.Allow.Read = append(c.Allow.Read, path, realPath(path))
+			c.Allow.Read = append(append(c.Allow.Read, path, realPath(path)), p.belowTemp(s, path)...)
+		}
+		for _, arg := range c.Args[1:] {
+			c.Allow.Read = append(c.Allow.Read, p.belowTemp(s, arg)...)
 		}
 	}
 	box := sandbox.New(policy, mode)
@@ -515,6 +519,35 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 		return box.Confine(cmd, c)
 	}
 	return local.Run(ctx, c)
+}
+
+// belowTemp returns what must be visible, although the sandbox has a /tmp of its own, so that a server starts whose
+// definition names a file below /tmp: the directory in /tmp that contains the file, because a program needs the files
+// beside it. A directory that also contains the working directory or the home directory would uncover their secrets;
+// then it is one further down. A project's definition makes nothing visible.
+func (p *Project) belowTemp(s mcp.Server, file string) []string {
+	if s.Origin == permission.Project || !filepath.IsAbs(file) {
+		return nil
+	}
+	var all []string
+	for _, at := range []string{filepath.Clean(file), realPath(file)} {
+		for _, temp := range []string{"/tmp", "/var/tmp"} {
+			rest, ok := subpath.Rel(temp, at)
+			if !ok || rest == "." {
+				continue
+			}
+			for name := range strings.SplitSeq(rest, "/") {
+				temp = filepath.Join(temp, name)
+				if !slices.ContainsFunc([]string{p.dir, p.root, p.home}, func(dir string) bool {
+					return subpath.Contains(temp, realPath(dir))
+				}) {
+					all = append(all, temp)
+					break
+				}
+			}
+		}
+	}
+	return all
 }
 
 // dynamicTools returns the servers' tools that the session may use.

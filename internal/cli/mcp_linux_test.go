@@ -2,12 +2,15 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/sandbox"
 )
 
 // TestServerAfterKill: when the program is killed, a server's program ends with it, also without a sandbox, and if it
@@ -35,5 +38,37 @@ func TestServerAfterKill(t *testing.T) {
 		if time.Now().After(late) {
 			t.Fatal("the server still runs")
 		}
+	}
+}
+
+// TestServerBelowTemp: a server starts whose files are below /tmp, although the sandbox has a /tmp of its own, and
+// cannot change them. A project's definition makes nothing visible.
+func TestServerBelowTemp(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t))
+	policy, err := sandbox.Default(d.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := sandbox.New(policy, sandbox.Auto).Report(); r.Level != sandbox.Complete {
+		t.Skipf("the sandbox is %s here", r.Level)
+	}
+	other, err := os.MkdirTemp("/tmp", "knack-server-*")
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(other) })
+	at, main := fixture{dir: other}, filepath.Join(other, "dist", "main.sh")
+	at.file(t, "dist/main.sh", `. "$(dirname "$0")/../lib/start.sh"`)
+	at.file(t, "lib/start.sh", `touch "$(dirname "$0")/new" 2>/dev/null; exec toolserver echo`)
+	d.settings(t, fmt.Sprintf(`{"mcpServers": {"mine": {"command": "sh", "args": [%q]}}}`, main))
+	d.file(t, ".mcp.json", fmt.Sprintf(`{"mcpServers": {"theirs": {"command": "sh", "args": [%q]}}}`, main))
+	d.output(t, "trust", "--yes")
+	if out := d.output(t, "mcp", "test"); !strings.Contains(out, "mine: connected") ||
+		!strings.Contains(out, "theirs: failed") {
+		t.Error(out)
+	}
+	if _, err := os.Stat(filepath.Join(other, "dist", "new")); err == nil {
+		t.Error("the server has changed its files")
 	}
 }
