@@ -403,14 +403,18 @@ func TestRedirect(t *testing.T) {
 func TestElicit(t *testing.T) {
 	t.Parallel()
 	server := sdk.NewServer(&sdk.Implementation{Name: "s", Version: "1"}, nil)
-	form := map[string]any{"type": "object", "required": []any{"colour"}, "properties": map[string]any{
-		"colour": map[string]any{"type": "string", "enum": []any{"red", "blue"}},
-		"n":      map[string]any{"type": "integer", "minimum": 1.0}}}
+	form := map[string]any{"type": "object", "required": []any{"size", "colour", "size"},
+		"properties": map[string]any{
+			"colour": map[string]any{"type": "string", "enum": []any{"red", "blue"}},
+			"size":   map[string]any{"type": "string", "title": "Size", "minLength": 1.0},
+			"many": map[string]any{"type": "array", "minItems": 1.0, "items": map[string]any{"type": "string",
+				"enum": []any{"a"}}},
+			"n": map[string]any{"type": "integer", "minimum": 1.0}}}
 	sdk.AddTool(server, &sdk.Tool{Name: "ask"}, func(_ context.Context, r *sdk.CallToolRequest,
 		_ struct{}) (*sdk.CallToolResult, any, error) {
 		if a, ok := r.Params.InputResponses["q"].(*sdk.ElicitResult); ok {
 			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: fmt.Sprint(a.Action,
-				a.Content["colour"])}}}, nil, nil
+				a.Content["colour"], a.Content["size"], a.Content["n"], len(a.Content))}}}, nil, nil
 		}
 		return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"q": &sdk.ElicitParams{Message: "Which?",
 			RequestedSchema: form}}}, nil, nil
@@ -420,18 +424,35 @@ func TestElicit(t *testing.T) {
 		go server.Run(t.Context(), Transport(a))
 		return b, nil
 	}})
+	asked := 0
 	for _, x := range []struct {
 		ask  Asker
 		want string
 	}{
 		{nil, "decline"},
 		{func(_ context.Context, q Question) (Answer, error) {
-			if q.Server != "s" || q.Message != "Which?" || len(q.Fields) != 2 || len(q.Fields[0].Choices) != 2 ||
-				!q.Fields[0].Required {
+			if q.Server != "s" || q.Message != "Which?" || len(q.Fields) != 4 || q.Fields[0].Name != "size" ||
+				len(q.Fields[1].Choices) != 2 || !q.Fields[1].Required || q.Fields[2].Required {
 				t.Errorf("%+v", q)
 			}
-			return Answer{Accepted: true, Values: map[string]any{"colour": "blue", "other": "x"}}, nil
-		}, "acceptblue"},
+			return Answer{Accepted: true, Values: map[string]any{"colour": "blue", "size": "L", "other": "x"}}, nil
+		}, "acceptblueL<nil> 2"},
+		{func(_ context.Context, q Question) (Answer, error) { // what the schema does not allow is asked again
+			switch asked++; asked {
+			case 1:
+				return Answer{Accepted: true, Values: map[string]any{"colour": "blue", "size": "", "n": 1.5, "many": []any{}}}, nil
+			case 2:
+				if len(q.Fields) != 2 || !strings.Contains(q.Message, "Which?\n\nSize: ") || !strings.Contains(q.Message, "\nn: ") {
+					t.Errorf("asked again: %+v", q)
+				}
+				return Answer{Accepted: true, Values: map[string]any{"size": "L", "n": 2.0}}, nil
+			}
+			return Answer{}, errors.New("asked too often")
+		}, "acceptblueL2 3"},
+		{func(context.Context, Question) (Answer, error) {
+			asked++
+			return Answer{Accepted: true}, nil
+		}, "the MCP server s: elicitation result content does not match"},
 		{func(context.Context, Question) (Answer, error) { return Answer{}, nil }, "decline"},
 		{func(context.Context, Question) (Answer, error) { return Answer{}, errors.New("nobody") }, "cancel"},
 	} {

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -80,23 +82,64 @@ func (p *peer) elicit(ctx context.Context, req *sdk.ElicitRequest) (*sdk.ElicitR
 		}
 		q.Fields = fields
 	}
-	a, err := ask(ctx, q)
-	switch {
-	case err != nil, a.Cancel:
-		return &sdk.ElicitResult{Action: "cancel"}, nil
-	case !a.Accepted:
-		return decline, nil
-	}
-	if q.URL != "" {
-		return &sdk.ElicitResult{Action: "accept"}, nil
-	}
 	content := map[string]any{}
+	for try := 1; ; try++ {
+		a, err := ask(ctx, q)
+		switch {
+		case err != nil, a.Cancel:
+			return &sdk.ElicitResult{Action: "cancel"}, nil
+		case !a.Accepted:
+			return decline, nil
+		case q.URL != "":
+			return &sdk.ElicitResult{Action: "accept"}, nil
+		}
+		for _, f := range q.Fields {
+			delete(content, f.Name)
+			if v := a.Values[f.Name]; v != nil && (f.Required || !empty(v)) {
+				content[f.Name] = v
+			}
+		}
+		again, why := unfit(req.Params.RequestedSchema, q.Fields, content)
+		if len(again) == 0 || try == maxTries {
+			return &sdk.ElicitResult{Action: "accept", Content: content}, nil
+		}
+		q.Fields, q.Message = again, clip(req.Params.Message, 4000)+"\n\n"+why
+	}
+}
+
+// maxTries limits how often a user is asked for a value that the server's schema does not allow.
+const maxTries = 3
+
+// empty reports whether a value is what a front end returns for a field that the user has skipped.
+func empty(v any) bool {
+	list, ok := v.([]any)
+	return v == "" || ok && len(list) == 0
+}
+
+// unfit returns the fields whose values the schema does not allow, and why.
+func unfit(schema any, fields []Field, content map[string]any) (again []Field, why string) {
+	var s struct {
+		Properties map[string]*jsonschema.Schema `json:"properties"`
+	}
+	if data, err := json.Marshal(schema); err != nil || json.Unmarshal(data, &s) != nil {
+		return nil, ""
+	}
+	var reasons []string
 	for _, f := range fields {
-		if v, ok := a.Values[f.Name]; ok && v != nil {
-			content[f.Name] = v
+		v, ok := content[f.Name]
+		reason := ""
+		if !ok && f.Required {
+			reason = "a value is required"
+		} else if r, err := s.Properties[f.Name].Resolve(nil); ok && err == nil {
+			if err := r.Validate(v); err != nil {
+				reason = strings.TrimPrefix(err.Error(), "validating root: ")
+			}
+		}
+		if reason != "" {
+			again, reasons = append(again, f), append(reasons, f.Title+": "+clip(reason, 300))
 		}
 	}
-	return &sdk.ElicitResult{Action: "accept", Content: content}, nil
+	return again, strings.Join(reasons, "\n")
 }
 
 // A property is what the schema of a form field may contain.
@@ -139,8 +182,15 @@ func formOf(schema any) ([]Field, error) {
 	if len(s.Properties) > maxFields {
 		return nil, fmt.Errorf("%d fields: at most %d are shown", len(s.Properties), maxFields)
 	}
+	// The SDK does not keep the order of the properties. The required ones come first, in the order of their list.
+	var names []string
+	for _, name := range slices.Concat(s.Required, slices.Sorted(maps.Keys(s.Properties))) {
+		if _, ok := s.Properties[name]; ok && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
 	var fields []Field
-	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+	for _, name := range names {
 		x := s.Properties[name]
 		f := Field{Name: name, Title: clip(cmp.Or(x.Title, name), 200), Help: clip(x.Description, 500), Type: x.Type,
 			Min: x.Minimum, Max: x.Maximum, Required: slices.Contains(s.Required, name)}

@@ -70,6 +70,32 @@ func TestServerAsks(t *testing.T) {
 	}
 }
 
+// TestFormValues: what is typed for a field of a form becomes a value that the form allows.
+func TestFormValues(t *testing.T) {
+	low, high := 1.0, 10.0
+	number := engine.Field{Type: engine.FieldNumber, Min: &low, Max: &high}
+	choice := engine.Field{Type: engine.FieldChoice, Options: []engine.Option{{ID: "r", Label: "Red"},
+		{ID: "b", Label: "Blue"}}}
+	other := choice
+	other.Other = true
+	yes := engine.Field{Type: engine.FieldBool, Options: []engine.Option{{ID: "true", Label: "yes"},
+		{ID: "false", Label: "no"}}}
+	for _, c := range []struct {
+		field                engine.Field
+		typed, want, problem string
+	}{
+		{number, "2.5", "2.5", ""}, {number, "", "", ""}, {number, "two", "", "a number is needed"},
+		{number, "0x1p1", "", "a number is needed"}, {number, "11", "", "out of range"}, {number, "0", "", "out of range"},
+		{choice, "2", "b", ""}, {choice, "red", "r", ""}, {choice, "green", "", "a number from 1 to 2"},
+		{other, "green", "green", ""}, {yes, "y", "true", ""}, {yes, "No", "false", ""}, {yes, "false", "false", ""},
+		{yes, "perhaps", "", "a number from 1 to 2"}, {yes, "", "", ""}, {engine.Field{Default: "x"}, " ", "x", ""},
+	} {
+		if value, problem := valueOf(c.field, c.typed); value != c.want || problem != c.problem {
+			t.Errorf("%s %q: %q, %q", c.field.Type, c.typed, value, problem)
+		}
+	}
+}
+
 func TestFold(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"", ""}, {"short", "short"},

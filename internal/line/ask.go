@@ -1,6 +1,7 @@
 package line
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -102,7 +103,9 @@ func (f *Front) fill(q engine.Question) (engine.Answer, error) {
 			return engine.Answer{}, err
 		}
 		if field.Type == engine.FieldNumber || field.Type == engine.FieldBool {
-			value = json.RawMessage(text)
+			if value = json.RawMessage(text); text == "" { // skipped
+				continue
+			}
 		}
 		if field.Many {
 			value, err = json.Marshal(several(field, text))
@@ -136,24 +139,50 @@ func (f *Front) field(q engine.Field) (string, error) {
 		return f.read.secret(plain.Line(q.Label) + ": ")
 	}
 	f.title(q.Help, q.Label)
+	if q.Type == engine.FieldBool {
+		q.Options = []engine.Option{{ID: "true", Label: "yes"}, {ID: "false", Label: "no"}}
+	}
 	for i, o := range q.Options {
 		fmt.Fprintf(f.Out, "  %s %s\n", f.paint(bold, fmt.Sprint(i+1)), plain.Line(o.Label))
 	}
 	if q.Default != "" {
 		fmt.Fprintf(f.Out, "  Enter: %s\n", plain.Line(q.Default))
 	}
-	s, err := f.answer("  : ")
-	if err != nil {
-		return "", err
+	for {
+		s, err := f.answer("  : ")
+		if err != nil {
+			return "", err
+		}
+		value, problem := valueOf(q, s)
+		if problem == "" {
+			return value, nil
+		}
+		fmt.Fprintf(f.Out, "  %s\n", problem)
 	}
-	s = strings.TrimSpace(s)
+}
+
+// valueOf returns the value that a typed line means for a field, or why it means none.
+func valueOf(q engine.Field, s string) (value, problem string) {
+	s = cmp.Or(strings.TrimSpace(s), q.Default)
+	if s == "" || q.Many {
+		return s, ""
+	}
 	for i, o := range q.Options {
-		if !q.Many && s == fmt.Sprint(i+1) {
-			return o.ID, nil
+		if s == fmt.Sprint(i+1) || s == o.ID || strings.EqualFold(s, o.Label) ||
+			q.Type == engine.FieldBool && strings.EqualFold(s, o.Label[:1]) {
+			return o.ID, ""
 		}
 	}
-	if s == "" {
-		return q.Default, nil
+	n, err := strconv.ParseFloat(s, 64)
+	switch {
+	case len(q.Options) > 0 && !q.Other:
+		return "", fmt.Sprintf("a number from 1 to %d", len(q.Options))
+	case q.Type != engine.FieldNumber:
+		return s, ""
+	case err != nil || !json.Valid([]byte(s)): // such as 0x1p-2
+		return "", "a number is needed"
+	case q.Min != nil && n < *q.Min, q.Max != nil && n > *q.Max:
+		return "", "out of range"
 	}
-	return s, nil
+	return s, ""
 }

@@ -391,6 +391,9 @@ func (d *dialog) entered() (engine.Answer, bool) {
 		d.problem = "a value is required (Esc cancels)"
 		return engine.Answer{}, false
 	}
+	if f.Type == engine.FieldNumber && strings.TrimSpace(text) == "" { // skipped
+		return d.set(nil)
+	}
 	if f.Type == engine.FieldNumber {
 		n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 		switch {
@@ -412,10 +415,12 @@ func (d *dialog) entered() (engine.Answer, bool) {
 	return d.set(data)
 }
 
-// set stores the value of the current field and opens the next one.
+// set stores the value of the current field, if it is not nil, and opens the next one.
 func (d *dialog) set(value json.RawMessage) (engine.Answer, bool) {
 	d.problem = ""
-	d.values[d.q.Fields[d.field].Name] = value
+	if value != nil {
+		d.values[d.q.Fields[d.field].Name] = value
+	}
 	if d.field+1 < len(d.q.Fields) {
 		d.open(d.field + 1)
 		return engine.Answer{}, false

@@ -474,6 +474,14 @@ func TestQuestionAddress(t *testing.T) {
 	}
 }
 
+// TestSkippedNumber: a number that is not required can be left out.
+func TestSkippedNumber(t *testing.T) {
+	d := newDialog(engine.Question{Fields: []engine.Field{{Name: "n", Type: engine.FieldNumber}}})
+	if a, done := d.key(terminal.Key{Name: "enter"}); !done || len(a.Values) > 0 {
+		t.Errorf("%+v, done %v: %s", a, done, d.problem)
+	}
+}
+
 // TestTimeOfQuestion: the user's time to answer does not count as time of the call.
 func TestTimeOfQuestion(t *testing.T) {
 	v := newView()
