@@ -292,6 +292,14 @@ func untrustedPlace(s *Skill, p Location) string {
 	return filepath.Dir(s.ID)
 }
 
+// untrusted explains why a skill is NotTrusted.
+func (c *Catalog) untrusted(e Candidate) string {
+	if slices.ContainsFunc(c.problems, func(p Problem) bool { return p.Code == CodeChanged && p.Path == e.Path }) {
+		return "it changed since it was trusted"
+	}
+	return untrustedPlace(e.Skill, c.locations[e.source]) + " is not trusted"
+}
+
 // addCollision records that an alias of s is ignored because it already calls other.
 func (c *Catalog) addCollision(s *Skill, alias string, other *Skill) {
 	c.problems = append(c.problems, Problem{Code: CodeNameCollision, Severity: Warn, Path: s.Path,
@@ -436,8 +444,7 @@ func (c *Catalog) refusalFor(name string) *Refusal {
 		}
 		switch e.State {
 		case NotTrusted:
-			no := refuse(RefusedUnknown, "the skill %s is not used: %s is not trusted", name,
-				untrustedPlace(e.Skill, c.locations[e.source]))
+			no := refuse(RefusedUnknown, "the skill %s is not used: %s", name, c.untrusted(e))
 			no.Hint = "knack trust"
 			return no
 		case Gated:

@@ -156,7 +156,7 @@ func (c *Catalog) reason(f Finding, v View) string {
 	case Duplicate:
 		return fmt.Sprintf("it is the same file as %s, which comes first", f.Winner.Path)
 	case NotTrusted:
-		return untrustedPlace(s, c.locations[f.source]) + " is not trusted"
+		return c.untrusted(f.Candidate)
 	case Gated:
 		return "switched off: " + s.Gated
 	case Broken:

@@ -78,6 +78,20 @@ func programCommands() []ProgramCommand {
 	}
 }
 
+// otherNames maps names that other agents have for a command of the program to ours. A skill or template of the
+// name comes first. Lists and completion do not show them.
+var otherNames = map[string]string{
+	"exit": "quit", "status": "session", "usage": "cost", "config": "settings", "continue": "resume", "rewind": "tree",
+	"rename": "name", "branch": "fork", "tasks": "agents",
+}
+
+// elsewhere says what to type for commands of other agents that the program does not have.
+var elsewhere = map[string]string{
+	"add-dir": "knack -c --add-dir DIR", "doctor": "knack doctor", "plan": "/permissions plan",
+	"memory": "edit AGENTS.md, which /init writes", "sandbox": "knack sandbox explain",
+	"keybindings": "/hotkeys; knack help keys says how to change them",
+}
+
 // slashCommands converts commands to the type that lists, completion and the agent use.
 func slashCommands(all []ProgramCommand) []knack.SlashCommand {
 	out := make([]knack.SlashCommand, len(all))
@@ -104,7 +118,11 @@ func (s *Session) command(in agent.Input) (c ProgramCommand, args string, ok boo
 	if !slash || !in.Host && !in.Named && in.Typed != in.Text {
 		return ProgramCommand{}, "", false
 	}
-	found, ok := knack.Called(s.Commands(), name)
+	commands := s.Commands()
+	found, ok := knack.Called(commands, name)
+	if !ok {
+		found, ok = knack.Called(commands, otherNames[name])
+	}
 	if !ok || found.Kind != knack.CommandProgram {
 		return ProgramCommand{}, "", false
 	}

@@ -63,7 +63,7 @@ type sessionValue struct {
 }
 
 func showSession(ctx context.Context, s *Session, _ string) (Reply, error) {
-	st, p := s.log.State(), s.engine.Project()
+	st := s.log.State()
 	model := s.modelName()
 	if m, err := s.Model(ctx); err == nil {
 		model = cmp.Or(st.Model, m.Info().ID)
@@ -75,7 +75,7 @@ func showSession(ctx context.Context, s *Session, _ string) (Reply, error) {
 	rows := [][2]string{
 		{"id", v.ID},
 		{"title", plain.Line(v.Title)},
-		{"directory", plain.Line(p.Short(v.Dir))},
+		{"directory", plain.Line(v.Dir)},
 		{"forked from", v.From},
 		{"model", plain.Line(v.Model)},
 		{"effort", v.Effort},

@@ -305,7 +305,7 @@ func noModel() error {
 	return &Error{Err: errNoModel,
 		Hint: "export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY, GEMINI_API_KEY), or knack login\n" +
 			"export OLLAMA_HOST=127.0.0.1:11434, for a local server\n" +
-			"knack --model offline …, which needs neither and runs procedures only"}
+			"knack --model offline … needs neither, but only runs skills that spell out their steps"}
 }
 
 // provider returns the provider to use when none is named; "": there is none.

@@ -97,7 +97,7 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 			return false
 		}
 		if err != nil {
-			yield(Event{}, s.addHint(t, err))
+			yield(Event{}, s.addHint(t, in.Text, err))
 			return false
 		}
 		if !yield(Event{Reply: &reply}, nil) {
@@ -119,7 +119,7 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 	s.mu.Unlock()
 	for e, err := range t.agent.Run(turn, s.log, in) {
 		if err != nil {
-			err = s.addHint(t, err)
+			err = s.addHint(t, in.Text, err)
 		}
 		if e.End != nil && ctx.Err() == nil {
 			s.startServers() // waits until those that cannot be started are reported: see newAgent
@@ -143,14 +143,19 @@ func (s *Session) commandEnd(last int) *agent.End {
 	return end
 }
 
-// addHint adds to a turn's error what to do next.
-func (s *Session) addHint(t *turn, err error) error {
+// addHint adds to the error of a turn what to do next. text is the input of the turn.
+func (s *Session) addHint(t *turn, text string, err error) error {
 	var no *knack.Refusal
 	if errors.As(err, &no) {
-		hint := "knack skill list"
+		hint, name := "knack skill list", ""
+		if no.Code == knack.RefusedUnknown {
+			name, _, _ = agent.Slash(text)
+		}
 		switch {
 		case no.Hint != "":
 			hint = no.Hint
+		case elsewhere[name] != "":
+			hint = elsewhere[name]
 		case len(no.Near) > 0 && s.person != nil:
 			hint = "" // the message lists them
 		case len(no.Near) > 0:

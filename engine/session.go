@@ -363,6 +363,11 @@ func (s *Session) Model(ctx context.Context) (llm.Model, error) {
 		}
 	}
 	m, err := models.Default(ctx, p.config.Settings.Model)
+	if errors.Is(err, errNoModel) && s.person != nil {
+		return nil, &Error{Err: errNoModel, Hint: "/login anthropic (or openai, google, openrouter) stores a key\n" +
+			"/settings model NAME chooses a local server's model, such as ollama/llama3\n" +
+			"/model offline needs neither, but only runs skills that spell out their steps"}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -528,12 +533,12 @@ func (e *Engine) openLog(o SessionOptions) (*session.Log, error) {
 		all, err := store.List()
 		if err != nil { // the last session may be damaged
 			e.addNotice(knack.Problem{Code: knack.CodeSessionDamaged, Severity: knack.Warn, Message: err.Error(),
-				Hint: "knack session list"})
+				Hint: "leave out -c to start one"})
 		}
 		all = slices.DeleteFunc(all, session.Summary.Empty)
 		if len(all) == 0 {
 			return nil, &Error{Err: errors.New("there is no session to resume in this directory"),
-				Hint: "knack -p 'your prompt'"}
+				Hint: "leave out -c to start one"}
 		}
 		id = all[0].ID
 	}

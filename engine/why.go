@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/similar"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/sources"
 )
@@ -36,8 +38,14 @@ func (p *Project) Why(ctx context.Context, cat *knack.Catalog, view knack.View, 
 			w.Found = append(w.Found, findExcluded(ctx, f, w.Name, name)...)
 		}
 	}
-	if len(w.Found) > 0 {
+	if len(w.Found) == 0 {
+		w.Found = p.findMisplaced(folders, w.Name, name)
+	}
+	switch {
+	case len(w.Found) > 0:
 		w.Near = nil
+	case filepath.IsAbs(name) && filepath.Dir(name) != string(filepath.Separator): // not /NAME
+		w.Name = name
 	}
 	for _, x := range problems {
 		if slices.ContainsFunc(w.Found, func(f knack.Finding) bool { return f.Path == x.Path && x.Path != "" }) {
@@ -87,6 +95,60 @@ func findExcluded(ctx context.Context, folder *knack.Folder, name, path string) 
 			continue
 		}
 		found = append(found, f)
+	}
+	return found
+}
+
+// findMisplaced finds what looks like a skill of the name but is none: a directory without a SKILL.md, a file in the
+// place of a directory, or a skill where skills are not searched. path is the name as it was typed.
+func (p *Project) findMisplaced(folders []knack.Source, name, path string) (found []knack.Finding) {
+	add := func(at string, o knack.Origin, state knack.SkillState, reason string) {
+		if !slices.ContainsFunc(found, func(f knack.Finding) bool { return f.Path == at }) {
+			found = append(found, knack.Finding{Candidate: knack.Candidate{Path: at, Origin: o, State: state}, State: state,
+				As: "name", Reason: reason})
+		}
+	}
+	if !filepath.IsAbs(path) && (name == "" || filepath.Base(name) != name) {
+		return nil
+	}
+	for _, src := range folders {
+		f, ok := src.(*knack.Folder)
+		if !ok || f.Commands {
+			continue
+		}
+		dir := filepath.Join(f.Path, name)
+		if filepath.IsAbs(path) {
+			if dir = path; filepath.Dir(path) != f.Path {
+				continue
+			}
+		}
+		file := strings.TrimSuffix(dir, ".md") + ".md"
+		if entries, err := os.ReadDir(dir); err == nil {
+			if nested, err := knack.FindSkills(dir); err == nil && len(nested) > 0 {
+				continue // a directory of skills
+			}
+			reason := "the directory has no SKILL.md"
+			for _, e := range entries {
+				if n := e.Name(); !e.IsDir() && similar.Distance(strings.ToUpper(n), "SKILL.MD", 2) <= 2 {
+					reason += "; rename " + n
+				}
+			}
+			add(dir, f.Origin, knack.Broken, reason)
+		} else if info, err := os.Stat(file); err == nil && info.Mode().IsRegular() {
+			dir, base := strings.TrimSuffix(file, ".md"), filepath.Base(file)
+			add(file, f.Origin, knack.Broken, fmt.Sprintf("a skill is a directory: move %s to %s", base,
+				filepath.Join(filepath.Base(dir), "SKILL.md")))
+		}
+	}
+	for _, dir := range []string{".", "skills", filepath.Join(".claude", "skill"), filepath.Join(".agents", "skill")} {
+		at := filepath.Join(p.dir, dir, name)
+		if filepath.IsAbs(path) {
+			continue
+		}
+		if all, err := knack.FindSkills(at); err == nil && len(all) == 1 && all[0] == at {
+			add(filepath.Join(at, "SKILL.md"), knack.Origin{Kind: knack.Project}, knack.Ignored,
+				"skills in "+filepath.Dir(at)+" are not used without --skill "+filepath.Dir(at))
+		}
 	}
 	return found
 }

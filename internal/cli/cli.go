@@ -6,14 +6,18 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -62,10 +66,16 @@ func smallGC() {
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	cmd := rootCommand(args)
 	cmd.SetIn(stdin)
-	cmd.SetOut(stdout)
+	out := &resultWriter{w: stdout}
+	if isTerminal(stdout) {
+		cmd.SetOut(stdout)
+	} else {
+		cmd.SetOut(out)
+	}
 	stderr = plain.Writer(stderr) // messages contain untrusted text: names of files, servers and models
 	cmd.SetErr(stderr)
 	err := cmd.ExecuteContext(ctx)
+	err = out.failure(err)
 	if err == nil {
 		return 0
 	}
@@ -85,6 +95,47 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		}
 	}
 	return int(code)
+}
+
+// A resultWriter writes the results of a command and keeps the first error, so that a script learns that
+// its file is incomplete: most commands do not check each write. A reader that has gone is no error.
+type resultWriter struct {
+	w     io.Writer
+	mu    sync.Mutex
+	first error
+}
+
+func (r *resultWriter) Write(p []byte) (int, error) {
+	n, err := r.w.Write(p)
+	if err != nil && !readerGone(err) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.first = cmp.Or(r.first, err)
+	}
+	return n, err
+}
+
+// readerGone reports whether a write failed because nobody reads the pipe any more.
+func readerGone(err error) bool {
+	const brokenPipe, noData = syscall.Errno(109), syscall.Errno(232) // on Windows
+	var n syscall.Errno
+	errors.As(err, &n)
+	return n == syscall.EPIPE || runtime.GOOS == "windows" && (n == brokenPipe || n == noData)
+}
+
+// failure returns the error of the command, or if that was successful or is about a write, why the result could
+// not be written.
+func (r *resultWriter) failure(err error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.first == nil || err != nil && !errors.Is(err, r.first) {
+		return err
+	}
+	unwritten := &engine.Error{Err: fmt.Errorf("the result could not be written: %w", r.first)}
+	if errors.Is(r.first, syscall.ENOSPC) {
+		unwritten.Hint = "df -h"
+	}
+	return unwritten
 }
 
 // exitError rewords errors of the cobra library, and of a working directory that no longer
@@ -156,10 +207,14 @@ func rootCommand(args []string) *cobra.Command {
 			return err
 		}
 		f.tools = chosenTools(c, f.tools)
+		f.pick = c.Flags().Changed("resume") && f.resume == ""
 		if !f.printing && f.inputFormat == "text" && readsTerminal(c.InOrStdin()) {
 			return f.talk(c, args)
 		}
 		f.printing = true
+		if f.pick {
+			return engine.Usagef("knack session list", "-r (--resume) needs the ID of a session")
+		}
 		return f.print(c, args)
 	}
 	root.SetGlobalNormalizationFunc(kebab)
@@ -177,7 +232,7 @@ func rootCommand(args []string) *cobra.Command {
 	help := helpCommand()
 	root.SetHelpCommand(help)
 	listTopics(root, help)
-	args, problems, err := withoutUnknown(root, joinDebug(args))
+	args, problems, err := withoutUnknown(root, emptyResume(joinDebug(args)))
 	f.problems = problems
 	if err != nil {
 		root.RunE = func(*cobra.Command, []string) error { return err }

@@ -57,9 +57,9 @@ func TestFirstStart(t *testing.T) {
 	k = keyless(t, serve(t)).open(t)
 	k.expect(`(?s)not now.*  : `)
 	k.types(ctrlC)
-	k.expect(`(?s)no model: .*\nhint: export ANTHROPIC_API_KEY.*\nhint: export OLLAMA_HOST.*\nhint: knack --model offline`)
+	k.expect(`(?s)no model: .*\nhint: /login anthropic.*\nhint: /settings model.*\nhint: /model offline`)
 	k.leaves()
-	if strings.Contains(k.all.String(), "knack: hint") {
+	if strings.Contains(k.all.String(), "knack: hint") || strings.Contains(k.all.String(), "export ") {
 		t.Errorf("a hint for the command line is shown at the prompt: %q", k.all.String())
 	}
 

@@ -5,7 +5,9 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"io/fs"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/creack/pty"
@@ -29,5 +31,30 @@ func TestAnswerOnTerminal(t *testing.T) {
 	(&textOutput{w: &pipe, text: answer}).End(nil)
 	if pipe.String() != answer+"\n" {
 		t.Errorf("in a pipe: %q", pipe.String())
+	}
+}
+
+// failingWriter fails with an error of the operating system.
+type failingWriter struct{ err error }
+
+func (w failingWriter) Write([]byte) (int, error) {
+	return 0, &fs.PathError{Op: "write", Path: "/dev/stdout", Err: w.err}
+}
+
+// TestUnwritten: a result that could not be written is an error, except if nobody reads it.
+func TestUnwritten(t *testing.T) {
+	for _, args := range [][]string{{"version"}, {"help"}, {"skill", "--help"}, {"tool", "list"}, {"tool", "list", "--json"}} {
+		var stderr bytes.Buffer
+		const want = "knack: error: the result could not be written: write /dev/stdout: no space left on device\n" +
+			"knack: hint: df -h\n"
+		code := run(t.Context(), args, strings.NewReader(""), failingWriter{syscall.ENOSPC}, &stderr)
+		if code != 1 || stderr.String() != want {
+			t.Errorf("%v: exit code %d, %q", args, code, stderr.String())
+		}
+		stderr.Reset()
+		run(t.Context(), args, strings.NewReader(""), failingWriter{syscall.EPIPE}, &stderr)
+		if strings.Contains(stderr.String(), "could not be written") {
+			t.Errorf("%v, to a closed pipe: %q", args, stderr.String())
+		}
 	}
 }

@@ -44,6 +44,7 @@ type runFlags struct {
 	noSession bool
 	sessionID string
 	resume    string
+	pick      bool // -r without an ID: the user picks the session
 	cont      bool
 	fork      bool
 
@@ -119,7 +120,7 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.BoolVar(&f.noSession, "no-session", false, "do not write the session to disk")
 	fs.StringVar(&f.sessionID, "session-id", "", "the ID of the new session")
 	fs.BoolVarP(&f.cont, "continue", "c", false, "continue the last session of this directory")
-	fs.StringVarP(&f.resume, "resume", "r", "", "continue the session with this ID")
+	fs.StringVarP(&f.resume, "resume", "r", "", "continue the session with this `ID`; without an ID: pick one from a list")
 	fs.BoolVar(&f.fork, "fork-session", false, "with -c or -r: continue in a copy of the session")
 	f.registerHost(fs)
 }
@@ -240,6 +241,8 @@ func (f *runFlags) values() map[string]any {
 func (f *runFlags) checkSession() error {
 	old := f.cont || f.resume != ""
 	switch {
+	case f.pick && (f.cont || f.fork || f.noSession || f.sessionID != ""):
+		return engine.Usagef("knack session list", "-r (--resume) needs the ID of a session with these flags")
 	case f.cont && f.resume != "":
 		return engine.Usagef("knack -r "+f.resume, "-c and -r cannot be used together")
 	case f.noSession && old:

@@ -457,3 +457,38 @@ func TestScreenShell(t *testing.T) {
 		t.Errorf("a row of the live area remains:\n%s", all)
 	}
 }
+
+// TestScreenHabits: what users of other agents type does what they expect, or says what to type here; what only
+// resembles a skill's description is not replaced by its name; a key between two others does not make them a double
+// press.
+func TestScreenHabits(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t, llmtest.Answer{When: "^hello$", Text: "Hello to you."}))
+	d.file(t, ".claude/skills/tidy/SKILL.md", "---\nname: tidy\ndescription: Reduces complexity\n---\nTidy up.\n")
+	const w, h = 100, 40
+	k := d.onScreen(t, w, h, "--trust")
+	k.shows(w, h, `(?m)^❯$`)
+	k.types("hello\r")
+	k.shows(w, h, `Hello to you\.\n\n❯`)
+	k.types("!seq 12\r")
+	k.shows(w, h, `› !seq 12\n\n  1\n  2\n(.*\n)*  12\n\n❯`)
+	k.shows(w, h, `the model has not seen this: alt\+o attaches it to your message`)
+	k.types("/status\r")
+	k.shows(w, h, `› /status\n\nid  .*\ntitle|› /status\n\nid  .*\ndirectory +.*work`)
+	k.types("/add-dir x\r")
+	k.shows(w, h, `unknown command: /add-dir(?s:.*)knack -c --add-dir DIR\n`)
+	k.types("\x1b")
+	k.shows(w, h, `press esc again`)
+	k.types("\x03")
+	k.shows(w, h, `press ctrl\+c again to exit`)
+	k.types("/exit")
+	k.shows(w, h, `❯ /exit\n(  /.*\n)*  /tidy +Reduces complexity`)
+	k.types("\r")
+	k.ends()
+
+	k = d.onScreen(t, w, h, "--trust", "-r")
+	k.shows(w, h, `Resume which session\?\n❯ hello`)
+	k.types("\r")
+	k.shows(w, h, `resumed \S+, 1 turn(?s:.*)Hello to you\.\n\n❯`)
+	k.quits()
+}

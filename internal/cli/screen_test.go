@@ -100,10 +100,16 @@ func (t *terminal) replay(all []resize) string {
 func (t *terminal) quits() {
 	t.Helper()
 	t.types("\x04")
+	t.ends()
+}
+
+// ends waits until the program has ended.
+func (t *terminal) ends() {
+	t.Helper()
 	select {
 	case <-t.over:
 	case <-time.After(patience):
-		t.Fatal("Ctrl-D did not end the program")
+		t.Fatal("the program did not end")
 	}
 	if err := t.cmd.Wait(); err != nil {
 		t.Errorf("the program ended with %v", err)

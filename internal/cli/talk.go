@@ -30,6 +30,12 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 		return engine.Usagef("knack -p 'your prompt'", "standard input is not a terminal")
 	}
 	ctx, stderr := c.Context(), c.ErrOrStderr()
+	first := strings.Join(args, " ")
+	if f.pick && first != "" {
+		return engine.Usagef("knack session list", "-r (--resume) needs the ID of a session if a prompt is given")
+	} else if f.pick {
+		first = "/resume"
+	}
 	e, err := f.open(c)
 	if err != nil {
 		return err
@@ -41,7 +47,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 		}
 	}
 	if useScreen(engine.Env(nil)) {
-		return f.screen(c, e, in, strings.Join(args, " "))
+		return f.screen(c, e, in, first)
 	}
 	front := &line.Front{In: in, Out: c.OutOrStdout(), Color: colors(c.OutOrStdout()),
 		History: engine.Env(nil).StateFile("history")}
@@ -79,9 +85,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go e.Watch(watching)
-	if len(args) > 0 {
-		front.First = strings.Join(args, " ")
-	}
+	front.First = first
 	return front.Talk(t.turn)
 }
 

@@ -147,10 +147,6 @@ func flagError(c *cobra.Command, err error) error {
 		}
 		return engine.Usagef(help, "%w", err)
 	}
-	var missing *pflag.ValueRequiredError
-	if errors.As(err, &missing) && missing.GetFlag().Name == "resume" {
-		return engine.Usagef("knack session list", "-r (--resume) needs the ID of a session")
-	}
 	name, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
 	if !ok { // such as -model
 		_, name, _ = strings.Cut(err.Error(), " in -")
@@ -167,6 +163,19 @@ func flagError(c *cobra.Command, err error) error {
 		}
 	}
 	return engine.Usagef(help, "%w", err)
+}
+
+// emptyResume gives -r an empty ID where none follows: in the terminal the user picks the session from a list.
+func emptyResume(args []string) []string {
+	end := slices.Index(args, "--")
+	if end < 0 {
+		end = len(args)
+	}
+	i := slices.IndexFunc(args[:end], func(a string) bool { return a == "-r" || a == "--resume" })
+	if i < 0 || i+1 < end && !strings.HasPrefix(args[i+1], "-") {
+		return args
+	}
+	return slices.Concat(args[:i], []string{"--resume="}, args[i+1:])
 }
 
 // kebab normalises --allowedTools, as other programs spell it, to --allowed-tools.

@@ -128,6 +128,7 @@ type app struct {
 	next      *engine.Session         // replaces the session after the turn
 	quit      bool
 	pressed   time.Time // time of the last Ctrl-C or Esc at an empty prompt
+	lastAct   action    // the action of the last key
 	streamed  int       // bytes received of the answer being streamed
 	counted   int       // tokens of the turn's complete answers
 	drawn     time.Time

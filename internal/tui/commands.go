@@ -67,7 +67,7 @@ func (a *app) local(text string) bool {
 		return false
 	}
 	switch {
-	case name == "quit" && a.view.running: // without waiting for the end of the turn
+	case (name == "quit" || name == "exit") && a.view.running: // without waiting for the end of the turn
 		a.quit = true
 	case name == "theme":
 		a.theme(strings.TrimSpace(args))

@@ -10,6 +10,7 @@ import (
 	"github.com/knack-agent/knack/internal/ignore"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/search"
+	"github.com/knack-agent/knack/internal/similar"
 	"github.com/knack-agent/knack/internal/terminal"
 )
 
@@ -21,6 +22,7 @@ func (a *app) menuKey(k terminal.Key) bool {
 	case "esc":
 		a.view.menu = nil
 	case "tab":
+		a.view.menu.at = max(a.view.menu.at, 0)
 		a.complete()
 	case "enter":
 		it, ok := a.view.menu.picked()
@@ -85,6 +87,9 @@ func (a *app) menu() {
 	}
 	m.query = query
 	m.filter()
+	if it, ok := m.picked(); ok && similar.Score(it.label, query) == 0 {
+		m.at = -1 // only a description matches: Enter sends what was typed
+	}
 	a.view.menu, a.menuFrom = m, len(word)
 	if len(m.found) == 0 {
 		a.view.menu = nil

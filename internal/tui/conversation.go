@@ -307,7 +307,7 @@ func (c *conversation) result(by *agent.Sub, r *session.Result) {
 			text = d.Diff
 		case engine.IsTodo(r.Name) && !r.IsError: // the live area shows the list
 		default:
-			c.add(blockCalls, c.output(text, r.IsError)...)
+			c.add(blockCalls, c.output(text, r.IsError, resultLines)...)
 		}
 	}
 	c.keep(text)
@@ -368,15 +368,15 @@ func start(s string, cells int) string {
 	return strings.ToValidUTF8(s[:cells*perCell], "")
 }
 
-// output returns the end of a result's text.
-func (c *conversation) output(text string, isError bool) []styled.Line {
+// output returns the end of a result's text, at most limit lines and the number of those before.
+func (c *conversation) output(text string, isError bool, limit int) []styled.Line {
 	style := styled.Dim
 	if isError {
 		style = styled.Bad
 	}
 	all := strings.Split(text, "\n")
 	var out []styled.Line
-	if n := len(all) - resultLines; n > 1 {
+	if n := len(all) - limit; n > 1 {
 		out = append(out, styled.S(styled.Dim, fmt.Sprintf("%s… %d more lines (ctrl+o shows all)", resultIndent,
 			n)).Cut(c.width))
 		all = all[n:]

@@ -65,7 +65,7 @@ var actions = []struct {
 	{actHelp, []string{"?"}, "list the keys, at an empty prompt"},
 }
 
-// fixedKeys lists the editor's keys, which cannot be rebound.
+// fixedKeys lists the keys that cannot be rebound: those of the editor, and characters with a meaning.
 var fixedKeys = []struct{ keys, help string }{
 	{"left right ctrl+b ctrl+f", "move by one character"},
 	{"alt+left alt+right alt+b alt+f", "move by one word"},
@@ -75,6 +75,9 @@ var fixedKeys = []struct{ keys, help string }{
 	{"ctrl+u ctrl+k", "cut to the start or the end of the line"},
 	{"ctrl+y alt+y", "paste what was cut; what was cut before it"},
 	{"ctrl+_ alt+_", "undo, redo"},
+	{"/ at the start", "a command or a skill"},
+	{"! at the start", "a shell command of yours; !!: without the sandbox"},
+	{"@ before a name", "a file, an agent or a resource to attach"},
 }
 
 // bindings maps keys to actions.
@@ -146,17 +149,22 @@ func (b bindings) of(k terminal.Key) action {
 	return b[k.String()]
 }
 
+// keys returns the keys of an action, separated by blanks; "": it has none.
+func (b bindings) keys(act action) string {
+	var keys []string
+	for _, k := range slices.Sorted(maps.Keys(b)) {
+		if b[k] == act {
+			keys = append(keys, k)
+		}
+	}
+	return strings.Join(keys, " ")
+}
+
 // help lists all keys.
 func (b bindings) help() string {
 	var out strings.Builder
 	for _, a := range actions {
-		var keys []string
-		for _, k := range slices.Sorted(maps.Keys(b)) {
-			if b[k] == a.action {
-				keys = append(keys, k)
-			}
-		}
-		fmt.Fprintf(&out, "%-30s %s\n", strings.Join(keys, " "), a.help)
+		fmt.Fprintf(&out, "%-30s %s\n", b.keys(a.action), a.help)
 	}
 	for _, f := range fixedKeys {
 		fmt.Fprintf(&out, "%-30s %s\n", f.keys, f.help)

@@ -74,9 +74,10 @@ func (a *app) promptKey(k terminal.Key) {
 	if act == actHelp && k.Name == "text" && !a.prompt.Empty() {
 		act = "" // a question mark in a text is not a key binding
 	}
-	if act != actClear && act != actInterrupt {
+	if act != a.lastAct {
 		a.pressed = time.Time{}
 	}
+	a.lastAct = act
 	width, _ := a.screen.Size()
 	switch act {
 	case actSubmit:

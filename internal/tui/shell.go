@@ -53,14 +53,20 @@ func (a *app) shell(command string) {
 			run.output = strings.TrimRight(llm.TextOf(out.Parts), "\n")
 			a.lastShell = run
 			a.conv.shellResult(run.output, out.IsError)
+			if key := a.keys.keys(actOutput); key != "" && a.prompt.Empty() {
+				a.view.hint = "the model has not seen this: " + key + " attaches it to your message"
+			}
 		}
 	})
 }
 
+// shellLines is the maximum number of lines shown of the output of a user's shell command: it was run to be read.
+const shellLines = 40
+
 // shellResult shows the output of a user's shell command.
 func (c *conversation) shellResult(text string, isError bool) {
 	c.endAnswer()
-	c.add(blockCalls, c.output(text, isError)...)
+	c.add(blockCalls, c.output(text, isError, shellLines)...)
 	c.keep(text)
 }
 

@@ -533,7 +533,7 @@ func TestCopiedCode(t *testing.T) {
 func TestFailedCommand(t *testing.T) {
 	c := conversation{width: 80}
 	styles := ""
-	for _, l := range c.output("one\ntwo\n\nCommand exited with code 1", true) {
+	for _, l := range c.output("one\ntwo\n\nCommand exited with code 1", true, resultLines) {
 		if len(l) > 1 {
 			styles += fmt.Sprintf("%s %v|", l[1].Text, l[1].Style == styled.Bad)
 		}
