@@ -19,6 +19,9 @@ var KnownTools = sync.OnceValue(func() tool.Set {
 		planTools(nil, nil, func() bool { return false }))
 })
 
+// toolNames returns the names of the program's tools.
+func toolNames() []string { return KnownTools().AllNames() }
+
 // Todos returns the list of steps at the end of a conversation, which is the Details of the last
 // result of the todo tool. nil: there is none.
 func Todos(log *session.Log) json.RawMessage {

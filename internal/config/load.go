@@ -53,8 +53,9 @@ type Options struct {
 	Flags    map[string]any
 	Bare     bool // ignore the project's and the user's settings
 
-	// Tools are the names of all tools that rules may mention.
-	Tools []string
+	// Tools returns the names of all tools that rules may mention; nil: none are known. It is called
+	// only if there are rules, because making the tools takes time.
+	Tools func() []string
 
 	// Check reports whether the bytes read from a path in the project are approved. Its error is the
 	// [knack.Problem] to report. nil: nothing is approved.
@@ -124,6 +125,13 @@ type loader struct {
 	Options
 	c      *Config
 	layers []layer // highest precedence first
+}
+
+func (l *loader) toolNames() []string {
+	if l.Tools == nil {
+		return nil
+	}
+	return l.Tools()
 }
 
 func (l *loader) problem(p knack.Problem) { l.c.Problems = append(l.c.Problems, p) }
@@ -665,7 +673,7 @@ func (l *loader) rules(y layer, k key, n *node) {
 			y.problem(it.at, knack.CodeToolPattern, knack.Error, "knack help permissions", "%s: %v", k.name, err)
 			continue
 		}
-		if p, ok := r.Problem(l.Tools...); ok {
+		if p, ok := r.Problem(l.toolNames()...); ok {
 			y.problem(it.at, knack.CodeToolPattern, knack.Severity(p.Severity), "", "%s: %s", k.name, p.Message)
 		}
 		r.Base = y.base

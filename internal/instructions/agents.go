@@ -65,7 +65,7 @@ func (l *loader) agents(defs []agent.Definition, from knack.SourceKind, dirs ...
 				l.refused(knack.CodeUnreadable, path, err)
 				continue
 			}
-			d, problems, ok := agent.ParseDefinition(path, data, from, l.Tools...)
+			d, problems, ok := agent.ParseDefinition(path, data, from, l.toolNames()...)
 			l.found.Problems = append(l.found.Problems, problems...)
 			if ok {
 				defs = append(defs, d)

@@ -49,8 +49,9 @@ type Options struct {
 	// agents. Its error is reported. If Check is nil, none are approved.
 	Check func(path string, data []byte) error
 
-	// Tools are the names that an agent's tool list may contain.
-	Tools []string
+	// Tools returns the names that an agent's tool list may contain; nil: none are known. It is
+	// called only if there are definitions, because making the tools takes time.
+	Tools func() []string
 
 	// Templates are template files and directories named by the user.
 	Templates []string
@@ -81,6 +82,13 @@ type loader struct {
 	left     int                // bytes of context that may still be added
 	included map[string]bool    // context files read or tried, by name and by resolved path
 	count    map[knack.Code]int // number of problems by code
+}
+
+func (l *loader) toolNames() []string {
+	if l.Tools == nil {
+		return nil
+	}
+	return l.Tools()
 }
 
 // maxProblems is the maximum number of problems of one kind reported for context files.
