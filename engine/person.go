@@ -12,6 +12,7 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool/coding"
 )
 
@@ -73,6 +74,9 @@ const (
 	OptionYes = "yes"
 	OptionNo  = "no"
 )
+
+// OptionEdits is the ID of the option that allows a change of files once and sets the mode acceptEdits.
+const OptionEdits = "edits"
 
 // A Field is one input of a form.
 type Field struct {
@@ -164,6 +168,10 @@ func (s *Session) askPerson(ctx context.Context, person Person, kind hook.Notice
 func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, error) {
 	q := Question{Title: r.Title(), Asker: AskerGate, Call: &r}
 	for _, c := range r.Choices {
+		if c == gate.No && r.Edits {
+			q.Options = append(q.Options, Option{ID: OptionEdits, Label: "yes, and all edits", Allow: true, Lasts: gate.Once,
+				Help: "mode acceptEdits: files here are changed without asking"})
+		}
 		o := Option{ID: c.String(), Lasts: c, Allow: c != gate.No}
 		switch c {
 		case gate.No:
@@ -184,6 +192,9 @@ func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, err
 	out := gate.Answer{Reason: a.Reason, Input: a.Input, Updates: a.Updates, Stop: a.Stop}
 	if i := slices.IndexFunc(q.Options, func(o Option) bool { return o.ID == a.Option }); i >= 0 && !a.Declined {
 		out.Choice = q.Options[i].Lasts
+		if a.Option == OptionEdits {
+			out.Updates = append(out.Updates, gate.Update{Mode: permission.AcceptEdits})
+		}
 	}
 	return out, nil
 }

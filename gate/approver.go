@@ -42,6 +42,7 @@ type Request struct {
 	Files    []File               // scripts that would run, with their content
 	Rules    []string             // the narrowest rules that would allow the call; Session and Always store them
 	Choices  []Choice             // the choices available for this request
+	Edits    bool                 // it only changes files, and the mode AcceptEdits would allow it
 }
 
 // Title returns a one-line question: whether to allow the call.
@@ -167,6 +168,8 @@ func (a *approval) askUser(ctx context.Context, j judgement) (_ tool.Permit, aga
 		return none, false, a.refuseUnshown(subjects, err)
 	}
 
+	req.Edits = len(req.Changes) > 0 && a.opt.Agent == "" && a.Mode() == permission.Default && !j.noAllow &&
+		!j.askedByHook && a.opt.Rules.Decide(permission.AcceptEdits, a.opt.Paths, subjects...).Verdict == permission.Allow
 	for range 3 {
 		if err := a.approve(ctx, &req); err != nil {
 			return none, false, err

@@ -754,6 +754,39 @@ func TestChangesAreShown(t *testing.T) {
 	}
 }
 
+// TestOnlyEdits: a request says whether the mode acceptEdits would allow it.
+func TestOnlyEdits(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	for _, d := range []string{dir, outside} {
+		script(t, d, "a.txt", "one")
+	}
+	if err := os.Mkdir(filepath.Join(dir, ".claude"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	script(t, dir, ".claude/settings.json", "{}")
+	script(t, dir, "asked.txt", "one")
+	for _, c := range []struct {
+		dir, path string
+		o         gate.Options
+		want      bool
+	}{
+		{dir, "a.txt", gate.Options{}, true},
+		{outside, "a.txt", gate.Options{}, false},
+		{dir, ".claude/settings.json", gate.Options{}, false},
+		{dir, "asked.txt", gate.Options{Rules: permission.Rules{Ask: rules(t, permission.User, "Edit(asked.txt)")}}, false},
+		{dir, "a.txt", gate.Options{Agent: "helper"}, false},
+		{outside, "a.txt", gate.Options{Mode: permission.AcceptEdits}, false},
+	} {
+		p := &scriptedUser{answers: []gate.Answer{yes(gate.Once)}}
+		c.o.Approver, c.o.Paths = p, permission.PathContext{Dir: dir}
+		input, _ := json.Marshal(map[string]string{"path": c.path})
+		if _, err := newGate(t, c.o).Ask(t.Context(), changing(c.dir).Propose("1", input)); err != nil || len(p.saw) != 1 ||
+			p.saw[0].Edits != c.want {
+			t.Errorf("%s in %s, agent %q: %v, asked %d times, %+v", c.path, c.dir, c.o.Agent, err, len(p.saw), p.saw)
+		}
+	}
+}
+
 // TestAnswers: an answer may change the input, which is decided again, change the rules for the rest of the session,
 // or end the run.
 func TestAnswers(t *testing.T) {

@@ -492,3 +492,43 @@ func TestScreenHabits(t *testing.T) {
 	k.shows(w, h, `resumed \S+, 1 turn(?s:.*)Hello to you\.\n\n❯`)
 	k.quits()
 }
+
+// TestAllEdits: one answer allows all changes of files in the directory, on the screen and in line mode; other calls
+// still need approval.
+func TestAllEdits(t *testing.T) {
+	t.Parallel()
+	write := func(name string) llmtest.Answer {
+		return llmtest.Use("write", map[string]any{"path": name, "content": "text\n"})
+	}
+	answers := []llmtest.Answer{write("one.txt"), write("two.txt"), llmtest.Use("bash", map[string]any{"command": "touch made"}),
+		llmtest.Reply("All done.")}
+	d := newFixture(t, serve(t, answers...))
+	const w, h = 100, 40
+	k := d.onScreen(t, w, h)
+	k.shows(w, h, `(?m)^❯$`)
+	k.types("go\r")
+	k.shows(w, h, `Allow this write to one\.txt\?(?s:.*)4 yes, and all edits +mode acceptEdits: files here are changed without`)
+	k.types("4")
+	k.shows(w, h, `Allow this command\?\ntouch made\n(?s:.*)1 yes, this once`)
+	k.types("1")
+	k.shows(w, h, `All done\.\n\n❯ *\nacceptEdits `)
+	k.quits()
+	for _, name := range []string{"one.txt", "two.txt", "made"} {
+		if _, err := os.Stat(filepath.Join(d.dir, name)); err != nil {
+			t.Error(err)
+		}
+	}
+
+	d = newFixture(t, serve(t, answers...))
+	k = d.open(t)
+	k.enters("go")
+	k.expect(`write to one\.txt(?s:.*) e yes, and all edits: mode acceptEdits`)
+	k.types("e\r")
+	k.expect(`touch made(?s:.*) y yes, this once`)
+	k.types("n\r")
+	k.expect(`All done\.`)
+	k.leaves()
+	if _, err := os.Stat(filepath.Join(d.dir, "two.txt")); err != nil {
+		t.Error(err)
+	}
+}

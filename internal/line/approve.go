@@ -32,14 +32,17 @@ func (f *Front) approve(ctx context.Context, q engine.Question) (engine.Answer, 
 	rules := plain.Line(strings.Join(r.Rules, ", "))
 	letters := map[string]string{}
 	for _, o := range q.Options {
-		switch o.Lasts {
-		case gate.Once:
+		switch {
+		case o.ID == engine.OptionEdits:
+			letters["e"] = o.ID
+			fmt.Fprintf(f.Out, "  %s %s: %s\n", f.paint(bold, "e"), o.Label, o.Help)
+		case o.Lasts == gate.Once:
 			letters["y"] = o.ID
 			fmt.Fprintf(f.Out, "  %s yes, this once\n", f.paint(bold, "y"))
-		case gate.Session:
+		case o.Lasts == gate.Session:
 			letters["s"] = o.ID
 			fmt.Fprintf(f.Out, "  %s yes, in this session: %s\n", f.paint(bold, "s"), rules)
-		case gate.Always:
+		case o.Lasts == gate.Always:
 			letters["a"] = o.ID
 			fmt.Fprintf(f.Out, "  %s always: %s\n", f.paint(bold, "a"), rules)
 		}

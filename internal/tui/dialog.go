@@ -447,6 +447,9 @@ func (d *dialog) summary(a engine.Answer) (styled.Style, string) {
 				if a.Input != nil {
 					return styled.Good, "allowed with an edited command: " + what
 				}
+				if o.ID == engine.OptionEdits {
+					return styled.Good, "allowed, and all edits here: " + what
+				}
 				return styled.Good, "allowed " + lasts(o.Lasts) + ": " + what
 			}
 		}
