@@ -153,6 +153,20 @@ type Result struct {
 	Touched []string        `json:"touched,omitempty"`
 }
 
+// Text returns the result for people: each part on lines of its own, and in place of an image its type and size.
+func (r *Result) Text() string {
+	var parts []string
+	for _, p := range r.Parts {
+		switch {
+		case p.Media != nil:
+			parts = append(parts, fmt.Sprintf("[%s, %d bytes]", p.Media.MIME, len(p.Media.Data)))
+		case p.Text != "":
+			parts = append(parts, strings.TrimRight(p.Text, "\n"))
+		}
+	}
+	return strings.Join(parts, "\n")
+}
+
 // Decision records the permission decision on one call.
 type Decision struct {
 	Call   string              `json:"call"`

@@ -391,7 +391,7 @@ func (f *Front) result(r *session.Result) {
 		}
 		return
 	}
-	lines := strings.Split(strings.TrimRight(llm.TextOf(r.Parts), "\n"), "\n")
+	lines := strings.Split(r.Text(), "\n")
 	if n := len(lines); n > tailLines {
 		fmt.Fprintf(f.Out, "    %s\n", f.paint(dim, fmt.Sprintf("… %d lines", n-tailLines)))
 		lines = lines[n-tailLines:]

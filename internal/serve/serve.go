@@ -93,28 +93,32 @@ func (s *Server) subscribe(uri string) error {
 	return nil
 }
 
-// A listedSkill is a skill whose SKILL.md was added as a resource, and the state of its files then.
+// A listedSkill is a skill whose SKILL.md was added as a resource, and its files then.
 type listedSkill struct {
 	skill *knack.Skill
-	files [sha256.Size]byte
+	names []string // of the files beside SKILL.md
+	// state is a hash of the names, sizes and times of the files. It is another one when a digest in the list of skills
+	// is.
+	state [sha256.Size]byte
 }
 
-// filesState is a hash of the names, sizes and times of a skill's files. It is another one when a digest in the list
-// of skills is.
-func filesState(ctx context.Context, k *knack.Skill) (sum [sha256.Size]byte) {
+func listSkill(ctx context.Context, k *knack.Skill) listedSkill {
+	l := listedSkill{skill: k}
 	if k.Dir == "" {
-		return sum // part of the program, or of the host
+		return l // part of the program, or of the host
 	}
 	h := sha256.New()
-	names, err := k.Resources(ctx)
+	var err error
+	l.names, err = k.Resources(ctx)
 	fmt.Fprintln(h, err)
-	for _, file := range append([]string{filepath.Base(k.Path)}, names...) {
+	for _, file := range append([]string{filepath.Base(k.Path)}, l.names...) {
 		fmt.Fprintf(h, "%q", file)
 		if info, err := os.Lstat(filepath.Join(k.Dir, filepath.FromSlash(file))); err == nil {
 			fmt.Fprintln(h, info.Size(), info.ModTime().UnixNano(), info.Mode())
 		}
 	}
-	return [sha256.Size]byte(h.Sum(nil))
+	l.state = [sha256.Size]byte(h.Sum(nil))
+	return l
 }
 
 // Run serves one client on a transport until the client disconnects.
@@ -131,7 +135,7 @@ func (s *Server) update(ctx context.Context) {
 			prompts = append(prompts, k.Name)
 		}
 		if uri := o.uri(k); uri != "" {
-			listed[uri] = listedSkill{k, filesState(ctx, k)}
+			listed[uri] = listSkill(ctx, k)
 		}
 	}
 	s.mu.Lock()
@@ -157,24 +161,25 @@ func (s *Server) update(ctx context.Context) {
 					"What the skill should work on")}}}, s.getPrompt)
 		}
 		uri := o.uri(k)
-		if uri == "" || s.listed[uri] == listed[uri] {
+		old, now := s.listed[uri], listed[uri]
+		if uri == "" || old.skill == now.skill && old.state == now.state {
 			continue
 		}
 		// New or changed: clients are notified, and list its digests again.
 		s.sdk.AddResource(&sdk.Resource{Name: k.Label, URI: uri, Description: k.Description, MIMEType: "text/markdown",
 			Size: k.Size}, s.readResource)
-		if s.listed[uri].skill != nil {
-			s.notify(ctx, o, k)
+		if old.skill != nil {
+			s.notify(ctx, o.uris[k], slices.Concat([]string{"SKILL.md"}, old.names, now.names))
 		}
 	}
 	s.prompts, s.listed = prompts, listed
 }
 
-// notify notifies those who subscribed to a file of a skill that it may have changed.
-func (s *Server) notify(ctx context.Context, o *snapshot, k *knack.Skill) {
-	names, _ := k.Resources(ctx) // on an error its SKILL.md remains
-	for _, name := range append([]string{"SKILL.md"}, names...) {
-		s.sdk.ResourceUpdated(ctx, &sdk.ResourceUpdatedNotificationParams{URI: o.uris[k] + name}) // always returns nil
+// notify notifies those who subscribed to a file below a URI that it may have changed, or is gone.
+func (s *Server) notify(ctx context.Context, dir string, names []string) {
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		s.sdk.ResourceUpdated(ctx, &sdk.ResourceUpdatedNotificationParams{URI: dir + name}) // always returns nil
 	}
 }
 

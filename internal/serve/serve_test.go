@@ -380,6 +380,45 @@ func TestChangedFile(t *testing.T) {
 	}
 }
 
+// TestRemovedFile: who subscribed to a file is notified when it is removed.
+func TestRemovedFile(t *testing.T) {
+	t.Parallel()
+	dir, e := project(t, sample, engine.Options{Trust: true})
+	s, err := New(t.Context(), e, func(problem string) { t.Error(problem) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := make(chan string, 100)
+	a, b := sdk.NewInMemoryTransports()
+	go s.Run(t.Context(), a)
+	c, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
+		Capabilities: &sdk.ClientCapabilities{},
+		ResourceUpdatedHandler: func(_ context.Context, r *sdk.ResourceUpdatedNotificationRequest) {
+			files <- r.Params.URI
+		},
+	}).Connect(t.Context(), b, &sdk.ClientSessionOptions{ProtocolVersion: "2025-11-25"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const uri = "skill://pdf/references/forms.md"
+	if err := c.Subscribe(t.Context(), &sdk.SubscribeParams{URI: uri}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, ".claude/skills/pdf/references/forms.md")); err != nil {
+		t.Fatal(err)
+	}
+	s.update(t.Context())
+	select {
+	case got := <-files:
+		if got != uri {
+			t.Errorf("updated: %s", got)
+		}
+	case <-time.After(2 * time.Minute):
+		t.Error("no notification")
+	}
+}
+
 // TestReadOnly: where nothing can be written, as in a sandbox, the bundled skills are offered with all their files.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()

@@ -296,7 +296,7 @@ func (c *conversation) result(by *agent.Sub, r *session.Result) {
 		head = append(head, styled.Span{Text: "  " + elapsed(d), Style: styled.Dim})
 	}
 	c.add(blockCalls, styled.Wrap(head, c.width, styled.S(style, "● "), styled.S(styled.Text, "  "))...)
-	text := strings.TrimRight(llm.TextOf(r.Parts), "\n")
+	text := r.Text()
 	var d struct {
 		Diff string `json:"diff"`
 	}
