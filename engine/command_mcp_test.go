@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/internal/config"
 	"github.com/knack-agent/knack/llm/llmtest"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
@@ -176,6 +179,46 @@ func TestBelowTemp(t *testing.T) {
 		}
 		if got := p.belowTemp(mcp.Server{Origin: permission.Project}, file); len(got) > 0 {
 			t.Errorf("%s of a project: %q", file, got)
+		}
+	}
+}
+
+// TestManagedServers: a server of the managed settings has its name for itself, whoever else defines one that has the
+// same name to models; a name of the user's is not the project's.
+func TestManagedServers(t *testing.T) {
+	dir, home, managed := t.TempDir(), t.TempDir(), t.TempDir()
+	write := func(file, text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(managed, "settings.json"), `{"mcpServers": {"the_db": {"command": "managed"}}}`)
+	write(filepath.Join(home, "settings.json"), `{"mcpServers": {"the db": {"command": "user"}, "mine": {"command": "user"}}}`)
+	write(filepath.Join(dir, ".mcp.json"), `{"mcpServers": {"the_db": {"command": "project"}, "mine": {"command": "project"},
+		"theirs": {"command": "project"}}}`)
+	for _, strict := range []bool{false, true} {
+		p, err := Load(t.Context(), Options{Dir: dir, Trust: true, StrictMCP: strict, Env: func(string) string { return "" },
+			MCPConfig: []string{`{"the.db": {"command": "flag"}, "given": {"command": "flag"}}`}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		if p.config, err = config.Load(config.Options{Managed: []string{managed}, ConfigHome: home, Dir: dir,
+			Root: dir}); err != nil {
+			t.Fatal(err)
+		}
+		servers, problems := p.Servers()
+		var got []string
+		for _, s := range servers {
+			got = append(got, s.Name+" "+s.Command)
+		}
+		want, left := "the_db managed, given flag, mine user, theirs project", 4
+		if strict {
+			want, left = "the_db managed, given flag", 1
+		}
+		if all := strings.Join(got, ", "); all != want || len(problems) != left {
+			t.Errorf("strict %v: %s; %v", strict, all, problems)
 		}
 	}
 }

@@ -56,7 +56,11 @@ func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
 			i := slices.IndexFunc(all, func(t mcp.Server) bool { return mcp.Safe(t.Name) == mcp.Safe(s.Name) })
 			if i < 0 {
 				all = append(all, s)
-			} else if s.Origin == permission.Project && all[i].Origin != permission.Project {
+				continue
+			}
+			by := all[i].Origin
+			if s.Origin == permission.Project && by != permission.Project ||
+				s.Origin != permission.Managed && by == permission.Managed {
 				problems = append(problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn, Path: s.DefinedIn,
 					Message: "MCP server " + s.Name + " is left out: " + all[i].DefinedIn + " defines a server with the same name"})
 			}
