@@ -69,15 +69,42 @@ type pool struct {
 // maxKept limits the namespaces that are kept after commands ran at the same time.
 const maxKept = 4
 
-// take removes unused namespaces from the pool and returns them; nil if there are none. online
-// selects those with the machine's network instead of their own.
-func (p *pool) take(online bool) *kept {
+// forLauncher removes unused namespaces from the pool for a command for which a launcher is started; nil
+// if it must make its own. online selects those with the machine's network instead of their own. Those
+// whose mounts are not valid for key come first, so that all of them are renewed in turn. With second, a
+// command makes its own if there are no others than those: then a spare can be prepared in one while a
+// command runs in the other.
+func (p *pool) forLauncher(online bool, key string, second bool) *kept {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i := slices.IndexFunc(p.free, func(k *kept) bool { return k.online == online })
+	found, count := -1, 0
+	for i, k := range p.free {
+		if k.online != online {
+			continue
+		}
+		count++
+		if found = i; !k.prepared.serves(key) {
+			return p.take(i)
+		}
+	}
+	if found < 0 || second && count == 1 {
+		return nil
+	}
+	return p.take(found)
+}
+
+// forSpare removes unused namespaces from the pool whose mounts are valid for key; nil if there are none.
+func (p *pool) forSpare(online bool, key string) *kept {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.IndexFunc(p.free, func(k *kept) bool { return k.online == online && k.prepared.serves(key) })
 	if i < 0 {
 		return nil
 	}
+	return p.take(i)
+}
+
+func (p *pool) take(i int) *kept {
 	k := p.free[i]
 	p.free = slices.Delete(p.free, i, i+1)
 	return k

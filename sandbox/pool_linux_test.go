@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,18 +23,38 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// mounts returns the mounts kept for the next command, nil if there are none.
-func (b *fixture) mounts() *prepared {
-	b.t.Helper()
-	free := b.box.system.pool.free
+// mounts returns the mounts kept for later commands.
+func (b *fixture) mounts() map[*prepared]bool {
+	found := map[*prepared]bool{}
+	for _, k := range b.box.system.pool.free {
+		found[k.prepared] = true
+	}
 	if sp := b.box.system.spare.Load(); sp != nil {
-		<-sp.started
-		free = append(slices.Clone(free), sp.kept)
+		found[sp.kept.prepared] = true
 	}
-	if len(free) != 1 {
-		b.t.Fatalf("%d kept namespaces, want 1", len(free))
+	return found
+}
+
+// bothMounts runs commands until the two kept namespaces have mounts for the next one, and returns these.
+func (b *fixture) bothMounts() map[*prepared]bool {
+	b.t.Helper()
+	for range 100 {
+		b.run("true")
+		last, found := b.box.system.cached.Load(), b.mounts()
+		if len(found) > 2 {
+			b.t.Fatalf("%d kept namespaces, want 2", len(found))
+		}
+		valid := last != nil && len(found) == 2
+		for m := range found {
+			valid = valid && m.serves(last.key)
+		}
+		if valid {
+			return found
+		}
+		settled()
 	}
-	return free[0].prepared
+	b.t.Fatal("there are no two namespaces with mounts after 100 commands")
+	return nil
 }
 
 // settled waits until a change of a file would be noticed by its time.
@@ -106,12 +127,7 @@ func TestSharedMounts(t *testing.T) {
 		{"a new secret", func() { write("sub2/.env", "SECRET") }, false},
 	} {
 		settled()
-		b.run("true") // mounts the present files
-		settled()
-		if b.run("true"); b.mounts() == nil {
-			t.Fatalf("%s: no mounts are kept", c.name)
-		}
-		before := b.mounts()
+		before := b.bothMounts()
 		c.change()
 		settled()
 		contents := b.contents()
@@ -129,8 +145,8 @@ func TestSharedMounts(t *testing.T) {
 		if strings.Contains(out, "SECRET") {
 			t.Errorf("%s: a secret is read: %s", c.name, out)
 		}
-		if now := b.mounts(); (now == before) != c.same {
-			t.Errorf("%s: the same mounts: %v", c.name, now == before)
+		if same := maps.Equal(b.mounts(), before); same != c.same {
+			t.Errorf("%s: the same mounts: %v", c.name, same)
 		}
 	}
 }
@@ -141,13 +157,14 @@ func TestLostMount(t *testing.T) {
 	b := newFixture(t).on(namespaces)
 	settled()
 	b.run("true")
-	if m := b.mounts(); m == nil || tableChanged(m.table) {
-		t.Fatalf("kept mounts that changed: %v", m)
+	free := b.box.system.pool.free
+	if len(free) != 1 || free[0].prepared == nil || tableChanged(free[0].prepared.table) {
+		t.Fatalf("kept no mounts, or they changed: %v", free)
 	}
 	if err := os.RemoveAll(filepath.Join(b.dir, ".git/hooks")); err != nil {
 		t.Fatal(err)
 	}
-	if !tableChanged(b.mounts().table) {
+	if !tableChanged(free[0].prepared.table) {
 		t.Error("a mount is lost, but the mount table is the same")
 	}
 }
@@ -187,9 +204,7 @@ func TestMovedWhilePrepared(t *testing.T) {
 		t.Errorf("the next command reads the secret: %s", out)
 	}
 	settled()
-	if b.run("true"); b.mounts().key == "" {
-		t.Error("no mounts are kept when nothing moves")
-	}
+	b.bothMounts() // when nothing moves
 }
 
 // TestMovedAtStart moves the directory above a secret and a protected name while a command starts, as another
@@ -307,14 +322,13 @@ func TestNothingShared(t *testing.T) {
 	b := newFixture(t).on(namespaces)
 	settled()
 	places := "/tmp /var/tmp /run /dev/shm /dev/pts /dev / " + b.home
-	b.run("true")
-	before := b.mounts()
-	for range 2 {
+	before := b.bothMounts()
+	for range 4 { // each of the namespaces twice
 		out, _ := b.run("for d in " + places + "; do ls -A $d | grep left; echo x > $d/left; done 2>/dev/null;" +
 			"mkdir /dev/left 2>/dev/null; chmod 777 /dev /dev/.hidden-file 2>/dev/null; cat /dev/.hidden-file 2>/dev/null;" +
 			"cat /proc/sysvipc/shm | wc -l; command -v ipcmk >/dev/null && ipcmk -M 100 >/dev/null")
-		if strings.TrimSpace(out) != "1" || before == nil || b.mounts() != before {
-			t.Errorf("found from the previous command: %q (the same mounts: %v)", out, before == b.mounts())
+		if same := maps.Equal(b.mounts(), before); strings.TrimSpace(out) != "1" || !same {
+			t.Errorf("found from an earlier command: %q (the same mounts: %v)", out, same)
 		}
 	}
 }

@@ -177,11 +177,11 @@ type run struct {
 
 	stub      bool
 	first     *launch.Program // what the launcher carries out before it gets second
-	reused    *firstPart      // first is its program, which other runs use too; nil: first is this run's own
+	joining   *firstPart      // of cached; shared with other runs
 	second    *launch.Program // starts the command; nil without a stub
 	spare     *spare          // the launcher; nil: it is started for this command
 	begun     bool            // serve or handOver was called
-	another   bool            // a spare may be made when the command has ended
+	another   bool            // a spare may be made for the next command
 	kept      *kept
 	key       string // identifies the mounts that the launcher prepares, see mountsKey
 	pathTimes string // directories above the mounts before they are made, see view.pathTimes
@@ -306,7 +306,11 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		}
 	}
 	if r.stub {
-		if r.kept = s.pool.take(p.Network); r.kept != nil {
+		key := ""
+		if last := s.cached.Load(); last != nil {
+			key = last.key
+		}
+		if r.kept = s.pool.forLauncher(p.Network, key, r.cached != nil && r.another); r.kept != nil {
 			given = []*os.File{r.kept.users, r.kept.network}
 			if r.kept.prepared != nil {
 				given = append(given, r.kept.prepared.mounts)
@@ -387,9 +391,11 @@ func (r *run) encode(plan *launch.Plan) net.Buffers {
 		r.pathTimes = r.view.pathTimes(plan.Steps)
 	}
 	var encoded net.Buffers
+	if r.cached != nil {
+		r.joining = r.cached.firstPart(plan, r.policy.Network)
+	}
 	if reuse == launch.AndMounts && r.cached != nil {
-		r.reused = r.cached.firstPart(plan, r.policy.Network)
-		r.first, encoded = r.reused.program, slices.Clone(r.reused.encoded)
+		r.first, encoded = r.joining.program, slices.Clone(r.joining.encoded)
 	} else {
 		r.first = launch.Prepare(plan, os.Geteuid(), os.Getegid(), reuse)
 		encoded = r.first.Encode()
@@ -565,7 +571,7 @@ func (r *run) finish() {
 	default:
 		<-r.done
 	}
-	if r.reused == nil {
+	if r.joining == nil || r.first != r.joining.program {
 		r.first.Release()
 	}
 	r.second.Release()
@@ -612,8 +618,8 @@ func (r *run) ended(exit *workspace.Exit) {
 	if r.proxy != nil {
 		exit.Refused = append(exit.Refused, r.proxy.refused()...)
 	}
-	if r.another && r.reused != nil && r.ready && r.empty {
-		r.system.makeSpare(r.cached, r.reused)
+	if r.another && r.joining != nil && r.ready && r.empty {
+		r.system.makeSpare(r.cached, r.joining)
 	}
 }
 

@@ -17,9 +17,9 @@ import (
 	"github.com/knack-agent/knack/sandbox/internal/launch"
 )
 
-// A spare is a launcher that was started after a command and has prepared everything for another one
-// with the same view. It waits, knows no secret, and ends with this program, however it ends, because
-// the other end of its control socket is here.
+// A spare is a launcher that was started while a command ran, or after it, and has prepared everything
+// for another one with the same view, in other namespaces. It waits, knows no secret, and ends with this
+// program, however it ends, because the other end of its control socket is here.
 type spare struct {
 	system  *system
 	view    *cachedView
@@ -46,15 +46,15 @@ func (s *system) close() {
 
 // makeSpare starts a spare unless there is one.
 func (s *system) makeSpare(view *cachedView, first *firstPart) {
-	if s.closed.Load() {
+	if s.closed.Load() || s.spare.Load() != nil {
 		return
 	}
-	k := s.pool.take(first.online)
+	k := s.pool.forSpare(first.online, view.key)
 	if k == nil {
 		return
 	}
 	sp := &spare{system: s, view: view, first: first, kept: k, started: make(chan struct{})}
-	if !k.prepared.serves(view.key) || !s.spare.CompareAndSwap(nil, sp) {
+	if !s.spare.CompareAndSwap(nil, sp) {
 		s.pool.give(k, true)
 		return
 	}
@@ -129,7 +129,7 @@ func (r *run) takeSpare(ports []uint64) bool {
 		return false
 	}
 	sp.expires.Stop()
-	r.spare, r.reused, r.first, r.kept, r.control = sp, sp.first, sp.first.program, sp.kept, sp.control
+	r.spare, r.joining, r.first, r.kept, r.control = sp, sp.first, sp.first.program, sp.kept, sp.control
 	r.waiting(m.fds)
 	return true
 }
@@ -181,6 +181,7 @@ func (r *run) handOver(cmd *exec.Cmd, plan *launch.Plan) error {
 		rest = text[n:]
 	}
 	cmd.Process, r.begun = r.spare.process, true
+	r.system.makeSpare(r.cached, r.joining) // prepared while this command runs
 	go func() {
 		defer close(r.done)
 		// More than the socket takes at once waits for the spare, which may be stopped: the command can be
