@@ -76,7 +76,7 @@ func showSession(ctx context.Context, s *Session, _ string) (Reply, error) {
 		{"id", v.ID},
 		{"title", plain.Line(v.Title)},
 		{"directory", plain.Line(v.Dir)},
-		{"forked from", v.From},
+		{"forked from", plain.Line(v.From)},
 		{"model", plain.Line(v.Model)},
 		{"effort", v.Effort},
 		{"permissions", string(v.Mode)},

@@ -342,7 +342,7 @@ func (f *Front) entry(e *session.Entry) {
 	case e.Release != nil:
 		f.endLine()
 		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(skill %s released: %s)", plain.Line(e.Release.Skill),
-			e.Release.Reason)))
+			plain.Line(e.Release.Reason))))
 	case e.Agent != nil:
 		f.agent(e.Agent)
 	case e.Compaction != nil:
