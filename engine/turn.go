@@ -11,6 +11,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
@@ -182,7 +183,7 @@ func (t *turn) whyIneffective(k *knack.Skill, text string) string {
 // broadRule explains why a rule that covers everything is not in effect.
 func broadRule(k *knack.Skill) string {
 	return fmt.Sprintf("it covers everything, and the skill is not your own; accept it when Knack asks on a terminal, "+
-		"or with the rule Skill(%s) in your settings", k.Name)
+		"or with the rule Skill(%s) in your settings", plain.Line(k.Name))
 }
 
 // isForeign reports whether skills of this kind are written by someone other than the user.

@@ -71,7 +71,7 @@ func explainSandbox(w io.Writer, mode sandbox.Mode, r sandbox.Report, p sandbox.
 			if i > 0 {
 				title = ""
 			}
-			fmt.Fprintf(w, "%-9s %s\n", title, l)
+			fmt.Fprintf(w, "%-9s %s\n", title, plain.Line(l))
 		}
 	}
 	list("missing:", r.Missing)

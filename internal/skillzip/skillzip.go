@@ -111,11 +111,19 @@ func Read(file string) (name string, files []extract.File, err error) {
 }
 
 func read(file string, maxBytes int) (name string, files []extract.File, err error) {
-	z, err := zip.OpenReader(file)
+	r, err := regular.Open(file)
 	if err != nil {
 		return "", nil, err
 	}
-	defer z.Close()
+	defer r.Close()
+	info, err := r.Stat()
+	if err != nil {
+		return "", nil, err
+	}
+	z, err := zip.NewReader(r, info.Size())
+	if err != nil {
+		return "", nil, err
+	}
 	size := 0
 	for _, f := range z.File {
 		p := strings.TrimSuffix(f.Name, "/")

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/knack-agent/knack/internal/extract"
 )
 
 type entry struct {
@@ -137,4 +139,38 @@ func TestLinks(t *testing.T) {
 		}
 		os.Remove(link)
 	}
+}
+
+// FuzzRead reads damaged and hostile archives: what comes out can be written, and stays within the limits.
+func FuzzRead(f *testing.F) {
+	var good bytes.Buffer
+	files := []extract.File{{Path: "SKILL.md", Data: []byte("x")}, {Path: "scripts/a.sh", Data: []byte("y"), Script: true}}
+	if err := Write(&good, "pdf", files); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good.Bytes())
+	f.Add(bytes.ReplaceAll(good.Bytes(), []byte("pdf/scripts"), []byte("../scripts/")))
+	f.Add(bytes.ReplaceAll(good.Bytes(), []byte("a.sh"), []byte("A.SH")))
+	f.Add(good.Bytes()[:good.Len()-30])
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file := filepath.Join(dir, "x.skill")
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		const limit = 1 << 16
+		name, files, err := read(file, limit)
+		if err != nil {
+			return
+		}
+		size := 0
+		for _, f := range files {
+			if size += len(f.Data); extract.Path(f.Path) != nil {
+				t.Errorf("the path %q", f.Path)
+			}
+		}
+		if err := extract.Path(name); size > limit || len(files) > MaxFiles || name != "x" && err != nil {
+			t.Errorf("%q, %d files, %d bytes: %v", name, len(files), size, err)
+		}
+	})
 }
