@@ -121,7 +121,7 @@ var programs = table[program]{names: func(p *program) string { return p.names },
 	{names: "svn", runs: "--diff-cmd --diff3-cmd --editor-cmd --config-option --config-dir -F --file"},
 	{names: "jj", runs: "--config --config-file --config-toml -R --repository --tool"},
 	{names: "yq", runs: "--from-file"},
-	{names: "bat batcat", runs: "--pager --diff --config-file"},
+	{names: "bat batcat", runs: "--pager --config-file"},
 	{names: "ssh-keygen", runs: "-D -w -P", writes: "-f"},
 	{names: "ssh-add", runs: "-s -e"},
 	{names: "gpg gpg2", writes: "-o --output", runs: "--photo-viewer --exec-path --gpgconf-path --agent-program " +
