@@ -43,7 +43,7 @@ func (s *splitter) runs(text []byte) iter.Seq2[run, uint32] {
 					if !yield(run{start: start, end: end}, hash) {
 						return
 					}
-				} else if !slowRuns(text[:min(end+len("++"), len(text))], start, end, yield) {
+				} else if !slowRuns(text[:min(end+len("###"), len(text))], start, end, yield) {
 					return
 				}
 			}
