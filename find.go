@@ -345,11 +345,16 @@ func (f *Finder) loadGroup(ctx context.Context, g int, skills []*Skill, build bo
 		return nil
 	}
 	b := rank.NewBuilder()
-	if _, err := indexSkills(ctx, b, missing, nil); err != nil {
+	if err := indexSkills(ctx, b, missing, nil); err != nil {
 		f.complete = false
 		return err
 	}
-	seg, err := newSegment(b.Encode(), missing)
+	data, err := b.Encode(ctx)
+	if err != nil {
+		f.complete = false
+		return err
+	}
+	seg, err := newSegment(data, missing)
 	if err == nil {
 		f.segments = append(f.segments, seg)
 	}
@@ -365,30 +370,26 @@ func (f *Finder) update(ctx context.Context, g int, old segment, skills, missing
 	}
 	b := rank.NewBuilder()
 	encode := func() ([]byte, error) {
-		data := b.Encode()
-		if !reuse {
-			return data, nil
+		data, err := b.Encode(ctx)
+		if err != nil || !reuse {
+			return data, err
 		}
 		added, err := rank.Load(data)
 		if err != nil {
 			return nil, err
 		}
-		return rank.Merge(old.index, added, func(doc int) bool { return old.skills[doc] != nil }), nil
+		return rank.Merge(ctx, old.index, added, func(doc int) bool { return old.skills[doc] != nil })
 	}
-	file, saved := f.path(g), false
+	file := f.path(g)
 	save := func() {
 		if file == "" {
 			return
 		}
 		if data, err := encode(); err == nil {
-			_ = atomicfile.Write(file, data, 0o600) // if this fails, so does the last one
-			saved = true
+			_ = atomicfile.WriteContext(ctx, file, data, 0o600) // if this fails, so does the last one
 		}
 	}
-	n, err := indexSkills(ctx, b, missing, save)
-	if err != nil && !saved && n >= lastSave {
-		save()
-	}
+	err := indexSkills(ctx, b, missing, save)
 	var data []byte
 	if err == nil {
 		data, err = encode()
@@ -401,11 +402,17 @@ func (f *Finder) update(ctx context.Context, g int, old segment, skills, missing
 	if err != nil {
 		return err
 	}
-	f.built[g] = seg.index
 	if file != "" {
-		if err = atomicfile.Write(file, data, 0o600); err == nil {
-			seg.index, seg.file, f.built[g] = seg.index.Detached(), file, nil
-		}
+		err = atomicfile.WriteContext(ctx, file, data, 0o600)
+	}
+	switch {
+	case err != nil && ctx.Err() != nil: // the next attempt stores it
+		f.complete = false
+		return err
+	case err == nil && file != "":
+		seg.index, seg.file, f.built[g] = seg.index.Detached(), file, nil
+	default:
+		f.built[g] = seg.index
 	}
 	f.segments = append(f.segments, seg)
 	return err
@@ -474,31 +481,26 @@ func openIndex(path string) *rank.Index {
 }
 
 // An index that is not complete is stored after firstSave skills, then after four times as many, and
-// so on, so that a program that ends early does not lose everything. One that is canceled before
-// stores what it has, if that is at least lastSave skills: otherwise a series of short runs would
-// never have an index.
-const (
-	firstSave = 1000
-	lastSave  = 64
-)
+// so on, so that a series of runs that all end early completes it. A run that ends does not store
+// what it has since: its end would wait for that.
+const firstSave = 64
 
-// indexSkills adds skills to an index, and calls save, if it is not nil, now and then. It returns
-// the number of skills that it added.
-func indexSkills(ctx context.Context, b *rank.Builder, skills []*Skill, save func()) (int, error) {
+// indexSkills adds skills to an index, and calls save, if it is not nil, now and then.
+func indexSkills(ctx context.Context, b *rank.Builder, skills []*Skill, save func()) error {
 	var buf bytes.Buffer
 	next := firstSave
 	for i, s := range skills {
-		if i%32 == 0 && ctx.Err() != nil {
-			return i, ctx.Err()
-		}
 		if i == next && save != nil {
 			save()
 			next *= 4
 		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		s.index(ctx, b, &buf)
 		b.End(s.key())
 	}
-	return len(skills), nil
+	return nil
 }
 
 // index adds the searchable texts of a skill. If its file cannot be read, the skill is

@@ -120,8 +120,8 @@ func (r *run) searchToolFor(all tool.Set, state session.State) tool.Tool {
 	}
 	t := tool.New(searchTool, "Loads the definitions of tools that are only named so far, so that they can be called. "+
 		"The query is what you want to do, in a few words, or names of tools separated by commas.",
-		func(_ context.Context, in in, _ tool.Input) (tool.Result, error) {
-			found := findTools(all, in.Query)
+		func(ctx context.Context, in in, _ tool.Input) (tool.Result, error) {
+			found := findTools(ctx, all, in.Query)
 			if len(found) == 0 {
 				return tool.Text("No tool matches these words."), nil
 			}
@@ -147,7 +147,7 @@ func (r *run) searchToolFor(all tool.Set, state session.State) tool.Tool {
 }
 
 // findTools returns the tools that a query names, or if there are none, those that match it best.
-func findTools(all tool.Set, query string) tool.Set {
+func findTools(ctx context.Context, all tool.Set, query string) tool.Set {
 	var found tool.Set
 	for _, name := range strings.FieldsFunc(strings.TrimPrefix(query, "select:"),
 		func(r rune) bool { return r == ',' || r == ' ' || r == '\n' }) {
@@ -164,7 +164,10 @@ func findTools(all tool.Set, query string) tool.Set {
 		b.Text(rank.Summary, []byte(t.Description))
 		b.End(uint64(i))
 	}
-	data := b.Encode()
+	data, err := b.Encode(ctx)
+	if err != nil {
+		return nil
+	}
 	index, err := rank.Open(bytes.NewReader(data), int64(len(data)))
 	if err != nil { // cannot happen: it was just encoded
 		return nil

@@ -3,6 +3,7 @@
 package atomicfile
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 )
@@ -10,7 +11,15 @@ import (
 // Write writes data to path. It creates missing parent directories with mode 0700. An existing
 // file keeps its mode; a new one gets perm. If path is a symbolic link, Write replaces the
 // file it points to and keeps the link.
-func Write(path string, data []byte, perm os.FileMode) (err error) {
+func Write(path string, data []byte, perm os.FileMode) error {
+	return WriteContext(context.Background(), path, data, perm)
+}
+
+// block is how much WriteContext writes to the disk before it looks whether it is canceled.
+const block = 1 << 20
+
+// WriteContext is like Write, but when ctx is canceled, it returns soon, and path is unchanged.
+func WriteContext(ctx context.Context, path string, data []byte, perm os.FileMode) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
 		if info, err := os.Stat(path); err == nil {
@@ -34,10 +43,23 @@ func Write(path string, data []byte, perm os.FileMode) (err error) {
 	if err := f.Chmod(perm); err != nil {
 		return err
 	}
-	if _, err := f.Write(data); err != nil {
-		return err
+	write := func(data []byte) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := f.Write(data); err != nil {
+			return err
+		}
+		return f.Sync()
 	}
-	if err := f.Sync(); err != nil {
+	if ctx.Done() != nil {
+		for ; len(data) > block; data = data[block:] {
+			if err := write(data[:block]); err != nil {
+				return err
+			}
+		}
+	}
+	if err := write(data); err != nil {
 		return err
 	}
 	if err := f.Close(); err != nil {

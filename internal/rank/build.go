@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"context"
 	"encoding/binary"
 	"math"
 	"math/bits"
@@ -183,9 +184,12 @@ func (b *Builder) add(entry uint32) {
 }
 
 // each calls f for each term of each document, in the order of the documents.
-func (b *Builder) each(f func(doc, id uint32, impact uint8)) {
+func (b *Builder) each(ctx context.Context, f func(doc, id uint32, impact uint8)) error {
 	doc := uint32(0)
 	for _, entries := range b.found {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		for _, e := range entries {
 			if e == endOfDoc {
 				doc++
@@ -194,21 +198,24 @@ func (b *Builder) each(f func(doc, id uint32, impact uint8)) {
 			}
 		}
 	}
+	return nil
 }
 
-// Encode returns the index in its file format.
-func (b *Builder) Encode() []byte {
+// Encode returns the index in its file format. It fails only if ctx is canceled.
+func (b *Builder) Encode(ctx context.Context) ([]byte, error) {
 	type postings struct {
 		count, size, at uint32
 		next            uint32 // number of the document after the last one
 	}
 	of := make([]postings, len(b.hashes)) // by term
-	b.each(func(doc, id uint32, _ uint8) {
+	if err := b.each(ctx, func(doc, id uint32, _ uint8) {
 		p := &of[id]
 		p.size += uint32(uvarintLen(doc+1-p.next)) + 1
 		p.next = doc + 1
 		p.count++
-	})
+	}); err != nil {
+		return nil, err
+	}
 	var order []uint64 // hash<<32 | term
 	size := headSize + len(b.keys)*9 + 4
 	for id, hash := range b.hashes {
@@ -244,15 +251,17 @@ func (b *Builder) Encode() []byte {
 			p.at += uint32(binary.PutUvarint(body[p.at:], uint64(p.count)))
 		}
 	}
-	b.each(func(doc, id uint32, impact uint8) {
+	if err := b.each(ctx, func(doc, id uint32, impact uint8) {
 		p := &of[id]
 		p.at += uint32(binary.PutUvarint(body[p.at:], uint64(doc+1-p.next)))
 		p.next = doc + 1
 		body[p.at] = impact
 		p.at++
-	})
+	}); err != nil {
+		return nil, err
+	}
 	seal(out, head, len(b.keys), len(order))
-	return out
+	return out, nil
 }
 
 func uvarintLen(n uint32) int { return max(1, (bits.Len32(n)+6)/7) }

@@ -1,11 +1,14 @@
 package rank
 
-import "encoding/binary"
+import (
+	"context"
+	"encoding/binary"
+)
 
 // Merge returns the index, in its file format, of the documents of old for which keep returns
 // true, followed by all documents of added. It is the same as an index that was built of these
-// documents.
-func Merge(old, added *Index, keep func(doc int) bool) []byte {
+// documents. It fails only if ctx is canceled.
+func Merge(ctx context.Context, old, added *Index, keep func(doc int) bool) ([]byte, error) {
 	var keys, names, hashes, offsets, postings []byte
 	numbers := make([]int, old.docs) // of kept documents in the new index; -1: not kept
 	docs := 0
@@ -25,6 +28,11 @@ func Merge(old, added *Index, keep func(doc int) bool) []byte {
 	buf := make([]byte, maxList(max(old.docs, added.docs))) // for one list at a time
 	var entries []byte
 	for i, j := 0, 0; i < old.terms || j < added.terms; {
+		if (i+j)%256 < 2 { // both may advance at once
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+		}
 		hash := min(old.hash(i), added.hash(j))
 		count, next := 0, 0 // number of entries; number of the document after the last one
 		entries = entries[:0]
@@ -64,7 +72,7 @@ func Merge(old, added *Index, keep func(doc int) bool) []byte {
 		out = append(out, part...)
 	}
 	seal(out, head, docs, len(hashes)/4)
-	return out
+	return out, nil
 }
 
 // hash returns the hash of a term, or more than any hash if there are no more terms.

@@ -31,12 +31,30 @@ func indexOf(t testing.TB, docs [][3]string) *Index {
 		b.Text(Body, []byte(d[2]))
 		b.End(uint64(i))
 	}
-	data := b.Encode()
+	data := encoded(t, b)
 	x, err := Open(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return x
+}
+
+func encoded(t testing.TB, b *Builder) []byte {
+	t.Helper()
+	data, err := b.Encode(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func merged(t testing.TB, old, added *Index, keep func(doc int) bool) []byte {
+	t.Helper()
+	data, err := Merge(t.Context(), old, added, keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 func TestSearch(t *testing.T) {
@@ -104,7 +122,7 @@ func TestEncode(t *testing.T) {
 			b.Text(Body, []byte(strings.Join(d[:], " ")))
 			b.End(uint64(i) << 40)
 		}
-		return b.Encode()
+		return encoded(t, b)
 	}
 	data := build()
 	if !bytes.Equal(data, build()) {
@@ -127,7 +145,7 @@ func TestMerge(t *testing.T) {
 			}
 			b.End(uint64(doc))
 		}
-		return b.Encode()
+		return encoded(t, b)
 	}
 	load := func(data []byte) *Index {
 		x, err := Load(data)
@@ -153,24 +171,24 @@ func TestMerge(t *testing.T) {
 				all = append(all, doc)
 			}
 		}
-		got := Merge(load(encode(old)), load(encode(added)), func(doc int) bool { return keep[doc] })
+		got := merged(t, load(encode(old)), load(encode(added)), func(doc int) bool { return keep[doc] })
 		if want := encode(append(all, added...)); !bytes.Equal(got, want) {
 			t.Fatalf("%d bytes, want %d", len(got), len(want))
 		}
 	}
 	// Merging allocates little beside the result.
 	x := load(encode([]int{1, 2, 3}))
-	few := testing.AllocsPerRun(5, func() { Merge(x, x, func(int) bool { return true }) })
+	few := testing.AllocsPerRun(5, func() { merged(t, x, x, func(int) bool { return true }) })
 	var many []int
 	for doc := range 2000 {
 		many = append(many, doc)
 	}
 	y := load(encode(many))
-	if n := testing.AllocsPerRun(5, func() { Merge(y, x, func(int) bool { return true }) }); n > few+100 {
+	if n := testing.AllocsPerRun(5, func() { merged(t, y, x, func(int) bool { return true }) }); n > few+100 {
 		t.Errorf("%v allocations for 2,000 documents, %v for 3", n, few)
 	}
 	none := func(int) bool { return false }
-	if got := Merge(load(encode(nil)), load(encode(nil)), none); !bytes.Equal(got, encode(nil)) {
+	if got := merged(t, load(encode(nil)), load(encode(nil)), none); !bytes.Equal(got, encode(nil)) {
 		t.Error("of nothing:", len(got))
 	}
 }
@@ -182,7 +200,7 @@ func TestDamage(t *testing.T) {
 		b.Text(Body, []byte(d[0]+" "+d[1]+" "+d[2]))
 		b.End(uint64(i))
 	}
-	good := b.Encode()
+	good := encoded(t, b)
 	for n := range good {
 		if _, err := Open(bytes.NewReader(good[:n]), int64(n)); err == nil {
 			t.Fatalf("an index cut to %d of %d bytes was opened", n, len(good))
@@ -367,7 +385,7 @@ func FuzzOpen(f *testing.F) {
 		b.Text(Body, []byte(d[1]))
 		b.End(uint64(i))
 	}
-	f.Add(b.Encode(), "merge pdf files")
+	f.Add(encoded(f, b), "merge pdf files")
 	f.Add([]byte(magic), "")
 	f.Fuzz(func(t *testing.T, data []byte, query string) {
 		if len(data) >= headSize { // past the checksum
@@ -378,8 +396,8 @@ func FuzzOpen(f *testing.F) {
 		}
 		if x, err := Open(bytes.NewReader(data), int64(len(data))); err == nil {
 			Search([]*Index{x}, query, 5, nil)
-			merged := Merge(x, indexOf(t, texts), func(doc int) bool { return doc%2 == 0 })
-			if _, err := Load(merged); err != nil {
+			data := merged(t, x, indexOf(t, texts), func(doc int) bool { return doc%2 == 0 })
+			if _, err := Load(data); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -388,6 +406,6 @@ func FuzzOpen(f *testing.F) {
 		checkSplit(t, &b.split, []byte(query))
 		b.Text(Summary, []byte(query))
 		b.End(1)
-		b.Encode()
+		encoded(t, b)
 	})
 }
