@@ -206,11 +206,12 @@ func (r *run) releaseIfCheaper(ctx context.Context, state session.State, texts [
 // the S tokens that follow the first released text and stay. With a read price of 0.1 and a write
 // price of 1.25, this breaks even at N = 1.15·S / (0.1·T).
 func (r *run) worthReleasing(state session.State, texts []session.Text) ([]session.Text, string) {
+	if len(texts) == 0 {
+		return nil, ""
+	}
 	info := r.Model.Info()
 	used, _ := r.log.Size(r.overhead(state))
 	switch {
-	case len(texts) == 0:
-		return nil, ""
 	case r.cacheLost(state):
 		return texts, reasonCacheLost
 	case r.nearlyFull(used):

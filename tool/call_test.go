@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -204,6 +205,32 @@ func TestCallAll(t *testing.T) {
 
 // An ordered call waits for all before it and delays all after it; calls with the same key run one after another;
 // other calls run freely.
+// The last call of an answer, which most often is the only one, starts no goroutine.
+func TestLastCallStartsNoGoroutine(t *testing.T) {
+	goroutine := func() string { // its number, from "goroutine 12 [running]:"
+		buf := make([]byte, 64)
+		id, _, _ := strings.Cut(string(buf[:runtime.Stack(buf, false)]), " [")
+		return id
+	}
+	here := goroutine()
+	first := make(chan struct{})
+	set := tool.Set{
+		named("first", func(context.Context, tool.Input) (tool.Result, error) {
+			<-first // ends after the other one has begun: they run at the same time
+			return tool.Text(goroutine()), nil
+		}),
+		named("last", func(context.Context, tool.Input) (tool.Result, error) {
+			close(first)
+			return tool.Text(goroutine()), nil
+		}),
+	}
+	calls := []llm.ToolCall{{ID: "1", Name: "first", Input: []byte("{}")}, {ID: "2", Name: "last", Input: []byte("{}")}}
+	res := tool.CallAll(t.Context(), set, calls, tool.AllowAll, tool.Listener{})
+	if text(res[0]) == here || text(res[1]) != here {
+		t.Errorf("called in %s, run in %s and %s", here, text(res[0]), text(res[1]))
+	}
+}
+
 func TestOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
