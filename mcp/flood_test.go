@@ -121,8 +121,10 @@ func TestFlood(t *testing.T) {
 		}, "stopped: it sent a message of more than 16 MiB"},
 		"deep": {func() io.Reader { return &endless{text: "[", most: 1 << 20} },
 			"stopped: it sent something that is not a JSON-RPC message: invalid character '[' exceeded max depth"},
-		"not JSON": {func() io.Reader { return strings.NewReader("Listening on stdio\n") },
+		"not JSON": {func() io.Reader { return strings.NewReader("{Listening on stdio}\n") },
 			"stopped: it sent something that is not a JSON-RPC message: invalid character 'L'"},
+		"text": {func() io.Reader { return &endless{text: "Listening on stdio\n"} },
+			"stopped: it sent more than 20000 messages that were not requested"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

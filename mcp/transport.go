@@ -102,6 +102,7 @@ func Transport(c Conn) sdk.Transport { return frames{c} }
 // A program is a server that runs as a process.
 type program struct {
 	stderr tail
+	text   *textFilter // its standard output
 	cancel context.CancelFunc
 	ended  chan struct{}
 	// Once ended is closed, these may be read:
@@ -139,7 +140,8 @@ func (c *Client) program(s Server, f *fault) (*program, sdk.Transport, error) {
 		stdin.CloseWithError(io.ErrClosedPipe)
 	}()
 	m := &meter{ReadCloser: out, fault: f, limit: maxUnasked}
-	return p, &sdk.IOTransport{Reader: m, Writer: &quietWriter{w: in, wrote: m.reset}, MaxLineLength: 2 * maxMessage}, nil
+	p.text = &textFilter{ReadCloser: m}
+	return p, &sdk.IOTransport{Reader: p.text, Writer: &quietWriter{w: in, wrote: m.reset}, MaxLineLength: 2 * maxMessage}, nil
 }
 
 // stop waits up to grace for the program to end by itself, then kills it.
@@ -168,10 +170,83 @@ func (p *program) reason(err error) error {
 	if line := p.stderr.last(); line != "" {
 		err = fmt.Errorf("%w: %s", err, line)
 	}
+	if line := p.text.firstLine(); line != "" {
+		err = fmt.Errorf("%w (its standard output begins with text that is no message: %q)", err, line)
+	}
 	if len(refused) > 0 {
 		err = fmt.Errorf("%w (%s)", err, strings.Join(refused, "; "))
 	}
 	return err
+}
+
+// textFilter leaves out the lines of a program's output that cannot be messages. The protocol forbids them, but many
+// programs greet or log there, and other clients ignore that, too.
+type textFilter struct {
+	io.ReadCloser
+	in lineKind // the kind of the current line
+
+	mu   sync.Mutex
+	text []byte // the start of the first line that was left out
+	full bool   // the end of that line has been read
+}
+
+type lineKind int
+
+const (
+	lineStart lineKind = iota // only blanks so far
+	lineMessage
+	lineText
+)
+
+func (t *textFilter) Read(p []byte) (int, error) {
+	for {
+		n, err := t.ReadCloser.Read(p)
+		if n = t.filter(p[:n]); n > 0 || err != nil || len(p) == 0 {
+			return n, err
+		}
+	}
+}
+
+// filter moves what is passed on to the start of p and returns its length.
+func (t *textFilter) filter(p []byte) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kept := p[:0]
+	for len(p) > 0 {
+		if t.in == lineStart {
+			switch p[0] {
+			case ' ', '\t', '\r', '\n', 0xef, 0xbb, 0xbf: // or a byte order mark
+				p = p[1:]
+				continue
+			case '{', '[':
+				t.in = lineMessage
+			default:
+				t.in = lineText
+			}
+		}
+		line, ended := p, false
+		if i := bytes.IndexByte(p, '\n'); i >= 0 {
+			line, ended = p[:i+1], true
+		}
+		p = p[len(line):]
+		if t.in == lineMessage {
+			kept = append(kept, line...)
+		} else if !t.full {
+			t.text = append(t.text, line[:min(len(line), 200-len(t.text))]...)
+			t.full = ended
+		}
+		if ended {
+			t.in = lineStart
+		}
+	}
+	return len(kept)
+}
+
+// firstLine returns the start of the first line that was left out; "": there is none.
+func (t *textFilter) firstLine() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(strings.ToValidUTF8(string(t.text), "\uFFFD"))
 }
 
 // quietWriter writes to a pipe, in the background if the other end does not read, so that a hanging

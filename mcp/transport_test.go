@@ -3,7 +3,10 @@ package mcp
 import (
 	"context"
 	"errors"
+	"io"
+	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/knack-agent/knack/workspace"
 )
@@ -55,5 +58,48 @@ func TestWithoutMethod(t *testing.T) {
 		if got := withoutMethod(errors.New(text)).Error(); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
+	}
+}
+
+// TestTextFilter: lines that cannot be messages are left out, however the output is cut into pieces.
+func TestTextFilter(t *testing.T) {
+	t.Parallel()
+	const output = "\ufeffStarting server…\n\n  {\"a\": \"{\\n\"}\r\n[1]\nlog: {}\n\t\n{}\nend"
+	for size := 1; size <= len(output); size++ {
+		f := &textFilter{ReadCloser: io.NopCloser(iotest.OneByteReader(strings.NewReader(output)))}
+		if size > 1 {
+			f.ReadCloser = io.NopCloser(strings.NewReader(output))
+		}
+		var got []byte
+		for buf := make([]byte, size); ; {
+			n, err := f.Read(buf)
+			if got = append(got, buf[:n]...); err != nil {
+				break
+			}
+		}
+		if want := "{\"a\": \"{\\n\"}\r\n[1]\n{}\n"; string(got) != want || f.firstLine() != "Starting server…" {
+			t.Errorf("in pieces of %d: %q, want %q; the first line %q", size, got, want, f.firstLine())
+		}
+	}
+}
+
+// TestText: a server that greets on its standard output is connected; if it fails, the reason has the text.
+func TestText(t *testing.T) {
+	t.Parallel()
+	answers := writer(func() io.Reader { return strings.NewReader("Listening on stdio\n") })
+	c := client(t, Options{Run: func(ctx context.Context, s Server, c workspace.Command) (workspace.Exit, error) {
+		io.WriteString(c.Output, "Starting server\n")
+		return answers(ctx, s, c)
+	}}, Server{Name: "s", Command: "x"})
+	if st := c.Servers()[0]; st.State != Connected || len(st.Tools) != 1 {
+		t.Errorf("%s %s %v", st.State, st.Reason, st.Tools)
+	}
+	c = client(t, Options{Run: func(_ context.Context, _ Server, c workspace.Command) (workspace.Exit, error) {
+		io.WriteString(c.Output, "usage: server --port\n")
+		return workspace.Exit{Code: 2}, nil
+	}}, Server{Name: "s", Command: "x"})
+	if st := c.Servers()[0]; !strings.Contains(st.Reason, `code 2 (its standard output begins with text that is no `+
+		`message: "usage: server --port")`) {
+		t.Errorf("%s %s", st.State, st.Reason)
 	}
 }

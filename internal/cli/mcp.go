@@ -433,6 +433,9 @@ is read and compared with what the server lists.`,
 			} else {
 				err = writeTested(c.OutOrStdout(), all)
 				for _, s := range all {
+					for i := range s.Problems {
+						s.Problems[i].Hint = "" // this command
+					}
 					printProblems(c.ErrOrStderr(), e.Project(), s.Problems, true)
 				}
 			}
