@@ -532,3 +532,22 @@ func TestAllEdits(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestScreenNotices: problems that are found while the program runs are shown on the screen, each once.
+func TestScreenNotices(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t, llmtest.Reply("First."), llmtest.Reply("Second.")))
+	const w, h = 120, 40
+	k := d.onScreen(t, w, h, "--mcp-config", `{"mcpServers":{"absent":{"command":"no-such-program"}}}`)
+	k.shows(w, h, `(?m)^❯$`)
+	k.types("look at @missing.txt\r")
+	k.shows(w, h, `(?m)^· warn: @missing\.txt: there is no such file; the text is sent as it is$`)
+	k.shows(w, h, `(?m)^· warn: .*MCP server absent is not connected: cannot run no-such-program: not found on PATH$`)
+	k.shows(w, h, `First\.`)
+	k.types("go on\r")
+	k.shows(w, h, `Second\.`)
+	k.quits()
+	if all := k.content(w, h); strings.Count(all, "warn: ") != 2 {
+		t.Errorf("a problem was shown twice:\n%s", all)
+	}
+}

@@ -129,6 +129,7 @@ type app struct {
 	quit      bool
 	pressed   time.Time // time of the last Ctrl-C or Esc at an empty prompt
 	lastAct   action    // the action of the last key
+	noticed   int       // number of the engine's notices that were shown
 	streamed  int       // bytes received of the answer being streamed
 	counted   int       // tokens of the turn's complete answers
 	drawn     time.Time

@@ -86,6 +86,22 @@ func (a *app) status(s *engine.Session, st engine.Status) {
 		v.queue = append(v.queue, when+m.Text)
 	}
 	a.tasks()
+	if !v.running {
+		a.notices()
+	}
+}
+
+// notices shows the problems that were found since it was last called. It is not called while an answer is
+// streamed, because it would end the answer's last paragraph.
+func (a *app) notices() {
+	p, all := a.session.Engine().Project(), a.session.Engine().Notices()
+	for _, x := range all[a.noticed:] {
+		a.conv.note(styled.Warn, string(x.Severity)+": "+p.ShortProblem(x))
+		if x.Hint != "" {
+			a.conv.note(styled.Dim, plain.Line(x.Hint))
+		}
+	}
+	a.noticed = len(all)
 }
 
 // tasks updates the list of what runs in the background and of agents that have ended there.

@@ -44,6 +44,9 @@ func (a *app) turn(in agent.Input) {
 // event applies an event of a turn.
 func (a *app) event(e engine.Event) {
 	a.conv.event(e.Event, time.Now())
+	if e.Entry != nil {
+		a.notices()
+	}
 	switch {
 	case e.Reply != nil:
 		if !a.conv.typed { // the message was queued
@@ -110,6 +113,7 @@ func (a *app) done(err error) {
 	a.conv.end(&agent.End{Reason: session.EndDone})
 	a.usage(a.session.Log().State())
 	a.tasks()
+	a.notices()
 	if d := time.Since(a.view.since); d >= longTurn && err == nil {
 		a.conv.note(styled.Dim, elapsed(d)+", "+plain.Number(a.counted)+" tokens")
 		a.notify("Knack has finished")
