@@ -125,7 +125,10 @@ func skillHelp(e knack.Candidate, state knack.SkillState) string {
 }
 
 // showSkill shows a skill and offers the actions for it.
-func showSkill(_ context.Context, s *Session, name string) (Reply, error) {
+func showSkill(ctx context.Context, s *Session, name string) (Reply, error) {
+	if name == "" && s.person != nil {
+		return listSkills(ctx, s, "")
+	}
 	if name == "" {
 		return Reply{}, &Error{Err: errors.New("/skill needs the name of a skill"), Hint: "/skills lists them",
 			Exit: ExitUsage}

@@ -54,9 +54,9 @@ func programCommands() []ProgramCommand {
 			Anytime: true},
 		{Name: "skills", Description: "list the skills, or those that match some words", Hint: "[WORDS]", Run: listSkills,
 			Anytime: true},
-		{Name: "skill", Hint: "NAME", Description: "show a skill and the actions for it", Run: showSkill,
+		{Name: "skill", Hint: "[NAME]", Description: "show a skill and the actions for it", Run: showSkill,
 			Anytime: true},
-		{Name: "why", Hint: "NAME", Description: "explain why a skill was or was not loaded", Run: why, Anytime: true},
+		{Name: "why", Hint: "[NAME]", Description: "explain why a skill was or was not loaded", Run: why, Anytime: true},
 		{Name: "release", Hint: "[NAME|all]", Description: "remove a skill's text from the conversation", Run: release},
 
 		{Name: "permissions", Hint: "[MODE]", Description: "show the permission rules, or change the mode", Run: permissions,

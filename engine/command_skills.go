@@ -134,8 +134,20 @@ func (p *Project) whyValue(w knack.Why, events []HistoryEvent) whyValue {
 }
 
 func why(ctx context.Context, s *Session, name string) (Reply, error) {
+	if name == "" && s.person != nil {
+		r, err := listSkills(ctx, s, "")
+		if err != nil {
+			return Reply{}, err
+		}
+		r.Choices.Title = "Explain which skill?"
+		for i := range r.Choices.Options {
+			o := &r.Choices.Options[i]
+			o.ID = "/why " + o.Label
+		}
+		return r, nil
+	}
 	if name == "" {
-		return Reply{}, errors.New("/why needs the name of a skill")
+		return Reply{}, &Error{Err: errors.New("/why needs the name of a skill"), Hint: "/skills lists them", Exit: ExitUsage}
 	}
 	p, cat := s.engine.Project(), s.Catalog()
 	view := p.view

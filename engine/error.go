@@ -1,6 +1,9 @@
 package engine
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // An Error is a failure that the user can fix: what failed and why, what to type next, and the exit
 // code of the program.
@@ -28,4 +31,10 @@ const (
 // Usagef returns an Error about invalid input by the user.
 func Usagef(hint, format string, args ...any) error {
 	return &Error{Err: fmt.Errorf(format, args...), Hint: hint, Exit: ExitUsage}
+}
+
+// PromptHint rewrites a hint for the command line to what users type at the prompt of a session.
+func PromptHint(hint string) string {
+	return strings.NewReplacer("knack --model provider/name", "/model provider/name, or /model to choose",
+		"knack --model ", "/model ", "knack login ", "/login ", "knack -c -p 'continue'", "continue").Replace(hint)
 }

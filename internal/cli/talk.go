@@ -222,7 +222,7 @@ func askTrust(c *cobra.Command, e *engine.Engine) error {
 func withHint(err error) error {
 	var f *engine.Error
 	if errors.As(err, &f) && f.Hint != "" {
-		return fmt.Errorf("%w\nhint: %s", err, strings.ReplaceAll(f.Hint, "\n", "\nhint: "))
+		return fmt.Errorf("%w\nhint: %s", err, strings.ReplaceAll(engine.PromptHint(f.Hint), "\n", "\nhint: "))
 	}
 	return err
 }

@@ -184,6 +184,6 @@ func (a *app) failed(err error) {
 	a.conv.note(styled.Bad, err.Error())
 	var e *engine.Error
 	if errors.As(err, &e) && e.Hint != "" {
-		a.conv.note(styled.Dim, e.Hint)
+		a.conv.note(styled.Dim, engine.PromptHint(e.Hint))
 	}
 }
