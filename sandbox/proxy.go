@@ -130,7 +130,7 @@ func (p *proxy) close() {
 func (p *proxy) refused() []string {
 	var out []string
 	for _, host := range p.no {
-		out = append(out, fmt.Sprintf("host %s is blocked; to allow it: the rule %s or the setting sandbox.hosts", host,
+		out = append(out, fmt.Sprintf("host %s is blocked; to allow it: the rule %s or the setting sandbox.allowHosts", host,
 			hostRule(host)))
 	}
 	return out
