@@ -388,27 +388,38 @@ func (j *judge) secretWords(c *bash.SimpleCommand, dirs []string, spelled int) {
 			continue // judged as a file that is written
 		}
 		for _, v := range w.Values {
-			for name := range bash.Paths(v) {
-				for _, dir := range dirs {
-					n := j.paths.name(name, dir)
-					why := ""
-					if pat := j.paths.secretWord(n); pat != "" {
-						why = reasonSecret + pat
-					} else if inGitDirectory(n) && !c.Git {
-						why = reasonProtected + "a git directory"
-					}
-					if sub := (Subject{Kind: KindRead, Text: n.paths[0], Tool: j.request.Tool,
-						Aliases: j.request.Aliases}); why != "" && !j.spelledOut(sub, n) {
-						rule := ""
-						if len(n.paths) == 1 {
-							rule = string(KindRead) + "(/" + escapeGlob(n.paths[0]) + ")"
-						}
-						j.add(Judged{Subject: sub, Origin: Builtin, Reason: why}, rule)
+			for _, dir := range dirs {
+				for name := range bash.Paths(v) {
+					j.secretWord(c, name, dir)
+				}
+				if w.Glob {
+					for _, name := range j.expand(&bash.File{Word: w}, v, dir) {
+						j.secretWord(c, name, dir)
 					}
 				}
 			}
 		}
 	}
+}
+
+// secretWord judges a file that a command's words may name.
+func (j *judge) secretWord(c *bash.SimpleCommand, name, dir string) {
+	n := j.paths.name(name, dir)
+	why := ""
+	if pat := j.paths.secretWord(n); pat != "" {
+		why = reasonSecret + pat
+	} else if inGitDirectory(n) && !c.Git {
+		why = reasonProtected + "a git directory"
+	}
+	sub := Subject{Kind: KindRead, Text: n.paths[0], Tool: j.request.Tool, Aliases: j.request.Aliases}
+	if why == "" || j.spelledOut(sub, n) {
+		return
+	}
+	rule := ""
+	if len(n.paths) == 1 {
+		rule = string(KindRead) + "(/" + escapeGlob(n.paths[0]) + ")"
+	}
+	j.add(Judged{Subject: sub, Origin: Builtin, Reason: why}, rule)
 }
 
 // inGitDirectory reports whether a file is in a directory called .git.
