@@ -9,7 +9,7 @@ import (
 )
 
 // An agent describes how to run one program without user interaction, with all actions allowed
-// and without a sandbox, using only options that its documentation describes.
+// and, unless its name says so, without a sandbox, using only options that its documentation describes.
 type agent struct {
 	Name    string
 	Version []string // arguments that print its version
@@ -29,17 +29,8 @@ type agent struct {
 
 // agents are Knack and its peers. To add one, add a value here.
 var agents = []agent{
-	{
-		Name: "knack", Version: nil, Skills: ".agents/skills",
-		Env: func(_, url string) []string {
-			return []string{"ANTHROPIC_API_KEY=" + llmtest.Key, "ANTHROPIC_BASE_URL=" + url}
-		},
-		Args: func(_, prompt string) []string {
-			return []string{"-p", "--model", "anthropic/claude-sonnet-4-5", "--trust", "--dangerously-skip-permissions",
-				"--sandbox", "off", prompt}
-		},
-		Shell: call("bash", "command"), Read: call("read", "path"),
-	},
+	knack("knack", "off"),
+	knack("knack-sandboxed", "require"),
 	{
 		Name: "pi", Version: []string{"--version"}, Skills: ".agents/skills",
 		Setup: func(home, url string) error {
@@ -123,6 +114,21 @@ var agents = []agent{
 		Args:  func(_, prompt string) []string { return []string{"run", "--quiet", prompt} },
 		Shell: call("bash", "command", "description", "Say so"), Read: call("view", "file_path"),
 	},
+}
+
+// knack returns this program with a value of --sandbox.
+func knack(name, sandbox string) agent {
+	return agent{
+		Name: name, Version: nil, Skills: ".agents/skills",
+		Env: func(_, url string) []string {
+			return []string{"ANTHROPIC_API_KEY=" + llmtest.Key, "ANTHROPIC_BASE_URL=" + url}
+		},
+		Args: func(_, prompt string) []string {
+			return []string{"-p", "--model", "anthropic/claude-sonnet-4-5", "--trust", "--dangerously-skip-permissions",
+				"--sandbox", sandbox, prompt}
+		},
+		Shell: call("bash", "command"), Read: call("read", "path"),
+	}
 }
 
 // call returns a function that makes calls of a tool: one input, key, differs between calls,

@@ -21,6 +21,7 @@ type calls struct {
 	CPU     bench.Stat `json:"cpu_ms"`
 	RSS     bench.Stat `json:"rss_mib"`
 	PerWall bench.Stat `json:"wall_ms_per_call"` // from the second to the last request
+	PerCPU  bench.Stat `json:"cpu_ms_per_call"`  // what each call adds to a run with one
 	Problem string     `json:"problem,omitempty"`
 }
 
@@ -40,13 +41,22 @@ func (c *config) toolCalls(ctx context.Context, res *result) error {
 			if err != nil {
 				return err
 			}
-			answers, last, err := c.script(p, kind, dir)
+			one, lastOfOne, err := c.script(p, kind, dir, 1)
 			if err != nil {
 				return err
 			}
-			var wall, cpu, rss, per []float64
+			answers, last, err := c.script(p, kind, dir, c.calls)
+			if err != nil {
+				return err
+			}
+			var wall, cpu, rss, per, perCPU []float64
 			fs = append(fs, func(round int) {
 				if row.Problem != "" || ctx.Err() != nil {
+					return
+				}
+				short, err := c.prompt(ctx, p, home, dir, lastOfOne, one...)
+				if err != nil {
+					row.Problem = err.Error()
 					return
 				}
 				t, err := c.prompt(ctx, p, home, dir, last, answers...)
@@ -60,6 +70,10 @@ func (c *config) toolCalls(ctx context.Context, res *result) error {
 				}
 				wall, cpu = append(wall, ms(t.use.Wall)), append(cpu, ms(t.use.CPU))
 				per = append(per, ms(t.last.Sub(t.req.at))/float64(c.calls))
+				if c.calls > 1 {
+					perCPU = append(perCPU, ms(t.use.CPU-short.use.CPU)/float64(c.calls-1))
+					row.PerCPU = bench.StatOf(perCPU)
+				}
 				if t.use.RSS > 0 {
 					rss = append(rss, float64(t.use.RSS)/mib)
 				}
@@ -73,7 +87,7 @@ func (c *config) toolCalls(ctx context.Context, res *result) error {
 		}
 		t := bench.Table{
 			Title: fmt.Sprintf("%d %s calls, one a request", c.calls, kind),
-			Head:  []string{"", "a call, ms", "whole run, ms", "CPU of the run, ms", "peak, MiB"},
+			Head:  []string{"", "a call, ms", "CPU of a call, ms", "whole run, ms", "CPU of the run, ms", "peak, MiB"},
 		}
 		for _, p := range res.ready() {
 			r := rows[p]
@@ -82,7 +96,7 @@ func (c *config) toolCalls(ctx context.Context, res *result) error {
 				c.failing = append(c.failing, fmt.Sprintf("%s, %s calls: %s", p.Name, kind, r.Problem))
 				continue
 			}
-			t.Add(r.Name, r.PerWall, r.Wall, r.CPU, r.RSS)
+			t.Add(r.Name, r.PerWall, r.PerCPU, r.Wall, r.CPU, r.RSS)
 		}
 		if err := t.Write(c.out); err != nil {
 			return err
@@ -91,10 +105,10 @@ func (c *config) toolCalls(ctx context.Context, res *result) error {
 	return nil
 }
 
-// script returns the answers for a run of tool calls, and a text that the last request must
+// script returns the answers for a run of n tool calls, and a text that the last request must
 // contain, which proves that the tool has really run.
-func (c *config) script(p *program, kind, dir string) (answers []llmtest.Answer, last string, err error) {
-	for i := range c.calls {
+func (c *config) script(p *program, kind, dir string, n int) (answers []llmtest.Answer, last string, err error) {
+	for i := range n {
 		last = fmt.Sprintf("ran-%d", 100000+i)
 		if kind == "shell" {
 			answers = append(answers, llmtest.Answer{Calls: []llmtest.Call{p.Shell(fmt.Sprintf("echo ran-$((100000+%d))", i))}})

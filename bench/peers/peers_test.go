@@ -59,7 +59,8 @@ func TestMeasure(t *testing.T) {
 		res.Starts[1].Bytes <= res.Starts[0].Bytes {
 		t.Errorf("starts: %+v", res.Starts)
 	}
-	if len(res.Calls) != 2 || res.Calls[0].Problem != "" || res.Calls[1].Problem != "" || res.Calls[1].PerWall.N != 1 {
+	if len(res.Calls) != 2 || res.Calls[0].Problem != "" || res.Calls[1].Problem != "" || res.Calls[1].PerWall.N != 1 ||
+		res.Calls[1].PerCPU.N != 1 {
 		t.Errorf("calls: %+v", res.Calls)
 	}
 	if n := len(tasks); len(res.Tools) < 2*n {
