@@ -571,6 +571,11 @@ func (r *run) finish() {
 	default:
 		<-r.done
 	}
+	if r.mounts != nil {
+		// The kernel unmounts everything at once and then waits until no other processor uses the mounts.
+		// Nothing depends on the wait. Placeholders that are still mounted over take longer to remove.
+		go r.mounts.Close()
+	}
 	if r.joining == nil || r.first != r.joining.program {
 		r.first.Release()
 	}
@@ -585,11 +590,6 @@ func (r *run) finish() {
 	}
 	if r.temp != "" {
 		os.RemoveAll(r.temp)
-	}
-	if len(r.view.reserved) > 0 {
-		r.mounts.Close() // a file that is mounted over takes longer to remove
-	} else if r.mounts != nil {
-		go r.mounts.Close() // nothing depends on its end
 	}
 	r.view.remove(r.status != nil && r.status.Exited() && r.status.ExitStatus() == 0)
 }
