@@ -488,6 +488,7 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 	if err != nil {
 		return workspace.Exit{}, err
 	}
+	policy.KeepNew = true
 	switch s.Network {
 	case "", "all":
 		policy.Network = s.Network == "all" || s.Origin != permission.Project

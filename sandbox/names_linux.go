@@ -36,6 +36,7 @@ type names struct {
 	roots     []string // workspace directories, resolved
 	protected []string
 	outer     []string // git directories outside the roots that git writes when it works in the first root
+	keepNew   bool     // see Policy
 
 	mu       sync.Mutex
 	running  int // number of running commands
@@ -61,7 +62,7 @@ type fileID struct {
 }
 
 func newNames(p Policy) *names {
-	n := &names{protected: p.Protected, dirs: map[string]int64{}, known: map[string]fileID{}, env: map[string]bool{},
+	n := &names{protected: p.Protected, keepNew: p.KeepNew, dirs: map[string]int64{}, known: map[string]fileID{}, env: map[string]bool{},
 		bare: map[string]bool{}, open: map[string]openFile{}}
 	for _, r := range append([]string{p.Dir}, p.Roots...) {
 		if r, err := filepath.EvalSymlinks(r); err == nil && r != "/" {
@@ -149,7 +150,7 @@ func (n *names) gits(protected map[string]fileID) []string {
 }
 
 // end is called after a command. A file or directory that appeared under a protected name is
-// renamed, unless the name is in opened. The notes report this.
+// renamed, unless the name is in opened or the policy keeps it. The notes report this.
 func (n *names) end(opened []string) (notes []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -164,7 +165,7 @@ func (n *names) end(opened []string) (notes []string) {
 		switch {
 		case withinAny(aside, path): // renamed together with its directory
 			continue
-		case withinAny(opened, path), n.moved(now), n.isWorktree(path, now):
+		case n.keepNew && was.ino == 0, withinAny(opened, path), n.moved(now), n.isWorktree(path, now):
 		case was.ino != 0 && was.link == "" && was.parent == now.parent:
 			// A mount protected it from the command, so something outside the sandbox replaced it.
 		default:

@@ -39,7 +39,10 @@ type Policy struct {
 	// run code. Own are Knack's own directories, which are protected too.
 	Protected []string `json:"protected,omitempty"`
 	Own       []string `json:"own,omitempty"`
-	Hosts     []string `json:"hosts,omitempty"` // "example.com", "*.example.com", "localhost:5432"
+	// KeepNew leaves what appears under a protected name while a command runs. It is for programs that run as long as
+	// the user works beside them: who created a file is not known.
+	KeepNew bool     `json:"keepNew,omitempty"`
+	Hosts   []string `json:"hosts,omitempty"` // "example.com", "*.example.com", "localhost:5432"
 	// Network opens the whole network, including services on this machine. It is for programs that
 	// the user installed, such as tool servers.
 	Network bool     `json:"network,omitempty"`

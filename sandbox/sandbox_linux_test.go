@@ -333,6 +333,25 @@ func TestNewProtectedNames(t *testing.T) {
 			t.Errorf("an allowed file was removed: %v, %q", err, exit.Refused)
 		}
 	})
+	t.Run("kept", func(t *testing.T) {
+		b := newFixture(t, func(p *Policy, s *system) { s.names.keepNew = true }).complete()
+		_, exit := b.run("echo x > .envrc; mkdir -p new/.vscode; echo x > .mcp.json; echo x > .git/config")
+		for _, name := range []string{".envrc", "new/.vscode"} {
+			if _, err := os.Stat(filepath.Join(b.dir, name)); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, what := range exit.Refused {
+			if !strings.Contains(what, ".mcp.json") && !strings.Contains(what, ".git/config") {
+				t.Errorf("refused: %s", what)
+			}
+		}
+		for _, name := range []string{".mcp.json", ".git/config"} { // these existed
+			if data, err := os.ReadFile(filepath.Join(b.dir, name)); err != nil || string(data) == "x\n" {
+				t.Errorf("%s: %q, %v", name, data, err)
+			}
+		}
+	})
 	t.Run("made outside between commands", func(t *testing.T) {
 		b := newFixture(t).complete()
 		b.run("true")

@@ -42,7 +42,8 @@ func TestServerAfterKill(t *testing.T) {
 }
 
 // TestServerBelowTemp: a server starts whose files are below /tmp, although the sandbox has a /tmp of its own, and
-// cannot change them. A project's definition makes nothing visible.
+// cannot change them. A project's definition makes nothing visible. What appears in the project meanwhile, perhaps by the
+// user, is kept.
 func TestServerBelowTemp(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, serve(t))
@@ -61,12 +62,16 @@ func TestServerBelowTemp(t *testing.T) {
 	at, main := fixture{dir: other}, filepath.Join(other, "dist", "main.sh")
 	at.file(t, "dist/main.sh", `. "$(dirname "$0")/../lib/start.sh"`)
 	at.file(t, "lib/start.sh", `touch "$(dirname "$0")/new" 2>/dev/null; exec toolserver echo`)
-	d.settings(t, fmt.Sprintf(`{"mcpServers": {"mine": {"command": "sh", "args": [%q]}}}`, main))
+	d.settings(t, fmt.Sprintf(`{"mcpServers": {"mine": {"command": "sh", "args": [%q]},
+		"keeps": {"command": "sh", "args": ["-c", "mkdir .vscode; exec toolserver echo"]}}}`, main))
 	d.file(t, ".mcp.json", fmt.Sprintf(`{"mcpServers": {"theirs": {"command": "sh", "args": [%q]}}}`, main))
 	d.output(t, "trust", "--yes")
 	if out := d.output(t, "mcp", "test"); !strings.Contains(out, "mine: connected") ||
 		!strings.Contains(out, "theirs: failed") {
 		t.Error(out)
+	}
+	if _, err := os.Stat(filepath.Join(d.dir, ".vscode")); err != nil {
+		t.Errorf("what appeared while a server ran was renamed: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(other, "dist", "new")); err == nil {
 		t.Error("the server has changed its files")
