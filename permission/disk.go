@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/knack-agent/knack/permission/internal/bash"
 )
@@ -86,7 +87,7 @@ func (p *PathContext) exists(file string) bool {
 		return err != nil || len(found) > 0
 	}
 	_, err := os.Lstat(filepath.FromSlash(file))
-	return err == nil || !errors.Is(err, fs.ErrNotExist) && !isNotDir(err)
+	return err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENAMETOOLONG) && !isNotDir(err)
 }
 
 func walk(dir string, n int) (files []string, all bool) {

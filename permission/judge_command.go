@@ -404,15 +404,12 @@ func (j *judge) secretWords(c *bash.SimpleCommand, dirs []string, spelled int) {
 
 // secretWord judges a file that a command's words may name.
 func (j *judge) secretWord(c *bash.SimpleCommand, name, dir string) {
-	n := j.paths.name(name, dir)
-	why := ""
-	if pat := j.paths.secretWord(n); pat != "" {
-		why = reasonSecret + pat
-	} else if inGitDirectory(n) && !c.Git {
-		why = reasonProtected + "a git directory"
+	n, why := j.paths.secretWord(name, dir)
+	if why == "" || c.Git && strings.HasPrefix(why, reasonProtected) { // what git does in its directory is judged elsewhere
+		return
 	}
 	sub := Subject{Kind: KindRead, Text: n.paths[0], Tool: j.request.Tool, Aliases: j.request.Aliases}
-	if why == "" || j.spelledOut(sub, n) {
+	if j.spelledOut(sub, n) {
 		return
 	}
 	rule := ""
@@ -420,13 +417,6 @@ func (j *judge) secretWord(c *bash.SimpleCommand, name, dir string) {
 		rule = string(KindRead) + "(/" + escapeGlob(n.paths[0]) + ")"
 	}
 	j.add(Judged{Subject: sub, Origin: Builtin, Reason: why}, rule)
-}
-
-// inGitDirectory reports whether a file is in a directory called .git.
-func inGitDirectory(n pathNames) bool {
-	return slices.ContainsFunc(n.paths, func(p string) bool {
-		return strings.Contains(strings.ToLower(p), "/.git/") && !strings.ContainsAny(p, "*?[")
-	})
 }
 
 func cutAfter(s, sep string) string {

@@ -60,8 +60,9 @@ type pathNames struct {
 // target returns the path with links resolved.
 func (n *pathNames) target() string { return n.paths[len(n.paths)-1] }
 
-// name returns the names of the file at text; a relative path starts at dir.
-func (p *PathContext) name(text, dir string) pathNames {
+// absolute returns text as an absolute path with slashes; a relative one starts at dir. why is not "" if it cannot be
+// known.
+func (p *PathContext) absolute(text, dir string) (abs, why string) {
 	text = filepath.ToSlash(text)
 	if strings.HasPrefix(text, "~") {
 		rest, ok := strings.CutPrefix(text, "~/")
@@ -71,14 +72,23 @@ func (p *PathContext) name(text, dir string) pathNames {
 		case ok && p.Home != "":
 			text = filepath.ToSlash(p.Home) + "/" + rest
 		default:
-			return pathNames{paths: []string{text}, unknownReason: "the home directory is not known"}
+			return text, "the home directory is not known"
 		}
 	}
 	if !bash.IsAbs(text) {
 		if dir == "" {
-			return pathNames{paths: []string{text}, unknownReason: reasonRelative}
+			return text, reasonRelative
 		}
 		text = filepath.ToSlash(dir) + "/" + text
+	}
+	return text, ""
+}
+
+// name returns the names of the file at text; a relative path starts at dir.
+func (p *PathContext) name(text, dir string) pathNames {
+	text, why := p.absolute(text, dir)
+	if why != "" {
+		return pathNames{paths: []string{text}, unknownReason: why}
 	}
 	clean := path.Clean(text)
 	out := pathNames{paths: []string{clean}}
@@ -348,16 +358,29 @@ func (p PathContext) Secret(path string) bool {
 	return p.matchList(pathNames{paths: []string{path}}, secrets) != ""
 }
 
-// secretWord returns the pattern of secrets that matches an existing file which a command's words name; "" if none
-// does. In the workspace only the files count that the sandbox hides there: a build may use a key that belongs to its
-// tests.
-func (p *PathContext) secretWord(n pathNames) string {
-	pat := p.secret(n)
-	if pat == "" || p.inside(n) && !slices.ContainsFunc(n.paths, func(s string) bool { return EnvFile(path.Base(s)) }) ||
-		!p.exists(n.paths[0]) {
-		return ""
+// secretWord returns why a file must not be named by a command without approval: it is a secret that exists, or in a
+// git directory; "" if neither. In the workspace only the secrets count that the sandbox hides there: a build may use
+// a key that belongs to its tests. A command may have thousands of words, so the file is looked for before its links
+// are, and on another machine only the name counts.
+func (p *PathContext) secretWord(text, dir string) (n pathNames, why string) {
+	abs, unknown := p.absolute(text, dir)
+	if unknown != "" {
+		return n, ""
 	}
-	return pat
+	n = pathNames{paths: []string{path.Clean(abs)}}
+	switch here := p.Resolve == nil; {
+	case strings.Contains(strings.ToLower(n.paths[0]), "/.git/") && !strings.ContainsAny(n.paths[0], "*?["):
+		return n, reasonProtected + "a git directory"
+	case here && !p.exists(n.paths[0]):
+		return n, ""
+	case here:
+		n = p.name(text, dir)
+	}
+	pat := p.secret(n)
+	if pat == "" || p.inside(n) && !slices.ContainsFunc(n.paths, func(s string) bool { return EnvFile(path.Base(s)) }) {
+		return n, ""
+	}
+	return n, reasonSecret + pat
 }
 
 // EnvFile reports whether a file name is one with which projects pass secrets to programs.

@@ -672,6 +672,7 @@ func (a *analysis) numeric(w *syntax.Word) bool {
 // what follows one of = : @ < , or a quote (--file=x, body=@x, type=bind,src=x), up to the next comma or quote.
 func Paths(word string) iter.Seq[string] {
 	const before, after = "=:@<,'\"", ",'\";"
+	const maxName = 255 // bytes in the name of a file, on every system
 	return func(yield func(string) bool) {
 		if word == "" || len(word) > 4096 {
 			return
@@ -683,6 +684,9 @@ func Paths(word string) iter.Seq[string] {
 			}
 			if path, ok := strings.CutPrefix(word[from:to], "//"); ok && !yield(path) { // file://x
 				return false
+			}
+			if to-from > maxName && strings.IndexByte(word[from:from+maxName+1], '/') < 0 {
+				return true
 			}
 			return to == from || yield(word[from:to])
 		}
