@@ -126,27 +126,35 @@ func TestSharedMounts(t *testing.T) {
 		{"a new .husky", func() { write(".husky/pre-commit", "kept") }, false},
 		{"a new secret", func() { write("sub2/.env", "SECRET") }, false},
 	} {
-		settled()
-		before := b.bothMounts()
-		c.change()
-		settled()
-		contents := b.contents()
-		out, _ := b.run(`for f in .mcp.json .git .git/config .git/commondir .git/config.worktree .git/hooks .git/hooks/old \
-			.git/hooks/new .git/modules .git/modules/new .git/modules/m/config .claude .claude/x .claude/new sub*/.vscode \
-			sub*/.vscode/new in/.git in/.git/config in/.git/hooks in/.git/hooks/old .git/worktrees/w \
-			.git/worktrees/w/commondir .git/worktrees/w/config.worktree .husky .husky/pre-commit .husky/new; do
-				[ -e "$f" ] || continue
-				echo x > $f; mv $f $f.away; ln -f main.txt $f; rm -rf $f.away
-			done 2>/dev/null
-			cat .env sub*/.env* ~/.ssh/*`)
-		if now := b.contents(); now != contents {
-			t.Errorf("%s: the files changed from\n%s\nto\n%s", c.name, contents, now)
-		}
-		if strings.Contains(out, "SECRET") {
-			t.Errorf("%s: a secret is read: %s", c.name, out)
-		}
-		if same := maps.Equal(b.mounts(), before); same != c.same {
-			t.Errorf("%s: the same mounts: %v", c.name, same)
+		// On a busy machine mounts may be made again although nothing changed, which costs only time.
+		for try := 1; ; try++ {
+			settled()
+			before := b.bothMounts()
+			c.change()
+			settled()
+			contents := b.contents()
+			out, _ := b.run(`for f in .mcp.json .git .git/config .git/commondir .git/config.worktree .git/hooks .git/hooks/old \
+				.git/hooks/new .git/modules .git/modules/new .git/modules/m/config .claude .claude/x .claude/new sub*/.vscode \
+				sub*/.vscode/new in/.git in/.git/config in/.git/hooks in/.git/hooks/old .git/worktrees/w \
+				.git/worktrees/w/commondir .git/worktrees/w/config.worktree .husky .husky/pre-commit .husky/new; do
+					[ -e "$f" ] || continue
+					echo x > $f; mv $f $f.away; ln -f main.txt $f; rm -rf $f.away
+				done 2>/dev/null
+				cat .env sub*/.env* ~/.ssh/*`)
+			if now := b.contents(); now != contents {
+				t.Errorf("%s: the files changed from\n%s\nto\n%s", c.name, contents, now)
+			}
+			if strings.Contains(out, "SECRET") {
+				t.Errorf("%s: a secret is read: %s", c.name, out)
+			}
+			same := maps.Equal(b.mounts(), before)
+			if same == c.same {
+				break
+			}
+			if !c.same || try == 10 {
+				t.Errorf("%s: the same mounts: %v", c.name, same)
+				break
+			}
 		}
 	}
 }
