@@ -523,7 +523,15 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 		}
 		return box.Confine(cmd, c)
 	}
-	return local.Run(ctx, c)
+	exit, err := local.Run(ctx, c)
+	if s.Network != "" && s.Network != "all" { // rules and settings do not change what was approved with the server
+		for i, text := range exit.Refused {
+			if blocked, _, ok := strings.Cut(text, sandbox.HowToAllow); ok {
+				exit.Refused[i] = blocked + sandbox.HowToAllow + "knack trust --mcp-network HOSTS"
+			}
+		}
+	}
+	return exit, err
 }
 
 // belowTemp returns what must be visible, although the sandbox has a /tmp of its own, so that a server starts whose

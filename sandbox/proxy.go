@@ -130,10 +130,17 @@ func (p *proxy) close() {
 func (p *proxy) refused() []string {
 	var out []string
 	for _, host := range p.no {
-		out = append(out, fmt.Sprintf("host %s is blocked; to allow it: the rule %s or the setting sandbox.allowHosts", host,
-			hostRule(host)))
+		out = append(out, blockedHost(host))
 	}
 	return out
+}
+
+// HowToAllow comes before what allows a blocked host, in the messages of workspace.Exit.Refused.
+const HowToAllow = "; to allow it: "
+
+func blockedHost(host string) string {
+	return fmt.Sprintf("host %s is blocked%sthe rule %s or the setting sandbox.allowHosts", host, HowToAllow,
+		hostRule(host))
 }
 
 func hostRule(host string) string {

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -101,8 +100,7 @@ func (w *watcher) read(dir string, j judge, host func(string) bool) []string {
 		if containsAny(low, unreachable) {
 			for _, word := range words(string(line)) {
 				if name, ok := hostIn(word); ok && host(name) {
-					add(fmt.Sprintf("host %s is blocked; to allow it: the rule %s or the setting sandbox.allowHosts", name,
-						hostRule(name)))
+					add(blockedHost(name))
 				}
 			}
 		}

@@ -113,4 +113,11 @@ func TestServerNetwork(t *testing.T) {
 	if out := try("open", strings.TrimPrefix(web.URL, "http://")); !strings.Contains(out, "reached") {
 		t.Errorf("with the host: %s", out)
 	}
+	d.file(t, ".mcp.json", `{"mcpServers": {"net": {"command": "sh", "args": ["-c",
+		"echo 'Could not resolve host: registry.example' >&2; exit 1"]}}}`)
+	d.output(t, "trust", "--yes", "--mcp-network", "none")
+	if out := d.output(t, "mcp", "test", "net"); !strings.Contains(out, "host registry.example is blocked") ||
+		!strings.Contains(out, "to allow it: knack trust --mcp-network HOSTS") || strings.Contains(out, "WebFetch") {
+		t.Errorf("a server that needs a host: %s", out)
+	}
 }

@@ -43,7 +43,8 @@ func (w failingWriter) Write([]byte) (int, error) {
 
 // TestUnwritten: a result that could not be written is an error, except if nobody reads it.
 func TestUnwritten(t *testing.T) {
-	for _, args := range [][]string{{"version"}, {"help"}, {"skill", "--help"}, {"tool", "list"}, {"tool", "list", "--json"}} {
+	for _, line := range []string{"version", "help", "skill --help", "tool list", "tool list --json"} {
+		args := strings.Fields(line)
 		var stderr bytes.Buffer
 		const want = "knack: error: the result could not be written: write /dev/stdout: no space left on device\n" +
 			"knack: hint: df -h\n"

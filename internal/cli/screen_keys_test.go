@@ -506,14 +506,14 @@ func TestAllEdits(t *testing.T) {
 	write := func(name string) llmtest.Answer {
 		return llmtest.Use("write", map[string]any{"path": name, "content": "text\n"})
 	}
-	answers := []llmtest.Answer{write("one.txt"), write("two.txt"), llmtest.Use("bash", map[string]any{"command": "touch made"}),
-		llmtest.Reply("All done.")}
+	answers := []llmtest.Answer{write("one.txt"), write("two.txt"),
+		llmtest.Use("bash", map[string]any{"command": "touch made"}), llmtest.Reply("All done.")}
 	d := newFixture(t, serve(t, answers...))
 	const w, h = 100, 40
 	k := d.onScreen(t, w, h)
 	k.shows(w, h, `(?m)^❯$`)
 	k.types("go\r")
-	k.shows(w, h, `Allow this write to one\.txt\?(?s:.*)4 yes, and all edits +mode acceptEdits: files here are changed without`)
+	k.shows(w, h, `write to one\.txt\?(?s:.*)4 yes, and all edits +mode acceptEdits: files here are changed without`)
 	k.types("4")
 	k.shows(w, h, `Allow this command\?\ntouch made\n(?s:.*)1 yes, this once`)
 	k.types("1")
