@@ -3,7 +3,9 @@ package engine
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -115,6 +117,34 @@ func (e Env) Sessions(dir string) session.Store {
 	sum := sha256.Sum256([]byte(dir))
 	name := words[:min(len(words), 32)] + "-" + hex.EncodeToString(sum[:16])
 	return session.Store{Dir: filepath.Join(e.StateDir(), "sessions", name), Project: dir}
+}
+
+// MovedSessions returns the directories with the sessions of projects that no longer exist, by the path of the project:
+// a project that was moved or renamed leaves its sessions behind.
+func (e Env) MovedSessions() map[string]string {
+	moved := map[string]string{}
+	if e.StateDir() == "" {
+		return moved
+	}
+	all := filepath.Join(e.StateDir(), "sessions")
+	projects, _ := os.ReadDir(all) // none: there are no sessions
+	for _, p := range projects {
+		store := session.Store{Dir: filepath.Join(all, p.Name())}
+		found, _ := store.List() // unreadable ones are skipped
+		if len(found) == 0 {
+			continue
+		}
+		log, err := store.Read(found[0].ID)
+		if err != nil {
+			continue
+		}
+		dir := log.Header().Dir
+		log.Close()
+		if _, err := os.Stat(dir); filepath.IsAbs(dir) && errors.Is(err, fs.ErrNotExist) {
+			moved[dir] = store.Dir
+		}
+	}
+	return moved
 }
 
 // AgentSessions is where the sessions of a session's sub-agents are recorded.

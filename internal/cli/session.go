@@ -3,7 +3,10 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,6 +52,11 @@ func sessionListCommand() *cobra.Command {
 			}
 			if len(all) == 0 {
 				fmt.Fprintln(c.ErrOrStderr(), "knack: this directory has no sessions yet")
+				moved := engine.Env(nil).MovedSessions()
+				for _, from := range slices.Sorted(maps.Keys(moved)) {
+					fmt.Fprintf(c.ErrOrStderr(), "knack: hint: if it was %s before: knack session import %s\n", plain.Line(from),
+						plain.Line(filepath.Join(moved[from], "*.jsonl")))
+				}
 				return nil
 			}
 			rows := [][]string{{"ID", "CHANGED", "TURNS", "ABOUT"}}
