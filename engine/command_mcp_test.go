@@ -194,9 +194,10 @@ func TestManagedServers(t *testing.T) {
 		}
 	}
 	write(filepath.Join(managed, "settings.json"), `{"mcpServers": {"the_db": {"command": "managed"}}}`)
-	write(filepath.Join(home, "settings.json"), `{"mcpServers": {"the db": {"command": "user"}, "mine": {"command": "user"}}}`)
-	write(filepath.Join(dir, ".mcp.json"), `{"mcpServers": {"the_db": {"command": "project"}, "mine": {"command": "project"},
-		"theirs": {"command": "project"}}}`)
+	write(filepath.Join(home, "settings.json"), `{"mcpServers": {"the db": {"command": "user"},
+		"mine": {"command": "user"}}}`)
+	write(filepath.Join(dir, ".mcp.json"), `{"mcpServers": {"the_db": {"command": "project"},
+		"mine": {"command": "project"}, "theirs": {"command": "project"}}}`)
 	for _, strict := range []bool{false, true} {
 		p, err := Load(t.Context(), Options{Dir: dir, Trust: true, StrictMCP: strict, Env: func(string) string { return "" },
 			MCPConfig: []string{`{"the.db": {"command": "flag"}, "given": {"command": "flag"}}`}})

@@ -141,7 +141,8 @@ func (c *Client) program(s Server, f *fault) (*program, sdk.Transport, error) {
 	}()
 	m := &meter{ReadCloser: out, fault: f, limit: maxUnasked}
 	p.text = &textFilter{ReadCloser: m}
-	return p, &sdk.IOTransport{Reader: p.text, Writer: &quietWriter{w: in, wrote: m.reset}, MaxLineLength: 2 * maxMessage}, nil
+	return p, &sdk.IOTransport{Reader: p.text, Writer: &quietWriter{w: in, wrote: m.reset},
+		MaxLineLength: 2 * maxMessage}, nil
 }
 
 // stop waits up to grace for the program to end by itself, then kills it.

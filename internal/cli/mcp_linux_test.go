@@ -42,8 +42,8 @@ func TestServerAfterKill(t *testing.T) {
 }
 
 // TestServerBelowTemp: a server starts whose files are below /tmp, although the sandbox has a /tmp of its own, and
-// cannot change them. A project's definition makes nothing visible. What appears in the project meanwhile, perhaps by the
-// user, is kept.
+// cannot change them. A project's definition makes nothing visible. What appears in the project meanwhile, perhaps by
+// the user, is kept.
 func TestServerBelowTemp(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, serve(t))
