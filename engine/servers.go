@@ -488,7 +488,7 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 	if err != nil {
 		return workspace.Exit{}, err
 	}
-	policy.KeepNew = true
+	policy.KeepNew = s.Origin != permission.Project // whose server could make a .git that names programs
 	switch s.Network {
 	case "", "all":
 		policy.Network = s.Network == "all" || s.Origin != permission.Project

@@ -62,8 +62,8 @@ type fileID struct {
 }
 
 func newNames(p Policy) *names {
-	n := &names{protected: p.Protected, keepNew: p.KeepNew, dirs: map[string]int64{}, known: map[string]fileID{}, env: map[string]bool{},
-		bare: map[string]bool{}, open: map[string]openFile{}}
+	n := &names{protected: p.Protected, keepNew: p.KeepNew, dirs: map[string]int64{}, known: map[string]fileID{},
+		env: map[string]bool{}, bare: map[string]bool{}, open: map[string]openFile{}}
 	for _, r := range append([]string{p.Dir}, p.Roots...) {
 		if r, err := filepath.EvalSymlinks(r); err == nil && r != "/" {
 			n.roots = append(n.roots, r)

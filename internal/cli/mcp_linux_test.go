@@ -42,18 +42,11 @@ func TestServerAfterKill(t *testing.T) {
 }
 
 // TestServerBelowTemp: a server starts whose files are below /tmp, although the sandbox has a /tmp of its own, and
-// cannot change them. A project's definition makes nothing visible. What appears in the project meanwhile, perhaps by
-// the user, is kept.
+// cannot change them. A project's definition makes nothing visible.
 func TestServerBelowTemp(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, serve(t))
-	policy, err := sandbox.Default(d.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r := sandbox.New(policy, sandbox.Auto).Report(); r.Level != sandbox.Complete {
-		t.Skipf("the sandbox is %s here", r.Level)
-	}
+	d.needsSandbox(t)
 	other, err := os.MkdirTemp("/tmp", "knack-server-*")
 	if err != nil {
 		t.Skip(err)
@@ -62,18 +55,54 @@ func TestServerBelowTemp(t *testing.T) {
 	at, main := fixture{dir: other}, filepath.Join(other, "dist", "main.sh")
 	at.file(t, "dist/main.sh", `. "$(dirname "$0")/../lib/start.sh"`)
 	at.file(t, "lib/start.sh", `touch "$(dirname "$0")/new" 2>/dev/null; exec toolserver echo`)
-	d.settings(t, fmt.Sprintf(`{"mcpServers": {"mine": {"command": "sh", "args": [%q]},
-		"keeps": {"command": "sh", "args": ["-c", "mkdir .vscode; exec toolserver echo"]}}}`, main))
+	d.settings(t, fmt.Sprintf(`{"mcpServers": {"mine": {"command": "sh", "args": [%q]}}}`, main))
 	d.file(t, ".mcp.json", fmt.Sprintf(`{"mcpServers": {"theirs": {"command": "sh", "args": [%q]}}}`, main))
 	d.output(t, "trust", "--yes")
 	if out := d.output(t, "mcp", "test"); !strings.Contains(out, "mine: connected") ||
 		!strings.Contains(out, "theirs: failed") {
 		t.Error(out)
 	}
-	if _, err := os.Stat(filepath.Join(d.dir, ".vscode")); err != nil {
-		t.Errorf("what appeared while a server ran was renamed: %v", err)
-	}
 	if _, err := os.Stat(filepath.Join(other, "dist", "new")); err == nil {
 		t.Error("the server has changed its files")
+	}
+}
+
+// TestServerNewNames: what appears under a protected name while a user's server runs, perhaps made by the user, is
+// kept. A project's server could have made it, so it is renamed.
+func TestServerNewNames(t *testing.T) {
+	t.Parallel()
+	const servers = `{"mcpServers": {"makes": {"command": "sh", "args": ["-c", "mkdir .vscode; exec toolserver echo"]}}}`
+	for name, c := range map[string]struct {
+		define func(fixture)
+		want   string
+	}{
+		"user":    {func(d fixture) { d.settings(t, servers) }, ".vscode"},
+		"project": {func(d fixture) { d.file(t, ".mcp.json", servers) }, ".vscode.refused-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newFixture(t, serve(t))
+			d.needsSandbox(t)
+			c.define(d)
+			d.output(t, "trust", "--yes")
+			if out := d.output(t, "mcp", "test"); !strings.Contains(out, "makes: connected") {
+				t.Error(out)
+			}
+			if found, _ := filepath.Glob(filepath.Join(d.dir, ".vscode*")); len(found) != 1 ||
+				filepath.Base(found[0]) != c.want {
+				t.Errorf("found %q, want %s", found, c.want)
+			}
+		})
+	}
+}
+
+// needsSandbox skips a test where the sandbox is not complete.
+func (d fixture) needsSandbox(t *testing.T) {
+	t.Helper()
+	policy, err := sandbox.Default(d.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := sandbox.New(policy, sandbox.Auto).Report(); r.Level != sandbox.Complete {
+		t.Skipf("the sandbox is %s here", r.Level)
 	}
 }
