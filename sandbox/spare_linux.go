@@ -34,8 +34,9 @@ type spare struct {
 // spareLife limits the time that a spare waits: it keeps the file systems of the machine busy.
 const spareLife = time.Minute
 
-// spareWait limits the wait for a spare that is not ready yet. Then another launcher is started.
-const spareWait = 5 * time.Second
+// spareWait limits the wait for a spare that is not ready yet. Then another launcher is started. It is long, because on
+// a busy machine another one is not ready sooner.
+const spareWait = 30 * time.Second
 
 func (s *system) close() {
 	s.closed.Store(true)
