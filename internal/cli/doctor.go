@@ -141,18 +141,13 @@ func examine(c *cobra.Command, e *engine.Engine) (*checkup, error) {
 	if set.DisableShell {
 		x.Off = append(x.Off, offItem{"inline commands of skills", "skills.disableShell is set"})
 	}
-	x.Terminal = terminalCheckup{Type: os.Getenv("TERM"), Input: !readsPipe(c.InOrStdin())}
+	x.Terminal = terminalCheckup{Type: os.Getenv("TERM"), Input: isTerminal(c.InOrStdin())}
 	if f, ok := c.OutOrStdout().(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		x.Terminal.Output = true
 		x.Terminal.Columns, _, _ = term.GetSize(int(f.Fd()))
 		x.Terminal.Colour = os.Getenv("NO_COLOR") == "" && x.Terminal.Type != "dumb"
 	}
 	return x, nil
-}
-
-func readsPipe(in io.Reader) bool {
-	f, ok := in.(*os.File)
-	return !ok || !term.IsTerminal(int(f.Fd()))
 }
 
 func firstServer(all []engine.Provider) string {

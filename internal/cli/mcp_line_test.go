@@ -145,3 +145,13 @@ func TestMCPLogin(t *testing.T) {
 	says("other: failed: "+strings.TrimSuffix(at, "mcp")+": Not Found", "test", "--mcp-config",
 		fmt.Sprintf(`{"other": {"type": "http", "url": %q}}`, strings.TrimSuffix(at, "mcp")), "other")
 }
+
+// TestServeOnTerminal: a user who types the command for agents learns what it waits for.
+func TestServeOnTerminal(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t))
+	k := d.run(t, "knack", "mcp", "serve")
+	k.expect(`waiting for the messages of an MCP client`)
+	k.types("\x03")
+	k.ends()
+}

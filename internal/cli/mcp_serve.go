@@ -62,6 +62,10 @@ Clients need a bearer token over HTTP: the value of KNACK_MCP_TOKEN, the content
 			if tokenFile != "" {
 				return engine.Usagef("knack mcp serve --http 127.0.0.1:0 --token-file FILE", "--token-file is for --http")
 			}
+			if isTerminal(c.InOrStdin()) {
+				fmt.Fprintln(c.ErrOrStderr(), "knack: waiting for the messages of an MCP client; agents start this command "+
+					"themselves. Ctrl-C ends it.")
+			}
 			t := &sdk.IOTransport{Reader: io.NopCloser(c.InOrStdin()), Writer: nopCloser{c.OutOrStdout()}}
 			err = s.Run(ctx, t)
 			if ctx.Err() != nil || errors.Is(err, io.EOF) {

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/knack-agent/knack/bundled"
 	"github.com/knack-agent/knack/engine"
@@ -193,7 +192,7 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 
 // confirm asks a yes/no question on a terminal. Without a terminal it returns an error with the hint.
 func confirm(c *cobra.Command, question, hint string) (bool, error) {
-	if in, ok := c.InOrStdin().(*os.File); !ok || !term.IsTerminal(int(in.Fd())) {
+	if !isTerminal(c.InOrStdin()) {
 		return false, &engine.Error{Err: errors.New("nothing was approved: there is no user to ask"),
 			Hint: hint, Exit: engine.ExitRefused}
 	}
