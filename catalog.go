@@ -292,7 +292,7 @@ func untrustedPlace(s *Skill, p Location) string {
 	return filepath.Dir(s.ID)
 }
 
-// untrusted explains why a skill is NotTrusted.
+// untrusted returns the reason for the state NotTrusted of a skill.
 func (c *Catalog) untrusted(e Candidate) string {
 	if slices.ContainsFunc(c.problems, func(p Problem) bool { return p.Code == CodeChanged && p.Path == e.Path }) {
 		return "it changed since it was trusted"

@@ -485,7 +485,8 @@ func openIndex(path string) *rank.Index {
 // what it has since: its end would wait for that.
 const firstSave = 64
 
-// indexSkills adds skills to an index, and calls save, if it is not nil, now and then.
+// indexSkills adds skills to an index. It calls save after firstSave skills, after four times as many, and so
+// on; save may be nil.
 func indexSkills(ctx context.Context, b *rank.Builder, skills []*Skill, save func()) error {
 	var buf bytes.Buffer
 	next := firstSave

@@ -18,7 +18,7 @@ func Write(path string, data []byte, perm os.FileMode) error {
 // block is how much WriteContext writes to the disk before it looks whether it is canceled.
 const block = 1 << 20
 
-// WriteContext is like Write, but when ctx is canceled, it returns soon, and path is unchanged.
+// WriteContext is like Write, but stops early if ctx is canceled, and then leaves path unchanged.
 func WriteContext(ctx context.Context, path string, data []byte, perm os.FileMode) (err error) {
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target

@@ -98,7 +98,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 }
 
 // A resultWriter writes the results of a command and keeps the first error, so that a script learns that
-// its file is incomplete: most commands do not check each write. A reader that has gone is no error.
+// its file is incomplete: most commands do not check each write. A pipe that was closed is no error.
 type resultWriter struct {
 	w     io.Writer
 	mu    sync.Mutex

@@ -38,18 +38,23 @@ func TestLinkedPackages(t *testing.T) {
 			got.WriteString(p + "\n")
 		}
 	}
-	const golden = "testdata/linked.txt"
+	matchesList(t, "testdata/linked.txt", got.String(), "the packages in the program have changed")
+}
+
+// matchesList compares a text with the list in a file, which -update writes.
+func matchesList(t *testing.T, file, got, changed string) {
+	t.Helper()
 	if *update {
-		if err := os.WriteFile(golden, []byte(got.String()), 0o666); err != nil {
+		if err := os.WriteFile(file, []byte(got), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(golden)
+	want, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(string(want), got.String()); d != "" {
-		t.Errorf("the packages in the program have changed (-list +program); -update accepts them:\n%s", d)
+	if d := cmp.Diff(string(want), got); d != "" {
+		t.Errorf("%s (-list +now); -update accepts them:\n%s", changed, d)
 	}
 }
 
