@@ -12,7 +12,8 @@ import (
 
 // kill kills every process of a command: those in its session or group, those with its mark or with
 // its output open, and the children of all of these. It repeats until it finds none, because
-// processes may fork in the meantime.
+// processes may fork in the meantime. Parents die first: a shell whose child is killed would report
+// that in the command's output, or start its next command.
 func (p *process) kill() {
 	self, _ := readStat("self")
 	for range 100 {
@@ -30,7 +31,7 @@ func (p *process) kill() {
 	}
 }
 
-// members lists the living processes of a command. Of processes that were started before since, which
+// members lists the living processes of a command, parents before their children. Of processes that were started before since, which
 // are most of a machine, only that is read: no command has started them.
 func (p *process) members(since int64) []int {
 	dir, err := os.Open("/proc")
@@ -45,6 +46,7 @@ func (p *process) members(since int64) []int {
 	self := os.Getpid()
 	pipes := p.pipes()
 	children := map[int][]int{}
+	parents := map[int]int{}
 	var found []int
 	in := map[int]bool{self: true} // this process is never killed
 	for _, name := range names {
@@ -57,6 +59,7 @@ func (p *process) members(since int64) []int {
 			continue
 		}
 		children[st.parent] = append(children[st.parent], pid)
+		parents[pid] = st.parent
 		if p.pid > 0 && (pid == p.pid || st.session == p.pid || st.group == p.pid) || p.hasMark(name) || writesTo(name,
 			pipes) {
 			in[pid] = true
@@ -71,7 +74,30 @@ func (p *process) members(since int64) []int {
 			}
 		}
 	}
-	return found
+	return parentsFirst(found, parents)
+}
+
+// parentsFirst sorts processes so that each comes after its parent. Process IDs do not have that order:
+// they begin again at a small number when the largest has been used.
+func parentsFirst(pids []int, parents map[int]int) []int {
+	left := make(map[int]bool, len(pids))
+	for _, pid := range pids {
+		left[pid] = true
+	}
+	sorted := make([]int, 0, len(pids))
+	var add func(pid int)
+	add = func(pid int) {
+		if !left[pid] {
+			return
+		}
+		delete(left, pid) // first: parents that were read at different times can form a cycle
+		add(parents[pid])
+		sorted = append(sorted, pid)
+	}
+	for _, pid := range pids {
+		add(pid)
+	}
+	return sorted
 }
 
 func (p *process) hasMark(name string) bool {
