@@ -325,17 +325,7 @@ func (r *run) callSkill(ctx context.Context, in tool.SkillInput, call tool.Input
 	inv := knack.Invocation{Name: name, Args: in.Args, By: knack.ByModel}
 	switch {
 	case in.Done:
-		released, err := ReleaseByHand(r.log, name, "the model is done with it")
-		if err == nil && len(released) == 0 {
-			err = &knack.Refusal{Code: knack.RefusedUnknown,
-				Message: fmt.Sprintf("the text of the skill %q is not in the conversation",
-					name)}
-		}
-		for _, rel := range released {
-			r.releasedHooks(ctx, rel.Skill, rel.Reason)
-			return tool.SkillAnswer{Text: rel.Line()}, err
-		}
-		return tool.SkillAnswer{}, err
+		return r.releaseDone(ctx, name)
 	case in.Finds():
 		return r.find(ctx, in.Find)
 	case in.Describe:
@@ -367,6 +357,26 @@ func (r *run) callSkill(ctx context.Context, in tool.SkillInput, call tool.Input
 		text = "[" + problem + "]\n" + text
 	}
 	return tool.SkillAnswer{Text: text, Agent: end.Log}, err
+}
+
+// releaseDone releases the text of a skill that the model no longer needs.
+func (r *run) releaseDone(ctx context.Context, name string) (tool.SkillAnswer, error) {
+	released, err := ReleaseByHand(r.log, name, "the model is done with it")
+	if err != nil {
+		return tool.SkillAnswer{}, err
+	}
+	if len(released) == 0 {
+		return tool.SkillAnswer{}, &knack.Refusal{Code: knack.RefusedUnknown,
+			Message: fmt.Sprintf("the text of the skill %q is not in the conversation", name)}
+	}
+	var lines []string
+	for _, rel := range released {
+		if err := r.releasedHooks(ctx, rel.Skill, rel.Reason); err != nil {
+			return tool.SkillAnswer{}, err
+		}
+		lines = append(lines, rel.Line())
+	}
+	return tool.SkillAnswer{Text: strings.Join(lines, "\n")}, nil
 }
 
 // withRecordedStart returns t with its start written to disk before it runs, so that a call that may have

@@ -123,6 +123,27 @@ func TestRetry(t *testing.T) {
 	})
 }
 
+// TestRetryMany: the wait stays at its limit however often a request is repeated.
+func TestRetryMany(t *testing.T) {
+	const times = 80
+	m := llmtest.New()
+	m.Func = func(*llm.Request) llmtest.Answer {
+		if len(m.Requests()) <= times {
+			return llmtest.Answer{Error: &llm.Error{Kind: llm.Overloaded}}
+		}
+		return llmtest.Reply("done")
+	}
+	var last time.Duration
+	a := &agent.Agent{Model: m, Retry: agent.Retry{Times: times, Sleep: func(_ context.Context, d time.Duration) error {
+		last = d
+		return nil
+	}}}
+	all, err := do(t, a, session.New(session.Header{}), "go")
+	if end := ended(t, all, err); end.Text != "done" || last < 30*time.Second || last > time.Minute {
+		t.Errorf("end %+v; the last wait was %s", end, last)
+	}
+}
+
 // TestRepeats: the same call with the same result is reported to the model at 5 and ends the run at 8.
 func TestRepeats(t *testing.T) {
 	m := llmtest.New()
@@ -138,6 +159,28 @@ func TestRepeats(t *testing.T) {
 		if reported := len(parts) == 2; reported != (i == 4) {
 			t.Errorf("after call %d: reported is %t", i+1, reported)
 		}
+	}
+}
+
+// TestPicturesDiffer: results that differ only in a picture are not the same.
+func TestPicturesDiffer(t *testing.T) {
+	const calls = 10
+	m := llmtest.New()
+	m.Func = func(*llm.Request) llmtest.Answer {
+		if len(m.Requests()) <= calls {
+			return llmtest.Use("screenshot", map[string]any{})
+		}
+		return llmtest.Reply("done")
+	}
+	shots := byte(0)
+	screenshot := tool.New("screenshot", "", func(context.Context, struct{}, tool.Input) (tool.Result, error) {
+		shots++
+		return tool.Result{Parts: []llm.Part{{Media: &llm.Media{MIME: "image/png", Data: []byte{shots}}}}}, nil
+	})
+	a := &agent.Agent{Model: m, Tools: tool.Set{screenshot}, Policy: agent.Policy{Gate: open}}
+	all, err := do(t, a, session.New(session.Header{}), "go")
+	if end := ended(t, all, err); end.Text != "done" || shots != calls {
+		t.Errorf("%d pictures, end %+v", shots, end)
 	}
 }
 

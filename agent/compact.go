@@ -427,8 +427,8 @@ func transcript(es []session.Entry, maxBytes int) string {
 		pieces[from:]...), "\n")
 }
 
-// formatEntry formats an entry as text. It limits what the user and the model wrote to said bytes, and
-// calls and results to data bytes each.
+// formatEntry formats an entry as text. It limits each text of the user and the model to textBytes, and each
+// call and result to dataBytes.
 func formatEntry(e session.Entry, textBytes, dataBytes int) (all []string) {
 	add := func(label, s string, maxBytes int) {
 		if s = strings.TrimSpace(s); s != "" {
@@ -472,7 +472,7 @@ func formatEntry(e session.Entry, textBytes, dataBytes int) (all []string) {
 	return all
 }
 
-// cutMiddle replaces the middle of a text longer than most bytes with a notice.
+// cutMiddle replaces the middle of a text that is longer than maxBytes with a notice.
 func cutMiddle(s string, maxBytes int) string {
 	if len(s) <= maxBytes {
 		return s

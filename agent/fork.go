@@ -172,8 +172,7 @@ func (r *run) definition(name string, tools []string) (d *Definition, problem st
 // agent with the same name.
 func (r *run) restricted(d *Definition) *Definition {
 	i := slices.IndexFunc(r.Roster.Agents, func(b Definition) bool {
-		return b.Origin == knack.Bundled &&
-			strings.EqualFold(b.Name, d.Name)
+		return b.Origin == knack.Bundled && strings.EqualFold(b.Name, d.Name)
 	})
 	if d.Loosens() || d.Origin == knack.Bundled || i < 0 {
 		return d
@@ -613,8 +612,8 @@ var agentText string
 type agentInput struct {
 	Agent       string `json:"agent,omitempty" jsonschema:"the agent; general-purpose if left out"`
 	Prompt      string `json:"prompt" jsonschema:"the whole task: the agent knows nothing of this conversation"`
-	Description string `json:"description,omitempty" jsonschema:"the task in three to five words, for the person"`
-	Background  bool   `json:"background,omitempty" jsonschema:"do not wait: a message tells when it has ended"`
+	Description string `json:"description,omitempty" jsonschema:"the task in three to five words, for the user"`
+	Background  bool   `json:"background,omitempty" jsonschema:"do not wait: a message reports its end"`
 }
 
 // agentTool makes the Agent tool. Several calls in one answer run at the same time.
@@ -625,9 +624,8 @@ func (r *run) agentTool() tool.Tool {
 		if strings.TrimSpace(in.Prompt) == "" {
 			return tool.Result{}, errors.New("prompt is empty: describe the task of the agent")
 		}
-		end, err := r.delegate(ctx, task{def: d, call: call.ID, prompt: in.Prompt, description: cmp.Or(in.Description,
-			in.Prompt),
-			background: in.Background})
+		end, err := r.delegate(ctx, task{def: d, call: call.ID, prompt: in.Prompt,
+			description: cmp.Or(in.Description, in.Prompt), background: in.Background})
 		if err != nil {
 			return tool.Result{}, err
 		}
@@ -653,8 +651,7 @@ func describeAgentTool(t *tool.Tool) {
 		tool.Rename(in, "subagent_type", "agent", "agent_type", "agent", "run_in_background", "background")
 	}
 	t.Denormalise = func(in map[string]any) {
-		tool.Rename(in, "agent", "subagent_type", "background",
-			"run_in_background")
+		tool.Rename(in, "agent", "subagent_type", "background", "run_in_background")
 	}
 	t.Summary = tool.SummaryOf(func(in agentInput) string {
 		return cmp.Or(in.Agent, defaultAgent) + ": " + cmp.Or(in.Description, in.Prompt)
@@ -667,8 +664,7 @@ func Tools() tool.Set {
 	skill := tool.Skill("", func(_ context.Context, name string) []permission.Subject {
 		return []permission.Subject{{Kind: permission.KindSkill, Text: name}}
 	}, nil)
-	agent := tool.New(agentTool, "", func(context.Context, agentInput, tool.Input) (tool.Result,
-		error) {
+	agent := tool.New(agentTool, "", func(context.Context, agentInput, tool.Input) (tool.Result, error) {
 		return tool.Result{}, nil
 	})
 	describeAgentTool(&agent)

@@ -2,11 +2,13 @@ package agent
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -33,8 +35,8 @@ type run struct {
 	calls       chan<- Event // while calls run: leads to the goroutine that emits
 
 	// For the loop detector.
-	repeats   int    // how often in a row the same calls have given the same results
-	lastCalls string // those calls and their results
+	repeats   int               // how often in a row the same calls have given the same results
+	lastCalls [sha256.Size]byte // the hash of those calls and their results
 
 	fixedSet       tool.Set   // the fixed tools, with the Skill tool; nil: not made yet
 	agentToolCache *tool.Tool // the Agent tool; nil: not made yet
@@ -173,8 +175,7 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 		}
 		if r.repeats >= stopAfter {
 			return session.EndLimit, r.recordLimit(LimitRepeated,
-				fmt.Sprintf("the same call gave the same result %d times in a row",
-					r.repeats))
+				fmt.Sprintf("the same call gave the same result %d times in a row", r.repeats))
 		}
 		if _, err := r.steer(ctx); err != nil {
 			return "", err
@@ -239,7 +240,7 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 
 // stream reads one answer. If it fails, it returns the text received before the error.
 func (r *run) stream(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Response, error) {
-	var partial string
+	var partial strings.Builder
 	underway := make(chan struct{})
 	sent := sync.OnceFunc(func() {
 		close(underway)
@@ -250,22 +251,22 @@ func (r *run) stream(ctx context.Context, m llm.Model, req *llm.Request) (*llm.R
 	for ev, err := range m.Stream(llm.OnSent(ctx, sent), req) {
 		sent() // not every model calls it
 		if err != nil {
-			return part(partial), err
+			return part(partial.String()), err
 		}
 		switch {
 		case ev.Done != nil:
 			return ev.Done, nil
 		case ev.Text != "":
-			partial += ev.Text
+			partial.WriteString(ev.Text)
 			r.emit(Event{Text: ev.Text})
 		case ev.Thinking != "":
 			r.emit(Event{Thinking: ev.Thinking})
 		}
 		if ctx.Err() != nil {
-			return part(partial), context.Cause(ctx)
+			return part(partial.String()), context.Cause(ctx)
 		}
 	}
-	return part(partial), &llm.Error{Kind: llm.Broken, Message: "the model's stream ended before its answer did"}
+	return part(partial.String()), &llm.Error{Kind: llm.Broken, Message: "the model's stream ended before its answer did"}
 }
 
 // sent calls Sent. Any goroutine may call it.
@@ -312,7 +313,10 @@ func (r *run) retryDelay(attempt int, err error) (time.Duration, bool) {
 	if attempt >= times {
 		return 0, false
 	}
-	wait := min(base<<attempt, limit)
+	wait := limit
+	if base <= limit>>attempt { // base<<attempt may overflow
+		wait = base << attempt
+	}
 	wait = wait/2 + rand.N(wait/2+1)
 	if e.RetryAfter > 0 {
 		if e.RetryAfter > limit {
@@ -453,13 +457,19 @@ func (r *run) recordResults(ctx context.Context, calls []llm.ToolCall, results [
 
 // detectLoop is the loop detector: it counts equal calls with equal results, and warns the model.
 func (r *run) detectLoop(calls []llm.ToolCall, results []tool.Result) {
-	key := ""
+	h := sha256.New()
 	for i, c := range calls {
-		key += fmt.Sprintf("%s %s %t ", c.Name, c.Input, results[i].IsError)
-		key += llm.TextOf(results[i].Parts)
+		fmt.Fprintf(h, "%q %q %t", c.Name, c.Input, results[i].IsError)
+		for _, p := range results[i].Parts {
+			fmt.Fprintf(h, " %q", p.Text)
+			if p.Media != nil {
+				h.Write(p.Media.Data)
+			}
+		}
 	}
-	if key != r.lastCalls {
-		r.lastCalls, r.repeats = key, 1
+	hash := [sha256.Size]byte(h.Sum(nil))
+	if hash != r.lastCalls {
+		r.lastCalls, r.repeats = hash, 1
 		return
 	}
 	r.repeats++

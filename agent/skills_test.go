@@ -14,6 +14,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/llmtest"
 	"github.com/knack-agent/knack/session"
@@ -287,6 +288,32 @@ func TestDescribeAndDone(t *testing.T) {
 	}
 	if r := result(5); !r.IsError || !strings.Contains(r.Parts[0].Text, "nope") {
 		t.Errorf("unknown: %+v", r)
+	}
+}
+
+// TestDoneReleasesAll: a skill that was called with several arguments has several texts; all are released, and the hooks
+// run for each.
+func TestDoneReleasesAll(t *testing.T) {
+	m := llmtest.New(
+		llmtest.Use("Skill", map[string]any{"skill": "pdf", "args": "a"}),
+		llmtest.Use("Skill", map[string]any{"skill": "pdf", "args": "b"}),
+		llmtest.Use("Skill", map[string]any{"skill": "pdf", "done": true}),
+		llmtest.Reply("ok"))
+	a := skilled(t, m, map[string]string{"pdf": skill("", "BODY OF $ARGUMENTS")})
+	ran := 0
+	released, err := hook.New(hook.SkillReleased, "", "released",
+		func(context.Context, json.RawMessage) (json.RawMessage, error) {
+			ran++
+			return nil, nil
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := &hook.Set{Hooks: []hook.Hook{released}, Runner: &hook.Runner{}}
+	a.Policy.Hooks = func(agent.Scopes) *hook.Set { return set }
+	turn(t, a, session.New(session.Header{ID: "s"}), "go")
+	if last := all(m.Requests()[3]); strings.Contains(last, "BODY OF") || ran != 2 {
+		t.Errorf("the hooks ran %d times; the model sees %s", ran, last)
 	}
 }
 
