@@ -300,7 +300,7 @@ func (g *Gate) update(updates []Update) error {
 	var allow []answer
 	var ask, deny []permission.Rule
 	var dirs []string
-	mode := g.Mode()
+	var mode permission.Mode // "": unchanged. That of a fork is not the session's, which SetMode sets
 	for _, u := range updates {
 		for _, text := range u.Rules {
 			rule, err := permission.ParseRule(text, permission.Session)
@@ -333,10 +333,9 @@ func (g *Gate) update(updates []Update) error {
 			mode = m
 		}
 	}
-	if len(updates) == 0 {
-		return nil
+	if mode != "" {
+		g.SetMode(mode)
 	}
-	g.SetMode(mode)
 	g.answers.mu.Lock()
 	defer g.answers.mu.Unlock()
 	g.answers.sessionAnswers = append(g.answers.sessionAnswers, allow...)

@@ -904,3 +904,20 @@ func TestModeOfForks(t *testing.T) {
 		}
 	}
 }
+
+// TestUpdatesFromFork: rules in the answer to a sub-agent's question leave the mode of the session as it is.
+func TestUpdatesFromFork(t *testing.T) {
+	p := &scriptedUser{answers: []gate.Answer{
+		{Choice: gate.Once, Updates: []gate.Update{{Rules: []string{"Bash(npm:*)"}, Verdict: permission.Allow}}}}}
+	g := newGate(t, gate.Options{Approver: p})
+	child := g.Fork("x", func(permission.Mode) permission.Mode { return permission.AcceptEdits }, nil)
+	if _, err := run(t, child, "npm ci"); err != nil {
+		t.Fatal(err)
+	}
+	if g.Mode() != permission.Default {
+		t.Errorf("the mode of the session is %s", g.Mode())
+	}
+	if _, err := run(t, g, "npm test"); err != nil {
+		t.Errorf("the rule does not apply: %v", err)
+	}
+}
