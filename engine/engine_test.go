@@ -561,6 +561,24 @@ func TestTodos(t *testing.T) {
 	}
 }
 
+// TestTodosDuringTurn: a command that runs during a turn leaves the list that the calls of the turn have changed.
+func TestTodosDuringTurn(t *testing.T) {
+	p := newFixture(t, "~/.config/knack/settings.json", `{"permissions": {"allow": ["touch"]}}`)
+	var s *engine.Session
+	var did []string
+	typeContext := func() {
+		if _, err := s.Send(t.Context(), engine.QueuedMessage{Input: agent.Typed("/context")}); err != nil {
+			t.Error(err)
+		}
+	}
+	m := llmtest.New(llmtest.Answer{Calls: []llmtest.Call{{Name: "TaskCreate", Input: `{"subject":"read"}`},
+		{Name: "touch", Input: `{"what":"a"}`}, {Name: "TaskCreate", Input: `{"subject":"write"}`}}}, llmtest.Reply("done"))
+	_, s = p.open(t, p.options(m), nil, engine.SessionOptions{Host: engine.Host{Tools: tool.Set{touch(&did, typeContext)}}})
+	if got := run(t, s, "go"); !strings.Contains(got, "result: 1. [pending] read\n2. [pending] write") || len(did) != 1 {
+		t.Error(got)
+	}
+}
+
 // TestWatch: a program receives the state after every change.
 func TestWatch(t *testing.T) {
 	p := newFixture(t)

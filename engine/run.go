@@ -80,7 +80,7 @@ func (s *Session) beginTurn(ctx context.Context) (context.Context, func(), error
 func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, error) bool) bool {
 	if names := s.serversIn(in.Text); len(names) > 0 {
 		if err := s.ConnectServers(ctx, names...); err != nil {
-			yield(Event{Event: agent.Event{End: &agent.End{Reason: "cancelled"}}}, nil)
+			yield(Event{Event: agent.Event{End: &agent.End{Reason: session.EndCancelled}}}, nil)
 			return false
 		}
 	}
@@ -112,6 +112,7 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 		yield(Event{}, err)
 		return false
 	}
+	s.memory.RestoreTodos(Todos(s.log)) // of the current branch of the conversation
 	turn, interrupt := context.WithCancelCause(ctx)
 	defer interrupt(nil)
 	s.mu.Lock()

@@ -155,7 +155,7 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 			return nil, errors.Join(err, s.jobs.release())
 		}
 	}
-	if err := s.override(); err != nil {
+	if err := s.override(ctx); err != nil {
 		return nil, errors.Join(err, s.jobs.release())
 	}
 	e.mu.Lock()
@@ -306,10 +306,10 @@ func (s *Session) setSystem(p *Project) {
 func (s *Session) index(v knack.View) string { return s.Catalog().Listing(v).Text }
 
 // override records which settings of a resumed session the options replace.
-func (s *Session) override() error {
+func (s *Session) override(ctx context.Context) error {
 	was, now := s.log.State(), session.Setting{}
 	if was.Model != "" && s.options.Model != "" {
-		m, err := s.engine.Models().Default(context.Background(), s.options.Model)
+		m, err := s.engine.Models().Default(ctx, s.options.Model)
 		if err != nil {
 			return err
 		}

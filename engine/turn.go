@@ -34,7 +34,7 @@ type turn struct {
 	answers map[string]bool // the user's answers to acceptRules; guarded by session.mu
 }
 
-// newTurn makes the snapshot for a turn. Its agent has the model of the previous turn, if any;
+// newTurn makes the snapshot for a turn, or for a command or hook beside one: it changes nothing. Its agent has the model of the previous turn, if any;
 // useModel selects the model of this one.
 func (s *Session) newTurn() *turn {
 	p := s.engine.Project()
@@ -47,7 +47,6 @@ func (s *Session) newTurn() *turn {
 			hostHooks:      t.host.Hooks, runner: s.hooks}
 	}
 	t.agent = t.newAgent()
-	s.memory.RestoreTodos(Todos(s.log)) // of the current branch of the conversation
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.agent.Model = s.lastModel // for events outside requests
