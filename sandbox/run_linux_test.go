@@ -755,12 +755,13 @@ func TestBetweenCommands(t *testing.T) {
 	if len(used) > 2 {
 		t.Errorf("more than two namespaces: %v", used)
 	}
-	// Two commands at the same time have separate namespaces.
+	// Two commands at the same time have separate namespaces. Each waits until both run.
 	out := make(chan string)
-	for range 2 {
+	for i := range 2 {
 		go func() {
 			var s strings.Builder
-			b.local.Run(context.Background(), workspace.Command{Line: "readlink /proc/self/ns/net; sleep 0.5", Output: &s})
+			b.local.Run(context.Background(), workspace.Command{Output: &s, Line: fmt.Sprintf("readlink /proc/self/ns/net; "+
+				">runs%d; until [ -e runs0 ] && [ -e runs1 ]; do sleep 0.01; done", i)})
 			out <- s.String()
 		}()
 	}

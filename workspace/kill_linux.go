@@ -21,8 +21,8 @@ func (p *process) kill() {
 		for _, pid := range found {
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
-		if p.pid > 0 {
-			syscall.Kill(-p.pid, syscall.SIGKILL)
+		if leader := p.leader(); leader > 0 {
+			syscall.Kill(-leader, syscall.SIGKILL)
 		}
 		if len(found) == 0 {
 			return
@@ -31,8 +31,9 @@ func (p *process) kill() {
 	}
 }
 
-// members lists the living processes of a command, parents before their children. Of processes that were started before since, which
-// are most of a machine, only that is read: no command has started them.
+// members lists the living processes of a command, parents before their children. Of processes that
+// were started before since, which are most of a machine, only that is read: no command has started
+// them.
 func (p *process) members(since int64) []int {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -44,7 +45,7 @@ func (p *process) members(since int64) []int {
 		return nil
 	}
 	self := os.Getpid()
-	pipes := p.pipes()
+	leader, pipes := p.leader(), p.pipes()
 	children := map[int][]int{}
 	parents := map[int]int{}
 	var found []int
@@ -60,8 +61,8 @@ func (p *process) members(since int64) []int {
 		}
 		children[st.parent] = append(children[st.parent], pid)
 		parents[pid] = st.parent
-		if p.pid > 0 && (pid == p.pid || st.session == p.pid || st.group == p.pid) || p.hasMark(name) || writesTo(name,
-			pipes) {
+		if leader > 0 && (pid == leader || st.session == leader || st.group == leader) || p.hasMark(name) ||
+			writesTo(name, pipes) {
 			in[pid] = true
 			found = append(found, pid)
 		}

@@ -10,12 +10,13 @@ import (
 // kill kills the process group. It stops the group first, so that in "a; b" the shell does not
 // start b when a is killed.
 func (p *process) kill() {
-	if p.pid == 0 {
+	pid := p.leader()
+	if pid == 0 {
 		return
 	}
-	syscall.Kill(-p.pid, syscall.SIGSTOP)
+	syscall.Kill(-pid, syscall.SIGSTOP)
 	for range 50 { // a child forked meanwhile is in the group too
-		if syscall.Kill(-p.pid, syscall.SIGKILL) != nil {
+		if syscall.Kill(-pid, syscall.SIGKILL) != nil {
 			return
 		}
 		time.Sleep(time.Millisecond)

@@ -132,7 +132,10 @@ knack_kill() { # mark
 		# Without -z, busybox sees only the first variable of each process.
 		pids=$({ grep -lszF -e "$1" /proc/[0-9]*/environ || grep -lsF -e "$1" /proc/[0-9]*/environ; } | sed 's|/proc/||; s|/environ||')
 		[ -n "$pids" ] || break
-		kill -9 $pids 2>/dev/null
+		# First they are stopped: a shell whose child is killed before it would report that in the command's
+		# output, or start its next command.
+		kill -STOP $pids 2>/dev/null
+		kill -KILL $pids 2>/dev/null
 		i=$((i + 1))
 	done
 }

@@ -151,11 +151,12 @@ func prepare(c Command, dir string, abs func(string) string, prefix string, befo
 
 // A process is a command's shell and all processes that it started.
 type process struct {
-	pid   int    // of the shell, which leads its own session and group; 0: none
-	mark  string // in the environment of all these processes
-	group group
-	pumps []*pump
-	feed  func() // writes the command's input; nil: it has none
+	pid    int         // of the shell, which leads its own session and group; 0: none
+	waited atomic.Bool // the shell has ended, and was waited for
+	mark   string      // in the environment of all these processes
+	group  group
+	pumps  []*pump
+	feed   func() // writes the command's input; nil: it has none
 }
 
 // Run runs a command and waits until it has ended and its output has been read. It does not wait
@@ -227,6 +228,7 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 		close(killed)
 	})
 	cmd.Wait() // the result is in ProcessState
+	p.waited.Store(true)
 	if !stop() {
 		<-killed
 	}
@@ -324,7 +326,7 @@ func (p *process) ended() bool {
 			return false
 		}
 	}
-	return !p.group.alive(p.pid)
+	return !p.group.alive(p.leader())
 }
 
 // Close kills all processes that commands started, including running commands. Later commands fail

@@ -22,9 +22,19 @@ func (*group) start(cmd *exec.Cmd, start func(*exec.Cmd) error) error {
 	return start(cmd)
 }
 
-func (*group) alive(pid int) bool { return syscall.Kill(-pid, 0) == nil }
+func (*group) alive(pid int) bool { return pid > 0 && syscall.Kill(-pid, 0) == nil }
 
 func (*group) close() {}
+
+// leader returns the number of the command's session and group; 0: it has none. The system does not
+// use that number again while one of its processes exists. So when the shell was waited for and a
+// process has its ID, that belongs to another program, and the group has ended.
+func (p *process) leader() int {
+	if p.waited.Load() && syscall.Kill(p.pid, 0) != syscall.ESRCH {
+		return 0
+	}
+	return p.pid
+}
 
 func exitOf(s *os.ProcessState) Exit {
 	if s == nil {

@@ -75,6 +75,8 @@ func (g *group) alive(int) bool {
 	return err == nil && info.ActiveProcesses > 0
 }
 
+func (p *process) leader() int { return p.pid }
+
 func (g *group) close() {
 	windows.CloseHandle(g.job)
 	g.job = 0

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -151,7 +153,7 @@ func (h startHome) files(t *testing.T) map[string]int {
 		{regexp.MustCompile(`skill-\d+`), "skill-N"},
 	}
 	files := map[string]int{}
-	status := traceFiles(t, cmd, func(call, path string) {
+	status, err := traceFiles(cmd, func(call, path string) {
 		path, inside := strings.CutPrefix(path, h.dir+"/")
 		if inside {
 			path = "~/" + path
@@ -163,6 +165,11 @@ func (h startHome) files(t *testing.T) map[string]int {
 		}
 		files[path+" "+call]++
 	})
+	if errors.Is(err, errNoTrace) {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
 	if status != 0 {
 		text, _ := os.ReadFile(out.Name())
 		t.Fatalf("status %d\n%s", status, text)
@@ -170,14 +177,59 @@ func (h startHome) files(t *testing.T) map[string]int {
 	return files
 }
 
+// TestTraceLeavesChildren starts programs on many threads: the trace does not take their results from those that wait.
+func TestTraceLeavesChildren(t *testing.T) {
+	var others [30]*exec.Cmd
+	var started sync.WaitGroup
+	started.Add(len(others))
+	for i := range others {
+		others[i] = exec.Command("/bin/sh", "-c", "exit 3")
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			if err := others[i].Start(); err != nil {
+				t.Error(err)
+			}
+			started.Done()
+			started.Wait() // so that each has its own thread
+		}()
+	}
+	started.Wait()
+	if _, err := traceFiles(exec.Command("/bin/true"), func(string, string) {}); err != nil && !errors.Is(err, errNoTrace) {
+		t.Error(err)
+	}
+	for _, cmd := range others {
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 3 {
+			t.Error(err)
+		}
+	}
+}
+
+var errNoTrace = errors.New("programs cannot be traced here")
+
 // traceFiles runs a program and calls each for its system calls that open or look at a path. It returns the exit status.
-func traceFiles(t *testing.T, cmd *exec.Cmd, each func(call, path string)) int {
-	t.Helper()
+func traceFiles(cmd *exec.Cmd, each func(call, path string)) (status int, err error) {
 	runtime.LockOSThread() // only the thread that started a program may trace it
 	defer runtime.UnlockOSThread()
+	// The trace waits for all children of its thread. If other tests have started some on this one, it stays locked,
+	// so that another goroutine gets another thread.
+	const look = unix.WEXITED | unix.WSTOPPED | unix.WNOHANG | unix.WNOWAIT | unix.WALL | unix.WNOTHREAD
+	switch problem := unix.Waitid(unix.P_ALL, 0, nil, look, nil); problem {
+	case unix.ECHILD:
+	case nil:
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			status, err = traceFiles(cmd, each)
+		}()
+		<-done
+		return status, err
+	default:
+		return 0, fmt.Errorf("%w: %v", errNoTrace, problem)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}
 	if err := cmd.Start(); err != nil {
-		t.Skipf("programs cannot be traced here: %v", err)
+		return 0, fmt.Errorf("%w: %v", errNoTrace, err)
 	}
 	main := cmd.Process.Pid
 	defer cmd.Process.Release()
@@ -186,16 +238,15 @@ func traceFiles(t *testing.T, cmd *exec.Cmd, each func(call, path string)) int {
 	known := map[int]bool{}
 	for {
 		var status unix.WaitStatus
-		// Other tests run children of this process at the same time: __WNOTHREAD leaves theirs to them.
 		tid, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, nil)
 		switch {
 		case err == unix.EINTR:
 			continue
 		case err != nil:
-			t.Fatal(err)
+			return 0, err
 		case status.Exited() || status.Signaled():
 			if tid == main {
-				return int(status)
+				return int(status), nil
 			}
 			continue
 		}
@@ -206,14 +257,14 @@ func traceFiles(t *testing.T, cmd *exec.Cmd, each func(call, path string)) int {
 			if tid == main {
 				if err := unix.PtraceSetOptions(tid, unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_TRACECLONE|
 					unix.PTRACE_O_EXITKILL); err != nil {
-					t.Fatal(err)
+					return 0, err
 				}
 			}
 		case stop == unix.SIGTRAP|0x80:
 			var info callInfo
 			if err := info.get(tid); err != nil {
 				_ = cmd.Process.Kill()
-				t.Skipf("system calls cannot be read here: %v", err)
+				return 0, fmt.Errorf("%w: system calls cannot be read: %v", errNoTrace, err)
 			}
 			switch info.op {
 			case unix.PTRACE_SYSCALL_INFO_ENTRY:
@@ -239,7 +290,7 @@ func traceFiles(t *testing.T, cmd *exec.Cmd, each func(call, path string)) int {
 			signal = int(stop)
 		}
 		if err := unix.PtraceSyscall(tid, signal); err != nil && err != unix.ESRCH {
-			t.Fatal(err)
+			return 0, err
 		}
 	}
 }
