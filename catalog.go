@@ -74,7 +74,8 @@ func (e Candidate) Name() string {
 }
 
 // Load reads sources concurrently; their order is their precedence. It always
-// returns a Catalog: what could not be loaded is in its Problems.
+// returns a Catalog: what could not be loaded is in its Problems. A nil Source has no
+// skills.
 func Load(ctx context.Context, sources ...Source) *Catalog {
 	read := make([]sourceReading, len(sources))
 	var wg sync.WaitGroup
@@ -93,6 +94,9 @@ type sourceReading struct {
 }
 
 func readSource(ctx context.Context, src Source) (r sourceReading) {
+	if src == nil {
+		return r
+	}
 	r.location = locationOf(src)
 	for s, err := range src.Skills(ctx) {
 		if s != nil {

@@ -60,6 +60,9 @@ type run struct {
 }
 
 func (r *run) do(ctx context.Context, in Input) (*End, error) {
+	if r.Model == nil {
+		return nil, errors.New("the agent has no model")
+	}
 	r.lastEmitted = r.log.Last()
 	r.end.Denials = -r.log.State().Denials
 	started, err := r.begin(ctx, in)

@@ -212,3 +212,11 @@ func TestResumedInTurn(t *testing.T) {
 		t.Errorf("the text was kept: %s", got)
 	}
 }
+
+func TestNoModel(t *testing.T) {
+	for _, err := range (&agent.Agent{}).Run(t.Context(), session.New(session.Header{}), agent.Text("hello")) {
+		if err == nil || err.Error() != "the agent has no model" {
+			t.Errorf("an agent without a model: %v", err)
+		}
+	}
+}

@@ -138,6 +138,9 @@ func (s *Session) command(in agent.Input) (c ProgramCommand, args string, ok boo
 // runCommand runs a command and sets its name and arguments in the reply. It checks the value of a host's reply,
 // because a front end that writes JSON could not show that reply at all.
 func (s *Session) runCommand(ctx context.Context, c ProgramCommand, args string) (Reply, error) {
+	if c.Run == nil { // a host's
+		return Reply{}, fmt.Errorf("/%s: the host gave no func for this command", plain.Line(c.Name))
+	}
 	r, err := c.Run(ctx, s, args)
 	r.Command, r.Args = c.Name, args
 	own := slices.ContainsFunc(programCommands(), func(p ProgramCommand) bool { return p.Name == c.Name })

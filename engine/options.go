@@ -76,8 +76,10 @@ type SessionOptions struct {
 	Fork   bool   // with Resume or Latest: continue in a copy
 	Forget bool   // do not write the session to disk
 
-	Model  string // replaces the model of a resumed session; "": unchanged
-	Effort string // likewise
+	// Model and Effort replace those of a resumed session; "": unchanged. A new session has those of the
+	// settings, see Options.Values, unless Options.Model is set.
+	Model  string
+	Effort string
 	Tools  string // names, sets (none, all, readOnly, coding, default), or changes such as +grep,-bash; "": default
 	System string // replaces the system prompt
 	Append []string
@@ -97,7 +99,7 @@ type SessionOptions struct {
 type Host struct {
 	Hooks    []hook.Hook        // they run after those of skills and before those of settings; see [hook.New]
 	Agents   []agent.Definition // they come before those of the project
-	Tools    tool.Set           // they pass the same gate; a tool with a built-in tool's name is left out
+	Tools    tool.Set           // they pass the same gate; a built-in or invalid name is a Problem of the Session
 	Commands []ProgramCommand   // they come after the program's own
 	Servers  []mcp.Server       // MCP servers, which may run in the host's process; see [mcp.Server]
 	// Elicit answers the questions of MCP servers; nil: the session's Person does.

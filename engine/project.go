@@ -93,6 +93,11 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		}
 		p.mcpConfigs = append(p.mcpConfigs, c)
 	}
+	for _, layer := range o.Layers {
+		if layer != "user" && layer != "project" {
+			return nil, Usagef("", "unknown layer %q of settings: there are user and project", layer)
+		}
+	}
 	p.home = env.Home()
 	p.root = sources.Root(p.dir)
 	if p.trust, err = openTrust(env, p.dir, o.Trust); err != nil {

@@ -225,6 +225,12 @@ func (s *Session) SetHost(g Host) []knack.Problem {
 	var problems []knack.Problem
 	own, tools := withAgent(s.files), tool.Set{}
 	for _, t := range g.Tools {
+		if !validToolName(t.Name) {
+			problems = append(problems, knack.Problem{Code: knack.CodeNameInvalid, Severity: knack.Warn,
+				Message: fmt.Sprintf("the host's tool %q is not available: models accept names of 1 to 64 letters, "+
+					"digits, - and _", t.Name)})
+			continue
+		}
 		if _, taken := own.Find(t.Name); taken {
 			problems = append(problems, knack.Problem{Code: knack.CodeShadowed, Severity: knack.Warn,
 				Message: fmt.Sprintf("the host's tool %s is not available: a built-in tool has its name", t.Name)})
@@ -245,6 +251,13 @@ func (s *Session) SetHost(g Host) []knack.Problem {
 	s.mu.Unlock()
 	s.changed()
 	return problems
+}
+
+// validToolName reports whether every provider accepts the name of a tool.
+func validToolName(name string) bool {
+	return name != "" && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && r != '-' && r != '_'
+	})
 }
 
 // Host returns what the host currently adds to the session.

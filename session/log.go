@@ -91,8 +91,8 @@ func (l *Log) Memo() *llm.Memo { return &l.memo }
 // Damage describes the parts of the file that could not be read, one sentence each.
 func (l *Log) Damage() []string { return l.damage }
 
-// ErrLocked means that another process has the session open for writing.
-var ErrLocked = errors.New("the session is open in another process")
+// ErrLocked means that the session is open for writing, by another process or in this one.
+var ErrLocked = errors.New("the session is already open")
 
 // create returns a Log for a file, which must not exist. The first entry creates the file, so that
 // a session without entries leaves no file.

@@ -366,3 +366,13 @@ func BenchmarkCall(b *testing.B) {
 		}
 	}
 }
+
+// Providers refuse a schema that is not an object's, with an error that does not name the Go type.
+func TestNewWantsStruct(t *testing.T) {
+	defer func() {
+		if r := fmt.Sprint(recover()); r != "tool: shout: the input is a string: it must be a struct" {
+			t.Error(r)
+		}
+	}()
+	tool.New("shout", "Shouts.", func(context.Context, string, tool.Input) (tool.Result, error) { return tool.Result{}, nil })
+}

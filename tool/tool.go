@@ -192,10 +192,14 @@ func Errorf(format string, args ...any) Result {
 
 // New makes a tool from a func. The schema is derived from the struct In: field names
 // from json tags, descriptions from jsonschema tags. A field is optional if its json tag
-// has omitempty or omitzero. New panics if In has no schema, which is a bug in the
-// program.
+// has omitempty or omitzero. New panics if In is neither a struct nor a map, or has no
+// schema: that is a bug in the program.
 func New[In any](name, description string, run func(ctx context.Context, in In, call Input) (Result, error)) Tool {
-	schema, err := schemaOf(reflect.TypeFor[In]())
+	in := reflect.TypeFor[In]()
+	schema, err := schemaOf(in)
+	if err == nil && in.Kind() != reflect.Struct && in.Kind() != reflect.Map {
+		err = fmt.Errorf("the input is a %s: it must be a struct", in)
+	}
 	if err != nil {
 		panic("tool: " + name + ": " + err.Error())
 	}
