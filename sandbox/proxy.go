@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -16,8 +17,13 @@ import (
 	"time"
 )
 
-// proxyPort is the port of the proxy on the command's own loopback interface.
-const proxyPort = 3128
+const (
+	proxyPort = 3128 // the port of the proxy on the command's own loopback interface
+
+	// A command must not exhaust the memory and descriptors of this program.
+	maxHeader      = 1 << 20 // bytes of a request before its body
+	maxConnections = 256     // at a time; further ones wait
+)
 
 // A proxy lets a command reach the hosts that were allowed for it. It accepts connections on
 // sockets that listen inside the sandbox and dials outside; the host comes from the HTTP request or
@@ -30,6 +36,7 @@ type proxy struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+	slots  chan struct{} // contains a token for each connection
 
 	mu        sync.Mutex
 	listeners []net.Listener
@@ -38,7 +45,7 @@ type proxy struct {
 }
 
 func newProxy(hosts []string) *proxy {
-	p := &proxy{conns: map[net.Conn]bool{}}
+	p := &proxy{conns: map[net.Conn]bool{}, slots: make(chan struct{}, maxConnections)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	for _, h := range hosts {
 		h = strings.ToLower(strings.TrimSuffix(h, "."))
@@ -82,7 +89,14 @@ func (p *proxy) accept(l net.Listener) {
 			if err != nil {
 				return
 			}
+			select {
+			case p.slots <- struct{}{}:
+			case <-p.ctx.Done():
+				conn.Close()
+				return
+			}
 			p.wg.Go(func() {
+				defer func() { <-p.slots }()
 				defer p.track(conn)()
 				if port == proxyPort {
 					p.request(conn)
@@ -153,11 +167,13 @@ func hostRule(host string) string {
 // request serves one connection of a client that uses the proxy: one tunnel or one plain request.
 func (p *proxy) request(conn net.Conn) {
 	conn.SetReadDeadline(time.Now().Add(time.Minute))
-	in := bufio.NewReader(conn)
+	limited := &io.LimitedReader{R: conn, N: maxHeader}
+	in := bufio.NewReader(limited)
 	req, err := http.ReadRequest(in)
 	if err != nil {
 		return
 	}
+	limited.N = math.MaxInt64
 	conn.SetReadDeadline(time.Time{})
 	address := req.URL.Host
 	if req.Method == http.MethodConnect {
@@ -176,7 +192,7 @@ func (p *proxy) request(conn net.Conn) {
 		answer(conn, http.StatusForbidden, "the sandbox blocks "+host+"; to allow it: "+hostRule(host))
 		return
 	}
-	out, err := p.dialPublic(host, port)
+	out, err := p.dialHost(host, port)
 	if err != nil {
 		if errors.Is(err, errInside) {
 			p.refuse(host, port)
@@ -245,19 +261,44 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
 
-// errInside is the error for an allowed name that resolves to this machine or a link-local address.
-// The owner of a name controls its addresses, and clouds serve credentials at 169.254.169.254.
+// errInside is the error for an allowed name that resolves to this machine, a link-local address or an address at
+// which a cloud serves credentials. The owner of a name controls its addresses.
 var errInside = errors.New("the host's address is this machine or its link")
 
-func (p *proxy) dialPublic(host, port string) (net.Conn, error) {
+// cloudServices are the addresses, other than link-local ones, at which clouds serve credentials: AWS, Alibaba, Azure
+// and Oracle; and the prefix under which NAT64 makes IPv4 addresses, also link-local ones, accessible.
+var cloudServices = [...]netip.Prefix{netip.MustParsePrefix("fd00:ec2::254/128"),
+	netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("168.63.129.16/32"),
+	netip.MustParsePrefix("192.0.0.192/32"), netip.MustParsePrefix("64:ff9b::a9fe:0/112")}
+
+// mayDial reports whether a host that is allowed may lead to an address. Addresses inside must be allowed themselves,
+// not a name for them.
+func mayDial(host string, a netip.Addr) bool {
+	switch {
+	case a.IsUnspecified() || a.IsMulticast():
+		return false
+	case a.IsLoopback():
+		return isLoopback(host)
+	case a.String() == host:
+		return true
+	case a.IsLinkLocalUnicast() || slices.ContainsFunc(cloudServices[:], func(p netip.Prefix) bool { return p.Contains(a) }):
+		return false
+	}
+	own, _ := net.InterfaceAddrs()
+	return !slices.ContainsFunc(own, func(o net.Addr) bool {
+		n, ok := o.(*net.IPNet)
+		return ok && n.IP.Equal(a.AsSlice())
+	})
+}
+
+func (p *proxy) dialHost(host, port string) (net.Conn, error) {
 	addrs, err := net.DefaultResolver.LookupNetIP(p.ctx, "ip", host)
 	if err != nil {
 		return nil, err
 	}
 	for _, a := range addrs {
 		a = a.Unmap()
-		if a.IsUnspecified() || a.IsMulticast() || a.IsLinkLocalUnicast() && a.String() != host || a.IsLoopback() &&
-			!isLoopback(host) {
+		if !mayDial(host, a) {
 			err = fmt.Errorf("%s: %w", host, errInside)
 			continue
 		}

@@ -2,6 +2,9 @@ package sandbox
 
 import (
 	"flag"
+	"io"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,6 +88,92 @@ func TestHosts(t *testing.T) {
 		if got := p.allows(address[0], address[1]); got != want {
 			t.Errorf("%v: %v, want %v", address, got, want)
 		}
+	}
+}
+
+// TestAddressesInside: whoever owns an allowed name cannot direct it to services of this machine or of its cloud.
+func TestAddressesInside(t *testing.T) {
+	inside := []string{"169.254.169.254", "fe80::1", "fd00:ec2::254", "100.100.100.200", "168.63.129.16", "192.0.0.192",
+		"64:ff9b::a9fe:a9fe"}
+	own, _ := net.InterfaceAddrs()
+	for _, o := range own {
+		if n, ok := o.(*net.IPNet); ok && !n.IP.IsLoopback() {
+			inside = append(inside, n.IP.String())
+		}
+	}
+	for _, address := range inside {
+		a := netip.MustParseAddr(address)
+		if mayDial("example.com", a) {
+			t.Errorf("a name leads to %s", address)
+		}
+		if !mayDial(address, a) {
+			t.Errorf("%s is refused although it is allowed itself", address)
+		}
+	}
+	for _, c := range []struct {
+		host, address string
+		want          bool
+	}{
+		{"example.com", "127.0.0.1", false}, {"example.com", "::1", false}, {"localhost", "127.0.0.1", true},
+		{"0.0.0.0", "0.0.0.0", false}, {"example.com", "0.0.0.0", false}, {"::", "::", false},
+		{"example.com", "203.0.113.5", true}, {"example.com", "2001:db8::1", true},
+	} {
+		if got := mayDial(c.host, netip.MustParseAddr(c.address)); got != c.want {
+			t.Errorf("%s leads to %s: %v, want %v", c.host, c.address, got, c.want)
+		}
+	}
+}
+
+// TestEndlessRequest: a command cannot fill the memory of this program with a request that does not end.
+func TestEndlessRequest(t *testing.T) {
+	p := newProxy([]string{"example.com"})
+	defer p.close()
+	client, server := net.Pipe()
+	go func() {
+		p.request(server)
+		server.Close()
+	}()
+	defer client.Close()
+	line := strings.Repeat("x", 64<<10)
+	io.WriteString(client, "GET http://example.com/ HTTP/1.1\r\nX: ")
+	for range 4 * maxHeader / len(line) {
+		if _, err := io.WriteString(client, line); err != nil {
+			return
+		}
+	}
+	t.Errorf("it accepted %d bytes", 4*maxHeader)
+}
+
+// TestManyConnections: a command cannot use up the descriptors of this program; connections beyond the limit wait.
+func TestManyConnections(t *testing.T) {
+	p := newProxy(nil)
+	defer p.close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.accept(l)
+	var idle []net.Conn
+	for range maxConnections + 20 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		idle = append(idle, c)
+		p.mu.Lock()
+		if len(p.conns) > maxConnections {
+			t.Errorf("%d connections", len(p.conns))
+		}
+		p.mu.Unlock()
+	}
+	last := idle[len(idle)-1]
+	for _, c := range idle[:len(idle)-1] {
+		c.Close()
+	}
+	io.WriteString(last, "CONNECT example.com:443 HTTP/1.1\r\nHost: example.com\r\n\r\n")
+	if answer, _ := io.ReadAll(last); !strings.HasPrefix(string(answer), "HTTP/1.1 403 ") {
+		t.Errorf("%q", answer)
 	}
 }
 

@@ -50,6 +50,9 @@ func readManifest(dir string, root bool) (manifest, error) {
 			return err
 		}
 		if d.IsDir() {
+			if strings.Count(name, "/") >= maxDepth {
+				return fmt.Errorf("directories are nested more than %d deep", maxDepth)
+			}
 			return nil
 		}
 		if len(m) == maxFolderFiles {

@@ -75,6 +75,7 @@ const (
 	maxFolderFiles = 10_000
 	maxFolderBytes = 256 << 20
 	maxEntries     = 200_000 // for one scan
+	maxDepth       = 100     // of directories: opening one takes as many system calls as it is deep
 )
 
 // Scan finds what the project would load for a user who works in dir: from dir, its parents up to the
@@ -151,6 +152,10 @@ func (s *scan) below(ctx context.Context, dir string) error {
 		}
 		if base := path.Base(name); name != dir && (strings.HasPrefix(base, ".") || base == "node_modules" ||
 			ignored.Match(name, true)) {
+			return fs.SkipDir
+		}
+		if strings.Count(name, "/") >= maxDepth {
+			s.incomplete(name, fmt.Errorf("directories are nested more than %d deep", maxDepth))
 			return fs.SkipDir
 		}
 		s.dir(ctx, name)

@@ -152,6 +152,21 @@ func TestScan(t *testing.T) {
 	}
 }
 
+// TestNestedDeeply: opening a directory takes as many system calls as it is deep, so that a few thousand directories in
+// each other would take minutes.
+func TestNestedDeeply(t *testing.T) {
+	deep := strings.Repeat("d/", maxDepth+1)
+	f := newFolder(t, ".claude/skills/a/SKILL.md", "---\ndescription: d\n---\n", ".claude/skills/a/"+deep+"x", "")
+	items := f.scan(f.open(), false)
+	if len(items) != 1 || !strings.Contains(items[0].Refused, "deep") {
+		t.Errorf("a skill: %+v", items)
+	}
+	f = newFolder(t, deep+".claude/skills/a/SKILL.md", "---\ndescription: d\n---\n")
+	if items, err := f.open().Scan(context.Background(), f.root, false); err == nil || len(items) > 0 {
+		t.Errorf("the project: %v, %+v", err, items)
+	}
+}
+
 func TestCheck(t *testing.T) {
 	f := project(t)
 	p := f.open()
