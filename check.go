@@ -95,7 +95,8 @@ func checkFile(ctx context.Context, path string) (*Skill, []Problem) {
 }
 
 // dropConsequences removes Problems that merely follow from another one. A file without
-// frontmatter has no name and no description. If a name is invalid, but its valid form is
+// frontmatter has no name and no description, and a description of the wrong type is not missing. If a
+// name is invalid, but its valid form is
 // the directory's name, the mismatch with the directory is not a second mistake.
 func dropConsequences(s *Skill, problems []Problem) []Problem {
 	found := map[Code]bool{}
@@ -105,8 +106,12 @@ func dropConsequences(s *Skill, problems []Problem) []Problem {
 	headless := found[CodeFrontmatterMissing] || found[CodeFrontmatterUnclosed]
 	return slices.DeleteFunc(problems, func(p Problem) bool {
 		switch p.Code {
-		case CodeNameMissing, CodeDescriptionMissing:
+		case CodeNameMissing:
 			return headless
+		case CodeDescriptionMissing:
+			return headless || slices.ContainsFunc(problems, func(p Problem) bool {
+				return p.Code == CodeFieldType && strings.HasPrefix(p.Message, "description ")
+			})
 		case CodeNameDirMismatch:
 			return found[CodeNameInvalid] && s != nil && validName(s.Label) == validName(s.Name)
 		}
@@ -190,6 +195,7 @@ func (c *checker) check(file string) {
 	c.hidden(file)
 	c.prose()
 	c.tools()
+	c.placeholders()
 	c.files()
 }
 
@@ -212,7 +218,7 @@ func (c *checker) keys() {
 				}
 			}
 		case "allowed-tools":
-			if f.value != "" && f.value[0] != '"' {
+			if strings.HasPrefix(f.value, "[") {
 				c.info(CodeFieldType, 0, "write one string with spaces between the tools",
 					"allowed-tools: the open specification has one string, not a list")
 			}
@@ -222,6 +228,9 @@ func (c *checker) keys() {
 			}
 			extensions = append(extensions, plain.Line(f.key))
 		}
+	}
+	if c.skill.Agent != "" && !c.skill.Fork {
+		c.warn(CodeFieldType, 0, 0, "add context: fork, or remove it", "agent has no effect without context: fork")
 	}
 	if n := len(extensions); n > 0 {
 		are := "an extension"
@@ -481,6 +490,43 @@ func (c *checker) tools() {
 			c.warn(CodeToolPattern, 0, 0, "name what is needed: Bash(git status:*)",
 				"allowed-tools: %s grants %s; a project or plugin skill gets it only if the user approves", rule, all)
 		}
+	}
+}
+
+// placeholders reports inline commands that are refused with any arguments, and arguments that are
+// probably counted from 1.
+func (c *checker) placeholders() {
+	sc := c.skill.scanner()
+	dirs := map[string]string{"CLAUDE_SKILL_DIR": c.dir, "CLAUDE_PROJECT_DIR": c.dir, "CLAUDE_PLUGIN_ROOT": c.dir}
+	values := newValues("a b c d e f g h i j", dirs)
+	first := len(sc.names) > 0
+	var second string // the first positional argument after $0
+	line, secondLine := c.line, 0
+	argument := func(t token) {
+		first = first || t.kind == all || t.kind == word && t.index == 0
+		if t.kind == word && t.index == 1 && second == "" {
+			second, secondLine = t.raw, line
+		}
+	}
+	for _, t := range sc.scan(c.body) {
+		if argument(t); t.kind == command {
+			_, _, problem, err := sc.prepare(t.text, &values, c.skill.Shell == "powershell")
+			switch {
+			case err != nil:
+				c.warn(CodeShellRefused, line, 0, "see `knack help skills`", "the command %s cannot run: %v",
+					escapeCommand(t.text), err)
+			case problem != "":
+				c.warn(CodeShellRefused, line, 0, "use double quotes", "in the command %s %s", escapeCommand(t.text), problem)
+			}
+			for _, in := range sc.placeholdersIn(t.text) {
+				argument(in.token)
+			}
+		}
+		line += strings.Count(t.raw, "\n")
+	}
+	if second != "" && !first {
+		c.warn(CodeArgumentIndex, secondLine, 0, "write $0 for the first argument, or \\"+second+" for the text itself",
+			"%s is the second argument, and the first, $0, is not used", second)
 	}
 }
 

@@ -40,6 +40,7 @@ const (
 	CodeBrokenLink        Code = "broken-link"
 	CodeAbsolutePath      Code = "absolute-path"
 	CodeNotExecutable     Code = "not-executable"
+	CodeArgumentIndex     Code = "argument-index"
 )
 
 // Reasons why something is not loaded, not listed or not used.

@@ -32,21 +32,7 @@ type shellLine struct {
 // that permission rules can match them.
 func (sc scanner) prepare(cmd string, v *values, powershell bool) (out shellLine, used bool, problem string,
 	err error) {
-	p := preparer{values: v, dialect: sc.dialect, cmd: cmd}
-	for i := 0; i < len(cmd); {
-		switch c := cmd[i]; c {
-		case '\\':
-			i += 2
-			continue
-		case '$', '{':
-			if t, ok := sc.placeholder(cmd[i:]); ok {
-				p.placeholders = append(p.placeholders, &inlinePlaceholder{token: t, at: i})
-				i += len(t.raw)
-				continue
-			}
-		}
-		i++
-	}
+	p := preparer{values: v, dialect: sc.dialect, cmd: cmd, placeholders: sc.placeholdersIn(cmd)}
 	if len(p.placeholders) == 0 {
 		return shellLine{line: cmd}, false, "", nil
 	}
@@ -60,6 +46,22 @@ func (sc scanner) prepare(cmd string, v *values, powershell bool) (out shellLine
 	}
 	p.walk(file)
 	return p.replace()
+}
+
+// placeholdersIn returns the placeholders in a command, in order.
+func (sc scanner) placeholdersIn(cmd string) (found []*inlinePlaceholder) {
+	for i := 0; i < len(cmd); i++ {
+		switch cmd[i] {
+		case '\\':
+			i++
+		case '$', '{':
+			if t, ok := sc.placeholder(cmd[i:]); ok {
+				found = append(found, &inlinePlaceholder{token: t, at: i})
+				i += len(t.raw) - 1
+			}
+		}
+	}
+	return found
 }
 
 // An inlinePlaceholder is a placeholder in a command.

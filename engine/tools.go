@@ -3,10 +3,14 @@ package engine
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/internal/similar"
 	"github.com/knack-agent/knack/mcp"
+	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/tool/coding"
@@ -21,6 +25,41 @@ var KnownTools = sync.OnceValue(func() tool.Set {
 
 // toolNames returns the names of the program's tools.
 func toolNames() []string { return KnownTools().AllNames() }
+
+// RuleProblems returns what is wrong with the rules in a skill's allowed-tools and disallowed-tools: patterns
+// that no call matches, and tools that do not exist.
+func RuleProblems(k *knack.Skill) (problems []knack.Problem) {
+	check := func(key string, texts []string) {
+		rules, bad := permission.ParseRules(texts, permission.Origin("skill:"+k.Name), "", toolNames()...)
+		for _, b := range bad {
+			p := knack.Problem{Code: knack.CodeToolPattern, Severity: knack.Warn, Path: k.Path,
+				Message: key + ": " + b.Message, Hint: "see `knack help permissions`"}
+			if b.Severity == permission.SeverityInfo {
+				p.Severity = knack.Info
+			}
+			if i := slices.IndexFunc(rules, func(r permission.Rule) bool { return r.String() == b.Rule }); i >= 0 {
+				if name := similarTool(rules[i].Tool); name != "" && p.Severity == knack.Warn {
+					p.Hint = "write " + strings.Replace(b.Rule, rules[i].Tool, name, 1)
+				}
+			}
+			problems = append(problems, p)
+		}
+	}
+	check("allowed-tools", k.AllowedTools)
+	check("disallowed-tools", k.DisallowedTools)
+	return problems
+}
+
+// similarTool returns the name that an author probably meant by the name of a tool that does not exist, or "".
+func similarTool(name string) string {
+	if t, ok := KnownTools().Find(name); ok { // only the letter case differs
+		return t.Names()[0]
+	}
+	if near := similar.Names(name, toolNames()); len(near) > 0 {
+		return near[0]
+	}
+	return ""
+}
 
 // Todos returns the list of steps at the end of a conversation, which is the Details of the last
 // result of the todo tool. nil: there is none.

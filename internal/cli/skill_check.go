@@ -168,7 +168,7 @@ func checkAll(c *cobra.Command, found []string) iter.Seq2[checkedSkill, error] {
 func checkSkill(c *cobra.Command, dir, display string) checkedSkill {
 	s, problems := knack.Check(c.Context(), dir)
 	if s != nil {
-		for _, p := range engine.HookProblems(s) {
+		for _, p := range slices.Concat(engine.HookProblems(s), engine.RuleProblems(s)) {
 			p.Path = filepath.Join(dir, filepath.Base(p.Path))
 			problems = append(problems, p)
 		}

@@ -45,7 +45,9 @@ func trustCommand() *cobra.Command {
 		Long: `A project's skills, commands, templates, agents, hooks, servers and settings do
 nothing until you approve them. This command shows what the project in DIR (default:
 this directory) would load, and asks for your approval. The approval is bound to the
-content: if a byte changes, you are asked again and shown the difference.
+content: if a byte changes, you are asked again and shown the difference. So run it
+again after you edit a skill of the project yourself. Skills that you name with
+--skill, and those in $XDG_CONFIG_HOME/knack/skills, need no approval.
 
 Approvals are stored in $XDG_STATE_HOME/knack, never in the project.`,
 		Args: atMostOne,

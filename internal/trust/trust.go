@@ -444,7 +444,7 @@ func changed(file string) knack.Problem {
 	return knack.Problem{
 		Code: knack.CodeChanged, Severity: knack.Warn, Path: file,
 		Message: "left out: it changed since it was trusted",
-		Hint:    "knack trust --show",
+		Hint:    "knack trust shows what changed, and asks",
 	}
 }
 
