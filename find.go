@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -550,16 +551,21 @@ func (s *Skill) index(ctx context.Context, b *rank.Builder, buf *bytes.Buffer) {
 
 // readAll reads a regular file of at most 1 MiB into buf.
 func readAll(path string, buf *bytes.Buffer) error {
-	f, err := regular.Open(path)
+	f, err := openNoFollow(nil, path, path)
+	if errors.Is(err, errLink) {
+		f, err = regular.Open(path)
+	}
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
-	}
-	if info.Size() > maxFile {
+	case !info.Mode().IsRegular():
+		return regular.ErrNotRegular
+	case info.Size() > maxFile:
 		return regular.TooLargeError{Max: maxFile}
 	}
 	buf.Reset()
@@ -577,7 +583,7 @@ func (s *Skill) resourceNames() (names []string) {
 	}
 	var read func(dir string, deeper bool)
 	read = func(dir string, deeper bool) {
-		d, err := os.Open(dir)
+		d, err := openDir(dir)
 		if err != nil {
 			return
 		}

@@ -34,6 +34,20 @@ func openNoFollow(dir *os.File, rel, name string) (fs.File, error) {
 	}
 }
 
+// openDir opens a directory to list it, with four system calls less than os.Open, which would register it for
+// polling.
+func openDir(name string) (*os.File, error) {
+	for {
+		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		switch {
+		case err == nil:
+			return os.NewFile(uintptr(fd), name), nil
+		case !errors.Is(err, unix.EINTR):
+			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+		}
+	}
+}
+
 // A rawFile is an open file that must be closed. Compared with an os.File it saves a system call, which would
 // register it for polling, and the work of the garbage collector, which matters for thousands of files.
 type rawFile struct {

@@ -38,6 +38,7 @@ type Builder struct {
 	in     []uint64 // by term: its count in each field of the current document, eight bits each
 	used   []uint32 // first the terms of the current document, then space for all others
 	nused  int      // number of terms of the current document
+	terms  []uint32 // space for the terms of a part of a text
 	words  [fields]int
 	found  [][]uint32 // term<<8 | impact for each term of each document, endOfDoc after each document
 	keys   []uint64
@@ -60,37 +61,44 @@ func NewBuilder() *Builder {
 
 // Text adds text to a field of the current document.
 func (b *Builder) Text(f Field, text []byte) {
-	last, end := "", 0 // the previous word of a name or summary, and where it ends
-	for r, hash := range b.split.runs(text) {
-		b.run(f, hash, text[r.start:r.end], r.pairs)
-		if (f == Name || f == Summary) && !r.pairs { // so that "data-base" also matches "database"
-			word := string(text[r.start:r.end])
-			if last != "" && r.start == end+1 && (text[end] == '-' || text[end] == '_') {
-				for _, id := range b.addID(nil, stem(lower(last+word))) {
-					b.count(f, id)
+	last, end := "", int32(0) // the previous word of a name or summary, and where it ends
+	for tokens := range b.split.tokens(text) {
+		ids := b.termsOf(text, tokens)
+		if f == Name || f == Summary { // so that "data-base" also matches "database"
+			for _, t := range tokens {
+				if t.pair {
+					continue
 				}
+				word := string(text[t.start:t.end])
+				if last != "" && t.start == end+1 && (text[end] == '-' || text[end] == '_') {
+					ids = b.addID(ids, stem(lower(last+word)))
+				}
+				last, end = word, t.end
 			}
-			last, end = word, r.end
 		}
+		b.count(f, ids)
+		b.terms = ids
 	}
 }
 
-// run counts the terms of a run of characters: its words or, if pair is set, the pair itself.
-func (b *Builder) run(f Field, hash uint32, run []byte, pair bool) {
-	s := b.runs.find(hash)
-	ref := s.value
-	if s.hash == 0 {
-		ref = b.refOf(string(run), pair)
-		b.runs.put(hash, ref)
+// termsOf returns the terms of tokens in the space of b.terms.
+func (b *Builder) termsOf(text []byte, tokens []token) []uint32 {
+	ids := b.terms[:0]
+	for _, t := range tokens {
+		s := b.runs.find(t.hash)
+		ref := s.value
+		if s.hash == 0 {
+			ref = b.refOf(string(text[t.start:t.end]), t.pair)
+			b.runs.put(t.hash, ref)
+		}
+		if ref < several {
+			ids = append(ids, ref)
+		} else {
+			list := b.lists[ref-several:]
+			ids = append(ids, list[1:1+list[0]]...)
+		}
 	}
-	if ref < several {
-		b.count(f, ref)
-		return
-	}
-	list := b.lists[ref-several:]
-	for _, id := range list[1 : 1+list[0]] {
-		b.count(f, id)
-	}
+	return ids
 }
 
 // refOf returns the value of a run in the table of runs.
@@ -129,16 +137,21 @@ func (b *Builder) addID(ids []uint32, t string) []uint32 {
 	return append(ids, id)
 }
 
-// count counts a term in the current document. No processor can predict whether a word is new
+// count counts terms in the current document. No processor can predict whether a word is new
 // there, or has a term at all, so this is computed without branches.
-func (b *Builder) count(f Field, id uint32) {
-	b.words[f] += int(min(id, 1)) // 0 for noTerm
-	in := b.in[id]
-	b.used[b.nused] = id
-	b.nused += int((in - 1) >> 63) // 1 if in is 0
-	if uint8(in>>(8*f)) < math.MaxUint8 {
-		b.in[id] = in + 1<<(8*f)
+func (b *Builder) count(f Field, ids []uint32) {
+	in, used, n, words := b.in, b.used, b.nused, 0
+	for _, id := range ids {
+		words += int(min(id, 1)) // 0 for noTerm
+		old := in[id]
+		used[n] = id
+		n += int((old - 1) >> 63) // 1 if old is 0
+		if uint8(old>>(8*f)) < math.MaxUint8 {
+			in[id] = old + 1<<(8*f)
+		}
 	}
+	b.nused = n
+	b.words[f] += words
 }
 
 // End completes the current document. [Index.Key] returns key for it.

@@ -349,13 +349,15 @@ func checkSplit(t *testing.T, s *splitter, text []byte) {
 			start += n
 		})
 	}
-	for got, hash := range s.runs(text) {
-		if len(want) == 0 || got != want[0] {
-			t.Fatalf("%q: %v, want %v", text, got, want)
-		}
-		want = want[1:]
-		if h, _ := hashRun(text[got.start:got.end], got.end-got.start); hash != h {
-			t.Fatalf("%q: the hash of %v depends on what follows", text, got)
+	for tokens := range s.tokens(text) {
+		for _, got := range tokens {
+			if len(want) == 0 || (run{int(got.start), int(got.end), got.pair}) != want[0] {
+				t.Fatalf("%q: %v, want %v", text, got, want)
+			}
+			want = want[1:]
+			if h, _ := hashRun(text[got.start:got.end], int(got.end-got.start)); got.hash != h {
+				t.Fatalf("%q: the hash of %v depends on what follows", text, got)
+			}
 		}
 	}
 	if len(want) > 0 {

@@ -13,14 +13,28 @@ type splitter struct {
 	// edges has where each piece of letters, digits and bytes that are not ASCII begins and ends,
 	// in turns, for a part of the text so small that it stays in the processor's cache.
 	edges [splitAtOnce + 2]int32
+	part  []token // of the same part
 }
 
 const splitAtOnce = 2048
 
-// runs returns the runs of a text and their hashes. Of a run whose characters are taken in pairs
-// it returns the pairs.
-func (s *splitter) runs(text []byte) iter.Seq2[run, uint32] {
-	return func(yield func(run, uint32) bool) {
+// A token is a run or, of a run whose characters are taken in pairs, one of its pairs.
+type token struct {
+	start, end int32
+	hash       uint32
+	pair       bool
+}
+
+func newToken(text []byte, r run) token {
+	hash, _ := hashRun(text[r.start:], r.end-r.start)
+	return token{int32(r.start), int32(r.end), hash, r.pairs}
+}
+
+// tokens returns the tokens of a text, those of some 2 kB at a time. A slice is valid until the
+// next one. One token at a time takes longer: a wrong prediction of the processor while a token
+// is counted would discard what it has read of the next ones.
+func (s *splitter) tokens(text []byte) iter.Seq[[]token] {
+	return func(yield func([]token) bool) {
 		n, before := 0, uint64(0) // number of edges; 1 if the byte before belongs to a piece
 		for at := 0; at < len(text); {
 			for end := min(at+splitAtOnce, len(text)); at < end; at += 64 {
@@ -36,16 +50,18 @@ func (s *splitter) runs(text []byte) iter.Seq2[run, uint32] {
 				s.edges[n] = int32(len(text))
 				n++
 			}
+			found := s.part[:0]
 			for i := 1; i < n; i += 2 {
 				start, end := int(s.edges[i-1]), int(s.edges[i])
 				hash, ascii := hashRun(text[start:], end-start)
 				if ascii && !(end < len(text) && (text[end] == '+' || text[end] == '#')) { // C++ and C# are words
-					if !yield(run{start: start, end: end}, hash) {
-						return
-					}
-				} else if !slowRuns(text[:min(end+len("###"), len(text))], start, end, yield) {
-					return
+					found = append(found, token{s.edges[i-1], s.edges[i], hash, false})
+				} else {
+					found = slowTokens(found, text[:min(end+len("###"), len(text))], start, end)
 				}
+			}
+			if s.part = found; !yield(found) {
+				return
 			}
 			s.edges[0] = s.edges[max(n-1, 0)] // a piece that ends in the next part
 			n %= 2
@@ -53,8 +69,8 @@ func (s *splitter) runs(text []byte) iter.Seq2[run, uint32] {
 	}
 }
 
-// slowRuns calls yield with each run that begins in text[start:end].
-func slowRuns(text []byte, start, end int, yield func(run, uint32) bool) bool {
+// slowTokens appends the tokens of the runs that begin in text[start:end].
+func slowTokens(found []token, text []byte, start, end int) []token {
 	for at := start; at < end; {
 		if text[at] >= utf8.RuneSelf {
 			x, n := utf8.DecodeRune(text[at:])
@@ -63,43 +79,32 @@ func slowRuns(text []byte, start, end int, yield func(run, uint32) bool) bool {
 				continue
 			}
 			if unspaced(x) {
-				next, ok := pairs(text, at, n, yield)
-				if !ok {
-					return false
-				}
-				at = next
+				found, at = pairs(found, text, at, n)
 				continue
 			}
 		}
 		r, _ := nextRun(text, at)
-		hash, _ := hashRun(text[r.start:], r.end-r.start)
-		if !yield(r, hash) {
-			return false
-		}
+		found = append(found, newToken(text, r))
 		at = r.end
 	}
-	return true
+	return found
 }
 
-// pairs calls yield with each pair of adjacent characters in the run that begins at start with a
-// character of n bytes, or with the run if it is a single character.
-func pairs(text []byte, start, n int, yield func(run, uint32) bool) (end int, ok bool) {
+// pairs appends each pair of adjacent characters in the run that begins at start with a
+// character of n bytes, or the run if it is a single character. It also returns the run's end.
+func pairs(found []token, text []byte, start, n int) (all []token, end int) {
 	r := run{start: start, end: start + n, pairs: true}
 	for single := true; ; single = false {
 		x, m := utf8.DecodeRune(text[r.end:])
 		more := x >= utf8.RuneSelf && wordRune(x) && unspaced(x)
-		if !more && !single {
-			return r.end, true
-		}
 		if more {
 			r.end += m
 		}
-		hash, _ := hashRun(text[r.start:], r.end-r.start)
-		if !yield(r, hash) {
-			return 0, false
+		if more || single {
+			found = append(found, newToken(text, r))
 		}
 		if !more {
-			return r.end, true
+			return found, r.end
 		}
 		r.start += n
 		n = m
