@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/knack-agent/knack/internal/ignore"
 	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/regular"
 )
 
 // A Caller says who invokes a skill.
@@ -336,14 +336,7 @@ func (s *Skill) read(ctx context.Context) ([]byte, error) {
 
 // readBounded reads a regular file, up to one byte more than is allowed.
 func readBounded(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() { // reading a pipe would never end
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -279,7 +279,7 @@ func (s *Skill) hint() string {
 }
 
 // keepPinned exempts pinned and required skills from being cut, required ones first, as long as
-// together they take at most room characters.
+// together they take at most budget characters.
 func keepPinned(entries []item, budget int) {
 	for _, state := range []SkillState{Required, Pinned} {
 		for i := range entries {
@@ -396,7 +396,7 @@ func (e *item) size() int {
 	return n
 }
 
-// cutToBudget cuts texts so that the entries take at most room characters, unless the names
+// cutToBudget cuts texts so that the entries take at most budget characters, unless the names
 // alone take more.
 func cutToBudget(entries []item, budget int, v View) {
 	var free []*item // entries whose text may be cut
@@ -445,7 +445,7 @@ func cutToBudget(entries []item, budget int, v View) {
 }
 
 // cutToMinimum gives 60 characters to texts in the order of use, then of the listing, until
-// room is used up; the others keep only their names.
+// budget is used up; the others keep only their names.
 func cutToMinimum(free []*item, budget int, used []string) {
 	free = slices.Clone(free)
 	byUse(free, used)

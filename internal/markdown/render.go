@@ -363,8 +363,8 @@ func (r *renderer) tableRow(row []styled.Line, widths []int, gap string) {
 	}
 }
 
-// shrinkColumns narrows the widest columns until their sum is at most room cells. It returns false if a
-// column would get fewer than 5.
+// shrinkColumns narrows the widest columns until their sum is at most the available cells. It returns false
+// if a column would get fewer than 5.
 func shrinkColumns(widths []int, available int) bool {
 	const least = 5
 	for {

@@ -336,6 +336,26 @@ func TestBashOnlySequences(t *testing.T) {
 	}
 }
 
+// TestOldOutputIsRemoved: a new file with a whole output removes those that are more than a month old.
+func TestOldOutputIsRemoved(t *testing.T) {
+	temp := t.TempDir()
+	for name, days := range map[string]int{"knack-bash-1.log": 31, "mcp-2.txt": 29} {
+		path, at := filepath.Join(temp, name), time.Now().AddDate(0, 0, -days)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, res := say(t, runTools(newWorkspace(t), Options{TempDir: temp}), "bash", m{"command": "seq 3000"})
+	left, err := os.ReadDir(temp)
+	if err != nil || len(left) != 2 || left[1].Name() != "mcp-2.txt" ||
+		res.Details.(BashDetails).FullOutput != filepath.Join(temp, left[0].Name()) {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
 func TestBashFileCannotBeMade(t *testing.T) {
 	w := newWorkspace(t)
 	if err := w.WriteFile(t.Context(), "file", nil); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -60,7 +61,7 @@ func (o *output) Write(p []byte) (int, error) {
 		_, o.err = o.file.Write(p)
 	default:
 		o.raw = append(o.raw, p...)
-		if o.always || len(o.raw) > o.limits.bytes+1 || bytes.Count(o.raw, newline) > o.limits.lines {
+		if o.always || len(o.raw) > o.limits.bytes+1 || o.breaks > o.limits.lines {
 			o.spill()
 		}
 	}
@@ -105,6 +106,7 @@ const noOutput = "(no output)"
 func (o *output) spill() {
 	if o.dir != "" {
 		o.err = os.MkdirAll(o.dir, 0o700)
+		removeOld(o.dir)
 	}
 	if o.err == nil {
 		o.file, o.err = os.CreateTemp(o.dir, "knack-bash-*.log")
@@ -113,6 +115,20 @@ func (o *output) spill() {
 		_, o.err = o.file.Write(o.raw)
 	}
 	o.raw = nil
+}
+
+// keepFiles is how long the files with whole outputs are kept: the model may read one in a resumed session.
+const keepFiles = 30 * 24 * time.Hour
+
+// removeOld removes old files from the directory for outputs. One that cannot be removed stays until the next time.
+func removeOld(dir string) {
+	entries, _ := os.ReadDir(dir) // those that could be read
+	for _, e := range entries {
+		info, err := e.Info()
+		if err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > keepFiles {
+			os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
 }
 
 // reportText passes the text so far to report.
