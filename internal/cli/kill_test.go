@@ -74,7 +74,7 @@ func killSession(t *testing.T, kills int) (killed, ran, unsure int) {
 	store := session.Store{Dir: filepath.Dir(found[0])}
 
 	shown := map[string]bool{} // "call ID" and "result ID" that the program has shown
-	for range kills {
+	for i := range kills {
 		cmd := knack("-r", "s", "go on")
 		var stderr bytes.Buffer
 		cmd.Stderr = &stderr
@@ -85,14 +85,21 @@ func killSession(t *testing.T, kills int) (killed, ran, unsure int) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		lines := bufio.NewReader(out)
-		first, _ := lines.ReadString('\n') // the session is open
-		timer := time.AfterFunc(rand.N(150*time.Millisecond), func() { cmd.Process.Kill() })
-		for line, err := first, error(nil); err == nil; line, err = lines.ReadString('\n') {
+		var timer *time.Timer
+		for lines := bufio.NewReader(out); ; {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				break
+			}
 			note(shown, line)
+			// After the first line the session is open. The first program runs at least one command, however busy the
+			// machine is.
+			if timer == nil && (i > 0 || strings.Contains(line, `"tool_result"`)) {
+				timer = time.AfterFunc(rand.N(150*time.Millisecond), func() { cmd.Process.Kill() })
+			}
 		}
 		cmd.Wait()
-		if timer.Stop() {
+		if timer == nil || timer.Stop() {
 			t.Fatalf("the program ended before it was killed: %s", stderr.String())
 		}
 		killed++

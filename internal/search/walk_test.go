@@ -139,7 +139,7 @@ func TestEachLeavesNoDescriptor(t *testing.T) {
 	for range Each(t.Context(), Walk{Root: d}, paths) {
 		break
 	}
-	if after := count(); after != before {
+	if after := count(); after > before { // fewer: the garbage collector closed files of another test
 		t.Errorf("%d descriptors before, %d after", before, after)
 	}
 }
