@@ -71,7 +71,10 @@ func TestClosedSockets(t *testing.T) {
 	listen := func(network, address string) {
 		t.Helper()
 		l, err := net.Listen(network, address)
-		if err != nil {
+		if err != nil && address == "[::1]:0" {
+			t.Log("not tested: no IPv6:", err)
+			return
+		} else if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { l.Close() })
