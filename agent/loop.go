@@ -3,11 +3,13 @@ package agent
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -461,12 +463,18 @@ func (r *run) recordResults(ctx context.Context, calls []llm.ToolCall, results [
 // detectLoop is the loop detector: it counts equal calls with equal results, and warns the model.
 func (r *run) detectLoop(calls []llm.ToolCall, results []tool.Result) {
 	h := sha256.New()
+	add := func(data []byte) { // with its length: a, bc differs from ab, c
+		h.Write(binary.AppendUvarint(nil, uint64(len(data))))
+		h.Write(data)
+	}
 	for i, c := range calls {
-		fmt.Fprintf(h, "%q %q %t", c.Name, c.Input, results[i].IsError)
+		add([]byte(c.Name))
+		add(c.Input)
+		add(strconv.AppendBool(nil, results[i].IsError))
 		for _, p := range results[i].Parts {
-			fmt.Fprintf(h, " %q", p.Text)
+			add([]byte(p.Text))
 			if p.Media != nil {
-				h.Write(p.Media.Data)
+				add(p.Media.Data)
 			}
 		}
 	}

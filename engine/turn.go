@@ -34,8 +34,8 @@ type turn struct {
 	answers map[string]bool // the user's answers to acceptRules; guarded by session.mu
 }
 
-// newTurn makes the snapshot for a turn, or for a command or hook beside one: it changes nothing. Its agent has the model of the previous turn, if any;
-// useModel selects the model of this one.
+// newTurn makes the snapshot for a turn, or for a command or hook beside one: it changes nothing. Its agent has the
+// model of the previous turn, if any; useModel selects the model of this one.
 func (s *Session) newTurn() *turn {
 	p := s.engine.Project()
 	t := &turn{session: s, project: p, host: s.Host(), paths: s.engine.pathContext(p)}
