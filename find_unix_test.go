@@ -76,3 +76,30 @@ func findWithoutSpace(t *testing.T, dir, state string) {
 		}
 	}
 }
+
+// A SKILL.md may be a link. One that became a pipe or a directory is found by its name, without waiting for a writer.
+func TestFindLinksAndPipes(t *testing.T) {
+	dir := writeSkills(t, map[string]string{
+		"linked": "---\ndescription: One\n---\nkumquat\n",
+		"pipe":   "---\ndescription: Two\n---\nrutabaga\n",
+		"folder": "---\ndescription: Three\n---\npersimmon\n",
+	})
+	file := func(name string) string { return filepath.Join(dir, name, "SKILL.md") }
+	if err := errors.Join(os.Rename(file("linked"), filepath.Join(dir, "linked", "text.md")),
+		os.Symlink("text.md", file("linked"))); err != nil {
+		t.Fatal(err)
+	}
+	cat := knack.Load(t.Context(), knack.Dir(dir, knack.Origin{Kind: knack.User, Trust: knack.Trusted}))
+	if err := errors.Join(os.Remove(file("pipe")), syscall.Mkfifo(file("pipe"), 0o600),
+		os.Remove(file("folder")), os.Mkdir(file("folder"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]string{
+		"kumquat": "linked", "pipe": "pipe", "folder": "folder", "rutabaga": "", "persimmon": "",
+	} {
+		found, err := cat.Find(t.Context(), query, 1)
+		if got := strings.Join(names(found), " "); err != nil || got != want {
+			t.Errorf("%s: %q %v, want %q", query, got, err, want)
+		}
+	}
+}
