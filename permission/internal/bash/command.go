@@ -23,7 +23,7 @@ func (a *analysis) classify(c *SimpleCommand, loose bool) {
 	case "cd", "pushd", "popd", "chdir":
 		a.changeDir(c, base, loose)
 	default:
-		if !reports(c, base) && !a.runner(c, base) {
+		if !reports(c, base) && !a.runs(c, base) {
 			readOnly(c, base)
 			writes(c, base)
 		}

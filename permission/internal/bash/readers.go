@@ -336,11 +336,14 @@ func ps(c *SimpleCommand) {
 	}
 }
 
-// A probe is a query of a program's version. It needs no approval.
-type probe struct {
+// A query is a use of a program that only reports something, such as its version. It needs no approval.
+type query struct {
 	names      string
-	words      string // the possible values of the only argument
+	sub        string // possible values of the first argument, separated by spaces
+	then       string // possible values of the second one; "": it is not restricted
+	options    string // the options that may follow; "": nothing may follow
 	selectedBy string // files in a project, or above it, that change which program the name runs
+	asksGit    bool   // it runs git, which only reads
 }
 
 // shims are files of version managers, which install small programs (shims) in front of the real
@@ -348,75 +351,57 @@ type probe struct {
 // installed versions by its name are harmless; the files listed here can name any path.
 const shims = ".tool-versions mise.toml .mise.toml mise .mise .config/mise.toml .config/mise"
 
-var probes = table[probe]{names: func(p *probe) string { return p.names }, rows: []probe{
-	{names: "go", words: "version", selectedBy: shims},
-	{names: "node nodejs npm npx corepack", words: "--version -v", selectedBy: shims},
-	{names: "pnpm bun tsc", words: "--version -v", selectedBy: shims},
-	{names: "yarn", words: "--version -v", selectedBy: shims + " .yarnrc .yarnrc.yml"},
-	{names: "deno", words: "--version -V", selectedBy: shims},
+var queries = table[query]{names: func(q *query) string { return q.names }, rows: []query{
+	{names: "go", sub: "version", selectedBy: shims},
+	{names: "node nodejs npm npx corepack pnpm bun tsc php composer perl lua", sub: "--version -v", selectedBy: shims},
+	{names: "yarn", sub: "--version -v", selectedBy: shims + " .yarnrc .yarnrc.yml"},
+	{names: "deno", sub: "--version -V", selectedBy: shims},
 	{names: "python python3 pip pip3 pipx poetry uv uvx pdm hatch tox nox pytest ruff black mypy flake8 pylint isort",
-		words: "--version -V", selectedBy: shims + " .python-version"},
-	{names: "cargo rustc rustfmt rustdoc clippy-driver rustup", words: "--version -V -vV",
+		sub: "--version -V", selectedBy: shims + " .python-version"},
+	{names: "cargo rustc rustfmt rustdoc clippy-driver rustup", sub: "--version -V -vV",
 		selectedBy: shims + " rust-toolchain rust-toolchain.toml"},
-	{names: "ruby gem bundle bundler rake rspec rubocop", words: "--version -v", selectedBy: shims + " .ruby-version"},
-	{names: "php composer perl lua", words: "--version -v", selectedBy: shims},
-	{names: "java javac", words: "--version -version", selectedBy: shims},
-	{names: "mvn", words: "--version -v", selectedBy: shims + " .mvn"},
-	{names: "gradle kotlin kotlinc scala dotnet swift zig elixir mix ghc stack cabal dart", words: "--version",
+	{names: "ruby gem bundle bundler rake rspec rubocop", sub: "--version -v", selectedBy: shims + " .ruby-version"},
+	{names: "java javac", sub: "--version -version", selectedBy: shims},
+	{names: "mvn", sub: "--version -v", selectedBy: shims + " .mvn"},
+	{names: "gradle kotlin kotlinc scala dotnet swift zig elixir mix ghc stack cabal dart", sub: "--version",
 		selectedBy: shims},
 	{names: "gcc g++ cc c++ clang clang++ ld make gmake cmake ctest ninja meson protoc buf gdb pkg-config",
-		words: "--version"},
-	{names: "docker podman terraform tofu helm gh glab hugo golangci-lint goreleaser", words: "--version version"},
+		sub: "--version"},
+	{names: "docker podman terraform tofu helm gh glab hugo golangci-lint goreleaser", sub: "--version version"},
 	{names: "rg fd fdfind jq yq curl wget tar grep sed awk gawk find bash sh zsh fish vim nvim tmux sqlite3 psql mysql " +
-		"redis-cli ffmpeg shellcheck shfmt pre-commit hyperfine just bat tree less rsync ssh openssl", words: "--version"},
-	{names: "ssh", words: "-V"}, {names: "openssl", words: "version"},
-}}
-
-// A query is a use of a program that only reports something. It needs no approval.
-type query struct {
-	names      string
-	sub        []string // possible values, separated by spaces, of each of the first arguments
-	options    string   // the options that it may have
-	selectedBy string   // see probe
-	asksGit    bool     // it runs git, which only reads
-}
-
-var queries = table[query]{names: func(q *query) string { return q.names }, rows: []query{
-	{names: "npm", sub: []string{"list ls ll la"}, selectedBy: shims,
+		"redis-cli ffmpeg shellcheck shfmt pre-commit hyperfine just bat tree less rsync ssh openssl", sub: "--version"},
+	{names: "ssh", sub: "-V"}, {names: "openssl", sub: "version"},
+	{names: "npm", sub: "list ls ll la", selectedBy: shims,
 		options: "--depth --json --all -a --prod --production --omit --include -g --global --long -l --parseable -p --link " +
 			"--dev"},
-	{names: "gh", sub: []string{"pr", "view diff list ls checks status"}, asksGit: true, // to find the remotes
+	{names: "gh", sub: "pr", then: "view diff list ls checks status", asksGit: true, // to find the remotes
 		options: "--json --jq -q --comments -c --state -s --limit -L --label -l --author -A --assignee -a --base -B --head " +
 			"-H --draft -d --search -S --name-only --patch --color --required --watch --interval -i --conflict-status"},
 }}
 
-// reports recognises probes and queries, such as node --version, npm list, gh pr view.
+// reports recognises queries, such as node --version, npm list, gh pr view.
 func reports(c *SimpleCommand, name string) bool {
-	if len(c.Words) == 2 {
-		for _, p := range probes.all(name) {
-			if c.Words[1].Is(strings.Fields(p.words)...) {
-				c.Effect, c.SelectedBy = Reads, p.selectedBy
-				return true
-			}
+	for _, q := range queries.all(name) {
+		if q.matches(c.Words) {
+			c.Effect, c.SelectedBy, c.AsksGit = Reads, q.selectedBy, q.asksGit
+			return true
 		}
 	}
-	q := queries.row(name)
-	if q == nil || len(c.Words) <= len(q.sub) {
+	return false
+}
+
+func (q *query) matches(words []Word) bool {
+	if len(words) < 2 || !words[1].Is(strings.Fields(q.sub)...) || q.options == "" && len(words) > 2 ||
+		q.then != "" && (len(words) < 3 || !words[2].Is(strings.Fields(q.then)...)) {
 		return false
 	}
-	for i, values := range q.sub {
-		if !c.Words[1+i].Is(strings.Fields(values)...) {
-			return false
-		}
-	}
-	for i := 2; i < len(c.Words); i++ {
-		v, ok := c.Words[i].Value()
+	for i := 2; i < len(words); i++ {
+		v, ok := words[i].Value()
 		flag, value, _ := strings.Cut(v, "=")
 		if !ok || strings.HasPrefix(v, "-") && !listed(q.options, flag) || jqActs(value) != "" ||
-			c.Words[i-1].Is("--jq", "-q") && jqActs(v) != "" {
+			words[i-1].Is("--jq", "-q") && jqActs(v) != "" {
 			return false
 		}
 	}
-	c.Effect, c.SelectedBy, c.AsksGit = Reads, q.selectedBy, q.asksGit
 	return true
 }

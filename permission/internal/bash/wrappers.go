@@ -5,20 +5,23 @@ import (
 	"strings"
 )
 
-// A wrapper is a program that runs the command in its arguments. Its own options must be parsed to
+// A runner is a program that runs the command in its arguments. Its own options must be parsed to
 // find where that command begins.
-type wrapper struct {
+type runner struct {
 	names  string
-	sub    string // subcommand that runs a command ("tool run" is two words); "": the program itself
+	sub    string // subcommands that run a command, separated by commas; each may be several words; "": the program itself
 	plain  string // letters of options without a value
 	valued string // letters of options with a value
 	long   string // long options; those that end in "=" have a value
 	words  int    // number of words between the options and the command
 	number bool   // an option may be a number, such as -5
 	wraps  bool   // it does nothing else, so it needs no permission of its own
+
+	opaque string // why the command cannot be found, in place of the fields from plain to wraps
+	code   bool   // its words may be shell code: they are parsed, but only for deny rules
 }
 
-var wrappers = table[wrapper]{names: func(w *wrapper) string { return w.names }, rows: []wrapper{
+var runners = table[runner]{names: func(r *runner) string { return r.names }, rows: []runner{
 	{names: "timeout", plain: "v", valued: "ks", words: 1, wraps: true,
 		long: "--kill-after= --signal= --verbose --foreground --preserve-status"},
 	{names: "time", plain: "pv", wraps: true},
@@ -27,61 +30,33 @@ var wrappers = table[wrapper]{names: func(w *wrapper) string { return w.names },
 	{names: "stdbuf", valued: "ioe", long: "--input= --output= --error=", wraps: true},
 	{names: "command", plain: "p", wraps: true}, // -v and -V: see runsNothing
 	{names: "exec", plain: "cl", valued: "a"},
-	{names: "busybox toybox catchsegv faketime unbuffer caffeinate chronic ts"},
 	{names: "sudo", plain: "AbEHknPS", valued: "CDghpRTtUur",
 		long: "--user= --group= --non-interactive --preserve-env --set-home --stdin"},
 	{names: "doas", plain: "nL", valued: "uC"},
 	{names: "setsid", plain: "cfw", long: "--fork --wait --ctty"},
 	{names: "ionice", plain: "t", valued: "cn", long: "--class= --classdata= --ignore"},
+	{names: "busybox toybox catchsegv faketime unbuffer caffeinate chronic ts c8 nyc ccache distcc sccache icecc bear " +
+		"scan-build intercept-build eatmydata retry torify tsocks tini dumb-init ssh-agent dbus-launch"},
+	{names: "gosu su-exec setuidgid s6-setuidgid envdir", words: 1},
+	// Package managers and version managers.
 	{names: "npx bunx pnpx uvx", plain: "yq", long: "--yes --no --no-install --quiet --prefer-offline"},
-	{names: "npm pnpm yarn", sub: "exec", plain: "yq", long: "--yes"},
-	{names: "npm pnpm yarn bun", sub: "x", plain: "yq", long: "--yes"},
+	{names: "npm pnpm yarn bun", sub: "exec, x, dlx", plain: "yq", long: "--yes"},
 	{names: "npm", sub: "explore", words: 1},
+	{names: "corepack", sub: "npx, npm exec, pnpm exec, pnpm dlx, yarn exec, yarn dlx"},
+	{names: "bundle mise rtx asdf", sub: "exec, x", plain: "yq", long: "--yes"},
 	{names: "rbenv pyenv nodenv goenv jenv fnm", sub: "exec"},
 	{names: "volta", sub: "run"},
-	{names: "corepack", sub: "npx"},
-	{names: "corepack", sub: "npm exec"},
-	{names: "corepack", sub: "pnpm exec"},
-	{names: "corepack", sub: "pnpm dlx"},
-	{names: "corepack", sub: "yarn exec"},
-	{names: "corepack", sub: "yarn dlx"},
-	{names: "lerna nx composer stack cabal opam gem tox", sub: "exec", plain: "q", valued: "e"},
-	{names: "tox", sub: "e", valued: "e"},
 	{names: "rustup", sub: "run", words: 1},
-	{names: "npm pnpm yarn", sub: "dlx", plain: "yq", long: "--yes"},
-	{names: "uv", sub: "tool run", plain: "yq", long: "--yes"},
 	{names: "uv pipx poetry pipenv pdm hatch rye pixi devbox dotenv doppler op foreman honcho teller infisical",
-		sub: "run", plain: "yq", long: "--yes"},
-	{names: "bundle mise rtx asdf", sub: "exec", plain: "yq", long: "--yes"},
-	{names: "bundle mise rtx asdf", sub: "x", plain: "yq", long: "--yes"},
-	{names: "hatch", sub: "env run"},
+		sub: "run, tool run, env run", plain: "yq", long: "--yes"},
+	{names: "lerna nx composer stack cabal opam gem tox", sub: "exec, e", plain: "q", valued: "e"},
 	{names: "direnv aws-vault chamber", sub: "exec", words: 1},
-	{names: "c8 nyc ccache distcc sccache icecc bear scan-build intercept-build eatmydata retry torify tsocks " +
-		"tini dumb-init ssh-agent dbus-launch"},
 	{names: "dotenv"},
-	{names: "gosu su-exec setuidgid s6-setuidgid envdir", words: 1},
-	{names: "docker podman nerdctl", sub: "exec", plain: "itdT", valued: "uwe", words: 1,
+	{names: "docker podman nerdctl docker-compose podman-compose", sub: "exec, container exec, compose exec",
+		plain: "itdT", valued: "uwe", words: 1,
 		long: "--interactive --tty --detach --user= --workdir= --env= --index= --privileged"},
-	{names: "docker podman nerdctl", sub: "container exec", plain: "itdT", valued: "uwe", words: 1,
-		long: "--interactive --tty --detach --user= --workdir= --env= --index= --privileged"},
-	{names: "docker podman nerdctl", sub: "compose exec", plain: "itdT", valued: "uwe", words: 1,
-		long: "--interactive --tty --detach --user= --workdir= --env= --index= --privileged"},
-	{names: "docker-compose podman-compose", sub: "exec", plain: "itdT", valued: "uwe", words: 1,
-		long: "--interactive --tty --detach --user= --workdir= --env= --index= --privileged"},
-}}
-
-// An opaqueProgram can run anything, in ways that are not analysed here.
-type opaqueProgram struct {
-	names  string
-	sub    string // subcommands that run anything; "": the program itself
-	reason string
-	code   bool // its words may be shell code: they are parsed, but only for deny rules
-}
-
-var opaquePrograms = table[opaqueProgram]{names: func(p *opaqueProgram) string {
-	return p.names
-}, rows: []opaqueProgram{
-	{names: "watch su script ssh parallel flock", reason: "it can run any command", code: true},
+	// What these run is not analysed.
+	{names: "watch su script ssh parallel flock", opaque: reasonAnything, code: true},
 	{names: "runuser chroot unshare nsenter chrt taskset strace ltrace gdb perf valgrind rr entr nodemon at batch " +
 		"systemd-run expect socat nc ncat netcat telnet rsh mosh sshpass pkexec dbus-run-session xvfb-run firejail bwrap " +
 		"proot fakeroot prlimit setarch linux32 linux64 setpriv capsh cgexec numactl daemon start-stop-daemon inotifywait " +
@@ -90,41 +65,40 @@ var opaquePrograms = table[opaqueProgram]{names: func(p *opaqueProgram) string {
 		"machinectl nix-shell lldb sudoedit sops concurrently cross-env-shell dotenvx env-cmd guix flox lima " +
 		"limactl lxc multipass orb colima wsl adb xcrun osascript cmd wine wine64 gpg-agent xterm gnome-terminal konsole " +
 		"timelimit chpst softlimit choom coreutils uclampset pidproxy i386 x86_64 datefudge libtool ptyget sftp cdk " +
-		"tsc-watch lftp ansible ansible-console",
-		reason: "it can run any command"},
+		"tsc-watch lftp ansible ansible-console", opaque: reasonAnything},
+	{names: "nix", sub: "run, shell, develop", opaque: reasonAnything},
+	{names: "cargo", sub: "watch", opaque: reasonAnything},
+	{names: "poetry pipenv pdm hatch pixi devbox devenv", sub: "shell", opaque: reasonAnything},
+	{names: "conda mamba micromamba minikube vagrant flyctl fly heroku dagger netlify", sub: "run, ssh, dev:exec",
+		opaque: reasonAnything},
+	{names: "mix jj podman firebase", sub: "cmd, util, unshare, machine, emulators:exec", opaque: reasonAnything},
+	{names: "gh glab hub", sub: "alias, extension, extensions, ext, config, codespace, cs",
+		opaque: "it changes what gh runs, or runs commands elsewhere"},
 	{names: "coproc alias enable bind complete compgen compopt hash fc history let mapfile readarray caller",
-		reason: "it changes what names mean, or runs the content of its words"},
-	{names: "nix", sub: "run shell develop", reason: "it runs what it is given"},
-	{names: "cargo", sub: "watch", reason: "it runs what it is given"},
-	{names: "poetry pipenv pdm hatch pixi devbox devenv", sub: "shell", reason: "it runs what it reads"},
-	{names: "mix jj podman firebase", sub: "cmd util unshare machine emulators:exec", reason: "it runs what it is given"},
-	{names: "minikube vagrant flyctl fly heroku dagger netlify", sub: "ssh run dev:exec",
-		reason: "it runs what it is given"},
-	{names: "gh glab hub", sub: "alias extension extensions ext config codespace cs",
-		reason: "it changes what gh runs, or runs commands elsewhere"},
-	{names: "conda mamba micromamba", sub: "run", reason: "it runs what it is given"},
+		opaque: "it changes what names mean, or runs the content of its words"},
 	// Reached only after command or builtin, or if the name is quoted:
-	{names: "export declare typeset local readonly nameref", reason: "it may run the content of a value"},
+	{names: "export declare typeset local readonly nameref", opaque: "it may run the content of a value"},
 }}
+
+const reasonAnything = "it can run any command"
 
 const reasonOptions = "its options are not understood"
 
-// runner handles commands that run other commands. If these cannot be determined, the command is
+// runs handles commands that run other commands. If these cannot be determined, the command is
 // marked as opaque.
-func (a *analysis) runner(c *SimpleCommand, base string) bool {
+func (a *analysis) runs(c *SimpleCommand, base string) bool {
 	if a.special(c, base) || runsNothing(c, base) {
 		return true
 	}
-	for _, w := range wrappers.all(base) {
-		if from := subcommand(c.Words, w.sub); from > 0 {
-			a.unwrap(c, w, from)
-			return true
+	for _, r := range runners.all(base) {
+		from := r.from(c.Words)
+		if from == 0 {
+			continue
 		}
-	}
-	if p := opaquePrograms.row(base); p != nil && (p.sub == "" || slices.ContainsFunc(strings.Fields(p.sub),
-		func(sub string) bool { return subcommand(c.Words, sub) > 0 })) {
-		c.Opaque = p.reason
-		for i := 1; p.code && i < min(len(c.Words), 8); i++ {
+		if c.Opaque = r.opaque; r.opaque == "" {
+			a.unwrap(c, r, from)
+		}
+		for i := 1; r.code && i < min(len(c.Words), 8); i++ {
 			if v, ok := plainJoin(c.Words[i:]); ok {
 				c.Inner = append(c.Inner, Inner{a.code(v), -1})
 			}
@@ -171,6 +145,16 @@ func (a *analysis) special(c *SimpleCommand, base string) bool {
 		a.shell(c)
 	}
 	return true
+}
+
+// from returns the index after the words of a subcommand that runs a command, 0 if words contain none.
+func (r *runner) from(words []Word) int {
+	for sub := range strings.SplitSeq(r.sub, ",") {
+		if i := subcommand(words, sub); i > 0 {
+			return i
+		}
+	}
+	return 0
 }
 
 // subcommand returns the index after the words of a subcommand, 0 if words do not name it. Options may come before each
@@ -227,15 +211,15 @@ func runsNothing(c *SimpleCommand, base string) bool {
 	return true
 }
 
-// unwrap finds the command inside a wrapper, whose options begin at word from.
-func (a *analysis) unwrap(c *SimpleCommand, w *wrapper, from int) {
+// unwrap finds the command of a runner, whose options begin at word from.
+func (a *analysis) unwrap(c *SimpleCommand, r *runner, from int) {
 	i := from
-	if v, ok := c.Words[min(from, len(c.Words)-1)].Value(); w.number && from < len(c.Words) && ok && len(v) > 1 &&
+	if v, ok := c.Words[min(from, len(c.Words)-1)].Value(); r.number && from < len(c.Words) && ok && len(v) > 1 &&
 		v[0] == '-' && Digits(v[1:]) {
 		i++
-	} else if i = skipOptions(c.Words, from, w.plain, w.valued, w.long); i >= 0 {
-		for range w.words {
-			if i >= len(c.Words) || c.Words[i].Values == nil && w.wraps {
+	} else if i = skipOptions(c.Words, from, r.plain, r.valued, r.long); i >= 0 {
+		for range r.words {
+			if i >= len(c.Words) || c.Words[i].Values == nil && r.wraps {
 				i = -1
 				break
 			}
@@ -246,7 +230,7 @@ func (a *analysis) unwrap(c *SimpleCommand, w *wrapper, from int) {
 	case i < 0:
 		c.Opaque = reasonOptions
 	case i < len(c.Words):
-		if w.wraps {
+		if r.wraps {
 			c.Effect = Wraps
 		}
 		c.Inner = append(c.Inner, Inner{a.child(c.Words[i:], c.At), i})
