@@ -24,8 +24,7 @@ func (a *analysis) git(c *SimpleCommand) {
 		c.danger(i, "git "+sub+" is an alias of the repository or a program")
 		return
 	}
-	gitOptions(c, sub, i+1)
-	gitWrites(c, sub, i+1)
+	gitOptions(c, sub, i)
 	a.gitSubcommand(c, sub, i)
 	if len(c.Danger) == 0 && gitReads(sub, c.Words[i+1:]) {
 		c.Effect = Reads
@@ -75,42 +74,34 @@ func gitGlobals(c *SimpleCommand) (i int, done bool) {
 	return i, false
 }
 
-// gitOptionTable lists the options of subcommands that run a program or write a file: long options,
-// which may be abbreviated, and single letters.
-var gitOptionTable = []struct {
-	long, letters string
-	only, except  string // lists of subcommands; "" means all for only, and none for except
-	exact         bool   // a letter counts only as a separate word, not in a cluster
-	prefix        bool   // any word with this prefix counts
-	short         bool   // abbreviations of any length count; otherwise those from five characters on
-}{
-	{long: "--exec --upload-pack --receive-pack --ext-diff --textconv --open-files-in-pager --output --template " +
-		"--extcmd --filters --config --sendmail-cmd --smtp-server --to-cmd --cc-cmd --separate-git-dir --reference " +
-		"--index-filter --contents",
-		except: "reset"},
-	{long: "--exec --upload-pack --receive-pack --open-files-in-pager --output --template --config --separate-git-dir " +
-		"--textconv --filters", only: "clone init init-db fetch pull push ls-remote fetch-pack send-pack grep archive " +
-		"rebase cat-file", short: true},
-	{long: "--tool", except: "reset remote"},
-	{long: "--recurse-submodules --gpg-sign --show-signature", only: "log show status diff grep ls-files"},
-	{long: "--unsafe-paths", only: "apply"},
-	{letters: "O", only: "grep"},
-	{letters: "x", only: "rebase"},
-	{letters: "u", only: "clone"},
-	{letters: "-c", only: "clone", exact: true},
-	{letters: "-m -w -i", only: "archive am update-index interpret-trailers", exact: true},
-	{letters: "-o --exec --remote", only: "archive am update-index interpret-trailers", prefix: true},
-}
+// gitPrograms describes subcommands like programs: with which options they run a program, and what they write.
+var gitPrograms = table[program]{names: func(p *program) string { return p.names }, rows: []program{
+	{names: "clone", abbrev: true, value: "obj", runs: "-c -u", places: "last"},
+	{names: "grep", value: "efABCm", runs: "-O"},
+	{names: "rebase", value: "sXC", runs: "-x"},
+	{names: "archive", abbrev: true, value: "l", runs: "-o --remote"},
+	{names: "send-email", abbrev: true, runs: "--sendmail-cmd --smtp-server --to-cmd --cc-cmd"},
+	{names: "difftool mergetool", abbrev: true, runs: "-x --extcmd -t --tool"},
+	{names: "blame annotate", abbrev: true, runs: "--contents"},
+	{names: "apply am", abbrev: true, runs: "--unsafe-paths", writes: "--directory --build-fake-ancestor"},
+	{names: "log show status diff grep ls-files", abbrev: true, runs: "--recurse-submodules --gpg-sign --show-signature"},
+	{names: "format-patch bugreport diagnose mailsplit index-pack", abbrev: true, value: "vNns",
+		writes: "-o --output-directory"},
+	{names: "checkout-index", abbrev: true, writes: "--prefix"},
+	{names: "read-tree", abbrev: true, writes: "--index-output"},
+	{names: "worktree", first: "add move remove repair", places: "all"},
+	{names: "bundle", first: "create", places: "all"},
+	{names: "init init-db pack-objects merge-file mv", places: "all"},
+}}
 
-// gitOptions records the options of a subcommand, starting at word from, that run a program or
-// write a file.
-func gitOptions(c *SimpleCommand, sub string, from int) {
-	dashes := false
-	for i := from; i < len(c.Words); i++ {
-		v, ok := c.Words[i].Value()
-		if !ok {
-			continue
-		}
+// anySubcommand describes the options of all of them.
+var anySubcommand = program{abbrev: true, runs: "--exec --upload-pack --receive-pack --ext-diff --textconv --filters " +
+	"--open-files-in-pager --output --template --config --separate-git-dir --reference"}
+
+// gitOptions records the words of a subcommand, which is word at, that run a program or write a file.
+func gitOptions(c *SimpleCommand, sub string, at int) {
+	for i := at + 1; i < len(c.Words); i++ {
+		v, _ := c.Words[i].Value()
 		if strings.Contains(v, "ext::") || strings.HasPrefix(v, "fd::") {
 			c.danger(i, "an ext:: address is a command")
 		}
@@ -120,110 +111,11 @@ func gitOptions(c *SimpleCommand, sub string, from int) {
 		if checksSignature(v) {
 			c.danger(i, "this format starts gpg to check signatures")
 		}
-		dashes = dashes || v == "--"
-		for _, o := range gitOptionTable {
-			if o.only != "" && !listed(o.only, sub) || listed(o.except, sub) {
-				continue
-			}
-			flag, _, _ := strings.Cut(v, "=")
-			switch {
-			case gitLong(flag, o.long),
-				o.short && len(flag) > 2 && slices.ContainsFunc(strings.Fields(o.long),
-					func(l string) bool { return strings.HasPrefix(l, flag) }),
-				o.exact && !dashes && listed(o.letters, v),
-				o.prefix && slices.ContainsFunc(strings.Fields(o.letters), func(p string) bool { return strings.HasPrefix(v, p) }),
-				!o.exact && !o.prefix && o.letters != "" && !dashes && len(v) > 1 && v[0] == '-' && v[1] != '-' &&
-					strings.IndexByte(v, o.letters[0]) > 0:
-				c.danger(i, "git "+sub+" "+flag+" can run a program or write a file")
-			}
-		}
 	}
-}
-
-// gitLong reports whether a long option is in a list or abbreviates one in it.
-func gitLong(flag, list string) bool {
-	if !strings.HasPrefix(flag, "--") || len(flag) < 4 {
-		return false
+	for _, p := range gitPrograms.all(sub) {
+		p.record(c, "git "+sub, at, false)
 	}
-	for l := range strings.FieldsSeq(list) {
-		switch {
-		case flag == l, len(flag) > 4 && flag != "--ext" && flag != "--out" && strings.HasPrefix(l, flag):
-			return true
-		case l == "--output" && strings.HasPrefix(flag, l):
-			return !listed("--output-indicator-new --output-indicator-old --output-indicator-context", flag)
-		}
-	}
-	return false
-}
-
-// A gitWriter describes a subcommand that writes where its words say, also outside the working tree.
-type gitWriter struct {
-	names   string
-	first   string // its first word is one of these; "": any
-	options string // options whose value names what it writes, or the directory for it
-	words   bool   // its words name what it writes
-	last    bool   // only the last of them does, if there are at least two
-}
-
-var gitWriters = table[gitWriter]{names: func(w *gitWriter) string { return w.names }, rows: []gitWriter{
-	{names: "worktree", first: "add move remove repair", words: true},
-	{names: "clone", last: true},
-	{names: "init init-db pack-objects merge-file", words: true},
-	{names: "mv", words: true},
-	{names: "bundle", first: "create", words: true},
-	{names: "format-patch bugreport diagnose mailsplit index-pack", options: "-o --output-directory"},
-	{names: "checkout-index", options: "--prefix"},
-	{names: "read-tree", options: "--index-output"},
-	{names: "apply am", options: "--directory --build-fake-ancestor"},
-}}
-
-// gitWrites records what a subcommand, whose words begin at from, writes by name: a rule covers it in the workspace
-// and for temporary files, but not where it is protected.
-func gitWrites(c *SimpleCommand, sub string, from int) {
-	w := gitWriters.row(sub)
-	if w == nil || w.first != "" && (from >= len(c.Words) || !c.Words[from].Is(strings.Fields(w.first)...)) {
-		return
-	}
-	record := func(i int, path string) {
-		if base := strings.TrimSuffix(path, ".git"); base != "" && !strings.HasSuffix(base, "/") {
-			path = base // a bare repository, which is no part of another one
-		}
-		c.Danger = append(c.Danger, Danger{Word: i, Dir: path, Write: true,
-			Reason: "git " + sub + " writes outside the workspace or to a protected path"})
-	}
-	var operands []int
-	for i := from; i < len(c.Words); i++ {
-		for _, v := range spellings(&c.Words[i]) {
-			if len(v) < 2 || v[0] != '-' {
-				continue
-			}
-			flag, value, has := strings.Cut(v, "=")
-			switch {
-			case has && abbreviates(flag, w.options):
-				record(i, value)
-			case listed(w.options, v) || len(v) > 4 && abbreviates(v, w.options):
-				if i+1 < len(c.Words) {
-					value, _ := c.Words[i+1].Value()
-					record(i+1, value)
-				}
-			case len(v) > 2 && listed(w.options, v[:2]):
-				record(i, v[2:])
-			}
-		}
-		if v, ok := c.Words[i].Value(); !ok || v != "" && v[0] != '-' {
-			operands = append(operands, i)
-		}
-	}
-	if w.last && len(operands) > 1 {
-		operands = operands[len(operands)-1:]
-	} else if !w.words {
-		return
-	}
-	for _, i := range operands {
-		if v, ok := c.Words[i].Value(); !ok || !strings.Contains(v, ":") { // an address
-			record(i, v)
-		}
-	}
+	anySubcommand.record(c, "git "+sub, at, false)
 }
 
 // gitRunners are subcommands that run other programs, whatever their arguments are.

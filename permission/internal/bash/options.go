@@ -16,7 +16,7 @@ type program struct {
 	names  string
 	runs   string // options that run other code
 	dirs   string // options that name a directory to work in: covered if it is inside the workspace
-	writes string // options that name a file to write: covered inside the workspace and for temporary files
+	writes string // options that name a file to write, besides usualOutputs: covered inside the workspace and in /tmp
 	value  string // letters of options with a value; such an option ends a cluster of letters
 	script string // subcommands whose first operand is a script; the words after it are for the script; "*": all uses
 	dashes string // subcommands after which the words behind -- are for another program; "*": all
@@ -29,6 +29,8 @@ type program struct {
 	code     bool // an interpreter: a rule for all its uses covers these options too
 
 	operand func(v string) bool // reports whether an operand makes it run other code
+	places  string              // operands that name what it writes: "all", "last" (of several)
+	first   string              // places counts only if the first operand is one of these
 }
 
 var programs = table[program]{names: func(p *program) string { return p.names }, rows: []program{
@@ -41,12 +43,12 @@ var programs = table[program]{names: func(p *program) string { return p.names },
 			"--config.node-options --npmrc-auth-file --pnpmfile --global-pnpmfile --shell-mode -c --use-node-version"},
 	{names: "yarn yarnpkg", dashes: "*", script: "run", delegate: true, dirs: "--cwd",
 		runs: "--script-shell --use-yarnrc --node-options --prefix --require"},
-	{names: "bun", writes: "--outfile --outdir", script: "run", delegate: true, dirs: "--cwd", code: true,
+	{names: "bun", script: "run", delegate: true, dirs: "--cwd", code: true,
 		runs: "--preload -r --require --import --config -c --env-file --shell -e --eval -p --print"},
-	{names: "deno", writes: "-o --output --coverage", script: "run serve", code: true,
+	{names: "deno", writes: "--coverage", script: "run serve", code: true,
 		runs: "--config -c --import-map --preload --require --env-file --node-options"},
 	{names: "pip pip3", abbrev: true, runs: "--python",
-		writes: "-t --target --root --log --log-file --report -d --dest -w --wheel-dir"},
+		writes: "-t --target --root --log --report -d -w --wheel-dir"},
 	{names: "uv uvx", runs: "--python?/ -p?/ --config-file --env-file", dirs: "--directory --project"},
 	{names: "poetry", dirs: "-C --directory -P --project"},
 	{names: "pdm hatch", runs: "--config -c", dirs: "--project -p"},
@@ -81,29 +83,29 @@ var programs = table[program]{names: func(p *program) string { return p.names },
 		"--override_module --shell_executable --script_path --tool_java_runtime_version"},
 	{names: "sbt", runs: "-java-home -sbt-jar -sbt-launch-repo -addPluginSbtFile --addPluginSbtFile"},
 	{names: "goreleaser", runs: "-f --config"},
-	{names: "hugo", writes: "-d --destination", runs: "--config --configDir", dirs: "-s --source"},
-	{names: "jekyll", writes: "-d --destination", runs: "--config --plugins -p", dirs: "-s --source"},
+	{names: "hugo", writes: "-d", runs: "--config --configDir", dirs: "-s --source"},
+	{names: "jekyll", writes: "-d", runs: "--config --plugins -p", dirs: "-s --source"},
 	{names: "mkdocs", writes: "-d --site-dir", runs: "-f --config-file"},
 	{names: "sphinx-build", runs: "-c -D --define -C"},
 	// Languages: their build and test commands.
 	{names: "go", words: true, script: "run", dirs: "-C",
-		writes: "-o -outputdir -coverprofile -cpuprofile -memprofile -blockprofile -mutexprofile -trace -pkgdir",
+		writes: "-outputdir -coverprofile -cpuprofile -memprofile -blockprofile -mutexprofile -trace -pkgdir",
 		runs:   "-exec -toolexec -vettool -modfile -overlay -ldflags?ext -gccgoflags -w -fixtool -compiler"},
 	{names: "cargo cross", value: "pFjC", dashes: "run test bench nextest", operand: isToolchainPath,
 		runs: "--config -Z -C?linker -C?codegen-backend --target?.json --config-file --tool-config-file --archive-file " +
 			"--binaries-metadata --cargo-metadata",
-		dirs: "-C --manifest-path --path", writes: "--target-dir --artifact-dir --out-dir --root"},
-	{names: "rustc", writes: "-o --out-dir", runs: "-C?linker -C?link-arg -C?codegen-backend --codegen -Z --sysroot"},
+		dirs: "-C --manifest-path --path", writes: "--target-dir --artifact-dir --root"},
+	{names: "rustc", runs: "-C?linker -C?link-arg -C?codegen-backend --codegen -Z --sysroot"},
 	{names: "swift", runs: "--toolchain -Xlinker -Xcc --disable-sandbox", dirs: "--package-path"},
-	{names: "dotnet", writes: "-o --output --artifacts-path", dirs: "--project",
+	{names: "dotnet", writes: "--artifacts-path", dirs: "--project",
 		runs: "--test-adapter-path --settings -p?Custom -p?Before -p?After --property?Custom"},
-	{names: "gcc g++ cc c++ clang clang++", words: true, writes: "-o", operand: isOptionFile,
+	{names: "gcc g++ cc c++ clang clang++", words: true, operand: isOptionFile,
 		runs: "-B* -specs -wrapper -fplugin -fuse-ld -Xclang -load --config"},
-	{names: "protoc", abbrev: true, runs: "--plugin", operand: isOptionFile, writes: "-o --descriptor_set_out --cpp_out " +
+	{names: "protoc", abbrev: true, runs: "--plugin", operand: isOptionFile, writes: "--descriptor_set_out --cpp_out " +
 		"--go_out --java_out --js_out --python_out --ruby_out --grpc_out --go-grpc_out --ts_out"},
 	{names: "sqlite3", words: true, runs: "-init -cmd", operand: isSQLiteFunction},
 	{names: "psql", runs: `-f --file -c?\! --command?\! -c?\copy --command?\copy -c?\i --command?\i -c?\o ` +
-		`--command?\o -c?\g`, writes: "-o --output -L --log-file"},
+		`--command?\o -c?\g`, writes: "-L"},
 	{names: "mysql mariadb", operand: isShellCommand, writes: "--tee",
 		runs: `-e?\ --execute?\ -e?system --execute?system -e?source --execute?source --defaults-file ` +
 			`--defaults-extra-file --init-command --pager --plugin-dir`},
@@ -115,7 +117,7 @@ var programs = table[program]{names: func(p *program) string { return p.names },
 	{names: "golangci-lint", writes: "--out --output*", runs: "-c --config"},
 	{names: "javac kotlinc", words: true, writes: "-d -s -h", operand: isOptionFile,
 		runs: "-J* -processorpath --processor-path -processor -script -Xplugin* -Xbootclasspath*"},
-	{names: "pandoc", abbrev: true, writes: "-o --output --extract-media",
+	{names: "pandoc", abbrev: true, writes: "--extract-media",
 		runs: "-F --filter -L --lua-filter --pdf-engine -d --defaults --data-dir -t?.lua --to?.lua -f?.lua --from?.lua"},
 	{names: "hg", runs: "--config --rsh -e --ssh --remotecmd --cwd -R --repository"},
 	{names: "svn", runs: "--diff-cmd --diff3-cmd --editor-cmd --config-option --config-dir -F --file"},
@@ -124,11 +126,11 @@ var programs = table[program]{names: func(p *program) string { return p.names },
 	{names: "bat batcat", runs: "--pager --config-file"},
 	{names: "ssh-keygen", runs: "-D -w -P", writes: "-f"},
 	{names: "ssh-add", runs: "-s -e"},
-	{names: "gpg gpg2", writes: "-o --output", runs: "--photo-viewer --exec-path --gpgconf-path --agent-program " +
+	{names: "gpg gpg2", runs: "--photo-viewer --exec-path --gpgconf-path --agent-program " +
 		"--dirmngr-program --keyserver-options --load-extension --options --homedir"},
-	{names: "patch", writes: "-d --directory -o --output -r --reject-file"},
+	{names: "patch", writes: "-d --directory -r --reject-file"},
 	// Tests and linters.
-	{names: "pytest py.test", writes: "--junitxml --junit-xml --log-file --basetemp --debug --report-log --html",
+	{names: "pytest py.test", writes: "--junitxml --junit-xml --basetemp --debug --report-log --html",
 		operand: isOptionFile, runs: "-p?!no: -c --config-file --rootdir --confcutdir -o --override-ini --pdbcls " +
 			"--cov-config",
 		value: "kmnpcorW"},
@@ -138,7 +140,7 @@ var programs = table[program]{names: func(p *program) string { return p.names },
 		runs: "--config-file --python-executable --custom-typeshed-dir", abbrev: true},
 	{names: "flake8", runs: "--config --append-config --enable-extensions"},
 	{names: "pylint", runs: "--rcfile --init-hook --load-plugins"},
-	{names: "coverage", writes: "-o -d --directory --data-file", runs: "--rcfile"},
+	{names: "coverage", writes: "-d --directory --data-file", runs: "--rcfile"},
 	{names: "pre-commit pre_commit", runs: "-c --config"},
 	{names: "jest", runs: "-c --config --globalSetup --globalTeardown --setupFiles --setupFilesAfterEnv --runner?/ " +
 		"--testRunner --transform --reporters?/ --preset?/ --testEnvironment?/ --resolver --watchPlugins --testSequencer " +
@@ -149,38 +151,38 @@ var programs = table[program]{names: func(p *program) string { return p.names },
 	{names: "mocha", runs: "-r --require --config --package --file --import --loader --experimental-loader -n " +
 		"--node-option " +
 		"--ui?/ -u?/ --reporter?/ -R?/"},
-	{names: "eslint", writes: "-o --output-file --cache-location --cache-file",
+	{names: "eslint", writes: "--cache-location --cache-file",
 		runs: "-c --config --rulesdir --plugin --parser --resolve-plugins-relative-to --format?/ -f?/"},
 	{names: "prettier", runs: "--config --plugin --plugin-search-dir --find-config-path"},
-	{names: "webpack", writes: "-o --output-path", runs: "-c --config --config-registration --entry-preload",
+	{names: "webpack", writes: "--output-path", runs: "-c --config --config-registration --entry-preload",
 		dirs: "--context"},
-	{names: "vite", writes: "--outDir", runs: "-c --config --configLoader"},
-	{names: "rollup", writes: "-o --file -d --dir", runs: "-p --plugin --configPlugin -c --config"},
+	{names: "vite", runs: "-c --config --configLoader"},
+	{names: "rollup", writes: "--file -d --dir", runs: "-p --plugin --configPlugin -c --config"},
 	{names: "stylelint",
 		runs: "--config --custom-syntax --plugins --formatter?/ -f?/ --custom-formatter --config-basedir"},
-	{names: "postcss", writes: "-o --output -d --dir", runs: "--config -u --use --parser --syntax --stringifier"},
-	{names: "tailwindcss tailwind", writes: "-o --output", runs: "-c --config --postcss"},
-	{names: "svgo terser", writes: "-o --output", runs: "--config --config-file"},
-	{names: "tsup", writes: "-d --out-dir", runs: "--config --onSuccess --on-success --plugin"},
-	{names: "tsc", writes: "--outDir --outFile --declarationDir --tsBuildInfoFile"},
-	{names: "esbuild", writes: "--outfile --outdir --metafile", runs: "--plugin"},
+	{names: "postcss", writes: "-d --dir", runs: "--config -u --use --parser --syntax --stringifier"},
+	{names: "tailwindcss tailwind", runs: "-c --config --postcss"},
+	{names: "svgo terser", runs: "--config --config-file"},
+	{names: "tsup", writes: "-d", runs: "--config --onSuccess --on-success --plugin"},
+	{names: "tsc", writes: "--declarationDir --tsBuildInfoFile"},
+	{names: "esbuild", writes: "--metafile", runs: "--plugin"},
 	{names: "playwright cypress ava storybook c8", runs: "-c --config --config-file --require"},
-	{names: "typedoc browserify", writes: "-o --out --outfile", runs: "--plugin --options -t --transform -p -g"},
+	{names: "typedoc browserify", writes: "--out", runs: "--plugin --options -t --transform -p -g"},
 	{names: "commitlint semantic-release release-it", runs: "-x --extends -e -g --config -c --parser-preset --hooks*"},
 	{names: "standard-version", runs: "--scripts*"},
-	{names: "babel", writes: "-o --out-file -d --out-dir", runs: "--config-file --presets --plugins --root-mode"},
+	{names: "babel", writes: "-d", runs: "--config-file --presets --plugins --root-mode"},
 	{names: "phpunit", runs: "-c --configuration --bootstrap --include-path --loader --extension --printer"},
 	{names: "rspec", runs: "-r --require -I -O --options"},
 	{names: "rubocop", runs: "-r --require -c --config --plugin"},
 	// Infrastructure.
 	{names: "docker podman nerdctl docker-compose podman-compose", dirs: containerDirs,
-		writes: "-o --output --cidfile --iidfile --metadata-file",
+		writes: "--cidfile --iidfile --metadata-file",
 		runs: "--privileged --cap-add --security-opt --device --pid?host --userns?host --mount?src=/ --mount?source=/ " +
 			"--mount?=.."},
 	{names: "terraform tofu", words: true, runs: "-plugin-dir", dirs: "-chdir"},
-	{names: "helm", writes: "--output-dir -d --destination", runs: "--post-renderer --kubeconfig"},
+	{names: "helm", writes: "-d", runs: "--post-renderer --kubeconfig"},
 	{names: "kubectl oc kustomize", runs: "--kubeconfig --enable-exec --enable-alpha-plugins --helm-command"},
-	{names: "gh", writes: "-D --dir -O --output", runs: "--upload-pack -u?/"},
+	{names: "gh", writes: "-D --dir -O", runs: "--upload-pack -u?/"},
 	{names: "ansible-playbook ansible", runs: "--vault-password-file --vault-id -M --module-path --connection -c " +
 		"--ssh-common-args --ssh-extra-args --scp-extra-args --sftp-extra-args"},
 	// Interpreters.
@@ -202,10 +204,11 @@ var programs = table[program]{names: func(p *program) string { return p.names },
 	{names: "elixir", script: "*", code: true, runs: "-e -r -S -pr -pa -pz --eval --require"},
 }}
 
-// anyProgram describes the programs that are not in the table: the usual options for what is written.
-var anyProgram = program{writes: usualOutputs}
+// anyProgram describes the programs that are not in the table.
+var anyProgram program
 
 const (
+	// Options that name a file to write, of all programs.
 	usualOutputs = "-o --output --output-file --output-dir --output-directory --outfile --out-file --outdir --out-dir " +
 		"--outDir --outFile --dest --destination --log-file"
 	notFiles      = "find fd fdfind test [ mount ps lsof ssh scp sftp" // the usual options mean something else
@@ -231,11 +234,19 @@ func otherCode(c *SimpleCommand, from int, open bool) {
 		}
 		p = &anyProgram
 	}
+	p.record(c, name, from, open)
+}
+
+// record records the words that make a program run other code or write elsewhere, see [otherCode].
+func (p *program) record(c *SimpleCommand, name string, from int, open bool) {
 	open = open || p.code
 	sets := from+2 < len(c.Words) &&
 		(c.Words[from+1].Is("set") || c.Words[from+1].Is("config") && c.Words[from+2].Is("set"))
 	mark := func(word int, what string) {
 		c.Danger = append(c.Danger, Danger{Word: word, Reason: name + " " + what + " can make it run other code", Open: open})
+	}
+	if p.places != "" {
+		p.placed(c, name, from)
 	}
 	sub, operands := "", 0
 	for i := from + 1; i < len(c.Words); i++ {
@@ -268,9 +279,18 @@ func otherCode(c *SimpleCommand, from int, open bool) {
 					continue // it has no value
 				}
 				c.Danger = append(c.Danger, Danger{Word: i, Reason: name + " " + option + " leaves the workspace", Dir: dir})
-			} else if option, file, _ := p.option(p.writes, v, next); option != "" && !(p == &anyProgram && file == "") {
-				c.Danger = append(c.Danger, Danger{Word: i, Reason: name + " " + option +
-					" writes outside the workspace or to a protected path", Dir: file, Write: true})
+			} else {
+				option, file, inWord := p.option(p.writes, v, next)
+				if option == "" && !c.Git { // git's subcommands use the letter for other things
+					option, file, inWord = p.option(usualOutputs, v, next)
+				}
+				switch {
+				case option == "" || p == &anyProgram && file == "":
+				case inWord:
+					c.writesTo(i, file, name+" "+option)
+				case i+1 < len(c.Words):
+					c.writesTo(i+1, file, name+" "+option)
+				}
 			}
 		}
 		v, ok := c.Words[i].Value()
@@ -299,6 +319,40 @@ func otherCode(c *SimpleCommand, from int, open bool) {
 		case operands == 1 && p.delegate:
 			otherCode(c, i, open)
 		}
+	}
+}
+
+// writesTo records a word that names a file or directory that is written.
+func (c *SimpleCommand) writesTo(word int, path, what string) {
+	c.Danger = append(c.Danger, Danger{Word: word, Dir: path, Write: true,
+		Reason: what + " writes outside the workspace or to a protected path"})
+}
+
+// placed records the operands that name what a program writes.
+func (p *program) placed(c *SimpleCommand, name string, from int) {
+	var operands []int
+	for i := from + 1; i < len(c.Words); i++ {
+		if v, ok := c.Words[i].Value(); !ok || v != "" && v[0] != '-' {
+			operands = append(operands, i)
+		}
+	}
+	switch {
+	case p.first != "" && (len(operands) == 0 || !c.Words[operands[0]].Is(strings.Fields(p.first)...)):
+		return
+	case p.places == "last" && len(operands) < 2:
+		return
+	case p.places == "last":
+		operands = operands[len(operands)-1:]
+	}
+	for _, i := range operands {
+		v, ok := c.Words[i].Value()
+		if ok && strings.Contains(v, ":") {
+			continue // an address
+		}
+		if base := strings.TrimSuffix(v, ".git"); base != "" && !strings.HasSuffix(base, "/") {
+			v = base // a bare repository, which is no part of another one
+		}
+		c.writesTo(i, v, name)
 	}
 }
 
@@ -378,7 +432,7 @@ func (p *program) option(list, word, next string) (option, value string, inWord 
 		case flag == name || p.words && "-"+flag == name:
 		case begins && strings.HasPrefix(word, prefix):
 			in, value = true, word[len(prefix):]
-		case p.abbrev && len(flag) > 3 && strings.HasPrefix(flag, "--") && strings.HasPrefix(name, flag) &&
+		case p.abbrev && len(flag) > 2 && strings.HasPrefix(flag, "--") && strings.HasPrefix(name, flag) &&
 			!listed(p.plain, flag):
 		case len(name) == 2 && !p.words && word[1] != '-':
 			k := p.letter(word, name[1])

@@ -5,6 +5,18 @@ import (
 	"sync"
 )
 
+// The tables in which a command is looked up by its name, in this order; a program may be in several:
+//
+//	queries     uses of a program that only report something: go version
+//	runners     programs that run the command in their words: timeout, npx, docker exec, and what can run anything
+//	readers     programs that only read the files in their words: cat, grep
+//	writers     programs that write the files in their words: cp, tar
+//	programs    options of the others that run other code or write elsewhere: make -f, go build -o
+//	gitPrograms the same for git's subcommands; gitQueries are those that only read
+//
+// A program that is in none of them needs a rule, which covers all its options but those for output. So a program needs
+// a row only if it is harmless without a rule, or if it has options that do more than a rule for it should cover.
+//
 // A table describes programs by name. It is indexed when it is first used, so that it costs nothing at start-up.
 type table[T any] struct {
 	names func(*T) string // the names of the programs that a row describes, separated by spaces
