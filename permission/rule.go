@@ -332,13 +332,16 @@ func compile(s string) pattern {
 		s, p.prefix = strings.TrimRight(rest, " "), true
 	}
 	out := make([]byte, 0, len(s))
+	word := false // a word has begun; it may be empty: ''
 	add := func(c byte) {
+		word = true
 		if c < 4 {
 			c = 0x7f
 		}
 		out = append(out, c)
 	}
 	wild := func() {
+		word = true
 		if !p.starred {
 			p.starred = true
 			for _, c := range out {
@@ -354,15 +357,17 @@ func compile(s string) pattern {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; c {
 		case ' ', '\t', '\n':
-			if len(out) > 0 && out[len(out)-1] != wordEnd {
+			if word {
 				out = append(out, wordEnd)
 			}
+			word = false
 		case '\'', '"':
 			end := strings.IndexByte(s[i+1:], c)
 			if end < 0 {
 				add(c)
 				continue
 			}
+			word = true
 			for k := i + 1; k <= i+end; k++ {
 				if c == '"' && s[k] == '*' {
 					wild()
@@ -385,7 +390,7 @@ func compile(s string) pattern {
 			add(c)
 		}
 	}
-	if len(out) > 0 && out[len(out)-1] == wordEnd {
+	if !word && len(out) > 0 {
 		out = out[:len(out)-1]
 	}
 	p.text = out
