@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"html"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
@@ -36,24 +39,80 @@ func (s *Session) mentionedAgent(word string) (agent.Definition, bool) {
 	return agent.Definition{}, false
 }
 
+// Mention returns the text that attaches a file to a prompt.
+func Mention(path string) string {
+	switch {
+	case !strings.ContainsFunc(path, unicode.IsSpace) && !strings.HasPrefix(path, `"`) && !strings.HasPrefix(path, "'"):
+		return "@" + path
+	case strings.Contains(path, `"`):
+		return "@'" + path + "'"
+	}
+	return `@"` + path + `"`
+}
+
+// mentions returns the words of a prompt that begin with @, without it. A word with blanks is in quotes, or has a
+// backslash before each blank, as terminals write the paths of files that are dropped on them.
+func mentions(prompt string) (words []string) {
+	for i, start := 0, true; i < len(prompt); {
+		r, size := utf8.DecodeRuneInString(prompt[i:])
+		if i += size; r == '@' && start {
+			word, n := mention(prompt[i:])
+			words = append(words, word)
+			i += n
+		}
+		start = unicode.IsSpace(r)
+	}
+	return words
+}
+
+// mention returns the word at the start of a text, and its length there.
+func mention(text string) (word string, length int) {
+	if quoted, n := quotedMention(text); n > 0 {
+		return quoted, n
+	}
+	var b strings.Builder
+	for length < len(text) {
+		r, size := utf8.DecodeRuneInString(text[length:])
+		if r == '\\' && runtime.GOOS != "windows" && strings.HasPrefix(text[length+1:], " ") {
+			length++
+		} else if unicode.IsSpace(r) {
+			break
+		}
+		b.WriteString(text[length : length+size])
+		length += size
+	}
+	return b.String(), length
+}
+
+// quotedMention returns the word in quotes at the start of a text, and its length with them; 0: there is none.
+func quotedMention(text string) (word string, length int) {
+	if text == "" || text[0] != '"' && text[0] != '\'' {
+		return "", 0
+	}
+	end := strings.IndexAny(text[1:], text[:1]+"\n")
+	if end <= 0 || text[1+end] != text[0] {
+		return "", 0
+	}
+	return text[1 : 1+end], end + 2
+}
+
 // Attach adds to a prompt the files that the user typed as @path, in the form in which the read tool
-// would show them. A word with @ that names no file stays plain text; if it looks like a path, it is
-// reported. Only text that the user typed is searched. Naming a file counts as approval, but deny
-// rules and the rules for secrets still apply, and a link in the workspace may not lead to a file
-// outside. A word such as @agent-Explore asks the model to start that agent.
+// would show them. A path with blanks is in quotes: @"my file.txt". A word with @ that names no file stays
+// plain text; if it looks like a path, it is reported. Only text that the user typed is searched. Naming a
+// file counts as approval, but deny rules and the rules for secrets still apply, and a link in the workspace
+// may not lead to a file outside. A word such as @agent-Explore asks the model to start that agent.
 func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, error) {
 	if !strings.Contains(in.Typed, "@") {
 		return in, nil
 	}
 	var rules *gate.Gate
-	for _, word := range strings.Fields(in.Typed) {
-		if d, ok := s.mentionedAgent(word); ok {
+	for _, path := range mentions(in.Typed) {
+		if d, ok := s.mentionedAgent("@" + path); ok {
 			in.Parts = append(in.Parts, llm.Text(fmt.Sprintf("<agent name=\"%s\">The user wants this agent to work on it: "+
 				"start it with the Agent tool.</agent>", html.EscapeString(d.Name))))
 			continue
 		}
-		path, ok := strings.CutPrefix(word, "@")
-		if !ok || path == "" || slices.Contains(in.Touched, s.ws.Path(path)) {
+		if path == "" || slices.Contains(in.Touched, s.ws.Path(path)) {
 			continue
 		}
 		if server, uri, ok := s.splitResource(path); ok {

@@ -59,6 +59,7 @@ func TestScreenPaste(t *testing.T) {
 	}
 	d := newFixture(t, serve(t,
 		llmtest.Answer{When: `(?s)^look: line 1\n.*line 12 here$`, Text: "A long text."},
+		llmtest.Answer{When: "^name ", Text: "Another pixel."},
 		llmtest.Answer{When: "what is", Text: "A pixel."},
 	))
 	bin := filepath.Join(d.home(), "bin")
@@ -81,6 +82,11 @@ func TestScreenPaste(t *testing.T) {
 	k.shows(w, h, `what is\[image image-1\.png, 1 KB\]`)
 	k.types("\r")
 	k.shows(w, h, `A pixel\.\n\n❯`)
+	d.file(t, "../my pixel.png", pixel)
+	k.types("name \x1b[200~" + strings.ReplaceAll(d.home(), " ", `\\ `) + `/my\ pixel.png ` + "\x1b[201~") // dropped
+	k.shows(w, h, `name \[image my pixel\.png, 1 KB\]`)
+	k.types("\r")
+	k.shows(w, h, `Another pixel\.\n\n❯`)
 	d.file(t, "../hang", "")
 	k.types("\x16")
 	k.shows(w, h, `no image in the clipboard: `+clipboardProgram+` has not answered in 5s`)

@@ -54,8 +54,24 @@ const (
 	pasteBytes = 2000
 )
 
-// Text returns the text with chips replaced by their content.
-func (e *Editor) Text() string { return e.expand(func(c Chip) string { return c.Text }) }
+// Text returns the text with chips replaced by their content. What was typed directly after pasted content is on a
+// line of its own.
+func (e *Editor) Text() string {
+	var b strings.Builder
+	unended := false // pasted content was written whose last line has no end
+	for _, r := range e.text {
+		c, ok := e.chip(r)
+		if !ok {
+			c.Text = string(r)
+		}
+		if first, _ := utf8.DecodeRuneInString(c.Text); unended && !unicode.IsSpace(first) {
+			b.WriteByte('\n')
+		}
+		b.WriteString(c.Text)
+		unended = c.Pasted && !strings.HasSuffix(c.Text, "\n")
+	}
+	return b.String()
+}
 
 // Typed returns the text without the content of pasted chips.
 func (e *Editor) Typed() string {

@@ -94,6 +94,18 @@ func TestPaste(t *testing.T) {
 	if got := e.Text(); got != "see "+long+"!" {
 		t.Errorf("text %q", got)
 	}
+	e.Clear()
+	cut := strings.TrimSuffix(long, "\n")
+	e.Insert("this:")
+	e.Paste(cut)
+	e.Insert("why?")
+	if got := e.Text(); got != "this:"+cut+"\nwhy?" {
+		t.Errorf("words directly after a paste: %q", got)
+	}
+	e.Clear()
+	e.Insert("see ")
+	e.Paste(long)
+	e.Insert("!")
 	e.Backspace()
 	e.Backspace()
 	if got := e.Text(); got != "see " {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/ignore"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/search"
@@ -62,6 +63,10 @@ func (a *app) complete() bool {
 // word returns the word before the cursor.
 func (a *app) word() string {
 	before := a.prompt.Before()
+	if i := strings.LastIndex(before, `@"`); i >= 0 && !strings.ContainsAny(before[i+2:], "\"\n") &&
+		strings.LastIndexAny(before[:i], " \n\t") == i-1 {
+		return before[i:] // a path with blanks
+	}
 	return before[strings.LastIndexAny(before, " \n\t")+1:]
 }
 
@@ -80,7 +85,7 @@ func (a *app) menu() {
 		a.view.menu = nil
 		return
 	}
-	query := strings.TrimLeft(word, "/@")
+	query := strings.TrimLeft(word, "/@\"")
 	m := a.view.menu
 	if m == nil || &m.items[0] != &items[0] {
 		m = &picker{items: items}
@@ -157,7 +162,7 @@ func (a *app) mentions(word string) []item {
 				open: true})
 		}
 		for _, f := range a.files {
-			a.named = append(a.named, item{value: "@" + f, label: f})
+			a.named = append(a.named, item{value: engine.Mention(f), label: f})
 		}
 	}
 	return a.named
@@ -243,7 +248,7 @@ func projectFiles(ctx context.Context, dir string) []string {
 			return []string{e.Path()}
 		}
 	}) {
-		if plain.Line(f) == f && !strings.Contains(f, " ") {
+		if plain.Line(f) == f {
 			files = append(files, f)
 		}
 		if len(files) == maxFiles {

@@ -1,6 +1,10 @@
 package tui
 
 import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,6 +33,34 @@ func TestInput(t *testing.T) {
 		in := input(&e)
 		if in.Text != e.Text() || in.Typed != c.typed || in.Named != c.named {
 			t.Errorf("%q: typed %q, named %v", in.Text[:min(len(in.Text), 30)], in.Typed, in.Named)
+		}
+	}
+}
+
+// TestDroppedFiles: a paste that consists of paths, as terminals write files that are dropped on them.
+func TestDroppedFiles(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("paths of Unix")
+	}
+	blank := filepath.Join(t.TempDir(), "a b.png")
+	if err := os.WriteFile(blank, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string][]string{
+		"/a/b.png":                           {"/a/b.png"},
+		blank:                                {blank},
+		`/a/my\ pic\(1\).png `:               {"/a/my pic(1).png"},
+		"'/a/it'\\''s.png' \"/b c.png\"\r\n": {"/a/it's.png", "/b c.png"},
+		"file:///a/b%20c.png\nfile:///d":     {"/a/b c.png", "/d"},
+		"file://localhost/a":                 {"/a"},
+		"file://elsewhere/a":                 nil,
+		"look at /a/b.png":                   nil,
+		"a.png":                              nil,
+		"":                                   nil,
+		strings.Repeat("/a ", maxDropped):    nil,
+	} {
+		if got := droppedFiles(text); !slices.Equal(got, want) {
+			t.Errorf("%.50q: %q, want %q", text, got, want)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/editor"
 	"github.com/knack-agent/knack/internal/plain"
 	"github.com/knack-agent/knack/internal/regular"
@@ -140,19 +142,84 @@ func isImage(data []byte) bool { return strings.HasPrefix(http.DetectContentType
 func (a *app) attachImage(file string, size int) {
 	a.prompt.Attach(editor.Chip{
 		Label: fmt.Sprintf("image %s, %d KB", filepath.Base(file), (size+1023)/1024),
-		Text:  " @" + file + " ",
+		Text:  " " + engine.Mention(file) + " ",
 	})
 }
 
-// pasted inserts a paste. If it is only the path of a file with image content, the image is
-// attached instead.
+// pasted inserts a paste. If it consists of the paths of images, as when files are dropped on the terminal, these
+// are attached instead, except in a command.
 func (a *app) pasted(text string) {
-	path := strings.TrimSpace(text)
-	if filepath.IsAbs(path) && !strings.ContainsAny(path, " \n\t") {
-		if data, err := regular.Read(path, maxImage); err == nil && isImage(data) {
-			a.attachImage(path, len(data))
-			return
+	files := droppedFiles(text)
+	sizes := make([]int, len(files))
+	for i, file := range files {
+		data, err := regular.Read(file, maxImage)
+		if err != nil || !isImage(data) {
+			files = nil
+			break
+		}
+		sizes[i] = len(data)
+	}
+	if len(files) == 0 || strings.HasPrefix(a.prompt.Text(), "!") {
+		a.prompt.Paste(text)
+		return
+	}
+	for i, file := range files {
+		a.attachImage(file, sizes[i])
+	}
+}
+
+// maxDropped is the length of the longest text that may be a list of dropped files, in bytes.
+const maxDropped = 16 << 10
+
+// droppedFiles returns the files in a text if it consists only of absolute paths: written for a shell, with quotes
+// or backslashes, or as file: addresses. Terminals write files that are dropped on them in these ways.
+func droppedFiles(text string) (files []string) {
+	if text = strings.TrimSpace(text); len(text) > maxDropped {
+		return nil
+	}
+	if filepath.IsAbs(text) && !strings.ContainsAny(text, "\n\\'\"") {
+		if _, err := os.Stat(text); err == nil {
+			return []string{text} // not quoted; it may contain blanks
 		}
 	}
-	a.prompt.Paste(text)
+	for text != "" {
+		var word string
+		if word, text = shellWord(text); strings.HasPrefix(word, "file:") {
+			u, err := url.Parse(word)
+			if err != nil || u.Host != "" && u.Host != "localhost" {
+				return nil
+			}
+			word = filepath.FromSlash(u.Path)
+			if runtime.GOOS == "windows" {
+				word = strings.TrimPrefix(word, `\`)
+			}
+		}
+		if !filepath.IsAbs(word) {
+			return nil
+		}
+		files = append(files, word)
+	}
+	return files
+}
+
+// shellWord splits the first word off a text, as a shell would. On Windows a backslash is part of a path.
+func shellWord(text string) (word, rest string) {
+	var b strings.Builder
+	quote := byte(0)
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && quote != '\'' && runtime.GOOS != "windows" && i+1 < len(text):
+			i++
+			b.WriteByte(text[i])
+		case c == quote:
+			quote = 0
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+		case quote == 0 && strings.IndexByte(" \t\r\n", c) >= 0:
+			return b.String(), strings.TrimLeft(text[i:], " \t\r\n")
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), ""
 }
