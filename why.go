@@ -397,7 +397,10 @@ func clashes(all []SlashCommand) (problems []Problem) {
 				p.Path = cmd.Skill.Path
 			}
 			if cmd.Kind == CommandProgram {
-				p.Severity = Info // the user or an author chose the name
+				p.Hint = "/" + string(cmd.Kind) + ":" + cmd.Name + " runs the built-in command"
+				if by.Skill == nil || by.Skill.Origin.Kind != Project {
+					p.Severity = Info // the user chose the name
+				}
 			}
 			problems = append(problems, p)
 			cmd.Name = string(cmd.Kind) + ":" + cmd.Name

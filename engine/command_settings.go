@@ -73,6 +73,11 @@ func settings(ctx context.Context, s *Session, args string) (Reply, error) {
 	p := s.engine.Project()
 	key, value, _ := strings.Cut(args, " ")
 	if value = strings.TrimSpace(value); value != "" {
+		if key == "model" {
+			if _, err := s.resolve(ctx, strings.Trim(value, `"`)); err != nil {
+				return Reply{}, err
+			}
+		}
 		r, err := p.Set(key, value)
 		if err != nil {
 			return r, err

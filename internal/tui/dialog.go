@@ -221,6 +221,8 @@ func (d *dialog) keys() string {
 		return "  enter: done · esc: no answer"
 	case d.list.multiple:
 		return "  space: mark · enter: done · esc: no answer"
+	case d.list.closed && d.q.Call != nil:
+		return "  a number, or ↑↓ enter · n, esc: no"
 	case d.list.closed:
 		return "  a number, or ↑↓ and enter · esc: no"
 	}
@@ -306,6 +308,9 @@ func (d *dialog) key(k terminal.Key) (a engine.Answer, done bool) {
 		return a, false
 	}
 	if k.Name == "text" && len(k.Text) == 1 && d.list.closed {
+		if k.Text == "n" && d.q.Call != nil { // as in line mode, whatever number it has
+			return engine.Answer{Declined: true}, true
+		}
 		if n := int(k.Text[0] - '1'); n >= 0 && n < len(d.list.found) {
 			d.list.key(k)
 			return d.chosen()

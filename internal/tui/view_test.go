@@ -393,6 +393,13 @@ func TestTypeAhead(t *testing.T) {
 	if a, done := ask().key(terminal.Key{Name: "esc"}); !done || !a.Declined {
 		t.Errorf("Esc answers %+v, %v", a, done)
 	}
+	no := terminal.Key{Name: "text", Text: "n"}
+	if a, done := ask().key(no); done {
+		t.Errorf("a letter that was meant for the prompt answers %+v", a)
+	}
+	if a, done := newDialog(askCommand("make")).key(no); !done || !a.Declined {
+		t.Errorf("n answers %+v, %v", a, done)
+	}
 }
 
 // TestEmptyPaste: an empty paste, which terminals send for a clipboard without text, does not answer an approval.
