@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"flag"
 	"io"
 	"net"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -156,7 +158,9 @@ func TestManyConnections(t *testing.T) {
 	var idle []net.Conn
 	for range maxConnections + 20 {
 		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
+		if errors.Is(err, syscall.EMFILE) {
+			t.Skip("not tested: ", err)
+		} else if err != nil {
 			t.Fatal(err)
 		}
 		defer c.Close()
