@@ -33,7 +33,8 @@ func (t *turn) newForkFunc(parent *gate.Gate) func(context.Context, *agent.Defin
 		o := s.coding
 		o.State = s.memory.Fork()
 		a := *t.agent
-		prompt := agent.Prompt{Custom: cmp.Or(d.Prompt, "You are "+d.Name+"."), Context: s.context, Date: time.Now(),
+		_, documents := s.systemText()
+		prompt := agent.Prompt{Custom: cmp.Or(d.Prompt, "You are "+d.Name+"."), Context: documents, Date: time.Now(),
 			Dir: s.ws.Dir()}
 		if p.view.Index && (d.Tools == nil || namesTool(d.Tools, "Skill")) && canRead(t.agent.Tools, d) {
 			prompt.Index = s.index(s.viewOf(p))

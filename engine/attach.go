@@ -222,13 +222,14 @@ func (s *Session) attachResource(ctx context.Context, server, uri string, rules 
 	return res.Parts, nil
 }
 
-// approveNamed allows reading a file that the user named. For a secret the user is asked, if that is
-// possible.
+// approveNamed allows reading a file that the user named. The user is asked about what naming does not approve, such as
+// a secret, if that is possible. The answer counts for this call only.
 func (s *Session) approveNamed(ctx context.Context, r gate.Request) (gate.Answer, error) {
 	a, err := gate.Typed.Approve(ctx, r)
-	if err != nil || a.Choice != gate.No || s.person == nil {
+	if err == nil || s.person == nil {
 		return a, err
 	}
+	r.Rules, r.Choices = nil, []gate.Choice{gate.Once, gate.No}
 	return s.approve(ctx, r)
 }
 

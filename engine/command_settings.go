@@ -236,12 +236,14 @@ func reload(ctx context.Context, s *Session, _ string) (Reply, error) {
 	if err != nil {
 		return Reply{}, fmt.Errorf("nothing was changed: %w", err)
 	}
-	was, problems := s.context, len(s.problems)
+	_, was := s.systemText()
+	problems := len(s.Problems())
 	s.setSystem(c.New)
+	_, now := s.systemText()
 	r := s.reloadReply(c)
 	name := func(d agent.Document) (string, string) { return c.New.Short(d.Path), d.Text }
-	r.Text += "\ncontext files: " + difference(was, s.context, name)
-	for _, x := range s.problems[problems:] {
+	r.Text += "\ncontext files: " + difference(was, now, name)
+	for _, x := range s.Problems()[problems:] {
 		r.Text += fmt.Sprintf("\n%s: %s", x.Severity, c.New.ShortProblem(x))
 	}
 	return r, nil

@@ -579,6 +579,28 @@ func TestTodosDuringTurn(t *testing.T) {
 	}
 }
 
+// TestReloadBesideReaders: /reload replaces the context files while others read the session.
+func TestReloadBesideReaders(t *testing.T) {
+	p := newFixture(t, "AGENTS.md", "old")
+	_, s := p.open(t, p.options(llmtest.New()), nil, engine.SessionOptions{})
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		for range 100 {
+			s.Problems()
+			if _, err := s.Send(t.Context(), engine.QueuedMessage{Input: agent.Typed("/context")}); err != nil {
+				t.Error(err)
+			}
+		}
+	}()
+	p.write(t, "AGENTS.md", "new")
+	got := run(t, s, "/reload")
+	<-done
+	if !strings.Contains(got, "context files: 1, changed") {
+		t.Error(got)
+	}
+}
+
 // TestWatch: a program receives the state after every change.
 func TestWatch(t *testing.T) {
 	p := newFixture(t)

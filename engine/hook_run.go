@@ -137,7 +137,8 @@ func (s *Session) Begin(ctx context.Context) iter.Seq2[Event, error] {
 		s.mu.Unlock()
 		events := []hook.Input{in}
 		if s.source != hook.SourceClear {
-			for _, d := range s.context {
+			_, documents := s.systemText()
+			for _, d := range documents {
 				kind := hook.MemoryProject
 				if !subpath.Contains(realPath(t.project.root), realPath(d.Path)) {
 					kind = hook.MemoryUser

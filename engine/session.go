@@ -49,11 +49,11 @@ type Session struct {
 	active       tool.Set       // the active ones among them
 	unlisted     tool.Set       // tools that the model may call but that are not listed for it
 	removedTools []string       // tools that the agent would add but must not
-	system       string
-	context      []agent.Document // passed to every agent
-	problems     []knack.Problem  // found at the start
 
 	mu        sync.Mutex
+	system    string
+	context   []agent.Document // passed to every agent
+	problems  []knack.Problem  // found at the start and by /reload
 	closed    bool
 	reason    hook.EndReason
 	running   bool
@@ -297,14 +297,14 @@ var (
 	helpText string
 )
 
-// setSystem assembles the system prompt, which does not change until the user reloads.
+// setSystem assembles the system prompt, which does not change until the user reloads. Agents that run in the background
+// read it meanwhile.
 func (s *Session) setSystem(p *Project) {
+	var found instructions.Found
 	prompt := agent.Prompt{Role: roleText, Help: helpText, Tools: s.tools(), Date: time.Now(), Dir: s.ws.Dir(),
 		Custom: s.options.System}
 	if !p.options.Bare {
-		found := instructions.Load(p.texts)
-		s.problems = append(s.problems, found.Problems...)
-		s.context = found.Context
+		found = instructions.Load(p.texts)
 		prompt.Context, prompt.Append = found.Context, found.Append
 		prompt.Custom = cmp.Or(s.options.System, found.System)
 	}
@@ -312,7 +312,17 @@ func (s *Session) setSystem(p *Project) {
 	if p.view.Index && slices.ContainsFunc(prompt.Tools, func(t tool.Tool) bool { return t.Name == "read" }) {
 		prompt.Index = s.index(s.viewOf(p))
 	}
-	s.system = prompt.String()
+	system := prompt.String()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.system, s.context, s.problems = system, found.Context, append(s.problems, found.Problems...)
+}
+
+// systemText returns the system prompt and the context files in it.
+func (s *Session) systemText() (string, []agent.Document) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.system, s.context
 }
 
 // index returns the list of skills for a system prompt.
@@ -347,9 +357,13 @@ func (s *Session) ID() string { return s.log.ID() }
 // Engine returns the open directory that the session belongs to.
 func (s *Session) Engine() *Engine { return s.engine }
 
-// Problems returns the problems found when the session began: damage to its record, unknown tools,
+// Problems returns the problems found when the session began, or by /reload: damage to its record, unknown tools,
 // unreadable context files.
-func (s *Session) Problems() []knack.Problem { return slices.Clone(s.problems) }
+func (s *Session) Problems() []knack.Problem {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.problems)
+}
 
 // Tools returns the names of the model's tools, without Skill, which depends on the skills.
 func (s *Session) Tools() []string {

@@ -57,8 +57,9 @@ func (s *Session) newTurn() *turn {
 func (t *turn) newAgent() *agent.Agent {
 	s, p := t.session, t.project
 	set := &p.config.Settings
+	system, _ := s.systemText()
 	a := &agent.Agent{
-		Effort: set.Effort, System: s.system,
+		Effort: set.Effort, System: system,
 		Tools:        slices.Concat(s.active, t.host.Tools, s.unlisted, s.withoutRemoved(mcp.WaitTool(s.clients()...))),
 		DynamicTools: s.dynamicTools, Aliases: t.host.Aliases,
 		Skills: agent.Skills{

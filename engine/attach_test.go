@@ -1,0 +1,45 @@
+package engine_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/llmtest"
+)
+
+// TestAttachSecret: a user who names a secret with @ is asked whether to send it, each time.
+func TestAttachSecret(t *testing.T) {
+	p := newFixture(t, ".env", "TOKEN=1", "notes.txt", "my notes")
+	answers := []string{"no", "once", "no"}
+	person := personFunc(func(_ context.Context, q engine.Question) (engine.Answer, error) {
+		var options []string
+		for _, o := range q.Options {
+			options = append(options, o.ID)
+		}
+		if q.Call == nil || strings.Join(options, " ") != "once no" || len(answers) == 0 {
+			t.Errorf("asked: %+v", q)
+			return engine.Answer{}, engine.ErrCannot
+		}
+		next := answers[0]
+		answers = answers[1:]
+		return engine.Answer{Option: next}, nil
+	})
+	_, s := p.open(t, p.options(llmtest.New()), person, engine.SessionOptions{})
+	for i, want := range []string{"", "TOKEN=1", ""} {
+		in, err := s.Attach(t.Context(), agent.Typed("sum up @.env"))
+		got := llm.TextOf(in.Parts)
+		if (err == nil) != (want != "") || want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%d: attached %q, %v", i+1, got, err)
+		}
+	}
+	if in, err := s.Attach(t.Context(), agent.Typed("sum up @notes.txt")); err != nil || len(in.Parts) != 1 {
+		t.Errorf("attached %v, %v", in.Parts, err)
+	}
+	if len(answers) > 0 {
+		t.Errorf("not asked %d times", len(answers))
+	}
+}
