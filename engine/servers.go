@@ -521,7 +521,8 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 			cmd.Env = policy.Environ(cmd.Env, c.Env) // servers do not get the keys of models
 			release = endWithProgram(cmd)            // the sandbox does this, too
 		}
-		return box.Confine(cmd, c)
+		release, err := box.Confine(cmd, c)
+		return e.reportRestored(release, s.DefinedIn), err
 	}
 	exit, err := local.Run(ctx, c)
 	if s.Network != "" && s.Network != "all" { // rules and settings do not change what was approved with the server

@@ -105,9 +105,24 @@ func (e *Engine) addSandbox(local *workspace.Local, p *Project) error {
 		once.Do(func() { // at the first command, because it takes some milliseconds
 			e.reportSandbox(box.Report())
 		})
-		return box.Confine(cmd, c)
+		release, err := box.Confine(cmd, c)
+		return e.reportRestored(release, ""), err
 	}
 	return nil
+}
+
+// reportRestored returns release with a report to the user of what the sandbox restored: if a command or a server runs
+// for long, the user may have made it. path is the file that defines the server; "": none.
+func (e *Engine) reportRestored(release func(*workspace.Exit), path string) func(*workspace.Exit) {
+	if release == nil {
+		return nil
+	}
+	return func(exit *workspace.Exit) {
+		release(exit)
+		for _, what := range exit.Restored {
+			e.addNotice(knack.Problem{Code: knack.CodeSandbox, Severity: knack.Warn, Path: path, Message: what})
+		}
+	}
 }
 
 // reportSandbox reports a sandbox that is not complete, once for commands and MCP servers together.

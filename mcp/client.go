@@ -382,7 +382,7 @@ func (p *peer) keep(impossible error) {
 			p.set(NeedsLogin, login.Error())
 			failures = attempts
 		} else {
-			p.set(Failed, clip(withoutMethod(err).Error(), 1000))
+			p.set(Failed, reasonOf(err))
 		}
 		tried()
 		var wait <-chan time.Time
@@ -418,7 +418,7 @@ type permanentError struct{ error }
 func permanent(err error) bool { var p permanentError; return errors.As(err, &p) }
 
 // connect connects to the server, reads what it offers, and returns when the connection has ended.
-func (p *peer) connect(ctx context.Context, connected func()) error {
+func (p *peer) connect(ctx context.Context, connected func()) (failure error) {
 	c := p.client
 	s, err := p.server.expand(c.opt.Getenv)
 	if err != nil {
@@ -483,6 +483,9 @@ func (p *peer) connect(ctx context.Context, connected func()) error {
 	defer func() {
 		p.mu.Lock()
 		p.session = nil
+		if failure != nil { // for calls that are made before keep reports it
+			p.reason = reasonOf(failure)
+		}
 		p.mu.Unlock()
 		closed := make(chan struct{})
 		go func() {
@@ -734,6 +737,9 @@ func explain(err error) error {
 	}
 	return withoutMethod(err)
 }
+
+// reasonOf is the text of the error that ended a connection.
+func reasonOf(err error) string { return clip(withoutMethod(err).Error(), 1000) }
 
 // withoutMethod removes from the beginning of an SDK's error which message was sent: "calling "tools/list": ".
 func withoutMethod(err error) error {

@@ -10,7 +10,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
 )
 
@@ -98,6 +101,8 @@ func writer(flood func() io.Reader) func(context.Context, Server, workspace.Comm
 				fmt.Fprintf(c.Output, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"x","inputSchema":`+
 					`{"type":"object"}}]}}`+"\n", m.ID)
 				go io.Copy(c.Output, flood())
+			case "tools/call":
+				fmt.Fprint(c.Output, "{not a message\n")
 			default:
 				fmt.Fprintf(c.Output, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`+"\n", m.ID)
 			}
@@ -176,5 +181,33 @@ func TestEndlessStream(t *testing.T) {
 				t.Errorf("%d bytes were read in %d requests", n, requests.Load())
 			}
 		})
+	}
+}
+
+// TestCallAfterFault: while a connection that failed is being closed, a call is refused with the reason.
+func TestCallAfterFault(t *testing.T) {
+	t.Parallel()
+	o, until := watch(t)
+	serve := writer(func() io.Reader { return strings.NewReader("") })
+	o.Run = func(ctx context.Context, s Server, c workspace.Command) (workspace.Exit, error) {
+		serve(ctx, s, c)
+		<-ctx.Done() // a program that does not end with its input
+		return workspace.Exit{}, nil
+	}
+	c := New(o, Server{Name: "s", Command: "x"})
+	defer c.Close()
+	c.Start()
+	until("connected", func() bool { return c.Servers()[0].State == Connected })
+	tools := c.Tools(nil)
+	call := func() string {
+		return llm.TextOf(tool.Call(t.Context(), tools, llm.ToolCall{ID: "1", Name: "mcp__s__x", Input: []byte(`{}`)},
+			tool.AllowAll, nil).Parts)
+	}
+	call()
+	for c.peers[0].connection() != nil {
+		time.Sleep(time.Millisecond)
+	}
+	if text := call(); strings.HasSuffix(text, "is not connected: connected") {
+		t.Error(text)
 	}
 }

@@ -614,6 +614,7 @@ func (r *run) ended(exit *workspace.Exit) {
 		exit.Code, exit.Signal = s.ExitStatus(), ""
 	}
 	exit.Refused = append(exit.Refused, notes...)
+	exit.Restored = notes
 	exit.Refused = append(exit.Refused, r.watch.refused(r)...)
 	if r.proxy != nil {
 		exit.Refused = append(exit.Refused, r.proxy.refused()...)

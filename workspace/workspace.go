@@ -137,4 +137,7 @@ type Exit struct {
 	Signal string // name of the signal that ended it; "" if none
 	// Refused lists what the sandbox refused, as far as known.
 	Refused []string
+	// Restored are those of Refused that the sandbox found and undid after the command: what appeared under a
+	// protected name, which somebody else may have made, was renamed.
+	Restored []string
 }

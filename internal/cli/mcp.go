@@ -375,7 +375,7 @@ is read and compared with what the server lists.`,
 			if err != nil {
 				return err
 			}
-			defer e.Close()
+			defer closeEngine(e, c.ErrOrStderr())
 			client := e.MCP()
 			others := func(s mcp.Status) bool { return len(names) > 0 && s.Name != names[0] }
 			for _, s := range client.Servers() {

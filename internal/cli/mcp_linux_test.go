@@ -84,14 +84,35 @@ func TestServerNewNames(t *testing.T) {
 			d.needsSandbox(t)
 			c.define(d)
 			d.output(t, "trust", "--yes")
-			if out := d.output(t, "mcp", "test"); !strings.Contains(out, "makes: connected") {
+			out := d.output(t, "mcp", "test")
+			if !strings.Contains(out, "makes: connected") {
 				t.Error(out)
+			}
+			if told := strings.Contains(out, "the command left there is now .vscode.refused-1"); told != (name == "project") {
+				t.Errorf("the name is reported: %v; the output:\n%s", told, out)
 			}
 			if found, _ := filepath.Glob(filepath.Join(d.dir, ".vscode*")); len(found) != 1 ||
 				filepath.Base(found[0]) != c.want {
 				t.Errorf("found %q, want %s", found, c.want)
 			}
 		})
+	}
+}
+
+// TestBackgroundNewNames: what a background command leaves under a protected name is renamed when the program ends, and
+// the user is shown that, because no model will read the result of the command.
+func TestBackgroundNewNames(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t,
+		llmtest.Use("bash", map[string]any{"command": "sh make.sh", "background": true}),
+		llmtest.Answer{Want: []string{"Started as background job 1"},
+			Calls: []llmtest.Call{{Name: "bash", Input: `{"command": "until [ -e made ]; do sleep 0.02; done"}`}}},
+		llmtest.Reply("it runs")))
+	d.needsSandbox(t)
+	d.file(t, "make.sh", "mkdir .vscode && touch made && sleep 600\n")
+	out := d.output(t, "-p", "--allow", "Bash", "start it")
+	if !strings.Contains(out, ".vscode is protected") || !strings.Contains(out, "is now .vscode.refused-1") {
+		t.Error(out)
 	}
 }
 

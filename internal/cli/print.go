@@ -60,7 +60,8 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer e.Close()
+	shown := notices{w: c.ErrOrStderr()}
+	defer shown.close(e)
 	var schema *control.Schema
 	if c.Flags().Changed("json-schema") {
 		if schema, err = control.ReadSchema(f.jsonSchema); err != nil {
@@ -68,11 +69,14 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		}
 		f.appendPrompt = append(f.appendPrompt, schema.Prompt())
 	}
-	shown := notices{w: c.ErrOrStderr()}
 	if f.inputFormat == "stream-json" {
 		go e.Watch(ctx)
+		var stdout *os.File
+		if w, ok := c.OutOrStdout().(*resultWriter); ok {
+			stdout, _ = w.w.(*os.File)
+		}
 		return control.Serve(ctx, control.Options{
-			In: c.InOrStdin(), Out: out, Messages: messages, Schema: schema, Show: shown.print,
+			In: c.InOrStdin(), Out: out, Stdout: stdout, Messages: messages, Schema: schema, Show: shown.print,
 			Prompts: f.permissionPrompt == "stdio", Replay: f.replay, MaySave: f.hostMaySave, Timeout: f.hostTimeout,
 			Start: func(ctx context.Context, person engine.Person, edit func(*engine.SessionOptions)) (*engine.Session, error) {
 				return f.start(ctx, e, person, edit, c.ErrOrStderr())

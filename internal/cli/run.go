@@ -205,6 +205,19 @@ func (n *notices) print(e *engine.Engine) {
 	n.printed = len(all)
 }
 
+// close closes an engine and prints the problems that are found then, such as a file that was renamed because it
+// appeared under a protected name.
+func (n *notices) close(e *engine.Engine) {
+	e.Close()
+	n.print(e)
+}
+
+// closeEngine closes an engine whose problems were shown elsewhere, and prints those that are found then.
+func closeEngine(e *engine.Engine, stderr io.Writer) {
+	n := notices{w: stderr, printed: len(e.Notices())}
+	n.close(e)
+}
+
 // values returns the settings that flags override.
 func (f *runFlags) values() map[string]any {
 	v := map[string]any{}

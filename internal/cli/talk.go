@@ -40,7 +40,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer e.Close()
+	defer closeEngine(e, stderr)
 	if !f.trust && !f.bare {
 		if err := askTrust(c, e); err != nil {
 			return err
@@ -55,7 +55,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	defer exitOnSignal(e, in)()
+	defer exitOnSignal(e, in, stderr)()
 	t := &conversation{front: front, session: s, notices: notices{w: stderr}}
 	front.Complete = func(text string) []string { return t.session.Complete(text) }
 	front.Summary = func(name string, input json.RawMessage) string { return t.session.Summary(name, input) }
@@ -230,7 +230,7 @@ func withHint(err error) error {
 // exitOnSignal handles SIGTERM and SIGHUP (the terminal was closed): it closes the engine, which
 // ends everything that it started, restores the terminal and exits. The returned function
 // stops the handling.
-func exitOnSignal(e *engine.Engine, in *os.File) func() {
+func exitOnSignal(e *engine.Engine, in *os.File, stderr io.Writer) func() {
 	oldState, _ := term.GetState(int(in.Fd()))
 	ch := make(chan os.Signal, 1)
 	signal.Notify(ch, syscall.SIGTERM, syscall.SIGHUP)
@@ -239,10 +239,12 @@ func exitOnSignal(e *engine.Engine, in *os.File) func() {
 		select {
 		case <-stopped:
 		case s := <-ch:
+			ended := notices{w: stderr, printed: len(e.Notices())}
 			e.Close() // records the turn as interrupted
 			if oldState != nil {
 				term.Restore(int(in.Fd()), oldState)
 			}
+			ended.print(e)
 			if s == syscall.SIGHUP {
 				os.Exit(int(engine.ExitHungUp))
 			}

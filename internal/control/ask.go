@@ -241,7 +241,7 @@ func (p *person) approve(ctx context.Context, q engine.Question) (engine.Answer,
 		return engine.Answer{}, err
 	}
 	var answer toolAnswer
-	if err := json.Unmarshal(data, &answer); err != nil {
+	if err := decode(data, &answer); err != nil {
 		return engine.Answer{}, fmt.Errorf("the host's answer cannot be read: %w", err)
 	}
 	switch answer.Behavior {
@@ -408,7 +408,7 @@ func (p *person) choose(ctx context.Context, q engine.Question) (engine.Answer, 
 		return engine.Answer{}, err
 	}
 	var answer toolAnswer
-	if err := json.Unmarshal(data, &answer); err != nil {
+	if err := decode(data, &answer); err != nil {
 		return engine.Answer{}, fmt.Errorf("the host's answer cannot be read: %w", err)
 	}
 	var back chooseInput
@@ -440,7 +440,7 @@ func (p *person) plan(ctx context.Context, q engine.Question) (engine.Answer, er
 		return engine.Answer{}, err
 	}
 	var answer toolAnswer
-	if err := json.Unmarshal(data, &answer); err != nil {
+	if err := decode(data, &answer); err != nil {
 		return engine.Answer{}, fmt.Errorf("the host's answer cannot be read: %w", err)
 	}
 	if answer.Behavior != behaviorAllow {

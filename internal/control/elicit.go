@@ -37,7 +37,7 @@ func (p *person) elicit(ctx context.Context, server string, q engine.Question) (
 		Action  string                     `json:"action"` // accept, decline, cancel
 		Content map[string]json.RawMessage `json:"content"`
 	}
-	if err := json.Unmarshal(data, &answer); err != nil {
+	if err := decode(data, &answer); err != nil {
 		return engine.Answer{}, fmt.Errorf("the host's answer cannot be read: %w", err)
 	}
 	switch answer.Action {

@@ -127,7 +127,7 @@ type modelInfo struct {
 // initialize starts the session with the host's setup.
 func (s *server) initialize(ctx context.Context, request json.RawMessage) (any, error) {
 	var in initialize
-	if err := json.Unmarshal(request, &in); err != nil {
+	if err := decode(request, &in); err != nil {
 		return nil, fmt.Errorf("initialize: %w", err)
 	}
 	s.mu.Lock()

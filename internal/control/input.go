@@ -3,6 +3,7 @@ package control
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -107,6 +108,16 @@ func readFrame(line []byte) (f frame, field string, err error) {
 		return f, "", fmt.Errorf("it is not a JSON object: %w", err)
 	}
 	return f, "", nil
+}
+
+// decode reads a value of the host. Its error names the member, not the Go type.
+func decode(data []byte, v any) error {
+	err := json.Unmarshal(data, v)
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		return fmt.Errorf("%s is a JSON %s", cmp.Or(wrong.Field, "it"), wrong.Value)
+	}
+	return err
 }
 
 // A prompt is a message from the host.

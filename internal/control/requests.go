@@ -111,7 +111,7 @@ func (s *server) respond(id string, response any, err error) {
 // parse decodes a request into a struct.
 func parse[T any](request json.RawMessage) (T, error) {
 	var in T
-	if err := json.Unmarshal(request, &in); err != nil {
+	if err := decode(request, &in); err != nil {
 		return in, fmt.Errorf("the request cannot be read: %w", err)
 	}
 	return in, nil

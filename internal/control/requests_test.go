@@ -32,6 +32,21 @@ func TestEveryRequest(t *testing.T) {
 	h.end()
 }
 
+// TestWrongTypes: the error for a value of another type names the member as the host knows it.
+func TestWrongTypes(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, llmtest.New(), nil)
+	for request, want := range map[string]string{
+		`{"subtype":"initialize","agents":7}`:                   "agents is a JSON number",
+		`{"subtype":"initialize","hooks":{"PreToolUse":"all"}}`: "hooks is a JSON string",
+		`{"subtype":"set_permission_mode","mode":true}`:         "mode is a JSON bool",
+		`{"subtype":"read_file","path":["a"]}`:                  "path is a JSON array",
+	} {
+		h.must(h.ask("id", request), `"subtype":"error"`, want)
+	}
+	h.end()
+}
+
 // TestSettingsOfHost: the host reads the settings, and sets the effort.
 func TestSettingsOfHost(t *testing.T) {
 	t.Parallel()

@@ -30,6 +30,9 @@ type Options struct {
 	// nil: such requests are errors.
 	Messages *Messages
 
+	// Stdout is where Out writes, so that a host that died is noticed when nothing is written; nil: it is not.
+	Stdout *os.File
+
 	// Start starts the session; edit applies the host's changes to its options.
 	Start func(ctx context.Context, person engine.Person, edit func(*engine.SessionOptions)) (*engine.Session, error)
 	Show  func(*engine.Engine) // see Runner
@@ -142,6 +145,13 @@ func (s *server) read(ctx context.Context) {
 		}
 		s.take(ctx, l, f)
 	})
+	if s.Stdout != nil {
+		go func() {
+			if readerGone(ctx, s.Stdout) {
+				s.cancel(errHostGone)
+			}
+		}()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {

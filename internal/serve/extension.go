@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -40,6 +41,10 @@ func (s *Server) callSkill(ctx context.Context, r *sdk.CallToolRequest) (*sdk.Ca
 	text, err := "", error(nil)
 	if len(r.Params.Arguments) > 0 {
 		err = json.Unmarshal(r.Params.Arguments, &in)
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) { // the model reads it
+			err = fmt.Errorf("%s is a JSON %s", cmp.Or(wrong.Field, "the input"), wrong.Value)
+		}
 	}
 	if err == nil {
 		text, err = s.answer(ctx, in)
