@@ -508,7 +508,9 @@ runs on another machine, paste the address of the last page that it was sent to.
 				return err
 			}
 			defer e.Close()
+			hasPage := false
 			err = e.MCP().Login(c.Context(), name, func(ctx context.Context, page string) (string, error) {
+				hasPage = true
 				fmt.Fprintf(c.ErrOrStderr(), "Open this page, and log in:\n\n%s\n\nIf the browser is on another machine, paste "+
 					"the address of the last page that it opens:\n", plain.Line(page))
 				return pasted(ctx, c.InOrStdin())
@@ -518,6 +520,10 @@ runs on another machine, paste the address of the last page that it was sent to.
 				if errors.Is(err, mcp.ErrNoRegistration) {
 					return &engine.Error{Err: err, Hint: "register Knack there with the redirect address " +
 						"http://127.0.0.1:PORT/callback, then knack mcp add NAME URL --client-id ID --callback-port PORT"}
+				}
+				if !hasPage {
+					return &engine.Error{Err: err, Hint: "if the server expects a token that you have: " +
+						"knack mcp add NAME URL --header 'Authorization: Bearer TOKEN'"}
 				}
 				return err
 			}

@@ -144,6 +144,14 @@ func TestMCPLogin(t *testing.T) {
 	// A server at an address that does not speak MCP is named together with the address.
 	says("other: failed: "+strings.TrimSuffix(at, "mcp")+": Not Found", "test", "--mcp-config",
 		fmt.Sprintf(`{"other": {"type": "http", "url": %q}}`, strings.TrimSuffix(at, "mcp")), "other")
+	// A server that expects a token has no page to log in.
+	token := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		w.WriteHeader(map[string]int{http.MethodPost: http.StatusUnauthorized, http.MethodGet: http.StatusNotFound}[r.Method])
+	}))
+	defer token.Close()
+	says("hint: if the server expects a token that you have: knack mcp add NAME URL --header 'Authorization: Bearer TOKEN'",
+		"login", token.URL)
 }
 
 // TestServeOnTerminal: a user who types the command for agents learns what it waits for.
