@@ -91,7 +91,7 @@ var gitPrograms = table[program]{names: func(p *program) string { return p.names
 	{names: "read-tree", abbrev: true, writes: "--index-output"},
 	{names: "worktree", first: "add move remove repair", places: "all"},
 	{names: "bundle", first: "create", places: "all"},
-	{names: "init init-db pack-objects merge-file mv", places: "all"},
+	{names: "init init-db pack-objects merge-file mv interpret-trailers", places: "all"},
 }}
 
 // anySubcommand describes the options of all of them.
