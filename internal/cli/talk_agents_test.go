@@ -107,13 +107,11 @@ func TestTalkBackground(t *testing.T) {
 	k.expect(`second is done`)
 	k.prompt()
 	d.file(t, "late", "")
-	transcripts, err := filepath.Glob(filepath.Join(filepath.Dir(d.dir), ".local/state/knack/sessions/*/*/*.jsonl"))
-	if err != nil || len(transcripts) != 1 {
-		t.Fatalf("transcripts %q, %v", transcripts, err)
-	}
 	waitFor(t, "the agent's end", func() bool {
-		data, _ := os.ReadFile(transcripts[0])
-		return bytes.Contains(data, []byte(`"type":"turn-end"`))
+		k.types("/agents\r")
+		row := k.expect(`\ngeneral-purpose .*\n`)
+		k.prompt()
+		return !strings.Contains(row, "working")
 	})
 	k.types("third\r")
 	k.expect(`heard`)

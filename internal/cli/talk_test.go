@@ -137,8 +137,8 @@ func (d fixture) run(t *testing.T, program string, args ...string) *terminal {
 	return term
 }
 
-// expect waits until the output after the previous match matches the expression.
-func (t *terminal) expect(expr string) {
+// expect waits until the output after the previous match matches the expression, and returns the match.
+func (t *terminal) expect(expr string) string {
 	t.Helper()
 	re := regexp.MustCompile(expr)
 	late := time.After(patience)
@@ -147,8 +147,9 @@ func (t *terminal) expect(expr string) {
 		rest := t.all.Bytes()[t.read:]
 		if at := re.FindIndex(rest); at != nil {
 			t.read += at[1]
+			match := string(rest[at[0]:at[1]])
 			t.mu.Unlock()
-			return
+			return match
 		}
 		t.mu.Unlock()
 		select {
