@@ -57,8 +57,8 @@ type Options struct {
 	Timeout time.Duration
 	// TempDir is the directory for the full output of commands, in files that only this
 	// user can read; "" means the system's directory for temporary files. Notices
-	// contain the path of the file, so that the model can read it. Files in TempDir that
-	// are older than 30 days are removed.
+	// contain the path of the file, so that the model can read it. Files of this kind
+	// that are older than 30 days are removed if TempDir is set.
 	TempDir string
 	// Jobs manages background commands; nil disables them.
 	Jobs *Jobs

@@ -109,7 +109,7 @@ func (o *output) spill() {
 		removeOld(o.dir)
 	}
 	if o.err == nil {
-		o.file, o.err = os.CreateTemp(o.dir, "knack-bash-*.log")
+		o.file, o.err = os.CreateTemp(o.dir, fileNames)
 	}
 	if o.err == nil {
 		_, o.err = o.file.Write(o.raw)
@@ -117,13 +117,20 @@ func (o *output) spill() {
 	o.raw = nil
 }
 
-// keepFiles is how long the files with whole outputs are kept: the model may read one in a resumed session.
-const keepFiles = 30 * 24 * time.Hour
+const (
+	fileNames = "knack-bash-*.log" // a pattern for os.CreateTemp and filepath.Match
+	// keepFiles is how long the files with whole outputs are kept: the model may read one in a resumed session.
+	keepFiles = 30 * 24 * time.Hour
+)
 
-// removeOld removes old files from the directory for outputs. One that cannot be removed stays until the next time.
+// removeOld removes old files that spill has made in dir, where a host may have others. One that cannot be removed
+// stays until the next time.
 func removeOld(dir string) {
 	entries, _ := os.ReadDir(dir) // those that could be read
 	for _, e := range entries {
+		if ours, err := filepath.Match(fileNames, e.Name()); !ours || err != nil {
+			continue
+		}
 		info, err := e.Info()
 		if err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > keepFiles {
 			os.Remove(filepath.Join(dir, e.Name()))
