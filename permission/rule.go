@@ -133,8 +133,8 @@ func (r Rule) Problem(tools ...string) (Problem, bool) {
 // otherAgentsTools lists tools of other agents that Knack does not have.
 var otherAgentsTools = []string{
 	"WebSearch", "ExitPlanMode", "EnterPlanMode", "LSP", "NotebookRead",
-	"TaskOutput", "TaskStop", "Monitor", "SendMessage", "TeamCreate", "TeamDelete", "CronCreate",
-	"CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Cd", "Search", "View", "BatchTool", "Computer",
+	"TaskGet", "TaskOutput", "TaskStop", "Workflow", "ScheduleWakeup", "Monitor", "SendMessage", "TeamCreate",
+	"TeamDelete", "CronCreate", "CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Cd", "Search", "View", "BatchTool", "Computer",
 }
 
 // IsOtherAgentsTool reports whether name is a tool of other agents that Knack does not have. Rules for it
