@@ -670,7 +670,12 @@ func TestRemovedScript(t *testing.T) {
 // TestMissingScripts: a hook of a project's skill or agent does not run while a script that it names is missing, for
 // the same reason.
 func TestMissingScripts(t *testing.T) {
-	dir := realPath(t.TempDir())
+	for _, name := range []string{"plain", "with a blank", "a=b"} {
+		t.Run(name, func(t *testing.T) { testMissingScripts(t, filepath.Join(realPath(t.TempDir()), name)) })
+	}
+}
+
+func testMissingScripts(t *testing.T, dir string) {
 	t.Setenv("HOME", t.TempDir())
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	skill := filepath.Join(dir, ".claude/skills/pdf")

@@ -121,7 +121,7 @@ func scriptsOf(s permission.Subject, dirs []string) (files []File, missing []str
 				}
 				files[i].names = append(files[i].names, path)
 			}
-			if !exists && isFileName(name) {
+			if !exists && isFileName(name, dirs) {
 				missing = append(missing, name)
 			}
 		}
@@ -130,10 +130,16 @@ func scriptsOf(s permission.Subject, dirs []string) (files []File, missing []str
 }
 
 // isFileName reports whether a word names a file: it is not an option with a value, text of a program, an address, or
-// a package such as the one in npx @scope/name.
-func isFileName(word string) bool {
-	if strings.ContainsAny(word, "= \t\n") {
-		return false
+// a package such as the one in npx @scope/name. Blanks and = may be in the names of directories that exist.
+func isFileName(word string, dirs []string) bool {
+	if i := strings.LastIndexAny(word, "= \t\n"); i >= 0 {
+		n := strings.IndexByte(word[i:], '/')
+		if n < 0 || !slices.ContainsFunc(dirs, func(d string) bool {
+			info, err := os.Stat(scripts.Join(d, word[:i+n]))
+			return err == nil && info.IsDir()
+		}) {
+			return false
+		}
 	}
 	return scripts.HasSuffix(word) ||
 		strings.Contains(word, "/") && !strings.HasPrefix(word, "@") && !strings.Contains(word, "://")
