@@ -28,7 +28,7 @@ var updateGolden = flag.Bool("update", false, "rewrite the golden parts of the .
 //
 //	dir KIND PATH [untrusted] [remote] [files] [commands] [label=L] [nested=N] [root=PATH] [base=PATH] [prefix=P]
 //	link TARGET NAME
-//	view [for=user] [window=N] [budget=N] [max=N] [used=a,b] [touched=a,b] [over=NAME:STATE] [index]
+//	view [for=user] [window=N] [budget=N] [max=N] [used=a,b] [touched=a,b] [over=NAME:STATE] [only=a,b] [index]
 //	why NAME
 //	skill NAME
 //	invoke NAME [by=user] [over=NAME:STATE] [touched=a,b]
@@ -169,6 +169,9 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 			for _, o := range list("over") {
 				i := strings.LastIndexByte(o, ':')
 				v.Overrides[o[:i]] = SkillState(o[i+1:])
+			}
+			if has("only") {
+				v.Only = list("only")
 			}
 			l := cat.Listing(v)
 			fmt.Fprintf(&out, "\n> %s", line)
