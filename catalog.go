@@ -296,7 +296,7 @@ func untrustedPlace(s *Skill, p Location) string {
 	return filepath.Dir(s.ID)
 }
 
-// untrusted returns the reason for the state NotTrusted of a skill.
+// untrusted explains why a skill has the state NotTrusted.
 func (c *Catalog) untrusted(e Candidate) string {
 	if slices.ContainsFunc(c.problems, func(p Problem) bool { return p.Code == CodeChanged && p.Path == e.Path }) {
 		return "it changed since it was trusted"

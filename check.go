@@ -95,9 +95,9 @@ func checkFile(ctx context.Context, path string) (*Skill, []Problem) {
 }
 
 // dropConsequences removes Problems that merely follow from another one. A file without
-// frontmatter has no name and no description, and a description of the wrong type is not missing. If a
-// name is invalid, but its valid form is
-// the directory's name, the mismatch with the directory is not a second mistake.
+// frontmatter has no name and no description, and a description of the wrong type is not
+// missing. If a name is invalid, but its valid form is the directory's name, the mismatch
+// with the directory is not a second mistake.
 func dropConsequences(s *Skill, problems []Problem) []Problem {
 	found := map[Code]bool{}
 	for _, p := range problems {

@@ -486,8 +486,8 @@ func openIndex(path string) *rank.Index {
 // what it has since: its end would wait for that.
 const firstSave = 64
 
-// indexSkills adds skills to an index. It calls save after firstSave skills, after four times as many, and so
-// on; save may be nil.
+// indexSkills adds skills to an index. It calls save, if not nil, after firstSave skills, after four times as
+// many, and so on.
 func indexSkills(ctx context.Context, b *rank.Builder, skills []*Skill, save func()) error {
 	var buf bytes.Buffer
 	next := firstSave

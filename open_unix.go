@@ -34,8 +34,8 @@ func openNoFollow(dir *os.File, rel, name string) (fs.File, error) {
 	}
 }
 
-// openDir opens a directory to list it, with four system calls less than os.Open, which would register it for
-// polling.
+// openDir opens a directory to list it. It makes four system calls fewer than os.Open, which would register the
+// directory for polling.
 func openDir(name string) (*os.File, error) {
 	for {
 		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

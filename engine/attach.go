@@ -50,8 +50,8 @@ func Mention(path string) string {
 	return `@"` + path + `"`
 }
 
-// mentions returns the words of a prompt that begin with @, without it. A word with blanks is in quotes, or has a
-// backslash before each blank, as terminals write the paths of files that are dropped on them.
+// mentions returns what follows each @ at the start of a word. A path with blanks is in quotes, or has a backslash
+// before each blank: terminals insert the paths of dropped files in these forms.
 func mentions(prompt string) (words []string) {
 	for i, start := 0, true; i < len(prompt); {
 		r, size := utf8.DecodeRuneInString(prompt[i:])

@@ -297,8 +297,8 @@ var (
 	helpText string
 )
 
-// setSystem assembles the system prompt, which does not change until the user reloads. Agents that run in the background
-// read it meanwhile.
+// setSystem assembles the system prompt, which does not change until the user reloads. Background agents may read it
+// at the same time.
 func (s *Session) setSystem(p *Project) {
 	var found instructions.Found
 	prompt := agent.Prompt{Role: roleText, Help: helpText, Tools: s.tools(), Date: time.Now(), Dir: s.ws.Dir(),
@@ -357,8 +357,8 @@ func (s *Session) ID() string { return s.log.ID() }
 // Engine returns the open directory that the session belongs to.
 func (s *Session) Engine() *Engine { return s.engine }
 
-// Problems returns the problems found when the session began, or by /reload: damage to its record, unknown tools,
-// unreadable context files.
+// Problems returns the problems found at the start of the session and by /reload: damage to its record, unknown
+// tools, unreadable context files.
 func (s *Session) Problems() []knack.Problem {
 	s.mu.Lock()
 	defer s.mu.Unlock()

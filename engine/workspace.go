@@ -111,8 +111,8 @@ func (e *Engine) addSandbox(local *workspace.Local, p *Project) error {
 	return nil
 }
 
-// reportRestored returns release with a report to the user of what the sandbox restored: if a command or a server runs
-// for long, the user may have made it. path is the file that defines the server; "": none.
+// reportRestored returns a func that calls release and then reports to the user what the sandbox renamed. The user may
+// have created it while the command or server was running. path is the file that defines the server, "" for a command.
 func (e *Engine) reportRestored(release func(*workspace.Exit), path string) func(*workspace.Exit) {
 	if release == nil {
 		return nil

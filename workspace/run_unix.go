@@ -26,9 +26,9 @@ func (*group) alive(pid int) bool { return pid > 0 && syscall.Kill(-pid, 0) == n
 
 func (*group) close() {}
 
-// leader returns the number of the command's session and group; 0: it has none. The system does not
-// use that number again while one of its processes exists. So when the shell was waited for and a
-// process has its ID, that belongs to another program, and the group has ended.
+// leader returns the ID of the command's session and process group, or 0 if it has none. The
+// system does not reuse the ID while the group has a process. So if the shell has been waited for and
+// some process has its ID, that process belongs to another program, and the group has ended.
 func (p *process) leader() int {
 	if p.waited.Load() && syscall.Kill(p.pid, 0) != syscall.ESRCH {
 		return 0

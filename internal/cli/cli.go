@@ -97,8 +97,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return int(code)
 }
 
-// A resultWriter writes the results of a command and keeps the first error, so that a script learns that
-// its file is incomplete: most commands do not check each write. A pipe that was closed is no error.
+// A resultWriter writes the results of a command and keeps the first error, because most commands do not check each
+// write: a script must learn that its file is incomplete. A closed pipe is not an error.
 type resultWriter struct {
 	w     io.Writer
 	mu    sync.Mutex

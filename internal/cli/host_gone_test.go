@@ -4,7 +4,6 @@ package cli
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -16,20 +15,7 @@ import (
 func TestHostGone(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, serve(t, llmtest.Use("bash", map[string]any{"command": "touch begun; sleep 3600"})))
-	cmd := exec.Command("knack", "--input-format", "stream-json", "--output-format", "stream-json", "--allow", "Bash")
-	cmd.Dir, cmd.Env = d.dir, d.env
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill() })
+	cmd, in, out := d.stream(t, "--allow", "Bash")
 	if _, err := in.Write([]byte(`{"type":"user","message":{"role":"user","content":"go"}}` + "\n")); err != nil {
 		t.Fatal(err)
 	}

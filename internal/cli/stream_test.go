@@ -4,6 +4,7 @@ package cli
 
 import (
 	"bufio"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,26 @@ import (
 
 	"github.com/knack-agent/knack/llm/llmtest"
 )
+
+// stream starts knack with structured input and output, as a host does.
+func (d fixture) stream(t *testing.T, args ...string) (cmd *exec.Cmd, in io.WriteCloser, out io.ReadCloser) {
+	t.Helper()
+	cmd = exec.Command("knack", append(args, "--input-format", "stream-json", "--output-format", "stream-json")...)
+	cmd.Dir, cmd.Env = d.dir, d.env
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err = cmd.StdoutPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	return cmd, in, out
+}
 
 // TestStreamSteers: a line that arrives during a turn is added after the current tools, and an invalid line is
 // answered at once.
@@ -23,22 +44,7 @@ func TestStreamSteers(t *testing.T) {
 		llmtest.Answer{When: "and then", Text: "Then I go on."},
 	)
 	d := newFixture(t, server)
-	cmd := exec.Command("knack", "-p", "--trust", "--sandbox", "off", "--dangerously-skip-permissions",
-		"--input-format", "stream-json", "--output-format", "stream-json")
-	cmd.Dir, cmd.Env = d.dir, d.env
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Process.Kill()
+	cmd, in, out := d.stream(t, "-p", "--trust", "--sandbox", "off", "--dangerously-skip-permissions")
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
 	send := func(line string) {
