@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -20,17 +21,17 @@ const module = "github.com/knack-agent/knack"
 // rows is the structure of docs/design.md: a package imports only packages of rows above its own. A package that is
 // not listed has the row of its nearest listed parent folder.
 var rows = map[string]int{
-	".": 0, "llm": 0, "permission": 0, "workspace": 0, "hook": 0,
-	"sources": 1, "tool": 1, "session": 1, "sandbox": 1, "plugin": 1,
-	"llm/anthropic": 1, "llm/openai": 1, "llm/google": 1, "llm/offline": 1, "llm/llmtest": 1,
+	".": 0, "llm": 0, "permission": 0, "workspace": 0, "hook": 0, "internal/project/layout": 0,
+	"sources": 1, "tool": 1, "session": 1, "sandbox": 1, "plugin": 1, "checkpoint": 1,
+	"llm/anthropic": 1, "llm/openai": 1, "llm/google": 1, "llm/offline": 1, "llm/models": 1, "llm/llmtest": 1,
 	"bundled": 1, "knacktest": 1, "workspace/workspacetest": 1,
-	"tool/coding": 2, "mcp": 2, "gate": 2,
-	"agent":           3,
-	"internal/config": 4, "internal/trust": 4, "internal/instructions": 4, "internal/transcript": 4,
-	"engine":       5,
-	"internal/cli": 6, "internal/line": 6, "internal/tui": 6, "internal/acp": 6, "internal/control": 6,
-	"internal/serve": 6, "internal/batch": 6, "internal/eval": 6,
-	"cmd": 7, "bench": 7, "examples": 7,
+	"tool/coding": 2, "tool/web": 2, "tool/memory": 2, "mcp": 2, "gate": 2,
+	"agent":            3,
+	"internal/project": 4, "internal/transcript": 4,
+	"engine":         5,
+	"engine/command": 6, "internal/frontend/terminal": 6, "internal/frontend/editor": 6, "internal/frontend/show": 6,
+	"internal/frontend": 7,
+	"cmd":               8, "examples": 8,
 }
 
 // only restricts what a package may import beyond its row.
@@ -67,19 +68,22 @@ func TestImportDirectionFails(t *testing.T) {
 		{"llm", "permission", true},
 		{".", "llm", true},
 		{"tool", "agent", true},
-		{"agent", "internal/cli", true},
-		{"internal/frontmatter", "llm", true},
-		{"internal/cli", "internal/config", false},
-		{"internal/cli", "internal/line", false},
-		{"internal/line", "internal/cli", true},
-		{"internal/tui", "internal/line", true},
-		{"engine", "internal/cli", true},
-		{"internal/config", "internal/trust", true},
+		{"agent", "internal/frontend/cli", true},
+		{"internal/leaf/frontmatter", "llm", true},
+		{"internal/frontend/cli", "internal/project/config", false},
+		{"internal/frontend/cli", "internal/frontend/line", false},
+		{"internal/frontend/line", "internal/frontend/cli", true},
+		{"internal/frontend/tui", "internal/frontend/line", true},
+		{"engine", "internal/frontend/cli", true},
+		{"internal/project/config", "internal/project/trust", true},
+		{"internal/new", "llm", true},
+		{"internal/frontend/tui", "internal/frontend/terminal", false},
+		{"engine", "internal/frontend/terminal", true},
 		{"bundled", "llm", true},
 		{"bundled", ".", false},
 		{"sources", "tool", true},
 		{"agent", "tool/coding", false},
-		{"permission", "internal/ignore", false},
+		{"permission", "internal/leaf/ignore", false},
 	} {
 		if got := forbidden(c.from, c.to, false) != ""; got != c.bad {
 			t.Errorf("%s -> %s: forbidden is %t, want %t", c.from, c.to, got, c.bad)
@@ -87,16 +91,21 @@ func TestImportDirectionFails(t *testing.T) {
 	}
 }
 
+// noRow is the row of a package that the structure does not know.
+const noRow = -1
+
 func forbidden(from, to string, test bool) string {
 	f, leaf := row(from)
 	g, toLeaf := row(to)
 	switch {
+	case f == noRow || g == noRow:
+		return "a package directly in internal needs a row in this file"
 	case from == to || toLeaf:
 		return ""
 	case test && (path.Dir(to) == from || path.Dir(to) == path.Dir(from) || strings.HasSuffix(to, "test") || from == "."):
 		return "" // a test may use the test packages, and the root's examples the packages above
 	case leaf:
-		return "a leaf under internal imports nothing of ours"
+		return "a leaf imports nothing of ours but leaves"
 	}
 	if allowed, ok := only[from]; ok {
 		for _, a := range allowed {
@@ -106,7 +115,7 @@ func forbidden(from, to string, test bool) string {
 		}
 		return "it may import only " + strings.Join(allowed, ", ")
 	}
-	if g < f || from == "internal/cli" && g == f {
+	if g < f || from == "internal/frontend/cli" && g == f {
 		return "" // the command line starts the other front ends
 	}
 	// A package may use its parent package, as llm/openai uses llm, and an internal package in the same folder.
@@ -117,14 +126,21 @@ func forbidden(from, to string, test bool) string {
 	return fmt.Sprintf("row %d must not import row %d", f, g)
 }
 
-// row finds a package's row; a package under internal that is not listed is a leaf.
+// row finds a package's row. Leaves are the packages under internal/leaf and those in the internal folder of another
+// package. A package directly in internal needs a row: it has none of its own otherwise, and noRow is returned.
 func row(p string) (n int, leaf bool) {
 	for q := p; ; q = path.Dir(q) {
 		if n, ok := rows[q]; ok && (q != "." || p == ".") {
 			return n, false
 		}
 		if q == "." {
-			return 0, strings.HasPrefix(p, "internal/") || strings.Contains(p, "/internal/")
+			switch {
+			case strings.HasPrefix(p, "internal/leaf/") || strings.Contains(p, "/internal/"):
+				return 0, true
+			case strings.HasPrefix(p, "internal/"):
+				return noRow, false
+			}
+			return 0, false
 		}
 	}
 }
@@ -162,6 +178,9 @@ func goFiles(t *testing.T) (all []string) {
 		if d.IsDir() {
 			if name := d.Name(); p != "." && (name == "testdata" || strings.HasPrefix(name, ".")) {
 				return fs.SkipDir
+			}
+			if _, err := os.Stat(filepath.Join(p, "go.mod")); err == nil && p != "." {
+				return fs.SkipDir // a module of its own
 			}
 			return nil
 		}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/knack-agent/knack/internal/regular"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // A headCache stores what was read from the frontmatter of the SKILL.md files of a [Folder], so

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/knack-agent/knack/internal/ignore"
-	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/internal/leaf/ignore"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
 // A Catalog is an immutable set of skills. It also records the skills that were found

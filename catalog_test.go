@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
 var updateGolden = flag.Bool("update", false, "rewrite the golden parts of the .txtar cases")

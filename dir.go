@@ -21,11 +21,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/knack-agent/knack/internal/frontmatter"
-	"github.com/knack-agent/knack/internal/ignore"
-	"github.com/knack-agent/knack/internal/plain"
-	"github.com/knack-agent/knack/internal/regular"
-	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/internal/leaf/frontmatter"
+	"github.com/knack-agent/knack/internal/leaf/ignore"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
 // Limits of a search.

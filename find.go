@@ -13,11 +13,11 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/knack-agent/knack/internal/atomicfile"
-	"github.com/knack-agent/knack/internal/frontmatter"
-	"github.com/knack-agent/knack/internal/plain"
-	"github.com/knack-agent/knack/internal/rank"
-	"github.com/knack-agent/knack/internal/regular"
+	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/frontmatter"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/rank"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // A Match is a skill that a search found.

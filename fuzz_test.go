@@ -12,7 +12,7 @@ import (
 
 	"mvdan.cc/sh/v3/syntax"
 
-	"github.com/knack-agent/knack/internal/frontmatter"
+	"github.com/knack-agent/knack/internal/leaf/frontmatter"
 )
 
 // FuzzFrontmatter: untrusted files never panic, what is kept is valid, deviations from the text are reported, and

@@ -15,9 +15,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/knack-agent/knack/internal/ignore"
-	"github.com/knack-agent/knack/internal/plain"
-	"github.com/knack-agent/knack/internal/regular"
+	"github.com/knack-agent/knack/internal/leaf/ignore"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // A Caller says who invokes a skill.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
 const (

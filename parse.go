@@ -13,8 +13,8 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/knack-agent/knack/internal/frontmatter"
-	"github.com/knack-agent/knack/internal/similar"
+	"github.com/knack-agent/knack/internal/leaf/frontmatter"
+	"github.com/knack-agent/knack/internal/leaf/similar"
 )
 
 const (

@@ -14,7 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
-	"github.com/knack-agent/knack/internal/frontmatter"
+	"github.com/knack-agent/knack/internal/leaf/frontmatter"
 )
 
 // plainFields reads frontmatter as a plain YAML reader does; ok is false if the reader would refuse it.

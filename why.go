@@ -12,10 +12,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/knack-agent/knack/internal/frontmatter"
-	"github.com/knack-agent/knack/internal/similar"
-	"github.com/knack-agent/knack/internal/skilldir"
-	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/internal/leaf/frontmatter"
+	"github.com/knack-agent/knack/internal/leaf/similar"
+	"github.com/knack-agent/knack/internal/leaf/skilldir"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
 // A Why explains why a skill is available or not.

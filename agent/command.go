@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
 // Namespace returns everything that the user can type after a slash: the commands that control the

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 )

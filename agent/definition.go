@@ -15,7 +15,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/internal/frontmatter"
+	"github.com/knack-agent/knack/internal/leaf/frontmatter"
 	"github.com/knack-agent/knack/permission"
 )
 

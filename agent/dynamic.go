@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/knack-agent/knack/internal/rank"
+	"github.com/knack-agent/knack/internal/leaf/rank"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"

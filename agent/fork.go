@@ -16,7 +16,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"

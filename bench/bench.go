@@ -4,12 +4,12 @@
 //
 // Anyone can run the programs:
 //
-//	go run ./bench/load     how fast skills load, compared with floors
-//	go run ./bench/find     how well and how fast skills are found
-//	go run ./bench/turns    what a request costs late in a session
-//	go run ./bench/servers  what MCP servers cost
-//	go run ./bench/shell    what the sandbox adds to a command and to a turn
-//	go run ./bench/peers    Knack compared with the agents and search tools on PATH
+//	go run ./load     how fast skills load, compared with floors
+//	go run ./find     how well and how fast skills are found
+//	go run ./turns    what a request costs late in a session
+//	go run ./servers  what MCP servers cost
+//	go run ./shell    what the sandbox adds to a command and to a turn
+//	go run ./peers    Knack compared with the agents and search tools on PATH
 //
 // README.md describes how they measure, and the results.
 package bench

@@ -25,7 +25,7 @@ import (
 	"sync"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/internal/extract"
+	"github.com/knack-agent/knack/internal/leaf/extract"
 )
 
 //go:embed skills

@@ -15,7 +15,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/tool"

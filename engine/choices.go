@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/internal/config"
-	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/project/config"
 	"github.com/knack-agent/knack/llm/models"
 	"github.com/knack-agent/knack/permission"
 )

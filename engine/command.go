@@ -13,8 +13,8 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/internal/plain"
-	"github.com/knack-agent/knack/internal/similar"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/similar"
 )
 
 // A ProgramCommand is one of the program's own slash commands.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
 // ContextUse describes, in tokens, what fills the model's window. Parts and Used are estimates;

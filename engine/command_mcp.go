@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/mcp"
 )
 

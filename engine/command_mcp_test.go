@@ -17,7 +17,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/internal/config"
+	"github.com/knack-agent/knack/internal/project/config"
 	"github.com/knack-agent/knack/llm/llmtest"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"

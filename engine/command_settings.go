@@ -11,8 +11,8 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/internal/config"
-	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/project/config"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 )

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/internal/plain"
-	"github.com/knack-agent/knack/internal/userdirs"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/userdirs"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 )

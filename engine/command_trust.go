@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/internal/plain"
-	"github.com/knack-agent/knack/internal/trust"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/project/trust"
 	"github.com/knack-agent/knack/mcp"
 )
 

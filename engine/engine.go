@@ -10,7 +10,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/internal/trust"
+	"github.com/knack-agent/knack/internal/project/trust"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/models"
 	"github.com/knack-agent/knack/mcp"

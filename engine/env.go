@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/internal/userdirs"
+	"github.com/knack-agent/knack/internal/leaf/userdirs"
 	"github.com/knack-agent/knack/session"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/llm/models"
 	"github.com/knack-agent/knack/llm/offline"
 	"github.com/knack-agent/knack/session"

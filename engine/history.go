@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"

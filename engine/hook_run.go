@@ -12,7 +12,7 @@ import (
 
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"

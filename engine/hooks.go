@@ -18,10 +18,10 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/internal/config"
-	"github.com/knack-agent/knack/internal/layout"
-	"github.com/knack-agent/knack/internal/subpath"
-	"github.com/knack-agent/knack/internal/trust"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
+	"github.com/knack-agent/knack/internal/project/config"
+	"github.com/knack-agent/knack/internal/project/layout"
+	"github.com/knack-agent/knack/internal/project/trust"
 	"github.com/knack-agent/knack/permission"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/internal/instructions"
+	"github.com/knack-agent/knack/internal/project/instructions"
 )
 
 // agentDoors are the attacks through definitions of agents.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/zalando/go-keyring"
 
-	"github.com/knack-agent/knack/internal/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/llm/models"
 )
 

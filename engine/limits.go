@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/internal/config"
+	"github.com/knack-agent/knack/internal/project/config"
 	"github.com/knack-agent/knack/workspace"
 )
 

@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/internal/config"
-	"github.com/knack-agent/knack/internal/similar"
-	"github.com/knack-agent/knack/internal/userdirs"
+	"github.com/knack-agent/knack/internal/leaf/similar"
+	"github.com/knack-agent/knack/internal/leaf/userdirs"
+	"github.com/knack-agent/knack/internal/project/config"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/anthropic"
 	"github.com/knack-agent/knack/llm/google"

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/internal/plain"
-	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
 // realPath resolves the links in the existing part of a path.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/internal/config"
+	"github.com/knack-agent/knack/internal/project/config"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/llmtest"
 )

@@ -8,7 +8,7 @@ import (
 
 	"github.com/clipperhouse/displaywidth"
 
-	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
 // A Reply is the result of one of the program's commands: text and perhaps a table for people, and the

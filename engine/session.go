@@ -17,7 +17,7 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/internal/instructions"
+	"github.com/knack-agent/knack/internal/project/instructions"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/internal/similar"
+	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"

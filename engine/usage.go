@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/knack-agent/knack/internal/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/session"
 )
 

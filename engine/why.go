@@ -12,8 +12,8 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/internal/plain"
-	"github.com/knack-agent/knack/internal/similar"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/sources"
 )

@@ -12,9 +12,9 @@ import (
 
 	udiff "github.com/aymanbagabas/go-udiff"
 
-	"github.com/knack-agent/knack/internal/regular"
-	"github.com/knack-agent/knack/internal/scripts"
-	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/internal/leaf/scripts"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/workspace"
 )

@@ -29,8 +29,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/knack-agent/knack/internal/scripts"
-	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/internal/leaf/scripts"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"

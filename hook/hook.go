@@ -26,7 +26,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/knack-agent/knack/internal/scripts"
+	"github.com/knack-agent/knack/internal/leaf/scripts"
 )
 
 // An Event is something that happens and for which hooks run.

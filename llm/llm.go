@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/knack-agent/knack/internal/fastjson"
+	"github.com/knack-agent/knack/internal/leaf/fastjson"
 )
 
 // A Model streams answers.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/knack-agent/knack/internal/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 )
 
 // pins are the hashes of allowed tool definitions, by the tool's name and the origin of its server.

@@ -20,7 +20,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/internal/frontmatter"
+	"github.com/knack-agent/knack/internal/leaf/frontmatter"
 )
 
 // Methods and names of the protocol's skills extension, for clients and servers. The SDK has no types

@@ -17,7 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/internal/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"

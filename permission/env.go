@@ -7,7 +7,7 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
 // CleanPath removes the entries of a PATH that are relative, empty or inside one of dirs, so that a

@@ -16,8 +16,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/knack-agent/knack/internal/regular"
-	"github.com/knack-agent/knack/internal/userdirs"
+	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/internal/leaf/userdirs"
 )
 
 // A Git determines which programs git would run because of the configuration of the repositories in

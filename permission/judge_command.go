@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/permission/internal/bash"
 )
 

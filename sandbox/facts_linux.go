@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/knack-agent/knack/internal/userdirs"
+	"github.com/knack-agent/knack/internal/leaf/userdirs"
 	"github.com/knack-agent/knack/sandbox/internal/launch"
 )
 

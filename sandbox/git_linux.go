@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/knack-agent/knack/internal/regular"
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // placeholderText is the content of the files that the sandbox creates in a git directory while a

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/knack-agent/knack/internal/subpath"
-	"github.com/knack-agent/knack/internal/userdirs"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
+	"github.com/knack-agent/knack/internal/leaf/userdirs"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/workspace"
 )

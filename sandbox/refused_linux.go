@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
 // refused returns what the sandbox refused to the command, according to the command's output.

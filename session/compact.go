@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/llm"
 )
 

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/internal/fastjson"
+	"github.com/knack-agent/knack/internal/leaf/fastjson"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 )

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/knack-agent/knack/internal/fastjson"
+	"github.com/knack-agent/knack/internal/leaf/fastjson"
 	"github.com/knack-agent/knack/llm"
 )
 

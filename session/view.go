@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/knack-agent/knack/internal/plain"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/llm"
 )
 

@@ -10,8 +10,8 @@ import (
 	"sync"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/internal/ignore"
-	"github.com/knack-agent/knack/internal/subpath"
+	"github.com/knack-agent/knack/internal/leaf/ignore"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
 // Nested finds skill folders between touched files and the working directory. It looks

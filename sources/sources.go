@@ -17,8 +17,8 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/internal/layout"
-	"github.com/knack-agent/knack/internal/userdirs"
+	"github.com/knack-agent/knack/internal/leaf/userdirs"
+	"github.com/knack-agent/knack/internal/project/layout"
 )
 
 // Options determine which places are searched. The zero Options find only what is below

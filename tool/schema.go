@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/knack-agent/knack/internal/fastjson"
+	"github.com/knack-agent/knack/internal/leaf/fastjson"
 )
 
 // A derivedSchema is the schema of an input type.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/internal/similar"
+	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 )

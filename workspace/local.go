@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"github.com/knack-agent/knack/internal/userdirs"
+	"github.com/knack-agent/knack/internal/leaf/userdirs"
 )
 
 // Local is a directory on this machine. Set its fields before the first command runs, and call

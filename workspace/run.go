@@ -17,8 +17,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/knack-agent/knack/internal/subpath"
-	"github.com/knack-agent/knack/internal/userdirs"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
+	"github.com/knack-agent/knack/internal/leaf/userdirs"
 )
 
 const (

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	regularfile "github.com/knack-agent/knack/internal/regular"
-	"github.com/knack-agent/knack/internal/scripts"
+	regularfile "github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/internal/leaf/scripts"
 )
 
 // A Script is a file that a command runs, with its approved content.

@@ -23,7 +23,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 	"golang.org/x/crypto/ssh/knownhosts"
 
-	"github.com/knack-agent/knack/internal/userdirs"
+	"github.com/knack-agent/knack/internal/leaf/userdirs"
 )
 
 // SSHOptions configure the connection to a host. The user is never asked for a password, a

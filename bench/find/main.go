@@ -1,7 +1,7 @@
 // Command find measures how well and how fast skills are found, on your own
 // skills and prompts.
 //
-//	go run ./bench/find -skills DIR [-skills DIR] [-prompts FILE] [-n 1000,10000] [-json FILE] [-svg DIR]
+//	go run ./find -skills DIR [-skills DIR] [-prompts FILE] [-n 1000,10000] [-json FILE] [-svg DIR]
 //
 // The prompts are JSON lines, {"query": "what a user says", "skill": "name"}.
 // Without prompts only time and size are measured. If a size needs more skills
@@ -35,7 +35,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/bench"
-	"github.com/knack-agent/knack/internal/frontmatter"
+	"github.com/knack-agent/knack/internal/leaf/frontmatter"
 )
 
 func main() {

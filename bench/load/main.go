@@ -3,7 +3,7 @@
 // only stat it (the floor of a start with nothing changed), or only read and hash
 // it (the floor of a trusted project).
 //
-//	go run ./bench/load [-n 100,1000,10000] [-runs 15] [-json FILE] [-svg DIR]
+//	go run ./load [-n 100,1000,10000] [-runs 15] [-json FILE] [-svg DIR]
 //
 // All are measured in turns. Ratios compare the fastest runs, which other work on
 // the machine disturbs least, and the processor times. The memory per skill is

@@ -1,14 +1,14 @@
 // Command peers compares Knack with other agents and search tools. It measures them
 // in turns, with the same skills, prompts and answers of a scripted server:
 //
-//	go run ./bench/peers [-n 0,100,1000,5000] [-k 50] [-runs 9] [-json FILE] [-svg DIR] [name=path …]
+//	go run ./peers [-n 0,100,1000,5000] [-k 50] [-runs 9] [-json FILE] [-svg DIR] [name=path …]
 //
 // Agents and tools are searched for on PATH; name=path sets the program of one
 // (pi=/opt/pi/bin/pi). Knack is built from this module. For an agent that is not
 // installed or does not work, the result contains the reason. -only selects the
 // agents to run, -parts what is measured: start, calls, tools.
 //
-//	go run ./bench/peers -only knack -parts start -user -n 0,1000,10000
+//	go run ./peers -only knack -parts start -user -n 0,1000,10000
 //
 // shows how long a start with the user's own skills takes once they are cached,
 // compared with a program that only stats them.
@@ -96,7 +96,7 @@ func main() {
 	asJSON := flag.String("json", "", "file for the result as JSON")
 	svg := flag.String("svg", "", "directory for charts")
 	flag.Usage = func() {
-		fmt.Fprintln(os.Stderr, "usage: go run ./bench/peers [flags] [name=path ...]")
+		fmt.Fprintln(os.Stderr, "usage: go run ./peers [flags] [name=path ...]")
 		flag.PrintDefaults()
 	}
 	flag.Parse()

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/bench"
-	"github.com/knack-agent/knack/internal/cli"
+	"github.com/knack-agent/knack/internal/frontend/cli"
 	"github.com/knack-agent/knack/llm/llmtest"
 )
 

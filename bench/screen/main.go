@@ -1,8 +1,8 @@
 // Program screen draws pictures of the terminal interface, and measures it.
 //
-//	go run ./bench/screen -out docs/screens   # a picture of each scene
-//	go run ./bench/screen -measure            # first paint, bytes and time of a token, a long conversation
-//	tmux capture-pane -pe | go run ./bench/screen -capture > screen.svg
+//	go run ./screen -out ../docs/screens   # a picture of each scene
+//	go run ./screen -measure            # first paint, bytes and time of a token, a long conversation
+//	tmux capture-pane -pe | go run ./screen -capture > screen.svg
 //
 // Scenes run the program itself on a pseudo-terminal, with a scripted model; the
 // pictures show its output. Nothing else needs to be installed.
@@ -17,7 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/knack-agent/knack/internal/terminal/terminaltest"
+	"github.com/knack-agent/knack/internal/frontend/terminal/terminaltest"
 )
 
 func main() {
@@ -42,7 +42,7 @@ func main() {
 		defer os.RemoveAll(dir)
 		if *program == "" {
 			*program = filepath.Join(dir, "knack")
-			build := exec.Command("go", "build", "-o", *program, "./cmd/knack")
+			build := exec.Command("go", "build", "-o", *program, "github.com/knack-agent/knack/cmd/knack")
 			build.Stderr = os.Stderr
 			if err := build.Run(); err != nil {
 				return err

@@ -2,7 +2,7 @@
 // of knack -p with a number of stdio servers, compared with none, and the memory
 // that Knack needs for idle servers.
 //
-//	go run ./bench/servers [-servers 10] [-idle 20] [-runs 15] [-json FILE]
+//	go run ./servers [-servers 10] [-idle 20] [-runs 15] [-json FILE]
 //
 // This program also acts as the servers; the model is a scripted one in this process.
 // The warm-up round caches what the servers offer, as any earlier session would.
@@ -103,7 +103,7 @@ func measure(ctx context.Context, out io.Writer, servers, idle, runs int) (*resu
 		return nil, err
 	}
 	program := filepath.Join(tmp, "knack")
-	if err := bench.Build(program, "./cmd/knack"); err != nil {
+	if err := bench.Build(program, "github.com/knack-agent/knack/cmd/knack"); err != nil {
 		return nil, err
 	}
 	var mu sync.Mutex

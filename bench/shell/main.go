@@ -1,7 +1,7 @@
 // Command shell measures the time that the sandbox adds to a command, and the cost
 // of a turn with one shell call with and without the sandbox.
 //
-//	go run ./bench/shell [-runs 9] [-n 20] [-json FILE]
+//	go run ./shell [-runs 9] [-n 20] [-json FILE]
 //
 // A turn is a request to a scripted server in this process, an answer with a call
 // of bash, the call, and the entries of the session, which is a file. The figures

@@ -3,7 +3,7 @@
 // also measures the time to open a long session, and the time that the calls of one
 // answer save by running in parallel.
 //
-//	go run ./bench/turns [-calls 10,2000] [-entries 14000] [-runs 5] [-json FILE]
+//	go run ./turns [-calls 10,2000] [-entries 14000] [-runs 5] [-json FILE]
 //
 // The server is another process, so its work is not counted; it reads requests
 // and answers each with a call, without parsing them. The session is a file, and

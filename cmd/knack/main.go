@@ -5,7 +5,7 @@ package main
 import (
 	"os"
 
-	"github.com/knack-agent/knack/internal/cli"
+	"github.com/knack-agent/knack/internal/frontend/cli"
 	_ "github.com/knack-agent/knack/sandbox/launcher"
 )
 

@@ -7,7 +7,7 @@ import (
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/text"
 
-	"github.com/knack-agent/knack/internal/markdown"
+	"github.com/knack-agent/knack/internal/leaf/markdown"
 )
 
 // maxMarkdown is the maximum size of a text that is rendered as Markdown, in bytes; a longer

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/knack-agent/knack/internal/similar"
+	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/llm"
 )
 

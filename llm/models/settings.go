@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/knack-agent/knack/internal/similar"
+	"github.com/knack-agent/knack/internal/leaf/similar"
 )
 
 // A ProviderSettings is the user's setting for one provider, known or new: a value of `providers`.

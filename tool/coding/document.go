@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/knack-agent/knack/internal/charset"
-	"github.com/knack-agent/knack/internal/pdftext"
+	"github.com/knack-agent/knack/internal/leaf/charset"
+	"github.com/knack-agent/knack/internal/leaf/pdftext"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/tool"
 )

@@ -15,10 +15,10 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 
-	"github.com/knack-agent/knack/internal/charset"
-	"github.com/knack-agent/knack/internal/textedit"
+	"github.com/knack-agent/knack/internal/leaf/charset"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/coding/internal/textedit"
 	"github.com/knack-agent/knack/workspace"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/knack-agent/knack/internal/search"
+	"github.com/knack-agent/knack/internal/leaf/search"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 )

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/knack-agent/knack/internal/search"
+	"github.com/knack-agent/knack/internal/leaf/search"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 )

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/knack-agent/knack/internal/charset"
+	"github.com/knack-agent/knack/internal/leaf/charset"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"

@@ -14,7 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/knack-agent/knack/internal/search"
+	"github.com/knack-agent/knack/internal/leaf/search"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/knack-agent/knack/internal/search"
+	"github.com/knack-agent/knack/internal/leaf/search"
 	"github.com/knack-agent/knack/permission"
 )
 

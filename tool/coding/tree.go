@@ -16,8 +16,8 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
-	"github.com/knack-agent/knack/internal/ignore"
-	"github.com/knack-agent/knack/internal/search"
+	"github.com/knack-agent/knack/internal/leaf/ignore"
+	"github.com/knack-agent/knack/internal/leaf/search"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 )

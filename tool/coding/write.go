@@ -9,7 +9,7 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 
-	"github.com/knack-agent/knack/internal/charset"
+	"github.com/knack-agent/knack/internal/leaf/charset"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 )

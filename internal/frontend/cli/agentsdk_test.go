@@ -1,0 +1,210 @@
+//go:build unix
+
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/knack-agent/knack/internal/leaf/nodetest"
+	"github.com/knack-agent/knack/llm/llmtest"
+)
+
+// TestPeerAgentSDK runs the Agent SDK from npm with knack as its program. .ci/run installs the packages and sets
+// their location.
+func TestPeerAgentSDK(t *testing.T) {
+	modules := nodetest.Dir(t)
+	node := nodetest.Program(modules)
+	bash := func(command string) llmtest.Answer { return llmtest.Use("bash", map[string]any{"command": command}) }
+	var twenty, burst []llmtest.Answer
+	for i := range 20 {
+		twenty = append(twenty, llmtest.Answer{When: fmt.Sprintf("^message %d$", i+1), Text: fmt.Sprintf("answer %d", i+1)})
+		burst = append(burst, llmtest.Reply("seen"))
+	}
+	for _, c := range []struct {
+		name    string
+		some    bool // not all answers must be used
+		answers []llmtest.Answer
+	}{
+		{"tools", false, []llmtest.Answer{
+			bash("touch denied"), {Want: []string{"not this one"}, Calls: bash("touch one").Calls}, bash("touch three"),
+			bash("touch three"),
+			llmtest.Use("write", map[string]any{"path": "four", "content": "x"}),
+			{Want: []string{"no files"}, Text: "all done"},
+		}},
+		{"headless", false, []llmtest.Answer{bash("touch made"), llmtest.Reply("no")}},
+		{"server", false, []llmtest.Answer{
+			llmtest.Use("mcp__calc__add", map[string]any{"a": 2, "b": 3}), {Want: []string{"sum 5"}, Text: "five"},
+			llmtest.Use("mcp__calc__add", map[string]any{"a": 2, "b": 3}), llmtest.Reply("no"),
+		}},
+		{"elicit", false, []llmtest.Answer{
+			llmtest.Use("mcp__forms__form", map[string]any{}), {Want: []string{"accept Ann"}, Calls: bash("ls").Calls},
+			{Want: []string{"elsewhere: ls"}, Text: "done"},
+			llmtest.Use("mcp__forms__form", map[string]any{}), {Want: []string{"decline nobody"}, Text: "declined"},
+		}},
+		{"odd", true, []llmtest.Answer{
+			llmtest.Reply("homeless"), {Want: []string{"APPENDED WORDS"}, Text: "plain"},
+			bash("touch thrown"), {Want: []string{"my fault"}, Text: "no"},
+			bash("true"), bash("true"), bash("echo $$ > pid; exec sleep 1000"),
+		}},
+		{"interrupt", false, []llmtest.Answer{bash("sleep 1000"), {When: "go on", Text: "on it"}}},
+		{"resume", false, []llmtest.Answer{
+			llmtest.Reply("noted"), {Want: []string{"remember 7"}, Text: "seven"},
+			{Want: []string{"remember 7"}, Text: "seven again"},
+			llmtest.Reply("new"), {Want: []string{"new"}, Text: "this one"},
+		}},
+		{"agents", false, []llmtest.Answer{
+			llmtest.Use("Agent", map[string]any{"agent": "reviewer", "prompt": "look"}),
+			{Want: []string{"You review code."}, Text: "fine"}, {Want: []string{"fine"}, Text: "reviewed"},
+		}},
+		{"skills", false, []llmtest.Answer{
+			{Want: []string{"greet: Greets people"}, Calls: llmtest.Use("Skill", map[string]any{"skill": "greet"}).Calls},
+			llmtest.Reply("hello"),
+		}},
+		{"schema", false, []llmtest.Answer{
+			{Want: []string{"JSON Schema"}, Text: `{"count": 3}`}, llmtest.Reply("three"), llmtest.Reply("three"),
+		}},
+		{"stream", false, twenty},
+		{"burst", true, burst},
+		{"control", false, []llmtest.Answer{{When: "which model", Text: "this one"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			server := llmtest.NewServer(c.answers...)
+			defer server.Close()
+			d := newFixture(t, server)
+			d.env = append(d.env, "KNACK="+knackPath(t), "KNACK_NPM="+modules)
+			runScript(t, d, node, "testdata/agentsdk.mjs", c.name)
+			if n := server.Left(); n > 0 && !c.some {
+				t.Errorf("%d answers were not used", n)
+			}
+			if r := server.Refused(); len(r) > 0 {
+				t.Errorf("refused: %q", r)
+			}
+		})
+	}
+}
+
+// TestPythonTransport drives knack in the way that the Agent SDK for Python documents.
+func TestPythonTransport(t *testing.T) {
+	t.Parallel()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed")
+	}
+	server := serve(t, llmtest.Use("bash", map[string]any{"command": "touch made"}), llmtest.Reply("touched"),
+		llmtest.Reply("the second"))
+	d := newFixture(t, server)
+	runScript(t, d, python, "testdata/agentsdk.py", knackPath(t))
+	if _, err := os.Stat(filepath.Join(d.dir, "made")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPeerPythonSDK runs the Agent SDK for Python with knack as its program.
+func TestPeerPythonSDK(t *testing.T) {
+	packages := os.Getenv("KNACK_PYTHON_SDK")
+	if packages == "" {
+		t.Skip("KNACK_PYTHON_SDK is not set to directories with claude_agent_sdk and its imports")
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed")
+	}
+	bash := func(command string) llmtest.Answer { return llmtest.Use("bash", map[string]any{"command": command}) }
+	server := serve(t,
+		llmtest.Answer{Want: []string{"SYSTEM WORDS"}, Calls: bash("touch denied").Calls},
+		llmtest.Answer{Want: []string{"not this one"}, Calls: bash("touch one").Calls}, bash("touch three"),
+		bash("touch three"),
+		llmtest.Reply("all done"), bash("sleep 1000"), llmtest.Reply("on it"),
+		llmtest.Answer{Want: []string{"touch three"}, Text: "remembered"}, llmtest.Answer{Want: []string{"touch three"},
+			Text: "remembered"},
+		llmtest.Answer{Want: []string{"JSON Schema"}, Text: `{"count": 3}`},
+	)
+	d := newFixture(t, server)
+	d.env = append(d.env, "PYTHONPATH="+packages)
+	runScript(t, d, python, "testdata/pythonsdk.py", knackPath(t))
+	if r := server.Refused(); len(r) > 0 {
+		t.Errorf("refused: %q", r)
+	}
+}
+
+// TestPeerSkillCreator runs the unchanged evaluation script of the public skill skill-creator, with a program named
+// claude that runs knack.
+func TestPeerSkillCreator(t *testing.T) {
+	skill := os.Getenv("KNACK_SKILL_CREATOR")
+	if skill == "" {
+		t.Skip("KNACK_SKILL_CREATOR is not set to the folder of the skill")
+	}
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		t.Skip("python3 is not installed")
+	}
+	server := serve(t,
+		llmtest.Answer{When: "pdf form", Take: map[string]string{"name": "(pdfs-skill-[0-9a-f]+)"},
+			Calls: []llmtest.Call{{Name: "Skill", Input: map[string]any{"skill": "${name}"}}}},
+		llmtest.Answer{When: "weather", Text: "Sunny."},
+	)
+	d := newFixture(t, server)
+	d.file(t, "pdfs/SKILL.md", "---\nname: pdfs\ndescription: Fills in PDF forms\n---\nFill in.\n")
+	d.file(t, "set.json",
+		`[{"query": "fill in this pdf form", "should_trigger": true}, {"query": "how is the weather", "should_trigger": `+
+			`false}]`)
+	d.file(t, "bin/claude", "#!/bin/sh\nexec '"+knackPath(t)+"' --trust \"$@\"\n")
+	if err := os.Chmod(filepath.Join(d.dir, "bin/claude"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	d.env = append(d.env, "PATH="+filepath.Join(d.dir, "bin")+":"+os.Getenv("PATH"), "PYTHONPATH="+skill)
+	out := runScript(t, d, python, "-m", "scripts.run_eval", "--eval-set", "set.json", "--skill-path", "pdfs",
+		"--runs-per-query", "1", "--num-workers", "1", "--timeout", "60")
+	var report struct {
+		Summary struct{ Total, Passed int }
+	}
+	if err := json.Unmarshal(out, &report); err != nil || report.Summary.Total != 2 || report.Summary.Passed != 2 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// knackPath returns the path of the program.
+func knackPath(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("knack")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// runScript runs a program, which must succeed, and returns its output. It replaces the names of testdata files among
+// the arguments by their paths.
+func runScript(t *testing.T, d fixture, program string, args ...string) []byte {
+	t.Helper()
+	for i, a := range args {
+		if rest, ok := strings.CutPrefix(a, "testdata/"); ok {
+			path, err := filepath.Abs(filepath.Join("testdata", rest))
+			if err != nil {
+				t.Fatal(err)
+			}
+			args[i] = path
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // stops a test that hangs
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Dir, cmd.Env = d.dir, d.env
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		t.Errorf("%v\n%s%s", err, out, errs.String())
+	}
+	return out
+}

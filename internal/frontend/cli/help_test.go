@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/internal/frontend/control"
+	"github.com/knack-agent/knack/sources"
+)
+
+func topic(t *testing.T, name string) string {
+	t.Helper()
+	var out, errs strings.Builder
+	if code := run(t.Context(), []string{"help", name}, strings.NewReader(""), &out, &errs); code != 0 {
+		t.Fatalf("help %s: %d, %s", name, code, errs.String())
+	}
+	return out.String()
+}
+
+// mentions reports whether a text contains a word as a whole word.
+func mentions(text, word string) bool {
+	return regexp.MustCompile(`(^|[^a-zA-Z_-])` + regexp.QuoteMeta(word) + `([^a-zA-Z_-]|$)`).MatchString(text)
+}
+
+// goldenTopic compares a help page with its golden file, which -update rewrites, and returns the page.
+func goldenTopic(t *testing.T, name string) string {
+	t.Helper()
+	golden := "testdata/help-" + name + ".golden"
+	got := topic(t, name)
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("the page differs from %s (-update rewrites it):\n%s", golden, got)
+	}
+	return got
+}
+
+// TestHelpCommands compares the help with the table of commands.
+func TestHelpCommands(t *testing.T) {
+	goldenTopic(t, "commands")
+	for _, c := range engine.ProgramCommands() {
+		if c.Description == "" || c.Kind != "command" || len(c.Name+c.Hint)+len(c.Description) > 76 {
+			t.Errorf("the row of %s is missing, incomplete or wider than 80 columns", c.Name)
+		}
+	}
+}
+
+// TestHelpKeys compares the list of keys with the printed page.
+func TestHelpKeys(t *testing.T) {
+	got := goldenTopic(t, "keys")
+	for line := range strings.Lines(got) {
+		if utf8.RuneCountInString(line) > 81 {
+			t.Errorf("a line is wider than 80 columns: %s", line)
+		}
+	}
+}
+
+// TestHelpFormats compares the help with the types that are printed.
+func TestHelpFormats(t *testing.T) {
+	text := topic(t, "formats")
+	types := control.MessageTypes()
+	for _, v := range []any{skillJSON{}, originJSON{}, knack.Problem{},
+		whyJSON{}, findingJSON{}, engine.SearchedLocation{}, engine.HistoryEvent{}, budgetJSON{}, budgetLine{}} {
+		types = append(types, reflect.TypeOf(v))
+	}
+	for _, v := range types {
+		for _, f := range reflect.VisibleFields(v) {
+			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if key != "" && key != "subtype" && !mentions(text, key) {
+				t.Errorf("%s: %s is not in help formats", v, key)
+			}
+		}
+	}
+}
+
+// TestHelpSkills compares the help with the frontmatter keys, the skill folders and the states.
+func TestHelpSkills(t *testing.T) {
+	text := topic(t, "skills")
+	dir := t.TempDir()
+	keys, _, ok := strings.Cut(text[strings.Index(text, "\nKeys of the frontmatter\n"):], "Other keys")
+	if !ok {
+		t.Fatal("no keys")
+	}
+	var read []string
+	known := regexp.MustCompile(`(?m)^  ([a-z_-]+)(: fork|, effort|, compatibility, metadata, version, author)?( |$)`)
+	for _, word := range known.FindAllStringSubmatch(keys, -1) {
+		read = append(read, word[1])
+		for more := range strings.SplitSeq(strings.Trim(word[2], ", "), ", ") {
+			if more != "" && !strings.HasPrefix(more, ":") {
+				read = append(read, more)
+			}
+		}
+	}
+	if len(read) < 20 {
+		t.Fatalf("keys %q", read)
+	}
+	// If a key is known, a misspelling of it gets no suggestion for another key.
+	for _, key := range read {
+		path := filepath.Join(dir, "x", "SKILL.md")
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("---\ndescription: X\n"+strings.ToUpper(key)+": 1\n---\nText.\n"),
+			0o666); err != nil {
+			t.Fatal(err)
+		}
+		known := false
+		for _, p := range knack.Load(context.Background(), knack.Dir(dir,
+			knack.Origin{Kind: knack.User, Trust: knack.Trusted})).Problems() {
+			known = known || p.Code == "unknown-key" && strings.Contains(p.Hint, key) || key == "description"
+		}
+		if !known {
+			t.Errorf("%s is not a known key", key)
+		}
+	}
+	for _, s := range []knack.SkillState{knack.Active, knack.Conditional, knack.Shadowed, knack.Duplicate, knack.Gated,
+		knack.NotTrusted, knack.Off, knack.NameOnly, knack.UserOnly, knack.Broken} {
+		if !mentions(text, string(s)) {
+			t.Errorf("the state %s is not in help skills", s)
+		}
+	}
+	home := filepath.Join(dir, "home")
+	for _, src := range sources.Default(t.Context(), filepath.Join(home, "repo"), sources.Options{Home: home}) {
+		p := knack.Load(t.Context(), src).Locations()[0]
+		rel, err := filepath.Rel(home, p.Path)
+		if err != nil || p.Kind == knack.Managed || p.Kind == knack.Legacy {
+			continue // described in other words
+		}
+		rel = strings.TrimPrefix(filepath.ToSlash(rel), "repo/")
+		if rel == ".config/knack/skills" {
+			rel = "$XDG_CONFIG_HOME/knack/skills"
+		}
+		if !strings.Contains(text, rel) && rel != ".claude/skills" {
+			t.Errorf("%s is not in help skills", rel)
+		}
+		if !mentions(text, string(p.Kind)) {
+			t.Errorf("the kind %s is not in help skills", p.Kind)
+		}
+	}
+	for _, dir := range sources.ManagedDirs("linux") {
+		if !strings.Contains(text, dir) {
+			t.Errorf("%s is not in help skills", dir)
+		}
+	}
+}
+
+// TestHelpHooks compares the help with the events, and with the fields of a hook and of its answer.
+func TestHelpHooks(t *testing.T) {
+	text := topic(t, "hooks")
+	for _, e := range hook.Events() {
+		if !mentions(text, string(e)) {
+			t.Errorf("the event %s is not in help hooks", e)
+		}
+	}
+	for _, word := range []string{"matcher", "type", "command", "args", "url", "prompt", "if", "timeout", "once", "async",
+		"required", "path", "continue", "stopReason", "systemMessage", "decision", "reason", "permissionDecision",
+		"updatedInput", "additionalContext"} {
+		if !mentions(text, word) {
+			t.Errorf("%s is not in help hooks", word)
+		}
+	}
+}

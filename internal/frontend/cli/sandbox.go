@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/sandbox"
+)
+
+func sandboxCommand() *cobra.Command {
+	c := &cobra.Command{Use: "sandbox", Short: "Explain the sandbox"}
+	c.AddCommand(sandboxExplainCommand())
+	return c
+}
+
+func sandboxExplainCommand() *cobra.Command {
+	var asJSON bool
+	var mode sandbox.Mode
+	c := &cobra.Command{
+		Use:   "explain",
+		Short: "Show what the sandbox enforces here, and what is missing",
+		Long: "Show what commands started from this directory may do, which of these limits this\n" +
+			"machine can enforce, and what is missing for the others.",
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			dir, err := os.Getwd()
+			if err != nil {
+				return err
+			}
+			policy, err := sandbox.Default(dir)
+			if err != nil {
+				return err
+			}
+			report := sandbox.New(policy, mode).Report()
+			if asJSON {
+				e := json.NewEncoder(plain.JSON(c.OutOrStdout()))
+				e.SetIndent("", "  ")
+				return e.Encode(struct {
+					Mode   sandbox.Mode   `json:"mode"`
+					Report sandbox.Report `json:"report"`
+					Policy sandbox.Policy `json:"policy"`
+				}{mode, report, policy})
+			}
+			explainSandbox(c.OutOrStdout(), mode, report, policy)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().Var(&mode, "sandbox", "`mode` to explain: auto, require or off")
+	return c
+}
+
+func explainSandbox(w io.Writer, mode sandbox.Mode, r sandbox.Report, p sandbox.Policy) {
+	fmt.Fprintf(w, "mode:     %s\n", mode)
+	fmt.Fprintf(w, "level:    %s", r.Level)
+	if r.Backend != "" {
+		fmt.Fprintf(w, " (by %s)", r.Backend)
+	}
+	fmt.Fprintln(w)
+	if mode == sandbox.Require && r.Level != sandbox.Complete {
+		fmt.Fprintln(w, "          commands are refused: a complete sandbox is required")
+	}
+	list := func(title string, lines []string) {
+		for i, l := range lines {
+			if i > 0 {
+				title = ""
+			}
+			fmt.Fprintf(w, "%-9s %s\n", title, plain.Line(l))
+		}
+	}
+	list("missing:", r.Missing)
+	list("open:", r.Open)
+	list("writes:", append(append([]string{p.Dir}, p.Roots...), p.Write...))
+	list("never:", p.Own)
+	list("asks:", []string{strings.Join(p.Protected, " ") + " (in the working directory)"})
+	var secrets []string
+	for _, s := range p.Secrets {
+		if _, err := os.Lstat(s); err == nil {
+			secrets = append(secrets, s)
+		}
+	}
+	list("hides:", append(secrets, ".env* in the working directory; sockets with a listener"))
+	hosts := p.Hosts
+	if len(hosts) == 0 {
+		hosts = []string{"none (a command's own loopback works)"}
+	}
+	list("hosts:", hosts)
+}

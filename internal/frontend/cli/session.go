@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/frontend/line"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+)
+
+func sessionCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "session",
+		Short: "List, show, copy, export and import the sessions of this directory",
+		Args:  noArguments,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(sessionListCommand(), sessionShowCommand(), sessionExportCommand(), sessionForkCommand(),
+		sessionImportCommand())
+	return c
+}
+
+func sessionListCommand() *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the sessions of this directory, most recently changed first",
+		Args:  noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			dir, err := os.Getwd()
+			if err != nil {
+				return err
+			}
+			all, damaged := engine.Env(nil).Sessions(dir).List()
+			if damaged != nil {
+				fmt.Fprintln(c.ErrOrStderr(), "knack: warn:", plain.Text(damaged.Error()))
+			}
+			if asJSON {
+				if all == nil {
+					_, err := fmt.Fprintln(c.OutOrStdout(), "[]")
+					return err
+				}
+				return writeJSON(c.OutOrStdout(), all)
+			}
+			if len(all) == 0 {
+				fmt.Fprintln(c.ErrOrStderr(), "knack: this directory has no sessions yet")
+				moved := engine.Env(nil).MovedSessions()
+				for _, from := range slices.Sorted(maps.Keys(moved)) {
+					fmt.Fprintf(c.ErrOrStderr(), "knack: hint: if it was %s before: knack session import %s\n", plain.Line(from),
+						plain.Line(filepath.Join(moved[from], "*.jsonl")))
+				}
+				return nil
+			}
+			rows := [][]string{{"ID", "CHANGED", "TURNS", "ABOUT"}}
+			for _, s := range all {
+				about := s.Title
+				if about == "" {
+					about = s.First
+				}
+				rows = append(rows, []string{s.ID, s.Changed.Local().Format(time.DateTime), fmt.Sprint(s.Turns),
+					engine.Clip(about, 60)})
+			}
+			writeTable(c.OutOrStdout(), rows)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print an array")
+	return c
+}
+
+func sessionShowCommand() *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show what happened in a session",
+		Long: `Show what happened in a session. The beginning of an ID is enough. --json prints
+the entries of every branch unchanged, one per line. With the ID of a sub-agent, it
+shows the conversation of that sub-agent; the session that started it shows the ID.`,
+		Args: exactly(1, "knack session list"),
+		RunE: func(c *cobra.Command, args []string) error {
+			log, err := readSession(c, args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				enc := json.NewEncoder(plain.JSON(c.OutOrStdout()))
+				enc.SetEscapeHTML(false)
+				for _, e := range log.Entries() {
+					if err := enc.Encode(e); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			front := &line.Front{Out: c.OutOrStdout(), Color: colors(c.OutOrStdout()), Summary: engine.KnownTools().Line}
+			front.Show(log)
+			return nil
+		},
+	}
+	c.ValidArgsFunction = completeSession
+	c.Flags().BoolVar(&asJSON, "json", false, "print the entries, one object per line")
+	return c
+}

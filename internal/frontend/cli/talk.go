@@ -1,0 +1,275 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/frontend/line"
+	"github.com/knack-agent/knack/internal/frontend/tui"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+)
+
+// talk runs `knack` on a terminal, prompt by prompt, until the user leaves.
+func (f *runFlags) talk(c *cobra.Command, args []string) error {
+	in, ok := c.InOrStdin().(*os.File)
+	if !ok || !term.IsTerminal(int(in.Fd())) {
+		return engine.Usagef("knack -p 'your prompt'", "standard input is not a terminal")
+	}
+	ctx, stderr := c.Context(), c.ErrOrStderr()
+	first := strings.Join(args, " ")
+	if f.pick && first != "" {
+		return engine.Usagef("knack session list", "-r (--resume) needs the ID of a session if a prompt is given")
+	} else if f.pick {
+		first = "/resume"
+	}
+	e, err := f.open(c)
+	if err != nil {
+		return err
+	}
+	defer closeEngine(e, stderr)
+	if !f.trust && !f.bare {
+		if err := askTrust(c, e); err != nil {
+			return err
+		}
+	}
+	if useScreen(engine.Env(nil)) {
+		return f.screen(c, e, in, first)
+	}
+	front := &line.Front{In: in, Out: c.OutOrStdout(), Color: colors(c.OutOrStdout()),
+		History: engine.Env(nil).StateFile("history")}
+	s, err := f.start(ctx, e, front, nil, stderr)
+	if err != nil {
+		return err
+	}
+	defer exitOnSignal(e, in, stderr)()
+	t := &conversation{front: front, session: s, notices: notices{w: stderr}}
+	front.Complete = func(text string) []string { return t.session.Complete(text) }
+	front.Summary = func(name string, input json.RawMessage) string { return t.session.Summary(name, input) }
+	front.Send = func(ctx context.Context, text string, when engine.When) (engine.Queued, error) {
+		return t.session.Send(ctx, engine.QueuedMessage{Input: agent.Typed(text), When: when})
+	}
+
+	if done, err := s.ChooseModel(ctx); err != nil {
+		front.Print(withHint(err).Error())
+	} else if done != "" {
+		front.Print(done)
+	}
+	name := "no model"
+	if model, err := s.Model(ctx); err == nil {
+		name = model.Info().ID
+	} else {
+		front.Print(withHint(err).Error()) // not fatal: /login and other commands need no model
+	}
+	front.Print(fmt.Sprintf("%s, %s, %d skills. /help lists the commands.",
+		plain.Line(name), plain.Line(e.Project().Short(e.Project().Dir())), len(e.Catalog().Skills())))
+	if len(s.Log().Entries()) > 0 {
+		front.Show(s.Log())
+	}
+	if err := t.begin(ctx); err != nil {
+		return err
+	}
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go e.Watch(watching)
+	front.First = first
+	return front.Talk(t.turn)
+}
+
+// useScreen reports whether to use the screen interface (package tui) rather than line mode.
+// Line mode is for terminals that cannot move the cursor, for logs, and for users who set
+// KNACK_UI=line, such as users of a screen reader.
+func useScreen(env engine.Env) bool {
+	switch env.Get("KNACK_UI") {
+	case "line":
+		return false
+	case "screen":
+		return true
+	}
+	return env.Get("TERM") != "" && env.Get("TERM") != "dumb" && env.Get("CI") == ""
+}
+
+// screen runs the conversation in the terminal interface (package tui).
+func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first string) error {
+	ctx, release := signals(c.Context())
+	defer release()
+	env, out := engine.Env(nil), c.OutOrStdout()
+	settings := e.Project().Settings()
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go e.Watch(watching)
+	bindings := ""
+	if dir := env.ConfigDir(); dir != "" {
+		bindings = filepath.Join(dir, "keybindings.json")
+	}
+	return tui.Run(ctx, tui.Options{
+		In: in, Out: out, Theme: cmp.Or(env.Get("KNACK_THEME"), settings.Theme), Colour: colors(out), Notify: settings.Notify,
+		First: first, Env: env.Get,
+		History: env.StateFile("history"), Bindings: bindings,
+		Start: func(ctx context.Context, person engine.Person) (*engine.Session, error) {
+			return f.start(ctx, e, person, nil, c.ErrOrStderr())
+		},
+		Greeting: fmt.Sprintf("knack %s in %s, %s. Type / for commands, ? for keys.", e.Project().Version(),
+			fromHome(e.Project().Dir(), env.Get("HOME")), plain.Count(len(e.Catalog().Skills()), "skill")),
+	})
+}
+
+// fromHome replaces the home directory in a path by ~.
+func fromHome(dir, home string) string {
+	if rel, err := filepath.Rel(home, dir); err == nil && filepath.IsLocal(rel) {
+		return filepath.Join("~", rel)
+	}
+	return dir
+}
+
+// A conversation is the state of line mode. A command may replace its session.
+type conversation struct {
+	front   *line.Front
+	session *engine.Session
+	notices notices
+}
+
+func (t *conversation) begin(ctx context.Context) error {
+	for e, err := range t.session.Begin(ctx) {
+		if err != nil {
+			return err
+		}
+		t.front.Event(e)
+	}
+	return nil
+}
+
+// turn runs what the user typed.
+func (t *conversation) turn(ctx context.Context, text string) error {
+	s := t.session
+	in, err := s.Attach(ctx, agent.Typed(text))
+	if err != nil {
+		return err
+	}
+	defer t.notices.print(s.Engine())
+	var next *engine.Session
+	quit := false
+	for e, err := range s.Run(ctx, in) {
+		if err != nil {
+			return withHint(err)
+		}
+		t.notices.print(s.Engine())
+		t.front.Event(e)
+		if e.Reply != nil {
+			next, quit = e.Reply.Next, e.Reply.Quit
+		}
+	}
+	for _, m := range s.Status().Queue { // messages sent when the run had just ended, or was stopped
+		if s.RemoveQueued(m.ID) {
+			t.front.First = strings.TrimPrefix(t.front.First+"\n"+m.Text, "\n")
+		}
+	}
+	switch {
+	case quit:
+		return line.ErrQuit
+	case next != nil:
+		t.session = next
+		if err := s.Close(); err != nil {
+			return err
+		}
+		if err := t.begin(ctx); err != nil {
+			return err
+		}
+		t.front.Show(next.Log())
+	}
+	return nil
+}
+
+// askTrust shows what the project contains that is not approved or has changed since it was,
+// and asks once for approval. Without approval the program continues without it.
+func askTrust(c *cobra.Command, e *engine.Engine) error {
+	if !e.NeedsTrust() {
+		return nil
+	}
+	items, err := e.Project().Untrusted(c.Context())
+	if err != nil {
+		fmt.Fprintln(c.ErrOrStderr(), "knack: warn:", plain.Line(err.Error()))
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	e.Project().WriteItems(c.ErrOrStderr(), items)
+	yes, err := confirm(c, engine.TrustQuestion(len(items)), "knack trust --yes approves what is shown")
+	if err != nil || !yes {
+		return err
+	}
+	if err := askNetwork(c, items); err != nil {
+		return err
+	}
+	_, err = e.Trust(c.Context(), items...)
+	return err
+}
+
+// withHint returns an error followed by its hint, to show at the prompt.
+func withHint(err error) error {
+	var f *engine.Error
+	if errors.As(err, &f) && f.Hint != "" {
+		return fmt.Errorf("%w\nhint: %s", err, strings.ReplaceAll(engine.PromptHint(f.Hint), "\n", "\nhint: "))
+	}
+	return err
+}
+
+// exitOnSignal handles SIGTERM and SIGHUP (the terminal was closed): it closes the engine, which
+// ends everything that it started, restores the terminal and exits. The returned function
+// stops the handling.
+func exitOnSignal(e *engine.Engine, in *os.File, stderr io.Writer) func() {
+	oldState, _ := term.GetState(int(in.Fd()))
+	ch := make(chan os.Signal, 1)
+	signal.Notify(ch, syscall.SIGTERM, syscall.SIGHUP)
+	stopped := make(chan struct{})
+	go func() {
+		select {
+		case <-stopped:
+		case s := <-ch:
+			ended := notices{w: stderr, printed: len(e.Notices())}
+			e.Close() // records the turn as interrupted
+			if oldState != nil {
+				term.Restore(int(in.Fd()), oldState)
+			}
+			ended.print(e)
+			if s == syscall.SIGHUP {
+				os.Exit(int(engine.ExitHungUp))
+			}
+			os.Exit(int(engine.ExitTerminated))
+		}
+	}()
+	return func() {
+		signal.Stop(ch)
+		close(stopped)
+	}
+}
+
+// colors reports whether output to w may be coloured.
+func colors(w io.Writer) bool {
+	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	if v := os.Getenv("CLICOLOR_FORCE"); v != "" && v != "0" {
+		return true
+	}
+	return isTerminal(w)
+}
+
+// isTerminal reports whether a stream is a terminal.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

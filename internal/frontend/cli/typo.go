@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/similar"
+)
+
+// mistyped rejects a prompt that looks like a misspelt subcommand, so that a typing error is
+// not sent to a model: its first word is within two edits of a subcommand, and the rest parses
+// as that command's arguments. After -- everything is a prompt.
+func mistyped(c *cobra.Command, args []string) error {
+	if len(args) == 0 || c.ArgsLenAtDash() == 0 {
+		return nil
+	}
+	first, rest := args[0], args[1:]
+	if strings.HasPrefix(first, "/") || strings.HasPrefix(first, "@") {
+		return nil
+	}
+	names := []string{"completion"} // and not "help", which "hello" would match
+	for _, c := range commands() {
+		names = append(names, c.name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		d := similar.Distance(strings.ToLower(first), name, 2)
+		if d > 2 {
+			continue // most prompts: building the command would take longer
+		}
+		sub, _, err := rootCommand([]string{name}).Find([]string{name})
+		if err != nil || !sub.IsAvailableCommand() {
+			continue
+		}
+		if len(first) <= 4 && (len(rest) == 0 || !sub.HasSubCommands()) && d > 1 { // "test" must not match "trust"
+			continue
+		}
+		if !parses(sub, rest) {
+			continue
+		}
+		line := strings.Join(append([]string{"knack", sub.Name()}, rest...), " ")
+		return engine.Usagef(line+"; for a prompt: knack -- "+strings.Join(args, " "),
+			"%s is not a command; did you mean %s?", first, sub.Name())
+	}
+	return nil
+}
+
+// parses reports whether words are valid arguments of a command.
+func parses(c *cobra.Command, words []string) bool {
+	if c.HasSubCommands() {
+		if len(words) == 0 {
+			return true
+		}
+		for _, sub := range c.Commands() {
+			if sub.Name() == words[0] || sub.HasAlias(words[0]) {
+				return true
+			}
+		}
+		return false
+	}
+	return c.ValidateArgs(words) == nil
+}
+
+// checkArguments makes the commands below c report invalid arguments as usage errors with a
+// hint. A command that only groups others rejects a word that is not one of its subcommands;
+// cobra would print its help and succeed.
+func checkArguments(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		checkArguments(sub)
+		switch takes := sub.Args; {
+		case sub.HasSubCommands():
+			sub.Args = noSubcommand
+			if !sub.Runnable() {
+				sub.DisableFlagsInUseLine = true
+				sub.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+			}
+		case takes != nil:
+			sub.Args = func(c *cobra.Command, args []string) error {
+				err := takes(c, args)
+				if known := (*engine.Error)(nil); err == nil || errors.As(err, &known) {
+					return err
+				}
+				return engine.Usagef(c.CommandPath()+" --help", "%w", err)
+			}
+		}
+	}
+}
+
+// noArguments is cobra.NoArgs, which would call an argument an unknown command.
+func noArguments(c *cobra.Command, args []string) error {
+	return exactly(0, c.CommandPath())(c, args)
+}
+
+// atMostOne is cobra.MaximumNArgs(1) with a clearer message.
+func atMostOne(c *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return exactly(1, strings.TrimSuffix(c.UseLine(), " [flags]"))(c, args)
+	}
+	return nil
+}
+
+// noSubcommand rejects arguments of a command that only groups others.
+func noSubcommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+	}
+	near := similar.Names(args[0], names)
+	if len(near) == 0 {
+		return engine.Usagef(c.CommandPath()+" --help", "%s has no command %q", c.CommandPath(), args[0])
+	}
+	return engine.Usagef(strings.Join(append([]string{c.CommandPath(), near[0]}, args[1:]...), " "),
+		"%s has no command %q; did you mean %s?", c.CommandPath(), args[0], near[0])
+}
+
+// flagError suggests the flag that was probably meant, and describes invalid values in words.
+// If the command itself is misspelt, its flags are unknown too: then flagError suggests the
+// command.
+func flagError(c *cobra.Command, err error) error {
+	if !c.HasParent() {
+		if err := mistyped(c, c.Flags().Args()); err != nil {
+			return err
+		}
+	}
+	help := c.CommandPath() + " --help"
+	var value *pflag.InvalidValueError
+	if errors.As(err, &value) {
+		name := "--" + value.GetFlag().Name
+		if number := (*strconv.NumError)(nil); errors.As(err, &number) {
+			kind := map[string]string{"int": "a whole number", "float64": "a number", "bool": "true or false"}
+			err = fmt.Errorf("%s: %q is not %s", name, value.GetValue(),
+				cmp.Or(kind[value.GetFlag().Value.Type()], "a value of it"))
+		}
+		return engine.Usagef(help, "%w", err)
+	}
+	name, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if !ok { // such as -model
+		_, name, _ = strings.Cut(err.Error(), " in -")
+	}
+	if len(name) > 1 {
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, f.Name)
+			}
+		})
+		if near := similar.Names(name, names); len(near) > 0 {
+			help = c.CommandPath() + " --" + near[0]
+		}
+	}
+	return engine.Usagef(help, "%w", err)
+}
+
+// emptyResume gives -r an empty ID where none follows: in the terminal the user picks the session from a list.
+func emptyResume(args []string) []string {
+	end := slices.Index(args, "--")
+	if end < 0 {
+		end = len(args)
+	}
+	i := slices.IndexFunc(args[:end], func(a string) bool { return a == "-r" || a == "--resume" })
+	if i < 0 || i+1 < end && !strings.HasPrefix(args[i+1], "-") {
+		return args
+	}
+	return slices.Concat(args[:i], []string{"--resume="}, args[i+1:])
+}
+
+// kebab normalises --allowedTools, as other programs spell it, to --allowed-tools.
+func kebab(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	var b strings.Builder
+	for i, r := range name {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('-')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return pflag.NormalizedName(b.String())
+}

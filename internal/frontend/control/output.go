@@ -1,0 +1,622 @@
+package control
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
+)
+
+// An Output shows turns to the program or person that started Knack. Its methods may be called
+// concurrently.
+type Output interface {
+	// Begin is called for each session, before its events.
+	Begin(context.Context, *engine.Session)
+	Event(engine.Event)
+	// End ends a turn. err is why the turn failed; nil: it did not fail.
+	End(err error)
+	// BadLine reports a line of structured input that cannot be read. field is the invalid member; "": the
+	// line as a whole.
+	BadLine(number int, field string, err error)
+	// Structured shows the answer that matches the JSON schema; End follows.
+	Structured(json.RawMessage)
+	// Queued reports a line of structured input that enters the running turn.
+	Queued(number int)
+}
+
+// A lineWriter writes one object per line. It is safe for concurrent use.
+type lineWriter struct {
+	mu           sync.Mutex
+	encode       *json.Encoder
+	onWriteError func() // called when a line cannot be written because the reader is gone; may be nil
+}
+
+func newLineWriter(w io.Writer) *lineWriter {
+	enc := json.NewEncoder(plain.JSON(w))
+	enc.SetEscapeHTML(false)
+	return &lineWriter{encode: enc}
+}
+
+func (w *lineWriter) write(v any) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err := w.encode.Encode(v)
+	if err != nil && w.onWriteError != nil {
+		w.onWriteError()
+	}
+	return err
+}
+
+// Messages is an Output that writes JSON: one Result for each turn and, if lines is set, the other
+// messages as they happen.
+type Messages struct {
+	out   *lineWriter
+	lines bool
+	// Partial adds the parts of answers while they are streamed.
+	Partial bool
+
+	mu      sync.Mutex
+	host    bool // use the tool names of hosts of the Agent SDK
+	replay  bool // with host: repeat prompts
+	session *engine.Session
+	extra   []string // problems for the Init message
+	total   tally
+	turn    turnSum
+	counted int // the last entry included in total
+	random  int // number of messages without an entry
+	streams map[string]*answerStream
+	prompts []string // IDs of the host's messages that the running turn answers, or that may join it
+	joined  []string // those of prompts that the turn has not read yet
+}
+
+// NewMessages returns an Output that writes stream-json if lines is set, else json.
+func NewMessages(w io.Writer, lines bool) *Messages {
+	return newMessages(newLineWriter(w), lines)
+}
+
+func newMessages(w *lineWriter, lines bool) *Messages {
+	return &Messages{out: w, lines: lines, streams: map[string]*answerStream{}, turn: turnSum{start: time.Now()}}
+}
+
+// A tally sums up usage and cost by model.
+type tally struct {
+	models map[string]ModelUsage
+	cost   float64
+}
+
+func (t *tally) add(model string, u llm.Usage, cost float64) {
+	if t.models == nil {
+		t.models = map[string]ModelUsage{}
+	}
+	m := t.models[model]
+	m.Input += u.Input
+	m.Output += u.Output
+	m.CacheRead += u.CacheRead
+	m.CacheWrite += u.CacheWrite
+	m.Cost += cost
+	t.models[model] = m
+	t.cost += cost
+}
+
+// addEntry adds the usage in an entry of the session's own log. The usage of a sub-agent is in the entry
+// for its end.
+func (t *tally) addEntry(e session.Entry) {
+	switch {
+	case e.Answer != nil && !e.Answer.Partial:
+		t.add(e.Answer.Model, e.Answer.Usage, e.Answer.Cost)
+	case e.Compaction != nil && e.Compaction.Model != "":
+		t.add(e.Compaction.Model, e.Compaction.Usage, e.Compaction.Cost)
+	case e.Agent != nil && e.Agent.Reason != "":
+		cost := e.Agent.Cost // known only as the sum for all models
+		for _, model := range slices.Sorted(maps.Keys(e.Agent.Usage)) {
+			t.add(model, e.Agent.Usage[model], cost)
+			cost = 0
+		}
+	}
+}
+
+// A turnSum collects the data for a turn's Result.
+type turnSum struct {
+	start     time.Time
+	waitStart time.Time // start of the current request; zero: none is running
+	waited    time.Duration
+	end       *agent.End
+	turns     int
+	usage     llm.Usage
+	stop      llm.StopReason
+	replies   []string // of commands
+	reply     any
+	calls     map[string]json.RawMessage // by call ID
+	denials   []Denial
+	value     json.RawMessage
+}
+
+// Begin writes the Init message.
+func (o *Messages) Begin(ctx context.Context, s *engine.Session) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.session = s
+	o.counted = s.Log().Last()
+	if o.lines {
+		o.out.write(o.init(ctx))
+	}
+}
+
+func (o *Messages) init(ctx context.Context) Init {
+	s := o.session
+	p, cat := s.Engine().Project(), s.Catalog()
+	m := Init{
+		Type: typeSystem, Subtype: subtypeInit, Head: o.head(0), Dir: p.Dir(), Mode: string(s.Mode()), Version: p.Version(),
+		HostVersion: p.Version(), Tools: []string{}, Skills: []string{}, Agents: []string{}, Commands: []string{},
+		Servers: []ServerStatus{}, Plugins: []Plugin{}, Key: "none", Style: "default",
+		Capabilities: []string{"interrupt_receipt_v1"}, Problems: []string{},
+	}
+	if model, err := s.Model(ctx); err == nil { // a session needs no model if only commands run
+		m.Model = model.Info().ID
+	}
+	for _, d := range append(s.Host().Agents, p.Agents()...) {
+		if !slices.Contains(m.Agents, d.Name) {
+			m.Agents = append(m.Agents, d.Name)
+		}
+	}
+	for _, name := range s.Tools() {
+		m.Tools = append(m.Tools, o.toolName(name))
+	}
+	v := s.View()
+	if !v.Index && !s.IsRemoved("Skill") && len(cat.Listing(v).Entries) > 0 {
+		m.Tools = append(m.Tools, "Skill")
+	}
+	for _, e := range cat.Candidates() {
+		if (e.State == knack.Active || e.State == knack.Conditional) && cat.State(e, v) != knack.Off {
+			m.Skills = append(m.Skills, e.Name())
+		}
+	}
+	for _, c := range s.Commands() {
+		m.Commands = append(m.Commands, c.Name)
+	}
+	for _, x := range statuses(s) {
+		m.Servers = append(m.Servers, ServerStatus{x.Name, x.Status, x.Source, x.Error})
+		for _, t := range x.Tools {
+			m.Tools = append(m.Tools, t.Name)
+		}
+	}
+	for _, x := range s.Engine().Problems() {
+		m.Problems = append(m.Problems, x.String())
+	}
+	m.Problems = append(m.Problems, o.extra...)
+	return m
+}
+
+// head returns the Head of a message about an entry; 0: about none.
+func (o *Messages) head(entry int) Head { return o.headOf(o.sessionID(), entry) }
+
+// headOf is head for an entry of a given log, the session's or a sub-agent's.
+func (o *Messages) headOf(log string, entry int) Head {
+	id := fmt.Sprintf("%s:%d", log, entry)
+	if entry == 0 {
+		o.random++
+		id = fmt.Sprintf("%s:%d:%d", log, o.turn.start.UnixNano(), o.random)
+	}
+	return Head{Session: o.sessionID(), UUID: uuidOf(id)}
+}
+
+func (o *Messages) sessionID() string {
+	if o.session == nil {
+		return ""
+	}
+	return o.session.ID()
+}
+
+// uuidOf makes a UUID (version 8) from a text, so that every program that reads the session gets the
+// same UUID for an entry.
+func uuidOf(text string) string {
+	h := sha256.Sum256([]byte("knack:" + text))
+	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16])
+}
+
+// toolName returns the name under which the reader knows a tool.
+func (o *Messages) toolName(name string) string {
+	if !o.host || o.session == nil {
+		return name
+	}
+	return hostName(o.session, name)
+}
+
+// hostName returns the name that hosts of the Agent SDK use for a tool: its first alias.
+func hostName(s *engine.Session, name string) string {
+	if t, ok := s.Tool(name); ok && t.Name == name {
+		return t.Names()[0]
+	}
+	return name
+}
+
+// toolInput converts a call's input to the form that the reader knows.
+func (o *Messages) toolInput(name string, input json.RawMessage) json.RawMessage {
+	if !json.Valid(input) {
+		input, _ = json.Marshal(string(input))
+	}
+	if o.host && o.session != nil {
+		if t, ok := o.session.Tool(name); ok {
+			return t.Encode(input)
+		}
+	}
+	return input
+}
+
+// block converts a part of a message.
+func (o *Messages) block(p llm.Part) Block {
+	text := func(s string) *string { return &s }
+	switch {
+	case p.Thinking != nil:
+		return Block{Type: blockThinking, Thinking: text(p.Thinking.Text), Signature: text("")}
+	case p.Media != nil:
+		kind := blockDocument
+		if strings.HasPrefix(p.Media.MIME, "image/") {
+			kind = blockImage
+		}
+		return Block{Type: kind, Source: &BlockSource{"base64", p.Media.MIME, p.Media.Data}}
+	case p.Call != nil:
+		return Block{Type: blockToolUse, ID: p.Call.ID, Name: o.toolName(p.Call.Name),
+			Input: o.toolInput(p.Call.Name, p.Call.Input)}
+	case p.Result != nil:
+		return Block{Type: blockToolResult, Call: p.Result.ID, IsError: p.Result.IsError,
+			Content: o.blocks(p.Result.Parts...)}
+	}
+	return Block{Type: blockText, Text: text(p.Text)}
+}
+
+func (o *Messages) blocks(parts ...llm.Part) []Block {
+	all := []Block{}
+	for _, p := range parts {
+		all = append(all, o.block(p))
+	}
+	return all
+}
+
+// Event writes the messages for an event.
+func (o *Messages) Event(e engine.Event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sum(e)
+	if !o.lines {
+		return
+	}
+	log, parent := o.sessionID(), (*string)(nil)
+	if e.Agent != nil {
+		log = e.Agent.Log
+		id := cmp.Or(e.Agent.Call, e.Agent.Log)
+		parent = &id
+	}
+	o.stream(log, parent, e)
+	switch {
+	case e.Reply != nil:
+		if _, ok := e.Reply.Value.(*session.Compaction); ok {
+			o.compacted()
+		}
+		o.out.write(CommandMessage{Type: typeSystem, Subtype: subtypeCommand, Head: o.head(0),
+			Name: e.Reply.Command, Content: e.Reply.String(), Reply: e.Reply.Value})
+	case e.Retry != nil:
+		o.out.write(o.retry(e.Retry, parent))
+	case e.Entry != nil:
+		if m := o.message(log, parent, e.Entry); m != nil {
+			o.out.write(m)
+		}
+	}
+}
+
+// compacted writes the message about a compaction that a command has made.
+func (o *Messages) compacted() {
+	for _, e := range slices.Backward(o.session.Log().Entries()) {
+		if e.Compaction != nil {
+			o.out.write(o.message(o.sessionID(), nil, &e))
+			return
+		}
+	}
+}
+
+// sum collects the data for the Result.
+func (o *Messages) sum(e engine.Event) {
+	t := &o.turn
+	if t.start.IsZero() {
+		t.start = time.Now()
+	}
+	if e.Reply != nil {
+		t.replies = append(t.replies, e.Reply.String())
+		t.reply = e.Reply.Value
+	}
+	if e.Agent == nil && e.Request != nil {
+		t.waitStart = time.Now()
+	}
+	if x := e.Entry; x != nil {
+		if x.Answer != nil {
+			if e.Agent == nil && !t.waitStart.IsZero() {
+				t.waited += time.Since(t.waitStart)
+				t.waitStart = time.Time{}
+			}
+			if e.Agent == nil {
+				t.stop = x.Answer.Stop
+			}
+			if t.calls == nil {
+				t.calls = map[string]json.RawMessage{}
+			}
+			for _, p := range x.Answer.Message.Parts {
+				if p.Call != nil {
+					t.calls[p.Call.ID] = o.toolInput(p.Call.Name, p.Call.Input)
+				}
+			}
+		}
+		if d := x.Decision; d != nil && d.By.Verdict != permission.Allow && d.Call != "" {
+			input := t.calls[d.Call]
+			if input == nil {
+				input = json.RawMessage("{}")
+			}
+			t.denials = append(t.denials, Denial{o.toolName(d.Tool), d.Call, d.By.Reason, d.By.Rule, input})
+		}
+		if x.User != nil && x.User.Steering && len(o.joined) > 0 {
+			o.joined = o.joined[1:]
+		}
+	}
+	if e.End != nil {
+		t.end = e.End
+		t.turns += e.End.Requests
+		t.usage.Add(e.End.Usage)
+	}
+}
+
+func (o *Messages) retry(r *agent.Retrying, parent *string) RetryMessage {
+	m := RetryMessage{Type: typeSystem, Subtype: subtypeRetry, Head: o.head(0), Parent: parent,
+		Attempt: r.Attempt, MaxRetries: 3, Wait: r.Wait.Milliseconds(), Error: "unknown", Message: r.Err.Error()}
+	var e *llm.Error
+	if errors.As(r.Err, &e) {
+		if e.Status > 0 {
+			m.Status = &e.Status
+		}
+		m.Error = map[llm.ErrorKind]string{
+			llm.Invalid: "invalid_request", llm.Auth: "authentication_failed", llm.RateLimit: "rate_limit",
+			llm.Overloaded: "overloaded", llm.Overflow: "invalid_request",
+		}[e.Kind]
+		if m.Error == "" {
+			m.Error = "server_error"
+		}
+	}
+	return m
+}
+
+func messageID(h Head) string { return "msg_" + strings.ReplaceAll(h.UUID, "-", "") }
+
+// response converts an answer to a message of the Messages API.
+func (o *Messages) response(log string, e *session.Entry) ModelResponse {
+	a := e.Answer
+	id := messageID(o.headOf(log, e.ID))
+	if s := o.streams[log]; s != nil {
+		id = s.id
+	}
+	m := ModelResponse{ID: id, Type: "message", Role: llm.Assistant, Model: a.Model,
+		Content: o.blocks(a.Message.Parts...), Usage: usageOf(a.Usage)}
+	if a.Stop != "" {
+		stop := string(a.Stop)
+		m.Stop = &stop
+	}
+	return m
+}
+
+// message returns the message for an entry; nil: there is none.
+func (o *Messages) message(log string, parent *string, e *session.Entry) any {
+	head := o.headOf(log, e.ID)
+	switch {
+	case e.Answer != nil:
+		return AssistantMessage{Type: typeAssistant, Head: head, Parent: parent, Message: o.response(log, e),
+			Aborted: e.Answer.Partial}
+	case e.User != nil:
+		if parent == nil && o.host && !o.replay {
+			return nil // the host sent it
+		}
+		return UserMessage{Type: typeUser, Head: head, Parent: parent,
+			Message: UserContent{llm.User, o.blocks(e.User.Parts...)}, Typed: e.User.Typed, IsReplay: parent == nil}
+	case e.Result != nil:
+		return UserMessage{Type: typeUser, Head: head, Parent: parent, Details: e.Result.Details,
+			Message: UserContent{llm.User, o.blocks(llm.Part{Result: &e.Result.ToolResult})}}
+	case e.Activation != nil:
+		a := e.Activation
+		return UserMessage{Type: typeUser, Head: head, Parent: parent, IsMeta: true, Synthetic: true, Activation: a,
+			Message:    UserContent{llm.User, o.blocks(append([]llm.Part{llm.Text(a.Prompt)}, a.Parts...)...)},
+			Permission: &SkillPermissions{a.Granted(), a.Denies, a.Model, a.Effort, a.Hooks}}
+	case e.Note != nil:
+		return NoteMessage{Type: typeSystem, Subtype: subtypeNote, Head: head, Parent: parent, Model: e.Note.Model,
+			People: e.Note.People, Hook: e.Note.Hook,
+			Skills: e.Note.Skills, Problems: e.Note.Problems}
+	case e.Release != nil:
+		return ReleaseMessage{Type: typeSystem, Subtype: subtypeRelease, Head: head, Parent: parent, Skill: e.Release.Skill,
+			Tokens: e.Release.Tokens, Reason: e.Release.Reason}
+	case e.Compaction != nil:
+		trigger := "auto"
+		if e.Compaction.Trigger == session.TriggerManual || e.Compaction.Trigger == session.TriggerClear {
+			trigger = "manual"
+		}
+		return CompactMessage{Type: typeSystem, Subtype: subtypeCompacted, Head: head, Compaction: e.Compaction,
+			Metadata: CompactMetadata{trigger, e.Compaction.Before, e.Compaction.After}}
+	case e.Decision != nil:
+		d := e.Decision
+		m := DecisionMessage{Type: typeSystem, Subtype: subtypeDecision, Head: head, Parent: parent, Tool: o.toolName(d.Tool),
+			Call: d.Call, Decision: d}
+		if d.By.Verdict != permission.Allow {
+			m.Subtype, m.Kind, m.Reason = subtypeDenied, reasonTypeOf(d), d.By.Reason
+			m.Message = cmp.Or(d.By.Reason, "the rule "+d.By.Rule+" denies it")
+		}
+		return m
+	case e.Agent != nil:
+		return taskMessage(head, parent, e.Agent)
+	}
+	return nil
+}
+
+// reasonTypeOf returns the kind of reason for denying a call.
+func reasonTypeOf(d *session.Decision) reasonType {
+	switch {
+	case d.Hook != "":
+		return reasonHook
+	case d.By.Rule != "":
+		return reasonRule
+	}
+	return reasonOther
+}
+
+func taskMessage(head Head, parent *string, a *session.Agent) TaskMessage {
+	m := TaskMessage{Type: typeSystem, Subtype: subtypeTaskStarted, Head: head, Parent: parent, Task: a.Log, Call: a.Call,
+		Description: a.Task, Agent: a.Name, Background: a.Background, Entry: a}
+	if a.Reason == "" {
+		return m
+	}
+	none := ""
+	m.Subtype, m.Output, m.Summary, m.Status = subtypeTaskNotification, &none, a.Result, taskCompleted
+	switch a.Reason {
+	case session.EndDone, session.EndTerminated:
+	case session.EndCancelled, session.EndStopped, session.EndInterrupted:
+		m.Status = taskStopped
+	default:
+		m.Status = taskFailed
+	}
+	return m
+}
+
+// End ends a turn with its Result. The Result covers only this turn, except for the total cost.
+func (o *Messages) End(err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.out.write(o.result(err))
+}
+
+func (o *Messages) result(err error) Result {
+	t := &o.turn
+	if o.session != nil {
+		for _, e := range o.session.Log().After(o.counted) {
+			o.counted = e.ID
+			o.total.addEntry(e)
+		}
+	}
+	r := Result{Type: typeResult, Subtype: subtypeSuccess, Reason: session.EndDone, Head: o.head(0), Turns: t.turns,
+		Usage:      usageOf(t.usage),
+		ModelUsage: map[string]ModelUsage{}, Cost: o.total.cost, APIDuration: t.waited.Milliseconds(), Denials: t.denials,
+		Reply: t.reply, Structured: t.value}
+	if !t.start.IsZero() {
+		r.Duration = time.Since(t.start).Milliseconds()
+	}
+	for name, u := range o.total.models {
+		r.ModelUsage[name] = o.limits(name, u)
+	}
+	if r.Denials == nil {
+		r.Denials = []Denial{}
+	}
+	if t.stop != "" {
+		stop := string(t.stop)
+		r.Stop = &stop
+	}
+	if t.end != nil {
+		r.Reason, r.Result = t.end.Reason, t.end.Text
+	}
+	r.Result = cmp.Or(r.Result, strings.Join(t.replies, "\n"))
+	switch {
+	case err != nil:
+		r.Reason, r.Result, r.Errors = session.EndError, err.Error(), []string{err.Error()}
+		r.Subtype = subtypeExecution
+		if errors.Is(err, errSchema) {
+			r.Subtype = subtypeMaxRetries
+		}
+	case r.Reason == session.EndLimit:
+		r.Errors = []string{"the run was stopped: " + t.end.Why}
+		r.Subtype = map[agent.Limit]subtype{agent.LimitRequests: subtypeMaxTurns,
+			agent.LimitCost: subtypeMaxBudget}[t.end.Limit]
+		r.Subtype = cmp.Or(r.Subtype, subtypeExecution)
+	case r.Reason == session.EndCancelled:
+		r.Subtype, r.Errors = subtypeExecution, []string{"interrupted"}
+	case r.Reason == session.EndStopped:
+		r.Subtype, r.Errors = subtypeExecution, []string{engine.StoppedByHook(t.end.Why).Error()}
+	case t.stop == llm.Failed:
+		r.Subtype, r.Errors = subtypeExecution, []string{"the procedure failed"}
+	}
+	r.IsError = r.Subtype != subtypeSuccess
+	for _, id := range o.prompts {
+		if !slices.Contains(o.joined, id) {
+			r.Prompts = append(r.Prompts, id)
+		}
+	}
+	o.prompts = slices.Clone(o.joined)
+	o.turn = turnSum{}
+	return r
+}
+
+// limits adds the size of the window to a model's usage, if it is the session's model.
+func (o *Messages) limits(name string, u ModelUsage) ModelUsage {
+	if m, err := o.session.Model(context.Background()); err == nil && m.Info().ID == name {
+		u.Window, u.MaxOutput = m.Info().Window, m.Info().MaxOutput
+	}
+	return u
+}
+
+// BadLine writes the message about a line that cannot be read.
+func (o *Messages) BadLine(number int, field string, err error) {
+	o.out.write(BadLine{Type: typeError, Line: number, Field: field, Error: err.Error()})
+}
+
+// Structured records the answer that matches the schema.
+func (o *Messages) Structured(value json.RawMessage) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.turn.value = value
+}
+
+// Queued confirms that a prompt enters the running turn.
+func (o *Messages) Queued(number int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.lines {
+		o.out.write(QueuedMessage{Type: typeSystem, Subtype: subtypeQueued, Head: o.head(0), Line: number})
+	}
+}
+
+// setHostMode records that the reader is a host of the Agent SDK: tools get the names that it knows, and
+// its own messages are not repeated.
+func (o *Messages) setHostMode(problems []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.host, o.extra = true, problems
+}
+
+// removeJoined removes a message that was expected to join the turn.
+func (o *Messages) removeJoined(id string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	same := func(s string) bool { return s == id }
+	o.prompts, o.joined = slices.DeleteFunc(o.prompts, same), slices.DeleteFunc(o.joined, same)
+}
+
+// prompted records the ID of a host's message that the next turn answers, or that joins the running
+// turn.
+func (o *Messages) prompted(id string, joins bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if id == "" {
+		return
+	}
+	o.prompts = append(o.prompts, id)
+	if joins {
+		o.joined = append(o.joined, id)
+	}
+}

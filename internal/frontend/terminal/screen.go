@@ -1,0 +1,179 @@
+package terminal
+
+import (
+	"bytes"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/knack-agent/knack/internal/leaf/styled"
+)
+
+// A Screen shows committed lines and a live area below them that changes. Committed lines
+// belong to the terminal: they are in its scrollback and are never written again.
+//
+// The live area must have fewer rows than the terminal, so that its first row cannot scroll
+// away while it may still change; [Screen.Show] cuts rows from its top. A Screen is not safe
+// for concurrent use.
+type Screen struct {
+	Out   io.Writer
+	Theme styled.Theme
+
+	width, height int
+	rows          [][]byte // rows of the live area, as written
+	row           int      // the cursor's row, as an index into rows
+	cursor        Cursor   // as last shown
+	buf           bytes.Buffer
+}
+
+// A Cursor is a position in the live area. A negative Row hides the cursor.
+type Cursor struct{ Row, Col int }
+
+// Resize sets the size of the terminal. After a change of the width, the next Show draws the
+// live area below whatever the terminal made of the old one.
+func (s *Screen) Resize(width, height int) {
+	s.width, s.height = max(width, 1), max(height, 1)
+}
+
+// Size returns the size of the terminal in cells.
+func (s *Screen) Size() (width, height int) { return s.width, s.height }
+
+// Show commits lines and replaces the live area. Unchanged rows of the live area are not
+// written again, unless lines are committed: then these lines and the whole live area are
+// written in order, so that nothing is lost if the terminal has just changed its size and the
+// program does not know it yet. For the same reason Show moves down with newlines only, which
+// scroll where there is no row below.
+//
+// A committed line wider than the terminal is wrapped by the terminal itself, which then knows
+// that the rows are one line: it copies them as one line and wraps them again when the
+// window's width changes. Lines of the live area are cut.
+func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
+	if limit := s.height - 1; len(live) > limit {
+		cut := len(live) - max(limit, 1)
+		live = live[cut:]
+		cursor.Row = max(cursor.Row-cut, 0)
+	}
+	rows := make([][]byte, 0, len(commit)+len(live))
+	soft := map[int]bool{} // rows that continue the line of the row before
+	for _, l := range commit {
+		for i, part := range styled.Break(l, s.width) {
+			soft[len(rows)] = i > 0
+			rows = append(rows, s.Theme.Append(nil, part))
+		}
+	}
+	committed := len(rows)
+	for _, l := range live {
+		rows = append(rows, s.Theme.Append(nil, l.Cut(s.width)))
+	}
+	if len(rows) == committed { // the cursor needs a row
+		rows = append(rows, nil)
+	}
+
+	b := &s.buf
+	b.Reset()
+	at := s.row // the cursor's row, relative to the top of the old live area
+	first := true
+	begin := func() {
+		if first {
+			b.WriteString("\x1b[?2026h\x1b[?25l")
+			first = false
+		}
+	}
+	to := func(row int) {
+		begin()
+		switch {
+		case row < at:
+			b.WriteString("\x1b[" + strconv.Itoa(at-row) + "A")
+		default:
+			for ; at < row; at++ {
+				b.WriteByte('\n')
+			}
+		}
+		b.WriteByte('\r')
+		at = row
+	}
+	if len(commit) > 0 && len(s.rows) > 0 {
+		to(0)
+		b.WriteString("\x1b[J")
+		s.rows = s.rows[:0]
+	}
+	written := len(s.rows) // rows that exist on the screen
+	for i, row := range rows {
+		if i < len(s.rows) && bytes.Equal(row, s.rows[i]) {
+			continue
+		}
+		if soft[i] {
+			b.WriteString("\x1b[?7h") // let the terminal wrap lines, in case a program has turned that off
+			at = i
+		} else {
+			to(i)
+		}
+		if i < len(s.rows) {
+			b.WriteString("\x1b[2K")
+		}
+		b.Write(row)
+		if i >= len(s.rows) {
+			s.rows = append(s.rows, row)
+		} else {
+			s.rows[i] = row
+		}
+	}
+	if len(rows) < written {
+		to(len(rows))
+		b.WriteString("\x1b[J")
+		s.rows = s.rows[:len(rows)]
+	}
+	// From here on, rows are counted from the top of the live area.
+	at -= committed
+	s.rows = append(s.rows[:0:0], s.rows[committed:]...)
+	cursorRow := min(max(cursor.Row, 0), len(s.rows)-1)
+	if !first || at != cursorRow || cursor != s.cursor {
+		begin()
+		switch {
+		case at > cursorRow:
+			b.WriteString("\x1b[" + strconv.Itoa(at-cursorRow) + "A")
+		case at < cursorRow:
+			b.WriteString(strings.Repeat("\n", cursorRow-at))
+		}
+		b.WriteByte('\r')
+		if col := min(cursor.Col, s.width-1); cursor.Row >= 0 && col > 0 {
+			b.WriteString("\x1b[" + strconv.Itoa(col) + "C")
+		}
+		at = cursorRow
+	}
+	s.row, s.cursor = at, cursor
+	if !first {
+		if cursor.Row >= 0 {
+			b.WriteString("\x1b[?25h")
+		}
+		b.WriteString("\x1b[?2026l")
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	_, err := s.Out.Write(b.Bytes())
+	return err
+}
+
+// Redraw erases the live area and makes the next Show draw it completely, because the terminal
+// may have changed it.
+func (s *Screen) Redraw() error {
+	b := &s.buf
+	b.Reset()
+	if s.row > 0 {
+		b.WriteString("\x1b[" + strconv.Itoa(s.row) + "A")
+	}
+	b.WriteString("\r\x1b[J")
+	s.rows, s.row, s.cursor = nil, 0, Cursor{}
+	_, err := s.Out.Write(b.Bytes())
+	return err
+}
+
+// Leave erases the live area and leaves the cursor at its top.
+func (s *Screen) Leave() error {
+	if err := s.Redraw(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(s.Out, "\x1b[?25h")
+	return err
+}

@@ -1,0 +1,138 @@
+package tui
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/internal/leaf/styled"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
+)
+
+// rewind offers the user's earlier messages, to continue the conversation from one of them.
+func (a *app) rewind() {
+	var items []item
+	texts := map[string]string{}
+	for _, e := range a.session.Log().Branch() {
+		if e.User == nil || e.User.Steering {
+			continue
+		}
+		text := typedIn(e.User)
+		id := fmt.Sprint(e.Parent)
+		texts[id] = text
+		items = append(items, item{value: id, label: strings.Join(strings.Fields(text), " "),
+			help: e.Time.Local().Format("15:04")})
+	}
+	if len(items) == 0 {
+		a.view.hint = "there is no earlier message"
+		return
+	}
+	slices.Reverse(items)
+	a.open(newPicker("go back to before", items), func(it item) {
+		a.prompt.Set(texts[it.value])
+		a.conv.typed = true // do not show it
+		a.turn(agent.Typed("/tree " + it.value))
+	})
+}
+
+// modes is the cycle of Shift-Tab.
+var modes = []permission.Mode{permission.Default, permission.AcceptEdits, permission.Plan}
+
+func (a *app) cycleMode() {
+	s := a.session
+	next := modes[(slices.Index(modes, s.Mode())+1)%len(modes)]
+	a.work(func(ctx context.Context) func() {
+		err := s.Set(ctx, session.Setting{Mode: next})
+		return func() {
+			if err != nil {
+				a.failed(err)
+			}
+		}
+	})
+}
+
+// local lists the commands that the screen handles itself.
+var local = []struct{ name, help string }{
+	{"theme", "choose the colours"},
+}
+
+// local runs text if it is a command of the screen, and reports whether it was.
+func (a *app) local(text string) bool {
+	name, args, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(text, "/")), " ")
+	if !strings.HasPrefix(text, "/") {
+		return false
+	}
+	switch {
+	case (name == "quit" || name == "exit") && a.view.running: // without waiting for the end of the turn
+		a.quit = true
+	case name == "theme":
+		a.theme(strings.TrimSpace(args))
+	case name == "hotkeys":
+		a.conv.reply(a.keys.help())
+	default:
+		return false
+	}
+	return true
+}
+
+// theme changes the colours and saves the choice in the user's settings. Without a name it
+// opens a list of themes and previews the one under the cursor.
+func (a *app) theme(name string) {
+	if name != "" {
+		a.keepTheme(name)
+		return
+	}
+	was := a.screen.Theme
+	items := []item{{value: "auto", label: "auto", help: "dark or light, to match the terminal's background"}}
+	for _, t := range styled.Themes() {
+		items = append(items, item{value: t.Name, label: t.Name, help: t.Help})
+	}
+	p := newPicker("Which colours?", items).opened(cmp.Or(a.o.Theme, "auto"))
+	p.moved = func(it item) { a.setTheme(it.value) }
+	a.open(p, func(it item) { a.keepTheme(it.value) })
+	a.cancelled = func() { a.screen.Theme = was; a.screen.Redraw() }
+}
+
+// setTheme switches to a theme and reports whether it exists.
+func (a *app) setTheme(name string) bool {
+	t, ok := styled.ThemeNamed(name)
+	if name == "auto" {
+		t, ok = styled.ThemeFor(a.light()), true
+	}
+	if ok && !a.o.Colour {
+		t = styled.NoColor()
+	}
+	if ok {
+		a.screen.Theme = t
+		a.screen.Redraw()
+	}
+	return ok
+}
+
+// light reports whether the background is light, from the terminal's reply, or else from
+// COLORFGBG. The default is dark.
+func (a *app) light() bool {
+	if light, known := a.terminal.Light(); known {
+		return light
+	}
+	colours := strings.Split(a.env("COLORFGBG"), ";")
+	background := colours[len(colours)-1]
+	return background == "7" || background == "15"
+}
+
+func (a *app) keepTheme(name string) {
+	if !a.setTheme(name) {
+		a.view.hint = "unknown theme " + name
+		return
+	}
+	a.o.Theme = name
+	if _, err := a.session.Engine().Project().Set("theme", name); err != nil {
+		a.failed(err)
+		return
+	}
+	a.conv.note(styled.Dim, "theme "+name+", from now on")
+}

@@ -1,0 +1,481 @@
+package tui
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/internal/frontend/editor"
+	"github.com/knack-agent/knack/internal/frontend/terminal"
+	"github.com/knack-agent/knack/internal/leaf/markdown"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/styled"
+	"github.com/knack-agent/knack/permission"
+)
+
+// A dialog shows a question and collects its answer.
+type dialog struct {
+	q           engine.Question
+	list        *picker        // options of the question, or choices of the field
+	text        *editor.Editor // of a text field, a reason, or an edited command
+	prompt      string         // prompt of text
+	edit        bool           // text is an edited command
+	other       bool           // text is a free-text answer to a choice
+	field       int            // index of the current field
+	values      map[string]json.RawMessage
+	problem     string // why the last value was rejected
+	bodyWritten bool   // the body has been written to the scrollback
+	callSummary string // a one-line description of the call
+	// locked means that the dialog appeared while the user was typing a prompt, so that an
+	// Enter or a digit may not be meant for it. An arrow key, which is not needed to finish a
+	// prompt, unlocks it.
+	locked bool
+}
+
+// Values of list items that are not options of the question.
+const (
+	itemReason = "\x00reason"
+	itemEdit   = "\x00edit"
+	itemOther  = "\x00other"
+)
+
+func newDialog(q engine.Question) *dialog {
+	d := &dialog{q: q, values: map[string]json.RawMessage{}}
+	switch {
+	case len(q.Options) > 0:
+		var items []item
+		for _, o := range q.Options {
+			it := item{value: o.ID, label: o.Label, help: o.Help}
+			if q.Call != nil && o.Lasts == gate.No && !o.Allow {
+				if command(q.Call) != "" {
+					items = append(items, item{value: itemEdit, label: "edit the command", help: "your version is checked again"})
+				}
+				items = append(items, it, item{value: itemReason, label: "no, and give a reason"})
+				continue
+			}
+			items = append(items, it)
+		}
+		d.list = newPicker("", items)
+		d.list.closed = len(items) < 10
+		if q.Call != nil {
+			d.list.at = -1 // an Enter meant for the prompt must not approve anything
+		}
+	case len(q.Fields) > 0:
+		d.open(0)
+	default:
+		d.list = newPicker("", []item{{value: "done", label: "done"}, {value: "", label: "cancel"}})
+		d.list.closed = true
+	}
+	return d
+}
+
+// open shows field i.
+func (d *dialog) open(i int) {
+	d.field, d.list, d.text, d.other = i, nil, nil, false
+	f := d.q.Fields[i]
+	var items []item
+	switch f.Type {
+	case engine.FieldBool:
+		items = []item{{value: "true", label: "yes"}, {value: "false", label: "no"}}
+	case engine.FieldChoice:
+		for _, o := range f.Options {
+			items = append(items, item{value: o.ID, label: o.Label, help: o.Help})
+		}
+		if f.Other {
+			items = append(items, item{value: itemOther, label: "something else"})
+		}
+	}
+	if items == nil {
+		d.text = &editor.Editor{}
+		d.text.Set(f.Default)
+		d.prompt = ""
+		return
+	}
+	d.list = newPicker("", items)
+	d.list.multiple = f.Many
+	d.list.closed = !f.Many && len(items) < 10
+}
+
+// command returns the shell command of a call, which the user can edit; "" if it has none.
+func command(r *gate.Request) string {
+	var in struct{ Command string }
+	if !slices.ContainsFunc(r.Subjects, permission.Subject.IsCommand) || json.Unmarshal(r.Input, &in) != nil {
+		return ""
+	}
+	return in.Command
+}
+
+// page returns the address that the question asks the user to open.
+func (d *dialog) page() styled.Line {
+	address := plain.Line(d.q.URL)
+	return styled.Line{{Text: address, Style: styled.LinkText, Link: address}}
+}
+
+// body returns the full subject of the question. An address is one line, however long it is.
+func (d *dialog) body(width int) []styled.Line {
+	var out []styled.Line
+	wrap := func(style styled.Style, text string) {
+		for _, l := range strings.Split(text, "\n") {
+			out = append(out, styled.Wrap(styled.S(style, plain.Line(l)), width, nil, nil)...)
+		}
+	}
+	code := func(language, text string) {
+		for _, l := range markdown.Highlight(language, text) {
+			out = append(out, styled.Break(l, width)...)
+		}
+	}
+	if d.q.Text != "" {
+		wrap(styled.Text, strings.TrimRight(d.q.Text, "\n"))
+	}
+	if d.q.URL != "" {
+		out = append(out, d.page())
+	}
+	r := d.q.Call
+	if r == nil {
+		return out
+	}
+	shown := false // what the call does is shown
+	for _, sub := range r.Subjects {
+		if sub.IsCommand() {
+			code("bash", sub.Text)
+			shown = true
+		}
+	}
+	for _, c := range r.Changes {
+		code("diff", strings.TrimRight(c.Diff, "\n"))
+		shown = true
+	}
+	if !shown {
+		code("json", indentJSON(r.Input))
+	}
+	var reasons []string
+	for _, sub := range r.Decision.Subjects {
+		if sub.Verdict != permission.Allow && !slices.Contains(reasons, sub.Reason) {
+			reasons = append(reasons, sub.Reason)
+			wrap(styled.Dim, styled.Cut(plain.Line(string(sub.Kind)+" "+sub.Text), 70)+": "+cmp.Or(sub.Reason,
+				"the rule "+sub.Rule+" asks"))
+		}
+	}
+	if r.Decision.Reason != "" && !slices.Contains(reasons, r.Decision.Reason) {
+		wrap(styled.Dim, r.Decision.Reason)
+	}
+	for _, f := range r.Files {
+		diff := f.Diff()
+		switch {
+		case !f.Changed:
+			wrap(styled.Dim, "runs "+f.Path)
+		case diff == "":
+			wrap(styled.Bad, "runs "+f.Path+", which has changed since it was allowed and is not text: SHA-256 "+f.Hash)
+		default:
+			wrap(styled.Warn, "runs "+f.Path+", which has changed since it was allowed:")
+			code("diff", strings.TrimRight(diff, "\n"))
+		}
+	}
+	if len(r.Rules) > 0 { // never shortened: the user must not approve what is not shown
+		wrap(styled.Dim, "the rule: "+strings.Join(r.Rules, ", "))
+	}
+	return out
+}
+
+func indentJSON(data []byte) string {
+	var v any
+	if json.Unmarshal(data, &v) != nil {
+		return string(data)
+	}
+	out, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return string(data)
+	}
+	return string(out)
+}
+
+// title returns the line above the choices. The title of a question from an MCP server names the server.
+func (d *dialog) title() styled.Line {
+	style := styled.Bold
+	if _, ok := d.q.Asker.Server(); ok {
+		style |= styled.Warn
+	}
+	l := styled.Line{{Text: "? ", Style: styled.Accent | styled.Bold}, {Text: plain.Line(d.q.Title), Style: style}}
+	if d.q.Agent != nil {
+		l = append(l, styled.Span{Text: "  agent " + plain.Line(d.q.Agent.Name), Style: styled.Dim})
+	}
+	if n := len(d.q.Fields); n > 1 {
+		l = append(l, styled.Span{Text: fmt.Sprintf("  %d of %d", d.field+1, n), Style: styled.Dim})
+	}
+	return l
+}
+
+// keys describes the keys that answer the question.
+func (d *dialog) keys() string {
+	switch {
+	case d.locked:
+		return ""
+	case d.text != nil && (d.edit || d.other || len(d.q.Options) > 0):
+		return "  enter: done · esc: back"
+	case d.text != nil:
+		return "  enter: done · esc: no answer"
+	case d.list.multiple:
+		return "  space: mark · enter: done · esc: no answer"
+	case d.list.closed && d.q.Call != nil:
+		return "  a number, or ↑↓ enter · n, esc: no"
+	case d.list.closed:
+		return "  a number, or ↑↓ and enter · esc: no"
+	}
+	return "  type to search · ↑↓ and enter · esc: no"
+}
+
+// controls returns the rows below the body: the field, choices or text.
+func (d *dialog) controls(width, maxRows int) (out []styled.Line, cursor terminal.Cursor) {
+	cursor.Row = -1
+	if len(d.q.Fields) > 0 {
+		f := d.q.Fields[d.field]
+		if f.Label != "" && f.Label != d.q.Title {
+			out = append(out, styled.Wrap(styled.S(styled.Text, plain.Line(f.Label)), width, nil, nil)...)
+		}
+		if f.Help != "" {
+			out = append(out, styled.Wrap(styled.S(styled.Dim, plain.Line(f.Help)), width, nil, nil)...)
+		}
+	}
+	if d.problem != "" {
+		out = append(out, styled.S(styled.Bad, plain.Line(d.problem)).Cut(width))
+	}
+	if d.text != nil {
+		lead := d.prompt + "❯ "
+		secret := len(d.q.Fields) > 0 && d.q.Fields[d.field].Type == engine.FieldSecret
+		rows, row, col := d.text.Rows(max(width-styled.Width(lead), 2))
+		top := 0
+		if visible := max(maxRows-len(out), 1); len(rows) > visible { // show the rows around the cursor
+			top = min(max(row-visible+1, 0), len(rows)-visible)
+			rows, row = rows[top:top+visible], row-top
+		}
+		if secret {
+			rows, row, col = nil, 0, 0
+			out = append(out, styled.S(styled.Text, lead+strings.Repeat("•", len([]rune(d.text.Text())))).Cut(width))
+			return out, terminal.Cursor{Row: len(out) - 1, Col: min(out[len(out)-1].Width(), width-1)}
+		}
+		cursor = terminal.Cursor{Row: len(out) + row, Col: styled.Width(lead) + col}
+		for i, r := range rows {
+			l := lead
+			if i+top > 0 {
+				l = strings.Repeat(" ", styled.Width(lead))
+			}
+			out = append(out, styled.S(styled.Text, l+plain.Line(r.Text)))
+		}
+		return out, cursor
+	}
+	if d.locked {
+		out = append(out, styled.Wrap(styled.S(styled.Warn, "You were typing: press ↑ or ↓ before you choose."), width,
+			nil, nil)...)
+	}
+	return append(out, d.list.lines(width, maxRows-len(out))...), cursor
+}
+
+// key handles a key. done means that the dialog has ended with answer a.
+func (d *dialog) key(k terminal.Key) (a engine.Answer, done bool) {
+	if d.locked {
+		switch k.String() {
+		case "up", "down":
+			d.locked = false
+			return a, false
+		case "esc", "ctrl+c": // declining is harmless
+		default:
+			return a, false
+		}
+	}
+	switch k.String() {
+	case "esc", "ctrl+c":
+		if d.text != nil && (d.edit || d.other || len(d.q.Options) > 0) { // back to the choices
+			d.text, d.edit, d.problem = nil, false, ""
+			if d.other {
+				d.open(d.field)
+			}
+			return a, false
+		}
+		return engine.Answer{Declined: true}, true
+	case "enter":
+		if d.text != nil {
+			return d.entered()
+		}
+		return d.chosen()
+	}
+	if d.text != nil {
+		d.text.Key(k.String(), k.Text)
+		return a, false
+	}
+	if k.Name == "text" && len(k.Text) == 1 && d.list.closed {
+		if k.Text == "n" && d.q.Call != nil { // as in line mode, whatever number it has
+			return engine.Answer{Declined: true}, true
+		}
+		if n := int(k.Text[0] - '1'); n >= 0 && n < len(d.list.found) {
+			d.list.key(k)
+			return d.chosen()
+		}
+	}
+	d.list.key(k)
+	return a, false
+}
+
+// chosen handles Enter in a list.
+func (d *dialog) chosen() (engine.Answer, bool) {
+	it, ok := d.list.picked()
+	if !ok {
+		return engine.Answer{}, false
+	}
+	switch it.value {
+	case itemReason:
+		d.text, d.prompt = &editor.Editor{}, "why not? "
+		return engine.Answer{}, false
+	case itemEdit:
+		d.text, d.prompt, d.edit = &editor.Editor{}, "", true
+		d.text.Set(command(d.q.Call))
+		return engine.Answer{}, false
+	case itemOther:
+		d.text, d.prompt, d.other = &editor.Editor{}, "", true
+		return engine.Answer{}, false
+	}
+	if len(d.q.Fields) == 0 {
+		return engine.Answer{Option: it.value, Declined: it.value == "" || len(d.q.Options) == 0 && it.value != "done"}, true
+	}
+	f := d.q.Fields[d.field]
+	switch {
+	case f.Type == engine.FieldBool:
+		return d.set(json.RawMessage(it.value))
+	case f.Many:
+		marked := []string{}
+		for _, it := range d.list.items {
+			if it.mark {
+				marked = append(marked, it.value)
+			}
+		}
+		if len(marked) == 0 && f.Required {
+			d.problem = "mark at least one with the space bar"
+			return engine.Answer{}, false
+		}
+		data, _ := json.Marshal(marked)
+		return d.set(data)
+	}
+	data, _ := json.Marshal(it.value)
+	return d.set(data)
+}
+
+// entered handles Enter in a text field.
+func (d *dialog) entered() (engine.Answer, bool) {
+	text := d.text.Text()
+	switch {
+	case d.edit:
+		var in map[string]any
+		if json.Unmarshal(d.q.Call.Input, &in) != nil || strings.TrimSpace(text) == "" {
+			return engine.Answer{}, false
+		}
+		in["command"] = text
+		data, err := json.Marshal(in)
+		if err != nil {
+			return engine.Answer{}, false
+		}
+		for _, o := range d.q.Options {
+			if o.Lasts == gate.Once {
+				return engine.Answer{Option: o.ID, Input: data}, true
+			}
+		}
+		return engine.Answer{}, false
+	case len(d.q.Options) > 0: // a reason
+		for _, o := range d.q.Options {
+			if o.Lasts == gate.No && !o.Allow {
+				return engine.Answer{Option: o.ID, Reason: strings.TrimSpace(text)}, true
+			}
+		}
+		return engine.Answer{Declined: true}, true
+	}
+	f := d.q.Fields[d.field]
+	if strings.TrimSpace(text) == "" && f.Required {
+		d.problem = "a value is required (Esc cancels)"
+		return engine.Answer{}, false
+	}
+	if f.Type == engine.FieldNumber && strings.TrimSpace(text) == "" { // skipped
+		return d.set(nil)
+	}
+	if f.Type == engine.FieldNumber {
+		n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+		switch {
+		case err != nil:
+			d.problem = "must be a number"
+			return engine.Answer{}, false
+		case f.Min != nil && n < *f.Min, f.Max != nil && n > *f.Max:
+			d.problem = "out of range"
+			return engine.Answer{}, false
+		}
+		return d.set(json.RawMessage(strconv.FormatFloat(n, 'g', -1, 64)))
+	}
+	var data []byte
+	if f.Many {
+		data, _ = json.Marshal([]string{text})
+	} else {
+		data, _ = json.Marshal(text)
+	}
+	return d.set(data)
+}
+
+// set stores the value of the current field, if it is not nil, and opens the next one.
+func (d *dialog) set(value json.RawMessage) (engine.Answer, bool) {
+	d.problem = ""
+	if value != nil {
+		d.values[d.q.Fields[d.field].Name] = value
+	}
+	if d.field+1 < len(d.q.Fields) {
+		d.open(d.field + 1)
+		return engine.Answer{}, false
+	}
+	return engine.Answer{Values: d.values}, true
+}
+
+// summary returns the line that remains in the conversation after a question was answered.
+func (d *dialog) summary(a engine.Answer) (styled.Style, string) {
+	what := d.q.Title
+	if d.q.Call != nil {
+		what = strings.TrimSpace(d.q.Call.Tool + " " + strings.Join(strings.Fields(d.callSummary), " "))
+		what = styled.Cut(plain.Line(what), 60) // the call's heading, which follows, shows all of it
+	}
+	switch {
+	case a.Declined:
+		return styled.Warn, "declined: " + what
+	case d.q.Call != nil:
+		for _, o := range d.q.Options {
+			if o.ID == a.Option {
+				if !o.Allow {
+					return styled.Warn, strings.TrimSuffix("declined: "+what+": "+a.Reason, ": ")
+				}
+				if a.Input != nil {
+					return styled.Good, "allowed with an edited command: " + what
+				}
+				if o.ID == engine.OptionEdits {
+					return styled.Good, "allowed, and all edits here: " + what
+				}
+				return styled.Good, "allowed " + lasts(o.Lasts) + ": " + what
+			}
+		}
+	case len(d.q.Options) > 0:
+		for _, o := range d.q.Options {
+			if o.ID == a.Option {
+				return styled.Dim, what + " " + o.Label
+			}
+		}
+	case len(d.q.Fields) == 1 && d.q.Fields[0].Type != engine.FieldSecret:
+		return styled.Dim, what + " " + a.Text(d.q.Fields[0].Name)
+	}
+	return styled.Dim, what + " answered"
+}
+
+func lasts(c gate.Choice) string {
+	switch c {
+	case gate.Session:
+		return "for this session"
+	case gate.Always:
+		return "always"
+	}
+	return "once"
+}

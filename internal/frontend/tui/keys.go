@@ -1,0 +1,176 @@
+package tui
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/internal/frontend/terminal"
+)
+
+// An action is what a key does at the prompt.
+type action string
+
+const (
+	actSubmit      action = "submit"
+	actNewline     action = "newline"
+	actFollowUp    action = "follow-up"
+	actInterrupt   action = "interrupt"
+	actClear       action = "clear"
+	actExit        action = "exit"
+	actSuspend     action = "suspend"
+	actMode        action = "mode"
+	actThinking    action = "thinking"
+	actResult      action = "result"
+	actOutput      action = "output"
+	actEditor      action = "editor"
+	actSearch      action = "search"
+	actImage       action = "image"
+	actComplete    action = "complete"
+	actUnqueue     action = "unqueue"
+	actRedraw      action = "redraw"
+	actHistoryBack action = "history-back"
+	actHistoryNext action = "history-forward"
+	actHelp        action = "help"
+)
+
+// actions lists the actions with their default keys and descriptions.
+var actions = []struct {
+	action action
+	keys   []string
+	help   string
+}{
+	{actSubmit, []string{"enter"}, "send; during a turn, after the tools that run"},
+	{actNewline, []string{"shift+enter", "alt+enter", "ctrl+j"}, "start a new line"},
+	{actFollowUp, []string{"alt+q"}, "send; during a turn, when it has ended"},
+	{actUnqueue, []string{"alt+up"}, "edit the last queued message"},
+	{actInterrupt, []string{"esc"}, "interrupt; twice: go back to a message"},
+	{actClear, []string{"ctrl+c"}, "clear the prompt; twice: exit"},
+	{actExit, []string{"ctrl+d"}, "exit at an empty prompt"},
+	{actSuspend, []string{"ctrl+z"}, "suspend (fg resumes)"},
+	{actMode, []string{"shift+tab"}, "change the permission mode"},
+	{actThinking, []string{"ctrl+t"}, "show or hide the model's reasoning"},
+	{actResult, []string{"ctrl+o"}, "show the last result in full"},
+	{actOutput, []string{"alt+o"}, "attach the output of the last ! command"},
+	{actEditor, []string{"ctrl+g"}, "edit the prompt in $VISUAL or $EDITOR"},
+	{actSearch, []string{"ctrl+r"}, "search earlier prompts"},
+	{actImage, []string{"ctrl+v"}, "paste an image from the clipboard"},
+	{actComplete, []string{"tab"}, "complete a command, skill or file"},
+	{actRedraw, []string{"ctrl+l"}, "redraw what is below the conversation"},
+	{actHistoryBack, []string{"ctrl+p"}, "earlier prompt (also: up)"},
+	{actHistoryNext, []string{"ctrl+n"}, "later prompt (also: down)"},
+	{actHelp, []string{"?"}, "list the keys, at an empty prompt"},
+}
+
+// fixedKeys lists the keys that cannot be rebound: those of the editor, and characters with a meaning.
+var fixedKeys = []struct{ keys, help string }{
+	{"left right ctrl+b ctrl+f", "move by one character"},
+	{"alt+left alt+right alt+b alt+f", "move by one word"},
+	{"home end ctrl+a ctrl+e", "move to the start or the end of the line"},
+	{"backspace delete", "delete a character"},
+	{"ctrl+w alt+backspace alt+d", "cut a word"},
+	{"ctrl+u ctrl+k", "cut to the start or the end of the line"},
+	{"ctrl+y alt+y", "paste what was cut; what was cut before it"},
+	{"ctrl+_ alt+_", "undo, redo"},
+	{"/ at the start", "a command or a skill"},
+	{"! at the start", "a shell command of yours; !!: without the sandbox"},
+	{"@ before a name", "a file, an agent or a resource to attach"},
+}
+
+// bindings maps keys to actions.
+type bindings map[string]action
+
+func defaultBindings() bindings {
+	b := bindings{}
+	for _, a := range actions {
+		for _, k := range a.keys {
+			b[k] = a.action
+		}
+	}
+	return b
+}
+
+// loadBindings reads a file such as {"mode": "ctrl+x", "submit": ["enter"]}. A missing file
+// changes nothing. An action in the file loses its default keys; "" or [] leaves it without a
+// key.
+func loadBindings(file string) (bindings, error) {
+	b := defaultBindings()
+	data, err := os.ReadFile(file)
+	if os.IsNotExist(err) {
+		return b, nil
+	}
+	if err != nil {
+		return b, err
+	}
+	var set map[action]json.RawMessage
+	if err := json.Unmarshal(data, &set); err != nil {
+		return b, fmt.Errorf("%s: %w", file, err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(set)) {
+		known := slices.IndexFunc(actions, func(a struct {
+			action action
+			keys   []string
+			help   string
+		}) bool {
+			return a.action == name
+		})
+		if known < 0 {
+			return b, fmt.Errorf("%s: there is no action %q; knack help keys lists them", file, name)
+		}
+		var keys []string
+		var one string
+		switch {
+		case json.Unmarshal(set[name], &one) == nil:
+			if one != "" {
+				keys = []string{one}
+			}
+		case json.Unmarshal(set[name], &keys) != nil:
+			return b, fmt.Errorf("%s: %s must be a key or a list of keys", file, name)
+		}
+		maps.DeleteFunc(b, func(_ string, a action) bool { return a == name })
+		for _, k := range keys {
+			b[strings.ToLower(k)] = name
+		}
+	}
+	if !slices.Contains(slices.Collect(maps.Values(b)), actSubmit) {
+		return defaultBindings(), fmt.Errorf("%s: no key is left to send a message", file)
+	}
+	return b, nil
+}
+
+// of returns the action bound to a key.
+func (b bindings) of(k terminal.Key) action {
+	if k.Name == "text" {
+		return b[k.Text]
+	}
+	return b[k.String()]
+}
+
+// keys returns the keys of an action, separated by blanks; "": it has none.
+func (b bindings) keys(act action) string {
+	var keys []string
+	for _, k := range slices.Sorted(maps.Keys(b)) {
+		if b[k] == act {
+			keys = append(keys, k)
+		}
+	}
+	return strings.Join(keys, " ")
+}
+
+// help lists all keys.
+func (b bindings) help() string {
+	var out strings.Builder
+	for _, a := range actions {
+		fmt.Fprintf(&out, "%-30s %s\n", b.keys(a.action), a.help)
+	}
+	for _, f := range fixedKeys {
+		fmt.Fprintf(&out, "%-30s %s\n", f.keys, f.help)
+	}
+	return out.String()
+}
+
+// HelpKeys is the text of `knack help keys`.
+func HelpKeys() string { return defaultBindings().help() }

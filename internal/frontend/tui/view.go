@@ -1,0 +1,348 @@
+package tui
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/internal/frontend/editor"
+	"github.com/knack-agent/knack/internal/frontend/terminal"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/styled"
+	"github.com/knack-agent/knack/permission"
+)
+
+// A view is the state that determines the live area. It does not depend on a terminal, so
+// tests and other renderers can use it.
+type view struct {
+	conv   *conversation
+	prompt *editor.Editor
+	dialog *dialog // the open question; nil: none
+	more   int     // number of questions waiting behind it
+	picker *picker // the open list; nil: none
+	menu   *picker // completions of the prompt; nil: none
+
+	queue   []string // messages queued during a turn, each with when it will be used
+	todos   []todo
+	agents  []string // running in the background
+	jobs    []string // commands in the background
+	running bool
+	since   time.Time // when the turn began
+	tokens  int       // tokens of the turn so far
+	hint    string    // shown in place of the status line
+	status  status
+}
+
+// A status is the content of the status line.
+type status struct {
+	model  string
+	effort string
+	mode   permission.Mode
+	used   int // used tokens of the context window
+	window int
+	cost   float64
+	skills []string // active skills
+	branch string
+	title  string
+}
+
+// A todo is an item of the model's todo list.
+type todo struct {
+	text  string
+	state string // pending, active, done
+}
+
+const (
+	menuRows  = 8
+	todoRows  = 6
+	queueRows = 3
+	jobRows   = 3
+)
+
+var spinner = []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"}
+
+// live returns the lines of the live area for a terminal of the given size, and the position
+// of the cursor. It returns fewer lines than the terminal has rows.
+func (v *view) live(width, height int, now time.Time) (lines []styled.Line, cursor terminal.Cursor) {
+	maxRows := max(height-1, 1)
+	if v.dialog != nil {
+		return v.question(width, maxRows)
+	}
+	top := v.conv.live(maxRows, now)
+	// The running calls keep at least a third of the area.
+	bottom, cursor := v.bottom(width, maxRows-min(len(top), maxRows/3), now)
+	top = top[max(0, len(top)-(maxRows-len(bottom))):]
+	cursor.Row += len(top)
+	return append(top, bottom...), cursor
+}
+
+// question shows a dialog in place of the prompt.
+func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
+	d := v.dialog
+	title := d.title()
+	if v.more > 0 {
+		title = append(title, styled.Span{Text: fmt.Sprintf("  and %d more", v.more), Style: styled.Dim})
+	}
+	controls, cursor := d.controls(width, max(maxRows-1, 1))
+	var body []styled.Line
+	if !d.bodyWritten {
+		body = d.body(width)
+		if keep := maxRows - 1 - len(controls); len(body) > keep { // cannot happen after writeTall
+			body = body[:max(keep, 0)]
+		}
+	}
+	out := append([]styled.Line{title.Cut(width)}, body...)
+	spare := maxRows - len(out) - len(controls)
+	if keys := d.keys(); keys != "" && spare > 0 {
+		controls = append(controls, styled.S(styled.Dim, keys).Cut(width))
+		spare--
+	}
+	if spare > 0 && len(body) > 0 { // a blank line between body and controls
+		controls = append([]styled.Line{nil}, controls...)
+		if cursor.Row >= 0 {
+			cursor.Row++
+		}
+		spare--
+	}
+	if spare > 0 && v.conv.last != blockNone { // a blank line after the conversation
+		out = append([]styled.Line{nil}, out...)
+	}
+	if cursor.Row >= 0 {
+		cursor.Row += len(out)
+	}
+	return append(out, controls...), cursor
+}
+
+// writeTall writes a question that does not fit into the live area to the conversation in
+// full, so that the live area shows only its choices. An address that is longer than a row is
+// written there, too: the terminal breaks it, so that it is copied and opened as a whole.
+func (v *view) writeTall(width, height int) {
+	d := v.dialog
+	controls, _ := d.controls(width, max(height-2, 1))
+	body := d.body(width)
+	fits := len(body)+len(controls)+1 <= max(height-1, 1) && d.page().Width() <= width
+	if len(body) == 0 || fits {
+		return
+	}
+	d.bodyWritten = true
+	v.conv.last = blockNone
+	v.conv.add(blockNote, append([]styled.Line{nil, d.title().Cut(width)}, body...)...)
+}
+
+// bottom returns everything below the streamed lines: activity, lists, the prompt and the
+// status line.
+func (v *view) bottom(width, maxRows int, now time.Time) ([]styled.Line, terminal.Cursor) {
+	prompt, cursor := v.input(width, maxRows)
+	if v.picker != nil {
+		prompt, cursor = v.picker.search(width)
+	}
+	status := v.statusLine(width)
+	var lists []styled.Line
+	left := maxRows - len(prompt) - 1
+	add := func(lines ...styled.Line) {
+		for _, l := range lines {
+			if left > 0 {
+				lists = append(lists, l.Cut(width))
+				left--
+			}
+		}
+	}
+	switch {
+	case v.picker != nil:
+		add(v.picker.lines(width, max(min(left, 12), 1))...)
+	case v.menu != nil:
+	default:
+		if v.running && left > 0 {
+			add(v.activity(now))
+		}
+		if left > 2 {
+			add(v.todoLines()...)
+		}
+		for i, q := range v.queue {
+			if i == queueRows {
+				add(styled.S(styled.Dim, fmt.Sprintf("  … %d more queued", len(v.queue)-i)))
+				break
+			}
+			add(styled.S(styled.Dim, "  "+plain.Line(strings.Join(strings.Fields(q), " "))))
+		}
+		for _, a := range v.agents {
+			add(styled.S(styled.Dim, "  "+plain.Line(a)))
+		}
+		for i, j := range v.jobs {
+			if i == jobRows {
+				add(styled.S(styled.Dim, fmt.Sprintf("  … %s in the background", plain.Count(len(v.jobs)-i, "more command"))))
+				break
+			}
+			add(styled.S(styled.Dim, "  in the background: "+plain.Line(strings.Join(strings.Fields(j), " "))))
+		}
+	}
+	if left > 1 && v.conv.last != blockNone { // a blank line after the conversation
+		lists = append([]styled.Line{nil}, lists...)
+	}
+	cursor.Row += len(lists)
+	out := append(lists, prompt...)
+	if v.menu != nil && left > 0 {
+		out = append(out, v.menu.lines(width, min(left, menuRows))...)
+	}
+	if len(out) < maxRows {
+		out = append(out, status)
+	}
+	return out, cursor
+}
+
+// activity returns the line with the spinner.
+func (v *view) activity(now time.Time) styled.Line {
+	d := now.Sub(v.since)
+	l := styled.Line{
+		{Text: spinner[int(d/(100*time.Millisecond))%len(spinner)] + " ", Style: styled.Accent},
+		{Text: elapsed(d), Style: styled.Dim},
+	}
+	if v.tokens > 0 {
+		l = append(l, styled.Span{Text: fmt.Sprintf(", %s tokens", plain.Number(v.tokens)), Style: styled.Dim})
+	}
+	return append(l, styled.Span{Text: "  esc interrupts", Style: styled.Dim})
+}
+
+func (v *view) todoLines() []styled.Line {
+	var out []styled.Line
+	done := 0
+	for _, t := range v.todos {
+		if t.state == "done" {
+			done++
+		}
+	}
+	if done == len(v.todos) {
+		return nil
+	}
+	from := 0
+	for from < len(v.todos) && len(v.todos)-from > todoRows && v.todos[from].state == "done" {
+		from++
+	}
+	if from > 0 {
+		out = append(out, styled.S(styled.Dim, fmt.Sprintf("  ✓ %d done", from)))
+	}
+	for i, t := range v.todos[from:] {
+		if i == todoRows {
+			out = append(out, styled.S(styled.Dim, fmt.Sprintf("  … %d more", len(v.todos)-from-i)))
+			break
+		}
+		mark, style := "  ○ ", styled.Text
+		switch t.state {
+		case "done":
+			mark, style = "  ✓ ", styled.Dim
+		case "active":
+			mark, style = "  ▸ ", styled.Bold
+		}
+		out = append(out, styled.S(style, mark+plain.Line(t.text)))
+	}
+	return out
+}
+
+// input returns the prompt with its text, in at most half of the rows.
+func (v *view) input(width, maxRows int) ([]styled.Line, terminal.Cursor) {
+	const lead = "❯ "
+	rows, row, col := v.prompt.Rows(max(width-2, 2))
+	allowed := max(maxRows/2, 1)
+	top := 0
+	if len(rows) > allowed {
+		top = min(max(row-allowed+1, 0), len(rows)-allowed)
+		rows = rows[top : top+allowed]
+	}
+	style := styled.Accent
+	if strings.HasPrefix(v.prompt.Before()+v.prompt.After(), "!") {
+		style = styled.Warn
+	}
+	var out []styled.Line
+	for i, r := range rows {
+		l := "  "
+		if i+top == 0 {
+			l = lead
+		}
+		out = append(out, styled.Line{{Text: l, Style: style}, {Text: plain.Line(r.Text)}})
+	}
+	return out, terminal.Cursor{Row: row - top, Col: col + 2}
+}
+
+// statusLine returns as many parts as fit, the most important ones first.
+func (v *view) statusLine(width int) styled.Line {
+	if v.hint != "" {
+		return styled.S(styled.Warn, plain.Line(v.hint)).Cut(width)
+	}
+	s := v.status
+	var parts []styled.Span
+	if s.mode != "" && s.mode != permission.Default {
+		style := styled.Accent
+		if s.mode == permission.Bypass {
+			style = styled.Bad
+		}
+		parts = append(parts, styled.Span{Text: string(s.mode), Style: style})
+	}
+	model := plain.Line(s.model)
+	if s.effort != "" {
+		model += " " + plain.Line(s.effort)
+	}
+	parts = append(parts, styled.Span{Text: model, Style: styled.Dim})
+	if s.window > 0 && s.used > 0 {
+		parts = append(parts, styled.Span{Text: bar(s.used, s.window, 8) + " " + percent(s.used, s.window),
+			Style: fill(s.used, s.window)})
+	}
+	if s.cost > 0 {
+		parts = append(parts, styled.Span{Text: fmt.Sprintf("$%.2f", s.cost), Style: styled.Dim})
+	}
+	if len(s.skills) > 0 {
+		parts = append(parts, styled.Span{Text: plain.Line(strings.Join(s.skills, " ")), Style: styled.Accent})
+	}
+	if s.branch != "" {
+		parts = append(parts, styled.Span{Text: plain.Line(s.branch), Style: styled.Dim})
+	}
+	if s.title != "" {
+		parts = append(parts, styled.Span{Text: plain.Line(s.title), Style: styled.Dim})
+	}
+	var l styled.Line
+	for _, p := range parts {
+		if p.Text == "" {
+			continue
+		}
+		need := styled.Width(p.Text)
+		if len(l) > 0 {
+			need += 2
+		}
+		if l.Width()+need > width {
+			if len(l) == 0 {
+				l = styled.Line{p}.Cut(width)
+			}
+			continue
+		}
+		if len(l) > 0 {
+			l = append(l, styled.Span{Text: "  "})
+		}
+		l = append(l, p)
+	}
+	return l
+}
+
+func percent(part, whole int) string {
+	if n := part * 100 / whole; n > 0 || part == 0 {
+		return fmt.Sprintf("%d%%", n)
+	}
+	return "<1%"
+}
+
+// bar draws part/whole as a bar of the given number of cells.
+func bar(part, whole, cells int) string {
+	n := min(max(part*cells/max(whole, 1), 0), cells)
+	if part > 0 && n == 0 {
+		n = 1
+	}
+	return strings.Repeat("█", n) + strings.Repeat("░", cells-n)
+}
+
+func fill(part, whole int) styled.Style {
+	switch share := part * 100 / max(whole, 1); {
+	case share >= 85:
+		return styled.Bad
+	case share >= 60:
+		return styled.Warn
+	}
+	return styled.Dim
+}

@@ -1,0 +1,683 @@
+// Package config merges settings files, from managed policy to project, into one typed value.
+//
+// Most callers need [Load] for a working directory. Its Settings are the values in effect, its Rules
+// the permission rules with their origins, and its Problems what is wrong and where. The order of
+// precedence is managed, command line, project local (.knack/settings.local.json), project
+// (.knack/settings.json), user. Lists are joined, higher precedence first; objects are joined key by
+// key; a scalar of higher precedence replaces a lower one. An invalid entry is a Problem with file,
+// line and column, and does not affect the rest. The permissions and hooks in .claude/settings.json
+// files are read as well, each after the Knack file of its level.
+//
+// A project's files are untrusted text. Until [Options.Check] reports that a person has approved their
+// bytes, only their deny and ask rules apply. Even after approval, a project cannot set keys that
+// route credentials, weaken the sandbox, choose the shell or the workspace, or set bypassPermissions,
+// and can only make some limits stricter. Files are opened inside the project's root: a link that
+// leaves it is not followed.
+//
+// Of a file that is not valid JSON, only the deny and ask rules before the error apply. If this is a
+// managed file, Load returns an error, because an unreadable policy must not be treated as no policy.
+package config
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/internal/leaf/similar"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
+	"github.com/knack-agent/knack/internal/project/layout"
+	"github.com/knack-agent/knack/permission"
+)
+
+// Options describe where settings are. The zero Options read nothing.
+type Options struct {
+	Managed    []string // directories of the machine's administrator, highest precedence first
+	ConfigHome string   // Knack's own: $XDG_CONFIG_HOME/knack
+	ClaudeHome string   // ~/.claude or $CLAUDE_CONFIG_DIR
+	Dir        string   // working directory, absolute
+	Root       string   // root of the project: Dir or a parent of it, absolute
+
+	// Settings are the values of --settings: a file, or JSON that begins with {. Flags are the values of
+	// other flags, by key, with higher precedence.
+	Settings []string
+	Flags    map[string]any
+	Bare     bool // ignore the project's and the user's settings
+
+	// Tools returns the names of all tools that rules may mention; nil: none are known. It is called
+	// only if there are rules, because making the tools takes time.
+	Tools func() []string
+
+	// Check reports whether the bytes read from a path in the project are approved. Its error is the
+	// [knack.Problem] to report. nil: nothing is approved.
+	Check func(path string, data []byte) error
+}
+
+// A Config is the result of Load. It is immutable.
+type Config struct {
+	Settings Settings
+	Rules    permission.Rules
+	Raw      map[string][]Section // hooks, mcpServers, providers, models.known, marketplaces
+	Problems []knack.Problem
+
+	from   map[string][]Position
+	values []Value
+}
+
+// A Position is the place that a value comes from.
+type Position struct {
+	Origin permission.Origin `json:"origin"`
+	Path   string            `json:"path"`
+	Line   int               `json:"line,omitempty"`
+	Column int               `json:"column,omitempty"`
+}
+
+// Where returns where the values of a key come from, highest precedence first: one place for a scalar,
+// one for each item of a list. For the keys of an object use names such as "features.dream". The
+// result is empty if the key is not set.
+func (c *Config) Where(key string) []Position { return c.from[key] }
+
+// A layer is one settings file after reading.
+type layer struct {
+	*file
+	origin  permission.Origin
+	base    string // start of /paths in rules
+	top     *node
+	foreign bool // a .claude file: only permissions and hooks are used
+	project bool
+	silent  bool // an untrusted project or a broken file: only deny and ask rules apply
+	flag    bool // from the command line
+}
+
+// Load reads settings. The error is about what the command line names, or about an unreadable policy;
+// everything else is in the Problems.
+func Load(o Options) (*Config, error) {
+	c := &Config{Raw: map[string][]Section{}, from: map[string][]Position{}}
+	l := loader{Options: o, c: c}
+	if err := l.managed(); err != nil {
+		return nil, err
+	}
+	if err := l.commandLine(); err != nil {
+		return nil, err
+	}
+	if !o.Bare {
+		if err := l.project(); err != nil {
+			return nil, err
+		}
+		l.user()
+	}
+	if err := l.merge(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+type loader struct {
+	Options
+	c      *Config
+	layers []layer // highest precedence first
+}
+
+func (l *loader) toolNames() []string {
+	if l.Tools == nil {
+		return nil
+	}
+	return l.Tools()
+}
+
+func (l *loader) problem(p knack.Problem) { l.c.Problems = append(l.c.Problems, p) }
+
+// read makes a layer from the content of a file. It reports whether all of it is valid JSON.
+func (l *loader) read(y layer, path string, data []byte) (layer, bool) {
+	y.file = &file{path: path, data: data, add: l.problem}
+	top, whole := y.file.parse()
+	if top != nil && top.kind != 'o' {
+		y.problem(top.at, knack.CodeFieldType, knack.Error, "", "settings are an object, not %s", top.is())
+		top, whole = nil, false
+	}
+	y.top = top
+	y.silent = y.silent || !whole
+	if top != nil {
+		l.layers = append(l.layers, y)
+	}
+	return y, whole
+}
+
+func (l *loader) open(y layer, path string) (whole bool) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	if err != nil {
+		l.problem(unreadable(path, err))
+		return false
+	}
+	_, whole = l.read(y, path, data)
+	return whole
+}
+
+func unreadable(path string, err error) knack.Problem {
+	return knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Error, Path: path, Message: "cannot be read: " +
+		reason(err)}
+}
+
+// reason returns the error's text without the path, which the problem contains.
+func reason(err error) string {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}
+
+func (l *loader) managed() error {
+	for _, dir := range l.Managed {
+		names := []string{filepath.Join(dir, "settings.json")}
+		if more, err := filepath.Glob(filepath.Join(dir, "settings.d", "*.json")); err == nil {
+			names = append(names, more...)
+		}
+		foreign := filepath.Join(dir, "managed-settings.json")
+		for _, name := range append(names, foreign) {
+			y := layer{origin: permission.Managed, base: dir, foreign: name == foreign}
+			if !l.open(y, name) {
+				return fmt.Errorf("managed settings: %s", l.c.Problems[len(l.c.Problems)-1])
+			}
+		}
+	}
+	return nil
+}
+
+func (l *loader) commandLine() error {
+	y := layer{origin: permission.Flag, base: l.Dir, flag: true}
+	if len(l.Flags) > 0 {
+		tree := object{}
+		for name, v := range l.Flags {
+			at, parts := tree, strings.Split(name, ".")
+			for _, p := range parts[:len(parts)-1] {
+				if at[p] == nil {
+					at[p] = object{}
+				}
+				at = at[p].(object)
+			}
+			at[parts[len(parts)-1]] = v
+		}
+		data, err := json.Marshal(tree)
+		if err != nil {
+			return err
+		}
+		l.read(y, "command line", data)
+	}
+	for _, s := range slices.Backward(l.Settings) { // the last --settings has the highest precedence
+		path, data := "--settings", []byte(s)
+		if !strings.HasPrefix(strings.TrimSpace(s), "{") {
+			var err error
+			if path = s; !filepath.IsAbs(path) {
+				path = filepath.Join(l.Dir, path)
+			}
+			if data, err = os.ReadFile(path); err != nil {
+				return fmt.Errorf("--settings: %w", err)
+			}
+		}
+		if _, whole := l.read(y, path, data); !whole {
+			broken := l.c.Problems[len(l.c.Problems)-1]
+			broken.Message = strings.TrimSuffix(broken.Message, brokenNote) // nothing applies, because the program exits
+			if broken.Hint != "" {
+				broken.Message += " (" + broken.Hint + ")"
+			}
+			if path == "--settings" { // the problem's position already names it
+				return errors.New(broken.String())
+			}
+			return fmt.Errorf("--settings: %s", broken)
+		}
+	}
+	return nil
+}
+
+// project reads the files of the project, from Dir up to Root.
+func (l *loader) project() error {
+	if l.Dir == "" || l.Root == "" {
+		return nil
+	}
+	rel, ok := subpath.Rel(l.Root, l.Dir)
+	if !ok {
+		return fmt.Errorf("%s is not below %s", l.Dir, l.Root)
+	}
+	root, err := os.OpenRoot(l.Root)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	rows, dirs := layout.Rows(layout.Settings), layout.Dirs(rel, ".")
+	for _, local := range []bool{true, false} { // local settings of all directories come before the others
+		for _, d := range dirs {
+			for _, row := range rows {
+				if strings.HasSuffix(row.Path, ".local.json") == local {
+					l.projectFile(root, filepath.Join(d, filepath.FromSlash(row.Path)), layer{
+						origin: permission.Project, project: true, base: filepath.Join(l.Root, d),
+						foreign: strings.HasPrefix(row.Path, ".claude/"),
+					})
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (l *loader) projectFile(root *os.Root, name string, y layer) {
+	path := filepath.Join(l.Root, name)
+	if info, err := os.Lstat(filepath.Join(l.ConfigHome, "settings.json")); err == nil {
+		if mine, err := root.Lstat(name); err == nil && os.SameFile(info, mine) {
+			return // the project is the user's home: the file is read as the user's
+		}
+	}
+	info, err := root.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return
+	case err != nil:
+		p := unreadable(path, err)
+		if link, lerr := os.Lstat(path); lerr == nil && link.Mode()&fs.ModeSymlink != 0 {
+			p.Code, p.Message = knack.CodeSymlinkOutside, "not read: a link that leads out of the project"
+		}
+		l.problem(p)
+		return
+	case !info.Mode().IsRegular():
+		l.problem(unreadable(path, errors.New("not a regular file")))
+		return
+	}
+	data, err := regular.ReadIn(root, name, maxSize)
+	if err != nil {
+		l.problem(unreadable(path, err))
+		return
+	}
+	y.silent = true
+	var refused error
+	if l.Check == nil {
+		refused = knack.Problem{Code: knack.CodeUntrusted, Severity: knack.Warn, Path: path, Hint: "knack trust --show",
+			Message: "this project is not trusted"}
+	} else {
+		refused = l.Check(path, data)
+	}
+	y.silent = refused != nil
+	y, _ = l.read(y, path, data)
+	if refused == nil || y.top == nil || l.harmless(y) {
+		return
+	}
+	var p knack.Problem
+	if !errors.As(refused, &p) {
+		p = unreadable(path, refused)
+	}
+	p.Message += "; only its deny and ask rules apply"
+	l.problem(p)
+}
+
+// harmless reports whether a layer contains only settings that apply without trust.
+func (l *loader) harmless(y layer) bool {
+	for _, m := range y.top.members {
+		if m.key == "$schema" || y.foreign && m.key != "permissions" && m.key != "hooks" {
+			continue
+		}
+		if m.key != "permissions" || m.val.kind != 'o' {
+			return false
+		}
+		for _, p := range m.val.members {
+			if p.key != "ask" && p.key != "deny" {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (l *loader) user() {
+	if l.ConfigHome != "" {
+		l.open(layer{origin: permission.User, base: l.ConfigHome}, filepath.Join(l.ConfigHome, "settings.json"))
+	}
+	if l.ClaudeHome != "" {
+		l.open(layer{origin: permission.User, base: l.ClaudeHome, foreign: true},
+			filepath.Join(l.ClaudeHome, "settings.json"))
+	}
+}
+
+// merge merges the layers.
+func (l *loader) merge() error {
+	all := table()
+	known := map[string]bool{} // keys, and the objects that contain keys
+	for _, k := range all {
+		known[k.name] = true
+		for i, r := range k.name {
+			if r == '.' {
+				known[k.name[:i]] = true
+			}
+		}
+	}
+	for _, y := range l.layers {
+		y.unknown(known, y.top, "")
+	}
+	merged := object{}
+	for _, k := range all {
+		if k.name == "$schema" {
+			continue
+		}
+		v := l.key(k)
+		l.shownValue(k, v)
+		if v != nil {
+			at, parts := merged, strings.Split(k.name, ".")
+			for _, p := range parts[:len(parts)-1] {
+				if at[p] == nil {
+					at[p] = object{}
+				}
+				at = at[p].(object)
+			}
+			at[parts[len(parts)-1]] = v
+		}
+	}
+	l.noBypass(merged)
+	data, err := json.Marshal(merged)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, &l.c.Settings); err != nil {
+		return fmt.Errorf("settings: %w", err) // the table and Settings do not match
+	}
+	if l.c.Settings.Permissions.DefaultMode == "" { // also if noBypass has removed it
+		l.c.values = slices.DeleteFunc(l.c.values, func(v Value) bool { return v.Key == "permissions.defaultMode" })
+	}
+	order := map[string]int{} // sort by file, in the order of reading
+	for _, p := range l.c.Problems {
+		if _, ok := order[p.Path]; !ok {
+			order[p.Path] = len(order)
+		}
+	}
+	slices.SortStableFunc(l.c.Problems, func(a, b knack.Problem) int {
+		return cmp.Or(order[a.Path]-order[b.Path], a.Line-b.Line, a.Column-b.Column)
+	})
+	return nil
+}
+
+// noBypass removes the mode bypassPermissions if some file disables it.
+func (l *loader) noBypass(merged object) {
+	p, _ := merged["permissions"].(object)
+	if p["disableBypassPermissionsMode"] == nil || p["defaultMode"] != string(permission.Bypass) {
+		return
+	}
+	delete(p, "defaultMode")
+	at := l.c.from["permissions.defaultMode"][0]
+	by := l.c.from["permissions.disableBypassPermissionsMode"][0]
+	delete(l.c.from, "permissions.defaultMode")
+	l.problem(knack.Problem{Code: codeIgnored, Severity: knack.Error, Path: at.Path, Line: at.Line, Column: at.Column,
+		Message: fmt.Sprintf("bypassPermissions is disabled by %s:%d", by.Path, by.Line)})
+}
+
+// codeIgnored is the code for a value that its file may not set.
+const codeIgnored = knack.CodeSettingIgnored
+
+// unknown reports unknown keys.
+func (y layer) unknown(known map[string]bool, n *node, prefix string) {
+	for _, m := range n.members {
+		name := prefix + m.key
+		switch {
+		case y.foreign && prefix == "":
+			if m.key == "permissions" && m.val.kind == 'o' {
+				y.unknown(known, m.val, "permissions.")
+			}
+		case !known[name]:
+			if y.silent {
+				continue
+			}
+			y.problem(m.at, knack.CodeUnknownKey, knack.Warn, near(name, known), "%s is not a setting; it is ignored",
+				quote(name))
+		case m.val.kind == 'o' && !isKey(name):
+			y.unknown(known, m.val, name+".")
+		case !isKey(name):
+			y.problem(m.val.at, knack.CodeFieldType, knack.Error, "", "%s is %s: it must be an object", name,
+				m.val.displayText())
+		}
+	}
+}
+
+func isKey(name string) bool {
+	return slices.ContainsFunc(table(), func(k key) bool { return k.name == name })
+}
+
+// near returns a hint with the setting that was probably meant.
+func near(name string, known map[string]bool) string {
+	flat := func(s string) string {
+		return strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(s))
+	}
+	best := ""
+	for k := range known {
+		if (flat(k) == flat(name) || strings.HasSuffix(flat(k), flat(name)) && len(name) > 4) && (best == "" || k < best) {
+			best = k
+		}
+	}
+	if best == "" {
+		if names := similar.Names(name, slices.Sorted(maps.Keys(known))); len(names) > 0 {
+			best = names[0]
+		}
+	}
+	if best == "" {
+		return "knack help settings"
+	}
+	return "perhaps " + best + meaning(best)
+}
+
+// meaning returns the first sentence of a setting's documentation, or "" for an object of settings.
+func meaning(name string) string {
+	for _, k := range table() {
+		if k.name == name {
+			first, _, _ := strings.Cut(k.doc, ". ")
+			return ": " + strings.TrimSuffix(first, ".") + "."
+		}
+	}
+	return ""
+}
+
+// find returns a layer's value of a key, if it has the right type.
+func (y layer) find(k key, report bool) *node {
+	n := y.top
+	for _, part := range strings.Split(k.name, ".") {
+		if n == nil || n.kind != 'o' {
+			return nil
+		}
+		n = n.get(part)
+	}
+	if n == nil {
+		return nil
+	}
+	if want := k.expected(n); want != "" {
+		if report {
+			y.problem(n.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s is %s: it must be %s", k.name,
+				n.displayText(), want)
+		}
+		return nil
+	}
+	return n
+}
+
+// displayText formats a value for a message.
+func (n *node) displayText() string {
+	switch n.kind {
+	case 's':
+		if len(n.text) <= 60 {
+			return quote(n.text)
+		}
+	case 'n':
+		if len(n.text) <= 60 {
+			return n.text
+		}
+	case 'b':
+		return strconv.FormatBool(n.yes)
+	}
+	return n.is()
+}
+
+// counts reports whether a layer may set a key. If not, it adds a problem.
+func (l *loader) counts(y layer, k key, n *node) bool {
+	restrictive := k.name == "permissions.ask" || k.name == "permissions.deny"
+	if y.silent {
+		return restrictive
+	}
+	if y.foreign && !strings.HasPrefix(k.name, "permissions.") && k.name != "hooks" {
+		return false
+	}
+	why := ""
+	switch {
+	case k.scope == fromOwner && (y.project || y.flag):
+		why = "is read only from managed and user settings"
+	case y.project && k.scope == fromUser:
+		why = "is not read from a project"
+	case y.project && k.name == "permissions.defaultMode" && k.fold(n.text) == string(permission.Bypass):
+		why = "cannot be bypassPermissions in a project"
+	case y.project && k.scope == onlyStricter && k.weak(n, l.above(k)):
+		why = "can only be made stricter by a project"
+	}
+	if why == "" {
+		return true
+	}
+	y.problem(n.at, codeIgnored, knack.Warn, "set it in your own settings", "%s %s", k.name, why)
+	return false
+}
+
+// above returns the value of a key in the layers other than the project's.
+func (l *loader) above(k key) *node {
+	for _, y := range l.layers {
+		if y.project || y.silent || y.foreign {
+			continue
+		}
+		if n := y.find(k, false); n != nil {
+			return n
+		}
+	}
+	return nil
+}
+
+// key returns the merged value of a key, for encoding/json; nil: not set.
+func (l *loader) key(k key) any {
+	var lists []any
+	fields := object{}
+	for _, y := range l.layers {
+		n := y.find(k, !y.silent)
+		if n == nil || !l.counts(y, k, n) {
+			continue
+		}
+		switch {
+		case k.kind == rules:
+			l.rules(y, k, n)
+		case k.kind == raw:
+			p := l.at(y, n)
+			l.c.Raw[k.name] = append(l.c.Raw[k.name], Section{Origin: p.Origin, Path: p.Path, Line: p.Line, Column: p.Column,
+				JSON: json.RawMessage(y.data[n.at:n.end])})
+			l.c.from[k.name] = append(l.c.from[k.name], p)
+		case k.kind == list:
+			for _, it := range n.items {
+				if want := k.bad(it); want != "" {
+					y.problem(it.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s contains %s: it must be %s", k.name,
+						it.displayText(), want)
+					continue
+				}
+				if !slices.Contains(lists, any(it.text)) {
+					lists = append(lists, it.text)
+					l.c.from[k.name] = append(l.c.from[k.name], l.at(y, it))
+				}
+			}
+		case n.kind == 'o':
+			for _, m := range n.members {
+				if m.val != n.get(m.key) {
+					continue // a repeated name: the last one counts
+				}
+				if want := k.bad(m.val); want != "" {
+					y.problem(m.val.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s.%s is %s: it must be %s", k.name,
+						m.key, m.val.displayText(), want)
+					continue
+				}
+				if k.owned(m.val) && y.origin != permission.Managed && y.origin != permission.User {
+					y.problem(m.val.at, codeIgnored, knack.Warn, "put it into your own settings: knack skill pin "+m.key,
+						"%s.%s: only managed and user settings may be %s", k.name, m.key, m.val.displayText())
+					continue
+				}
+				if fields[m.key] == nil || k.owned(m.val) && m.val.text == "required" { // a project cannot override required
+					fields[m.key] = m.val.value()
+					l.c.from[k.name+"."+m.key] = []Position{l.at(y, m.val)}
+				}
+			}
+		case k.kind == perProvider: // one value for all providers replaces the values of lower precedence
+			fields[""] = n.text
+			l.c.from[k.name] = []Position{l.at(y, n)}
+			return fields
+		default:
+			l.c.from[k.name] = []Position{l.at(y, n)}
+			if k.orNumber() {
+				return n.text
+			}
+			if n.kind == 's' {
+				return k.fold(n.text)
+			}
+			return n.value()
+		}
+	}
+	switch {
+	case lists != nil:
+		return lists
+	case len(fields) > 0:
+		return fields
+	}
+	return nil
+}
+
+func (l *loader) at(y layer, n *node) Position {
+	line, column := y.place(n.at)
+	if y.flag && y.path == "command line" {
+		line, column = 0, 0
+	}
+	return Position{y.origin, y.path, line, column}
+}
+
+func (n *node) value() any {
+	switch n.kind {
+	case 's':
+		return n.text
+	case 'n':
+		return json.Number(n.text)
+	case 'b':
+		return n.yes
+	}
+	return nil
+}
+
+// rules adds the rules in one of a layer's lists.
+func (l *loader) rules(y layer, k key, n *node) {
+	to := &l.c.Rules.Allow
+	switch k.name {
+	case "permissions.ask":
+		to = &l.c.Rules.Ask
+	case "permissions.deny":
+		to = &l.c.Rules.Deny
+	}
+	for _, it := range n.items {
+		if want := k.bad(it); want != "" {
+			y.problem(it.at, knack.CodeFieldType, knack.Error, "", "%s contains %s: it must be a rule", k.name, it.displayText())
+			continue
+		}
+		r, err := permission.ParseRule(it.text, y.origin)
+		if err != nil {
+			y.problem(it.at, knack.CodeToolPattern, knack.Error, "knack help permissions", "%s: %v", k.name, err)
+			continue
+		}
+		if p, ok := r.Problem(l.toolNames()...); ok {
+			y.problem(it.at, knack.CodeToolPattern, knack.Severity(p.Severity), "", "%s: %s", k.name, p.Message)
+		}
+		r.Base = y.base
+		*to = append(*to, r)
+		l.c.from[k.name] = append(l.c.from[k.name], l.at(y, it))
+	}
+}
