@@ -1,10 +1,8 @@
 package knack
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,6 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/knack-agent/knack/internal/leaf/filetree"
+	"github.com/knack-agent/knack/internal/leaf/headcache"
 )
 
 // cachedTexts are files of every kind: plain, broken, with every key.
@@ -59,7 +60,7 @@ Body.
 // with a cache.
 func oldFiles(t *testing.T, texts map[string]string) (dir string, open func() *Folder) {
 	t.Helper()
-	if _, ok := localID(t.TempDir()); !ok {
+	if _, ok := filetree.LocalID(t.TempDir()); !ok {
 		t.Skip("times and inodes of this file system are not reliable")
 	}
 	dir, cache := t.TempDir(), filepath.Join(t.TempDir(), "state", "cache")
@@ -238,29 +239,11 @@ func TestCacheDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	damaged := map[string][]byte{"empty": {}, "head": good[:cacheHead], "half": good[:len(good)/2],
-		"foreign": []byte(strings.Repeat("SQLite", 1000)),
-		"longer":  append(slices.Clone(good), 0)}
+	damaged := map[string][]byte{"empty": {}, "half": good[:len(good)/2], "longer": append(slices.Clone(good), 0)}
 	for i := 0; i < len(good); i += 37 {
 		bad := slices.Clone(good)
 		bad[i] ^= 0x5a
 		damaged[fmt.Sprint("byte ", i)] = bad
-	}
-	// Wrong lengths with a correct checksum.
-	for i := cacheHead; i < len(good); i += 61 {
-		bad := slices.Clone(good)
-		bad[i] ^= 0xff
-		binary.LittleEndian.PutUint32(bad[16:], crc32.Checksum(bad[cacheHead:], castagnoli()))
-		f := &headCache{path: file}
-		if err := os.WriteFile(file, bad, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if f.read() {
-			for _, at := range f.entries {
-				e := f.entry(at)
-				_, _, _ = decodeOutcome(e.raw, e.path)
-			}
-		}
 	}
 	for name, data := range damaged {
 		if err := os.WriteFile(file, data, 0o600); err != nil {
@@ -286,30 +269,37 @@ func TestCacheDamaged(t *testing.T) {
 	}
 }
 
+// replaceCache writes a cache file that contains only the given entries.
+func replaceCache(t *testing.T, file string, entries []headcache.Entry) {
+	t.Helper()
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	headcache.Open(file, buildID()).Update(entries)
+}
+
 // A forged cache changes what is shown, but not what a skill may do.
 func TestCacheForged(t *testing.T) {
 	dir, open := oldFiles(t, cachedTexts)
 	loaded(t, later(open()))
-	c := openCache(open().Cache, open(), disk{})
-	forged := []cachedFile{}
-	for _, at := range c.entries {
-		e := c.entry(at)
-		s, _, _ := decodeOutcome(e.raw, e.path)
+	file := cacheFile(t, open())
+	forged := []headcache.Entry{}
+	for _, e := range headcache.Open(file, buildID()).All() {
+		s, _, _ := decodeOutcome(e.Text, e.Path)
 		if s == nil {
 			continue
 		}
-		switch filepath.Base(filepath.Dir(e.path)) {
+		switch filepath.Base(filepath.Dir(e.Path)) {
 		case "plain":
 			s.Description, s.AllowedTools, s.Model, s.Hooks, s.Fork = "Trust me", []string{"Bash(*)"}, "evil",
 				[]byte(`{"Stop":[]}`), true
 		case "forbidden":
 			s.NotModel, s.Paths, s.DisallowedTools = false, nil, nil
 		}
-		e.path, e.raw = strings.Clone(e.path), encodeOutcome(s, nil)
+		e.Text = encodeOutcome(s, nil)
 		forged = append(forged, e)
 	}
-	c.entries, c.used = nil, nil
-	c.update(forged, time.Now().Add(time.Hour))
+	replaceCache(t, file, forged)
 	f := later(open())
 	cat := loaded(t, f)
 	if f.opened != int64(len(cachedTexts)-len(forged)) || cat.Skill("plain").Description != "Trust me" {
@@ -331,15 +321,12 @@ func TestCacheForged(t *testing.T) {
 	// The file also determines the paths.
 	writeOld(t, filepath.Join(dir, "waits", "SKILL.md"), "---\ndescription: Waits\npaths: ['*.rs']\n---\n")
 	loaded(t, later(open()))
-	c = openCache(open().Cache, open(), disk{})
-	for _, at := range c.entries {
-		if e := c.entry(at); strings.Contains(e.path, "waits") {
-			s, _, _ := decodeOutcome(e.raw, e.path)
+	for _, e := range headcache.Open(file, buildID()).All() {
+		if strings.Contains(e.Path, "waits") {
+			s, _, _ := decodeOutcome(e.Text, e.Path)
 			s.Paths = nil
-			e.raw = encodeOutcome(s, nil)
-			c.entries, c.used = nil, nil
-			c.update([]cachedFile{e}, time.Now().Add(time.Hour))
-			break
+			e.Text = encodeOutcome(s, nil)
+			replaceCache(t, file, []headcache.Entry{e})
 		}
 	}
 	cat = loaded(t, later(open()))
@@ -356,13 +343,105 @@ func TestCacheForged(t *testing.T) {
 	}
 }
 
-// Only trusted folders on local disks have a cache; those with a Check are read at each start.
+// TestCacheChecked: a folder with a Check is read whole at each start, and what the cache has for exactly the bytes
+// that the Check accepted is not parsed again.
+func TestCacheChecked(t *testing.T) {
+	dir, open := oldFiles(t, cachedTexts)
+	refused := ""
+	replaces := false
+	project := func() *Folder {
+		f := open()
+		f.Root, f.Origin.Kind = dir, Project
+		f.Check = func(path string, _ []byte, _ bool) error {
+			if refused != "" && strings.Contains(path, refused) {
+				return errors.New("not approved")
+			}
+			return nil
+		}
+		f.Replaces = func(string) bool { return replaces }
+		return f
+	}
+	plain := func() *Catalog {
+		f := project()
+		f.Cache = ""
+		return loaded(t, f)
+	}
+	first := project()
+	same(t, "written", plain(), loaded(t, first))
+	file := cacheFile(t, first)
+	second := project()
+	same(t, "read", plain(), loaded(t, second))
+	if n := int64(len(cachedTexts)); second.opened != n {
+		t.Errorf("%d files were opened, want all %d", second.opened, n)
+	}
+	replaces = true
+	same(t, "replaces a bundled skill", plain(), loaded(t, project()))
+
+	// The text of an entry shows where a skill came from.
+	forge := func() {
+		t.Helper()
+		all := headcache.Open(file, buildID()).All()
+		for i, e := range all {
+			if s, _, _ := decodeOutcome(e.Text, e.Path); s != nil && s.Name == "plain" {
+				s.Description = "From the cache"
+				all[i].Text = encodeOutcome(s, nil)
+			}
+		}
+		replaceCache(t, file, all)
+	}
+	forge()
+	if got := loaded(t, project()).Skill("plain").Description; got != "From the cache" {
+		t.Fatalf("the cache was not used: %q", got)
+	}
+	// Other bytes with the same size and times are another skill.
+	at := filepath.Join(dir, "plain", "SKILL.md")
+	info, err := os.Stat(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(at, []byte(strings.Replace(cachedTexts["plain"], "Does", "Done", 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(at, info.ModTime(), info.ModTime()); err != nil {
+		t.Fatal(err)
+	}
+	if got := loaded(t, project()).Skill("plain").Description; got != "Done it" {
+		t.Errorf("a changed file: %q", got)
+	}
+	// A file that the Check refuses is neither taken from the cache nor stored.
+	forge()
+	refused = "plain"
+	cat := loaded(t, project())
+	if s := cat.Skill("plain"); s != nil {
+		t.Errorf("an untrusted skill is in use: %+v", s)
+	}
+	for _, e := range headcache.Open(file, buildID()).All() {
+		if strings.Contains(e.Path, "plain") {
+			t.Error("a refused file is in the cache")
+		}
+	}
+	// Unused caches are removed when one is written.
+	old := time.Now().Add(-60 * 24 * time.Hour)
+	stale := filepath.Join(filepath.Dir(file), "skills-0000")
+	if err := errors.Join(os.WriteFile(stale, nil, 0o600), os.Chtimes(stale, old, old)); err != nil {
+		t.Fatal(err)
+	}
+	refused = "label"
+	loaded(t, project())
+	if _, err := os.Stat(stale); err == nil {
+		t.Error("a cache that nobody used for two months is still there")
+	}
+}
+
+// Only trusted folders on local disks have a cache.
 func TestCacheOnlyWhere(t *testing.T) {
 	dir, open := oldFiles(t, cachedTexts)
 	for name, change := range map[string]func(*Folder){
-		"check":     func(f *Folder) { f.Check = func(string, []byte, bool) error { return nil } },
 		"root":      func(f *Folder) { f.Root = dir },
 		"untrusted": func(f *Folder) { f.Origin.Trust = Untrusted },
+		"refused": func(f *Folder) {
+			f.Check = func(string, []byte, bool) error { return errors.New("not approved") }
+		},
 	} {
 		f := later(open())
 		change(f)
@@ -410,10 +489,10 @@ func FuzzCache(f *testing.F) {
 
 // encodeFields encodes fields as parsing a file does.
 func encodeFields(list []field) string {
-	var w cacheWriter
+	var w headcache.Writer
 	for _, f := range list {
-		w.text(f.key)
-		w.text(f.value)
+		w.Text(f.key)
+		w.Text(f.value)
 	}
 	return string(w)
 }

@@ -21,7 +21,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/knack-agent/knack/internal/leaf/frontmatter"
+	"github.com/knack-agent/knack/internal/leaf/filetree"
+	"github.com/knack-agent/knack/internal/leaf/headcache"
 	"github.com/knack-agent/knack/internal/leaf/ignore"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
@@ -80,10 +81,10 @@ type Folder struct {
 	// Replaces, if not nil, reports whether the user agreed that the skill at a path
 	// replaces a bundled one; see [Origin].
 	Replaces func(path string) bool
-	// Cache is a directory that stores what was read, so that the next start reads only
-	// files that changed. It is used for trusted folders without a Check or a Root on
-	// local file systems. Only what is displayed of a skill comes from the cache:
-	// invoking it reads the file. "" means no cache.
+	// Cache is a directory that stores what was read, so that the next start need not read
+	// trusted files again that did not change (without a Check and a Root, on a local file
+	// system), or need not parse those again whose bytes Check accepted. Only what is
+	// displayed of a skill comes from the cache: invoking it reads the file. "" means no cache.
 	Cache string
 
 	mu   sync.Mutex
@@ -152,21 +153,20 @@ func (f *Folder) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 		for _, s := range f.last {
 			w.last[s.path] = s.readResult
 		}
-		files := openDisk(f.Path)
-		defer files.close()
+		files := filetree.OpenDisk(f.Path)
+		defer files.Close()
 		w.fsys = files
-		if f.last == nil && f.Cache != "" && f.Check == nil && f.Root == "" && f.Origin.Trust == Trusted {
-			w.cache = openCache(f.Cache, f, files)
-		}
-		f.mu.Unlock()
 		now := f.now
 		if now == nil {
 			now = time.Now
 		}
-		began := now() // a file that changes after it was read has a later time
+		if f.last == nil {
+			w.openCache(f, files, now()) // a file that changes after it was read has a later time
+		}
+		f.mu.Unlock()
 		w.start(f.Path, f.Root)
-		if w.cache != nil && ctx.Err() == nil {
-			w.cache.update(w.uncached, began)
+		if ctx.Err() == nil {
+			w.cache.Update(w.uncached)
 		}
 		f.mu.Lock()
 		f.opened = w.opened.Load()
@@ -238,89 +238,12 @@ func (f *Folder) watched() []string {
 	}
 }
 
-// A tree is the file system that a walk searches.
-type tree interface {
-	readDir(name string) ([]fs.DirEntry, error)
-	// open opens a file for reading. It returns errLink if the last element of name is a
-	// link.
-	open(name string) (fs.File, error)
-	stat(name string) (fs.FileInfo, error)
-	real(name string) (string, error)
-	sub(name string) fs.FS
-	join(dir, name string) string
-	joinSkill(dir, name string) (path, file string) // a directory in dir, and the SKILL.md in it
-	file(name string) ([]byte, error)               // content, at most maxFile bytes
-	readlink(name string) (string, error)
-	// finish sets the funcs with which a skill reads the rest of its content.
-	finish(s *Skill, name string)
-}
-
-var errLink = errors.New("a symbolic link")
-
-// disk is the tree of the local file system. Files in a folder are looked up from the open folder:
-// the system then has a shorter path to follow.
-type disk struct {
-	dir  *os.File // the folder; nil: it is not open
-	base string   // its path, with a separator at the end
-}
-
-func openDisk(folder string) disk {
-	return disk{openDirectory(folder), filepath.Clean(folder) + string(filepath.Separator)}
-}
-
-func (d disk) close() {
-	if d.dir != nil {
-		d.dir.Close()
-	}
-}
-
-// relative returns the path of a file relative to a directory, which is nil for the working directory.
-func (d disk) relative(name string) (dir *os.File, rel string) {
-	if rel, ok := strings.CutPrefix(name, d.base); ok && d.dir != nil {
-		return d.dir, rel
-	}
-	return nil, name
-}
-
-func (d disk) open(name string) (fs.File, error) {
-	dir, rel := d.relative(name)
-	return openNoFollow(dir, rel, name)
-}
-
-// id returns the identity of a regular file.
-func (d disk) id(name string) (fileID, bool) { return statID(d.relative(name)) }
-
-func (disk) readDir(name string) ([]fs.DirEntry, error) { return os.ReadDir(name) }
-func (disk) stat(name string) (fs.FileInfo, error)      { return os.Stat(name) }
-func (disk) real(name string) (string, error)           { return filepath.EvalSymlinks(name) }
-func (disk) sub(name string) fs.FS                      { return os.DirFS(name) }
-func (disk) file(name string) ([]byte, error)           { return regular.Read(name, maxFile) }
-func (disk) readlink(name string) (string, error)       { return os.Readlink(name) }
-func (disk) finish(*Skill, string)                      {}
-func (disk) join(dir, name string) string {
-	if os.IsPathSeparator(dir[len(dir)-1]) {
-		return dir + name
-	}
-	return dir + string(filepath.Separator) + name
-}
-
-// joinSkill makes one string for both paths.
-func (disk) joinSkill(dir, name string) (path, file string) {
-	const end = string(filepath.Separator) + "SKILL.md"
-	if os.IsPathSeparator(dir[len(dir)-1]) {
-		file = dir + name + end
-	} else {
-		file = dir + string(filepath.Separator) + name + end
-	}
-	return file[:len(file)-len(end)], file
-}
-
 // A walk is one search of a folder. The directories of one level are read in parallel,
 // and the results are then processed in order, so that which files are read never
 // depends on timing.
 type walk struct {
 	ctx      context.Context
-	fsys     tree
+	fsys     filetree.Tree
 	origin   Origin
 	files    bool
 	commands bool
@@ -338,8 +261,10 @@ type walk struct {
 	searched int
 	found    []outcome
 	readers  []headReader // one for each goroutine
-	cache    *headCache   // nil: no cache
-	uncached []cachedFile // results that can be cached
+	cache    *headcache.Cache
+	versions *fileVersions               // how the cache knows files; nil: by their content
+	uncached []headcache.Entry           // results that can be cached
+	finish   func(s *Skill, name string) // sets how a skill reads the rest of its content; nil: as from a disk
 	opened   atomic.Int64
 }
 
@@ -367,7 +292,7 @@ type searchPath struct {
 type fileResult struct {
 	*outcome
 	read     readResult
-	uncached *cachedFile // new entry for the cache, if there is one
+	uncached *headcache.Entry // new entry for the cache, if there is one
 	scope    *ignore.Dir
 	entries  []fs.DirEntry // of a directory that is not a skill
 	isDir    bool
@@ -379,7 +304,7 @@ func (w *walk) problem(p Problem) {
 
 func (w *walk) start(dir, root string) {
 	dir = filepath.Clean(dir)
-	info, err := w.fsys.stat(dir)
+	info, err := w.fsys.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
@@ -387,7 +312,7 @@ func (w *walk) start(dir, root string) {
 		w.problem(unreadable(dir, err))
 		return
 	}
-	real, err := w.fsys.real(dir)
+	real, err := w.fsys.Real(dir)
 	if err != nil {
 		w.problem(unreadable(dir, err))
 		return
@@ -395,7 +320,7 @@ func (w *walk) start(dir, root string) {
 	w.top = real
 	top := searchPath{path: dir, real: real, trust: w.origin.Trust, linkBound: real, file: !info.IsDir()}
 	if root != "" {
-		if w.root, err = w.fsys.real(root); err != nil {
+		if w.root, err = w.fsys.Real(root); err != nil {
 			w.problem(unreadable(root, err))
 			return
 		}
@@ -489,18 +414,18 @@ func (w *walk) below(s *searchPath, l *fileResult) (below []searchPath) {
 			next.rel = s.rel + "/" + name
 		}
 		if e.IsDir() {
-			next.path, next.skill = w.fsys.joinSkill(s.path, name)
+			next.path, next.skill = w.fsys.JoinFile(s.path, name, "SKILL.md")
 		} else {
-			next.path = w.fsys.join(s.path, name)
+			next.path = w.fsys.Join(s.path, name)
 		}
 		if next.real = next.path; s.real != s.path { // share one string
-			next.real = w.fsys.join(s.real, name)
+			next.real = w.fsys.Join(s.real, name)
 		}
 		isDir := e.IsDir()
 		if e.Type()&fs.ModeSymlink != 0 {
-			info, err := w.fsys.stat(next.path)
+			info, err := w.fsys.Stat(next.path)
 			if err == nil {
-				next.real, err = w.fsys.real(next.path)
+				next.real, err = w.fsys.Real(next.path)
 			}
 			if err != nil {
 				w.problem(Problem{Code: CodeUnreadable, Severity: Warn, Path: next.path, Message: "the link leads nowhere: " +
@@ -579,13 +504,13 @@ func (w *walk) examine(s searchPath, h *headReader) fileResult {
 	}
 	pack := w.pack && s.rel == ""
 	if s.skill == "" {
-		s.skill = w.fsys.join(s.path, "SKILL.md")
+		s.skill = w.fsys.Join(s.path, "SKILL.md")
 	}
 	l := w.read(s, s.skill, h)
 	if l.outcome != nil && !pack {
 		return l
 	}
-	entries, err := w.fsys.readDir(s.path)
+	entries, err := w.fsys.ReadDir(s.path)
 	if err != nil {
 		if l.outcome == nil {
 			l.outcome = &outcome{path: s.path, problems: []Problem{unreadable(s.path, err)}}
@@ -594,7 +519,7 @@ func (w *walk) examine(s searchPath, h *headReader) fileResult {
 	}
 	for _, e := range entries {
 		if l.outcome == nil && !e.IsDir() && strings.EqualFold(e.Name(), "SKILL.md") {
-			l = w.read(s, w.fsys.join(s.path, e.Name()), h)
+			l = w.read(s, w.fsys.Join(s.path, e.Name()), h)
 		}
 	}
 	if l.outcome != nil && !pack {
@@ -602,7 +527,7 @@ func (w *walk) examine(s searchPath, h *headReader) fileResult {
 	}
 	l.entries, l.isDir = entries, true
 	if s.scope == nil {
-		l.scope = ignore.New(w.fsys.sub(s.path)).Root()
+		l.scope = ignore.New(w.fsys.Sub(s.path)).Root()
 	} else {
 		l.scope = s.scope.Enter(filepath.Base(s.path), entries)
 	}
@@ -618,7 +543,7 @@ func (w *walk) read(s searchPath, name string, h *headReader) (l fileResult) {
 	case s.real == s.path:
 		real = name // share one string
 	default:
-		real = w.fsys.join(s.real, filepath.Base(name))
+		real = w.fsys.Join(s.real, filepath.Base(name))
 	}
 	fail := func(err error) fileResult {
 		return fileResult{outcome: &outcome{path: name, problems: []Problem{unreadable(name, err)}}}
@@ -627,29 +552,33 @@ func (w *walk) read(s searchPath, name string, h *headReader) (l fileResult) {
 		return s.scope != nil && !s.file && !s.scope.Empty() && s.scope.Enter(filepath.Base(filepath.Dir(name)),
 			[]fs.DirEntry{}).Match(filepath.Base(name), false)
 	}
-	var id fileID // taken before the file is read, so that it never describes newer bytes
+	var version headcache.Key // taken before the file is read, so that it never describes newer bytes
 	keep := false
-	if w.cache != nil && s.trust == Trusted {
-		if id, keep = w.cache.disk.id(name); keep {
-			if e, ok := w.cache.find(name, id); ok {
+	if w.versions != nil && s.trust == Trusted {
+		var id filetree.ID
+		if version, id, keep = w.versions.key(name); keep {
+			if text, ok := w.cache.Find(name, version); ok {
 				if excluded() {
 					return fileResult{}
 				}
-				if l, ok := w.cached(s, e, name, real); ok {
+				if l, ok := w.cached(s, text, name, real); ok {
+					if l.outcome != nil {
+						l.read.mod, l.read.size, l.read.trust = time.Unix(0, id.MTime), id.Size, s.trust
+					}
 					return l
 				}
 			}
 		}
 	}
-	f, err := w.fsys.open(name)
+	f, err := w.fsys.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fileResult{}
 	}
 	w.opened.Add(1)
 	var linkProblems []Problem
 	at := name // path of the file that contains the bytes
-	if errors.Is(err, errLink) {
-		if real, err = w.fsys.real(name); err == nil {
+	if errors.Is(err, filetree.ErrLink) {
+		if real, err = w.fsys.Real(name); err == nil {
 			// Several files are examined in parallel, so problems are added to the
 			// outcome, not to w.
 			inner := walk{root: w.root, outside: w.outside, origin: w.origin}
@@ -665,12 +594,12 @@ func (w *walk) read(s searchPath, name string, h *headReader) (l fileResult) {
 			if w.root != "" && subpath.Contains(w.root, real) {
 				at = real
 			}
-			f, err = w.fsys.open(real)
+			f, err = w.fsys.Open(real)
 		}
 	}
 	if err != nil {
 		l := fail(err)
-		if _, closed := w.fsys.stat(name); errors.Is(closed, fs.ErrPermission) { // it is the directory that is inaccessible
+		if _, closed := w.fsys.Stat(name); errors.Is(closed, fs.ErrPermission) { // it is the directory that is inaccessible
 			l.problems[0].Hint = "chmod u+rX " + s.path
 		}
 		return l
@@ -713,7 +642,7 @@ func (w *walk) read(s searchPath, name string, h *headReader) (l fileResult) {
 		k.stamp = hashNumber(hashNumber(hashSeed, uint64(info.ModTime().UnixNano())), uint64(info.Size()))
 	}
 	if keep {
-		l.uncached = &cachedFile{name, id, encodeOutcome(l.read.skill, l.read.problems)}
+		l.uncached = &headcache.Entry{Path: name, Key: version, Text: encodeOutcome(l.read.skill, l.read.problems)}
 	}
 	if l.read.skill == nil && l.read.problems == nil {
 		return fileResult{uncached: l.uncached} // a loose file that is not a skill
@@ -725,10 +654,9 @@ func (w *walk) read(s searchPath, name string, h *headReader) (l fileResult) {
 	return l
 }
 
-// cached returns what read would return for a file that is unchanged since it was
-// cached.
-func (w *walk) cached(s searchPath, e cachedFile, name, real string) (fileResult, bool) {
-	skill, problems, ok := decodeOutcome(e.raw, name)
+// cached returns what reading a file would return, from its text in the cache.
+func (w *walk) cached(s searchPath, text, name, real string) (fileResult, bool) {
+	skill, problems, ok := decodeOutcome(text, name)
 	if !ok {
 		return fileResult{}, false
 	}
@@ -739,9 +667,8 @@ func (w *walk) cached(s searchPath, e cachedFile, name, real string) (fileResult
 		skill.ID, skill.Path, skill.Origin = real, name, w.origin
 		w.setReaders(skill, s, name)
 	}
-	l := fileResult{outcome: &outcome{path: name, skill: skill, problems: problems}}
-	l.read = readResult{skill: skill, problems: problems, mod: time.Unix(0, e.id.mtime), size: e.id.size, trust: s.trust}
-	return l, true
+	return fileResult{outcome: &outcome{path: name, skill: skill, problems: problems},
+		read: readResult{skill: skill, problems: problems}}, true
 }
 
 // textLink returns the target of a symbolic link that was checked out as a text file, as
@@ -775,8 +702,8 @@ func (w *walk) followTextLink(s searchPath, name, at, to string, text []byte, h 
 			Message: "the file contains only " + plain.Line(to) + ", a symbolic link that was checked out as text: " + why,
 			Hint:    "git config core.symlinks true, then check the file out again"})
 	}
-	target := w.fsys.join(filepath.Dir(at), filepath.FromSlash(to))
-	real, err := w.fsys.real(target)
+	target := w.fsys.Join(filepath.Dir(at), filepath.FromSlash(to))
+	real, err := w.fsys.Real(target)
 	if err != nil {
 		return broken("it leads nowhere")
 	}
@@ -792,7 +719,7 @@ func (w *walk) followTextLink(s searchPath, name, at, to string, text []byte, h 
 			return refuse(asProblem(name, err))
 		}
 	}
-	data, err := w.fsys.file(real)
+	data, err := w.fsys.Read(real, maxFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return broken("it leads nowhere")
@@ -805,7 +732,7 @@ func (w *walk) followTextLink(s searchPath, name, at, to string, text []byte, h 
 	if w.check == nil {
 		l.read.skill, l.read.problems = w.parse(s, name, real, data, int64(len(data)), h)
 		if l.read.skill != nil {
-			l.read.skill.Read = func(context.Context) ([]byte, error) { return w.fsys.file(real) }
+			l.read.skill.Read = func(context.Context) ([]byte, error) { return w.fsys.Read(real, maxFile) }
 		}
 	} else if err := w.parseChecked(&l, s, nil, name, real, real, data, int64(len(data)), h); err != nil {
 		return refuse(unreadable(name, err))
@@ -832,14 +759,14 @@ func (w *walk) parseChecked(l *fileResult, s searchPath, f io.Reader, name, at, 
 		data = slices.Concat(head, rest)
 	}
 	refused := w.check(at, data, part)
-	if target, err := w.fsys.readlink(name); refused == nil && at != name && err == nil {
+	if target, err := w.fsys.Readlink(name); refused == nil && at != name && err == nil {
 		refused = w.check(name, []byte(target), false)
 	}
 	s.trust = Trusted
 	if refused != nil {
 		s.trust = Untrusted
 	}
-	l.read.skill, l.read.problems = w.parse(s, name, real, head, size, h)
+	w.parseAccepted(l, s, name, at, real, head, data, size, h)
 	if l.read.skill == nil {
 		return nil
 	}
@@ -857,6 +784,28 @@ func (w *walk) parseChecked(l *fileResult, s searchPath, f io.Reader, name, at, 
 	return nil
 }
 
+// parseAccepted parses a file of a folder with a Check, or takes what was stored for the same bytes in data if the
+// Check accepted them.
+func (w *walk) parseAccepted(l *fileResult, s searchPath, name, at, real string, head, data []byte, size int64,
+	h *headReader) {
+	if w.cache == nil || at != name || s.trust != Trusted {
+		l.read.skill, l.read.problems = w.parse(s, name, real, head, size, h)
+		return
+	}
+	key := headcache.Content(data, size)
+	if text, ok := w.cache.Find(name, key); ok {
+		if stored, ok := w.cached(s, text, name, real); ok {
+			l.read.skill, l.read.problems = stored.read.skill, stored.read.problems
+			if k := l.read.skill; k != nil {
+				k.Origin = w.originOf(s, name)
+			}
+			return
+		}
+	}
+	l.read.skill, l.read.problems = w.parse(s, name, real, head, size, h)
+	l.uncached = &headcache.Entry{Path: name, Key: key, Text: encodeOutcome(l.read.skill, l.read.problems)}
+}
+
 // asProblem returns the Problem that a Check returned, or makes one from its error.
 func asProblem(name string, err error) Problem {
 	var p Problem
@@ -868,10 +817,7 @@ func asProblem(name string, err error) Problem {
 
 // parse makes a skill from the head of a file.
 func (w *walk) parse(s searchPath, name, real string, head []byte, size int64, h *headReader) (*Skill, []Problem) {
-	o := w.origin
-	o.Trust = s.trust
-	o.Replaces = w.replaces != nil && s.trust == Trusted && w.replaces(name)
-	skill, problems := h.parse(name, head, size, o)
+	skill, problems := h.parse(name, head, size, w.originOf(s, name))
 	if skill == nil {
 		return nil, problems
 	}
@@ -899,12 +845,22 @@ func (w *walk) parse(s searchPath, name, real string, head []byte, size int64, h
 	return skill, problems
 }
 
+// originOf returns the origin of a skill: that of the folder, with what counts for this file.
+func (w *walk) originOf(s searchPath, name string) Origin {
+	o := w.origin
+	o.Trust = s.trust
+	o.Replaces = w.replaces != nil && s.trust == Trusted && w.replaces(name)
+	return o
+}
+
 // setReaders sets the funcs with which a skill reads the rest of its content.
 func (w *walk) setReaders(skill *Skill, s searchPath, name string) {
 	if w.pack && s.rel == "" && !s.file {
 		skill.List = func(ctx context.Context) ([]string, error) { return resources(ctx, skill, true) }
 	}
-	w.fsys.finish(skill, name)
+	if w.finish != nil {
+		w.finish(skill, name)
+	}
 }
 
 // hasOwnDescription reports whether the frontmatter itself has a description.
@@ -916,7 +872,6 @@ func hasOwnDescription(problems []Problem) bool {
 // one goroutine may use it.
 type headReader struct {
 	buf    []byte
-	yaml   frontmatter.Lister
 	parser reader
 }
 

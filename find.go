@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/filetree"
 	"github.com/knack-agent/knack/internal/leaf/frontmatter"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/rank"
@@ -551,8 +552,8 @@ func (s *Skill) index(ctx context.Context, b *rank.Builder, buf *bytes.Buffer) {
 
 // readAll reads a regular file of at most 1 MiB into buf.
 func readAll(path string, buf *bytes.Buffer) error {
-	f, err := openNoFollow(nil, path, path)
-	if errors.Is(err, errLink) {
+	f, err := filetree.OpenNoFollow(nil, path, path)
+	if errors.Is(err, filetree.ErrLink) {
 		f, err = regular.Open(path)
 	}
 	if err != nil {
@@ -583,7 +584,7 @@ func (s *Skill) resourceNames() (names []string) {
 	}
 	var read func(dir string, deeper bool)
 	read = func(dir string, deeper bool) {
-		d, err := openDir(dir)
+		d, err := filetree.OpenDir(dir)
 		if err != nil {
 			return
 		}

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/knack-agent/knack/internal/leaf/frontmatter"
+	"github.com/knack-agent/knack/internal/leaf/headcache"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 )
 
@@ -81,7 +82,7 @@ func (h *headReader) parse(path string, head []byte, size int64, o Origin) (*Ski
 	p := &h.parser
 	p.path, p.nameLine, p.problems = path, 0, nil
 	p.list, p.json, p.encoded = p.list[:0], p.json[:0], p.encoded[:0]
-	s, _ := p.parse(head, o, int64(len(head)) == size, h.yaml.Parse)
+	s, _ := p.parse(head, o, int64(len(head)) == size)
 	if s != nil {
 		s.Size = size
 	}
@@ -91,14 +92,12 @@ func (h *headReader) parse(path string, head []byte, size int64, o Origin) (*Ski
 // parseFile parses a whole SKILL.md and also returns its body.
 func parseFile(path string, data []byte, o Origin) (*Skill, []byte, []Problem) {
 	p := reader{path: path}
-	s, body := p.parse(data, o, true, frontmatter.Parse)
+	s, body := p.parse(data, o, true)
 	return s, body, p.problems
 }
 
-// parse parses a file with the given reader of frontmatter. whole says that data is the
-// whole file; otherwise its last character may be cut.
-func (p *reader) parse(data []byte, o Origin, whole bool,
-	entries func(head []byte, line int) ([]frontmatter.Pair, []frontmatter.Problem)) (s *Skill, body []byte) {
+// parse parses a file. whole says that data is the whole file; otherwise its last character may be cut.
+func (p *reader) parse(data []byte, o Origin, whole bool) (s *Skill, body []byte) {
 	size := int64(len(data))
 	data, ok := p.decode(data, whole)
 	if !ok {
@@ -120,7 +119,7 @@ func (p *reader) parse(data []byte, o Origin, whole bool,
 	}
 	p.notes(f.Notes)
 	s = &Skill{ID: p.path, Path: p.path, Origin: o, Size: size, bodyAt: max(0, len(data)-len(f.Body))}
-	found, notes := entries(f.Head, f.Line)
+	found, notes := frontmatter.Parse(f.Head, f.Line)
 	p.notes(notes)
 	p.fields(s, found)
 	p.name(s)
@@ -131,8 +130,8 @@ func (p *reader) parse(data []byte, o Origin, whole bool,
 		if kept, _ := s.shared(e.key); e.json == nil && kept != e.text {
 			e.json = jsonString(e.text)
 		}
-		p.encoded.text(e.key)
-		p.encoded.bytes(e.json)
+		p.encoded.Text(e.key)
+		p.encoded.Bytes(e.json)
 	}
 	s.fields = string(p.encoded)
 	return s, f.Body
@@ -144,7 +143,7 @@ type reader struct {
 	nameLine int // line of the name; 0 if there is none
 	list     []parsedField
 	json     []byte // memory of the list's values
-	encoded  cacheWriter
+	encoded  headcache.Writer
 	entry    entry // the key that is being read
 	problems []Problem
 }

@@ -55,8 +55,8 @@ type Options struct {
 	// them.
 	Check func(path string, data []byte, head bool) error
 
-	// Cache is a directory that caches the heads of the user's and the administrator's
-	// skills between starts, see [knack.Folder]; "" means no cache.
+	// Cache is a directory that stores the heads of the user's, the administrator's and
+	// trusted projects' skills between starts, see [knack.Folder]; "" means no cache.
 	Cache string
 
 	// Replaces, if not nil, reports whether the user agreed that the project's skill at
@@ -282,7 +282,7 @@ func (t table) folder(kind knack.SourceKind, dir string, row layout.Row, root st
 		replaces = nil
 	}
 	return &knack.Folder{
-		Check: check, Replaces: replaces,
+		Check: check, Replaces: replaces, Cache: t.Cache,
 		Path: path, Root: root, Files: row.Loose, Commands: row.Kind == layout.Command, Pack: row.Kind == layout.Skill,
 		Origin:  knack.Origin{Kind: kind, Trust: t.trust(kind, path), Dir: dir},
 		Outside: func(dir string) knack.Trust { return t.outside(kind, dir) },

@@ -174,9 +174,6 @@ func TestParse(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s:\n%s\nwant:\n%s", c.name, got, c.want)
 		}
-		if fast := parsed(new(Lister).Parse([]byte(c.head), 2)); fast != got {
-			t.Errorf("%s: Lister:\n%s\nParse:\n%s", c.name, fast, got)
-		}
 	}
 }
 

@@ -47,38 +47,14 @@ type Problem struct {
 // The pairs are in the order of the file, without duplicate keys. Broken entries are repaired
 // or else left out, each separately and with a Problem.
 func Parse(head []byte, line int) ([]Pair, []Problem) {
-	p := parser{load: load}
+	var p parser
 	return p.parse(head, line)
-}
-
-// A Lister parses the frontmatter of many files like Parse, but faster: it reads simple
-// frontmatter without the YAML library, and reuses memory. Use it only for listing files;
-// anything that grants permissions or runs must be read with Parse. The zero Lister is ready to
-// use. It is not safe for concurrent use.
-type Lister struct {
-	reader plainReader
-	parser parser
-}
-
-// Parse returns pairs that are valid until the next call. The texts in them may share the memory
-// of one string, the whole frontmatter.
-func (l *Lister) Parse(head []byte, line int) ([]Pair, []Problem) {
-	l.reader.reset()
-	l.parser = parser{load: l.load, entries: l.parser.entries[:0]}
-	return l.parser.parse(head, line)
-}
-
-func (l *Lister) load(text string) (*yaml.Node, error) {
-	if root, err := l.reader.parse(text); root != nil || err != nil {
-		return root, err
-	}
-	return load(text)
 }
 
 func (p *parser) parse(head []byte, line int) ([]Pair, []Problem) {
 	p.offset = line - 1
 	text := string(p.windowsPaths(head))
-	root, err := p.load(text)
+	root, err := load(text)
 	if err == nil {
 		p.take(root, text)
 	} else {
@@ -125,7 +101,6 @@ func depth(n int, _ *loaderlimits.DepthContext) error {
 }
 
 type parser struct {
-	load    func(string) (*yaml.Node, error)
 	offset  int // number of lines of the file before the text being read
 	aliases int
 	entries []Pair
@@ -298,10 +273,6 @@ func (x *lineIndex) flow(n *yaml.Node) string {
 
 // position returns where and why the YAML library failed.
 func position(err error) (line, column int, message string) {
-	var own *syntaxError
-	if errors.As(err, &own) {
-		return own.line, own.column, own.message
-	}
 	var le *yaml.LoadError
 	if errors.As(err, &le) {
 		line, column, message = le.Mark.Line, le.Mark.Column, le.Message

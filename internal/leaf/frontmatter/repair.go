@@ -21,7 +21,7 @@ func (p *parser) salvage(text string, whole error) {
 	before := len(p.notes)
 	for _, c := range chunks {
 		p.offset = file + c.line
-		root, err := p.load(c.text())
+		root, err := load(c.text())
 		if err == nil {
 			p.take(root, c.text())
 			continue
@@ -157,7 +157,7 @@ func (p *parser) fix(c chunk) (repairedValue, bool) {
 		return repairedValue{}, false
 	}
 	try := func(text string, f repairedValue) (repairedValue, bool) {
-		root, err := p.load(text)
+		root, err := load(text)
 		if err != nil || root == nil || root.Kind != yaml.MappingNode || len(root.Content) != 2 {
 			return repairedValue{}, false
 		}
@@ -499,3 +499,5 @@ func endsQuote(rest string) bool {
 	rest = strings.TrimLeft(rest, " \t\r")
 	return rest == "" || strings.IndexByte(",]}#", rest[0]) >= 0
 }
+
+func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }

@@ -1,6 +1,6 @@
 //go:build linux || darwin
 
-package knack
+package filetree
 
 import (
 	"os"
@@ -10,14 +10,14 @@ import (
 
 // statID returns the identity of a regular file; path is relative to dir, if dir is not nil. ok is false
 // for anything else, including a link.
-func statID(dir *os.File, path string) (fileID, bool) {
+func statID(dir *os.File, path string) (ID, bool) {
 	at := unix.AT_FDCWD
 	if dir != nil {
 		at = int(dir.Fd())
 	}
 	var st unix.Stat_t
 	if unix.Fstatat(at, path, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return fileID{}, false
+		return ID{}, false
 	}
 	return idOf(&st), true
 }
@@ -31,16 +31,16 @@ func openDirectory(path string) *os.File {
 	return f
 }
 
-// localID returns the identity of a directory if the times and inodes of its file system
+// LocalID returns the identity of a directory if the times and inodes of its file system
 // are reliable.
-func localID(dir string) (fileID, bool) {
+func LocalID(dir string) (ID, bool) {
 	var st unix.Stat_t
 	if unix.Stat(dir, &st) != nil || !localFS(dir) {
-		return fileID{}, false
+		return ID{}, false
 	}
 	return idOf(&st), true
 }
 
-func idOf(st *unix.Stat_t) fileID {
-	return fileID{size: st.Size, mtime: st.Mtim.Nano(), ctime: st.Ctim.Nano(), ino: st.Ino, dev: uint64(st.Dev)}
+func idOf(st *unix.Stat_t) ID {
+	return ID{Size: st.Size, MTime: st.Mtim.Nano(), CTime: st.Ctim.Nano(), Inode: st.Ino, Device: uint64(st.Dev)}
 }

@@ -1,4 +1,4 @@
-package knack
+package filetree
 
 import "golang.org/x/sys/unix"
 

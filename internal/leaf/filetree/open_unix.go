@@ -1,6 +1,6 @@
 //go:build unix
 
-package knack
+package filetree
 
 import (
 	"errors"
@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openNoFollow opens a file for reading, but not a link. rel is relative to dir, or to the working
+// OpenNoFollow opens a file for reading, but not a link. rel is relative to dir, or to the working
 // directory if dir is nil. Opening a pipe does not wait for a writer.
-func openNoFollow(dir *os.File, rel, name string) (fs.File, error) {
+func OpenNoFollow(dir *os.File, rel, name string) (fs.File, error) {
 	at := unix.AT_FDCWD
 	if dir != nil {
 		at = int(dir.Fd())
@@ -27,16 +27,16 @@ func openNoFollow(dir *os.File, rel, name string) (fs.File, error) {
 			return &rawFile{fd: fd, name: name}, nil
 		case errors.Is(err, unix.EINTR):
 		case errors.Is(err, unix.ELOOP), errors.Is(err, unix.EMLINK): // EMLINK: FreeBSD
-			return nil, errLink
+			return nil, ErrLink
 		default:
 			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 		}
 	}
 }
 
-// openDir opens a directory to list it. It makes four system calls fewer than os.Open, which would register the
+// OpenDir opens a directory to list it. It makes four system calls fewer than os.Open, which would register the
 // directory for polling.
-func openDir(name string) (*os.File, error) {
+func OpenDir(name string) (*os.File, error) {
 	for {
 		fd, err := unix.Open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		switch {
