@@ -98,6 +98,7 @@ type pins struct {
 	files   map[string]string
 	heads   map[string]string
 	folders map[string]string
+	direct  map[string]bool // directories that no link leads to
 }
 
 // A record is an approved item.
@@ -260,7 +261,8 @@ func writeJSON(name string, v any) error {
 func (p *Project) Once() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.once = &pins{files: map[string]string{}, heads: map[string]string{}, folders: map[string]string{}}
+	p.once = &pins{files: map[string]string{}, heads: map[string]string{}, folders: map[string]string{},
+		direct: map[string]bool{}}
 }
 
 // Check reports whether a person approved data for a file. data is the whole content that was just
@@ -376,14 +378,35 @@ func (p *Project) pin(rel, hash, file string, in func(*pins) map[string]string) 
 	if first, ok := seen[rel]; ok {
 		return first == hash
 	}
-	real, err := filepath.EvalSymlinks(file)
-	if err != nil {
-		return false
-	}
-	if _, inside := below(p.real, real); !inside {
-		return false
+	if !p.isDirect(rel) {
+		real, err := filepath.EvalSymlinks(file)
+		if err != nil {
+			return false
+		}
+		if _, inside := below(p.real, real); !inside {
+			return false
+		}
 	}
 	seen[rel] = hash
+	return true
+}
+
+// isDirect reports whether no part of a path is a link. Directories are looked at once in a run: there may be
+// thousands of files below them.
+func (p *Project) isDirect(rel string) bool {
+	var dirs []string
+	for at := rel; at != "." && !p.once.direct[at]; at = path.Dir(at) {
+		info, err := os.Lstat(filepath.Join(p.real, filepath.FromSlash(at)))
+		if err != nil || info.Mode()&fs.ModeSymlink != 0 {
+			return false
+		}
+		if info.IsDir() {
+			dirs = append(dirs, at)
+		}
+	}
+	for _, dir := range dirs {
+		p.once.direct[dir] = true
+	}
 	return true
 }
 
