@@ -45,20 +45,45 @@ const (
 	maxIndex        = 64 << 20 // bytes of an index as git prints it
 	gitTimeout      = 5 * time.Second
 	minFileAge      = 2 * time.Second // a younger file may change again without a new change time
+	errorAge        = 2 * time.Second // for which an error is kept
+	callAge         = time.Second     // for which the start of a command may use what Check learned for it
 )
 
 // A repository is what git reported about one repository.
 type repository struct {
-	top       string
+	top   string
+	err   error     // git could not be run
+	asked time.Time // when git was last run
+	// checked means that git was run by Check, and that no command has started since.
+	checked bool
+
+	// What rev-parse and config --list print, which depends on the same files.
+	config    watched
 	settings  [][2]string // overrides
 	unguarded []string    // settings that cannot be overridden
-	nested    []string    // top directories of the repositories in it
-	dirs      []string    // its git directories
-	err       error       // git could not be run
+	dirs      []string    // its git directories: its own and the common one
 
-	files      []string // the files that the fields above depend on
-	states     []string // states of files; nil: run git again
-	validUntil time.Time
+	// What ls-files prints.
+	index  watched
+	nested []string // top directories of the repositories in it
+}
+
+// A watched is the files that an answer of git depends on, as they were when git gave it. The zero
+// value means that git has not been asked.
+type watched struct {
+	files   []string
+	states  []string // nil: they cannot be described
+	settled bool     // every later change to a file changes its state
+}
+
+// unchanged reports whether the answer still holds. sameCall means that it was given for the command
+// that starts now: a file may then be young, because a change in between is like one just after the start.
+func (w *watched) unchanged(sameCall bool) bool {
+	if w.files == nil || !w.settled && !sameCall {
+		return false
+	}
+	states, _ := fileStates(w.files)
+	return slices.Equal(w.states, states)
 }
 
 // Check inspects the repository that contains dir. unguarded names the settings that make git run a
@@ -71,7 +96,7 @@ func (g *Git) Check(dir string) (unguarded []string, err error) {
 	if top != "" && !slices.Contains(g.other, top) {
 		g.other = append(g.other, top)
 	}
-	for _, r := range g.repositories(top) {
+	for _, r := range g.repositories(top, false) {
 		unguarded = append(unguarded, r.unguarded...)
 		err = errors.Join(err, r.err)
 	}
@@ -84,7 +109,7 @@ func (g *Git) tagsLikeOptions(dir string) (bool, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	top := topOf(dir)
-	for _, r := range g.repositories(top) {
+	for _, r := range g.repositories(top, false) {
 		if r.err != nil {
 			return false, r.err
 		}
@@ -101,17 +126,17 @@ func (g *Git) Dirs() []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	var dirs []string
-	for _, r := range g.knownRepositories() {
+	for _, r := range g.knownRepositories(false) {
 		dirs = append(dirs, r.dirs...)
 	}
 	return dirs
 }
 
 // knownRepositories returns the repositories of the working directory and of the directories passed to Check.
-func (g *Git) knownRepositories() []*repository {
-	all := g.repositories(topOf(g.dir))
+func (g *Git) knownRepositories(starting bool) []*repository {
+	all := g.repositories(topOf(g.dir), starting)
 	for _, top := range g.other {
-		for _, r := range g.repositories(top) {
+		for _, r := range g.repositories(top, starting) {
 			if !slices.Contains(all, r) {
 				all = append(all, r)
 			}
@@ -127,7 +152,8 @@ func (g *Git) Env(environ []string) (env, unguarded []string) {
 	defer g.mu.Unlock()
 	set := slices.Clone(alwaysSet)
 	seen := map[string]bool{}
-	for _, r := range g.knownRepositories() {
+	for _, r := range g.knownRepositories(true) {
+		r.checked = false
 		for _, s := range r.settings {
 			if !seen[s[0]] {
 				seen[s[0]] = true
@@ -192,9 +218,9 @@ func topOf(dir string) string {
 	}
 }
 
-// repositories returns the repository with the given top directory and those nested in it, from the cache
-// where nothing has changed.
-func (g *Git) repositories(top string) (all []*repository) {
+// repositories returns the repository with the given top directory and those nested in it. starting
+// means that a command is about to start.
+func (g *Git) repositories(top string, starting bool) (all []*repository) {
 	if top == "" {
 		return nil
 	}
@@ -204,117 +230,182 @@ func (g *Git) repositories(top string) (all []*repository) {
 			return append(all, &repository{err: fmt.Errorf("more than %d nested repositories", maxRepositories)})
 		}
 		r := g.repos[todo[0]]
-		if r == nil || !r.upToDate() {
-			r = g.read(todo[0])
+		if r == nil {
+			r = &repository{top: todo[0]}
 			g.repos[todo[0]] = r
 		}
+		g.update(r, starting)
 		all, todo = append(all, r), append(todo[1:], r.nested...)
 	}
 	return all
 }
 
-// upToDate reports whether no relevant file has changed since git was run. An error is kept for a
-// short time.
-func (r *repository) upToDate() bool {
-	if r.err != nil {
-		return time.Now().Before(r.validUntil)
+// update runs git where a file that its answers depend on may have changed. It sets r.err if that fails.
+func (g *Git) update(r *repository, starting bool) {
+	if r.err != nil && time.Since(r.asked) < errorAge {
+		return
 	}
-	return r.states != nil && slices.Equal(r.states, fileStates(r.files))
+	sameCall := starting && r.checked && time.Since(r.asked) < callAge
+	failed := r.err != nil
+	r.err = nil
+	if failed || !r.config.unchanged(sameCall) {
+		r.asked, r.checked = time.Now(), !starting
+		r.err = g.readConfig(r)
+	}
+	if r.err == nil && (failed || !r.index.unchanged(sameCall)) {
+		r.asked, r.checked = time.Now(), !starting
+		r.err = g.readIndex(r)
+	}
+	if r.err != nil {
+		r.err = fmt.Errorf("git's configuration in %s cannot be read: %w", r.top, r.err)
+	}
 }
 
-// fileStates describes files so that every change to one changes the result. It returns nil if that
-// cannot be guaranteed.
-func fileStates(files []string) []string {
-	states := make([]string, len(files))
+// fileStates describes files so that every change to one changes the result, if settled; otherwise a
+// change right after it may not. states is nil if the files cannot be described.
+func fileStates(files []string) (states []string, settled bool) {
+	states, settled = make([]string, len(files)), true
 	for i, file := range files {
 		info, err := os.Lstat(file)
 		if err != nil {
 			if !errors.Is(err, fs.ErrNotExist) && !isNotDir(err) {
-				return nil
+				return nil, false
 			}
 			continue
 		}
+		if isPlaceholder(file, info) {
+			continue // as if it did not exist
+		}
 		state, changed, ok := fileState(info)
-		if !ok || time.Since(changed) < minFileAge {
-			return nil
+		settled = settled && time.Since(changed) >= minFileAge
+		if ok && info.Mode()&fs.ModeSymlink != 0 {
+			var target string
+			if info, err := os.Stat(file); err == nil {
+				target, changed, ok = fileState(info)
+				settled = settled && time.Since(changed) >= minFileAge
+			}
+			state += " " + target
+		}
+		if !ok {
+			return nil, false
 		}
 		states[i] = state
 	}
-	return states
+	return states, settled
 }
 
-// read runs git in one repository and returns the result, with err set if that fails.
-func (g *Git) read(top string) *repository {
-	r := &repository{top: top, validUntil: time.Now().Add(minFileAge)}
-	fail := func(err error) *repository {
-		r.err = fmt.Errorf("git's configuration in %s cannot be read: %w", top, err)
-		return r
+// isPlaceholder reports whether a file in a git directory says nothing to git, like those that the
+// sandbox creates while a command runs: a config.worktree that is a comment, a commondir that names
+// its own directory.
+func isPlaceholder(file string, info fs.FileInfo) bool {
+	name := filepath.Base(file)
+	if name != "config.worktree" && name != "commondir" || !info.Mode().IsRegular() || info.Size() > 200 {
+		return false
 	}
+	data, err := regular.Read(file, 200)
+	text, ended := strings.CutSuffix(string(data), "\n")
+	if err != nil || !ended || strings.Contains(text, "\n") {
+		return false
+	}
+	if name == "commondir" {
+		return text != "" && filepath.Clean(text) == "."
+	}
+	return strings.HasPrefix(text, "#")
+}
+
+// watch is called before git is run. The func that it returns, called afterwards, describes the files
+// that the answer depends on: the given ones and more. They are settled only if the given ones have not
+// changed in between.
+func watch(files []string) func(more ...string) watched {
+	before, _ := fileStates(files)
+	return func(more ...string) watched {
+		w := watched{files: append(files, more...)}
+		w.states, w.settled = fileStates(w.files)
+		w.settled = w.settled && before != nil && slices.Equal(before, w.states[:len(before)])
+		return w
+	}
+}
+
+// readConfig finds the git directories of a repository and reads its configuration.
+func (g *Git) readConfig(r *repository) error {
+	r.config, r.settings, r.unguarded = watched{}, nil, nil
 	// With anything but regular files git would block or never stop reading.
-	dot := filepath.Join(top, ".git")
+	dot := filepath.Join(r.top, ".git")
 	info, err := os.Stat(dot)
 	switch {
 	case err != nil:
-		return fail(err)
+		return err
 	case !info.IsDir():
 		if _, err := regular.Read(dot, 1<<20); err != nil {
-			return fail(err)
+			return err
 		}
 	case isNotRegular(dot, "commondir", "config", "config.worktree", "HEAD", "index"):
-		return fail(regular.ErrNotRegular)
+		return regular.ErrNotRegular
 	}
-	out, err := g.run(top, 1<<16, "rev-parse", "--absolute-git-dir", "--git-common-dir", "--show-toplevel")
+	out, err := g.run(r.top, 1<<16, "rev-parse", "--absolute-git-dir", "--git-common-dir", "--show-toplevel")
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 	if len(lines) != 3 {
-		return fail(errors.New("unexpected output of git rev-parse"))
+		return errors.New("unexpected output of git rev-parse")
 	}
 	own, common := lines[0], lines[1]
 	if !filepath.IsAbs(common) {
-		common = filepath.Join(top, common)
+		common = filepath.Join(r.top, common)
 	}
-	r.dirs = []string{own, common}
+	dirs := []string{own, filepath.Clean(common)}
+	if !slices.Equal(dirs, r.dirs) {
+		r.dirs, r.index = dirs, watched{}
+	}
 	if isNotRegular(own, "commondir", "config.worktree", "HEAD", "index") || isNotRegular(common, "config") {
-		return fail(regular.ErrNotRegular)
+		return regular.ErrNotRegular
 	}
-	for _, name := range []string{"config", "config.worktree", "commondir", "index"} {
-		r.files = append(r.files, filepath.Join(own, name))
+	files := []string{dot, own, common}
+	for _, name := range []string{"config", "config.worktree", "commondir", "HEAD"} {
+		files = append(files, filepath.Join(own, name))
 	}
-	r.files = append(r.files, dot, filepath.Join(common, "config"))
-	before := fileStates(r.files)
-
+	for _, name := range []string{"config", "objects", "refs"} { // without the last two it is no repository
+		files = append(files, filepath.Join(common, name))
+	}
+	describe := watch(files)
 	included, err := g.settings(r)
 	if err != nil {
-		return fail(err)
+		return err
 	}
-	if tree, err := filepath.EvalSymlinks(top); err != nil || !sameFile(tree, lines[2]) {
+	if tree, err := filepath.EvalSymlinks(r.top); err != nil || !sameFile(tree, lines[2]) {
 		r.unguarded = append(r.unguarded, "core.worktree")
 	}
-	if _, err := os.Lstat(filepath.Join(own, "index")); err == nil {
-		out, err := g.run(top, maxIndex, "ls-files", "--stage", "-z")
+	r.config = describe()
+	r.config.settled = r.config.settled && !included // included files are not watched
+	return nil
+}
+
+// readIndex finds the repositories nested in a repository.
+func (g *Git) readIndex(r *repository) error {
+	r.index, r.nested = watched{}, nil
+	index := filepath.Join(r.dirs[0], "index")
+	describe := watch([]string{index})
+	var gitFiles []string
+	if _, err := os.Lstat(index); err == nil {
+		out, err := g.run(r.top, maxIndex, "ls-files", "--stage", "-z")
 		if err != nil {
-			return fail(err)
+			return err
 		}
 		for entry := range bytes.SplitSeq(out, []byte{0}) {
 			if !bytes.HasPrefix(entry, []byte("160000 ")) {
 				continue
 			}
 			_, name, _ := bytes.Cut(entry, []byte{'\t'})
-			inner := filepath.Join(top, filepath.FromSlash(string(name)))
-			r.files = append(r.files, filepath.Join(inner, ".git"))
+			inner := filepath.Join(r.top, filepath.FromSlash(string(name)))
+			gitFiles = append(gitFiles, filepath.Join(inner, ".git"))
 			if _, err := os.Lstat(filepath.Join(inner, ".git")); err == nil {
 				r.nested = append(r.nested, inner)
 			}
 		}
 	}
-	// Included files are not among r.files, so with them git is run each time.
-	if after := fileStates(r.files); before != nil && after != nil && !included &&
-		slices.Equal(before, after[:len(before)]) {
-		r.states = after
-	}
-	return r
+	r.index = describe(gitFiles...)
+	return nil
 }
 
 // settings reads the repository's settings with git and reports whether they

@@ -1,6 +1,7 @@
 package permission_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/knack-agent/knack/permission"
 )
@@ -367,5 +369,120 @@ func TestGitUser(t *testing.T) {
 		if _, unguarded := git.Env(nil); len(unguarded) > 0 != c.fails {
 			t.Errorf("%v: unguarded %q", c.environ[max(len(c.environ)-2, 0):], unguarded)
 		}
+	}
+}
+
+// TestGitAskedOnce: git is asked again only after a file that its answers depend on has changed, and
+// then only for the answers that depend on it. What the sandbox does around each command, and what git
+// adds to its directory, is no such change.
+func TestGitAskedOnce(t *testing.T) {
+	if runtime.GOOS != "linux" && runtime.GOOS != "darwin" {
+		t.Skip("changes cannot be detected on this system: git is asked each time")
+	}
+	g := newGitGround(t)
+	g.nest("repo/in")
+	started := g.countStarts()
+	git := permission.NewGit(g.repo)
+	command := func() string {
+		t.Helper()
+		if unguarded, err := git.Check(g.repo); len(unguarded) > 0 || err != nil {
+			t.Fatal(unguarded, err)
+		}
+		env, _ := git.Env(nil)
+		return strings.Join(env, "\n")
+	}
+	quiet := func() { // files become old enough
+		t.Helper()
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+			started()
+			if command(); len(started()) == 0 {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("git is asked each time")
+			}
+		}
+	}
+	quiet()
+	for i := range 10 { // each with the placeholders of the sandbox, and another command that runs meanwhile
+		g.write("repo/.git/config.worktree", "# A placeholder\n")
+		g.write("repo/.git/commondir", "./././.\n")
+		command()
+		g.write("repo/.git/COMMIT_EDITMSG", fmt.Sprint(i))
+		os.Remove(filepath.Join(g.repo, ".git", "commondir"))
+		os.Remove(filepath.Join(g.repo, ".git", "config.worktree"))
+		command()
+	}
+	if got := started(); len(got) > 0 {
+		t.Errorf("git was started %d times: %q", len(got), got)
+	}
+	// A decision and the start of its command ask once, unless they are far apart.
+	once := func(want []string, args ...string) {
+		t.Helper()
+		var got []string
+		for range 10 {
+			quiet()
+			g.git("repo", args...)
+			started()
+			command()
+			if got = started(); slices.Equal(got, want) {
+				return
+			}
+		}
+		t.Errorf("after git %v git was started for %q, want %q", args, got, want)
+	}
+	once([]string{"ls-files"}, "update-index", "--force-write-index")
+	once([]string{"rev-parse", "config"}, "config", "--add", "x.y", "z")
+	quiet()
+
+	// What only looks like a placeholder is read.
+	g.git("repo", "config", "core.repositoryformatversion", "1")
+	g.git("repo", "config", "extensions.worktreeConfig", "true")
+	quiet()
+	g.write("repo/.git/config.worktree", "# A placeholder\n[filter \"w\"]\n\tclean = x\n")
+	if !strings.Contains(command(), "filter.w.clean") {
+		t.Error("the configuration of a worktree was not seen")
+	}
+	os.Remove(filepath.Join(g.repo, ".git", "config.worktree"))
+	quiet()
+
+	// A link to a configuration leads to the file that counts.
+	g.write("repo/settings", "[core]\n\trepositoryformatversion = 0\n")
+	g.link(filepath.Join(g.repo, "settings"), "repo/.git/config")
+	quiet()
+	g.write("repo/settings", g.filter())
+	if !strings.Contains(command(), "filter.evil.clean") {
+		t.Error("a change of the linked configuration was not seen")
+	}
+
+	// Without HEAD the directory is no repository any more, and git would use the one above.
+	g.link(filepath.Join(g.repo, "settings"), "repo/.git/config")
+	quiet()
+	if err := os.Rename(filepath.Join(g.repo, ".git", "HEAD"), filepath.Join(g.repo, ".git", "HEAD2")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := git.Check(g.repo); err == nil {
+		t.Error("a repository that is none any more was not noticed")
+	}
+}
+
+// countStarts puts a git first in PATH that logs its subcommand. The func that it returns reports the
+// starts since its last call.
+func (g *gitFixture) countStarts() func() []string {
+	real, err := exec.LookPath("git")
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	log := filepath.Join(g.top, "starts")
+	g.write("bin/git", "#!/bin/sh\nfor a; do case $a in -*) ;; *) echo \"$a\" >> '"+log+"'; break;; esac; done\n"+
+		"exec '"+real+"' \"$@\"\n")
+	if err := os.Chmod(filepath.Join(g.top, "bin", "git"), 0o700); err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Setenv("PATH", filepath.Join(g.top, "bin")+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	return func() []string {
+		data, _ := os.ReadFile(log)
+		os.Remove(log)
+		return strings.Fields(string(data))
 	}
 }
