@@ -205,33 +205,25 @@ type modelCost struct {
 func cost(_ context.Context, s *Session, _ string) (Reply, error) {
 	by := map[string]*modelCost{}
 	v := costValue{Models: []modelCost{}}
-	spend := func(name string, u llm.Usage, requests int, cost float64) {
-		if by[name] == nil {
-			by[name] = &modelCost{Name: name}
-		}
-		x := by[name]
-		x.Usage.Add(u)
-		x.Requests += requests
-		x.Cost += cost
-		v.Cost += cost
-	}
 	var turns []Bar                     // the cost of each turn
 	for _, e := range s.log.Entries() { // of all branches, because they were all paid for
 		before := v.Cost
 		if e.User != nil && !e.User.Steering {
 			turns = append(turns, Bar{Label: Clip(typedIn(e), 24)})
 		}
-		switch {
-		case e.Answer != nil:
-			spend(e.Answer.Model, e.Answer.Usage, 1, e.Answer.Cost)
-		case e.Compaction != nil && e.Compaction.Usage != (llm.Usage{}): // a summary; /clear makes no request
-			spend(e.Compaction.Model, e.Compaction.Usage, 1, e.Compaction.Cost)
-		case e.Agent != nil && e.Agent.Reason != "": // it has ended
-			var all llm.Usage
-			for _, u := range e.Agent.Usage {
-				all.Add(u)
+		for spent := range session.Spending(e) {
+			name := spent.Model
+			if spent.Agent != "" {
+				name = "agent " + spent.Agent
 			}
-			spend("agent "+e.Agent.Name, all, e.Agent.Requests, e.Agent.Cost)
+			if by[name] == nil {
+				by[name] = &modelCost{Name: name}
+			}
+			x := by[name]
+			x.Usage.Add(spent.Usage)
+			x.Requests += spent.Requests
+			x.Cost += spent.Cost
+			v.Cost += spent.Cost
 		}
 		if spent := v.Cost - before; spent > 0 {
 			if len(turns) == 0 {

@@ -4,9 +4,8 @@
 //
 //	e, err := engine.Open(ctx, engine.Options{Dir: dir})
 //	s, err := e.Start(ctx, person, engine.SessionOptions{})
-//	for ev, err := range s.Run(ctx, agent.Typed("hello")) {
-//		…
-//	}
+//	report, err := engine.Converse(s).Turn(ctx, agent.Typed("hello"), nil)
+//	fmt.Println(report.End.Text)
 //
 // A [Project] is what a directory and its user provide. It is immutable, and enough for operations
 // that run nothing, such as listing skills. An [Engine] is one open directory: the current Project,
@@ -20,7 +19,7 @@
 //
 // The caller of Open closes the Engine, which closes its sessions and the workspace. The caller of
 // Start may close the Session earlier. A [Reply] may contain a session that replaces the current one,
-// as /new does: then the caller closes the old session and begins the next. A session shares its
+// as /new does: a [Conversation] closes the old session and begins the next. A session shares its
 // background commands with the sessions that replace it; background agents belong to one session and
 // end with it.
 //

@@ -96,6 +96,14 @@ func (s *Session) next() (QueuedMessage, bool) {
 	return s.takeFirst(func(QueuedMessage) bool { return true })
 }
 
+// takeAll removes and returns all messages.
+func (s *Session) takeAll() (all []QueuedMessage) {
+	for m, ok := s.next(); ok; m, ok = s.next() {
+		all = append(all, m)
+	}
+	return all
+}
+
 func (s *Session) takeFirst(which func(QueuedMessage) bool) (QueuedMessage, bool) {
 	s.mu.Lock()
 	i := slices.IndexFunc(s.queue, which)

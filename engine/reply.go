@@ -29,8 +29,8 @@ type Reply struct {
 	Chart *Chart
 	// Prompt, if not "", is sent to the model as a message from the user.
 	Prompt string
-	// Next, if not nil, replaces the session: the caller closes this one, calls Begin on Next and
-	// continues with it.
+	// Next, if not nil, replaces the session: a [Conversation] closes this one, calls Begin on Next
+	// and continues with it. A command that may run during a turn has none.
 	Next *Session
 	// Quit asks the front end to exit.
 	Quit bool

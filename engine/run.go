@@ -13,11 +13,12 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// An Event is something that happened in a turn: an event of the agent, or the reply of one of the
-// program's commands.
+// An Event is something that happened in a turn: an event of the agent, the reply of one of the
+// program's commands, or, in a [Conversation], a session that begins.
 type Event struct {
 	agent.Event
-	Reply *Reply
+	Reply   *Reply
+	Session *Session // the events that follow are this session's
 }
 
 // ErrBusy is the error for calling Run while another Run of the session is active.
@@ -33,7 +34,7 @@ var ErrIdle = errors.New("no turn of this session is running")
 // second Run fails with ErrBusy.
 //
 // A Reply may contain the session that replaces this one, or ask to quit: then the caller closes this
-// one.
+// one. A [Conversation] does so.
 func (s *Session) Run(ctx context.Context, in agent.Input) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		ctx, end, err := s.beginTurn(ctx)
@@ -136,9 +137,12 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 func (s *Session) commandEnd(last int) *agent.End {
 	end := &agent.End{Reason: session.EndDone}
 	for _, e := range s.log.After(last) {
-		if c := e.Compaction; c != nil {
-			end.Usage.Add(c.Usage)
-			end.Cost += c.Cost
+		if e.Compaction == nil { // an agent that ended in the background meanwhile is not the command's
+			continue
+		}
+		for x := range session.Spending(e) {
+			end.Usage.Add(x.Usage)
+			end.Cost += x.Cost
 		}
 	}
 	return end

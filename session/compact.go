@@ -195,9 +195,7 @@ func (l *Log) compactedView(c *Compaction, tail []Entry) view {
 }
 
 func (s *State) compact(c *Compaction, tail []Entry) {
-	if c.Model != "" {
-		s.spend(c.Model, c.Usage, c.Cost)
-	}
+	s.spend(Entry{Compaction: c})
 	s.Compacted = s.Requests
 	var texts []Text
 	for _, t := range s.Texts {

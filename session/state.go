@@ -109,7 +109,7 @@ func (s *State) fold(e Entry) {
 		s.Requests++
 		s.Last, s.LastModel, s.LastTime = e.Answer.Usage, e.Answer.Model, e.Time
 		s.Question = asksQuestion(e.Answer.Message)
-		s.spend(e.Answer.Model, e.Answer.Usage, e.Answer.Cost)
+		s.spend(e)
 	case TypeResult:
 		s.touch(e.Result.Touched)
 	case TypeDecision:
@@ -155,7 +155,7 @@ func (s *State) fold(e Entry) {
 		}
 		set(&s.Title, e.Setting.Title)
 	case TypeAgent:
-		s.agent(e.Agent)
+		s.agent(e)
 	case TypeListing:
 		s.Listing = e.Listing
 		s.Announced = e.Listing.Announced
@@ -243,7 +243,8 @@ func (s *State) announce(news map[string]string) {
 }
 
 // agent adds what a sub-agent spent to this session.
-func (s *State) agent(a *Agent) {
+func (s *State) agent(e Entry) {
+	a := e.Agent
 	if a.Reason == "" {
 		if s.Agents == nil {
 			s.Agents = map[string]Agent{}
@@ -252,21 +253,23 @@ func (s *State) agent(a *Agent) {
 		return
 	}
 	delete(s.Agents, a.Log)
-	s.Cost += a.Cost
 	s.Denials += a.Denials
-	for model, used := range a.Usage {
-		s.spend(model, used, 0)
-	}
+	s.spend(e)
 }
 
-func (s *State) spend(model string, u llm.Usage, cost float64) {
-	if s.Usage == nil {
-		s.Usage = map[string]llm.Usage{}
+func (s *State) spend(e Entry) {
+	for _, x := range e.spent() {
+		s.Cost += x.Cost
+		if x.Agent != "" && x.Usage == (llm.Usage{}) {
+			continue // a sub-agent that made no request has no model
+		}
+		if s.Usage == nil {
+			s.Usage = map[string]llm.Usage{}
+		}
+		sum := s.Usage[x.Model]
+		sum.Add(x.Usage)
+		s.Usage[x.Model] = sum
 	}
-	sum := s.Usage[model]
-	sum.Add(u)
-	s.Usage[model] = sum
-	s.Cost += cost
 }
 
 func (s *State) touch(paths []string) {

@@ -62,41 +62,30 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	if err != nil {
 		return err
 	}
-	for u.read("> ") {
-		if s, err = turn(ctx, s, u.lines.Text(), out); s == nil || err != nil {
-			return err
-		}
+	c := engine.Converse(s)
+	for u.read("> ") && !turn(ctx, c, u.lines.Text(), out) {
 	}
 	return u.lines.Err()
 }
 
-// turn does what the user said, and returns the session that goes on; nil: the
-// user wants to leave.
-func turn(ctx context.Context, s *engine.Session, text string, out io.Writer) (*engine.Session, error) {
-	next := s
-	for e, err := range s.Run(ctx, agent.Typed(text)) {
+// turn does what the user said. It reports whether the user wants to leave.
+func turn(ctx context.Context, c *engine.Conversation, text string, out io.Writer) (quit bool) {
+	for e, err := range c.Run(ctx, agent.Typed(text)) {
 		switch {
 		case err != nil:
 			fmt.Fprintln(out, "error:", err)
 		case e.Text != "":
 			fmt.Fprint(out, e.Text)
 		case e.Call != nil:
-			fmt.Fprintf(out, "\n(%s %s)\n", e.Call.Name, s.Summary(e.Call.Name, e.Call.Input))
+			fmt.Fprintf(out, "\n(%s %s)\n", e.Call.Name, c.Session().Summary(e.Call.Name, e.Call.Input))
 		case e.Reply != nil:
 			fmt.Fprintln(out, e.Reply)
-			if e.Reply.Quit {
-				next = nil
-			} else if e.Reply.Next != nil {
-				next = e.Reply.Next
-			}
+			quit = e.Reply.Quit
 		case e.End != nil:
 			fmt.Fprintln(out)
 		}
 	}
-	if next != s {
-		return next, s.Close()
-	}
-	return s, nil
+	return quit
 }
 
 // clock is a tool of the host's.

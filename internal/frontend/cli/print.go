@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -87,7 +88,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	r := &control.Runner{Session: s, Out: &steadyOutput{Output: out}, Schema: schema, Show: shown.print}
+	r := &control.Runner{Conversation: engine.Converse(s), Out: &steadyOutput{Output: out}, Schema: schema, Show: shown.print}
 	if in, err = s.Attach(ctx, in); err != nil {
 		return err
 	}
@@ -178,6 +179,7 @@ const repeatedSignals = 2 * time.Second
 // than repeatedSignals after the first ends the program at once, even if commands are still running.
 func signals(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	end := func(why string, exit engine.ExitCode) { cancel(&engine.Error{Err: errors.New(why), Exit: exit}) }
 	ch := make(chan os.Signal, 1)
 	signal.Notify(ch, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	done := make(chan struct{})
@@ -186,11 +188,11 @@ func signals(ctx context.Context) (context.Context, func()) {
 		case s := <-ch:
 			switch s {
 			case os.Interrupt:
-				cancel(control.SignalError{Name: "interrupted", Code: engine.ExitInterrupted})
+				end("interrupted", engine.ExitInterrupted)
 			case syscall.SIGHUP:
-				cancel(control.SignalError{Name: "hung up", Code: engine.ExitHungUp})
+				end("hung up", engine.ExitHungUp)
 			default:
-				cancel(control.SignalError{Name: "terminated", Code: engine.ExitTerminated})
+				end("terminated", engine.ExitTerminated)
 			}
 		case <-done:
 			signal.Stop(ch)

@@ -56,11 +56,11 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 		return err
 	}
 	defer exitOnSignal(e, in, stderr)()
-	t := &conversation{front: front, session: s, notices: notices{w: stderr}}
-	front.Complete = func(text string) []string { return t.session.Complete(text) }
-	front.Summary = func(name string, input json.RawMessage) string { return t.session.Summary(name, input) }
+	t := &lineMode{front: front, Conversation: engine.Converse(s), notices: notices{w: stderr}}
+	front.Complete = func(text string) []string { return t.Session().Complete(text) }
+	front.Summary = func(name string, input json.RawMessage) string { return t.Session().Summary(name, input) }
 	front.Send = func(ctx context.Context, text string, when engine.When) (engine.Queued, error) {
-		return t.session.Send(ctx, engine.QueuedMessage{Input: agent.Typed(text), When: when})
+		return t.Session().Send(ctx, engine.QueuedMessage{Input: agent.Typed(text), When: when})
 	}
 
 	if done, err := s.ChooseModel(ctx); err != nil {
@@ -79,8 +79,11 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	if len(s.Log().Entries()) > 0 {
 		front.Show(s.Log())
 	}
-	if err := t.begin(ctx); err != nil {
-		return err
+	for e, err := range t.Begin(ctx) {
+		if err != nil {
+			return err
+		}
+		t.front.Event(e)
 	}
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -135,60 +138,38 @@ func fromHome(dir, home string) string {
 	return dir
 }
 
-// A conversation is the state of line mode. A command may replace its session.
-type conversation struct {
+// lineMode is the state of line mode.
+type lineMode struct {
+	*engine.Conversation
 	front   *line.Front
-	session *engine.Session
 	notices notices
 }
 
-func (t *conversation) begin(ctx context.Context) error {
-	for e, err := range t.session.Begin(ctx) {
-		if err != nil {
-			return err
-		}
-		t.front.Event(e)
-	}
-	return nil
-}
-
 // turn runs what the user typed.
-func (t *conversation) turn(ctx context.Context, text string) error {
-	s := t.session
+func (t *lineMode) turn(ctx context.Context, text string) error {
+	s := t.Session()
 	in, err := s.Attach(ctx, agent.Typed(text))
 	if err != nil {
 		return err
 	}
 	defer t.notices.print(s.Engine())
-	var next *engine.Session
 	quit := false
-	for e, err := range s.Run(ctx, in) {
+	for e, err := range t.Run(ctx, in) {
 		if err != nil {
 			return withHint(err)
 		}
 		t.notices.print(s.Engine())
 		t.front.Event(e)
-		if e.Reply != nil {
-			next, quit = e.Reply.Next, e.Reply.Quit
-		}
+		quit = quit || e.Reply != nil && e.Reply.Quit
 	}
-	for _, m := range s.Status().Queue { // messages sent when the run had just ended, or was stopped
-		if s.RemoveQueued(m.ID) {
-			t.front.First = strings.TrimPrefix(t.front.First+"\n"+m.Text, "\n")
-		}
+	for _, m := range t.Unsent() {
+		t.front.First = strings.TrimPrefix(t.front.First+"\n"+m.Text, "\n")
 	}
-	switch {
-	case quit:
-		return line.ErrQuit
-	case next != nil:
-		t.session = next
-		if err := s.Close(); err != nil {
-			return err
-		}
-		if err := t.begin(ctx); err != nil {
-			return err
-		}
+	if next := t.Session(); next != s {
 		t.front.Show(next.Log())
+	}
+	if quit {
+		return line.ErrQuit
 	}
 	return nil
 }

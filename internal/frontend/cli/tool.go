@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/internal/frontend/control"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
@@ -113,9 +110,8 @@ code is 1 if the result is an error.`,
 			if err := writeJSON(c.OutOrStdout(), newToolOutput(res, problems)); err != nil {
 				return err
 			}
-			var sig control.SignalError
-			if errors.As(context.Cause(ctx), &sig) {
-				return &engine.Error{Err: sig, Exit: sig.Code}
+			if ctx.Err() != nil {
+				return engine.Interrupted(ctx)
 			}
 			if res.IsError {
 				return &engine.Error{Err: errSilent{}, Exit: engine.ExitFailed}

@@ -449,9 +449,12 @@ func (p *person) plan(ctx context.Context, q engine.Question) (engine.Answer, er
 	return engine.Answer{Option: engine.OptionYes}, nil
 }
 
-// current returns the current session.
+// current returns the current session; nil: it has not started yet.
 func (s *server) current() *engine.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.session
+	if s.conversation == nil {
+		return nil
+	}
+	return s.conversation.Session()
 }

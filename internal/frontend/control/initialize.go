@@ -131,7 +131,7 @@ func (s *server) initialize(ctx context.Context, request json.RawMessage) (any, 
 		return nil, fmt.Errorf("initialize: %w", err)
 	}
 	s.mu.Lock()
-	again := s.session != nil
+	again := s.conversation != nil
 	s.mu.Unlock()
 	u, err := s.readSetup(in, again)
 	if err != nil {

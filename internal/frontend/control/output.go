@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -77,9 +76,10 @@ type Messages struct {
 	session *engine.Session
 	extra   []string // problems for the Init message
 	total   tally
-	turn    turnSum
-	counted int // the last entry included in total
-	random  int // number of messages without an entry
+	turn    engine.Report   // until End
+	value   json.RawMessage // the turn's answer that matches the schema; nil: none
+	counted int             // the last entry included in total
+	random  int             // number of messages without an entry
 	streams map[string]*answerStream
 	prompts []string // IDs of the host's messages that the running turn answers, or that may join it
 	joined  []string // those of prompts that the turn has not read yet
@@ -91,7 +91,7 @@ func NewMessages(w io.Writer, lines bool) *Messages {
 }
 
 func newMessages(w *lineWriter, lines bool) *Messages {
-	return &Messages{out: w, lines: lines, streams: map[string]*answerStream{}, turn: turnSum{start: time.Now()}}
+	return &Messages{out: w, lines: lines, streams: map[string]*answerStream{}, turn: engine.Report{Began: time.Now()}}
 }
 
 // A tally sums up usage and cost by model.
@@ -100,51 +100,21 @@ type tally struct {
 	cost   float64
 }
 
-func (t *tally) add(model string, u llm.Usage, cost float64) {
+func (t *tally) add(x session.Spend) {
+	t.cost += x.Cost
+	if x.Model == "" {
+		return // a sub-agent that made no request
+	}
 	if t.models == nil {
 		t.models = map[string]ModelUsage{}
 	}
-	m := t.models[model]
-	m.Input += u.Input
-	m.Output += u.Output
-	m.CacheRead += u.CacheRead
-	m.CacheWrite += u.CacheWrite
-	m.Cost += cost
-	t.models[model] = m
-	t.cost += cost
-}
-
-// addEntry adds the usage in an entry of the session's own log. The usage of a sub-agent is in the entry
-// for its end.
-func (t *tally) addEntry(e session.Entry) {
-	switch {
-	case e.Answer != nil && !e.Answer.Partial:
-		t.add(e.Answer.Model, e.Answer.Usage, e.Answer.Cost)
-	case e.Compaction != nil && e.Compaction.Model != "":
-		t.add(e.Compaction.Model, e.Compaction.Usage, e.Compaction.Cost)
-	case e.Agent != nil && e.Agent.Reason != "":
-		cost := e.Agent.Cost // known only as the sum for all models
-		for _, model := range slices.Sorted(maps.Keys(e.Agent.Usage)) {
-			t.add(model, e.Agent.Usage[model], cost)
-			cost = 0
-		}
-	}
-}
-
-// A turnSum collects the data for a turn's Result.
-type turnSum struct {
-	start     time.Time
-	waitStart time.Time // start of the current request; zero: none is running
-	waited    time.Duration
-	end       *agent.End
-	turns     int
-	usage     llm.Usage
-	stop      llm.StopReason
-	replies   []string // of commands
-	reply     any
-	calls     map[string]json.RawMessage // by call ID
-	denials   []Denial
-	value     json.RawMessage
+	m := t.models[x.Model]
+	m.Input += x.Usage.Input
+	m.Output += x.Usage.Output
+	m.CacheRead += x.Usage.CacheRead
+	m.CacheWrite += x.Usage.CacheWrite
+	m.Cost += x.Cost
+	t.models[x.Model] = m
 }
 
 // Begin writes the Init message.
@@ -211,7 +181,7 @@ func (o *Messages) headOf(log string, entry int) Head {
 	id := fmt.Sprintf("%s:%d", log, entry)
 	if entry == 0 {
 		o.random++
-		id = fmt.Sprintf("%s:%d:%d", log, o.turn.start.UnixNano(), o.random)
+		id = fmt.Sprintf("%s:%d:%d", log, o.turn.Began.UnixNano(), o.random)
 	}
 	return Head{Session: o.sessionID(), UUID: uuidOf(id)}
 }
@@ -294,7 +264,10 @@ func (o *Messages) blocks(parts ...llm.Part) []Block {
 func (o *Messages) Event(e engine.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.sum(e)
+	o.turn.Add(e)
+	if x := e.Entry; x != nil && x.User != nil && x.User.Steering && len(o.joined) > 0 {
+		o.joined = o.joined[1:]
+	}
 	if !o.lines {
 		return
 	}
@@ -328,55 +301,6 @@ func (o *Messages) compacted() {
 			o.out.write(o.message(o.sessionID(), nil, &e))
 			return
 		}
-	}
-}
-
-// sum collects the data for the Result.
-func (o *Messages) sum(e engine.Event) {
-	t := &o.turn
-	if t.start.IsZero() {
-		t.start = time.Now()
-	}
-	if e.Reply != nil {
-		t.replies = append(t.replies, e.Reply.String())
-		t.reply = e.Reply.Value
-	}
-	if e.Agent == nil && e.Request != nil {
-		t.waitStart = time.Now()
-	}
-	if x := e.Entry; x != nil {
-		if x.Answer != nil {
-			if e.Agent == nil && !t.waitStart.IsZero() {
-				t.waited += time.Since(t.waitStart)
-				t.waitStart = time.Time{}
-			}
-			if e.Agent == nil {
-				t.stop = x.Answer.Stop
-			}
-			if t.calls == nil {
-				t.calls = map[string]json.RawMessage{}
-			}
-			for _, p := range x.Answer.Message.Parts {
-				if p.Call != nil {
-					t.calls[p.Call.ID] = o.toolInput(p.Call.Name, p.Call.Input)
-				}
-			}
-		}
-		if d := x.Decision; d != nil && d.By.Verdict != permission.Allow && d.Call != "" {
-			input := t.calls[d.Call]
-			if input == nil {
-				input = json.RawMessage("{}")
-			}
-			t.denials = append(t.denials, Denial{o.toolName(d.Tool), d.Call, d.By.Reason, d.By.Rule, input})
-		}
-		if x.User != nil && x.User.Steering && len(o.joined) > 0 {
-			o.joined = o.joined[1:]
-		}
-	}
-	if e.End != nil {
-		t.end = e.End
-		t.turns += e.End.Requests
-		t.usage.Add(e.End.Usage)
 	}
 }
 
@@ -506,32 +430,41 @@ func (o *Messages) End(err error) {
 func (o *Messages) result(err error) Result {
 	t := &o.turn
 	if o.session != nil {
-		for _, e := range o.session.Log().After(o.counted) {
-			o.counted = e.ID
-			o.total.addEntry(e)
+		entries := o.session.Log().After(o.counted)
+		for x := range session.Spending(entries...) {
+			o.total.add(x)
+		}
+		if n := len(entries); n > 0 {
+			o.counted = entries[n-1].ID
 		}
 	}
-	r := Result{Type: typeResult, Subtype: subtypeSuccess, Reason: session.EndDone, Head: o.head(0), Turns: t.turns,
-		Usage:      usageOf(t.usage),
-		ModelUsage: map[string]ModelUsage{}, Cost: o.total.cost, APIDuration: t.waited.Milliseconds(), Denials: t.denials,
-		Reply: t.reply, Structured: t.value}
-	if !t.start.IsZero() {
-		r.Duration = time.Since(t.start).Milliseconds()
+	r := Result{Type: typeResult, Subtype: subtypeSuccess, Reason: session.EndDone, Head: o.head(0), Turns: t.Requests,
+		Usage:      usageOf(t.Usage),
+		ModelUsage: map[string]ModelUsage{}, Cost: o.total.cost, APIDuration: t.Waited.Milliseconds(), Denials: []Denial{},
+		Structured: o.value}
+	if !t.Began.IsZero() {
+		r.Duration = time.Since(t.Began).Milliseconds()
+	}
+	var replies []string
+	for _, x := range t.Replies {
+		replies, r.Reply = append(replies, x.String()), x.Value
+	}
+	for _, x := range t.Refused {
+		input := json.RawMessage("{}")
+		if x.Input != nil {
+			input = o.toolInput(x.Tool, x.Input)
+		}
+		r.Denials = append(r.Denials, Denial{o.toolName(x.Tool), x.Call, x.By.Reason, x.By.Rule, input})
 	}
 	for name, u := range o.total.models {
 		r.ModelUsage[name] = o.limits(name, u)
 	}
-	if r.Denials == nil {
-		r.Denials = []Denial{}
-	}
-	if t.stop != "" {
-		stop := string(t.stop)
+	if t.Stop != "" {
+		stop := string(t.Stop)
 		r.Stop = &stop
 	}
-	if t.end != nil {
-		r.Reason, r.Result = t.end.Reason, t.end.Text
-	}
-	r.Result = cmp.Or(r.Result, strings.Join(t.replies, "\n"))
+	r.Reason = cmp.Or(t.End.Reason, r.Reason)
+	r.Result = cmp.Or(t.End.Text, strings.Join(replies, "\n"))
 	switch {
 	case err != nil:
 		r.Reason, r.Result, r.Errors = session.EndError, err.Error(), []string{err.Error()}
@@ -540,15 +473,15 @@ func (o *Messages) result(err error) Result {
 			r.Subtype = subtypeMaxRetries
 		}
 	case r.Reason == session.EndLimit:
-		r.Errors = []string{"the run was stopped: " + t.end.Why}
+		r.Errors = []string{"the run was stopped: " + t.End.Why}
 		r.Subtype = map[agent.Limit]subtype{agent.LimitRequests: subtypeMaxTurns,
-			agent.LimitCost: subtypeMaxBudget}[t.end.Limit]
+			agent.LimitCost: subtypeMaxBudget}[t.End.Limit]
 		r.Subtype = cmp.Or(r.Subtype, subtypeExecution)
 	case r.Reason == session.EndCancelled:
 		r.Subtype, r.Errors = subtypeExecution, []string{"interrupted"}
 	case r.Reason == session.EndStopped:
-		r.Subtype, r.Errors = subtypeExecution, []string{engine.StoppedByHook(t.end.Why).Error()}
-	case t.stop == llm.Failed:
+		r.Subtype, r.Errors = subtypeExecution, []string{engine.StoppedByHook(t.End.Why).Error()}
+	case t.Stop == llm.Failed:
 		r.Subtype, r.Errors = subtypeExecution, []string{"the procedure failed"}
 	}
 	r.IsError = r.Subtype != subtypeSuccess
@@ -558,7 +491,7 @@ func (o *Messages) result(err error) Result {
 		}
 	}
 	o.prompts = slices.Clone(o.joined)
-	o.turn = turnSum{}
+	o.turn, o.value = engine.Report{}, nil
 	return r
 }
 
@@ -579,7 +512,7 @@ func (o *Messages) BadLine(number int, field string, err error) {
 func (o *Messages) Structured(value json.RawMessage) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.turn.value = value
+	o.value = value
 }
 
 // Queued confirms that a prompt enters the running turn.

@@ -155,9 +155,10 @@ func (s *server) interrupt(f frame) {
 			out.Queued = append(out.Queued, id)
 		}
 	}
-	if s.session != nil {
-		for _, m := range s.session.Status().Queue {
-			if !in.Queued || s.session.RemoveQueued(m.ID) {
+	if s.conversation != nil {
+		session := s.conversation.Session()
+		for _, m := range session.Status().Queue {
+			if !in.Queued || session.RemoveQueued(m.ID) {
 				note(m.ID)
 			}
 		}
@@ -584,7 +585,7 @@ func (s *server) cancelMessage(_ context.Context, request json.RawMessage) (any,
 	defer s.mu.Unlock()
 	n := len(s.prompts)
 	s.prompts = slices.DeleteFunc(s.prompts, func(p prompt) bool { return in.ID != "" && p.id == in.ID })
-	cancelled := len(s.prompts) < n || in.ID != "" && s.session != nil && s.session.RemoveQueued(in.ID)
+	cancelled := len(s.prompts) < n || in.ID != "" && s.conversation != nil && s.conversation.Session().RemoveQueued(in.ID)
 	return struct {
 		Cancelled bool `json:"cancelled"`
 	}{cancelled}, nil

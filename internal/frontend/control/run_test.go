@@ -37,7 +37,7 @@ func TestReplyNotJSON(t *testing.T) {
 	}
 	for _, lines := range []bool{false, true} {
 		var out bytes.Buffer
-		r := Runner{Out: NewMessages(&out, lines), Session: s}
+		r := Runner{Out: NewMessages(&out, lines), Conversation: engine.Converse(s)}
 		if err := r.Begin(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -66,23 +66,23 @@ type server struct {
 	runner *Runner
 	cancel context.CancelCauseFunc
 
-	mu          sync.Mutex
-	session     *engine.Session // nil: not started yet
-	host        bool            // initialize was received
-	setup       setup           // from initialize
-	pending     map[string]chan answer
-	lastRequest int // number of our requests so far
-	closed      bool
-	inbox       []queuedFrame
-	handling    map[string]context.CancelFunc // the host's requests, by ID
-	conns       map[string]mcp.Conn           // to servers in the host, by name
-	connect     bool                          // the next turn waits for the host's servers
-	prompts     []prompt
-	stopTurn    context.CancelCauseFunc // ends the running turn; nil: none is running
-	started     bool                    // Begin was called for the session
-	drained     bool                    // no more prompts will come
-	refused     error                   // the first error from refuse
-	changed     chan struct{}           // closed when the inbox or prompts change
+	mu           sync.Mutex
+	conversation *engine.Conversation // nil: not started yet
+	host         bool                 // initialize was received
+	setup        setup                // from initialize
+	pending      map[string]chan answer
+	lastRequest  int // number of our requests so far
+	closed       bool
+	inbox        []queuedFrame
+	handling     map[string]context.CancelFunc // the host's requests, by ID
+	conns        map[string]mcp.Conn           // to servers in the host, by name
+	connect      bool                          // the next turn waits for the host's servers
+	prompts      []prompt
+	stopTurn     context.CancelCauseFunc // ends the running turn; nil: none is running
+	started      bool                    // Begin was called for the session
+	drained      bool                    // no more prompts will come
+	refused      error                   // the first error from refuse
+	changed      chan struct{}           // closed when the inbox or prompts change
 }
 
 // A queuedFrame is a line that waits to be handled.
@@ -313,13 +313,13 @@ const ownID = "line "
 // join adds a message to the running turn. It returns false if that is not possible.
 func (s *server) join(ctx context.Context, p prompt) bool {
 	s.mu.Lock()
-	session, running := s.session, s.stopTurn != nil && len(s.prompts) == 0
+	conversation, running := s.conversation, s.stopTurn != nil && len(s.prompts) == 0
 	together := p.together && !s.host
 	s.mu.Unlock()
 	if !running || together || p.silent || p.priority == "now" || p.priority == "later" {
 		return false
 	}
-	queued, err := session.Send(ctx, engine.QueuedMessage{Input: p.Input, ID: cmp.Or(p.id, fmt.Sprint(ownID, p.number))})
+	queued, err := conversation.Session().Send(ctx, engine.QueuedMessage{Input: p.Input, ID: cmp.Or(p.id, fmt.Sprint(ownID, p.number))})
 	switch {
 	case err != nil: // the turn has ended, or a command waits for its end
 		return false
@@ -367,7 +367,6 @@ func (s *server) turns(ctx context.Context) error {
 			s.Out.End(err)
 			return err
 		}
-		s.runner.Session = session
 		s.await(ctx, session)
 		if !s.started {
 			s.started = true
@@ -392,7 +391,7 @@ func (s *server) turns(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return s.ended(ctx)
 		case s.isHost(): // the result contains the error; the host decides what to do
-		case s.runner.Session.Log() == log && log.Last() == last: // refused without recording anything
+		case s.current().Log() == log && log.Last() == last: // refused without recording anything
 			s.refuse(err)
 		default:
 			return err
@@ -421,7 +420,7 @@ func (s *server) ended(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), errHostGone) {
 		return &engine.Error{Err: errHostGone}
 	}
-	return outcome(ctx, &agent.End{Reason: session.EndCancelled})
+	return engine.Interrupted(ctx)
 }
 
 // await waits until the host's servers are connected or have failed, so that the first request offers
@@ -470,7 +469,7 @@ func (s *server) turn(ctx context.Context, p prompt) error {
 	s.mu.Lock()
 	s.stopTurn = stop
 	s.mu.Unlock()
-	in, err := s.runner.Session.Attach(turn, p.Input)
+	in, err := s.current().Attach(turn, p.Input)
 	if err != nil {
 		s.Out.End(err)
 	} else {
@@ -479,25 +478,18 @@ func (s *server) turn(ctx context.Context, p prompt) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopTurn = nil
-	if s.session != s.runner.Session {
-		s.session = s.runner.Session
-	} else { // messages that arrived as the turn ended come next
-		var left []prompt
-		for _, m := range s.session.Status().Queue {
-			if !s.session.RemoveQueued(m.ID) {
-				continue
-			}
-			p := prompt{Input: m.Input}
-			if !strings.HasPrefix(m.ID, ownID) {
-				p.id = m.ID
-			}
-			left = append(left, p)
-			if s.Messages != nil {
-				s.Messages.removeJoined(m.ID)
-			}
+	var left []prompt // come next
+	for _, m := range s.conversation.Unsent() {
+		p := prompt{Input: m.Input}
+		if !strings.HasPrefix(m.ID, ownID) {
+			p.id = m.ID
 		}
-		s.prompts = append(left, s.prompts...)
+		left = append(left, p)
+		if s.Messages != nil {
+			s.Messages.removeJoined(m.ID)
+		}
 	}
+	s.prompts = append(left, s.prompts...)
 	return err
 }
 
@@ -505,8 +497,8 @@ func (s *server) turn(ctx context.Context, p prompt) error {
 func (s *server) start(ctx context.Context) (*engine.Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.session != nil {
-		return s.session, nil
+	if s.conversation != nil {
+		return s.conversation.Session(), nil
 	}
 	var answerer engine.Person
 	if s.Prompts {
@@ -516,7 +508,8 @@ func (s *server) start(ctx context.Context) (*engine.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.session = session
+	s.conversation = engine.Converse(session)
+	s.runner.Conversation = s.conversation
 	if s.setup.schema != nil {
 		s.runner.Schema = s.setup.schema
 	}

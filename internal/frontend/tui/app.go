@@ -58,7 +58,8 @@ func Run(ctx context.Context, o Options) error {
 	if a.session, err = o.Start(a.ctx, person{a}); err != nil {
 		return err
 	}
-	defer func() { a.session.Close() }()
+	a.talk = engine.Converse(a.session)
+	defer a.talk.Close()
 	if a.terminal, err = terminal.Open(o.In, o.Out, terminal.Keys,
 		func(k terminal.Key) {
 			select {
@@ -104,7 +105,8 @@ type app struct {
 	posts  chan func()
 	// Keys are handled at once; functions posted during a turn wait for the next frame.
 	pressedKeys chan terminal.Key
-	session     *engine.Session
+	talk        *engine.Conversation
+	session     *engine.Session // the one that is shown
 	terminal    *terminal.Terminal
 	screen      *terminal.Screen
 	keys        bindings
@@ -125,7 +127,6 @@ type app struct {
 	stop      context.CancelCauseFunc // stops the running turn
 	shells    []*shellCommand         // running
 	lastShell *shellCommand           // the last one that ended; nil: none
-	next      *engine.Session         // replaces the session after the turn
 	quit      bool
 	pressed   time.Time // time of the last Ctrl-C or Esc at an empty prompt
 	lastAct   action    // the action of the last key

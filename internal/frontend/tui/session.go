@@ -19,9 +19,25 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// begin shows the session and runs its start hooks.
+// begin begins the conversation.
 func (a *app) begin() {
 	s := a.session
+	a.display(s)
+	a.work(func(ctx context.Context) func() {
+		a.chooseModel(ctx, s)
+		var failed error
+		for e, err := range a.talk.Begin(ctx) {
+			if failed = err; err == nil {
+				a.post(func() { a.conv.event(e.Event, time.Now()) })
+			}
+		}
+		return a.began(ctx, s, failed)
+	})
+}
+
+// display shows a session, which has not begun yet.
+func (a *app) display(s *engine.Session) {
+	a.session = s
 	a.show(s.Log())
 	a.resources = nil
 	a.view.todos = todosOf(engine.Todos(s.Log()))
@@ -38,32 +54,32 @@ func (a *app) begin() {
 			a.post(func() { a.status(s, st) })
 		}
 	}()
-	a.work(func(ctx context.Context) func() {
-		if done, err := s.ChooseModel(ctx); err != nil {
-			a.post(func() { a.failed(err) })
-		} else if done != "" {
-			a.post(func() { a.conv.note(styled.Dim, done) })
+}
+
+// chooseModel lets the user choose a model if there is none.
+func (a *app) chooseModel(ctx context.Context, s *engine.Session) {
+	if done, err := s.ChooseModel(ctx); err != nil {
+		a.post(func() { a.failed(err) })
+	} else if done != "" {
+		a.post(func() { a.conv.note(styled.Dim, done) })
+	}
+}
+
+// began returns what shows that a session has begun, or failed to.
+func (a *app) began(ctx context.Context, s *engine.Session, failed error) func() {
+	info := llm.Info{}
+	if m, err := s.Model(ctx); err == nil {
+		info = m.Info()
+	} else if failed == nil {
+		failed = err
+	}
+	return func() {
+		a.view.status.window = info.Window
+		a.view.status.model = cmp.Or(a.view.status.model, info.ID)
+		if failed != nil {
+			a.failed(failed)
 		}
-		var failed error
-		for e, err := range s.Begin(ctx) {
-			if failed = err; err == nil {
-				a.post(func() { a.conv.event(e.Event, time.Now()) })
-			}
-		}
-		info := llm.Info{}
-		if m, err := s.Model(ctx); err == nil {
-			info = m.Info()
-		} else if failed == nil {
-			failed = err
-		}
-		return func() {
-			a.view.status.window = info.Window
-			a.view.status.model = cmp.Or(a.view.status.model, info.ID)
-			if failed != nil {
-				a.failed(failed)
-			}
-		}
-	})
+	}
 }
 
 // status shows the status of a session.

@@ -24,19 +24,32 @@ func (a *app) turn(in agent.Input) {
 	go func() {
 		defer a.workers.Done()
 		defer stop(nil)
+		var next *engine.Session // has replaced s
 		err := func() error {
 			in, err := s.Attach(ctx, in)
 			if err != nil {
 				return err
 			}
-			for e, err := range s.Run(ctx, in) {
-				if err != nil {
+			for e, err := range a.talk.Run(ctx, in) {
+				switch {
+				case err != nil:
 					return err
+				case e.Session != nil: // the user may type while hooks run for the end of one and the start of the other
+					next = e.Session
+					a.post(func() { a.done(nil); a.display(next) })
+					a.chooseModel(ctx, next)
+				case next != nil:
+					a.post(func() { a.conv.event(e.Event, time.Now()) })
+				default:
+					a.post(func() { a.event(e) })
 				}
-				a.post(func() { a.event(e) })
 			}
 			return nil
 		}()
+		if next != nil {
+			a.post(a.began(ctx, next, err))
+			return
+		}
 		a.post(func() { a.done(err) })
 	}()
 }
@@ -83,9 +96,6 @@ func (a *app) replied(r engine.Reply) {
 	case r.String() != "":
 		a.conv.reply(r.String())
 	}
-	if r.Next != nil {
-		a.next = r.Next
-	}
 	a.quit = a.quit || r.Quit
 }
 
@@ -122,19 +132,11 @@ func (a *app) done(err error) {
 		a.failed(err)
 	}
 	var left []string
-	for _, m := range a.session.Status().Queue { // messages sent when the turn had just ended, or was stopped
-		if a.session.RemoveQueued(m.ID) {
-			left = append(left, m.Text)
-		}
+	for _, m := range a.talk.Unsent() {
+		left = append(left, m.Text)
 	}
 	if len(left) > 0 {
 		a.prompt.Set(strings.Trim(strings.Join(left, "\n")+"\n"+a.prompt.Text(), "\n"))
-	}
-	if a.next != nil {
-		was := a.session
-		a.session, a.next = a.next, nil
-		a.work(func(context.Context) func() { was.Close(); return nil })
-		a.begin()
 	}
 }
 
