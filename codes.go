@@ -76,6 +76,12 @@ const (
 	CodeMCPSkill   Code = "mcp-skill"   // a skill that a server lists
 )
 
+// Problems of plugins.
+const (
+	CodePluginInvalid Code = "plugin-invalid" // a field of a manifest or of a marketplace
+	CodePluginMissing Code = "plugin-missing" // a plugin that is enabled and not installed
+)
+
 // Failures of invoking a skill.
 const (
 	CodeExtractionFailed Code = "extraction-failed"

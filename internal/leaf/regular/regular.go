@@ -54,6 +54,19 @@ func ReadIn(root *os.Root, name string, max int64) ([]byte, error) {
 	return readAll(f, max)
 }
 
+// OpenIn opens a regular file or a directory in root. A link that leads out of root is an error.
+func OpenIn(root *os.Root, name string) (*os.File, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() && !info.IsDir() {
+		f.Close()
+		return nil, cmp.Or(err, error(&fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}))
+	}
+	return f, nil
+}
+
 func readAll(f *os.File, max int64) ([]byte, error) {
 	info, err := f.Stat()
 	switch {

@@ -1,0 +1,92 @@
+// Package plugin reads bundles of skills, commands, agents, hooks and MCP servers.
+//
+// [Read] turns the tree of a plugin into one value, whichever program it was written for:
+//
+//	p := plugin.Read(fsys, plugin.Options{Name: "demo"})
+//	for _, s := range p.Skills { … }
+//
+// It runs nothing, and needs no trust: what may be used is the caller's decision. [ReadMarketplace]
+// reads a list of plugins.
+//
+// A mistake costs only the field or the file that contains it, and is a Problem. All paths are
+// relative to the tree, with slashes. The caller passes a file system that does not follow links out
+// of the tree, such as [FS].
+package plugin
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/regular"
+)
+
+// A Plugin is what a tree contains. It is immutable.
+type Plugin struct {
+	// Name is the prefix of everything that the plugin brings. It has letters, digits, "-", "_" and ".".
+	Name        string
+	DisplayName string // "": Name
+	Version     string // "": none
+	Description string
+	Author      string
+	License     string
+	Homepage    string
+	Manifest    string // the file that describes it; "": none
+
+	Skills   []Place // each a skill, or a directory of skills
+	Commands []Place // each a file, or a directory that is searched for *.md
+	Agents   []File
+	Hooks    []Part // JSON for hook.Parse
+	Servers  []Part // JSON objects of MCP servers by name, without a wrapper
+
+	// Unused describes, one line each, what the tree contains and this program does not run.
+	Unused   []string
+	Problems []knack.Problem
+}
+
+// A Place is a file or directory with skills or commands.
+type Place struct {
+	Path string
+	// Name is the name of the skill or command if the file does not define one, or, with Fixed, in any
+	// case; "": from the file's path.
+	Name  string
+	Fixed bool
+}
+
+// A File is a file with the name of what it defines, without the plugin's prefix: reviewer, or
+// team:reviewer for a file in a sub-directory.
+type File struct {
+	Path string
+	Name string
+}
+
+// A Part is JSON from a file of the plugin.
+type Part struct {
+	Path string
+	JSON json.RawMessage
+}
+
+// IsEmpty reports whether the plugin brings nothing that this program uses.
+func (p *Plugin) IsEmpty() bool {
+	return len(p.Skills)+len(p.Commands)+len(p.Agents)+len(p.Hooks)+len(p.Servers) == 0
+}
+
+// FS returns the files below root for Read. Links inside root work, and those that leave it are
+// errors. So is a pipe or a device in the place of a file.
+func FS(root *os.Root) fs.FS { return tree{root, root.FS()} }
+
+type tree struct {
+	root *os.Root
+	fs.FS
+}
+
+func (t tree) Open(name string) (fs.File, error) {
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	return regular.OpenIn(t.root, name)
+}
+
+func (t tree) Stat(name string) (fs.FileInfo, error)      { return fs.Stat(t.FS, name) }
+func (t tree) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(t.FS, name) }
