@@ -54,14 +54,12 @@ type gitGuard struct {
 	readOnly []gitName // with full paths
 	writable []string  // git directories inside a read-only "modules"
 	pinned   []string  // parent directories of read-only names; they must not be renamed
-
-	facts *facts
 }
 
 // guardGit finds the names to guard in a git directory and in the git directories of its submodules
 // and worktrees.
-func guardGit(dir string, facts *facts) gitGuard {
-	g := gitGuard{facts: facts}
+func guardGit(dir string) gitGuard {
+	var g gitGuard
 	g.add(dir, 8)
 	return g
 }
@@ -69,7 +67,7 @@ func guardGit(dir string, facts *facts) gitGuard {
 func (g *gitGuard) add(dir string, depth int) {
 	g.names(dir, gitNames)
 	g.pinned = append(g.pinned, dir+"/info")
-	if entries, err := g.facts.readDir(dir + "/worktrees"); err == nil {
+	if entries, err := os.ReadDir(dir + "/worktrees"); err == nil {
 		g.pinned = append(g.pinned, dir+"/worktrees")
 		for _, e := range entries {
 			tree := dir + "/worktrees/" + e.Name()
@@ -92,7 +90,7 @@ func (g *gitGuard) names(dir string, names []gitName) {
 
 // modules finds the git directories of submodules. A submodule's name may contain slashes.
 func (g *gitGuard) modules(dir string, depth int) {
-	entries, err := g.facts.readDir(dir)
+	entries, err := os.ReadDir(dir)
 	if err != nil || depth == 0 {
 		return
 	}
@@ -101,7 +99,6 @@ func (g *gitGuard) modules(dir string, depth int) {
 		if !e.IsDir() {
 			continue
 		}
-		g.facts.lstat(path + "/HEAD")
 		if _, err := os.Lstat(path + "/HEAD"); err == nil {
 			g.writable = append(g.writable, path)
 			g.add(path, depth)

@@ -49,7 +49,6 @@ type names struct {
 	journal  journal
 	open     map[string]openFile // open files of known and env, by path
 
-	absent absent
 	mounts mountTable
 }
 
@@ -86,8 +85,6 @@ type present struct {
 	outer     []string            // those outside the roots
 	sockets   []string            // that listen or are mounted
 	files     map[string]openFile // which files those of protected and env are
-	absent    *absent
-	mounts    *mountTable
 }
 
 // begin must be called before a command starts; end must be called after it.
@@ -100,7 +97,7 @@ func (n *names) begin() present {
 	}
 	n.running++
 	return present{maps.Clone(n.known), slices.Sorted(maps.Keys(n.env)), n.gits(n.known), n.outer, sockets(&n.mounts),
-		maps.Clone(n.open), &n.absent, &n.mounts}
+		maps.Clone(n.open)}
 }
 
 // refresh updates what is known about the workspace. While a command runs, it does not add new
@@ -308,7 +305,7 @@ func (n *names) look() (found map[string]fileID, removed []string) {
 	}
 	for _, files := range []map[string]fileID{n.known, found} {
 		for _, dir := range n.gits(files) {
-			for _, part := range guardGit(dir, nil).readOnly {
+			for _, part := range guardGit(dir).readOnly {
 				if t, ok := parents.identify(part.name); ok && n.known[part.name] != t && !placeholderAt(part) {
 					found[part.name] = t
 				}

@@ -61,7 +61,7 @@ func landlockRights(version int) (fs, scope uint64) {
 type view struct {
 	writable  []string            // none is below another one, unless something else is in between
 	temp      []string            // replaced by empty directories for this command
-	kept      []string            // below temp, but still visible, read-only
+	visible   []string            // below temp; read-only
 	protected []string            // read-only although below a writable path
 	pinned    []string            // writable, but must not be renamed
 	hidden    []string            // must not be opened
@@ -71,18 +71,14 @@ type view struct {
 	permitted []string            // the same for an allowance
 	files     map[string]openFile // of protected names and secrets in the workspace
 	reserved  []*placeholder
-	guards    []gitGuard // git directories that reserved are in
 }
 
-// viewFor returns the view for one command with an environment, and records what it rests on. keep
-// are paths that must stay visible even if they are below a temporary directory.
-func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now present, keep []string, facts *facts) (*view,
-	error) {
-	links := &resolver{absent: now.absent, facts: facts}
+// viewFor returns the view for one command with an environment. keep are paths that must stay visible
+// even if they are below a temporary directory.
+func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now present, keep []string) (*view, error) {
+	links := new(resolver)
 	v := &view{files: now.files}
-	if p.makeCaches() {
-		facts.incomplete()
-	}
+	p.makeCaches()
 	allow.Write, allow.Read = p.withoutEscaped(allow.Write), p.withoutEscaped(allow.Read)
 	opened := append(links.real(allow.Write), allow.Write...)
 
@@ -93,14 +89,12 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 			!guarded(p.Protected, path) {
 			continue
 		}
-		links.absent = nil // missing paths are created now
 		if err := v.permit(path); err != nil {
 			return v, fmt.Errorf("opening %s for the command: %w", path, err)
 		}
 	}
 	v.writable = append(v.writable, links.real(allow.Write)...)
 	if p.only != nil {
-		links.absent = nil
 		v.create(p.only, v.writable, func(path string) bool { return guarded(p.Protected, path) || withinAny(p.Own, path) })
 		v.writable = common(v.writable, links.real(p.only))
 	}
@@ -121,7 +115,7 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 			v.protected = append(v.protected, path)
 		}
 	}
-	v.guard(now.gits, opened, facts)
+	v.guard(now.gits, opened)
 	v.protected = append(v.protected, slices.DeleteFunc(links.real(p.Own),
 		func(path string) bool { return withinAny(opened, path) })...)
 
@@ -149,7 +143,7 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 	keep = append(keep, filepath.SplitList(p.cleanPath(getenv("PATH")))...)
 	for _, dir := range links.real(append(keep, allow.Read...)) {
 		if withinAny(v.temp, dir) && !slices.Contains(v.temp, dir) {
-			v.kept = append(v.kept, dir)
+			v.visible = append(v.visible, dir)
 		}
 	}
 
@@ -157,7 +151,6 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 	var env []string
 	for _, path := range now.env {
 		if _, ok := now.files[path]; ok { // not a link, and perhaps not there at the moment
-			links.facts.lstat(path)
 			env = append(env, path)
 		} else {
 			env = append(env, links.real([]string{path})...)
@@ -172,14 +165,14 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 			v.emptied = append(v.emptied, path)
 			for _, r := range v.opened {
 				if subpath.Contains(path, r) {
-					v.kept = append(v.kept, r)
+					v.visible = append(v.visible, r)
 				}
 			}
 		default:
 			v.hidden = append(v.hidden, path)
 		}
 	}
-	for _, list := range []*[]string{&v.writable, &v.temp, &v.kept, &v.protected, &v.pinned, &v.hidden, &v.emptied} {
+	for _, list := range []*[]string{&v.writable, &v.temp, &v.visible, &v.protected, &v.pinned, &v.hidden, &v.emptied} {
 		sort.Strings(*list)
 		*list = slices.Compact(*list)
 	}
@@ -188,20 +181,18 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 
 // guard protects the names in git directories that can make git run programs. If one of them cannot
 // be reserved, the whole directory becomes read-only.
-func (v *view) guard(gits, opened []string, facts *facts) {
+func (v *view) guard(gits, opened []string) {
 	for _, dir := range gits {
 		if withinAny(opened, dir) || len(common(v.writable, []string{dir})) == 0 {
 			continue
 		}
-		g := guardGit(dir, facts)
+		g := guardGit(dir)
 		reserved, ok := g.reserve(opened)
 		v.reserved = append(v.reserved, reserved...)
 		if !ok {
-			facts.incomplete()
 			v.protected = append(v.protected, dir)
 			continue
 		}
-		v.guards = append(v.guards, g)
 		v.pinned = append(append(v.pinned, dir), g.pinned...)
 		if withinAny(v.writable, dir) {
 			v.writable = append(v.writable, g.writable...)
@@ -209,11 +200,7 @@ func (v *view) guard(gits, opened []string, facts *facts) {
 		for _, n := range g.readOnly {
 			// A link cannot be covered by a mount: names protects its target.
 			var st unix.Stat_t
-			err := unix.Lstat(n.name, &st)
-			if !v.isReserved(n.name) {
-				facts.add(n.name, &st, err)
-			}
-			if err == nil && st.Mode&unix.S_IFMT != unix.S_IFLNK && !withinAny(opened, n.name) {
+			if unix.Lstat(n.name, &st) == nil && st.Mode&unix.S_IFMT != unix.S_IFLNK && !withinAny(opened, n.name) {
 				v.protected = append(v.protected, n.name)
 			}
 		}
@@ -301,9 +288,8 @@ func (v *view) remove(succeeded bool) {
 
 // An entry is a path with a mount of its own.
 type entry struct {
-	path  string
-	do    launch.Do
-	above launch.Do // do of the nearest entry above it
+	path string
+	do   launch.Do
 }
 
 // entries returns the mounts of a view, parents before their content.
@@ -313,11 +299,11 @@ func (v *view) entries() []entry {
 		do    launch.Do
 		paths []string
 	}{
-		{launch.Put, v.writable}, {launch.Tmpfs, append(slices.Clone(v.temp), v.emptied...)}, {launch.PutReadOnly, v.kept},
+		{launch.Put, v.writable}, {launch.Tmpfs, append(slices.Clone(v.temp), v.emptied...)}, {launch.PutReadOnly, v.visible},
 		{launch.ReadOnly, v.protected}, {launch.Pin, v.pinned},
 	} {
 		for _, path := range list.paths {
-			entries = append(entries, entry{path: path, do: list.do})
+			entries = append(entries, entry{path, list.do})
 		}
 	}
 	// Of two entries for one path the more restrictive comes last and covers the other.
@@ -326,16 +312,16 @@ func (v *view) entries() []entry {
 	// cannot be renamed across a mount.
 	var needed []entry
 	for _, e := range entries {
-		e.above = launch.ReadOnly // everything is read-only at first
+		above := launch.ReadOnly // everything is read-only at first
 		for _, n := range needed {
 			if subpath.Contains(n.path, e.path) {
-				e.above = n.do
+				above = n.do
 			}
 		}
-		writable := e.above == launch.Put || e.above == launch.Pin || e.above == launch.Tmpfs
+		writable := above == launch.Put || above == launch.Pin || above == launch.Tmpfs
 		switch e.do {
 		case launch.Put:
-			if e.above == launch.Put || e.above == launch.Pin {
+			if above == launch.Put || above == launch.Pin {
 				continue
 			}
 		case launch.ReadOnly, launch.Pin:
@@ -343,7 +329,7 @@ func (v *view) entries() []entry {
 				continue
 			}
 		case launch.PutReadOnly:
-			if e.above != launch.Tmpfs {
+			if above != launch.Tmpfs {
 				continue
 			}
 		}
@@ -369,7 +355,7 @@ func (v *view) step(e entry) launch.Step {
 // hide returns the steps that cover the hidden paths.
 func (v *view) hide() (steps []launch.Step) {
 	for _, path := range v.hidden {
-		if !withinAny(v.temp, path) || withinAny(v.kept, path) || withinAny(v.writable, path) {
+		if !withinAny(v.temp, path) || withinAny(v.visible, path) || withinAny(v.writable, path) {
 			steps = append(steps, launch.Step{Do: launch.Hide, Path: path, File: isFile(path)})
 		}
 	}
@@ -389,7 +375,7 @@ func (v *view) steps() []launch.Step {
 	for _, e := range entries {
 		steps = append(steps, v.step(e))
 	}
-	steps = append(steps, launch.Step{Do: launch.Dev, Path: "/dev"}, launch.Step{Do: launch.DevOwn, Path: "/dev"})
+	steps = append(steps, launch.Step{Do: launch.Dev, Path: "/dev"})
 	steps = append(append(steps, v.hide()...), launch.Step{Do: launch.Proc, Path: "/proc"})
 	v.pinpoint(steps)
 	return steps
@@ -409,82 +395,31 @@ func (v *view) movable(path string) bool {
 	return above(v.writable) > max(above(v.temp), above(v.emptied))
 }
 
-// pinpoint adds to steps which file a movable path must lead to. Steps of an earlier command may have
-// it already, for paths that are no placeholders.
+// pinpoint adds to steps which file a movable path must lead to.
 func (v *view) pinpoint(steps []launch.Step) {
 	for i := range steps {
 		s := &steps[i]
-		at := slices.IndexFunc(v.reserved, func(p *placeholder) bool { return p.path == s.Path })
-		if at < 0 && s.Ino != 0 || !v.movable(s.Path) {
+		if !v.movable(s.Path) {
 			continue
 		}
 		var st unix.Stat_t
 		var err error
-		if at >= 0 {
+		if at := slices.IndexFunc(v.reserved, func(p *placeholder) bool { return p.path == s.Path }); at >= 0 {
 			err = unix.Fstat(v.reserved[at].fd, &st)
 		} else {
 			err = unix.Lstat(s.Path, &st)
 		}
-		v.identify(s, &st, err)
-	}
-}
-
-// identify adds to the step of a movable path which file that is, given what lstat shows now. It
-// reports whether the path leads to it now.
-func (v *view) identify(s *launch.Step, st *unix.Stat_t, err error) bool {
-	dev, ino := uint64(st.Dev), st.Ino
-	if h, ok := v.files[s.Path]; ok {
-		dev, ino = h.dev, h.ino
-	} else if err != nil {
-		if s.Do == launch.ReadOnly || s.Do == launch.Hide {
-			s.Ino = ^uint64(0) // no file: it was there a moment ago
-		}
-		return false
-	}
-	s.Dev, s.Ino = uint64(unix.Major(dev))|uint64(unix.Minor(dev))<<32, ino
-	return err == nil && dev == uint64(st.Dev) && ino == st.Ino
-}
-
-// parts returns steps that build the same tree in three parts. shared is the same for all commands of
-// a view. fresh is repeated for each command: temporary directories, and what stays visible in them.
-// late are the mounts over placeholders, which exist only while the command runs.
-func (v *view) parts() (shared, fresh, late []launch.Step) {
-	var holds, held, puts []launch.Step
-	for _, e := range v.entries() {
-		s := v.step(e)
-		if e.do == launch.Put {
-			holds = append(holds, launch.Step{Do: launch.Hold, Path: e.path})
-		}
-		switch {
-		case v.isReserved(e.path):
-			late = append(late, s)
-		case e.do == launch.Tmpfs:
-			fresh = append(fresh, s)
-		case e.above == launch.Tmpfs && (e.do == launch.Put || e.do == launch.PutReadOnly):
-			// Mounted in the shared part as well, so that the command's copy includes the mounts
-			// below it.
-			held = append(held, launch.Step{Do: launch.Hold, Path: e.path})
-			fresh = append(fresh, launch.Step{Do: launch.Put, Path: s.Path, File: s.File})
-			if e.do == launch.PutReadOnly {
-				s.Do = launch.ReadOnly
+		dev, ino := uint64(st.Dev), st.Ino
+		if h, ok := v.files[s.Path]; ok {
+			dev, ino = h.dev, h.ino
+		} else if err != nil {
+			if s.Do == launch.ReadOnly || s.Do == launch.Hide {
+				s.Ino = ^uint64(0) // no file: it was there a moment ago
 			}
-			puts = append(puts, s)
-		case e.above == launch.Tmpfs:
-			fresh = append(fresh, s)
-		default:
-			puts = append(puts, s)
+			continue
 		}
+		s.Dev, s.Ino = uint64(unix.Major(dev))|uint64(unix.Minor(dev))<<32, ino
 	}
-	shared = slices.Concat([]launch.Step{{Do: launch.Follow, Path: "/"}}, holds,
-		[]launch.Step{{Do: launch.ReadOnlyAll, Path: "/"}}, puts, []launch.Step{{Do: launch.Dev, Path: "/dev"}}, v.hide())
-	fresh = slices.Concat([]launch.Step{{Do: launch.Private, Path: "/"}}, held, fresh,
-		[]launch.Step{{Do: launch.DevOwn, Path: "/dev"}, {Do: launch.Proc, Path: "/proc"}})
-	return shared, fresh, late
-}
-
-// isReserved reports whether a path is a placeholder or in one.
-func (v *view) isReserved(path string) bool {
-	return slices.ContainsFunc(v.reserved, func(p *placeholder) bool { return subpath.Contains(p.path, path) })
 }
 
 // isFile reports whether something other than a directory exists at path.

@@ -47,7 +47,7 @@ func (v *view) path(path string) string {
 	if full, err := filepath.EvalSymlinks(path); err == nil {
 		resolved = full
 	}
-	if withinAny(v.kept, resolved) && withinAny(v.emptied, resolved) {
+	if withinAny(v.visible, resolved) && withinAny(v.emptied, resolved) {
 		return ""
 	}
 	if withinAny(append(slices.Clone(v.hidden), v.emptied...), resolved) {
@@ -58,7 +58,7 @@ func (v *view) path(path string) string {
 	for _, list := range []struct {
 		paths    []string
 		writable bool
-	}{{v.writable, true}, {v.pinned, true}, {v.temp, true}, {v.kept, false}, {v.protected, false}} {
+	}{{v.writable, true}, {v.pinned, true}, {v.temp, true}, {v.visible, false}, {v.protected, false}} {
 		for _, p := range list.paths {
 			if subpath.Contains(p, resolved) && len(p) >= len(best) {
 				best, writable = p, list.writable

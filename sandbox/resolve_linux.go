@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,14 +17,10 @@ import (
 func real(paths []string) []string { return new(resolver).real(paths) }
 
 // A resolver resolves the links of many paths and looks at each file once. It serves one command:
-// for the next one the links may differ. The zero resolver has no information from earlier
-// commands.
+// for the next one the links may differ.
 type resolver struct {
-	found  map[string]string     // resolved paths
-	dirs   map[string]dirVersion // versions of the directories in found
-	absent *absent
-	facts  *facts // what was seen; may be nil
-	depth  int    // of links that lead to links
+	found map[string]string // resolved paths
+	depth int               // of links that lead to links
 }
 
 func (r *resolver) real(paths []string) []string {
@@ -38,7 +33,6 @@ func (r *resolver) real(paths []string) []string {
 		if filepath.Clean(path) == path {
 			to = r.resolve(path)
 		} else { // the meaning of ".." depends on links
-			r.facts.incomplete()
 			to, _ = filepath.EvalSymlinks(path)
 		}
 		if to != "" {
@@ -58,12 +52,7 @@ func (r *resolver) resolve(path string) string {
 	}
 	slash := strings.LastIndexByte(path, '/')
 	dir, name := r.resolve(path[:max(slash, 1)]), path[slash+1:]
-	version := r.dirs[dir]
 	if dir == "" {
-		return ""
-	}
-	if r.absent.has(dir, version, name) {
-		r.facts.includeTime(dir)
 		return ""
 	}
 	to := path
@@ -71,25 +60,16 @@ func (r *resolver) resolve(path string) string {
 		to = filepath.Join(dir, name)
 	}
 	var st unix.Stat_t
-	err := unix.Lstat(to, &st)
-	r.facts.add(to, &st, err)
-	if err != nil {
-		if err == unix.ENOENT {
-			r.absent.add(dir, version, name)
-		}
+	if unix.Lstat(to, &st) != nil {
 		return "" // not stored in found: it may be created later
 	}
-	if r.found == nil {
-		r.found, r.dirs = map[string]string{}, map[string]dirVersion{}
-	}
-	switch st.Mode & unix.S_IFMT {
-	case unix.S_IFDIR:
-		r.dirs[to] = dirVersion{uint64(st.Dev), st.Ino, st.Ctim.Nano()}
-	case unix.S_IFLNK:
-		r.facts.includeTime(to)
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		if to = r.follow(dir, to); to == "" {
 			return ""
 		}
+	}
+	if r.found == nil {
+		r.found = map[string]string{}
 	}
 	r.found[path] = to
 	return to
@@ -106,7 +86,6 @@ func (r *resolver) follow(dir, link string) string {
 		rest = rest[3:]
 	}
 	if r.depth > 8 || strings.Contains(rest, "..") { // what comes before ".." may be a link
-		r.facts.incomplete()
 		target, _ = filepath.EvalSymlinks(link)
 		return target
 	}
@@ -116,53 +95,6 @@ func (r *resolver) follow(dir, link string) string {
 	r.depth++
 	defer func() { r.depth-- }()
 	return r.resolve(filepath.Clean(target))
-}
-
-// A dirVersion changes when a name appears in a directory. The zero value means unknown.
-type dirVersion struct {
-	dev, ino uint64
-	ctime    int64
-}
-
-// absent remembers between commands which names a directory does not contain: most of the secrets
-// that a home could contain. Existing names are looked up each time. It is safe for concurrent use.
-type absent struct {
-	mu   sync.Mutex
-	dirs map[string]absentNames
-}
-
-type absentNames struct {
-	version dirVersion
-	names   map[string]bool
-}
-
-func (a *absent) has(dir string, version dirVersion, name string) bool {
-	if a == nil {
-		return false
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	known, ok := a.dirs[dir]
-	return ok && known.version == version && known.names[name]
-}
-
-// add records that a name was missing when the directory had a version. It ignores a version that
-// is so recent that the next change may not alter it.
-func (a *absent) add(dir string, version dirVersion, name string) {
-	if a == nil || version == (dirVersion{}) || time.Since(time.Unix(0, version.ctime)) < fresh {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	known, ok := a.dirs[dir]
-	if !ok || known.version != version {
-		if a.dirs == nil {
-			a.dirs = map[string]absentNames{}
-		}
-		known = absentNames{version, map[string]bool{}}
-		a.dirs[dir] = known
-	}
-	known.names[name] = true
 }
 
 // sockets lists the sockets in the file system that have a listener or are mounted, by paths that may
@@ -202,8 +134,7 @@ func sockets(mounts *mountTable) []string {
 			}
 		}
 	}
-	points, _ := mounts.points()
-	for _, path := range points {
+	for _, path := range mounts.points() {
 		check(path)
 	}
 	return found
@@ -212,25 +143,23 @@ func sockets(mounts *mountTable) []string {
 // A mountTable knows those mounts of this program that may cover a single file. It reads them again
 // when the kernel reports a change.
 type mountTable struct {
-	mu      sync.Mutex
-	file    *os.File
-	list    []string
-	version int
+	mu   sync.Mutex
+	file *os.File
+	list []string
 }
 
-// points returns the paths of those mounts, and a version number that increases with each change.
-func (m *mountTable) points() ([]string, int) {
+// points returns the paths of those mounts.
+func (m *mountTable) points() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.file != nil && !tableChanged(m.file) {
-		return m.list, m.version
+		return m.list
 	}
-	m.version++
 	if m.file == nil {
 		// Not os.Open: the runtime would poll the file and consume the reports of changes.
 		fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return nil, m.version
+			return nil
 		}
 		m.file = os.NewFile(uintptr(fd), "mountinfo")
 		tableChanged(m.file)
@@ -243,7 +172,17 @@ func (m *mountTable) points() ([]string, int) {
 			m.list = append(m.list, f[4])
 		}
 	}
-	return m.list, m.version
+	return m.list
+}
+
+// close closes the table; points opens it again.
+func (m *mountTable) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.file != nil {
+		m.file.Close()
+		m.file = nil
+	}
 }
 
 // tableChanged reports whether an open mount table has changed since the last call, or since it was

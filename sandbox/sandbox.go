@@ -147,8 +147,8 @@ func (s *Sandbox) Report() Report {
 	return s.report
 }
 
-// Close ends what the sandbox has prepared for the next command. It does not wait for commands or end
-// them. What is not closed ends with the program, or after some time without a command.
+// Close releases what the sandbox keeps open between commands. It does not wait for commands or end
+// them, and the sandbox can still be used.
 func (s *Sandbox) Close() { s.system.close() }
 
 // Leftovers returns notes about what appeared under protected names during the commands of killed

@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -40,10 +39,6 @@ type system struct {
 	without []string
 	bwrap   string // path of the program
 	noStub  bool   // the stub cannot be executed here
-	pool    pool
-	cached  atomic.Pointer[cachedView]
-	spare   atomic.Pointer[spare]
-	closed  atomic.Bool
 	started func() // for tests: called before a launcher is started; may be nil
 	encoded func() // for tests: called before a launcher gets its program; may be nil
 	// remembered is the cache file because of which the namespaces were not tested.
@@ -53,6 +48,8 @@ type system struct {
 func newSystem(p Policy) system { return system{names: newNames(p)} }
 
 func (s *system) leftovers() []string { return s.names.leftovers() }
+
+func (s *system) close() { s.names.mounts.close() }
 
 // partlyOpen lists what Landlock and seccomp do not enforce without namespaces.
 var partlyOpen = []string{
@@ -170,32 +167,16 @@ type run struct {
 	allow  workspace.Allowance
 	dir    string
 	watch  *watcher
-	// For a command with no permissions and limits of its own.
-	inputs *viewInputs
-	cached *cachedView // of which view is a copy; nil: view was made for this command
-	facts  *facts      // what view rests on
 
-	stub      bool
-	first     *launch.Program // what the launcher carries out before it gets second
-	joining   *firstPart      // of cached; shared with other runs
-	second    *launch.Program // starts the command; nil without a stub
-	spare     *spare          // the launcher; nil: it is started for this command
-	begun     bool            // serve or handOver was called
-	another   bool            // a spare may be made for the next command
-	kept      *kept
-	key       string // identifies the mounts that the launcher prepares, see mountsKey
-	pathTimes string // directories above the mounts before they are made, see view.pathTimes
-	// outdated are the former mounts of kept. The launcher gets their descriptor but does not use
-	// it.
-	outdated *prepared
-	mounts   *os.File // the command's own mount namespace; nil: not sent
-	empty    bool     // the stub reported that the last process ended
-	control  *net.UnixConn
-	child    *os.File // the launcher's end of the control socket; nil if it has been started
-	temp     string   // a private temporary directory, for a backend without mounts
-	proxy    *proxy
-	done     chan struct{} // closed when serve has ended; the fields below may be read then
+	stub    bool
+	program *launch.Program
+	control *net.UnixConn
+	child   *os.File // the launcher's end of the control socket
+	temp    string   // a private temporary directory, for a backend without mounts
+	proxy   *proxy
+	done    chan struct{} // closed when serve has ended; the fields below may be read then
 
+	mounts  *os.File // the command's mount namespace; nil: not sent
 	failure string
 	ready   bool
 	status  *syscall.WaitStatus // of the command
@@ -226,19 +207,8 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		now.gits = nil // only mounts can protect them
 	}
 	r.stub = backend == namespaces && !s.noStub
-	if r.stub && len(c.Limits)+len(c.Allow.Write)+len(c.Allow.Read) == 0 {
-		r.inputs = viewInputsOf(now, cmd.Env)
-		if r.cached = s.cached.Load(); r.cached != nil {
-			r.view = r.cached.reuse(r.inputs)
-		}
-		if r.view == nil {
-			r.cached, r.facts = nil, new(facts)
-		}
-	}
-	if r.view == nil {
-		if r.view, err = p.viewFor(c.Allow, cmd.Env, now, keep, r.facts); err != nil {
-			return nil, err
-		}
+	if r.view, err = p.viewFor(c.Allow, cmd.Env, now, keep); err != nil {
+		return nil, err
 	}
 	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock || p.Network),
 		Limits: p.limits(backend != landlock)}
@@ -248,7 +218,6 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	}
 	hosts := append(append([]string(nil), p.Hosts...), c.Allow.Hosts...)
 	args := []string{"knack-sandbox"}
-	var given []*os.File
 	path := "/proc/self/exe"
 	attr := &syscall.SysProcAttr{}
 	switch backend {
@@ -257,11 +226,12 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		if ownPidMax() {
 			plan.Tasks = p.processes()
 		}
+		plan.Steps = r.view.steps()
 		r.view.restrict(plan)
 		if r.stub {
+			path = fmt.Sprintf("/proc/self/fd/%d", launch.Control+1)
 			break
 		}
-		plan.Steps = r.view.steps()
 		// Without these capabilities the launcher of an ordinary user would lose the rights in its
 		// namespace when it is executed. confine drops them again.
 		attr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
@@ -297,32 +267,9 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		}
 		plan.Env = setenv(plan.Env, r.proxy.environ(proxyPort)...)
 	}
-	if r.stub && c.Start != nil && r.inputs != nil {
-		r.another = true
-		if r.takeSpare(plan.Ports) {
-			r.watch = watch(c)
-			c.Start = func(cmd *exec.Cmd) error { return r.handOver(cmd, plan) }
-			return r, nil
-		}
-	}
-	if r.stub {
-		key := ""
-		if last := s.cached.Load(); last != nil {
-			key = last.key
-		}
-		if r.kept = s.pool.forLauncher(p.Network, key, r.cached != nil && r.another); r.kept != nil {
-			given = []*os.File{r.kept.users, r.kept.network}
-			if r.kept.prepared != nil {
-				given = append(given, r.kept.prepared.mounts)
-			}
-		}
-		path = stubPath(len(given))
-		given = append(given, stub())
-	}
 	if r.control, r.child, err = connect(); err != nil {
 		return nil, err
 	}
-	r.begun = true
 	go r.serve(plan)
 	if s.started != nil {
 		s.started()
@@ -332,19 +279,13 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		attr.Setsid, attr.Setpgid = cmd.SysProcAttr.Setsid, cmd.SysProcAttr.Setpgid
 	}
 	cmd.Path, cmd.Args, cmd.Dir, cmd.Err = path, args, "/", nil
-	cmd.Env = launcherEnv
-	// The descriptors launch.Control, Users, Network and Mounts, in this order; the stub closes its own.
-	cmd.ExtraFiles = append([]*os.File{r.child}, given...)
+	cmd.Env = []string{launch.EnvName + "=" + launch.Version, "GOMAXPROCS=1"} // one thread starts faster
+	cmd.ExtraFiles = []*os.File{r.child}                                      // launch.Control
+	if r.stub {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, stub()) // which path names
+	}
 	cmd.SysProcAttr = attr
 	return r, nil
-}
-
-var launcherEnv = []string{launch.EnvName + "=" + launch.Version, "GOMAXPROCS=1"} // one thread starts faster
-
-// stubPath returns the path by which a process executes the stub that it gets after some descriptors
-// and the control socket.
-func stubPath(descriptors int) string {
-	return fmt.Sprintf("/proc/self/fd/%d", launch.Control+1+descriptors)
 }
 
 // connect makes the control socket: our end and the launcher's.
@@ -367,76 +308,19 @@ func connect() (control *net.UnixConn, child *os.File, err error) {
 // encode returns what the launcher reads. It runs while the launcher starts.
 func (r *run) encode(plan *launch.Plan) net.Buffers {
 	if !r.stub {
-		r.first = launch.Setup(plan)
-		return net.Buffers{plan.Encode(r.first)}
+		r.program = launch.Setup(plan)
+		return net.Buffers{plan.Encode(r.program)}
 	}
-	if last := r.cached; last != nil {
-		last.apply(plan)
-		r.key = last.key
-	} else {
-		plan.Steps, plan.Fresh, plan.Late = r.view.parts()
-		_, version := r.system.names.mounts.points()
-		r.key = r.view.mountsKey(plan.Steps, version, r.facts)
-		r.view.pinpoint(plan.Fresh)
-		r.remember(plan)
-	}
-	reuse := launch.Nothing
-	if r.kept != nil {
-		if reuse = launch.AndMounts; !r.kept.prepared.serves(r.key) {
-			reuse = launch.UserAndNet
-			r.outdated, r.kept.prepared = r.kept.prepared, nil
-		}
-	}
-	if reuse != launch.AndMounts {
-		r.pathTimes = r.view.pathTimes(plan.Steps)
-	}
-	var encoded net.Buffers
-	if r.cached != nil {
-		r.joining = r.cached.firstPart(plan, r.policy.Network)
-	}
-	if reuse == launch.AndMounts && r.cached != nil {
-		r.first, encoded = r.joining.program, slices.Clone(r.joining.encoded)
-	} else {
-		r.first = launch.Prepare(plan, os.Geteuid(), os.Getegid(), reuse)
-		encoded = r.first.Encode()
-	}
-	second := r.encodeSecond(plan, false)
-	if encoded == nil || second == nil {
-		return nil
-	}
-	return append(encoded, second...)
+	r.program = launch.Run(plan, os.Geteuid(), os.Getegid())
+	return r.program.Encode()
 }
-
-// encodeSecond returns what a launcher that has prepared everything reads. sendStreams means that it
-// gets the standard streams with it.
-func (r *run) encodeSecond(plan *launch.Plan, sendStreams bool) net.Buffers {
-	r.view.pinpoint(plan.Late)
-	r.second = launch.Command(plan, sendStreams)
-	return r.second.Encode()
-}
-
-// remember keeps the view for the next command, if all that it rests on is known.
-func (r *run) remember(plan *launch.Plan) {
-	if r.facts == nil {
-		return
-	}
-	for _, s := range plan.Fresh {
-		r.facts.lstat(s.Path)
-	}
-	if r.key != "" && !r.facts.partial {
-		r.system.cached.Store(&cachedView{from: r.inputs, facts: r.facts, view: r.view, steps: plan.Steps,
-			fresh: plan.Fresh, late: plan.Late, key: r.key})
-	}
-}
-
-const tooLong = "the command and its environment are longer than the sandbox takes"
 
 // serve sends the plan and handles the launcher's messages until the socket is closed.
 func (r *run) serve(plan *launch.Plan) {
 	defer close(r.done)
 	encoded := r.encode(plan)
 	if encoded == nil {
-		r.failure = tooLong
+		r.failure = "the command and its environment are longer than the sandbox takes"
 		r.control.Close() // ends the launcher
 		return
 	}
@@ -446,11 +330,6 @@ func (r *run) serve(plan *launch.Plan) {
 	if _, err := encoded.WriteTo(r.control); err != nil {
 		return
 	}
-	r.receive(plan)
-}
-
-// receive handles the launcher's messages until the socket is closed.
-func (r *run) receive(plan *launch.Plan) {
 	m := messages{conn: r.control}
 	defer m.close()
 	for {
@@ -460,50 +339,23 @@ func (r *run) receive(plan *launch.Plan) {
 			return
 		case kind == launch.Failed:
 			r.failure = body
+		case kind == launch.FailedAt:
+			r.failure = r.program.Failure(body)
 		case kind == launch.Ready:
 			r.ready = true
-		case kind == launch.Waiting:
-			r.waiting(m.take(1 + len(plan.Ports)))
+		case kind == launch.Mounts && r.mounts == nil:
+			if fd, ok := m.take(); ok {
+				r.mounts = os.NewFile(uintptr(fd), "mount namespace")
+			}
 		case kind == launch.Listening && r.proxy != nil:
-			for _, fd := range m.take(1) {
+			if fd, ok := m.take(); ok {
 				r.proxy.serve(fd)
 			}
-		case kind == launch.Namespaces:
-			if fds := m.take(2); fds != nil {
-				r.kept = &kept{online: r.policy.Network, users: os.NewFile(uintptr(fds[0]), "user namespace"),
-					network: os.NewFile(uintptr(fds[1]), "network namespace")}
-			}
-		case kind == launch.Prepared && r.kept != nil && r.kept.prepared == nil:
-			if r.pathTimes == "" || r.pathTimes != r.view.pathTimes(plan.Steps) {
-				r.key = "" // a directory may have been renamed meanwhile, so a mount may be in the wrong place
-			}
-			if fds := m.take(2); fds != nil {
-				r.kept.prepared = &prepared{os.NewFile(uintptr(fds[0]), "mount namespace"),
-					os.NewFile(uintptr(fds[1]), "mountinfo"), r.key}
-			}
-		case kind == launch.FailedAt:
-			r.failure = launch.Failure(r.first, r.second, body)
 		case (kind == launch.Exited || kind == launch.Ended) && len(body) == 4:
-			r.empty = kind == launch.Ended
 			if r.status == nil { // the command's status comes first
 				status := syscall.WaitStatus(binary.LittleEndian.Uint32([]byte(body)))
 				r.status = &status
 			}
-		}
-	}
-}
-
-// waiting stores the descriptors that came with a message of kind Waiting: the command's mounts and the
-// sockets that listen.
-func (r *run) waiting(fds []int) {
-	for i, fd := range fds {
-		switch {
-		case i == 0:
-			r.mounts = os.NewFile(uintptr(fd), "mount namespace")
-		case r.proxy != nil:
-			r.proxy.serve(fd)
-		default:
-			syscall.Close(fd)
 		}
 	}
 }
@@ -543,14 +395,13 @@ func (m *messages) next() (kind byte, body string, ok bool) {
 	}
 }
 
-// take returns the next n descriptors; nil if fewer came.
-func (m *messages) take(n int) []int {
-	if len(m.fds) < n {
-		return nil
+// take returns the next descriptor.
+func (m *messages) take() (fd int, ok bool) {
+	if len(m.fds) == 0 {
+		return 0, false
 	}
-	fds := m.fds[:n]
-	m.fds = m.fds[n:]
-	return fds
+	fd, m.fds = m.fds[0], m.fds[1:]
+	return fd, true
 }
 
 func (m *messages) close() {
@@ -561,32 +412,17 @@ func (m *messages) close() {
 
 // finish releases everything that prepare created.
 func (r *run) finish() {
-	switch {
-	case !r.begun: // the spare did not get the command
-		r.control.Close()
-		r.spare.process.Wait()
-	case r.spare == nil:
-		r.child.Close() // the last open copy: serve reads the remaining messages, then the end
-		fallthrough
-	default:
-		<-r.done
-	}
+	r.child.Close() // the last open copy: serve reads the remaining messages, then the end
+	<-r.done
 	if r.mounts != nil {
 		// The kernel unmounts everything at once and then waits until no other processor uses the mounts.
 		// Nothing depends on the wait. Placeholders that are still mounted over take longer to remove.
 		go r.mounts.Close()
 	}
-	if r.joining == nil || r.first != r.joining.program {
-		r.first.Release()
-	}
-	r.second.Release()
+	r.program.Release()
 	r.control.Close()
 	if r.proxy != nil {
 		r.proxy.close()
-	}
-	r.outdated.close()
-	if r.kept != nil {
-		r.system.pool.give(r.kept, r.ready && r.empty)
 	}
 	if r.temp != "" {
 		os.RemoveAll(r.temp)
@@ -618,9 +454,6 @@ func (r *run) ended(exit *workspace.Exit) {
 	exit.Refused = append(exit.Refused, r.watch.refused(r)...)
 	if r.proxy != nil {
 		exit.Refused = append(exit.Refused, r.proxy.refused()...)
-	}
-	if r.another && r.joining != nil && r.ready && r.empty {
-		r.system.makeSpare(r.cached, r.joining)
 	}
 }
 

@@ -82,15 +82,10 @@ func newFixture(t testing.TB, change ...func(*Policy, *system)) *fixture {
 	return b
 }
 
-// newBox returns a sandbox of which no process is left when the test ends.
+// newBox returns a sandbox that is closed when the test ends.
 func newBox(t testing.TB, p Policy) *Sandbox {
 	box := New(p, Auto)
-	t.Cleanup(func() {
-		box.system.closed.Store(true)
-		if sp := box.system.spare.Swap(nil); sp != nil {
-			sp.end()
-		}
-	})
+	t.Cleanup(box.Close)
 	return box
 }
 

@@ -187,7 +187,6 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 	p := &process{mark: fmt.Sprintf("%s.%d;", l.mark, l.count.Add(1))}
 	cmd.Env = slices.Concat(l.env(), c.Env, []string{mark + "=" + os.Getenv(mark) + p.mark})
 	ended := func(*Exit) {}
-	c.Start = (*exec.Cmd).Start
 	if l.Confine != nil {
 		f, err := l.Confine(cmd, &c)
 		if err != nil {
@@ -202,7 +201,7 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 		return Exit{}, err
 	}
 	if err = unchanged(inPlace); err == nil {
-		if err = l.start(cmd, c.Start, p); err != nil {
+		if err = l.start(cmd, p); err != nil {
 			err = startError(err, c, cmd)
 		}
 	}
@@ -287,13 +286,13 @@ func startError(err error, c Command, cmd *exec.Cmd) error {
 }
 
 // start starts a process unless the workspace is closed, so that Close misses none.
-func (l *Local) start(cmd *exec.Cmd, start func(*exec.Cmd) error, p *process) error {
+func (l *Local) start(cmd *exec.Cmd, p *process) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return ErrClosed
 	}
-	if err := p.group.start(cmd, start); err != nil {
+	if err := p.group.start(cmd); err != nil {
 		return err
 	}
 	p.pid = cmd.Process.Pid

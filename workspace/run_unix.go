@@ -14,12 +14,12 @@ import (
 // input from /dev/tty would cost more.
 type group struct{}
 
-func (*group) start(cmd *exec.Cmd, start func(*exec.Cmd) error) error {
+func (*group) start(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setsid = true
-	return start(cmd)
+	return cmd.Start()
 }
 
 func (*group) alive(pid int) bool { return pid > 0 && syscall.Kill(-pid, 0) == nil }

@@ -13,7 +13,7 @@ import (
 // start a child.
 type group struct{ job windows.Handle }
 
-func (g *group) start(cmd *exec.Cmd, start func(*exec.Cmd) error) error {
+func (g *group) start(cmd *exec.Cmd) error {
 	job, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
 		return err
@@ -32,7 +32,7 @@ func (g *group) start(cmd *exec.Cmd, start func(*exec.Cmd) error) error {
 	}
 	cmd.SysProcAttr.HideWindow = true
 	cmd.SysProcAttr.CreationFlags |= windows.CREATE_NEW_PROCESS_GROUP | windows.CREATE_SUSPENDED
-	if err := start(cmd); err != nil {
+	if err := cmd.Start(); err != nil {
 		windows.CloseHandle(job)
 		return err
 	}

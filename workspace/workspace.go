@@ -31,7 +31,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os/exec"
 	"slices"
 )
 
@@ -95,11 +94,6 @@ type Command struct {
 	// compared once more before the command starts, and the command is refused if its content has
 	// changed. Other workspaces ignore Scripts.
 	Scripts []Script
-
-	// Start starts the process of a command whose standard streams are files, or nil, and sets
-	// Process. [Local.Run] sets it to (*exec.Cmd).Start before it calls [Local.Confine], which may
-	// replace it. With nil, Confine's caller starts the process itself.
-	Start func(*exec.Cmd) error
 
 	prepared bool // returned by Prepare
 }

@@ -5,9 +5,7 @@
 //
 // A turn is a request to a scripted server in this process, an answer with a call
 // of bash, the call, and the entries of the session, which is a file. The figures
-// include all of this, also the server's work. With a pause before each, what the
-// sandbox prepares for the next command is ready, as it is when a model takes its
-// time to answer; the processor time includes it.
+// include all of this, also the server's work.
 package main
 
 import (
@@ -105,15 +103,12 @@ func measure(out io.Writer, runs, n int) (*result, error) {
 			defer stop()
 			program := func() error { return run(ws, workspace.Command{Args: []string{"true"}}) }
 			for _, thing := range []struct {
-				what  string
-				pause time.Duration // before each; not in the figures
-				do    func() error
+				what string
+				do   func() error
 			}{
-				{"true", 0, program},
-				{"true, after 20 ms", 20 * time.Millisecond, program},
-				{"sh -c :", 0, func() error { return run(ws, workspace.Command{Args: []string{"sh", "-c", ":"}}) }},
-				{"a turn with bash: true", 0, turn},
-				{"a turn, after 20 ms", 20 * time.Millisecond, turn},
+				{"true", program},
+				{"sh -c :", func() error { return run(ws, workspace.Command{Args: []string{"sh", "-c", ":"}}) }},
+				{"a turn with bash: true", turn},
 			} {
 				i := len(res.Rows)
 				res.Rows = append(res.Rows, row{Folder: folder, What: thing.what, Sandbox: on})
@@ -121,7 +116,6 @@ func measure(out io.Writer, runs, n int) (*result, error) {
 				fs = append(fs, func(round int) {
 					sum, used := 0.0, bench.CPU()
 					for range n {
-						time.Sleep(thing.pause)
 						began := time.Now()
 						if err := thing.do(); err != nil && failed == nil {
 							failed = err

@@ -31,19 +31,14 @@ const (
 // The launcher answers with messages: a byte for the kind, the length of the text in two bytes, and
 // the text. The kinds are the characters below.
 const (
-	Control    = 3
-	Users      = 4 // descriptors of namespaces, see Prepare
-	Network    = 5
-	Mounts     = 6
-	Namespaces = 'n' // sends the descriptors of the user and network namespaces
-	Prepared   = 'm' // sends the descriptors of a mount namespace and of its table of mounts
-	Failed     = 'e' // the sandbox could not be set up; the text is the reason
-	FailedAt   = 'f' // the same from a program of system calls, see Failure
-	Listening  = 'l' // sends the descriptor of a listening socket
-	Waiting    = 'w' // Prepare is done; sends the descriptors of the mount namespace and of the listening sockets
-	Ready      = 'r' // all restrictions apply; the command starts now
-	Exited     = 'x' // the command ended; the text is the wait status in four bytes
-	Ended      = 'z' // process 1 ended, and with it all others; like Exited, but only from a stub
+	Control   = 3
+	Failed    = 'e' // the sandbox could not be set up; the text is the reason
+	FailedAt  = 'f' // the same from a program of system calls, see Program.Failure
+	Mounts    = 'm' // sends the descriptor of the command's mount namespace; only from a stub
+	Listening = 'l' // sends the descriptor of a listening socket
+	Ready     = 'r' // all restrictions apply; the command starts now
+	Exited    = 'x' // the command ended; the text is the wait status in four bytes
+	Ended     = 'z' // process 1 ended, and with it all others; like Exited, but only from a stub
 )
 
 var enabled bool

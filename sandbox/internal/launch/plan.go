@@ -15,10 +15,8 @@ type Plan struct {
 	// Loopback means that the command has its own network namespace, whose loopback interface must
 	// be brought up. Otherwise it uses the machine's network.
 	Loopback bool
-	// Steps, then Fresh, then Late build the file system. Prepare carries out Steps in a mount
-	// namespace of which later commands may get a copy. Each command repeats the others; Late are
-	// about files that exist only while it runs.
-	Steps, Fresh, Late []Step
+	// Steps build the file system.
+	Steps []Step
 	// Ports are TCP ports of the loopback interface to listen on. The launcher sends the listening
 	// sockets to the parent in the same order.
 	Ports []uint64
@@ -56,9 +54,6 @@ type Do uint64
 const (
 	// Private separates the mount namespace from the machine's.
 	Private Do = iota
-	// Follow keeps changes from reaching the machine, but not the reverse: what is unmounted on the
-	// machine is unmounted in the namespace too.
-	Follow
 	// Hold keeps a copy of the mounts at Path for a later Put, because another mount will cover it.
 	// A path that does not exist is skipped.
 	Hold
@@ -74,10 +69,8 @@ const (
 	ReadOnly
 	// Pin mounts Path over itself as it is, so that it cannot be renamed.
 	Pin
-	// Dev mounts a small /dev.
+	// Dev mounts a small /dev, with writable file systems of its own in it.
 	Dev
-	// DevOwn mounts the writable file systems in that /dev.
-	DevOwn
 	// Hide covers a file or directory with one that cannot be opened.
 	Hide
 	// Proc mounts a /proc of the new pid namespace.

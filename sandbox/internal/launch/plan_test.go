@@ -5,22 +5,8 @@ package launch
 import (
 	"reflect"
 	"slices"
-	"strings"
-	"syscall"
 	"testing"
-	"unsafe"
 )
-
-// TestFailurePart checks the message of a launcher that received only a part of a command.
-func TestFailurePart(t *testing.T) {
-	p := Prepare(&Plan{}, 0, 0, AndMounts)
-	at := slices.IndexFunc(p.calls, func(c op) bool { return c.number == compare })
-	n := uint32(at) * uint32(unsafe.Sizeof(op{}))
-	body := []byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24), byte(syscall.ESTALE), 0, 0, 0}
-	if got := Failure(p, nil, string(body)); !strings.Contains(got, "only a part of it arrived") {
-		t.Error(got)
-	}
-}
 
 func TestPlan(t *testing.T) {
 	plan := &Plan{Init: true, Limits: []Limit{{2, 1 << 40}}, Args: []string{"/bin/sh", "-c", ""}, Dir: "/w",

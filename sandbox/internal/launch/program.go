@@ -3,7 +3,6 @@
 package launch
 
 import (
-	"slices"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -12,10 +11,9 @@ import (
 // A Program is a part of a plan in the form that a launcher carries out: a list of system calls. The
 // parent decides everything; the launcher does not interpret paths or policies.
 type Program struct {
-	offset uint64 // of the calls from codeBase, and of the data from dataBase
-	calls  []op
-	data   []byte
-	what   []string // purpose of each call, for messages
+	calls []op
+	data  []byte
+	what  []string // purpose of each call, for messages
 
 	doing  string
 	labels []int // the call that follows each label
@@ -52,19 +50,10 @@ const anyError = 0xffff
 // compare is not a system call: it fails with ESTALE unless the 64-bit number at args[0] is args[1].
 const compare = 0xffffffff
 
-// Addresses of the calls and their data in a launcher. secondPart is the offset of the program of
-// Command from that of Prepare.
+// Addresses of the calls and their data in a launcher.
 const (
-	codeBase   = 0x200000000
-	dataBase   = 0x201000000
-	secondPart = 0x800000
-)
-
-// The data of Prepare begins with what Command needs of it: a control message with the descriptors of
-// the standard streams, and the descriptor of the Landlock ruleset.
-const (
-	streams = dataBase
-	ruleset = number(dataBase + 32)
+	codeBase = 0x200000000
+	dataBase = 0x201000000
 )
 
 // A number is the address of a 32-bit number that is passed as an argument.
@@ -76,11 +65,7 @@ type label int
 // programs are reused because they are by far the largest allocation for a command.
 var programs = sync.Pool{New: func() any { return &Program{known: map[string]uint64{}} }}
 
-func newProgram(offset uint64) *Program {
-	p := programs.Get().(*Program)
-	p.offset = offset
-	return p
-}
+func newProgram() *Program { return programs.Get().(*Program) }
 
 // Release makes the program's memory available to other programs. p may be nil.
 func (p *Program) Release() {
@@ -151,7 +136,7 @@ func (p *Program) put(b []byte) uint64 {
 	for len(p.data)%8 != 0 {
 		p.data = append(p.data, 0)
 	}
-	at := dataBase + p.offset + uint64(len(p.data))
+	at := dataBase + uint64(len(p.data))
 	p.data = append(p.data, b...)
 	return at
 }
@@ -177,45 +162,27 @@ func (p *Program) slot() number { return number(p.put([]byte{0xff, 0xff, 0xff, 0
 func (p *Program) Encode() [][]byte {
 	const size = unsafe.Sizeof(op{})
 	for _, i := range p.jumps {
-		p.calls[i].target = codeBase + p.offset + uint64(p.labels[p.calls[i].target])*uint64(size)
+		p.calls[i].target = codeBase + uint64(p.labels[p.calls[i].target])*uint64(size)
 	}
 	p.jumps = p.jumps[:0]
 	head := []uint64{uint64(len(p.calls)) * uint64(size), uint64(len(p.data))}
-	if max(head[0], head[1]) > secondPart {
+	if max(head[0], head[1]) > dataBase-codeBase {
 		return nil
 	}
-	parts := [][]byte{unsafe.Slice((*byte)(unsafe.Pointer(&head[0])), 16),
+	return [][]byte{unsafe.Slice((*byte)(unsafe.Pointer(&head[0])), 16),
 		unsafe.Slice((*byte)(unsafe.Pointer(&p.calls[0])), head[0]), p.data}
-	if p.offset != 0 {
-		parts = append(parts, endOfProgram)
-	}
-	return parts
 }
 
-// waiting is the purpose of the calls of receive.
-const waiting = "waiting for the command"
-
-// endOfProgram follows the program of Command. A launcher that has not received it, because its parent
-// ended, starts nothing.
-var endOfProgram = []byte("complete")
-
-// Failure returns the error in a message of kind FailedAt. prepare and command are what the launcher
-// carried out; either may be nil.
-func Failure(prepare, command *Program, body string) string {
+// Failure returns the error in a message of kind FailedAt from a launcher that carried out p, which may
+// be nil.
+func (p *Program) Failure(body string) string {
 	if len(body) != 8 {
 		return "the launcher failed"
 	}
 	n := func(s string) int { return int(s[0]) | int(s[1])<<8 | int(s[2])<<16 | int(s[3])<<24 }
-	what, offset, e := "the launcher", n(body), syscall.Errno(n(body[4:]))
-	p := prepare
-	if offset >= secondPart {
-		p, offset = command, offset-secondPart
-	}
-	if at := offset / int(unsafe.Sizeof(op{})); p != nil && at >= 0 && at < len(p.what) {
+	what, e := "the launcher", syscall.Errno(n(body[4:]))
+	if at := n(body) / int(unsafe.Sizeof(op{})); p != nil && at >= 0 && at < len(p.what) {
 		what = p.what[at]
-		if what == waiting && e == syscall.ESTALE {
-			return what + ": only a part of it arrived, because the launcher was stopped; run the command again"
-		}
 		// The parent has just seen what is looked for.
 		if e == syscall.ESTALE || p.calls[at].number == sysOpenat2 && (e == syscall.ENOENT || e == syscall.ENOTDIR) {
 			return what + ": it was moved or replaced while the command started; run the command again"
@@ -231,67 +198,36 @@ const (
 	prSetName             = 15
 )
 
-// Reuse selects the namespaces of an earlier command that a launcher joins.
-type Reuse int
-
-const (
-	Nothing    Reuse = iota
-	UserAndNet       // [Users] and [Network]
-	AndMounts        // and [Mounts], in which Plan.Steps have been carried out
-)
-
-// Prepare makes the program that does everything of a plan that is known before the command is: its
-// own namespaces (Init) for a user and a group, the mounts and, unless there are Late steps, all
-// restrictions. The launcher then reports Waiting, receives the program of Command, and carries it out.
-//
-// It sends the namespaces that it creates to the parent for later reuse: creating a network namespace
-// takes as long as all the rest.
+// Run makes the program of a stub: it makes namespaces for a user and a group, applies a whole plan
+// (Init) and starts the command.
 //
 // Three processes carry the program out. The first creates the namespaces and starts the second,
 // which is process 1 of the new pid namespace. The first stays outside, invisible to the command,
-// and ends everything when the parent closes the control socket or ends. The second completes the
+// and ends everything when the parent closes the control socket or ends. The second builds the
 // file system, gives up its privileges, starts the command as the third and adopts the processes
 // that the command leaves behind.
-func Prepare(plan *Plan, uid, gid int, reuse Reuse) *Program {
-	p := newProgram(0)
-	p.words(^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0), ^uint64(0)) // streams and ruleset: no descriptors yet
+func Run(plan *Plan, uid, gid int) *Program {
+	p := newProgram()
 	p.doing = "starting the launcher"
 	p.do(sysCloseRange, Control, allOthers, closeRangeCloexec)
+	p.do(sysCloseRange, Control+1, allOthers, 0)
 	p.do(syscall.SYS_PRCTL, prSetName, "knack-sandbox")
 	// Under memory pressure this process is killed first. Not essential.
 	p.write("/proc/self/oom_score_adj", "500", true)
 	p.doing = "making namespaces"
-	if reuse == Nothing {
-		spaces := syscall.CLONE_NEWUSER
-		if plan.Loopback {
-			spaces |= syscall.CLONE_NEWNET
-		}
-		p.do(syscall.SYS_UNSHARE, spaces)
-		p.write("/proc/self/setgroups", "deny", false)
-		p.write("/proc/self/uid_map", decimal(uint64(uid))+" "+decimal(uint64(uid))+" 1", false)
-		p.write("/proc/self/gid_map", decimal(uint64(gid))+" "+decimal(uint64(gid))+" 1", false)
-		p.handOver(Namespaces, "/proc/self/ns/user", "/proc/self/ns/net")
-	} else {
-		p.do(sysSetns, Users, syscall.CLONE_NEWUSER)
-		if plan.Loopback {
-			p.do(sysSetns, Network, syscall.CLONE_NEWNET)
-		}
+	spaces := syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC
+	if plan.Loopback {
+		spaces |= syscall.CLONE_NEWNET
 	}
-	if reuse != AndMounts {
-		p.do(syscall.SYS_UNSHARE, syscall.CLONE_NEWNS)
-		p.mounts(plan.Steps, plan.Tasks)
-		p.doing = "making namespaces"
-		p.handOver(Prepared, "/proc/self/ns/mnt", "/proc/self/mountinfo")
-	} else {
-		p.do(sysSetns, Mounts, syscall.CLONE_NEWNS)
-	}
-	p.do(sysCloseRange, Users, allOthers, 0)
-	// The command gets a copy of the mounts: no other command sees what it adds.
-	p.do(syscall.SYS_UNSHARE, syscall.CLONE_NEWNS|syscall.CLONE_NEWPID|syscall.CLONE_NEWIPC)
+	p.do(syscall.SYS_UNSHARE, spaces)
+	p.write("/proc/self/setgroups", "deny", false)
+	p.write("/proc/self/uid_map", decimal(uint64(uid))+" "+decimal(uint64(uid))+" 1", false)
+	p.write("/proc/self/gid_map", decimal(uint64(gid))+" "+decimal(uint64(gid))+" 1", false)
 	// The process that is the last to leave a mount namespace waits until the kernel has removed it. With
 	// this descriptor it is the parent, which closes it when it has the result.
-	given := p.rights(1 + len(plan.Ports))
-	p.do(syscall.SYS_OPENAT, atFdcwd, "/proc/self/ns/mnt", syscall.O_RDONLY|syscall.O_CLOEXEC, 0).to(given.fd(0))
+	mounts := p.rights()
+	p.do(syscall.SYS_OPENAT, atFdcwd, "/proc/self/ns/mnt", syscall.O_RDONLY|syscall.O_CLOEXEC, 0).to(mounts.fd())
+	p.send(Mounts, mounts)
 	p.doing = "starting the launcher"
 	// No core file, no /proc/<pid>/mem, no ptrace of the launcher.
 	p.do(syscall.SYS_PRCTL, prSetDumpable, 0)
@@ -330,46 +266,7 @@ func Prepare(plan *Plan, uid, gid int, reuse Reuse) *Program {
 	p.do(syscall.SYS_CLOSE, number(ends))
 	p.do(syscall.SYS_WRITE, number(ends+4), "", 1)
 	p.do(syscall.SYS_SETSID)
-	if plan.Loopback && reuse == Nothing {
-		p.loopback()
-	}
-	for i, port := range plan.Ports {
-		p.listen(port, given.fd(1+i))
-	}
-	p.mounts(plan.Fresh, plan.Tasks)
-	for _, l := range plan.Limits {
-		p.limit(l)
-	}
-	p.landlock(plan, ruleset)
-	if len(plan.Late) == 0 {
-		p.confine(plan, ruleset)
-	}
-	p.doing = waiting
-	p.send(Waiting, given)
-	for i := range given.count {
-		p.close(given.fd(i))
-	}
-	p.receive()
-	return p
-}
-
-// Command makes the program with which a launcher that carried out Prepare starts the command.
-// sendStreams means that the standard streams of the command come with the program, not from the
-// process that started the launcher.
-func Command(plan *Plan, sendStreams bool) *Program {
-	p := newProgram(secondPart)
-	p.doing = "starting the command"
-	for fd := range 3 {
-		if sendStreams {
-			p.do(syscall.SYS_DUP3, number(streams+16+4*uint64(fd)), fd, 0)
-		}
-	}
-	p.mounts(plan.Late, plan.Tasks)
-	if len(plan.Late) > 0 {
-		p.confine(plan, ruleset)
-	}
-	p.doing = "starting the command"
-	p.do(syscall.SYS_WRITE, Control, []byte{Ready, 0, 0}, 3)
+	p.apply(plan)
 	if len(plan.Args) > 0 {
 		p.command(plan)
 	}
@@ -377,47 +274,32 @@ func Command(plan *Plan, sendStreams bool) *Program {
 	return p
 }
 
-// receive receives the program of Command and jumps to it.
-func (p *Program) receive() {
-	const all = syscall.MSG_WAITALL | syscall.MSG_CMSG_CLOEXEC
-	ended := p.label()
-	head, end := p.words(0, 0), p.words(0)
-	// struct msghdr: no address, one struct iovec, a control message.
-	p.do(syscall.SYS_RECVMSG, Control, p.words(0, 0, p.words(head, 16), 1, streams, 32, 0), all).then = jumpIfZero
-	p.jump(ended)
-	for _, part := range [][2]any{{uint64(codeBase + secondPart), number(head)},
-		{uint64(dataBase + secondPart), number(head + 8)}, {end, uint64(len(endOfProgram))}} {
-		p.do(syscall.SYS_RECVFROM, Control, part[0], part[1], all, 0, 0).then = jumpIfZero
-		p.jump(ended)
-	}
-	c := p.do(compare, end, *(*uint64)(unsafe.Pointer(&endOfProgram[0])))
-	c.then, c.target = jumpIfZero, codeBase+secondPart
-	p.place(ended)
-	p.do(syscall.SYS_EXIT_GROUP, 0)
+// Setup makes the program of a launcher that is a Go program: it applies a whole plan, but does not
+// start the command.
+func Setup(plan *Plan) *Program {
+	p := newProgram()
+	p.bound(plan.Init)
+	p.apply(plan)
+	return p
 }
 
-// Setup makes the program that applies a whole plan. It does not start the command.
-func Setup(plan *Plan) *Program {
-	p := newProgram(0)
-	p.bound(plan.Init)
+// apply does everything of a plan but start the command.
+func (p *Program) apply(plan *Plan) {
 	if plan.Loopback {
 		p.loopback()
 	}
 	for _, port := range plan.Ports {
-		given := p.rights(1)
-		p.listen(port, given.fd(0))
+		given := p.rights()
+		p.listen(port, given.fd())
 		p.send(Listening, given)
-		p.close(given.fd(0))
 	}
-	p.mounts(slices.Concat(plan.Steps, plan.Fresh, plan.Late), plan.Tasks)
+	p.mounts(plan.Steps, plan.Tasks)
 	for _, l := range plan.Limits {
 		p.limit(l)
 	}
-	rules := p.slot()
-	p.landlock(plan, rules)
-	p.confine(plan, rules)
+	p.confine(plan)
+	p.doing = "starting the command"
 	p.do(syscall.SYS_WRITE, Control, []byte{Ready, 0, 0}, 3)
-	return p
 }
 
 // command starts the command and waits for it.
@@ -453,37 +335,22 @@ func (p *Program) ending(kind byte) number {
 	return number(p.put([]byte{0, kind, 0, 4, 0, 0, 0, 0}) + 4)
 }
 
-// rights is a control message with descriptors: its length, SOL_SOCKET and SCM_RIGHTS, the
-// descriptors.
-type rights struct {
-	at    uint64
-	count int
+// rights is the address of a control message with a descriptor: its length, SOL_SOCKET and SCM_RIGHTS,
+// the descriptor.
+type rights uint64
+
+func (p *Program) rights() rights {
+	return rights(p.words(20, syscall.SOL_SOCKET|syscall.SCM_RIGHTS<<32, 0))
 }
 
-func (p *Program) rights(count int) rights {
-	words := make([]uint64, 2+(count+1)/2)
-	words[0], words[1] = uint64(16+4*count), syscall.SOL_SOCKET|syscall.SCM_RIGHTS<<32
-	return rights{p.words(words...), count}
-}
+// fd returns where the descriptor is stored.
+func (r rights) fd() number { return number(r + 16) }
 
-// fd returns where a descriptor is stored.
-func (r rights) fd(i int) number { return number(r.at + 16 + 4*uint64(i)) }
-
-// handOver sends the descriptors of two files to the parent.
-func (p *Program) handOver(kind byte, first, second string) {
-	given := p.rights(2)
-	for i, path := range []string{first, second} {
-		p.do(syscall.SYS_OPENAT, atFdcwd, path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0).to(given.fd(i))
-	}
-	p.send(kind, given)
-	p.close(given.fd(0), given.fd(1))
-}
-
-// send sends a message with descriptors.
+// send sends a message with a descriptor, and closes this.
 func (p *Program) send(kind byte, given rights) {
 	text := p.words(p.put([]byte{kind, 0, 0}), 3)
-	size := 16 + (4*given.count+7)/8*8
-	p.do(syscall.SYS_SENDMSG, Control, p.words(0, 0, text, 1, given.at, uint64(size), 0), 0)
+	p.do(syscall.SYS_SENDMSG, Control, p.words(0, 0, text, 1, uint64(given), 24, 0), 0)
+	p.close(given.fd())
 }
 
 // report sends the wait status of a process to the parent.

@@ -21,19 +21,8 @@ func (p *Program) loopback() {
 func (p *Program) listen(port uint64, fd number) {
 	p.doing = "listening on a port"
 	p.do(syscall.SYS_SOCKET, syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0).to(fd)
-	// Connections of an earlier command may linger.
-	p.do(syscall.SYS_SETSOCKOPT, fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, p.words(1), 4)
 	address := []byte{syscall.AF_INET, 0, byte(port >> 8), byte(port), 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0}
-	bound := p.label()
-	// A process that the parent starts for another command has copies of the parent's descriptors until it
-	// has executed its program, so an earlier command's socket may still listen for a moment.
-	for wait := uint64(1e6); wait < 20e9; wait *= 4 { // in nanoseconds
-		p.do(syscall.SYS_BIND, fd, address, 16).or(syscall.EADDRINUSE).then = jumpIfDone
-		p.jump(bound)
-		p.do(syscall.SYS_NANOSLEEP, p.words(wait/1e9, wait%1e9), 0).or(syscall.EINTR)
-	}
 	p.do(syscall.SYS_BIND, fd, address, 16)
-	p.place(bound)
 	p.do(syscall.SYS_LISTEN, fd, 64)
 }
 
@@ -78,22 +67,20 @@ func (p *Program) powerless(inside bool) {
 	p.do(syscall.SYS_PRCTL, prSetDumpable, 0, 0, 0, 0)
 }
 
-// landlock makes the ruleset for confine.
-func (p *Program) landlock(plan *Plan, ruleset number) {
-	p.doing = "landlock"
-	if plan.FS|plan.Scope != 0 {
+// confine gives up capabilities and applies Landlock and seccomp.
+func (p *Program) confine(plan *Plan) {
+	restricted := plan.FS|plan.Scope != 0
+	ruleset := p.slot()
+	if restricted {
+		p.doing = "landlock"
 		p.do(sysLandlockCreate, p.words(plan.FS, 0, plan.Scope), 24, 0).to(ruleset)
 		for _, r := range plan.Rules {
 			p.rule(plan, r, ruleset)
 		}
 	}
-}
-
-// confine gives up capabilities and applies Landlock and seccomp.
-func (p *Program) confine(plan *Plan, ruleset number) {
 	p.powerless(plan.Init)
-	p.doing = "landlock"
-	if plan.FS|plan.Scope != 0 {
+	if restricted {
+		p.doing = "landlock"
 		p.do(sysLandlockRestrict, ruleset, 0)
 		p.close(ruleset)
 	}

@@ -74,9 +74,6 @@ func (p *Program) mounts(steps []Step, tasks uint64) {
 		case Private:
 			p.doing = "making mounts private"
 			p.do(syscall.SYS_MOUNT, "", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, "")
-		case Follow:
-			p.doing = "making mounts private"
-			p.do(syscall.SYS_MOUNT, "", "/", "", syscall.MS_REC|syscall.MS_SLAVE, "")
 		case Hold:
 			held[s.Path] = p.slot()
 			p.findStep(s, target, end, syscall.EACCES)
@@ -112,13 +109,6 @@ func (p *Program) mounts(steps []Step, tasks uint64) {
 			p.attach(tree, target)
 		case Dev:
 			p.dev(target, tree)
-		case DevOwn:
-			for _, m := range deviceMounts {
-				p.doing = "mounting " + m[0]
-				p.find(m[0]).to(target)
-				p.filesystem(m[1], m[2], attrNoSuid|attrNoExec, tree)
-				p.attach(tree, target)
-			}
 		case Hide:
 			p.doing = "hiding " + s.Path
 			p.findStep(s, target, end, syscall.ENOTDIR, syscall.EACCES)
@@ -293,6 +283,12 @@ func (p *Program) dev(target, tree number) {
 	p.hiddenFile, p.hiddenDir = p.slot(), p.slot()
 	p.find(hiddenFile).to(p.hiddenFile)
 	p.find(hiddenDir).to(p.hiddenDir)
+	for _, m := range deviceMounts {
+		p.doing = "mounting " + m[0]
+		p.find(m[0]).to(target)
+		p.filesystem(m[1], m[2], attrNoSuid|attrNoExec, tree)
+		p.attach(tree, target)
+	}
 }
 
 // ProcReadOnly are the paths in /proc that root can write without any capability.
