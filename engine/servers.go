@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -236,6 +237,11 @@ func (e *Engine) newClient(p *Project, servers []mcp.Server, changed func()) *mc
 	o := mcp.Options{
 		Version: p.Version(), Run: e.runServer, Check: checkProgram, Getenv: env.Get,
 		State: env.StateFile("mcp"), TempDir: env.StateFile("output"), Changed: changed, Debug: p.options.Debug,
+		AllowPrivate: p.config.Settings.Web.AllowPrivate,
+		Proxied: func(server, _ string, proxy *url.URL) {
+			e.addNoticeOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Info, Message: "MCP server " + server +
+				" is reached through the proxy " + proxy.Host + ", so the addresses of names are not checked"})
+		},
 	}
 	if env.StateDir() != "" {
 		o.Tokens = serverTokens{env}

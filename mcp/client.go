@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/guard"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
 )
@@ -35,7 +37,15 @@ type Options struct {
 	Check func(s Server) error
 	// Getenv looks up variables for ${NAME}; nil: no variable is set.
 	Getenv func(string) string
-	HTTP   http.RoundTripper // nil: http.DefaultTransport
+	// HTTP sends the requests to remote servers, and to the addresses that they name; nil: over the network, but not
+	// to addresses of this machine or of the network inside, unless the server itself was configured there, or
+	// AllowPrivate names the host.
+	HTTP http.RoundTripper
+	// AllowPrivate are the hosts that may lead to such addresses: "host", "host:port", "*.domain" or an address.
+	AllowPrivate []string
+	// Proxied is called before a request goes through a proxy, where the addresses of names cannot be looked at. Any
+	// goroutine may call it; nil: nobody is told.
+	Proxied func(server, host string, proxy *url.URL)
 	// State is a directory for approvals of tools and for the last known lists of tools; "": neither is
 	// stored.
 	State string
@@ -58,6 +68,10 @@ type Client struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	all    sync.WaitGroup
+
+	guardsMu sync.Mutex
+	guards   map[guarded]*guard.Transport
+	base     guard.Options // of all guards
 }
 
 // A ServerState is the state of the connection to a server.
@@ -223,6 +237,11 @@ func (c *Client) Close() error {
 	c.start.Do(func() {}) // prevents a later Start
 	c.cancel()
 	c.all.Wait()
+	c.guardsMu.Lock()
+	for _, g := range c.guards {
+		g.CloseIdleConnections()
+	}
+	c.guardsMu.Unlock()
 	for _, p := range c.peers {
 		p.set(Stopped, "")
 	}

@@ -209,7 +209,7 @@ func (a *storedAuth) refresh() error {
 	}
 	config := &oauth2.Config{ClientID: t.ClientID, ClientSecret: t.Secret,
 		Endpoint: oauth2.Endpoint{TokenURL: t.TokenURL, AuthStyle: oauth2.AuthStyle(t.Style)}}
-	ctx := context.WithValue(a.client.ctx, oauth2.HTTPClient, a.client.plain())
+	ctx := context.WithValue(a.client.ctx, oauth2.HTTPClient, a.client.plain(a.server))
 	fresh, err := config.TokenSource(ctx, &oauth2.Token{RefreshToken: t.Token.RefreshToken}).Token()
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) && refused.Response.StatusCode/100 == 4 &&
@@ -278,12 +278,8 @@ func (a *storedAuth) wantScopes(res *http.Response) {
 }
 
 // plain returns an HTTP client that does not send the server's headers.
-func (c *Client) plain() *http.Client {
-	base := c.opt.HTTP
-	if base == nil {
-		base = http.DefaultTransport
-	}
-	return &http.Client{Transport: &bounded{base: base}, CheckRedirect: sameOrigin, Timeout: connectTime}
+func (c *Client) plain(s Server) *http.Client {
+	return &http.Client{Transport: &bounded{base: c.transport(s)}, CheckRedirect: sameOrigin, Timeout: connectTime}
 }
 
 // ErrNoRegistration means that a server's authorization server accepts only clients that somebody registered there.
@@ -320,7 +316,7 @@ func (c *Client) Login(ctx context.Context, name string, visit func(ctx context.
 	}
 	defer back.close()
 	var stored storedToken
-	plain := c.plain()
+	plain := c.plain(s)
 	issuers := &issuers{base: plain.Transport}
 	plain.Transport = issuers
 	config := &auth.AuthorizationCodeHandlerConfig{
@@ -402,7 +398,7 @@ func (c *Client) authorize(ctx context.Context, s Server, h auth.OAuthHandler) e
 	for k, v := range s.Headers {
 		req.Header.Set(k, v)
 	}
-	res, err := c.plain().Do(req)
+	res, err := c.plain(s).Do(req)
 	if err != nil {
 		return err
 	}

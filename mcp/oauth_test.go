@@ -179,11 +179,15 @@ func (p *protected) change(f func()) {
 
 // browse visits a page as a browser does; the answer goes to the loopback address.
 func browse(ctx context.Context, page string) (string, error) {
+	return visit(ctx, http.DefaultClient, page)
+}
+
+func visit(ctx context.Context, browser *http.Client, page string) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {
 		return "", err
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := browser.Do(req)
 	if err != nil {
 		return "", err
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/knack-agent/knack/internal/leaf/guard"
 	"github.com/knack-agent/knack/workspace"
 )
 
@@ -393,6 +395,44 @@ func sameOrigin(req *http.Request, via []*http.Request) error {
 	return nil
 }
 
+// A guarded is what the transport of a server depends on.
+type guarded struct{ server, open string }
+
+// transport returns what sends the requests to a server and to the addresses that it names.
+func (c *Client) transport(s Server) http.RoundTripper {
+	if c.opt.HTTP != nil {
+		return c.opt.HTTP
+	}
+	// A server that was configured on this machine or inside may name other services there, such as one for logins. One
+	// that was configured by name is itself allowed to be inside, and nothing else.
+	key := guarded{server: s.Name}
+	if u, err := url.Parse(s.URL); err == nil {
+		key.open = u.Host
+		if guard.Inside(u) {
+			key.open = u.Hostname()
+		} else if u.Port() == "" {
+			key.open += ":" + guard.Port(u)
+		}
+	}
+	c.guardsMu.Lock()
+	defer c.guardsMu.Unlock()
+	if c.guards[key] == nil {
+		o := c.base
+		o.Open = append([]string{key.open}, c.opt.AllowPrivate...)
+		o.Proxied = func(host string, proxy *url.URL) {
+			c.opt.Debug.Debug("request through a proxy", "topic", "mcp", "server", s.Name, "host", host, "proxy", proxy.Host)
+			if c.opt.Proxied != nil {
+				c.opt.Proxied(s.Name, host, proxy)
+			}
+		}
+		if c.guards == nil {
+			c.guards = map[guarded]*guard.Transport{}
+		}
+		c.guards[key] = guard.New(o)
+	}
+	return c.guards[key]
+}
+
 // http makes the transport of a server that has a URL.
 func (c *Client) http(ctx context.Context, s Server, f *fault) (sdk.Transport, error) {
 	if _, err := checkURL(s.URL); err != nil {
@@ -411,13 +451,9 @@ func (c *Client) http(ctx context.Context, s Server, f *fault) (sdk.Transport, e
 			}
 		}
 	}
-	base := c.opt.HTTP
-	if base == nil {
-		base = http.DefaultTransport
-	}
 	t := &sdk.StreamableClientTransport{
 		Endpoint:     s.URL,
-		HTTPClient:   &http.Client{Transport: &bounded{base, headers, f}, CheckRedirect: sameOrigin},
+		HTTPClient:   &http.Client{Transport: &bounded{c.transport(s), headers, f}, CheckRedirect: sameOrigin},
 		MaxEventSize: 2 * maxMessage,
 	}
 	if h := c.oauth(headers, s, f); h != nil {

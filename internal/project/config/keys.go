@@ -146,6 +146,9 @@ var table = sync.OnceValue(func() []key {
 		{"marketplaces", raw, fromAnyone, nil, "Reserved: this version loads no plugins. Sources of plugins, by name.", nil},
 		{"memory.auto", boolean, fromUser, nil, "Reserved: this version stores no memories.", nil},
 
+		{"web.allowPrivate", list, fromUser, nil, "Hosts, or host:port, that may lead to this machine or to the network that " +
+			"it is in, when an address comes from somebody else: from a remote MCP server or a login.", nil},
+
 		{"limits.turns", integer, onlyStricter, nil, "Answers of the model in one run. Default: none on a terminal, 200 in " +
 			"print mode.", weakNumber},
 		{"limits.tokens", integer, onlyStricter, nil, "Tokens of one run, input and output.", weakNumber},

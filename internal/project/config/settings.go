@@ -58,6 +58,9 @@ type Settings struct {
 	Memory    struct {
 		Auto bool `json:"auto"`
 	} `json:"memory"`
+	Web struct {
+		AllowPrivate []string `json:"allowPrivate"`
+	} `json:"web"`
 	Limits struct {
 		Turns   int     `json:"turns"`
 		Tokens  int     `json:"tokens"`
