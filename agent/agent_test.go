@@ -279,6 +279,31 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// TestFailedAnswer: the text of an answer that failed half way is kept, and the session can be continued.
+func TestFailedAnswer(t *testing.T) {
+	m := llmtest.New(llmtest.Answer{Text: "I was about to say", Break: llmtest.Drop},
+		llmtest.Answer{Error: &llm.Error{Kind: llm.Auth, Message: "no"}}, llmtest.Reply("again"))
+	a := &agent.Agent{Model: m, Retry: agent.Retry{Sleep: func(context.Context, time.Duration) error { return nil }}}
+	log := session.New(session.Header{})
+	if _, err := do(t, a, log, "go"); err == nil || err.Error() != "no" {
+		t.Fatalf("got %v", err)
+	}
+	all, err := do(t, a, log, "go on")
+	ended(t, all, err)
+	ms := m.Requests()[2].Messages
+	if len(ms) != 3 || !strings.HasPrefix(ms[1].Parts[0].Text, "I was") {
+		t.Errorf("messages after the failure: %+v", ms)
+	}
+	for _, e := range log.Branch() {
+		if e.Answer != nil {
+			if !e.Answer.Partial {
+				t.Error("the answer is recorded as complete")
+			}
+			break
+		}
+	}
+}
+
 // TestStopIterating: a caller that breaks out of the loop ends the run.
 func TestStopIterating(t *testing.T) {
 	m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("done"))

@@ -196,6 +196,7 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 	state := r.log.State()
 	model, effort := r.effectiveModel(state)
 	compacted := false
+	var partial *llm.Response // of the last attempt that received text
 	for attempt := 0; ; attempt++ {
 		req := &llm.Request{
 			System: r.System, Tools: r.tools(state).Specs(), Messages: r.messages(),
@@ -219,15 +220,11 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 			}
 			return answer, r.log.Sync()
 		}
+		if answer != nil {
+			partial = answer
+		}
 		if ctx.Err() != nil {
-			// Keep what was received: its calls never ran.
-			if answer != nil && len(answer.Message.Parts) > 0 {
-				_, e := r.record(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{
-					Message: answer.Message, Model: model.Info().ID, Partial: true,
-				}})
-				return nil, errors.Join(context.Cause(ctx), e)
-			}
-			return nil, context.Cause(ctx)
+			return nil, errors.Join(context.Cause(ctx), r.recordPartial(partial, model))
 		}
 		if overflowed(err) && !r.NoCompact {
 			if err := r.overflow(ctx, err, compacted); err != nil {
@@ -238,9 +235,21 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 			continue
 		}
 		if err := r.retry(ctx, attempt, err); err != nil {
-			return nil, err
+			return nil, errors.Join(err, r.recordPartial(partial, model))
 		}
 	}
+}
+
+// recordPartial records what was received of an answer that did not end; nil: nothing was. Its calls never ran.
+func (r *run) recordPartial(answer *llm.Response, model llm.Model) error {
+	if answer == nil {
+		return nil
+	}
+	r.end.Text = llm.TextOf(answer.Message.Parts)
+	_, err := r.record(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{
+		Message: answer.Message, Model: model.Info().ID, Partial: true,
+	}})
+	return err
 }
 
 // stream reads one answer. If it fails, it returns the text received before the error.

@@ -165,6 +165,7 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 				return in, err
 			}
 		}
+		s.knowModel(ctx)
 		res := tool.Call(ctx, s.files, llm.ToolCall{ID: "typed", Name: "read", Input: input}, rules, nil)
 		if res.IsError {
 			return in, fmt.Errorf("%s cannot be attached: %s", path, res.Parts[0].Text)
@@ -178,6 +179,18 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 		in.Touched = append(in.Touched, s.ws.Path(path))
 	}
 	return in, nil
+}
+
+// knowModel selects the model of the next turn, because the form of an attached file depends on what it sees. The turn
+// reports an error.
+func (s *Session) knowModel(ctx context.Context) {
+	m, err := s.Model(ctx)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastModel = m
 }
 
 // isResource reports whether a word has the form SERVER:URI of a resource of an MCP server.

@@ -1,7 +1,11 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
+	"image"
+	"image/png"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,5 +45,27 @@ func TestAttachSecret(t *testing.T) {
 	}
 	if len(answers) > 0 {
 		t.Errorf("not asked %d times", len(answers))
+	}
+}
+
+// TestAttachImage: an image in the first prompt of a session reaches a model that sees images.
+func TestAttachImage(t *testing.T) {
+	var red bytes.Buffer
+	if err := png.Encode(&red, image.NewRGBA(image.Rect(0, 0, 2, 2))); err != nil {
+		t.Fatal(err)
+	}
+	for _, sees := range []bool{true, false} {
+		p := newFixture(t, "red.png", red.String())
+		model := llmtest.New(llmtest.Reply("red"))
+		model.Model = llm.Info{ID: "test/script", Window: 1000, Vision: sees}
+		_, s := p.open(t, p.options(model), nil, engine.SessionOptions{})
+		in, err := s.Attach(t.Context(), agent.Typed("see @red.png"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := slices.ContainsFunc(in.Parts, func(p llm.Part) bool { return p.Media != nil })
+		if got != sees || strings.Contains(llm.TextOf(in.Parts), "does not see images") == sees {
+			t.Errorf("sees %t: attached %+v", sees, in.Parts)
+		}
 	}
 }

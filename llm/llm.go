@@ -126,7 +126,7 @@ type Message struct {
 	Parts []Part `json:"parts"`
 }
 
-// A Part is one piece of a message; exactly one field is set (the zero Part is
+// A Part is one piece of a message: exactly one of the first five fields is set (the zero Part is
 // empty text).
 type Part struct {
 	Text     string      `json:"text,omitempty"`
@@ -134,6 +134,8 @@ type Part struct {
 	Media    *Media      `json:"media,omitempty"`
 	Call     *ToolCall   `json:"call,omitempty"`
 	Result   *ToolResult `json:"result,omitempty"`
+	// Opaque is what the provider of a text needs back with it, in a form of the adapter's; "": nothing.
+	Opaque string `json:"opaque,omitempty"`
 	// Skill is the name of the skill whose text this is; "": none. It is not sent; it is for code
 	// that chooses what a model sees.
 	Skill string `json:"-"`

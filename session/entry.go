@@ -129,7 +129,7 @@ type User struct {
 	Typed string `json:"typed,omitempty"`
 }
 
-// Answer is one model response. Partial means that it was cancelled before its end.
+// Answer is one model response. Partial means that it was cancelled, or failed, before its end.
 type Answer struct {
 	Message llm.Message    `json:"message"`
 	Stop    llm.StopReason `json:"stop,omitempty"`

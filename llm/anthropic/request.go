@@ -73,6 +73,12 @@ type source struct {
 	Data      any    `json:"data"` // []byte is written as base64
 }
 
+// The lengths that the API accepts.
+const (
+	maxID   = 128
+	maxName = 128
+)
+
 // lastBlock is the cache breakpoint in the last block of the last message. Only thinking blocks
 // cannot have one, and they are never last.
 const lastBlock = `,"cache_control":{"type":"ephemeral"}`
@@ -151,11 +157,13 @@ func contents(e *llm.Endpoint, m llm.Message) []content {
 				continue
 			}
 			out = append(out, content{Type: "thinking", Thinking: &t.Text, Signature: t.Opaque})
+		case p.Media != nil && m.Role == llm.Assistant:
+			out = append(out, content{Type: "text", Text: wire.Placeholder(p.Media)})
 		case p.Media != nil:
 			out = append(out, media(e, p.Media))
 		case p.Call != nil:
-			out = append(out, content{Type: "tool_use", ID: plainID(p.Call.ID), Name: p.Call.Name,
-				Input: wire.Object(p.Call.Input)})
+			out = append(out, content{Type: "tool_use", ID: wire.ID(p.Call.ID, maxID),
+				Name: wire.Name(p.Call.Name, maxName), Input: wire.Object(p.Call.Input)})
 		case p.Result != nil:
 			out = append(out, result(e, p.Result))
 		default:
@@ -174,7 +182,7 @@ func contents(e *llm.Endpoint, m llm.Message) []content {
 }
 
 func result(e *llm.Endpoint, r *llm.ToolResult) content {
-	out := content{Type: "tool_result", ToolUseID: plainID(r.ID), IsError: r.IsError}
+	out := content{Type: "tool_result", ToolUseID: wire.ID(r.ID, maxID), IsError: r.IsError}
 	for _, p := range r.Parts {
 		switch {
 		case p.Media != nil && r.IsError: // an error may contain only text
@@ -184,6 +192,9 @@ func result(e *llm.Endpoint, r *llm.ToolResult) content {
 		case strings.TrimSpace(p.Text) != "":
 			out.Content = append(out.Content, content{Type: "text", Text: p.Text})
 		}
+	}
+	if r.IsError && len(out.Content) == 0 { // the API rejects an error without text
+		out.Content = []content{{Type: "text", Text: "(no output)"}}
 	}
 	return out
 }
@@ -199,15 +210,4 @@ func media(e *llm.Endpoint, m *llm.Media) content {
 			string(bytes.ToValidUTF8(m.Data, []byte("\ufffd")))}, Title: m.Name}
 	}
 	return content{Type: "text", Text: wire.Placeholder(m)}
-}
-
-// plainID converts the ID of another provider to the characters that this API accepts. It converts
-// the ID of a call and that of its result in the same way.
-func plainID(id string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
-			return r
-		}
-		return '_'
-	}, id)
 }

@@ -79,6 +79,7 @@ const (
 	// noSignature replaces the missing signature of a call that Gemini did not make, as the API's
 	// documentation requires.
 	noSignature = "skip_thought_signature_validator"
+	maxName     = 64
 )
 
 func body(m *model, req *llm.Request) *wire.Body {
@@ -151,7 +152,7 @@ func assistantParts(e *llm.Endpoint, m llm.Message) []part {
 				out[n-1].Signature = sig
 			}
 		case p.Call != nil:
-			c := part{Call: &call{p.Call.ID, p.Call.Name, wire.Object(p.Call.Input)}}
+			c := part{Call: &call{p.Call.ID, name(p.Call.Name), wire.Object(p.Call.Input)}}
 			if sig, ok := strings.CutPrefix(p.Call.Opaque, signaturePrefix); ok {
 				c.Signature = sig
 			} else if calls == 0 { // only the first of parallel calls has a signature
@@ -178,10 +179,7 @@ func userParts(e *llm.Endpoint, m llm.Message, before []llm.Message) []part {
 			if p.Result.IsError {
 				key = "error"
 			}
-			r := &response{ID: p.Result.ID, Name: p.Result.Name, Response: map[string]string{key: text}}
-			if r.Name == "" {
-				r.Name = callName(r.ID, before)
-			}
+			r := &response{ID: p.Result.ID, Name: name(callName(p.Result.ID, before)), Response: map[string]string{key: text}}
 			for _, x := range attached {
 				if in := media(e, x); in.Inline == nil {
 					r.Response[key] += "\n" + in.Text
@@ -211,6 +209,15 @@ func callName(id string, turns []llm.Message) string {
 		}
 	}
 	return ""
+}
+
+// name returns the name of a call in the form that Gemini accepts. A model may have called anything.
+func name(called string) string {
+	called = wire.Name(called, maxName)
+	if strings.Contains("0123456789-", called[:1]) {
+		called = "_" + called[:min(len(called), maxName-1)]
+	}
+	return called
 }
 
 func media(e *llm.Endpoint, m *llm.Media) part {

@@ -218,7 +218,7 @@ func (anthropicFormat) check(s *Server, r *http.Request, body []byte) (v request
 				if len(c.Input) == 0 || c.Input[0] != '{' {
 					return no("%s.tool_use.input: Input should be a valid dictionary", at)
 				}
-				if !plain(c.Name, 200) {
+				if !plain(c.Name, 128) {
 					return no("%s.tool_use.name: %q", at, c.Name)
 				}
 				seen[c.ID] = true
@@ -238,6 +238,9 @@ func (anthropicFormat) check(s *Server, r *http.Request, body []byte) (v request
 				}
 				open = slices.Delete(slices.Clone(open), n, n+1)
 				results++
+				if c.IsError && len(c.Content) == 0 {
+					return no("%s: content cannot be empty if `is_error` is true", at)
+				}
 				for _, p := range c.Content {
 					switch p.Type {
 					case "text":
@@ -323,7 +326,7 @@ func anthropicSource(c anthropicContent) string {
 			return "source.base64.media_type: " + src.MediaType
 		}
 	case c.Type == "document" && src.Type == "base64" && src.MediaType == "application/pdf":
-	case c.Type == "document" && src.Type == "text" && src.MediaType == "text/plain" && src.Data != "":
+	case c.Type == "document" && src.Type == "text" && src.MediaType == "text/plain" && strings.TrimSpace(src.Data) != "":
 		return ""
 	default:
 		return fmt.Sprintf("source: %s %s in %s", src.Type, src.MediaType, c.Type)

@@ -135,7 +135,7 @@ func (chatFormat) check(_ *Server, _ *http.Request, body []byte) (v requestText,
 				switch {
 				case c.ID == "" || seen[c.ID]:
 					return no("Invalid 'messages[%d].tool_calls': id %q is not unique", i, c.ID)
-				case c.Type != "function" || !plain(c.Function.Name, 200):
+				case c.Type != "function" || !plain(c.Function.Name, 64):
 					return no("Invalid 'messages[%d].tool_calls': name %q", i, c.Function.Name)
 				case json.Unmarshal([]byte(c.Function.Arguments), &args) != nil:
 					return no("Invalid 'messages[%d].tool_calls': arguments are not valid JSON", i) // as llama.cpp and vLLM do
@@ -193,7 +193,7 @@ func chatContent(role string, raw json.RawMessage) (text, refusal string) {
 	var out []string
 	for _, p := range parts {
 		switch {
-		case p.Type == "text":
+		case p.Type == "text" && strings.TrimSpace(p.Text) != "":
 			out = append(out, p.Text)
 		case role != "user":
 			return "", p.Type + " is only allowed in user messages"

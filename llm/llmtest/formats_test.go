@@ -269,6 +269,18 @@ func TestBroken(t *testing.T) {
 	})
 }
 
+// TestLateBreak: an answer that is complete counts, even if the connection breaks afterwards.
+func TestLateBreak(t *testing.T) {
+	each(t, func(t *testing.T, open func(*llmtest.Server) llm.Model) {
+		s := llmtest.NewServer(llmtest.Answer{Text: "all of it", Break: llmtest.Late})
+		defer s.Close()
+		a := ask(t.Context(), open(s), &llm.Request{Messages: []llm.Message{user(llm.Text("hi"))}})
+		if a.err != nil || a.text != "all of it" || a.done == nil {
+			t.Errorf("%+v", a)
+		}
+	})
+}
+
 // TestCancel: a request ends when its context does, or its caller stops.
 func TestCancel(t *testing.T) {
 	each(t, func(t *testing.T, open func(*llmtest.Server) llm.Model) {

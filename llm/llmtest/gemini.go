@@ -162,6 +162,9 @@ func (geminiFormat) check(s *Server, r *http.Request, body []byte) (v requestTex
 				calls = append(calls, p.Call.Name)
 				text = append(text, p.Call.Name+" "+string(p.Call.Args))
 			case p.Response != nil:
+				if p.Response.Response == nil {
+					return no("contents[%d].parts[%d].function_response.response: required", i, j)
+				}
 				if c.Role != "user" {
 					return no("contents[%d].parts[%d]: function_response in a turn of the model", i, j)
 				}
@@ -201,6 +204,9 @@ func (geminiFormat) check(s *Server, r *http.Request, body []byte) (v requestTex
 	if len(open) > 0 {
 		return no("Please ensure that the number of function response parts is equal to the number of function call parts " +
 			"of the function call turn.")
+	}
+	if req.Contents[len(req.Contents)-1].Role != "user" {
+		return no("Please ensure that multiturn requests end with a user turn or a function response.")
 	}
 	v.all = strings.Join(all, "\n")
 	return v, ""

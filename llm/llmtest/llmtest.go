@@ -67,6 +67,7 @@ const (
 	Garble Break = "garble" // the stream continues with invalid data
 	Fail   Break = "fail"   // the provider reports in the stream that it is overloaded
 	Hang   Break = "hang"   // nothing more is sent until the request is cancelled
+	Late   Break = "late"   // the connection is lost after the whole answer, before the stream ends
 )
 
 // ReadScript reads a file with a JSON array of answers.

@@ -37,6 +37,7 @@ type responsesRequest struct {
 		Type      string          `json:"type"`
 		ID        string          `json:"id"`
 		Role      string          `json:"role"`
+		Phase     string          `json:"phase"`
 		Content   json.RawMessage `json:"content"`
 		CallID    string          `json:"call_id"`
 		Name      string          `json:"name"`
@@ -102,6 +103,9 @@ func (responsesFormat) check(s *Server, _ *http.Request, body []byte) (v request
 			} else if it.Role != "user" && it.Role != "developer" {
 				return no("Invalid value: %q for input[%d].role", it.Role, i)
 			}
+			if it.Phase != "" && (it.Role != "assistant" || it.Phase != "commentary" && it.Phase != "final_answer") {
+				return no("Invalid value: %q for input[%d].phase", it.Phase, i)
+			}
 			var why string
 			if text, why = responsesContent(it.Content, kinds); why != "" {
 				return no("Invalid 'input[%d].content': %s", i, why)
@@ -130,7 +134,7 @@ func (responsesFormat) check(s *Server, _ *http.Request, body []byte) (v request
 				return no("Invalid 'input[%d].call_id': %q", i, it.CallID)
 			case it.Arguments == nil || json.Unmarshal([]byte(*it.Arguments), &args) != nil:
 				return no("Invalid 'input[%d].arguments': not a JSON object", i)
-			case !plain(it.Name, 128):
+			case !plain(it.Name, 64):
 				return no("Invalid 'input[%d].name': %q", i, it.Name)
 			}
 			calls[it.CallID] = true
@@ -185,6 +189,8 @@ func responsesContent(raw json.RawMessage, kinds string) (text, refusal string) 
 		switch {
 		case !slices.Contains(strings.Fields(kinds), p.Type):
 			return "", fmt.Sprintf("invalid value: %q. Supported values are: %s", p.Type, kinds)
+		case strings.HasSuffix(p.Type, "_text") && strings.TrimSpace(p.Text) == "":
+			return "", "text is empty"
 		case p.Type == "input_image" && !dataURL(p.Image, "image/"):
 			return "", "image_url"
 		case p.Type == "input_file" && (p.Name == "" || !dataURL(p.Data, "application/pdf")):
@@ -235,10 +241,15 @@ func (responsesFormat) frames(s *Server, a *Answer) []string {
 		for _, p := range pieces(a.Text, a.Piece) {
 			add("response.output_text.delta", object{"item_id": id, "output_index": index, "content_index": 0, "delta": p})
 		}
+		phase := "final_answer"
+		if len(a.Calls) > 0 {
+			phase = "commentary"
+		}
 		part := object{"type": "output_text", "text": a.Text, "annotations": []any{}}
 		add("response.content_part.done", object{"item_id": id, "output_index": index, "content_index": 0, "part": part})
 		add("response.output_item.done", object{"output_index": index,
-			"item": object{"type": "message", "id": id, "role": "assistant", "status": "completed", "content": []object{part}}})
+			"item": object{"type": "message", "id": id, "role": "assistant", "status": "completed", "phase": phase,
+				"content": []object{part}}})
 		index++
 	}
 	for _, c := range a.Calls {

@@ -7,9 +7,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/knack-agent/knack/llm"
 )
@@ -160,6 +162,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(401, llm.Auth, "invalid key")
 		return
 	}
+	if why := badText(body); why != "" {
+		refuse(400, llm.Invalid, "The request body is not valid JSON: "+why)
+		return
+	}
 	v, refusal := f.check(s, r, body)
 	if refusal != "" {
 		refuse(400, llm.Invalid, refusal)
@@ -189,6 +195,22 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.stream(w, r, f, &a)
 }
 
+// surrogates matches an escaped backslash, a surrogate pair, or half of one.
+var surrogates = regexp.MustCompile(`\\\\|\\u[dD][89abAB]..(\\u[dD][c-fC-F]..)?|\\u[dD][c-fC-F]..`)
+
+// badText explains why vendors reject the characters of a body; "" if they do not.
+func badText(body []byte) string {
+	if !utf8.Valid(body) {
+		return "invalid UTF-8"
+	}
+	for _, m := range surrogates.FindAll(body, -1) {
+		if len(m) == len(`\ud800`) {
+			return "no low surrogate in string"
+		}
+	}
+	return ""
+}
+
 func statusOf(k llm.ErrorKind) int {
 	switch k {
 	case llm.Auth:
@@ -211,7 +233,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, f format, a *Ans
 	flush := w.(http.Flusher).Flush
 	frames := f.frames(s, a)
 	for i, frame := range frames {
-		if a.Break != Whole && i >= len(frames)/2 {
+		if a.Break != Whole && a.Break != Late && i >= len(frames)/2 {
 			switch a.Break {
 			case Drop:
 				io.WriteString(w, frame[:len(frame)/2])
@@ -232,6 +254,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, f format, a *Ans
 			return
 		}
 		flush()
+	}
+	if a.Break == Late {
+		panic(http.ErrAbortHandler)
 	}
 }
 

@@ -57,6 +57,13 @@ func TestStrict(t *testing.T) {
 				""): "non-whitespace",
 			anthropic(aHi+`,{"role":"assistant","content":[{"type":"text","text":"x "}]}`,
 				""): "trailing whitespace",
+			anthropic(aHi+","+aCall+`,{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","is_error":true}]}`,
+				""): "cannot be empty if `is_error`",
+			anthropic(aHi+","+strings.Replace(aCall, `"ls"`, `"l.s"`, 1)+`,{"role":"user","content":[{"type":"tool_result",`+
+				`"tool_use_id":"a"}]}`, ""): "tool_use.name",
+			anthropic(`{"role":"user","content":[{"type":"document","source":{"type":"text","media_type":"text/plain",`+
+				`"data":""}}]}`, ""): "source",
+			anthropic(`{"role":"user","content":[{"type":"text","text":"\ud83d"}]}`, ""):          "no low surrogate",
 			anthropic(aHi, `,"tools":[{"name":"a b","input_schema":{"type":"object"}}]`):          "pattern",
 			anthropic(aHi, `,"tools":[{"name":"a","input_schema":{"type":"string"}}]`):            "'object'",
 			anthropic(aHi, `,"tools":[{"name":"a","input_schema":{"type":"object","oneOf":[]}}]`): "oneOf",
@@ -87,7 +94,11 @@ func TestStrict(t *testing.T) {
 			chat(cHi, `,"tools":[{"type":"function","function":{"name":"a b","parameters":{"type":"object"}}}]`): "name",
 			chat(cHi, `,"tools":[{"type":"function","function":{"name":"a",`+
 				`"parameters":{"type":"array"}}}]`): "Invalid schema",
-			chat(cHi, `,"reasoning_effort":"huge"`): "reasoning_effort",
+			chat(cHi, `,"reasoning_effort":"huge"`):                           "reasoning_effort",
+			chat(`{"role":"user","content":[{"type":"text","text":""}]}`, ""): "part text",
+			chat(`{"role":"user","content":"\udc00"}`, ""):                    "no low surrogate",
+			chat(cHi+","+strings.Replace(cCall, `"ls"`, `"l s"`, 1)+`,{"role":"tool","tool_call_id":"a","content":"x"}`,
+				""): "name",
 			chat(cHi+","+cCall+`,{"role":"tool","tool_call_id":"a","content":[{"type":"image_url",`+
 				`"image_url":{"url":"data:image/png;base64,eA=="}}]}`, ""): "only allowed in user",
 		}},
@@ -100,8 +111,11 @@ func TestStrict(t *testing.T) {
 			resp(rHi+`,{"type":"reasoning","id":"r","summary":[]},`+rHi, ""):                           "encrypted_content",
 			resp(`{"type":"message","role":"user","content":[{"type":"output_text","text":"x"}]}`, ""): "Supported values",
 			resp(rHi, `,"tools":[{"type":"function","name":"a","parameters":{"type":"string"}}]`):      "Invalid schema",
-			resp(rHi, `,"max_output_tokens":3`):                                                        "16",
-			`{"model":"m","stream":true,"input":[` + rHi + `]}`:                                        "store",
+			resp(`{"type":"message","role":"user","phase":"commentary","content":[{"type":"input_text","text":"x"}]}`,
+				""): "phase",
+			resp(`{"type":"message","role":"user","content":[{"type":"input_text","text":""}]}`, ""): "text is empty",
+			resp(rHi, `,"max_output_tokens":3`):                 "16",
+			`{"model":"m","stream":true,"input":[` + rHi + `]}`: "store",
 		}},
 		{"gemini", "/v1beta/models/m:streamGenerateContent?alt=sse", gem(gHi, ""), map[string]string{
 			gem("", ""):                    "contents is not specified",
@@ -118,7 +132,9 @@ func TestStrict(t *testing.T) {
 				""): "must not be empty",
 			gem(`{"role":"user","parts":[{"text":""}]}`,
 				""): "oneof",
-			gem(gHi, `,"tools":[{"functionDeclarations":[{"name":"1a"}]}]`): "function name",
+			gem(gHi+`,{"role":"model","parts":[{"text":"x"}]}`, ""):                                "end with a user turn",
+			gem(gHi+","+gCall+`,{"role":"user","parts":[{"functionResponse":{"name":"ls"}}]}`, ""): "response: required",
+			gem(gHi, `,"tools":[{"functionDeclarations":[{"name":"1a"}]}]`):                        "function name",
 			gem(gHi, `,"tools":[{"functionDeclarations":[{"name":"a",`+
 				`"parametersJsonSchema":{"type":"object","$schema":"x"}}]}]`): "Unknown name",
 			gem(gHi, `,"tools":[{"functionDeclarations":[{"name":"a","parametersJsonSchema":{"type":"object",`+

@@ -152,8 +152,8 @@ func assistantMessage(e *llm.Endpoint, m llm.Message, current bool) chatMessage 
 				out.ReasoningContent += p.Thinking.Text
 			}
 		case p.Call != nil:
-			c := chatCall{ID: p.Call.ID, Type: "function"}
-			c.Function.Name, c.Function.Arguments = p.Call.Name, string(wire.Object(p.Call.Input))
+			c := chatCall{ID: chatID(e, p.Call.ID), Type: "function"}
+			c.Function.Name, c.Function.Arguments = wire.Name(p.Call.Name, maxName), string(wire.Object(p.Call.Input))
 			if extra, ok := strings.CutPrefix(p.Call.Opaque, asExtra); ok {
 				c.Extra = json.RawMessage(extra)
 			}
@@ -194,7 +194,8 @@ func userMessages(e *llm.Endpoint, m llm.Message) []any {
 			if text == "" {
 				text = "(no output)"
 			}
-			out = append(out, chatMessage{Role: "tool", ToolCallID: p.Result.ID, Content: strings.TrimPrefix(text, "\n")})
+			out = append(out, chatMessage{Role: "tool", ToolCallID: chatID(e, p.Result.ID),
+				Content: strings.TrimPrefix(text, "\n")})
 		case p.Media != nil:
 			rest = append(rest, chatMedia(e, p.Media))
 		default:
@@ -213,6 +214,13 @@ func userMessages(e *llm.Endpoint, m llm.Message) []any {
 		return append(out, chatMessage{Role: "user", Content: strings.Join(text, "\n\n")})
 	}
 	return append(out, chatMessage{Role: "user", Content: rest})
+}
+
+func chatID(e *llm.Endpoint, id string) string {
+	if e.BaseURL != official {
+		return id
+	}
+	return wire.ID(id, maxChatID)
 }
 
 func chatMedia(e *llm.Endpoint, m *llm.Media) chatPart {

@@ -26,6 +26,14 @@ func Chat(e llm.Endpoint) llm.Model { return &chat{withDefaults(e)} }
 // is asked to store nothing. The default base URL is OpenAI's.
 func Responses(e llm.Endpoint) llm.Model { return &responses{withDefaults(e)} }
 
+// The lengths of IDs and names of calls that OpenAI accepts. Other servers may put data into an ID, which
+// [Chat] therefore sends back to them as it was.
+const (
+	maxChatID = 40
+	maxID     = 64
+	maxName   = 64
+)
+
 func withDefaults(e llm.Endpoint) llm.Endpoint {
 	if e.Info.ID == "" {
 		e.Info.ID = "openai/" + e.Name

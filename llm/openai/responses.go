@@ -54,6 +54,7 @@ type responsesTool struct {
 type item struct {
 	Type      string  `json:"type"`
 	Role      string  `json:"role,omitempty"`
+	Phase     string  `json:"phase,omitempty"` // of an assistant's message; the vendor wants it back
 	Content   []piece `json:"content,omitempty"`
 	CallID    string  `json:"call_id,omitempty"`
 	Name      string  `json:"name,omitempty"`
@@ -71,6 +72,10 @@ type piece struct {
 
 // asItem is the prefix of a Thinking.Opaque that contains an unchanged reasoning item.
 const asItem = "reasoning:"
+
+// phaseOf returns the prefix of a Part.Opaque that contains the phase of a message of the model at e. Other
+// models may not know phases.
+func phaseOf(e *llm.Endpoint) string { return "phase:" + e.Info.ID + ":" }
 
 func responsesBody(r *responses, req *llm.Request) *wire.Body {
 	e := &r.e
@@ -93,9 +98,9 @@ func responsesBody(r *responses, req *llm.Request) *wire.Body {
 func items(e *llm.Endpoint, m llm.Message) []any {
 	var out []any
 	var open *item // the message to which text is added
-	add := func(p piece) {
-		if open == nil {
-			open = &item{Type: "message", Role: string(m.Role)}
+	add := func(p piece, phase string) {
+		if open == nil || open.Phase != phase {
+			open = &item{Type: "message", Role: string(m.Role), Phase: phase}
 			out = append(out, open)
 		}
 		open.Content = append(open.Content, p)
@@ -108,18 +113,24 @@ func items(e *llm.Endpoint, m llm.Message) []any {
 			}
 		case p.Call != nil:
 			args := string(wire.Object(p.Call.Input))
-			out, open = append(out, &item{Type: "function_call", CallID: p.Call.ID, Name: p.Call.Name, Arguments: &args}), nil
+			out, open = append(out, &item{Type: "function_call", CallID: wire.ID(p.Call.ID, maxID),
+				Name: wire.Name(p.Call.Name, maxName), Arguments: &args}), nil
 		case p.Result != nil:
-			out, open = append(out, &item{Type: "function_call_output", CallID: p.Result.ID, Output: output(e, p.Result)}), nil
+			out, open = append(out, &item{Type: "function_call_output", CallID: wire.ID(p.Result.ID, maxID),
+				Output: output(e, p.Result)}), nil
 		case m.Role == llm.Assistant:
 			if p.Media != nil {
 				p.Text = wire.Placeholder(p.Media)
 			}
-			add(piece{Type: "output_text", Text: p.Text})
+			phase, ok := strings.CutPrefix(p.Opaque, phaseOf(e))
+			if !ok {
+				phase = ""
+			}
+			add(piece{Type: "output_text", Text: p.Text}, phase)
 		case p.Media != nil:
-			add(itemMedia(e, p.Media))
+			add(itemMedia(e, p.Media), "")
 		default:
-			add(piece{Type: "input_text", Text: p.Text})
+			add(piece{Type: "input_text", Text: p.Text}, "")
 		}
 	}
 	// Reasoning must be followed by its result, which an interrupted answer does not have.
@@ -195,6 +206,7 @@ type doneItem struct {
 	CallID  string `json:"call_id"`
 	Name    string `json:"name"`
 	Args    string `json:"arguments"`
+	Phase   string `json:"phase"`
 	Summary []struct {
 		Text string `json:"text"`
 	} `json:"summary"`
@@ -305,7 +317,11 @@ func (d *itemDecoder) item(raw json.RawMessage) (out llm.Event, err error) {
 			text.WriteString(c.Text + c.Refusal)
 		}
 		if text.Len() > 0 {
-			d.parts = append(d.parts, llm.Text(text.String()))
+			part := llm.Text(text.String())
+			if it.Phase != "" {
+				part.Opaque = phaseOf(d.e) + it.Phase
+			}
+			d.parts = append(d.parts, part)
 		}
 	case "function_call":
 		input := json.RawMessage(it.Args)

@@ -12,6 +12,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/frontend/control"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/llm"
 )
 
 // textOutput prints the output of commands and the last answer to stdout. Messages of hooks,
@@ -46,6 +47,9 @@ func (o *textOutput) Event(e engine.Event) {
 	printRetry(o.errs, e)
 	if e.Entry != nil && e.Entry.Note != nil && e.Entry.Note.Hook != "" && e.Entry.Note.People != "" {
 		fmt.Fprintln(o.errs, "knack: hook:", plain.Line(e.Entry.Note.People))
+	}
+	if e.Entry != nil && e.Agent == nil && e.Entry.Answer != nil && e.Entry.Answer.Partial {
+		o.text = llm.TextOf(e.Entry.Answer.Message.Parts) // after an error, no End follows
 	}
 	if e.End != nil {
 		o.text = e.End.Text

@@ -198,8 +198,8 @@ type Decoder interface {
 	// Event decodes one event of the stream and passes the resulting events to emit. The last of an
 	// answer has Done set.
 	Event(data []byte, emit func(llm.Event)) error
-	// End is called when the stream ends. It passes an event with Done to emit, unless Event has already
-	// done so or a part of the answer is missing.
+	// End is called when the stream ends or the connection breaks. It passes an event with Done to emit, unless
+	// Event has already done so or a part of the answer is missing.
 	End(emit func(llm.Event))
 }
 
@@ -217,6 +217,8 @@ func Stream(ctx context.Context, e *llm.Endpoint, url string, header http.Header
 		for ev, err := range Post(ctx, e, url, header, body) {
 			if err == nil {
 				err = d.Event(ev.Data, emit)
+			} else if isBroken(err) {
+				d.End(emit) // the connection may break after the end of the answer
 			}
 			if err != nil && !done {
 				yield(llm.Event{}, err)
@@ -233,6 +235,11 @@ func Stream(ctx context.Context, e *llm.Endpoint, url string, header http.Header
 			yield(llm.Event{}, Truncated(e))
 		}
 	}
+}
+
+func isBroken(err error) bool {
+	var e *llm.Error
+	return errors.As(err, &e) && e.Kind == llm.Broken
 }
 
 // A watchedReader calls onBytes when bytes arrive, and fails with errTooLarge when there are too many.
@@ -396,18 +403,9 @@ func (r report) kind(code string, status int) llm.ErrorKind {
 		}
 	}
 	for _, word := range [...]string{code, r.Type, r.Status} {
-		switch word {
-		case "context_length_exceeded", "exceed_context_size_error", "request_too_large":
-			return llm.Overflow
-		case "insufficient_quota", "billing_error", "invalid_api_key", "authentication_error", "permission_error",
-			"UNAUTHENTICATED", "PERMISSION_DENIED":
-			return llm.Auth
-		case "overloaded_error", "server_is_overloaded", "UNAVAILABLE":
-			return llm.Overloaded
-		case "rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED":
-			return llm.RateLimit
-		case "api_error", "server_error", "timeout_error", "INTERNAL":
-			return llm.Server
+		// Gateways write "api_error" into the body of any error.
+		if kind := wordKind(word); kind != "" && !(isFinal(status) && (&llm.Error{Kind: kind}).Temporary()) {
+			return kind
 		}
 	}
 	switch {
@@ -419,12 +417,39 @@ func (r report) kind(code string, status int) llm.ErrorKind {
 		return llm.RateLimit
 	case status == 503, status == 529:
 		return llm.Overloaded
-	case status >= 500, status == 408, status == 409:
+	case status >= 500, status == 408, status == 409, status == 425:
 		return llm.Server
 	case overflows(r.Message):
 		return llm.Overflow
 	}
 	return llm.Invalid
+}
+
+// wordKind returns the kind for a code, type or status in an error object; "": it does not tell.
+func wordKind(word string) llm.ErrorKind {
+	switch word {
+	case "context_length_exceeded", "exceed_context_size_error", "request_too_large":
+		return llm.Overflow
+	case "insufficient_quota", "billing_error", "invalid_api_key", "authentication_error", "permission_error",
+		"UNAUTHENTICATED", "PERMISSION_DENIED":
+		return llm.Auth
+	case "overloaded_error", "server_is_overloaded", "UNAVAILABLE":
+		return llm.Overloaded
+	case "rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED":
+		return llm.RateLimit
+	case "api_error", "server_error", "timeout_error", "INTERNAL":
+		return llm.Server
+	}
+	return ""
+}
+
+// isFinal reports whether an HTTP status means that the same request will fail again.
+func isFinal(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return status >= 400 && status < 500
 }
 
 // overflows reports whether an error message means that the prompt is too long for the model's window. Only

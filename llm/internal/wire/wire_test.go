@@ -105,6 +105,16 @@ func TestStatusError(t *testing.T) {
 		{404, "", `404 page not found`, llm.Invalid, 0, "404 page not found"},
 		{401, "", `{"error":{"message":"Incorrect API key provided: sk-secret."}}`, llm.Auth, 0, "provided: [key]"},
 		{413, "", ``, llm.Overflow, 0, "HTTP 413"},
+		{400, "", `{"type":"error","error":{"type":"api_error","message":"no such field"}}`, llm.Invalid, 0, "no such field"},
+		{401, "", `{"type":"error","error":{"type":"api_error","message":"bad key"}}`, llm.Auth, 0, "bad key"},
+		{403, "", `{"error":{"message":"blocked","type":"server_error"}}`, llm.Auth, 0, "blocked"},
+		{404, "", `{"error":{"type":"api_error","message":"model: x"}}`, llm.Invalid, 0, "model: x"},
+		{413, "", `{"error":{"type":"api_error","message":"too much"}}`, llm.Overflow, 0, "too much"},
+		{422, "", `{"error":{"code":422,"message":"odd","status":"INTERNAL"}}`, llm.Invalid, 0, "odd"},
+		{400, "", `{"error":{"type":"api_error","message":"prompt is too long: 9 > 8"}}`, llm.Overflow, 0, "too long"},
+		{408, "", `{"error":{"type":"invalid_request_error","message":"slow"}}`, llm.Server, 0, "slow"},
+		{409, "", `{"error":{"type":"api_error","message":"busy"}}`, llm.Server, 0, "busy"},
+		{425, "", `{"error":{"message":"early"}}`, llm.Server, 0, "early"},
 		{418, "", `{"error":{"message":"teapot"}}`, llm.Invalid, 0, "teapot"},
 	} {
 		h := http.Header{}
