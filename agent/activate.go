@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
@@ -21,60 +22,39 @@ import (
 func (r *run) invoke(ctx context.Context, in knack.Invocation) (*knack.Activation, error) {
 	in = r.fillInvocation(in)
 	if s := r.Skills.Catalog().Skill(in.Name); s != nil {
-		if r.Policy.Verify != nil {
-			if err := r.Policy.Verify(s); err != nil {
-				return nil, err
-			}
-		}
 		if r.startsFork(s) {
 			if err := r.mayFork(s.Name); err != nil {
 				return nil, err
 			}
 		}
-		if err := r.acceptAsks(ctx, s, &in); err != nil {
+		if err := r.admit(ctx, s, &in); err != nil {
 			return nil, err
 		}
 	}
 	return r.Skills.Catalog().Invoke(ctx, in)
 }
 
-// acceptAsks asks which of a skill's ignored rules the user accepts (see [Policy.Accept]). It also sets
-// in.Hash, which binds the answer to the skill's present content.
-func (r *run) acceptAsks(ctx context.Context, s *knack.Skill, in *knack.Invocation) error {
-	if r.Policy.Accept == nil {
+// admit verifies a skill and asks which of its rules the user accepts, see [Policy.Admit]. It also sets in.Hash,
+// which binds the answer to the skill's present content.
+func (r *run) admit(ctx context.Context, s *knack.Skill, in *knack.Invocation) error {
+	if r.Policy.Admit == nil {
 		return nil
 	}
+	c := SkillCall{Skill: s, By: in.By}
 	asks, err := s.Asks(ctx)
 	if err == nil {
 		_, err = r.Skills.Catalog().Describe(*in)
 	}
-	if err != nil {
-		return nil // Invoke reports why it is refused
+	if err == nil { // otherwise Invoke reports why the skill is refused, and nobody is asked
+		c.Asks = asks
 	}
-	rules := r.ineffectiveRules(s, asks.Grants)
-	if len(rules) == 0 {
-		return nil
-	}
-	if in.Accepted, err = r.Policy.Accept(ctx, s, in.By, asks, rules); err != nil || len(in.Accepted) == 0 {
+	if in.Accepted, err = r.Policy.Admit(ctx, c); err != nil || len(in.Accepted) == 0 {
 		return err
 	}
 	if in.Hash == "" {
 		in.Hash = asks.Hash
 	}
 	return nil
-}
-
-// ineffectiveRules returns those of a skill's rules that are not in effect unless they are accepted.
-func (r *run) ineffectiveRules(s *knack.Skill, rules []string) (all []string) {
-	if r.Policy.Ignored == nil {
-		return nil
-	}
-	for _, rule := range rules {
-		if r.Policy.Ignored(s, rule) != "" {
-			all = append(all, rule)
-		}
-	}
-	return all
 }
 
 // fillInvocation fills in the fields that the run knows.
@@ -85,8 +65,7 @@ func (r *run) fillInvocation(in knack.Invocation) knack.Invocation {
 	in.Message = r.lastTyped
 	in.Builtins = r.builtins()
 	if r.Skills.Shell != nil {
-		sc := r.scopes(state)
-		in.Shell = r.Skills.Shell(r.withGateHooks(sc, r.hooks(sc)))
+		in.Shell = r.inlineShell(r.scopes(state))
 	}
 	in.Vars = maps.Clone(r.Skills.Vars)
 	if in.Vars == nil {
@@ -95,6 +74,16 @@ func (r *run) fillInvocation(in knack.Invocation) knack.Invocation {
 	in.Vars["CLAUDE_SESSION_ID"] = r.root().log.ID()
 	_, in.Vars["CLAUDE_EFFORT"] = r.effectiveModel(state)
 	return in
+}
+
+// inlineShell returns the shell for the inline commands of a skill, in which the skill itself is in use.
+func (r *run) inlineShell(in Scopes) knack.Shell {
+	return func(ctx context.Context, act *knack.Activation, line string, env []string) (string, error) {
+		with := in
+		with.Skills = append(slices.Clip(in.Skills), gate.Skill{Facts: r.review(callOf(act)).Facts, Scope: session.Scope{
+			Skill: act.Skill.Name, Grants: act.Grants, Accepted: act.Accepted, Denies: act.Denies, Sandbox: act.Sandbox}})
+		return r.Skills.Shell(with)(ctx, act, line, env)
+	}
 }
 
 // activate records the activation of a skill as one entry.
@@ -110,14 +99,16 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by session.Ca
 		Hooks: act.Hooks, Dir: hookDir(act), Sandbox: act.Sandbox,
 		Problems: slices.Clone(act.Problems), UserOnly: act.Skill.NotModel, Accepted: act.Accepted,
 	}
-	for _, rule := range r.ineffectiveRules(act.Skill, act.Grants) {
-		if slices.Contains(act.Accepted, rule) {
+	review := r.review(callOf(act))
+	for _, rule := range act.Grants {
+		why := review.Ineffective[rule]
+		if why == "" || slices.Contains(act.Accepted, rule) {
 			continue
 		}
 		a.Ignored = append(a.Ignored, rule)
 		a.Problems = append(a.Problems, knack.Problem{
 			Code: knack.CodeToolPattern, Severity: knack.Warn, Path: act.Skill.Path,
-			Message: fmt.Sprintf("allowed-tools: %s is not granted: %s", rule, r.Policy.Ignored(act.Skill, rule)),
+			Message: fmt.Sprintf("allowed-tools: %s is not granted: %s", rule, why),
 		})
 	}
 	if act.Model != "" && r.Resolve != nil {
@@ -129,18 +120,19 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by session.Ca
 			})
 		}
 	}
-	if _, err := r.record(session.Entry{Type: session.TypeActivation, Activation: &a}); err != nil {
+	entry, err := r.record(session.Entry{Type: session.TypeActivation, Activation: &a})
+	if err != nil {
 		return err
 	}
+	if r.reviews == nil {
+		r.reviews = map[int]Review{}
+	}
+	r.reviews[entry.ID] = review
 	return r.activatedHooks(ctx, act, by, state)
 }
 
 // tokens estimates the number of tokens in s, at 4 bytes per token.
 func tokens(s string) int { return (len(s) + 3) / 4 }
-
-func (r *run) scopes(state session.State) Scopes {
-	return Scopes{Skills: state.Scopes, Bounds: r.restrictions, Log: r.log}
-}
 
 // effectiveModel returns the model and the effort of the next request: those of the
 // skill activated last that names one, else the session's, else the agent's. An
@@ -257,9 +249,10 @@ func (r *run) skillSubject(ctx context.Context, name string) permission.Subject 
 	case asks.IsEmpty():
 		sub.Default = permission.Allow
 	default:
+		ineffective := r.review(SkillCall{Skill: s, By: knack.ByModel, Asks: asks}).Ineffective
+		asks.Grants = slices.Clone(asks.Grants)
 		for i, rule := range asks.Grants {
-			if slices.Contains(r.ineffectiveRules(s, asks.Grants[i:i+1]), rule) {
-				asks.Grants = slices.Clone(asks.Grants)
+			if ineffective[rule] != "" {
 				asks.Grants[i] += " (not by this answer)"
 			}
 		}

@@ -4,7 +4,7 @@
 // is recorded in a [session.Log]. Most programs use [Agent.Run], which yields events until the
 // model makes no more calls:
 //
-//	a := &agent.Agent{Model: m, Tools: tools, Policy: agent.Policy{Gate: agent.UseGate(g)}}
+//	a := &agent.Agent{Model: m, Tools: tools, Policy: agent.Policy{Gate: g.With}}
 //	for ev, err := range a.Run(ctx, session.New(session.Header{}), agent.Typed("hello")) {
 //		…
 //	}
@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
@@ -97,34 +98,11 @@ type Skills struct {
 	// Catalog may return a different catalogue afterwards. Touched returns problems with skills that
 	// were left out; they are recorded. nil: touched files are ignored.
 	Touched func(ctx context.Context, paths []string) []knack.Problem
-	// Shell runs inline commands of skills, see [ShellIn]; nil: they are left as text.
+	// Shell runs inline commands of a skill, which is one of the Scopes, see [ShellIn]; nil: they are
+	// left as text.
 	Shell func(Scopes) knack.Shell
 	// Vars are the variables of skill texts in addition to CLAUDE_SESSION_ID and CLAUDE_EFFORT.
 	Vars map[string]string
-}
-
-// A Policy decides what may run. The zero Policy allows only calls that need no permission.
-type Policy struct {
-	// Gate returns the gate for calls made while the skills and hooks of Scopes are in use, see
-	// [Scopes.Overlay]. nil: only calls that need no permission run, see [tool.Gate].
-	Gate func(Scopes) tool.Gate
-	// Hooks returns the hooks in use; nil, or a nil set: there are none.
-	Hooks func(Scopes) *hook.Set
-	// Typed is called when the user types a skill's name. Typing it approves what the skill
-	// declares but does not override a deny rule: an error, usually a *knack.Refusal, refuses the
-	// skill. nil: nothing is refused.
-	Typed func(ctx context.Context, s *knack.Skill) error
-	// Verify is called before any skill is invoked and checks that its files have not changed since
-	// they were approved; an error refuses the skill. nil: they are not checked.
-	Verify func(s *knack.Skill) error
-	// Ignored explains why a rule of a skill's allowed-tools is not in effect, or returns "" if it
-	// is. It is used for the activation's report and for Accept; the gate does not call it. nil: all
-	// rules are in effect.
-	Ignored func(s *knack.Skill, rule string) string
-	// Accept is called before a skill is invoked and returns which of rules (those that Ignored
-	// explains) the user accepts for it. asks is everything that the skill asks for. An error
-	// refuses the skill. nil: none are accepted.
-	Accept func(ctx context.Context, s *knack.Skill, by knack.Caller, asks knack.Asks, rules []string) ([]string, error)
 }
 
 // A Roster is the set of agents that an agent can start. The zero Roster has none.
@@ -138,6 +116,8 @@ type Roster struct {
 	// mode. The run then sets its model, effort and limits and reduces its tools. Fork may be
 	// called concurrently. nil: there are no sub-agents.
 	Fork func(ctx context.Context, d *Definition) (*Agent, *session.Log, error)
+	// Hooks returns the hooks of a definition, which guard the calls of its agent. nil: none.
+	Hooks func(d *Definition) []hook.Hook
 	// Forked reads the session of a sub-agent that was interrupted when the program ended, to find
 	// out what it spent; nil: that is unknown.
 	Forked func(id string) (*session.Log, error)
@@ -174,6 +154,9 @@ type Retry struct {
 	// Sleep waits; nil: a timer. Tests put their own here.
 	Sleep func(context.Context, time.Duration) error
 }
+
+// Scopes are what is in use: skills, the restrictions of a sub-agent, hooks.
+type Scopes = gate.Scopes
 
 // An Input is a message that begins a turn or arrives during one: text, which may be "/name args"
 // for a skill or one of the Commands, and its attachments.

@@ -30,8 +30,8 @@ func Example() {
 		Model: greeter(),
 		Tools: coding.Tools(ws, coding.Options{}),
 		Skills: agent.Skills{Catalog: func() *knack.Catalog { return skills },
-			Shell: agent.ShellIn(ws, agent.UseGate(g), "")},
-		Policy: agent.Policy{Gate: agent.UseGate(g)},
+			Shell: agent.ShellIn(ws, g.With, "")},
+		Policy: agent.Policy{Gate: g.With},
 	}
 	a.System = agent.Prompt{Role: "You write greetings.", Tools: a.Tools, Dir: dir}.String()
 	for ev, err := range a.Run(ctx, session.New(session.Header{}), agent.Typed("Greet me.")) {

@@ -233,8 +233,7 @@ func (r *run) askGate(ctx context.Context, t *tool.Tool, call string, in any) (t
 	}
 	var g tool.Gate
 	if r.Policy.Gate != nil {
-		sc := r.scopes(r.log.State())
-		g = r.Policy.Gate(r.withGateHooks(sc, r.hooks(sc)))
+		g = r.Policy.Gate(r.scopes(r.log.State()))
 	}
 	permit, err := t.Propose(call, input).Decide(ctx, g)
 	if err == nil && !bytes.Equal(permit.Input, input) {
@@ -282,8 +281,8 @@ func (r *run) delegate(ctx context.Context, t task) (session.Agent, error) {
 		what.Args = t.act.Args
 	}
 	r.configureChild(child, t.def)
-	sub := &run{Agent: child, log: log, start: time.Now(), parent: r, subRecord: what, def: t.def,
-		restrictions: r.bounds(t.def, child.Servers.Rules)}
+	sub := &run{Agent: child, log: log, start: time.Now(), parent: r, subRecord: what, def: t.def}
+	sub.restrictions, sub.guards = r.bounds(t.def, child.Servers.Rules)
 	sub.emit = func(e Event) {
 		if e.End != nil {
 			return // the entry that records its end says more
@@ -381,8 +380,8 @@ func (r *run) preload(ctx context.Context, name string) error {
 		if inv.Hash, err = r.askSkill(ctx, s, name, "preload"); err != nil {
 			return err
 		}
-		if r.Policy.Verify != nil {
-			if err := r.Policy.Verify(s); err != nil {
+		if r.Policy.Admit != nil {
+			if _, err := r.Policy.Admit(ctx, SkillCall{Skill: s, By: inv.By}); err != nil { // nobody is asked about its rules
 				return err
 			}
 		}
@@ -400,7 +399,7 @@ func (r *run) configureChild(child *Agent, d *Definition) {
 	state := r.log.State()
 	child.Tools = slices.Clone(child.Tools)
 	child.Roster.Agents, child.Roster.Background = r.Roster.Agents, r.Roster.Background
-	child.Steer, child.Policy.Typed = nil, nil
+	child.Steer = nil
 	child.System = strings.TrimSpace(child.System) + "\n\n" + subText
 	child.Release = ReleasePolicy{kind: releaseNever} // its conversation is not continued after the task
 	child.Limits = Limits{Requests: d.MaxTurns}
@@ -509,17 +508,26 @@ func (r *run) startsAny() bool {
 // bounds returns the restrictions on an agent started with definition d: what the skills in use
 // here deny, and what the definition denies. If the definition lists patterns, only those tools and
 // the tools of its servers may run. What skills grant is not passed on to sub-agents.
-func (r *run) bounds(d *Definition, servers []string) []Bound {
-	all := slices.Clone(r.restrictions)
+//
+// The hooks of these skills and of the definition guard the agent's calls, but cannot allow any.
+func (r *run) bounds(d *Definition, servers []string) (all []gate.Bound, guards []hook.Hook) {
+	all, guards = slices.Clone(r.restrictions), slices.Clone(r.guards)
 	for _, s := range r.log.State().Scopes {
-		all = append(all, Bound{Skill: s.Skill, Denies: s.Denies, Names: s.Grants, Hooks: s.Hooks, Dir: s.Dir,
-			Sandbox: s.Sandbox})
+		review := r.reviewOf(s)
+		all = append(all, gate.Bound{Skill: s.Skill, Denies: s.Denies, Names: s.Grants, Limits: review.Facts.Limits})
+		guards = append(guards, review.Hooks...)
 	}
-	o := Bound{Agent: d.Name, Denies: d.DisallowedTools, Hooks: d.Hooks}
+	own := gate.Bound{Agent: d.Name, Denies: d.DisallowedTools}
 	if slices.ContainsFunc(d.Tools, func(rule string) bool { return strings.Contains(rule, "(") }) {
-		o.Names = slices.Concat(d.Tools, servers)
+		own.Names = slices.Concat(d.Tools, servers)
 	}
-	return append(all, o)
+	if r.Roster.Hooks != nil {
+		guards = append(guards, r.Roster.Hooks(d)...)
+	}
+	for i := range guards {
+		guards[i].Mute = true
+	}
+	return append(all, own), guards
 }
 
 // agentEntry records that a sub-agent started or ended. It may be called from any goroutine.

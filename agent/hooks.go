@@ -14,7 +14,6 @@ import (
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
 )
@@ -66,16 +65,33 @@ func (r *run) hook(ctx context.Context, in hook.Input) (hook.Outcome, error) {
 	if r.hookState.inCalls {
 		return r.fire(ctx, r.hookState.set, in), nil
 	}
-	out := r.fire(ctx, r.hooks(r.scopes(r.log.State())), in)
+	out := r.fire(ctx, r.hooks(r.log.State().Scopes), in)
 	return out, r.flushHookNotes(nil)
 }
 
-// hooks returns the hooks that are in effect.
-func (r *run) hooks(sc Scopes) *hook.Set {
-	if r.Policy.Hooks == nil {
+// Hooks returns the hooks in effect in a session.
+func (a *Agent) Hooks(log *session.Log) []hook.Hook {
+	set := (&run{Agent: a, log: log}).hooks(log.State().Scopes)
+	if set == nil {
 		return nil
 	}
-	return r.Policy.Hooks(sc)
+	return set.Hooks
+}
+
+// hooks returns the hooks in effect while skills are in use.
+func (r *run) hooks(scopes []session.Scope, more ...hook.Hook) *hook.Set {
+	all := r.Policy.Hooks
+	if all == nil {
+		return nil
+	}
+	var own []hook.Hook
+	for _, s := range scopes {
+		own = append(own, r.reviewOf(s).Hooks...)
+	}
+	if own = slices.Concat(own, more, r.guards); len(own) == 0 {
+		return all
+	}
+	return &hook.Set{Hooks: append(own, all.Hooks...), Runner: all.Runner}
 }
 
 // fire runs the hooks of a set for an event and keeps their texts until flushHookNotes records them.
@@ -178,52 +194,17 @@ func (r *run) stop(why string) {
 	}
 }
 
-// withGateHooks adds to sc the hooks that take part in the gate's decisions.
-func (r *run) withGateHooks(sc Scopes, set *hook.Set) Scopes {
-	hookFunc := func(e hook.Event) gate.HookFunc {
-		if !set.Has(e) {
-			return nil
-		}
-		return func(ctx context.Context, p tool.Proposal, d permission.Decision) (gate.Opinion, error) {
-			if r.stopped() { // at an earlier call of the same answer
-				return gate.Opinion{Vote: gate.VoteDeny, Reason: "the run was ended at an earlier call"}, nil
-			}
-			out := r.fire(ctx, set, hook.Input{Event: e, Tool: p.Name, ToolInput: p.Input, Call: p.ID, Suggestion: d.Suggest})
-			votes := [...]gate.Vote{hook.Nothing: gate.VoteNone, hook.Allow: gate.VoteAllow, hook.Ask: gate.VoteAsk,
-				hook.Deny: gate.VoteDeny}
-			return gate.Opinion{Vote: votes[out.Vote], Input: out.Input, Reason: out.Reason, Failed: out.Broken}, nil
-		}
+// refused runs the PermissionDenied hooks for a call that the gate refused, and ends the run if the user wants that.
+func (r *run) refused(ctx context.Context, set *hook.Set, p tool.Proposal, err error) {
+	var denied *gate.Denied
+	if !errors.As(err, &denied) {
+		return
 	}
-	sc.PreToolUse, sc.PermissionRequest = hookFunc(hook.PreToolUse), hookFunc(hook.PermissionRequest)
-	return sc
-}
-
-// withDeniedHooks runs the PermissionDenied hooks when g refuses a call.
-func (r *run) withDeniedHooks(set *hook.Set, g tool.Gate) tool.Gate {
-	if g == nil || !set.Has(hook.PermissionDenied) {
-		return g
+	r.fire(ctx, set, hook.Input{Event: hook.PermissionDenied, Tool: p.Name, ToolInput: p.Input, Call: p.ID,
+		Reason: denied.Text})
+	if denied.Stop {
+		r.stop("the user ended the run")
 	}
-	return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
-		permit, err := g.Ask(ctx, p)
-		var denied *gate.Denied
-		if errors.As(err, &denied) {
-			r.fire(ctx, set, hook.Input{Event: hook.PermissionDenied, Tool: p.Name, ToolInput: p.Input, Call: p.ID,
-				Reason: denied.Text})
-		}
-		return permit, err
-	})
-}
-
-// stopOnUserStop ends the run if the user chooses to end it when asked about a call.
-func (r *run) stopOnUserStop(g tool.Gate) tool.Gate {
-	return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
-		permit, err := g.Ask(ctx, p)
-		var denied *gate.Denied
-		if errors.As(err, &denied) && denied.Stop {
-			r.stop("the user ended the run")
-		}
-		return permit, err
-	})
 }
 
 // withPostToolHooks makes a tool run the PostToolUse or PostToolUseFailure hooks after each call, before any
@@ -309,14 +290,15 @@ func (r *run) hooksOnInput(ctx context.Context, in hook.Input, steering bool, ac
 	if r.Policy.Hooks == nil {
 		return nil
 	}
-	sc := Scopes{Log: r.log}
+	var scopes []session.Scope
 	if steering {
-		sc = r.scopes(r.log.State())
+		scopes = r.log.State().Scopes
 	}
-	if act != nil && act.Hooks != nil {
-		sc.Skills = append(slices.Clip(sc.Skills), session.Scope{Skill: act.Skill.Name, Hooks: act.Hooks, Dir: act.Dir})
+	var own []hook.Hook
+	if act != nil {
+		own = r.review(callOf(act)).Hooks
 	}
-	if out := r.fire(ctx, r.hooks(sc), in); out.Block {
+	if out := r.fire(ctx, r.hooks(scopes, own...), in); out.Block {
 		return &Blocked{in.Event, out.Reason}
 	}
 	return nil
@@ -337,7 +319,7 @@ func (r *run) activatedHooks(ctx context.Context, act *knack.Activation, by sess
 	if r.Policy.Hooks == nil {
 		return nil
 	}
-	set := r.hooks(r.scopes(r.log.State()))
+	set := r.hooks(r.log.State().Scopes)
 	name := act.Skill.Name
 	inForce := before.InTurn && slices.ContainsFunc(before.Scopes, func(s session.Scope) bool { return s.Skill == name })
 	if act.Hooks != nil && !inForce {

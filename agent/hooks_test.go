@@ -54,10 +54,7 @@ func hooked(t *testing.T, m llm.Model, text string) (*agent.Agent, *hookRecorder
 		t.Fatal(err)
 	}
 	return &agent.Agent{Model: m, Tools: tool.Set{echo()},
-		Policy: agent.Policy{Hooks: func(agent.Scopes) *hook.Set { return w.set },
-			Gate: func(sc agent.Scopes) tool.Gate {
-				return g.With(gate.Overlay{PreToolUse: sc.PreToolUse, PermissionRequest: sc.PermissionRequest})
-			}}}, w
+		Policy: agent.Policy{Hooks: w.set, Gate: g.With}}, w
 }
 
 // TestHookNotes: the context that hooks add to parallel calls follows all of their results, in call order, whichever
@@ -114,14 +111,14 @@ func TestHookStops(t *testing.T) {
 // TestHookRefuses: a refused prompt is not recorded, and the next one works.
 func TestHookRefuses(t *testing.T) {
 	m := llmtest.New(llmtest.Reply("done"))
-	a, w := hooked(t, m, `{"UserPromptSubmit": [{"hooks": [{"command": "2|no"}]}]}`)
+	a, _ := hooked(t, m, `{"UserPromptSubmit": [{"hooks": [{"command": "2|no"}]}]}`)
 	log := session.New(session.Header{})
 	_, err := do(t, a, log, "secret")
 	var no *agent.Blocked
 	if !errors.As(err, &no) || no.Reason != "no" || len(log.Entries()) != 0 {
 		t.Errorf("%v, %d entries", err, len(log.Entries()))
 	}
-	w.set = nil
+	a.Policy.Hooks = nil
 	all, err := do(t, a, log, "hello")
 	ended(t, all, err)
 	if len(m.Requests()) != 1 || strings.Contains(fmt.Sprint(m.Requests()[0].Messages), "secret") {

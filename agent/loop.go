@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
@@ -50,6 +52,7 @@ type run struct {
 	catalog      *knack.Catalog // the catalogue and number of touched files at the last check for changes
 	touchedCount int
 	hookState    hookState
+	reviews      map[int]Review // of the skills in use, by the entry of their activation; changes only between calls
 
 	indexing context.CancelFunc // stops building the index for suggestions; nil: not running
 	indexed  sync.WaitGroup
@@ -58,7 +61,8 @@ type run struct {
 	parent       *run          // of a sub-agent; nil: this is not a sub-agent
 	subRecord    session.Agent // of a sub-agent: what its parent records about it
 	def          *Definition   // of a sub-agent
-	restrictions []Bound       // of a sub-agent: its restrictions
+	restrictions []gate.Bound  // of a sub-agent: its restrictions
+	guards       []hook.Hook   // of a sub-agent: the hooks of its definition and of the skills that restrict it
 }
 
 func (r *run) do(ctx context.Context, in Input) (*End, error) {
@@ -369,11 +373,11 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 	}
 	state := r.log.State()
 	sc := r.scopes(state)
-	hooks := r.hooks(sc) // used until all of these calls have ended
+	hooks := sc.Hooks // used until all of these calls have ended
 	r.hookState.set, r.hookState.inCalls = hooks, true
-	var gate tool.Gate
+	var guard tool.Gate
 	if r.Policy.Gate != nil {
-		gate = r.stopOnUserStop(r.withDeniedHooks(hooks, r.Policy.Gate(r.withGateHooks(sc, hooks))))
+		guard = r.Policy.Gate(sc)
 	}
 	events := make(chan Event) // an empty event means: emit new log entries
 	r.calls = events
@@ -386,9 +390,10 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 	var results []tool.Result
 	go func() {
 		defer close(events)
-		results = tool.CallAll(ctx, tools, aliased, gate, tool.Listener{
+		results = tool.CallAll(ctx, tools, aliased, guard, tool.Listener{
 			Progress: func(i int, res tool.Result) { events <- Event{Progress: &Progress{Call: calls[i].ID, Result: res}} },
 			Ended:    func(i int, res tool.Result) { events <- Event{Ended: &Ended{Call: calls[i].ID, Result: res}} },
+			Refused:  func(p tool.Proposal, err error) { r.refused(ctx, hooks, p, err) },
 		})
 	}()
 	for e := range events {

@@ -68,13 +68,13 @@ func TestEntriesShown(t *testing.T) {
 		llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("ok"))
 	a := skilled(t, m, map[string]string{"pdf": skill("", "BODY")})
 	log := session.New(session.Header{ID: "s"})
-	a.Policy.Gate = func(s agent.Scopes) tool.Gate {
+	a.Policy.Gate = func(agent.Scopes) tool.Gate {
 		return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 			d := permission.Decision{Verdict: permission.Allow}
 			if p.Name == "echo" {
 				d.Verdict = permission.Deny
 			}
-			s.Log.Append(session.Entry{Type: session.TypeDecision, Decision: &session.Decision{Call: p.ID, Tool: p.Name, By: d}})
+			log.Append(session.Entry{Type: session.TypeDecision, Decision: &session.Decision{Call: p.ID, Tool: p.Name, By: d}})
 			if p.Name == "echo" {
 				return tool.Permit{}, errors.New("no")
 			}

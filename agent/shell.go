@@ -6,12 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/tool/coding"
 	"github.com/knack-agent/knack/workspace"
@@ -30,9 +28,6 @@ func ShellIn(ws workspace.Workspace, gate func(Scopes) tool.Gate, tempDir string
 
 func inline(ws workspace.Workspace, gate func(Scopes) tool.Gate, sc Scopes, tempDir string) knack.Shell {
 	return func(ctx context.Context, a *knack.Activation, line string, env []string) (string, error) {
-		with := sc // the restrictions of the agent also apply to this command
-		with.Skills = append(slices.Clip(sc.Skills), session.Scope{Skill: a.Skill.Name, Grants: a.Grants,
-			Accepted: a.Accepted, Denies: a.Denies, Sandbox: a.Sandbox})
 		kind, command, err := inlineCommand(ws, a.Skill.Shell, line, env)
 		if err != nil {
 			return "", err
@@ -46,7 +41,7 @@ func inline(ws workspace.Workspace, gate func(Scopes) tool.Gate, sc Scopes, temp
 		if err != nil {
 			return "", err
 		}
-		permit, err := gate(with).Ask(ctx, tool.Proposal{
+		permit, err := gate(sc).Ask(ctx, tool.Proposal{
 			ID: "inline", Name: "bash", Label: "inline command of " + a.Skill.Name, Input: input,
 			Subjects: func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 				return []permission.Subject{{Kind: kind, Text: judged, Extra: extra}}, nil

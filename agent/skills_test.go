@@ -151,7 +151,7 @@ func TestScopeEnds(t *testing.T) {
 			if p.Name == "echo" {
 				text := ""
 				for _, k := range s.Skills {
-					text += fmt.Sprint(k.Skill, " ", k.Grants, " ", k.Denies)
+					text += fmt.Sprint(k.Scope.Skill, " ", k.Scope.Grants, " ", k.Scope.Denies)
 				}
 				seen = append(seen, text)
 			}
@@ -310,7 +310,7 @@ func TestDoneReleasesAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := &hook.Set{Hooks: []hook.Hook{released}, Runner: &hook.Runner{}}
-	a.Policy.Hooks = func(agent.Scopes) *hook.Set { return set }
+	a.Policy.Hooks = set
 	turn(t, a, session.New(session.Header{ID: "s"}), "go")
 	if last := all(m.Requests()[3]); strings.Contains(last, "BODY OF") || ran != 2 {
 		t.Errorf("the hooks ran %d times; the model sees %s", ran, last)

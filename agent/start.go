@@ -131,13 +131,9 @@ func (r *run) activateNamed(ctx context.Context, in Input, name, args string, st
 				return nil, "", err
 			}
 		}
-	} else if s != nil && r.Policy.Typed != nil {
-		typedSkill := *s // deny and ask rules also apply to the name that was typed
-		typedSkill.Name = name
-		for _, s := range []*knack.Skill{s, &typedSkill} {
-			if err := r.Policy.Typed(ctx, s); err != nil {
-				return nil, "", err
-			}
+	} else if s != nil {
+		if err := r.review(SkillCall{Skill: s, By: inv.By, Typed: name}).Refusal; err != nil {
+			return nil, "", err
 		}
 	}
 	if s != nil {

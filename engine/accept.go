@@ -12,24 +12,34 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-// acceptRules returns those of a skill's broad rules that may take effect. Broad rules are rules in allowed-tools
-// that cover every call of a tool, such as Bash. It asks the user, who may accept them until the turn ends, or for as
-// long as the skill's files do not change. If the user cannot be asked, only rules accepted earlier take effect.
-func (t *turn) acceptRules(ctx context.Context, k *knack.Skill, by knack.Caller, asks knack.Asks,
-	rules []string) ([]string, error) {
-	s, p := t.session, t.project
-	if k.Origin.Trust != knack.Trusted || k.Origin.Kind == knack.MCP || p.verify(k) != nil {
-		return nil, nil // an untrusted skill grants nothing, and the invocation explains why it is refused
+// admit verifies a skill's files, and returns those of its broad rules that may take effect. Broad rules are rules in
+// allowed-tools that cover every call of a tool, such as Bash. It asks the user, who may accept them until the turn
+// ends, or for as long as the skill's files do not change. If the user cannot be asked, only rules accepted earlier
+// take effect.
+func (t *turn) admit(ctx context.Context, c agent.SkillCall) ([]string, error) {
+	s, p, k := t.session, t.project, c.Skill
+	if err := p.verify(k); err != nil {
+		return nil, err
+	}
+	ineffective := t.ineffective(k, c.Asks.Grants)
+	if len(ineffective) == 0 || k.Origin.Trust != knack.Trusted || k.Origin.Kind == knack.MCP {
+		return nil, nil // an untrusted skill grants nothing
 	}
 	path, hash, err := p.trust.SkillContent(k)
 	if err != nil {
 		return nil, nil // without content there is nothing to accept; the activation reports the rules
 	}
+	var rules []string // in the order of the skill
+	for _, rule := range c.Asks.Grants {
+		if ineffective[rule] != "" {
+			rules = append(rules, rule)
+		}
+	}
 	if p.trust.Granted(path, hash, rules) {
 		return rules, nil
 	}
 	key := path + "\x00" + hash + "\x00" + strings.Join(rules, ",")
-	if accepted, known := t.earlierAnswer(key, by); known {
+	if accepted, known := t.earlierAnswer(key, c.By); known {
 		if accepted {
 			return rules, nil
 		}
@@ -40,7 +50,7 @@ func (t *turn) acceptRules(ctx context.Context, k *knack.Skill, by knack.Caller,
 		return nil, nil
 	}
 	canStore := p.options.Env.StateDir() != ""
-	accepted, always, err := s.askAboutRules(ctx, k, path, asks, rules, canStore)
+	accepted, always, err := s.askAboutRules(ctx, k, path, c.Asks, rules, canStore)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -90,7 +100,7 @@ func (t *turn) recordAnswer(key string, accepted bool) {
 	t.session.declinedRules[key] = !accepted
 }
 
-// askAboutRules asks the user for acceptRules. canStore offers the answer "always", which the user has to confirm by
+// askAboutRules asks the user for admit. canStore offers the answer "always", which the user has to confirm by
 // typing the word.
 func (s *Session) askAboutRules(ctx context.Context, k *knack.Skill, path string, asks knack.Asks, rules []string,
 	canStore bool) (accepted, always bool, err error) {

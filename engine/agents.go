@@ -44,7 +44,7 @@ func (t *turn) newForkFunc(parent *gate.Gate) func(context.Context, *agent.Defin
 		if s.options.Tools != "" { // a definition cannot restore a tool that the user removed
 			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(t.agent.Tools.Names(), ","))
 		}
-		a.Policy.Gate = t.gateFor(g)
+		a.Policy.Gate = g.With
 		if a.Skills.Shell != nil {
 			a.Skills.Shell = agent.ShellIn(s.ws, a.Policy.Gate, s.coding.TempDir)
 		}

@@ -314,13 +314,8 @@ type hookValue struct {
 func listHooks(_ context.Context, s *Session, _ string) (Reply, error) {
 	v := []hookValue{}
 	p := s.engine.Project()
-	if t := s.newTurn(); t.hooks != nil {
-		if set := t.hooks.of(agent.Scopes{Skills: s.log.State().Scopes}); set != nil {
-			for i := range set.Hooks {
-				h := &set.Hooks[i]
-				v = append(v, hookValue{h.Event, h.Matcher, h.Type, h.String(), h.DefinedIn, h.State()})
-			}
-		}
+	for _, h := range s.newTurn().agent.Hooks(s.log) {
+		v = append(v, hookValue{h.Event, h.Matcher, h.Type, h.String(), h.DefinedIn, h.State()})
 	}
 	if len(v) == 0 {
 		return Reply{Text: "No hooks are active. knack help hooks explains how to write one.", Value: v}, nil

@@ -99,7 +99,7 @@ func agentHooks(name string, text json.RawMessage) []hook.Hook {
 	return found
 }
 
-// A hookSet makes the hooks of a turn: those of the skills in use, of the host and of the settings.
+// A hookSet makes the hooks of a turn: those of skills and agents, of the host and of the settings.
 type hookSet struct {
 	project        *Project
 	skills         func() *knack.Catalog
@@ -110,46 +110,36 @@ type hookSet struct {
 	runner         *hook.Runner
 }
 
-// of returns the hooks that apply in sc. Each hook verifies what it would run.
-func (t *hookSet) of(sc agent.Scopes) *hook.Set {
-	var all []hook.Hook
-	for _, k := range sc.Skills {
-		if k.Hooks != nil {
-			found, _ := skillHooks(k.Skill, k.Hooks, k.Dir)
-			// The hooks of an untrusted skill may grant no more than the skill itself.
-			skill := t.skills().Skill(k.Skill)
-			for i := range found {
-				found[i].Mute = skill == nil || isForeign(skill.Origin.Kind)
-			}
-			all = append(all, found...)
-		}
+// always returns the hooks of the host and of the settings.
+func (t *hookSet) always() *hook.Set {
+	return &hook.Set{Hooks: t.verified(slices.Concat(t.hostHooks, t.project.hooks)), Runner: t.runner}
+}
+
+// ofSkill returns the hooks of a skill. Those of an untrusted skill may grant no more than the skill itself.
+func (t *hookSet) ofSkill(k *knack.Skill, text json.RawMessage, dir string) []hook.Hook {
+	found, _ := skillHooks(k.Name, text, dir)
+	for i := range found {
+		found[i].Mute = isForeign(k.Origin.Kind)
 	}
-	for _, o := range sc.Bounds {
-		if o.Hooks == nil {
-			continue
-		}
-		var found []hook.Hook
-		if o.Agent != "" {
-			found = agentHooks(o.Agent, o.Hooks)
-		} else {
-			found, _ = skillHooks(o.Skill, o.Hooks, o.Dir)
-		}
-		for i := range found {
-			found[i].Mute = true
-		}
-		all = append(all, found...)
-	}
-	all = slices.Concat(all, t.hostHooks, t.project.hooks)
-	if len(all) == 0 {
+	return t.verified(found)
+}
+
+// ofAgent returns the hooks of an agent's definition.
+func (t *hookSet) ofAgent(d *agent.Definition) []hook.Hook {
+	if d.Hooks == nil {
 		return nil
 	}
-	for i := range all {
-		h := &all[i]
-		if h.Verify == nil {
-			h.Verify = func() ([]hook.Script, error) { return t.verify(h) }
+	return t.verified(agentHooks(d.Name, d.Hooks))
+}
+
+// verified makes each hook verify what it would run.
+func (t *hookSet) verified(hooks []hook.Hook) []hook.Hook {
+	for i := range hooks {
+		if h := hooks[i]; h.Verify == nil {
+			hooks[i].Verify = func() ([]hook.Script, error) { return t.verify(&h) }
 		}
 	}
-	return &hook.Set{Hooks: all, Runner: t.runner}
+	return hooks
 }
 
 // verify returns the scripts of a hook. It returns an error if an untrusted hook would run something

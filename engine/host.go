@@ -52,7 +52,7 @@ func (s *Session) ReadFile(ctx context.Context, path string, maxBytes int) (data
 // mayRead decides on reading a file for the host, and records the decision.
 func (s *Session) mayRead(tool, path string) error {
 	p := s.engine.Project()
-	d := s.gate.Replace(p.config.Rules, s.engine.pathContext(p)).Decide(nil, permission.Subject{
+	d := s.gate.Replace(s.engine.gateOptions(p)).Decide(permission.Subject{
 		Kind: permission.KindRead, Text: path, Tool: "read", ReadOnly: true})
 	p.audit(s.log)(gate.Record{Tool: tool, Decision: d})
 	if d.Verdict == permission.Allow {

@@ -19,6 +19,7 @@ import (
 	"github.com/knack-agent/knack/internal/project/instructions"
 	"github.com/knack-agent/knack/internal/project/trust"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/sources"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
@@ -509,10 +510,9 @@ func (s *target) granted(name, line string) string {
 	if s.mode == permission.Bypass {
 		s.mode = permission.Default
 	}
-	var scopes []gate.SkillRules
+	var in gate.Scopes
 	if act, err := s.invoke(name, knack.ByModel, nil); err == nil {
-		rules, _ := permission.ParseRules(act.Grants, permission.Origin("skill:"+name), s.dir)
-		scopes = append(scopes, gate.SkillRules{Skill: name, Allow: rules})
+		in.Skills = append(in.Skills, gate.Skill{Scope: session.Scope{Skill: name, Grants: act.Grants}})
 	}
 	input, err := json.Marshal(map[string]string{"command": line})
 	if err != nil {
@@ -522,7 +522,7 @@ func (s *target) granted(name, line string) string {
 		error) {
 		return []permission.Subject{{Kind: "Bash", Text: line}}, nil
 	}}
-	if _, err := s.gate().With(gate.Overlay{Skills: scopes}).Ask(context.Background(), p); err != nil {
+	if _, err := s.gate().With(in).Ask(context.Background(), p); err != nil {
 		return ""
 	}
 	return line

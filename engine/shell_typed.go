@@ -55,23 +55,21 @@ func (s *Session) Shell(ctx context.Context, c ShellCommand) (tool.Result, error
 
 // typedGate makes the Gate for what the user typed.
 func (s *Session) typedGate(approver gate.Approver) (*gate.Gate, error) {
-	return s.engine.gate(gate.Options{Approver: approver, Audit: s.engine.Project().audit(s.log)})
+	p := s.engine.Project()
+	o := s.engine.gateOptions(p)
+	o.Approver, o.Audit = approver, p.audit(s.log)
+	return gate.New(o)
 }
 
 // Decide judges subjects as a new session's gate would, before hooks and questions. The Engine's
 // Workspace must be open, as it is in a session.
 func (e *Engine) Decide(subjects ...permission.Subject) (permission.Decision, error) {
 	p := e.Project()
-	g, err := e.gate(gate.Options{Mode: p.config.Settings.Permissions.DefaultMode, Keeper: p.trust})
+	o := e.gateOptions(p)
+	o.Mode, o.Keeper = p.config.Settings.Permissions.DefaultMode, p.trust
+	g, err := gate.New(o)
 	if err != nil {
 		return permission.Decision{}, err
 	}
-	return g.Decide(nil, subjects...), nil
-}
-
-// gate makes a Gate with the project's rules.
-func (e *Engine) gate(o gate.Options) (*gate.Gate, error) {
-	p := e.Project()
-	o.Rules, o.Paths = p.config.Rules, e.pathContext(p)
-	return gate.New(o)
+	return g.Decide(subjects...), nil
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
 )
 
@@ -27,7 +26,6 @@ type turn struct {
 	session *Session
 	project *Project
 	host    Host
-	paths   permission.PathContext
 	gate    *gate.Gate
 	hooks   *hookSet // nil: there are none
 	agent   *agent.Agent
@@ -38,8 +36,7 @@ type turn struct {
 // model of the previous turn, if any; useModel selects the model of this one.
 func (s *Session) newTurn() *turn {
 	p := s.engine.Project()
-	t := &turn{session: s, project: p, host: s.Host(), paths: s.engine.pathContext(p)}
-	t.gate = s.gate.Replace(p.config.Rules, t.paths)
+	t := &turn{session: s, project: p, host: s.Host(), gate: s.gate.Replace(s.engine.gateOptions(p))}
 	if s.hooks != nil {
 		_, local := s.ws.(*workspace.Local)
 		t.hooks = &hookSet{project: p, skills: s.engine.Catalog, pinned: &s.engine.pinned, dir: s.ws.Dir(),
@@ -68,8 +65,7 @@ func (t *turn) newAgent() *agent.Agent {
 			Touched:  s.addNested,
 			Vars:     map[string]string{"CLAUDE_PROJECT_DIR": p.root},
 		},
-		Policy: agent.Policy{Gate: t.gateFor(t.gate), Typed: t.checkTyped, Verify: p.verify, Ignored: t.whyIneffective,
-			Accept: t.acceptRules},
+		Policy: agent.Policy{Gate: t.gate.With, Review: t.review, Admit: t.admit},
 		Roster: agent.Roster{
 			Agents: slices.Concat(t.host.Agents, p.agents), Fork: t.newForkFunc(t.gate), Background: s.background,
 			Forked: func(id string) (*session.Log, error) {
@@ -99,7 +95,7 @@ func (t *turn) newAgent() *agent.Agent {
 		a.Skills.Shell = agent.ShellIn(s.ws, a.Policy.Gate, s.coding.TempDir)
 	}
 	if t.hooks != nil {
-		a.Policy.Hooks = t.hooks.of
+		a.Policy.Hooks, a.Roster.Hooks = t.hooks.always(), t.hooks.ofAgent
 	}
 	if a.Limits.Requests == 0 {
 		a.Limits.Requests = s.options.Requests
@@ -121,25 +117,20 @@ func (t *turn) useModel(ctx context.Context) (err error) {
 	return nil
 }
 
-// gateFor returns the function that makes the Gate of an agent whose calls pass g.
-func (t *turn) gateFor(g *gate.Gate) func(agent.Scopes) tool.Gate {
-	ceiling := gate.Ceiling(t.project.config.Settings.Skills.EnforceAllowedTools)
-	return func(sc agent.Scopes) tool.Gate { return g.With(sc.Overlay(ceiling, t.skillRules)) }
-}
-
 // newGate makes the session's gate, with the answers given so far.
 func (s *Session) newGate(p *Project) (*gate.Gate, error) {
-	set := &p.config.Settings
-	o := gate.Options{
-		Rules: p.config.Rules, Mode: set.Permissions.DefaultMode, Ceiling: gate.Ceiling(set.Skills.EnforceAllowedTools),
-		Paths:  s.engine.pathContext(p),
-		Keeper: p.trust,
-		Audit:  p.audit(s.log),
-	}
+	o := s.engine.gateOptions(p)
+	o.Mode, o.Keeper, o.Audit = p.config.Settings.Permissions.DefaultMode, p.trust, p.audit(s.log)
 	if s.person != nil {
 		o.Approver = gate.ApproverFunc(s.approve)
 	}
 	return gate.New(o)
+}
+
+// gateOptions returns what the settings of a project say about permissions.
+func (e *Engine) gateOptions(p *Project) gate.Options {
+	return gate.Options{Rules: p.config.Rules, Paths: e.pathContext(p),
+		Ceiling: gate.Ceiling(p.config.Settings.Skills.EnforceAllowedTools)}
 }
 
 // audit returns a function that writes decisions to a log. If writing fails, the run stops at the next
@@ -156,28 +147,36 @@ func (p *Project) audit(log *session.Log) func(gate.Record) {
 	}
 }
 
-// skillRules returns what the gate needs to know about a skill in use.
-func (t *turn) skillRules(name string, own *knack.Restrictions) gate.SkillRules {
-	g := gate.SkillRules{Foreign: true, Limits: t.limits(name, own)}
-	if skill := t.session.Catalog().Skill(name); skill != nil {
-		g.Foreign, g.Dir = isForeign(skill.Origin.Kind), skill.Dir
-		if skill.Origin.Kind == knack.Project || skill.Origin.Kind == knack.Legacy {
-			g.Approved = t.project.trust.CheckIn(skill.Dir)
-		}
+// review returns what is known about the call of a skill, see [agent.Policy].
+func (t *turn) review(c agent.SkillCall) agent.Review {
+	k := c.Skill
+	facts := gate.SkillFacts{Foreign: isForeign(k.Origin.Kind), Dir: k.Dir, Limits: t.limits(k.Name, c.Asks.Sandbox)}
+	if k.Origin.Kind == knack.Project || k.Origin.Kind == knack.Legacy {
+		facts.Approved = t.project.trust.CheckIn(k.Dir)
 	}
-	return g
+	r := agent.Review{Facts: facts, Ineffective: t.ineffective(k, c.Asks.Grants)}
+	if t.hooks != nil && c.Asks.Hooks != nil {
+		r.Hooks = t.hooks.ofSkill(k, c.Asks.Hooks, c.Dir)
+	}
+	if c.Typed != "" {
+		r.Refusal = t.checkTyped(k, c.Typed)
+	}
+	return r
 }
 
-// whyIneffective explains why a rule that a skill grants is not in effect; "": it is in effect.
-func (t *turn) whyIneffective(k *knack.Skill, text string) string {
-	r, err := permission.ParseRule(text, permission.Origin("skill:"+k.Name))
-	if err != nil {
-		return err.Error()
+// ineffective returns those of a skill's rules that have no effect unless the user accepts them, and why.
+func (t *turn) ineffective(k *knack.Skill, rules []string) map[string]string {
+	all := map[string]string{}
+	for _, text := range rules {
+		r, err := permission.ParseRule(text, permission.Origin("skill:"+k.Name))
+		switch {
+		case err != nil:
+			all[text] = err.Error()
+		case t.gate.Ineffective(k.Name, isForeign(k.Origin.Kind), r):
+			all[text] = broadRule(k)
+		}
 	}
-	if t.gate.Ineffective(gate.SkillRules{Skill: k.Name, Foreign: isForeign(k.Origin.Kind)}, r) {
-		return broadRule(k)
-	}
-	return ""
+	return all
 }
 
 // broadRule explains why a rule that covers everything is not in effect.
@@ -195,13 +194,17 @@ func isForeign(k knack.SourceKind) bool {
 	return false
 }
 
-// checkTyped checks a skill that the user typed against deny rules.
-func (t *turn) checkTyped(_ context.Context, k *knack.Skill) error {
-	d := t.gate.Decide(nil, permission.Subject{Kind: permission.KindSkill, Text: k.Name, Default: permission.Allow},
-		permission.Subject{Kind: permission.KindSkill, Text: k.RuleName(), Default: permission.Allow})
-	if d.Verdict == permission.Deny || d.Verdict == permission.Ask && d.Origin == permission.Managed {
-		return &knack.Refusal{Code: knack.RefusedByRule, Message: fmt.Sprintf("the rule %s (%s) refuses the skill %s", d.Rule,
-			d.Origin, k.Name)}
+// checkTyped checks a skill that the user typed against deny rules, also under the name that was typed.
+func (t *turn) checkTyped(k *knack.Skill, typed string) error {
+	typedSkill := *k
+	typedSkill.Name = typed
+	for _, k := range []*knack.Skill{k, &typedSkill} {
+		d := t.gate.Decide(permission.Subject{Kind: permission.KindSkill, Text: k.Name, Default: permission.Allow},
+			permission.Subject{Kind: permission.KindSkill, Text: k.RuleName(), Default: permission.Allow})
+		if d.Verdict == permission.Deny || d.Verdict == permission.Ask && d.Origin == permission.Managed {
+			return &knack.Refusal{Code: knack.RefusedByRule,
+				Message: fmt.Sprintf("the rule %s (%s) refuses the skill %s", d.Rule, d.Origin, k.Name)}
+		}
 	}
 	return nil
 }

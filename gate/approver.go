@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 )
@@ -148,7 +149,7 @@ func (a *approval) askUser(ctx context.Context, j judgement) (_ tool.Permit, aga
 		return none, false, err
 	}
 	if !j.askedByHook {
-		if now := a.decide(a.in.Skills, subjects); now.Verdict != permission.Ask {
+		if now := a.decide(a.scopes, subjects); now.Verdict != permission.Ask {
 			return none, true, nil
 		}
 	}
@@ -208,7 +209,7 @@ func (a *approval) refuseUnshown(subjects []permission.Subject, err error) error
 	for i := range read {
 		read[i].Kind, read[i].Tool, read[i].Aliases = permission.KindRead, "read", nil
 	}
-	if a.decide(a.in.Skills, read).Verdict == permission.Allow {
+	if a.decide(a.scopes, read).Verdict == permission.Allow {
 		return err
 	}
 	a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny,
@@ -261,14 +262,14 @@ func (a *approval) decideReplaced(ctx context.Context, input json.RawMessage) (_
 		return tool.Permit{}, false, err
 	}
 	a.r.Answer.Choice = Once // the user has not seen rules for this input
-	j := a.decide(a.in.Skills, subjects)
+	j := a.decide(a.scopes, subjects)
 	a.r.Decision = j.Decision
 	switch {
 	case a.r.Decision.Verdict == permission.Deny:
 		return tool.Permit{}, false, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
 	case a.r.Decision.Verdict == permission.Ask && j.noHook:
-		if a.vote == VoteAllow { // that vote was for the previous input
-			a.vote = VoteNone
+		if a.vote == hook.Allow { // that vote was for the previous input
+			a.vote = hook.Nothing
 		}
 		return tool.Permit{}, true, nil
 	}

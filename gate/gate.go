@@ -21,7 +21,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,8 +28,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/leaf/scripts"
-	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
@@ -39,14 +38,15 @@ import (
 // Options configure a Gate. The zero Options have no rules and no Approver: only calls that need no
 // permission are allowed.
 type Options struct {
-	Rules permission.Rules // from settings and the command line
-	Mode  permission.Mode  // "": Default
-	Paths permission.PathContext
+	// What the settings of a project say; see [Gate.Replace].
+	Rules   permission.Rules // also those of the command line
+	Paths   permission.PathContext
+	Ceiling Ceiling // skills.enforceAllowedTools
 
-	Approver Approver // nil: the user cannot be asked
-	Keeper   Keeper   // nil: "always" is not offered
-	Ceiling  Ceiling  // skills.enforceAllowedTools
-	Agent    string   // the sub-agent that makes the calls; "": the session itself
+	Mode     permission.Mode // "": Default
+	Approver Approver        // nil: the user cannot be asked
+	Keeper   Keeper          // nil: "always" is not offered
+	Agent    string          // the sub-agent that makes the calls; "": the session itself
 
 	// Audit is called with every decision, one at a time; nil: decisions are not recorded. It must
 	// not call the Gate.
@@ -63,33 +63,6 @@ const (
 	CeilingOn  Ceiling = "on"  // calls that the list does not name are denied
 )
 
-// SkillRules are what one skill in use grants and denies.
-type SkillRules struct {
-	Skill string
-	Allow []permission.Rule // with the origin "skill:NAME"
-	Deny  []permission.Rule
-	// Bound, if not "", means that Allow grants nothing and only restricts, in this way, whatever
-	// Options.Ceiling is. It is used in sub-agents, for their definition and for the skills that
-	// were in use where they were started.
-	Bound Ceiling
-
-	// Foreign means that the skill belongs to a project or a plugin. A grant of everything (Bash,
-	// *) is then ignored, unless the user's rules name the skill or the grant is in Accepted, the
-	// rules that the user accepted for the skill's present content.
-	Foreign  bool
-	Accepted []permission.Rule
-
-	// Dir is the skill's folder. Approved returns nil if data, read from a path in Dir, is the
-	// approved content. If Approved is set, the skill's grants do not cover running a script
-	// outside Dir or one that Approved rejects. It is nil for bundled, managed and user skills,
-	// whose grants do not cover a link in Dir that leads into the workspace.
-	Dir      string
-	Approved func(path string, data []byte) error
-
-	// Limits restrict every command of an allowed call.
-	Limits []workspace.Limit
-}
-
 // A Record describes the decision on one call.
 type Record struct {
 	Call     string
@@ -98,37 +71,6 @@ type Record struct {
 	Asked    bool                // the user was asked
 	Answer   Answer              // the user's
 	Hook     string              // the event whose hook voted: PreToolUse or PermissionRequest; "": none
-}
-
-// A HookFunc returns the merged votes of hooks on a call. d is the decision so far, for
-// PermissionRequest hooks. An error means that a hook failed, like Opinion.Failed.
-type HookFunc func(ctx context.Context, p tool.Proposal, d permission.Decision) (Opinion, error)
-
-// An Opinion is the merged answer of hooks. The zero Opinion changes nothing.
-type Opinion struct {
-	Vote   Vote
-	Input  json.RawMessage // replaces the call's input; nil: unchanged
-	Reason string
-	// Failed means that a hook that guards calls could not answer. The user is then asked; if that
-	// is impossible (without an Approver, and in the modes bypass and dontAsk), the call is
-	// refused.
-	Failed bool
-}
-
-// A Vote is a hook's answer about a call. The zero Vote is VoteNone.
-type Vote uint8
-
-const (
-	VoteNone  Vote = iota
-	VoteAllow      // answers instead of the user; does not override a deny or ask rule
-	VoteAsk
-	VoteDeny
-)
-
-// An Overlay is what applies to a call in addition to the rules of a Gate.
-type Overlay struct {
-	Skills                        []SkillRules
-	PreToolUse, PermissionRequest HookFunc // nil: none
 }
 
 // A Denied is the error for a call that may not run. Its text is for the model.
@@ -228,11 +170,11 @@ func (g *Gate) Fork(agent string, of func(permission.Mode) permission.Mode, audi
 	return &fork
 }
 
-// Replace returns a Gate with other rules and directories, but with the mode, answers and Approver
-// of g.
-func (g *Gate) Replace(rules permission.Rules, place permission.PathContext) *Gate {
+// Replace returns a Gate with the Rules, Paths and Ceiling of o. All else is that of g, also the mode
+// and the answers, which both Gates share.
+func (g *Gate) Replace(o Options) *Gate {
 	next := *g
-	next.opt.Rules, next.opt.Paths = rules, place
+	next.opt.Rules, next.opt.Paths, next.opt.Ceiling = o.Rules, o.Paths, o.Ceiling
 	return &next
 }
 
@@ -270,19 +212,20 @@ func rulesOf(answers []answer) []permission.Rule {
 
 // Ask decides a call without skills and hooks in use.
 func (g *Gate) Ask(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
-	return g.With(Overlay{}).Ask(ctx, p)
+	return g.With(Scopes{}).Ask(ctx, p)
 }
 
-// With returns g with the skills and hooks in use.
-func (g *Gate) With(in Overlay) tool.Gate {
+// With returns g with the skills, restrictions and hooks in use.
+func (g *Gate) With(in Scopes) tool.Gate {
+	scopes := in.parse(g.opt.Ceiling)
 	return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
-		a := approval{Gate: g, in: in, p: p, r: Record{Call: p.ID, Tool: p.Name}}
+		a := approval{Gate: g, in: in, scopes: scopes, p: p, r: Record{Call: p.ID, Tool: p.Name}}
 		a.p.Input = bytes.Clone(p.Input) // a private copy: it is decided on and run unchanged
 		permit, err := a.decideCall(ctx)
 		if err == nil {
 			permit.Allow = a.sandboxAllowance()
 		}
-		for _, s := range in.Skills {
+		for _, s := range scopes {
 			permit.Limits = append(permit.Limits, s.Limits...)
 		}
 		return permit, err
@@ -346,13 +289,14 @@ func (a *approval) sandboxAllowance() workspace.Allowance {
 // An approval is the state of deciding one call.
 type approval struct {
 	*Gate
-	in Overlay
-	p  tool.Proposal // its Input is the current one
-	r  Record
+	in     Scopes
+	scopes []scope       // the rules of in
+	p      tool.Proposal // its Input is the current one
+	r      Record
 
-	vote   Vote   // of PreToolUse hooks, on the current input
-	why    string // the reason for the vote
-	failed bool   // one of the hooks could not answer
+	vote   hook.Vote // of PreToolUse hooks, on the current input
+	why    string    // the reason for the vote
+	failed bool      // one of the hooks could not answer
 }
 
 const reasonKeptChanging = "what it would run kept changing while the user was asked"
@@ -367,7 +311,7 @@ func (a *approval) decideCall(ctx context.Context) (tool.Permit, error) {
 		if err != nil {
 			return none, err
 		}
-		j := a.applyVote(a.decide(a.in.Skills, subjects))
+		j := a.applyVote(a.decide(a.scopes, subjects))
 		a.r.Decision = j.Decision
 		if again := a.permissionRequest(ctx, j); again {
 			continue
@@ -394,28 +338,31 @@ func (a *approval) decideCall(ctx context.Context) (tool.Permit, error) {
 
 // preToolUse runs the PreToolUse hooks and keeps their vote and their replacement of the input.
 func (a *approval) preToolUse(ctx context.Context) error {
-	if a.in.PreToolUse == nil {
+	out, ran := a.in.fire(ctx, a.hookInput(hook.PreToolUse))
+	if !ran {
 		return nil
 	}
-	op, err := a.in.PreToolUse(ctx, a.p, permission.Decision{})
-	if err != nil {
-		op.Failed, op.Reason = true, "a hook failed: "+err.Error()
+	if out.Vote != hook.Nothing || out.Input != nil {
+		a.r.Hook = string(hook.PreToolUse)
 	}
-	if op.Vote != VoteNone || op.Input != nil {
-		a.r.Hook = "PreToolUse"
+	if out.Input != nil {
+		a.p.Input = bytes.Clone(out.Input)
 	}
-	if op.Input != nil {
-		a.p.Input = bytes.Clone(op.Input)
-	}
-	a.vote, a.why, a.failed = op.Vote, op.Reason, op.Failed
+	a.vote, a.why, a.failed = out.Vote, out.Reason, out.Broken
 	switch {
-	case op.Vote == VoteDeny:
-		a.r.Decision = permission.Decision{Verdict: permission.Deny, Reason: denialReason(op, "a PreToolUse hook")}
+	case out.Vote == hook.Deny:
+		a.r.Decision = permission.Decision{Verdict: permission.Deny,
+			Reason: cmp.Or(out.Reason, "a PreToolUse hook denied it")}
 		return a.refuse(a.r, a.p.Name+" was not run: "+a.r.Decision.Reason)
-	case op.Failed:
-		a.vote = VoteAsk
+	case out.Broken:
+		a.vote = hook.Ask
 	}
 	return nil
+}
+
+// hookInput describes the call to hooks.
+func (a *approval) hookInput(e hook.Event) hook.Input {
+	return hook.Input{Event: e, Tool: a.p.Name, ToolInput: a.p.Input, Call: a.p.ID, Suggestion: a.r.Decision.Suggest}
 }
 
 // applyVote applies the vote of the PreToolUse hooks to a judgement.
@@ -424,14 +371,14 @@ func (a *approval) applyVote(j judgement) judgement {
 	switch {
 	case a.failed && j.Verdict != permission.Deny && (mode == permission.Bypass || mode == permission.DontAsk):
 		j.Verdict, j.Rule, j.Origin, j.Reason, j.Suggest = permission.Deny, "", "", a.why, nil
-	case a.vote == VoteAsk && j.Verdict == permission.Allow:
+	case a.vote == hook.Ask && j.Verdict == permission.Allow:
 		j.Verdict, j.Reason = permission.Ask, cmp.Or(a.why, "a PreToolUse hook requires approval")
 		j.Rule, j.Origin = "", "" // they were those of the rule that allowed it
 		j.askedByHook = true
 		if mode == permission.DontAsk {
 			j.Verdict = permission.Deny
 		}
-	case a.vote == VoteAllow && j.Verdict == permission.Ask && !j.noHook:
+	case a.vote == hook.Allow && j.Verdict == permission.Ask && !j.noHook:
 		j.Verdict, j.Reason = permission.Allow, "a PreToolUse hook allows it"
 	}
 	return j
@@ -440,41 +387,38 @@ func (a *approval) applyVote(j judgement) judgement {
 // permissionRequest runs the PermissionRequest hooks for a call that needs the user's approval.
 // again means that they changed the input.
 func (a *approval) permissionRequest(ctx context.Context, j judgement) (again bool) {
-	if a.r.Decision.Verdict != permission.Ask || a.in.PermissionRequest == nil {
+	if a.r.Decision.Verdict != permission.Ask {
 		return false
 	}
-	op, err := a.in.PermissionRequest(ctx, a.p, a.r.Decision)
-	if err != nil || op.Failed && op.Vote != VoteDeny {
+	out, ran := a.in.fire(ctx, a.hookInput(hook.PermissionRequest))
+	if !ran || out.Broken && out.Vote != hook.Deny {
 		return false // the user decides
 	}
-	if op.Vote != VoteNone {
-		a.r.Hook = "PermissionRequest"
+	if out.Vote != hook.Nothing {
+		a.r.Hook = string(hook.PermissionRequest)
 	}
 	switch {
-	case op.Vote == VoteDeny:
-		a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, denialReason(op, "a PermissionRequest hook")
-	case op.Input != nil && !bytes.Equal(op.Input, a.p.Input):
-		a.p.Input = bytes.Clone(op.Input)
-		if a.vote == VoteAllow { // that vote was for the previous input
-			a.vote = VoteNone
+	case out.Vote == hook.Deny:
+		a.r.Decision.Verdict = permission.Deny
+		a.r.Decision.Reason = cmp.Or(out.Reason, "a PermissionRequest hook denied it")
+	case out.Input != nil && !bytes.Equal(out.Input, a.p.Input):
+		a.p.Input = bytes.Clone(out.Input)
+		if a.vote == hook.Allow { // that vote was for the previous input
+			a.vote = hook.Nothing
 		}
-		if op.Vote == VoteAllow {
-			a.vote = VoteAllow
+		if out.Vote == hook.Allow {
+			a.vote = hook.Allow
 		}
 		return true
-	case op.Vote == VoteAllow && !j.noHook:
+	case out.Vote == hook.Allow && !j.noHook:
 		a.r.Decision.Verdict, a.r.Decision.Reason = permission.Allow, "a PermissionRequest hook allows it"
 	}
 	return false
 }
 
-func denialReason(op Opinion, deniedBy string) string {
-	return cmp.Or(op.Reason, deniedBy+" denied it")
-}
-
 // Decide judges subjects as Ask does, but without hooks and without asking the user.
-func (g *Gate) Decide(scopes []SkillRules, subjects ...permission.Subject) permission.Decision {
-	return g.decide(scopes, subjects).Decision
+func (g *Gate) Decide(subjects ...permission.Subject) permission.Decision {
+	return g.decide(nil, subjects).Decision
 }
 
 // A judgement is a decision, with limits on who can answer it.
@@ -486,128 +430,148 @@ type judgement struct {
 	files       []File // the scripts whose content the decision is bound to
 }
 
-func (g *Gate) decide(scopes []SkillRules, subjects []permission.Subject) judgement {
-	given, place := g.allAnswers(), g.opt.Paths
-	g.answers.mu.Lock()
-	ask, deny := slices.Clone(g.answers.askRules), slices.Clone(g.answers.denyRules)
-	place.Roots = slices.Concat(place.Roots, g.answers.dirs)
-	g.answers.mu.Unlock()
-	var dirs []string // directories that relative names of scripts may start from; computed when first needed
-	scripts := func(s permission.Subject) (files []File, missing []string) {
-		if dirs == nil {
-			dirs = folders(subjects, place.Dir)
-		}
-		return scriptsOf(s, dirs)
-	}
+func (g *Gate) decide(scopes []scope, subjects []permission.Subject) judgement {
+	s := g.newSources(scopes, subjects)
+	mode, why := g.Mode(), ""
 	var j judgement
-	mode, grants, why := g.Mode(), scopes, ""
-	for {
-		rules := permission.Rules{
-			Allow: slices.Clone(g.opt.Rules.Allow),
-			Ask:   slices.Concat(g.opt.Rules.Ask, ask),
-			Deny:  slices.Concat(g.opt.Rules.Deny, deny),
-		}
-		for _, a := range given {
-			rules.Allow = append(rules.Allow, a.rule)
-		}
-		for _, s := range grants {
-			if s.Bound != "" {
+	for again := true; again; {
+		j.Decision, j.files, again = s.rules().Decide(mode, s.place, subjects...), nil, false
+		for _, part := range j.Subjects {
+			if part.Verdict != permission.Allow {
 				continue
 			}
-			for _, r := range s.Allow {
-				if g.Ineffective(s, r) {
-					continue
-				}
-				rules.Allow = append(rules.Allow, r)
+			files, no := s.dropAnswer(part)
+			if no == "" {
+				var more []File
+				more, no = s.dropGrant(part)
+				files = append(files, more...)
 			}
-		}
-		for _, s := range scopes {
-			rules.Deny = append(rules.Deny, s.Deny...)
-		}
-		j.Decision = rules.Decide(mode, place, subjects...)
-
-		// Remove answers and grants that do not cover the files that would run, and decide again
-		// without them.
-		dropped := false
-		j.files = nil
-		for _, s := range j.Subjects {
-			if s.Verdict != permission.Allow {
-				continue
-			}
-			switch {
-			case s.Origin == permission.Session || s.Origin == permission.Kept:
-				files, missing := scripts(s.Subject)
-				same := func(a answer) bool { return a.rule.Origin == s.Origin && a.rule.String() == s.Rule }
-				unbound, covered := false, false
-				for _, a := range given {
-					if same(a) {
-						_, d := findUnbound(files, a.files)
-						unbound = unbound || a.anyContent
-						covered = covered || !d && len(missing) == 0 &&
-							(len(files) > 0 || len(a.files) == 0 || runsFile(s.Subject, dirs, a.files))
-					}
-				}
-				changing := ""
-				if covered && !unbound {
-					j.files = append(j.files, files...)
-					changing = g.changesFiles(subjects, files)
-				}
-				if changing != "" || !covered && !unbound {
-					f, _ := findUnbound(files, nil)
-					switch {
-					case changing != "":
-						why = changing
-					case f.Path == "":
-						why = "a file that it runs does not exist"
-					default:
-						why = f.Path + " has changed since it was approved"
-					}
-					given = slices.DeleteFunc(slices.Clone(given), same)
-					dropped = true
-				}
-			case strings.HasPrefix(string(s.Origin), "skill:"):
-				for i, sc := range grants {
-					if "skill:"+sc.Skill != string(s.Origin) || sc.Dir == "" {
-						continue
-					}
-					files, missing := scripts(s.Subject)
-					no := ""
-					if sc.Approved == nil {
-						no = sc.whyLinked(files, append([]string{place.Dir}, place.Roots...))
-					} else {
-						no = sc.whyNotCovered(files)
-						if no == "" && len(missing) > 0 {
-							no = missing[0] + " does not exist"
-						}
-						j.files = append(j.files, files...)
-					}
-					if no != "" {
-						why, grants, dropped = no, slices.Delete(slices.Clone(grants), i, i+1), true
-						break
-					}
-				}
-			}
-			if dropped {
+			j.files = append(j.files, files...)
+			if again = no != ""; again {
+				why = no
 				break
 			}
-		}
-		if !dropped {
-			break
 		}
 	}
 	if why != "" && j.Verdict != permission.Allow && j.Rule == "" {
 		j.Reason = why
 	}
-	for _, s := range j.Subjects {
-		if s.Verdict == permission.Ask {
-			j.noAllow = j.noAllow || s.Rule != ""
-			j.noHook = j.noHook || s.Rule != "" || s.Origin == permission.Builtin
+	for _, part := range j.Subjects {
+		if part.Verdict == permission.Ask {
+			j.noAllow = j.noAllow || part.Rule != ""
+			j.noHook = j.noHook || part.Rule != "" || part.Origin == permission.Builtin
 		}
 	}
-	for _, sc := range scopes {
-		g.ceiling(&j, sc, subjects, mode)
+	for _, scope := range scopes {
+		g.applyCeiling(&j, scope, subjects, mode)
 	}
 	return j
+}
+
+// sources are what can allow a call: rules, and the user's answers and the grants of skills. Those
+// answers and grants that turn out not to cover the files that the call would run are dropped, and
+// the call is decided again without them.
+type sources struct {
+	gate     *Gate
+	subjects []permission.Subject // of the call
+	place    permission.PathContext
+	fixed    permission.Rules // without answers and grants
+	answers  []answer
+	grants   []scope
+	dirs     []string // directories that relative names of scripts may start from; computed when first needed
+}
+
+func (g *Gate) newSources(scopes []scope, subjects []permission.Subject) *sources {
+	s := &sources{gate: g, subjects: subjects, place: g.opt.Paths, fixed: g.opt.Rules, answers: g.allAnswers(),
+		grants: scopes}
+	g.answers.mu.Lock()
+	s.fixed.Ask = slices.Concat(s.fixed.Ask, g.answers.askRules)
+	s.fixed.Deny = slices.Concat(s.fixed.Deny, g.answers.denyRules)
+	s.place.Roots = slices.Concat(s.place.Roots, g.answers.dirs)
+	g.answers.mu.Unlock()
+	for _, scope := range scopes {
+		s.fixed.Deny = append(s.fixed.Deny, scope.deny...)
+	}
+	return s
+}
+
+func (s *sources) rules() permission.Rules {
+	all := s.fixed
+	all.Allow = slices.Clone(all.Allow)
+	for _, a := range s.answers {
+		all.Allow = append(all.Allow, a.rule)
+	}
+	for _, scope := range s.grants {
+		for _, r := range scope.allow {
+			if s.gate.isGranted(scope, r) {
+				all.Allow = append(all.Allow, r)
+			}
+		}
+	}
+	return all
+}
+
+// scripts returns the files that a part of the call would run, and those of them that do not exist.
+func (s *sources) scripts(part permission.Subject) (files []File, missing []string) {
+	if s.dirs == nil {
+		s.dirs = folders(s.subjects, s.place.Dir)
+	}
+	return scriptsOf(part, s.dirs)
+}
+
+// dropAnswer drops the answers that allow a part of the call if they no longer bind: a file that it
+// would run has changed since, or may change before it runs. why says so; "": nothing was dropped, and
+// files are those whose content the answers are bound to.
+func (s *sources) dropAnswer(part permission.Judged) (files []File, why string) {
+	if part.Origin != permission.Session && part.Origin != permission.Kept {
+		return nil, ""
+	}
+	files, missing := s.scripts(part.Subject)
+	same := func(a answer) bool { return a.rule.Origin == part.Origin && a.rule.String() == part.Rule }
+	covered := false
+	for _, a := range s.answers {
+		if !same(a) {
+			continue
+		}
+		if a.anyContent {
+			return nil, ""
+		}
+		_, changed := findUnbound(files, a.files)
+		covered = covered || !changed && len(missing) == 0 &&
+			(len(files) > 0 || len(a.files) == 0 || runsFile(part.Subject, s.dirs, a.files))
+	}
+	if covered {
+		why = s.gate.changesFiles(s.subjects, files)
+	} else if f, _ := findUnbound(files, nil); f.Path == "" {
+		why = "a file that it runs does not exist"
+	} else {
+		why = f.Path + " has changed since it was approved"
+	}
+	if why == "" {
+		return files, ""
+	}
+	s.answers = slices.DeleteFunc(slices.Clone(s.answers), same)
+	return nil, why
+}
+
+// dropGrant drops a skill's grants if they allow a part of the call but do not cover the files that it
+// would run. why says so; "": nothing was dropped, and files are those whose content was approved with
+// the skill.
+func (s *sources) dropGrant(part permission.Judged) (files []File, why string) {
+	for i, scope := range s.grants {
+		if "skill:"+scope.name != string(part.Origin) || scope.Dir == "" {
+			continue
+		}
+		run, missing := s.scripts(part.Subject)
+		if why := scope.whyNotCovered(run, missing, append([]string{s.place.Dir}, s.place.Roots...)); why != "" {
+			s.grants = slices.Delete(slices.Clone(s.grants), i, i+1)
+			return nil, why
+		}
+		if scope.Approved != nil {
+			files = append(files, run...)
+		}
+	}
+	return files, ""
 }
 
 // filesOf returns the files that subjects would run. If a file has changed since it was approved, its
@@ -686,101 +650,6 @@ func (g *Gate) allAnswers() []answer {
 	g.answers.mu.Lock()
 	defer g.answers.mu.Unlock()
 	return slices.Concat(g.answers.sessionAnswers, g.answers.keptAnswers)
-}
-
-// Ineffective reports whether a rule that a skill grants has no effect, because it covers everything
-// and the skill is not the user's own.
-func (g *Gate) Ineffective(s SkillRules, r permission.Rule) bool {
-	return s.Foreign && r.Broad() && !HasAllowRule(g.opt.Rules, s.Skill) &&
-		!slices.ContainsFunc(s.Accepted, func(a permission.Rule) bool { return a.String() == r.String() })
-}
-
-// HasAllowRule reports whether an allow rule names a skill. Rules of a project do not count.
-func HasAllowRule(rules permission.Rules, skill string) bool {
-	return slices.ContainsFunc(rules.Allow, func(r permission.Rule) bool {
-		return r.Tool == "Skill" && r.Pattern == skill && r.Origin != permission.Project
-	})
-}
-
-// whyNotCovered explains why a skill's grants do not cover running these files; "" if they do.
-func (s SkillRules) whyNotCovered(files []File) string {
-	for _, f := range files {
-		if !inside(s.Dir, f.Path) {
-			return fmt.Sprintf("%s is outside the folder of skill %q, which grants it", f.Path, s.Skill)
-		}
-		if err := s.Approved(f.Path, f.data); err != nil {
-			return err.Error()
-		}
-	}
-	return ""
-}
-
-// whyLinked explains why a skill's grants do not cover running these files: a link in the skill's
-// folder leads to a file of the workspace, which is not part of the skill; "" if they do.
-func (s SkillRules) whyLinked(files []File, roots []string) string {
-	for _, f := range files {
-		own := slices.ContainsFunc(f.names, func(name string) bool { return subpath.Contains(s.Dir, name) })
-		if own && !inside(s.Dir, f.Path) && slices.ContainsFunc(roots,
-			func(root string) bool { return inside(root, f.Path) }) {
-			return fmt.Sprintf("%s is a file of the workspace, not of the skill %q", f.Path, s.Skill)
-		}
-	}
-	return ""
-}
-
-// ceiling applies the list of a skill, or of a restriction on a sub-agent, if it is a ceiling:
-// every subject must be in the list, even one that is harmless. The Skill tool and questions to the
-// user are exempt.
-func (g *Gate) ceiling(j *judgement, sc SkillRules, subjects []permission.Subject, mode permission.Mode) {
-	how := g.opt.Ceiling
-	if sc.Bound != "" {
-		how = sc.Bound
-	}
-	verdict := permission.Ask
-	switch {
-	case how != CeilingAsk && how != CeilingOn || len(sc.Allow) == 0:
-		return
-	case how == CeilingOn || mode == permission.DontAsk:
-		verdict = permission.Deny
-	case mode == permission.Bypass:
-		return
-	}
-	for _, s := range subjects {
-		if s.Kind == permission.KindSkill || s.Kind == "ask" || g.isListed(sc, s) || j.Verdict == permission.Deny {
-			continue
-		}
-		j.noAllow, j.noHook, j.Suggest = true, true, nil
-		j.Verdict, j.Rule, j.Origin = verdict, "", ""
-		j.Reason = fmt.Sprintf("the allowed-tools of skill %q do not include it", sc.Skill)
-		if name, ok := strings.CutPrefix(sc.Skill, "agent "); ok {
-			j.Reason = fmt.Sprintf("the tools of agent %q do not include it", name)
-		}
-	}
-}
-
-// isListed reports whether a skill's list covers a subject. A command that is harmless by itself is
-// covered if the list has any rule for commands.
-func (g *Gate) isListed(sc SkillRules, s permission.Subject) bool {
-	d := permission.Rules{Allow: sc.Allow}.Decide(permission.Default, g.opt.Paths, s)
-	if d.Verdict != permission.Allow {
-		return false
-	}
-	for _, x := range d.Subjects {
-		switch {
-		case strings.HasPrefix(string(x.Origin), "skill:"), strings.HasPrefix(string(x.Origin), "agent "):
-		case isBash(s.Kind):
-			if !slices.ContainsFunc(sc.Allow, func(r permission.Rule) bool {
-				return isBash(permission.Kind(r.Tool)) || r.Tool == "*"
-			}) {
-				return false
-			}
-		default: // allowed without a rule: it is covered only if a rule matches it
-			if (permission.Rules{Deny: sc.Allow}).Decide(permission.Default, g.opt.Paths, s).Verdict != permission.Deny {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 func isBash(kind permission.Kind) bool { return kind == permission.KindBash || kind == "bash" }

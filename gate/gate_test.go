@@ -14,7 +14,9 @@ import (
 	"testing"
 
 	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
 )
 
@@ -31,8 +33,28 @@ func command(line string) tool.Proposal {
 	return bash().Propose("call-1", data)
 }
 
-func with(g *gate.Gate, scopes ...gate.SkillRules) tool.Gate {
-	return g.With(gate.Overlay{Skills: scopes})
+func with(g *gate.Gate, skills ...gate.Skill) tool.Gate {
+	return g.With(gate.Scopes{Skills: skills})
+}
+
+// granting returns a skill in use that grants the rules of list.
+func granting(name string, facts gate.SkillFacts, list ...string) gate.Skill {
+	return gate.Skill{Scope: session.Scope{Skill: name, Grants: list}, Facts: facts}
+}
+
+// A hookFunc stands for all hooks of an event; nil: there are none.
+type hookFunc func(hook.Input) hook.Outcome
+
+// hooked returns scopes with these hooks.
+func hooked(preToolUse, permissionRequest hookFunc) gate.Scopes {
+	funcs := map[hook.Event]hookFunc{hook.PreToolUse: preToolUse, hook.PermissionRequest: permissionRequest}
+	set := &hook.Set{}
+	for event, f := range funcs {
+		if f != nil {
+			set.Hooks = append(set.Hooks, hook.Hook{Event: event})
+		}
+	}
+	return gate.Scopes{Hooks: set, Fire: func(_ context.Context, in hook.Input) hook.Outcome { return funcs[in.Event](in) }}
 }
 
 func rules(t testing.TB, origin permission.Origin, list ...string) []permission.Rule {
@@ -206,21 +228,21 @@ func TestOrder(t *testing.T) {
 	g := newGate(t, gate.Options{
 		Approver: p,
 		Audit:    func(r gate.Record) { order = append(order, "audit "+r.Decision.Verdict.String()) },
-	}).With(gate.Overlay{
-		PreToolUse: func(_ context.Context, p tool.Proposal, _ permission.Decision) (gate.Opinion, error) {
-			order = append(order, "PreToolUse "+string(p.Input))
-			return gate.Opinion{Input: json.RawMessage(`{"command":"npm ci"}`)}, nil
+	}).With(hooked(
+		func(in hook.Input) hook.Outcome {
+			order = append(order, "PreToolUse "+string(in.ToolInput))
+			return hook.Outcome{Input: json.RawMessage(`{"command":"npm ci"}`)}
 		},
-		PermissionRequest: func(_ context.Context, p tool.Proposal, d permission.Decision) (gate.Opinion, error) {
-			order = append(order, "PermissionRequest "+string(p.Input)+" "+d.Subjects[0].Text)
-			return gate.Opinion{}, nil
+		func(in hook.Input) hook.Outcome {
+			order = append(order, "PermissionRequest "+string(in.ToolInput)+" "+strings.Join(in.Suggestion, " "))
+			return hook.Outcome{}
 		},
-	})
+	))
 	got, err := run(t, g, "rm x")
 	if err != nil || got != "npm ci" {
 		t.Errorf("runs %q, %v", got, err)
 	}
-	want := []string{`PreToolUse {"command":"rm x"}`, `PermissionRequest {"command":"npm ci"} npm ci`, "user",
+	want := []string{`PreToolUse {"command":"rm x"}`, `PermissionRequest {"command":"npm ci"} Bash(npm ci)`, "user",
 		"audit allow"}
 	if !slices.Equal(order, want) {
 		t.Errorf("order is %q", order)
@@ -228,46 +250,45 @@ func TestOrder(t *testing.T) {
 }
 
 func TestHooks(t *testing.T) {
-	say := func(op gate.Opinion, err error) gate.HookFunc {
-		return func(context.Context, tool.Proposal, permission.Decision) (gate.Opinion, error) { return op, err }
-	}
-	allow, deny, askIt := gate.Opinion{Vote: gate.VoteAllow}, gate.Opinion{Vote: gate.VoteDeny, Reason: "not on my watch"},
-		gate.Opinion{Vote: gate.VoteAsk}
-	rewrite := func(line string, vote gate.Vote) gate.Opinion {
-		return gate.Opinion{Vote: vote, Input: command(line).Input}
+	say := func(out hook.Outcome) hookFunc { return func(hook.Input) hook.Outcome { return out } }
+	allow, deny, askIt := hook.Outcome{Vote: hook.Allow}, hook.Outcome{Vote: hook.Deny, Reason: "not on my watch"},
+		hook.Outcome{Vote: hook.Ask}
+	broken := hook.Outcome{Vote: hook.Allow, Broken: true} // one hook allows it, another one failed
+	rewrite := func(line string, vote hook.Vote) hook.Outcome {
+		return hook.Outcome{Vote: vote, Input: command(line).Input}
 	}
 	some := permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)"),
 		Ask: rules(t, permission.Managed, "Bash(git push:*)"), Deny: rules(t, permission.User, "Bash(rm:*)")}
 	for _, c := range []struct {
 		name         string
-		pre, request gate.HookFunc
+		pre, request hookFunc
 		line         string
 		runs         string // "" refused
 		mode         permission.Mode
 	}{
-		{"allow in the user's place", say(allow, nil), nil, "npm ci", "npm ci", ""},
-		{"allow never beats deny", say(allow, nil), nil, "rm x", "", ""},
-		{"allow never beats a managed ask", say(allow, nil), nil, "git push", "", ""},
-		{"deny beats allow", say(deny, nil), nil, "make", "", ""},
-		{"deny beats bypass", say(deny, nil), nil, "make", "", permission.Bypass},
-		{"ask beats allow", say(askIt, nil), nil, "make", "", ""},
-		{"a guard that fails means ask", say(allow, errors.New("exit 127")), nil, "make", "", ""},
-		{"rewritten input is decided again", say(rewrite("rm x", gate.VoteAllow), nil), nil, "make", "", ""},
-		{"rewritten input runs", say(rewrite("make safe", gate.VoteNone), nil), nil, "rm x", "make safe", ""},
-		{"request allows", nil, say(allow, nil), "npm ci", "npm ci", ""},
-		{"request never beats deny", nil, say(allow, nil), "rm x", "", ""},
-		{"request never beats a managed ask", nil, say(allow, nil), "git push", "", ""},
-		{"request denies", nil, say(deny, nil), "npm ci", "", ""},
-		{"request fails", nil, say(allow, errors.New("timeout")), "npm ci", "", ""},
-		{"request rewrites to what is denied", nil, say(rewrite("rm x", gate.VoteAllow), nil), "npm ci", "", ""},
-		{"request rewrites to what is allowed", nil, say(rewrite("make", gate.VoteNone), nil), "npm ci", "make", ""},
-		{"allow is for the input that the hook saw, not for a rewritten one", say(allow, nil),
-			say(rewrite("npm publish", gate.VoteNone), nil), "git push", "", ""},
-		{"request does not open a protected path", nil, say(allow, nil), "make > .git/hooks/pre-commit", "", ""},
+		{"allow in the user's place", say(allow), nil, "npm ci", "npm ci", ""},
+		{"allow never beats deny", say(allow), nil, "rm x", "", ""},
+		{"allow never beats a managed ask", say(allow), nil, "git push", "", ""},
+		{"deny beats allow", say(deny), nil, "make", "", ""},
+		{"deny beats bypass", say(deny), nil, "make", "", permission.Bypass},
+		{"ask beats allow", say(askIt), nil, "make", "", ""},
+		{"a guard that fails means ask", say(broken), nil, "make", "", ""},
+		{"rewritten input is decided again", say(rewrite("rm x", hook.Allow)), nil, "make", "", ""},
+		{"rewritten input runs", say(rewrite("make safe", hook.Nothing)), nil, "rm x", "make safe", ""},
+		{"request allows", nil, say(allow), "npm ci", "npm ci", ""},
+		{"request never beats deny", nil, say(allow), "rm x", "", ""},
+		{"request never beats a managed ask", nil, say(allow), "git push", "", ""},
+		{"request denies", nil, say(deny), "npm ci", "", ""},
+		{"request fails", nil, say(broken), "npm ci", "", ""},
+		{"request rewrites to what is denied", nil, say(rewrite("rm x", hook.Allow)), "npm ci", "", ""},
+		{"request rewrites to what is allowed", nil, say(rewrite("make", hook.Nothing)), "npm ci", "make", ""},
+		{"allow is for the input that the hook saw, not for a rewritten one", say(allow),
+			say(rewrite("npm publish", hook.Nothing)), "git push", "", ""},
+		{"request does not open a protected path", nil, say(allow), "make > .git/hooks/pre-commit", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGate(t, gate.Options{Rules: some, Mode: c.mode})
-			got, err := run(t, g.With(gate.Overlay{PreToolUse: c.pre, PermissionRequest: c.request}), c.line)
+			got, err := run(t, g.With(hooked(c.pre, c.request)), c.line)
 			if (err == nil) != (c.runs != "") || got != c.runs {
 				t.Errorf("runs %q, %v", got, err)
 			}
@@ -431,20 +452,16 @@ func TestLinkedScript(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	allow, problems := permission.ParseRules([]string{"Bash(sh " + skill + "/scripts/*:*)",
-		"Bash(" + skill + "/scripts/*:*)"}, "skill:pdf", "")
-	if len(problems) > 0 {
-		t.Fatal(problems)
-	}
-	g := newGate(t, gate.Options{Paths: permission.PathContext{Dir: dir}})
-	sc := []gate.SkillRules{{Skill: "pdf", Allow: allow, Dir: skill}}
+	var got permission.Decision
+	g := newGate(t, gate.Options{Paths: permission.PathContext{Dir: dir}, Audit: func(r gate.Record) { got = r.Decision }})
+	pdf := granting("pdf", gate.SkillFacts{Dir: skill}, "Bash(sh "+skill+"/scripts/*:*)", "Bash("+skill+"/scripts/*:*)")
 	for name, want := range map[string]permission.Verdict{
 		"own.sh": permission.Allow, "own2.sh": permission.Allow, "shared.sh": permission.Allow,
 		"file.sh": permission.Ask, "folder/x.sh": permission.Ask,
 	} {
 		for _, line := range []string{"sh " + skill + "/scripts/" + name + " a", skill + "/scripts/" + name} {
-			if d := g.Decide(sc, permission.Subject{Kind: "Bash", Text: line}); d.Verdict != want {
-				t.Errorf("%s: %v: %s", line, d.Verdict, d.Reason)
+			if run(t, with(g, pdf), line); got.Verdict != want {
+				t.Errorf("%s: %v: %s", line, got.Verdict, got.Reason)
 			}
 		}
 	}
@@ -488,13 +505,11 @@ func TestScopes(t *testing.T) {
 		}
 		return nil
 	}
-	scope := func(list ...string) gate.SkillRules {
-		return gate.SkillRules{Skill: "pdf", Dir: skill, Approved: approved, Foreign: true,
-			Allow: rules(t, "skill:pdf", list...)}
+	scope := func(list ...string) gate.Skill {
+		return granting("pdf", gate.SkillFacts{Dir: skill, Approved: approved, Foreign: true}, list...)
 	}
-	mine := scope("Bash(python3:*)")
-	mine.Approved, mine.Foreign = nil, false
-	denies := gate.SkillRules{Skill: "careful", Deny: rules(t, "skill:careful", "Bash(make:*)")}
+	mine := granting("pdf", gate.SkillFacts{Dir: skill}, "Bash(python3:*)")
+	denies := gate.Skill{Scope: session.Scope{Skill: "careful", Denies: []string{"Bash(make:*)"}}}
 	user := permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)"),
 		Deny: rules(t, permission.User, "Bash(rm:*)"), Ask: rules(t, permission.User, "Bash(git push:*)")}
 	named := user
@@ -503,27 +518,27 @@ func TestScopes(t *testing.T) {
 		name    string
 		rules   permission.Rules
 		ceiling gate.Ceiling
-		scopes  []gate.SkillRules
+		scopes  []gate.Skill
 		line    string
 		runs    bool
 	}{
-		{"a grant", user, "", []gate.SkillRules{scope("Bash(npm ci)")}, "npm ci", true},
+		{"a grant", user, "", []gate.Skill{scope("Bash(npm ci)")}, "npm ci", true},
 		{"no grant, no call", user, "", nil, "npm ci", false},
-		{"a grant never beats deny", user, "", []gate.SkillRules{scope("Bash(rm:*)")}, "rm x", false},
-		{"a grant never beats ask", user, "", []gate.SkillRules{scope("Bash(git push:*)")}, "git push", false},
-		{"a skill's denial applies", user, "", []gate.SkillRules{denies}, "make", false},
-		{"a project's skill does not grant everything", user, "", []gate.SkillRules{scope("Bash")}, "npm ci", false},
-		{"unless the user's rules name it", named, "", []gate.SkillRules{scope("Bash")}, "npm ci", true},
-		{"its own script", user, "", []gate.SkillRules{scope("Bash(python3:*)")}, "python3 " + inside, true},
-		{"a script outside of its folder", user, "", []gate.SkillRules{scope("Bash(python3:*)")}, "python3 " + outside,
+		{"a grant never beats deny", user, "", []gate.Skill{scope("Bash(rm:*)")}, "rm x", false},
+		{"a grant never beats ask", user, "", []gate.Skill{scope("Bash(git push:*)")}, "git push", false},
+		{"a skill's denial applies", user, "", []gate.Skill{denies}, "make", false},
+		{"a project's skill does not grant everything", user, "", []gate.Skill{scope("Bash")}, "npm ci", false},
+		{"unless the user's rules name it", named, "", []gate.Skill{scope("Bash")}, "npm ci", true},
+		{"its own script", user, "", []gate.Skill{scope("Bash(python3:*)")}, "python3 " + inside, true},
+		{"a script outside of its folder", user, "", []gate.Skill{scope("Bash(python3:*)")}, "python3 " + outside,
 			false},
-		{"the user's own skill", user, "", []gate.SkillRules{mine}, "python3 " + outside, true},
-		{"ceiling: what the list names", user, gate.CeilingOn, []gate.SkillRules{scope("Bash(npm ci)")}, "npm ci", true},
-		{"ceiling: what only the user allows", user, gate.CeilingOn, []gate.SkillRules{scope("Bash(npm ci)")}, "make", false},
-		{"ceiling that asks", user, gate.CeilingAsk, []gate.SkillRules{scope("Bash(npm ci)")}, "make", false},
-		{"no ceiling", user, gate.CeilingOff, []gate.SkillRules{scope("Bash(npm ci)")}, "make", true},
-		{"no list, no ceiling", user, gate.CeilingOn, []gate.SkillRules{{Skill: "x"}}, "make", true},
-		{"two ceilings", user, gate.CeilingOn, []gate.SkillRules{scope("Bash(npm ci)"), scope("Bash(make)")}, "make", false},
+		{"the user's own skill", user, "", []gate.Skill{mine}, "python3 " + outside, true},
+		{"ceiling: what the list names", user, gate.CeilingOn, []gate.Skill{scope("Bash(npm ci)")}, "npm ci", true},
+		{"ceiling: what only the user allows", user, gate.CeilingOn, []gate.Skill{scope("Bash(npm ci)")}, "make", false},
+		{"ceiling that asks", user, gate.CeilingAsk, []gate.Skill{scope("Bash(npm ci)")}, "make", false},
+		{"no ceiling", user, gate.CeilingOff, []gate.Skill{scope("Bash(npm ci)")}, "make", true},
+		{"no list, no ceiling", user, gate.CeilingOn, []gate.Skill{granting("x", gate.SkillFacts{})}, "make", true},
+		{"two ceilings", user, gate.CeilingOn, []gate.Skill{scope("Bash(npm ci)"), scope("Bash(make)")}, "make", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGate(t, gate.Options{Rules: c.rules, Ceiling: c.ceiling, Paths: permission.PathContext{Dir: dir}})
@@ -546,7 +561,7 @@ func TestScopes(t *testing.T) {
 
 func TestCeilingAsks(t *testing.T) {
 	p := &scriptedUser{answers: []gate.Answer{yes(gate.Session)}}
-	sc := gate.SkillRules{Skill: "pdf", Allow: rules(t, "skill:pdf", "Bash(npm ci)")}
+	sc := granting("pdf", gate.SkillFacts{}, "Bash(npm ci)")
 	g := newGate(t, gate.Options{Approver: p, Ceiling: gate.CeilingAsk,
 		Rules: permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)")}})
 	if _, err := run(t, with(g, sc), "make"); err == nil {
@@ -631,7 +646,7 @@ func TestTyped(t *testing.T) {
 func TestInlineCommandsNeverAsk(t *testing.T) {
 	p := &scriptedUser{answers: []gate.Answer{yes(gate.Once)}}
 	g := newGate(t, gate.Options{Approver: p})
-	d := g.Decide(nil, permission.Subject{Kind: "Bash", Text: "npm ci"})
+	d := g.Decide(permission.Subject{Kind: "Bash", Text: "npm ci"})
 	if d.Verdict != permission.Ask || len(p.saw) != 0 {
 		t.Errorf("%+v, asked %d times", d, len(p.saw))
 	}
@@ -660,10 +675,8 @@ func TestHookAsks(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := bash().Propose("1", json.RawMessage(`{"command":"make"}`))
-	asks := func(context.Context, tool.Proposal, permission.Decision) (gate.Opinion, error) {
-		return gate.Opinion{Vote: gate.VoteAsk, Reason: "it is Friday"}, nil
-	}
-	_, err = g.With(gate.Overlay{PreToolUse: asks}).Ask(t.Context(), in)
+	asks := func(hook.Input) hook.Outcome { return hook.Outcome{Vote: hook.Ask, Reason: "it is Friday"} }
+	_, err = g.With(hooked(asks, nil)).Ask(t.Context(), in)
 	if err == nil || err.Error() != "bash was not run: it is Friday, and there is no user to ask" {
 		t.Errorf("%v", err)
 	}
@@ -684,7 +697,7 @@ func TestReplace(t *testing.T) {
 	if _, err := run(t, g, "npm ci"); err != nil {
 		t.Fatal(err)
 	}
-	g = g.Replace(permission.Rules{Allow: rules(t, permission.User, "Bash(go test)")}, permission.PathContext{})
+	g = g.Replace(gate.Options{Rules: permission.Rules{Allow: rules(t, permission.User, "Bash(go test)")}})
 	if g.Mode() != permission.AcceptEdits || len(g.SessionRules()) != 1 || len(g.KeptRules()) != 0 {
 		t.Errorf("mode %s, session %v, kept %v", g.Mode(), g.SessionRules(), g.KeptRules())
 	}
@@ -693,7 +706,7 @@ func TestReplace(t *testing.T) {
 			t.Errorf("%s: %v", command, err)
 		}
 	}
-	g = g.Replace(permission.Rules{Deny: rules(t, permission.User, "Bash(npm:*)")}, permission.PathContext{})
+	g = g.Replace(gate.Options{Rules: permission.Rules{Deny: rules(t, permission.User, "Bash(npm:*)")}})
 	if _, err := run(t, g, "npm ci"); err == nil {
 		t.Error("an earlier answer overrides a new deny rule")
 	}
@@ -864,9 +877,7 @@ func TestUpdatesBelowManaged(t *testing.T) {
 // TestFailedGuard: if a hook that guards calls fails, only an explicit answer of the user allows the call; where
 // there is no user to ask it is refused.
 func TestFailedGuard(t *testing.T) {
-	fails := func(context.Context, tool.Proposal, permission.Decision) (gate.Opinion, error) {
-		return gate.Opinion{Failed: true, Reason: "the hook has no type"}, nil
-	}
+	fails := func(hook.Input) hook.Outcome { return hook.Outcome{Broken: true, Reason: "the hook has no type"} }
 	allow := permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)")}
 	for mode, want := range map[permission.Mode]string{permission.Default: "asked", permission.Bypass: "denied",
 		permission.DontAsk: "denied", permission.AcceptEdits: "asked"} {
@@ -876,7 +887,7 @@ func TestFailedGuard(t *testing.T) {
 			if !headless {
 				o.Approver = p
 			}
-			_, err := newGate(t, o).With(gate.Overlay{PreToolUse: fails}).Ask(t.Context(), command("make"))
+			_, err := newGate(t, o).With(hooked(fails, nil)).Ask(t.Context(), command("make"))
 			if ran := err == nil; ran != (want == "asked" && !headless) || (len(p.saw) == 1) != (want == "asked" && !headless) {
 				t.Errorf("mode %s, headless %v: %v, asked %d times", mode, headless, err, len(p.saw))
 			}
@@ -893,7 +904,7 @@ func TestModeOfForks(t *testing.T) {
 	}
 	child := g.Fork("x", func(m permission.Mode) permission.Mode { return gate.Stricter(m, permission.DontAsk) }, nil)
 	grandchild := child.Fork("y", nil, nil)
-	next := g.Replace(permission.Rules{}, permission.PathContext{})
+	next := g.Replace(gate.Options{})
 	for _, c := range []struct{ set, child permission.Mode }{
 		{permission.AcceptEdits, permission.DontAsk}, {permission.Plan, permission.Plan},
 		{permission.Default, permission.DontAsk},

@@ -120,7 +120,7 @@ func Call(ctx context.Context, tools Set, call llm.ToolCall, gate Gate, progress
 	if t == nil {
 		return res
 	}
-	if in, res, ok := t.decide(ctx, in, gate); ok {
+	if in, res, ok := t.decide(ctx, in, gate, nil); ok {
 		return t.run(ctx, in, progress)
 	} else {
 		return res
@@ -132,6 +132,8 @@ func Call(ctx context.Context, tools Set, call llm.ToolCall, gate Gate, progress
 type Listener struct {
 	Progress func(i int, r Result) // the partial result
 	Ended    func(i int, r Result)
+	// Refused is called when the gate does not allow a call, before the next call is decided.
+	Refused func(p Proposal, err error)
 }
 
 func (l Listener) ended(i int, r Result) {
@@ -177,7 +179,7 @@ func CallAll(ctx context.Context, tools Set, calls []llm.ToolCall, gate Gate, to
 				<-c
 			}
 		}
-		in, res, ok := t.decide(ctx, in, gate)
+		in, res, ok := t.decide(ctx, in, gate, to.Refused)
 		if !ok {
 			results[i] = res
 			to.ended(i, res)
@@ -250,11 +252,16 @@ func prepare(ctx context.Context, tools Set, call llm.ToolCall) (_ *Tool, _ Inpu
 }
 
 // decide asks the gate about a call. If the call may not run, ok is false and the Result
-// says why.
-func (t *Tool) decide(ctx context.Context, in Input, gate Gate) (_ Input, res Result, ok bool) {
+// says why. refused may be nil.
+func (t *Tool) decide(ctx context.Context, in Input, gate Gate, refused func(Proposal, error)) (_ Input, res Result,
+	ok bool) {
 	defer recovered(t.Name, llm.ToolCall{ID: in.ID, Input: in.JSON}, &res)
-	permit, err := t.Propose(in.ID, in.JSON).Decide(ctx, gate)
+	p := t.Propose(in.ID, in.JSON)
+	permit, err := p.Decide(ctx, gate)
 	if err != nil {
+		if refused != nil {
+			refused(p, err)
+		}
 		res := Errorf("%s", err)
 		if t.Denied != nil {
 			res.Structured = t.Denied(in.JSON)
