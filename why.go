@@ -358,23 +358,6 @@ func (c *Catalog) Commands(v View, first, rest []SlashCommand) ([]SlashCommand, 
 	return all, clashes(all)
 }
 
-// Clashes returns the problems of Commands without making its list of all skills.
-func (c *Catalog) Clashes(v View, first, rest []SlashCommand) []Problem {
-	names, kinds := map[string]bool{}, map[CommandKind]bool{CommandSkill: true}
-	for _, cmd := range slices.Concat(first, rest) {
-		names[cmd.Name], kinds[cmd.Kind] = true, true
-	}
-	all := slices.Clone(first)
-	for _, s := range c.skills {
-		// Names of skills differ from each other, but one may be KIND:NAME, to which something else is renamed.
-		kind, _, renamed := strings.Cut(s.Name, ":")
-		if (names[s.Name] || renamed && kinds[CommandKind(kind)]) && c.typable(s, v) {
-			all = append(all, slashCommand(s))
-		}
-	}
-	return clashes(append(all, rest...))
-}
-
 // typable reports whether a person can call a skill.
 func (c *Catalog) typable(s *Skill, v View) bool {
 	v.For = ByUser

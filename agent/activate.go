@@ -63,7 +63,7 @@ func (r *run) fillInvocation(in knack.Invocation) knack.Invocation {
 	in.Name = tool.SkillName(in.Name)
 	in.View = r.view(state)
 	in.Message = r.lastTyped
-	in.Builtins = r.builtins()
+	in.Builtins = r.Skills.Reserved
 	if r.Skills.Shell != nil {
 		in.Shell = r.inlineShell(r.scopes(state))
 	}

@@ -83,10 +83,8 @@ type Skills struct {
 	// View sets how skills are listed. The agent sets For, Window and Touched. If Index is set, the
 	// host puts the listing into Agent.System, see [Prompt].
 	View knack.View
-	// Commands returns what the user can type after a slash in addition to skills. Those with
-	// Expand are templates. The program runs the others, of kind command, itself: the agent only
-	// keeps their names from being used for skills. nil: there are no such commands.
-	Commands func() []knack.SlashCommand
+	// Reserved are the names of the program's own commands, which the model may not call as skills.
+	Reserved []string
 	// Finder finds skills for the model and for suggestions after the user's messages. nil: a
 	// Finder without a stored index.
 	Finder *knack.Finder
@@ -159,11 +157,15 @@ type Retry struct {
 type Scopes = gate.Scopes
 
 // An Input is a message that begins a turn or arrives during one: text, which may be "/name args"
-// for a skill or one of the Commands, and its attachments.
+// for a skill or a command, and its attachments.
 type Input struct {
 	Text    string
 	Parts   []llm.Part // after the text: the content of files, media
 	Touched []string   // absolute paths of attached files, for conditional and nested skills
+
+	// Called is what the slash at the start of Text calls, as a program that has commands or
+	// templates resolves it. nil: only a skill can be called.
+	Called *Called
 
 	// Typed is what the user typed: Text, a part of it, or the line from which Text was made. Only
 	// typed words can call a skill that models may not call, and only they count as approval of the

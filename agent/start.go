@@ -56,20 +56,18 @@ func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record f
 		name, args, _ := Slash(in.Command)
 		return r.promptInput(ctx, in, in.Command, name, args, "command", steering)
 	}
-	name, args, slash := Slash(in.Text)
-	if slash && (r.Skills.Catalog != nil || r.Skills.Commands != nil) {
-		all, _ := r.Namespace()
-		if cmd, ok := knack.Called(all, name); ok && cmd.Skill == nil {
+	if c := r.called(in); c != nil {
+		if cmd := c.Command; cmd != nil && cmd.Skill == nil {
 			if cmd.Expand == nil {
 				return nil, fmt.Errorf("/%s is a built-in command: it cannot be used here", cmd.Name)
 			}
 			typed := in.Text
-			if in.Text, err = cmd.Expand(ctx, args); err != nil || in.Text == "" {
+			if in.Text, err = cmd.Expand(ctx, c.Args); err != nil || in.Text == "" {
 				return nil, err
 			}
-			return r.promptInput(ctx, in, typed, cmd.Name, args, string(cmd.Kind), steering)
+			return r.promptInput(ctx, in, typed, cmd.Name, c.Args, string(cmd.Kind), steering)
 		}
-		act, by, err := r.activateNamed(ctx, in, name, args, steering)
+		act, by, err := r.activateNamed(ctx, in, c.Name, c.Args, steering)
 		var no *knack.Refusal
 		switch {
 		case err == nil && r.startsFork(act.Skill):
@@ -79,11 +77,11 @@ func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record f
 				return nil, err
 			}
 			return func() error { return r.activate(ctx, act, by, "", in) }, nil
-		case errors.As(err, &no) && no.Code == knack.RefusedUnknown && strings.Contains(name, "/"):
+		case errors.As(err, &no) && no.Code == knack.RefusedUnknown && strings.Contains(c.Name, "/"):
 			// a path, such as /usr/bin/env
 		case errors.As(err, &no) && (no.Code == knack.RefusedUnknown || no.Code == knack.RefusedBuiltin) &&
-			!r.skillExists(name):
-			return nil, unknown(all, name)
+			!r.skillExists(c.Name):
+			return nil, c.unknown()
 		default:
 			return nil, err
 		}
@@ -156,20 +154,6 @@ func (r *run) recordUser(in Input, typed string, steering bool) error {
 	_, err := r.record(session.Entry{Type: session.TypeUser, User: &session.User{Parts: parts, Steering: steering,
 		Touched: in.Touched, Typed: typed}})
 	return err
-}
-
-// Slash splits "/name args" at the first blank or newline. ok is false for a line that does not
-// begin with a slash or begins with //.
-func Slash(line string) (name, args string, ok bool) {
-	rest, ok := strings.CutPrefix(line, "/")
-	if !ok || rest == "" || strings.HasPrefix(rest, "/") || strings.TrimSpace(rest[:1]) == "" {
-		return "", "", false
-	}
-	i := strings.IndexAny(rest, " \t\r\n")
-	if i < 0 {
-		return rest, "", true
-	}
-	return rest[:i], strings.TrimSpace(rest[i:]), true
 }
 
 // steer records the messages that the user has sent during the turn. It reports whether there is

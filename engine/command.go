@@ -107,32 +107,41 @@ func ProgramCommands() []knack.SlashCommand { return slashCommands(programComman
 // Commands returns everything that can be typed after a slash: the program's commands, skills,
 // templates and the host's commands.
 func (s *Session) Commands() []knack.SlashCommand {
-	all, _ := s.engine.Project().slash(s.Catalog(), s.Host().Commands, s.promptCommands()...).Namespace()
+	p := s.engine.Project()
+	all, _ := p.commands(s.Catalog(), s.viewOf(p), s.Host().Commands, s.promptCommands()...)
 	return all
 }
 
-// command finds the command of the program or the host that an input calls. Text that was piped or pasted
-// in calls no command.
-func (s *Session) command(in agent.Input) (c ProgramCommand, args string, ok bool) {
-	name, args, slash := agent.Slash(in.Text)
-	if !slash || !in.Host && !in.Named && in.Typed != in.Text {
-		return ProgramCommand{}, "", false
+// resolved returns an input with what it calls.
+func (s *Session) resolved(in agent.Input) agent.Input {
+	if _, _, slash := agent.Slash(in.Text); !slash {
+		return in
 	}
-	commands := s.Commands()
-	found, ok := knack.Called(commands, name)
-	if !ok {
-		found, ok = knack.Called(commands, otherNames[name])
+	all := s.Commands()
+	in.Called = agent.Resolve(in.Text, all)
+	if other, ok := otherNames[in.Called.Name]; ok && in.Called.Command == nil && typed(in) {
+		if c, ok := knack.Called(all, other); ok && c.Kind == knack.CommandProgram {
+			in.Called.Command = &c
+		}
 	}
-	if !ok || found.Kind != knack.CommandProgram {
-		return ProgramCommand{}, "", false
+	return in
+}
+
+// typed reports whether an input may call a command of the program: text that was piped or pasted in calls none.
+func typed(in agent.Input) bool { return in.Host || in.Named || in.Typed == in.Text }
+
+// command returns the command of the program or the host that a resolved input calls.
+func (s *Session) command(in agent.Input) (c ProgramCommand, ok bool) {
+	if in.Called == nil || in.Called.Command == nil || in.Called.Command.Kind != knack.CommandProgram || !typed(in) {
+		return ProgramCommand{}, false
 	}
-	own := strings.TrimPrefix(found.Name, string(knack.CommandProgram)+":")
+	own := strings.TrimPrefix(in.Called.Command.Name, string(knack.CommandProgram)+":")
 	all := slices.Concat(programCommands(), s.Host().Commands)
 	i := slices.IndexFunc(all, func(c ProgramCommand) bool { return c.Name == own })
 	if i < 0 {
-		return ProgramCommand{}, "", false
+		return ProgramCommand{}, false
 	}
-	return all[i], args, true
+	return all[i], true
 }
 
 // runCommand runs a command and sets its name and arguments in the reply. It checks the value of a host's reply,

@@ -322,7 +322,7 @@ func (p *Project) Agents() []agent.Definition { return slices.Clone(p.agents) }
 // combination: overrides without effect, and names that cannot be typed after a slash. cat is the
 // catalogue of the Sources.
 func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
-	slash := p.slash(cat, nil).Clashes()
+	_, slash := p.commands(cat, p.view, nil)
 	var hooks []knack.Problem
 	for _, k := range cat.Skills() {
 		hooks = append(hooks, HookProblems(k)...)
@@ -331,16 +331,30 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 		cat.Problems(), cat.Overruled(p.view), p.problems, p.options.Problems, hooks, slash)
 }
 
-// slash returns an agent with everything that can be typed after a slash.
-func (p *Project) slash(cat *knack.Catalog, given []ProgramCommand, more ...knack.SlashCommand) *agent.Agent {
-	return &agent.Agent{Skills: agent.Skills{Catalog: func() *knack.Catalog { return cat }, View: p.view,
-		Commands: func() []knack.SlashCommand { return p.commands(given, more...) }}}
+// commands returns everything that can be typed after a slash: the program's commands whose names no skill can have,
+// skills, templates, more, and the other commands of the program and of a host (given). If names collide, the first
+// wins, and a problem reports it.
+func (p *Project) commands(cat *knack.Catalog, v knack.View, given []ProgramCommand, more ...knack.SlashCommand) (
+	[]knack.SlashCommand, []knack.Problem) {
+	var first []knack.SlashCommand
+	rest := slices.Concat(p.templates, more)
+	for _, c := range slashCommands(slices.Concat(programCommands(), given)) {
+		if slices.Contains(knack.Steering(), c.Name) {
+			first = append(first, c)
+		} else {
+			rest = append(rest, c)
+		}
+	}
+	return cat.Commands(v, first, rest)
 }
 
-// commands returns the templates and the program's commands, in the form that the agent and the user
-// see. If names collide, the first wins.
-func (p *Project) commands(given []ProgramCommand, more ...knack.SlashCommand) []knack.SlashCommand {
-	return slices.Concat(p.templates, more, slashCommands(programCommands()), slashCommands(given))
+// reserved returns the names of commands that a model may not call as skills.
+func reserved(given []ProgramCommand) []string {
+	names := knack.Steering()
+	for _, c := range slices.Concat(programCommands(), given) {
+		names = append(names, c.Name)
+	}
+	return names
 }
 
 // usageError returns the first problem with an option of the command line.

@@ -41,8 +41,9 @@ func (s *Session) Send(ctx context.Context, m QueuedMessage) (Queued, error) {
 	if err := s.open(); err != nil {
 		return Queued{}, err
 	}
-	if c, args, ok := s.command(m.Input); ok && c.Anytime {
-		reply, err := s.runCommand(ctx, c, args)
+	now := s.resolved(m.Input) // what it calls is looked up again when it leaves the queue
+	if c, ok := s.command(now); ok && c.Anytime {
+		reply, err := s.runCommand(ctx, c, now.Called.Args)
 		return Queued{Reply: &reply}, err
 	} else if ok && m.When != Later {
 		return Queued{}, fmt.Errorf("/%s: %w", c.Name, ErrCommandWaits)
@@ -88,7 +89,10 @@ func (s *Session) RemoveQueued(id string) bool {
 // steer removes and returns the next message for the running turn.
 func (s *Session) steer() (agent.Input, bool) {
 	m, ok := s.takeFirst(func(m QueuedMessage) bool { return m.When == Next })
-	return m.Input, ok
+	if !ok {
+		return agent.Input{}, false
+	}
+	return s.resolved(m.Input), true
 }
 
 // next removes and returns the message that starts the next turn.

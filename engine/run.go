@@ -90,9 +90,10 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 		yield(Event{}, err)
 		return false
 	}
-	if c, args, ok := s.command(in); ok {
+	in = s.resolved(in)
+	if c, ok := s.command(in); ok {
 		last := s.log.Last()
-		reply, err := s.runCommand(ctx, c, args)
+		reply, err := s.runCommand(ctx, c, in.Called.Args)
 		if err != nil && ctx.Err() != nil {
 			yield(Event{Event: agent.Event{End: &agent.End{Reason: session.EndCancelled}}}, nil)
 			return false

@@ -13,7 +13,7 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// A Go host adds templates as values: the template turns the user's line into a prompt.
+// A Go host has templates as values: the template turns the user's line into a prompt.
 func ExampleAgent_commands() {
 	weather := knack.SlashCommand{
 		Name: "weather", Kind: "template", Hint: "CITY", Description: "ask about the weather",
@@ -21,12 +21,11 @@ func ExampleAgent_commands() {
 			return "What is the weather like in " + args + "?", nil
 		},
 	}
-	a := agent.Agent{
-		Model:  llmtest.New(llmtest.Answer{When: "in Bern\\?$", Text: "Sunny."}),
-		Skills: agent.Skills{Commands: func() []knack.SlashCommand { return []knack.SlashCommand{weather} }},
-	}
+	a := agent.Agent{Model: llmtest.New(llmtest.Answer{When: "in Bern\\?$", Text: "Sunny."})}
+	in := agent.Typed("/weather Bern")
+	in.Called = agent.Resolve(in.Text, []knack.SlashCommand{weather})
 	log := session.New(session.Header{})
-	for e, err := range a.Run(context.Background(), log, agent.Typed("/weather Bern")) {
+	for e, err := range a.Run(context.Background(), log, in) {
 		switch {
 		case err != nil:
 			fmt.Println(err)
@@ -80,14 +79,14 @@ func TestCommands(t *testing.T) {
 			"help": skill("", "skill help $ARGUMENTS"), "cost": skill("", "skill cost"),
 			"hidden": skill("user-invocable: false\n", "hidden"),
 		})
-		a.Skills.Commands = func() []knack.SlashCommand {
-			return []knack.SlashCommand{expands("help", "template"), expands("say", "template"), expands("help", "command"),
-				expands("cost", "command"),
-				expands("hidden", "command"), expands("say", "command"), failing, {Name: "program", Kind: "command"}}
-		}
+		commands, _ := a.Skills.Catalog().Commands(a.Skills.View, []knack.SlashCommand{expands("help", "command")},
+			[]knack.SlashCommand{expands("help", "template"), expands("say", "template"), expands("cost", "command"),
+				expands("hidden", "command"), expands("say", "command"), failing, {Name: "program", Kind: "command"}})
+		in := agent.Typed(tt.line)
+		in.Called = agent.Resolve(in.Text, commands)
 		log := session.New(session.Header{})
 		got = ""
-		for e, err := range a.Run(t.Context(), log, agent.Typed(tt.line)) {
+		for e, err := range a.Run(t.Context(), log, in) {
 			switch {
 			case err != nil:
 				got = "error: " + err.Error()
@@ -117,13 +116,12 @@ func TestCommandsWhileItRuns(t *testing.T) {
 		if len(steering) == 0 {
 			return agent.Input{}, false
 		}
-		text := steering[0]
+		in := agent.Typed(steering[0])
 		steering = steering[1:]
-		return agent.Typed(text), true
-	}, Skills: agent.Skills{Commands: func() []knack.SlashCommand {
-		return []knack.SlashCommand{{Name: "later", Kind: "command"}, {Name: "ask", Kind: "template",
-			Expand: func(context.Context, string) (string, error) { return "asked", nil }}}
-	}}}
+		in.Called = agent.Resolve(in.Text, []knack.SlashCommand{{Name: "later", Kind: "command"}, {Name: "ask",
+			Kind: "template", Expand: func(context.Context, string) (string, error) { return "asked", nil }}})
+		return in, true
+	}}
 	log := session.New(session.Header{})
 	var shown []string
 	for e, err := range a.Run(t.Context(), log, agent.Typed("go")) {
