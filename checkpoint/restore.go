@@ -1,0 +1,352 @@
+package checkpoint
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Options say which files to restore, and how.
+type Options struct {
+	Only []string // paths as in [FileChange]; nil: all
+	// Force also restores files that somebody else changed. What is in them is kept first, so that Redo brings it back.
+	Force bool
+}
+
+// A Result is what a restore did, or would do.
+type Result struct {
+	Files []FileChange // in the direction of the restore: a file that the turn created is Removed
+	Left  []Left       // files that are not as before the turn, and why
+}
+
+// ErrNothing means that nothing changed that could be restored.
+var ErrNothing = errors.New("no file was changed")
+
+// Plan returns what [Journal.Restore] would do.
+func (j *Journal) Plan(ctx context.Context, entry int, o Options) (Result, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	_, r, err := j.plan(ctx, entry, o)
+	return r, err
+}
+
+// Restore brings the files back to their state before the turn with an entry, or before the first turn after it that
+// changed files. Files that somebody else changed since, or between two changes of the session, are left as they are
+// and named; if such a file was removed after that, what that somebody wrote comes back. Restore is a step of its own:
+// Redo takes it back.
+func (j *Journal) Restore(ctx context.Context, entry int, o Options) (Result, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	moves, r, err := j.plan(ctx, entry, o)
+	if err != nil {
+		return r, err
+	}
+	return j.carryOut(ctx, stepRecord{What: "undo", To: entry}, moves, r)
+}
+
+// Redo takes back the last Restore that was not taken back.
+func (j *Journal) Redo(ctx context.Context) (Result, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	taken := map[int]bool{}
+	for i, r := range slices.Backward(j.records) {
+		if r.Step == nil || r.Step.Kind != stepRestore {
+			continue
+		}
+		if r.Step.Takes != 0 {
+			taken[r.Step.Takes] = true
+			continue
+		}
+		if taken[r.Step.N] {
+			continue
+		}
+		var moves []move
+		var result Result
+		for _, e := range j.records[i:] {
+			if e.End == nil || e.End.N != r.Step.N {
+				continue
+			}
+			for _, c := range e.End.Changes {
+				if have := j.look(c.Path, false); !j.equal(ctx, c.Path, have, c.After) {
+					result.Left = append(result.Left, Left{c.Path, changedSince})
+				} else {
+					moves = append(moves, move{c.Path, have, c.Before, true})
+				}
+			}
+		}
+		return j.carryOut(ctx, stepRecord{What: "redo", Takes: r.Step.N}, moves, result)
+	}
+	return Result{}, ErrNothing
+}
+
+// Undoable returns the entry of the last turn that changed files and was not undone since.
+func (j *Journal) Undoable() (entry int, ok bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	before := 0 // turns from this entry on are undone; 0: none
+	taken := map[int]bool{}
+	for _, r := range slices.Backward(j.records) {
+		switch {
+		case r.Step != nil && r.Step.Takes != 0:
+			taken[r.Step.Takes] = true
+		case r.Step != nil && r.Step.Kind == stepRestore && !taken[r.Step.N]:
+			if before == 0 || r.Step.To < before {
+				before = r.Step.To
+			}
+		case r.Turn != nil && (before == 0 || r.Turn.Entry < before):
+			return r.Turn.Entry, true
+		}
+	}
+	return 0, false
+}
+
+const (
+	changedSince   = "changed since"
+	changedBetween = "changed by somebody else in between"
+)
+
+// A move is a file that a restore changes.
+type move struct {
+	path       string
+	have, want state
+	untouched  bool // what is there is what the session left
+}
+
+// plan compares the tree with the journal.
+func (j *Journal) plan(ctx context.Context, entry int, o Options) (moves []move, result Result, err error) {
+	from := slices.IndexFunc(j.records, func(r record) bool { return r.Turn != nil && r.Turn.Entry >= entry })
+	if from < 0 {
+		return nil, result, ErrNothing
+	}
+	var ends []endRecord
+	for _, r := range j.records[from:] {
+		if r.End != nil {
+			ends = append(ends, *r.End)
+			for _, p := range r.End.Interrupted {
+				if selected(o, p) {
+					result.Left = append(result.Left, Left{p, "changed by a step that was interrupted, or by somebody else"})
+				}
+			}
+		}
+	}
+	for _, h := range histories(ends) {
+		name := h[0].Path
+		if !selected(o, name) {
+			continue
+		}
+		want, last := h[0].Before, h[len(h)-1].After
+		broken := 0 // the first change after one of somebody else
+		for i := 1; i < len(h); i++ {
+			if !j.equal(ctx, name, h[i-1].After, h[i].Before) {
+				broken = i
+			}
+		}
+		have := j.stat(name)
+		untouched := same(have, last)
+		if !untouched && have.Kind == regular && last.Stamp == "" {
+			have = j.look(name, false)
+			untouched = j.equal(ctx, name, have, last)
+		}
+		why := ""
+		switch {
+		case j.equal(ctx, name, have, want):
+			continue
+		case o.Force:
+		case !untouched:
+			why = changedSince
+		case broken > 0 && have.Kind == absent:
+			why, want = changedBetween+"; that state was restored", h[broken].Before
+		case broken > 0:
+			why = changedBetween
+		}
+		if why != "" {
+			result.Left = append(result.Left, Left{name, why})
+			if want == h[0].Before {
+				continue
+			}
+		}
+		moves = append(moves, move{name, have, want, untouched})
+	}
+	for _, m := range moves {
+		result.Files = append(result.Files, FileChange{m.path, effect(m.have, m.want)})
+	}
+	return moves, result, nil
+}
+
+func selected(o Options, name string) bool { return o.Only == nil || slices.Contains(o.Only, name) }
+
+// carryOut changes files as a step of its own. Those that cannot be changed become part of result.Left.
+func (j *Journal) carryOut(ctx context.Context, r stepRecord, moves []move, result Result) (Result, error) {
+	result.Files = nil
+	if len(moves) == 0 {
+		return result, nil
+	}
+	r.Kind = stepRestore
+	var b budget
+	for i, m := range moves {
+		if b.take(m.have.Size) || !m.untouched {
+			m.have = j.look(m.path, true)
+		}
+		moves[i] = m
+		r.Files = append(r.Files, file{m.path, m.have})
+	}
+	step, err := j.begin(r)
+	if err != nil {
+		return result, err
+	}
+	// What is created goes first, with the deepest paths first, so that a directory can take the place of a file.
+	slices.SortStableFunc(moves, func(a, b move) int {
+		if (a.want.Kind == absent) != (b.want.Kind == absent) {
+			if a.want.Kind == absent {
+				return -1
+			}
+			return 1
+		}
+		if a.want.Kind == absent {
+			return cmp.Compare(strings.Count(b.path, "/"), strings.Count(a.path, "/"))
+		}
+		return strings.Compare(a.path, b.path)
+	})
+	for chunk := range slices.Chunk(moves, 200) {
+		var wanted []file
+		for _, m := range chunk {
+			if m.want.Blob != "" {
+				wanted = append(wanted, file{m.path, m.want})
+			}
+		}
+		blobs := map[string][]byte{}
+		if len(wanted) > 0 && j.tree.Git != nil {
+			if blobs, err = j.tree.blobs(ctx, wanted); err != nil {
+				blobs = nil // each is asked for alone, and the error is that of the file
+			}
+		}
+		for _, m := range chunk {
+			if err := j.put(ctx, m, blobs); err != nil {
+				result.Left = append(result.Left, Left{m.path, err.Error()})
+				continue
+			}
+			result.Files = append(result.Files, FileChange{m.path, effect(m.have, m.want)})
+		}
+	}
+	slices.SortFunc(result.Files, func(a, b FileChange) int { return strings.Compare(a.Path, b.Path) })
+	changes, err := j.changes(ctx, step.record)
+	if err != nil {
+		return result, err
+	}
+	return result, j.append(record{End: &endRecord{N: step.record.N, Changes: changes}})
+}
+
+// put brings a path into a state.
+func (j *Journal) put(ctx context.Context, m move, blobs map[string][]byte) error {
+	if m.have.Kind == other || m.have.Kind == regular && !m.have.Kept && !m.untouched {
+		return errors.New("what is there now cannot be kept")
+	}
+	dir, name := j.tree.Root, m.path
+	if filepath.IsAbs(m.path) {
+		dir, name = filepath.Dir(m.path), filepath.Base(m.path)
+		if m.want.Kind != absent {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return err
+			}
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for at := path.Dir(filepath.ToSlash(name)); at != "."; at = path.Dir(at) {
+		if info, err := root.Lstat(at); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return errors.New("its directory is a link now")
+		}
+	}
+	name = filepath.FromSlash(name)
+	if m.want.Kind == absent {
+		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return reason(err)
+		}
+		// git has no empty directories either; one that is not empty stays.
+		for at := filepath.Dir(name); at != "." && root.Remove(at) == nil; at = filepath.Dir(at) {
+		}
+		return nil
+	}
+	var content []byte
+	target := m.want.Target
+	switch m.want.Kind {
+	case link:
+		if m.want.Blob != "" {
+			data, err := j.content(ctx, m.path, m.want)
+			if err != nil {
+				return err
+			}
+			target = string(data)
+		}
+	case regular:
+		ok := false
+		if content, ok = blobs[m.path]; !ok || m.want.Blob == "" {
+			if content, err = j.content(ctx, m.path, m.want); err != nil {
+				return err
+			}
+		}
+	default:
+		return errors.New("it was not a file")
+	}
+	if parent := filepath.Dir(name); parent != "." {
+		if err := root.MkdirAll(parent, 0o755); err != nil {
+			return reason(err)
+		}
+	}
+	tmp := filepath.Join(filepath.Dir(name), ".knack-"+rand.Text())
+	if m.want.Kind == link {
+		err = root.Symlink(target, tmp)
+	} else {
+		err = writeFile(root, tmp, content, m)
+	}
+	if err == nil {
+		err = root.Rename(tmp, name)
+	}
+	if err != nil {
+		_ = root.Remove(tmp)
+		return reason(err)
+	}
+	return nil
+}
+
+func writeFile(root *os.Root, name string, content []byte, m move) error {
+	mode := m.want.Mode
+	if m.want.Blob != "" { // git knows only whether it is executable
+		mode |= 0o666 | mode&0o100>>3 | mode&0o100>>6
+		if m.have.Kind == regular {
+			mode = m.have.Mode&^0o111 | m.want.Mode&0o111
+		}
+	}
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if m.want.Blob == "" || m.have.Kind == regular { // else the umask decides, as when git writes it
+		err = errors.Join(err, f.Chmod(mode))
+	}
+	return errors.Join(err, f.Close())
+}
+
+// reason is an error without the path, which the reader knows.
+func reason(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	var l *os.LinkError
+	if errors.As(err, &l) {
+		return l.Err
+	}
+	return err
+}

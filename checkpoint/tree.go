@@ -1,0 +1,442 @@
+package checkpoint
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/knack-agent/knack/internal/leaf/ignore"
+)
+
+// maxEntries is how many directory entries a search of a tree without git looks at.
+const maxEntries = 20_000
+
+// A GitRunner runs git with more variables in its environment, and returns what it prints. stdin may be nil.
+type GitRunner func(ctx context.Context, env []string, stdin io.Reader, args ...string) ([]byte, error)
+
+// A Step is a part of a turn that may change files. End it when it has ended.
+type Step struct {
+	// Left is what could not be kept, to be shown before the step changes anything.
+	Left []Left
+
+	j      *Journal
+	record stepRecord
+	at     int // index of its record in the journal
+}
+
+// Files begins a step that changes only the given files, and keeps what is in them. Paths are absolute; links in
+// their directories are resolved.
+func (j *Journal) Files(_ context.Context, what string, paths ...string) (*Step, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r := stepRecord{What: what, Kind: stepFiles}
+	for _, p := range paths {
+		name, err := j.name(p)
+		if err != nil {
+			return nil, err
+		}
+		s := j.look(name, true)
+		if s.Kind == regular && !s.Kept {
+			r.Left = append(r.Left, Left{name, "cannot be read"})
+		}
+		r.Files = append(r.Files, file{name, s})
+	}
+	return j.begin(r)
+}
+
+// name returns the path of a file as the journal writes it.
+func (j *Journal) name(p string) (string, error) {
+	if !filepath.IsAbs(p) {
+		return "", fmt.Errorf("%s is not absolute", p)
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(p))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err == nil {
+		p = filepath.Join(dir, filepath.Base(p))
+	}
+	if rel, err := filepath.Rel(j.tree.Root, p); err == nil && filepath.IsLocal(rel) {
+		return filepath.ToSlash(rel), nil
+	}
+	return filepath.Clean(p), nil
+}
+
+// Tree begins a step that may change anything in the tree. It keeps the files that git could not bring back: in a
+// repository the modified and untracked ones that are not ignored, elsewhere all that are not ignored.
+func (j *Journal) Tree(ctx context.Context, what string) (*Step, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r := stepRecord{What: what, Kind: stepTree}
+	if j.tree.Git != nil {
+		index, err := j.copyIndex(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r.Index = index
+	}
+	paths, left, err := j.modified(ctx, r.Index)
+	if err != nil {
+		return nil, err
+	}
+	r.Left = left
+	var b budget
+	for _, p := range paths {
+		s := j.stat(p.Path)
+		if s.Kind == regular {
+			if !b.take(s.Size) {
+				r.Left = append(r.Left, Left{p.Path, fmt.Sprintf("more than %d files or %d MB that git does not have", MaxFiles,
+					MaxBytes>>20)})
+			} else if s = j.look(p.Path, true); s.Kind == regular && !s.Kept {
+				r.Left = append(r.Left, Left{p.Path, "cannot be read"})
+			}
+		}
+		r.Files = append(r.Files, file{p.Path, s})
+	}
+	return j.begin(r)
+}
+
+// A budget limits the files whose content is read or kept for one step.
+type budget struct {
+	files int
+	bytes int64
+}
+
+// take reports whether a file of a size is within the limits, and then counts it.
+func (b *budget) take(size int64) bool {
+	if b.files >= MaxFiles || b.bytes+size > MaxBytes {
+		return false
+	}
+	b.files++
+	b.bytes += size
+	return true
+}
+
+// begin records a step before it changes anything.
+func (j *Journal) begin(r stepRecord) (*Step, error) {
+	if j.pending != nil {
+		if err := j.append(record{Turn: j.pending}); err != nil {
+			return nil, err
+		}
+		j.pending = nil
+	}
+	j.steps++
+	r.N = j.steps
+	if err := j.append(record{Step: &r}); err != nil {
+		return nil, err
+	}
+	return &Step{Left: r.Left, j: j, record: r, at: len(j.records)}, nil
+}
+
+// End records what the step changed.
+func (s *Step) End(ctx context.Context) error {
+	j := s.j
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	changes, err := j.changes(ctx, s.record)
+	if err != nil {
+		return err
+	}
+	// What a step that ran at the same time has recorded is not recorded again.
+	since := map[string]state{}
+	for _, r := range j.records[s.at:] {
+		if r.End != nil {
+			for _, c := range r.End.Changes {
+				since[c.Path] = c.After
+			}
+		}
+	}
+	end := endRecord{N: s.record.N}
+	for _, c := range changes {
+		if before, ok := since[c.Path]; ok {
+			c.Before = before
+		}
+		if !same(c.Before, c.After) {
+			end.Changes = append(end.Changes, c)
+		}
+	}
+	return j.append(record{End: &end})
+}
+
+// changes compares the files of a step with what they were before.
+func (j *Journal) changes(ctx context.Context, r stepRecord) ([]change, error) {
+	before := map[string]state{}
+	for _, f := range r.Files {
+		before[f.Path] = f.State
+	}
+	now := r.Files
+	if r.Kind == stepTree {
+		var err error
+		if now, _, err = j.modified(ctx, r.Index); err != nil {
+			return nil, err
+		}
+	}
+	was := func(f file) state {
+		if s, ok := before[f.Path]; ok {
+			return s
+		}
+		return f.State // git's, or absent
+	}
+	var all []change
+	var b budget
+	add := func(path string, was state) {
+		s := j.stat(path)
+		if s.Kind == regular && (was.Stamp == "" && b.take(s.Size) || was.Hash != "") {
+			s = j.look(path, false)
+		}
+		all = append(all, change{path, was, s})
+	}
+	for _, f := range now {
+		add(f.Path, was(f))
+		delete(before, f.Path)
+	}
+	for _, f := range r.Files {
+		if was, ok := before[f.Path]; ok { // it is gone, or as git has it
+			add(f.Path, was)
+		}
+	}
+	slices.SortFunc(all, func(a, b change) int { return strings.Compare(a.Path, b.Path) })
+	return slices.DeleteFunc(all, func(c change) bool { return same(c.Before, c.After) }), nil
+}
+
+// modified returns the files of the tree that git could not bring back, with the state that git has of them: absent
+// for an untracked file. index is a copy of git's index with which the tree is compared. Without git it returns all
+// files.
+func (j *Journal) modified(ctx context.Context, index string) ([]file, []Left, error) {
+	if j.tree.Git == nil {
+		return j.search(ctx)
+	}
+	out, err := j.tree.Git(ctx, []string{"GIT_INDEX_FILE=" + filepath.Join(j.dir, index)}, nil, "status",
+		"--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all")
+	if err != nil {
+		return nil, nil, err
+	}
+	var all []file
+	var left []Left
+	for _, line := range strings.Split(string(out), "\x00") {
+		kind, rest, _ := strings.Cut(line, " ")
+		switch kind {
+		case "1": // XY sub mH mI mW hH hI path
+			f := strings.SplitN(rest, " ", 8)
+			if len(f) == 8 && len(f[0]) == 2 && f[0][1] != '.' {
+				all = append(all, file{f[7], blobState(f[3], f[6])})
+			}
+		case "u": // XY sub m1 m2 m3 mW h1 h2 h3 path
+			if f := strings.SplitN(rest, " ", 10); len(f) == 10 {
+				all = append(all, file{f[9], state{Kind: other}})
+			}
+		case "?":
+			if strings.HasSuffix(rest, "/") {
+				left = append(left, Left{rest, "another repository"})
+			} else {
+				all = append(all, file{rest, state{Kind: absent}})
+			}
+		}
+	}
+	return all, left, nil
+}
+
+// blobState is the state of a file as git's index has it.
+func blobState(mode, name string) state {
+	switch mode {
+	case "100644":
+		return state{Kind: regular, Mode: 0o644, Blob: name}
+	case "100755":
+		return state{Kind: regular, Mode: 0o755, Blob: name}
+	case "120000":
+		return state{Kind: link, Blob: name}
+	case "000000":
+		return state{Kind: absent}
+	}
+	return state{Kind: other}
+}
+
+// search returns the files below the root that no ignore file excludes.
+func (j *Journal) search(ctx context.Context) (all []file, left []Left, err error) {
+	fsys := os.DirFS(j.tree.Root)
+	tree, looked := ignore.New(fsys), 0
+	err = fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			if name == "." {
+				return err
+			}
+			left = append(left, Left{name, "cannot be read"})
+			return fs.SkipDir
+		case name == ".":
+			return nil
+		}
+		if looked++; looked > maxEntries {
+			left = append(left, Left{name, fmt.Sprintf("more than %d files: this one and what follows", maxEntries)})
+			return fs.SkipAll
+		}
+		excluded := tree.Match(name, d.IsDir()) || path.Base(name) == ".git"
+		switch {
+		case d.IsDir() && excluded:
+			return fs.SkipDir
+		case !d.IsDir() && !excluded:
+			all = append(all, file{name, state{Kind: absent}})
+		}
+		return nil
+	})
+	return all, left, err
+}
+
+// An indexCopy is a copy of git's index in the journal's directory. git compares the tree with it after a step, even
+// if the step changed the index itself.
+type indexCopy struct {
+	from  string // git's own
+	stamp string // of from
+	name  string
+}
+
+// copyIndex copies git's index if it changed since the last copy, and returns the copy's name.
+func (j *Journal) copyIndex(ctx context.Context) (string, error) {
+	if j.index.from == "" {
+		out, err := j.tree.Git(ctx, nil, nil, "rev-parse", "--path-format=absolute", "--git-path", "index")
+		if err != nil {
+			return "", err
+		}
+		j.index.from = strings.TrimSuffix(string(out), "\n")
+	}
+	info, err := os.Stat(j.index.from)
+	stamp := "none"
+	if err == nil {
+		stamp = stampOf(info)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if stamp == j.index.stamp {
+		return j.index.name, nil
+	}
+	if err := errors.Join(j.share(), os.MkdirAll(j.dir, 0o700)); err != nil {
+		return "", err
+	}
+	name := "index-" + strconv.Itoa(j.steps+1)
+	if stamp != "none" {
+		if err := copyFile(filepath.Join(j.dir, name), j.index.from); err != nil {
+			return "", err
+		}
+		// git reads files that are as young as the index, because they may have changed since without another time.
+		if err := os.Chtimes(filepath.Join(j.dir, name), info.ModTime(), info.ModTime()); err != nil {
+			return "", err
+		}
+	}
+	j.index.stamp, j.index.name = stamp, name
+	return name, nil
+}
+
+func copyFile(to, from string) error {
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	g, err := os.OpenFile(to, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if !clone(g, f) {
+		_, err = io.Copy(g, f)
+	}
+	return errors.Join(err, g.Close())
+}
+
+// dropIndexes removes copies of the index that no step needs any more.
+func (j *Journal) dropIndexes() error {
+	needed := map[string]bool{j.index.name: true}
+	ended := map[int]bool{}
+	for _, r := range slices.Backward(j.records) {
+		if r.End != nil {
+			ended[r.End.N] = true
+		} else if r.Step != nil && !ended[r.Step.N] {
+			needed[r.Step.Index] = true
+		}
+	}
+	copies, err := filepath.Glob(filepath.Join(j.dir, "index-*"))
+	for _, c := range copies {
+		if !needed[filepath.Base(c)] {
+			err = errors.Join(err, os.Remove(c))
+		}
+	}
+	return err
+}
+
+// recover ends the steps of a process that was killed. Files that are gone count as removed by the step, so that they
+// come back. Whether it or the user changed the others is not known: they are only named.
+func (j *Journal) recover() error {
+	ended := map[int]bool{}
+	for _, r := range j.records {
+		if r.End != nil {
+			ended[r.End.N] = true
+		}
+	}
+	for _, r := range slices.Clone(j.records) {
+		if r.Step == nil || ended[r.Step.N] {
+			continue
+		}
+		changes, err := j.changes(context.Background(), *r.Step)
+		if err != nil {
+			return fmt.Errorf("what an interrupted step changed cannot be found out: %w", err)
+		}
+		end := endRecord{N: r.Step.N}
+		for _, c := range changes {
+			if c.After.Kind == absent {
+				end.Changes = append(end.Changes, c)
+			} else {
+				end.Interrupted = append(end.Interrupted, c.Path)
+			}
+		}
+		if err := j.append(record{End: &end}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// blob returns the content that a file in the tree has if git checks it out.
+func (t Tree) blob(ctx context.Context, name, id string) ([]byte, error) {
+	return t.Git(ctx, nil, nil, "cat-file", "--filters", "--path="+name, id)
+}
+
+// blobs is blob for many files at once; those that git does not have are missing in the result.
+func (t Tree) blobs(ctx context.Context, files []file) (map[string][]byte, error) {
+	var ask bytes.Buffer
+	for _, f := range files {
+		fmt.Fprintf(&ask, "%s %s\n", f.State.Blob, f.Path)
+	}
+	out, err := t.Git(ctx, nil, &ask, "cat-file", "--batch", "--filters")
+	if err != nil {
+		return nil, err
+	}
+	all := map[string][]byte{}
+	for _, f := range files { // ID blob SIZE\nCONTENT\n, or ID missing\n
+		head, rest, ok := bytes.Cut(out, []byte("\n"))
+		if !ok {
+			return nil, errors.New("git cat-file ended early")
+		}
+		words := strings.Fields(string(head))
+		if len(words) != 3 {
+			out = rest
+			continue
+		}
+		n, err := strconv.Atoi(words[2])
+		if err != nil || n < 0 || n >= len(rest) {
+			return nil, fmt.Errorf("git cat-file printed %q", head)
+		}
+		all[f.Path] = rest[:n]
+		out = rest[n+1:]
+	}
+	return all, nil
+}
