@@ -67,6 +67,7 @@ const (
 	CodeSessionDamaged    Code = "session-damaged"
 	CodeAttachmentMissing Code = "attachment-missing"
 	CodeFlagUnknown       Code = "flag-unknown"
+	CodeCheckpoint        Code = "checkpoint" // a file that /undo cannot restore
 )
 
 // Problems of MCP servers.

@@ -561,7 +561,8 @@ func TestRandom(t *testing.T) {
 			change("user")
 		}
 		before := w.files()
-		byUser := map[string]bool{} // changed by the user, or perhaps by them, since the turn began
+		byUser := map[string]bool{}     // changed by the user, or perhaps by them, since the turn began
+		lastUser := map[string]string{} // what the user made of it last
 		turn := w.turn()
 		for range rapid.IntRange(1, 6).Draw(r, "steps") {
 			switch rapid.IntRange(0, 5).Draw(r, "step") {
@@ -587,7 +588,7 @@ func TestRandom(t *testing.T) {
 				}
 			case 4:
 				p, _ := change("user")
-				byUser[p] = true
+				byUser[p], lastUser[p] = true, w.files()[p]
 			case 5: // killed within a command
 				if _, err := w.j.Tree(context.Background(), "bash"); err != nil {
 					t.Fatal(err)
@@ -625,8 +626,7 @@ func TestRandom(t *testing.T) {
 				r.Fatalf("%s: %q of the user became %q", p, now[p], got[p])
 			case !byUser[p] && got[p] != before[p]:
 				r.Fatalf("%s is %q, was %q; left: %v", p, got[p], before[p], result.Left)
-			case byUser[p] && got[p] != before[p] && got[p] != now[p] && !left[p] &&
-				!strings.HasPrefix(got[p], "user"):
+			case byUser[p] && got[p] != before[p] && got[p] != now[p] && got[p] != lastUser[p] && !left[p]:
 				r.Fatalf("%s is %q, neither %q nor %q, and not named", p, got[p], before[p], now[p])
 			}
 		}

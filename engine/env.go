@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/checkpoint"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
 	"github.com/knack-agent/knack/session"
 )
@@ -94,6 +95,9 @@ func (e Env) Problems() []knack.Problem {
 	}
 	return all
 }
+
+// Checkpoints is where the files that sessions change are kept.
+func (e Env) Checkpoints() *checkpoint.Store { return checkpoint.Open(e.StateFile("checkpoints")) }
 
 // Sessions is where the sessions of a directory are recorded. Its name contains a hash of the
 // directory's real path, so that two directories never share it and long paths work. The words before

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,6 +116,10 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 		return false
 	}
 	s.memory.RestoreTodos(Todos(s.log)) // of the current branch of the conversation
+	if err := s.checkpoints.begin(cmp.Or(in.Command, in.Text)); err != nil {
+		yield(Event{}, err)
+		return false
+	}
 	turn, interrupt := context.WithCancelCause(ctx)
 	defer interrupt(nil)
 	s.mu.Lock()

@@ -44,6 +44,7 @@ type Session struct {
 	background   *agent.Background
 	jobs         *jobs
 	memory       *coding.Memory // what the conversation knows about files
+	checkpoints  *checkpoints   // nil: no files are kept
 	coding       coding.Options // of the session's tools
 	files        tool.Set       // all of the session's own tools, active or not
 	active       tool.Set       // the active ones among them
@@ -177,7 +178,8 @@ func (s *Session) setTools(p *Project) {
 	if s.person != nil {
 		s.coding.Ask = s.askTool
 	}
-	s.files = coding.Tools(s.ws, s.coding)
+	s.checkpoints = s.newCheckpoints(p)
+	s.files = s.checkpoints.wrap(coding.Tools(s.ws, s.coding))
 	base := coding.Default + ",Agent"
 	spec, skill := cutSkillTerm(s.options.Tools)
 	chosen, problems := tool.Select(withAgent(s.files), base, coding.Choice(spec, base))
@@ -529,7 +531,7 @@ func (s *Session) Close() error {
 	if s.Recorded() {
 		NoteUsage(s.engine.Project().options.Env, s.log.Entries()[s.firstNew:])
 	}
-	err := s.log.Close()
+	err := errors.Join(s.checkpoints.close(), s.log.Close())
 	if cancel != nil {
 		cancel(ErrClosed)
 	}

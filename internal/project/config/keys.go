@@ -77,9 +77,9 @@ var table = sync.OnceValue(func() []key {
 
 		{"permissions.allow", rules, fromAnyone, nil, "Rules for calls that run without asking.", nil},
 		{"permissions.ask", rules, fromAnyone, nil,
-			"Rules for calls that need your approval each time. They apply before a folder " +
+			"Rules for calls that need your approval each time. Those of a project count even before its folder " +
 				"is trusted.", nil},
-		{"permissions.deny", rules, fromAnyone, nil, "Rules for calls that never run. They apply before a folder is trusted.",
+		{"permissions.deny", rules, fromAnyone, nil, "Rules for calls that never run. Those of a project count even before its folder is trusted.",
 			nil},
 		{"permissions.defaultMode", text, fromAnyone, []string{string(permission.Default), string(permission.AcceptEdits),
 			string(permission.Plan), string(permission.DontAsk), string(permission.Bypass)},
@@ -148,6 +148,9 @@ var table = sync.OnceValue(func() []key {
 
 		{"web.allowPrivate", list, fromUser, nil, "Hosts, or host:port, that may lead to this machine or to the network that " +
 			"it is in, when an address comes from somebody else: from a remote MCP server or a login.", nil},
+
+		{"checkpoints", text, fromUser, []string{"on", "off"}, "Whether files are kept before tools and commands change them, " +
+			"so that /undo can restore them. Default: on.", nil},
 
 		{"limits.turns", integer, onlyStricter, nil, "Answers of the model in one run. Default: none on a terminal, 200 in " +
 			"print mode.", weakNumber},

@@ -61,7 +61,8 @@ type Settings struct {
 	Web struct {
 		AllowPrivate []string `json:"allowPrivate"`
 	} `json:"web"`
-	Limits struct {
+	Checkpoints string `json:"checkpoints"` // on or off; "": on
+	Limits      struct {
 		Turns   int     `json:"turns"`
 		Tokens  int     `json:"tokens"`
 		Cost    float64 `json:"cost"`

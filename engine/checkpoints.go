@@ -1,0 +1,341 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/checkpoint"
+	"github.com/knack-agent/knack/internal/leaf/userdirs"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// checkpointTime is how long git or a search may take to find what has to be kept before a command.
+const checkpointTime = 30 * time.Second
+
+// checkpoints keep what the tools of a session change. The zero value is not usable; a nil one keeps nothing.
+type checkpoints struct {
+	session *Session
+
+	mu      sync.Mutex
+	journal *checkpoint.Journal // nil: nothing was kept yet
+	turn    checkpointTurn      // not recorded yet, if journal is nil
+	failed  error               // the journal cannot be used
+}
+
+type checkpointTurn struct {
+	entry  int
+	prompt string
+}
+
+// ErrNoCheckpoints means that a session keeps no files.
+var ErrNoCheckpoints = errors.New("this session keeps no files: it is not recorded, its files are on another machine, " +
+	"or the setting checkpoints is off")
+
+// newCheckpoints returns nil for a session that keeps no files.
+func (s *Session) newCheckpoints(p *Project) *checkpoints {
+	if _, local := s.ws.(*workspace.Local); !local || !s.Recorded() || p.config.Settings.Checkpoints == "off" {
+		return nil
+	}
+	return &checkpoints{session: s}
+}
+
+// wrap returns tools whose calls are steps of the session's journal.
+func (c *checkpoints) wrap(tools tool.Set) tool.Set {
+	if c == nil {
+		return tools
+	}
+	tools = slices.Clone(tools)
+	for i, t := range tools {
+		if t.Effect&(tool.Writes|tool.Runs) == 0 {
+			continue
+		}
+		tools[i].Run = func(ctx context.Context, call tool.Input) (tool.Result, error) {
+			step, err := c.before(ctx, t, call)
+			if err != nil {
+				c.session.engine.addNoticeOnce(knack.Problem{Code: knack.CodeCheckpoint, Severity: knack.Warn,
+					Message: "what " + t.Name + " changes cannot be undone: " + err.Error()})
+			}
+			if step == nil {
+				return t.Run(ctx, call)
+			}
+			if left := leftText(step.Left); left != "" {
+				c.session.engine.addNoticeOnce(knack.Problem{Code: knack.CodeCheckpoint, Severity: knack.Info, Message: left})
+			}
+			result, err := t.Run(ctx, call)
+			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkpointTime)
+			defer cancel()
+			if bad := step.End(end); bad != nil {
+				c.session.engine.addNoticeOnce(knack.Problem{Code: knack.CodeCheckpoint, Severity: knack.Warn,
+					Message: "what " + t.Name + " changed cannot be undone: " + bad.Error()})
+			}
+			return result, err
+		}
+	}
+	return tools
+}
+
+// leftText says what was not kept before a command, or "".
+func leftText(left []checkpoint.Left) string {
+	if len(left) == 0 {
+		return ""
+	}
+	var names []string
+	for _, l := range left[:min(3, len(left))] {
+		names = append(names, l.Path+" ("+l.Why+")")
+	}
+	text := "not kept before commands, so that /undo cannot restore it: " + strings.Join(names, ", ")
+	if n := len(left) - len(names); n > 0 {
+		text += fmt.Sprintf(" and %d more", n)
+	}
+	return text
+}
+
+// before begins a step for a call; nil: the call changes nothing.
+func (c *checkpoints) before(ctx context.Context, t tool.Tool, call tool.Input) (*checkpoint.Step, error) {
+	subjects := call.Subjects
+	if subjects == nil && t.Subjects != nil {
+		var err error
+		if subjects, err = t.Subjects(ctx, call.JSON); err != nil {
+			return nil, nil // the call fails
+		}
+	}
+	what := t.Name
+	if line := t.Line(call.JSON); line != "" {
+		what += ": " + line
+	}
+	if t.Effect&tool.Runs == 0 {
+		var paths []string
+		for _, s := range subjects {
+			if s.Kind == permission.KindEdit && filepath.IsAbs(s.Text) {
+				paths = append(paths, s.Text)
+			}
+		}
+		if len(paths) == 0 {
+			return nil, nil
+		}
+		journal, err := c.open()
+		if err != nil {
+			return nil, err
+		}
+		return journal.Files(ctx, what, paths...)
+	}
+	place := c.session.engine.PathContext()
+	if (permission.Rules{}).Decide(permission.Default, place, subjects...).Verdict == permission.Allow {
+		return nil, nil // it only reads
+	}
+	journal, err := c.open()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkpointTime)
+	defer cancel()
+	return journal.Tree(ctx, what)
+}
+
+// begin says that a user turn begins.
+func (c *checkpoints) begin(prompt string) error {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.turn = checkpointTurn{c.session.log.Last() + 1, prompt}
+	if c.journal == nil {
+		return nil
+	}
+	return c.journal.Begin(c.turn.entry, c.turn.prompt)
+}
+
+// open returns the session's journal.
+func (c *checkpoints) open() (*checkpoint.Journal, error) {
+	if c == nil {
+		return nil, ErrNoCheckpoints
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.journal != nil || c.failed != nil {
+		return c.journal, c.failed
+	}
+	p := c.session.engine.Project()
+	root, err := filepath.EvalSymlinks(p.root)
+	if err != nil {
+		return nil, err
+	}
+	store := p.options.Env.Checkpoints()
+	if err := store.Prune(); err != nil {
+		c.session.engine.addNoticeOnce(knack.Problem{Code: knack.CodeCheckpoint, Severity: knack.Warn,
+			Message: "old checkpoints cannot be removed: " + err.Error()})
+	}
+	tree := checkpoint.Tree{Root: root}
+	if git := c.session.engine.gitRunner(root); git != nil {
+		tree.Git = git
+	}
+	c.journal, c.failed = store.Journal(c.session.log.ID(), tree)
+	if c.failed == nil && c.turn.entry > 0 {
+		c.failed = c.journal.Begin(c.turn.entry, c.turn.prompt)
+	}
+	return c.journal, c.failed
+}
+
+func (c *checkpoints) close() error {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.journal == nil {
+		return nil
+	}
+	return c.journal.Close()
+}
+
+// gitRunner returns what runs git in a repository without the programs that its configuration names. It returns nil
+// if the directory is not a repository, or git cannot be run there.
+func (e *Engine) gitRunner(root string) checkpoint.GitRunner {
+	e.mu.Lock()
+	git := e.git
+	e.mu.Unlock()
+	if git == nil {
+		return nil
+	}
+	environ := userdirs.Environ(git.Environ)
+	path, _ := permission.CleanPath(userdirs.Getenv(environ)("PATH"), root)
+	name := ""
+	for _, dir := range filepath.SplitList(path) {
+		if found, err := exec.LookPath(filepath.Join(dir, "git")); err == nil {
+			name = found
+			break
+		}
+	}
+	if name == "" {
+		return nil
+	}
+	run := func(ctx context.Context, env []string, stdin io.Reader, args ...string) ([]byte, error) {
+		cmd := exec.CommandContext(ctx, name, append([]string{"--no-pager", "--no-replace-objects"}, args...)...)
+		overrides, _ := git.Env(nil)
+		cmd.Dir, cmd.Stdin = root, stdin
+		cmd.Env = append(append(environGit(environ), "PATH="+path), append(overrides, env...)...)
+		cmd.WaitDelay = time.Second
+		var out, errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		if err := cmd.Run(); err != nil {
+			line, _, _ := strings.Cut(strings.TrimSpace(errs.String()), "\n")
+			return nil, fmt.Errorf("git %s: %w: %s", args[0], err, line)
+		}
+		return out.Bytes(), nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), checkpointTime)
+	defer cancel()
+	top, err := run(ctx, nil, nil, "rev-parse", "--show-toplevel")
+	if err != nil || filepath.Clean(strings.TrimSpace(string(top))) != root {
+		return nil
+	}
+	return run
+}
+
+// environGit returns the variables with which git finds the user's own configuration.
+func environGit(environ []string) []string {
+	kept := []string{"LC_ALL=C", "GIT_ALLOW_PROTOCOL=none"}
+	for _, kv := range environ {
+		switch name, _, _ := strings.Cut(kv, "="); name {
+		case userdirs.HomeVariable(), "XDG_CONFIG_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
+			"SYSTEMROOT", "SystemRoot":
+			kept = append(kept, kv)
+		}
+	}
+	return kept
+}
+
+// A FileTurn is a user turn whose tools changed files.
+type FileTurn struct {
+	checkpoint.Turn
+	Entry int // of the user's message, as /tree shows it
+}
+
+// FileTurns returns the turns whose changes of files can be taken back, the oldest first.
+func (s *Session) FileTurns() ([]FileTurn, error) {
+	journal, err := s.checkpoints.open()
+	if err != nil {
+		return nil, err
+	}
+	var all []FileTurn
+	for _, t := range journal.Turns() {
+		if len(t.Files) > 0 || len(t.Interrupted) > 0 {
+			all = append(all, FileTurn{t, s.messageAt(t.Entry)})
+		}
+	}
+	return all, nil
+}
+
+// messageAt returns the entry of the first message of the user at or after an entry; that entry itself if there is
+// none.
+func (s *Session) messageAt(entry int) int {
+	for _, e := range s.log.Entries() {
+		if e.ID >= entry && e.User != nil || e.ID >= entry && e.Activation != nil {
+			return e.ID
+		}
+	}
+	return entry
+}
+
+// RestoreFiles brings files back to their state before the turn that began with an entry of the user, as /tree shows
+// it; 0 is the last turn that changed files and was not undone. plan only tells what would be done. What somebody else
+// changed is left and named, unless o.Force is set. RedoFiles takes it back.
+func (s *Session) RestoreFiles(ctx context.Context, entry int, o checkpoint.Options, plan bool) (checkpoint.Result, error) {
+	journal, err := s.checkpoints.open()
+	if err != nil {
+		return checkpoint.Result{}, err
+	}
+	if s.isRunning() {
+		return checkpoint.Result{}, ErrBusy
+	}
+	if entry == 0 {
+		last, ok := journal.Undoable()
+		if !ok {
+			return checkpoint.Result{}, checkpoint.ErrNothing
+		}
+		entry = last
+	} else {
+		from := 0 // the message before: the turn was recorded between them
+		for _, e := range s.log.Entries() {
+			if e.ID < entry && e.User != nil && !e.User.Steering {
+				from = e.ID
+			}
+		}
+		entry = from + 1
+	}
+	if plan {
+		return journal.Plan(ctx, entry, o)
+	}
+	return journal.Restore(ctx, entry, o)
+}
+
+// RedoFiles takes back the last RestoreFiles.
+func (s *Session) RedoFiles(ctx context.Context) (checkpoint.Result, error) {
+	journal, err := s.checkpoints.open()
+	if err != nil {
+		return checkpoint.Result{}, err
+	}
+	if s.isRunning() {
+		return checkpoint.Result{}, ErrBusy
+	}
+	return journal.Redo(ctx)
+}
+
+func (s *Session) isRunning() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running
+}
