@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack/internal/leaf/truncate"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
@@ -38,16 +39,16 @@ type bashInput struct {
 
 // BashDetails describes for users and programs how a command ended.
 type BashDetails struct {
-	Description string  `json:"description,omitempty"`
-	ExitCode    int     `json:"exitCode"`
-	Signal      string  `json:"signal,omitempty"`
-	TimedOut    bool    `json:"timedOut,omitempty"`
-	Aborted     bool    `json:"aborted,omitempty"`
-	Seconds     float64 `json:"seconds"`
-	Bytes       int64   `json:"bytes"` // written by the command
-	Cut         *cut    `json:"truncation,omitempty"`
-	FullOutput  string  `json:"fullOutput,omitempty"` // path of the file (mode 0600) if the output was cut
-	Job         string  `json:"job,omitempty"`        // of a background job
+	Description string        `json:"description,omitempty"`
+	ExitCode    int           `json:"exitCode"`
+	Signal      string        `json:"signal,omitempty"`
+	TimedOut    bool          `json:"timedOut,omitempty"`
+	Aborted     bool          `json:"aborted,omitempty"`
+	Seconds     float64       `json:"seconds"`
+	Bytes       int64         `json:"bytes"` // written by the command
+	Cut         *truncate.Cut `json:"truncation,omitempty"`
+	FullOutput  string        `json:"fullOutput,omitempty"` // path of the file (mode 0600) if the output was cut
+	Job         string        `json:"job,omitempty"`        // of a background job
 }
 
 // errTimeout is the cancellation cause of a command that exceeded its timeout.
@@ -131,7 +132,7 @@ func bashTimeout(in bashInput, o Options) (time.Duration, error) {
 // runBash runs a command to its end and reports its output as progress.
 func runBash(ctx context.Context, ws runner, c workspace.Command, in bashInput, timeout time.Duration,
 	progress func(tool.Result), o Options) tool.Result {
-	out := newOutput(defaultLimits, o.TempDir)
+	out := newOutput(truncate.Default(), o.TempDir)
 	out.report = func(text string) { progress(tool.Text(text)) }
 	c.Output = out
 	ended := runOutput(ctx, ws, c, timeout)

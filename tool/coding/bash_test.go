@@ -19,6 +19,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/knack-agent/knack/internal/leaf/truncate"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
@@ -270,7 +271,7 @@ func TestBashBoundaries(t *testing.T) {
 		if got := strings.ReplaceAll(notice, file, "FILE"); got != c.notice || file != d.FullOutput {
 			t.Errorf("%s:\n got %s\nwant %s", c.line, got, c.notice)
 		}
-		if !strings.HasSuffix(whole, shown) || len(shown) > maxBytes || strings.Count(shown, "\n") > maxLines-1 ||
+		if !strings.HasSuffix(whole, shown) || len(shown) > truncate.Default().Bytes || strings.Count(shown, "\n") > truncate.Default().Lines-1 ||
 			d.Cut == nil {
 			t.Errorf("%s: shows %d bytes, %+v", c.line, len(shown), d.Cut)
 		}
@@ -373,14 +374,14 @@ func TestBashFileCannotBeMade(t *testing.T) {
 
 // Output of any size uses only the memory of what is shown, and is kept in full in the file.
 func TestOutputIsBounded(t *testing.T) {
-	out := newOutput(limits{lines: 10, bytes: 1000}, t.TempDir())
+	out := newOutput(truncate.Limits{Lines: 10, Bytes: 1000}, t.TempDir())
 	block := bytes.Repeat([]byte("0123456789abcde\n"), 2048)
 	const blocks = 2000 // 64 MiB
 	for range blocks {
 		out.Write(block)
 	}
-	if cap(out.raw)+cap(out.tail.buf)+cap(out.clean.buf) > 128<<10 {
-		t.Errorf("buffers of %d, %d, %d bytes", cap(out.raw), cap(out.tail.buf), cap(out.clean.buf))
+	if cap(out.raw)+cap(out.clean.buf) > 128<<10 {
+		t.Errorf("buffers of %d, %d bytes", cap(out.raw), cap(out.clean.buf))
 	}
 	text, c, path := out.end()
 	if c.TotalLines != blocks*2048 || c.TotalBytes != blocks*32768-1 || c.Lines != 10 ||

@@ -10,6 +10,7 @@ import (
 
 	"github.com/knack-agent/knack/internal/leaf/charset"
 	"github.com/knack-agent/knack/internal/leaf/pdftext"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/tool"
 )
@@ -30,7 +31,7 @@ func (r *readCall) pdf() (tool.Result, error) {
 			return tool.Result{}, err
 		}
 		return tool.Result{Parts: []llm.Part{
-			llm.Text(fmt.Sprintf("Read %s: application/pdf, %s", r.name(), formatSize(r.size))),
+			llm.Text(fmt.Sprintf("Read %s: application/pdf, %s", r.name(), plain.Size(r.size))),
 			{Media: &llm.Media{MIME: "application/pdf", Name: r.name(), Data: data}},
 		}}, nil
 	}
@@ -52,10 +53,10 @@ func (r *readCall) pdf() (tool.Result, error) {
 	}
 	if b.Len() == 0 {
 		return tool.Result{}, fmt.Errorf("%s is a PDF file without text (%s, %s): its pages may be scanned images",
-			r.details.Path, count(total, "page"), formatSize(r.size))
+			r.details.Path, count(total, "page"), plain.Size(r.size))
 	}
 	if len(pages) < total {
-		fmt.Fprintf(&b, "[The text ends here, at %s; %s left.]\n", formatSize(pdfText), count(total-len(pages), "page"))
+		fmt.Fprintf(&b, "[The text ends here, at %s; %s left.]\n", plain.Size(pdfText), count(total-len(pages), "page"))
 	}
 	r.page.Write([]byte(strings.TrimRight(b.String(), "\n") + "\n"))
 	return r.show(charset.UTF8)
@@ -128,7 +129,7 @@ func (r *readCall) notebook() (tool.Result, bool, error) {
 			}
 			for mime, data := range o.Data {
 				if strings.HasPrefix(mime, "image/") {
-					fmt.Fprintf(&b, "[%s, %s, not shown]\n", mime, formatSize(int64(len(data))))
+					fmt.Fprintf(&b, "[%s, %s, not shown]\n", mime, plain.Size(int64(len(data))))
 				}
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 
 	"github.com/knack-agent/knack/internal/leaf/charset"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/tool/coding/internal/textedit"
@@ -302,7 +303,7 @@ func (c *change) read(ctx context.Context) error {
 		return fileError(c.abs, err)
 	}
 	if len(c.old) > maxEdit {
-		return fmt.Errorf("%s is larger than %s: use bash to change it", c.abs, formatSize(maxEdit))
+		return fmt.Errorf("%s is larger than %s: use bash to change it", c.abs, plain.Size(maxEdit))
 	}
 	if c.st.stale(c.real, c.old) {
 		return fmt.Errorf("%s has changed since it was read: read it again, then make the change", c.abs)

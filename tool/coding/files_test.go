@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/knack-agent/knack/internal/leaf/truncate"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
@@ -175,7 +176,7 @@ func TestReadBoundaries(t *testing.T) {
 	}
 	_, res := b.call(t, "read", `{"path":"2001"}`)
 	d := res.Details.(ReadDetails)
-	if d.Total != 2001 || d.Lines != 2000 || d.Cut == nil || d.Cut.By != cutLines || d.Cut.TotalLines != 2001 ||
+	if d.Total != 2001 || d.Lines != 2000 || d.Cut == nil || d.Cut.By != truncate.ByLines || d.Cut.TotalLines != 2001 ||
 		len(res.Touched) != 1 {
 		t.Errorf("details %+v, cut %+v, touched %q", d, d.Cut, res.Touched)
 	}

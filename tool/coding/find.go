@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/internal/leaf/search"
+	"github.com/knack-agent/knack/internal/leaf/truncate"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 )
@@ -22,12 +23,12 @@ type findInput struct {
 
 // ListDetails describes what find or ls listed.
 type ListDetails struct {
-	Path       string `json:"path"`    // absolute
-	Entries    int    `json:"entries"` // shown
-	More       bool   `json:"more,omitempty"`
-	Secrets    int    `json:"secrets,omitempty"`    // secret paths left out
-	Unreadable int    `json:"unreadable,omitempty"` // unreadable paths left out
-	Cut        *cut   `json:"truncation,omitempty"`
+	Path       string        `json:"path"`    // absolute
+	Entries    int           `json:"entries"` // shown
+	More       bool          `json:"more,omitempty"`
+	Secrets    int           `json:"secrets,omitempty"`    // secret paths left out
+	Unreadable int           `json:"unreadable,omitempty"` // unreadable paths left out
+	Cut        *truncate.Cut `json:"truncation,omitempty"`
 }
 
 const findLimit = 1000
@@ -109,7 +110,7 @@ func openListing(ctx context.Context, ws treeFS, o FileOptions, path string, lim
 	if tr.dir == nil {
 		return nil, nil, modelError("Not a directory: " + tr.abs)
 	}
-	return tr, &listing{limit: proposed, bytes: o.listLimits().bytes, details: ListDetails{Path: tr.abs}}, nil
+	return tr, &listing{limit: proposed, bytes: o.listLimits().Bytes, details: ListDetails{Path: tr.abs}}, nil
 }
 
 // add appends a name and reports whether more may be added.
@@ -131,7 +132,7 @@ func oneLine(path string) string {
 }
 
 func (l *listing) result(none, noun, narrow string, left []string) tool.Result {
-	text, c := truncateHead(l.out.String(), limits{l.limit, l.bytes})
+	text, c := truncate.ToHead(l.out.String(), truncate.Limits{l.limit, l.bytes})
 	text = strings.TrimSuffix(text, "\n")
 	if l.details.Entries == 0 {
 		text = none

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/search"
+	"github.com/knack-agent/knack/internal/leaf/truncate"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 )
@@ -31,13 +33,13 @@ type grepInput struct {
 
 // GrepDetails describes what grep found.
 type GrepDetails struct {
-	Path       string `json:"path"`    // absolute
-	Matches    int    `json:"matches"` // shown: lines, or files with filesOnly
-	Files      int    `json:"files"`   // files with a match that is shown
-	More       bool   `json:"more,omitempty"`
-	Secrets    int    `json:"secrets,omitempty"`    // secret paths left out
-	Unreadable int    `json:"unreadable,omitempty"` // unreadable paths left out
-	Cut        *cut   `json:"truncation,omitempty"`
+	Path       string        `json:"path"`    // absolute
+	Matches    int           `json:"matches"` // shown: lines, or files with filesOnly
+	Files      int           `json:"files"`   // files with a match that is shown
+	More       bool          `json:"more,omitempty"`
+	Secrets    int           `json:"secrets,omitempty"`    // secret paths left out
+	Unreadable int           `json:"unreadable,omitempty"` // unreadable paths left out
+	Cut        *truncate.Cut `json:"truncation,omitempty"`
 }
 
 const (
@@ -126,7 +128,7 @@ func defaultDir(path string) string {
 type grepCall struct {
 	grepInput
 	limit   int
-	limits  limits
+	limits  truncate.Limits
 	details GrepDetails
 	out     strings.Builder
 	cut     bool // a line was cut
@@ -260,7 +262,7 @@ func (g *grepCall) add(h hit) bool {
 		if !utf8.ValidString(text) {
 			_, text = decodeLoose(text)
 		}
-		text, cut := truncateLine(text, maxLine)
+		text, cut := truncate.Line(text, maxLine)
 		g.cut = g.cut || cut
 		if text != "" {
 			g.out.WriteByte(' ')
@@ -273,7 +275,7 @@ func (g *grepCall) add(h hit) bool {
 
 // text returns the output of the call.
 func (g *grepCall) text(left []string) string {
-	text, c := truncateHead(g.out.String(), g.limits)
+	text, c := truncate.ToHead(g.out.String(), g.limits)
 	text = strings.TrimSuffix(text, "\n")
 	if g.details.Matches == 0 {
 		text = "No matches found"
@@ -298,10 +300,13 @@ func (g *grepCall) text(left []string) string {
 	return withNotes(text, append(notes, left...))
 }
 
+// maxLine limits one line, in characters.
+const maxLine = 500
+
 // limitName returns the name of the limit that caused a cut.
-func limitName(c cut) string {
-	if c.By == cutLines {
-		return fmt.Sprintf("%d lines limit", maxLines)
+func limitName(c truncate.Cut) string {
+	if c.By == truncate.ByLines {
+		return fmt.Sprintf("%d lines limit", truncate.Default().Lines)
 	}
-	return formatSize(maxBytes) + " limit"
+	return plain.Size(int64(truncate.Default().Bytes)) + " limit"
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/image/draw"
 	_ "golang.org/x/image/webp"
 
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/tool"
 )
@@ -62,7 +63,7 @@ func (r *readCall) image(mime string) (tool.Result, error) {
 		return tool.Result{}, fmt.Errorf("%s looks like %s but cannot be decoded: %w", r.details.Path, mime, err)
 	}
 	r.details.Width, r.details.Height = config.Width, config.Height
-	text := fmt.Sprintf("Read %s: %s, %dx%d, %s", r.name(), mime, config.Width, config.Height, formatSize(r.size))
+	text := fmt.Sprintf("Read %s: %s, %dx%d, %s", r.name(), mime, config.Width, config.Height, plain.Size(r.size))
 	if !r.model.Vision {
 		return tool.Text(text + "\n[The current model does not see images: the image is omitted.]"), nil
 	}

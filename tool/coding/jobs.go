@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/knack-agent/knack/internal/leaf/truncate"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
@@ -72,7 +73,7 @@ func (j *Jobs) start(ws runner, c workspace.Command, in bashInput, timeout time.
 	if j.closed {
 		return tool.Result{}, errClosed
 	}
-	out := newOutput(defaultLimits, o.TempDir)
+	out := newOutput(truncate.Default(), o.TempDir)
 	out.always = true
 	c.Output = out
 	ctx, stop := context.WithCancelCause(context.Background()) // a job outlives the call that started it
@@ -166,7 +167,7 @@ func (b *job) status() string {
 
 // since returns the output from a byte offset on, cleaned and cut to its end, and the
 // offset for the next call.
-func (b *job) since(from int64) (text string, c cut, next int64, err error) {
+func (b *job) since(from int64) (text string, c truncate.Cut, next int64, err error) {
 	b.out.mu.Lock()
 	next, path := b.out.size, ""
 	nul := b.out.nul
@@ -181,7 +182,7 @@ func (b *job) since(from int64) (text string, c cut, next int64, err error) {
 	if from > next {
 		return "", c, 0, fmt.Errorf("since=%d is beyond the end of the output (%d bytes so far)", from, next)
 	}
-	t := tail{limits: defaultLimits}
+	t := truncate.Tail{Limits: truncate.Default()}
 	cl := cleaner{w: &t}
 	if path != "" {
 		f, err := os.Open(path)
@@ -199,7 +200,7 @@ func (b *job) since(from int64) (text string, c cut, next int64, err error) {
 	default:
 		next -= int64(cl.pending()) // the next call returns an incomplete character as a whole
 	}
-	text, c = t.end()
+	text, c = t.End()
 	text = strings.TrimSuffix(text, "\n")
 	if c.By != "" {
 		before := ""
@@ -207,7 +208,7 @@ func (b *job) since(from int64) (text string, c cut, next int64, err error) {
 			before = fmt.Sprintf("Use bash: tail -c +%d %s | head -n %d for the lines before.", from+1, quote(path),
 				c.TotalLines-c.Lines)
 		}
-		text += "\n\n" + tailNotice(c, defaultLimits, path, before, nil)
+		text += "\n\n" + tailNotice(c, truncate.Default(), path, before, nil)
 	}
 	return text, c, next, nil
 }
@@ -222,12 +223,12 @@ type bashOutputInput struct {
 
 // JobDetails describes a background job for users and programs.
 type JobDetails struct {
-	Job     string `json:"job"`
-	Command string `json:"command"`
-	Running bool   `json:"running"`
-	Exit    *int   `json:"exitCode,omitempty"`
-	Next    int64  `json:"next"` // bytes of output so far; since for the next call
-	Cut     *cut   `json:"truncation,omitempty"`
+	Job     string        `json:"job"`
+	Command string        `json:"command"`
+	Running bool          `json:"running"`
+	Exit    *int          `json:"exitCode,omitempty"`
+	Next    int64         `json:"next"` // bytes of output so far; since for the next call
+	Cut     *truncate.Cut `json:"truncation,omitempty"`
 }
 
 func bashOutputTool(jobs *Jobs) tool.Tool {

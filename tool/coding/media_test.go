@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/image/bmp"
 
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/llm"
 )
 
@@ -165,7 +166,7 @@ func TestReadPDF(t *testing.T) {
 	b.want(t, "read", `{"path":"a.txt","offset":2,"limit":1}`,
 		"Hello, world\n\n[4 more lines in file. Use offset=3 to continue.]")
 	b.want(t, "read", `{"path":"scan.pdf"}`, fmt.Sprintf("error: DIR/scan.pdf is a PDF file without text (1 page, %s): "+
-		"its pages may be scanned images", formatSize(int64(len(minimalPDF(""))))))
+		"its pages may be scanned images", plain.Size(int64(len(minimalPDF(""))))))
 	// Some have other text before the header; a text that mentions the header is a text.
 	put(t, b.path("late.pdf"), "\x1b%-12345X@PJL\n"+strings.Replace(doc, "\n", "\n%\xe2\xe3\xcf\xd3\n", 1))
 	put(t, b.path("blank.pdf"), "\r\n"+doc)

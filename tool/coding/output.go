@@ -8,13 +8,16 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/truncate"
 )
 
 // An output collects what a command writes. It keeps the end of it in memory without
 // terminal sequences. If the output exceeds the limits, a file stores all of it as
 // written. It is safe for concurrent use.
 type output struct {
-	limits limits
+	limits truncate.Limits
 	dir    string // for the file; "": the system's directory for temporary files
 	always bool   // keep the file even if the output is short
 	// report, if not nil, gets the text so far reportDelay after new output. It may be called once
@@ -24,7 +27,7 @@ type output struct {
 	mu     sync.Mutex
 	timer  *time.Timer // calls report; nil: there is no new output
 	clean  cleaner
-	tail   tail
+	tail   truncate.Tail
 	raw    []byte   // all of the output, until there is a file
 	file   *os.File // nil: not created yet
 	size   int64
@@ -37,8 +40,8 @@ type output struct {
 // reportDelay is the time from new output until it is reported.
 const reportDelay = 100 * time.Millisecond
 
-func newOutput(l limits, dir string) *output {
-	o := &output{limits: l, dir: dir, tail: tail{limits: l}}
+func newOutput(l truncate.Limits, dir string) *output {
+	o := &output{limits: l, dir: dir, tail: truncate.Tail{Limits: l}}
 	o.clean.w = &o.tail
 	return o
 }
@@ -51,7 +54,7 @@ func (o *output) Write(p []byte) (int, error) {
 		o.nul = true
 	}
 	o.size += int64(len(p))
-	o.breaks += bytes.Count(p, newline)
+	o.breaks += bytes.Count(p, []byte{'\n'})
 	if o.report != nil && o.timer == nil { // most commands end before this: they need no goroutine
 		o.timer = time.AfterFunc(reportDelay, o.reportText)
 	}
@@ -61,7 +64,7 @@ func (o *output) Write(p []byte) (int, error) {
 		_, o.err = o.file.Write(p)
 	default:
 		o.raw = append(o.raw, p...)
-		if o.always || len(o.raw) > o.limits.bytes+1 || o.breaks > o.limits.lines {
+		if o.always || len(o.raw) > o.limits.Bytes+1 || o.breaks > o.limits.Lines {
 			o.spill()
 		}
 	}
@@ -74,7 +77,7 @@ func (o *output) Write(p []byte) (int, error) {
 type Output struct{ out *output }
 
 // NewOutput returns an empty Output. dir is used like Options.TempDir.
-func NewOutput(dir string) Output { return Output{newOutput(defaultLimits, dir)} }
+func NewOutput(dir string) Output { return Output{newOutput(truncate.Default(), dir)} }
 
 // Write adds output of a command.
 func (o Output) Write(p []byte) (int, error) { return o.out.Write(p) }
@@ -84,7 +87,7 @@ func (o Output) WriteLines(text string) {
 	if text == "" {
 		return
 	}
-	if o.out.tail.lineBytes > 0 {
+	if o.out.tail.MidLine() {
 		text = "\n" + text
 	}
 	o.out.Write([]byte(text))
@@ -143,7 +146,7 @@ func (o *output) reportText() {
 	o.mu.Lock()
 	o.timer = nil
 	ended := o.ended
-	text, _ := o.tail.end()
+	text, _ := o.tail.End()
 	o.mu.Unlock()
 	if !ended {
 		o.report(text)
@@ -152,7 +155,7 @@ func (o *output) reportText() {
 
 // end closes the output and returns its text for the model. If something was cut, the
 // text has a notice, and path is the file with the full output.
-func (o *output) end() (text string, c cut, path string) {
+func (o *output) end() (text string, c truncate.Cut, path string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ended = true
@@ -160,7 +163,7 @@ func (o *output) end() (text string, c cut, path string) {
 		o.timer.Stop()
 	}
 	o.clean.end()
-	text, c = o.tail.end()
+	text, c = o.tail.End()
 	if c.By != "" && o.file == nil && o.err == nil {
 		o.spill()
 	}
@@ -177,7 +180,7 @@ func (o *output) end() (text string, c cut, path string) {
 	text = strings.TrimSuffix(text, "\n")
 	if c.By != "" {
 		next := ""
-		if o.nul || o.breaks != o.tail.newlines {
+		if o.nul || o.breaks != o.tail.Newlines() {
 			next = "For the start, use bash with head -c on the file."
 		}
 		text += "\n\n" + tailNotice(c, o.limits, path, next, o.err)
@@ -191,19 +194,19 @@ func (o *output) end() (text string, c cut, path string) {
 // tailNotice tells the model which part of an output it sees and how to read the rest.
 // next, if not empty, replaces the advice to use read, which would count lines
 // differently.
-func tailNotice(c cut, l limits, path, next string, err error) string {
+func tailNotice(c truncate.Cut, l truncate.Limits, path, next string, err error) string {
 	first := c.TotalLines - c.Lines + 1
 	var shownLines string
 	switch {
 	case c.LineBytes > 0:
-		shownLines = fmt.Sprintf("last %s of line %d (line is %s)", formatSize(int64(c.Bytes)), c.TotalLines,
-			formatSize(c.LineBytes))
+		shownLines = fmt.Sprintf("last %s of line %d (line is %s)", plain.Size(int64(c.Bytes)), c.TotalLines,
+			plain.Size(c.LineBytes))
 		next = "Use bash with head -c or cut -c on the file for the rest."
-	case c.By == cutLines:
-		shownLines = fmt.Sprintf("lines %d-%d of %d (%d line limit)", first, c.TotalLines, c.TotalLines, l.lines)
+	case c.By == truncate.ByLines:
+		shownLines = fmt.Sprintf("lines %d-%d of %d (%d line limit)", first, c.TotalLines, c.TotalLines, l.Lines)
 	default:
 		shownLines = fmt.Sprintf("lines %d-%d of %d (%s limit)", first, c.TotalLines, c.TotalLines,
-			formatSize(int64(l.bytes)))
+			plain.Size(int64(l.Bytes)))
 	}
 	if err != nil {
 		return fmt.Sprintf("[Showing %s. The full output could not be kept: %v. Run the command again with less output.]",

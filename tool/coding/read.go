@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack/internal/leaf/charset"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/truncate"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
@@ -35,17 +37,17 @@ type readInput struct {
 
 // ReadDetails describes what read returned.
 type ReadDetails struct {
-	Path     string `json:"path"` // absolute
-	Kind     string `json:"kind"` // text, image, pdf or notebook
-	Size     int64  `json:"size"` // of the file, in bytes
-	Encoding string `json:"encoding,omitempty"`
-	Offset   int    `json:"offset,omitempty"` // number of the first line shown
-	Lines    int    `json:"lines,omitempty"`  // number of lines shown
-	Total    int    `json:"totalLines,omitempty"`
-	Cut      *cut   `json:"truncation,omitempty"`
-	MIME     string `json:"mime,omitempty"`
-	Width    int    `json:"width,omitempty"` // of the original image, in pixels
-	Height   int    `json:"height,omitempty"`
+	Path     string        `json:"path"` // absolute
+	Kind     string        `json:"kind"` // text, image, pdf or notebook
+	Size     int64         `json:"size"` // of the file, in bytes
+	Encoding string        `json:"encoding,omitempty"`
+	Offset   int           `json:"offset,omitempty"` // number of the first line shown
+	Lines    int           `json:"lines,omitempty"`  // number of lines shown
+	Total    int           `json:"totalLines,omitempty"`
+	Cut      *truncate.Cut `json:"truncation,omitempty"`
+	MIME     string        `json:"mime,omitempty"`
+	Width    int           `json:"width,omitempty"` // of the original image, in pixels
+	Height   int           `json:"height,omitempty"`
 }
 
 // Limits of files that are read into memory, in bytes.
@@ -130,7 +132,7 @@ type readCall struct {
 	model   llm.Info
 	state   *Memory
 	real    string
-	page    page
+	page    *truncate.Page
 	details ReadDetails
 }
 
@@ -152,7 +154,7 @@ func (r *readCall) read() (tool.Result, error) {
 	}
 	if enc != charset.UTF16LE && enc != charset.UTF16BE && charset.Binary(first) {
 		return tool.Result{}, fmt.Errorf("%s is a binary file (%s, %s): read shows text, images, PDF files and notebooks",
-			r.details.Path, binaryKind(first), formatSize(r.size))
+			r.details.Path, binaryKind(first), plain.Size(r.size))
 	}
 	if bytes.HasPrefix(bytes.TrimLeft(first, " \t\r\n"), []byte("{")) && bytes.Contains(first, []byte(`"cells"`)) &&
 		r.size <= maxWhole {
@@ -166,8 +168,8 @@ func (r *readCall) read() (tool.Result, error) {
 // whole reads the file into memory.
 func (r *readCall) whole() ([]byte, error) {
 	if r.size > maxWhole {
-		return nil, fmt.Errorf("%s is too large to be shown (%s, at most %s)", r.details.Path, formatSize(r.size),
-			formatSize(maxWhole))
+		return nil, fmt.Errorf("%s is too large to be shown (%s, at most %s)", r.details.Path, plain.Size(r.size),
+			plain.Size(maxWhole))
 	}
 	data := make([]byte, r.size)
 	n, err := io.ReadFull(io.NewSectionReader(r.f, 0, r.size), data)
@@ -222,17 +224,17 @@ func (r *readCall) text(enc charset.Encoding) (tool.Result, error) {
 
 // show returns the result for a text that was written to the page.
 func (r *readCall) show(enc charset.Encoding) (tool.Result, error) {
-	p := &r.page
-	total := p.total()
-	if p.offset > max(total, 1) {
-		return tool.Result{}, fmt.Errorf("offset %d is beyond the end of the file (%s)", p.offset, count(total, "line"))
+	p := r.page
+	total := p.Total()
+	if p.Offset > max(total, 1) {
+		return tool.Result{}, fmt.Errorf("offset %d is beyond the end of the file (%s)", p.Offset, count(total, "line"))
 	}
-	text, c := p.head.end()
+	text, c := p.End()
 	var notes []string
 	if !utf8.ValidString(text) {
 		enc, text = decodeLoose(text)
-		limits := p.head.limits
-		if again, c2 := truncateHead(text, limits); c2.By != "" {
+		limits := p.Limits
+		if again, c2 := truncate.ToHead(text, limits); c2.By != "" {
 			text, c.By, c.Lines, c.Bytes, c.LineBytes = again, c2.By, c2.Lines, c2.Bytes, c2.LineBytes
 		}
 	}
@@ -244,23 +246,14 @@ func (r *readCall) show(enc charset.Encoding) (tool.Result, error) {
 		notes = append(notes, fmt.Sprintf("[The file is %s and was decoded to UTF-8.]", enc))
 		r.details.Encoding = enc.String()
 	}
-	last := p.offset + c.Lines - 1
-	switch left := total - last; {
+	switch notice := p.Notice(c, "file"); {
 	case total == 0:
 		notes = append(notes, "[The file is empty.]")
 	case c.LineBytes > 0:
 		notes = append(notes, fmt.Sprintf("[Line %d is %s, exceeds %s limit. Use bash: sed -n '%dp' %s | head -c %d]",
-			p.offset, formatSize(c.LineBytes), formatSize(int64(p.head.limits.bytes)), p.offset, quote(r.details.Path),
-			p.head.limits.bytes))
-	case c.By == cutLines:
-		notes = append(notes, fmt.Sprintf("[Showing lines %d-%d of %d. Use offset=%d to continue.]", p.offset, last, total,
-			last+1))
-	case c.By == cutBytes:
-		notes = append(notes, fmt.Sprintf("[Showing lines %d-%d of %d (%s limit). Use offset=%d to continue.]",
-			p.offset, last, total, formatSize(int64(p.head.limits.bytes)), last+1))
-	case left > 0:
-		notes = append(notes, fmt.Sprintf("[%d more %s in file. Use offset=%d to continue.]", left, plural(left, "line"),
-			last+1))
+			p.Offset, plain.Size(c.LineBytes), plain.Size(int64(p.Bytes)), p.Offset, quote(r.details.Path), p.Bytes))
+	case notice != "":
+		notes = append(notes, notice)
 	}
 	if len(notes) > 0 {
 		if text = strings.TrimSuffix(text, "\n"); text != "" {
@@ -269,10 +262,10 @@ func (r *readCall) show(enc charset.Encoding) (tool.Result, error) {
 		text += strings.Join(notes, "\n")
 	}
 	if c.By != "" {
-		c.TotalLines, c.TotalBytes = total, p.bytes
+		c.TotalLines, c.TotalBytes = total, p.Size()
 		r.details.Cut = &c
 	}
-	r.details.Offset, r.details.Lines, r.details.Total = p.offset, c.Lines, total
+	r.details.Offset, r.details.Lines, r.details.Total = p.Offset, c.Lines, total
 	return tool.Text(text), nil
 }
 
@@ -316,71 +309,15 @@ func plural(n int, noun string) string {
 
 func count(n int, noun string) string { return fmt.Sprintf("%d %s", n, plural(n, noun)) }
 
-// A page keeps a range of lines of the text written to it and counts the others.
-type page struct {
-	head   head
-	offset int // number of the first line to keep, from 1
-	skip   int // lines still to skip before it
-	take   int // lines still to keep; -1: all
-	lines  int // line breaks so far
-	bytes  int64
-	last   byte
-}
-
-func newPage(in readInput) page {
-	p := page{head: head{limits: defaultLimits}, offset: 1, take: -1}
+func newPage(in readInput) *truncate.Page {
+	offset, take := 1, -1
 	if in.Offset != nil {
-		p.offset = max(1, *in.Offset)
+		offset = max(1, *in.Offset)
 	}
-	p.skip = p.offset - 1
 	if in.Limit != nil {
-		p.take = *in.Limit
+		take = *in.Limit
 	}
-	return p
-}
-
-func (p *page) Write(data []byte) {
-	if len(data) == 0 {
-		return
-	}
-	n := bytes.Count(data, newline)
-	p.lines += n
-	p.bytes += int64(len(data))
-	p.last = data[len(data)-1]
-	if p.skip > n {
-		p.skip -= n
-		return
-	}
-	for ; p.skip > 0; p.skip-- {
-		i := bytes.IndexByte(data, '\n')
-		if i < 0 {
-			return
-		}
-		data = data[i+1:]
-	}
-	if p.take < 0 {
-		p.head.Write(data)
-		return
-	}
-	end := 0
-	for p.take > 0 && end < len(data) {
-		i := bytes.IndexByte(data[end:], '\n')
-		if i < 0 {
-			end = len(data)
-			break
-		}
-		end += i + 1
-		p.take--
-	}
-	p.head.Write(data[:end])
-}
-
-// total returns the number of lines. A final line break does not begin another line.
-func (p *page) total() int {
-	if p.bytes > 0 && p.last != '\n' {
-		return p.lines + 1
-	}
-	return p.lines
+	return truncate.NewPage(offset, take, truncate.Default())
 }
 
 // binaryKind returns the type of a binary file, from its first bytes.

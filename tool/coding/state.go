@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"sync"
 
+	"github.com/knack-agent/knack/internal/leaf/truncate"
 	"github.com/knack-agent/knack/llm"
 )
 
@@ -95,12 +96,12 @@ type FileOptions struct {
 	// call.
 	Model func() llm.Info
 
-	limits limits // of grep, find and ls; zero: defaultLimits (set by benchmarks that compare whole outputs)
+	limits truncate.Limits // of grep, find and ls; zero: truncate.Default() (set by benchmarks that compare whole outputs)
 }
 
-func (o FileOptions) listLimits() limits {
-	if o.limits == (limits{}) {
-		return defaultLimits
+func (o FileOptions) listLimits() truncate.Limits {
+	if o.limits == (truncate.Limits{}) {
+		return truncate.Default()
 	}
 	return o.limits
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/knack-agent/knack/internal/leaf/truncate"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
@@ -141,7 +142,7 @@ func versus(b *testing.B, dir, name, input string, others map[string][]string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	set := Tools(ws, Options{Files: FileOptions{limits: limits{1 << 30, 1 << 30}}})
+	set := Tools(ws, Options{Files: FileOptions{limits: truncate.Limits{1 << 30, 1 << 30}}})
 	tl, _ := set.Find(name)
 	ours := func() string {
 		res, err := tl.Run(b.Context(), tool.Input{JSON: []byte(input)})
@@ -208,7 +209,7 @@ func lineSet(out string) []string {
 			if !utf8.ValidString(text) {
 				_, text = decodeLoose(text)
 			}
-			text, _ = truncateLine(text, maxLine-10) // ours has one more blank
+			text, _ = truncate.Line(text, maxLine-10) // ours has one more blank
 			l = parts[0] + ":" + parts[1] + ":" + strings.TrimSpace(strings.ReplaceAll(text, "… [truncated]", ""))
 			l = l[:min(len(l), 400)]
 		}

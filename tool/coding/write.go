@@ -10,6 +10,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 
 	"github.com/knack-agent/knack/internal/leaf/charset"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 )
@@ -71,7 +72,7 @@ func writeTool(ws writeFS, st *Memory) tool.Tool {
 func (c *change) diffEdits(content string) (old string, changes []udiff.Edit, err error) {
 	switch {
 	case len(c.old)+len(content) > maxDiff:
-		return "", nil, fmt.Errorf("old and new content are larger than %s", formatSize(maxDiff))
+		return "", nil, fmt.Errorf("old and new content are larger than %s", plain.Size(maxDiff))
 	case charset.Binary([]byte(content[:min(len(content), readBlock)])):
 		return "", nil, errors.New("the new content is not text")
 	}

@@ -155,3 +155,14 @@ func Number(n int) string {
 	}
 	return s
 }
+
+// Size formats a number of bytes: 512B, 58.6KB, 1.2MB.
+func Size(n int64) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%dB", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%.1fKB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.1fMB", float64(n)/(1<<20))
+}

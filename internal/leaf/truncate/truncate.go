@@ -1,26 +1,20 @@
-package coding
+// Package truncate cuts the output of tools to a size that a model can take.
+package truncate
 
 import (
 	"bytes"
-	"fmt"
 	"unicode/utf8"
 )
 
-// Size limits of a tool's output.
-const (
-	maxLines = 2000
-	maxBytes = 50 << 10
-	maxLine  = 500 // characters of one line that grep shows
-)
-
-// limits are the limits of a truncation. The final newline of a text does not count,
+// Limits are the limits of a truncation. The final newline of a text does not count,
 // neither as a line nor as a byte.
-type limits struct{ lines, bytes int }
+type Limits struct{ Lines, Bytes int }
 
-var defaultLimits = limits{maxLines, maxBytes}
+// Default returns the limits of a tool's output.
+func Default() Limits { return Limits{2000, 50 << 10} }
 
-// A cut describes what a truncation kept of a text.
-type cut struct {
+// A Cut describes what a truncation kept of a text.
+type Cut struct {
 	By         string `json:"by,omitempty"` // the limit that was exceeded: lines or bytes; "": nothing was cut
 	TotalLines int    `json:"totalLines"`
 	TotalBytes int64  `json:"totalBytes"` // without the final newline
@@ -32,15 +26,16 @@ type cut struct {
 	LineBytes int64 `json:"lineBytes,omitempty"`
 }
 
+// The limits that can be exceeded.
 const (
-	cutLines = "lines"
-	cutBytes = "bytes"
+	ByLines = "lines"
+	ByBytes = "bytes"
 )
 
-// A head keeps whole lines from the start of what is written to it and counts the rest.
+// A Head keeps whole lines from the start of what is written to it and counts the rest.
 // Its memory use is bounded by its limits.
-type head struct {
-	limits
+type Head struct {
+	Limits
 	buf        []byte // whole lines with their newlines, then an incomplete line
 	wholeBytes int    // bytes of the whole lines in kept
 	lines      int    // number of whole lines in kept
@@ -53,7 +48,8 @@ type head struct {
 	last      byte
 }
 
-func (h *head) Write(p []byte) (int, error) {
+// Write never fails.
+func (h *Head) Write(p []byte) (int, error) {
 	n := len(p)
 	if n == 0 {
 		return 0, nil
@@ -70,16 +66,16 @@ func (h *head) Write(p []byte) (int, error) {
 		h.first += int64(i)
 	}
 	for len(p) > 0 && h.cutBy == "" {
-		if h.lines == h.limits.lines {
-			h.cutBy = cutLines
+		if h.lines == h.Lines {
+			h.cutBy = ByLines
 			break
 		}
 		i := bytes.IndexByte(p, '\n')
 		if i < 0 {
 			i = len(p)
 		}
-		if len(h.buf)+i > h.limits.bytes {
-			h.cutBy = cutBytes
+		if len(h.buf)+i > h.Bytes {
+			h.cutBy = ByBytes
 			break
 		}
 		if i == len(p) {
@@ -96,10 +92,10 @@ func (h *head) Write(p []byte) (int, error) {
 
 var newline = []byte{'\n'}
 
-// end returns what was kept, as written. If something was cut, these are whole lines,
+// End returns what was kept, as written. If something was cut, these are whole lines,
 // and the last one has no newline.
-func (h *head) end() (string, cut) {
-	c := cut{By: h.cutBy, TotalLines: h.newlines, TotalBytes: h.total}
+func (h *Head) End() (string, Cut) {
+	c := Cut{By: h.cutBy, TotalLines: h.newlines, TotalBytes: h.total}
 	if h.total > 0 && h.last == '\n' {
 		c.TotalBytes--
 	} else if h.total > 0 {
@@ -111,25 +107,26 @@ func (h *head) end() (string, cut) {
 	}
 	kept := bytes.TrimSuffix(h.buf[:h.wholeBytes], newline)
 	c.Lines, c.Bytes = h.lines, len(kept)
-	if h.lines == 0 && h.cutBy == cutBytes {
+	if h.lines == 0 && h.cutBy == ByBytes {
 		c.LineBytes = h.first
 	}
 	return string(kept), c
 }
 
-// A tail keeps whole lines from the end of what is written to it. If the last line alone
+// A Tail keeps whole lines from the end of what is written to it. If the last line alone
 // exceeds the limit, it keeps the end of that line. Its memory use is bounded by its
 // limits.
-type tail struct {
-	limits
-	buf           []byte // at least the last limits.bytes+1 bytes, not counting a final newline
+type Tail struct {
+	Limits
+	buf           []byte // at least the last Limits.Bytes+1 bytes, not counting a final newline
 	newlines      int
 	total         int64
 	lineBytes     int64 // bytes of the line being written
 	lastLineBytes int64 // bytes of the line before it
 }
 
-func (t *tail) Write(p []byte) (int, error) {
+// Write never fails.
+func (t *Tail) Write(p []byte) (int, error) {
 	t.total += int64(len(p))
 	t.newlines += bytes.Count(p, newline)
 	if i := bytes.LastIndexByte(p, '\n'); i < 0 {
@@ -143,7 +140,7 @@ func (t *tail) Write(p []byte) (int, error) {
 		t.lineBytes = int64(len(p) - i - 1)
 	}
 	n := len(p)
-	keep := t.limits.bytes + 2 // one byte more shows that something was cut, and one is the final newline
+	keep := t.Bytes + 2 // one byte more shows that something was cut, and one is the final newline
 	if len(p) > keep {
 		p = p[len(p)-keep:]
 	}
@@ -158,9 +155,9 @@ func (t *tail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// end returns what was kept, as written. If something was cut, it has no final newline.
-func (t *tail) end() (string, cut) {
-	c := cut{TotalLines: t.newlines, TotalBytes: t.total}
+// End returns what was kept, as written. If something was cut, it has no final newline.
+func (t *Tail) End() (string, Cut) {
+	c := Cut{TotalLines: t.newlines, TotalBytes: t.total}
 	text := t.buf
 	last := t.lineBytes
 	if bytes.HasSuffix(text, newline) {
@@ -170,26 +167,26 @@ func (t *tail) end() (string, cut) {
 	} else if t.total > 0 {
 		c.TotalLines++
 	}
-	if c.TotalLines <= t.limits.lines && c.TotalBytes <= int64(t.limits.bytes) {
+	if c.TotalLines <= t.Lines && c.TotalBytes <= int64(t.Bytes) {
 		c.Lines, c.Bytes = c.TotalLines, int(c.TotalBytes)
 		return string(t.buf), c
 	}
-	c.By = cutBytes
+	c.By = ByBytes
 	start := len(text) + 1 // start of the first line kept, whose newline is before it
-	for start > 0 && c.Lines < t.limits.lines {
+	for start > 0 && c.Lines < t.Lines {
 		i := bytes.LastIndexByte(text[:start-1], '\n') + 1
-		if len(text)-i > t.limits.bytes {
+		if len(text)-i > t.Bytes {
 			break
 		}
 		start = i
 		c.Lines++
 	}
 	switch {
-	case c.Lines == t.limits.lines:
-		c.By = cutLines
+	case c.Lines == t.Lines:
+		c.By = ByLines
 	case c.Lines == 0:
 		c.Lines, c.LineBytes = 1, last
-		start = len(text) - t.limits.bytes
+		start = len(text) - t.Bytes
 		for start < len(text) && !utf8.RuneStart(text[start]) {
 			start++
 		}
@@ -199,22 +196,28 @@ func (t *tail) end() (string, cut) {
 	return string(text), c
 }
 
-// truncateHead keeps whole lines from the start of a text.
-func truncateHead(s string, l limits) (string, cut) {
-	h := head{limits: l}
+// Newlines returns the number of newlines written.
+func (t *Tail) Newlines() int { return t.newlines }
+
+// MidLine reports whether the last line written has no newline yet.
+func (t *Tail) MidLine() bool { return t.lineBytes > 0 }
+
+// ToHead keeps whole lines from the start of a text.
+func ToHead(s string, l Limits) (string, Cut) {
+	h := Head{Limits: l}
 	h.Write([]byte(s))
-	return h.end()
+	return h.End()
 }
 
-// truncateTail keeps whole lines from the end of a text.
-func truncateTail(s string, l limits) (string, cut) {
-	t := tail{limits: l}
+// ToTail keeps whole lines from the end of a text.
+func ToTail(s string, l Limits) (string, Cut) {
+	t := Tail{Limits: l}
 	t.Write([]byte(s))
-	return t.end()
+	return t.End()
 }
 
-// truncateLine shortens a line to a number of characters.
-func truncateLine(s string, chars int) (string, bool) {
+// Line shortens a line to a number of characters.
+func Line(s string, chars int) (string, bool) {
 	if len(s) <= chars {
 		return s, false
 	}
@@ -226,15 +229,4 @@ func truncateLine(s string, chars int) (string, bool) {
 		n++
 	}
 	return s, false
-}
-
-// formatSize formats a number of bytes for the model: 512B, 58.6KB, 1.2MB.
-func formatSize(n int64) string {
-	switch {
-	case n < 1<<10:
-		return fmt.Sprintf("%dB", n)
-	case n < 1<<20:
-		return fmt.Sprintf("%.1fKB", float64(n)/(1<<10))
-	}
-	return fmt.Sprintf("%.1fMB", float64(n)/(1<<20))
 }

@@ -1,4 +1,4 @@
-package coding
+package truncate
 
 import (
 	"math/rand/v2"
@@ -20,32 +20,32 @@ func TestTruncateBoundaries(t *testing.T) {
 	for _, end := range []string{"", "\n"} {
 		for _, c := range []struct {
 			name, in   string
-			head, tail cut
+			head, tail Cut
 		}{
-			{"empty", "", cut{}, cut{}},
-			{"2000 lines", lines(2000, end), cut{TotalLines: 2000, TotalBytes: 3999, Lines: 2000, Bytes: 3999},
-				cut{TotalLines: 2000, TotalBytes: 3999, Lines: 2000, Bytes: 3999}},
-			{"2001 lines", lines(2001, end), cut{By: "lines", TotalLines: 2001, TotalBytes: 4001, Lines: 2000, Bytes: 3999},
-				cut{By: "lines", TotalLines: 2001, TotalBytes: 4001, Lines: 2000, Bytes: 3999}},
-			{"51200 bytes", a(51200) + end, cut{TotalLines: 1, TotalBytes: 51200, Lines: 1, Bytes: 51200},
-				cut{TotalLines: 1, TotalBytes: 51200, Lines: 1, Bytes: 51200}},
+			{"empty", "", Cut{}, Cut{}},
+			{"2000 lines", lines(2000, end), Cut{TotalLines: 2000, TotalBytes: 3999, Lines: 2000, Bytes: 3999},
+				Cut{TotalLines: 2000, TotalBytes: 3999, Lines: 2000, Bytes: 3999}},
+			{"2001 lines", lines(2001, end), Cut{By: "lines", TotalLines: 2001, TotalBytes: 4001, Lines: 2000, Bytes: 3999},
+				Cut{By: "lines", TotalLines: 2001, TotalBytes: 4001, Lines: 2000, Bytes: 3999}},
+			{"51200 bytes", a(51200) + end, Cut{TotalLines: 1, TotalBytes: 51200, Lines: 1, Bytes: 51200},
+				Cut{TotalLines: 1, TotalBytes: 51200, Lines: 1, Bytes: 51200}},
 			{"51201 bytes", a(51201) + end,
-				cut{By: "bytes", TotalLines: 1, TotalBytes: 51201, LineBytes: 51201},
-				cut{By: "bytes", TotalLines: 1, TotalBytes: 51201, Lines: 1, Bytes: 51200, LineBytes: 51201}},
+				Cut{By: "bytes", TotalLines: 1, TotalBytes: 51201, LineBytes: 51201},
+				Cut{By: "bytes", TotalLines: 1, TotalBytes: 51201, Lines: 1, Bytes: 51200, LineBytes: 51201}},
 			{"51200 bytes in two lines", a(25600) + "\n" + a(25599) + end,
-				cut{TotalLines: 2, TotalBytes: 51200, Lines: 2, Bytes: 51200}, cut{TotalLines: 2, TotalBytes: 51200, Lines: 2,
+				Cut{TotalLines: 2, TotalBytes: 51200, Lines: 2, Bytes: 51200}, Cut{TotalLines: 2, TotalBytes: 51200, Lines: 2,
 					Bytes: 51200}},
 			{"51201 bytes in two lines", a(25600) + "\n" + a(25600) + end,
-				cut{By: "bytes", TotalLines: 2, TotalBytes: 51201, Lines: 1, Bytes: 25600},
-				cut{By: "bytes", TotalLines: 2, TotalBytes: 51201, Lines: 1, Bytes: 25600}},
+				Cut{By: "bytes", TotalLines: 2, TotalBytes: 51201, Lines: 1, Bytes: 25600},
+				Cut{By: "bytes", TotalLines: 2, TotalBytes: 51201, Lines: 1, Bytes: 25600}},
 		} {
 			if c.in == "" && end != "" {
 				continue
 			}
-			if _, got := truncateHead(c.in, defaultLimits); got != c.head {
+			if _, got := ToHead(c.in, Default()); got != c.head {
 				t.Errorf("head of %s, end %q:\n got %+v\nwant %+v", c.name, end, got, c.head)
 			}
-			if _, got := truncateTail(c.in, defaultLimits); got != c.tail {
+			if _, got := ToTail(c.in, Default()); got != c.tail {
 				t.Errorf("tail of %s, end %q:\n got %+v\nwant %+v", c.name, end, got, c.tail)
 			}
 		}
@@ -53,7 +53,7 @@ func TestTruncateBoundaries(t *testing.T) {
 }
 
 func TestTruncateTailKeepsRunes(t *testing.T) {
-	got, c := truncateTail("x"+strings.Repeat("é", 10), limits{5, 7})
+	got, c := ToTail("x"+strings.Repeat("é", 10), Limits{5, 7})
 	if got != "ééé" || c.Bytes != 6 || c.LineBytes != 21 {
 		t.Errorf("got %q, %+v", got, c)
 	}
@@ -69,7 +69,7 @@ func TestTruncateLine(t *testing.T) {
 		{strings.Repeat("a", 501), strings.Repeat("a", 500) + "… [truncated]", true},
 		{"", "", false},
 	} {
-		if got, cut := truncateLine(c.in, maxLine); got != c.want || cut != c.cut {
+		if got, cut := Line(c.in, 500); got != c.want || cut != c.cut {
 			t.Errorf("line of %d bytes: %d bytes, %v", len(c.in), len(got), cut)
 		}
 	}
@@ -83,16 +83,16 @@ func TestTruncateAgainstNaive(t *testing.T) {
 		for range r.IntN(20) {
 			b.WriteString([]string{"a", "bb", "é", "\n", "\n", "世"}[r.IntN(6)])
 		}
-		s, l := b.String(), limits{1 + r.IntN(6), 1 + r.IntN(12)}
-		h, tl := head{limits: l}, tail{limits: l}
+		s, l := b.String(), Limits{1 + r.IntN(6), 1 + r.IntN(12)}
+		h, tl := Head{Limits: l}, Tail{Limits: l}
 		for rest := s; rest != ""; {
 			n := 1 + r.IntN(len(rest))
 			h.Write([]byte(rest[:n]))
 			tl.Write([]byte(rest[:n]))
 			rest = rest[n:]
 		}
-		gotH, cutH := h.end()
-		gotT, cutT := tl.end()
+		gotH, cutH := h.End()
+		gotT, cutT := tl.End()
 		if want := naiveHead(s, l); gotH != want {
 			t.Fatalf("head of %q %v: %q, want %q (%+v)", s, l, gotH, want, cutH)
 		}
@@ -111,6 +111,18 @@ func TestTruncateAgainstNaive(t *testing.T) {
 	}
 }
 
+// TestTailIsBounded: a Tail keeps only what it shows.
+func TestTailIsBounded(t *testing.T) {
+	out := Tail{Limits: Limits{10, 1000}}
+	block := []byte(strings.Repeat("0123456789abcde\n", 2048))
+	for range 2000 {
+		out.Write(block)
+	}
+	if cap(out.buf) > 64<<10 {
+		t.Errorf("a buffer of %d bytes", cap(out.buf))
+	}
+}
+
 func split(s string) []string {
 	if s == "" {
 		return nil
@@ -118,10 +130,10 @@ func split(s string) []string {
 	return strings.Split(strings.TrimSuffix(s, "\n"), "\n")
 }
 
-func naiveHead(s string, l limits) string {
+func naiveHead(s string, l Limits) string {
 	all := split(s)
 	for n := len(all); n >= 0; n-- {
-		if kept := strings.Join(all[:n], "\n"); n <= l.lines && len(kept) <= l.bytes {
+		if kept := strings.Join(all[:n], "\n"); n <= l.Lines && len(kept) <= l.Bytes {
 			if n == len(all) {
 				return s
 			}
@@ -131,10 +143,10 @@ func naiveHead(s string, l limits) string {
 	return ""
 }
 
-func naiveTail(s string, l limits) string {
+func naiveTail(s string, l Limits) string {
 	all := split(s)
 	for n := 0; n < len(all); n++ {
-		if kept := strings.Join(all[n:], "\n"); len(all)-n <= l.lines && len(kept) <= l.bytes {
+		if kept := strings.Join(all[n:], "\n"); len(all)-n <= l.Lines && len(kept) <= l.Bytes {
 			if n == 0 {
 				return s
 			}
@@ -145,7 +157,7 @@ func naiveTail(s string, l limits) string {
 		return ""
 	}
 	last := all[len(all)-1]
-	last = last[len(last)-l.bytes:]
+	last = last[len(last)-l.Bytes:]
 	for last != "" && !utf8.RuneStart(last[0]) {
 		last = last[1:]
 	}
