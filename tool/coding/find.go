@@ -132,7 +132,7 @@ func oneLine(path string) string {
 }
 
 func (l *listing) result(none, noun, narrow string, left []string) tool.Result {
-	text, c := truncate.ToHead(l.out.String(), truncate.Limits{l.limit, l.bytes})
+	text, c := truncate.ToHead(l.out.String(), truncate.Limits{Lines: l.limit, Bytes: l.bytes})
 	text = strings.TrimSuffix(text, "\n")
 	if l.details.Entries == 0 {
 		text = none

@@ -142,7 +142,7 @@ func versus(b *testing.B, dir, name, input string, others map[string][]string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	set := Tools(ws, Options{Files: FileOptions{limits: truncate.Limits{1 << 30, 1 << 30}}})
+	set := Tools(ws, Options{Files: FileOptions{limits: truncate.Limits{Lines: 1 << 30, Bytes: 1 << 30}}})
 	tl, _ := set.Find(name)
 	ours := func() string {
 		res, err := tl.Run(b.Context(), tool.Input{JSON: []byte(input)})
