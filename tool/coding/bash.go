@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/knack-agent/knack/internal/leaf/truncate"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/truncate"
 	"github.com/knack-agent/knack/workspace"
 )
 

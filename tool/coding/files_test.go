@@ -14,10 +14,10 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/knack-agent/knack/internal/leaf/truncate"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/truncate"
 	"github.com/knack-agent/knack/workspace"
 )
 

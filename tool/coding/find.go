@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/internal/leaf/search"
-	"github.com/knack-agent/knack/internal/leaf/truncate"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/truncate"
 )
 
 //go:embed find.md

@@ -11,9 +11,9 @@ import (
 
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/search"
-	"github.com/knack-agent/knack/internal/leaf/truncate"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/truncate"
 )
 
 //go:embed grep.md

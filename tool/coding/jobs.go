@@ -14,9 +14,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/knack-agent/knack/internal/leaf/truncate"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/truncate"
 	"github.com/knack-agent/knack/workspace"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/internal/leaf/truncate"
+	"github.com/knack-agent/knack/tool/truncate"
 )
 
 // An output collects what a command writes. It keeps the end of it in memory without

@@ -4,8 +4,8 @@ import (
 	"hash/maphash"
 	"sync"
 
-	"github.com/knack-agent/knack/internal/leaf/truncate"
 	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/tool/truncate"
 )
 
 // A Memory is what one conversation knows about the files it works on: the content of
