@@ -828,8 +828,9 @@ func (w *walk) parse(s searchPath, name, real string, head []byte, size int64, h
 	switch {
 	case w.commands && s.rel != "":
 		rel := s.rel
+		skill.command = true
 		if s.optional {
-			rel = strings.TrimSuffix(rel, path.Ext(rel))
+			rel, skill.Dir = strings.TrimSuffix(rel, path.Ext(rel)), "" // a command is a single file
 		} else {
 			skill.Dir = filepath.Dir(name)
 		}

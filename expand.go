@@ -3,6 +3,7 @@ package knack
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -150,8 +151,9 @@ func (sc scanner) placeholder(s string) (token, bool) {
 			return token{}, false
 		}
 		t := token{kind: variable, raw: s[:len(name)+3], text: name}
-		if name == "SKILL_DIR" {
-			t.text = "CLAUDE_SKILL_DIR"
+		switch name {
+		case "SKILL_DIR", "PLUGIN_ROOT", "PLUGIN_DATA":
+			t.text = "CLAUDE_" + name
 		}
 		return t, true
 	}
@@ -237,7 +239,7 @@ func templatePlaceholder(s string) (token, bool) {
 // isVariable reports whether a name in ${…} is one of Knack's variables.
 func isVariable(name string) bool {
 	switch name {
-	case "SKILL_DIR", "CLAUDE_SESSION_ID", "CLAUDE_EFFORT":
+	case "SKILL_DIR", "PLUGIN_ROOT", "PLUGIN_DATA", "CLAUDE_SESSION_ID", "CLAUDE_EFFORT":
 		return true
 	}
 	return isDirectory(name)
@@ -565,6 +567,11 @@ func (e *expansion) prepare() {
 	for name, value := range e.in.Vars {
 		if isVariable(name) && (e.skill.local() || !isDirectory(name)) {
 			vars[name] = value
+		}
+	}
+	for name, value := range e.skill.Vars {
+		if isVariable(name) && e.skill.local() {
+			vars[name] = filepath.ToSlash(value)
 		}
 	}
 	if e.skill.Effort != "" { // the skill's own effort applies while it is active

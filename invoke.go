@@ -307,6 +307,7 @@ func (s *Skill) reread(ctx context.Context) (current *Skill, body, hash string, 
 	}
 	current.Name, current.ID, current.Path, current.Dir = s.Name, s.ID, s.Path, s.Dir
 	current.Read, current.List, current.Base = s.Read, s.List, s.Base
+	current.Vars, current.command = s.Vars, s.command
 	return current, strings.TrimLeft(string(text), "\r\n"), hashOf(data), nil
 }
 
@@ -434,7 +435,7 @@ func InlineCommands(text string) []string {
 
 func (s *Skill) scanner() scanner {
 	sc := scanner{names: s.Arguments}
-	if s.Origin.Kind == Legacy {
+	if s.Origin.Kind == Legacy || s.command {
 		sc.dialect = legacyText
 	}
 	return sc

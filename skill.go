@@ -65,6 +65,11 @@ type Skill struct {
 	Base func(context.Context) (string, error)
 	// Prompt computes the text. nil means the body of the file.
 	Prompt func(context.Context, Invocation) (string, error)
+	// Vars are variables of the text in addition to those of the Invocation, over which they take precedence:
+	// CLAUDE_PLUGIN_ROOT and CLAUDE_PLUGIN_DATA of the skill's plugin. nil: none.
+	Vars map[string]string
+
+	command bool // $1 is the first word, as in commands; otherwise $0 is
 
 	fields string // encoded keys and values of the frontmatter, see list
 	bodyAt int    // where the body starts in the file

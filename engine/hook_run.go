@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -45,8 +46,20 @@ func (s *Session) runHook(ctx context.Context, c hook.Process) (hook.Output, err
 	env := []string{"CLAUDE_PROJECT_DIR=" + s.engine.Project().root, "CLAUDE_CODE_SESSION_ID=" + s.log.ID()}
 	cmd := workspace.Command{Line: c.Line, Args: c.Args, Stdin: bytes.NewReader(c.Stdin), Scripts: c.Scripts}
 	if h.Dir != "" {
-		env = append(env, "CLAUDE_SKILL_DIR="+h.Dir, "CLAUDE_PLUGIN_ROOT="+h.Dir)
+		env = append(env, "CLAUDE_PLUGIN_ROOT="+h.Dir)
+		if strings.HasPrefix(h.Origin, "plugin:") {
+			env = append(env, "PLUGIN_ROOT="+h.Dir, "extensionPath="+h.Dir)
+		} else {
+			env = append(env, "CLAUDE_SKILL_DIR="+h.Dir)
+		}
 		cmd.Allow.Read = []string{h.Dir}
+	}
+	if h.Data != "" {
+		if err := os.MkdirAll(h.Data, 0o700); err != nil {
+			return hook.Output{}, err
+		}
+		env = append(env, "CLAUDE_PLUGIN_DATA="+h.Data, "PLUGIN_DATA="+h.Data)
+		cmd.Allow.Write = []string{h.Data}
 	}
 	cmd.Env = env
 	if name, ok := strings.CutPrefix(h.Origin, "skill:"); ok {

@@ -311,9 +311,8 @@ func commandLine(h *hook.Hook, root string) string {
 	}
 	dirs := []string{"$CLAUDE_PROJECT_DIR", root, "${CLAUDE_PROJECT_DIR}", root}
 	if h.Dir != "" {
-		for _, name := range []string{"$CLAUDE_SKILL_DIR", "${CLAUDE_SKILL_DIR}", "$CLAUDE_PLUGIN_ROOT",
-			"${CLAUDE_PLUGIN_ROOT}"} {
-			dirs = append(dirs, name, h.Dir)
+		for _, name := range []string{"CLAUDE_SKILL_DIR", "CLAUDE_PLUGIN_ROOT", "PLUGIN_ROOT", "extensionPath"} {
+			dirs = append(dirs, "$"+name, h.Dir, "${"+name+"}", h.Dir)
 		}
 	}
 	return strings.NewReplacer(dirs...).Replace(line)
@@ -363,6 +362,7 @@ func head(path string, n int64) ([]byte, error) {
 // would run as problems, so that the user is asked early.
 func (p *Project) readHooks() {
 	p.hooks, p.hookProblems = settingsHooks(p.config.Raw["hooks"])
+	p.hooks = slices.Concat(p.pluginHooks(), p.hooks)
 	for i := range p.hooks {
 		var bad knack.Problem
 		_, err := p.approved(&p.hooks[i], p.dir, func(string, []byte) error { return nil })

@@ -26,6 +26,7 @@ type Options struct {
 	Skills    []string // skills, files or directories of skills
 	AddDirs   []string // directories whose .claude, .agents, .knack and .pi are used too
 	Templates []string // prompt templates, or directories of them
+	Plugins   []string // plugins, or directories of them
 	Settings  []string // settings files, or settings as JSON
 
 	// MCPConfig defines MCP servers: files, or JSON. With StrictMCP only these and the administrator's are

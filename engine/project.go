@@ -48,6 +48,9 @@ type Project struct {
 	sandboxes       map[string][]*knack.Restrictions // from the settings, by skill
 	sandboxProblems []knack.Problem
 
+	plugins        []usedPlugin
+	pluginProblems []knack.Problem
+
 	texts     instructions.Options
 	templates []knack.SlashCommand
 	agents    []agent.Definition
@@ -120,6 +123,9 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	}
 	p.sandboxes, p.sandboxProblems = skillSandboxes(p.config.Raw["sandbox.skills"])
 	p.usage = ReadUsage(env)
+	if err := p.readPlugins(); err != nil {
+		return nil, err
+	}
 	if !o.Bare {
 		p.readHooks()
 	}
@@ -196,7 +202,7 @@ func (p *Project) findSources(ctx context.Context) {
 	}
 	p.bundled = bundled.New(env.StateHome(), p.Version())
 	p.bundled.Features = features(p.config, env.Get("KNACK_FEATURES"))
-	s.Bundled = []knack.Source{p.bundled}
+	s.Bundled, s.Plugins = []knack.Source{p.bundled}, p.pluginSources()
 	p.sourceOptions = s
 	p.sources = slices.Concat(sources.Default(ctx, p.dir, s), o.Sources)
 }
@@ -221,8 +227,9 @@ func (p *Project) findTemplates() {
 	var bad, more []knack.Problem
 	p.templates, bad = instructions.Templates(p.texts)
 	p.agents, more = instructions.Agents(p.texts, o.Agents)
-	p.agents = slices.Concat(p.agents, agent.BuiltIn(), o.BuiltIn)
-	p.problems = slices.Concat(bad, more)
+	plugins, worse := p.pluginAgents()
+	p.agents = slices.Concat(p.agents, plugins, agent.BuiltIn(), o.BuiltIn)
+	p.problems = slices.Concat(bad, more, worse)
 }
 
 func (p *Project) setView() {
@@ -327,7 +334,8 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 	for _, k := range cat.Skills() {
 		hooks = append(hooks, HookProblems(k)...)
 	}
-	return slices.Concat(p.options.Env.Problems(), p.config.Problems, p.sandboxProblems, p.hookProblems, p.serverFiles,
+	return slices.Concat(p.options.Env.Problems(), p.config.Problems, p.sandboxProblems, p.pluginProblems,
+		p.hookProblems, p.serverFiles,
 		cat.Problems(), cat.Overruled(p.view), p.problems, p.options.Problems, hooks, slash)
 }
 

@@ -95,6 +95,7 @@ func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
 		}
 	}
 	settings(permission.Project)
+	add(p.pluginServers())
 	for i := range all {
 		if s := &all[i]; s.Origin == permission.Project {
 			s.Network = cmp.Or(p.trust.Network(s.DefinedIn), "none")
@@ -494,7 +495,8 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 	if err != nil {
 		return workspace.Exit{}, err
 	}
-	policy.KeepNew = s.Origin != permission.Project // whose server could make a .git that names programs
+	// The server of a project or plugin could make a .git that names programs.
+	policy.KeepNew = s.Origin != permission.Project && s.Origin != permission.Plugin
 	switch s.Network {
 	case "", "all":
 		policy.Network = s.Network == "all" || s.Origin != permission.Project
@@ -509,6 +511,11 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 		}
 		for _, arg := range c.Args[1:] {
 			c.Allow.Read = append(c.Allow.Read, p.belowTemp(s, arg)...)
+		}
+	}
+	for _, dir := range c.Allow.Write { // the data of a plugin
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return workspace.Exit{}, err
 		}
 	}
 	box := sandbox.New(policy, mode)

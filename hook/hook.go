@@ -164,7 +164,8 @@ type Hook struct {
 
 	Origin    string // where it is from: managed, flag, user, project, skill:NAME
 	DefinedIn string // where it is defined, for display
-	Dir       string // the folder of the skill that contains it; "": none
+	Dir       string // the folder of the skill or plugin that contains it; "": none
+	Data      string // the directory that a plugin's hook may write; "": none
 	Mute      bool   // its votes to allow are ignored, because its author is not trusted
 
 	// Verify is called before Command or Path runs, and returns the scripts that may run. It

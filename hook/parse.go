@@ -134,6 +134,7 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 	}
 	listed := h.Type != "" // it is in the list form
 	var seconds *float64
+	shell := "bash"
 	at := v.at
 	each(v.text, func(key, f value) {
 		read := func(to any, what string) {
@@ -174,7 +175,14 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 			} else if key.key == "matcher" {
 				read(&h.Matcher, "a string")
 			}
-		case "statusMessage", "description", "id":
+		case "asyncRewake":
+			read(&h.Async, "true or false")
+			if h.Async {
+				p.keepInvalid(v.at+key.at, "%s: asyncRewake: it runs in the background, and does not wake the model", h.Event)
+			}
+		case "shell":
+			read(&shell, "a string")
+		case "statusMessage", "description", "id", "model":
 		default:
 			p.keepInvalid(v.at+key.at, "%s: %q is not a key of a hook; it is ignored", h.Event, key.key)
 		}
@@ -183,6 +191,13 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 		if err := h.compile(); err != nil {
 			wrong = err.Error()
 		}
+	}
+	if h.Type == "agent" {
+		h.Type = OfPrompt
+		p.keepInvalid(v.at, "%s: an agent hook is one question to the fast model here, without tools", h.Event)
+	}
+	if wrong == "" && shell != "bash" {
+		wrong = fmt.Sprintf("the shell %q is not supported: only bash", shell)
 	}
 	if wrong == "" {
 		wrong = h.check(seconds, listed, p.rule)

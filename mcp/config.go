@@ -21,6 +21,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/workspace"
 )
 
 // A Server describes how to reach one MCP server: by Command, by URL, or by Open.
@@ -44,6 +45,10 @@ type Server struct {
 
 	// Open connects to a server of the host. It is called again after each connection that ended.
 	Open func(ctx context.Context) (Conn, error)
+
+	// Allow is what the sandbox permits the program in addition: to read the plugin that contains it, and to
+	// write its data.
+	Allow workspace.Allowance
 
 	// Timeout limits connecting; 0: 30 s. CallTimeout limits one call; 0: 10 minutes.
 	Timeout, CallTimeout time.Duration
@@ -104,7 +109,7 @@ func (s *Server) identity() string {
 	h := sha256.New()
 	e := json.NewEncoder(h)
 	e.Encode([]any{s.Origin, s.Name, s.Command, s.Args, slices.Sorted(maps.Keys(s.Env)), s.URL})
-	if s.Origin == permission.Project {
+	if s.Origin == permission.Project || s.Origin == permission.Plugin {
 		e.Encode(s.DefinedIn)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])

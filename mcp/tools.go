@@ -235,8 +235,9 @@ func (p *peer) tool(d *definition, ask Asker) tool.Tool {
 
 // pinned returns the origin under which allowed definitions of the server are stored.
 func (p *peer) pinned() string {
-	if p.server.Origin == permission.Project {
-		return "project " + p.server.DefinedIn
+	switch p.server.Origin {
+	case permission.Project, permission.Plugin:
+		return string(p.server.Origin) + " " + p.server.DefinedIn
 	}
 	return "user"
 }

@@ -122,6 +122,7 @@ func (c *Client) program(s Server, f *fault) (*program, sdk.Transport, error) {
 	stdin, in := io.Pipe()
 	out, stdout := io.Pipe()
 	cmd := workspace.Command{Args: append([]string{s.Command}, s.Args...), Stdin: stdin, Output: stdout, Stderr: &p.stderr}
+	cmd.Allow = s.Allow
 	for k, v := range s.Env {
 		cmd.Env = append(cmd.Env, k+"="+v)
 	}

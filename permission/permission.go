@@ -132,6 +132,7 @@ const (
 	Kept    Origin = "kept"    // a saved answer ("always")
 	User    Origin = "user"
 	Project Origin = "project"
+	Plugin  Origin = "plugin"
 	Builtin Origin = "builtin"
 	// A skill's grants have the origin "skill:NAME".
 )

@@ -76,6 +76,11 @@ func (p *Plugin) IsEmpty() bool {
 // errors. So is a pipe or a device in the place of a file.
 func FS(root *os.Root) fs.FS { return tree{root, root.FS()} }
 
+// ReadFile reads a file of a plugin, such as that of an agent: at most 1 MiB.
+func ReadFile(root *os.Root, name string) ([]byte, error) {
+	return regular.ReadIn(root, name, maxFile)
+}
+
 type tree struct {
 	root *os.Root
 	fs.FS

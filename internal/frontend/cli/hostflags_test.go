@@ -82,7 +82,7 @@ func TestAlmostRestricting(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"--future-option", "VALUE"}, {"--futureOption=VALUE"}, {"--thinking", "disabled"}, {"--betas=a,b"},
-		{"--plugin-dir", "/x"}, {"--fallback-model", "opus"}, {"--task-budget", "1"}, {"--resume-session-at=x"},
+		{"--fallback-model", "opus"}, {"--task-budget", "1"}, {"--resume-session-at=x"},
 		{"--name=x"}, {"--session-mirror"}, {"--include-hook-events"}, {"--await-initialize"},
 	} {
 		kept, problems, err := withoutUnknown(root, append(args, "--input-format", "stream-json"))

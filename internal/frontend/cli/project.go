@@ -27,6 +27,7 @@ type projectFlags struct {
 	trust    bool
 	window   int
 	settings []string
+	plugins  []string
 	mcp      []string
 	strict   bool
 }
@@ -36,6 +37,8 @@ func (f *projectFlags) register(c *cobra.Command) {
 	fs.StringArrayVar(&f.skills, "skill", nil, "also use the skill, or directory of skills, at `PATH`, without "+
 		"asking for trust")
 	fs.StringArrayVar(&f.addDirs, "add-dir", nil, "also use the .claude, .agents, .knack and .pi directories in `DIR`")
+	fs.StringArrayVar(&f.plugins, "plugin-dir", nil, "also use the plugin, or directory of plugins, in `DIR`, without "+
+		"asking for trust")
 	fs.BoolVar(&f.bare, "bare", false, "use only --skill, --add-dir, managed and bundled skills")
 	fs.BoolVar(&f.noSkills, "no-skills", false, "use only managed skills")
 	fs.StringArrayVar(&f.settings, "settings", nil, "also read settings: a `FILE`, or JSON")
@@ -57,8 +60,8 @@ func (f *projectFlags) registerView(c *cobra.Command) {
 // options returns the flags as options of the engine.
 func (f *projectFlags) options() engine.Options {
 	return engine.Options{
-		Skills: f.skills, AddDirs: f.addDirs, Settings: f.settings, Bare: f.bare, NoSkills: f.noSkills, Trust: f.trust,
-		Window:    f.window,
+		Skills: f.skills, AddDirs: f.addDirs, Plugins: f.plugins, Settings: f.settings, Bare: f.bare,
+		NoSkills: f.noSkills, Trust: f.trust, Window: f.window,
 		MCPConfig: f.mcp, StrictMCP: f.strict,
 		Version: version(), BuiltIn: []agent.Definition{guide()}, Hotkeys: line.Hotkeys,
 	}
