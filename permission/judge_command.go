@@ -88,6 +88,7 @@ func (j *judge) command(s *bash.CommandLine, c *bash.SimpleCommand, cov cover) {
 		j.script(in.Script, g.inner(c, in))
 	}
 	j.files(s, c, dirs, known, g.by, free)
+	j.gitWrites(c, dirs)
 	if g.by != nil && !g.exact && c.Effect == bash.Runs && !c.Function {
 		j.secretWords(c, dirs, g.words)
 	}

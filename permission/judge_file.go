@@ -52,6 +52,11 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 	if s.Kind == KindEdit {
 		if pat := p.protected(n); pat != "" {
 			builtin = reasonProtected + pat
+		} else if s.Replace { // a new repository, or a file that the sandbox hides
+			builtin = reasonReplaced
+			if EnvFile(path.Base(n.target())) {
+				builtin = reasonSecret + ".env*"
+			}
 		}
 	} else if pat := p.secret(n); pat != "" {
 		builtin = reasonSecret + pat

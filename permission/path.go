@@ -12,25 +12,9 @@ import (
 	"github.com/knack-agent/knack/permission/internal/bash"
 )
 
-// ProtectedPaths returns the names of files and directories that must not be written without
-// approval, in the syntax of path rules: other programs execute them or read their configuration
-// from them. The directories in [PathContext.Own] and every git directory are protected too. The
-// sandbox mounts the same names read-only.
-func ProtectedPaths() []string { return slices.Clone(protectedPaths) }
-
 // Secrets returns the files that must not be read without approval, in the syntax of path rules.
 // The sandbox hides the same files.
 func Secrets() []string { return slices.Clone(secrets) }
-
-var protectedPaths = []string{
-	".git", ".knack", ".claude", ".agents", ".pi", ".mcp.json", ".husky", ".vscode", ".idea", ".envrc",
-	".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".zshrc",
-	".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".mkshrc", ".cshrc", ".tcshrc", ".login",
-	".inputrc", ".config/fish", ".config/nushell", ".config/git", ".gitconfig", ".gitmodules", ".npmrc",
-	".yarnrc", ".yarnrc.yml", ".pypirc", ".cargo", ".devcontainer", ".direnv", ".pre-commit-config.yaml",
-	".config/systemd", ".config/autostart", ".config/environment.d", ".pam_environment", ".ssh", ".gnupg",
-	".local/bin",
-}
 
 var secrets = []string{
 	".env*", "*.pem", "*.p12", "*.pfx", "*.key", "*.keystore", "*.jks", "*.kdbx", "id_*", ".netrc", "_netrc",
@@ -274,11 +258,12 @@ func (p *PathContext) dirNames(dir string) []string {
 	return n
 }
 
-// protected returns why a path is protected, such as the matching pattern of protectedPaths; "" if
-// it is not.
+// protected returns why a path is protected, such as the protected name; "" if it is not.
 func (p *PathContext) protected(n pathNames) string {
-	if pat := p.matchList(n, protectedPaths); pat != "" {
-		return pat
+	for _, s := range n.paths {
+		if name, _ := p.protectedName(s); name != "" {
+			return name
+		}
 	}
 	for _, s := range n.paths {
 		// A path that looks like one in a git directory: worktrees, modules, bare repositories.
@@ -293,6 +278,14 @@ func (p *PathContext) protected(n pathNames) string {
 		}
 	}
 	return ""
+}
+
+// protectedName returns the protected name in a path, and the path that has it.
+func (p *PathContext) protectedName(s string) (name, at string) {
+	if name, at = protectedNames().In(s); name == "" && len(p.Protected) > 0 {
+		name, at = NewPathNames(p.Protected).In(s)
+	}
+	return name, at
 }
 
 // gitDirectory reports whether a path is in a git directory, whatever its name: one of a known
@@ -410,7 +403,7 @@ func (p *PathContext) matchList(n pathNames, list []string) string {
 	return ""
 }
 
-// mayMatchLists is a fast check whether a path can match the lists of protected paths and secrets.
+// mayMatchLists is a fast check whether a path can match the list of secrets.
 func mayMatchLists(s string) bool {
 	s = strings.ToLower(s)
 	for _, in := range []string{"/.", "/_", "id_", "/run/", "/library/"} {

@@ -110,6 +110,8 @@ type Subject struct {
 	Note string `json:"-"`
 	// Dir means that an Edit creates a directory.
 	Dir bool `json:"-"`
+	// Replace means that git removes the file of an Edit, or puts another one in its place.
+	Replace bool `json:"-"`
 	// Hash identifies the approved content, such as that of a skill: the content that runs must
 	// have the same hash. "" means none.
 	Hash string `json:"-"`
@@ -159,6 +161,8 @@ type PathContext struct {
 	Roots []string // further directories of the workspace
 	Home  string
 	Own   []string // Knack's own directories, apart from those below Home; protected
+	// Protected are names that are protected in addition to those of [ProtectedPaths].
+	Protected []string
 
 	// GitEnv means that commands run with the environment of [GitEnv]. Without it every git command
 	// needs a rule or approval.

@@ -15,6 +15,7 @@ const (
 	reasonInside     = "inside the workspace"
 	reasonOutside    = "outside the workspace"
 	reasonNamed      = "named by an allowed command"
+	reasonReplaced   = reasonProtected + "a new git repository, with whatever it contains"
 	reasonNothing    = "nothing runs"
 	reasonReads      = "only reads"
 	reasonFunction   = "a function defined in this command; its body is judged"

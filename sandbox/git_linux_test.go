@@ -17,7 +17,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/workspace"
 )
 
@@ -492,7 +491,7 @@ func TestOpenGit(t *testing.T) {
 			case "below the repository":
 				dir = filepath.Join(b.dir, "sub")
 			}
-			b.box = newBox(t, Policy{Dir: dir, Home: b.home, Protected: permission.ProtectedPaths()})
+			b.box = newBox(t, Policy{Dir: dir, Home: b.home, Protected: protectedNames()})
 			b.complete()
 			local, err := workspace.NewLocal(dir)
 			if err != nil {

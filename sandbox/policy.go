@@ -71,7 +71,7 @@ func DefaultFor(dir string, getenv func(string) string) (Policy, error) {
 	}
 	user := userdirs.From(getenv)
 	home := user.Home
-	p := Policy{Dir: dir, Home: home, Protected: permission.ProtectedPaths()}
+	p := Policy{Dir: dir, Home: home, Protected: protectedNames()}
 	for _, s := range permission.Secrets() {
 		// A tool that reads a file matching these patterns asks first, but hiding every *.pem from
 		// a build would break its tests. In a project only .env* is hidden (permission.EnvFile).
@@ -92,6 +92,14 @@ func DefaultFor(dir string, getenv func(string) string) (Policy, error) {
 	p.Own = user.Own()
 	p.Write, p.Caches = findCaches(home, getenv)
 	return p, nil
+}
+
+// protectedNames returns the names of permission's table.
+func protectedNames() (names []string) {
+	for _, p := range permission.ProtectedPaths() {
+		names = append(names, p.Name)
+	}
+	return names
 }
 
 // limitedBy returns the policy for a command with its limits. It also applies them to the command's

@@ -1,0 +1,583 @@
+package permission
+
+import (
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/permission/internal/bash"
+)
+
+// Which protected files a git command would write in a work tree. Git writes tracked files whatever their names are,
+// and a sandbox that stops it in the middle leaves a work tree that the next commit would record as it is. So git is
+// asked beforehand which files differ between the commits that the command names, and each protected one of them is
+// judged like a file that the command names itself.
+
+// maxProtectedWrites limits the files in one protected directory that are judged one by one. With more, the directory
+// is judged instead.
+const maxProtectedWrites = 12
+
+// gitWrites judges the protected files that a git command would write, as far as this is known before it runs.
+func (j *judge) gitWrites(c *bash.SimpleCommand, dirs []string) {
+	p := j.paths
+	if !c.Git || p.Git == nil || c.Effect == bash.Reads || c.Subcommand == 0 || c.Subcommand >= len(c.Words) {
+		return
+	}
+	words := make([]string, 0, len(c.Words))
+	for i := range c.Words {
+		v, _ := c.Words[i].Value() // "": not known before it runs
+		words = append(words, v)
+	}
+	for _, dir := range dirs {
+		for i := 1; i < c.Subcommand-1; i++ {
+			if words[i] == "-C" {
+				n := p.name(words[i+1], dir)
+				dir = n.target()
+			}
+		}
+		for _, file := range j.protectedWrites(p.Git.written(filepath.FromSlash(dir), words[c.Subcommand:])) {
+			n := p.name(file, "")
+			if n.unknownReason != "" || !p.inside(n) && needsNoProtection(file, n) {
+				continue
+			}
+			j.file(Subject{Kind: KindEdit, Text: file, Tool: j.request.Tool, Aliases: j.request.Aliases, Replace: true}, n, nil,
+				false)
+		}
+	}
+}
+
+// protectedWrites selects the protected files among those that git would write.
+func (j *judge) protectedWrites(written []gitFile) (files []string) {
+	more := NewPathNames(j.paths.Protected)
+	byRoot := map[string][]string{}
+	for _, f := range written {
+		at := ""
+		if _, at = protectedNames().In(f.name); at == "" {
+			_, at = more.In(f.name)
+		}
+		if at == "" && EnvFile(path.Base(f.name)) {
+			at = f.name
+		}
+		if at != "" {
+			root := strings.TrimSuffix(f.top, "/") + at
+			byRoot[root] = append(byRoot[root], strings.TrimSuffix(f.top, "/")+f.name)
+		}
+	}
+	for _, root := range slices.Sorted(maps.Keys(byRoot)) {
+		list := byRoot[root]
+		slices.Sort(list)
+		if list = slices.Compact(list); len(list) > maxProtectedWrites ||
+			j.spelledOut(Subject{Kind: KindEdit, Tool: j.request.Tool, Aliases: j.request.Aliases}, pathNames{paths: []string{root}}) {
+			list = []string{root}
+		}
+		files = append(files, list...)
+	}
+	return files
+}
+
+// A gitFile is a file that git would write: its name in a work tree, with a slash before it.
+type gitFile struct{ top, name string }
+
+// written returns the files that a git command in dir would write or remove: words are its subcommand and arguments,
+// "" for an unknown one. The list may name more files than the command will write. What git cannot know beforehand,
+// such as what a pull will fetch, is missing.
+func (g *Git) written(dir string, words []string) []gitFile {
+	sub, args := words[0], words[1:]
+	switch sub {
+	case "clone", "init", "init-db":
+		return newRepository(dir, sub, args)
+	case "checkout", "switch", "restore", "merge", "pull", "cherry-pick", "revert", "rebase", "stash", "reset", "read-tree",
+		"checkout-index", "apply", "am", "bisect", "rm", "worktree":
+	default:
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	top := topOf(dir)
+	repos := g.repositories(top)
+	if len(repos) == 0 || repos[0].err != nil {
+		return nil
+	}
+	t := &worktree{git: g, repo: repos[0], top: top, dir: dir, names: map[string]bool{}}
+	for _, s := range t.repo.settings {
+		if strings.Contains(s[0], "=") {
+			return nil // git has no way to override it for one command
+		}
+		t.config = append(t.config, "-c", s[0]+"="+s[1])
+	}
+	t.add(sub, args)
+	var files []gitFile
+	for name := range t.names {
+		files = append(files, gitFile{filepath.ToSlash(top), "/" + name})
+	}
+	return append(files, t.others...)
+}
+
+// newRepository returns what clone and init create.
+func newRepository(dir, sub string, args []string) []gitFile {
+	ops, _, _ := operands(args, "-b --branch -o --origin -c --config --depth -j --jobs --filter --reference --template "+
+		"--separate-git-dir --initial-branch --shallow-since -u --upload-pack --object-format")
+	to := "."
+	switch {
+	case sub != "clone" && len(ops) > 0:
+		to = ops[0]
+	case sub == "clone" && len(ops) > 1:
+		to = ops[1]
+	case sub == "clone" && len(ops) == 1:
+		url := strings.TrimSuffix(strings.TrimRight(ops[0], "/"), "/.git")
+		to = strings.TrimSuffix(url[strings.LastIndexAny(url, "/:")+1:], ".git")
+	case sub == "clone":
+		return nil
+	}
+	if to == "" {
+		return nil
+	}
+	if !bash.IsAbs(to) {
+		to = path.Join(filepath.ToSlash(dir), to)
+	}
+	bare := slices.ContainsFunc(args, func(a string) bool { return a == "--bare" || a == "--mirror" })
+	switch {
+	case sub == "clone" || bare: // it may contain any name
+		return []gitFile{{path.Dir(to), "/" + path.Base(to)}}
+	}
+	return []gitFile{{to, "/.git"}}
+}
+
+// A worktree collects the names that git would write in a work tree.
+type worktree struct {
+	git      *Git
+	repo     *repository
+	top, dir string
+	config   []string // options that override the repository's configuration
+	names    map[string]bool
+	others   []gitFile // in other directories
+}
+
+func (t *worktree) run(args ...string) (string, bool) {
+	out, err := t.git.run(t.top, maxIndex, slices.Concat(t.config, args)...)
+	return string(out), err == nil
+}
+
+// commit resolves a revision; "" if it is none.
+func (t *worktree) commit(name string) string {
+	if name == "" || strings.HasPrefix(name, "-") && name != "-" {
+		return ""
+	}
+	if name == "-" {
+		name = "@{-1}"
+	}
+	out, _ := t.run("rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
+	return strings.TrimSpace(out)
+}
+
+// remoteBranch finds the branch of a remote from which checkout would create a local one; "" if there is none.
+func (t *worktree) remoteBranch(name string) string {
+	if strings.ContainsAny(name, "*?[") {
+		return ""
+	}
+	out, _ := t.run("for-each-ref", "--count=1", "--format=%(objectname)", "refs/remotes/*/"+name)
+	return strings.TrimSpace(out)
+}
+
+func (t *worktree) collect(out string, ok bool) {
+	if !ok {
+		return
+	}
+	for name := range strings.SplitSeq(out, "\x00") {
+		if name = strings.Trim(name, "\n"); name != "" {
+			t.names[name] = true
+		}
+	}
+}
+
+// diff adds the files that differ: with one commit from the work tree, without any between work tree and index.
+func (t *worktree) diff(args ...string) {
+	t.collect(t.run(slices.Concat([]string{"diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv",
+		"--no-relative", "--ignore-submodules=all"}, args)...))
+}
+
+// log adds the files that commits change.
+func (t *worktree) log(args ...string) {
+	t.collect(t.run(slices.Concat([]string{"log", "-m", "--format=", "--name-only", "-z", "--no-renames", "--no-ext-diff",
+		"--no-textconv", "--no-show-signature", "--ignore-submodules=all"}, args)...))
+}
+
+// merge adds the files that merging a commit would write: those that it changes and that differ here.
+func (t *worktree) merge(commit string) {
+	if commit == "" {
+		return
+	}
+	was := t.names
+	t.names = map[string]bool{}
+	t.diff("HEAD..." + commit)
+	theirs := t.names
+	t.names = map[string]bool{}
+	t.diff("HEAD", commit)
+	for name := range t.names {
+		if theirs[name] {
+			was[name] = true
+		}
+	}
+	t.names = was
+}
+
+// specs returns pathspecs relative to the top of the work tree, after "--".
+func (t *worktree) specs(words []string) []string {
+	out := []string{"--"}
+	rel, err := filepath.Rel(t.top, t.dir)
+	for _, w := range words {
+		switch {
+		case w == "" || err != nil || strings.HasPrefix(w, ":(") || strings.HasPrefix(w, ":!") || strings.HasPrefix(w, ":^"):
+			return nil // all files
+		case strings.HasPrefix(w, ":/"), strings.HasPrefix(w, "/"):
+			out = append(out, w)
+		default:
+			out = append(out, path.Join(filepath.ToSlash(rel), w))
+		}
+	}
+	return out
+}
+
+// state returns the content of a file of the git directory, such as the commit at which an operation began.
+func (t *worktree) state(name string) string {
+	text, err := regular.Read(filepath.Join(t.repo.dirs[0], name), 4096)
+	if err != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return t.commit(line)
+}
+
+// operands separates arguments: before and after "--", and the options. valued are options whose value is the next
+// argument.
+func operands(args []string, valued string) (ops, after, options []string) {
+	for i := 0; i < len(args); i++ {
+		switch a := args[i]; {
+		case a == "--":
+			return ops, args[i+1:], options
+		case len(a) > 1 && a[0] == '-':
+			options = append(options, a)
+			if slices.Contains(strings.Fields(valued), a) && i+1 < len(args) {
+				i++
+				options = append(options, a+"="+args[i])
+			}
+		default:
+			ops = append(ops, a)
+		}
+	}
+	return ops, nil, options
+}
+
+// add adds the files that one subcommand would write.
+func (t *worktree) add(sub string, args []string) {
+	ops, after, options := operands(args, "-b -B -c -C --orphan --onto -m --mainline -s --source --strategy -X "+
+		"--strategy-option --pathspec-from-file --conflict --reason --cleanup -F --file --message")
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(options, func(o string) bool { return slices.Contains(names, o) })
+	}
+	value := func(name string) string {
+		for _, o := range options {
+			if v, ok := strings.CutPrefix(o, name+"="); ok {
+				return v
+			}
+		}
+		return ""
+	}
+	first := ""
+	if len(ops) > 0 {
+		first = ops[0]
+	}
+	switch sub {
+	case "checkout", "switch":
+		target := t.commit(first)
+		if target == "" && first != "" && len(ops) == 1 {
+			target = t.remoteBranch(first)
+		}
+		files := after
+		if target == "" {
+			files = slices.Concat(ops, after)
+		} else {
+			files = slices.Concat(ops[1:], after)
+		}
+		switch {
+		case has("--orphan") && sub == "switch":
+			t.collect(t.run("ls-files", "-z"))
+		case len(files) > 0 && target != "":
+			t.diff(append([]string{target}, t.specs(files)...)...)
+		case len(files) > 0 && sub == "checkout":
+			t.diff(t.specs(files)...)
+		case target != "":
+			t.diff("HEAD", target)
+			fallthrough
+		default:
+			if has("-f", "--force", "--discard-changes", "-m", "--merge") {
+				t.diff(orHead(target))
+			}
+		}
+	case "restore":
+		if has("--staged", "-S") && !has("--worktree", "-W", "-SW", "-WS") {
+			return
+		}
+		source := t.commit(value("--source"))
+		if source == "" {
+			source = t.commit(value("-s"))
+		}
+		files := t.specs(slices.Concat(ops, after))
+		if source != "" {
+			files = append([]string{source}, files...)
+		}
+		t.diff(files...)
+	case "merge":
+		switch {
+		case has("--abort"):
+			t.diff("HEAD")
+		case has("--continue", "--quit"):
+		case len(ops) == 0:
+			t.merge(t.commit("@{upstream}"))
+		}
+		for _, op := range ops {
+			t.merge(t.commit(op))
+		}
+	case "pull":
+		upstream := t.commit("@{upstream}")
+		t.merge(upstream)
+		if upstream != "" && slices.ContainsFunc(options, func(o string) bool { return o == "-r" || strings.HasPrefix(o, "--reb") }) {
+			t.log(upstream + "..HEAD")
+		}
+	case "cherry-pick", "revert":
+		if has("--abort", "--skip", "--continue") {
+			t.diff("HEAD")
+			if from := t.state("sequencer/head"); from != "" {
+				t.diff("HEAD", from)
+			}
+			t.todo("sequencer/todo")
+		}
+		for _, op := range ops {
+			if strings.Contains(op, "..") {
+				t.log(op, "--")
+			} else if t.commit(op) != "" {
+				t.log("--no-walk", op, "--")
+			}
+		}
+	case "rebase":
+		t.rebase(ops, value("--onto"), has("--abort", "--skip", "--continue"))
+		if has("--autostash") {
+			t.diff("HEAD")
+		}
+	case "stash":
+		t.stash(args, ops, after, options)
+	case "reset":
+		if has("--hard", "--merge", "--keep") {
+			t.diff(orHead(t.commit(first)))
+		}
+	case "read-tree":
+		for _, op := range ops {
+			if c := t.commit(op); c != "" && has("-u", "-mu", "-um") {
+				t.diff(c)
+			}
+		}
+	case "checkout-index":
+		t.diff()
+	case "rm":
+		if !has("--cached") {
+			t.collect(t.run(append([]string{"ls-files", "-z"}, t.specs(slices.Concat(ops, after))...)...))
+		}
+	case "apply", "am":
+		t.patches(sub, ops, options)
+	case "bisect":
+		for _, op := range slices.Concat(ops, after) {
+			if c := t.commit(op); c != "" {
+				t.diff("HEAD", c)
+			}
+		}
+		t.log("--bisect", "--")
+		if from := t.state("BISECT_START"); from != "" {
+			t.diff("HEAD", from)
+		}
+	case "worktree":
+		if first == "add" && len(ops) > 1 {
+			t.addWorktree(ops[1], append(ops, "HEAD")[2])
+		}
+	}
+}
+
+func orHead(commit string) string {
+	if commit == "" {
+		return "HEAD"
+	}
+	return commit
+}
+
+// todo adds the files of the commits that an interrupted operation has still to apply.
+func (t *worktree) todo(name string) {
+	text, err := regular.Read(filepath.Join(t.repo.dirs[0], name), 1<<20)
+	if err != nil {
+		return
+	}
+	args := []string{"--no-walk"}
+	for _, m := range todoCommit.FindAllStringSubmatch(string(text), 500) {
+		if t.commit(m[1]) != "" {
+			args = append(args, m[1])
+		}
+	}
+	if len(args) > 1 {
+		t.log(append(args, "--")...)
+	}
+}
+
+var todoCommit = regexp.MustCompile(`(?m)^[a-z]+ (?:-[cC] )?([0-9a-f]{4,64})\b`)
+
+func (t *worktree) rebase(ops []string, onto string, resumed bool) {
+	if resumed {
+		t.diff("HEAD")
+		for _, dir := range []string{"rebase-merge", "rebase-apply"} {
+			if from := t.state(dir + "/orig-head"); from != "" {
+				t.diff("HEAD", from)
+			}
+		}
+		t.todo("rebase-merge/git-rebase-todo")
+		t.applied()
+		return
+	}
+	upstream, branch := t.commit("@{upstream}"), "HEAD"
+	if len(ops) > 0 {
+		upstream = t.commit(ops[0])
+	}
+	if len(ops) > 1 && t.commit(ops[1]) != "" {
+		branch = t.commit(ops[1])
+		t.diff("HEAD", branch)
+	}
+	base := upstream
+	if onto = t.commit(onto); onto != "" {
+		base = onto
+	}
+	if base != "" {
+		t.diff(branch, base)
+	}
+	if upstream != "" {
+		t.log(upstream+".."+branch, "--")
+	}
+}
+
+func (t *worktree) stash(args, ops, after, options []string) {
+	what := ""
+	if len(ops) > 0 && len(args) > 0 && args[0] == ops[0] {
+		what, ops = ops[0], ops[1:]
+	}
+	switch what {
+	case "pop", "apply", "branch":
+		name := "stash@{0}"
+		if what == "branch" && len(ops) > 0 {
+			ops = ops[1:]
+		}
+		if len(ops) > 0 {
+			name = ops[0]
+			if bash.Digits(name) {
+				name = "stash@{" + name + "}"
+			}
+		}
+		if t.commit(name) == "" {
+			return
+		}
+		t.diff(name+"^1", name)
+		if t.commit(name+"^3") != "" {
+			t.collect(t.run("ls-tree", "-r", "-z", "--name-only", name+"^3"))
+		}
+	case "", "push", "save":
+		var files []string
+		if what == "push" || len(after) > 0 {
+			files = slices.Concat(ops, after)
+		}
+		specs := t.specs(files)
+		t.diff(append([]string{"HEAD"}, specs...)...)
+		for _, o := range options {
+			switch o {
+			case "-u", "--include-untracked":
+				t.collect(t.run(append([]string{"ls-files", "-z", "--others", "--exclude-standard"}, specs...)...))
+			case "-a", "--all":
+				t.collect(t.run(append([]string{"ls-files", "-z", "--others"}, specs...)...))
+			}
+		}
+	}
+}
+
+// patches adds the files that patches in files change. A patch on standard input is not known.
+func (t *worktree) patches(sub string, files, options []string) {
+	args := []string{"apply", "--numstat", "-z"}
+	for _, o := range options {
+		switch {
+		case sub == "apply" && slices.Contains([]string{"--check", "--stat", "--numstat", "--summary", "--cached"}, o) &&
+			!slices.Contains(options, "--apply"):
+			return
+		case o == "--abort" || o == "--skip" || o == "--continue" || o == "--resolved" || o == "-r":
+			t.diff("HEAD")
+			if from := t.commit("ORIG_HEAD"); from != "" && o == "--abort" {
+				t.diff("HEAD", from)
+			}
+			t.applied()
+			return
+		case strings.HasPrefix(o, "-p") && bash.Digits(o[2:]), strings.HasPrefix(o, "--directory="), o == "-R", o == "--reverse":
+			args = append(args, o)
+		}
+	}
+	for _, f := range files {
+		if !filepath.IsAbs(f) {
+			f = filepath.Join(t.dir, f)
+		}
+		t.patch(args, f)
+	}
+}
+
+// applied adds the files of the patches of an interrupted git am.
+func (t *worktree) applied() {
+	files, _ := filepath.Glob(filepath.Join(t.repo.dirs[0], "rebase-apply", "[0-9]*"))
+	for _, f := range files {
+		t.patch([]string{"apply", "--numstat", "-z"}, f)
+	}
+}
+
+// patch adds the files that one patch changes. Git prints "added TAB removed TAB name NUL", for a renamed file two
+// names after an empty one.
+func (t *worktree) patch(args []string, file string) {
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	out, ok := t.run(append(args, "--", file)...)
+	if !ok {
+		return
+	}
+	rel, _ := filepath.Rel(t.top, t.dir)
+	for entry := range strings.SplitSeq(out, "\x00") {
+		if i := strings.LastIndexByte(entry, '\t'); i >= 0 {
+			entry = entry[i+1:]
+		}
+		if entry != "" {
+			t.names[entry] = true
+			t.names[path.Join(filepath.ToSlash(rel), entry)] = true
+		}
+	}
+}
+
+// addWorktree adds the files of a commit, in a new directory.
+func (t *worktree) addWorktree(to, commit string) {
+	if commit = t.commit(commit); commit == "" || to == "" {
+		return
+	}
+	if !bash.IsAbs(to) {
+		to = path.Join(filepath.ToSlash(t.dir), to)
+	}
+	out, ok := t.run("ls-tree", "-r", "-z", "--name-only", commit)
+	if !ok {
+		return
+	}
+	for name := range strings.SplitSeq(out, "\x00") {
+		if name != "" {
+			t.others = append(t.others, gitFile{to, "/" + name})
+		}
+	}
+}
