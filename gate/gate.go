@@ -259,6 +259,10 @@ func (a *approval) sandboxAllowance() workspace.Allowance {
 		}
 		switch s.Kind {
 		case permission.KindEdit:
+			if s.Replace {
+				allow.Replace = append(allow.Replace, s.Text)
+				continue
+			}
 			allow.Write = append(allow.Write, s.Text)
 			dirs[s.Text] = dirs[s.Text] || s.Dir
 		case permission.KindRead:

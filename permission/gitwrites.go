@@ -5,7 +5,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -63,6 +62,9 @@ func (j *judge) protectedWrites(written []gitFile) (files []string) {
 		if at == "" && EnvFile(path.Base(f.name)) {
 			at = f.name
 		}
+		if f.whole {
+			at = f.name
+		}
 		if at != "" {
 			root := strings.TrimSuffix(f.top, "/") + at
 			byRoot[root] = append(byRoot[root], strings.TrimSuffix(f.top, "/")+f.name)
@@ -71,8 +73,9 @@ func (j *judge) protectedWrites(written []gitFile) (files []string) {
 	for _, root := range slices.Sorted(maps.Keys(byRoot)) {
 		list := byRoot[root]
 		slices.Sort(list)
+		edit := Subject{Kind: KindEdit, Tool: j.request.Tool, Aliases: j.request.Aliases}
 		if list = slices.Compact(list); len(list) > maxProtectedWrites ||
-			j.spelledOut(Subject{Kind: KindEdit, Tool: j.request.Tool, Aliases: j.request.Aliases}, pathNames{paths: []string{root}}) {
+			j.spelledOut(edit, pathNames{paths: []string{root}}) {
 			list = []string{root}
 		}
 		files = append(files, list...)
@@ -81,7 +84,10 @@ func (j *judge) protectedWrites(written []gitFile) (files []string) {
 }
 
 // A gitFile is a file that git would write: its name in a work tree, with a slash before it.
-type gitFile struct{ top, name string }
+type gitFile struct {
+	top, name string
+	whole     bool // a directory that may get files of any names
+}
 
 // written returns the files that a git command in dir would write or remove: words are its subcommand and arguments,
 // "" for an unknown one. The list may name more files than the command will write. What git cannot know beforehand,
@@ -91,15 +97,15 @@ func (g *Git) written(dir string, words []string) []gitFile {
 	switch sub {
 	case "clone", "init", "init-db":
 		return newRepository(dir, sub, args)
-	case "checkout", "switch", "restore", "merge", "pull", "cherry-pick", "revert", "rebase", "stash", "reset", "read-tree",
-		"checkout-index", "apply", "am", "bisect", "rm", "worktree":
+	case "checkout", "switch", "restore", "merge", "pull", "cherry-pick", "revert", "rebase", "stash", "reset",
+		"read-tree", "checkout-index", "apply", "am", "bisect", "rm", "worktree":
 	default:
 		return nil
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	top := topOf(dir)
-	repos := g.repositories(top)
+	repos := g.repositories(top, false)
 	if len(repos) == 0 || repos[0].err != nil {
 		return nil
 	}
@@ -113,7 +119,7 @@ func (g *Git) written(dir string, words []string) []gitFile {
 	t.add(sub, args)
 	var files []gitFile
 	for name := range t.names {
-		files = append(files, gitFile{filepath.ToSlash(top), "/" + name})
+		files = append(files, gitFile{top: filepath.ToSlash(top), name: "/" + name})
 	}
 	return append(files, t.others...)
 }
@@ -141,11 +147,13 @@ func newRepository(dir, sub string, args []string) []gitFile {
 		to = path.Join(filepath.ToSlash(dir), to)
 	}
 	bare := slices.ContainsFunc(args, func(a string) bool { return a == "--bare" || a == "--mirror" })
-	switch {
-	case sub == "clone" || bare: // it may contain any name
-		return []gitFile{{path.Dir(to), "/" + path.Base(to)}}
+	if sub == "clone" || bare {
+		return []gitFile{{top: path.Dir(to), name: "/" + path.Base(to), whole: true}}
 	}
-	return []gitFile{{to, "/.git"}}
+	if _, err := os.Lstat(filepath.Join(filepath.FromSlash(to), ".git")); err == nil {
+		return nil
+	}
+	return []gitFile{{top: to, name: "/.git"}}
 }
 
 // A worktree collects the names that git would write in a work tree.
@@ -346,7 +354,8 @@ func (t *worktree) add(sub string, args []string) {
 	case "pull":
 		upstream := t.commit("@{upstream}")
 		t.merge(upstream)
-		if upstream != "" && slices.ContainsFunc(options, func(o string) bool { return o == "-r" || strings.HasPrefix(o, "--reb") }) {
+		rebases := func(o string) bool { return o == "-r" || strings.HasPrefix(o, "--reb") }
+		if upstream != "" && slices.ContainsFunc(options, rebases) {
 			t.log(upstream + "..HEAD")
 		}
 	case "cherry-pick", "revert":
@@ -420,17 +429,17 @@ func (t *worktree) todo(name string) {
 		return
 	}
 	args := []string{"--no-walk"}
-	for _, m := range todoCommit.FindAllStringSubmatch(string(text), 500) {
-		if t.commit(m[1]) != "" {
-			args = append(args, m[1])
+	for line := range strings.Lines(string(text)) { // pick COMMIT …, fixup -C COMMIT …
+		for _, word := range strings.Fields(line)[:min(3, len(strings.Fields(line)))] {
+			if len(word) >= 4 && strings.Trim(word, "0123456789abcdef") == "" && len(args) < 500 && t.commit(word) != "" {
+				args = append(args, word)
+			}
 		}
 	}
 	if len(args) > 1 {
 		t.log(append(args, "--")...)
 	}
 }
-
-var todoCommit = regexp.MustCompile(`(?m)^[a-z]+ (?:-[cC] )?([0-9a-f]{4,64})\b`)
 
 func (t *worktree) rebase(ops []string, onto string, resumed bool) {
 	if resumed {
@@ -521,7 +530,8 @@ func (t *worktree) patches(sub string, files, options []string) {
 			}
 			t.applied()
 			return
-		case strings.HasPrefix(o, "-p") && bash.Digits(o[2:]), strings.HasPrefix(o, "--directory="), o == "-R", o == "--reverse":
+		case strings.HasPrefix(o, "-p") && bash.Digits(o[2:]), strings.HasPrefix(o, "--directory="), o == "-R",
+			o == "--reverse":
 			args = append(args, o)
 		}
 	}
@@ -577,7 +587,7 @@ func (t *worktree) addWorktree(to, commit string) {
 	}
 	for name := range strings.SplitSeq(out, "\x00") {
 		if name != "" {
-			t.others = append(t.others, gitFile{to, "/" + name})
+			t.others = append(t.others, gitFile{top: to, name: "/" + name})
 		}
 	}
 }

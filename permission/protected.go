@@ -60,7 +60,8 @@ var protectedTable = []struct{ runs, names string }{
 	{"Zed: tasks, language servers, debuggers", ".zed"},
 	{"Visual Studio: tasks", ".vs"},
 	{"Vim, Neovim: local configuration",
-		".exrc .vimrc _vimrc .nvimrc .nvim.lua .lvimrc .lnvim.lua .local.vimrc .lazy.lua .neoconf.json .vim .vimspector.json"},
+		".exrc .vimrc _vimrc .nvimrc .nvim.lua .lvimrc .lnvim.lua .local.vimrc .lazy.lua .neoconf.json .vim " +
+			".vimspector.json"},
 	{"Emacs: local variables", ".dir-locals.el .dir-locals-2.el .emacs .emacs.d"},
 	{"Helix: language servers", ".helix"},
 	{"Sublime Text: build systems, language servers", "*.sublime-project"},
@@ -80,7 +81,8 @@ var protectedTable = []struct{ runs, names string }{
 	{"pre-commit, prek: git hooks", ".pre-commit-config.yaml .pre-commit-config.yml prek.toml"},
 	{"Overcommit, CaptainHook, GrumPHP, hk: git hooks",
 		".overcommit.yml .git-hooks captainhook.json grumphp.yml grumphp.yml.dist hk.pkl"},
-	{"simple-git-hooks: git hooks", ".simple-git-hooks.js .simple-git-hooks.cjs .simple-git-hooks.json simple-git-hooks.js " +
+	{"simple-git-hooks: git hooks", ".simple-git-hooks.js .simple-git-hooks.cjs .simple-git-hooks.json " +
+		"simple-git-hooks.js " +
 		"simple-git-hooks.cjs simple-git-hooks.json"},
 	{"lint-staged, at each commit", ".lintstagedrc .lintstagedrc.json .lintstagedrc.yaml .lintstagedrc.yml " +
 		".lintstagedrc.js .lintstagedrc.cjs .lintstagedrc.mjs .lintstagedrc.ts lint-staged.config.js " +
@@ -90,7 +92,8 @@ var protectedTable = []struct{ runs, names string }{
 	{"direnv, autoenv: when a shell enters the directory",
 		".envrc .direnv .config/direnv .autoenv .autoenv.zsh .autoenv.fish .autoenv_leave.zsh"},
 	{"mise: hooks, tools, environment, when a shell enters the directory",
-		"mise.toml .mise.toml mise.local.toml .mise.local.toml mise.*.toml .mise.*.toml .mise mise/config.toml .config/mise " +
+		"mise.toml .mise.toml mise.local.toml .mise.local.toml mise.*.toml .mise.*.toml .mise mise/config.toml " +
+			".config/mise " +
 			".config/mise.toml"},
 	{"devbox, devenv, shadowenv, ondir: when a shell enters the directory",
 		"devbox.json devenv.nix devenv.yaml devenv.local.nix .shadowenv.d .ondirrc"},
@@ -109,7 +112,8 @@ var protectedTable = []struct{ runs, names string }{
 	{"pnpm: hooks of each installation", ".pnpmfile.cjs .pnpmfile.mjs .pnpmfile.js pnpmfile.js pnpmfile.cjs pnpmfile.mjs"},
 	{"Bun: what it loads before each program", "bunfig.toml"},
 	{"pip: where packages come from", ".pypirc"},
-	{"cargo, rustup: compiler wrappers, linkers, aliases, toolchains by path", ".cargo rust-toolchain rust-toolchain.toml"},
+	{"cargo, rustup: compiler wrappers, linkers, aliases, toolchains by path", ".cargo rust-toolchain " +
+		"rust-toolchain.toml"},
 	{"Maven: extensions, options of the Java machine", ".mvn"},
 	{"sbt, Mill: options of the Java machine", ".sbtopts .jvmopts .mill-jvm-opts"},
 	{"Bazel: wrappers, options of each start", ".bazelrc .bazeliskrc tools/bazel"},
@@ -134,7 +138,7 @@ var protectedNames = sync.OnceValue(func() PathNames {
 
 // PathNames is a set of names in the syntax of [ProtectedPath]. It is immutable; the zero PathNames is empty.
 type PathNames struct {
-	whole map[string][]string // names without *, in lower case, by their last element
+	whole map[string][]string // names without *, by their last element in lower case
 	globs []string            // the others
 }
 
@@ -142,8 +146,8 @@ type PathNames struct {
 func NewPathNames(names []string) PathNames {
 	n := PathNames{whole: map[string][]string{}}
 	for _, name := range names {
-		name = strings.ToLower(strings.Trim(name, "/"))
-		switch base := path.Base(name); {
+		name = strings.Trim(name, "/")
+		switch base := strings.ToLower(path.Base(name)); {
 		case name == "":
 		case strings.Contains(base, "*"):
 			n.globs = append(n.globs, name)
@@ -161,12 +165,12 @@ func (n PathNames) Match(p string) string { return n.match(strings.ToLower(p)) }
 func (n PathNames) match(lower string) string {
 	base := lower[strings.LastIndexByte(lower, '/')+1:]
 	for _, name := range n.whole[base] {
-		if endsIn(lower, name) {
+		if endsIn(lower, strings.ToLower(name)) {
 			return name
 		}
 	}
 	for _, name := range n.globs {
-		dir, last := path.Split(name)
+		dir, last := path.Split(strings.ToLower(name))
 		if glob(last, base) && endsIn(strings.TrimSuffix(lower, base), dir) {
 			return name
 		}

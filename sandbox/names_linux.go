@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -34,7 +33,7 @@ var skipped = []string{"node_modules", "__pycache__", ".venv", "venv", "target",
 // directory once and then only those whose ctime has changed: a command cannot set ctime back.
 type names struct {
 	roots     []string // workspace directories, resolved
-	protected []string
+	protected permission.PathNames
 	outer     []string // git directories outside the roots that git writes when it works in the first root
 	keepNew   bool     // see Policy
 
@@ -61,7 +60,7 @@ type fileID struct {
 }
 
 func newNames(p Policy) *names {
-	n := &names{protected: p.Protected, keepNew: p.KeepNew, dirs: map[string]int64{}, known: map[string]fileID{},
+	n := &names{protected: permission.NewPathNames(p.Protected), keepNew: p.KeepNew, dirs: map[string]int64{}, known: map[string]fileID{},
 		env: map[string]bool{}, bare: map[string]bool{}, open: map[string]openFile{}}
 	for _, r := range append([]string{p.Dir}, p.Roots...) {
 		if r, err := filepath.EvalSymlinks(r); err == nil && r != "/" {
@@ -147,8 +146,10 @@ func (n *names) gits(protected map[string]fileID) []string {
 }
 
 // end is called after a command. A file or directory that appeared under a protected name is
-// renamed, unless the name is in opened or the policy keeps it. The notes report this.
-func (n *names) end(opened []string) (notes []string) {
+// renamed, unless the name is in opened or in replaced, has a file of replaced in it, or the policy keeps
+// it. The notes report this.
+func (n *names) end(opened, replaced []string) (notes []string) {
+	opened = slices.Concat(opened, replaced)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.running--
@@ -162,7 +163,7 @@ func (n *names) end(opened []string) (notes []string) {
 		switch {
 		case withinAny(aside, path): // renamed together with its directory
 			continue
-		case n.keepNew && was.ino == 0, withinAny(opened, path), n.moved(now), n.isWorktree(path, now):
+		case n.keepNew && was.ino == 0, withinAny(opened, path), holdsAny(path, replaced), n.moved(now), n.isWorktree(path, now):
 		case was.ino != 0 && was.link == "" && was.parent == now.parent:
 			// A mount protected it from the command, so something outside the sandbox replaced it.
 		default:
@@ -458,7 +459,7 @@ func (n *names) readOne(dir string, found map[string]fileID) (below []string) {
 		name := e.Name()
 		path := filepath.Join(dir, name)
 		switch {
-		case slices.ContainsFunc(n.protected, func(p string) bool { return strings.HasSuffix(path, "/"+p) }):
+		case n.protected.Match(path) != "":
 			n.note(path, found)
 			if permission.EnvFile(name) {
 				n.env[path] = true

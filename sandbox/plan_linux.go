@@ -67,8 +67,8 @@ type view struct {
 	hidden    []string            // must not be opened
 	emptied   []string            // secret directories of which the allowance opens a part
 	opened    []string            // readable because of an allowance
-	made      []string            // created for a limit; removed if nothing was written
-	permitted []string            // the same for an allowance
+	made      []string            // created for a limit, or to contain permitted; removed if nothing was written
+	permitted []string            // created for an allowance, and removed in the same way
 	files     map[string]openFile // of protected names and secrets in the workspace
 	reserved  []*placeholder
 }
@@ -81,6 +81,7 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 	p.makeCaches()
 	allow.Write, allow.Read = p.withoutEscaped(allow.Write), p.withoutEscaped(allow.Read)
 	opened := append(links.real(allow.Write), allow.Write...)
+	replaced := p.withoutEscaped(allow.Replace)
 
 	// Writable paths.
 	v.writable = append(links.real(append(append([]string{p.Dir}, p.Roots...), p.writable()...)), now.outer...)
@@ -89,7 +90,7 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 			!guarded(p.Protected, path) {
 			continue
 		}
-		if err := v.permit(path); err != nil {
+		if err := v.permit(path, &v.permitted); err != nil {
 			return v, fmt.Errorf("opening %s for the command: %w", path, err)
 		}
 	}
@@ -104,7 +105,7 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 
 	// Read-only paths below writable ones.
 	for path, t := range now.protected {
-		if withinAny(opened, path) {
+		if withinAny(opened, path) || withinAny(replaced, path) || holdsAny(path, replaced) {
 			continue
 		}
 		if t.link != "" {
@@ -160,7 +161,7 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 	readable := append(opened, append(v.opened, allow.Read...)...)
 	for _, path := range append(append(links.real(p.Secrets), env...), links.real(now.sockets)...) {
 		switch {
-		case withinAny(readable, path):
+		case withinAny(readable, path), withinAny(replaced, path):
 		case slices.ContainsFunc(readable, func(r string) bool { return subpath.Contains(path, r) }):
 			v.emptied = append(v.emptied, path)
 			for _, r := range v.opened {
@@ -218,18 +219,19 @@ func (p *Policy) withoutEscaped(paths []string) []string {
 	})
 }
 
-// permit creates an allowed path that does not exist, with its parent directories.
-func (v *view) permit(path string) error {
+// permit creates an allowed path that does not exist, with its parent directories. It adds it to made, which is
+// v.permitted for what was allowed by its own name.
+func (v *view) permit(path string, made *[]string) error {
 	parent := filepath.Dir(strings.TrimSuffix(path, "/"))
 	if _, err := os.Lstat(parent); errors.Is(err, fs.ErrNotExist) {
-		if err := v.permit(parent + "/"); err != nil {
+		if err := v.permit(parent+"/", &v.made); err != nil {
 			return err
 		}
 	}
 	if err := createEmpty(path); err != nil {
 		return err
 	}
-	v.permitted = append(v.permitted, path)
+	*made = append(*made, path)
 	return nil
 }
 

@@ -117,8 +117,9 @@ func (p Policy) limitedBy(c *workspace.Command) Policy {
 			only = common(p.only, only)
 		}
 		p.only = only
-		c.Allow.Write = slices.DeleteFunc(slices.Clone(c.Allow.Write),
-			func(path string) bool { return !withinAny(only, path) })
+		outside := func(path string) bool { return !withinAny(only, path) }
+		c.Allow.Write = slices.DeleteFunc(slices.Clone(c.Allow.Write), outside)
+		c.Allow.Replace = slices.DeleteFunc(slices.Clone(c.Allow.Replace), outside)
 	}
 	return p
 }
@@ -246,7 +247,13 @@ func withinAny(dirs []string, path string) bool {
 	return false
 }
 
+// holdsAny reports whether a directory contains one of some paths, or is one of them.
+func holdsAny(dir string, paths []string) bool {
+	return slices.ContainsFunc(paths, func(path string) bool { return subpath.Contains(dir, path) })
+}
+
 // guarded reports whether a path contains a protected name.
 func guarded(protected []string, path string) bool {
-	return slices.ContainsFunc(protected, func(name string) bool { return strings.Contains(path+"/", "/"+name+"/") })
+	name, _ := permission.NewPathNames(protected).In(path)
+	return name != ""
 }

@@ -126,7 +126,7 @@ func (s *system) try(backend string, p Policy) error {
 	cmd.Stderr = &stderr
 	err = cmd.Run()
 	r.finish()
-	s.names.end(nil)
+	s.names.end(nil, nil)
 	switch {
 	case r.failure != "":
 		return errors.New(r.failure)
@@ -192,7 +192,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 			if r.view != nil {
 				r.view.remove(false)
 			}
-			s.names.end(nil)
+			s.names.end(nil, nil)
 		}
 	}()
 	var self string // for bwrap, which starts this program inside
@@ -432,7 +432,7 @@ func (r *run) finish() {
 
 func (r *run) ended(exit *workspace.Exit) {
 	r.finish()
-	notes := r.system.names.end(append(real(r.allow.Write), r.allow.Write...))
+	notes := r.system.names.end(append(real(r.allow.Write), r.allow.Write...), r.allow.Replace)
 	if !r.ready && r.system.remembered != "" {
 		os.Remove(r.system.remembered) // the next program will test the namespaces again
 	}

@@ -103,6 +103,9 @@ type Allowance struct {
 	Write []string // absolute paths
 	Read  []string // absolute paths
 	Hosts []string // host or host:port
+	// Replace are absolute paths that git may create, remove, or replace by another file. A protected
+	// directory in which one of them lies is writable while the command runs.
+	Replace []string
 }
 
 // Union returns an Allowance of everything that a or b permits.
@@ -111,6 +114,8 @@ func (a Allowance) Union(b Allowance) Allowance {
 		Write: slices.Concat(a.Write, b.Write),
 		Read:  slices.Concat(a.Read, b.Read),
 		Hosts: slices.Concat(a.Hosts, b.Hosts),
+
+		Replace: slices.Concat(a.Replace, b.Replace),
 	}
 }
 

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/sandbox"
 )
 
@@ -45,7 +46,9 @@ func sandboxExplainCommand() *cobra.Command {
 					Mode   sandbox.Mode   `json:"mode"`
 					Report sandbox.Report `json:"report"`
 					Policy sandbox.Policy `json:"policy"`
-				}{mode, report, policy})
+
+					Protected []permission.ProtectedPath `json:"protected"`
+				}{mode, report, policy, permission.ProtectedPaths()})
 			}
 			explainSandbox(c.OutOrStdout(), mode, report, policy)
 			return nil
@@ -54,6 +57,25 @@ func sandboxExplainCommand() *cobra.Command {
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	c.Flags().Var(&mode, "sandbox", "`mode` to explain: auto, require or off")
 	return c
+}
+
+// protectedLines returns a line for each program that runs code from protected names.
+func protectedLines(names []string) (lines []string) {
+	lines = append(lines, "in the working directory, because other programs run code from:")
+	table := permission.ProtectedPaths()
+	for i := 0; i < len(table); {
+		runs, same := table[i].Runs, ""
+		for ; i < len(table) && table[i].Runs == runs; i++ {
+			same += " " + table[i].Name
+		}
+		lines = append(lines, " "+same+" ("+runs+")")
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(table, func(p permission.ProtectedPath) bool { return p.Name == name }) {
+			lines = append(lines, "  "+name+" (settings)")
+		}
+	}
+	return lines
 }
 
 func explainSandbox(w io.Writer, mode sandbox.Mode, r sandbox.Report, p sandbox.Policy) {
@@ -78,7 +100,7 @@ func explainSandbox(w io.Writer, mode sandbox.Mode, r sandbox.Report, p sandbox.
 	list("open:", r.Open)
 	list("writes:", append(append([]string{p.Dir}, p.Roots...), p.Write...))
 	list("never:", p.Own)
-	list("asks:", []string{strings.Join(p.Protected, " ") + " (in the working directory)"})
+	list("asks:", protectedLines(p.Protected))
 	var secrets []string
 	for _, s := range p.Secrets {
 		if _, err := os.Lstat(s); err == nil {

@@ -1,0 +1,162 @@
+package permission_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/knack-agent/knack/permission"
+)
+
+// TestGitWrites: a git command that would write protected files in the work tree asks for exactly these, also under a
+// rule that allows it, and a rule that names a file answers for that one.
+func TestGitWrites(t *testing.T) {
+	g := newGitGround(t)
+	g.git("repo", "add", ".gitattributes")
+	g.write("repo/.vscode/settings.json", "one")
+	g.write("repo/.husky/pre-commit", "one")
+	g.write("repo/go.mod", "one")
+	g.git("repo", "add", ".")
+	g.git("repo", "commit", "-qm", "base")
+	commit := func(name, message string) {
+		g.git("repo", "add", "-A")
+		g.git("repo", "commit", "-qm", message)
+		g.git("repo", "branch", "-f", name)
+	}
+	g.git("repo", "checkout", "-q", "-b", "work")
+	g.write("repo/.vscode/settings.json", "two")
+	g.write("repo/.idea/workspace.xml", "two")
+	g.write("repo/.env", "two")
+	commit("two", "two")
+	g.git("repo", "checkout", "-q", "main")
+	g.write("repo/.mcp.json", "three")
+	g.write("repo/go.mod", "three")
+	commit("three", "three")
+	g.git("repo", "branch", "-q", "-u", "two", "main")
+	g.git("repo", "update-ref", "refs/remotes/origin/four", "two")
+	g.git("repo", "format-patch", "-q", "-1", "-o", filepath.Join(g.top, "repo"), "two")
+	g.write("repo/.vscode/settings.json", "mine")
+	g.git("repo", "stash", "-q")
+	g.write("repo/.husky/pre-commit", "mine")
+	g.write("repo/.zed/tasks.json", "new")
+
+	two := ".env .idea/workspace.xml .vscode/settings.json" // differ between the branch two and its base
+	git := permission.NewGit(g.repo)
+	place := permission.PathContext{Dir: g.repo, Home: filepath.Join(g.top, "home"), Git: git, GitEnv: true}
+	decide := func(command string, more ...string) (asked []string) {
+		t.Helper()
+		rules, problems := permission.ParseRules(append(more, "Bash(git:*)"), permission.Flag, "")
+		if problems != nil {
+			t.Fatal(problems)
+		}
+		d := permission.Rules{Allow: rules}.Decide(permission.Default, place, permission.Subject{Kind: permission.KindBash,
+			Text: command})
+		for _, s := range d.Subjects {
+			if s.Verdict == permission.Ask && s.Kind == permission.KindEdit && s.Replace {
+				name, _ := filepath.Rel(g.repo, s.Text)
+				asked = append(asked, filepath.ToSlash(name))
+			}
+		}
+		slices.Sort(asked)
+		return asked
+	}
+	for _, c := range [][2]string{
+		{"git checkout two", ".env .idea/workspace.xml .mcp.json .vscode/settings.json"},
+		{"git checkout -q -b new two", ".env .idea/workspace.xml .mcp.json .vscode/settings.json"},
+		{"git checkout four", ".env .idea/workspace.xml .mcp.json .vscode/settings.json"},
+		{"git switch --detach two", ".env .idea/workspace.xml .mcp.json .vscode/settings.json"},
+		{"git -C . switch two", ".env .idea/workspace.xml .mcp.json .vscode/settings.json"},
+		{"sh -c 'git switch two'", ".env .idea/workspace.xml .mcp.json .vscode/settings.json"},
+		{"git checkout main", ""},
+		{"git checkout -f main", ".husky/pre-commit"},
+		{"git checkout -b new", ""},
+		{"git checkout two -- go.mod", ""},
+		{"git checkout two -- .vscode", ".vscode/settings.json"},
+		{"git checkout -- .", ".husky/pre-commit"},
+		{"git restore .", ".husky/pre-commit"},
+		{"git restore --staged .", ""},
+		{"git restore --source two .idea", ".idea/workspace.xml"},
+		{"git merge two", two},
+		{"git pull", two},
+		{"git pull --rebase", two + " .mcp.json"},
+		{"git merge --no-ff three", ""},
+		{"git cherry-pick two", two},
+		{"git revert HEAD", ".mcp.json"},
+		{"git rebase two", two + " .mcp.json"},
+		{"git rebase --onto two HEAD~1", two + " .mcp.json"},
+		{"git reset --hard HEAD~1", ".husky/pre-commit .mcp.json"},
+		{"git reset HEAD~1", ""},
+		{"git stash", ".husky/pre-commit"},
+		{"git stash -u", ".husky/pre-commit .zed/tasks.json"},
+		{"git stash push go.mod", ""},
+		{"git stash pop", ".vscode/settings.json"},
+		{"git stash list", ""},
+		{"git apply 0001-two.patch", two},
+		{"git apply --check 0001-two.patch", ""},
+		{"git am 0001-two.patch", two},
+		{"git rm -r --cached .", ""},
+		{"git rm -rq .idea .husky", ".husky/pre-commit"},
+		{"git worktree add wt two", "wt/.env wt/.husky/pre-commit wt/.idea/workspace.xml wt/.vscode/settings.json"},
+		{"git worktree add /tmp/elsewhere/wt two", ""},
+		{"git clone https://example.com/a/b.git", "b"},
+		{"git clone ../repo sub", "sub"},
+		{"git clone ../repo /tmp/elsewhere/sub", ""},
+		{"git init sub", "sub/.git"},
+		{"git init --bare sub.git", "sub.git"},
+		{"git commit -am x", ""},
+		{"git fetch --all", ""},
+		{"git branch -D two", ""},
+	} {
+		want := strings.Fields(c[1])
+		slices.Sort(want)
+		if got := decide(c[0]); !slices.Equal(got, want) {
+			t.Errorf("%s: asks for %q, want %q", c[0], got, want)
+		}
+	}
+	rule := func(name string) string { return "Edit(/" + filepath.ToSlash(filepath.Join(g.repo, name)) + ")" }
+	if got := decide("git cherry-pick two", rule(".idea/workspace.xml"), rule(".env")); !slices.Equal(got,
+		[]string{".vscode/settings.json"}) {
+		t.Errorf("rules for two of three files: still asks for %q", got)
+	}
+	if got := decide("git cherry-pick two", rule(".idea"), rule(".env"), rule(".vscode")); len(got) > 0 {
+		t.Errorf("rules for the directories: still asks for %q", got)
+	}
+}
+
+// TestProtectedTable: files from which other agents, editors and tools start code are protected, at any depth and in
+// any letter case; ordinary files are not.
+func TestProtectedTable(t *testing.T) {
+	place := permission.PathContext{Dir: "/w", Protected: []string{"deploy/hooks", "*.run"}}
+	decide := func(name string) permission.Verdict {
+		return permission.Rules{}.Decide(permission.AcceptEdits, place, permission.Subject{Kind: permission.KindEdit,
+			Text: name}).Verdict
+	}
+	for name := range strings.FieldsSeq(".cursor/mcp.json .cursor/hooks.json .gemini/settings.json .codex/config.toml " +
+		"opencode.json .opencode/plugin/a.ts .zed/tasks.json .zed/settings.json .kiro/settings/mcp.json " +
+		".kiro/hooks/a.kiro.hook " +
+		".roo/mcp.json .qwen/settings.json my.code-workspace .exrc .nvim.lua .pnpmfile.cjs lefthook.yml lefthook-local.yml " +
+		"mise.toml .mise.toml .mise/config.toml .config/mise/config.toml mise.production.toml .amazonq/mcp.json " +
+		".windsurf/mcp.json " +
+		".continue/config.yaml .clinerules/hooks/PreToolUse .aider.conf.yml .github/hooks/a.json crush.json " +
+		".junie/mcp/mcp.json " +
+		".factory/mcp.json .devcontainer.json .devcontainer/devcontainer.json .dir-locals.el .vimrc .vs/tasks.vs.json " +
+		".idea/a.iml " +
+		".pre-commit-config.yaml .overcommit.yml .yarn/releases/yarn.cjs bunfig.toml .mvn/jvm.config .bazelrc tools/bazel " +
+		"devbox.json devenv.nix .envrc .gitpod.yml .idx/dev.nix .Rprofile .irbrc .gdbinit rust-toolchain.toml " +
+		".lintstagedrc " +
+		".githooks/pre-commit deploy/hooks/a x.run") {
+		for _, path := range []string{"/w/" + name, "/w/a/b/" + name, "/w/" + strings.ToUpper(name)} {
+			if v := decide(path); v != permission.Ask {
+				t.Errorf("%s: %v in acceptEdits", path, v)
+			}
+		}
+	}
+	for name := range strings.FieldsSeq("package.json Makefile main.go .github/workflows/ci.yml .gitignore README.md " +
+		".editorconfig .eslintrc.json .prettierrc tsconfig.json workspace.code hooks/a deploy/hooks.md x.run.go " +
+		"docs/mise.md") {
+		if v := decide("/w/" + name); v != permission.Allow {
+			t.Errorf("%s: %v in acceptEdits", name, v)
+		}
+	}
+}
