@@ -1,5 +1,6 @@
-// Package cli implements the command line: one file per command, and the only place where
-// sources, tools, models, permission and sessions are wired together.
+// Package cli implements the command line: flags, subcommands, and what they print. It has one file per command. A
+// conversation is an [engine.Session]; cli starts the front end that shows it: the screen, line mode, or the protocol
+// of a host program.
 //
 // Results go to stdout; everything else goes to stderr. Errors read `knack: error: what
 // failed: why`, then `knack: hint: what to type`.

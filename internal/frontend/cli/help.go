@@ -127,10 +127,11 @@ func listTopics(root, help *cobra.Command) {
 	// method: 3 MB.
 	usage := root.UsageFunc()
 	root.SetUsageFunc(func(c *cobra.Command) error {
-		err := usage(c)
-		if c == root {
-			c.Printf("Use \"knack help [topic]\" for: %s.\n", strings.Join(names, ", "))
+		if c != root {
+			return usage(c)
 		}
+		printUsage(c.OutOrStderr(), c)
+		_, err := fmt.Fprintf(c.OutOrStderr(), "Use \"knack help [topic]\" for: %s.\n", strings.Join(names, ", "))
 		return err
 	})
 }

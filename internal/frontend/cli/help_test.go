@@ -10,6 +10,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/spf13/pflag"
+
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/hook"
@@ -175,4 +177,25 @@ func TestHelpHooks(t *testing.T) {
 			t.Errorf("%s is not in help hooks", word)
 		}
 	}
+}
+
+// TestFlagGroups: the help of knack shows every flag in the group in which a reader looks for it.
+func TestFlagGroups(t *testing.T) {
+	root := rootCommand([]string{"--help"})
+	root.InitDefaultHelpFlag()
+	root.InitDefaultVersionFlag()
+	listed := map[string]bool{}
+	for _, g := range flagGroups {
+		for _, name := range g.flags {
+			if listed[name] || root.Flags().Lookup(name) == nil {
+				t.Errorf("--%s is listed twice or does not exist", name)
+			}
+			listed[name] = true
+		}
+	}
+	root.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && !listed[f.Name] {
+			t.Errorf("--%s has no group", f.Name)
+		}
+	})
 }

@@ -105,7 +105,7 @@ func (f *runFlags) register(c *cobra.Command) {
 		"or JSON")
 	fs.StringArrayVar(&f.appendPrompt, "append-system-prompt", nil, "add `TEXT` to the system prompt")
 	fs.StringVar(&f.workspace, "workspace", "", "where tools act: a directory, ssh://host/dir or docker://container/dir")
-	fs.BoolVar(&f.index, "index", false, "list skills in the system prompt, so that the model reads them as files, "+
+	fs.BoolVar(&f.index, "index", false, "name the skills in the system prompt, so that the model reads them as files, "+
 		"instead of offering the Skill tool")
 	fs.StringVar(&f.agents, "agents", "", "define agents, as `JSON`: {\"name\": {\"description\": …, \"prompt\": …}}")
 	fs.StringArrayVar(&f.templates, "prompt-template", nil,

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// flagGroups are the flags of knack itself, as its help shows them. A flag that is in none is shown with the first.
+var flagGroups = []struct {
+	title string
+	flags []string
+}{
+	{"Conversation", []string{"print", "continue", "resume", "fork-session", "session-id", "no-session", "verbose", "debug",
+		"workspace", "add-dir", "settings", "help", "version"}},
+	{"Model", []string{"model", "effort", "system-prompt", "append-system-prompt", "max-turns", "max-cost"}},
+	{"Permissions", []string{"permission-mode", "allow", "allowed-tools", "ask", "deny", "disallowed-tools", "trust", "sandbox",
+		"dangerously-skip-permissions"}},
+	{"Skills, tools and agents", []string{"skill", "no-skills", "bare", "index", "prompt-template", "tools", "agents",
+		"mcp-config", "strict-mcp-config"}},
+	{"Output", []string{"output-format", "json-schema"}},
+	{"Host programs", []string{"input-format", "include-partial-messages", "replay-user-messages", "permission-prompt-tool",
+		"host-may-save", "host-timeout", "setting-sources"}},
+}
+
+// usageWidth is the width to which the help of flags is wrapped.
+const usageWidth = 80
+
+// printUsage prints how knack itself is used.
+func printUsage(w io.Writer, root *cobra.Command) {
+	fmt.Fprintf(w, "Usage:\n  %s\n  %s [command]\n\nCommands:\n", root.UseLine(), root.Name())
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() || c.Name() == "help" {
+			fmt.Fprintf(w, "  %-*s %s\n", root.Commands()[0].NamePadding(), c.Name(), c.Short)
+		}
+	}
+	for _, g := range flagSets(root.Flags()) {
+		fmt.Fprintf(w, "\n%s:\n%s", g.title, g.set.FlagUsagesWrapped(usageWidth))
+	}
+	fmt.Fprintf(w, "\nUse \"%s [command] --help\" for more about a command.\n", root.Name())
+}
+
+type flagSet struct {
+	title string
+	set   *pflag.FlagSet
+}
+
+// flagSets divides flags into the groups of the help.
+func flagSets(all *pflag.FlagSet) []flagSet {
+	groups := make([]flagSet, len(flagGroups))
+	in := map[string]int{}
+	for i, g := range flagGroups {
+		groups[i] = flagSet{g.title, pflag.NewFlagSet(g.title, pflag.ContinueOnError)}
+		for _, name := range g.flags {
+			in[name] = i
+		}
+	}
+	all.VisitAll(func(f *pflag.Flag) { groups[in[f.Name]].set.AddFlag(f) })
+	return groups
+}
