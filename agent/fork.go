@@ -655,11 +655,9 @@ func (r *run) agentTool() tool.Tool {
 // describeAgentTool sets the parts of the Agent tool that do not depend on a run.
 func describeAgentTool(t *tool.Tool) {
 	t.Effect, t.Aliases = tool.Runs, []string{"Agent", "Task"}
-	t.Normalise = func(in map[string]any) {
-		tool.Rename(in, "subagent_type", "agent", "agent_type", "agent", "run_in_background", "background")
-	}
-	t.Denormalise = func(in map[string]any) {
-		tool.Rename(in, "agent", "subagent_type", "background", "run_in_background")
+	t.Fields = []tool.Field{
+		{Name: "agent", Other: []string{"subagent_type", "agent_type"}, Hooks: "subagent_type"},
+		{Name: "background", Other: []string{"run_in_background"}, Hooks: "run_in_background"},
 	}
 	t.Summary = tool.SummaryOf(func(in agentInput) string {
 		return cmp.Or(in.Agent, defaultAgent) + ": " + cmp.Or(in.Description, in.Prompt)

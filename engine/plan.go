@@ -29,7 +29,7 @@ func planTools(enterPlan func(context.Context) (tool.Result, error),
 	enter := tool.New("EnterPlanMode", "Switches to plan mode: nothing is changed until the user has approved a plan.",
 		func(ctx context.Context, _ struct{}, _ tool.Input) (tool.Result, error) { return enterPlan(ctx) })
 	enter.Effect, enter.Ordered = tool.Reads, true
-	enter.Normalise = func(in map[string]any) { clear(in) }
+	enter.Convert = func(in tool.Object) { clear(in) }
 	enter.Subjects = harmless(enter.Name)
 	enter.Unlisted = func() bool { return true }
 	type input struct {
@@ -40,7 +40,7 @@ func planTools(enterPlan func(context.Context) (tool.Result, error),
 			return exitPlan(ctx, in.Plan)
 		})
 	exit.Effect, exit.Ordered = tool.Asks, true
-	exit.Normalise = func(in map[string]any) {
+	exit.Convert = func(in tool.Object) {
 		for name := range in {
 			if name != "plan" {
 				delete(in, name)

@@ -31,8 +31,7 @@ func TestNewTool(t *testing.T) {
 		return tool.Text(in.File), nil
 	})
 	peek.Aliases, peek.Effect = []string{"Peek", "LookAt"}, tool.Reads
-	peek.Normalise = func(in map[string]any) { tool.Rename(in, "file_path", "file") }
-	peek.Denormalise = func(in map[string]any) { tool.Rename(in, "file", "file_path") }
+	peek.Fields = []tool.Field{{Name: "file", Other: []string{"file_path"}, Hooks: "file_path"}}
 	peek.Summary = tool.SummaryOf(func(in input) string { return "at " + in.File })
 	peek.Subjects = tool.SubjectsOf(func(_ context.Context, in input) []permission.Subject {
 		return []permission.Subject{{Kind: "Read", Text: filepath.Join(dir, in.File)}}

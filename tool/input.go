@@ -40,7 +40,7 @@ func shapeOf(data json.RawMessage) shape {
 }
 
 // Normalised converts a model's input to the one with which the call would run. Fields with
-// other names are renamed ([Tool].Normalise), and null for an optional field is dropped. "1"
+// other names are renamed ([Tool].Fields), and null for an optional field is dropped. "1"
 // becomes 1 where a number is expected, 1 becomes "1" where text is expected, "true"
 // becomes true, and a string is parsed as JSON where an object or array is expected. The
 // result must match the schema. The error lists every wrong path and repeats the input.
@@ -50,8 +50,8 @@ func (t *Tool) Normalised(raw json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, t.invalid(raw, []string{err.Error()})
 	}
-	if t.Normalise != nil {
-		t.Normalise(in)
+	if in, err = t.ownForm(in); err != nil {
+		return nil, t.invalid(raw, []string{err.Error()})
 	}
 	if sh.schema != nil {
 		coerceObject(sh.schema, sh.schema, in)
@@ -67,21 +67,99 @@ func (t *Tool) Normalised(raw json.RawMessage) (json.RawMessage, error) {
 }
 
 // Encode converts an input to the field names that hooks for other agents know.
-func (t *Tool) Encode(input json.RawMessage) json.RawMessage { return rewrite(input, t.Denormalise) }
+func (t *Tool) Encode(input json.RawMessage) json.RawMessage {
+	return rewrite(input, func(in map[string]any) (map[string]any, error) {
+		for _, f := range t.Fields {
+			if f.Hooks != "" {
+				list, name := f.split()
+				rename(in, list, name, f.Hooks)
+			}
+		}
+		return convert(in, t.ConvertBack)
+	})
+}
 
 // Decode converts an input from a hook, which uses those names or the tool's own.
-func (t *Tool) Decode(input json.RawMessage) json.RawMessage { return rewrite(input, t.Normalise) }
+func (t *Tool) Decode(input json.RawMessage) json.RawMessage { return rewrite(input, t.ownForm) }
+
+// ownForm gives an input the field names and the form of the tool.
+func (t *Tool) ownForm(in map[string]any) (map[string]any, error) {
+	for _, f := range t.Fields {
+		list, name := f.split()
+		for _, other := range f.Other {
+			rename(in, list, other, name)
+		}
+	}
+	return convert(in, t.Convert)
+}
+
+// split returns the field that contains the objects with this field, and the name in these objects. list
+// is "" for a field of the input itself.
+func (f Field) split() (list, name string) {
+	i := strings.LastIndexByte(f.Name, '.')
+	return f.Name[:max(i, 0)], f.Name[i+1:]
+}
+
+// rename renames a field of an object or, unless list is "", of the objects in one of its fields. The
+// field is kept if the new name is already there. A null value counts as no field.
+func rename(in map[string]any, list, from, to string) {
+	if list != "" {
+		if text, ok := in[list].(string); ok { // encoded as JSON
+			if v, err := parse([]byte(text)); err == nil {
+				in[list] = v
+			}
+		}
+		elements, ok := in[list].([]any)
+		if !ok {
+			elements = []any{in[list]}
+		}
+		for _, e := range elements {
+			if e, ok := e.(map[string]any); ok {
+				rename(e, "", from, to)
+			}
+		}
+		return
+	}
+	if v, ok := in[from]; ok && in[to] == nil {
+		delete(in, from)
+		if v != nil {
+			in[to] = v
+		}
+	}
+}
+
+// convert applies change, which may be nil.
+func convert(in map[string]any, change func(Object)) (map[string]any, error) {
+	if change == nil {
+		return in, nil
+	}
+	raw, err := encode(in)
+	if err != nil {
+		return nil, err
+	}
+	var o Object
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return nil, err
+	}
+	change(o)
+	if raw, err = encode(o); err != nil {
+		return nil, err
+	}
+	return decode(raw)
+}
 
 // rewrite applies change to an object; any other value is returned unchanged.
-func rewrite(input json.RawMessage, change func(map[string]any)) json.RawMessage {
-	if change == nil || len(input) == 0 {
+func rewrite(input json.RawMessage, change func(map[string]any) (map[string]any, error)) json.RawMessage {
+	if len(input) == 0 {
 		return input
 	}
 	in, err := decode(input)
+	if err == nil {
+		in, err = change(in)
+	}
 	if err != nil {
 		return input
 	}
-	change(in)
 	out, err := encode(in)
 	if err != nil {
 		return input

@@ -36,7 +36,7 @@ func echoTool() tool.Tool {
 	t := tool.New("sample", "For tests.", func(_ context.Context, _ sample, call tool.Input) (tool.Result, error) {
 		return tool.Text(string(call.JSON)), nil
 	})
-	t.Normalise = func(in map[string]any) { tool.Rename(in, "file_path", "path") }
+	t.Fields = []tool.Field{{Name: "path", Other: []string{"file_path"}}}
 	return t
 }
 

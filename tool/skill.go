@@ -64,7 +64,8 @@ func Skill(listing string, subject SkillSubject, call SkillCall) Tool {
 		return callSkill(ctx, in, c, call)
 	})
 	t.Effect, t.Aliases = Reads, []string{"Skill", "SlashCommand"}
-	t.Normalise = normaliseSkill
+	t.Fields = []Field{{Name: "skill", Other: []string{"command", "name"}}}
+	t.Convert = splitSkill
 	t.Summary = SummaryOf(func(in SkillInput) string { return strings.TrimSpace(in.Skill + " " + in.Args) })
 	t.Subjects = SubjectsOf(func(ctx context.Context, in SkillInput) []permission.Subject {
 		if in.Finds() {
@@ -83,17 +84,16 @@ func Skill(listing string, subject SkillSubject, call SkillCall) Tool {
 	return t
 }
 
-// normaliseSkill accepts the inputs of other agents: command or name instead of skill, and
-// "/name args" in one field, as in SlashCommand.
-func normaliseSkill(in map[string]any) {
-	Rename(in, "command", "skill", "name", "skill")
-	line, ok := in["skill"].(string)
-	if !ok || in["args"] != nil || !strings.HasPrefix(strings.TrimSpace(line), "/") {
+// splitSkill accepts "/name args" in one field, as in SlashCommand.
+func splitSkill(in Object) {
+	var line string
+	if in.Has("args") || json.Unmarshal(in["skill"], &line) != nil {
 		return
 	}
 	line = strings.TrimSpace(line)
-	if i := strings.IndexAny(line, " \t\r\n"); i > 0 {
-		in["skill"], in["args"] = line[:i], strings.TrimSpace(line[i:])
+	if i := strings.IndexAny(line, " \t\r\n"); i > 0 && strings.HasPrefix(line, "/") {
+		in.Set("skill", line[:i])
+		in.Set("args", strings.TrimSpace(line[i:]))
 	}
 }
 

@@ -49,10 +49,13 @@ type Tool struct {
 	// run one after another, in the order of the answer. "" means no order.
 	Key func(input json.RawMessage) string
 
-	// Normalise, if not nil, converts an input object in place from the field names of other
-	// agents, before it is coerced and checked; see [Rename]. Denormalise does the reverse,
-	// for hooks that were written for other agents.
-	Normalise, Denormalise func(in map[string]any)
+	// Fields are the names that models may use for fields because other agents use them.
+	Fields []Field
+	// Convert, if not nil, changes an input in place whose form differs from that of the tool in
+	// more than names. It is called after the fields have their own names, and before the input
+	// is coerced and checked. ConvertBack does the reverse, for hooks that were written for other
+	// agents.
+	Convert, ConvertBack func(in Object)
 	// Subjects returns what a call would do. nil means the tool's name with no text.
 	Subjects func(ctx context.Context, input json.RawMessage) ([]permission.Subject, error)
 	// Changes, if not nil, returns the changes in files that a call would make, so that
@@ -155,17 +158,35 @@ func (in *Input) Allows(kind permission.Kind, text string) bool {
 	})
 }
 
-// Rename renames fields of an input object: from, to, from, to … A field is kept if the
-// new name is already there. A null value counts as no field.
-func Rename(in map[string]any, names ...string) {
-	for i := 0; i+1 < len(names); i += 2 {
-		if v, ok := in[names[i]]; ok && in[names[i+1]] == nil {
-			delete(in, names[i])
-			if v != nil {
-				in[names[i+1]] = v
-			}
-		}
+// A Field is a field of a tool's input that has other names in other agents.
+type Field struct {
+	Name  string   // the tool's own; "edits.text" for the field text of each object in edits
+	Other []string // without the part before the dot; if an input has several, the first one counts
+	Hooks string   // the name in inputs for hooks that were written for other agents; "": Name
+}
+
+// An Object is a JSON object whose values have not been decoded.
+type Object map[string]json.RawMessage
+
+// Has reports whether an object has a field that is not null.
+func (o Object) Has(name string) bool { return len(o[name]) > 0 && string(o[name]) != "null" }
+
+// Set sets a field to the JSON of v. It panics if v cannot be encoded.
+func (o Object) Set(name string, v any) {
+	data, err := encode(v)
+	if err != nil {
+		panic("tool: " + name + ": " + err.Error())
 	}
+	o[name] = data
+}
+
+// Objects returns the objects in a field; nil: it is not a list of objects.
+func (o Object) Objects(name string) []Object {
+	var list []Object
+	if json.Unmarshal(o[name], &list) != nil {
+		return nil
+	}
+	return list
 }
 
 // A Result is what a tool returns: Parts for the model, Details for the user, Structured

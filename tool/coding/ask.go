@@ -1,8 +1,10 @@
 package coding
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -97,7 +99,7 @@ func askTool(ask func(context.Context, []Question) ([]string, error)) tool.Tool 
 	t.Effect, t.Aliases = tool.Asks, []string{"AskUserQuestion"}
 	t.Guidelines = guidelines("Ask the user only what you cannot find out, and only when the answer changes what you do.")
 	t.Ordered = true // one call at a time
-	t.Normalise = normaliseAsk
+	t.Convert = convertAsk
 	t.Summary = tool.SummaryOf(func(in askInput) string {
 		var all []string
 		for _, q := range in.all() {
@@ -109,23 +111,34 @@ func askTool(ask func(context.Context, []Question) ([]string, error)) tool.Tool 
 	return t
 }
 
-// normaliseAsk accepts options as texts and as objects, in both forms of the input.
-func normaliseAsk(in map[string]any) {
-	if list, ok := in["options"].([]any); ok {
-		for i, o := range list {
-			if o, ok := o.(map[string]any); ok && o["label"] != nil {
-				list[i] = o["label"]
+// convertAsk accepts options as texts and as objects, in both forms of the input.
+func convertAsk(in tool.Object) {
+	var options []json.RawMessage
+	if json.Unmarshal(in["options"], &options) == nil && options != nil {
+		for i := range options {
+			var o tool.Object
+			if json.Unmarshal(options[i], &o) == nil && o.Has("label") {
+				options[i] = o["label"]
 			}
 		}
+		in.Set("options", options)
 	}
-	list, _ := in["questions"].([]any)
-	for _, q := range list {
-		q, _ := q.(map[string]any)
-		options, _ := q["options"].([]any)
-		for i, o := range options {
-			if label, ok := o.(string); ok {
-				options[i] = map[string]any{"label": label}
+	questions := in.Objects("questions")
+	if questions == nil {
+		return
+	}
+	for _, q := range questions {
+		var options []json.RawMessage
+		if json.Unmarshal(q["options"], &options) != nil || options == nil {
+			continue
+		}
+		for i := range options {
+			if bytes.HasPrefix(options[i], []byte(`"`)) {
+				o := tool.Object{"label": options[i]}
+				options[i], _ = json.Marshal(o)
 			}
 		}
+		q.Set("options", options)
 	}
+	in.Set("questions", questions)
 }

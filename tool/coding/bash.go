@@ -92,7 +92,8 @@ func bashTool(ws runner, o Options) tool.Tool {
 		}
 		return clip(in.Description, 60) + ": " + in.Command // never the model's description alone
 	})
-	t.Normalise = func(in map[string]any) { tool.Rename(in, "cmd", "command", "run_in_background", "background") }
+	t.Fields = []tool.Field{{Name: "command", Other: []string{"cmd"}}, {Name: "background",
+		Other: []string{"run_in_background"}}}
 	t.Subjects = func(_ context.Context, data json.RawMessage) ([]permission.Subject, error) {
 		var in bashInput
 		if err := json.Unmarshal(data, &in); err != nil {

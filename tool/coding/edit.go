@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"strings"
 
@@ -90,7 +91,7 @@ func editTool(ws writeFS, st *Memory, o FileOptions) tool.Tool {
 	t.Key = fileKey(ws, func(in editInput) string { return in.Path })
 	t.Effect, t.Aliases = tool.Writes, []string{"Edit", "MultiEdit", "NotebookEdit", "str_replace", "str_replace_editor"}
 	t.Guidelines = guidelines("Change files with edit; use write for new files and for those you replace whole.")
-	t.Normalise, t.Denormalise = normaliseEdit, denormaliseEdit
+	t.Fields, t.Convert, t.ConvertBack = editFields(), wrapEdit, unwrapEdit
 	t.Summary = tool.SummaryOf(func(in editInput) string { return in.Path })
 	t.Subjects = pathSubjects(ws, permission.KindEdit, resolve, func(in editInput) string { return in.Path })
 	return t
@@ -171,63 +172,46 @@ func fileKey[In any](ws pathFS, path func(In) string) func(json.RawMessage) stri
 	}
 }
 
-// denormaliseEdit converts an input to the form of other agents, where a single pair of texts
-// is beside the path, not in a list.
-func denormaliseEdit(in map[string]any) {
-	names := []string{"oldText", "old_string", "newText", "new_string", "replaceAll", "replace_all"}
-	tool.Rename(in, "path", "file_path")
-	list, _ := in["edits"].([]any)
-	for _, e := range list {
-		if e, ok := e.(map[string]any); ok {
-			tool.Rename(e, names...)
-		}
+// editFields returns the names of other agents for the fields of an input, and of its edits.
+func editFields() []tool.Field {
+	all := []tool.Field{{Name: "path", Other: []string{"file_path", "filePath"}, Hooks: "file_path"}}
+	for _, place := range []string{"", "edits."} {
+		all = append(all,
+			tool.Field{Name: place + "oldText", Other: []string{"old_string", "old_str", "oldString", "old_text"},
+				Hooks: "old_string"},
+			tool.Field{Name: place + "newText", Other: []string{"new_string", "new_str", "newString", "new_text"},
+				Hooks: "new_string"},
+			tool.Field{Name: place + "replaceAll", Other: []string{"replace_all"}, Hooks: "replace_all"})
 	}
-	if len(list) != 1 {
-		return
-	}
-	if one, ok := list[0].(map[string]any); ok {
-		delete(in, "edits")
-		for k, v := range one {
-			in[k] = v
-		}
-	}
+	return all
 }
 
-// normaliseEdit accepts the forms in which models send edits: one pair beside the path, one
-// pair instead of the list, a list as a JSON string, and the field names of other
-// agents.
-func normaliseEdit(in map[string]any) {
-	names := []string{
-		"old_string", "oldText", "old_str", "oldText", "oldString", "oldText", "old_text", "oldText",
-		"new_string", "newText", "new_str", "newText", "newString", "newText", "new_text", "newText",
-		"replace_all", "replaceAll",
+// wrapEdit accepts a single edit beside the path, or in place of the list.
+func wrapEdit(in tool.Object) {
+	var one tool.Object
+	if json.Unmarshal(in["edits"], &one) == nil && one != nil {
+		in.Set("edits", []tool.Object{one})
 	}
-	tool.Rename(in, "file_path", "path", "filePath", "path")
-	tool.Rename(in, names...)
-	if text, ok := in["edits"].(string); ok {
-		var v any
-		if json.Unmarshal([]byte(text), &v) == nil {
-			in["edits"] = v
+	var list []json.RawMessage
+	json.Unmarshal(in["edits"], &list)
+	if _, ok := in["oldText"]; !ok || len(list) > 0 {
+		return
+	}
+	one = tool.Object{}
+	for _, name := range []string{"oldText", "newText", "replaceAll"} {
+		if v, ok := in[name]; ok {
+			one[name] = v
+			delete(in, name)
 		}
 	}
-	if one, ok := in["edits"].(map[string]any); ok {
-		in["edits"] = []any{one}
-	}
-	list, _ := in["edits"].([]any)
-	for _, e := range list {
-		if e, ok := e.(map[string]any); ok {
-			tool.Rename(e, names...)
-		}
-	}
-	if _, ok := in["oldText"]; ok && len(list) == 0 {
-		one := map[string]any{}
-		for _, k := range []string{"oldText", "newText", "replaceAll"} {
-			if v, ok := in[k]; ok {
-				one[k] = v
-				delete(in, k)
-			}
-		}
-		in["edits"] = []any{one}
+	in.Set("edits", []tool.Object{one})
+}
+
+// unwrapEdit puts a single edit beside the path, as other agents have it.
+func unwrapEdit(in tool.Object) {
+	if list := in.Objects("edits"); len(list) == 1 && list[0] != nil {
+		delete(in, "edits")
+		maps.Copy(in, list[0])
 	}
 }
 

@@ -72,9 +72,7 @@ func findTool(ws treeFS, o FileOptions) tool.Tool {
 		return res, context.Cause(ctx)
 	})
 	t.Effect, t.Aliases = tool.Reads, []string{"Glob"}
-	t.Normalise = func(in map[string]any) {
-		tool.Rename(in, "glob", "pattern", "directory", "path", "dir", "path")
-	}
+	t.Fields = []tool.Field{{Name: "pattern", Other: []string{"glob"}}, {Name: "path", Other: []string{"directory", "dir"}}}
 	t.Summary = tool.SummaryOf(func(in findInput) string { return searchName(in.Pattern, in.Path) })
 	t.Subjects = pathSubjects(ws, permission.KindRead, resolveExisting,
 		func(in findInput) string { return defaultDir(in.Path) })

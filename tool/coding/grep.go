@@ -99,15 +99,17 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 		return res, err
 	})
 	t.Effect, t.Aliases = tool.Reads, []string{"Grep"}
-	t.Normalise = func(in map[string]any) {
-		tool.Rename(in, "regex", "pattern", "query", "pattern", "include", "glob", "ignore_case", "ignoreCase", "-i",
-			"ignoreCase",
-			"-C", "context", "head_limit", "limit", "directory", "path")
-		switch in["output_mode"] {
-		case "files_with_matches":
-			in["filesOnly"] = true
+	t.Fields = []tool.Field{
+		{Name: "pattern", Other: []string{"regex", "query"}}, {Name: "glob", Other: []string{"include"}},
+		{Name: "ignoreCase", Other: []string{"ignore_case", "-i"}}, {Name: "context", Other: []string{"-C"}},
+		{Name: "limit", Other: []string{"head_limit"}}, {Name: "path", Other: []string{"directory"}},
+	}
+	t.Convert = func(in tool.Object) {
+		switch string(in["output_mode"]) {
+		case `"files_with_matches"`:
+			in.Set("filesOnly", true)
 			fallthrough
-		case "content":
+		case `"content"`:
 			delete(in, "output_mode")
 		}
 	}

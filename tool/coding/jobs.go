@@ -270,7 +270,7 @@ func bashOutputTool(jobs *Jobs) tool.Tool {
 			return res, nil
 		})
 	t.Effect, t.Aliases = tool.Reads, []string{"BashOutput"}
-	t.Normalise = func(in map[string]any) { tool.Rename(in, "bash_id", "id", "shell_id", "id", "task_id", "id") }
+	t.Fields = []tool.Field{{Name: "id", Other: []string{"bash_id", "shell_id", "task_id"}}}
 	t.Subjects = toolSubject("bash_output")
 	return t
 }
@@ -303,7 +303,7 @@ func bashKillTool(jobs *Jobs) tool.Tool {
 			}
 		})
 	t.Effect, t.Aliases = tool.Runs, []string{"KillShell", "KillBash"}
-	t.Normalise = func(in map[string]any) { tool.Rename(in, "shell_id", "id", "bash_id", "id", "task_id", "id") }
+	t.Fields = []tool.Field{{Name: "id", Other: []string{"shell_id", "bash_id", "task_id"}}}
 	t.Subjects = toolSubject("bash_kill")
 	return t
 }

@@ -63,7 +63,7 @@ func lsTool(ws treeFS, o FileOptions) tool.Tool {
 		return l.result("(empty directory)", "entries", "use find with a name", nil), nil
 	})
 	t.Effect, t.Aliases = tool.Reads, []string{"LS"}
-	t.Normalise = func(in map[string]any) { tool.Rename(in, "directory", "path", "dir", "path") }
+	t.Fields = []tool.Field{{Name: "path", Other: []string{"directory", "dir"}}}
 	t.Summary = tool.SummaryOf(func(in lsInput) string { return defaultDir(in.Path) })
 	t.Subjects = pathSubjects(ws, permission.KindRead, resolveExisting,
 		func(in lsInput) string { return defaultDir(in.Path) })

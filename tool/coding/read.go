@@ -96,10 +96,7 @@ func readTool(ws readFS, st *Memory, o FileOptions) tool.Tool {
 	})
 	t.Effect, t.Aliases = tool.Reads, []string{"Read"}
 	t.Guidelines = guidelines("Read a file before you change it; read with read, not with cat.")
-	t.Normalise = func(in map[string]any) {
-		tool.Rename(in, "file_path", "path", "filePath", "path", "notebook_path", "path")
-	}
-	t.Denormalise = func(in map[string]any) { tool.Rename(in, "path", "file_path") }
+	t.Fields = []tool.Field{{Name: "path", Other: []string{"file_path", "filePath", "notebook_path"}, Hooks: "file_path"}}
 	t.Summary = tool.SummaryOf(func(in readInput) string { return in.Path })
 	t.Key = fileKey(ws, func(in readInput) string { return in.Path })
 	t.Subjects = pathSubjects(ws, permission.KindRead, resolveExisting, func(in readInput) string { return in.Path })

@@ -66,7 +66,9 @@ func todoTool(m *Memory) tool.Tool {
 	t.Effect = tool.Reads // it changes nothing outside the session
 	t.Aliases = []string{"TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskList"}
 	t.Ordered = true // each call changes the list that the previous call left
-	t.Normalise = normaliseTodo
+	t.Fields = []tool.Field{{Name: "items", Other: []string{"todos"}}, {Name: "items.text",
+		Other: []string{"content", "subject"}}, {Name: "items.state", Other: []string{"status"}}}
+	t.Convert = convertTodo
 	t.Summary = tool.SummaryOf(func(in todoInput) string {
 		switch {
 		case in.Items != nil:
@@ -132,28 +134,25 @@ func todoList(items []Todo) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// normaliseTodo accepts the inputs of TodoWrite (todos), TaskCreate (subject) and TaskUpdate
-// (taskId, status).
-func normaliseTodo(in map[string]any) {
-	tool.Rename(in, "todos", "items")
-	if list, ok := in["items"].([]any); ok {
-		for _, t := range list {
-			if t, ok := t.(map[string]any); ok {
-				normaliseStep(t)
-				for _, name := range []string{"id", "activeForm", "priority"} {
-					delete(t, name)
-				}
+// convertTodo accepts the inputs of TodoWrite, and those of TaskCreate (subject) and TaskUpdate (taskId, status).
+func convertTodo(in tool.Object) {
+	if steps := in.Objects("items"); steps != nil {
+		for _, step := range steps {
+			convertState(step)
+			for _, name := range []string{"id", "taskId", "activeForm", "priority"} {
+				delete(step, name)
 			}
 		}
+		in.Set("items", steps)
 	}
-	if in["items"] != nil || in["item"] != nil {
+	if in.Has("items") || in.Has("item") {
 		return
 	}
-	step := map[string]any{}
-	for _, name := range []string{"taskId", "subject", "status"} {
-		if v := in[name]; v != nil {
-			step[name] = v
-			delete(in, name)
+	step := tool.Object{}
+	for other, name := range map[string]string{"taskId": "id", "subject": "text", "status": "state"} {
+		if in.Has(other) {
+			step[name] = in[other]
+			delete(in, other)
 		}
 	}
 	if len(step) == 0 {
@@ -162,17 +161,17 @@ func normaliseTodo(in map[string]any) {
 	for _, name := range []string{"description", "activeForm", "metadata", "owner", "addBlocks", "addBlockedBy"} {
 		delete(in, name)
 	}
-	normaliseStep(step)
-	in["item"] = step
+	convertState(step)
+	in.Set("item", step)
 }
 
-func normaliseStep(step map[string]any) {
-	tool.Rename(step, "content", "text", "subject", "text", "status", "state", "taskId", "id")
-	switch step["state"] {
-	case "in_progress":
-		step["state"] = TodoActive
-	case "completed":
-		step["state"] = TodoDone
+// convertState replaces the states of other agents.
+func convertState(step tool.Object) {
+	switch string(step["state"]) {
+	case `"in_progress"`:
+		step.Set("state", TodoActive)
+	case `"completed"`:
+		step.Set("state", TodoDone)
 	}
 }
 

@@ -55,12 +55,11 @@ func writeTool(ws writeFS, st *Memory) tool.Tool {
 		return c.diffEdits(in.Content)
 	})
 	t.Key = fileKey(ws, func(in writeInput) string { return in.Path })
-	t.Normalise = func(in map[string]any) {
-		tool.Rename(in, "file_path", "path", "filePath", "path", "contents", "content", "file_text", "content", "text",
-			"content")
+	t.Fields = []tool.Field{
+		{Name: "path", Other: []string{"file_path", "filePath"}, Hooks: "file_path"},
+		{Name: "content", Other: []string{"contents", "file_text", "text"}},
 	}
 	t.Effect, t.Aliases = tool.Writes, []string{"Write"}
-	t.Denormalise = func(in map[string]any) { tool.Rename(in, "path", "file_path") }
 	t.Summary = tool.SummaryOf(func(in writeInput) string { return in.Path })
 	t.Subjects = pathSubjects(ws, permission.KindEdit, resolve, func(in writeInput) string { return in.Path })
 	return t
