@@ -337,6 +337,28 @@ func TestDocComments(t *testing.T) {
 	}
 }
 
+// TestSetTyped: only the engine and its commands say that the user typed a setting, because only then it may be
+// bypassPermissions.
+func TestSetTyped(t *testing.T) {
+	seen := 0
+	for _, file := range goFiles(t) {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch dir := path.Dir(file); {
+		case !strings.Contains(string(data), ".SetTyped("):
+		case dir == "engine" || dir == "engine/command":
+			seen++
+		case file != "arch_test.go":
+			t.Errorf("%s calls Session.SetTyped", file)
+		}
+	}
+	if seen == 0 {
+		t.Error("nothing calls Session.SetTyped: the test does not see the module")
+	}
+}
+
 // TestExamples limits how much a Go host has to write, set-up included: for an agent with tools, a gate and skills,
 // and for a complete one with settings, trust, AGENTS.md, a session and a user.
 func TestExamples(t *testing.T) {

@@ -21,12 +21,12 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// mentionPrefix is the prefix that names an agent in a prompt, as in @agent-Explore.
-const mentionPrefix = "@agent-"
+// MentionPrefix is the prefix that names an agent in a prompt, as in @agent-Explore.
+const MentionPrefix = "@agent-"
 
 // mentionedAgent returns the agent that a word names.
 func (s *Session) mentionedAgent(word string) (agent.Definition, bool) {
-	name, ok := strings.CutPrefix(word, mentionPrefix)
+	name, ok := strings.CutPrefix(word, MentionPrefix)
 	if !ok {
 		return agent.Definition{}, false
 	}

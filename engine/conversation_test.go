@@ -36,7 +36,7 @@ func TestConversation(t *testing.T) {
 	m := llmtest.New(llmtest.Reply("hi"), llmtest.Reply("ho"))
 	_, s := p.open(t, p.options(m), nil, engine.SessionOptions{ID: "first", Host: engine.Host{
 		Hooks: []hook.Hook{note(hook.SessionStart), note(hook.SessionEnd)},
-		Commands: []engine.ProgramCommand{{Name: "leave", Run: func(ctx context.Context, s *engine.Session, _ string) (
+		Commands: []engine.Command{{Name: "leave", Run: func(ctx context.Context, s *engine.Session, _ string) (
 			engine.Reply, error) {
 			_, err := s.Send(ctx, engine.QueuedMessage{Input: agent.Typed("unsent"), When: engine.Later})
 			next, err2 := s.Engine().Start(ctx, nil, engine.SessionOptions{ID: "second", Host: s.Host()})

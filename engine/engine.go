@@ -4,13 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
-	"slices"
 	"sync"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/internal/project/trust"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/models"
 	"github.com/knack-agent/knack/mcp"
@@ -117,6 +114,9 @@ func (e *Engine) Catalog() *knack.Catalog { return e.library.Catalog() }
 // Problems returns the problems of the project and its skills.
 func (e *Engine) Problems() []knack.Problem { return e.Project().Problems(e.Catalog()) }
 
+// Finder returns the search for skills by words.
+func (e *Engine) Finder() *knack.Finder { return e.finder }
+
 // Models returns the lookup of models, which uses the directory's settings.
 func (e *Engine) Models() *Models {
 	e.mu.Lock()
@@ -136,10 +136,12 @@ func (e *Engine) WatchFiles(ctx context.Context, changed func(*knack.Catalog)) e
 	return e.library.WatchFiles(ctx, changed)
 }
 
-// Reloaded describes what Reload changed.
+// Reloaded describes what Reload changed. Only [Session.Reload] sets the last two.
 type Reloaded struct {
-	Old, New             *Project
-	OldSkills, NewSkills []*knack.Skill
+	Old, New               *Project
+	OldSkills, NewSkills   []*knack.Skill
+	OldContext, NewContext []agent.Document
+	Problems               []knack.Problem // of context files
 }
 
 // Reload loads the project again and replaces it as a whole; on an error it changes nothing. Running
@@ -180,28 +182,6 @@ func (e *Engine) Trust(ctx context.Context, items ...TrustItem) (Reloaded, error
 		return Reloaded{}, err
 	}
 	return e.reload(ctx, o)
-}
-
-// A TrustItem is a part of a project that needs the user's approval.
-type TrustItem = trust.Item
-
-// Untrusted lists the items that can be approved and that are not yet approved or have changed since.
-// The error reports what could not be read; the list is valid even then.
-func (p *Project) Untrusted(ctx context.Context) ([]TrustItem, error) {
-	items, err := p.trust.Scan(ctx, p.dir, false)
-	return slices.DeleteFunc(items, func(it TrustItem) bool { return it.State == trust.Approved || it.Refused != "" }), err
-}
-
-// WriteItems writes, for people to read, what items would load.
-func (p *Project) WriteItems(w io.Writer, items []TrustItem) { p.trust.Write(w, items, nil) }
-
-// NeedsTrust reports whether the project contains something that is ignored until it is trusted. It is
-// cheaper than Untrusted.
-func (e *Engine) NeedsTrust() bool { return slices.ContainsFunc(e.Problems(), needsTrust) }
-
-// needsTrust reports whether trusting the project would resolve a problem.
-func needsTrust(p knack.Problem) bool {
-	return p.Code == knack.CodeUntrusted || p.Code == knack.CodeChanged
 }
 
 // Close ends the sessions and closes the workspace.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/llmtest"
@@ -65,7 +66,7 @@ func (p fixture) options(m llm.Model) engine.Options {
 		}
 		return ""
 	}
-	return engine.Options{Dir: p.dir, Env: env, Model: m, Values: map[string]any{
+	return engine.Options{Dir: p.dir, Env: env, Model: m, Commands: command.All(""), Values: map[string]any{
 		"sandbox.mode": "off", "permissions.allow": []string{"wait", "talk", "beside"},
 	}}
 }
@@ -480,18 +481,19 @@ func TestGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	greet := engine.ProgramCommand{Name: "greet", Run: func(_ context.Context, s *engine.Session,
+	greet := engine.Command{Name: "greet", Run: func(_ context.Context, s *engine.Session,
 		args string) (engine.Reply,
 		error) {
 		return engine.Reply{Text: "Hello " + args, Value: s.ID()}, nil
 	}}
 	m := llmtest.New(calls("touch", `{"what":"secret"}`), calls("touch", `{"what":"a"}`), llmtest.Reply("done"))
 	_, s := p.open(t, p.options(m), nil, engine.SessionOptions{Host: engine.Host{
-		Tools: tool.Set{touch(&did, nil), tool.New("read", "Reads.", func(context.Context, struct{}, tool.Input) (tool.Result,
+		Tools: tool.Set{touch(&did, nil), tool.New("read", "Reads.", func(context.Context, struct{},
+			tool.Input) (tool.Result,
 			error) {
 			return tool.Text("nothing"), nil
 		})},
-		Hooks: []hook.Hook{guard}, Commands: []engine.ProgramCommand{greet},
+		Hooks: []hook.Hook{guard}, Commands: []engine.Command{greet},
 		Agents: []agent.Definition{{Name: "reviewer", Description: "Reviews.", Prompt: "You review."}},
 	}})
 	if got := fmt.Sprint(s.Problems()); !strings.Contains(got, "the host's tool read is not available") {
@@ -573,7 +575,8 @@ func TestTodosDuringTurn(t *testing.T) {
 	}
 	m := llmtest.New(llmtest.Answer{Calls: []llmtest.Call{{Name: "TaskCreate", Input: `{"subject":"read"}`},
 		{Name: "touch", Input: `{"what":"a"}`}, {Name: "TaskCreate", Input: `{"subject":"write"}`}}}, llmtest.Reply("done"))
-	_, s = p.open(t, p.options(m), nil, engine.SessionOptions{Host: engine.Host{Tools: tool.Set{touch(&did, typeContext)}}})
+	_, s = p.open(t, p.options(m), nil, engine.SessionOptions{Host: engine.Host{Tools: tool.Set{touch(&did,
+		typeContext)}}})
 	if got := run(t, s, "go"); !strings.Contains(got, "result: 1. [pending] read\n2. [pending] write") || len(did) != 1 {
 		t.Error(got)
 	}
@@ -644,7 +647,7 @@ func TestReplyValues(t *testing.T) {
 	_, s := p.open(t, p.options(llmtest.New(llmtest.Reply("done"))), nil, engine.SessionOptions{})
 	run(t, s, "/pdf x")
 	args := map[string]string{"why": "pdf", "skill": "pdf", "skills": "read", "name": "title"}
-	for _, c := range engine.ProgramCommands() {
+	for _, c := range engine.SlashCommands(command.All("")) {
 		switch c.Name { // these end or replace the session, or ask the user
 		case "quit", "new", "clear", "clone", "fork", "export", "share", "copy", "compact", "reload", "init", "login":
 			continue

@@ -128,6 +128,9 @@ func (s *Session) matchesRule(rule string, in *hook.Input) bool {
 		subjects...).Verdict == permission.Deny
 }
 
+// Hooks returns the hooks that would run now, with those of the skills in use.
+func (s *Session) Hooks() []hook.Hook { return s.newTurn().agent.Hooks(s.log) }
+
 // Begin runs the hooks for the start of the session and for its context files. The events contain
 // their texts. An error means that a hook ended the session before it began, or that the log cannot be
 // written.

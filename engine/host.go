@@ -100,15 +100,10 @@ func (s *Session) TaskOutput(id string, maxBytes int) (text string, total int64,
 	return strings.ToValidUTF8(text[max(0, len(text)-maxBytes):], ""), int64(len(text)), nil
 }
 
-// Settings lists the settings that are set, with the places that set them.
-func (s *Session) Settings(ctx context.Context) (Reply, error) { return settings(ctx, s, "") }
+// Answers returns the rules of the user's answers: those that are kept ("always"), and those of this session.
+func (s *Session) Answers() (kept, session []permission.Rule) {
+	return s.gate.KeptRules(), s.gate.SessionRules()
+}
 
 // Effort is the effort that the next turn begins with; "": the model's default.
 func (s *Session) Effort() string { return s.effort() }
-
-// Cost is the cost of the session, by model.
-func (s *Session) Cost() Reply {
-	r, _ := cost(context.Background(), s, "")
-	r.Command = "cost"
-	return r
-}

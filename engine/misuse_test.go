@@ -29,7 +29,7 @@ func TestHostMisuse(t *testing.T) {
 	defer e.Close()
 	s, err := e.Start(t.Context(), nil, engine.SessionOptions{Host: engine.Host{
 		Tools:    tool.Set{{}, {Name: "bash"}, {Name: "two words"}, {Name: "mine"}},
-		Commands: []engine.ProgramCommand{{Name: "empty"}},
+		Commands: []engine.Command{{Name: "empty"}},
 	}})
 	if err != nil {
 		t.Fatal(err)

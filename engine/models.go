@@ -72,7 +72,8 @@ func (m *Models) Price(info llm.Info) error {
 		return nil
 	}
 	return &Error{
-		Err: fmt.Errorf("limits.cost (--max-cost): the price of %s is unknown, so what it costs cannot be limited", info.ID),
+		Err: fmt.Errorf("limits.cost (--max-cost): the price of %s is unknown, so what it costs cannot be limited",
+			info.ID),
 		Hint: fmt.Sprintf(`in settings, US dollars for a million tokens: `+
 			`{"models": {"known": {%q: {"input": 1, "output": 5}}}}`, info.ID),
 		Exit: ExitUsage,
@@ -298,11 +299,12 @@ func modelSettings(c *config.Config) ([]models.Table, []knack.Problem, error) {
 	return []models.Table{t, tiers}, problems, nil
 }
 
-var errNoModel = errors.New("no model: there is no key in the environment and no local server is configured")
+// ErrNoModel is the error of a session that has no model to use.
+var ErrNoModel = errors.New("no model: there is no key in the environment and no local server is configured")
 
 // noModel returns the error for a missing model, with how to get one.
 func noModel() error {
-	return &Error{Err: errNoModel,
+	return &Error{Err: ErrNoModel,
 		Hint: "export ANTHROPIC_API_KEY=… (or OPENAI_API_KEY, GEMINI_API_KEY), or knack login\n" +
 			"export OLLAMA_HOST=127.0.0.1:11434, for a local server\n" +
 			"knack --model offline … needs neither, but only runs skills that spell out their steps"}
@@ -415,7 +417,8 @@ func listModels(ctx context.Context, e *llm.Endpoint, format models.Format) ([]s
 	defer cancel()
 	path := map[models.Format]string{models.Messages: "/v1/models?limit=1000",
 		models.Gemini: "/v1beta/models?pageSize=1000"}[format]
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(e.BaseURL, "/")+cmp.Or(path, "/models"),
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(e.BaseURL, "/")+cmp.Or(path,
+		"/models"),
 		nil)
 	if err != nil {
 		return nil, err

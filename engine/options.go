@@ -41,11 +41,10 @@ type Options struct {
 	// Layers are the layers that settings, skills, agents, templates and context files are read from:
 	// "user" and "project"; nil: both. Managed files and those given in these Options are always read.
 	// Listing the project here does not trust it.
-	Layers  []string
-	Trust   bool   // trust the project while the program runs
-	Index   bool   // list skills in the system prompt, to be read as files; no Skill tool
-	Hotkeys string // the front end's keys, for /hotkeys
-	Window  int    // in tokens, for showing listings without a model; 0: unknown
+	Layers []string
+	Trust  bool // trust the project while the program runs
+	Index  bool // list skills in the system prompt, to be read as files; no Skill tool
+	Window int  // in tokens, for showing listings without a model; 0: unknown
 
 	// Model is the host's own model; nil: the model named in the settings.
 	Model llm.Model
@@ -56,7 +55,10 @@ type Options struct {
 
 	Sources []knack.Source     // the host's own skills, after all others
 	Agents  []agent.Definition // they come before those of files
-	BuiltIn []agent.Definition // they come after those of files and after the agent general-purpose
+	// Commands are the program's own slash commands, in the order of /help; nil: none. Package engine/command has those of
+	// knack.
+	Commands []Command
+	BuiltIn  []agent.Definition // they come after those of files and after the agent general-purpose
 	// Debug logs what happens, without keys and without text of conversations. Each record has a topic
 	// attribute, one of DebugTopics. nil: no log.
 	Debug *slog.Logger
@@ -101,7 +103,7 @@ type Host struct {
 	Hooks    []hook.Hook        // they run after those of skills and before those of settings; see [hook.New]
 	Agents   []agent.Definition // they come before those of the project
 	Tools    tool.Set           // they pass the same gate; a built-in or invalid name is a Problem of the Session
-	Commands []ProgramCommand   // they come after the program's own
+	Commands []Command          // they come after the program's own
 	Servers  []mcp.Server       // MCP servers, which may run in the host's process; see [mcp.Server]
 	// Elicit answers the questions of MCP servers; nil: the session's Person does.
 	Elicit Person

@@ -40,8 +40,8 @@ func (p *Project) Short(path string) string {
 	return path
 }
 
-// shortIn shortens the paths in a sentence as Short does.
-func (p *Project) shortIn(text string) string {
+// ShortIn shortens the paths in a sentence as Short does.
+func (p *Project) ShortIn(text string) string {
 	sep := string(filepath.Separator)
 	if len(p.dir) > 1 {
 		text = strings.ReplaceAll(text, p.dir+sep, "")
@@ -54,6 +54,6 @@ func (p *Project) shortIn(text string) string {
 
 // ShortProblem formats a problem with short paths, on one line that is safe to print on a terminal.
 func (p *Project) ShortProblem(x knack.Problem) string {
-	x.Path, x.Message = p.Short(x.Path), p.shortIn(x.Message)
+	x.Path, x.Message = p.Short(x.Path), p.ShortIn(x.Message)
 	return plain.Line(x.String())
 }

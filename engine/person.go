@@ -263,20 +263,10 @@ func (s *Session) askTool(ctx context.Context, questions []coding.Question) ([]s
 	return answers, nil
 }
 
-// confirm asks whether to do something. text is shown before the question; yes is the label of the
-// affirmative option.
-func (s *Session) confirm(ctx context.Context, question, text, yes string) (bool, error) {
-	a, err := s.ask(ctx, hook.NoticeQuestion, question, Question{Title: question, Text: text, Asker: AskerCommand,
-		Options: []Option{{ID: OptionYes, Label: yes, Allow: true}, {ID: OptionNo, Label: "no"}}})
-	return a.Option == OptionYes && !a.Declined, err
+// Ask asks the user a question of a command. If there is nobody to ask, the error is ErrCannot.
+func (s *Session) Ask(ctx context.Context, q Question) (Answer, error) {
+	return s.ask(ctx, hook.NoticeQuestion, q.Title, q)
 }
 
-// secret asks for a text that must not be visible.
-func (s *Session) secret(ctx context.Context, label string) (string, error) {
-	a, err := s.ask(ctx, hook.NoticeQuestion, label, Question{Title: label, Asker: AskerCommand,
-		Fields: []Field{{Name: "secret", Label: label, Type: FieldSecret, Required: true}}})
-	if err == nil && a.Declined {
-		err = errors.New("nothing was entered")
-	}
-	return a.Text("secret"), err
-}
+// Interactive reports whether there is a user who can be asked.
+func (s *Session) Interactive() bool { return s.person != nil }

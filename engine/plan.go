@@ -68,7 +68,7 @@ func (s *Session) enterPlan(ctx context.Context) (tool.Result, error) {
 	if from == permission.Plan {
 		return tool.Text("Plan mode is already on."), nil
 	}
-	if err := s.set(ctx, session.Setting{Mode: permission.Plan}); err != nil {
+	if err := s.SetTyped(ctx, session.Setting{Mode: permission.Plan}); err != nil {
 		return tool.Result{}, err
 	}
 	s.mu.Lock()
@@ -111,7 +111,7 @@ func (s *Session) exitPlan(ctx context.Context, plan string) (tool.Result, error
 	case s.planFrom() != from:
 		return tool.Errorf("The user changed the mode meanwhile: it stays as it is."), nil
 	}
-	if err := s.set(ctx, session.Setting{Mode: from}); err != nil {
+	if err := s.SetTyped(ctx, session.Setting{Mode: from}); err != nil {
 		return tool.Result{}, err
 	}
 	return tool.Text("The user approved the plan. Carry it out."), nil

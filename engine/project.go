@@ -152,21 +152,6 @@ func absolutePaths(dir string, paths []string) []string {
 	return all
 }
 
-// openTrust reads what the user has approved in the project that contains dir. If once is set, the
-// project is trusted while the program runs.
-func openTrust(env Env, dir string, once bool) (*trust.Project, error) {
-	p, err := trust.Open(env.StateDir()).Project(sources.Root(dir))
-	if err != nil {
-		return nil, &Error{Err: fmt.Errorf("the list of approvals cannot be read: %w", err),
-			Hint: "knack trust --revoke starts a new one"}
-	}
-	p.Bundled = bundled.Names()
-	if once {
-		p.Once()
-	}
-	return p, nil
-}
-
 // findSources finds the sources of skills.
 func (p *Project) findSources(ctx context.Context) {
 	o, env := &p.options, p.options.Env
@@ -297,8 +282,10 @@ type Settings struct {
 	Sandbox       string // the sandbox.mode
 	DisableBypass bool   // forbid the permission mode bypassPermissions
 	DisableShell  bool   // forbid inline commands of skills
-	Theme         string // of the screen
-	Notify        string // how to notify the user when something needs an answer
+	// EnforceAllowedTools is skills.enforceAllowedTools; "": a skill's rules only allow.
+	EnforceAllowedTools string
+	Theme               string // of the screen
+	Notify              string // how to notify the user when something needs an answer
 }
 
 // Settings returns the project's settings for front ends.
@@ -307,7 +294,7 @@ func (p *Project) Settings() Settings {
 	return Settings{
 		Model: s.Model, Effort: s.Effort, Sandbox: s.Sandbox.Mode,
 		DisableBypass: s.Permissions.DisableBypass != "", DisableShell: s.Skills.DisableShell,
-		Theme: s.Theme, Notify: s.Notify,
+		EnforceAllowedTools: string(s.Skills.EnforceAllowedTools), Theme: s.Theme, Notify: s.Notify,
 	}
 }
 
@@ -321,6 +308,12 @@ func (p *Project) Usage() SkillUsage { return p.usage }
 func (p *Project) Finder() *knack.Finder {
 	return &knack.Finder{Dir: p.options.Env.StateFile("index"), Project: p.root}
 }
+
+// Env is the environment that the project was loaded with.
+func (p *Project) Env() Env { return p.options.Env }
+
+// Templates returns the prompt templates; if several have the same name, the first is used.
+func (p *Project) Templates() []knack.SlashCommand { return slices.Clone(p.templates) }
 
 // Agents returns the definitions of agents; if several have the same name, the first is used.
 func (p *Project) Agents() []agent.Definition { return slices.Clone(p.agents) }
@@ -342,11 +335,11 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 // commands returns everything that can be typed after a slash: the program's commands whose names no skill can have,
 // skills, templates, more, and the other commands of the program and of a host (given). If names collide, the first
 // wins, and a problem reports it.
-func (p *Project) commands(cat *knack.Catalog, v knack.View, given []ProgramCommand, more ...knack.SlashCommand) (
+func (p *Project) commands(cat *knack.Catalog, v knack.View, given []Command, more ...knack.SlashCommand) (
 	[]knack.SlashCommand, []knack.Problem) {
 	var first []knack.SlashCommand
 	rest := slices.Concat(p.templates, more)
-	for _, c := range slashCommands(slices.Concat(programCommands(), given)) {
+	for _, c := range SlashCommands(slices.Concat(p.options.Commands, given)) {
 		if slices.Contains(knack.Steering(), c.Name) {
 			first = append(first, c)
 		} else {
@@ -357,9 +350,9 @@ func (p *Project) commands(cat *knack.Catalog, v knack.View, given []ProgramComm
 }
 
 // reserved returns the names of commands that a model may not call as skills.
-func reserved(given []ProgramCommand) []string {
+func (p *Project) reserved(given []Command) []string {
 	names := knack.Steering()
-	for _, c := range slices.Concat(programCommands(), given) {
+	for _, c := range SlashCommands(slices.Concat(p.options.Commands, given)) {
 		names = append(names, c.Name)
 	}
 	return names

@@ -165,8 +165,8 @@ func (s *Session) addHint(t *turn, text string, err error) error {
 		switch {
 		case no.Hint != "":
 			hint = no.Hint
-		case elsewhere[name] != "":
-			hint = elsewhere[name]
+		case name != "" && s.instead(name) != "":
+			hint = s.instead(name)
 		case len(no.Near) > 0 && s.person != nil:
 			hint = "" // the message lists them
 		case len(no.Near) > 0:

@@ -857,3 +857,48 @@ func (t serverTokens) Remove(key string) error {
 
 // MCP returns the client for the directory's MCP servers, which start after the first request.
 func (e *Engine) MCP() *mcp.Client { return e.client() }
+
+// A ServerInfo is the state of an MCP server, as data.
+type ServerInfo struct {
+	Name      string            `json:"name"`
+	State     mcp.ServerState   `json:"state"`
+	Reason    string            `json:"reason,omitempty"`
+	Transport mcp.TransportKind `json:"transport"`
+	Origin    string            `json:"origin"`
+	Protocol  string            `json:"protocol,omitempty"`
+	Tools     []string          `json:"tools"`
+	Prompts   []string          `json:"prompts"`
+	Skills    int               `json:"skills,omitempty"`
+	LoggedIn  bool              `json:"logged_in,omitempty"`
+	Agent     string            `json:"agent,omitempty"` // the sub-agent that uses it; "": the session
+	Problems  []string          `json:"problems,omitempty"`
+}
+
+// ServerInfos returns the servers of the session and of the running sub-agents.
+func (s *Session) ServerInfos() []ServerInfo {
+	all := []ServerInfo{}
+	add := func(c *mcp.Client, agent string) {
+		for _, x := range c.Servers() {
+			if x.State == mcp.NeedsLogin {
+				x.Reason = "/mcp login " + mcp.Safe(x.Name)
+			}
+			v := ServerInfo{Name: x.Name, State: x.State, Reason: x.Reason, Transport: x.Transport(),
+				Origin: string(x.Origin), Protocol: x.Version, Tools: x.Tools, Prompts: x.Prompts, Skills: x.Skills,
+				LoggedIn: c.LoggedIn(x.Name), Agent: agent}
+			for _, p := range x.Problems {
+				v.Problems = append(v.Problems, p.Message)
+			}
+			all = append(all, v)
+		}
+	}
+	for _, c := range s.clients() {
+		add(c, "")
+	}
+	s.mu.Lock()
+	running := slices.Clone(s.agentClients)
+	s.mu.Unlock()
+	for _, r := range running {
+		add(r.client, r.agent)
+	}
+	return all
+}

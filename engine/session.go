@@ -184,7 +184,8 @@ func (s *Session) setTools(p *Project) {
 	spec, skill := cutSkillTerm(s.options.Tools)
 	chosen, problems := tool.Select(withAgent(s.files), base, coding.Choice(spec, base))
 	for _, x := range problems {
-		s.problems = append(s.problems, knack.Problem{Code: x.Code, Severity: knack.Warn, Message: x.String(), Hint: x.Hint})
+		s.problems = append(s.problems, knack.Problem{Code: x.Code, Severity: knack.Warn, Message: x.String(),
+			Hint: x.Hint})
 	}
 	if i := slices.IndexFunc(chosen, func(t tool.Tool) bool { return t.Name == "Agent" }); i >= 0 {
 		chosen = slices.Delete(chosen, i, i+1) // each turn decides about it
@@ -350,6 +351,20 @@ func (s *Session) override(ctx context.Context) error {
 	return err
 }
 
+// Reload is [Engine.Reload], and reads the session's context files again.
+func (s *Session) Reload(ctx context.Context) (Reloaded, error) {
+	c, err := s.engine.Reload(ctx)
+	if err != nil {
+		return Reloaded{}, err
+	}
+	known := len(s.Problems())
+	_, c.OldContext = s.systemText()
+	s.setSystem(c.New)
+	_, c.NewContext = s.systemText()
+	c.Problems = s.Problems()[known:]
+	return c, nil
+}
+
 // Log returns the record of the conversation.
 func (s *Session) Log() *session.Log { return s.log }
 
@@ -392,8 +407,8 @@ func (s *Session) Model(ctx context.Context) (llm.Model, error) {
 		}
 	}
 	m, err := models.Default(ctx, p.config.Settings.Model)
-	if errors.Is(err, errNoModel) && s.person != nil {
-		return nil, &Error{Err: errNoModel, Hint: "/login anthropic (or openai, google, openrouter) stores a key\n" +
+	if errors.Is(err, ErrNoModel) && s.person != nil {
+		return nil, &Error{Err: ErrNoModel, Hint: "/login anthropic (or openai, google, openrouter) stores a key\n" +
 			"/settings model NAME chooses a local server's model, such as ollama/llama3\n" +
 			"/model offline needs neither, but only runs skills that spell out their steps"}
 	}
@@ -436,6 +451,9 @@ func (s *Session) effort() string {
 // Mode returns the permission mode.
 func (s *Session) Mode() permission.Mode { return s.gate.Mode() }
 
+// maxTitle limits a session's title, in bytes.
+const maxTitle = 200
+
 // Set changes the model, the effort, the mode or the title, and records it. A new model or effort
 // applies from the next request, except while a skill that names its own is in use. A new mode applies
 // from the next call. The mode bypassPermissions can only be set if the session began with it, because
@@ -445,16 +463,16 @@ func (s *Session) Set(ctx context.Context, to session.Setting) error {
 	if to.Mode == permission.Bypass && p.config.Settings.Permissions.DefaultMode != permission.Bypass {
 		return errors.New("bypassPermissions can only be chosen when the program starts")
 	}
-	return s.set(ctx, to)
+	return s.SetTyped(ctx, to)
 }
 
-// set is Set for settings that the user typed.
-func (s *Session) set(ctx context.Context, to session.Setting) error {
+// SetTyped is Set for settings that the user typed, and only for these: it can also set the mode bypassPermissions.
+func (s *Session) SetTyped(ctx context.Context, to session.Setting) error {
 	if err := s.open(); err != nil {
 		return err
 	}
 	if to.Model != "" {
-		m, err := s.resolve(ctx, to.Model)
+		m, err := s.FindModel(ctx, to.Model)
 		if err != nil {
 			return err
 		}
@@ -491,8 +509,8 @@ func (s *Session) set(ctx context.Context, to session.Setting) error {
 	return nil
 }
 
-// resolve finds a model by a name that is given during the session.
-func (s *Session) resolve(ctx context.Context, name string) (llm.Model, error) {
+// FindModel finds a model by a name that is given during the session.
+func (s *Session) FindModel(ctx context.Context, name string) (llm.Model, error) {
 	current := ""
 	if m, err := s.Model(ctx); err == nil {
 		current = m.Info().ID

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/transcript"
@@ -114,7 +115,7 @@ func TestNewTool(t *testing.T) {
 	}
 	for _, format := range []string{"html", "md"} {
 		var page strings.Builder
-		if err := (engine.Export{Format: format, Summary: set.Line}).Write(&page, log); err != nil {
+		if err := (command.Export{Format: format, Summary: set.Line}).Write(&page, log); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(page.String(), "at a") {

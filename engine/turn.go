@@ -61,7 +61,7 @@ func (t *turn) newAgent() *agent.Agent {
 		DynamicTools: s.dynamicTools, Aliases: t.host.Aliases,
 		Skills: agent.Skills{
 			Catalog: s.Catalog, View: s.viewOf(p), Finder: s.engine.finder, Suggest: suggestLimit(set.Skills.Suggest),
-			Reserved: reserved(t.host.Commands),
+			Reserved: p.reserved(t.host.Commands),
 			Touched:  s.addNested,
 			Vars:     map[string]string{"CLAUDE_PROJECT_DIR": p.root},
 		},

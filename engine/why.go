@@ -179,7 +179,7 @@ func (p *Project) WriteWhy(w io.Writer, why knack.Why) {
 				"prefix": "name with the prefix of a plugin that is not installed"}
 			fmt.Fprintf(w, " (%s is its %s)", name, as[f.As])
 		}
-		fmt.Fprintf(w, "\n  file       %s\n  because    %s\n", plain.Line(p.Short(f.Path)), plain.Line(p.shortIn(f.Reason)))
+		fmt.Fprintf(w, "\n  file       %s\n  because    %s\n", plain.Line(p.Short(f.Path)), plain.Line(p.ShortIn(f.Reason)))
 		if f.Skill == nil || f.Winner != nil {
 			continue
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/bundled"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/tool"
 )
 
@@ -46,7 +47,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	set := bundled.From(own, engine.Env(nil).StateHome(), "host-1")
 	defer set.Close()
 
-	o := engine.Options{Sources: []knack.Source{set}}
+	o := engine.Options{Sources: []knack.Source{set}, Commands: command.All("")}
 	if len(args) > 0 && args[0] == "--offline" {
 		o.Values = map[string]any{"model": "offline"}
 	}
@@ -57,7 +58,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	defer e.Close()
 	u := &user{bufio.NewScanner(in), out}
 	s, err := e.Start(ctx, u, engine.SessionOptions{Host: engine.Host{
-		Tools: tool.Set{clock()}, Commands: []engine.ProgramCommand{hello},
+		Tools: tool.Set{clock()}, Commands: []engine.Command{hello},
 	}})
 	if err != nil {
 		return err
@@ -98,7 +99,7 @@ func clock() tool.Tool {
 }
 
 // hello is a command of the host's: it needs no model.
-var hello = engine.ProgramCommand{Name: "hello", Hint: "[NAME]", Description: "say hello",
+var hello = engine.Command{Name: "hello", Hint: "[NAME]", Description: "say hello",
 	Run: func(_ context.Context, s *engine.Session, name string) (engine.Reply, error) {
 		return engine.Reply{Text: "Hello " + name + ", this is session " + s.ID()}, nil
 	}}

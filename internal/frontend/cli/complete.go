@@ -46,7 +46,7 @@ func completeAgent(c *cobra.Command, _ []string, word string) ([]string, cobra.S
 	if !strings.HasPrefix(word, "@") {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	p, err := engine.Load(c.Context(), engine.Options{})
+	p, err := engine.Load(c.Context(), new(projectFlags).options())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
@@ -60,7 +60,7 @@ func completeAgent(c *cobra.Command, _ []string, word string) ([]string, cobra.S
 
 // completeServer completes the names of MCP servers.
 func completeServer(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	p, err := engine.Load(c.Context(), engine.Options{})
+	p, err := engine.Load(c.Context(), new(projectFlags).options())
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -86,7 +86,7 @@ func completeSession(c *cobra.Command, args []string, _ string) ([]string, cobra
 	if c.HasParent() && len(args) > 0 { // session show takes one argument
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	p, err := engine.Load(c.Context(), engine.Options{})
+	p, err := engine.Load(c.Context(), new(projectFlags).options())
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

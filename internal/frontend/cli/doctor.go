@@ -73,7 +73,7 @@ func doctorCommand() *cobra.Command {
 			"sandbox, trust, terminal, and what is turned off and why. No server is contacted.",
 		Args: exactly(0, "knack doctor"),
 		RunE: func(c *cobra.Command, _ []string) error {
-			e, err := engine.Open(c.Context(), engine.Options{Version: version()})
+			e, err := engine.Open(c.Context(), new(projectFlags).options())
 			if err != nil {
 				return err
 			}
@@ -177,7 +177,8 @@ func (x *checkup) write(w io.Writer, p *engine.Project) {
 	if x.Sandbox.Mode == sandbox.Off {
 		line("sandbox", "off")
 	} else {
-		line("sandbox", "%s", strings.TrimPrefix(cmp.Or(x.Sandbox.Report.Notice(), "complete, by "+x.Sandbox.Report.Backend),
+		line("sandbox", "%s", strings.TrimPrefix(cmp.Or(x.Sandbox.Report.Notice(),
+			"complete, by "+x.Sandbox.Report.Backend),
 			"the sandbox is "))
 	}
 	if x.Trusted {

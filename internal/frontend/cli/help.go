@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/frontend/control"
 	"github.com/knack-agent/knack/internal/frontend/tui"
 	"github.com/knack-agent/knack/internal/leaf/similar"
@@ -22,7 +23,8 @@ func helpCommandsCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, err := helpTexts.ReadFile("help/commands.md")
 			if err == nil {
-				_, err = fmt.Fprintf(c.OutOrStdout(), "Commands\n\n%s%s", engine.CommandList(engine.ProgramCommands(), "  "), text)
+				_, err = fmt.Fprintf(c.OutOrStdout(), "Commands\n\n%s%s", command.List(engine.SlashCommands(command.All("")),
+					"  "), text)
 			}
 			return err
 		},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/frontend/control"
 	"github.com/knack-agent/knack/sources"
@@ -56,7 +57,7 @@ func goldenTopic(t *testing.T, name string) string {
 // TestHelpCommands compares the help with the table of commands.
 func TestHelpCommands(t *testing.T) {
 	goldenTopic(t, "commands")
-	for _, c := range engine.ProgramCommands() {
+	for _, c := range engine.SlashCommands(command.All("")) {
 		if c.Description == "" || c.Kind != "command" || len(c.Name+c.Hint)+len(c.Description) > 76 {
 			t.Errorf("the row of %s is missing, incomplete or wider than 80 columns", c.Name)
 		}
@@ -78,7 +79,7 @@ func TestHelpFormats(t *testing.T) {
 	text := topic(t, "formats")
 	types := control.MessageTypes()
 	for _, v := range []any{skillJSON{}, originJSON{}, knack.Problem{},
-		whyJSON{}, findingJSON{}, engine.SearchedLocation{}, engine.HistoryEvent{}, budgetJSON{}, budgetLine{}} {
+		whyJSON{}, findingJSON{}, command.SearchedLocation{}, command.HistoryEvent{}, budgetJSON{}, budgetLine{}} {
 		types = append(types, reflect.TypeOf(v))
 	}
 	for _, v := range types {

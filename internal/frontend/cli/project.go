@@ -14,6 +14,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/frontend/line"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
@@ -63,7 +64,7 @@ func (f *projectFlags) options() engine.Options {
 		Skills: f.skills, AddDirs: f.addDirs, Plugins: f.plugins, Settings: f.settings, Bare: f.bare,
 		NoSkills: f.noSkills, Trust: f.trust, Window: f.window,
 		MCPConfig: f.mcp, StrictMCP: f.strict,
-		Version: version(), BuiltIn: []agent.Definition{guide()}, Hotkeys: line.Hotkeys,
+		Version: version(), BuiltIn: []agent.Definition{guide()}, Commands: command.All(line.Hotkeys),
 	}
 }
 

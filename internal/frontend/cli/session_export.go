@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/session"
 )
@@ -31,7 +32,7 @@ written in it, including secrets. Check it before you pass it on.`,
 			if err != nil {
 				return err
 			}
-			x, err := engine.Export{Format: format, Path: out, Replace: overwrite, Version: version()}.WithDefaults(log)
+			x, err := command.Export{Format: format, Path: out, Replace: overwrite, Version: version()}.WithDefaults(log)
 			if err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/session"
 )
 
@@ -24,16 +25,16 @@ func (o singleSource) Skills(context.Context) iter.Seq2[*knack.Skill, error] {
 
 // whyJSON is the result of skill why.
 type whyJSON struct {
-	Name      string                    `json:"name"`
-	Found     []findingJSON             `json:"found"`
-	Near      []string                  `json:"near"`
-	Locations []engine.SearchedLocation `json:"locations"`
-	Events    []engine.HistoryEvent     `json:"events,omitempty"` // with --session
+	Name      string                     `json:"name"`
+	Found     []findingJSON              `json:"found"`
+	Near      []string                   `json:"near"`
+	Locations []command.SearchedLocation `json:"locations"`
+	Events    []command.HistoryEvent     `json:"events,omitempty"` // with --session
 }
 
 type findingJSON struct {
 	skillJSON
-	engine.FindingReason
+	command.FindingReason
 }
 
 func skillWhyCommand() *cobra.Command {
@@ -70,7 +71,7 @@ session; for a conditional skill, the files that the session touched are conside
 					return &engine.Error{Err: err, Hint: "knack session list"}
 				}
 				defer log.Close()
-				cat.view.Touched = engine.Touched(log)
+				cat.view.Touched = command.Touched(log)
 				if below := cat.project.Nested(cat.view.Touched...); len(below) > 0 {
 					cat.Catalog = knack.Load(c.Context(), append(cat.project.Sources(), below...)...)
 					cat.all = cat.project.Problems(cat.Catalog)
@@ -84,7 +85,7 @@ session; for a conditional skill, the files that the session touched are conside
 			if asJSON {
 				j := newWhyJSON(c.Context(), cat, w)
 				if log != nil {
-					j.Events = engine.History(log, w.Called())
+					j.Events = command.History(log, w.Called())
 				}
 				if err := writeJSON(c.OutOrStdout(), j); err != nil {
 					return err
@@ -92,7 +93,7 @@ session; for a conditional skill, the files that the session touched are conside
 			} else {
 				cat.project.WriteWhy(c.OutOrStdout(), w)
 				if log != nil {
-					engine.WriteHistory(c.OutOrStdout(), log, w)
+					command.WriteHistory(c.OutOrStdout(), log, w)
 				}
 			}
 			if len(w.Found) == 0 {
@@ -111,9 +112,9 @@ session; for a conditional skill, the files that the session touched are conside
 
 func newWhyJSON(ctx context.Context, cat *catalogView, w knack.Why) whyJSON {
 	j := whyJSON{Name: w.Name, Found: []findingJSON{}, Near: append([]string{}, w.Near...),
-		Locations: engine.SearchedLocations(w)}
+		Locations: command.SearchedLocations(w)}
 	for _, f := range w.Found {
-		fj := findingJSON{cat.json(ctx, f.Candidate, false), cat.project.FindingReason(f)}
+		fj := findingJSON{cat.json(ctx, f.Candidate, false), command.NewFindingReason(cat.project, f)}
 		fj.State = f.State
 		j.Found = append(j.Found, fj)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/frontend/line"
 	"github.com/knack-agent/knack/internal/frontend/tui"
 	"github.com/knack-agent/knack/internal/leaf/plain"
@@ -63,7 +64,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 		return t.Session().Send(ctx, engine.QueuedMessage{Input: agent.Typed(text), When: when})
 	}
 
-	if done, err := s.ChooseModel(ctx); err != nil {
+	if done, err := command.ChooseModel(ctx, s); err != nil {
 		front.Print(withHint(err).Error())
 	} else if done != "" {
 		front.Print(done)
@@ -119,8 +120,9 @@ func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first
 		bindings = filepath.Join(dir, "keybindings.json")
 	}
 	return tui.Run(ctx, tui.Options{
-		In: in, Out: out, Theme: cmp.Or(env.Get("KNACK_THEME"), settings.Theme), Colour: colors(out), Notify: settings.Notify,
-		First: first, Env: env.Get,
+		In: in, Out: out, Theme: cmp.Or(env.Get("KNACK_THEME"), settings.Theme), Colour: colors(out),
+		Notify: settings.Notify,
+		First:  first, Env: env.Get,
 		History: env.StateFile("history"), Bindings: bindings,
 		Start: func(ctx context.Context, person engine.Person) (*engine.Session, error) {
 			return f.start(ctx, e, person, nil, c.ErrOrStderr())
@@ -188,7 +190,7 @@ func askTrust(c *cobra.Command, e *engine.Engine) error {
 		return nil
 	}
 	e.Project().WriteItems(c.ErrOrStderr(), items)
-	yes, err := confirm(c, engine.TrustQuestion(len(items)), "knack trust --yes approves what is shown")
+	yes, err := confirm(c, command.TrustQuestion(len(items)), "knack trust --yes approves what is shown")
 	if err != nil || !yes {
 		return err
 	}

@@ -90,7 +90,9 @@ code is 1 if the result is an error.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, stop := signals(c.Context())
 			defer stop()
-			e, err := engine.Open(ctx, engine.Options{Workspace: place, Version: version(), Trust: trusted})
+			o := new(projectFlags).options()
+			o.Workspace, o.Trust = place, trusted
+			e, err := engine.Open(ctx, o)
 			if err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/knack-agent/knack/bundled"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/project/trust"
 	"github.com/knack-agent/knack/mcp"
@@ -168,7 +169,7 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 		return &engine.Error{Err: errors.New("the rest cannot be approved as it is"),
 			Hint: "knack trust --links, if you know where the links lead", Exit: engine.ExitRefused}
 	case !f.yes:
-		ok, err := confirm(c, engine.TrustQuestion(len(open)), "knack trust --yes approves what is shown")
+		ok, err := confirm(c, command.TrustQuestion(len(open)), "knack trust --yes approves what is shown")
 		if err != nil {
 			return err
 		}
@@ -212,11 +213,11 @@ func confirm(c *cobra.Command, question, hint string) (bool, error) {
 
 // askNetwork asks which network access the programs of MCP servers among the items get.
 func askNetwork(c *cobra.Command, items []trust.Item) error {
-	if !engine.StartsPrograms(items) {
+	if !command.StartsPrograms(items) {
 		return nil
 	}
 	for {
-		fmt.Fprintf(c.ErrOrStderr(), "%s [none] ", engine.NetworkQuestion)
+		fmt.Fprintf(c.ErrOrStderr(), "%s [none] ", command.NetworkQuestion)
 		line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
 		if err != nil && err != io.EOF {
 			return err
@@ -226,7 +227,7 @@ func askNetwork(c *cobra.Command, items []trust.Item) error {
 		}
 		network, err := mcp.ParseNetwork(strings.TrimSpace(line))
 		if err == nil {
-			engine.SetNetwork(items, network)
+			command.SetNetwork(items, network)
 			return nil
 		}
 		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", plain.Line(err.Error()))

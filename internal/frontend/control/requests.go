@@ -16,6 +16,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/llm/models"
 	"github.com/knack-agent/knack/permission"
 	sessionlog "github.com/knack-agent/knack/session"
@@ -307,7 +308,7 @@ func (s *server) contextUsage(ctx context.Context, session *engine.Session, _ st
 }
 
 func (s *server) cost(ctx context.Context, session *engine.Session, _ struct{}) (any, error) {
-	reply := session.Cost()
+	reply := command.Cost(session)
 	return struct {
 		Text string `json:"text"`
 		Cost any    `json:"cost"`
@@ -386,7 +387,7 @@ func (s *server) rules(ctx context.Context, session *engine.Session, _ struct{})
 }
 
 func (s *server) settings(ctx context.Context, session *engine.Session, _ struct{}) (any, error) {
-	reply, err := session.Settings(ctx)
+	reply, err := command.Settings(ctx, session, "")
 	if err != nil {
 		return nil, err
 	}

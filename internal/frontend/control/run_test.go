@@ -27,11 +27,11 @@ func TestReplyNotJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	odd := engine.ProgramCommand{Name: "odd", Run: func(context.Context, *engine.Session, string) (engine.Reply, error) {
+	odd := engine.Command{Name: "odd", Run: func(context.Context, *engine.Session, string) (engine.Reply, error) {
 		return engine.Reply{Text: "fine", Value: make(chan int)}, nil
 	}}
 	s, err := e.Start(t.Context(), nil, engine.SessionOptions{Forget: true,
-		Host: engine.Host{Commands: []engine.ProgramCommand{odd}}})
+		Host: engine.Host{Commands: []engine.Command{odd}}})
 	if err != nil {
 		t.Fatal(err)
 	}

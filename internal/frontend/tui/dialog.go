@@ -52,7 +52,7 @@ func newDialog(q engine.Question) *dialog {
 		for _, o := range q.Options {
 			it := item{value: o.ID, label: o.Label, help: o.Help}
 			if q.Call != nil && o.Lasts == gate.No && !o.Allow {
-				if command(q.Call) != "" {
+				if commandOf(q.Call) != "" {
 					items = append(items, item{value: itemEdit, label: "edit the command", help: "your version is checked again"})
 				}
 				items = append(items, it, item{value: itemReason, label: "no, and give a reason"})
@@ -101,8 +101,8 @@ func (d *dialog) open(i int) {
 	d.list.closed = !f.Many && len(items) < 10
 }
 
-// command returns the shell command of a call, which the user can edit; "" if it has none.
-func command(r *gate.Request) string {
+// commandOf returns the shell command of a call, which the user can edit; "" if it has none.
+func commandOf(r *gate.Request) string {
 	var in struct{ Command string }
 	if !slices.ContainsFunc(r.Subjects, permission.Subject.IsCommand) || json.Unmarshal(r.Input, &in) != nil {
 		return ""
@@ -332,14 +332,15 @@ func (d *dialog) chosen() (engine.Answer, bool) {
 		return engine.Answer{}, false
 	case itemEdit:
 		d.text, d.prompt, d.edit = &editor.Editor{}, "", true
-		d.text.Set(command(d.q.Call))
+		d.text.Set(commandOf(d.q.Call))
 		return engine.Answer{}, false
 	case itemOther:
 		d.text, d.prompt, d.other = &editor.Editor{}, "", true
 		return engine.Answer{}, false
 	}
 	if len(d.q.Fields) == 0 {
-		return engine.Answer{Option: it.value, Declined: it.value == "" || len(d.q.Options) == 0 && it.value != "done"}, true
+		return engine.Answer{Option: it.value, Declined: it.value == "" || len(d.q.Options) == 0 && it.value != "done"},
+			true
 	}
 	f := d.q.Fields[d.field]
 	switch {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/leaf/markdown"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
@@ -58,7 +59,7 @@ func (a *app) display(s *engine.Session) {
 
 // chooseModel lets the user choose a model if there is none.
 func (a *app) chooseModel(ctx context.Context, s *engine.Session) {
-	if done, err := s.ChooseModel(ctx); err != nil {
+	if done, err := command.ChooseModel(ctx, s); err != nil {
 		a.post(func() { a.failed(err) })
 	} else if done != "" {
 		a.post(func() { a.conv.note(styled.Dim, done) })

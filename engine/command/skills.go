@@ -1,4 +1,4 @@
-package engine
+package command
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
@@ -36,13 +37,13 @@ func newSkillValue(c knack.Candidate, state knack.SkillState) skillValue {
 const maxListed = 20
 
 // listSkills lists all skills, or those that match words, best match first.
-func listSkills(ctx context.Context, s *Session, words string) (Reply, error) {
+func listSkills(ctx context.Context, s *engine.Session, words string) (engine.Reply, error) {
 	cat, view := s.Catalog(), s.View()
 	entries, none := cat.Candidates(), "there are no skills here"
 	if words = strings.TrimSpace(words); words != "" {
-		found, err := s.engine.finder.Find(ctx, cat, words, maxListed, nil)
+		found, err := s.Engine().Finder().Find(ctx, cat, words, maxListed, nil)
 		if err != nil {
-			return Reply{}, err
+			return engine.Reply{}, err
 		}
 		of := make(map[*knack.Skill]knack.Candidate, len(entries))
 		for _, e := range entries {
@@ -55,15 +56,15 @@ func listSkills(ctx context.Context, s *Session, words string) (Reply, error) {
 	}
 	var b textLines
 	v := []skillValue{}
-	choices := &Question{Title: "Which skill?"}
+	choices := &engine.Question{Title: "Which skill?"}
 	for _, e := range entries {
 		state := cat.State(e, view)
 		x := newSkillValue(e, state)
 		v = append(v, x)
-		choices.choose("/skill "+x.Name, x.Name, skillHelp(e, state))
+		choose(choices, "/skill "+x.Name, x.Name, skillHelp(e, state))
 		b.add("%-24s %-12s %s", plain.Line(x.Name), x.Kind, state)
 	}
-	return Reply{Text: cmp.Or(b.text(), none), Value: v, Choices: choices}, nil
+	return engine.Reply{Text: cmp.Or(b.text(), none), Value: v, Choices: choices}, nil
 }
 
 // whyValue explains why a skill is available or not. Its members have the names that `knack skill why
@@ -104,13 +105,13 @@ type SearchedLocation struct {
 func SearchedLocations(w knack.Why) []SearchedLocation {
 	out := make([]SearchedLocation, len(w.Locations))
 	for i, l := range w.Locations {
-		out[i] = SearchedLocation{l.Kind, l.Label, l.Path, TrustName(l.Trust), l.Missing, l.Skills}
+		out[i] = SearchedLocation{l.Kind, l.Label, l.Path, engine.TrustName(l.Trust), l.Missing, l.Skills}
 	}
 	return out
 }
 
-// FindingReason returns what f says about its skill.
-func (p *Project) FindingReason(f knack.Finding) FindingReason {
+// NewFindingReason returns what f says about its skill.
+func NewFindingReason(p *engine.Project, f knack.Finding) FindingReason {
 	x := FindingReason{As: f.As, Reason: f.Reason, Asks: []string{}}
 	if f.Winner != nil {
 		x.Winner = f.Winner.Path
@@ -124,20 +125,20 @@ func (p *Project) FindingReason(f knack.Finding) FindingReason {
 	return x
 }
 
-func (p *Project) whyValue(w knack.Why, events []HistoryEvent) whyValue {
+func newWhyValue(p *engine.Project, w knack.Why, events []HistoryEvent) whyValue {
 	v := whyValue{Name: w.Name, Found: []findingValue{}, Near: append([]string{}, w.Near...),
 		Locations: SearchedLocations(w), Events: events}
 	for _, f := range w.Found {
-		v.Found = append(v.Found, findingValue{newSkillValue(f.Candidate, f.State), p.FindingReason(f)})
+		v.Found = append(v.Found, findingValue{newSkillValue(f.Candidate, f.State), NewFindingReason(p, f)})
 	}
 	return v
 }
 
-func why(ctx context.Context, s *Session, name string) (Reply, error) {
-	if name == "" && s.person != nil {
+func why(ctx context.Context, s *engine.Session, name string) (engine.Reply, error) {
+	if name == "" && s.Interactive() {
 		r, err := listSkills(ctx, s, "")
 		if err != nil {
-			return Reply{}, err
+			return engine.Reply{}, err
 		}
 		r.Choices.Title = "Explain which skill?"
 		for i := range r.Choices.Options {
@@ -147,45 +148,47 @@ func why(ctx context.Context, s *Session, name string) (Reply, error) {
 		return r, nil
 	}
 	if name == "" {
-		return Reply{}, &Error{Err: errors.New("/why needs the name of a skill"), Hint: "/skills lists them", Exit: ExitUsage}
+		return engine.Reply{}, &engine.Error{Err: errors.New("/why needs the name of a skill"), Hint: "/skills lists them",
+			Exit: engine.ExitUsage}
 	}
-	p, cat := s.engine.Project(), s.Catalog()
-	view := p.view
+	p, cat := s.Engine().Project(), s.Catalog()
+	view := p.View()
 	if m, err := s.Model(ctx); err == nil {
 		view.Window = m.Info().Window
 	}
-	view.Touched = Touched(s.log)
+	view.Touched = Touched(s.Log())
 	w := p.Why(ctx, cat, view, name)
 	var b strings.Builder
 	p.WriteWhy(&b, w)
-	WriteHistory(&b, s.log, w)
-	return Reply{Text: strings.TrimRight(b.String(), "\n"), Value: p.whyValue(w, History(s.log, w.Called()))}, nil
+	WriteHistory(&b, s.Log(), w)
+	return engine.Reply{Text: strings.TrimRight(b.String(), "\n"), Value: newWhyValue(p, w, History(s.Log(),
+		w.Called()))}, nil
 }
 
-func release(_ context.Context, s *Session, name string) (Reply, error) {
+func release(_ context.Context, s *engine.Session, name string) (engine.Reply, error) {
 	var b textLines
 	if name == "" {
-		texts := s.log.State().Texts
+		texts := s.Log().State().Texts
 		v := map[string]int{}
-		choices := &Question{Title: "Release which skill's text?"}
+		choices := &engine.Question{Title: "Release which skill's text?"}
 		for _, t := range texts {
 			v[t.Skill] += t.Tokens
 			b.add("%-24s %d tokens", plain.Line(t.Skill), t.Tokens)
-			choices.Options = append(choices.Options, Option{ID: "/release " + t.Skill, Label: t.Skill})
+			choices.Options = append(choices.Options, engine.Option{ID: "/release " + t.Skill, Label: t.Skill})
 		}
 		if len(texts) == 0 {
 			b.add("no skill's text is in the conversation")
 		}
-		return Reply{Text: b.text(), Value: v, Choices: choices}, nil
+		return engine.Reply{Text: b.text(), Value: v, Choices: choices}, nil
 	}
-	done, err := agent.ReleaseByHand(s.log, name, "by hand")
+	done, err := agent.ReleaseByHand(s.Log(), name, "by hand")
 	for _, r := range done {
 		b.add("%s", plain.Line(r.Line()))
 	}
 	if err == nil && len(done) == 0 {
 		err = fmt.Errorf("the text of the skill %q is not in the conversation", name)
 	}
-	return Reply{Text: b.text(), Value: done}, err
+	return engine.Reply{Text: b.text(), Value: done}, err
 }
 
 // agentValue is an agent in a list.
@@ -201,28 +204,28 @@ type agentValue struct {
 
 // listAgents lists all agents, and those that are running. With the id of a running agent or of a
 // background command it shows the end of its output, or stops it.
-func listAgents(_ context.Context, s *Session, args string) (Reply, error) {
+func listAgents(_ context.Context, s *engine.Session, args string) (engine.Reply, error) {
 	if id, ok := strings.CutPrefix(args, "stop "); ok {
 		id = strings.TrimSpace(id)
 		if err := s.StopTask(id); err != nil {
-			return Reply{}, &Error{Err: err, Hint: "/agents lists what runs"}
+			return engine.Reply{}, &engine.Error{Err: err, Hint: "/agents lists what runs"}
 		}
-		return Reply{Text: "stopped: " + plain.Line(id)}, nil
+		return engine.Reply{Text: "stopped: " + plain.Line(id)}, nil
 	}
 	if args != "" {
-		return s.showTask(strings.TrimSpace(args))
+		return showTask(s, strings.TrimSpace(args))
 	}
-	p := s.engine.Project()
-	table := &Table{Columns: []string{"NAME", "SOURCE", "MODEL", "TOOLS", "STATE", "FILE"}}
+	p := s.Engine().Project()
+	table := &engine.Table{Columns: []string{"NAME", "SOURCE", "MODEL", "TOOLS", "STATE", "FILE"}}
 	known := map[string]bool{}
-	working := map[string]int{}
-	for _, a := range s.background.Unreported(s.log) {
+	working, st := map[string]int{}, s.Status()
+	for _, a := range st.Agents {
 		if a.Reason == "" {
 			working[a.Name]++
 		}
 	}
 	v, describe := []agentValue{}, map[string]string{}
-	for _, d := range slices.Concat(s.Host().Agents, p.agents) {
+	for _, d := range slices.Concat(s.Host().Agents, p.Agents()) {
 		x := agentValue{Name: d.Name, Kind: d.Origin, Model: d.Model, Tools: d.Tools, Shadowed: known[d.Name],
 			Working: working[d.Name], Path: d.Path}
 		state := "active"
@@ -244,11 +247,12 @@ func listAgents(_ context.Context, s *Session, args string) (Reply, error) {
 		if len(d.DisallowedTools) > 0 {
 			tools += " but " + strings.Join(d.DisallowedTools, ", ")
 		}
-		table.Rows = append(table.Rows, []string{plain.Line(d.Name), string(d.Origin), plain.Line(cmp.Or(d.Model, "inherit")),
-			Clip(tools, 60), state, plain.Line(p.Short(d.Path))})
+		table.Rows = append(table.Rows, []string{plain.Line(d.Name), string(d.Origin), plain.Line(cmp.Or(d.Model,
+			"inherit")),
+			engine.Clip(tools, 60), state, plain.Line(p.Short(d.Path))})
 	}
-	r := Reply{Table: table, Value: v, Choices: agentChoices(v, describe)}
-	if tasks := s.tasks(); len(tasks) > 0 {
+	r := engine.Reply{Table: table, Value: v, Choices: agentChoices(v, describe)}
+	if tasks := tasksOf(st); len(tasks) > 0 {
 		var b textLines
 		for _, o := range tasks {
 			b.add("%s  %s", o.ID, plain.Line(o.Label))
@@ -260,17 +264,17 @@ func listAgents(_ context.Context, s *Session, args string) (Reply, error) {
 	return r, nil
 }
 
-// tasks offers the agents and commands that run in the background.
-func (s *Session) tasks() []Option {
-	var q Question
-	for _, a := range s.background.Unreported(s.log) {
+// tasksOf offers the agents and commands that run in the background.
+func tasksOf(st engine.Status) []engine.Option {
+	var q engine.Question
+	for _, a := range st.Agents {
 		if a.Reason == "" {
-			q.choose("/agents "+a.Log, "agent "+a.Name, a.Task)
+			choose(&q, "/agents "+a.Log, "agent "+a.Name, a.Task)
 		}
 	}
-	for _, j := range s.jobs.List() {
+	for _, j := range st.Jobs {
 		if j.Running {
-			q.choose("/agents "+j.ID, "command "+j.ID, strings.Join(strings.Fields(j.Line), " "))
+			choose(&q, "/agents "+j.ID, "command "+j.ID, strings.Join(strings.Fields(j.Line), " "))
 		}
 	}
 	return q.Options
@@ -283,19 +287,19 @@ const (
 )
 
 // showTask shows the end of a task's output and offers to stop the task.
-func (s *Session) showTask(id string) (Reply, error) {
+func showTask(s *engine.Session, id string) (engine.Reply, error) {
 	text, _, err := s.TaskOutput(id, taskBytes)
 	if err != nil {
-		return Reply{}, &Error{Err: err, Hint: "/agents lists what runs"}
+		return engine.Reply{}, &engine.Error{Err: err, Hint: "/agents lists what runs"}
 	}
 	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	text = cmp.Or(strings.Join(all[max(0, len(all)-taskLines):], "\n"), "no output yet")
-	r := Reply{Text: text}
-	for _, o := range s.tasks() {
+	r := engine.Reply{Text: text}
+	for _, o := range tasksOf(s.Status()) {
 		if o.ID == "/agents "+id {
-			r.Choices = &Question{Title: o.Label + ": " + o.Help, Text: text}
-			r.Choices.choose("/agents stop "+id, "stop it", "")
-			r.Choices.choose(o.ID, "show its output again", "")
+			r.Choices = &engine.Question{Title: o.Label + ": " + o.Help, Text: text}
+			choose(r.Choices, "/agents stop "+id, "stop it", "")
+			choose(r.Choices, o.ID, "show its output again", "")
 		}
 	}
 	return r, nil
@@ -311,25 +315,25 @@ type hookValue struct {
 	State   []string   `json:"state"`
 }
 
-func listHooks(_ context.Context, s *Session, _ string) (Reply, error) {
+func listHooks(_ context.Context, s *engine.Session, _ string) (engine.Reply, error) {
 	v := []hookValue{}
-	p := s.engine.Project()
-	for _, h := range s.newTurn().agent.Hooks(s.log) {
+	p := s.Engine().Project()
+	for _, h := range s.Hooks() {
 		v = append(v, hookValue{h.Event, h.Matcher, h.Type, h.String(), h.DefinedIn, h.State()})
 	}
 	if len(v) == 0 {
-		return Reply{Text: "No hooks are active. knack help hooks explains how to write one.", Value: v}, nil
+		return engine.Reply{Text: "No hooks are active. knack help hooks explains how to write one.", Value: v}, nil
 	}
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, h := range v {
 		fmt.Fprintf(w, "%s\t%s\t%s %s\t%s\t%s\n", h.Event, plain.Line(cmp.Or(h.Matcher, "*")), h.Type, plain.Line(h.Runs),
-			plain.Line(p.shortIn(h.Place)), strings.Join(h.State, ", "))
+			plain.Line(p.ShortIn(h.Place)), strings.Join(h.State, ", "))
 	}
 	w.Flush()
 	rows := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 	for i := range rows {
 		rows[i] = strings.TrimRight(rows[i], " ")
 	}
-	return Reply{Text: strings.Join(rows, "\n"), Value: v}, nil
+	return engine.Reply{Text: strings.Join(rows, "\n"), Value: v}, nil
 }

@@ -1,51 +1,19 @@
-package engine
+package command
 
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 )
-
-// replace starts the session that replaces s. It has another log, but the same mode and background
-// commands. source is the source of its SessionStart event, clear or resume, and the reason of the
-// SessionEnd event of s.
-func (s *Session) replace(ctx context.Context, log *session.Log, source hook.Source) (*Session, error) {
-	o := s.options
-	o.Host = s.Host()
-	o.ID, o.Resume, o.Latest, o.Fork, o.Model, o.Effort = "", "", false, false, "", ""
-	next, err := s.engine.start(ctx, s.person, o, log, s)
-	if err != nil {
-		return nil, errors.Join(err, log.Close())
-	}
-	next.source = source
-	s.mu.Lock()
-	if s.reason = hook.EndResume; source == hook.SourceClear {
-		s.reason = hook.EndClear
-	}
-	s.mu.Unlock()
-	return next, nil
-}
-
-// newLog creates the log of a new session. from is the ID of the session that it copies; "": none.
-func (s *Session) newLog(from string) (*session.Log, error) {
-	p := s.engine.Project()
-	h := session.Header{ID: session.NewID(time.Now()), Dir: p.dir, From: from}
-	if !s.Recorded() {
-		return session.New(h), nil
-	}
-	return p.options.Env.Sessions(p.dir).Create(h)
-}
 
 // sessionValue is the value of /session.
 type sessionValue struct {
@@ -62,15 +30,16 @@ type sessionValue struct {
 	Recorded bool            `json:"recorded"`
 }
 
-func showSession(ctx context.Context, s *Session, _ string) (Reply, error) {
-	st := s.log.State()
-	model := s.modelName()
+func showSession(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error) {
+	st := s.Log().State()
+	model := s.Status().Model
 	if m, err := s.Model(ctx); err == nil {
 		model = cmp.Or(st.Model, m.Info().ID)
 	}
 	v := sessionValue{
-		ID: s.log.ID(), Title: st.Title, Dir: s.log.Header().Dir, From: s.log.Header().From, Model: model, Effort: s.effort(),
-		Mode: s.gate.Mode(), Turns: st.Turns, Requests: st.Requests, Cost: st.Cost, Recorded: s.Recorded(),
+		ID: s.Log().ID(), Title: st.Title, Dir: s.Log().Header().Dir, From: s.Log().Header().From, Model: model,
+		Effort: s.Effort(),
+		Mode:   s.Mode(), Turns: st.Turns, Requests: st.Requests, Cost: st.Cost, Recorded: s.Recorded(),
 	}
 	rows := [][2]string{
 		{"id", v.ID},
@@ -80,7 +49,8 @@ func showSession(ctx context.Context, s *Session, _ string) (Reply, error) {
 		{"model", plain.Line(v.Model)},
 		{"effort", v.Effort},
 		{"permissions", string(v.Mode)},
-		{"so far", fmt.Sprintf("%s, %s, $%.4f", plain.Count(st.Turns, "turn"), plain.Count(st.Requests, "request"), st.Cost)},
+		{"so far", fmt.Sprintf("%s, %s, $%.4f", plain.Count(st.Turns, "turn"), plain.Count(st.Requests, "request"),
+			st.Cost)},
 	}
 	if !s.Recorded() {
 		rows = append(rows, [2]string{"file", "none: this session is not recorded"})
@@ -91,75 +61,58 @@ func showSession(ctx context.Context, s *Session, _ string) (Reply, error) {
 			b.add("%-12s %s", r[0], r[1])
 		}
 	}
-	return Reply{Text: b.text(), Value: v}, nil
+	return engine.Reply{Text: b.text(), Value: v}, nil
 }
 
-func startNew(ctx context.Context, s *Session, _ string) (Reply, error) {
-	log, err := s.newLog("")
+func startNew(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error) {
+	next, err := s.Replace(ctx, engine.Replacement{})
 	if err != nil {
-		return Reply{}, err
+		return engine.Reply{}, err
 	}
-	next, err := s.replace(ctx, log, hook.SourceClear)
-	if err != nil {
-		return Reply{}, err
-	}
-	return Reply{Text: "a new session: " + log.ID(), Next: next, Value: map[string]string{"id": log.ID()}}, nil
+	return engine.Reply{Text: "a new session: " + next.ID(), Next: next, Value: map[string]string{"id": next.ID()}}, nil
 }
 
 // maxResumed limits the sessions in the text of /resume. The choices contain all of them.
 const maxResumed = 15
 
-func resume(ctx context.Context, s *Session, id string) (Reply, error) {
-	p := s.engine.Project()
-	store := p.options.Env.Sessions(p.dir)
+func resume(ctx context.Context, s *engine.Session, id string) (engine.Reply, error) {
 	if id == "" {
-		return s.listSessions(store)
+		p := s.Engine().Project()
+		return listSessions(s, p.Env().Sessions(p.Dir()))
 	}
-	if !s.Recorded() {
-		return Reply{}, errors.New("this session is not recorded, so it cannot be replaced by a recorded one")
-	}
-	if id == s.log.ID() {
-		return Reply{}, errors.New("you are in this session already")
-	}
-	log, err := store.Open(id)
-	if errors.Is(err, session.ErrLocked) {
-		return Reply{}, fmt.Errorf("session %s: %w", id, err)
-	}
+	next, err := s.Replace(ctx, engine.Replacement{Resume: id})
 	if err != nil {
-		return Reply{}, &Error{Err: err, Hint: "/resume lists the sessions"}
+		return engine.Reply{}, err
 	}
-	next, err := s.replace(ctx, log, hook.SourceResume)
-	if err != nil {
-		return Reply{}, err
-	}
+	log := next.Log()
 	var b textLines
 	for _, d := range log.Damage() {
 		b.add("session: %s", plain.Line(d))
 	}
 	b.add("resumed %s, %s", log.ID(), plain.Count(log.State().Turns, "turn"))
-	return Reply{Text: b.text(), Next: next, Value: map[string]string{"id": log.ID()}}, nil
+	return engine.Reply{Text: b.text(), Next: next, Value: map[string]string{"id": log.ID()}}, nil
 }
 
-func (s *Session) listSessions(store session.Store) (Reply, error) {
+func listSessions(s *engine.Session, store session.Store) (engine.Reply, error) {
 	var b textLines
 	all, err := store.List()
 	if err != nil {
 		b.add("some sessions cannot be read: %v", err)
 	}
-	all = slices.DeleteFunc(all, func(x session.Summary) bool { return x.Empty() || x.ID == s.log.ID() })
+	all = slices.DeleteFunc(all, func(x session.Summary) bool { return x.Empty() || x.ID == s.Log().ID() })
 	if len(all) == 0 {
 		b.add("there are no other sessions of this directory")
-		return Reply{Text: b.text(), Value: []session.Summary{}}, nil
+		return engine.Reply{Text: b.text(), Value: []session.Summary{}}, nil
 	}
-	choices := &Question{Title: "Resume which session?"}
+	choices := &engine.Question{Title: "Resume which session?"}
 	titles := map[string]string{}
 	for _, x := range all {
-		titles[x.ID] = Clip(cmp.Or(x.Title, x.First), 40)
+		titles[x.ID] = engine.Clip(cmp.Or(x.Title, x.First), 40)
 	}
 	for i, x := range all {
-		about, when := Clip(cmp.Or(x.Title, x.First), 70), x.Changed.Local().Format("2006-01-02 15:04")
-		o := Option{ID: "/resume " + x.ID, Label: about, Help: when + ", " + plain.Count(x.Turns, "turn"),
-			Preview: Clip(x.First, 400)}
+		about, when := engine.Clip(cmp.Or(x.Title, x.First), 70), x.Changed.Local().Format("2006-01-02 15:04")
+		o := engine.Option{ID: "/resume " + x.ID, Label: about, Help: when + ", " + plain.Count(x.Turns, "turn"),
+			Preview: engine.Clip(x.First, 400)}
 		if x.From != "" { // a branch of another session
 			o.Help += ", from " + cmp.Or(titles[x.From], x.From)
 		}
@@ -171,20 +124,17 @@ func (s *Session) listSessions(store session.Store) (Reply, error) {
 			b.add("and %d older ones: knack session list shows them", len(all)-i)
 		}
 	}
-	return Reply{Text: b.text(), Value: all, Choices: choices}, nil
+	return engine.Reply{Text: b.text(), Value: all, Choices: choices}, nil
 }
 
-// maxTitle limits a session's title, in bytes.
-const maxTitle = 200
-
-func name(ctx context.Context, s *Session, title string) (Reply, error) {
+func name(ctx context.Context, s *engine.Session, title string) (engine.Reply, error) {
 	if title = strings.Join(strings.Fields(title), " "); title != "" {
 		if err := s.Set(ctx, session.Setting{Title: title}); err != nil {
-			return Reply{}, err
+			return engine.Reply{}, err
 		}
 	}
-	title = s.log.State().Title
-	return Reply{Text: plain.Line(cmp.Or(title, "no title: /name TITLE sets one")),
+	title = s.Log().State().Title
+	return engine.Reply{Text: plain.Line(cmp.Or(title, "no title: /name TITLE sets one")),
 		Value: map[string]string{"title": title}}, nil
 }
 
@@ -202,14 +152,15 @@ type modelCost struct {
 	Cost     float64   `json:"costUSD"`
 }
 
-func cost(_ context.Context, s *Session, _ string) (Reply, error) {
+// Cost is the reply of /cost: what the session has cost, by model.
+func Cost(s *engine.Session) engine.Reply {
 	by := map[string]*modelCost{}
 	v := costValue{Models: []modelCost{}}
-	var turns []Bar                     // the cost of each turn
-	for _, e := range s.log.Entries() { // of all branches, because they were all paid for
+	var turns []engine.Bar                // the cost of each turn
+	for _, e := range s.Log().Entries() { // of all branches, because they were all paid for
 		before := v.Cost
 		if e.User != nil && !e.User.Steering {
-			turns = append(turns, Bar{Label: Clip(typedIn(e), 24)})
+			turns = append(turns, engine.Bar{Label: engine.Clip(typedIn(e), 24)})
 		}
 		for spent := range session.Spending(e) {
 			name := spent.Model
@@ -227,13 +178,13 @@ func cost(_ context.Context, s *Session, _ string) (Reply, error) {
 		}
 		if spent := v.Cost - before; spent > 0 {
 			if len(turns) == 0 {
-				turns = append(turns, Bar{Label: "before the first turn"})
+				turns = append(turns, engine.Bar{Label: "before the first turn"})
 			}
 			turns[len(turns)-1].Value += spent
 		}
 	}
 	if len(by) == 0 {
-		return Reply{Text: "nothing yet: no request has been made", Value: v}, nil
+		return engine.Reply{Command: "cost", Text: "nothing yet: no request has been made", Value: v}
 	}
 	var b textLines
 	for _, name := range slices.Sorted(maps.Keys(by)) {
@@ -245,25 +196,25 @@ func cost(_ context.Context, s *Session, _ string) (Reply, error) {
 			plain.Number(x.Usage.Output))
 	}
 	b.add("total: $%.4f", v.Cost)
-	r := Reply{Text: b.text(), Value: v}
+	r := engine.Reply{Command: "cost", Text: b.text(), Value: v}
 	if v.Cost > 0 {
 		r.Chart = costChart(turns, b.text())
 	}
-	return r, nil
+	return r
 }
 
 // maxTurns limits the number of bars in a chart of the cost. Earlier turns are added up in one more bar.
 const maxTurns = 16
 
 // costChart returns a chart with the cost of each of the last turns.
-func costChart(turns []Bar, text string) *Chart {
-	c := &Chart{Title: "cost by turn", Note: text}
+func costChart(turns []engine.Bar, text string) *engine.Chart {
+	c := &engine.Chart{Title: "cost by turn", Note: text}
 	if n := len(turns) - maxTurns; n > 0 {
-		earlier := Bar{Label: plain.Count(n, "earlier turn")}
+		earlier := engine.Bar{Label: plain.Count(n, "earlier turn")}
 		for _, t := range turns[:n] {
 			earlier.Value += t.Value
 		}
-		turns = append([]Bar{earlier}, turns[n:]...)
+		turns = append([]engine.Bar{earlier}, turns[n:]...)
 	}
 	for _, t := range turns {
 		t.Text = fmt.Sprintf("$%.4f", t.Value)

@@ -1,100 +1,84 @@
-package engine
+package command
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/project/config"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 )
 
-func setModel(ctx context.Context, s *Session, name string) (Reply, error) {
+func setModel(ctx context.Context, s *engine.Session, name string) (engine.Reply, error) {
 	if name != "" {
-		if err := s.set(ctx, session.Setting{Model: name}); err != nil {
-			return Reply{}, err
+		if err := s.SetTyped(ctx, session.Setting{Model: name}); err != nil {
+			return engine.Reply{}, err
 		}
 	}
 	m, err := s.Model(ctx)
 	if err != nil {
-		return Reply{}, err
+		return engine.Reply{}, err
 	}
-	now := cmp.Or(s.log.State().Model, m.Info().ID)
-	r := Reply{Text: plain.Line(now), Value: map[string]string{"model": now}}
+	now := cmp.Or(s.Log().State().Model, m.Info().ID)
+	r := engine.Reply{Text: plain.Line(now), Value: map[string]string{"model": now}}
 	if name == "" {
-		r.Choices = s.modelChoices(now)
+		r.Choices = modelChoices(s, now)
 	}
 	return r, nil
 }
 
-func checkEffort(level string) error {
-	if level == session.DefaultEffort {
-		return nil
-	}
-	value, err := json.Marshal(level)
-	if err != nil {
-		return err
-	}
-	return config.Check("effort", value)
-}
-
-func setEffort(ctx context.Context, s *Session, level string) (Reply, error) {
+func setEffort(ctx context.Context, s *engine.Session, level string) (engine.Reply, error) {
 	if level != "" {
 		if err := s.Set(ctx, session.Setting{Effort: level}); err != nil {
-			return Reply{}, err
+			return engine.Reply{}, err
 		}
 	}
-	now := s.effort()
-	var choices *Question
+	now := s.Effort()
+	var choices *engine.Question
 	if level == "" {
 		choices = effortChoices(now)
 	}
-	return Reply{Choices: choices, Text: cmp.Or(now, "the model's own; low, medium, high, xhigh, max or a number of "+
-		"thinking tokens"),
+	return engine.Reply{Choices: choices, Text: cmp.Or(now,
+		"the model's own; low, medium, high, xhigh, max or a number of "+
+			"thinking tokens"),
 		Value: map[string]string{"effort": now}}, nil
 }
 
-// settingValue is a setting with the places that set it.
-type settingValue struct {
-	Key       string            `json:"key"`
-	Value     json.RawMessage   `json:"value"`
-	Positions []config.Position `json:"places"`
-}
-
-func settings(ctx context.Context, s *Session, args string) (Reply, error) {
-	p := s.engine.Project()
+// Settings is the reply of /settings. args is a key and a value to set, a key or the beginning of keys to show, or "".
+func Settings(ctx context.Context, s *engine.Session, args string) (engine.Reply, error) {
+	p := s.Engine().Project()
 	key, value, _ := strings.Cut(args, " ")
 	if value = strings.TrimSpace(value); value != "" {
 		if key == "model" {
-			if _, err := s.resolve(ctx, strings.Trim(value, `"`)); err != nil {
-				return Reply{}, err
+			if _, err := s.FindModel(ctx, strings.Trim(value, `"`)); err != nil {
+				return engine.Reply{}, err
 			}
 		}
-		r, err := p.Set(key, value)
+		stored, err := p.Set(key, value)
 		if err != nil {
-			return r, err
+			return engine.Reply{}, err
 		}
-		if _, err := s.engine.Reload(ctx); err != nil {
-			return r, fmt.Errorf("the setting was stored, but settings cannot be read again: %w", err)
+		if _, err := s.Engine().Reload(ctx); err != nil {
+			return engine.Reply{}, fmt.Errorf("the setting was stored, but settings cannot be read again: %w", err)
 		}
-		return r, nil
+		return engine.Reply{Text: storedText(p, stored), Value: stored}, nil
 	}
 	var b textLines
-	found := []settingValue{}
-	for _, v := range p.config.Values() {
+	found := []engine.Setting{}
+	for _, v := range p.Values() {
 		if key != "" && v.Key != key && !strings.HasPrefix(v.Key, key+".") {
 			continue
 		}
-		found = append(found, settingValue{v.Key, v.JSON, v.Positions})
-		b.add("%s", p.formatSetting(v))
+		found = append(found, v)
+		b.add("%s", formatSetting(p, v))
 	}
 	switch {
 	case len(found) > 0:
@@ -102,45 +86,30 @@ func settings(ctx context.Context, s *Session, args string) (Reply, error) {
 		b.add("no setting is set; knack help settings lists them all")
 	default:
 		if err := config.Known(key); err != nil {
-			return Reply{}, &Error{Err: err, Hint: "knack help settings"}
+			return engine.Reply{}, &engine.Error{Err: err, Hint: "knack help settings"}
 		}
 		b.add("%s is not set", plain.Line(key))
 	}
-	r := Reply{Text: b.text(), Value: found}
-	if r.Choices = p.valueChoices(key); key == "" {
-		r.Choices = p.settingChoices()
+	r := engine.Reply{Text: b.text(), Value: found}
+	if r.Choices = valueChoices(p, key); key == "" {
+		r.Choices = settingChoices(p)
 	}
 	return r, nil
 }
 
-// Set writes a setting into the user's own file; [Engine.Reload] reads it.
-func (p *Project) Set(key, value string) (Reply, error) {
-	data := json.RawMessage(value)
-	if !json.Valid(data) { // quote a plain word
-		data, _ = json.Marshal(value)
-	}
-	if err := config.Check(key, data); err != nil {
-		return Reply{}, &Error{Err: err, Hint: "knack help settings", Exit: ExitUsage}
-	}
-	if p.options.Env.ConfigDir() == "" {
-		return Reply{}, ErrNoState("the setting was not stored")
-	}
-	path := filepath.Join(p.options.Env.ConfigDir(), "settings.json")
-	if err := config.Set(path, key, data); err != nil {
-		return Reply{}, err
-	}
-	return Reply{Text: fmt.Sprintf("%s = %s\n    in %s; settings of workspace, sandbox and tools take effect at the "+
-		"next start, all others now", plain.Line(key), plain.Line(string(data)), plain.Line(p.Short(path))),
-		Value: settingValue{Key: key, Value: data, Positions: []config.Position{{Origin: permission.User, Path: path}}}}, nil
+// storedText says where a setting was stored, and from when it counts.
+func storedText(p *engine.Project, v engine.Setting) string {
+	return fmt.Sprintf("%s = %s\n    in %s; settings of workspace, sandbox and tools take effect at the next start, all "+
+		"others now", plain.Line(v.Key), plain.Line(string(v.Value)), plain.Line(p.Short(v.Positions[0].Path)))
 }
 
 // formatSetting describes a setting and the places that set it.
-func (p *Project) formatSetting(v config.Value) string {
+func formatSetting(p *engine.Project, v engine.Setting) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s = %s", v.Key, plain.Line(string(v.JSON)))
+	fmt.Fprintf(&b, "%s = %s", v.Key, plain.Line(string(v.Value)))
 	var values []string
 	for _, x := range v.Positions {
-		if at := "\n    " + p.formatPosition(x); !slices.Contains(values, at) {
+		if at := "\n    " + formatPosition(p, x); !slices.Contains(values, at) {
 			values = append(values, at)
 			b.WriteString(at)
 		}
@@ -149,7 +118,7 @@ func (p *Project) formatSetting(v config.Value) string {
 }
 
 // formatPosition describes where the value of a setting comes from.
-func (p *Project) formatPosition(x config.Position) string {
+func formatPosition(p *engine.Project, x engine.SettingPosition) string {
 	if x.Path == "command line" {
 		return x.Path
 	}
@@ -173,16 +142,16 @@ type ruleValue struct {
 	From    string `json:"from,omitempty"`
 }
 
-func permissions(ctx context.Context, s *Session, mode string) (Reply, error) {
+func permissions(ctx context.Context, s *engine.Session, mode string) (engine.Reply, error) {
 	if mode != "" {
-		if err := s.set(ctx, session.Setting{Mode: permission.Mode(mode)}); err != nil {
-			return Reply{}, err
+		if err := s.SetTyped(ctx, session.Setting{Mode: permission.Mode(mode)}); err != nil {
+			return engine.Reply{}, err
 		}
-		return Reply{Text: "mode: " + string(s.gate.Mode()), Value: permissionsValue{Mode: s.gate.Mode(),
+		return engine.Reply{Text: "mode: " + string(s.Mode()), Value: permissionsValue{Mode: s.Mode(),
 			Rules: []ruleValue{}}}, nil
 	}
-	p := s.engine.Project()
-	v := permissionsValue{Mode: s.gate.Mode(), Ceiling: string(p.config.Settings.Skills.EnforceAllowedTools),
+	p := s.Engine().Project()
+	v := permissionsValue{Mode: s.Mode(), Ceiling: p.Settings().EnforceAllowedTools,
 		Rules: []ruleValue{}}
 	var b textLines
 	b.add("mode: %s", v.Mode)
@@ -197,26 +166,28 @@ func permissions(ctx context.Context, s *Session, mode string) (Reply, error) {
 		}
 		b.add("%s", text)
 	}
+	rules := p.Rules()
 	for _, kind := range []struct {
 		name  string
 		rules []permission.Rule
-	}{{"deny", p.config.Rules.Deny}, {"ask", p.config.Rules.Ask}, {"allow", p.config.Rules.Allow}} {
-		places := p.config.Where("permissions." + kind.name)
+	}{{"deny", rules.Deny}, {"ask", rules.Ask}, {"allow", rules.Allow}} {
+		places := p.Where("permissions." + kind.name)
 		for i, r := range kind.rules {
 			from := ""
 			if i < len(places) {
-				from = p.formatPosition(places[i])
+				from = formatPosition(p, places[i])
 			}
 			add(kind.name, r.String(), from, "%-5s %s")
 		}
 	}
-	for _, r := range s.gate.KeptRules() {
+	kept, answered := s.Answers()
+	for _, r := range kept {
 		add("allow", r.String(), "answered always", "%s %s")
 	}
-	for _, r := range s.gate.SessionRules() {
+	for _, r := range answered {
 		add("allow", r.String(), "answered for this session", "%s %s")
 	}
-	for _, k := range s.log.State().Scopes {
+	for _, k := range s.Log().State().Scopes {
 		for _, r := range k.Grants {
 			if slices.Contains(k.Ignored, r) {
 				continue
@@ -227,47 +198,42 @@ func permissions(ctx context.Context, s *Session, mode string) (Reply, error) {
 	b.add("Secrets and protected paths also need approval; reading files here needs no rule: knack help permissions.")
 	choices := modeChoices(v.Mode)
 	choices.Text = b.text()
-	return Reply{Text: b.text(), Value: v, Choices: choices}, nil
+	return engine.Reply{Text: b.text(), Value: v, Choices: choices}, nil
 }
 
 // reload implements /reload: it reads everything again. On an error nothing changes.
-func reload(ctx context.Context, s *Session, _ string) (Reply, error) {
-	c, err := s.engine.Reload(ctx)
+func reload(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error) {
+	c, err := s.Reload(ctx)
 	if err != nil {
-		return Reply{}, fmt.Errorf("nothing was changed: %w", err)
+		return engine.Reply{}, fmt.Errorf("nothing was changed: %w", err)
 	}
-	_, was := s.systemText()
-	problems := len(s.Problems())
-	s.setSystem(c.New)
-	_, now := s.systemText()
-	r := s.reloadReply(c)
+	r := reloadReply(s, c)
 	name := func(d agent.Document) (string, string) { return c.New.Short(d.Path), d.Text }
-	r.Text += "\ncontext files: " + difference(was, now, name)
-	for _, x := range s.Problems()[problems:] {
+	r.Text += "\ncontext files: " + difference(c.OldContext, c.NewContext, name)
+	for _, x := range c.Problems {
 		r.Text += fmt.Sprintf("\n%s: %s", x.Severity, c.New.ShortProblem(x))
 	}
 	return r, nil
 }
 
 // reloadReply describes the changes of a reload.
-func (s *Session) reloadReply(c Reloaded) Reply {
+func reloadReply(s *engine.Session, c engine.Reloaded) engine.Reply {
 	was, now := c.Old, c.New
 	var b textLines
 	b.add("skills: %s", difference(c.OldSkills, c.NewSkills, func(k *knack.Skill) (string, string) {
 		return k.Name,
 			k.ID + "\x00" + k.Summary()
 	}))
-	b.add("templates: %s", difference(was.templates, now.templates, func(c knack.SlashCommand) (string, string) {
+	b.add("templates: %s", difference(was.Templates(), now.Templates(), func(c knack.SlashCommand) (string, string) {
 		return c.Name, c.Source + "\x00" + c.Description + "\x00" + c.Hint
 	}))
-	b.add("agents: %s", difference(was.agents, now.agents, func(d agent.Definition) (string, string) {
+	b.add("agents: %s", difference(was.Agents(), now.Agents(), func(d agent.Definition) (string, string) {
 		text, _ := json.Marshal(d)
 		return d.Name, string(text)
 	}))
 	b.add("settings: %s; changes to workspace, sandbox and tools take effect at the next start, all others now",
-		difference(was.config.Values(), now.config.Values(), func(v config.Value) (string, string) {
-			return v.Key,
-				string(v.JSON)
+		difference(was.Values(), now.Values(), func(v engine.Setting) (string, string) {
+			return v.Key, string(v.Value)
 		}))
 	bad := slices.DeleteFunc(now.Problems(s.Catalog()),
 		func(p knack.Problem) bool { return p.Severity == knack.Info })
@@ -278,8 +244,9 @@ func (s *Session) reloadReply(c Reloaded) Reply {
 		}
 		b.add("%s: %s", x.Severity, now.ShortProblem(x))
 	}
-	return Reply{Text: b.text(), Value: map[string]any{"skills": len(c.NewSkills), "templates": len(now.templates),
-		"agents": len(now.agents), "problems": bad}}
+	return engine.Reply{Text: b.text(), Value: map[string]any{"skills": len(c.NewSkills),
+		"templates": len(now.Templates()),
+		"agents":    len(now.Agents()), "problems": bad}}
 }
 
 // difference describes how many items there are now, and which were added, changed or removed.

@@ -1,4 +1,4 @@
-package engine
+package command
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/project/config"
 	"github.com/knack-agent/knack/llm/models"
@@ -17,14 +18,14 @@ import (
 
 // choose adds an option whose ID is a line to type. If the line ends in a blank, the user still has to
 // type the rest.
-func (q *Question) choose(line, label, help string) {
-	q.Options = append(q.Options, Option{ID: line, Label: label, Help: help})
+func choose(q *engine.Question, line, label, help string) {
+	q.Options = append(q.Options, engine.Option{ID: line, Label: label, Help: help})
 }
 
 // modelChoices offers the models of all usable providers. It contacts no provider.
-func (s *Session) modelChoices(now string) *Question {
-	q := &Question{Title: "Which model?", Current: "/model " + now}
-	m := s.engine.Models()
+func modelChoices(s *engine.Session, now string) *engine.Question {
+	q := &engine.Question{Title: "Which model?", Current: "/model " + now}
+	m := s.Engine().Models()
 	table := models.Known(m.Tables...)
 	for _, server := range m.Servers() {
 		p, _ := table.Provider(server.Provider)
@@ -38,26 +39,26 @@ func (s *Session) modelChoices(now string) *Question {
 					help = append(help, fmt.Sprintf("$%g in, $%g out per million tokens", known.Input, known.Output))
 				}
 			}
-			q.choose("/model "+name, name, strings.Join(help, ", "))
+			choose(q, "/model "+name, name, strings.Join(help, ", "))
 		}
 	}
-	if !slices.ContainsFunc(q.Options, func(o Option) bool { return o.ID == q.Current }) {
-		q.Options = slices.Insert(q.Options, 0, Option{ID: q.Current, Label: now})
+	if !slices.ContainsFunc(q.Options, func(o engine.Option) bool { return o.ID == q.Current }) {
+		q.Options = slices.Insert(q.Options, 0, engine.Option{ID: q.Current, Label: now})
 	}
 	return q
 }
 
-func effortChoices(now string) *Question {
-	q := &Question{Title: "How hard should the model think?", Current: "/effort " + now}
+func effortChoices(now string) *engine.Question {
+	q := &engine.Question{Title: "How hard should the model think?", Current: "/effort " + now}
 	for _, level := range []string{"low", "medium", "high", "xhigh", "max"} {
-		q.choose("/effort "+level, level, "")
+		choose(q, "/effort "+level, level, "")
 	}
 	return q
 }
 
 // modeChoices offers the permission modes that a command can set.
-func modeChoices(now permission.Mode) *Question {
-	q := &Question{Title: "Which permission mode?", Current: "/permissions " + string(now)}
+func modeChoices(now permission.Mode) *engine.Question {
+	q := &engine.Question{Title: "Which permission mode?", Current: "/permissions " + string(now)}
 	for _, m := range []struct {
 		mode permission.Mode
 		help string
@@ -67,47 +68,47 @@ func modeChoices(now permission.Mode) *Question {
 		{permission.Plan, "nothing is changed: the model reads and plans"},
 		{permission.DontAsk, "what would need approval is refused"},
 	} {
-		q.choose("/permissions "+string(m.mode), string(m.mode), m.help)
+		choose(q, "/permissions "+string(m.mode), string(m.mode), m.help)
 	}
 	return q
 }
 
 // settingChoices offers every setting, with its value if it is set.
-func (p *Project) settingChoices() *Question {
+func settingChoices(p *engine.Project) *engine.Question {
 	set := map[string]string{}
-	for _, v := range p.config.Values() {
-		set[v.Key] = string(v.JSON)
+	for _, v := range p.Values() {
+		set[v.Key] = string(v.Value)
 	}
-	q := &Question{Title: "Which setting?"}
+	q := &engine.Question{Title: "Which setting?"}
 	for _, k := range config.Keys() {
 		label := k.Name
 		if v, ok := set[k.Name]; ok {
-			label += " = " + Clip(v, 30)
+			label += " = " + engine.Clip(v, 30)
 		}
 		if k.Values == nil {
-			q.choose("/settings "+k.Name+" ", label, k.Doc)
+			choose(q, "/settings "+k.Name+" ", label, k.Doc)
 			continue
 		}
-		q.choose("/settings "+k.Name, label, k.Doc)
+		choose(q, "/settings "+k.Name, label, k.Doc)
 	}
 	return q
 }
 
 // valueChoices offers the values of a setting that allows only a fixed few. It returns nil for other
 // settings.
-func (p *Project) valueChoices(key string) *Question {
+func valueChoices(p *engine.Project, key string) *engine.Question {
 	i := slices.IndexFunc(config.Keys(), func(k config.Key) bool { return k.Name == key && k.Values != nil })
 	if i < 0 {
 		return nil
 	}
-	q := &Question{Title: key, Text: config.Keys()[i].Doc}
-	for _, v := range p.config.Values() {
+	q := &engine.Question{Title: key, Text: config.Keys()[i].Doc}
+	for _, v := range p.Values() {
 		if v.Key == key {
-			q.Current = "/settings " + key + " " + strings.Trim(string(v.JSON), `"`)
+			q.Current = "/settings " + key + " " + strings.Trim(string(v.Value), `"`)
 		}
 	}
 	for _, v := range config.Keys()[i].Values {
-		q.choose("/settings "+key+" "+v, v, "")
+		choose(q, "/settings "+key+" "+v, v, "")
 	}
 	return q
 }
@@ -125,18 +126,19 @@ func skillHelp(e knack.Candidate, state knack.SkillState) string {
 }
 
 // showSkill shows a skill and offers the actions for it.
-func showSkill(ctx context.Context, s *Session, name string) (Reply, error) {
-	if name == "" && s.person != nil {
+func showSkill(ctx context.Context, s *engine.Session, name string) (engine.Reply, error) {
+	if name == "" && s.Interactive() {
 		return listSkills(ctx, s, "")
 	}
 	if name == "" {
-		return Reply{}, &Error{Err: errors.New("/skill needs the name of a skill"), Hint: "/skills lists them",
-			Exit: ExitUsage}
+		return engine.Reply{}, &engine.Error{Err: errors.New("/skill needs the name of a skill"),
+			Hint: "/skills lists them",
+			Exit: engine.ExitUsage}
 	}
-	p, cat := s.engine.Project(), s.Catalog()
+	p, cat := s.Engine().Project(), s.Catalog()
 	i := slices.IndexFunc(cat.Candidates(), func(e knack.Candidate) bool { return e.Name() == name })
 	if i < 0 {
-		err := &Error{Err: fmt.Errorf("there is no skill %q", plain.Line(name)), Hint: "/skills lists them"}
+		err := &engine.Error{Err: fmt.Errorf("there is no skill %q", plain.Line(name)), Hint: "/skills lists them"}
 		var names []string
 		for _, k := range cat.Skills() {
 			names = append(names, k.Name)
@@ -144,20 +146,20 @@ func showSkill(ctx context.Context, s *Session, name string) (Reply, error) {
 		if near := knack.Near(name, names); len(near) > 0 {
 			err.Hint = "/skill " + near[0]
 		}
-		return Reply{}, err
+		return engine.Reply{}, err
 	}
 	e := cat.Candidates()[i]
-	state := cat.State(e, p.view)
+	state := cat.State(e, p.View())
 	var b textLines
 	b.add("%s: %s", plain.Line(name), plain.Line(skillHelp(e, state)))
 	if e.Path != "" {
 		b.add("%s", plain.Line(p.Short(e.Path)))
 	}
-	q := &Question{Title: name, Text: b.text()}
+	q := &engine.Question{Title: name, Text: b.text()}
 	if e.Skill != nil {
-		q.choose("/"+name+" ", "use it", "puts its name into the prompt")
+		choose(q, "/"+name+" ", "use it", "puts its name into the prompt")
 	}
-	q.choose("/why "+name, "explain it", "why it was or was not loaded, and what it may do")
+	choose(q, "/why "+name, "explain it", "why it was or was not loaded, and what it may do")
 	override := "/settings skills.overrides." + name + " "
 	for _, o := range []struct {
 		state       knack.SkillState
@@ -174,25 +176,25 @@ func showSkill(ctx context.Context, s *Session, name string) (Reply, error) {
 			value = "on"
 		}
 		if o.state != state {
-			q.choose(override+value, o.label, o.help)
+			choose(q, override+value, o.label, o.help)
 		}
 	}
-	for _, t := range s.log.State().Texts {
+	for _, t := range s.Log().State().Texts {
 		if t.Skill == name {
-			q.choose("/release "+name, "release its text", plain.Number(t.Tokens)+" tokens of the conversation")
+			choose(q, "/release "+name, "release its text", plain.Number(t.Tokens)+" tokens of the conversation")
 			break
 		}
 	}
-	return Reply{Text: b.text(), Choices: q, Value: skillValue{Name: name, Kind: e.Origin.Kind, State: state,
+	return engine.Reply{Text: b.text(), Choices: q, Value: skillValue{Name: name, Kind: e.Origin.Kind, State: state,
 		Path: e.Path}}, nil
 }
 
 // agentChoices offers the agents that a prompt can name.
-func agentChoices(all []agentValue, describe map[string]string) *Question {
-	q := &Question{Title: "Which agent should work?"}
+func agentChoices(all []agentValue, describe map[string]string) *engine.Question {
+	q := &engine.Question{Title: "Which agent should work?"}
 	for _, a := range all {
 		if !a.Shadowed {
-			q.choose(mentionPrefix+a.Name+" ", a.Name, cmp.Or(describe[a.Name], string(a.Kind)))
+			choose(q, engine.MentionPrefix+a.Name+" ", a.Name, cmp.Or(describe[a.Name], string(a.Kind)))
 		}
 	}
 	return q

@@ -1,4 +1,4 @@
-package engine
+package command
 
 import (
 	"encoding/json"

@@ -1,11 +1,11 @@
-package engine
+package command
 
 import (
 	"context"
 	"errors"
 	"fmt"
 
-	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/llm/models"
 	"github.com/knack-agent/knack/llm/offline"
@@ -15,15 +15,15 @@ import (
 // ChooseModel asks the user for a provider if neither a key nor a server is configured, so that there is
 // no model to use. It stores the key that the user enters in the keyring, or the name of a local server's
 // model in the user's settings. done describes what it did; "": nothing. Front ends call it before
-// [Session.Begin].
-func (s *Session) ChooseModel(ctx context.Context) (done string, err error) {
-	if _, err := s.Model(ctx); s.person == nil || !errors.Is(err, errNoModel) {
+// [engine.Session.Begin].
+func ChooseModel(ctx context.Context, s *engine.Session) (done string, err error) {
+	if _, err := s.Model(ctx); !s.Interactive() || !errors.Is(err, engine.ErrNoModel) {
 		return "", nil
 	}
-	a, err := s.ask(ctx, hook.NoticeQuestion, "Knack asks which model to use", Question{
-		Title: "Which model should Knack use?", Asker: AskerCommand,
+	a, err := s.Ask(ctx, engine.Question{
+		Title: "Which model should Knack use?", Asker: engine.AskerCommand,
 		Text: "No key of a model provider and no local server is configured.",
-		Options: []Option{
+		Options: []engine.Option{
 			{ID: "anthropic", Label: "Anthropic, with an API key"},
 			{ID: "openai", Label: "OpenAI, with an API key"},
 			{ID: "google", Label: "Google, with an API key"},
@@ -36,53 +36,55 @@ func (s *Session) ChooseModel(ctx context.Context) (done string, err error) {
 	if err != nil || a.Declined {
 		return "", ctx.Err() // /login asks again
 	}
-	defer s.changed()
 	switch a.Option {
 	case "", "later":
 		return "", nil
 	case offline.ID:
-		return "This session works offline.", s.set(ctx, session.Setting{Model: offline.ID})
+		return "This session works offline.", s.SetTyped(ctx, session.Setting{Model: offline.ID})
 	case "local":
-		return s.chooseLocal(ctx)
+		return chooseLocal(ctx, s)
 	}
-	key, err := s.secret(ctx, "Key of "+a.Option)
+	key, err := askSecret(ctx, s, "Key of "+a.Option)
 	if err != nil {
 		return "", err
 	}
-	return s.storeKey(a.Option, key)
+	return storeKey(s, a.Option, key)
 }
 
 // chooseLocal asks for a local server and its model.
-func (s *Session) chooseLocal(ctx context.Context) (string, error) {
-	server := Field{Name: "server", Label: "Which server?", Type: FieldChoice, Required: true}
+func chooseLocal(ctx context.Context, s *engine.Session) (string, error) {
+	server := engine.Field{Name: "server", Label: "Which server?", Type: engine.FieldChoice, Required: true}
 	for _, p := range models.Known().Providers {
 		if p.Local {
-			server.Options = append(server.Options, Option{ID: p.Name, Label: p.Name + " at " + p.Base})
+			server.Options = append(server.Options, engine.Option{ID: p.Name, Label: p.Name + " at " + p.Base})
 		}
 	}
-	a, err := s.ask(ctx, hook.NoticeQuestion, "Knack asks for a local server", Question{Title: "Local server",
-		Asker: AskerCommand,
-		Fields: []Field{
+	a, err := s.Ask(ctx, engine.Question{Title: "Local server",
+		Asker: engine.AskerCommand,
+		Fields: []engine.Field{
 			server, {Name: "model", Label: "Which of its models?", Help: "such as llama3", Required: true},
 		}})
 	if err != nil || a.Declined {
 		return "", ctx.Err()
 	}
 	name := a.Text("server") + "/" + a.Text("model")
-	if err := s.set(ctx, session.Setting{Model: name}); err != nil {
+	if err := s.SetTyped(ctx, session.Setting{Model: name}); err != nil {
 		return "", err
 	}
-	stored, err := s.engine.Project().Set("model", name)
-	return stored.Text, err
+	stored, err := s.Engine().Project().Set("model", name)
+	if err != nil {
+		return "", err
+	}
+	return storedText(s.Engine().Project(), stored), nil
 }
 
 // storeKey stores the key of a provider for this and later sessions.
-func (s *Session) storeKey(provider, key string) (string, error) {
-	p := s.engine.Project()
-	keys := OpenKeys(p.options.Env)
+func storeKey(s *engine.Session, provider, key string) (string, error) {
+	p := s.Engine().Project()
+	keys := engine.OpenKeys(p.Env())
 	if err := keys.Set(provider, key); err != nil {
 		return "", fmt.Errorf("login: %w", err)
 	}
-	s.engine.Models().Forget()
+	s.Engine().Models().Forget()
 	return fmt.Sprintf("The key of %s is stored in %s.", provider, plain.Line(p.Short(keys.Location(provider)))), nil
 }

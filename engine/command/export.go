@@ -1,4 +1,4 @@
-package engine
+package command
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/transcript"
 	"github.com/knack-agent/knack/session"
@@ -30,7 +31,7 @@ type Export struct {
 func (x Export) WithDefaults(log *session.Log) (Export, error) {
 	f, err := transcript.ParseFormat(cmp.Or(x.Format, filepath.Ext(x.Path), string(transcript.HTML)))
 	if err != nil {
-		return x, &Error{Err: err, Hint: "knack session export ID --format html", Exit: ExitUsage}
+		return x, &engine.Error{Err: err, Hint: "knack session export ID --format html", Exit: engine.ExitUsage}
 	}
 	x.Format = string(f)
 	x.Path = cmp.Or(x.Path, "knack-"+log.ID()+"."+x.Format)
@@ -45,7 +46,7 @@ func (x Export) Write(w io.Writer, log *session.Log) error {
 	}
 	o := transcript.Options{Summary: x.Summary}
 	if o.Summary == nil {
-		o.Summary = KnownTools().Line
+		o.Summary = engine.KnownTools().Line
 	}
 	if x.Version != "" {
 		o.Program = "Knack " + x.Version
@@ -70,7 +71,7 @@ func (x Export) Save(log *session.Log) (err error) {
 		file, err = os.OpenFile(x.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return &Error{Err: fmt.Errorf("%s exists already", plain.Line(x.Path)), Hint: "--force replaces it"}
+		return &engine.Error{Err: fmt.Errorf("%s exists already", plain.Line(x.Path)), Hint: "--force replaces it"}
 	}
 	if err != nil {
 		return err

@@ -1,0 +1,148 @@
+// Package command has knack's own slash commands, such as /help, /resume and /skills.
+//
+// A command is a value: its name, what it shows in lists, and a func that gets a session and what was typed after the
+// name. Commands use only what [engine.Session] exports, and return data, an [engine.Reply], which every front end shows
+// in its own way. A program gives the table to the engine:
+//
+//	e, err := engine.Open(ctx, engine.Options{Commands: command.All("")})
+package command
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+)
+
+// All returns the commands, in the order of /help. hotkeys lists the front end's keys, for /hotkeys; "": it has none.
+func All(hotkeys string) []engine.Command {
+	return []engine.Command{
+		{Name: "help", Description: "list the commands", Run: help, Anytime: true},
+		{Name: "hotkeys", Description: "list the keys", Run: showKeys(hotkeys), Anytime: true},
+		{Name: "quit", Also: []string{"exit"}, Description: "leave", Run: quit},
+
+		{Name: "session", Also: []string{"status"}, Description: "show the session", Run: showSession, Anytime: true},
+		{Name: "new", Description: "start an empty session", Run: startNew},
+		{Name: "resume", Also: []string{"continue"}, Hint: "[ID]", Description: "resume another session, or list them",
+			Run: resume},
+		{Name: "name", Also: []string{"rename"}, Hint: "[TITLE]", Description: "show or set the session's title",
+			Run: name, Anytime: true},
+		{Name: "clone", Description: "continue in a copy of the session", Run: clone},
+		{Name: "fork", Also: []string{"branch"}, Hint: "[N]",
+			Description: "start a session at an earlier message, or list them", Run: fork},
+		{Name: "tree", Also: []string{"rewind"}, Hint: "[N]",
+			Description: "show the session's branches, or go to an entry", Run: tree},
+		{Name: "export", Hint: "[FILE]", Description: "write the session as a page, Markdown or JSON lines", Run: export,
+			Anytime: true},
+		{Name: "share", Description: "upload the session as a secret gist, after asking", Run: share},
+		{Name: "copy", Description: "copy the last answer to the clipboard", Run: copyAnswer, Anytime: true},
+		{Name: "compact", Hint: "[FOCUS]", Description: "replace the conversation so far with a summary", Run: compact},
+		{Name: "clear", Description: "empty the context and keep the session", Run: clearContext},
+		{Name: "context", Description: "show what fills the model's window", Run: showContext, Anytime: true},
+		{Name: "cost", Also: []string{"usage"}, Description: "show what the session has cost, by model", Run: cost,
+			Anytime: true},
+
+		{Name: "model", Hint: "[NAME]", Description: "show or change the model", Run: setModel, Anytime: true},
+		{Name: "effort", Hint: "[LEVEL]", Description: "show or change how hard the model thinks", Run: setEffort,
+			Anytime: true},
+		{Name: "skills", Description: "list the skills, or those that match some words", Hint: "[WORDS]", Run: listSkills,
+			Anytime: true},
+		{Name: "skill", Hint: "[NAME]", Description: "show a skill and the actions for it", Run: showSkill,
+			Anytime: true},
+		{Name: "why", Hint: "[NAME]", Description: "explain why a skill was or was not loaded", Run: why, Anytime: true},
+		{Name: "release", Hint: "[NAME|all]", Description: "remove a skill's text from the conversation", Run: release},
+
+		{Name: "permissions", Hint: "[MODE]", Description: "show the permission rules, or change the mode",
+			Run:     permissions,
+			Anytime: true},
+		{Name: "agents", Also: []string{"tasks"}, Hint: "[ID]", Description: "list agents and what runs in the background",
+			Run: listAgents, Anytime: true},
+		{Name: "hooks", Description: "list the hooks", Run: listHooks, Anytime: true},
+		{Name: "mcp", Hint: "[login NAME]", Description: "list the MCP servers or show one; login, logout, retry",
+			Run: mcpServers},
+		{Name: "trust", Description: "show what the project provides, and approve it", Run: trustProject},
+		{Name: "settings", Also: []string{"config"}, Hint: "[KEY VALUE]",
+			Description: "show the settings, or set one of yours", Run: Settings,
+			Anytime: true},
+		{Name: "login", Hint: "[PROVIDER]", Description: "store a provider's key", Run: login},
+		{Name: "logout", Hint: "[PROVIDER]", Description: "remove a provider's stored key, or list the stored keys",
+			Run: logout},
+		{Name: "reload", Description: "read settings, skills and templates again", Run: reload},
+		{Name: "init", Hint: "[FOCUS]", Description: "let the model write AGENTS.md", Run: initProject},
+		{Name: "changelog", Description: "show the version and where to find its changes", Run: changelog, Anytime: true},
+
+		{Name: "add-dir", Instead: "knack -c --add-dir DIR"},
+		{Name: "doctor", Instead: "knack doctor"},
+		{Name: "plan", Instead: "/permissions plan"},
+		{Name: "memory", Instead: "edit AGENTS.md, which /init writes"},
+		{Name: "sandbox", Instead: "knack sandbox explain"},
+		{Name: "keybindings", Instead: "/hotkeys; knack help keys says how to change them"},
+	}
+}
+
+func help(_ context.Context, s *engine.Session, _ string) (engine.Reply, error) {
+	all := s.Commands()
+	table := engine.SlashCommands(All(""))
+	rank := func(c knack.SlashCommand) int { // the program's commands in the order of the table, then all others
+		i := slices.IndexFunc(table, func(d knack.SlashCommand) bool {
+			return c.Kind == d.Kind && (c.Name == d.Name || c.Name == string(d.Kind)+":"+d.Name)
+		})
+		if i < 0 {
+			return len(all)
+		}
+		return i
+	}
+	listed := slices.DeleteFunc(slices.Clone(all), func(c knack.SlashCommand) bool { return c.Skill != nil })
+	slices.SortStableFunc(listed, func(a, b knack.SlashCommand) int { return rank(a) - rank(b) })
+	type row struct {
+		Name        string            `json:"name"`
+		Kind        knack.CommandKind `json:"kind"`
+		Hint        string            `json:"hint,omitempty"`
+		Description string            `json:"description"`
+	}
+	value := []row{}
+	for _, c := range listed {
+		value = append(value, row{c.Name, c.Kind, c.Hint, c.Description})
+	}
+	listed = append(listed,
+		knack.SlashCommand{Name: "NAME", Hint: "ARGS", Description: "a skill: /skills lists them"},
+		knack.SlashCommand{Name: "/TEXT", Description: "sends /TEXT to the model"})
+	return engine.Reply{Text: strings.TrimRight(List(listed, ""), "\n"), Value: value}, nil
+}
+
+// List formats one line for each command.
+func List(all []knack.SlashCommand, indent string) string {
+	typed := func(c knack.SlashCommand) string { return plain.Line(strings.TrimSpace("/" + c.Name + " " + c.Hint)) }
+	width := 0
+	for _, c := range all {
+		if n := utf8.RuneCountInString(typed(c)); n <= 24 {
+			width = max(width, n)
+		}
+	}
+	var b strings.Builder
+	for _, c := range all {
+		fmt.Fprintf(&b, "%s%-*s  %s\n", indent, width, typed(c), engine.Clip(c.Description, 70))
+	}
+	return b.String()
+}
+
+func showKeys(hotkeys string) func(context.Context, *engine.Session, string) (engine.Reply, error) {
+	return func(context.Context, *engine.Session, string) (engine.Reply, error) {
+		text := strings.TrimRight(hotkeys, "\n")
+		if text == "" {
+			text = "there are no keyboard shortcuts here"
+		}
+		return engine.Reply{Text: text}, nil
+	}
+}
+
+func quit(context.Context, *engine.Session, string) (engine.Reply, error) {
+	return engine.Reply{Quit: true}, nil
+}
+
+func cost(_ context.Context, s *engine.Session, _ string) (engine.Reply, error) { return Cost(s), nil }

@@ -1,0 +1,25 @@
+package command
+
+import (
+	"context"
+
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
+)
+
+// compact implements /compact. The summary pays most attention to focus, which may be empty.
+func compact(ctx context.Context, s *engine.Session, focus string) (engine.Reply, error) {
+	c, err := s.Compact(ctx, focus)
+	if err != nil {
+		return engine.Reply{}, err
+	}
+	return engine.Reply{Text: c.Line(), Value: c}, nil
+}
+
+func clearContext(_ context.Context, s *engine.Session, _ string) (engine.Reply, error) {
+	c, err := agent.Clear(s.Log())
+	if err != nil {
+		return engine.Reply{}, err
+	}
+	return engine.Reply{Text: c.Line(), Value: c}, nil
+}

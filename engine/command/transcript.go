@@ -1,0 +1,286 @@
+package command
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/userdirs"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/session"
+)
+
+func export(_ context.Context, s *engine.Session, file string) (engine.Reply, error) {
+	if len(s.Log().Branch()) == 0 {
+		return engine.Reply{}, errNoConversation
+	}
+	x, err := exportOf(s, file).WithDefaults(s.Log())
+	if err != nil {
+		return engine.Reply{}, &engine.Error{Err: err, Hint: "/export FILE.html, FILE.md or FILE.jsonl",
+			Exit: engine.ExitUsage}
+	}
+	if x.Path == "-" {
+		return engine.Reply{}, errors.New("/export writes a file: knack session export ID -o - writes to standard output")
+	}
+	if !filepath.IsAbs(x.Path) {
+		x.Path = filepath.Join(s.Engine().Project().Dir(), x.Path)
+	}
+	if err := x.Save(s.Log()); err != nil {
+		return engine.Reply{}, err
+	}
+	return engine.Reply{Text: "written, readable only by you: " + plain.Line(x.Path),
+			Value: map[string]string{"file": x.Path}},
+		nil
+}
+
+// exportOf returns how to write the session to a file.
+func exportOf(s *engine.Session, path string) Export {
+	return Export{Path: path, Version: s.Engine().Project().Version(), Summary: s.Summary}
+}
+
+var errNoConversation = errors.New("this session is still empty")
+
+// shareTime limits the duration of an upload.
+const shareTime = 2 * time.Minute
+
+// share uploads a page as a secret gist with the user's own gh, after the user has agreed.
+func share(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error) {
+	if len(s.Log().Branch()) == 0 {
+		return engine.Reply{}, errNoConversation
+	}
+	gh, err := exec.LookPath("gh")
+	if err != nil {
+		return engine.Reply{}, &engine.Error{Err: errors.New("/share needs the program gh, which is not installed"),
+			Hint: "/export writes a file that you can send"}
+	}
+	if !s.Interactive() {
+		return engine.Reply{}, &engine.Error{Err: errors.New("nothing was shared, because there is no user to ask"),
+			Hint: "knack session export " + s.Log().ID(), Exit: engine.ExitRefused}
+	}
+	dir, err := os.MkdirTemp("", "knack-share-*")
+	if err != nil {
+		return engine.Reply{}, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "knack-"+s.Log().ID()+".html")
+	if err := exportOf(s, path).Save(s.Log()); err != nil {
+		return engine.Reply{}, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return engine.Reply{}, err
+	}
+	agreed, err := confirm(ctx, s, fmt.Sprintf("Upload the whole conversation (%d kB: every message, "+
+		"file read and command run) to "+
+		"GitHub, as a secret gist of yours? Anyone with its address can read it.", (info.Size()+999)/1000), "",
+		"yes, upload it")
+	if err != nil {
+		return engine.Reply{}, err
+	}
+	if !agreed {
+		return engine.Reply{Text: "nothing was shared"}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, shareTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, gh, "gist", "create", path) // secret by default
+	cmd.Env = append(userdirs.EnvironOf(s.Engine().Project().Env()), "GH_PROMPT_DISABLED=1")
+	cmd.Dir = dir // not the project's directory, whose files could influence gh
+	cmd.WaitDelay = time.Second
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return engine.Reply{}, fmt.Errorf("gh: %w: %s", err, plain.Line(strings.TrimSpace(stderr.String())))
+	}
+	address := strings.TrimSpace(string(out))
+	return engine.Reply{Text: "shared: " + plain.Line(address), Value: map[string]string{"url": address}}, nil
+}
+
+// copyAnswer puts the last answer on the clipboard. If the session has no Person, it returns the
+// answer as text instead.
+func copyAnswer(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error) {
+	text := ""
+	for _, e := range s.Log().Branch() {
+		if e.Answer != nil {
+			text = cmp.Or(llm.JoinText(e.Answer.Message.Parts, "\n\n"), text)
+		}
+	}
+	if text == "" {
+		return engine.Reply{}, errors.New("there is no answer to copy yet")
+	}
+	if !s.Interactive() {
+		return engine.Reply{Text: text, Value: map[string]string{"text": text}}, nil
+	}
+	for _, argv := range clipboards(s.Engine().Project().Env()) {
+		program, err := exec.LookPath(argv[0])
+		if err != nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, program, argv[1:]...)
+		cmd.Stdin = strings.NewReader(text)
+		if err := cmd.Run(); err != nil {
+			return engine.Reply{}, fmt.Errorf("%s: %w", argv[0], err)
+		}
+		return engine.Reply{Text: fmt.Sprintf("copied, %d characters", len([]rune(text))),
+				Value: map[string]string{"text": text}},
+			nil
+	}
+	return engine.Reply{}, &engine.Error{Err: errors.New("no clipboard program was found"),
+		Hint: "install wl-copy, xclip or xsel; or /export FILE.md"}
+}
+
+// clipboards returns the programs that set the clipboard on the supported systems, in the order in
+// which they are tried.
+func clipboards(env engine.Env) [][]string {
+	var all [][]string
+	if env.Get("WAYLAND_DISPLAY") != "" {
+		all = append(all, []string{"wl-copy"})
+	}
+	if env.Get("DISPLAY") != "" {
+		all = append(all, []string{"xclip", "-selection", "clipboard"}, []string{"xsel", "--clipboard", "--input"})
+	}
+	return append(all, []string{"pbcopy"}, []string{"clip.exe"}) // macOS; Windows, and WSL
+}
+
+func clone(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error) {
+	branch := s.Log().Branch()
+	if len(branch) == 0 {
+		return engine.Reply{}, errNoConversation
+	}
+	return newFromBranch(ctx, s, branch)
+}
+
+// newFromBranch makes a new session that begins with entries of this one.
+func newFromBranch(ctx context.Context, s *engine.Session, branch []session.Entry) (engine.Reply, error) {
+	next, err := s.Replace(ctx, engine.Replacement{Copy: branch})
+	if err != nil {
+		return engine.Reply{}, err
+	}
+	return engine.Reply{Text: fmt.Sprintf("continuing in %s, %s; %s is unchanged", next.ID(),
+		plain.Count(next.Log().State().Turns, "turn"), s.ID()),
+		Next: next, Value: map[string]string{"id": next.ID(), "from": s.ID()}}, nil
+}
+
+// typedIn returns what the user typed or called in an entry; "": nothing.
+func typedIn(e session.Entry) string {
+	switch {
+	case e.User != nil:
+		return cmp.Or(e.User.Typed, llm.JoinText(e.User.Parts, "\n"), "(an attachment)")
+	case e.Activation != nil && e.Activation.By == session.ByUser:
+		return strings.TrimSpace("/" + e.Activation.Skill + " " + e.Activation.Args)
+	}
+	return ""
+}
+
+// messageValue is one of the user's messages in a list.
+type messageValue struct {
+	Entry    int    `json:"entry"`
+	Parent   int    `json:"parent"`
+	Text     string `json:"text"`
+	OnBranch bool   `json:"onBranch"`
+}
+
+func fork(ctx context.Context, s *engine.Session, at string) (engine.Reply, error) {
+	branch := s.Log().Branch()
+	if at == "" {
+		var b textLines
+		v := []messageValue{}
+		choices := &engine.Question{Title: "Start a session before which message?"}
+		for _, e := range branch {
+			if text := typedIn(e); text != "" {
+				v = append(v, messageValue{e.ID, e.Parent, text, true})
+				choices.Options = append(choices.Options, engine.Option{ID: fmt.Sprintf("/fork %d", e.ID),
+					Label: engine.Clip(text, 70)})
+				b.add("%5d  %s", e.ID, engine.Clip(text, 70))
+			}
+		}
+		b.add("/fork N starts a session with everything before message N")
+		return engine.Reply{Text: b.text(), Value: v, Choices: choices}, nil
+	}
+	for i, e := range branch {
+		if text := typedIn(e); text != "" && strconv.Itoa(e.ID) == at {
+			r, err := newFromBranch(ctx, s, branch[:i])
+			r.Text += "\nyour message there:\n" + text
+			return r, err
+		}
+	}
+	return engine.Reply{}, &engine.Error{Err: fmt.Errorf("%s is not one of your messages on this branch", plain.Line(at)),
+		Hint: "/fork lists them"}
+}
+
+// tree shows the user's messages on all branches, or moves to an entry, from which the next message
+// continues. Moving to one of the user's own messages moves to the entry before it and shows its text,
+// so that it can be sent again.
+func tree(_ context.Context, s *engine.Session, at string) (engine.Reply, error) {
+	if len(s.Log().Entries()) == 0 {
+		return engine.Reply{}, errNoConversation
+	}
+	if at == "" {
+		return showTree(s), nil
+	}
+	n, err := strconv.Atoi(at)
+	if err != nil || n < 1 {
+		return engine.Reply{}, &engine.Error{Err: fmt.Errorf("%q is not the number of an entry", at),
+			Hint: "/tree lists them",
+			Exit: engine.ExitUsage}
+	}
+	text, to := "", n
+	for _, e := range s.Log().Entries() {
+		if e.ID == n {
+			if text = typedIn(e); text != "" {
+				to = e.Parent
+			}
+		}
+	}
+	if err := s.Log().Move(to); err != nil {
+		return engine.Reply{}, &engine.Error{Err: err, Hint: "/tree lists them"}
+	}
+	var b textLines
+	b.add("at entry %d; what came after it stays on its branch", to)
+	if text != "" {
+		b.add("your message there:\n%s", text)
+	}
+	return engine.Reply{Text: b.text(), Value: map[string]any{"entry": to, "text": text}}, nil
+}
+
+func showTree(s *engine.Session) engine.Reply {
+	on := map[int]bool{}
+	for _, e := range s.Log().Branch() {
+		on[e.ID] = true
+	}
+	var b textLines
+	v := []messageValue{}
+	choices := &engine.Question{Title: "Go back to which message?"}
+	for _, e := range s.Log().Entries() {
+		text := typedIn(e)
+		if text == "" {
+			continue
+		}
+		v = append(v, messageValue{e.ID, e.Parent, text, on[e.ID]})
+		mark, from, help := " ", "", "another branch"
+		if on[e.ID] {
+			mark, help = "*", e.Time.Local().Format("15:04")
+		}
+		if e.Parent != e.ID-1 {
+			from = fmt.Sprintf("  (from %d)", e.Parent)
+			help += fmt.Sprintf(", from entry %d", e.Parent)
+		}
+		choices.Options = append(choices.Options, engine.Option{ID: fmt.Sprintf("/tree %d", e.ID),
+			Label: mark + " " + engine.Clip(text, 68), Help: help, Preview: text})
+		b.add("%s%5d  %s%s", mark, e.ID, engine.Clip(text, 70), from)
+	}
+	b.add("* is this branch; /tree N goes back to before message N, or to entry N")
+	return engine.Reply{Text: b.text(), Value: v, Choices: choices}
+}

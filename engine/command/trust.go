@@ -1,0 +1,108 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/mcp"
+)
+
+func trustProject(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error) {
+	report, err := s.Engine().Project().TrustReport(ctx)
+	if err != nil {
+		return engine.Reply{}, err
+	}
+	var b strings.Builder
+	if report.Unread != nil {
+		fmt.Fprintln(&b, plain.Line(report.Unread.Error()))
+	}
+	report.Write(&b)
+	reply := engine.Reply{Text: strings.TrimRight(b.String(), "\n"), Value: report}
+	refused := slices.ContainsFunc(report.Items, func(it engine.TrustItem) bool { return it.Refused != "" })
+	open := report.Open()
+	question := TrustQuestion(len(open))
+	switch {
+	case len(open) == 0 && (refused || report.Trusted):
+		return reply, nil
+	case len(open) == 0:
+		question = "Trust the folder? Git and other programs follow its configuration."
+	}
+	if !s.Interactive() {
+		reply.Text += "\nnothing was approved, because there is no user to ask: knack trust -y approves what is shown"
+		return reply, nil
+	}
+	if s.Engine().Project().Env().StateDir() == "" {
+		return engine.Reply{}, engine.ErrNoState("no approval can be stored")
+	}
+	agreed, err := confirm(ctx, s, question, reply.Text, "yes")
+	if err != nil {
+		return engine.Reply{}, err
+	}
+	if !agreed {
+		return engine.Reply{Text: "nothing was approved", Value: reply.Value}, nil
+	}
+	if err := askNetwork(ctx, s, open); err != nil {
+		return engine.Reply{}, err
+	}
+	c, err := s.Engine().Trust(ctx, open...)
+	if err != nil {
+		return engine.Reply{}, err
+	}
+	return reloadReply(s, c), nil
+}
+
+// askNetwork asks which network the programs of MCP servers among the items may reach.
+func askNetwork(ctx context.Context, s *engine.Session, items []engine.TrustItem) error {
+	if !StartsPrograms(items) {
+		return nil
+	}
+	a, err := s.Ask(ctx, engine.Question{Title: NetworkQuestion, Asker: engine.AskerTrust,
+		Fields: []engine.Field{{Name: "network", Label: NetworkQuestion, Type: engine.FieldChoice, Default: "none",
+			Required: true,
+			Options:  []engine.Option{{ID: "none", Label: "none"}, {ID: "all", Label: "all"}}, Other: true}}})
+	if err != nil {
+		return err
+	}
+	if a.Declined {
+		return errors.New("nothing was approved")
+	}
+	network, err := mcp.ParseNetwork(cmp.Or(a.Text("network"), "none"))
+	if err != nil {
+		return fmt.Errorf("nothing was approved: %w", err)
+	}
+	SetNetwork(items, network)
+	return nil
+}
+
+// NetworkQuestion asks for the Network of the items for which StartsPrograms is true.
+const NetworkQuestion = "What may the programs of the project's MCP servers reach: none, all, or hosts separated by " +
+	"commas?"
+
+// StartsPrograms reports whether items define MCP servers that run as programs.
+func StartsPrograms(items []engine.TrustItem) bool {
+	return slices.ContainsFunc(items, func(it engine.TrustItem) bool { return it.Programs })
+}
+
+// SetNetwork sets which network the programs of MCP servers in items may reach. network is a value
+// that mcp.ParseNetwork returned.
+func SetNetwork(items []engine.TrustItem, network string) {
+	for i := range items {
+		if items[i].Programs {
+			items[i].Network = network
+		}
+	}
+}
+
+// TrustQuestion returns the question whether to trust n items.
+func TrustQuestion(n int) string {
+	if n == 1 {
+		return "Trust this item?"
+	}
+	return fmt.Sprintf("Trust these %d items?", n)
+}

@@ -1,0 +1,92 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/llm/offline"
+	"github.com/knack-agent/knack/session"
+)
+
+// A Replacement says what the session that replaces another one contains. The zero Replacement is an empty session.
+type Replacement struct {
+	Resume string          // the ID of a recorded session
+	Copy   []session.Entry // a branch of the session that is replaced, with which a new one begins
+}
+
+// Replace starts the session that replaces s, which is unchanged. It has another log, but the same mode and background
+// commands. Return it as [Reply.Next].
+func (s *Session) Replace(ctx context.Context, with Replacement) (*Session, error) {
+	source := hook.SourceResume
+	var log *session.Log
+	var err error
+	switch p := s.engine.Project(); {
+	case with.Resume == s.log.ID():
+		return nil, errors.New("you are in this session already")
+	case with.Resume != "" && !s.Recorded():
+		return nil, errors.New("this session is not recorded, so it cannot be replaced by a recorded one")
+	case with.Resume != "":
+		if log, err = p.options.Env.Sessions(p.dir).Open(with.Resume); errors.Is(err, session.ErrLocked) {
+			return nil, fmt.Errorf("session %s: %w", with.Resume, err)
+		} else if err != nil {
+			return nil, &Error{Err: err, Hint: "/resume lists the sessions"}
+		}
+	case with.Copy != nil:
+		if log, err = s.newLog(s.log.ID()); err != nil {
+			return nil, err
+		}
+		if err := errors.Join(log.Graft(with.Copy), log.Sync()); err != nil {
+			return nil, errors.Join(err, log.Close())
+		}
+	default:
+		source = hook.SourceClear
+		if log, err = s.newLog(""); err != nil {
+			return nil, err
+		}
+	}
+	return s.replace(ctx, log, source)
+}
+
+// replace starts the session that replaces s. source is the source of its SessionStart event, clear or resume, and the
+// reason of the SessionEnd event of s.
+func (s *Session) replace(ctx context.Context, log *session.Log, source hook.Source) (*Session, error) {
+	o := s.options
+	o.Host = s.Host()
+	o.ID, o.Resume, o.Latest, o.Fork, o.Model, o.Effort = "", "", false, false, "", ""
+	next, err := s.engine.start(ctx, s.person, o, log, s)
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	next.source = source
+	s.mu.Lock()
+	if s.reason = hook.EndResume; source == hook.SourceClear {
+		s.reason = hook.EndClear
+	}
+	s.mu.Unlock()
+	return next, nil
+}
+
+// newLog creates the log of a new session. from is the ID of the session that it copies; "": none.
+func (s *Session) newLog(from string) (*session.Log, error) {
+	p := s.engine.Project()
+	h := session.Header{ID: session.NewID(time.Now()), Dir: p.dir, From: from}
+	if !s.Recorded() {
+		return session.New(h), nil
+	}
+	return p.options.Env.Sessions(p.dir).Create(h)
+}
+
+// Compact replaces the conversation so far with a summary, which pays most attention to focus; "": to nothing special.
+func (s *Session) Compact(ctx context.Context, focus string) (*session.Compaction, error) {
+	t := s.newTurn()
+	if err := t.useModel(ctx); err != nil {
+		return nil, err
+	}
+	if t.agent.Model.Info().ID == offline.ID {
+		return nil, errors.New("the offline model cannot summarise; /clear empties the context")
+	}
+	return t.agent.Compact(ctx, s.log, focus)
+}

@@ -1,0 +1,84 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/bundled"
+	"github.com/knack-agent/knack/internal/project/trust"
+	"github.com/knack-agent/knack/sources"
+)
+
+// openTrust reads what the user has approved in the project that contains dir. If once is set, the
+// project is trusted while the program runs.
+func openTrust(env Env, dir string, once bool) (*trust.Project, error) {
+	p, err := trust.Open(env.StateDir()).Project(sources.Root(dir))
+	if err != nil {
+		return nil, &Error{Err: fmt.Errorf("the list of approvals cannot be read: %w", err),
+			Hint: "knack trust --revoke starts a new one"}
+	}
+	p.Bundled = bundled.Names()
+	if once {
+		p.Once()
+	}
+	return p, nil
+}
+
+// A TrustItem is a part of a project that needs the user's approval.
+type TrustItem = trust.Item
+
+// Untrusted lists the items that can be approved and that are not yet approved or have changed since.
+// The error reports what could not be read; the list is valid even then.
+func (p *Project) Untrusted(ctx context.Context) ([]TrustItem, error) {
+	items, err := p.trust.Scan(ctx, p.dir, false)
+	return openItems(items), err
+}
+
+// WriteItems writes, for people to read, what items would load.
+func (p *Project) WriteItems(w io.Writer, items []TrustItem) { p.trust.Write(w, items, nil) }
+
+// NeedsTrust reports whether the project contains something that is ignored until it is trusted. It is
+// cheaper than Untrusted.
+func (e *Engine) NeedsTrust() bool { return slices.ContainsFunc(e.Problems(), needsTrust) }
+
+// needsTrust reports whether trusting the project would resolve a problem.
+func needsTrust(p knack.Problem) bool {
+	return p.Code == knack.CodeUntrusted || p.Code == knack.CodeChanged
+}
+
+// A TrustReport lists what a directory contains that needs the user's approval, and what was approved.
+type TrustReport struct {
+	Root    string      `json:"root"`
+	Trusted bool        `json:"trusted"` // the folder, whose configuration git and other programs follow
+	Items   []TrustItem `json:"items"`
+	Rules   []string    `json:"rules"` // stored by the answer "always"
+	Unread  error       `json:"-"`     // what could not be read; the rest is valid even then
+
+	approvals *trust.Project
+}
+
+// TrustReport reads what the directory contains now, which may be more than what was there when p was loaded.
+func (p *Project) TrustReport(ctx context.Context) (TrustReport, error) {
+	t, err := openTrust(p.options.Env, p.dir, p.options.Trust)
+	if err != nil {
+		return TrustReport{}, err
+	}
+	r := TrustReport{Root: t.Root(), Trusted: t.Trusted(), approvals: t}
+	r.Items, r.Unread = t.Scan(ctx, p.dir, false)
+	r.Rules, err = t.KeptRules()
+	return r, err
+}
+
+// Open lists the items that can be approved and are not.
+func (r TrustReport) Open() []TrustItem { return openItems(slices.Clone(r.Items)) }
+
+// Write writes the report for people to read.
+func (r TrustReport) Write(w io.Writer) { r.approvals.Write(w, r.Items, r.Rules) }
+
+// openItems removes the items that are approved, and those that cannot be.
+func openItems(items []TrustItem) []TrustItem {
+	return slices.DeleteFunc(items, func(it TrustItem) bool { return it.State == trust.Approved || it.Refused != "" })
+}
