@@ -132,7 +132,7 @@ func (c *checkpoints) before(ctx context.Context, t tool.Tool, call tool.Input) 
 		return journal.Files(ctx, what, paths...)
 	}
 	place := c.session.engine.PathContext()
-	if (permission.Rules{}).Decide(permission.Default, place, subjects...).Verdict == permission.Allow {
+	if (permission.Rules{}).Decide(ctx, permission.Default, place, subjects...).Verdict == permission.Allow {
 		return nil, nil // it only reads
 	}
 	journal, err := c.open()

@@ -111,20 +111,20 @@ func (s *Session) hookTool(name string) hook.ToolMapping {
 }
 
 // matchesRule reports whether a call matches a permission rule. If that is uncertain, it is true.
-func (s *Session) matchesRule(rule string, in *hook.Input) bool {
+func (s *Session) matchesRule(ctx context.Context, rule string, in *hook.Input) bool {
 	r, err := permission.ParseRule(rule, permission.User)
 	t, ok := s.Tool(in.Tool)
 	if err != nil || !ok {
 		return true
 	}
 	p := t.Propose(in.Call, in.ToolInput)
-	subjects, err := p.Named(context.Background(), in.ToolInput)
+	subjects, err := p.Named(ctx, in.ToolInput)
 	if err != nil {
 		return true
 	}
 	// Match as broadly as a deny rule: if the call might match, the hook runs.
 	place := s.engine.pathContext(s.engine.Project())
-	return permission.Rules{Deny: []permission.Rule{r}}.Decide(permission.Bypass, place,
+	return permission.Rules{Deny: []permission.Rule{r}}.Decide(ctx, permission.Bypass, place,
 		subjects...).Verdict == permission.Deny
 }
 

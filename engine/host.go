@@ -26,7 +26,7 @@ func (s *Session) ReadFile(ctx context.Context, path string, maxBytes int) (data
 	err error) {
 	abs = s.ws.Path(path)
 	// A refused file must look the same as a missing one.
-	if err := s.mayRead("read_file", abs); err != nil {
+	if err := s.mayRead(ctx, "read_file", abs); err != nil {
 		return nil, "", false, err
 	}
 	f, err := s.ws.Open(ctx, abs)
@@ -35,7 +35,7 @@ func (s *Session) ReadFile(ctx context.Context, path string, maxBytes int) (data
 	}
 	defer f.Close()
 	if real := f.Realpath(); real != abs {
-		if err := s.mayRead("read_file", real); err != nil {
+		if err := s.mayRead(ctx, "read_file", real); err != nil {
 			return nil, "", false, err
 		}
 	}
@@ -50,9 +50,9 @@ func (s *Session) ReadFile(ctx context.Context, path string, maxBytes int) (data
 }
 
 // mayRead decides on reading a file for the host, and records the decision.
-func (s *Session) mayRead(tool, path string) error {
+func (s *Session) mayRead(ctx context.Context, tool, path string) error {
 	p := s.engine.Project()
-	d := s.gate.Replace(s.engine.gateOptions(p)).Decide(permission.Subject{
+	d := s.gate.Replace(s.engine.gateOptions(p)).Decide(ctx, permission.Subject{
 		Kind: permission.KindRead, Text: path, Tool: "read", ReadOnly: true})
 	p.audit(s.log)(gate.Record{Tool: tool, Decision: d})
 	if d.Verdict == permission.Allow {

@@ -63,7 +63,7 @@ func (s *Session) typedGate(approver gate.Approver) (*gate.Gate, error) {
 
 // Decide judges subjects as a new session's gate would, before hooks and questions. The Engine's
 // Workspace must be open, as it is in a session.
-func (e *Engine) Decide(subjects ...permission.Subject) (permission.Decision, error) {
+func (e *Engine) Decide(ctx context.Context, subjects ...permission.Subject) (permission.Decision, error) {
 	p := e.Project()
 	o := e.gateOptions(p)
 	o.Mode, o.Keeper = p.config.Settings.Permissions.DefaultMode, p.trust
@@ -71,5 +71,5 @@ func (e *Engine) Decide(subjects ...permission.Subject) (permission.Decision, er
 	if err != nil {
 		return permission.Decision{}, err
 	}
-	return g.Decide(subjects...), nil
+	return g.Decide(ctx, subjects...), nil
 }

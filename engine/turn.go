@@ -198,8 +198,9 @@ func isForeign(k knack.SourceKind) bool {
 func (t *turn) checkTyped(k *knack.Skill, typed string) error {
 	typedSkill := *k
 	typedSkill.Name = typed
+	ctx := context.Background() // names are compared, nothing is looked up
 	for _, k := range []*knack.Skill{k, &typedSkill} {
-		d := t.gate.Decide(permission.Subject{Kind: permission.KindSkill, Text: k.Name, Default: permission.Allow},
+		d := t.gate.Decide(ctx, permission.Subject{Kind: permission.KindSkill, Text: k.Name, Default: permission.Allow},
 			permission.Subject{Kind: permission.KindSkill, Text: k.RuleName(), Default: permission.Allow})
 		if d.Verdict == permission.Deny || d.Verdict == permission.Ask && d.Origin == permission.Managed {
 			return &knack.Refusal{Code: knack.RefusedByRule,

@@ -149,7 +149,7 @@ func (a *approval) askUser(ctx context.Context, j judgement) (_ tool.Permit, aga
 		return none, false, err
 	}
 	if !j.askedByHook {
-		if now := a.decide(a.scopes, subjects); now.Verdict != permission.Ask {
+		if now := a.decide(ctx, a.scopes, subjects); now.Verdict != permission.Ask {
 			return none, true, nil
 		}
 	}
@@ -166,11 +166,11 @@ func (a *approval) askUser(ctx context.Context, j judgement) (_ tool.Permit, aga
 	}
 	req.Choices = append(req.Choices, No)
 	if req.Changes, err = a.p.Changes(ctx, a.p.Input); err != nil {
-		return none, false, a.refuseUnshown(subjects, err)
+		return none, false, a.refuseUnshown(ctx, subjects, err)
 	}
 
 	req.Edits = len(req.Changes) > 0 && a.opt.Agent == "" && a.Mode() == permission.Default && !j.noAllow &&
-		!j.askedByHook && a.opt.Rules.Decide(permission.AcceptEdits, a.opt.Paths, subjects...).Verdict == permission.Allow
+		!j.askedByHook && a.opt.Rules.Decide(ctx, permission.AcceptEdits, a.opt.Paths, subjects...).Verdict == permission.Allow
 	for range 3 {
 		if err := a.approve(ctx, &req); err != nil {
 			return none, false, err
@@ -194,7 +194,7 @@ func (a *approval) askUser(ctx context.Context, j judgement) (_ tool.Permit, aga
 					}
 				}
 			}
-			return tool.Permit{Input: a.p.Input, Subjects: subjects, Scripts: a.bindScripts(subjects, req.Files)}, false, nil
+			return tool.Permit{Input: a.p.Input, Subjects: subjects, Scripts: a.bindScripts(ctx, subjects, req.Files)}, false, nil
 		}
 		req.Decision.Reason = "a file changed while the user was asked"
 	}
@@ -204,12 +204,12 @@ func (a *approval) askUser(ctx context.Context, j judgement) (_ tool.Permit, aga
 
 // refuseUnshown refuses a call whose change cannot be shown, because nobody could approve it knowingly.
 // The reason is returned only if the model may read the file, since it can reveal content.
-func (a *approval) refuseUnshown(subjects []permission.Subject, err error) error {
+func (a *approval) refuseUnshown(ctx context.Context, subjects []permission.Subject, err error) error {
 	read := slices.Clone(subjects)
 	for i := range read {
 		read[i].Kind, read[i].Tool, read[i].Aliases = permission.KindRead, "read", nil
 	}
-	if a.decide(a.scopes, read).Verdict == permission.Allow {
+	if a.decide(ctx, a.scopes, read).Verdict == permission.Allow {
 		return err
 	}
 	a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny,
@@ -262,7 +262,7 @@ func (a *approval) decideReplaced(ctx context.Context, input json.RawMessage) (_
 		return tool.Permit{}, false, err
 	}
 	a.r.Answer.Choice = Once // the user has not seen rules for this input
-	j := a.decide(a.scopes, subjects)
+	j := a.decide(ctx, a.scopes, subjects)
 	a.r.Decision = j.Decision
 	switch {
 	case a.r.Decision.Verdict == permission.Deny:

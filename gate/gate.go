@@ -315,7 +315,10 @@ func (a *approval) decideCall(ctx context.Context) (tool.Permit, error) {
 		if err != nil {
 			return none, err
 		}
-		j := a.applyVote(a.decide(a.scopes, subjects))
+		j := a.applyVote(a.decide(ctx, a.scopes, subjects))
+		if ctx.Err() != nil {
+			return none, context.Cause(ctx)
+		}
 		a.r.Decision = j.Decision
 		if again := a.permissionRequest(ctx, j); again {
 			continue
@@ -421,8 +424,8 @@ func (a *approval) permissionRequest(ctx context.Context, j judgement) (again bo
 }
 
 // Decide judges subjects as Ask does, but without hooks and without asking the user.
-func (g *Gate) Decide(subjects ...permission.Subject) permission.Decision {
-	return g.decide(nil, subjects).Decision
+func (g *Gate) Decide(ctx context.Context, subjects ...permission.Subject) permission.Decision {
+	return g.decide(ctx, nil, subjects).Decision
 }
 
 // A judgement is a decision, with limits on who can answer it.
@@ -434,17 +437,17 @@ type judgement struct {
 	files       []File // the scripts whose content the decision is bound to
 }
 
-func (g *Gate) decide(scopes []scope, subjects []permission.Subject) judgement {
+func (g *Gate) decide(ctx context.Context, scopes []scope, subjects []permission.Subject) judgement {
 	s := g.newSources(scopes, subjects)
 	mode, why := g.Mode(), ""
 	var j judgement
 	for again := true; again; {
-		j.Decision, j.files, again = s.rules().Decide(mode, s.place, subjects...), nil, false
+		j.Decision, j.files, again = s.rules().Decide(ctx, mode, s.place, subjects...), nil, false
 		for _, part := range j.Subjects {
 			if part.Verdict != permission.Allow {
 				continue
 			}
-			files, no := s.dropAnswer(part)
+			files, no := s.dropAnswer(ctx, part)
 			if no == "" {
 				var more []File
 				more, no = s.dropGrant(part)
@@ -467,7 +470,7 @@ func (g *Gate) decide(scopes []scope, subjects []permission.Subject) judgement {
 		}
 	}
 	for _, scope := range scopes {
-		g.applyCeiling(&j, scope, subjects, mode)
+		g.applyCeiling(ctx, &j, scope, subjects, mode)
 	}
 	return j
 }
@@ -526,7 +529,7 @@ func (s *sources) scripts(part permission.Subject) (files []File, missing []stri
 // dropAnswer drops the answers that allow a part of the call if they no longer bind: a file that it
 // would run has changed since, or may change before it runs. why says so; "": nothing was dropped, and
 // files are those whose content the answers are bound to.
-func (s *sources) dropAnswer(part permission.Judged) (files []File, why string) {
+func (s *sources) dropAnswer(ctx context.Context, part permission.Judged) (files []File, why string) {
 	if part.Origin != permission.Session && part.Origin != permission.Kept {
 		return nil, ""
 	}
@@ -545,7 +548,7 @@ func (s *sources) dropAnswer(part permission.Judged) (files []File, why string) 
 			(len(files) > 0 || len(a.files) == 0 || runsFile(part.Subject, s.dirs, a.files))
 	}
 	if covered {
-		why = s.gate.changesFiles(s.subjects, files)
+		why = s.gate.changesFiles(ctx, s.subjects, files)
 	} else if f, _ := findUnbound(files, nil); f.Path == "" {
 		why = "a file that it runs does not exist"
 	} else {
@@ -604,12 +607,12 @@ func (g *Gate) filesOf(subjects []permission.Subject) (files []File) {
 
 // changesFiles explains which part of a call may change one of the files before it runs; "" if none
 // does. Commands that only read, or that only write other files, do not count.
-func (g *Gate) changesFiles(subjects []permission.Subject, files []File) string {
+func (g *Gate) changesFiles(ctx context.Context, subjects []permission.Subject, files []File) string {
 	if len(files) == 0 {
 		return ""
 	}
 	dirs := folders(subjects, g.opt.Paths.Dir)
-	for _, s := range (permission.Rules{}).Decide(permission.AcceptEdits, g.opt.Paths, subjects...).Subjects {
+	for _, s := range (permission.Rules{}).Decide(ctx, permission.AcceptEdits, g.opt.Paths, subjects...).Subjects {
 		own, _ := scriptsOf(s.Subject, dirs)
 		for _, f := range files {
 			switch {
@@ -643,8 +646,8 @@ func leavesUnchanged(s permission.Subject, f File, dirs []string) bool {
 // bindScripts returns the scripts of a call that was just approved, with the content that was shown. It
 // returns none for a call that may change them itself: the user approved what that call does, so it
 // runs the content that is there at that time.
-func (g *Gate) bindScripts(subjects []permission.Subject, files []File) []workspace.Script {
-	if g.changesFiles(subjects, files) != "" {
+func (g *Gate) bindScripts(ctx context.Context, subjects []permission.Subject, files []File) []workspace.Script {
+	if g.changesFiles(ctx, subjects, files) != "" {
 		return nil
 	}
 	return approvedScripts(files)

@@ -646,7 +646,7 @@ func TestTyped(t *testing.T) {
 func TestInlineCommandsNeverAsk(t *testing.T) {
 	p := &scriptedUser{answers: []gate.Answer{yes(gate.Once)}}
 	g := newGate(t, gate.Options{Approver: p})
-	d := g.Decide(permission.Subject{Kind: "Bash", Text: "npm ci"})
+	d := g.Decide(t.Context(), permission.Subject{Kind: "Bash", Text: "npm ci"})
 	if d.Verdict != permission.Ask || len(p.saw) != 0 {
 		t.Errorf("%+v, asked %d times", d, len(p.saw))
 	}

@@ -170,7 +170,9 @@ func (s scope) whyLinked(files []File, roots []string) string {
 // applyCeiling applies the list of a skill, or of a restriction on a sub-agent, if it is a ceiling:
 // every subject must be in the list, even one that is harmless. The Skill tool and questions to the
 // user are exempt.
-func (g *Gate) applyCeiling(j *judgement, s scope, subjects []permission.Subject, mode permission.Mode) {
+func (g *Gate) applyCeiling(ctx context.Context, j *judgement, s scope, subjects []permission.Subject,
+	mode permission.Mode) {
+
 	verdict := permission.Ask
 	switch {
 	case s.ceiling != CeilingAsk && s.ceiling != CeilingOn || len(s.allow) == 0:
@@ -181,7 +183,7 @@ func (g *Gate) applyCeiling(j *judgement, s scope, subjects []permission.Subject
 		return
 	}
 	for _, subject := range subjects {
-		if subject.Kind == permission.KindSkill || subject.Kind == "ask" || g.isListed(s, subject) ||
+		if subject.Kind == permission.KindSkill || subject.Kind == "ask" || g.isListed(ctx, s, subject) ||
 			j.Verdict == permission.Deny {
 			continue
 		}
@@ -196,8 +198,8 @@ func (g *Gate) applyCeiling(j *judgement, s scope, subjects []permission.Subject
 
 // isListed reports whether a list covers a subject. A command that is harmless by itself is covered
 // if the list has any rule for commands.
-func (g *Gate) isListed(s scope, subject permission.Subject) bool {
-	d := permission.Rules{Allow: s.allow}.Decide(permission.Default, g.opt.Paths, subject)
+func (g *Gate) isListed(ctx context.Context, s scope, subject permission.Subject) bool {
+	d := permission.Rules{Allow: s.allow}.Decide(ctx, permission.Default, g.opt.Paths, subject)
 	if d.Verdict != permission.Allow {
 		return false
 	}
@@ -212,7 +214,7 @@ func (g *Gate) isListed(s scope, subject permission.Subject) bool {
 			}
 		default: // allowed without a rule: it is covered only if a rule matches it
 			asDeny := permission.Rules{Deny: s.allow}
-			if asDeny.Decide(permission.Default, g.opt.Paths, subject).Verdict != permission.Deny {
+			if asDeny.Decide(ctx, permission.Default, g.opt.Paths, subject).Verdict != permission.Deny {
 				return false
 			}
 		}

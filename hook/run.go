@@ -75,7 +75,7 @@ type Runner struct {
 	// Fill sets the fields that are the same for every event of a session; nil: none.
 	Fill func(*Input)
 	// MatchesRule reports whether a call matches, or may match, a permission rule; nil: it always does.
-	MatchesRule func(rule string, in *Input) bool
+	MatchesRule func(ctx context.Context, rule string, in *Input) bool
 	// Tool returns how hooks know a tool; nil: by its own name.
 	Tool func(name string) ToolMapping
 
@@ -137,7 +137,7 @@ func (s *Set) Fire(ctx context.Context, in Input) Outcome {
 	} else if about[0] == "" {
 		about = nil
 	}
-	chosen := s.selectHooks(about, &in)
+	chosen := s.selectHooks(ctx, about, &in)
 	if len(chosen) == 0 {
 		return Outcome{}
 	}
@@ -195,7 +195,7 @@ func (s *Set) Fire(ctx context.Context, in Input) Outcome {
 // different one. Their own replacements of the input are ignored.
 func (s *Set) recheck(ctx context.Context, o *Outcome, about []string, in Input, done map[string]bool) {
 	var others []*Hook
-	for _, h := range s.selectHooks(about, &in) {
+	for _, h := range s.selectHooks(ctx, about, &in) {
 		if !h.Async && !done[h.key()] {
 			others = append(others, h)
 		}
@@ -227,7 +227,7 @@ func (r *Runner) askAll(ctx context.Context, hooks []*Hook, text []byte) ([]repl
 }
 
 // selectHooks returns the hooks for an event. Hooks that do the same are returned once.
-func (s *Set) selectHooks(about []string, in *Input) []*Hook {
+func (s *Set) selectHooks(ctx context.Context, about []string, in *Input) []*Hook {
 	var chosen []*Hook
 	at := map[string]int{}
 	for i := range s.Hooks {
@@ -235,7 +235,7 @@ func (s *Set) selectHooks(about []string, in *Input) []*Hook {
 		if h.Event != in.Event || !h.matches(about) {
 			continue
 		}
-		if h.If != "" && h.invalid == "" && s.Runner.MatchesRule != nil && !s.Runner.MatchesRule(h.If, in) {
+		if h.If != "" && h.invalid == "" && s.Runner.MatchesRule != nil && !s.Runner.MatchesRule(ctx, h.If, in) {
 			continue
 		}
 		key := h.key()

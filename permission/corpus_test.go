@@ -82,7 +82,7 @@ func (c corpusCase) decide(tb testing.TB, place permission.PathContext) permissi
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return rules.Decide(m, place, permission.Subject{Kind: "Bash", Text: c.command})
+	return rules.Decide(tb.Context(), m, place, permission.Subject{Kind: "Bash", Text: c.command})
 }
 
 // testWorkspace creates the workspace that the corpus expects.
@@ -196,7 +196,7 @@ func TestGrammar(t *testing.T) {
 	try := func(command string, mustDeny bool) {
 		n++
 		s := permission.Subject{Kind: "Bash", Text: command}
-		d := permission.Rules{Allow: careless}.Decide(permission.Default, place, s)
+		d := permission.Rules{Allow: careless}.Decide(t.Context(), permission.Default, place, s)
 		if d.Verdict == permission.Allow {
 			t.Errorf("allowed: %q", command)
 		}
@@ -204,7 +204,7 @@ func TestGrammar(t *testing.T) {
 			return
 		}
 		for _, m := range []permission.Mode{permission.Default, permission.Bypass} {
-			if d := (permission.Rules{Allow: careless, Deny: deny}).Decide(m, place, s); d.Verdict != permission.Deny {
+			if d := (permission.Rules{Allow: careless, Deny: deny}).Decide(t.Context(), m, place, s); d.Verdict != permission.Deny {
 				t.Errorf("%v in mode %s, not denied: %q", d.Verdict, m, command)
 			}
 		}
@@ -236,7 +236,7 @@ func TestGrammarHarmless(t *testing.T) {
 	asks := 0
 	for _, p := range g["positions"] {
 		command := strings.ReplaceAll(p, "@", "wc -l a.txt")
-		d := permission.Rules{Allow: rulesOf(t, "Bash(echo:*)", permission.User)}.Decide(permission.Default, place,
+		d := permission.Rules{Allow: rulesOf(t, "Bash(echo:*)", permission.User)}.Decide(t.Context(), permission.Default, place,
 			permission.Subject{Kind: "Bash", Text: command})
 		if d.Verdict != permission.Allow {
 			asks++

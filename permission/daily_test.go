@@ -25,7 +25,7 @@ func TestDaily(t *testing.T) {
 	}
 	var prefix permission.Rules
 	verdict := func(rs permission.Rules, command string) permission.Decision {
-		return rs.Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: command})
+		return rs.Decide(t.Context(), permission.Default, place, permission.Subject{Kind: "Bash", Text: command})
 	}
 	var out strings.Builder
 	n, asks := 0, [2]int{}

@@ -81,7 +81,7 @@ func TestDecide(t *testing.T) {
 		if rest, ok := strings.CutPrefix(kind, "free-"); ok {
 			s.Kind, s.Default = permission.Kind(rest), permission.Allow
 		}
-		d := rules.Decide(m, place, s)
+		d := rules.Decide(t.Context(), m, place, s)
 		if d.Verdict.String() != fields[0] {
 			t.Errorf("decide.txt:%d: %s\n\tis %v: %s %s", i+1, line, d.Verdict, d.Reason, explain(d))
 		}
@@ -94,7 +94,7 @@ func TestDecide(t *testing.T) {
 				}
 				rules.Allow = append(rules.Allow, r)
 			}
-			if d := rules.Decide(m, place, s); d.Verdict != permission.Allow {
+			if d := rules.Decide(t.Context(), m, place, s); d.Verdict != permission.Allow {
 				t.Errorf("decide.txt:%d: %s\n\tsuggested rules do not allow: %v%s", i+1, line, rules.Allow, explain(d))
 			}
 		}
@@ -110,7 +110,7 @@ func TestSuggestions(t *testing.T) {
 	for _, name := range []string{"ordinary.txt", "attempts.txt"} {
 		for _, c := range readCorpus(t, name) {
 			s := permission.Subject{Kind: "Bash", Text: c.command}
-			d := permission.Rules{}.Decide(permission.Default, place, s)
+			d := permission.Rules{}.Decide(t.Context(), permission.Default, place, s)
 			if d.Verdict != permission.Ask || len(d.Suggest) == 0 {
 				continue
 			}
@@ -123,7 +123,7 @@ func TestSuggestions(t *testing.T) {
 				}
 				rules.Allow = append(rules.Allow, r)
 			}
-			if d := rules.Decide(permission.Default, place, s); d.Verdict != permission.Allow {
+			if d := rules.Decide(t.Context(), permission.Default, place, s); d.Verdict != permission.Allow {
 				t.Errorf("%s:%d: %s: %v do not allow it%s", name, c.line, c.command, rules.Allow, explain(d))
 			}
 		}
@@ -148,25 +148,25 @@ func TestLimits(t *testing.T) {
 		"open quote":        "echo 'a",
 		"powershell":        "Get-ChildItem | Where-Object { $_.Length -gt 1 } )",
 	} {
-		d := rules.Decide(permission.Default, permission.PathContext{Dir: "/w"}, permission.Subject{Kind: "Bash", Text: c})
+		d := rules.Decide(t.Context(), permission.Default, permission.PathContext{Dir: "/w"}, permission.Subject{Kind: "Bash", Text: c})
 		if d.Verdict != permission.Ask {
 			t.Errorf("%s: %v", name, d.Verdict)
 		}
 		deny := rules
 		deny.Deny = rulesOf(t, "Bash(ls:*) | Bash(echo:*) | Bash(get-childitem:*) | Bash(then)", permission.User)
-		if d := deny.Decide(permission.Bypass, permission.PathContext{Dir: "/w"},
+		if d := deny.Decide(t.Context(), permission.Bypass, permission.PathContext{Dir: "/w"},
 			permission.Subject{Kind: "Bash", Text: c}); d.Verdict != permission.Deny {
 			t.Errorf("%s: in bypass mode %v, want deny", name, d.Verdict)
 		}
 	}
-	if d := rules.Decide(permission.Default, permission.PathContext{Dir: "/w"},
+	if d := rules.Decide(t.Context(), permission.Default, permission.PathContext{Dir: "/w"},
 		permission.Subject{Kind: "Bash", Text: strings.Repeat("ls;", 50)}); d.Verdict != permission.Allow {
 		t.Errorf("50 commands: %v %s", d.Verdict, d.Reason)
 	}
-	if d := (permission.Rules{}).Decide(permission.Default, permission.PathContext{}); d.Verdict != permission.Ask {
+	if d := (permission.Rules{}).Decide(t.Context(), permission.Default, permission.PathContext{}); d.Verdict != permission.Ask {
 		t.Errorf("no subject: %v", d.Verdict)
 	}
-	if d := (permission.Rules{}).Decide("", permission.PathContext{},
+	if d := (permission.Rules{}).Decide(t.Context(), "", permission.PathContext{},
 		permission.Subject{Kind: "Read", Text: "/etc/hostname"}); d.Verdict != permission.Ask {
 		t.Errorf("the zero PathContext knows no workspace, but %v", d.Verdict)
 	}
@@ -177,7 +177,7 @@ func TestGitPathContext(t *testing.T) {
 	place := testWorkspace(t)
 	allow := permission.Rules{Allow: rulesOf(t, "Bash(git status) | Bash(git:*)", permission.User)}
 	verdict := func(rs permission.Rules, p permission.PathContext, m permission.Mode, c string) string {
-		return rs.Decide(m, p, permission.Subject{Kind: "Bash", Text: c}).Verdict.String()
+		return rs.Decide(t.Context(), m, p, permission.Subject{Kind: "Bash", Text: c}).Verdict.String()
 	}
 	bare, untrusted := place, place
 	bare.GitEnv, untrusted.Untrusted = false, true

@@ -4,25 +4,30 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/permission/internal/bash"
 )
 
 // Queries of the file system at the time of a decision.
 
+var (
+	errTooMany     = errors.New("finding out which files it names takes too long: there are too many")
+	errSystem      = errors.New("its pattern leads into /proc or /sys")
+	errInterrupted = errors.New("the decision was interrupted or took too long")
+)
+
 // expand returns the files that the word v of a command names at this moment. For a glob these are
 // the matches and the directory that is searched; too many matches, or a pattern with ** or (, are
-// returned together with the pattern itself.
-func (j *judge) expand(a *bash.File, v, dir string) []string {
+// returned together with the pattern itself. An error means that some may be missing.
+func (j *judge) expand(a *bash.File, v, dir string) ([]string, error) {
 	if a.Word == nil || !a.Word.Glob || a.Text != "" {
-		return []string{v}
-	}
-	list := j.paths.Glob
-	if list == nil {
-		list = filepath.Glob
+		return []string{v}, nil
 	}
 	pat := v
 	if strings.HasPrefix(pat, "~/") && j.paths.Home != "" {
@@ -30,9 +35,17 @@ func (j *judge) expand(a *bash.File, v, dir string) []string {
 	} else if !bash.IsAbs(pat) {
 		pat = dir + "/" + pat
 	}
+	unsure := strings.Contains(v, "**") || strings.Contains(v, "(")
+	list := j.paths.Glob
+	if list == nil {
+		list = func(pat string) ([]string, error) { return j.glob(filepath.ToSlash(pat), unsure || j.hasDots) }
+	}
 	found, err := list(filepath.FromSlash(pat))
-	if err != nil || strings.Contains(v, "**") || strings.Contains(v, "(") || len(found) > 2000 {
-		return append([]string{v}, found...)
+	switch {
+	case errors.Is(err, errTooMany), errors.Is(err, errSystem), errors.Is(err, errInterrupted):
+		return nil, err
+	case err != nil || unsure || len(found) > 2000:
+		return append([]string{v}, found...), nil
 	}
 	out := []string{v[:strings.IndexAny(v+"*", "*?[")] + "*"} // the directory it searches
 	if i := strings.LastIndexByte(out[0], '/'); i >= 0 {
@@ -45,7 +58,7 @@ func (j *judge) expand(a *bash.File, v, dir string) []string {
 			out = append(out, f)
 		}
 	}
-	return out
+	return out, nil
 }
 
 // hiddenByGlob reports whether bash omits a matching name because one of its elements begins with a
@@ -60,24 +73,155 @@ func hiddenByGlob(pattern, name string) bool {
 	return false
 }
 
-// links lists the symbolic links below a directory. It reads at most *left entries, counting left
-// down, and reports whether the list is complete.
-func (p *PathContext) links(dir string, left *int) (links []string, all bool) {
-	if p.Below != nil { // each of them may be a link
-		return p.Below(filepath.FromSlash(dir), *left)
+// readDir reads a directory, whose links are resolved, within the limits of the decision.
+func (j *judge) readDir(dir string) (entries []fs.DirEntry, err error) {
+	if isSystem(dir) {
+		return nil, errSystem
 	}
-	all = true
-	filepath.WalkDir(filepath.FromSlash(dir), func(name string, d fs.DirEntry, err error) error {
-		if *left--; *left < 0 {
-			all = false
-			return filepath.SkipAll
+	j.entriesLeft--
+	f, err := os.Open(filepath.FromSlash(dir))
+	if err != nil {
+		return nil, nil // a command will not find more
+	}
+	defer f.Close()
+	for err == nil {
+		if j.paths.ctx.Err() != nil {
+			return nil, errInterrupted
 		}
-		if err == nil && d.Type()&fs.ModeSymlink != 0 {
-			links = append(links, name)
+		if j.entriesLeft <= 0 {
+			return nil, errTooMany
+		}
+		var some []fs.DirEntry
+		some, err = f.ReadDir(min(1000, j.entriesLeft))
+		j.entriesLeft -= len(some)
+		entries = append(entries, some...)
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, nil
+}
+
+// isSystem reports whether a directory, with links resolved, is one in which the kernel makes up the entries.
+func isSystem(dir string) bool {
+	return subpath.Contains("/proc", dir) || subpath.Contains("/sys", dir)
+}
+
+// A match is a file that begins like a pattern.
+type match struct {
+	name string // as the pattern spells it
+	real string // with links resolved, for a directory
+}
+
+// glob returns the files that match an absolute pattern, like [filepath.Glob] but within the limits of
+// the decision. With dots, it also returns names that bash omits.
+func (j *judge) glob(pattern string, dots bool) (found []string, err error) {
+	first, rest, _ := strings.Cut(pattern, "/") // first is "" or the volume
+	matches := []match{{first, first + "/"}}
+	elems := strings.FieldsFunc(rest, func(r rune) bool { return r == '/' })
+	for i, elem := range elems {
+		if _, err := path.Match(elem, ""); err != nil {
+			return nil, err
+		}
+		var next []match
+		add := func(m match, name string, mode fs.FileMode) {
+			at := match{m.name + "/" + name, path.Join(m.real, name)}
+			if i < len(elems)-1 { // only a directory leads on
+				switch {
+				case mode&fs.ModeSymlink != 0:
+					info, err := os.Stat(filepath.FromSlash(at.real))
+					target, errLink := Resolve(filepath.FromSlash(at.real))
+					if err != nil || errLink != nil || !info.IsDir() {
+						return
+					}
+					at.real = filepath.ToSlash(target)
+				case !mode.IsDir():
+					return
+				}
+			}
+			next = append(next, at)
+		}
+		for _, m := range matches {
+			if !strings.ContainsAny(elem, `*?[\`) {
+				if j.entriesLeft--; j.entriesLeft <= 0 {
+					return nil, errTooMany
+				}
+				if info, err := os.Lstat(filepath.FromSlash(m.real + "/" + elem)); err == nil {
+					add(m, elem, info.Mode())
+				}
+				continue
+			}
+			entries, err := j.readDir(m.real)
+			if err != nil {
+				return nil, err
+			}
+			for _, e := range entries {
+				if ok, _ := path.Match(elem, e.Name()); ok && (dots || !hiddenByGlob(elem, e.Name())) {
+					add(m, e.Name(), e.Type())
+				}
+			}
+		}
+		matches = next
+	}
+	for _, m := range matches {
+		found = append(found, filepath.FromSlash(m.name))
+	}
+	return found, nil
+}
+
+// walk calls visit for what is below a directory, whose links are resolved; visit may return
+// [fs.SkipDir] and [fs.SkipAll]. It reports whether everything was visited.
+func (j *judge) walk(dir string, visit func(name string, e fs.DirEntry) error) (all bool) {
+	all = true
+	todo := []string{dir}
+	for len(todo) > 0 {
+		dir := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		entries, err := j.readDir(dir)
+		if all = all && err == nil; err != nil && err != errSystem {
+			return false
+		}
+		for _, e := range entries {
+			name := path.Join(dir, e.Name())
+			switch err := visit(name, e); {
+			case err == fs.SkipAll:
+				return false
+			case err == nil && e.IsDir():
+				todo = append(todo, name)
+			}
+		}
+	}
+	return all
+}
+
+// links lists the symbolic links below a directory, and reports whether the list is complete.
+func (j *judge) links(dir string) (links []string, all bool) {
+	if j.paths.Below != nil { // each of them may be a link
+		return j.paths.Below(filepath.FromSlash(dir), maxEntries)
+	}
+	all = j.walk(dir, func(name string, e fs.DirEntry) error {
+		if e.Type()&fs.ModeSymlink != 0 {
+			links = append(links, filepath.FromSlash(name))
 		}
 		return nil
 	})
 	return links, all
+}
+
+// filesBelow lists at most n files below a directory, without those in .git, and reports whether the
+// list is complete.
+func (j *judge) filesBelow(dir string, n int) (files []string, all bool) {
+	all = j.walk(filepath.ToSlash(dir), func(name string, e fs.DirEntry) error {
+		switch {
+		case e.IsDir() && e.Name() == ".git":
+			return fs.SkipDir
+		case e.IsDir():
+			return nil
+		case len(files) >= n:
+			return fs.SkipAll
+		}
+		files = append(files, filepath.FromSlash(name))
+		return nil
+	})
+	return files, all
 }
 
 // exists reports whether the file exists. A file that cannot be checked counts as existing.
@@ -88,26 +232,4 @@ func (p *PathContext) exists(file string) bool {
 	}
 	_, err := os.Lstat(filepath.FromSlash(file))
 	return err == nil || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENAMETOOLONG) && !isNotDir(err)
-}
-
-func walk(dir string, n int) (files []string, all bool) {
-	all = true
-	filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return nil
-		}
-		if d.IsDir() {
-			if d.Name() == ".git" {
-				return filepath.SkipDir
-			}
-			return nil
-		}
-		if len(files) >= n {
-			all = false
-			return filepath.SkipAll
-		}
-		files = append(files, p)
-		return nil
-	})
-	return files, all
 }

@@ -1,6 +1,7 @@
 package permission_test
 
 import (
+	"context"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -38,7 +39,7 @@ func FuzzDecide(f *testing.F) {
 	}
 	rank := map[permission.Verdict]int{permission.Allow: 0, permission.Ask: 1, permission.Deny: 2}
 	decide := func(m permission.Mode, s string) permission.Verdict {
-		return rules.Decide(m, place, permission.Subject{Kind: "Bash", Text: s}).Verdict
+		return rules.Decide(context.Background(), m, place, permission.Subject{Kind: "Bash", Text: s}).Verdict
 	}
 	f.Fuzz(func(t *testing.T, text string, pick uint8) {
 		if len(text) > 11_000 {
@@ -122,7 +123,7 @@ func BenchmarkTypical(b *testing.B) {
 		`git commit -m "fix: a; b" && git log --oneline | head -5`} {
 		b.Run(strings.Fields(c)[0]+strings.Fields(c)[1], func(b *testing.B) {
 			for b.Loop() {
-				if d := rules.Decide(permission.Default, place, permission.Subject{Kind: "Bash",
+				if d := rules.Decide(b.Context(), permission.Default, place, permission.Subject{Kind: "Bash",
 					Text: c}); d.Verdict != permission.Allow {
 					b.Fatal(d)
 				}
@@ -154,7 +155,7 @@ func BenchmarkLong(b *testing.B) {
 				b.Fatal(len(c))
 			}
 			for b.Loop() {
-				rules.Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: c})
+				rules.Decide(b.Context(), permission.Default, place, permission.Subject{Kind: "Bash", Text: c})
 			}
 		})
 	}
@@ -173,7 +174,7 @@ func BenchmarkGit(b *testing.B) {
 	decide := func(b *testing.B) {
 		place := permission.PathContext{Dir: dir, GitEnv: true, Git: permission.NewGit(dir)}
 		for b.Loop() {
-			permission.Rules{}.Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: "git status"})
+			permission.Rules{}.Decide(b.Context(), permission.Default, place, permission.Subject{Kind: "Bash", Text: "git status"})
 		}
 	}
 	b.Run("changed", decide)

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/knack-agent/knack/internal/leaf/regular"
@@ -30,13 +29,25 @@ type Git struct {
 	Environ []string
 
 	dir   string
-	mu    sync.Mutex
+	lock  chan struct{}          // contains a token while a call uses what follows
 	repos map[string]*repository // by the directory that contains .git
 	other []string               // more keys of repos: the directories of earlier calls of Check
 }
 
 // NewGit returns a Git for a working directory. It does not run git yet.
-func NewGit(dir string) *Git { return &Git{dir: dir, repos: map[string]*repository{}} }
+func NewGit(dir string) *Git {
+	return &Git{dir: dir, lock: make(chan struct{}, 1), repos: map[string]*repository{}}
+}
+
+// acquire waits until no other call uses g; the func ends the use.
+func (g *Git) acquire(ctx context.Context) (release func(), err error) {
+	select {
+	case g.lock <- struct{}{}:
+		return func() { <-g.lock }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
 
 const (
 	maxRepositories = 64       // a repository and those nested in it
@@ -89,14 +100,17 @@ func (w *watched) unchanged(sameCall bool) bool {
 // Check inspects the repository that contains dir. unguarded names the settings that make git run a
 // program and cannot be overridden. An error means that git could not be run. In both cases git
 // commands in dir need approval.
-func (g *Git) Check(dir string) (unguarded []string, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (g *Git) Check(ctx context.Context, dir string) (unguarded []string, err error) {
+	release, err := g.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	top := topOf(dir)
 	if top != "" && !slices.Contains(g.other, top) {
 		g.other = append(g.other, top)
 	}
-	for _, r := range g.repositories(top, false) {
+	for _, r := range g.repositories(ctx, top, false) {
 		unguarded = append(unguarded, r.unguarded...)
 		err = errors.Join(err, r.err)
 	}
@@ -105,11 +119,14 @@ func (g *Git) Check(dir string) (unguarded []string, err error) {
 
 // tagsLikeOptions reports whether the repository that contains a directory has a tag whose name
 // begins with a dash.
-func (g *Git) tagsLikeOptions(dir string) (bool, error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (g *Git) tagsLikeOptions(ctx context.Context, dir string) (bool, error) {
+	release, err := g.acquire(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer release()
 	top := topOf(dir)
-	for _, r := range g.repositories(top, false) {
+	for _, r := range g.repositories(ctx, top, false) {
 		if r.err != nil {
 			return false, r.err
 		}
@@ -117,26 +134,29 @@ func (g *Git) tagsLikeOptions(dir string) (bool, error) {
 	if top == "" {
 		return false, nil
 	}
-	out, err := g.run(top, 1<<16, "for-each-ref", "--count=1", "refs/tags/-*", "refs/tags/-*/**")
+	out, err := g.run(ctx, top, 1<<16, "for-each-ref", "--count=1", "refs/tags/-*", "refs/tags/-*/**")
 	return len(out) > 0, err
 }
 
 // Dirs returns the git directories of the known repositories.
-func (g *Git) Dirs() []string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+func (g *Git) Dirs(ctx context.Context) []string {
+	release, err := g.acquire(ctx)
+	if err != nil {
+		return nil
+	}
+	defer release()
 	var dirs []string
-	for _, r := range g.knownRepositories(false) {
+	for _, r := range g.knownRepositories(ctx, false) {
 		dirs = append(dirs, r.dirs...)
 	}
 	return dirs
 }
 
 // knownRepositories returns the repositories of the working directory and of the directories passed to Check.
-func (g *Git) knownRepositories(starting bool) []*repository {
-	all := g.repositories(topOf(g.dir), starting)
+func (g *Git) knownRepositories(ctx context.Context, starting bool) []*repository {
+	all := g.repositories(ctx, topOf(g.dir), starting)
 	for _, top := range g.other {
-		for _, r := range g.repositories(top, starting) {
+		for _, r := range g.repositories(ctx, top, starting) {
 			if !slices.Contains(all, r) {
 				all = append(all, r)
 			}
@@ -148,11 +168,11 @@ func (g *Git) knownRepositories(starting bool) []*repository {
 // Env adds variables to an environment so that git does not run the programs named in the
 // configuration of these repositories: see [GitEnv].
 func (g *Git) Env(environ []string) (env, unguarded []string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g.lock <- struct{}{}
+	defer func() { <-g.lock }()
 	set := slices.Clone(alwaysSet)
 	seen := map[string]bool{}
-	for _, r := range g.knownRepositories(true) {
+	for _, r := range g.knownRepositories(context.Background(), true) {
 		r.checked = false
 		for _, s := range r.settings {
 			if !seen[s[0]] {
@@ -220,7 +240,7 @@ func topOf(dir string) string {
 
 // repositories returns the repository with the given top directory and those nested in it. starting
 // means that a command is about to start.
-func (g *Git) repositories(top string, starting bool) (all []*repository) {
+func (g *Git) repositories(ctx context.Context, top string, starting bool) (all []*repository) {
 	if top == "" {
 		return nil
 	}
@@ -234,14 +254,14 @@ func (g *Git) repositories(top string, starting bool) (all []*repository) {
 			r = &repository{top: todo[0]}
 			g.repos[todo[0]] = r
 		}
-		g.update(r, starting)
+		g.update(ctx, r, starting)
 		all, todo = append(all, r), append(todo[1:], r.nested...)
 	}
 	return all
 }
 
 // update runs git where a file that its answers depend on may have changed. It sets r.err if that fails.
-func (g *Git) update(r *repository, starting bool) {
+func (g *Git) update(ctx context.Context, r *repository, starting bool) {
 	if r.err != nil && time.Since(r.asked) < errorAge {
 		return
 	}
@@ -250,11 +270,14 @@ func (g *Git) update(r *repository, starting bool) {
 	r.err = nil
 	if failed || !r.config.unchanged(sameCall) {
 		r.asked, r.checked = time.Now(), !starting
-		r.err = g.readConfig(r)
+		r.err = g.readConfig(ctx, r)
 	}
 	if r.err == nil && (failed || !r.index.unchanged(sameCall)) {
 		r.asked, r.checked = time.Now(), !starting
-		r.err = g.readIndex(r)
+		r.err = g.readIndex(ctx, r)
+	}
+	if ctx.Err() != nil {
+		r.asked = time.Time{} // the error says nothing about the repository
 	}
 	if r.err != nil {
 		r.err = fmt.Errorf("git's configuration in %s cannot be read: %w", r.top, r.err)
@@ -327,7 +350,7 @@ func watch(files []string) func(more ...string) watched {
 }
 
 // readConfig finds the git directories of a repository and reads its configuration.
-func (g *Git) readConfig(r *repository) error {
+func (g *Git) readConfig(ctx context.Context, r *repository) error {
 	r.config, r.settings, r.unguarded = watched{}, nil, nil
 	// With anything but regular files git would block or never stop reading.
 	dot := filepath.Join(r.top, ".git")
@@ -342,7 +365,7 @@ func (g *Git) readConfig(r *repository) error {
 	case isNotRegular(dot, "commondir", "config", "config.worktree", "HEAD", "index"):
 		return regular.ErrNotRegular
 	}
-	out, err := g.run(r.top, 1<<16, "rev-parse", "--absolute-git-dir", "--git-common-dir", "--show-toplevel")
+	out, err := g.run(ctx, r.top, 1<<16, "rev-parse", "--absolute-git-dir", "--git-common-dir", "--show-toplevel")
 	if err != nil {
 		return err
 	}
@@ -369,7 +392,7 @@ func (g *Git) readConfig(r *repository) error {
 		files = append(files, filepath.Join(common, name))
 	}
 	describe := watch(files)
-	included, err := g.settings(r)
+	included, err := g.settings(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -382,13 +405,13 @@ func (g *Git) readConfig(r *repository) error {
 }
 
 // readIndex finds the repositories nested in a repository.
-func (g *Git) readIndex(r *repository) error {
+func (g *Git) readIndex(ctx context.Context, r *repository) error {
 	r.index, r.nested = watched{}, nil
 	index := filepath.Join(r.dirs[0], "index")
 	describe := watch([]string{index})
 	var gitFiles []string
 	if _, err := os.Lstat(index); err == nil {
-		out, err := g.run(r.top, maxIndex, "ls-files", "--stage", "-z")
+		out, err := g.run(ctx, r.top, maxIndex, "ls-files", "--stage", "-z")
 		if err != nil {
 			return err
 		}
@@ -410,8 +433,8 @@ func (g *Git) readIndex(r *repository) error {
 
 // settings reads the repository's settings with git and reports whether they
 // include other files.
-func (g *Git) settings(r *repository) (included bool, err error) {
-	out, err := g.run(r.top, maxConfig, "config", "--list", "--show-scope", "--show-origin", "-z")
+func (g *Git) settings(ctx context.Context, r *repository) (included bool, err error) {
+	out, err := g.run(ctx, r.top, maxConfig, "config", "--list", "--show-scope", "--show-origin", "-z")
 	if err != nil {
 		return false, err
 	}
@@ -448,14 +471,14 @@ func (g *Git) settings(r *repository) (included bool, err error) {
 // run runs git in a repository that may be hostile. It passes only the few variables of the
 // environment that locate the user's configuration, and disables all programs that the command
 // could run. More than maxBytes bytes of output are an error.
-func (g *Git) run(top string, maxBytes int64, args ...string) ([]byte, error) {
+func (g *Git) run(ctx context.Context, top string, maxBytes int64, args ...string) ([]byte, error) {
 	environ := userdirs.Environ(g.Environ)
 	getenv := userdirs.Getenv(environ)
 	name, search, err := gitProgram(getenv("PATH"), g.dir, top)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), gitTimeout)
+	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, append([]string{"--no-pager", "--no-replace-objects"}, args...)...)
 	cmd.Dir = top

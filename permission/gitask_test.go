@@ -202,7 +202,7 @@ func TestGitUnreadable(t *testing.T) {
 			place := permission.PathContext{Dir: g.repo, Home: filepath.Join(g.top, "home"), GitEnv: true,
 				Git: permission.NewGit(g.repo)}
 			for _, rules := range []string{"", "Bash(git:*)"} {
-				d := permission.Rules{Allow: rulesOf(t, rules, permission.User)}.Decide(permission.Default, place,
+				d := permission.Rules{Allow: rulesOf(t, rules, permission.User)}.Decide(t.Context(), permission.Default, place,
 					permission.Subject{Kind: "Bash", Text: "git status"})
 				if d.Verdict != permission.Ask || len(d.Suggest) > 0 {
 					t.Errorf("rules %q: %v, suggested %q", rules, d.Verdict, d.Suggest)
@@ -277,7 +277,7 @@ func TestGitChanges(t *testing.T) {
 	g.git("repo/far", "init", "-q")
 	g.git("repo/far", "config", "filter.far.smudge", g.evil)
 	rules := permission.Rules{Allow: rulesOf(t, "Bash(git:*)", permission.User)}
-	if d := rules.Decide(permission.Default, place, permission.Subject{Kind: "Bash",
+	if d := rules.Decide(t.Context(), permission.Default, place, permission.Subject{Kind: "Bash",
 		Text: "cd far && git status"}); d.Verdict != permission.Allow {
 		t.Error(d.Verdict, d.Reason)
 	}
@@ -286,7 +286,7 @@ func TestGitChanges(t *testing.T) {
 	}
 	// A setting that cannot be overridden.
 	g.git("repo", "config", "remote.x.vcs", "evil")
-	if d := (permission.Rules{}).Decide(permission.Default, place,
+	if d := (permission.Rules{}).Decide(t.Context(), permission.Default, place,
 		permission.Subject{Kind: "Bash", Text: "git status"}); d.Verdict != permission.Ask {
 		t.Error("remote.vcs:", d.Verdict)
 	}
@@ -311,10 +311,10 @@ func TestGitDirectories(t *testing.T) {
 			"tree/a.txt": permission.Allow,
 		} {
 			subject := permission.Subject{Kind: "Edit", Text: filepath.Join(g.repo, name)}
-			if d := (permission.Rules{}).Decide(permission.AcceptEdits, place, subject); d.Verdict != want {
+			if d := (permission.Rules{}).Decide(t.Context(), permission.AcceptEdits, place, subject); d.Verdict != want {
 				t.Errorf("edit %s: %v, want %v", name, d.Verdict, want)
 			}
-			if d := (permission.Rules{}).Decide(permission.AcceptEdits, place,
+			if d := (permission.Rules{}).Decide(t.Context(), permission.AcceptEdits, place,
 				permission.Subject{Kind: "Bash", Text: "echo x > " + name}); d.Verdict != want {
 				t.Errorf("bash > %s: %v, want %v", name, d.Verdict, want)
 			}
@@ -329,7 +329,7 @@ func TestGitTags(t *testing.T) {
 	g.git("repo", "tag", "v1")
 	place := permission.PathContext{Dir: g.repo, GitEnv: true, Git: permission.NewGit(g.repo)}
 	verdict := func(rules string) string {
-		d := permission.Rules{Allow: rulesOf(t, rules, permission.User)}.Decide(permission.Default, place,
+		d := permission.Rules{Allow: rulesOf(t, rules, permission.User)}.Decide(t.Context(), permission.Default, place,
 			permission.Subject{Kind: "Bash", Text: "git log $(git describe --tags --abbrev=0)..HEAD --oneline"})
 		return d.Verdict.String()
 	}
@@ -385,7 +385,7 @@ func TestGitAskedOnce(t *testing.T) {
 	git := permission.NewGit(g.repo)
 	command := func() string {
 		t.Helper()
-		if unguarded, err := git.Check(g.repo); len(unguarded) > 0 || err != nil {
+		if unguarded, err := git.Check(t.Context(), g.repo); len(unguarded) > 0 || err != nil {
 			t.Fatal(unguarded, err)
 		}
 		env, _ := git.Env(nil)
@@ -461,7 +461,7 @@ func TestGitAskedOnce(t *testing.T) {
 	if err := os.Rename(filepath.Join(g.repo, ".git", "HEAD"), filepath.Join(g.repo, ".git", "HEAD2")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := git.Check(g.repo); err == nil {
+	if _, err := git.Check(t.Context(), g.repo); err == nil {
 		t.Error("a repository that is none any more was not noticed")
 	}
 }

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"context"
 	"maps"
 	"os"
 	"path"
@@ -39,7 +40,7 @@ func (j *judge) gitWrites(c *bash.SimpleCommand, dirs []string) {
 				dir = n.target()
 			}
 		}
-		for _, file := range j.protectedWrites(p.Git.written(filepath.FromSlash(dir), words[c.Subcommand:])) {
+		for _, file := range j.protectedWrites(p.Git.written(p.ctx, filepath.FromSlash(dir), words[c.Subcommand:])) {
 			n := p.name(file, "")
 			if n.unknownReason != "" || !p.inside(n) && needsNoProtection(file, n) {
 				continue
@@ -92,7 +93,7 @@ type gitFile struct {
 // written returns the files that a git command in dir would write or remove: words are its subcommand and arguments,
 // "" for an unknown one. The list may name more files than the command will write. What git cannot know beforehand,
 // such as what a pull will fetch, is missing.
-func (g *Git) written(dir string, words []string) []gitFile {
+func (g *Git) written(ctx context.Context, dir string, words []string) []gitFile {
 	sub, args := words[0], words[1:]
 	switch sub {
 	case "clone", "init", "init-db":
@@ -102,14 +103,17 @@ func (g *Git) written(dir string, words []string) []gitFile {
 	default:
 		return nil
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	release, err := g.acquire(ctx)
+	if err != nil {
+		return nil
+	}
+	defer release()
 	top := topOf(dir)
-	repos := g.repositories(top, false)
+	repos := g.repositories(ctx, top, false)
 	if len(repos) == 0 || repos[0].err != nil {
 		return nil
 	}
-	t := &worktree{git: g, repo: repos[0], top: top, dir: dir, names: map[string]bool{}}
+	t := &worktree{ctx: ctx, git: g, repo: repos[0], top: top, dir: dir, names: map[string]bool{}}
 	for _, s := range t.repo.settings {
 		if strings.Contains(s[0], "=") {
 			return nil // git has no way to override it for one command
@@ -158,6 +162,7 @@ func newRepository(dir, sub string, args []string) []gitFile {
 
 // A worktree collects the names that git would write in a work tree.
 type worktree struct {
+	ctx      context.Context // of the decision
 	git      *Git
 	repo     *repository
 	top, dir string
@@ -167,7 +172,7 @@ type worktree struct {
 }
 
 func (t *worktree) run(args ...string) (string, bool) {
-	out, err := t.git.run(t.top, maxIndex, slices.Concat(t.config, args)...)
+	out, err := t.git.run(t.ctx, t.top, maxIndex, slices.Concat(t.config, args)...)
 	return string(out), err == nil
 }
 

@@ -50,7 +50,7 @@ func TestGitWrites(t *testing.T) {
 		if problems != nil {
 			t.Fatal(problems)
 		}
-		d := permission.Rules{Allow: rules}.Decide(permission.Default, place, permission.Subject{Kind: permission.KindBash,
+		d := permission.Rules{Allow: rules}.Decide(t.Context(), permission.Default, place, permission.Subject{Kind: permission.KindBash,
 			Text: command})
 		for _, s := range d.Subjects {
 			if s.Verdict == permission.Ask && s.Kind == permission.KindEdit && s.Replace {
@@ -129,7 +129,7 @@ func TestGitWrites(t *testing.T) {
 func TestProtectedTable(t *testing.T) {
 	place := permission.PathContext{Dir: "/w", Protected: []string{"deploy/hooks", "*.run"}}
 	decide := func(name string) permission.Verdict {
-		return permission.Rules{}.Decide(permission.AcceptEdits, place, permission.Subject{Kind: permission.KindEdit,
+		return permission.Rules{}.Decide(t.Context(), permission.AcceptEdits, place, permission.Subject{Kind: permission.KindEdit,
 			Text: name}).Verdict
 	}
 	for name := range strings.FieldsSeq(".cursor/mcp.json .cursor/hooks.json .gemini/settings.json .codex/config.toml " +

@@ -12,11 +12,13 @@ type judge struct {
 	request   Subject // the command line
 	out       []Judged
 	suggested []string
-	suggest   bool // every question so far can be answered by a rule
-	unclear   bool // a deny rule may match the next subject passed to add
-	recorded  map[Judged]bool
-	allWords  bool // the rule suggested for the outer command spells out all its words
-	hasDots   bool // globs may match names that begin with a dot
+	// entriesLeft is the number of directory entries that may still be read.
+	entriesLeft int
+	suggest     bool // every question so far can be answered by a rule
+	unclear     bool // a deny rule may match the next subject passed to add
+	recorded    map[Judged]bool
+	allWords    bool // the rule suggested for the outer command spells out all its words
+	hasDots     bool // globs may match names that begin with a dot
 
 	allow, ask, deny []bashRule // rules for commands
 	ready            bool
@@ -133,6 +135,13 @@ func joinReasons(a, b string) string {
 
 func judgedBy(s Subject, v Verdict, r *Rule) Judged {
 	return Judged{Subject: s, Verdict: v, Rule: r.String(), Origin: r.Origin}
+}
+
+// incomplete asks about a subject that could not be looked up on disk, because of err. A deny rule may
+// match what was not found.
+func (j *judge) incomplete(s Subject, err error) {
+	j.unclear = len(j.rules.Deny) > 0
+	j.noRuleCanAllow(s, err.Error())
 }
 
 // noRuleCanAllow asks about a subject that no rule can allow. In plan mode it denies the subject.

@@ -195,7 +195,7 @@ func (j *judge) gitNeedsApproval(dirs []string) string {
 	}
 	if j.paths.Git != nil {
 		for _, dir := range dirs {
-			unguarded, err := j.paths.Git.Check(filepath.FromSlash(dir))
+			unguarded, err := j.paths.Git.Check(j.paths.ctx, filepath.FromSlash(dir))
 			if err != nil {
 				return err.Error()
 			}
@@ -214,7 +214,7 @@ func (j *judge) withRefs(c *bash.SimpleCommand, dirs []string) *bash.SimpleComma
 	if !c.Git || j.paths.Git == nil || len(dirs) > 1 || !slices.ContainsFunc(c.Words, is) {
 		return c
 	}
-	if odd, err := j.paths.Git.tagsLikeOptions(filepath.FromSlash(dirs[0])); odd || err != nil {
+	if odd, err := j.paths.Git.tagsLikeOptions(j.paths.ctx, filepath.FromSlash(dirs[0])); odd || err != nil {
 		return c
 	}
 	clean := *c
@@ -322,15 +322,23 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 			if a.Write {
 				kind = KindEdit
 			}
-			if v == "/dev/null" || !a.Write && (v == "/dev/zero" || v == "/dev/urandom" || v == "/dev/random" ||
-				v == "/dev/stdin") {
+			source := v == "/dev/zero" || v == "/dev/urandom" || v == "/dev/random"
+			if v == "/dev/null" || !a.Write && (v == "/dev/stdin" || source && (c.Ends || !free || allowed != nil)) {
 				continue
 			}
 			if n, ok := strings.CutPrefix(v, "/dev/fd/"); ok && bash.Digits(n) {
 				continue
 			}
 			for _, d := range dirs {
-				for _, f := range j.expand(a, v, d) {
+				named, err := j.expand(a, v, d)
+				if err != nil {
+					j.incomplete(Subject{Kind: kind, Text: v, Tool: j.request.Tool, Aliases: j.request.Aliases}, err)
+					continue
+				}
+				for _, f := range named {
+					if j.paths.ctx.Err() != nil {
+						return // the decision asks
+					}
 					if strings.HasPrefix(f, "~") && (a.Word == nil || !a.Word.Tilde || a.Text != "" && a.Text != f) {
 						f = "./" + f // a quoted ~ is an ordinary character
 					}
@@ -343,6 +351,9 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 					if why := j.removes(c, a, n); why != "" {
 						j.add(Judged{Subject: sub, Origin: Builtin, Reason: why}, "")
 						continue
+					}
+					if kind == KindRead && free && allowed == nil && !c.Ends {
+						j.endless(sub, n)
 					}
 					quiet := allowed != nil && !a.Write || allowed == nil && !free
 					j.file(sub, n, judgedFree, quiet)
@@ -394,7 +405,11 @@ func (j *judge) secretWords(c *bash.SimpleCommand, dirs []string, spelled int) {
 					j.secretWord(c, name, dir)
 				}
 				if w.Glob {
-					for _, name := range j.expand(&bash.File{Word: w}, v, dir) {
+					named, err := j.expand(&bash.File{Word: w}, v, dir)
+					if err != nil {
+						j.incomplete(Subject{Kind: KindRead, Text: v, Tool: j.request.Tool, Aliases: j.request.Aliases}, err)
+					}
+					for _, name := range named {
 						j.secretWord(c, name, dir)
 					}
 				}

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -92,6 +93,19 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 		reason = reasonOutside
 	}
 	j.add(Judged{Subject: s, Reason: reason}, suggestion())
+}
+
+// endless asks about reading a file that may have no end, because it is a device, a pipe or a socket,
+// unless a rule allows reading it.
+func (j *judge) endless(s Subject, n pathNames) {
+	s.Text = n.target()
+	if j.paths.Resolve != nil || n.unknownReason != "" || s.Text == "/dev/null" {
+		return
+	}
+	info, err := os.Stat(filepath.FromSlash(s.Text))
+	if err == nil && info.Mode()&(fs.ModeDevice|fs.ModeNamedPipe|fs.ModeSocket) != 0 && j.allows(s, n) == nil {
+		j.add(Judged{Subject: s, Reason: reasonEndless + s.Text}, "Read(/"+escapeGlob(s.Text)+")")
+	}
 }
 
 // fileRule returns the first deny or ask rule in list that covers a file.
@@ -204,7 +218,7 @@ func (j *judge) below(s Subject, n pathNames) {
 	const maxFiles = 5000
 	list := j.paths.Below
 	if list == nil {
-		list = walk
+		list = j.filesBelow
 	}
 	files, all := list(filepath.FromSlash(n.paths[len(n.paths)-1]), maxFiles)
 	for _, f := range files {
@@ -241,15 +255,14 @@ func (j *judge) below(s Subject, n pathNames) {
 // the workspace, unless a rule allows the command. tree means that the command reads the content of
 // the targets, so they are judged as files too.
 func (j *judge) throughLinks(s Subject, n pathNames, tree, allowed bool) {
-	const maxLinks = 50_000
-	todo, seen, left := []string{n.paths[len(n.paths)-1]}, map[string]bool{}, maxLinks
+	todo, seen := []string{n.paths[len(n.paths)-1]}, map[string]bool{}
 	for len(todo) > 0 {
 		dir := todo[0]
 		if todo = todo[1:]; seen[dir] {
 			continue
 		}
 		seen[dir] = true
-		links, all := j.paths.links(dir, &left)
+		links, all := j.links(dir)
 		for _, link := range links {
 			ln := j.paths.name(link, "")
 			sub := Subject{Kind: s.Kind, Text: path.Clean(filepath.ToSlash(link)), Tool: s.Tool}

@@ -141,6 +141,9 @@ func (j *judge) redirect(s *bash.CommandLine, f *bash.Redirect) {
 		}
 		for _, d := range dirs {
 			n := j.paths.name(v, d)
+			if kind == KindRead {
+				j.endless(Subject{Kind: kind, Text: v, Tool: j.request.Tool, Aliases: j.request.Aliases}, n)
+			}
 			j.file(Subject{Kind: kind, Text: v, Tool: j.request.Tool, Aliases: j.request.Aliases}, n, nil, false)
 			if f.Both {
 				j.file(Subject{Kind: KindRead, Text: v, Tool: j.request.Tool, Aliases: j.request.Aliases}, n, nil, false)

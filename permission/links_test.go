@@ -73,14 +73,14 @@ func TestLinks(t *testing.T) {
 	} {
 		t.Run(c.command, func(t *testing.T) {
 			rules := permission.Rules{Allow: rulesOf(t, c.rules, permission.User)}
-			d := rules.Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: c.command})
+			d := rules.Decide(t.Context(), permission.Default, place, permission.Subject{Kind: "Bash", Text: c.command})
 			if d.Verdict.String() != c.want {
 				t.Errorf("%v, want %s%s", d.Verdict, c.want, explain(d))
 			}
 		})
 	}
 	place.Below = func(string, int) ([]string, bool) { return nil, false } // files of another machine
-	d := permission.Rules{}.Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: "grep -R x fine"})
+	d := permission.Rules{}.Decide(t.Context(), permission.Default, place, permission.Subject{Kind: "Bash", Text: "grep -R x fine"})
 	if d.Verdict != permission.Ask || !strings.Contains(d.Reason, "check all links") {
 		t.Errorf("where links lead cannot be known, but %v: %s", d.Verdict, d.Reason)
 	}
@@ -91,7 +91,7 @@ func TestLinks(t *testing.T) {
 func TestProbes(t *testing.T) {
 	place := testWorkspace(t)
 	verdict := func(command string) string {
-		return permission.Rules{}.Decide(permission.Default, place,
+		return permission.Rules{}.Decide(t.Context(), permission.Default, place,
 			permission.Subject{Kind: "Bash", Text: command}).Verdict.String()
 	}
 	for _, c := range []string{"node --version", "go version", "cargo --version", "rustc -V", "python3 -V",

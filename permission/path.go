@@ -292,7 +292,7 @@ func (p *PathContext) protectedName(s string) (name, at string) {
 // repository, or one with the layout of a git directory.
 func (p *PathContext) gitDirectory(s string) bool {
 	if p.Git != nil {
-		for _, dir := range p.Git.Dirs() {
+		for _, dir := range p.Git.Dirs(p.ctx) {
 			if subpath.Contains(filepath.ToSlash(dir), s) {
 				return true
 			}

@@ -7,7 +7,7 @@
 // caller has to treat ask as deny.
 //
 //	rules := permission.Rules{Allow: allow, Deny: deny} // of ParseRules
-//	d := rules.Decide(permission.Default, permission.PathContext{Dir: dir, Home: home, GitEnv: true},
+//	d := rules.Decide(ctx, permission.Default, permission.PathContext{Dir: dir, Home: home, GitEnv: true},
 //		permission.Subject{Kind: permission.KindBash, Text: "go test ./... && git status"})
 //
 // A command line is parsed as bash would parse it (see [ParseCommand]): each
@@ -20,7 +20,11 @@
 // A [Git] runs git to read git's configuration.
 package permission
 
-import "fmt"
+import (
+	"context"
+	"fmt"
+	"time"
+)
 
 // A Verdict is the result for a subject. The zero Verdict is Ask.
 type Verdict uint8
@@ -181,6 +185,7 @@ type PathContext struct {
 	// is complete; nil: a walk that skips .git.
 	Below func(dir string, n int) (files []string, all bool)
 
+	ctx                 context.Context // of the decision
 	rootNames, ownNames []string
 	resolved            map[string][]string
 	linkTargets         map[string]string
@@ -209,14 +214,24 @@ type Judged struct {
 	Reason  string  `json:"reason,omitempty"`
 }
 
+// Limits of one decision. What needs more than that is asked.
+const (
+	maxEntries   = 100_000 // of directories
+	decisionTime = 10 * time.Second
+)
+
 // Decide judges the subjects of a call, which may run only if the verdict is Allow. A call without
-// subjects asks.
-func (rs Rules) Decide(m Mode, p PathContext, subjects ...Subject) Decision {
+// subjects asks. What a command names on disk is looked up within limits, and never in /proc or /sys;
+// beyond them, and when ctx ends, the call asks.
+func (rs Rules) Decide(ctx context.Context, m Mode, p PathContext, subjects ...Subject) Decision {
 	if m == "" {
 		m = Default
 	}
+	ctx, cancel := context.WithTimeout(ctx, decisionTime)
+	defer cancel()
+	p.ctx = ctx
 	p.rootNames, p.ownNames, p.resolved, p.linkTargets, p.gitLayouts = nil, nil, nil, nil, nil
-	j := &judge{rules: &rs, mode: m, paths: &p, suggest: true}
+	j := &judge{rules: &rs, mode: m, paths: &p, suggest: true, entriesLeft: maxEntries}
 	for _, s := range subjects {
 		kind, tool := kindOf(string(s.Kind))
 		if tool != "" && s.Tool == "" {
@@ -231,6 +246,9 @@ func (rs Rules) Decide(m Mode, p PathContext, subjects ...Subject) Decision {
 		default:
 			j.other(s)
 		}
+	}
+	if ctx.Err() != nil && len(subjects) > 0 {
+		j.incomplete(subjects[0], errInterrupted)
 	}
 	if len(subjects) == 0 {
 		j.add(Judged{Reason: reasonNoSubject}, "")

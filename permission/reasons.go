@@ -30,6 +30,7 @@ const (
 	reasonManyLinks  = "too many files below to check all links"
 
 	// These are followed by the pattern, file or word.
+	reasonEndless    = "it may read without end: "
 	reasonProtected  = "protected path: "
 	reasonSecret     = "secret: "
 	reasonLinkLeaves = "a link points outside the workspace, to "

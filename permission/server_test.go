@@ -19,10 +19,10 @@ func TestServerOrigins(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := Subject{Kind: "mcp__s__t", Tool: "mcp__s__t", Server: x.server}
-		if d := (Rules{Allow: []Rule{r}}).Decide(Default, PathContext{}, s); d.Verdict != x.want {
+		if d := (Rules{Allow: []Rule{r}}).Decide(t.Context(), Default, PathContext{}, s); d.Verdict != x.want {
 			t.Errorf("a rule of %s for a server of %s: %v, want %v", x.rule, x.server, d.Verdict, x.want)
 		}
-		if d := (Rules{Deny: []Rule{r}}).Decide(Default, PathContext{}, s); d.Verdict != Deny {
+		if d := (Rules{Deny: []Rule{r}}).Decide(t.Context(), Default, PathContext{}, s); d.Verdict != Deny {
 			t.Errorf("a deny rule of %s for a server of %s: %v", x.rule, x.server, d.Verdict)
 		}
 	}

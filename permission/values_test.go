@@ -36,7 +36,7 @@ func TestLongValues(t *testing.T) {
 		{strings.Repeat(`"$KNACK_ARG_0"`, 200), strings.Repeat("x", 64), Ask},
 	} {
 		text, extra := WithValues(c.line, []string{"KNACK_ARG_0=" + c.value})
-		d := Rules{}.Decide(Default, PathContext{Dir: "/w"}, Subject{Kind: "Bash", Text: text, Extra: extra})
+		d := Rules{}.Decide(t.Context(), Default, PathContext{Dir: "/w"}, Subject{Kind: "Bash", Text: text, Extra: extra})
 		if d.Verdict != c.want {
 			t.Errorf("%.40s with %d characters: %v %.80s, want %v", c.line, len(c.value), d.Verdict, d.Reason, c.want)
 		}

@@ -46,7 +46,7 @@ func TestVerdicts(t *testing.T) {
 				if i%100 == 0 {
 					out.WriteByte('\n')
 				}
-				v := rs.Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: c}).Verdict
+				v := rs.Decide(t.Context(), permission.Default, place, permission.Subject{Kind: "Bash", Text: c}).Verdict
 				out.WriteByte("kad"[v])
 				commands = append(commands, c)
 			}

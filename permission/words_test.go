@@ -19,7 +19,7 @@ func BenchmarkWords(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				rules.Decide(permission.Default, place, permission.Subject{Kind: "Bash", Text: c})
+				rules.Decide(b.Context(), permission.Default, place, permission.Subject{Kind: "Bash", Text: c})
 			}
 		})
 	}

@@ -87,7 +87,7 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 			if err != nil {
 				return engine.Usagef("knack permission check bash '{\"command\":\"ls\"}'", "%w", err)
 			}
-			d, err := e.Decide(subjects...)
+			d, err := e.Decide(c.Context(), subjects...)
 			if err != nil {
 				return err
 			}

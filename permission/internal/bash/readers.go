@@ -10,6 +10,7 @@ type reader struct {
 	danger string // options with which it does more than read
 	tree   string // options with which it also reads everything below its directories
 	follow string // options with which it also follows links there
+	ends   string // options with the number of bytes that it reads; "*": it reads no content
 	only   string // if not "", letters of the known options; all others count as dangerous
 
 	skip  int  // number of leading words that are not files (a pattern, a filter)
@@ -23,35 +24,35 @@ type reader struct {
 }
 
 var readers = table[reader]{names: func(r *reader) string { return r.names }, rows: []reader{
-	{names: "cat tac rev cksum sum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum comm readlink realpath " +
-		"pr tsort",
-		files: true},
+	{names: "cat tac rev cksum sum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum comm pr tsort", files: true},
+	{names: "readlink realpath", files: true, ends: "*"},
 	{names: "nl", files: true, value: "bdfhilnsvw"},
 	{names: "fold fmt", files: true, value: "w"},
 	{names: "base64 base32", files: true, value: "w", danger: "-o --output"}, // writes a file on macOS
 	{names: "expand unexpand", files: true, value: "t"},
 	{names: "strings", files: true, value: "nte", check: responseFile},
-	{names: "cmp", files: true, value: "nij"},
+	{names: "cmp", files: true, value: "nij", ends: "-n --bytes"},
 	{names: "join", files: true, value: "12taeojv"},
-	{names: "od", files: true, value: "AjNtSw"},
-	{names: "hexdump hd", files: true, value: "ens"},
-	{names: "stat", files: true, value: "cf"},
+	{names: "od", files: true, value: "AjNtSw", ends: "-N --read-bytes"},
+	{names: "hexdump hd", files: true, value: "ens", ends: "-n --length"},
+	{names: "stat", files: true, value: "cf", ends: "*"},
 	{names: "wc", files: true, danger: "--files0-from"},
-	{names: "head tail", files: true, value: "nc"},
+	{names: "head", files: true, value: "nc", ends: "-c --bytes"},
+	{names: "tail", files: true, value: "nc"},
 	{names: "cut paste", files: true, value: "dfcb"},
 	{names: "sort", files: true, value: "ktS",
 		danger: "-o -T --output --compress-program --temporary-directory --files0-from --random-source"},
 	{names: "uniq", files: true, value: "fsw", max: 1},
-	{names: "xxd", files: true, value: "lscgo", danger: "-r", max: 1},
+	{names: "xxd", files: true, value: "lscgo", danger: "-r", max: 1, ends: "-l"},
 	{names: "column", files: true, value: "csoNTRHEAxO"},
 	{names: "diff", files: true, value: "UCIxW", danger: "-l --paginate", tree: "-r --recursive",
 		follow: "-r --recursive"},
-	{names: "ls dir vdir", files: true, cwd: true, value: "IwT", check: listsThroughLinks},
-	{names: "tree", files: true, cwd: true, value: "LIP", danger: "-o -R --output", follow: "-l"},
+	{names: "ls dir vdir", files: true, cwd: true, value: "IwT", ends: "*", check: listsThroughLinks},
+	{names: "tree", files: true, cwd: true, value: "LIP", danger: "-o -R --output", follow: "-l", ends: "*"},
 	{names: "du", files: true, cwd: true, value: "dBt", danger: "-X --files0-from --exclude-from",
-		follow: "-L --dereference"},
-	{names: "df", files: true, value: "Btx"},
-	{names: "file", files: true, value: "FP",
+		follow: "-L --dereference", ends: "*"},
+	{names: "df", files: true, value: "Btx", ends: "*"},
+	{names: "file", files: true, value: "FP", ends: "*",
 		danger: "-C -m -f -z -S -Z --compile --magic-file --files-from --uncompress --no-sandbox --uncompress-noreport"},
 	{names: "grep egrep fgrep", files: true, value: "emABCdD", skip: 1, danger: "-f --file",
 		tree: "-r -R --recursive --dereference-recursive", follow: "-R --dereference-recursive", check: grepDirectories},
@@ -102,6 +103,7 @@ func (r *reader) words(c *SimpleCommand, name string) {
 	c.Effect = Reads
 	c.safeOptions = r.danger == "" && r.tree == "" && r.follow == "" && r.only == "" && r.skip == 0 && r.max == 0
 	c.printsOnly = r.any
+	c.Ends = r.ends == "*" || r.isLimited(c)
 	tree, follow := false, false
 	skip, operands, ended := r.skip, 0, false
 	for i := 1; i < len(c.Words); i++ {
@@ -193,6 +195,25 @@ func (r *reader) words(c *SimpleCommand, name string) {
 			c.Reason = "a glob in the place of a name"
 		}
 	}
+}
+
+// isLimited reports whether an option limits how much the command reads: to less than 100 MB.
+func (r *reader) isLimited(c *SimpleCommand) bool {
+	for i := 1; i < len(c.Words) && !c.Words[i].Is("--"); i++ {
+		v, _ := c.Words[i].Value()
+		for option := range strings.FieldsSeq(r.ends) {
+			n, ok := strings.CutPrefix(v, option)
+			if n == "" && i+1 < len(c.Words) {
+				n, _ = c.Words[i+1].Value()
+			}
+			n = strings.TrimPrefix(n, "=")
+			kilo := strings.TrimRight(n, "kK")
+			if ok && (Digits(n) && len(n) < 9 || Digits(kilo) && len(kilo) < 6 && len(n) == len(kilo)+1) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // abbreviates reports whether a long option is in a list or abbreviates one in it.

@@ -37,6 +37,7 @@ type SimpleCommand struct {
 	Assigns []*Assign // the assignments before it
 	At      int       // number of the command line's Moves before it
 
+	Ends       bool   // a reading command that ends even if a file has no end
 	Function   bool   // it calls a function defined in the same command line, whose body is judged
 	Git        bool   // a git command, which uses the repository's configuration
 	AsksGit    bool   // it runs git, which only reads
