@@ -68,7 +68,7 @@ func (c *Called) unknown() error {
 	no := &knack.Refusal{Code: knack.RefusedUnknown, Near: knack.Near(c.Name, names)}
 	name := plain.Line(c.Name)
 	switch {
-	case slices.Contains(knack.Steering(), name):
+	case slices.Contains(knack.ControlCommands(), name):
 		no.Message = fmt.Sprintf("/%s: the name is reserved for a command that this version does not have", name)
 		no.Near = nil
 	case len(no.Near) > 0:

@@ -340,7 +340,7 @@ func (p *Project) commands(cat *knack.Catalog, v knack.View, given []Command, mo
 	var first []knack.SlashCommand
 	rest := slices.Concat(p.templates, more)
 	for _, c := range SlashCommands(slices.Concat(p.options.Commands, given)) {
-		if slices.Contains(knack.Steering(), c.Name) {
+		if slices.Contains(knack.ControlCommands(), c.Name) {
 			first = append(first, c)
 		} else {
 			rest = append(rest, c)
@@ -351,7 +351,7 @@ func (p *Project) commands(cat *knack.Catalog, v knack.View, given []Command, mo
 
 // reserved returns the names of commands that a model may not call as skills.
 func (p *Project) reserved(given []Command) []string {
-	names := knack.Steering()
+	names := knack.ControlCommands()
 	for _, c := range SlashCommands(slices.Concat(p.options.Commands, given)) {
 		names = append(names, c.Name)
 	}
