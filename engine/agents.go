@@ -91,7 +91,7 @@ func (t *turn) serversOf(d *agent.Definition) agent.Servers {
 		switch {
 		case known(c.Name):
 			report("its own MCP server %.100q is not started: a server with that name is configured", c.Name)
-		case !s.claimServer(&c):
+		case !s.servers.claim(&c):
 			report("its own MCP server %.100q is not started: another agent defines a server with that name", c.Name)
 		default:
 			return false
@@ -113,13 +113,10 @@ func (t *turn) serversOf(d *agent.Definition) agent.Servers {
 		if client.HasResources() {
 			set = append(set, mcp.ResourceTools(client)...)
 		}
-		return s.withoutRemoved(set)
+		return s.servers.chosen(set)
 	}
 	x.Start = func(ctx context.Context) func() {
-		s.mu.Lock()
-		s.agentClients = append(s.agentClients, agentClient{d.Name, client})
-		s.mu.Unlock()
-		client.Start()
+		end := s.servers.startOf(d.Name, client)
 		if client.Wait(ctx) == nil {
 			for _, st := range client.Servers() {
 				if st.State != mcp.Connected {
@@ -127,37 +124,9 @@ func (t *turn) serversOf(d *agent.Definition) agent.Servers {
 				}
 			}
 		}
-		return func() {
-			s.mu.Lock()
-			s.agentClients = slices.DeleteFunc(s.agentClients, func(x agentClient) bool { return x.client == client })
-			s.mu.Unlock()
-			client.Close()
-		}
+		return end
 	}
 	return x
-}
-
-// agentClient is the MCP client of a running sub-agent.
-type agentClient struct {
-	agent  string
-	client *mcp.Client
-}
-
-// claimServer reports whether the agent's server is the first of its name in the session, or identical
-// to the first. Otherwise permissions that the user gave to one server would also apply to another
-// agent's server of the same name.
-func (s *Session) claimServer(c *mcp.Server) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	name, definition := mcp.Safe(c.Name), c.DefinedIn+"\x00"+string(c.JSON())
-	if known, ok := s.agentServers[name]; ok {
-		return known == definition
-	}
-	if s.agentServers == nil {
-		s.agentServers = map[string]string{}
-	}
-	s.agentServers[name] = definition
-	return true
 }
 
 // serverOrigin is the origin, for permission rules, of the servers that an agent definition defines.

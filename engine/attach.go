@@ -205,7 +205,7 @@ func (s *Session) splitResource(word string) (server, uri string, ok bool) {
 		return "", "", false
 	}
 	server, uri, _ = strings.Cut(word, ":")
-	return server, strings.TrimRight(uri, ",;!)"), slices.ContainsFunc(s.Servers(),
+	return server, strings.TrimRight(uri, ",;!)"), slices.ContainsFunc(s.servers.List(),
 		func(x mcp.Status) bool { return x.Name == server })
 }
 
@@ -220,8 +220,8 @@ func (s *Session) attachResource(ctx context.Context, server, uri string, rules 
 			return nil, err
 		}
 	}
-	s.startServers()
-	res := tool.Call(ctx, mcp.ResourceTools(s.clients()...), llm.ToolCall{ID: "typed", Name: "read_mcp_resource",
+	s.servers.start()
+	res := tool.Call(ctx, mcp.ResourceTools(s.servers.clients()...), llm.ToolCall{ID: "typed", Name: "read_mcp_resource",
 		Input: input}, *rules, nil)
 	if res.IsError {
 		return nil, fmt.Errorf("%s:%s cannot be attached: %s", server, uri, res.Parts[0].Text)

@@ -77,7 +77,7 @@ func TestAttachResource(t *testing.T) {
 	if in, err := s.Attach(t.Context(), agent.Input{Text: "@docs:note://a/b"}); err != nil || len(in.Parts) != 0 {
 		t.Errorf("text that was not typed: %v %v", in.Parts, err)
 	}
-	if found, err := s.Resources(t.Context(), "docs"); err != nil || len(found) != 2 ||
+	if found, err := s.MCP().Resources(t.Context(), "docs"); err != nil || len(found) != 2 ||
 		s.Complete("see @do")[0] != "see @docs:" {
 		t.Errorf("%v %v %q", found, err, s.Complete("see @do"))
 	}

@@ -46,7 +46,7 @@ func SlashCommands(all []Command) []knack.SlashCommand {
 // templates and the host's commands.
 func (s *Session) Commands() []knack.SlashCommand {
 	p := s.engine.Project()
-	all, _ := p.commands(s.Catalog(), s.viewOf(p), s.Host().Commands, s.promptCommands()...)
+	all, _ := p.commands(s.Catalog(), s.viewOf(p), s.Host().Commands, s.servers.prompts()...)
 	return all
 }
 
@@ -167,19 +167,19 @@ func (s *Session) completeResource(before, word string) []string {
 	var all []string
 	server, uri, named := strings.Cut(typed, ":")
 	if !named {
-		for _, name := range s.ResourceServers() {
+		for _, name := range s.servers.WithResources() {
 			if strings.HasPrefix(name, typed) {
 				all = append(all, before+"@"+name+":")
 			}
 		}
 		return all
 	}
-	if !slices.Contains(s.ResourceServers(), server) {
+	if !slices.Contains(s.servers.WithResources(), server) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), completeTime)
 	defer cancel()
-	found, _ := s.Resources(ctx, server) // resources of a server that is not connected by then are in a later completion
+	found, _ := s.servers.Resources(ctx, server) // resources of a server that is not connected by then are in a later completion
 	for _, r := range found {
 		if strings.HasPrefix(r.URI, uri) {
 			all = append(all, before+"@"+server+":"+r.URI)

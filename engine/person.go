@@ -12,6 +12,7 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool/coding"
 )
@@ -270,3 +271,51 @@ func (s *Session) Ask(ctx context.Context, q Question) (Answer, error) {
 
 // Interactive reports whether there is a user who can be asked.
 func (s *Session) Interactive() bool { return s.person != nil }
+
+// elicit asks the user a server's question.
+func (s *Session) elicit(ctx context.Context, q mcp.Question) (mcp.Answer, error) {
+	question := Question{Title: "The MCP server " + q.Server + " asks", Text: q.Message, Asker: Asker("mcp:" + q.Server),
+		URL: q.URL}
+	if q.URL != "" || len(q.Fields) == 0 {
+		question.Options = []Option{{ID: OptionYes, Label: "yes", Allow: true}, {ID: OptionNo, Label: "no"}}
+	}
+	for _, f := range q.Fields {
+		field := Field{Name: f.Name, Label: f.Title, Help: f.Help, Default: f.Default, Required: f.Required, Many: f.Many,
+			Min: f.Min, Max: f.Max}
+		switch {
+		case len(f.Choices) > 0:
+			field.Type = FieldChoice
+			for _, c := range f.Choices {
+				field.Options = append(field.Options, Option{ID: c.Value, Label: c.Title})
+			}
+		case f.Type == "boolean":
+			field.Type = FieldBool
+		case f.Type == "number" || f.Type == "integer":
+			field.Type = FieldNumber
+		}
+		question.Fields = append(question.Fields, field)
+	}
+	person := s.person
+	if p := s.Host().Elicit; p != nil {
+		person = p
+	}
+	a, err := s.askPerson(ctx, person, "elicitation_dialog", "the MCP server "+q.Server+" asks a question", question)
+	if err != nil {
+		return mcp.Answer{}, err
+	}
+	out := mcp.Answer{Accepted: !a.Declined && a.Option != OptionNo, Values: map[string]any{}}
+	r := gate.Record{Tool: "mcp__" + mcp.Safe(q.Server), Asked: true,
+		Decision: permission.Decision{Verdict: permission.Deny, Reason: "the question of the MCP server was declined"}}
+	if out.Accepted {
+		r.Answer.Choice = gate.Once
+		r.Decision = permission.Decision{Verdict: permission.Allow, Reason: "the question of the MCP server was answered"}
+	}
+	s.engine.Project().audit(s.log)(r)
+	for name, data := range a.Values {
+		var v any
+		if json.Unmarshal(data, &v) == nil {
+			out.Values[name] = v
+		}
+	}
+	return out, nil
+}

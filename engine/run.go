@@ -80,8 +80,8 @@ func (s *Session) beginTurn(ctx context.Context) (context.Context, func(), error
 
 // runOne processes one message. It reports whether the session can continue.
 func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, error) bool) bool {
-	if names := s.serversIn(in.Text); len(names) > 0 {
-		if err := s.ConnectServers(ctx, names...); err != nil {
+	if names := s.servers.calledBy(in.Text); len(names) > 0 {
+		if err := s.servers.Connect(ctx, names...); err != nil {
 			yield(Event{Event: agent.Event{End: &agent.End{Reason: session.EndCancelled}}}, nil)
 			return false
 		}
@@ -130,7 +130,7 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 			err = s.addHint(t, in.Text, err)
 		}
 		if e.End != nil && ctx.Err() == nil {
-			s.startServers() // waits until those that cannot be started are reported: see newAgent
+			s.servers.start() // waits until those that cannot be started are reported: see newAgent
 		}
 		if !yield(Event{Event: e}, err) || err != nil {
 			return false

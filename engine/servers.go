@@ -1,18 +1,9 @@
 package engine
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -20,376 +11,37 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/internal/leaf/fastjson"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/internal/leaf/regular"
-	"github.com/knack-agent/knack/internal/leaf/subpath"
-	"github.com/knack-agent/knack/internal/project/layout"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/sandbox"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/tool/coding"
-	"github.com/knack-agent/knack/workspace"
 )
 
-// maxClaudeFile limits the size of Claude Code's file, which contains more than servers.
-const maxClaudeFile = 64 << 20
+// Servers are the MCP servers of a session: those of the directory, which its sessions share, those of the host, and
+// those of sub-agents while they run. Its methods may be called at any time and from any goroutine.
+type Servers struct {
+	engine  *Engine
+	changed func()                                                  // called when a server's state has changed
+	elicit  func(context.Context, mcp.Question) (mcp.Answer, error) // asks the user a server's question
+	chosen  func(tool.Set) tool.Set                                 // removes tools that the user does not want
 
-// Servers returns the MCP servers that the directory and its user define; of those with the same name,
-// the one with the highest precedence. The problems are about servers that are left out.
-func (p *Project) Servers() ([]mcp.Server, []knack.Problem) {
-	p.serversOnce.Do(func() { p.servers, p.serverProblems = p.findServers() })
-	return p.servers, p.serverProblems
+	// No lock is held while a server is called, nor while Engine.client is, which has locks of its own.
+	mu      sync.Mutex
+	host    *mcp.Client  // nil: the host has no servers
+	defined []mcp.Server // by the host
+	agents  []agentClient
+	claimed map[string]string // the definitions of agents' servers, by name: see claim
+
+	catalogMu sync.Mutex
+	combined  ownCatalog // see catalog
 }
 
-// findServers reads the definitions in order of precedence: the administrator's, those of the command
-// line, the user's, the project's. A project cannot define a server with a name that someone else has
-// defined.
-func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
-	var all []mcp.Server
-	var problems []knack.Problem
-	add := func(servers []mcp.Server, bad []knack.Problem) {
-		problems = append(problems, bad...)
-		for _, s := range servers {
-			i := slices.IndexFunc(all, func(t mcp.Server) bool { return mcp.Safe(t.Name) == mcp.Safe(s.Name) })
-			if i < 0 {
-				all = append(all, s)
-				continue
-			}
-			by := all[i].Origin
-			if s.Origin == permission.Project && by != permission.Project ||
-				s.Origin != permission.Managed && by == permission.Managed {
-				problems = append(problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn, Path: s.DefinedIn,
-					Message: "MCP server " + s.Name + " is left out: " + all[i].DefinedIn + " defines a server with the same name"})
-			}
-		}
-	}
-	settings := func(origins ...permission.Origin) {
-		for _, part := range p.config.Raw["mcpServers"] {
-			if slices.Contains(origins, part.Origin) {
-				servers, bad := mcp.Parse(part.JSON, part.Origin, part.Path)
-				for i := range bad {
-					bad[i].Line, bad[i].Column = part.Line, part.Column
-				}
-				add(servers, bad)
-			}
-		}
-	}
-	settings(permission.Managed)
-	for _, c := range p.mcpConfigs {
-		add(mcp.Parse(c.data, permission.Flag, c.place))
-	}
-	if p.options.StrictMCP || p.options.Bare {
-		return all, problems
-	}
-	settings(permission.Flag, permission.User)
-	if !p.options.NoSettings && p.hasLayer("user") {
-		add(p.claudeServers())
-	}
-	if !p.options.NoSettings && p.hasLayer("project") {
-		for _, f := range p.projectServers() {
-			add(f.servers, f.problems)
-		}
-	}
-	settings(permission.Project)
-	add(p.pluginServers())
-	for i := range all {
-		if s := &all[i]; s.Origin == permission.Project {
-			s.Network = cmp.Or(p.trust.Network(s.DefinedIn), "none")
-		}
-	}
-	return all, problems
-}
-
-// An mcpConfig is a value of --mcp-config: a file, or JSON.
-type mcpConfig struct {
-	place string // the file, or the name of the flag
-	data  []byte
-}
-
-// readMCPConfig reads a value of --mcp-config, which must be JSON.
-func readMCPConfig(text string) (mcpConfig, error) {
-	c := mcpConfig{place: "--mcp-config", data: []byte(text)}
-	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
-		c.place = text
-		var err error
-		if c.data, err = os.ReadFile(text); err != nil {
-			return c, fmt.Errorf("--mcp-config: %w", err)
-		}
-	}
-	if !json.Valid(bytes.TrimPrefix(c.data, []byte("\ufeff"))) {
-		return c, fmt.Errorf("%s: not valid JSON", plain.Line(c.place))
-	}
-	return c, nil
-}
-
-// claudeServers returns the servers that the user configured in Claude Code: for this directory, then
-// for all.
-func (p *Project) claudeServers() ([]mcp.Server, []knack.Problem) {
-	file := p.claudeFile()
-	data, err := regular.Read(file, maxClaudeFile)
-	if err != nil {
-		return nil, nil
-	}
-	var doc struct {
-		MCPServers json.RawMessage `json:"mcpServers"`
-		Projects   map[string]struct {
-			MCPServers json.RawMessage `json:"mcpServers"`
-		} `json:"projects"`
-	}
-	// The file also contains the history of each project, and every start waits for this; encoding/json
-	// takes fifty times as long.
-	if fastjson.Unmarshal(data, &doc) != nil {
-		return nil, []knack.Problem{{Code: knack.CodeMCPInvalid, Severity: knack.Warn, Path: file,
-			Message: "not JSON: its MCP servers are not used"}}
-	}
-	var all []mcp.Server
-	var problems []knack.Problem
-	for _, part := range []json.RawMessage{doc.Projects[p.dir].MCPServers, doc.Projects[p.root].MCPServers,
-		doc.MCPServers} {
-		if len(part) == 0 || string(part) == "null" {
-			continue
-		}
-		servers, bad := mcp.Parse(part, permission.User, file)
-		all, problems = append(all, servers...), append(problems, bad...)
-	}
-	return all, problems
-}
-
-// claudeFile is the file in which Claude Code keeps the user's servers; "": there is no home.
-func (p *Project) claudeFile() string {
-	if dir := p.options.Env.Get("CLAUDE_CONFIG_DIR"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, ".claude.json")
-	}
-	if p.home == "" {
-		return ""
-	}
-	return filepath.Join(p.home, ".claude.json")
-}
-
-// A serverFile is a file of the project that defines servers.
-type serverFile struct {
-	servers  []mcp.Server
-	problems []knack.Problem
-}
-
-// projectServers returns the servers of the project's files that are trusted.
-func (p *Project) projectServers() []serverFile {
-	if p.options.Bare {
-		return nil
-	}
-	root, err := os.OpenRoot(p.root)
-	if err != nil {
-		return nil
-	}
-	defer root.Close()
-	rel, err := filepath.Rel(p.root, p.dir)
-	if err != nil {
-		return nil
-	}
-	var all []serverFile
-	for _, dir := range layout.Dirs(rel, ".") {
-		for _, row := range layout.Rows(layout.MCP) {
-			name := filepath.Join(dir, filepath.FromSlash(row.Path))
-			data, err := regular.ReadIn(root, name, 1<<20)
-			place := filepath.Join(p.root, name)
-			var f serverFile
-			switch {
-			case errors.Is(err, fs.ErrNotExist):
-				continue
-			case err != nil:
-				f.problems = []knack.Problem{{Code: knack.CodeUnreadable, Severity: knack.Error, Path: place,
-					Message: "cannot be read: " + err.Error()}}
-			default:
-				if err := p.trust.Check(place, data); err != nil {
-					var x knack.Problem
-					if errors.As(err, &x) {
-						f.problems = []knack.Problem{x}
-					}
-					break
-				}
-				f.servers, f.problems = mcp.Parse(data, permission.Project, place)
-			}
-			all = append(all, f)
-		}
-	}
-	return all
-}
-
-// serverTrust returns the problems of the project's files that define servers. These are known without
-// reading anything else.
-func (p *Project) serverTrust() []knack.Problem {
-	if p.options.StrictMCP || p.options.NoSettings {
-		return nil
-	}
-	var all []knack.Problem
-	for _, f := range p.projectServers() {
-		all = append(all, f.problems...)
-	}
-	return all
-}
-
-// newClient makes the client for servers. It does not start them.
-func (e *Engine) newClient(p *Project, servers []mcp.Server, changed func()) *mcp.Client {
-	env := p.options.Env
-	o := mcp.Options{
-		Version: p.Version(), Run: e.runServer, Check: checkProgram, Getenv: env.Get,
-		State: env.StateFile("mcp"), TempDir: env.StateFile("output"), Changed: changed, Debug: p.options.Debug,
-		AllowPrivate: p.config.Settings.Web.AllowPrivate,
-		Proxied: func(server, _ string, proxy *url.URL) {
-			e.addNoticeOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Info, Message: "MCP server " + server +
-				" is reached through the proxy " + proxy.Host + ", so the addresses of names are not checked"})
-		},
-	}
-	if env.StateDir() != "" {
-		o.Tokens = serverTokens{env}
-	}
-	return mcp.New(o, servers...)
-}
-
-// client returns the client for the servers of the settings and of the project. It does not start them.
-func (e *Engine) client() *mcp.Client {
-	e.serversMu.Lock()
-	defer e.serversMu.Unlock()
-	p := e.Project()
-	if e.closing && e.servers != nil {
-		return e.servers
-	}
-	if e.servers != nil && e.serversProject == p {
-		return e.servers
-	}
-	servers, problems := p.Servers()
-	for _, x := range problems {
-		if !needsTrust(x) { // Project.Problems reports inert ones
-			e.addNotice(x)
-		}
-	}
-	if e.servers != nil && reflect.DeepEqual(servers, e.configuredServers) {
-		e.serversProject = p
-		return e.servers
-	}
-	old := e.servers
-	var client *mcp.Client
-	client = e.newClient(p, servers, func() { e.serversChanged(client) })
-	e.servers, e.configuredServers, e.serversProject, e.serverSources, e.reportedFailures = client, servers, p, nil, nil
-	if old != nil {
-		go old.Close()
-	}
-	return e.servers
-}
-
-// serverSource is the skills of one server in the catalogue.
-type serverSource struct {
-	source knack.Source
-	list   int // see mcp.Client.SkillLists
-}
-
-// serversChanged updates the catalogue with the skills that the client's servers list now, reports
-// failed servers, and notifies the callers of Watch. Any goroutine may call it.
-func (e *Engine) serversChanged(client *mcp.Client) {
-	e.serversMu.Lock()
-	if e.servers != client { // another one has replaced it
-		e.serversMu.Unlock()
-		return
-	}
-	var added, changed []knack.Source
-	if !e.closing {
-		lists := client.SkillLists()
-		for _, name := range slices.Sorted(maps.Keys(lists)) {
-			src := client.Skills(name)
-			i := slices.IndexFunc(e.serverSources, func(x serverSource) bool { return x.source == src })
-			switch {
-			case i < 0:
-				e.serverSources, added = append(e.serverSources, serverSource{src, lists[name]}), append(added, src)
-			case e.serverSources[i].list != lists[name]:
-				e.serverSources[i].list, changed = lists[name], append(changed, src)
-			}
-		}
-	}
-	reports := serverReports(client, &e.reportedFailures)
-	e.serversMu.Unlock()
-	if len(added) > 0 {
-		e.library.Add(context.Background(), added...)
-	}
-	if len(changed) > 0 {
-		e.library.Refresh(context.Background(), changed...)
-	}
-	for _, x := range reports {
-		e.addNotice(x)
-	}
-	for _, s := range e.open() {
-		s.changed()
-	}
-}
-
-// serverReports returns problems of servers that failed and of servers that leave something out. known
-// records what was reported: each kind is reported once per server.
-func serverReports(client *mcp.Client, known *[]string) []knack.Problem {
-	var all []knack.Problem
-	once := func(key string) bool {
-		if slices.Contains(*known, key) {
-			return false
-		}
-		*known = append(*known, key)
-		return true
-	}
-	for _, s := range client.Servers() {
-		if s.State == mcp.Failed && s.Reason != "" && once("failed "+s.Name) {
-			all = append(all, knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.DefinedIn,
-				Message: "MCP server " + s.Name + " is not connected: " + s.Reason, Hint: "knack mcp test " + mcp.Safe(s.Name)})
-		}
-		if login := "mcp login " + mcp.Safe(s.Name); s.State == mcp.NeedsLogin && once(login) {
-			all = append(all, knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.DefinedIn,
-				Message: "MCP server " + s.Name + " needs a login", Hint: "/" + login + ", or knack " + login})
-		}
-		if n := len(s.Problems); n > 0 && once("problem "+s.Name) {
-			x := s.Problems[0]
-			if n > 1 {
-				x.Message += fmt.Sprintf(" (and %s)", plain.Count(n-1, "more problem"))
-			}
-			all = append(all, x)
-		}
-	}
-	return all
-}
-
-// reloadServers switches to the servers of a reloaded project. Servers whose definition has not
-// changed stay connected.
-func (e *Engine) reloadServers() {
-	e.serversMu.Lock()
-	running := e.servers != nil
-	e.serverSources = nil // their sources were replaced together with the others
-	e.serversMu.Unlock()
-	if running {
-		client := e.client()
-		client.Start()
-		e.serversChanged(client)
-	}
-}
-
-// Catalog is the engine's catalogue with the skills of the host's servers.
-func (s *Session) Catalog() *knack.Catalog {
-	base, own := s.engine.Catalog(), s.ownClient()
-	if own == nil {
-		return base
-	}
-	lists := own.SkillLists()
-	if len(lists) == 0 {
-		return base
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if x := &s.combined; x.client != own || x.base != base || !maps.Equal(x.lists, lists) {
-		var sources []knack.Source
-		for _, name := range slices.Sorted(maps.Keys(lists)) {
-			sources = append(sources, own.Skills(name))
-		}
-		*x = ownCatalog{own, base, lists, s.engine.library.With(context.Background(), sources...)}
-	}
-	return s.combined.catalog
+// An agentClient is the client of a running sub-agent.
+type agentClient struct {
+	agent  string
+	client *mcp.Client
 }
 
 // An ownCatalog is a catalogue with the skills of the host's servers, and what it was made from.
@@ -400,20 +52,42 @@ type ownCatalog struct {
 	catalog *knack.Catalog
 }
 
-// Servers returns the MCP servers of the session, those of the host last.
-func (s *Session) Servers() []mcp.Status {
-	all := s.engine.client().Servers()
-	if own := s.ownClient(); own != nil {
+// catalog is the engine's catalogue with the skills of the host's servers.
+func (m *Servers) catalog() *knack.Catalog {
+	base, own := m.engine.Catalog(), m.hostClient()
+	if own == nil {
+		return base
+	}
+	lists := own.SkillLists()
+	if len(lists) == 0 {
+		return base
+	}
+	m.catalogMu.Lock()
+	defer m.catalogMu.Unlock()
+	if x := &m.combined; x.client != own || x.base != base || !maps.Equal(x.lists, lists) {
+		var sources []knack.Source
+		for _, name := range slices.Sorted(maps.Keys(lists)) {
+			sources = append(sources, own.Skills(name))
+		}
+		*x = ownCatalog{own, base, lists, m.engine.library.With(context.Background(), sources...)}
+	}
+	return m.combined.catalog
+}
+
+// List returns the MCP servers of the session, those of the host last.
+func (m *Servers) List() []mcp.Status {
+	all := m.engine.client().Servers()
+	if own := m.hostClient(); own != nil {
 		all = append(all, own.Servers()...)
 	}
 	return all
 }
 
-// ResourceServers returns the names of the servers that have resources, or that may have some because
+// WithResources returns the names of the servers that have resources, or that may have some because
 // they are not connected yet.
-func (s *Session) ResourceServers() []string {
+func (m *Servers) WithResources() []string {
 	var names []string
-	for _, x := range s.Servers() {
+	for _, x := range m.List() {
 		if (x.Resources || x.State == mcp.Waiting || x.State == mcp.Connecting) && plain.Line(x.Name) == x.Name {
 			names = append(names, x.Name)
 		}
@@ -423,8 +97,8 @@ func (s *Session) ResourceServers() []string {
 
 // Resources lists the resources of an MCP server that can be typed as @SERVER:URI. It starts the
 // servers if necessary.
-func (s *Session) Resources(ctx context.Context, server string) ([]mcp.Resource, error) {
-	_, client, err := s.server(server)
+func (m *Servers) Resources(ctx context.Context, server string) ([]mcp.Resource, error) {
+	_, client, err := m.find(server)
 	if err != nil {
 		return nil, err
 	}
@@ -434,189 +108,33 @@ func (s *Session) Resources(ctx context.Context, server string) ([]mcp.Resource,
 	}), err
 }
 
-// open returns the open sessions.
-func (e *Engine) open() []*Session {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var all []*Session
-	for s := range e.sessions {
-		all = append(all, s)
-	}
-	return all
-}
-
-// closeServers stops the servers.
-func (e *Engine) closeServers() error {
-	e.serversMu.Lock()
-	client := e.servers
-	e.closing = true
-	e.serversMu.Unlock()
-	if client == nil {
-		return nil
-	}
-	return client.Close()
-}
-
-// checkProgram returns an error if the program of a server does not exist.
-func checkProgram(s mcp.Server) error {
-	if name := filepath.Base(s.Command); name != s.Command && !filepath.IsAbs(s.Command) {
-		return nil // relative to the directory where the server runs
-	}
-	_, err := exec.LookPath(s.Command)
-	switch {
-	case err == nil || errors.Is(err, exec.ErrDot):
-		return nil
-	case errors.Is(err, exec.ErrNotFound):
-		return fmt.Errorf("cannot run %s: not found on PATH", s.Command)
-	}
-	var reason *exec.Error
-	if errors.As(err, &reason) {
-		err = reason.Err
-	}
-	return fmt.Errorf("cannot run %s: %w", s.Command, err)
-}
-
-// runServer runs the program of a server on this machine, in its own sandbox. A user's server may use
-// the network; a project's may use what was approved.
-func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Command) (workspace.Exit, error) {
-	p := e.Project()
-	local, err := workspace.NewLocal(p.dir)
-	if err != nil {
-		return workspace.Exit{}, err
-	}
-	defer local.Close()
-	local.Environ = p.options.Env.environ()
-	p.configureLocal(local)
-	mode, err := sandbox.ParseMode(cmp.Or(p.config.Settings.Sandbox.Mode, "auto"))
-	if err != nil {
-		return workspace.Exit{}, err
-	}
-	policy, err := p.policy(local.Dir())
-	if err != nil {
-		return workspace.Exit{}, err
-	}
-	// The server of a project or plugin could make a .git that names programs.
-	policy.KeepNew = s.Origin != permission.Project && s.Origin != permission.Plugin
-	switch s.Network {
-	case "", "all":
-		policy.Network = s.Network == "all" || s.Origin != permission.Project
-	case "none":
-		policy.Hosts = nil
-	default:
-		policy.Hosts = strings.FieldsFunc(s.Network, func(r rune) bool { return r == ',' || r == ' ' })
-	}
-	if len(c.Args) > 0 { // the program is visible, wherever it is
-		if path, err := exec.LookPath(c.Args[0]); err == nil {
-			c.Allow.Read = append(append(c.Allow.Read, path, realPath(path)), p.belowTemp(s, path)...)
-		}
-		for _, arg := range c.Args[1:] {
-			c.Allow.Read = append(c.Allow.Read, p.belowTemp(s, arg)...)
-		}
-	}
-	for _, dir := range c.Allow.Write { // the data of a plugin
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return workspace.Exit{}, err
-		}
-	}
-	box := sandbox.New(policy, mode)
-	if mode != sandbox.Off {
-		e.reportSandbox(box.Report())
-	}
-	if !policy.Network && box.Report().Level == sandbox.None {
-		e.addNoticeOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.DefinedIn,
-			Message: "MCP server " + s.Name + ": its program can reach the whole network, because there is no sandbox",
-			Hint:    "knack doctor"})
-	}
-	release := func() {}
-	defer func() { release() }()
-	local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
-		if mode == sandbox.Off || box.Report().Level == sandbox.None {
-			cmd.Env = policy.Environ(cmd.Env, c.Env) // servers do not get the keys of models
-			release = endWithProgram(cmd)            // the sandbox does this, too
-		}
-		release, err := box.Confine(cmd, c)
-		return e.reportRestored(release, s.DefinedIn), err
-	}
-	exit, err := local.Run(ctx, c)
-	if s.Network != "" && s.Network != "all" { // rules and settings do not change what was approved with the server
-		for i, text := range exit.Refused {
-			if blocked, _, ok := strings.Cut(text, sandbox.HowToAllow); ok {
-				exit.Refused[i] = blocked + sandbox.HowToAllow + "knack trust --mcp-network HOSTS"
-			}
-		}
-	}
-	return exit, err
-}
-
-// belowTemp returns what must be visible, although the sandbox has a /tmp of its own, so that a server starts whose
-// definition names a file below /tmp: the directory in /tmp that contains the file, because a program needs the files
-// beside it. A directory that also contains the working directory or the home directory would uncover their secrets;
-// then it is one further down. A project's definition makes nothing visible.
-func (p *Project) belowTemp(s mcp.Server, file string) []string {
-	if s.Origin == permission.Project || !filepath.IsAbs(file) {
-		return nil
-	}
-	var all []string
-	for _, at := range []string{filepath.Clean(file), realPath(file)} {
-		for _, temp := range []string{"/tmp", "/var/tmp"} {
-			rest, ok := subpath.Rel(temp, at)
-			if !ok || rest == "." {
-				continue
-			}
-			for name := range strings.SplitSeq(rest, "/") {
-				temp = filepath.Join(temp, name)
-				if !slices.ContainsFunc([]string{p.dir, p.root, p.home}, func(dir string) bool {
-					return subpath.Contains(temp, realPath(dir))
-				}) {
-					all = append(all, temp)
-					break
-				}
-			}
-		}
-	}
-	return all
-}
-
-// dynamicTools returns the servers' tools that the session may use.
-func (s *Session) dynamicTools() tool.Set {
+// tools returns the servers' tools that the session may use.
+func (m *Servers) tools() tool.Set {
 	var set tool.Set
-	clients := s.clients()
+	clients := m.clients()
 	for _, c := range clients {
-		set = append(set, c.Tools(s.elicit)...)
+		set = append(set, c.Tools(m.elicit)...)
 	}
 	if slices.ContainsFunc(clients, (*mcp.Client).HasResources) {
 		set = append(set, mcp.ResourceTools(clients...)...)
 	}
-	return s.withoutRemoved(set)
-}
-
-// withoutRemoved returns the servers' tools without those that the user removed with --tools.
-func (s *Session) withoutRemoved(set tool.Set) tool.Set {
-	if s.options.Tools == "" || len(set) == 0 {
-		return set
-	}
-	known := slices.Concat(withAgent(s.files), set)
-	base := coding.Default + ",Agent,mcp__*,list_mcp_resources,read_mcp_resource,wait_for_mcp_servers"
-	chosen, _ := tool.Select(known, base, coding.Choice(s.options.Tools, base))
-	return slices.DeleteFunc(set, func(t tool.Tool) bool {
-		return !slices.ContainsFunc(chosen, func(c tool.Tool) bool { return c.Name == t.Name })
-	})
+	return m.chosen(set)
 }
 
 // clients returns the clients for the servers of the directory and of the host.
-func (s *Session) clients() []*mcp.Client {
-	all := []*mcp.Client{s.engine.client()}
-	if own := s.ownClient(); own != nil {
+func (m *Servers) clients() []*mcp.Client {
+	all := []*mcp.Client{m.engine.client()}
+	if own := m.hostClient(); own != nil {
 		all = append(all, own)
 	}
 	return all
 }
 
-// promptCommands returns the servers' prompts as commands, which the user types as
+// prompts returns the servers' prompts as commands, which the user types as
 // /mcp__server__prompt.
-func (s *Session) promptCommands() []knack.SlashCommand {
+func (m *Servers) prompts() []knack.SlashCommand {
 	var all []knack.SlashCommand
-	for _, c := range s.clients() {
+	for _, c := range m.clients() {
 		for _, p := range c.Prompts() {
 			hint := ""
 			for _, a := range p.Arguments {
@@ -625,7 +143,7 @@ func (s *Session) promptCommands() []knack.SlashCommand {
 			all = append(all, knack.SlashCommand{Name: p.Name, Kind: knack.CommandMCP, Description: p.Description,
 				Hint: strings.TrimSpace(hint), Source: "MCP server " + p.Server,
 				Expand: func(ctx context.Context, args string) (string, error) {
-					parts, err := c.Prompt(ctx, p.Name, args, s.elicit)
+					parts, err := c.Prompt(ctx, p.Name, args, m.elicit)
 					if err != nil {
 						err = &Error{Err: err, Hint: plain.Line("/" + p.Name + hint)}
 					}
@@ -636,26 +154,26 @@ func (s *Session) promptCommands() []knack.SlashCommand {
 	return all
 }
 
-// ownClient returns the client for the servers that the host gave to the session; nil: there are none.
-func (s *Session) ownClient() *mcp.Client {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.servers
+// hostClient returns the client for the servers that the host gave to the session; nil: there are none.
+func (m *Servers) hostClient() *mcp.Client {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.host
 }
 
-// startServers starts connecting to the servers, in the background. When it returns, servers that
+// start starts connecting to the servers, in the background. When it returns, servers that
 // cannot be started have been reported.
-func (s *Session) startServers() {
-	s.engine.client().Start()
-	if own := s.ownClient(); own != nil {
+func (m *Servers) start() {
+	m.engine.client().Start()
+	if own := m.hostClient(); own != nil {
 		own.Start()
 	}
 }
 
-// WaitServers connects to the host's servers and waits until each has been tried once, or until ctx
+// WaitHost connects to the host's servers and waits until each has been tried once, or until ctx
 // ends.
-func (s *Session) WaitServers(ctx context.Context) error {
-	own := s.ownClient()
+func (m *Servers) WaitHost(ctx context.Context) error {
+	own := m.hostClient()
 	if own == nil {
 		return nil
 	}
@@ -663,12 +181,12 @@ func (s *Session) WaitServers(ctx context.Context) error {
 	return own.Wait(ctx)
 }
 
-// ConnectServers starts connecting to all servers and waits until each of the named ones has answered
+// Connect starts connecting to all servers and waits until each of the named ones has answered
 // or failed; without names, until all have. Turns start connecting when their first request was sent,
 // and do not wait.
-func (s *Session) ConnectServers(ctx context.Context, names ...string) error {
-	s.startServers()
-	for _, c := range s.clients() {
+func (m *Servers) Connect(ctx context.Context, names ...string) error {
+	m.start()
+	for _, c := range m.clients() {
 		if err := c.Wait(ctx, names...); err != nil {
 			return err
 		}
@@ -676,11 +194,11 @@ func (s *Session) ConnectServers(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// UnansweredServers returns a problem if turns ran without the tools of servers that have not answered yet. It is for
+// Unanswered returns a problem if turns ran without the tools of servers that have not answered yet. It is for
 // programs that end after a few turns: later, the servers would have answered or failed.
-func (s *Session) UnansweredServers() []knack.Problem {
+func (m *Servers) Unanswered() []knack.Problem {
 	var names []string
-	for _, c := range s.clients() {
+	for _, c := range m.clients() {
 		names = append(names, c.Unanswered()...)
 	}
 	if len(names) == 0 {
@@ -691,15 +209,15 @@ func (s *Session) UnansweredServers() []knack.Problem {
 			strings.Join(names, ", ")}}
 }
 
-// serversIn returns the names of the servers whose prompt or skill a line may call: what a server
+// calledBy returns the names of the servers whose prompt or skill a line may call: what a server
 // offers is only known once it is connected.
-func (s *Session) serversIn(line string) []string {
+func (m *Servers) calledBy(line string) []string {
 	word, _, ok := agent.Slash(line)
 	if !ok || !strings.Contains(word, ":") && !strings.HasPrefix(word, "mcp__") {
 		return nil
 	}
 	var names []string
-	for _, x := range s.Servers() {
+	for _, x := range m.List() {
 		if safe := mcp.Safe(x.Name); strings.HasPrefix(word, "mcp__"+safe+"__") || strings.HasPrefix(word, safe+":") {
 			names = append(names, x.Name)
 		}
@@ -708,17 +226,17 @@ func (s *Session) serversIn(line string) []string {
 }
 
 // Reconnect connects again to an MCP server that is not connected, and waits for the result.
-func (s *Session) Reconnect(ctx context.Context, server string) error {
-	_, client, err := s.server(server)
+func (m *Servers) Reconnect(ctx context.Context, server string) error {
+	_, client, err := m.find(server)
 	if err != nil {
 		return err
 	}
 	return client.Reconnect(ctx, server)
 }
 
-// EnableServer enables or disables an MCP server. The administrator's servers cannot be disabled.
-func (s *Session) EnableServer(server string, on bool) error {
-	x, client, err := s.server(server)
+// Enable enables or disables an MCP server. The administrator's servers cannot be disabled.
+func (m *Servers) Enable(server string, on bool) error {
+	x, client, err := m.find(server)
 	if err != nil {
 		return err
 	}
@@ -728,9 +246,9 @@ func (s *Session) EnableServer(server string, on bool) error {
 	return client.Enable(server, on)
 }
 
-// server returns an MCP server of the session by name, and its client.
-func (s *Session) server(name string) (mcp.Status, *mcp.Client, error) {
-	for _, c := range s.clients() {
+// find returns an MCP server of the session by name, and its client.
+func (m *Servers) find(name string) (mcp.Status, *mcp.Client, error) {
+	for _, c := range m.clients() {
 		for _, x := range c.Servers() {
 			if x.Name == name {
 				return x, c, nil
@@ -740,123 +258,81 @@ func (s *Session) server(name string) (mcp.Status, *mcp.Client, error) {
 	return mcp.Status{}, nil, fmt.Errorf("there is no MCP server %q", name)
 }
 
-// setHostServers replaces the host's servers.
-func (s *Session) setHostServers(servers []mcp.Server) {
-	s.mu.Lock()
-	old, was := s.servers, s.host.Servers
-	same := slices.EqualFunc(was, servers, func(a, b mcp.Server) bool {
+// setHost replaces the host's servers. If they are the same as before, they stay connected.
+func (m *Servers) setHost(servers []mcp.Server) {
+	m.mu.Lock()
+	same := slices.EqualFunc(m.defined, servers, func(a, b mcp.Server) bool {
 		return a.Name == b.Name && reflect.ValueOf(a.Open).Pointer() == reflect.ValueOf(b.Open).Pointer() &&
 			a.Target() == b.Target()
 	})
-	if same && (old != nil || len(servers) == 0) {
-		s.mu.Unlock()
+	m.mu.Unlock()
+	if same {
 		return
 	}
-	s.servers = nil
+	var client *mcp.Client
 	if len(servers) > 0 {
 		own := slices.Clone(servers)
 		for i := range own {
 			own[i].Origin, own[i].DefinedIn = permission.Session, "the host"
 		}
-		var client *mcp.Client
 		var reported []string
 		var mu sync.Mutex
-		client = s.engine.newClient(s.engine.Project(), own, func() {
+		client = m.engine.newClient(m.engine.Project(), own, func() {
 			mu.Lock()
 			reports := serverReports(client, &reported)
 			mu.Unlock()
 			for _, x := range reports {
-				s.engine.addNotice(x)
+				m.engine.addNotice(x)
 			}
-			s.changed()
+			m.changed()
 		})
-		s.servers = client
 	}
-	s.mu.Unlock()
+	m.mu.Lock()
+	old := m.host
+	m.host, m.defined = client, servers
+	m.mu.Unlock()
 	if old != nil {
 		go old.Close()
 	}
 }
 
-// elicit asks the user a server's question.
-func (s *Session) elicit(ctx context.Context, q mcp.Question) (mcp.Answer, error) {
-	question := Question{Title: "The MCP server " + q.Server + " asks", Text: q.Message, Asker: Asker("mcp:" + q.Server),
-		URL: q.URL}
-	if q.URL != "" || len(q.Fields) == 0 {
-		question.Options = []Option{{ID: OptionYes, Label: "yes", Allow: true}, {ID: OptionNo, Label: "no"}}
+// close closes the connections to the host's servers.
+func (m *Servers) close() error {
+	if own := m.hostClient(); own != nil {
+		return own.Close()
 	}
-	for _, f := range q.Fields {
-		field := Field{Name: f.Name, Label: f.Title, Help: f.Help, Default: f.Default, Required: f.Required, Many: f.Many,
-			Min: f.Min, Max: f.Max}
-		switch {
-		case len(f.Choices) > 0:
-			field.Type = FieldChoice
-			for _, c := range f.Choices {
-				field.Options = append(field.Options, Option{ID: c.Value, Label: c.Title})
-			}
-		case f.Type == "boolean":
-			field.Type = FieldBool
-		case f.Type == "number" || f.Type == "integer":
-			field.Type = FieldNumber
-		}
-		question.Fields = append(question.Fields, field)
-	}
-	person := s.person
-	if p := s.Host().Elicit; p != nil {
-		person = p
-	}
-	a, err := s.askPerson(ctx, person, "elicitation_dialog", "the MCP server "+q.Server+" asks a question", question)
-	if err != nil {
-		return mcp.Answer{}, err
-	}
-	out := mcp.Answer{Accepted: !a.Declined && a.Option != OptionNo, Values: map[string]any{}}
-	r := gate.Record{Tool: "mcp__" + mcp.Safe(q.Server), Asked: true,
-		Decision: permission.Decision{Verdict: permission.Deny, Reason: "the question of the MCP server was declined"}}
-	if out.Accepted {
-		r.Answer.Choice = gate.Once
-		r.Decision = permission.Decision{Verdict: permission.Allow, Reason: "the question of the MCP server was answered"}
-	}
-	s.engine.Project().audit(s.log)(r)
-	for name, data := range a.Values {
-		var v any
-		if json.Unmarshal(data, &v) == nil {
-			out.Values[name] = v
-		}
-	}
-	return out, nil
+	return nil
 }
 
-// serverTokens stores the tokens of servers in the same place as the keys of models.
-type serverTokens struct{ env Env }
-
-const tokenFile = "mcp/tokens.json"
-
-var tokensMu sync.Mutex // Keys does not support concurrent writers
-
-func (t serverTokens) Get(key string) (string, error) {
-	tokensMu.Lock()
-	defer tokensMu.Unlock()
-	return openKeys(t.env, tokenFile).Get(key)
-}
-
-func (t serverTokens) Set(key, value string) error {
-	tokensMu.Lock()
-	defer tokensMu.Unlock()
-	return openKeys(t.env, tokenFile).Set(key, value)
-}
-
-func (t serverTokens) Remove(key string) error {
-	tokensMu.Lock()
-	defer tokensMu.Unlock()
-	keys := openKeys(t.env, tokenFile)
-	if !keys.Has(key) {
-		return nil
+// claim reports whether an agent's server is the first of its name in the session, or identical to the first.
+// Otherwise permissions that the user gave to one server would also apply to another agent's server of the same name.
+func (m *Servers) claim(c *mcp.Server) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	name, definition := mcp.Safe(c.Name), c.DefinedIn+"\x00"+string(c.JSON())
+	if known, ok := m.claimed[name]; ok {
+		return known == definition
 	}
-	return keys.Remove(key)
+	if m.claimed == nil {
+		m.claimed = map[string]string{}
+	}
+	m.claimed[name] = definition
+	return true
 }
 
-// MCP returns the client for the directory's MCP servers, which start after the first request.
-func (e *Engine) MCP() *mcp.Client { return e.client() }
+// startOf starts the servers of a sub-agent, and returns the func that ends them with it.
+func (m *Servers) startOf(agent string, client *mcp.Client) (end func()) {
+	m.mu.Lock()
+	m.agents = append(m.agents, agentClient{agent, client})
+	m.mu.Unlock()
+	client.Start()
+	return func() {
+		m.mu.Lock()
+		m.agents = slices.DeleteFunc(m.agents, func(x agentClient) bool { return x.client == client })
+		m.mu.Unlock()
+		client.Close()
+	}
+}
 
 // A ServerInfo is the state of an MCP server, as data.
 type ServerInfo struct {
@@ -874,8 +350,8 @@ type ServerInfo struct {
 	Problems  []string          `json:"problems,omitempty"`
 }
 
-// ServerInfos returns the servers of the session and of the running sub-agents.
-func (s *Session) ServerInfos() []ServerInfo {
+// Infos returns the servers of the session and of the running sub-agents.
+func (m *Servers) Infos() []ServerInfo {
 	all := []ServerInfo{}
 	add := func(c *mcp.Client, agent string) {
 		for _, x := range c.Servers() {
@@ -891,14 +367,28 @@ func (s *Session) ServerInfos() []ServerInfo {
 			all = append(all, v)
 		}
 	}
-	for _, c := range s.clients() {
+	for _, c := range m.clients() {
 		add(c, "")
 	}
-	s.mu.Lock()
-	running := slices.Clone(s.agentClients)
-	s.mu.Unlock()
+	m.mu.Lock()
+	running := slices.Clone(m.agents)
+	m.mu.Unlock()
 	for _, r := range running {
 		add(r.client, r.agent)
 	}
 	return all
+}
+
+// chosenTools returns the servers' tools without those that the user removed with --tools, whose value is spec. files
+// are the session's own tools.
+func chosenTools(spec string, files, set tool.Set) tool.Set {
+	if spec == "" || len(set) == 0 {
+		return set
+	}
+	known := slices.Concat(withAgent(files), set)
+	base := coding.Default + ",Agent,mcp__*,list_mcp_resources,read_mcp_resource,wait_for_mcp_servers"
+	chosen, _ := tool.Select(known, base, coding.Choice(spec, base))
+	return slices.DeleteFunc(set, func(t tool.Tool) bool {
+		return !slices.ContainsFunc(chosen, func(c tool.Tool) bool { return c.Name == t.Name })
+	})
 }

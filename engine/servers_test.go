@@ -50,7 +50,7 @@ func TestGivenServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The first request may be sent before the server has answered, so connect first.
-	s.ConnectServers(t.Context())
+	s.MCP().Connect(t.Context())
 	if st := s.Status().Servers; len(st) != 1 || st[0].State != mcp.Connected {
 		t.Fatalf("%+v", st)
 	}
@@ -116,7 +116,7 @@ func TestResourcesOfBoth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.ConnectServers(t.Context())
+	s.MCP().Connect(t.Context())
 	if st := s.Status().Servers; len(st) != 2 || st[0].State != mcp.Connected || st[1].State != mcp.Connected {
 		t.Fatalf("%+v", st)
 	}
@@ -177,7 +177,7 @@ func TestFailureOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.ConnectServers(t.Context()); err != nil {
+	if err := s.MCP().Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 { // more attempts after the first
@@ -229,7 +229,7 @@ func TestServersAfterRequest(t *testing.T) {
 	opened := make(chan struct{})
 	var s *engine.Session
 	var state mcp.ServerState
-	m := requestTime{llmtest.New(llmtest.Answer{Text: "done"}), func() { state = s.Servers()[0].State }}
+	m := requestTime{llmtest.New(llmtest.Answer{Text: "done"}), func() { state = s.MCP().List()[0].State }}
 	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir(), Env: func(string) string { return "" }, Model: m,
 		NoSettings: true})
 	if err != nil {

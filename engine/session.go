@@ -19,7 +19,6 @@ import (
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/project/instructions"
 	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
@@ -50,23 +49,19 @@ type Session struct {
 	active       tool.Set       // the active ones among them
 	unlisted     tool.Set       // tools that the model may call but that are not listed for it
 	removedTools []string       // tools that the agent would add but must not
+	servers      *Servers
 
-	mu        sync.Mutex
-	system    string
-	context   []agent.Document // passed to every agent
-	problems  []knack.Problem  // found at the start and by /reload
-	closed    bool
-	reason    hook.EndReason
-	running   bool
-	cancel    context.CancelCauseFunc // of the Run
-	interrupt context.CancelCauseFunc // of the current turn
-	lastModel llm.Model               // model of the last turn; nil: there was none
-	host      Host
-	servers   *mcp.Client // the host's servers; nil: none
-	combined  ownCatalog  // see Catalog
-	// agentServers are the definitions of agents' MCP servers, by name: see claimServer.
-	agentServers  map[string]string
-	agentClients  []agentClient
+	mu            sync.Mutex
+	system        string
+	context       []agent.Document // passed to every agent
+	problems      []knack.Problem  // found at the start and by /reload
+	closed        bool
+	reason        hook.EndReason
+	running       bool
+	cancel        context.CancelCauseFunc // of the Run
+	interrupt     context.CancelCauseFunc // of the current turn
+	lastModel     llm.Model               // model of the last turn; nil: there was none
+	host          Host
 	started       bool           // SessionStart hooks have run
 	catalog       *knack.Catalog // at the last ConfigChange event
 	queue         []QueuedMessage
@@ -130,6 +125,8 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 		engine: e, options: o, log: log, firstNew: len(log.Entries()), source: hook.SourceStartup, ws: ws, person: person,
 		background: &agent.Background{Wait: o.Wait}, memory: coding.NewMemory(), statusChanged: make(chan struct{}),
 	}
+	s.servers = &Servers{engine: e, changed: s.changed, elicit: s.elicit,
+		chosen: func(set tool.Set) tool.Set { return chosenTools(o.Tools, s.files, set) }}
 	if s.firstNew > 0 {
 		s.source = hook.SourceResume
 	}
@@ -242,7 +239,7 @@ func (s *Session) SetHost(g Host) []knack.Problem {
 		tools = append(tools, t)
 	}
 	g.Tools = tools
-	s.setHostServers(g.Servers)
+	s.servers.setHost(g.Servers)
 	g.Hooks = slices.Clone(g.Hooks)
 	for i := range g.Hooks {
 		if g.Hooks[i].Verify == nil {
@@ -370,6 +367,12 @@ func (s *Session) Log() *session.Log { return s.log }
 
 // ID is the ID of the log.
 func (s *Session) ID() string { return s.log.ID() }
+
+// Catalog is the engine's catalogue with the skills of the host's servers.
+func (s *Session) Catalog() *knack.Catalog { return s.servers.catalog() }
+
+// MCP returns the session's MCP servers.
+func (s *Session) MCP() *Servers { return s.servers }
 
 // Engine returns the open directory that the session belongs to.
 func (s *Session) Engine() *Engine { return s.engine }
@@ -554,9 +557,7 @@ func (s *Session) Close() error {
 		cancel(ErrClosed)
 	}
 	err = errors.Join(err, s.jobs.release())
-	if own := s.ownClient(); own != nil {
-		err = errors.Join(err, own.Close())
-	}
+	err = errors.Join(err, s.servers.close())
 	s.engine.mu.Lock()
 	delete(s.engine.sessions, s)
 	s.engine.mu.Unlock()

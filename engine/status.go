@@ -35,7 +35,7 @@ func (s *Session) Status() Status {
 	st := s.log.State()
 	out := Status{
 		Model: s.modelName(), Effort: s.effort(), Title: st.Title, Mode: s.gate.Mode(),
-		Agents: s.background.Unreported(s.log), Problems: s.engine.Notices(), Servers: s.Servers(), Jobs: s.jobs.List(),
+		Agents: s.background.Unreported(s.log), Problems: s.engine.Notices(), Servers: s.servers.List(), Jobs: s.jobs.List(),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -57,8 +57,8 @@ func (t *turn) newAgent() *agent.Agent {
 	system, _ := s.systemText()
 	a := &agent.Agent{
 		Effort: set.Effort, System: system,
-		Tools:        slices.Concat(s.active, t.host.Tools, s.unlisted, s.withoutRemoved(mcp.WaitTool(s.clients()...))),
-		DynamicTools: s.dynamicTools, Aliases: t.host.Aliases,
+		Tools:        slices.Concat(s.active, t.host.Tools, s.unlisted, s.servers.chosen(mcp.WaitTool(s.servers.clients()...))),
+		DynamicTools: s.servers.tools, Aliases: t.host.Aliases,
 		Skills: agent.Skills{
 			Catalog: s.Catalog, View: s.viewOf(p), Finder: s.engine.finder, Suggest: suggestLimit(set.Skills.Suggest),
 			Reserved: p.reserved(t.host.Commands),
@@ -74,7 +74,7 @@ func (t *turn) newAgent() *agent.Agent {
 		},
 		Without: s.removedTools, Steer: s.steer, Debug: p.options.Debug,
 		// Programs that start take the processors from everything else.
-		Sent: func() { go s.startServers() },
+		Sent: func() { go s.servers.start() },
 		Limits: agent.Limits{
 			Requests: set.Limits.Turns, Tokens: set.Limits.Tokens, Cost: set.Limits.Cost,
 			Time: time.Duration(set.Limits.Minutes * float64(time.Minute)),

@@ -79,7 +79,7 @@ func stateText(v engine.ServerInfo) string {
 
 // showServer shows the state of one server and what it offers.
 func showServer(s *engine.Session, name string) (engine.Reply, error) {
-	all := slices.DeleteFunc(s.ServerInfos(), func(v engine.ServerInfo) bool { return v.Name != name })
+	all := slices.DeleteFunc(s.MCP().Infos(), func(v engine.ServerInfo) bool { return v.Name != name })
 	if len(all) == 0 {
 		return engine.Reply{}, &engine.Error{Err: fmt.Errorf("there is no MCP server %q; %s", plain.Line(name), mcpUsage),
 			Hint: "/mcp"}
@@ -107,7 +107,7 @@ func showServer(s *engine.Session, name string) (engine.Reply, error) {
 }
 
 func listServers(s *engine.Session) engine.Reply {
-	value := s.ServerInfos()
+	value := s.MCP().Infos()
 	table := &engine.Table{Columns: []string{"NAME", "STATE", "TOOLS", "DEFINED BY", ""}}
 	for _, v := range value {
 		table.Rows = append(table.Rows, []string{plain.Line(v.Name), stateText(v), fmt.Sprint(len(v.Tools)), ownerText(v),

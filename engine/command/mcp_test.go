@@ -78,7 +78,7 @@ func TestMCPCommand(t *testing.T) {
 	if s, err = e.Start(t.Context(), nil, engine.SessionOptions{Forget: true}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.ConnectServers(t.Context()); err != nil {
+	if err := s.MCP().Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := e.Notices(); len(n) != 1 || n[0].Message != "MCP server locked needs a login" ||

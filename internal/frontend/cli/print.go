@@ -112,7 +112,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	}
 	err = r.Turn(ctx, in)
 	if ctx.Err() == nil {
-		unanswered := s.UnansweredServers() // before print: a server that fails meanwhile is in one of both
+		unanswered := s.MCP().Unanswered() // before print: a server that fails meanwhile is in one of both
 		shown.print(e)
 		for _, x := range unanswered {
 			printProblem(c.ErrOrStderr(), e.Project(), x)

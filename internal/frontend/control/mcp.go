@@ -188,7 +188,7 @@ type toolName struct {
 
 func statuses(s *engine.Session) []mcpStatus {
 	all := []mcpStatus{}
-	for _, x := range s.Servers() {
+	for _, x := range s.MCP().List() {
 		m := mcpStatus{Name: x.Name, Status: serverPending, Error: x.Reason,
 			Source: string(x.Origin), Scope: string(x.Origin)}
 		if x.Open != nil {
@@ -249,7 +249,7 @@ func (s *server) setServers(ctx context.Context, session *engine.Session, in str
 func (s *server) reconnect(ctx context.Context, session *engine.Session, in struct {
 	Server string `json:"serverName"`
 }) (any, error) {
-	return nil, session.Reconnect(ctx, in.Server)
+	return nil, session.MCP().Reconnect(ctx, in.Server)
 }
 
 func (s *server) toggle(ctx context.Context, session *engine.Session, in struct {
@@ -259,5 +259,5 @@ func (s *server) toggle(ctx context.Context, session *engine.Session, in struct 
 	if in.Enabled == nil {
 		return nil, errors.New("enabled is missing")
 	}
-	return nil, session.EnableServer(in.Server, *in.Enabled)
+	return nil, session.MCP().Enable(in.Server, *in.Enabled)
 }

@@ -433,7 +433,7 @@ func (s *server) await(ctx context.Context, session *engine.Session) {
 	if connect {
 		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 		defer cancel()
-		session.WaitServers(ctx) // later servers are offered with a later request
+		session.MCP().WaitHost(ctx) // later servers are offered with a later request
 	}
 }
 

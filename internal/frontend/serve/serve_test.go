@@ -578,7 +578,7 @@ func TestHostSkills(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := own.ConnectServers(t.Context()); err != nil {
+	if err := own.MCP().Connect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if k := own.Catalog().Skill("peer:pdf"); k == nil || k.Origin.Kind != knack.MCP {

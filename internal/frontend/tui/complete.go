@@ -134,7 +134,7 @@ const maxFiles = 200_000
 // until they are there, the list is empty.
 func (a *app) mentions(word string) []item {
 	if server, _, ok := strings.Cut(word[1:], ":"); ok {
-		if _, known := a.resources[server]; known || slices.Contains(a.session.ResourceServers(), server) {
+		if _, known := a.resources[server]; known || slices.Contains(a.session.MCP().WithResources(), server) {
 			return a.resourcesOf(server)
 		}
 	}
@@ -157,7 +157,7 @@ func (a *app) mentions(word string) []item {
 				a.named = append(a.named, item{value: "@" + name, label: name, help: d.Description})
 			}
 		}
-		for _, name := range a.session.ResourceServers() {
+		for _, name := range a.session.MCP().WithResources() {
 			a.named = append(a.named, item{value: "@" + name + ":", label: name + ":", help: "resources of the MCP server",
 				open: true})
 		}
@@ -195,7 +195,7 @@ func (a *app) resourcesOf(server string) []item {
 	r.reading, r.read = true, time.Now()
 	s := a.session
 	a.work(func(ctx context.Context) func() {
-		found, err := s.Resources(ctx, server)
+		found, err := s.MCP().Resources(ctx, server)
 		items := make([]item, len(found))
 		for i, r := range found {
 			label := server + ":" + r.URI

@@ -1,0 +1,308 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/mcp"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/sandbox"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// newClient makes the client for servers. It does not start them.
+func (e *Engine) newClient(p *Project, servers []mcp.Server, changed func()) *mcp.Client {
+	env := p.options.Env
+	o := mcp.Options{
+		Version: p.Version(), Run: e.runServer, Check: checkProgram, Getenv: env.Get,
+		State: env.StateFile("mcp"), TempDir: env.StateFile("output"), Changed: changed, Debug: p.options.Debug,
+		AllowPrivate: p.config.Settings.Web.AllowPrivate,
+		Proxied: func(server, _ string, proxy *url.URL) {
+			e.addNoticeOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Info, Message: "MCP server " + server +
+				" is reached through the proxy " + proxy.Host + ", so the addresses of names are not checked"})
+		},
+	}
+	if env.StateDir() != "" {
+		o.Tokens = serverTokens{env}
+	}
+	return mcp.New(o, servers...)
+}
+
+// client returns the client for the servers of the settings and of the project. It does not start them.
+func (e *Engine) client() *mcp.Client {
+	e.serversMu.Lock()
+	defer e.serversMu.Unlock()
+	p := e.Project()
+	if e.closing && e.servers != nil {
+		return e.servers
+	}
+	if e.servers != nil && e.serversProject == p {
+		return e.servers
+	}
+	servers, problems := p.Servers()
+	for _, x := range problems {
+		if !needsTrust(x) { // Project.Problems reports inert ones
+			e.addNotice(x)
+		}
+	}
+	if e.servers != nil && reflect.DeepEqual(servers, e.configuredServers) {
+		e.serversProject = p
+		return e.servers
+	}
+	old := e.servers
+	var client *mcp.Client
+	client = e.newClient(p, servers, func() { e.serversChanged(client) })
+	e.servers, e.configuredServers, e.serversProject, e.serverSources, e.reportedFailures = client, servers, p, nil, nil
+	if old != nil {
+		go old.Close()
+	}
+	return e.servers
+}
+
+// serverSource is the skills of one server in the catalogue.
+type serverSource struct {
+	source knack.Source
+	list   int // see mcp.Client.SkillLists
+}
+
+// serversChanged updates the catalogue with the skills that the client's servers list now, reports
+// failed servers, and notifies the callers of Watch. Any goroutine may call it.
+func (e *Engine) serversChanged(client *mcp.Client) {
+	e.serversMu.Lock()
+	if e.servers != client { // another one has replaced it
+		e.serversMu.Unlock()
+		return
+	}
+	var added, changed []knack.Source
+	if !e.closing {
+		lists := client.SkillLists()
+		for _, name := range slices.Sorted(maps.Keys(lists)) {
+			src := client.Skills(name)
+			i := slices.IndexFunc(e.serverSources, func(x serverSource) bool { return x.source == src })
+			switch {
+			case i < 0:
+				e.serverSources, added = append(e.serverSources, serverSource{src, lists[name]}), append(added, src)
+			case e.serverSources[i].list != lists[name]:
+				e.serverSources[i].list, changed = lists[name], append(changed, src)
+			}
+		}
+	}
+	reports := serverReports(client, &e.reportedFailures)
+	e.serversMu.Unlock()
+	if len(added) > 0 {
+		e.library.Add(context.Background(), added...)
+	}
+	if len(changed) > 0 {
+		e.library.Refresh(context.Background(), changed...)
+	}
+	for _, x := range reports {
+		e.addNotice(x)
+	}
+	for _, s := range e.open() {
+		s.changed()
+	}
+}
+
+// serverReports returns problems of servers that failed and of servers that leave something out. known
+// records what was reported: each kind is reported once per server.
+func serverReports(client *mcp.Client, known *[]string) []knack.Problem {
+	var all []knack.Problem
+	once := func(key string) bool {
+		if slices.Contains(*known, key) {
+			return false
+		}
+		*known = append(*known, key)
+		return true
+	}
+	for _, s := range client.Servers() {
+		if s.State == mcp.Failed && s.Reason != "" && once("failed "+s.Name) {
+			all = append(all, knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.DefinedIn,
+				Message: "MCP server " + s.Name + " is not connected: " + s.Reason, Hint: "knack mcp test " + mcp.Safe(s.Name)})
+		}
+		if login := "mcp login " + mcp.Safe(s.Name); s.State == mcp.NeedsLogin && once(login) {
+			all = append(all, knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.DefinedIn,
+				Message: "MCP server " + s.Name + " needs a login", Hint: "/" + login + ", or knack " + login})
+		}
+		if n := len(s.Problems); n > 0 && once("problem "+s.Name) {
+			x := s.Problems[0]
+			if n > 1 {
+				x.Message += fmt.Sprintf(" (and %s)", plain.Count(n-1, "more problem"))
+			}
+			all = append(all, x)
+		}
+	}
+	return all
+}
+
+// reloadServers switches to the servers of a reloaded project. Servers whose definition has not
+// changed stay connected.
+func (e *Engine) reloadServers() {
+	e.serversMu.Lock()
+	running := e.servers != nil
+	e.serverSources = nil // their sources were replaced together with the others
+	e.serversMu.Unlock()
+	if running {
+		client := e.client()
+		client.Start()
+		e.serversChanged(client)
+	}
+}
+
+// open returns the open sessions.
+func (e *Engine) open() []*Session {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []*Session
+	for s := range e.sessions {
+		all = append(all, s)
+	}
+	return all
+}
+
+// closeServers stops the servers.
+func (e *Engine) closeServers() error {
+	e.serversMu.Lock()
+	client := e.servers
+	e.closing = true
+	e.serversMu.Unlock()
+	if client == nil {
+		return nil
+	}
+	return client.Close()
+}
+
+// checkProgram returns an error if the program of a server does not exist.
+func checkProgram(s mcp.Server) error {
+	if name := filepath.Base(s.Command); name != s.Command && !filepath.IsAbs(s.Command) {
+		return nil // relative to the directory where the server runs
+	}
+	_, err := exec.LookPath(s.Command)
+	switch {
+	case err == nil || errors.Is(err, exec.ErrDot):
+		return nil
+	case errors.Is(err, exec.ErrNotFound):
+		return fmt.Errorf("cannot run %s: not found on PATH", s.Command)
+	}
+	var reason *exec.Error
+	if errors.As(err, &reason) {
+		err = reason.Err
+	}
+	return fmt.Errorf("cannot run %s: %w", s.Command, err)
+}
+
+// runServer runs the program of a server on this machine, in its own sandbox. A user's server may use
+// the network; a project's may use what was approved.
+func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Command) (workspace.Exit, error) {
+	p := e.Project()
+	local, err := workspace.NewLocal(p.dir)
+	if err != nil {
+		return workspace.Exit{}, err
+	}
+	defer local.Close()
+	local.Environ = p.options.Env.environ()
+	p.configureLocal(local)
+	mode, err := sandbox.ParseMode(cmp.Or(p.config.Settings.Sandbox.Mode, "auto"))
+	if err != nil {
+		return workspace.Exit{}, err
+	}
+	policy, err := p.policy(local.Dir())
+	if err != nil {
+		return workspace.Exit{}, err
+	}
+	// The server of a project or plugin could make a .git that names programs.
+	policy.KeepNew = s.Origin != permission.Project && s.Origin != permission.Plugin
+	switch s.Network {
+	case "", "all":
+		policy.Network = s.Network == "all" || s.Origin != permission.Project
+	case "none":
+		policy.Hosts = nil
+	default:
+		policy.Hosts = strings.FieldsFunc(s.Network, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	if len(c.Args) > 0 { // the program is visible, wherever it is
+		if path, err := exec.LookPath(c.Args[0]); err == nil {
+			c.Allow.Read = append(append(c.Allow.Read, path, realPath(path)), p.belowTemp(s, path)...)
+		}
+		for _, arg := range c.Args[1:] {
+			c.Allow.Read = append(c.Allow.Read, p.belowTemp(s, arg)...)
+		}
+	}
+	for _, dir := range c.Allow.Write { // the data of a plugin
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return workspace.Exit{}, err
+		}
+	}
+	box := sandbox.New(policy, mode)
+	if mode != sandbox.Off {
+		e.reportSandbox(box.Report())
+	}
+	if !policy.Network && box.Report().Level == sandbox.None {
+		e.addNoticeOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.DefinedIn,
+			Message: "MCP server " + s.Name + ": its program can reach the whole network, because there is no sandbox",
+			Hint:    "knack doctor"})
+	}
+	release := func() {}
+	defer func() { release() }()
+	local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
+		if mode == sandbox.Off || box.Report().Level == sandbox.None {
+			cmd.Env = policy.Environ(cmd.Env, c.Env) // servers do not get the keys of models
+			release = endWithProgram(cmd)            // the sandbox does this, too
+		}
+		release, err := box.Confine(cmd, c)
+		return e.reportRestored(release, s.DefinedIn), err
+	}
+	exit, err := local.Run(ctx, c)
+	if s.Network != "" && s.Network != "all" { // rules and settings do not change what was approved with the server
+		for i, text := range exit.Refused {
+			if blocked, _, ok := strings.Cut(text, sandbox.HowToAllow); ok {
+				exit.Refused[i] = blocked + sandbox.HowToAllow + "knack trust --mcp-network HOSTS"
+			}
+		}
+	}
+	return exit, err
+}
+
+// serverTokens stores the tokens of servers in the same place as the keys of models.
+type serverTokens struct{ env Env }
+
+const tokenFile = "mcp/tokens.json"
+
+var tokensMu sync.Mutex // Keys does not support concurrent writers
+
+func (t serverTokens) Get(key string) (string, error) {
+	tokensMu.Lock()
+	defer tokensMu.Unlock()
+	return openKeys(t.env, tokenFile).Get(key)
+}
+
+func (t serverTokens) Set(key, value string) error {
+	tokensMu.Lock()
+	defer tokensMu.Unlock()
+	return openKeys(t.env, tokenFile).Set(key, value)
+}
+
+func (t serverTokens) Remove(key string) error {
+	tokensMu.Lock()
+	defer tokensMu.Unlock()
+	keys := openKeys(t.env, tokenFile)
+	if !keys.Has(key) {
+		return nil
+	}
+	return keys.Remove(key)
+}
+
+// MCP returns the client for the directory's MCP servers, which start after the first request.
+func (e *Engine) MCP() *mcp.Client { return e.client() }

@@ -1,0 +1,249 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/fastjson"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
+	"github.com/knack-agent/knack/internal/project/layout"
+	"github.com/knack-agent/knack/mcp"
+	"github.com/knack-agent/knack/permission"
+)
+
+// maxClaudeFile limits the size of Claude Code's file, which contains more than servers.
+const maxClaudeFile = 64 << 20
+
+// Servers returns the MCP servers that the directory and its user define; of those with the same name,
+// the one with the highest precedence. The problems are about servers that are left out.
+func (p *Project) Servers() ([]mcp.Server, []knack.Problem) {
+	p.serversOnce.Do(func() { p.servers, p.serverProblems = p.findServers() })
+	return p.servers, p.serverProblems
+}
+
+// findServers reads the definitions in order of precedence: the administrator's, those of the command
+// line, the user's, the project's. A project cannot define a server with a name that someone else has
+// defined.
+func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
+	var all []mcp.Server
+	var problems []knack.Problem
+	add := func(servers []mcp.Server, bad []knack.Problem) {
+		problems = append(problems, bad...)
+		for _, s := range servers {
+			i := slices.IndexFunc(all, func(t mcp.Server) bool { return mcp.Safe(t.Name) == mcp.Safe(s.Name) })
+			if i < 0 {
+				all = append(all, s)
+				continue
+			}
+			by := all[i].Origin
+			if s.Origin == permission.Project && by != permission.Project ||
+				s.Origin != permission.Managed && by == permission.Managed {
+				problems = append(problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn, Path: s.DefinedIn,
+					Message: "MCP server " + s.Name + " is left out: " + all[i].DefinedIn + " defines a server with the same name"})
+			}
+		}
+	}
+	settings := func(origins ...permission.Origin) {
+		for _, part := range p.config.Raw["mcpServers"] {
+			if slices.Contains(origins, part.Origin) {
+				servers, bad := mcp.Parse(part.JSON, part.Origin, part.Path)
+				for i := range bad {
+					bad[i].Line, bad[i].Column = part.Line, part.Column
+				}
+				add(servers, bad)
+			}
+		}
+	}
+	settings(permission.Managed)
+	for _, c := range p.mcpConfigs {
+		add(mcp.Parse(c.data, permission.Flag, c.place))
+	}
+	if p.options.StrictMCP || p.options.Bare {
+		return all, problems
+	}
+	settings(permission.Flag, permission.User)
+	if !p.options.NoSettings && p.hasLayer("user") {
+		add(p.claudeServers())
+	}
+	if !p.options.NoSettings && p.hasLayer("project") {
+		for _, f := range p.projectServers() {
+			add(f.servers, f.problems)
+		}
+	}
+	settings(permission.Project)
+	add(p.pluginServers())
+	for i := range all {
+		if s := &all[i]; s.Origin == permission.Project {
+			s.Network = cmp.Or(p.trust.Network(s.DefinedIn), "none")
+		}
+	}
+	return all, problems
+}
+
+// An mcpConfig is a value of --mcp-config: a file, or JSON.
+type mcpConfig struct {
+	place string // the file, or the name of the flag
+	data  []byte
+}
+
+// readMCPConfig reads a value of --mcp-config, which must be JSON.
+func readMCPConfig(text string) (mcpConfig, error) {
+	c := mcpConfig{place: "--mcp-config", data: []byte(text)}
+	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
+		c.place = text
+		var err error
+		if c.data, err = os.ReadFile(text); err != nil {
+			return c, fmt.Errorf("--mcp-config: %w", err)
+		}
+	}
+	if !json.Valid(bytes.TrimPrefix(c.data, []byte("\ufeff"))) {
+		return c, fmt.Errorf("%s: not valid JSON", plain.Line(c.place))
+	}
+	return c, nil
+}
+
+// claudeServers returns the servers that the user configured in Claude Code: for this directory, then
+// for all.
+func (p *Project) claudeServers() ([]mcp.Server, []knack.Problem) {
+	file := p.claudeFile()
+	data, err := regular.Read(file, maxClaudeFile)
+	if err != nil {
+		return nil, nil
+	}
+	var doc struct {
+		MCPServers json.RawMessage `json:"mcpServers"`
+		Projects   map[string]struct {
+			MCPServers json.RawMessage `json:"mcpServers"`
+		} `json:"projects"`
+	}
+	// The file also contains the history of each project, and every start waits for this; encoding/json
+	// takes fifty times as long.
+	if fastjson.Unmarshal(data, &doc) != nil {
+		return nil, []knack.Problem{{Code: knack.CodeMCPInvalid, Severity: knack.Warn, Path: file,
+			Message: "not JSON: its MCP servers are not used"}}
+	}
+	var all []mcp.Server
+	var problems []knack.Problem
+	for _, part := range []json.RawMessage{doc.Projects[p.dir].MCPServers, doc.Projects[p.root].MCPServers,
+		doc.MCPServers} {
+		if len(part) == 0 || string(part) == "null" {
+			continue
+		}
+		servers, bad := mcp.Parse(part, permission.User, file)
+		all, problems = append(all, servers...), append(problems, bad...)
+	}
+	return all, problems
+}
+
+// claudeFile is the file in which Claude Code keeps the user's servers; "": there is no home.
+func (p *Project) claudeFile() string {
+	if dir := p.options.Env.Get("CLAUDE_CONFIG_DIR"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, ".claude.json")
+	}
+	if p.home == "" {
+		return ""
+	}
+	return filepath.Join(p.home, ".claude.json")
+}
+
+// A serverFile is a file of the project that defines servers.
+type serverFile struct {
+	servers  []mcp.Server
+	problems []knack.Problem
+}
+
+// projectServers returns the servers of the project's files that are trusted.
+func (p *Project) projectServers() []serverFile {
+	if p.options.Bare {
+		return nil
+	}
+	root, err := os.OpenRoot(p.root)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	rel, err := filepath.Rel(p.root, p.dir)
+	if err != nil {
+		return nil
+	}
+	var all []serverFile
+	for _, dir := range layout.Dirs(rel, ".") {
+		for _, row := range layout.Rows(layout.MCP) {
+			name := filepath.Join(dir, filepath.FromSlash(row.Path))
+			data, err := regular.ReadIn(root, name, 1<<20)
+			place := filepath.Join(p.root, name)
+			var f serverFile
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				continue
+			case err != nil:
+				f.problems = []knack.Problem{{Code: knack.CodeUnreadable, Severity: knack.Error, Path: place,
+					Message: "cannot be read: " + err.Error()}}
+			default:
+				if err := p.trust.Check(place, data); err != nil {
+					var x knack.Problem
+					if errors.As(err, &x) {
+						f.problems = []knack.Problem{x}
+					}
+					break
+				}
+				f.servers, f.problems = mcp.Parse(data, permission.Project, place)
+			}
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+// serverTrust returns the problems of the project's files that define servers. These are known without
+// reading anything else.
+func (p *Project) serverTrust() []knack.Problem {
+	if p.options.StrictMCP || p.options.NoSettings {
+		return nil
+	}
+	var all []knack.Problem
+	for _, f := range p.projectServers() {
+		all = append(all, f.problems...)
+	}
+	return all
+}
+
+// belowTemp returns what must be visible, although the sandbox has a /tmp of its own, so that a server starts whose
+// definition names a file below /tmp: the directory in /tmp that contains the file, because a program needs the files
+// beside it. A directory that also contains the working directory or the home directory would uncover their secrets;
+// then it is one further down. A project's definition makes nothing visible.
+func (p *Project) belowTemp(s mcp.Server, file string) []string {
+	if s.Origin == permission.Project || !filepath.IsAbs(file) {
+		return nil
+	}
+	var all []string
+	for _, at := range []string{filepath.Clean(file), realPath(file)} {
+		for _, temp := range []string{"/tmp", "/var/tmp"} {
+			rest, ok := subpath.Rel(temp, at)
+			if !ok || rest == "." {
+				continue
+			}
+			for name := range strings.SplitSeq(rest, "/") {
+				temp = filepath.Join(temp, name)
+				if !slices.ContainsFunc([]string{p.dir, p.root, p.home}, func(dir string) bool {
+					return subpath.Contains(temp, realPath(dir))
+				}) {
+					all = append(all, temp)
+					break
+				}
+			}
+		}
+	}
+	return all
+}
