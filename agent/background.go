@@ -199,7 +199,7 @@ func (r *run) finishedAgents() (found bool, more <-chan struct{}, err error) {
 	for _, w := range ended {
 		a := *w.end
 		of := &Sub{Name: a.Name, Log: a.Log, Call: a.Call, Depth: w.sub.depth()}
-		for _, e := range w.sub.log.Entries() {
+		for e := range w.sub.log.All() {
 			r.emit(Event{Agent: of, Entry: &e})
 		}
 		if _, err := r.record(session.Entry{Type: session.TypeAgent, Agent: &a}); err != nil {

@@ -282,8 +282,8 @@ func (s *Session) FileTurns() ([]FileTurn, error) {
 // messageAt returns the entry of the first message of the user at or after an entry; that entry itself if there is
 // none.
 func (s *Session) messageAt(entry int) int {
-	for _, e := range s.log.Entries() {
-		if e.ID >= entry && e.User != nil || e.ID >= entry && e.Activation != nil {
+	for _, e := range s.log.After(entry - 1) {
+		if e.User != nil || e.Activation != nil {
 			return e.ID
 		}
 	}
@@ -309,7 +309,7 @@ func (s *Session) RestoreFiles(ctx context.Context, entry int, o checkpoint.Opti
 		entry = last
 	} else {
 		from := 0 // the message before: the turn was recorded between them
-		for _, e := range s.log.Entries() {
+		for e := range s.log.All() {
 			if e.ID < entry && e.User != nil && !e.User.Steering {
 				from = e.ID
 			}

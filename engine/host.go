@@ -83,7 +83,7 @@ func (s *Session) TaskOutput(id string, maxBytes int) (text string, total int64,
 		return s.jobs.Tail(id, maxBytes)
 	}
 	var b strings.Builder
-	for _, e := range log.Branch() {
+	for e := range log.Walk() {
 		if e.Answer == nil {
 			continue
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/hook"
@@ -119,7 +118,7 @@ func (s *Session) exitPlan(ctx context.Context, plan string) (tool.Result, error
 
 // lastText returns the text of the model's last answer.
 func (s *Session) lastText() string {
-	for _, e := range slices.Backward(s.log.Branch()) {
+	for e := range s.log.Backward() {
 		if e.Answer != nil {
 			return strings.TrimSpace(llm.TextOf(e.Answer.Message.Parts))
 		}

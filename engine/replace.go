@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/knack-agent/knack/hook"
@@ -13,8 +14,8 @@ import (
 
 // A Replacement says what the session that replaces another one contains. The zero Replacement is an empty session.
 type Replacement struct {
-	Resume string          // the ID of a recorded session
-	Copy   []session.Entry // a branch of the session that is replaced, with which a new one begins
+	Resume string                  // the ID of a recorded session
+	Copy   iter.Seq[session.Entry] // a branch of the session that is replaced, with which a new one begins
 }
 
 // Replace starts the session that replaces s, which is unchanged. It has another log, but the same mode and background
@@ -35,15 +36,12 @@ func (s *Session) Replace(ctx context.Context, with Replacement) (*Session, erro
 			return nil, &Error{Err: err, Hint: "/resume lists the sessions"}
 		}
 	case with.Copy != nil:
-		if log, err = s.newLog(s.log.ID()); err != nil {
+		if log, err = s.copyLog(with.Copy); err != nil {
 			return nil, err
-		}
-		if err := errors.Join(log.Graft(with.Copy), log.Sync()); err != nil {
-			return nil, errors.Join(err, log.Close())
 		}
 	default:
 		source = hook.SourceClear
-		if log, err = s.newLog(""); err != nil {
+		if log, err = s.newLog(); err != nil {
 			return nil, err
 		}
 	}
@@ -69,14 +67,25 @@ func (s *Session) replace(ctx context.Context, log *session.Log, source hook.Sou
 	return next, nil
 }
 
-// newLog creates the log of a new session. from is the ID of the session that it copies; "": none.
-func (s *Session) newLog(from string) (*session.Log, error) {
+// newLog creates the log of a new session.
+func (s *Session) newLog() (*session.Log, error) {
 	p := s.engine.Project()
-	h := session.Header{ID: session.NewID(time.Now()), Dir: p.dir, From: from}
+	h := session.Header{ID: session.NewID(time.Now()), Dir: p.dir}
 	if !s.Recorded() {
 		return session.New(h), nil
 	}
 	return p.options.Env.Sessions(p.dir).Create(h)
+}
+
+// copyLog creates the log of a new session that begins with entries of this one.
+func (s *Session) copyLog(branch iter.Seq[session.Entry]) (*session.Log, error) {
+	p := s.engine.Project()
+	h := session.Header{ID: session.NewID(time.Now()), Dir: p.dir, From: s.log.ID()}
+	if !s.Recorded() {
+		log := session.New(h)
+		return log, log.Graft(branch)
+	}
+	return p.options.Env.Sessions(p.dir).Copy(h, branch)
 }
 
 // Compact replaces the conversation so far with a summary, which pays most attention to focus; "": to nothing special.

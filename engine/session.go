@@ -34,7 +34,7 @@ type Session struct {
 	options  SessionOptions
 	person   Person // nil: the user cannot be asked
 	log      *session.Log
-	firstNew int         // number of entries in the log before this Session
+	firstNew int         // the last entry of the log before this Session
 	source   hook.Source // of the SessionStart event
 
 	ws           workspace.Workspace
@@ -122,7 +122,7 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	}
 	p := e.Project()
 	s := &Session{
-		engine: e, options: o, log: log, firstNew: len(log.Entries()), source: hook.SourceStartup, ws: ws, person: person,
+		engine: e, options: o, log: log, firstNew: log.Last(), source: hook.SourceStartup, ws: ws, person: person,
 		background: &agent.Background{Wait: o.Wait}, memory: coding.NewMemory(), statusChanged: make(chan struct{}),
 	}
 	s.servers = &Servers{engine: e, changed: s.changed, elicit: s.elicit,
@@ -550,7 +550,7 @@ func (s *Session) Close() error {
 	s.background.Close() // a failure to write its log is already reported
 	s.endHooks()
 	if s.Recorded() {
-		NoteUsage(s.engine.Project().options.Env, s.log.Entries()[s.firstNew:])
+		NoteUsage(s.engine.Project().options.Env, s.log.After(s.firstNew))
 	}
 	err := errors.Join(s.checkpoints.close(), s.log.Close())
 	if cancel != nil {

@@ -64,12 +64,13 @@ func similarTool(name string) string {
 // Todos returns the list of steps at the end of a conversation, which is the Details of the last
 // result of the todo tool. nil: there is none.
 func Todos(log *session.Log) json.RawMessage {
-	for _, e := range slices.Backward(log.Branch()) {
-		if e.Result != nil && !e.Result.IsError && IsTodo(e.Result.Name) {
-			return e.Result.Details
+	var last session.LastDetails
+	for name, d := range log.State().Details {
+		if d.Entry > last.Entry && IsTodo(name) {
+			last = d
 		}
 	}
-	return nil
+	return last.Data
 }
 
 // IsTodo reports whether a name is the todo tool's, including its names in other agents.

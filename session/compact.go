@@ -169,6 +169,11 @@ func (l *Log) compact(e Entry) {
 	tail := l.visible(e.Parent, c.Kept)
 	l.view = l.compactedView(c, tail)
 	l.state.compact(c, tail)
+	if c.Kept == 0 {
+		l.evict(e.ID)
+	} else {
+		l.evict(min(c.Kept, e.ID))
+	}
 }
 
 // compactedView returns the view after a compaction that keeps the entries of tail.
@@ -289,7 +294,7 @@ func (v *view) size(overhead int) (tokens int, perByte float64) {
 // SizeAfter returns what Size would return after a compaction.
 func (l *Log) SizeAfter(c *Compaction, overhead int) int {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	v := l.compactedView(c, l.visible(l.leaf, c.Kept))
 	n, _ := v.size(overhead)
 	return n
@@ -298,7 +303,7 @@ func (l *Log) SizeAfter(c *Compaction, overhead int) int {
 // Saves returns how many bytes less the model would see after a compaction.
 func (l *Log) Saves(c *Compaction) int {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	return l.view.bytes - l.compactedView(c, l.visible(l.leaf, c.Kept)).bytes
 }
 
@@ -310,7 +315,7 @@ func (l *Log) Saves(c *Compaction) int {
 // part; previous is the last one, or nil.
 func (l *Log) Cut(maxKept, maxUnanswered int) (old, kept []Entry, previous *Compaction) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	for e := range l.ancestors(l.leaf) {
 		if previous = e.Compaction; previous != nil {
 			break

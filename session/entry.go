@@ -103,11 +103,37 @@ func (e *Entry) readOldNames(line []byte) {
 // isValid reports whether the entry is complete: the field for Type is set, and a move has a valid
 // target. An entry with a type of a later version counts as complete and is kept.
 func (e *Entry) isValid() bool {
-	switch body := e.body().(type) {
-	case nil:
+	switch e.Type {
+	case "":
 		return false
-	case *Move:
-		return body.To >= 0 && body.To < e.ID
+	case TypeUser:
+		return e.User != nil
+	case TypeAnswer:
+		return e.Answer != nil
+	case TypeStarted:
+		return e.Started != nil
+	case TypeResult:
+		return e.Result != nil
+	case TypeDecision:
+		return e.Decision != nil
+	case TypeActivation:
+		return e.Activation != nil
+	case TypeNote:
+		return e.Note != nil
+	case TypeTurnEnd:
+		return e.TurnEnd != nil
+	case TypeRelease:
+		return e.Release != nil
+	case TypeSetting:
+		return e.Setting != nil
+	case TypeListing:
+		return e.Listing != nil
+	case TypeCompaction:
+		return e.Compaction != nil
+	case TypeAgent:
+		return e.Agent != nil
+	case TypeMove:
+		return e.Move != nil && e.Move.To >= 0 && e.Move.To < e.ID
 	}
 	return true
 }
@@ -299,6 +325,10 @@ type SkillChanges struct {
 type TurnEnd struct {
 	Reason EndReason `json:"reason"`
 	Error  string    `json:"error,omitempty"`
+	// Turns is the number of turns so far, and Title the session's. The log sets them, so that a list needs
+	// only the end of the file.
+	Turns int    `json:"turns,omitempty"`
+	Title string `json:"title,omitempty"`
 }
 
 // An EndReason is why a turn or an agent ended.

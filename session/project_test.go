@@ -69,7 +69,7 @@ func TestProject(t *testing.T) {
 func refolded(l *Log) *Log {
 	m := New(l.Header())
 	for _, e := range l.Entries() {
-		m.replay(e)
+		m.replay(e, 0, 0)
 	}
 	m.leaf = l.leaf
 	m.rebuild()

@@ -1,129 +1,142 @@
 package session
 
 import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
-
-	"github.com/knack-agent/knack/llm"
 )
 
-// A record is the compact form in which a Log stores an Entry, whose many fields would take more
-// memory than most entries need. The zero record is an entry that could not be read.
+// A record is where a Log finds an entry: in memory or in its file. Entries that the model no longer sees, those
+// before the last compaction, are only in the file. The zero record is an entry that could not be read.
 type record struct {
-	parent  int32
-	nanos   int32
-	seconds int64 // since 1970, as in time.Time.Unix
-	body    any   // the pointer in the field for the type, or the Type if this version does not know it
+	entry  *Entry // nil: it is not in memory
+	offset int64  // of its line in the file
+	size   int    // of the line; 0: it is not in the file
+	parent int
 }
 
-func (e *Entry) record() record {
-	return record{int32(e.Parent), int32(e.Time.Nanosecond()), e.Time.Unix(), e.body()}
+func (r *record) readable() bool { return r.entry != nil || r.size > 0 }
+
+// A source reads entries from the file of a log. The zero source reads nothing; the first entry opens the file.
+type source struct {
+	path string
+	file *os.File
 }
 
-// body returns the pointer in the field for Type, or nil if it is missing. For a Type that this
-// version does not know, it returns the Type.
-func (e *Entry) body() any {
-	switch e.Type {
-	case TypeUser:
-		return field(e.User)
-	case TypeAnswer:
-		return field(e.Answer)
-	case TypeStarted:
-		return field(e.Started)
-	case TypeResult:
-		return field(e.Result)
-	case TypeDecision:
-		return field(e.Decision)
-	case TypeActivation:
-		return field(e.Activation)
-	case TypeNote:
-		return field(e.Note)
-	case TypeTurnEnd:
-		return field(e.TurnEnd)
-	case TypeRelease:
-		return field(e.Release)
-	case TypeSetting:
-		return field(e.Setting)
-	case TypeListing:
-		return field(e.Listing)
-	case TypeCompaction:
-		return field(e.Compaction)
-	case TypeAgent:
-		return field(e.Agent)
-	case TypeMove:
-		return field(e.Move)
+// entry returns the entry of a record; ok is false if it cannot be read.
+func (s *source) entry(r *record) (e Entry, ok bool) {
+	if r.entry != nil {
+		return *r.entry, true
 	}
-	return e.Type
+	if r.size == 0 {
+		return Entry{}, false
+	}
+	if s.file == nil {
+		f, err := os.Open(s.path)
+		if err != nil {
+			return Entry{}, false
+		}
+		s.file = f
+	}
+	line := make([]byte, r.size)
+	if _, err := s.file.ReadAt(line, r.offset); err != nil {
+		return Entry{}, false
+	}
+	e, err := parseLine(line)
+	return e, err == nil
 }
 
-func field[T any](p *T) any {
-	if p == nil {
-		return nil
+func (s *source) close() {
+	if s.file != nil {
+		s.file.Close()
+		s.file = nil
 	}
-	return p
 }
 
-// entry returns the record as the entry with the given ID.
-func (r *record) entry(id int) Entry {
-	if r.body == nil {
-		return Entry{}
-	}
-	e := Entry{ID: id, Parent: int(r.parent), Time: time.Unix(r.seconds, int64(r.nanos)).UTC()}
-	switch body := r.body.(type) {
-	case *User:
-		e.Type, e.User = TypeUser, body
-	case *Answer:
-		e.Type, e.Answer = TypeAnswer, body
-	case *Started:
-		e.Type, e.Started = TypeStarted, body
-	case *Result:
-		e.Type, e.Result = TypeResult, body
-	case *Decision:
-		e.Type, e.Decision = TypeDecision, body
-	case *Activation:
-		e.Type, e.Activation = TypeActivation, body
-	case *Note:
-		e.Type, e.Note = TypeNote, body
-	case *TurnEnd:
-		e.Type, e.TurnEnd = TypeTurnEnd, body
-	case *Release:
-		e.Type, e.Release = TypeRelease, body
-	case *Setting:
-		e.Type, e.Setting = TypeSetting, body
-	case *Listing:
-		e.Type, e.Listing = TypeListing, body
-	case *Compaction:
-		e.Type, e.Compaction = TypeCompaction, body
-	case *Agent:
-		e.Type, e.Agent = TypeAgent, body
-	case *Move:
-		e.Type, e.Move = TypeMove, body
-	case Type:
-		e.Type = body
-	}
-	return e
+// Limits of reading a file.
+const (
+	maxLine  = 512 << 20 // bytes of a line
+	maxBatch = 2 << 20   // bytes of the lines that are decoded together
+)
+
+// A fileLine is one line of a session's file.
+type fileLine struct {
+	number int
+	offset int64
+	data   []byte // with the line end, which the last line may not have
+	entry  Entry
+	err    error
 }
 
-// decode decodes lines as entries, in several goroutines, because this takes most of the time of
-// opening a session.
-func decode(lines [][]byte) ([]Entry, []error) {
-	const batch = 64
-	entries, errs := make([]Entry, len(lines)), make([]error, len(lines))
+// A lineReader reads the lines of a file in batches, and each byte once.
+type lineReader struct {
+	in     io.Reader
+	buf    []byte // read, but not returned yet
+	number int    // of lines returned
+	offset int64  // of buf in the file
+	end    bool   // the file has ended
+}
+
+// batch returns the next lines, decoded; none at the end of the file. Their data is valid until the next call.
+func (r *lineReader) batch() ([]fileLine, error) {
+	for {
+		last := bytes.LastIndexByte(r.buf, '\n')
+		if r.end {
+			last = len(r.buf) - 1 // the last line may have no end
+		}
+		if last >= 0 && (r.end || len(r.buf) >= maxBatch) {
+			lines := r.split(r.buf[:last+1])
+			r.offset += int64(last + 1)
+			r.buf = slices.Clone(r.buf[last+1:])
+			decode(lines)
+			return lines, nil
+		}
+		if r.end {
+			return nil, nil
+		}
+		if len(r.buf) > maxLine {
+			return nil, errLongLine
+		}
+		r.buf = slices.Grow(r.buf, maxBatch)
+		n, err := io.ReadFull(r.in, r.buf[len(r.buf):len(r.buf)+maxBatch])
+		r.buf = r.buf[:len(r.buf)+n]
+		if r.end = errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF); err != nil && !r.end {
+			return nil, err
+		}
+	}
+}
+
+var errLongLine = errors.New("a line is longer than 512 MiB")
+
+func (r *lineReader) split(data []byte) []fileLine {
+	var lines []fileLine
+	at := r.offset
+	for _, line := range bytes.SplitAfter(data, []byte("\n")) {
+		if len(line) > 0 {
+			r.number++
+			lines = append(lines, fileLine{number: r.number, offset: at, data: line})
+			at += int64(len(line))
+		}
+	}
+	return lines
+}
+
+// decode decodes lines as entries, in several goroutines, because this takes most of the time of opening a session.
+func decode(lines []fileLine) {
+	const share = 32
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(lines)/batch+1) {
+	for range min(runtime.GOMAXPROCS(0), len(lines)/share+1) {
 		wg.Go(func() {
-			pack := packer{names: map[string]string{}}
-			defer pack.pack()
 			for {
-				to := int(next.Add(batch))
-				for i := to - batch; i < min(to, len(lines)); i++ {
-					entries[i], errs[i] = ParseEntry(lines[i])
-					pack.add(&entries[i])
+				to := int(next.Add(share))
+				for i := to - share; i < min(to, len(lines)); i++ {
+					lines[i].entry, lines[i].err = parseLine(lines[i].data)
 				}
 				if to >= len(lines) {
 					return
@@ -132,72 +145,18 @@ func decode(lines [][]byte) ([]Entry, []error) {
 		})
 	}
 	wg.Wait()
-	return entries, errs
 }
 
-// packed is the size of the strings into which texts are combined. Allocated separately, texts take
-// about 6% more memory.
-const packed = 256 << 10
-
-// A packer reduces the memory used by decoded entries.
-type packer struct {
-	names map[string]string // strings that many entries share
-	texts []*string         // to be combined into one string
-	size  int               // the total size of texts
-}
-
-func (p *packer) add(e *Entry) {
+// parseLine decodes a line. The decoder's slices have a capacity of ten, which most messages do not need.
+func parseLine(line []byte) (Entry, error) {
+	e, err := ParseEntry(line)
 	switch {
 	case e.User != nil:
-		p.parts(&e.User.Parts)
+		e.User.Parts = slices.Clone(e.User.Parts)
 	case e.Answer != nil:
-		share(p.names, &e.Answer.Model)
-		share(p.names, &e.Answer.Stop)
-		share(p.names, &e.Answer.Message.Role)
-		p.parts(&e.Answer.Message.Parts)
-	case e.Started != nil:
-		share(p.names, &e.Started.Name)
+		e.Answer.Message.Parts = slices.Clone(e.Answer.Message.Parts)
 	case e.Result != nil:
-		share(p.names, &e.Result.Name)
-		p.parts(&e.Result.Parts)
+		e.Result.Parts = slices.Clone(e.Result.Parts)
 	}
-	if p.size >= packed {
-		p.pack()
-	}
-}
-
-// parts replaces the decoder's slice, which has a capacity of ten, with one of the right size.
-func (p *packer) parts(parts *[]llm.Part) {
-	*parts = slices.Clone(*parts)
-	for i := range *parts {
-		part := &(*parts)[i]
-		if part.Call != nil {
-			share(p.names, &part.Call.Name)
-		}
-		if n := len(part.Text); n > 0 && n < packed/8 {
-			p.texts, p.size = append(p.texts, &part.Text), p.size+n
-		}
-	}
-}
-
-// pack combines the collected texts into one string.
-func (p *packer) pack() {
-	var all strings.Builder
-	all.Grow(p.size)
-	for _, text := range p.texts {
-		all.WriteString(*text)
-	}
-	rest := all.String()
-	for _, text := range p.texts {
-		*text, rest = rest[:len(*text)], rest[len(*text):]
-	}
-	p.texts, p.size = p.texts[:0], 0
-}
-
-func share[T ~string](names map[string]string, s *T) {
-	if have, ok := names[string(*s)]; ok {
-		*s = T(have)
-	} else if len(names) < 1000 {
-		names[string(*s)] = string(*s)
-	}
+	return e, err
 }

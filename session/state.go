@@ -47,6 +47,14 @@ type State struct {
 	Loaded    []string          // dynamic tools whose definitions are sent, in that order
 	Denials   int
 	Agents    map[string]Agent // sub-agents that have started and not ended, by Log
+	// Details are those of the last result of each tool that did not fail, by the name of the tool.
+	Details map[string]LastDetails
+}
+
+// LastDetails are the Details of a result, and the entry with it.
+type LastDetails struct {
+	Entry int
+	Data  json.RawMessage
 }
 
 // A Scope is the effect of one skill on the run.
@@ -85,6 +93,7 @@ func (s State) clone() State {
 	s.Usage = maps.Clone(s.Usage)
 	s.Suggested = maps.Clone(s.Suggested)
 	s.Agents = maps.Clone(s.Agents)
+	s.Details = maps.Clone(s.Details)
 	return s
 }
 
@@ -112,6 +121,12 @@ func (s *State) fold(e Entry) {
 		s.spend(e)
 	case TypeResult:
 		s.touch(e.Result.Touched)
+		if !e.Result.IsError && len(e.Result.Details) > 0 {
+			if s.Details == nil {
+				s.Details = map[string]LastDetails{}
+			}
+			s.Details[e.Result.Name] = LastDetails{e.ID, e.Result.Details}
+		}
 	case TypeDecision:
 		if e.Decision.By.Verdict != permission.Allow {
 			s.Denials++

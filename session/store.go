@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,6 +28,9 @@ type Store struct {
 // on this machine began or ended. The times of files are not reliable for this: files are copied,
 // and clocks are changed.
 const latest = "latest"
+
+// incomplete is the suffix of a file that [Store.Copy] has not finished. It is not listed.
+const incomplete = ".new"
 
 // ErrNoDir is the error for a Store without a directory.
 var ErrNoDir = errors.New("there is no directory for sessions")
@@ -142,22 +146,10 @@ func (s Store) names(prefix string) ([]string, error) {
 	return names, nil
 }
 
-// A Summary describes a session in a list.
-type Summary struct {
-	Header
-	Changed time.Time `json:"changed"`
-	Title   string    `json:"title,omitempty"`
-	First   string    `json:"first,omitempty"` // the first message of the user, on any branch
-	Turns   int       `json:"turns"`
-}
-
-// Empty reports whether the session has no message of the user on any branch.
-func (s Summary) Empty() bool { return s.Turns == 0 && s.First == "" }
-
 // List returns the sessions, the most recently used first: the session with the most recent turn on
 // this machine, then the others by the time of their files. A time in the future is not reliable
-// and puts a session at the end. Files that cannot be read are left out and named in the error; the
-// other sessions are returned nevertheless.
+// and puts a session at the end. It reads at most 64 KiB of each. Files that cannot be read are left out and named in
+// the error; the other sessions are returned nevertheless.
 func (s Store) List() ([]Summary, error) {
 	names, err := s.names("")
 	if err != nil {
@@ -166,32 +158,14 @@ func (s Store) List() ([]Summary, error) {
 	var all []Summary
 	var errs []error
 	for _, name := range names {
-		p := filepath.Join(s.Dir, name)
-		info, err := os.Stat(p)
+		sum, err := summarize(filepath.Join(s.Dir, name))
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		l, err := open(p, false)
-		if err != nil {
-			errs = append(errs, err)
-			continue
+		if sum.Version > 0 && (s.Project == "" || sum.Dir == s.Project) {
+			all = append(all, sum)
 		}
-		if s.Project != "" && l.header.Dir != s.Project {
-			continue
-		}
-		sum := Summary{Header: l.header, Changed: info.ModTime(), Title: l.state.Title, Turns: l.state.Turns}
-		for _, e := range l.Entries() {
-			if e.User != nil && len(e.User.Parts) > 0 {
-				sum.First = cmp.Or(e.User.Typed, e.User.Parts[0].Text)
-			} else if e.Activation != nil {
-				sum.First = e.Activation.Notice
-			} else {
-				continue
-			}
-			break
-		}
-		all = append(all, sum)
 	}
 	var last string
 	if s.Project != "" {
@@ -214,25 +188,97 @@ func (s Store) List() ([]Summary, error) {
 	return all, errors.Join(errs...)
 }
 
-// Fork copies the branch of l up to its leaf into a new session.
+// Fork copies the branch of l up to its leaf into a new session, as Copy does.
 func (s Store) Fork(l *Log, id string) (*Log, error) {
 	h := l.Header()
-	to, err := s.Create(Header{ID: id, Dir: h.Dir, From: h.ID})
+	return s.Copy(Header{ID: id, Dir: h.Dir, From: h.ID}, l.Walk())
+}
+
+// Copy creates a session with the entries of a branch of another one. It exists only when it is complete and on
+// disk: until then, its file has another name, and Copy removes what a killed process has left of one.
+func (s Store) Copy(h Header, branch iter.Seq[Entry]) (*Log, error) {
+	l, err := s.Create(h)
 	if err != nil {
 		return nil, err
 	}
-	if err := to.Graft(l.Branch()); err != nil {
-		to.Close()
+	s.removeIncomplete()
+	latest := l.latest
+	l.whole, l.latest = true, "" // it is not the latest before it exists
+	if err := l.Graft(branch); err != nil {
+		return nil, errors.Join(err, l.abandon())
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.latest = latest; l.pending { // there are no entries
+		l.whole = false
+		return l, nil
+	}
+	if err := l.publish(); err != nil {
+		l.discard()
 		return nil, err
 	}
-	return to, to.Sync()
+	if l.latest != "" && l.state.Turns > 0 {
+		l.markLatest()
+	}
+	return l, nil
+}
+
+// publish gives a complete file its name.
+func (l *Log) publish() error {
+	if err := l.file.Sync(); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(l.path); err == nil {
+		return &fs.PathError{Op: "create", Path: l.path, Err: fs.ErrExist}
+	}
+	if err := os.Rename(l.fileName(), l.path); err != nil {
+		return err
+	}
+	l.whole = false
+	return syncDir(filepath.Dir(l.path))
+}
+
+// syncDir makes the names in a directory durable. Where a directory cannot be synced, the system decides when they are.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	d.Sync()
+	return d.Close()
+}
+
+// abandon removes the file of a session that could not be completed.
+func (l *Log) abandon() error {
+	l.mu.Lock()
+	if l.file != nil {
+		l.discard()
+	}
+	l.mu.Unlock()
+	return l.Close()
+}
+
+// removeIncomplete removes the files that no process is completing any more.
+func (s Store) removeIncomplete() {
+	files, _ := os.ReadDir(s.Dir)
+	for _, f := range files {
+		name, ok := strings.CutSuffix(f.Name(), incomplete)
+		if !ok || !strings.HasSuffix(name, ".jsonl") {
+			continue
+		}
+		l := New(Header{})
+		if ok, err := l.tryAcquire(filepath.Join(s.Dir, name)); ok && err == nil {
+			os.Remove(filepath.Join(s.Dir, f.Name()))
+			l.release()
+		}
+	}
 }
 
 // Graft appends the entries of a branch of another session, in order. They get new IDs, and
 // references between them are updated.
-func (l *Log) Graft(branch []Entry) error {
+func (l *Log) Graft(branch iter.Seq[Entry]) error {
 	moved := map[int]int{}
-	for _, e := range branch {
+	for e := range branch {
 		old := e.ID
 		if e.Release != nil {
 			r := *e.Release

@@ -316,7 +316,7 @@ func size(p llm.Part) int {
 // Prompt returns the original text of an activation, released or not.
 func (l *Log) Prompt(entry int) string {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	if a := l.activation(entry); a != nil {
 		return a.Prompt
 	}
@@ -328,6 +328,6 @@ func (l *Log) activation(entry int) *Activation {
 	if entry < 1 || entry > len(l.entries) {
 		return nil
 	}
-	a, _ := l.entries[entry-1].body.(*Activation)
-	return a
+	e, _ := l.entry(entry)
+	return e.Activation
 }

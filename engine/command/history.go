@@ -28,7 +28,7 @@ func History(log *session.Log, name string) []HistoryEvent {
 		all = append(all, HistoryEvent{e.Time, fmt.Sprintf(format, args...)})
 	}
 	called := map[string]bool{} // IDs of the Skill tool's calls for this skill
-	for _, e := range log.Branch() {
+	for e := range log.Walk() {
 		switch {
 		case e.Listing != nil && e.Listing.Announced[name] != "":
 			add(e, "listed")

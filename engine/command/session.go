@@ -156,8 +156,8 @@ type modelCost struct {
 func Cost(s *engine.Session) engine.Reply {
 	by := map[string]*modelCost{}
 	v := costValue{Models: []modelCost{}}
-	var turns []engine.Bar                // the cost of each turn
-	for _, e := range s.Log().Entries() { // of all branches, because they were all paid for
+	var turns []engine.Bar         // the cost of each turn
+	for e := range s.Log().All() { // of all branches, because they were all paid for
 		before := v.Cost
 		if e.User != nil && !e.User.Steering {
 			turns = append(turns, engine.Bar{Label: engine.Clip(typedIn(e), 24)})

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +22,7 @@ import (
 )
 
 func export(_ context.Context, s *engine.Session, file string) (engine.Reply, error) {
-	if len(s.Log().Branch()) == 0 {
+	if s.Log().Leaf() == 0 {
 		return engine.Reply{}, errNoConversation
 	}
 	x, err := exportOf(s, file).WithDefaults(s.Log())
@@ -55,7 +56,7 @@ const shareTime = 2 * time.Minute
 
 // share uploads a page as a secret gist with the user's own gh, after the user has agreed.
 func share(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error) {
-	if len(s.Log().Branch()) == 0 {
+	if s.Log().Leaf() == 0 {
 		return engine.Reply{}, errNoConversation
 	}
 	gh, err := exec.LookPath("gh")
@@ -110,7 +111,7 @@ func share(ctx context.Context, s *engine.Session, _ string) (engine.Reply, erro
 // answer as text instead.
 func copyAnswer(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error) {
 	text := ""
-	for _, e := range s.Log().Branch() {
+	for e := range s.Log().Walk() {
 		if e.Answer != nil {
 			text = cmp.Or(llm.JoinText(e.Answer.Message.Parts, "\n\n"), text)
 		}
@@ -155,15 +156,14 @@ func clipboards(env engine.Env) [][]string {
 }
 
 func clone(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error) {
-	branch := s.Log().Branch()
-	if len(branch) == 0 {
+	if s.Log().Leaf() == 0 {
 		return engine.Reply{}, errNoConversation
 	}
-	return newFromBranch(ctx, s, branch)
+	return newFromBranch(ctx, s, s.Log().Walk())
 }
 
 // newFromBranch makes a new session that begins with entries of this one.
-func newFromBranch(ctx context.Context, s *engine.Session, branch []session.Entry) (engine.Reply, error) {
+func newFromBranch(ctx context.Context, s *engine.Session, branch iter.Seq[session.Entry]) (engine.Reply, error) {
 	next, err := s.Replace(ctx, engine.Replacement{Copy: branch})
 	if err != nil {
 		return engine.Reply{}, err
@@ -193,12 +193,11 @@ type messageValue struct {
 }
 
 func fork(ctx context.Context, s *engine.Session, at string) (engine.Reply, error) {
-	branch := s.Log().Branch()
 	if at == "" {
 		var b textLines
 		v := []messageValue{}
 		choices := &engine.Question{Title: "Start a session before which message?"}
-		for _, e := range branch {
+		for e := range s.Log().Walk() {
 			if text := typedIn(e); text != "" {
 				v = append(v, messageValue{e.ID, e.Parent, text, true})
 				choices.Options = append(choices.Options, engine.Option{ID: fmt.Sprintf("/fork %d", e.ID),
@@ -209,9 +208,9 @@ func fork(ctx context.Context, s *engine.Session, at string) (engine.Reply, erro
 		b.add("/fork N starts a session with everything before message N")
 		return engine.Reply{Text: b.text(), Value: v, Choices: choices}, nil
 	}
-	for i, e := range branch {
+	for e := range s.Log().Walk() {
 		if text := typedIn(e); text != "" && strconv.Itoa(e.ID) == at {
-			r, err := newFromBranch(ctx, s, branch[:i])
+			r, err := newFromBranch(ctx, s, before(s.Log().Walk(), e.ID))
 			r.Text += "\nyour message there:\n" + text
 			return r, err
 		}
@@ -220,11 +219,22 @@ func fork(ctx context.Context, s *engine.Session, at string) (engine.Reply, erro
 		Hint: "/fork lists them"}
 }
 
+// before returns the entries of a branch before one.
+func before(branch iter.Seq[session.Entry], id int) iter.Seq[session.Entry] {
+	return func(yield func(session.Entry) bool) {
+		for e := range branch {
+			if e.ID == id || !yield(e) {
+				return
+			}
+		}
+	}
+}
+
 // tree shows the user's messages on all branches, or moves to an entry, from which the next message
 // continues. Moving to one of the user's own messages moves to the entry before it and shows its text,
 // so that it can be sent again.
 func tree(_ context.Context, s *engine.Session, at string) (engine.Reply, error) {
-	if len(s.Log().Entries()) == 0 {
+	if s.Log().Last() == 0 {
 		return engine.Reply{}, errNoConversation
 	}
 	if at == "" {
@@ -237,7 +247,7 @@ func tree(_ context.Context, s *engine.Session, at string) (engine.Reply, error)
 			Exit: engine.ExitUsage}
 	}
 	text, to := "", n
-	for _, e := range s.Log().Entries() {
+	for e := range s.Log().All() {
 		if e.ID == n {
 			if text = typedIn(e); text != "" {
 				to = e.Parent
@@ -257,13 +267,13 @@ func tree(_ context.Context, s *engine.Session, at string) (engine.Reply, error)
 
 func showTree(s *engine.Session) engine.Reply {
 	on := map[int]bool{}
-	for _, e := range s.Log().Branch() {
+	for e := range s.Log().Walk() {
 		on[e.ID] = true
 	}
 	var b textLines
 	v := []messageValue{}
 	choices := &engine.Question{Title: "Go back to which message?"}
-	for _, e := range s.Log().Entries() {
+	for e := range s.Log().All() {
 		text := typedIn(e)
 		if text == "" {
 			continue

@@ -77,7 +77,7 @@ func (b *Builder) knack(all []Line) error {
 		id = e.Parent
 	}
 	slices.Reverse(branch)
-	err := b.log.Graft(branch)
+	err := b.log.Graft(slices.Values(branch))
 	if n := len(branch); err == nil && b.log.State().InTurn {
 		_, err = b.log.Append(session.Entry{Time: branch[n-1].Time, Type: session.TypeTurnEnd,
 			TurnEnd: &session.TurnEnd{Reason: session.EndInterrupted}})

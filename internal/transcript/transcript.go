@@ -92,7 +92,7 @@ func Write(w io.Writer, log *session.Log, f Format, o Options) error {
 // session.Store can read.
 func writeJSONL(w io.Writer, log *session.Log) error {
 	only := session.New(log.Header())
-	if err := only.Graft(log.Branch()); err != nil {
+	if err := only.Graft(log.Walk()); err != nil {
 		return err
 	}
 	enc := json.NewEncoder(w)

@@ -176,6 +176,9 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 	if edit != nil {
 		edit(&o)
 	}
+	if o.Resume != "" || o.Latest {
+		steadyGC() // reading a long session makes much garbage
+	}
 	s, err := e.Start(ctx, person, o)
 	if err != nil {
 		return nil, err

@@ -93,7 +93,7 @@ shows the conversation of that sub-agent; the session that started it shows the 
 			if asJSON {
 				enc := json.NewEncoder(plain.JSON(c.OutOrStdout()))
 				enc.SetEscapeHTML(false)
-				for _, e := range log.Entries() {
+				for e := range log.All() {
 					if err := enc.Encode(e); err != nil {
 						return err
 					}

@@ -61,6 +61,7 @@ func readSession(c *cobra.Command, id string) (*session.Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	steadyGC() // reading a long session makes much garbage
 	log, err := engine.Env(nil).Sessions(dir).Read(id)
 	if err != nil {
 		var folders []os.DirEntry
@@ -120,7 +121,7 @@ entries.`,
 
 // forkSession copies the current branch of log into a new session of the same directory.
 func forkSession(log *session.Log) (id string, err error) {
-	if len(log.Branch()) == 0 {
+	if log.Leaf() == 0 {
 		return "", errors.New("there is nothing to copy yet")
 	}
 	to, err := engine.Env(nil).Sessions(log.Header().Dir).Fork(log, "")

@@ -105,8 +105,7 @@ func readTranscript(in io.Reader, name string) (*transcript.Transcript, error) {
 
 // importSession saves a transcript as a new session of a directory.
 func importSession(dir string, t *transcript.Transcript) (id string, err error) {
-	entries := t.Log.Branch()
-	if len(entries) == 0 {
+	if t.Log.Leaf() == 0 {
 		return "", fmt.Errorf("this transcript of %s is empty", t.Agent)
 	}
 	store := engine.Env(nil).Sessions(dir)
@@ -114,13 +113,9 @@ func importSession(dir string, t *transcript.Transcript) (id string, err error) 
 	if t.Agent != transcript.Knack {
 		h.From = plain.Line(t.Agent + " " + t.ID)
 	}
-	to, err := store.Create(h)
+	to, err := store.Copy(h, t.Log.Walk())
 	if err != nil {
 		return "", err
 	}
-	if err = errors.Join(to.Graft(entries), to.Sync(), to.Close()); err != nil {
-		os.Remove(filepath.Join(store.Dir, to.ID()+".jsonl"))
-		return "", err
-	}
-	return to.ID(), nil
+	return to.ID(), to.Close()
 }

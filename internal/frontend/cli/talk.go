@@ -77,7 +77,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	}
 	front.Print(fmt.Sprintf("%s, %s, %d skills. /help lists the commands.",
 		plain.Line(name), plain.Line(e.Project().Short(e.Project().Dir())), len(e.Catalog().Skills())))
-	if len(s.Log().Entries()) > 0 {
+	if s.Log().Last() > 0 {
 		front.Show(s.Log())
 	}
 	for e, err := range t.Begin(ctx) {

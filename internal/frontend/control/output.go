@@ -296,7 +296,7 @@ func (o *Messages) Event(e engine.Event) {
 
 // compacted writes the message about a compaction that a command has made.
 func (o *Messages) compacted() {
-	for _, e := range slices.Backward(o.session.Log().Entries()) {
+	for e := range o.session.Log().Backward() {
 		if e.Compaction != nil {
 			o.out.write(o.message(o.sessionID(), nil, &e))
 			return

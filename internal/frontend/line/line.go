@@ -491,7 +491,7 @@ func (f *Front) paint(c color, s string) string {
 
 // Show shows the current branch of a resumed session.
 func (f *Front) Show(log *session.Log) {
-	for _, e := range log.Branch() {
+	for e := range log.Walk() {
 		switch {
 		case e.User != nil:
 			var b bytes.Buffer

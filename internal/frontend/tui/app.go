@@ -292,7 +292,7 @@ func (a *app) leave(err error) error {
 		a.stop(context.Canceled)
 	}
 	a.conv.endAnswer()
-	if s := a.session.Log(); len(s.Entries()) > 0 && a.session.Recorded() {
+	if s := a.session.Log(); s.Last() > 0 && a.session.Recorded() {
 		a.conv.note(styled.Dim, "resume with: knack -r "+s.ID())
 	}
 	if e := a.screen.Show(a.conv.take(), nil, terminal.Cursor{}); e != nil {

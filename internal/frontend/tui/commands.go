@@ -17,7 +17,7 @@ import (
 func (a *app) rewind() {
 	var items []item
 	texts := map[string]string{}
-	for _, e := range a.session.Log().Branch() {
+	for e := range a.session.Log().Walk() {
 		if e.User == nil || e.User.Steering {
 			continue
 		}

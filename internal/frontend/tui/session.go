@@ -158,10 +158,9 @@ const shownEntries = 120
 
 // show shows the end of a resumed conversation.
 func (a *app) show(log *session.Log) {
-	all := log.Branch()
-	if n := len(all) - shownEntries; n > 0 {
-		a.conv.note(styled.Dim, fmt.Sprintf("%s earlier; /export writes all", plain.Count(n, "entry")))
-		all = all[n:]
+	all, before := log.Tail(shownEntries)
+	if before > 0 {
+		a.conv.note(styled.Dim, fmt.Sprintf("%s earlier; /export writes all", plain.Count(before, "entry")))
 	}
 	for i := range all {
 		e := &all[i]
