@@ -22,8 +22,8 @@ import (
 func (r *run) invoke(ctx context.Context, in knack.Invocation) (*knack.Activation, error) {
 	in = r.fillInvocation(in)
 	if s := r.Skills.Catalog().Skill(in.Name); s != nil {
-		if r.startsFork(s) {
-			if err := r.mayFork(s.Name); err != nil {
+		if r.agents().runs(s) {
+			if err := r.agents().mayStart(s.Name); err != nil {
 				return nil, err
 			}
 		}
@@ -128,7 +128,7 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by session.Ca
 		r.reviews = map[int]Review{}
 	}
 	r.reviews[entry.ID] = review
-	return r.activatedHooks(ctx, act, by, state)
+	return r.hooks.activated(ctx, act, by, state)
 }
 
 // tokens estimates the number of tokens in s, at 4 bytes per token.
@@ -190,9 +190,10 @@ func (r *run) fixedTools(state session.State) tool.Set {
 		return slices.Clone(r.fixedSet)
 	}
 	set := slices.Clone(r.Tools)
-	if r.Roster.Fork != nil && len(r.Roster.Agents) > 0 && !slices.Contains(r.Without, agentTool) && r.mayFork("") == nil {
+	if r.Roster.Fork != nil && len(r.Roster.Agents) > 0 && !slices.Contains(r.Without, agentTool) &&
+		r.agents().mayStart("") == nil {
 		if r.agentToolCache == nil {
-			t := r.agentTool()
+			t := r.agents().tool()
 			r.agentToolCache = &t
 		}
 		set = append(set, *r.agentToolCache)
@@ -237,7 +238,7 @@ func (r *run) skillSubject(ctx context.Context, name string) permission.Subject 
 		return sub
 	}
 	sub.Text = s.RuleName()
-	if r.startsFork(s) && r.mayFork(s.Name) != nil {
+	if r.agents().runs(s) && r.agents().mayStart(s.Name) != nil {
 		sub.Default = permission.Allow // the call reports why it is not started
 		return sub
 	}
@@ -270,8 +271,8 @@ func (r *run) approved(ctx context.Context, subjects []permission.Subject, s *kn
 			return x.Hash, nil
 		}
 	}
-	if r.startsFork(s) {
-		if err := r.mayFork(s.Name); err != nil {
+	if r.agents().runs(s) {
+		if err := r.agents().mayStart(s.Name); err != nil {
 			return "", err
 		}
 	}
@@ -333,14 +334,14 @@ func (r *run) callSkill(ctx context.Context, in tool.SkillInput, call tool.Input
 		inv.Hash = hash
 	}
 	act, err := r.invoke(ctx, inv)
-	if err != nil || !r.startsFork(act.Skill) {
+	if err != nil || !r.agents().runs(act.Skill) {
 		return tool.SkillAnswer{Activation: act}, err
 	}
-	def, problem := r.agentOf(act)
-	if err := r.askAgent(ctx, call.ID, def); err != nil {
+	def, problem := r.agents().of(act)
+	if err := r.agents().ask(ctx, call.ID, def); err != nil {
 		return tool.SkillAnswer{}, err
 	}
-	end, err := r.delegate(ctx, task{def: def, call: call.ID, act: act, description: act.Notice,
+	end, err := r.agents().delegate(ctx, task{def: def, call: call.ID, act: act, description: act.Notice,
 		background: act.Skill.Background})
 	if err != nil {
 		return tool.SkillAnswer{}, err
@@ -364,7 +365,7 @@ func (r *run) releaseDone(ctx context.Context, name string) (tool.SkillAnswer, e
 	}
 	var lines []string
 	for _, rel := range released {
-		if err := r.releasedHooks(ctx, rel.Skill, rel.Reason); err != nil {
+		if err := r.hooks.released(ctx, rel.Skill, rel.Reason); err != nil {
 			return tool.SkillAnswer{}, err
 		}
 		lines = append(lines, rel.Line())

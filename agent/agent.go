@@ -274,7 +274,7 @@ func (a *Agent) Run(ctx context.Context, log *session.Log, in Input) iter.Seq2[E
 			ctx, stop = context.WithTimeoutCause(ctx, limit, &timeLimit{limit})
 			defer stop()
 		}
-		r := &run{Agent: a, log: log, start: time.Now()}
+		r := newRun(a, log)
 		r.emit = func(e Event) {
 			if !r.abandoned && !yield(e, nil) {
 				r.abandoned = true

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack/hook"
@@ -45,8 +44,8 @@ var ErrNothingToCompact = errors.New(
 // should focus on. The session's own model writes it. On an error, including cancellation of ctx,
 // nothing has changed.
 func (a *Agent) Compact(ctx context.Context, log *session.Log, instructions string) (*session.Compaction, error) {
-	r := &run{Agent: a, log: log, start: time.Now(), emit: func(Event) {}, lastEmitted: log.Last()}
-	c, err := r.compact(ctx, session.TriggerManual, instructions)
+	r := newRun(a, log)
+	c, err := r.compactions().compact(ctx, session.TriggerManual, instructions)
 	if err == nil {
 		err = log.Sync()
 	}
@@ -66,9 +65,14 @@ func Clear(log *session.Log) (*session.Compaction, error) {
 	return c, log.Sync()
 }
 
-// compactIfNearLimit compacts if the next request would come near the size of the window. If that
+// compactions are the part of a run that shortens the conversation.
+type compactions struct{ *run }
+
+func (r *run) compactions() compactions { return compactions{r} }
+
+// ifNearLimit compacts if the next request would come near the size of the window. If that
 // fails, the run continues, because the window is not full yet, and does not try again.
-func (r *run) compactIfNearLimit(ctx context.Context) error {
+func (r compactions) ifNearLimit(ctx context.Context) error {
 	state := r.log.State()
 	model, _ := r.effectiveModel(state)
 	window := model.Info().Window
@@ -92,7 +96,7 @@ func (r *run) compactIfNearLimit(ctx context.Context) error {
 
 // overflow compacts after the provider refused a request as too long, unless that was already done.
 // It returns an error if the request cannot be made shorter.
-func (r *run) overflow(ctx context.Context, cause error, compacted bool) error {
+func (r compactions) overflow(ctx context.Context, cause error, compacted bool) error {
 	if compacted {
 		return fmt.Errorf("compacted, and still too long: %w", cause)
 	}
@@ -117,7 +121,8 @@ func (r *run) overhead(state session.State) int {
 
 // compact replaces the older part of the conversation with a summary. Nothing is recorded before
 // the summary is complete.
-func (r *run) compact(ctx context.Context, trigger session.Trigger, instructions string) (*session.Compaction, error) {
+func (r compactions) compact(ctx context.Context, trigger session.Trigger, instructions string) (*session.Compaction,
+	error) {
 	state := r.log.State()
 	model, _ := r.effectiveModel(state)
 	overhead := r.overhead(state)
@@ -162,7 +167,7 @@ func (r *run) compact(ctx context.Context, trigger session.Trigger, instructions
 	if trigger == session.TriggerManual {
 		in.Trigger = hook.TriggerManual
 	}
-	if out, err := r.hook(ctx, in); err != nil {
+	if out, err := r.hooks.fire(ctx, in); err != nil {
 		return nil, err
 	} else if out.Block {
 		return nil, fmt.Errorf("a PreCompact hook refused it: %s", out.Reason)
@@ -183,7 +188,7 @@ func (r *run) compact(ctx context.Context, trigger session.Trigger, instructions
 		return nil, err
 	}
 	r.catalog = nil // what was announced before the cut must be announced again
-	_, err = r.hook(ctx, hook.Input{Event: hook.PostCompact, Trigger: in.Trigger, Summary: c.Summary})
+	_, err = r.hooks.fire(ctx, hook.Input{Event: hook.PostCompact, Trigger: in.Trigger, Summary: c.Summary})
 	return c, err
 }
 
@@ -207,7 +212,7 @@ func matters(e session.Entry) bool {
 }
 
 // requestText returns what the user asked for in an entry that begins a user turn, including attachments.
-func (r *run) requestText(entry int) string {
+func (r compactions) requestText(entry int) string {
 	if entry == 0 {
 		return ""
 	}
@@ -270,7 +275,7 @@ func typedTexts(previous *session.Compaction, old []session.Entry, turnStart int
 // In use are the skills of this user turn (between turns: of the last one), those that wait for the
 // user's answer, and those that the release policy keeps. The others are under Auto, which releases
 // texts when the prompt cache is lost anyway.
-func (r *run) keepSkills(c *session.Compaction, state session.State, entries []session.Entry, budget int) {
+func (r compactions) keepSkills(c *session.Compaction, state session.State, entries []session.Entry, budget int) {
 	used := map[int]int{} // the entry of a text → the entry of its last use
 	for _, e := range entries {
 		if e.Activation != nil && e.Activation.Present != 0 {
@@ -328,7 +333,7 @@ func wholeLines(s string, maxBytes int) int {
 // own. So it fits any window, no model can answer it with a call, and it costs about as much as
 // sending the whole conversation from the cache. A cheaper model would have to read it uncached as
 // well, and what it leaves out is lost for the rest of the session.
-func (r *run) summary(ctx context.Context, model llm.Model, c *session.Compaction, old []session.Entry,
+func (r compactions) summary(ctx context.Context, model llm.Model, c *session.Compaction, old []session.Entry,
 	previous *session.Compaction, window int, perByte float64) (string, error) {
 	answer := min(max(window/8, 500), 8_000)
 	if n := model.Info().MaxOutput; n > 0 {
@@ -353,7 +358,7 @@ func (r *run) summary(ctx context.Context, model llm.Model, c *session.Compactio
 			Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{
 				llm.Text(head.String() + "<transcript>\n" + conversation + "\n</transcript>" + tail.String()),
 			}}}}
-		resp, err := r.sideRequest(ctx, model, req)
+		resp, err := r.request(ctx, model, req)
 		if overflowed(err) && try < 2 {
 			continue // the estimate was too low
 		}
@@ -363,7 +368,7 @@ func (r *run) summary(ctx context.Context, model llm.Model, c *session.Compactio
 		cost := model.Info().Price.Cost(resp.Usage)
 		c.Usage.Add(resp.Usage)
 		c.Cost += cost
-		r.spend(0, resp.Usage, cost)
+		r.ledger.spend(0, resp.Usage, cost)
 		s := strings.TrimSpace(llm.TextOf(resp.Message.Parts))
 		switch {
 		case resp.Stop == llm.Refusal:
@@ -382,9 +387,9 @@ func overflowed(err error) bool {
 	return errors.As(err, &e) && e.Kind == llm.Overflow
 }
 
-// sideRequest sends a request that is not part of the conversation. It repeats the request after
+// request sends a request that is not part of the conversation. It repeats the request after
 // temporary failures.
-func (r *run) sideRequest(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Response, error) {
+func (r compactions) request(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Response, error) {
 	for attempt := 0; ; attempt++ {
 		done := r.debugRequest(m, req)
 		answer, err := llm.Ask(llm.OnSent(ctx, r.sent), m, req)

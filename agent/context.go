@@ -16,7 +16,7 @@ type Context struct {
 
 // Context measures the request that the session would send now.
 func (a *Agent) Context(log *session.Log) Context {
-	r := &run{Agent: a, log: log}
+	r := newRun(a, log)
 	state := log.State()
 	if state.Listing == nil && r.showsListing() { // before the first request
 		l := r.Skills.Catalog().Listing(r.view(state))

@@ -31,16 +31,17 @@ func (b *Blocked) Error() string {
 	return strings.TrimSuffix(fmt.Sprintf("a %s hook refused the prompt: %s", b.Event, b.Reason), ": ")
 }
 
-// hookState is what a run remembers about its hooks.
-type hookState struct {
+// runHooks run the hooks of a run, and record their texts for the model and the user.
+type runHooks struct {
+	run     *run
 	set     *hook.Set // the hooks for the calls that are running
 	inCalls bool      // calls are running; notes are recorded after their results
 	blocks  int       // how often a Stop hook made the model continue
 
 	mu    sync.Mutex
 	notes []hookNote // not recorded yet
-	stop  bool       // a hook or the user ended the run
-	why   string     // the reason for stop
+	ended bool       // a hook or the user ended the run
+	why   string     // the reason for ended
 }
 
 // A hookNote is a text of a hook for the model or the user.
@@ -52,60 +53,59 @@ type hookNote struct {
 // Hook runs the hooks of an event outside a run, such as SessionStart, and records their texts for the
 // model and the user. The error is from writing the log.
 func (a *Agent) Hook(ctx context.Context, log *session.Log, in hook.Input) (hook.Outcome, error) {
-	r := &run{Agent: a, log: log, emit: func(Event) {}, lastEmitted: log.Last()}
-	return r.hook(ctx, in)
+	return newRun(a, log).hooks.fire(ctx, in)
 }
 
-// hook runs the hooks of an event and records their texts: immediately, or, while calls are running, after
+// fire runs the hooks of an event and records their texts: immediately, or, while calls are running, after
 // the results of those calls. Tools may call it.
-func (r *run) hook(ctx context.Context, in hook.Input) (hook.Outcome, error) {
-	if r.Policy.Hooks == nil {
+func (h *runHooks) fire(ctx context.Context, in hook.Input) (hook.Outcome, error) {
+	if h.run.Policy.Hooks == nil {
 		return hook.Outcome{}, nil
 	}
-	if r.hookState.inCalls {
-		return r.fire(ctx, r.hookState.set, in), nil
+	if h.inCalls {
+		return h.fireSet(ctx, h.set, in), nil
 	}
-	out := r.fire(ctx, r.hooks(r.log.State().Scopes), in)
-	return out, r.flushHookNotes(nil)
+	out := h.fireSet(ctx, h.inEffect(h.run.log.State().Scopes), in)
+	return out, h.flush(nil)
 }
 
 // Hooks returns the hooks in effect in a session.
 func (a *Agent) Hooks(log *session.Log) []hook.Hook {
-	set := (&run{Agent: a, log: log}).hooks(log.State().Scopes)
+	set := newRun(a, log).hooks.inEffect(log.State().Scopes)
 	if set == nil {
 		return nil
 	}
 	return set.Hooks
 }
 
-// hooks returns the hooks in effect while skills are in use.
-func (r *run) hooks(scopes []session.Scope, more ...hook.Hook) *hook.Set {
-	all := r.Policy.Hooks
+// inEffect returns the hooks in effect while skills are in use.
+func (h *runHooks) inEffect(scopes []session.Scope, more ...hook.Hook) *hook.Set {
+	all := h.run.Policy.Hooks
 	if all == nil {
 		return nil
 	}
 	var own []hook.Hook
 	for _, s := range scopes {
-		own = append(own, r.reviewOf(s).Hooks...)
+		own = append(own, h.run.reviewOf(s).Hooks...)
 	}
-	if own = slices.Concat(own, more, r.guards); len(own) == 0 {
+	if own = slices.Concat(own, more, h.run.guards); len(own) == 0 {
 		return all
 	}
 	return &hook.Set{Hooks: append(own, all.Hooks...), Runner: all.Runner}
 }
 
-// fire runs the hooks of a set for an event and keeps their texts until flushHookNotes records them.
-func (r *run) fire(ctx context.Context, set *hook.Set, in hook.Input) hook.Outcome {
+// fireSet runs the hooks of a set for an event and keeps their texts until flush records them.
+func (h *runHooks) fireSet(ctx context.Context, set *hook.Set, in hook.Input) hook.Outcome {
 	if !set.Has(in.Event) {
 		return hook.Outcome{}
 	}
-	in.Session = r.root().log.ID()
-	if r.parent != nil {
-		in.AgentID, in.AgentType = r.subRecord.Log, r.subRecord.Name
+	in.Session = h.run.root().log.ID()
+	if h.run.parent != nil {
+		in.AgentID, in.AgentType = h.run.subRecord.Log, h.run.subRecord.Name
 	}
 	start := time.Now()
 	out := set.Fire(ctx, in)
-	r.debug("hook", "hooks ran", "event", in.Event, "tool", in.Tool, "call", in.Call,
+	h.run.debug("hook", "hooks ran", "event", in.Event, "tool", in.Tool, "call", in.Call,
 		"duration", time.Since(start).Round(time.Millisecond), "block", out.Block, "stop", out.Stop, "failed",
 		len(out.Failed))
 	about := string(in.Event)
@@ -128,15 +128,14 @@ func (r *run) fire(ctx context.Context, set *hook.Set, in hook.Input) hook.Outco
 	for _, err := range out.Failed {
 		notes = append(notes, session.Note{People: err.Error()})
 	}
-	h := &r.hookState
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, n := range notes {
 		n.Hook = string(in.Event)
 		h.notes = append(h.notes, hookNote{in.Call, n})
 	}
-	if out.Stop && !h.stop {
-		h.stop, h.why = true, out.StopReason
+	if out.Stop && !h.ended {
+		h.ended, h.why = true, out.StopReason
 	}
 	return out
 }
@@ -151,9 +150,8 @@ func blockContinues(e hook.Event) bool {
 	return false
 }
 
-// flushHookNotes records the pending texts of hooks, in the order of the calls that they are about.
-func (r *run) flushHookNotes(calls []llm.ToolCall) error {
-	h := &r.hookState
+// flush records the pending texts of hooks, in the order of the calls that they are about.
+func (h *runHooks) flush(calls []llm.ToolCall) error {
 	h.mu.Lock()
 	all := h.notes
 	h.notes = nil
@@ -169,7 +167,7 @@ func (r *run) flushHookNotes(calls []llm.ToolCall) error {
 	}
 	slices.SortStableFunc(all, func(a, b hookNote) int { return position(a) - position(b) })
 	for _, x := range all {
-		if _, err := r.record(session.Entry{Type: session.TypeNote, Note: &x.note}); err != nil {
+		if _, err := h.run.record(session.Entry{Type: session.TypeNote, Note: &x.note}); err != nil {
 			return err
 		}
 	}
@@ -177,39 +175,37 @@ func (r *run) flushHookNotes(calls []llm.ToolCall) error {
 }
 
 // stopped reports whether a hook, or the user's answer to a question, ended the run.
-func (r *run) stopped() bool {
-	h := &r.hookState
+func (h *runHooks) stopped() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.stop
+	return h.ended
 }
 
 // stop ends the run before its next request.
-func (r *run) stop(why string) {
-	h := &r.hookState
+func (h *runHooks) stop(why string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.stop {
-		h.stop, h.why = true, why
+	if !h.ended {
+		h.ended, h.why = true, why
 	}
 }
 
-// refused runs the PermissionDenied hooks for a call that the gate refused, and ends the run if the user wants that.
-func (r *run) refused(ctx context.Context, set *hook.Set, p tool.Proposal, err error) {
+// onRefused runs the PermissionDenied hooks for a call that the gate refused, and ends the run if the user wants that.
+func (h *runHooks) onRefused(ctx context.Context, set *hook.Set, p tool.Proposal, err error) {
 	var denied *gate.Denied
 	if !errors.As(err, &denied) {
 		return
 	}
-	r.fire(ctx, set, hook.Input{Event: hook.PermissionDenied, Tool: p.Name, ToolInput: p.Input, Call: p.ID,
+	h.fireSet(ctx, set, hook.Input{Event: hook.PermissionDenied, Tool: p.Name, ToolInput: p.Input, Call: p.ID,
 		Reason: denied.Text})
 	if denied.Stop {
-		r.stop("the user ended the run")
+		h.stop("the user ended the run")
 	}
 }
 
-// withPostToolHooks makes a tool run the PostToolUse or PostToolUseFailure hooks after each call, before any
+// afterTool makes a tool run the PostToolUse or PostToolUseFailure hooks after each call, before any
 // call that waits for it starts.
-func (r *run) withPostToolHooks(set *hook.Set, t tool.Tool) tool.Tool {
+func (h *runHooks) afterTool(set *hook.Set, t tool.Tool) tool.Tool {
 	if !set.Has(hook.PostToolUse, hook.PostToolUseFailure) {
 		return t
 	}
@@ -229,7 +225,7 @@ func (r *run) withPostToolHooks(set *hook.Set, t tool.Tool) tool.Tool {
 				what.Error = err.Error()
 			}
 		}
-		r.fire(ctx, set, what)
+		h.fireSet(ctx, set, what)
 		return res, err
 	}
 	return t
@@ -251,11 +247,11 @@ func response(res tool.Result) json.RawMessage {
 	return data
 }
 
-// batchHooks runs the PostToolBatch hooks when all calls of an answer have ended, and records the texts of
+// afterCalls runs the PostToolBatch hooks when all calls of an answer have ended, and records the texts of
 // all hooks that ran for these calls.
-func (r *run) batchHooks(ctx context.Context, calls []llm.ToolCall, results []tool.Result) error {
-	set := r.hookState.set
-	r.hookState.set, r.hookState.inCalls = nil, false
+func (h *runHooks) afterCalls(ctx context.Context, calls []llm.ToolCall, results []tool.Result) error {
+	set := h.set
+	h.set, h.inCalls = nil, false
 	if set.Has(hook.PostToolBatch) && ctx.Err() == nil {
 		batch := hook.Input{Event: hook.PostToolBatch}
 		for i, c := range calls {
@@ -266,39 +262,39 @@ func (r *run) batchHooks(ctx context.Context, calls []llm.ToolCall, results []to
 			batch.Calls = append(batch.Calls, hook.BatchCall{Tool: c.Name, Input: input, ID: c.ID,
 				Response: response(results[i]), Error: results[i].IsError})
 		}
-		r.fire(ctx, set, batch)
+		h.fireSet(ctx, set, batch)
 	}
-	return r.flushHookNotes(calls)
+	return h.flush(calls)
 }
 
-// submitHooks runs the UserPromptSubmit hooks on an input. act is the skill that the input calls,
+// onSubmit runs the UserPromptSubmit hooks on an input. act is the skill that the input calls,
 // whose own hooks run too; nil: it calls none.
-func (r *run) submitHooks(ctx context.Context, prompt string, steering bool, act *knack.Activation) error {
-	return r.hooksOnInput(ctx, hook.Input{Event: hook.UserPromptSubmit, Prompt: prompt}, steering, act)
+func (h *runHooks) onSubmit(ctx context.Context, prompt string, steering bool, act *knack.Activation) error {
+	return h.onInput(ctx, hook.Input{Event: hook.UserPromptSubmit, Prompt: prompt}, steering, act)
 }
 
-// expansionHooks runs the UserPromptExpansion hooks for a typed /name. from is the kind of the slash command, or
+// onExpansion runs the UserPromptExpansion hooks for a typed /name. from is the kind of the slash command, or
 // for a skill the kind of its source.
-func (r *run) expansionHooks(ctx context.Context, name, args, line, from string, steering bool) error {
-	return r.hooksOnInput(ctx, hook.Input{Event: hook.UserPromptExpansion, Expansion: hook.ExpansionSlash,
+func (h *runHooks) onExpansion(ctx context.Context, name, args, line, from string, steering bool) error {
+	return h.onInput(ctx, hook.Input{Event: hook.UserPromptExpansion, Expansion: hook.ExpansionSlash,
 		Command: name, Arguments: args, From: from, Prompt: line}, steering, nil)
 }
 
-// hooksOnInput runs the hooks of an event about an input. A steering input belongs to a turn that is under way, so the
-// hooks of the skills in force run too; any other input starts a turn, in which no skill is in force yet.
-func (r *run) hooksOnInput(ctx context.Context, in hook.Input, steering bool, act *knack.Activation) error {
-	if r.Policy.Hooks == nil {
+// onInput runs the hooks of an event about an input. A steering input belongs to a turn that is under way, so the
+// inEffect of the skills in force run too; any other input starts a turn, in which no skill is in force yet.
+func (h *runHooks) onInput(ctx context.Context, in hook.Input, steering bool, act *knack.Activation) error {
+	if h.run.Policy.Hooks == nil {
 		return nil
 	}
 	var scopes []session.Scope
 	if steering {
-		scopes = r.log.State().Scopes
+		scopes = h.run.log.State().Scopes
 	}
 	var own []hook.Hook
 	if act != nil {
-		own = r.review(callOf(act)).Hooks
+		own = h.run.review(callOf(act)).Hooks
 	}
-	if out := r.fire(ctx, r.hooks(scopes, own...), in); out.Block {
+	if out := h.fireSet(ctx, h.inEffect(scopes, own...), in); out.Block {
 		return &Blocked{in.Event, out.Reason}
 	}
 	return nil
@@ -312,51 +308,51 @@ func hookDir(act *knack.Activation) string {
 	return act.Dir
 }
 
-// activatedHooks runs the SkillActivated hooks. It first runs the skill's own SessionStart hooks, unless
+// activated runs the SkillActivated hooks. It first runs the skill's own SessionStart hooks, unless
 // the skill was in force already, according to the state before the activation.
-func (r *run) activatedHooks(ctx context.Context, act *knack.Activation, by session.Caller,
+func (h *runHooks) activated(ctx context.Context, act *knack.Activation, by session.Caller,
 	before session.State) error {
-	if r.Policy.Hooks == nil {
+	if h.run.Policy.Hooks == nil {
 		return nil
 	}
-	set := r.hooks(r.log.State().Scopes)
+	set := h.inEffect(h.run.log.State().Scopes)
 	name := act.Skill.Name
 	inForce := before.InTurn && slices.ContainsFunc(before.Scopes, func(s session.Scope) bool { return s.Skill == name })
 	if act.Hooks != nil && !inForce {
-		r.fire(ctx, set.Of("skill:"+name), hook.Input{Event: hook.SessionStart, Source: hook.SourceSkill,
-			Model: r.Model.Info().ID})
+		h.fireSet(ctx, set.Of("skill:"+name), hook.Input{Event: hook.SessionStart, Source: hook.SourceSkill,
+			Model: h.run.Model.Info().ID})
 	}
-	r.fire(ctx, set, hook.Input{Event: hook.SkillActivated, Skill: name, SkillArgs: act.Args, By: string(by)})
-	return r.flushHookNotes(nil)
+	h.fireSet(ctx, set, hook.Input{Event: hook.SkillActivated, Skill: name, SkillArgs: act.Args, By: string(by)})
+	return h.flush(nil)
 }
 
-// releasedHooks runs the SkillReleased hooks after a skill's text has left the conversation.
-func (r *run) releasedHooks(ctx context.Context, skill, why string) error {
-	_, err := r.hook(ctx, hook.Input{Event: hook.SkillReleased, Skill: skill, Reason: why})
+// released runs the SkillReleased hooks after a skill's text has left the conversation.
+func (h *runHooks) released(ctx context.Context, skill, why string) error {
+	_, err := h.fire(ctx, hook.Input{Event: hook.SkillReleased, Skill: skill, Reason: why})
 	return err
 }
 
-// stopHooks runs the Stop hooks (in a sub-agent: the SubagentStop hooks) and reports
+// onStop runs the Stop hooks (in a sub-agent: the SubagentStop hooks) and reports
 // whether one of them makes the run continue after this answer.
-func (r *run) stopHooks(ctx context.Context, answer *llm.Response) (bool, error) {
-	active := r.hookState.blocks > 0
+func (h *runHooks) onStop(ctx context.Context, answer *llm.Response) (bool, error) {
+	active := h.blocks > 0
 	event := hook.Stop
-	if r.parent != nil {
+	if h.run.parent != nil {
 		event = hook.SubagentStop
 	}
-	out, err := r.hook(ctx, hook.Input{Event: event, Active: &active, Last: llm.TextOf(answer.Message.Parts)})
+	out, err := h.fire(ctx, hook.Input{Event: event, Active: &active, Last: llm.TextOf(answer.Message.Parts)})
 	if err != nil || out.Stop || !out.Block && len(out.Context) == 0 {
 		return false, err
 	}
-	if r.hookState.blocks++; r.hookState.blocks > maxBlocks {
-		return false, r.note("", fmt.Sprintf("a %s hook asked to continue for the %dth time: the run ends anyway", event,
-			r.hookState.blocks))
+	if h.blocks++; h.blocks > maxBlocks {
+		return false, h.run.note("", fmt.Sprintf("a %s hook asked to continue for the %dth time: the run ends anyway", event,
+			h.blocks))
 	}
 	return true, nil
 }
 
-// failureHooks runs the StopFailure hooks when the run ends with an error. The caller returns that error, so one
+// failed runs the StopFailure hooks when the run ends with an error. The caller returns that error, so one
 // from writing the log is dropped.
-func (r *run) failureHooks(ctx context.Context, why error) {
-	r.hook(ctx, hook.Input{Event: hook.StopFailure, Error: why.Error()})
+func (h *runHooks) failed(ctx context.Context, why error) {
+	h.fire(ctx, hook.Input{Event: hook.StopFailure, Error: why.Error()})
 }

@@ -15,9 +15,6 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
@@ -51,18 +48,21 @@ type run struct {
 
 	catalog      *knack.Catalog // the catalogue and number of touched files at the last check for changes
 	touchedCount int
-	hookState    hookState
+	hooks        runHooks
 	reviews      map[int]Review // of the skills in use, by the entry of their activation; changes only between calls
 
 	indexing context.CancelFunc // stops building the index for suggestions; nil: not running
 	indexed  sync.WaitGroup
 
-	pending      *task         // a typed skill that runs in a sub-agent
-	parent       *run          // of a sub-agent; nil: this is not a sub-agent
-	subRecord    session.Agent // of a sub-agent: what its parent records about it
-	def          *Definition   // of a sub-agent
-	restrictions []gate.Bound  // of a sub-agent: its restrictions
-	guards       []hook.Hook   // of a sub-agent: the hooks of its definition and of the skills that restrict it
+	pending *task // a typed skill that runs in a sub-agent
+	origin
+}
+
+// newRun returns a run that emits nothing.
+func newRun(a *Agent, log *session.Log) *run {
+	r := &run{Agent: a, log: log, start: time.Now(), emit: func(Event) {}, lastEmitted: log.Last()}
+	r.hooks.run = r
+	return r
 }
 
 func (r *run) do(ctx context.Context, in Input) (*End, error) {
@@ -89,7 +89,7 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 	var reason session.EndReason
 	var err error
 	if r.pending != nil {
-		reason, err = r.typedTask(ctx)
+		reason, err = r.agents().typedTask(ctx)
 	} else {
 		reason, err = r.loop(ctx)
 	}
@@ -102,9 +102,9 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 		reason, err = session.EndCancelled, nil
 	}
 	if err != nil {
-		r.failureHooks(ctx, err)
+		r.hooks.failed(ctx, err)
 	}
-	if e := r.stopBackground(reason == session.EndCancelled || timeout != nil); e != nil {
+	if e := r.agents().stopBackground(reason == session.EndCancelled || timeout != nil); e != nil {
 		return nil, errors.Join(err, e)
 	}
 	r.end.Reason = reason
@@ -115,7 +115,7 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 	if _, e := r.record(session.Entry{Type: session.TypeTurnEnd, TurnEnd: &what}); e != nil {
 		return nil, errors.Join(err, e)
 	}
-	if e := errors.Join(r.releaseEnded(ctx), r.log.Sync()); e != nil {
+	if e := errors.Join(r.releases().ended(ctx), r.log.Sync()); e != nil {
 		return nil, errors.Join(err, e)
 	}
 	if err != nil {
@@ -130,17 +130,17 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 // read at once.
 func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 	for {
-		if r.stopped() {
-			r.end.Why = r.hookState.why
+		if r.hooks.stopped() {
+			r.end.Why = r.hooks.why
 			return session.EndStopped, nil
 		}
 		if limit, why := r.reachedLimit(); why != "" {
 			return session.EndLimit, r.recordLimit(limit, why)
 		}
-		if err := r.releaseExpired(ctx); err != nil {
+		if err := r.releases().expired(ctx); err != nil {
 			return "", err
 		}
-		if err := r.compactIfNearLimit(ctx); err != nil {
+		if err := r.compactions().ifNearLimit(ctx); err != nil {
 			return "", err
 		}
 		if err := r.announce(ctx); err != nil {
@@ -160,12 +160,12 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 			} else if steered {
 				continue
 			}
-			if more, err := r.await(ctx); err != nil {
+			if more, err := r.agents().await(ctx); err != nil {
 				return "", err
 			} else if more {
 				continue
 			}
-			if on, err := r.stopHooks(ctx, answer); err != nil {
+			if on, err := r.hooks.onStop(ctx, answer); err != nil {
 				return "", err
 			} else if on {
 				continue
@@ -189,7 +189,7 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 		if _, err := r.steer(ctx); err != nil {
 			return "", err
 		}
-		if _, _, err := r.finishedAgents(); err != nil {
+		if _, _, err := r.agents().finished(); err != nil {
 			return "", err
 		}
 	}
@@ -212,7 +212,7 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 		done(answer, err)
 		if err == nil {
 			cost := model.Info().Price.Cost(answer.Usage)
-			r.spend(1, answer.Usage, cost)
+			r.ledger.spend(1, answer.Usage, cost)
 			if t := llm.TextOf(answer.Message.Parts); t != "" {
 				r.end.Text = t
 			}
@@ -231,7 +231,7 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 			return nil, errors.Join(context.Cause(ctx), r.recordPartial(partial, model))
 		}
 		if overflowed(err) && !r.NoCompact {
-			if err := r.overflow(ctx, err, compacted); err != nil {
+			if err := r.compactions().overflow(ctx, err, compacted); err != nil {
 				return nil, err
 			}
 			compacted = true
@@ -374,7 +374,7 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 	state := r.log.State()
 	sc := r.scopes(state)
 	hooks := sc.Hooks // used until all of these calls have ended
-	r.hookState.set, r.hookState.inCalls = hooks, true
+	r.hooks.set, r.hooks.inCalls = hooks, true
 	var guard tool.Gate
 	if r.Policy.Gate != nil {
 		guard = r.Policy.Gate(sc)
@@ -384,7 +384,7 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 	defer func() { r.calls = nil }()
 	tools := r.tools(state)
 	for i := range tools {
-		tools[i] = r.withPostToolHooks(hooks, r.withRecordedStart(tools[i], func() { events <- Event{} }))
+		tools[i] = r.hooks.afterTool(hooks, r.withRecordedStart(tools[i], func() { events <- Event{} }))
 	}
 	aliased := r.aliased(calls, tools)
 	var results []tool.Result
@@ -393,7 +393,7 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 		results = tool.CallAll(ctx, tools, aliased, guard, tool.Listener{
 			Progress: func(i int, res tool.Result) { events <- Event{Progress: &Progress{Call: calls[i].ID, Result: res}} },
 			Ended:    func(i int, res tool.Result) { events <- Event{Ended: &Ended{Call: calls[i].ID, Result: res}} },
-			Refused:  func(p tool.Proposal, err error) { r.refused(ctx, hooks, p, err) },
+			Refused:  func(p tool.Proposal, err error) { r.hooks.onRefused(ctx, hooks, p, err) },
 		})
 	}()
 	for e := range events {
@@ -461,7 +461,7 @@ func (r *run) recordResults(ctx context.Context, calls []llm.ToolCall, results [
 			return err
 		}
 	}
-	if err := r.batchHooks(ctx, calls, results); err != nil {
+	if err := r.hooks.afterCalls(ctx, calls, results); err != nil {
 		return err
 	}
 	for i, res := range results {
@@ -504,46 +504,6 @@ func (r *run) detectLoop(calls []llm.ToolCall, results []tool.Result) {
 			"[This is the same call with the same result for the %dth time. It will not change: do something else, or "+
 				"explain what prevents you. The run stops at %d.]", r.repeats, stopAfter)))
 	}
-}
-
-// reachedLimit returns the limit that was reached, by this run or by one of its parents; "" if none was.
-func (r *run) reachedLimit() (limit Limit, why string) {
-	for x := r; x != nil; x = x.parent {
-		if limit, why := x.ownLimit(); why != "" {
-			return limit, why
-		}
-	}
-	return "", ""
-}
-
-func (r *run) ownLimit() (limit Limit, why string) {
-	l := r.Limits
-	requests, u, cost := r.ledger.total()
-	used := u.Input + u.Output + u.CacheRead + u.CacheWrite
-	switch {
-	case l.Requests > 0 && requests >= l.Requests:
-		return LimitRequests, "the limit of " + plain.Count(l.Requests, "request") + " is reached"
-	case l.Tokens > 0 && used >= l.Tokens:
-		return LimitTokens, fmt.Sprintf("the limit of %s tokens is reached: %s were used", plain.Number(l.Tokens),
-			plain.Number(used))
-	case l.Cost > 0 && cost >= l.Cost:
-		return LimitCost, fmt.Sprintf("the limit of $%.4g is reached: $%.4f was spent", l.Cost, cost)
-	case l.Time > 0 && time.Since(r.start) >= l.Time:
-		return LimitTime, (&timeLimit{l.Time}).Error()
-	}
-	return "", ""
-}
-
-// A timeLimit is the cause of the cancellation of a run whose time limit is reached. The cancellation also
-// stops its tool calls and streams.
-type timeLimit struct{ limit time.Duration }
-
-func (e *timeLimit) Error() string { return fmt.Sprintf("the time limit of %s is reached", e.limit) }
-
-// recordLimit records why a limit ends the run.
-func (r *run) recordLimit(limit Limit, why string) error {
-	r.end.Limit, r.end.Why = limit, why
-	return r.note("", "stopped: "+why)
 }
 
 // record appends an entry to the log and emits it.

@@ -1,7 +1,10 @@
 package agent
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/gate"
@@ -84,15 +87,44 @@ func callOf(act *knack.Activation) SkillCall {
 
 // scopes returns what is in use.
 func (r *run) scopes(state session.State) Scopes {
-	in := Scopes{Bounds: r.restrictions, Hooks: r.hooks(state.Scopes)}
+	in := Scopes{Bounds: r.restrictions, Hooks: r.hooks.inEffect(state.Scopes)}
 	for _, s := range state.Scopes {
 		in.Skills = append(in.Skills, gate.Skill{Scope: s, Facts: r.reviewOf(s).Facts})
 	}
 	in.Fire = func(ctx context.Context, what hook.Input) hook.Outcome {
-		if r.stopped() { // at an earlier call of the same answer
+		if r.hooks.stopped() { // at an earlier call of the same answer
 			return hook.Outcome{Vote: hook.Deny, Reason: "the run was ended at an earlier call"}
 		}
-		return r.fire(ctx, in.Hooks, what)
+		return r.hooks.fireSet(ctx, in.Hooks, what)
 	}
 	return in
+}
+
+// askGate asks the Gate about a call that the model did not make. The input must not be changed: if
+// a hook changes it, the call is refused.
+func (r *run) askGate(ctx context.Context, t *tool.Tool, call string, in any) (tool.Permit, error) {
+	input, err := json.Marshal(in)
+	if err != nil {
+		return tool.Permit{}, err
+	}
+	var g tool.Gate
+	if r.Policy.Gate != nil {
+		g = r.Policy.Gate(r.scopes(r.log.State()))
+	}
+	permit, err := t.Propose(call, input).Decide(ctx, g)
+	if err == nil && !bytes.Equal(permit.Input, input) {
+		err = fmt.Errorf("a hook changed the input of %s, which may only run unchanged", t.Name)
+	}
+	return permit, err
+}
+
+// askSkill asks the Gate about a skill that the program itself loads, as if the model had called it.
+// It returns the hash of the content that the decision is about.
+func (r *run) askSkill(ctx context.Context, s *knack.Skill, name, call string) (hash string, err error) {
+	t := tool.Skill("", r.skillSubjects, nil)
+	permit, err := r.askGate(ctx, &t, call, tool.SkillInput{Skill: name})
+	if err != nil {
+		return "", &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
+	}
+	return r.approved(ctx, permit.Subjects, s)
 }

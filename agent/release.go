@@ -113,9 +113,14 @@ const crowdedShare = 0.6
 // too long in long sessions, and a larger one releases them too early in short ones.
 const lookahead = 2
 
-// releaseEnded runs at the end of a user turn and releases the texts whose policy no longer keeps them.
+// releases are the part of a run that removes the texts of skills from the conversation.
+type releases struct{ *run }
+
+func (r *run) releases() releases { return releases{r} }
+
+// ended runs at the end of a user turn and releases the texts whose policy no longer keeps them.
 // It keeps the text of a skill that waits for the user's answer.
-func (r *run) releaseEnded(ctx context.Context) error {
+func (r releases) ended(ctx context.Context) error {
 	state := r.log.State()
 	for _, t := range state.Texts {
 		if t.Asking {
@@ -139,9 +144,9 @@ func (r *run) releaseEnded(ctx context.Context) error {
 	return nil
 }
 
-// releaseExpired runs between two requests of a turn and releases the texts that the policy answers:N no
+// expired runs between two requests of a turn and releases the texts that the policy answers:N no
 // longer keeps, if that reduces cost.
-func (r *run) releaseExpired(ctx context.Context) error {
+func (r releases) expired(ctx context.Context) error {
 	state := r.log.State()
 	var texts []session.Text
 	for _, t := range state.Texts {
@@ -149,13 +154,13 @@ func (r *run) releaseExpired(ctx context.Context) error {
 			texts = append(texts, t)
 		}
 	}
-	return r.releaseIfCheaper(ctx, state, texts)
+	return r.ifCheaper(ctx, state, texts)
 }
 
-// releaseAuto runs at the start of a user turn and releases those texts with the policy Auto whose release
+// auto runs at the start of a user turn and releases those texts with the policy Auto whose release
 // reduces cost. It does not run when a turn ends, because only when the next one starts is it known
 // whether the cache has expired.
-func (r *run) releaseAuto(ctx context.Context) error {
+func (r releases) auto(ctx context.Context) error {
 	state := r.log.State()
 	var texts []session.Text
 	for _, t := range state.Texts {
@@ -163,7 +168,7 @@ func (r *run) releaseAuto(ctx context.Context) error {
 			texts = append(texts, t)
 		}
 	}
-	if err := r.releaseIfCheaper(ctx, state, texts); err != nil {
+	if err := r.ifCheaper(ctx, state, texts); err != nil {
 		return err
 	}
 	// The other texts are released only if the window is still nearly full.
@@ -182,14 +187,14 @@ func (r *run) releaseAuto(ctx context.Context) error {
 }
 
 // nearlyFull reports whether the used tokens are more than crowdedShare of the window.
-func (r *run) nearlyFull(used int) bool {
+func (r releases) nearlyFull(used int) bool {
 	window := r.Model.Info().Window
 	return window > 0 && float64(used) > crowdedShare*float64(window)
 }
 
-// releaseIfCheaper releases those of the texts whose release reduces cost.
-func (r *run) releaseIfCheaper(ctx context.Context, state session.State, texts []session.Text) error {
-	chosen, why := r.worthReleasing(state, texts)
+// ifCheaper releases those of the texts whose release reduces cost.
+func (r releases) ifCheaper(ctx context.Context, state session.State, texts []session.Text) error {
+	chosen, why := r.worth(state, texts)
 	for _, t := range chosen {
 		if err := r.release(ctx, t, why, ""); err != nil {
 			return err
@@ -198,14 +203,14 @@ func (r *run) releaseIfCheaper(ctx context.Context, state session.State, texts [
 	return nil
 }
 
-// worthReleasing chooses the texts whose release costs less than keeping them: all texts from some index
+// worth chooses the texts whose release costs less than keeping them: all texts from some index
 // on, because releasing one makes the prompt after it differ from the cached one. It also returns the reason.
 //
 // Releasing the texts from index i on saves, on each of the N expected requests, the price of
 // reading their T tokens from the cache. It costs, once, the difference between writing and reading
 // the S tokens that follow the first released text and stay. With a read price of 0.1 and a write
 // price of 1.25, this breaks even at N = 1.15·S / (0.1·T).
-func (r *run) worthReleasing(state session.State, texts []session.Text) ([]session.Text, string) {
+func (r releases) worth(state session.State, texts []session.Text) ([]session.Text, string) {
 	if len(texts) == 0 {
 		return nil, ""
 	}
@@ -241,27 +246,27 @@ func (r *run) worthReleasing(state session.State, texts []session.Text) ([]sessi
 }
 
 // cacheLost reports whether the provider no longer has this conversation in its prompt cache.
-func (r *run) cacheLost(state session.State) bool {
+func (r releases) cacheLost(state session.State) bool {
 	model, _ := r.effectiveModel(state)
 	return r.log.Resumed() || state.LastModel != model.Info().ID || time.Since(state.LastTime) > cacheLife
 }
 
 // requestsLeft estimates how many more requests fit into the window before it is nearly full, given how
 // fast this session has grown so far.
-func (r *run) requestsLeft(state session.State, info llm.Info, used int) float64 {
+func (r releases) requestsLeft(state session.State, info llm.Info, used int) float64 {
 	window := cmp.Or(info.Window, unknownWindow)
 	growth := max(1, used/max(1, state.Requests-state.Compacted))
 	return max(0, crowdedShare*float64(window)-float64(used)) / float64(growth)
 }
 
-func (r *run) release(ctx context.Context, t session.Text, why, summary string) error {
+func (r releases) release(ctx context.Context, t session.Text, why, summary string) error {
 	_, err := r.record(session.Entry{Type: session.TypeRelease, Release: &session.Release{
 		Entry: t.Entry, Skill: t.Skill, Tokens: t.Tokens, Reason: why, Summary: summary, UserOnly: t.UserOnly,
 	}})
 	if err != nil {
 		return err
 	}
-	return r.releasedHooks(ctx, t.Skill, why)
+	return r.hooks.released(ctx, t.Skill, why)
 }
 
 const summaryRequest = "The text below is a skill: instructions that were followed in an earlier part of a " +
@@ -270,7 +275,7 @@ const summaryRequest = "The text below is a skill: instructions that were follow
 
 // summarise replaces a text with a paragraph written by the fast model. If that fails, the text is
 // released without a summary, because the user chose a policy that does not keep it.
-func (r *run) summarise(ctx context.Context, t session.Text) error {
+func (r releases) summarise(ctx context.Context, t session.Text) error {
 	summary := ""
 	if r.Resolve != nil {
 		if m, err := r.Resolve("fast"); err == nil {
@@ -281,7 +286,7 @@ func (r *run) summarise(ctx context.Context, t session.Text) error {
 			answer, err := llm.Ask(ctx, m, req)
 			if done(answer, err); err == nil {
 				summary = strings.TrimSpace(llm.TextOf(answer.Message.Parts))
-				r.spend(0, answer.Usage, m.Info().Price.Cost(answer.Usage))
+				r.ledger.spend(0, answer.Usage, m.Info().Price.Cost(answer.Usage))
 			}
 		}
 	}

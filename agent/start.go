@@ -26,16 +26,16 @@ func (r *run) begin(ctx context.Context, in Input) (started bool, err error) {
 			return true, err
 		}
 	}
-	if err := r.interrupted(); err != nil {
+	if err := r.agents().interrupted(); err != nil {
 		return true, err
 	}
-	if _, _, err := r.finishedAgents(); err != nil {
+	if _, _, err := r.agents().finished(); err != nil {
 		return true, err
 	}
 	if err := r.showListing(); err != nil {
 		return true, err
 	}
-	if err := r.releaseAuto(ctx); err != nil {
+	if err := r.releases().auto(ctx); err != nil {
 		return true, err
 	}
 	if err := record(); err != nil {
@@ -44,7 +44,7 @@ func (r *run) begin(ctx context.Context, in Input) (started bool, err error) {
 	if err := r.suggest(ctx, in); err != nil {
 		return true, err
 	}
-	return true, r.flushHookNotes(nil)
+	return true, r.hooks.flush(nil)
 }
 
 // parseInput interprets the user's input: a slash and a known name calls a command or a skill. It
@@ -70,10 +70,10 @@ func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record f
 		act, by, err := r.activateNamed(ctx, in, c.Name, c.Args, steering)
 		var no *knack.Refusal
 		switch {
-		case err == nil && r.startsFork(act.Skill):
-			return r.forkInput(ctx, act, in, steering)
+		case err == nil && r.agents().runs(act.Skill):
+			return r.agents().input(ctx, act, in, steering)
 		case err == nil:
-			if err := r.submitHooks(ctx, in.Text, steering, act); err != nil {
+			if err := r.hooks.onSubmit(ctx, in.Text, steering, act); err != nil {
 				return nil, err
 			}
 			return func() error { return r.activate(ctx, act, by, "", in) }, nil
@@ -86,7 +86,7 @@ func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record f
 			return nil, err
 		}
 	}
-	if err := r.submitHooks(ctx, in.Text, steering, nil); err != nil {
+	if err := r.hooks.onSubmit(ctx, in.Text, steering, nil); err != nil {
 		return nil, err
 	}
 	if strings.HasPrefix(in.Text, "//") { // escaped: a text that begins with a slash
@@ -102,10 +102,10 @@ func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record f
 // that records it. kind is the kind of the command.
 func (r *run) promptInput(ctx context.Context, in Input, typed, name, args, kind string,
 	steering bool) (record func() error, err error) {
-	if err := r.expansionHooks(ctx, name, args, typed, kind, steering); err != nil {
+	if err := r.hooks.onExpansion(ctx, name, args, typed, kind, steering); err != nil {
 		return nil, err
 	}
-	if err := r.submitHooks(ctx, typed, steering, nil); err != nil {
+	if err := r.hooks.onSubmit(ctx, typed, steering, nil); err != nil {
 		return nil, err
 	}
 	return func() error { return r.recordUser(in, typed, steering) }, nil
@@ -135,7 +135,7 @@ func (r *run) activateNamed(ctx context.Context, in Input, name, args string, st
 		}
 	}
 	if s != nil {
-		if err := r.expansionHooks(ctx, s.Name, args, in.Text, string(s.Origin.Kind), steering); err != nil {
+		if err := r.hooks.onExpansion(ctx, s.Name, args, in.Text, string(s.Origin.Kind), steering); err != nil {
 			return nil, "", err
 		}
 	}
@@ -182,7 +182,7 @@ func (r *run) steer(ctx context.Context) (bool, error) {
 		if err := record(); err != nil {
 			return found, err
 		}
-		if err := r.flushHookNotes(nil); err != nil {
+		if err := r.hooks.flush(nil); err != nil {
 			return found, err
 		}
 		found = true
