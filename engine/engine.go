@@ -220,11 +220,12 @@ func (e *Engine) PathContext() permission.PathContext { return e.pathContext(e.P
 // pathContext is PathContext for the turns of a given project.
 func (e *Engine) pathContext(p *Project) permission.PathContext {
 	e.mu.Lock()
-	ws, git := e.ws, e.git
+	ws, git, box := e.ws, e.git, e.box
 	e.mu.Unlock()
 	place := permission.PathContext{
 		Dir: p.dir, Roots: p.config.Settings.Permissions.AdditionalDirectories, Home: p.home,
 		Own: p.options.Env.OwnDirs(), GitEnv: git != nil, Git: git, Untrusted: !p.trust.Trusted(),
+		Confined: func() bool { return box != nil && box.Report().Level == sandbox.Complete },
 	}
 	if _, ok := ws.(*workspace.Local); ws != nil && !ok {
 		// For a workspace on another machine, links are resolved there, and the user is asked about anything

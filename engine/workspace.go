@@ -75,6 +75,9 @@ func (p *Project) configureLocal(local *workspace.Local) *permission.Git {
 		c.Allow.Read = append(c.Allow.Read, named...)
 		overrides, _ := git.Env(nil) // for the repositories as they are now
 		c.Env = append(c.Env, overrides...)
+		if !p.trust.Trusted() && c.Line != "" && permission.OnlyReads(c.Line) {
+			c.Env = append(c.Env, "GIT_ALLOW_PROTOCOL=none") // a git command that reads was not asked about
+		}
 		for k, v := range set.Env {
 			c.Env = append(c.Env, k+"="+v)
 		}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 
@@ -93,6 +94,22 @@ func gitOverride(key string) (value string, known, guarded bool) {
 		}
 	}
 	return "", false, false
+}
+
+// gitFileSettings are settings that name a file that reading commands read, in lower case and without their
+// middle part.
+const gitFileSettings = "blame.ignorerevsfile core.attributesfile core.excludesfile mailmap.file diff.orderfile " +
+	"include.path includeif.path gpg.allowedsignersfile gpg.revocationfile"
+
+// gitNamesFile reports whether a setting makes git's reading commands read a file that it names, or
+// check signatures. key is as for gitOverride.
+func gitNamesFile(key, value string) bool {
+	section, rest, _ := strings.Cut(key, ".")
+	short := section + "." + rest[strings.LastIndexByte(rest, '.')+1:]
+	if short == "format.pretty" || section == "pretty" {
+		return strings.Contains(value, "G") || strings.Contains(value, "signature")
+	}
+	return slices.Contains(strings.Fields(gitFileSettings), short)
 }
 
 // An Approval records the content of something that the user allowed, such as a skill or a script.

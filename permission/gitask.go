@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
 )
 
@@ -28,10 +29,11 @@ type Git struct {
 	// configuration; nil means that of the process. Set it before the first use.
 	Environ []string
 
-	dir   string
-	lock  chan struct{}          // contains a token while a call uses what follows
-	repos map[string]*repository // by the directory that contains .git
-	other []string               // more keys of repos: the directories of earlier calls of Check
+	dir     string
+	lock    chan struct{}          // contains a token while a call uses what follows
+	version string                 // of git; "": not known yet
+	repos   map[string]*repository // by the directory that contains .git
+	other   []string               // more keys of repos: the directories of earlier calls of Check
 }
 
 // NewGit returns a Git for a working directory. It does not run git yet.
@@ -72,6 +74,8 @@ type repository struct {
 	config    watched
 	settings  [][2]string // overrides
 	unguarded []string    // settings that cannot be overridden
+	leads     []string    // what makes reading commands read files that the repository names
+	promisor  bool        // git may fetch missing objects when it reads
 	dirs      []string    // its git directories: its own and the common one
 
 	// What ls-files prints.
@@ -115,6 +119,47 @@ func (g *Git) Check(ctx context.Context, dir string) (unguarded []string, err er
 		err = errors.Join(err, r.err)
 	}
 	return unguarded, err
+}
+
+// untrusted is Check for commands that only read, in a folder that the user does not trust. unguarded
+// names also what makes git read files outside it or files that the configuration chooses.
+func (g *Git) untrusted(ctx context.Context, dir string, confined func() bool) (unguarded []string, err error) {
+	if unguarded, err = g.Check(ctx, dir); len(unguarded) > 0 || err != nil {
+		return unguarded, err
+	}
+	release, err := g.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	top := topOf(dir)
+	if top != "" && g.version == "" {
+		out, err := g.run(ctx, top, 1<<10, "version")
+		if err != nil {
+			return nil, err
+		}
+		g.version = strings.TrimSpace(strings.TrimPrefix(string(out), "git version "))
+	}
+	if top != "" && oldGit(g.version) {
+		unguarded = append(unguarded, "git "+g.version+", which is older than 2.31,")
+	}
+	for _, r := range g.repositories(ctx, top, false) {
+		unguarded = append(unguarded, r.leads...)
+		if r.promisor && (confined == nil || !confined()) {
+			unguarded = append(unguarded, "a promisor remote")
+		}
+		err = errors.Join(err, r.err)
+	}
+	return unguarded, err
+}
+
+// oldGit reports whether a version of git cannot override settings by environment variables, or is not known.
+func oldGit(version string) bool {
+	var major, minor int
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n != 2 {
+		return true
+	}
+	return major < 2 || major == 2 && minor < 31
 }
 
 // tagsLikeOptions reports whether the repository that contains a directory has a tag whose name
@@ -219,11 +264,11 @@ func overrides(set [][2]string, n int) (env []string) {
 		"GIT_TERMINAL_PROMPT=0")
 }
 
-// GitVariables returns the names of the variables that [Git.Env] sets; a * at the
-// end matches any suffix.
+// GitVariables returns the names of the variables that [Git.Env] sets, and GIT_ALLOW_PROTOCOL; a * at
+// the end matches any suffix.
 func GitVariables() []string {
 	return []string{"GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_*", "GIT_CONFIG_VALUE_*", "GIT_PAGER", "GIT_OPTIONAL_LOCKS",
-		"GIT_NO_LAZY_FETCH", "GIT_TERMINAL_PROMPT"}
+		"GIT_NO_LAZY_FETCH", "GIT_TERMINAL_PROMPT", "GIT_ALLOW_PROTOCOL"}
 }
 
 // topOf returns the directory at or above dir that contains .git, "" if none.
@@ -351,7 +396,7 @@ func watch(files []string) func(more ...string) watched {
 
 // readConfig finds the git directories of a repository and reads its configuration.
 func (g *Git) readConfig(ctx context.Context, r *repository) error {
-	r.config, r.settings, r.unguarded = watched{}, nil, nil
+	r.config, r.settings, r.unguarded, r.leads, r.promisor = watched{}, nil, nil, nil, false
 	// With anything but regular files git would block or never stop reading.
 	dot := filepath.Join(r.top, ".git")
 	info, err := os.Stat(dot)
@@ -399,9 +444,70 @@ func (g *Git) readConfig(ctx context.Context, r *repository) error {
 	if tree, err := filepath.EvalSymlinks(r.top); err != nil || !sameFile(tree, lines[2]) {
 		r.unguarded = append(r.unguarded, "core.worktree")
 	}
-	r.config = describe()
+	r.leads = append(r.leads, g.leadsOut(r.top, dirs)...)
+	r.config = describe(filepath.Join(common, "objects", "info", "alternates"))
 	r.config.settled = r.config.settled && !included // included files are not watched
 	return nil
+}
+
+// leadsOut names what leads from the git directories of a repository out of the folder: the .git
+// file, links, and the directories from which git takes more objects.
+func (g *Git) leadsOut(top string, dirs []string) (names []string) {
+	folder := topOf(g.dir)
+	if folder == "" {
+		folder = g.dir
+	}
+	roots := []string{folder, top}
+	outside := func(path string) bool {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil {
+			return !errors.Is(err, fs.ErrNotExist)
+		}
+		for _, root := range roots {
+			if root, err := filepath.EvalSymlinks(root); err == nil && subpath.Contains(root, real) {
+				return false
+			}
+		}
+		return true
+	}
+	own, common := dirs[0], dirs[1]
+	if outside(own) || outside(common) {
+		return []string{"the .git file"}
+	}
+	for _, dir := range []string{own, common, common + "/objects", common + "/objects/info", common + "/objects/pack",
+		common + "/info", common + "/refs"} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return []string{dir}
+		}
+		for _, e := range entries {
+			if path := filepath.Join(dir, e.Name()); e.Type()&fs.ModeSymlink != 0 && outside(path) {
+				names = append(names, "the link "+path)
+			}
+		}
+	}
+	todo := []string{filepath.Join(common, "objects")}
+	for range 5 { // as deep as git follows them
+		var next []string
+		for _, objects := range todo {
+			data, err := regular.Read(filepath.Join(objects, "info", "alternates"), 1<<16)
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return append(names, "objects/info/alternates")
+			}
+			for line := range strings.Lines(string(data)) {
+				line = strings.TrimSuffix(line, "\n")
+				if !filepath.IsAbs(line) {
+					line = filepath.Join(objects, line)
+				}
+				if outside(line) {
+					return append(names, "objects/info/alternates")
+				}
+				next = append(next, line)
+			}
+		}
+		todo = next
+	}
+	return names
 }
 
 // readIndex finds the repositories nested in a repository.
@@ -444,12 +550,18 @@ func (g *Git) settings(ctx context.Context, r *repository) (included bool, err e
 		if scope := fields[0]; scope != "local" && scope != "worktree" {
 			continue // set by the user, or an override of ours
 		}
-		key, _, _ := strings.Cut(fields[2], "\n")
+		key, text, _ := strings.Cut(fields[2], "\n")
 		included = included || strings.HasPrefix(key, "include.") || strings.HasPrefix(key, "includeif.")
 		if seen[key] || key == "core.worktree" {
 			continue
 		}
 		seen[key] = true
+		if gitNamesFile(key, text) {
+			r.leads = append(r.leads, key)
+		}
+		r.promisor = r.promisor || key == "extensions.partialclone" ||
+			strings.HasPrefix(key, "remote.") &&
+				(strings.HasSuffix(key, ".promisor") || strings.HasSuffix(key, ".partialclonefilter"))
 		value, known, guarded := gitOverride(key)
 		switch {
 		case known && !guarded:

@@ -486,3 +486,73 @@ func (g *gitFixture) countStarts() func() []string {
 		return strings.Fields(string(data))
 	}
 }
+
+// TestGitUntrusted: in a folder that is not trusted, git commands that only read need no approval, unless
+// the repository leads git to files that it chooses, or to programs that cannot be overridden.
+func TestGitUntrusted(t *testing.T) {
+	decide := func(g *gitFixture, confined bool, rules, command string) permission.Decision {
+		place := permission.PathContext{Dir: g.repo, Home: filepath.Join(g.top, "home"), GitEnv: true, Untrusted: true,
+			Git: permission.NewGit(g.repo), Confined: func() bool { return confined }}
+		return permission.Rules{Allow: rulesOf(t, rules, permission.User)}.Decide(t.Context(), permission.Default, place,
+			permission.Subject{Kind: "Bash", Text: command})
+	}
+	plain := newGitGround(t)
+	plain.git("repo", "config", "filter.evil.clean", plain.evil)
+	for _, command := range []string{"git status", "git log --oneline -5", "git diff", "git diff --stat HEAD", 
+		"git show HEAD", "git branch -a", "git blame a.txt", "git ls-files", "git rev-parse HEAD", "git remote -v", "git stash list", "git tag -l",
+		"git describe --always", "git config --get user.name", "git log -1 && git status --short", "git grep x"} {
+		if d := decide(plain, false, "", command); d.Verdict != permission.Allow {
+			t.Errorf("%s: %v: %s", command, d.Verdict, d.Reason)
+		}
+	}
+	for _, command := range []string{"git commit -m x", "git checkout x", "git fetch", "git pull", "git add a.txt"} {
+		if d := decide(plain, true, "Bash(git:*)", command); d.Verdict != permission.Ask ||
+			!strings.HasPrefix(d.Reason, permission.ReasonUntrusted) {
+			t.Errorf("with a rule: %s: %v: %s", command, d.Verdict, d.Reason)
+		}
+	}
+	for want, prepare := range map[string]func(g *gitFixture){
+		"blame.ignorerevsfile": func(g *gitFixture) { g.git("repo", "config", "blame.ignoreRevsFile", "/etc/passwd") },
+		"core.worktree":        func(g *gitFixture) { g.git("repo", "config", "core.worktree", g.top) },
+		"core.attributesfile":  func(g *gitFixture) { g.git("repo", "config", "core.attributesFile", "/etc/passwd") },
+		"core.excludesfile":    func(g *gitFixture) { g.git("repo", "config", "core.excludesFile", "/etc/passwd") },
+		"mailmap.file":         func(g *gitFixture) { g.git("repo", "config", "mailmap.file", "/etc/passwd") },
+		"diff.orderfile":       func(g *gitFixture) { g.git("repo", "config", "diff.orderFile", "/etc/passwd") },
+		"include.path":         func(g *gitFixture) { g.git("repo", "config", "include.path", "/nowhere") },
+		"includeif.gitdir:x.path": func(g *gitFixture) {
+			g.git("repo", "config", "includeIf.gitdir:x.path", "/nowhere")
+		},
+		"format.pretty":     func(g *gitFixture) { g.git("repo", "config", "format.pretty", "%h %G?") },
+		"core.gitproxy":     func(g *gitFixture) { g.git("repo", "config", "core.gitProxy", g.evil) },
+		"remote.x.vcs":      func(g *gitFixture) { g.git("repo", "config", "remote.x.vcs", "evil") },
+		"a promisor remote": func(g *gitFixture) { g.git("repo", "config", "remote.x.promisor", "true") },
+		"objects/info/alternates": func(g *gitFixture) {
+			g.write("repo/.git/objects/info/alternates", filepath.Join(g.top, "home")+"\n")
+		},
+		"the .git file": func(g *gitFixture) {
+			g.git("repo", "init", "-q", "--separate-git-dir", filepath.Join(g.top, "store"))
+		},
+		"the link": func(g *gitFixture) { g.link(filepath.Join(g.top, "home"), "repo/.git/objects/aa") },
+		"older than 2.31": func(g *gitFixture) {
+			g.countStarts()
+			g.write("bin/git", "#!/bin/sh\ncase $* in *version) echo git version 2.30.2;; *) exec /usr/bin/env "+
+				"PATH='"+strings.TrimPrefix(os.Getenv("PATH"), filepath.Join(g.top, "bin")+":")+"' git \"$@\";; esac\n")
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			g := newGitGround(t)
+			prepare(g)
+			d := decide(g, false, "", "git status")
+			if d.Verdict != permission.Ask || !strings.Contains(d.Reason, want) {
+				t.Errorf("%v: %s", d.Verdict, d.Reason)
+			}
+			confined := decide(g, true, "", "git status").Verdict
+			if allowed := want == "a promisor remote"; confined == permission.Allow != allowed {
+				t.Errorf("in a complete sandbox: %v", confined)
+			}
+			if d := decide(g, false, "Bash(git:*)", "git status"); d.Verdict != permission.Ask {
+				t.Errorf("with a rule: %v", d.Verdict)
+			}
+		})
+	}
+}

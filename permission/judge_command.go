@@ -29,7 +29,7 @@ func (j *judge) command(s *bash.CommandLine, c *bash.SimpleCommand, cov cover) {
 	dangers := j.dangers(c, dirs)
 	g := j.findGrant(c, cov, dirs, moved, dangers)
 	if g.by != nil && c.Git && !needsApproval {
-		if why := j.gitNeedsApproval(dirs); why != "" {
+		if why := j.gitNeedsApproval(c, dirs); why != "" {
 			j.add(Judged{Subject: sub, Reason: why}, "")
 			needsApproval = true
 		}
@@ -71,7 +71,7 @@ func (j *judge) command(s *bash.CommandLine, c *bash.SimpleCommand, cov cover) {
 			break
 		}
 		rule := narrowestRule(c)
-		if moved && startsRelative(c, len(c.Words)) || c.Git && j.gitNeedsApproval(dirs) != "" {
+		if moved && startsRelative(c, len(c.Words)) || c.Git && j.gitNeedsApproval(c, dirs) != "" {
 			rule = ""
 		}
 		suggested = rule != ""
@@ -159,7 +159,7 @@ func (j *judge) whyNotReadOnly(c *bash.SimpleCommand, dirs []string, known, move
 		return ""
 	}
 	if c.Git || c.AsksGit {
-		if why := j.gitNeedsApproval(dirs); why != "" {
+		if why := j.gitNeedsApproval(c, dirs); why != "" {
 			return why
 		}
 		if moved {
@@ -189,9 +189,9 @@ func (j *judge) whyNotReadOnly(c *bash.SimpleCommand, dirs []string, known, move
 
 // gitNeedsApproval returns why git needs approval in these directories even if a rule allows it; ""
 // if it does not.
-func (j *judge) gitNeedsApproval(dirs []string) string {
+func (j *judge) gitNeedsApproval(c *bash.SimpleCommand, dirs []string) string {
 	if j.paths.Untrusted {
-		return ReasonUntrusted
+		return j.untrustedGit(c, dirs)
 	}
 	if j.paths.Git != nil {
 		for _, dir := range dirs {
@@ -202,6 +202,23 @@ func (j *judge) gitNeedsApproval(dirs []string) string {
 			if len(unguarded) > 0 {
 				return "git would use " + unguarded[0] + " of the repository's configuration"
 			}
+		}
+	}
+	return ""
+}
+
+// untrustedGit is gitNeedsApproval for a folder that the user does not trust.
+func (j *judge) untrustedGit(c *bash.SimpleCommand, dirs []string) string {
+	if j.paths.Git == nil || c.Effect != bash.Reads {
+		return ReasonUntrusted
+	}
+	for _, dir := range dirs {
+		unguarded, err := j.paths.Git.untrusted(j.paths.ctx, filepath.FromSlash(dir), j.paths.Confined)
+		if err != nil {
+			return ReasonUntrusted + ": " + err.Error()
+		}
+		if len(unguarded) > 0 {
+			return ReasonUntrusted + ": " + unguarded[0]
 		}
 	}
 	return ""

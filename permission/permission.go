@@ -174,8 +174,11 @@ type PathContext struct {
 	// Git inspects the repositories in which commands run, each time a command is judged. Where it
 	// cannot run git, git commands need approval. nil: the caller has inspected them (see GitEnv).
 	Git *Git
-	// Untrusted means that the user does not trust the folder: every git command asks.
+	// Untrusted means that the user does not trust the folder. Git commands ask, except reading ones where
+	// Git finds that everything that the configuration names can be overridden.
 	Untrusted bool
+	// Confined reports whether commands run in a complete sandbox; nil: they do not.
+	Confined func() bool
 
 	// Resolve follows the links of an absolute path; nil: [Resolve].
 	Resolve func(path string) (string, error)

@@ -27,3 +27,28 @@ type (
 // here-documents (but not the substitutions in them) and assignments to ordinary
 // shell variables.
 func ParseCommand(text string) (*CommandLine, error) { return bash.Parse(text, 0) }
+
+// OnlyReads reports whether every command of a bash command line only reads, as far as its words say.
+func OnlyReads(text string) bool {
+	line, err := ParseCommand(text)
+	return err == nil && onlyReads(line)
+}
+
+func onlyReads(line *CommandLine) bool {
+	for _, item := range line.Items {
+		if _, ok := item.(Unclear); ok {
+			return false
+		}
+	}
+	for _, c := range line.Commands {
+		if c.Effect != bash.Reads && (c.Effect != bash.Wraps || c.Opaque != "" || len(c.Inner) == 0) {
+			return false
+		}
+		for _, in := range c.Inner {
+			if !onlyReads(in.Script) {
+				return false
+			}
+		}
+	}
+	return true
+}
