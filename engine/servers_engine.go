@@ -3,6 +3,8 @@ package engine
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -218,9 +220,14 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 	if err != nil {
 		return workspace.Exit{}, err
 	}
-	policy, err := p.policy(local.Dir())
+	policy, err := p.SandboxPolicy(local.Dir())
 	if err != nil {
 		return workspace.Exit{}, err
+	}
+	if policy.Layers != "" && s.Origin != permission.Project {
+		// The server may have more rights than the project's commands: it runs nothing that they left.
+		key := sha256.Sum256([]byte(s.DefinedIn + "\x00" + s.Name))
+		policy.Layers = filepath.Join(filepath.Dir(policy.Layers), "server-"+hex.EncodeToString(key[:8]))
 	}
 	// The server of a project or plugin could make a .git that names programs.
 	policy.KeepNew = s.Origin != permission.Project && s.Origin != permission.Plugin
@@ -246,6 +253,7 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 		}
 	}
 	box := sandbox.New(policy, mode)
+	defer box.Close()
 	if mode != sandbox.Off {
 		e.reportSandbox(box.Report())
 	}

@@ -94,7 +94,7 @@ func (e *Engine) addSandbox(local *workspace.Local, p *Project) error {
 	if err != nil || mode == sandbox.Off {
 		return err
 	}
-	policy, err := p.policy(local.Dir())
+	policy, err := p.SandboxPolicy(local.Dir())
 	if err != nil {
 		return err
 	}
@@ -135,8 +135,8 @@ func (e *Engine) reportSandbox(r sandbox.Report) {
 	}
 }
 
-// policy returns what commands in a directory may access according to the settings.
-func (p *Project) policy(dir string) (sandbox.Policy, error) {
+// SandboxPolicy returns what commands in a directory may access according to the settings.
+func (p *Project) SandboxPolicy(dir string) (sandbox.Policy, error) {
 	set := &p.config.Settings
 	policy, err := defaultPolicy(dir, p.options.Env)
 	if err != nil {
@@ -156,7 +156,9 @@ func (p *Project) policy(dir string) (sandbox.Policy, error) {
 	}
 	policy.Env = append(policy.Env, permission.GitVariables()...)
 	if state := p.options.Env; state.StateDir() != "" {
-		policy.State, policy.Cache = state.StateFile("sandbox"), state.StateFile("caches")
+		policy.State = state.StateFile("sandbox")
+		policy.Layers = sandbox.LayersOf(state.StateFile("layers"), dir)
+		policy.LayerLimit = int64(set.Sandbox.CacheLimit * (1 << 30))
 	}
 	return policy, nil
 }

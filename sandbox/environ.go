@@ -80,7 +80,10 @@ func (p *Policy) environ(env, set []string) []string {
 }
 
 func (p *Policy) cleanPath(list string) string {
-	writable := append(append([]string{p.Dir}, p.Roots...), p.writable()...)
+	writable := slices.Concat([]string{p.Dir}, p.Roots, p.Write, p.existing())
+	if p.Layers != "" {
+		writable = append(writable, p.Layers)
+	}
 	var keep []string
 	for _, entry := range filepath.SplitList(list) {
 		if filepath.IsAbs(entry) && !withinAny(writable, filepath.Clean(entry)) {

@@ -7,11 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // placeholderText is the content of the files that the sandbox creates in a git directory while a
@@ -153,50 +150,6 @@ func gitPointer(path string) []string {
 	return []string{own}
 }
 
-// gitFileTarget returns the resolved directory that a .git file names.
-func gitFileTarget(path string) (string, bool) {
-	text, ok := line(path)
-	target, named := strings.CutPrefix(text, "gitdir: ")
-	if !ok || !named {
-		return "", false
-	}
-	if !filepath.IsAbs(target) {
-		target = filepath.Join(filepath.Dir(path), target)
-	}
-	target, err := filepath.EvalSymlinks(target)
-	return target, err == nil
-}
-
-// commonDir returns the resolved directory that the commondir file in a git directory names.
-func commonDir(dir string) (string, bool) {
-	common, ok := line(dir + "/commondir")
-	if !ok {
-		return "", false
-	}
-	if !filepath.IsAbs(common) {
-		common = filepath.Join(dir, common)
-	}
-	common, err := filepath.EvalSymlinks(common)
-	return common, err == nil
-}
-
-// worktreeOf reports whether own is in the worktrees of the git directory common and names both
-// common and the .git file, as `git worktree add` creates it.
-func worktreeOf(common, own, file string) bool {
-	if filepath.Dir(own) != common+"/worktrees" {
-		return false
-	}
-	back, ok := line(own + "/gitdir")
-	if ok && !filepath.IsAbs(back) {
-		back = filepath.Join(own, back)
-	}
-	if !ok || filepath.Clean(back) != file {
-		return false
-	}
-	c, ok := commonDir(own)
-	return ok && c == common
-}
-
 // outerGit returns git directories outside dir that git writes when it works in dir: that of a
 // repository above dir, or the one that the .git file of a worktree names. A .git file counts only
 // if the directory it names refers back to it, because anyone can write a .git file.
@@ -235,14 +188,4 @@ func isBareGit(entries []string) bool {
 		}
 	}
 	return true
-}
-
-// line reads a file of one line. It reads only small regular files, not a FIFO, a device or an
-// endless file.
-func line(path string) (string, bool) {
-	b, err := regular.Read(path, 4096)
-	if err != nil {
-		return "", false
-	}
-	return strings.TrimRight(string(b), "\r\n"), true
 }

@@ -70,21 +70,27 @@ type view struct {
 	made      []string            // created for a limit, or to contain permitted; removed if nothing was written
 	permitted []string            // created for an allowance, and removed in the same way
 	files     map[string]openFile // of protected names and secrets in the workspace
+	overlays  map[string]overlay  // over caches in writable
 	reserved  []*placeholder
 }
 
 // viewFor returns the view for one command with an environment. keep are paths that must stay visible
-// even if they are below a temporary directory.
-func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now present, keep []string) (*view, error) {
+// even if they are below a temporary directory, and caches are directories for caches, which can be written like
+// those in overlays.
+func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now present, keep, caches []string,
+	overlays *overlays) (*view, error) {
 	links := new(resolver)
 	v := &view{files: now.files}
-	p.makeCaches()
+	caches = append(caches, overlays.paths()...)
+	if overlays != nil {
+		v.overlays = overlays.covered
+	}
 	allow.Write, allow.Read = p.withoutEscaped(allow.Write), p.withoutEscaped(allow.Read)
 	opened := append(links.real(allow.Write), allow.Write...)
 	replaced := p.withoutEscaped(allow.Replace)
 
 	// Writable paths.
-	v.writable = append(links.real(append(append([]string{p.Dir}, p.Roots...), p.writable()...)), now.outer...)
+	v.writable = append(links.real(slices.Concat([]string{p.Dir}, p.Roots, p.Write, caches)), now.outer...)
 	for _, path := range allow.Write {
 		if _, err := os.Stat(path); err == nil || withinAny(v.writable, path) && !withinAny(p.Own, path) &&
 			!guarded(p.Protected, path) {
@@ -138,7 +144,7 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 		keep = append(keep, p.Home)
 	}
 	if p.only != nil { // paths that a limit closes can still be read
-		keep = append(append(append(keep, p.Dir), p.Roots...), p.writable()...)
+		keep = slices.Concat(keep, []string{p.Dir}, p.Roots, p.Write, caches)
 	}
 	keep = append(keep, "/run/current-system", "/run/booted-system", "/run/opengl-driver")
 	keep = append(keep, filepath.SplitList(p.cleanPath(getenv("PATH")))...)
@@ -323,7 +329,7 @@ func (v *view) entries() []entry {
 		writable := above == launch.Put || above == launch.Pin || above == launch.Tmpfs
 		switch e.do {
 		case launch.Put:
-			if above == launch.Put || above == launch.Pin {
+			if _, ok := v.overlays[e.path]; !ok && (above == launch.Put || above == launch.Pin) {
 				continue
 			}
 		case launch.ReadOnly, launch.Pin:
@@ -401,7 +407,10 @@ func (v *view) movable(path string) bool {
 func (v *view) pinpoint(steps []launch.Step) {
 	for i := range steps {
 		s := &steps[i]
-		if !v.movable(s.Path) {
+		if at, ok := v.overlays[s.Path]; ok && s.Do == launch.Hold {
+			s.Dev, s.Ino = deviceNumber(at.root.dev), at.root.ino // not the user's cache, whatever happens
+		}
+		if !v.movable(s.Path) || v.overlaid(s.Path) {
 			continue
 		}
 		var st unix.Stat_t
@@ -420,9 +429,22 @@ func (v *view) pinpoint(steps []launch.Step) {
 			}
 			continue
 		}
-		s.Dev, s.Ino = uint64(unix.Major(dev))|uint64(unix.Minor(dev))<<32, ino
+		s.Dev, s.Ino = deviceNumber(dev), ino
 	}
 }
+
+// overlaid reports whether an overlay covers a path, so that there is another file than outside.
+func (v *view) overlaid(path string) bool {
+	for dir := range v.overlays {
+		if subpath.Contains(dir, path) {
+			return true
+		}
+	}
+	return false
+}
+
+// deviceNumber returns a device in the form of launch.Step.
+func deviceNumber(dev uint64) uint64 { return uint64(unix.Major(dev)) | uint64(unix.Minor(dev))<<32 }
 
 // isFile reports whether something other than a directory exists at path.
 func isFile(path string) bool {

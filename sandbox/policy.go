@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,14 +22,16 @@ type Policy struct {
 	Dir   string   `json:"dir"`             // the working directory
 	Roots []string `json:"roots,omitempty"` // further directories of the workspace
 	Home  string   `json:"home,omitempty"`
-	// Write are further writable directories, such as the caches of language tools.
+	// Write are further writable directories.
 	Write []string `json:"write,omitempty"`
-	// Caches are variables that tell language tools where their caches are, for tools whose cache
-	// does not exist: running a command must not create directories in the user's home. The
-	// variables are set to directories in Cache, or in the command's own temporary directory if
-	// Cache is "".
-	Caches []string `json:"caches,omitempty"`
-	Cache  string   `json:"cache,omitempty"`
+	// Caches are the caches of language tools. Commands read what the user has in them. What they write
+	// stays in Layers, where neither programs outside the sandbox nor other projects use it.
+	Caches []Cache `json:"caches,omitempty"`
+	// Layers is the directory for what commands write to caches, see [LayersOf]. If it is "", that is
+	// lost when a command ends.
+	Layers string `json:"layers,omitempty"`
+	// LayerLimit is the size in bytes above which Layers is emptied as soon as no command runs; 0: 2 GB.
+	LayerLimit int64 `json:"layerLimit,omitempty"`
 	// Secrets cannot be read. Files named .env* under Dir and Roots and sockets with a listener are
 	// secrets too.
 	Secrets []string `json:"secrets,omitempty"`
@@ -90,7 +91,7 @@ func DefaultFor(dir string, getenv func(string) string) (Policy, error) {
 		}
 	}
 	p.Own = user.Own()
-	p.Write, p.Caches = findCaches(home, getenv)
+	p.Caches = findCaches(home, getenv)
 	return p, nil
 }
 
@@ -150,92 +151,6 @@ func expand(path, home string) string {
 		return ""
 	}
 	return home + rest
-}
-
-// findCaches finds the caches of the installed language tools: found are existing directories,
-// missing are the variables for the others.
-func findCaches(home string, getenv func(string) string) (found, missing []string) {
-	exists := func(path string) bool {
-		_, err := os.Stat(path)
-		return err == nil
-	}
-	for _, c := range toolCaches {
-		base := getenv(c.variable)
-		named := filepath.IsAbs(base)
-		if !named {
-			base = otherwise(c.otherwise, home, getenv)
-		}
-		path := filepath.Join(base, c.under)
-		if base == "" || path == home || path == "/" || slices.Contains(found, path) {
-			continue
-		}
-		if !exists(path) {
-			if _, err := exec.LookPath(c.program); err != nil {
-				continue
-			}
-			// If the user set this variable or has this directory, the cache is used even if it is
-			// missing.
-			if !named && (c.under == "" || !exists(base)) {
-				if getenv(c.private) == "" {
-					missing = append(missing, c.private)
-				}
-				continue
-			}
-		}
-		found = append(found, path)
-	}
-	return found, missing
-}
-
-// otherwise returns the cache directory of a tool whose own variable is not set.
-func otherwise(path, home string, getenv func(string) string) string {
-	for _, v := range [...]struct{ prefix, variable string }{{"~/.cache", "XDG_CACHE_HOME"}, {"~/go", "GOPATH"}} {
-		rest, ok := strings.CutPrefix(path, v.prefix+"/")
-		dir, _, _ := strings.Cut(getenv(v.variable), string(filepath.ListSeparator))
-		if ok && filepath.IsAbs(dir) {
-			return filepath.Join(dir, rest)
-		}
-	}
-	return expand(path, home)
-}
-
-// makeCaches creates the missing directories of Write, except one with a protected name inside the
-// workspace (if the home is inside it): that would look as if the command had created it. It reports
-// whether any was missing.
-func (p *Policy) makeCaches() (missing bool) {
-	roots := append([]string{p.Dir}, p.Roots...)
-	for _, path := range p.writable() {
-		if withinAny(roots, path) && guarded(p.Protected, path) {
-			continue
-		}
-		if _, err := os.Lstat(path); err != nil {
-			missing = true
-			os.MkdirAll(path, 0o755) // the tool will report a failure
-		}
-	}
-	return missing
-}
-
-// writable returns the writable directories outside the workspace.
-func (p *Policy) writable() []string {
-	if p.Cache == "" {
-		return p.Write
-	}
-	return append(slices.Clip(p.Write), p.Cache)
-}
-
-// cacheEnv adds the variables of Caches to a command's environment.
-func (p *Policy) cacheEnv(env []string, temp string) []string {
-	dir := p.Cache
-	if dir == "" {
-		dir = filepath.Join(temp, "knack-caches")
-	}
-	for _, name := range p.Caches {
-		if !slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, name+"=") && kv != name+"=" }) {
-			env = setenv(env, name+"="+filepath.Join(dir, strings.ToLower(name)))
-		}
-	}
-	return env
 }
 
 func withinAny(dirs []string, path string) bool {

@@ -10,14 +10,14 @@ import (
 // Creating it would be attributed to the command.
 func TestMakeCaches(t *testing.T) {
 	dir := t.TempDir()
-	p := Policy{Dir: filepath.Join(dir, "w"), Protected: []string{".cargo"}, Write: []string{
-		filepath.Join(dir, "w/home/.cargo/registry"), filepath.Join(dir, "w/home/go/pkg"),
-		filepath.Join(dir, "other/.cargo/registry"),
+	p := Policy{Dir: filepath.Join(dir, "w"), Protected: []string{".cargo"}, Caches: []Cache{
+		{Path: filepath.Join(dir, "w/home/.cargo/registry")}, {Path: filepath.Join(dir, "w/home/go/pkg")},
+		{Path: filepath.Join(dir, "other/.cargo/registry")},
 	}}
 	p.makeCaches()
 	for i, want := range []bool{false, true, true} {
-		if _, err := os.Stat(p.Write[i]); (err == nil) != want {
-			t.Errorf("%s: created is %t, want %t", p.Write[i], err == nil, want)
+		if _, err := os.Stat(p.Caches[i].Path); (err == nil) != want {
+			t.Errorf("%s: created is %t, want %t", p.Caches[i].Path, err == nil, want)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func TestOrdinaryUser(t *testing.T) {
 	}
 	cmd := exec.Command(mine, "-test.v",
 		"-test.run=^(TestClosed|TestNewProtectedNames|TestOpen|TestTree|TestNetwork|TestPartial|TestReport|TestMemory|"+
-			"TestGit|TestTwo|TestLeft|TestBare|TestHome|TestLimits|TestProcesses|TestBetween|TestMoved|TestStart|TestChanges|TestNothing)")
+			"TestGit|TestTwo|TestLeft|TestBare|TestHome|TestLimits|TestProcesses|TestBetween|TestMoved|TestStart|TestChanges|TestNothing|TestCache)")
 	cmd.Dir = home
 	cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home, "USER=nobody", "KNACK_SANDBOX_TEST_NOBODY=1", "GOCACHE=",
 		"GOMODCACHE=")
@@ -358,7 +358,9 @@ func TestOpenProjects(t *testing.T) {
 			}
 			b := newFixture(t, func(p *Policy, _ *system) {
 				if cache != "" {
-					p.Write = append(p.Write, cache, mod)
+					p.Caches = []Cache{{Variable: "GOCACHE", Path: cache}, {Variable: "GOMODCACHE", Path: mod}}
+					p.Layers = t.TempDir()
+					t.Cleanup(func() { removeTree(p.Layers) })
 				}
 			}).complete()
 			if cache != "" {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/workspace"
@@ -20,7 +21,7 @@ func newSystem(Policy) system { return system{} }
 
 // probe tests sandbox-exec by running a program that does nothing.
 func (*system) probe(p Policy) Report {
-	if out, err := exec.Command(sandboxExec, "-p", resolve(p, workspace.Allowance{}, "", 0).profile(),
+	if out, err := exec.Command(sandboxExec, "-p", resolve(p, workspace.Allowance{}, nil, "", 0).profile(),
 		"/usr/bin/true").CombinedOutput(); err != nil {
 		return Report{Missing: []string{fmt.Sprintf("sandbox-exec: %v %s", err, out)}, Open: everythingOpen}
 	}
@@ -35,9 +36,9 @@ func (*system) probe(p Policy) Report {
 	}
 }
 
-func resolve(p Policy, a workspace.Allowance, temp string, port int) seatbelt {
+func resolve(p Policy, a workspace.Allowance, caches []string, temp string, port int) seatbelt {
 	return seatbelt{
-		roots: real(append([]string{p.Dir}, p.Roots...)), write: real(p.writable()), own: real(p.Own),
+		roots: real(append([]string{p.Dir}, p.Roots...)), write: real(append(slices.Clone(p.Write), caches...)), own: real(p.Own),
 		secrets:   real(p.Secrets),
 		protected: p.Protected, only: real(p.only), opened: real(a.Write), readable: real(a.Read), temp: temp, port: port,
 		network: p.Network,
@@ -71,11 +72,12 @@ func (*system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command) 
 		os.RemoveAll(temp)
 		return nil, err
 	}
+	own := p.own(nil, cmd.Env, temp)
 	x := newProxy(append(append([]string(nil), p.Hosts...), c.Allow.Hosts...))
 	x.accept(l)
 	port := l.Addr().(*net.TCPAddr).Port
-	profile := resolve(p, c.Allow, temp, port)
-	cmd.Env = setenv(setenv(p.cacheEnv(p.environ(cmd.Env, c.Env), temp), "TMPDIR="+temp), x.environ(port)...)
+	profile := resolve(p, c.Allow, own.write, temp, port)
+	cmd.Env = setenv(setenv(p.environ(cmd.Env, c.Env), own.env...), append(x.environ(port), "TMPDIR="+temp)...)
 	cmd.Args = append([]string{sandboxExec, "-p", profile.profile(), cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = sandboxExec
 	w, dir := watch(c), cmd.Dir
@@ -115,3 +117,5 @@ func (s seatbelt) judge(dir, name string) string {
 func (*system) leftovers() []string { return nil }
 
 func (*system) close() {}
+
+func (*system) layered(*Policy, Report) ([]string, string) { return nil, "no layers on macOS" }

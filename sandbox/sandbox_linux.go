@@ -39,6 +39,7 @@ type system struct {
 	without []string
 	bwrap   string // path of the program
 	noStub  bool   // the stub cannot be executed here
+	layers  layers
 	started func() // for tests: called before a launcher is started; may be nil
 	encoded func() // for tests: called before a launcher gets its program; may be nil
 	// remembered is the cache file because of which the namespaces were not tested.
@@ -49,7 +50,20 @@ func newSystem(p Policy) system { return system{names: newNames(p)} }
 
 func (s *system) leftovers() []string { return s.names.leftovers() }
 
-func (s *system) close() { s.names.mounts.close() }
+func (s *system) close() {
+	s.names.mounts.close()
+	s.layers.close()
+}
+
+// layered returns the caches over which commands have layers, and why there are no others.
+func (s *system) layered(p *Policy, r Report) (paths []string, problem string) {
+	if r.Backend != namespaces || s.noStub {
+		return nil, "no layers with " + r.Backend
+	}
+	o := s.layers.acquire(p)
+	s.layers.release(o, p)
+	return o.paths(), s.layers.problem()
+}
 
 // partlyOpen lists what Landlock and seccomp do not enforce without namespaces.
 var partlyOpen = []string{
@@ -168,13 +182,14 @@ type run struct {
 	dir    string
 	watch  *watcher
 
-	stub    bool
-	program *launch.Program
-	control *net.UnixConn
-	child   *os.File // the launcher's end of the control socket
-	temp    string   // a private temporary directory, for a backend without mounts
-	proxy   *proxy
-	done    chan struct{} // closed when serve has ended; the fields below may be read then
+	stub     bool
+	overlays *overlays // nil: none
+	program  *launch.Program
+	control  *net.UnixConn
+	child    *os.File // the launcher's end of the control socket
+	temp     string   // a private temporary directory, for a backend without mounts
+	proxy    *proxy
+	done     chan struct{} // closed when serve has ended; the fields below may be read then
 
 	mounts  *os.File // the command's mount namespace; nil: not sent
 	failure string
@@ -193,6 +208,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 				r.view.remove(false)
 			}
 			s.names.end(nil, nil)
+			s.layers.release(r.overlays, &r.policy)
 		}
 	}()
 	var self string // for bwrap, which starts this program inside
@@ -207,17 +223,26 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		now.gits = nil // only mounts can protect them
 	}
 	r.stub = backend == namespaces && !s.noStub
-	if r.view, err = p.viewFor(c.Allow, cmd.Env, now, keep); err != nil {
+	var own ownCaches
+	if len(cmd.Args) > 0 {
+		p.makeCaches()
+		if r.stub {
+			r.overlays = s.layers.acquire(&p)
+		}
+		own = p.own(r.overlays.paths(), cmd.Env, "/tmp")
+	}
+	if r.view, err = p.viewFor(c.Allow, cmd.Env, now, keep, own.write, r.overlays); err != nil {
 		return nil, err
 	}
 	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock || p.Network),
 		Limits: p.limits(backend != landlock)}
 	if len(cmd.Args) > 0 {
 		plan.Args = append([]string{cmd.Path}, cmd.Args[1:]...)
-		plan.Env = p.cacheEnv(p.environ(cmd.Env, c.Env), "/tmp")
+		plan.Env = setenv(p.environ(cmd.Env, c.Env), own.env...)
 	}
 	hosts := append(append([]string(nil), p.Hosts...), c.Allow.Hosts...)
 	args := []string{"knack-sandbox"}
+	var given []*os.File
 	path := "/proc/self/exe"
 	attr := &syscall.SysProcAttr{}
 	switch backend {
@@ -229,7 +254,11 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		plan.Steps = r.view.steps()
 		r.view.restrict(plan)
 		if r.stub {
-			path = fmt.Sprintf("/proc/self/fd/%d", launch.Control+1)
+			if o := r.overlays; o != nil {
+				given, plan.Refresh = []*os.File{o.users, o.mounts}, o.paths() // launch.Users and Layers
+			}
+			path = fmt.Sprintf("/proc/self/fd/%d", launch.Control+1+len(given))
+			given = append(given, stub())
 			break
 		}
 		// Without these capabilities the launcher of an ordinary user would lose the rights in its
@@ -280,10 +309,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	}
 	cmd.Path, cmd.Args, cmd.Dir, cmd.Err = path, args, "/", nil
 	cmd.Env = []string{launch.EnvName + "=" + launch.Version, "GOMAXPROCS=1"} // one thread starts faster
-	cmd.ExtraFiles = []*os.File{r.child}                                      // launch.Control
-	if r.stub {
-		cmd.ExtraFiles = append(cmd.ExtraFiles, stub()) // which path names
-	}
+	cmd.ExtraFiles = append([]*os.File{r.child}, given...)                    // r.child is launch.Control
 	cmd.SysProcAttr = attr
 	return r, nil
 }
@@ -343,7 +369,7 @@ func (r *run) serve(plan *launch.Plan) {
 			r.failure = r.program.Failure(body)
 		case kind == launch.Ready:
 			r.ready = true
-		case kind == launch.Mounts && r.mounts == nil:
+		case kind == launch.Namespace && r.mounts == nil:
 			if fd, ok := m.take(); ok {
 				r.mounts = os.NewFile(uintptr(fd), "mount namespace")
 			}
@@ -427,6 +453,7 @@ func (r *run) finish() {
 	if r.temp != "" {
 		os.RemoveAll(r.temp)
 	}
+	r.system.layers.release(r.overlays, &r.policy)
 	r.view.remove(r.status != nil && r.status.Exited() && r.status.ExitStatus() == 0)
 }
 

@@ -254,18 +254,22 @@ func TestHomeStaysAsItIs(t *testing.T) {
 	if out, _ := b.run("echo hi"); out != "hi\n" || b.dirs(b.home) != before {
 		t.Errorf("%s: before\n%s\nafter\n%s", out, before, b.dirs(b.home))
 	}
-	line := `for d in "$GOCACHE" "$GOMODCACHE" "$npm_config_cache" "$CARGO_HOME" "$PIP_CACHE_DIR" ` +
+	line := `for d in "$GOCACHE" "$GOMODCACHE" "$npm_config_cache" "$CARGO_HOME/registry" "$PIP_CACHE_DIR" ` +
 		`"$BUN_INSTALL_CACHE_DIR"; do mkdir -p "$d/x" && echo kept >> "$d/x/y" && cat "$d/x/y"; done`
 	if out, exit := b.run(line); out != strings.Repeat("kept\n", 6) || b.dirs(b.home) != before {
 		t.Errorf("private caches: %s %+v", out, exit)
 	}
 	// With a directory for caches, the next command finds what the last one stored.
 	p := b.box.policy
-	p.Cache = filepath.Join(b.home, ".local/state/knack/caches")
+	p.Layers = filepath.Join(b.home, ".local/state/knack/layers/p")
 	b.local.Confine = newBox(t, p).Confine
 	b.run(line)
 	if out, exit := b.run(line); out != strings.Repeat("kept\n", 12) {
 		t.Errorf("kept caches: %s %+v", out, exit)
+	}
+	// Of cargo's directory, nothing else can be written.
+	if out, exit := b.run(`echo x > "$CARGO_HOME/config.toml" || mkdir "$CARGO_HOME/bin"`); exit.Code == 0 {
+		t.Errorf("CARGO_HOME: %s", out)
 	}
 	// An existing directory of a tool is used, and so is one that a variable names.
 	os.Mkdir(filepath.Join(b.home, ".cargo"), 0o755)
@@ -274,14 +278,12 @@ func TestHomeStaysAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{".cargo/registry", "named"} {
-		if !slices.Contains(p.Write, filepath.Join(b.home, path)) {
-			t.Errorf("%s is not writable: %q", path, p.Write)
+	want := map[string]string{"CARGO_HOME": ".cargo/git", "GOCACHE": "named", "npm_config_cache": ""}
+	for _, c := range p.Caches {
+		if path, ok := want[c.Variable]; ok && c.Under != "registry" &&
+			c.Path != map[bool]string{true: filepath.Join(b.home, path)}[path != ""] {
+			t.Errorf("%+v", c)
 		}
-	}
-	if slices.Contains(p.Caches, "CARGO_HOME") || slices.Contains(p.Caches, "GOCACHE") ||
-		!slices.Contains(p.Caches, "npm_config_cache") {
-		t.Errorf("private: %q", p.Caches)
 	}
 }
 

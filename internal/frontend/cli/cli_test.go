@@ -38,11 +38,21 @@ func TestScript(t *testing.T) {
 			"hookevents": hookEvents, "hookserver": hookServer,
 		},
 		Condition: func(cond string) (bool, error) {
-			if cond != "sandbox" {
-				return false, fmt.Errorf("unknown condition %s", cond)
-			}
 			policy, err := sandbox.Default(t.TempDir())
-			return err == nil && sandbox.New(policy, sandbox.Auto).Report().Level == sandbox.Complete, nil
+			if err != nil {
+				return false, err
+			}
+			policy.Caches = []sandbox.Cache{{Variable: "CACHE", Path: t.TempDir()}}
+			policy.Layers = t.TempDir()
+			box := sandbox.New(policy, sandbox.Auto)
+			defer box.Close()
+			switch cond {
+			case "sandbox":
+				return box.Report().Level == sandbox.Complete, nil
+			case "layers":
+				return len(box.CacheReport().Layered) > 0, nil
+			}
+			return false, fmt.Errorf("unknown condition %s", cond)
 		},
 		Setup: func(e *testscript.Env) error { return atHome(e) },
 	})

@@ -49,6 +49,8 @@ type checkup struct {
 type sandboxCheckup struct {
 	Mode   sandbox.Mode   `json:"mode"`
 	Report sandbox.Report `json:"report"`
+	// Caches are those of language tools, and what commands stored in them.
+	Caches sandbox.CacheReport `json:"caches"`
 }
 
 type terminalCheckup struct {
@@ -118,11 +120,13 @@ func examine(c *cobra.Command, e *engine.Engine) (*checkup, error) {
 	if mode == sandbox.Off {
 		x.Off = append(x.Off, offItem{"sandbox", "sandbox.mode is off"})
 	} else {
-		policy, err := sandbox.Default(p.Dir())
+		policy, err := p.SandboxPolicy(p.Dir())
 		if err != nil {
 			return nil, err
 		}
-		x.Sandbox.Report = sandbox.New(policy, mode).Report()
+		box := sandbox.New(policy, mode)
+		defer box.Close()
+		x.Sandbox.Report, x.Sandbox.Caches = box.Report(), box.CacheReport()
 	}
 	for _, s := range cat.Candidates() {
 		x.Skills[string(s.State)]++
@@ -180,6 +184,9 @@ func (x *checkup) write(w io.Writer, p *engine.Project) {
 		line("sandbox", "%s", strings.TrimPrefix(cmp.Or(x.Sandbox.Report.Notice(),
 			"complete, by "+x.Sandbox.Report.Backend),
 			"the sandbox is "))
+		for i, text := range cacheLines(x.Sandbox.Caches) {
+			line([]string{"caches", ""}[min(i, 1)], "%s", plain.Line(text))
+		}
 	}
 	if x.Trusted {
 		line("trust", "nothing of this project is left out")

@@ -6,9 +6,11 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/sandbox"
@@ -34,23 +36,33 @@ func sandboxExplainCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			policy, err := sandbox.Default(dir)
+			e, err := engine.Open(c.Context(), engine.Options{Version: version()})
 			if err != nil {
 				return err
 			}
-			report := sandbox.New(policy, mode).Report()
+			defer e.Close()
+			policy, err := e.Project().SandboxPolicy(dir)
+			if err != nil {
+				return err
+			}
+			box := sandbox.New(policy, mode)
+			defer box.Close()
+			report, caches := box.Report(), box.CacheReport()
 			if asJSON {
 				e := json.NewEncoder(plain.JSON(c.OutOrStdout()))
 				e.SetIndent("", "  ")
 				return e.Encode(struct {
-					Mode   sandbox.Mode   `json:"mode"`
-					Report sandbox.Report `json:"report"`
-					Policy sandbox.Policy `json:"policy"`
-
+					Mode      sandbox.Mode               `json:"mode"`
+					Report    sandbox.Report             `json:"report"`
+					Policy    sandbox.Policy             `json:"policy"`
+					Caches    sandbox.CacheReport        `json:"caches"`
 					Protected []permission.ProtectedPath `json:"protected"`
-				}{mode, report, policy, permission.ProtectedPaths()})
+				}{mode, report, policy, caches, permission.ProtectedPaths()})
 			}
 			explainSandbox(c.OutOrStdout(), mode, report, policy)
+			for i, text := range cacheLines(caches) {
+				fmt.Fprintf(c.OutOrStdout(), "%-9s %s\n", []string{"caches:", ""}[min(i, 1)], plain.Line(text))
+			}
 			return nil
 		},
 	}
@@ -113,4 +125,20 @@ func explainSandbox(w io.Writer, mode sandbox.Mode, r sandbox.Report, p sandbox.
 		hosts = []string{"none (a command's own loopback works)"}
 	}
 	list("hosts:", hosts)
+}
+
+// cacheLines describes what commands store in the caches of language tools.
+func cacheLines(r sandbox.CacheReport) (lines []string) {
+	if len(r.Layered) > 0 {
+		lines = append(lines, "read, and written only to a layer of this project: "+strings.Join(r.Layered, " "))
+	}
+	if len(r.Own) > 0 {
+		lines = append(lines, fmt.Sprintf("not used, this project has its own (%s): %s", r.Problem, strings.Join(r.Own, " ")))
+	}
+	if r.Project != "" {
+		const mb = 1 << 20
+		lines = append(lines, fmt.Sprintf("this project stored %d of %d MB in %s; %d projects %d MB (removed after 30 unused days)",
+			r.Bytes/mb, r.Limit/mb, r.Project, r.Projects, r.AllBytes/mb))
+	}
+	return lines
 }

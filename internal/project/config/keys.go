@@ -130,6 +130,8 @@ var table = sync.OnceValue(func() []key {
 		{"sandbox.allowHosts", list, fromUser, nil,
 			"Hosts, or host:port, that commands in the sandbox may reach.", nil},
 		{"sandbox.denyRead", list, fromAnyone, nil, "Further paths that commands in the sandbox may not read.", nil},
+		{"sandbox.cacheLimit", number, fromUser, nil, "How many GB the commands of a project may store in the caches of " +
+			"language tools, which no other project sees. Above it, what they stored is removed. Default 2.", nil},
 		{"sandbox.skills", raw, fromAnyone, nil,
 			"By skill, what commands are restricted to while it is in force: {network: " +
 				"none|hosts, write: [paths]}. It cannot permit more.", nil},

@@ -48,6 +48,7 @@ type Settings struct {
 		AllowWrite []string `json:"allowWrite"`
 		AllowHosts []string `json:"allowHosts"`
 		DenyRead   []string `json:"denyRead"`
+		CacheLimit float64  `json:"cacheLimit"` // in GB; 0: the default
 	} `json:"sandbox"`
 	Shell struct {
 		Path   string `json:"path"`

@@ -15,6 +15,7 @@ const (
 	sysFsopen            = 430
 	sysFsconfig          = 431
 	sysFsmount           = 432
+	sysFspick            = 433
 	sysCloseRange        = 436
 	sysOpenat2           = 437
 	sysMountSetattr      = 442

@@ -32,9 +32,12 @@ const (
 // the text. The kinds are the characters below.
 const (
 	Control   = 3
+	Users     = 4 // descriptors of the namespaces of Overlays, which Run joins
+	Layers    = 5
 	Failed    = 'e' // the sandbox could not be set up; the text is the reason
 	FailedAt  = 'f' // the same from a program of system calls, see Program.Failure
-	Mounts    = 'm' // sends the descriptor of the command's mount namespace; only from a stub
+	Namespace = 'n' // sends the descriptor of a namespace; only from a stub
+	Overlaid  = 'o' // sends the descriptor of the root of an overlay
 	Listening = 'l' // sends the descriptor of a listening socket
 	Ready     = 'r' // all restrictions apply; the command starts now
 	Exited    = 'x' // the command ended; the text is the wait status in four bytes

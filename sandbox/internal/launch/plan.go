@@ -15,6 +15,9 @@ type Plan struct {
 	// Loopback means that the command has its own network namespace, whose loopback interface must
 	// be brought up. Otherwise it uses the machine's network.
 	Loopback bool
+	// Refresh are the paths of overlays in the namespaces that Run joins; nil: it makes its own. What
+	// changed below them since an earlier command is noticed.
+	Refresh []string
 	// Steps build the file system.
 	Steps []Step
 	// Ports are TCP ports of the loopback interface to listen on. The launcher sends the listening

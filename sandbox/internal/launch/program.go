@@ -179,9 +179,8 @@ func (p *Program) Failure(body string) string {
 	if len(body) != 8 {
 		return "the launcher failed"
 	}
-	n := func(s string) int { return int(s[0]) | int(s[1])<<8 | int(s[2])<<16 | int(s[3])<<24 }
-	what, e := "the launcher", syscall.Errno(n(body[4:]))
-	if at := n(body) / int(unsafe.Sizeof(op{})); p != nil && at >= 0 && at < len(p.what) {
+	what, e := "the launcher", Errno(body)
+	if at := number32(body) / int(unsafe.Sizeof(op{})); p != nil && at >= 0 && at < len(p.what) {
 		what = p.what[at]
 		// The parent has just seen what is looked for.
 		if e == syscall.ESTALE || p.calls[at].number == sysOpenat2 && (e == syscall.ENOENT || e == syscall.ENOTDIR) {
@@ -191,6 +190,16 @@ func (p *Program) Failure(body string) string {
 	return what + ": " + e.Error()
 }
 
+// Errno returns the error number in a message of kind FailedAt; 0 if there is none.
+func Errno(body string) syscall.Errno {
+	if len(body) != 8 {
+		return 0
+	}
+	return syscall.Errno(number32(body[4:]))
+}
+
+func number32(s string) int { return int(s[0]) | int(s[1])<<8 | int(s[2])<<16 | int(s[3])<<24 }
+
 const (
 	clonePidfd            = 0x1000
 	allOthers      uint64 = 0xffffffff
@@ -199,7 +208,8 @@ const (
 )
 
 // Run makes the program of a stub: it makes namespaces for a user and a group, applies a whole plan
-// (Init) and starts the command.
+// (Init) and starts the command. With plan.Refresh it joins the user namespace of Overlays, and the
+// command gets a copy of the mounts there.
 //
 // Three processes carry the program out. The first creates the namespaces and starts the second,
 // which is process 1 of the new pid namespace. The first stays outside, invisible to the command,
@@ -210,24 +220,26 @@ func Run(plan *Plan, uid, gid int) *Program {
 	p := newProgram()
 	p.doing = "starting the launcher"
 	p.do(sysCloseRange, Control, allOthers, closeRangeCloexec)
-	p.do(sysCloseRange, Control+1, allOthers, 0)
 	p.do(syscall.SYS_PRCTL, prSetName, "knack-sandbox")
 	// Under memory pressure this process is killed first. Not essential.
 	p.write("/proc/self/oom_score_adj", "500", true)
 	p.doing = "making namespaces"
-	spaces := syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC
+	spaces := syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC
 	if plan.Loopback {
 		spaces |= syscall.CLONE_NEWNET
 	}
-	p.do(syscall.SYS_UNSHARE, spaces)
-	p.write("/proc/self/setgroups", "deny", false)
-	p.write("/proc/self/uid_map", decimal(uint64(uid))+" "+decimal(uint64(uid))+" 1", false)
-	p.write("/proc/self/gid_map", decimal(uint64(gid))+" "+decimal(uint64(gid))+" 1", false)
+	if plan.Refresh == nil {
+		p.unshareUser(spaces, uid, gid)
+	} else {
+		p.do(sysSetns, Users, syscall.CLONE_NEWUSER)
+		p.do(sysSetns, Layers, syscall.CLONE_NEWNS)
+		p.refresh(plan.Refresh)
+		p.do(syscall.SYS_UNSHARE, spaces)
+	}
+	p.do(sysCloseRange, Control+1, allOthers, 0)
 	// The process that is the last to leave a mount namespace waits until the kernel has removed it. With
 	// this descriptor it is the parent, which closes it when it has the result.
-	mounts := p.rights()
-	p.do(syscall.SYS_OPENAT, atFdcwd, "/proc/self/ns/mnt", syscall.O_RDONLY|syscall.O_CLOEXEC, 0).to(mounts.fd())
-	p.send(Mounts, mounts)
+	p.sendNamespace("/proc/self/ns/mnt")
 	p.doing = "starting the launcher"
 	// No core file, no /proc/<pid>/mem, no ptrace of the launcher.
 	p.do(syscall.SYS_PRCTL, prSetDumpable, 0)
@@ -272,6 +284,14 @@ func Run(plan *Plan, uid, gid int) *Program {
 	}
 	p.do(syscall.SYS_EXIT_GROUP, 0)
 	return p
+}
+
+// unshareUser makes namespaces in which a user and a group exist.
+func (p *Program) unshareUser(others, uid, gid int) {
+	p.do(syscall.SYS_UNSHARE, others|syscall.CLONE_NEWUSER)
+	p.write("/proc/self/setgroups", "deny", false)
+	p.write("/proc/self/uid_map", decimal(uint64(uid))+" "+decimal(uint64(uid))+" 1", false)
+	p.write("/proc/self/gid_map", decimal(uint64(gid))+" "+decimal(uint64(gid))+" 1", false)
 }
 
 // Setup makes the program of a launcher that is a Go program: it applies a whole plan, but does not
@@ -351,6 +371,13 @@ func (p *Program) send(kind byte, given rights) {
 	text := p.words(p.put([]byte{kind, 0, 0}), 3)
 	p.do(syscall.SYS_SENDMSG, Control, p.words(0, 0, text, 1, uint64(given), 24, 0), 0)
 	p.close(given.fd())
+}
+
+// sendNamespace sends the descriptor of a namespace of this process.
+func (p *Program) sendNamespace(path string) {
+	given := p.rights()
+	p.do(syscall.SYS_OPENAT, atFdcwd, path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0).to(given.fd())
+	p.send(Namespace, given)
 }
 
 // report sends the wait status of a process to the parent.

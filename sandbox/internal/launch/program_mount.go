@@ -19,8 +19,10 @@ const (
 	fsconfigString  = 1
 	fsconfigFlag    = 0
 	fsconfigCreate  = 6
-	fsopenCloexec   = 1
-	fsmountCloexec  = 1
+
+	fsconfigReconfigure = 7
+	fsopenCloexec       = 1
+	fsmountCloexec      = 1
 )
 
 // find opens a path without access (O_PATH) and follows no symbolic link: the parent has resolved

@@ -1,0 +1,65 @@
+//go:build linux && (amd64 || arm64)
+
+package launch
+
+import "syscall"
+
+// An Overlay covers a directory with itself; what is written there goes to Upper. Work is an empty
+// directory in the same file system as Upper.
+type Overlay struct{ Path, Upper, Work string }
+
+// Overlays makes the program of a stub that makes a user and a mount namespace with overlays, and ends.
+// It sends the descriptors of both (Namespace) and of the root of each overlay (Overlaid). The kernel
+// refuses (EBUSY) an Upper that is in use by another overlay.
+func Overlays(overlays []Overlay, uid, gid int) *Program {
+	p := newProgram()
+	p.doing = "making namespaces"
+	p.do(sysCloseRange, Control, allOthers, closeRangeCloexec)
+	p.do(syscall.SYS_PRCTL, prSetName, "knack-sandbox")
+	p.unshareUser(syscall.CLONE_NEWNS, uid, gid)
+	// What is mounted or unmounted on the machine is so here, too.
+	p.do(syscall.SYS_MOUNT, "", "/", "", syscall.MS_REC|syscall.MS_SLAVE, "")
+	// The kernel gives a meaning to some characters in the paths of an overlay, so it gets descriptors.
+	const lower, upper, work = 100, 101, 102
+	fd, fs, mount := p.slot(), p.slot(), p.slot()
+	for _, o := range overlays {
+		p.doing = "mounting an overlay on " + o.Path
+		for i, path := range []string{o.Path, o.Upper, o.Work} {
+			p.find(path).to(fd)
+			p.do(syscall.SYS_DUP3, fd, lower+i, syscall.O_CLOEXEC)
+			p.close(fd)
+		}
+		p.do(sysFsopen, "overlay", fsopenCloexec).to(fs)
+		for _, option := range [][2]string{{"lowerdir", "/proc/self/fd/" + decimal(lower)},
+			{"upperdir", "/proc/self/fd/" + decimal(upper)}, {"workdir", "/proc/self/fd/" + decimal(work)},
+			{"index", "on"}} {
+			p.do(sysFsconfig, fs, fsconfigString, option[0], option[1], 0)
+		}
+		p.do(sysFsconfig, fs, fsconfigFlag, "userxattr", 0, 0)
+		p.do(sysFsconfig, fs, fsconfigCreate, 0, 0, 0)
+		p.do(sysFsmount, fs, fsmountCloexec, attrNoSuid|attrNoDev).to(mount)
+		p.move(mount, number(p.put([]byte{lower, 0, 0, 0})))
+		root := p.rights()
+		p.find(o.Path).to(root.fd())
+		p.send(Overlaid, root)
+		p.close(fs, mount)
+	}
+	p.doing = "making namespaces"
+	p.sendNamespace("/proc/self/ns/user")
+	p.sendNamespace("/proc/self/ns/mnt")
+	p.do(syscall.SYS_EXIT_GROUP, 0)
+	return p
+}
+
+// refresh makes overlays notice what appeared below them: a name that was looked up and not found stays
+// missing until the kernel forgets what it knows, as it does when a mount is reconfigured.
+func (p *Program) refresh(paths []string) {
+	p.doing = "refreshing an overlay"
+	fs := p.slot()
+	for _, path := range paths {
+		const noFollow, cloexec = 2, 1
+		p.do(sysFspick, atFdcwd, path, noFollow|cloexec).to(fs)
+		p.do(sysFsconfig, fs, fsconfigReconfigure, 0, 0, 0)
+		p.close(fs)
+	}
+}
