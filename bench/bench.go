@@ -7,6 +7,7 @@
 //	go run ./load     how fast skills load, compared with floors
 //	go run ./find     how well and how fast skills are found
 //	go run ./turns    what a request costs late in a session
+//	go run ./sessions what sessions of 100,000 entries and of 1 GiB cost
 //	go run ./servers  what MCP servers cost
 //	go run ./shell    what the sandbox adds to a command and to a turn
 //	go run ./peers    Knack compared with the agents and search tools on PATH

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
@@ -217,6 +218,9 @@ func (e *Engine) Close() error {
 // PathContext returns the context in which the workspace's paths are currently judged.
 func (e *Engine) PathContext() permission.PathContext { return e.pathContext(e.Project()) }
 
+// resolveTime limits the lookup of one path on another machine, which may be gone.
+const resolveTime = 5 * time.Second
+
 // pathContext is PathContext for the turns of a given project.
 func (e *Engine) pathContext(p *Project) permission.PathContext {
 	e.mu.Lock()
@@ -231,7 +235,11 @@ func (e *Engine) pathContext(p *Project) permission.PathContext {
 		// For a workspace on another machine, links are resolved there, and the user is asked about anything
 		// that cannot be looked up from here.
 		place.Dir, place.Home, place.Own, place.Roots = ws.Dir(), "", nil, nil
-		place.Resolve = func(path string) (string, error) { return ws.Realpath(context.Background(), path) }
+		place.Resolve = func(path string) (string, error) {
+			ctx, cancel := context.WithTimeout(context.Background(), resolveTime)
+			defer cancel()
+			return ws.Realpath(ctx, path)
+		}
 		place.Glob = func(string) ([]string, error) { return nil, errors.New("not on this machine") }
 		place.Below = func(string, int) ([]string, bool) { return nil, false }
 	}

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,6 +37,8 @@ type SSHOptions struct {
 	KnownHosts []string // files; nil: ~/.ssh/known_hosts and /etc/ssh/ssh_known_hosts
 	Keys       []string // private key files; nil: the agent's keys (SSH_AUTH_SOCK), ~/.ssh/id_ed25519, id_ecdsa, id_rsa
 	Environ    []string // like os.Environ; locates the user's home and agent; nil: that of the process
+	// Silence is how long the host may leave a question unanswered before the connection is closed. 0: 45 seconds.
+	Silence time.Duration
 }
 
 // SSH is a directory on another machine. Files are accessed with SFTP; atomic writes, Glob and
@@ -45,9 +48,13 @@ type SSH struct {
 	Prefix      string               // shell text before every command line
 	BeforeSpawn func(*Command) error // see [Local.BeforeSpawn]
 
+	conn   net.Conn
 	client *ssh.Client
 	sftp   *sftp.Client
 	mark   string
+	done   chan struct{} // closed by Close
+	watch  sync.WaitGroup
+	silent atomic.Bool // the host did not answer, and the connection was closed
 	count  atomic.Int64
 
 	mu     sync.Mutex
@@ -80,12 +87,14 @@ func DialSSH(ctx context.Context, o SSHOptions) (*SSH, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
+	conn.SetDeadline(time.Now().Add(o.patience()))
 	c, chans, reqs, err := ssh.NewClientConn(conn, addr, config)
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("ssh %s: %w", addr, explain(err, o.Host))
 	}
-	w := &SSH{client: ssh.NewClient(c, chans, reqs), mark: token(), pumps: map[*pump]bool{}}
+	w := &SSH{conn: conn, client: ssh.NewClient(c, chans, reqs), mark: token(), done: make(chan struct{}),
+		pumps: map[*pump]bool{}}
 	if w.sftp, err = sftp.NewClient(w.client); err != nil {
 		w.client.Close()
 		return nil, fmt.Errorf("ssh %s: no sftp: %w", addr, err)
@@ -106,7 +115,75 @@ func DialSSH(ctx context.Context, o SSHOptions) (*SSH, error) {
 		w.client.Close()
 		return nil, fmt.Errorf("ssh %s: %s: %w", addr, w.dir, err)
 	}
+	conn.SetDeadline(time.Time{})
+	w.watch.Go(func() { w.keepAlive(o.patience()) })
 	return w, nil
+}
+
+// maxSilence is how long a host may leave a question unanswered.
+const maxSilence = 45 * time.Second
+
+func (o SSHOptions) patience() time.Duration { return cmp.Or(o.Silence, maxSilence) }
+
+// keepAlive asks the host for a sign of life and closes the connection when none came for the given time: TCP alone
+// notices a host that is gone only after many minutes.
+func (w *SSH) keepAlive(silence time.Duration) {
+	for {
+		answered := make(chan error, 1)
+		go func() { // ends when the connection does
+			_, _, err := w.client.SendRequest("keepalive@openssh.com", true, nil)
+			answered <- err
+		}()
+		select {
+		case err := <-answered: // also a refusal is a sign of life
+			if err != nil {
+				return
+			}
+		case <-time.After(silence * 2 / 3):
+			w.silent.Store(true)
+			w.conn.Close()
+			return
+		case <-w.done:
+			return
+		}
+		select {
+		case <-time.After(silence / 3):
+		case <-w.done:
+			return
+		}
+	}
+}
+
+// lost explains an error of a connection that keepAlive closed.
+func (w *SSH) lost(err error) error {
+	if err != nil && !errors.Is(err, io.EOF) && w.silent.Load() {
+		return fmt.Errorf("ssh: the host no longer answers: %w", err)
+	}
+	return err
+}
+
+// await calls f and returns its results, or the cause of ctx when ctx ends first. Then f goes on until the host
+// answers or the connection is closed.
+func await[T any](ctx context.Context, w *SSH, f func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	var zero T
+	if err := context.Cause(ctx); err != nil {
+		return zero, err
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := f()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		return r.value, w.lost(r.err)
+	case <-ctx.Done():
+		return zero, context.Cause(ctx)
+	}
 }
 
 func explain(err error, host string) error {
@@ -209,7 +286,7 @@ func (noKey) Verify([]byte, *ssh.Signature) error { return errors.New("not a key
 // Open opens a regular file with SFTP. Its real path is resolved by name.
 func (w *SSH) Open(ctx context.Context, name string) (File, error) {
 	name = w.Path(name)
-	info, err := w.sftp.Stat(name)
+	info, err := await(ctx, w, func() (fs.FileInfo, error) { return w.sftp.Stat(name) })
 	if err != nil {
 		return nil, pathError("open", name, err)
 	}
@@ -220,23 +297,60 @@ func (w *SSH) Open(ctx context.Context, name string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := w.sftp.Open(real)
+	f, err := await(ctx, w, func() (*sftp.File, error) { return w.sftp.Open(real) })
 	if err != nil {
 		return nil, pathError("open", name, err)
 	}
-	return &sshFile{f, real}, nil
+	return &sshFile{w, f, ctx, real}, nil
 }
 
+// An sshFile is a file that was opened with ctx, which ends its operations too: they have none of their own.
 type sshFile struct {
-	*sftp.File
+	w    *SSH
+	file *sftp.File
+	ctx  context.Context
 	real string
 }
 
 func (f *sshFile) Realpath() string { return f.real }
 
+func (f *sshFile) Stat() (fs.FileInfo, error) { return await(f.ctx, f.w, f.file.Stat) }
+
+func (f *sshFile) Read(p []byte) (int, error) { return f.read(p, f.file.Read) }
+
+func (f *sshFile) ReadAt(p []byte, at int64) (int, error) {
+	return f.read(p, func(p []byte) (int, error) { return f.file.ReadAt(p, at) })
+}
+
+// read reads into a buffer of its own, because the reading may go on when read returns.
+func (f *sshFile) read(p []byte, from func([]byte) (int, error)) (int, error) {
+	type piece struct {
+		data []byte
+		err  error
+	}
+	got, err := await(f.ctx, f.w, func() (piece, error) {
+		data := make([]byte, len(p))
+		n, err := from(data)
+		return piece{data[:n], err}, nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return copy(p, got.data), f.w.lost(got.err)
+}
+
+func (f *sshFile) Seek(offset int64, whence int) (int64, error) {
+	return await(f.ctx, f.w, func() (int64, error) { return f.file.Seek(offset, whence) })
+}
+
+func (f *sshFile) Close() error {
+	_, err := await(f.ctx, f.w, func() (struct{}, error) { return struct{}{}, f.file.Close() })
+	return err
+}
+
 // Realpath resolves all links in a path; parts that do not exist stay as written. It uses SFTP,
 // because starting a shell may take a second.
-func (w *SSH) Realpath(_ context.Context, name string) (string, error) {
+func (w *SSH) Realpath(ctx context.Context, name string) (string, error) {
 	rest := name // not cleaned: "link/.." is the parent of the link's target
 	if !path.IsAbs(name) {
 		rest = w.dir + "/" + name
@@ -250,7 +364,7 @@ func (w *SSH) Realpath(_ context.Context, name string) (string, error) {
 			done = next
 			continue
 		}
-		info, err := w.sftp.Lstat(next)
+		info, err := await(ctx, w, func() (fs.FileInfo, error) { return w.sftp.Lstat(next) })
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			done = next
@@ -264,7 +378,7 @@ func (w *SSH) Realpath(_ context.Context, name string) (string, error) {
 		if links++; links > maxLinks {
 			return "", pathError("realpath", name, errors.New("too many links"))
 		}
-		target, err := w.sftp.ReadLink(next)
+		target, err := await(ctx, w, func() (string, error) { return w.sftp.ReadLink(next) })
 		if err != nil {
 			return "", pathError("realpath", name, err)
 		}
@@ -277,20 +391,20 @@ func (w *SSH) Realpath(_ context.Context, name string) (string, error) {
 }
 
 // Stat describes the file at path, following links.
-func (w *SSH) Stat(_ context.Context, name string) (fs.FileInfo, error) {
-	info, err := w.sftp.Stat(w.Path(name))
+func (w *SSH) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	info, err := await(ctx, w, func() (fs.FileInfo, error) { return w.sftp.Stat(w.Path(name)) })
 	return info, pathError("stat", name, err)
 }
 
 // Lstat describes the file at path without following a link.
-func (w *SSH) Lstat(_ context.Context, name string) (fs.FileInfo, error) {
-	info, err := w.sftp.Lstat(w.Path(name))
+func (w *SSH) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	info, err := await(ctx, w, func() (fs.FileInfo, error) { return w.sftp.Lstat(w.Path(name)) })
 	return info, pathError("lstat", name, err)
 }
 
 // ReadDir lists a directory, sorted by name.
 func (w *SSH) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
-	infos, err := w.sftp.ReadDirContext(ctx, w.Path(name))
+	infos, err := await(ctx, w, func() ([]fs.FileInfo, error) { return w.sftp.ReadDirContext(ctx, w.Path(name)) })
 	if err != nil {
 		return nil, pathError("readdir", name, err)
 	}
@@ -360,10 +474,17 @@ func (w *SSH) exec(ctx context.Context, line string, in io.Reader, out, stderr i
 	if closed && kill != nil {
 		return Exit{}, ErrClosed
 	}
-	ch, reqs, err := w.client.OpenChannel("session", nil)
+	opened, err := await(ctx, w, func() (opened channel, err error) {
+		opened.Channel, opened.requests, err = w.client.OpenChannel("session", nil)
+		if err == nil && ctx.Err() != nil { // nobody waits for it any more
+			opened.Close()
+		}
+		return opened, err
+	})
 	if err != nil {
 		return Exit{}, fmt.Errorf("ssh: %w", err)
 	}
+	ch, reqs := opened.Channel, opened.requests
 	ended := make(chan Exit, 1)
 	go func() {
 		exit, reported := Exit{Code: -1}, false
@@ -380,8 +501,12 @@ func (w *SSH) exec(ctx context.Context, line string, in io.Reader, out, stderr i
 			ended <- exit // the connection was closed
 		}
 	}()
-	if ok, err := ch.SendRequest("exec", true, ssh.Marshal(struct{ Command string }{line})); err != nil || !ok {
+	request := ssh.Marshal(struct{ Command string }{line})
+	if ok, err := await(ctx, w, func() (bool, error) { return ch.SendRequest("exec", true, request) }); err != nil || !ok {
 		ch.Close()
+		if ctx.Err() != nil {
+			return Exit{}, context.Cause(ctx)
+		}
 		return Exit{}, errors.Join(errors.New("ssh: the server does not run commands"), err)
 	}
 	go func() {
@@ -418,7 +543,7 @@ func (w *SSH) exec(ctx context.Context, line string, in io.Reader, out, stderr i
 	}
 	if exit.Code < 0 {
 		ch.Close()
-		return exit, errors.New("ssh: the connection ended")
+		return exit, w.lost(errors.New("ssh: the connection ended"))
 	}
 	if !pumps[0].ended() { // a background child may still write
 		w.mu.Lock()
@@ -428,6 +553,12 @@ func (w *SSH) exec(ctx context.Context, line string, in io.Reader, out, stderr i
 		ch.Close()
 	}
 	return exit, nil
+}
+
+// A channel is an open channel with the requests of the other side.
+type channel struct {
+	ssh.Channel
+	requests <-chan *ssh.Request
 }
 
 type noClose struct{ io.Reader }
@@ -460,8 +591,11 @@ func exitOfRequest(r *ssh.Request) (Exit, bool) {
 	return Exit{}, false
 }
 
+// killTime limits how long killing processes may take: the host may be gone.
+const killTime = 5 * time.Second
+
 func (w *SSH) kill(mark string) {
-	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, stop := context.WithTimeout(context.Background(), killTime)
 	defer stop()
 	w.do(ctx, "knack_kill", w.dir, nil, nil, mark)
 }
@@ -478,8 +612,11 @@ func (w *SSH) Close() error {
 	if w.count.Load() > 0 {
 		w.kill(w.mark)
 	}
+	close(w.done)
+	w.conn.SetDeadline(time.Now().Add(killTime)) // ends what waits for a host that is gone
 	w.sftp.Close()
 	err := w.client.Close()
+	w.watch.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for p := range w.pumps {

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -20,6 +21,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/pkg/sftp"
 	"golang.org/x/crypto/ssh"
@@ -222,7 +224,11 @@ func TestSSHD(t *testing.T) {
 }
 
 // TestSSH runs the suite against a server inside the test.
-func TestSSH(t *testing.T) {
+func TestSSH(t *testing.T) { testServer(t, startServer(t, func(c net.Conn) net.Conn { return c })) }
+
+// startServer starts a server in this process. wrap wraps each connection that it accepts.
+func startServer(t *testing.T, wrap func(net.Conn) net.Conn) *server {
+	t.Helper()
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip("sh is not installed")
 	}
@@ -247,13 +253,109 @@ func TestSSH(t *testing.T) {
 			if err != nil {
 				return
 			}
-			go serve(conn, config)
+			go serve(wrap(conn), config)
 		}
 	}()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	testServer(t, &server{l.Addr().String(), host.PublicKey(), workspace.SSHOptions{
+	return &server{l.Addr().String(), host.PublicKey(), workspace.SSHOptions{
 		Host: "127.0.0.1", Port: port, User: "somebody", Keys: []string{filepath.Join(dir, "client")},
-	}})
+	}}
+}
+
+// A deafConn reads nothing any more once gone is closed, as a host whose network is gone.
+type deafConn struct {
+	net.Conn
+	gone, end chan struct{}
+}
+
+func (c deafConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	select {
+	case <-c.gone:
+		<-c.end
+		return 0, io.EOF
+	default:
+		return n, err
+	}
+}
+
+// deafServer returns a workspace on a host, and a func that makes the host fall silent.
+func deafServer(t *testing.T, silence time.Duration) (w *workspace.SSH, fallSilent func()) {
+	gone, end := make(chan struct{}), make(chan struct{})
+	s := startServer(t, func(c net.Conn) net.Conn { return deafConn{c, gone, end} })
+	o := s.options(t, knownhosts.Line([]string{s.addr}, s.host))
+	o.Silence = silence
+	w, err := workspace.DialSSH(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { close(end) })
+	t.Cleanup(func() { w.Close() })
+	return w, func() { close(gone) }
+}
+
+// operations are all that a workspace can do.
+var operations = map[string]func(context.Context, *workspace.SSH) error{
+	"open":     func(ctx context.Context, w *workspace.SSH) error { _, err := w.Open(ctx, "f"); return err },
+	"stat":     func(ctx context.Context, w *workspace.SSH) error { _, err := w.Stat(ctx, "f"); return err },
+	"lstat":    func(ctx context.Context, w *workspace.SSH) error { _, err := w.Lstat(ctx, "f"); return err },
+	"readdir":  func(ctx context.Context, w *workspace.SSH) error { _, err := w.ReadDir(ctx, "."); return err },
+	"realpath": func(ctx context.Context, w *workspace.SSH) error { _, err := w.Realpath(ctx, "f"); return err },
+	"write":    func(ctx context.Context, w *workspace.SSH) error { return w.WriteFile(ctx, "g", []byte("x")) },
+	"run": func(ctx context.Context, w *workspace.SSH) error {
+		_, err := w.Run(ctx, workspace.Command{Line: "echo x"})
+		return err
+	},
+}
+
+// TestDeadHost: every operation on a host that no longer answers ends with its context.
+func TestDeadHost(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	w, fallSilent := deafServer(t, time.Hour)
+	if err := w.WriteFile(t.Context(), "f", []byte("text")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	open, err := w.Open(ctx, "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fallSilent()
+	all := maps.Clone(operations)
+	all["read"] = func(context.Context, *workspace.SSH) error { _, err := io.ReadAll(open); return err }
+	all["read at"] = func(context.Context, *workspace.SSH) error { _, err := open.ReadAt(make([]byte, 4), 0); return err }
+	all["close"] = func(context.Context, *workspace.SSH) error { return open.Close() }
+	var ended sync.WaitGroup
+	for name, op := range all {
+		ended.Go(func() {
+			if err := op(ctx, w); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	time.Sleep(100 * time.Millisecond) // so that most of them wait for the host; none depends on it
+	cancel()
+	ended.Wait()
+}
+
+// TestSilentHost: the connection to a host that does not answer is closed, which ends everything that waits for it.
+func TestSilentHost(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	w, fallSilent := deafServer(t, 3*time.Second)
+	if err := w.WriteFile(t.Context(), "f", []byte("text")); err != nil {
+		t.Fatal(err)
+	}
+	fallSilent()
+	var ended sync.WaitGroup
+	for name, op := range operations {
+		ended.Go(func() {
+			if err := op(t.Context(), w); err == nil || !strings.Contains(err.Error(), "no longer answers") {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	ended.Wait()
 }
 
 func serve(conn net.Conn, config *ssh.ServerConfig) {
