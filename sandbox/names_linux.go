@@ -82,7 +82,7 @@ type present struct {
 	env       []string            // .env files
 	gits      []string            // git directories to guard
 	outer     []string            // those outside the roots
-	sockets   []string            // that listen or are mounted
+	sockets   []string            // that listen or are mounted; set where connections are not supervised
 	files     map[string]openFile // which files those of protected and env are
 }
 
@@ -95,7 +95,7 @@ func (n *names) begin() present {
 		n.journal.begin(n.known)
 	}
 	n.running++
-	return present{maps.Clone(n.known), slices.Sorted(maps.Keys(n.env)), n.gits(n.known), n.outer, sockets(&n.mounts),
+	return present{maps.Clone(n.known), slices.Sorted(maps.Keys(n.env)), n.gits(n.known), n.outer, nil,
 		maps.Clone(n.open)}
 }
 

@@ -32,8 +32,7 @@ type Policy struct {
 	Layers string `json:"layers,omitempty"`
 	// LayerLimit is the size in bytes above which Layers is emptied as soon as no command runs; 0: 2 GB.
 	LayerLimit int64 `json:"layerLimit,omitempty"`
-	// Secrets cannot be read. Files named .env* under Dir and Roots and sockets with a listener are
-	// secrets too.
+	// Secrets cannot be read. Files named .env* under Dir and Roots are secrets too.
 	Secrets []string `json:"secrets,omitempty"`
 	// Protected are names ("a" or "a/b") under Dir and Roots, at any depth, that cannot be written
 	// because they change what programs do later. ".git" means the parts of a repository that can

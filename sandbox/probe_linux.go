@@ -40,8 +40,11 @@ func (p *Policy) probed() string {
 	return filepath.Join(p.State, "namespaces-"+hex.EncodeToString(h.Sum(nil)[:16]))
 }
 
-// byStub is the content of the cache file if the stub works as the launcher.
-const byStub = "stub"
+// The content of the cache file: the stub works as the launcher, and connections can be supervised.
+const (
+	byStub       = "stub "
+	bySupervisor = "supervisor "
+)
 
 // remember caches that namespaces work and which launcher was used, and removes older results.
 func remember(file, by string) {

@@ -24,6 +24,9 @@
 // mounts a new /proc, drops all capabilities, applies Landlock and seccomp, and starts the command.
 // When the launcher ends, the kernel kills every process of the command.
 //
+// A command connects to unix sockets that were bound in its own network namespace, and to those that
+// an allowance names; [Report.Open] says where this is not enforced. Unix datagram sockets are refused.
+//
 // A protected name that does not exist cannot be covered by a mount. In git directories it is
 // created while the command runs. Elsewhere, what a command leaves under such a name is renamed
 // when the command has ended, and reported.

@@ -31,6 +31,7 @@ func (*system) probe(p Policy) Report {
 		Open: []string{
 			"processes that leave their group outlive the command",
 			"memory and processes are not bounded",
+			"no unix socket can be connected to, not even a command's own",
 			"there is no private loopback: a command can listen, and connect only to the proxy",
 		},
 	}

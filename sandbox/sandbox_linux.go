@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -42,6 +43,8 @@ type system struct {
 	layers  layers
 	started func() // for tests: called before a launcher is started; may be nil
 	encoded func() // for tests: called before a launcher gets its program; may be nil
+	// supervises means that connector makes the connections of commands without the whole network.
+	supervises bool
 	// remembered is the cache file because of which the namespaces were not tested.
 	remembered string
 }
@@ -64,6 +67,9 @@ func (s *system) layered(p *Policy, r Report) (paths []string, problem string) {
 	s.layers.release(o, p)
 	return o.paths(), s.layers.problem()
 }
+
+// openSockets is what remains open where connector makes no connections.
+const openSockets = "unix sockets of your other programs (ssh connections, agents, containers) can be connected to"
 
 // partlyOpen lists what Landlock and seccomp do not enforce without namespaces.
 var partlyOpen = []string{
@@ -91,26 +97,41 @@ func (s *system) probe(p Policy) Report {
 	if launch.LandlockVersion() == 0 {
 		missing = append(missing, "the kernel has no Landlock: only the mounts enforce the policy")
 	}
+	complete := func(backend string) Report {
+		r := Report{Level: Complete, Backend: backend, Missing: missing}
+		if p.Network {
+			r.Open = []string{openSockets + ": the whole network is open"}
+		} else if !s.supervises {
+			r.Open = []string{openSockets + ", except those that listened under their own name when the command began"}
+		}
+		return r
+	}
 	file := p.probed()
 	if by, err := os.ReadFile(file); err == nil && s.without == nil {
-		s.remembered, s.noStub = file, string(by) != byStub
-		return Report{Level: Complete, Backend: namespaces, Missing: missing}
+		s.remembered = file
+		s.noStub, s.supervises = !strings.Contains(string(by), byStub), strings.Contains(string(by), bySupervisor)
+		return complete(namespaces)
 	}
-	s.noStub = s.noStub || stub() == nil || s.try(namespaces, p) != nil
-	if !s.noStub {
-		remember(file, byStub)
-		return Report{Level: Complete, Backend: namespaces, Missing: missing}
+	isolated, withoutStub := p, s.noStub || stub() == nil
+	isolated.Network = false // the result is kept for all policies
+	var err error
+	for _, by := range []string{byStub + bySupervisor, byStub, bySupervisor, ""} {
+		s.noStub, s.supervises = !strings.Contains(by, byStub), strings.Contains(by, bySupervisor)
+		if !s.noStub && withoutStub || s.supervises && !canSupervise() {
+			continue
+		}
+		if err = s.try(namespaces, isolated); err == nil {
+			remember(file, by)
+			return complete(namespaces)
+		}
 	}
-	if try(namespaces) {
-		remember(file, "")
-		return Report{Level: Complete, Backend: namespaces, Missing: missing}
-	}
+	missing = append(missing, namespaces+": "+err.Error())
 	if path, err := exec.LookPath("bwrap"); err != nil || !filepath.IsAbs(path) || withinAny(s.names.roots, path) {
 		missing = append(missing, "bwrap: not installed")
 	} else {
 		s.bwrap = path
 		if try(bubblewrap) {
-			return Report{Level: Complete, Backend: bubblewrap, Missing: missing}
+			return complete(bubblewrap)
 		}
 	}
 	if try(landlock) {
@@ -182,14 +203,15 @@ type run struct {
 	dir    string
 	watch  *watcher
 
-	stub     bool
-	overlays *overlays // nil: none
-	program  *launch.Program
-	control  *net.UnixConn
-	child    *os.File // the launcher's end of the control socket
-	temp     string   // a private temporary directory, for a backend without mounts
-	proxy    *proxy
-	done     chan struct{} // closed when serve has ended; the fields below may be read then
+	stub      bool
+	overlays  *overlays // nil: none
+	program   *launch.Program
+	control   *net.UnixConn
+	child     *os.File // the launcher's end of the control socket
+	temp      string   // a private temporary directory, for a backend without mounts
+	proxy     *proxy
+	connector *connector    // nil: connections are not supervised
+	done      chan struct{} // closed when serve has ended; the fields below may be read then
 
 	mounts  *os.File // the command's mount namespace; nil: not sent
 	failure string
@@ -201,7 +223,11 @@ type run struct {
 // empty Args it only tests the sandbox.
 func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.Command) (_ *run, err error) {
 	r := &run{system: s, policy: p, allow: c.Allow, dir: cmd.Dir, done: make(chan struct{})}
+	supervised := backend == namespaces && s.supervises && !p.Network
 	now := s.names.begin()
+	if !supervised {
+		now.sockets = sockets(&s.names.mounts)
+	}
 	defer func() {
 		if err != nil {
 			if r.view != nil {
@@ -234,8 +260,11 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	if r.view, err = p.viewFor(c.Allow, cmd.Env, now, keep, own.write, r.overlays); err != nil {
 		return nil, err
 	}
-	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock || p.Network),
-		Limits: p.limits(backend != landlock)}
+	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock || p.Network, supervised),
+		Supervise: supervised, Limits: p.limits(backend != landlock)}
+	if supervised {
+		r.connector = &connector{opened: append(real(c.Allow.Read), real(c.Allow.Write)...)}
+	}
 	if len(cmd.Args) > 0 {
 		plan.Args = append([]string{cmd.Path}, cmd.Args[1:]...)
 		plan.Env = setenv(p.environ(cmd.Env, c.Env), own.env...)
@@ -358,6 +387,14 @@ func (r *run) serve(plan *launch.Plan) {
 	}
 	m := messages{conn: r.control}
 	defer m.close()
+	diag := -1 // a descriptor that connector.serve has not taken over yet
+	var supervising sync.WaitGroup
+	defer supervising.Wait()
+	defer func() {
+		if diag >= 0 {
+			syscall.Close(diag)
+		}
+	}()
 	for {
 		kind, body, ok := m.next()
 		switch {
@@ -369,6 +406,16 @@ func (r *run) serve(plan *launch.Plan) {
 			r.failure = r.program.Failure(body)
 		case kind == launch.Ready:
 			r.ready = true
+		case kind == launch.Diag:
+			if fd, ok := m.take(); ok {
+				diag = fd
+			}
+		case kind == launch.Filtered && r.connector != nil:
+			if listener, ok := m.take(); ok && diag >= 0 {
+				socket := diag
+				diag = -1
+				supervising.Go(func() { r.connector.serve(listener, socket) })
+			}
 		case kind == launch.Namespace && r.mounts == nil:
 			if fd, ok := m.take(); ok {
 				r.mounts = os.NewFile(uintptr(fd), "mount namespace")

@@ -136,6 +136,11 @@ func (b *fixture) allowed(line string, a workspace.Allowance) (string, workspace
 // call runs one of the calls of calls_linux_test.go inside the sandbox.
 func (b *fixture) call(name string, hosts ...string) string {
 	b.t.Helper()
+	return b.callAllowed(name, workspace.Allowance{Hosts: hosts})
+}
+
+func (b *fixture) callAllowed(name string, allow workspace.Allowance) string {
+	b.t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		b.t.Fatal(err)
@@ -143,7 +148,7 @@ func (b *fixture) call(name string, hosts ...string) string {
 	var out bytes.Buffer
 	exit, err := b.local.Run(context.Background(), workspace.Command{
 		Args: []string{exe}, Env: []string{callEnv + "=" + name}, Output: &out,
-		Allow: workspace.Allowance{Read: []string{exe}, Hosts: hosts},
+		Allow: allow.Union(workspace.Allowance{Read: []string{exe}}),
 	})
 	if err != nil {
 		b.t.Fatal(err)

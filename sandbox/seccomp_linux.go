@@ -51,14 +51,22 @@ const (
 // filter makes the seccomp program. Without network, only unix sockets can be created. With
 // network, TCP and UDP over IPv4 and IPv6 are allowed too, and netlink, with which programs query
 // their addresses.
-func filter(network bool) []byte {
-	if network {
+//
+// supervised hands each connect to the parent (see connector) and refuses unix datagram sockets.
+func filter(network, supervised bool) []byte {
+	switch {
+	case supervised:
+		return filterSupervised()
+	case network:
 		return filterWithNetwork()
 	}
-	return makeFilter(false)
+	return makeFilter(false, false)
 }
 
-var filterWithNetwork = sync.OnceValue(func() []byte { return makeFilter(true) })
+var (
+	filterWithNetwork = sync.OnceValue(func() []byte { return makeFilter(true, false) })
+	filterSupervised  = sync.OnceValue(func() []byte { return makeFilter(true, true) })
+)
 
 // A verdict is what the filter does with the calls from a number up to the next verdict: an action,
 // or code that checks the arguments and ends in an action.
@@ -70,7 +78,7 @@ type verdict struct {
 // makeFilter makes a filter that finds the verdict of a call by binary search. The kernel runs a
 // new filter once for each existing call, so a chain of comparisons would delay every command by
 // 0.2 ms.
-func makeFilter(network bool) []byte {
+func makeFilter(network, supervised bool) []byte {
 	special := map[uint32]program{
 		// Its flags are in memory, which a filter cannot read. With ENOSYS, callers fall back to
 		// clone.
@@ -82,7 +90,14 @@ func makeFilter(network bool) []byte {
 		unix.SYS_SOCKET:     unixOnly(unix.EACCES),
 	}
 	if network {
-		special[unix.SYS_SOCKET] = socketFilter()
+		special[unix.SYS_SOCKET] = socketFilter(supervised)
+	}
+	if supervised {
+		special[unix.SYS_CONNECT] = action(unix.SECCOMP_RET_USER_NOTIF)
+		var pair program
+		pair.load(offArgs)
+		pair.unless(unix.AF_UNIX, errno(unix.EAFNOSUPPORT))
+		special[unix.SYS_SOCKETPAIR] = append(pair, connected()...)
 	}
 	for _, n := range append(refusedCalls, archCalls...) {
 		special[n] = action(errno(unix.EPERM))
@@ -178,13 +193,30 @@ func unixOnly(e unix.Errno) program {
 	return f
 }
 
+// connected allows unix sockets that reach others only by connect: SOCK_STREAM and SOCK_SEQPACKET.
+func connected() program {
+	var f program
+	f.load(offArgs + 8)
+	f.and(0xf) // the other bits are flags
+	f.when(unix.SOCK_STREAM, unix.SECCOMP_RET_ALLOW)
+	f.when(unix.SOCK_SEQPACKET, unix.SECCOMP_RET_ALLOW)
+	f.ret(errno(unix.EPROTONOSUPPORT))
+	return f
+}
+
 // socketFilter allows the sockets for a command with a network.
-func socketFilter() program {
+func socketFilter(supervised bool) program {
 	var f, inet program
 	f.load(offArgs)
 	// Netlink sockets are often of type SOCK_RAW, which is refused for all other families but
 	// AF_UNIX.
-	f.when(unix.AF_UNIX, unix.SECCOMP_RET_ALLOW)
+	if supervised {
+		ours := connected()
+		f.jump(unix.AF_UNIX, 0, len(ours)/8)
+		f = append(f, ours...)
+	} else {
+		f.when(unix.AF_UNIX, unix.SECCOMP_RET_ALLOW)
+	}
 	f.when(unix.AF_NETLINK, unix.SECCOMP_RET_ALLOW)
 	inet.load(offArgs + 16)
 	inet.when(ipprotoMPTCP, errno(unix.EPROTONOSUPPORT))

@@ -57,7 +57,7 @@ func interpret(t *testing.T, f []byte, arch, number uint32, args ...uint32) (act
 func TestFilter(t *testing.T) {
 	const allow = unix.SECCOMP_RET_ALLOW
 	for _, network := range []bool{false, true} {
-		f := filter(network)
+		f := filter(network, false)
 		if len(f)/8 > 160 {
 			t.Errorf("%d instructions", len(f)/8)
 		}
@@ -110,12 +110,29 @@ func TestFilter(t *testing.T) {
 		{unix.AF_PACKET, unix.SOCK_RAW, 0}:                      errno(unix.EAFNOSUPPORT),
 	}
 	for args, want := range sockets {
-		if got, _ := interpret(t, filter(true), auditArch, unix.SYS_SOCKET, args[:]...); got != want {
+		if got, _ := interpret(t, filter(true, false), auditArch, unix.SYS_SOCKET, args[:]...); got != want {
 			t.Errorf("socket %v: %#x, want %#x", args, got, want)
 		}
 	}
+	supervised := map[[3]uint32]uint32{ // call, domain, type
+		{unix.SYS_CONNECT}: unix.SECCOMP_RET_USER_NOTIF,
+		{unix.SYS_SOCKET, unix.AF_UNIX, unix.SOCK_STREAM | unix.SOCK_CLOEXEC}: allow,
+		{unix.SYS_SOCKET, unix.AF_UNIX, unix.SOCK_SEQPACKET}:                  allow,
+		{unix.SYS_SOCKET, unix.AF_UNIX, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC}:  errno(unix.EPROTONOSUPPORT),
+		{unix.SYS_SOCKET, unix.AF_UNIX, unix.SOCK_RAW}:                        errno(unix.EPROTONOSUPPORT),
+		{unix.SYS_SOCKETPAIR, unix.AF_UNIX, unix.SOCK_STREAM}:                 allow,
+		{unix.SYS_SOCKETPAIR, unix.AF_UNIX, unix.SOCK_DGRAM}:                  errno(unix.EPROTONOSUPPORT),
+		{unix.SYS_SOCKETPAIR, unix.AF_TIPC, unix.SOCK_STREAM}:                 errno(unix.EAFNOSUPPORT),
+		{unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM}:                      allow,
+		{unix.SYS_SOCKET, unix.AF_PACKET, unix.SOCK_RAW}:                      errno(unix.EAFNOSUPPORT),
+	}
+	for c, want := range supervised {
+		if got, _ := interpret(t, filter(true, true), auditArch, c[0], c[1:]...); got != want {
+			t.Errorf("supervised, call %v: %#x, want %#x", c, got, want)
+		}
+	}
 	if auditArch == unix.AUDIT_ARCH_X86_64 {
-		if got, _ := interpret(t, filter(true), auditArch, 0x40000000|unix.SYS_READ); got != errno(unix.ENOSYS) {
+		if got, _ := interpret(t, filter(true, false), auditArch, 0x40000000|unix.SYS_READ); got != errno(unix.ENOSYS) {
 			t.Errorf("an x32 number: %#x", got)
 		}
 	}

@@ -109,7 +109,15 @@ func explainSandbox(w io.Writer, mode sandbox.Mode, r sandbox.Report, p sandbox.
 		}
 	}
 	list("missing:", r.Missing)
-	list("open:", r.Open)
+	open := slices.Clone(r.Open)
+	networked := p
+	networked.Network = true
+	for _, what := range sandbox.New(networked, mode).Report().Open {
+		if !slices.Contains(open, what) {
+			open = append(open, "to MCP servers and whatever else has the whole network: "+what)
+		}
+	}
+	list("open:", open)
 	list("writes:", append(append([]string{p.Dir}, p.Roots...), p.Write...))
 	list("never:", p.Own)
 	list("asks:", protectedLines(p.Protected))
@@ -119,7 +127,7 @@ func explainSandbox(w io.Writer, mode sandbox.Mode, r sandbox.Report, p sandbox.
 			secrets = append(secrets, s)
 		}
 	}
-	list("hides:", append(secrets, ".env* in the working directory; sockets with a listener"))
+	list("hides:", append(secrets, ".env* in the working directory; unix sockets that the command did not bind itself"))
 	hosts := p.Hosts
 	if len(hosts) == 0 {
 		hosts = []string{"none (a command's own loopback works)"}

@@ -32,6 +32,7 @@ const (
 	prCapAmbient         = 47
 	prCapAmbientClearAll = 4
 	seccompSetModeFilter = 1
+	seccompNewListener   = 1 << 3
 	// NOROOT, NO_SETUID_FIXUP, KEEP_CAPS_LOCKED, NO_CAP_AMBIENT_RAISE; locked
 	securebits             = 1<<0 | 1<<1 | 1<<2 | 1<<3 | 1<<5 | 1<<6 | 1<<7
 	capVersion3            = 0x20080522

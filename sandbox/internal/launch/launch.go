@@ -39,6 +39,8 @@ const (
 	Namespace = 'n' // sends the descriptor of a namespace; only from a stub
 	Overlaid  = 'o' // sends the descriptor of the root of an overlay
 	Listening = 'l' // sends the descriptor of a listening socket
+	Diag      = 'd' // sends a netlink socket of the network namespace, see Plan.Supervise
+	Filtered  = 's' // sends the listener of the seccomp filter, see Plan.Supervise
 	Ready     = 'r' // all restrictions apply; the command starts now
 	Exited    = 'x' // the command ended; the text is the wait status in four bytes
 	Ended     = 'z' // process 1 ended, and with it all others; like Exited, but only from a stub

@@ -31,6 +31,9 @@ type Plan struct {
 	Rules     []Rule
 	// Filter is a seccomp program of eight bytes per instruction; nil: none.
 	Filter []byte
+	// Supervise means that the parent answers the calls that Filter hands to it. It gets the filter's listener and a
+	// netlink socket (NETLINK_SOCK_DIAG) of the network namespace.
+	Supervise bool
 	// Args[0] is the path of the program. nil: report success without starting a command, so that
 	// the parent learns what the machine allows.
 	Args []string

@@ -313,6 +313,13 @@ func (p *Program) apply(plan *Plan) {
 		p.listen(port, given.fd())
 		p.send(Listening, given)
 	}
+	if plan.Supervise {
+		p.doing = "a netlink socket"
+		given := p.rights()
+		const netlinkSockDiag = 4
+		p.do(syscall.SYS_SOCKET, syscall.AF_NETLINK, syscall.SOCK_RAW|syscall.SOCK_CLOEXEC, netlinkSockDiag).to(given.fd())
+		p.send(Diag, given)
+	}
 	p.mounts(plan.Steps, plan.Tasks)
 	for _, l := range plan.Limits {
 		p.limit(l)

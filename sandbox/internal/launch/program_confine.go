@@ -86,7 +86,14 @@ func (p *Program) confine(plan *Plan) {
 	}
 	if len(plan.Filter) > 0 {
 		p.doing = "seccomp"
-		p.do(sysSeccomp, seccompSetModeFilter, 0, p.words(uint64(len(plan.Filter)/8), p.put(plan.Filter)))
+		filter := p.words(uint64(len(plan.Filter)/8), p.put(plan.Filter))
+		if !plan.Supervise {
+			p.do(sysSeccomp, seccompSetModeFilter, 0, filter)
+			return
+		}
+		given := p.rights()
+		p.do(sysSeccomp, seccompSetModeFilter, seccompNewListener, filter).to(given.fd())
+		p.send(Filtered, given)
 	}
 }
 

@@ -1,0 +1,334 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// A network namespace does not close sockets in the file system: a process connects to one by its path, wherever it
+// was bound, and neither mounts nor Landlock prevent that. So seccomp hands each connect of a command to this program
+// (user notification), which makes the connection in the command's place, on its own copy of the socket, with its own
+// copy of the address and with its own descriptor of the file that the address leads to. The command's call never
+// continues, so nothing that the command changes meanwhile matters.
+//
+// Only sockets that were bound in the command's own network namespace are connected to, and those that a rule opens.
+// The kernel lists the former by inode (unix_diag), so their names do not matter. Datagram sockets name their
+// destination in sendmsg, where seccomp cannot see it: the filter refuses them.
+
+// An inode identifies a socket in the file system.
+type inode struct{ dev, ino uint64 }
+
+// A connector makes the connections of one command.
+type connector struct {
+	opened   []string // sockets that a rule opens; resolved paths outside the sandbox
+	listener *os.File // of the seccomp filter
+	diag     *os.File // a netlink socket in the command's network namespace
+
+	mu      sync.Mutex // for diag
+	pending sync.WaitGroup
+}
+
+// A notification and a response in the kernel's format.
+type notification struct {
+	id         uint64
+	pid, flags uint32
+	nr, arch   uint32
+	ip         uint64
+	args       [6]uint64
+}
+
+type response struct {
+	id    uint64
+	val   int64
+	errno int32
+	flags uint32
+}
+
+// canSupervise reports whether this process may copy descriptors of its children, which some containers forbid.
+var canSupervise = sync.OnceValue(func() bool {
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(self)
+	fd, err := unix.PidfdGetfd(self, self, 0)
+	if err != nil {
+		return false
+	}
+	unix.Close(fd)
+	return true
+})
+
+// serve answers notifications until every process of the command has ended or the listener is closed, and waits for
+// the connections that are being made. It takes over the descriptors.
+func (c *connector) serve(listener, diag int) {
+	unix.SetNonblock(listener, true)
+	c.listener, c.diag = os.NewFile(uintptr(listener), "seccomp"), os.NewFile(uintptr(diag), "unix_diag")
+	defer c.diag.Close()
+	defer c.listener.Close()
+	defer c.pending.Wait()
+	raw, err := c.listener.SyscallConn()
+	if err != nil {
+		return
+	}
+	raw.Read(func(fd uintptr) (done bool) {
+		for {
+			poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+			switch n, err := unix.Poll(poll, 0); {
+			case err == unix.EINTR:
+				continue
+			case err != nil || poll[0].Revents&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0:
+				return true // no process of the command is left
+			case n == 0:
+				return false
+			}
+			var n notification
+			if control(int(fd), unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)) != nil {
+				continue // the process was killed meanwhile
+			}
+			c.pending.Go(func() { // a connection may take long
+				answer := response{id: n.id}
+				if err := c.connect(int(fd), &n); err != nil {
+					answer.errno = -int32(errnoOf(err))
+				}
+				control(int(fd), unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer))
+			})
+		}
+	})
+}
+
+func control(fd int, request uintptr, arg unsafe.Pointer) error {
+	if _, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(arg)); e != 0 {
+		return e
+	}
+	return nil
+}
+
+func errnoOf(err error) unix.Errno {
+	var e unix.Errno
+	if errors.As(err, &e) && e != 0 {
+		return e
+	}
+	return unix.EACCES
+}
+
+// connect makes the connection that a notification is about.
+func (c *connector) connect(listener int, n *notification) error {
+	process := threadGroup(n.pid)
+	pidfd, err := unix.PidfdOpen(process, 0)
+	if err != nil {
+		return unix.EACCES
+	}
+	defer unix.Close(pidfd)
+	valid := func() bool { // it is still the process that made the call
+		return control(listener, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&n.id)) == nil
+	}
+	if !valid() {
+		return unix.ESRCH
+	}
+	sock, err := unix.PidfdGetfd(pidfd, int(int32(n.args[0])), 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(sock)
+	domain, err := unix.GetsockoptInt(sock, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	if err != nil {
+		return err // ENOTSOCK
+	}
+	length := int32(n.args[2])
+	if length < 0 || length > unix.SizeofSockaddrAny {
+		return unix.EINVAL
+	}
+	address := make([]byte, length)
+	if length > 0 {
+		local, remote := unix.Iovec{Base: &address[0]}, unix.RemoteIovec{Base: uintptr(n.args[1]), Len: int(length)}
+		local.SetLen(int(length))
+		if got, err := unix.ProcessVMReadv(process, []unix.Iovec{local}, []unix.RemoteIovec{remote}, 0); err != nil ||
+			got != int(length) {
+			return unix.EFAULT
+		}
+	}
+	if domain != unix.AF_UNIX || length < 3 || address[2] == 0 {
+		// An address of the command's own network, an abstract socket, which belongs to a network namespace, or no address
+		// of a unix socket.
+		return connectTo(sock, address)
+	}
+	if binary.NativeEndian.Uint16(address) != unix.AF_UNIX {
+		return unix.EINVAL
+	}
+	name, _, _ := bytes.Cut(address[2:], []byte{0})
+	file, err := openInside(process, string(name))
+	if err != nil {
+		return err
+	}
+	defer unix.Close(file)
+	if !valid() { // otherwise file may be that of another process
+		return unix.ESRCH
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(file, &st); err != nil {
+		return err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return unix.ECONNREFUSED
+	}
+	if !c.isOpened(&st) && !c.isOwn(&st, file) {
+		return unix.EACCES
+	}
+	to := fmt.Sprintf("/proc/self/fd/%d", file)
+	return connectTo(sock, append(binary.NativeEndian.AppendUint16(nil, unix.AF_UNIX), to+"\x00"...))
+}
+
+func connectTo(sock int, address []byte) error {
+	var at unsafe.Pointer
+	if len(address) > 0 {
+		at = unsafe.Pointer(&address[0])
+	}
+	if _, _, e := unix.Syscall(unix.SYS_CONNECT, uintptr(sock), uintptr(at), uintptr(len(address))); e != 0 {
+		return e
+	}
+	return nil
+}
+
+// threadGroup returns the process to which a thread belongs.
+func threadGroup(thread uint32) int {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", thread))
+	_, rest, _ := strings.Cut(string(status), "\nTgid:")
+	process := int(thread)
+	fmt.Sscan(rest, &process)
+	return process
+}
+
+// openInside opens a path (O_PATH) as a process sees it.
+func openInside(process int, path string) (int, error) {
+	proc := fmt.Sprintf("/proc/%d/", process)
+	root, err := unix.Open(proc+"root", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, unix.EACCES
+	}
+	defer unix.Close(root)
+	if !filepath.IsAbs(path) {
+		dir, err := os.Readlink(proc + "cwd")
+		if err != nil {
+			return -1, unix.EACCES
+		}
+		path = dir + "/" + path
+	}
+	return unix.Openat2(root, path, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT |
+		unix.RESOLVE_NO_MAGICLINKS})
+}
+
+// isOpened reports whether a rule opens a socket.
+func (c *connector) isOpened(st *unix.Stat_t) bool {
+	return slices.ContainsFunc(c.opened, func(path string) bool {
+		var is unix.Stat_t
+		return unix.Stat(path, &is) == nil && is.Dev == st.Dev && is.Ino == st.Ino
+	})
+}
+
+// isOwn reports whether a socket was bound in the command's network namespace.
+func (c *connector) isOwn(st *unix.Stat_t, file int) bool {
+	devs := []uint64{uint64(st.Dev)}
+	if dev, ok := mountedDevice(file); ok {
+		devs = append(devs, dev) // on btrfs, stat shows a device of its own for each subvolume
+	}
+	own, err := c.bound()
+	return err == nil && slices.ContainsFunc(own, func(s inode) bool {
+		return s.ino == uint64(uint32(st.Ino)) && slices.ContainsFunc(devs, func(dev uint64) bool {
+			return uint64(unix.Major(dev))<<20|uint64(unix.Minor(dev)) == s.dev
+		})
+	})
+}
+
+// mountedDevice returns the device of the file system that a file is on.
+func mountedDevice(file int) (uint64, bool) {
+	var st unix.Statx_t
+	if unix.Statx(file, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &st) != nil {
+		return 0, false
+	}
+	table, err := os.ReadFile("/proc/self/mountinfo") // the ids of the command's own mounts are not in it
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(table)) {
+		f := strings.Fields(line)
+		var major, minor uint32
+		if len(f) > 2 && f[0] == fmt.Sprint(st.Mnt_id) {
+			fmt.Sscanf(f[2], "%d:%d", &major, &minor)
+			return unix.Mkdev(major, minor), true
+		}
+	}
+	return 0, false
+}
+
+// bound lists the sockets of the command's network namespace that have a file. Device and inode are those of the
+// kernel: 12 bits of major and 20 of minor number, the low 32 bits of the inode.
+func (c *connector) bound() ([]inode, error) {
+	const (
+		showVFS, attributeVFS = 1 << 1, 1 // UDIAG_SHOW_VFS, UNIX_DIAG_VFS
+		headerLen, messageLen = unix.SizeofNlMsghdr, 16
+	)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fd := int(c.diag.Fd())
+	// struct nlmsghdr, struct unix_diag_req: family, protocol, pad, states, ino, show, cookie
+	ne := binary.NativeEndian
+	request := ne.AppendUint32(nil, headerLen+24)
+	request = ne.AppendUint16(request, unix.SOCK_DIAG_BY_FAMILY)
+	request = ne.AppendUint16(request, unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
+	request = append(request, make([]byte, 8)...)
+	request = append(request, unix.AF_UNIX, 0, 0, 0)
+	request = ne.AppendUint32(request, ^uint32(0))
+	request = ne.AppendUint32(request, 0)
+	request = ne.AppendUint32(request, showVFS)
+	request = append(request, make([]byte, 8)...)
+	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return nil, err
+	}
+	var own []inode
+	buf := make([]byte, 64<<10)
+	for {
+		n, _, err := unix.Recvfrom(fd, buf, 0)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for b := buf[:n]; len(b) >= headerLen; {
+			length, kind := int(ne.Uint32(b)), ne.Uint16(b[4:])
+			if length < headerLen || length > len(b) {
+				return nil, unix.EPROTO
+			}
+			switch kind {
+			case unix.NLMSG_DONE:
+				return own, nil
+			case unix.NLMSG_ERROR:
+				return nil, unix.EPROTO
+			}
+			for a := b[min(headerLen+messageLen, length):length]; len(a) >= 4; {
+				size := int(ne.Uint16(a))
+				if size < 4 || size > len(a) {
+					break
+				}
+				if ne.Uint16(a[2:]) == attributeVFS && size >= 12 { // inode, device
+					own = append(own, inode{dev: uint64(ne.Uint32(a[8:])), ino: uint64(ne.Uint32(a[4:]))})
+				}
+				a = a[min((size+3)&^3, len(a)):]
+			}
+			b = b[min((length+3)&^3, len(b)):]
+		}
+	}
+}

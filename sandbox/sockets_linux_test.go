@@ -1,0 +1,192 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/knack-agent/knack/workspace"
+)
+
+// ownSockets connects to sockets of this process: in the working directory and in /tmp, by an absolute and a relative
+// path, under another name, and in several threads at once; stream and packet sockets, an abstract one, TCP.
+func ownSockets() error {
+	dir, err := os.MkdirTemp("/tmp", "own")
+	if err != nil {
+		return err
+	}
+	for _, c := range [][3]string{{"unix", "own.sock", "own.sock"}, {"unix", dir + "/a", dir + "/a"},
+		{"unix", "./own2.sock", "./own3.sock"}, {"unixpacket", dir + "/p", dir + "/p"}, {"unix", "@own", "@own"},
+		{"tcp", "127.0.0.1:0", ""}} {
+		l, err := net.Listen(c[0], c[1])
+		if err != nil {
+			return fmt.Errorf("%s: %w", c[1], err)
+		}
+		if c[2] == "./own3.sock" {
+			os.Rename(c[1], c[2])
+		}
+		to := c[2]
+		if to == "" {
+			to = l.Addr().String()
+		}
+		const parallel = 20
+		errs := make(chan error)
+		for range parallel {
+			go func() {
+				conn, err := net.Dial(c[0], to)
+				if err != nil {
+					errs <- err
+					return
+				}
+				defer conn.Close()
+				if _, err = io.WriteString(conn, "hello"); err == nil {
+					_, err = conn.Read(make([]byte, 1))
+				}
+				errs <- err
+			}()
+		}
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() { io.Copy(conn, conn); conn.Close() }()
+			}
+		}()
+		for range parallel {
+			if e := <-errs; e != nil {
+				err = fmt.Errorf("%s to %s: %w", c[0], to, e)
+			}
+		}
+		l.Close()
+		os.Remove(c[2])
+		if err != nil {
+			return err
+		}
+		if _, err := net.Dial(c[0], to); err == nil {
+			return fmt.Errorf("%s: connected to a closed socket", to)
+		}
+	}
+	return nil
+}
+
+// TestOtherSockets: a command connects to unix sockets that were bound in its own network namespace and to those that a
+// rule opens by name, and to no others, whatever their names are and whenever they were made.
+func TestOtherSockets(t *testing.T) {
+	for _, backend := range []string{namespaces, goLauncher} {
+		t.Run(backend, func(t *testing.T) {
+			b := newFixture(t).on(backend)
+			if got := b.call("own sockets"); got != "done" {
+				t.Errorf("own sockets: %s", got)
+			}
+			if !b.box.system.supervises {
+				t.Skip("not tested: connections cannot be supervised on this machine")
+			}
+			t.Chdir(b.dir) // a socket address has at most 107 bytes
+			reached := make(chan string, 100)
+			accept := func(l net.Listener, err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { l.Close() })
+				go func() {
+					for {
+						c, err := l.Accept()
+						if err != nil {
+							return
+						}
+						reached <- l.Addr().String()
+						c.Read(make([]byte, 1))
+						c.Close()
+					}
+				}()
+			}
+			refused := func(name string) {
+				t.Helper()
+				if got := b.call("unix to " + name); !strings.HasPrefix(got, "refused") {
+					t.Errorf("%s: %s", name, got)
+				}
+			}
+			accept(net.Listen("unix", "bound"))
+			os.Rename("bound", "renamed")
+			refused("renamed")
+			os.Link("renamed", "linked")
+			refused("linked")
+			os.Symlink("renamed", "link")
+			refused("./link")
+			refused(filepath.Join(b.dir, "renamed"))
+
+			if os.Geteuid() == 0 {
+				done := make(chan bool)
+				go func() { // this thread ends with the goroutine
+					defer close(done)
+					runtime.LockOSThread()
+					if err := unix.Unshare(unix.CLONE_NEWNET); err == nil {
+						accept(net.Listen("unix", "container"))
+					}
+				}()
+				<-done
+				refused("container")
+			}
+			if d, err := net.ListenPacket("unixgram", "datagrams"); err == nil {
+				t.Cleanup(func() { d.Close() })
+				if got := b.call("unixgram to datagrams"); !strings.HasPrefix(got, "refused") {
+					t.Errorf("datagrams: %s", got)
+				}
+			}
+
+			// A socket that is made while the command runs, after it has made its own.
+			result := make(chan string)
+			go func() { result <- b.call("unix later to later") }()
+			for late := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+				if _, err := os.Stat("ready"); err == nil || time.Now().After(late) {
+					break
+				}
+			}
+			accept(net.Listen("unix", "later"))
+			if got := <-result; !strings.HasPrefix(got, "refused") {
+				t.Errorf("later: %s", got)
+			}
+			select {
+			case name := <-reached:
+				t.Errorf("%s was reached", name)
+			default:
+			}
+
+			// A rule opens one by its name.
+			at := filepath.Join(b.dir, "renamed")
+			if got := b.callAllowed("unix to renamed", workspace.Allowance{Read: []string{at}}); got != "done" {
+				t.Errorf("opened by a rule: %s", got)
+			}
+			if got := <-reached; got == "" {
+				t.Error("opened by a rule: not reached")
+			}
+		})
+	}
+}
+
+// dialLater connects to a socket once it exists.
+func dialLater(address string) error {
+	if err := os.WriteFile("ready", nil, 0o644); err != nil {
+		return err
+	}
+	for late := time.Now().Add(time.Minute); time.Now().Before(late); time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(address); err == nil {
+			return dial("unix", address)()
+		}
+	}
+	return errors.New("it was not made: NOT TESTED")
+}
