@@ -75,6 +75,24 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// TestCutAnswer: no call of an answer that was cut by the output limit runs, because its input may be incomplete, and
+// the model is told so.
+func TestCutAnswer(t *testing.T) {
+	ran := 0
+	count := tool.New("count", "", func(context.Context, struct{}, tool.Input) (tool.Result, error) {
+		ran++
+		return tool.Text("ran"), nil
+	})
+	calls := []llmtest.Call{{Name: "count", Input: map[string]any{}}, {Name: "count", Input: map[string]any{}}}
+	m := llmtest.New(llmtest.Answer{Calls: calls, Stop: llm.MaxTokens}, llmtest.Reply("I see"))
+	a := &agent.Agent{Model: m, Tools: tool.Set{count}, Policy: agent.Policy{Gate: open}}
+	turn(t, a, session.New(session.Header{}), "go")
+	got := all(m.Requests()[1])
+	if ran != 0 || strings.Count(got, "count was not run: the answer met the output limit") != 2 {
+		t.Errorf("%d calls ran; the model saw %s", ran, got)
+	}
+}
+
 // TestWithoutGate: without a gate no call runs.
 func TestWithoutGate(t *testing.T) {
 	m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("done"))

@@ -132,10 +132,10 @@ func (typed) Approve(_ context.Context, r Request) (Answer, error) {
 
 // askUser asks the user. again means that the call must be decided again, because its files or its
 // input changed, or because an answer to another call now covers it.
-func (a *approval) askUser(ctx context.Context, j judgement) (_ tool.Permit, again bool, err error) {
+func (a *approval) askUser(ctx context.Context, judged judgement) (_ tool.Permit, again bool, err error) {
 	none := tool.Permit{}
 	if a.opt.Approver == nil {
-		return none, false, a.refuse(a.r, noAnswerText(a.p.Name, j))
+		return none, false, a.refuse(a.record, noAnswerText(a.call.Name, judged))
 	}
 	select {
 	case a.answers.asking <- struct{}{}:
@@ -144,38 +144,42 @@ func (a *approval) askUser(ctx context.Context, j judgement) (_ tool.Permit, aga
 		return none, false, context.Cause(ctx)
 	}
 	// An answer to another call may have decided this one while it waited.
-	subjects, err := a.p.Named(ctx, a.p.Input)
+	subjects, err := a.call.Named(ctx, a.call.Input)
 	if err != nil {
 		return none, false, err
 	}
-	if !j.askedByHook {
+	if !judged.askedByHook {
 		if now := a.decide(ctx, a.scopes, subjects); now.Verdict != permission.Ask {
 			return none, true, nil
 		}
 	}
 	req := Request{
-		Call: a.p.ID, Name: a.p.Name, Tool: cmp.Or(a.p.Label, a.p.Name), Agent: a.opt.Agent, Input: slices.Clone(a.p.Input),
-		Subjects: slices.Clone(subjects), Decision: a.r.Decision, Files: a.filesOf(subjects), Choices: []Choice{Once},
+		Call: a.call.ID, Name: a.call.Name, Tool: cmp.Or(a.call.Label, a.call.Name), Agent: a.opt.Agent,
+		Input:    slices.Clone(a.call.Input),
+		Subjects: slices.Clone(subjects), Decision: a.record.Decision, Files: a.filesOf(subjects), Choices: []Choice{Once},
 	}
-	if !j.noAllow && !j.askedByHook && len(j.Suggest) > 0 {
-		req.Rules = j.Suggest
+	if !judged.noAllow && !judged.askedByHook && len(judged.Suggest) > 0 {
+		req.Rules = judged.Suggest
 		req.Choices = append(req.Choices, Session)
 		if a.opt.Keeper != nil {
 			req.Choices = append(req.Choices, Always)
 		}
 	}
 	req.Choices = append(req.Choices, No)
-	if req.Changes, err = a.p.Changes(ctx, a.p.Input); err != nil {
+	if req.Changes, err = a.call.Changes(ctx, a.call.Input); err != nil {
 		return none, false, a.refuseUnshown(ctx, subjects, err)
 	}
 
-	req.Edits = len(req.Changes) > 0 && a.opt.Agent == "" && a.Mode() == permission.Default && !j.noAllow &&
-		!j.askedByHook && a.opt.Rules.Decide(ctx, permission.AcceptEdits, a.opt.Paths, subjects...).Verdict == permission.Allow
+	if len(req.Changes) > 0 && a.opt.Agent == "" && a.Mode() == permission.Default && !judged.noAllow &&
+		!judged.askedByHook {
+		d := a.opt.Rules.Decide(ctx, permission.AcceptEdits, a.opt.Paths, subjects...)
+		req.Edits = d.Verdict == permission.Allow
+	}
 	for range 3 {
 		if err := a.approve(ctx, &req); err != nil {
 			return none, false, err
 		}
-		if in := a.r.Answer.Input; in != nil && !bytes.Equal(in, a.p.Input) {
+		if in := a.record.Answer.Input; in != nil && !bytes.Equal(in, a.call.Input) {
 			return a.decideReplaced(ctx, in)
 		}
 		changed, err := a.updateChanged(ctx, &req)
@@ -183,10 +187,10 @@ func (a *approval) askUser(ctx context.Context, j judgement) (_ tool.Permit, aga
 			return none, false, err
 		}
 		if !changed {
-			if err := a.remember(req, a.r.Answer.Choice); err != nil {
-				return none, false, fmt.Errorf("%s was not run: the answer could not be stored: %w", a.p.Name, err)
+			if err := a.remember(req, a.record.Answer.Choice); err != nil {
+				return none, false, fmt.Errorf("%s was not run: the answer could not be stored: %w", a.call.Name, err)
 			}
-			a.r.Decision.Verdict = permission.Allow
+			a.record.Decision.Verdict = permission.Allow
 			for i := range subjects {
 				for _, c := range req.Changes {
 					if subjects[i].Kind == permission.KindEdit && c.Base != "" {
@@ -194,12 +198,14 @@ func (a *approval) askUser(ctx context.Context, j judgement) (_ tool.Permit, aga
 					}
 				}
 			}
-			return tool.Permit{Input: a.p.Input, Subjects: subjects, Scripts: a.bindScripts(ctx, subjects, req.Files)}, false, nil
+			permit := tool.Permit{Input: a.call.Input, Subjects: subjects,
+				Scripts: a.bindScripts(ctx, subjects, req.Files)}
+			return permit, false, nil
 		}
 		req.Decision.Reason = "a file changed while the user was asked"
 	}
-	a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, reasonKeptChanging
-	return none, false, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
+	a.record.Decision.Verdict, a.record.Decision.Reason = permission.Deny, reasonKeptChanging
+	return none, false, a.refuse(a.record, denial(a.call.Name, a.record.Decision))
 }
 
 // refuseUnshown refuses a call whose change cannot be shown, because nobody could approve it knowingly.
@@ -212,43 +218,43 @@ func (a *approval) refuseUnshown(ctx context.Context, subjects []permission.Subj
 	if a.decide(ctx, a.scopes, read).Verdict == permission.Allow {
 		return err
 	}
-	a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny,
+	a.record.Decision.Verdict, a.record.Decision.Reason = permission.Deny,
 		"the change does not fit the file, so it cannot be shown and approved"
-	return a.refuse(a.r, denial(a.p.Name, a.r.Decision))
+	return a.refuse(a.record, denial(a.call.Name, a.record.Decision))
 }
 
 // approve asks the user and applies the answer. An error refuses the call.
 func (a *approval) approve(ctx context.Context, req *Request) (err error) {
-	a.r.Asked = true
-	a.r.Answer, err = a.opt.Approver.Approve(ctx, *req)
+	a.record.Asked = true
+	a.record.Answer, err = a.opt.Approver.Approve(ctx, *req)
 	if err != nil {
-		a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, "nobody answered"
-		a.audit(a.r)
+		a.record.Decision.Verdict, a.record.Decision.Reason = permission.Deny, "nobody answered"
+		a.audit(a.record)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		no := &Denied{Text: fmt.Sprintf("%s was not run: the question was not answered: %v", a.p.Name, err)}
+		no := &Denied{Text: fmt.Sprintf("%s was not run: the question was not answered: %v", a.call.Name, err)}
 		errors.As(err, &no)
-		return &Denied{Decision: a.r.Decision, Text: no.Text}
+		return &Denied{Decision: a.record.Decision, Text: no.Text}
 	}
-	if err := a.update(a.r.Answer.Updates); err != nil {
-		a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, "the answer cannot be applied: "+err.Error()
-		return a.refuse(a.r, a.p.Name+" was not run: "+a.r.Decision.Reason)
+	if err := a.update(a.record.Answer.Updates); err != nil {
+		a.record.Decision.Verdict, a.record.Decision.Reason = permission.Deny, "the answer cannot be applied: "+err.Error()
+		return a.refuse(a.record, a.call.Name+" was not run: "+a.record.Decision.Reason)
 	}
-	if a.r.Answer.Choice != No && slices.Contains(req.Choices, a.r.Answer.Choice) {
+	if a.record.Answer.Choice != No && slices.Contains(req.Choices, a.record.Answer.Choice) {
 		return nil
 	}
-	a.r.Answer.Choice = No
-	a.r.Decision.Verdict = permission.Deny
-	text := "The user declined this call of " + a.p.Name
+	a.record.Answer.Choice = No
+	a.record.Decision.Verdict = permission.Deny
+	text := "The user declined this call of " + a.call.Name
 	if a.opt.Approver == Typed { // the user typed the call
-		text = a.p.Name + " was not run"
+		text = a.call.Name + " was not run"
 	}
-	if a.r.Answer.Reason != "" {
-		text += ": " + a.r.Answer.Reason
+	if a.record.Answer.Reason != "" {
+		text += ": " + a.record.Answer.Reason
 	}
-	no := a.refuse(a.r, text)
-	no.Stop = a.r.Answer.Stop
+	no := a.refuse(a.record, text)
+	no.Stop = a.record.Answer.Stop
 	return no
 }
 
@@ -256,25 +262,25 @@ func (a *approval) approve(ctx context.Context, req *Request) (err error) {
 // approved it, unless it is denied. again means that the user must still be asked, because of a
 // rule, a secret or a protected path.
 func (a *approval) decideReplaced(ctx context.Context, input json.RawMessage) (_ tool.Permit, again bool, err error) {
-	a.p.Input = bytes.Clone(input)
-	subjects, err := a.p.Named(ctx, a.p.Input)
+	a.call.Input = bytes.Clone(input)
+	subjects, err := a.call.Named(ctx, a.call.Input)
 	if err != nil {
 		return tool.Permit{}, false, err
 	}
-	a.r.Answer.Choice = Once // the user has not seen rules for this input
-	j := a.decide(ctx, a.scopes, subjects)
-	a.r.Decision = j.Decision
+	a.record.Answer.Choice = Once // the user has not seen rules for this input
+	judged := a.decide(ctx, a.scopes, subjects)
+	a.record.Decision = judged.Decision
 	switch {
-	case a.r.Decision.Verdict == permission.Deny:
-		return tool.Permit{}, false, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
-	case a.r.Decision.Verdict == permission.Ask && j.noHook:
+	case a.record.Decision.Verdict == permission.Deny:
+		return tool.Permit{}, false, a.refuse(a.record, denial(a.call.Name, a.record.Decision))
+	case a.record.Decision.Verdict == permission.Ask && judged.noHook:
 		if a.vote == hook.Allow { // that vote was for the previous input
 			a.vote = hook.Nothing
 		}
 		return tool.Permit{}, true, nil
 	}
-	a.r.Decision.Verdict = permission.Allow
-	return tool.Permit{Input: a.p.Input, Subjects: subjects}, false, nil
+	a.record.Decision.Verdict = permission.Allow
+	return tool.Permit{Input: a.call.Input, Subjects: subjects}, false, nil
 }
 
 // updateChanged reports whether anything that the user was shown has changed since, and updates the
@@ -286,9 +292,9 @@ func (a *approval) updateChanged(ctx context.Context, req *Request) (changed boo
 			req.Files[i], changed = now, true
 		}
 	}
-	changes, err := a.p.Changes(ctx, a.p.Input)
+	changes, err := a.call.Changes(ctx, a.call.Input)
 	if err != nil {
-		return false, fmt.Errorf("%s was not run: the file changed while the user was asked: read it again", a.p.Name)
+		return false, fmt.Errorf("%s was not run: the file changed while the user was asked: read it again", a.call.Name)
 	}
 	if !slices.Equal(changes, req.Changes) {
 		req.Changes, changed = changes, true
@@ -386,14 +392,14 @@ func (g *Gate) remember(req Request, c Choice) error {
 }
 
 // noAnswerText returns the text for the model if the user cannot be asked.
-func noAnswerText(name string, j judgement) string {
-	why := cmp.Or(j.Reason, "no rule allows it")
-	if j.Rule != "" {
-		why = fmt.Sprintf("the rule %s (%s) requires approval", j.Rule, j.Origin)
+func noAnswerText(name string, judged judgement) string {
+	why := cmp.Or(judged.Reason, "no rule allows it")
+	if judged.Rule != "" {
+		why = fmt.Sprintf("the rule %s (%s) requires approval", judged.Rule, judged.Origin)
 	}
 	text := fmt.Sprintf("%s was not run: %s, and there is no user to ask", name, why)
-	if j.noAllow || j.askedByHook {
+	if judged.noAllow || judged.askedByHook {
 		return text
 	}
-	return text + wouldAllow(j.Reason, j.Suggest)
+	return text + wouldAllow(judged.Reason, judged.Suggest)
 }

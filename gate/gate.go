@@ -219,8 +219,8 @@ func (g *Gate) Ask(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 func (g *Gate) With(in Scopes) tool.Gate {
 	scopes := in.parse(g.opt.Ceiling)
 	return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
-		a := approval{Gate: g, in: in, scopes: scopes, p: p, r: Record{Call: p.ID, Tool: p.Name}}
-		a.p.Input = bytes.Clone(p.Input) // a private copy: it is decided on and run unchanged
+		a := approval{Gate: g, in: in, scopes: scopes, call: p, record: Record{Call: p.ID, Tool: p.Name}}
+		a.call.Input = bytes.Clone(p.Input) // a private copy: it is decided on and run unchanged
 		permit, err := a.decideCall(ctx)
 		if err == nil {
 			permit.Allow = a.sandboxAllowance()
@@ -250,9 +250,9 @@ func (a *approval) sandboxAllowance() workspace.Allowance {
 	spelled := rules.Opens(permission.KindEdit)
 	allow := workspace.Allowance{Write: slices.DeleteFunc(slices.Clone(spelled), noFile),
 		Read: slices.DeleteFunc(rules.Opens(permission.KindRead), noFile)}
-	approved := a.r.Asked && a.r.Answer.Choice != No
+	approved := a.record.Asked && a.record.Answer.Choice != No
 	dirs := map[string]bool{} // directories that the call creates
-	for _, s := range a.r.Decision.Subjects {
+	for _, s := range a.record.Decision.Subjects {
 		open := approved && s.Verdict == permission.Ask || a.Mode() == permission.Bypass || slices.Contains(spelled, s.Text)
 		if !open || !filepath.IsAbs(s.Text) {
 			continue
@@ -295,8 +295,8 @@ type approval struct {
 	*Gate
 	in     Scopes
 	scopes []scope       // the rules of in
-	p      tool.Proposal // its Input is the current one
-	r      Record
+	call   tool.Proposal // its Input is the current one
+	record Record
 
 	vote   hook.Vote // of PreToolUse hooks, on the current input
 	why    string    // the reason for the vote
@@ -311,36 +311,36 @@ func (a *approval) decideCall(ctx context.Context) (tool.Permit, error) {
 		return none, err
 	}
 	for range 6 { // a change by a hook, by the user or on disk restarts the decision, a limited number of times
-		subjects, err := a.p.Named(ctx, a.p.Input)
+		subjects, err := a.call.Named(ctx, a.call.Input)
 		if err != nil {
 			return none, err
 		}
-		j := a.applyVote(a.decide(ctx, a.scopes, subjects))
+		judged := a.applyVote(a.decide(ctx, a.scopes, subjects))
 		if ctx.Err() != nil {
 			return none, context.Cause(ctx)
 		}
-		a.r.Decision = j.Decision
-		if again := a.permissionRequest(ctx, j); again {
+		a.record.Decision = judged.Decision
+		if again := a.permissionRequest(ctx, judged); again {
 			continue
 		}
-		switch a.r.Decision.Verdict {
+		switch a.record.Decision.Verdict {
 		case permission.Allow:
-			a.audit(a.r)
-			return tool.Permit{Input: a.p.Input, Subjects: subjects, Scripts: approvedScripts(j.files)}, nil
+			a.audit(a.record)
+			return tool.Permit{Input: a.call.Input, Subjects: subjects, Scripts: approvedScripts(judged.files)}, nil
 		case permission.Deny:
-			return none, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
+			return none, a.refuse(a.record, denial(a.call.Name, a.record.Decision))
 		}
-		permit, again, err := a.askUser(ctx, j)
+		permit, again, err := a.askUser(ctx, judged)
 		if err != nil {
 			return none, err
 		}
 		if !again {
-			a.audit(a.r)
+			a.audit(a.record)
 			return permit, nil
 		}
 	}
-	a.r.Decision.Verdict, a.r.Decision.Reason = permission.Deny, reasonKeptChanging
-	return none, a.refuse(a.r, denial(a.p.Name, a.r.Decision))
+	a.record.Decision.Verdict, a.record.Decision.Reason = permission.Deny, reasonKeptChanging
+	return none, a.refuse(a.record, denial(a.call.Name, a.record.Decision))
 }
 
 // preToolUse runs the PreToolUse hooks and keeps their vote and their replacement of the input.
@@ -350,17 +350,17 @@ func (a *approval) preToolUse(ctx context.Context) error {
 		return nil
 	}
 	if out.Vote != hook.Nothing || out.Input != nil {
-		a.r.Hook = string(hook.PreToolUse)
+		a.record.Hook = string(hook.PreToolUse)
 	}
 	if out.Input != nil {
-		a.p.Input = bytes.Clone(out.Input)
+		a.call.Input = bytes.Clone(out.Input)
 	}
 	a.vote, a.why, a.failed = out.Vote, out.Reason, out.Broken
 	switch {
 	case out.Vote == hook.Deny:
-		a.r.Decision = permission.Decision{Verdict: permission.Deny,
+		a.record.Decision = permission.Decision{Verdict: permission.Deny,
 			Reason: cmp.Or(out.Reason, "a PreToolUse hook denied it")}
-		return a.refuse(a.r, a.p.Name+" was not run: "+a.r.Decision.Reason)
+		return a.refuse(a.record, a.call.Name+" was not run: "+a.record.Decision.Reason)
 	case out.Broken:
 		a.vote = hook.Ask
 	}
@@ -369,32 +369,33 @@ func (a *approval) preToolUse(ctx context.Context) error {
 
 // hookInput describes the call to hooks.
 func (a *approval) hookInput(e hook.Event) hook.Input {
-	return hook.Input{Event: e, Tool: a.p.Name, ToolInput: a.p.Input, Call: a.p.ID, Suggestion: a.r.Decision.Suggest}
+	return hook.Input{Event: e, Tool: a.call.Name, ToolInput: a.call.Input, Call: a.call.ID,
+		Suggestion: a.record.Decision.Suggest}
 }
 
 // applyVote applies the vote of the PreToolUse hooks to a judgement.
-func (a *approval) applyVote(j judgement) judgement {
+func (a *approval) applyVote(judged judgement) judgement {
 	mode := a.Mode()
 	switch {
-	case a.failed && j.Verdict != permission.Deny && (mode == permission.Bypass || mode == permission.DontAsk):
-		j.Verdict, j.Rule, j.Origin, j.Reason, j.Suggest = permission.Deny, "", "", a.why, nil
-	case a.vote == hook.Ask && j.Verdict == permission.Allow:
-		j.Verdict, j.Reason = permission.Ask, cmp.Or(a.why, "a PreToolUse hook requires approval")
-		j.Rule, j.Origin = "", "" // they were those of the rule that allowed it
-		j.askedByHook = true
+	case a.failed && judged.Verdict != permission.Deny && mode == permission.Bypass:
+		judged.Verdict, judged.Rule, judged.Origin, judged.Reason, judged.Suggest = permission.Deny, "", "", a.why, nil
+	case a.vote == hook.Ask && judged.Verdict == permission.Allow:
+		judged.Verdict, judged.Reason = permission.Ask, cmp.Or(a.why, "a PreToolUse hook requires approval")
+		judged.Rule, judged.Origin = "", "" // they were those of the rule that allowed it
+		judged.askedByHook = true
 		if mode == permission.DontAsk {
-			j.Verdict = permission.Deny
+			judged.Verdict = permission.Deny
 		}
-	case a.vote == hook.Allow && j.Verdict == permission.Ask && !j.noHook:
-		j.Verdict, j.Reason = permission.Allow, "a PreToolUse hook allows it"
+	case a.vote == hook.Allow && judged.Verdict == permission.Ask && !judged.noHook:
+		judged.Verdict, judged.Reason = permission.Allow, "a PreToolUse hook allows it"
 	}
-	return j
+	return judged
 }
 
 // permissionRequest runs the PermissionRequest hooks for a call that needs the user's approval.
 // again means that they changed the input.
-func (a *approval) permissionRequest(ctx context.Context, j judgement) (again bool) {
-	if a.r.Decision.Verdict != permission.Ask {
+func (a *approval) permissionRequest(ctx context.Context, judged judgement) (again bool) {
+	if a.record.Decision.Verdict != permission.Ask {
 		return false
 	}
 	out, ran := a.in.fire(ctx, a.hookInput(hook.PermissionRequest))
@@ -402,14 +403,14 @@ func (a *approval) permissionRequest(ctx context.Context, j judgement) (again bo
 		return false // the user decides
 	}
 	if out.Vote != hook.Nothing {
-		a.r.Hook = string(hook.PermissionRequest)
+		a.record.Hook = string(hook.PermissionRequest)
 	}
 	switch {
 	case out.Vote == hook.Deny:
-		a.r.Decision.Verdict = permission.Deny
-		a.r.Decision.Reason = cmp.Or(out.Reason, "a PermissionRequest hook denied it")
-	case out.Input != nil && !bytes.Equal(out.Input, a.p.Input):
-		a.p.Input = bytes.Clone(out.Input)
+		a.record.Decision.Verdict = permission.Deny
+		a.record.Decision.Reason = cmp.Or(out.Reason, "a PermissionRequest hook denied it")
+	case out.Input != nil && !bytes.Equal(out.Input, a.call.Input):
+		a.call.Input = bytes.Clone(out.Input)
 		if a.vote == hook.Allow { // that vote was for the previous input
 			a.vote = hook.Nothing
 		}
@@ -417,8 +418,8 @@ func (a *approval) permissionRequest(ctx context.Context, j judgement) (again bo
 			a.vote = hook.Allow
 		}
 		return true
-	case out.Vote == hook.Allow && !j.noHook:
-		a.r.Decision.Verdict, a.r.Decision.Reason = permission.Allow, "a PermissionRequest hook allows it"
+	case out.Vote == hook.Allow && !judged.noHook:
+		a.record.Decision.Verdict, a.record.Decision.Reason = permission.Allow, "a PermissionRequest hook allows it"
 	}
 	return false
 }
@@ -440,10 +441,10 @@ type judgement struct {
 func (g *Gate) decide(ctx context.Context, scopes []scope, subjects []permission.Subject) judgement {
 	s := g.newSources(scopes, subjects)
 	mode, why := g.Mode(), ""
-	var j judgement
+	var judged judgement
 	for again := true; again; {
-		j.Decision, j.files, again = s.rules().Decide(ctx, mode, s.place, subjects...), nil, false
-		for _, part := range j.Subjects {
+		judged.Decision, judged.files, again = s.rules().Decide(ctx, mode, s.place, subjects...), nil, false
+		for _, part := range judged.Subjects {
 			if part.Verdict != permission.Allow {
 				continue
 			}
@@ -453,26 +454,26 @@ func (g *Gate) decide(ctx context.Context, scopes []scope, subjects []permission
 				more, no = s.dropGrant(part)
 				files = append(files, more...)
 			}
-			j.files = append(j.files, files...)
+			judged.files = append(judged.files, files...)
 			if again = no != ""; again {
 				why = no
 				break
 			}
 		}
 	}
-	if why != "" && j.Verdict != permission.Allow && j.Rule == "" {
-		j.Reason = why
+	if why != "" && judged.Verdict != permission.Allow && judged.Rule == "" {
+		judged.Reason = why
 	}
-	for _, part := range j.Subjects {
+	for _, part := range judged.Subjects {
 		if part.Verdict == permission.Ask {
-			j.noAllow = j.noAllow || part.Rule != ""
-			j.noHook = j.noHook || part.Rule != "" || part.Origin == permission.Builtin
+			judged.noAllow = judged.noAllow || part.Rule != ""
+			judged.noHook = judged.noHook || part.Rule != "" || part.Origin == permission.Builtin
 		}
 	}
 	for _, scope := range scopes {
-		g.applyCeiling(ctx, &j, scope, subjects, mode)
+		g.applyCeiling(ctx, &judged, scope, subjects, mode)
 	}
-	return j
+	return judged
 }
 
 // sources are what can allow a call: rules, and the user's answers and the grants of skills. Those

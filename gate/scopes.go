@@ -170,7 +170,7 @@ func (s scope) whyLinked(files []File, roots []string) string {
 // applyCeiling applies the list of a skill, or of a restriction on a sub-agent, if it is a ceiling:
 // every subject must be in the list, even one that is harmless. The Skill tool and questions to the
 // user are exempt.
-func (g *Gate) applyCeiling(ctx context.Context, j *judgement, s scope, subjects []permission.Subject,
+func (g *Gate) applyCeiling(ctx context.Context, judged *judgement, s scope, subjects []permission.Subject,
 	mode permission.Mode) {
 
 	verdict := permission.Ask
@@ -184,14 +184,14 @@ func (g *Gate) applyCeiling(ctx context.Context, j *judgement, s scope, subjects
 	}
 	for _, subject := range subjects {
 		if subject.Kind == permission.KindSkill || subject.Kind == "ask" || g.isListed(ctx, s, subject) ||
-			j.Verdict == permission.Deny {
+			judged.Verdict == permission.Deny {
 			continue
 		}
-		j.noAllow, j.noHook, j.Suggest = true, true, nil
-		j.Verdict, j.Rule, j.Origin = verdict, "", ""
-		j.Reason = fmt.Sprintf("the allowed-tools of skill %q do not include it", s.name)
+		judged.noAllow, judged.noHook, judged.Suggest = true, true, nil
+		judged.Verdict, judged.Rule, judged.Origin = verdict, "", ""
+		judged.Reason = fmt.Sprintf("the allowed-tools of skill %q do not include it", s.name)
 		if name, ok := strings.CutPrefix(s.name, "agent "); ok {
-			j.Reason = fmt.Sprintf("the tools of agent %q do not include it", name)
+			judged.Reason = fmt.Sprintf("the tools of agent %q do not include it", name)
 		}
 	}
 }

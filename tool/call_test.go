@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/workspace"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -109,6 +111,43 @@ func TestGate(t *testing.T) {
 		if got := do(gate); !got.IsError || !strings.HasPrefix(text(got), want) || ran.ID != "" {
 			t.Errorf("want %q, got %s, ran %v", want, text(got), ran.ID != "")
 		}
+	}
+}
+
+// TestPermitReachesCall: a tool gets all that a permit restricts and allows.
+func TestPermitReachesCall(t *testing.T) {
+	var ran tool.Input
+	x := tool.New("x", "", func(_ context.Context, _ sample, call tool.Input) (tool.Result, error) {
+		ran = call
+		return tool.Result{}, nil
+	})
+	permit := tool.Permit{Input: json.RawMessage(`{"path":"a"}`), Limits: []workspace.Limit{{NoNetwork: true}},
+		Scripts: []workspace.Script{{Path: "/x.sh"}}, Allow: workspace.Allowance{Write: []string{"/out"}}}
+	gate := tool.GateFunc(func(context.Context, tool.Proposal) (tool.Permit, error) { return permit, nil })
+	tool.Call(t.Context(), tool.Set{x}, llm.ToolCall{Name: "x", Input: permit.Input}, gate, nil)
+	if !reflect.DeepEqual(tool.Permit{Input: ran.JSON, Limits: ran.Limits, Scripts: ran.Scripts, Allow: ran.Allow}, permit) {
+		t.Errorf("the tool got %+v", ran)
+	}
+}
+
+// TestRefused: a listener hears of each refusal before the next call is decided.
+func TestRefused(t *testing.T) {
+	x := tool.New("x", "", func(context.Context, sample, tool.Input) (tool.Result, error) { return tool.Text("ran"), nil })
+	var order []string
+	gate := tool.GateFunc(func(_ context.Context, p tool.Proposal) (tool.Permit, error) {
+		order = append(order, "decide "+p.ID)
+		if p.ID == "1" {
+			return tool.Permit{}, errors.New("no")
+		}
+		return tool.Permit{Input: p.Input}, nil
+	})
+	calls := []llm.ToolCall{{ID: "1", Name: "x", Input: json.RawMessage(`{"path":"a"}`)},
+		{ID: "2", Name: "x", Input: json.RawMessage(`{"path":"b"}`)}}
+	tool.CallAll(t.Context(), tool.Set{x}, calls, gate, tool.Listener{Refused: func(p tool.Proposal, err error) {
+		order = append(order, fmt.Sprint("refused ", p.ID, ": ", err))
+	}})
+	if want := []string{"decide 1", "refused 1: no", "decide 2"}; !slices.Equal(order, want) {
+		t.Errorf("order is %q", order)
 	}
 }
 
