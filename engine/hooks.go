@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -32,21 +33,28 @@ func checkRule(text string) error {
 }
 
 // settingsHooks returns the hooks of settings files, in order of increasing precedence: if two hooks
-// rewrite an input, the last one wins.
-func settingsHooks(parts []config.Section) (hooks []hook.Hook, problems []knack.Problem) {
+// rewrite an input, the last one wins. A file with a misspelt guard has no hooks; if it is the user's or a
+// managed one, or the guard is required, that is an error.
+func settingsHooks(parts []config.Section) (hooks []hook.Hook, problems []knack.Problem, err error) {
 	for _, part := range slices.Backward(parts) {
 		found, bad := hook.Parse(part.JSON, checkRule)
 		for i := range found {
 			found[i].Origin, found[i].DefinedIn = string(part.Origin), part.Path
 		}
-		hooks = append(hooks, found...)
 		for _, b := range bad {
 			p := hookProblem(part.Path, b)
 			p.Line, p.Column = positionIn(part, b.At)
+			if b.Guard != "" {
+				found = nil
+			}
+			if b.Guard != "" && (part.Origin != permission.Project || b.Required) {
+				err = cmp.Or(err, error(p))
+			}
 			problems = append(problems, p)
 		}
+		hooks = append(hooks, found...)
 	}
-	return hooks, problems
+	return hooks, problems, err
 }
 
 func hookProblem(path string, b hook.Problem) knack.Problem {
@@ -54,6 +62,9 @@ func hookProblem(path string, b hook.Problem) knack.Problem {
 		Hint: "knack help hooks"}
 	if b.KeptInvalid {
 		p.Severity = knack.Warn
+	}
+	if b.Guard != "" {
+		p.Message += ": calls would run unchecked, so no hooks of this file are used"
 	}
 	return p
 }
@@ -360,8 +371,11 @@ func head(path string, n int64) ([]byte, error) {
 
 // readHooks reads the hooks of the settings. It reports unapproved scripts that a project's hooks
 // would run as problems, so that the user is asked early.
-func (p *Project) readHooks() {
-	p.hooks, p.hookProblems = settingsHooks(p.config.Raw["hooks"])
+func (p *Project) readHooks() (err error) {
+	p.hooks, p.hookProblems, err = settingsHooks(p.config.Raw["hooks"])
+	if err != nil {
+		return err
+	}
 	p.hooks = slices.Concat(p.pluginHooks(), p.hooks)
 	for i := range p.hooks {
 		var bad knack.Problem
@@ -370,6 +384,7 @@ func (p *Project) readHooks() {
 			p.hookProblems = append(p.hookProblems, bad)
 		}
 	}
+	return nil
 }
 
 // HookProblems returns what is wrong with the hooks of a skill.

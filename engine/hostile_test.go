@@ -211,7 +211,7 @@ func attacks() []attack {
 	for _, name := range []string{".knack/settings.json", ".knack/settings.local.json", ".claude/settings.json",
 		".claude/settings.local.json"} {
 		list = append(list, attack{"hooks of " + name, map[string]string{name: hooks}, func(s *target) string {
-			found, _ := settingsHooks(s.settings().Raw["hooks"])
+			found, _, _ := settingsHooks(s.settings().Raw["hooks"])
 			return s.fired(found)
 		}, trusting})
 	}
@@ -617,7 +617,7 @@ func (s *target) ranChanged(name string) string {
 	must(err)
 	defer ws.Close()
 	run := &Project{dir: s.dir, root: s.dir, trust: p, config: s.settings()}
-	run.hooks, _ = settingsHooks(s.settings().Raw["hooks"])
+	run.hooks, _, _ = settingsHooks(s.settings().Raw["hooks"])
 	all := slices.Clone(run.hooks)
 	if act, err := s.invoke("evil", knack.ByUser, nil); err == nil {
 		found, _ := skillHooks("evil", act.Hooks, act.Dir)

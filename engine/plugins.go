@@ -126,6 +126,9 @@ func (p *Project) pluginHooks() (all []hook.Hook) {
 			found, bad := hook.Parse(part.JSON, checkRule)
 			for _, b := range bad {
 				p.hookProblems = append(p.hookProblems, hookProblem(path, b))
+				if b.Guard != "" {
+					found = nil
+				}
 			}
 			expand := x.expander(p.root)
 			for i := range found {

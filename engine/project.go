@@ -127,7 +127,9 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		return nil, err
 	}
 	if !o.Bare {
-		p.readHooks()
+		if err := p.readHooks(); err != nil {
+			return nil, &Error{Err: err, Hint: "knack help hooks", Exit: ExitUsage}
+		}
 	}
 	p.serverFiles = p.serverTrust()
 	p.findSources(ctx)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/knack-agent/knack/internal/leaf/similar"
 )
 
 // A Problem is a mistake in a hooks setting that its author should know about.
@@ -16,6 +18,10 @@ type Problem struct {
 	At          int // the byte offset in the text
 	Message     string
 	KeptInvalid bool // the hook is used nevertheless
+	// Guard is the guard that a misspelt event probably means; "": it is another problem. Its hooks do
+	// not run, so the calls that they should guard would run unchecked.
+	Guard    Event
+	Required bool // one of the hooks of Guard is required
 }
 
 // maxTimeout is the longest timeout that a hook may have.
@@ -53,7 +59,13 @@ func (p *parser) mapping(text []byte) {
 	each(text, func(event value, v value) {
 		e, why := eventOf(event.key)
 		if why != "" {
-			p.problem(event.at, "%s", why)
+			required := false
+			if e != "" {
+				meant := parser{rule: p.rule}
+				each(v.text, func(_, m value) { meant.matcher(e, m) }, nil)
+				required = slices.ContainsFunc(meant.hooks, func(h Hook) bool { return h.Required })
+			}
+			p.problems = append(p.problems, Problem{At: event.at, Message: why, Guard: e, Required: required})
 			return
 		}
 		if kind(v.text) != '[' {
@@ -115,7 +127,7 @@ func (p *parser) list(text []byte) {
 		}
 		e, why := eventOf(h.Event)
 		if why != "" {
-			p.problem(v.at, "%s", why)
+			p.problems = append(p.problems, Problem{At: v.at, Message: why, Guard: e})
 			return
 		}
 		p.hook(Hook{Event: e, Type: OfCommand}, v, "")
@@ -287,20 +299,31 @@ func (h *Hook) check(seconds *float64, listed bool, rule func(string) error) str
 	return ""
 }
 
-// eventOf finds an event by name. why explains why there is none.
+// eventOf finds an event by name. why explains why there is none; e is then the guard that the name
+// probably means, or "".
 func eventOf(name string) (e Event, why string) {
 	if slices.Contains(Events(), Event(name)) {
 		return Event(name), ""
-	}
-	for _, e := range Events() {
-		if strings.EqualFold(string(e), name) {
-			return "", fmt.Sprintf("%q is not an event; did you mean %s", name, e)
-		}
 	}
 	switch name {
 	case "Setup", "MessageDisplay", "TaskCreated", "TaskCompleted", "TeammateIdle", "CwdChanged", "DirectoryAdded",
 		"WorktreeCreate", "WorktreeRemove", "Elicitation", "ElicitationResult":
 		return "", name + " is an event of other agents; Knack has no such event"
+	}
+	const most = 2
+	far := most + 1
+	for _, near := range Events() {
+		d := similar.Distance(strings.ToLower(name), strings.ToLower(string(near)), most)
+		if d < far || d == far && d <= most && near.Guards() {
+			e, far = near, d
+		}
+	}
+	if e != "" {
+		why = fmt.Sprintf("%q is not an event; did you mean %s", name, e)
+		if !e.Guards() {
+			e = ""
+		}
+		return e, why
 	}
 	return "", fmt.Sprintf("%q is not an event", name)
 }

@@ -42,8 +42,8 @@ type wire struct {
 }
 
 // readReply parses the output of a hook. Empty output has no effect. Text that is not a JSON object
-// becomes context for events at the start of a session or a prompt, is an error for a guard, and is
-// ignored otherwise. An object that is not valid is an error.
+// becomes context for events at the start of a session or a prompt, and has no effect otherwise. An
+// object that is not valid is an error.
 func readReply(e Event, out []byte) (reply, error) {
 	out = bytes.TrimSpace(out)
 	if len(out) == 0 {
@@ -53,9 +53,6 @@ func readReply(e Event, out []byte) (reply, error) {
 		switch e {
 		case SessionStart, UserPromptSubmit, UserPromptExpansion:
 			return reply{context: cutText(string(out))}, nil
-		}
-		if e.Guards() {
-			return reply{}, fmt.Errorf("it printed %s, not a JSON object", excerpt(out))
 		}
 		return reply{}, nil
 	}

@@ -460,6 +460,9 @@ func (r *Runner) post(ctx context.Context, h *Hook, text []byte) (reply, error) 
 	case resp.StatusCode/100 != 2:
 		return reply{}, fmt.Errorf("it answered with %s", resp.Status)
 	}
+	if text := bytes.TrimSpace(body); len(text) > 0 && text[0] != '{' && h.Event.Guards() {
+		return reply{}, fmt.Errorf("it answered with %s, not a JSON object", excerpt(text)) // such as a page for logging in
+	}
 	return readReply(h.Event, body)
 }
 

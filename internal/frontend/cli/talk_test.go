@@ -343,7 +343,7 @@ func TestTalkHooks(t *testing.T) {
 	d.file(t, ".claude/settings.json", `{"hooks": {
 		"SessionStart": [{"hooks": [{"type": "command", "command": `+
 		`"cat >> hook.txt; echo '{\"systemMessage\": \"the hooks greet you\"}'"}]}],
-		"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "echo what is this"}]}],
+		"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "echo {what is this"}]}],
 		"PostToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": `+
 		`"echo '{\"hookSpecificOutput\": {\"additionalContext\": \"made it\"}}'"}]}],
 		"Notification": [{"matcher": "permission_prompt", "hooks": [{"type": "command", "command": `+
@@ -353,7 +353,7 @@ func TestTalkHooks(t *testing.T) {
 	k := d.open(t, "--allow", "Bash(touch *)")
 	k.expect("the hooks greet you")
 	k.enters("go")
-	k.expect(`failed: it printed .*, not a JSON object`)
+	k.expect(`failed: what it printed cannot be read`)
 	until(func() bool { _, err := os.Stat(filepath.Join(d.dir, "called.txt")); return err == nil }, "nobody was called")
 	k.expect(`\x1b\[\?2004h  \? `)
 	k.types("y\r")
