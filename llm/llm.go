@@ -94,7 +94,7 @@ func (p Price) Cost(u Usage) float64 {
 }
 
 // A Request asks a model for one answer. Adapters set the prompt-cache breakpoints: after the
-// tools, after the system text, and after the last message.
+// tools, after the system text, after the last message, and after the last message of the request before.
 type Request struct {
 	System    string
 	Tools     []ToolSpec

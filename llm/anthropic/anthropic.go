@@ -2,8 +2,8 @@
 // compatible API.
 //
 // Most programs use [New]. Thinking and its signatures are kept and sent back to the model that
-// made them. Prompt-cache breakpoints are set after the tools, after the system text and at the end
-// of the last message.
+// made them. Prompt-cache breakpoints are set after the tools, after the system text, at the end of the last
+// message, and where the previous request ended: the API looks only about 20 blocks back from a breakpoint.
 package anthropic
 
 import (

@@ -48,3 +48,60 @@ func TestBudget(t *testing.T) {
 		s.Close()
 	}
 }
+
+// TestBreakpoints: whatever the number of calls in an answer, a breakpoint is where the previous request ended, and
+// there are at most four.
+func TestBreakpoints(t *testing.T) {
+	var calls []llmtest.Call
+	for range 30 {
+		calls = append(calls, llmtest.Call{Name: "ls"})
+	}
+	s := llmtest.NewServer(llmtest.Answer{Calls: calls}, llmtest.Answer{Calls: calls}, llmtest.Reply("done"))
+	defer s.Close()
+	m := anthropic.New(llm.Endpoint{Name: "new", BaseURL: s.URL, Key: llmtest.Key})
+	req := &llm.Request{System: "Be brief.", Memo: new(llm.Memo),
+		Tools:    []llm.ToolSpec{{Name: "ls", Schema: []byte(`{"type":"object"}`)}},
+		Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text("hi")}}}}
+	for range 3 {
+		answer, err := llm.Ask(t.Context(), m, req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results := llm.Message{Role: llm.User}
+		for _, p := range answer.Message.Parts {
+			if p.Call != nil {
+				results.Parts = append(results.Parts, llm.Part{Result: &llm.ToolResult{ID: p.Call.ID,
+					Parts: []llm.Part{llm.Text("x")}}})
+			}
+		}
+		req.Messages = append(req.Messages, answer.Message, results)
+	}
+	var ends []int // by request: the number of its messages
+	for i, r := range s.Requests() {
+		var body struct {
+			Messages []struct {
+				Content []struct {
+					Cache json.RawMessage `json:"cache_control"`
+				} `json:"content"`
+			} `json:"messages"`
+		}
+		if err := json.Unmarshal(r.Body, &body); err != nil {
+			t.Fatal(err)
+		}
+		marked := map[int]bool{}
+		for n, m := range body.Messages {
+			for j, c := range m.Content {
+				if c.Cache != nil {
+					marked[n+1] = true
+					if j < len(m.Content)-1 {
+						t.Errorf("request %d: a breakpoint inside message %d", i, n)
+					}
+				}
+			}
+		}
+		ends = append(ends, len(body.Messages))
+		if !marked[ends[i]] || i > 0 && !marked[ends[i-1]] || len(marked) > 2 {
+			t.Errorf("request %d: breakpoints after the messages %v, the requests ended after %v", i, marked, ends)
+		}
+	}
+}

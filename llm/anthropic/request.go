@@ -79,8 +79,8 @@ const (
 	maxName = 128
 )
 
-// lastBlock is the cache breakpoint in the last block of the last message. Only thinking blocks
-// cannot have one, and they are never last.
+// lastBlock is the cache breakpoint in the last block of a message. Only thinking blocks cannot have one, and they are
+// never last.
 const lastBlock = `,"cache_control":{"type":"ephemeral"}`
 
 func body(m *model, req *llm.Request) *wire.Body {

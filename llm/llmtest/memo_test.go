@@ -167,7 +167,7 @@ func TestLateRequest(t *testing.T) {
 			early, some := measure(10)
 			late, many := measure(2000)
 			want := map[string][2]int{
-				"anthropic": {8501, 1654231},
+				"anthropic": {8538, 1654268},
 				"responses": {7876, 1530226},
 				"chat":      {8087, 1588147},
 				"gemini":    {8793, 1726163},

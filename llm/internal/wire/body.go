@@ -23,7 +23,9 @@ type Body struct {
 	// it, and on whether i < Recent, for formats that treat old turns differently.
 	Items  func(i int) []any
 	Recent int
-	Mark   string // inserted at the end of the last block of the last turn; "": none
+	// Mark is inserted at the end of the last block of the last turn, and of the turn before the last answer, where
+	// the request for that answer ended; "": nowhere. Caches look for earlier requests only some blocks back.
+	Mark string
 
 	Memo  *llm.Memo // nil: nothing is kept
 	Owner any       // the encoder; data that another one stored in the Memo is not used
@@ -88,24 +90,24 @@ func (b *Body) join(k *encoding) ([][]byte, error) {
 	if head = head[:len(head)-1]; len(head) > 1 { // without the closing brace
 		list = "," + list
 	}
-	out := append(make([][]byte, 0, len(k.turns)+6), head, []byte(list))
+	out := append(make([][]byte, 0, len(k.turns)+10), head, []byte(list))
 	empty := len(b.First) == 0
 	if !empty {
 		out = append(out, first[1:len(first)-1]) // without the brackets
 	}
-	for _, t := range k.turns {
+	for i, t := range k.turns {
 		json := t.json
 		if empty && len(json) > 0 {
 			json, empty = json[1:], false // the comma before the first item
 		}
+		if last := len(k.turns) - 1; b.Mark != "" && (i == last || i == last-2) {
+			end := len(json) - len("}]}")
+			out = append(out, json[:end], []byte(b.Mark))
+			json = json[end:]
+		}
 		if len(json) > 0 {
 			out = append(out, json)
 		}
-	}
-	if n := len(out) - 1; b.Mark != "" && len(b.Turns) > 0 {
-		last := out[n]
-		end := len(last) - len("}]}")
-		out = append(out[:n], last[:end], []byte(b.Mark), last[end:])
 	}
 	if string(tail) == "{}" || string(tail) == "null" {
 		return append(out, []byte("]}\n")), nil
