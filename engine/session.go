@@ -3,10 +3,13 @@ package engine
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -165,12 +168,22 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	return s, nil
 }
 
+// outputDir returns the directory for the outputs of this project's commands; "" if there is no home.
+func (p *Project) outputDir() string {
+	dir := p.options.Env.StateFile("output")
+	if dir == "" {
+		return ""
+	}
+	key := sha256.Sum256([]byte(p.root))
+	return filepath.Join(dir, hex.EncodeToString(key[:8]))
+}
+
 // setTools selects the tools of the session.
 func (s *Session) setTools(p *Project) {
 	s.coding = coding.Options{
 		Jobs: &s.jobs.Jobs, State: s.memory, Timeout: s.options.Timeout,
 		Files:   coding.FileOptions{Model: s.modelInfo},
-		TempDir: p.options.Env.StateFile("output"),
+		TempDir: p.outputDir(),
 	}
 	if s.person != nil {
 		s.coding.Ask = s.askTool

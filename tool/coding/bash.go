@@ -47,7 +47,7 @@ type BashDetails struct {
 	Seconds     float64       `json:"seconds"`
 	Bytes       int64         `json:"bytes"` // written by the command
 	Cut         *truncate.Cut `json:"truncation,omitempty"`
-	FullOutput  string        `json:"fullOutput,omitempty"` // path of the file (mode 0600) if the output was cut
+	FullOutput  string        `json:"fullOutput,omitempty"` // path of the file (mode 0600) if the output was cut; up to 64 MB
 	Job         string        `json:"job,omitempty"`        // of a background job
 }
 

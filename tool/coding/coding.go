@@ -57,8 +57,9 @@ type Options struct {
 	Timeout time.Duration
 	// TempDir is the directory for the full output of commands, in files that only this
 	// user can read; "" means the system's directory for temporary files. Notices
-	// contain the path of the file, so that the model can read it. Files of this kind
-	// that are older than 30 days are removed if TempDir is set.
+	// contain the path of the file, so that the model can read it. Of an output of more
+	// than 64 MB the first and the last half of that are kept. If TempDir is set, files of
+	// this kind that are older than 30 days are removed, and the oldest of more than 1 GB.
 	TempDir string
 	// Jobs manages background commands; nil disables them.
 	Jobs *Jobs

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -129,14 +128,9 @@ func (j *Jobs) Tail(id string, maxBytes int) (text string, total int64, err erro
 	if b.out.file == nil {
 		return "", 0, nil
 	}
-	data := make([]byte, min(b.out.size, int64(maxBytes)))
-	n, err := b.out.file.ReadAt(data, b.out.size-int64(len(data)))
-	if err != nil && err != io.EOF {
-		return "", 0, err
-	}
 	var out strings.Builder
 	cl := cleaner{w: &out}
-	if _, err := cl.Write(data[:n]); err != nil {
+	if err := b.out.file.copyTo(&cl, max(0, b.out.size-int64(maxBytes)), b.out.size); err != nil {
 		return "", 0, err
 	}
 	cl.end()
@@ -169,30 +163,25 @@ func (b *job) status() string {
 // offset for the next call.
 func (b *job) since(from int64) (text string, c truncate.Cut, next int64, err error) {
 	b.out.mu.Lock()
-	next, path := b.out.size, ""
+	path := ""
+	next = b.out.size
 	nul := b.out.nul
-	err = b.out.err
-	if b.out.file != nil {
+	t := truncate.Tail{Limits: truncate.Default()}
+	cl := cleaner{w: &t}
+	lost := int64(0)
+	switch err = b.out.err; {
+	case err != nil:
+		err = fmt.Errorf("the output of job %s could not be kept: %w", b.id, err)
+	case from > next:
+		err = fmt.Errorf("since=%d is beyond the end of the output (%d bytes so far)", from, next)
+	case b.out.file != nil:
 		path = b.out.file.Name()
+		lost, _ = b.out.file.left()
+		err = b.out.file.copyTo(&cl, from, next)
 	}
 	b.out.mu.Unlock()
 	if err != nil {
-		return "", c, 0, fmt.Errorf("the output of job %s could not be kept: %w", b.id, err)
-	}
-	if from > next {
-		return "", c, 0, fmt.Errorf("since=%d is beyond the end of the output (%d bytes so far)", from, next)
-	}
-	t := truncate.Tail{Limits: truncate.Default()}
-	cl := cleaner{w: &t}
-	if path != "" {
-		f, err := os.Open(path)
-		if err != nil {
-			return "", c, 0, err
-		}
-		defer f.Close()
-		if _, err := io.Copy(&cl, io.NewSectionReader(f, from, next-from)); err != nil {
-			return "", c, 0, err
-		}
+		return "", c, 0, err
 	}
 	select {
 	case <-b.ended:
@@ -204,7 +193,9 @@ func (b *job) since(from int64) (text string, c truncate.Cut, next int64, err er
 	text = strings.TrimSuffix(text, "\n")
 	if c.By != "" {
 		before := ""
-		if from > 0 || nul {
+		if lost > 0 {
+			before = onlyKept(lost)
+		} else if from > 0 || nul {
 			before = fmt.Sprintf("Use bash: tail -c +%d %s | head -n %d for the lines before.", from+1, quote(path),
 				c.TotalLines-c.Lines)
 		}

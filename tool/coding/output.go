@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -14,12 +13,13 @@ import (
 )
 
 // An output collects what a command writes. It keeps the end of it in memory without
-// terminal sequences. If the output exceeds the limits, a file stores all of it as
-// written. It is safe for concurrent use.
+// terminal sequences. If the output exceeds the limits, a file stores it as written, up to
+// maxStored. It is safe for concurrent use.
 type output struct {
 	limits truncate.Limits
 	dir    string // for the file; "": the system's directory for temporary files
 	always bool   // keep the file even if the output is short
+	most   int64  // bytes that the file takes
 	// report, if not nil, gets the text so far reportDelay after new output. It may be called once
 	// more while end runs.
 	report func(text string)
@@ -28,8 +28,8 @@ type output struct {
 	timer  *time.Timer // calls report; nil: there is no new output
 	clean  cleaner
 	tail   truncate.Tail
-	raw    []byte   // all of the output, until there is a file
-	file   *os.File // nil: not created yet
+	raw    []byte  // all of the output, until there is a file
+	file   *stored // nil: not created yet
 	size   int64
 	breaks int  // line breaks in the original output
 	nul    bool // a NUL near the start: the read tool would refuse the file as binary
@@ -41,7 +41,7 @@ type output struct {
 const reportDelay = 100 * time.Millisecond
 
 func newOutput(l truncate.Limits, dir string) *output {
-	o := &output{limits: l, dir: dir, tail: truncate.Tail{Limits: l}}
+	o := &output{limits: l, dir: dir, most: maxStored, tail: truncate.Tail{Limits: l}}
 	o.clean.w = &o.tail
 	return o
 }
@@ -105,40 +105,12 @@ func (o Output) Text() string {
 // noOutput replaces an empty text, which models reject.
 const noOutput = "(no output)"
 
-// spill creates the file. CreateTemp uses mode 0600 and never opens an existing file.
+// spill creates the file.
 func (o *output) spill() {
-	if o.dir != "" {
-		o.err = os.MkdirAll(o.dir, 0o700)
-		removeOld(o.dir)
-	}
-	if o.err == nil {
-		o.file, o.err = os.CreateTemp(o.dir, fileNames)
-	}
-	if o.err == nil {
+	if o.file, o.err = create(o.dir, o.most); o.err == nil {
 		_, o.err = o.file.Write(o.raw)
 	}
 	o.raw = nil
-}
-
-const (
-	fileNames = "knack-bash-*.log" // a pattern for os.CreateTemp and filepath.Match
-	// keepFiles is how long the files with whole outputs are kept: the model may read one in a resumed session.
-	keepFiles = 30 * 24 * time.Hour
-)
-
-// removeOld removes old files that spill has made in dir, where a host may have others. One that cannot be removed
-// stays until the next time.
-func removeOld(dir string) {
-	entries, _ := os.ReadDir(dir) // those that could be read
-	for _, e := range entries {
-		if ours, err := filepath.Match(fileNames, e.Name()); !ours || err != nil {
-			continue
-		}
-		info, err := e.Info()
-		if err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()) > keepFiles {
-			os.Remove(filepath.Join(dir, e.Name()))
-		}
-	}
 }
 
 // reportText passes the text so far to report.
@@ -167,9 +139,13 @@ func (o *output) end() (text string, c truncate.Cut, path string) {
 	if c.By != "" && o.file == nil && o.err == nil {
 		o.spill()
 	}
+	next := ""
 	if o.file != nil {
 		path = o.file.Name()
-		if err := o.file.Close(); o.err == nil {
+		if lost, until := o.file.left(); o.err == nil && until > 0 {
+			next = onlyKept(lost)
+			o.err = o.file.tidy()
+		} else if err := o.file.Close(); o.err == nil {
 			o.err = err
 		}
 		if c.By == "" && !o.always || o.err != nil {
@@ -179,8 +155,7 @@ func (o *output) end() (text string, c truncate.Cut, path string) {
 	}
 	text = strings.TrimSuffix(text, "\n")
 	if c.By != "" {
-		next := ""
-		if o.nul || o.breaks != o.tail.Newlines() {
+		if next == "" && (o.nul || o.breaks != o.tail.Newlines()) {
 			next = "For the start, use bash with head -c on the file."
 		}
 		text += "\n\n" + tailNotice(c, o.limits, path, next, o.err)
@@ -189,6 +164,11 @@ func (o *output) end() (text string, c truncate.Cut, path string) {
 		text = noOutput
 	}
 	return text, c, path
+}
+
+// onlyKept says that of an output only so many bytes were kept of its start and of its end.
+func onlyKept(bytes int64) string {
+	return fmt.Sprintf("Only its first and last %s were kept.", plain.Size(bytes))
 }
 
 // tailNotice tells the model which part of an output it sees and how to read the rest.
@@ -215,5 +195,9 @@ func tailNotice(c truncate.Cut, l truncate.Limits, path, next string, err error)
 	if next == "" {
 		next = fmt.Sprintf("Use read with limit=%d for the lines before.", first-1)
 	}
-	return fmt.Sprintf("[Showing %s. %s Full output: %s]", shownLines, next, path)
+	name := "Full output"
+	if strings.HasPrefix(next, "Only") {
+		name = "Output"
+	}
+	return fmt.Sprintf("[Showing %s. %s %s: %s]", shownLines, next, name, path)
 }

@@ -36,7 +36,7 @@ func TestJobsEnd(t *testing.T) {
 			t.Fatalf("the job's id: %q, %v", data, err)
 		}
 		waitFor(t, "the job's end", func() bool { return errors.Is(syscall.Kill(n, 0), syscall.ESRCH) })
-		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(d.dir), ".local/state/knack/output/*")); len(left) > 0 {
+		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(d.dir), ".local/state/knack/output/*/*")); len(left) > 0 {
 			t.Errorf("its output file remains: %q", left)
 		}
 	}
