@@ -61,6 +61,9 @@ func (e Env) StateFile(name string) string {
 // is no home directory.
 func (e Env) ConfigDir() string { return e.dirs().Config }
 
+// DataDir is $XDG_DATA_HOME/knack, for installed plugins. It is "" if there is no home directory.
+func (e Env) DataDir() string { return e.dirs().Data }
+
 // ClaudeDir is where Claude Code keeps the user's files, or "" if there is no home directory.
 func (e Env) ClaudeDir() string { return e.dirs().Claude }
 

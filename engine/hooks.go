@@ -182,6 +182,11 @@ func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 			return fmt.Errorf("%s is not in the directory of the skill %s, which is what was approved", path, name)
 		})
 	}
+	if name, ok := strings.CutPrefix(h.Origin, "plugin:"); ok {
+		if err := p.verifyPlugin(name); err != nil {
+			return nil, err
+		}
+	}
 	name, agents := strings.CutPrefix(h.Origin, "agent:")
 	if agents {
 		i := slices.IndexFunc(p.agents, func(d agent.Definition) bool { return d.Name == name })

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -12,6 +14,7 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/project/install"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/plugin"
@@ -21,10 +24,11 @@ import (
 type usedPlugin struct {
 	*plugin.Plugin
 	plugin.Location
-	id string // NAME@MARKETPLACE, or NAME@inline for --plugin-dir
+	id    string        // NAME@MARKETPLACE, or NAME@inline for --plugin-dir
+	files install.Files // as they were installed; nil: not installed, the user named its directory
 }
 
-// readPlugins reads the plugins that the user named. It runs nothing.
+// readPlugins reads the plugins that the user named, then those that are installed and on. It runs nothing.
 func (p *Project) readPlugins() error {
 	if p.options.Bare || p.options.NoSkills {
 		return nil
@@ -35,8 +39,75 @@ func (p *Project) readPlugins() error {
 			return err
 		}
 		for _, dir := range dirs {
-			p.usePlugin(dir, "inline", plugin.Options{Name: filepath.Base(dir)})
+			p.usePlugin(dir, filepath.Base(dir)+"@inline", nil)
 		}
+	}
+	p.installedPlugins()
+	return nil
+}
+
+// installedPlugins reads the plugins that the settings turn on. One that was not installed by the user, or that is not
+// as it was installed, is a problem.
+func (p *Project) installedPlugins() {
+	on := p.config.Settings.EnabledPlugins
+	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(on)), func(id string) bool { return !on[id] })
+	if len(ids) == 0 || p.options.Env.DataDir() == "" {
+		return
+	}
+	bad := func(code knack.Code, path, hint, format string, args ...any) {
+		p.pluginProblems = append(p.pluginProblems, knack.Problem{Code: code, Severity: knack.Error, Path: path,
+			Message: fmt.Sprintf(format, args...), Hint: hint})
+	}
+	store := install.User(p.options.Env.DataDir(), p.options.Env.ConfigDir())
+	lock, err := install.ReadLock(store.Lock)
+	if err != nil {
+		bad(knack.CodeJSONInvalid, store.Lock, "", "no installed plugin is used: %v", err)
+		return
+	}
+	projects, err := install.ReadLock(filepath.Join(p.root, ".knack", install.LockName))
+	if err != nil {
+		bad(knack.CodeJSONInvalid, filepath.Join(p.root, ".knack", install.LockName), "", "it is ignored: %v", err)
+		projects = &install.Lock{}
+	}
+	allowed, err := p.marketplaces()
+	for _, id := range ids {
+		it, pinned := lock.Plugins[id], projects.Plugins[id]
+		switch {
+		case it == nil:
+			bad(knack.CodePluginMissing, "", "knack plugin add "+plain.Line(id),
+				"the plugin %s is on in the settings, and is not installed", plain.Line(id))
+		case err != nil || !allowed.Allow(it):
+			bad(knack.CodeSettingIgnored, store.Path(it), "", "the plugin %s is not used: strictKnownMarketplaces, which the "+
+				"administrator has set, does not contain its marketplace", plain.Line(id))
+		case pinned != nil && pinned.Tree != it.Tree:
+			bad(knack.CodeChanged, store.Path(it), "knack plugin update "+plain.Line(id),
+				"the plugin %s is not used: the project's %s has another version", plain.Line(id), install.LockName)
+		default:
+			p.usePlugin(store.Path(it), id, it)
+		}
+	}
+}
+
+// marketplaces returns which marketplaces the administrator allows.
+func (p *Project) marketplaces() (install.Allowed, error) {
+	var parts []json.RawMessage
+	for _, part := range p.config.Raw["strictKnownMarketplaces"] {
+		parts = append(parts, part.JSON)
+	}
+	return install.ParseAllowed(parts)
+}
+
+// verifyPlugin compares the whole tree of an installed plugin with its lock.
+func (p *Project) verifyPlugin(name string) error {
+	for _, x := range p.plugins {
+		if x.Name != name || x.files == nil {
+			continue
+		}
+		drift, err := x.files.Verify(x.Dir)
+		if err == nil && !drift.IsZero() {
+			err = fmt.Errorf("the plugin %s has changed since it was installed (%s)", x.Name, drift)
+		}
+		return err
 	}
 	return nil
 }
@@ -74,8 +145,10 @@ func isPlugin(dir string) (bool, error) {
 	return x.Manifest != "" || !x.IsEmpty(), nil
 }
 
-// usePlugin reads the plugin in a directory and uses it, unless one with its name is used already.
-func (p *Project) usePlugin(dir, marketplace string, o plugin.Options) {
+// usePlugin reads the plugin in a directory and uses it, unless one with its name is used already. it is nil for a
+// plugin that is not installed.
+func (p *Project) usePlugin(dir, id string, it *install.Item) {
+	name, _, _ := strings.Cut(id, "@")
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		p.pluginProblems = append(p.pluginProblems, knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Error,
@@ -83,8 +156,21 @@ func (p *Project) usePlugin(dir, marketplace string, o plugin.Options) {
 		return
 	}
 	defer root.Close()
-	x := usedPlugin{Plugin: plugin.Read(plugin.FS(root), o)}
-	x.id = x.Name + "@" + marketplace
+	x := usedPlugin{id: id}
+	if it == nil {
+		x.Plugin = plugin.Read(plugin.FS(root), plugin.Options{Name: name})
+		x.id = x.Name + "@inline"
+	} else {
+		verified := it.NewReader(root, dir)
+		x.Plugin, x.files = plugin.Read(verified, plugin.Options{Name: name, Entry: it.Entry}), it.Files
+		if drift := verified.Drift(); !drift.IsZero() {
+			p.pluginProblems = append(p.pluginProblems, knack.Problem{Code: knack.CodeChanged, Severity: knack.Error, Path: dir,
+				Message: fmt.Sprintf("the plugin %s is not used: it has changed since it was installed (%s)", id, drift),
+				Hint:    "knack skill diff " + id})
+			return
+		}
+		x.Check = verified.Check
+	}
 	for _, bad := range x.Problems {
 		bad.Path = filepath.Join(dir, filepath.FromSlash(bad.Path))
 		p.pluginProblems = append(p.pluginProblems, bad)
@@ -95,8 +181,8 @@ func (p *Project) usePlugin(dir, marketplace string, o plugin.Options) {
 				p.plugins[i].Dir)})
 		return
 	}
-	x.Location = plugin.Location{Dir: dir, Data: p.options.Env.pluginData(x.id),
-		Origin: knack.Origin{Kind: knack.Plugin, Trust: knack.Trusted, Dir: p.root}}
+	x.Dir, x.Data = dir, p.options.Env.pluginData(x.id)
+	x.Origin = knack.Origin{Kind: knack.Plugin, Trust: knack.Trusted, Dir: p.root}
 	p.plugins = append(p.plugins, x)
 }
 
@@ -232,4 +318,31 @@ func (p *Project) pluginServers() (all []mcp.Server, problems []knack.Problem) {
 		}
 	}
 	return all, problems
+}
+
+// EnabledPlugins returns which plugins the settings turn on or off, by NAME@MARKETPLACE.
+func (p *Project) EnabledPlugins() map[string]bool {
+	return maps.Clone(p.config.Settings.EnabledPlugins)
+}
+
+// KnownMarketplace returns the source of a marketplace in the setting extraKnownMarketplaces, as JSON; nil: there is
+// none with that name.
+func (p *Project) KnownMarketplace(name string) json.RawMessage {
+	for _, part := range p.config.Raw["extraKnownMarketplaces"] {
+		var all map[string]struct{ Source json.RawMessage }
+		if json.Unmarshal(part.JSON, &all) == nil && all[name].Source != nil {
+			return all[name].Source
+		}
+	}
+	return nil
+}
+
+// CheckPluginSource returns an error if the administrator does not allow plugins from a marketplace; nil: from no
+// marketplace.
+func (p *Project) CheckPluginSource(marketplace *plugin.Source) error {
+	allowed, err := p.marketplaces()
+	if err == nil && !allowed.Allow(&install.Item{From: marketplace}) {
+		err = errors.New("the administrator allows only plugins of the marketplaces in strictKnownMarketplaces")
+	}
+	return err
 }

@@ -209,6 +209,12 @@ func checkProgram(s mcp.Server) error {
 // the network; a project's may use what was approved.
 func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Command) (workspace.Exit, error) {
 	p := e.Project()
+	if s.Origin == permission.Plugin {
+		name, _, _ := strings.Cut(strings.TrimPrefix(s.Name, "plugin:"), ":")
+		if err := p.verifyPlugin(name); err != nil {
+			return workspace.Exit{}, err
+		}
+	}
 	local, err := workspace.NewLocal(p.dir)
 	if err != nil {
 		return workspace.Exit{}, err

@@ -216,6 +216,12 @@ func (p *Project) VerifySkill(k *knack.Skill) error { return p.verify(k) }
 // verify compares the whole folder of a project's skill with what was approved. It runs at every
 // activation.
 func (p *Project) verify(k *knack.Skill) error {
+	if k.Origin.Kind == knack.Plugin {
+		if err := p.verifyPlugin(k.Origin.Label); err != nil {
+			return &knack.Refusal{Code: knack.RefusedChanged, Message: fmt.Sprintf("%s: %v", k.Name, err),
+				Hint: "knack skill verify"}
+		}
+	}
 	if err := p.trust.VerifySkill(k); err != nil {
 		return &knack.Refusal{Code: knack.RefusedChanged,
 			Message: fmt.Sprintf("%s: %v. The user can look at it with: knack trust --show", k.Name, err)}

@@ -217,6 +217,9 @@ func (m *Marketplace) parse(data []byte) (problems []knack.Problem, err error) {
 	return problems, nil
 }
 
+// ParseSource reads the source of a marketplace, or of an entry with an absolute source.
+func ParseSource(raw json.RawMessage) (Source, error) { return parseSource(raw, "") }
+
 // parseSource reads the source of an entry. root is the directory that bare names are relative to.
 func parseSource(raw json.RawMessage, root string) (Source, error) {
 	var relative string

@@ -159,6 +159,7 @@ func exitError(err error) error {
 func commands() []namedCommand {
 	return []namedCommand{
 		{"skill", skillCommand},
+		{"plugin", pluginCommand},
 		{"session", sessionCommand},
 		{"login", loginCommand},
 		{"logout", logoutCommand},

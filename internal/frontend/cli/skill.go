@@ -36,6 +36,9 @@ func skillCommand() *cobra.Command {
 		skillNewCommand(),
 		skillCheckCommand(),
 		skillPackCommand(),
+		skillVerifyCommand(),
+		skillDiffCommand(),
+		skillAcceptCommand(),
 	)
 	return c
 }

@@ -143,9 +143,12 @@ var table = sync.OnceValue(func() []key {
 			"Commands that run on events, to decide or to be notified: {Event: [{matcher, hooks: " +
 				"[{type, command}]}]}; see `knack help hooks`.", nil},
 		{"mcpServers", raw, fromAnyone, nil, "MCP servers by name: {command, args, env} or {type, url, headers}.", nil},
-		{"plugins", booleans, fromAnyone, nil,
-			"Reserved: this version loads no plugins. Plugins by name@marketplace, on or off.", nil},
-		{"marketplaces", raw, fromAnyone, nil, "Reserved: this version loads no plugins. Sources of plugins, by name.", nil},
+		{"enabledPlugins", booleans, fromAnyone, nil,
+			"Plugins by name@marketplace, on or off. Only those that you installed are used.", nil},
+		{"extraKnownMarketplaces", raw, fromAnyone, nil, "Marketplaces that `knack plugin marketplace add NAME` knows: by " +
+			"name, {source: {source: github|git|url|archive, …}}.", nil},
+		{"strictKnownMarketplaces", raw, fromOwner, nil,
+			"A list of sources of marketplaces, in managed settings: plugins of others cannot be installed or used.", nil},
 		{"memory.auto", boolean, fromUser, nil, "Reserved: this version stores no memories.", nil},
 
 		{"web.allowPrivate", list, fromUser, nil, "Hosts, or host:port, that may lead to this machine or to the network that " +
@@ -229,7 +232,7 @@ func (k key) expected(n *node) string {
 			return "a string, or an object by provider"
 		}
 	case raw:
-		if n.kind != 'o' {
+		if n.kind != 'o' && !(n.kind == 'l' && k.name == "strictKnownMarketplaces") {
 			return "an object"
 		}
 	}

@@ -92,7 +92,7 @@ type layer struct {
 	origin  permission.Origin
 	base    string // start of /paths in rules
 	top     *node
-	foreign bool // a .claude file: only permissions and hooks are used
+	foreign bool // a .claude file: only the keys of foreignKey are used
 	project bool
 	silent  bool // an untrusted project or a broken file: only deny and ask rules apply
 	flag    bool // from the command line
@@ -320,10 +320,19 @@ func (l *loader) projectFile(root *os.Root, name string, y layer) {
 	l.problem(p)
 }
 
+// foreignKey reports whether a key means the same in Claude Code's files.
+func foreignKey(key string) bool {
+	switch key {
+	case "permissions", "hooks", "enabledPlugins", "extraKnownMarketplaces", "strictKnownMarketplaces":
+		return true
+	}
+	return false
+}
+
 // harmless reports whether a layer contains only settings that apply without trust.
 func (l *loader) harmless(y layer) bool {
 	for _, m := range y.top.members {
-		if m.key == "$schema" || y.foreign && m.key != "permissions" && m.key != "hooks" {
+		if m.key == "$schema" || y.foreign && !foreignKey(m.key) {
 			continue
 		}
 		if m.key != "permissions" || m.val.kind != 'o' {
@@ -527,7 +536,7 @@ func (l *loader) counts(y layer, k key, n *node) bool {
 	if y.silent {
 		return restrictive
 	}
-	if y.foreign && !strings.HasPrefix(k.name, "permissions.") && k.name != "hooks" {
+	if section, _, _ := strings.Cut(k.name, "."); y.foreign && !foreignKey(section) {
 		return false
 	}
 	why := ""

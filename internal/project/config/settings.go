@@ -54,9 +54,9 @@ type Settings struct {
 		Path   string `json:"path"`
 		Prefix string `json:"prefix"`
 	} `json:"shell"`
-	Workspace string          `json:"workspace"`
-	Plugins   map[string]bool `json:"plugins"`
-	Memory    struct {
+	Workspace      string          `json:"workspace"`
+	EnabledPlugins map[string]bool `json:"enabledPlugins"`
+	Memory         struct {
 		Auto bool `json:"auto"`
 	} `json:"memory"`
 	Web struct {

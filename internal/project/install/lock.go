@@ -1,0 +1,281 @@
+// Package install fetches plugins and skills, installs them, and verifies what was installed.
+//
+// An installation has two steps. [Store.Stage] fetches a tree into a directory of its own, where nothing uses it, so
+// that a person can be shown what it brings. [Store.Install] moves it to its place and records every file in a [Lock].
+// Nothing of a tree runs meanwhile. An installation that is interrupted leaves no trace but a staging directory, which
+// the next one removes.
+//
+// Trees are stored by the hash of their content and never changed: an update is a new directory and then one change of
+// the lock, so that a failed one keeps the old version.
+package install
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/fastjson"
+	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
+	"github.com/knack-agent/knack/plugin"
+)
+
+// LockName is the name of a lock file.
+const LockName = "skills.lock"
+
+const maxLock = 64 << 20
+
+// A Lock is what was installed, with a hash of every file. It grants no trust.
+type Lock struct {
+	Version int              `json:"version"`
+	Plugins map[string]*Item `json:"plugins,omitempty"` // by NAME@MARKETPLACE
+	Skills  map[string]*Item `json:"skills,omitempty"`  // by name
+}
+
+// An Item is one installed plugin or skill.
+type Item struct {
+	Source  plugin.Source   `json:"source"`
+	Commit  string          `json:"commit,omitempty"`  // of a Git source
+	Version string          `json:"version,omitempty"` // as its author calls it
+	Tree    string          `json:"tree"`              // a hash of all files
+	Dir     string          `json:"dir"`               // where it is, with slashes, relative to the Store's directory
+	From    *plugin.Source  `json:"from,omitempty"`    // the source of its marketplace; nil: none
+	Entry   json.RawMessage `json:"entry,omitempty"`   // of the marketplace
+	Time    time.Time       `json:"time"`
+	By      string          `json:"by,omitempty"`
+	Files   Files           `json:"files"`
+	// Previous is the version before the last update; nil: none.
+	Previous *Item `json:"previous,omitempty"`
+}
+
+// ReadLock reads a lock. A file that does not exist is an empty lock.
+func ReadLock(path string) (*Lock, error) {
+	l := &Lock{Version: 1}
+	data, err := regular.Read(path, maxLock)
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil
+	}
+	if err == nil {
+		err = fastjson.Unmarshal(data, l)
+	}
+	if err == nil && l.Version != 1 {
+		err = fmt.Errorf("version %d is not supported", l.Version)
+	}
+	if err == nil {
+		err = l.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return l, nil
+}
+
+// check returns an error if a lock names a path outside of its Store.
+func (l *Lock) check() error {
+	for _, all := range []map[string]*Item{l.Plugins, l.Skills} {
+		for id, it := range all {
+			for ; it != nil; it = it.Previous {
+				if !fs.ValidPath(it.Dir) || it.Dir == "." {
+					return fmt.Errorf("%s: %q is not a directory of installed files", id, it.Dir)
+				}
+			}
+			if all[id] == nil {
+				return fmt.Errorf("%s has no entry", id)
+			}
+		}
+	}
+	return nil
+}
+
+// Bytes returns the canonical text of a lock: what is written, and what a signature is about.
+func (l *Lock) Bytes() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err := e.Encode(l)
+	return b.Bytes(), err
+}
+
+func (l *Lock) write(path string) error {
+	data, err := l.Bytes()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return atomicfile.Write(path, data, 0o600)
+}
+
+// A Reader verifies what is read of an installed tree against its lock, file by file, by content. It is for one
+// goroutine at a time.
+type Reader struct {
+	dir   string // real path
+	files Files
+	dirs  map[string]bool
+	links bool
+	fsys  fs.FS
+	drift Drift
+}
+
+// NewReader returns the Reader of a tree. dir is its directory, which root has opened.
+func (it *Item) NewReader(root *os.Root, dir string) *Reader {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	r := &Reader{dir: dir, files: it.Files, fsys: plugin.FS(root), dirs: map[string]bool{".": true}}
+	for name, is := range it.Files {
+		for at := filepath.ToSlash(filepath.Dir(name)); !r.dirs[at]; at = filepath.ToSlash(filepath.Dir(at)) {
+			r.dirs[at] = true
+		}
+		switch {
+		case strings.HasPrefix(is, linkPrefix):
+			r.links = true
+			if target, err := root.Readlink(name); errors.Is(err, fs.ErrNotExist) {
+				r.drift.Missing = append(r.drift.Missing, name)
+			} else if linkPrefix+filepath.ToSlash(target) != is {
+				r.drift.Changed = append(r.drift.Changed, name)
+			}
+		case strings.EqualFold(filepath.Base(name), "SKILL.md"):
+			if _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name))); err != nil {
+				r.drift.Missing = append(r.drift.Missing, name)
+			}
+		}
+	}
+	return r
+}
+
+// Drift returns what was found to differ so far.
+func (r *Reader) Drift() Drift { return r.drift }
+
+// name returns the name of a file in the lock; links are followed.
+func (r *Reader) name(name string) string {
+	if r.files[name] != "" && !strings.HasPrefix(r.files[name], linkPrefix) || r.dirs[name] || !r.links {
+		return name
+	}
+	real, err := filepath.EvalSymlinks(filepath.Join(r.dir, filepath.FromSlash(name)))
+	if err != nil {
+		return name
+	}
+	if rel, ok := subpath.Rel(r.dir, real); ok {
+		return filepath.ToSlash(rel)
+	}
+	return name
+}
+
+func (r *Reader) note(list *[]string, name string) {
+	if !slices.Contains(*list, name) {
+		*list = append(*list, name)
+	}
+}
+
+// Open opens a directory, or a file whose content is the locked one.
+func (r *Reader) Open(name string) (fs.File, error) {
+	if err := r.known(name); err != nil {
+		return nil, err
+	}
+	f, err := r.fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := f.Stat(); err != nil || info.IsDir() {
+		return f, err
+	}
+	f.Close()
+	data, err := fs.ReadFile(r.fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	if !r.is(name, data) {
+		r.note(&r.drift.Changed, name)
+		return nil, fmt.Errorf("%s has changed since it was installed", name)
+	}
+	return &memory{Reader: bytes.NewReader(data), stat: func() (fs.FileInfo, error) { return fs.Stat(r.fsys, name) }}, nil
+}
+
+// is compares content, without the mode.
+func (r *Reader) is(name string, data []byte) bool {
+	return strings.TrimSuffix(r.files[r.name(name)], executable) == sum(data)
+}
+
+// known returns an error for a file that is there and not in the lock, or the other way round, and notes it.
+func (r *Reader) known(name string) error {
+	if !fs.ValidPath(name) {
+		return &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	// Links and directories are followed here, wherever they lead: only locked content is read.
+	_, err := os.Lstat(filepath.Join(r.dir, filepath.FromSlash(name)))
+	in := r.name(name)
+	locked := r.files[in] != "" || r.dirs[in]
+	switch {
+	case err == nil && !locked:
+		r.note(&r.drift.Added, name)
+		return &fs.PathError{Op: "open", Path: name, Err: errors.New("added since the installation")}
+	case errors.Is(err, fs.ErrNotExist) && locked && !strings.HasPrefix(r.files[in], linkPrefix):
+		r.note(&r.drift.Missing, name)
+	}
+	return nil
+}
+
+// Stat describes a file that is in the lock.
+func (r *Reader) Stat(name string) (fs.FileInfo, error) {
+	if err := r.known(name); err != nil {
+		return nil, err
+	}
+	return os.Stat(filepath.Join(r.dir, filepath.FromSlash(name)))
+}
+
+// ReadDir lists a directory. An entry that is not in the lock is noted.
+func (r *Reader) ReadDir(name string) ([]fs.DirEntry, error) {
+	all, err := fs.ReadDir(r.fsys, name)
+	for _, e := range all {
+		r.known(filepath.ToSlash(filepath.Join(name, e.Name())))
+	}
+	return all, err
+}
+
+// Check decides on the files of skills, see [knack.Folder].
+func (r *Reader) Check(path string, data []byte, head bool) error {
+	changed := func() error {
+		return knack.Problem{Code: knack.CodeChanged, Severity: knack.Error, Path: path,
+			Message: "it changed since it was installed", Hint: "knack skill verify"}
+	}
+	real, err := filepath.EvalSymlinks(path)
+	rel, ok := subpath.Rel(r.dir, real)
+	if err != nil || !ok {
+		return changed()
+	}
+	whole := data
+	if head {
+		if whole, err = regular.Read(real, 1<<20); err != nil || !bytes.HasPrefix(whole, data) {
+			return changed()
+		}
+	}
+	if strings.TrimSuffix(r.files[filepath.ToSlash(rel)], executable) != sum(whole) {
+		return changed()
+	}
+	return nil
+}
+
+// memory is a file whose content was verified.
+type memory struct {
+	*bytes.Reader
+	stat func() (fs.FileInfo, error)
+}
+
+func (m *memory) Stat() (fs.FileInfo, error) { return m.stat() }
+func (m *memory) Close() error               { return nil }
+
+// IDs returns the names of items, sorted.
+func IDs(all map[string]*Item) []string { return slices.Sorted(maps.Keys(all)) }

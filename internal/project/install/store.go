@@ -1,0 +1,523 @@
+package install
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/plugin"
+)
+
+// A Store is where installed trees are. Several processes may use it at the same time.
+type Store struct {
+	Dir     string   // $XDG_DATA_HOME/knack
+	Lock    string   // the lock file
+	Environ []string // of programs; nil: that of the process
+}
+
+// User returns the user's Store. Both directories are absolute.
+func User(data, config string) *Store {
+	return &Store{Dir: data, Lock: filepath.Join(config, LockName)}
+}
+
+func (s *Store) staging() string { return filepath.Join(s.Dir, "staging") }
+
+// Path returns the directory of an installed tree.
+func (s *Store) Path(it *Item) string { return filepath.Join(s.Dir, filepath.FromSlash(it.Dir)) }
+
+// A Staged is a tree that was fetched and is not installed yet. Close removes it.
+type Staged struct {
+	*plugin.Plugin
+	Item
+	Dir     string   // where it is now
+	Skipped []string // links that were left out because they lead out of the tree
+
+	top  string
+	lock *flock.Flock
+}
+
+// Close removes what was not installed.
+func (s *Staged) Close() error {
+	err := os.RemoveAll(s.top)
+	s.lock.Unlock()
+	return errors.Join(err, os.Remove(s.lock.Path()))
+}
+
+// Stage fetches a source. name is what the plugin is called if its tree does not say it; entry is that of the
+// marketplace, or nil.
+func (s *Store) Stage(ctx context.Context, g Given, name string, entry json.RawMessage) (_ *Staged, err error) {
+	if err := os.MkdirAll(s.staging(), 0o700); err != nil {
+		return nil, err
+	}
+	s.clean()
+	top, err := os.MkdirTemp(s.staging(), "tree-")
+	if err != nil {
+		return nil, err
+	}
+	st := &Staged{top: top, Dir: filepath.Join(top, "tree"), lock: flock.New(top+".lock", flock.SetPermissions(0o600))}
+	defer func() {
+		if err != nil {
+			st.Close()
+		}
+	}()
+	if err := st.lock.Lock(); err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(st.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(st.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	w := newWriter(root)
+	commit, err := s.fetch(ctx, g, w)
+	if err != nil {
+		return nil, err
+	}
+	st.Skipped = w.skipped
+	st.Plugin = plugin.Read(plugin.FS(root), plugin.Options{Name: name, Entry: entry})
+	st.Item = Item{Source: g.Source, Commit: commit, Version: st.Plugin.Version, Tree: w.files.Tree(), Entry: entry,
+		Files: w.files, From: g.From, Time: time.Now().UTC().Truncate(time.Second), By: who()}
+	return st, nil
+}
+
+func who() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return ""
+}
+
+// tempPrefix begins the names of directories in staging that are not locked.
+const tempPrefix = "temp-"
+
+// clean removes what interrupted installations left.
+func (s *Store) clean() {
+	entries, _ := os.ReadDir(s.staging()) // none: nothing was left
+	for _, e := range entries {
+		path := filepath.Join(s.staging(), e.Name())
+		if strings.HasPrefix(e.Name(), tempPrefix) {
+			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > 2*fetchTime {
+				os.RemoveAll(path)
+			}
+			continue
+		}
+		if !e.IsDir() {
+			continue
+		}
+		l := flock.New(path+".lock", flock.SetPermissions(0o600))
+		if info, err := e.Info(); err != nil || time.Since(info.ModTime()) < time.Minute {
+			continue // it may not be locked yet
+		}
+		if ok, err := l.TryLock(); ok && err == nil {
+			os.RemoveAll(path)
+			l.Unlock()
+			os.Remove(l.Path())
+		}
+	}
+}
+
+// update changes the lock while no other process does.
+func (s *Store) update(change func(*Lock) error) error {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return err
+	}
+	l := flock.New(filepath.Join(s.Dir, "install.lock"), flock.SetPermissions(0o600))
+	if err := l.Lock(); err != nil {
+		return err
+	}
+	defer l.Unlock()
+	lock, err := ReadLock(s.Lock)
+	if err != nil {
+		return err
+	}
+	if err := change(lock); err != nil {
+		return err
+	}
+	return lock.write(s.Lock)
+}
+
+// Install moves a staged plugin to its place and records it as id, which is NAME@MARKETPLACE. A version that it
+// replaces stays on disk, see [Store.Rollback].
+func (s *Store) Install(st *Staged, id string) error {
+	name, market, _ := strings.Cut(id, "@")
+	tree := strings.TrimPrefix(st.Tree, hashPrefix)[:16]
+	it := st.Item
+	it.Dir = "plugins/" + market + "/" + name + "-" + tree
+	return s.update(func(l *Lock) error {
+		old := l.Plugins[id]
+		if err := s.place(st, &it); err != nil {
+			return err
+		}
+		if err := s.keepOriginal(&it, st.top); err != nil {
+			return err
+		}
+		if old != nil && old.Tree != it.Tree {
+			drop := old.Previous
+			it.Previous, old.Previous = old, nil
+			defer s.dropUnused(l, drop)
+		} else if old != nil {
+			it.Previous = old.Previous
+		}
+		if l.Plugins == nil {
+			l.Plugins = map[string]*Item{}
+		}
+		l.Plugins[id] = &it
+		return nil
+	})
+}
+
+// place moves a staged tree to the directory of its item. A directory that is there already has the same content,
+// unless somebody changed it: then it is replaced.
+func (s *Store) place(st *Staged, it *Item) error {
+	to := s.Path(it)
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return err
+	}
+	if d, err := it.Files.Verify(to); err == nil && d.IsZero() {
+		return nil
+	}
+	if _, err := os.Lstat(to); err == nil {
+		if err := os.Rename(to, filepath.Join(st.top, "old")); err != nil {
+			return err
+		}
+	}
+	return os.Rename(st.Dir, to)
+}
+
+// dropUnused removes the tree of an item that no item of the lock uses.
+func (s *Store) dropUnused(l *Lock, it *Item) {
+	if it == nil {
+		return
+	}
+	for _, all := range []map[string]*Item{l.Plugins, l.Skills} {
+		for _, x := range all {
+			for ; x != nil; x = x.Previous {
+				if x.Dir == it.Dir {
+					return
+				}
+			}
+		}
+	}
+	os.RemoveAll(s.Path(it)) // if they stay, they are only garbage
+	os.RemoveAll(s.original(it))
+}
+
+// Share records an installed plugin in another lock, which a project can commit.
+func (s *Store) Share(id, lock string) error {
+	mine, err := ReadLock(s.Lock)
+	if err != nil {
+		return err
+	}
+	it := mine.Plugins[id]
+	if it == nil {
+		return errNotInstalled(id)
+	}
+	shared := *it
+	shared.Previous, shared.By = nil, ""
+	return (&Store{Dir: s.Dir, Lock: lock}).update(func(l *Lock) error {
+		if l.Plugins == nil {
+			l.Plugins = map[string]*Item{}
+		}
+		l.Plugins[id] = &shared
+		return nil
+	})
+}
+
+// errNotInstalled is the error for an id that is not in the lock.
+func errNotInstalled(id string) error { return fmt.Errorf("%s is not installed", id) }
+
+// Remove removes a plugin and its files. Its data stays.
+func (s *Store) Remove(id string) error {
+	var gone *Item
+	var lock *Lock
+	err := s.update(func(l *Lock) error {
+		if gone, lock = l.Plugins[id], l; gone == nil {
+			return errNotInstalled(id)
+		}
+		delete(l.Plugins, id)
+		return nil
+	})
+	if err == nil {
+		previous := gone.Previous
+		s.dropUnused(lock, gone)
+		s.dropUnused(lock, previous)
+	}
+	return err
+}
+
+// Rollback returns to the version before the last update, which must be unchanged.
+func (s *Store) Rollback(id string) (*Item, error) {
+	var it *Item
+	err := s.update(func(l *Lock) error {
+		now := l.Plugins[id]
+		if now == nil {
+			return errNotInstalled(id)
+		}
+		if it = now.Previous; it == nil {
+			return fmt.Errorf("%s has no earlier version", id)
+		}
+		d, err := it.Files.Verify(s.Path(it))
+		if err == nil && !d.IsZero() {
+			err = fmt.Errorf("the earlier version of %s has changed: %s", id, d)
+		}
+		if err != nil {
+			return err
+		}
+		now.Previous = nil
+		it.Previous = now
+		l.Plugins[id] = it
+		return nil
+	})
+	return it, err
+}
+
+// Accept records the files of a plugin as they are now. tree is the hash of what was shown to the person who accepts
+// it; other content is an error.
+func (s *Store) Accept(id, tree string) error {
+	return s.update(func(l *Lock) error {
+		it := l.Plugins[id]
+		if it == nil {
+			return errNotInstalled(id)
+		}
+		files, err := Hash(s.Path(it))
+		if err != nil {
+			return err
+		}
+		if files.Tree() != tree {
+			return fmt.Errorf("%s has changed again", id)
+		}
+		it.Files, it.Tree, it.Time, it.By = files, tree, time.Now().UTC().Truncate(time.Second), who()
+		top, err := os.MkdirTemp(s.staging(), tempPrefix+"*")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(top)
+		return s.keepOriginal(it, top)
+	})
+}
+
+// A KnownMarketplace is a marketplace that the user added.
+type KnownMarketplace struct {
+	Source plugin.Source `json:"source"`
+	Typed  bool          `json:"typed,omitempty"`
+	Commit string        `json:"commit,omitempty"`
+	// Dir is the directory of its tree: relative to the Store's or, for one that is used in place, absolute.
+	Dir  string    `json:"dir"`
+	Time time.Time `json:"time"`
+}
+
+// Tree returns the directory of a marketplace's files.
+func (s *Store) Tree(m KnownMarketplace) string {
+	if filepath.IsAbs(m.Dir) {
+		return m.Dir
+	}
+	return filepath.Join(s.Dir, filepath.FromSlash(m.Dir))
+}
+
+func (s *Store) marketplacesFile() string { return filepath.Join(s.Dir, "marketplaces.json") }
+
+// Marketplaces returns the marketplaces that were added, by name.
+func (s *Store) Marketplaces() (map[string]KnownMarketplace, error) {
+	all := map[string]KnownMarketplace{}
+	data, err := regular.Read(s.marketplacesFile(), 8<<20)
+	if errors.Is(err, fs.ErrNotExist) {
+		return all, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &all)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.marketplacesFile(), err)
+	}
+	for name, m := range all {
+		if !plugin.ValidName(name) || !filepath.IsAbs(m.Dir) && !fs.ValidPath(m.Dir) {
+			return nil, fmt.Errorf("%s: %q is not a marketplace", s.marketplacesFile(), name)
+		}
+	}
+	return all, nil
+}
+
+// setMarketplaces changes the list of marketplaces while no other process does.
+func (s *Store) setMarketplaces(change func(map[string]KnownMarketplace) error) error {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return err
+	}
+	l := flock.New(filepath.Join(s.Dir, "install.lock"), flock.SetPermissions(0o600))
+	if err := l.Lock(); err != nil {
+		return err
+	}
+	defer l.Unlock()
+	all, err := s.Marketplaces()
+	if err != nil {
+		return err
+	}
+	if err := change(all); err != nil {
+		return err
+	}
+	data, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(s.marketplacesFile(), append(data, '\n'), 0o600)
+}
+
+// AddMarketplace fetches a marketplace and adds it under its own name, or replaces the one with the same name and
+// source. A directory is used in place. allowed decides on its source and name; nil: all are allowed.
+func (s *Store) AddMarketplace(ctx context.Context, g Given, allowed func(name string) error) (*plugin.Marketplace,
+	error) {
+	if g.Kind == plugin.Path {
+		list, err := readList(g.Path)
+		if err == nil && allowed != nil {
+			err = allowed(list.Name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		m := KnownMarketplace{Source: g.Source, Typed: true, Dir: g.Path, Time: time.Now().UTC().Truncate(time.Second)}
+		return list, s.keepMarketplace(list.Name, m)
+	}
+	st, err := s.Stage(ctx, g, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	list, err := readList(st.Dir)
+	if err == nil && allowed != nil {
+		err = allowed(list.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	it := st.Item
+	it.Dir = "marketplaces/" + list.Name + "-" + strings.TrimPrefix(st.Tree, hashPrefix)[:16]
+	if err := s.place(st, &it); err != nil {
+		return nil, err
+	}
+	return list, s.keepMarketplace(list.Name, KnownMarketplace{Source: g.Source, Typed: g.Typed, Commit: it.Commit,
+		Dir: it.Dir, Time: it.Time})
+}
+
+func (s *Store) keepMarketplace(name string, m KnownMarketplace) error {
+	return s.setMarketplaces(func(all map[string]KnownMarketplace) error {
+		old, ok := all[name]
+		if ok && old.Source != m.Source {
+			return fmt.Errorf("there is a marketplace %s from %s: remove it first", name, old.Source)
+		}
+		all[name] = m
+		if ok && old.Dir != m.Dir && !filepath.IsAbs(old.Dir) {
+			os.RemoveAll(s.Tree(old)) // if it stays, it is only garbage
+		}
+		return nil
+	})
+}
+
+// RemoveMarketplace removes a marketplace. Plugins that came from it stay.
+func (s *Store) RemoveMarketplace(name string) error {
+	return s.setMarketplaces(func(all map[string]KnownMarketplace) error {
+		m, ok := all[name]
+		if !ok {
+			return fmt.Errorf("there is no marketplace %s", name)
+		}
+		delete(all, name)
+		if !filepath.IsAbs(m.Dir) {
+			os.RemoveAll(s.Tree(m))
+		}
+		return nil
+	})
+}
+
+// List reads the list of a marketplace.
+func (s *Store) List(m KnownMarketplace) (*plugin.Marketplace, error) { return readList(s.Tree(m)) }
+
+func readList(dir string) (*plugin.Marketplace, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	m, _, err := plugin.ReadMarketplace(plugin.FS(root))
+	return m, err
+}
+
+// Listed returns the source of a plugin of a marketplace.
+func (s *Store) Listed(m KnownMarketplace, e plugin.Entry) Given {
+	g := Given{Source: e.Source, From: &m.Source}
+	if e.Source.Kind == plugin.Path {
+		g.Base = s.Tree(m)
+	}
+	return g
+}
+
+// Split separates NAME@MARKETPLACE. ok is false for anything else.
+func Split(id string) (name, marketplace string, ok bool) {
+	name, marketplace, ok = strings.Cut(id, "@")
+	return name, marketplace, ok && plugin.ValidName(name) && plugin.ValidName(marketplace)
+}
+
+// Allowed are the sources of marketplaces that an administrator allows; nil: all are.
+type Allowed []plugin.Source
+
+// ParseAllowed reads the values of strictKnownMarketplaces, each a list of sources. The error is about an entry that
+// cannot be read, which allows nothing.
+func ParseAllowed(parts []json.RawMessage) (Allowed, error) {
+	var all Allowed
+	for _, part := range parts {
+		var list []json.RawMessage
+		if err := json.Unmarshal(part, &list); err != nil {
+			return Allowed{}, fmt.Errorf("strictKnownMarketplaces is not a list: %w", err)
+		}
+		if all == nil {
+			all = Allowed{}
+		}
+		for _, raw := range list {
+			src, err := plugin.ParseSource(raw)
+			if err != nil {
+				return Allowed{}, fmt.Errorf("strictKnownMarketplaces: %w", err)
+			}
+			all = append(all, src)
+		}
+	}
+	return all, nil
+}
+
+// Has reports whether a marketplace may be used. An entry without a ref allows every ref.
+func (a Allowed) Has(source plugin.Source) bool {
+	return a == nil || slices.ContainsFunc(a, func(s plugin.Source) bool {
+		if s.Ref == "" {
+			s.Ref = source.Ref
+		}
+		if s.SHA == "" {
+			s.SHA = source.SHA
+		}
+		return s == source
+	})
+}
+
+// Allow reports whether a plugin may be used: its marketplace must be allowed.
+func (a Allowed) Allow(it *Item) bool { return a == nil || it.From != nil && a.Has(*it.From) }
+
+// reserved are names of marketplaces with a meaning of their own.
+var reserved = []string{"inline", "builtin", "direct"}
+
+// CheckMarketplaceName returns an error for a name that has a meaning of its own.
+func CheckMarketplaceName(name string) error {
+	if slices.Contains(reserved, strings.ToLower(name)) {
+		return fmt.Errorf("a marketplace cannot be called %s", name)
+	}
+	return nil
+}
