@@ -24,9 +24,10 @@ import (
 
 // Limits of an image that is sent to the model.
 const (
-	maxSide   = 2000              // pixels
-	maxBase64 = 4*1<<20 + 1<<19   // bytes: 4.5 MiB
-	maxPixels = 100 * 1000 * 1000 // larger images are not decoded
+	maxSide    = 2000              // pixels
+	maxBase64  = 4*1<<20 + 1<<19   // bytes: 4.5 MiB
+	maxDecoded = 256 << 20         // bytes of a decoded image
+	maxPixels  = 100 * 1000 * 1000 // larger images are not decoded
 )
 
 // imageType detects the type of an image from its first bytes; "" means not an image.
@@ -103,6 +104,21 @@ func animated(mime string, data []byte) bool {
 
 func fitsLimit(data []byte) bool { return base64.StdEncoding.EncodedLen(len(data)) <= maxBase64 }
 
+// decoding contains a token while an image is decoded: one at a time, because each may need maxDecoded bytes.
+var decoding = make(chan struct{}, 1)
+
+// decodedBytes returns how much memory the pixels of an image take.
+func decodedBytes(config image.Config) int {
+	size := 4
+	switch config.ColorModel {
+	case color.RGBA64Model, color.NRGBA64Model:
+		size = 8
+	case color.YCbCrModel:
+		size = 3
+	}
+	return config.Width * config.Height * size
+}
+
 // fitImage reduces an image to the limits of models.
 func fitImage(mime string, data []byte, config image.Config) (*llm.Media, []string, error) {
 	moves := animated(mime, data)
@@ -110,9 +126,11 @@ func fitImage(mime string, data []byte, config image.Config) (*llm.Media, []stri
 	if side <= maxSide && fitsLimit(data) && mime != "image/bmp" && !moves {
 		return &llm.Media{MIME: mime, Data: data}, nil, nil
 	}
-	if config.Width*config.Height > maxPixels {
+	if config.Width*config.Height > maxPixels || decodedBytes(config) > maxDecoded {
 		return nil, nil, fmt.Errorf("it has %dx%d pixels, too many to make it smaller", config.Width, config.Height)
 	}
+	decoding <- struct{}{}
+	defer func() { <-decoding }()
 	img, _, err := image.Decode(bytes.NewReader(data))
 	if err != nil {
 		return nil, nil, fmt.Errorf("it cannot be decoded: %v", err)
@@ -127,7 +145,11 @@ func fitImage(mime string, data []byte, config image.Config) (*llm.Media, []stri
 		small := img
 		if w != config.Width || h != config.Height {
 			dst := image.NewRGBA(image.Rect(0, 0, w, h))
-			draw.CatmullRom.Scale(dst, dst.Bounds(), img, img.Bounds(), draw.Src, nil)
+			var scaler draw.Scaler = draw.CatmullRom
+			if w*config.Height*32 > maxDecoded/2 { // it keeps four float64 for each of these pixels
+				scaler = draw.ApproxBiLinear
+			}
+			scaler.Scale(dst, dst.Bounds(), img, img.Bounds(), draw.Src, nil)
 			small = dst
 		}
 		if out, as := encode(small, mime == "image/jpeg"); out != nil {

@@ -69,7 +69,8 @@ func TestReadImages(t *testing.T) {
 	b := newFixture(t, FileOptions{},
 		"png.txt="+pngOf(t, small), "text.png=just text\n", "j="+jpg.String(), "g="+gif1.String(), "g2="+gif2.String(),
 		"b="+bm.String(), "w="+webp, "apng="+animate(pngOf(t, small)), "wide="+pngOf(t, picture(2400, 600, false)),
-		"noise="+pngOf(t, picture(1100, 1100, true)), "broken=\x89PNG\r\n\x1a\nxxxx", "bomb="+bombPNG(),
+		"noise="+pngOf(t, picture(1100, 1100, true)), "broken=\x89PNG\r\n\x1a\nxxxx", "bomb="+bombPNG(60_000, 60_000, 8),
+		"deep="+bombPNG(7000, 7000, 16),
 		"aw=RIFF\x16\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00\x27\x00\x00\x1d\x00\x00",
 		"BMnot=BM is how this text begins, but it is none\n",
 	)
@@ -85,6 +86,7 @@ func TestReadImages(t *testing.T) {
 		{"noise", "image/png to image/jpeg", "image/jpeg"},
 		{"aw", "image/webp, 40x30, 30B\n[The image is omitted: it cannot be decoded: ", ""}, // animated
 		{"bomb", "[The image is omitted: it has 60000x60000 pixels, too many to make it smaller.]", ""},
+		{"deep", "[The image is omitted: it has 7000x7000 pixels, too many to make it smaller.]", ""},
 	} {
 		got, res := b.call(t, "read", fmt.Sprintf(`{"path":%q}`, c.name))
 		if !strings.Contains(got, c.want) || res.IsError {
@@ -120,9 +122,11 @@ func TestReadImages(t *testing.T) {
 	}
 }
 
-// bombPNG is a PNG header that declares far too many pixels.
-func bombPNG() string {
-	data := []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x00\x00\xea\x60\x00\x00\xea\x60\x08\x02\x00\x00\x00")
+// bombPNG is a PNG header that declares far too many pixels, with so many bits for each color.
+func bombPNG(w, h uint32, bits byte) string {
+	data := []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR")
+	data = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(data, w), h)
+	data = append(data, bits, 6, 0, 0, 0)
 	return string(binary.BigEndian.AppendUint32(data, crc32.ChecksumIEEE(data[12:])))
 }
 
@@ -251,7 +255,7 @@ func TestImageLimits(t *testing.T) {
 }
 
 func FuzzImage(f *testing.F) {
-	f.Add([]byte(bombPNG()))
+	f.Add([]byte(bombPNG(60_000, 60_000, 8)))
 	f.Add([]byte("GIF89a\x01\x00\x01\x00\x00\x00\x00;"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		mime := imageType(data)

@@ -16,36 +16,45 @@ import (
 )
 
 // Hidden reports whether a character controls a terminal, reorders text or is invisible:
-// control characters, bidi controls, tag characters, zero-width characters, line and paragraph
-// separators, interlinear annotations.
+// control characters, line and paragraph separators, the blank Braille pattern, Unicode's format
+// characters (bidi controls, tags, zero-width characters) except visible ones, and all that Unicode
+// calls default ignorable, such as fillers and variation selectors.
 func Hidden(r rune) bool {
 	switch {
 	case r < ' ', 0x7f <= r && r <= 0x9f:
 		return true
 	case r < 0xad:
 		return false
-	case r == 0xad, r == 0x34f, r == 0x61c, r == 0x180e,
-		0x115f <= r && r <= 0x1160, r == 0x3164, r == 0xffa0, // fillers
-		0x200b <= r && r <= 0x200f, 0x2028 <= r && r <= 0x202e, 0x2060 <= r && r <= 0x206f,
-		r == 0xfeff, 0xfff9 <= r && r <= 0xfffb,
-		0xe0000 <= r && r <= 0xe0fff:
+	case r == 0x2028, r == 0x2029, r == 0x2800, 0xe0000 <= r && r <= 0xe0fff:
 		return true
 	}
-	return false
+	return unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) &&
+		!unicode.Is(unicode.Prepended_Concatenation_Mark, r) // such as the Arabic number sign
 }
 
-// joins reports whether a hidden character is a joiner, which ordinary text needs: emoji and
-// several scripts are written with joiners.
-func joins(r rune) bool { return r == 0x200c || r == 0x200d }
+const (
+	textStyle  = 0xfe0e // these choose how the character before them is drawn
+	emojiStyle = 0xfe0f
+)
+
+// joins reports whether a hidden character is a joiner or chooses a style, which ordinary text
+// needs: emoji and several scripts are written with them.
+func joins(r rune) bool { return r == 0x200c || r == 0x200d || r == textStyle || r == emojiStyle }
 
 // joined reports whether a joiner between two texts has something to join: letters of scripts
-// that use joiners, or emoji. Between other characters it could only hide something.
-func joined(before, after string) bool {
+// that use joiners, or emoji. Between other characters it could only hide something. A style
+// belongs after a symbol, or between a key's sign and the frame around it.
+func joined(before string, r rune, after string) bool {
+	if r == textStyle || r == emojiStyle {
+		prev, _ := utf8.DecodeLastRuneInString(before)
+		return prev != utf8.RuneError && unicode.Is(unicode.S, prev) && !Hidden(prev) || prev == 0x203c || prev == 0x2049 ||
+			strings.HasPrefix(after, "\u20e3") && strings.ContainsRune("0123456789#*", prev)
+	}
 	const first = 0x600 // Arabic; scripts and symbols that use joiners come after it
 	prev, _ := utf8.DecodeLastRuneInString(before)
 	next, _ := utf8.DecodeRuneInString(after)
 	return prev >= first && next >= first && prev != utf8.RuneError && next != utf8.RuneError &&
-		(!Hidden(prev) || prev == 0xfe0f) && !Hidden(next)
+		(!Hidden(prev) || prev == emojiStyle) && !Hidden(next)
 }
 
 // Line returns text as one line for a terminal, with hidden characters escaped.
@@ -79,7 +88,7 @@ func escape(s string, lines bool) string {
 			b.WriteString(`\t`)
 		case r == '\r':
 			b.WriteString(`\r`)
-		case !Hidden(r) || joins(r) && joined(s[:i], s[i+n:]):
+		case !Hidden(r) || joins(r) && joined(s[:i], r, s[i+n:]):
 			b.WriteString(s[i : i+n])
 		case r < 0x80:
 			fmt.Fprintf(&b, `\x%02x`, r)

@@ -8,15 +8,18 @@ import (
 
 func TestLine(t *testing.T) {
 	for in, want := range map[string]string{
-		"plain é 日本 👩\u200d💻":           "plain é 日本 👩\u200d💻",
-		"\x1b[31mred\a":                 `\x1b[31mred\x07`,
-		"a\nb\tc\r":                     `a\nb\tc\r`,
-		"gpj.\u202eexe":                 `gpj.\u202eexe`,
-		"tag \U000e0041":                `tag \U000e0041`,
-		"zero\u200bwidth\ufeff":         `zero\u200bwidth\ufeff`,
-		"pay\u200dpal \u200d👩":          `pay\u200dpal \u200d👩`,
-		"\xff\u009b2J":                  `\xff\u009b2J`,
-		"line\u2028sep \u2066iso\u2069": `line\u2028sep \u2066iso\u2069`,
+		"plain é 日本 👩\u200d💻":                   "plain é 日本 👩\u200d💻",
+		"\x1b[31mred\a":                         `\x1b[31mred\x07`,
+		"a\nb\tc\r":                             `a\nb\tc\r`,
+		"gpj.\u202eexe":                         `gpj.\u202eexe`,
+		"tag \U000e0041":                        `tag \U000e0041`,
+		"zero\u200bwidth\ufeff":                 `zero\u200bwidth\ufeff`,
+		"pay\u200dpal \u200d👩":                  `pay\u200dpal \u200d👩`,
+		"\xff\u009b2J":                          `\xff\u009b2J`,
+		"❤\ufe0f ‼\ufe0f 1\ufe0f\u20e3 ©\ufe0e": "❤\ufe0f ‼\ufe0f 1\ufe0f\u20e3 ©\ufe0e",
+		"a\ufe0fb ❤\ufe0f\ufe0f":                `a\ufe0fb ❤` + "\ufe0f" + `\ufe0f`,
+		"\u0661\u0600 ٱلعربية":                  "\u0661\u0600 ٱلعربية", // a visible format character
+		"line\u2028sep \u2066iso\u2069":         `line\u2028sep \u2066iso\u2069`,
 	} {
 		if got := Line(in); got != want {
 			t.Errorf("Line(%q) = %s, want %s", in, got, want)
@@ -24,6 +27,23 @@ func TestLine(t *testing.T) {
 	}
 	if got := Text("a\n\tb\x1b"); got != "a\n\tb\\x1b" {
 		t.Errorf("Text: %q", got)
+	}
+}
+
+// TestHidden: no kind of invisible character is shown raw.
+func TestHidden(t *testing.T) {
+	for _, r := range []rune{0xad, 0x34f, 0x61c, 0x115f, 0x1160, 0x17b4, 0x17b5, 0x180b, 0x180d, 0x180e, 0x180f, 0x200b,
+		0x200e, 0x2028, 0x2029, 0x202a, 0x202e, 0x2060, 0x2064, 0x2065, 0x2066, 0x206f, 0x2800, 0x3164, 0xfe00, 0xfe0d, 0xfeff,
+		0xffa0, 0xfff0, 0xfff8, 0xfff9, 0xfffb, 0x13430, 0x1343f, 0x1bca0, 0x1bca3, 0x1d173, 0x1d17a, 0xe0000, 0xe0001, 0xe0020,
+		0xe007f, 0xe0100, 0xe01ef, 0xe0fff} {
+		if !Hidden(r) || Line("a"+string(r)+"b") == "a"+string(r)+"b" {
+			t.Errorf("%U is shown raw", r)
+		}
+	}
+	for _, r := range "aé日👩‼⠁ا" {
+		if Hidden(r) {
+			t.Errorf("%U is hidden", r)
+		}
 	}
 }
 

@@ -35,14 +35,16 @@ type program struct {
 
 var programs = table[program]{names: func(p *program) string { return p.names }, rows: []program{
 	// Package managers and script runners.
-	{names: "npm", abbrev: true, plain: "--global", dashes: "*",
+	{names: "npm", abbrev: true, plain: "--global", dashes: "*", writes: "--cache --logs-dir --pack-destination",
 		runs: "--script-shell --prefix -C --node-options --userconfig --globalconfig --git --shell --editor --viewer " +
 			"--browser --init-module --python --node-gyp --call -c"},
 	{names: "pnpm", dashes: "*", script: "run", delegate: true, dirs: "-C --dir",
+		writes: "--store-dir --cache-dir --state-dir --virtual-store-dir --modules-dir --global-dir",
 		runs: "--script-shell --prefix --node-options --userconfig --globalconfig --config.script-shell " +
 			"--config.node-options --npmrc-auth-file --pnpmfile --global-pnpmfile --shell-mode -c --use-node-version"},
 	{names: "yarn yarnpkg", dashes: "*", script: "run", delegate: true, dirs: "--cwd",
-		runs: "--script-shell --use-yarnrc --node-options --prefix --require"},
+		writes: "--cache-folder --modules-folder --link-folder --global-folder",
+		runs:   "--script-shell --use-yarnrc --node-options --prefix --require"},
 	{names: "bun", script: "run", delegate: true, dirs: "--cwd", code: true,
 		runs: "--preload -r --require --import --config -c --env-file --shell -e --eval -p --print"},
 	{names: "deno", writes: "--coverage", script: "run serve", code: true,
@@ -89,8 +91,10 @@ var programs = table[program]{names: func(p *program) string { return p.names },
 	{names: "sphinx-build", runs: "-c -D --define -C"},
 	// Languages: their build and test commands.
 	{names: "go", words: true, script: "run", dirs: "-C",
-		writes: "-outputdir -coverprofile -cpuprofile -memprofile -blockprofile -mutexprofile -trace -pkgdir",
-		runs:   "-exec -toolexec -vettool -modfile -overlay -ldflags?ext -gccgoflags -w -fixtool -compiler"},
+		writes: "-outputdir -coverprofile -cpuprofile -memprofile -blockprofile -mutexprofile -trace -pkgdir " +
+			"-test.outputdir -test.coverprofile -test.cpuprofile -test.memprofile -test.blockprofile -test.mutexprofile " +
+			"-test.trace -test.testlogfile -test.gocoverdir -test.fuzzcachedir",
+		runs: "-exec -toolexec -vettool -modfile -overlay -ldflags?ext -gccgoflags -w -fixtool -compiler -args"},
 	{names: "cargo cross", value: "pFjC", dashes: "run test bench nextest", operand: isToolchainPath,
 		runs: "--config -Z -C?linker -C?codegen-backend --target?.json --config-file --tool-config-file --archive-file " +
 			"--binaries-metadata --cargo-metadata",
