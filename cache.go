@@ -6,13 +6,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/knack-agent/knack/internal/leaf/filetree"
 	"github.com/knack-agent/knack/internal/leaf/headcache"
 )
 
-// openCache opens the cache of what was read from the frontmatter of a folder's SKILL.md files. It is used only to list
+// openCache sets up the cache of what was read from the frontmatter of a folder's SKILL.md files. It is used only to list
 // skills: grants, who may call a skill and its conditions are read again from the file when the skill is invoked.
 //
 // Where every file is trusted, an entry is valid while the size, times and inode of its file are the same, and the file
@@ -34,7 +35,11 @@ func (w *walk) openCache(f *Folder, files filetree.Disk, began time.Time) {
 		kind += "\x00content"
 	}
 	key := sha256.Sum256([]byte(f.Path + "\x00" + string(f.Origin.Kind) + "\x00" + kind))
-	w.cache = headcache.Open(filepath.Join(f.Cache, "skills-"+hex.EncodeToString(key[:8])), buildID())
+	file := filepath.Join(f.Cache, "skills-"+hex.EncodeToString(key[:8]))
+	w.cache = sync.OnceValue(func() *headcache.Cache {
+		w.cacheUsed.Store(true)
+		return headcache.Open(file, buildID())
+	})
 }
 
 // fileVersions identifies versions of files without reading them.

@@ -165,8 +165,8 @@ func (f *Folder) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
 		}
 		f.mu.Unlock()
 		w.start(f.Path, f.Root)
-		if ctx.Err() == nil {
-			w.cache.Update(w.uncached)
+		if ctx.Err() == nil && w.cacheUsed.Load() {
+			w.cache().Update(w.uncached)
 		}
 		f.mu.Lock()
 		f.opened = w.opened.Load()
@@ -254,18 +254,19 @@ type walk struct {
 	check    func(path string, data []byte, head bool) error
 	replaces func(path string) bool
 
-	last     map[string]readResult
-	next     []priorResult
-	links    map[string]bool // real paths of directories that links point to
-	dirs     []string
-	searched int
-	found    []outcome
-	readers  []headReader // one for each goroutine
-	cache    *headcache.Cache
-	versions *fileVersions               // how the cache knows files; nil: by their content
-	uncached []headcache.Entry           // results that can be cached
-	finish   func(s *Skill, name string) // sets how a skill reads the rest of its content; nil: as from a disk
-	opened   atomic.Int64
+	last      map[string]readResult
+	next      []priorResult
+	links     map[string]bool // real paths of directories that links point to
+	dirs      []string
+	searched  int
+	found     []outcome
+	readers   []headReader            // one for each goroutine
+	cache     func() *headcache.Cache // opens the cache at the first use; nil: there is none
+	cacheUsed atomic.Bool
+	versions  *fileVersions               // how the cache knows files; nil: by their content
+	uncached  []headcache.Entry           // results that can be cached
+	finish    func(s *Skill, name string) // sets how a skill reads the rest of its content; nil: as from a disk
+	opened    atomic.Int64
 }
 
 // An outcome is the result of reading a file.
@@ -557,7 +558,7 @@ func (w *walk) read(s searchPath, name string, h *headReader) (l fileResult) {
 	if w.versions != nil && s.trust == Trusted {
 		var id filetree.ID
 		if version, id, keep = w.versions.key(name); keep {
-			if text, ok := w.cache.Find(name, version); ok {
+			if text, ok := w.cache().Find(name, version); ok {
 				if excluded() {
 					return fileResult{}
 				}
@@ -793,7 +794,7 @@ func (w *walk) parseAccepted(l *fileResult, s searchPath, name, at, real string,
 		return
 	}
 	key := headcache.Content(data, size)
-	if text, ok := w.cache.Find(name, key); ok {
+	if text, ok := w.cache().Find(name, key); ok {
 		if stored, ok := w.cached(s, text, name, real); ok {
 			l.read.skill, l.read.problems = stored.read.skill, stored.read.problems
 			if k := l.read.skill; k != nil {

@@ -33,7 +33,7 @@ type SlashCommand struct {
 
 // ControlCommands returns the names of commands that control the program. No skill can replace them.
 func ControlCommands() []string {
-	return strings.Fields("help quit permissions trust login logout settings hooks plugin mcp model undo rewind add-dir plan")
+	return strings.Fields("help quit permissions trust login logout settings hooks plugin mcp model undo rewind")
 }
 
 // Commands combines everything that can be typed after a slash into one namespace:

@@ -30,7 +30,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -135,12 +134,10 @@ type Left struct {
 	Why  string `json:"why"`
 }
 
-var idPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
-
 // Journal opens the journal of a session, which may be new. Close it after use. If the last step of an earlier process
 // never ended, what can be known of it is recorded now: see [Interrupted].
 func (s *Store) Journal(session string, t Tree) (*Journal, error) {
-	if !idPattern.MatchString(session) {
+	if !filepath.IsLocal(session) || strings.ContainsAny(session, `/\\`) {
 		return nil, fmt.Errorf("%q cannot name a journal", session)
 	}
 	j := &Journal{store: s, dir: filepath.Join(s.dir, "sessions", session), tree: t, seen: map[string]seen{}}

@@ -37,6 +37,26 @@ func (j *Journal) Plan(ctx context.Context, entry int, o Options) (Result, error
 	return r, err
 }
 
+// Contents returns what is in a file now and what [Journal.Restore] would make of it, for a diff; nil means that there
+// is no file. Path is one of those that Plan returns.
+func (j *Journal) Contents(ctx context.Context, entry int, path string) (now, then []byte, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	moves, _, err := j.plan(ctx, entry, Options{Only: []string{path}, Force: true})
+	if err != nil || len(moves) == 0 {
+		return nil, nil, err
+	}
+	if m := moves[0]; m.want.Kind == regular {
+		if then, err = j.content(ctx, path, m.want); err != nil {
+			return nil, nil, err
+		}
+	}
+	if moves[0].have.Kind == regular {
+		now, err = os.ReadFile(j.absolute(path))
+	}
+	return now, then, err
+}
+
 // Restore brings the files back to their state before the turn with an entry, or before the first turn after it that
 // changed files. Files that somebody else changed since, or between two changes of the session, are left as they are
 // and named; if such a file was removed after that, what that somebody wrote comes back. Restore is a step of its own:

@@ -17,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/checkpoint"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
 )
@@ -283,7 +284,7 @@ func (s *Session) FileTurns() ([]FileTurn, error) {
 // none.
 func (s *Session) messageAt(entry int) int {
 	for _, e := range s.log.After(entry - 1) {
-		if e.User != nil || e.Activation != nil {
+		if StartsTurn(e) {
 			return e.ID
 		}
 	}
@@ -291,35 +292,57 @@ func (s *Session) messageAt(entry int) int {
 }
 
 // RestoreFiles brings files back to their state before the turn that began with an entry of the user, as /tree shows
-// it; 0 is the last turn that changed files and was not undone. plan only tells what would be done. What somebody else
-// changed is left and named, unless o.Force is set. RedoFiles takes it back.
-func (s *Session) RestoreFiles(ctx context.Context, entry int, o checkpoint.Options, plan bool) (checkpoint.Result, error) {
-	journal, err := s.checkpoints.open()
+// it; 0 is the last turn that changed files and was not undone. What somebody else changed is left and named, unless
+// o.Force is set. [Session.RedoFiles] takes it back. Call neither while
+// the model works.
+func (s *Session) RestoreFiles(ctx context.Context, entry int, o checkpoint.Options) (checkpoint.Result, error) {
+	journal, entry, err := s.journalAt(entry)
 	if err != nil {
 		return checkpoint.Result{}, err
 	}
-	if s.isRunning() {
-		return checkpoint.Result{}, ErrBusy
+	return journal.Restore(ctx, entry, o)
+}
+
+// PlanRestore returns what [Session.RestoreFiles] would do, and diff, which compares a file with what it would become.
+func (s *Session) PlanRestore(ctx context.Context, entry int, o checkpoint.Options) (r checkpoint.Result,
+	diff func(path string) (now, then []byte, err error), err error) {
+	journal, entry, err := s.journalAt(entry)
+	if err != nil {
+		return r, nil, err
+	}
+	r, err = journal.Plan(ctx, entry, o)
+	return r, func(path string) ([]byte, []byte, error) { return journal.Contents(ctx, entry, path) }, err
+}
+
+// journalAt returns the journal and the first entry that counts for the turn that contains an entry of the log: a turn
+// is recorded in the journal before its message is in the log.
+func (s *Session) journalAt(entry int) (*checkpoint.Journal, int, error) {
+	journal, err := s.checkpoints.open()
+	if err != nil {
+		return nil, 0, err
 	}
 	if entry == 0 {
 		last, ok := journal.Undoable()
 		if !ok {
-			return checkpoint.Result{}, checkpoint.ErrNothing
+			return nil, 0, checkpoint.ErrNothing
 		}
-		entry = last
-	} else {
-		from := 0 // the message before: the turn was recorded between them
-		for e := range s.log.All() {
-			if e.ID < entry && e.User != nil && !e.User.Steering {
-				from = e.ID
-			}
+		return journal, last, nil
+	}
+	starts := []int{0}
+	for e := range s.log.All() {
+		if StartsTurn(e) && e.ID <= entry {
+			starts = append(starts, e.ID)
 		}
-		entry = from + 1
 	}
-	if plan {
-		return journal.Plan(ctx, entry, o)
+	if last := starts[len(starts)-1]; last > 0 { // the turn before the one that contains the entry
+		return journal, starts[len(starts)-2] + 1, nil
 	}
-	return journal.Restore(ctx, entry, o)
+	return journal, 1, nil
+}
+
+// StartsTurn reports whether an entry is the message or the skill with which the user began a turn.
+func StartsTurn(e session.Entry) bool {
+	return e.User != nil && !e.User.Steering || e.Activation != nil && e.Activation.By == session.ByUser
 }
 
 // RedoFiles takes back the last RestoreFiles.
@@ -328,14 +351,5 @@ func (s *Session) RedoFiles(ctx context.Context) (checkpoint.Result, error) {
 	if err != nil {
 		return checkpoint.Result{}, err
 	}
-	if s.isRunning() {
-		return checkpoint.Result{}, ErrBusy
-	}
 	return journal.Redo(ctx)
-}
-
-func (s *Session) isRunning() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.running
 }

@@ -75,7 +75,7 @@ func TestUndo(t *testing.T) {
 	if err != nil || len(turns) != 2 || turns[0].Prompt != "first" || len(turns[0].Files) != 4 || turns[1].Entry <= turns[0].Entry {
 		t.Fatalf("%+v %v", turns, err)
 	}
-	if r, err := s.RestoreFiles(t.Context(), 0, checkpoint.Options{}, false); err != nil || len(r.Files) != 1 ||
+	if r, err := s.RestoreFiles(t.Context(), 0, checkpoint.Options{}); err != nil || len(r.Files) != 1 ||
 		p.content(t, "a.txt") != "a\n" || p.content(t, "new/c.txt") != "c\n" {
 		t.Errorf("%+v %v", r, err)
 	}
@@ -87,7 +87,7 @@ func TestUndo(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.write(t, "b.txt", "by the user\n")
-	r, err := s.RestoreFiles(t.Context(), turns[0].Entry, checkpoint.Options{}, false)
+	r, err := s.RestoreFiles(t.Context(), turns[0].Entry, checkpoint.Options{})
 	if err != nil || len(r.Left) != 1 || r.Left[0].Path != "b.txt" {
 		t.Errorf("%+v %v", r, err)
 	}
@@ -123,7 +123,7 @@ func TestNoCheckpoints(t *testing.T) {
 		change(&o, &so)
 		_, s := p.open(t, o, nil, so)
 		run(t, s, "first")
-		if _, err := s.RestoreFiles(t.Context(), 0, checkpoint.Options{}, false); !errors.Is(err, engine.ErrNoCheckpoints) {
+		if _, err := s.RestoreFiles(t.Context(), 0, checkpoint.Options{}); !errors.Is(err, engine.ErrNoCheckpoints) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if found, _ := filepath.Glob(filepath.Join(p.home, ".local/state/knack/checkpoints")); len(found) > 0 {

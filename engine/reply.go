@@ -27,6 +27,8 @@ type Reply struct {
 	Choices *Question
 	// Chart, if not nil, can be drawn in place of Text.
 	Chart *Chart
+	// Draft, if not "", is a text of the user's to change and send again: the screen puts it into the prompt.
+	Draft string
 	// Prompt, if not "", is sent to the model as a message from the user.
 	Prompt string
 	// Next, if not nil, replaces the session: a [Conversation] closes this one, calls Begin on Next

@@ -262,7 +262,10 @@ func tree(_ context.Context, s *engine.Session, at string) (engine.Reply, error)
 	if text != "" {
 		b.add("your message there:\n%s", text)
 	}
-	return engine.Reply{Text: b.text(), Value: map[string]any{"entry": to, "text": text}}, nil
+	if turns, err := s.FileTurns(); err == nil && len(turns) > 0 && turns[len(turns)-1].Entry >= n {
+		b.add("no file was changed: /rewind %d files restores them", n)
+	}
+	return engine.Reply{Text: b.text(), Value: map[string]any{"entry": to, "text": text}, Draft: text}, nil
 }
 
 func showTree(s *engine.Session) engine.Reply {

@@ -138,7 +138,7 @@ func TestScreenKeys(t *testing.T) {
 	k.types("\x1b")
 	k.shows(w, h, `press esc again`)
 	k.types("\x1b")
-	k.shows(w, h, `(?s)go back to before\n❯ second words edited.*first words`)
+	k.shows(w, h, `(?s)Go back to before which message\?\n❯ second words edited.*first words`)
 	k.types("first\r")
 	k.shows(w, h, `(?m)^❯ first words$`)
 	k.types(" again\r")

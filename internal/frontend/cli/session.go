@@ -19,12 +19,12 @@ import (
 func sessionCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "session",
-		Short: "List, show, copy, export and import the sessions of this directory",
+		Short: "List, show, copy, restore, export and import the sessions of this directory",
 		Args:  noArguments,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(sessionListCommand(), sessionShowCommand(), sessionExportCommand(), sessionForkCommand(),
-		sessionImportCommand())
+		sessionImportCommand(), sessionRestoreCommand())
 	return c
 }
 

@@ -3,7 +3,6 @@ package tui
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -13,30 +12,11 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// rewind offers the user's earlier messages, to continue the conversation from one of them.
+// rewind offers the user's earlier messages, to continue the conversation from one of them, with the files as they
+// were.
 func (a *app) rewind() {
-	var items []item
-	texts := map[string]string{}
-	for e := range a.session.Log().Walk() {
-		if e.User == nil || e.User.Steering {
-			continue
-		}
-		text := typedIn(e.User)
-		id := fmt.Sprint(e.Parent)
-		texts[id] = text
-		items = append(items, item{value: id, label: strings.Join(strings.Fields(text), " "),
-			help: e.Time.Local().Format("15:04")})
-	}
-	if len(items) == 0 {
-		a.view.hint = "there is no earlier message"
-		return
-	}
-	slices.Reverse(items)
-	a.open(newPicker("go back to before", items), func(it item) {
-		a.prompt.Set(texts[it.value])
-		a.conv.typed = true // do not show it
-		a.turn(agent.Typed("/tree " + it.value))
-	})
+	a.conv.typed = true // do not show the command
+	a.turn(agent.Typed("/rewind"))
 }
 
 // modes is the cycle of Shift-Tab.

@@ -96,6 +96,9 @@ func (a *app) replied(r engine.Reply) {
 	case r.String() != "":
 		a.conv.reply(r.String())
 	}
+	if r.Draft != "" && a.prompt.Empty() {
+		a.prompt.Set(r.Draft)
+	}
 	a.quit = a.quit || r.Quit
 }
 
