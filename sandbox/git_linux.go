@@ -182,10 +182,6 @@ func outerGit(dir, home string) []string {
 // isBareGit reports whether git treats a directory with these entries as a repository, and so reads
 // the configuration in it.
 func isBareGit(entries []string) bool {
-	for _, name := range []string{"HEAD", "objects", "refs"} {
-		if !slices.Contains(entries, name) {
-			return false
-		}
-	}
-	return true
+	has := func(name string) bool { return slices.Contains(entries, name) }
+	return has("HEAD") && (has("objects") && has("refs") || has("commondir"))
 }

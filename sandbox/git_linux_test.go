@@ -300,12 +300,65 @@ func TestBareRepository(t *testing.T) {
 	b := newFixture(t).complete()
 	b.run("true")
 	line := "mkdir -p sub/x/objects sub/x/refs; echo ref: refs/heads/main > sub/x/HEAD; echo '[core]' > sub/x/config"
-	if _, exit := b.run(line); !strings.Contains(strings.Join(exit.Refused, "\n"),
-		filepath.Join(b.dir, "sub/x")+" has become a bare git repository") {
-		t.Errorf("not reported: %q", exit.Refused)
+	shared := "mkdir -p c/objects c/refs s; echo '[core]' > c/config; echo ref: refs/heads/main > s/HEAD; echo ../c > s/commondir"
+	for _, c := range [][2]string{{line, "sub/x"}, {shared, "s"}, {"mkdir objects refs; echo ref: refs/heads/main > HEAD", "HEAD"}} {
+		_, exit := b.run(c[0])
+		path := filepath.Join(b.dir, c[1])
+		if !strings.Contains(strings.Join(exit.Refused, "\n"), path+" ") {
+			t.Errorf("%s: not reported: %q", c[1], exit.Refused)
+		}
+		_, err := os.Lstat(path)
+		_, aside := os.Lstat(path + ".refused-1")
+		if err == nil || aside != nil {
+			t.Errorf("%s: not moved aside: %v, %v", c[1], err, aside)
+		}
 	}
 	if _, exit := b.run("true"); len(exit.Refused) > 0 {
 		t.Errorf("reported twice: %q", exit.Refused)
+	}
+	opened := filepath.Join(b.dir, "new.git")
+	b.allowed("git init -q --bare new.git", workspace.Allowance{Replace: []string{opened}})
+	if _, err := os.Lstat(opened + "/config"); err != nil {
+		t.Errorf("opened by an answer: %v", err)
+	}
+}
+
+// TestBareRepositoryInProject: nothing from which git runs programs can be written in a bare repository that was there
+// before, also after a directory above it was renamed; objects and branches can.
+func TestBareRepositoryInProject(t *testing.T) {
+	b := newFixture(t).complete()
+	for _, name := range []string{"sub/r.git", "."} {
+		cmd := exec.Command("git", "init", "-q", "--bare", name)
+		cmd.Dir = b.dir
+		if name == "." {
+			os.RemoveAll(filepath.Join(b.dir, ".git"))
+		}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		b.box = newBox(t, b.box.policy)
+		b.local.Confine = b.box.Confine
+		b.run("cd " + name + "; echo '[core] fsmonitor = evil' >> config; echo evil > hooks/pre-commit; rm -f config; echo evil > " +
+			"config.worktree; mkdir -p info; echo '* filter=evil' > info/attributes; mv hooks h; mkdir hooks; echo evil > hooks/x")
+		dir := filepath.Join(b.dir, name)
+		config, err := os.ReadFile(filepath.Join(dir, "config"))
+		if err != nil || strings.Contains(string(config), "evil") {
+			t.Errorf("%s: config: %v %s", name, err, config)
+		}
+		for _, file := range []string{"hooks/pre-commit", "hooks/x", "config.worktree", "info/attributes", "h"} {
+			if data, err := os.ReadFile(filepath.Join(dir, file)); err == nil && strings.Contains(string(data), "evil") {
+				t.Errorf("%s: %s was written", name, file)
+			}
+		}
+		if out, exit := b.run("cd " + name + " && git hash-object -w --stdin < /dev/null && mkdir refs/heads/d"); exit.Code != 0 {
+			t.Errorf("%s: %s %+v", name, out, exit)
+		}
+	}
+	if _, exit := b.run("mv sub moved"); len(exit.Refused) > 0 {
+		t.Errorf("renamed: %q", exit.Refused)
+	}
+	if _, err := os.Lstat(filepath.Join(b.dir, "moved/r.git/config")); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -42,9 +42,10 @@ type names struct {
 	dirs     map[string]int64
 	known    map[string]fileID // protected files and directories, by path
 	env      map[string]bool
-	bare     map[string]bool // directories that git treats as a repository; false: not reported yet
-	full     bool            // there are more than maxDirs directories
-	reported bool            // full has been reported
+	bare     map[string]fileID // directories that git treats as a repository without a name such as .git
+	newBare  []string          // those that appeared since the last call of refresh without a running command
+	full     bool              // there are more than maxDirs directories
+	reported bool              // full has been reported
 	journal  journal
 	open     map[string]openFile // open files of known and env, by path
 
@@ -61,7 +62,7 @@ type fileID struct {
 
 func newNames(p Policy) *names {
 	n := &names{protected: permission.NewPathNames(p.Protected), keepNew: p.KeepNew, dirs: map[string]int64{}, known: map[string]fileID{},
-		env: map[string]bool{}, bare: map[string]bool{}, open: map[string]openFile{}}
+		env: map[string]bool{}, bare: map[string]fileID{}, open: map[string]openFile{}}
 	for _, r := range append([]string{p.Dir}, p.Roots...) {
 		if r, err := filepath.EvalSymlinks(r); err == nil && r != "/" {
 			n.roots = append(n.roots, r)
@@ -95,7 +96,7 @@ func (n *names) begin() present {
 		n.journal.begin(n.known)
 	}
 	n.running++
-	return present{maps.Clone(n.known), slices.Sorted(maps.Keys(n.env)), n.gits(n.known), n.outer, nil,
+	return present{maps.Clone(n.known), slices.Sorted(maps.Keys(n.env)), append(n.gits(n.known), slices.Sorted(maps.Keys(n.bare))...), n.outer, nil,
 		maps.Clone(n.open)}
 }
 
@@ -114,8 +115,23 @@ func (n *names) refresh() {
 	for _, path := range removed {
 		delete(n.known, path)
 	}
+	for _, dir := range n.newBare {
+		if id, ok := identify(dir); ok {
+			n.bare[dir] = id
+		}
+	}
+	n.newBare = nil
+	gits := n.gits(n.known)
+	maps.DeleteFunc(n.bare, func(dir string, _ fileID) bool {
+		names, err := readNames(dir)
+		return withinAny(gits, dir) || err != nil || !isBareGit(names)
+	})
 	for dir := range n.bare {
-		n.bare[dir] = true
+		for _, part := range guardGit(dir).readOnly {
+			if t, ok := identify(part.name); ok && !placeholderAt(part) {
+				n.known[part.name] = t
+			}
+		}
 	}
 }
 
@@ -186,19 +202,37 @@ func (n *names) end(opened, replaced []string) (notes []string) {
 			n.known[path], _ = identify(path)
 		}
 	}
-	for _, dir := range slices.Sorted(maps.Keys(n.bare)) {
-		if !n.bare[dir] {
-			n.bare[dir] = true
-			notes = append(notes, fmt.Sprintf("%s has become a bare git repository: a git command in it would use its "+
-				"configuration, which can run programs", dir))
+	for _, dir := range n.newBare {
+		id, ok := identify(dir)
+		if names, err := readNames(dir); !ok || err != nil || !isBareGit(names) || withinAny(aside, dir) {
+			continue
 		}
+		if n.keepNew || withinAny(opened, dir) || n.movedBare(dir, id) {
+			n.bare[dir] = id
+			continue
+		}
+		if slices.Contains(n.roots, dir) {
+			dir += "/HEAD" // without it, git does not take the directory for a repository
+		}
+		notes = append(notes, n.aside(dir))
 	}
+	n.newBare = nil
 	if n.full && !n.reported {
 		n.reported = true
 		notes = append(notes, fmt.Sprintf("the working directory has more than %d directories: new protected names "+
 			"(.claude, .envrc …) in the deepest are not noticed", maxDirs))
 	}
 	return notes
+}
+
+// movedBare reports whether a bare repository was there before, at another path.
+func (n *names) movedBare(dir string, id fileID) bool {
+	for path, was := range n.bare {
+		if path != dir && was.dev == id.dev && was.ino == id.ino {
+			return true
+		}
+	}
+	return false
 }
 
 // isWorktree reports whether a file belongs to a worktree as `git worktree add` creates it. There
@@ -305,7 +339,7 @@ func (n *names) look() (found map[string]fileID, removed []string) {
 		}
 	}
 	for _, files := range []map[string]fileID{n.known, found} {
-		for _, dir := range n.gits(files) {
+		for _, dir := range append(n.gits(files), slices.Collect(maps.Keys(n.bare))...) {
 			for _, part := range guardGit(dir).readOnly {
 				if t, ok := parents.identify(part.name); ok && n.known[part.name] != t && !placeholderAt(part) {
 					found[part.name] = t
@@ -315,13 +349,7 @@ func (n *names) look() (found map[string]fileID, removed []string) {
 	}
 	n.openKnown()
 	gits := n.gits(n.known)
-	for dir := range n.bare {
-		if withinAny(gits, dir) {
-			delete(n.bare, dir)
-		} else if names, err := readNames(dir); err != nil || !isBareGit(names) {
-			delete(n.bare, dir)
-		}
-	}
+	n.newBare = slices.DeleteFunc(n.newBare, func(dir string) bool { return withinAny(gits, dir) })
 	return found, removed
 }
 
@@ -452,8 +480,8 @@ func (n *names) readOne(dir string, found map[string]fileID) (below []string) {
 	for i, e := range entries {
 		names[i] = e.Name()
 	}
-	if _, ok := n.bare[dir]; !ok && isBareGit(names) && !slices.Contains(n.roots, dir) {
-		n.bare[dir] = false
+	if _, ok := n.bare[dir]; !ok && isBareGit(names) && !slices.Contains(n.newBare, dir) {
+		n.newBare = append(n.newBare, dir)
 	}
 	for _, e := range entries {
 		name := e.Name()
