@@ -228,7 +228,7 @@ func (e *Engine) pathContext(p *Project) permission.PathContext {
 	e.mu.Unlock()
 	place := permission.PathContext{
 		Dir: p.dir, Roots: p.config.Settings.Permissions.AdditionalDirectories, Home: p.home,
-		Own: p.options.Env.OwnDirs(), GitEnv: git != nil, Git: git, Untrusted: !p.trust.Trusted(),
+		Own: p.options.Env.OwnDirs(), Protected: p.config.Settings.Permissions.ProtectedPaths, GitEnv: git != nil, Git: git, Untrusted: !p.trust.Trusted(),
 		Confined: func() bool { return box != nil && box.Report().Level == sandbox.Complete },
 	}
 	if _, ok := ws.(*workspace.Local); ws != nil && !ok {

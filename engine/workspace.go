@@ -144,6 +144,7 @@ func (p *Project) SandboxPolicy(dir string) (sandbox.Policy, error) {
 	}
 	policy.Roots = append(policy.Roots, set.Permissions.AdditionalDirectories...)
 	policy.Write = append(policy.Write, set.Sandbox.AllowWrite...)
+	policy.Protected = append(policy.Protected, set.Permissions.ProtectedPaths...)
 	policy.Hosts = append(policy.Hosts, set.Sandbox.AllowHosts...)
 	policy.Secrets = append(policy.Secrets, set.Sandbox.DenyRead...)
 	policy.Secrets = slices.DeleteFunc(policy.Secrets, func(p string) bool {

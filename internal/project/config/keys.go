@@ -86,6 +86,9 @@ var table = sync.OnceValue(func() []key {
 			"What happens to calls that no rule covers. A project cannot set bypassPermissions.", nil},
 		{"permissions.additionalDirectories", list, fromUser, nil,
 			"Directories that tools may use as they may use the working directory.", nil},
+		{"permissions.protectedPaths", list, fromAnyone, nil,
+			"Names of files and directories that are protected like .git and .vscode (knack sandbox explain lists these): " +
+				"a name, or the end of a path such as deploy/hooks, at any depth; * in the last part matches any characters.", nil},
 		{"permissions.disableBypassPermissionsMode", text, fromAnyone, []string{"disable"},
 			"\"disable\": nobody can set bypassPermissions, not even on the command line.", nil},
 

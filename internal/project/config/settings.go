@@ -27,6 +27,7 @@ type Settings struct {
 		DefaultMode           permission.Mode `json:"defaultMode"`
 		AdditionalDirectories []string        `json:"additionalDirectories"`
 		DisableBypass         string          `json:"disableBypassPermissionsMode"` // "disable"
+		ProtectedPaths        []string        `json:"protectedPaths"`               // see permission.PathContext.Protected
 	} `json:"permissions"`
 
 	Skills struct {
