@@ -309,7 +309,8 @@ func TestDocComments(t *testing.T) {
 		}
 		check := func(doc *ast.CommentGroup, names ...*ast.Ident) {
 			first := commentName.FindString(doc.Text())
-			if first != "" && !slices.ContainsFunc(names, func(n *ast.Ident) bool { return n.Name == path.Ext("." + first)[1:] }) {
+			if first != "" && !slices.ContainsFunc(names,
+				func(n *ast.Ident) bool { return n.Name == path.Ext("." + first)[1:] }) {
 				t.Errorf("%s: the comment of %s begins with %s", set.Position(doc.Pos()), names[0], first)
 			}
 		}
@@ -334,6 +335,36 @@ func TestDocComments(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// methods is how many methods a type may have. One that needs more is several types.
+const methods = 70
+
+// TestMethodCount fails on a type with more methods.
+func TestMethodCount(t *testing.T) {
+	count := map[string]int{}
+	for _, file := range goFiles(t) {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			if d, ok := d.(*ast.FuncDecl); ok && d.Recv != nil {
+				count[path.Dir(file)+"."+receiver(d).Name]++
+			}
+		}
+	}
+	for name, n := range count {
+		if n > methods {
+			t.Errorf("%s has %d methods, more than %d", name, n, methods)
+		}
+	}
+	if count["engine.Session"] == 0 {
+		t.Error("the test does not see the module")
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // allowed-tools that cover every call of a tool, such as Bash. It asks the user, who may accept them until the turn
 // ends, or for as long as the skill's files do not change. If the user cannot be asked, only rules accepted earlier
 // take effect.
-func (t *turn) admit(ctx context.Context, c agent.SkillCall) ([]string, error) {
+func (t *Turn) admit(ctx context.Context, c agent.SkillCall) ([]string, error) {
 	s, p, k := t.session, t.project, c.Skill
 	if err := p.verify(k); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (t *turn) admit(ctx context.Context, c agent.SkillCall) ([]string, error) {
 		return nil, nil
 	}
 	canStore := p.options.Env.StateDir() != ""
-	accepted, always, err := s.askAboutRules(ctx, k, path, c.Asks, rules, canStore)
+	accepted, always, err := t.askAboutRules(ctx, k, path, c.Asks, rules, canStore)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -78,7 +78,7 @@ func (t *turn) admit(ctx context.Context, c agent.SkillCall) ([]string, error) {
 // earlierAnswer returns the user's earlier answer to the same question, if there is one. An answer applies
 // until the turn ends. A no also applies to all later calls by the model in this session, so that the model cannot make
 // the question appear again and again.
-func (t *turn) earlierAnswer(key string, by knack.Caller) (accepted, known bool) {
+func (t *Turn) earlierAnswer(key string, by knack.Caller) (accepted, known bool) {
 	t.session.mu.Lock()
 	defer t.session.mu.Unlock()
 	if accepted, known = t.answers[key]; known {
@@ -87,7 +87,7 @@ func (t *turn) earlierAnswer(key string, by knack.Caller) (accepted, known bool)
 	return false, by == knack.ByModel && t.session.declinedRules[key]
 }
 
-func (t *turn) recordAnswer(key string, accepted bool) {
+func (t *Turn) recordAnswer(key string, accepted bool) {
 	t.session.mu.Lock()
 	defer t.session.mu.Unlock()
 	if t.answers == nil {
@@ -102,7 +102,7 @@ func (t *turn) recordAnswer(key string, accepted bool) {
 
 // askAboutRules asks the user for admit. canStore offers the answer "always", which the user has to confirm by
 // typing the word.
-func (s *Session) askAboutRules(ctx context.Context, k *knack.Skill, path string, asks knack.Asks, rules []string,
+func (t *Turn) askAboutRules(ctx context.Context, k *knack.Skill, path string, asks knack.Asks, rules []string,
 	canStore bool) (accepted, always bool, err error) {
 	what := "commands"
 	for _, r := range rules {
@@ -123,13 +123,13 @@ func (s *Session) askAboutRules(ctx context.Context, k *knack.Skill, path string
 		q.Options = append(q.Options, Option{ID: "always", Allow: true,
 			Label: "always, while its files stay the same (you confirm by typing)"})
 	}
-	a, err := s.ask(ctx, hook.NoticePermission, title, q)
+	a, err := t.session.ask(ctx, hook.NoticePermission, title, q)
 	if err != nil || a.Declined || a.Option != "always" {
 		return err == nil && !a.Declined && a.Option == "turn", false, err
 	}
 	confirm := Question{Title: title, Asker: AskerGate,
 		Fields: []Field{{Name: "always", Label: "Type always to confirm; anything else means no", Required: true}}}
-	a, err = s.ask(ctx, hook.NoticePermission, title, confirm)
+	a, err = t.session.ask(ctx, hook.NoticePermission, title, confirm)
 	typed := err == nil && !a.Declined && strings.TrimSpace(strings.ToLower(a.Text("always"))) == "always"
 	return typed, typed, err
 }

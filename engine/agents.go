@@ -20,11 +20,11 @@ import (
 
 // newForkFunc returns the function that makes the Fork of an agent. The agent's calls also pass
 // through the gate parent.
-func (t *turn) newForkFunc(parent *gate.Gate) func(context.Context, *agent.Definition) (*agent.Agent, *session.Log,
+func (t *Turn) newForkFunc(parent *gate.Gate) func(context.Context, *agent.Definition) (*agent.Agent, *session.Log,
 	error) {
 	s, p := t.session, t.project
 	return func(_ context.Context, d *agent.Definition) (*agent.Agent, *session.Log, error) {
-		log, err := s.agentLog(p)
+		log, err := p.agentLog(s.log, s.Recorded())
 		if err != nil {
 			return nil, nil, err
 		}
@@ -37,7 +37,7 @@ func (t *turn) newForkFunc(parent *gate.Gate) func(context.Context, *agent.Defin
 		prompt := agent.Prompt{Custom: cmp.Or(d.Prompt, "You are "+d.Name+"."), Context: documents, Date: time.Now(),
 			Dir: s.ws.Dir()}
 		if p.view.Index && (d.Tools == nil || namesTool(d.Tools, "Skill")) && canRead(t.agent.Tools, d) {
-			prompt.Index = s.index(s.viewOf(p))
+			prompt.Index = s.Catalog().Listing(t.View()).Text
 		}
 		a.System = prompt.String()
 		a.Tools = slices.Concat(coding.Tools(s.ws, o), t.host.Tools)
@@ -55,7 +55,7 @@ func (t *turn) newForkFunc(parent *gate.Gate) func(context.Context, *agent.Defin
 }
 
 // serversOf returns the MCP servers that a definition names or defines. It starts none of them.
-func (t *turn) serversOf(d *agent.Definition) agent.Servers {
+func (t *Turn) serversOf(d *agent.Definition) agent.Servers {
 	s, p := t.session, t.project
 	var x agent.Servers
 	report := func(format string, args ...any) {
@@ -178,10 +178,10 @@ func (p *Project) modeOf(m permission.Mode, d *agent.Definition) permission.Mode
 }
 
 // agentLog creates the log of a sub-agent, in a folder next to the log of the conversation.
-func (s *Session) agentLog(p *Project) (*session.Log, error) {
-	h := session.Header{ID: session.NewID(time.Now()), Dir: p.dir, Of: s.log.ID()}
-	if !s.Recorded() {
+func (p *Project) agentLog(of *session.Log, recorded bool) (*session.Log, error) {
+	h := session.Header{ID: session.NewID(time.Now()), Dir: p.dir, Of: of.ID()}
+	if !recorded {
 		return session.New(h), nil
 	}
-	return p.options.Env.AgentSessions(p.dir, s.log.ID()).Create(h)
+	return p.options.Env.AgentSessions(p.dir, of.ID()).Create(h)
 }

@@ -19,18 +19,19 @@ import (
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/workspace"
 )
 
 // MentionPrefix is the prefix that names an agent in a prompt, as in @agent-Explore.
 const MentionPrefix = "@agent-"
 
 // mentionedAgent returns the agent that a word names.
-func (s *Session) mentionedAgent(word string) (agent.Definition, bool) {
+func (t *Turn) mentionedAgent(word string) (agent.Definition, bool) {
 	name, ok := strings.CutPrefix(word, MentionPrefix)
 	if !ok {
 		return agent.Definition{}, false
 	}
-	all := slices.Concat(s.Host().Agents, s.engine.Project().agents)
+	all := slices.Concat(t.host.Agents, t.project.agents)
 	for _, n := range []string{name, strings.TrimRight(name, ",.;:!?)")} {
 		if i := slices.IndexFunc(all, func(d agent.Definition) bool { return d.Name == n }); i >= 0 {
 			return all[i], true
@@ -105,9 +106,9 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 	if !strings.Contains(in.Typed, "@") {
 		return in, nil
 	}
-	var rules *gate.Gate
+	a := &attachment{session: s, turn: s.Now()}
 	for _, path := range mentions(in.Typed) {
-		if d, ok := s.mentionedAgent("@" + path); ok {
+		if d, ok := a.turn.mentionedAgent("@" + path); ok {
 			in.Parts = append(in.Parts, llm.Text(fmt.Sprintf("<agent name=\"%s\">The user wants this agent to work on it: "+
 				"start it with the Agent tool.</agent>", html.EscapeString(d.Name))))
 			continue
@@ -115,8 +116,8 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 		if path == "" || slices.Contains(in.Touched, s.ws.Path(path)) {
 			continue
 		}
-		if server, uri, ok := s.splitResource(path); ok {
-			res, err := s.attachResource(ctx, server, uri, &rules)
+		if server, uri, ok := splitResource(s.servers, path); ok {
+			res, err := a.resource(ctx, server, uri)
 			if err != nil {
 				return in, err
 			}
@@ -153,20 +154,18 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 			}
 			continue
 		}
-		if err := s.refuseLinkOut(ctx, path); err != nil {
+		if err := refuseLinkOut(ctx, s.ws, path); err != nil {
 			return in, err
 		}
 		input, err := json.Marshal(map[string]string{"path": s.ws.Path(path)})
 		if err != nil {
 			return in, err
 		}
-		if rules == nil {
-			if rules, err = s.typedGate(gate.ApproverFunc(s.approveNamed)); err != nil {
-				return in, err
-			}
-		}
 		s.knowModel(ctx)
-		res := tool.Call(ctx, s.files, llm.ToolCall{ID: "typed", Name: "read", Input: input}, rules, nil)
+		res, err := a.call(ctx, s.files, "read", input)
+		if err != nil {
+			return in, err
+		}
 		if res.IsError {
 			return in, fmt.Errorf("%s cannot be attached: %s", path, res.Parts[0].Text)
 		}
@@ -200,29 +199,45 @@ func isResource(word string) bool {
 }
 
 // splitResource splits a word that names a resource of an MCP server.
-func (s *Session) splitResource(word string) (server, uri string, ok bool) {
+func splitResource(servers *Servers, word string) (server, uri string, ok bool) {
 	if !isResource(word) {
 		return "", "", false
 	}
 	server, uri, _ = strings.Cut(word, ":")
-	return server, strings.TrimRight(uri, ",;!)"), slices.ContainsFunc(s.servers.List(),
+	return server, strings.TrimRight(uri, ",;!)"), slices.ContainsFunc(servers.List(),
 		func(x mcp.Status) bool { return x.Name == server })
 }
 
-// attachResource reads a resource that the user named, as the resource tool would.
-func (s *Session) attachResource(ctx context.Context, server, uri string, rules **gate.Gate) ([]llm.Part, error) {
+// An attachment reads what the user named in one prompt.
+type attachment struct {
+	session *Session
+	turn    *Turn
+	gate    *gate.Gate // nil: not needed yet
+}
+
+// call calls a tool for the user.
+func (a *attachment) call(ctx context.Context, tools tool.Set, name string, input json.RawMessage) (res tool.Result,
+	err error) {
+	if a.gate == nil {
+		if a.gate, err = a.turn.typedGate(gate.ApproverFunc(a.approve)); err != nil {
+			return res, err
+		}
+	}
+	return tool.Call(ctx, tools, llm.ToolCall{ID: "typed", Name: name, Input: input}, a.gate, nil), nil
+}
+
+// resource reads a resource that the user named, as the resource tool would.
+func (a *attachment) resource(ctx context.Context, server, uri string) ([]llm.Part, error) {
 	input, err := json.Marshal(map[string]string{"server": server, "uri": uri})
 	if err != nil {
 		return nil, err
 	}
-	if *rules == nil {
-		if *rules, err = s.typedGate(gate.ApproverFunc(s.approveNamed)); err != nil {
-			return nil, err
-		}
+	servers := a.session.servers
+	servers.start()
+	res, err := a.call(ctx, mcp.ResourceTools(servers.clients()...), "read_mcp_resource", input)
+	if err != nil {
+		return nil, err
 	}
-	s.servers.start()
-	res := tool.Call(ctx, mcp.ResourceTools(s.servers.clients()...), llm.ToolCall{ID: "typed", Name: "read_mcp_resource",
-		Input: input}, *rules, nil)
 	if res.IsError {
 		return nil, fmt.Errorf("%s:%s cannot be attached: %s", server, uri, res.Parts[0].Text)
 	}
@@ -235,29 +250,29 @@ func (s *Session) attachResource(ctx context.Context, server, uri string, rules 
 	return res.Parts, nil
 }
 
-// approveNamed allows reading a file that the user named. The user is asked about what naming does not approve, such as
+// approve allows reading a file that the user named. The user is asked about what naming does not approve, such as
 // a secret, if that is possible. The answer counts for this call only.
-func (s *Session) approveNamed(ctx context.Context, r gate.Request) (gate.Answer, error) {
-	a, err := gate.Typed.Approve(ctx, r)
-	if err == nil || s.person == nil {
-		return a, err
+func (a *attachment) approve(ctx context.Context, r gate.Request) (gate.Answer, error) {
+	answer, err := gate.Typed.Approve(ctx, r)
+	if err == nil || a.session.person == nil {
+		return answer, err
 	}
 	r.Rules, r.Choices = nil, []gate.Choice{gate.Once, gate.No}
-	return s.approve(ctx, r)
+	return a.session.approve(ctx, r)
 }
 
 // refuseLinkOut returns an error for a path in the workspace that leads outside through a link: the
 // author of the link chose that file, not the user who typed the path.
-func (s *Session) refuseLinkOut(ctx context.Context, path string) error {
-	dir, err := s.ws.Realpath(ctx, s.ws.Dir())
+func refuseLinkOut(ctx context.Context, ws workspace.Workspace, path string) error {
+	dir, err := ws.Realpath(ctx, ws.Dir())
 	if err != nil {
 		return err
 	}
-	target, err := s.ws.Realpath(ctx, s.ws.Path(path))
+	target, err := ws.Realpath(ctx, ws.Path(path))
 	if err != nil {
 		return err
 	}
-	if !subpath.Contains(s.ws.Dir(), s.ws.Path(path)) || subpath.Contains(dir, target) {
+	if !subpath.Contains(ws.Dir(), ws.Path(path)) || subpath.Contains(dir, target) {
 		return nil
 	}
 	return &Error{

@@ -78,10 +78,10 @@ func TestAttachResource(t *testing.T) {
 		t.Errorf("text that was not typed: %v %v", in.Parts, err)
 	}
 	if found, err := s.MCP().Resources(t.Context(), "docs"); err != nil || len(found) != 2 ||
-		s.Complete("see @do")[0] != "see @docs:" {
-		t.Errorf("%v %v %q", found, err, s.Complete("see @do"))
+		s.Now().Complete("see @do")[0] != "see @docs:" {
+		t.Errorf("%v %v %q", found, err, s.Now().Complete("see @do"))
 	}
-	if found := s.Complete("see @other:"); len(found) != 0 {
+	if found := s.Now().Complete("see @other:"); len(found) != 0 {
 		t.Errorf("%q", found)
 	}
 	s, _ = session([]string{"mcp__docs__read"})

@@ -21,7 +21,7 @@ func BenchmarkTurn(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if t := s.newTurn(); t.agent == nil {
+		if t := s.Now(); t.agent == nil {
 			b.Fatal("no agent")
 		}
 	}

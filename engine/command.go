@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
@@ -44,28 +43,28 @@ func SlashCommands(all []Command) []knack.SlashCommand {
 
 // Commands returns everything that can be typed after a slash: the program's commands, skills,
 // templates and the host's commands.
-func (s *Session) Commands() []knack.SlashCommand {
-	p := s.engine.Project()
-	all, _ := p.commands(s.Catalog(), s.viewOf(p), s.Host().Commands, s.servers.prompts()...)
+func (t *Turn) Commands() []knack.SlashCommand {
+	p := t.project
+	all, _ := p.commands(t.session.Catalog(), t.View(), t.host.Commands, t.session.servers.prompts()...)
 	return all
 }
 
 // commands returns the program's commands, then the host's.
-func (s *Session) commands() []Command {
-	return slices.Concat(s.engine.Project().options.Commands, s.Host().Commands)
+func (t *Turn) commands() []Command {
+	return slices.Concat(t.project.options.Commands, t.host.Commands)
 }
 
 // resolved returns an input with what it calls.
-func (s *Session) resolved(in agent.Input) agent.Input {
+func (t *Turn) resolved(in agent.Input) agent.Input {
 	if _, _, slash := agent.Slash(in.Text); !slash {
 		return in
 	}
-	all := s.Commands()
+	all := t.Commands()
 	in.Called = agent.Resolve(in.Text, all)
 	if in.Called.Command != nil || !typed(in) { // a skill or template of the name comes first
 		return in
 	}
-	own := s.commands()
+	own := t.commands()
 	i := slices.IndexFunc(own, func(c Command) bool { return slices.Contains(c.Also, in.Called.Name) })
 	if i < 0 {
 		return in
@@ -80,12 +79,12 @@ func (s *Session) resolved(in agent.Input) agent.Input {
 func typed(in agent.Input) bool { return in.Host || in.Named || in.Typed == in.Text }
 
 // command returns the command of the program or the host that a resolved input calls.
-func (s *Session) command(in agent.Input) (c Command, ok bool) {
+func (t *Turn) command(in agent.Input) (c Command, ok bool) {
 	if in.Called == nil || in.Called.Command == nil || in.Called.Command.Kind != knack.CommandProgram || !typed(in) {
 		return Command{}, false
 	}
 	own := strings.TrimPrefix(in.Called.Command.Name, string(knack.CommandProgram)+":")
-	all := s.commands()
+	all := t.commands()
 	i := slices.IndexFunc(all, func(c Command) bool { return c.Name == own && c.Instead == "" })
 	if i < 0 {
 		return Command{}, false
@@ -94,8 +93,8 @@ func (s *Session) command(in agent.Input) (c Command, ok bool) {
 }
 
 // instead says what to type for a command of other agents that the program does not have; "": nothing is known.
-func (s *Session) instead(name string) string {
-	for _, c := range s.commands() {
+func (t *Turn) instead(name string) string {
+	for _, c := range t.commands() {
 		if c.Name == name && c.Instead != "" {
 			return c.Instead
 		}
@@ -103,9 +102,9 @@ func (s *Session) instead(name string) string {
 	return ""
 }
 
-// runCommand runs a command and sets its name and arguments in the reply. It checks the reply's value, because a front
-// end that writes JSON could not show the reply at all.
-func (s *Session) runCommand(ctx context.Context, c Command, args string) (Reply, error) {
+// run runs a command and sets its name and arguments in the reply. It checks the reply's value, because a front end
+// that writes JSON could not show the reply at all.
+func (c Command) run(ctx context.Context, s *Session, args string) (Reply, error) {
 	if c.Run == nil {
 		return Reply{}, fmt.Errorf("/%s: the host gave no func for this command", plain.Line(c.Name))
 	}
@@ -127,15 +126,15 @@ func (s *Session) runCommand(ctx context.Context, c Command, args string) (Reply
 // Complete lists completions of a line. For a line that begins with a slash these are names with that
 // prefix, or if there are none, names that contain its letters in the same order, best match first. For a line
 // whose last word begins with @ they are MCP servers with resources, and the resources of a server.
-func (s *Session) Complete(line string) []string {
+func (t *Turn) Complete(line string) []string {
 	typed, ok := strings.CutPrefix(line, "/")
 	if !ok || strings.ContainsAny(typed, " \t") {
 		word := line[strings.LastIndexAny(line, " \t\n")+1:]
-		return s.completeResource(strings.TrimSuffix(line, word), word)
+		return t.session.servers.complete(strings.TrimSuffix(line, word), word)
 	}
 	var names, similarNames []string // the second: names that do not begin with what was typed
 	score := map[string]int{}
-	for _, c := range s.Commands() {
+	for _, c := range t.Commands() {
 		if plain.Line(c.Name) != c.Name {
 			continue // it cannot be displayed as it is
 		}
@@ -152,38 +151,4 @@ func (s *Session) Complete(line string) []string {
 	}
 	slices.SortFunc(similarNames, func(a, b string) int { return cmp.Or(score[b]-score[a], strings.Compare(a, b)) })
 	return slices.Compact(similarNames)
-}
-
-// completeTime is how long a completion waits for an MCP server.
-const completeTime = 2 * time.Second
-
-// completeResource lists completions of a word with @ that names a resource of an MCP server; before is
-// the line up to the word.
-func (s *Session) completeResource(before, word string) []string {
-	typed, ok := strings.CutPrefix(word, "@")
-	if !ok {
-		return nil
-	}
-	var all []string
-	server, uri, named := strings.Cut(typed, ":")
-	if !named {
-		for _, name := range s.servers.WithResources() {
-			if strings.HasPrefix(name, typed) {
-				all = append(all, before+"@"+name+":")
-			}
-		}
-		return all
-	}
-	if !slices.Contains(s.servers.WithResources(), server) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), completeTime)
-	defer cancel()
-	found, _ := s.servers.Resources(ctx, server) // resources of a server that is not connected by then are in a later completion
-	for _, r := range found {
-		if strings.HasPrefix(r.URI, uri) {
-			all = append(all, before+"@"+server+":"+r.URI)
-		}
-	}
-	return all
 }

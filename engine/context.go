@@ -20,16 +20,16 @@ type ContextUse struct {
 }
 
 // Context returns what fills the window of the session's model.
-func (s *Session) Context(ctx context.Context) ContextUse {
-	st := s.log.State()
-	t := s.newTurn()
-	t.useModel(ctx) // without a model the window is unknown
-	c := t.agent.Context(s.log)
+func (t *Turn) Context(ctx context.Context) ContextUse {
+	st := t.session.log.State()
+	t = t.session.Now() // of its own, because this selects its model
+	t.useModel(ctx)     // without a model the window is unknown
+	c := t.agent.Context(t.session.log)
 	used := c.Tokens
 	tokensPerByte := float64(used) / float64(max(1, c.System+c.Tools+c.Listing+c.Texts+c.Messages))
 	estimate := func(bytes int) int { return int(tokensPerByte*float64(bytes) + 0.5) }
 	v := ContextUse{
-		Model: s.modelName(), Window: s.window(t), Used: used, Skills: map[string]int{},
+		Model: t.session.modelName(), Window: t.window(), Used: used, Skills: map[string]int{},
 		System: estimate(c.System), Tools: estimate(c.Tools), Listing: estimate(c.Listing), Texts: estimate(c.Texts),
 		Messages: estimate(c.Messages), BytesPerToken: 1 / max(tokensPerByte, 0.01),
 	}
@@ -45,11 +45,11 @@ func (s *Session) Context(ctx context.Context) ContextUse {
 
 // window returns the size in tokens of the window of the model that the next request goes to; 0:
 // unknown.
-func (s *Session) window(t *turn) int {
+func (t *Turn) window() int {
 	if t.agent.Model == nil {
 		return 0
 	}
-	if m, err := t.agent.Resolve(s.modelName()); err == nil {
+	if m, err := t.agent.Resolve(t.session.modelName()); err == nil {
 		return m.Info().Window
 	}
 	return t.agent.Model.Info().Window

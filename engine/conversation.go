@@ -64,7 +64,7 @@ func (c *Conversation) Run(ctx context.Context, in agent.Input) iter.Seq2[Event,
 		if next == nil {
 			return
 		}
-		left := s.takeAll()
+		left := takeAll(s)
 		c.mu.Lock()
 		c.session, c.unsent = next, append(c.unsent, left...)
 		c.mu.Unlock()
@@ -102,7 +102,7 @@ func (c *Conversation) Turn(ctx context.Context, in agent.Input, show func(Event
 // Unsent removes and returns the messages that no turn has taken, because they were sent when the last one had just
 // ended, or was stopped.
 func (c *Conversation) Unsent() []QueuedMessage {
-	left := c.Session().takeAll()
+	left := takeAll(c.Session())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	left = slices.Concat(c.unsent, left)
@@ -112,3 +112,11 @@ func (c *Conversation) Unsent() []QueuedMessage {
 
 // Close closes the current session.
 func (c *Conversation) Close() error { return c.Session().Close() }
+
+// takeAll removes and returns the messages that no turn of a session has taken.
+func takeAll(s *Session) (all []QueuedMessage) {
+	for m, ok := s.nextMessage(); ok; m, ok = s.nextMessage() {
+		all = append(all, m)
+	}
+	return all
+}

@@ -7,12 +7,12 @@
 //	report, err := engine.Converse(s).Turn(ctx, agent.Typed("hello"), nil)
 //	fmt.Println(report.End.Text)
 //
-// A [Project] is what a directory and its user provide. It is immutable, and enough for operations
-// that run nothing, such as listing skills. An [Engine] is one open directory: the current Project,
-// the catalogue of skills, the models and the workspace. A [Session] is one conversation in it. Each
-// turn of a Session works on a snapshot: if the Project changes or is trusted during a turn, that
-// takes effect with the next turn. Only the permission mode, the user's answers, the chosen model and
-// effort, and the catalogue take effect at once.
+// A [Project] is what a directory and its user provide. It is immutable, and enough for operations that run nothing,
+// such as listing skills. An [Engine] is one open directory: the current Project, the catalogue of skills, the models
+// and the workspace. A [Session] is one conversation in it. Each turn of a Session works on a snapshot, a [Turn],
+// which front ends ask what a turn would see now: if the Project changes or is trusted during a turn, that takes
+// effect with the next turn. Only the permission mode, the user's answers, the chosen model and effort, and the
+// catalogue take effect at once.
 //
 // A [Person] answers questions, through one method. Without a Person, everything that needs an
 // answer is refused.

@@ -125,6 +125,14 @@ func (e *Engine) Models() *Models {
 	return e.models
 }
 
+// checkPrice returns an error if there is a cost limit and the model's price is unknown.
+func (e *Engine) checkPrice(m llm.Model) error {
+	if e.Project().config.Settings.Limits.Cost > 0 {
+		return e.Models().Price(m.Info())
+	}
+	return nil
+}
+
 // Watch reloads skills when their files change, until ctx ends. Sessions announce new skills with
 // their next request.
 func (e *Engine) Watch(ctx context.Context) error {

@@ -20,30 +20,33 @@ import (
 )
 
 // newHookRunner makes the runner of the session's hooks.
-func (s *Session) newHookRunner(p *Project) (*hook.Runner, error) {
+func newHookRunner(s *Session, p *Project) (*hook.Runner, error) {
 	c, err := Client(p.config.Settings.Proxy)
 	if err != nil {
 		return nil, err
 	}
 	return &hook.Runner{
-		Run:    s.runHook,
+		Run:    func(ctx context.Context, c hook.Process) (hook.Output, error) { return s.Now().runHook(ctx, c) },
 		Client: c,
-		Model:  s.askFast,
+		Model:  func(ctx context.Context, prompt string) (string, error) { return s.Now().askFast(ctx, prompt) },
 		Fill: func(in *hook.Input) {
 			in.Dir, in.Mode = s.ws.Dir(), string(s.gate.Mode())
 			if s.Recorded() {
 				in.Transcript = filepath.Join(p.options.Env.Sessions(p.dir).Dir, s.log.ID()+".jsonl")
 			}
 		},
-		MatchesRule: s.matchesRule,
-		Tool:        s.hookTool,
+		MatchesRule: func(ctx context.Context, rule string, in *hook.Input) bool {
+			return s.Now().matchesRule(ctx, rule,
+				in)
+		},
+		Tool: func(name string) hook.ToolMapping { return s.Now().hookTool(name) },
 	}, nil
 }
 
 // runHook runs a hook's command in the workspace, in the same sandbox as tools.
-func (s *Session) runHook(ctx context.Context, c hook.Process) (hook.Output, error) {
+func (t *Turn) runHook(ctx context.Context, c hook.Process) (hook.Output, error) {
 	h := c.Hook
-	env := []string{"CLAUDE_PROJECT_DIR=" + s.engine.Project().root, "CLAUDE_CODE_SESSION_ID=" + s.log.ID()}
+	env := []string{"CLAUDE_PROJECT_DIR=" + t.project.root, "CLAUDE_CODE_SESSION_ID=" + t.session.log.ID()}
 	cmd := workspace.Command{Line: c.Line, Args: c.Args, Stdin: bytes.NewReader(c.Stdin), Scripts: c.Scripts}
 	if h.Dir != "" {
 		env = append(env, "CLAUDE_PLUGIN_ROOT="+h.Dir)
@@ -63,19 +66,18 @@ func (s *Session) runHook(ctx context.Context, c hook.Process) (hook.Output, err
 	}
 	cmd.Env = env
 	if name, ok := strings.CutPrefix(h.Origin, "skill:"); ok {
-		if k := s.Catalog().Skill(name); k != nil {
-			cmd.Limits = s.newTurn().limits(name, k.Sandbox)
+		if k := t.session.Catalog().Skill(name); k != nil {
+			cmd.Limits = t.limits(name, k.Sandbox)
 		}
 	}
 	out, errs := limitedBuffer{max: hook.MaxOutput}, limitedBuffer{max: hook.MaxOutput}
 	cmd.Output, cmd.Stderr = &out, &errs
-	exit, err := s.ws.Run(ctx, cmd)
+	exit, err := t.session.ws.Run(ctx, cmd)
 	return hook.Output{Code: exit.Code, Signal: exit.Signal, Stdout: out.buf.Bytes(), Stderr: errs.buf.Bytes()}, err
 }
 
 // askFast sends one prompt to the fast model, outside the conversation.
-func (s *Session) askFast(ctx context.Context, prompt string) (string, error) {
-	t := s.newTurn()
+func (t *Turn) askFast(ctx context.Context, prompt string) (string, error) {
 	if err := t.useModel(ctx); err != nil {
 		return "", err
 	}
@@ -84,52 +86,52 @@ func (s *Session) askFast(ctx context.Context, prompt string) (string, error) {
 
 // Tool finds a tool by name or alias among the session's tools, active or not, and all tools that the
 // program knows.
-func (s *Session) Tool(name string) (*tool.Tool, bool) {
-	for _, set := range []tool.Set{s.files, s.Host().Tools, KnownTools()} {
-		if t, ok := set.Find(name); ok {
-			return t, true
+func (t *Turn) Tool(name string) (*tool.Tool, bool) {
+	for _, set := range []tool.Set{t.session.files, t.host.Tools, KnownTools()} {
+		if found, ok := set.Find(name); ok {
+			return found, true
 		}
 	}
 	return nil, false
 }
 
 // Summary describes a tool call in one line of untrusted text.
-func (s *Session) Summary(name string, input json.RawMessage) string {
-	if t, ok := s.Tool(name); ok {
-		return t.Line(input)
+func (t *Turn) Summary(name string, input json.RawMessage) string {
+	if found, ok := t.Tool(name); ok {
+		return found.Line(input)
 	}
 	return string(input)
 }
 
 // hookTool returns the names and input mapping under which hooks know a tool.
-func (s *Session) hookTool(name string) hook.ToolMapping {
-	t, ok := s.Tool(name)
+func (t *Turn) hookTool(name string) hook.ToolMapping {
+	found, ok := t.Tool(name)
 	if !ok {
 		return hook.ToolMapping{}
 	}
-	return hook.ToolMapping{Names: t.Names(), Encode: t.Encode, Decode: t.Decode}
+	return hook.ToolMapping{Names: found.Names(), Encode: found.Encode, Decode: found.Decode}
 }
 
 // matchesRule reports whether a call matches a permission rule. If that is uncertain, it is true.
-func (s *Session) matchesRule(ctx context.Context, rule string, in *hook.Input) bool {
+func (t *Turn) matchesRule(ctx context.Context, rule string, in *hook.Input) bool {
 	r, err := permission.ParseRule(rule, permission.User)
-	t, ok := s.Tool(in.Tool)
+	called, ok := t.Tool(in.Tool)
 	if err != nil || !ok {
 		return true
 	}
-	p := t.Propose(in.Call, in.ToolInput)
+	p := called.Propose(in.Call, in.ToolInput)
 	subjects, err := p.Named(ctx, in.ToolInput)
 	if err != nil {
 		return true
 	}
 	// Match as broadly as a deny rule: if the call might match, the hook runs.
-	place := s.engine.pathContext(s.engine.Project())
+	place := t.session.engine.pathContext(t.project)
 	return permission.Rules{Deny: []permission.Rule{r}}.Decide(ctx, permission.Bypass, place,
 		subjects...).Verdict == permission.Deny
 }
 
 // Hooks returns the hooks that would run now, with those of the skills in use.
-func (s *Session) Hooks() []hook.Hook { return s.newTurn().agent.Hooks(s.log) }
+func (t *Turn) Hooks() []hook.Hook { return t.agent.Hooks(t.session.log) }
 
 // Begin runs the hooks for the start of the session and for its context files. The events contain
 // their texts. An error means that a hook ended the session before it began, or that the log cannot be
@@ -140,7 +142,7 @@ func (s *Session) Begin(ctx context.Context) iter.Seq2[Event, error] {
 			yield(Event{}, err)
 			return
 		}
-		t := s.newTurn()
+		t := s.Now()
 		if t.hooks == nil {
 			return
 		}
@@ -164,7 +166,7 @@ func (s *Session) Begin(ctx context.Context) iter.Seq2[Event, error] {
 			}
 		}
 		for _, in := range events {
-			out, err := s.fire(ctx, t, in, yield)
+			out, err := t.fire(ctx, in, yield)
 			if err == nil && out.Stop {
 				err = StoppedByHook(out.StopReason)
 			}
@@ -177,14 +179,14 @@ func (s *Session) Begin(ctx context.Context) iter.Seq2[Event, error] {
 }
 
 // fire runs the hooks of an event and yields their texts.
-func (s *Session) fire(ctx context.Context, t *turn, in hook.Input, yield func(Event, error) bool) (hook.Outcome,
+func (t *Turn) fire(ctx context.Context, in hook.Input, yield func(Event, error) bool) (hook.Outcome,
 	error) {
-	last := s.log.Last()
-	out, err := t.agent.Hook(ctx, s.log, in)
+	last := t.session.log.Last()
+	out, err := t.agent.Hook(ctx, t.session.log, in)
 	if err != nil {
 		return out, err
 	}
-	for _, e := range s.log.After(last) {
+	for _, e := range t.session.log.After(last) {
 		if !yield(Event{Event: agent.Event{Entry: &e}}, nil) {
 			return out, context.Canceled
 		}
@@ -202,23 +204,23 @@ func (s *Session) endHooks() {
 	s.started = false
 	s.mu.Unlock()
 	if started {
-		s.newTurn().agent.Hook(context.Background(), s.log, hook.Input{Event: hook.SessionEnd,
+		s.Now().agent.Hook(context.Background(), s.log, hook.Input{Event: hook.SessionEnd,
 			Reason: string(cmp.Or(reason, hook.EndOther))})
 	}
 	s.hooks.Close()
 }
 
 // fireSkillsChanged runs the ConfigChange hooks if the catalogue has changed since the last time.
-func (s *Session) fireSkillsChanged(ctx context.Context, t *turn) error {
-	now := s.Catalog()
-	s.mu.Lock()
-	was := s.catalog
-	s.catalog = now
-	s.mu.Unlock()
+func (t *Turn) fireSkillsChanged(ctx context.Context) error {
+	now := t.session.Catalog()
+	t.session.mu.Lock()
+	was := t.session.catalog
+	t.session.catalog = now
+	t.session.mu.Unlock()
 	if was == nil || was == now {
 		return nil
 	}
-	_, err := t.agent.Hook(ctx, s.log, hook.Input{Event: hook.ConfigChange, Source: hook.SourceSkills})
+	_, err := t.agent.Hook(ctx, t.session.log, hook.Input{Event: hook.ConfigChange, Source: hook.SourceSkills})
 	return err
 }
 
@@ -228,7 +230,7 @@ func (s *Session) notify(ctx context.Context, kind hook.Notice, message string) 
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
 	done.Go(func() {
-		s.newTurn().agent.Hook(ctx, s.log, hook.Input{Event: hook.Notification, Kind: kind, Message: message})
+		s.Now().agent.Hook(ctx, s.log, hook.Input{Event: hook.Notification, Kind: kind, Message: message})
 	})
 	return func() {
 		cancel()

@@ -5,28 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/permission"
 )
 
-// Rules returns the permission rules that apply to the whole session: those of the settings and of the
-// user's answers. Skills in use add theirs.
-func (s *Session) Rules() permission.Rules {
-	r := s.engine.Project().config.Rules
-	r.Allow = slices.Concat(r.Allow, s.gate.KeptRules(), s.gate.SessionRules())
-	return r
-}
-
 // ReadFile reads at most maxBytes bytes of a file for the host; more reports whether the file is longer.
 // The rules must allow it: the user is not asked.
 func (s *Session) ReadFile(ctx context.Context, path string, maxBytes int) (data []byte, abs string, more bool,
 	err error) {
+	t := s.Now()
 	abs = s.ws.Path(path)
 	// A refused file must look the same as a missing one.
-	if err := s.mayRead(ctx, "read_file", abs); err != nil {
+	if err := t.mayRead(ctx, "read_file", abs); err != nil {
 		return nil, "", false, err
 	}
 	f, err := s.ws.Open(ctx, abs)
@@ -35,7 +27,7 @@ func (s *Session) ReadFile(ctx context.Context, path string, maxBytes int) (data
 	}
 	defer f.Close()
 	if real := f.Realpath(); real != abs {
-		if err := s.mayRead(ctx, "read_file", real); err != nil {
+		if err := t.mayRead(ctx, "read_file", real); err != nil {
 			return nil, "", false, err
 		}
 	}
@@ -50,11 +42,11 @@ func (s *Session) ReadFile(ctx context.Context, path string, maxBytes int) (data
 }
 
 // mayRead decides on reading a file for the host, and records the decision.
-func (s *Session) mayRead(ctx context.Context, tool, path string) error {
-	p := s.engine.Project()
-	d := s.gate.Replace(s.engine.gateOptions(p)).Decide(ctx, permission.Subject{
+func (t *Turn) mayRead(ctx context.Context, tool, path string) error {
+	p := t.project
+	d := t.gate.Decide(ctx, permission.Subject{
 		Kind: permission.KindRead, Text: path, Tool: "read", ReadOnly: true})
-	p.audit(s.log)(gate.Record{Tool: tool, Decision: d})
+	p.audit(t.session.log)(gate.Record{Tool: tool, Decision: d})
 	if d.Verdict == permission.Allow {
 		return nil
 	}
@@ -90,7 +82,7 @@ func (s *Session) TaskOutput(id string, maxBytes int) (text string, total int64,
 		for _, part := range e.Answer.Message.Parts {
 			switch {
 			case part.Call != nil:
-				fmt.Fprintf(&b, "%s %s\n", part.Call.Name, s.Summary(part.Call.Name, part.Call.Input))
+				fmt.Fprintf(&b, "%s %s\n", part.Call.Name, s.Now().Summary(part.Call.Name, part.Call.Input))
 			case part.Text != "":
 				b.WriteString(strings.TrimRight(part.Text, "\n") + "\n")
 			}
@@ -104,6 +96,3 @@ func (s *Session) TaskOutput(id string, maxBytes int) (text string, total int64,
 func (s *Session) Answers() (kept, session []permission.Rule) {
 	return s.gate.KeptRules(), s.gate.SessionRules()
 }
-
-// Effort is the effort that the next turn begins with; "": the model's default.
-func (s *Session) Effort() string { return s.effort() }

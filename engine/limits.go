@@ -54,7 +54,7 @@ func (p *Project) sandboxesOf(skill string, own *knack.Restrictions) []*knack.Re
 }
 
 // limits returns what commands may do while a skill is active.
-func (t *turn) limits(skill string, own *knack.Restrictions) []workspace.Limit {
+func (t *Turn) limits(skill string, own *knack.Restrictions) []workspace.Limit {
 	var all []workspace.Limit
 	home := t.project.options.Env.Home()
 	for _, b := range t.project.sandboxesOf(skill, own) {

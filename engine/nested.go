@@ -17,8 +17,8 @@ import (
 
 // addNested adds the skills of nested directories on the way to paths. It asks the user about skills
 // that are untrusted or have changed. The problems are about skills that are left out.
-func (s *Session) addNested(ctx context.Context, paths []string) []knack.Problem {
-	e := s.engine
+func (t *Turn) addNested(ctx context.Context, paths []string) []knack.Problem {
+	e := t.session.engine
 	e.mu.Lock()
 	p, nested := e.project, e.nested
 	e.mu.Unlock()
@@ -26,7 +26,7 @@ func (s *Session) addNested(ctx context.Context, paths []string) []knack.Problem
 	if len(found) == 0 {
 		return nil
 	}
-	s.askNested(ctx, p, found)
+	t.askNested(ctx, p, found)
 	var problems []knack.Problem
 	for _, x := range e.library.Add(ctx, found...).Problems() {
 		matters := needsTrust(x) || x.Severity == knack.Error || x.Code == knack.CodeSymlinkOutside ||
@@ -46,8 +46,9 @@ func nestedPath(src knack.Source) string { return src.(*knack.Folder).Path }
 
 // askNested asks the user to approve skills of nested directories that are new or have changed. After
 // a no, the user is asked about a skill again only when it has changed.
-func (s *Session) askNested(ctx context.Context, p *Project, found []knack.Source) {
-	if s.person == nil || s.Mode() == permission.DontAsk || p.options.Env.StateDir() == "" || p.options.Trust {
+func (t *Turn) askNested(ctx context.Context, p *Project, found []knack.Source) {
+	if t.session.person == nil ||
+		t.session.Mode() == permission.DontAsk || p.options.Env.StateDir() == "" || p.options.Trust {
 		return
 	}
 	var dirs, names []string
@@ -59,9 +60,9 @@ func (s *Session) askNested(ctx context.Context, p *Project, found []knack.Sourc
 	}
 	items, err := p.trust.ScanSkills(ctx, dirs...)
 	if err != nil {
-		s.engine.addNotice(knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Warn, Message: err.Error()})
+		t.session.engine.addNotice(knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Warn, Message: err.Error()})
 	}
-	e := s.engine
+	e := t.session.engine
 	e.mu.Lock()
 	items = slices.DeleteFunc(items, func(it TrustItem) bool {
 		return it.State == trust.Approved || it.Refused != "" || e.declinedNested[filepath.Join(p.root, it.Path)] == it.Hash
@@ -73,7 +74,8 @@ func (s *Session) askNested(ctx context.Context, p *Project, found []knack.Sourc
 	var b strings.Builder
 	p.WriteItems(&b, items)
 	title := fmt.Sprintf("Trust %s of %s?", plain.Count(len(items), "skill"), strings.Join(names, ", "))
-	a, err := s.ask(ctx, hook.NoticePermission, title, Question{Title: title, Text: strings.TrimRight(b.String(), "\n"),
+	a, err := t.session.ask(ctx, hook.NoticePermission, title, Question{Title: title, Text: strings.TrimRight(b.String(),
+		"\n"),
 		Asker: AskerTrust,
 		Options: []Option{{ID: OptionNo, Label: "no, leave them out"},
 			{ID: OptionYes, Label: "yes, as they are now", Allow: true}}})
@@ -81,7 +83,7 @@ func (s *Session) askNested(ctx context.Context, p *Project, found []knack.Sourc
 	case err != nil: // no answer: the problems list what is left out
 	case a.Option == OptionYes && !a.Declined:
 		if err := p.trust.ApproveItems(items...); err != nil {
-			s.engine.addNotice(knack.Problem{Code: knack.CodeUntrusted, Severity: knack.Warn,
+			t.session.engine.addNotice(knack.Problem{Code: knack.CodeUntrusted, Severity: knack.Warn,
 				Message: "the approval could not be stored: " + err.Error()})
 		}
 	default:

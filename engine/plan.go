@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/llm"
@@ -51,18 +52,33 @@ func planTools(enterPlan func(context.Context) (tool.Result, error),
 	return tool.Set{enter, exit}
 }
 
-// planFrom returns the mode in which the model entered plan mode; "": plan mode is off, or the user
-// chose it.
-func (s *Session) planFrom() permission.Mode {
-	if s.Mode() != permission.Plan {
-		return ""
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.planFromMode
+// planMode is plan mode as the model enters and leaves it.
+type planMode struct {
+	session *Session
+
+	mu     sync.Mutex
+	before permission.Mode // see from
 }
 
-func (s *Session) enterPlan(ctx context.Context) (tool.Result, error) {
+// from returns the mode in which the model entered plan mode; "": plan mode is off, or the user chose it.
+func (p *planMode) from() permission.Mode {
+	if p.session.Mode() != permission.Plan {
+		return ""
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.before
+}
+
+// set records the mode in which the model entered plan mode; "": somebody has set the mode since.
+func (p *planMode) set(before permission.Mode) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.before = before
+}
+
+func (p *planMode) enter(ctx context.Context) (tool.Result, error) {
+	s := p.session
 	from := s.Mode()
 	if from == permission.Plan {
 		return tool.Text("Plan mode is already on."), nil
@@ -70,9 +86,7 @@ func (s *Session) enterPlan(ctx context.Context) (tool.Result, error) {
 	if err := s.SetTyped(ctx, session.Setting{Mode: permission.Plan}); err != nil {
 		return tool.Result{}, err
 	}
-	s.mu.Lock()
-	s.planFromMode = from
-	s.mu.Unlock()
+	p.set(from)
 	text := "Plan mode is on: explore without changing anything. When the plan is complete, call ExitPlanMode with it."
 	if s.person == nil {
 		text = "Plan mode is on: explore without changing anything. Nobody can approve a plan here, so give the plan as " +
@@ -81,10 +95,10 @@ func (s *Session) enterPlan(ctx context.Context) (tool.Result, error) {
 	return tool.Text(text), nil
 }
 
-// exitPlan asks the user whether to carry out a plan. If the user agrees, the mode from before plan
+// exit asks the user whether to carry out a plan. If the user agrees, the mode from before plan
 // mode is restored.
-func (s *Session) exitPlan(ctx context.Context, plan string) (tool.Result, error) {
-	from := s.planFrom()
+func (p *planMode) exit(ctx context.Context, plan string) (tool.Result, error) {
+	s, from := p.session, p.from()
 	switch {
 	case s.Mode() != permission.Plan:
 		return tool.Errorf("Plan mode is not on: continue without ExitPlanMode."), nil
@@ -93,7 +107,7 @@ func (s *Session) exitPlan(ctx context.Context, plan string) (tool.Result, error
 	case s.person == nil:
 		return tool.Errorf("Nobody can approve a plan here: give the plan as your answer."), nil
 	}
-	if plan = cmp.Or(strings.TrimSpace(plan), s.lastText()); plan == "" {
+	if plan = cmp.Or(strings.TrimSpace(plan), lastText(s.log)); plan == "" {
 		return tool.Errorf("There is no plan: pass it as plan."), nil
 	}
 	title := fmt.Sprintf("Leave plan mode and carry out this plan in the mode %s?", from)
@@ -107,7 +121,7 @@ func (s *Session) exitPlan(ctx context.Context, plan string) (tool.Result, error
 		return tool.Result{}, err
 	case a.Option != OptionYes || a.Declined:
 		return tool.Errorf("%s", strings.TrimSuffix("The user did not approve the plan: "+a.Reason, ": ")), nil
-	case s.planFrom() != from:
+	case p.from() != from:
 		return tool.Errorf("The user changed the mode meanwhile: it stays as it is."), nil
 	}
 	if err := s.SetTyped(ctx, session.Setting{Mode: from}); err != nil {
@@ -117,8 +131,8 @@ func (s *Session) exitPlan(ctx context.Context, plan string) (tool.Result, error
 }
 
 // lastText returns the text of the model's last answer.
-func (s *Session) lastText() string {
-	for e := range s.log.Backward() {
+func lastText(log *session.Log) string {
+	for e := range log.Backward() {
 		if e.Answer != nil {
 			return strings.TrimSpace(llm.TextOf(e.Answer.Message.Parts))
 		}

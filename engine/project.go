@@ -303,6 +303,13 @@ func (p *Project) Settings() Settings {
 // View returns how skills are listed.
 func (p *Project) View() knack.View { return p.view }
 
+// viewOf returns how skills are listed in a session that can use only some of them; nil: all.
+func (p *Project) viewOf(only []string) knack.View {
+	v := p.view
+	v.Only = only
+	return v
+}
+
 // Usage reports how often the user has used which skills.
 func (p *Project) Usage() SkillUsage { return p.usage }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/knack-agent/knack/agent"
 )
@@ -41,9 +42,10 @@ func (s *Session) Send(ctx context.Context, m QueuedMessage) (Queued, error) {
 	if err := s.open(); err != nil {
 		return Queued{}, err
 	}
-	now := s.resolved(m.Input) // what it calls is looked up again when it leaves the queue
-	if c, ok := s.command(now); ok && c.Anytime {
-		reply, err := s.runCommand(ctx, c, now.Called.Args)
+	t := s.Now()
+	now := t.resolved(m.Input) // what it calls is looked up again when it leaves the queue
+	if c, ok := t.command(now); ok && c.Anytime {
+		reply, err := c.run(ctx, s, now.Called.Args)
 		return Queued{Reply: &reply}, err
 	} else if ok && m.When != Later {
 		return Queued{}, fmt.Errorf("/%s: %w", c.Name, ErrCommandWaits)
@@ -53,15 +55,7 @@ func (s *Session) Send(ctx context.Context, m QueuedMessage) (Queued, error) {
 		s.mu.Unlock()
 		return Queued{}, ErrIdle
 	}
-	if m.ID == "" {
-		s.lastID++
-		m.ID = fmt.Sprintf("m%d", s.lastID)
-	}
-	if m.When == Now {
-		s.queue = slices.Insert(s.queue, 0, m)
-	} else {
-		s.queue = append(s.queue, m)
-	}
+	m = s.queue.add(m)
 	stop := s.interrupt
 	s.mu.Unlock()
 	s.changed()
@@ -75,49 +69,70 @@ var errInterrupted = errors.New("interrupted by the next message")
 
 // RemoveQueued removes a message that is still in the queue.
 func (s *Session) RemoveQueued(id string) bool {
-	s.mu.Lock()
-	n := len(s.queue)
-	s.queue = slices.DeleteFunc(s.queue, func(m QueuedMessage) bool { return m.ID == id })
-	found := len(s.queue) < n
-	s.mu.Unlock()
+	_, found := s.queue.take(func(m QueuedMessage) bool { return m.ID == id })
 	if found {
 		s.changed()
 	}
 	return found
 }
 
+// nextMessage removes and returns the message that starts the next turn.
+func (s *Session) nextMessage() (QueuedMessage, bool) {
+	m, ok := s.queue.take(func(QueuedMessage) bool { return true })
+	if ok {
+		s.changed()
+	}
+	return m, ok
+}
+
 // steer removes and returns the next message for the running turn.
-func (s *Session) steer() (agent.Input, bool) {
-	m, ok := s.takeFirst(func(m QueuedMessage) bool { return m.When == Next })
+func (t *Turn) steer() (agent.Input, bool) {
+	m, ok := t.session.queue.take(func(m QueuedMessage) bool { return m.When == Next })
 	if !ok {
 		return agent.Input{}, false
 	}
-	return s.resolved(m.Input), true
+	t.session.changed()
+	return t.session.Now().resolved(m.Input), true
 }
 
-// next removes and returns the message that starts the next turn.
-func (s *Session) next() (QueuedMessage, bool) {
-	return s.takeFirst(func(QueuedMessage) bool { return true })
+// A queue is the messages that the user has sent and that no turn has taken yet.
+type queue struct {
+	mu     sync.Mutex
+	all    []QueuedMessage
+	lastID int // number of IDs that were given
 }
 
-// takeAll removes and returns all messages.
-func (s *Session) takeAll() (all []QueuedMessage) {
-	for m, ok := s.next(); ok; m, ok = s.next() {
-		all = append(all, m)
+// add adds a message and gives it an ID if it has none.
+func (q *queue) add(m QueuedMessage) QueuedMessage {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if m.ID == "" {
+		q.lastID++
+		m.ID = fmt.Sprintf("m%d", q.lastID)
 	}
-	return all
+	if m.When == Now {
+		q.all = slices.Insert(q.all, 0, m)
+	} else {
+		q.all = append(q.all, m)
+	}
+	return m
 }
 
-func (s *Session) takeFirst(which func(QueuedMessage) bool) (QueuedMessage, bool) {
-	s.mu.Lock()
-	i := slices.IndexFunc(s.queue, which)
+// take removes and returns the first of certain messages.
+func (q *queue) take(which func(QueuedMessage) bool) (QueuedMessage, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	i := slices.IndexFunc(q.all, which)
 	if i < 0 {
-		s.mu.Unlock()
 		return QueuedMessage{}, false
 	}
-	m := s.queue[i]
-	s.queue = slices.Delete(s.queue, i, i+1)
-	s.mu.Unlock()
-	s.changed()
+	m := q.all[i]
+	q.all = slices.Delete(q.all, i, i+1)
 	return m, true
+}
+
+func (q *queue) list() []QueuedMessage {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.all)
 }

@@ -90,7 +90,7 @@ func (s *Session) copyLog(branch iter.Seq[session.Entry]) (*session.Log, error) 
 
 // Compact replaces the conversation so far with a summary, which pays most attention to focus; "": to nothing special.
 func (s *Session) Compact(ctx context.Context, focus string) (*session.Compaction, error) {
-	t := s.newTurn()
+	t := s.Now()
 	if err := t.useModel(ctx); err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ func (s *Session) Run(ctx context.Context, in agent.Input) iter.Seq2[Event, erro
 			if !s.runOne(ctx, in, yield) {
 				return
 			}
-			m, ok := s.next()
+			m, ok := s.nextMessage()
 			if !ok {
 				return
 			}
@@ -86,28 +86,28 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 			return false
 		}
 	}
-	t := s.newTurn()
-	if err := s.fireSkillsChanged(ctx, t); err != nil {
+	t := s.Now()
+	if err := t.fireSkillsChanged(ctx); err != nil {
 		yield(Event{}, err)
 		return false
 	}
-	in = s.resolved(in)
-	if c, ok := s.command(in); ok {
+	in = t.resolved(in)
+	if c, ok := t.command(in); ok {
 		last := s.log.Last()
-		reply, err := s.runCommand(ctx, c, in.Called.Args)
+		reply, err := c.run(ctx, s, in.Called.Args)
 		if err != nil && ctx.Err() != nil {
 			yield(Event{Event: agent.Event{End: &agent.End{Reason: session.EndCancelled}}}, nil)
 			return false
 		}
 		if err != nil {
-			yield(Event{}, s.addHint(t, in.Text, err))
+			yield(Event{}, t.addHint(in.Text, err))
 			return false
 		}
 		if !yield(Event{Reply: &reply}, nil) {
 			return false
 		}
 		if reply.Prompt == "" {
-			return yield(Event{Event: agent.Event{End: s.commandEnd(last)}}, nil) && reply.Next == nil && !reply.Quit
+			return yield(Event{Event: agent.Event{End: commandEnd(s.log.After(last))}}, nil) && reply.Next == nil && !reply.Quit
 		}
 		in.Command, in.Text = in.Text, reply.Prompt
 	}
@@ -127,7 +127,7 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 	s.mu.Unlock()
 	for e, err := range t.agent.Run(turn, s.log, in) {
 		if err != nil {
-			err = s.addHint(t, in.Text, err)
+			err = t.addHint(in.Text, err)
 		}
 		if e.End != nil && ctx.Err() == nil {
 			s.servers.start() // waits until those that cannot be started are reported: see newAgent
@@ -140,9 +140,9 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 }
 
 // commandEnd sums up what a command consumed, for example for a summary.
-func (s *Session) commandEnd(last int) *agent.End {
+func commandEnd(entries []session.Entry) *agent.End {
 	end := &agent.End{Reason: session.EndDone}
-	for _, e := range s.log.After(last) {
+	for _, e := range entries {
 		if e.Compaction == nil { // an agent that ended in the background meanwhile is not the command's
 			continue
 		}
@@ -155,7 +155,7 @@ func (s *Session) commandEnd(last int) *agent.End {
 }
 
 // addHint adds to the error of a turn what to do next. text is the input of the turn.
-func (s *Session) addHint(t *turn, text string, err error) error {
+func (t *Turn) addHint(text string, err error) error {
 	var no *knack.Refusal
 	if errors.As(err, &no) {
 		hint, name := "knack skill list", ""
@@ -165,9 +165,9 @@ func (s *Session) addHint(t *turn, text string, err error) error {
 		switch {
 		case no.Hint != "":
 			hint = no.Hint
-		case name != "" && s.instead(name) != "":
-			hint = s.instead(name)
-		case len(no.Near) > 0 && s.person != nil:
+		case name != "" && t.instead(name) != "":
+			hint = t.instead(name)
+		case len(no.Near) > 0 && t.session.person != nil:
 			hint = "" // the message lists them
 		case len(no.Near) > 0:
 			hint = "knack -p /" + no.Near[0]
@@ -175,7 +175,7 @@ func (s *Session) addHint(t *turn, text string, err error) error {
 			hint = "knack trust --show: the project has templates that need trust"
 		case no.Code == knack.RefusedByRule:
 			hint = "knack help permissions"
-		case s.person != nil:
+		case t.session.person != nil:
 			hint = "/help, or /skills"
 		}
 		e := &Error{Err: err, Hint: hint}
@@ -197,13 +197,13 @@ func (s *Session) addHint(t *turn, text string, err error) error {
 	}
 	var e *llm.Error
 	if errors.As(err, &e) && t.agent.Model != nil {
-		if hint := s.engine.Models().modelHint(e, t.agent.Model.Info().ID); hint != "" {
+		if hint := t.session.engine.Models().modelHint(e, t.agent.Model.Info().ID); hint != "" {
 			return &Error{Err: err, Hint: hint}
 		}
 	}
 	if errors.As(err, &e) && e.Kind == llm.Overflow {
 		hint := "knack -p starts a new one"
-		if s.person != nil {
+		if t.session.person != nil {
 			hint = "/clear empties the context, /new starts another session"
 		}
 		return &Error{Err: fmt.Errorf("the conversation is longer than the model's window: %w", err), Hint: hint}

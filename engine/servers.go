@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
@@ -93,6 +94,40 @@ func (m *Servers) WithResources() []string {
 		}
 	}
 	return names
+}
+
+// completeTime is how long a completion waits for an MCP server.
+const completeTime = 2 * time.Second
+
+// complete lists completions of a word with @ that names a resource of an MCP server; before is
+// the line up to the word.
+func (m *Servers) complete(before, word string) []string {
+	typed, ok := strings.CutPrefix(word, "@")
+	if !ok {
+		return nil
+	}
+	var all []string
+	server, uri, named := strings.Cut(typed, ":")
+	if !named {
+		for _, name := range m.WithResources() {
+			if strings.HasPrefix(name, typed) {
+				all = append(all, before+"@"+name+":")
+			}
+		}
+		return all
+	}
+	if !slices.Contains(m.WithResources(), server) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), completeTime)
+	defer cancel()
+	found, _ := m.Resources(ctx, server) // resources of a server that is not connected by then are in a later completion
+	for _, r := range found {
+		if strings.HasPrefix(r.URI, uri) {
+			all = append(all, before+"@"+server+":"+r.URI)
+		}
+	}
+	return all
 }
 
 // Resources lists the resources of an MCP server that can be typed as @SERVER:URI. It starts the

@@ -53,6 +53,8 @@ type Session struct {
 	unlisted     tool.Set       // tools that the model may call but that are not listed for it
 	removedTools []string       // tools that the agent would add but must not
 	servers      *Servers
+	queue        queue
+	plan         planMode
 
 	mu            sync.Mutex
 	system        string
@@ -67,11 +69,9 @@ type Session struct {
 	host          Host
 	started       bool           // SessionStart hooks have run
 	catalog       *knack.Catalog // at the last ConfigChange event
-	queue         []QueuedMessage
 	questions     []Question
-	lastID        int             // number of questions and messages so far
-	planFromMode  permission.Mode // see planFrom
-	declinedRules map[string]bool // skills' rules that the user did not accept, see turn.acceptRules
+	lastID        int             // number of questions so far
+	declinedRules map[string]bool // skills' rules that the user did not accept, see Turn.admit
 	statusChanged chan struct{}   // closed when the Status changes
 }
 
@@ -128,6 +128,7 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 		engine: e, options: o, log: log, firstNew: log.Last(), source: hook.SourceStartup, ws: ws, person: person,
 		background: &agent.Background{Wait: o.Wait}, memory: coding.NewMemory(), statusChanged: make(chan struct{}),
 	}
+	s.plan.session = s
 	s.servers = &Servers{engine: e, changed: s.changed, elicit: s.elicit,
 		chosen: func(set tool.Set) tool.Set { return chosenTools(o.Tools, s.files, set) }}
 	if s.firstNew > 0 {
@@ -147,12 +148,12 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	}
 	if from != nil {
 		s.gate.SetMode(from.gate.Mode())
-		s.planFromMode = from.planFrom()
+		s.plan.set(from.plan.from())
 	}
 	s.setTools(p)
 	s.setSystem(p)
 	if !p.options.Bare {
-		if s.hooks, err = s.newHookRunner(p); err != nil {
+		if s.hooks, err = newHookRunner(s, p); err != nil {
 			return nil, errors.Join(err, s.jobs.release())
 		}
 	}
@@ -208,7 +209,7 @@ func (s *Session) setTools(p *Project) {
 	}
 	s.active = chosen
 	if s.options.Tools == "" {
-		s.unlisted = planTools(s.enterPlan, s.exitPlan, func() bool { return s.planFrom() != "" })
+		s.unlisted = planTools(s.plan.enter, s.plan.exit, func() bool { return s.plan.from() != "" })
 	}
 	s.problems = append(s.problems, s.SetHost(s.options.Host)...)
 }
@@ -280,18 +281,6 @@ func (s *Session) Host() Host {
 	return s.host
 }
 
-// View returns which skills the model is shown, and how.
-func (s *Session) View() knack.View { return s.viewOf(s.engine.Project()) }
-
-func (s *Session) viewOf(p *Project) knack.View {
-	v := p.view
-	v.Only = s.options.Skills
-	return v
-}
-
-// tools returns the model's tools, without those that the agent adds.
-func (s *Session) tools() tool.Set { return slices.Concat(s.active, s.Host().Tools) }
-
 // withAgent adds the Agent tool, which the agent provides, for use with Select.
 func withAgent(files tool.Set) tool.Set {
 	own, _ := tool.Select(agent.Tools(), "", "Agent")
@@ -314,7 +303,8 @@ var (
 // at the same time.
 func (s *Session) setSystem(p *Project) {
 	var found instructions.Found
-	prompt := agent.Prompt{Role: roleText, Help: helpText, Tools: s.tools(), Date: time.Now(), Dir: s.ws.Dir(),
+	prompt := agent.Prompt{Role: roleText, Help: helpText, Tools: slices.Concat(s.active, s.Host().Tools),
+		Date: time.Now(), Dir: s.ws.Dir(),
 		Custom: s.options.System}
 	if !p.options.Bare {
 		found = instructions.Load(p.texts)
@@ -323,7 +313,7 @@ func (s *Session) setSystem(p *Project) {
 	}
 	prompt.Append = append(prompt.Append, s.options.Append...)
 	if p.view.Index && slices.ContainsFunc(prompt.Tools, func(t tool.Tool) bool { return t.Name == "read" }) {
-		prompt.Index = s.index(s.viewOf(p))
+		prompt.Index = s.Catalog().Listing(p.viewOf(s.options.Skills)).Text
 	}
 	system := prompt.String()
 	s.mu.Lock()
@@ -337,9 +327,6 @@ func (s *Session) systemText() (string, []agent.Document) {
 	defer s.mu.Unlock()
 	return s.system, s.context
 }
-
-// index returns the list of skills for a system prompt.
-func (s *Session) index(v knack.View) string { return s.Catalog().Listing(v).Text }
 
 // override records which settings of a resumed session the options replace.
 func (s *Session) override(ctx context.Context) error {
@@ -398,18 +385,6 @@ func (s *Session) Problems() []knack.Problem {
 	return slices.Clone(s.problems)
 }
 
-// Tools returns the names of the model's tools, without Skill, which depends on the skills.
-func (s *Session) Tools() []string {
-	names := s.tools().Names()
-	if !slices.Contains(s.removedTools, "Agent") {
-		names = append(names, "Agent")
-	}
-	return names
-}
-
-// IsRemoved reports whether Skill or Agent, which the agent would add, is left out.
-func (s *Session) IsRemoved(tool string) bool { return slices.Contains(s.removedTools, tool) }
-
 // Model returns the model that the next turn begins with. If there is none, the error explains why,
 // and what to do.
 func (s *Session) Model(ctx context.Context) (llm.Model, error) {
@@ -419,7 +394,7 @@ func (s *Session) Model(ctx context.Context) (llm.Model, error) {
 	}
 	if name := s.log.State().Model; name != "" {
 		if m, err := models.Default(ctx, name); err == nil {
-			return m, s.checkPrice(m)
+			return m, s.engine.checkPrice(m)
 		}
 	}
 	m, err := models.Default(ctx, p.config.Settings.Model)
@@ -431,15 +406,7 @@ func (s *Session) Model(ctx context.Context) (llm.Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m, s.checkPrice(m)
-}
-
-// checkPrice returns an error if there is a cost limit and the model's price is unknown.
-func (s *Session) checkPrice(m llm.Model) error {
-	if s.engine.Project().config.Settings.Limits.Cost > 0 {
-		return s.engine.Models().Price(m.Info())
-	}
-	return nil
+	return m, s.engine.checkPrice(m)
 }
 
 // modelInfo describes the model that was used last, for tools. Before the first turn it is the zero
@@ -457,11 +424,6 @@ func (s *Session) modelInfo() llm.Info {
 // without a search.
 func (s *Session) modelName() string {
 	return cmp.Or(s.log.State().Model, s.modelInfo().ID, s.engine.Project().config.Settings.Model)
-}
-
-// effort is the effort that the next turn begins with; "": the model's default.
-func (s *Session) effort() string {
-	return cmp.Or(s.log.State().Effort, s.engine.Project().config.Settings.Effort)
 }
 
 // Mode returns the permission mode.
@@ -517,9 +479,7 @@ func (s *Session) SetTyped(ctx context.Context, to session.Setting) error {
 	}
 	if to.Mode != "" {
 		s.gate.SetMode(to.Mode)
-		s.mu.Lock()
-		s.planFromMode = "" // enterPlan sets it again
-		s.mu.Unlock()
+		s.plan.set("") // planMode.enter sets it again
 	}
 	s.changed()
 	return nil
@@ -535,7 +495,7 @@ func (s *Session) FindModel(ctx context.Context, name string) (llm.Model, error)
 	if err != nil {
 		return nil, err
 	}
-	return m, s.checkPrice(m)
+	return m, s.engine.checkPrice(m)
 }
 
 // open returns ErrClosed if the session is closed.

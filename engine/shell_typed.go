@@ -27,7 +27,7 @@ func (s *Session) Shell(ctx context.Context, c ShellCommand) (tool.Result, error
 		return tool.Result{}, err
 	}
 	p := s.engine.Project()
-	g, err := s.typedGate(gate.Typed)
+	g, err := s.Now().typedGate(gate.Typed)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -54,10 +54,10 @@ func (s *Session) Shell(ctx context.Context, c ShellCommand) (tool.Result, error
 }
 
 // typedGate makes the Gate for what the user typed.
-func (s *Session) typedGate(approver gate.Approver) (*gate.Gate, error) {
-	p := s.engine.Project()
-	o := s.engine.gateOptions(p)
-	o.Approver, o.Audit = approver, p.audit(s.log)
+func (t *Turn) typedGate(approver gate.Approver) (*gate.Gate, error) {
+	p := t.project
+	o := t.session.engine.gateOptions(p)
+	o.Approver, o.Audit = approver, p.audit(t.session.log)
 	return gate.New(o)
 }
 

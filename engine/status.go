@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -34,12 +35,13 @@ type Status struct {
 func (s *Session) Status() Status {
 	st := s.log.State()
 	out := Status{
-		Model: s.modelName(), Effort: s.effort(), Title: st.Title, Mode: s.gate.Mode(),
+		Model: s.modelName(), Effort: cmp.Or(st.Effort, s.engine.Project().config.Settings.Effort), Title: st.Title,
+		Mode:   s.gate.Mode(),
 		Agents: s.background.Unreported(s.log), Problems: s.engine.Notices(), Servers: s.servers.List(), Jobs: s.jobs.List(),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out.Running, out.Waiting, out.Queue = s.running, slices.Clone(s.questions), slices.Clone(s.queue)
+	out.Running, out.Waiting, out.Queue = s.running, slices.Clone(s.questions), s.queue.list()
 	return out
 }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,10 +20,10 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// A turn is the snapshot that one turn of a session works with: the project as it was when the turn
-// began, and the gate and agent made from it. Only the mode, the answers and the catalogue of skills
-// change while it runs.
-type turn struct {
+// A Turn is the snapshot that one turn of a session works with: the project as it was when the turn
+// began, and the gate and agent made from it. [Session.Now] returns what a turn would work with now. Only the mode, the
+// answers and the catalogue of skills change while it runs. Its methods may be called from any goroutine.
+type Turn struct {
 	session *Session
 	project *Project
 	host    Host
@@ -32,11 +33,11 @@ type turn struct {
 	answers map[string]bool // the user's answers to acceptRules; guarded by session.mu
 }
 
-// newTurn makes the snapshot for a turn, or for a command or hook beside one: it changes nothing. Its agent has the
-// model of the previous turn, if any; useModel selects the model of this one.
-func (s *Session) newTurn() *turn {
+// Now returns the snapshot for a turn, or for a command, a hook or a front end beside one. It takes about 15 µs and
+// changes nothing.
+func (s *Session) Now() *Turn {
 	p := s.engine.Project()
-	t := &turn{session: s, project: p, host: s.Host(), gate: s.gate.Replace(s.engine.gateOptions(p))}
+	t := &Turn{session: s, project: p, host: s.Host(), gate: s.gate.Replace(s.engine.gateOptions(p))}
 	if s.hooks != nil {
 		_, local := s.ws.(*workspace.Local)
 		t.hooks = &hookSet{project: p, skills: s.engine.Catalog, pinned: &s.engine.pinned, dir: s.ws.Dir(),
@@ -46,23 +47,53 @@ func (s *Session) newTurn() *turn {
 	t.agent = t.newAgent()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.agent.Model = s.lastModel // for events outside requests
+	t.agent.Model = s.lastModel // for events outside requests; useModel selects that of the turn
 	return t
 }
 
+// View returns which skills the model is shown, and how.
+func (t *Turn) View() knack.View { return t.agent.Skills.View }
+
+// Effort is the effort that the turn begins with; "": the model's default.
+func (t *Turn) Effort() string {
+	return cmp.Or(t.session.log.State().Effort, t.project.config.Settings.Effort)
+}
+
+// Rules returns the permission rules that apply to the whole session: those of the settings and of the
+// user's answers. Skills in use add theirs.
+func (t *Turn) Rules() permission.Rules {
+	r := t.project.config.Rules
+	r.Allow = slices.Concat(r.Allow, t.session.gate.KeptRules(), t.session.gate.SessionRules())
+	return r
+}
+
+// Tools returns the names of the model's tools, without Skill, which depends on the skills.
+func (t *Turn) Tools() []string {
+	names := slices.Concat(t.session.active, t.host.Tools).Names()
+	if !slices.Contains(t.session.removedTools, "Agent") {
+		names = append(names, "Agent")
+	}
+	return names
+}
+
+// IsRemoved reports whether Skill or Agent, which the agent would add, is left out.
+func (t *Turn) IsRemoved(tool string) bool { return slices.Contains(t.session.removedTools, tool) }
+
 // newAgent makes the turn's agent.
-func (t *turn) newAgent() *agent.Agent {
+func (t *Turn) newAgent() *agent.Agent {
 	s, p := t.session, t.project
 	set := &p.config.Settings
 	system, _ := s.systemText()
 	a := &agent.Agent{
 		Effort: set.Effort, System: system,
-		Tools:        slices.Concat(s.active, t.host.Tools, s.unlisted, s.servers.chosen(mcp.WaitTool(s.servers.clients()...))),
+		Tools: slices.Concat(s.active, t.host.Tools, s.unlisted,
+			s.servers.chosen(mcp.WaitTool(s.servers.clients()...))),
 		DynamicTools: s.servers.tools, Aliases: t.host.Aliases,
 		Skills: agent.Skills{
-			Catalog: s.Catalog, View: s.viewOf(p), Finder: s.engine.finder, Suggest: suggestLimit(set.Skills.Suggest),
+			Catalog: s.Catalog, View: p.viewOf(s.options.Skills), Finder: s.engine.finder,
+			Suggest:  suggestLimit(set.Skills.Suggest),
 			Reserved: p.reserved(t.host.Commands),
-			Touched:  s.addNested,
+			Touched:  t.addNested,
 			Vars:     map[string]string{"CLAUDE_PROJECT_DIR": p.root},
 		},
 		Policy: agent.Policy{Gate: t.gate.With, Review: t.review, Admit: t.admit},
@@ -72,7 +103,7 @@ func (t *turn) newAgent() *agent.Agent {
 				return p.options.Env.AgentSessions(p.dir, s.log.ID()).Read(id)
 			},
 		},
-		Without: s.removedTools, Steer: s.steer, Debug: p.options.Debug,
+		Without: s.removedTools, Steer: t.steer, Debug: p.options.Debug,
 		// Programs that start take the processors from everything else.
 		Sent: func() { go s.servers.start() },
 		Limits: agent.Limits{
@@ -88,7 +119,7 @@ func (t *turn) newAgent() *agent.Agent {
 		if err != nil {
 			return nil, err
 		}
-		return m, s.checkPrice(m)
+		return m, s.engine.checkPrice(m)
 	}
 	a.Release, _ = agent.ParseRelease(set.Skills.Release) // checked by useModel
 	if !set.Skills.DisableShell {
@@ -104,7 +135,7 @@ func (t *turn) newAgent() *agent.Agent {
 }
 
 // useModel selects the model. Only a turn with requests needs it.
-func (t *turn) useModel(ctx context.Context) (err error) {
+func (t *Turn) useModel(ctx context.Context) (err error) {
 	if t.agent.Release, err = agent.ParseRelease(t.project.config.Settings.Skills.Release); err != nil {
 		return err
 	}
@@ -148,7 +179,7 @@ func (p *Project) audit(log *session.Log) func(gate.Record) {
 }
 
 // review returns what is known about the call of a skill, see [agent.Policy].
-func (t *turn) review(c agent.SkillCall) agent.Review {
+func (t *Turn) review(c agent.SkillCall) agent.Review {
 	k := c.Skill
 	facts := gate.SkillFacts{Foreign: isForeign(k.Origin.Kind), Dir: k.Dir, Limits: t.limits(k.Name, c.Asks.Sandbox)}
 	if k.Origin.Kind == knack.Project || k.Origin.Kind == knack.Legacy {
@@ -165,7 +196,7 @@ func (t *turn) review(c agent.SkillCall) agent.Review {
 }
 
 // ineffective returns those of a skill's rules that have no effect unless the user accepts them, and why.
-func (t *turn) ineffective(k *knack.Skill, rules []string) map[string]string {
+func (t *Turn) ineffective(k *knack.Skill, rules []string) map[string]string {
 	all := map[string]string{}
 	for _, text := range rules {
 		r, err := permission.ParseRule(text, permission.Origin("skill:"+k.Name))
@@ -195,7 +226,7 @@ func isForeign(k knack.SourceKind) bool {
 }
 
 // checkTyped checks a skill that the user typed against deny rules, also under the name that was typed.
-func (t *turn) checkTyped(k *knack.Skill, typed string) error {
+func (t *Turn) checkTyped(k *knack.Skill, typed string) error {
 	typedSkill := *k
 	typedSkill.Name = typed
 	ctx := context.Background() // names are compared, nothing is looked up

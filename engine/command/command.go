@@ -1,8 +1,8 @@
 // Package command has knack's own slash commands, such as /help, /resume and /skills.
 //
 // A command is a value: its name, what it shows in lists, and a func that gets a session and what was typed after the
-// name. Commands use only what [engine.Session] exports, and return data, an [engine.Reply], which every front end shows
-// in its own way. A program gives the table to the engine:
+// name. Commands use only what [engine.Session] exports, and return data, an [engine.Reply], which every front end
+// shows in its own way. A program gives the table to the engine:
 //
 //	e, err := engine.Open(ctx, engine.Options{Commands: command.All("")})
 package command
@@ -89,7 +89,7 @@ func All(hotkeys string) []engine.Command {
 }
 
 func help(_ context.Context, s *engine.Session, _ string) (engine.Reply, error) {
-	all := s.Commands()
+	all := s.Now().Commands()
 	table := engine.SlashCommands(All(""))
 	rank := func(c knack.SlashCommand) int { // the program's commands in the order of the table, then all others
 		i := slices.IndexFunc(table, func(d knack.SlashCommand) bool {

@@ -14,7 +14,7 @@ import (
 // showContext draws what fills the window. The parts are estimates; the sum is the provider's count if
 // there is one.
 func showContext(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error) {
-	v := s.Context(ctx)
+	v := s.Now().Context(ctx)
 	used := v.Used
 	type part struct {
 		name   string

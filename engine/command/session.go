@@ -38,7 +38,7 @@ func showSession(ctx context.Context, s *engine.Session, _ string) (engine.Reply
 	}
 	v := sessionValue{
 		ID: s.Log().ID(), Title: st.Title, Dir: s.Log().Header().Dir, From: s.Log().Header().From, Model: model,
-		Effort: s.Effort(),
+		Effort: s.Now().Effort(),
 		Mode:   s.Mode(), Turns: st.Turns, Requests: st.Requests, Cost: st.Cost, Recorded: s.Recorded(),
 	}
 	rows := [][2]string{

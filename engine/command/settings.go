@@ -41,7 +41,7 @@ func setEffort(ctx context.Context, s *engine.Session, level string) (engine.Rep
 			return engine.Reply{}, err
 		}
 	}
-	now := s.Effort()
+	now := s.Now().Effort()
 	var choices *engine.Question
 	if level == "" {
 		choices = effortChoices(now)

@@ -38,7 +38,7 @@ const maxListed = 20
 
 // listSkills lists all skills, or those that match words, best match first.
 func listSkills(ctx context.Context, s *engine.Session, words string) (engine.Reply, error) {
-	cat, view := s.Catalog(), s.View()
+	cat, view := s.Catalog(), s.Now().View()
 	entries, none := cat.Candidates(), "there are no skills here"
 	if words = strings.TrimSpace(words); words != "" {
 		found, err := s.Engine().Finder().Find(ctx, cat, words, maxListed, nil)
@@ -318,7 +318,7 @@ type hookValue struct {
 func listHooks(_ context.Context, s *engine.Session, _ string) (engine.Reply, error) {
 	v := []hookValue{}
 	p := s.Engine().Project()
-	for _, h := range s.Hooks() {
+	for _, h := range s.Now().Hooks() {
 		v = append(v, hookValue{h.Event, h.Matcher, h.Type, h.String(), h.DefinedIn, h.State()})
 	}
 	if len(v) == 0 {

@@ -46,7 +46,7 @@ func export(_ context.Context, s *engine.Session, file string) (engine.Reply, er
 
 // exportOf returns how to write the session to a file.
 func exportOf(s *engine.Session, path string) Export {
-	return Export{Path: path, Version: s.Engine().Project().Version(), Summary: s.Summary}
+	return Export{Path: path, Version: s.Engine().Project().Version(), Summary: s.Now().Summary}
 }
 
 var errNoConversation = errors.New("this session is still empty")

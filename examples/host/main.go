@@ -78,7 +78,7 @@ func turn(ctx context.Context, c *engine.Conversation, text string, out io.Write
 		case e.Text != "":
 			fmt.Fprint(out, e.Text)
 		case e.Call != nil:
-			fmt.Fprintf(out, "\n(%s %s)\n", e.Call.Name, c.Session().Summary(e.Call.Name, e.Call.Input))
+			fmt.Fprintf(out, "\n(%s %s)\n", e.Call.Name, c.Session().Now().Summary(e.Call.Name, e.Call.Input))
 		case e.Reply != nil:
 			fmt.Fprintln(out, e.Reply)
 			quit = e.Reply.Quit

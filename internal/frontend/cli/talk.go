@@ -58,8 +58,8 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	}
 	defer exitOnSignal(e, in, stderr)()
 	t := &lineMode{front: front, Conversation: engine.Converse(s), notices: notices{w: stderr}}
-	front.Complete = func(text string) []string { return t.Session().Complete(text) }
-	front.Summary = func(name string, input json.RawMessage) string { return t.Session().Summary(name, input) }
+	front.Complete = func(text string) []string { return t.Session().Now().Complete(text) }
+	front.Summary = func(name string, input json.RawMessage) string { return t.Session().Now().Summary(name, input) }
 	front.Send = func(ctx context.Context, text string, when engine.When) (engine.Queued, error) {
 		return t.Session().Send(ctx, engine.QueuedMessage{Input: agent.Typed(text), When: when})
 	}

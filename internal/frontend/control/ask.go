@@ -205,7 +205,7 @@ func (p *person) approve(ctx context.Context, q engine.Question) (engine.Answer,
 		Subtype: subtypeCanUseTool, Tool: c.Name, Input: c.Input, Call: c.Call, Title: q.Title, Name: c.Tool,
 		Reason: c.Decision.Reason, Kind: reasonOther, Once: len(c.Rules) == 0, Description: describe(c),
 	}
-	t, known := s.Tool(c.Name)
+	t, known := s.Now().Tool(c.Name)
 	known = known && p.isHost()
 	if known {
 		ask.Tool, ask.Input = hostName(s, c.Name), t.Encode(c.Input)

@@ -145,11 +145,11 @@ func (o *Messages) init(ctx context.Context) Init {
 			m.Agents = append(m.Agents, d.Name)
 		}
 	}
-	for _, name := range s.Tools() {
+	for _, name := range s.Now().Tools() {
 		m.Tools = append(m.Tools, o.toolName(name))
 	}
-	v := s.View()
-	if !v.Index && !s.IsRemoved("Skill") && len(cat.Listing(v).Entries) > 0 {
+	v := s.Now().View()
+	if !v.Index && !s.Now().IsRemoved("Skill") && len(cat.Listing(v).Entries) > 0 {
 		m.Tools = append(m.Tools, "Skill")
 	}
 	for _, e := range cat.Candidates() {
@@ -157,7 +157,7 @@ func (o *Messages) init(ctx context.Context) Init {
 			m.Skills = append(m.Skills, e.Name())
 		}
 	}
-	for _, c := range s.Commands() {
+	for _, c := range s.Now().Commands() {
 		m.Commands = append(m.Commands, c.Name)
 	}
 	for _, x := range statuses(s) {
@@ -211,7 +211,7 @@ func (o *Messages) toolName(name string) string {
 
 // hostName returns the name that hosts of the Agent SDK use for a tool: its first alias.
 func hostName(s *engine.Session, name string) string {
-	if t, ok := s.Tool(name); ok && t.Name == name {
+	if t, ok := s.Now().Tool(name); ok && t.Name == name {
 		return t.Names()[0]
 	}
 	return name
@@ -223,7 +223,7 @@ func (o *Messages) toolInput(name string, input json.RawMessage) json.RawMessage
 		input, _ = json.Marshal(string(input))
 	}
 	if o.host && o.session != nil {
-		if t, ok := o.session.Tool(name); ok {
+		if t, ok := o.session.Now().Tool(name); ok {
 			return t.Encode(input)
 		}
 	}

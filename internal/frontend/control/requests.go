@@ -286,7 +286,7 @@ type contextCategory struct {
 }
 
 func (s *server) contextUsage(ctx context.Context, session *engine.Session, _ struct{}) (any, error) {
-	c := session.Context(ctx)
+	c := session.Now().Context(ctx)
 	out := contextUsage{Total: c.Used, Max: c.Window, RawMax: c.Window, Model: c.Model, Compacts: true,
 		Grid: []struct{}{}, Memory: []struct{}{}, Tools: []struct{}{}, Agents: []struct{}{}}
 	if state := session.Log().State(); state.LastModel != "" {
@@ -371,7 +371,7 @@ func (s *server) rules(ctx context.Context, session *engine.Session, _ struct{})
 			all = append(all, e)
 		}
 	}
-	rules := session.Rules()
+	rules := session.Now().Rules()
 	add(behaviorAllow, rules.Allow)
 	add(behaviorAsk, rules.Ask)
 	add(behaviorDeny, rules.Deny)
@@ -399,7 +399,7 @@ func (s *server) settings(ctx context.Context, session *engine.Session, _ struct
 	if m, err := session.Model(ctx); err == nil {
 		now.Model = m.Info().ID
 	}
-	if effort := session.Effort(); effort != "" {
+	if effort := session.Now().Effort(); effort != "" {
 		now.Effort = &effort
 	}
 	return struct {
@@ -485,7 +485,7 @@ func (s *server) reloadSkills(ctx context.Context, session *engine.Session, _ st
 // commands lists what can be typed after a slash.
 func commands(s *engine.Session) []slashCommand {
 	all := []slashCommand{}
-	for _, c := range s.Commands() {
+	for _, c := range s.Now().Commands() {
 		all = append(all, slashCommand{c.Name, c.Description, c.Hint, c.Kind == knack.CommandProgram})
 	}
 	return all

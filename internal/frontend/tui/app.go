@@ -152,7 +152,7 @@ func newApp(ctx context.Context, o Options) *app {
 	a := &app{o: o, posts: make(chan func(), 256), pressedKeys: make(chan terminal.Key, 64)}
 	a.ctx, a.cancel = context.WithCancel(ctx)
 	a.conv = &conversation{width: 80, summary: func(name string, in []byte) string {
-		return a.session.Summary(name, in)
+		return a.session.Now().Summary(name, in)
 	}}
 	a.view.conv, a.view.prompt = a.conv, &a.prompt
 	return a

@@ -106,7 +106,7 @@ func (a *app) slash() []item {
 	if a.commands != nil {
 		return a.commands
 	}
-	all := a.session.Commands()
+	all := a.session.Now().Commands()
 	items := make([]item, 0, len(all)+len(local))
 	for _, c := range all {
 		if plain.Line(c.Name) != c.Name {
