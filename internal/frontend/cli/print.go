@@ -111,6 +111,9 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		return err
 	}
 	err = r.Turn(ctx, in)
+	if f.outputFormat == "text" { // the others have them in their result
+		fmt.Fprint(c.ErrOrStderr(), refusedLine(r.Report.Refused))
+	}
 	if ctx.Err() == nil {
 		unanswered := s.MCP().Unanswered() // before print: a server that fails meanwhile is in one of both
 		shown.print(e)
@@ -119,6 +122,37 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		}
 	}
 	return err
+}
+
+// refusedLine says how many calls were refused, of which only the model was told, and what would permit them; "" if
+// there are none.
+func refusedLine(refused []engine.Refused) string {
+	if len(refused) == 0 {
+		return ""
+	}
+	var tools, rules []string
+	for _, r := range refused {
+		if !slices.Contains(tools, r.Tool) {
+			tools = append(tools, r.Tool)
+		}
+		for _, rule := range r.By.Suggest {
+			if !slices.Contains(rules, rule) {
+				rules = append(rules, rule)
+			}
+		}
+	}
+	line := fmt.Sprintf("knack: %s refused (%s)", plain.Count(len(refused), "call"), plain.Line(strings.Join(tools, ", ")))
+	const most = 5 // rules that fit a line which somebody reads
+	for i, rule := range rules {
+		switch {
+		case i == most:
+			return line + fmt.Sprintf(" and %d more rules\n", len(rules)-most)
+		case i == 0:
+			line += "; to permit:"
+		}
+		line += " --allow '" + strings.ReplaceAll(plain.Line(rule), "'", `'\''`) + "'"
+	}
+	return line + "\n"
 }
 
 // prompt returns the words of the command line, which the user typed, preceded by the text

@@ -17,6 +17,8 @@ type Runner struct {
 	// Show is called when something has happened, to update what is shown outside Out. It may be nil.
 	Show func(*engine.Engine)
 	Quit bool // the user typed /quit
+	// Report is that of the last turn.
+	Report engine.Report
 }
 
 func (r *Runner) show() {
@@ -67,6 +69,7 @@ func (r *Runner) try(ctx context.Context, in agent.Input, again bool) error {
 		ended = ended || e.End != nil
 		r.Quit = r.Quit || e.Reply != nil && e.Reply.Quit
 	})
+	r.Report = report
 	if err != nil {
 		r.Out.End(err)
 		return err
