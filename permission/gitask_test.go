@@ -556,3 +556,30 @@ func TestGitUntrusted(t *testing.T) {
 		})
 	}
 }
+
+// TestGitYoungFiles: an answer about a file that has just changed is not used for the next command, because the file
+// may change once more without a new change time.
+func TestGitYoungFiles(t *testing.T) {
+	const young = time.Second // less than the time for which a file counts as young
+	g := newGitGround(t)
+	started := g.countStarts()
+	git := permission.NewGit(g.repo)
+	for range 50 { // until the machine is fast enough to show it
+		changed := time.Now()
+		g.git("repo", "config", "user.name", fmt.Sprint(changed.UnixNano()))
+		for range 2 {
+			started()
+			if _, err := git.Check(t.Context(), g.repo); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again := len(started()) > 0
+		if time.Since(changed) < young {
+			if !again {
+				t.Error("the second command used the answer about a file that had just changed")
+			}
+			return
+		}
+	}
+	t.Skip("this machine is too slow: no file was young enough")
+}
