@@ -1,10 +1,14 @@
 package sandbox
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/knack-agent/knack/internal/leaf/userdirs"
 )
 
 // passed lists the variables that a command inherits: those it needs to run and to find its tools;
@@ -116,4 +120,21 @@ next:
 		env = append(env, kv)
 	}
 	return env
+}
+
+// configureGit adds values ("key=value") to the configuration that git takes from env.
+func configureGit(env []string, values ...string) []string {
+	n := 0
+	if count := userdirs.Getenv(env)("GIT_CONFIG_COUNT"); count != "" {
+		var err error
+		if n, err = strconv.Atoi(count); err != nil {
+			return env // git will report it
+		}
+	}
+	for _, kv := range values {
+		key, value, _ := strings.Cut(kv, "=")
+		env = setenv(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", n, key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, value))
+		n++
+	}
+	return setenv(env, fmt.Sprintf("GIT_CONFIG_COUNT=%d", n))
 }

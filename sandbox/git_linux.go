@@ -51,12 +51,16 @@ type gitGuard struct {
 	readOnly []gitName // with full paths
 	writable []string  // git directories inside a read-only "modules"
 	pinned   []string  // parent directories of read-only names; they must not be renamed
+	closed   []string  // directories that are read-only as a whole
+
+	used []string
 }
 
 // guardGit finds the names to guard in a git directory and in the git directories of its submodules
-// and worktrees.
-func guardGit(dir string) gitGuard {
-	var g gitGuard
+// and worktrees. If used is not nil, the git directories of worktrees in other directories than those are
+// closed as a whole: names in each of a hundred would take longer than most commands.
+func guardGit(dir string, used []string) gitGuard {
+	g := gitGuard{used: used}
 	g.add(dir, 8)
 	return g
 }
@@ -68,7 +72,9 @@ func (g *gitGuard) add(dir string, depth int) {
 		g.pinned = append(g.pinned, dir+"/worktrees")
 		for _, e := range entries {
 			tree := dir + "/worktrees/" + e.Name()
-			if e.IsDir() {
+			if e.IsDir() && g.used != nil && !withinAny(g.used, resolved(worktreeAt(tree))) {
+				g.closed = append(g.closed, tree)
+			} else if e.IsDir() {
 				g.pinned = append(g.pinned, tree)
 				g.names(tree, worktreeNames)
 				g.modules(tree+"/modules", depth-1)

@@ -52,6 +52,18 @@ func worktreeOf(common, own, file string) bool {
 	return ok && c == common
 }
 
+// worktreeAt returns the directory of the worktree whose git directory is own; "" if that names none.
+func worktreeAt(own string) string {
+	file, ok := line(filepath.Join(own, "gitdir"))
+	if !ok || filepath.Base(file) != ".git" {
+		return ""
+	}
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(own, file)
+	}
+	return filepath.Dir(file)
+}
+
 // repositoryOf returns the git directory with the history of dir, or the directory that it belongs to without
 // one. Worktrees of a repository have the same.
 func repositoryOf(dir string) string {

@@ -123,7 +123,7 @@ func (n *names) leftovers() (notes []string) {
 		}
 	}
 	for _, dir := range n.gits(n.known) {
-		for _, part := range guardGit(dir).readOnly {
+		for _, part := range guardGit(dir, nil).readOnly {
 			if !part.dir && placeholderAt(part) {
 				if p, err := reserve(part); err == nil {
 					release([]*placeholder{p})

@@ -127,7 +127,7 @@ func (n *names) refresh() {
 		return withinAny(gits, dir) || err != nil || !isBareGit(names)
 	})
 	for dir := range n.bare {
-		for _, part := range guardGit(dir).readOnly {
+		for _, part := range guardGit(dir, nil).readOnly {
 			if t, ok := identify(part.name); ok && !placeholderAt(part) {
 				n.known[part.name] = t
 			}
@@ -340,7 +340,7 @@ func (n *names) look() (found map[string]fileID, removed []string) {
 	}
 	for _, files := range []map[string]fileID{n.known, found} {
 		for _, dir := range append(n.gits(files), slices.Collect(maps.Keys(n.bare))...) {
-			for _, part := range guardGit(dir).readOnly {
+			for _, part := range guardGit(dir, nil).readOnly {
 				if t, ok := parents.identify(part.name); ok && n.known[part.name] != t && !placeholderAt(part) {
 					found[part.name] = t
 				}

@@ -72,6 +72,7 @@ type view struct {
 	files     map[string]openFile // of protected names and secrets in the workspace
 	overlays  map[string]overlay  // over caches in writable
 	reserved  []*placeholder
+	closed    bool // git directories of worktrees are read-only as a whole
 }
 
 // viewFor returns the view for one command with an environment. keep are paths that must stay visible
@@ -193,7 +194,7 @@ func (v *view) guard(gits, opened []string) {
 		if withinAny(opened, dir) || len(common(v.writable, []string{dir})) == 0 {
 			continue
 		}
-		g := guardGit(dir)
+		g := guardGit(dir, v.writable)
 		reserved, ok := g.reserve(opened)
 		v.reserved = append(v.reserved, reserved...)
 		if !ok {
@@ -201,6 +202,8 @@ func (v *view) guard(gits, opened []string) {
 			continue
 		}
 		v.pinned = append(append(v.pinned, dir), g.pinned...)
+		v.protected = append(v.protected, g.closed...)
+		v.closed = v.closed || len(g.closed) > 0
 		if withinAny(v.writable, dir) {
 			v.writable = append(v.writable, g.writable...)
 		}

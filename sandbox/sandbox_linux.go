@@ -268,6 +268,9 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	if len(cmd.Args) > 0 {
 		plan.Args = append([]string{cmd.Path}, cmd.Args[1:]...)
 		plan.Env = setenv(p.environ(cmd.Env, c.Env), own.env...)
+		if r.view.closed { // git gc would fail because it cannot lock the heads there
+			plan.Env = configureGit(plan.Env, "gc.reflogExpire=never", "gc.reflogExpireUnreachable=never")
+		}
 	}
 	hosts := append(append([]string(nil), p.Hosts...), c.Allow.Hosts...)
 	args := []string{"knack-sandbox"}
