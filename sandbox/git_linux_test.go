@@ -255,7 +255,8 @@ func TestLeftovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe, "-test.run=^TestLeftovers$")
-	cmd.Env = append(os.Environ(), "KNACK_SANDBOX_TEST_LEFT="+b.dir, "KNACK_SANDBOX_TEST_STATE="+state)
+	cmd.Env = append(os.Environ(), "KNACK_SANDBOX_TEST_LEFT="+b.dir, "KNACK_SANDBOX_TEST_STATE="+state,
+		"TMPDIR="+t.TempDir()) // it cannot clean up
 	out := newLines()
 	cmd.Stdout = out
 	if err := cmd.Start(); err != nil {

@@ -218,7 +218,7 @@ func TestTreeParentKilled(t *testing.T) {
 	}
 	word := strconv.Itoa(8000000 + os.Getpid())
 	cmd := exec.Command(exe, "-test.run=^TestTreeParentKilled$")
-	cmd.Env = append(os.Environ(), "KNACK_SANDBOX_TEST_PARENT="+word)
+	cmd.Env = append(os.Environ(), "KNACK_SANDBOX_TEST_PARENT="+word, "TMPDIR="+t.TempDir()) // it cannot clean up
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

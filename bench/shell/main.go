@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -17,7 +18,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/knack-agent/knack/bench"
@@ -77,9 +80,9 @@ func measure(out io.Writer, runs, n int) (*result, error) {
 	var fs []func(int)
 	var failed error
 	var times, cpu [][]float64
-	for _, folder := range []string{"plain", "repository"} {
+	for _, folder := range []string{"plain", "clone", "60 worktrees"} {
 		dir := filepath.Join(tmp, "home", folder)
-		if err := layOut(dir, folder == "repository"); err != nil {
+		if err := layOut(dir, folder); err != nil {
 			return nil, err
 		}
 		for _, on := range []bool{false, true} {
@@ -147,26 +150,48 @@ func measure(out io.Writer, runs, n int) (*result, error) {
 	return res, table.Write(out)
 }
 
-// layOut creates a directory with typical content.
-func layOut(dir string, repository bool) error {
-	files := map[string]string{"main.go": "package main\n", "README.md": "# A project\n", ".env": "KEY=value\n",
-		".claude/skills/a/SKILL.md": "---\ndescription: A skill.\n---\n", "internal/a/a.go": "package a\n"}
-	if repository {
-		for name, text := range map[string]string{"HEAD": "ref: refs/heads/main\n", "config": "[core]\n\tbare = false\n",
-			"hooks/sample": "", "info/exclude": "", "objects/info/x": "", "refs/heads/x": ""} {
-			files[".git/"+name] = text
+// layOut creates a directory with typical content or, unless it is to be plain, a clone of this repository. A command in
+// a clone has all the placeholders of the sandbox, because a clone has none of the optional files of git.
+func layOut(dir, folder string) error {
+	if folder == "plain" {
+		for name, text := range map[string]string{"main.go": "package main\n", "README.md": "# A project\n",
+			".env": "KEY=value\n", ".claude/skills/a/SKILL.md": "---\ndescription: A skill.\n---\n",
+			"internal/a/a.go": "package a\n"} {
+			name = filepath.Join(dir, name)
+			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+				return err
+			}
+			if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+				return err
+			}
 		}
+		return nil
 	}
-	for name, text := range files {
-		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+	root, err := git(".", "rev-parse", "--show-toplevel")
+	if err != nil {
+		return err
+	}
+	if _, err = git(".", "clone", "-q", root, dir); err != nil || folder == "clone" {
+		return err
+	}
+	for i := range 60 {
+		if _, err := git(dir, "worktree", "add", "-q", "--no-checkout", "--detach",
+			fmt.Sprintf("%s-%d", dir, i)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// git runs git in a directory and returns what it prints.
+func git(dir string, args ...string) (string, error) {
+	cmd := exec.Command("git", args...)
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		err = fmt.Errorf("git %s: %w\n%s", args[0], err, exit.Stderr)
+	}
+	return strings.TrimSpace(string(out)), err
 }
 
 func run(ws *workspace.Local, c workspace.Command) error {
