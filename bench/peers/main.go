@@ -49,6 +49,7 @@ type config struct {
 	keep    string            // directory for the first requests; "": not kept
 	tree    string            // directory tree for the search tools
 	dir     string            // directory for everything that is written
+	workDir string            // where tools are called; "": an empty directory for each program
 	out     io.Writer
 	logf    func(format string, args ...any) // reports progress
 	failing []string
@@ -93,6 +94,7 @@ func main() {
 	only := flag.String("only", "", "agents to run (default: all)")
 	keep := flag.String("keep", "", "directory to keep first requests in")
 	tree := flag.String("tree", "", "directory that search tools search (default: Go's source)")
+	workDir := flag.String("dir", "", "directory in which tools are called (default: an empty one for each program)")
 	asJSON := flag.String("json", "", "file for the result as JSON")
 	svg := flag.String("svg", "", "directory for charts")
 	flag.Usage = func() {
@@ -101,7 +103,7 @@ func main() {
 	}
 	flag.Parse()
 	c := config{agents: agents, calls: *k, runs: *runs, limit: *limit, parts: strings.Split(*parts, ","),
-		paths: map[string]string{}, keep: *keep, tree: *tree, user: *user, out: os.Stdout}
+		paths: map[string]string{}, keep: *keep, tree: *tree, workDir: *workDir, user: *user, out: os.Stdout}
 	if *only != "" {
 		c.only = strings.Split(*only, ",")
 	}
@@ -329,6 +331,9 @@ func (c *config) project(p *program, what string, n int) (home, dir string, err 
 	}
 	if p.Setup != nil {
 		err = p.Setup(home, p.vendor.URL)
+	}
+	if c.workDir != "" && n == 0 {
+		dir = c.workDir
 	}
 	return home, dir, err
 }
