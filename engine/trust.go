@@ -75,6 +75,9 @@ func (p *Project) TrustReport(ctx context.Context) (TrustReport, error) {
 // Open lists the items that can be approved and are not.
 func (r TrustReport) Open() []TrustItem { return openItems(slices.Clone(r.Items)) }
 
+// Diff shows what changed in an item since it was approved; "": nothing is known.
+func (r TrustReport) Diff(it TrustItem) string { return r.approvals.Diff(it) }
+
 // Write writes the report for people to read.
 func (r TrustReport) Write(w io.Writer) { r.approvals.Write(w, r.Items, r.Rules) }
 

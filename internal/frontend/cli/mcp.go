@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,10 +17,10 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/project/config"
 	"github.com/knack-agent/knack/mcp"
-	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/sources"
 )
 
@@ -226,37 +225,6 @@ func mcpRemoveCommand() *cobra.Command {
 	return c
 }
 
-// mcpServerJSON is a server as --json prints it. It leaves out the values of headers and
-// environment variables, because they may be keys.
-type mcpServerJSON struct {
-	Name      string            `json:"name"`
-	Transport mcp.TransportKind `json:"transport"`
-	Command   string            `json:"command,omitempty"`
-	Args      []string          `json:"args,omitempty"`
-	Env       []string          `json:"env,omitempty"`
-	URL       string            `json:"url,omitempty"`
-	Headers   []string          `json:"headers,omitempty"`
-	Helper    string            `json:"headersHelper,omitempty"`
-	Network   string            `json:"network,omitempty"`
-	Origin    permission.Origin `json:"origin"`
-	Path      string            `json:"path"`
-
-	State    mcp.ServerState `json:"state,omitempty"`
-	Reason   string          `json:"reason,omitempty"`
-	Protocol string          `json:"protocol,omitempty"`
-	Server   string          `json:"server,omitempty"`
-	Tools    []string        `json:"tools,omitempty"`
-	Prompts  []string        `json:"prompts,omitempty"`
-	Skills   int             `json:"skills,omitempty"`
-}
-
-func serverJSON(s mcp.Server) mcpServerJSON {
-	return mcpServerJSON{Name: s.Name, Transport: s.Transport(), Command: s.Command, Args: s.Args,
-		Env: slices.Sorted(maps.Keys(s.Env)),
-		URL: s.URL, Headers: slices.Sorted(maps.Keys(s.Headers)), Helper: s.HeadersHelper, Network: s.Network,
-		Origin: s.Origin, Path: s.DefinedIn}
-}
-
 func mcpListCommand() *cobra.Command {
 	var f projectFlags
 	var asJSON bool
@@ -272,9 +240,9 @@ func mcpListCommand() *cobra.Command {
 			servers, problems := p.Servers()
 			out := c.OutOrStdout()
 			if asJSON {
-				all := []mcpServerJSON{}
+				all := []command.ServerDefinition{}
 				for _, s := range servers {
-					all = append(all, serverJSON(s))
+					all = append(all, command.NewServerDefinition(s))
 				}
 				return writeJSON(out, all)
 			}
@@ -343,7 +311,7 @@ func mcpGetCommand() *cobra.Command {
 			if i < 0 {
 				return noServer(args[0])
 			}
-			return writeJSON(c.OutOrStdout(), serverJSON(servers[i]))
+			return writeJSON(c.OutOrStdout(), command.NewServerDefinition(servers[i]))
 		},
 	}
 	f.register(c)
@@ -391,7 +359,7 @@ is read and compared with what the server lists.`,
 			}
 			all := slices.DeleteFunc(client.Servers(), others)
 			failed, hint := 0, ""
-			list := []mcpServerJSON{}
+			list := []command.ServerDefinition{}
 			for i := range all {
 				if all[i].State != mcp.Connected {
 					failed++
@@ -423,7 +391,7 @@ is read and compared with what the server lists.`,
 						}
 					}
 				}
-				j := serverJSON(all[i].Server)
+				j := command.NewServerDefinition(all[i].Server)
 				j.State, j.Reason, j.Protocol, j.Server = all[i].State, all[i].Reason, all[i].Version, all[i].Title
 				j.Tools, j.Prompts, j.Skills = all[i].Tools, all[i].Prompts, all[i].Skills
 				list = append(list, j)

@@ -69,13 +69,12 @@ func (f *projectFlags) options() engine.Options {
 }
 
 // load reads the skills for commands that only show them.
-func (f *projectFlags) load(ctx context.Context) (*catalogView, error) {
+func (f *projectFlags) load(ctx context.Context) (*command.Skills, error) {
 	p, err := engine.Load(ctx, f.options())
 	if err != nil {
 		return nil, err
 	}
-	cat := knack.Load(ctx, p.Sources()...)
-	return &catalogView{Catalog: cat, project: p, view: p.View(), all: p.Problems(cat), used: p.Usage()}, nil
+	return command.ReadSkills(ctx, p), nil
 }
 
 // completeSkill completes names of skills or files.

@@ -45,8 +45,8 @@ sets it in characters.`,
 			if err != nil {
 				return err
 			}
-			cat.view.Index = index
-			l := cat.Listing(cat.view)
+			cat.View.Index = index
+			l := cat.Listing(cat.View)
 			out := c.OutOrStdout()
 			if asJSON {
 				j := budgetJSON{Budget: l.Budget, Chars: l.Chars, Tokens: l.Tokens, Text: l.Text, Entries: []budgetLine{}}
@@ -78,7 +78,7 @@ sets it in characters.`,
 			}
 			fmt.Fprintf(out, "\n%s", plain.Text(l.Text))
 			for _, p := range l.Problems {
-				printProblem(c.ErrOrStderr(), cat.project, p)
+				printProblem(c.ErrOrStderr(), cat.Project, p)
 			}
 			return nil
 		},

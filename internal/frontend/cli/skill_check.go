@@ -117,7 +117,7 @@ func pathHint(c *cobra.Command, name string) string {
 	}
 	for _, e := range cat.Candidates() {
 		if e.Name() == name && filepath.IsAbs(e.Path) {
-			return c.CommandPath() + " " + plain.Line(cat.project.Short(filepath.Dir(e.Path)))
+			return c.CommandPath() + " " + plain.Line(cat.Project.Short(filepath.Dir(e.Path)))
 		}
 	}
 	return ""

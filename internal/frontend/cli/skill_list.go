@@ -14,6 +14,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -45,16 +46,16 @@ same file was found before), gated (the feature that it needs is off) and broken
 				return err
 			}
 			if asJSON {
-				return writeList(c.OutOrStdout(), func(yield func(skillJSON) bool) {
+				return writeList(c.OutOrStdout(), func(yield func(command.SkillInfo) bool) {
 					for _, e := range cat.Candidates() {
-						if !yield(cat.json(c.Context(), e, false)) {
+						if !yield(cat.Info(c.Context(), e, false)) {
 							return
 						}
 					}
 				})
 			}
 			listSkills(c.OutOrStdout(), cat, all, terminalWidth(c.OutOrStdout()))
-			printProblems(c.ErrOrStderr(), cat.project, listProblems(cat, all), all)
+			printProblems(c.ErrOrStderr(), cat.Project, listProblems(cat, all), all)
 			if len(cat.Candidates()) == 0 {
 				fmt.Fprintln(c.ErrOrStderr(), "knack: no skills were found here")
 				fmt.Fprintln(c.ErrOrStderr(), "knack: hint: knack skill new NAME creates one; knack skill why NAME shows "+
@@ -72,13 +73,13 @@ same file was found before), gated (the feature that it needs is off) and broken
 }
 
 // listProblems returns the problems that the list itself does not show.
-func listProblems(cat *catalogView, all bool) []knack.Problem {
+func listProblems(cat *command.Skills, all bool) []knack.Problem {
 	if all {
-		return cat.all
+		return cat.All
 	}
 	var left []knack.Problem
 	untrusted := 0
-	for _, p := range cat.all {
+	for _, p := range cat.All {
 		switch {
 		case p.Code == knack.CodeUntrusted:
 			if untrusted++; untrusted > 1 {
@@ -98,14 +99,14 @@ func listProblems(cat *catalogView, all bool) []knack.Problem {
 
 // listSkills prints a table. width is the width of the terminal; with 0, descriptions are cut
 // at 72 characters.
-func listSkills(w io.Writer, cat *catalogView, all bool, width int) {
+func listSkills(w io.Writer, cat *command.Skills, all bool, width int) {
 	limit := 72
 	if width > 0 {
 		limit = width
 	}
 	var rows [][]string
 	for _, e := range cat.Candidates() {
-		state := cat.State(e, cat.view)
+		state := cat.State(e, cat.View)
 		switch state {
 		case knack.Shadowed, knack.Duplicate, knack.Gated, knack.Broken:
 			if !all {
@@ -117,10 +118,10 @@ func listSkills(w io.Writer, cat *catalogView, all bool, width int) {
 			t := s.Tokens()
 			tokens, text = fmt.Sprintf("%d+%d", t.Listing, t.Body), s.Summary()
 		} else {
-			tokens, text = "-", cat.project.Short(e.Path)
+			tokens, text = "-", cat.Project.Short(e.Path)
 		}
 		rows = append(rows, []string{plain.Line(e.Name()), engine.SourceName(e.Origin), string(state), tokens,
-			lastUsed(cat.used, e.Name()), engine.Clip(text, limit)})
+			lastUsed(cat.Used, e.Name()), engine.Clip(text, limit)})
 	}
 	if len(rows) > 0 {
 		rows = slices.Insert(rows, 0, []string{"NAME", "SOURCE", "STATE", "TOKENS", "USED", "DESCRIPTION"})

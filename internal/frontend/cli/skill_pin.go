@@ -55,7 +55,7 @@ func pinSkill(c *cobra.Command, f *projectFlags, name string, required, remove b
 		s := cat.Skill(name)
 		if s == nil && !required { // a required skill may be missing; runs then refuse to start
 			hint := "knack skill list --all"
-			if near := cat.Why(name, cat.view).Near; len(near) > 0 {
+			if near := cat.Why(name, cat.View).Near; len(near) > 0 {
 				hint = "knack skill pin " + plain.Line(near[0])
 			}
 			return &engine.Error{Err: fmt.Errorf("there is no skill %q", name), Hint: hint}
@@ -75,16 +75,16 @@ func pinSkill(c *cobra.Command, f *projectFlags, name string, required, remove b
 	}
 	out := c.OutOrStdout()
 	if remove {
-		fmt.Fprintf(out, "%s is no longer pinned in %s\n", plain.Line(name), plain.Line(cat.project.Short(path)))
+		fmt.Fprintf(out, "%s is no longer pinned in %s\n", plain.Line(name), plain.Line(cat.Project.Short(path)))
 		return nil
 	}
-	fmt.Fprintf(out, "%s is %s in %s\n", plain.Line(name), state, plain.Line(cat.project.Short(path)))
-	cat.view.Overrides = withOverride(cat.view.Overrides, name, state)
-	for _, p := range cat.Listing(cat.view).Problems {
+	fmt.Fprintf(out, "%s is %s in %s\n", plain.Line(name), state, plain.Line(cat.Project.Short(path)))
+	cat.View.Overrides = withOverride(cat.View.Overrides, name, state)
+	for _, p := range cat.Listing(cat.View).Problems {
 		if p.Severity == knack.Error { // the pin is stored, but a run with it would stop
 			p.Severity, p.Message = knack.Warn, p.Message+"; runs stop until it is"
 		}
-		printProblem(c.ErrOrStderr(), cat.project, p)
+		printProblem(c.ErrOrStderr(), cat.Project, p)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -46,20 +47,20 @@ Nothing in the skill is run: inline commands stay as they are, even with --expan
 			}
 			switch {
 			case asJSON:
-				j := cat.json(ctx, e, true)
+				j := cat.Info(ctx, e, true)
 				if c.Flags().Changed("expanded") {
-					text, err := expandedText(ctx, e, cat.view, expanded)
+					text, err := expandedText(ctx, e, cat.View, expanded)
 					if err != nil {
 						return err
 					}
 					return writeJSON(out, struct {
-						skillJSON
+						command.SkillInfo
 						Expanded string `json:"expanded"`
 					}{j, text})
 				}
 				return writeJSON(out, j)
 			case c.Flags().Changed("expanded"):
-				text, err := expandedText(ctx, e, cat.view, expanded)
+				text, err := expandedText(ctx, e, cat.View, expanded)
 				if err != nil {
 					return err
 				}
@@ -69,14 +70,14 @@ Nothing in the skill is run: inline commands stay as they are, even with --expan
 				if e.Skill == nil {
 					return brokenSkill(cat, e)
 				}
-				text, err := shownSkill(e.Skill).Body(ctx)
+				text, err := command.ShownSkill(e.Skill).Body(ctx)
 				if err != nil {
 					return err
 				}
 				fmt.Fprint(out, plain.Text(text))
 				return nil
 			}
-			showSkill(out, cat.project, cat.json(ctx, e, true), e)
+			showSkill(out, cat.Project, cat.Info(ctx, e, true), e)
 			return nil
 		},
 	}
@@ -90,9 +91,9 @@ Nothing in the skill is run: inline commands stay as they are, even with --expan
 }
 
 // findSkill finds a skill by name or path, and returns it with the catalogue that contains it.
-func findSkill(ctx context.Context, cat *catalogView, arg string) (knack.Candidate, *catalogView, error) {
+func findSkill(ctx context.Context, cat *command.Skills, arg string) (knack.Candidate, *command.Skills, error) {
 	if !isPath(arg) {
-		if w := cat.Why(arg, cat.view); len(w.Found) > 0 {
+		if w := cat.Why(arg, cat.View); len(w.Found) > 0 {
 			return w.Found[0].Candidate, cat, nil
 		} else if _, err := os.Stat(arg); err != nil {
 			hint := "knack skill list"
@@ -120,11 +121,11 @@ func findSkill(ctx context.Context, cat *catalogView, arg string) (knack.Candida
 			return e, cat, nil
 		}
 	}
-	only := knack.Load(ctx, knack.Dir(path, knack.Origin{Kind: knack.Explicit, Trust: knack.Trusted, Dir: cat.view.Dir}))
+	only := knack.Load(ctx, knack.Dir(path, knack.Origin{Kind: knack.Explicit, Trust: knack.Trusted, Dir: cat.View.Dir}))
 	switch entries := only.Candidates(); {
 	case len(entries) == 1:
-		return entries[0], &catalogView{Catalog: only, project: cat.project, view: cat.view, all: only.Problems(),
-			used: cat.used}, nil
+		return entries[0], &command.Skills{Catalog: only, Project: cat.Project, View: cat.View, All: only.Problems(),
+			Used: cat.Used}, nil
 	case len(entries) > 1:
 		return knack.Candidate{}, nil, &engine.Error{Err: fmt.Errorf("%s contains %d skills", plain.Line(arg), len(entries)),
 			Hint: "knack skill list --skill " + plain.Line(arg)}
@@ -144,7 +145,7 @@ func expandedText(ctx context.Context, e knack.Candidate, v knack.View, args str
 	if e.Skill == nil {
 		return "", errors.New("a broken skill has no text")
 	}
-	s := *shownSkill(e.Skill)
+	s := *command.ShownSkill(e.Skill)
 	// The text is only shown to the user: conditions and overrides do not apply.
 	s.Gated, s.Paths = "", nil
 	v.Overrides = nil
@@ -159,19 +160,8 @@ func expandedText(ctx context.Context, e knack.Candidate, v knack.View, args str
 	return a.Prompt, nil
 }
 
-// shownSkill returns a skill to show to the user. The text of an untrusted skill is read
-// without verifying its bytes.
-func shownSkill(s *knack.Skill) *knack.Skill {
-	if s.Origin.Trust != knack.Untrusted {
-		return s
-	}
-	shown := *s
-	shown.Read = nil
-	return &shown
-}
-
-func brokenSkill(cat *catalogView, e knack.Candidate) error {
-	for _, p := range cat.all {
+func brokenSkill(cat *command.Skills, e knack.Candidate) error {
+	for _, p := range cat.All {
 		if p.Path == e.Path {
 			return &engine.Error{Err: p, Hint: p.Hint}
 		}
@@ -179,7 +169,7 @@ func brokenSkill(cat *catalogView, e knack.Candidate) error {
 	return fmt.Errorf("%s could not be loaded", plain.Line(e.Path))
 }
 
-func showSkill(w io.Writer, p *engine.Project, j skillJSON, e knack.Candidate) {
+func showSkill(w io.Writer, p *engine.Project, j command.SkillInfo, e knack.Candidate) {
 	row := func(key, value string) {
 		if value != "" {
 			fmt.Fprintf(w, "%-13s %s\n", key, value)

@@ -23,20 +23,6 @@ func (o singleSource) Skills(context.Context) iter.Seq2[*knack.Skill, error] {
 	return func(yield func(*knack.Skill, error) bool) { yield(o.skill, nil) }
 }
 
-// whyJSON is the result of skill why.
-type whyJSON struct {
-	Name      string                     `json:"name"`
-	Found     []findingJSON              `json:"found"`
-	Near      []string                   `json:"near"`
-	Locations []command.SearchedLocation `json:"locations"`
-	Events    []command.HistoryEvent     `json:"events,omitempty"` // with --session
-}
-
-type findingJSON struct {
-	skillJSON
-	command.FindingReason
-}
-
 func skillWhyCommand() *cobra.Command {
 	var f projectFlags
 	var asJSON bool
@@ -71,19 +57,19 @@ session; for a conditional skill, the files that the session touched are conside
 					return &engine.Error{Err: err, Hint: "knack session list"}
 				}
 				defer log.Close()
-				cat.view.Touched = command.Touched(log)
-				if below := cat.project.Nested(cat.view.Touched...); len(below) > 0 {
-					cat.Catalog = knack.Load(c.Context(), append(cat.project.Sources(), below...)...)
-					cat.all = cat.project.Problems(cat.Catalog)
+				cat.View.Touched = command.Touched(log)
+				if below := cat.Project.Nested(cat.View.Touched...); len(below) > 0 {
+					cat.Catalog = knack.Load(c.Context(), append(cat.Project.Sources(), below...)...)
+					cat.All = cat.Project.Problems(cat.Catalog)
 				}
 			}
 			name := args[0]
 			if abs, err := filepath.Abs(name); err == nil && isPath(name) {
 				name = abs
 			}
-			w := cat.project.Why(c.Context(), cat.Catalog, cat.view, name)
+			w := cat.Project.Why(c.Context(), cat.Catalog, cat.View, name)
 			if asJSON {
-				j := newWhyJSON(c.Context(), cat, w)
+				j := cat.WhyInfo(c.Context(), w)
 				if log != nil {
 					j.Events = command.History(log, w.Called())
 				}
@@ -91,7 +77,7 @@ session; for a conditional skill, the files that the session touched are conside
 					return err
 				}
 			} else {
-				cat.project.WriteWhy(c.OutOrStdout(), w)
+				cat.Project.WriteWhy(c.OutOrStdout(), w)
 				if log != nil {
 					command.WriteHistory(c.OutOrStdout(), log, w)
 				}
@@ -108,15 +94,4 @@ session; for a conditional skill, the files that the session touched are conside
 	c.Flags().BoolVar(&asJSON, "json", false, "print an object")
 	c.Flags().StringVar(&id, "session", "", "also show what happened to it in session `ID`")
 	return c
-}
-
-func newWhyJSON(ctx context.Context, cat *catalogView, w knack.Why) whyJSON {
-	j := whyJSON{Name: w.Name, Found: []findingJSON{}, Near: append([]string{}, w.Near...),
-		Locations: command.SearchedLocations(w)}
-	for _, f := range w.Found {
-		fj := findingJSON{cat.json(ctx, f.Candidate, false), command.NewFindingReason(cat.project, f)}
-		fj.State = f.State
-		j.Found = append(j.Found, fj)
-	}
-	return j
 }
