@@ -36,6 +36,8 @@ var files embed.FS
 type Set struct {
 	More     []Skill         // in addition to the embedded ones
 	Features map[string]bool // enabled feature gates, by name
+	// Off are skills of the program that the user switched off, by name, with the reason.
+	Off map[string]string
 
 	state, version string
 	files          fs.FS // a directory of skills
@@ -136,6 +138,9 @@ func (s *Set) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] {
 // files, and how to compute a text.
 func (s *Set) finish(ctx context.Context, from *knack.Skill) *knack.Skill {
 	skill := *from
+	if why := s.Off[skill.Name]; s.builtIn && why != "" {
+		skill.Gated = why
+	}
 	if s.builtIn && skill.Name == "lorem-ipsum" {
 		skill.Prompt = loremIpsum
 		return &skill

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/internal/leaf/guard"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
@@ -26,9 +28,10 @@ func newHookRunner(s *Session, p *Project) (*hook.Runner, error) {
 		return nil, err
 	}
 	return &hook.Runner{
-		Run:    func(ctx context.Context, c hook.Process) (hook.Output, error) { return s.Now().runHook(ctx, c) },
-		Client: c,
-		Model:  func(ctx context.Context, prompt string) (string, error) { return s.Now().askFast(ctx, prompt) },
+		Run:     func(ctx context.Context, c hook.Process) (hook.Output, error) { return s.Now().runHook(ctx, c) },
+		Client:  c,
+		Guarded: &http.Client{Transport: guard.New(guard.Options{Open: p.config.Settings.Web.AllowPrivate})},
+		Model:   func(ctx context.Context, prompt string) (string, error) { return s.Now().askFast(ctx, prompt) },
 		Fill: func(in *hook.Input) {
 			in.Dir, in.Mode = s.ws.Dir(), string(s.gate.Mode())
 			if s.Recorded() {

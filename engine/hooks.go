@@ -381,7 +381,7 @@ func (p *Project) readHooks() (err error) {
 	if err != nil {
 		return err
 	}
-	p.hooks = slices.Concat(p.pluginHooks(), p.hooks)
+	p.hooks = slices.Concat(p.builtinHooks(), p.pluginHooks(), p.hooks)
 	for i := range p.hooks {
 		var bad knack.Problem
 		_, err := p.approved(&p.hooks[i], p.dir, func(string, []byte) error { return nil })

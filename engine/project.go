@@ -189,6 +189,7 @@ func (p *Project) findSources(ctx context.Context) {
 	}
 	p.bundled = bundled.New(env.StateHome(), p.Version())
 	p.bundled.Features = features(p.config, env.Get("KNACK_FEATURES"))
+	p.bundled.Off = p.switchedOff()
 	s.Bundled, s.Plugins = []knack.Source{p.bundled}, p.pluginSources()
 	p.sourceOptions = s
 	p.sources = slices.Concat(sources.Default(ctx, p.dir, s), o.Sources)

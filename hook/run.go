@@ -70,6 +70,8 @@ type Runner struct {
 	// Client posts to URLs; nil: http.DefaultClient. A redirect is not followed if it leads to
 	// another host or would drop the request body.
 	Client *http.Client
+	// Guarded posts in place of Client for hooks with Mute, whose author is not trusted; nil: Client.
+	Guarded *http.Client
 	// Model sends a prompt to the fast model; nil: there is none.
 	Model func(ctx context.Context, prompt string) (string, error)
 	// Fill sets the fields that are the same for every event of a session; nil: none.
@@ -432,7 +434,10 @@ func (r *Runner) post(ctx context.Context, h *Hook, text []byte) (reply, error) 
 	}
 	req.Header.Set("Content-Type", "application/json")
 	client := http.Client{}
-	if r.Client != nil {
+	switch {
+	case h.Mute && r.Guarded != nil:
+		client = *r.Guarded
+	case r.Client != nil:
 		client = *r.Client
 	}
 	client.CheckRedirect = func(to *http.Request, via []*http.Request) error {

@@ -1,0 +1,200 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine/internal/careful"
+	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/project/install"
+)
+
+// A builtinPlugin groups skills and hooks of the program, which users switch on or off together as NAME@builtin.
+type builtinPlugin struct {
+	name, description string
+	on                bool // if the settings say nothing
+	skills            []string
+	hooks             func(p *Project) []builtinHook
+}
+
+type builtinHook struct {
+	event   hook.Event
+	matcher string
+	when    string // a permission rule that the call must match; "": every call
+	run     func(ctx context.Context, in builtinInput) map[string]any
+}
+
+// builtinInput is what hooks of built-in plugins use of an event.
+type builtinInput struct {
+	Dir   string `json:"cwd"`
+	Input struct {
+		Command string `json:"command"`
+		Path    string `json:"file_path"`
+	} `json:"tool_input"`
+}
+
+func builtinPlugins() []builtinPlugin {
+	return []builtinPlugin{
+		{name: "authoring", on: true, skills: []string{"skill-creator"},
+			description: "for writing skills: skill-creator, and a check of each SKILL.md that was written",
+			hooks: func(*Project) []builtinHook {
+				return []builtinHook{{hook.PostToolUse, "Write|Edit", "Edit(//**/SKILL.md)", checkWritten}}
+			}},
+		{name: "careful",
+			description: "asks before pushes that replace or delete, and before deletions outside the project",
+			hooks: func(p *Project) []builtinHook {
+				return []builtinHook{{hook.PreToolUse, "Bash", "", func(_ context.Context, in builtinInput) map[string]any {
+					why := careful.Look(in.Input.Command, cmp.Or(in.Dir, p.dir), p.root)
+					if why == "" {
+						return nil
+					}
+					return map[string]any{"hookEventName": hook.PreToolUse, "permissionDecision": "ask",
+						"permissionDecisionReason": "careful@builtin: " + why}
+				}}}
+			}},
+	}
+}
+
+// checkWritten checks a SKILL.md that was written or edited, and tells the model what is wrong.
+func checkWritten(ctx context.Context, in builtinInput) map[string]any {
+	path := in.Input.Path
+	if !strings.EqualFold(filepath.Base(path), "SKILL.md") {
+		return nil
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(in.Dir, path)
+	}
+	_, problems := knack.Check(ctx, path)
+	var b strings.Builder
+	for _, p := range problems {
+		if p.Severity != knack.Info {
+			fmt.Fprintf(&b, "%s: %s\n", p.Severity, plain.Line(p.String()))
+		}
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	return map[string]any{"hookEventName": hook.PostToolUse, "additionalContext": "knack skill check " + path + ":\n" +
+		b.String()}
+}
+
+// uses reports whether a built-in plugin is on.
+func (p *Project) uses(b builtinPlugin) bool {
+	if on, set := p.config.Settings.EnabledPlugins[b.name+"@builtin"]; set {
+		return on
+	}
+	return b.on
+}
+
+// builtinHooks returns the hooks of the built-in plugins that are on.
+func (p *Project) builtinHooks() (all []hook.Hook) {
+	for _, b := range builtinPlugins() {
+		if !p.uses(b) {
+			continue
+		}
+		for _, x := range b.hooks(p) {
+			h, err := hook.New(x.event, x.matcher, b.name+"@builtin", func(ctx context.Context,
+				input json.RawMessage) (json.RawMessage, error) {
+				var in builtinInput
+				if err := json.Unmarshal(input, &in); err != nil {
+					return nil, err
+				}
+				answer := x.run(ctx, in)
+				if answer == nil {
+					return nil, nil
+				}
+				return json.Marshal(map[string]any{"hookSpecificOutput": answer})
+			})
+			if err != nil { // impossible: the matchers are constants
+				panic(err)
+			}
+			h.If, h.Origin, h.DefinedIn = x.when, string("plugin:"+b.name), "the built-in plugin "+b.name
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+// switchedOff returns the bundled skills of the built-in plugins that are off, with the reason.
+func (p *Project) switchedOff() map[string]string {
+	off := map[string]string{}
+	for _, b := range builtinPlugins() {
+		for _, s := range b.skills {
+			if !p.uses(b) {
+				off[s] = "the plugin " + b.name + "@builtin is off"
+			}
+		}
+	}
+	return off
+}
+
+// PluginInfo describes a plugin for lists.
+type PluginInfo struct {
+	ID          string `json:"id"` // NAME@MARKETPLACE
+	Version     string `json:"version"`
+	Description string `json:"description"`
+	Enabled     bool   `json:"enabled"`
+	Used        bool   `json:"used"`   // it is part of this project now
+	Brings      string `json:"brings"` // "2 skills, 1 hook"; "": not known
+	Path        string `json:"path"`   // "": built in
+}
+
+// Plugins lists the built-in plugins, those in use, and those that are installed and off.
+func (p *Project) Plugins() ([]PluginInfo, error) {
+	var all []PluginInfo
+	brings := func(counts ...any) string {
+		var parts []string
+		for i := 0; i < len(counts); i += 2 {
+			if n := counts[i].(int); n > 0 {
+				parts = append(parts, plain.Count(n, counts[i+1].(string)))
+			}
+		}
+		return strings.Join(parts, ", ")
+	}
+	for _, b := range builtinPlugins() {
+		all = append(all, PluginInfo{ID: b.name + "@builtin", Version: p.Version(), Description: b.description,
+			Enabled: p.uses(b), Used: p.uses(b), Brings: brings(len(b.skills), "skill", len(b.hooks(p)), "hook")})
+	}
+	for _, x := range p.plugins {
+		all = append(all, PluginInfo{ID: x.id, Version: x.Version, Description: x.Description, Enabled: true, Used: true,
+			Path: x.Dir, Brings: brings(len(x.Skills), "place of skills", len(x.Commands), "place of commands", len(x.Agents),
+				"agent", len(x.Hooks), "file of hooks", len(x.Servers), "file of servers")})
+	}
+	if p.options.Env.DataDir() == "" {
+		return all, nil
+	}
+	store := install.User(p.options.Env.DataDir(), p.options.Env.ConfigDir())
+	lock, err := install.ReadLock(store.Lock)
+	if err != nil {
+		return all, err
+	}
+	for _, id := range install.IDs(lock.Plugins) {
+		if !slices.ContainsFunc(all, func(x PluginInfo) bool { return x.ID == id }) {
+			all = append(all, PluginInfo{ID: id, Version: lock.Plugins[id].Version, Path: store.Path(lock.Plugins[id]),
+				Enabled: p.config.Settings.EnabledPlugins[id]})
+		}
+	}
+	return all, nil
+}
+
+// EnablePlugin switches a plugin on or off in the user's settings. Reload makes it take effect.
+func (p *Project) EnablePlugin(id string, on bool) (Setting, error) {
+	all, err := p.Plugins()
+	if err != nil {
+		return Setting{}, err
+	}
+	if !slices.ContainsFunc(all, func(x PluginInfo) bool { return x.ID == id }) {
+		return Setting{}, &Error{Err: errors.New("there is no plugin " + plain.Line(id)), Hint: "knack plugin add " +
+			plain.Line(id)}
+	}
+	value, _ := json.Marshal(on)
+	return p.Set("enabledPlugins."+id, string(value))
+}

@@ -1,0 +1,47 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+)
+
+// plugins lists the plugins, or switches one on or off for all later sessions.
+func plugins(ctx context.Context, s *engine.Session, args string) (engine.Reply, error) {
+	p := s.Engine().Project()
+	if f := strings.Fields(args); len(f) > 0 {
+		if len(f) != 2 || f[1] != "on" && f[1] != "off" {
+			return engine.Reply{}, engine.Usagef("", "/plugin, or /plugin NAME@MARKETPLACE on or off")
+		}
+		set, err := p.EnablePlugin(f[0], f[1] == "on")
+		if err != nil {
+			return engine.Reply{}, err
+		}
+		if _, err := s.Engine().Reload(ctx); err != nil {
+			return engine.Reply{}, fmt.Errorf("the setting was stored, but settings cannot be read again: %w", err)
+		}
+		return engine.Reply{Text: plain.Line(f[0]) + " is " + f[1], Value: set}, nil
+	}
+	all, err := p.Plugins()
+	if err != nil {
+		return engine.Reply{}, err
+	}
+	t := engine.Table{Rows: [][]string{{"PLUGIN", "STATE", "BRINGS", "DESCRIPTION"}}}
+	q := &engine.Question{Title: "Switch which plugin?"}
+	for _, x := range all {
+		state, other := "off", "on"
+		switch {
+		case x.Used:
+			state, other = "on", "off"
+		case x.Enabled:
+			state, other = "not used: knack skill verify", "off"
+		}
+		t.Rows = append(t.Rows, []string{plain.Line(x.ID), state, x.Brings, plain.Line(x.Description)})
+		choose(q, "/plugin "+x.ID+" "+other, plain.Line(x.ID)+" ("+state+")", strings.Trim(x.Brings+": "+plain.Line(
+			x.Description), ": "))
+	}
+	return engine.Reply{Table: &t, Value: all, Choices: q}, nil
+}
