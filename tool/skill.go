@@ -45,10 +45,10 @@ type SkillAnswer struct {
 	Agent      string   // the session id of the agent that produced the text; "": none
 }
 
-// A SkillCall performs a call of the Skill tool. call contains the id of the call and
+// A SkillFunc performs a call of the Skill tool. call contains the id of the call and
 // the subject that was approved, whose Hash identifies the content of the skill that was
 // shown. A *[knack.Refusal] as error gives the model a code.
-type SkillCall func(ctx context.Context, in SkillInput, call Input) (SkillAnswer, error)
+type SkillFunc func(ctx context.Context, in SkillInput, call Input) (SkillAnswer, error)
 
 // A SkillSubject returns the permissions required to call the skill with a name. Their
 // Default is Allow if the skill asks for nothing; the Hash identifies the content that
@@ -58,7 +58,7 @@ type SkillSubject func(ctx context.Context, name string) []permission.Subject
 
 // Skill returns the Skill tool. listing is the catalogue text, which is fixed for the
 // session.
-func Skill(listing string, subject SkillSubject, call SkillCall) Tool {
+func Skill(listing string, subject SkillSubject, call SkillFunc) Tool {
 	text := strings.Replace(strings.TrimSpace(skillText), "{{listing}}", strings.TrimRight(listing, "\n"), 1)
 	t := New("Skill", text, func(ctx context.Context, in SkillInput, c Input) (Result, error) {
 		return callSkill(ctx, in, c, call)
@@ -101,7 +101,7 @@ func splitSkill(in Object) {
 // takes precedence.
 func (in SkillInput) Finds() bool { return in.Find != "" && SkillName(in.Skill) == "" }
 
-func callSkill(ctx context.Context, in SkillInput, c Input, call SkillCall) (Result, error) {
+func callSkill(ctx context.Context, in SkillInput, c Input, call SkillFunc) (Result, error) {
 	a, err := call(ctx, in, c)
 	var no *knack.Refusal
 	if errors.As(err, &no) {
@@ -135,7 +135,7 @@ func callSkill(ctx context.Context, in SkillInput, c Input, call SkillCall) (Res
 // ReadSkill wraps the read tool for index mode: reading the SKILL.md of a listed skill
 // invokes the skill, with the same permission as the Skill tool. listed returns the
 // skill that a path belongs to.
-func ReadSkill(read Tool, listed func(path string) (name string, ok bool), subject SkillSubject, call SkillCall) Tool {
+func ReadSkill(read Tool, listed func(path string) (name string, ok bool), subject SkillSubject, call SkillFunc) Tool {
 	find := func(input json.RawMessage) (string, bool) {
 		var in struct {
 			Path string `json:"path"`
