@@ -35,6 +35,10 @@ func (j *judge) other(s Subject) {
 		j.add(Judged{Subject: s, Verdict: Deny, Reason: reasonPlan}, "")
 		return
 	}
+	if s.EveryTime {
+		j.add(Judged{Subject: s, Reason: cmp.Or(s.Note, reasonNoRule)}, "")
+		return
+	}
 	for i := range j.rules.Allow {
 		if r := &j.rules.Allow[i]; r.coversTool(&s, false) && r.matchText(s.Kind, s.Text, false) && r.sameServerOrigin(&s) {
 			j.add(judgedBy(s, Allow, r), "")
@@ -75,7 +79,13 @@ func hostOf(address string) string {
 	}
 	host := rest[:len(rest)-len(strings.TrimLeft(rest,
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-"))]
-	if !matchHost(strings.ToLower(host), address) {
+	if port := rest[len(host):]; strings.HasPrefix(port, ":") {
+		port = port[:len(port)-len(strings.TrimLeft(port[1:], "0123456789"))]
+		if port != ":80" && port != ":443" {
+			host += port
+		}
+	}
+	if !matchHost(strings.ToLower(host), address, false) {
 		return ""
 	}
 	return strings.ToLower(host)

@@ -107,6 +107,9 @@ type Subject struct {
 	// Default is the verdict if no rule covers the subject: Allow for something harmless, such as a
 	// skill that requests no permissions. It is ignored for commands and paths.
 	Default Verdict `json:"-"`
+	// EveryTime means that no allow rule and no earlier answer covers the subject: it needs the user's
+	// answer each time. It is ignored for commands and paths.
+	EveryTime bool `json:"-"`
 	// Extra is the number of characters of a command line that do not count towards the length
 	// limit above which it needs approval: see [WithValues].
 	Extra int `json:"-"`

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -84,8 +85,11 @@ func ParseRule(text string, o Origin) (Rule, error) {
 			return Rule{}, fmt.Errorf("%q: a pattern cannot be negated; use a deny rule", text)
 		}
 	case KindWebFetch:
-		if host, ok := strings.CutPrefix(pattern, "domain:"); !ok || host == "" || strings.ContainsAny(host, "/ :") {
-			return Rule{}, fmt.Errorf("%q: the pattern of %s must be domain:HOST", text, name)
+		host, ok := strings.CutPrefix(pattern, "domain:")
+		name, port := cutPort(host)
+		if _, err := strconv.ParseUint(port, 10, 16); !ok || name == "" || strings.ContainsAny(name, "/ :") || err != nil &&
+			port != "" {
+			return Rule{}, fmt.Errorf("%q: the pattern must be domain:HOST or domain:HOST:PORT", text)
 		}
 	}
 	return r, nil
@@ -132,7 +136,7 @@ func (r Rule) Problem(tools ...string) (Problem, bool) {
 
 // otherAgentsTools lists tools of other agents that Knack does not have.
 var otherAgentsTools = []string{
-	"WebSearch", "ExitPlanMode", "EnterPlanMode", "LSP", "NotebookRead",
+	"ExitPlanMode", "EnterPlanMode", "LSP", "NotebookRead",
 	"TaskGet", "TaskOutput", "TaskStop", "Workflow", "ScheduleWakeup", "Monitor", "SendMessage", "TeamCreate",
 	"TeamDelete", "CronCreate", "CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Cd", "Search", "View", "BatchTool", "Computer",
 }
@@ -257,7 +261,7 @@ func (r *Rule) matchText(kind Kind, text string, broad bool) bool {
 	}
 	if kind == KindWebFetch {
 		host, ok := strings.CutPrefix(pattern, "domain:")
-		return ok && matchHost(strings.ToLower(host), text)
+		return ok && matchHost(strings.ToLower(host), text, broad)
 	}
 	if broad {
 		pattern, text = strings.ToLower(pattern), strings.ToLower(text)
@@ -274,9 +278,18 @@ func (r *Rule) matchText(kind Kind, text string, broad bool) bool {
 	return glob(pattern, text)
 }
 
+// cutPort cuts the port off a host; "": it has none. A host with colons is an address in brackets.
+func cutPort(host string) (name, port string) {
+	i := strings.LastIndexByte(host, ':')
+	if i < 0 || strings.HasSuffix(host, "]") {
+		return strings.Trim(host, "[]"), ""
+	}
+	return strings.Trim(host[:i], "[]"), host[i+1:]
+}
+
 // matchHost matches the host of an address with a.b, *.a.b (any subdomain) or a pattern in which *
-// matches within one label.
-func matchHost(pattern, address string) bool {
+// matches within one label. Other ports than 80 and 443 must be in the pattern, unless broad is set.
+func matchHost(pattern, address string, broad bool) bool {
 	if !strings.Contains(address, "://") {
 		address = "https://" + address
 	}
@@ -285,7 +298,8 @@ func matchHost(pattern, address string) bool {
 		return false
 	}
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
-	if host == "" {
+	pattern, port := cutPort(pattern)
+	if host == "" || !matchPort(port, u, broad) {
 		return false
 	}
 	if rest, ok := strings.CutPrefix(pattern, "*."); ok && !strings.Contains(rest, "*") {
@@ -301,6 +315,17 @@ func matchHost(pattern, address string) bool {
 		}
 	}
 	return true
+}
+
+func matchPort(want string, u *url.URL, broad bool) bool {
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	if want == "" {
+		return broad || port == "80" || port == "443"
+	}
+	return want == port
 }
 
 // Symbols in patterns and lines that are not characters. The command lines that are judged do not

@@ -167,7 +167,6 @@ func matches(pattern, name string) bool {
 // does not have.
 var replacements = map[string]string{
 	"WebSearch":            "work from the files, or ask the user for what has to be looked up",
-	"WebFetch":             "work from the files, or fetch the page with a command if the user allows it",
 	"EnterPlanMode":        "explore without changing anything, then present the plan as your answer",
 	"ExitPlanMode":         "present the plan as your answer; the user decides whether it is carried out",
 	"LSP":                  "search the code with grep and read",

@@ -45,20 +45,12 @@ func (r *readCall) pdf() (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, fmt.Errorf("%s is a PDF file whose text cannot be read: %w", r.details.Path, err)
 	}
-	var b strings.Builder
-	for i, p := range pages {
-		if p != "" {
-			fmt.Fprintf(&b, "[Page %d of %d]\n%s\n\n", i+1, total, p)
-		}
-	}
-	if b.Len() == 0 {
+	text := pdftext.Join(pages, total)
+	if text == "" {
 		return tool.Result{}, fmt.Errorf("%s is a PDF file without text (%s, %s): its pages may be scanned images",
 			r.details.Path, count(total, "page"), plain.Size(r.size))
 	}
-	if len(pages) < total {
-		fmt.Fprintf(&b, "[The text ends here, at %s; %s left.]\n", plain.Size(pdfText), count(total-len(pages), "page"))
-	}
-	r.page.Write([]byte(strings.TrimRight(b.String(), "\n") + "\n"))
+	r.page.Write([]byte(text))
 	return r.show(charset.UTF8)
 }
 

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
 // Pages returns the text of each page, in reading order if the file's own order is that. For a
@@ -355,4 +358,22 @@ func (w *writer) place(s string) {
 	}
 	w.out.WriteString(s)
 	w.started, w.height = true, height
+}
+
+// Join returns the text of pages as one text with the number of each page; "" if no page has text. total is the number
+// of pages of the file: if there are more than those given, the last line says so.
+func Join(pages []string, total int) string {
+	var b strings.Builder
+	for i, p := range pages {
+		if p != "" {
+			fmt.Fprintf(&b, "[Page %d of %d]\n%s\n\n", i+1, total, p)
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	if left := total - len(pages); left > 0 {
+		fmt.Fprintf(&b, "[The text ends here; %s left.]\n", plain.Count(left, "page"))
+	}
+	return strings.TrimRight(b.String(), "\n") + "\n"
 }

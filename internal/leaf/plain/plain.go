@@ -175,3 +175,25 @@ func Size(n int64) string {
 	}
 	return fmt.Sprintf("%.1fMB", float64(n)/(1<<20))
 }
+
+// Visible returns text for a model, with newlines and tabs, but without hidden characters, and how many were removed.
+// Joiners that join something are kept, and a carriage return before a newline is removed without being counted.
+func Visible(s string) (text string, removed int) {
+	if !strings.ContainsFunc(s, func(r rune) bool { return r == utf8.RuneError || Hidden(r) && r != '\n' && r != '\t' }) {
+		return s, 0
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	for i, r := range s {
+		switch n := utf8.RuneLen(r); {
+		case r == '\n' || r == '\t':
+			b.WriteRune(r)
+		case r == '\r' && strings.HasPrefix(s[i+1:], "\n"):
+		case !Hidden(r) || joins(r) && joined(s[:i], s[i+n:]):
+			b.WriteRune(r) // an invalid byte becomes U+FFFD
+		default:
+			removed++
+		}
+	}
+	return b.String(), removed
+}

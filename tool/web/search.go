@@ -1,0 +1,280 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool"
+)
+
+//go:embed search.md
+var searchText string
+
+// A Query is what an Engine searches for.
+type Query struct {
+	Text string
+	// Allowed are the only domains, and Blocked the domains that are left out; at most one of them is set. An Engine that
+	// cannot restrict itself may ignore both, because the results are filtered.
+	Allowed, Blocked []string
+}
+
+// A Hit is a page that an Engine found. Its texts are untrusted.
+type Hit struct {
+	Title, URL, Text string
+}
+
+// An Engine finds pages on the web. It is safe for concurrent use.
+type Engine interface {
+	Search(ctx context.Context, q Query) ([]Hit, error)
+}
+
+// An EngineFunc is a func that implements Engine.
+type EngineFunc func(context.Context, Query) ([]Hit, error)
+
+func (f EngineFunc) Search(ctx context.Context, q Query) ([]Hit, error) { return f(ctx, q) }
+
+type searchInput struct {
+	Query   string   `json:"query" jsonschema:"what to search for"`
+	Allowed []string `json:"allowed_domains,omitempty" jsonschema:"only pages of these domains"`
+	Blocked []string `json:"blocked_domains,omitempty" jsonschema:"no pages of these domains; not together with allowed_domains"`
+}
+
+// Limits of searches.
+const (
+	maxSearches = 200 // a session
+	maxHits     = 20
+	maxQuery    = 400 // characters
+)
+
+func (c *client) searchTool() tool.Tool {
+	t := tool.New(SearchName, strings.TrimSpace(searchText), c.search)
+	t.Effect, t.Aliases = tool.Network, []string{"WebSearch"}
+	t.Summary = tool.SummaryOf(func(in searchInput) string { return in.Query })
+	t.Subjects = tool.SubjectsOf(func(_ context.Context, in searchInput) []permission.Subject {
+		all := []permission.Subject{{Kind: "WebSearch"}}
+		if u := (&url.URL{Scheme: "https", Host: "search", Path: "/", RawQuery: url.QueryEscape(in.Query)}); c.holdsSecret(u) {
+			all = append(all, permission.Subject{Kind: dataKind, Text: in.Query, EveryTime: true,
+				Note: "the query contains text that this session read from a secret"})
+		}
+		return all
+	})
+	return t
+}
+
+func (c *client) search(ctx context.Context, in searchInput, _ tool.Input) (tool.Result, error) {
+	q := Query{Text: strings.TrimSpace(in.Query), Allowed: in.Allowed, Blocked: in.Blocked}
+	switch {
+	case q.Text == "":
+		return tool.Result{}, errors.New("the query is empty")
+	case len(q.Text) > maxQuery:
+		return tool.Result{}, fmt.Errorf("the query has %d characters: at most %d are sent", len(q.Text), maxQuery)
+	case len(q.Allowed) > 0 && len(q.Blocked) > 0:
+		return tool.Result{}, errors.New("allowed_domains and blocked_domains cannot be used together")
+	}
+	c.mu.Lock()
+	c.calls++
+	n := c.calls
+	c.mu.Unlock()
+	if n > maxSearches {
+		return tool.Result{}, fmt.Errorf("this session has searched %d times, which is the limit", maxSearches)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, requestTime, fmt.Errorf("the search took longer than %s", requestTime))
+	defer cancel()
+	hits, err := c.opt.Search.Search(ctx, q)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return tool.Result{}, fmt.Errorf("the search failed: %w", err)
+	}
+	var b strings.Builder
+	shown := 0
+	for _, h := range hits {
+		u, err := parse(h.URL)
+		if err != nil || !q.wants(u.Hostname()) || shown == maxHits {
+			continue
+		}
+		shown++
+		title, _ := plain.Visible(strings.Join(strings.Fields(clip(h.Title, 200)), " "))
+		text, _ := plain.Visible(strings.Join(strings.Fields(clip(h.Text, 500)), " "))
+		fmt.Fprintf(&b, "%d. %s\n   %s\n", shown, title, u)
+		if text != "" {
+			fmt.Fprintf(&b, "   %s\n", text)
+		}
+	}
+	if shown == 0 {
+		return tool.Text("No results."), nil
+	}
+	return tool.Text(stranger(b.String())), nil
+}
+
+// wants reports whether a query is about a host.
+func (q Query) wants(host string) bool {
+	below := func(domain string) bool {
+		domain = strings.TrimPrefix(strings.ToLower(strings.TrimSpace(domain)), "*.")
+		return domain != "" && (host == domain || strings.HasSuffix(host, "."+domain))
+	}
+	return (len(q.Allowed) == 0 || slices.ContainsFunc(q.Allowed, below)) && !slices.ContainsFunc(q.Blocked, below)
+}
+
+// Names of search engines in settings. A name that begins with mcp__ is a tool of an MCP server.
+const (
+	EngineSearXNG  = "searxng" // or another one with its answers: {results: [{title, url, content}]}
+	EngineBrave    = "brave"
+	EngineTavily   = "tavily"
+	EngineProvider = "provider" // the search of the model's provider
+)
+
+// NewEngine returns the Engine with a name: searxng (with the URL of the server), brave or tavily (with a key, and with a
+// URL for another address than the usual one).
+func NewEngine(name, address, key string) (Engine, error) {
+	usual := map[string]string{EngineSearXNG: "", EngineBrave: "https://api.search.brave.com/res/v1/web/search",
+		EngineTavily: "https://api.tavily.com/search"}
+	at, ok := usual[name]
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("there is no search engine %q: searxng, brave, tavily, provider, or a tool mcp__SERVER__TOOL",
+			clip(name, 100))
+	case name == EngineSearXNG && address == "":
+		return nil, errors.New("searxng needs the url of the server")
+	case name != EngineSearXNG && key == "":
+		return nil, fmt.Errorf("%s needs a key", name)
+	}
+	if address != "" {
+		at = address
+	}
+	u, err := url.Parse(at)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("%q is not the URL of a search engine", clip(at, 200))
+	}
+	e := endpoint{url: u, key: key}
+	return EngineFunc(map[string]func(context.Context, Query) ([]Hit, error){
+		EngineSearXNG: e.searxng, EngineBrave: e.brave, EngineTavily: e.tavily}[name]), nil
+}
+
+// An endpoint is the address of a search engine that the user configured. It may be on this machine.
+type endpoint struct {
+	url *url.URL
+	key string
+}
+
+func (e endpoint) searxng(ctx context.Context, q Query) ([]Hit, error) {
+	u := *e.url
+	if u.Path == "" || u.Path == "/" {
+		u.Path = "/search"
+	}
+	v := u.Query()
+	v.Set("q", q.withSites())
+	v.Set("format", "json")
+	u.RawQuery = v.Encode()
+	var got struct {
+		Results []struct{ Title, URL, Content string }
+	}
+	if err := e.call(ctx, http.MethodGet, &u, nil, http.Header{}, &got); err != nil {
+		return nil, err
+	}
+	var hits []Hit
+	for _, r := range got.Results {
+		hits = append(hits, Hit{r.Title, r.URL, r.Content})
+	}
+	return hits, nil
+}
+
+func (e endpoint) brave(ctx context.Context, q Query) ([]Hit, error) {
+	u := *e.url
+	v := u.Query()
+	v.Set("q", q.withSites())
+	v.Set("count", "20")
+	u.RawQuery = v.Encode()
+	var got struct {
+		Web struct {
+			Results []struct{ Title, URL, Description string }
+		}
+	}
+	if err := e.call(ctx, http.MethodGet, &u, nil, http.Header{"X-Subscription-Token": {e.key}}, &got); err != nil {
+		return nil, err
+	}
+	var hits []Hit
+	for _, r := range got.Web.Results {
+		hits = append(hits, Hit{r.Title, r.URL, r.Description})
+	}
+	return hits, nil
+}
+
+func (e endpoint) tavily(ctx context.Context, q Query) ([]Hit, error) {
+	body, err := json.Marshal(struct {
+		Query   string   `json:"query"`
+		Max     int      `json:"max_results"`
+		Include []string `json:"include_domains,omitempty"`
+		Exclude []string `json:"exclude_domains,omitempty"`
+	}{q.Text, maxHits, q.Allowed, q.Blocked})
+	if err != nil {
+		return nil, err
+	}
+	var got struct {
+		Results []struct{ Title, URL, Content string }
+	}
+	if err := e.call(ctx, http.MethodPost, e.url, body, http.Header{"Authorization": {"Bearer " + e.key}}, &got); err != nil {
+		return nil, err
+	}
+	var hits []Hit
+	for _, r := range got.Results {
+		hits = append(hits, Hit{r.Title, r.URL, r.Content})
+	}
+	return hits, nil
+}
+
+// withSites returns the text of a query with the operators that restrict it to sites, which most engines know.
+func (q Query) withSites() string {
+	text := q.Text
+	for i, d := range q.Allowed {
+		if i > 0 {
+			text += " OR"
+		}
+		text += " site:" + d
+	}
+	for _, d := range q.Blocked {
+		text += " -site:" + d
+	}
+	return text
+}
+
+// call sends a request to a search engine and decodes its answer. The key is not sent anywhere else: a redirect fails.
+func (e endpoint) call(ctx context.Context, method string, u *url.URL, body []byte, h http.Header, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	h.Set("Accept", "application/json")
+	if body != nil {
+		h.Set("Content-Type", "application/json")
+	}
+	req.Header = h
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", u.Host, plain.Line(clip(res.Status, 100)))
+	}
+	data, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, into); err != nil {
+		return fmt.Errorf("%s does not answer with the JSON of a search: %w", u.Host, err)
+	}
+	return nil
+}
