@@ -40,7 +40,7 @@ func (t *Turn) newForkFunc(parent *gate.Gate) func(context.Context, *agent.Defin
 			prompt.Index = s.Catalog().Listing(t.View()).Text
 		}
 		a.System = prompt.String()
-		a.Tools = slices.Concat(coding.Tools(s.ws, o), t.host.Tools)
+		a.Tools = slices.Concat(coding.Tools(s.ws, o), s.web, t.host.Tools)
 		if s.options.Tools != "" { // a definition cannot restore a tool that the user removed
 			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(t.agent.Tools.Names(), ","))
 		}

@@ -49,6 +49,7 @@ type Session struct {
 	checkpoints  *checkpoints   // nil: no files are kept
 	coding       coding.Options // of the session's tools
 	files        tool.Set       // all of the session's own tools, active or not
+	web          tool.Set       // web_fetch and web_search
 	active       tool.Set       // the active ones among them
 	unlisted     tool.Set       // tools that the model may call but that are not listed for it
 	removedTools []string       // tools that the agent would add but must not
@@ -190,8 +191,9 @@ func (s *Session) setTools(p *Project) {
 		s.coding.Ask = s.askTool
 	}
 	s.checkpoints = s.newCheckpoints(p)
-	s.files = s.checkpoints.wrap(coding.Tools(s.ws, s.coding))
-	base := coding.Default + ",Agent"
+	s.web = s.webTools(p)
+	s.files = slices.Concat(s.checkpoints.wrap(coding.Tools(s.ws, s.coding)), s.web)
+	base := defaultTools
 	spec, skill := cutSkillTerm(s.options.Tools)
 	chosen, problems := tool.Select(withAgent(s.files), base, coding.Choice(spec, base))
 	for _, x := range problems {

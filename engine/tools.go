@@ -14,12 +14,14 @@ import (
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/tool/coding"
+	"github.com/knack-agent/knack/tool/web"
 )
 
 // KnownTools returns the program's tools, for rules, hooks and front ends. They have no workspace and
 // must not be called.
 var KnownTools = sync.OnceValue(func() tool.Set {
-	return slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}), agent.Tools(), mcp.KnownTools(),
+	return slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}), web.Tools(web.Options{Search: web.EngineFunc(nil)}),
+		agent.Tools(), mcp.KnownTools(),
 		planTools(nil, nil, func() bool { return false }))
 })
 

@@ -225,7 +225,7 @@ func TestParseRules(t *testing.T) {
 		t.Errorf("rules:\n%s\nwant\n%s", got, want)
 	}
 	if got, want := strings.Join(seen, ", "), "error Bash(git, error Bash(), error (x), error Ba sh, "+
-		"error WebFetch(https://x), error Edit(!x), warn TodoWrite, warn WebSearch, warn Nonsense, "+
+		"error WebFetch(https://x), error Edit(!x), warn TodoWrite, warn Nonsense, "+
 		"error Bash(a\u202eb)"; got != want {
 		t.Errorf("problems:\n%s\nwant\n%s", got, want)
 	}

@@ -46,10 +46,18 @@ func (j *judge) other(s Subject) {
 		}
 	}
 	if s.Default == Allow {
-		j.add(Judged{Subject: s, Verdict: Allow, Origin: Builtin, Reason: reasonAsksNobody}, "")
+		j.add(Judged{Subject: s, Verdict: Allow, Origin: Builtin, Reason: harmless(s.Kind)}, "")
 		return
 	}
 	j.add(Judged{Subject: s, Reason: cmp.Or(s.Note, reasonNoRule)}, rule)
+}
+
+// harmless is the reason for a subject that needs no rule.
+func harmless(k Kind) string {
+	if k == KindWebFetch {
+		return reasonDocumentation
+	}
+	return reasonAsksNobody
 }
 
 // escapeGlob returns a pattern that matches exactly the text s.

@@ -89,6 +89,7 @@ const (
 	KindSkill      Kind = "Skill"      // the name of a skill
 	KindAgent      Kind = "Agent"      // the name of an agent
 	KindWebFetch   Kind = "WebFetch"   // a URL
+	KindWebSearch  Kind = "WebSearch"  // without text
 )
 
 // A Subject is one thing that a call wants to do. Text is matched against the patterns of rules.

@@ -174,6 +174,7 @@ var kinds = [...]struct {
 	{"Agent", KindAgent, ""}, {"agent", KindAgent, ""}, {"Task", KindAgent, ""},
 	{"PowerShell", KindPowerShell, ""},
 	{"WebFetch", KindWebFetch, ""}, {"web_fetch", KindWebFetch, ""},
+	{"WebSearch", KindWebSearch, ""}, {"web_search", KindWebSearch, ""},
 }
 
 // kindOf returns the kind of a tool name, by default the name itself, and the one tool that the

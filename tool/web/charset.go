@@ -57,6 +57,10 @@ func decode(data []byte, header, media string) (text, note string, err error) {
 		}
 		return string(out), "", nil
 	}
+	if cjk := cjkName(name); cjk != "" {
+		text, err := decodeCJK(cjk, data)
+		return text, "", err
+	}
 	if utf8.Valid(data) { // the name is wrong, or does not matter
 		return string(data), "", nil
 	}

@@ -2,12 +2,14 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -62,7 +64,7 @@ func (c *client) searchTool() tool.Tool {
 	t.Effect, t.Aliases = tool.Network, []string{"WebSearch"}
 	t.Summary = tool.SummaryOf(func(in searchInput) string { return in.Query })
 	t.Subjects = tool.SubjectsOf(func(_ context.Context, in searchInput) []permission.Subject {
-		all := []permission.Subject{{Kind: "WebSearch"}}
+		all := []permission.Subject{{Kind: permission.KindWebSearch}}
 		if u := (&url.URL{Scheme: "https", Host: "search", Path: "/", RawQuery: url.QueryEscape(in.Query)}); c.holdsSecret(u) {
 			all = append(all, permission.Subject{Kind: dataKind, Text: in.Query, EveryTime: true,
 				Note: "the query contains text that this session read from a secret"})
@@ -175,7 +177,7 @@ func (e endpoint) searxng(ctx context.Context, q Query) ([]Hit, error) {
 		u.Path = "/search"
 	}
 	v := u.Query()
-	v.Set("q", q.withSites())
+	v.Set("q", q.WithSites())
 	v.Set("format", "json")
 	u.RawQuery = v.Encode()
 	var got struct {
@@ -194,7 +196,7 @@ func (e endpoint) searxng(ctx context.Context, q Query) ([]Hit, error) {
 func (e endpoint) brave(ctx context.Context, q Query) ([]Hit, error) {
 	u := *e.url
 	v := u.Query()
-	v.Set("q", q.withSites())
+	v.Set("q", q.WithSites())
 	v.Set("count", "20")
 	u.RawQuery = v.Encode()
 	var got struct {
@@ -235,8 +237,8 @@ func (e endpoint) tavily(ctx context.Context, q Query) ([]Hit, error) {
 	return hits, nil
 }
 
-// withSites returns the text of a query with the operators that restrict it to sites, which most engines know.
-func (q Query) withSites() string {
+// WithSites returns the text of a query with the operators that restrict it to sites, which most engines know.
+func (q Query) WithSites() string {
 	text := q.Text
 	for i, d := range q.Allowed {
 		if i > 0 {
@@ -275,6 +277,66 @@ func (e endpoint) call(ctx context.Context, method string, u *url.URL, body []by
 	}
 	if err := json.Unmarshal(data, into); err != nil {
 		return fmt.Errorf("%s does not answer with the JSON of a search: %w", u.Host, err)
+	}
+	return nil
+}
+
+// HitsIn finds hits in the result of a tool of an MCP server: structured, or else its text, is a list of objects with a
+// url or link, a title or name, and a content, description or snippet; it may be in the field of an object. In other text,
+// each line with a URL is a hit.
+func HitsIn(structured any, text string) []Hit {
+	data, err := json.Marshal(structured)
+	if err != nil || structured == nil {
+		data = []byte(text)
+	}
+	if hits := hitsInJSON(data, 3); len(hits) > 0 {
+		return hits
+	}
+	var hits []Hit
+	title := ""
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		i := strings.Index(line, "https://")
+		if i < 0 {
+			i = strings.Index(line, "http://")
+		}
+		if i < 0 {
+			title = strings.Trim(line, "#*-0123456789. ")
+			continue
+		}
+		address := strings.TrimRight(strings.FieldsFunc(line[i:], func(r rune) bool {
+			return r <= ' ' || strings.ContainsRune("<>()[]\"'`", r)
+		})[0], ".,;:")
+		if before := strings.Trim(line[:i], "#*-0123456789.:<([]) "); len(before) > 3 && !strings.EqualFold(before, "url") {
+			title = before
+		}
+		hits = append(hits, Hit{Title: title, URL: address})
+		title = ""
+	}
+	return hits
+}
+
+func hitsInJSON(data []byte, depth int) []Hit {
+	var list []struct {
+		URL, Link, Title, Name, Content, Description, Snippet string
+	}
+	if json.Unmarshal(data, &list) == nil {
+		var hits []Hit
+		for _, x := range list {
+			if address := cmp.Or(x.URL, x.Link); address != "" {
+				hits = append(hits, Hit{cmp.Or(x.Title, x.Name), address, cmp.Or(x.Content, x.Description, x.Snippet)})
+			}
+		}
+		return hits
+	}
+	var object map[string]json.RawMessage
+	if depth == 0 || json.Unmarshal(data, &object) != nil {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(object)) {
+		if hits := hitsInJSON(object[key], depth-1); len(hits) > 0 {
+			return hits
+		}
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -60,6 +61,9 @@ func parse(text string) (*url.URL, error) {
 		}
 	}
 	port := u.Port()
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil && port != "" {
+		return nil, fmt.Errorf("there is no port %s", port)
+	}
 	if port == "80" && u.Scheme == "http" || port == "443" && u.Scheme == "https" {
 		port = ""
 	}
@@ -163,10 +167,10 @@ func decodings(run string) []string {
 	std := strings.NewReplacer("-", "+", "_", "/").Replace(run)
 	for skip := range min(4, len(std)) {
 		part := std[skip:]
-		part = part[:len(part)/4*4+len(part)%4&^1]
+		if len(part)%4 == 1 { // no text has such a length
+			part = part[:len(part)-1]
+		}
 		if data, err := base64.RawStdEncoding.DecodeString(part); err == nil {
-			out = append(out, string(data))
-		} else if data, err := base64.RawStdEncoding.DecodeString(part[:len(part)/4*4]); err == nil {
 			out = append(out, string(data))
 		}
 	}

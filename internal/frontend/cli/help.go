@@ -12,6 +12,7 @@ import (
 	"github.com/knack-agent/knack/internal/frontend/control"
 	"github.com/knack-agent/knack/internal/frontend/tui"
 	"github.com/knack-agent/knack/internal/leaf/similar"
+	"github.com/knack-agent/knack/tool"
 )
 
 //go:embed help/*.md
@@ -42,6 +43,53 @@ func helpKeysCommand() *cobra.Command {
 			return err
 		},
 	}
+}
+
+func helpToolsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "tools", Short: "The tools of a model, and the web", Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			text, err := helpTexts.ReadFile("help/tools.md")
+			if err == nil {
+				_, err = fmt.Fprintf(c.OutOrStdout(), "Tools\n\n%s%s", toolRows(engine.KnownTools()), text)
+			}
+			return err
+		},
+	}
+}
+
+// toolRows lists tools with their other names and the first sentence of their descriptions.
+func toolRows(tools tool.Set) string {
+	var b strings.Builder
+	for _, t := range tools {
+		about, _, _ := strings.Cut(strings.ReplaceAll(t.Description, "\n", " "), ". ")
+		name := t.Name
+		if len(t.Aliases) > 0 {
+			name += " (" + strings.Join(t.Aliases, ", ") + ")"
+		}
+		fmt.Fprintf(&b, "  %s\n", name)
+		if about != "" { // the description of Agent depends on the agents of a session
+			b.WriteString(indented(strings.TrimSuffix(about, ".")+".", "      ", 80))
+		}
+	}
+	return b.String()
+}
+
+// indented breaks a text into lines of at most width characters that begin with indent.
+func indented(text, indent string, width int) string {
+	var b strings.Builder
+	line := indent
+	for word := range strings.FieldsSeq(text) {
+		if line != indent && len(line)+1+len(word) > width {
+			b.WriteString(line + "\n")
+			line = indent
+		}
+		if line != indent {
+			line += " "
+		}
+		line += word
+	}
+	return b.String() + line + "\n"
 }
 
 // topics are the pages of `knack help` that do not describe one command.
@@ -108,7 +156,7 @@ func helpCommand() *cobra.Command {
 			return about.Help()
 		},
 	}
-	c.AddCommand(helpSettingsCommand(), helpCommandsCommand(), helpKeysCommand())
+	c.AddCommand(helpSettingsCommand(), helpCommandsCommand(), helpKeysCommand(), helpToolsCommand())
 	for _, t := range topics {
 		topic := topicCommand(t.name, t.short)
 		if t.name == "formats" {

@@ -54,6 +54,16 @@ func goldenTopic(t *testing.T, name string) string {
 	return got
 }
 
+// TestHelpTools: the page names every tool.
+func TestHelpTools(t *testing.T) {
+	page := goldenTopic(t, "tools")
+	for _, name := range engine.KnownTools().AllNames() {
+		if !mentions(page, name) {
+			t.Errorf("no %s", name)
+		}
+	}
+}
+
 // TestHelpCommands compares the help with the table of commands.
 func TestHelpCommands(t *testing.T) {
 	goldenTopic(t, "commands")

@@ -13,6 +13,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/tool/coding"
 	"github.com/knack-agent/knack/workspace"
 )
@@ -83,7 +84,7 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 			if err != nil {
 				return err
 			}
-			subjects, err := callSubjects(c.Context(), ws, args[0], json.RawMessage(args[1]))
+			subjects, err := callSubjects(c.Context(), ws, e.Project().WebTools(), args[0], json.RawMessage(args[1]))
 			if err != nil {
 				return engine.Usagef("knack permission check bash '{\"command\":\"ls\"}'", "%w", err)
 			}
@@ -115,9 +116,9 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 // callSubjects returns the subjects that the rules decide on for a call. For a tool that is
 // not ours, this is just the tool's name.
 func callSubjects(
-	ctx context.Context, ws workspace.Workspace, name string, input json.RawMessage,
+	ctx context.Context, ws workspace.Workspace, web tool.Set, name string, input json.RawMessage,
 ) ([]permission.Subject, error) {
-	tools := slices.Concat(coding.Tools(ws, coding.Options{Jobs: new(coding.Jobs)}), agent.Tools())
+	tools := slices.Concat(coding.Tools(ws, coding.Options{Jobs: new(coding.Jobs)}), web, agent.Tools())
 	t, ok := tools.Find(name)
 	if !ok {
 		return []permission.Subject{{Kind: permission.Kind(name), Tool: name}}, nil

@@ -39,8 +39,8 @@ func toolListCommand() *cobra.Command {
 				return err
 			}
 			defer ws.Close()
-			tools, problems := tool.Select(coding.Tools(ws, coding.Options{Jobs: new(coding.Jobs)}), coding.All,
-				coding.Choice(choice, coding.All))
+			tools, problems := tool.Select(slices.Concat(coding.Tools(ws,
+				coding.Options{Jobs: new(coding.Jobs)}), new(engine.Project).WebTools()), coding.All, coding.Choice(choice, coding.All))
 			for _, p := range problems {
 				fmt.Fprintf(c.ErrOrStderr(), "knack: %s: %s. %s\n", p.Severity, p, p.Hint)
 			}
@@ -107,7 +107,8 @@ code is 1 if the result is an error.`,
 			if err != nil {
 				return err
 			}
-			tools, problems := tool.Join(coding.Tools(ws, coding.Options{Timeout: 2 * time.Minute, Jobs: &jobs}))
+			tools, problems := tool.Join(coding.Tools(ws, coding.Options{Timeout: 2 * time.Minute, Jobs: &jobs}),
+				e.Project().WebTools())
 			res := tool.Call(ctx, tools, llm.ToolCall{ID: "1", Name: args[0], Input: json.RawMessage(args[1])}, g, nil)
 			if err := writeJSON(c.OutOrStdout(), newToolOutput(res, problems)); err != nil {
 				return err

@@ -28,7 +28,7 @@ func file(font, content string, more ...string) string {
 		strings.Join(more, "\n") + "\ntrailer << /Root 1 0 R >>\n%%EOF\n"
 }
 
-func plain(s string) string { return fmt.Sprintf("<< /Length %d >> stream\n%s\nendstream", len(s), s) }
+func plainStream(s string) string { return fmt.Sprintf("<< /Length %d >> stream\n%s\nendstream", len(s), s) }
 
 const helvetica = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"
 
@@ -36,35 +36,35 @@ func TestPages(t *testing.T) {
 	z := deflate("BT /F1 10 Tf (packed) Tj ET")
 	stm := deflate("3 0\n<< /Type /Page /Contents 5 0 R /Resources << /Font << /F1 4 0 R >> >> >>")
 	for _, c := range []struct{ name, data, want string }{
-		{"simple", file(helvetica, plain("BT /F1 12 Tf 72 700 Td (Hello, \\(world\\)) Tj 0 -20 Td (second) Tj T* ET")),
+		{"simple", file(helvetica, plainStream("BT /F1 12 Tf 72 700 Td (Hello, \\(world\\)) Tj 0 -20 Td (second) Tj T* ET")),
 			"Hello, (world)\nsecond"},
-		{"kerning", file(helvetica, plain("BT /F1 12 Tf [(T) 80 (wo) -600 (wo) 20 (rds)] TJ ET")), "Two words"},
-		{"positions", file(helvetica, plain("BT /F1 12 Tf 1 0 0 1 72 700 Tm (left) Tj 1 0 0 1 300 700 Tm (right) Tj 1 0 0 "+
+		{"kerning", file(helvetica, plainStream("BT /F1 12 Tf [(T) 80 (wo) -600 (wo) 20 (rds)] TJ ET")), "Two words"},
+		{"positions", file(helvetica, plainStream("BT /F1 12 Tf 1 0 0 1 72 700 Tm (left) Tj 1 0 0 1 300 700 Tm (right) Tj 1 0 0 "+
 			"1 72 680 Tm (below) Tj ET")), "left right\nbelow"},
-		{"next line", file(helvetica, plain("BT /F1 12 Tf 14 TL (a) Tj (b) ' 1 2 (c) \" ET")), "a\nb\nc"},
+		{"next line", file(helvetica, plainStream("BT /F1 12 Tf 14 TL (a) Tj (b) ' 1 2 (c) \" ET")), "a\nb\nc"},
 		{"flate", file(helvetica, fmt.Sprintf("<< /Filter /FlateDecode /Length %d >> stream\n%s\nendstream", len(z), z)),
 			"packed"},
 		{"wrong length", file(helvetica, fmt.Sprintf("<< /Filter [/Fl] /Length 3 >> stream\r\n%s\nendstream", z)), "packed"},
 		{"hex", file(helvetica, "<< /Filter /ASCIIHexDecode >> stream\n4254202F46312031205466202861292054 "+
 			"6A204554>\nendstream"), "a"},
-		{"winansi", file(helvetica, plain("BT /F1 12 Tf (\\223caf\\351\\224) Tj ET")), "“café”"},
+		{"winansi", file(helvetica, plainStream("BT /F1 12 Tf (\\223caf\\351\\224) Tj ET")), "“café”"},
 		{"differences", file("<< /Subtype /Type1 /Encoding << /Differences [1 /eacute /fi /uni20AC /A.alt] >> >>",
-			plain("BT /F1 9 Tf <01020304> Tj ET")), "éfi€A"},
+			plainStream("BT /F1 9 Tf <01020304> Tj ET")), "éfi€A"},
 		{"tounicode", file("<< /Subtype /Type0 /Encoding /Identity-H /ToUnicode 7 0 R >>",
-			plain("BT /F1 9 Tf <000100020010> Tj ET"),
-			"7 0 obj "+plain("1 beginbfchar <0001> <65E5> endbfchar 1 beginbfrange <0002> <0003> <672C> <0010> <0010> "+
+			plainStream("BT /F1 9 Tf <000100020010> Tj ET"),
+			"7 0 obj "+plainStream("1 beginbfchar <0001> <65E5> endbfchar 1 beginbfrange <0002> <0003> <672C> <0010> <0010> "+
 				"[<D83DDE00>] endbfrange")+" endobj"), "日本😀"},
-		{"form", file(helvetica, plain("BT /F1 9 Tf (a) Tj ET /X Do"),
+		{"form", file(helvetica, plainStream("BT /F1 9 Tf (a) Tj ET /X Do"),
 			"6 0 obj << /Subtype /Form /Length 40 >> stream\nBT /F1 9 Tf 0 -50 Td (in a form) Tj ET\nendstream endobj"),
 			"a\nin a form"},
-		{"inline image", file(helvetica, plain("BI /W 1 ID (((EI EI BT /F1 9 Tf (after) Tj ET")), "after"},
+		{"inline image", file(helvetica, plainStream("BI /W 1 ID (((EI EI BT /F1 9 Tf (after) Tj ET")), "after"},
 		{"object stream", "%PDF-1.5\n1 0 obj << /Pages 2 0 R >> endobj 2 0 obj << /Kids [3 0 R] >> endobj 4 0 obj " +
-			helvetica + " endobj 5 0 obj " + plain("BT /F1 9 Tf (in a stream) Tj ET") +
+			helvetica + " endobj 5 0 obj " + plainStream("BT /F1 9 Tf (in a stream) Tj ET") +
 			" endobj 9 0 obj << /Type /ObjStm /N 1 /First 4 /Filter /FlateDecode >> stream\n" + stm +
 			"\nendstream endobj 8 0 obj << /Type /XRef /Root 1 0 R >> endobj", "in a stream"},
-		{"newer object wins", file(helvetica, plain("BT /F1 9 Tf (old) Tj ET"),
-			"5 0 obj "+plain("BT /F1 9 Tf (new) Tj ET")+" endobj"), "new"},
-		{"no catalogue", strings.Replace(file(helvetica, plain("BT (found) Tj ET")), "/Root", "/Toor", 1), "found"},
+		{"newer object wins", file(helvetica, plainStream("BT /F1 9 Tf (old) Tj ET"),
+			"5 0 obj "+plainStream("BT /F1 9 Tf (new) Tj ET")+" endobj"), "new"},
+		{"no catalogue", strings.Replace(file(helvetica, plainStream("BT (found) Tj ET")), "/Root", "/Toor", 1), "found"},
 		{"unknown filter", file(helvetica, "<< /Filter /Nope >> stream\nx\nendstream"),
 			"[This page cannot be read: a stream uses the unsupported filter Nope.]"},
 	} {
@@ -74,7 +74,7 @@ func TestPages(t *testing.T) {
 		}
 	}
 	for name, data := range map[string]string{
-		"it is encrypted":   strings.Replace(file(helvetica, plain("")), "/Root", "/Encrypt 9 0 R /Root", 1),
+		"it is encrypted":   strings.Replace(file(helvetica, plainStream("")), "/Root", "/Encrypt 9 0 R /Root", 1),
 		"it has no objects": "%PDF-1.4 nothing", "it has no pages": "%PDF-1.4 1 0 obj (x) endobj",
 	} {
 		if _, _, err := Pages(t.Context(), []byte(data), 1<<20); err == nil || err.Error() != name {
@@ -92,19 +92,19 @@ func hostile() map[string]string {
 	}
 	return map[string]string{
 		"bomb":            file(helvetica, "<< /Filter /FlateDecode >> stream\n"+bomb+"\nendstream"),
-		"nesting":         file(helvetica, plain(strings.Repeat("[", 1<<20)+strings.Repeat("<<", 1<<20))),
-		"page tree cycle": strings.Replace(file(helvetica, plain("")), "/Kids [3 0 R]", "/Kids [2 0 R 2 0 R 3 0 R]", 1),
+		"nesting":         file(helvetica, plainStream(strings.Repeat("[", 1<<20)+strings.Repeat("<<", 1<<20))),
+		"page tree cycle": strings.Replace(file(helvetica, plainStream("")), "/Kids [3 0 R]", "/Kids [2 0 R 2 0 R 3 0 R]", 1),
 		"reference cycle": strings.Replace(file(helvetica, "5 0 R"), "/Pages 2 0 R", "/Pages 5 0 R", 1),
-		"form cycle": file(helvetica, plain("/X Do"),
+		"form cycle": file(helvetica, plainStream("/X Do"),
 			"6 0 obj << /Subtype /Form >> stream\n/X Do /X Do /X Do\nendstream endobj"),
 		"length chain": file(helvetica, "<< /Length 10 0 R >> stream\nx\nendstream", chain.String()),
 		"own container": "%PDF 1 0 obj << /Type /ObjStm /N 2 /First 8 /Length 1 0 R >> stream\n1 0 2 0 << /Length 2 0 " +
 			"R >> stream\nendstream endobj /Root 1 0 R",
 		"wide font": file("<< /Subtype /Type0 /DescendantFonts [<< /W ["+strings.Repeat("0 99999999 1 ",
-			10000)+"] >>] >>", plain("BT /F1 1 Tf (ab) Tj ET")),
+			10000)+"] >>] >>", plainStream("BT /F1 1 Tf (ab) Tj ET")),
 		"huge length": file(helvetica, "<< /Length 1e300 >> stream\nx\nendstream"),
-		"unicode ranges": file("<< /ToUnicode 7 0 R >>", plain("BT /F1 1 Tf (ab) Tj ET"),
-			"7 0 obj "+plain(strings.Repeat("<0000> <ffff> <0000> ", 10000)+"endbfrange")+" endobj"),
+		"unicode ranges": file("<< /ToUnicode 7 0 R >>", plainStream("BT /F1 1 Tf (ab) Tj ET"),
+			"7 0 obj "+plainStream(strings.Repeat("<0000> <ffff> <0000> ", 10000)+"endbfrange")+" endobj"),
 	}
 }
 
@@ -128,9 +128,9 @@ func FuzzPages(f *testing.F) {
 			f.Add([]byte(data))
 		}
 	}
-	f.Add([]byte(file(helvetica, plain("BT /F1 12 Tf [(T) 80 (wo)] TJ 1 0 0 1 72 680 Tm (below) Tj ET"))))
-	f.Add([]byte(file("<< /Subtype /Type0 /Encoding /Identity-H /ToUnicode 7 0 R >>", plain("BT /F1 9 Tf <0001> Tj ET"),
-		"7 0 obj "+plain("1 beginbfchar <0001> <65E5> endbfchar")+" endobj")))
+	f.Add([]byte(file(helvetica, plainStream("BT /F1 12 Tf [(T) 80 (wo)] TJ 1 0 0 1 72 680 Tm (below) Tj ET"))))
+	f.Add([]byte(file("<< /Subtype /Type0 /Encoding /Identity-H /ToUnicode 7 0 R >>", plainStream("BT /F1 9 Tf <0001> Tj ET"),
+		"7 0 obj "+plainStream("1 beginbfchar <0001> <65E5> endbfchar")+" endobj")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 1<<16 {
 			return

@@ -189,7 +189,7 @@ func Visible(s string) (text string, removed int) {
 		case r == '\n' || r == '\t':
 			b.WriteRune(r)
 		case r == '\r' && strings.HasPrefix(s[i+1:], "\n"):
-		case !Hidden(r) || joins(r) && joined(s[:i], s[i+n:]):
+		case !Hidden(r) || joins(r) && joined(s[:i], r, s[i+n:]):
 			b.WriteRune(r) // an invalid byte becomes U+FFFD
 		default:
 			removed++

@@ -384,3 +384,13 @@ func BenchmarkLoad(b *testing.B) {
 		}
 	}
 }
+
+// TestEmptyList: an empty list is not the same as none.
+func TestEmptyList(t *testing.T) {
+	for text, isSet := range map[string]bool{`{}`: false, `{"web": {"documentationHosts": []}}`: true} {
+		c, err := Load(Options{Dir: t.TempDir(), Settings: []string{text}})
+		if err != nil || (c.Settings.Web.DocumentationHosts != nil) != isSet {
+			t.Errorf("%s: %v %v", text, c.Settings.Web.DocumentationHosts, err)
+		}
+	}
+}

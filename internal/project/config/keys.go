@@ -155,7 +155,15 @@ var table = sync.OnceValue(func() []key {
 		{"memory.auto", boolean, fromUser, nil, "Reserved: this version stores no memories.", nil},
 
 		{"web.allowPrivate", list, fromUser, nil, "Hosts, or host:port, that may lead to this machine or to the network that " +
-			"it is in, when an address comes from somebody else: from a remote MCP server or a login.", nil},
+			"it is in, when an address comes from somebody else: web_fetch, a remote MCP server, a login. The permission rule " +
+			"is needed as well.", nil},
+		{"web.documentationHosts", list, fromUser, nil, "Hosts that web_fetch asks without approval, instead of the built-in " +
+			"list of documentation; [] for none.", nil},
+		{"web.search.engine", text, fromUser, nil, "What web_search uses: searxng (with the url of a server; also others " +
+			"with its format), brave or tavily (with a key), provider (the search of the model's provider), or a tool of an " +
+			"MCP server, mcp__SERVER__TOOL. Without it web_search is not offered.", nil},
+		{"web.search.url", text, fromUser, nil, "The address of the search engine.", nil},
+		{"web.search.key", text, fromUser, nil, "The key of the search engine, or $NAME for the value of a variable.", nil},
 
 		{"checkpoints", text, fromUser, []string{"on", "off"}, "Whether files are kept before tools and commands change them, " +
 			"so that /undo can restore them. Default: on.", nil},

@@ -588,6 +588,9 @@ func (l *loader) key(k key) any {
 				JSON: json.RawMessage(y.data[n.at:n.end])})
 			l.c.from[k.name] = append(l.c.from[k.name], p)
 		case k.kind == list:
+			if lists == nil {
+				lists = []any{} // an empty list is a value, too
+			}
 			for _, it := range n.items {
 				if want := k.bad(it); want != "" {
 					y.problem(it.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s contains %s: it must be %s", k.name,

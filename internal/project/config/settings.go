@@ -61,7 +61,13 @@ type Settings struct {
 		Auto bool `json:"auto"`
 	} `json:"memory"`
 	Web struct {
-		AllowPrivate []string `json:"allowPrivate"`
+		AllowPrivate       []string `json:"allowPrivate"`
+		DocumentationHosts []string `json:"documentationHosts"` // nil: those that the program knows
+		Search             struct {
+			Engine string `json:"engine"`
+			URL    string `json:"url"`
+			Key    string `json:"key"` // or $NAME, a variable
+		} `json:"search"`
 	} `json:"web"`
 	Checkpoints string `json:"checkpoints"` // on or off; "": on
 	Limits      struct {

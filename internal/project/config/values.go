@@ -48,6 +48,8 @@ func (l *loader) shownValue(k key, v any) {
 		}
 		slices.Sort(names)
 		v = slices.Compact(names)
+	case k.name == "web.search.key":
+		v = "(set)"
 	case isObject:
 		names := slices.Sorted(maps.Keys(fields))
 		for _, name := range names {
