@@ -28,7 +28,9 @@ func file(font, content string, more ...string) string {
 		strings.Join(more, "\n") + "\ntrailer << /Root 1 0 R >>\n%%EOF\n"
 }
 
-func plainStream(s string) string { return fmt.Sprintf("<< /Length %d >> stream\n%s\nendstream", len(s), s) }
+func plainStream(s string) string {
+	return fmt.Sprintf("<< /Length %d >> stream\n%s\nendstream", len(s), s)
+}
 
 const helvetica = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>"
 
