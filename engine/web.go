@@ -104,7 +104,7 @@ func (s *Session) searchByMCP(name string) web.Engine {
 
 // askAboutPage sends a prompt about a page to the fast model.
 func (s *Session) askAboutPage(ctx context.Context, prompt string) (string, error) {
-	t := s.newTurn()
+	t := s.Now()
 	if err := t.useModel(ctx); err != nil {
 		return "", err
 	}
