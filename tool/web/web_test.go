@@ -45,7 +45,7 @@ func serve(t *testing.T, h http.HandlerFunc) *site {
 	return s
 }
 
-// page serves one answer.
+// answer serves one answer.
 func answer(contentType, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
