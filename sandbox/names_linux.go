@@ -161,6 +161,13 @@ func (n *names) gits(protected map[string]fileID) []string {
 	return slices.Compact(dirs)
 }
 
+// leave ends what begin began, without a look at what the command did.
+func (n *names) leave() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.running--
+}
+
 // end is called after a command. A file or directory that appeared under a protected name is
 // renamed, unless the name is in opened or in replaced, has a file of replaced in it, or the policy keeps
 // it. The notes report this.

@@ -52,6 +52,13 @@ func (w *watcher) add(b []byte) {
 	}
 }
 
+// mentions reports whether the end of the output contains a text.
+func (w *watcher) mentions(text string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return bytes.Contains(w.lines, []byte(text))
+}
+
 // Parts of messages that programs print when the kernel denies access.
 var refusals = []string{
 	"read-only file system", "erofs", "permission denied", "eacces", "operation not permitted", "eperm",

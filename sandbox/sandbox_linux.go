@@ -191,17 +191,23 @@ func (s *system) confine(p Policy, r Report, cmd *exec.Cmd, c *workspace.Command
 	if err != nil {
 		return nil, err
 	}
+	if r.Backend != landlock && !p.KeepNew {
+		run.checkouts = s.names.checkouts()
+	}
 	return run.ended, nil
 }
 
 // A run is one command in the sandbox.
 type run struct {
-	system *system
-	policy Policy
-	view   *view
-	allow  workspace.Allowance
-	dir    string
-	watch  *watcher
+	system    *system
+	policy    Policy
+	backend   string
+	env       []string // of the command, before the policy selects from it
+	checkouts []*checkout
+	view      *view
+	allow     workspace.Allowance
+	dir       string
+	watch     *watcher
 
 	stub      bool
 	overlays  *overlays // nil: none
@@ -222,7 +228,7 @@ type run struct {
 // prepare changes cmd so that it starts the launcher, which will run the original command. With
 // empty Args it only tests the sandbox.
 func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.Command) (_ *run, err error) {
-	r := &run{system: s, policy: p, allow: c.Allow, dir: cmd.Dir, done: make(chan struct{})}
+	r := &run{system: s, policy: p, backend: backend, env: cmd.Env, allow: c.Allow, dir: cmd.Dir, done: make(chan struct{})}
 	supervised := backend == namespaces && s.supervises && !p.Network
 	now := s.names.begin()
 	if !supervised {
@@ -509,7 +515,14 @@ func (r *run) finish() {
 
 func (r *run) ended(exit *workspace.Exit) {
 	r.finish()
+	var undone []string
+	for _, c := range r.checkouts {
+		if note := r.putBack(c); note != "" {
+			undone = append(undone, note)
+		}
+	}
 	notes := r.system.names.end(append(real(r.allow.Write), r.allow.Write...), r.allow.Replace)
+	notes = append(undone, notes...)
 	if !r.ready && r.system.remembered != "" {
 		os.Remove(r.system.remembered) // the next program will test the namespaces again
 	}

@@ -1,0 +1,363 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// A git command that writes protected files asks before it starts. One that a script or an alias runs is found out only
+// afterwards: by then git has moved HEAD and written the index and all files but the protected ones, and the next
+// commit would record these as deleted. So HEAD, the index and the files are put back.
+
+// A checkout is the state of a work tree when a command begins. Git replaces its index by another file, so the open
+// one keeps its content.
+type checkout struct {
+	top, dir string // the work tree and its git directory
+	head     string // content of HEAD
+	tip      string // of the branch that HEAD names; "" if it has no file of its own
+	index    *os.File
+	since    time.Time
+}
+
+// checkouts returns the state of the work trees in the workspace.
+func (n *names) checkouts() (all []*checkout) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for path, t := range n.known {
+		if filepath.Base(path) != ".git" || t.link != "" {
+			continue
+		}
+		c := &checkout{top: filepath.Dir(path), dir: path, since: time.Now()}
+		if !t.dir {
+			var ok bool
+			if c.dir, ok = gitFileTarget(path); !ok {
+				continue
+			}
+		}
+		var ok bool
+		if c.head, ok = line(c.dir + "/HEAD"); !ok {
+			continue
+		}
+		index, err := os.OpenFile(c.dir+"/index", os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			continue
+		}
+		c.index, c.tip = index, c.readTip(c.head)
+		all = append(all, c)
+	}
+	return all
+}
+
+// wrote reports whether a file was written since the command began. What the user changed before is older.
+func (c *checkout) wrote(info os.FileInfo) bool {
+	return info.ModTime().After(c.since.Add(-20 * time.Millisecond)) // the clock of file systems is coarse
+}
+
+// readTip returns the commit of the branch that the content of HEAD names; "" if the branch has no file.
+func (c *checkout) readTip(head string) string {
+	ref, ok := strings.CutPrefix(head, "ref: refs/heads/")
+	if !ok {
+		return ""
+	}
+	dir := c.dir
+	if common, ok := commonDir(c.dir); ok {
+		dir = common
+	}
+	tip, _ := line(dir + "/refs/heads/" + ref)
+	return tip
+}
+
+// changed reports whether git has changed HEAD or the index.
+func (c *checkout) changed() bool {
+	head, _ := line(c.dir + "/HEAD")
+	was, err1 := c.index.Stat()
+	now, err2 := os.Lstat(c.dir + "/index")
+	return head != c.head || err1 == nil && (err2 != nil || !os.SameFile(was, now))
+}
+
+// putBack undoes what git left half done in a work tree, if it did, and returns a note about it.
+func (r *run) putBack(c *checkout) string {
+	defer c.index.Close()
+	if !c.changed() && !r.watch.mentions("unable to unlink") && !r.madeProtected(c) {
+		return ""
+	}
+	saved, err := os.CreateTemp(c.dir, "knack-index-")
+	if err != nil {
+		return ""
+	}
+	defer os.Remove(saved.Name())
+	_, err = io.Copy(saved, io.NewSectionReader(c.index, 0, 1<<30))
+	if saved.Close() != nil || err != nil {
+		return ""
+	}
+	old := "GIT_INDEX_FILE=" + saved.Name()
+	before, ok1 := r.entries(c, old)
+	after, ok2 := r.entries(c)
+	dirty, ok3 := r.differing(c, nil, "diff-files")
+	dirtyBefore, ok4 := r.differing(c, []string{old}, "diff-files")
+	staged, ok5 := r.differing(c, nil, "diff-index", "--cached", "HEAD")
+	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 {
+		return ""
+	}
+	head, _ := line(c.dir + "/HEAD")
+	updates := head != c.head // git has updated the work tree, not only the index
+	var stopped, remove, restore []string
+	for name := range allKeys(before, after) {
+		if before[name] == after[name] {
+			continue
+		}
+		info, err := os.Lstat(filepath.Join(c.top, name))
+		clean := after[name] != "" && !dirty[name] && err == nil && c.wrote(info) && // the file is what git wrote
+			(!staged[name] || r.committed(c, name, strings.Fields(after[name])[1]))
+		switch {
+		case r.stops(c, name):
+			hidden := permission.EnvFile(filepath.Base(name))
+			if clean || before[name] != "" && err == nil && (hidden || !dirtyBefore[name]) {
+				stopped = append(stopped, name)
+			}
+			updates = updates || clean && before[name] == ""
+		case clean:
+			updates = true
+		}
+		switch {
+		case clean && before[name] == "":
+			remove = append(remove, name)
+		case before[name] != "" && (clean || err != nil):
+			restore = append(restore, name)
+		}
+	}
+	if maps.Equal(before, after) { // a merge that failed leaves the index as it was
+		remove, restore = r.written(c, dirty)
+		for _, name := range slices.Concat(remove, restore) {
+			if updates = true; r.stops(c, name) {
+				stopped = append(stopped, name)
+			}
+		}
+		if len(stopped) == 0 && r.watch.mentions("unable to unlink") {
+			stopped = []string{"named above"}
+		}
+	}
+	if len(stopped) == 0 || !updates {
+		return ""
+	}
+	slices.Sort(stopped)
+	err = r.restore(c, saved.Name(), head, remove, restore)
+	if err != nil {
+		return fmt.Sprintf("%s: git could not write protected files (%s), and its other changes could not be undone: %v",
+			c.top, shorten(stopped), err)
+	}
+	return fmt.Sprintf("%s: git would have written protected files (%s). HEAD, the index and the files are back as they "+
+		"were. Run the git command by itself: it asks for exactly these files, or the rules for them allow it: %s", c.top,
+		shorten(stopped), editRule(filepath.Join(c.top, stopped[0])))
+}
+
+// madeProtected reports whether the command left new files under protected names.
+func (r *run) madeProtected(c *checkout) bool {
+	n := r.system.names
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	found, _ := n.look()
+	for path := range found {
+		if _, known := n.known[path]; !known && withinAny([]string{c.top}, path) {
+			return true
+		}
+	}
+	return false
+}
+
+// written returns the files that git wrote or removed while the command ran without a trace in the index: what is in
+// them is in the repository, so nothing is lost with them.
+func (r *run) written(c *checkout, dirty map[string]bool) (remove, restore []string) {
+	out, err := r.git(c, "", nil, "ls-files", "--others", "--exclude-standard", "-z")
+	if err != nil {
+		return nil, nil
+	}
+	names := slices.Sorted(maps.Keys(dirty))
+	tracked := len(names)
+	for name := range strings.SplitSeq(string(out), "\x00") {
+		names = append(names, name)
+	}
+	for i, name := range names {
+		path := filepath.Join(c.top, name)
+		info, err := os.Lstat(path)
+		dir, errDir := os.Lstat(filepath.Dir(path))
+		switch {
+		case name == "":
+		case err != nil && i < tracked && (errDir != nil || c.wrote(dir)):
+			restore = append(restore, name)
+		case err != nil || !info.Mode().IsRegular() || !c.wrote(info):
+		default:
+			id, err := r.git(c, "", nil, "hash-object", "--", name)
+			switch {
+			case err != nil || !r.committed(c, name, strings.TrimSpace(string(id))):
+			case i < tracked:
+				restore = append(restore, name)
+			default:
+				remove = append(remove, name)
+			}
+		}
+	}
+	return remove, restore
+}
+
+func shorten(names []string) string {
+	if len(names) > 8 {
+		return strings.Join(names[:8], ", ") + fmt.Sprintf(" and %d more", len(names)-8)
+	}
+	return strings.Join(names, ", ")
+}
+
+func allKeys(a, b map[string]string) map[string]string {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// stops reports whether the sandbox keeps a tracked file from being replaced.
+func (r *run) stops(c *checkout, name string) bool {
+	path := filepath.Join(c.top, name)
+	protected, _ := r.system.names.protected.In("/" + name)
+	return (protected != "" || permission.EnvFile(filepath.Base(name))) &&
+		!withinAny(slices.Concat(r.allow.Replace, r.allow.Write), path)
+}
+
+// restore puts back the files, then the branch, HEAD and the index.
+func (r *run) restore(c *checkout, saved, head string, remove, restore []string) error {
+	root, err := os.OpenRoot(c.top)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, name := range remove {
+		if root.Remove(name) == nil {
+			for dir := filepath.Dir(name); dir != "." && root.Remove(dir) == nil; dir = filepath.Dir(dir) {
+			}
+		}
+	}
+	list := strings.Join(restore, "\x00")
+	_, err = r.git(c, list, []string{"GIT_INDEX_FILE=" + saved}, "checkout-index", "-f", "-u", "-z", "--stdin")
+	if err != nil {
+		return err
+	}
+	for name, args := range map[string][]string{"MERGE_HEAD": {"merge", "--quit"},
+		"CHERRY_PICK_HEAD": {"cherry-pick", "--quit"}, "REVERT_HEAD": {"revert", "--quit"},
+		"rebase-merge": {"rebase", "--quit"}, "rebase-apply": {"rebase", "--quit"}} {
+		if info, err := os.Lstat(filepath.Join(c.dir, name)); err == nil && info.ModTime().After(c.since) {
+			r.git(c, "", nil, args...)
+		}
+	}
+	ref, branch := strings.CutPrefix(c.head, "ref: ")
+	var steps [][]string
+	if branch {
+		tip := c.tip
+		if tip == "" && head != c.head {
+			tip = c.readTip(c.head) // it has not moved, or did not exist
+		} else if tip == "" {
+			tip = packedTip(c.dir, ref)
+		}
+		if tip != "" {
+			steps = append(steps, []string{"update-ref", "-m", "knack: put back", ref, tip})
+		}
+		steps = append(steps, []string{"symbolic-ref", "-m", "knack: put back", "HEAD", ref})
+	} else {
+		steps = append(steps, []string{"update-ref", "--no-deref", "-m", "knack: put back", "HEAD", c.head})
+	}
+	for _, args := range steps {
+		if _, err := r.git(c, "", nil, args...); err != nil {
+			return err
+		}
+	}
+	_, err = r.inside(c, "", nil, "/bin/sh", "-c", `mv -f -- "$1" "$2"`, "sh", saved, c.dir+"/index")
+	return err
+}
+
+// packedTip returns the commit of a branch without a file of its own.
+func packedTip(dir, ref string) string {
+	if common, ok := commonDir(dir); ok {
+		dir = common
+	}
+	text, _ := regular.Read(dir+"/packed-refs", 16<<20)
+	for l := range strings.Lines(string(text)) {
+		if tip, name, ok := strings.Cut(strings.TrimSpace(l), " "); ok && name == ref {
+			return tip
+		}
+	}
+	return ""
+}
+
+// entries lists the index: mode, object and stage by name.
+func (r *run) entries(c *checkout, env ...string) (map[string]string, bool) {
+	out, err := r.git(c, "", env, "ls-files", "--stage", "-z")
+	all := map[string]string{}
+	for entry := range bytes.SplitSeq(out, []byte{0}) {
+		if what, name, ok := bytes.Cut(entry, []byte{'\t'}); ok {
+			all[string(name)] += string(what)
+		}
+	}
+	return all, err == nil
+}
+
+// committed reports whether a branch or tag contains an object under a name. Otherwise the file may be all that there
+// is of it.
+func (r *run) committed(c *checkout, name, object string) bool {
+	out, err := r.git(c, "", nil, "log", "-1", "--format=%H", "--branches", "--remotes", "--tags", "--no-show-signature",
+		"--find-object="+object, "--", ":(top,literal)"+name)
+	return err == nil && len(out) > 0
+}
+
+// differing lists the files that differ from the index or are missing (diff-files), or differ between the index and a
+// commit (diff-index).
+func (r *run) differing(c *checkout, env []string, args ...string) (map[string]bool, bool) {
+	args = slices.Insert(args, 1, "--name-only", "-z", "--no-ext-diff", "--ignore-submodules=all")
+	out, err := r.git(c, "", env, args...)
+	all := map[string]bool{}
+	for name := range bytes.SplitSeq(out, []byte{0}) {
+		all[string(name)] = true
+	}
+	return all, err == nil
+}
+
+func (r *run) git(c *checkout, stdin string, env []string, args ...string) ([]byte, error) {
+	quiet := []string{"git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"}
+	return r.inside(c, stdin, env, append(quiet, args...)...)
+}
+
+// inside runs a program in the sandbox, in a work tree, with the environment of the command that has ended.
+func (r *run) inside(c *checkout, stdin string, env []string, args ...string) ([]byte, error) {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	cmd := exec.Command(path, args[1:]...)
+	cmd.Dir, cmd.Stdin, cmd.Stdout = c.top, strings.NewReader(stdin), &out
+	cmd.Env = append(slices.Clone(r.env), env...)
+	policy := r.policy
+	policy.Network, policy.Hosts = false, nil
+	inner, err := r.system.prepare(policy, r.backend, cmd, &workspace.Command{Env: env})
+	if err != nil {
+		return nil, err
+	}
+	err = cmd.Run()
+	inner.finish()
+	r.system.names.leave()
+	if s := inner.status; s == nil || s.ExitStatus() != 0 {
+		return out.Bytes(), fmt.Errorf("%s failed: %v", strings.Join(args, " "), err)
+	}
+	return out.Bytes(), nil
+}

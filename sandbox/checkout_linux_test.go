@@ -1,0 +1,140 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/knack-agent/knack/workspace"
+)
+
+// TestPutBack: where a script lets git write protected files, the branch, the index and all files are as before
+// afterwards, with the user's own changes; what only changes the index, or what an answer opened, stays.
+func TestPutBack(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("no git")
+	}
+	b := newFixture(t).complete()
+	dir := filepath.Join(b.home, "repo")
+	git := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-c", "user.name=n", "-c", "user.email=a@b"}, args...)...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	write := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	git("init", "-q", "-b", "one")
+	git("config", "user.name", "n")
+	git("config", "user.email", "a@b")
+	write("a.txt", "one")
+	write("mine.txt", "one")
+	write("gone.txt", "one")
+	write(".vscode/settings.json", "one")
+	write(".zed/tasks.json", "one")
+	git("add", ".")
+	git("commit", "-qm", "one")
+	git("checkout", "-q", "-b", "two")
+	write("a.txt", "two")
+	write("d/new.txt", "two")
+	write(".vscode/settings.json", "two")
+	write(".husky/pre-commit", "two")
+	git("rm", "-q", "gone.txt", ".zed/tasks.json")
+	git("add", ".")
+	git("commit", "-qm", "two")
+	git("checkout", "-q", "one")
+	git("pack-refs", "--all")
+	write("mine.txt", "my change")
+	write("untracked.txt", "mine")
+	past := time.Now().Add(-time.Minute)
+	for _, name := range []string{"mine.txt", "untracked.txt"} {
+		if err := os.Chtimes(filepath.Join(dir, name), past, past); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	policy := b.box.policy
+	policy.Dir = dir
+	box := newBox(t, policy)
+	local, err := workspace.NewLocal(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer local.Close()
+	local.Confine = box.Confine
+	run := func(script string, allow workspace.Allowance) workspace.Exit {
+		t.Helper()
+		var out strings.Builder
+		exit, err := local.Run(t.Context(), workspace.Command{Line: script, Output: &out, Allow: allow})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s\n%s%q", script, out.String(), exit.Refused)
+		return exit
+	}
+	state := func() string {
+		t.Helper()
+		out := git("symbolic-ref", "HEAD") + git("rev-parse", "one") + git("status", "--short", "--ignored") + git("ls-files", "-s")
+		for _, name := range []string{"a.txt", "mine.txt", "gone.txt", "d/new.txt", ".vscode/settings.json", ".husky/pre-commit",
+			".zed/tasks.json", "untracked.txt", ".husky.refused-1"} {
+			data, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				data = []byte("missing")
+			}
+			out += name + ": " + string(data) + "\n"
+		}
+		return out
+	}
+	before, two := state(), strings.TrimSpace(git("rev-parse", "two"))
+	for _, script := range []string{"git checkout -q two", "git merge -q two", "git reset -q --merge two",
+		"git checkout -q two && git commit -qam wip", "git checkout -q -b three two", "git rebase -q --autostash two",
+		"git cherry-pick two", "git pull -q . two", "git checkout -q two -- .husky a.txt", "git read-tree -m -u one two"} {
+		exit := run(script, workspace.Allowance{})
+		git("branch", "-q", "-f", "two", two) // commits on other branches stay
+		if after := state(); after != before {
+			t.Fatalf("%s: left\n%s, want\n%s", script, after, before)
+		}
+		if !strings.Contains(strings.Join(exit.Refused, "\n"), "are back as they were") {
+			t.Errorf("%s: not reported: %q", script, exit.Refused)
+		}
+	}
+	for _, script := range []string{"git add -A", "git reset -q", "git rm -q --cached .vscode/settings.json && git reset -q",
+		"git reset -q --soft two && git reset -q --soft one@{1}"} {
+		if exit := run(script, workspace.Allowance{}); len(exit.Restored) > 0 {
+			t.Errorf("%s: %q", script, exit.Restored)
+		}
+	}
+	if after := state(); after != before {
+		t.Errorf("left\n%s, want\n%s", after, before)
+	}
+	var opened []string
+	for _, name := range []string{".vscode/settings.json", ".husky/pre-commit", ".zed/tasks.json"} {
+		opened = append(opened, filepath.Join(dir, name))
+	}
+	if exit := run("git checkout -q two", workspace.Allowance{Replace: opened}); len(exit.Refused) > 0 {
+		t.Errorf("opened: %q", exit.Refused)
+	}
+	if got := git("status", "--short"); got != " M mine.txt\n?? untracked.txt\n" {
+		t.Errorf("opened: %s", got)
+	}
+}
