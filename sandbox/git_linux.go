@@ -72,7 +72,7 @@ func (g *gitGuard) add(dir string, depth int) {
 		g.pinned = append(g.pinned, dir+"/worktrees")
 		for _, e := range entries {
 			tree := dir + "/worktrees/" + e.Name()
-			if e.IsDir() && g.used != nil && !withinAny(g.used, resolved(worktreeAt(tree))) {
+			if e.IsDir() && g.used != nil && !withinAny(g.used, worktreeAt(tree)) {
 				g.closed = append(g.closed, tree)
 			} else if e.IsDir() {
 				g.pinned = append(g.pinned, tree)
