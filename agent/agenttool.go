@@ -16,6 +16,9 @@ import (
 //go:embed prompts/agent.md
 var agentText string
 
+//go:embed prompts/agent.json
+var agentSchema []byte
+
 type agentInput struct {
 	Agent       string `json:"agent,omitempty" jsonschema:"the agent; general-purpose if left out"`
 	Prompt      string `json:"prompt" jsonschema:"the whole task: the agent knows nothing of this conversation"`
@@ -26,7 +29,7 @@ type agentInput struct {
 // tool makes the Agent tool. Several calls in one answer run at the same time.
 func (r subAgents) tool() tool.Tool {
 	text := strings.Replace(strings.TrimSpace(agentText), "{{agents}}", r.list(), 1)
-	t := tool.New(agentTool, text, func(ctx context.Context, in agentInput, call tool.Input) (tool.Result, error) {
+	t := tool.Define(agentTool, text, agentSchema, func(ctx context.Context, in agentInput, call tool.Input) (tool.Result, error) {
 		d, problem := r.definition(in.Agent, nil)
 		if strings.TrimSpace(in.Prompt) == "" {
 			return tool.Result{}, errors.New("prompt is empty: describe the task of the agent")
@@ -69,7 +72,7 @@ func Tools() tool.Set {
 	skill := tool.Skill("", func(_ context.Context, name string) []permission.Subject {
 		return []permission.Subject{{Kind: permission.KindSkill, Text: name}}
 	}, nil)
-	agent := tool.New(agentTool, "", func(context.Context, agentInput, tool.Input) (tool.Result, error) {
+	agent := tool.Define(agentTool, "", agentSchema, func(context.Context, agentInput, tool.Input) (tool.Result, error) {
 		return tool.Result{}, nil
 	})
 	describeAgentTool(&agent)

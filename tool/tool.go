@@ -8,11 +8,12 @@
 package tool
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/llm"
@@ -211,22 +212,22 @@ func Errorf(format string, args ...any) Result {
 	return r
 }
 
-// New makes a tool from a func. The schema is derived from the struct In: field names
-// from json tags, descriptions from jsonschema tags. A field is optional if its json tag
-// has omitempty or omitzero. New panics if In is neither a struct nor a map, or has no
-// schema: that is a bug in the program.
+// New makes a tool from a func. Its schema is [SchemaOf] In. New panics if In has none: that is a bug in the program.
 func New[In any](name, description string, run func(ctx context.Context, in In, call Input) (Result, error)) Tool {
-	in := reflect.TypeFor[In]()
-	schema, err := schemaOf(in)
-	if err == nil && in.Kind() != reflect.Struct && in.Kind() != reflect.Map {
-		err = fmt.Errorf("the input is a %s: it must be a struct", in)
-	}
+	schema, err := SchemaOf[In]()
 	if err != nil {
 		panic("tool: " + name + ": " + err.Error())
 	}
+	return Define(name, description, schema, run)
+}
+
+// Define is New with a schema that was derived before. A test of the caller has to compare it with [SchemaOf].
+func Define[In any](name, description string, schema []byte,
+	run func(ctx context.Context, in In, call Input) (Result, error)) Tool {
+	schema = bytes.TrimSpace(schema)
 	return Tool{
-		Name: name, Description: description, Schema: schema.data,
-		derivedShape: schema.shape,
+		Name: name, Description: description, Schema: schema,
+		derivedShape: sync.OnceValue(func() shape { return shapeOf(schema) }),
 		validate:     func(data json.RawMessage) error { return json.Unmarshal(data, new(In)) },
 		Run: func(ctx context.Context, call Input) (Result, error) {
 			var in In

@@ -15,6 +15,9 @@ import (
 //go:embed ask.md
 var askText string
 
+//go:embed ask.json
+var askSchema []byte
+
 // maxQuestions limits the questions of one call.
 const maxQuestions = 4
 
@@ -67,7 +70,7 @@ func (in askInput) check() error {
 }
 
 func askTool(ask func(context.Context, []Question) ([]string, error)) tool.Tool {
-	t := tool.New("ask", strings.TrimSpace(askText), func(ctx context.Context, in askInput, _ tool.Input) (tool.Result,
+	t := tool.Define("ask", strings.TrimSpace(askText), askSchema, func(ctx context.Context, in askInput, _ tool.Input) (tool.Result,
 		error) {
 		if err := in.check(); err != nil {
 			return tool.Result{}, err

@@ -27,6 +27,9 @@ type runner interface {
 //go:embed bash.md
 var bashText string
 
+//go:embed bash.json
+var bashSchema []byte
+
 // maxTimeout is the longest timeout of a command, in seconds.
 const maxTimeout = 2_147_483
 
@@ -55,7 +58,7 @@ type BashDetails struct {
 var errTimeout = errors.New("the command's timeout")
 
 func bashTool(ws runner, o Options) tool.Tool {
-	t := tool.New("bash", strings.TrimSpace(bashText), func(ctx context.Context, in bashInput,
+	t := tool.Define("bash", strings.TrimSpace(bashText), bashSchema, func(ctx context.Context, in bashInput,
 		call tool.Input) (tool.Result, error) {
 		c, err := bashCommand(ws, in)
 		if err != nil {

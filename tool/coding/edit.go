@@ -27,6 +27,9 @@ import (
 //go:embed edit.md
 var editText string
 
+//go:embed edit.json
+var editSchema []byte
+
 type writeFS interface {
 	readFS
 	WriteFile(ctx context.Context, path string, data []byte) error
@@ -60,7 +63,7 @@ type ChangeDetails struct {
 const maxEdit = 64 << 20
 
 func editTool(ws writeFS, st *Memory, o FileOptions) tool.Tool {
-	t := tool.New("edit", strings.TrimSpace(editText), func(ctx context.Context, in editInput,
+	t := tool.Define("edit", strings.TrimSpace(editText), editSchema, func(ctx context.Context, in editInput,
 		call tool.Input) (tool.Result, error) {
 		c, done, err := beginChange(ctx, ws, st, in.Path, call)
 		if err != nil {

@@ -15,6 +15,9 @@ import (
 //go:embed find.md
 var findText string
 
+//go:embed find.json
+var findSchema []byte
+
 type findInput struct {
 	Pattern string `json:"pattern" jsonschema:"glob, such as *.go or src/**/*_test.{go,ts}"`
 	Path    string `json:"path,omitempty" jsonschema:"directory to search; the working directory if left out"`
@@ -34,7 +37,7 @@ type ListDetails struct {
 const findLimit = 1000
 
 func findTool(ws treeFS, o FileOptions) tool.Tool {
-	t := tool.New("find", strings.TrimSpace(findText), func(ctx context.Context, in findInput,
+	t := tool.Define("find", strings.TrimSpace(findText), findSchema, func(ctx context.Context, in findInput,
 		call tool.Input) (tool.Result, error) {
 		tr, l, err := openListing(ctx, ws, o, in.Path, in.Limit, findLimit, call)
 		if err != nil {

@@ -19,6 +19,9 @@ import (
 //go:embed grep.md
 var grepText string
 
+//go:embed grep.json
+var grepSchema []byte
+
 type grepInput struct {
 	Pattern    string `json:"pattern" jsonschema:"regular expression in RE2 syntax, or text if literal is set"`
 	Path       string `json:"path,omitempty" jsonschema:"directory or file to search; the working directory if left out"`
@@ -54,7 +57,7 @@ type hit struct {
 }
 
 func grepTool(ws treeFS, o FileOptions) tool.Tool {
-	t := tool.New("grep", strings.TrimSpace(grepText), func(ctx context.Context, in grepInput,
+	t := tool.Define("grep", strings.TrimSpace(grepText), grepSchema, func(ctx context.Context, in grepInput,
 		call tool.Input) (tool.Result, error) {
 		limit, err := checkLimit(in.Limit, grepLimit)
 		if err != nil {

@@ -207,6 +207,9 @@ func (b *job) since(from int64) (text string, c truncate.Cut, next int64, err er
 //go:embed bash_output.md
 var bashOutputText string
 
+//go:embed bash_output.json
+var bashOutputSchema []byte
+
 type bashOutputInput struct {
 	ID    string `json:"id" jsonschema:"of the background job"`
 	Since *int64 `json:"since,omitempty" jsonschema:"the first byte to show; default: where the last call ended"`
@@ -223,7 +226,7 @@ type JobDetails struct {
 }
 
 func bashOutputTool(jobs *Jobs) tool.Tool {
-	t := tool.New("bash_output", strings.TrimSpace(bashOutputText),
+	t := tool.Define("bash_output", strings.TrimSpace(bashOutputText), bashOutputSchema,
 		func(_ context.Context, in bashOutputInput, _ tool.Input) (tool.Result, error) {
 			b, err := jobs.find(in.ID)
 			if err != nil {
@@ -269,12 +272,15 @@ func bashOutputTool(jobs *Jobs) tool.Tool {
 //go:embed bash_kill.md
 var bashKillText string
 
+//go:embed bash_kill.json
+var bashKillSchema []byte
+
 type bashKillInput struct {
 	ID string `json:"id" jsonschema:"of the background job"`
 }
 
 func bashKillTool(jobs *Jobs) tool.Tool {
-	t := tool.New("bash_kill", strings.TrimSpace(bashKillText),
+	t := tool.Define("bash_kill", strings.TrimSpace(bashKillText), bashKillSchema,
 		func(ctx context.Context, in bashKillInput, _ tool.Input) (tool.Result, error) {
 			b, err := jobs.find(in.ID)
 			if err != nil {

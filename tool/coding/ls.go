@@ -16,6 +16,9 @@ import (
 //go:embed ls.md
 var lsText string
 
+//go:embed ls.json
+var lsSchema []byte
+
 type lsInput struct {
 	Path  string `json:"path,omitempty" jsonschema:"directory to list; the working directory if left out"`
 	Limit *int   `json:"limit,omitempty" jsonschema:"entries shown at most, 500 if left out"`
@@ -24,7 +27,7 @@ type lsInput struct {
 const lsLimit = 500
 
 func lsTool(ws treeFS, o FileOptions) tool.Tool {
-	t := tool.New("ls", strings.TrimSpace(lsText), func(ctx context.Context, in lsInput, call tool.Input) (tool.Result,
+	t := tool.Define("ls", strings.TrimSpace(lsText), lsSchema, func(ctx context.Context, in lsInput, call tool.Input) (tool.Result,
 		error) {
 		tr, l, err := openListing(ctx, ws, o, in.Path, in.Limit, lsLimit, call)
 		if err != nil {

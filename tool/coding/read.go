@@ -24,6 +24,9 @@ import (
 //go:embed read.md
 var readText string
 
+//go:embed read.json
+var readSchema []byte
+
 type readFS interface {
 	pathFS
 	Open(ctx context.Context, path string) (workspace.File, error)
@@ -58,7 +61,7 @@ const (
 )
 
 func readTool(ws readFS, st *Memory, o FileOptions) tool.Tool {
-	t := tool.New("read", strings.TrimSpace(readText), func(ctx context.Context, in readInput,
+	t := tool.Define("read", strings.TrimSpace(readText), readSchema, func(ctx context.Context, in readInput,
 		call tool.Input) (tool.Result, error) {
 		if in.Limit != nil && *in.Limit <= 0 {
 			return tool.Result{}, fmt.Errorf("limit is %d: it must be at least 1", *in.Limit)

@@ -15,6 +15,9 @@ import (
 //go:embed todo.md
 var todoText string
 
+//go:embed todo.json
+var todoSchema []byte
+
 // The states of a Todo.
 const (
 	TodoPending = "pending"
@@ -50,7 +53,7 @@ type todoDetails struct {
 
 // todoTool returns the tool todo, which keeps its list in m.
 func todoTool(m *Memory) tool.Tool {
-	t := tool.New("todo", strings.TrimSpace(todoText), func(_ context.Context, in todoInput, _ tool.Input) (tool.Result,
+	t := tool.Define("todo", strings.TrimSpace(todoText), todoSchema, func(_ context.Context, in todoInput, _ tool.Input) (tool.Result,
 		error) {
 		m.mu.Lock()
 		defer m.mu.Unlock()

@@ -18,6 +18,9 @@ import (
 //go:embed write.md
 var writeText string
 
+//go:embed write.json
+var writeSchema []byte
+
 type writeInput struct {
 	Path    string `json:"path" jsonschema:"the file, absolute or relative to the working directory"`
 	Content string `json:"content" jsonschema:"the whole new content"`
@@ -30,7 +33,7 @@ func (in writeInput) path() string { return in.Path }
 const maxDiff = 4 << 20
 
 func writeTool(ws writeFS, st *Memory) tool.Tool {
-	t := tool.New("write", strings.TrimSpace(writeText), func(ctx context.Context, in writeInput,
+	t := tool.Define("write", strings.TrimSpace(writeText), writeSchema, func(ctx context.Context, in writeInput,
 		call tool.Input) (tool.Result, error) {
 		c, done, err := beginChange(ctx, ws, st, in.Path, call)
 		if err != nil {
