@@ -3,10 +3,8 @@ package engine
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -112,7 +110,7 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	keys := OpenKeys(m.Env)
 	current, _, _ := strings.Cut(n.current, "/")
 	if current == "" {
-		current = m.provider(table, keys)
+		current = table.Preferred(m.Env.Get, keys.Has)
 	}
 	name := n.name
 	switch {
@@ -142,7 +140,7 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	}
 	switch {
 	case model == "": // the user configured the server, so it may be asked for its models
-		list, err := listModels(ctx, &e, format)
+		list, err := models.List(ctx, &e, format)
 		if err == nil && len(list) == 0 {
 			err = errors.New("it has none")
 		}
@@ -185,10 +183,8 @@ func (m *Models) modelHint(e *llm.Error, id string) string {
 		if p.KeyHelper != "" {
 			return "knack help models: the setting providers." + name + ".keyHelper prints the key"
 		}
-		for _, env := range append(slices.Clone(p.KeyEnv), p.TokenEnv) {
-			if env != "" && m.Env.Get(env) != "" {
-				return fmt.Sprintf("export %s=…, which is the key in use; or unset it, and knack login %s", env, name)
-			}
+		if _, env := p.EnvKey(m.Env.Get); env != "" {
+			return fmt.Sprintf("export %s=…, which is the key in use; or unset it, and knack login %s", env, name)
 		}
 		return "knack login " + name
 	case e.Status == http.StatusNotFound:
@@ -232,7 +228,7 @@ func (m *Models) checkListed(ctx context.Context, t models.Table, p models.Provi
 	format models.Format) error {
 	near := t.NearOf(p, model)
 	if e.BaseURL == p.Base && !p.Configured {
-		list, err := listModels(ctx, e, format)
+		list, err := models.List(ctx, e, format)
 		if err == nil && len(list) > 0 {
 			if slices.Contains(list, model) {
 				return nil
@@ -310,41 +306,6 @@ func noModel() error {
 			"knack --model offline … needs neither, but only runs skills that spell out their steps"}
 }
 
-// provider returns the provider to use when none is named; "": there is none.
-func (m *Models) provider(t models.Table, keys Keys) string {
-	for _, p := range t.Providers {
-		if k, _ := m.envKey(p); k != "" && !p.Named && !p.Local {
-			return p.Name
-		}
-	}
-	for _, p := range t.Providers {
-		if keys.Has(p.Name) {
-			return p.Name
-		}
-	}
-	for _, p := range t.Providers {
-		if p.Configured || p.Local && p.BaseEnv != "" && m.Env.Get(p.BaseEnv) != "" {
-			return p.Name
-		}
-	}
-	return ""
-}
-
-// envKey returns a provider's key from the environment, and whether it is a bearer token.
-func (m *Models) envKey(p models.Provider) (key string, bearer bool) {
-	for _, name := range p.KeyEnv {
-		if k := strings.TrimSpace(m.Env.Get(name)); k != "" {
-			return k, false
-		}
-	}
-	if p.TokenEnv != "" {
-		if k := strings.TrimSpace(m.Env.Get(p.TokenEnv)); k != "" {
-			return k, true
-		}
-	}
-	return "", false
-}
-
 // authorize sets the key of e. A server other than the vendor's may need none.
 func (m *Models) authorize(ctx context.Context, e *llm.Endpoint, p models.Provider, keys Keys) error {
 	if p.KeyHelper != "" {
@@ -355,7 +316,9 @@ func (m *Models) authorize(ctx context.Context, e *llm.Endpoint, p models.Provid
 		e.Key = key
 		return nil
 	}
-	if e.Key, e.Bearer = m.envKey(p); e.Key != "" {
+	key, variable := p.EnvKey(m.Env.Get)
+	if key != "" {
+		e.Key, e.Bearer = key, variable == p.TokenEnv
 		return nil
 	}
 	stored, err := keys.Get(p.Name)
@@ -408,98 +371,13 @@ func Client(proxy string) (*http.Client, error) {
 	return &http.Client{Transport: t}, nil
 }
 
-// listTime limits how long a provider may take to list its models.
-const listTime = 5 * time.Second
-
-// listModels asks a provider for its models.
-func listModels(ctx context.Context, e *llm.Endpoint, format models.Format) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, listTime)
-	defer cancel()
-	path := map[models.Format]string{models.Messages: "/v1/models?limit=1000",
-		models.Gemini: "/v1beta/models?pageSize=1000"}[format]
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(e.BaseURL, "/")+cmp.Or(path,
-		"/models"),
-		nil)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case e.Key == "":
-	case format == models.Messages && !e.Bearer:
-		req.Header.Set("X-Api-Key", e.Key)
-	case format == models.Gemini:
-		req.Header.Set("X-Goog-Api-Key", e.Key)
-	default:
-		req.Header.Set("Authorization", "Bearer "+e.Key)
-	}
-	if format == models.Messages {
-		req.Header.Set("Anthropic-Version", "2023-06-01")
-	}
-	client := *cmp.Or(e.Client, http.DefaultClient)
-	// The target of a redirect would get the key.
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return nil, errors.New(resp.Status)
-	}
-	var list struct {
-		Data []struct {
-			ID string `json:"id"`
-		} `json:"data"`
-		Models []struct {
-			Name string `json:"name"` // models/gemini-…
-		} `json:"models"`
-		More bool   `json:"has_more"`
-		Next string `json:"nextPageToken"`
-	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 4<<20)).Decode(&list); err != nil {
-		return nil, err
-	}
-	if list.More || list.Next != "" {
-		return nil, errors.New("the list has more than one page")
-	}
-	var names []string
-	for _, m := range list.Data {
-		names = append(names, m.ID)
-	}
-	for _, m := range list.Models {
-		names = append(names, strings.TrimPrefix(m.Name, "models/"))
-	}
-	return names, nil
-}
-
-// A Provider is a model provider that can be used: it has a key, or needs none.
-type Provider struct {
-	Provider string `json:"provider"`
-	URL      string `json:"url"`
-	Key      string `json:"key,omitempty"` // where the key comes from; "": none is needed
-}
-
 // Servers lists the usable providers, in the order in which they are chosen. It contacts none.
-func (m *Models) Servers() []Provider {
-	var all []Provider
-	table, keys := models.Known(m.Tables...), OpenKeys(m.Env)
-	for _, p := range table.Providers {
-		e, _ := table.Endpoint(p, "", m.Env.Get)
-		s := Provider{Provider: p.Name, URL: e.BaseURL}
-		for _, name := range append(slices.Clone(p.KeyEnv), p.TokenEnv) {
-			if s.Key == "" && name != "" && strings.TrimSpace(m.Env.Get(name)) != "" {
-				s.Key = name
-			}
+func (m *Models) Servers() []models.Usable {
+	keys := OpenKeys(m.Env)
+	return models.Known(m.Tables...).Usable(m.Env.Get, func(provider string) string {
+		if !keys.Has(provider) {
+			return ""
 		}
-		switch {
-		case p.KeyHelper != "":
-			s.Key = "providers." + p.Name + ".keyHelper"
-		case s.Key == "" && keys.Has(p.Name):
-			s.Key = keys.Location(p.Name)
-		}
-		if p.Configured || s.Key != "" && !p.Named || p.Local && p.BaseEnv != "" && m.Env.Get(p.BaseEnv) != "" {
-			all = append(all, s)
-		}
-	}
-	return all
+		return keys.Location(provider)
+	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/llm/models"
 	"github.com/knack-agent/knack/sandbox"
 )
 
@@ -31,19 +32,19 @@ func versionCommand() *cobra.Command {
 
 // A checkup is the result of `knack doctor`.
 type checkup struct {
-	Version  string            `json:"version"`
-	Go       string            `json:"go"`
-	System   string            `json:"system"`
-	Dir      string            `json:"dir"`
-	Model    string            `json:"model"` // model that a run would use; "": none
-	ModelWhy string            `json:"modelProblem,omitempty"`
-	Servers  []engine.Provider `json:"servers"`
-	Sandbox  sandboxCheckup    `json:"sandbox"`
-	Trusted  bool              `json:"trusted"` // nothing of the project is ignored for lack of trust
-	Terminal terminalCheckup   `json:"terminal"`
-	Skills   map[string]int    `json:"skills"` // number by state
-	Off      []offItem         `json:"off"`    // what is not used, and why
-	Problems []knack.Problem   `json:"problems"`
+	Version  string          `json:"version"`
+	Go       string          `json:"go"`
+	System   string          `json:"system"`
+	Dir      string          `json:"dir"`
+	Model    string          `json:"model"` // model that a run would use; "": none
+	ModelWhy string          `json:"modelProblem,omitempty"`
+	Servers  []models.Usable `json:"servers"`
+	Sandbox  sandboxCheckup  `json:"sandbox"`
+	Trusted  bool            `json:"trusted"` // nothing of the project is ignored for lack of trust
+	Terminal terminalCheckup `json:"terminal"`
+	Skills   map[string]int  `json:"skills"` // number by state
+	Off      []offItem       `json:"off"`    // what is not used, and why
+	Problems []knack.Problem `json:"problems"`
 }
 
 type sandboxCheckup struct {
@@ -103,7 +104,7 @@ func examine(c *cobra.Command, e *engine.Engine) (*checkup, error) {
 		Problems: append([]knack.Problem{}, e.Problems()...),
 	}
 	if x.Servers == nil {
-		x.Servers = []engine.Provider{}
+		x.Servers = []models.Usable{}
 	}
 	set := p.Settings()
 	// Which models a configured server has is not known without a request to it.
@@ -154,7 +155,7 @@ func examine(c *cobra.Command, e *engine.Engine) (*checkup, error) {
 	return x, nil
 }
 
-func firstServer(all []engine.Provider) string {
+func firstServer(all []models.Usable) string {
 	if len(all) == 0 {
 		return "the provider"
 	}
