@@ -192,7 +192,7 @@ func (s *Session) setTools(p *Project) {
 	}
 	s.checkpoints = s.newCheckpoints(p)
 	s.web = s.webTools(p)
-	s.files = slices.Concat(s.checkpoints.wrap(coding.Tools(s.ws, s.coding)), s.web)
+	s.files = slices.Concat(s.checkpoints.wrap(coding.Tools(s.ws, s.coding)), s.web, s.memoryTools(p))
 	base := defaultTools
 	spec, skill := cutSkillTerm(s.options.Tools)
 	chosen, problems := tool.Select(withAgent(s.files), base, coding.Choice(spec, base))
@@ -314,6 +314,9 @@ func (s *Session) setSystem(p *Project) {
 		prompt.Custom = cmp.Or(s.options.System, found.System)
 	}
 	prompt.Append = append(prompt.Append, s.options.Append...)
+	if notes := p.memoryPrompt(); notes != "" {
+		prompt.Append = append(prompt.Append, notes)
+	}
 	if p.view.Index && slices.ContainsFunc(prompt.Tools, func(t tool.Tool) bool { return t.Name == "read" }) {
 		prompt.Index = s.Catalog().Listing(p.viewOf(s.options.Skills)).Text
 	}

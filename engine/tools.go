@@ -14,6 +14,7 @@ import (
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/tool/coding"
+	"github.com/knack-agent/knack/tool/memory"
 	"github.com/knack-agent/knack/tool/web"
 )
 
@@ -21,6 +22,7 @@ import (
 // must not be called.
 var KnownTools = sync.OnceValue(func() tool.Set {
 	return slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}), web.Tools(web.Options{Search: web.EngineFunc(nil)}),
+		tool.Set{memory.Tool(memory.Options{})},
 		agent.Tools(), mcp.KnownTools(),
 		planTools(nil, nil, func() bool { return false }))
 })

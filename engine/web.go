@@ -12,11 +12,12 @@ import (
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/tool/coding"
+	"github.com/knack-agent/knack/tool/memory"
 	"github.com/knack-agent/knack/tool/web"
 )
 
 // defaultTools are the tools of a session that chooses no others.
-const defaultTools = coding.Default + ",Agent," + web.FetchName + "," + web.SearchName
+const defaultTools = coding.Default + ",Agent," + web.FetchName + "," + web.SearchName + "," + memory.Name
 
 // WebTools returns the tools for the web as a program without a conversation uses them: no model answers prompts, and
 // no MCP server searches. The zero Project has no settings.

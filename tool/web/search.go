@@ -132,10 +132,9 @@ func (q Query) wants(host string) bool {
 
 // Names of search engines in settings. A name that begins with mcp__ is a tool of an MCP server.
 const (
-	EngineSearXNG  = "searxng" // or another one with its answers: {results: [{title, url, content}]}
-	EngineBrave    = "brave"
-	EngineTavily   = "tavily"
-	EngineProvider = "provider" // the search of the model's provider
+	EngineSearXNG = "searxng" // or another one with its answers: {results: [{title, url, content}]}
+	EngineBrave   = "brave"
+	EngineTavily  = "tavily"
 )
 
 // NewEngine returns the Engine with a name: searxng (with the URL of the server), brave or tavily (with a key, and with a
@@ -146,7 +145,7 @@ func NewEngine(name, address, key string) (Engine, error) {
 	at, ok := usual[name]
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("there is no search engine %q: searxng, brave, tavily, provider, or a tool mcp__SERVER__TOOL",
+		return nil, fmt.Errorf("there is no search engine %q: searxng, brave, tavily, or a tool mcp__SERVER__TOOL",
 			clip(name, 100))
 	case name == EngineSearXNG && address == "":
 		return nil, errors.New("searxng needs the url of the server")

@@ -152,7 +152,8 @@ var table = sync.OnceValue(func() []key {
 			"name, {source: {source: github|git|url|archive, …}}.", nil},
 		{"strictKnownMarketplaces", raw, fromOwner, nil,
 			"A list of sources of marketplaces, in managed settings: plugins of others cannot be installed or used.", nil},
-		{"memory.auto", boolean, fromUser, nil, "Reserved: this version stores no memories.", nil},
+		{"memory.auto", boolean, fromUser, nil, "Offers the model the tool memory, with which it keeps notes about you " +
+			"and the project, and puts the start of its MEMORY.md files into the prompt. Default: false.", nil},
 
 		{"web.allowPrivate", list, fromUser, nil, "Hosts, or host:port, that may lead to this machine or to the network that " +
 			"it is in, when an address comes from somebody else: web_fetch, a remote MCP server, a login. The permission rule " +
@@ -160,8 +161,8 @@ var table = sync.OnceValue(func() []key {
 		{"web.documentationHosts", list, fromUser, nil, "Hosts that web_fetch asks without approval, instead of the built-in " +
 			"list of documentation; [] for none.", nil},
 		{"web.search.engine", text, fromUser, nil, "What web_search uses: searxng (with the url of a server; also others " +
-			"with its format), brave or tavily (with a key), provider (the search of the model's provider), or a tool of an " +
-			"MCP server, mcp__SERVER__TOOL. Without it web_search is not offered.", nil},
+			"with its format), brave or tavily (with a key), or a tool of an MCP server, " +
+			" mcp__SERVER__TOOL. Without it web_search is not offered.", nil},
 		{"web.search.url", text, fromUser, nil, "The address of the search engine.", nil},
 		{"web.search.key", text, fromUser, nil, "The key of the search engine, or $NAME for the value of a variable.", nil},
 
