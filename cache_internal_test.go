@@ -358,7 +358,7 @@ func TestCacheChecked(t *testing.T) {
 			}
 			return nil
 		}
-		f.Replaces = func(string) bool { return replaces }
+		f.Replaces = func(string, string) bool { return replaces }
 		return f
 	}
 	plain := func() *Catalog {

@@ -79,8 +79,8 @@ type Folder struct {
 	// Check is called concurrently.
 	Check func(path string, data []byte, head bool) error
 	// Replaces, if not nil, reports whether the user agreed that the skill at a path
-	// replaces a bundled one; see [Origin].
-	Replaces func(path string) bool
+	// replaces the bundled one of its name; see [Origin].
+	Replaces func(path, name string) bool
 	// Cache is a directory that stores what was read, so that the next start need not read
 	// trusted files again that did not change (without a Check and a Root, on a local file
 	// system), or need not parse those again whose bytes Check accepted. Only what is
@@ -252,7 +252,7 @@ type walk struct {
 	root     string // real path; "" means no limit
 	outside  func(string) Trust
 	check    func(path string, data []byte, head bool) error
-	replaces func(path string) bool
+	replaces func(path, name string) bool
 
 	last      map[string]readResult
 	next      []priorResult
@@ -798,7 +798,8 @@ func (w *walk) parseAccepted(l *fileResult, s searchPath, name, at, real string,
 		if stored, ok := w.cached(s, text, name, real); ok {
 			l.read.skill, l.read.problems = stored.read.skill, stored.read.problems
 			if k := l.read.skill; k != nil {
-				k.Origin = w.originOf(s, name)
+				k.Origin = w.originOf(s)
+				k.Origin.Replaces = w.mayReplace(k)
 			}
 			return
 		}
@@ -818,7 +819,7 @@ func asProblem(name string, err error) Problem {
 
 // parse makes a skill from the head of a file.
 func (w *walk) parse(s searchPath, name, real string, head []byte, size int64, h *headReader) (*Skill, []Problem) {
-	skill, problems := h.parse(name, head, size, w.originOf(s, name))
+	skill, problems := h.parse(name, head, size, w.originOf(s))
 	if skill == nil {
 		return nil, problems
 	}
@@ -843,16 +844,21 @@ func (w *walk) parse(s searchPath, name, real string, head []byte, size int64, h
 	case s.optional && s.rel != "" && !hasOwnDescription(problems):
 		return nil, nil // a README, not a skill
 	}
+	skill.Origin.Replaces = w.mayReplace(skill)
 	w.setReaders(skill, s, name)
 	return skill, problems
 }
 
-// originOf returns the origin of a skill: that of the folder, with what counts for this file.
-func (w *walk) originOf(s searchPath, name string) Origin {
+// originOf returns the origin of a skill: that of the folder, with the trust of this file.
+func (w *walk) originOf(s searchPath) Origin {
 	o := w.origin
 	o.Trust = s.trust
-	o.Replaces = w.replaces != nil && s.trust == Trusted && w.replaces(name)
 	return o
+}
+
+// mayReplace reports whether the user agreed that a skill replaces the bundled one of its name.
+func (w *walk) mayReplace(k *Skill) bool {
+	return w.replaces != nil && k.Origin.Trust == Trusted && w.replaces(k.Path, k.Name)
 }
 
 // setReaders sets the funcs with which a skill reads the rest of its content.

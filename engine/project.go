@@ -339,7 +339,27 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 	}
 	return slices.Concat(p.options.Env.Problems(), p.config.Problems, p.sandboxProblems, p.pluginProblems,
 		p.hookProblems, p.serverFiles,
-		cat.Problems(), cat.Overruled(p.view), p.problems, p.options.Problems, hooks, slash)
+		p.ofSkills(cat), cat.Overruled(p.view), p.problems, p.options.Problems, hooks, slash)
+}
+
+// ofSkills returns the problems of a catalogue. With --trust, nobody was shown which skills of the project replace
+// bundled ones: then it is a warning, which a run prints.
+func (p *Project) ofSkills(cat *knack.Catalog) []knack.Problem {
+	problems := cat.Problems()
+	if !p.options.Trust {
+		return problems
+	}
+	problems = slices.Clone(problems)
+	replacing := map[string]bool{}
+	for _, k := range cat.Skills() {
+		replacing[k.Path] = k.Origin.Replaces
+	}
+	for i := range problems {
+		if x := &problems[i]; x.Code == knack.CodeNameCollision && x.Severity == knack.Info && replacing[x.Path] {
+			x.Severity = knack.Warn
+		}
+	}
+	return problems
 }
 
 // commands returns everything that can be typed after a slash: the program's commands whose names no skill can have,

@@ -61,7 +61,7 @@ type Options struct {
 
 	// Replaces, if not nil, reports whether the user agreed that the project's skill at
 	// a path replaces a bundled one of the same name.
-	Replaces func(path string) bool
+	Replaces func(path, name string) bool
 
 	// Sources that are not directories, each with the precedence of its kind.
 	Bundled, BuiltinPlugins, Plugins, MCP []knack.Source

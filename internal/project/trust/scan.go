@@ -258,7 +258,7 @@ func (s *scan) skill(kind Kind, k *knack.Skill) {
 	if last := len(s.items) - 1; slices.Contains(s.p.Bundled, k.Name) &&
 		(s.items[last].Path == at || s.items[last].Path == path.Dir(at)) {
 		it := &s.items[last]
-		if it.Replaces = k.Name; it.State == Approved && !s.p.Replaces(k.Path) {
+		if it.Replaces = k.Name; it.State == Approved && !s.p.Replaces(k.Path, k.Name) {
 			it.State = New // the user was not shown that it replaces a bundled skill
 		}
 	}

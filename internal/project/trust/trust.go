@@ -38,6 +38,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -318,8 +319,9 @@ func (p *Project) check(file string, data []byte, head bool) error {
 	return untrusted(file)
 }
 
-// Replaces reports whether the user approved that the skill in a file replaces a bundled one.
-func (p *Project) Replaces(file string) bool {
+// Replaces reports whether the user approved that the skill in a file replaces the bundled one with its
+// name. --trust approves that of every skill.
+func (p *Project) Replaces(file, name string) bool {
 	if p == nil {
 		return false
 	}
@@ -329,6 +331,9 @@ func (p *Project) Replaces(file string) bool {
 	}
 	p.mu.RLock()
 	defer p.mu.RUnlock()
+	if p.once != nil && slices.Contains(p.Bundled, name) {
+		return true
+	}
 	if strings.EqualFold(path.Base(rel), "SKILL.md") {
 		return p.items[path.Dir(rel)].Replaces != ""
 	}
