@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync"
 )
 
 // A Kind says why an address is not a public one.
@@ -35,18 +36,20 @@ func blocks(kind Kind, prefixes ...string) block {
 
 // special are the addresses that are not public, from the registries of special-purpose addresses (RFC 6890) and the
 // documents of cloud providers. The first match counts. IPv6 addresses outside 2000::/3 that are not in it are reserved.
-var special = [...]block{
-	blocks(Metadata, "169.254.169.254/32", "169.254.170.2/32", "100.100.100.200/32", "168.63.129.16/32",
-		"192.0.0.192/32", "fd00:ec2::254/128", "fd20:ce::254/128"),
-	blocks(Loopback, "127.0.0.0/8", "::1/128"),
-	blocks(Private, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7", "64:ff9b:1::/48"),
-	blocks(LinkLocal, "169.254.0.0/16", "fe80::/10"),
-	blocks(Multicast, "224.0.0.0/4", "ff00::/8"),
-	// This network, protocol assignments, 6to4 relays, benchmarks, documentation, future use; the documentation
-	// and the protocol assignments of IPv6, of which Teredo is one.
-	blocks(Reserved, "0.0.0.0/8", "192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "192.0.2.0/24", "198.51.100.0/24",
-		"203.0.113.0/24", "240.0.0.0/4", "2001::/23", "2001:db8::/32", "3fff::/20"),
-}
+var special = sync.OnceValue(func() []block {
+	return []block{
+		blocks(Metadata, "169.254.169.254/32", "169.254.170.2/32", "100.100.100.200/32", "168.63.129.16/32",
+			"192.0.0.192/32", "fd00:ec2::254/128", "fd20:ce::254/128"),
+		blocks(Loopback, "127.0.0.0/8", "::1/128"),
+		blocks(Private, "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7", "64:ff9b:1::/48"),
+		blocks(LinkLocal, "169.254.0.0/16", "fe80::/10"),
+		blocks(Multicast, "224.0.0.0/4", "ff00::/8"),
+		// This network, protocol assignments, 6to4 relays, benchmarks, documentation, future use; the documentation
+		// and the protocol assignments of IPv6, of which Teredo is one.
+		blocks(Reserved, "0.0.0.0/8", "192.0.0.0/24", "192.88.99.0/24", "198.18.0.0/15", "192.0.2.0/24", "198.51.100.0/24",
+			"203.0.113.0/24", "240.0.0.0/4", "2001::/23", "2001:db8::/32", "3fff::/20"),
+	}
+})
 
 var (
 	global = netip.MustParsePrefix("2000::/3")
@@ -65,7 +68,7 @@ func KindOf(a netip.Addr) Kind {
 	if !a.IsValid() {
 		return Reserved
 	}
-	for _, b := range special {
+	for _, b := range special() {
 		if slices.ContainsFunc(b.prefixes, func(p netip.Prefix) bool { return p.Contains(a) }) {
 			return b.kind
 		}
