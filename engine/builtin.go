@@ -164,6 +164,9 @@ func (p *Project) Plugins() ([]PluginInfo, error) {
 			Enabled: p.uses(b), Used: p.uses(b), Brings: brings(len(b.skills), "skill", len(b.hooks(p)), "hook")})
 	}
 	for _, x := range p.plugins {
+		if x.Name == "" { // a single skill
+			continue
+		}
 		all = append(all, PluginInfo{ID: x.id, Version: x.Version, Description: x.Description, Enabled: true, Used: true,
 			Path: x.Dir, Brings: brings(len(x.Skills), "place of skills", len(x.Commands), "place of commands", len(x.Agents),
 				"agent", len(x.Hooks), "file of hooks", len(x.Servers), "file of servers")})

@@ -183,7 +183,7 @@ func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 		})
 	}
 	if name, ok := strings.CutPrefix(h.Origin, "plugin:"); ok {
-		if err := p.verifyPlugin(name); err != nil {
+		if err := p.verifyPlugin(name, ""); err != nil {
 			return nil, err
 		}
 	}

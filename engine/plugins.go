@@ -50,8 +50,10 @@ func (p *Project) readPlugins() error {
 // as it was installed, is a problem.
 func (p *Project) installedPlugins() {
 	on := p.config.Settings.EnabledPlugins
-	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(on)), func(id string) bool { return !on[id] })
-	if len(ids) == 0 || p.options.Env.DataDir() == "" {
+	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(on)), func(id string) bool {
+		return !on[id] || strings.HasSuffix(id, "@builtin")
+	})
+	if p.options.Env.DataDir() == "" || !p.hasLayer("user") {
 		return
 	}
 	bad := func(code knack.Code, path, hint, format string, args ...any) {
@@ -62,6 +64,12 @@ func (p *Project) installedPlugins() {
 	lock, err := install.ReadLock(store.Lock)
 	if err != nil {
 		bad(knack.CodeJSONInvalid, store.Lock, "", "no installed plugin is used: %v", err)
+		return
+	}
+	for _, name := range install.IDs(lock.Skills) {
+		p.useSkill(store.Path(lock.Skills[name]), name, lock.Skills[name])
+	}
+	if len(ids) == 0 {
 		return
 	}
 	projects, err := install.ReadLock(filepath.Join(p.root, ".knack", install.LockName))
@@ -88,6 +96,29 @@ func (p *Project) installedPlugins() {
 	}
 }
 
+// useSkill uses a single installed skill, unless it has changed.
+func (p *Project) useSkill(dir, name string, it *install.Item) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		p.pluginProblems = append(p.pluginProblems, knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Error,
+			Path: dir, Message: "the skill " + name + " cannot be read: " + err.Error(), Hint: "knack skill update " + name})
+		return
+	}
+	defer root.Close()
+	r := it.NewReader(root, dir)
+	if drift := r.Drift(); !drift.IsZero() {
+		p.pluginProblems = append(p.pluginProblems, knack.Problem{Code: knack.CodeChanged, Severity: knack.Error, Path: dir,
+			Message: fmt.Sprintf("the skill %s is not used: it has changed since it was installed (%s)", name, drift),
+			Hint:    "knack skill diff " + name})
+		return
+	}
+	x := usedPlugin{id: name, files: it.Files, Plugin: &plugin.Plugin{
+		Skills: []plugin.Place{{Path: ".", Name: name, Fixed: true}}}}
+	x.Dir, x.Check = dir, r.Check
+	x.Origin = knack.Origin{Kind: knack.Plugin, Trust: knack.Trusted, Dir: p.root}
+	p.plugins = append(p.plugins, x)
+}
+
 // marketplaces returns which marketplaces the administrator allows.
 func (p *Project) marketplaces() (install.Allowed, error) {
 	var parts []json.RawMessage
@@ -97,15 +128,20 @@ func (p *Project) marketplaces() (install.Allowed, error) {
 	return install.ParseAllowed(parts)
 }
 
-// verifyPlugin compares the whole tree of an installed plugin with its lock.
-func (p *Project) verifyPlugin(name string) error {
+// verifyPlugin compares the whole tree of an installed plugin with its lock, or that of a single skill, which has no
+// plugin.
+func (p *Project) verifyPlugin(name, skill string) error {
 	for _, x := range p.plugins {
-		if x.Name != name || x.files == nil {
+		if x.Name != name || name == "" && x.id != skill || x.files == nil {
 			continue
 		}
 		drift, err := x.files.Verify(x.Dir)
 		if err == nil && !drift.IsZero() {
-			err = fmt.Errorf("the plugin %s has changed since it was installed (%s)", x.Name, drift)
+			what := "the plugin " + x.Name
+			if name == "" {
+				what = "the skill " + skill
+			}
+			err = fmt.Errorf("%s has changed since it was installed (%s)", what, drift)
 		}
 		return err
 	}

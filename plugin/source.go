@@ -90,14 +90,18 @@ func (s source) renamed(found *knack.Skill) *knack.Skill {
 	if s.place.Name != "" && (s.place.Fixed || k.Label == "") {
 		name = s.place.Name
 	}
-	k.Name, k.Vars = s.plugin+":"+name, s.vars
+	prefix := s.plugin + ":"
+	if s.plugin == "" { // a single skill
+		prefix = ""
+	}
+	k.Name, k.Vars = prefix+name, s.vars
 	switch dir := filepath.Base(k.Dir); {
 	case s.commands:
 		k.Label = "" // a command has no bare name
 	case k.Label == "":
 		k.Label = name // the bare name, if it is unambiguous
 	case s.place.Path != "." && dir != name:
-		k.Aliases = append([]string{s.plugin + ":" + dir}, k.Aliases...)
+		k.Aliases = append([]string{prefix + dir}, k.Aliases...)
 	}
 	return &k
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,8 +25,8 @@ func skillVerifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify",
 		Short: "Compare what is installed with skills.lock, by content",
-		Long: `Compare what is installed with skills.lock, by content: every file of every plugin in
-your own lock and in the project's (.knack/skills.lock).
+		Long: `Compare what is installed with skills.lock, by content: every file of every plugin and skill
+in your own lock and in the project's (.knack/skills.lock).
 
 Exit code 1 means that something differs. With --locked, for CI, that is exit code 3,
 and a plugin that the settings turn on must also be in a lock.`,
@@ -89,8 +90,8 @@ func verifyLocks(c *cobra.Command, locked bool) ([]lockedJSON, error) {
 		return nil, err
 	}
 	all := []lockedJSON{}
-	for _, id := range install.IDs(mine.Plugins) {
-		all = append(all, lockedJSON{id, s.Lock, verifyItem(s, mine.Plugins[id])})
+	for _, id := range slices.Concat(install.IDs(mine.Plugins), install.IDs(mine.Skills)) {
+		all = append(all, lockedJSON{id, s.Lock, verifyItem(s, mine.Item(id))})
 	}
 	for _, id := range install.IDs(theirs.Plugins) {
 		x := lockedJSON{id, project, "ok"}
@@ -130,7 +131,7 @@ func lockedItem(id string) (*install.Store, *install.Item, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if it := lock.Plugins[id]; it != nil {
+	if it := lock.Item(id); it != nil {
 		return s, it, nil
 	}
 	return nil, nil, &engine.Error{Err: fmt.Errorf("%s is not installed", plain.Line(id)), Hint: "knack skill verify"}
@@ -139,7 +140,7 @@ func lockedItem(id string) (*install.Store, *install.Item, error) {
 func skillDiffCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "diff NAME",
-		Short:   "Show how an installed plugin differs from skills.lock",
+		Short:   "Show how an installed plugin or skill differs from skills.lock",
 		Example: "  knack skill diff tools@acme",
 		Args:    exactly(1, "knack skill diff NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -162,9 +163,9 @@ func skillAcceptCommand() *cobra.Command {
 	var yes bool
 	c := &cobra.Command{
 		Use:   "accept NAME",
-		Short: "Use an installed plugin as it is now, although it differs from skills.lock",
-		Long: `Use an installed plugin as it is now, although it differs from skills.lock. The
-difference is shown first; the lock then records the files that you saw.`,
+		Short: "Use an installed plugin or skill as it is now, although it differs from skills.lock",
+		Long: `Use an installed plugin or skill as it is now, although it differs from skills.lock.
+The difference is shown first; the lock then records the files that you saw.`,
 		Example: "  knack skill accept tools@acme",
 		Args:    exactly(1, "knack skill accept NAME"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -82,12 +82,12 @@ var epoch = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
 var errTooLarge = fmt.Errorf("a skill has at most %d files and %d MiB", MaxFiles, MaxBytes>>20)
 
-// Write writes files as an archive of the skill called name. The same files always give the
-// same bytes.
+// Write writes files as an archive of the skill called name; with "", the files are at the root. The same files always
+// give the same bytes.
 func Write(w io.Writer, name string, files []extract.File) error {
 	z := zip.NewWriter(w)
 	for _, f := range files {
-		h := &zip.FileHeader{Name: name + "/" + f.Path, Method: zip.Deflate, Modified: epoch}
+		h := &zip.FileHeader{Name: path.Join(name, f.Path), Method: zip.Deflate, Modified: epoch}
 		mode := fs.FileMode(0o644)
 		if f.Script {
 			mode = 0o755

@@ -51,6 +51,10 @@ func (s *Store) fetch(ctx context.Context, g Given, w *writer) (commit string, e
 		return "", s.fetchPath(g, w)
 	case plugin.Git:
 		return s.fetchGit(ctx, g, w)
+	case plugin.Archive:
+		return "", s.fetchArchive(ctx, g, w)
+	case plugin.Index:
+		return "", s.fetchIndex(ctx, g, w)
 	}
 	return "", fmt.Errorf("sources of the kind %q are not supported", g.Kind)
 }

@@ -107,6 +107,21 @@ func (l *Lock) Bytes() ([]byte, error) {
 	return b.Bytes(), err
 }
 
+// table returns the items that id belongs to: plugins have a name with "@", skills have not.
+func (l *Lock) table(id string) map[string]*Item {
+	table := &l.Skills
+	if strings.Contains(id, "@") {
+		table = &l.Plugins
+	}
+	if *table == nil {
+		*table = map[string]*Item{}
+	}
+	return *table
+}
+
+// Item returns an installed plugin (NAME@MARKETPLACE) or skill (NAME); nil: there is none.
+func (l *Lock) Item(id string) *Item { return l.table(id)[id] }
+
 func (l *Lock) write(path string) error {
 	data, err := l.Bytes()
 	if err != nil {

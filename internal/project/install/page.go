@@ -161,7 +161,11 @@ func (p Page) Write(w io.Writer, st *Staged, id string) {
 			fmt.Fprintf(w, "%-12s %s\n", name, plain.Line(text))
 		}
 	}
-	line("plugin", strings.TrimSpace(id+" "+st.Plugin.Version))
+	what := "plugin"
+	if st.Plugin.Name == "" {
+		what = "skill"
+	}
+	line(what, strings.TrimSpace(id+" "+st.Plugin.Version))
 	line("description", st.Plugin.Description)
 	line("author", st.Plugin.Author)
 	line("license", st.Plugin.License)

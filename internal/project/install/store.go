@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -25,6 +26,10 @@ type Store struct {
 	Dir     string   // $XDG_DATA_HOME/knack
 	Lock    string   // the lock file
 	Environ []string // of programs; nil: that of the process
+
+	// Client downloads from addresses that the user typed; nil: http.DefaultClient. Addresses that others wrote are
+	// reached through the guarded dialer.
+	Client *http.Client
 }
 
 // User returns the user's Store. Both directories are absolute.
@@ -151,15 +156,21 @@ func (s *Store) update(change func(*Lock) error) error {
 	return lock.write(s.Lock)
 }
 
-// Install moves a staged plugin to its place and records it as id, which is NAME@MARKETPLACE. A version that it
-// replaces stays on disk, see [Store.Rollback].
+// Install moves a staged tree to its place and records it as id: NAME@MARKETPLACE for a plugin, NAME for a skill. A
+// version that it replaces stays on disk, see [Store.Rollback].
 func (s *Store) Install(st *Staged, id string) error {
 	name, market, _ := strings.Cut(id, "@")
+	if !plugin.ValidName(name) || market != "" && !plugin.ValidName(market) {
+		return fmt.Errorf("%q cannot be the name of something installed", id)
+	}
 	tree := strings.TrimPrefix(st.Tree, hashPrefix)[:16]
 	it := st.Item
 	it.Dir = "plugins/" + market + "/" + name + "-" + tree
+	if market == "" {
+		it.Dir = "skills/" + name + "-" + tree
+	}
 	return s.update(func(l *Lock) error {
-		old := l.Plugins[id]
+		old := l.Item(id)
 		if err := s.place(st, &it); err != nil {
 			return err
 		}
@@ -173,10 +184,7 @@ func (s *Store) Install(st *Staged, id string) error {
 		} else if old != nil {
 			it.Previous = old.Previous
 		}
-		if l.Plugins == nil {
-			l.Plugins = map[string]*Item{}
-		}
-		l.Plugins[id] = &it
+		l.table(id)[id] = &it
 		return nil
 	})
 }
@@ -241,15 +249,15 @@ func (s *Store) Share(id, lock string) error {
 // errNotInstalled is the error for an id that is not in the lock.
 func errNotInstalled(id string) error { return fmt.Errorf("%s is not installed", id) }
 
-// Remove removes a plugin and its files. Its data stays.
+// Remove removes a plugin or skill and its files. Its data stays.
 func (s *Store) Remove(id string) error {
 	var gone *Item
 	var lock *Lock
 	err := s.update(func(l *Lock) error {
-		if gone, lock = l.Plugins[id], l; gone == nil {
+		if gone, lock = l.Item(id), l; gone == nil {
 			return errNotInstalled(id)
 		}
-		delete(l.Plugins, id)
+		delete(l.table(id), id)
 		return nil
 	})
 	if err == nil {
@@ -264,7 +272,7 @@ func (s *Store) Remove(id string) error {
 func (s *Store) Rollback(id string) (*Item, error) {
 	var it *Item
 	err := s.update(func(l *Lock) error {
-		now := l.Plugins[id]
+		now := l.Item(id)
 		if now == nil {
 			return errNotInstalled(id)
 		}
@@ -280,17 +288,17 @@ func (s *Store) Rollback(id string) (*Item, error) {
 		}
 		now.Previous = nil
 		it.Previous = now
-		l.Plugins[id] = it
+		l.table(id)[id] = it
 		return nil
 	})
 	return it, err
 }
 
-// Accept records the files of a plugin as they are now. tree is the hash of what was shown to the person who accepts
+// Accept records the files of a plugin or skill as they are now. tree is the hash of what was shown to the person who accepts
 // it; other content is an error.
 func (s *Store) Accept(id, tree string) error {
 	return s.update(func(l *Lock) error {
-		it := l.Plugins[id]
+		it := l.Item(id)
 		if it == nil {
 			return errNotInstalled(id)
 		}
