@@ -244,22 +244,32 @@ func (r *run) skillSubject(ctx context.Context, name string) permission.Subject 
 	}
 	asks, err := s.Asks(ctx)
 	sub.Hash = asks.Hash
-	switch {
-	case err != nil:
+	if err != nil {
 		sub.Default = permission.Allow // the call reports why it cannot be read
-	case asks.IsEmpty():
-		sub.Default = permission.Allow
-	default:
-		ineffective := r.review(SkillCall{Skill: s, By: knack.ByModel, Asks: asks}).Ineffective
-		asks.Grants = slices.Clone(asks.Grants)
-		for i, rule := range asks.Grants {
-			if ineffective[rule] != "" {
-				asks.Grants[i] += " (not by this answer)"
-			}
-		}
-		sub.Note = "the skill " + DescribeAsks(asks)
+		return sub
 	}
+	review := r.review(SkillCall{Skill: s, By: knack.ByModel, Asks: asks})
+	if review.asksNothingNew(asks) {
+		sub.Default = permission.Allow
+		return sub
+	}
+	asks.Grants = slices.Clone(asks.Grants)
+	for i, rule := range asks.Grants {
+		if review.Ineffective[rule] != "" {
+			asks.Grants[i] += " (not by this answer)"
+		}
+	}
+	sub.Note = "the skill " + DescribeAsks(asks)
 	return sub
+}
+
+// asksNothingNew reports whether the call of a skill needs no consent: the skill asks for nothing, or only for
+// grants that other rules allow anyway or that have no effect.
+func (v Review) asksNothingNew(asks knack.Asks) bool {
+	asks.Grants = slices.DeleteFunc(slices.Clone(asks.Grants), func(rule string) bool {
+		return v.Ineffective[rule] != "" || slices.Contains(v.Allowed, rule)
+	})
+	return asks.IsEmpty()
 }
 
 // approved returns the hash of the skill's content that a call was decided on, or an error that

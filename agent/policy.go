@@ -50,8 +50,10 @@ type Review struct {
 	// Ineffective are those rules of Asks.Grants that have no effect unless the user accepts them,
 	// and why.
 	Ineffective map[string]string
-	Facts       gate.SkillFacts
-	Hooks       []hook.Hook // those that the skill adds while it is in use
+	// Allowed are those rules of Asks.Grants that grant nothing new, because other rules allow the same.
+	Allowed []string
+	Facts   gate.SkillFacts
+	Hooks   []hook.Hook // those that the skill adds while it is in use
 }
 
 // review judges the call of a skill.

@@ -185,7 +185,7 @@ func (t *Turn) review(c agent.SkillCall) agent.Review {
 	if k.Origin.Kind == knack.Project || k.Origin.Kind == knack.Legacy {
 		facts.Approved = t.project.trust.CheckIn(k.Dir)
 	}
-	r := agent.Review{Facts: facts, Ineffective: t.ineffective(k, c.Asks.Grants)}
+	r := agent.Review{Facts: facts, Ineffective: t.ineffective(k, c.Asks.Grants), Allowed: t.allowed(c.Asks.Grants)}
 	if t.hooks != nil && c.Asks.Hooks != nil {
 		r.Hooks = t.hooks.ofSkill(k, c.Asks.Hooks, c.Dir)
 	}
@@ -205,6 +205,18 @@ func (t *Turn) ineffective(k *knack.Skill, rules []string) map[string]string {
 			all[text] = err.Error()
 		case t.gate.Ineffective(k.Name, isForeign(k.Origin.Kind), r):
 			all[text] = broadRule(k)
+		}
+	}
+	return all
+}
+
+// allowed returns those of a skill's rules that the rules of the settings and of the command line cover.
+func (t *Turn) allowed(rules []string) (all []string) {
+	ctx := context.Background() // commands without files are looked at
+	for _, text := range rules {
+		r, err := permission.ParseRule(text, "")
+		if err == nil && t.project.config.Rules.Covers(ctx, r) {
+			all = append(all, text)
 		}
 	}
 	return all
