@@ -87,20 +87,20 @@ func checkWritten(ctx context.Context, in builtinInput) map[string]any {
 }
 
 // uses reports whether a built-in plugin is on.
-func (p *Project) uses(b builtinPlugin) bool {
-	if on, set := p.config.Settings.EnabledPlugins[b.name+"@builtin"]; set {
+func (s *Plugins) uses(b builtinPlugin) bool {
+	if on, set := s.project.config.Settings.EnabledPlugins[b.name+"@builtin"]; set {
 		return on
 	}
 	return b.on
 }
 
 // builtinHooks returns the hooks of the built-in plugins that are on.
-func (p *Project) builtinHooks() (all []hook.Hook) {
+func (s *Plugins) builtinHooks() (all []hook.Hook) {
 	for _, b := range builtinPlugins() {
-		if !p.uses(b) {
+		if !s.uses(b) {
 			continue
 		}
-		for _, x := range b.hooks(p) {
+		for _, x := range b.hooks(s.project) {
 			h, err := hook.New(x.event, x.matcher, b.name+"@builtin", func(ctx context.Context,
 				input json.RawMessage) (json.RawMessage, error) {
 				var in builtinInput
@@ -124,12 +124,12 @@ func (p *Project) builtinHooks() (all []hook.Hook) {
 }
 
 // switchedOff returns the bundled skills of the built-in plugins that are off, with the reason.
-func (p *Project) switchedOff() map[string]string {
+func (s *Plugins) switchedOff() map[string]string {
 	off := map[string]string{}
 	for _, b := range builtinPlugins() {
-		for _, s := range b.skills {
-			if !p.uses(b) {
-				off[s] = "the plugin " + b.name + "@builtin is off"
+		for _, name := range b.skills {
+			if !s.uses(b) {
+				off[name] = "the plugin " + b.name + "@builtin is off"
 			}
 		}
 	}
@@ -147,8 +147,8 @@ type PluginInfo struct {
 	Path        string `json:"path"`   // "": built in
 }
 
-// Plugins lists the built-in plugins, those in use, and those that are installed and off.
-func (p *Project) Plugins() ([]PluginInfo, error) {
+// List returns the built-in plugins, those in use, and those that are installed and off.
+func (s *Plugins) List() ([]PluginInfo, error) {
 	var all []PluginInfo
 	brings := func(counts ...any) string {
 		var parts []string
@@ -160,10 +160,10 @@ func (p *Project) Plugins() ([]PluginInfo, error) {
 		return strings.Join(parts, ", ")
 	}
 	for _, b := range builtinPlugins() {
-		all = append(all, PluginInfo{ID: b.name + "@builtin", Version: p.Version(), Description: b.description,
-			Enabled: p.uses(b), Used: p.uses(b), Brings: brings(len(b.skills), "skill", len(b.hooks(p)), "hook")})
+		all = append(all, PluginInfo{ID: b.name + "@builtin", Version: s.project.Version(), Description: b.description,
+			Enabled: s.uses(b), Used: s.uses(b), Brings: brings(len(b.skills), "skill", len(b.hooks(s.project)), "hook")})
 	}
-	for _, x := range p.plugins {
+	for _, x := range s.used {
 		if x.Name == "" { // a single skill
 			continue
 		}
@@ -171,10 +171,10 @@ func (p *Project) Plugins() ([]PluginInfo, error) {
 			Path: x.Dir, Brings: brings(len(x.Skills), "place of skills", len(x.Commands), "place of commands", len(x.Agents),
 				"agent", len(x.Hooks), "file of hooks", len(x.Servers), "file of servers")})
 	}
-	if p.options.Env.DataDir() == "" {
+	if s.project.options.Env.DataDir() == "" {
 		return all, nil
 	}
-	store := install.User(p.options.Env.DataDir(), p.options.Env.ConfigDir())
+	store := install.User(s.project.options.Env.DataDir(), s.project.options.Env.ConfigDir())
 	lock, err := install.ReadLock(store.Lock)
 	if err != nil {
 		return all, err
@@ -182,15 +182,15 @@ func (p *Project) Plugins() ([]PluginInfo, error) {
 	for _, id := range install.IDs(lock.Plugins) {
 		if !slices.ContainsFunc(all, func(x PluginInfo) bool { return x.ID == id }) {
 			all = append(all, PluginInfo{ID: id, Version: lock.Plugins[id].Version, Path: store.Path(lock.Plugins[id]),
-				Enabled: p.config.Settings.EnabledPlugins[id]})
+				Enabled: s.project.config.Settings.EnabledPlugins[id]})
 		}
 	}
 	return all, nil
 }
 
-// EnablePlugin switches a plugin on or off in the user's settings. Reload makes it take effect.
-func (p *Project) EnablePlugin(id string, on bool) (Setting, error) {
-	all, err := p.Plugins()
+// Enable switches a plugin on or off in the user's settings. Reload makes it take effect.
+func (s *Plugins) Enable(id string, on bool) (Setting, error) {
+	all, err := s.List()
 	if err != nil {
 		return Setting{}, err
 	}
@@ -199,5 +199,5 @@ func (p *Project) EnablePlugin(id string, on bool) (Setting, error) {
 			plain.Line(id)}
 	}
 	value, _ := json.Marshal(on)
-	return p.Set("enabledPlugins."+id, string(value))
+	return s.project.Set("enabledPlugins."+id, string(value))
 }

@@ -183,7 +183,7 @@ func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 		})
 	}
 	if name, ok := strings.CutPrefix(h.Origin, "plugin:"); ok {
-		if err := p.verifyPlugin(name, ""); err != nil {
+		if err := p.plugins.verify(name, ""); err != nil {
 			return nil, err
 		}
 	}
@@ -381,7 +381,7 @@ func (p *Project) readHooks() (err error) {
 	if err != nil {
 		return err
 	}
-	p.hooks = slices.Concat(p.builtinHooks(), p.pluginHooks(), p.hooks)
+	p.hooks = slices.Concat(p.plugins.builtinHooks(), p.plugins.hooks(), p.hooks)
 	for i := range p.hooks {
 		var bad knack.Problem
 		_, err := p.approved(&p.hooks[i], p.dir, func(string, []byte) error { return nil })

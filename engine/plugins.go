@@ -20,6 +20,16 @@ import (
 	"github.com/knack-agent/knack/plugin"
 )
 
+// Plugins are the plugins of a Project: those in use, the built-in ones, and what the settings say about others.
+type Plugins struct {
+	project  *Project
+	used     []usedPlugin
+	problems []knack.Problem
+}
+
+// Plugins returns the project's plugins.
+func (p *Project) Plugins() *Plugins { return &p.plugins }
+
 // A usedPlugin is a plugin that the project uses.
 type usedPlugin struct {
 	*plugin.Plugin
@@ -28,56 +38,56 @@ type usedPlugin struct {
 	files install.Files // as they were installed; nil: not installed, the user named its directory
 }
 
-// readPlugins reads the plugins that the user named, then those that are installed and on. It runs nothing.
-func (p *Project) readPlugins() error {
-	if p.options.Bare || p.options.NoSkills {
+// read reads the plugins that the user named, then those that are installed and on. It runs nothing.
+func (s *Plugins) read() error {
+	if s.project.options.Bare || s.project.options.NoSkills {
 		return nil
 	}
-	for _, dir := range absolutePaths(p.dir, p.options.Plugins) {
+	for _, dir := range absolutePaths(s.project.dir, s.project.options.Plugins) {
 		dirs, err := pluginDirs(dir)
 		if err != nil {
 			return err
 		}
 		for _, dir := range dirs {
-			p.usePlugin(dir, filepath.Base(dir)+"@inline", nil)
+			s.use(dir, filepath.Base(dir)+"@inline", nil)
 		}
 	}
-	p.installedPlugins()
+	s.readInstalled()
 	return nil
 }
 
-// installedPlugins reads the plugins that the settings turn on. One that was not installed by the user, or that is not
+// readInstalled reads the plugins that the settings turn on. One that was not installed by the user, or that is not
 // as it was installed, is a problem.
-func (p *Project) installedPlugins() {
-	on := p.config.Settings.EnabledPlugins
+func (s *Plugins) readInstalled() {
+	on := s.project.config.Settings.EnabledPlugins
 	ids := slices.DeleteFunc(slices.Sorted(maps.Keys(on)), func(id string) bool {
 		return !on[id] || strings.HasSuffix(id, "@builtin")
 	})
-	if p.options.Env.DataDir() == "" || !p.hasLayer("user") {
+	if s.project.options.Env.DataDir() == "" || !s.project.hasLayer("user") {
 		return
 	}
 	bad := func(code knack.Code, path, hint, format string, args ...any) {
-		p.pluginProblems = append(p.pluginProblems, knack.Problem{Code: code, Severity: knack.Error, Path: path,
+		s.problems = append(s.problems, knack.Problem{Code: code, Severity: knack.Error, Path: path,
 			Message: fmt.Sprintf(format, args...), Hint: hint})
 	}
-	store := install.User(p.options.Env.DataDir(), p.options.Env.ConfigDir())
+	store := install.User(s.project.options.Env.DataDir(), s.project.options.Env.ConfigDir())
 	lock, err := install.ReadLock(store.Lock)
 	if err != nil {
 		bad(knack.CodeJSONInvalid, store.Lock, "", "no installed plugin is used: %v", err)
 		return
 	}
 	for _, name := range install.IDs(lock.Skills) {
-		p.useSkill(store.Path(lock.Skills[name]), name, lock.Skills[name])
+		s.useSkill(store.Path(lock.Skills[name]), name, lock.Skills[name])
 	}
 	if len(ids) == 0 {
 		return
 	}
-	projects, err := install.ReadLock(filepath.Join(p.root, ".knack", install.LockName))
+	projects, err := install.ReadLock(filepath.Join(s.project.root, ".knack", install.LockName))
 	if err != nil {
-		bad(knack.CodeJSONInvalid, filepath.Join(p.root, ".knack", install.LockName), "", "it is ignored: %v", err)
+		bad(knack.CodeJSONInvalid, filepath.Join(s.project.root, ".knack", install.LockName), "", "it is ignored: %v", err)
 		projects = &install.Lock{}
 	}
-	allowed, err := p.marketplaces()
+	allowed, err := s.marketplaces()
 	for _, id := range ids {
 		it, pinned := lock.Plugins[id], projects.Plugins[id]
 		switch {
@@ -91,23 +101,23 @@ func (p *Project) installedPlugins() {
 			bad(knack.CodeChanged, store.Path(it), "knack plugin update "+plain.Line(id),
 				"the plugin %s is not used: the project's %s has another version", plain.Line(id), install.LockName)
 		default:
-			p.usePlugin(store.Path(it), id, it)
+			s.use(store.Path(it), id, it)
 		}
 	}
 }
 
 // useSkill uses a single installed skill, unless it has changed.
-func (p *Project) useSkill(dir, name string, it *install.Item) {
+func (s *Plugins) useSkill(dir, name string, it *install.Item) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		p.pluginProblems = append(p.pluginProblems, knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Error,
+		s.problems = append(s.problems, knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Error,
 			Path: dir, Message: "the skill " + name + " cannot be read: " + err.Error(), Hint: "knack skill update " + name})
 		return
 	}
 	defer root.Close()
 	r := it.NewReader(root, dir)
 	if drift := r.Drift(); !drift.IsZero() {
-		p.pluginProblems = append(p.pluginProblems, knack.Problem{Code: knack.CodeChanged, Severity: knack.Error, Path: dir,
+		s.problems = append(s.problems, knack.Problem{Code: knack.CodeChanged, Severity: knack.Error, Path: dir,
 			Message: fmt.Sprintf("the skill %s is not used: it has changed since it was installed (%s)", name, drift),
 			Hint:    "knack skill diff " + name})
 		return
@@ -115,23 +125,23 @@ func (p *Project) useSkill(dir, name string, it *install.Item) {
 	x := usedPlugin{id: name, files: it.Files, Plugin: &plugin.Plugin{
 		Skills: []plugin.Place{{Path: ".", Name: name, Fixed: true}}}}
 	x.Dir, x.Check = dir, r.Check
-	x.Origin = knack.Origin{Kind: knack.Plugin, Trust: knack.Trusted, Dir: p.root}
-	p.plugins = append(p.plugins, x)
+	x.Origin = knack.Origin{Kind: knack.Plugin, Trust: knack.Trusted, Dir: s.project.root}
+	s.used = append(s.used, x)
 }
 
 // marketplaces returns which marketplaces the administrator allows.
-func (p *Project) marketplaces() (install.Allowed, error) {
+func (s *Plugins) marketplaces() (install.Allowed, error) {
 	var parts []json.RawMessage
-	for _, part := range p.config.Raw["strictKnownMarketplaces"] {
+	for _, part := range s.project.config.Raw["strictKnownMarketplaces"] {
 		parts = append(parts, part.JSON)
 	}
 	return install.ParseAllowed(parts)
 }
 
-// verifyPlugin compares the whole tree of an installed plugin with its lock, or that of a single skill, which has no
+// verify compares the whole tree of an installed plugin with its lock, or that of a single skill, which has no
 // plugin.
-func (p *Project) verifyPlugin(name, skill string) error {
-	for _, x := range p.plugins {
+func (s *Plugins) verify(name, skill string) error {
+	for _, x := range s.used {
 		if x.Name != name || name == "" && x.id != skill || x.files == nil {
 			continue
 		}
@@ -181,13 +191,13 @@ func isPlugin(dir string) (bool, error) {
 	return x.Manifest != "" || !x.IsEmpty(), nil
 }
 
-// usePlugin reads the plugin in a directory and uses it, unless one with its name is used already. it is nil for a
+// use reads the plugin in a directory and uses it, unless one with its name is used already. it is nil for a
 // plugin that is not installed.
-func (p *Project) usePlugin(dir, id string, it *install.Item) {
+func (s *Plugins) use(dir, id string, it *install.Item) {
 	name, _, _ := strings.Cut(id, "@")
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		p.pluginProblems = append(p.pluginProblems, knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Error,
+		s.problems = append(s.problems, knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Error,
 			Path: dir, Message: "the plugin cannot be read: " + err.Error()})
 		return
 	}
@@ -200,7 +210,7 @@ func (p *Project) usePlugin(dir, id string, it *install.Item) {
 		verified := it.NewReader(root, dir)
 		x.Plugin, x.files = plugin.Read(verified, plugin.Options{Name: name, Entry: it.Entry}), it.Files
 		if drift := verified.Drift(); !drift.IsZero() {
-			p.pluginProblems = append(p.pluginProblems, knack.Problem{Code: knack.CodeChanged, Severity: knack.Error, Path: dir,
+			s.problems = append(s.problems, knack.Problem{Code: knack.CodeChanged, Severity: knack.Error, Path: dir,
 				Message: fmt.Sprintf("the plugin %s is not used: it has changed since it was installed (%s)", id, drift),
 				Hint:    "knack skill diff " + id})
 			return
@@ -209,17 +219,17 @@ func (p *Project) usePlugin(dir, id string, it *install.Item) {
 	}
 	for _, bad := range x.Problems {
 		bad.Path = filepath.Join(dir, filepath.FromSlash(bad.Path))
-		p.pluginProblems = append(p.pluginProblems, bad)
+		s.problems = append(s.problems, bad)
 	}
-	if i := slices.IndexFunc(p.plugins, func(y usedPlugin) bool { return y.Name == x.Name }); i >= 0 {
-		p.pluginProblems = append(p.pluginProblems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn,
+	if i := slices.IndexFunc(s.used, func(y usedPlugin) bool { return y.Name == x.Name }); i >= 0 {
+		s.problems = append(s.problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn,
 			Path: dir, Message: fmt.Sprintf("the plugin %s is not used: the one in %s has that name", x.Name,
-				p.plugins[i].Dir)})
+				s.used[i].Dir)})
 		return
 	}
-	x.Dir, x.Data = dir, p.options.Env.pluginData(x.id)
-	x.Origin = knack.Origin{Kind: knack.Plugin, Trust: knack.Trusted, Dir: p.root}
-	p.plugins = append(p.plugins, x)
+	x.Dir, x.Data = dir, s.project.options.Env.pluginData(x.id)
+	x.Origin = knack.Origin{Kind: knack.Plugin, Trust: knack.Trusted, Dir: s.project.root}
+	s.used = append(s.used, x)
 }
 
 // pluginData is the directory that the hooks and servers of a plugin may write; "": there is none. It is not among
@@ -232,27 +242,27 @@ func (e Env) pluginData(id string) string {
 	return filepath.Join(filepath.Dir(d.Data), "knack-plugin-data", strings.ReplaceAll(id, "@", "-"))
 }
 
-// pluginSources returns the skills and commands of the plugins.
-func (p *Project) pluginSources() (all []knack.Source) {
-	for _, x := range p.plugins {
+// sources returns the skills and commands of the plugins.
+func (s *Plugins) sources() (all []knack.Source) {
+	for _, x := range s.used {
 		all = append(all, x.Sources(x.Location)...)
 	}
 	return all
 }
 
-// pluginHooks returns the hooks of the plugins. They cannot allow calls.
-func (p *Project) pluginHooks() (all []hook.Hook) {
-	for _, x := range p.plugins {
+// hooks returns the hooks of the plugins. They cannot allow calls.
+func (s *Plugins) hooks() (all []hook.Hook) {
+	for _, x := range s.used {
 		for _, part := range x.Hooks {
 			path := filepath.Join(x.Dir, filepath.FromSlash(part.Path))
 			found, bad := hook.Parse(part.JSON, checkRule)
 			for _, b := range bad {
-				p.hookProblems = append(p.hookProblems, hookProblem(path, b))
+				s.project.hookProblems = append(s.project.hookProblems, hookProblem(path, b))
 				if b.Guard != "" {
 					found = nil
 				}
 			}
-			expand := x.expander(p.root)
+			expand := x.expander(s.project.root)
 			for i := range found {
 				h := &found[i]
 				h.Origin, h.DefinedIn, h.Dir, h.Data, h.Mute = "plugin:"+x.Name, path, x.Dir, x.Data, true
@@ -280,9 +290,9 @@ func (x *usedPlugin) expander(project string) func(string) string {
 	return strings.NewReplacer(pairs...).Replace
 }
 
-// pluginAgents returns the agents of the plugins. They have no hooks, servers or mode of their own.
-func (p *Project) pluginAgents() (all []agent.Definition, problems []knack.Problem) {
-	for _, x := range p.plugins {
+// agents returns the agents of the plugins. They have no hooks, servers or mode of their own.
+func (s *Plugins) agents() (all []agent.Definition, problems []knack.Problem) {
+	for _, x := range s.used {
 		root, err := os.OpenRoot(x.Dir)
 		if err != nil {
 			continue // reported when the plugin was read
@@ -314,7 +324,7 @@ func (p *Project) pluginAgents() (all []agent.Definition, problems []knack.Probl
 			if group := strings.LastIndexByte(f.Name, ':'); group >= 0 {
 				d.Name = f.Name[:group+1] + d.Name
 			}
-			d.Name, d.Prompt = x.Name+":"+d.Name, x.expander(p.root)(d.Prompt)
+			d.Name, d.Prompt = x.Name+":"+d.Name, x.expander(s.project.root)(d.Prompt)
 			all = append(all, d)
 		}
 		root.Close()
@@ -322,49 +332,49 @@ func (p *Project) pluginAgents() (all []agent.Definition, problems []knack.Probl
 	return all, problems
 }
 
-// pluginServers returns the servers of the plugins, named plugin:PLUGIN:SERVER.
-func (p *Project) pluginServers() (all []mcp.Server, problems []knack.Problem) {
-	for _, x := range p.plugins {
-		expand := x.expander(p.root)
+// servers returns the servers of the plugins, named plugin:PLUGIN:SERVER.
+func (s *Plugins) servers() (all []mcp.Server, problems []knack.Problem) {
+	for _, x := range s.used {
+		expand := x.expander(s.project.root)
 		for _, part := range x.Servers {
 			found, bad := mcp.Parse(part.JSON, permission.Plugin, filepath.Join(x.Dir, filepath.FromSlash(part.Path)))
 			problems = append(problems, bad...)
-			for _, s := range found {
-				s.Name = "plugin:" + x.Name + ":" + s.Name
-				s.Command, s.URL, s.HeadersHelper = expand(s.Command), expand(s.URL), expand(s.HeadersHelper)
-				for i := range s.Args {
-					s.Args[i] = expand(s.Args[i])
+			for _, v := range found {
+				v.Name = "plugin:" + x.Name + ":" + v.Name
+				v.Command, v.URL, v.HeadersHelper = expand(v.Command), expand(v.URL), expand(v.HeadersHelper)
+				for i := range v.Args {
+					v.Args[i] = expand(v.Args[i])
 				}
-				for _, values := range []map[string]string{s.Env, s.Headers} {
+				for _, values := range []map[string]string{v.Env, v.Headers} {
 					for name, value := range values {
 						values[name] = expand(value)
 					}
 				}
-				if s.Command != "" {
-					env := map[string]string{"CLAUDE_PLUGIN_ROOT": x.Dir, "CLAUDE_PROJECT_DIR": p.root}
-					s.Allow.Read = []string{x.Dir}
+				if v.Command != "" {
+					env := map[string]string{"CLAUDE_PLUGIN_ROOT": x.Dir, "CLAUDE_PROJECT_DIR": s.project.root}
+					v.Allow.Read = []string{x.Dir}
 					if x.Data != "" {
-						env["CLAUDE_PLUGIN_DATA"], s.Allow.Write = x.Data, []string{x.Data}
+						env["CLAUDE_PLUGIN_DATA"], v.Allow.Write = x.Data, []string{x.Data}
 					}
-					maps.Copy(env, s.Env)
-					s.Env = env
+					maps.Copy(env, v.Env)
+					v.Env = env
 				}
-				all = append(all, s)
+				all = append(all, v)
 			}
 		}
 	}
 	return all, problems
 }
 
-// EnabledPlugins returns which plugins the settings turn on or off, by NAME@MARKETPLACE.
-func (p *Project) EnabledPlugins() map[string]bool {
-	return maps.Clone(p.config.Settings.EnabledPlugins)
+// Enabled returns which plugins the settings turn on or off, by NAME@MARKETPLACE.
+func (s *Plugins) Enabled() map[string]bool {
+	return maps.Clone(s.project.config.Settings.EnabledPlugins)
 }
 
-// KnownMarketplace returns the source of a marketplace in the setting extraKnownMarketplaces, as JSON; nil: there is
+// Marketplace returns the source of a marketplace in the setting extraKnownMarketplaces, as JSON; nil: there is
 // none with that name.
-func (p *Project) KnownMarketplace(name string) json.RawMessage {
-	for _, part := range p.config.Raw["extraKnownMarketplaces"] {
+func (s *Plugins) Marketplace(name string) json.RawMessage {
+	for _, part := range s.project.config.Raw["extraKnownMarketplaces"] {
 		var all map[string]struct{ Source json.RawMessage }
 		if json.Unmarshal(part.JSON, &all) == nil && all[name].Source != nil {
 			return all[name].Source
@@ -373,10 +383,10 @@ func (p *Project) KnownMarketplace(name string) json.RawMessage {
 	return nil
 }
 
-// CheckPluginSource returns an error if the administrator does not allow plugins from a marketplace; nil: from no
+// CheckSource returns an error if the administrator does not allow plugins from a marketplace; nil: from no
 // marketplace.
-func (p *Project) CheckPluginSource(marketplace *plugin.Source) error {
-	allowed, err := p.marketplaces()
+func (s *Plugins) CheckSource(marketplace *plugin.Source) error {
+	allowed, err := s.marketplaces()
 	if err == nil && !allowed.Allow(&install.Item{From: marketplace}) {
 		err = errors.New("the administrator allows only plugins of the marketplaces in strictKnownMarketplaces")
 	}

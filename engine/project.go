@@ -48,8 +48,7 @@ type Project struct {
 	sandboxes       map[string][]*knack.Restrictions // from the settings, by skill
 	sandboxProblems []knack.Problem
 
-	plugins        []usedPlugin
-	pluginProblems []knack.Problem
+	plugins Plugins
 
 	texts     instructions.Options
 	templates []knack.SlashCommand
@@ -123,7 +122,8 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	}
 	p.sandboxes, p.sandboxProblems = skillSandboxes(p.config.Raw["sandbox.skills"])
 	p.usage = ReadUsage(env)
-	if err := p.readPlugins(); err != nil {
+	p.plugins.project = p
+	if err := p.plugins.read(); err != nil {
 		return nil, err
 	}
 	if !o.Bare {
@@ -189,8 +189,8 @@ func (p *Project) findSources(ctx context.Context) {
 	}
 	p.bundled = bundled.New(env.StateHome(), p.Version())
 	p.bundled.Features = features(p.config, env.Get("KNACK_FEATURES"))
-	p.bundled.Off = p.switchedOff()
-	s.Bundled, s.Plugins = []knack.Source{p.bundled}, p.pluginSources()
+	p.bundled.Off = p.plugins.switchedOff()
+	s.Bundled, s.Plugins = []knack.Source{p.bundled}, p.plugins.sources()
 	p.sourceOptions = s
 	p.sources = slices.Concat(sources.Default(ctx, p.dir, s), o.Sources)
 }
@@ -215,7 +215,7 @@ func (p *Project) findTemplates() {
 	var bad, more []knack.Problem
 	p.templates, bad = instructions.Templates(p.texts)
 	p.agents, more = instructions.Agents(p.texts, o.Agents)
-	plugins, worse := p.pluginAgents()
+	plugins, worse := p.plugins.agents()
 	p.agents = slices.Concat(p.agents, plugins, agent.BuiltIn(), o.BuiltIn)
 	p.problems = slices.Concat(bad, more, worse)
 }
@@ -337,7 +337,7 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 	for _, k := range cat.Skills() {
 		hooks = append(hooks, HookProblems(k)...)
 	}
-	return slices.Concat(p.options.Env.Problems(), p.config.Problems, p.sandboxProblems, p.pluginProblems,
+	return slices.Concat(p.options.Env.Problems(), p.config.Problems, p.sandboxProblems, p.plugins.problems,
 		p.hookProblems, p.serverFiles,
 		p.ofSkills(cat), cat.Overruled(p.view), p.problems, p.options.Problems, hooks, slash)
 }

@@ -211,7 +211,7 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 	p := e.Project()
 	if s.Origin == permission.Plugin {
 		name, _, _ := strings.Cut(strings.TrimPrefix(s.Name, "plugin:"), ":")
-		if err := p.verifyPlugin(name, ""); err != nil {
+		if err := p.plugins.verify(name, ""); err != nil {
 			return workspace.Exit{}, err
 		}
 	}

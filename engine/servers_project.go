@@ -82,7 +82,7 @@ func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
 		}
 	}
 	settings(permission.Project)
-	add(p.pluginServers())
+	add(p.plugins.servers())
 	for i := range all {
 		if s := &all[i]; s.Origin == permission.Project {
 			s.Network = cmp.Or(p.trust.Network(s.DefinedIn), "none")

@@ -260,7 +260,7 @@ func (p *Project) VerifySkill(k *knack.Skill) error { return p.verify(k) }
 // activation.
 func (p *Project) verify(k *knack.Skill) error {
 	if k.Origin.Kind == knack.Plugin {
-		if err := p.verifyPlugin(k.Origin.Label, k.Name); err != nil {
+		if err := p.plugins.verify(k.Origin.Label, k.Name); err != nil {
 			return &knack.Refusal{Code: knack.RefusedChanged, Message: fmt.Sprintf("%s: %v", k.Name, err),
 				Hint: "knack skill verify"}
 		}

@@ -11,12 +11,12 @@ import (
 
 // plugins lists the plugins, or switches one on or off for all later sessions.
 func plugins(ctx context.Context, s *engine.Session, args string) (engine.Reply, error) {
-	p := s.Engine().Project()
+	p := s.Engine().Project().Plugins()
 	if f := strings.Fields(args); len(f) > 0 {
 		if len(f) != 2 || f[1] != "on" && f[1] != "off" {
 			return engine.Reply{}, engine.Usagef("", "/plugin, or /plugin NAME@MARKETPLACE on or off")
 		}
-		set, err := p.EnablePlugin(f[0], f[1] == "on")
+		set, err := p.Enable(f[0], f[1] == "on")
 		if err != nil {
 			return engine.Reply{}, err
 		}
@@ -25,7 +25,7 @@ func plugins(ctx context.Context, s *engine.Session, args string) (engine.Reply,
 		}
 		return engine.Reply{Text: plain.Line(f[0]) + " is " + f[1], Value: set}, nil
 	}
-	all, err := p.Plugins()
+	all, err := p.List()
 	if err != nil {
 		return engine.Reply{}, err
 	}

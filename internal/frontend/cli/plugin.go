@@ -120,7 +120,7 @@ func pluginListCommand() *cobra.Command {
 				return err
 			}
 			defer p.Close()
-			on := p.EnabledPlugins()
+			on := p.Plugins().Enabled()
 			all := []pluginJSON{}
 			for _, id := range install.IDs(lock.Plugins) {
 				it := lock.Plugins[id]
@@ -417,7 +417,7 @@ func installPlugin(c *cobra.Command, s *install.Store, t target, yes bool) (stri
 	if want != nil && want.Commit != "" && t.given.Kind == plugin.Git {
 		t.given.SHA = want.Commit
 	}
-	if err := p.CheckPluginSource(t.given.From); err != nil {
+	if err := p.Plugins().CheckSource(t.given.From); err != nil {
 		return "", &engine.Error{Err: err, Exit: engine.ExitRefused}
 	}
 	st, err := s.Stage(c.Context(), t.given, t.name, t.entry)
@@ -692,7 +692,7 @@ one of the setting extraKnownMarketplaces.`,
 
 // knownSource returns the source of a marketplace: one of the setting extraKnownMarketplaces, or what the user typed.
 func knownSource(p *engine.Project, arg string) (install.Given, error) {
-	if raw := p.KnownMarketplace(arg); raw != nil {
+	if raw := p.Plugins().Marketplace(arg); raw != nil {
 		src, err := plugin.ParseSource(raw)
 		if err != nil {
 			return install.Given{}, fmt.Errorf("extraKnownMarketplaces: %s: %w", plain.Line(arg), err)
@@ -707,7 +707,7 @@ func addMarketplace(c *cobra.Command, p *engine.Project, given install.Given) er
 	if err != nil {
 		return err
 	}
-	if err := p.CheckPluginSource(&given.Source); err != nil {
+	if err := p.Plugins().CheckSource(&given.Source); err != nil {
 		return &engine.Error{Err: err, Exit: engine.ExitRefused}
 	}
 	m, err := s.AddMarketplace(c.Context(), given, install.CheckMarketplaceName)

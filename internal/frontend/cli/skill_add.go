@@ -103,7 +103,7 @@ func installSkill(c *cobra.Command, s *install.Store, given install.Given, want 
 		return err
 	}
 	defer p.Close()
-	if err := p.CheckPluginSource(nil); err != nil {
+	if err := p.Plugins().CheckSource(nil); err != nil {
 		return &engine.Error{Err: err, Exit: engine.ExitRefused}
 	}
 	st, err := s.Stage(c.Context(), given, "skill", nil)

@@ -102,7 +102,7 @@ func verifyLocks(c *cobra.Command, locked bool) ([]lockedJSON, error) {
 		}
 		all = append(all, x)
 	}
-	for id, on := range p.EnabledPlugins() {
+	for id, on := range p.Plugins().Enabled() {
 		if locked && on && mine.Plugins[id] == nil && theirs.Plugins[id] == nil && !strings.HasSuffix(id, "@builtin") {
 			all = append(all, lockedJSON{id, "", "on in the settings, and in no lock"})
 		}
