@@ -28,6 +28,9 @@ import (
 //go:embed memory.md
 var text string
 
+//go:embed memory.json
+var schema []byte
+
 // Name is the name of the tool.
 const Name = "memory"
 
@@ -68,7 +71,7 @@ type input struct {
 // Tool returns the tool for two directories.
 func Tool(o Options) tool.Tool {
 	m := &memory{opt: o}
-	t := tool.New(Name, strings.TrimSpace(text), m.run)
+	t := tool.Define(Name, strings.TrimSpace(text), schema, m.run)
 	t.Effect, t.Aliases, t.Ordered = tool.Writes, []string{"Memory"}, true
 	t.Summary = tool.SummaryOf(func(in input) string {
 		return strings.TrimSpace(in.Command + " " + in.Path + in.OldPath + " " + in.NewPath)

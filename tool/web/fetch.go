@@ -21,6 +21,9 @@ import (
 //go:embed fetch.md
 var fetchText string
 
+//go:embed web_fetch.json
+var fetchSchema []byte
+
 type fetchInput struct {
 	URL    string `json:"url" jsonschema:"the address, https unless it says otherwise"`
 	Prompt string `json:"prompt,omitempty" jsonschema:"what a fast model shall answer from the page; without it the text itself is returned"`
@@ -44,7 +47,7 @@ type FetchDetails struct {
 }
 
 func (c *client) fetchTool() tool.Tool {
-	t := tool.New(FetchName, strings.TrimSpace(fetchText), c.fetch)
+	t := tool.Define(FetchName, strings.TrimSpace(fetchText), fetchSchema, c.fetch)
 	t.Effect, t.Aliases = tool.Network, []string{"WebFetch"}
 	t.Summary = tool.SummaryOf(func(in fetchInput) string { return in.URL })
 	t.Subjects = func(_ context.Context, data json.RawMessage) ([]permission.Subject, error) {

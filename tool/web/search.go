@@ -23,6 +23,9 @@ import (
 //go:embed search.md
 var searchText string
 
+//go:embed web_search.json
+var searchSchema []byte
+
 // A Query is what an Engine searches for.
 type Query struct {
 	Text string
@@ -60,7 +63,7 @@ const (
 )
 
 func (c *client) searchTool() tool.Tool {
-	t := tool.New(SearchName, strings.TrimSpace(searchText), c.search)
+	t := tool.Define(SearchName, strings.TrimSpace(searchText), searchSchema, c.search)
 	t.Effect, t.Aliases = tool.Network, []string{"WebSearch"}
 	t.Summary = tool.SummaryOf(func(in searchInput) string { return in.Query })
 	t.Subjects = tool.SubjectsOf(func(_ context.Context, in searchInput) []permission.Subject {

@@ -162,7 +162,7 @@ var table = sync.OnceValue(func() []key {
 			"list of documentation; [] for none.", nil},
 		{"web.search.engine", text, fromUser, nil, "What web_search uses: searxng (with the url of a server; also others " +
 			"with its format), brave or tavily (with a key), or a tool of an MCP server, " +
-			" mcp__SERVER__TOOL. Without it web_search is not offered.", nil},
+			"mcp__SERVER__TOOL. Without it web_search is not offered.", nil},
 		{"web.search.url", text, fromUser, nil, "The address of the search engine.", nil},
 		{"web.search.key", text, fromUser, nil, "The key of the search engine, or $NAME for the value of a variable.", nil},
 
