@@ -51,7 +51,6 @@ const (
 	PreCompact          Event = "PreCompact"
 	PostCompact         Event = "PostCompact"
 	ConfigChange        Event = "ConfigChange"
-	FileChanged         Event = "FileChanged"
 	InstructionsLoaded  Event = "InstructionsLoaded"
 	SkillActivated      Event = "SkillActivated"
 	SkillReleased       Event = "SkillReleased"
@@ -61,7 +60,7 @@ const (
 func Events() []Event {
 	return []Event{SessionStart, SessionEnd, UserPromptSubmit, UserPromptExpansion, PreToolUse, PermissionRequest,
 		PermissionDenied, PostToolUse, PostToolUseFailure, PostToolBatch, Notification, SubagentStart, SubagentStop,
-		Stop, StopFailure, PreCompact, PostCompact, ConfigChange, FileChanged, InstructionsLoaded, SkillActivated,
+		Stop, StopFailure, PreCompact, PostCompact, ConfigChange, InstructionsLoaded, SkillActivated,
 		SkillReleased}
 }
 
@@ -83,7 +82,7 @@ func (e Event) OfTool() bool {
 // the model.
 func (e Event) reachesModel() bool {
 	switch e {
-	case SessionEnd, Notification, StopFailure, PreCompact, PostCompact, ConfigChange, FileChanged, InstructionsLoaded,
+	case SessionEnd, Notification, StopFailure, PreCompact, PostCompact, ConfigChange, InstructionsLoaded,
 		SkillReleased:
 		return false
 	}
@@ -306,7 +305,7 @@ type Input struct {
 	Trigger    Trigger `json:"trigger,omitempty"`             // PreCompact, PostCompact
 	Custom     string  `json:"custom_instructions,omitempty"` // PreCompact
 	Summary    string  `json:"compact_summary,omitempty"`     // PostCompact
-	File       string  `json:"file_path,omitempty"`           // FileChanged, InstructionsLoaded, ConfigChange
+	File       string  `json:"file_path,omitempty"`           // InstructionsLoaded, ConfigChange
 	MemoryType string  `json:"memory_type,omitempty"`         // InstructionsLoaded
 	Loaded     string  `json:"load_reason,omitempty"`         // InstructionsLoaded
 	Skill      string  `json:"skill_name,omitempty"`          // SkillActivated, SkillReleased
@@ -339,8 +338,6 @@ func (in *Input) matchText() string {
 		return in.AgentType
 	case PreCompact, PostCompact:
 		return string(in.Trigger)
-	case FileChanged:
-		return in.File[strings.LastIndexAny(in.File, `/\`)+1:]
 	case InstructionsLoaded:
 		return in.Loaded
 	case SkillActivated, SkillReleased:

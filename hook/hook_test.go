@@ -217,8 +217,7 @@ func TestMatch(t *testing.T) {
 		{"mcp__.*__get", Input{Tool: "mcp__a__get_it"}, true},
 		{"startup", Input{Event: SessionStart, Source: "startup"}, true},
 		{"resume", Input{Event: SessionStart, Source: "startup"}, false},
-		{"x", Input{Event: Stop}, true}, {"x.env", Input{Event: FileChanged, File: "/a/x.env"}, true},
-		{"y", Input{Event: FileChanged, File: "/a/x.env"}, false},
+		{"x", Input{Event: Stop}, true},
 		{"pdf", Input{Event: SkillActivated, Skill: "pdf"}, true}, {"pdf", Input{Event: UserPromptExpansion, Command: "doc"},
 			false},
 	} {

@@ -57,13 +57,6 @@ func steadyGC() {
 	}
 }
 
-// smallGC keeps the heap close to the size of the live data.
-func smallGC() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(80)
-	}
-}
-
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	cmd := rootCommand(args)
 	cmd.SetIn(stdin)

@@ -38,9 +38,6 @@ same file was found before), gated (the feature that it needs is off) and broken
   knack skill list --json | jq -r '.[] | select(.state == "active") | .commandName'`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if asJSON {
-				smallGC() // the list is written element by element
-			}
 			cat, err := f.load(c.Context())
 			if err != nil {
 				return err
