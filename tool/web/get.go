@@ -158,7 +158,7 @@ func body(ctx context.Context, res *http.Response) ([]byte, error) {
 	return data, nil
 }
 
-var errTooLarge = fmt.Errorf("the answer is larger than %s", plain.Size(maxBody))
+var errTooLarge = errors.New("the answer is larger than 10.0MB")
 
 // counted fails after a number of bytes.
 type counted struct {
