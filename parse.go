@@ -414,7 +414,7 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 	case "agent":
 		s.Agent = e.text()
 	case "paths":
-		s.Paths = e.list(splitCommas)
+		s.Paths = e.list(frontmatter.SplitCommas)
 		for _, g := range s.Paths {
 			if why := badGlob(g); why != "" {
 				p.warn(CodeBadGlob, e.Line, e.Column, "correct or remove it", "paths: %q matches nothing: %s", g, why)
@@ -891,34 +891,6 @@ func blankOrComma(s string) []string {
 	return words
 }
 
-// splitCommas splits at commas outside braces and brackets.
-func splitCommas(s string) []string {
-	var words []string
-	begin, depth := 0, 0
-	keep := func(w string) {
-		if w = strings.TrimSpace(w); w != "" {
-			words = append(words, strings.Clone(w))
-		}
-	}
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '{', '[':
-			depth++
-		case '}', ']':
-			depth = max(0, depth-1)
-		case '\\':
-			i++
-		case ',', '\n':
-			if depth == 0 {
-				keep(s[begin:i])
-				begin = i + 1
-			}
-		}
-	}
-	keep(s[begin:])
-	return words
-}
-
 // badGlob explains why a gitignore-style pattern can never match, or returns "".
 func badGlob(g string) string {
 	braces := 0
@@ -964,7 +936,7 @@ func (e *entry) hint() string {
 		e.mistyped("a single string")
 		return ""
 	}
-	return "[" + strings.Join(e.list(splitCommas), ", ") + "]"
+	return "[" + strings.Join(e.list(frontmatter.SplitCommas), ", ") + "]"
 }
 
 // hooks reads a mapping from events to matchers, or a list of events with a path or

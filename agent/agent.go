@@ -40,6 +40,9 @@ type Agent struct {
 	// a tenth of the model's window, only their names are announced, and tool_search loads the
 	// definitions. nil: there are none.
 	DynamicTools func() tool.Set
+	// Rules returns the context files that apply because of the files touched in the session, absolute paths. It is
+	// called before each request; the model gets each file once, and again after a compaction. nil: there are none.
+	Rules func(touched []string) []Document
 	// Aliases maps a name of one tool to the tool that runs in its place, which receives the input
 	// with the field names that other agents use. Permission is decided for the tool that runs.
 	Aliases map[string]string

@@ -105,6 +105,28 @@ func (r *run) announce(ctx context.Context) error {
 	return err
 }
 
+// addRules sends the context files that apply since files were touched, and that the model does not see yet.
+func (r *run) addRules() error {
+	state := r.log.State()
+	if r.Rules == nil || len(state.Touched) == 0 {
+		return nil
+	}
+	var note session.Note
+	var texts []string
+	for _, d := range r.Rules(slices.Sorted(maps.Keys(state.Touched))) {
+		if !slices.Contains(state.Rules, d.Path) {
+			note.Rules, texts = append(note.Rules, d.Path), append(texts, d.element())
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	note.Model = "These instructions apply to files that you have touched.\n\n" + strings.Join(texts, "\n\n")
+	note.People = "rules: +" + someOf(note.Rules)
+	_, err := r.record(session.Entry{Type: session.TypeNote, Note: &note})
+	return err
+}
+
 // problemLines formats problems for the user, one per line.
 func problemLines(problems []knack.Problem) string {
 	lines := make([]string, len(problems))

@@ -146,6 +146,9 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 		if err := r.announce(ctx); err != nil {
 			return "", err
 		}
+		if err := r.addRules(); err != nil {
+			return "", err
+		}
 		if err := r.announceTools(); err != nil {
 			return "", err
 		}

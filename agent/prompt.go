@@ -30,6 +30,12 @@ type Document struct {
 	Text string
 }
 
+// element returns the document as the model sees it.
+func (d Document) element() string {
+	return fmt.Sprintf("<instructions path=\"%s\">\n%s\n</instructions>", html.EscapeString(d.Path),
+		strings.TrimSpace(d.Text))
+}
+
 // String returns the text of the prompt.
 func (p Prompt) String() string {
 	var b strings.Builder
@@ -56,8 +62,7 @@ func (p Prompt) String() string {
 	if len(p.Context) > 0 {
 		section("# Instructions of the user and the project\n\nFollow them; where two disagree, the later one counts.")
 		for _, d := range p.Context {
-			section(fmt.Sprintf("<instructions path=\"%s\">\n%s\n</instructions>", html.EscapeString(d.Path),
-				strings.TrimSpace(d.Text)))
+			section(d.element())
 		}
 	}
 	section(p.Index)

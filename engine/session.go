@@ -59,8 +59,8 @@ type Session struct {
 
 	mu            sync.Mutex
 	system        string
-	context       []agent.Document // passed to every agent
-	problems      []knack.Problem  // found at the start and by /reload
+	instructions  instructions.Found // its context files are passed to every agent
+	problems      []knack.Problem    // found at the start and by /reload
 	closed        bool
 	reason        hook.EndReason
 	running       bool
@@ -323,14 +323,21 @@ func (s *Session) setSystem(p *Project) {
 	system := prompt.String()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.system, s.context, s.problems = system, found.Context, append(s.problems, found.Problems...)
+	s.system, s.instructions, s.problems = system, found, append(s.problems, found.Problems...)
 }
 
 // systemText returns the system prompt and the context files in it.
 func (s *Session) systemText() (string, []agent.Document) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.system, s.context
+	return s.system, s.instructions.Context
+}
+
+// matchingRules returns the context files that apply because files were touched.
+func (s *Session) matchingRules(touched []string) []agent.Document {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.instructions.Matching(touched)
 }
 
 // override records which settings of a resumed session the options replace.

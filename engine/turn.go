@@ -88,6 +88,7 @@ func (t *Turn) newAgent() *agent.Agent {
 		Effort: set.Effort, System: system,
 		Tools: slices.Concat(s.active, t.host.Tools, s.unlisted,
 			s.servers.chosen(mcp.WaitTool(s.servers.clients()...))),
+		Rules:        s.matchingRules,
 		DynamicTools: s.servers.tools, Aliases: t.host.Aliases,
 		Skills: agent.Skills{
 			Catalog: s.Catalog, View: p.viewOf(s.options.Skills), Finder: s.engine.finder,

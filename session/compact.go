@@ -202,6 +202,12 @@ func (l *Log) compactedView(c *Compaction, tail []Entry) view {
 func (s *State) compact(c *Compaction, tail []Entry) {
 	s.spend(Entry{Compaction: c})
 	s.Compacted = s.Requests
+	s.Rules = nil
+	for _, e := range tail {
+		if e.Note != nil {
+			s.Rules = mergeNames(s.Rules, e.Note.Rules)
+		}
+	}
 	var texts []Text
 	for _, t := range s.Texts {
 		i := slices.IndexFunc(c.Skills, func(k KeptText) bool { return k.Entry == t.Entry })

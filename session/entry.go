@@ -302,6 +302,8 @@ type Note struct {
 	// from now on.
 	Tools  []string `json:"tools,omitempty"`
 	Loaded []string `json:"loaded,omitempty"`
+	// Rules are the paths of the context files that the note contains, see State.Rules.
+	Rules []string `json:"rules,omitempty"`
 	// Suggested names the skills that the note suggests.
 	Suggested []string `json:"suggested,omitempty"`
 	// Hook is the event whose hooks wrote the note; "": the program did.

@@ -45,8 +45,11 @@ type State struct {
 	Suggested map[string]bool   // skills that were already suggested
 	Tools     []string          // dynamic tools that were announced
 	Loaded    []string          // dynamic tools whose definitions are sent, in that order
-	Denials   int
-	Agents    map[string]Agent // sub-agents that have started and not ended, by Log
+	// Rules are the paths of context files that the model has seen since the last compaction because a file that they
+	// are about was touched.
+	Rules   []string
+	Denials int
+	Agents  map[string]Agent // sub-agents that have started and not ended, by Log
 	// Details are those of the last result of each tool that did not fail, by the name of the tool.
 	Details map[string]LastDetails
 }
@@ -177,6 +180,7 @@ func (s *State) fold(e Entry) {
 	case TypeNote:
 		s.announce(e.Note.Announced)
 		s.Tools, s.Loaded = mergeNames(s.Tools, e.Note.Tools), mergeNames(s.Loaded, e.Note.Loaded)
+		s.Rules = mergeNames(s.Rules, e.Note.Rules)
 		for _, name := range e.Note.Suggested {
 			if s.Suggested == nil {
 				s.Suggested = map[string]bool{}

@@ -281,3 +281,32 @@ func position(err error) (line, column int, message string) {
 	}
 	return max(line, 1), max(column, 1), message
 }
+
+// SplitCommas splits a value at commas and line breaks outside braces and brackets, as lists of patterns are written in
+// one line. It leaves out empty items.
+func SplitCommas(s string) []string {
+	var words []string
+	begin, depth := 0, 0
+	keep := func(w string) {
+		if w = strings.TrimSpace(w); w != "" {
+			words = append(words, strings.Clone(w))
+		}
+	}
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth = max(0, depth-1)
+		case '\\':
+			i++
+		case ',', '\n':
+			if depth == 0 {
+				keep(s[begin:i])
+				begin = i + 1
+			}
+		}
+	}
+	keep(s[begin:])
+	return words
+}

@@ -59,7 +59,7 @@ func (l *loader) agents(defs []agent.Definition, from knack.SourceKind, dirs ...
 		if dir == "" {
 			continue
 		}
-		for _, path := range l.files(dir, agentRow, project) {
+		for _, path := range l.files(dir, agentRow, l.bound(project)) {
 			data, err := l.approved(path, project)
 			if err != nil {
 				l.refused(knack.CodeUnreadable, path, err)
@@ -75,9 +75,9 @@ func (l *loader) agents(defs []agent.Definition, from knack.SourceKind, dirs ...
 	return defs
 }
 
-// files returns the files of a row in a directory, sorted.
-func (l *loader) files(dir string, row layout.Row, project bool) []string {
-	real, _, err := inside(l.bound(project), dir)
+// files returns the files of a row in a directory, sorted. Links must not lead out of bound; "" means no restriction.
+func (l *loader) files(dir string, row layout.Row, bound string) []string {
+	real, _, err := inside(bound, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

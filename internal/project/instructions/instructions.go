@@ -1,5 +1,5 @@
 // Package instructions finds the instructions that people write for an agent: context files
-// (AGENTS.md, CLAUDE.md) and system prompts (SYSTEM.md, APPEND_SYSTEM.md), which apply to
+// (AGENTS.md, CLAUDE.md, .claude/rules) and system prompts (SYSTEM.md, APPEND_SYSTEM.md), which apply to
 // every run, and prompt templates and agents, which are invoked by name.
 //
 // The entry points are [Load], [Templates] and [Agents]. Context files are loaded without
@@ -9,6 +9,7 @@
 package instructions
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -60,6 +61,7 @@ type Options struct {
 // Found is the result of [Load].
 type Found struct {
 	Context  []agent.Document // outermost directory first
+	rules    []rule           // see Matching
 	System   string           // replaces the system prompt; "": not replaced
 	Append   []string
 	Problems []knack.Problem
@@ -117,6 +119,7 @@ func (l *loader) context() {
 			break
 		}
 	}
+	l.rules(join(l.ClaudeHome, "rules"), "", cmp.Or(l.Root, l.Dir))
 	var dirs []string
 	for d := l.Dir; d != ""; d = filepath.Dir(d) {
 		dirs = append(dirs, d)
@@ -139,30 +142,38 @@ func (l *loader) context() {
 			l.document(filepath.Join(d, strings.TrimSuffix(row.Path, ".md")+".local.md"), bound)
 			break
 		}
+		l.rules(filepath.Join(d, ruleRow.Path), bound, d)
 	}
 }
 
 // document adds a context file and reports whether it exists. Links and imports must not leave
 // the directory bound; "" means no restriction.
 func (l *loader) document(path, bound string) bool {
+	data, exists := l.contextFile(path, bound)
+	if data != nil {
+		text := l.imports(path, string(data), bound, 0)
+		l.found.Context = append(l.found.Context, agent.Document{Path: path, Text: text})
+	}
+	return exists
+}
+
+// contextFile reads a context file within the limits. data is nil if it was left out.
+func (l *loader) contextFile(path, bound string) (data []byte, exists bool) {
 	real, top, err := inside(bound, path)
-	var data []byte
 	if err == nil {
 		data, err = l.readReal(real, top)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return false
+		return nil, false
 	case err != nil:
-		l.problem(knack.CodeUnreadable, path, "left out: %v", err)
-		return true
+		l.once(knack.CodeUnreadable, path, "left out: %v", err)
+		return nil, true
 	case !l.fits(path, data):
-		return true
+		return nil, true
 	}
 	l.included[real] = true
-	text := l.imports(path, string(data), bound, 0)
-	l.found.Context = append(l.found.Context, agent.Document{Path: path, Text: text})
-	return true
+	return data, true
 }
 
 // fits reports whether a file fits into the size limit for all context files, and subtracts

@@ -66,7 +66,7 @@ func (l *loader) templates(dir string, project bool) []knack.SlashCommand {
 		return nil
 	}
 	var all []knack.SlashCommand
-	for _, path := range l.files(dir, templateRow, project) {
+	for _, path := range l.files(dir, templateRow, l.bound(project)) {
 		all = append(all, l.template(path, project)...)
 	}
 	return all

@@ -30,6 +30,7 @@ const (
 	Hooks    Kind = "hooks" // scripts that hooks in settings may run
 	MCP      Kind = "mcp"   // servers
 	Context  Kind = "context"
+	Rule     Kind = "rule" // a context file that may wait for a file that matches its paths
 )
 
 // A Row is one path in a project that can contain resources.
@@ -79,6 +80,7 @@ var rows = []Row{
 	{Kind: MCP, Path: ".pi/mcp.json", Trust: true},
 	{Kind: Context, Path: "AGENTS.md"},
 	{Kind: Context, Path: "CLAUDE.md"},
+	{Kind: Rule, Path: ".claude/rules", Depth: Depth, Suffix: ".md"},
 }
 
 // Rows returns the rows of the given kinds in table order, or all rows if no kind is given.

@@ -1,0 +1,55 @@
+package instructions
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestRules: rules without paths follow the context file of their directory; those with paths wait for a file that
+// matches.
+func TestRules(t *testing.T) {
+	o := fixture(t, map[string]string{
+		"home/.claude/rules/mine.md":             "user rule",
+		"home/repo/CLAUDE.md":                    "root",
+		"home/repo/.claude/rules/style.md":       "style, see @../../extra.md",
+		"home/repo/extra.md":                     "more",
+		"home/repo/.claude/rules/api/go.md":      "---\npaths: [\"api/**/*.go\", \"*.proto\"]\n---\nGo rule",
+		"home/repo/.claude/rules/web.md":         "---\npaths: \"web/**/*.{ts,tsx}, web/*.css\"\n---\nweb rule",
+		"home/repo/.claude/rules/all.md":         "---\npaths: \"**\"\n---\nall",
+		"home/repo/.claude/rules/odd.md":         "---\npaths: {a: b}\n---\nodd",
+		"home/repo/.claude/rules/notes.txt":      "not Markdown",
+		"home/repo/.claude/rules/out.md@":        "$TOP/outside.md",
+		"outside.md":                             "outside",
+		"home/repo/sub/.claude/rules/s.md":       "sub rule",
+		"home/repo/sub/x/.claude/rules/below.md": "below",
+	})
+	f := Load(o)
+	if got, want := texts(f), "user rule|root|all|odd|style, see more|sub rule"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for touched, want := range map[string]string{
+		"api/v1/x.go": "Go rule", "deep/down/x.proto": "Go rule", "web/a.css": "web rule", "web/a/b/c.tsx": "web rule",
+		"web/a/b/c.css": "", "cmd/x.go": "",
+	} {
+		got := ""
+		for _, d := range f.Matching([]string{filepath.Join(o.Root, touched)}) {
+			got += d.Text
+		}
+		if got != want {
+			t.Errorf("after %s: %q, want %q", touched, got, want)
+		}
+	}
+	if got := f.Matching([]string{"/elsewhere/web/a.css"}); len(got) != 0 {
+		t.Errorf("a file outside the repository: %v", got)
+	}
+	var bad []string
+	for _, p := range f.Problems {
+		bad = append(bad, filepath.Base(p.Path)+" "+string(p.Code))
+	}
+	slices.Sort(bad)
+	if got, want := strings.Join(bad, ", "), "odd.md field-type, out.md unreadable"; got != want {
+		t.Errorf("problems: %s, want %s", got, want)
+	}
+}
