@@ -45,7 +45,7 @@ func TestReloadChanged(t *testing.T) {
 	k.expect(`agents: \d+, removed reviewer`)
 	k.expect(`settings\.json.*changed`)
 	k.enters("/hooks")
-	k.expect(`No hooks are active`)
+	k.expect(`authoring@builtin`) // those of the settings are gone
 	k.enters("/permissions")
 	k.prompt()
 	k.types("still?\r")
