@@ -9,6 +9,7 @@ import (
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/mcp"
+	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
 )
 
@@ -29,6 +30,11 @@ type Options struct {
 	Plugins   []string // plugins, or directories of them
 	Settings  []string // settings files, or settings as JSON
 
+	// Policy are restrictions of the program that starts this one, as JSON in the form of settings files. They count as
+	// managed settings, but only rules that deny or ask and permissions.disableBypassPermissionsMode are used. Other
+	// settings that would restrict are an error.
+	Policy []string
+
 	// MCPConfig defines MCP servers: files, or JSON. With StrictMCP only these and the administrator's are
 	// used.
 	MCPConfig []string
@@ -39,7 +45,7 @@ type Options struct {
 	// NoSettings leaves out the project's and the user's settings files.
 	NoSettings bool
 	// Layers are the layers that settings, skills, agents, templates and context files are read from:
-	// "user" and "project"; nil: both. Managed files and those given in these Options are always read.
+	// "user", "project", and "local" for the project's CLAUDE.local.md; nil: all. Managed files and those given in these Options are always read.
 	// Listing the project here does not trust it.
 	Layers []string
 	Trust  bool // trust the project while the program runs
@@ -77,7 +83,10 @@ type SessionOptions struct {
 	Resume string // the ID of the session to resume, or a prefix of it
 	Latest bool   // resume the last session of the directory that has a turn
 	Fork   bool   // with Resume or Latest: continue in a copy
-	Forget bool   // do not write the session to disk
+	// Until returns the last entry of the resumed session that is continued; later ones stay in its file, on a branch of
+	// their own. nil: all are continued.
+	Until  func(*session.Log) (int, error)
+	Forget bool // do not write the session to disk
 
 	// Model and Effort replace those of a resumed session; "": unchanged. A new session has those of the
 	// settings, see Options.Values, unless Options.Model is set.

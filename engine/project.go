@@ -96,8 +96,8 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		p.mcpConfigs = append(p.mcpConfigs, c)
 	}
 	for _, layer := range o.Layers {
-		if layer != "user" && layer != "project" {
-			return nil, Usagef("", "unknown layer %q of settings: there are user and project", layer)
+		if layer != "user" && layer != "project" && layer != "local" {
+			return nil, Usagef("", "unknown layer %q of settings: there are user, project and local", layer)
 		}
 	}
 	p.home = env.Home()
@@ -107,7 +107,7 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	}
 	settings := config.Options{
 		Managed: sources.ManagedDirs(runtime.GOOS), Dir: p.dir, Root: p.root,
-		Tools: toolNames, Settings: o.Settings, Flags: o.Values, Bare: o.NoSettings, Check: p.trust.Check,
+		Tools: toolNames, Policy: o.Policy, Settings: o.Settings, Flags: o.Values, Bare: o.NoSettings, Check: p.trust.Check,
 		ConfigHome: env.ConfigDir(), ClaudeHome: env.ClaudeDir(),
 	}
 	if !p.hasLayer("user") {
@@ -211,6 +211,7 @@ func (p *Project) findTemplates() {
 	if !p.hasLayer("project") {
 		p.texts.Dir, p.texts.Root = "", ""
 	}
+	p.texts.NoLocal = !p.hasLayer("local")
 	p.texts.Managed = sources.ManagedDirs(runtime.GOOS)
 	var bad, more []knack.Problem
 	p.templates, bad = instructions.Templates(p.texts)

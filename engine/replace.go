@@ -53,7 +53,7 @@ func (s *Session) Replace(ctx context.Context, with Replacement) (*Session, erro
 func (s *Session) replace(ctx context.Context, log *session.Log, source hook.Source) (*Session, error) {
 	o := s.options
 	o.Host = s.Host()
-	o.ID, o.Resume, o.Latest, o.Fork, o.Model, o.Effort = "", "", false, false, "", ""
+	o.ID, o.Resume, o.Latest, o.Fork, o.Model, o.Effort, o.Until = "", "", false, false, "", "", nil
 	next, err := s.engine.start(ctx, s.person, o, log, s)
 	if err != nil {
 		return nil, errors.Join(err, log.Close())

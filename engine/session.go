@@ -583,10 +583,17 @@ func (e *Engine) openLog(o SessionOptions) (*session.Log, error) {
 	case o.Fork:
 		var from *session.Log
 		if from, err = store.Read(id); err == nil {
+			if err := moveTo(from, o.Until); err != nil {
+				return nil, err
+			}
 			log, err = store.Fork(from, o.ID)
 		}
 	default:
-		log, err = store.Open(id)
+		if log, err = store.Open(id); err == nil {
+			if err := moveTo(log, o.Until); err != nil {
+				return nil, errors.Join(err, log.Close())
+			}
+		}
 	}
 	switch {
 	case errors.Is(err, fs.ErrExist):
@@ -597,4 +604,16 @@ func (e *Engine) openLog(o SessionOptions) (*session.Log, error) {
 		return nil, &Error{Err: err, Hint: "knack session list"}
 	}
 	return log, err
+}
+
+// moveTo makes the entry that until returns the leaf of a log; until may be nil.
+func moveTo(log *session.Log, until func(*session.Log) (int, error)) error {
+	if until == nil {
+		return nil
+	}
+	entry, err := until(log)
+	if err != nil {
+		return &Error{Err: err, Hint: "knack session show " + log.ID(), Exit: ExitUsage}
+	}
+	return log.Move(entry)
 }

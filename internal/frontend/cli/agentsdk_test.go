@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +91,33 @@ func TestPeerAgentSDK(t *testing.T) {
 				t.Errorf("refused: %q", r)
 			}
 		})
+	}
+}
+
+// TestPeerFlags: every flag that the Agent SDK passes is a flag of knack, or has a reason why it is not.
+func TestPeerFlags(t *testing.T) {
+	source, err := os.ReadFile(filepath.Join(nodetest.Dir(t), "node_modules/@anthropic-ai/claude-agent-sdk/sdk.mjs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The names of the functions are those of the minified file; the package is pinned.
+	passed := regexp.MustCompile(`(?:\bet\(|\bsb\(|ne\.push\()"--([A-Za-z-]+)`).FindAllSubmatch(source, -1)
+	if len(passed) < 30 {
+		t.Fatalf("only %d flags were found", len(passed))
+	}
+	docs, err := os.ReadFile("../../../docs/agent-sdk.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := rootCommand(nil).Flags()
+	for _, m := range passed {
+		name := string(kebab(nil, string(m[1])))
+		if known := flags.Lookup(name) != nil; known == (withoutEffect[name] != "" || refusedFlags[name] != "") {
+			t.Errorf("--%s: a flag of knack: %v, with effect: %v, refused: %q", name, known, withoutEffect[name] == "",
+				refusedFlags[name])
+		} else if !known && !strings.Contains(string(docs), "`--"+name+"`") {
+			t.Errorf("--%s is not in docs/agent-sdk.md", name)
+		}
 	}
 }
 

@@ -31,10 +31,13 @@ func joinDebug(args []string) []string {
 }
 
 // openDebug opens the log requested by --debug or KNACK_DEBUG, in a new file, and prints the
-// file's path. It returns nil if neither is set.
-func openDebug(topics string, stderr io.Writer) (*slog.Logger, error) {
+// file's path. It returns nil if neither is set. If path is not "", the log is appended to that file.
+func openDebug(topics, path string, stderr io.Writer) (*slog.Logger, error) {
 	env := engine.Env(nil)
 	topics = cmp.Or(topics, env.Get("KNACK_DEBUG"))
+	if path != "" {
+		topics = cmp.Or(topics, "all")
+	}
 	var only []string
 	switch topics {
 	case "", "0", "false":
@@ -53,6 +56,16 @@ func openDebug(topics string, stderr io.Writer) (*slog.Logger, error) {
 				topic, strings.Join(engine.DebugTopics, ", "))
 		}
 	}
+	logTo := func(file *os.File) *slog.Logger {
+		return slog.New(topicHandler{slog.NewTextHandler(file, &slog.HandlerOptions{Level: slog.LevelDebug}), only})
+	}
+	if path != "" {
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, engine.Usagef("--debug-file FILE", "--debug-file: %w", err)
+		}
+		return logTo(file), nil
+	}
 	dir := env.StateFile("debug")
 	if dir == "" {
 		return nil, engine.ErrNoState("--debug")
@@ -65,7 +78,7 @@ func openDebug(topics string, stderr io.Writer) (*slog.Logger, error) {
 		return nil, fmt.Errorf("--debug: %w", err)
 	}
 	fmt.Fprintf(stderr, "knack: debug log: %s\n", file.Name())
-	return slog.New(topicHandler{slog.NewTextHandler(file, &slog.HandlerOptions{Level: slog.LevelDebug}), only}), nil
+	return logTo(file), nil
 }
 
 // A topicHandler keeps only the records whose topic attribute is in only.

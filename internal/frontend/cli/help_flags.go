@@ -22,6 +22,7 @@ var flagGroups = []struct {
 		"agents", "mcp-config", "strict-mcp-config"}},
 	{"Output", []string{"output-format", "json-schema"}},
 	{"Host programs", []string{"input-format", "include-partial-messages", "replay-user-messages", "permission-prompt-tool",
+		"permission-prompts", "managed-settings", "resume-session-at", "thinking", "debug-file",
 		"host-may-save", "host-timeout", "setting-sources"}},
 }
 

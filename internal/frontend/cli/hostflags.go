@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +19,36 @@ import (
 // silently.
 var restricting = []string{"deny", "disallowed-tools", "ask", "tools", "permission-mode", "permission-prompt-tool",
 	"sandbox", "max-turns", "max-cost", "max-budget-usd", "settings", "setting-sources", "strict-mcp-config",
-	"bare", "no-skills", "no-session", "no-session-persistence"}
+	"bare", "no-skills", "no-session", "no-session-persistence", "managed-settings", "permission-prompts",
+	"resume-session-at", "thinking"}
+
+// restrictingWords are parts of the names of flags that restrict. An unknown flag with one of them is an error.
+var restrictingWords = []string{"deny", "disallow", "no-", "only", "strict", "max", "limit", "restrict", "permission",
+	"sandbox", "managed"}
+
+// withoutEffect says why flags that hosts pass have no effect here. They restrict nothing.
+var withoutEffect = map[string]string{
+	"await-initialize":    "initialize is always awaited",
+	"betas":               "providers' beta headers are not sent; headers of a provider are a setting",
+	"channels":            "Knack has no channels",
+	"debug-to-stderr":     "--debug and --debug-file write a log file",
+	"fallback-model":      "a failed request is repeated with the same model",
+	"include-hook-events": "what hooks say is in note messages",
+	"task-budget":         "models are not told of a budget; --max-cost and limits.tokens end a run",
+	"thinking-display":    "thinking is always summarized",
+}
+
+// refusedFlags say why flags that would limit a run, or move what it trusts, are errors.
+var refusedFlags = map[string]string{
+	"agent":                          "agents work only for another one; pass their prompt, tools and model instead",
+	"initialize-fields":              "settings and denied tools are read only from the command line",
+	"managed-settings-in-initialize": "managed settings are read only from the command line",
+	"plugin-dir-no-mcp":              "the servers of a plugin cannot be left out; disable them with its settings",
+	"project-config-root":            "the project is where the program starts; start it there, with --add-dir",
+	"resume-drops-turn":              "use --resume-session-at alone",
+	"sdk-url":                        "a host speaks through standard input and output",
+	"session-mirror":                 "sessions are not mirrored; knack session export writes them",
+}
 
 // withoutUnknown removes flags that this program does not know, each with the value after it,
 // and returns a Problem for each. It does so only if the arguments contain --input-format
@@ -46,11 +76,11 @@ func withoutUnknown(root *cobra.Command, args []string) ([]string, []knack.Probl
 			structured = structured || known != nil && known.Name == "input-format" && strings.HasSuffix(arg, "=stream-json")
 			kept = append(kept, arg)
 		default:
-			if near := restrictingNear(name); near != "" {
+			if err := restricts(name); err != nil {
 				if !structured && !wantsStructured(args) {
 					return args, nil, nil
 				}
-				return nil, nil, engine.Usagef("knack --"+near, "unknown flag: --%s; did you mean --%s?", name, near)
+				return nil, nil, err
 			}
 			what := "--" + name
 			if !joined && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
@@ -58,13 +88,39 @@ func withoutUnknown(root *cobra.Command, args []string) ([]string, []knack.Probl
 				what += " and its value"
 			}
 			problems = append(problems, knack.Problem{Code: knack.CodeFlagUnknown, Severity: knack.Warn, Path: "command line",
-				Message: "unknown flag: " + what + " left out", Hint: "knack --help"})
+				Message: leftOut(name, what), Hint: "knack --help"})
 		}
 	}
 	if !structured {
 		return args, nil, nil
 	}
 	return kept, problems, nil
+}
+
+// leftOut says that a flag has no effect. what is the flag, with its value.
+func leftOut(name, what string) string {
+	if why := withoutEffect[name]; why != "" {
+		return what + " has no effect: " + why
+	}
+	return "unknown flag: " + what + " left out"
+}
+
+// restricts returns an error for a flag that this program does not know and that must not be ignored, because it
+// seems to restrict the run; nil: it may be.
+func restricts(name string) error {
+	if why := refusedFlags[name]; why != "" {
+		return engine.Usagef("docs/agent-sdk.md lists the flags of hosts", "--%s is not supported: %s", name, why)
+	}
+	if withoutEffect[name] != "" {
+		return nil
+	}
+	if near := restrictingNear(name); near != "" {
+		return engine.Usagef("knack --"+near, "unknown flag: --%s; did you mean --%s?", name, near)
+	}
+	if slices.ContainsFunc(restrictingWords, func(word string) bool { return strings.Contains(name, word) }) {
+		return engine.Usagef("knack --help", "unknown flag: --%s; it would restrict the run, so it is not ignored", name)
+	}
+	return nil
 }
 
 // restrictingNear returns the restricting flag closest to name, or "" if none is within two
@@ -123,6 +179,14 @@ func (f *runFlags) registerHost(fs *pflag.FlagSet) {
 	fs.StringVar(&f.permissionPrompt, "permission-prompt-tool", "", "stdio: the host on standard input approves calls")
 	fs.BoolVar(&f.hostMaySave, "host-may-save", false,
 		"let the host save rules for later sessions")
+	fs.StringVar(&f.permissionPrompts, "permission-prompts", "host",
+		"host, or none: nobody is asked, and what would need an answer is refused")
+	fs.StringArrayVar(&f.policy, "managed-settings", nil,
+		"restrictions of the host, as `JSON`: rules that deny or ask, and disableBypassPermissionsMode")
+	fs.StringVar(&f.resumeAt, "resume-session-at", "",
+		"with -r: continue after the message with this `UUID`; later ones are left out")
+	fs.StringVar(&f.thinking, "thinking", "", "disabled: the model does not think; adaptive or enabled: as --effort says")
+	fs.StringVar(&f.debugFile, "debug-file", "", "log as --debug does, to the end of this `FILE`")
 	fs.DurationVar(&f.hostTimeout, "host-timeout", time.Hour,
 		"refuse a call if the host does not answer within this time")
 	fs.StringVar(&f.settingSources, "setting-sources", "", "use settings, skills and context files only from these: "+
@@ -143,7 +207,10 @@ type thinkingTokens string
 
 func (t *thinkingTokens) Set(s string) error {
 	n, err := strconv.Atoi(s)
-	if err == nil && n > 0 {
+	if err == nil && n < 0 {
+		err = strconv.ErrRange
+	}
+	if err == nil {
 		*t = thinkingTokens(s)
 	}
 	return err
@@ -151,6 +218,28 @@ func (t *thinkingTokens) Set(s string) error {
 
 func (t *thinkingTokens) String() string { return string(*t) }
 func (t *thinkingTokens) Type() string   { return "tokens" }
+
+// checkHost checks the flags of hosts that name one of several words, and applies --thinking.
+func (f *runFlags) checkHost() error {
+	switch f.permissionPrompts {
+	case "host":
+	case "none":
+		f.permissionPrompt = ""
+	default:
+		return engine.Usagef("--permission-prompts none", "--permission-prompts: %q is not host or none", f.permissionPrompts)
+	}
+	switch f.thinking {
+	case "", "adaptive", "enabled":
+	case "disabled":
+		f.effort = "0"
+	default:
+		return engine.Usagef("--thinking disabled", "--thinking: %q is not disabled, adaptive or enabled", f.thinking)
+	}
+	if f.resumeAt != "" && !f.cont && f.resume == "" {
+		return engine.Usagef("knack -r ID --resume-session-at UUID", "--resume-session-at needs -r ID or -c")
+	}
+	return nil
+}
 
 // layers returns the settings layers that --setting-sources selects; nil means all.
 func (f *runFlags) layers(c *cobra.Command) ([]string, error) {
@@ -160,9 +249,8 @@ func (f *runFlags) layers(c *cobra.Command) ([]string, error) {
 	all := []string{}
 	for _, name := range strings.FieldsFunc(f.settingSources, func(r rune) bool { return r == ',' || r == ' ' }) {
 		switch name {
-		case "user", "project":
+		case "user", "project", "local":
 			all = append(all, name)
-		case "local": // the project's layer includes the local files
 		default:
 			return nil, engine.Usagef("--setting-sources user,project", "--setting-sources: %q is not user, project or local",
 				name)

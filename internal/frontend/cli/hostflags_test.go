@@ -44,6 +44,19 @@ func TestFlagSpellings(t *testing.T) {
 	})
 }
 
+// TestRestrictingWords: with structured input, an unknown flag whose name says that it restricts is an error.
+func TestRestrictingWords(t *testing.T) {
+	t.Parallel()
+	root := rootCommand(nil)
+	for _, flag := range []string{"--denyEverything", "--read-only", "--no-shell=1", "--strict-things", "--max-files=3",
+		"--rateLimit", "--restricted", "--permission-file=x", "--sandbox-profile=x", "--managed-rules=x",
+		"--disallow-network", "--agent=x", "--resume-drops-turn=x", "--session-mirror", "--plugin-dir-no-mcp=x"} {
+		if _, _, err := withoutUnknown(root, []string{flag, "--input-format", "stream-json"}); err == nil {
+			t.Errorf("%s: no error", flag)
+		}
+	}
+}
+
 // TestAlmostRestricting: with structured input, a flag within two edits of one that restricts is an error; one that
 // is further away is ignored with its value.
 func TestAlmostRestricting(t *testing.T) {
@@ -81,9 +94,8 @@ func TestAlmostRestricting(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		{"--future-option", "VALUE"}, {"--futureOption=VALUE"}, {"--thinking", "disabled"}, {"--betas=a,b"},
-		{"--fallback-model", "opus"}, {"--task-budget", "1"}, {"--resume-session-at=x"},
-		{"--name=x"}, {"--session-mirror"}, {"--include-hook-events"}, {"--await-initialize"},
+		{"--future-option", "VALUE"}, {"--futureOption=VALUE"}, {"--betas=a,b"}, {"--fallback-model", "opus"},
+		{"--task-budget", "1"}, {"--name=x"}, {"--include-hook-events"}, {"--await-initialize"},
 	} {
 		kept, problems, err := withoutUnknown(root, append(args, "--input-format", "stream-json"))
 		if err != nil || len(problems) != 1 || len(kept) != 2 {

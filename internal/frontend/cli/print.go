@@ -78,7 +78,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		}
 		return control.Serve(ctx, control.Options{
 			In: c.InOrStdin(), Out: out, Stdout: stdout, Messages: messages, Schema: schema, Show: shown.print,
-			Prompts: f.permissionPrompt == "stdio", Replay: f.replay, MaySave: f.hostMaySave, Timeout: f.hostTimeout,
+			Prompts: f.permissionPrompt == "stdio", Unattended: f.permissionPrompts == "none", Replay: f.replay, MaySave: f.hostMaySave, Timeout: f.hostTimeout,
 			Start: func(ctx context.Context, person engine.Person, edit func(*engine.SessionOptions)) (*engine.Session, error) {
 				return f.start(ctx, e, person, edit, c.ErrOrStderr())
 			},

@@ -11,7 +11,9 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/frontend/control"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/session"
 )
 
 // runFlags are the flags of commands that run a conversation.
@@ -27,11 +29,17 @@ type runFlags struct {
 	// Flags that hosts pass.
 	replay           bool
 	permissionPrompt string
-	hostMaySave      bool
-	hostTimeout      time.Duration
-	settingSources   string
-	allowBypass      bool
-	problems         []knack.Problem // unknown flags that were ignored
+	// permissionPrompts is none if nobody answers questions.
+	permissionPrompts string
+	policy            []string
+	resumeAt          string
+	thinking          string
+	debugFile         string
+	hostMaySave       bool
+	hostTimeout       time.Duration
+	settingSources    string
+	allowBypass       bool
+	problems          []knack.Problem // unknown flags that were ignored
 
 	model     string
 	effort    string
@@ -135,11 +143,15 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 		}
 	}
 	o := f.options()
-	var err error
+	err := f.checkHost()
+	if err != nil {
+		return nil, err
+	}
+	o.Policy = f.policy
 	if o.Layers, err = f.layers(c); err != nil {
 		return nil, err
 	}
-	if o.Debug, err = openDebug(f.debug, stderr); err != nil {
+	if o.Debug, err = openDebug(f.debug, f.debugFile, stderr); err != nil {
 		return nil, err
 	}
 	o.Workspace, o.Index, o.Templates, o.Values = f.workspace, f.index, f.templates, f.values()
@@ -172,6 +184,9 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 	}
 	if f.printing {
 		o.Wait, o.Requests, o.Timeout = true, 200, 120*time.Second
+	}
+	if f.resumeAt != "" {
+		o.Until = func(log *session.Log) (int, error) { return control.EntryOf(log, f.resumeAt) }
 	}
 	if edit != nil {
 		edit(&o)

@@ -239,7 +239,10 @@ func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
 		u.host.Agents = defs
 	}
 	var bad []string
-	u.host.Aliases, u.host.Elicit = in.Aliases, &person{s}
+	u.host.Aliases = in.Aliases
+	if !s.Unattended {
+		u.host.Elicit = &person{s}
+	}
 	u.servers, bad = s.hostServers(in.Servers, in.OtherServers)
 	u.problems = append(u.problems, bad...)
 	for what, given := range map[string]bool{

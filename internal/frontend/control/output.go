@@ -193,6 +193,16 @@ func (o *Messages) sessionID() string {
 	return o.session.ID()
 }
 
+// EntryOf returns the ID of the entry of a session whose messages have a UUID.
+func EntryOf(log *session.Log, uuid string) (int, error) {
+	for e := range log.Backward() {
+		if uuidOf(fmt.Sprintf("%s:%d", log.ID(), e.ID)) == uuid {
+			return e.ID, nil
+		}
+	}
+	return 0, fmt.Errorf("session %s has no message %q", log.ID(), uuid)
+}
+
 // uuidOf makes a UUID (version 8) from a text, so that every program that reads the session gets the
 // same UUID for an entry.
 func uuidOf(text string) string {

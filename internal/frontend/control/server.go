@@ -39,8 +39,10 @@ type Options struct {
 
 	Schema  *Schema // see Runner
 	Prompts bool    // the host approves calls: --permission-prompt-tool stdio
-	Replay  bool    // repeat prompts: --replay-user-messages
-	MaySave bool    // the host may store rules beyond the session: --host-may-save
+	// Unattended means that the host answers no questions at all, not even those of MCP servers: --permission-prompts none.
+	Unattended bool
+	Replay     bool // repeat prompts: --replay-user-messages
+	MaySave    bool // the host may store rules beyond the session: --host-may-save
 	// Timeout is the time that the host has to answer a question; 0: an hour.
 	Timeout time.Duration
 }

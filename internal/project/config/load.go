@@ -53,6 +53,10 @@ type Options struct {
 	Flags    map[string]any
 	Bare     bool // ignore the project's and the user's settings
 
+	// Policy are restrictions of the program that starts this one, as JSON. Only those of restrictiveKey are used; other
+	// keys that would restrict are an error, because an unreadable policy must not be treated as no policy.
+	Policy []string
+
 	// Tools returns the names of all tools that rules may mention; nil: none are known. It is called
 	// only if there are rules, because making the tools takes time.
 	Tools func() []string
@@ -96,6 +100,7 @@ type layer struct {
 	project bool
 	silent  bool // an untrusted project or a broken file: only deny and ask rules apply
 	flag    bool // from the command line
+	policy  bool // from Options.Policy: only what restricts applies
 }
 
 // Load reads settings. The error is about what the command line names, or about an unreadable policy;
@@ -104,6 +109,9 @@ func Load(o Options) (*Config, error) {
 	c := &Config{Raw: map[string][]Section{}, from: map[string][]Position{}}
 	l := loader{Options: o, c: c}
 	if err := l.managed(); err != nil {
+		return nil, err
+	}
+	if err := l.policies(); err != nil {
 		return nil, err
 	}
 	if err := l.commandLine(); err != nil {
@@ -191,6 +199,57 @@ func (l *loader) managed() error {
 			if !l.open(y, name) {
 				return fmt.Errorf("managed settings: %s", l.c.Problems[len(l.c.Problems)-1])
 			}
+		}
+	}
+	return nil
+}
+
+// policies reads Options.Policy.
+func (l *loader) policies() error {
+	for _, text := range l.Policy {
+		y, whole := l.read(layer{origin: permission.Managed, base: l.Dir, policy: true}, "--managed-settings", []byte(text))
+		if !whole {
+			return errors.New(l.c.Problems[len(l.c.Problems)-1].String())
+		}
+		for _, m := range y.top.members {
+			if err := checkPolicy(m.key, m.val); err != nil {
+				return fmt.Errorf("--managed-settings: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// restrictiveKey reports whether a key of a policy is used.
+func restrictiveKey(name string) bool {
+	switch name {
+	case "permissions.ask", "permissions.deny", "permissions.disableBypassPermissionsMode":
+		return true
+	}
+	return false
+}
+
+// restrictiveWords are parts of names of settings that restrict, in lower case.
+var restrictiveWords = []string{"deny", "denied", "disable", "disallow", "only", "strict", "max", "limit", "block",
+	"restrict", "sandbox", "allowed", "require", "exclude", "force"}
+
+// checkPolicy returns an error for a setting of a policy that would restrict and is not used.
+func checkPolicy(name string, n *node) error {
+	last := strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])
+	if !restrictiveKey(name) && slices.ContainsFunc(restrictiveWords, func(w string) bool { return strings.Contains(last, w) }) {
+		return fmt.Errorf("%s is not supported: permissions.deny, permissions.ask and "+
+			"permissions.disableBypassPermissionsMode are", name)
+	}
+	if name == "permissions" && n.kind != 'o' || restrictiveKey(name) && name != "permissions.disableBypassPermissionsMode" &&
+		n.kind != 'l' {
+		return fmt.Errorf("%s is %s", name, n.is())
+	}
+	if n.kind != 'o' {
+		return nil
+	}
+	for _, m := range n.members {
+		if err := checkPolicy(name+"."+m.key, m.val); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -533,6 +592,9 @@ func (n *node) displayText() string {
 // counts reports whether a layer may set a key. If not, it adds a problem.
 func (l *loader) counts(y layer, k key, n *node) bool {
 	restrictive := k.name == "permissions.ask" || k.name == "permissions.deny"
+	if y.policy {
+		return restrictiveKey(k.name)
+	}
 	if y.silent {
 		return restrictive
 	}

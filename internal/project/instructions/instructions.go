@@ -42,6 +42,7 @@ type Options struct {
 	Home       string
 	ConfigHome string   // $XDG_CONFIG_HOME/knack
 	ClaudeHome string   // ~/.claude
+	NoLocal    bool     // leave out CLAUDE.local.md and AGENTS.local.md
 	Managed    []string // directories of the machine's administrator; searched for agents only
 
 	// Secret reports whether a path, absolute and without links, is a file with secrets.
@@ -139,7 +140,9 @@ func (l *loader) context() {
 			if !l.document(filepath.Join(d, row.Path), bound) {
 				continue
 			}
-			l.document(filepath.Join(d, strings.TrimSuffix(row.Path, ".md")+".local.md"), bound)
+			if !l.NoLocal {
+				l.document(filepath.Join(d, strings.TrimSuffix(row.Path, ".md")+".local.md"), bound)
+			}
 			break
 		}
 		l.rules(filepath.Join(d, ruleRow.Path), bound, d)
