@@ -41,6 +41,7 @@ type names struct {
 	running  int // number of running commands
 	dirs     map[string]int64
 	known    map[string]fileID // protected files and directories, by path
+	seen     map[string]bool   // protected names that look found and nobody has decided about
 	env      map[string]bool
 	bare     map[string]fileID // directories that git treats as a repository without a name such as .git
 	newBare  []string          // those that appeared since the last call of refresh without a running command
@@ -62,7 +63,7 @@ type fileID struct {
 
 func newNames(p Policy) *names {
 	n := &names{protected: permission.NewPathNames(p.Protected), keepNew: p.KeepNew, dirs: map[string]int64{}, known: map[string]fileID{},
-		env: map[string]bool{}, bare: map[string]fileID{}, open: map[string]openFile{}}
+		seen: map[string]bool{}, env: map[string]bool{}, bare: map[string]fileID{}, open: map[string]openFile{}}
 	for _, r := range append([]string{p.Dir}, p.Roots...) {
 		if r, err := filepath.EvalSymlinks(r); err == nil && r != "/" {
 			n.roots = append(n.roots, r)
@@ -313,9 +314,19 @@ func (n *names) aside(path string) string {
 }
 
 // look updates dirs. found are the protected files that are new or changed, removed the known ones
-// that no longer exist.
+// that no longer exist. What a caller does not add to known or move away is found again the next time,
+// although the directory that contains it has not changed since.
 func (n *names) look() (found map[string]fileID, removed []string) {
 	found = map[string]fileID{}
+	for path := range n.seen {
+		n.note(path, found)
+	}
+	clear(n.seen)
+	defer func() {
+		for path := range found {
+			n.seen[path] = true
+		}
+	}()
 	for dir, seen := range n.dirs {
 		if now, ok := ctime(dir); !ok {
 			delete(n.dirs, dir)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -377,6 +378,53 @@ func TestNewProtectedNames(t *testing.T) {
 			t.Errorf("the link was removed: %v", err)
 		}
 	})
+}
+
+// TestNewNamesSeenBefore: a protected name that was already noticed while the command ran is moved aside at its end.
+func TestNewNamesSeenBefore(t *testing.T) {
+	b := newFixture(t).complete()
+	aside := func(name string) {
+		t.Helper()
+		path := filepath.Join(b.dir, name)
+		if _, err := os.Lstat(path); err == nil {
+			t.Errorf("%s was not moved aside", name)
+		}
+		if _, err := os.Lstat(path + ".refused-1"); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, args := range [][]string{{"init", "-q"}, {"add", "."}} {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = b.dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Skipf("not tested: git: %v: %s", err, out)
+		}
+	}
+	b.run("true")
+	b.run("mkdir -p one/.cargo; sleep 0.2") // at its end, the work tree is compared first
+	aside("one/.cargo")
+
+	made, end := filepath.Join(b.dir, "made"), filepath.Join(b.dir, "end")
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		b.local.Run(context.Background(), workspace.Command{
+			Line: "mkdir -p two/.cargo; touch made; until [ -e end ]; do sleep 0.05; done"})
+	}()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Lstat(made); err == nil {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(2 * fresh)
+	b.run("true") // its beginning looks, too
+	if err := os.WriteFile(end, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	aside("two/.cargo")
 }
 
 // TestClosedCalls makes system calls inside that must be refused.
