@@ -85,3 +85,8 @@ func (r TrustReport) Write(w io.Writer) { r.approvals.Write(w, r.Items, r.Rules)
 func openItems(items []TrustItem) []TrustItem {
 	return slices.DeleteFunc(items, func(it TrustItem) bool { return it.State == trust.Approved || it.Refused != "" })
 }
+
+// InheritTrust gives a worktree the approvals of the repository of which it is one. They hold for the same contents.
+func InheritTrust(env Env, worktree, root string) error {
+	return trust.Open(env.StateDir()).Inherit(worktree, root)
+}

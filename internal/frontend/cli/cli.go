@@ -201,6 +201,13 @@ func rootCommand(args []string) *cobra.Command {
 		if err := mistyped(c, args); err != nil {
 			return err
 		}
+		if c.Flags().Changed("worktree") {
+			leave, err := f.enterWorktree(c)
+			if err != nil {
+				return err
+			}
+			defer leave()
+		}
 		f.tools = chosenTools(c, f.tools)
 		f.pick = c.Flags().Changed("resume") && f.resume == ""
 		if !f.printing && f.inputFormat == "text" && readsTerminal(c.InOrStdin()) {

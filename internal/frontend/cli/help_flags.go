@@ -14,7 +14,7 @@ var flagGroups = []struct {
 	flags []string
 }{
 	{"Conversation", []string{"print", "continue", "resume", "fork-session", "session-id", "no-session", "verbose", "debug",
-		"workspace", "add-dir", "settings", "help", "version"}},
+		"workspace", "worktree", "add-dir", "settings", "help", "version"}},
 	{"Model", []string{"model", "effort", "system-prompt", "append-system-prompt", "max-turns", "max-cost"}},
 	{"Permissions", []string{"permission-mode", "allow", "allowed-tools", "ask", "deny", "disallowed-tools", "trust", "sandbox",
 		"dangerously-skip-permissions"}},

@@ -64,6 +64,7 @@ type runFlags struct {
 	jsonSchema      string
 	verbose         bool
 	workspace       string
+	worktree        string
 	index           bool
 	debug           string
 }
@@ -113,6 +114,8 @@ func (f *runFlags) register(c *cobra.Command) {
 		"or JSON")
 	fs.StringArrayVar(&f.appendPrompt, "append-system-prompt", nil, "add `TEXT` to the system prompt")
 	fs.StringVar(&f.workspace, "workspace", "", "where tools act: a directory, ssh://host/dir or docker://container/dir")
+	fs.StringVar(&f.worktree, "worktree", "", "work in a git worktree and on a branch of its own, knack/`NAME`")
+	fs.Lookup("worktree").NoOptDefVal = anyWorktree
 	fs.BoolVar(&f.index, "index", false, "name the skills in the system prompt, so that the model reads them as files, "+
 		"instead of offering the Skill tool")
 	fs.StringVar(&f.agents, "agents", "", "define agents, as `JSON`: {\"name\": {\"description\": …, \"prompt\": …}}")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/frontend/line"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/project/worktree"
+	"github.com/knack-agent/knack/sources"
 )
 
 func sessionCommand() *cobra.Command {
@@ -32,7 +35,7 @@ func sessionListCommand() *cobra.Command {
 	asJSON := false
 	c := &cobra.Command{
 		Use:   "list",
-		Short: "List the sessions of this directory, most recently changed first",
+		Short: "List the sessions of this directory, most recently changed first, then those of its worktrees",
 		Args:  noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			dir, err := os.Getwd()
@@ -40,6 +43,15 @@ func sessionListCommand() *cobra.Command {
 				return err
 			}
 			all, damaged := engine.Env(nil).Sessions(dir).List()
+			in := make([]string, len(all)) // the worktree of each, or ""
+			for _, w := range worktree.Of(sources.Root(dir)) {
+				more, err := engine.Env(nil).Sessions(w).List()
+				damaged = errors.Join(damaged, err)
+				all = append(all, more...)
+				for range more {
+					in = append(in, w)
+				}
+			}
 			if damaged != nil {
 				fmt.Fprintln(c.ErrOrStderr(), "knack: warn:", plain.Text(damaged.Error()))
 			}
@@ -60,13 +72,16 @@ func sessionListCommand() *cobra.Command {
 				return nil
 			}
 			rows := [][]string{{"ID", "CHANGED", "TURNS", "ABOUT"}}
-			for _, s := range all {
+			for i, s := range all {
 				about := s.Title
 				if about == "" {
 					about = s.First
 				}
+				if in[i] != "" {
+					about = "[worktree " + in[i] + "] " + about
+				}
 				rows = append(rows, []string{s.ID, s.Changed.Local().Format(time.DateTime), fmt.Sprint(s.Turns),
-					engine.Clip(about, 60)})
+					engine.Clip(about, 60+len(in[i]))})
 			}
 			writeTable(c.OutOrStdout(), rows)
 			return nil

@@ -88,6 +88,27 @@ type Project struct {
 	folder bool
 }
 
+// Inherit gives the folder root the approvals of another one that has the same files, such as the repository of which
+// it is a worktree. They are bound to the same paths and contents: what differs is not approved. A folder that has a
+// record keeps it.
+func (s *Store) Inherit(root, from string) error {
+	p, err := s.Project(root)
+	if err != nil || p.store == "" {
+		return err
+	}
+	other, err := s.Project(from)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(other.store); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if _, err := os.Stat(p.store); err == nil {
+		return nil
+	}
+	return os.CopyFS(p.store, os.DirFS(other.store))
+}
+
 // HeadSize is the size of the head that [Project.CheckHead] checks, in bytes.
 const HeadSize = 4 << 10
 

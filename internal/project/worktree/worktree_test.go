@@ -1,0 +1,122 @@
+package worktree
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// newRepo makes a repository with a commit, a hook and a filter that leave a trace.
+func newRepo(t *testing.T) (root, trace string) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("git is not installed")
+	}
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, trace = filepath.Join(top, "repo"), filepath.Join(top, "trace")
+	for name, text := range map[string]string{"a.txt": "a\n", ".gitignore": "ignored\n", ".gitattributes": "* filter=x\n"} {
+		if err := os.MkdirAll(root, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git(t, root, "init", "-q")
+	git(t, root, "add", ".")
+	git(t, root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first")
+	git(t, root, "config", "filter.x.smudge", "touch "+trace+"; cat")
+	hook := filepath.Join(root, ".git", "hooks", "post-checkout")
+	if err := os.WriteFile(hook, []byte("#!/bin/sh\ntouch "+trace+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return root, trace
+}
+
+func git(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %v: %s", args, out)
+	}
+	return string(out)
+}
+
+func TestWorktree(t *testing.T) {
+	root, trace := newRepo(t)
+	for name, c := range map[string]struct {
+		do   func(dir string)
+		kept string
+	}{
+		"nothing": {func(string) {}, ""},
+		"ignored": {func(dir string) { write(t, dir, "ignored") }, ""},
+		"new":     {func(dir string) { write(t, dir, "new") }, "changes that are not committed"},
+		"changed": {func(dir string) { write(t, dir, "a.txt") }, "changes that are not committed"},
+		"commit": {func(dir string) {
+			git(t, dir, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x")
+		}, "commits"},
+	} {
+		w, err := Add(t.Context(), nil, root, name)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if data, err := os.ReadFile(filepath.Join(w.Dir, "a.txt")); err != nil || string(data) != "a\n" {
+			t.Errorf("%s: %q %v", name, data, err)
+		}
+		if _, err := Add(t.Context(), nil, root, name); err == nil || !strings.Contains(err.Error(), "in use") {
+			t.Errorf("%s, again: %v", name, err)
+		}
+		c.do(w.Dir)
+		kept, err := w.Close(t.Context())
+		if err != nil || kept != c.kept {
+			t.Errorf("%s: kept %q, want %q; %v", name, kept, c.kept, err)
+		}
+		_, gone := os.Stat(w.Dir)
+		branch := strings.Contains(git(t, root, "branch"), w.Branch)
+		if (gone != nil) != (c.kept == "") || branch != (c.kept != "") {
+			t.Errorf("%s: the directory is %v, the branch %t", name, gone, branch)
+		}
+	}
+	if _, err := os.Stat(trace); err == nil {
+		t.Error("a hook or filter of the repository ran")
+	}
+	if status := git(t, root, "status", "--porcelain"); status != "" {
+		t.Errorf("the repository has changes: %s", status)
+	}
+}
+
+func write(t *testing.T, dir, name string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte("changed\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	root, _ := newRepo(t)
+	for _, name := range []string{"../x", "a/b", "-x", "x.lock", "a b"} {
+		if _, err := Add(t.Context(), nil, root, name); err == nil || !strings.Contains(err.Error(), "cannot name") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	git(t, root, "branch", "knack/taken")
+	if _, err := Add(t.Context(), nil, root, "taken"); err == nil || !strings.Contains(err.Error(), "exists already") {
+		t.Errorf("a taken branch: %v", err)
+	}
+	if _, err := Add(t.Context(), nil, t.TempDir(), "x"); err == nil || !strings.Contains(err.Error(), "not in a git repository") {
+		t.Errorf("no repository: %v", err)
+	}
+	empty := t.TempDir()
+	git(t, empty, "init", "-q")
+	if _, err := Add(t.Context(), nil, empty, "x"); err == nil || !strings.Contains(err.Error(), "no commit yet") {
+		t.Errorf("no commit: %v", err)
+	}
+	if !Uncommitted(t.Context(), nil, root) == (git(t, root, "status", "--porcelain") != "") {
+		t.Error("uncommitted changes")
+	}
+}
