@@ -433,7 +433,7 @@ func (g *Gate) Decide(ctx context.Context, subjects ...permission.Subject) permi
 type judgement struct {
 	permission.Decision
 	noAllow     bool   // no allow rule can change it, because of an ask rule or a ceiling
-	noHook      bool   // a hook cannot answer it: it is fixed, or about a secret or a protected path
+	noHook      bool   // a hook cannot answer it: it is fixed, a secret, a protected path, or asked every time
 	askedByHook bool   // only a hook requires the question
 	files       []File // the scripts whose content the decision is bound to
 }
@@ -467,7 +467,7 @@ func (g *Gate) decide(ctx context.Context, scopes []scope, subjects []permission
 	for _, part := range judged.Subjects {
 		if part.Verdict == permission.Ask {
 			judged.noAllow = judged.noAllow || part.Rule != ""
-			judged.noHook = judged.noHook || part.Rule != "" || part.Origin == permission.Builtin
+			judged.noHook = judged.noHook || part.Rule != "" || part.Origin == permission.Builtin || part.EveryTime
 		}
 	}
 	for _, scope := range scopes {

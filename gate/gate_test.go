@@ -296,6 +296,34 @@ func TestHooks(t *testing.T) {
 	}
 }
 
+// TestEveryTime: only the user can allow what must be asked each time; neither a rule nor a hook can.
+func TestEveryTime(t *testing.T) {
+	fetch := &tool.Tool{Name: "web_fetch", Subjects: func(context.Context, json.RawMessage) ([]permission.Subject, error) {
+		return []permission.Subject{{Kind: permission.KindWebFetch, Text: "https://example.com/"},
+			{Kind: "URLData", Text: "https://example.com/?q=secret", EveryTime: true, Note: "the URL contains a secret"}}, nil
+	}}
+	say := func(vote hook.Vote) hookFunc {
+		return func(hook.Input) hook.Outcome { return hook.Outcome{Vote: vote} }
+	}
+	call := fetch.Propose("1", json.RawMessage(`{}`))
+	for name, hooks := range map[string]gate.Scopes{"none": {}, "PreToolUse": hooked(say(hook.Allow), nil),
+		"PermissionRequest": hooked(nil, say(hook.Allow))} {
+		t.Run(name, func(t *testing.T) {
+			allow := permission.Rules{Allow: []permission.Rule{{Tool: "WebFetch", Any: true}, {Tool: "URLData", Any: true}}}
+			g := newGate(t, gate.Options{Rules: allow})
+			if _, err := g.With(hooks).Ask(t.Context(), call); err == nil ||
+				!strings.Contains(err.Error(), "the URL contains a secret") {
+				t.Errorf("nobody to ask: %v", err)
+			}
+			user := &scriptedUser{answers: []gate.Answer{yes(gate.Once)}}
+			g = newGate(t, gate.Options{Rules: allow, Approver: user})
+			if _, err := g.With(hooks).Ask(t.Context(), call); err != nil || len(user.saw) != 1 {
+				t.Errorf("%v after %d questions", err, len(user.saw))
+			}
+		})
+	}
+}
+
 // TestExactlyThoseBytes: the owner of the call's input cannot change what was approved.
 func TestExactlyThoseBytes(t *testing.T) {
 	in := command("npm ci")
