@@ -42,6 +42,20 @@ type Models struct {
 
 	mu    sync.Mutex
 	found map[modelName]llm.Model
+	limit *llm.Limit // of the answers of all models; nil: not made yet
+}
+
+// maxAnswers limits the answers that all models send at the same time, in bytes.
+const maxAnswers = 96 << 20
+
+// answerLimit returns the limit that all models share.
+func (m *Models) answerLimit() *llm.Limit {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.limit == nil {
+		m.limit = llm.NewLimit(maxAnswers)
+	}
+	return m.limit
 }
 
 type modelName struct{ name, current string }
@@ -160,6 +174,7 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 			return nil, err
 		}
 	}
+	e.Limit = m.answerLimit()
 	switch format {
 	case models.Messages:
 		return anthropic.New(e), nil

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -29,7 +30,26 @@ type Endpoint struct {
 	// Idle is how long a server may send nothing before the request fails with the kind [Broken]. 0: ten
 	// minutes, because a local server sends nothing while it reads a long prompt; negative: no limit.
 	Idle time.Duration
+
+	// Limit is what all endpoints that have it may receive at the same time; nil: each answer has only a limit of its
+	// own.
+	Limit *Limit
 }
+
+// A Limit is how many bytes of answers, decompressed, may be received at the same time. Without it, several endless
+// answers would need several times the memory of one. It is safe for concurrent use.
+type Limit struct{ left atomic.Int64 }
+
+// NewLimit returns a Limit of so many bytes.
+func NewLimit(bytes int64) *Limit {
+	l := new(Limit)
+	l.left.Store(bytes)
+	return l
+}
+
+// Take counts n bytes, which must be given back when their answer has ended; with a negative n it gives them back. It
+// reports whether the limit is kept. A nil Limit is always kept.
+func (l *Limit) Take(n int64) bool { return l == nil || l.left.Add(-n) >= 0 }
 
 // The levels of Request.Effort and the corresponding numbers of thinking tokens.
 var efforts = [...]struct {

@@ -59,6 +59,7 @@ func (s *server) send(request any) (sent, error) {
 	s.lastRequest++
 	w.id = fmt.Sprintf("knack-%d", s.lastRequest)
 	s.pending[w.id] = w.wait
+	s.notify() // reading continues
 	s.mu.Unlock()
 	if s.out.write(controlRequest{typeControlRequest, w.id, request}) != nil {
 		return w, errHostGone

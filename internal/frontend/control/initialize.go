@@ -35,6 +35,9 @@ type initialize struct {
 	OtherServers map[string]json.RawMessage `json:"mcpServers"`
 }
 
+// maxCallbacks limits the hooks of a host: all are looked at before each event.
+const maxCallbacks = 1000
+
 // texts is a string or a list of strings.
 type texts []string
 
@@ -214,7 +217,9 @@ func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
 				if err != nil {
 					return u, fmt.Errorf("hooks: %s: %w", event, err)
 				}
-				u.host.Hooks = append(u.host.Hooks, h)
+				if u.host.Hooks = append(u.host.Hooks, h); len(u.host.Hooks) > maxCallbacks {
+					return u, fmt.Errorf("hooks: there are more than %d", maxCallbacks)
+				}
 			}
 		}
 	}

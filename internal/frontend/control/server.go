@@ -47,8 +47,14 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// maxWaiting limits the number of lines that wait to be handled.
-const maxWaiting = 10_000
+// Limits for the lines and prompts that wait.
+const (
+	// maxQueued is when reading stops until there is room. While the program waits for an answer of the host, which
+	// may come after them, it reads on.
+	maxQueued = 1000
+	// maxWaiting is when further lines are refused.
+	maxWaiting = 10_000
+)
 
 // connectTimeout limits how long the first turn waits for the host's servers.
 const connectTimeout = 10 * time.Second
@@ -217,7 +223,16 @@ func (s *server) take(ctx context.Context, l inputLine, f frame) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.inbox) >= maxWaiting {
+	for len(s.inbox)+len(s.prompts) >= maxQueued && len(s.pending) == 0 && ctx.Err() == nil {
+		changed := s.changed
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		s.mu.Lock()
+	}
+	if len(s.inbox)+len(s.prompts) >= maxWaiting {
 		go s.badLine(l.number, "", fmt.Errorf("more than %d lines wait", maxWaiting))
 		return
 	}
@@ -267,6 +282,7 @@ func (s *server) handleAll(ctx context.Context) {
 		}
 		in := s.inbox[0]
 		s.inbox = s.inbox[1:]
+		s.notify()
 		s.mu.Unlock()
 		switch in.frame.Type {
 		case typeEOF:
@@ -321,6 +337,9 @@ func (s *server) join(ctx context.Context, p prompt) bool {
 	if !running || together || p.silent || p.priority == "now" || p.priority == "later" {
 		return false
 	}
+	if len(conversation.Session().Status().Queue) >= maxQueued {
+		return false
+	}
 	queued, err := conversation.Session().Send(ctx, engine.QueuedMessage{Input: p.Input, ID: cmp.Or(p.id, fmt.Sprint(ownID, p.number))})
 	switch {
 	case err != nil: // the turn has ended, or a command waits for its end
@@ -342,6 +361,7 @@ func (s *server) next(ctx context.Context) (p prompt, ok bool) {
 		s.mu.Lock()
 		if len(s.prompts) > 0 {
 			p, s.prompts = s.prompts[0], s.prompts[1:]
+			s.notify()
 			s.mu.Unlock()
 			return p, true
 		}

@@ -29,10 +29,16 @@ const (
 	// the model's output limit. Real streams have about 200 bytes per token.
 	maxAnswer     = 16 << 20
 	bytesPerToken = 512
+	// maxTime is how long an answer may take, from the request to its end.
+	maxTime = time.Hour
 )
 
-// errTooLarge means that an answer is longer than its size limit.
-var errTooLarge = errors.New("the answer is larger than the model's output limit allows: it was cut off")
+// Errors for answers that were cut off because of a limit.
+var (
+	errTooLarge = errors.New("the answer is larger than the model's output limit allows: it was cut off")
+	errTooMany  = errors.New("the answers that arrive at the same time are too large together: this one was cut off")
+	errTooSlow  = fmt.Errorf("the answer took longer than %v: it was cut off", maxTime)
+)
 
 // Post sends body and yields the server-sent events of the answer. An error comes last: ctx.Err() if
 // ctx ended, otherwise an [*llm.Error]. If the events end without an error, the caller decides
@@ -51,6 +57,8 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 		ctx, cancelCause := context.WithCancelCause(ctx)
 		cancel := func() { cancelCause(nil) }
 		defer cancel()
+		slow := time.AfterFunc(maxTime, func() { cancelCause(errTooSlow) })
+		defer slow.Stop()
 		idle := e.Idle
 		if idle == 0 {
 			idle = defaultIdle
@@ -70,7 +78,10 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 			switch {
 			case parent.Err() != nil:
 				return parent.Err()
-			case errors.Is(err, errTooLarge):
+			case errors.Is(context.Cause(ctx), errTooSlow):
+				err = errTooSlow
+				fallthrough
+			case errors.Is(err, errTooLarge), errors.Is(err, errTooMany):
 				return &llm.Error{Kind: llm.Invalid, Message: e.Info.ID + ": " + err.Error(), Err: err}
 			case ctx.Err() != nil:
 				return &llm.Error{Kind: llm.Broken, Message: fmt.Sprintf("%s %v", e.Info.ID, context.Cause(ctx)), Err: err}
@@ -114,8 +125,10 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 			fail(StatusError(e, resp.StatusCode, resp.Header, data))
 			return
 		}
-		limit := maxAnswer + bytesPerToken*int64(max(0, e.Info.MaxOutput))
-		for ev, err := range Events(&watchedReader{resp.Body, onBytes, limit}) {
+		answer := &watchedReader{r: resp.Body, onBytes: onBytes, all: e.Limit,
+			left: maxAnswer + bytesPerToken*int64(max(0, e.Info.MaxOutput))}
+		defer answer.giveBack()
+		for ev, err := range Events(answer) {
 			if err != nil {
 				fail(broken(err))
 				return
@@ -242,11 +255,13 @@ func isBroken(err error) bool {
 	return errors.As(err, &e) && e.Kind == llm.Broken
 }
 
-// A watchedReader calls onBytes when bytes arrive, and fails with errTooLarge when there are too many.
+// A watchedReader calls onBytes when bytes arrive, and fails with errTooLarge or errTooMany when there are too many.
 type watchedReader struct {
 	r       io.Reader
 	onBytes func()
-	left    int64 // the number of bytes that may still arrive
+	left    int64      // the number of bytes that may still arrive
+	all     *llm.Limit // may be nil
+	taken   int64      // from all
 }
 
 func (w *watchedReader) Read(p []byte) (int, error) {
@@ -254,11 +269,19 @@ func (w *watchedReader) Read(p []byte) (int, error) {
 	if n > 0 {
 		w.onBytes()
 	}
+	w.taken += int64(n)
+	kept := w.all.Take(int64(n))
 	if w.left -= int64(n); w.left < 0 {
 		return n, errTooLarge
 	}
+	if !kept {
+		return n, errTooMany
+	}
 	return n, err
 }
+
+// giveBack ends the count of this answer's bytes.
+func (w *watchedReader) giveBack() { w.all.Take(-w.taken) }
 
 var errRedirect = errors.New("redirected to another host: the key is not sent there")
 

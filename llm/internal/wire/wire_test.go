@@ -273,6 +273,69 @@ func TestAnswerIsBounded(t *testing.T) {
 	}
 }
 
+// TestAnswersTogether: answers that arrive at the same time share a limit, and give it back when they end.
+func TestAnswersTogether(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "data: "+strings.Repeat("x", 1000)+"\n\n")
+	}))
+	defer s.Close()
+	shared := *ep
+	shared.Limit = llm.NewLimit(2500)
+	var receive func(depth int) error
+	receive = func(depth int) error { // each begins before the one before it has ended
+		for _, err := range Post(t.Context(), &shared, s.URL, nil, &Body{Head: struct{}{}}) {
+			if err != nil {
+				return err
+			}
+			if depth > 1 {
+				if err := receive(depth - 1); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	for range 3 {
+		if err := receive(2); err != nil {
+			t.Errorf("two: %v", err)
+		}
+		var e *llm.Error
+		if err := receive(3); !errors.As(err, &e) || e.Temporary() || !errors.Is(err, errTooMany) {
+			t.Errorf("three: %v", err)
+		}
+	}
+}
+
+// TestAnswerEnds: an answer that never ends, but never pauses either, is cut off, and not requested again.
+func TestAnswerEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := roundTripper(func(r *http.Request) (*http.Response, error) {
+			out, in := io.Pipe()
+			go func() {
+				for r.Context().Err() == nil {
+					io.WriteString(in, "data: {}\n\n")
+					time.Sleep(time.Second)
+				}
+				in.CloseWithError(r.Context().Err())
+			}()
+			return &http.Response{StatusCode: 200, Body: out, Header: http.Header{}}, nil
+		})
+		e := *ep
+		e.Client = &http.Client{Transport: server}
+		var last error
+		start := time.Now()
+		for _, err := range Post(t.Context(), &e, "http://host", nil, &Body{Head: struct{}{}}) {
+			if last = err; time.Since(start) > 2*maxTime {
+				t.Fatal("it goes on")
+			}
+		}
+		var got *llm.Error
+		if !errors.As(last, &got) || got.Temporary() || !errors.Is(last, errTooSlow) {
+			t.Errorf("got %v", last)
+		}
+	})
+}
+
 // TestPings: pings alone do not keep a stream alive forever, and the error says what the server sent.
 func TestPings(t *testing.T) {
 	for sends, want := range map[string]string{
