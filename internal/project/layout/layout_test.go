@@ -16,7 +16,7 @@ func TestRows(t *testing.T) {
 			t.Errorf("%s: listed twice, or not below the project", r.Path)
 		}
 		seen[r.Path] = true
-		if r.Trust != (r.Kind != Context) {
+		if r.Trust != (r.Kind != Context && r.Kind != Rule) {
 			t.Errorf("%s: trust %t", r.Path, r.Trust)
 		}
 		if r.Trust && r.Path != ".mcp.json" && !InFolder(r.Path) {
