@@ -41,6 +41,7 @@ type token struct {
 	kind  tokenKind
 	raw   string
 	text  string // of verbatim and command; name of a variable; default of word
+	path  string // of verbatim: the file that it names as @path; "": none
 	index int    // of word and named: 0-based; of slice: where it begins
 	count int    // of slice; -1 means all that follow
 }
@@ -106,6 +107,17 @@ func (sc scanner) scan(text string) []token {
 					continue
 				}
 			}
+		case '@':
+			if fence == "" && i >= codeEnd && (i == 0 || isBlank(text[i-1])) {
+				if path := mention(text[i+1:]); path != "" {
+					flush(i)
+					raw := text[i : i+1+len(path)]
+					tokens = append(tokens, token{kind: verbatim, raw: raw, text: raw, path: path})
+					i += len(raw)
+					begin = i
+					continue
+				}
+			}
 		case '\\':
 			if strings.HasPrefix(text[i:], `\\`) {
 				i += 2
@@ -132,6 +144,30 @@ func (sc scanner) scan(text string) []token {
 	}
 	flush(len(text))
 	return tokens
+}
+
+// mention returns the path at the start of s, which follows an @, or "". A word without a dot or slash is a name, such as
+// @somebody, and one with a placeholder depends on a value, which is never read as @path.
+func mention(s string) string {
+	word := s
+	if end := strings.IndexAny(s, " \t\r\n`"); end >= 0 {
+		word = s[:end]
+	}
+	word = strings.TrimRight(word, ".,;:!?)")
+	if !strings.ContainsAny(word, "./") || strings.ContainsAny(word, "${\\") {
+		return ""
+	}
+	return word
+}
+
+// Mentions returns the paths that a text names as @path outside code, each once. Paths with placeholders are left out.
+func Mentions(text string) (paths []string) {
+	for _, t := range (scanner{dialect: templateText}).scan(text) {
+		if t.path != "" && !slices.Contains(paths, t.path) {
+			paths = append(paths, t.path)
+		}
+	}
+	return paths
 }
 
 // placeholder parses a placeholder at the start of s.
@@ -558,6 +594,7 @@ type expansion struct {
 	activation *Activation
 
 	values values
+	files  []string // the paths that the text names as @path
 }
 
 // prepare collects the values of placeholders. In a skill that is not local,
@@ -633,6 +670,9 @@ func (e *expansion) body(ctx context.Context, text string) (expanded string, use
 					Hint:    "install the skill locally to run its commands"})
 			}
 		default:
+			if t.path != "" && !slices.Contains(e.files, t.path) {
+				e.files = append(e.files, t.path)
+			}
 			s, ok := e.values.of(t, sc.dialect)
 			if !ok {
 				s = t.raw

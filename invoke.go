@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"maps"
 	"path/filepath"
@@ -39,6 +40,11 @@ const (
 // it.
 type Shell func(ctx context.Context, a *Activation, line string, env []string) (string, error)
 
+// A File returns what the model sees of the file at path, which is relative to the working directory. ok is false if
+// there is no such file, or none of text: @path then stays text. An error, such as that the file may not be read, is
+// reported, and the invocation goes on without it. a is as in Shell.
+type File func(ctx context.Context, a *Activation, path string) (text string, ok bool, err error)
+
 // commandTime limits the duration of one inline command.
 const commandTime = 2 * time.Minute
 
@@ -56,6 +62,8 @@ type Invocation struct {
 	Hash     string   // if not empty, the approved Asks.Hash: other bytes are refused
 	Accepted []string // see Activation.Accepted
 	Shell    Shell    // nil: inline commands are left as text
+	// File reads a file that the skill's text names as @path. nil: no file is read.
+	File File
 	// CLAUDE_SESSION_ID, CLAUDE_PROJECT_DIR, CLAUDE_EFFORT, CLAUDE_PLUGIN_ROOT, CLAUDE_PLUGIN_DATA
 	Vars map[string]string
 }
@@ -144,7 +152,7 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 		s = current
 	}
 	if in.Preview {
-		in.Shell = nil
+		in.Shell, in.File = nil, nil
 	} else if err := s.mayInvoke(in); err != nil {
 		return nil, err
 	}
@@ -196,14 +204,46 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	var files string
+	if in.File != nil && local {
+		files = AttachFiles(e.files, func(path string) (string, bool, error) { return in.File(ctx, a, path) }, func(p Problem) {
+			p.Path = s.Path
+			a.problem(p)
+		})
+	}
 	if a.Resources, err = s.Resources(ctx); err != nil {
 		a.problem(Problem{Code: CodeUnreadable, Severity: Warn, Path: s.Path,
 			Message: fmt.Sprintf("the files beside %s are not listed: %v", s.Name, err),
 			Hint:    "check that the directory can be read"})
 	}
 	a.Notice = strings.TrimSpace("/" + s.Name + " " + strings.Join(strings.Fields(in.Args), " "))
-	a.Prompt = a.prompt(body, used)
+	a.Prompt = a.prompt(body+files, used)
 	return a, nil
+}
+
+// maxFiles limits how many files the text of one skill or template attaches.
+const maxFiles = 20
+
+// AttachFiles returns the text that shows a model the files of paths, as read returns them, see [File]. It reports
+// those that cannot be read.
+func AttachFiles(paths []string, read func(path string) (text string, ok bool, err error), report func(Problem)) string {
+	var b strings.Builder
+	for i, path := range paths {
+		if i == maxFiles {
+			report(Problem{Code: CodeLimitReached, Severity: Warn,
+				Message: fmt.Sprintf("only the first %d files named with @ are attached", maxFiles)})
+			break
+		}
+		text, ok, err := read(path)
+		switch {
+		case err != nil:
+			report(Problem{Code: CodeAttachmentMissing, Severity: Warn,
+				Message: fmt.Sprintf("@%s is not attached: %v", plain.Line(path), err)})
+		case ok:
+			fmt.Fprintf(&b, "\n\n<file path=\"%s\">\n%s\n</file>", html.EscapeString(path), text)
+		}
+	}
+	return b.String()
 }
 
 func (a *Activation) problem(p Problem) { a.Problems = append(a.Problems, p) }

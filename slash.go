@@ -26,9 +26,10 @@ type SlashCommand struct {
 	Source      string // origin: a path or a kind of source; "": the program itself
 	Skill       *Skill // for kind skill
 
-	// Expand returns the prompt of a template for the arguments typed after its name. It
-	// is nil for skills and for commands that the caller runs itself.
-	Expand func(ctx context.Context, args string) (prompt string, err error)
+	// Expand returns the prompt of a template for the arguments typed after its name, and
+	// the files that its own text names as @path, to be attached. It is nil for skills and
+	// for commands that the caller runs itself.
+	Expand func(ctx context.Context, args string) (prompt string, files []string, err error)
 }
 
 // ControlCommands returns the names of commands that control the program. No skill can replace them.

@@ -67,6 +67,11 @@ func (r *run) fillInvocation(in knack.Invocation) knack.Invocation {
 	if r.Skills.Shell != nil {
 		in.Shell = r.inlineShell(r.scopes(state))
 	}
+	if r.Skills.File != nil {
+		in.File = func(ctx context.Context, act *knack.Activation, path string) (string, bool, error) {
+			return r.Skills.File(r.loading(r.scopes(state), act))(ctx, act, path)
+		}
+	}
 	in.Vars = maps.Clone(r.Skills.Vars)
 	if in.Vars == nil {
 		in.Vars = map[string]string{}
@@ -79,11 +84,15 @@ func (r *run) fillInvocation(in knack.Invocation) knack.Invocation {
 // inlineShell returns the shell for the inline commands of a skill, in which the skill itself is in use.
 func (r *run) inlineShell(in Scopes) knack.Shell {
 	return func(ctx context.Context, act *knack.Activation, line string, env []string) (string, error) {
-		with := in
-		with.Skills = append(slices.Clip(in.Skills), gate.Skill{Facts: r.review(callOf(act)).Facts, Scope: session.Scope{
-			Skill: act.Skill.Name, Grants: act.Grants, Accepted: act.Accepted, Denies: act.Denies, Sandbox: act.Sandbox}})
-		return r.Skills.Shell(with)(ctx, act, line, env)
+		return r.Skills.Shell(r.loading(in, act))(ctx, act, line, env)
 	}
+}
+
+// loading adds a skill whose text is being loaded to the scopes.
+func (r *run) loading(in Scopes, act *knack.Activation) Scopes {
+	in.Skills = append(slices.Clip(in.Skills), gate.Skill{Facts: r.review(callOf(act)).Facts, Scope: session.Scope{
+		Skill: act.Skill.Name, Grants: act.Grants, Accepted: act.Accepted, Denies: act.Denies, Sandbox: act.Sandbox}})
+	return in
 }
 
 // activate records the activation of a skill as one entry.

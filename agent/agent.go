@@ -102,6 +102,8 @@ type Skills struct {
 	// Shell runs inline commands of a skill, which is one of the Scopes, see [ShellIn]; nil: they are
 	// left as text.
 	Shell func(Scopes) knack.Shell
+	// File reads the files that the texts of skills and templates name as @path, see [FilesIn]; nil: none is read.
+	File func(Scopes) knack.File
 	// Vars are the variables of skill texts in addition to CLAUDE_SESSION_ID and CLAUDE_EFFORT.
 	Vars map[string]string
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/tool/coding"
@@ -23,6 +24,29 @@ import (
 func ShellIn(ws workspace.Workspace, gate func(Scopes) tool.Gate, tempDir string) func(Scopes) knack.Shell {
 	return func(sc Scopes) knack.Shell {
 		return inline(ws, gate, sc, tempDir)
+	}
+}
+
+// FilesIn returns a [Skills.File] that reads files of a workspace with the read tool of the set. The gate decides it as
+// a call of that tool by the model.
+func FilesIn(ws workspace.Workspace, set tool.Set, gate func(Scopes) tool.Gate) func(Scopes) knack.File {
+	return func(sc Scopes) knack.File {
+		return func(ctx context.Context, _ *knack.Activation, path string) (string, bool, error) {
+			info, err := ws.Stat(ctx, ws.Path(path))
+			if err != nil || !info.Mode().IsRegular() {
+				return "", false, nil // a name such as @scope/package
+			}
+			input, err := json.Marshal(map[string]string{"path": ws.Path(path)})
+			if err != nil {
+				return "", false, err
+			}
+			res := tool.Call(ctx, set, llm.ToolCall{ID: "attached", Name: "read", Input: input}, gate(sc), nil)
+			text := llm.TextOf(res.Parts)
+			if res.IsError {
+				return "", false, errors.New(text)
+			}
+			return text, text != "", nil
+		}
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 func ExampleAgent_commands() {
 	weather := knack.SlashCommand{
 		Name: "weather", Kind: "template", Hint: "CITY", Description: "ask about the weather",
-		Expand: func(_ context.Context, args string) (string, error) {
-			return "What is the weather like in " + args + "?", nil
+		Expand: func(_ context.Context, args string) (string, []string, error) {
+			return "What is the weather like in " + args + "?", nil, nil
 		},
 	}
 	a := agent.Agent{Model: llmtest.New(llmtest.Answer{When: "in Bern\\?$", Text: "Sunny."})}
@@ -46,14 +46,13 @@ func TestCommands(t *testing.T) {
 	// expands returns a template whose expansion shows its name; the model sees no text.
 	expands := func(name, kind string) knack.SlashCommand {
 		return knack.SlashCommand{Name: name, Kind: knack.CommandKind(kind),
-			Expand: func(_ context.Context, args string) (string, error) {
+			Expand: func(_ context.Context, args string) (string, []string, error) {
 				got = strings.TrimSpace(kind + " " + args)
-				return "", nil
+				return "", nil, nil
 			}}
 	}
-	failing := knack.SlashCommand{Name: "fails", Kind: "command", Expand: func(context.Context, string) (string, error) {
-		return "", errors.New("it failed")
-	}}
+	failing := knack.SlashCommand{Name: "fails", Kind: "command",
+		Expand: func(context.Context, string) (string, []string, error) { return "", nil, errors.New("it failed") }}
 	for _, tt := range []struct{ line, want string }{
 		{"/help me", "command me"},
 		{"/template:help", "template"},
@@ -119,7 +118,7 @@ func TestCommandsWhileItRuns(t *testing.T) {
 		in := agent.Typed(steering[0])
 		steering = steering[1:]
 		in.Called = agent.Resolve(in.Text, []knack.SlashCommand{{Name: "later", Kind: "command"}, {Name: "ask",
-			Kind: "template", Expand: func(context.Context, string) (string, error) { return "asked", nil }}})
+			Kind: "template", Expand: func(context.Context, string) (string, []string, error) { return "asked", nil, nil }}})
 		return in, true
 	}}
 	log := session.New(session.Header{})

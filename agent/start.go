@@ -62,7 +62,11 @@ func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record f
 				return nil, fmt.Errorf("/%s is a built-in command: it cannot be used here", cmd.Name)
 			}
 			typed := in.Text
-			if in.Text, err = cmd.Expand(ctx, c.Args); err != nil || in.Text == "" {
+			var files []string
+			if in.Text, files, err = cmd.Expand(ctx, c.Args); err != nil || in.Text == "" {
+				return nil, err
+			}
+			if err := r.attach(ctx, &in, files); err != nil {
 				return nil, err
 			}
 			return r.promptInput(ctx, in, typed, cmd.Name, c.Args, string(cmd.Kind), steering)
@@ -96,6 +100,23 @@ func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record f
 		return nil, errors.New("the message is empty")
 	}
 	return func() error { return r.recordUser(in, "", steering) }, nil
+}
+
+// attach adds the files that the text of a template names to an input.
+func (r *run) attach(ctx context.Context, in *Input, files []string) error {
+	if r.Skills.File == nil {
+		return nil
+	}
+	read := r.Skills.File(r.scopes(r.log.State()))
+	var problems []knack.Problem
+	in.Text += knack.AttachFiles(files, func(path string) (string, bool, error) { return read(ctx, nil, path) },
+		func(p knack.Problem) { problems = append(problems, p) })
+	if len(problems) == 0 {
+		return ctx.Err()
+	}
+	_, err := r.record(session.Entry{Type: session.TypeNote, Note: &session.Note{People: problemLines(problems),
+		Problems: problems}})
+	return err
 }
 
 // promptInput runs the hooks on a prompt that a command made from typed, and returns a function

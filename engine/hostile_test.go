@@ -189,7 +189,7 @@ func attacks() []attack {
 				if err := os.WriteFile(filepath.Join(s.dir, ".knack/prompts/evil.md"), []byte("Evil."), 0o600); err != nil {
 					s.t.Fatal(err)
 				}
-				text, _ := found[0].Expand(context.Background(), "")
+				text, _, _ := found[0].Expand(context.Background(), "")
 				return text
 			}, trusting},
 		setting("permissions.allow", `{"permissions": {"allow": ["Bash(npm:*)"]}}`,
@@ -455,7 +455,7 @@ func (s *target) templates() []knack.SlashCommand {
 func (s *target) shownText() string {
 	shown := ""
 	for _, c := range s.templates() {
-		text, _ := c.Expand(context.Background(), "")
+		text, _, _ := c.Expand(context.Background(), "")
 		shown += c.Description + text
 	}
 	return shown

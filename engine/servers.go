@@ -177,12 +177,12 @@ func (m *Servers) prompts() []knack.SlashCommand {
 			}
 			all = append(all, knack.SlashCommand{Name: p.Name, Kind: knack.CommandMCP, Description: p.Description,
 				Hint: strings.TrimSpace(hint), Source: "MCP server " + p.Server,
-				Expand: func(ctx context.Context, args string) (string, error) {
+				Expand: func(ctx context.Context, args string) (string, []string, error) {
 					parts, err := c.Prompt(ctx, p.Name, args, m.elicit)
 					if err != nil {
 						err = &Error{Err: err, Hint: plain.Line("/" + p.Name + hint)}
 					}
-					return llm.JoinText(parts, "\n"), err
+					return llm.JoinText(parts, "\n"), nil, err
 				}})
 		}
 	}

@@ -123,6 +123,7 @@ func (t *Turn) newAgent() *agent.Agent {
 		return m, s.engine.checkPrice(m)
 	}
 	a.Release, _ = agent.ParseRelease(set.Skills.Release) // checked by useModel
+	a.Skills.File = agent.FilesIn(s.ws, s.files, a.Policy.Gate)
 	if !set.Skills.DisableShell {
 		a.Skills.Shell = agent.ShellIn(s.ws, a.Policy.Gate, s.coding.TempDir)
 	}

@@ -92,19 +92,19 @@ func (l *loader) template(path string, project bool) []knack.SlashCommand {
 	again := loader{Options: l.Options}
 	return []knack.SlashCommand{{
 		Name: name, Kind: knack.CommandTemplate, Source: path, Description: t.short, Hint: t.hint,
-		Expand: func(_ context.Context, args string) (string, error) {
+		Expand: func(_ context.Context, args string) (string, []string, error) {
 			t, err := again.readTemplate(path, project)
 			if err != nil {
-				return "", fmt.Errorf("the template /%s: %w", name, err)
+				return "", nil, fmt.Errorf("the template /%s: %w", name, err)
 			}
 			text, used := knack.ExpandTemplate(t.text, args)
 			if !used && args != "" { // keep what the user typed
 				text += "\n\nARGUMENTS: " + args
 			}
 			if strings.TrimSpace(text) == "" {
-				return "", fmt.Errorf("the template /%s is empty: %s", name, path)
+				return "", nil, fmt.Errorf("the template /%s is empty: %s", name, path)
 			}
-			return text, nil
+			return text, knack.Mentions(t.text), nil
 		},
 	}}
 }

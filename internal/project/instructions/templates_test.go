@@ -18,7 +18,7 @@ func expanded(t *testing.T, o Options, args string) (names, problems string) {
 	all, ps := Templates(o)
 	var out []string
 	for _, c := range all {
-		text, err := c.Expand(t.Context(), args)
+		text, _, err := c.Expand(t.Context(), args)
 		if err != nil {
 			text = err.Error()
 		}
@@ -113,7 +113,7 @@ func TestTemplateTrust(t *testing.T) {
 		if c.Name != "ok" {
 			continue
 		}
-		text, err := c.Expand(t.Context(), "")
+		text, _, err := c.Expand(t.Context(), "")
 		if p := (knack.Problem{}); text != "" || !errors.As(err, &p) {
 			t.Errorf("a template changed after it was found: %q, %v", text, err)
 		}
