@@ -42,7 +42,9 @@ type Models struct {
 
 	mu    sync.Mutex
 	found map[modelName]llm.Model
-	limit *llm.Limit // of the answers of all models; nil: not made yet
+
+	onceLimit sync.Once
+	limit     *llm.Limit // of the answers of all models
 }
 
 // maxAnswers limits the answers that all models send at the same time, in bytes.
@@ -50,11 +52,7 @@ const maxAnswers = 96 << 20
 
 // answerLimit returns the limit that all models share.
 func (m *Models) answerLimit() *llm.Limit {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.limit == nil {
-		m.limit = llm.NewLimit(maxAnswers)
-	}
+	m.onceLimit.Do(func() { m.limit = llm.NewLimit(maxAnswers) })
 	return m.limit
 }
 
