@@ -496,6 +496,60 @@ func TestOutside(t *testing.T) {
 	}
 }
 
+// TestNewlines: a name with a newline does not change what other files become.
+func TestNewlines(t *testing.T) {
+	files := map[string]string{"b": "b", "c": "c"}
+	w := newWorld(t, true, files)
+	blob := strings.TrimSpace(w.git("rev-parse", "HEAD:b"))
+	files["a\n"+blob+" x"] = "a"
+	w.write("a\n"+blob+" x", "a")
+	w.git("add", ".")
+	w.git("commit", "-qm", "second")
+	turn := w.turn()
+	w.command(func() {
+		for name := range files {
+			w.write(name, "changed")
+		}
+	})
+	if r := w.restore(turn, Options{}); len(r.Left) > 0 {
+		t.Errorf("left: %v", r.Left)
+	}
+	w.want(files)
+}
+
+// TestLinkedOutside: a file outside the tree is not restored through a link that took the place of its directory.
+func TestLinkedOutside(t *testing.T) {
+	w := newWorld(t, false, nil)
+	outside, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, elsewhere := filepath.Join(outside, "a", "b"), filepath.Join(outside, "elsewhere")
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.MkdirAll(filepath.Join(elsewhere, "b"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("before"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	turn := w.turn()
+	step, err := w.j.Files(context.Background(), "edit", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Remove(file), step.End(context.Background()), os.RemoveAll(filepath.Dir(dir)),
+		os.Symlink(elsewhere, filepath.Dir(dir))); err != nil {
+		t.Skip(err) // no links
+	}
+	r, err := w.j.Restore(context.Background(), turn, Options{Force: true})
+	if err != nil || len(r.Left) != 1 || len(r.Files) > 0 {
+		t.Errorf("got %v, %v", r, err)
+	}
+	if _, err := os.Lstat(filepath.Join(elsewhere, "b", "file")); err == nil {
+		t.Error("written through a link")
+	}
+}
+
 // TestPrune: old journals go, with the contents that only they need.
 func TestPrune(t *testing.T) {
 	w := newWorld(t, false, start)

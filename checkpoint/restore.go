@@ -237,7 +237,8 @@ func (j *Journal) carryOut(ctx context.Context, r stepRecord, moves []move, resu
 	for chunk := range slices.Chunk(moves, 200) {
 		var wanted []file
 		for _, m := range chunk {
-			if m.want.Blob != "" {
+			// git reads one name a line: another would shift the contents of all that follow.
+			if m.want.Blob != "" && !strings.Contains(m.path, "\n") {
 				wanted = append(wanted, file{m.path, m.want})
 			}
 		}
@@ -268,34 +269,20 @@ func (j *Journal) put(ctx context.Context, m move, blobs map[string][]byte) erro
 	if m.have.Kind == other || m.have.Kind == regular && !m.have.Kept && !m.untouched {
 		return errors.New("what is there now cannot be kept")
 	}
-	dir, name := j.tree.Root, m.path
-	if filepath.IsAbs(m.path) {
-		dir, name = filepath.Dir(m.path), filepath.Base(m.path)
-		if m.want.Kind != absent {
-			if err := os.MkdirAll(dir, 0o755); err != nil {
-				return err
-			}
-		}
+	root, err := j.openDir(m.path, m.want.Kind != absent)
+	if m.want.Kind == absent && errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return err
+		return reason(err)
 	}
 	defer root.Close()
-	for at := path.Dir(filepath.ToSlash(name)); at != "."; at = path.Dir(at) {
-		if info, err := root.Lstat(at); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			return errors.New("its directory is a link now")
-		}
-	}
-	name = filepath.FromSlash(name)
+	name := path.Base(filepath.ToSlash(m.path))
 	if m.want.Kind == absent {
 		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return reason(err)
 		}
-		// git has no empty directories either; one that is not empty stays.
-		for at := filepath.Dir(name); at != "." && root.Remove(at) == nil; at = filepath.Dir(at) {
-		}
-		return nil
+		return j.removeEmpty(m.path)
 	}
 	var content []byte
 	target := m.want.Target
@@ -318,12 +305,7 @@ func (j *Journal) put(ctx context.Context, m move, blobs map[string][]byte) erro
 	default:
 		return errors.New("it was not a file")
 	}
-	if parent := filepath.Dir(name); parent != "." {
-		if err := root.MkdirAll(parent, 0o755); err != nil {
-			return reason(err)
-		}
-	}
-	tmp := filepath.Join(filepath.Dir(name), ".knack-"+rand.Text())
+	tmp := ".knack-" + rand.Text()
 	if m.want.Kind == link {
 		err = root.Symlink(target, tmp)
 	} else {
@@ -335,6 +317,49 @@ func (j *Journal) put(ctx context.Context, m move, blobs map[string][]byte) erro
 	if err != nil {
 		_ = root.Remove(tmp)
 		return reason(err)
+	}
+	return nil
+}
+
+var errLinked = errors.New("its directory is a link now")
+
+// openDir opens the directory of a path of the journal, in which there are no links.
+func (j *Journal) openDir(name string, create bool) (*os.Root, error) {
+	file := j.absolute(name)
+	if now, err := j.name(file); err != nil || now != name {
+		return nil, cmp.Or(err, errLinked)
+	}
+	dir := filepath.Dir(file)
+	if create {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	// A program may have put a link there before it was opened.
+	opened, err1 := root.Stat(".")
+	is, err2 := os.Lstat(dir)
+	if now, err := j.name(file); err != nil || now != name || err1 != nil || err2 != nil || !os.SameFile(opened, is) {
+		root.Close()
+		return nil, errLinked
+	}
+	return root, nil
+}
+
+// removeEmpty removes the directories of the tree above a path that are empty, because git has none either.
+func (j *Journal) removeEmpty(name string) error {
+	if filepath.IsAbs(name) {
+		return nil
+	}
+	root, err := os.OpenRoot(j.tree.Root)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for at := path.Dir(name); at != "." && root.Remove(filepath.FromSlash(at)) == nil; at = path.Dir(at) {
 	}
 	return nil
 }

@@ -58,13 +58,15 @@ func (j *Journal) name(p string) (string, error) {
 	if !filepath.IsAbs(p) {
 		return "", fmt.Errorf("%s is not absolute", p)
 	}
-	dir, err := filepath.EvalSymlinks(filepath.Dir(p))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	dir, rest := filepath.Dir(p), filepath.Base(p)
+	real, err := filepath.EvalSymlinks(dir)
+	for ; errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir); real, err = filepath.EvalSymlinks(dir) {
+		dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest)
+	}
+	if err != nil {
 		return "", err
 	}
-	if err == nil {
-		p = filepath.Join(dir, filepath.Base(p))
-	}
+	p = filepath.Join(real, rest)
 	if rel, err := filepath.Rel(j.tree.Root, p); err == nil && filepath.IsLocal(rel) {
 		return filepath.ToSlash(rel), nil
 	}

@@ -62,6 +62,9 @@ func TestOtherUser(t *testing.T) {
 			t.Errorf("%s is not hidden: %q", secret, policy.Secrets)
 		}
 	}
+	if kept := filepath.Join(home, ".local", "state", "knack", "checkpoints"); !slices.Contains(policy.Secrets, kept) {
+		t.Errorf("%s is not hidden: %q", kept, policy.Secrets)
+	}
 	if own := filepath.Join(home, ".local", "state", "knack"); !slices.Contains(policy.Own, own) {
 		t.Errorf("%s can be written: %q", own, policy.Own)
 	}

@@ -158,6 +158,7 @@ func (p *Project) SandboxPolicy(dir string) (sandbox.Policy, error) {
 	policy.Env = append(policy.Env, permission.GitVariables()...)
 	if state := p.options.Env; state.StateDir() != "" {
 		policy.State = state.StateFile("sandbox")
+		policy.Secrets = append(policy.Secrets, state.StateFile("checkpoints")) // also of .env files, and other projects
 		policy.Layers = sandbox.LayersOf(state.StateFile("layers"), dir)
 		policy.LayerLimit = int64(set.Sandbox.CacheLimit * (1 << 30))
 	}

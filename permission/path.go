@@ -30,6 +30,7 @@ var secrets = []string{
 	"~/.codex/auth.json", "~/.gemini", "~/.pi/agent/auth.json", "~/.config/github-copilot",
 	"~/.config/opencode", "~/.local/share/opencode", "~/.bash_history", "~/.zsh_history", "~/.python_history",
 	"~/.node_repl_history", "~/.config/knack/keys", "~/.local/state/knack/keys", "~/.local/share/knack/keys",
+	"~/.local/state/knack/checkpoints",
 	"//etc/shadow", "//etc/gshadow", "//etc/sudoers", "//etc/ssl/private", "//root/.ssh", "//proc/**/environ",
 	"//proc/**/mem", "//dev/mem", "//dev/kmem", "//run/secrets", "//var/run/secrets",
 }

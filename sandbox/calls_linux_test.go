@@ -42,6 +42,8 @@ func TestMain(m *testing.M) {
 			call = plantAll
 		} else if name == "own sockets" {
 			call = ownSockets
+		} else if name == "many connections" {
+			call = manyConnections
 		} else if name == "unix later" {
 			call = func() error { return dialLater(arg) }
 		} else if !ok {

@@ -30,6 +30,10 @@ import (
 // An inode identifies a socket in the file system.
 type inode struct{ dev, ino uint64 }
 
+// maxConnecting limits the connections of one command that are being made at a time. Each takes a thread of this
+// program, also after the command's own call was interrupted, and Go ends a program that has 10,000 of them.
+const maxConnecting = 256
+
 // A connector makes the connections of one command.
 type connector struct {
 	opened   []string // sockets that a rule opens; resolved paths outside the sandbox
@@ -83,6 +87,7 @@ func (c *connector) serve(listener, diag int) {
 	if err != nil {
 		return
 	}
+	free := make(chan bool, maxConnecting)
 	raw.Read(func(fd uintptr) (done bool) {
 		for {
 			poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
@@ -98,12 +103,21 @@ func (c *connector) serve(listener, diag int) {
 			if control(int(fd), unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n)) != nil {
 				continue // the process was killed meanwhile
 			}
+			answer := response{id: n.id}
+			send := func() { control(int(fd), unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer)) }
+			select {
+			case free <- true:
+			default:
+				answer.errno = -int32(unix.EAGAIN) // what connect returns if a socket's queue is full
+				send()
+				continue
+			}
 			c.pending.Go(func() { // a connection may take long
-				answer := response{id: n.id}
+				defer func() { <-free }()
 				if err := c.connect(int(fd), &n); err != nil {
 					answer.errno = -int32(errnoOf(err))
 				}
-				control(int(fd), unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer))
+				send()
 			})
 		}
 	})

@@ -178,6 +178,53 @@ func TestOtherSockets(t *testing.T) {
 	}
 }
 
+// TestPendingConnections: connections that a command begins and that do not end take a limited number of threads of this
+// program.
+func TestPendingConnections(t *testing.T) {
+	b := newFixture(t).on(namespaces)
+	b.complete()
+	if !b.box.system.supervises {
+		t.Skip("not tested: connections cannot be supervised on this machine")
+	}
+	if got := b.call("many connections"); got != "done" {
+		t.Error(got)
+	}
+}
+
+// manyConnections begins connections to a socket that accepts none, until one is refused.
+func manyConnections() error {
+	to := &unix.SockaddrUnix{Name: "full"}
+	listener, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err == nil {
+		err = errors.Join(unix.Bind(listener, to), unix.Listen(listener, 0))
+	}
+	if err != nil {
+		return err
+	}
+	const tries = maxConnecting + 50
+	ended := make(chan error, tries)
+	for range tries {
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+		if err != nil {
+			return err
+		}
+		go func() {
+			if err := unix.Connect(fd, to); err != nil {
+				ended <- err
+			}
+		}()
+	}
+	select {
+	case err := <-ended:
+		if err == unix.EAGAIN {
+			return nil
+		}
+		return err
+	case <-time.After(30 * time.Second):
+		return fmt.Errorf("%d connections are being made", tries)
+	}
+}
+
 // dialLater connects to a socket once it exists.
 func dialLater(address string) error {
 	if err := os.WriteFile("ready", nil, 0o644); err != nil {
