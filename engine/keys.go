@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +16,7 @@ import (
 	"github.com/zalando/go-keyring"
 
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/models"
 )
 
@@ -157,8 +160,61 @@ func checkKey(key string) (string, error) {
 	switch {
 	case key == "":
 		return "", errors.New("no key was given")
+	case strings.HasPrefix(key, "/"):
+		return "", errors.New("that is not a key but a command or a path")
 	case strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return "", errors.New("that is not a key: it contains spaces or characters that no key has")
 	}
 	return key, nil
+}
+
+// minKey is shorter than the keys of all vendors.
+const minKey = 20
+
+// CheckKey returns an error for a text that cannot be a key of a provider. Keys for a vendor's own server must have the
+// vendor's form; a server that replaces it may use others. It sends nothing.
+func (m *Models) CheckKey(provider, key string) error {
+	if err := CheckProvider(provider); err != nil {
+		return err
+	}
+	key, err := checkKey(key)
+	if err != nil {
+		return err
+	}
+	p, e, _ := m.provider(provider)
+	if e.BaseURL != p.Base || p.Local || p.Configured {
+		return nil
+	}
+	if len(key) >= minKey && (len(p.KeyPrefix) == 0 || slices.ContainsFunc(p.KeyPrefix, func(prefix string) bool {
+		return strings.HasPrefix(key, prefix)
+	})) {
+		return nil
+	}
+	form := fmt.Sprintf("has %d characters or more", minKey)
+	if len(p.KeyPrefix) > 0 {
+		form += " and begins with " + strings.Join(p.KeyPrefix, " or ")
+	}
+	return fmt.Errorf("that is not a key of %s, which %s", provider, form)
+}
+
+// TryKey asks a provider for the list of its models with a key: one request, which costs nothing and takes at most some
+// seconds. The error is [models.ErrKeyRefused] if the provider does not accept the key; others say why it could not be
+// tested.
+func (m *Models) TryKey(ctx context.Context, provider, key string) error {
+	p, e, format := m.provider(provider)
+	var err error
+	if e.Client, err = Client(cmp.Or(p.Proxy, m.Proxy)); err != nil {
+		return err
+	}
+	e.Key = strings.TrimSpace(key)
+	_, err = models.List(ctx, &e, format)
+	return err
+}
+
+// provider returns a provider of the tables, and how it is reached.
+func (m *Models) provider(name string) (models.Provider, llm.Endpoint, models.Format) {
+	table := models.Known(m.Tables...)
+	p, _ := table.Provider(name)
+	e, format := table.Endpoint(p, "", m.Env.Get)
+	return p, e, format
 }

@@ -29,7 +29,6 @@ func changelog(_ context.Context, s *engine.Session, _ string) (engine.Reply, er
 }
 
 func login(ctx context.Context, s *engine.Session, name string) (engine.Reply, error) {
-	p := s.Engine().Project()
 	if name == "" {
 		if m, err := s.Model(ctx); err == nil {
 			name, _, _ = strings.Cut(m.Info().ID, "/")
@@ -45,18 +44,11 @@ func login(ctx context.Context, s *engine.Session, name string) (engine.Reply, e
 			Hint: "knack login " + name +
 				" reads the key from standard input"}
 	}
-	key, err := askSecret(ctx, s, "Key of "+name)
+	where, done, err := storeKey(ctx, s, name)
 	if err != nil {
 		return engine.Reply{}, err
 	}
-	keys := engine.OpenKeys(p.Env())
-	if err := keys.Set(name, key); err != nil {
-		return engine.Reply{}, fmt.Errorf("login: %w", err)
-	}
-	s.Engine().Models().Forget()
-	where := keys.Location(name)
-	return engine.Reply{Text: fmt.Sprintf("The key of %s is stored in %s. /model switches to one of its models.", name,
-		plain.Line(p.Short(where))),
+	return engine.Reply{Text: done + " /model switches to one of its models.",
 		Value: map[string]string{"provider": name, "stored": where}}, nil
 }
 

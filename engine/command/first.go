@@ -44,11 +44,8 @@ func ChooseModel(ctx context.Context, s *engine.Session) (done string, err error
 	case "local":
 		return chooseLocal(ctx, s)
 	}
-	key, err := askSecret(ctx, s, "Key of "+a.Option)
-	if err != nil {
-		return "", err
-	}
-	return storeKey(s, a.Option, key)
+	_, done, err = storeKey(ctx, s, a.Option)
+	return done, err
 }
 
 // chooseLocal asks for a local server and its model.
@@ -78,13 +75,41 @@ func chooseLocal(ctx context.Context, s *engine.Session) (string, error) {
 	return storedText(s.Engine().Project(), stored), nil
 }
 
-// storeKey stores the key of a provider for this and later sessions.
-func storeKey(s *engine.Session, provider, key string) (string, error) {
-	p := s.Engine().Project()
+// storeKey asks for the key of a provider, proposes to test it with one request, and stores it for this and later
+// sessions. It returns where the key is stored, and the same in words. A key that the provider refuses is not stored.
+func storeKey(ctx context.Context, s *engine.Session, provider string) (where, done string, err error) {
+	p, all := s.Engine().Project(), s.Engine().Models()
+	retry := "/login " + provider
+	key, err := askSecret(ctx, s, "Key of "+provider)
+	if err != nil {
+		return "", "", err
+	}
+	if err := all.CheckKey(provider, key); err != nil {
+		return "", "", &engine.Error{Err: fmt.Errorf("login: nothing was stored: %w", err), Hint: retry}
+	}
+	a, err := s.Ask(ctx, engine.Question{
+		Title: "Test the key?", Asker: engine.AskerCommand,
+		Text: "One request asks " + provider + " for the list of its models. It costs nothing.",
+		Options: []engine.Option{
+			{ID: "test", Label: "yes, test it"}, {ID: "skip", Label: "no, only store it"},
+		},
+	})
+	if err != nil {
+		return "", "", err
+	}
+	if a.Option == "test" {
+		switch err := all.TryKey(ctx, provider, key); {
+		case errors.Is(err, models.ErrKeyRefused):
+			return "", "", &engine.Error{Err: fmt.Errorf("login: nothing was stored: %s: %w", provider, err), Hint: retry}
+		case err != nil:
+			done = fmt.Sprintf(" It could not be tested: %s.", plain.Line(err.Error()))
+		}
+	}
 	keys := engine.OpenKeys(p.Env())
 	if err := keys.Set(provider, key); err != nil {
-		return "", fmt.Errorf("login: %w", err)
+		return "", "", fmt.Errorf("login: %w", err)
 	}
-	s.Engine().Models().Forget()
-	return fmt.Sprintf("The key of %s is stored in %s.", provider, plain.Line(p.Short(keys.Location(provider)))), nil
+	all.Forget()
+	where = keys.Location(provider)
+	return where, fmt.Sprintf("The key of %s is stored in %s.", provider, plain.Line(p.Short(where))) + done, nil
 }

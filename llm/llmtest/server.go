@@ -2,6 +2,7 @@ package llmtest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -124,7 +125,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Unlock()
 
-	if r.URL.Path == "/v1/models" { // as a local server has
+	if r.URL.Path == "/v1/models" {
+		if k := cmp.Or(r.Header.Get("X-Api-Key"), strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")); k != "" &&
+			k != Key { // local servers need none
+			http.Error(w, "invalid key", http.StatusUnauthorized)
+			return
+		}
 		json.NewEncoder(w).Encode(object{"object": "list", "data": []object{{"id": "test-model", "object": "model"}}})
 		return
 	}

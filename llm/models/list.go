@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -15,6 +16,9 @@ import (
 
 // listTime limits how long a provider may take to list its models.
 const listTime = 5 * time.Second
+
+// ErrKeyRefused is the error of [List] if the provider does not accept the key.
+var ErrKeyRefused = errors.New("the key was refused")
 
 // List asks a provider for the names of its models, which takes at most some seconds. It is an error if the list has more
 // than one page.
@@ -49,7 +53,11 @@ func List(ctx context.Context, e *llm.Endpoint, format Format) ([]string, error)
 		return nil, err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return nil, fmt.Errorf("%w: %s", ErrKeyRefused, resp.Status)
+	default:
 		return nil, errors.New(resp.Status)
 	}
 	var list struct {

@@ -33,18 +33,20 @@ type Table struct {
 
 // A Provider is a service or a server that has models.
 type Provider struct {
-	Name     string            `json:"name"`
-	Format   Format            `json:"format,omitempty"`
-	Base     string            `json:"base,omitempty"`      // base URL
-	BaseEnv  string            `json:"base_env,omitempty"`  // environment variable that replaces Base
-	Foreign  Format            `json:"foreign,omitempty"`   // the format if Base was replaced; "": Format
-	KeyEnv   []string          `json:"key_env,omitempty"`   // environment variables for the key; the first one set is used
-	TokenEnv string            `json:"token_env,omitempty"` // environment variable for a bearer token, as an alternative
-	Header   map[string]string `json:"header,omitempty"`    // additional headers
-	Local    bool              `json:"local,omitempty"`     // needs no key
-	Named    bool              `json:"named,omitempty"`     // used only when named
-	Like     string            `json:"like,omitempty"`      // uses the models and aliases of this provider
-	Aliases  map[string]string `json:"aliases,omitempty"`   // maps fast, default and strong to names of models
+	Name    string   `json:"name"`
+	Format  Format   `json:"format,omitempty"`
+	Base    string   `json:"base,omitempty"`     // base URL
+	BaseEnv string   `json:"base_env,omitempty"` // environment variable that replaces Base
+	Foreign Format   `json:"foreign,omitempty"`  // the format if Base was replaced; "": Format
+	KeyEnv  []string `json:"key_env,omitempty"`  // environment variables for the key; the first one set is used
+	// KeyPrefix has the beginnings that keys for Base have; nil: any.
+	KeyPrefix []string          `json:"key_prefix,omitempty"`
+	TokenEnv  string            `json:"token_env,omitempty"` // environment variable for a bearer token, as an alternative
+	Header    map[string]string `json:"header,omitempty"`    // additional headers
+	Local     bool              `json:"local,omitempty"`     // needs no key
+	Named     bool              `json:"named,omitempty"`     // used only when named
+	Like      string            `json:"like,omitempty"`      // uses the models and aliases of this provider
+	Aliases   map[string]string `json:"aliases,omitempty"`   // maps fast, default and strong to names of models
 
 	Configured bool   `json:"-"` // the user's settings contain its base URL
 	KeyHelper  string `json:"-"` // command that prints the key

@@ -243,10 +243,17 @@ func rootCommand(args []string) *cobra.Command {
 	return root
 }
 
-// version returns the version of the program.
+// released is the version of a released archive; .ci/release sets it when it links the program.
+var released string
+
+// version returns the version of the program without a leading v: that of the archive, else that which `go install
+// …@VERSION` asked for or the checkout has.
 func version() string {
+	if released != "" {
+		return released
+	}
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
+		return strings.TrimPrefix(info.Main.Version, "v")
 	}
 	return "devel"
 }

@@ -30,11 +30,15 @@ func TestFirstStart(t *testing.T) {
 	d := keyless(t, serve(t, llmtest.Reply("Hello to you."), llmtest.Reply("And again.")))
 	k := d.open(t)
 	k.expect(`(?s)Which model should Knack use\?.*1 Anthropic.*local server.*offline.*not now.*  : `)
-	k.types("9\r")
-	k.expect(`a number from 1 to 7`)
+	for _, typed := range []string{"9\r", "/model\r", "xyz\r"} {
+		k.types(typed)
+		k.expect(`a number from 1 to 7`)
+	}
 	k.types("1\r")
 	k.expect(`Key of anthropic: `)
 	k.types(llmtest.Key + "\r")
+	k.expect(`(?s)Test the key\?.*only store it.*  : `)
+	k.types("1\r")
 	k.expect(`The key of anthropic is stored in .*keys\.json`)
 	k.expect(`anthropic/claude-sonnet-5-5, .*skills`)
 	k.enters("hello")
@@ -53,6 +57,28 @@ func TestFirstStart(t *testing.T) {
 	k.enters("hello")
 	k.expect(`And again\.`)
 	k.leaves()
+
+	k = keyless(t, serve(t)).open(t)
+	k.expect(`(?s)not now.*  : `)
+	k.types("1\r")
+	k.expect(`Key of anthropic: `)
+	k.types("/model\r")
+	k.expect(`nothing was stored: that is not a key but a command or a path`)
+	k.leaves()
+
+	d = keyless(t, serve(t))
+	k = d.open(t)
+	k.expect(`(?s)not now.*  : `)
+	k.types("1\r")
+	k.expect(`Key of anthropic: `)
+	k.types("not-the-key-of-the-server\r")
+	k.expect(`(?s)Test the key\?.*only store it.*  : `)
+	k.types("1\r")
+	k.expect(`nothing was stored: anthropic: the key was refused: 401`)
+	k.leaves()
+	if _, err := os.Stat(filepath.Join(filepath.Dir(d.dir), ".local/state/knack/keys.json")); !os.IsNotExist(err) {
+		t.Errorf("a refused key was stored: %v", err)
+	}
 
 	k = keyless(t, serve(t)).open(t)
 	k.expect(`(?s)not now.*  : `)
@@ -77,9 +103,12 @@ func TestFirstStartScreen(t *testing.T) {
 	k := d.onScreen(t, 100, 30)
 	k.shows(100, 30, `(?s)Which model should Knack use\?.*Anthropic.*a local server: Ollama, LM Studio, llama.cpp or `+
 		`vLLM.*not now`)
+	k.types("hello\r") // is no option, and its Enter chooses none
 	k.types("1")
 	k.shows(100, 30, `Key of anthropic`)
 	k.types(llmtest.Key + "\r")
+	k.shows(100, 30, `Test the key\?`)
+	k.types("1")
 	k.shows(100, 30, `The key of anthropic is stored in`)
 	k.types("hello\r")
 	k.shows(100, 30, `Hello to you\.`)

@@ -12,10 +12,11 @@ import (
 	"golang.org/x/term"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/llm/models"
 )
 
 func loginCommand() *cobra.Command {
-	var list bool
+	var list, test bool
 	c := &cobra.Command{
 		Use:   "login [PROVIDER]",
 		Short: "Store a provider's key in the keyring of this machine",
@@ -51,9 +52,21 @@ input. A key in the environment takes precedence.`,
 			if err != nil {
 				return fmt.Errorf("login: %w", err)
 			}
+			again := fmt.Sprintf("knack login %s, at a terminal; or pipe the key into it", name)
+			var all engine.Models
+			if err := all.CheckKey(name, key); err != nil {
+				return &engine.Error{Err: fmt.Errorf("login: %w", err), Hint: again}
+			}
+			if test || !c.Flags().Changed("test") && readsTerminal(c.InOrStdin()) {
+				switch err := all.TryKey(c.Context(), name, key); {
+				case errors.Is(err, models.ErrKeyRefused):
+					return &engine.Error{Err: fmt.Errorf("login: nothing was stored: %s: %w", name, err), Hint: again}
+				case err != nil:
+					fmt.Fprintf(c.ErrOrStderr(), "knack: warn: the key could not be tested: %v\n", err)
+				}
+			}
 			if err := keys.Set(name, key); err != nil {
-				return &engine.Error{Err: fmt.Errorf("login: %w", err),
-					Hint: fmt.Sprintf("knack login %s, at a terminal; or pipe the key into it", name)}
+				return &engine.Error{Err: fmt.Errorf("login: %w", err), Hint: again}
 			}
 			return printResult(c, c.ErrOrStderr(), fmt.Sprintf("The key of %s is stored in %s.", name, keys.Location(name)),
 				map[string]string{"provider": name, "stored": keys.Location(name)})
@@ -61,6 +74,8 @@ input. A key in the environment takes precedence.`,
 	}
 	c.ValidArgsFunction = completeProvider
 	resultJSON(c)
+	c.Flags().BoolVar(&test, "test", false, "test the key with one request before it is stored;"+
+		" at a terminal this is the default, and --test=false skips it")
 	c.Flags().BoolVar(&list, "list", false, "list the providers whose keys are stored, and where")
 	return c
 }

@@ -67,7 +67,7 @@ func (f *Front) title(text, title string) {
 }
 
 // pick lets the user choose an option by its number, its label, its ID or the first letter of
-// its ID. It asks again if a number is out of range, and returns "" for other text.
+// its ID. It asks again for other text, and returns "" for an empty line.
 func (f *Front) pick(options []engine.Option) (id string, err error) {
 	for i, o := range options {
 		fmt.Fprintf(f.Out, "  %s %s\n", f.paint(bold, fmt.Sprint(i+1)), plain.Line(o.Label))
@@ -83,7 +83,7 @@ func (f *Front) pick(options []engine.Option) (id string, err error) {
 				return o.ID, nil
 			}
 		}
-		if _, err := strconv.Atoi(s); err != nil {
+		if s == "" {
 			return "", nil
 		}
 		fmt.Fprintf(f.Out, "  a number from 1 to %d\n", len(options))

@@ -315,6 +315,8 @@ func (d *dialog) key(k terminal.Key) (a engine.Answer, done bool) {
 			d.list.key(k)
 			return d.chosen()
 		}
+		d.list.at = -1 // what was typed is not an option: the next Enter must not choose one
+		return a, false
 	}
 	d.list.key(k)
 	return a, false
