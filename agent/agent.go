@@ -247,6 +247,7 @@ type Retrying struct {
 type End struct {
 	Reason   session.EndReason
 	Why      string // for a limit: which one, in words; for EndStopped: the hook's reason
+	ByUser   bool   // for EndStopped: not a hook but the user's answer to a question ended the run
 	Limit    Limit  // which limit ended the run, if one did
 	Text     string // the last answer
 	Requests int

@@ -40,8 +40,11 @@ type runHooks struct {
 
 	mu    sync.Mutex
 	notes []hookNote // not recorded yet
-	ended bool       // a hook or the user ended the run
-	why   string     // the reason for ended
+	// originals are the results of running calls that hooks have replaced, by the ID of the call.
+	originals map[string]tool.Result
+	ended     bool   // a hook or the user ended the run
+	why       string // the reason for ended
+	user      bool   // the user ended it
 }
 
 // A hookNote is a text of a hook for the model or the user.
@@ -181,12 +184,12 @@ func (h *runHooks) stopped() bool {
 	return h.ended
 }
 
-// stop ends the run before its next request.
-func (h *runHooks) stop(why string) {
+// stop ends the run before its next request. user means that not a hook but the user's answer ended it.
+func (h *runHooks) stop(why string, user bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.ended {
-		h.ended, h.why = true, why
+		h.ended, h.why, h.user = true, why, user
 	}
 }
 
@@ -199,7 +202,7 @@ func (h *runHooks) onRefused(ctx context.Context, set *hook.Set, p tool.Proposal
 	h.fireSet(ctx, set, hook.Input{Event: hook.PermissionDenied, Tool: p.Name, ToolInput: p.Input, Call: p.ID,
 		Reason: denied.Text})
 	if denied.Stop {
-		h.stop("the user ended the run")
+		h.stop("", true)
 	}
 }
 
@@ -225,10 +228,83 @@ func (h *runHooks) afterTool(set *hook.Set, t tool.Tool) tool.Tool {
 				what.Error = err.Error()
 			}
 		}
-		h.fireSet(ctx, set, what)
+		if out := h.fireSet(ctx, set, what); out.Output != nil {
+			return h.replace(in.ID, res, err, out.Output), nil
+		}
 		return res, err
 	}
 	return t
+}
+
+// replace returns the result of a call with the output that a hook returned instead, and keeps the original for the
+// log. err is the error of the call.
+func (h *runHooks) replace(call string, res tool.Result, err error, output json.RawMessage) tool.Result {
+	original := res
+	if err != nil {
+		original = tool.Errorf("%v", err)
+	}
+	h.mu.Lock()
+	if h.originals == nil {
+		h.originals = map[string]tool.Result{}
+	}
+	h.originals[call] = original
+	h.mu.Unlock()
+	res.Parts, res.Details, res.Structured = nil, output, nil
+	if text := outputText(output); text != "" {
+		res.Parts = []llm.Part{llm.Text(text)}
+	}
+	res.IsError = original.IsError
+	return res
+}
+
+// original removes and returns the result of a call that a hook has replaced.
+func (h *runHooks) original(call string) (tool.Result, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	res, ok := h.originals[call]
+	delete(h.originals, call)
+	return res, ok
+}
+
+// outputText returns the text of an output that a hook wrote: a string, text blocks, an object with one of the members
+// that results have for their text, or else the JSON itself.
+func outputText(output json.RawMessage) string {
+	var text string
+	if json.Unmarshal(output, &text) == nil {
+		return text
+	}
+	type block struct {
+		Type string  `json:"type"`
+		Text *string `json:"text"`
+	}
+	var object struct {
+		Text    *string         `json:"text"`
+		Content json.RawMessage `json:"content"`
+		Stdout  *string         `json:"stdout"`
+		Stderr  string          `json:"stderr"`
+	}
+	var blocks []block
+	if json.Unmarshal(output, &blocks) != nil && json.Unmarshal(output, &object) == nil {
+		switch {
+		case object.Text != nil:
+			return *object.Text
+		case object.Stdout != nil:
+			return strings.Trim(*object.Stdout+"\n"+object.Stderr, "\n")
+		case object.Content != nil:
+			return outputText(object.Content)
+		}
+	}
+	var all []string
+	for _, b := range blocks {
+		if b.Text == nil {
+			return string(output)
+		}
+		all = append(all, *b.Text)
+	}
+	if len(all) == 0 {
+		return string(output)
+	}
+	return strings.Join(all, "\n")
 }
 
 // response returns a result in the form that hooks receive: its structured form, or else its text.

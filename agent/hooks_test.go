@@ -92,6 +92,46 @@ func TestHookNotes(t *testing.T) {
 	}
 }
 
+// TestHookReplacesOutput: the model gets what a PostToolUse hook returns instead of a tool's output; the log keeps
+// both. The field for MCP tools has no effect on other tools.
+func TestHookReplacesOutput(t *testing.T) {
+	for _, c := range []struct{ output, want string }{
+		{`"updatedToolOutput": "clean"`, "clean"},
+		{`"updatedToolOutput": {"text": "clean"}`, "clean"},
+		{`"updatedToolOutput": {"stdout": "clean", "stderr": "oops", "interrupted": false}`, "clean\noops"},
+		{`"updatedToolOutput": {"content": [{"type": "text", "text": "clean"}]}`, "clean"},
+		{`"updatedToolOutput": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]`, "a\nb"},
+		{`"updatedToolOutput": {"other": 1}`, `{"other": 1}`},
+		{`"updatedToolOutput": [1]`, `[1]`},
+		{`"updatedToolOutput": ""`, "(no output)"},
+		{`"updatedToolOutput": null`, "secret"},
+		{`"updatedMCPToolOutput": "clean"`, "secret"},
+	} {
+		m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "secret"}), llmtest.Reply("done"))
+		a, w := hooked(t, m, `{"PostToolUse": [{"hooks": [{"command": "x"}]}]}`)
+		w.set.Runner.Run = func(context.Context, hook.Process) (hook.Output, error) {
+			return hook.Output{Stdout: []byte(`{"hookSpecificOutput": {"hookEventName": "PostToolUse", ` + c.output + `}}`)}, nil
+		}
+		log := session.New(session.Header{})
+		all, err := do(t, a, log, "go")
+		ended(t, all, err)
+		last := m.Requests()[1].Messages
+		if got := llm.TextOf(last[len(last)-1].Parts[0].Result.Parts); got != c.want {
+			t.Errorf("%s: the model got %q", c.output, got)
+		}
+		for e := range log.Walk() {
+			if e.Result == nil {
+				continue
+			}
+			if kept := e.Result.Original; (kept != nil) != (c.want != "secret") {
+				t.Errorf("%s: the log keeps %v", c.output, kept)
+			} else if kept != nil && llm.TextOf(kept.Parts) != "secret" {
+				t.Errorf("%s: the log keeps %q", c.output, llm.TextOf(kept.Parts))
+			}
+		}
+	}
+}
+
 // TestHookStops: continue false ends the run at once.
 func TestHookStops(t *testing.T) {
 	for _, event := range []string{"UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatch"} {

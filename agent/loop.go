@@ -131,7 +131,7 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 	for {
 		if r.hooks.stopped() {
-			r.end.Why = r.hooks.why
+			r.end.Why, r.end.ByUser = r.hooks.why, r.hooks.user
 			return session.EndStopped, nil
 		}
 		if limit, why := r.reachedLimit(); why != "" {
@@ -445,22 +445,18 @@ const (
 func (r *run) recordResults(ctx context.Context, calls []llm.ToolCall, results []tool.Result) error {
 	r.detectLoop(calls, results)
 	for i, res := range results {
-		forPrograms := res.Details
-		if forPrograms == nil { // the tool returned no details apart from its structured result
-			forPrograms = res.Structured
-		}
-		details, err := json.Marshal(forPrograms)
-		if err != nil || string(details) == "null" {
-			details = nil
-		}
+		details := detailsOf(res)
 		if len(res.Parts) == 0 {
 			res.Parts = []llm.Part{llm.Text("(no output)")}
 		}
-		_, err = r.record(session.Entry{Type: session.TypeResult, Result: &session.Result{
+		result := session.Result{
 			ToolResult: llm.ToolResult{ID: calls[i].ID, Name: calls[i].Name, Parts: res.Parts, IsError: res.IsError},
 			Details:    details, Touched: res.Touched,
-		}})
-		if err != nil {
+		}
+		if own, ok := r.hooks.original(calls[i].ID); ok {
+			result.Original = &session.Original{Parts: own.Parts, Details: detailsOf(own)}
+		}
+		if _, err := r.record(session.Entry{Type: session.TypeResult, Result: &result}); err != nil {
 			return err
 		}
 	}
@@ -475,6 +471,19 @@ func (r *run) recordResults(ctx context.Context, calls []llm.ToolCall, results [
 		}
 	}
 	return nil
+}
+
+// detailsOf returns the part of a result that is for programs: its details, or else its structured form; nil: none.
+func detailsOf(res tool.Result) json.RawMessage {
+	forPrograms := res.Details
+	if forPrograms == nil { // the tool returned no details apart from its structured result
+		forPrograms = res.Structured
+	}
+	details, err := json.Marshal(forPrograms)
+	if err != nil || string(details) == "null" {
+		return nil
+	}
+	return details
 }
 
 // detectLoop is the loop detector: it counts equal calls with equal results, and warns the model.

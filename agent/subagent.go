@@ -184,7 +184,7 @@ func (r subAgents) work(ctx context.Context, t task) session.Agent {
 	case err == nil:
 		a.Reason, a.Result = end.Reason, end.Text
 		if end.Reason == session.EndStopped {
-			r.parent.hooks.stop(end.Why)
+			r.parent.hooks.stop(end.Why, end.ByUser)
 		}
 	case ctx.Err() != nil:
 		a.Reason = session.EndCancelled

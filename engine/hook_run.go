@@ -171,7 +171,7 @@ func (s *Session) Begin(ctx context.Context) iter.Seq2[Event, error] {
 		for _, in := range events {
 			out, err := t.fire(ctx, in, yield)
 			if err == nil && out.Stop {
-				err = StoppedByHook(out.StopReason)
+				err = stoppedByHook(out.StopReason)
 			}
 			if err != nil {
 				yield(Event{}, err)

@@ -113,7 +113,10 @@ func (r *Report) Err(ctx context.Context) error {
 	case session.EndLimit:
 		return &Error{Err: errors.New("the run was stopped: " + r.End.Why), Hint: "knack -c -p 'continue'"}
 	case session.EndStopped:
-		return StoppedByHook(r.End.Why)
+		if r.End.ByUser {
+			return &Error{Err: errors.New("the user ended the run")}
+		}
+		return stoppedByHook(r.End.Why)
 	}
 	return nil
 }

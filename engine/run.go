@@ -211,8 +211,8 @@ func (t *Turn) addHint(text string, err error) error {
 	return err
 }
 
-// StoppedByHook is the error for a run that a hook ended; why is the hook's reason.
-func StoppedByHook(why string) error {
+// stoppedByHook is the error for a run that a hook ended; why is the hook's reason.
+func stoppedByHook(why string) error {
 	text := "a hook ended the run"
 	if why != "" {
 		text += ": " + why

@@ -372,6 +372,9 @@ type Outcome struct {
 	// several hooks replace it, the last one counts, and so do only that hook's votes to allow,
 	// because the others allowed an input that will not run. The call must be decided again.
 	Input json.RawMessage
+	// Output replaces the result of the call, as JSON of any type; nil: no hook replaces it. If several hooks of
+	// PostToolUse or PostToolUseFailure do, the last one counts: each of them has seen the tool's own result.
+	Output json.RawMessage
 	// Context is for the model, Messages are for the user: one text per hook that returned one,
 	// each at most 10,000 characters.
 	Context  []string

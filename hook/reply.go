@@ -18,6 +18,8 @@ type reply struct {
 	block      bool
 	reason     string
 	input      json.RawMessage
+	output     json.RawMessage // of a tool, instead of its own
+	mcpOutput  json.RawMessage // the same, only for tools of MCP servers
 	context    string
 	message    string
 	stop       bool
@@ -38,6 +40,8 @@ type wire struct {
 		Why          string          `json:"permissionDecisionReason"`
 		UpdatedInput json.RawMessage `json:"updatedInput"`
 		Context      string          `json:"additionalContext"`
+		Output       json.RawMessage `json:"updatedToolOutput"`
+		MCPOutput    json.RawMessage `json:"updatedMCPToolOutput"`
 	} `json:"hookSpecificOutput"`
 }
 
@@ -66,6 +70,9 @@ func readReply(e Event, out []byte) (reply, error) {
 	}
 	if w.Specific.Event != "" && w.Specific.Event != e {
 		return reply{}, fmt.Errorf("it answers the event %s, not %s", excerpt([]byte(w.Specific.Event)), e)
+	}
+	if e == PostToolUse || e == PostToolUseFailure {
+		r.output, r.mcpOutput = given(w.Specific.Output), given(w.Specific.MCPOutput)
 	}
 	switch w.Decision {
 	case "":
@@ -106,6 +113,14 @@ func readReply(e Event, out []byte) (reply, error) {
 		}
 	}
 	return r, nil
+}
+
+// given returns a member of an answer; nil if it is missing or null.
+func given(data json.RawMessage) json.RawMessage {
+	if string(data) == "null" {
+		return nil
+	}
+	return data
 }
 
 // permission applies a vote given as a permissionDecision.

@@ -180,6 +180,9 @@ func (s *Set) Fire(ctx context.Context, in Input) Outcome {
 				replies[i].input = decode(replies[i].input)
 			}
 		}
+		if replies[i].output == nil && strings.HasPrefix(tool, "mcp__") {
+			replies[i].output = replies[i].mcpOutput
+		}
 		o.merge(in.Event, h, replies[i], errs[i])
 	}
 	if o.Input != nil && o.Vote != Deny {
@@ -546,6 +549,9 @@ func (o *Outcome) merge(e Event, h *Hook, r reply, err error) {
 			o.Reason += "\n" + r.reason
 		}
 		o.Block = true
+	}
+	if r.output != nil {
+		o.Output = r.output
 	}
 	if r.context != "" && e.reachesModel() {
 		o.Context = append(o.Context, r.context)

@@ -177,6 +177,14 @@ type Result struct {
 	llm.ToolResult
 	Details json.RawMessage `json:"details,omitempty"`
 	Touched []string        `json:"touched,omitempty"`
+	// Original is what the tool returned, if a hook has replaced it; nil: none has. It is never sent to a model.
+	Original *Original `json:"original,omitempty"`
+}
+
+// An Original is the result of a call that a hook has replaced.
+type Original struct {
+	Parts   []llm.Part      `json:"parts"`
+	Details json.RawMessage `json:"details,omitempty"`
 }
 
 // Text returns the result for people: each part on lines of its own, and in place of an image its type and size.

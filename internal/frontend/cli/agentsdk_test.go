@@ -41,6 +41,8 @@ func TestPeerAgentSDK(t *testing.T) {
 			llmtest.Use("write", map[string]any{"path": "four", "content": "x"}),
 			{Want: []string{"no files"}, Text: "all done"},
 		}},
+		{"redact", false, []llmtest.Answer{bash("echo hunter2"), {Want: []string{"REDACTED"}, Text: "done"}}},
+		{"declined", false, []llmtest.Answer{bash("touch made")}},
 		{"headless", false, []llmtest.Answer{bash("touch made"), llmtest.Reply("no")}},
 		{"server", false, []llmtest.Answer{
 			llmtest.Use("mcp__calc__add", map[string]any{"a": 2, "b": 3}), {Want: []string{"sum 5"}, Text: "five"},

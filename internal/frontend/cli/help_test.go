@@ -183,7 +183,8 @@ func TestHelpHooks(t *testing.T) {
 	}
 	for _, word := range []string{"matcher", "type", "command", "args", "url", "prompt", "if", "timeout", "once", "async",
 		"required", "path", "continue", "stopReason", "systemMessage", "decision", "reason", "permissionDecision",
-		"updatedInput", "additionalContext"} {
+		"updatedInput", "additionalContext", "updatedToolOutput",
+		"updatedMCPToolOutput"} {
 		if !mentions(text, word) {
 			t.Errorf("%s is not in help hooks", word)
 		}

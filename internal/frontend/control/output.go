@@ -490,7 +490,7 @@ func (o *Messages) result(err error) Result {
 	case r.Reason == session.EndCancelled:
 		r.Subtype, r.Errors = subtypeExecution, []string{"interrupted"}
 	case r.Reason == session.EndStopped:
-		r.Subtype, r.Errors = subtypeExecution, []string{engine.StoppedByHook(t.End.Why).Error()}
+		r.Subtype, r.Errors = subtypeExecution, []string{t.Err(context.Background()).Error()}
 	case t.Stop == llm.Failed:
 		r.Subtype, r.Errors = subtypeExecution, []string{"the procedure failed"}
 	}

@@ -90,6 +90,8 @@ type server struct {
 	started      bool                    // Begin was called for the session
 	drained      bool                    // no more prompts will come
 	refused      error                   // the first error from refuse
+	interrupted  bool                    // the host has interrupted the last turn
+	failed       error                   // of the host's last turn; nil: it did not fail
 	changed      chan struct{}           // closed when the inbox or prompts change
 }
 
@@ -410,9 +412,14 @@ func (s *server) turns(ctx context.Context) error {
 		case s.runner.Quit:
 			return cmp.Or(s.err(), err)
 		case err == nil:
+			s.failed = nil
 		case ctx.Err() != nil:
 			return s.ended(ctx)
-		case s.isHost(): // the result contains the error; the host decides what to do
+		case s.isHost(): // the result contains the error; the host decides whether to go on
+			s.failed = err
+			if s.interrupted {
+				s.failed = nil // as the host wanted
+			}
 		case s.current().Log() == log && log.Last() == last: // refused without recording anything
 			s.refuse(err)
 		default:
@@ -425,7 +432,7 @@ func (s *server) turns(ctx context.Context) error {
 	if _, err := s.start(ctx); err != nil { // without any prompt, invalid flags must still be reported
 		return err
 	}
-	return s.err()
+	return cmp.Or(s.err(), s.failed)
 }
 
 // A startError is the error of a session that could not start. It ends the program.
@@ -499,7 +506,7 @@ func (s *server) turn(ctx context.Context, p prompt) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stopTurn = nil
+	s.stopTurn, s.interrupted = nil, errors.Is(context.Cause(turn), errInterrupted)
 	var left []prompt // come next
 	for _, m := range s.conversation.Unsent() {
 		p := prompt{Input: m.Input}

@@ -21,6 +21,15 @@ async function run(prompt, more) {
 	return all;
 }
 
+// failing returns the messages of a query whose result is an error, for which the SDK throws.
+async function failing(prompt, more, want) {
+	const all = [];
+	await assert.rejects(async () => {
+		for await (const m of sdk.query({ prompt, options: options(more) })) all.push(m);
+	}, want);
+	return all;
+}
+
 const message = (text, more) => ({
 	type: 'user', message: { role: 'user', content: text }, parent_tool_use_id: null, ...more,
 });
@@ -72,6 +81,24 @@ const scenarios = {
 		const uses = all.filter((m) => m.type === 'assistant').flatMap((m) => m.message.content).filter((b) => b.type === 'tool_use');
 		assert.equal(uses.at(-1).input.file_path, 'four');
 		assert.ok(all.some((m) => m.type === 'user' && m.message.content[0].type === 'tool_result'));
+	},
+
+	// A hook replaces what a tool returns.
+	async redact() {
+		const seen = [];
+		const all = await run('go', { allowedTools: ['Bash(echo:*)'], hooks: { PostToolUse: [{ hooks: [async (in_) => {
+			seen.push(JSON.stringify(in_.tool_response));
+			return { hookSpecificOutput: { hookEventName: 'PostToolUse', updatedToolOutput: 'REDACTED' } };
+		}] }] } });
+		assert.match(seen[0], /hunter2/);
+		assert.ok(!JSON.stringify(all.filter((m) => m.type === 'user')).includes('hunter2'));
+	},
+
+	// The host declines a call and ends the turn.
+	async declined() {
+		const all = await failing('go', { canUseTool: async () => ({ behavior: 'deny', message: 'no', interrupt: true }) },
+			/the user ended the run/);
+		assert.equal(result(all).subtype, 'error_during_execution');
 	},
 
 	// Without a callback what needs approval is refused.
@@ -181,8 +208,8 @@ const scenarios = {
 		const all = await run('count', { outputFormat: { type: 'json_schema',
 			schema: { type: 'object', properties: { count: { type: 'number' } }, required: ['count'] } } });
 		assert.deepEqual(result(all).structured_output, { count: 3 });
-		const bad = await run('count', { outputFormat: { type: 'json_schema',
-			schema: { type: 'object', properties: { count: { type: 'number' } }, required: ['count'] } } });
+		const bad = await failing('count', { outputFormat: { type: 'json_schema',
+			schema: { type: 'object', properties: { count: { type: 'number' } }, required: ['count'] } } }, /does not match/);
 		assert.equal(result(bad).subtype, 'error_max_structured_output_retries');
 	},
 
@@ -228,8 +255,9 @@ const scenarios = {
 		assert.ok(!existsSync('thrown'));
 		assert.equal(result(thrown).permission_denials.length, 1);
 		// Limits.
-		assert.equal(result(await run('go', { maxTurns: 1, allowedTools: ['Bash(true)'] })).subtype, 'error_max_turns');
-		assert.equal(result(await run('go', { maxBudgetUsd: 0.0000001, allowedTools: ['Bash(true)'] })).subtype,
+		assert.equal(result(await failing('go', { maxTurns: 1, allowedTools: ['Bash(true)'] }, /error result/)).subtype,
+			'error_max_turns');
+		assert.equal(result(await failing('go', { maxBudgetUsd: 0.0000001, allowedTools: ['Bash(true)'] }, /error result/)).subtype,
 			'error_max_budget_usd');
 		// The host goes away in the middle of a call.
 		const abortController = new AbortController();
