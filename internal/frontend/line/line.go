@@ -77,6 +77,8 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 				f.userLeft = true // an agent in the background may be waiting to ask
 			}
 			f.screen.Unlock()
+		} else {
+			f.read.history.Add(line)
 		}
 		switch {
 		case errors.Is(err, errInterrupted):
