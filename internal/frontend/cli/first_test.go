@@ -114,3 +114,24 @@ func TestFirstStartScreen(t *testing.T) {
 	k.shows(100, 30, `Hello to you\.`)
 	k.quits()
 }
+
+// TestOneWord: a single word that is no command is a question at a terminal, because it would cost a request. The
+// prompt is the first one in the history, too.
+func TestOneWord(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t, llmtest.Reply("Hello to you.")))
+	k := d.open(t, "config")
+	k.expect(`(?s)hint: knack -p /settings.*config is not a command\. Send it to the model as a prompt\? \[y/N\] `)
+	k.types("\r")
+	k.expect(`knack: hint: knack -- config, for a prompt`)
+	<-k.over
+	if err := k.cmd.Wait(); k.cmd.ProcessState.ExitCode() != 2 {
+		t.Errorf("the program ended with %v", err)
+	}
+
+	k = d.open(t, "update")
+	k.expect(`(?s)hint: knack plugin update --help.*hint: knack skill update --help.*\[y/N\] `)
+	k.types("y\r")
+	k.expect(`Hello to you\.`)
+	k.leaves()
+}

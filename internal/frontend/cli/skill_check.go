@@ -32,7 +32,7 @@ type checkedSkill struct {
 }
 
 func skillCheckCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, asSARIF bool
 	c := &cobra.Command{
 		Use:   "check PATH...",
 		Short: "Check skills against the open specification",
@@ -70,11 +70,16 @@ error in any skill.`,
 					}
 				}
 			}
-			if asJSON {
+			switch {
+			case asSARIF:
+				if err := writeSARIF(c.OutOrStdout(), skills); err != nil {
+					return err
+				}
+			case asJSON:
 				if err := writeList(c.OutOrStdout(), skills); err != nil {
 					return err
 				}
-			} else {
+			default:
 				printChecked(c, skills)
 			}
 			if unread != nil {
@@ -88,6 +93,8 @@ error in any skill.`,
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print a list of skills with their problems")
+	c.Flags().BoolVar(&asSARIF, "sarif", false, "print the problems as SARIF 2.1.0, for code scanning")
+	c.MarkFlagsMutuallyExclusive("json", "sarif")
 	return c
 }
 

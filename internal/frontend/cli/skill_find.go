@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -78,6 +79,10 @@ The index is built when it is first needed, and stored in the state directory
 				}
 				return writeJSON(out, list)
 			}
+			if n := untrustedMatches(cat, args); n > 0 {
+				fmt.Fprintf(c.ErrOrStderr(), "knack: info: skills that are not trusted, with these words in their names and descriptions: %d\n"+
+					"knack: hint: knack trust --show\n", n)
+			}
 			if len(found) == 0 {
 				return &engine.Error{Err: errors.New("no skill matches these words"), Hint: "knack skill list"}
 			}
@@ -94,4 +99,20 @@ The index is built when it is first needed, and stored in the state directory
 	c.Flags().BoolVar(&asJSON, "json", false, "print an array of objects")
 	c.Flags().IntVarP(&limit, "max", "n", limit, "find at most `N` skills")
 	return c
+}
+
+// untrustedMatches counts the skills that are not searched because they are not trusted, and whose names and
+// descriptions have all the words. They are in no index: only their frontmatter has been read.
+func untrustedMatches(cat *knack.Catalog, words []string) (n int) {
+	words = strings.Fields(strings.ToLower(strings.Join(words, " ")))
+	for _, e := range cat.Candidates() {
+		if e.State != knack.NotTrusted {
+			continue
+		}
+		text := strings.ToLower(e.Name() + " " + e.Skill.Summary())
+		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }) {
+			n++
+		}
+	}
+	return n
 }

@@ -37,6 +37,9 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	} else if f.pick {
 		first = "/resume"
 	}
+	if err := askWord(c, args); err != nil {
+		return err
+	}
 	e, err := f.open(c)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 )
 
@@ -52,6 +53,43 @@ func mistyped(c *cobra.Command, args []string) error {
 			"%s is not a command; did you mean %s?", first, sub.Name())
 	}
 	return nil
+}
+
+// askWord asks whether a prompt that is a single word is meant as one: at a terminal `knack update` is more often a command
+// of another program. It suggests the commands that have the word as a name. After -- everything is a prompt.
+func askWord(c *cobra.Command, args []string) error {
+	if len(args) != 1 || c.ArgsLenAtDash() == 0 || strings.ContainsFunc(args[0], func(r rune) bool {
+		return r != '-' && r != '_' && (r > unicode.MaxASCII || !unicode.IsLetter(r))
+	}) {
+		return nil
+	}
+	var hints []string
+	var find func(c *cobra.Command)
+	find = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			if sub.Name() == args[0] || sub.HasAlias(args[0]) {
+				hints = append(hints, sub.CommandPath()+" --help")
+			}
+			find(sub)
+		}
+	}
+	find(rootCommand([]string{"--help"}))
+	for _, x := range command.All("") {
+		if x.Name == args[0] || slices.Contains(x.Also, args[0]) {
+			hints = append(hints, "knack -p /"+x.Name)
+		}
+	}
+	if len(hints) == 0 {
+		hints = []string{"knack --help"}
+	}
+	for _, h := range hints {
+		fmt.Fprintln(c.ErrOrStderr(), "knack: hint:", h)
+	}
+	yes, err := confirm(c, args[0]+" is not a command. Send it to the model as a prompt?", "knack -- "+args[0])
+	if err == nil && !yes {
+		err = engine.Usagef("knack -- "+args[0]+", for a prompt", "%s is not a command", args[0])
+	}
+	return err
 }
 
 // parses reports whether words are valid arguments of a command.
