@@ -13,42 +13,95 @@ import (
 	"github.com/knack-agent/knack/tool/web"
 )
 
-// memoryDirs returns where the notes about the user and about the project are kept; "": nowhere.
-func (p *Project) memoryDirs() (user, project string) {
-	base := p.options.Env.StateFile("memories")
-	if base == "" {
-		return "", ""
+// Notes describes the notes of earlier conversations.
+type Notes struct {
+	// User and Project are the directories of the notes about the user and about the project, which need not exist; "": there
+	// is no directory for state.
+	User, Project string
+	Claude        string // the directory of Claude Code's notes about the project, which need not exist; "": there is no home
+	Auto          bool   // the model reads and writes notes: the setting memory.auto
+	ReadClaude    bool   // the notes of Claude Code are in the prompt: the setting memory.claude
+}
+
+// Notes returns where the notes of earlier conversations are, and who reads them.
+func (p *Project) Notes() Notes {
+	n := Notes{Auto: p.config.Settings.Memory.Auto, ReadClaude: p.config.Settings.Memory.Claude}
+	root := realPath(p.root)
+	if base := p.options.Env.StateFile("memories"); base != "" {
+		sum := sha256.Sum256([]byte(root))
+		n.User = filepath.Join(base, "user")
+		n.Project = filepath.Join(base, "projects", hex.EncodeToString(sum[:8]))
 	}
-	sum := sha256.Sum256([]byte(realPath(p.root)))
-	return filepath.Join(base, "user"), filepath.Join(base, "projects", hex.EncodeToString(sum[:8]))
+	if dir := p.options.Env.ClaudeDir(); dir != "" {
+		n.Claude = filepath.Join(dir, "projects", notAlphanumeric(root), "memory")
+	}
+	return n
+}
+
+// notAlphanumeric replaces what is neither a letter nor a digit of ASCII by a hyphen, as Claude Code does in the names of
+// directories of projects.
+func notAlphanumeric(path string) string {
+	return strings.Map(func(r rune) rune {
+		if '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
+			return r
+		}
+		return '-'
+	}, path)
+}
+
+// options returns the options of the tool for the notes of a session.
+func (n Notes) options(s *Session) memory.Options {
+	return memory.Options{User: n.User, Project: n.Project, Secrets: s.secretTexts,
+		Untrusted: func() string { return strangersText(s.log) }}
 }
 
 // memoryTools returns the tool for notes, if the setting memory.auto turns it on.
 func (s *Session) memoryTools(p *Project) tool.Set {
-	user, project := p.memoryDirs()
-	if !p.config.Settings.Memory.Auto || user == "" {
+	n := p.Notes()
+	if !n.Auto || n.User == "" {
 		return nil
 	}
-	return tool.Set{memory.Tool(memory.Options{User: user, Project: project, Secrets: s.secretTexts,
-		Untrusted: func() string { return strangersText(s.log) }})}
+	return tool.Set{memory.Tool(n.options(s))}
+}
+
+// AddNote adds a line that the user typed to the notes about the user, or about the project. Text that looks like a secret,
+// or is too long, is refused.
+func (s *Session) AddNote(project bool, line string) error {
+	n, path := s.engine.Project().Notes(), "/memories/user/MEMORY.md"
+	if project {
+		path = "/memories/project/MEMORY.md"
+	}
+	if n.User == "" {
+		return ErrNoState("no note can be stored")
+	}
+	return memory.Add(n.options(s), path, line)
 }
 
 // memoryPrompt returns the part of the system prompt with the notes.
 func (p *Project) memoryPrompt() string {
-	if !p.config.Settings.Memory.Auto {
-		return ""
-	}
-	user, project := p.memoryDirs()
+	n := p.Notes()
 	var parts []string
-	for _, d := range []struct{ name, dir string }{{"user", user}, {"project", project}} {
-		if d.dir == "" {
-			continue
+	add := func(wanted bool, dir, title string) {
+		if !wanted || dir == "" {
+			return
 		}
-		if text := memory.Prompt(d.dir); text != "" {
-			parts = append(parts, "Notes from earlier conversations (/memories/"+d.name+"/MEMORY.md):\n"+text)
+		if text := memory.Prompt(dir); text != "" {
+			parts = append(parts, title+":\n"+text)
 		}
 	}
+	add(n.Auto, n.User, "Notes from earlier conversations (/memories/user/MEMORY.md)")
+	add(n.Auto, n.Project, "Notes from earlier conversations (/memories/project/MEMORY.md)")
+	add(n.ReadClaude, n.Claude, "Notes of Claude Code about this project ("+filepath.Join(n.Claude, "MEMORY.md")+")")
 	return strings.Join(parts, "\n\n")
+}
+
+// NoteCommand returns the command for a prompt of one line that begins with "# ", which adds a note. Other prompts are
+// returned unchanged.
+func NoteCommand(prompt string) string {
+	if note, ok := strings.CutPrefix(prompt, "# "); ok && !strings.Contains(note, "\n") && strings.TrimSpace(note) != "" {
+		return "/memory add " + strings.TrimSpace(note)
+	}
+	return prompt
 }
 
 // strangersText explains where a conversation may have read text that neither the user nor the project wrote; "": nowhere.

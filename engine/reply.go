@@ -29,6 +29,8 @@ type Reply struct {
 	Chart *Chart
 	// Draft, if not "", is a text of the user's to change and send again: the screen puts it into the prompt.
 	Draft string
+	// Edit, if not "", is a file to edit: the screen opens it in the user's editor. Text names it for other front ends.
+	Edit string
 	// Prompt, if not "", is sent to the model as a message from the user.
 	Prompt string
 	// Next, if not nil, replaces the session: a [Conversation] closes this one, calls Begin on Next

@@ -71,6 +71,8 @@ func All(hotkeys string) []engine.Command {
 		{Name: "plugin", Also: []string{"plugins"}, Hint: "[NAME on|off]",
 			Description: "list the plugins, switch one on or off", Run: plugins},
 		{Name: "trust", Description: "show what the project provides, and approve it", Run: trustProject},
+		{Name: "memory", Hint: "[add TEXT]",
+			Description: "list the notes of earlier sessions; add, edit, on, off", Run: memory},
 		{Name: "settings", Also: []string{"config"}, Hint: "[KEY VALUE]",
 			Description: "show the settings, or set one of yours", Run: Settings,
 			Anytime: true},
@@ -84,7 +86,6 @@ func All(hotkeys string) []engine.Command {
 		{Name: "add-dir", Instead: "knack -c --add-dir DIR"},
 		{Name: "doctor", Instead: "knack doctor"},
 		{Name: "plan", Instead: "/permissions plan"},
-		{Name: "memory", Instead: "edit AGENTS.md, which /init writes"},
 		{Name: "sandbox", Instead: "knack sandbox explain"},
 		{Name: "keybindings", Instead: "/hotkeys; knack help keys says how to change them"},
 	}

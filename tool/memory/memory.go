@@ -378,24 +378,53 @@ func (m *memory) view(in input) (tool.Result, error) {
 	return tool.Text(b.String()), nil
 }
 
-// list lists the notes of a directory, which need not exist.
+// A File is a file of notes.
+type File struct {
+	Name string // relative to its directory, with slashes
+	Size int64  // in bytes
+}
+
+// Files lists the notes of a directory, which need not exist.
+func Files(dir string) []File {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	var all []File
+	fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() && path.Ext(name) == ".md" {
+			if info, err := e.Info(); err == nil {
+				all = append(all, File{name, info.Size()})
+			}
+		}
+		return nil
+	})
+	return all
+}
+
+// list lists the notes of a directory for the model.
 func list(shown, dir string) string {
 	var b strings.Builder
-	if root, err := os.OpenRoot(dir); err == nil {
-		defer root.Close()
-		fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
-			if err == nil && e.Type().IsRegular() && path.Ext(name) == ".md" {
-				if info, err := e.Info(); err == nil {
-					fmt.Fprintf(&b, "%s/%s (%s)\n", shown, name, plain.Size(info.Size()))
-				}
-			}
-			return nil
-		})
+	for _, f := range Files(dir) {
+		fmt.Fprintf(&b, "%s/%s (%s)\n", shown, f.Name, plain.Size(f.Size))
 	}
 	if b.Len() == 0 {
 		return shown + ": nothing yet\n"
 	}
 	return b.String()
+}
+
+// Add adds a line that the user typed to a file such as /memories/user/MEMORY.md, which is created if it does not exist.
+// The same content is refused as in the tool.
+func Add(o Options, path, line string) error {
+	_, err := (&memory{opt: o}).change(path, true, func(old string) (string, error) {
+		if old != "" && !strings.HasSuffix(old, "\n") {
+			old += "\n"
+		}
+		return old + "- " + line + "\n", nil
+	})
+	return err
 }
 
 // Prompt returns what of a directory's MEMORY.md belongs into the prompt: its first 200 lines, at most 16 KiB, each cut

@@ -35,7 +35,7 @@ func TestScript(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"llmserver": llmserver,
 			"skilltext": skilltext, "requests": requests, "lastmessage": lastmessage, "turns": turns, "hookinputs": hookInputs,
-			"hookevents": hookEvents, "hookserver": hookServer,
+			"hookevents": hookEvents, "hookserver": hookServer, "pageserver": pageServer,
 		},
 		Condition: func(cond string) (bool, error) {
 			policy, err := sandbox.Default(t.TempDir())

@@ -278,3 +278,19 @@ func hookServer(ts *testscript.TestScript, neg bool, args []string) {
 	text := `{"hooks": {"PreToolUse": [{"hooks": [{"type": "http", "url": "` + s.URL + `"}]}]}}`
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(text), 0o644))
 }
+
+// pageServer serves the files of a directory on loopback and replaces $PAGES in other files by its host and port:
+// pageserver DIR FILE...
+func pageServer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: pageserver dir file...")
+	}
+	s := httptest.NewServer(http.FileServer(http.Dir(ts.MkAbs(args[0]))))
+	ts.Defer(s.Close)
+	host := strings.TrimPrefix(s.URL, "http://")
+	ts.Setenv("PAGES", host)
+	for _, name := range args[1:] {
+		text := strings.ReplaceAll(ts.ReadFile(name), "$PAGES", host)
+		ts.Check(os.WriteFile(ts.MkAbs(name), []byte(text), 0o644))
+	}
+}

@@ -563,3 +563,46 @@ func TestScreenNotices(t *testing.T) {
 		t.Errorf("a problem was shown twice:\n%s", all)
 	}
 }
+
+// TestScreenMemory: "# TEXT" shows where a note would go and adds it, /memory edit opens the editor, and /memory claude
+// shows the notes before they are read.
+func TestScreenMemory(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t, llmtest.Answer{When: "^# a heading$", Text: "Sent."}))
+	d.program(t, filepath.Join(d.home(), "edit"), "printf 'edited\\n' >> \"$1\"\n")
+	d.env = append(d.env, "VISUAL="+filepath.Join(d.home(), "edit"))
+	root, err := filepath.EvalSymlinks(d.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := regexp.MustCompile(`[^0-9A-Za-z]`).ReplaceAllString(root, "-")
+	claude := filepath.Join(d.home(), ".claude/projects", name, "memory")
+	if err := os.MkdirAll(claude, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(claude, "MEMORY.md"), []byte("Deploys on Friday.\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const w, h = 100, 30
+	k := d.onScreen(t, w, h)
+	k.shows(w, h, `(?m)^❯$`)
+	k.types("# likes tabs\r")
+	k.shows(w, h, `(?s)Remember this\?.*for this project.*for all projects.*memories/user/MEMORY\.md`)
+	k.types("2")
+	k.shows(w, h, `added to .*memories/user/MEMORY\.md`)
+	k.types("/memory edit user/MEMORY.md\r")
+	k.shows(w, h, `(?m)^❯$`)
+	notes := filepath.Join(d.home(), ".local/state/knack/memories/user/MEMORY.md")
+	k.types("# a heading\r")
+	k.shows(w, h, `(?s)\na heading\n.*1 for this project.*4 no`)
+	k.types("3")
+	k.shows(w, h, `Sent\.`)
+	k.types("/memory claude\r")
+	k.shows(w, h, `(?s)Deploys on Friday.*yes, always`)
+	k.types("1")
+	k.shows(w, h, `memory\.claude = true`)
+	k.quits()
+	if text, err := os.ReadFile(notes); err != nil || string(text) != "- likes tabs\nedited\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+}

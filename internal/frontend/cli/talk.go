@@ -153,7 +153,7 @@ type lineMode struct {
 // turn runs what the user typed.
 func (t *lineMode) turn(ctx context.Context, text string) error {
 	s := t.Session()
-	in, err := s.Attach(ctx, agent.Typed(text))
+	in, err := s.Attach(ctx, agent.Typed(engine.NoteCommand(text)))
 	if err != nil {
 		return err
 	}

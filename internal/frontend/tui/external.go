@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,15 +11,7 @@ import (
 
 // external opens the prompt in the user's editor.
 func (a *app) external() {
-	program := a.env("VISUAL")
-	if program == "" {
-		program = a.env("EDITOR")
-	}
-	if program == "" {
-		a.view.hint = "no editor: set VISUAL or EDITOR"
-		return
-	}
-	text, err := a.edited(program)
+	text, err := a.edited()
 	if err != nil {
 		a.failed(err)
 		return
@@ -26,7 +19,8 @@ func (a *app) external() {
 	a.prompt.Set(strings.TrimRight(text, "\n"))
 }
 
-func (a *app) edited(program string) (string, error) {
+// edited returns the prompt after the user has edited it.
+func (a *app) edited() (string, error) {
 	dir, err := os.MkdirTemp("", "knack-prompt-")
 	if err != nil {
 		return "", err
@@ -36,23 +30,38 @@ func (a *app) edited(program string) (string, error) {
 	if err := os.WriteFile(file, []byte(a.prompt.Text()), 0o600); err != nil {
 		return "", err
 	}
-	a.screen.Redraw()
-	if err := a.terminal.Close(); err != nil {
+	if err := a.openEditor(file); err != nil {
 		return "", err
+	}
+	data, err := os.ReadFile(file)
+	return string(data), err
+}
+
+// openEditor opens a file in the user's editor and waits for it to end.
+func (a *app) openEditor(file string) error {
+	program := a.env("VISUAL")
+	if program == "" {
+		program = a.env("EDITOR")
 	}
 	// The variable may contain arguments, as in "code --wait".
 	words := strings.Fields(program)
+	if len(words) == 0 {
+		return errors.New("no editor: set VISUAL or EDITOR")
+	}
+	a.screen.Redraw()
+	if err := a.terminal.Close(); err != nil {
+		return err
+	}
 	c := exec.CommandContext(a.ctx, words[0], append(words[1:], file)...)
 	c.Stdin, c.Stdout, c.Stderr = a.o.In, a.o.Out, a.o.Out
 	runErr := c.Run()
 	if err := a.terminal.Resume(); err != nil {
-		return "", err
+		return err
 	}
 	if runErr != nil {
-		return "", fmt.Errorf("%s: %w", program, runErr)
+		return fmt.Errorf("%s: %w", program, runErr)
 	}
-	data, err := os.ReadFile(file)
-	return string(data), err
+	return nil
 }
 
 // suspend stops the program, like Ctrl-Z, until the shell resumes it.

@@ -176,6 +176,9 @@ func (a *app) enter(when engine.When) {
 		a.shell(command)
 		return
 	}
+	if note := engine.NoteCommand(text); note != text && typed {
+		in = agent.Typed(note)
+	}
 	a.submit(in, when)
 }
 

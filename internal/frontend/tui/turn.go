@@ -99,6 +99,11 @@ func (a *app) replied(r engine.Reply) {
 	if r.Draft != "" && a.prompt.Empty() {
 		a.prompt.Set(r.Draft)
 	}
+	if r.Edit != "" {
+		if err := a.openEditor(r.Edit); err != nil {
+			a.failed(err)
+		}
+	}
 	a.quit = a.quit || r.Quit
 }
 

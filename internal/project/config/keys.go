@@ -154,6 +154,8 @@ var table = sync.OnceValue(func() []key {
 			"A list of sources of marketplaces, in managed settings: plugins of others cannot be installed or used.", nil},
 		{"memory.auto", boolean, fromUser, nil, "Offers the model the tool memory, with which it keeps notes about you " +
 			"and the project, and puts the start of its MEMORY.md files into the prompt. Default: false.", nil},
+		{"memory.claude", boolean, fromUser, nil, "Puts the start of the MEMORY.md that Claude Code keeps about the project " +
+			"in ~/.claude into the prompt; /memory claude sets it. Default: false.", nil},
 
 		{"web.allowPrivate", list, fromUser, nil, "Hosts, or host:port, that may lead to this machine or to the network that " +
 			"it is in, when an address comes from somebody else: web_fetch, a remote MCP server, a login. The permission rule " +

@@ -58,7 +58,8 @@ type Settings struct {
 	Workspace      string          `json:"workspace"`
 	EnabledPlugins map[string]bool `json:"enabledPlugins"`
 	Memory         struct {
-		Auto bool `json:"auto"`
+		Auto   bool `json:"auto"`
+		Claude bool `json:"claude"`
 	} `json:"memory"`
 	Web struct {
 		AllowPrivate       []string `json:"allowPrivate"`
