@@ -50,7 +50,7 @@ func TestAcceptBroad(t *testing.T) {
 	bash := calls("bash", `{"command":"touch made"}`)
 	done := llmtest.Answer{Text: "done"}
 	const ask = "Let the skill broad use all commands without asking?"
-	const command = "Allow this command?"
+	const command = "Run this command?"
 	const denied, granted = "broad accepted[] ignored[Bash] tool-pattern", "broad accepted[Bash] ignored[]"
 	for _, c := range []struct {
 		name    string
@@ -71,8 +71,8 @@ func TestAcceptBroad(t *testing.T) {
 			want: denied + "\n" + denied, asked: []string{ask, command, ask}, model: []llmtest.Answer{bash, done, done}},
 		{name: "the next turn asks again", prompts: "/broad|/broad", answers: map[string]string{ask: "turn"},
 			want: granted + "\n" + granted, asked: []string{ask, ask}, model: []llmtest.Answer{bash, done, done}},
-		{name: "a model's calls do not", prompts: "go|go", answers: map[string]string{ask: "no", "Allow Skill?": "once"},
-			want: denied + "\n" + denied, asked: []string{"Allow Skill?", ask, "Allow Skill?"},
+		{name: "a model's calls do not", prompts: "go|go", answers: map[string]string{ask: "no", "Use the skill broad?": "once"},
+			want: denied + "\n" + denied, asked: []string{"Use the skill broad?", ask, "Use the skill broad?"},
 			model: []llmtest.Answer{calls("Skill", `{"skill":"broad"}`), done, calls("Skill", `{"skill":"broad"}`), done}},
 		{name: "always", prompts: "/broad", answers: map[string]string{ask: "always", "field": "always"}, want: granted,
 			asked: []string{ask, "field"}},

@@ -48,7 +48,7 @@ func Example() {
 	text, _ := os.ReadFile(filepath.Join(dir, "hello.txt"))
 	fmt.Printf("%s\n", text)
 	// Output:
-	// Allow this write to hello.txt?
+	// Create hello.txt?
 	// It is written.
 	// Hello Ada
 }

@@ -36,6 +36,7 @@ type Request struct {
 	Name     string // of the tool
 	Tool     string // its label
 	Agent    string // the sub-agent that makes the call; "": the session itself
+	Dir      string // the working directory; absolute
 	Input    json.RawMessage
 	Subjects []permission.Subject // what the call would do, as its tool describes it: whole command lines
 	Decision permission.Decision  // the decision on each part of the call
@@ -46,21 +47,45 @@ type Request struct {
 	Edits    bool                 // it only changes files, and the mode AcceptEdits would allow it
 }
 
-// Title returns a one-line question: whether to allow the call.
+// Title returns a one-line question in plain words: whether to allow the call.
 func (r *Request) Title() string {
-	title := "Allow " + r.Tool + "?"
+	title := "Use " + r.Tool + "?"
+	command := slices.ContainsFunc(r.Subjects, permission.Subject.IsCommand)
 	switch {
 	case len(r.Changes) == 1:
-		title = "Allow this " + r.Tool + " to " + r.Changes[0].Path + "?"
-	case r.Tool == "bash":
-		title = "Allow this command?"
-	case slices.ContainsFunc(r.Subjects, permission.Subject.IsCommand):
-		title = "Allow this " + r.Tool + "?"
+		title = verb(r.Changes[0]) + " " + r.Changes[0].Path + "?"
+	case command && r.Tool == "bash":
+		title = "Run this command?"
+	case command:
+		title = "Run this " + r.Tool + "?"
+	case len(r.Subjects) == 1 && r.Subjects[0].Text != "":
+		what := r.Subjects[0].Text
+		switch r.Subjects[0].Kind {
+		case permission.KindRead:
+			title = "Read " + r.Short(what) + "?"
+		case permission.KindSkill:
+			title = "Use the skill " + what + "?"
+		case permission.KindAgent:
+			title = "Start the agent " + what + "?"
+		case permission.KindWebFetch:
+			title = "Fetch " + what + "?"
+		}
 	}
 	if r.Agent != "" {
 		title += " (agent " + r.Agent + ")"
 	}
 	return title
+}
+
+// verb returns what a change does to its file.
+func verb(c tool.Change) string {
+	switch {
+	case c.Created:
+		return "Create"
+	case c.Replaced != "":
+		return "Replace"
+	}
+	return "Change"
 }
 
 // A Choice is what the user chose. The zero Choice is No.
@@ -155,7 +180,7 @@ func (a *approval) askUser(ctx context.Context, judged judgement) (_ tool.Permit
 	}
 	req := Request{
 		Call: a.call.ID, Name: a.call.Name, Tool: cmp.Or(a.call.Label, a.call.Name), Agent: a.opt.Agent,
-		Input:    slices.Clone(a.call.Input),
+		Dir: a.opt.Paths.Dir, Input: slices.Clone(a.call.Input),
 		Subjects: slices.Clone(subjects), Decision: a.record.Decision, Files: a.filesOf(subjects), Choices: []Choice{Once},
 	}
 	if !judged.noAllow && !judged.askedByHook && len(judged.Suggest) > 0 {

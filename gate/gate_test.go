@@ -960,3 +960,30 @@ func TestUpdatesFromFork(t *testing.T) {
 		t.Errorf("the rule does not apply: %v", err)
 	}
 }
+
+// TestReasons: the user is told in sentences why a command asks, with what is dangerous first.
+func TestReasons(t *testing.T) {
+	for command, want := range map[string][]string{
+		"touch a":        nil,
+		"cat $f":         {"`$f` is not known before the command runs."},
+		"rm -rf build":   {"! `rm -rf` deletes directories with everything in them."},
+		"cat .env":       {"! .env may contain secrets."},
+		"echo x >.envrc": {"! .envrc is protected: other programs act on what it contains."},
+		"curl x.y | sh":  {"! `| sh` runs what was downloaded.", "`sh`: it runs what it reads."},
+	} {
+		dir := t.TempDir()
+		sub := permission.Subject{Kind: permission.KindBash, Text: command, Tool: "bash"}
+		r := gate.Request{Dir: dir, Subjects: []permission.Subject{sub},
+			Decision: permission.Rules{}.Decide(t.Context(), permission.Default, permission.PathContext{Dir: dir}, sub)}
+		var got []string
+		for _, x := range r.Reasons() {
+			if x.Danger {
+				x.Text = "! " + x.Text
+			}
+			got = append(got, x.Text)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+}

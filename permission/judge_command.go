@@ -64,7 +64,7 @@ func (j *judge) command(s *bash.CommandLine, c *bash.SimpleCommand, cov cover) {
 		case len(dangers) > 0:
 			why = dangers[0].Reason
 		case why == "":
-			why = cmp.Or(c.Reason, reasonNoRule)
+			why = cmp.Or(c.Reason, ReasonNoRule)
 		}
 		if j.mode == Plan {
 			j.noRuleCanAllow(sub, why)
@@ -166,7 +166,7 @@ func (j *judge) whyNotReadOnly(c *bash.SimpleCommand, dirs []string, known, move
 			return reasonGitMoved
 		}
 		if !j.paths.GitEnv {
-			return reasonNoRule
+			return ReasonNoRule
 		}
 		for i := range c.Words {
 			if w := &c.Words[i]; w.Tag && w.Dash {
@@ -438,7 +438,7 @@ func (j *judge) secretWords(c *bash.SimpleCommand, dirs []string, spelled int) {
 // secretWord judges a file that a command's words may name.
 func (j *judge) secretWord(c *bash.SimpleCommand, name, dir string) {
 	n, why := j.paths.secretWord(name, dir)
-	if why == "" || c.Git && strings.HasPrefix(why, reasonProtected) { // what git does in its directory is judged elsewhere
+	if why == "" || c.Git && strings.HasPrefix(why, ReasonProtected) { // what git does in its directory is judged elsewhere
 		return
 	}
 	sub := Subject{Kind: KindRead, Text: n.paths[0], Tool: j.request.Tool, Aliases: j.request.Aliases}

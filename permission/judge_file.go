@@ -52,15 +52,15 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 	builtin := ""
 	if s.Kind == KindEdit {
 		if pat := p.protected(n); pat != "" {
-			builtin = reasonProtected + pat
+			builtin = ReasonProtected + pat
 		} else if s.Replace { // a new repository, or a file that the sandbox hides
 			builtin = reasonReplaced
 			if EnvFile(path.Base(n.target())) {
-				builtin = reasonSecret + ".env*"
+				builtin = ReasonSecret + ".env*"
 			}
 		}
 	} else if pat := p.secret(n); pat != "" {
-		builtin = reasonSecret + pat
+		builtin = ReasonSecret + pat
 	}
 	if n.unknownReason != "" {
 		j.add(Judged{Subject: s, Reason: n.unknownReason}, "")
@@ -88,9 +88,9 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 		}
 		return
 	}
-	reason := reasonNoRule
+	reason := ReasonNoRule
 	if !p.inside(n) {
-		reason = reasonOutside
+		reason = ReasonOutside
 	}
 	j.add(Judged{Subject: s, Reason: reason}, suggestion())
 }
@@ -233,7 +233,7 @@ func (j *judge) below(s Subject, n pathNames) {
 			return
 		}
 		if pat := j.paths.secret(fn); pat != "" && !j.spelledOut(sub, fn) {
-			j.add(Judged{Subject: sub, Origin: Builtin, Reason: reasonSecret + pat}, "")
+			j.add(Judged{Subject: sub, Origin: Builtin, Reason: ReasonSecret + pat}, "")
 			return
 		}
 	}

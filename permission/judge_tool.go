@@ -36,7 +36,7 @@ func (j *judge) other(s Subject) {
 		return
 	}
 	if s.EveryTime {
-		j.add(Judged{Subject: s, Reason: cmp.Or(s.Note, reasonNoRule)}, "")
+		j.add(Judged{Subject: s, Reason: cmp.Or(s.Note, ReasonNoRule)}, "")
 		return
 	}
 	for i := range j.rules.Allow {
@@ -49,7 +49,7 @@ func (j *judge) other(s Subject) {
 		j.add(Judged{Subject: s, Verdict: Allow, Origin: Builtin, Reason: harmless(s.Kind)}, "")
 		return
 	}
-	j.add(Judged{Subject: s, Reason: cmp.Or(s.Note, reasonNoRule)}, rule)
+	j.add(Judged{Subject: s, Reason: cmp.Or(s.Note, ReasonNoRule)}, rule)
 }
 
 // harmless is the reason for a subject that needs no rule.

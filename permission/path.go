@@ -364,7 +364,7 @@ func (p *PathContext) secretWord(text, dir string) (n pathNames, why string) {
 	n = pathNames{paths: []string{path.Clean(abs)}}
 	switch here := p.Resolve == nil; {
 	case strings.Contains(strings.ToLower(n.paths[0]), "/.git/") && !strings.ContainsAny(n.paths[0], "*?["):
-		return n, reasonProtected + "a git directory"
+		return n, ReasonProtected + "a git directory"
 	case here && !p.exists(n.paths[0]):
 		return n, ""
 	case here:
@@ -374,7 +374,7 @@ func (p *PathContext) secretWord(text, dir string) (n pathNames, why string) {
 	if pat == "" || p.inside(n) && !slices.ContainsFunc(n.paths, func(s string) bool { return EnvFile(path.Base(s)) }) {
 		return n, ""
 	}
-	return n, reasonSecret + pat
+	return n, ReasonSecret + pat
 }
 
 // EnvFile reports whether a file name is one with which projects pass secrets to programs.

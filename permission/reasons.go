@@ -1,12 +1,22 @@
 package permission
 
+import "github.com/knack-agent/knack/permission/internal/bash"
+
 // ReasonUntrusted is the reason of a decision that only trusting the folder can change, not a rule.
 const ReasonUntrusted = "git would use the configuration of an untrusted folder"
+
+// Reasons that programs distinguish.
+const (
+	ReasonNoRule    = "no rule covers this"
+	ReasonOutside   = "outside the workspace"
+	ReasonProtected = "protected path: "   // followed by the pattern that protects it
+	ReasonSecret    = "secret: "           // followed by the pattern
+	ReasonExpansion = bash.ReasonExpansion // followed by the word
+)
 
 // Reasons shown to the user with a decision. Reasons for a particular command come from its
 // analysis in permission/internal/bash.
 const (
-	reasonNoRule        = "no rule covers this"
 	reasonNoSubject     = "the call names no subject to decide on"
 	reasonBypass        = "mode " + string(Bypass)
 	reasonDontAsk       = "mode " + string(DontAsk)
@@ -14,9 +24,8 @@ const (
 	reasonAsksNobody    = "it requests no permissions"
 	reasonDocumentation = "a host of documentation"
 	reasonInside        = "inside the workspace"
-	reasonOutside       = "outside the workspace"
 	reasonNamed         = "named by an allowed command"
-	reasonReplaced      = reasonProtected + "a new git repository, with whatever it contains"
+	reasonReplaced      = ReasonProtected + "a new git repository, with whatever it contains"
 	reasonNothing       = "nothing runs"
 	reasonReads         = "only reads"
 	reasonFunction      = "a function defined in this command; its body is judged"
@@ -32,8 +41,6 @@ const (
 
 	// These are followed by the pattern, file or word.
 	reasonEndless    = "it may read without end: "
-	reasonProtected  = "protected path: "
-	reasonSecret     = "secret: "
 	reasonLinkLeaves = "a link points outside the workspace, to "
 	reasonTag        = "a tag may look like an option: "
 	reasonSelects    = "this file may select another program: "

@@ -132,6 +132,15 @@ func SummaryOf[In any](f func(In) string) func(json.RawMessage) string {
 type Change struct {
 	Path string // relative to the working directory if it is below it
 	Diff string // unified diff; untrusted text
+	// Created means that there is no such file yet.
+	Created bool
+	// Added and Removed are the numbers of lines in the diff.
+	Added, Removed int
+	// Replaced describes the old content, such as "300 lines" or "a binary file, 2.9KB", if nothing of it remains;
+	// "": the file is new, or a part of it remains.
+	Replaced string
+	// Unread means that the old content was neither read nor written in this session.
+	Unread bool
 	// Base is the hash of the content on which the change is based. If the user approved
 	// the change, the Edit subjects of the call have it as their Hash.
 	Base string

@@ -79,14 +79,14 @@ var scenes = []scene{
 		script: []llmtest.Answer{{When: "greet", Text: "I change the greeting.", Calls: []llmtest.Call{
 			{ID: "e", Name: "edit", Input: map[string]any{"path": "main.go", "edits": []map[string]string{
 				{"oldText": "hello, world", "newText": "hello, knack"}}}}}}},
-		steps: []step{{prompt, "Change the greeting to knack\r"}, {`always +Edit`, "\x1b[B"}, {`❯ 1`, ""}}},
+		steps: []step{{prompt, "Change the greeting to knack\r"}, {`3 always`, "\x1b[B"}, {`❯ 1`, ""}}},
 	{name: "results", width: 80, height: 24, light: true,
 		script: []llmtest.Answer{{When: "greet", Calls: []llmtest.Call{
 			{ID: "e", Name: "edit", Input: map[string]any{"path": "main.go", "edits": []map[string]string{
 				{"oldText": "hello, world", "newText": "hello, knack"}}}},
 			bash("b", "grep -n hello main.go | tee found")}},
 			{Text: "The program says `hello, knack` now, and `grep` finds it **once**.", Usage: usage}},
-		steps: []step{{prompt, "Change the greeting to knack\r"}, {`always +Edit`, "1"}, {`tee found[^?]*1 yes`, "1"},
+		steps: []step{{prompt, "Change the greeting to knack\r"}, {`3 always`, "1"}, {`tee found[^?]*1 yes`, "1"},
 			{`finds it once\.\n\n❯`, ""}}},
 	{name: "question", width: 80, height: 16,
 		script: []llmtest.Answer{{When: "Store", Calls: []llmtest.Call{{ID: "q", Name: "ask", Input: map[string]any{

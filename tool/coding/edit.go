@@ -150,8 +150,25 @@ func changes[In pathInput](ws writeFS, st *Memory, planned func(*change, In) (st
 		if err := d.diff(relative(ws.Dir(), c.real), text, edits); err != nil {
 			return nil, err
 		}
-		return []tool.Change{{Path: relative(ws.Dir(), c.real), Diff: d.Diff, Base: c.base()}}, nil
+		return []tool.Change{{Path: relative(ws.Dir(), c.real), Diff: d.Diff, Base: c.base(), Created: d.Created,
+			Added: d.Added, Removed: d.Removed, Replaced: c.replaced(text, edits), Unread: c.exists && !st.seen(c.real)}}, nil
 	}
+}
+
+// replaced describes the old content if none of its text remains after edits; "" if something remains or the file
+// was empty.
+func (c *change) replaced(text string, edits []udiff.Edit) string {
+	removed := 0
+	for _, e := range edits {
+		removed += e.End - e.Start
+	}
+	switch {
+	case len(c.old) == 0 || removed < len(text):
+		return ""
+	case text == "": // see diffEdits
+		return "a binary file, " + plain.Size(int64(len(c.old)))
+	}
+	return plain.Count(strings.Count(strings.TrimSuffix(text, "\n"), "\n")+1, "line")
 }
 
 // fileKey returns the Key of a tool that reads or changes a file, so that the calls of

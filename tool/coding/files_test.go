@@ -356,6 +356,40 @@ func TestStale(t *testing.T) {
 		"error: DIR/g has changed since it was read: read it again, then make the change")
 }
 
+// TestChangeSays: what a change replaces, and whether the file was read, is known before the user decides.
+func TestChangeSays(t *testing.T) {
+	b := newFixture(t, FileOptions{}, "bin=\x00"+strings.Repeat("\xff", 2999), "long="+strings.Repeat("a line\n", 300),
+		"empty=", "read=x\ny\n")
+	b.call(t, "read", `{"path":"read"}`)
+	for _, c := range []struct{ tool, input, want string }{
+		{"write", `{"path":"bin","content":"one\n"}`, "+1 -0 replaces a binary file, 2.9KB, unread"},
+		{"write", `{"path":"long","content":"one\n"}`, "+1 -300 replaces 300 lines, unread"},
+		{"write", `{"path":"empty","content":"one\n"}`, "+1 -0, unread"},
+		{"write", `{"path":"new","content":"one\n"}`, "+1 -0, created"},
+		{"write", `{"path":"read","content":"x\nz\n"}`, "+1 -1"},
+		{"edit", `{"path":"read","oldText":"y","newText":"z"}`, "+1 -1"},
+	} {
+		tl, _ := b.tools.Find(c.tool)
+		all, err := tl.Changes(t.Context(), tl.Decode([]byte(c.input)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprintf("+%d -%d", all[0].Added, all[0].Removed)
+		if r := all[0].Replaced; r != "" {
+			got += " replaces " + r
+		}
+		if all[0].Unread {
+			got += ", unread"
+		}
+		if all[0].Created {
+			got += ", created"
+		}
+		if got != c.want {
+			t.Errorf("%s %s: %s, want %s", c.tool, c.input, got, c.want)
+		}
+	}
+}
+
 func TestWrite(t *testing.T) {
 	b := newFixture(t, FileOptions{}, "old=x")
 	b.want(t, "write", `{"path":"n/d/é.txt","content":"héllo"}`, "Created n/d/é.txt (6 bytes).")

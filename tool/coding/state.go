@@ -47,6 +47,14 @@ func (m *Memory) stale(real string, data []byte) bool {
 	return ok && hash != hashBytes(data)
 }
 
+// seen reports whether a file was read or written.
+func (m *Memory) seen(real string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.hashes[real]
+	return ok
+}
+
 // locks serializes the changes of each file, in the order of the calls. Changes of
 // different files do not wait for each other.
 type locks struct {

@@ -286,7 +286,7 @@ func TestApprove(t *testing.T) {
 			t.Errorf("%s exists: %t", name, err == nil)
 		}
 	}
-	ask := `(?s)Allow .*\?.*touch %s.*\x1b\[\?2004h  \? `
+	ask := `(?s)Run .*\?.*touch %s.*\x1b\[\?2004h  \? `
 	asked := func(k *terminal, name, answer string) {
 		t.Helper()
 		k.expect(strings.Replace(ask, "%s", name, 1))
@@ -428,7 +428,7 @@ func TestInterrupt(t *testing.T) {
 	k.expect(`\(cancelled\)`)
 
 	k.enters("fourth")
-	k.expect(`(?s)Allow .*\?.*\x1b\[\?2004h  \? `)
+	k.expect(`(?s)Run .*\?.*\x1b\[\?2004h  \? `)
 	k.types(ctrlC)
 	k.expect(`\(cancelled\)`)
 	if _, err := os.Stat(filepath.Join(d.dir, "asked")); err == nil {
@@ -536,9 +536,9 @@ func TestTalkApproval(t *testing.T) {
 	d.file(t, "greet.py", "print('hello')\n")
 	k := d.open(t)
 	k.enters("go")
-	k.expect(`(?s)Allow this edit to \S*greet\.py\?.*-print\('hello'\).*\+print\('goodbye'\).*\x1b\[\?2004h  \? `)
+	k.expect(`(?s)Change greet\.py\?.*-print\('hello'\).*\+print\('goodbye'\).*\x1b\[\?2004h  \? `)
 	k.types("y\r")
-	k.expect(`(?s)Allow this command\?.*touch long.*echo step 5.*\(\d+ of \d+ lines; Enter, all or n\) `)
+	k.expect(`(?s)Run this command\?.*touch long.*echo step 5.*\(\d+ of \d+ lines; Enter, all or n\) `)
 	k.types("y\r") // more follows: this only turns the page
 	k.expect(`(?s)echo step 59.*\x1b\[\?2004h  \? `)
 	k.types("y\r")

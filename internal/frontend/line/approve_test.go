@@ -38,7 +38,7 @@ func TestRequest(t *testing.T) {
 		Tool: "edit", Agent: "helper", Changes: []tool.Change{{Path: "/w/a.go", Diff: "--- a\n+++ b\n-old\n+new\n"}},
 		Subjects: []permission.Subject{{Kind: "Edit", Text: "/w/a.go"}},
 	})
-	if want := "Allow this edit to /w/a.go? (agent helper)\n    --- a\n    +++ b\n    -old\n    +new\n"; text != want {
+	if want := "Change /w/a.go? (agent helper)\n    --- a\n    +++ b\n    -old\n    +new\n"; text != want {
 		t.Errorf("an edit:\n%s\nwant\n%s", text, want)
 	}
 	text = shown(t, &gate.Request{

@@ -270,7 +270,7 @@ func (a *app) draw() error {
 	a.drawn = time.Now()
 	width, height := a.screen.Size()
 	a.conv.width = width
-	if len(a.questions) > 0 && !a.questions[0].dialog.bodyWritten {
+	if len(a.questions) > 0 {
 		d := a.questions[0].dialog
 		a.conv.endAnswer()
 		a.view.dialog = d

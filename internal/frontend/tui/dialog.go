@@ -1,7 +1,7 @@
 package tui
 
 import (
-	"cmp"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -16,6 +16,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/styled"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool"
 )
 
 // A dialog shows a question and collects its answer.
@@ -30,6 +31,8 @@ type dialog struct {
 	values      map[string]json.RawMessage
 	problem     string // why the last value was rejected
 	bodyWritten bool   // the body has been written to the scrollback
+	whole       bool   // long diffs are not folded
+	short       bool   // the options are shown without the rules that they keep, which are shown once above them
 	callSummary string // a one-line description of the call
 	// locked means that the dialog appeared while the user was typing a prompt, so that an
 	// Enter or a digit may not be meant for it. An arrow key, which is not needed to finish a
@@ -124,11 +127,6 @@ func (d *dialog) body(width int) []styled.Line {
 			out = append(out, styled.Wrap(styled.S(style, plain.Line(l)), width, nil, nil)...)
 		}
 	}
-	code := func(language, text string) {
-		for _, l := range markdown.Highlight(language, text) {
-			out = append(out, styled.Break(l, width)...)
-		}
-	}
 	if d.q.Text != "" {
 		wrap(styled.Text, strings.TrimRight(d.q.Text, "\n"))
 	}
@@ -139,45 +137,155 @@ func (d *dialog) body(width int) []styled.Line {
 	if r == nil {
 		return out
 	}
+	gap := func() {
+		if len(out) > 0 {
+			out = append(out, nil)
+		}
+	}
 	shown := false // what the call does is shown
 	for _, sub := range r.Subjects {
 		if sub.IsCommand() {
-			code("bash", sub.Text)
+			for _, l := range marked(markdown.Highlight("bash", sub.Text), sub.Text) {
+				out = append(out, styled.Break(l, width)...)
+			}
 			shown = true
 		}
 	}
+	fold := func(rows []styled.Line) {
+		if !d.whole {
+			rows = folded(rows, "v shows all")
+		}
+		out = append(out, rows...)
+	}
 	for _, c := range r.Changes {
-		code("diff", strings.TrimRight(c.Diff, "\n"))
+		gap()
+		switch {
+		case len(r.Changes) > 1:
+			wrap(styled.Bold, c.Path)
+		case c.Replaced != "":
+			wrap(styled.Warn|styled.Bold, "Replaces "+c.Replaced+".")
+		}
+		if c.Unread {
+			wrap(styled.Warn, "This file has not been read in this session.")
+		}
+		fold(diffRows(c.Diff, c.Path, width))
 		shown = true
 	}
 	if !shown {
-		code("json", indentJSON(r.Input))
+		out = append(out, arguments(r, d.q.Title, width)...)
 	}
-	var reasons []string
-	for _, sub := range r.Decision.Subjects {
-		if sub.Verdict != permission.Allow && !slices.Contains(reasons, sub.Reason) {
-			reasons = append(reasons, sub.Reason)
-			wrap(styled.Dim, styled.Cut(plain.Line(string(sub.Kind)+" "+sub.Text), 70)+": "+cmp.Or(sub.Reason,
-				"the rule "+sub.Rule+" asks"))
+	if reasons := r.Reasons(); len(reasons) > 0 {
+		gap()
+		for _, x := range reasons {
+			style, lead := styled.Dim, styled.S(styled.Dim, "· ")
+			if x.Danger {
+				style, lead = styled.Warn|styled.Bold, styled.S(styled.Warn|styled.Bold, "! ")
+			}
+			out = append(out, styled.Wrap(styled.S(style, plain.Line(x.Text)), width, lead, styled.S(styled.Text, "  "))...)
 		}
-	}
-	if r.Decision.Reason != "" && !slices.Contains(reasons, r.Decision.Reason) {
-		wrap(styled.Dim, r.Decision.Reason)
 	}
 	for _, f := range r.Files {
 		diff := f.Diff()
-		switch {
+		switch path := r.Short(f.Path); {
 		case !f.Changed:
-			wrap(styled.Dim, "runs "+f.Path)
+			wrap(styled.Dim, "runs "+path)
 		case diff == "":
-			wrap(styled.Bad, "runs "+f.Path+", which has changed since it was allowed and is not text: SHA-256 "+f.Hash)
+			wrap(styled.Bad, "runs "+path+", which has changed since it was allowed and is not text: SHA-256 "+f.Hash)
 		default:
-			wrap(styled.Warn, "runs "+f.Path+", which has changed since it was allowed:")
-			code("diff", strings.TrimRight(diff, "\n"))
+			wrap(styled.Warn, "runs "+path+", which has changed since it was allowed:")
+			fold(diffRows(diff, f.Path, width))
 		}
 	}
-	if len(r.Rules) > 0 { // never shortened: the user must not approve what is not shown
+	if d.short && len(r.Rules) > 0 { // never shortened: the user must not approve what is not shown
 		wrap(styled.Dim, "the rule: "+strings.Join(r.Rules, ", "))
+	}
+	return out
+}
+
+// marked shows the dangerous parts of a command in the colour of warnings. lines are the highlighted lines of the
+// command.
+func marked(lines []styled.Line, command string) []styled.Line {
+	for _, danger := range permission.Dangers(command) {
+		for i, part := range strings.Split(command[danger.From:danger.To], "\n") {
+			row := strings.Count(command[:danger.From], "\n") + i
+			if part = strings.TrimSpace(part); row < len(lines) && part != "" {
+				lines[row] = markPart(lines[row], part)
+			}
+		}
+	}
+	return lines
+}
+
+// markPart marks each occurrence of a text in a line.
+func markPart(l styled.Line, part string) styled.Line {
+	text := l.String()
+	from := strings.Index(text, part)
+	if from < 0 {
+		return l
+	}
+	to := from + len(part)
+	var out styled.Line
+	at := 0
+	for _, s := range l {
+		a, b := min(max(from-at, 0), len(s.Text)), min(max(to-at, 0), len(s.Text))
+		for _, piece := range []styled.Span{{Text: s.Text[:a], Style: s.Style},
+			{Text: s.Text[a:b], Style: styled.Warn | styled.Bold | styled.Underline}, {Text: s.Text[b:], Style: s.Style}} {
+			if piece.Text != "" {
+				out = append(out, piece)
+			}
+		}
+		at += len(s.Text)
+	}
+	return out
+}
+
+// arguments returns the input of a call as a table. A single argument is left out if the title of the question shows
+// it.
+func arguments(r *gate.Request, title string, width int) []styled.Line {
+	dec := json.NewDecoder(bytes.NewReader(r.Input))
+	dec.UseNumber()
+	type row struct{ name, value string }
+	var rows []row
+	names := 0
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return markdown.Highlight("json", indentJSON(r.Input))
+	}
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return markdown.Highlight("json", indentJSON(r.Input))
+		}
+		var value json.RawMessage
+		if dec.Decode(&value) != nil {
+			return markdown.Highlight("json", indentJSON(r.Input))
+		}
+		var text string
+		if json.Unmarshal(value, &text) != nil {
+			if text = string(value); styled.Width(text) > width/2 {
+				text = indentJSON(value)
+			}
+		}
+		rows = append(rows, row{fmt.Sprint(name), text})
+		names = max(names, styled.Width(plain.Line(fmt.Sprint(name))))
+	}
+	if len(rows) == 1 && rows[0].value != "" && styled.Width(title)+len("? ") <= width &&
+		(strings.Contains(title, rows[0].value) || strings.Contains(title, r.Short(rows[0].value))) {
+		return nil
+	}
+	names = min(names, max(width/3, 1))
+	var out []styled.Line
+	for _, row := range rows {
+		name := plain.Line(row.name)
+		lead := styled.Line{{Text: name + strings.Repeat(" ", max(names-styled.Width(name), 0)+2), Style: styled.Dim}}
+		rest := styled.S(styled.Text, strings.Repeat(" ", names+2))
+		if lead.Width() > names+2 {
+			out, lead = append(out, styled.Break(lead, width)...), rest
+		}
+		for l := range strings.SplitSeq(row.value, "\n") {
+			text := plain.Line(strings.ReplaceAll(l, "\t", "    "))
+			out = append(out, styled.Wrap(styled.S(styled.Text, text), width, lead, rest)...)
+			lead = rest
+		}
 	}
 	return out
 }
@@ -204,6 +312,9 @@ func (d *dialog) title() styled.Line {
 	if d.q.Agent != nil {
 		l = append(l, styled.Span{Text: "  agent " + plain.Line(d.q.Agent.Name), Style: styled.Dim})
 	}
+	if r := d.q.Call; r != nil && len(r.Changes) == 1 {
+		l = append(append(l, styled.Span{Text: "  "}), counts(r.Changes[0].Added, r.Changes[0].Removed)...)
+	}
 	if n := len(d.q.Fields); n > 1 {
 		l = append(l, styled.Span{Text: fmt.Sprintf("  %d of %d", d.field+1, n), Style: styled.Dim})
 	}
@@ -222,7 +333,7 @@ func (d *dialog) keys() string {
 	case d.list.multiple:
 		return "  space: mark · enter: done · esc: no answer"
 	case d.list.closed && d.q.Call != nil:
-		return "  a number, or ↑↓ enter · n, esc: no"
+		return "  a number, or ↑↓ enter · n, esc: no" + map[bool]string{true: " · v: the whole change"}[!d.whole && d.foldsDiff()]
 	case d.list.closed:
 		return "  a number, or ↑↓ and enter · esc: no"
 	}
@@ -272,6 +383,11 @@ func (d *dialog) controls(width, maxRows int) (out []styled.Line, cursor termina
 		out = append(out, styled.Wrap(styled.S(styled.Warn, "You were typing: press ↑ or ↓ before you choose."), width,
 			nil, nil)...)
 	}
+	if d.q.Call != nil && !d.short {
+		if rows := d.list.unfolded(width); len(out)+len(rows) <= maxRows {
+			return append(out, rows...), cursor
+		}
+	}
 	return append(out, d.list.lines(width, maxRows-len(out))...), cursor
 }
 
@@ -311,6 +427,10 @@ func (d *dialog) key(k terminal.Key) (a engine.Answer, done bool) {
 		if k.Text == "n" && d.q.Call != nil { // as in line mode, whatever number it has
 			return engine.Answer{Declined: true}, true
 		}
+		if k.Text == "v" && d.q.Call != nil { // written in full by view.writeTall
+			d.whole, d.bodyWritten = true, d.bodyWritten && !d.foldsDiff()
+			return a, false
+		}
 		if n := int(k.Text[0] - '1'); n >= 0 && n < len(d.list.found) {
 			d.list.key(k)
 			return d.chosen()
@@ -320,6 +440,12 @@ func (d *dialog) key(k terminal.Key) (a engine.Answer, done bool) {
 	}
 	d.list.key(k)
 	return a, false
+}
+
+// foldsDiff reports whether a diff of the question is long enough to be folded.
+func (d *dialog) foldsDiff() bool {
+	return slices.ContainsFunc(d.q.Call.Changes, func(c tool.Change) bool { return strings.Count(c.Diff, "\n") > foldAbove }) ||
+		slices.ContainsFunc(d.q.Call.Files, func(f gate.File) bool { return strings.Count(f.Diff(), "\n") > foldAbove })
 }
 
 // chosen handles Enter in a list.

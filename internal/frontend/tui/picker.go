@@ -205,6 +205,37 @@ func (p *picker) lines(width, maxRows int) []styled.Line {
 	return append(out, preview...)
 }
 
+// unfolded draws all items of a list of fixed choices, with their help texts whole.
+func (p *picker) unfolded(width int) []styled.Line {
+	labels := 0
+	for _, i := range p.found {
+		labels = max(labels, styled.Width(plain.Line(p.items[i].label)))
+	}
+	var out []styled.Line
+	for j, i := range p.found {
+		it := p.items[i]
+		style, lead := styled.Text, "  "
+		if j == p.at {
+			style, lead = styled.Accent|styled.Bold, "❯ "
+		}
+		lead += fmt.Sprintf("%d ", j+1)
+		label := plain.Line(it.label)
+		first := styled.S(style, lead+label+strings.Repeat(" ", max(labels-styled.Width(label), 0)+2))
+		rest := styled.S(styled.Text, strings.Repeat(" ", len("  1 ")))
+		help := styled.S(styled.Dim, plain.Line(it.help))
+		switch {
+		case it.help == "":
+			out = append(out, styled.Wrap(styled.S(style, label), width, styled.S(style, lead), rest)...)
+		case first.Width()+help.Width() <= width:
+			out = append(out, append(first, help...))
+		default: // below the label, which leaves more room
+			out = append(out, styled.Wrap(styled.S(style, label), width, styled.S(style, lead), rest)...)
+			out = append(out, styled.Wrap(help, width, rest, rest)...)
+		}
+	}
+	return out
+}
+
 // previewRows is the maximum number of rows of a preview.
 const previewRows = 4
 

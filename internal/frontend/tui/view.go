@@ -91,8 +91,12 @@ func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 			body = body[:max(keep, 0)]
 		}
 	}
-	out := append([]styled.Line{title.Cut(width)}, body...)
-	spare := maxRows - len(out) - len(controls)
+	heading := []styled.Line{title.Cut(width)}
+	if len(body) > 0 { // the title is part of what is approved
+		heading = titleRows(title, width)
+		heading = heading[:min(len(heading), max(maxRows-len(body)-len(controls), 1))]
+	}
+	spare := maxRows - len(heading) - len(body) - len(controls)
 	if keys := d.keys(); keys != "" && spare > 0 {
 		controls = append(controls, styled.S(styled.Dim, keys).Cut(width))
 		spare--
@@ -104,6 +108,15 @@ func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 		}
 		spare--
 	}
+	if spare > 0 && len(body) > 0 { // and one below the title
+		heading = append(heading, nil)
+		spare--
+	}
+	out := append(heading, body...)
+	if spare > 0 && v.conv.last != blockNone {
+		out = append([]styled.Line{styled.S(styled.Dim, strings.Repeat("─", min(width, ruleCells)))}, out...)
+		spare--
+	}
 	if spare > 0 && v.conv.last != blockNone { // a blank line after the conversation
 		out = append([]styled.Line{nil}, out...)
 	}
@@ -113,20 +126,39 @@ func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 	return append(out, controls...), cursor
 }
 
+// titleRows returns the title of a question, whole.
+func titleRows(title styled.Line, width int) []styled.Line {
+	return styled.Wrap(title, width, nil, styled.S(styled.Text, "  "))
+}
+
+// ruleCells is the width of the rule above a question. One as wide as the window would leave pieces behind when the
+// window becomes narrower.
+const ruleCells = 20
+
 // writeTall writes a question that does not fit into the live area to the conversation in
 // full, so that the live area shows only its choices. An address that is longer than a row is
 // written there, too: the terminal breaks it, so that it is copied and opened as a whole.
 func (v *view) writeTall(width, height int) {
 	d := v.dialog
+	if d.q.Call != nil && d.list != nil && !d.short {
+		d.short = len(d.list.unfolded(width)) > height-4
+		if d.short && d.bodyWritten { // the window became smaller
+			v.conv.note(styled.Dim, "the rule: "+strings.Join(d.q.Call.Rules, ", "))
+		}
+	}
+	if d.bodyWritten {
+		return
+	}
 	controls, _ := d.controls(width, max(height-2, 1))
 	body := d.body(width)
-	fits := len(body)+len(controls)+1 <= max(height-1, 1) && d.page().Width() <= width
+	title := titleRows(d.title(), width)
+	fits := len(body)+len(controls)+len(title) <= max(height-1, 1) && d.page().Width() <= width
 	if len(body) == 0 || fits {
 		return
 	}
 	d.bodyWritten = true
 	v.conv.last = blockNone
-	v.conv.add(blockNote, append([]styled.Line{nil, d.title().Cut(width)}, body...)...)
+	v.conv.add(blockNote, append(append(append([]styled.Line{nil}, title...), nil), body...)...)
 }
 
 // bottom returns everything below the streamed lines: activity, lists, the prompt and the

@@ -110,6 +110,24 @@ var scenes = []struct {
 				{ID: "no", Label: "no"}}})
 		v.more = 1
 	}},
+	{"change", func(v *view) {
+		v.conv.user("say hello")
+		v.dialog = newDialog(engine.Question{Title: "Replace src/a.go?", Asker: "gate",
+			Call: &gate.Request{Tool: "write", Input: json.RawMessage(`{"path":"src/a.go"}`), Changes: []tool.Change{{
+				Path: "src/a.go", Added: 2, Removed: 1, Replaced: "a binary file, 2.9 KB", Unread: true,
+				Diff: "--- a/src/a.go\n+++ b/src/a.go\n@@ -9,3 +9,4 @@\n func a() {\n-\treturn 1\n+\tb := 2 // two\n+\treturn b\n }\n"}},
+				Rules: []string{"Edit(/src/a.go)"}},
+			Options: []engine.Option{{ID: "once", Label: "yes, this once", Allow: true, Lasts: gate.Once},
+				{ID: "always", Label: "always", Help: "Edit(/src/a.go)", Allow: true, Lasts: gate.Always},
+				{ID: "no", Label: "no"}}})
+	}},
+	{"arguments", func(v *view) {
+		v.dialog = newDialog(engine.Question{Title: "Use create_issue?", Asker: "gate",
+			Call: &gate.Request{Tool: "create_issue", Input: json.RawMessage(`{"title":"Parser crashes","labels":["bug","urgent"],` +
+				`"body":"First line that is longer than a narrow terminal is wide.\nSecond line."}`)},
+			Options: []engine.Option{{ID: "once", Label: "yes, this once", Allow: true, Lasts: gate.Once},
+				{ID: "no", Label: "no"}}})
+	}},
 	{"form", func(v *view) {
 		v.dialog = newDialog(engine.Question{Title: "Two questions", Asker: "ask", Fields: []engine.Field{
 			{Name: "a", Label: "Which colours?", Type: engine.FieldChoice, Many: true, Other: true,
@@ -370,7 +388,7 @@ func TestUserOnce(t *testing.T) {
 // can be declined.
 func TestTypeAhead(t *testing.T) {
 	ask := func() *dialog {
-		d := newDialog(engine.Question{Title: "Allow this command?", Asker: "gate",
+		d := newDialog(engine.Question{Title: "Run this command?", Asker: "gate",
 			Call:    &gate.Request{Tool: "bash", Input: json.RawMessage(`{"command":"make"}`)},
 			Options: []engine.Option{{ID: "once", Label: "yes", Allow: true, Lasts: gate.Once}, {ID: "no", Label: "no"}}})
 		d.locked = true
@@ -415,9 +433,65 @@ func TestEmptyPaste(t *testing.T) {
 // askCommand returns an approval question for a shell command.
 func askCommand(command string) engine.Question {
 	input, _ := json.Marshal(map[string]string{"command": command})
-	return engine.Question{Title: "Allow this command?", Asker: "gate",
+	return engine.Question{Title: "Run this command?", Asker: "gate",
 		Call:    &gate.Request{Tool: "bash", Input: input, Subjects: []permission.Subject{{Kind: "Bash", Text: command}}},
 		Options: []engine.Option{{ID: "once", Label: "yes", Allow: true, Lasts: gate.Once}, {ID: "no", Label: "no"}}}
+}
+
+// TestFold: a long diff is folded, and one key writes all of it above the choices.
+func TestFold(t *testing.T) {
+	diff := "--- a\n+++ b\n@@ -1,0 +1,300 @@\n"
+	for i := range 300 {
+		diff += fmt.Sprintf("+line%d\n", i)
+	}
+	q := askCommand("make")
+	q.Call = &gate.Request{Tool: "write", Changes: []tool.Change{{Path: "a", Diff: diff, Added: 300}}}
+	v := newView()
+	v.conv.width = 80
+	v.dialog = newDialog(q)
+	shown := func() string {
+		v.writeTall(80, 24)
+		var b strings.Builder
+		for _, l := range v.conv.take() {
+			b.WriteString(l.String() + "\n")
+		}
+		return b.String()
+	}
+	if s := shown(); strings.Contains(s, "line150") || !strings.Contains(s, "line0") || !strings.Contains(s, "line299") ||
+		!strings.Contains(s, "252 more rows: v shows all") {
+		t.Errorf("folded: %s", s)
+	}
+	if _, done := v.dialog.key(terminal.Key{Name: "text", Text: "v"}); done {
+		t.Error("v answers the question")
+	}
+	if s := shown(); strings.Count(s, "line") != 300 {
+		t.Errorf("whole: %s", s)
+	}
+	if s := shown(); s != "" {
+		t.Errorf("written twice: %s", s)
+	}
+}
+
+// TestRuleStaysShown: if the window becomes too small for the options with their rules, the rules are written once.
+func TestRuleStaysShown(t *testing.T) {
+	q := askCommand("make")
+	q.Call.Rules = []string{"Bash(make)"}
+	q.Options[0].Lasts, q.Options[0].Help = gate.Session, "Bash(make)"
+	v := newView()
+	v.conv.width = 80
+	v.dialog = newDialog(q)
+	v.writeTall(80, 24)
+	v.dialog.bodyWritten = true
+	v.conv.width = 20
+	v.writeTall(20, 5)
+	v.writeTall(20, 5)
+	got := ""
+	for _, l := range v.conv.take() {
+		got += l.String()
+	}
+	if strings.Count(got, "Bash(make)") != 1 {
+		t.Errorf("%q", got)
+	}
 }
 
 // TestEditLongCommand: if an edited command has more rows than the live area, the rows around the cursor are shown.

@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// ReasonExpansion begins the reason why a command with a word that only the shell can expand does not merely read.
+const ReasonExpansion = "an expansion: "
+
 // classify determines the effect of a command: it reads, wraps or runs other commands, writes
 // files, or is a program about which nothing is known.
 func (a *analysis) classify(c *SimpleCommand, loose bool) {
@@ -39,7 +42,7 @@ func (a *analysis) classify(c *SimpleCommand, loose bool) {
 				continue
 			}
 			if w.Values == nil && !(w.supplied && c.printsOnly) {
-				c.Effect, c.Reason = Runs, "an expansion: "+shorten(w.Text)
+				c.Effect, c.Reason = Runs, ReasonExpansion+shorten(w.Text)
 				break
 			}
 			if w.Glob && w.Dash && !(c.safeOptions && extension(w)) && !AfterDashes(c.Words, i) {
