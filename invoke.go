@@ -58,7 +58,10 @@ type Invocation struct {
 	Builtins []string // the program's own commands, which are not skills
 	// Preview only displays the text: who may call the skill, and when, is not checked,
 	// and nothing runs.
-	Preview  bool
+	Preview bool
+	// TextOnly means that only the text of the skill counts: it grants nothing, runs nothing, and selects neither a
+	// model nor an agent.
+	TextOnly bool
 	Hash     string   // if not empty, the approved Asks.Hash: other bytes are refused
 	Accepted []string // see Activation.Accepted
 	Shell    Shell    // nil: inline commands are left as text
@@ -150,6 +153,10 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 		}
 		a.Skill, a.Hash, body = current, hash, text
 		s = current
+	}
+	if in.TextOnly {
+		s = s.onlyText()
+		a.Skill, in.Shell, in.File = s, nil, nil
 	}
 	if in.Preview {
 		in.Shell, in.File = nil, nil
@@ -244,6 +251,14 @@ func AttachFiles(paths []string, read func(path string) (text string, ok bool, e
 		}
 	}
 	return b.String()
+}
+
+// onlyText returns the skill without what it asks for, apart from what only restricts.
+func (s *Skill) onlyText() *Skill {
+	text := *s
+	text.AllowedTools, text.Hooks, text.Model, text.Effort, text.Shell = nil, nil, "", "", ""
+	text.Fork, text.Agent, text.Background = false, "", false
+	return &text
 }
 
 func (a *Activation) problem(p Problem) { a.Problems = append(a.Problems, p) }

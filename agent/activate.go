@@ -22,7 +22,7 @@ import (
 func (r *run) invoke(ctx context.Context, in knack.Invocation) (*knack.Activation, error) {
 	in = r.fillInvocation(in)
 	if s := r.Skills.Catalog().Skill(in.Name); s != nil {
-		if r.agents().runs(s) {
+		if r.agents().runs(s) && !in.TextOnly {
 			if err := r.agents().mayStart(s.Name); err != nil {
 				return nil, err
 			}
@@ -64,6 +64,9 @@ func (r *run) fillInvocation(in knack.Invocation) knack.Invocation {
 	in.View = r.view(state)
 	in.Message = r.lastTyped
 	in.Builtins = r.Skills.Reserved
+	if s := r.Skills.Catalog().Skill(in.Name); s != nil {
+		in.TextOnly = r.review(SkillCall{Skill: s, By: in.By}).TextOnly
+	}
 	if r.Skills.Shell != nil {
 		in.Shell = r.inlineShell(r.scopes(state))
 	}
@@ -242,6 +245,10 @@ func (r *run) skillSubjects(ctx context.Context, name string) []permission.Subje
 func (r *run) skillSubject(ctx context.Context, name string) permission.Subject {
 	sub := permission.Subject{Kind: permission.KindSkill, Text: name}
 	s := r.Skills.Catalog().Skill(name)
+	if s == nil && r.Skills.Refresh != nil {
+		r.Skills.Refresh(ctx)
+		s = r.Skills.Catalog().Skill(name)
+	}
 	if s == nil {
 		sub.Default = permission.Allow // the call reports that there is none
 		return sub
@@ -258,7 +265,7 @@ func (r *run) skillSubject(ctx context.Context, name string) permission.Subject 
 		return sub
 	}
 	review := r.review(SkillCall{Skill: s, By: knack.ByModel, Asks: asks})
-	if review.asksNothingNew(asks) {
+	if review.TextOnly || review.asksNothingNew(asks) {
 		sub.Default = permission.Allow
 		return sub
 	}

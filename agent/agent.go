@@ -95,6 +95,9 @@ type Skills struct {
 	// suggested only if the listing does not contain every description in full. 0 means 5; a
 	// negative value turns suggestions off.
 	Suggest int
+	// Refresh looks for skills once more, before a model's call of one that Catalog does not have is refused. nil:
+	// nothing is called.
+	Refresh func(context.Context)
 	// Touched is called before each request with all files that tools have touched in the session.
 	// Catalog may return a different catalogue afterwards. Touched returns problems with skills that
 	// were left out; they are recorded. nil: touched files are ignored.

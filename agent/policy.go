@@ -52,8 +52,10 @@ type Review struct {
 	Ineffective map[string]string
 	// Allowed are those rules of Asks.Grants that grant nothing new, because other rules allow the same.
 	Allowed []string
-	Facts   gate.SkillFacts
-	Hooks   []hook.Hook // those that the skill adds while it is in use
+	// TextOnly means that only the skill's text counts, see [knack.Invocation]: its call needs no consent.
+	TextOnly bool
+	Facts    gate.SkillFacts
+	Hooks    []hook.Hook // those that the skill adds while it is in use
 }
 
 // review judges the call of a skill.

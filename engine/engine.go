@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/internal/leaf/filetree"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/models"
 	"github.com/knack-agent/knack/mcp"
@@ -27,6 +30,8 @@ type Engine struct {
 	library *knack.Library
 	finder  *knack.Finder
 	pinned  pinnedScripts
+	opened  time.Time
+	atStart map[string]bool // the paths of the skills that were there then
 
 	mu             sync.Mutex
 	project        *Project
@@ -66,6 +71,7 @@ var prepare = sync.OnceFunc(func() {
 // Open opens a directory. It runs nothing, asks nothing and records nothing.
 func Open(ctx context.Context, o Options) (*Engine, error) {
 	prepare() // while Load reads files
+	opened := time.Now()
 	p, err := Load(ctx, o)
 	if err != nil {
 		return nil, err
@@ -73,8 +79,30 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	if err := p.usageError(); err != nil {
 		return nil, err
 	}
-	e := &Engine{library: knack.NewLibrary(ctx, p.sources...), finder: p.Finder(), sessions: map[*Session]bool{}}
+	e := &Engine{library: knack.NewLibrary(ctx, p.sources...), finder: p.Finder(), sessions: map[*Session]bool{},
+		opened: opened, atStart: map[string]bool{}}
+	for _, k := range e.Catalog().Skills() {
+		e.atStart[k.Path] = true
+	}
 	return e, e.setProject(p)
+}
+
+// isNew reports whether a project's skill was made after the directory was opened, or may have been: --trust does not
+// cover it. Skills of nested directories are found later, so the times at which the system last changed the file and
+// the directories above it count, up to .claude and the like; a program cannot set these.
+func (e *Engine) isNew(k *knack.Skill) bool {
+	if k.Origin.Kind != knack.Project && k.Origin.Kind != knack.Legacy || e.atStart[k.Path] {
+		return false
+	}
+	for path := k.Path; ; path = filepath.Dir(path) {
+		id, ok := filetree.LocalID(path)
+		if !ok || id.CTime >= e.opened.UnixNano() {
+			return true
+		}
+		if strings.HasPrefix(filepath.Base(path), ".") || filepath.Dir(path) == path {
+			return false
+		}
+	}
 }
 
 // setProject makes p the Project of all turns that begin later.

@@ -94,6 +94,7 @@ func (t *Turn) newAgent() *agent.Agent {
 			Catalog: s.Catalog, View: p.viewOf(s.options.Skills), Finder: s.engine.finder,
 			Suggest:  suggestLimit(set.Skills.Suggest),
 			Reserved: p.reserved(t.host.Commands),
+			Refresh:  func(ctx context.Context) { s.engine.library.Reload(ctx) },
 			Touched:  t.addNested,
 			Vars:     map[string]string{"CLAUDE_PROJECT_DIR": p.root},
 		},
@@ -188,6 +189,8 @@ func (t *Turn) review(c agent.SkillCall) agent.Review {
 		facts.Approved = t.project.trust.CheckIn(k.Dir)
 	}
 	r := agent.Review{Facts: facts, Ineffective: t.ineffective(k, c.Asks.Grants), Allowed: t.allowed(c.Asks.Grants)}
+	r.TextOnly = t.session.person == nil && t.session.Mode() != permission.Bypass && t.project.options.Trust &&
+		t.session.engine.isNew(k)
 	if t.hooks != nil && c.Asks.Hooks != nil {
 		r.Hooks = t.hooks.ofSkill(k, c.Asks.Hooks, c.Dir)
 	}
