@@ -64,10 +64,10 @@ func (s *Session) memoryTools(p *Project) tool.Set {
 	return tool.Set{memory.Tool(n.options(s))}
 }
 
-// AddNote adds a line that the user typed to the notes about the user, or about the project. Text that looks like a secret,
-// or is too long, is refused.
-func (s *Session) AddNote(project bool, line string) error {
-	n, path := s.engine.Project().Notes(), "/memories/user/MEMORY.md"
+// Add adds a line that the user typed in s to the notes about the user, or about the project. Text that looks like a
+// secret, that s has read from one, or that is too long, is refused.
+func (n Notes) Add(s *Session, project bool, line string) error {
+	path := "/memories/user/MEMORY.md"
 	if project {
 		path = "/memories/project/MEMORY.md"
 	}

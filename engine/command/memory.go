@@ -124,7 +124,7 @@ func addNote(ctx context.Context, s *engine.Session, text string) (engine.Reply,
 	if a.Option == "project" {
 		file = project
 	}
-	if err := s.AddNote(a.Option == "project", text); err != nil {
+	if err := n.Add(s, a.Option == "project", text); err != nil {
 		return engine.Reply{}, err
 	}
 	return engine.Reply{Text: "added to " + plain.Line(p.Short(file)) + "; the next session reads it"}, nil
