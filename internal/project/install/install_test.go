@@ -185,6 +185,33 @@ func TestReader(t *testing.T) {
 	}
 }
 
+// TestReaderSwapped: a skill's file that became a link to another locked file is not that skill.
+func TestReaderSwapped(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links need rights")
+	}
+	s := store(t)
+	it := add(t, s, local(demo(t)), "demo@m")
+	dir := s.Path(it)
+	at := filepath.Join(dir, "skills", "a", "SKILL.md")
+	if err := os.Remove(at); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, map[string]string{"skills/a/SKILL.md -> ../../hooks/hooks.json": ""})
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	data, err := os.ReadFile(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if it.NewReader(root, dir).Check(at, data, false) == nil {
+		t.Error("the content of another file was accepted")
+	}
+}
+
 // TestHostileTrees: what is not a plain tree is refused or left out, and nothing is installed.
 func TestHostileTrees(t *testing.T) {
 	if runtime.GOOS == "windows" {

@@ -17,9 +17,11 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/knack-agent/knack"
@@ -134,11 +136,13 @@ func (l *Lock) write(path string) error {
 }
 
 // A Reader verifies what is read of an installed tree against its lock, file by file, by content. It is for one
-// goroutine at a time.
+// goroutine at a time, except for Check.
 type Reader struct {
-	dir   string // real path
+	dir   string
+	real  func() string // the real path of dir
 	files Files
 	dirs  map[string]bool
+	top   map[string]bool // what is directly in dir; nil: it could not be listed
 	links bool
 	fsys  fs.FS
 	drift Drift
@@ -146,12 +150,21 @@ type Reader struct {
 
 // NewReader returns the Reader of a tree. dir is its directory, which root has opened.
 func (it *Item) NewReader(root *os.Root, dir string) *Reader {
-	if real, err := filepath.EvalSymlinks(dir); err == nil {
-		dir = real
-	}
 	r := &Reader{dir: dir, files: it.Files, fsys: plugin.FS(root), dirs: map[string]bool{".": true}}
+	r.real = sync.OnceValue(func() string {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return real
+		}
+		return dir
+	})
+	if entries, err := fs.ReadDir(r.fsys, "."); err == nil {
+		r.top = map[string]bool{}
+		for _, e := range entries {
+			r.top[e.Name()] = true
+		}
+	}
 	for name, is := range it.Files {
-		for at := filepath.ToSlash(filepath.Dir(name)); !r.dirs[at]; at = filepath.ToSlash(filepath.Dir(at)) {
+		for at := path.Dir(name); !r.dirs[at]; at = path.Dir(at) {
 			r.dirs[at] = true
 		}
 		switch {
@@ -162,13 +175,18 @@ func (it *Item) NewReader(root *os.Root, dir string) *Reader {
 			} else if linkPrefix+filepath.ToSlash(target) != is {
 				r.drift.Changed = append(r.drift.Changed, name)
 			}
-		case strings.EqualFold(filepath.Base(name), "SKILL.md"):
-			if _, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(name))); err != nil {
+		case strings.EqualFold(path.Base(name), "SKILL.md"):
+			if _, err := os.Lstat(r.path(name)); err != nil {
 				r.drift.Missing = append(r.drift.Missing, name)
 			}
 		}
 	}
 	return r
+}
+
+// path returns where a file of the tree is.
+func (r *Reader) path(name string) string {
+	return r.dir + string(filepath.Separator) + filepath.FromSlash(name)
 }
 
 // Drift returns what was found to differ so far.
@@ -179,14 +197,20 @@ func (r *Reader) name(name string) string {
 	if r.files[name] != "" && !strings.HasPrefix(r.files[name], linkPrefix) || r.dirs[name] || !r.links {
 		return name
 	}
-	real, err := filepath.EvalSymlinks(filepath.Join(r.dir, filepath.FromSlash(name)))
-	if err != nil {
-		return name
-	}
-	if rel, ok := subpath.Rel(r.dir, real); ok {
-		return filepath.ToSlash(rel)
+	if rel, ok := r.follow(r.path(name)); ok {
+		return rel
 	}
 	return name
+}
+
+// follow returns the name of the file that a path leads to. ok is false if it is not in the tree.
+func (r *Reader) follow(path string) (name string, ok bool) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", false
+	}
+	rel, ok := subpath.Rel(r.real(), real)
+	return filepath.ToSlash(rel), ok
 }
 
 func (r *Reader) note(list *[]string, name string) {
@@ -197,14 +221,15 @@ func (r *Reader) note(list *[]string, name string) {
 
 // Open opens a directory, or a file whose content is the locked one.
 func (r *Reader) Open(name string) (fs.File, error) {
-	if err := r.known(name); err != nil {
+	if _, err := r.Stat(name); err != nil {
 		return nil, err
 	}
 	f, err := r.fsys.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err != nil || info.IsDir() {
+	info, err := f.Stat()
+	if err != nil || info.IsDir() {
 		return f, err
 	}
 	f.Close()
@@ -216,7 +241,7 @@ func (r *Reader) Open(name string) (fs.File, error) {
 		r.note(&r.drift.Changed, name)
 		return nil, fmt.Errorf("%s has changed since it was installed", name)
 	}
-	return &memory{Reader: bytes.NewReader(data), stat: func() (fs.FileInfo, error) { return fs.Stat(r.fsys, name) }}, nil
+	return &memory{Reader: bytes.NewReader(data), info: info}, nil
 }
 
 // is compares content, without the mode.
@@ -224,38 +249,39 @@ func (r *Reader) is(name string, data []byte) bool {
 	return strings.TrimSuffix(r.files[r.name(name)], executable) == sum(data)
 }
 
-// known returns an error for a file that is there and not in the lock, or the other way round, and notes it.
-func (r *Reader) known(name string) error {
-	if !fs.ValidPath(name) {
-		return &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
-	}
-	// Links and directories are followed here, wherever they lead: only locked content is read.
-	_, err := os.Lstat(filepath.Join(r.dir, filepath.FromSlash(name)))
+// locked reports whether the lock has a file or directory; links are followed.
+func (r *Reader) locked(name string) bool {
 	in := r.name(name)
-	locked := r.files[in] != "" || r.dirs[in]
-	switch {
-	case err == nil && !locked:
-		r.note(&r.drift.Added, name)
-		return &fs.PathError{Op: "open", Path: name, Err: errors.New("added since the installation")}
-	case errors.Is(err, fs.ErrNotExist) && locked && !strings.HasPrefix(r.files[in], linkPrefix):
-		r.note(&r.drift.Missing, name)
-	}
-	return nil
+	return r.files[in] != "" || r.dirs[in]
 }
 
-// Stat describes a file that is in the lock.
+// Stat describes a file that is in the lock. One that is there and not in the lock, or the other way round, is noted.
+// Links are followed here, wherever they lead: only locked content is read.
 func (r *Reader) Stat(name string) (fs.FileInfo, error) {
-	if err := r.known(name); err != nil {
-		return nil, err
+	if !fs.ValidPath(name) {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrInvalid}
 	}
-	return os.Stat(filepath.Join(r.dir, filepath.FromSlash(name)))
+	if first, _, _ := strings.Cut(name, "/"); r.top != nil && !r.top[first] && r.files[name] == "" && !r.dirs[name] {
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: fs.ErrNotExist}
+	}
+	info, err := os.Stat(r.path(name))
+	switch {
+	case err == nil && !r.locked(name):
+		r.note(&r.drift.Added, name)
+		return nil, &fs.PathError{Op: "stat", Path: name, Err: errors.New("added since the installation")}
+	case errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(r.files[name], linkPrefix) && r.locked(name):
+		r.note(&r.drift.Missing, name)
+	}
+	return info, err
 }
 
 // ReadDir lists a directory. An entry that is not in the lock is noted.
 func (r *Reader) ReadDir(name string) ([]fs.DirEntry, error) {
 	all, err := fs.ReadDir(r.fsys, name)
 	for _, e := range all {
-		r.known(filepath.ToSlash(filepath.Join(name, e.Name())))
+		if in := path.Join(name, e.Name()); !r.locked(in) {
+			r.note(&r.drift.Added, in)
+		}
 	}
 	return all, err
 }
@@ -266,18 +292,20 @@ func (r *Reader) Check(path string, data []byte, head bool) error {
 		return knack.Problem{Code: knack.CodeChanged, Severity: knack.Error, Path: path,
 			Message: "it changed since it was installed", Hint: "knack skill verify"}
 	}
-	real, err := filepath.EvalSymlinks(path)
-	rel, ok := subpath.Rel(r.dir, real)
-	if err != nil || !ok {
-		return changed()
-	}
-	whole := data
-	if head {
-		if whole, err = regular.Read(real, 1<<20); err != nil || !bytes.HasPrefix(whole, data) {
+	name, ok := subpath.Rel(r.dir, path)
+	if name = filepath.ToSlash(name); !ok || !strings.HasPrefix(r.files[name], hashPrefix) {
+		if name, ok = r.follow(path); !ok {
 			return changed()
 		}
 	}
-	if strings.TrimSuffix(r.files[filepath.ToSlash(rel)], executable) != sum(whole) {
+	whole := data
+	if head {
+		var err error
+		if whole, err = regular.Read(path, 1<<20); err != nil || !bytes.HasPrefix(whole, data) {
+			return changed()
+		}
+	}
+	if strings.TrimSuffix(r.files[name], executable) != sum(whole) {
 		return changed()
 	}
 	return nil
@@ -286,10 +314,10 @@ func (r *Reader) Check(path string, data []byte, head bool) error {
 // memory is a file whose content was verified.
 type memory struct {
 	*bytes.Reader
-	stat func() (fs.FileInfo, error)
+	info fs.FileInfo
 }
 
-func (m *memory) Stat() (fs.FileInfo, error) { return m.stat() }
+func (m *memory) Stat() (fs.FileInfo, error) { return m.info, nil }
 func (m *memory) Close() error               { return nil }
 
 // IDs returns the names of items, sorted.
