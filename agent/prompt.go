@@ -13,15 +13,16 @@ import (
 // A Prompt holds the parts of the system prompt. Their order is fixed, so that equal input gives
 // equal bytes, which keeps the provider's cache valid.
 type Prompt struct {
-	Role    string     // who the model is; "": left out
-	Help    string     // where to find help on the program; "": left out
-	Custom  string     // replaces Role, Help, the tools and the guidelines
-	Tools   tool.Set   // the active ones
-	Append  []string   // further texts of the user
-	Context []Document // context files, outermost first
-	Index   string     // the listing of skills, in index mode
-	Date    time.Time  // only the day is used; zero: left out
-	Dir     string
+	Role     string     // who the model is; "": left out
+	Help     string     // where to find help on the program; "": left out
+	Custom   string     // replaces Role, Help, the tools and the guidelines
+	Tools    tool.Set   // the active ones
+	Append   []string   // further texts of the user
+	Context  []Document // context files, outermost first
+	Index    string     // the listing of skills, in index mode
+	Date     time.Time  // only the day is used; zero: left out
+	Dir      string
+	MoreDirs []string // that tools may use like Dir
 }
 
 // A Document is a file that is included in full.
@@ -106,6 +107,9 @@ func (p Prompt) environment() string {
 	}
 	if p.Dir != "" {
 		fmt.Fprintf(&b, "\nWorking directory: %s", p.Dir)
+	}
+	for _, dir := range p.MoreDirs {
+		fmt.Fprintf(&b, "\nAdditional directory: %s", dir)
 	}
 	fmt.Fprintf(&b, "\nPlatform: %s", runtime.GOOS)
 	return b.String()

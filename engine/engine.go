@@ -263,7 +263,7 @@ func (e *Engine) pathContext(p *Project) permission.PathContext {
 	ws, git, box := e.ws, e.git, e.box
 	e.mu.Unlock()
 	place := permission.PathContext{
-		Dir: p.dir, Roots: p.config.Settings.Permissions.AdditionalDirectories, Home: p.home,
+		Dir: p.dir, Roots: p.roots(), Home: p.home,
 		Own: p.options.Env.OwnDirs(), Protected: p.config.Settings.Permissions.ProtectedPaths, GitEnv: git != nil, Git: git, Untrusted: !p.trust.Trusted(),
 		Confined: func() bool { return box != nil && box.Report().Level == sandbox.Complete },
 	}

@@ -24,8 +24,10 @@ type Options struct {
 	Version   string // of the program, for hosts and transcripts; "": devel
 
 	// Files given by path count as trusted. Relative paths start at Dir.
-	Skills    []string // skills, files or directories of skills
-	AddDirs   []string // directories whose .claude, .agents, .knack and .pi are used too
+	Skills []string // skills, files or directories of skills
+	// AddDirs are directories that tools may use as they may use the working directory, and whose .claude, .agents,
+	// .knack and .pi are used too. Neither / nor the home directory, nor what contains Knack's own files.
+	AddDirs   []string
 	Templates []string // prompt templates, or directories of them
 	Plugins   []string // plugins, or directories of them
 	Settings  []string // settings files, or settings as JSON

@@ -120,6 +120,11 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	if err != nil {
 		return nil, &Error{Err: err, Hint: "knack help settings", Exit: ExitUsage}
 	}
+	for _, dir := range p.roots() {
+		if err := p.checkRoot(dir); err != nil {
+			return nil, err
+		}
+	}
 	p.sandboxes, p.sandboxProblems = skillSandboxes(p.config.Raw["sandbox.skills"])
 	p.usage = ReadUsage(env)
 	p.plugins.project = p
@@ -136,6 +141,39 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	p.findTemplates()
 	p.setView()
 	return p, nil
+}
+
+// roots returns the directories that tools may use as they may use the working directory: those of the settings and of
+// Options.AddDirs.
+func (p *Project) roots() []string {
+	all := slices.Clone(p.config.Settings.Permissions.AdditionalDirectories)
+	for _, dir := range p.options.AddDirs {
+		if real := realPath(dir); !slices.Contains(all, real) {
+			all = append(all, real)
+		}
+	}
+	return all
+}
+
+// checkRoot refuses a directory that would give access to everything, or to Knack's own files.
+func (p *Project) checkRoot(dir string) error {
+	real := realPath(dir)
+	what := ""
+	switch {
+	case real == filepath.Dir(real):
+		what = "the root of the file system"
+	case p.home != "" && real == realPath(p.home):
+		what = "the home directory"
+	}
+	for _, own := range p.options.Env.OwnDirs() {
+		if what == "" && (subpath.Contains(real, own) || subpath.Contains(real, realPath(own))) {
+			what = "a directory that contains Knack's own files (" + plain.Line(own) + ")"
+		}
+	}
+	if what == "" {
+		return nil
+	}
+	return Usagef("name a directory inside it", "%s cannot be an additional directory: it is %s", plain.Line(dir), what)
 }
 
 // hasLayer reports whether a layer is among Options.Layers.

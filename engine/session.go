@@ -306,7 +306,7 @@ var (
 func (s *Session) setSystem(p *Project) {
 	var found instructions.Found
 	prompt := agent.Prompt{Role: roleText, Help: helpText, Tools: slices.Concat(s.active, s.Host().Tools),
-		Date: time.Now(), Dir: s.ws.Dir(),
+		Date: time.Now(), Dir: s.ws.Dir(), MoreDirs: s.engine.PathContext().Roots,
 		Custom: s.options.System}
 	if !p.options.Bare {
 		found = instructions.Load(p.texts)

@@ -142,7 +142,7 @@ func (p *Project) SandboxPolicy(dir string) (sandbox.Policy, error) {
 	if err != nil {
 		return policy, err
 	}
-	policy.Roots = append(policy.Roots, set.Permissions.AdditionalDirectories...)
+	policy.Roots = append(policy.Roots, p.roots()...)
 	policy.Write = append(policy.Write, set.Sandbox.AllowWrite...)
 	policy.Protected = append(policy.Protected, set.Permissions.ProtectedPaths...)
 	policy.Hosts = append(policy.Hosts, set.Sandbox.AllowHosts...)

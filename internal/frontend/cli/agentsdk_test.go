@@ -42,6 +42,9 @@ func TestPeerAgentSDK(t *testing.T) {
 			{Want: []string{"no files"}, Text: "all done"},
 		}},
 		{"redact", false, []llmtest.Answer{bash("echo hunter2"), {Want: []string{"REDACTED"}, Text: "done"}}},
+		{"blocks", false, []llmtest.Answer{
+			{Want: []string{"PLAINDOC", "INNERDOC", "https://example.com/a.pdf", "FOUNDTEXT"}, Text: "read"},
+			{When: "^go on$", Text: "on it"}}},
 		{"declined", false, []llmtest.Answer{bash("touch made")}},
 		{"headless", false, []llmtest.Answer{bash("touch made"), llmtest.Reply("no")}},
 		{"server", false, []llmtest.Answer{

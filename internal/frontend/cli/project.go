@@ -37,7 +37,8 @@ func (f *projectFlags) register(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringArrayVar(&f.skills, "skill", nil, "also use the skill, or directory of skills, at `PATH`, without "+
 		"asking for trust")
-	fs.StringArrayVar(&f.addDirs, "add-dir", nil, "also use the .claude, .agents, .knack and .pi directories in `DIR`")
+	fs.StringArrayVar(&f.addDirs, "add-dir", nil, "let tools use `DIR` as they use the working directory, and use "+
+		"its .claude, .agents, .knack and .pi")
 	fs.StringArrayVar(&f.plugins, "plugin-dir", nil, "also use the plugin, or directory of plugins, in `DIR`, without "+
 		"asking for trust")
 	fs.BoolVar(&f.bare, "bare", false, "use only --skill, --add-dir, managed and bundled skills")

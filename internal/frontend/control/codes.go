@@ -62,12 +62,14 @@ const (
 type blockType string
 
 const (
-	blockText       blockType = "text"
-	blockThinking   blockType = "thinking"
-	blockImage      blockType = "image"
-	blockDocument   blockType = "document"
-	blockToolUse    blockType = "tool_use"
-	blockToolResult blockType = "tool_result"
+	blockText     blockType = "text"
+	blockThinking blockType = "thinking"
+	blockImage    blockType = "image"
+	blockDocument blockType = "document"
+	// blockSearchResult is only read.
+	blockSearchResult blockType = "search_result"
+	blockToolUse      blockType = "tool_use"
+	blockToolResult   blockType = "tool_result"
 )
 
 // A behavior is what a host answers to can_use_tool, and what a rule does.

@@ -128,6 +128,8 @@ type prompt struct {
 	priority string
 	together bool
 	silent   bool // it starts no turn, but waits for the next prompt
+	// bad is why a host's message cannot be sent; its turn only reports that.
+	bad error
 }
 
 // readPrompt reads a message from the host: text, or blocks of text and images. On an error, field
@@ -161,27 +163,14 @@ func readPrompt(f frame) (p prompt, field string, err error) {
 		return p, field, errors.New("it is neither a string nor a list of blocks")
 	}
 	for i, data := range content {
-		var b Block
-		if err := json.Unmarshal(data, &b); err != nil {
-			at := fmt.Sprintf("%s[%d]", field, i)
-			var wrong *json.UnmarshalTypeError
-			if errors.As(err, &wrong) {
-				at, err = strings.TrimSuffix(at+"."+wrong.Field, "."), fmt.Errorf("it is a JSON %s", wrong.Value)
-			}
-			return p, at, err
+		parts, at, err := readBlock(data)
+		if err != nil {
+			return p, strings.TrimSuffix(fmt.Sprintf("%s[%d].%s", field, i, at), "."), err
 		}
-		switch {
-		case b.Type == blockText && b.Text != nil && i == 0:
-			p.Text = *b.Text
-		case b.Type == blockText && b.Text != nil:
-			p.Parts = append(p.Parts, llm.Text(*b.Text))
-		case (b.Type == blockImage || b.Type == blockDocument) && b.Source != nil && b.Source.Type == "base64":
-			p.Parts = append(p.Parts, llm.Part{Media: &llm.Media{MIME: b.Source.MIME, Data: b.Source.Data}})
-		case b.Type == blockText:
-			return p, fmt.Sprintf("%s[%d].text", field, i), errors.New("it is missing")
-		default:
-			return p, fmt.Sprintf("%s[%d].type", field, i), fmt.Errorf("a block of type %q cannot be sent", b.Type)
+		if i == 0 && len(parts) == 1 && parts[0].Text != "" {
+			p.Text, parts = parts[0].Text, nil
 		}
+		p.Parts = append(p.Parts, parts...)
 	}
 	if p.Text == "" && len(p.Parts) == 0 {
 		return p, field, errors.New("it is empty")

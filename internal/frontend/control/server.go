@@ -308,7 +308,10 @@ func (s *server) handleAll(ctx context.Context) {
 // prompted passes a message from the host to the running turn, or to the next one.
 func (s *server) prompted(ctx context.Context, in queuedFrame) {
 	p, field, err := readPrompt(in.frame)
-	if err != nil {
+	switch {
+	case err != nil && s.isHost(): // it waits for a result
+		p = prompt{id: in.frame.UUID, silent: p.silent, bad: fmt.Errorf("%s: %w", field, err)}
+	case err != nil:
 		s.badLine(in.line.number, field, err)
 		return
 	}
@@ -336,7 +339,7 @@ func (s *server) join(ctx context.Context, p prompt) bool {
 	conversation, running := s.conversation, s.stopTurn != nil && len(s.prompts) == 0
 	together := p.together && !s.host
 	s.mu.Unlock()
-	if !running || together || p.silent || p.priority == "now" || p.priority == "later" {
+	if !running || together || p.bad != nil || p.silent || p.priority == "now" || p.priority == "later" {
 		return false
 	}
 	if len(conversation.Session().Status().Queue) >= maxQueued {
@@ -398,6 +401,14 @@ func (s *server) turns(ctx context.Context) error {
 				s.Out.End(err)
 				return err
 			}
+		}
+		if p.bad != nil {
+			if s.Messages != nil {
+				s.Messages.prompted(p.id, false)
+			}
+			s.Out.End(p.bad)
+			s.failed = &engine.Error{Err: p.bad}
+			continue
 		}
 		log := session.Log()
 		last := log.Last()

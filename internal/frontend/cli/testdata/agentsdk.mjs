@@ -94,6 +94,28 @@ const scenarios = {
 		assert.ok(!JSON.stringify(all.filter((m) => m.type === 'user')).includes('hunter2'));
 	},
 
+	// Blocks of every kind reach the model; an unknown one is an error for its message only.
+	async blocks() {
+		const input = channel();
+		const q = sdk.query({ prompt: input, options: options() });
+		const say = (content) => input.say({ type: 'user', message: { role: 'user', content }, parent_tool_use_id: null });
+		say([{ type: 'text', text: 'look' },
+			{ type: 'document', title: 'A', source: { type: 'text', media_type: 'text/plain', data: 'PLAINDOC' } },
+			{ type: 'document', source: { type: 'content', content: [{ type: 'text', text: 'INNERDOC' }] } },
+			{ type: 'document', source: { type: 'url', url: 'https://example.com/a.pdf' } },
+			{ type: 'image', source: { type: 'url', url: 'https://example.com/a.png' } },
+			{ type: 'search_result', source: 'https://example.com', title: 'T', content: [{ type: 'text', text: 'FOUNDTEXT' }] }]);
+		const results = [];
+		for await (const m of q) {
+			if (m.type !== 'result') continue;
+			results.push(m.subtype);
+			if (results.length === 1) say([{ type: 'container_upload', file_id: 'x' }]);
+			else if (results.length === 2) say('go on');
+			else input.end();
+		}
+		assert.deepEqual(results, ['success', 'error_during_execution', 'success']);
+	},
+
 	// The host declines a call and ends the turn.
 	async declined() {
 		const all = await failing('go', { canUseTool: async () => ({ behavior: 'deny', message: 'no', interrupt: true }) },
@@ -247,7 +269,7 @@ const scenarios = {
 		const nowhere = { ...process.env };
 		delete nowhere.HOME;
 		assert.equal(result(await run('go', { env: nowhere })).result, 'homeless');
-		assert.equal(result(await run('go', { settingSources: [], additionalDirectories: ['/tmp'], includePartialMessages: true,
+		assert.equal(result(await run('go', { settingSources: [], additionalDirectories: ['/usr'], includePartialMessages: true,
 			extraArgs: { sandbox: 'off', 'future-flag': 'value' }, effort: 'high', maxThinkingTokens: 2000,
 			systemPrompt: { type: 'preset', preset: 'claude_code', append: 'APPENDED WORDS' } })).result, 'plain');
 		// A callback that throws allows nothing.
