@@ -7,6 +7,9 @@
 //
 // The package does not depend on models, tools or sessions, and imports no public
 // package of the module. It runs commands only through the Shell that a caller provides.
+//
+// Programs that want a whole agent, with settings, trust and approvals, start with package engine; examples/host
+// is one.
 package knack
 
 import (

@@ -11,6 +11,9 @@
 //
 // An Agent keeps no state between runs and may run several sessions at the same time; a session has
 // at most one run at a time.
+//
+// Programs that want a whole agent, with settings, trust and approvals, start with package engine; examples/host
+// is one.
 package agent
 
 import (
@@ -193,7 +196,8 @@ type Input struct {
 // Text returns an Input whose text nobody typed, such as that of a pipe, a program or a model.
 func Text(s string) Input { return Input{Text: s} }
 
-// Typed returns an Input that the user typed.
+// Typed returns an Input that the user typed, so that it may call skills that are closed to models. Use [Text] for text
+// of programs, pipes and models.
 func Typed(s string) Input { return Input{Text: s, Typed: s} }
 
 // An Event is something that a run did. Exactly one field is set, not counting Agent. Entry is

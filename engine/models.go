@@ -90,7 +90,8 @@ func (m *Models) Price(info llm.Info) error {
 	}
 }
 
-// Forget clears the cache, so that new keys are used.
+// Forget clears the cache of models that were found, so that the next one is found with the keys of then. Call it after
+// a key was stored or removed; models that are in use keep theirs.
 func (m *Models) Forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

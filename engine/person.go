@@ -21,6 +21,10 @@ import (
 // several goroutines at once, and blocks until there is an answer; the end of ctx withdraws the
 // question. On an error there was no answer, and what was asked about is not done; ErrCannot means
 // that this front end cannot ask such a question.
+//
+// A Person answers everything that a session asks: approvals, forms of servers, questions of the model. A
+// [gate.Approver] is the part of it that decides calls; hosts that use package agent without an engine
+// implement only that one.
 type Person interface {
 	Ask(ctx context.Context, q Question) (Answer, error)
 }

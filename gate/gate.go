@@ -15,6 +15,9 @@
 // this session" or "always" applies only while these files are unchanged, and a changed file is
 // shown again with its diff. If a call changes a file, the diff is shown before the user answers,
 // and the call runs only if the file still has the content from which the diff was made.
+//
+// Programs that want a whole agent, with settings, trust and approvals, start with package engine; examples/host
+// is one.
 package gate
 
 import (

@@ -6,6 +6,9 @@
 //
 // The types here are data: they marshal to JSON without loss, so that a session log can store them,
 // and are safe to copy. A Model is safe for concurrent use.
+//
+// Programs that want a whole agent, with settings, trust and approvals, start with package engine; examples/host
+// is one.
 package llm
 
 import (

@@ -18,6 +18,9 @@
 // It reads the file system only to follow links, to expand globs and to look for secrets below a
 // directory that is read recursively; the functions in a [PathContext] can replace these accesses.
 // A [Git] runs git to read git's configuration.
+//
+// Programs that want a whole agent, with settings, trust and approvals, start with package engine; examples/host
+// is one.
 package permission
 
 import (

@@ -6,6 +6,9 @@
 // spent) is computed from the entries alone, so a resumed session continues exactly where it was.
 //
 // A Log has one writing process; its methods are safe for concurrent use.
+//
+// Programs that want a whole agent, with settings, trust and approvals, start with package engine; examples/host
+// is one.
 package session
 
 import (

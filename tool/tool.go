@@ -5,6 +5,9 @@
 // converts and checks the input, asks the [Gate], runs the tool and returns a result.
 // [CallAll] runs the calls of one answer. They always return a result: errors become
 // text for the model.
+//
+// Programs that want a whole agent, with settings, trust and approvals, start with package engine; examples/host
+// is one.
 package tool
 
 import (
@@ -75,7 +78,9 @@ type Tool struct {
 }
 
 // An Effect is a set of things that a tool may do. The zero Effect means unknown: the
-// tool may do anything.
+// tool may do anything. It describes and permits nothing: the user is asked about a call,
+// even of a tool that only reads, unless a rule allows it or Tool.Subjects returns
+// subjects whose Default is permission.Allow.
 type Effect uint8
 
 const (
