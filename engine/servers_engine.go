@@ -221,7 +221,7 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 	}
 	defer local.Close()
 	local.Environ = p.options.Env.environ()
-	p.configureLocal(local)
+	git := p.configureLocal(local)
 	mode, err := sandbox.ParseMode(cmp.Or(p.config.Settings.Sandbox.Mode, "auto"))
 	if err != nil {
 		return workspace.Exit{}, err
@@ -230,6 +230,7 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 	if err != nil {
 		return workspace.Exit{}, err
 	}
+	policy.Protected = append(policy.Protected, git.Named(ctx)...)
 	if policy.Layers != "" && s.Origin != permission.Project {
 		// The server may have more rights than the project's commands: it runs nothing that they left.
 		key := sha256.Sum256([]byte(s.DefinedIn + "\x00" + s.Name))

@@ -98,6 +98,7 @@ func (e *Engine) addSandbox(local *workspace.Local, p *Project) error {
 	if err != nil {
 		return err
 	}
+	policy.Protected = append(policy.Protected, e.git.Named(context.Background())...)
 	box := sandbox.New(policy, mode)
 	e.box = box
 	for _, left := range box.Leftovers() {

@@ -75,6 +75,7 @@ type repository struct {
 	settings  [][2]string // overrides
 	unguarded []string    // settings that cannot be overridden
 	leads     []string    // what makes reading commands read files that the repository names
+	named     []string    // files and directories in the work tree that the configuration names
 	promisor  bool        // git may fetch missing objects when it reads
 	dirs      []string    // its git directories: its own and the common one
 
@@ -195,6 +196,63 @@ func (g *Git) Dirs(ctx context.Context) []string {
 		dirs = append(dirs, r.dirs...)
 	}
 	return dirs
+}
+
+// Named returns the files and directories in the work tree of the working directory from which git runs programs or
+// reads settings because its configuration names them: core.hooksPath, included files, and the programs of filters,
+// drivers and monitors. They are absolute, without links and with slashes.
+func (g *Git) Named(ctx context.Context) []string {
+	release, err := g.acquire(ctx)
+	if err != nil {
+		return nil
+	}
+	defer release()
+	var named []string
+	for _, r := range g.repositories(ctx, topOf(g.dir), false) {
+		named = append(named, r.named...)
+	}
+	slices.Sort(named)
+	return slices.Compact(named)
+}
+
+// runs returns what Named returns for one setting. origin is the file that contains it.
+func (r *repository) runs(key, value, origin string) (named []string) {
+	base, words := r.top, []string{value}
+	section, rest, _ := strings.Cut(key, ".")
+	_, known, _ := gitOverride(key)
+	switch {
+	case section == "include" || section == "includeif":
+		if base = filepath.Dir(origin); !filepath.IsAbs(base) {
+			base = filepath.Join(r.top, base)
+		}
+	case key == "core.hookspath":
+	case known || rest == "fsmonitor":
+		words = strings.FieldsFunc(value, func(c rune) bool { return strings.ContainsRune(" \t'\"=;&|()", c) })
+	default:
+		return nil
+	}
+	top, err := filepath.EvalSymlinks(r.top)
+	if err != nil {
+		return nil
+	}
+	for _, w := range words {
+		if w == "" || strings.HasPrefix(w, "~") {
+			continue
+		}
+		path := filepath.FromSlash(w)
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(base, path)
+		}
+		if to, err := filepath.EvalSymlinks(path); err == nil {
+			path = to
+		} else if len(words) > 1 {
+			continue // not a file
+		}
+		if path != top && subpath.Contains(top, path) {
+			named = append(named, filepath.ToSlash(path))
+		}
+	}
+	return named
 }
 
 // knownRepositories returns the repositories of the working directory and of the directories passed to Check.
@@ -396,7 +454,7 @@ func watch(files []string) func(more ...string) watched {
 
 // readConfig finds the git directories of a repository and reads its configuration.
 func (g *Git) readConfig(ctx context.Context, r *repository) error {
-	r.config, r.settings, r.unguarded, r.leads, r.promisor = watched{}, nil, nil, nil, false
+	r.config, r.settings, r.unguarded, r.leads, r.named, r.promisor = watched{}, nil, nil, nil, nil, false
 	// With anything but regular files git would block or never stop reading.
 	dot := filepath.Join(r.top, ".git")
 	info, err := os.Stat(dot)
@@ -547,10 +605,14 @@ func (g *Git) settings(ctx context.Context, r *repository) (included bool, err e
 	seen := map[string]bool{}
 	fields := strings.Split(string(out), "\x00")
 	for ; len(fields) > 2; fields = fields[3:] {
-		if scope := fields[0]; scope != "local" && scope != "worktree" {
-			continue // set by the user, or an override of ours
-		}
+		scope := fields[0]
 		key, text, _ := strings.Cut(fields[2], "\n")
+		if scope != "command" { // an override of ours
+			r.named = append(r.named, r.runs(key, text, strings.TrimPrefix(fields[1], "file:"))...)
+		}
+		if scope != "local" && scope != "worktree" {
+			continue // set by the user
+		}
 		included = included || strings.HasPrefix(key, "include.") || strings.HasPrefix(key, "includeif.")
 		if seen[key] || key == "core.worktree" {
 			continue

@@ -53,12 +53,12 @@ func (j *judge) gitWrites(c *bash.SimpleCommand, dirs []string) {
 
 // protectedWrites selects the protected files among those that git would write.
 func (j *judge) protectedWrites(written []gitFile) (files []string) {
-	more := NewPathNames(j.paths.Protected)
+	more := j.paths.moreProtected()
 	byRoot := map[string][]string{}
 	for _, f := range written {
 		at := ""
 		if _, at = protectedNames().In(f.name); at == "" {
-			_, at = more.In(f.name)
+			at = protectedBelow(more, f.top, f.name)
 		}
 		if at == "" && EnvFile(path.Base(f.name)) {
 			at = f.name
@@ -82,6 +82,18 @@ func (j *judge) protectedWrites(written []gitFile) (files []string) {
 		files = append(files, list...)
 	}
 	return files
+}
+
+// protectedBelow is [PathNames.In] for a file below a directory, whose own path does not count, except for names that
+// are a whole path.
+func protectedBelow(names PathNames, top, name string) (at string) {
+	if _, at = names.In(name); at == "" {
+		top = strings.TrimSuffix(top, "/")
+		if _, whole := names.In(top + name); len(whole) > len(top) {
+			at = whole[len(top):]
+		}
+	}
+	return at
 }
 
 // A gitFile is a file that git would write: its name in a work tree, with a slash before it.

@@ -283,10 +283,23 @@ func (p *PathContext) protected(n pathNames) string {
 
 // protectedName returns the protected name in a path, and the path that has it.
 func (p *PathContext) protectedName(s string) (name, at string) {
-	if name, at = protectedNames().In(s); name == "" && len(p.Protected) > 0 {
-		name, at = NewPathNames(p.Protected).In(s)
+	if name, at = protectedNames().In(s); name == "" {
+		name, at = p.moreProtected().In(s)
 	}
 	return name, at
+}
+
+// moreProtected returns the protected names that are not in the table.
+func (p *PathContext) moreProtected() PathNames {
+	if p.protectedToo == nil {
+		names := p.Protected
+		if p.Git != nil {
+			names = slices.Concat(names, p.Git.Named(p.ctx))
+		}
+		more := NewPathNames(names)
+		p.protectedToo = &more
+	}
+	return *p.protectedToo
 }
 
 // gitDirectory reports whether a path is in a git directory, whatever its name: one of a known

@@ -172,7 +172,7 @@ type PathContext struct {
 	Roots []string // further directories of the workspace
 	Home  string
 	Own   []string // Knack's own directories, apart from those below Home; protected
-	// Protected are names that are protected in addition to those of [ProtectedPaths].
+	// Protected are names that are protected in addition to those of [ProtectedPaths] and of [Git.Named].
 	Protected []string
 
 	// GitEnv means that commands run with the environment of [GitEnv]. Without it every git command
@@ -200,6 +200,7 @@ type PathContext struct {
 	resolved            map[string][]string
 	linkTargets         map[string]string
 	gitLayouts          map[string]bool // of git directories
+	protectedToo        *PathNames      // see moreProtected; nil: not known yet
 }
 
 // A Decision is a verdict with its reasons.

@@ -232,6 +232,9 @@ func allKeys(a, b map[string]string) map[string]string {
 func (r *run) stops(c *checkout, name string) bool {
 	path := filepath.Join(c.top, name)
 	protected, _ := r.system.names.protected.In("/" + name)
+	if _, at := r.system.names.protected.In(path); len(at) > len(c.top) {
+		protected = at // a name that is a whole path
+	}
 	return (protected != "" || permission.EnvFile(filepath.Base(name))) &&
 		!withinAny(slices.Concat(r.allow.Replace, r.allow.Write), path)
 }
