@@ -97,7 +97,7 @@ func TestPage(t *testing.T) {
 		answer("text/html; charset=utf-8", `<title>The <b>title</title><base href="/docs/"><nav>NAV</nav><main><header><h1>Head
 			</h1></header><p>Some <em>text</em> <a href="x.html">link</a> <img alt=dot src="data:image/png;base64,AAAA">
 			<a href="javascript:alert(1)">js</a></p><div style="display: NONE">HIDDEN</div><p hidden>HIDDEN</p>
-			<p aria-hidden=true>HIDDEN</p><!-- HIDDEN --><script>HIDDEN</script><p>zero​width‮</p>
+			<p aria-hidden=true>HIDDEN</p><!-- HIDDEN --><script>HIDDEN</script><p>zero`+"\u200b"+`width`+"\u202e"+`</p>
 			<table><tr><th>a<th>b<tr><td>1<td>2</table></main><footer>FOOT</footer>`)(w, r)
 	})
 	set := tools(t, Options{Version: "7"})
@@ -141,8 +141,7 @@ func TestStranger(t *testing.T) {
 // TestRedirects: only redirects within the same host and port are followed.
 func TestRedirects(t *testing.T) {
 	other := serve(t, answer("text/plain", "other"))
-	var s *site
-	s = serve(t, func(w http.ResponseWriter, r *http.Request) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		to := r.URL.Query().Get("to")
 		if r.URL.Path == "/loop" {
 			to = "/loop?" + r.URL.RawQuery + "x"
