@@ -111,6 +111,9 @@ func (p *reader) parse(data []byte, o Origin, whole bool) (s *Skill, body []byte
 	}
 	switch f.Fence {
 	case frontmatter.None:
+		if o.Kind == Legacy {
+			break // a command needs none
+		}
 		p.warn(CodeFrontmatterMissing, 1, 0, "begin the file with ---, then name: and description:, then ---",
 			"there is no frontmatter")
 	case frontmatter.Unclosed:
@@ -576,6 +579,9 @@ func (p *reader) describe(s *Skill, body []byte) {
 	if s.Description = strings.Clone(paragraph); s.Description == "" {
 		p.problem(CodeDescriptionMissing, Error, 1, 0, hint,
 			"there is no description and no text to take one from: models do not see the skill")
+		return
+	}
+	if s.Origin.Kind == Legacy {
 		return
 	}
 	p.warn(CodeDescriptionMissing, 1, 0, hint, "there is no description; the first paragraph of the text is used instead")

@@ -94,6 +94,9 @@ func (r *run) announceTools() error {
 	}
 	if len(added) > 0 {
 		note.People = "tools: +" + someOf(note.Tools)
+		if len(note.Tools) > 5 {
+			note.People = fmt.Sprintf("tools: +%d (/mcp lists them)", len(note.Tools))
+		}
 	}
 	_, err := r.record(session.Entry{Type: session.TypeNote, Note: &note})
 	return err
