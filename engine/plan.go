@@ -113,16 +113,21 @@ func (p *planMode) exit(ctx context.Context, plan string) (tool.Result, error) {
 	title := fmt.Sprintf("Leave plan mode and carry out this plan in the mode %s?", from)
 	a, err := s.ask(ctx, hook.NoticePermission, title, Question{Title: title, Text: plan, Asker: AskerPlan,
 		Options: []Option{
-			{ID: OptionNo, Label: "no, continue planning"}, {ID: OptionYes, Label: "yes, carry it out", Allow: true}}})
+			{ID: OptionNo, Label: "no, continue planning"}, {ID: OptionYes, Label: "yes, carry it out", Allow: true},
+			{ID: OptionEdits, Label: "yes, and accept all edits", Allow: true,
+				Help: "mode acceptEdits: files here are changed without asking"}}})
 	switch {
 	case errors.Is(err, ErrCannot):
 		return tool.Errorf("Nobody can approve a plan here: give the plan as your answer."), nil
 	case err != nil:
 		return tool.Result{}, err
-	case a.Option != OptionYes || a.Declined:
+	case a.Option != OptionYes && a.Option != OptionEdits || a.Declined:
 		return tool.Errorf("%s", strings.TrimSuffix("The user did not approve the plan: "+a.Reason, ": ")), nil
 	case p.from() != from:
 		return tool.Errorf("The user changed the mode meanwhile: it stays as it is."), nil
+	}
+	if a.Option == OptionEdits {
+		from = permission.AcceptEdits
 	}
 	if err := s.SetTyped(ctx, session.Setting{Mode: from}); err != nil {
 		return tool.Result{}, err

@@ -31,6 +31,9 @@ func TestPlanMode(t *testing.T) {
 	}{
 		{name: "approved", answer: "yes", model: []llmtest.Answer{enter, exit, done}, after: permission.AcceptEdits,
 			want: "The user approved the plan", asked: []string{question}},
+		{name: "approved with edits", answer: engine.OptionEdits, before: permission.Default,
+			model: []llmtest.Answer{enter, exit, done}, after: permission.AcceptEdits, want: "The user approved the plan",
+			asked: []string{"Leave plan mode and carry out this plan in the mode default?"}},
 		{name: "declined", answer: "no", model: []llmtest.Answer{enter, exit, done}, after: permission.Plan,
 			want: "The user did not approve the plan: shorter", asked: []string{question}},
 		{name: "headless", model: []llmtest.Answer{enter, exit, done}, after: permission.Plan,
