@@ -61,7 +61,7 @@ var handlers = sync.OnceValue(func() map[subtype]handler {
 func unsupported(request subtype) string {
 	switch request {
 	case "rewind_files":
-		return "no copies of files are stored; use the version control of the project"
+		return "a message of the host cannot be found again; the user restores files with /rewind"
 	case "update_settings":
 		return "a host cannot write settings; start the program with --settings"
 	case "background_tasks":
