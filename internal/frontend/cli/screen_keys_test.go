@@ -287,7 +287,7 @@ func TestScreenPickers(t *testing.T) {
 // TestScreenNotifyCommand: the user's notification command runs when the program waits for an answer.
 func TestScreenNotifyCommand(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t, serve(t, llmtest.Answer{When: "^go$", Calls: []llmtest.Call{{ID: "a", Name: "bash",
+	d := newFixture(t, serve(t, llmtest.Answer{When: "^go on$", Calls: []llmtest.Call{{ID: "a", Name: "bash",
 		Input: map[string]any{"command": "touch made"}}}},
 		llmtest.Answer{Text: "Done."}))
 	output := filepath.Join(d.home(), "output")
@@ -295,7 +295,7 @@ func TestScreenNotifyCommand(t *testing.T) {
 		".new; mv "+output+".new "+output+"; }\n") // the first notification: a turn of some seconds ends with another one
 	d.settings(t, fmt.Sprintf(`{"notify": %q}`, filepath.Join(d.home(), "notify")+" -t knack"))
 	const w, h = 100, 30
-	k := d.onScreen(t, w, h, "go")
+	k := d.onScreen(t, w, h, "go on")
 	k.shows(w, h, `  1 yes`)
 	k.types("1")
 	k.shows(w, h, `Done\.`)

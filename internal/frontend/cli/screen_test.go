@@ -181,9 +181,9 @@ func TestScreenExact(t *testing.T) {
 					text.WriteString("\n- ")
 				}
 			}
-			d := newFixture(t, serve(t, llmtest.Answer{When: "^go$", Text: text.String()}))
+			d := newFixture(t, serve(t, llmtest.Answer{When: "^go on$", Text: text.String()}))
 			d.env = append(d.env, "KNACK_UI=screen")
-			k := d.start(t, "--trust", "go")
+			k := d.start(t, "--trust", "go on")
 			if err := pty.Setsize(k.pty, &pty.Winsize{Rows: uint16(size.h), Cols: uint16(size.w)}); err != nil {
 				t.Fatal(err)
 			}

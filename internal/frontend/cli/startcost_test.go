@@ -115,7 +115,7 @@ func TestInitCost(t *testing.T) {
 
 // TestTreeCost limits what the command tree allocates to run one command.
 func TestTreeCost(t *testing.T) {
-	for args, most := range map[string]float64{"--version": 310, "-p hello": 310, "skill list": 850} {
+	for args, most := range map[string]float64{"--version": 350, "-p hello": 350, "skill list": 900} {
 		args := strings.Fields(args)
 		if n := testing.AllocsPerRun(5, func() { rootCommand(args) }); n > most {
 			t.Errorf("knack %v: the tree takes %.0f allocations, more than %.0f", args, n, most)
