@@ -15,21 +15,6 @@ func counts(added, removed int) styled.Line {
 		{Text: fmt.Sprintf("−%d", removed), Style: styled.Deleted}}
 }
 
-// countDiff returns how many lines a unified diff adds and removes.
-func countDiff(diff string) (added, removed int) {
-	for _, h := range hunks(diff) {
-		for _, l := range h.lines {
-			switch l[0] {
-			case '+':
-				added++
-			case '-':
-				removed++
-			}
-		}
-	}
-	return added, removed
-}
-
 // A hunk is a part of a unified diff. Each of its lines begins with ' ', '+', '-' or '\'.
 type hunk struct {
 	old, new int // number of the first line
