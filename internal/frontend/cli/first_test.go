@@ -103,10 +103,10 @@ func TestFirstStartScreen(t *testing.T) {
 	k := d.onScreen(t, 100, 30)
 	k.shows(100, 30, `(?s)Which model should Knack use\?.*Anthropic.*a local server: Ollama, LM Studio, llama.cpp or `+
 		`vLLM.*not now`)
-	k.types("hello\r") // is no option, and its Enter chooses none
 	k.types("1")
 	k.shows(100, 30, `Key of anthropic`)
-	k.types(llmtest.Key + "\r")
+	k.types(llmtest.Key)
+	k.types("\r")
 	k.shows(100, 30, `Test the key\?`)
 	k.types("1")
 	k.shows(100, 30, `The key of anthropic is stored in`)
