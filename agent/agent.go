@@ -105,8 +105,8 @@ type Skills struct {
 	// Catalog may return a different catalogue afterwards. Touched returns problems with skills that
 	// were left out; they are recorded. nil: touched files are ignored.
 	Touched func(ctx context.Context, paths []string) []knack.Problem
-	// Shell runs inline commands of a skill, which is one of the Scopes, see [ShellIn]; nil: they are
-	// left as text.
+	// Shell returns what runs the inline commands of a skill; the Scopes include the skill's own. See [ShellIn]. nil:
+	// inline commands are left as text.
 	Shell func(Scopes) knack.Shell
 	// File reads the files that the texts of skills and templates name as @path, see [FilesIn]; nil: none is read.
 	File func(Scopes) knack.File

@@ -24,7 +24,7 @@ var (
 	subText string
 )
 
-// GeneralPurpose returns the agent for skills that name none. It has the tools of the agent that
+// GeneralPurpose returns the agent for forked skills that do not name one. It has the same tools as the agent that
 // starts it.
 func GeneralPurpose() Definition {
 	return Definition{

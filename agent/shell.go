@@ -27,8 +27,8 @@ func ShellIn(ws workspace.Workspace, gate func(Scopes) tool.Gate, tempDir string
 	}
 }
 
-// FilesIn returns a [Skills.File] that reads files of a workspace with the read tool of the set. The gate decides it as
-// a call of that tool by the model.
+// FilesIn returns a func for [Skills.File]. It reads files of a workspace with the set's read tool; the gate decides on
+// each read as if the model had called that tool.
 func FilesIn(ws workspace.Workspace, set tool.Set, gate func(Scopes) tool.Gate) func(Scopes) knack.File {
 	return func(sc Scopes) knack.File {
 		return func(ctx context.Context, _ *knack.Activation, path string) (string, bool, error) {

@@ -100,8 +100,8 @@ func (t *Turn) recordAnswer(key string, accepted bool) {
 	t.session.declinedRules[key] = !accepted
 }
 
-// askAboutRules asks the user for admit. canStore offers the answer "always", which the user has to confirm by
-// typing the word.
+// askAboutRules asks the user whether rules of a skill may take effect. If canStore is set, the user may also answer
+// "always", and has to type that word to confirm it.
 func (t *Turn) askAboutRules(ctx context.Context, k *knack.Skill, path string, asks knack.Asks, rules []string,
 	canStore bool) (accepted, always bool, err error) {
 	what := "commands"

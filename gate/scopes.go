@@ -39,8 +39,8 @@ type SkillFacts struct {
 	// the user accepted for the skill's present content.
 	Foreign bool
 
-	// Dir is the skill's folder; "": it has none. Approved returns nil if data, read from a path in
-	// Dir, is the approved content. If Approved is set, the skill's grants do not cover running a
+	// Dir is the skill's folder; "" if it has none. Approved returns nil if data, which was read from a
+	// path in Dir, is the content that the user approved. If Approved is set, the skill's grants do not cover running a
 	// script outside Dir or one that Approved rejects. It is nil for bundled, managed and user
 	// skills, whose grants do not cover a link in Dir that leads into the workspace.
 	Dir      string

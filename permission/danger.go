@@ -118,7 +118,7 @@ func downloads(n syntax.Node) bool {
 	return found
 }
 
-// fetched reports whether a word contains the output of a program that downloads.
+// fetched reports whether a word contains a substitution, as in $(curl URL), whose output is a download.
 func fetched(w *syntax.Word) bool {
 	found := false
 	syntax.Walk(w, func(n syntax.Node) bool {

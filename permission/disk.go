@@ -105,7 +105,7 @@ func isSystem(dir string) bool {
 	return subpath.Contains("/proc", dir) || subpath.Contains("/sys", dir)
 }
 
-// A match is a file that begins like a pattern.
+// A match is a path that matches the first elements of a pattern.
 type match struct {
 	name string // as the pattern spells it
 	real string // with links resolved, for a directory

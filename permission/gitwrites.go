@@ -278,8 +278,8 @@ func (t *worktree) state(name string) string {
 	return t.commit(line)
 }
 
-// operands separates arguments: before and after "--", and the options. valued are options whose value is the next
-// argument.
+// operands splits arguments into the operands before "--", those after it, and the options. valued lists the options
+// that take the next argument as their value.
 func operands(args []string, valued string) (ops, after, options []string) {
 	for i := 0; i < len(args); i++ {
 		switch a := args[i]; {

@@ -235,7 +235,8 @@ func New[In any](name, description string, run func(ctx context.Context, in In, 
 	return Define(name, description, schema, run)
 }
 
-// Define is New with a schema that was derived before. A test of the caller has to compare it with [SchemaOf].
+// Define is like [New], but takes a schema that was derived earlier. The caller needs a test that compares it with
+// [SchemaOf].
 func Define[In any](name, description string, schema []byte,
 	run func(ctx context.Context, in In, call Input) (Result, error)) Tool {
 	schema = bytes.TrimSpace(schema)

@@ -93,7 +93,7 @@ func listNotes(s *engine.Session) engine.Reply {
 	return r
 }
 
-// addNote shows the files to which a note can be added, and adds it to the one that the user chooses.
+// addNote asks the user which file of notes to add a text to, and adds it there.
 func addNote(ctx context.Context, s *engine.Session, text string) (engine.Reply, error) {
 	p := s.Engine().Project()
 	n := p.Notes()

@@ -28,7 +28,7 @@ type Options struct {
 	HTTP http.RoundTripper
 	// AllowPrivate are the hosts that may lead inside: "host", "host:port", "*.domain" or an address.
 	AllowPrivate []string
-	// Documentation are the hosts that need no approval; see [DocumentationHosts].
+	// Documentation lists the hosts that may be fetched from without approval; see [DocumentationHosts].
 	Documentation []string
 	// Ask sends a prompt to a fast model; nil: prompts are not answered.
 	Ask func(ctx context.Context, prompt string) (string, error)

@@ -107,9 +107,7 @@ func (w *Worktree) Close(ctx context.Context) (kept string, err error) {
 		return "", err
 	}
 	_, err = run(ctx, w.environ, w.Root, "branch", "--quiet", "-D", w.Branch)
-	if e := os.Remove(filepath.Dir(w.Dir)); e == nil { // the last one
-		return "", err
-	}
+	_ = os.Remove(filepath.Dir(w.Dir)) // fails while there are other worktrees
 	return "", err
 }
 
