@@ -66,8 +66,8 @@ const (
 // A Model is what is known about a model. Prices are in US dollars per million tokens; Read and
 // Write are the prices of the prompt cache as multiples of Input.
 type Model struct {
-	Window    int      `json:"window,omitempty"`
-	MaxOutput int      `json:"max_output,omitempty"`
+	Window    int      `json:"contextWindow,omitempty" old:"window"`
+	MaxOutput int      `json:"maxOutputTokens,omitempty" old:"max_output"`
 	Takes     string   `json:"takes,omitempty"` // words: image, pdf
 	Thinking  bool     `json:"thinking,omitempty"`
 	Budget    bool     `json:"budget,omitempty"` // thinking is set as a number of tokens, not as a level

@@ -142,9 +142,10 @@ func TestSettingsMistakes(t *testing.T) {
 		{``, `[]`, `models.known: [] is not an object`},
 		{``, `{"x": 3}`, `models.known: x: 3 is not an object`},
 		{``, `{"x": {"max_output": "wide"}}`, `models.known: x: max_output: it is "wide", and must be a whole number`},
+		{``, `{"x": {"maxOutputTokens": "wide"}}`, `models.known: x: maxOutputTokens: it is "wide", and must be a whole number`},
 		{``, `{"x": {"input": "5"}}`, `models.known: x: input: it is "5", and must be a number`},
 		{``, `{"x": {"thinking": 1}}`, `models.known: x: thinking: it is 1, and must be true or false`},
-		{``, `{"x": {"window": -1}}`, `models.known: x: window: -1 is negative`},
+		{``, `{"x": {"contextWindow": -1}}`, `models.known: x: contextWindow: -1 is negative`},
 		{``, `{"x": {"output": -1}}`, `models.known: x: output: -1 is negative`},
 		{``, `{"x": {"takes": "image video"}}`, `models.known: x: takes: "video" is neither image nor pdf`},
 	} {
@@ -161,17 +162,17 @@ func TestSettingsMistakes(t *testing.T) {
 // TestKnown: keys of models.known by id or provider/id; unknown keys are reported, with a suggestion.
 func TestKnown(t *testing.T) {
 	extra, ignored, err := models.Settings(nil, json.RawMessage(`{
-		"llama": {"window": 8192, "max-output": 1000, "input": 1, "output": 4096},
+		"llama": {"contextWindow": 8192, "max-output-tokens": 1000, "input": 1, "output": 4096},
 		"box/gemma": {"window": 4096, "max_output": 512, "output": 2, "colour": "red"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
-		`models.known: box/gemma: colour: it is not a key; the keys are window, max_output, takes, thinking, budget, ` +
-			`input, output, read, write, long`,
-		`models.known: llama: max-output: it is not a key; did you mean max_output?`,
+		`models.known: box/gemma: colour: it is not a key; the keys are contextWindow, maxOutputTokens, takes, thinking, ` +
+			`budget, input, output, read, write, long`,
+		`models.known: llama: max-output-tokens: it is not a key; did you mean maxOutputTokens?`,
 		`models.known: llama: output: 4096 is not a price: it is US dollars for a million tokens; the limit of tokens is ` +
-			`max_output`,
+			`maxOutputTokens`,
 	}
 	var got []string
 	for _, m := range ignored {

@@ -110,7 +110,7 @@ func oneModel(id string, data json.RawMessage) (m Model, mistakes []*Mistake) {
 	}
 	for key, price := range map[string]*float64{"input": &m.Input, "output": &m.Output} {
 		if *price > maxPrice {
-			wrong(key, "%g is not a price: it is US dollars for a million tokens; the limit of tokens is max_output", *price)
+			wrong(key, "%g is not a price: it is US dollars for a million tokens; the limit of tokens is maxOutputTokens", *price)
 			*price = 0
 		}
 	}
@@ -120,7 +120,7 @@ func oneModel(id string, data json.RawMessage) (m Model, mistakes []*Mistake) {
 			*n = 0
 		}
 	}
-	for key, n := range map[string]*int{"window": &m.Window, "max_output": &m.MaxOutput} {
+	for key, n := range map[string]*int{"contextWindow": &m.Window, "maxOutputTokens": &m.MaxOutput} {
 		if *n < 0 {
 			wrong(key, "%d is negative", *n)
 			*n = 0
@@ -155,6 +155,9 @@ func decode(data json.RawMessage, into any, setting string, path ...string) []*M
 		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 		names = append(names, name)
 		at[name] = v.Field(i)
+		if old := v.Type().Field(i).Tag.Get("old"); old != "" && values[name] == nil {
+			at[old] = v.Field(i) // the key's name in earlier versions
+		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		to, ok := at[key]
@@ -163,7 +166,7 @@ func decode(data json.RawMessage, into any, setting string, path ...string) []*M
 		case !ok:
 			text = "it is not a key; the keys are " + strings.Join(names, ", ")
 			lower := strings.Split(strings.ToLower(strings.Join(names, " ")), " ")
-			if near := similar.Names(strings.ToLower(strings.ReplaceAll(key, "-", "_")), lower); len(near) > 0 {
+			if near := similar.Names(strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(key)), lower); len(near) > 0 {
 				text = "it is not a key; did you mean " + names[slices.Index(lower, near[0])] + "?"
 			}
 		case json.Unmarshal(values[key], to.Addr().Interface()) != nil:

@@ -68,8 +68,8 @@ var table = sync.OnceValue(func() []key {
 		{"models.default", perProvider, fromAnyone, nil, "What the aliases default and sonnet mean.", nil},
 		{"models.strong", perProvider, fromAnyone, nil, "What the aliases strong and opus mean.", nil},
 		{"models.aliases", texts, fromAnyone, nil, "Further names for models.", nil},
-		{"models.known", raw, fromAnyone, nil, "Models that the program does not know, by provider/model or model: window, " +
-			"max_output, input and output (prices), see knack help models.", nil},
+		{"models.known", raw, fromAnyone, nil, "Models that the program does not know, by provider/model or model: contextWindow, " +
+			"maxOutputTokens, input and output (prices), see knack help models.", nil},
 		{"providers", raw, fromUser, nil, "By provider, an object with baseURL, keyHelper (a command that prints the key), " +
 			"proxy and headers: where prompts and keys are sent.", nil},
 		{"proxy", text, fromUser, nil, "The proxy for requests to models.", nil},

@@ -145,22 +145,22 @@ func (l *loader) toolNames() []string {
 func (l *loader) problem(p knack.Problem) { l.c.Problems = append(l.c.Problems, p) }
 
 // read makes a layer from the content of a file. It reports whether all of it is valid JSON.
-func (l *loader) read(y layer, path string, data []byte) (layer, bool) {
-	y.file = &file{path: path, data: data, add: l.problem}
-	top, whole := y.file.parse()
+func (l *loader) read(from layer, path string, data []byte) (layer, bool) {
+	from.file = &file{path: path, data: data, add: l.problem}
+	top, whole := from.file.parse()
 	if top != nil && top.kind != 'o' {
-		y.problem(top.at, knack.CodeFieldType, knack.Error, "", "settings are an object, not %s", top.is())
+		from.problem(top.at, knack.CodeFieldType, knack.Error, "", "settings are an object, not %s", top.is())
 		top, whole = nil, false
 	}
-	y.top = top
-	y.silent = y.silent || !whole
+	from.top = top
+	from.silent = from.silent || !whole
 	if top != nil {
-		l.layers = append(l.layers, y)
+		l.layers = append(l.layers, from)
 	}
-	return y, whole
+	return from, whole
 }
 
-func (l *loader) open(y layer, path string) (whole bool) {
+func (l *loader) open(from layer, path string) (whole bool) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true
@@ -169,7 +169,7 @@ func (l *loader) open(y layer, path string) (whole bool) {
 		l.problem(unreadable(path, err))
 		return false
 	}
-	_, whole = l.read(y, path, data)
+	_, whole = l.read(from, path, data)
 	return whole
 }
 
@@ -195,8 +195,8 @@ func (l *loader) managed() error {
 		}
 		foreign := filepath.Join(dir, "managed-settings.json")
 		for _, name := range append(names, foreign) {
-			y := layer{origin: permission.Managed, base: dir, foreign: name == foreign}
-			if !l.open(y, name) {
+			from := layer{origin: permission.Managed, base: dir, foreign: name == foreign}
+			if !l.open(from, name) {
 				return fmt.Errorf("managed settings: %s", l.c.Problems[len(l.c.Problems)-1])
 			}
 		}
@@ -207,11 +207,11 @@ func (l *loader) managed() error {
 // policies reads Options.Policy.
 func (l *loader) policies() error {
 	for _, text := range l.Policy {
-		y, whole := l.read(layer{origin: permission.Managed, base: l.Dir, policy: true}, "--managed-settings", []byte(text))
+		from, whole := l.read(layer{origin: permission.Managed, base: l.Dir, policy: true}, "--managed-settings", []byte(text))
 		if !whole {
 			return errors.New(l.c.Problems[len(l.c.Problems)-1].String())
 		}
-		for _, m := range y.top.members {
+		for _, m := range from.top.members {
 			if err := checkPolicy(m.key, m.val); err != nil {
 				return fmt.Errorf("--managed-settings: %w", err)
 			}
@@ -256,7 +256,7 @@ func checkPolicy(name string, n *node) error {
 }
 
 func (l *loader) commandLine() error {
-	y := layer{origin: permission.Flag, base: l.Dir, flag: true}
+	from := layer{origin: permission.Flag, base: l.Dir, flag: true}
 	if len(l.Flags) > 0 {
 		tree := object{}
 		for name, v := range l.Flags {
@@ -273,7 +273,7 @@ func (l *loader) commandLine() error {
 		if err != nil {
 			return err
 		}
-		l.read(y, "command line", data)
+		l.read(from, "command line", data)
 	}
 	for _, s := range slices.Backward(l.Settings) { // the last --settings has the highest precedence
 		path, data := "--settings", []byte(s)
@@ -286,7 +286,7 @@ func (l *loader) commandLine() error {
 				return fmt.Errorf("--settings: %w", err)
 			}
 		}
-		if _, whole := l.read(y, path, data); !whole {
+		if _, whole := l.read(from, path, data); !whole {
 			broken := l.c.Problems[len(l.c.Problems)-1]
 			broken.Message = strings.TrimSuffix(broken.Message, brokenNote) // nothing applies, because the program exits
 			if broken.Hint != "" {
@@ -331,7 +331,7 @@ func (l *loader) project() error {
 	return nil
 }
 
-func (l *loader) projectFile(root *os.Root, name string, y layer) {
+func (l *loader) projectFile(root *os.Root, name string, from layer) {
 	path := filepath.Join(l.Root, name)
 	if info, err := os.Lstat(filepath.Join(l.ConfigHome, "settings.json")); err == nil {
 		if mine, err := root.Lstat(name); err == nil && os.SameFile(info, mine) {
@@ -358,7 +358,7 @@ func (l *loader) projectFile(root *os.Root, name string, y layer) {
 		l.problem(unreadable(path, err))
 		return
 	}
-	y.silent = true
+	from.silent = true
 	var refused error
 	if l.Check == nil {
 		refused = knack.Problem{Code: knack.CodeUntrusted, Severity: knack.Warn, Path: path, Hint: "knack trust --show",
@@ -366,9 +366,9 @@ func (l *loader) projectFile(root *os.Root, name string, y layer) {
 	} else {
 		refused = l.Check(path, data)
 	}
-	y.silent = refused != nil
-	y, _ = l.read(y, path, data)
-	if refused == nil || y.top == nil || l.harmless(y) {
+	from.silent = refused != nil
+	from, _ = l.read(from, path, data)
+	if refused == nil || from.top == nil || l.harmless(from) {
 		return
 	}
 	var p knack.Problem
@@ -389,9 +389,9 @@ func foreignKey(key string) bool {
 }
 
 // harmless reports whether a layer contains only settings that apply without trust.
-func (l *loader) harmless(y layer) bool {
-	for _, m := range y.top.members {
-		if m.key == "$schema" || y.foreign && !foreignKey(m.key) {
+func (l *loader) harmless(from layer) bool {
+	for _, m := range from.top.members {
+		if m.key == "$schema" || from.foreign && !foreignKey(m.key) {
 			continue
 		}
 		if m.key != "permissions" || m.val.kind != 'o' {
@@ -428,8 +428,8 @@ func (l *loader) merge() error {
 			}
 		}
 	}
-	for _, y := range l.layers {
-		y.unknown(known, y.top, "")
+	for _, from := range l.layers {
+		from.unknown(known, from.top, "")
 	}
 	merged := object{}
 	for _, k := range all {
@@ -490,24 +490,24 @@ func (l *loader) noBypass(merged object) {
 const codeIgnored = knack.CodeSettingIgnored
 
 // unknown reports unknown keys.
-func (y layer) unknown(known map[string]bool, n *node, prefix string) {
+func (from layer) unknown(known map[string]bool, n *node, prefix string) {
 	for _, m := range n.members {
 		name := prefix + m.key
 		switch {
-		case y.foreign && prefix == "":
+		case from.foreign && prefix == "":
 			if m.key == "permissions" && m.val.kind == 'o' {
-				y.unknown(known, m.val, "permissions.")
+				from.unknown(known, m.val, "permissions.")
 			}
 		case !known[name]:
-			if y.silent {
+			if from.silent {
 				continue
 			}
-			y.problem(m.at, knack.CodeUnknownKey, knack.Warn, near(name, known), "%s is not a setting; it is ignored",
+			from.problem(m.at, knack.CodeUnknownKey, knack.Warn, near(name, known), "%s is not a setting; it is ignored",
 				quote(name))
 		case m.val.kind == 'o' && !isKey(name):
-			y.unknown(known, m.val, name+".")
+			from.unknown(known, m.val, name+".")
 		case !isKey(name):
-			y.problem(m.val.at, knack.CodeFieldType, knack.Error, "", "%s is %s: it must be an object", name,
+			from.problem(m.val.at, knack.CodeFieldType, knack.Error, "", "%s is %s: it must be an object", name,
 				m.val.displayText())
 		}
 	}
@@ -551,8 +551,8 @@ func meaning(name string) string {
 }
 
 // find returns a layer's value of a key, if it has the right type.
-func (y layer) find(k key, report bool) *node {
-	n := y.top
+func (from layer) find(k key, report bool) *node {
+	n := from.top
 	for _, part := range strings.Split(k.name, ".") {
 		if n == nil || n.kind != 'o' {
 			return nil
@@ -564,7 +564,7 @@ func (y layer) find(k key, report bool) *node {
 	}
 	if want := k.expected(n); want != "" {
 		if report {
-			y.problem(n.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s is %s: it must be %s", k.name,
+			from.problem(n.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s is %s: it must be %s", k.name,
 				n.displayText(), want)
 		}
 		return nil
@@ -590,42 +590,42 @@ func (n *node) displayText() string {
 }
 
 // counts reports whether a layer may set a key. If not, it adds a problem.
-func (l *loader) counts(y layer, k key, n *node) bool {
+func (l *loader) counts(from layer, k key, n *node) bool {
 	restrictive := k.name == "permissions.ask" || k.name == "permissions.deny"
-	if y.policy {
+	if from.policy {
 		return restrictiveKey(k.name)
 	}
-	if y.silent {
+	if from.silent {
 		return restrictive
 	}
-	if section, _, _ := strings.Cut(k.name, "."); y.foreign && !foreignKey(section) {
+	if section, _, _ := strings.Cut(k.name, "."); from.foreign && !foreignKey(section) {
 		return false
 	}
 	why := ""
 	switch {
-	case k.scope == fromOwner && (y.project || y.flag):
+	case k.scope == fromOwner && (from.project || from.flag):
 		why = "is read only from managed and user settings"
-	case y.project && k.scope == fromUser:
+	case from.project && k.scope == fromUser:
 		why = "is not read from a project"
-	case y.project && k.name == "permissions.defaultMode" && k.fold(n.text) == string(permission.Bypass):
+	case from.project && k.name == "permissions.defaultMode" && k.fold(n.text) == string(permission.Bypass):
 		why = "cannot be bypassPermissions in a project"
-	case y.project && k.scope == onlyStricter && k.weak(n, l.above(k)):
+	case from.project && k.scope == onlyStricter && k.weak(n, l.above(k)):
 		why = "can only be made stricter by a project"
 	}
 	if why == "" {
 		return true
 	}
-	y.problem(n.at, codeIgnored, knack.Warn, "set it in your own settings", "%s %s", k.name, why)
+	from.problem(n.at, codeIgnored, knack.Warn, "set it in your own settings", "%s %s", k.name, why)
 	return false
 }
 
 // above returns the value of a key in the layers other than the project's.
 func (l *loader) above(k key) *node {
-	for _, y := range l.layers {
-		if y.project || y.silent || y.foreign {
+	for _, from := range l.layers {
+		if from.project || from.silent || from.foreign {
 			continue
 		}
-		if n := y.find(k, false); n != nil {
+		if n := from.find(k, false); n != nil {
 			return n
 		}
 	}
@@ -636,18 +636,18 @@ func (l *loader) above(k key) *node {
 func (l *loader) key(k key) any {
 	var lists []any
 	fields := object{}
-	for _, y := range l.layers {
-		n := y.find(k, !y.silent)
-		if n == nil || !l.counts(y, k, n) {
+	for _, from := range l.layers {
+		n := from.find(k, !from.silent)
+		if n == nil || !l.counts(from, k, n) {
 			continue
 		}
 		switch {
 		case k.kind == rules:
-			l.rules(y, k, n)
+			l.rules(from, k, n)
 		case k.kind == raw:
-			p := l.at(y, n)
+			p := l.at(from, n)
 			l.c.Raw[k.name] = append(l.c.Raw[k.name], Section{Origin: p.Origin, Path: p.Path, Line: p.Line, Column: p.Column,
-				JSON: json.RawMessage(y.data[n.at:n.end])})
+				JSON: json.RawMessage(from.data[n.at:n.end])})
 			l.c.from[k.name] = append(l.c.from[k.name], p)
 		case k.kind == list:
 			if lists == nil {
@@ -655,13 +655,13 @@ func (l *loader) key(k key) any {
 			}
 			for _, it := range n.items {
 				if want := k.bad(it); want != "" {
-					y.problem(it.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s contains %s: it must be %s", k.name,
+					from.problem(it.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s contains %s: it must be %s", k.name,
 						it.displayText(), want)
 					continue
 				}
 				if !slices.Contains(lists, any(it.text)) {
 					lists = append(lists, it.text)
-					l.c.from[k.name] = append(l.c.from[k.name], l.at(y, it))
+					l.c.from[k.name] = append(l.c.from[k.name], l.at(from, it))
 				}
 			}
 		case n.kind == 'o':
@@ -670,26 +670,26 @@ func (l *loader) key(k key) any {
 					continue // a repeated name: the last one counts
 				}
 				if want := k.bad(m.val); want != "" {
-					y.problem(m.val.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s.%s is %s: it must be %s", k.name,
+					from.problem(m.val.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s.%s is %s: it must be %s", k.name,
 						m.key, m.val.displayText(), want)
 					continue
 				}
-				if k.owned(m.val) && y.origin != permission.Managed && y.origin != permission.User {
-					y.problem(m.val.at, codeIgnored, knack.Warn, "put it into your own settings: knack skill pin "+m.key,
+				if k.owned(m.val) && from.origin != permission.Managed && from.origin != permission.User {
+					from.problem(m.val.at, codeIgnored, knack.Warn, "put it into your own settings: knack skill pin "+m.key,
 						"%s.%s: only managed and user settings may be %s", k.name, m.key, m.val.displayText())
 					continue
 				}
 				if fields[m.key] == nil || k.owned(m.val) && m.val.text == "required" { // a project cannot override required
 					fields[m.key] = m.val.value()
-					l.c.from[k.name+"."+m.key] = []Position{l.at(y, m.val)}
+					l.c.from[k.name+"."+m.key] = []Position{l.at(from, m.val)}
 				}
 			}
 		case k.kind == perProvider: // one value for all providers replaces the values of lower precedence
 			fields[""] = n.text
-			l.c.from[k.name] = []Position{l.at(y, n)}
+			l.c.from[k.name] = []Position{l.at(from, n)}
 			return fields
 		default:
-			l.c.from[k.name] = []Position{l.at(y, n)}
+			l.c.from[k.name] = []Position{l.at(from, n)}
 			if k.orNumber() {
 				return n.text
 			}
@@ -708,12 +708,12 @@ func (l *loader) key(k key) any {
 	return nil
 }
 
-func (l *loader) at(y layer, n *node) Position {
-	line, column := y.place(n.at)
-	if y.flag && y.path == "command line" {
+func (l *loader) at(from layer, n *node) Position {
+	line, column := from.place(n.at)
+	if from.flag && from.path == "command line" {
 		line, column = 0, 0
 	}
-	return Position{y.origin, y.path, line, column}
+	return Position{from.origin, from.path, line, column}
 }
 
 func (n *node) value() any {
@@ -729,7 +729,7 @@ func (n *node) value() any {
 }
 
 // rules adds the rules in one of a layer's lists.
-func (l *loader) rules(y layer, k key, n *node) {
+func (l *loader) rules(from layer, k key, n *node) {
 	to := &l.c.Rules.Allow
 	switch k.name {
 	case "permissions.ask":
@@ -739,19 +739,19 @@ func (l *loader) rules(y layer, k key, n *node) {
 	}
 	for _, it := range n.items {
 		if want := k.bad(it); want != "" {
-			y.problem(it.at, knack.CodeFieldType, knack.Error, "", "%s contains %s: it must be a rule", k.name, it.displayText())
+			from.problem(it.at, knack.CodeFieldType, knack.Error, "", "%s contains %s: it must be a rule", k.name, it.displayText())
 			continue
 		}
-		r, err := permission.ParseRule(it.text, y.origin)
+		r, err := permission.ParseRule(it.text, from.origin)
 		if err != nil {
-			y.problem(it.at, knack.CodeToolPattern, knack.Error, "knack help permissions", "%s: %v", k.name, err)
+			from.problem(it.at, knack.CodeToolPattern, knack.Error, "knack help permissions", "%s: %v", k.name, err)
 			continue
 		}
 		if p, ok := r.Problem(l.toolNames()...); ok {
-			y.problem(it.at, knack.CodeToolPattern, knack.Severity(p.Severity), "", "%s: %s", k.name, p.Message)
+			from.problem(it.at, knack.CodeToolPattern, knack.Severity(p.Severity), "", "%s: %s", k.name, p.Message)
 		}
-		r.Base = y.base
+		r.Base = from.base
 		*to = append(*to, r)
-		l.c.from[k.name] = append(l.c.from[k.name], l.at(y, it))
+		l.c.from[k.name] = append(l.c.from[k.name], l.at(from, it))
 	}
 }
