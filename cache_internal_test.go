@@ -189,7 +189,7 @@ func TestCacheHasEveryField(t *testing.T) {
 		f := v.Field(i)
 		switch name := v.Type().Field(i).Name; {
 		case !f.CanSet() || slices.Contains([]string{"ID", "Path", "Dir", "Origin", "Gated", "Read", "List", "ReadFile",
-			"Base", "Prompt", "Vars"}, name):
+			"Base", "Prompt", "Before", "Vars"}, name):
 			// set by the reader, or not from a file
 		case f.Kind() == reflect.String:
 			f.SetString(name)

@@ -248,8 +248,7 @@ func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill, re
 		return
 	case s.Gated != "":
 		e.State = Gated
-		problem(CodeGated, Info, "a feature is on with KNACK_FEATURES=NAME, or features in settings", "switched off: %s",
-			s.Gated)
+		problem(CodeGated, Info, "knack help skills", "%s is switched off: %s", s.Name, s.Gated)
 		return
 	}
 	files[s.ID] = s

@@ -67,6 +67,8 @@ type Invocation struct {
 	Shell    Shell    // nil: inline commands are left as text
 	// File reads a file that the skill's text names as @path. nil: no file is read.
 	File File
+	// Session returns the session that calls the skill, for computed texts. nil: there is none, or it is not known.
+	Session func() Snapshot
 	// CLAUDE_SESSION_ID, CLAUDE_PROJECT_DIR, CLAUDE_EFFORT, CLAUDE_PLUGIN_ROOT, CLAUDE_PLUGIN_DATA
 	Vars map[string]string
 }
@@ -79,6 +81,7 @@ type Activation struct {
 	Notice    string   // one line for people
 	Asked     string   // the name PREFIX:NAME that was requested, see Catalog.Unprefixed; "": the skill's own
 	Prompt    string   // the complete text for the model
+	Images    []Part   // what a computed text shows the model after Prompt
 	Dir       string   // base directory; "": none
 	Resources []string // files beside SKILL.md, slash-separated, relative to Dir
 	Grants    []string // permission rules with directories expanded
@@ -201,12 +204,21 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 	}
 	used := false
 	if s.Prompt != nil {
-		if body, err = s.Prompt(ctx, in); err != nil {
-			return nil, refuse(RefusedUnread, "%s has no text: %v", s.Name, err)
+		if body, err = a.compute(ctx, in, s.Prompt); err != nil {
+			return nil, err
 		}
 		used = true
 	} else if body, used, err = e.body(ctx, body); err != nil {
 		return nil, err
+	}
+	if s.Before != nil {
+		before, err := a.compute(ctx, in, s.Before)
+		if err != nil {
+			return nil, err
+		}
+		if before != "" {
+			body = before + "\n\n" + body
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -361,7 +373,7 @@ func (s *Skill) reread(ctx context.Context) (current *Skill, body, hash string, 
 		return nil, "", "", refuse(RefusedUnread, "%s cannot be read: %v", s.Name, problems[0])
 	}
 	current.Name, current.ID, current.Path, current.Dir = s.Name, s.ID, s.Path, s.Dir
-	current.Read, current.List, current.Base = s.Read, s.List, s.Base
+	current.Read, current.List, current.Base, current.Before = s.Read, s.List, s.Base, s.Before
 	current.Vars, current.command = s.Vars, s.command
 	return current, strings.TrimLeft(string(text), "\r\n"), hashOf(data), nil
 }

@@ -179,7 +179,7 @@ func TestAsksNothing(t *testing.T) {
 			}
 		}
 	}
-	s := &Skill{Name: "a", Model: "opus", Prompt: func(context.Context, Invocation) (string, error) { return "x", nil }}
+	s := &Skill{Name: "a", Model: "opus", Prompt: func(context.Context, Invocation) ([]Part, error) { return TextPart("x"), nil }}
 	if asks, err := s.Asks(t.Context()); err != nil || asks.IsEmpty() || asks.Hash != "" {
 		t.Errorf("%v, %+v", err, asks)
 	}
@@ -274,11 +274,11 @@ func TestResources(t *testing.T) {
 
 func TestComputedText(t *testing.T) {
 	s := &Skill{Name: "now", Description: "D.", ID: "x", Origin: Origin{Kind: Bundled, Trust: Trusted},
-		Prompt: func(_ context.Context, in Invocation) (string, error) {
+		Prompt: func(_ context.Context, in Invocation) ([]Part, error) {
 			if in.Args == "bad" {
-				return "", errors.New("no")
+				return nil, errors.New("no")
 			}
-			return "It is $ARGUMENTS, not " + in.Args, nil
+			return []Part{{Text: "It is $ARGUMENTS, not " + in.Args}}, nil
 		}}
 	c := Load(t.Context(), sourceOf(s))
 	a, err := c.Invoke(t.Context(), Invocation{Name: "now", Args: "noon"})
@@ -288,6 +288,43 @@ func TestComputedText(t *testing.T) {
 	_, err = c.Invoke(t.Context(), Invocation{Name: "now", Args: "bad"})
 	if r := refusal(t, err); r.Code != RefusedUnread {
 		t.Errorf("%+v", r)
+	}
+}
+
+// A computed text may have several parts and images, sees the session, and can precede the text of a file.
+func TestComputedParts(t *testing.T) {
+	see := func(_ context.Context, in Invocation) ([]Part, error) {
+		if in.Preview {
+			return nil, nil
+		}
+		if in.Session == nil {
+			return nil, errors.New("there is no session")
+		}
+		last := in.Session().Moments[0]
+		return []Part{{Text: last.Name + " failed: " + last.Text}, {Image: []byte("png"), MIME: "image/png"}, {Text: "Look."}},
+			nil
+	}
+	file := &Skill{Name: "file", Description: "D.", ID: "y", Path: "file/SKILL.md", Origin: Origin{Kind: Bundled, Trust: Trusted},
+		Before: see, Read: func(context.Context) ([]byte, error) {
+			return []byte("---\ndescription: D.\n---\nText for $ARGUMENTS."), nil
+		}, List: func(context.Context) ([]string, error) { return nil, nil }}
+	c := Load(t.Context(), sourceOf(file))
+	session := func() Snapshot {
+		return Snapshot{Moments: []Moment{{Kind: MomentCall, Name: "bash", Text: "exit 1", Failed: true}}}
+	}
+	a, err := c.Invoke(t.Context(), Invocation{Name: "file", Args: "all", Session: session})
+	if err != nil || !strings.HasSuffix(a.Prompt, "\n\nbash failed: exit 1\n\nLook.\n\nText for all.") {
+		t.Fatalf("%v, %+v", err, a)
+	}
+	if len(a.Images) != 1 || string(a.Images[0].Image) != "png" || a.Hash == "" {
+		t.Errorf("%+v", a)
+	}
+	if _, err := c.Invoke(t.Context(), Invocation{Name: "file"}); refusal(t, err).Code != RefusedUnread {
+		t.Error(err)
+	}
+	if a, err := c.Invoke(t.Context(), Invocation{Name: "file", Preview: true}); err != nil ||
+		!strings.Contains(a.Prompt, "Text for") {
+		t.Error(err)
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 // Body returns the text of a skill as written, without frontmatter.
 func (s *Skill) Body(ctx context.Context) (string, error) {
 	if s.Prompt != nil {
-		return s.Prompt(ctx, Invocation{Name: s.Name})
+		parts, err := s.Prompt(ctx, Invocation{Name: s.Name, Preview: true})
+		return textOf(parts), err
 	}
 	data, err := s.read(ctx)
 	if err != nil {

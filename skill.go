@@ -66,8 +66,11 @@ type Skill struct {
 	// stored on disk. nil means Dir. If it fails, the text is used without a base
 	// directory.
 	Base func(context.Context) (string, error)
-	// Prompt computes the text. nil means the body of the file.
-	Prompt func(context.Context, Invocation) (string, error)
+	// Prompt computes the text, which is not expanded. nil means the body of the file.
+	Prompt func(context.Context, Invocation) ([]Part, error)
+	// Before computes what stands before the text, such as facts about the session. It must have no effect if
+	// Invocation.Preview is set. nil: nothing.
+	Before func(context.Context, Invocation) ([]Part, error)
 	// Vars are variables of the text in addition to those of the Invocation, over which they take precedence:
 	// CLAUDE_PLUGIN_ROOT and CLAUDE_PLUGIN_DATA of the skill's plugin. nil: none.
 	Vars map[string]string

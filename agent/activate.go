@@ -75,6 +75,7 @@ func (r *run) fillInvocation(in knack.Invocation) knack.Invocation {
 			return r.Skills.File(r.loading(r.scopes(state), act))(ctx, act, path)
 		}
 	}
+	in.Session = r.snapshot
 	in.Vars = maps.Clone(r.Skills.Vars)
 	if in.Vars == nil {
 		in.Vars = map[string]string{}
@@ -110,6 +111,9 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by session.Ca
 		Retain: act.Skill.Retain, Tokens: tokens(act.Prompt), Present: state.Text(hash),
 		Hooks: act.Hooks, Dir: hookDir(act), Sandbox: act.Sandbox,
 		Problems: slices.Clone(act.Problems), UserOnly: act.Skill.NotModel, Accepted: act.Accepted,
+	}
+	for _, p := range act.Images {
+		a.Images = append(a.Images, llm.Part{Media: &llm.Media{MIME: p.MIME, Data: p.Image}})
 	}
 	review := r.review(callOf(act))
 	for _, rule := range act.Grants {

@@ -110,6 +110,9 @@ type Skills struct {
 	Shell func(Scopes) knack.Shell
 	// File reads the files that the texts of skills and templates name as @path, see [FilesIn]; nil: none is read.
 	File func(Scopes) knack.File
+	// Session adds to what computed skills see of the session what only the program knows: Dir, Mode, Waiting and
+	// Jobs. nil: nothing.
+	Session func(*knack.Snapshot)
 	// Vars are the variables of skill texts in addition to CLAUDE_SESSION_ID and CLAUDE_EFFORT.
 	Vars map[string]string
 }

@@ -35,7 +35,12 @@ var files embed.FS
 // must not be changed after the first use.
 type Set struct {
 	More     []Skill         // in addition to the embedded ones
-	Features map[string]bool // enabled feature gates, by name
+	Features map[string]bool // features that are on or off, by any of their names; see [SameFeature]
+	// Found reports whether what opens a skill of the program by itself was found, such as a browser for browser. It is
+	// called whenever skills are loaded. nil: nothing was.
+	Found func(skill string) bool
+	// Before computes what stands before the text of skills of the program, by name; see [knack.Skill.Before].
+	Before map[string]func(context.Context, knack.Invocation) ([]knack.Part, error)
 	// Off are skills of the program that the user switched off, by name, with the reason.
 	Off map[string]string
 
@@ -59,13 +64,15 @@ type Skill struct {
 }
 
 // withState returns the skill in its current state.
-func (k Skill) withState(ctx context.Context, features map[string]bool) *knack.Skill {
+func (s *Set) withState(ctx context.Context, k Skill) *knack.Skill {
 	skill := *k.Skill
 	skill.Origin = knack.Origin{Kind: knack.Bundled, Trust: knack.Trusted}
 	skill.ID = cmp.Or(skill.ID, "bundled:"+skill.Name)
+	if k.Feature != "" {
+		skill.Gated = s.gateState(gate{feature: k.Feature}, nil)
+	}
 	switch {
-	case k.Feature != "" && !features[k.Feature]:
-		skill.Gated = "the feature " + k.Feature + " is off"
+	case skill.Gated != "":
 	case k.IsEnabled != nil && !k.IsEnabled(ctx):
 		skill.Gated = "this program does not provide it here"
 	}
@@ -119,7 +126,7 @@ func (s *Set) Location() knack.Location {
 func (s *Set) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] {
 	return func(yield func(*knack.Skill, error) bool) {
 		for _, k := range s.More {
-			if !yield(k.withState(ctx, s.Features), nil) {
+			if !yield(s.withState(ctx, k), nil) {
 				return
 			}
 		}
@@ -138,12 +145,16 @@ func (s *Set) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] {
 // files, and how to compute a text.
 func (s *Set) finish(ctx context.Context, from *knack.Skill) *knack.Skill {
 	skill := *from
-	if why := s.Off[skill.Name]; s.builtIn && why != "" {
-		skill.Gated = why
-	}
-	if s.builtIn && skill.Name == "lorem-ipsum" {
-		skill.Prompt = loremIpsum
-		return &skill
+	if s.builtIn {
+		if g, ok := gates[skill.Name]; ok {
+			skill.Gated = s.gateState(g, func() bool { return s.Found != nil && s.Found(skill.Name) })
+		}
+		skill.Gated = cmp.Or(s.Off[skill.Name], skill.Gated)
+		skill.Before = s.Before[skill.Name]
+		if skill.Name == "lorem-ipsum" {
+			skill.Prompt = loremIpsum
+			return &skill
+		}
 	}
 	if beside, err := skill.List(ctx); err == nil && len(beside) > 0 && s.state != "" {
 		dir := path.Dir(strings.TrimPrefix(skill.Path, string(knack.Bundled)+":"))

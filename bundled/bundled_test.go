@@ -111,9 +111,9 @@ func TestStateless(t *testing.T) {
 func TestGates(t *testing.T) {
 	ctx := t.Context()
 	skill := func(name string) *knack.Skill {
-		return &knack.Skill{Name: name, Description: "Dreams", Prompt: func(context.Context, knack.Invocation) (string,
+		return &knack.Skill{Name: name, Description: "Dreams", Prompt: func(context.Context, knack.Invocation) ([]knack.Part,
 			error) {
-			return "Dream.", nil
+			return knack.TextPart("Dream."), nil
 		}}
 	}
 	enabled := false
@@ -158,7 +158,7 @@ func TestGates(t *testing.T) {
 		t.Error(err)
 	}
 	w := c.Why("dream", knack.View{})
-	if len(w.Found) != 1 || w.Found[0].Reason != "switched off: the feature dream is off" || len(w.Problems) != 1 ||
+	if len(w.Found) != 1 || w.Found[0].Reason != "switched off: the feature dream is off; KNACK_FEATURES=dream turns it on" || len(w.Problems) != 1 ||
 		w.Problems[0].Code != "gated" {
 		t.Errorf("%+v", w)
 	}
@@ -174,7 +174,8 @@ func TestGates(t *testing.T) {
 func TestLoremIpsum(t *testing.T) {
 	set := New("", "")
 	for args, want := range map[string]int{"": 1000, "1": 1, "7": 7, "5,000": 5000, " 12 ": 12, "20000": 20000} {
-		text, err := loremIpsum(t.Context(), knack.Invocation{Args: args})
+		parts, err := loremIpsum(t.Context(), knack.Invocation{Args: args})
+		text := parts[0].Text
 		words := strings.Fields(text)
 		if got := len(words); err != nil || got != want || strings.Count(text, " ") != want-1 {
 			t.Errorf("%q: %d words, %v", args, got, err)
@@ -275,6 +276,47 @@ func TestFrom(t *testing.T) {
 		}
 		if err := set.Close(); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestGateNames: a feature has the names that other programs use, in any spelling; off wins over on; what a skill
+// needs may be found.
+func TestGateNames(t *testing.T) {
+	type features = map[string]bool
+	for _, c := range []struct {
+		skill    string
+		features features
+		found    bool
+		want     string // why it is closed
+	}{
+		{"dream", nil, true, "the feature dream is off; KNACK_FEATURES=dream turns it on"},
+		{"dream", features{"KAIROS": true}, false, ""},
+		{"dream", features{"Kairos_Dream": true}, false, ""},
+		{"dream", features{"kairos": true, "DREAM": false}, false, "the feature dream is off in settings"},
+		{"dream", features{"loop": true}, false, "the feature dream is off; KNACK_FEATURES=dream turns it on"},
+		{"hunter", features{"REVIEW_ARTIFACT": true}, false, ""},
+		{"loop", features{"AGENT_TRIGGERS": true}, false, ""},
+		{"schedule", features{"AGENT_TRIGGERS": true}, false,
+			"the feature remote-triggers is off; KNACK_FEATURES=remote-triggers turns it on"},
+		{"schedule", features{"agentTriggersRemote": true}, false, ""},
+		{"api", features{"BUILDING_CLAUDE_APPS": true}, false, ""},
+		{"run-skill-generator", features{"RUN_SKILL_GENERATOR": true}, false, ""},
+		{"browser", nil, true, ""},
+		{"browser", nil, false, "Chromium or Chrome was not found; KNACK_FEATURES=browser turns it on anyway"},
+		{"browser", features{"claude_in_chrome": false}, true, "the feature browser is off in settings"},
+		{"keybindings", features{"keyBindings": true}, false, ""},
+	} {
+		set := From(fstest.MapFS{c.skill + "/SKILL.md": {Data: []byte("---\ndescription: D.\n---\nText.")}}, "", "")
+		set.builtIn, set.Features = true, c.features
+		set.Found = func(skill string) bool { return c.found && skill == c.skill }
+		for skill, err := range set.Skills(t.Context()) {
+			if skill == nil {
+				continue // a warning
+			}
+			if err != nil || skill.Gated != c.want {
+				t.Errorf("%s with %v: %q, %v; want %q", c.skill, c.features, skill.Gated, err, c.want)
+			}
 		}
 	}
 }

@@ -30,16 +30,16 @@ var oneToken = [...]string{
 
 // loremIpsum returns a text of exactly as many tokens as its argument demands: words of oneToken,
 // separated by single spaces.
-func loremIpsum(ctx context.Context, in knack.Invocation) (string, error) {
+func loremIpsum(ctx context.Context, in knack.Invocation) ([]knack.Part, error) {
 	n := defaultTokens
 	if arg := strings.TrimSpace(in.Args); arg != "" {
 		var err error
 		if n, err = strconv.Atoi(strings.ReplaceAll(arg, ",", "")); err != nil {
-			return "", fmt.Errorf("%.40q is not a number of tokens: type /lorem-ipsum 2000", arg)
+			return nil, fmt.Errorf("%.40q is not a number of tokens: type /lorem-ipsum 2000", arg)
 		}
 	}
 	if n < 1 || n > maxTokens {
-		return "", errors.New("the number of tokens is from 1 to " + strconv.Itoa(maxTokens))
+		return nil, errors.New("the number of tokens is from 1 to " + strconv.Itoa(maxTokens))
 	}
 	var b strings.Builder
 	// The step from word to word changes with every len(oneToken) words, so that one pass over the
@@ -52,5 +52,5 @@ func loremIpsum(ctx context.Context, in knack.Invocation) (string, error) {
 		b.WriteString(oneToken[at])
 		at = (at + 1 + (36+i/len(oneToken))%(len(oneToken)-1)) % len(oneToken)
 	}
-	return b.String(), ctx.Err()
+	return knack.TextPart(b.String()), ctx.Err()
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/bundled"
 	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/internal/leaf/chromium"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/internal/project/config"
@@ -228,6 +229,7 @@ func (p *Project) findSources(ctx context.Context) {
 	p.bundled = bundled.New(env.StateHome(), p.Version())
 	p.bundled.Features = features(p.config, env.Get("KNACK_FEATURES"))
 	p.bundled.Off = p.plugins.switchedOff()
+	p.bundled.Found = p.found
 	s.Bundled, s.Plugins = []knack.Source{p.bundled}, p.plugins.sources()
 	p.sourceOptions = s
 	p.sources = slices.Concat(sources.Default(ctx, p.dir, s), o.Sources)
@@ -278,20 +280,43 @@ func (p *Project) setView() {
 	}
 }
 
-// features returns the features that settings and the environment turn on. The environment cannot
-// change what the machine's administrator has set.
+// features returns the features that settings and the environment turn on or off. The environment turns on what settings
+// do not turn off.
 func features(settings *config.Config, env string) map[string]bool {
-	on := maps.Clone(settings.Settings.Features)
+	all := maps.Clone(settings.Settings.Features)
 	for _, name := range strings.FieldsFunc(env, func(r rune) bool { return r == ',' || r == ' ' }) {
-		if at := settings.Where("features." + name); len(at) > 0 && at[0].Origin == permission.Managed {
-			continue
+		if all == nil {
+			all = map[string]bool{}
 		}
-		if on == nil {
-			on = map[string]bool{}
+		if _, given := all[name]; !given {
+			all[name] = true
 		}
-		on[name] = true
 	}
-	return on
+	return all
+}
+
+// found reports whether a bundled skill finds here what it is for.
+func (p *Project) found(skill string) bool {
+	set, env := &p.config.Settings, p.options.Env
+	switch skill {
+	case "browser":
+		return chromium.Find(env.Get) != ""
+	case "keybindings":
+		if set.Keybindings.Customize || env.ConfigDir() == "" {
+			return set.Keybindings.Customize
+		}
+		_, err := os.Stat(KeyBindings(env))
+		return err == nil
+	}
+	return false
+}
+
+// KeyBindings returns the file with the user's key bindings, which need not exist; "": there is no user.
+func KeyBindings(env Env) string {
+	if dir := env.ConfigDir(); dir != "" {
+		return filepath.Join(dir, "keybindings.json")
+	}
+	return ""
 }
 
 // Close removes the files that bundled skills were extracted to.

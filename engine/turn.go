@@ -96,6 +96,7 @@ func (t *Turn) newAgent() *agent.Agent {
 			Reserved: p.reserved(t.host.Commands),
 			Refresh:  func(ctx context.Context) { s.engine.library.Reload(ctx) },
 			Touched:  t.addNested,
+			Session:  func(k *knack.Snapshot) { describe(s, k) },
 			Vars:     map[string]string{"CLAUDE_PROJECT_DIR": p.root},
 		},
 		Policy: agent.Policy{Gate: t.gate.With, Review: t.review, Admit: t.admit},

@@ -387,6 +387,7 @@ func (l *Log) sizeOf(e *Entry) int {
 		n = len(e.Agent.Text())
 	case e.Activation != nil:
 		add(e.Activation.Parts)
+		add(e.Activation.Images)
 		if slices.ContainsFunc(l.state.Texts, func(t Text) bool { return t.Entry == e.ID }) {
 			n += len(e.Activation.Prompt)
 		}

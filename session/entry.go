@@ -231,6 +231,7 @@ type Activation struct {
 	Retain  string     `json:"scope,omitempty"`
 	Tokens  int        `json:"tokens"`            // of Prompt, estimated
 	Parts   []llm.Part `json:"parts,omitempty"`   // attachments
+	Images  []llm.Part `json:"images,omitempty"`  // what a computed text shows after Prompt, and released with it
 	Present int        `json:"present,omitempty"` // the entry with the same text, which is not sent again; 0: none
 	Touched []string   `json:"touched,omitempty"` // attached files
 

@@ -90,6 +90,14 @@ func (v *view) add(e Entry) {
 		if a.Present == 0 || v.parts[owner] != nil {
 			v.parts[owner] = append(v.parts[owner], partAt{last, len(v.messages[last].Parts) - 1, a.label()})
 		}
+		for _, image := range a.Images {
+			if a.Present != 0 {
+				break
+			}
+			v.addUser(image)
+			last := len(v.messages) - 1
+			v.parts[owner] = append(v.parts[owner], partAt{last, len(v.messages[last].Parts) - 1, "An image. "})
+		}
 		v.addUser(a.Parts...)
 	case TypeRelease:
 		r := e.Release

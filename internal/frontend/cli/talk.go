@@ -118,15 +118,11 @@ func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go e.Watch(watching)
-	bindings := ""
-	if dir := env.ConfigDir(); dir != "" {
-		bindings = filepath.Join(dir, "keybindings.json")
-	}
 	return tui.Run(ctx, tui.Options{
 		In: in, Out: out, Theme: cmp.Or(env.Get("KNACK_THEME"), settings.Theme), Colour: colors(out),
 		Notify: settings.Notify,
 		First:  first, Env: env.Get,
-		History: env.StateFile("history"), Bindings: bindings,
+		History: env.StateFile("history"), Bindings: engine.KeyBindings(env),
 		Start: func(ctx context.Context, person engine.Person) (*engine.Session, error) {
 			return f.start(ctx, e, person, nil, c.ErrOrStderr())
 		},

@@ -116,6 +116,8 @@ var table = sync.OnceValue(func() []key {
 			weakEnum("off", "ask", "on")},
 		{"features", booleans, fromAnyone, nil,
 			"Features to turn on or off; some bundled skills need one that is off by default.", nil},
+		{"keybindings.customize", boolean, fromUser, nil, "Turns on the skill keybindings before there is a file with key " +
+			"bindings. Default: false.", nil},
 
 		{"sandbox.mode", text, onlyStricter, []string{"off", "auto", "require"},
 			"Whether commands run in the sandbox: auto (default): where it is possible; require: they fail where it " +

@@ -40,7 +40,10 @@ type Settings struct {
 		DisableShell        bool              `json:"disableShell"`
 		EnforceAllowedTools string            `json:"enforceAllowedTools"`
 	} `json:"skills"`
-	Features map[string]bool `json:"features"`
+	Features    map[string]bool `json:"features"`
+	Keybindings struct {
+		Customize bool `json:"customize"`
+	} `json:"keybindings"`
 
 	Sandbox struct {
 		Mode       string   `json:"mode"`

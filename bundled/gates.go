@@ -1,0 +1,84 @@
+package bundled
+
+import (
+	"slices"
+	"strings"
+)
+
+// A gate decides whether a skill of the program is on. A skill without one is always on.
+type gate struct {
+	feature string   // its name in settings and in KNACK_FEATURES
+	aliases []string // names that other programs use for the feature
+	found   string   // what must be found here unless the feature is on by its name; "": nothing turns it on by itself
+}
+
+// gates has the gates of the program's skills.
+var gates = map[string]gate{
+	"api":                 {feature: "api", aliases: []string{"building-claude-apps", "claude-api"}},
+	"browser":             {feature: "browser", aliases: []string{"claude-in-chrome"}, found: "Chromium or Chrome"},
+	"dream":               {feature: "dream", aliases: []string{"kairos", "kairos-dream"}},
+	"hunter":              {feature: "review-artifact"},
+	"keybindings":         {feature: "keybindings", found: "keybindings.json or the setting keybindings.customize: true"},
+	"loop":                {feature: "triggers", aliases: []string{"agent-triggers"}},
+	"run-skill-generator": {feature: "skill-generator", aliases: []string{"run-skill-generator"}},
+	"schedule":            {feature: "remote-triggers", aliases: []string{"agent-triggers-remote"}},
+}
+
+// Gated returns the names of the skills that have a gate, sorted.
+func Gated() []string {
+	var names []string
+	for name := range gates {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// SameFeature reports whether two names are of one feature: letter case, - and _ do not matter, and the names that
+// other programs use count.
+func SameFeature(a, b string) bool { return canonical(a) == canonical(b) }
+
+// canonical returns the name by which a feature is compared.
+func canonical(name string) string {
+	name = folded(name)
+	for _, g := range gates {
+		for _, alias := range g.aliases {
+			if folded(alias) == name {
+				return folded(g.feature)
+			}
+		}
+	}
+	return name
+}
+
+var folder = strings.NewReplacer("-", "", "_", "")
+
+func folded(name string) string { return folder.Replace(strings.ToLower(name)) }
+
+// feature reports whether a feature was switched on or off. Off wins over on, where it has several names.
+func (s *Set) feature(name string) (on, off bool) {
+	name = canonical(name)
+	for given, value := range s.Features {
+		if canonical(given) == name {
+			on, off = on || value, off || !value
+		}
+	}
+	return on && !off, off
+}
+
+// gateState returns why the feature that a skill needs is closed; "": it is open. found reports whether what opens
+// it by itself was found; nil: nothing is looked for.
+func (s *Set) gateState(g gate, found func() bool) string {
+	on, off := s.feature(g.feature)
+	switch {
+	case on:
+		return ""
+	case off:
+		return "the feature " + g.feature + " is off in settings"
+	case g.found == "":
+		return "the feature " + g.feature + " is off; KNACK_FEATURES=" + g.feature + " turns it on"
+	case found != nil && found():
+		return ""
+	}
+	return g.found + " was not found; KNACK_FEATURES=" + g.feature + " turns it on anyway"
+}
