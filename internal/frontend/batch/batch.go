@@ -51,8 +51,8 @@ type Queue interface {
 	// Finish ends a lease with what came of the run, and writes rows of the ledger, both or neither.
 	Finish(ctx context.Context, l Lease, end End, rows []Row) error
 	// Requeue makes a run ready again: one that waits, with the answer to its question, or one that has ended, with nil.
-	// Of several answers the first counts; the others get ErrState.
-	Requeue(ctx context.Context, run string, answer json.RawMessage) error
+	// An answer that is no ends the run as Refused. Of several answers the first counts; the others get ErrState.
+	Requeue(ctx context.Context, run string, answer *Answer) error
 	// Cancel ends runs of a batch, all if none is named. Those that run are told so by their next Heartbeat.
 	Cancel(ctx context.Context, batch string, runs ...string) error
 	// Watch yields the batches and the runs that f describes, each batch before its runs and the runs in order. If
@@ -106,6 +106,7 @@ type Task struct {
 	Prompt  string        `json:"prompt,omitempty"`
 	Skill   string        `json:"skill,omitempty"` // instead of Prompt, with Args
 	Args    string        `json:"args,omitempty"`
+	Typed   bool          `json:"typed,omitempty"` // the user typed the name of the skill, which may be closed to models
 	Model   string        `json:"model,omitempty"`
 	Dir     string        `json:"cwd,omitempty"`      // "": that of the batch; relative to it
 	Timeout time.Duration `json:"timeout,omitempty"`  // 0: none
@@ -181,10 +182,16 @@ type Run struct {
 	Rows  []Row `json:"rows,omitempty"` // if the Filter asked for them
 }
 
+// An Answer is the user's, to the question of a run that waits.
+type Answer struct {
+	Value json.RawMessage `json:"value,omitempty"`
+	No    bool            `json:"no,omitempty"` // the run ends
+}
+
 // Answered is a question with its answer.
 type Answered struct {
 	Question json.RawMessage `json:"question"`
-	Answer   json.RawMessage `json:"answer"`
+	Answer
 }
 
 // Spent is a sum of rows of the ledger.
@@ -215,7 +222,9 @@ type End struct {
 	Text  string `json:"text,omitempty"`  // the answer
 	Error string `json:"error,omitempty"` // why it is not Done
 	// Fatal means that further attempts would fail in the same way, as for a directory that does not exist.
-	Fatal    bool            `json:"fatal,omitempty"`
+	Fatal bool `json:"fatal,omitempty"`
+	// Died means that the process of the run died, which counts as the death of a worker does; State is Ready.
+	Died     bool            `json:"-"`
 	After    time.Duration   `json:"-"` // for a failed run with attempts left: not before this
 	Question json.RawMessage `json:"-"`
 	Session  string          `json:"session,omitempty"` // its ID

@@ -521,14 +521,18 @@ func (s *suite) waiting() {
 		s.Fatalf("%s was claimed", other.Run.Key)
 	}
 	s.finish(other, batch.Done)
-	s.ok(s.open().Requeue(s.ctx, ids[0], json.RawMessage(`{"option":"yes"}`)))
-	s.is(s.q.Requeue(s.ctx, ids[0], json.RawMessage(`{"option":"no"}`)), batch.ErrState)
+	s.ok(s.open().Requeue(s.ctx, ids[0], &batch.Answer{Value: json.RawMessage(`{"option":"yes"}`)}))
+	s.is(s.q.Requeue(s.ctx, ids[0], &batch.Answer{No: true}), batch.ErrState)
 	l = s.get(s.q, w)
-	if l.Run.ID != ids[0] || len(l.Run.Answers) != 1 || string(l.Run.Answers[0].Answer) != `{"option":"yes"}` ||
+	if l.Run.ID != ids[0] || len(l.Run.Answers) != 1 || string(l.Run.Answers[0].Value) != `{"option":"yes"}` ||
 		string(l.Run.Answers[0].Question) != `{"title":"May I?"}` || l.Run.Round != 0 {
 		s.Fatalf("the run is %+v", l.Run)
 	}
-	s.finish(l, batch.Done)
+	s.ok(s.q.Finish(s.ctx, l, batch.End{State: batch.Waiting, Question: json.RawMessage(`{"title":"And this?"}`)}, nil))
+	s.ok(s.q.Requeue(s.ctx, ids[0], &batch.Answer{No: true}))
+	if r := s.state(ids[0], batch.Refused); len(r.Answers) != 2 || !r.Answers[1].No || r.End == nil || r.End.Error == "" {
+		s.Errorf("the run is %+v", r)
+	}
 	s.is(s.q.Requeue(s.ctx, "no such run", nil), batch.ErrUnknown)
 }
 
@@ -561,8 +565,12 @@ func (s *suite) putBack() {
 		}
 		s.finish(l, batch.Ready)
 	}
-	s.finish(s.get(s.q, w), batch.Done)
-	s.state(ids[0], batch.Done)
+	for range batch.Lost { // unlike one whose process dies
+		s.ok(s.q.Finish(s.ctx, s.get(s.q, w), batch.End{State: batch.Ready, Died: true, Error: "its process died"}, nil))
+	}
+	if r := s.state(ids[0], batch.Failed); r.End == nil || r.End.Error == "" || r.Lost != batch.Lost {
+		s.Errorf("the run is %+v", r)
+	}
 }
 
 // requeue: what has ended may begin anew.
@@ -572,7 +580,7 @@ func (s *suite) requeue() {
 	l := s.get(s.q, w)
 	s.is(s.q.Requeue(s.ctx, ids[0], nil), batch.ErrState) // it runs
 	s.finish(l, batch.Failed, spent("1", 1))
-	s.is(s.q.Requeue(s.ctx, ids[0], json.RawMessage(`{}`)), batch.ErrState) // it asks nothing
+	s.is(s.q.Requeue(s.ctx, ids[0], &batch.Answer{}), batch.ErrState) // it asks nothing
 	s.finish(s.get(s.q, w), batch.Done)
 	s.ok(s.q.Requeue(s.ctx, ids[0], nil))
 	l = s.get(s.q, w)

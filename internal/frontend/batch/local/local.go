@@ -486,11 +486,16 @@ func (q *Queue) Finish(ctx context.Context, l batch.Lease, end batch.End, rows [
 
 // finish writes the end of an attempt of a run that is running.
 func finish(ctx context.Context, tx *sql.Tx, n int64, o batch.Options, end batch.End) error {
-	var failures, round int
+	var failures, round, lost int
 	var cancel bool
-	if err := tx.QueryRowContext(ctx, "SELECT failures, round, cancel FROM runs WHERE n = ?", n).
-		Scan(&failures, &round, &cancel); err != nil {
+	if err := tx.QueryRowContext(ctx, "SELECT failures, round, lost, cancel FROM runs WHERE n = ?", n).
+		Scan(&failures, &round, &lost, &cancel); err != nil {
 		return err
+	}
+	if end.Died {
+		if lost++; lost >= batch.Lost {
+			end.State, end.Fatal, end.Error = batch.Failed, true, end.Error+" each time it ran"
+		}
 	}
 	state, after := end.State, int64(0)
 	switch {
@@ -516,14 +521,14 @@ func finish(ctx context.Context, tx *sql.Tx, n int64, o batch.Options, end batch
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE runs SET state = ?, run_after = ?, stamped = ?, failures = ?, round = ?, question = ?,
+	_, err = tx.ExecContext(ctx, `UPDATE runs SET state = ?, run_after = ?, stamped = ?, failures = ?, lost = ?, round = ?, question = ?,
 		ending = ?, ended = ?, took = took + max(0, ? - claimed), changed = `+changed+` WHERE n = ?`,
-		state, after, now(), failures, round, question, ending, now(), now(), n)
+		state, after, now(), failures, lost, round, question, ending, now(), now(), n)
 	return err
 }
 
 // Requeue makes a run ready again.
-func (q *Queue) Requeue(ctx context.Context, run string, answer json.RawMessage) error {
+func (q *Queue) Requeue(ctx context.Context, run string, answer *batch.Answer) error {
 	return q.tx(ctx, func(tx *sql.Tx) error {
 		var n, b int64
 		var state batch.State
@@ -539,30 +544,53 @@ func (q *Queue) Requeue(ctx context.Context, run string, answer json.RawMessage)
 		if answer != nil && state != batch.Waiting || answer == nil && !state.Ended() {
 			return fmt.Errorf("%w: it is %s", batch.ErrState, state)
 		}
-		set := "round = round + 1, failures = 0, lost = 0, answers = NULL"
-		var args []any
-		if answer != nil {
-			var all []batch.Answered
-			if answers.Valid {
-				if err := json.Unmarshal([]byte(answers.String), &all); err != nil {
-					return err
-				}
-			}
-			data, err := json.Marshal(append(all, batch.Answered{Question: json.RawMessage(question.String), Answer: answer}))
-			if err != nil {
-				return err
-			}
-			set = "answers = ?"
-			args = append(args, string(data))
+		if answer == nil {
+			_, err = tx.ExecContext(ctx, `UPDATE runs SET round = round + 1, failures = 0, lost = 0, answers = NULL,
+				state = 'ready', run_after = 0, stamped = ?, question = NULL, cancel = 0, changed = `+changed+" WHERE n = ?", now(), n)
+		} else {
+			err = answered(ctx, tx, n, question.String, answers.String, *answer)
 		}
-		args = append(args, now(), n)
-		if _, err := tx.ExecContext(ctx, "UPDATE runs SET "+set+`, state = 'ready', run_after = 0, stamped = ?, question = NULL,
-			cancel = 0, changed = `+changed+" WHERE n = ?", args...); err != nil {
+		if err != nil {
 			return err
 		}
 		_, err = tx.ExecContext(ctx, "UPDATE batches SET open = 1 WHERE n = ?", b)
 		return err
 	})
+}
+
+// answered adds an answer to a run that waits.
+func answered(ctx context.Context, tx *sql.Tx, n int64, question, answers string, answer batch.Answer) error {
+	all := []batch.Answered{}
+	if answers != "" {
+		if err := json.Unmarshal([]byte(answers), &all); err != nil {
+			return err
+		}
+	}
+	data, err := json.Marshal(append(all, batch.Answered{Question: json.RawMessage(question), Answer: answer}))
+	if err != nil {
+		return err
+	}
+	if answer.No {
+		if err := refuse(ctx, tx, "the user answered no", "n = ?", n); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "UPDATE runs SET answers = ? WHERE n = ?", string(data), n)
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE runs SET answers = ?, state = 'ready', run_after = 0, stamped = ?, question = NULL,
+		changed = `+changed+" WHERE n = ?", string(data), now(), n)
+	return err
+}
+
+// refuse ends runs that wait, because there is no answer or because it is no.
+func refuse(ctx context.Context, tx *sql.Tx, why, where string, args ...any) error {
+	ending, err := json.Marshal(batch.End{State: batch.Refused, Error: why})
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, `UPDATE runs SET state = 'refused', ending = json_patch(coalesce(ending, '{}'), ?), ended = ?,
+		changed = `+changed+" WHERE state = 'waiting' AND "+where, append([]any{string(ending), now()}, args...)...)
+	return err
 }
 
 // Cancel ends runs of a batch.

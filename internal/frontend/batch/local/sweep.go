@@ -16,7 +16,7 @@ import (
 )
 
 // sweepEvery is how often a worker that asks for runs looks after those of others.
-const sweepEvery = time.Second
+const sweepEvery = 250 * time.Millisecond
 
 // lockOf returns the file that a worker holds while it lives.
 func (q *Queue) lockOf(worker string) string {
@@ -96,7 +96,7 @@ func (q *Queue) sweep(ctx context.Context, force bool) error {
 				return err
 			}
 		}
-		if err := q.noAnswers(ctx, tx); err != nil {
+		if err := refuse(ctx, tx, "nobody answered its question in time", "run_after <= ?", now()); err != nil {
 			return err
 		}
 		// A clock that was set back must not delay an attempt that was to come soon.
@@ -172,41 +172,18 @@ func (q *Queue) hear(token, beat int64, lease time.Duration) *heard {
 
 // takeAway ends a lease whose worker is gone. The run is ready again, unless it seems to be the reason.
 func takeAway(ctx context.Context, tx *sql.Tx, l loss) error {
-	var lost int
-	var cancel bool
 	var options string
-	err := tx.QueryRowContext(ctx, `SELECT r.lost, r.cancel, b.options FROM runs r JOIN batches b ON b.n = r.batch
-		WHERE r.n = ? AND r.token = ? AND r.state = 'running'`, l.n, l.token).Scan(&lost, &cancel, &options)
+	err := tx.QueryRowContext(ctx, `SELECT b.options FROM runs r JOIN batches b ON b.n = r.batch
+		WHERE r.n = ? AND r.token = ? AND r.state = 'running'`, l.n, l.token).Scan(&options)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil // another process was first
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, "UPDATE runs SET lost = lost + 1 WHERE n = ?", l.n); err != nil {
-		return err
-	}
-	end := batch.End{State: batch.Ready, Error: l.why}
-	switch {
-	case cancel:
-		end = batch.End{State: batch.Cancelled, Error: l.why + " before it could be stopped"}
-	case lost+1 >= batch.Lost:
-		end = batch.End{State: batch.Failed, Fatal: true, Error: l.why + " each time it ran"}
-	}
 	var o batch.Options
 	if err := json.Unmarshal([]byte(options), &o); err != nil {
 		return err
 	}
-	return finish(ctx, tx, l.n, o, end)
-}
-
-// noAnswers ends the runs that have waited too long.
-func (q *Queue) noAnswers(ctx context.Context, tx *sql.Tx) error {
-	ending, err := json.Marshal(batch.End{State: batch.Refused, Error: "nobody answered its question in time"})
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, `UPDATE runs SET state = 'refused', ending = json_patch(coalesce(ending, '{}'), ?), ended = ?,
-		changed = `+changed+` WHERE state = 'waiting' AND run_after <= ?`, string(ending), now(), now())
-	return err
+	return finish(ctx, tx, l.n, o, batch.End{State: batch.Ready, Died: true, Error: l.why})
 }
