@@ -4,6 +4,8 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -15,7 +17,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/workspace"
 )
@@ -50,7 +51,7 @@ func (n *names) checkouts() (all []*checkout) {
 			}
 		}
 		var ok bool
-		if c.head, ok = line(c.dir + "/HEAD"); !ok {
+		if c.head, ok = c.readHead(); !ok {
 			continue
 		}
 		index, err := os.OpenFile(c.dir+"/index", os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
@@ -78,21 +79,63 @@ func (c *checkout) readTip(head string) string {
 	if common, ok := commonDir(c.dir); ok {
 		dir = common
 	}
-	tip, _ := line(dir + "/refs/heads/" + ref)
-	return tip
+	tip, _ := readBelow(dir, dir+"/refs/heads/"+ref, 4096)
+	return commitID(tip)
+}
+
+// commitID returns text if it is the name of a commit. A command can make the files of git lead to secrets, so their
+// content must not get anywhere before it is known to be what it should be.
+func commitID(text string) string {
+	if len(text) >= 40 && len(text) <= 64 && strings.Trim(text, "0123456789abcdef") == "" {
+		return text
+	}
+	return ""
+}
+
+// readHead reads HEAD: "ref: refs/heads/" and the name of a branch, or a commit.
+func (c *checkout) readHead() (string, bool) {
+	head, _ := readBelow(c.dir, c.dir+"/HEAD", 4096)
+	branch, ok := strings.CutPrefix(head, "ref: refs/heads/")
+	if ok {
+		return head, branch != "" && filepath.IsLocal(branch) && filepath.Clean(branch) == branch &&
+			!strings.ContainsFunc(branch, func(r rune) bool { return r <= ' ' || r == 0x7f })
+	}
+	return head, commitID(head) != ""
 }
 
 // changed reports whether git has changed HEAD or the index.
 func (c *checkout) changed() bool {
-	head, _ := line(c.dir + "/HEAD")
+	head, _ := c.readHead()
 	was, err1 := c.index.Stat()
 	now, err2 := os.Lstat(c.dir + "/index")
 	return head != c.head || err1 == nil && (err2 != nil || !os.SameFile(was, now))
 }
 
+// finishCheckouts puts back the work trees that git left half done, and ends the command for names. The notes report
+// both.
+func (r *run) finishCheckouts() (notes []string) {
+	opened, n := append(real(r.allow.Write), r.allow.Write...), r.system.names
+	var tops []string
+	touched := r.watch.mentions("unable to unlink")
+	for _, c := range r.checkouts {
+		defer c.index.Close()
+		tops, touched = append(tops, c.top), touched || c.changed()
+	}
+	if !touched {
+		if notes, ok := n.endUnless(tops, opened, r.allow.Replace); ok {
+			return notes
+		}
+	}
+	for _, c := range r.checkouts {
+		if note := r.putBack(c); note != "" {
+			notes = append(notes, note)
+		}
+	}
+	return append(notes, n.end(opened, r.allow.Replace)...)
+}
+
 // putBack undoes what git left half done in a work tree, if it did, and returns a note about it.
 func (r *run) putBack(c *checkout) string {
-	defer c.index.Close()
 	if !c.changed() && !r.watch.mentions("unable to unlink") && !r.madeProtected(c) {
 		return ""
 	}
@@ -114,9 +157,10 @@ func (r *run) putBack(c *checkout) string {
 	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 {
 		return ""
 	}
-	head, _ := line(c.dir + "/HEAD")
+	head, _ := c.readHead()
 	updates := head != c.head // git has updated the work tree, not only the index
-	var stopped, remove, restore []string
+	var remove []writtenFile
+	var stopped, restore []string
 	for name := range allKeys(before, after) {
 		if before[name] == after[name] {
 			continue
@@ -136,14 +180,18 @@ func (r *run) putBack(c *checkout) string {
 		}
 		switch {
 		case clean && before[name] == "":
-			remove = append(remove, name)
+			remove = append(remove, foundAt(name, info))
 		case before[name] != "" && (clean || err != nil):
 			restore = append(restore, name)
 		}
 	}
 	if maps.Equal(before, after) { // a merge that failed leaves the index as it was
 		remove, restore = r.written(c, dirty)
-		for _, name := range slices.Concat(remove, restore) {
+		names := slices.Clone(restore)
+		for _, f := range remove {
+			names = append(names, f.name)
+		}
+		for _, name := range names {
 			if updates = true; r.stops(c, name) {
 				stopped = append(stopped, name)
 			}
@@ -172,17 +220,12 @@ func (r *run) madeProtected(c *checkout) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	found, _ := n.look()
-	for path := range found {
-		if _, known := n.known[path]; !known && withinAny([]string{c.top}, path) {
-			return true
-		}
-	}
-	return false
+	return n.anyNew(found, []string{c.top})
 }
 
 // written returns the files that git wrote or removed while the command ran without a trace in the index: what is in
 // them is in the repository, so nothing is lost with them.
-func (r *run) written(c *checkout, dirty map[string]bool) (remove, restore []string) {
+func (r *run) written(c *checkout, dirty map[string]bool) (remove []writtenFile, restore []string) {
 	out, err := r.git(c, "", nil, "ls-files", "--others", "--exclude-standard", "-z")
 	if err != nil {
 		return nil, nil
@@ -208,11 +251,22 @@ func (r *run) written(c *checkout, dirty map[string]bool) (remove, restore []str
 			case i < tracked:
 				restore = append(restore, name)
 			default:
-				remove = append(remove, name)
+				remove = append(remove, foundAt(name, info))
 			}
 		}
 	}
 	return remove, restore
+}
+
+// A writtenFile is a file that git wrote.
+type writtenFile struct {
+	name     string // in the work tree
+	dev, ino uint64
+}
+
+func foundAt(name string, info os.FileInfo) writtenFile {
+	st := info.Sys().(*syscall.Stat_t)
+	return writtenFile{name, uint64(st.Dev), st.Ino}
 }
 
 func shorten(names []string) string {
@@ -240,20 +294,12 @@ func (r *run) stops(c *checkout, name string) bool {
 }
 
 // restore puts back the files, then the branch, HEAD and the index.
-func (r *run) restore(c *checkout, saved, head string, remove, restore []string) error {
-	root, err := os.OpenRoot(c.top)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	for _, name := range remove {
-		if root.Remove(name) == nil {
-			for dir := filepath.Dir(name); dir != "." && root.Remove(dir) == nil; dir = filepath.Dir(dir) {
-			}
-		}
+func (r *run) restore(c *checkout, saved, head string, remove []writtenFile, restore []string) error {
+	for _, f := range remove {
+		removeFound(c.top, filepath.Join(c.top, f.name), f.dev, f.ino)
 	}
 	list := strings.Join(restore, "\x00")
-	_, err = r.git(c, list, []string{"GIT_INDEX_FILE=" + saved}, "checkout-index", "-f", "-u", "-z", "--stdin")
+	_, err := r.git(c, list, []string{"GIT_INDEX_FILE=" + saved}, "checkout-index", "-f", "-u", "-z", "--stdin")
 	if err != nil {
 		return err
 	}
@@ -294,10 +340,10 @@ func packedTip(dir, ref string) string {
 	if common, ok := commonDir(dir); ok {
 		dir = common
 	}
-	text, _ := regular.Read(dir+"/packed-refs", 16<<20)
-	for l := range strings.Lines(string(text)) {
+	text, _ := readBelow(dir, dir+"/packed-refs", 16<<20)
+	for l := range strings.Lines(text) {
 		if tip, name, ok := strings.Cut(strings.TrimSpace(l), " "); ok && name == ref {
-			return tip
+			return commitID(tip)
 		}
 	}
 	return ""
@@ -335,9 +381,15 @@ func (r *run) differing(c *checkout, env []string, args ...string) (map[string]b
 	return all, err == nil
 }
 
+var errFailed = errors.New("it failed")
+
 func (r *run) git(c *checkout, stdin string, env []string, args ...string) ([]byte, error) {
 	quiet := []string{"git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false"}
-	return r.inside(c, stdin, env, append(quiet, args...)...)
+	out, err := r.inside(c, stdin, env, append(quiet, args...)...)
+	if err != nil {
+		err = fmt.Errorf("git %s: %w", args[0], err)
+	}
+	return out, err
 }
 
 // inside runs a program in the sandbox, in a work tree, with the environment of the command that has ended.
@@ -360,7 +412,7 @@ func (r *run) inside(c *checkout, stdin string, env []string, args ...string) ([
 	inner.finish()
 	r.system.names.leave()
 	if s := inner.status; s == nil || s.ExitStatus() != 0 {
-		return out.Bytes(), fmt.Errorf("%s failed: %v", strings.Join(args, " "), err)
+		return out.Bytes(), cmp.Or(err, errFailed)
 	}
 	return out.Bytes(), nil
 }

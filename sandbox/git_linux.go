@@ -51,16 +51,17 @@ type gitGuard struct {
 	readOnly []gitName // with full paths
 	writable []string  // git directories inside a read-only "modules"
 	pinned   []string  // parent directories of read-only names; they must not be renamed
-	closed   []string  // directories that are read-only as a whole
+	closed   []string  // directories that are read-only as a whole: names in each of a hundred would take long
 
-	used []string
+	// Git directories of worktrees: those of worktrees outside used (nil: none) and those in elsewhere are closed, and
+	// those in skip are left out.
+	used            []string
+	elsewhere, skip map[string]bool
 }
 
-// guardGit finds the names to guard in a git directory and in the git directories of its submodules
-// and worktrees. If used is not nil, the git directories of worktrees in other directories than those are
-// closed as a whole: names in each of a hundred would take longer than most commands.
-func guardGit(dir string, used []string) gitGuard {
-	g := gitGuard{used: used}
+// guardGit finds the names to guard in a git directory and in the git directories of its submodules and worktrees.
+func guardGit(dir string) gitGuard {
+	var g gitGuard
 	g.add(dir, 8)
 	return g
 }
@@ -72,9 +73,11 @@ func (g *gitGuard) add(dir string, depth int) {
 		g.pinned = append(g.pinned, dir+"/worktrees")
 		for _, e := range entries {
 			tree := dir + "/worktrees/" + e.Name()
-			if e.IsDir() && g.used != nil && !withinAny(g.used, worktreeAt(tree)) {
+			switch {
+			case g.skip[tree] || !e.IsDir():
+			case g.elsewhere[tree] || g.used != nil && !withinAny(g.used, worktreeAt(tree)):
 				g.closed = append(g.closed, tree)
-			} else if e.IsDir() {
+			default:
 				g.pinned = append(g.pinned, tree)
 				g.names(tree, worktreeNames)
 				g.modules(tree+"/modules", depth-1)

@@ -35,8 +35,8 @@ func newJournal(state, dir string) journal {
 	return journal{base: filepath.Join(state, hex.EncodeToString(sum[:16]))}
 }
 
-// begin records which protected files exist now.
-func (j *journal) begin(protected map[string]fileID) {
+// begin records which protected files exist now, and which git directories of worktrees are closed to commands.
+func (j *journal) begin(protected []string) {
 	if j.base == "" {
 		return
 	}
@@ -56,7 +56,7 @@ func (j *journal) begin(protected map[string]fileID) {
 			return
 		}
 	}
-	data, err := json.Marshal(slices.Sorted(maps.Keys(protected)))
+	data, err := json.Marshal(protected)
 	if err == nil {
 		j.file.WriteAt(data, 0)
 	}
@@ -115,15 +115,16 @@ func (n *names) leftovers() (notes []string) {
 	if before == nil || n.running > 0 {
 		return nil
 	}
+	n.closed = nil // a command may have made more of them
 	n.refresh()
 	for _, path := range slices.Sorted(maps.Keys(n.known)) {
-		if !before[path] && !n.isWorktree(path, n.known[path]) {
+		if !before[path] && !inside(path, before) && !n.isWorktree(path, n.known[path]) {
 			notes = append(notes, fmt.Sprintf("%s is protected and appeared during a command whose session was killed: look "+
 				"at it, other programs obey it", path))
 		}
 	}
 	for _, dir := range n.gits(n.known) {
-		for _, part := range guardGit(dir, nil).readOnly {
+		for _, part := range guardGit(dir).readOnly {
 			if !part.dir && placeholderAt(part) {
 				if p, err := reserve(part); err == nil {
 					release([]*placeholder{p})

@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -35,6 +36,7 @@ type names struct {
 	roots     []string // workspace directories, resolved
 	protected permission.PathNames
 	outer     []string // git directories outside the roots that git writes when it works in the first root
+	used      []string // directories in which a worktree's git directory is open to commands
 	keepNew   bool     // see Policy
 
 	mu       sync.Mutex
@@ -43,6 +45,7 @@ type names struct {
 	known    map[string]fileID // protected files and directories, by path
 	seen     map[string]bool   // protected names that look found and nobody has decided about
 	env      map[string]bool
+	closed   map[string]bool   // git directories of other worktrees, which each command has read-only as a whole
 	bare     map[string]fileID // directories that git treats as a repository without a name such as .git
 	newBare  []string          // those that appeared since the last call of refresh without a running command
 	full     bool              // there are more than maxDirs directories
@@ -69,6 +72,7 @@ func newNames(p Policy) *names {
 			n.roots = append(n.roots, r)
 		}
 	}
+	n.used = append(real(p.Write), n.roots...)
 	if slices.Contains(p.Protected, ".git") && len(n.roots) > 0 {
 		n.outer = outerGit(n.roots[0], p.Home)
 	}
@@ -84,6 +88,7 @@ type present struct {
 	env       []string            // .env files
 	gits      []string            // git directories to guard
 	outer     []string            // those outside the roots
+	closed    map[string]bool     // those of worktrees that are read-only as a whole
 	sockets   []string            // that listen or are mounted; set where connections are not supervised
 	files     map[string]openFile // which files those of protected and env are
 }
@@ -93,11 +98,12 @@ func (n *names) begin() present {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.refresh()
+	closed := n.findClosed()
 	if n.running == 0 {
-		n.journal.begin(n.known)
+		n.journal.begin(slices.Concat(slices.Collect(maps.Keys(n.known)), slices.Collect(maps.Keys(n.closed))))
 	}
 	n.running++
-	return present{maps.Clone(n.known), slices.Sorted(maps.Keys(n.env)), append(n.gits(n.known), slices.Sorted(maps.Keys(n.bare))...), n.outer, nil,
+	return present{maps.Clone(n.known), slices.Sorted(maps.Keys(n.env)), append(n.gits(n.known), slices.Sorted(maps.Keys(n.bare))...), n.outer, closed, nil,
 		maps.Clone(n.open)}
 }
 
@@ -128,12 +134,52 @@ func (n *names) refresh() {
 		return withinAny(gits, dir) || err != nil || !isBareGit(names)
 	})
 	for dir := range n.bare {
-		for _, part := range guardGit(dir, nil).readOnly {
+		for _, part := range n.parts(dir) {
 			if t, ok := identify(part.name); ok && !placeholderAt(part) {
 				n.known[part.name] = t
 			}
 		}
 	}
+}
+
+// findClosed finds the git directories of worktrees elsewhere. If no command runs, nothing in them is looked at from now
+// on, because no command can write there. One that a command makes is not among those, whatever place it names.
+func (n *names) findClosed() map[string]bool {
+	now := map[string]bool{}
+	for _, dir := range append(n.gits(n.known), slices.Collect(maps.Keys(n.bare))...) {
+		g := gitGuard{used: n.used}
+		g.add(dir, 8)
+		for _, tree := range g.closed {
+			now[tree] = true
+		}
+	}
+	if n.running > 0 {
+		maps.DeleteFunc(n.closed, func(tree string, _ bool) bool { return !now[tree] })
+		return now
+	}
+	n.closed = maps.Clone(now)
+	if len(now) > 0 {
+		maps.DeleteFunc(n.known, func(path string, _ fileID) bool { return inside(path, now) })
+		maps.DeleteFunc(n.seen, func(path string, _ bool) bool { return inside(path, now) })
+	}
+	return now
+}
+
+// inside reports whether a path is below one of the git directories of worktrees.
+func inside(path string, trees map[string]bool) bool {
+	for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
+		if filepath.Base(filepath.Dir(dir)) == "worktrees" && trees[dir] {
+			return true
+		}
+	}
+	return false
+}
+
+// parts returns the names to guard in a git directory that commands can write.
+func (n *names) parts(dir string) []gitName {
+	g := gitGuard{skip: n.closed}
+	g.add(dir, 8)
+	return g.readOnly
 }
 
 // gits lists the git directories among some protected files: directories named .git, the targets of
@@ -172,15 +218,24 @@ func (n *names) leave() {
 // end is called after a command. A file or directory that appeared under a protected name is
 // renamed, unless the name is in opened or in replaced, has a file of replaced in it, or the policy keeps
 // it. The notes report this.
-func (n *names) end(opened, replaced []string) (notes []string) {
+func (n *names) end(opened, replaced []string) []string {
+	notes, _ := n.endUnless(nil, opened, replaced)
+	return notes
+}
+
+// endUnless is end, unless new files under protected names are in one of some directories: then it does nothing.
+func (n *names) endUnless(tops, opened, replaced []string) (notes []string, ended bool) {
 	opened = slices.Concat(opened, replaced)
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	found, _ := n.look()
+	if n.anyNew(found, tops) {
+		return nil, false
+	}
 	n.running--
 	if n.running == 0 {
 		defer n.journal.end()
 	}
-	found, _ := n.look()
 	var aside []string
 	for _, path := range slices.Sorted(maps.Keys(found)) {
 		was, now := n.known[path], found[path]
@@ -191,7 +246,7 @@ func (n *names) end(opened, replaced []string) (notes []string) {
 		case was.ino != 0 && was.link == "" && was.parent == now.parent:
 			// A mount protected it from the command, so something outside the sandbox replaced it.
 		default:
-			notes = append(notes, n.aside(path))
+			notes = append(notes, n.aside(path, now))
 			aside = append(aside, path)
 			continue
 		}
@@ -205,7 +260,7 @@ func (n *names) end(opened, replaced []string) (notes []string) {
 		if _, ok := identify(path); ok {
 			continue
 		}
-		if err := os.Symlink(t.link, path); err == nil {
+		if err := n.relink(path, t.link); err == nil {
 			notes = append(notes, fmt.Sprintf("%s is protected: the link was removed and has been put back", path))
 			n.known[path], _ = identify(path)
 		}
@@ -221,8 +276,9 @@ func (n *names) end(opened, replaced []string) (notes []string) {
 		}
 		if slices.Contains(n.roots, dir) {
 			dir += "/HEAD" // without it, git does not take the directory for a repository
+			id, _ = identify(dir)
 		}
-		notes = append(notes, n.aside(dir))
+		notes = append(notes, n.aside(dir, id))
 	}
 	n.newBare = nil
 	if n.full && !n.reported {
@@ -230,7 +286,17 @@ func (n *names) end(opened, replaced []string) (notes []string) {
 		notes = append(notes, fmt.Sprintf("the working directory has more than %d directories: new protected names "+
 			"(.claude, .envrc …) in the deepest are not noticed", maxDirs))
 	}
-	return notes
+	return notes, true
+}
+
+// anyNew reports whether found has a file below one of some directories that was not known.
+func (n *names) anyNew(found map[string]fileID, tops []string) bool {
+	for path := range found {
+		if _, known := n.known[path]; !known && withinAny(tops, path) {
+			return true
+		}
+	}
+	return false
 }
 
 // movedBare reports whether a bare repository was there before, at another path.
@@ -284,33 +350,44 @@ func (n *names) moved(t fileID) bool {
 	return false
 }
 
-// aside renames what appeared at a protected name and returns a note. It uses os.Root, so nothing
-// outside the workspace is touched, whatever links the command created.
-func (n *names) aside(path string) string {
-	root := ""
+// rootOf returns the deepest of the directories that are looked after which contains a path.
+func (n *names) rootOf(path string) (root string) {
 	for _, r := range append(n.outer, n.roots...) {
 		if subpath.Contains(r, path) && len(r) > len(root) {
 			root = r
 		}
 	}
-	dir, err := os.OpenRoot(root)
+	return root
+}
+
+// relink puts a link back.
+func (n *names) relink(path, target string) error {
+	p, err := openPlace(n.rootOf(path), path)
 	if err != nil {
-		return fmt.Sprintf("%s appeared (protected) and could not be moved aside: %v", path, err)
+		return err
 	}
-	defer dir.Close()
-	rel, _ := filepath.Rel(root, path)
-	for i := 1; ; i++ {
-		to := fmt.Sprintf("%s.refused-%d", rel, i)
-		if _, err := dir.Lstat(to); err == nil && i < 1000 {
-			continue
-		}
-		if err := dir.Rename(rel, to); err != nil {
-			return fmt.Sprintf("%s appeared (protected) and could not be moved aside: %v", path, err)
-		}
-		return fmt.Sprintf("%s is protected and did not exist before: what the command left there is now %s; the rule "+
-			"that allows it: %s",
-			path, filepath.Base(to), editRule(path))
+	defer p.close()
+	return unix.Symlinkat(target, p.dir, p.name)
+}
+
+// aside renames what was found at a protected name and returns a note.
+func (n *names) aside(path string, found fileID) string {
+	p, err := openPlace(n.rootOf(path), path)
+	if err == nil {
+		defer p.close()
+		err = errMoved
 	}
+	for i := 1; err != nil && i < 1000 && p.name != "" && p.is(found.dev, found.ino); i++ {
+		to := fmt.Sprintf("%s.refused-%d", p.name, i)
+		if err = p.rename(to); err == nil {
+			return fmt.Sprintf("%s is protected and did not exist before: what the command left there is now %s; the rule "+
+				"that allows it: %s", path, to, editRule(path))
+		}
+		if !errors.Is(err, unix.EEXIST) {
+			break
+		}
+	}
+	return fmt.Sprintf("%s appeared (protected) and could not be moved aside: %v", path, err)
 }
 
 // look updates dirs. found are the protected files that are new or changed, removed the known ones
@@ -358,7 +435,7 @@ func (n *names) look() (found map[string]fileID, removed []string) {
 	}
 	for _, files := range []map[string]fileID{n.known, found} {
 		for _, dir := range append(n.gits(files), slices.Collect(maps.Keys(n.bare))...) {
-			for _, part := range guardGit(dir, nil).readOnly {
+			for _, part := range n.parts(dir) {
 				if t, ok := parents.identify(part.name); ok && n.known[part.name] != t && !placeholderAt(part) {
 					found[part.name] = t
 				}

@@ -123,7 +123,11 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 			v.protected = append(v.protected, path)
 		}
 	}
-	v.guard(now.gits, opened)
+	closed := now.closed
+	if len(opened) > 0 || p.only != nil { // other worktrees than usual can be written
+		closed = nil
+	}
+	v.guard(now.gits, opened, closed)
 	v.protected = append(v.protected, slices.DeleteFunc(links.real(p.Own),
 		func(path string) bool { return withinAny(opened, path) })...)
 
@@ -188,13 +192,15 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 }
 
 // guard protects the names in git directories that can make git run programs. If one of them cannot
-// be reserved, the whole directory becomes read-only.
-func (v *view) guard(gits, opened []string) {
+// be reserved, the whole directory becomes read-only. closed are git directories of worktrees elsewhere, as far as
+// they are known.
+func (v *view) guard(gits, opened []string, closed map[string]bool) {
 	for _, dir := range gits {
 		if withinAny(opened, dir) || len(common(v.writable, []string{dir})) == 0 {
 			continue
 		}
-		g := guardGit(dir, v.writable)
+		g := gitGuard{used: v.writable, elsewhere: closed}
+		g.add(dir, 8)
 		reserved, ok := g.reserve(opened)
 		v.reserved = append(v.reserved, reserved...)
 		if !ok {
@@ -322,13 +328,13 @@ func (v *view) entries() []entry {
 	// Entries that change nothing compared with the nearest entry above are omitted, because files
 	// cannot be renamed across a mount.
 	var needed []entry
+	last := map[string]launch.Do{"/": launch.ReadOnly, ".": launch.ReadOnly} // everything is read-only at first
 	for _, e := range entries {
-		above := launch.ReadOnly // everything is read-only at first
-		for _, n := range needed {
-			if subpath.Contains(n.path, e.path) {
-				above = n.do
-			}
+		dir := e.path
+		for _, ok := last[dir]; !ok; _, ok = last[dir] {
+			dir = filepath.Dir(dir)
 		}
+		above := last[dir]
 		writable := above == launch.Put || above == launch.Pin || above == launch.Tmpfs
 		switch e.do {
 		case launch.Put:
@@ -344,7 +350,7 @@ func (v *view) entries() []entry {
 				continue
 			}
 		}
-		needed = append(needed, e)
+		needed, last[e.path] = append(needed, e), e.do
 	}
 	return needed
 }

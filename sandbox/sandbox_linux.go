@@ -515,14 +515,7 @@ func (r *run) finish() {
 
 func (r *run) ended(exit *workspace.Exit) {
 	r.finish()
-	var undone []string
-	for _, c := range r.checkouts {
-		if note := r.putBack(c); note != "" {
-			undone = append(undone, note)
-		}
-	}
-	notes := r.system.names.end(append(real(r.allow.Write), r.allow.Write...), r.allow.Replace)
-	notes = append(undone, notes...)
+	notes := r.finishCheckouts()
 	if !r.ready && r.system.remembered != "" {
 		os.Remove(r.system.remembered) // the next program will test the namespaces again
 	}

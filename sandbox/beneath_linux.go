@@ -1,0 +1,115 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/knack-agent/knack/internal/leaf/subpath"
+)
+
+// What is moved, removed or put back after a command is in directories that the command, or another one that still
+// runs, may have replaced by links or exchanged. So these steps start from an open directory, follow no link, and check
+// that the file is the one that was found.
+
+var errMoved = errors.New("it has been moved meanwhile")
+
+// A place is a name in an open directory.
+type place struct {
+	dir  int
+	name string
+}
+
+// openPlace opens the directory of a path, which must be below root, without following a link below root.
+func openPlace(root, path string) (place, error) {
+	rel, ok := subpath.Rel(root, path)
+	if !ok || rel == "." {
+		return place{}, fmt.Errorf("%s is not below %s", path, root)
+	}
+	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+	fd, err := unix.Open(root, flags, 0)
+	if err != nil {
+		return place{}, err
+	}
+	parts := strings.Split(rel, "/")
+	for _, part := range parts[:len(parts)-1] {
+		next, err := unix.Openat(fd, part, flags|unix.O_NOFOLLOW, 0)
+		unix.Close(fd)
+		if err != nil {
+			return place{}, err
+		}
+		fd = next
+	}
+	return place{fd, parts[len(parts)-1]}, nil
+}
+
+func (p place) close() { unix.Close(p.dir) }
+
+// is reports whether the place has a certain file.
+func (p place) is(dev, ino uint64) bool {
+	var st unix.Stat_t
+	return unix.Fstatat(p.dir, p.name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && uint64(st.Dev) == dev && st.Ino == ino
+}
+
+// rename gives the file another name in the same directory, which must be free.
+func (p place) rename(to string) error {
+	err := unix.Renameat2(p.dir, p.name, p.dir, to, unix.RENAME_NOREPLACE)
+	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
+		return err
+	}
+	var st unix.Stat_t // not every file system knows the flag
+	if unix.Fstatat(p.dir, to, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		return unix.EEXIST
+	}
+	return unix.Renameat(p.dir, p.name, p.dir, to)
+}
+
+// removeFound removes a file that was found at a path below root, and then the directories above it that are empty.
+func removeFound(root, path string, dev, ino uint64) {
+	p, err := openPlace(root, path)
+	if err != nil {
+		return
+	}
+	defer p.close()
+	if !p.is(dev, ino) || unix.Unlinkat(p.dir, p.name, 0) != nil {
+		return
+	}
+	for dir := filepath.Dir(path); dir != root && removeEmpty(root, dir); dir = filepath.Dir(dir) {
+	}
+}
+
+func removeEmpty(root, dir string) bool {
+	p, err := openPlace(root, dir)
+	if err != nil {
+		return false
+	}
+	defer p.close()
+	return unix.Unlinkat(p.dir, p.name, unix.AT_REMOVEDIR) == nil
+}
+
+// readBelow reads a small regular file below root without following a link below root.
+func readBelow(root, path string, max int64) (string, bool) {
+	p, err := openPlace(root, path)
+	if err != nil {
+		return "", false
+	}
+	defer p.close()
+	fd, err := unix.Openat(p.dir, p.name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", false
+	}
+	f := os.NewFile(uintptr(fd), path)
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > max {
+		return "", false
+	}
+	data, err := io.ReadAll(io.LimitReader(f, max))
+	return strings.TrimRight(string(data), "\r\n"), err == nil
+}

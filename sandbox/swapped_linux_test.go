@@ -1,0 +1,115 @@
+//go:build linux && (amd64 || arm64)
+
+package sandbox
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestLinkRestoredElsewhere: a protected link that a command removed is put back only into the directory where it was,
+// not where a link leads that took that directory's place.
+func TestLinkRestoredElsewhere(t *testing.T) {
+	for _, backend := range []string{namespaces, bubblewrap, goLauncher} {
+		t.Run(backend, func(t *testing.T) {
+			b := newFixture(t)
+			for _, dir := range []string{"links", "deep/er"} {
+				dir = filepath.Join(b.dir, dir)
+				if err := os.MkdirAll(dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Symlink(b.dir+"/evil.sh", dir+"/.zshenv"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.on(backend)
+			b.run("true")
+			b.run("echo 'echo evil' > evil.sh; rm links/.zshenv deep/er/.zshenv; rmdir links deep/er; ln -s " + b.home + " links; " +
+				"mkdir deep/own; rmdir deep/own deep; ln -s " + filepath.Dir(b.home) + " deep; ln -s home er")
+			for _, path := range []string{b.home + "/.zshenv", filepath.Dir(b.home) + "/.zshenv"} {
+				if to, err := os.Readlink(path); err == nil {
+					t.Errorf("%s leads to %s", path, to)
+				}
+			}
+		})
+	}
+}
+
+// TestMovedAsideElsewhere: what appeared under a protected name is moved aside only if it is still where it was found.
+func TestMovedAsideElsewhere(t *testing.T) {
+	b := newFixture(t)
+	n := newNames(b.box.policy)
+	n.begin()
+	made := filepath.Join(b.dir, "made")
+	if err := os.MkdirAll(made+"/.vscode", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	id, ok := identify(made + "/.vscode")
+	if !ok {
+		t.Fatal("not found")
+	}
+	if err := os.Rename(made, made+"2"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("sub", made); err != nil {
+		t.Fatal(err)
+	}
+	n.aside(made+"/.vscode", id)
+	if _, err := os.Lstat(b.dir + "/sub/.vscode/x.json"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestHeadNamesSecret: a HEAD that a command made to lead to a secret tells nothing of it when git is put back.
+func TestHeadNamesSecret(t *testing.T) {
+	need(t, "git")
+	b := newFixture(t).complete()
+	os.RemoveAll(filepath.Join(b.dir, ".git"))
+	git := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command("git", append([]string{"-c", "user.name=n", "-c", "user.email=a@b"}, args...)...)
+		cmd.Dir = b.dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+	git("init", "-q", "-b", "one")
+	git("config", "user.name", "n")
+	git("config", "user.email", "a@b")
+	git("add", "main.txt")
+	git("commit", "-qm", "one")
+	git("checkout", "-q", "-b", "two")
+	for path, text := range map[string]string{".husky/pre-commit": "two", "main.txt": "two"} {
+		path = filepath.Join(b.dir, path)
+		os.MkdirAll(filepath.Dir(path), 0o755)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git("add", ".husky", "main.txt")
+	git("commit", "-qm", "two")
+	git("checkout", "-q", "one")
+	for name, head := range map[string]string{
+		"a ref with dots":  "echo 'ref: refs/heads/../../../.env' > .git/HEAD",
+		"a linked ref":     "ln -sf ../../../.env .git/refs/heads/secret; echo 'ref: refs/heads/secret' > .git/HEAD",
+		"a linked HEAD":    "rm .git/HEAD; ln -s ../.env .git/HEAD",
+		"a linked, packed": "rm .git/packed-refs; ln -s ../.env .git/packed-refs; echo 'ref: refs/heads/x' > .git/HEAD",
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.run("rm -f .git/HEAD; echo 'ref: refs/heads/one' > .git/HEAD; " + head)
+			_, exit := b.run("rm -f .git/HEAD; echo 'ref: refs/heads/one' > .git/HEAD; git checkout -q two")
+			if said := strings.Join(exit.Refused, "\n"); strings.Contains(said, "SECRET") {
+				t.Error(said)
+			}
+			for _, name := range []string{"HEAD", "packed-refs", "refs/heads/secret"} {
+				os.Remove(b.dir + "/.git/" + name)
+			}
+			os.WriteFile(b.dir+"/.git/HEAD", []byte("ref: refs/heads/one\n"), 0o644)
+			git("reset", "-q", "--hard", "one")
+			os.RemoveAll(b.dir + "/.husky")
+		})
+	}
+}
