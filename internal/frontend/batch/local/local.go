@@ -134,6 +134,17 @@ CREATE TABLE ledger (
 CREATE INDEX ledger_batch ON ledger (batch, run);
 CREATE TABLE counters (tokens INTEGER NOT NULL);
 INSERT INTO counters VALUES (0);
+`, `
+CREATE TABLE schedules (
+	n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
+	wake INTEGER NOT NULL, -- when to step it; 0: never
+	stamped INTEGER NOT NULL, data TEXT NOT NULL
+);
+CREATE TABLE omissions (
+	n INTEGER PRIMARY KEY, schedule TEXT NOT NULL, due INTEGER NOT NULL, until INTEGER NOT NULL, count INTEGER NOT NULL,
+	why TEXT NOT NULL, note TEXT NOT NULL
+);
+CREATE INDEX omissions_schedule ON omissions (schedule, n);
 `}
 
 func (q *Queue) migrate(ctx context.Context) error {
@@ -199,56 +210,60 @@ func now() int64 { return time.Now().UnixMilli() }
 
 // Submit adds the runs of a batch.
 func (q *Queue) Submit(ctx context.Context, b batch.Batch, items []batch.Item) (added int, err error) {
+	if b.ID == "" {
+		return 0, errors.New("the batch has no ID")
+	}
+	err = q.tx(ctx, func(tx *sql.Tx) (err error) {
+		added, err = submit(ctx, tx, b, items)
+		return err
+	})
+	return added, err
+}
+
+func submit(ctx context.Context, tx *sql.Tx, b batch.Batch, items []batch.Item) (added int, err error) {
 	options, err := json.Marshal(b.Options)
 	if err != nil {
 		return 0, err
 	}
-	if b.ID == "" {
-		return 0, errors.New("the batch has no ID")
+	created := b.Created
+	if created.IsZero() {
+		created = time.Now()
 	}
-	err = q.tx(ctx, func(tx *sql.Tx) error {
-		added = 0
-		created := b.Created
-		if created.IsZero() {
-			created = time.Now()
-		}
-		var n int64
-		err := tx.QueryRowContext(ctx, `INSERT INTO batches (id, name, dir, created, options, jobs, max_cost, open)
-			VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT (id) DO UPDATE SET options = excluded.options,
-			jobs = excluded.jobs, max_cost = excluded.max_cost, open = 1 RETURNING n`,
-			b.ID, b.Name, b.Dir, created.UnixMilli(), options, b.Jobs, b.MaxCost).Scan(&n)
+	var n int64
+	err = tx.QueryRowContext(ctx, `INSERT INTO batches (id, name, dir, created, options, jobs, max_cost, open)
+		VALUES (?, ?, ?, ?, ?, ?, ?, 1) ON CONFLICT (id) DO UPDATE SET options = excluded.options,
+		jobs = excluded.jobs, max_cost = excluded.max_cost, open = 1 RETURNING n`,
+		b.ID, b.Name, b.Dir, created.UnixMilli(), options, b.Jobs, b.MaxCost).Scan(&n)
+	if err != nil {
+		return 0, err
+	}
+	insert, err := tx.PrepareContext(ctx, `INSERT INTO runs (id, batch, item, schedule, task, needs, state, run_after,
+		item_after, stamped, token, beat, lease, worker, attempt, round, failures, lost, cancel, began, claimed, ended, took,
+		changed)
+		VALUES (?, ?, ?, ?, ?, ?, 'ready', ?, ?, ?, 0, 0, 0, '', 0, 0, 0, 0, 0, 0, 0, 0, 0, `+changed+`)
+		ON CONFLICT (id) DO NOTHING`)
+	if err != nil {
+		return 0, err
+	}
+	defer insert.Close()
+	for _, item := range items {
+		task, err := json.Marshal(item.Task)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		insert, err := tx.PrepareContext(ctx, `INSERT INTO runs (id, batch, item, schedule, task, needs, state, run_after,
-			item_after, stamped, token, beat, lease, worker, attempt, round, failures, lost, cancel, began, claimed, ended, took,
-			changed)
-			VALUES (?, ?, ?, ?, ?, ?, 'ready', ?, ?, ?, 0, 0, 0, '', 0, 0, 0, 0, 0, 0, 0, 0, 0, `+changed+`)
-			ON CONFLICT (id) DO NOTHING`)
+		after := millis(item.After)
+		r, err := insert.ExecContext(ctx, batch.RunID(b.ID, item.Key), n, item.Key, item.Schedule, task, item.Task.Needs,
+			after, after, now())
 		if err != nil {
-			return err
+			return 0, err
 		}
-		defer insert.Close()
-		for _, item := range items {
-			task, err := json.Marshal(item.Task)
-			if err != nil {
-				return err
-			}
-			after := millis(item.After)
-			r, err := insert.ExecContext(ctx, batch.RunID(b.ID, item.Key), n, item.Key, item.Schedule, task, item.Task.Needs,
-				after, after, now())
-			if err != nil {
-				return err
-			}
-			rows, err := r.RowsAffected()
-			if err != nil {
-				return err
-			}
-			added += int(rows)
+		rows, err := r.RowsAffected()
+		if err != nil {
+			return 0, err
 		}
-		return nil
-	})
-	return added, err
+		added += int(rows)
+	}
+	return added, nil
 }
 
 func millis(t time.Time) int64 {
@@ -606,21 +621,12 @@ func (q *Queue) Cancel(ctx context.Context, b string, runs ...string) error {
 		} else if err != nil {
 			return err
 		}
-		cancel := func(where string, args ...any) (int64, error) {
-			r, err := tx.ExecContext(ctx, `UPDATE runs SET cancel = 1, ended = iif(state = 'running', ended, ?),
-				question = NULL, changed = `+changed+`, state = iif(state = 'running', state, 'cancelled')
-				WHERE `+where+" AND state IN ('ready', 'running', 'waiting')", append([]any{now()}, args...)...)
-			if err != nil {
-				return 0, err
-			}
-			return r.RowsAffected()
-		}
 		if len(runs) == 0 {
-			_, err := cancel("batch = ?", n)
+			_, err := cancel(ctx, tx, "batch = ?", n)
 			return err
 		}
 		for _, id := range runs {
-			if rows, err := cancel("id = ? AND batch = ?", id, n); err != nil {
+			if rows, err := cancel(ctx, tx, "id = ? AND batch = ?", id, n); err != nil {
 				return err
 			} else if rows > 0 {
 				continue
@@ -636,4 +642,15 @@ func (q *Queue) Cancel(ctx context.Context, b string, runs ...string) error {
 		}
 		return nil
 	})
+}
+
+// cancel ends runs, or asks their workers to end them, and returns how many.
+func cancel(ctx context.Context, tx *sql.Tx, where string, args ...any) (int64, error) {
+	r, err := tx.ExecContext(ctx, `UPDATE runs SET cancel = 1, ended = iif(state = 'running', ended, ?),
+		question = NULL, changed = `+changed+`, state = iif(state = 'running', state, 'cancelled')
+		WHERE `+where+" AND state IN ('ready', 'running', 'waiting')", append([]any{now()}, args...)...)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
 }
