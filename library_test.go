@@ -545,7 +545,7 @@ func TestNameMeaning(t *testing.T) {
 		t.Error(messages)
 	}
 	if got := strings.Join(ControlCommands(), " "); got != "help quit permissions trust login logout settings hooks plugin "+
-		"mcp model undo rewind" {
+		"mcp model undo rewind plan" {
 		t.Error(got)
 	}
 }

@@ -34,7 +34,7 @@ type SlashCommand struct {
 
 // ControlCommands returns the names of commands that control the program. No skill can replace them.
 func ControlCommands() []string {
-	return strings.Fields("help quit permissions trust login logout settings hooks plugin mcp model undo rewind")
+	return strings.Fields("help quit permissions trust login logout settings hooks plugin mcp model undo rewind plan")
 }
 
 // Commands combines everything that can be typed after a slash into one namespace:

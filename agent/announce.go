@@ -127,6 +127,19 @@ func (r *run) addRules() error {
 	return err
 }
 
+// addNotice sends what the host has to say before the request, see [Agent.Notice].
+func (r *run) addNotice() error {
+	if r.Notice == nil {
+		return nil
+	}
+	note := r.Notice(r.log.State())
+	if note == nil {
+		return nil
+	}
+	_, err := r.record(session.Entry{Type: session.TypeNote, Note: note})
+	return err
+}
+
 // problemLines formats problems for the user, one per line.
 func problemLines(problems []knack.Problem) string {
 	lines := make([]string, len(problems))

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -152,6 +153,9 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 		if err := r.announceTools(); err != nil {
 			return "", err
 		}
+		if err := r.addNotice(); err != nil {
+			return "", err
+		}
 		answer, err := r.ask(ctx)
 		if err != nil {
 			return "", err
@@ -183,6 +187,9 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 			return "", context.Cause(ctx)
 		}
 		if tool.Terminates(results) {
+			for _, res := range results {
+				r.end.Text = cmp.Or(res.Answer, r.end.Text)
+			}
 			return session.EndTerminated, nil
 		}
 		if r.repeats >= stopAfter {

@@ -45,6 +45,7 @@ func (t *Turn) newForkFunc(parent *gate.Gate) func(context.Context, *agent.Defin
 			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(t.agent.Tools.Names(), ","))
 		}
 		a.Policy.Gate = g.With
+		a.Notice = func(state session.State) *session.Note { return planNote(g.Mode(), state, planAgentText) }
 		a.Skills.File = agent.FilesIn(s.ws, s.files, a.Policy.Gate)
 		if a.Skills.Shell != nil {
 			a.Skills.Shell = agent.ShellIn(s.ws, a.Policy.Gate, s.coding.TempDir)

@@ -38,7 +38,7 @@ var ErrCannot = errors.New("there is no user to ask")
 type Question struct {
 	ID    string // unique in the session
 	Title string // one line
-	Text  string // more text, may be ""
+	Text  string // more text, may be ""; that of AskerPlan is Markdown
 	Asker Asker
 
 	Agent *agent.Sub    // the sub-agent that needs the answer; nil: the session itself
@@ -56,7 +56,7 @@ type Asker string
 const (
 	AskerGate    Asker = "gate"    // a call needs permission
 	AskerModel   Asker = "ask"     // the model's ask tool
-	AskerPlan    Asker = "plan"    // the model's plan needs approval
+	AskerPlan    Asker = "plan"    // the model's plan needs approval; Text is the plan
 	AskerCommand Asker = "command" // a slash command
 	AskerTrust   Asker = "trust"   // files of a project need trust
 )
@@ -70,6 +70,7 @@ type Option struct {
 	Label   string
 	Help    string      // what it means, may be ""
 	Preview string      // more details, several lines
+	Ask     string      // what to ask for when it is picked: the text is Answer.Reason, and may be ""; "": nothing
 	Allow   bool        // for an approval: it lets the call run
 	Lasts   gate.Choice // for an approval: how long it applies
 }
@@ -80,7 +81,8 @@ const (
 	OptionNo  = "no"
 )
 
-// OptionEdits is the ID of the option that allows a change of files once and sets the mode acceptEdits.
+// OptionEdits is the ID of the option that allows a change of files once, or starts a plan, and sets the mode
+// acceptEdits.
 const OptionEdits = "edits"
 
 // A Field is one input of a form.
@@ -111,7 +113,7 @@ const (
 // An Answer answers a Question.
 type Answer struct {
 	Option string                     // the ID of the picked Option
-	Reason string                     // for a declined approval: the reason for the model
+	Reason string                     // for a declined approval, or an Option with Ask: text for the model
 	Values map[string]json.RawMessage // by Field.Name
 	// Input replaces the call's input if an approval allows the call; the new input is judged again.
 	// Updates apply from then on, until the session ends.

@@ -3,9 +3,9 @@ package engine
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 
@@ -16,11 +16,40 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// planTools returns EnterPlanMode and ExitPlanMode, which skills written for other agents call. The
-// model sees them only if a skill grants them, or once it has entered plan mode with them.
+// What the model is told about plan mode.
+var (
+	//go:embed prompts/plan.md
+	planText string
+	//go:embed prompts/plan-approve.md
+	planApproveText string
+	//go:embed prompts/plan-answer.md
+	planAnswerText string
+	//go:embed prompts/plan-agent.md
+	planAgentText string
+	//go:embed prompts/plan-end.md
+	planEndText string
+	//go:embed prompts/plan-tool.md
+	planToolText string
+)
+
+// planNote returns the message that informs the model that plan mode has begun or ended; nil: it knows. It is not a
+// part of the system prompt, because a change of that loses the provider's cache.
+func planNote(mode permission.Mode, state session.State, begins string) *session.Note {
+	on, known := mode == permission.Plan, state.NotedMode == permission.Plan
+	switch {
+	case on && !known:
+		return &session.Note{Model: strings.TrimSpace(begins), Mode: mode}
+	case !on && known:
+		return &session.Note{Model: strings.TrimSpace(planEndText), Mode: mode}
+	}
+	return nil
+}
+
+// planTools returns EnterPlanMode and ExitPlanMode. EnterPlanMode is for skills written for other agents: the model
+// sees it only if a skill grants it.
 func planTools(enterPlan func(context.Context) (tool.Result, error),
 	exitPlan func(ctx context.Context, plan string) (tool.Result, error),
-	entered func() bool) tool.Set {
+	offersExit func() bool) tool.Set {
 	harmless := func(name string) func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 		return func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 			return []permission.Subject{{Kind: permission.Kind(name), Default: permission.Allow}}, nil
@@ -33,13 +62,17 @@ func planTools(enterPlan func(context.Context) (tool.Result, error),
 	enter.Subjects = harmless(enter.Name)
 	enter.Unlisted = func() bool { return true }
 	type input struct {
-		Plan string `json:"plan,omitempty" jsonschema:"the plan; without one, the text of this answer is the plan"`
+		Plan string `json:"plan,omitempty" jsonschema:"the plan, as Markdown; without one, the text of this answer is the plan"`
 	}
-	exit := tool.New("ExitPlanMode", "Shows the plan to the user and asks whether to leave plan mode and carry it out.",
+	exit := tool.New("ExitPlanMode", strings.TrimSpace(planToolText),
 		func(ctx context.Context, in input, _ tool.Input) (tool.Result, error) {
 			return exitPlan(ctx, in.Plan)
 		})
 	exit.Effect, exit.Ordered = tool.Asks, true
+	exit.Summary = tool.SummaryOf(func(in input) string {
+		first, _, _ := strings.Cut(strings.TrimSpace(in.Plan), "\n")
+		return cmp.Or(strings.TrimSpace(strings.TrimLeft(first, "#")), "the plan above")
+	})
 	exit.Convert = func(in tool.Object) {
 		for name := range in {
 			if name != "plan" {
@@ -48,7 +81,7 @@ func planTools(enterPlan func(context.Context) (tool.Result, error),
 		}
 	}
 	exit.Subjects = harmless(exit.Name)
-	exit.Unlisted = func() bool { return !entered() }
+	exit.Unlisted = func() bool { return !offersExit() }
 	return tool.Set{enter, exit}
 }
 
@@ -57,80 +90,100 @@ type planMode struct {
 	session *Session
 
 	mu     sync.Mutex
-	before permission.Mode // see from
+	before permission.Mode // the mode from which plan mode was entered; "": not known
 }
 
-// from returns the mode in which the model entered plan mode; "": plan mode is off, or the user chose it.
-func (p *planMode) from() permission.Mode {
-	if p.session.Mode() != permission.Plan {
-		return ""
+// changed records from which mode plan mode is entered.
+func (p *planMode) changed(from, to permission.Mode) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case to != permission.Plan:
+		p.before = ""
+	case from != permission.Plan:
+		p.before = from
 	}
+}
+
+// from returns the mode from which plan mode was entered; "": not known.
+func (p *planMode) from() permission.Mode {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.before
 }
 
-// set records the mode in which the model entered plan mode; "": somebody has set the mode since.
-func (p *planMode) set(before permission.Mode) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.before = before
+// isOffered reports whether the model gets the tool with which it hands in a plan. Where somebody can approve plans it
+// always does: a list of tools that changes with the mode would lose the provider's cache.
+func (p *planMode) isOffered() bool {
+	return p.session.person != nil || p.session.Mode() == permission.Plan
+}
+
+// text returns what the model is told when plan mode begins.
+func (p *planMode) text() string {
+	how := planApproveText
+	if p.session.person == nil || len(p.session.unlisted) == 0 {
+		how = planAnswerText
+	}
+	return planText + how
 }
 
 func (p *planMode) enter(ctx context.Context) (tool.Result, error) {
-	s := p.session
-	from := s.Mode()
-	if from == permission.Plan {
+	if p.session.Mode() == permission.Plan {
 		return tool.Text("Plan mode is already on."), nil
 	}
-	if err := s.SetTyped(ctx, session.Setting{Mode: permission.Plan}); err != nil {
+	if err := p.session.SetTyped(ctx, session.Setting{Mode: permission.Plan}); err != nil {
 		return tool.Result{}, err
 	}
-	p.set(from)
-	text := "Plan mode is on: explore without changing anything. When the plan is complete, call ExitPlanMode with it."
-	if s.person == nil {
-		text = "Plan mode is on: explore without changing anything. Nobody can approve a plan here, so give the plan as " +
-			"your answer."
-	}
-	return tool.Text(text), nil
+	return tool.Text("Plan mode is on."), nil
 }
 
-// exit asks the user whether to carry out a plan. If the user agrees, the mode from before plan
-// mode is restored.
+// exit asks the user what becomes of a plan: it is started, with or without questions about changes, or the model
+// continues planning. If there is nobody to ask, the plan is the answer of the run.
 func (p *planMode) exit(ctx context.Context, plan string) (tool.Result, error) {
-	s, from := p.session, p.from()
-	switch {
-	case s.Mode() != permission.Plan:
+	s := p.session
+	if s.Mode() != permission.Plan {
 		return tool.Errorf("Plan mode is not on: continue without ExitPlanMode."), nil
-	case from == "":
-		return tool.Errorf("The user chose plan mode, and only the user can leave it: give the plan as your answer."), nil
-	case s.person == nil:
-		return tool.Errorf("Nobody can approve a plan here: give the plan as your answer."), nil
 	}
 	if plan = cmp.Or(strings.TrimSpace(plan), lastText(s.log)); plan == "" {
 		return tool.Errorf("There is no plan: pass it as plan."), nil
 	}
-	title := fmt.Sprintf("Leave plan mode and carry out this plan in the mode %s?", from)
-	a, err := s.ask(ctx, hook.NoticePermission, title, Question{Title: title, Text: plan, Asker: AskerPlan,
-		Options: []Option{
-			{ID: OptionNo, Label: "no, continue planning"}, {ID: OptionYes, Label: "yes, carry it out", Allow: true},
-			{ID: OptionEdits, Label: "yes, and accept all edits", Allow: true,
-				Help: "mode acceptEdits: files here are changed without asking"}}})
+	yes := Option{ID: OptionYes, Label: "start, and ask before changes", Allow: true}
+	asks := permission.Default
+	if m := p.from(); m == permission.DontAsk || m == permission.Bypass { // a mode in which nothing is asked
+		asks, yes.Label = m, "start, in the mode "+string(m)
+	}
+	q := Question{Title: "Start this plan?", Text: plan, Asker: AskerPlan, Options: []Option{
+		{ID: OptionEdits, Label: "start, and accept edits", Allow: true, Help: "files here are changed without asking"},
+		yes, {ID: OptionNo, Label: "keep planning", Ask: "what to change?"}}}
+	if p.from() == permission.AcceptEdits {
+		q.Current = OptionEdits
+	}
+	a, err := s.ask(ctx, hook.NoticePermission, q.Title, q)
 	switch {
 	case errors.Is(err, ErrCannot):
-		return tool.Errorf("Nobody can approve a plan here: give the plan as your answer."), nil
+		res := tool.Text("Nobody can approve a plan here: it is the answer.")
+		res.Terminate, res.Answer = true, plan
+		return res, nil
 	case err != nil:
 		return tool.Result{}, err
+	case (a.Option != OptionYes && a.Option != OptionEdits || a.Declined) && a.Reason != "" && !a.Stop:
+		return tool.Errorf("The user wants another plan: %s", a.Reason), nil
 	case a.Option != OptionYes && a.Option != OptionEdits || a.Declined:
-		return tool.Errorf("%s", strings.TrimSuffix("The user did not approve the plan: "+a.Reason, ": ")), nil
-	case p.from() != from:
+		res := tool.Errorf("The user has not approved the plan. Wait for what the user says about it.")
+		res.Terminate = true
+		return res, nil
+	case s.Mode() != permission.Plan:
 		return tool.Errorf("The user changed the mode meanwhile: it stays as it is."), nil
 	}
 	if a.Option == OptionEdits {
-		from = permission.AcceptEdits
+		asks = permission.AcceptEdits
 	}
-	if err := s.SetTyped(ctx, session.Setting{Mode: from}); err != nil {
+	if err := s.SetTyped(ctx, session.Setting{Mode: asks}); err != nil {
 		return tool.Result{}, err
+	}
+	var in struct{ Plan string }
+	if json.Unmarshal(a.Input, &in) == nil && in.Plan != "" && in.Plan != plan {
+		return tool.Text("The user changed the plan and approved it. Carry this out:\n\n" + in.Plan), nil
 	}
 	return tool.Text("The user approved the plan. Carry it out."), nil
 }

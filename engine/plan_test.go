@@ -6,93 +6,191 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/llmtest"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 )
 
-// TestPlanMode: the model enters plan mode without approval; leaving it asks the user to approve the plan, and
-// restores the previous mode.
+// TestPlanMode: however plan mode began, ExitPlanMode asks the user what becomes of the plan.
 func TestPlanMode(t *testing.T) {
 	enter, exit, done := calls("EnterPlanMode", `{}`), calls("ExitPlanMode", `{"plan":"1. Do it","allowedPrompts":[]}`),
 		llmtest.Answer{Text: "done"}
-	const question = "Leave plan mode and carry out this plan in the mode acceptEdits?"
+	const question = "Start this plan?"
 	for _, c := range []struct {
-		name    string
-		answer  string // "" if there is no user to ask
-		before  permission.Mode
-		model   []llmtest.Answer
-		during  func(t *testing.T, s *engine.Session) // while the question is open
-		want    string                                // the text of the results
-		after   permission.Mode
-		asked   []string
-		unasked bool
+		name   string
+		answer engine.Answer // without Option and Declined: there is no user to ask
+		before permission.Mode
+		model  []llmtest.Answer
+		during func(t *testing.T, s *engine.Session) // while the question is open
+		want   string                                // the text of the results
+		after  permission.Mode
+		unused bool // nobody is asked
+		end    string
 	}{
-		{name: "approved", answer: "yes", model: []llmtest.Answer{enter, exit, done}, after: permission.AcceptEdits,
-			want: "The user approved the plan", asked: []string{question}},
-		{name: "approved with edits", answer: engine.OptionEdits, before: permission.Default,
-			model: []llmtest.Answer{enter, exit, done}, after: permission.AcceptEdits, want: "The user approved the plan",
-			asked: []string{"Leave plan mode and carry out this plan in the mode default?"}},
-		{name: "declined", answer: "no", model: []llmtest.Answer{enter, exit, done}, after: permission.Plan,
-			want: "The user did not approve the plan: shorter", asked: []string{question}},
-		{name: "headless", model: []llmtest.Answer{enter, exit, done}, after: permission.Plan,
-			want: "Nobody can approve a plan here"},
-		{name: "the user chose plan mode", answer: "yes", before: permission.Plan, model: []llmtest.Answer{exit, done},
-			after: permission.Plan,
-			want:  "The user chose plan mode, and only the user can leave it"},
-		{name: "the user chose plan mode before", answer: "yes", before: permission.Plan,
-			model: []llmtest.Answer{enter, exit, done},
-			after: permission.Plan,
-			want:  "The user chose plan mode"},
-		{name: "not on", answer: "yes", model: []llmtest.Answer{exit, done}, after: permission.AcceptEdits,
-			want: "Plan mode is not on"},
-		{name: "the user changes the mode meanwhile", answer: "yes", model: []llmtest.Answer{enter, exit, done},
-			after: permission.Default,
+		{name: "start and ask", answer: engine.Answer{Option: "yes"}, model: []llmtest.Answer{enter, exit, done},
+			before: permission.AcceptEdits, after: permission.Default, want: "The user approved the plan"},
+		{name: "start and accept edits", answer: engine.Answer{Option: engine.OptionEdits}, before: permission.Default,
+			model: []llmtest.Answer{enter, exit, done}, after: permission.AcceptEdits, want: "The user approved the plan"},
+		{name: "in a mode in which nothing is asked", answer: engine.Answer{Option: "yes"}, before: permission.DontAsk,
+			model: []llmtest.Answer{enter, exit, done}, after: permission.DontAsk, want: "The user approved the plan"},
+		{name: "keep planning", answer: engine.Answer{Option: "no", Reason: "shorter"}, before: permission.Default,
+			model: []llmtest.Answer{enter, exit, done}, after: permission.Plan, want: "The user wants another plan: shorter",
+			end: "done"},
+		{name: "without feedback the user speaks next", answer: engine.Answer{Declined: true}, before: permission.Default,
+			model: []llmtest.Answer{enter, exit}, after: permission.Plan, want: "The user has not approved the plan"},
+		{name: "a host ends the run", answer: engine.Answer{Declined: true, Reason: "no", Stop: true},
+			before: permission.Plan, model: []llmtest.Answer{exit}, after: permission.Plan,
+			want: "The user has not approved the plan"},
+		{name: "another plan", answer: engine.Answer{Option: "yes", Input: []byte(`{"plan":"2. Do more"}`)},
+			before: permission.Plan, model: []llmtest.Answer{exit, done}, after: permission.Default,
+			want: "Carry this out:\n\n2. Do more"},
+		{name: "nobody can approve it", before: permission.Plan, model: []llmtest.Answer{exit}, after: permission.Plan,
+			want: "it is the answer", end: "1. Do it"},
+		{name: "the user chose plan mode", answer: engine.Answer{Option: "yes"}, before: permission.Plan,
+			model: []llmtest.Answer{exit, done}, after: permission.Default, want: "The user approved the plan"},
+		{name: "not on", answer: engine.Answer{Option: "yes"}, before: permission.AcceptEdits, unused: true,
+			model: []llmtest.Answer{exit, done}, after: permission.AcceptEdits, want: "Plan mode is not on"},
+		{name: "the user changes the mode meanwhile", answer: engine.Answer{Option: "yes"}, before: permission.Default,
+			model: []llmtest.Answer{enter, exit, done}, after: permission.AcceptEdits,
 			during: func(t *testing.T, s *engine.Session) {
-				if err := s.Set(t.Context(), session.Setting{Mode: permission.Default}); err != nil {
+				if err := s.Set(t.Context(), session.Setting{Mode: permission.AcceptEdits}); err != nil {
 					t.Error(err)
 				}
-			}, want: "The user changed the mode meanwhile", asked: []string{question}},
-		{name: "the plan is the answer's text", answer: "yes", after: permission.AcceptEdits,
-			want: "The user approved the plan", asked: []string{question},
-			model: []llmtest.Answer{enter, {Text: "1. Do it", Calls: []llmtest.Call{{Name: "ExitPlanMode", Input: "{}"}}},
-				done}},
-		{name: "nothing is changed", answer: "yes", after: permission.Plan, want: "plan",
-			model: []llmtest.Answer{enter, calls("write", `{"path":"x","content":"y"}`), done}},
+			}, want: "The user changed the mode meanwhile"},
+		{name: "the plan is the answer's text", answer: engine.Answer{Option: "yes"}, before: permission.Plan,
+			after: permission.Default, want: "The user approved the plan",
+			model: []llmtest.Answer{{Text: "1. Do it", Calls: []llmtest.Call{{Name: "ExitPlanMode", Input: "{}"}}}, done}},
+		{name: "nothing is changed", answer: engine.Answer{Option: "yes"}, before: permission.Default, unused: true,
+			after: permission.Plan, want: "plan", model: []llmtest.Answer{enter, calls("write",
+				`{"path":"x","content":"y"}`), done}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newFixture(t)
 			var s *engine.Session
-			var asked []string
+			asked := 0
 			var person engine.Person
-			if c.answer != "" {
+			if c.answer.Option != "" || c.answer.Declined {
 				person = personFunc(func(_ context.Context, q engine.Question) (engine.Answer, error) {
-					asked = append(asked, q.Title)
-					if q.Text != "1. Do it" {
-						t.Errorf("the plan that is shown: %q", q.Text)
+					asked++
+					if q.Text != "1. Do it" || q.Title != question || q.Asker != engine.AskerPlan || len(q.Options) != 3 {
+						t.Errorf("the question: %+v", q)
 					}
 					if c.during != nil {
 						c.during(t, s)
 					}
-					return engine.Answer{Option: c.answer, Reason: "shorter"}, nil
+					return c.answer, nil
 				})
 			}
-			o := p.options(llmtest.New(c.model...))
-			o.Values["permissions.defaultMode"] = "acceptEdits"
-			if c.before != "" {
-				o.Values["permissions.defaultMode"] = string(c.before)
-			}
+			m := llmtest.New(c.model...)
+			o := p.options(m)
+			o.Values["permissions.defaultMode"] = string(c.before)
 			_, s = p.open(t, o, person, engine.SessionOptions{Forget: true})
-			got := run(t, s, "go")
-			if !strings.Contains(got, c.want) || s.Mode() != c.after || !slices.Equal(asked, c.asked) {
-				t.Errorf("mode %s, want %s; asked %q, want %q\n%s\nwant %s", s.Mode(), c.after, asked, c.asked, got, c.want)
+			var report engine.Report
+			for e, err := range s.Run(t.Context(), agent.Typed("go")) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				report.Add(e)
+			}
+			got := conversation(s)
+			if want := person != nil && !c.unused; !strings.Contains(got, c.want) || s.Mode() != c.after ||
+				(asked == 1) != want {
+				t.Errorf("mode %s, want %s; asked %d times\n%s\nwant %s", s.Mode(), c.after, asked, got, c.want)
+			}
+			if c.end != "" && report.End.Text != c.end {
+				t.Errorf("the answer is %q, want %q", report.End.Text, c.end)
+			}
+			if n := len(m.Requests()); n != len(c.model) {
+				t.Errorf("%d requests, want %d", n, len(c.model))
 			}
 		})
 	}
 }
 
-// TestPlanToolsListed: the model sees these tools only where a skill grants them, or after it has entered plan mode.
+// conversation returns the texts that the model sees.
+func conversation(s *engine.Session) string {
+	var b strings.Builder
+	for _, m := range s.Log().Project() {
+		b.WriteString(textOf(m.Parts))
+	}
+	return b.String()
+}
+
+func textOf(parts []llm.Part) (text string) {
+	for _, p := range parts {
+		text += p.Text + "\n"
+		if p.Result != nil {
+			text += textOf(p.Result.Parts)
+		}
+	}
+	return text
+}
+
+// TestPlanMessages: a message informs the model that plan mode has begun or ended, once, and again after a compaction.
+// What was sent before stays as it is, the tools too.
+func TestPlanMessages(t *testing.T) {
+	const begins, ends = "Plan mode is on", "Plan mode has ended"
+	p := newFixture(t)
+	m := llmtest.New(slices.Repeat([]llmtest.Answer{{Text: "x"}}, 8)...)
+	_, s := p.open(t, p.options(m), personFunc(nil), engine.SessionOptions{Forget: true})
+	for _, mode := range []permission.Mode{permission.Default, permission.Plan, permission.Plan, permission.AcceptEdits,
+		permission.Default, permission.Plan} {
+		if err := s.Set(t.Context(), session.Setting{Mode: mode}); err != nil {
+			t.Fatal(err)
+		}
+		run(t, s, "go")
+	}
+	var got []string
+	tools := ""
+	for i, r := range m.Requests() {
+		text := textOf(r.Messages[len(r.Messages)-1].Parts)
+		switch {
+		case strings.Contains(text, begins) && strings.Contains(text, "call ExitPlanMode"):
+			got = append(got, "begins")
+		case strings.Contains(text, ends):
+			got = append(got, "ends")
+		default:
+			got = append(got, "")
+		}
+		var names []string
+		for _, x := range r.Tools {
+			names = append(names, x.Name)
+		}
+		if all := strings.Join(names, " ") + r.System; i > 0 && all != tools {
+			t.Errorf("request %d has another prefix:\n%s\n%s", i, tools, all)
+		} else {
+			tools = all
+		}
+	}
+	if want := []string{"", "begins", "", "ends", "", "begins"}; !slices.Equal(got, want) {
+		t.Errorf("told %q, want %q", got, want)
+	}
+	if !strings.Contains(tools, "ExitPlanMode") || strings.Contains(tools, "EnterPlanMode") {
+		t.Errorf("the tools are %s", tools)
+	}
+	if _, err := s.Log().Append(session.Entry{Type: session.TypeCompaction,
+		Compaction: &session.Compaction{Trigger: session.TriggerClear}}); err != nil {
+		t.Fatal(err)
+	}
+	if run(t, s, "go"); !strings.Contains(conversation(s), begins) {
+		t.Error("after the context was emptied, the model does not know that plan mode is on")
+	}
+
+	m = llmtest.New(llmtest.Answer{Text: "x"})
+	o := p.options(m)
+	o.Values["permissions.defaultMode"] = "plan"
+	_, s = p.open(t, o, nil, engine.SessionOptions{Forget: true})
+	run(t, s, "go")
+	if text := conversation(s); !strings.Contains(text, "end with the plan as your answer") {
+		t.Errorf("without a user:\n%s", text)
+	}
+}
+
+// TestPlanToolsListed: where nobody can be asked, the model sees these tools only if a skill grants them, or in plan
+// mode.
 func TestPlanToolsListed(t *testing.T) {
 	p := newFixture(t, "~/.claude/skills/plans/SKILL.md",
 		"---\ndescription: P\nallowed-tools: EnterPlanMode\n---\nPlan.\n")

@@ -149,7 +149,7 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	}
 	if from != nil {
 		s.gate.SetMode(from.gate.Mode())
-		s.plan.set(from.plan.from())
+		s.plan.before = from.plan.from()
 	}
 	s.setTools(p)
 	s.setSystem(p)
@@ -211,7 +211,7 @@ func (s *Session) setTools(p *Project) {
 	}
 	s.active = chosen
 	if s.options.Tools == "" {
-		s.unlisted = planTools(s.plan.enter, s.plan.exit, func() bool { return s.plan.from() != "" })
+		s.unlisted = planTools(s.plan.enter, s.plan.exit, s.plan.isOffered)
 	}
 	s.problems = append(s.problems, s.SetHost(s.options.Host)...)
 }
@@ -490,8 +490,8 @@ func (s *Session) SetTyped(ctx context.Context, to session.Setting) error {
 		return err
 	}
 	if to.Mode != "" {
+		s.plan.changed(s.gate.Mode(), to.Mode)
 		s.gate.SetMode(to.Mode)
-		s.plan.set("") // planMode.enter sets it again
 	}
 	s.changed()
 	return nil

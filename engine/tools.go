@@ -24,7 +24,7 @@ var KnownTools = sync.OnceValue(func() tool.Set {
 	return slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}), web.Tools(web.Options{Search: web.EngineFunc(nil)}),
 		tool.Set{memory.Tool(memory.Options{})},
 		agent.Tools(), mcp.KnownTools(),
-		planTools(nil, nil, func() bool { return false }))
+		planTools(nil, nil, func() bool { return true }))
 })
 
 // toolNames returns the names of the program's tools.

@@ -89,6 +89,7 @@ func (t *Turn) newAgent() *agent.Agent {
 		Tools: slices.Concat(s.active, t.host.Tools, s.unlisted,
 			s.servers.chosen(mcp.WaitTool(s.servers.clients()...))),
 		Rules:        s.matchingRules,
+		Notice:       func(state session.State) *session.Note { return planNote(s.Mode(), state, s.plan.text()) },
 		DynamicTools: s.servers.tools, Aliases: t.host.Aliases,
 		Skills: agent.Skills{
 			Catalog: s.Catalog, View: p.viewOf(s.options.Skills), Finder: s.engine.finder,

@@ -202,10 +202,11 @@ func (l *Log) compactedView(c *Compaction, tail []Entry) view {
 func (s *State) compact(c *Compaction, tail []Entry) {
 	s.spend(Entry{Compaction: c})
 	s.Compacted = s.Requests
-	s.Rules = nil
+	s.Rules, s.NotedMode = nil, ""
 	for _, e := range tail {
 		if e.Note != nil {
 			s.Rules = mergeNames(s.Rules, e.Note.Rules)
+			set(&s.NotedMode, e.Note.Mode)
 		}
 	}
 	var texts []Text

@@ -316,6 +316,8 @@ type Note struct {
 	Loaded []string `json:"loaded,omitempty"`
 	// Rules are the paths of the context files that the note contains, see State.Rules.
 	Rules []string `json:"rules,omitempty"`
+	// Mode is the permission mode about which the note informs the model; "": none.
+	Mode permission.Mode `json:"mode,omitempty"`
 	// Suggested names the skills that the note suggests.
 	Suggested []string `json:"suggested,omitempty"`
 	// Hook is the event whose hooks wrote the note; "": the program did.

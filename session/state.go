@@ -47,9 +47,11 @@ type State struct {
 	Loaded    []string          // dynamic tools whose definitions are sent, in that order
 	// Rules are the paths of context files that the model has seen since the last compaction because a file that they
 	// are about was touched.
-	Rules   []string
-	Denials int
-	Agents  map[string]Agent // sub-agents that have started and not ended, by Log
+	Rules []string
+	// NotedMode is the permission mode about which the model was informed last, since the last compaction; "": none.
+	NotedMode permission.Mode
+	Denials   int
+	Agents    map[string]Agent // sub-agents that have started and not ended, by Log
 	// Details are those of the last result of each tool that did not fail, by the name of the tool.
 	Details map[string]LastDetails
 }
@@ -181,6 +183,7 @@ func (s *State) fold(e Entry) {
 		s.announce(e.Note.Announced)
 		s.Tools, s.Loaded = mergeNames(s.Tools, e.Note.Tools), mergeNames(s.Loaded, e.Note.Loaded)
 		s.Rules = mergeNames(s.Rules, e.Note.Rules)
+		set(&s.NotedMode, e.Note.Mode)
 		for _, name := range e.Note.Suggested {
 			if s.Suggested == nil {
 				s.Suggested = map[string]bool{}

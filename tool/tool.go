@@ -213,6 +213,7 @@ type Result struct {
 	Structured any               `json:"structured,omitempty"`
 	Touched    []string          `json:"touched,omitempty"` // absolute paths, for conditional and nested skills
 	Terminate  bool              `json:"terminate,omitempty"`
+	Answer     string            `json:"answer,omitempty"` // if the result ends the run: the run's answer; "": the model's text
 	Activation *knack.Activation `json:"activation,omitempty"`
 }
 

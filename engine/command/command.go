@@ -63,6 +63,8 @@ func All(hotkeys string) []engine.Command {
 		{Name: "permissions", Hint: "[MODE]", Description: "show the permission rules, or change the mode",
 			Run:     permissions,
 			Anytime: true},
+		{Name: "plan", Hint: "[PROMPT]", Description: "plan first: nothing is changed until you start the plan",
+			Run: plan},
 		{Name: "agents", Also: []string{"tasks"}, Hint: "[ID]", Description: "list agents and what runs in the background",
 			Run: listAgents, Anytime: true},
 		{Name: "hooks", Description: "list the hooks", Run: listHooks, Anytime: true},
@@ -85,7 +87,6 @@ func All(hotkeys string) []engine.Command {
 
 		{Name: "add-dir", Instead: "knack -c --add-dir DIR"},
 		{Name: "doctor", Instead: "knack doctor"},
-		{Name: "plan", Instead: "/permissions plan"},
 		{Name: "sandbox", Instead: "knack sandbox explain"},
 		{Name: "keybindings", Instead: "/hotkeys; knack help keys says how to change them"},
 	}

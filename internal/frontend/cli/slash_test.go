@@ -17,7 +17,7 @@ func TestSlash(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, serve(t,
 		llmtest.Answer{When: "^hello$", Text: "Hello to you."},
-		llmtest.Answer{When: "^Review main.go\\.$", Text: "Reviewed."},
+		llmtest.Answer{When: "(?m)^Review main.go\\.$", Text: "Reviewed."},
 		llmtest.Answer{When: "^and you\\?$", Want: []string{"Hello to you"}, Text: "Fine."},
 	))
 	d.file(t, ".pi/prompts/review.md", "---\nargument-hint: <file>\n---\nReview $1.\n")

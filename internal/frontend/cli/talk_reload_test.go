@@ -20,7 +20,7 @@ func TestReloadChanged(t *testing.T) {
 	))
 	write := func(more string) {
 		d.file(t, ".claude/agents/reviewer.md", "---\nname: reviewer\ndescription: Reviews"+more+"\n---\nYou review.\n")
-		d.file(t, ".knack/prompts/plan.md", "Plan it."+more+"\n")
+		d.file(t, ".knack/prompts/steps.md", "Plan it."+more+"\n")
 		d.file(t, ".claude/settings.json",
 			`{"permissions": {"allow": ["Bash(touch *)"]}, "hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", `+
 				`"command": "echo `+more+` >>hooked.txt"}]}]}}`)
@@ -29,7 +29,7 @@ func TestReloadChanged(t *testing.T) {
 	k := d.start(t)
 	k.expect(`Trust th(is item|ese \d+ items)\? \[y/N\] `)
 	k.types("y\n")
-	k.enters("/plan")
+	k.enters("/steps")
 	k.expect(`Planned\.`)
 	k.enters("/agents")
 	k.expect(`reviewer +project`)
@@ -38,10 +38,10 @@ func TestReloadChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(" more")
-	k.enters("/plan")
-	k.expect(`error: .*plan\.md: .*changed`)
+	k.enters("/steps")
+	k.expect(`error: .*steps\.md: .*changed`)
 	k.enters("/reload")
-	k.expect(`templates: 0, removed plan`)
+	k.expect(`templates: 0, removed steps`)
 	k.expect(`agents: \d+, removed reviewer`)
 	k.expect(`settings\.json.*changed`)
 	k.enters("/hooks")

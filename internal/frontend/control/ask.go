@@ -436,7 +436,8 @@ func (p *person) plan(ctx context.Context, q engine.Question) (engine.Answer, er
 		return engine.Answer{}, err
 	}
 	data, err := p.request(ctx, canUseTool{Subtype: subtypeCanUseTool, Tool: "ExitPlanMode", Input: input, Call: q.ID,
-		Title: q.Title, Kind: reasonOther, Once: true})
+		Title: q.Title, Kind: reasonOther, Once: true, Suggestions: []permissionUpdate{
+			{Type: updateSetMode, Mode: string(permission.AcceptEdits), Destination: destinationSession}}})
 	if err != nil {
 		return engine.Answer{}, err
 	}
@@ -445,9 +446,18 @@ func (p *person) plan(ctx context.Context, q engine.Question) (engine.Answer, er
 		return engine.Answer{}, fmt.Errorf("the host's answer cannot be read: %w", err)
 	}
 	if answer.Behavior != behaviorAllow {
-		return engine.Answer{Declined: true, Reason: answer.Message}, nil
+		return engine.Answer{Declined: true, Reason: answer.Message, Stop: answer.Interrupt}, nil
 	}
-	return engine.Answer{Option: engine.OptionYes}, nil
+	a := engine.Answer{Option: cmp.Or(q.Current, engine.OptionYes), Input: answer.Input}
+	for _, u := range answer.Updates {
+		if u.Type != updateSetMode {
+			continue
+		}
+		if a.Option = engine.OptionYes; permission.Mode(u.Mode) == permission.AcceptEdits {
+			a.Option = engine.OptionEdits
+		}
+	}
+	return a, nil
 }
 
 // current returns the current session; nil: it has not started yet.

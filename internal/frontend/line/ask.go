@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/markdown"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -37,6 +38,12 @@ func (f *Front) question(ctx context.Context, q engine.Question) (engine.Answer,
 	_, server := q.Asker.Server()
 	if server {
 		f.serverAsks(q)
+	} else if q.Asker == engine.AskerPlan {
+		f.read.discard() // nothing that was typed before the plan was shown approves it
+		for _, l := range markdown.Render(q.Text, f.width()) {
+			fmt.Fprintln(f.Out, l.String())
+		}
+		f.title("", q.Title)
 	} else if q.URL != "" || len(q.Fields) == 0 {
 		f.title(q.Text, q.Title)
 	}
@@ -47,7 +54,13 @@ func (f *Front) question(ctx context.Context, q engine.Question) (engine.Answer,
 		return f.fill(q)
 	}
 	s, err := f.pick(q.Options)
-	return engine.Answer{Option: s, Declined: s == ""}, err
+	a := engine.Answer{Option: s, Declined: s == ""}
+	for _, o := range q.Options {
+		if err == nil && o.ID == s && o.Ask != "" {
+			a.Reason, err = f.answer("  " + plain.Line(o.Ask) + " ")
+		}
+	}
+	return a, err
 }
 
 // serverAsks names the MCP server that asks, and shows its text indented, so that it does not

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/internal/leaf/markdown"
 	"github.com/knack-agent/knack/internal/leaf/plain"
@@ -23,7 +24,10 @@ func (d *dialog) body(width int) []styled.Line {
 			out = append(out, styled.Wrap(styled.S(style, plain.Line(l)), width, nil, nil)...)
 		}
 	}
-	if d.q.Text != "" {
+	switch {
+	case d.q.Asker == engine.AskerPlan:
+		out = append(out, markdown.Render(d.q.Text, width)...)
+	case d.q.Text != "":
 		wrap(styled.Text, strings.TrimRight(d.q.Text, "\n"))
 	}
 	if d.q.URL != "" {

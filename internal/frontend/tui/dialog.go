@@ -23,6 +23,7 @@ type dialog struct {
 	text        *editor.Editor // of a text field, a reason, or an edited command
 	prompt      string         // prompt of text
 	edit        bool           // text is an edited command
+	asks        string         // text is the reason for this option
 	other       bool           // text is a free-text answer to a choice
 	field       int            // index of the current field
 	values      map[string]json.RawMessage
@@ -62,7 +63,7 @@ func newDialog(q engine.Question) *dialog {
 		}
 		d.list = newPicker("", items)
 		d.list.closed = len(items) < 10
-		if q.Call != nil {
+		if q.Call != nil || q.Asker == engine.AskerPlan {
 			d.list.at = -1 // an Enter meant for the prompt must not approve anything
 		}
 	case len(q.Fields) > 0:
@@ -220,7 +221,7 @@ func (d *dialog) key(k terminal.Key) (a engine.Answer, done bool) {
 	switch k.String() {
 	case "esc", "ctrl+c":
 		if d.text != nil && (d.edit || d.other || len(d.q.Options) > 0) { // back to the choices
-			d.text, d.edit, d.problem = nil, false, ""
+			d.text, d.edit, d.problem, d.asks = nil, false, "", ""
 			if d.other {
 				d.open(d.field)
 			}
@@ -274,6 +275,10 @@ func (d *dialog) chosen() (engine.Answer, bool) {
 		d.text, d.prompt, d.other = &editor.Editor{}, "", true
 		return engine.Answer{}, false
 	}
+	if i := slices.IndexFunc(d.q.Options, func(o engine.Option) bool { return o.ID == it.value && o.Ask != "" }); i >= 0 {
+		d.text, d.prompt, d.asks = &editor.Editor{}, plain.Line(d.q.Options[i].Ask)+" ", it.value
+		return engine.Answer{}, false
+	}
 	if len(d.q.Fields) == 0 {
 		return engine.Answer{Option: it.value, Declined: it.value == "" || len(d.q.Options) == 0 && it.value != "done"},
 			true
@@ -320,6 +325,8 @@ func (d *dialog) entered() (engine.Answer, bool) {
 			}
 		}
 		return engine.Answer{}, false
+	case d.asks != "":
+		return engine.Answer{Option: d.asks, Reason: strings.TrimSpace(text)}, true
 	case len(d.q.Options) > 0: // a reason
 		for _, o := range d.q.Options {
 			if o.Lasts == gate.No && !o.Allow {
@@ -398,7 +405,7 @@ func (d *dialog) summary(a engine.Answer) (styled.Style, string) {
 	case len(d.q.Options) > 0:
 		for _, o := range d.q.Options {
 			if o.ID == a.Option {
-				return styled.Dim, what + " " + o.Label
+				return styled.Dim, strings.TrimSuffix(what+" "+o.Label+": "+a.Reason, ": ")
 			}
 		}
 	case len(d.q.Fields) == 1 && d.q.Fields[0].Type != engine.FieldSecret:

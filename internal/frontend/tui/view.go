@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/frontend/editor"
 	"github.com/knack-agent/knack/internal/frontend/terminal"
 	"github.com/knack-agent/knack/internal/leaf/plain"
@@ -153,10 +154,15 @@ func (v *view) writeTall(width, height int) {
 	body := d.body(width)
 	title := titleRows(d.title(), width)
 	fits := len(body)+len(controls)+len(title) <= max(height-1, 1) && d.page().Width() <= width
-	if len(body) == 0 || fits {
+	stays := d.q.Asker == engine.AskerPlan // what is approved can be read while it is carried out
+	if len(body) == 0 || fits && !stays {
 		return
 	}
-	d.bodyWritten = true
+	if d.bodyWritten = true; stays { // the question follows with the choices
+		v.conv.add(blockNote, body...)
+		v.conv.separate()
+		return
+	}
 	v.conv.last = blockNone
 	v.conv.add(blockNote, append(append(append([]styled.Line{nil}, title...), nil), body...)...)
 }

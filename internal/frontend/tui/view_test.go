@@ -494,6 +494,35 @@ func TestRuleStaysShown(t *testing.T) {
 	}
 }
 
+// TestPlanStays: a plan is rendered, stays in the conversation while it is carried out, and is not started by an Enter
+// that was meant for the prompt. "keep planning" takes feedback.
+func TestPlanStays(t *testing.T) {
+	v := newView()
+	v.conv.width = 40
+	v.dialog = newDialog(engine.Question{Asker: engine.AskerPlan, Title: "Start this plan?", Text: "# Steps\n\n1. **Move** it",
+		Options: []engine.Option{{ID: engine.OptionYes, Label: "start", Allow: true}, {ID: engine.OptionNo,
+			Label: "keep planning", Ask: "what to change?"}}})
+	v.writeTall(40, 24)
+	got := ""
+	for _, l := range v.conv.take() {
+		got += l.String() + "\n"
+	}
+	if got != "Steps\n\n1. Move it\n\n" {
+		t.Errorf("%q", got)
+	}
+	enter := terminal.Key{Name: "enter"}
+	if _, done := v.dialog.key(enter); done {
+		t.Error("Enter starts the plan")
+	}
+	if _, done := v.dialog.key(terminal.Key{Name: "text", Text: "2"}); done {
+		t.Error("no feedback is asked for")
+	}
+	v.dialog.key(terminal.Key{Name: "text", Text: "smaller"})
+	if a, done := v.dialog.key(enter); !done || a.Option != engine.OptionNo || a.Reason != "smaller" {
+		t.Errorf("%+v", a)
+	}
+}
+
 // TestEditLongCommand: if an edited command has more rows than the live area, the rows around the cursor are shown.
 func TestEditLongCommand(t *testing.T) {
 	var lines []string
