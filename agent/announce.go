@@ -128,7 +128,7 @@ func (r *run) addRules() error {
 }
 
 // addNotice sends what the host has to say before the request, see [Agent.Notice].
-func (r *run) addNotice() error {
+func addNotice(r *run) error {
 	if r.Notice == nil {
 		return nil
 	}

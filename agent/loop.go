@@ -153,7 +153,7 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 		if err := r.announceTools(); err != nil {
 			return "", err
 		}
-		if err := r.addNotice(); err != nil {
+		if err := addNotice(r); err != nil {
 			return "", err
 		}
 		answer, err := r.ask(ctx)
