@@ -181,13 +181,13 @@ func (r *run) effectiveModel(state session.State) (llm.Model, string) {
 // sub-agents, the Skill tool once a listing was announced, and the dynamic tools. In index mode there
 // is no Skill tool; reading a listed SKILL.md calls the skill. The caller may modify the set.
 func (r *run) tools(state session.State) tool.Set {
-	set := append(r.fixedTools(state), r.dynamicTools(state)...)
+	set := r.fixedTools(state)
 	for i := range set {
 		if set[i].Unlisted != nil && anyGrants(state.Scopes, &set[i]) {
 			set[i].Unlisted = nil
 		}
 	}
-	return set
+	return append(set, r.dynamicTools(state)...)
 }
 
 // anyGrants reports whether one of the scopes grants t.

@@ -40,9 +40,13 @@ type Agent struct {
 	Tools  tool.Set // the Skill and Agent tools are added if there are skills and agents
 	// DynamicTools returns the current set of tools that can change during a session, such as those of MCP
 	// servers. New ones are announced. If there are more than 100, or their definitions take more than
-	// a tenth of the model's window, only their names are announced, and tool_search loads the
-	// definitions. nil: there are none.
+	// a tenth of the model's window, only their names are announced: tool_search finds the
+	// definitions, and call_tool calls them. nil: there are none.
 	DynamicTools func() tool.Set
+	// MoreTools reports, before the first request, whether DynamicTools may return more later. Then the request has
+	// tool_search and call_tool, and tools that come later do not change the list, which would lose the provider's
+	// cache. nil: it does not.
+	MoreTools func() bool
 	// Rules returns the context files that apply because of the files touched in the session, absolute paths. It is
 	// called before each request; the model gets each file once, and again after a compaction. nil: there are none.
 	Rules func(touched []string) []Document

@@ -88,6 +88,7 @@ func (r subAgents) configure(child *Agent, d *Definition) {
 		child.Without = slices.Clone(r.Without)
 		child.DynamicTools = r.DynamicTools
 	} else {
+		child.MoreTools = nil
 		own := Tools()
 		var names []string
 		for _, rule := range d.Tools {

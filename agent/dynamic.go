@@ -7,15 +7,18 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/rank"
+	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
 )
 
 // Limits for the definitions of dynamic tools. If they exceed one of the limits, only their names are announced, and
-// tool_search loads the definitions.
+// tool_search finds the definitions.
 const (
 	dynamicShare = 0.1 // of the window
 	// maxDynamic limits their number, however large the window is: every request costs as much as they are long, and
@@ -23,15 +26,23 @@ const (
 	maxDynamic = 100
 )
 
-// searchTool is the name of the tool that loads definitions.
-const searchTool = "tool_search"
+// The names of the tools that find the definitions of tools that are not listed, and that call them.
+const (
+	searchTool = "tool_search"
+	callTool   = "call_tool"
+)
 
-const maxLoaded = 10 // tools loaded by one search
+const maxSearched = 10 // tools found by one search
 
-// dynamicTools returns the dynamic tools of a request: those whose definitions were loaded, in the order of
-// loading so that the prompt's prefix stays the same, and tool_search if there are others.
+// maxNews limits the definitions in an announcement, in bytes. Beyond it tools are only named.
+const maxNews = 8 << 10
+
+// dynamicTools returns the dynamic tools of a request. Listed are those whose definitions are sent, in the order in
+// which that began, and after them tool_search and call_tool, if the request has these: the list is at the beginning of
+// the prompt, so it must not change while the provider has that in its cache. The others are not listed, but can be
+// called.
 func (r *run) dynamicTools(state session.State) tool.Set {
-	if r.DynamicTools == nil || len(state.Tools) == 0 {
+	if r.DynamicTools == nil {
 		return nil
 	}
 	all := r.DynamicTools()
@@ -41,56 +52,73 @@ func (r *run) dynamicTools(state session.State) tool.Set {
 			set = append(set, all[i])
 		}
 	}
-	if slices.ContainsFunc(state.Tools, func(name string) bool { return !slices.Contains(state.Loaded, name) }) {
-		set = append(set, r.searchToolFor(all, state))
+	if state.Search {
+		set = append(set, r.searchToolFor(all, state), callToolFor())
+	}
+	for _, t := range all {
+		if slices.Contains(state.Tools, t.Name) && !slices.Contains(state.Loaded, t.Name) {
+			t.Unlisted = func() bool { return true }
+			set = append(set, t)
+		}
 	}
 	return set
 }
 
-// announceTools announces the tools that were added since the last announcement, in a separate
-// message, and records what a search has loaded.
+// listAnew reports whether the list of tools may change: no request was sent, or the provider no longer has the last
+// one in its cache.
+func listAnew(state session.State) bool {
+	return state.Requests == state.Compacted || state.NewModel || time.Since(state.LastTime) > cacheLife
+}
+
+// announceTools lists the tools that were added since the last announcement, or announces them in a separate message,
+// and records what a search has found.
 func (r *run) announceTools() error {
 	if r.DynamicTools == nil {
 		return nil
 	}
 	r.foundMu.Lock()
-	loaded := r.foundTools
+	note := session.Note{Found: r.foundTools}
 	r.foundTools = nil
 	r.foundMu.Unlock()
 	state := r.log.State()
-	var added []tool.Tool
-	size, known := 0, 0
+	anew := listAnew(state)
+	var added, candidates tool.Set // tools that the model does not know; those that may be listed
+	size, listed := 0, 0
 	for _, t := range r.DynamicTools() {
-		switch {
-		case !slices.Contains(state.Tools, t.Name):
+		isNew := !slices.Contains(state.Tools, t.Name)
+		if isNew {
 			added = append(added, t)
-			size += specSize(t)
-		case slices.Contains(state.Loaded, t.Name):
-			size += specSize(t)
-			known++
+			note.Tools = append(note.Tools, t.Name)
 		}
-	}
-	if len(added) == 0 && len(loaded) == 0 {
-		return nil
-	}
-	note := session.Note{Loaded: loaded}
-	for _, t := range added {
-		note.Tools = append(note.Tools, t.Name)
+		switch {
+		case slices.Contains(state.Loaded, t.Name):
+			listed++
+		case anew || isNew && !state.Search:
+			candidates = append(candidates, t)
+		default:
+			continue
+		}
+		size += specSize(t)
 	}
 	window := 0
 	if r.Model != nil {
 		window = r.Model.Info().Window
 	}
-	switch names := strings.Join(note.Tools, ", "); {
-	case len(added) == 0:
-	case known+len(added) > maxDynamic || window > 0 && float64(size/4) > dynamicShare*float64(window):
-		note.Model = "These tools are available, too. Their definitions are not loaded: call " + searchTool +
-			" with what you want to do, or with their names, before you call them.\n" + names
-	default:
-		note.Loaded = append(slices.Clone(note.Loaded), note.Tools...)
-		if state.Requests > 0 { // the first request contains them; no message is needed
-			note.Model = "These tools are available from now on: " + names
+	many := listed+len(candidates) > maxDynamic || window > 0 && float64(size/4) > dynamicShare*float64(window)
+	switch {
+	case !many:
+		note.Loaded = candidates.Names()
+	case anew: // those that were useful so far
+		for _, name := range slices.Concat(state.Found, note.Found) {
+			if indexOf(candidates, name) >= 0 {
+				note.Loaded = append(note.Loaded, name)
+			}
 		}
+	}
+	note.Search = !state.Search && (many || anew && r.MoreTools != nil && r.MoreTools())
+	note.Model = r.newsOfTools(state, added, note.Loaded)
+	if len(added) == 0 && len(note.Found) == 0 && len(note.Loaded) == 0 && !note.Search {
+		return nil
 	}
 	if len(added) > 0 {
 		note.People = "tools: +" + someOf(note.Tools)
@@ -100,6 +128,40 @@ func (r *run) announceTools() error {
 	}
 	_, err := r.record(session.Entry{Type: session.TypeNote, Note: &note})
 	return err
+}
+
+// newsOfTools returns the message about tools that the model does not know; loaded are those that are listed from now
+// on.
+func (r *run) newsOfTools(state session.State, added tool.Set, loaded []string) string {
+	var names, other []string
+	var definitions strings.Builder
+	for _, t := range added {
+		if slices.Contains(loaded, t.Name) {
+			names = append(names, t.Name)
+		} else {
+			other = append(other, t.Name)
+			writeDefinition(&definitions, t)
+		}
+	}
+	var text string
+	if len(names) > 0 && state.Requests > 0 { // the first request lists them; no message is needed
+		text = "These tools are available from now on: " + strings.Join(names, ", ")
+	}
+	switch {
+	case len(other) == 0:
+	case len(other) <= maxSearched && definitions.Len() <= maxNews:
+		text += "\n\nThese tools are available, too. Call them with " + callTool + ".\n" + definitions.String()
+	default:
+		text += "\n\nThese tools are available, too. Their definitions are not loaded: call " + searchTool + " with what you " +
+			"want to do, or with their names, and then call them with " + callTool + ".\n" + strings.Join(other, ", ")
+	}
+	return strings.TrimSpace(text)
+}
+
+// writeDefinition describes a tool that is not listed.
+func writeDefinition(b *strings.Builder, t tool.Tool) {
+	fmt.Fprintf(b, "\n<tool name=%q>\n%s\ninput: %s\n</tool>\n", t.Name, plain.Within("tool", strings.TrimSpace(t.Description)),
+		plain.Within("tool", string(t.Schema)))
 }
 
 func someOf(names []string) string {
@@ -115,27 +177,25 @@ func indexOf(set tool.Set, name string) int {
 
 func specSize(t tool.Tool) int { return len(t.Name) + len(t.Description) + len(t.Schema) }
 
-// searchToolFor returns tool_search, which loads definitions. The tools that it finds can be called from
-// the next request on.
+// searchToolFor returns tool_search, which finds the definitions of tools that are not listed.
 func (r *run) searchToolFor(all tool.Set, state session.State) tool.Tool {
 	type in struct {
 		Query string `json:"query" jsonschema:"what you want to do, or names of tools separated by commas"`
 	}
-	t := tool.New(searchTool, "Loads the definitions of tools that are only named so far, so that they can be called. "+
-		"The query is what you want to do, in a few words, or names of tools separated by commas.",
+	t := tool.New(searchTool, "Finds tools that are not listed here, such as those of servers that are connected later, and "+
+		"returns their definitions. The query is what you want to do, in a few words, or names of tools separated by commas.",
 		func(ctx context.Context, in in, _ tool.Input) (tool.Result, error) {
 			found := findTools(ctx, all, in.Query)
 			if len(found) == 0 {
 				return tool.Text("No tool matches these words."), nil
 			}
 			var b strings.Builder
-			b.WriteString("These tools can be called now:\n")
+			b.WriteString("Call these tools with " + callTool + ".\n")
 			r.foundMu.Lock()
 			defer r.foundMu.Unlock()
 			for _, t := range found {
-				description, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
-				fmt.Fprintf(&b, "- %s: %s\n", t.Name, description)
-				if !slices.Contains(state.Loaded, t.Name) && !slices.Contains(r.foundTools, t.Name) {
+				writeDefinition(&b, t)
+				if !slices.Contains(state.Found, t.Name) && !slices.Contains(r.foundTools, t.Name) {
 					r.foundTools = append(r.foundTools, t.Name)
 				}
 			}
@@ -149,12 +209,58 @@ func (r *run) searchToolFor(all tool.Set, state session.State) tool.Tool {
 	return t
 }
 
+// A namedCall is the input of call_tool.
+type namedCall struct {
+	Name  string         `json:"name" jsonschema:"the name of the tool"`
+	Input map[string]any `json:"input" jsonschema:"its input, as its definition says"`
+}
+
+// callToolFor returns call_tool. It never runs with a valid input: namedCalls replaces its calls.
+func callToolFor() tool.Tool {
+	t := tool.New(callTool, "Calls a tool that is not listed here but was announced, or found with "+searchTool+".",
+		func(context.Context, namedCall, tool.Input) (tool.Result, error) {
+			return tool.Errorf("Pass the name of a tool as name, and its input as input, an object."), nil
+		})
+	t.Effect = tool.Reads
+	t.Subjects = func(context.Context, json.RawMessage) ([]permission.Subject, error) {
+		return []permission.Subject{{Kind: callTool, Default: permission.Allow}}, nil
+	}
+	return t
+}
+
+// namedCalls returns the calls with those of call_tool replaced by the calls that they name, so that permission, hooks,
+// records and front ends see the tool that runs.
+func namedCalls(calls []llm.ToolCall, state session.State) []llm.ToolCall {
+	if !state.Search {
+		return calls
+	}
+	calls = slices.Clone(calls)
+	for i, c := range calls {
+		var in struct {
+			Name  string
+			Input json.RawMessage
+		}
+		if c.Name != callTool || json.Unmarshal(c.Input, &in) != nil || in.Name == "" || in.Name == callTool {
+			continue
+		}
+		var text string
+		if json.Unmarshal(in.Input, &text) == nil && strings.HasPrefix(strings.TrimSpace(text), "{") {
+			in.Input = json.RawMessage(text) // some models write an object as text
+		}
+		if len(in.Input) == 0 || string(in.Input) == "null" {
+			in.Input = json.RawMessage("{}")
+		}
+		calls[i].Name, calls[i].Input = in.Name, in.Input
+	}
+	return calls
+}
+
 // findTools returns the tools that a query names, or if there are none, those that match it best.
 func findTools(ctx context.Context, all tool.Set, query string) tool.Set {
 	var found tool.Set
 	for _, name := range strings.FieldsFunc(strings.TrimPrefix(query, "select:"),
 		func(r rune) bool { return r == ',' || r == ' ' || r == '\n' }) {
-		if i := indexOf(all, name); i >= 0 && len(found) < maxLoaded {
+		if i := indexOf(all, name); i >= 0 && len(found) < maxSearched {
 			found = append(found, all[i])
 		}
 	}
@@ -175,7 +281,7 @@ func findTools(ctx context.Context, all tool.Set, query string) tool.Set {
 	if err != nil { // cannot happen: it was just encoded
 		return nil
 	}
-	for _, h := range rank.Search([]*rank.Index{index}, query, maxLoaded, func(int, int) bool { return true }) {
+	for _, h := range rank.Search([]*rank.Index{index}, query, maxSearched, func(int, int) bool { return true }) {
 		found = append(found, all[index.Key(h.Doc)])
 	}
 	return found

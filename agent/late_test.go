@@ -80,16 +80,21 @@ func TestLateSearch(t *testing.T) {
 		set = append(set, lateTool(fmt.Sprintf("mcp__big__tool%d", i), strings.Repeat("text ", 400)))
 	}
 	set = append(set, lateTool("mcp__big__weather", "Says the weather of a city"))
+	call := map[string]any{"name": "mcp__big__weather", "input": map[string]any{}}
 	m := llmtest.New(
 		llmtest.Answer{Calls: []llmtest.Call{{Name: "tool_search", Input: map[string]any{"query": "weather of a city"}}}},
-		llmtest.Answer{Calls: []llmtest.Call{{Name: "mcp__big__weather", Input: map[string]any{}}}},
+		llmtest.Answer{Calls: []llmtest.Call{{Name: "mcp__big__weather", Input: map[string]any{}}, {Name: "call_tool",
+			Input: call}, {Name: "call_tool", Input: map[string]any{"name": "mcp__big__weather", "input": "{}"}},
+			{Name: "call_tool", Input: map[string]any{"name": "call_tool", "input": call}}}},
 		llmtest.Answer{Text: "done"},
 	)
 	m.Model = llm.Info{Window: 200_000}
 	log := runLate(t, m, func() tool.Set { return set })
 	r := m.Requests()
-	if got := names(r[0]); !slices.Equal(got, []string{"tool_search"}) {
-		t.Fatalf("the first request has %d tools", len(got))
+	for i := range r {
+		if got := names(r[i]); !slices.Equal(got, []string{"tool_search", "call_tool"}) {
+			t.Fatalf("request %d has %d tools", i, len(got))
+		}
 	}
 	text := ""
 	for _, x := range r[0].Messages {
@@ -98,11 +103,40 @@ func TestLateSearch(t *testing.T) {
 	if !strings.Contains(text, "mcp__big__tool499") || len(text) > 500*25 {
 		t.Errorf("the names take %d bytes", len(text))
 	}
-	if got := names(r[1]); !slices.Contains(got, "mcp__big__weather") {
-		t.Errorf("the second request has %q", got)
+	result := func(i int) (all []string) {
+		for _, p := range r[i].Messages[len(r[i].Messages)-1].Parts {
+			if p.Result != nil {
+				all = append(all, llm.TextOf(p.Result.Parts))
+			}
+		}
+		return all
 	}
-	if st := log.State(); len(st.Tools) != 501 || !slices.Contains(st.Loaded, "mcp__big__weather") {
-		t.Errorf("%d tools, loaded %q", len(st.Tools), st.Loaded)
+	if got := result(1); len(got) != 1 || !strings.Contains(got[0], "mcp__big__weather") ||
+		!strings.Contains(got[0], "Says the weather of a city\ninput: {") {
+		t.Errorf("found %q", got)
+	}
+	if got := result(2); len(got) != 4 || !slices.Equal(got[:3], slices.Repeat([]string{"ran mcp__big__weather"}, 3)) ||
+		!strings.Contains(got[3], "Pass the name") {
+		t.Errorf("the calls returned %q", got)
+	}
+	if st := log.State(); len(st.Tools) != 501 || !slices.Contains(st.Found, "mcp__big__weather") {
+		t.Errorf("%d tools, found %q", len(st.Tools), st.Found)
+	}
+
+	// After the context was emptied, the list is new: it has what a search has found.
+	if _, err := log.Append(session.Entry{Type: session.TypeCompaction,
+		Compaction: &session.Compaction{Trigger: session.TriggerClear}}); err != nil {
+		t.Fatal(err)
+	}
+	m.Answers = append(m.Answers, llmtest.Answer{Text: "again"})
+	a := &agent.Agent{Model: m, DynamicTools: func() tool.Set { return set }}
+	for _, err := range a.Run(t.Context(), log, agent.Typed("go on")) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := names(m.Requests()[3]); !slices.Contains(got, "mcp__big__weather") || len(got) > 12 {
+		t.Errorf("after a compaction: %d tools, %.200q", len(got), got)
 	}
 }
 
@@ -127,7 +161,7 @@ func TestLateMany(t *testing.T) {
 		return append(slices.Clone(few), many...)
 	})
 	r := m.Requests()
-	if got := names(r[1]); !slices.Equal(got, []string{"mcp__few__one", "tool_search"}) {
+	if got := names(r[1]); !slices.Equal(got, []string{"mcp__few__one", "tool_search", "call_tool"}) {
 		t.Errorf("the second request has %d tools: %.200q", len(got), got)
 	}
 	if text := llm.TextOf(r[1].Messages[len(r[1].Messages)-1].Parts); !strings.Contains(text, "mcp__many__tool499") {
@@ -160,5 +194,69 @@ func TestLateBytes(t *testing.T) {
 	}
 	if all := size(set); all-one != names {
 		t.Errorf("499 more tools cost %d bytes, their names are %d", all-one, names)
+	}
+}
+
+// TestLateList: if more tools may come, the first request has tool_search and call_tool, and its list of tools stays
+// until the user chooses another model. Permission, hooks and records see the tool that runs.
+func TestLateList(t *testing.T) {
+	t.Parallel()
+	var set tool.Set
+	input := map[string]any{"name": "mcp__a__late", "input": map[string]any{}}
+	m := llmtest.New(
+		llmtest.Answer{Text: "hello"},
+		llmtest.Answer{Calls: []llmtest.Call{{Name: "call_tool", Input: input}}}, llmtest.Answer{Text: "done"},
+		llmtest.Answer{Text: "another"},
+	)
+	var asked []string
+	a := &agent.Agent{Model: m, DynamicTools: func() tool.Set { return set }, MoreTools: func() bool { return len(set) == 0 },
+		Policy: agent.Policy{Gate: func(agent.Scopes) tool.Gate {
+			return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
+				asked = append(asked, p.Name)
+				return tool.AllowAll.Ask(ctx, p)
+			})
+		}}}
+	log := session.New(session.Header{})
+	var shown []string
+	turn := func() {
+		for e, err := range a.Run(t.Context(), log, agent.Typed("go")) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.Call != nil {
+				shown = append(shown, e.Call.Name+string(e.Call.Input))
+			}
+		}
+	}
+	turn()
+	set = tool.Set{lateTool("mcp__a__late", "Late")}
+	turn()
+	if _, err := log.Append(session.Entry{Type: session.TypeSetting, Setting: &session.Setting{Model: "x"}}); err != nil {
+		t.Fatal(err)
+	}
+	turn()
+	for i, r := range m.Requests() {
+		want := []string{"tool_search", "call_tool"}
+		if i == 3 {
+			want = []string{"mcp__a__late", "tool_search", "call_tool"}
+		}
+		if got := names(r); !slices.Equal(got, want) {
+			t.Errorf("request %d has %q", i, got)
+		}
+	}
+	if !slices.Equal(asked, []string{"mcp__a__late"}) || !slices.Equal(shown, []string{"mcp__a__late{}"}) {
+		t.Errorf("asked %q, shown %q", asked, shown)
+	}
+	started := 0
+	for e := range log.All() {
+		if e.Started != nil && e.Started.Name == "mcp__a__late" {
+			started++
+		}
+		if e.Result != nil && (e.Result.IsError || e.Result.Name != "call_tool") {
+			t.Errorf("the result is %+v", e.Result)
+		}
+	}
+	if started != 1 {
+		t.Errorf("%d starts are recorded", started)
 	}
 }

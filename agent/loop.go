@@ -378,10 +378,11 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 		}
 		return results
 	}
+	state := r.log.State()
+	calls = namedCalls(calls, state)
 	for i := range calls {
 		r.emit(Event{Call: &calls[i]})
 	}
-	state := r.log.State()
 	sc := r.scopes(state)
 	hooks := sc.Hooks // used until all of these calls have ended
 	r.hooks.set, r.hooks.inCalls = hooks, true
@@ -467,7 +468,7 @@ func (r *run) recordResults(ctx context.Context, calls []llm.ToolCall, results [
 			return err
 		}
 	}
-	if err := r.hooks.afterCalls(ctx, calls, results); err != nil {
+	if err := r.hooks.afterCalls(ctx, namedCalls(calls, r.log.State()), results); err != nil {
 		return err
 	}
 	for i, res := range results {

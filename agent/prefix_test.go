@@ -13,10 +13,11 @@ import (
 	"github.com/knack-agent/knack/llm/anthropic"
 	"github.com/knack-agent/knack/llm/llmtest"
 	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
 )
 
-// TestPrefix compares the bytes on the wire, with a listing of 1,000 skills, an announcement of conditional and of
-// reloaded skills, and steering: each request begins with the previous one, except after a release, which changes
+// TestPrefix compares the bytes on the wire of 30 requests, with a listing of 1,000 skills, an announcement of conditional
+// and of reloaded skills, a server that is ready late, and steering: each request begins with the previous one, except after a release, which changes
 // only the entry that it removes.
 func TestPrefix(t *testing.T) {
 	skills := map[string]string{
@@ -27,12 +28,16 @@ func TestPrefix(t *testing.T) {
 		skills[fmt.Sprintf("skill-%04d", i)] = skill("", "x")
 	}
 	bash := map[string]any{"text": "x"}
+	call := llmtest.Use("call_tool", map[string]any{"name": "mcp__a__late", "input": map[string]any{}})
+	direct := llmtest.Use("mcp__a__late", map[string]any{})
 	server := llmtest.NewServer(
 		llmtest.Use("echo", bash), llmtest.Reply("one"),
 		llmtest.Use("Skill", map[string]any{"skill": "pdf"}), llmtest.Use("echo", bash), llmtest.Reply("two"),
 		llmtest.Use("read", map[string]any{"path": "/w/src/a.tsx"}), llmtest.Reply("three"),
 		llmtest.Answer{Thinking: "hm", Calls: []llmtest.Call{{Name: "echo", Input: bash},
 			{Name: "read", Input: map[string]any{"path": "/w/b"}}}}, llmtest.Reply("four"),
+		call, direct, call, direct, call, direct, call, direct, call, llmtest.Reply("later"),
+		call, direct, call, direct, call, direct, call, llmtest.Reply("latest"),
 		llmtest.Reply("five"), // after a reload
 		llmtest.Reply("six"),  // after a release
 		llmtest.Reply("seven"))
@@ -44,14 +49,19 @@ func TestPrefix(t *testing.T) {
 	a.Skills.View.Dir = "/w"
 	a.System = "You are a test."
 	a.Release, _ = agent.ParseRelease("manual")
+	var late tool.Set // of a server that is ready after the first turn
+	a.DynamicTools, a.MoreTools = func() tool.Set { return late }, func() bool { return len(late) == 0 }
 	polls := 0
 	a.Steer = func() (agent.Input, bool) {
 		polls++
 		return agent.Typed("and this"), polls == 3
 	}
 	log := session.New(session.Header{ID: "s"})
-	for range 4 {
+	for i := range 6 {
 		turn(t, a, log, "go on")
+		if i == 0 {
+			late = tool.Set{lateTool("mcp__a__late", "Late")}
+		}
 	}
 	delete(skills, "skill-0500")
 	skills["skill-0501"] = skill("when_to_use: now\n", "x")
@@ -98,7 +108,7 @@ func TestPrefix(t *testing.T) {
 		}
 	}
 	last := fmt.Sprint(flat[len(flat)-1])
-	for _, want := range []string{"- skill-0999", "- react", "skill-0500", "- zzz", "and this"} {
+	for _, want := range []string{"ran mcp__a__late", "- skill-0999", "- react", "skill-0500", "- zzz", "and this"} {
 		if !strings.Contains(last, want) {
 			t.Errorf("the last request has no %q", want)
 		}

@@ -9,6 +9,7 @@
 //	go run ./turns    what a request costs late in a session
 //	go run ./sessions what sessions of 100,000 entries and of 1 GiB cost
 //	go run ./faults   what comes of damaged streams, a full disk and kill -9
+//	go run ./mutants  which changes of the code no test notices
 //	go run ./servers  what MCP servers cost
 //	go run ./shell    what the sandbox adds to a command and to a turn
 //	go run ./peers    Knack compared with the agents and search tools on PATH

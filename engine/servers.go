@@ -29,11 +29,13 @@ type Servers struct {
 	chosen  func(tool.Set) tool.Set                                 // removes tools that the user does not want
 
 	// No lock is held while a server is called, nor while Engine.client is, which has locks of its own.
-	mu      sync.Mutex
-	host    *mcp.Client  // nil: the host has no servers
-	defined []mcp.Server // by the host
-	agents  []agentClient
-	claimed map[string]string // the definitions of agents' servers, by name: see claim
+	mu        sync.Mutex
+	host      *mcp.Client  // nil: the host has no servers
+	defined   []mcp.Server // by the host
+	agents    []agentClient
+	wait      tool.Set // see waitTool
+	waitKnown bool
+	claimed   map[string]string // the definitions of agents' servers, by name: see claim
 
 	catalogMu sync.Mutex
 	combined  ownCatalog // see catalog
@@ -154,6 +156,27 @@ func (m *Servers) tools() tool.Set {
 		set = append(set, mcp.ResourceTools(clients...)...)
 	}
 	return m.chosen(set)
+}
+
+// waitTool returns the tool with which the model waits for servers whose tools were not known when the session began,
+// also after they have answered: a list of tools that changes would lose the provider's cache.
+func (m *Servers) waitTool() tool.Set {
+	m.mu.Lock()
+	known, set := m.waitKnown, m.wait
+	m.mu.Unlock()
+	if known {
+		return set
+	}
+	set = m.chosen(mcp.WaitTool(m.clients()...))
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waitKnown, m.wait = true, set
+	return set
+}
+
+// incomplete reports whether there are servers that are not connected.
+func (m *Servers) incomplete() bool {
+	return slices.ContainsFunc(m.List(), func(x mcp.Status) bool { return x.State != mcp.Connected })
 }
 
 // clients returns the clients for the servers of the directory and of the host.
@@ -324,7 +347,7 @@ func (m *Servers) setHost(servers []mcp.Server) {
 	}
 	m.mu.Lock()
 	old := m.host
-	m.host, m.defined = client, servers
+	m.host, m.defined, m.waitKnown = client, servers, false
 	m.mu.Unlock()
 	if old != nil {
 		go old.Close()

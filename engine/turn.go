@@ -14,7 +14,6 @@ import (
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/workspace"
@@ -86,11 +85,10 @@ func (t *Turn) newAgent() *agent.Agent {
 	system, _ := s.systemText()
 	a := &agent.Agent{
 		Effort: set.Effort, System: system,
-		Tools: slices.Concat(s.active, t.host.Tools, s.unlisted,
-			s.servers.chosen(mcp.WaitTool(s.servers.clients()...))),
+		Tools:        slices.Concat(s.active, t.host.Tools, s.unlisted, s.servers.waitTool()),
 		Rules:        s.matchingRules,
 		Notice:       func(state session.State) *session.Note { return planNote(s.Mode(), state, s.plan.text()) },
-		DynamicTools: s.servers.tools, Aliases: t.host.Aliases,
+		DynamicTools: s.servers.tools, MoreTools: s.servers.incomplete, Aliases: t.host.Aliases,
 		Skills: agent.Skills{
 			Catalog: s.Catalog, View: p.viewOf(s.options.Skills), Finder: s.engine.finder,
 			Suggest:  suggestLimit(set.Skills.Suggest),

@@ -314,6 +314,10 @@ type Note struct {
 	// from now on.
 	Tools  []string `json:"tools,omitempty"`
 	Loaded []string `json:"loaded,omitempty"`
+	// Found names dynamic tools that a search has found. Search means that the model has tool_search and call_tool from
+	// now on.
+	Found  []string `json:"found,omitempty"`
+	Search bool     `json:"search,omitempty"`
 	// Rules are the paths of the context files that the note contains, see State.Rules.
 	Rules []string `json:"rules,omitempty"`
 	// Mode is the permission mode about which the note informs the model; "": none.

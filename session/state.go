@@ -45,6 +45,9 @@ type State struct {
 	Suggested map[string]bool   // skills that were already suggested
 	Tools     []string          // dynamic tools that were announced
 	Loaded    []string          // dynamic tools whose definitions are sent, in that order
+	Found     []string          // dynamic tools that a search has found
+	Search    bool              // the model has tool_search and call_tool
+	NewModel  bool              // the user chose another model since the last answer
 	// Rules are the paths of context files that the model has seen since the last compaction because a file that they
 	// are about was touched.
 	Rules []string
@@ -122,7 +125,7 @@ func (s *State) fold(e Entry) {
 	case TypeAnswer:
 		s.Requests++
 		s.Last, s.LastModel, s.LastTime = e.Answer.Usage, e.Answer.Model, e.Time
-		s.Question = asksQuestion(e.Answer.Message)
+		s.Question, s.NewModel = asksQuestion(e.Answer.Message), false
 		s.spend(e)
 	case TypeResult:
 		s.touch(e.Result.Touched)
@@ -168,6 +171,7 @@ func (s *State) fold(e Entry) {
 	case TypeRelease:
 		s.Texts = slices.DeleteFunc(s.Texts, func(t Text) bool { return t.Entry == e.Release.Entry })
 	case TypeSetting:
+		s.NewModel = s.NewModel || e.Setting.Model != "" && e.Setting.Model != s.LastModel
 		set(&s.Model, e.Setting.Model)
 		set(&s.Effort, e.Setting.Effort)
 		if s.Effort == DefaultEffort {
@@ -182,6 +186,7 @@ func (s *State) fold(e Entry) {
 	case TypeNote:
 		s.announce(e.Note.Announced)
 		s.Tools, s.Loaded = mergeNames(s.Tools, e.Note.Tools), mergeNames(s.Loaded, e.Note.Loaded)
+		s.Found, s.Search = mergeNames(s.Found, e.Note.Found), s.Search || e.Note.Search
 		s.Rules = mergeNames(s.Rules, e.Note.Rules)
 		set(&s.NotedMode, e.Note.Mode)
 		for _, name := range e.Note.Suggested {
