@@ -116,7 +116,7 @@ func (r *run) announceTools() error {
 		}
 	}
 	note.Search = !state.Search && (many || anew && r.MoreTools != nil && r.MoreTools())
-	note.Model = r.newsOfTools(state, added, note.Loaded)
+	note.Model = newsOfTools(state, added, note.Loaded)
 	if len(added) == 0 && len(note.Found) == 0 && len(note.Loaded) == 0 && !note.Search {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (r *run) announceTools() error {
 
 // newsOfTools returns the message about tools that the model does not know; loaded are those that are listed from now
 // on.
-func (r *run) newsOfTools(state session.State, added tool.Set, loaded []string) string {
+func newsOfTools(state session.State, added tool.Set, loaded []string) string {
 	var names, other []string
 	var definitions strings.Builder
 	for _, t := range added {
