@@ -171,6 +171,7 @@ type Run struct {
 	Failures int             `json:"failures,omitempty"` // attempts that failed
 	Lost     int             `json:"lost,omitempty"`     // attempts whose worker died or hung
 	Worker   string          `json:"worker,omitempty"`   // that has it, or had it last
+	Token    int64           `json:"token,omitempty"`    // of its last lease
 	Question json.RawMessage `json:"question,omitempty"` // what it waits for
 	Answers  []Answered      `json:"answers,omitempty"`  // to its questions, the oldest first
 	End      *End            `json:"end,omitempty"`      // of the last attempt; nil: none has ended yet
@@ -227,10 +228,11 @@ type End struct {
 	Died     bool            `json:"-"`
 	After    time.Duration   `json:"-"` // for a failed run with attempts left: not before this
 	Question json.RawMessage `json:"-"`
-	Session  string          `json:"session,omitempty"` // its ID
-	Dir      string          `json:"dir,omitempty"`     // where it worked
-	Branch   string          `json:"branch,omitempty"`  // with its changes
-	Calls    int             `json:"calls,omitempty"`   // of tools
+	Session  string          `json:"session,omitempty"`  // its ID
+	Dir      string          `json:"dir,omitempty"`      // where it worked
+	Branch   string          `json:"branch,omitempty"`   // with its changes
+	Calls    int             `json:"calls,omitempty"`    // of tools
+	Refusals int             `json:"refusals,omitempty"` // calls that were not permitted
 }
 
 // A Kind is what a Row records.

@@ -161,6 +161,8 @@ func commands() []namedCommand {
 		{"sandbox", sandboxCommand},
 		{"permission", permissionCommand},
 		{"tool", toolCommand},
+		{"batch", batchCommand},
+		{"worker", workerCommand},
 		{"doctor", doctorCommand},
 		{"version", versionCommand},
 		{"man", manCommand},

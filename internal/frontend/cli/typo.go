@@ -115,7 +115,7 @@ func checkArguments(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		checkArguments(sub)
 		switch takes := sub.Args; {
-		case sub.HasSubCommands():
+		case sub.HasSubCommands() && sub.Annotations[ownArguments] == "":
 			sub.Args = noSubcommand
 			if !sub.Runnable() {
 				sub.DisableFlagsInUseLine = true
@@ -145,6 +145,9 @@ func atMostOne(c *cobra.Command, args []string) error {
 	}
 	return nil
 }
+
+// ownArguments marks a command that has subcommands and also takes arguments of its own.
+const ownArguments = "own arguments"
 
 // noSubcommand rejects arguments of a command that only groups others.
 func noSubcommand(c *cobra.Command, args []string) error {

@@ -36,6 +36,9 @@ type writer struct {
 	part   []byte
 }
 
+// Unwrap returns the writer that escaped text is written to.
+func (w *writer) Unwrap() io.Writer { return w.to }
+
 func (w *writer) Write(p []byte) (int, error) {
 	if len(w.part) == 0 && w.clean != nil && w.clean(p) {
 		return w.to.Write(p)

@@ -34,11 +34,11 @@ type Worktree struct {
 // Of returns the directories of the worktrees that Add made beside a repository and that still exist.
 func Of(root string) []string {
 	var all []string
-	entries, _ := os.ReadDir(root + ".worktrees") // without it there are none
-	for _, e := range entries {
-		dir := filepath.Join(root+".worktrees", e.Name())
-		if _, err := os.Stat(filepath.Join(dir, ".git")); err == nil {
-			all = append(all, dir)
+	literal := strings.NewReplacer("*", "[*]", "?", "[?]", "[", "[[]")
+	for _, pattern := range []string{"*", "*/*"} {
+		found, _ := filepath.Glob(filepath.Join(literal.Replace(root)+".worktrees", pattern, ".git")) // the pattern is valid
+		for _, git := range found {
+			all = append(all, filepath.Dir(git))
 		}
 	}
 	return all
@@ -50,10 +50,8 @@ func Uncommitted(ctx context.Context, environ []string, root string) bool {
 	return err == nil && out != ""
 }
 
-// Add makes a worktree of the repository that contains dir. Without a name it gets one of its own. A name that is in
-// use is an error. The repository's hooks and filters do not run. environ is the environment of the user's programs;
-// nil: that of the process.
-func Add(ctx context.Context, environ []string, dir, name string) (*Worktree, error) {
+// locate returns the worktree with a name of the repository that contains dir; it need not exist.
+func locate(ctx context.Context, environ []string, dir, name string) (*Worktree, error) {
 	root, err := run(ctx, environ, dir, "rev-parse", "--show-toplevel")
 	if err != nil {
 		return nil, fmt.Errorf("%s is not in a git repository: %w", dir, err)
@@ -62,23 +60,48 @@ func Add(ctx context.Context, environ []string, dir, name string) (*Worktree, er
 	if err != nil {
 		return nil, errors.New("the repository has no commit yet")
 	}
+	part := `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`
+	if !regexp.MustCompile(`^`+part+`(/`+part+`)?$`).MatchString(name) || strings.HasSuffix(name, ".lock") || strings.Contains(name, ".lock/") {
+		return nil, fmt.Errorf("%q cannot name a worktree: use letters, digits, - _ and dots", name)
+	}
+	return &Worktree{Dir: filepath.Join(root+".worktrees", filepath.FromSlash(name)), Branch: "knack/" + name, Root: root,
+		start: start, environ: environ}, nil
+}
+
+// Open returns a worktree that Add made earlier.
+func Open(ctx context.Context, environ []string, dir, name string) (*Worktree, error) {
+	w, err := locate(ctx, environ, dir, name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(w.Dir, ".git")); err != nil {
+		return nil, err
+	}
+	// The repository may have moved on since the branch began.
+	w.start, err = run(ctx, environ, w.Dir, "merge-base", w.start, "HEAD")
+	return w, err
+}
+
+// Add makes a worktree of the repository that contains dir. Without a name it gets one of its own; a name may have two
+// parts, separated by a slash. A name that is in use is an error. The repository's hooks and filters do not run. environ
+// is the environment of the user's programs; nil: that of the process.
+func Add(ctx context.Context, environ []string, dir, name string) (*Worktree, error) {
 	if name == "" {
 		name = time.Now().Format("20060102") + "-" + strings.ToLower(rand.Text()[:6])
 	}
-	if !regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`).MatchString(name) || strings.HasSuffix(name, ".lock") {
-		return nil, fmt.Errorf("%q cannot name a worktree: use letters, digits, - _ and dots", name)
+	w, err := locate(ctx, environ, dir, name)
+	if err != nil {
+		return nil, err
 	}
-	w := &Worktree{Dir: filepath.Join(root+".worktrees", name), Branch: "knack/" + name, Root: root, start: start,
-		environ: environ}
 	if _, err := os.Lstat(w.Dir); err == nil {
 		return nil, fmt.Errorf("the worktree %s is in use: %s exists", name, w.Dir)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if _, err := run(ctx, environ, root, "rev-parse", "--verify", "--quiet", "refs/heads/"+w.Branch); err == nil {
+	if _, err := run(ctx, environ, w.Root, "rev-parse", "--verify", "--quiet", "refs/heads/"+w.Branch); err == nil {
 		return nil, fmt.Errorf("the branch %s exists already", w.Branch)
 	}
-	if _, err := run(ctx, environ, root, "worktree", "add", "--quiet", "-b", w.Branch, w.Dir, start); err != nil {
+	if _, err := run(ctx, environ, w.Root, "worktree", "add", "--quiet", "-b", w.Branch, w.Dir, w.start); err != nil {
 		return nil, err
 	}
 	return w, nil
@@ -103,12 +126,45 @@ func (w *Worktree) Close(ctx context.Context) (kept string, err error) {
 	case status != "":
 		return "changes that are not committed", nil
 	}
+	return "", w.remove(ctx, true)
+}
+
+// remove removes the worktree, and its branch if that is set.
+func (w *Worktree) remove(ctx context.Context, branch bool) error {
 	if _, err := run(ctx, w.environ, w.Root, "worktree", "remove", w.Dir); err != nil {
-		return "", err
+		return err
 	}
-	_, err = run(ctx, w.environ, w.Root, "branch", "--quiet", "-D", w.Branch)
-	_ = os.Remove(filepath.Dir(w.Dir)) // fails while there are other worktrees
-	return "", err
+	for dir := filepath.Dir(w.Dir); dir != filepath.Dir(w.Root) && os.Remove(dir) == nil; { // fails while there are others
+		dir = filepath.Dir(dir)
+	}
+	if !branch {
+		return nil
+	}
+	_, err := run(ctx, w.environ, w.Root, "branch", "--quiet", "-D", w.Branch)
+	return err
+}
+
+// Commit commits everything in the worktree that is not ignored, and removes the worktree. The branch stays if there is
+// anything on it, which kept reports. On an error the worktree stays.
+func (w *Worktree) Commit(ctx context.Context, message string) (kept bool, err error) {
+	if _, err := run(ctx, w.environ, w.Dir, "add", "--all"); err != nil {
+		return true, err
+	}
+	if _, err := run(ctx, w.environ, w.Dir, "diff", "--cached", "--quiet"); err != nil { // there are changes
+		args := []string{"commit", "--quiet", "--no-verify", "--message", message}
+		if who, err := run(ctx, w.environ, w.Dir, "config", "user.email"); err != nil || who == "" {
+			args = append([]string{"-c", "user.name=knack", "-c", "user.email=knack@localhost"}, args...)
+		}
+		if _, err := run(ctx, w.environ, w.Dir, args...); err != nil {
+			return true, err
+		}
+	}
+	head, err := run(ctx, w.environ, w.Dir, "rev-parse", "HEAD")
+	if err != nil {
+		return true, err
+	}
+	kept = head != w.start
+	return kept, w.remove(ctx, !kept)
 }
 
 // run runs git without the programs that the repository's configuration names, and returns what it prints.

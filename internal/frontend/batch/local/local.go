@@ -333,7 +333,7 @@ func (q *Queue) lease(ctx context.Context, tx *sql.Tx, n int64, l *batch.Lease) 
 		if err != nil {
 			return err
 		}
-		l.Run, l.Token = r.Run, r.token
+		l.Run, l.Token = r.Run, r.Token
 	}
 	if err := cmp.Or(rows.Err(), rows.Close()); err != nil {
 		return err
@@ -603,7 +603,7 @@ func refuse(ctx context.Context, tx *sql.Tx, why, where string, args ...any) err
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE runs SET state = 'refused', ending = json_patch(coalesce(ending, '{}'), ?), ended = ?,
+	_, err = tx.ExecContext(ctx, `UPDATE runs SET state = 'refused', question = NULL, ending = json_patch(coalesce(ending, '{}'), ?), ended = ?,
 		changed = `+changed+" WHERE state = 'waiting' AND "+where, append([]any{string(ending), now()}, args...)...)
 	return err
 }

@@ -32,7 +32,7 @@ const runColumns = `r.n, r.id, b.id, r.item, r.schedule, r.task, r.item_after, r
 
 type run struct {
 	batch.Run
-	n, changed, token int64
+	n, changed int64
 }
 
 func scanRun(rows *sql.Rows) (r run, err error) {
@@ -41,7 +41,7 @@ func scanRun(rows *sql.Rows) (r run, err error) {
 	var question, answers, ending sql.NullString
 	if err := rows.Scan(&r.n, &r.ID, &r.Batch, &r.Key, &r.Schedule, &task, &after, &r.State, &r.Attempt, &r.Round,
 		&r.Failures, &r.Lost, &r.Worker, &question, &answers, &ending, &began, &ended, &took, &r.changed,
-		&r.token); err != nil {
+		&r.Token); err != nil {
 		return r, err
 	}
 	r.After, r.Began, r.Ended, r.Took = moment(after), moment(began), moment(ended), time.Duration(took)*time.Millisecond

@@ -1,0 +1,281 @@
+package work
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/internal/frontend/batch"
+	"github.com/knack-agent/knack/internal/leaf/ignore"
+	"github.com/knack-agent/knack/internal/project/worktree"
+)
+
+// A place is where a run works.
+type place struct {
+	dir    string
+	tree   *worktree.Worktree // nil: none
+	stamps string             // the file that describes the copy as it was made; "": it is none
+}
+
+// prepare makes the place of a run, or finds the one that an earlier attempt of the same round made.
+func (w *worker) prepare(ctx context.Context, l batch.Lease) (p place, err error) {
+	dir := l.Batch.Dir
+	if d := l.Run.Task.Dir; filepath.IsAbs(d) {
+		dir = d
+	} else if d != "" {
+		dir = filepath.Join(dir, d)
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return p, fmt.Errorf("its directory is gone: %w", err)
+	}
+	if !info.IsDir() {
+		return p, fmt.Errorf("%s is no directory", dir)
+	}
+	switch l.Batch.Isolation {
+	case batch.IsolationWorktree:
+		return w.worktree(ctx, l, dir)
+	case batch.IsolationCopy:
+		// Not in the state directory, in which runs may not write.
+		p.dir = filepath.Join(dir+".copies", filepath.FromSlash(BranchName(l.Batch, l.Run)))
+		p.stamps = filepath.Join(w.State, "copies", SessionID(l.Run)+".json")
+		err = w.copy(ctx, p, dir)
+		return p, err
+	}
+	p.dir = dir
+	return p, nil
+}
+
+// name makes a part of a name of a branch from any text. Different texts have different names.
+func name(s string) string {
+	clean := regexp.MustCompile(`[^A-Za-z0-9_-]+`).ReplaceAllString(s, "-")
+	clean = strings.TrimLeft(clean, "-")
+	if clean == s && len(s) <= 40 {
+		return s
+	}
+	sum := sha256.Sum256([]byte(s))
+	return strings.TrimSuffix(clean[:min(len(clean), 32)], "-") + "-" + hex.EncodeToString(sum[:3])
+}
+
+// BranchName returns the name of the worktree of a run, without the prefix of branches.
+func BranchName(b batch.Batch, r batch.Run) string {
+	item := name(r.Key)
+	if r.Round > 0 {
+		item += "-again" + itoa(r.Round)
+	}
+	return b.ID + "/" + strings.TrimLeft(item, "-")
+}
+
+func (w *worker) worktree(ctx context.Context, l batch.Lease, dir string) (p place, err error) {
+	w.git.Lock()
+	defer w.git.Unlock()
+	name := BranchName(l.Batch, l.Run)
+	var t *worktree.Worktree
+	for try := 0; ; try++ {
+		if t, err = worktree.Open(ctx, w.Environ, dir, name); err == nil {
+			break
+		}
+		if t, err = worktree.Add(ctx, w.Environ, dir, name); err == nil {
+			break
+		}
+		if try == 5 || ctx.Err() != nil {
+			return p, err
+		}
+		time.Sleep(pause) // another program has locked the repository
+	}
+	p.tree = t
+	if w.Trust != nil {
+		if err := w.Trust(t.Dir, t.Root); err != nil {
+			return p, err
+		}
+	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return p, err
+	}
+	below, err := filepath.Rel(t.Root, real)
+	if err != nil || !filepath.IsLocal(below) {
+		below = "."
+	}
+	p.dir = filepath.Join(t.Dir, below)
+	if _, err := os.Stat(p.dir); err != nil { // the directory is not in the commit
+		p.dir = t.Dir
+	}
+	return p, nil
+}
+
+// leave keeps what a run has changed when it is over, and removes what nobody needs.
+func (w *worker) leave(ctx context.Context, l batch.Lease, p place, end *batch.End) error {
+	if end.State == batch.Waiting || end.State == batch.Ready {
+		return nil // it goes on
+	}
+	switch {
+	case p.tree != nil:
+		w.git.Lock()
+		defer w.git.Unlock()
+		kept, err := p.tree.Commit(ctx, fmt.Sprintf("%s: %s\n\nLeft by run %s (%s).", l.Batch.Name, l.Run.Key, l.Run.ID, end.State))
+		if kept {
+			end.Branch = p.tree.Branch
+		}
+		return err
+	case p.stamps != "":
+		same, err := unchanged(p)
+		if err != nil || !same {
+			return err
+		}
+		end.Dir = ""
+		err = errors.Join(os.RemoveAll(p.dir), os.Remove(p.stamps))
+		for _, dir := range []string{filepath.Dir(p.dir), filepath.Dir(filepath.Dir(p.dir))} {
+			_ = os.Remove(dir) // fails while there are others
+		}
+		return err
+	}
+	return nil
+}
+
+// A stamp describes a file of a copy as it was made.
+type stamp struct {
+	Size int64
+	Time time.Time
+	Mode fs.FileMode
+}
+
+// copy copies a directory without the files that are ignored. What an interrupted copy left is made anew.
+func (w *worker) copy(ctx context.Context, p place, from string) error {
+	if _, err := os.Stat(p.stamps); err == nil {
+		return nil
+	}
+	if err := errors.Join(os.RemoveAll(p.dir), os.MkdirAll(filepath.Dir(p.stamps), 0o700)); err != nil {
+		return err
+	}
+	all := map[string]stamp{}
+	if err := copyTree(ctx, from, p.dir, "", ignore.New(os.DirFS(from)).Root(), w.State, all); err != nil {
+		return err
+	}
+	if w.Trust != nil {
+		if err := w.Trust(p.dir, from); err != nil {
+			return err
+		}
+	}
+	data, err := json.Marshal(all)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(p.stamps, data, 0o600)
+}
+
+func copyTree(ctx context.Context, from, to, rel string, rules *ignore.Dir, except string, all map[string]stamp) error {
+	entries, err := os.ReadDir(filepath.Join(from, rel))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(to, rel), 0o700); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		path := filepath.Join(rel, e.Name())
+		src, dst := filepath.Join(from, path), filepath.Join(to, path)
+		if e.Name() == ".git" || src == except || rules.Match(e.Name(), e.IsDir()) {
+			continue
+		}
+		switch {
+		case e.IsDir():
+			below, err := os.ReadDir(src)
+			if err != nil {
+				return err
+			}
+			if err := copyTree(ctx, from, to, path, rules.Enter(e.Name(), below), except, all); err != nil {
+				return err
+			}
+			continue
+		case e.Type()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(src)
+			if err != nil {
+				return err
+			}
+			if err := os.Symlink(target, dst); err != nil {
+				return err
+			}
+		case e.Type().IsRegular():
+			if err := copyFile(src, dst); err != nil {
+				return err
+			}
+		default:
+			continue // sockets, pipes and devices
+		}
+		if all[path], err = stampOf(dst); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func stampOf(path string) (stamp, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return stamp{}, err
+	}
+	return stamp{info.Size(), info.ModTime(), info.Mode()}, nil
+}
+
+func copyFile(src, dst string) error {
+	in, err := os.Open(src)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	out, err := os.OpenFile(dst, os.O_CREATE|os.O_EXCL|os.O_WRONLY, info.Mode().Perm()|0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// unchanged reports whether a copy is as it was made.
+func unchanged(p place) (bool, error) {
+	data, err := os.ReadFile(p.stamps)
+	if err != nil {
+		return false, err
+	}
+	var all map[string]stamp
+	if err := json.Unmarshal(data, &all); err != nil {
+		return false, err
+	}
+	same := true
+	err = filepath.WalkDir(p.dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(p.dir, path)
+		if err != nil {
+			return err
+		}
+		now, err := stampOf(path)
+		was, ok := all[rel]
+		if err != nil || !ok || now.Size != was.Size || now.Mode != was.Mode || !now.Time.Equal(was.Time) {
+			same = false
+			return fs.SkipAll
+		}
+		delete(all, rel)
+		return nil
+	})
+	return same && len(all) == 0, err
+}
