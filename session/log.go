@@ -103,9 +103,10 @@ func (l *Log) Damage() []string { return l.damage }
 var ErrLocked = errors.New("the session is already open")
 
 // create returns a Log for a file, which must not exist. The first entry creates the file, so that
-// a session without entries leaves no file.
+// a session without entries leaves no file. An empty file counts as none: a program was killed when
+// it had created it.
 func create(path string, h Header) (*Log, error) {
-	if _, err := os.Lstat(path); err == nil {
+	if info, err := os.Lstat(path); err == nil && !(info.Mode().IsRegular() && info.Size() == 0) {
 		return nil, &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
 	}
 	l := New(h)
@@ -128,6 +129,11 @@ func (l *Log) createFile() error {
 	}
 	if err := l.acquire(l.path); err != nil {
 		return err
+	}
+	if info, err := os.Lstat(l.fileName()); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+		if err := os.Remove(l.fileName()); err != nil {
+			return errors.Join(err, l.release())
+		}
 	}
 	f, err := os.OpenFile(l.fileName(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {

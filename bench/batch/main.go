@@ -182,7 +182,7 @@ func run(ctx context.Context, q batch.Queue, store session.Store, calls *os.File
 	var journal *session.Log
 	var err error
 	for {
-		if _, e := os.Stat(filepath.Join(store.Dir, id+".jsonl")); e == nil {
+		if info, e := os.Stat(filepath.Join(store.Dir, id+".jsonl")); e == nil && info.Size() > 0 {
 			journal, err = store.Open(id)
 		} else {
 			journal, err = store.Create(session.Header{ID: id})

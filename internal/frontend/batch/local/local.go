@@ -32,6 +32,8 @@ type Queue struct {
 	dir   string
 	write *sql.DB // one connection
 	read  *sql.DB
+	turn  chan struct{} // has a value while a goroutine writes
+	lock  *flock.Flock  // held while this process writes
 
 	mu      sync.Mutex
 	workers map[string]*flock.Flock // those of this process, by ID
@@ -71,7 +73,8 @@ func Open(ctx context.Context, dir string) (*Queue, error) {
 		return nil, err
 	}
 	f.Close()
-	q := &Queue{dir: dir, workers: map[string]*flock.Flock{}, seen: map[int64]*heard{}, spent: map[int64]float64{}}
+	q := &Queue{dir: dir, turn: make(chan struct{}, 1),
+		lock: flock.New(filepath.Join(dir, "write.lock"), flock.SetPermissions(0o600)), workers: map[string]*flock.Flock{}, seen: map[int64]*heard{}, spent: map[int64]float64{}}
 	if q.write, err = sql.Open("sqlite", source(path)); err != nil {
 		return nil, err
 	}
@@ -167,8 +170,37 @@ func (q *Queue) migrate(ctx context.Context) error {
 	return nil
 }
 
-// tx runs f in a transaction that has the right to write from its beginning. While other processes write, it waits.
+// tx runs f in a transaction that has the right to write from its beginning. While other processes write, it waits for
+// a lock on a file, in turn: SQLite itself would look again after pauses of up to 100 ms, and starve.
 func (q *Queue) tx(ctx context.Context, f func(*sql.Tx) error) error {
+	select {
+	case q.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	locked := make(chan error, 1)
+	if ok, err := q.lock.TryLock(); ok || err != nil {
+		locked <- err
+	} else {
+		go func() { locked <- q.lock.Lock() }()
+	}
+	end := func() {
+		_ = q.lock.Unlock() // it fails only for a file that is closed, whose lock is gone
+		<-q.turn
+	}
+	select {
+	case err := <-locked:
+		defer end()
+		if err != nil {
+			return err
+		}
+	case <-ctx.Done():
+		go func() {
+			<-locked
+			end()
+		}()
+		return ctx.Err()
+	}
 	for {
 		err := q.once(ctx, f)
 		var busy *sqlite.Error
@@ -200,7 +232,7 @@ func (q *Queue) Close() error {
 		_ = lock.Unlock()
 	}
 	clear(q.workers)
-	return errors.Join(q.read.Close(), q.write.Close())
+	return errors.Join(q.read.Close(), q.write.Close(), q.lock.Close())
 }
 
 // changed is the value of the column for a run that changes.
