@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/checkpoint"
-	"github.com/knack-agent/knack/internal/leaf/userdirs"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
@@ -211,24 +209,12 @@ func (e *Engine) gitRunner(root string) checkpoint.GitRunner {
 	if git == nil {
 		return nil
 	}
-	environ := userdirs.Environ(git.Environ)
-	path, _ := permission.CleanPath(userdirs.Getenv(environ)("PATH"), root)
-	name := ""
-	for _, dir := range filepath.SplitList(path) {
-		if found, err := exec.LookPath(filepath.Join(dir, "git")); err == nil {
-			name = found
-			break
-		}
-	}
-	if name == "" {
-		return nil
-	}
 	run := func(ctx context.Context, env []string, stdin io.Reader, args ...string) ([]byte, error) {
-		cmd := exec.CommandContext(ctx, name, append([]string{"--no-pager", "--no-replace-objects"}, args...)...)
-		overrides, _ := git.Env(nil)
-		cmd.Dir, cmd.Stdin = root, stdin
-		cmd.Env = append(append(environGit(environ), "PATH="+path), append(overrides, env...)...)
-		cmd.WaitDelay = time.Second
+		cmd, err := git.Command(ctx, root, args...)
+		if err != nil {
+			return nil, err
+		}
+		cmd.Stdin, cmd.Env = stdin, append(cmd.Env, env...)
 		var out, errs bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &errs
 		if err := cmd.Run(); err != nil {
@@ -244,19 +230,6 @@ func (e *Engine) gitRunner(root string) checkpoint.GitRunner {
 		return nil
 	}
 	return run
-}
-
-// environGit returns the variables with which git finds the user's own configuration.
-func environGit(environ []string) []string {
-	kept := []string{"LC_ALL=C", "GIT_ALLOW_PROTOCOL=none"}
-	for _, kv := range environ {
-		switch name, _, _ := strings.Cut(kv, "="); name {
-		case userdirs.HomeVariable(), "XDG_CONFIG_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
-			"SYSTEMROOT", "SystemRoot":
-			kept = append(kept, kv)
-		}
-	}
-	return kept
 }
 
 // A FileTurn is a user turn whose tools changed files.

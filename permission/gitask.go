@@ -642,31 +642,17 @@ func (g *Git) settings(ctx context.Context, r *repository) (included bool, err e
 	return included, nil
 }
 
-// run runs git in a repository that may be hostile. It passes only the few variables of the
-// environment that locate the user's configuration, and disables all programs that the command
-// could run. More than maxBytes bytes of output are an error.
+// run runs git in a repository that may be hostile, for an answer about it. More than maxBytes bytes of output are an
+// error.
 func (g *Git) run(ctx context.Context, top string, maxBytes int64, args ...string) ([]byte, error) {
-	environ := userdirs.Environ(g.Environ)
-	getenv := userdirs.Getenv(environ)
-	name, search, err := gitProgram(getenv("PATH"), g.dir, top)
+	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
+	defer cancel()
+	cmd, err := g.command(ctx, top, overrides(append([][2]string{{"protocol.allow", "never"}}, alwaysSet...), 0), args)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, name, append([]string{"--no-pager", "--no-replace-objects"}, args...)...)
-	cmd.Dir = top
-	cmd.Env = append(overrides(append([][2]string{{"protocol.allow", "never"}}, alwaysSet...), 0),
-		"PATH="+search, "LC_ALL=C", "GIT_ALLOW_PROTOCOL=none", "GIT_ALLOC_LIMIT=256m", "GIT_DISCOVERY_ACROSS_FILESYSTEM=1",
+	cmd.Env = append(cmd.Env, "GIT_ALLOC_LIMIT=256m", "GIT_DISCOVERY_ACROSS_FILESYSTEM=1",
 		"GIT_CEILING_DIRECTORIES="+filepath.Dir(top))
-	for _, kv := range environ {
-		switch name, _, _ := strings.Cut(kv, "="); name {
-		case userdirs.HomeVariable(), "XDG_CONFIG_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
-			"SYSTEMROOT", "SystemRoot":
-			cmd.Env = append(cmd.Env, kv)
-		}
-	}
-	cmd.WaitDelay = time.Second
 	out, errs := limitedBuffer{max: maxBytes}, limitedBuffer{max: 4 << 10}
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()
@@ -680,6 +666,36 @@ func (g *Git) run(ctx context.Context, top string, maxBytes int64, args ...strin
 		return nil, fmt.Errorf("git %s: %w: %s", args[0], err, line)
 	}
 	return out.Bytes(), nil
+}
+
+// Command returns a command that runs git in a directory, for a program's own use and outside a sandbox. git is found
+// in the PATH of Environ without relative entries and entries of the working directory or the repository. It gets only
+// the variables that locate the user's own configuration, contacts no remote repository, and runs none of the programs
+// that the configuration of the repositories names, except what [Git.Env] cannot override. It is an error if git is not
+// installed.
+func (g *Git) Command(ctx context.Context, dir string, args ...string) (*exec.Cmd, error) {
+	set, _ := g.Env(nil)
+	return g.command(ctx, dir, set, args)
+}
+
+// command returns a command that runs git with overrides of settings, as variables.
+func (g *Git) command(ctx context.Context, dir string, set, args []string) (*exec.Cmd, error) {
+	environ := userdirs.Environ(g.Environ)
+	name, search, err := gitProgram(userdirs.Getenv(environ)("PATH"), g.dir, topOf(g.dir), dir, topOf(dir))
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, name, append([]string{"--no-pager", "--no-replace-objects"}, args...)...)
+	cmd.Dir, cmd.WaitDelay = dir, time.Second
+	cmd.Env = append(slices.Clone(set), "PATH="+search, "LC_ALL=C", "GIT_ALLOW_PROTOCOL=none")
+	for _, kv := range environ {
+		switch name, _, _ := strings.Cut(kv, "="); name {
+		case userdirs.HomeVariable(), "XDG_CONFIG_HOME", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM",
+			"SYSTEMROOT", "SystemRoot":
+			cmd.Env = append(cmd.Env, kv)
+		}
+	}
+	return cmd, nil
 }
 
 // limitedBuffer is a buffer that fails once it would exceed max bytes; the failed write ends the
@@ -700,7 +716,7 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 
 // gitProgram finds git in a PATH, ignoring entries inside dirs. search is the PATH without those.
 func gitProgram(list string, dirs ...string) (name, search string, err error) {
-	search, _ = CleanPath(list, dirs...)
+	search, _ = CleanPath(list, slices.DeleteFunc(dirs, func(dir string) bool { return dir == "" })...)
 	names := []string{"git"}
 	if runtime.GOOS == "windows" {
 		names = []string{"git.exe"}

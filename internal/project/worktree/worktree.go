@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -169,12 +168,12 @@ func (w *Worktree) Commit(ctx context.Context, message string) (kept bool, err e
 
 // run runs git without the programs that the repository's configuration names, and returns what it prints.
 func run(ctx context.Context, environ []string, dir string, args ...string) (string, error) {
-	if environ == nil {
-		environ = os.Environ()
+	git := permission.NewGit(dir)
+	git.Environ = environ
+	cmd, err := git.Command(ctx, dir, args...)
+	if err != nil {
+		return "", err
 	}
-	env, _ := permission.GitEnv(environ, dir)
-	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Dir, cmd.Env = dir, append(env, "LC_ALL=C")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {

@@ -120,3 +120,22 @@ func TestErrors(t *testing.T) {
 		t.Error("uncommitted changes")
 	}
 }
+
+// TestOwnGit: a git in the repository is not run, also if the user's PATH leads there.
+func TestOwnGit(t *testing.T) {
+	root, trace := newRepo(t)
+	bin := filepath.Join(root, "node_modules", ".bin")
+	if err := os.MkdirAll(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "git"), []byte("#!/bin/sh\ntouch "+trace+"\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	if _, err := Add(t.Context(), nil, root, "x"); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(trace); err == nil {
+		t.Error("the repository's git has run")
+	}
+}
