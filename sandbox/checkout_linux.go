@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -32,6 +33,7 @@ type checkout struct {
 	head     string // content of HEAD
 	tip      string // of the branch that HEAD names; "" if it has no file of its own
 	index    *os.File
+	log      int64 // length of the reflog of HEAD
 	since    time.Time
 }
 
@@ -59,6 +61,9 @@ func (n *names) checkouts() (all []*checkout) {
 			continue
 		}
 		c.index, c.tip = index, c.readTip(c.head)
+		if info, err := os.Lstat(c.dir + "/logs/HEAD"); err == nil {
+			c.log = info.Size()
+		}
 		all = append(all, c)
 	}
 	return all
@@ -314,9 +319,7 @@ func (r *run) restore(c *checkout, saved, head string, remove []writtenFile, res
 	var steps [][]string
 	if branch {
 		tip := c.tip
-		if tip == "" && head != c.head {
-			tip = c.readTip(c.head) // it has not moved, or did not exist
-		} else if tip == "" {
+		if tip == "" {
 			tip = packedTip(c.dir, ref)
 		}
 		if tip != "" {
@@ -326,6 +329,9 @@ func (r *run) restore(c *checkout, saved, head string, remove []writtenFile, res
 	} else {
 		steps = append(steps, []string{"update-ref", "--no-deref", "-m", "knack: put back", "HEAD", c.head})
 	}
+	for other, tip := range c.moved() {
+		steps = append(steps, []string{"update-ref", "-m", "knack: put back", other, tip})
+	}
 	for _, args := range steps {
 		if _, err := r.git(c, "", nil, args...); err != nil {
 			return err
@@ -333,6 +339,43 @@ func (r *run) restore(c *checkout, saved, head string, remove []writtenFile, res
 	}
 	_, err = r.inside(c, "", nil, "/bin/sh", "-c", `mv -f -- "$1" "$2"`, "sh", saved, c.dir+"/index")
 	return err
+}
+
+// moved returns the branches, except that of the beginning, that the command changed while HEAD named them, and the
+// commit of each before: what a script commits after git has left out protected files is without them.
+func (c *checkout) moved() map[string]string {
+	dir := c.dir
+	if common, ok := commonDir(c.dir); ok {
+		dir = common
+	}
+	own := map[string]bool{} // git writes the same line for HEAD and the branch that it names
+	log, _ := readBelow(c.dir, c.dir+"/logs/HEAD", 64<<20)
+	for line := range strings.SplitSeq(log[min(int(c.log), len(log)):], "\n") {
+		own[line] = true
+	}
+	tips, logs := map[string]string{}, dir+"/logs/"
+	filepath.WalkDir(logs+"refs/heads", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return nil
+		}
+		if info, err := d.Info(); err != nil || !c.wrote(info) {
+			return nil
+		}
+		ref, tip := strings.TrimPrefix(path, logs), ""
+		log, _ := readBelow(dir, path, 64<<20)
+		for _, line := range slices.Backward(strings.Split(log, "\n")) {
+			if line == "" || !own[line] {
+				break
+			}
+			old, _, _ := strings.Cut(line, " ")
+			tip = commitID(old)
+		}
+		if strings.Trim(tip, "0") != "" && "ref: "+ref != c.head {
+			tips[ref] = tip
+		}
+		return nil
+	})
+	return tips
 }
 
 // packedTip returns the commit of a branch without a file of its own.

@@ -107,16 +107,22 @@ func TestPutBack(t *testing.T) {
 	}
 	before, two := state(), strings.TrimSpace(git("rev-parse", "two"))
 	for _, script := range []string{"git checkout -q two", "git merge -q two", "git reset -q --merge two",
-		"git checkout -q two && git commit -qam wip", "git checkout -q -b three two", "git rebase -q --autostash two",
+		"git checkout -q two && git commit -qam wip", "git checkout -q -b three two && git commit -qam wip",
+		"git commit -q --allow-empty -m mine && git checkout -q two && git commit -qam 1 && git commit -q --allow-empty -m 2", "git rebase -q --autostash two",
 		"git cherry-pick two", "git pull -q . two", "git checkout -q two -- .husky a.txt", "git read-tree -m -u one two"} {
 		exit := run(script, workspace.Allowance{})
-		git("branch", "-q", "-f", "two", two) // commits on other branches stay
+		if tip := strings.TrimSpace(git("rev-parse", "two")); tip != two {
+			t.Fatalf("%s: branch two: %s", script, git("show", "--stat", "two"))
+		}
 		if after := state(); after != before {
 			t.Fatalf("%s: left\n%s, want\n%s", script, after, before)
 		}
 		if !strings.Contains(strings.Join(exit.Refused, "\n"), "are back as they were") {
 			t.Errorf("%s: not reported: %q", script, exit.Refused)
 		}
+	}
+	if tip := strings.TrimSpace(git("rev-parse", "three")); tip != two {
+		t.Errorf("branch three: %s", git("show", "--stat", "three"))
 	}
 	for _, script := range []string{"git add -A", "git reset -q", "git rm -q --cached .vscode/settings.json && git reset -q",
 		"git reset -q --soft two && git reset -q --soft one@{1}"} {
