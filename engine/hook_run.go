@@ -46,7 +46,7 @@ func newHookRunner(s *Session, p *Project) (*hook.Runner, error) {
 	}, nil
 }
 
-// runHook runs a hook's command in the workspace, in the same sandbox as tools.
+// runHook runs a hook's command in the workspace, in the same sandbox as tools, unless it is the user's own.
 func (t *Turn) runHook(ctx context.Context, c hook.Process) (hook.Output, error) {
 	h := c.Hook
 	env := []string{"CLAUDE_PROJECT_DIR=" + t.project.root, "CLAUDE_CODE_SESSION_ID=" + t.session.log.ID()}
@@ -75,7 +75,11 @@ func (t *Turn) runHook(ctx context.Context, c hook.Process) (hook.Output, error)
 	}
 	out, errs := limitedBuffer{max: hook.MaxOutput}, limitedBuffer{max: hook.MaxOutput}
 	cmd.Output, cmd.Stderr = &out, &errs
+	if t.project.runsAsUser(h, t.session.ws.Dir()) {
+		cmd.AsUser = t.session.engine.userEnviron(t.project, cmd.Env)
+	}
 	exit, err := t.session.ws.Run(ctx, cmd)
+	t.session.engine.reportHook(h, exit)
 	return hook.Output{Code: exit.Code, Signal: exit.Signal, Stdout: out.buf.Bytes(), Stderr: errs.buf.Bytes()}, err
 }
 

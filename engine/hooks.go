@@ -389,6 +389,7 @@ func (p *Project) readHooks() (err error) {
 			p.hookProblems = append(p.hookProblems, bad)
 		}
 	}
+	p.hookProblems = append(p.hookProblems, p.confinedHooks()...)
 	return nil
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/knack-agent/knack/internal/project/trust"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/sandbox"
 	"github.com/knack-agent/knack/sources"
 )
 
@@ -45,6 +46,11 @@ type Project struct {
 
 	hooks        []hook.Hook // from the settings
 	hookProblems []knack.Problem
+	userOnce     sync.Once
+	userPolicy   sandbox.Policy // see hookPolicy
+	userErr      error
+	keysOnce     sync.Once
+	keyNames     map[string]bool // see modelKeys
 
 	sandboxes       map[string][]*knack.Restrictions // from the settings, by skill
 	sandboxProblems []knack.Problem

@@ -187,7 +187,9 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 	p := &process{mark: fmt.Sprintf("%s.%d;", l.mark, l.count.Add(1))}
 	cmd.Env = slices.Concat(l.env(), c.Env, []string{mark + "=" + os.Getenv(mark) + p.mark})
 	ended := func(*Exit) {}
-	if l.Confine != nil {
+	if c.AsUser != nil {
+		cmd.Env = c.AsUser(cmd.Env)
+	} else if l.Confine != nil {
 		f, err := l.Confine(cmd, &c)
 		if err != nil {
 			return Exit{}, err

@@ -95,6 +95,11 @@ type Command struct {
 	// changed. Other workspaces ignore Scripts.
 	Scripts []Script
 
+	// AsUser, if not nil, makes a command of a [Local] run outside the sandbox, with the access of the user who runs
+	// the program. It gets the environment of the command and returns the one to use. Set it only for what that user
+	// wrote. Other workspaces ignore it.
+	AsUser func(environ []string) []string
+
 	prepared bool // returned by Prepare
 }
 

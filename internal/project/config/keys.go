@@ -137,6 +137,8 @@ var table = sync.OnceValue(func() []key {
 		{"sandbox.denyRead", list, fromAnyone, nil, "Further paths that commands in the sandbox may not read.", nil},
 		{"sandbox.cacheLimit", number, fromUser, nil, "How many GB the commands of a project may store in the caches of " +
 			"language tools, which no other project sees. Above it, what they stored is removed. Default 2.", nil},
+		{"sandbox.confineHooks", boolean, onlyStricter, nil, "The hooks of your own settings run in the sandbox everywhere, " +
+			"as they do in folders that are not trusted. Default: false.", weakBool},
 		{"sandbox.skills", raw, fromAnyone, nil,
 			"By skill, what commands are restricted to while it is in force: {network: " +
 				"none|hosts, write: [paths]}. It cannot permit more.", nil},

@@ -53,6 +53,8 @@ type Settings struct {
 		AllowHosts []string `json:"allowHosts"`
 		DenyRead   []string `json:"denyRead"`
 		CacheLimit float64  `json:"cacheLimit"` // in GB; 0: the default
+		// ConfineHooks also confines the hooks of the user's own settings.
+		ConfineHooks bool `json:"confineHooks"`
 	} `json:"sandbox"`
 	Shell struct {
 		Path   string `json:"path"`

@@ -24,6 +24,7 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
+	"github.com/knack-agent/knack/internal/leaf/userdirs"
 	"github.com/knack-agent/knack/internal/project/layout"
 )
 
@@ -133,7 +134,7 @@ func (l *loader) context() {
 		bound := d // outside the repository, links and imports must stay in the directory
 		if subpath.Contains(l.Root, d) {
 			bound = l.Root
-		} else if !ownedByUser(d) {
+		} else if !userdirs.OwnedByUser(d) {
 			continue // other users can write to it, such as /tmp
 		}
 		for _, row := range layout.Rows(layout.Context) {

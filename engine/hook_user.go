@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
+	"github.com/knack-agent/knack/internal/leaf/userdirs"
+	"github.com/knack-agent/knack/llm/models"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/sandbox"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// What the user wrote in a settings file runs as the user: commands that write a log in the home directory or send a
+// notification are useless in the sandbox. It must be certain that the user wrote it, and what it runs of the workspace
+// (npx prettier, make fmt) must be trusted.
+
+var (
+	errHooksConfined  = errors.New("the setting sandbox.confineHooks says so")
+	errHooksUntrusted = errors.New("this folder is not trusted")
+)
+
+// confinesHooks returns why the hooks of a settings file of the user run in the sandbox; nil: they run as the user.
+func (p *Project) confinesHooks(file string) error {
+	switch {
+	case p.config.Settings.Sandbox.ConfineHooks:
+		return errHooksConfined
+	case !p.trust.Trusted():
+		return errHooksUntrusted
+	}
+	real, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		return err
+	}
+	for _, dir := range slices.Concat([]string{p.dir, p.root}, p.roots(), p.config.Settings.Sandbox.AllowWrite) {
+		if subpath.Contains(realPath(dir), real) {
+			return fmt.Errorf("the file is in %s, where commands can write", p.Short(dir))
+		}
+	}
+	return userdirs.CheckOwned(real)
+}
+
+// runsAsUser reports whether a hook that runs in dir is the user's own and names no script of the working tree: such a
+// script is the project's, and a missing one could appear before it runs.
+func (p *Project) runsAsUser(h *hook.Hook, dir string) bool {
+	if h.Origin != string(permission.User) || p.confinesHooks(h.DefinedIn) != nil {
+		return false
+	}
+	found, missing, err := p.verifyScripts(h, dir, func(string, []byte) error { return nil })
+	return err == nil && len(found) == 0 && len(missing) == 0
+}
+
+// confinedHooks reports, once for each file, that hooks of the user's own settings run in the sandbox.
+func (p *Project) confinedHooks() (problems []knack.Problem) {
+	if mode, err := sandbox.ParseMode(p.config.Settings.Sandbox.Mode); err == nil && mode == sandbox.Off {
+		return nil
+	}
+	seen := map[string]bool{}
+	for i := range p.hooks {
+		h := &p.hooks[i]
+		if h.Origin != string(permission.User) || h.Type != hook.OfCommand || seen[h.DefinedIn] {
+			continue
+		}
+		seen[h.DefinedIn] = true
+		why := p.confinesHooks(h.DefinedIn)
+		if why == nil || errors.Is(why, errHooksConfined) {
+			continue
+		}
+		x := knack.Problem{Code: knack.CodeSandbox, Severity: knack.Warn, Path: h.DefinedIn,
+			Message: "its hooks run in the sandbox: " + why.Error()}
+		if errors.Is(why, errHooksUntrusted) {
+			x.Hint = "knack trust"
+		} else if _, file, ok := strings.Cut(why.Error(), "others can write to "); ok {
+			x.Hint = "chmod go-w " + file
+		}
+		problems = append(problems, x)
+	}
+	return problems
+}
+
+// userEnviron returns a func that gives a command of the user the environment that commands get, without the keys of
+// models. set are the variables that the program sets for it.
+func (e *Engine) userEnviron(p *Project, set []string) func(environ []string) []string {
+	policy, err := p.hookPolicy()
+	return func(environ []string) []string {
+		if e.box != nil && err == nil && e.box.Report().Level != sandbox.None {
+			environ = policy.Environ(environ, set)
+		}
+		return slices.DeleteFunc(environ, func(kv string) bool {
+			name, _, _ := strings.Cut(kv, "=")
+			return p.modelKeys()[name]
+		})
+	}
+}
+
+// hookPolicy returns the policy whose environment commands get.
+func (p *Project) hookPolicy() (sandbox.Policy, error) {
+	p.userOnce.Do(func() { p.userPolicy, p.userErr = p.SandboxPolicy(p.dir) })
+	return p.userPolicy, p.userErr
+}
+
+// modelKeys returns the names of the variables with keys of models.
+func (p *Project) modelKeys() map[string]bool {
+	p.keysOnce.Do(func() {
+		p.keyNames = map[string]bool{}
+		tables, _, _ := modelSettings(p.config) // an error was reported when the project was opened
+		for _, x := range models.Known(tables...).Providers {
+			for _, name := range append(slices.Clone(x.KeyEnv), x.TokenEnv) {
+				p.keyNames[name] = true
+			}
+		}
+	})
+	return p.keyNames
+}
+
+// reportHook reports what the sandbox refused to a hook. A shell line whose last command succeeds exits with 0.
+func (e *Engine) reportHook(h *hook.Hook, exit workspace.Exit) {
+	refused := slices.DeleteFunc(slices.Clone(exit.Refused), func(s string) bool { return slices.Contains(exit.Restored, s) })
+	if len(refused) == 0 {
+		return
+	}
+	x := knack.Problem{Code: knack.CodeSandbox, Severity: knack.Warn,
+		Message: fmt.Sprintf("the sandbox refused in the %s hook %q: %s", h.Event, h, strings.Join(refused, ", "))}
+	if filepath.IsAbs(h.DefinedIn) {
+		x.Path = h.DefinedIn
+	}
+	e.addNoticeOnce(x)
+}

@@ -1,0 +1,50 @@
+//go:build unix
+
+package userdirs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// OwnedByUser reports whether only this user or the system can write to a directory.
+func OwnedByUser(dir string) bool {
+	info, err := os.Stat(dir)
+	return err == nil && ours(info) && info.Mode().Perm()&0o022 == 0
+}
+
+// ours reports whether a file belongs to this user or to the system.
+func ours(info os.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && (int(st.Uid) == os.Getuid() || st.Uid == 0)
+}
+
+// CheckOwned returns an error unless a file belongs to this user and nobody else, except the system, can change or
+// replace it. The path must be absolute and without links.
+func CheckOwned(file string) error {
+	info, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Getuid() {
+		return fmt.Errorf("%s belongs to somebody else", file)
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("others can write to %s", file)
+	}
+	for dir := filepath.Dir(file); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		// In a directory with the sticky bit, such as /tmp, others cannot replace what is not theirs.
+		if !ours(info) || info.Mode().Perm()&0o022 != 0 && info.Mode()&os.ModeSticky == 0 {
+			return fmt.Errorf("others can write to %s", dir)
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+	}
+}
