@@ -117,7 +117,10 @@ func (e *Engine) setProject(p *Project) error {
 	if m.Tables, problems, err = modelSettings(p.config); err != nil {
 		return err
 	}
+	m.Tables = append(m.Tables, p.foreign.table()...)
+	m.foreign = p.foreign.values
 	p.problems = append(p.problems, problems...)
+	p.problems = append(p.problems, p.foreign.choose(m)...)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.project != nil {
@@ -125,7 +128,7 @@ func (e *Engine) setProject(p *Project) error {
 	}
 	e.project, e.models, e.nested = p, m, sources.NewNested(p.dir, p.sourceOptions)
 	if e.ws != nil {
-		e.pinned.add(p, p.hooks, e.ws.Dir())
+		e.pinned.add(p, p.own.all(), e.ws.Dir())
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func (t *Turn) runHook(ctx context.Context, c hook.Process) (hook.Output, error)
 	}
 	out, errs := limitedBuffer{max: hook.MaxOutput}, limitedBuffer{max: hook.MaxOutput}
 	cmd.Output, cmd.Stderr = &out, &errs
-	if t.project.runsAsUser(h, t.session.ws.Dir()) {
+	if t.project.own.runsAsUser(h, t.session.ws.Dir()) {
 		cmd.AsUser = t.session.engine.userEnviron(t.project, cmd.Env)
 	}
 	exit, err := t.session.ws.Run(ctx, cmd)

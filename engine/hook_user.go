@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/hook"
@@ -17,17 +18,28 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
+// userHooks decides where the hooks of the user's own settings run.
+//
 // What the user wrote in a settings file runs as the user: commands that write a log in the home directory or send a
 // notification are useless in the sandbox. It must be certain that the user wrote it, and what it runs of the workspace
 // (npx prettier, make fmt) must be trusted.
+type userHooks struct {
+	project    *Project
+	policyOnce sync.Once
+	found      sandbox.Policy // see policy
+	err        error
+	keysOnce   sync.Once
+	keys       map[string]bool // see modelKeys
+}
 
 var (
 	errHooksConfined  = errors.New("the setting sandbox.confineHooks says so")
 	errHooksUntrusted = errors.New("this folder is not trusted")
 )
 
-// confinesHooks returns why the hooks of a settings file of the user run in the sandbox; nil: they run as the user.
-func (p *Project) confinesHooks(file string) error {
+// confined returns why the hooks of a settings file of the user run in the sandbox; nil: they run as the user.
+func (u *userHooks) confined(file string) error {
+	p := u.project
 	switch {
 	case p.config.Settings.Sandbox.ConfineHooks:
 		return errHooksConfined
@@ -48,27 +60,26 @@ func (p *Project) confinesHooks(file string) error {
 
 // runsAsUser reports whether a hook that runs in dir is the user's own and names no script of the working tree: such a
 // script is the project's, and a missing one could appear before it runs.
-func (p *Project) runsAsUser(h *hook.Hook, dir string) bool {
-	if h.Origin != string(permission.User) || p.confinesHooks(h.DefinedIn) != nil {
+func (u *userHooks) runsAsUser(h *hook.Hook, dir string) bool {
+	if h.Origin != string(permission.User) || u.confined(h.DefinedIn) != nil {
 		return false
 	}
-	found, missing, err := p.verifyScripts(h, dir, func(string, []byte) error { return nil })
+	found, missing, err := u.project.verifyScripts(h, dir, func(string, []byte) error { return nil })
 	return err == nil && len(found) == 0 && len(missing) == 0
 }
 
-// confinedHooks reports, once for each file, that hooks of the user's own settings run in the sandbox.
-func (p *Project) confinedHooks() (problems []knack.Problem) {
-	if mode, err := sandbox.ParseMode(p.config.Settings.Sandbox.Mode); err == nil && mode == sandbox.Off {
+// problems reports, once for each file, that hooks of the user's own settings run in the sandbox.
+func (u *userHooks) problems() (problems []knack.Problem) {
+	if mode, err := sandbox.ParseMode(u.project.config.Settings.Sandbox.Mode); err == nil && mode == sandbox.Off {
 		return nil
 	}
 	seen := map[string]bool{}
-	for i := range p.hooks {
-		h := &p.hooks[i]
+	for _, h := range u.all() {
 		if h.Origin != string(permission.User) || h.Type != hook.OfCommand || seen[h.DefinedIn] {
 			continue
 		}
 		seen[h.DefinedIn] = true
-		why := p.confinesHooks(h.DefinedIn)
+		why := u.confined(h.DefinedIn)
 		if why == nil || errors.Is(why, errHooksConfined) {
 			continue
 		}
@@ -87,36 +98,36 @@ func (p *Project) confinedHooks() (problems []knack.Problem) {
 // userEnviron returns a func that gives a command of the user the environment that commands get, without the keys of
 // models. set are the variables that the program sets for it.
 func (e *Engine) userEnviron(p *Project, set []string) func(environ []string) []string {
-	policy, err := p.hookPolicy()
+	policy, err := p.own.policy()
 	return func(environ []string) []string {
 		if e.box != nil && err == nil && e.box.Report().Level != sandbox.None {
 			environ = policy.Environ(environ, set)
 		}
 		return slices.DeleteFunc(environ, func(kv string) bool {
 			name, _, _ := strings.Cut(kv, "=")
-			return p.modelKeys()[name]
+			return p.own.modelKeys()[name]
 		})
 	}
 }
 
-// hookPolicy returns the policy whose environment commands get.
-func (p *Project) hookPolicy() (sandbox.Policy, error) {
-	p.userOnce.Do(func() { p.userPolicy, p.userErr = p.SandboxPolicy(p.dir) })
-	return p.userPolicy, p.userErr
+// policy returns the policy whose environment commands get.
+func (u *userHooks) policy() (sandbox.Policy, error) {
+	u.policyOnce.Do(func() { u.found, u.err = u.project.SandboxPolicy(u.project.dir) })
+	return u.found, u.err
 }
 
 // modelKeys returns the names of the variables with keys of models.
-func (p *Project) modelKeys() map[string]bool {
-	p.keysOnce.Do(func() {
-		p.keyNames = map[string]bool{}
-		tables, _, _ := modelSettings(p.config) // an error was reported when the project was opened
+func (u *userHooks) modelKeys() map[string]bool {
+	u.keysOnce.Do(func() {
+		u.keys = map[string]bool{}
+		tables, _, _ := modelSettings(u.project.config) // an error was reported when the project was opened
 		for _, x := range models.Known(tables...).Providers {
 			for _, name := range append(slices.Clone(x.KeyEnv), x.TokenEnv) {
-				p.keyNames[name] = true
+				u.keys[name] = true
 			}
 		}
 	})
-	return p.keyNames
+	return u.keys
 }
 
 // reportHook reports what the sandbox refused to a hook. A shell line whose last command succeeds exits with 0.

@@ -389,7 +389,7 @@ func (p *Project) readHooks() (err error) {
 			p.hookProblems = append(p.hookProblems, bad)
 		}
 	}
-	p.hookProblems = append(p.hookProblems, p.confinedHooks()...)
+	p.hookProblems = append(p.hookProblems, p.own.problems()...)
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +38,8 @@ type Models struct {
 	// Warn is called with a warning when a model is used that is neither in the table nor in the
 	// provider's list. nil: no warning.
 	Warn func(message string)
+
+	foreign map[string]string // variables of another program's settings
 
 	mu    sync.Mutex
 	found map[modelName]llm.Model
@@ -123,7 +124,7 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	keys := OpenKeys(m.Env)
 	current, _, _ := strings.Cut(n.current, "/")
 	if current == "" {
-		current = table.Preferred(m.Env.Get, keys.Has)
+		current = table.Preferred(m.getenv, keys.Has)
 	}
 	name := n.name
 	switch {
@@ -143,8 +144,8 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	if n.current != "" && model == name && !strings.Contains(name, "/") && !table.Has(p, model) {
 		return nil, &models.Unknown{Name: name, Near: table.NearOf(p, name)}
 	}
-	e, format := table.Endpoint(p, model, m.Env.Get)
-	e.Client, err = Client(cmp.Or(p.Proxy, m.Proxy))
+	e, format := table.Endpoint(p, model, m.getenv)
+	e.Client, err = Client(m.proxy(p, e.BaseURL))
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +167,7 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 			return nil, &Error{Err: fmt.Errorf("%s: the list of its models: %w", p.Name, err), Hint: hint}
 		}
 		asked := e
-		e, format = table.Endpoint(p, list[0], m.Env.Get)
+		e, format = table.Endpoint(p, list[0], m.getenv)
 		e.Key, e.Bearer, e.Client = asked.Key, asked.Bearer, asked.Client
 	case !table.Has(p, model):
 		if err := m.checkListed(ctx, table, p, model, &e, format); err != nil {
@@ -197,7 +198,7 @@ func (m *Models) modelHint(e *llm.Error, id string) string {
 		if p.KeyHelper != "" {
 			return "knack help models: the setting providers." + name + ".keyHelper prints the key"
 		}
-		if _, env := p.EnvKey(m.Env.Get); env != "" {
+		if _, env := p.EnvKey(m.getenv); env != "" {
 			return fmt.Sprintf("export %s=…, which is the key in use; or unset it, and knack login %s", env, name)
 		}
 		return "knack login " + name
@@ -322,7 +323,8 @@ func noModel() error {
 
 // authorize sets the key of e. A server other than the vendor's may need none.
 func (m *Models) authorize(ctx context.Context, e *llm.Endpoint, p models.Provider, keys Keys) error {
-	if p.KeyHelper != "" {
+	routed := m.routed(p)
+	if p.KeyHelper != "" && !routed {
 		key, err := runKeyHelper(ctx, p.KeyHelper, m.Env)
 		if err != nil {
 			return &Error{Err: fmt.Errorf("providers.%s.keyHelper: %w", p.Name, err), Hint: "knack help settings"}
@@ -330,9 +332,12 @@ func (m *Models) authorize(ctx context.Context, e *llm.Endpoint, p models.Provid
 		e.Key = key
 		return nil
 	}
-	key, variable := p.EnvKey(m.Env.Get)
+	key, variable := p.EnvKey(m.getenv)
 	if key != "" {
 		e.Key, e.Bearer = key, variable == p.TokenEnv
+		return nil
+	}
+	if routed { // a stored key is for the address that the user stored it for
 		return nil
 	}
 	stored, err := keys.Get(p.Name)
@@ -388,8 +393,8 @@ func Client(proxy string) (*http.Client, error) {
 // Servers lists the usable providers, in the order in which they are chosen. It contacts none.
 func (m *Models) Servers() []models.Usable {
 	keys := OpenKeys(m.Env)
-	return models.Known(m.Tables...).Usable(m.Env.Get, func(provider string) string {
-		if !keys.Has(provider) {
+	return models.Known(m.Tables...).Usable(m.getenv, func(provider string) string {
+		if p, _ := models.Known(m.Tables...).Provider(provider); !keys.Has(provider) || m.routed(p) {
 			return ""
 		}
 		return keys.Location(provider)

@@ -24,7 +24,6 @@ import (
 	"github.com/knack-agent/knack/internal/project/trust"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/sandbox"
 	"github.com/knack-agent/knack/sources"
 )
 
@@ -46,16 +45,14 @@ type Project struct {
 
 	hooks        []hook.Hook // from the settings
 	hookProblems []knack.Problem
-	userOnce     sync.Once
-	userPolicy   sandbox.Policy // see hookPolicy
-	userErr      error
-	keysOnce     sync.Once
-	keyNames     map[string]bool // see modelKeys
+	own          userHooks
 
 	sandboxes       map[string][]*knack.Restrictions // from the settings, by skill
 	sandboxProblems []knack.Problem
 
 	plugins Plugins
+
+	foreign Foreign
 
 	texts     instructions.Options
 	templates []knack.SlashCommand
@@ -72,6 +69,7 @@ type Project struct {
 // Load reads what a directory provides. It opens no model or workspace, and reads no skill.
 func Load(ctx context.Context, o Options) (*Project, error) {
 	p := &Project{options: o}
+	p.own.project, p.foreign.project = p, p
 	env := o.Env
 	var err error
 	if o.Dir == "" {
@@ -115,10 +113,10 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	settings := config.Options{
 		Managed: sources.ManagedDirs(runtime.GOOS), Dir: p.dir, Root: p.root,
 		Tools: toolNames, Policy: o.Policy, Settings: o.Settings, Flags: o.Values, Bare: o.NoSettings, Check: p.trust.Check,
-		ConfigHome: env.ConfigDir(), ClaudeHome: env.ClaudeDir(),
+		ConfigHome: env.ConfigDir(), ClaudeHome: env.ClaudeDir(), PiHome: env.piDir(),
 	}
 	if !p.hasLayer("user") {
-		settings.ConfigHome, settings.ClaudeHome = "", ""
+		settings.ConfigHome, settings.ClaudeHome, settings.PiHome = "", "", ""
 	}
 	if !p.hasLayer("project") {
 		settings.Root = ""
@@ -133,6 +131,7 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		}
 	}
 	p.sandboxes, p.sandboxProblems = skillSandboxes(p.config.Raw["sandbox.skills"])
+	p.foreign.read()
 	p.usage = ReadUsage(env)
 	p.plugins.project = p
 	if err := p.plugins.read(); err != nil {
@@ -257,6 +256,7 @@ func (p *Project) findTemplates() {
 	if !p.hasLayer("project") {
 		p.texts.Dir, p.texts.Root = "", ""
 	}
+	p.texts.Style = p.config.Settings.OutputStyle
 	p.texts.NoLocal = !p.hasLayer("local")
 	p.texts.Managed = sources.ManagedDirs(runtime.GOOS)
 	var bad, more []knack.Problem
@@ -345,6 +345,9 @@ func (p *Project) Version() string {
 // Sources returns the sources of skills, in order of precedence.
 func (p *Project) Sources() []knack.Source { return slices.Clone(p.sources) }
 
+// Foreign returns what counts of other programs' settings.
+func (p *Project) Foreign() *Foreign { return &p.foreign }
+
 // Rules returns the permission rules of the settings.
 func (p *Project) Rules() permission.Rules { return p.config.Rules }
 
@@ -408,7 +411,7 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 		hooks = append(hooks, HookProblems(k)...)
 	}
 	return slices.Concat(p.options.Env.Problems(), p.config.Problems, p.sandboxProblems, p.plugins.problems,
-		p.hookProblems, p.serverFiles,
+		p.foreign.problems(), p.hookProblems, p.serverFiles,
 		p.ofSkills(cat), cat.Overruled(p.view), p.problems, p.options.Problems, hooks, slash)
 }
 

@@ -409,7 +409,13 @@ func (s *Session) Model(ctx context.Context) (llm.Model, error) {
 			return m, s.engine.checkPrice(m)
 		}
 	}
-	m, err := models.Default(ctx, p.config.Settings.Model)
+	name := p.config.Settings.Model
+	m, err := models.Default(ctx, name)
+	if err != nil && name != "" && name == p.foreign.model { // another program's choice is never an error
+		s.engine.addNoticeOnce(knack.Problem{Code: knack.CodeModelUnknown, Severity: knack.Warn,
+			Message: fmt.Sprintf("the model %q of another program's settings is passed over: %v", name, err)})
+		m, err = models.Default(ctx, "")
+	}
 	if errors.Is(err, ErrNoModel) && s.person != nil {
 		return nil, &Error{Err: ErrNoModel, Hint: "/login anthropic (or openai, google, openrouter) stores a key\n" +
 			"/settings model NAME chooses a local server's model, such as ollama/llama3\n" +

@@ -55,7 +55,7 @@ func (e *Engine) workspace(ctx context.Context) (workspace.Workspace, error) {
 		}
 	}
 	e.ws = ws
-	e.pinned.add(p, p.hooks, ws.Dir())
+	e.pinned.add(p, p.own.all(), ws.Dir())
 	return ws, nil
 }
 
@@ -79,6 +79,9 @@ func (p *Project) configureLocal(local *workspace.Local) *permission.Git {
 			c.Env = append(c.Env, "GIT_ALLOW_PROTOCOL=none") // a git command that reads was not asked about
 		}
 		for k, v := range set.Env {
+			c.Env = append(c.Env, k+"="+v)
+		}
+		for k, v := range p.foreign.shared {
 			c.Env = append(c.Env, k+"="+v)
 		}
 		return nil

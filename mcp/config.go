@@ -36,8 +36,10 @@ type Server struct {
 	// [ParseNetwork] returns them. "" means all, but none for a project's server.
 	Network string
 
-	// URL is an address that speaks streamable HTTP.
+	// URL is an address that speaks streamable HTTP or, with SSE, the older transport that it replaced. With SSE there
+	// is no login: the Headers have the token.
 	URL     string
+	SSE     bool
 	Headers map[string]string
 	// HeadersHelper is a shell command that prints more headers, as a JSON object of strings.
 	HeadersHelper string
@@ -201,8 +203,10 @@ func parseServer(name string, data json.RawMessage) (s Server, used bool, err er
 	}
 	switch strings.ToLower(d.Type) {
 	case "sse":
-		return s, false, fmt.Errorf("the transport sse is deprecated and not supported: use the server's streamable HTTP " +
-			"address, with \"type\": \"http\"")
+		s.Command, s.Args, s.SSE = "", nil, true
+		if d.URL == "" {
+			return s, false, fmt.Errorf("it has no url")
+		}
 	case "":
 		if d.Command == "" && d.URL == "" {
 			return s, false, fmt.Errorf("it has neither a command nor a url")
@@ -218,7 +222,7 @@ func parseServer(name string, data json.RawMessage) (s Server, used bool, err er
 			return s, false, fmt.Errorf("it has no url")
 		}
 	default:
-		return s, false, fmt.Errorf("unknown type %q: stdio or http", d.Type)
+		return s, false, fmt.Errorf("unknown type %q: stdio, http or sse", d.Type)
 	}
 	if s.Command != "" && s.URL != "" {
 		return s, false, fmt.Errorf("it has both a command and a url: use one of them")
@@ -261,6 +265,9 @@ func (s *Server) JSON() json.RawMessage {
 	}
 	if s.Remote() {
 		d.Type = string(HTTP)
+		if s.SSE {
+			d.Type = "sse"
+		}
 	}
 	if o := s.OAuth; o.ClientID != "" || o.ClientDocument != "" || o.CallbackPort != 0 || len(o.Scopes) > 0 {
 		d.OAuth = &s.OAuth

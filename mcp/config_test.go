@@ -21,7 +21,7 @@ func TestParse(t *testing.T) {
 		{`{"mcpServers":{"a":{"command":"c","args":["x"],"env":{"K":"v"}}}}`, "a stdio c x"},
 		{`{"a":{"url":"https://x/mcp"},"b":{"type":"streamable-http","url":"https://y"}}`,
 			"a http https://x/mcp, b http https://y"},
-		{`{"a":{"type":"sse","url":"https://x"}}`, "! deprecated"},
+		{`{"a":{"type":"sse","url":"https://x"}}`, "a http https://x"},
 		{`{"a":{}}`, "! neither a command nor a url"},
 		{`{"a":{"command":"c","url":"https://x"}}`, "! both a command and a url"},
 		{`{"a":{"command":"c","disabled":true}}`, ""},

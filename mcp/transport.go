@@ -452,6 +452,9 @@ func (c *Client) http(ctx context.Context, s Server, f *fault) (sdk.Transport, e
 			}
 		}
 	}
+	if s.SSE {
+		return sse(s.URL, &bounded{c.transport(s), headers, f})
+	}
 	t := &sdk.StreamableClientTransport{
 		Endpoint:     s.URL,
 		HTTPClient:   &http.Client{Transport: &bounded{c.transport(s), headers, f}, CheckRedirect: sameOrigin},

@@ -44,7 +44,9 @@ type checkup struct {
 	Terminal terminalCheckup `json:"terminal"`
 	Skills   map[string]int  `json:"skills"` // number by state
 	Off      []offItem       `json:"off"`    // what is not used, and why
-	Problems []knack.Problem `json:"problems"`
+	// Unused are the settings of other programs that have no effect here.
+	Unused   []engine.UnusedSettings `json:"unused,omitempty"`
+	Problems []knack.Problem         `json:"problems"`
 }
 
 type sandboxCheckup struct {
@@ -101,7 +103,7 @@ func examine(c *cobra.Command, e *engine.Engine) (*checkup, error) {
 	x := &checkup{
 		Version: version(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Dir: p.Dir(),
 		Servers: e.Models().Servers(), Trusted: !e.NeedsTrust(), Skills: map[string]int{}, Off: []offItem{},
-		Problems: append([]knack.Problem{}, e.Problems()...),
+		Problems: append([]knack.Problem{}, e.Problems()...), Unused: p.Foreign().Unused(),
 	}
 	if x.Servers == nil {
 		x.Servers = []models.Usable{}
@@ -218,11 +220,14 @@ func (x *checkup) write(w io.Writer, p *engine.Project) {
 		line(name, "%s: %s", plain.Line(o.Name), plain.Line(o.Why))
 		name = ""
 	}
+	for i, u := range x.Unused {
+		line([]string{"no effect", ""}[min(i, 1)], "%s: %s", plain.Line(p.Short(u.Path)), plain.Line(strings.Join(u.Keys, ", ")))
+	}
 	name = "problems"
 	of := map[knack.Code]int{}
 	for _, q := range x.Problems {
-		if q.Severity == knack.Info {
-			continue
+		if q.Severity == knack.Info || q.Code == knack.CodeSettingIgnored && q.Path == "" && len(x.Unused) > 0 {
+			continue // the line above lists them
 		}
 		if of[q.Code]++; of[q.Code] > examples {
 			continue

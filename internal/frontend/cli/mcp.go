@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -67,7 +68,7 @@ with --project to the project's .mcp.json, which each user of the project has to
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args[0], args[1], args[2:]) },
 	}
 	fs := c.Flags()
-	fs.StringVarP(&f.transport, "transport", "t", "", "stdio or http (default: http for a URL, stdio for a command)")
+	fs.StringVarP(&f.transport, "transport", "t", "", "stdio, http or sse, the older transport (default: http for a URL, stdio for a command)")
 	fs.StringArrayVarP(&f.env, "env", "e", nil, "an environment variable of the command, as `NAME=VALUE`")
 	fs.StringArrayVarP(&f.headers, "header", "H", nil, "a header of requests, as `'NAME: VALUE'`")
 	fs.BoolVar(&f.project, "project", false, "write it to the project's .mcp.json")
@@ -87,10 +88,10 @@ func (f *mcpAddFlags) run(c *cobra.Command, name, target string, args []string) 
 	address := strings.HasPrefix(target, "https://") || strings.HasPrefix(target, "http://")
 	switch f.transport {
 	case "":
-	case "http", "stdio":
-		address = f.transport == "http"
+	case "http", "stdio", "sse":
+		address, s.SSE = f.transport != "stdio", f.transport == "sse"
 	default:
-		return engine.Usagef("knack mcp add --help", "--transport: stdio or http, not %q", f.transport)
+		return engine.Usagef("knack mcp add --help", "--transport: stdio, http or sse, not %q", f.transport)
 	}
 	var err error
 	if address {
@@ -323,6 +324,7 @@ func mcpGetCommand() *cobra.Command {
 func mcpTestCommand() *cobra.Command {
 	var f projectFlags
 	var asJSON, verify bool
+	var timeout time.Duration
 	c := &cobra.Command{
 		Use: "test [NAME | URL]", Short: "Connect to a server, or to all, and show what it offers",
 		Long: `Connect to a server, or to all of them, and show the tools, prompts and skills that
@@ -354,7 +356,13 @@ is read and compared with what the server lists.`,
 				}
 			}
 			client.Start()
-			if err := client.Wait(c.Context(), names...); err != nil {
+			ctx := c.Context()
+			if timeout > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, timeout)
+				defer cancel()
+			}
+			if err := client.Wait(ctx, names...); err != nil && c.Context().Err() != nil {
 				return err
 			}
 			all := slices.DeleteFunc(client.Servers(), others)
@@ -364,6 +372,9 @@ is read and compared with what the server lists.`,
 				if all[i].State != mcp.Connected {
 					failed++
 					all[i].Tools = nil // those of an earlier connection
+					if all[i].State == mcp.Connecting {
+						all[i].Reason = "no answer within " + timeout.String()
+					}
 					arg := mcp.Safe(all[i].Name)
 					if len(args) > 0 {
 						arg = args[0]
@@ -416,6 +427,7 @@ is read and compared with what the server lists.`,
 	f.register(c)
 	f.registerServers(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	c.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait for the servers (default: the timeout of each, 30s)")
 	c.Flags().BoolVar(&verify, "verify", false, "read every file of the skills, and compare it with the list")
 	c.ValidArgsFunction = completeServer
 	return c

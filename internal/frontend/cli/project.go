@@ -101,6 +101,9 @@ func (f *projectFlags) completeSkill(c *cobra.Command, args []string, start stri
 // problem.
 func printProblems(w io.Writer, p *engine.Project, problems []knack.Problem, all bool) {
 	const few = 5
+	if !all {
+		problems = oneOfUntrusted(problems)
+	}
 	count := map[knack.Severity]int{}
 	kinds := map[knack.Code]int{}
 	for _, x := range problems {
@@ -134,6 +137,30 @@ func printProblems(w io.Writer, p *engine.Project, problems []knack.Problem, all
 	if count[knack.Warn] > few || count[knack.Error] > 2*few {
 		fmt.Fprintln(w, "knack: hint: knack skill list --all shows each")
 	}
+}
+
+// oneOfUntrusted replaces several warnings about what the user has not approved by one.
+func oneOfUntrusted(problems []knack.Problem) []knack.Problem {
+	waits := func(x knack.Problem) bool {
+		return x.Severity == knack.Warn && (x.Code == knack.CodeUntrusted || x.Code == knack.CodeChanged)
+	}
+	n, first := 0, -1
+	for i, x := range problems {
+		if waits(x) {
+			if n++; first < 0 {
+				first = i
+			}
+		}
+	}
+	if n <= 2 {
+		return problems
+	}
+	one := knack.Problem{Code: knack.CodeUntrusted, Severity: knack.Warn,
+		Message: fmt.Sprintf("%d files of this project are not used, or only what they deny, because they are not trusted", n),
+		Hint:    "knack trust"}
+	problems = slices.Clone(problems)
+	problems[first] = one
+	return slices.DeleteFunc(problems, func(x knack.Problem) bool { return waits(x) && x != one })
 }
 
 func printProblem(w io.Writer, p *engine.Project, x knack.Problem) {

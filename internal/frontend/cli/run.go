@@ -176,11 +176,14 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 	if err := f.checkSession(); err != nil {
 		return nil, err
 	}
-	if problems := e.Problems(); f.verbose {
-		printProblems(stderr, e.Project(), problems, true)
-	} else {
-		printProblems(stderr, e.Project(), firstOccurrences(problems), false)
+	known := readWarnings()
+	show := func(problems []knack.Problem) {
+		if !f.verbose {
+			problems = known.newOnes(problems)
+		}
+		printProblems(stderr, e.Project(), problems, f.verbose)
 	}
+	show(e.Problems())
 	o := engine.SessionOptions{
 		ID: f.sessionID, Resume: f.resume, Latest: f.cont, Fork: f.fork, Forget: f.noSession,
 		Model: f.model, Effort: f.effort, Tools: f.tools, System: f.systemPrompt, Append: f.appendPrompt,
@@ -201,11 +204,8 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 	if err != nil {
 		return nil, err
 	}
-	if problems := s.Problems(); f.verbose {
-		printProblems(stderr, e.Project(), problems, true)
-	} else {
-		printProblems(stderr, e.Project(), firstOccurrences(problems), false)
-	}
+	show(s.Problems())
+	known.close(stderr)
 	if !f.printing || f.inputFormat != "text" { // otherwise see steadyOutput
 		steadyGC()
 	}

@@ -276,3 +276,13 @@ func TestScreenResize(t *testing.T) {
 		})
 	}
 }
+
+// TestScreenStatusLine: the line that a command of the user prints is below the prompt, without its colours.
+func TestScreenStatusLine(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t))
+	k := d.onScreen(t, 80, 24, "--settings",
+		`{"statusLine": {"type": "command", "command": "grep -o '\"current_dir\"' | tr -d '\\n'; printf ' \\033[32mown\\033[0m line'"}}`)
+	k.shows(80, 24, `(?m)^"current_dir" own line$`)
+	k.quits()
+}

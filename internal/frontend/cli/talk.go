@@ -50,6 +50,9 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 			return err
 		}
 	}
+	if err := askRoutes(c, e); err != nil {
+		return err
+	}
 	if useScreen(engine.Env(nil)) {
 		return f.screen(c, e, in, first)
 	}
@@ -173,6 +176,27 @@ func (t *lineMode) turn(ctx context.Context, text string) error {
 		return line.ErrQuit
 	}
 	return nil
+}
+
+// askRoutes asks once about variables in another program's settings that decide where requests are sent.
+func askRoutes(c *cobra.Command, e *engine.Engine) error {
+	routes := e.Project().Foreign().Routes()
+	if len(routes) == 0 {
+		return nil
+	}
+	for _, r := range routes {
+		fmt.Fprintf(c.ErrOrStderr(), "  %s  (%s)\n", r, plain.Line(e.Project().Short(r.Path)))
+	}
+	yes, err := confirm(c, "Send requests, with your conversations, there? Keys that Knack stored are never sent there.",
+		"set the variables yourself")
+	if err != nil {
+		return err
+	}
+	if err := e.Project().Foreign().Answer(yes); err != nil {
+		return err
+	}
+	_, err = e.Reload(c.Context())
+	return err
 }
 
 // askTrust shows what the project contains that is not approved or has changed since it was,

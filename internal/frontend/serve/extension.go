@@ -181,8 +181,16 @@ func frontmatterOf(k *knack.Skill, data []byte) (json.RawMessage, error) {
 	}
 	var b bytes.Buffer
 	b.WriteByte('{')
-	for i, f := range parsed.Fields() {
-		if i > 0 {
+	if parsed.Label == "" { // the file has none, but lists need one
+		name, _ := json.Marshal(listedName(k))
+		b.WriteString(`"name":`)
+		b.Write(name)
+	}
+	for _, f := range parsed.Fields() {
+		if f.Key == "name" && parsed.Label == "" {
+			continue
+		}
+		if b.Len() > 1 {
 			b.WriteByte(',')
 		}
 		key, _ := json.Marshal(f.Key)

@@ -139,7 +139,6 @@ func (s *Server) update(ctx context.Context) {
 		}
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.current = o
 	if text != s.listText || s.listText == "" {
 		s.listText = text
@@ -166,13 +165,20 @@ func (s *Server) update(ctx context.Context) {
 			continue
 		}
 		// New or changed: clients are notified, and list its digests again.
-		s.sdk.AddResource(&sdk.Resource{Name: k.Label, URI: uri, Description: k.Description, MIMEType: "text/markdown",
+		s.sdk.AddResource(&sdk.Resource{Name: listedName(k), URI: uri, Description: k.Description, MIMEType: "text/markdown",
 			Size: k.Size}, s.readResource)
 		if old.skill != nil {
 			s.notify(ctx, o.uris[k], slices.Concat([]string{"SKILL.md"}, old.names, now.names))
 		}
 	}
 	s.prompts, s.listed = prompts, listed
+	s.mu.Unlock()
+	for _, k := range o.skills {
+		if o.uri(k) == "" {
+			s.leftOut(k, fmt.Errorf("its name %q cannot be part of an address; it is offered as a tool and a prompt",
+				listedName(k)))
+		}
+	}
 }
 
 // notify notifies those who subscribed to a file below a URI that it may have changed, or is gone.
@@ -227,21 +233,31 @@ func newOffer(e *engine.Engine) *snapshot {
 	return o
 }
 
+// listedName returns the name under which the extension lists a skill: that in the frontmatter or, without one, the
+// name of its directory.
+func listedName(k *knack.Skill) string {
+	if k.Label != "" {
+		return k.Label
+	}
+	return k.Name[strings.LastIndexByte(k.Name, ':')+1:]
+}
+
 // directory returns the URI of a skill's directory, with a final slash. The extension requires that it
 // ends with the name in the frontmatter. "" means that the skill has no such name, and is offered only
 // in the other ways.
 func directory(k *knack.Skill) string {
-	if k.Label == "" || knack.CheckName(k.Label) != "" {
+	label := listedName(k)
+	if knack.CheckName(label) != "" {
 		return ""
 	}
 	prefix, name, found := strings.Cut(k.Name, ":")
 	switch {
-	case k.Name == k.Label:
-		return "skill://" + k.Label + "/"
-	case found && knack.CheckName(prefix) == "" && name == k.Label:
-		return "skill://" + prefix + "/" + k.Label + "/"
+	case k.Name == label:
+		return "skill://" + label + "/"
+	case found && knack.CheckName(prefix) == "" && name == label:
+		return "skill://" + prefix + "/" + label + "/"
 	case knack.CheckName(k.Name) == "":
-		return "skill://" + k.Name + "/" + k.Label + "/"
+		return "skill://" + k.Name + "/" + label + "/"
 	}
 	return ""
 }

@@ -135,6 +135,7 @@ type app struct {
 	counted   int       // tokens of the turn's complete answers
 	drawn     time.Time
 	watch     context.CancelFunc
+	line      userLine
 	workers   sync.WaitGroup
 	pastes    struct {
 		sync.Mutex
@@ -200,6 +201,7 @@ func (a *app) loop() error {
 	}
 	var handled time.Time // when posted functions last ran
 	for !a.quit {
+		a.updateLine(time.Now())
 		posts := a.posts
 		if wait := frame - time.Since(handled); wait > 0 && a.busy() {
 			posts = nil

@@ -45,6 +45,7 @@ type status struct {
 	skills []string // active skills
 	branch string
 	title  string
+	own    string // what the user's status line printed; "": nothing
 }
 
 // A todo is an item of the model's todo list.
@@ -314,6 +315,13 @@ func (v *view) statusLine(width int) styled.Line {
 			style = styled.Bad
 		}
 		parts = append(parts, styled.Span{Text: string(s.mode), Style: style})
+	}
+	if s.own != "" { // in place of all but the mode
+		var line styled.Line
+		for _, p := range parts {
+			line = append(line, p, styled.Span{Text: "  "})
+		}
+		return append(line, styled.Span{Text: s.own, Style: styled.Dim}).Cut(width)
 	}
 	model := plain.Line(s.model)
 	if s.effort != "" {

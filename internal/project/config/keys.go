@@ -181,6 +181,11 @@ var table = sync.OnceValue(func() []key {
 		{"limits.cost", number, onlyStricter, nil, "US dollars of one run.", weakNumber},
 		{"limits.minutes", number, onlyStricter, nil, "Minutes of one run.", weakNumber},
 
+		{"outputStyle", text, fromAnyone, nil, "The name of a Markdown file in .claude/output-styles, .knack/output-styles or " +
+			"your own directories of that name, whose text is added to the system prompt.", nil},
+		{"statusLine", raw, fromUser, nil, "{type: command, command}: a command that prints a line for below the prompt. It gets " +
+			"JSON on its standard input (model, workspace, cost, context_window …), runs like a hook of your own settings and " +
+			"has 2 s.", nil},
 		{"theme", text, fromUser, []string{"auto", "dark", "light", "high-contrast", "colour-blind", "truecolor", "none"},
 			"Colours of the screen. auto (default): dark or light, to match the terminal's background.", nil},
 		{"notify", text, fromUser, nil, "What happens when the screen waits for you: bell (default), osc9 (a notification " +
@@ -464,9 +469,9 @@ higher in this list wins; lists and objects are merged:
   project         .knack/settings.json, likewise
   user            $XDG_CONFIG_HOME/knack/settings.json
 
-The permissions and hooks of .claude/settings.json files are read as well. A
-project's files apply once the project is trusted (knack trust); until then only
-their deny and ask rules apply. An invalid entry is reported with its position,
+What counts of Claude Code's and Pi's files comes after these (knack doctor lists
+what has no effect). A project's files apply once the project is trusted (knack
+trust); until then only their deny and ask rules apply. An invalid entry is reported with its position,
 and the other entries apply. Unknown keys are reported and ignored.
 
   knack help settings --schema    prints the JSON Schema

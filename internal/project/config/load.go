@@ -5,8 +5,8 @@
 // precedence is managed, command line, project local (.knack/settings.local.json), project
 // (.knack/settings.json), user. Lists are joined, higher precedence first; objects are joined key by
 // key; a scalar of higher precedence replaces a lower one. An invalid entry is a Problem with file,
-// line and column, and does not affect the rest. The permissions and hooks in .claude/settings.json
-// files are read as well, each after the Knack file of its level.
+// line and column, and does not affect the rest. What Claude Code's and Pi's files contain that means
+// something here is read as well, see [Foreign].
 //
 // A project's files are untrusted text. Until [Options.Check] reports that a person has approved their
 // bytes, only their deny and ask rules apply. Even after approval, a project cannot set keys that
@@ -44,6 +44,7 @@ type Options struct {
 	Managed    []string // directories of the machine's administrator, highest precedence first
 	ConfigHome string   // Knack's own: $XDG_CONFIG_HOME/knack
 	ClaudeHome string   // ~/.claude or $CLAUDE_CONFIG_DIR
+	PiHome     string   // ~/.pi/agent
 	Dir        string   // working directory, absolute
 	Root       string   // root of the project: Dir or a parent of it, absolute
 
@@ -72,6 +73,7 @@ type Config struct {
 	Rules    permission.Rules
 	Raw      map[string][]Section // hooks, mcpServers, providers, models.known, marketplaces
 	Problems []knack.Problem
+	Foreign  Foreign
 
 	from   map[string][]Position
 	values []Value
@@ -96,7 +98,8 @@ type layer struct {
 	origin  permission.Origin
 	base    string // start of /paths in rules
 	top     *node
-	foreign bool // a .claude file: only the keys of foreignKey are used
+	foreign bool // of another program: see adopt
+	pi      bool // of Pi; the other foreign files are Claude Code's
 	project bool
 	silent  bool // an untrusted project or a broken file: only deny and ask rules apply
 	flag    bool // from the command line
@@ -154,6 +157,9 @@ func (l *loader) read(from layer, path string, data []byte) (layer, bool) {
 	}
 	from.top = top
 	from.silent = from.silent || !whole
+	if top != nil && from.foreign {
+		l.adopt(&from)
+	}
 	if top != nil {
 		l.layers = append(l.layers, from)
 	}
@@ -322,7 +328,7 @@ func (l *loader) project() error {
 				if strings.HasSuffix(row.Path, ".local.json") == local {
 					l.projectFile(root, filepath.Join(d, filepath.FromSlash(row.Path)), layer{
 						origin: permission.Project, project: true, base: filepath.Join(l.Root, d),
-						foreign: strings.HasPrefix(row.Path, ".claude/"),
+						foreign: !strings.HasPrefix(row.Path, ".knack/"), pi: strings.HasPrefix(row.Path, ".pi/"),
 					})
 				}
 			}
@@ -379,19 +385,10 @@ func (l *loader) projectFile(root *os.Root, name string, from layer) {
 	l.problem(p)
 }
 
-// foreignKey reports whether a key means the same in Claude Code's files.
-func foreignKey(key string) bool {
-	switch key {
-	case "permissions", "hooks", "enabledPlugins", "extraKnownMarketplaces", "strictKnownMarketplaces":
-		return true
-	}
-	return false
-}
-
 // harmless reports whether a layer contains only settings that apply without trust.
 func (l *loader) harmless(from layer) bool {
 	for _, m := range from.top.members {
-		if m.key == "$schema" || from.foreign && !foreignKey(m.key) {
+		if m.key == "$schema" {
 			continue
 		}
 		if m.key != "permissions" || m.val.kind != 'o' {
@@ -413,6 +410,9 @@ func (l *loader) user() {
 	if l.ClaudeHome != "" {
 		l.open(layer{origin: permission.User, base: l.ClaudeHome, foreign: true},
 			filepath.Join(l.ClaudeHome, "settings.json"))
+	}
+	if l.PiHome != "" {
+		l.open(layer{origin: permission.User, base: l.PiHome, foreign: true, pi: true}, filepath.Join(l.PiHome, "settings.json"))
 	}
 }
 
@@ -598,9 +598,6 @@ func (l *loader) counts(from layer, k key, n *node) bool {
 	if from.silent {
 		return restrictive
 	}
-	if section, _, _ := strings.Cut(k.name, "."); from.foreign && !foreignKey(section) {
-		return false
-	}
 	why := ""
 	switch {
 	case k.scope == fromOwner && (from.project || from.flag):
@@ -636,12 +633,14 @@ func (l *loader) above(k key) *node {
 func (l *loader) key(k key) any {
 	var lists []any
 	fields := object{}
-	for _, from := range l.layers {
+	for _, from := range l.ordered(k) {
 		n := from.find(k, !from.silent)
 		if n == nil || !l.counts(from, k, n) {
 			continue
 		}
 		switch {
+		case k.name == "model" && from.foreign: // used if it has a key
+			l.c.Foreign.Models = append(l.c.Foreign.Models, ForeignModel{n.text, l.at(from, n)})
 		case k.kind == rules:
 			l.rules(from, k, n)
 		case k.kind == raw:

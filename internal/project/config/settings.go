@@ -82,8 +82,9 @@ type Settings struct {
 		Cost    float64 `json:"cost"`
 		Minutes float64 `json:"minutes"`
 	} `json:"limits"`
-	Theme  string `json:"theme"`
-	Notify string `json:"notify"`
+	OutputStyle string `json:"outputStyle"`
+	Theme       string `json:"theme"`
+	Notify      string `json:"notify"`
 }
 
 // A PerProvider is one value for all providers, with the key "", or one value per provider.

@@ -22,6 +22,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/internal/leaf/frontmatter"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
@@ -52,6 +53,9 @@ type Options struct {
 	// agents. Its error is reported. If Check is nil, none are approved.
 	Check func(path string, data []byte) error
 
+	// Style is the name of an output style, whose text is appended to the system prompt; "": none.
+	Style string
+
 	// Tools returns the names that an agent's tool list may contain; nil: none are known. It is
 	// called only if there are definitions, because making the tools takes time.
 	Tools func() []string
@@ -76,6 +80,9 @@ func Load(o Options) Found {
 	l.found.System, _ = l.prompt("SYSTEM.md")
 	if text, ok := l.prompt("APPEND_SYSTEM.md"); ok {
 		l.found.Append = append(l.found.Append, text)
+	}
+	if o.Style != "" {
+		l.style(o.Style)
 	}
 	return l.found
 }
@@ -410,6 +417,51 @@ func (l *loader) prompt(name string) (string, bool) {
 		return strings.TrimSpace(string(data)), true
 	}
 	return "", false
+}
+
+// styleRow tells how each directory of output styles is searched.
+var styleRow = layout.Rows(layout.Style)[0]
+
+// style appends the text of the output style with a name: that of its file, or the name in its frontmatter. The user's
+// come first.
+func (l *loader) style(name string) {
+	type place struct {
+		dir     string
+		project bool
+	}
+	places := []place{{join(l.ConfigHome, "output-styles"), false}, {join(l.ClaudeHome, "output-styles"), false}}
+	for _, dir := range l.projectDirs() {
+		for _, row := range layout.Rows(layout.Style) {
+			places = append(places, place{join(dir, row.Path), true})
+		}
+	}
+	for _, p := range places {
+		if p.dir == "" {
+			continue
+		}
+		for _, path := range l.files(p.dir, styleRow, l.bound(p.project)) {
+			data, err := l.approved(path, p.project)
+			if err != nil {
+				l.refused(knack.CodeUnreadable, path, err)
+				continue
+			}
+			file := frontmatter.Split(data)
+			entries, _ := frontmatter.Parse(file.Head, file.Line)
+			known := []string{strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))}
+			for _, e := range entries {
+				if e.Key == "name" {
+					known = append(known, e.Value.Value)
+				}
+			}
+			if slices.Contains(known, name) {
+				l.found.Append = append(l.found.Append, strings.TrimSpace(string(file.Body)))
+				return
+			}
+		}
+	}
+	l.found.Problems = append(l.found.Problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn,
+		Message: fmt.Sprintf("outputStyle: there is no output style %q here", name),
+		Hint:    "put it into .claude/output-styles, or your own ~/.claude/output-styles"})
 }
 
 // join is like filepath.Join, but returns "" if dir is "".

@@ -26,6 +26,7 @@ const (
 	Template Kind = "template" // prompt templates
 	Agent    Kind = "agent"
 	System   Kind = "system" // replaces or extends the system prompt
+	Style    Kind = "style"  // adds to the system prompt if the setting outputStyle names it
 	Settings Kind = "settings"
 	Hooks    Kind = "hooks" // scripts that hooks in settings may run
 	MCP      Kind = "mcp"   // servers
@@ -63,6 +64,8 @@ var rows = []Row{
 	{Kind: Template, Path: ".pi/prompts", Depth: 1, Suffix: ".md", Trust: true},
 	{Kind: Agent, Path: ".knack/agents", Depth: Depth, Suffix: ".md", Trust: true},
 	{Kind: Agent, Path: ".claude/agents", Depth: Depth, Suffix: ".md", Trust: true},
+	{Kind: Style, Path: ".knack/output-styles", Depth: 1, Suffix: ".md", Trust: true},
+	{Kind: Style, Path: ".claude/output-styles", Depth: 1, Suffix: ".md", Trust: true},
 	{Kind: System, Path: ".knack/SYSTEM.md", Trust: true},
 	{Kind: System, Path: ".pi/SYSTEM.md", Trust: true},
 	{Kind: System, Path: ".knack/APPEND_SYSTEM.md", Trust: true},
@@ -71,6 +74,7 @@ var rows = []Row{
 	{Kind: Settings, Path: ".claude/settings.local.json", Trust: true},
 	{Kind: Settings, Path: ".knack/settings.json", Trust: true},
 	{Kind: Settings, Path: ".claude/settings.json", Trust: true},
+	{Kind: Settings, Path: ".pi/settings.json", Trust: true},
 	{Kind: Hooks, Path: ".knack/hooks", Depth: Depth, Trust: true},
 	{Kind: Hooks, Path: ".agents/hooks", Depth: Depth, Trust: true},
 	{Kind: Hooks, Path: ".claude/hooks", Depth: Depth, Trust: true},
@@ -81,6 +85,22 @@ var rows = []Row{
 	{Kind: Context, Path: "AGENTS.md"},
 	{Kind: Context, Path: "CLAUDE.md"},
 	{Kind: Rule, Path: ".claude/rules", Depth: Depth, Suffix: ".md"},
+}
+
+// SettingCounts reports whether a key at the top of a project's settings file has an effect. path, with slashes, may be
+// absolute. Knack's own files have no other keys; an unknown one is reported.
+func SettingCounts(path, key string) bool {
+	switch {
+	case strings.HasSuffix(path, ".pi/settings.json"):
+		return key == "defaultModel" || key == "defaultProvider"
+	case strings.HasSuffix(path, ".claude/settings.json"), strings.HasSuffix(path, ".claude/settings.local.json"):
+		switch key {
+		case "permissions", "hooks", "enabledPlugins", "extraKnownMarketplaces", "model", "outputStyle":
+			return true
+		}
+		return false
+	}
+	return true
 }
 
 // Rows returns the rows of the given kinds in table order, or all rows if no kind is given.

@@ -10,16 +10,23 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/frontmatter"
+	"github.com/knack-agent/knack/internal/project/layout"
 )
 
 // loads describes, one line each, what an item would do once it is trusted, for a person to check. It
 // is deliberately inexact: an extra line does no harm, and nothing depends on the result.
-func loads(k Kind, data []byte) []string {
+func loads(k Kind, at string, data []byte) []string {
 	switch k {
 	case Settings, MCP:
-		return loadsJSON(data)
+		return slices.DeleteFunc(loadsJSON(data), func(line string) bool {
+			key, _, _ := strings.Cut(line, ":")
+			key, _, _ = strings.Cut(key, ".")
+			return k == Settings && !layout.SettingCounts(at, key)
+		})
 	case Skill, Command, Template, Agent:
 		return loadsMarkdown(data)
+	case layout.Style:
+		return []string{"is added to the system prompt if the setting outputStyle names it"}
 	case System:
 		return []string{"replaces or extends the system prompt"}
 	case Hooks:
@@ -88,6 +95,20 @@ func programs(k Kind, data []byte) bool {
 		}
 	}
 	return false
+}
+
+// idle reports whether a settings file of another program has only keys that have no effect: there is nothing to approve.
+func idle(at string, data []byte) bool {
+	var doc map[string]json.RawMessage
+	if json.Unmarshal(bytes.TrimPrefix(data, []byte("\ufeff")), &doc) != nil || len(doc) == 0 {
+		return false
+	}
+	for key := range doc {
+		if key != "$schema" && layout.SettingCounts(at, key) {
+			return false
+		}
+	}
+	return !layout.SettingCounts(at, "")
 }
 
 func loadsJSON(data []byte) []string {

@@ -26,7 +26,7 @@ func TestAllKeysShown(t *testing.T) {
 		"only words": {"name: a\ndescription: hooks\nwhen_to_use: always\nargument-hint: \"[x]\"\n", nil},
 	} {
 		for _, before := range []string{"", "\n \n", "\ufeff"} {
-			got := loads(Agent, []byte(before+"---\n"+c.head+"---  \nText.\n"))
+			got := loads(Agent, "", []byte(before+"---\n"+c.head+"---  \nText.\n"))
 			if !slices.Equal(got, c.want) {
 				t.Errorf("%s after %q: %q, want %q", name, before, got, c.want)
 			}
@@ -41,7 +41,7 @@ func TestAllHooksShown(t *testing.T) {
 		fmt.Fprintf(&crowd, "%q: 1, ", fmt.Sprint("a", i))
 	}
 	for _, before := range []string{"{", "\ufeff{", "{" + crowd.String()} {
-		got := loads(Settings, []byte(before+`"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "curl x"}]}]}}`))
+		got := loads(Settings, "", []byte(before+`"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "curl x"}]}]}}`))
 		if !slices.Contains(got, `hooks.Stop.hooks.command: "curl x"`) {
 			t.Errorf("after %.20q: %q", before, got[:min(len(got), 60)])
 		}

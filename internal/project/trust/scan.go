@@ -287,6 +287,8 @@ func (s *scan) file(k Kind, at string) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return
+	case err == nil && k == Settings && idle(at, data):
+		return
 	case err != nil:
 		if target := s.linkTarget(at); target != "" {
 			it.Target = target
@@ -301,7 +303,7 @@ func (s *scan) file(k Kind, at string) {
 	if err == nil {
 		it.Refused = ""
 		it.Hash, it.head = hash(data), headOf(data)
-		it.Loads, it.Commands, it.Programs = loads(k, data), commands(k, data), programs(k, data)
+		it.Loads, it.Commands, it.Programs = loads(k, at, data), commands(k, data), programs(k, data)
 		it.list = manifest{{kind: 'f', hash: it.Hash, size: int64(len(data)), path: path.Base(at)}}
 		if it.Target != "" {
 			it.dir = filepath.Dir(it.Target)
@@ -346,7 +348,7 @@ func (s *scan) folder(at, dir, entry, target string) {
 			// the file that was hashed above.
 			if data, err := readRegular(root, entry); err == nil && hash(data) == it.main {
 				it.head = headOf(data)
-				it.Loads, it.Commands = loads(Skill, data), commands(Skill, data)
+				it.Loads, it.Commands = loads(Skill, at, data), commands(Skill, data)
 			}
 			it.Loads = append(it.Loads, m.summary()...)
 			root.Close()

@@ -1,0 +1,288 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/project/config"
+	"github.com/knack-agent/knack/llm/models"
+)
+
+// Foreign is what settings files of other programs mean here beside what is merged with Knack's own: where models are,
+// their keys and their names. What routes requests counts only once the user has said yes to it.
+type Foreign struct {
+	project *Project
+	models  []config.ForeignModel // that may be used, if Knack's own settings name none
+	model   string                // the one of these that is used; "": none
+	unused  []UnusedSettings
+	values  map[string]string // for models, by variable
+	routes  []Route           // not answered yet
+	tiers   map[string]string // the provider anthropic's fast, default and strong
+	shared  map[string]string // for commands: those that sandbox.env names
+}
+
+// A Route is a variable in another program's settings that decides where requests, with the conversation, are sent.
+type Route struct {
+	Name, Value string // untrusted text
+	Path        string // of the file
+}
+
+// String describes the route without a password that its address may contain.
+func (r Route) String() string {
+	value := r.Value
+	if u, err := url.Parse(value); err == nil && u.User != nil {
+		value = u.Redacted()
+	}
+	return plain.Line(r.Name + "=" + value)
+}
+
+func (r Route) key() string {
+	sum := sha256.Sum256([]byte(r.Path + "\x00" + r.Name + "\x00" + r.Value))
+	return hex.EncodeToString(sum[:])
+}
+
+// UnusedSettings are the keys of a settings file of another program that have no effect here.
+type UnusedSettings struct {
+	Path string   `json:"path"`
+	Keys []string `json:"keys"`
+}
+
+// proxies are the variables that name a proxy for requests to models.
+var proxies = []string{"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "HTTP_PROXY", "http_proxy"}
+
+// tierVariables are Claude Code's variables for what the aliases mean.
+var tierVariables = map[string]string{"ANTHROPIC_SMALL_FAST_MODEL": "fast", "ANTHROPIC_DEFAULT_HAIKU_MODEL": "fast",
+	"ANTHROPIC_DEFAULT_SONNET_MODEL": "default", "ANTHROPIC_DEFAULT_OPUS_MODEL": "strong"}
+
+// read decides what counts of other programs' settings.
+func (f *Foreign) read() {
+	p := f.project
+	given := p.config.Foreign
+	for _, u := range given.Unused {
+		f.unused = append(f.unused, UnusedSettings{u.Path, slices.Clone(u.Keys)})
+	}
+	f.models = given.Models
+	if len(given.Env) == 0 {
+		return
+	}
+	tables, _, _ := modelSettings(p.config) // an error is reported when the project is opened
+	all := models.Known(tables...).Providers
+	answers := readRoutes(p.options.Env)
+	f.values, f.tiers, f.shared = map[string]string{}, map[string]string{}, map[string]string{}
+	refused := map[string]bool{} // bases that do not count (yet)
+	var keys []config.ForeignVariable
+	for _, v := range given.Env {
+		base := slices.ContainsFunc(all, func(x models.Provider) bool { return x.BaseEnv == v.Name })
+		used := true
+		switch {
+		case v.Value == "":
+		case base || slices.Contains(proxies, v.Name):
+			r := Route{v.Name, v.Value, v.Path}
+			yes, answered := answers[r.key()]
+			switch {
+			case p.options.Env.Get(v.Name) == v.Value: // nothing is decided here
+			case p.options.Env.Get(v.Name) != "":
+				refused[v.Name] = true
+			case answered && !yes:
+				used, refused[v.Name] = false, true
+			case yes:
+				f.values[v.Name] = v.Value
+			default:
+				f.routes, refused[v.Name] = append(f.routes, r), true
+			}
+		case p.own.modelKeys()[v.Name]:
+			keys = append(keys, v)
+		case v.Name == "ANTHROPIC_MODEL":
+			f.models = append([]config.ForeignModel{{Name: v.Value, Position: v.Position}}, f.models...)
+		case tierVariables[v.Name] != "":
+			f.tiers[tierVariables[v.Name]] = v.Value
+		default:
+			used = false
+		}
+		if slices.Contains(p.config.Settings.Sandbox.Env, v.Name) && p.config.Settings.Env[v.Name] == "" &&
+			!p.own.modelKeys()[v.Name] {
+			f.shared[v.Name], used = v.Value, true
+		}
+		if !used {
+			f.addUnused(v.Path, "env."+v.Name)
+		}
+	}
+	for _, v := range keys { // a key is for the address that stands beside it
+		i := slices.IndexFunc(all, func(x models.Provider) bool {
+			return x.TokenEnv == v.Name || slices.Contains(x.KeyEnv, v.Name)
+		})
+		if all[i].BaseEnv == "" || !refused[all[i].BaseEnv] {
+			f.values[v.Name] = v.Value
+		}
+	}
+}
+
+func (f *Foreign) addUnused(path, key string) {
+	for i := range f.unused {
+		if f.unused[i].Path == path {
+			f.unused[i].Keys = append(f.unused[i].Keys, key)
+			return
+		}
+	}
+	f.unused = append(f.unused, UnusedSettings{path, []string{key}})
+}
+
+// Unused returns the settings of other programs that have no effect here.
+func (f *Foreign) Unused() []UnusedSettings { return slices.Clone(f.unused) }
+
+// Routes returns what would change where requests are sent, and was not answered yet.
+func (f *Foreign) Routes() []Route { return slices.Clone(f.routes) }
+
+// Answer records whether the Routes count from now on. It takes effect when the project is loaded again.
+func (f *Foreign) Answer(yes bool) error {
+	p := f.project
+	file := p.options.Env.StateFile("routes.json")
+	if file == "" {
+		return ErrNoState("no answer was stored")
+	}
+	answers := readRoutes(p.options.Env)
+	for _, r := range f.routes {
+		answers[r.key()] = yes
+	}
+	data, err := json.Marshal(answers)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	return atomicfile.Write(file, append(data, '\n'), 0o600)
+}
+
+// readRoutes reads the user's answers, by the key of the route. If they cannot be read, there are none.
+func readRoutes(env Env) map[string]bool {
+	answers := map[string]bool{}
+	file := env.StateFile("routes.json")
+	if file == "" {
+		return answers
+	}
+	if data, err := os.ReadFile(file); err != nil || json.Unmarshal(data, &answers) != nil {
+		return map[string]bool{}
+	}
+	return answers
+}
+
+// maxUnused is how many keys of a file a warning names.
+const maxUnused = 6
+
+// problems are the problems of other programs' settings: one line for all keys without effect.
+func (f *Foreign) problems() (problems []knack.Problem) {
+	for _, r := range f.routes {
+		problems = append(problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn, Path: r.Path,
+			Message: "env: " + r.String() + " has no effect until you say yes to it",
+			Hint:    "start knack on a terminal, or set the variable yourself"})
+	}
+	if len(f.unused) == 0 {
+		return problems
+	}
+	var files []string
+	for _, u := range f.unused {
+		keys := u.Keys[:min(len(u.Keys), maxUnused)]
+		text := strings.Join(keys, ", ")
+		if more := len(u.Keys) - len(keys); more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		files = append(files, text+" of "+f.project.Short(u.Path))
+	}
+	return append(problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn,
+		Message: "no effect here: " + strings.Join(files, "; "), Hint: "knack doctor"})
+}
+
+// choose uses the first model of other programs' settings that can be used, if Knack's own name none. One
+// whose provider has no key is passed over.
+func (f *Foreign) choose(m *Models) (problems []knack.Problem) {
+	p := f.project
+	if p.config.Settings.Model != "" || p.options.Model != nil {
+		return nil
+	}
+	for _, c := range f.models {
+		err := m.hasKey(c.Name)
+		if err == nil {
+			p.config.Settings.Model, f.model = c.Name, c.Name
+			return problems
+		}
+		problems = append(problems, knack.Problem{Code: knack.CodeModelUnknown, Severity: knack.Warn, Path: c.Path,
+			Line: c.Line, Column: c.Column, Message: fmt.Sprintf("the model %q is passed over: %v", c.Name, err)})
+	}
+	return problems
+}
+
+// hasKey returns an error if a model is unknown, or its provider has no key and is not a server of the user's. It
+// contacts nothing and starts no key helper.
+func (m *Models) hasKey(name string) error {
+	table, keys := models.Known(m.Tables...), OpenKeys(m.Env)
+	current := table.Preferred(m.getenv, keys.Has)
+	if current == "" {
+		current = "anthropic"
+	}
+	p, model, err := table.Find(name, current)
+	if err != nil {
+		return err
+	}
+	e, _ := table.Endpoint(p, model, m.getenv)
+	if key, _ := p.EnvKey(m.getenv); key != "" || p.KeyHelper != "" || p.Local || p.Configured || e.BaseURL != p.Base ||
+		keys.Has(p.Name) {
+		return nil
+	}
+	return errors.New("no key for " + p.Name)
+}
+
+// getenv looks up a variable for models: those of the process come before those of other programs' settings.
+func (m *Models) getenv(name string) string {
+	if v := m.Env.Get(name); v != "" {
+		return v
+	}
+	return m.foreign[name]
+}
+
+// routed reports whether another program's settings decide where a provider's requests are sent.
+func (m *Models) routed(p models.Provider) bool {
+	return p.BaseEnv != "" && !p.Configured && m.foreign[p.BaseEnv] != "" && m.Env.Get(p.BaseEnv) == ""
+}
+
+// proxy returns the proxy for requests to a provider at an address. One from another program's settings is not used for
+// addresses without TLS, where it would read the key.
+func (m *Models) proxy(p models.Provider, base string) string {
+	switch {
+	case p.Proxy != "":
+		return p.Proxy
+	case m.Proxy != "" || !strings.HasPrefix(base, "https://"):
+		return m.Proxy
+	}
+	for _, name := range proxies {
+		if m.Env.Get(name) != "" {
+			return ""
+		}
+	}
+	for _, name := range proxies {
+		if v := m.foreign[name]; v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// table returns a table with the models that Claude Code's variables name for the aliases.
+func (f *Foreign) table() []models.Table {
+	if len(f.tiers) == 0 {
+		return nil
+	}
+	return []models.Table{{Providers: []models.Provider{{Name: "anthropic", Aliases: maps.Clone(f.tiers)}}}}
+}
