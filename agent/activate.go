@@ -206,7 +206,7 @@ func (r *run) fixedTools(state session.State) tool.Set {
 		return slices.Clone(r.fixedSet)
 	}
 	set := slices.Clone(r.Tools)
-	if r.Roster.Fork != nil && len(r.Roster.Agents) > 0 && !slices.Contains(r.Without, agentTool) &&
+	if r.Roster.New != nil && len(r.Roster.Agents) > 0 && !slices.Contains(r.Without, agentTool) &&
 		r.agents().mayStart("") == nil {
 		if r.agentToolCache == nil {
 			t := r.agents().tool()

@@ -126,20 +126,20 @@ type Skills struct {
 
 // A Roster is the set of agents that an agent can start. The zero Roster has none.
 type Roster struct {
-	// Agents are their definitions; of several with the same name, the first is used. If Fork is
+	// Agents are their definitions; of several with the same name, the first is used. If New is
 	// set, the Agent tool starts them, and skills with context: fork run in them.
 	Agents []Definition
-	// Fork creates an agent and its empty log from a definition; the run closes the log. The agent
+	// New creates an agent and its empty log from a definition; the run closes the log. The agent
 	// has a system prompt, all tools that it might use, which share no state with this
 	// conversation, the definition's Servers, which the run starts, and a gate in the definition's
-	// mode. The run then sets its model, effort and limits and reduces its tools. Fork may be
+	// mode. The run then sets its model, effort and limits and reduces its tools. New may be
 	// called concurrently. nil: there are no sub-agents.
-	Fork func(ctx context.Context, d *Definition) (*Agent, *session.Log, error)
+	New func(ctx context.Context, d *Definition) (*Agent, *session.Log, error)
 	// Hooks returns the hooks of a definition, which guard the calls of its agent. nil: none.
 	Hooks func(d *Definition) []hook.Hook
-	// Forked reads the session of a sub-agent that was interrupted when the program ended, to find
+	// Interrupted reads the session of a sub-agent that was interrupted when the program ended, to find
 	// out what it spent; nil: that is unknown.
-	Forked func(id string) (*session.Log, error)
+	Interrupted func(id string) (*session.Log, error)
 	// Background runs agents that the turn does not wait for; nil: the turn waits for all.
 	Background *Background
 }

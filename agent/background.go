@@ -252,8 +252,8 @@ func (r subAgents) interrupted() error {
 	for _, id := range slices.Sorted(maps.Keys(open)) {
 		a := open[id]
 		a.Reason = session.EndInterrupted
-		if r.Roster.Forked != nil {
-			if log, err := r.Roster.Forked(id); err == nil {
+		if r.Roster.Interrupted != nil {
+			if log, err := r.Roster.Interrupted(id); err == nil {
 				s := log.State()
 				a.Requests, a.Usage, a.Cost, a.Denials = s.Requests, s.Usage, s.Cost, s.Denials
 			}

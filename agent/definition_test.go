@@ -124,7 +124,7 @@ func TestLoosens(t *testing.T) {
 func TestAgentTool(t *testing.T) {
 	m := llmtest.New(llmtest.Reply("ok"))
 	a := &agent.Agent{Model: m, Policy: agent.Policy{Gate: open},
-		Roster: agent.Roster{Fork: forks(m, nil), Agents: []agent.Definition{
+		Roster: agent.Roster{New: forks(m, nil), Agents: []agent.Definition{
 			{Name: "reviewer", Description: "Reviews\nwhat <others> wrote\u202e", Tools: []string{"Read", "Grep"}},
 			{Name: "reviewer", Description: "Another of that name"},
 			{Name: "mute", Tools: []string{}},

@@ -40,14 +40,14 @@ func forks(m llm.Model, f *forked) func(context.Context, *agent.Definition) (*ag
 			f.mu.Unlock()
 		}
 		return &agent.Agent{System: d.Prompt, Model: m, Tools: tool.Set{echo()}, Policy: agent.Policy{Gate: open},
-			Roster: agent.Roster{Fork: fork}}, log, nil
+			Roster: agent.Roster{New: fork}}, log, nil
 	}
 	return fork
 }
 
 func delegating(m llm.Model, f *forked) *agent.Agent {
 	return &agent.Agent{Model: m, Tools: tool.Set{echo()}, Policy: agent.Policy{Gate: open},
-		Roster: agent.Roster{Fork: forks(m, f), Agents: []agent.Definition{agent.GeneralPurpose()}}}
+		Roster: agent.Roster{New: forks(m, f), Agents: []agent.Definition{agent.GeneralPurpose()}}}
 }
 
 func start(prompt string, background bool) llmtest.Call {
@@ -231,7 +231,7 @@ func TestForkInConversation(t *testing.T) {
 	f := &forked{}
 	m = llmtest.New(when("FORK ME", llmtest.Reply("forked")))
 	a := skilled(t, m, skills)
-	a.Roster.Fork, a.Roster.Agents = forks(m, f), []agent.Definition{agent.GeneralPurpose()}
+	a.Roster.New, a.Roster.Agents = forks(m, f), []agent.Definition{agent.GeneralPurpose()}
 	log := session.New(session.Header{ID: "s"})
 	if end := turn(t, a, log, "/fk"); end.Text != "forked" || len(f.logs) != 1 {
 		t.Errorf("end %+v, %d forks", end, len(f.logs))
@@ -252,7 +252,7 @@ func TestForkSteering(t *testing.T) {
 	)
 	a := skilled(t, m, map[string]string{"fk": skill("context: fork\n", "FORK ME"),
 		"lost": skill("context: fork\nagent: nobody\n", "LOST")})
-	a.Roster.Fork, a.Roster.Agents = forks(m, nil), []agent.Definition{agent.GeneralPurpose()}
+	a.Roster.New, a.Roster.Agents = forks(m, nil), []agent.Definition{agent.GeneralPurpose()}
 	steering := []string{"/lost", "/fk"}
 	a.Steer = func() (agent.Input, bool) {
 		if len(steering) == 0 {
@@ -282,7 +282,7 @@ func TestForkFails(t *testing.T) {
 	m := llmtest.New(when("^go$", llmtest.Answer{Calls: []llmtest.Call{start("a", false), start("", false)}}),
 		when("cannot be started: no disk(.|\n)*prompt is empty", llmtest.Reply("told")))
 	a := delegating(m, nil)
-	a.Roster.Fork = func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error) {
+	a.Roster.New = func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error) {
 		return nil, nil, errors.New("no disk")
 	}
 	log := session.New(session.Header{ID: "s"})
@@ -350,10 +350,10 @@ func TestStartedTools(t *testing.T) {
 		var fork func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error)
 		fork = func(_ context.Context, d *agent.Definition) (*agent.Agent, *session.Log, error) {
 			return &agent.Agent{Model: m, Tools: slices.Clone(tools), Policy: agent.Policy{Gate: open},
-				Roster: agent.Roster{Fork: fork}}, session.New(session.Header{ID: d.Name}), nil
+				Roster: agent.Roster{New: fork}}, session.New(session.Header{ID: d.Name}), nil
 		}
 		turn(t, &agent.Agent{Model: m, Tools: tools, Policy: agent.Policy{Gate: open},
-			Roster: agent.Roster{Fork: fork, Agents: c.defs}}, session.New(session.Header{ID: "s"}), "go")
+			Roster: agent.Roster{New: fork, Agents: c.defs}}, session.New(session.Header{ID: "s"}), "go")
 		var got []string
 		for _, spec := range m.Requests()[at].Tools {
 			got = append(got, spec.Name)
@@ -385,8 +385,8 @@ func TestForkServers(t *testing.T) {
 	a := delegating(m, nil)
 	a.DynamicTools = func() tool.Set { return tool.Set{lateTool("mcp__named__x", ""), lateTool("mcp__theirs__x", "")} }
 	a.Roster.Agents = []agent.Definition{d}
-	fork := a.Roster.Fork
-	a.Roster.Fork = func(ctx context.Context, d *agent.Definition) (*agent.Agent, *session.Log, error) {
+	fork := a.Roster.New
+	a.Roster.New = func(ctx context.Context, d *agent.Definition) (*agent.Agent, *session.Log, error) {
 		child, log, err := fork(ctx, d)
 		started := false
 		child.Servers = agent.Servers{

@@ -534,7 +534,7 @@ func TestTypedWordsOfAgents(t *testing.T) {
 		"open": skill("", "OPEN")})
 	a.Roster.Agents = []agent.Definition{agent.GeneralPurpose()}
 	child := session.New(session.Header{ID: "c"})
-	a.Roster.Fork = func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error) {
+	a.Roster.New = func(context.Context, *agent.Definition) (*agent.Agent, *session.Log, error) {
 		b := *a
 		return &b, child, nil
 	}

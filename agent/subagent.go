@@ -63,7 +63,7 @@ func (r *run) depth() (n int) {
 }
 
 // runs reports whether a skill runs in a sub-agent here.
-func (r subAgents) runs(s *knack.Skill) bool { return s.Fork && r.Roster.Fork != nil }
+func (r subAgents) runs(s *knack.Skill) bool { return s.Fork && r.Roster.New != nil }
 
 // mayStart returns an error if a sub-agent would be nested too deeply, or would run a skill that one
 // of the agents above it is already running. skill is "" if no skill is run.
@@ -127,7 +127,7 @@ func (r subAgents) delegate(ctx context.Context, t task) (session.Agent, error) 
 			t.def = &def
 		}
 	}
-	child, log, err := r.Roster.Fork(ctx, t.def)
+	child, log, err := r.Roster.New(ctx, t.def)
 	if err != nil {
 		return session.Agent{}, fmt.Errorf("the agent %s cannot be started: %w", t.def.Name, err)
 	}

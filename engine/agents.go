@@ -18,9 +18,9 @@ import (
 	"github.com/knack-agent/knack/tool/coding"
 )
 
-// newForkFunc returns the function that makes the Fork of an agent. The agent's calls also pass
+// newAgentFunc returns the function that makes the sub-agents of an agent. The agent's calls also pass
 // through the gate parent.
-func (t *Turn) newForkFunc(parent *gate.Gate) func(context.Context, *agent.Definition) (*agent.Agent, *session.Log,
+func (t *Turn) newAgentFunc(parent *gate.Gate) func(context.Context, *agent.Definition) (*agent.Agent, *session.Log,
 	error) {
 	s, p := t.session, t.project
 	return func(_ context.Context, d *agent.Definition) (*agent.Agent, *session.Log, error) {
@@ -29,9 +29,9 @@ func (t *Turn) newForkFunc(parent *gate.Gate) func(context.Context, *agent.Defin
 			return nil, nil, err
 		}
 		mode := func(m permission.Mode) permission.Mode { return p.modeOf(m, d) }
-		g := parent.Fork(d.Name, mode, p.audit(log))
+		g := parent.ForAgent(d.Name, mode, p.audit(log))
 		o := s.coding
-		o.State = s.memory.Fork()
+		o.State = s.memory.Copy()
 		a := *t.agent
 		_, documents := s.systemText()
 		prompt := agent.Prompt{Custom: cmp.Or(d.Prompt, "You are "+d.Name+"."), Context: documents, Date: time.Now(),
@@ -50,7 +50,7 @@ func (t *Turn) newForkFunc(parent *gate.Gate) func(context.Context, *agent.Defin
 		if a.Skills.Shell != nil {
 			a.Skills.Shell = agent.ShellIn(s.ws, a.Policy.Gate, s.coding.TempDir)
 		}
-		a.Roster.Fork = t.newForkFunc(g)
+		a.Roster.New = t.newAgentFunc(g)
 		a.DynamicTools, a.Servers = nil, t.serversOf(d)
 		return &a, log, nil
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -66,10 +67,41 @@ func (p *Project) TrustReport(ctx context.Context) (TrustReport, error) {
 	if err != nil {
 		return TrustReport{}, err
 	}
+	return trustReport(ctx, t, p.dir, false)
+}
+
+// ReadTrust reports on a directory that is not open. links: also follow links that lead out of the project.
+func ReadTrust(ctx context.Context, env Env, dir string, links bool) (TrustReport, error) {
+	t, err := openTrust(env, dir, false)
+	if err != nil {
+		return TrustReport{}, err
+	}
+	return trustReport(ctx, t, dir, links)
+}
+
+func trustReport(ctx context.Context, t *trust.Project, dir string, links bool) (TrustReport, error) {
 	r := TrustReport{Root: t.Root(), Trusted: t.Trusted(), approvals: t}
-	r.Items, r.Unread = t.Scan(ctx, p.dir, false)
-	r.Rules, err = t.KeptRules()
+	r.Items, r.Unread = t.Scan(ctx, dir, links)
+	rules, err := t.KeptRules()
+	r.Rules = rules
 	return r, err
+}
+
+// MarshalJSON writes what programs read: the report, and for each item what changed since it was approved.
+func (r TrustReport) MarshalJSON() ([]byte, error) {
+	type item struct {
+		TrustItem
+		Diff string `json:"diff,omitempty"`
+	}
+	items := make([]item, len(r.Items))
+	for i, it := range r.Items {
+		items[i] = item{it, r.Diff(it)}
+	}
+	type fields TrustReport
+	return json.Marshal(struct {
+		fields
+		Items []item `json:"items"`
+	}{fields(r), items})
 }
 
 // Open lists the items that can be approved and are not.

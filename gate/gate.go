@@ -89,7 +89,7 @@ func (d *Denied) Error() string { return d.Text }
 // answers. It is safe for concurrent use; the user is asked one question at a time.
 type Gate struct {
 	opt     Options
-	answers *answers // of the session; shared with Gates made by Fork and Replace
+	answers *answers // of the session; shared with Gates made by ForAgent and Replace
 	session *mode    // shared in the same way
 	mode    func() permission.Mode
 }
@@ -158,19 +158,19 @@ func (g *Gate) SetMode(m permission.Mode) {
 	g.session.now = m
 }
 
-// Fork returns the Gate of the sub-agent named agent. It has the same rules, answers and Approver,
+// ForAgent returns the Gate of the sub-agent named agent. It has the same rules, answers and Approver,
 // and calls audit (nil: the audit function of g). Its mode is derived from that of g at each
 // decision by of; nil: it is the same.
-func (g *Gate) Fork(agent string, of func(permission.Mode) permission.Mode, audit func(Record)) *Gate {
-	fork := *g
-	fork.opt.Agent = agent
+func (g *Gate) ForAgent(agent string, of func(permission.Mode) permission.Mode, audit func(Record)) *Gate {
+	child := *g
+	child.opt.Agent = agent
 	if audit != nil {
-		fork.opt.Audit = audit
+		child.opt.Audit = audit
 	}
 	if of != nil {
-		fork.mode = func() permission.Mode { return of(g.mode()) }
+		child.mode = func() permission.Mode { return of(g.mode()) }
 	}
-	return &fork
+	return &child
 }
 
 // Replace returns a Gate with the Rules, Paths and Ceiling of o. All else is that of g, also the mode

@@ -606,7 +606,7 @@ func TestFork(t *testing.T) {
 	if _, err := run(t, g, "npm ci"); err != nil {
 		t.Fatal(err)
 	}
-	child := g.Fork("x", func(m permission.Mode) permission.Mode { return gate.Stricter(m, permission.AcceptEdits) }, nil)
+	child := g.ForAgent("x", func(m permission.Mode) permission.Mode { return gate.Stricter(m, permission.AcceptEdits) }, nil)
 	if child.Mode() != permission.Default {
 		t.Errorf("the fork's mode is %s", child.Mode())
 	}
@@ -930,8 +930,8 @@ func TestModeOfForks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	child := g.Fork("x", func(m permission.Mode) permission.Mode { return gate.Stricter(m, permission.DontAsk) }, nil)
-	grandchild := child.Fork("y", nil, nil)
+	child := g.ForAgent("x", func(m permission.Mode) permission.Mode { return gate.Stricter(m, permission.DontAsk) }, nil)
+	grandchild := child.ForAgent("y", nil, nil)
 	next := g.Replace(gate.Options{})
 	for _, c := range []struct{ set, child permission.Mode }{
 		{permission.AcceptEdits, permission.DontAsk}, {permission.Plan, permission.Plan},
@@ -949,7 +949,7 @@ func TestUpdatesFromFork(t *testing.T) {
 	p := &scriptedUser{answers: []gate.Answer{
 		{Choice: gate.Once, Updates: []gate.Update{{Rules: []string{"Bash(npm:*)"}, Verdict: permission.Allow}}}}}
 	g := newGate(t, gate.Options{Approver: p})
-	child := g.Fork("x", func(permission.Mode) permission.Mode { return permission.AcceptEdits }, nil)
+	child := g.ForAgent("x", func(permission.Mode) permission.Mode { return permission.AcceptEdits }, nil)
 	if _, err := run(t, child, "npm ci"); err != nil {
 		t.Fatal(err)
 	}

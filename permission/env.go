@@ -1,11 +1,8 @@
 package permission
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/knack-agent/knack/internal/leaf/subpath"
@@ -110,40 +107,4 @@ func gitNamesFile(key, value string) bool {
 		return strings.Contains(value, "G") || strings.Contains(value, "signature")
 	}
 	return slices.Contains(strings.Fields(gitFileSettings), short)
-}
-
-// An Approval records the content of something that the user allowed, such as a skill or a script.
-// It is valid until a file is added, removed or changed.
-type Approval struct {
-	What  string            `json:"what"`
-	Files map[string]string `json:"files"` // name: sha256 in hex
-}
-
-// Approve returns an approval of the given files, a map from name to content.
-func Approve(what string, files map[string][]byte) Approval {
-	a := Approval{What: what, Files: make(map[string]string, len(files))}
-	for name, data := range files {
-		sum := sha256.Sum256(data)
-		a.Files[name] = hex.EncodeToString(sum[:])
-	}
-	return a
-}
-
-// Changed returns the sorted names of the files that were added, removed or changed since the
-// approval. If there are any, ask again and show the difference.
-func (a Approval) Changed(files map[string][]byte) []string {
-	var out []string
-	now := Approve(a.What, files)
-	for name, sum := range now.Files {
-		if was, ok := a.Files[name]; !ok || was != sum {
-			out = append(out, name)
-		}
-	}
-	for name := range a.Files {
-		if _, ok := now.Files[name]; !ok {
-			out = append(out, name)
-		}
-	}
-	sort.Strings(out)
-	return out
 }

@@ -31,21 +31,6 @@ func TestCleanPath(t *testing.T) {
 	}
 }
 
-func TestApproval(t *testing.T) {
-	shown := map[string][]byte{"SKILL.md": []byte("a"), "run.sh": []byte("b")}
-	a := permission.Approve("skill pdf", shown)
-	if c := a.Changed(shown); len(c) != 0 {
-		t.Error(c)
-	}
-	if c := a.Changed(map[string][]byte{"SKILL.md": []byte("a"), "run.sh": []byte("c"), "new.sh": nil}); !slices.Equal(c,
-		[]string{"new.sh", "run.sh"}) {
-		t.Error(c)
-	}
-	if c := a.Changed(map[string][]byte{"SKILL.md": []byte("a")}); !slices.Equal(c, []string{"run.sh"}) {
-		t.Error(c)
-	}
-}
-
 // TestGitEnv runs git's free commands in a repository whose configuration
 // names a program wherever possible, and checks that none of them runs. Without
 // GitEnv they run.

@@ -333,7 +333,7 @@ func TestStale(t *testing.T) {
 	b.want(t, "edit", `{"path":"f","edits":[{"oldText":"other","newText":"x"}]}`, stale)
 	b.want(t, "write", `{"path":"f","content":"x"}`, stale)
 	// A forked conversation has read nothing, so no file has changed since it was read.
-	fork := editTool(b.ws, b.state.Fork(), b.opts)
+	fork := editTool(b.ws, b.state.Copy(), b.opts)
 	if _, err := fork.Run(t.Context(),
 		tool.Input{JSON: []byte(`{"path":"f","edits":[{"oldText":"other","newText":"forked"}]}`)}); err != nil {
 		t.Errorf("edit in a fork: %v", err)

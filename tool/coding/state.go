@@ -24,9 +24,9 @@ func NewMemory() *Memory {
 	return &Memory{locks: &locks{byPath: map[string]*lock{}}, hashes: map[string]uint64{}}
 }
 
-// Fork returns the Memory of a conversation that begins within another: it has read
+// Copy returns the Memory of a conversation that begins within another: it has read
 // nothing yet, and its edits wait for those of the other, since they share their locks.
-func (m *Memory) Fork() *Memory {
+func (m *Memory) Copy() *Memory {
 	return &Memory{locks: m.locks, hashes: map[string]uint64{}}
 }
 

@@ -209,13 +209,6 @@ func ToHead(s string, l Limits) (string, Cut) {
 	return h.End()
 }
 
-// ToTail keeps whole lines from the end of a text.
-func ToTail(s string, l Limits) (string, Cut) {
-	t := Tail{Limits: l}
-	t.Write([]byte(s))
-	return t.End()
-}
-
 // Line shortens a line to a number of characters.
 func Line(s string, chars int) (string, bool) {
 	if len(s) <= chars {

@@ -45,7 +45,7 @@ func TestTruncateBoundaries(t *testing.T) {
 			if _, got := ToHead(c.in, Default()); got != c.head {
 				t.Errorf("head of %s, end %q:\n got %+v\nwant %+v", c.name, end, got, c.head)
 			}
-			if _, got := ToTail(c.in, Default()); got != c.tail {
+			if _, got := toTail(c.in, Default()); got != c.tail {
 				t.Errorf("tail of %s, end %q:\n got %+v\nwant %+v", c.name, end, got, c.tail)
 			}
 		}
@@ -53,7 +53,7 @@ func TestTruncateBoundaries(t *testing.T) {
 }
 
 func TestTruncateTailKeepsRunes(t *testing.T) {
-	got, c := ToTail("x"+strings.Repeat("é", 10), Limits{5, 7})
+	got, c := toTail("x"+strings.Repeat("é", 10), Limits{5, 7})
 	if got != "ééé" || c.Bytes != 6 || c.LineBytes != 21 {
 		t.Errorf("got %q, %+v", got, c)
 	}
@@ -162,4 +162,11 @@ func naiveTail(s string, l Limits) string {
 		last = last[1:]
 	}
 	return last
+}
+
+// toTail keeps whole lines from the end of a text.
+func toTail(s string, l Limits) (string, Cut) {
+	t := Tail{Limits: l}
+	t.Write([]byte(s))
+	return t.End()
 }

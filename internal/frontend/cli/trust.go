@@ -73,18 +73,6 @@ Approvals are stored in $XDG_STATE_HOME/knack, never in the project.`,
 	return c
 }
 
-// trustJSON is what --json prints.
-type trustJSON struct {
-	Root  string          `json:"root"`
-	Items []trustItemJSON `json:"items"`
-	Rules []string        `json:"rules"` // rules stored by the answer "always"
-}
-
-type trustItemJSON struct {
-	trust.Item
-	Diff string `json:"diff,omitempty"`
-}
-
 func (f *trustFlags) run(c *cobra.Command, dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -107,6 +95,16 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 		fmt.Fprintf(c.OutOrStdout(), "trust in %s was removed\n", plain.Line(p.Root()))
 		return nil
 	}
+	if f.json {
+		report, err := engine.ReadTrust(c.Context(), engine.Env(nil), dir, f.links)
+		if err != nil {
+			return err
+		}
+		if report.Unread != nil {
+			fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", plain.Line(report.Unread.Error()))
+		}
+		return printTrustJSON(c.OutOrStdout(), report)
+	}
 	items, err := p.Scan(c.Context(), dir, f.links)
 	if err != nil {
 		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", plain.Line(err.Error()))
@@ -114,9 +112,6 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 	rules, err := p.KeptRules()
 	if err != nil {
 		return err
-	}
-	if f.json {
-		return printTrustJSON(c.OutOrStdout(), p, items, rules)
 	}
 	if f.network != "" {
 		network, err := mcp.ParseNetwork(f.network)
@@ -234,13 +229,9 @@ func askNetwork(c *cobra.Command, items []trust.Item) error {
 	}
 }
 
-func printTrustJSON(w io.Writer, p *trust.Project, items []trust.Item, rules []string) error {
-	j := trustJSON{Root: p.Root(), Items: []trustItemJSON{}, Rules: rules}
-	for _, it := range items {
-		j.Items = append(j.Items, trustItemJSON{it, p.Diff(it)})
-	}
+func printTrustJSON(w io.Writer, r engine.TrustReport) error {
 	e := json.NewEncoder(plain.JSON(w))
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
-	return e.Encode(j)
+	return e.Encode(r)
 }

@@ -189,7 +189,7 @@ func parsed(entries []Pair, all []Problem) string {
 	return strings.TrimPrefix(strings.Join(lines, "\n")+notes(all), "\n")
 }
 
-// TestJSON: numbers keep their digits, TextJSON keeps as text what a JSON encoder would write differently, and
+// TestJSON: numbers keep their digits, AppendTextJSON keeps as text what a JSON encoder would write differently, and
 // aliases cannot make a value huge.
 func TestJSON(t *testing.T) {
 	for _, c := range []struct{ value, json, text string }{
@@ -212,7 +212,7 @@ func TestJSON(t *testing.T) {
 			continue
 		}
 		a, err := JSON(entries[0].Value)
-		b, err2 := TextJSON(entries[0].Value)
+		b, err2 := AppendTextJSON(nil, entries[0].Value)
 		if err != nil || err2 != nil || string(a) != c.json || string(b) != c.text {
 			t.Errorf("%s: JSON %s, TextJSON %s; want %s, %s (%v, %v)", c.value, a, b, c.json, c.text, err, err2)
 		}

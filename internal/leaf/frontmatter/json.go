@@ -24,11 +24,8 @@ func JSON(n *yaml.Node) (json.RawMessage, error) {
 	return appendJSON(nil, n, maxJSON, 0, appendScalar)
 }
 
-// TextJSON is like JSON, but writes a number as a string if a JSON library would format it
+// AppendTextJSON appends what JSON returns to b, but writes a number as a string if a JSON library would format it
 // differently: version: 1.10 becomes "1.10".
-func TextJSON(n *yaml.Node) (json.RawMessage, error) { return AppendTextJSON(nil, n) }
-
-// AppendTextJSON appends what TextJSON returns.
 func AppendTextJSON(b []byte, n *yaml.Node) ([]byte, error) {
 	return appendJSON(b, n, len(b)+maxJSON, 0, appendText)
 }
