@@ -44,7 +44,7 @@ func TestSameKeyInOrder(t *testing.T) {
 		defer func() { mu.Lock(); inside--; mu.Unlock() }()
 		return tool.Text("ok"), nil
 	})
-	edit.Key = func(json.RawMessage) string { return "one" }
+	edit.Key = func(context.Context, json.RawMessage) string { return "one" }
 	var calls []llmtest.Call
 	want := ""
 	for i := range 20 {

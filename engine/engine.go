@@ -274,8 +274,8 @@ func (e *Engine) pathContext(p *Project) permission.PathContext {
 		// For a workspace on another machine, links are resolved there, and the user is asked about anything
 		// that cannot be looked up from here.
 		place.Dir, place.Home, place.Own, place.Roots = ws.Dir(), "", nil, nil
-		place.Resolve = func(path string) (string, error) {
-			ctx, cancel := context.WithTimeout(context.Background(), resolveTime)
+		place.Resolve = func(ctx context.Context, path string) (string, error) {
+			ctx, cancel := context.WithTimeout(ctx, resolveTime)
 			defer cancel()
 			return ws.Realpath(ctx, path)
 		}

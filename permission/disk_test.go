@@ -139,3 +139,17 @@ func TestEndless(t *testing.T) {
 		t.Errorf("with a rule for the command: %v", d.Verdict)
 	}
 }
+
+// TestResolveEnds: a lookup on another machine ends with the decision's context.
+func TestResolveEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	place := permission.PathContext{Dir: "/w", Resolve: func(ctx context.Context, _ string) (string, error) {
+		cancel()
+		<-ctx.Done()
+		return "", ctx.Err()
+	}}
+	d := permission.Rules{}.Decide(ctx, permission.AcceptEdits, place, permission.Subject{Kind: permission.KindEdit, Text: "/w/a"})
+	if d.Verdict == permission.Allow {
+		t.Errorf("%+v", d)
+	}
+}

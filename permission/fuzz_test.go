@@ -28,7 +28,7 @@ func FuzzDecide(f *testing.F) {
 		f.Add(strings.ReplaceAll(p, "@", g["denied"][i%len(g["denied"])]), uint8(i))
 	}
 	place := permission.PathContext{Dir: "/w", Roots: []string{"/w"}, Home: "/home/u", GitEnv: true,
-		Resolve: func(p string) (string, error) { return p, nil },
+		Resolve: func(_ context.Context, p string) (string, error) { return p, nil },
 		Glob:    func(string) ([]string, error) { return nil, nil },
 		Below:   func(string, int) ([]string, bool) { return nil, true },
 	}

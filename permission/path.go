@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path"
@@ -105,7 +106,11 @@ func (p *PathContext) name(text, dir string) pathNames {
 // resolve follows links. It caches the resolved directories until the decision ends.
 func (p *PathContext) resolve(text string) (string, error) {
 	if p.Resolve != nil {
-		return p.Resolve(filepath.FromSlash(text))
+		ctx := p.ctx
+		if ctx == nil { // a path is judged without a decision, see [PathContext.Secret]
+			ctx = context.Background()
+		}
+		return p.Resolve(ctx, filepath.FromSlash(text))
 	}
 	i := strings.LastIndexByte(text, '/')
 	if i <= 0 || text[i+1:] == ".." || text[i+1:] == "." || text[i+1:] == "" {

@@ -187,8 +187,8 @@ type PathContext struct {
 	// Confined reports whether commands run in a complete sandbox; nil: they do not.
 	Confined func() bool
 
-	// Resolve follows the links of an absolute path; nil: [Resolve].
-	Resolve func(path string) (string, error)
+	// Resolve follows the links of an absolute path; nil: [Resolve]. It gets the context of the decision.
+	Resolve func(ctx context.Context, path string) (string, error)
 	// Glob lists the files that match an absolute pattern; nil: [filepath.Glob].
 	Glob func(pattern string) ([]string, error)
 	// Below lists at most n files below a directory and reports whether the list

@@ -1,6 +1,7 @@
 package permission_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -21,7 +22,7 @@ func TestVerdicts(t *testing.T) {
 	place := testWorkspace(t)
 	place.Dir = "/w" // independent of the files of this machine and of test directories
 	place.Roots, place.Home = []string{"/w"}, "/home/u"
-	place.Resolve = func(p string) (string, error) { return filepath.Clean(p), nil }
+	place.Resolve = func(_ context.Context, p string) (string, error) { return filepath.Clean(p), nil }
 	place.Glob = func(string) ([]string, error) { return nil, nil }
 	place.Below = func(string, int) ([]string, bool) { return nil, true }
 	names := "ls cat grep rg find fd sed awk sort git npm make cargo go pytest python3 node bash sh xargs env timeout " +

@@ -169,7 +169,7 @@ func CallAll(ctx context.Context, tools Set, calls []llm.ToolCall, gate Gate, to
 			} else if barrier >= 0 {
 				wait = ended[barrier : barrier+1]
 			}
-			if c, ok := byKey[t.key(in)]; ok {
+			if c, ok := byKey[t.key(ctx, in)]; ok {
 				wait = append(slices.Clip(wait), c)
 			}
 			return wait
@@ -190,7 +190,7 @@ func CallAll(ctx context.Context, tools Set, calls []llm.ToolCall, gate Gate, to
 		if t.Ordered {
 			barrier = i
 		}
-		if key := t.key(in); key != "" {
+		if key := t.key(ctx, in); key != "" {
 			byKey[key] = ended[i]
 		}
 		var show func(Result)
@@ -278,7 +278,7 @@ func (t *Tool) decide(ctx context.Context, in Input, gate Gate, refused func(Pro
 	return in, Result{}, true
 }
 
-func (t *Tool) key(in Input) (key string) {
+func (t *Tool) key(ctx context.Context, in Input) (key string) {
 	if t.Key == nil {
 		return ""
 	}
@@ -287,7 +287,7 @@ func (t *Tool) key(in Input) (key string) {
 			key = "" // unknown until it runs
 		}
 	}()
-	return t.Key(in.JSON)
+	return t.Key(ctx, in.JSON)
 }
 
 func (t *Tool) run(ctx context.Context, in Input, progress func(Result)) (res Result) {

@@ -195,10 +195,25 @@ func TestCancelWhileWaiting(t *testing.T) {
 		return tool.Text("done"),
 			nil
 	})
-	x.Key = func(json.RawMessage) string { return "one" }
+	x.Key = func(context.Context, json.RawMessage) string { return "one" }
 	got := tool.CallAll(ctx, tool.Set{x}, []llm.ToolCall{{Name: "x"}, {Name: "x"}}, tool.AllowAll, tool.Listener{})
 	if ran != 1 || got[0].IsError || !got[1].IsError || text(got[1]) != "x did not finish: it was cancelled" {
 		t.Errorf("ran %d times: %+v", ran, got)
+	}
+}
+
+// TestKeyEnds: finding a call's key, which may take a lookup on another machine, ends with the call's context.
+func TestKeyEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	x := named("x", func(context.Context, tool.Input) (tool.Result, error) { return tool.Text("ran"), nil })
+	x.Key = func(ctx context.Context, _ json.RawMessage) string {
+		cancel()
+		<-ctx.Done()
+		return ""
+	}
+	res := tool.CallAll(ctx, tool.Set{x}, []llm.ToolCall{{Name: "x"}}, tool.AllowAll, tool.Listener{})
+	if len(res) != 1 || !res[0].IsError {
+		t.Errorf("%+v", res)
 	}
 }
 
@@ -283,7 +298,7 @@ func TestOrder(t *testing.T) {
 		}
 		free, fence, keyed := named("free", run), named("fence", run), named("keyed", run)
 		fence.Ordered = true
-		keyed.Key = func(in json.RawMessage) string {
+		keyed.Key = func(_ context.Context, in json.RawMessage) string {
 			if string(in) == `{"panic":true}` {
 				panic("x")
 			}

@@ -51,7 +51,7 @@ type Tool struct {
 	Ordered bool
 	// Key, if not nil, returns a key for ordering: calls of one answer with the same key
 	// run one after another, in the order of the answer. "" means no order.
-	Key func(input json.RawMessage) string
+	Key func(ctx context.Context, input json.RawMessage) string
 
 	// Fields are the names that models may use for fields because other agents use them.
 	Fields []Field

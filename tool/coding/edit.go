@@ -173,13 +173,12 @@ func (c *change) replaced(text string, edits []udiff.Edit) string {
 
 // fileKey returns the Key of a tool that reads or changes a file, so that the calls of
 // one answer run in order if they refer to the same file, by whatever path.
-func fileKey[In any](ws pathFS, path func(In) string) func(json.RawMessage) string {
-	return func(data json.RawMessage) string {
+func fileKey[In any](ws pathFS, path func(In) string) func(context.Context, json.RawMessage) string {
+	return func(ctx context.Context, data json.RawMessage) string {
 		var in In
 		if json.Unmarshal(data, &in) != nil {
 			return ""
 		}
-		ctx := context.Background() // Tool.Key has no context
 		abs, err := resolve(ctx, ws, path(in))
 		if err != nil {
 			return ""
