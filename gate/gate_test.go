@@ -987,3 +987,36 @@ func TestReasons(t *testing.T) {
 		}
 	}
 }
+
+// TestReplacedRecord: an answer with another input counts, and is recorded, for this call only: the user has not seen
+// rules for it.
+func TestReplacedRecord(t *testing.T) {
+	var got []gate.Record
+	g := newGate(t, gate.Options{Approver: &scriptedUser{answers: []gate.Answer{{Choice: gate.Session,
+		Input: command("npm test").Input}}}, Audit: func(r gate.Record) { got = append(got, r) }})
+	if line, err := run(t, with(g), "npm ci"); line != "npm test" || err != nil {
+		t.Errorf("%q, %v", line, err)
+	}
+	if len(got) != 1 || got[0].Answer.Choice != gate.Once {
+		t.Errorf("recorded %+v", got)
+	}
+}
+
+// TestTitle: a question says in plain words what would be done.
+func TestTitle(t *testing.T) {
+	for _, c := range []struct {
+		subjects []permission.Subject
+		agent    string
+		want     string
+	}{
+		{nil, "", "Use x?"},
+		{[]permission.Subject{{Kind: permission.KindSkill, Text: "pdf"}}, "", "Use the skill pdf?"},
+		{[]permission.Subject{{Kind: permission.KindAgent, Text: "Explore"}}, "", "Start the agent Explore?"},
+		{[]permission.Subject{{Kind: permission.KindWebFetch, Text: "domain:go.dev"}}, "Plan", "Fetch domain:go.dev? (agent Plan)"},
+	} {
+		r := gate.Request{Tool: "x", Subjects: c.subjects, Agent: c.agent}
+		if got := r.Title(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
