@@ -427,6 +427,12 @@ func (st *step) spent() (cost float64) {
 	return cost
 }
 
+// SpentOn returns what the runs that began on the day of a moment cost, or may still cost.
+func (s *Schedule) SpentOn(now time.Time, runs []batch.Run) float64 {
+	st := &step{Schedule: s, now: now, zone: s.Location(), runs: runs}
+	return st.spent()
+}
+
 // omit records that nothing ran. What is omitted in a row for the same reason is one Omission.
 func (st *step) omit(o Omission) {
 	if n := len(st.plan.Omissions); n > 0 {
