@@ -163,6 +163,8 @@ func commands() []namedCommand {
 		{"tool", toolCommand},
 		{"batch", batchCommand},
 		{"worker", workerCommand},
+		{"schedule", scheduleCommand},
+		{"loop", loopCommand},
 		{"doctor", doctorCommand},
 		{"version", versionCommand},
 		{"man", manCommand},

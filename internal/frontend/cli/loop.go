@@ -158,8 +158,8 @@ func (l *loop) step(ctx context.Context, c *cobra.Command, stderr *lockedWriter,
 	}
 	limit := l.batch.MaxCost > 0 && spent >= l.batch.MaxCost
 	if left == 0 && limit {
-		l.failed = &engine.Error{Err: fmt.Errorf("the loop has cost %s, and may cost %s", dollars(spent),
-			dollars(l.batch.MaxCost)), Hint: "knack loop --max-cost", Exit: engine.ExitFailed}
+		l.failed = &engine.Error{Err: fmt.Errorf("the loop has cost %s, and may cost %s", batch.Dollars(spent),
+			batch.Dollars(l.batch.MaxCost)), Hint: "knack loop --max-cost", Exit: engine.ExitFailed}
 	}
 	over := ending || limit || l.times > 0 && l.started >= l.times || l.schedule.Next.IsZero()
 	if over && left == 0 {

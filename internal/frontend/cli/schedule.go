@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	_ "time/tzdata" // zones where the system has none: 0.4 MB
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -399,7 +400,7 @@ func listSchedules(c *cobra.Command, q *local.Queue, all []schedule.Schedule, as
 		if n := len(done); n > 0 {
 			line := fmt.Sprintf("%s, the last: %s", plain.Count(n, "run"), runLine(done[n-1]))
 			if s.DayCost > 0 {
-				line += fmt.Sprintf("; today %s of %s", dollars(x.DaySpent), dollars(s.DayCost))
+				line += fmt.Sprintf("; today %s of %s", batch.Dollars(x.DaySpent), batch.Dollars(s.DayCost))
 			}
 			fmt.Fprintf(w, "          %s\n", line)
 		}
@@ -419,7 +420,7 @@ func listSchedules(c *cobra.Command, q *local.Queue, all []schedule.Schedule, as
 func runLine(r batch.Run) string {
 	line := string(r.State)
 	if r.State.Ended() {
-		line += fmt.Sprintf(" (%s, %s)", round(r.Took), dollars(r.Spent.Cost))
+		line += fmt.Sprintf(" (%s, %s)", batch.Took(r.Took), batch.Dollars(r.Spent.Cost))
 	}
 	if r.End != nil && r.End.Error != "" {
 		line += ": " + plain.Line(engine.Clip(r.End.Error, 200))

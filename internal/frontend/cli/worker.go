@@ -19,9 +19,9 @@ func workerCommand() *cobra.Command {
 	jobs, lease := defaultJobs, time.Duration(0)
 	c := &cobra.Command{
 		Use:   "worker",
-		Short: "Run the tasks of every batch of this machine until it is stopped",
-		Long: `Run the tasks of every batch of this machine, also of those that are submitted later,
-until it is stopped. Several workers share the tasks; a batch runs at most as many at a
+		Short: "Run schedules and the tasks of every batch of this machine until it is stopped",
+		Long: `Run schedules at their times, and the tasks of every batch of this machine, also of those
+that are submitted later, until it is stopped. Several workers share the tasks; a batch runs at most as many at a
 time as its --jobs says.
 
 Ctrl-C once lets the running tasks end, twice stops them; another worker, or the command
@@ -60,6 +60,11 @@ of the batch, goes on with them.`,
 			})
 			defer stop()
 			o.Drain = drain
+			stopDriving, err := driveSchedules(ctx, q, stderr)
+			if err != nil {
+				return err
+			}
+			defer stopDriving()
 			fmt.Fprintf(stderr, "knack: a worker for %s at a time\n", plain.Count(jobs, "task"))
 			work.Work(ctx, q, o)
 			return nil
