@@ -11,6 +11,7 @@ import (
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/schedule"
 )
 
 // Options configure which directory is opened, and how. The zero Options open the current directory in
@@ -67,6 +68,8 @@ type Options struct {
 	// knack.
 	Commands []Command
 	BuiltIn  []agent.Definition // they come after those of files and after the agent general-purpose
+	// Schedules keeps what the tools CronCreate, CronList and CronDelete schedule; nil: there are no such tools.
+	Schedules schedule.Keeper
 	// Debug logs what happens, without keys and without text of conversations. Each record has a topic
 	// attribute, one of DebugTopics. nil: no log.
 	Debug *slog.Logger

@@ -24,6 +24,7 @@ import (
 	"github.com/knack-agent/knack/internal/frontend/batch/work"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/permission"
+	tools "github.com/knack-agent/knack/tool/schedule"
 )
 
 func scheduleCommand() *cobra.Command {
@@ -314,20 +315,25 @@ func scheduleResumeCommand() *cobra.Command {
 
 func scheduleRemoveCommand() *cobra.Command {
 	return scheduleArgument("remove", "Remove a schedule", func(c *cobra.Command, q *local.Queue, s schedule.Schedule) error {
-		// A run that has not started would come after the removal.
-		left, err := runs(c.Context(), q, batch.Filter{Schedule: s.ID, States: []batch.State{batch.Ready, batch.Waiting}})
-		if err == nil {
-			err = q.Schedules().Remove(c.Context(), s.ID)
-		}
-		for _, r := range left {
-			err = errors.Join(err, q.Cancel(c.Context(), r.Batch, r.ID))
-		}
+		err := removeSchedule(c.Context(), q, s)
 		if err == nil {
 			fmt.Fprintf(c.OutOrStdout(), "%s is removed; knack batch status %s still shows its runs\n", s.ID,
 				schedule.BatchID(s.ID))
 		}
 		return err
 	})
+}
+
+// removeSchedule removes a schedule, and its runs that have not started: they would come after the removal.
+func removeSchedule(ctx context.Context, q *local.Queue, s schedule.Schedule) error {
+	if err := q.Schedules().Remove(ctx, s.ID); err != nil {
+		return err
+	}
+	left, err := runs(ctx, q, batch.Filter{Schedule: s.ID, States: []batch.State{batch.Ready, batch.Waiting}})
+	for _, r := range left {
+		err = errors.Join(err, q.Cancel(ctx, r.Batch, r.ID))
+	}
+	return err
 }
 
 // scheduleJSON is what --json prints for a schedule.
@@ -475,7 +481,7 @@ func scheduleHistoryCommand() *cobra.Command {
 			return json.NewEncoder(c.OutOrStdout()).Encode(rows)
 		}
 		for _, r := range rows {
-			fmt.Fprintf(c.OutOrStdout(), "%s  %s\n", timeLine(r.Due, s.Location()), r.text)
+			fmt.Fprintf(c.OutOrStdout(), "%s  %s\n", r.Due.In(s.Location()).Format("Mon 2006-01-02 15:04:05 MST"), r.text)
 		}
 		if len(rows) == 0 {
 			fmt.Fprintf(c.ErrOrStderr(), "knack: %s has not run; it runs next %s\n", s.ID, timeLine(s.Next, s.Location()))
@@ -625,4 +631,83 @@ func driveSchedules(ctx context.Context, q *local.Queue, stderr io.Writer) (stop
 		<-done
 		release()
 	}, nil
+}
+
+// keeper keeps the schedules that models make in the queue of this machine, which is opened by the first call.
+type keeper struct{}
+
+// mostOfModels is how many schedules models can make in a directory.
+const mostOfModels = 50
+
+func (keeper) Create(ctx context.Context, dir string, t tools.Schedule) (tools.Schedule, string, error) {
+	q, err := openQueue(ctx)
+	if err != nil {
+		return t, "", err
+	}
+	defer q.Close()
+	dir = realPath(dir)
+	all, err := q.Schedules().All(ctx)
+	if err != nil {
+		return t, "", err
+	}
+	n := 0
+	for _, s := range all {
+		if s.ByModel && s.Dir == dir {
+			n++
+		}
+	}
+	if n >= mostOfModels {
+		return t, "", fmt.Errorf("this directory has %d schedules of models, and no more are made: CronDelete those that are over", n)
+	}
+	s, err := storeSchedule(ctx, q, schedule.Schedule{Rule: t.Rule, Dir: dir, Once: t.Once, ByModel: true,
+		Task: batch.Task{Prompt: t.Prompt, Mode: string(permission.DontAsk)}})
+	if err != nil {
+		return t, "", err
+	}
+	note := ""
+	if !q.Schedules().Driven() {
+		note = "Nothing runs schedules on this machine now: tell the user to run `knack schedule install`, or to keep " +
+			"`knack worker` running in a terminal."
+	}
+	return toolSchedule(s), note, nil
+}
+
+func toolSchedule(s schedule.Schedule) tools.Schedule {
+	return tools.Schedule{ID: s.ID, Rule: s.Rule, Prompt: s.Task.Prompt, Once: s.Once, Paused: s.Paused,
+		Next: inZone(s.Next, s.Location())}
+}
+
+func inZone(t time.Time, zone *time.Location) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.In(zone)
+}
+
+func (keeper) List(ctx context.Context, dir string) (list []tools.Schedule, err error) {
+	q, err := openQueue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer q.Close()
+	all, err := q.Schedules().All(ctx)
+	for _, s := range all {
+		if s.Dir == realPath(dir) {
+			list = append(list, toolSchedule(s))
+		}
+	}
+	return list, err
+}
+
+func (keeper) Delete(ctx context.Context, dir, id string) error {
+	q, err := openQueue(ctx)
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	s, err := findSchedule(ctx, q, id)
+	if err != nil || s.Dir != realPath(dir) {
+		return fmt.Errorf("this directory has no schedule %q; CronList lists them", id)
+	}
+	return removeSchedule(ctx, q, s)
 }
