@@ -99,6 +99,7 @@ var topics = [...]struct{ name, short string }{
 	{"permissions", "Permissions: rules, modes, trust"},
 	{"hooks", "Commands that run on events, to decide or to be notified"},
 	{"models", "Names of models, other servers, prices"},
+	{"schedules", "Times of schedules and loops, missed runs, limits"},
 	{"environment", "Environment variables and exit codes"},
 	{"formats", "Formats for programs that run knack"},
 }

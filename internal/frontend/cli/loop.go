@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,7 +39,11 @@ in the permission mode dontAsk, unless --permission-mode says something else.
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			s.Rule, s.Task.Prompt = args[0], args[1]
+			if s.Rule = args[0]; strings.TrimSpace(args[1]) == "" {
+				return engine.Usagef("knack loop 'every 10m' 'your prompt'", "the prompt is empty")
+			}
+			s.Task.Prompt = args[1]
+			s.Task = callOf(s.Task, true)
 			if c.Flags().Changed("times") && times < 1 {
 				return engine.Usagef("knack loop --times 3 …", "--times must be more than 0")
 			}

@@ -175,6 +175,7 @@ func storeSchedule(ctx context.Context, q *local.Queue, s schedule.Schedule) (sc
 	if s.Zone == "" {
 		s.Zone = localZone()
 	}
+	s.Task = callOf(s.Task, !s.ByModel)
 	p, err := openProject(s.Dir)
 	if err != nil {
 		return s, err
@@ -184,6 +185,23 @@ func storeSchedule(ctx context.Context, q *local.Queue, s schedule.Schedule) (sc
 		return s, &engine.Error{Err: err, Hint: "knack help schedules", Exit: engine.ExitUsage}
 	}
 	return s, q.Schedules().Add(ctx, s)
+}
+
+// callOf makes a prompt that begins with a slash the call of a skill. typed: the user typed it.
+func callOf(t batch.Task, typed bool) batch.Task {
+	if call, ok := strings.CutPrefix(t.Prompt, "/"); ok {
+		name, args, _ := strings.Cut(call, " ")
+		t.Prompt, t.Skill, t.Args, t.Typed = "", name, strings.TrimSpace(args), typed
+	}
+	return t
+}
+
+// promptOf is what the user wrote.
+func promptOf(t batch.Task) string {
+	if t.Skill != "" {
+		return strings.TrimSpace("/" + t.Skill + " " + t.Args)
+	}
+	return t.Prompt
 }
 
 // localZone returns the name of this machine's time zone; "": it has none that is known.
@@ -401,7 +419,7 @@ func listSchedules(c *cobra.Command, q *local.Queue, all []schedule.Schedule, as
 		if s.Name != "" {
 			fmt.Fprintf(w, "          name: %s\n", plain.Line(s.Name))
 		}
-		fmt.Fprintf(w, "          %s\n", plain.Line(engine.Clip(s.Task.Prompt, 100)))
+		fmt.Fprintf(w, "          %s\n", plain.Line(engine.Clip(promptOf(s.Task), 100)))
 		fmt.Fprintf(w, "          in %s, mode %s\n", plain.Line(s.Dir), cmp.Or(s.Task.Mode, "of its flags"))
 		if n := len(done); n > 0 {
 			line := fmt.Sprintf("%s, the last: %s", plain.Count(n, "run"), runLine(done[n-1]))
@@ -673,7 +691,7 @@ func (keeper) Create(ctx context.Context, dir string, t tools.Schedule) (tools.S
 }
 
 func toolSchedule(s schedule.Schedule) tools.Schedule {
-	return tools.Schedule{ID: s.ID, Rule: s.Rule, Prompt: s.Task.Prompt, Once: s.Once, Paused: s.Paused,
+	return tools.Schedule{ID: s.ID, Rule: s.Rule, Prompt: promptOf(s.Task), Once: s.Once, Paused: s.Paused,
 		Next: inZone(s.Next, s.Location())}
 }
 

@@ -21,6 +21,7 @@ import (
 
 // A service keeps `knack worker` running while the user is logged in.
 type service struct {
+	program string
 	file    string // the unit or the property list
 	content string
 	start   [][]string // commands that start it
@@ -80,13 +81,17 @@ func newService(system string, jobs int) (service, error) {
 			vars = append(vars, [2]string{name, v})
 		}
 	}
+	var s service
 	switch system {
 	case "linux":
-		return systemdService(args, vars, env), nil
+		s = systemdService(args, vars, env)
 	case "darwin":
-		return launchdService(args, vars, env), nil
+		s = launchdService(args, vars, env)
 	}
-	return service{}, &engine.Error{Err: fmt.Errorf("there is no service for %s", system),
+	if s.program = program; s.file != "" {
+		return s, nil
+	}
+	return s, &engine.Error{Err: fmt.Errorf("there is no service for %s", system),
 		Hint: "start knack worker --jobs 4 when you log in", Exit: engine.ExitFailed}
 }
 
@@ -98,10 +103,6 @@ func ownProgram() (string, error) {
 	}
 	if err != nil {
 		path, err = os.Executable()
-	}
-	if err == nil && strings.HasPrefix(path, filepath.Clean(os.TempDir())+string(filepath.Separator)) {
-		err = &engine.Error{Err: fmt.Errorf("%s is in the directory for temporary files, and will be gone", plain.Line(path)),
-			Hint: "go install github.com/knack-agent/knack/cmd/knack@latest", Exit: engine.ExitFailed}
 	}
 	return path, err
 }
@@ -190,6 +191,10 @@ func (s service) install(c *cobra.Command, yes, show bool) error {
 	}
 	fmt.Fprintf(w, "%s %s:\n\n%s\nThen:\n%s", plain.Line(s.file), what, plain.Text(s.content), lines(s.start))
 	fmt.Fprintf(w, "\n%s\nIt does not see keys in variables of your shell; knack login stores one for it.\n", s.after)
+	if strings.HasPrefix(s.program, filepath.Clean(os.TempDir())+string(filepath.Separator)) {
+		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s is in the directory for temporary files, and will be gone\n",
+			plain.Line(s.program))
+	}
 	if show {
 		return nil
 	}
