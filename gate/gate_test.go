@@ -1020,3 +1020,42 @@ func TestTitle(t *testing.T) {
 		}
 	}
 }
+
+// TestLongScript: an answer is not kept for a script that is too long to be compared as a whole: its beginning alone
+// says nothing about what would run.
+func TestLongScript(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the command lines need bash")
+	}
+	dir := t.TempDir()
+	at := script(t, dir, "run.sh", "echo one\n")
+	if err := os.Truncate(at, 32<<20+1); err != nil {
+		t.Fatal(err)
+	}
+	p := &scriptedUser{answers: []gate.Answer{yes(gate.Session), yes(gate.Session), yes(gate.Session)}}
+	g := newGate(t, gate.Options{Approver: p, Paths: permission.PathContext{Dir: dir}})
+	for i := range 2 {
+		if _, err := run(t, g.With(gate.Scopes{}), "./run.sh"); err != nil || len(p.saw) != i+1 {
+			t.Fatalf("call %d: asked %d times, %v", i, len(p.saw), err)
+		}
+	}
+}
+
+// TestDirectoryArgument: a directory is an argument of a script, not a file that is missing.
+func TestDirectoryArgument(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the command lines need bash")
+	}
+	dir := t.TempDir()
+	script(t, dir, "run.sh", "echo one\n")
+	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := &scriptedUser{answers: []gate.Answer{yes(gate.Session)}}
+	g := newGate(t, gate.Options{Approver: p, Paths: permission.PathContext{Dir: dir}})
+	for range 2 {
+		if _, err := run(t, g.With(gate.Scopes{}), "./run.sh ./sub"); err != nil || len(p.saw) != 1 {
+			t.Fatalf("asked %d times, %v", len(p.saw), err)
+		}
+	}
+}
