@@ -1,13 +1,17 @@
 package sandbox
 
 import (
+	"bytes"
 	"cmp"
+	"context"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
@@ -140,11 +144,45 @@ func (p *Policy) own(layered []string, env []string, temp string) (own ownCaches
 		}
 		if download := filepath.Join(c.Path, "cache", "download"); c.Variable == "GOMODCACHE" && c.Path != "" {
 			source := url.URL{Scheme: "file", Path: filepath.ToSlash(download)}
-			own.env = append(own.env, "GOPROXY="+source.String()+","+
-				cmp.Or(getenv("GOPROXY"), "https://proxy.golang.org,direct"))
+			own.env = append(own.env, "GOPROXY="+source.String()+","+p.goProxy(env))
 		}
 	}
 	return own
+}
+
+// goProxies are answers of goProxy, by the variables that they depend on.
+var goProxies sync.Map
+
+// goProxy returns the GOPROXY that go would use with an environment. The user may have set it with `go env -w`, so go is
+// asked, in the directory of the user, where no go.mod of the project chooses another toolchain.
+func (p *Policy) goProxy(env []string) string {
+	getenv := userdirs.Getenv(env)
+	if set := getenv("GOPROXY"); set != "" {
+		return set
+	}
+	path := p.cleanPath(getenv("PATH"))
+	key := [...]string{path, p.Home, getenv("GOENV"), getenv("GOROOT"), getenv("XDG_CONFIG_HOME")}
+	if known, ok := goProxies.Load(key); ok {
+		return known.(string)
+	}
+	proxy := "https://proxy.golang.org,direct" // as `go help goproxy` documents it
+	for _, dir := range filepath.SplitList(path) {
+		program, err := exec.LookPath(filepath.Join(dir, "go"))
+		if err != nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, program, "env", "GOPROXY")
+		cmd.Dir, cmd.WaitDelay = cmp.Or(p.Home, string(filepath.Separator)), time.Second
+		cmd.Env = append(slices.Clone(env), "PATH="+path, "GOTOOLCHAIN=local", "GOWORK=off", "GOFLAGS=")
+		if out, err := cmd.Output(); err == nil && len(bytes.TrimSpace(out)) > 0 {
+			proxy = string(bytes.TrimSpace(out))
+		}
+		break
+	}
+	goProxies.Store(key, proxy)
+	return proxy
 }
 
 // opened returns the directories, without links, in which commands may write to caches, too: those of the
