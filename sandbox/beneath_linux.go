@@ -111,5 +111,5 @@ func readBelow(root, path string, max int64) (string, bool) {
 		return "", false
 	}
 	data, err := io.ReadAll(io.LimitReader(f, max))
-	return strings.TrimRight(string(data), "\r\n"), err == nil
+	return string(data), err == nil
 }

@@ -5,6 +5,9 @@ package sandbox
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -85,7 +88,7 @@ func (c *checkout) readTip(head string) string {
 		dir = common
 	}
 	tip, _ := readBelow(dir, dir+"/refs/heads/"+ref, 4096)
-	return commitID(tip)
+	return commitID(strings.TrimSpace(tip))
 }
 
 // commitID returns text if it is the name of a commit. A command can make the files of git lead to secrets, so their
@@ -100,6 +103,7 @@ func commitID(text string) string {
 // readHead reads HEAD: "ref: refs/heads/" and the name of a branch, or a commit.
 func (c *checkout) readHead() (string, bool) {
 	head, _ := readBelow(c.dir, c.dir+"/HEAD", 4096)
+	head = strings.TrimRight(head, "\r\n")
 	branch, ok := strings.CutPrefix(head, "ref: refs/heads/")
 	if ok {
 		return head, branch != "" && filepath.IsLocal(branch) && filepath.Clean(branch) == branch &&
@@ -141,7 +145,7 @@ func (r *run) finishCheckouts() (notes []string) {
 
 // putBack undoes what git left half done in a work tree, if it did, and returns a note about it.
 func (r *run) putBack(c *checkout) string {
-	if !c.changed() && !r.watch.mentions("unable to unlink") && !r.madeProtected(c) {
+	if !c.changed() && !r.watch.mentions("unable to unlink") && len(r.newProtected(c)) == 0 {
 		return ""
 	}
 	saved, err := os.CreateTemp(c.dir, "knack-index-")
@@ -151,6 +155,10 @@ func (r *run) putBack(c *checkout) string {
 	defer os.Remove(saved.Name())
 	_, err = io.Copy(saved, io.NewSectionReader(c.index, 0, 1<<30))
 	if saved.Close() != nil || err != nil {
+		return ""
+	}
+	// Git compares what it finds in an index only with files that are older than the index.
+	if info, err := c.index.Stat(); err != nil || os.Chtimes(saved.Name(), info.ModTime(), info.ModTime()) != nil {
 		return ""
 	}
 	old := "GIT_INDEX_FILE=" + saved.Name()
@@ -171,11 +179,15 @@ func (r *run) putBack(c *checkout) string {
 			continue
 		}
 		info, err := os.Lstat(filepath.Join(c.top, name))
-		clean := after[name] != "" && !dirty[name] && err == nil && c.wrote(info) && // the file is what git wrote
+		hidden := permission.EnvFile(filepath.Base(name)) // from git here, so it looks changed
+		same := !dirty[name]
+		if entry := strings.Fields(after[name]); hidden && before[name] == "" && len(entry) > 1 { // mode, object, stage
+			same = c.objectOf(name, len(entry[1])) == entry[1]
+		}
+		clean := after[name] != "" && same && err == nil && c.wrote(info) && // the file is what git wrote
 			(!staged[name] || r.committed(c, name, strings.Fields(after[name])[1]))
 		switch {
 		case r.stops(c, name):
-			hidden := permission.EnvFile(filepath.Base(name))
 			if clean || before[name] != "" && err == nil && (hidden || !dirtyBefore[name]) {
 				stopped = append(stopped, name)
 			}
@@ -209,6 +221,7 @@ func (r *run) putBack(c *checkout) string {
 		return ""
 	}
 	slices.Sort(stopped)
+	stopped = slices.Compact(stopped)
 	err = r.restore(c, saved.Name(), head, remove, restore)
 	if err != nil {
 		return fmt.Sprintf("%s: git could not write protected files (%s), and its other changes could not be undone: %v",
@@ -219,13 +232,33 @@ func (r *run) putBack(c *checkout) string {
 		shorten(stopped), editRule(filepath.Join(c.top, stopped[0])))
 }
 
-// madeProtected reports whether the command left new files under protected names.
-func (r *run) madeProtected(c *checkout) bool {
+// objectOf returns the name that git has for the content of a file, with as many digits as another name, "" if it cannot
+// be read.
+func (c *checkout) objectOf(name string, digits int) string {
+	text, ok := readBelow(c.top, filepath.Join(c.top, name), 1<<20)
+	if !ok {
+		return ""
+	}
+	h := sha1.New()
+	if digits == 64 {
+		h = sha256.New()
+	}
+	fmt.Fprintf(h, "blob %d\x00%s", len(text), text)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// newProtected returns the files and directories that the command left under protected names.
+func (r *run) newProtected(c *checkout) (paths []string) {
 	n := r.system.names
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	found, _ := n.look()
-	return n.anyNew(found, []string{c.top})
+	for path := range found {
+		if n.isNew(path, []string{c.top}) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 // written returns the files that git wrote or removed while the command ran without a trace in the index: what is in
@@ -237,6 +270,14 @@ func (r *run) written(c *checkout, dirty map[string]bool) (remove []writtenFile,
 	}
 	names := slices.Sorted(maps.Keys(dirty))
 	tracked := len(names)
+	for _, path := range r.newProtected(c) { // git may be told to ignore them
+		filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() && len(names) < 10_000 {
+				names = append(names, path[len(c.top)+1:])
+			}
+			return nil
+		})
+	}
 	for name := range strings.SplitSeq(string(out), "\x00") {
 		names = append(names, name)
 	}
@@ -250,9 +291,13 @@ func (r *run) written(c *checkout, dirty map[string]bool) (remove []writtenFile,
 			restore = append(restore, name)
 		case err != nil || !info.Mode().IsRegular() || !c.wrote(info):
 		default:
-			id, err := r.git(c, "", nil, "hash-object", "--", name)
+			out, err := r.git(c, "", nil, "hash-object", "--", name)
+			id := strings.TrimSpace(string(out))
+			if err != nil && permission.EnvFile(filepath.Base(name)) {
+				id = c.objectOf(name, len(c.tip))
+			}
 			switch {
-			case err != nil || !r.committed(c, name, strings.TrimSpace(string(id))):
+			case id == "" || !r.committed(c, name, id):
 			case i < tracked:
 				restore = append(restore, name)
 			default:
@@ -363,7 +408,7 @@ func (c *checkout) moved() map[string]string {
 		}
 		ref, tip := strings.TrimPrefix(path, logs), ""
 		log, _ := readBelow(dir, path, 64<<20)
-		for _, line := range slices.Backward(strings.Split(log, "\n")) {
+		for _, line := range slices.Backward(strings.Split(strings.TrimRight(log, "\n"), "\n")) {
 			if line == "" || !own[line] {
 				break
 			}

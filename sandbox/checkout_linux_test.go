@@ -52,6 +52,7 @@ func TestPutBack(t *testing.T) {
 	write("gone.txt", "one")
 	write(".vscode/settings.json", "one")
 	write(".zed/tasks.json", "one")
+	write(".gitignore", ".idea\n")
 	git("add", ".")
 	git("commit", "-qm", "one")
 	git("checkout", "-q", "-b", "two")
@@ -59,6 +60,9 @@ func TestPutBack(t *testing.T) {
 	write("d/new.txt", "two")
 	write(".vscode/settings.json", "two")
 	write(".husky/pre-commit", "two")
+	write(".envrc", "two\n")
+	write(".idea/x.xml", "two")
+	git("add", "-f", ".idea")
 	git("rm", "-q", "gone.txt", ".zed/tasks.json")
 	git("add", ".")
 	git("commit", "-qm", "two")
@@ -134,7 +138,7 @@ func TestPutBack(t *testing.T) {
 		t.Errorf("left\n%s, want\n%s", after, before)
 	}
 	var opened []string
-	for _, name := range []string{".vscode/settings.json", ".husky/pre-commit", ".zed/tasks.json"} {
+	for _, name := range []string{".vscode/settings.json", ".husky/pre-commit", ".zed/tasks.json", ".envrc", ".idea/x.xml"} {
 		opened = append(opened, filepath.Join(dir, name))
 	}
 	if exit := run("git checkout -q two", workspace.Allowance{Replace: opened}); len(exit.Refused) > 0 {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -236,13 +237,17 @@ func (n *names) endUnless(tops, opened, replaced []string) (notes []string, ende
 	if n.running == 0 {
 		defer n.journal.end()
 	}
-	var aside []string
+	var aside, trees []string
 	for _, path := range slices.Sorted(maps.Keys(found)) {
 		was, now := n.known[path], found[path]
 		switch {
 		case withinAny(aside, path): // renamed together with its directory
 			continue
-		case n.keepNew && was.ino == 0, withinAny(opened, path), holdsAny(path, replaced), n.moved(now), n.isWorktree(path, now):
+		case n.keepNew && was.ino == 0, withinAny(opened, path), holdsAny(path, replaced), n.moved(now):
+		case n.isWorktree(path, now):
+			if filepath.Base(path) == ".git" && was.ino == 0 {
+				trees = append(trees, filepath.Dir(path))
+			}
 		case was.ino != 0 && was.link == "" && was.parent == now.parent:
 			// A mount protected it from the command, so something outside the sandbox replaced it.
 		default:
@@ -251,6 +256,18 @@ func (n *names) endUnless(tops, opened, replaced []string) (notes []string, ende
 			continue
 		}
 		n.known[path] = now
+	}
+	for _, top := range trees { // a commit there would remove them
+		var missing []string
+		for _, path := range aside {
+			if rel, ok := subpath.Rel(top, path); ok {
+				missing = append(missing, "'"+strings.ReplaceAll(rel, "'", `'\''`)+"'")
+			}
+		}
+		if len(missing) > 0 {
+			notes = append(notes, fmt.Sprintf("%s is a new worktree without these protected files. This restores them, after a "+
+				"question about exactly these: cd %[1]s && git checkout -- %s", top, strings.Join(missing, " ")))
+		}
 	}
 	for path, t := range n.known {
 		// A link cannot be covered by a mount, so one that was removed is restored.
@@ -292,11 +309,16 @@ func (n *names) endUnless(tops, opened, replaced []string) (notes []string, ende
 // anyNew reports whether found has a file below one of some directories that was not known.
 func (n *names) anyNew(found map[string]fileID, tops []string) bool {
 	for path := range found {
-		if _, known := n.known[path]; !known && withinAny(tops, path) {
+		if n.isNew(path, tops) {
 			return true
 		}
 	}
 	return false
+}
+
+func (n *names) isNew(path string, tops []string) bool {
+	_, known := n.known[path]
+	return !known && withinAny(tops, path)
 }
 
 // movedBare reports whether a bare repository was there before, at another path.
