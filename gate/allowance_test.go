@@ -36,6 +36,7 @@ func TestAllowance(t *testing.T) {
 		write, read   []string // relative to dir
 	}{
 		{name: "nothing", command: "true"},
+		{name: "a file that may be read anyway", command: "cat notes.txt"},
 		{name: "approved", command: "echo x > .claude/settings.json && cat .env", answer: gate.Once,
 			write: []string{".claude/settings.json"}, read: []string{".env"}},
 		{name: "a directory that is made, and what is in it", command: "mkdir -p .claude/hooks && cp f .claude/hooks/f",

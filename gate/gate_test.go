@@ -1059,3 +1059,27 @@ func TestDirectoryArgument(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckScripts: every file that a line runs is checked, and a check that fails ends it.
+func TestCheckScripts(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the command lines need bash")
+	}
+	dir := t.TempDir()
+	script(t, dir, "run.sh", "echo one\n")
+	changed := errors.New("it has changed")
+	var saw []string
+	check := func(result error) error {
+		_, _, err := gate.CheckScripts("./run.sh", dir, func(_ string, data []byte) error {
+			saw = append(saw, string(data))
+			return result
+		})
+		return err
+	}
+	if err := check(changed); !errors.Is(err, changed) {
+		t.Errorf("a check that fails: %v", err)
+	}
+	if err := check(nil); err != nil || !slices.Equal(saw, []string{"echo one\n", "echo one\n"}) {
+		t.Errorf("%v, saw %q", err, saw)
+	}
+}
