@@ -41,7 +41,7 @@ type checkout struct {
 }
 
 // checkouts returns the state of the work trees in the workspace.
-func (n *names) checkouts() (all []*checkout) {
+func (n *protectedFiles) checkouts() (all []*checkout) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for path, t := range n.known {

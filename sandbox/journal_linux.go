@@ -108,7 +108,7 @@ func (j *journal) stale() (before map[string]bool) {
 }
 
 // leftovers returns notes about what the commands of a killed session left behind.
-func (n *names) leftovers() (notes []string) {
+func (n *protectedFiles) leftovers() (notes []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	before := n.journal.stale()

@@ -35,7 +35,7 @@ const (
 
 // system is the part of a Sandbox that is specific to Linux.
 type system struct {
-	names *names
+	names *protectedFiles
 	// without lists the backends that a test disables.
 	without []string
 	bwrap   string // path of the program
@@ -49,7 +49,7 @@ type system struct {
 	remembered string
 }
 
-func newSystem(p Policy) system { return system{names: newNames(p)} }
+func newSystem(p Policy) system { return system{names: newProtectedFiles(p)} }
 
 func (s *system) leftovers() []string { return s.names.leftovers() }
 

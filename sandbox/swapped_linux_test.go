@@ -41,7 +41,7 @@ func TestLinkRestoredElsewhere(t *testing.T) {
 // TestMovedAsideElsewhere: what appeared under a protected name is moved aside only if it is still where it was found.
 func TestMovedAsideElsewhere(t *testing.T) {
 	b := newFixture(t)
-	n := newNames(b.box.policy)
+	n := newProtectedFiles(b.box.policy)
 	n.begin()
 	made := filepath.Join(b.dir, "made")
 	if err := os.MkdirAll(made+"/.vscode", 0o755); err != nil {

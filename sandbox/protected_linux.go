@@ -31,9 +31,9 @@ const fresh = 50 * time.Millisecond
 // settings.
 var skipped = []string{"node_modules", "__pycache__", ".venv", "venv", "target", ".cache", ".tox"}
 
-// names keeps track of the protected names and the .env files of a workspace. It reads every
+// protectedFiles keeps track of the protected names and the .env files of a workspace. It reads every
 // directory once and then only those whose ctime has changed: a command cannot set ctime back.
-type names struct {
+type protectedFiles struct {
 	roots     []string // workspace directories, resolved
 	protected permission.PathNames
 	outer     []string // git directories outside the roots that git writes when it works in the first root
@@ -65,8 +65,8 @@ type fileID struct {
 	dir      bool
 }
 
-func newNames(p Policy) *names {
-	n := &names{protected: permission.NewPathNames(p.Protected), keepNew: p.KeepNew, dirs: map[string]int64{}, known: map[string]fileID{},
+func newProtectedFiles(p Policy) *protectedFiles {
+	n := &protectedFiles{protected: permission.NewPathNames(p.Protected), keepNew: p.KeepNew, dirs: map[string]int64{}, known: map[string]fileID{},
 		seen: map[string]bool{}, env: map[string]bool{}, bare: map[string]fileID{}, open: map[string]openFile{}}
 	for _, r := range append([]string{p.Dir}, p.Roots...) {
 		if r, err := filepath.EvalSymlinks(r); err == nil && r != "/" {
@@ -95,7 +95,7 @@ type present struct {
 }
 
 // begin must be called before a command starts; end must be called after it.
-func (n *names) begin() present {
+func (n *protectedFiles) begin() present {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.refresh()
@@ -110,7 +110,7 @@ func (n *names) begin() present {
 
 // refresh updates what is known about the workspace. While a command runs, it does not add new
 // names, which the command may have created: end decides about these.
-func (n *names) refresh() {
+func (n *protectedFiles) refresh() {
 	found, removed := n.look()
 	for path, t := range found {
 		if _, ok := n.known[path]; ok || n.running == 0 {
@@ -145,7 +145,7 @@ func (n *names) refresh() {
 
 // findClosed finds the git directories of worktrees elsewhere. If no command runs, nothing in them is looked at from now
 // on, because no command can write there. One that a command makes is not among those, whatever place it names.
-func (n *names) findClosed() map[string]bool {
+func (n *protectedFiles) findClosed() map[string]bool {
 	now := map[string]bool{}
 	for _, dir := range append(n.gits(n.known), slices.Collect(maps.Keys(n.bare))...) {
 		g := gitGuard{used: n.used}
@@ -177,7 +177,7 @@ func inside(path string, trees map[string]bool) bool {
 }
 
 // parts returns the names to guard in a git directory that commands can write.
-func (n *names) parts(dir string) []gitName {
+func (n *protectedFiles) parts(dir string) []gitName {
 	g := gitGuard{skip: n.closed}
 	g.add(dir, 8)
 	return g.readOnly
@@ -185,7 +185,7 @@ func (n *names) parts(dir string) []gitName {
 
 // gits lists the git directories among some protected files: directories named .git, the targets of
 // files with that name, and outer.
-func (n *names) gits(protected map[string]fileID) []string {
+func (n *protectedFiles) gits(protected map[string]fileID) []string {
 	dirs := slices.Clone(n.outer)
 	for path, t := range protected {
 		if filepath.Base(path) != ".git" || t.link != "" {
@@ -210,7 +210,7 @@ func (n *names) gits(protected map[string]fileID) []string {
 }
 
 // leave ends what begin began, without a look at what the command did.
-func (n *names) leave() {
+func (n *protectedFiles) leave() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.running--
@@ -219,13 +219,13 @@ func (n *names) leave() {
 // end is called after a command. A file or directory that appeared under a protected name is
 // renamed, unless the name is in opened or in replaced, has a file of replaced in it, or the policy keeps
 // it. The notes report this.
-func (n *names) end(opened, replaced []string) []string {
+func (n *protectedFiles) end(opened, replaced []string) []string {
 	notes, _ := n.endUnless(nil, opened, replaced)
 	return notes
 }
 
 // endUnless is end, unless new files under protected names are in one of some directories: then it does nothing.
-func (n *names) endUnless(tops, opened, replaced []string) (notes []string, ended bool) {
+func (n *protectedFiles) endUnless(tops, opened, replaced []string) (notes []string, ended bool) {
 	opened = slices.Concat(opened, replaced)
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -307,7 +307,7 @@ func (n *names) endUnless(tops, opened, replaced []string) (notes []string, ende
 }
 
 // anyNew reports whether found has a file below one of some directories that was not known.
-func (n *names) anyNew(found map[string]fileID, tops []string) bool {
+func (n *protectedFiles) anyNew(found map[string]fileID, tops []string) bool {
 	for path := range found {
 		if n.isNew(path, tops) {
 			return true
@@ -316,13 +316,13 @@ func (n *names) anyNew(found map[string]fileID, tops []string) bool {
 	return false
 }
 
-func (n *names) isNew(path string, tops []string) bool {
+func (n *protectedFiles) isNew(path string, tops []string) bool {
 	_, known := n.known[path]
 	return !known && withinAny(tops, path)
 }
 
 // movedBare reports whether a bare repository was there before, at another path.
-func (n *names) movedBare(dir string, id fileID) bool {
+func (n *protectedFiles) movedBare(dir string, id fileID) bool {
 	for path, was := range n.bare {
 		if path != dir && was.dev == id.dev && was.ino == id.ino {
 			return true
@@ -333,7 +333,7 @@ func (n *names) movedBare(dir string, id fileID) bool {
 
 // isWorktree reports whether a file belongs to a worktree as `git worktree add` creates it. There
 // git uses only the configuration of the repository, which is protected.
-func (n *names) isWorktree(path string, t fileID) bool {
+func (n *protectedFiles) isWorktree(path string, t fileID) bool {
 	if t.dir || t.link != "" {
 		return false
 	}
@@ -363,7 +363,7 @@ func (n *names) isWorktree(path string, t fileID) bool {
 
 // moved reports whether a file was known under another name, because a directory above it was
 // renamed.
-func (n *names) moved(t fileID) bool {
+func (n *protectedFiles) moved(t fileID) bool {
 	for _, k := range n.known {
 		if k.dev == t.dev && k.ino == t.ino && k.link == t.link && k.dir == t.dir { // a link's inode can be reused
 			return true
@@ -373,7 +373,7 @@ func (n *names) moved(t fileID) bool {
 }
 
 // rootOf returns the deepest of the directories that are looked after which contains a path.
-func (n *names) rootOf(path string) (root string) {
+func (n *protectedFiles) rootOf(path string) (root string) {
 	for _, r := range append(n.outer, n.roots...) {
 		if subpath.Contains(r, path) && len(r) > len(root) {
 			root = r
@@ -383,7 +383,7 @@ func (n *names) rootOf(path string) (root string) {
 }
 
 // relink puts a link back.
-func (n *names) relink(path, target string) error {
+func (n *protectedFiles) relink(path, target string) error {
 	p, err := openPlace(n.rootOf(path), path)
 	if err != nil {
 		return err
@@ -393,7 +393,7 @@ func (n *names) relink(path, target string) error {
 }
 
 // aside renames what was found at a protected name and returns a note.
-func (n *names) aside(path string, found fileID) string {
+func (n *protectedFiles) aside(path string, found fileID) string {
 	p, err := openPlace(n.rootOf(path), path)
 	if err == nil {
 		defer p.close()
@@ -415,7 +415,7 @@ func (n *names) aside(path string, found fileID) string {
 // look updates dirs. found are the protected files that are new or changed, removed the known ones
 // that no longer exist. What a caller does not add to known or move away is found again the next time,
 // although the directory that contains it has not changed since.
-func (n *names) look() (found map[string]fileID, removed []string) {
+func (n *protectedFiles) look() (found map[string]fileID, removed []string) {
 	found = map[string]fileID{}
 	for path := range n.seen {
 		n.note(path, found)
@@ -482,7 +482,7 @@ type openFile struct {
 const maxOpen = 256
 
 // openKnown opens the files in known and env that are not open yet.
-func (n *names) openKnown() {
+func (n *protectedFiles) openKnown() {
 	open := func(path string, env bool) {
 		h, ok := n.open[path]
 		if !ok && len(n.open) < maxOpen {
@@ -518,7 +518,7 @@ func (h openFile) at(path string) bool {
 
 // relocate adds to known and env where the open files are now. A command can rename the directories
 // above one, but not the file: one with another name was renamed outside the sandbox.
-func (n *names) relocate() {
+func (n *protectedFiles) relocate() {
 	for path, h := range maps.Clone(n.open) {
 		if h.at(path) {
 			continue
@@ -567,7 +567,7 @@ func readNames(dir string) ([]string, error) {
 
 // read reads a directory and the unknown directories below it, breadth first, because their number
 // is limited.
-func (n *names) read(dir string, found map[string]fileID) {
+func (n *protectedFiles) read(dir string, found map[string]fileID) {
 	for queue := []string{dir}; len(queue) > 0; queue = queue[1:] {
 		if _, ok := n.dirs[queue[0]]; !ok && len(n.dirs) >= maxDirs {
 			n.full = true
@@ -578,7 +578,7 @@ func (n *names) read(dir string, found map[string]fileID) {
 }
 
 // readOne reads one directory and returns the unknown directories in it.
-func (n *names) readOne(dir string, found map[string]fileID) (below []string) {
+func (n *protectedFiles) readOne(dir string, found map[string]fileID) (below []string) {
 	seen, ok := ctime(dir)
 	if !ok {
 		return nil
@@ -620,7 +620,7 @@ func (n *names) readOne(dir string, found map[string]fileID) (below []string) {
 	return below
 }
 
-func (n *names) note(path string, found map[string]fileID) {
+func (n *protectedFiles) note(path string, found map[string]fileID) {
 	if t, ok := identify(path); ok && n.known[path] != t {
 		found[path] = t
 	}
