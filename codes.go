@@ -68,6 +68,7 @@ const (
 	CodeAttachmentMissing Code = "attachment-missing"
 	CodeFlagUnknown       Code = "flag-unknown"
 	CodeCheckpoint        Code = "checkpoint" // a file that /undo cannot restore
+	CodeWorktree          Code = "worktree"   // what an agent's worktree contains
 )
 
 // Problems of MCP servers.

@@ -83,6 +83,9 @@ type Agent struct {
 	// Sent is called when a request to a model was sent: the time for work that must not delay it. It
 	// is called for each request, by any goroutine, and must return at once. nil: nothing is called.
 	Sent func()
+	// Ended is called when the agent, as a sub-agent, has ended or could not start. What it returns is added to its
+	// report. nil: nothing is called.
+	Ended func(context.Context) string
 	// Debug logs requests, hooks and failures that do not affect the run. Each record has a topic
 	// attribute: model, hook or skill. nil: nothing is logged.
 	Debug *slog.Logger

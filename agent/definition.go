@@ -36,6 +36,7 @@ type Definition struct {
 	Mode            permission.Mode // "": the run's mode. See [Definition.Loosens]
 	MaxTurns        int             // requests; 0: no limit of its own
 	Skills          []string        // loaded before it starts to work
+	Isolated        bool            // "isolation: worktree": it works in a git worktree of its own
 
 	// Hooks are in effect while it works, as JSON (see [hook.Parse]). Stop stands for its
 	// SubagentStop, and SessionStart for its SubagentStart. They cannot allow calls.
@@ -224,7 +225,7 @@ func (r *definitionReader) readHead(d *Definition, head []byte, line int) {
 var agentKeys = map[string]string{
 	"name": "name", "description": "description", "tools": "tools", "disallowedtools": "disallowedTools", "model": "model",
 	"effort": "effort", "permissionmode": "permissionMode", "maxturns": "maxTurns", "skills": "skills", "hooks": "hooks",
-	"mcpservers": "mcpServers", "agents": "agents",
+	"mcpservers": "mcpServers", "agents": "agents", "isolation": "isolation",
 }
 
 func (r *definitionReader) field(d *Definition, f *definitionField) {
@@ -281,6 +282,14 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 			return
 		}
 		d.MaxTurns = n
+	case "isolation":
+		switch text := f.text(); text {
+		case "", "none":
+		case "worktree":
+			d.Isolated = true
+		default:
+			f.problemf(knack.CodeFieldType, "isolation: %q is not worktree; it was ignored", text)
+		}
 	case "skills":
 		d.Skills = f.list(func(s string) []string {
 			return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })

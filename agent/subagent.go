@@ -157,6 +157,9 @@ func (r subAgents) delegate(ctx context.Context, t task) (session.Agent, error) 
 		err = r.log.Sync()
 	}
 	if err != nil {
+		if child.Ended != nil {
+			child.Ended(context.WithoutCancel(ctx))
+		}
 		log.Close()
 		return session.Agent{}, fmt.Errorf("the agent was not started, because the session cannot be written: %w", err)
 	}
@@ -194,6 +197,11 @@ func (r subAgents) work(ctx context.Context, t task) session.Agent {
 	state := r.log.State()
 	a.Requests, _, _ = r.ledger.total()
 	a.Usage, a.Cost, a.Denials = state.Usage, state.Cost, state.Denials
+	if r.Ended != nil {
+		if text := r.Ended(context.WithoutCancel(ctx)); text != "" {
+			a.Result = strings.TrimPrefix(a.Result+"\n\n"+text, "\n\n")
+		}
+	}
 	return a
 }
 

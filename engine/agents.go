@@ -16,16 +16,29 @@ import (
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/tool/coding"
+	"github.com/knack-agent/knack/workspace"
 )
 
-// newAgentFunc returns the function that makes the sub-agents of an agent. The agent's calls also pass
-// through the gate parent.
-func (t *Turn) newAgentFunc(parent *gate.Gate) func(context.Context, *agent.Definition) (*agent.Agent, *session.Log,
-	error) {
+// newAgentFunc returns the function that makes the sub-agents of an agent, which works in ws. The agent's calls also
+// pass through the gate parent.
+func (t *Turn) newAgentFunc(parent *gate.Gate, ws workspace.Workspace) func(context.Context, *agent.Definition) (*agent.Agent,
+	*session.Log, error) {
 	s, p := t.session, t.project
-	return func(_ context.Context, d *agent.Definition) (*agent.Agent, *session.Log, error) {
+	return func(ctx context.Context, d *agent.Definition) (*agent.Agent, *session.Log, error) {
+		ws, parent := ws, parent
+		var tree *isolated
+		if d.Isolated {
+			var err error
+			if tree, err = t.isolate(ctx, d, ws); err != nil {
+				return nil, nil, err
+			}
+			ws, parent = tree.ws, parent.Replace(tree.gateOptions(p))
+		}
 		log, err := p.agentLog(s.log, s.Recorded())
 		if err != nil {
+			if tree != nil {
+				tree.end(ctx)
+			}
 			return nil, nil, err
 		}
 		mode := func(m permission.Mode) permission.Mode { return p.modeOf(m, d) }
@@ -35,22 +48,30 @@ func (t *Turn) newAgentFunc(parent *gate.Gate) func(context.Context, *agent.Defi
 		a := *t.agent
 		_, documents := s.systemText()
 		prompt := agent.Prompt{Custom: cmp.Or(d.Prompt, "You are "+d.Name+"."), Context: documents, Date: time.Now(),
-			Dir: s.ws.Dir()}
+			Dir: ws.Dir()}
+		if tree != nil {
+			prompt.Append = append(prompt.Append, tree.text())
+		}
 		if p.view.Index && (d.Tools == nil || namesTool(d.Tools, "Skill")) && canRead(t.agent.Tools, d) {
 			prompt.Index = s.Catalog().Listing(t.View()).Text
 		}
 		a.System = prompt.String()
-		a.Tools = slices.Concat(coding.Tools(s.ws, o), s.web, t.host.Tools)
+		files := s.checkpoints.wrap(coding.Tools(ws, o))
+		a.Tools = slices.Concat(files, s.web, t.host.Tools)
 		if s.options.Tools != "" { // a definition cannot restore a tool that the user removed
 			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(t.agent.Tools.Names(), ","))
 		}
 		a.Policy.Gate = g.With
 		a.Notice = func(state session.State) *session.Note { return planNote(g.Mode(), state, planAgentText) }
-		a.Skills.File = agent.FilesIn(s.ws, s.files, a.Policy.Gate)
+		a.Skills.File = agent.FilesIn(ws, files, a.Policy.Gate)
 		if a.Skills.Shell != nil {
-			a.Skills.Shell = agent.ShellIn(s.ws, a.Policy.Gate, s.coding.TempDir)
+			a.Skills.Shell = agent.ShellIn(ws, a.Policy.Gate, s.coding.TempDir)
 		}
-		a.Roster.New = t.newAgentFunc(g)
+		a.Roster.New = t.newAgentFunc(g, ws)
+		a.Ended = nil
+		if tree != nil {
+			a.Ended = tree.end
+		}
 		a.DynamicTools, a.Servers = nil, t.serversOf(d)
 		return &a, log, nil
 	}

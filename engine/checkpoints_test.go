@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -129,5 +130,73 @@ func TestNoCheckpoints(t *testing.T) {
 		if found, _ := filepath.Glob(filepath.Join(p.home, ".local/state/knack/checkpoints")); len(found) > 0 {
 			t.Errorf("%s: %v", name, found)
 		}
+	}
+}
+
+// TestUndoOfAgents: what a sub-agent changes can be taken back with the turn.
+func TestUndoOfAgents(t *testing.T) {
+	p := newFixture(t, "a.txt", "a\n")
+	m := llmtest.New(
+		calls("Agent", `{"agent":"general-purpose","prompt":"do it"}`),
+		calls("write", `{"path":"new.txt","content":"by the agent\n"}`), llmtest.Reply("done"), llmtest.Reply("done"))
+	o := p.options(m)
+	o.Values["permissions.allow"] = []string{"Edit", "Write", "Agent"}
+	_, s := p.open(t, o, nil, engine.SessionOptions{})
+	run(t, s, "go on")
+	if p.content(t, "new.txt") != "by the agent\n" {
+		t.Fatal("the agent did not write")
+	}
+	if r, err := s.RestoreFiles(t.Context(), 0, checkpoint.Options{}); err != nil || len(r.Files) != 1 ||
+		p.content(t, "new.txt") != "none" {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+// TestIsolation: an agent with isolation: worktree works in a worktree of its own, which is removed if nothing changed
+// and named otherwise; the project's own files are only read.
+func TestIsolation(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the commands are those of sh")
+	}
+	const definition = "---\nname: lone\ndescription: works alone\nisolation: worktree\n---\nYou work alone.\n"
+	for _, c := range []struct {
+		name, call, input string
+		kept              bool
+	}{
+		{"reads", "bash", `{"command":"cat a.txt"}`, false},
+		{"writes", "write", `{"path":"a.txt","content":"by the agent\n"}`, true},
+		{"commits", "bash", `{"command":"echo new > b.txt && git add b.txt && git -c user.name=a -c user.email=a@b commit -qm second"}`, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newFixture(t, "a.txt", "a\n", ".claude/agents/lone.md", definition)
+			p.commit(t)
+			m := llmtest.New(calls("Agent", `{"agent":"lone","prompt":"do it"}`), calls(c.call, c.input),
+				llmtest.Reply("done"), llmtest.Reply("finished"))
+			o := p.options(m)
+			o.Trust = true
+			o.Values["permissions.allow"] = []string{"Edit", "Write", "Agent", "Bash"}
+			e, s := p.open(t, o, nil, engine.SessionOptions{})
+			run(t, s, "let it work")
+			if p.content(t, "a.txt") != "a\n" || p.content(t, "b.txt") != "none" {
+				t.Error("the project's own files changed")
+			}
+			trees, err := filepath.Glob(p.dir + ".worktrees/*")
+			if err != nil || len(trees) == 1 != c.kept {
+				t.Fatalf("worktrees %q, %v", trees, err)
+			}
+			told := false
+			for _, x := range e.Notices() {
+				told = told || strings.Contains(x.Message, "agent lone: the worktree "+p.dir+".worktrees")
+			}
+			last := m.Requests()[len(m.Requests())-1]
+			data, err := json.Marshal(last.Messages)
+			if err != nil {
+				t.Fatal(err)
+			}
+			report := strings.Contains(string(data), "branch knack/agent-lone-")
+			if told != c.kept || report != c.kept {
+				t.Errorf("the user was told: %t, the model: %t; want %t", told, report, c.kept)
+			}
+		})
 	}
 }

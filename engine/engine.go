@@ -265,11 +265,7 @@ func (e *Engine) pathContext(p *Project) permission.PathContext {
 	e.mu.Lock()
 	ws, git, box := e.ws, e.git, e.box
 	e.mu.Unlock()
-	place := permission.PathContext{
-		Dir: p.dir, Roots: p.roots(), Home: p.home,
-		Own: p.options.Env.OwnDirs(), Protected: p.config.Settings.Permissions.ProtectedPaths, GitEnv: git != nil, Git: git, Untrusted: !p.trust.Trusted(),
-		Confined: func() bool { return box != nil && box.Report().Level == sandbox.Complete },
-	}
+	place := p.localContext(p.dir, git, box)
 	if _, ok := ws.(*workspace.Local); ws != nil && !ok {
 		// For a workspace on another machine, links are resolved there, and the user is asked about anything
 		// that cannot be looked up from here.
@@ -283,6 +279,17 @@ func (e *Engine) pathContext(p *Project) permission.PathContext {
 		place.Below = func(string, int) ([]string, bool) { return nil, false }
 	}
 	return place
+}
+
+// localContext describes a directory of this machine in which commands run with git's overrides and in a sandbox; nil:
+// without.
+func (p *Project) localContext(dir string, git *permission.Git, box *sandbox.Sandbox) permission.PathContext {
+	return permission.PathContext{
+		Dir: dir, Roots: p.roots(), Home: p.home,
+		Own: p.options.Env.OwnDirs(), Protected: p.config.Settings.Permissions.ProtectedPaths,
+		GitEnv: git != nil, Git: git, Untrusted: !p.trust.Trusted(),
+		Confined: func() bool { return box != nil && box.Report().Level == sandbox.Complete },
+	}
 }
 
 // askFast sends one prompt to the fast model, outside the conversation. The model of the agent a

@@ -100,7 +100,7 @@ func (t *Turn) newAgent() *agent.Agent {
 		},
 		Policy: agent.Policy{Gate: t.gate.With, Review: t.review, Admit: t.admit},
 		Roster: agent.Roster{
-			Agents: slices.Concat(t.host.Agents, p.agents), New: t.newAgentFunc(t.gate), Background: s.background,
+			Agents: slices.Concat(t.host.Agents, p.agents), New: t.newAgentFunc(t.gate, s.ws), Background: s.background,
 			Interrupted: func(id string) (*session.Log, error) {
 				return p.options.Env.AgentSessions(p.dir, s.log.ID()).Read(id)
 			},

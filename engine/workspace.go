@@ -90,23 +90,30 @@ func (p *Project) configureLocal(local *workspace.Local) *permission.Git {
 }
 
 // addSandbox sets up the environment and the sandbox of commands on this machine.
-func (e *Engine) addSandbox(local *workspace.Local, p *Project) error {
-	set := &p.config.Settings
-	e.git = p.configureLocal(local)
-	mode, err := sandbox.ParseMode(cmp.Or(set.Sandbox.Mode, "auto"))
+func (e *Engine) addSandbox(local *workspace.Local, p *Project) (err error) {
+	e.git, e.box, err = e.confine(local, p)
+	if e.box != nil {
+		for _, left := range e.box.Leftovers() {
+			e.notices = append(e.notices, knack.Problem{Code: knack.CodeSandbox, Severity: knack.Warn, Message: left})
+		}
+	}
+	return err
+}
+
+// confine sets up the environment of commands in a workspace on this machine, and their sandbox, which is nil if it is
+// off.
+func (e *Engine) confine(local *workspace.Local, p *Project) (*permission.Git, *sandbox.Sandbox, error) {
+	git := p.configureLocal(local)
+	mode, err := sandbox.ParseMode(cmp.Or(p.config.Settings.Sandbox.Mode, "auto"))
 	if err != nil || mode == sandbox.Off {
-		return err
+		return git, nil, err
 	}
 	policy, err := p.SandboxPolicy(local.Dir())
 	if err != nil {
-		return err
+		return git, nil, err
 	}
-	policy.Protected = append(policy.Protected, e.git.Named(context.Background())...)
+	policy.Protected = append(policy.Protected, git.Named(context.Background())...)
 	box := sandbox.New(policy, mode)
-	e.box = box
-	for _, left := range box.Leftovers() {
-		e.notices = append(e.notices, knack.Problem{Code: knack.CodeSandbox, Severity: knack.Warn, Message: left})
-	}
 	var once sync.Once
 	local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
 		once.Do(func() { // at the first command, because it takes some milliseconds
@@ -115,7 +122,7 @@ func (e *Engine) addSandbox(local *workspace.Local, p *Project) error {
 		release, err := box.Confine(cmd, c)
 		return e.reportRestored(release, ""), err
 	}
-	return nil
+	return git, box, nil
 }
 
 // reportRestored returns a func that calls release and then reports to the user what the sandbox renamed. The user may

@@ -1,0 +1,111 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
+	"github.com/knack-agent/knack/internal/project/worktree"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// An isolated is the git worktree in which one sub-agent works.
+type isolated struct {
+	engine *Engine
+	agent  string
+	tree   *worktree.Worktree
+	ws     *workspace.Local
+	paths  permission.PathContext
+}
+
+// isolate makes a worktree for an agent, with a sandbox of its own: the directory beside, in which the agent that starts
+// it works, can only be read.
+func (t *Turn) isolate(ctx context.Context, d *agent.Definition, beside workspace.Workspace) (*isolated, error) {
+	p, e := t.project, t.session.engine
+	if _, local := beside.(*workspace.Local); !local {
+		return nil, errors.New("isolation: worktree works on this machine only")
+	}
+	environ := p.options.Env.environ()
+	name := strings.Map(func(r rune) rune { // names of agents may have other letters
+		if r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
+			return r
+		}
+		return '-'
+	}, d.Name)
+	name = "agent-" + name[:min(len(name), 40)] + "-" + strings.ToLower(rand.Text()[:6])
+	tree, err := worktree.Add(ctx, environ, beside.Dir(), name)
+	if err != nil {
+		return nil, fmt.Errorf("isolation: worktree: %w", err)
+	}
+	i := &isolated{engine: e, agent: d.Name, tree: tree}
+	i.ws, err = workspace.NewLocal(tree.Dir)
+	if err != nil {
+		_, closed := tree.Close(ctx)
+		return nil, errors.Join(err, closed)
+	}
+	i.ws.Environ = environ
+	git, box, err := e.confine(i.ws, p)
+	if err != nil {
+		i.end(ctx)
+		return nil, err
+	}
+	i.paths = p.localContext(i.ws.Dir(), git, box)
+	if worktree.Uncommitted(ctx, environ, tree.Root) {
+		e.addNoticeOnce(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Info, Path: d.Path,
+			Message: "the agent " + d.Name + " works in a worktree that begins at the last commit: what is not committed is not in it"})
+	}
+	return i, nil
+}
+
+// text tells the agent where it works.
+func (i *isolated) text() string {
+	return fmt.Sprintf("You work in a git worktree of your own, %s, on the branch %s, which begins at the last commit. Changes "+
+		"that are not committed are not in it. Do not change files outside it.", i.ws.Dir(), i.tree.Branch)
+}
+
+// gateOptions returns what the settings say about permissions, for the worktree: rules for paths of the project hold for
+// the same paths in the worktree. Those that ask and deny go on holding for the project.
+func (i *isolated) gateOptions(p *Project) gate.Options {
+	moved := func(rules []permission.Rule) (all []permission.Rule) {
+		for _, r := range rules {
+			if below, ok := subpath.Rel(p.root, r.Base); ok && r.Base != "" {
+				r.Base = filepath.Join(i.tree.Dir, below)
+			}
+			all = append(all, r)
+		}
+		return all
+	}
+	rules := p.config.Rules
+	return gate.Options{Paths: i.paths, Ceiling: gate.Ceiling(p.config.Settings.Skills.EnforceAllowedTools),
+		Rules: permission.Rules{Allow: moved(rules.Allow), Ask: slices.Concat(rules.Ask, moved(rules.Ask)),
+			Deny: slices.Concat(rules.Deny, moved(rules.Deny))}}
+}
+
+// end removes the worktree if nothing changed in it. Otherwise it returns where the agent's work is, for the agent that
+// started it, and tells the user.
+func (i *isolated) end(ctx context.Context) string {
+	err := i.ws.Close() // ends what its commands left running
+	kept, closed := i.tree.Close(ctx)
+	err = errors.Join(err, closed)
+	text := ""
+	switch {
+	case err != nil:
+		text = fmt.Sprintf("the worktree %s stays: %v", i.tree.Dir, err)
+	case kept != "":
+		text = fmt.Sprintf("the worktree %s, branch %s, has %s", i.tree.Dir, i.tree.Branch, kept)
+	}
+	if text != "" {
+		i.engine.addNotice(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Info, Message: "agent " + i.agent + ": " + text})
+	}
+	return text
+}
