@@ -222,6 +222,7 @@ type Event struct {
 	Text     string         // a piece of the answer
 	Thinking string         // a piece of the reasoning
 	Call     *llm.ToolCall  // a call is about to be decided and run
+	Started  *Started       // a call is allowed, waits for no other one, and runs now
 	Progress *Progress      // a call's result so far
 	Ended    *Ended         // a call has ended; its result is recorded when all calls of the answer have ended
 	Retry    *Retrying      // the request is repeated: discard what was streamed of it
@@ -243,6 +244,9 @@ type Request struct {
 	Effort  string // "": the model's default
 	Attempt int    // how often it was sent before
 }
+
+// Started says that a call runs from now on.
+type Started struct{ Call string }
 
 // Ended is the result of a call, as the tool returned it.
 type Ended struct {

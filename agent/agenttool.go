@@ -40,7 +40,10 @@ func (r subAgents) tool() tool.Tool {
 			return tool.Result{}, err
 		}
 		report, err := reportOf(ctx, end)
-		res := tool.Result{Details: end}
+		res := tool.Result{Details: end, People: end.Line()}
+		if end.Reason == "" {
+			res.People = "Started in the background: " + end.Line()
+		}
 		if problem != "" {
 			res.Parts = append(res.Parts, llm.Text("["+problem+"]"))
 		}

@@ -249,7 +249,7 @@ func (h *runHooks) replace(call string, res tool.Result, err error, output json.
 	}
 	h.originals[call] = original
 	h.mu.Unlock()
-	res.Parts, res.Details, res.Structured = nil, output, nil
+	res.Parts, res.Details, res.Structured, res.People = nil, output, nil, ""
 	if text := outputText(output); text != "" {
 		res.Parts = []llm.Part{llm.Text(text)}
 	}

@@ -402,6 +402,7 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 	go func() {
 		defer close(events)
 		results = tool.CallAll(ctx, tools, aliased, guard, tool.Listener{
+			Started:  func(i int) { events <- Event{Started: &Started{Call: calls[i].ID}} },
 			Progress: func(i int, res tool.Result) { events <- Event{Progress: &Progress{Call: calls[i].ID, Result: res}} },
 			Ended:    func(i int, res tool.Result) { events <- Event{Ended: &Ended{Call: calls[i].ID, Result: res}} },
 			Refused:  func(p tool.Proposal, err error) { r.hooks.onRefused(ctx, hooks, p, err) },
@@ -409,7 +410,7 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 	}()
 	for e := range events {
 		r.emitRecorded()
-		if e.Progress != nil || e.Ended != nil || e.Agent != nil {
+		if e.Started != nil || e.Progress != nil || e.Ended != nil || e.Agent != nil {
 			r.emit(e)
 		}
 	}
@@ -459,7 +460,7 @@ func (r *run) recordResults(ctx context.Context, calls []llm.ToolCall, results [
 		}
 		result := session.Result{
 			ToolResult: llm.ToolResult{ID: calls[i].ID, Name: calls[i].Name, Parts: res.Parts, IsError: res.IsError},
-			Details:    details, Touched: res.Touched,
+			People:     res.People, Details: details, Touched: res.Touched,
 		}
 		if own, ok := r.hooks.original(calls[i].ID); ok {
 			result.Original = &session.Original{Parts: own.Parts, Details: detailsOf(own)}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/permission"
@@ -132,4 +133,19 @@ func (t *Turn) askAboutRules(ctx context.Context, k *knack.Skill, path string, a
 	a, err = t.session.ask(ctx, hook.NoticePermission, title, confirm)
 	typed := err == nil && !a.Declined && strings.TrimSpace(strings.ToLower(a.Text("always"))) == "always"
 	return typed, typed, err
+}
+
+// describeSkill returns what the user should know about a skill that asks for something, and its text.
+func (t *Turn) describeSkill(ctx context.Context, k *knack.Skill) ([]gate.Reason, []Document) {
+	asks, err := k.Asks(ctx)
+	if err != nil {
+		return nil, nil // the call fails for the same reason
+	}
+	points := agent.PointsOf(asks, t.ineffective(k, asks.Grants))
+	body, err := k.Body(ctx)
+	if err != nil || k.Path == "" {
+		return points, nil
+	}
+	return points, []Document{{Title: "the text of the skill", Help: t.project.Short(k.Path), Text: body,
+		Name: "SKILL.md"}}
 }

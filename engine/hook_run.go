@@ -104,10 +104,16 @@ func (t *Turn) Tool(name string) (*tool.Tool, bool) {
 
 // Summary describes a tool call in one line of untrusted text.
 func (t *Turn) Summary(name string, input json.RawMessage) string {
-	if found, ok := t.Tool(name); ok {
-		return found.Line(input)
+	found, ok := t.Tool(name)
+	if !ok {
+		return string(input)
 	}
-	return string(input)
+	line := found.Line(input)
+	// A command is shown as it runs; paths of files are easier to read without the directory.
+	if found.Effect&tool.Runs == 0 {
+		line = strings.ReplaceAll(line, t.project.Dir()+string(filepath.Separator), "")
+	}
+	return line
 }
 
 // hookTool returns the names and input mapping under which hooks know a tool.

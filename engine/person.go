@@ -41,6 +41,11 @@ type Question struct {
 	Text  string // more text, may be ""; that of AskerPlan is Markdown
 	Asker Asker
 
+	// Points are what the user should know before answering, one sentence each. Documents are what the user can read
+	// before answering.
+	Points    []gate.Reason
+	Documents []Document
+
 	Agent *agent.Sub    // the sub-agent that needs the answer; nil: the session itself
 	Call  *gate.Request // for an approval: input, decision, files
 
@@ -48,6 +53,14 @@ type Question struct {
 	Current string // the ID of the option that is in effect; "": none
 	Fields  []Field
 	URL     string
+}
+
+// A Document is a text that belongs to a Question, such as that of a skill that wants to be used. It is untrusted.
+type Document struct {
+	Title string // one line
+	Help  string // what is in it, one line; may be ""
+	Text  string
+	Name  string // a file name that tells its language; "": plain text
 }
 
 // An Asker is the part of the program that asks a Question: one of these, or mcp:NAME for an MCP server.
@@ -174,6 +187,13 @@ func (s *Session) askPerson(ctx context.Context, person Person, kind hook.Notice
 // approve is the Approver of the session's gates.
 func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, error) {
 	q := Question{Title: r.Title(), Asker: AskerGate, Call: &r}
+	for _, sub := range r.Subjects {
+		for _, k := range s.engine.Catalog().Skills() {
+			if sub.Kind == permission.KindSkill && sub.Default != permission.Allow && k.RuleName() == sub.Text {
+				q.Points, q.Documents = s.Now().describeSkill(ctx, k)
+			}
+		}
+	}
 	for _, c := range r.Choices {
 		if c == gate.No && r.Edits {
 			q.Options = append(q.Options, Option{ID: OptionEdits, Label: "yes, and all edits", Allow: true, Lasts: gate.Once,

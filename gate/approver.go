@@ -279,6 +279,10 @@ func (a *approval) approve(ctx context.Context, req *Request) (err error) {
 		text += ": " + a.record.Answer.Reason
 	}
 	no := a.refuse(a.record, text)
+	no.Line = "you declined"
+	if a.record.Answer.Reason != "" {
+		no.Line += ": " + a.record.Answer.Reason
+	}
 	no.Stop = a.record.Answer.Stop
 	return no
 }

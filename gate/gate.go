@@ -80,7 +80,21 @@ type Record struct {
 type Denied struct {
 	Decision permission.Decision
 	Text     string
-	Stop     bool // the user wants the run to end
+	Stop     bool   // the user wants the run to end
+	Line     string // for people; "": it follows from Decision
+}
+
+// People describes the refusal in one line for the user. It may contain untrusted text.
+func (d *Denied) People() string {
+	switch by := d.Decision; {
+	case d.Line != "":
+		return "refused: " + d.Line
+	case by.Rule != "" && by.Verdict == permission.Deny:
+		return "refused by the rule " + by.Rule
+	case by.Reason != "":
+		return "refused: " + by.Reason
+	}
+	return "refused"
 }
 
 func (d *Denied) Error() string { return d.Text }

@@ -178,6 +178,7 @@ type Started struct {
 // Result is a tool's answer to a call: the part for the model, and Details for display.
 type Result struct {
 	llm.ToolResult
+	People  string          `json:"people,omitempty"` // one line for the user, see tool.Result
 	Details json.RawMessage `json:"details,omitempty"`
 	Touched []string        `json:"touched,omitempty"`
 	// Original is what the tool returned, if a hook has replaced it; nil: none has. It is never sent to a model.

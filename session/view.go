@@ -3,6 +3,7 @@ package session
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/llm"
@@ -187,16 +188,29 @@ func (a *Agent) Text() string {
 
 // Line describes a sub-agent that starts or has ended, for display.
 func (a *Agent) Line() string {
-	if a.Reason == "" {
-		return "agent " + a.Name + ": " + a.Task
+	const most = 100 // characters of the task
+	task := strings.Join(strings.Fields(a.Task[:min(len(a.Task), 8*most)]), " ")
+	if r := []rune(strings.ToValidUTF8(task, "")); len(r) > most {
+		task = string(r[:most-1]) + "…"
 	}
-	line := fmt.Sprintf("agent %s (%s): %s, %s", a.Name, a.Log, a.Reason, plain.Count(a.Requests, "request"))
+	if a.Reason == "" {
+		return "agent " + a.Name + ": " + task
+	}
+	tokens := 0
+	for _, u := range a.Usage {
+		tokens += u.Output
+	}
+	line := fmt.Sprintf("agent %s: %s (%s, %s", a.Name, task, a.Reason, plain.Count(a.Requests, "request"))
+	if tokens > 0 {
+		line += ", " + plain.Number(tokens) + " tokens"
+	}
 	if a.Cost > 0 {
 		line += fmt.Sprintf(", $%.4f", a.Cost)
 	}
 	if a.Denials > 0 {
 		line += ", " + plain.Count(a.Denials, "call") + " refused"
 	}
+	line += ")"
 	if a.Error != "" {
 		line += ": " + a.Error
 	}

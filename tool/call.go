@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -130,6 +131,7 @@ func Call(ctx context.Context, tools Set, call llm.ToolCall, gate Gate, progress
 // A Listener receives the progress of calls, which it identifies by index. Its funcs are
 // called from several goroutines; a nil func is not called.
 type Listener struct {
+	Started  func(i int)           // the call is allowed and waits for no other one
 	Progress func(i int, r Result) // the partial result
 	Ended    func(i int, r Result)
 	// Refused is called when the gate does not allow a call, before the next call is decided.
@@ -202,6 +204,9 @@ func CallAll(ctx context.Context, tools Set, calls []llm.ToolCall, gate Gate, to
 			for _, before := range wait {
 				<-before
 			}
+			if to.Started != nil {
+				to.Started(i)
+			}
 			results[i] = t.run(ctx, in, show)
 			to.ended(i, results[i])
 		}
@@ -228,8 +233,10 @@ func Terminates(results []Result) bool {
 // Unfinished returns the result of a call that the model could not finish writing
 // because the answer reached its output limit. Such a call is not run.
 func Unfinished(call llm.ToolCall) Result {
-	return Errorf("%s was not run: the answer met the output limit before the call was complete. Call it again with a "+
+	res := Errorf("%s was not run: the answer met the output limit before the call was complete. Call it again with a "+
 		"shorter input, in several calls if necessary.", call.Name)
+	res.People = "failed: the model's answer was cut in the middle of this call"
+	return res
 }
 
 // prepare finds the tool of a call and checks its input. If it returns a nil Tool, the
@@ -237,13 +244,15 @@ func Unfinished(call llm.ToolCall) Result {
 func prepare(ctx context.Context, tools Set, call llm.ToolCall) (_ *Tool, _ Input, res Result) {
 	found, ok := tools.Find(call.Name)
 	if !ok {
-		return nil, Input{}, Errorf("%s", unknownTool(call.Name, tools))
+		res := Errorf("%s", unknownTool(call.Name, tools))
+		res.People = "failed: there is no such tool"
+		return nil, Input{}, res
 	}
 	t := *found
 	defer recovered(t.Name, call, &res)
 	normalised, err := t.Normalised(call.Input)
 	if err != nil {
-		return nil, Input{}, Errorf("%s", err)
+		return nil, Input{}, invalidInput(err)
 	}
 	if context.Cause(ctx) != nil {
 		return nil, Input{}, markInterrupted(ctx, t.Name, Result{})
@@ -262,7 +271,10 @@ func (t *Tool) decide(ctx context.Context, in Input, gate Gate, refused func(Pro
 		if refused != nil {
 			refused(p, err)
 		}
-		res := Errorf("%s", err)
+		res := failure(err)
+		if ctx.Err() != nil {
+			res.People = Aborted
+		}
 		if t.Denied != nil {
 			res.Structured = t.Denied(in.JSON)
 		}
@@ -270,7 +282,7 @@ func (t *Tool) decide(ctx context.Context, in Input, gate Gate, refused func(Pro
 	}
 	if !bytes.Equal(permit.Input, in.JSON) { // a hook's input is used unchanged, or not at all
 		if err := t.check(permit.Input); err != nil {
-			return in, Errorf("%s", t.invalid(permit.Input, []string{err.Error()})), false
+			return in, invalidInput(t.invalid(permit.Input, []string{err.Error()})), false
 		}
 	}
 	in.JSON, in.Subjects, in.Limits, in.Scripts, in.Allow = permit.Input, permit.Subjects, permit.Limits, permit.Scripts,
@@ -306,11 +318,37 @@ func (t *Tool) run(ctx context.Context, in Input, progress func(Result)) (res Re
 	case ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))):
 		res = markInterrupted(ctx, t.Name, res)
 	default:
+		failed := failure(err)
 		res.IsError = true
-		res.Parts = append(res.Parts, llm.Text(err.Error()))
+		res.Parts, res.People = append(res.Parts, failed.Parts...), failed.People
 	}
 	return res
 }
+
+// failure returns the result of a call that failed. An error whose text for people differs from that for the model
+// has a method People.
+func failure(err error) Result {
+	res := Errorf("%s", err)
+	var people interface{ People() string }
+	if errors.As(err, &people) {
+		res.People = people.People()
+		return res
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(err.Error()), "\n")
+	res.People = "failed: " + line
+	return res
+}
+
+// invalidInput returns the result of a call whose input does not fit its tool. The details are for the model, which
+// calls again.
+func invalidInput(err error) Result {
+	res := Errorf("%s", err)
+	res.People = "failed: the model's input does not fit the tool"
+	return res
+}
+
+// Aborted is the line for people of a call that the user or the end of the program stopped.
+const Aborted = "aborted"
 
 // markInterrupted completes a result that ctx interrupted.
 func markInterrupted(ctx context.Context, name string, res Result) Result {
@@ -320,6 +358,7 @@ func markInterrupted(ctx context.Context, name string, res Result) Result {
 	}
 	res.IsError = true
 	res.Parts = append(res.Parts, llm.Text(fmt.Sprintf("%s did not finish: %s", name, why)))
+	res.People = Aborted
 	return res
 }
 
@@ -329,6 +368,7 @@ func recovered(name string, call llm.ToolCall, res *Result) {
 		slog.Error("tool panicked", "tool", name, "call", call.ID, "input", echo(call.Input), "panic", p, "stack",
 			string(debug.Stack()))
 		*res = Errorf("%s failed: %v (a bug in the tool; the log has the details)", name, p)
+		res.People = "failed: a bug in the tool; the log has the details"
 	}
 }
 

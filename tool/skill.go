@@ -106,6 +106,7 @@ func callSkill(ctx context.Context, in SkillInput, c Input, call SkillFunc) (Res
 	var no *knack.Refusal
 	if errors.As(err, &no) {
 		r := Errorf("%s", no.Message)
+		r.People = "refused: " + no.Message
 		r.Structured = SkillResult{CommandName: SkillName(in.Skill), Code: no.Code}
 		return r, nil
 	}
@@ -122,7 +123,7 @@ func callSkill(ctx context.Context, in SkillInput, c Input, call SkillFunc) (Res
 				" skill, is used)"
 		}
 		r = Text(text)
-		r.Activation = a.Activation
+		r.Activation, r.People = a.Activation, strings.TrimSpace("Skill "+name+" "+in.Args)
 	}
 	done := SkillResult{Success: true, CommandName: name, Found: a.Found}
 	if a.Agent != "" {

@@ -204,11 +204,15 @@ func (o Object) Objects(name string) []Object {
 	return list
 }
 
-// A Result is what a tool returns: Parts for the model, Details for the user, Structured
+// A Result is what a tool returns: Parts for the model, People and Details for the user, Structured
 // for programs.
 type Result struct {
-	Parts      []llm.Part        `json:"parts"`
-	IsError    bool              `json:"isError"`
+	Parts   []llm.Part `json:"parts"`
+	IsError bool       `json:"isError"`
+	// People is one line for the user: of a call that succeeded what it did ("Read 9 lines of a.go"), of one
+	// that did not why ("exit code 1"). It may contain untrusted text. "" means that the line of the call
+	// and the text of Parts say it.
+	People     string            `json:"people,omitempty"`
 	Details    any               `json:"details,omitempty"`
 	Structured any               `json:"structured,omitempty"`
 	Touched    []string          `json:"touched,omitempty"` // absolute paths, for conditional and nested skills

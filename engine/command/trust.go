@@ -26,12 +26,8 @@ func trustProject(ctx context.Context, s *engine.Session, _ string) (engine.Repl
 	reply := engine.Reply{Text: strings.TrimRight(b.String(), "\n"), Value: report}
 	refused := slices.ContainsFunc(report.Items, func(it engine.TrustItem) bool { return it.Refused != "" })
 	open := report.Open()
-	question := TrustQuestion(len(open))
-	switch {
-	case len(open) == 0 && (refused || report.Trusted):
+	if len(open) == 0 && (refused || report.Trusted) {
 		return reply, nil
-	case len(open) == 0:
-		question = "Trust the folder? Git and other programs follow its configuration."
 	}
 	if !s.Interactive() {
 		reply.Text += "\nnothing was approved, because there is no user to ask: knack trust -y approves what is shown"
@@ -40,11 +36,11 @@ func trustProject(ctx context.Context, s *engine.Session, _ string) (engine.Repl
 	if s.Engine().Project().Env().StateDir() == "" {
 		return engine.Reply{}, engine.ErrNoState("no approval can be stored")
 	}
-	agreed, err := confirm(ctx, s, question, reply.Text, "yes")
+	a, err := s.Ask(ctx, TrustPage(s.Engine().Project(), open))
 	if err != nil {
 		return engine.Reply{}, err
 	}
-	if !agreed {
+	if a.Declined || a.Option != trustedYes {
 		return engine.Reply{Text: "nothing was approved", Value: reply.Value}, nil
 	}
 	if err := askNetwork(ctx, s, open); err != nil {
@@ -62,10 +58,7 @@ func askNetwork(ctx context.Context, s *engine.Session, items []engine.TrustItem
 	if !StartsPrograms(items) {
 		return nil
 	}
-	a, err := s.Ask(ctx, engine.Question{Title: NetworkQuestion, Asker: engine.AskerTrust,
-		Fields: []engine.Field{{Name: "network", Label: NetworkQuestion, Type: engine.FieldChoice, Default: "none",
-			Required: true,
-			Options:  []engine.Option{{ID: "none", Label: "none"}, {ID: "all", Label: "all"}}, Other: true}}})
+	a, err := s.Ask(ctx, networkPage)
 	if err != nil {
 		return err
 	}

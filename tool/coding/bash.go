@@ -52,6 +52,8 @@ type BashDetails struct {
 	Cut         *truncate.Cut `json:"truncation,omitempty"`
 	FullOutput  string        `json:"fullOutput,omitempty"` // path of the file (mode 0600) if the output was cut; up to 64 MB
 	Job         string        `json:"job,omitempty"`        // of a background job
+	// Status ends the text for the model, and says in words how a command ended that failed.
+	Status string `json:"status,omitempty"`
 }
 
 // errTimeout is the cancellation cause of a command that exceeded its timeout.
@@ -176,30 +178,40 @@ func (e jobEnd) result(out *output, in bashInput, timeout time.Duration) tool.Re
 	if c.By != "" {
 		d.Cut = &c
 	}
-	var status string
+	var status, people string
 	var aborted errAborted
 	switch {
 	case errors.Is(e.err, errTimeout):
 		d.TimedOut = true
 		status = fmt.Sprintf("Command timed out after %s. Give it a larger timeout, or run it with background: true.",
 			seconds(timeout))
+		people = "stopped after " + seconds(timeout)
 	case errors.As(e.err, &aborted):
 		d.Aborted = true
-		status = "Command aborted"
+		status, people = "Command aborted", tool.Aborted
 	case e.err != nil:
+		people, _, _ = strings.Cut("failed: "+e.err.Error(), "\n")
 		if out.size == 0 {
-			return tool.Errorf("%s", e.err)
+			res := tool.Errorf("%s", e.err)
+			res.People = people
+			return res
 		}
 		status = e.err.Error()
 	case e.exit.Signal != "":
 		status = fmt.Sprintf("Command exited with code %d (signal: %s)", e.exit.Code, e.exit.Signal)
+		people = "ended by the signal " + e.exit.Signal
 	case e.exit.Code != 0:
 		status = fmt.Sprintf("Command exited with code %d", e.exit.Code)
+		people = fmt.Sprintf("exit code %d", e.exit.Code)
 	}
-	res := tool.Result{IsError: status != "", Details: d}
+	res := tool.Result{IsError: status != "", People: people}
 	if len(e.exit.Refused) > 0 {
-		status = strings.TrimPrefix(status+"\n", "\n") + "The sandbox refused: " + strings.Join(e.exit.Refused, ", ")
+		refused := "The sandbox refused: " + strings.Join(e.exit.Refused, ", ")
+		status = strings.TrimPrefix(status+"\n", "\n") + refused
+		res.People = strings.TrimPrefix(people+". ", ". ") + refused
 	}
+	d.Status = status
+	res.Details = d
 	res.Structured = struct {
 		Output string `json:"output"`
 		BashDetails

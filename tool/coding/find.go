@@ -69,6 +69,10 @@ func findTool(ws treeFS, o FileOptions) tool.Tool {
 		}
 		l.details.Secrets, l.details.Unreadable = int(tr.secrets.Load()), tr.unreadable
 		res := l.result("No files found matching pattern", "results", "refine the pattern", tr.notes())
+		res.People = "Found " + l.count("path") + " for " + searchName(in.Pattern, "")
+		if in.Path != "" {
+			res.People += " in " + relative(ws.Dir(), tr.abs)
+		}
 		if in.Path != "" {
 			res.Touched = []string{tr.abs}
 		}
@@ -124,6 +128,15 @@ func (l *listing) add(name string) bool {
 	l.out.WriteString(oneLine(name))
 	l.out.WriteByte('\n')
 	return true
+}
+
+// count describes for the user how many names there are.
+func (l *listing) count(noun string) string {
+	text := count(l.details.Entries, noun)
+	if l.details.More {
+		text += " and more"
+	}
+	return text
 }
 
 // oneLine formats a path for a list of lines, since it may contain line breaks or bytes

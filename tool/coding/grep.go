@@ -95,7 +95,7 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 		}
 		g.details.Secrets, g.details.Unreadable = int(tr.secrets.Load()), tr.unreadable
 		res := tool.Text(g.text(tr.notes()))
-		res.Details = g.details
+		res.Details, res.People = g.details, g.people(tr, ws.Dir())
 		if in.Path != "" {
 			res.Touched = []string{tr.abs}
 		}
@@ -120,6 +120,26 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 	t.Subjects = pathSubjects(ws, permission.KindRead, resolveExisting,
 		func(in grepInput) string { return defaultDir(in.Path) })
 	return t
+}
+
+// people describes for the user what was found.
+func (g *grepCall) people(tr *tree, dir string) string {
+	more, in := "", ""
+	if g.details.More {
+		more = " and more"
+	}
+	if g.Path != "" {
+		in = " in " + relative(dir, tr.abs)
+	}
+	switch d := g.details; {
+	case d.Matches == 0:
+		return "Found nothing for " + g.Pattern + in
+	case g.FilesOnly:
+		return "Found " + plain.Count(d.Files, "file") + more + " with " + g.Pattern + in
+	default:
+		return fmt.Sprintf("Found %s%s in %s for %s%s", plain.Count(d.Matches, "line"), more, plain.Count(d.Files, "file"),
+			g.Pattern, in)
+	}
 }
 
 func defaultDir(path string) string {

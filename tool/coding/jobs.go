@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/tool/truncate"
@@ -87,6 +88,7 @@ func (j *Jobs) start(ws runner, c workspace.Command, in bashInput, timeout time.
 	res := tool.Text(fmt.Sprintf("Started as background job %s. Use bash_output with id=%s to see its output, "+
 		"bash_kill to end it.", b.id, b.id))
 	res.Details = BashDetails{Description: in.Description, Job: b.id}
+	res.People = "Runs in the background as " + b.id + ": " + in.Command
 	return res, nil
 }
 
@@ -261,6 +263,11 @@ func bashOutputTool(jobs *Jobs) tool.Tool {
 			}
 			res := tool.Text(fmt.Sprintf("%s\n\n[Job %s %s. Use since=%d for what follows.]", text, b.id, status, next))
 			res.Details = d
+			state := "ended"
+			if d.Running {
+				state = "runs"
+			}
+			res.People = fmt.Sprintf("Background command %s %s, %s of output: %s", b.id, state, plain.Size(next), b.line)
 			return res, nil
 		})
 	t.Effect, t.Aliases = tool.Reads, []string{"BashOutput"}
@@ -288,13 +295,17 @@ func bashKillTool(jobs *Jobs) tool.Tool {
 			}
 			select {
 			case <-b.ended:
-				return tool.Text(fmt.Sprintf("Job %s had ended: %s.", b.id, b.status())), nil
+				res := tool.Text(fmt.Sprintf("Job %s had ended: %s.", b.id, b.status()))
+				res.People = fmt.Sprintf("Background command %s had ended: %s", b.id, b.line)
+				return res, nil
 			default:
 			}
 			b.stop(errKilled)
 			select {
 			case <-b.ended:
-				return tool.Text(fmt.Sprintf("Job %s: %s. Use bash_output for what it wrote.", b.id, b.status())), nil
+				res := tool.Text(fmt.Sprintf("Job %s: %s. Use bash_output for what it wrote.", b.id, b.status()))
+				res.People = fmt.Sprintf("Stopped background command %s: %s", b.id, b.line)
+				return res, nil
 			case <-ctx.Done():
 				return tool.Result{}, ctx.Err()
 			}

@@ -63,7 +63,9 @@ func lsTool(ws treeFS, o FileOptions) tool.Tool {
 				break
 			}
 		}
-		return l.result("(empty directory)", "entries", "use find with a name", nil), nil
+		res := l.result("(empty directory)", "entries", "use find with a name", nil)
+		res.People = "Listed " + count(l.details.Entries, "name") + " in " + relative(ws.Dir(), tr.abs)
+		return res, nil
 	})
 	t.Effect, t.Aliases = tool.Reads, []string{"LS"}
 	t.Fields = []tool.Field{{Name: "path", Other: []string{"directory", "dir"}}}

@@ -53,6 +53,19 @@ type ReadDetails struct {
 	Height   int           `json:"height,omitempty"`
 }
 
+// people describes for the user what was read.
+func (d *ReadDetails) people(name string) string {
+	switch {
+	case d.Kind != "text":
+		return fmt.Sprintf("Read the %s %s (%s)", d.Kind, name, plain.Size(d.Size))
+	case d.Lines == 0:
+		return "Read " + name
+	case d.Lines < d.Total:
+		return fmt.Sprintf("Read %s of %s, from line %d of %d", plain.Count(d.Lines, "line"), name, d.Offset, d.Total)
+	}
+	return fmt.Sprintf("Read %s of %s", plain.Count(d.Lines, "line"), name)
+}
+
 // Limits of files that are read into memory, in bytes.
 const (
 	maxWhole    = 64 << 20 // images, PDF files, notebooks
@@ -93,7 +106,7 @@ func readTool(ws readFS, st *Memory, o FileOptions) tool.Tool {
 		if err != nil {
 			return tool.Result{}, fileError(abs, err)
 		}
-		res.Details = r.details
+		res.Details, res.People = r.details, r.details.people(relative(ws.Dir(), abs))
 		res.Touched = []string{abs}
 		return res, nil
 	})

@@ -64,6 +64,13 @@ func todoTool(m *Memory) tool.Tool {
 		m.todos = items
 		res := tool.Text(todoList(items))
 		res.Details = todoDetails{Items: append([]Todo{}, items...)}
+		done := 0
+		for _, it := range items {
+			if it.State == TodoDone {
+				done++
+			}
+		}
+		res.People = fmt.Sprintf("%d of %s done", done, count(len(items), "step"))
 		return res, nil
 	})
 	t.Effect = tool.Reads // it changes nothing outside the session

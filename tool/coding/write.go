@@ -51,6 +51,10 @@ func writeTool(ws writeFS, st *Memory) tool.Tool {
 		}
 		out := tool.Text(fmt.Sprintf("%s %s (%s).", verb, in.Path, count(len(in.Content), "byte")))
 		out.Details, out.Touched = details, []string{c.abs}
+		out.People = verb + " " + relative(ws.Dir(), c.abs)
+		if details.Diff == "" {
+			out.People += " (" + plain.Size(int64(details.Size)) + ")"
+		}
 		return out, nil
 	})
 	t.Changes = changes(ws, st, func(c *change, in writeInput) (string, []udiff.Edit,

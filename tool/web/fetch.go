@@ -117,6 +117,17 @@ func (c *client) fetch(ctx context.Context, in fetchInput, call tool.Input) (too
 	}
 	res.Details = d
 	res.IsError = p.Code >= 400
+	switch {
+	case res.IsError:
+		res.People = "failed: " + p.Status
+	case p.To != "":
+		res.People = p.URL + " leads to another host, which was not followed: " + p.To
+	default:
+		res.People = "Fetched " + p.URL
+		if d.Lines > 0 {
+			res.People += fmt.Sprintf(" (%s)", plain.Count(d.Lines, "line"))
+		}
+	}
 	return res, nil
 }
 

@@ -119,9 +119,13 @@ func (c *client) search(ctx context.Context, in searchInput, _ tool.Input) (tool
 		}
 	}
 	if shown == 0 {
-		return tool.Text("No results."), nil
+		res := tool.Text("No results.")
+		res.People = "Found nothing for " + q.Text
+		return res, nil
 	}
-	return tool.Text(stranger(b.String())), nil
+	res := tool.Text(stranger(b.String()))
+	res.People = "Found " + plain.Count(shown, "page") + " for " + q.Text
+	return res, nil
 }
 
 // wants reports whether a query is about a host.

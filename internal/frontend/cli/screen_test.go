@@ -137,7 +137,7 @@ func TestScreenTalk(t *testing.T) {
 		t.Error(err)
 	}
 	k.types("!echo $((40+2))\r")
-	k.shows(w, h, `(?m)^  42$`)
+	k.shows(w, h, `(?m)^42$`)
 	k.types("/gree")
 	k.shows(w, h, `❯ /greet +Greets people`)
 	k.types("\tAda\r")

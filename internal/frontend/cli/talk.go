@@ -45,16 +45,16 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 		return err
 	}
 	defer closeEngine(e, stderr)
-	if !f.trust && !f.bare {
-		if err := askTrust(c, e); err != nil {
-			return err
-		}
-	}
 	if err := askRoutes(c, e); err != nil {
 		return err
 	}
 	if useScreen(engine.Env(nil)) {
 		return f.screen(c, e, in, first)
+	}
+	if !f.trust && !f.bare {
+		if err := askTrust(c, e); err != nil {
+			return err
+		}
 	}
 	front := &line.Front{In: in, Out: c.OutOrStdout(), Color: colors(c.OutOrStdout()),
 		History: engine.Env(nil).StateFile("history")}
@@ -126,11 +126,19 @@ func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first
 		Notify: settings.Notify,
 		First:  first, Env: env.Get,
 		History: env.StateFile("history"), Bindings: engine.KeyBindings(env),
+		Before: func(ctx context.Context, person engine.Person) error {
+			if f.trust || f.bare {
+				return nil
+			}
+			return command.AskTrust(ctx, e, person)
+		},
 		Start: func(ctx context.Context, person engine.Person) (*engine.Session, error) {
 			return f.start(ctx, e, person, nil, c.ErrOrStderr())
 		},
-		Greeting: fmt.Sprintf("knack %s in %s, %s. Type / for commands, ? for keys.", e.Project().Version(),
-			fromHome(e.Project().Dir(), env.Get("HOME")), plain.Count(len(e.Catalog().Skills()), "skill")),
+		Greeting: func() string {
+			return fmt.Sprintf("knack %s in %s, %s. Type / for commands, ? for keys.", e.Project().Version(),
+				fromHome(e.Project().Dir(), env.Get("HOME")), plain.Count(len(e.Catalog().Skills()), "skill"))
+		},
 	})
 }
 

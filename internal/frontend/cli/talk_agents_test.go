@@ -51,7 +51,7 @@ func TestTalkAgents(t *testing.T) {
 	k.expect(`general-purpose • bash touch mine`)
 	k.expect(`(?s)Run this command\? \(agent general-purpose\)\r.*touch theirs.*\x1b\[\?2004h  \? `)
 	k.types("s\r")
-	k.expect(`\(agent general-purpose \(.*\): done, 3 requests`)
+	k.expect(`\(agent general-purpose: do it too \(done, 3 requests`)
 	k.expect(`all done`)
 
 	k.enters("second")

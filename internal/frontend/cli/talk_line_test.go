@@ -37,7 +37,7 @@ func TestLineMode(t *testing.T) {
 	k.expect(`• ls`)
 	k.expect(`• read b\.txt`)
 	k.expect(`result of ls`)
-	k.expect(`result of read b\.txt\s+1?.*content of b`)
+	k.expect(`result of read b\.txt\s+Read 1 line of b\.txt`)
 	k.expect(`Both done\.`)
 	k.leaves()
 	k.mu.Lock()

@@ -385,7 +385,7 @@ func TestInterrupt(t *testing.T) {
 		call("c1", "echo $$ >pid; while [ ! -e go ]; do sleep 0.05; done"),
 		llmtest.Answer{When: "rather in French", Text: "D'accord."},
 		call("c2", "echo $$ >pid; sleep 300"),
-		llmtest.Answer{When: "third$", Want: []string{"Command aborted"}, Text: "I was about to say a lot",
+		llmtest.Answer{When: "third$", Want: []string{"Command aborted"}, Text: "I was about\n\nto say\n\na lot\n\nof things",
 			Break: llmtest.Hang},
 		call("c3", "touch asked"),
 		llmtest.Answer{When: "fifth$", Text: "all well"},
@@ -536,7 +536,7 @@ func TestTalkApproval(t *testing.T) {
 	d.file(t, "greet.py", "print('hello')\n")
 	k := d.open(t)
 	k.enters("go")
-	k.expect(`(?s)Change greet\.py\?.*-print\('hello'\).*\+print\('goodbye'\).*\x1b\[\?2004h  \? `)
+	k.expect(`(?s)Change greet\.py\?.*1 - print\('hello'\).*1 \+ print\('goodbye'\).*\x1b\[\?2004h  \? `)
 	k.types("y\r")
 	k.expect(`(?s)Run this command\?.*touch long.*echo step 5.*\(\d+ of \d+ lines; Enter, all or n\) `)
 	k.types("y\r") // more follows: this only turns the page

@@ -17,8 +17,8 @@ func shown(t *testing.T, r *gate.Request) string {
 	t.Helper()
 	var b strings.Builder
 	f := &Front{Out: &b}
-	for _, l := range f.request(r) {
-		fmt.Fprintln(&b, l.indent+l.lead+l.text)
+	for _, l := range f.request(&engine.Question{Title: r.Title(), Call: r}) {
+		fmt.Fprintln(&b, strings.TrimRight(l.String(), " "))
 	}
 	return b.String()
 }
@@ -31,14 +31,15 @@ func TestRequest(t *testing.T) {
 		Decision: permission.Decision{Subjects: []permission.Judged{{Subject: permission.Subject{Kind: "Bash",
 			Text: "rm -rf LAST"}}}},
 	})
-	if !strings.Contains(text, long) {
+	if !strings.Contains(strings.Join(strings.Fields(text), " "), long) {
 		t.Errorf("a long command is cut: %s", text)
 	}
 	text = shown(t, &gate.Request{
-		Tool: "edit", Agent: "helper", Changes: []tool.Change{{Path: "/w/a.go", Diff: "--- a\n+++ b\n-old\n+new\n"}},
+		Tool: "edit", Agent: "helper", Changes: []tool.Change{{Path: "/w/a.go", Added: 1, Removed: 1,
+			Diff: "--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n"}},
 		Subjects: []permission.Subject{{Kind: "Edit", Text: "/w/a.go"}},
 	})
-	if want := "Change /w/a.go? (agent helper)\n    --- a\n    +++ b\n    -old\n    +new\n"; text != want {
+	if want := "? Change /w/a.go? (agent helper)  +1 −1\n    1 - old\n    1 + new\n"; text != want {
 		t.Errorf("an edit:\n%s\nwant\n%s", text, want)
 	}
 	text = shown(t, &gate.Request{
@@ -46,14 +47,14 @@ func TestRequest(t *testing.T) {
 		Files: []gate.File{{Path: "/w/x.sh", Hash: "2", Data: []byte("echo two\n"), Old: []byte("echo one\n"),
 			Changed: true}},
 	})
-	if !strings.Contains(text, "-echo one") || !strings.Contains(text, "+echo two") {
+	if !strings.Contains(text, "- echo one") || !strings.Contains(text, "+ echo two") {
 		t.Errorf("the diff of a changed script is not shown: %s", text)
 	}
 	text = shown(t, &gate.Request{
 		Tool: "deploy", Input: json.RawMessage(`{"where":"production"}`), Subjects: []permission.Subject{{Kind: "deploy"}},
 		Decision: permission.Decision{Subjects: []permission.Judged{{Subject: permission.Subject{Kind: "deploy"}}}},
 	})
-	if !strings.Contains(text, `{"where":"production"}`) {
+	if !strings.Contains(text, "where  production") {
 		t.Errorf("the input of a tool without a summary is not shown: %s", text)
 	}
 }
@@ -92,19 +93,6 @@ func TestFormValues(t *testing.T) {
 	} {
 		if value, problem := valueOf(c.field, c.typed); value != c.want || problem != c.problem {
 			t.Errorf("%s %q: %q, %q", c.field.Type, c.typed, value, problem)
-		}
-	}
-}
-
-func TestFold(t *testing.T) {
-	for _, c := range []struct{ in, want string }{
-		{"", ""}, {"short", "short"},
-		{"0123456789012345678901234567890", "01234567890123456789|01234567890"},
-		{"a\tb", "a    b"},
-		{strings.Repeat("漢", 12), strings.Repeat("漢", 10) + "|漢漢"},
-	} {
-		if got := strings.Join(fold(c.in, 20), "|"); got != c.want {
-			t.Errorf("%q: %q, want %q", c.in, got, c.want)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/markdown"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/styled"
 )
 
 // Ask asks the user a question. It implements [engine.Person].
@@ -21,7 +22,7 @@ func (f *Front) Ask(ctx context.Context, q engine.Question) (engine.Answer, erro
 	}
 	defer f.screen.Unlock()
 	f.open()
-	f.endLine()
+	f.endAnswer()
 	f.read.until = ctx.Done()
 	defer func() { f.read.until = nil }()
 	a, err := f.question(ctx, q)
@@ -40,9 +41,7 @@ func (f *Front) question(ctx context.Context, q engine.Question) (engine.Answer,
 		f.serverAsks(q)
 	} else if q.Asker == engine.AskerPlan {
 		f.read.discard() // nothing that was typed before the plan was shown approves it
-		for _, l := range markdown.Render(q.Text, f.width()) {
-			fmt.Fprintln(f.Out, l.String())
-		}
+		f.print(markdown.Render(q.Text, f.columns())...)
 		f.title("", q.Title)
 	} else if q.URL != "" || len(q.Fields) == 0 {
 		f.title(q.Text, q.Title)
@@ -67,14 +66,14 @@ func (f *Front) question(ctx context.Context, q engine.Question) (engine.Answer,
 // look like a question from Knack.
 func (f *Front) serverAsks(q engine.Question) {
 	fmt.Fprintf(f.Out, "%s %s %s\n", f.paint(yellow, "?"), plain.Line(q.Title), f.paint(dim, "(Ctrl-D: no answer)"))
-	for line := range strings.Lines(wrap(plain.Text(strings.TrimSpace(q.Text)), f.width()-4)) {
-		fmt.Fprintf(f.Out, "    %s\n", strings.TrimSuffix(line, "\n"))
+	for _, l := range wrap(strings.TrimSpace(q.Text), max(f.columns()-4, 20)) {
+		f.print(append(styled.S(styled.Text, "    "), l...))
 	}
 }
 
 func (f *Front) title(text, title string) {
 	if text != "" {
-		fmt.Fprintln(f.Out, wrap(plain.Text(text), f.width()))
+		f.text(text)
 	}
 	fmt.Fprintf(f.Out, "%s %s\n", f.paint(yellow, "?"), plain.Text(title))
 }
@@ -149,6 +148,7 @@ func several(q engine.Field, text string) []string {
 
 func (f *Front) field(q engine.Field) (string, error) {
 	if q.Type == engine.FieldSecret {
+		f.read.discard() // what was typed before the question is not part of a secret
 		return f.read.secret(plain.Line(q.Label) + ": ")
 	}
 	f.title(q.Help, q.Label)

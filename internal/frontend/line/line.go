@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,7 +26,11 @@ import (
 
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/internal/frontend/show"
+	"github.com/knack-agent/knack/internal/leaf/markdown"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/styled"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
@@ -48,7 +53,7 @@ type Front struct {
 
 	screen     sync.Mutex // locked while something is shown or asked
 	read       *reader
-	inLine     bool                    // the cursor is after streamed text
+	stream     *markdown.Stream        // the answer that arrives; nil: none
 	calls      map[string]llm.ToolCall // calls without a result
 	lastHeader string                  // ID of the call whose heading is the last line
 	stop       func()                  // ends the current run
@@ -149,7 +154,7 @@ func (f *Front) steer(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	f.endLine()
+	f.endAnswer()
 	s, err := f.read.line(f.paint(bold, "Message to the model (Enter to continue, Ctrl-C to stop) > "), false)
 	if err != nil {
 		return false
@@ -171,7 +176,7 @@ func (f *Front) queued(q engine.Queued, err error) {
 	case err != nil:
 		fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(err.Error())+")"))
 	case q.Reply != nil:
-		fmt.Fprintln(f.Out, wrap(plain.Text(q.Reply.String()), f.width()))
+		f.text(q.Reply.String())
 	}
 }
 
@@ -207,16 +212,56 @@ func (f *Front) lockScreen(ctx context.Context) bool {
 func (f *Front) Print(s string) {
 	f.screen.Lock()
 	defer f.screen.Unlock()
-	f.endLine()
+	f.endAnswer()
 	fmt.Fprintln(f.Out, s)
 }
 
-// endLine ends a line of streamed text, if there is one.
-func (f *Front) endLine() {
-	if f.inLine {
-		io.WriteString(f.Out, "\n")
-		f.inLine = false
+// endAnswer shows the rest of the answer that arrived, if there is one.
+func (f *Front) endAnswer() {
+	if f.stream != nil {
+		f.stream.Close()
+		f.print(f.stream.Take(f.columns())...)
+		f.stream = nil
 	}
+}
+
+// answered shows a whole answer.
+func (f *Front) answered(text string) {
+	if f.In == nil {
+		fmt.Fprintln(f.Out, plain.Text(text))
+		return
+	}
+	f.print(markdown.Render(text, f.columns())...)
+}
+
+// print writes lines.
+func (f *Front) print(lines ...styled.Line) {
+	var theme styled.Theme // without colours and attributes
+	if f.Color {
+		theme = styled.ThemeFor(false)
+		theme.Links = false
+	}
+	io.WriteString(f.Out, theme.Render(lines))
+}
+
+// text writes text, wrapped at blanks. The rows after the first of a line are indented as the line is.
+func (f *Front) text(s string) { f.print(wrap(s, f.columns())...) }
+
+// wrap breaks the lines of a text at blanks, and indents the rows after the first. A word longer than a row, such as an
+// address, is left for the terminal to wrap, which copies it in one piece.
+func wrap(s string, width int) (out []styled.Line) {
+	for l := range strings.SplitSeq(strings.TrimRight(s, "\n"), "\n") {
+		l = plain.Line(show.Tabs(l))
+		if slices.ContainsFunc(strings.Fields(l), func(w string) bool { return styled.Width(w) > width-4 }) {
+			out = append(out, styled.S(styled.Text, l))
+			continue
+		}
+		body := strings.TrimLeft(l, " ")
+		lead := strings.Repeat(" ", min(len(l)-len(body), width/2))
+		out = append(out, styled.Wrap(styled.S(styled.Text, body), width, styled.S(styled.Text, lead),
+			styled.S(styled.Text, strings.Repeat(" ", max(len(lead), 4))))...)
+	}
+	return out
 }
 
 // Event shows an event of a run.
@@ -228,29 +273,36 @@ func (f *Front) Event(e engine.Event) {
 		f.sub(e)
 	case e.Text != "":
 		f.lastHeader = ""
-		io.WriteString(f.Out, plain.Text(e.Text))
-		f.inLine = !strings.HasSuffix(e.Text, "\n")
+		if f.In == nil { // what is printed to a file stays Markdown
+			io.WriteString(f.Out, plain.Text(e.Text))
+			break
+		}
+		if f.stream == nil {
+			f.stream = &markdown.Stream{}
+		}
+		f.stream.Write(e.Text)
+		f.print(f.stream.Take(f.columns())...)
 	case e.Call != nil:
-		f.endLine()
+		f.endAnswer()
 		fmt.Fprintf(f.Out, "%s %s\n", f.paint(dim, "•"), f.call(e.Call))
 		if f.calls == nil {
 			f.calls = map[string]llm.ToolCall{}
 		}
 		f.calls[e.Call.ID], f.lastHeader = *e.Call, e.Call.ID
 	case e.Retry != nil:
-		f.endLine()
+		f.endAnswer()
 		fmt.Fprintf(f.Out, "%s\n", f.retryText(e.Retry))
 	case e.Reply != nil:
-		f.endLine()
+		f.endAnswer()
 		if text := e.Reply.String(); text != "" {
-			fmt.Fprintln(f.Out, wrap(plain.Text(text), f.width()))
+			f.text(text)
 		}
 	case e.Entry != nil:
 		f.entry(e.Entry)
 	case e.End != nil && e.End.Requests == 0 && e.End.Reason == session.EndDone:
-		f.endLine() // a command, whose reply was shown
+		f.endAnswer() // a command, whose reply was shown
 	case e.End != nil:
-		f.endLine()
+		f.endAnswer()
 		if e.End.Reason != session.EndDone && e.End.Reason != session.EndTerminated {
 			why := string(e.End.Reason)
 			if e.End.Why != "" {
@@ -270,7 +322,7 @@ func (f *Front) retryText(r *agent.Retrying) string {
 // started it.
 func (f *Front) sub(e engine.Event) {
 	print := func(s string) {
-		f.endLine()
+		f.endAnswer()
 		fmt.Fprintf(f.Out, "%s%s %s\n", strings.Repeat("  ", e.Agent.Depth), f.paint(dim, plain.Line(e.Agent.Name)+" •"), s)
 	}
 	switch {
@@ -280,7 +332,8 @@ func (f *Front) sub(e engine.Event) {
 		print(f.retryText(e.Retry))
 	case e.Entry == nil:
 	case e.Entry.Decision != nil && e.Entry.Decision.By.Verdict != permission.Allow:
-		print(f.paint(red, plain.Line(e.Entry.Decision.Tool)+" was refused"))
+		no := gate.Denied{Decision: e.Entry.Decision.By}
+		print(f.paint(red, plain.Line(e.Entry.Decision.Tool+" "+no.People())))
 	case e.Entry.Note != nil && e.Entry.Note.People != "":
 		print(f.paint(dim, "("+plain.Line(e.Entry.Note.People)+")"))
 	}
@@ -289,14 +342,14 @@ func (f *Front) sub(e engine.Event) {
 // agent shows that a sub-agent has started or ended, and its answer unless the result of a
 // call shows it.
 func (f *Front) agent(a *session.Agent) {
-	f.endLine()
+	f.endAnswer()
 	if a.Reason == "" {
-		fmt.Fprintf(f.Out, "%s %s\n", f.paint(dim, "•"), plain.Line(clip(a.Line(), 160)))
+		fmt.Fprintf(f.Out, "%s %s\n", f.paint(dim, "•"), plain.Line(a.Line()))
 		return
 	}
-	fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(a.Line())+")"))
+	fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(%s; session %s)", plain.Line(a.Line()), a.Log)))
 	if a.Call == "" || a.Background {
-		fmt.Fprintln(f.Out, plain.Text(a.Result))
+		f.answered(a.Result)
 	}
 }
 
@@ -313,14 +366,14 @@ func (f *Front) total(e *agent.End) string {
 func (f *Front) entry(e *session.Entry) {
 	switch {
 	case e.User != nil && e.User.Typed != "" && len(e.User.Parts) > 0:
-		f.endLine()
+		f.endAnswer()
 		text := e.User.Parts[0].Text
 		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(sent to the model: %s, %d tokens)",
 			plain.Line(clip(strings.Join(strings.Fields(text), " "), 100)), (len(text)+3)/4)))
 	case e.Answer != nil:
-		f.endLine()
+		f.endAnswer()
 	case e.Result != nil:
-		f.endLine()
+		f.endAnswer()
 		if c, ok := f.calls[e.Result.ID]; ok && f.lastHeader != c.ID { // other calls began or ended in between
 			fmt.Fprintf(f.Out, "%s %s\n", f.paint(dim, "result of"), f.call(&c))
 		}
@@ -328,7 +381,7 @@ func (f *Front) entry(e *session.Entry) {
 		f.lastHeader = ""
 		f.result(e.Result)
 	case e.Activation != nil:
-		f.endLine()
+		f.endAnswer()
 		a := e.Activation
 		line := fmt.Sprintf("skill %s", plain.Line(a.Notice))
 		if granted := a.Granted(); len(granted) > 0 {
@@ -342,16 +395,16 @@ func (f *Front) entry(e *session.Entry) {
 			fmt.Fprintln(f.Out, f.paint(dim, "  "+plain.Line(p.String())))
 		}
 	case e.Release != nil:
-		f.endLine()
+		f.endAnswer()
 		fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(skill %s released: %s)", plain.Line(e.Release.Skill),
 			plain.Line(e.Release.Reason))))
 	case e.Agent != nil:
 		f.agent(e.Agent)
 	case e.Compaction != nil:
-		f.endLine()
+		f.endAnswer()
 		fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(e.Compaction.Line())+")"))
 	case e.Note != nil && e.Note.People != "":
-		f.endLine()
+		f.endAnswer()
 		fmt.Fprintln(f.Out, f.paint(dim, "("+plain.Line(e.Note.People)+")"))
 	}
 }
@@ -368,101 +421,41 @@ func (f *Front) call(c *llm.ToolCall) string {
 	return f.paint(bold, plain.Line(c.Name)) + " " + plain.Line(clip(f.summary(c), 160))
 }
 
-const tailLines = 4
-
-// result shows the diff of a result, or the end of its text.
+// result shows what the line of the call does not say: what was done, or why it failed, and the diff or a part of the
+// text.
 func (f *Front) result(r *session.Result) {
-	var d struct {
-		Diff string `json:"diff"`
+	indent := styled.S(styled.Text, "  ")
+	width := max(f.columns()-indent.Width(), 20)
+	res := show.ResultOf(r, nil, width, "")
+	var lines []styled.Line
+	if (r.People != "" || r.IsError) && !res.Agent { // the end of an agent is an entry of its own
+		res.Line[0].Text = strings.TrimLeft(res.Line[0].Text, " ") // after the heading, which was shown with the call
+		lines = styled.Wrap(res.Line, width, nil, indent)
 	}
-	if json.Unmarshal(r.Details, &d) == nil && d.Diff != "" {
-		lines := strings.Split(strings.TrimRight(d.Diff, "\n"), "\n")
-		for i, s := range lines {
-			if i == 40 {
-				fmt.Fprintf(f.Out, "    … %d more lines\n", len(lines)-i)
-				break
-			}
-			paint := none
-			switch {
-			case strings.HasPrefix(s, "+"):
-				paint = green
-			case strings.HasPrefix(s, "-"):
-				paint = red
-			}
-			fmt.Fprintf(f.Out, "    %s\n", f.paint(paint, plain.Line(s)))
-		}
-		return
+	if f.In == nil && len(res.Rows) == 0 { // a log: it also says what the model was told
+		res.Rows = show.Text(r.Text(), width, "")
 	}
-	lines := strings.Split(r.Text(), "\n")
-	if n := len(lines); n > tailLines {
-		fmt.Fprintf(f.Out, "    %s\n", f.paint(dim, fmt.Sprintf("… %d lines", n-tailLines)))
-		lines = lines[n-tailLines:]
-	}
-	for _, s := range lines {
-		s = plain.Line(clip(s, 200))
-		if r.IsError {
-			s = f.paint(red, s)
-		} else {
-			s = f.paint(dim, s)
-		}
-		fmt.Fprintf(f.Out, "    %s\n", s)
+	for _, l := range append(lines, res.Rows...) {
+		f.print(append(indent[:1:1], l...))
 	}
 }
 
-// width returns the width of the terminal in columns; 0 if unknown.
-func (f *Front) width() int {
-	if f.In == nil {
-		return 0
-	}
-	w, _, err := term.GetSize(int(f.In.Fd()))
-	if err != nil {
-		return 0
-	}
-	return w
+// columns returns the width of the terminal in columns, or 80 if it is unknown.
+func (f *Front) columns() int {
+	width, _ := f.size()
+	return width
 }
 
 // size returns the size of the terminal in columns and rows, or 80 by 24 if it is unknown.
 func (f *Front) size() (width, height int) {
 	width, height = 80, 24
-	if f.In == nil {
-		return width, height
+	if f.In == nil { // no terminal: lines are not broken
+		return 1 << 20, height
 	}
 	if w, h, err := term.GetSize(int(f.In.Fd())); err == nil && w > 0 && h > 0 {
 		width, height = w, h
 	}
 	return width, height
-}
-
-// wrap breaks long lines at spaces and indents continuation rows. A word longer than a line is
-// left for the terminal to wrap.
-func wrap(s string, width int) string {
-	const indent = "    "
-	if width < 4*len(indent) {
-		return s
-	}
-	var b strings.Builder
-	for line := range strings.Lines(s) {
-		text, end := strings.CutSuffix(line, "\n")
-		rest := []rune(text)
-		for begin := 0; len(rest) > width; begin = len(indent) {
-			at := -1
-			for i := begin + 1; i <= width && i < len(rest); i++ {
-				if rest[i] == ' ' && rest[i-1] != ' ' {
-					at = i
-				}
-			}
-			if at < 0 || strings.TrimSpace(string(rest[at:])) == "" {
-				break
-			}
-			b.WriteString(string(rest[:at]) + "\n")
-			rest = []rune(indent + strings.TrimLeft(string(rest[at:]), " "))
-		}
-		b.WriteString(string(rest))
-		if end {
-			b.WriteString("\n")
-		}
-	}
-	return b.String()
 }
 
 // clip cuts a line at a rune boundary.
@@ -504,7 +497,7 @@ func (f *Front) Show(log *session.Log) {
 		case e.Answer != nil:
 			for _, p := range e.Answer.Message.Parts {
 				if p.Text != "" {
-					f.Print(plain.Text(p.Text))
+					f.answered(p.Text)
 				}
 				if p.Call != nil {
 					f.Event(engine.Event{Event: agent.Event{Call: p.Call}})

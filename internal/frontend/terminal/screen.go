@@ -24,6 +24,8 @@ type Screen struct {
 	row           int      // the cursor's row, as an index into rows
 	cursor        Cursor   // as last shown
 	buf           bytes.Buffer
+	full          []byte // the rows of the whole screen, as written; nil: the live area is shown
+	moved         bool   // the size has changed since the whole screen was taken
 }
 
 // A Cursor is a position in the live area. A negative Row hides the cursor.
@@ -32,6 +34,7 @@ type Cursor struct{ Row, Col int }
 // Resize sets the size of the terminal. After a change of the width, the next Show draws the
 // live area below whatever the terminal made of the old one.
 func (s *Screen) Resize(width, height int) {
+	s.moved = s.moved || s.full != nil
 	s.width, s.height = max(width, 1), max(height, 1)
 }
 
@@ -155,9 +158,57 @@ func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
 	return err
 }
 
+// Full covers the whole screen with rows, in the terminal's alternate screen. Nothing is committed meanwhile:
+// [Screen.Back] must be called before the next Show.
+func (s *Screen) Full(rows []styled.Line) error {
+	var page []byte
+	for i, l := range rows[:min(len(rows), s.height)] {
+		if i > 0 {
+			page = append(page, "\r\n"...)
+		}
+		page = append(s.Theme.Append(page, l.Cut(s.width)), "\x1b[K"...)
+	}
+	if s.full != nil && bytes.Equal(page, s.full) {
+		return nil
+	}
+	b := &s.buf
+	b.Reset()
+	if s.full == nil {
+		b.WriteString("\x1b[?1049h")
+	}
+	b.WriteString("\x1b[?2026h\x1b[?25l\x1b[H")
+	b.Write(page)
+	b.WriteString("\x1b[J\x1b[?2026l")
+	s.full = append(page, 0) // not nil, also for an empty page
+	s.full = s.full[:len(page)]
+	_, err := s.Out.Write(b.Bytes())
+	return err
+}
+
+// Back ends [Screen.Full]. The terminal shows again what was there before.
+func (s *Screen) Back() error {
+	if s.full == nil {
+		return nil
+	}
+	s.full = nil
+	s.cursor.Col-- // the next Show places and shows the cursor
+	if _, err := io.WriteString(s.Out, "\x1b[?1049l"); err != nil {
+		return err
+	}
+	if s.moved {
+		s.moved = false
+		return s.Redraw()
+	}
+	return nil
+}
+
 // Redraw erases the live area and makes the next Show draw it completely, because the terminal
 // may have changed it.
 func (s *Screen) Redraw() error {
+	if s.full != nil { // what is below it is redrawn when it ends
+		s.moved = true
+		return nil
+	}
 	b := &s.buf
 	b.Reset()
 	if s.row > 0 {

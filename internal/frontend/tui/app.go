@@ -28,6 +28,9 @@ import (
 type Options struct {
 	In  *os.File  // a terminal
 	Out io.Writer // the same terminal
+	// Before, if not nil, asks what has to be answered before the conversation begins, such as whether to trust the
+	// project. An error ends the program.
+	Before func(ctx context.Context, who engine.Person) error
 	// Start begins the conversation. The session asks its questions through who.
 	Start func(ctx context.Context, who engine.Person) (*engine.Session, error)
 	// Theme is the name of a theme. "" and "auto" choose one that fits the terminal's
@@ -39,8 +42,8 @@ type Options struct {
 	Notify string
 	// History and Bindings are file names; "" means no file.
 	History, Bindings string
-	Greeting          string // the first line
-	First             string // the first prompt, sent at the start
+	Greeting          func() string // the first line
+	First             string        // the first prompt, sent at the start
 	Env               func(string) string
 }
 
@@ -55,11 +58,6 @@ func Run(ctx context.Context, o Options) error {
 	}
 	a.history.Load(o.History)
 	loaded := len(a.history.All())
-	if a.session, err = o.Start(a.ctx, person{a}); err != nil {
-		return err
-	}
-	a.talk = engine.Converse(a.session)
-	defer a.talk.Close()
 	if a.terminal, err = terminal.Open(o.In, o.Out, terminal.Keys,
 		func(k terminal.Key) {
 			select {
@@ -82,18 +80,51 @@ func Run(ctx context.Context, o Options) error {
 		a.conv.note(styled.Warn, "unknown theme "+o.Theme)
 	}
 	a.conv.width, _ = a.screen.Size()
-	if o.Greeting != "" {
-		a.conv.add(blockNote, styled.Wrap(styled.S(styled.Dim, plain.Line(o.Greeting)), a.conv.width, nil, nil)...)
-	}
-	a.begin()
-	if o.First != "" {
-		a.submit(agent.Typed(o.First), engine.Next)
+	defer func() {
+		if a.talk != nil {
+			a.talk.Close()
+		}
+	}()
+	if o.Before == nil {
+		a.start()
+	} else {
+		a.work(func(ctx context.Context) func() {
+			err := o.Before(ctx, person{a})
+			return func() {
+				if a.startErr = err; err != nil {
+					a.quit = true
+					return
+				}
+				a.start()
+			}
+		})
 	}
 	err = a.loop()
+	if a.startErr != nil {
+		return a.startErr
+	}
 	if saved := a.history.Save(o.History, min(loaded, len(a.history.All()))); err == nil {
 		err = saved
 	}
 	return err
+}
+
+// start begins the conversation.
+func (a *app) start() {
+	s, err := a.o.Start(a.ctx, person{a})
+	if err != nil {
+		a.startErr, a.quit = err, true
+		return
+	}
+	a.session = s
+	a.talk = engine.Converse(s)
+	if a.o.Greeting != nil {
+		a.conv.add(blockNote, styled.Wrap(styled.S(styled.Dim, plain.Line(a.o.Greeting())), a.conv.width, nil, nil)...)
+	}
+	a.begin()
+	if a.o.First != "" {
+		a.submit(agent.Typed(a.o.First), engine.Next)
+	}
 }
 
 // app is the state of the interface. Only the goroutine of loop may use it; other goroutines
@@ -106,7 +137,8 @@ type app struct {
 	// Keys are handled at once; functions posted during a turn wait for the next frame.
 	pressedKeys chan terminal.Key
 	talk        *engine.Conversation
-	session     *engine.Session // the one that is shown
+	session     *engine.Session // the one that is shown; nil: Before asks
+	startErr    error           // why the conversation did not begin
 	terminal    *terminal.Terminal
 	screen      *terminal.Screen
 	keys        bindings
@@ -282,10 +314,30 @@ func (a *app) draw() error {
 	if len(a.questions) > 0 {
 		a.view.dialog, a.view.more = a.questions[0].dialog, len(a.questions)-1
 	}
+	if a.view.pager != nil {
+		return a.screen.Full(a.view.pager.rows(width, height))
+	}
+	if err := a.screen.Back(); err != nil {
+		return err
+	}
 	a.view.tokens = a.counted + a.streamed/4
 	final := a.conv.take()
 	live, cursor := a.view.live(width, height, a.drawn)
+	if len(a.questions) > 0 && a.questions[0].dialog.appears() {
+		a.dropTyped() // what was typed before the field was visible is not part of a secret
+	}
 	return a.screen.Show(final, live, cursor)
+}
+
+// dropTyped drops the keys that were pressed but not handled yet.
+func (a *app) dropTyped() {
+	for {
+		select {
+		case <-a.pressedKeys:
+		default:
+			return
+		}
+	}
 }
 
 // leave erases the live area and shows how to resume the session.
@@ -293,7 +345,14 @@ func (a *app) leave(err error) error {
 	if a.stop != nil {
 		a.stop(context.Canceled)
 	}
+	a.view.pager = nil
+	if e := a.screen.Back(); e != nil {
+		return errors.Join(err, e)
+	}
 	a.conv.endAnswer()
+	if a.session == nil {
+		return errors.Join(err, a.screen.Leave())
+	}
 	if s := a.session.Log(); s.Last() > 0 && a.session.Recorded() {
 		a.conv.note(styled.Dim, "resume with: knack -r "+s.ID())
 	}

@@ -1,7 +1,6 @@
 package tui
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,12 +8,13 @@ import (
 
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/frontend/show"
 	"github.com/knack-agent/knack/internal/leaf/markdown"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/styled"
 	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
 )
 
 // A conversation turns the events of a run into lines: final ones, and those of what is still
@@ -29,8 +29,11 @@ type conversation struct {
 
 	answer    *markdown.Stream // nil: no answer is being streamed
 	reasoning string           // reasoning streamed since the request began
-	calls     []*call          // running, or finished and waiting until earlier calls are shown
-	results   []string         // full results, the newest last
+	calls     []*call          // waiting or running, or finished and waiting until earlier calls are shown
+	subs      []*subAgent      // working
+	record    []shown          // everything of the last turns, the newest last
+	aborted   bool             // the last result was that of an aborted call
+	drawn     string           // the call whose change the user has seen whole in the conversation; "": none
 	now       time.Time        // time of the last event
 	typed     bool             // the message that begins the turn is already shown
 	retry     string
@@ -50,22 +53,38 @@ const (
 
 // A call is a tool call whose result is not shown yet.
 type call struct {
-	agent *agent.Sub
 	call  llm.ToolCall
-	since time.Time
+	since time.Time   // when it began to run; zero: it waits for an answer of the user or for other calls
 	head  styled.Line // nil: not built yet
 	tail  []string    // the last lines of the output so far
 	ended time.Time   // zero: still running
 }
 
+// A subAgent is an agent that works for the turn. It has one line, which changes.
+type subAgent struct {
+	agent.Sub
+	doing  styled.Line
+	since  time.Time
+	tokens int
+
+	background bool // it goes on after the turn
+}
+
+// A shown is a piece of a turn that can be shown in full later.
+type shown struct {
+	head      styled.Line
+	text      string
+	name      string // a file name that tells the language of text; "": plain text
+	reasoning bool   // text is the model's reasoning, in Markdown
+}
+
 const (
 	userLines    = 20 // maximum lines shown of a user message
-	resultLines  = 4  // maximum lines shown of a result
-	diffLines    = 60 // maximum lines shown of a diff
-	keptResults  = 20
+	outputLines  = 4  // lines shown of the output of a running command
+	maxRecord    = 200
 	resultIndent = "  "
-	// failedCommand begins the last line of the result of a failed shell command.
-	failedCommand = "Command "
+	// seeAll tells how to see what is folded.
+	seeAll = " (ctrl+o)"
 )
 
 func (c *conversation) add(b block, lines ...styled.Line) {
@@ -99,15 +118,32 @@ func (c *conversation) wrapped(b block, style styled.Style, first, text string) 
 func (c *conversation) user(text string) {
 	c.endAnswer()
 	c.separate()
-	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	c.drawn = ""
+	all := strings.Split(strings.TrimRight(show.Tabs(text), "\n"), "\n")
 	more := len(all) - userLines
 	if more > 1 {
 		all = all[:userLines]
 	}
-	c.wrapped(blockUser, styled.User|styled.Bold, "› ", strings.Join(all, "\n"))
-	if more > 1 {
-		c.add(blockUser, styled.S(styled.Dim, fmt.Sprintf("  … %d more lines", more)).Cut(c.width))
+	var rows []styled.Line
+	widest := 0
+	for i, part := range all {
+		lead := "› "
+		if i > 0 {
+			lead = "  "
+		}
+		rows = append(rows, styled.Wrap(styled.S(styled.User|styled.Bold, plain.Line(part)), max(c.width-1, 1),
+			styled.S(styled.User|styled.Bold, lead), styled.S(styled.User, "  "))...)
 	}
+	if more > 1 {
+		rows = append(rows, styled.S(styled.User, fmt.Sprintf("  … %d more lines", more)).Cut(c.width))
+	}
+	for _, l := range rows {
+		widest = max(widest, l.Width())
+	}
+	for i, l := range rows { // the background is a block
+		rows[i] = append(l, styled.Span{Text: strings.Repeat(" ", min(widest+1, c.width)-l.Width()), Style: styled.User})
+	}
+	c.add(blockUser, rows...)
 }
 
 // note shows a message of the program.
@@ -153,11 +189,27 @@ func (c *conversation) endAnswer() {
 
 // endReasoning shows the streamed reasoning if the user wants to see it.
 func (c *conversation) endReasoning() {
-	if c.thinking && strings.TrimSpace(c.reasoning) != "" {
-		c.separate()
-		c.wrapped(blockNote, styled.Dim|styled.Italic, "  ", strings.TrimSpace(c.reasoning))
+	if text := strings.TrimSpace(c.reasoning); text != "" {
+		if c.thinking {
+			c.separate()
+			c.add(blockNote, c.reasoned(text)...)
+		}
+		c.keep(shown{head: styled.S(styled.Dim, "Reasoning"), text: text, reasoning: true})
 	}
 	c.reasoning = ""
+}
+
+// reasoned renders reasoning: Markdown in the colour of what matters less.
+func (c *conversation) reasoned(text string) []styled.Line {
+	lines := c.indented(markdown.Render(text, max(c.width-len(resultIndent), 1)))
+	for _, l := range lines {
+		for i := range l {
+			if l[i].Style&0xff == styled.Text {
+				l[i].Style |= styled.Dim | styled.Italic
+			}
+		}
+	}
+	return lines
 }
 
 // event applies an event of a run.
@@ -173,12 +225,18 @@ func (c *conversation) event(e agent.Event, now time.Time) {
 		c.answer.Write(e.Text)
 	case e.Thinking != "" && e.Agent == nil:
 		c.reasoning += e.Thinking
+	case e.Agent != nil:
+		c.sub(e, now)
 	case e.Call != nil:
 		c.endReasoning()
-		c.calls = append(c.calls, &call{agent: e.Agent, call: *e.Call, since: now})
+		c.calls = append(c.calls, &call{call: *e.Call})
+	case e.Started != nil:
+		if k := c.running(e.Started.Call); k != nil {
+			k.since = now
+		}
 	case e.Progress != nil:
 		if k := c.running(e.Progress.Call); k != nil {
-			k.tail = lastLines(llm.TextOf(e.Progress.Result.Parts), resultLines)
+			k.tail = lastLines(llm.TextOf(e.Progress.Result.Parts), outputLines)
 		}
 	case e.Ended != nil:
 		if k := c.running(e.Ended.Call); k != nil {
@@ -187,11 +245,9 @@ func (c *conversation) event(e agent.Event, now time.Time) {
 	case e.Retry != nil:
 		c.answer, c.reasoning = nil, "" // discard what was streamed
 		c.retry = fmt.Sprintf("%s; next attempt in %s", e.Retry.Err, e.Retry.Wait.Round(time.Second/10))
-	case e.Entry != nil && e.Agent == nil:
-		c.entry(e.Entry)
 	case e.Entry != nil:
-		c.subEntry(e)
-	case e.End != nil && e.Agent == nil:
+		c.entry(e.Entry)
+	case e.End != nil:
 		c.end(e.End)
 	}
 }
@@ -213,31 +269,26 @@ func (c *conversation) entry(e *session.Entry) {
 	case e.User != nil: // it was queued
 		c.user(typedIn(e.User))
 	case e.Answer != nil:
+		c.aborted = false
 		c.endReasoning()
 		c.endAnswer()
 	case e.Result != nil:
-		c.result(nil, e.Result)
-	case e.Decision != nil && e.Decision.Asked:
-		c.endAnswer()
-		if k := c.running(e.Decision.Call); k != nil {
-			k.since = c.now // the time that the question took does not count as the call's
-		}
+		c.result(e.Result)
 	case e.Activation != nil:
+		c.endAnswer()
 		a := e.Activation
-		text := "skill " + a.Notice
+		text := plain.Number(a.Tokens) + " tokens"
 		if len(a.Grants) > 0 {
 			text += ", allows " + strings.Join(a.Grants, ", ")
 		}
-		c.endAnswer()
-		c.wrapped(blockCalls, styled.Text, "● ", fmt.Sprintf("%s (%s tokens)", text, plain.Number(a.Tokens)))
+		if a.Call == "" { // the user typed its name
+			c.called(styled.Good, append(styled.S(styled.Bold, "Skill"), styled.Span{Text: " " + plain.Line(a.Notice)}))
+		}
+		c.wrapped(blockCalls, styled.Dim, resultIndent, text)
 	case e.Release != nil:
 		c.note(styled.Dim, fmt.Sprintf("skill %s released: %s", e.Release.Skill, e.Release.Reason))
 	case e.Agent != nil:
-		c.endAnswer()
-		c.wrapped(blockCalls, styled.Text, "● ", e.Agent.Line())
-		if e.Agent.Reason != "" && (e.Agent.Call == "" || e.Agent.Background) {
-			c.add(blockCalls, c.indented(markdown.Render(e.Agent.Result, max(c.width-len(resultIndent), 1)))...)
-		}
+		c.agent(e.Agent)
 	case e.Compaction != nil:
 		c.note(styled.Dim, e.Compaction.Line())
 	case e.Note != nil && e.Note.People != "":
@@ -253,17 +304,67 @@ func typedIn(u *session.User) string {
 	return llm.TextOf(u.Parts[:1])
 }
 
-// subEntry shows a sub-agent's calls and denials. Its answer is not shown: it is for the agent
-// that started it.
-func (c *conversation) subEntry(e agent.Event) {
-	switch {
-	case e.Entry.Result != nil:
-		c.result(e.Agent, e.Entry.Result)
-	case e.Entry.Decision != nil && e.Entry.Decision.By.Verdict != permission.Allow:
-		c.note(styled.Bad, e.Agent.Name+": "+e.Entry.Decision.Tool+" was refused")
-	case e.Entry.Note != nil && e.Entry.Note.People != "":
-		c.note(styled.Dim, e.Agent.Name+": "+e.Entry.Note.People)
+// sub applies an event of a sub-agent. Its answer is not shown: it is for the agent that started it.
+func (c *conversation) sub(e agent.Event, now time.Time) {
+	i := slices.IndexFunc(c.subs, func(s *subAgent) bool { return s.Log == e.Agent.Log })
+	if i < 0 {
+		i = len(c.subs)
+		c.subs = append(c.subs, &subAgent{Sub: *e.Agent, since: now})
 	}
+	s := c.subs[i]
+	switch {
+	case e.Call != nil:
+		s.doing = c.describe(e.Call)
+	case e.Text != "":
+		s.doing = styled.S(styled.Dim, "writes its report")
+	case e.Entry == nil:
+	case e.Entry.Answer != nil:
+		s.tokens += e.Entry.Answer.Usage.Output
+	case e.Entry.Agent != nil && e.Entry.Agent.Reason != "":
+		c.endSub(e.Entry.Agent.Log)
+	case e.Entry.Result != nil:
+		r := e.Entry.Result
+		res := show.ResultOf(r, styled.S(styled.Bold, plain.Line(r.Name)), c.width, seeAll)
+		c.keep(shown{head: append(styled.S(styled.Dim, plain.Line(s.Name)+"  "), res.Line...), text: res.Whole})
+	}
+}
+
+func (c *conversation) endSub(log string) {
+	c.subs = slices.DeleteFunc(c.subs, func(s *subAgent) bool { return s.Log == log })
+}
+
+// agent shows the end of a sub-agent. That of one that a call waits for is shown with the call's result.
+func (c *conversation) agent(a *session.Agent) {
+	if a.Reason == "" {
+		if a.Background { // listed below the conversation, see view.agents
+			c.subs = append(c.subs, &subAgent{Sub: agent.Sub{Name: a.Name, Log: a.Log}, background: true})
+		}
+		return
+	}
+	c.endSub(a.Log)
+	if a.Call != "" && !a.Background {
+		return
+	}
+	c.endAnswer()
+	style := styled.Good
+	if a.Reason != session.EndDone {
+		style = styled.Warn
+	}
+	c.called(style, styled.S(styled.Text, plain.Line(a.Line())))
+	if a.Call == "" && !a.Background { // the user typed its skill: the report is the answer
+		c.add(blockCalls, c.indented(markdown.Render(a.Result, max(c.width-len(resultIndent), 1)))...)
+		return
+	}
+	if text := strings.TrimSpace(a.Result); text != "" {
+		c.add(blockCalls, styled.S(styled.Dim, fmt.Sprintf("%sreport of %s%s", resultIndent,
+			plain.Count(strings.Count(text, "\n")+1, "line"), seeAll)).Cut(c.width))
+		c.keep(shown{head: styled.S(styled.Text, plain.Line(a.Line())), text: text})
+	}
+}
+
+// called shows the line of a call that has ended.
+func (c *conversation) called(mark styled.Style, l styled.Line) {
+	c.add(blockCalls, styled.Wrap(l, c.width, styled.S(mark, "● "), styled.S(styled.Text, "  "))...)
 }
 
 func (c *conversation) indented(lines []styled.Line) []styled.Line {
@@ -275,49 +376,41 @@ func (c *conversation) indented(lines []styled.Line) []styled.Line {
 }
 
 // result shows a call with its result: the diff of a change, or the last lines of the text.
-func (c *conversation) result(by *agent.Sub, r *session.Result) {
+func (c *conversation) result(r *session.Result) {
 	c.endAnswer()
 	k := c.running(r.ID)
 	if k == nil {
-		k = &call{agent: by, call: llm.ToolCall{ID: r.ID, Name: r.Name}}
+		k = &call{call: llm.ToolCall{ID: r.ID, Name: r.Name}}
 	}
-	for i, other := range c.calls {
-		if other == k {
-			c.calls = append(c.calls[:i], c.calls[i+1:]...)
-			break
-		}
-	}
-	style := styled.Good
-	if r.IsError {
-		style = styled.Bad
-	}
-	head := c.heading(k)
+	c.calls = slices.DeleteFunc(c.calls, func(o *call) bool { return o == k })
+	res := show.ResultOf(r, c.heading(k), c.width, seeAll)
 	if d := k.elapsed(c.now); d >= longCall {
-		head = append(head, styled.Span{Text: "  " + elapsed(d), Style: styled.Dim})
+		res.Line = append(res.Line, styled.Span{Text: "  " + show.Elapsed(d), Style: styled.Dim})
 	}
-	c.add(blockCalls, styled.Wrap(head, c.width, styled.S(style, "● "), styled.S(styled.Text, "  "))...)
-	text := r.Text()
-	var d struct {
-		Diff string `json:"diff"`
+	c.keep(shown{head: append(append(styled.Line(nil), c.heading(k)...), outcome(res, r)...), text: res.Whole})
+	if engine.IsTodo(r.Name) && !r.IsError { // the live area shows the list
+		return
 	}
-	if by == nil {
-		switch {
-		case json.Unmarshal(r.Details, &d) == nil && d.Diff != "":
-			c.add(blockCalls, c.diff(d.Diff, diffLines)...)
-			text = d.Diff
-		case engine.IsTodo(r.Name) && !r.IsError: // the live area shows the list
-		default:
-			c.add(blockCalls, c.output(text, r.IsError, resultLines)...)
-		}
+	c.aborted = r.IsError && r.People == tool.Aborted
+	c.called(res.Mark, res.Line)
+	if c.drawn == "" || c.drawn != r.ID {
+		c.add(blockCalls, res.Rows...)
 	}
-	c.keep(text)
 }
 
-// keep stores a result so that it can be shown in full later.
-func (c *conversation) keep(text string) {
-	c.results = append(c.results, text)
-	if len(c.results) > keptResults {
-		c.results = c.results[1:]
+// outcome returns what a heading does not say about a result.
+func outcome(res show.Result, r *session.Result) styled.Line {
+	if r.People == "" {
+		return nil
+	}
+	return styled.S(res.Mark, "  "+plain.Line(r.People))
+}
+
+// keep stores a piece of the turn so that it can be shown in full later.
+func (c *conversation) keep(s shown) {
+	c.record = append(c.record, s)
+	if len(c.record) > maxRecord {
+		c.record = c.record[1:]
 	}
 }
 
@@ -338,85 +431,17 @@ func (k *call) elapsed(now time.Time) time.Duration {
 // heading returns the line that describes a call.
 func (c *conversation) heading(k *call) styled.Line {
 	if k.head == nil {
-		k.head = c.newHeading(k)
+		k.head = c.describe(&k.call)
 	}
 	return k.head[:len(k.head):len(k.head)]
 }
 
-func (c *conversation) newHeading(k *call) styled.Line {
-	l := styled.Line{{Text: plain.Line(k.call.Name), Style: styled.Bold}}
-	if k.agent != nil {
-		l = append(styled.Line{{Text: plain.Line(k.agent.Name) + " ", Style: styled.Dim}}, l...)
+func (c *conversation) describe(k *llm.ToolCall) styled.Line {
+	summary := ""
+	if c.summary != nil && len(k.Input) > 0 {
+		summary = c.summary(k.Name, k.Input)
 	}
-	if c.summary != nil && len(k.call.Input) > 0 {
-		if s := c.summary(k.call.Name, k.call.Input); s != "" {
-			l = append(l, styled.Span{Text: " " + plain.Line(start(s, headingCells))})
-		}
-	}
-	return l.Cut(headingCells)
-}
-
-// headingCells is the maximum width of a heading. The session log has the whole input.
-const headingCells = 300
-
-// start cuts s to a prefix that is long enough to fill the given number of cells.
-func start(s string, cells int) string {
-	const perCell = 32 // enough for a letter with many combining marks
-	if len(s) <= cells*perCell {
-		return s
-	}
-	return strings.ToValidUTF8(s[:cells*perCell], "")
-}
-
-// output returns the end of a result's text, at most limit lines and the number of those before.
-func (c *conversation) output(text string, isError bool, limit int) []styled.Line {
-	style := styled.Dim
-	if isError {
-		style = styled.Bad
-	}
-	all := strings.Split(text, "\n")
-	var out []styled.Line
-	if n := len(all) - limit; n > 1 {
-		out = append(out, styled.S(styled.Dim, fmt.Sprintf("%s… %d more lines (ctrl+o shows all)", resultIndent,
-			n)).Cut(c.width))
-		all = all[n:]
-	}
-	lead := styled.S(styled.Text, resultIndent)
-	for i, l := range all {
-		width := max(c.width-len(resultIndent), 1)
-		style := style
-		if isError && strings.HasPrefix(all[len(all)-1], failedCommand) && i < len(all)-1 {
-			style = styled.Dim // output of a failed command
-		}
-		line := styled.S(style, plain.Line(strings.ReplaceAll(start(l, (resultLines+1)*width), "\t", "    ")))
-		rows := styled.Break(line, width)
-		if isError { // error messages are sentences, not columns
-			rows = styled.Wrap(line, width, nil, nil)
-		}
-		if len(rows) > resultLines { // a single very long line
-			rows = rows[:resultLines]
-			rows[resultLines-1] = append(rows[resultLines-1].Cut(max(c.width-len(resultIndent)-1, 1)),
-				styled.Span{Text: "…", Style: style})
-		}
-		for _, row := range rows {
-			out = append(out, append(append(styled.Line(nil), lead...), row...))
-		}
-	}
-	return out
-}
-
-// diff returns at most n lines of a unified diff.
-func (c *conversation) diff(text string, n int) []styled.Line {
-	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	var out []styled.Line
-	for i, l := range markdown.Highlight("diff", strings.Join(all, "\n")) {
-		if i == n {
-			out = append(out, styled.S(styled.Dim, fmt.Sprintf("… %d more lines (ctrl+o shows all)", len(all)-n)))
-			break
-		}
-		out = append(out, styled.Break(l, max(c.width-len(resultIndent), 1))...)
-	}
-	return c.indented(out)
+	return show.Heading(k.Name, summary)
 }
 
 // end shows why a turn ended, unless it completed, and what it used.
@@ -424,7 +449,11 @@ func (c *conversation) end(e *agent.End) {
 	c.endReasoning()
 	c.endAnswer()
 	c.calls = slices.DeleteFunc(c.calls, func(k *call) bool { return k.call.ID != "" })
+	c.subs = slices.DeleteFunc(c.subs, func(s *subAgent) bool { return !s.background })
 	c.retry, c.typed = "", false
+	if e.Reason == session.EndCancelled && c.aborted {
+		return // the last call says it
+	}
 	if e.Reason != session.EndDone && e.Reason != session.EndTerminated {
 		why := string(e.Reason)
 		if e.Why != "" {
@@ -446,30 +475,25 @@ func (c *conversation) live(maxRows int, now time.Time) []styled.Line {
 			lines = append(lines, open...)
 		}
 	} else if c.thinking && c.reasoning != "" {
-		lead := styled.S(styled.Dim, "  ")
-		for _, l := range lastLines(strings.TrimSpace(c.reasoning), maxRows) {
-			lines = append(lines, styled.Wrap(styled.S(styled.Dim|styled.Italic, plain.Line(l)), c.width, lead, lead)...)
-		}
+		lines = append(lines, c.reasoned(strings.Join(lastLines(strings.TrimSpace(c.reasoning), maxRows), "\n"))...)
 	}
-	if len(c.calls) > 0 && (len(lines) > 0 || c.last != blockCalls && c.last != blockNone) {
+	foreground := slices.ContainsFunc(c.subs, func(s *subAgent) bool { return !s.background })
+	if (len(c.calls) > 0 || foreground) && (len(lines) > 0 || c.last != blockCalls && c.last != blockNone) {
 		lines = append(lines, nil)
 	}
+	attached := map[string]bool{} // agents that are shown in place of the call that waits for them
 	for _, k := range c.calls {
-		head := styled.Line{{Text: "○ ", Style: styled.Accent}}
-		until := now
-		if !k.ended.IsZero() { // finished, but an earlier call is still running
-			head[0] = styled.Span{Text: "✓ ", Style: styled.Dim}
-			until = k.ended
+		if i := slices.IndexFunc(c.subs, func(s *subAgent) bool { return k.call.ID != "" && s.Call == k.call.ID }); i >= 0 &&
+			k.ended.IsZero() {
+			attached[c.subs[i].Log] = true
+			lines = append(lines, c.working(c.subs[i], now))
+			continue
 		}
-		head = append(head, c.heading(k)...)
-		if d := until.Sub(k.since); d >= time.Second {
-			tail := styled.Span{Text: " " + elapsed(d), Style: styled.Dim}
-			head = append(head.Cut(max(c.width-styled.Width(tail.Text), 1)), tail)
-		}
-		lines = append(lines, head.Cut(c.width))
-		for _, l := range k.tail {
-			lines = append(lines, styled.S(styled.Dim, resultIndent+plain.Line(strings.ReplaceAll(start(l, c.width), "\t",
-				"    "))).Cut(c.width))
+		lines = append(lines, c.pending(k, now)...)
+	}
+	for _, s := range c.subs {
+		if !attached[s.Log] && !s.background {
+			lines = append(lines, c.working(s, now))
 		}
 	}
 	if c.retry != "" {
@@ -481,26 +505,47 @@ func (c *conversation) live(maxRows int, now time.Time) []styled.Line {
 	return lines
 }
 
-// lastResult shows the newest result in full, and reports whether there is one.
-func (c *conversation) lastResult() bool {
-	if len(c.results) == 0 {
-		return false
+// pending returns the lines of a call that waits or runs.
+func (c *conversation) pending(k *call, now time.Time) []styled.Line {
+	mark, tail := styled.Span{Text: "○ ", Style: styled.Accent}, ""
+	switch d := k.elapsed(now); {
+	case !k.ended.IsZero(): // an earlier call is still running
+		mark = styled.Span{Text: "✓ ", Style: styled.Dim}
+		fallthrough
+	default:
+		if d >= time.Second {
+			tail = "  " + show.Elapsed(d)
+		}
+	case k.since.IsZero():
+		mark, tail = styled.Span{Text: "○ ", Style: styled.Dim}, "  waiting"
 	}
-	c.endAnswer()
-	c.separate()
-	c.add(blockReply, markdown.Highlight("", c.results[len(c.results)-1])...)
-	return true
+	head := append(styled.Line{mark}, c.heading(k)...).Cut(max(c.width-styled.Width(tail), 1))
+	lines := []styled.Line{append(head, styled.Span{Text: tail, Style: styled.Dim}).Cut(c.width)}
+	for _, l := range k.tail {
+		lines = append(lines, styled.S(styled.Dim, resultIndent+plain.Line(show.Tabs(show.Start(l, c.width)))).Cut(c.width))
+	}
+	return lines
+}
+
+// working returns the line of a sub-agent: its name, what it does, and what that took so far.
+func (c *conversation) working(s *subAgent, now time.Time) styled.Line {
+	tail := ""
+	if d := now.Sub(s.since); d >= time.Second {
+		tail = "  " + show.Elapsed(d)
+	}
+	if s.tokens > 0 {
+		tail += "  " + plain.Number(s.tokens) + " tokens"
+	}
+	l := styled.Line{{Text: strings.Repeat("  ", max(s.Depth-1, 0)) + "○ ", Style: styled.Accent},
+		{Text: plain.Line(s.Name), Style: styled.Bold}, {Text: " › ", Style: styled.Dim}}
+	if s.doing == nil {
+		l = append(l, styled.Span{Text: "starts", Style: styled.Dim})
+	}
+	l = append(l, s.doing...).Cut(max(c.width-styled.Width(tail), 1))
+	return append(l, styled.Span{Text: tail, Style: styled.Dim}).Cut(c.width)
 }
 
 func lastLines(s string, n int) []string {
 	all := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	return all[max(0, len(all)-n):]
-}
-
-// elapsed formats a duration: 75 s is "1m15s".
-func elapsed(d time.Duration) string {
-	if d < time.Minute {
-		return fmt.Sprintf("%ds", int(d.Seconds()))
-	}
-	return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/internal/frontend/editor"
+	"github.com/knack-agent/knack/internal/frontend/show"
 	"github.com/knack-agent/knack/internal/frontend/terminal"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/styled"
@@ -27,15 +28,19 @@ type dialog struct {
 	other       bool           // text is a free-text answer to a choice
 	field       int            // index of the current field
 	values      map[string]json.RawMessage
-	problem     string // why the last value was rejected
-	bodyWritten bool   // the body has been written to the scrollback
-	whole       bool   // long diffs are not folded
-	short       bool   // the options are shown without the rules that they keep, which are shown once above them
-	callSummary string // a one-line description of the call
+	problem     string        // why the last value was rejected
+	bodyWritten bool          // the body has been written to the scrollback
+	reads       *document     // the document that the user looks at; set by key, taken by app
+	short       bool          // the options are shown without the rules that they keep, which are shown once above them
+	callSummary string        // a one-line description of the call
+	bodyRows    []styled.Line // of body, for bodyWidth
+	bodyWidth   int           // 0: not built yet
+	folded      int
 	// locked means that the dialog appeared while the user was typing a prompt, so that an
 	// Enter or a digit may not be meant for it. An arrow key, which is not needed to finish a
 	// prompt, unlocks it.
-	locked bool
+	locked  bool
+	visible int // the number of the field that was drawn last, if it is for a secret
 }
 
 // Values of list items that are not options of the question.
@@ -63,7 +68,7 @@ func newDialog(q engine.Question) *dialog {
 		}
 		d.list = newPicker("", items)
 		d.list.closed = len(items) < 10
-		if q.Call != nil || q.Asker == engine.AskerPlan {
+		if q.Call != nil || q.Asker == engine.AskerPlan || q.Asker == engine.AskerTrust {
 			d.list.at = -1 // an Enter meant for the prompt must not approve anything
 		}
 	case len(q.Fields) > 0:
@@ -73,6 +78,15 @@ func newDialog(q engine.Question) *dialog {
 		d.list.closed = true
 	}
 	return d
+}
+
+// appears reports, once, that a field for a secret is drawn for the first time.
+func (d *dialog) appears() bool {
+	if d.visible == d.field+1 || len(d.q.Fields) == 0 || d.q.Fields[d.field].Type != engine.FieldSecret {
+		return false
+	}
+	d.visible = d.field + 1
+	return true
 }
 
 // open shows field i.
@@ -111,29 +125,84 @@ func commandOf(r *gate.Request) string {
 	return in.Command
 }
 
-// page returns the address that the question asks the user to open.
-func (d *dialog) page() styled.Line {
-	address := plain.Line(d.q.URL)
-	return styled.Line{{Text: address, Style: styled.LinkText, Link: address}}
+// documents returns what the user can read before answering, each with its key.
+func (d *dialog) documents() (all []document) {
+	key := 0
+	for _, doc := range d.q.Documents {
+		for key < len(letters) && d.q.Call != nil && letters[key] == 'n' {
+			key++
+		}
+		if key == len(letters) {
+			break
+		}
+		all = append(all, document{rune(letters[key]), doc})
+		key++
+	}
+	return all
 }
 
-// title returns the line above the choices. The title of a question from an MCP server names the server.
-func (d *dialog) title() styled.Line {
-	style := styled.Bold
-	if _, ok := d.q.Asker.Server(); ok {
-		style |= styled.Warn
-	}
-	l := styled.Line{{Text: "? ", Style: styled.Accent | styled.Bold}, {Text: plain.Line(d.q.Title), Style: style}}
-	if d.q.Agent != nil {
-		l = append(l, styled.Span{Text: "  agent " + plain.Line(d.q.Agent.Name), Style: styled.Dim})
-	}
-	if r := d.q.Call; r != nil && len(r.Changes) == 1 {
-		l = append(append(l, styled.Span{Text: "  "}), counts(r.Changes[0].Added, r.Changes[0].Removed)...)
-	}
+// letters are the keys of documents. No other key of a dialog is among them.
+const letters = "abcdefghijklmopqrstuwxyz"
+
+// A document is a text that belongs to a question.
+type document struct {
+	key rune
+	engine.Document
+}
+
+// whole is what "v" opens: everything that the question is about.
+func (d *dialog) whole() *document {
+	return &document{'v', engine.Document{Title: d.q.Title}}
+}
+
+// title returns the line above the choices.
+func (d *dialog) title(width int) styled.Line {
+	l := show.Title(&d.q)
 	if n := len(d.q.Fields); n > 1 {
 		l = append(l, styled.Span{Text: fmt.Sprintf("  %d of %d", d.field+1, n), Style: styled.Dim})
 	}
+	if _, folded := d.body(width); folded > 0 {
+		l = append(l, styled.Span{Text: fmt.Sprintf("  %s folded", plain.Count(folded, "row")), Style: styled.Warn})
+	}
 	return l
+}
+
+// body returns the subject of the question, and how many rows of it are folded.
+func (d *dialog) body(width int) ([]styled.Line, int) {
+	if d.bodyWidth != width {
+		d.bodyRows, d.folded = show.Body(&d.q, width, "v shows all")
+		if docs := d.documents(); len(docs) > 0 {
+			if len(d.bodyRows) > 0 {
+				d.bodyRows = append(d.bodyRows, nil)
+			}
+			d.bodyRows = append(d.bodyRows, documentRows(docs, width)...)
+		}
+		d.bodyWidth = width
+	}
+	out := slices.Clip(d.bodyRows)
+	if d.short && d.q.Call != nil && len(d.q.Call.Rules) > 0 { // the user must not approve what is not shown
+		for _, l := range styled.Wrap(styled.S(styled.Dim, "the rule: "+plain.Line(strings.Join(d.q.Call.Rules, ", "))), width, nil, nil) {
+			out = append(out, l)
+		}
+	}
+	return out, d.folded
+}
+
+// documentRows lists documents with their keys.
+func documentRows(docs []document, width int) []styled.Line {
+	titles := 0
+	for _, doc := range docs {
+		titles = max(titles, styled.Width(plain.Line(doc.Title)))
+	}
+	titles = min(titles, max(width/2, 8))
+	var out []styled.Line
+	for _, doc := range docs {
+		title := styled.Cut(plain.Line(doc.Title), titles)
+		out = append(out, styled.Line{{Text: "  " + string(doc.key) + "  ", Style: styled.Accent | styled.Bold},
+			{Text: title + strings.Repeat(" ", max(titles-styled.Width(title), 0)+2)},
+			{Text: plain.Line(doc.Help), Style: styled.Dim}}.Cut(width))
+	}
+	return out
 }
 
 // keys describes the keys that answer the question.
@@ -147,10 +216,20 @@ func (d *dialog) keys() string {
 		return "  enter: done · esc: no answer"
 	case d.list.multiple:
 		return "  space: mark · enter: done · esc: no answer"
-	case d.list.closed && d.q.Call != nil:
-		return "  a number, or ↑↓ enter · n, esc: no" + map[bool]string{true: " · v: the whole change"}[!d.whole && d.foldsDiff()]
 	case d.list.closed:
-		return "  a number, or ↑↓ and enter · esc: no"
+		keys := "  a number, or ↑↓ and enter · esc: no"
+		if d.q.Call != nil {
+			keys = "  a number, or ↑↓ enter · n, esc: no"
+		}
+		switch {
+		case d.folded > 0:
+			keys += " · v: all of it"
+		case len(d.q.Documents) > 1:
+			keys += " · a letter: look into it"
+		case len(d.q.Documents) == 1:
+			keys += " · a: read it first"
+		}
+		return keys
 	}
 	return "  type to search · ↑↓ and enter · esc: no"
 }
@@ -242,9 +321,15 @@ func (d *dialog) key(k terminal.Key) (a engine.Answer, done bool) {
 		if k.Text == "n" && d.q.Call != nil { // as in line mode, whatever number it has
 			return engine.Answer{Declined: true}, true
 		}
-		if k.Text == "v" && d.q.Call != nil { // written in full by view.writeTall
-			d.whole, d.bodyWritten = true, d.bodyWritten && !d.foldsDiff()
+		if k.Text == "v" && d.q.Call != nil {
+			d.reads = d.whole()
 			return a, false
+		}
+		for _, doc := range d.documents() {
+			if k.Text == string(doc.key) {
+				d.reads = &doc
+				return a, false
+			}
 		}
 		if n := int(k.Text[0] - '1'); n >= 0 && n < len(d.list.found) {
 			d.list.key(k)
@@ -377,31 +462,27 @@ func (d *dialog) set(value json.RawMessage) (engine.Answer, bool) {
 	return engine.Answer{Values: d.values}, true
 }
 
-// summary returns the line that remains in the conversation after a question was answered.
+// summary returns the line that remains in the conversation after a question was answered. It is "" if the result of
+// the call says the same.
 func (d *dialog) summary(a engine.Answer) (styled.Style, string) {
 	what := d.q.Title
 	if d.q.Call != nil {
-		what = strings.TrimSpace(d.q.Call.Tool + " " + strings.Join(strings.Fields(d.callSummary), " "))
-		what = styled.Cut(plain.Line(what), 60) // the call's heading, which follows, shows all of it
+		for _, o := range d.q.Options {
+			switch {
+			case o.ID != a.Option || a.Declined || !o.Allow:
+			case a.Input != nil:
+				return styled.Good, "allowed once, as you edited it"
+			case o.ID == engine.OptionEdits:
+				return styled.Good, "all edits here are allowed from now on (shift+tab changes the mode)"
+			case o.Lasts != gate.Once:
+				return styled.Good, "allowed " + lasts(o.Lasts) + ": " + strings.Join(d.q.Call.Rules, ", ")
+			}
+		}
+		return styled.Dim, ""
 	}
 	switch {
 	case a.Declined:
 		return styled.Warn, "declined: " + what
-	case d.q.Call != nil:
-		for _, o := range d.q.Options {
-			if o.ID == a.Option {
-				if !o.Allow {
-					return styled.Warn, strings.TrimSuffix("declined: "+what+": "+a.Reason, ": ")
-				}
-				if a.Input != nil {
-					return styled.Good, "allowed with an edited command: " + what
-				}
-				if o.ID == engine.OptionEdits {
-					return styled.Good, "allowed, and all edits here: " + what
-				}
-				return styled.Good, "allowed " + lasts(o.Lasts) + ": " + what
-			}
-		}
 	case len(d.q.Options) > 0:
 		for _, o := range d.q.Options {
 			if o.ID == a.Option {

@@ -10,7 +10,9 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/frontend/editor"
+	"github.com/knack-agent/knack/internal/frontend/show"
 	"github.com/knack-agent/knack/internal/frontend/terminal"
+	"github.com/knack-agent/knack/internal/leaf/styled"
 )
 
 // doublePressTime is the maximum time between two presses that count as a double press.
@@ -26,8 +28,18 @@ func (a *app) key(k terminal.Key) {
 	}
 	a.view.hint = ""
 	switch {
+	case a.view.pager != nil:
+		if _, height := a.screen.Size(); a.view.pager.key(k, height) {
+			a.view.pager = nil
+		}
 	case len(a.questions) > 0:
 		a.questionKey(k)
+	case a.session == nil: // between two questions
+		if name := k.String(); name == "ctrl+c" || name == "ctrl+d" {
+			a.quit = true
+		} else {
+			a.prompt.Key(name, k.Text)
+		}
 	case a.view.picker != nil:
 		a.pickerKey(k)
 	case a.view.menu != nil && a.menuKey(k):
@@ -39,11 +51,26 @@ func (a *app) key(k terminal.Key) {
 func (a *app) questionKey(k terminal.Key) {
 	q := a.questions[0]
 	answer, done := q.dialog.key(k)
+	if doc := q.dialog.reads; doc != nil {
+		q.dialog.reads = nil
+		a.page(doc.Title, func(width int) []styled.Line {
+			if doc.key == 'v' {
+				rows, _ := show.Body(&q.dialog.q, width, "")
+				return rows
+			}
+			return rendered(doc.Text, doc.Name, width)
+		})
+		return
+	}
 	if !done {
 		return
 	}
-	style, text := q.dialog.summary(answer)
-	a.conv.note(style, text)
+	if style, text := q.dialog.summary(answer); text != "" {
+		a.conv.note(style, text)
+	}
+	if q.dialog.bodyWritten && q.dialog.q.Call != nil {
+		a.conv.drawn = q.dialog.q.Call.Call
+	}
 	a.withdraw(q)
 	q.reply <- answer
 }
@@ -101,12 +128,9 @@ func (a *app) promptKey(k terminal.Key) {
 	case actMode:
 		a.cycleMode()
 	case actThinking:
-		a.conv.thinking = !a.conv.thinking
-		a.view.hint = map[bool]string{true: "reasoning is shown", false: "reasoning is hidden"}[a.conv.thinking]
+		a.reasoning()
 	case actResult:
-		if !a.conv.lastResult() {
-			a.view.hint = "no tool has run"
-		}
+		a.turnPage()
 	case actOutput:
 		a.attachOutput()
 	case actEditor:

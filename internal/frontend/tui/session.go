@@ -134,6 +134,10 @@ func (a *app) tasks() bool {
 	for _, g := range st.Agents {
 		agents = append(agents, g.Line())
 	}
+	working := func(s *subAgent) bool {
+		return slices.ContainsFunc(st.Agents, func(g session.Agent) bool { return g.Log == s.Log })
+	}
+	a.conv.subs = slices.DeleteFunc(a.conv.subs, func(s *subAgent) bool { return s.background && !working(s) })
 	changed := !slices.Equal(jobs, a.view.jobs) || !slices.Equal(agents, a.view.agents)
 	a.view.jobs, a.view.agents = jobs, agents
 	return changed

@@ -9,6 +9,7 @@ import (
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/frontend/editor"
+	"github.com/knack-agent/knack/internal/frontend/show"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/styled"
 	"github.com/knack-agent/knack/llm"
@@ -41,7 +42,7 @@ func (a *app) shell(command string) {
 		defer stop()
 		out, err := s.Shell(ctx, engine.ShellCommand{Command: command, Unconfined: outside,
 			Progress: func(r tool.Result) {
-				a.post(func() { run.call.tail = lastLines(llm.TextOf(r.Parts), resultLines) })
+				a.post(func() { run.call.tail = lastLines(llm.TextOf(r.Parts), outputLines) })
 			}})
 		return func() {
 			a.shells = slices.DeleteFunc(a.shells, func(o *shellCommand) bool { return o == run })
@@ -52,7 +53,7 @@ func (a *app) shell(command string) {
 			}
 			run.output = strings.TrimRight(llm.TextOf(out.Parts), "\n")
 			a.lastShell = run
-			a.conv.shellResult(run.output, out.IsError)
+			a.conv.shellResult(run.line, run.output, out.IsError)
 			if key := a.keys.keys(actOutput); key != "" && a.prompt.Empty() {
 				a.view.hint = "the model has not seen this: " + key + " attaches it to your message"
 			}
@@ -60,14 +61,32 @@ func (a *app) shell(command string) {
 	})
 }
 
-// shellLines is the maximum number of lines shown of the output of a user's shell command: it was run to be read.
-const shellLines = 40
+// Rows shown of the output of a user's shell command at its start and its end: it was run to be read.
+const shellHead, shellTail = 20, 20
 
 // shellResult shows the output of a user's shell command.
-func (c *conversation) shellResult(text string, isError bool) {
+func (c *conversation) shellResult(command, text string, isError bool) {
 	c.endAnswer()
-	c.add(blockCalls, c.output(text, isError, shellLines)...)
-	c.keep(text)
+	style := styled.Text
+	if isError {
+		style = styled.Bad
+	}
+	all := strings.Split(text, "\n")
+	more := len(all) - shellHead - shellTail
+	for i, l := range all {
+		switch {
+		case more > 1 && i == shellHead:
+			c.add(blockCalls, styled.S(styled.Dim, fmt.Sprintf("… %d more lines%s", more, seeAll)).Cut(c.width))
+		case more > 1 && i > shellHead && i < shellHead+more:
+		default:
+			rowStyle := styled.Text
+			if isError && i == len(all)-1 {
+				rowStyle = style // how it ended
+			}
+			c.add(blockCalls, styled.Break(styled.S(rowStyle, plain.Line(show.Tabs(l))), c.width)...)
+		}
+	}
+	c.keep(shown{head: styled.S(styled.Bold, "! "+plain.Line(command)), text: text})
 }
 
 // attachOutput inserts the output of the user's last shell command into the prompt as a chip,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/frontend/show"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/styled"
 	"github.com/knack-agent/knack/session"
@@ -133,7 +134,7 @@ func (a *app) done(err error) {
 	a.tasks()
 	a.notices()
 	if d := time.Since(a.view.since); d >= longTurn && err == nil {
-		a.conv.note(styled.Dim, elapsed(d)+", "+plain.Number(a.counted)+" tokens")
+		a.conv.note(styled.Dim, show.Elapsed(d)+", "+plain.Number(a.counted)+" tokens")
 		a.notify("Knack has finished")
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {

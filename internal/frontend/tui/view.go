@@ -7,6 +7,7 @@ import (
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/frontend/editor"
+	"github.com/knack-agent/knack/internal/frontend/show"
 	"github.com/knack-agent/knack/internal/frontend/terminal"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/styled"
@@ -22,6 +23,7 @@ type view struct {
 	more   int     // number of questions waiting behind it
 	picker *picker // the open list; nil: none
 	menu   *picker // completions of the prompt; nil: none
+	pager  *pager  // covers the whole screen; nil: closed
 
 	queue   []string // messages queued during a turn, each with when it will be used
 	todos   []todo
@@ -81,14 +83,14 @@ func (v *view) live(width, height int, now time.Time) (lines []styled.Line, curs
 // question shows a dialog in place of the prompt.
 func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 	d := v.dialog
-	title := d.title()
+	title := d.title(width)
 	if v.more > 0 {
 		title = append(title, styled.Span{Text: fmt.Sprintf("  and %d more", v.more), Style: styled.Dim})
 	}
 	controls, cursor := d.controls(width, max(maxRows-1, 1))
 	var body []styled.Line
 	if !d.bodyWritten {
-		body = d.body(width)
+		body, _ = d.body(width)
 		if keep := maxRows - 1 - len(controls); len(body) > keep { // cannot happen after writeTall
 			body = body[:max(keep, 0)]
 		}
@@ -152,9 +154,9 @@ func (v *view) writeTall(width, height int) {
 		return
 	}
 	controls, _ := d.controls(width, max(height-2, 1))
-	body := d.body(width)
-	title := titleRows(d.title(), width)
-	fits := len(body)+len(controls)+len(title) <= max(height-1, 1) && d.page().Width() <= width
+	body, _ := d.body(width)
+	title := titleRows(d.title(width), width)
+	fits := len(body)+len(controls)+len(title) <= max(height-1, 1) && show.Page(&d.q).Width() <= width
 	stays := d.q.Asker == engine.AskerPlan // what is approved can be read while it is carried out
 	if len(body) == 0 || fits && !stays {
 		return
@@ -234,7 +236,7 @@ func (v *view) activity(now time.Time) styled.Line {
 	d := now.Sub(v.since)
 	l := styled.Line{
 		{Text: spinner[int(d/(100*time.Millisecond))%len(spinner)] + " ", Style: styled.Accent},
-		{Text: elapsed(d), Style: styled.Dim},
+		{Text: show.Elapsed(d), Style: styled.Dim},
 	}
 	if v.tokens > 0 {
 		l = append(l, styled.Span{Text: fmt.Sprintf(", %s tokens", plain.Number(v.tokens)), Style: styled.Dim})

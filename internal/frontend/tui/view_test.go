@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/internal/frontend/editor"
+	"github.com/knack-agent/knack/internal/frontend/show"
 	"github.com/knack-agent/knack/internal/frontend/terminal"
 	"github.com/knack-agent/knack/internal/frontend/terminal/terminaltest"
 	"github.com/knack-agent/knack/internal/leaf/styled"
@@ -69,6 +71,8 @@ var scenes = []struct {
 		v.conv.user("run it")
 		v.conv.event(toolCall("1", "bash", `{"command":"go test ./... -run TestSomething -count 1 -v"}`), noon)
 		v.conv.event(toolCall("2", "read", `{"path":"a.txt"}`), noon)
+		v.conv.event(agent.Event{Started: &agent.Started{Call: "1"}}, noon)
+		v.conv.event(agent.Event{Started: &agent.Started{Call: "2"}}, noon)
 		v.conv.event(agent.Event{Progress: &agent.Progress{Call: "1", Result: tool.Text("ok 1\nok 2\nok 3\nok 4\nok 5\n")}},
 			noon)
 		v.conv.event(agent.Event{Ended: &agent.Ended{Call: "2"}}, noon.Add(time.Second))
@@ -377,7 +381,7 @@ func TestUserOnce(t *testing.T) {
 	v.conv.event(agent.Event{End: &agent.End{Reason: "done"}}, noon)
 	var got []string
 	for _, l := range v.conv.take() {
-		got = append(got, l.String())
+		got = append(got, strings.TrimRight(l.String(), " "))
 	}
 	if got, want := strings.Join(got, "|"), "|› first @a.txt||One.||› second @a.txt||Two."; got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -438,7 +442,7 @@ func askCommand(command string) engine.Question {
 		Options: []engine.Option{{ID: "once", Label: "yes", Allow: true, Lasts: gate.Once}, {ID: "no", Label: "no"}}}
 }
 
-// TestFold: a long diff is folded, and one key writes all of it above the choices.
+// TestFold: a long diff is folded, the title says so, and one key opens all of it.
 func TestFold(t *testing.T) {
 	diff := "--- a\n+++ b\n@@ -1,0 +1,300 @@\n"
 	for i := range 300 {
@@ -449,26 +453,23 @@ func TestFold(t *testing.T) {
 	v := newView()
 	v.conv.width = 80
 	v.dialog = newDialog(q)
-	shown := func() string {
-		v.writeTall(80, 24)
-		var b strings.Builder
-		for _, l := range v.conv.take() {
-			b.WriteString(l.String() + "\n")
-		}
-		return b.String()
+	v.writeTall(80, 24)
+	var b strings.Builder
+	for _, l := range v.conv.take() {
+		b.WriteString(l.String() + "\n")
 	}
-	if s := shown(); strings.Contains(s, "line150") || !strings.Contains(s, "line0") || !strings.Contains(s, "line299") ||
+	if s := b.String(); strings.Contains(s, "line150") || !strings.Contains(s, "line0") || !strings.Contains(s, "line299") ||
 		!strings.Contains(s, "252 more rows: v shows all") {
 		t.Errorf("folded: %s", s)
 	}
-	if _, done := v.dialog.key(terminal.Key{Name: "text", Text: "v"}); done {
+	if title := v.dialog.title(80).String(); !strings.Contains(title, "252 rows folded") {
+		t.Errorf("the title %q", title)
+	}
+	if _, done := v.dialog.key(terminal.Key{Name: "text", Text: "v"}); done || v.dialog.reads == nil {
 		t.Error("v answers the question")
 	}
-	if s := shown(); strings.Count(s, "line") != 300 {
-		t.Errorf("whole: %s", s)
-	}
-	if s := shown(); s != "" {
-		t.Errorf("written twice: %s", s)
+	if rows, folded := show.Body(&v.dialog.q, 80, ""); len(rows) != 300 || folded != 0 {
+		t.Errorf("%d rows, %d folded", len(rows), folded)
 	}
 }
 
@@ -574,7 +575,7 @@ func TestQuestionAddress(t *testing.T) {
 	if all := s.vt.All(); strings.Count(all, page) != 1 {
 		t.Errorf("the address is cut:\n%s", all)
 	}
-	if title := s.view.dialog.title().String(); title != "? The MCP server shop asks" {
+	if title := s.view.dialog.title(40).String(); title != "? The MCP server shop asks" {
 		t.Errorf("the title %q", title)
 	}
 	s.view.dialog = newDialog(engine.Question{Title: "Log in", URL: "https://short.example"})
@@ -599,6 +600,7 @@ func TestTimeOfQuestion(t *testing.T) {
 	v.conv.event(toolCall("1", "bash", `{"command":"make"}`), noon)
 	v.conv.event(agent.Event{Entry: &session.Entry{Decision: &session.Decision{Call: "1", Asked: true}}},
 		noon.Add(time.Hour))
+	v.conv.event(agent.Event{Started: &agent.Started{Call: "1"}}, noon.Add(time.Hour))
 	v.conv.event(result("1", "bash", "ok", nil), noon.Add(time.Hour+3*time.Second))
 	if final := v.conv.take(); final[0].String() != "● bash make  3s" {
 		t.Errorf("%q", final[0].String())
@@ -611,7 +613,7 @@ func TestLongMessage(t *testing.T) {
 	v.conv.width = 80
 	v.conv.user("look at this" + strings.Repeat("\nline", 500))
 	final := v.conv.take()
-	if n, last := len(final), final[len(final)-1].String(); n != 22 || last != "  … 481 more lines" {
+	if n, last := len(final), strings.TrimRight(final[len(final)-1].String(), " "); n != 22 || last != "  … 481 more lines" {
 		t.Errorf("%d rows, the last %q", n, last)
 	}
 }
@@ -639,16 +641,19 @@ func TestCopiedCode(t *testing.T) {
 	}
 }
 
-// TestFailedCommand: of a failed command, only the line about its end is marked.
-func TestFailedCommand(t *testing.T) {
-	c := conversation{width: 80}
-	styles := ""
-	for _, l := range c.output("one\ntwo\n\nCommand exited with code 1", true, resultLines) {
-		if len(l) > 1 {
-			styles += fmt.Sprintf("%s %v|", l[1].Text, l[1].Style == styled.Bad)
-		}
+// TestTypedBeforeSecret: what was typed before the field for a key was visible is not part of the key.
+func TestTypedBeforeSecret(t *testing.T) {
+	a := newApp(t.Context(), Options{})
+	a.screen = &terminal.Screen{Out: io.Discard}
+	a.screen.Resize(80, 24)
+	d := newDialog(engine.Question{Title: "Key", Fields: []engine.Field{{Name: "key", Type: engine.FieldSecret}}})
+	a.questions = []*question{{dialog: d, reply: make(chan engine.Answer, 1)}}
+	a.pressedKeys <- terminal.Key{Name: "text", Text: "x"}
+	if err := a.draw(); err != nil || len(a.pressedKeys) != 0 {
+		t.Errorf("%d keys wait for the field, %v", len(a.pressedKeys), err)
 	}
-	if want := "one false|two false| false|Command exited with code 1 true|"; styles != want {
-		t.Errorf("%s, want %s", styles, want)
+	a.pressedKeys <- terminal.Key{Name: "text", Text: "k"}
+	if err := a.draw(); err != nil || len(a.pressedKeys) != 1 {
+		t.Errorf("a key of the answer is dropped, %v", err)
 	}
 }

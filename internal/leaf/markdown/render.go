@@ -55,8 +55,11 @@ func (r *renderer) put(l styled.Line) {
 	r.first = r.rest
 }
 
+// proseCells is the maximum width of prose: longer lines are hard to read. Tables and code use the whole width.
+const proseCells = 100
+
 func (r *renderer) wrap(l styled.Line) {
-	r.lines = append(r.lines, styled.Wrap(l, r.width, r.first, r.rest)...)
+	r.lines = append(r.lines, styled.Wrap(l, min(r.width, proseCells), r.first, r.rest)...)
 	r.first = r.rest
 }
 

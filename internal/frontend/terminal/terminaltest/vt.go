@@ -23,6 +23,7 @@ type VT struct {
 	wrap          bool // the cursor is after the last column
 	hidden        bool
 	rest          string // an incomplete sequence
+	below         *VT    // the normal screen, while the alternate one is shown
 	Bytes         int    // number of bytes written so far
 }
 
@@ -157,6 +158,22 @@ func (v *VT) escape(s string) int {
 	case last == 'c': // a query for the attributes: not answered
 	case params == "?25":
 		v.hidden = last == 'l'
+	case params == "?1049" && last == 'h':
+		below := *v
+		v.below = &below
+		v.rows = make([]row, v.height)
+		v.scrollback = nil
+	case params == "?1049" && last == 'l':
+		if v.below != nil {
+			w, h, n := v.width, v.height, v.Bytes
+			*v = *v.below
+			v.Bytes = n
+			if v.width != w || v.height != h {
+				v.Reflow(w, h)
+			}
+		}
+	case last == 'H' && params == "":
+		v.row, v.col = 0, 0
 	case last == 'A':
 		v.row = max(v.row-n, 0)
 	case last == 'B':

@@ -1,10 +1,9 @@
-package tui
+package show
 
 import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/engine"
@@ -13,36 +12,57 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/styled"
 	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/tool"
 )
 
-// body returns the full subject of the question. An address is one line, however long it is.
-func (d *dialog) body(width int) []styled.Line {
-	var out []styled.Line
+// Title returns the title of a question. That of a question from an MCP server names the server.
+func Title(q *engine.Question) styled.Line {
+	style := styled.Bold
+	if _, ok := q.Asker.Server(); ok {
+		style |= styled.Warn
+	}
+	l := styled.Line{{Text: "? ", Style: styled.Accent | styled.Bold}, {Text: plain.Line(q.Title), Style: style}}
+	if q.Agent != nil {
+		l = append(l, styled.Span{Text: "  agent " + plain.Line(q.Agent.Name), Style: styled.Dim})
+	}
+	if r := q.Call; r != nil && len(r.Changes) == 1 {
+		l = append(append(l, styled.Span{Text: "  "}), Counts(r.Changes[0].Added, r.Changes[0].Removed)...)
+	}
+	return l
+}
+
+// Page returns the address that a question asks the user to open, on one line.
+func Page(q *engine.Question) styled.Line {
+	address := plain.Line(q.URL)
+	return styled.Line{{Text: address, Style: styled.LinkText, Link: address}}
+}
+
+// Body returns the subject of a question: what a call would do, and what the user should know before answering. Long
+// diffs are folded, and how says how to see all of them; "" shows them whole. folded is the number of rows left out.
+func Body(q *engine.Question, width int, how string) (out []styled.Line, folded int) {
 	wrap := func(style styled.Style, text string) {
-		for _, l := range strings.Split(text, "\n") {
+		for l := range strings.SplitSeq(text, "\n") {
 			out = append(out, styled.Wrap(styled.S(style, plain.Line(l)), width, nil, nil)...)
 		}
 	}
 	switch {
-	case d.q.Asker == engine.AskerPlan:
-		out = append(out, markdown.Render(d.q.Text, width)...)
-	case d.q.Text != "":
-		wrap(styled.Text, strings.TrimRight(d.q.Text, "\n"))
+	case q.Asker == engine.AskerPlan:
+		out = append(out, markdown.Render(q.Text, width)...)
+	case q.Text != "":
+		wrap(styled.Text, strings.TrimRight(q.Text, "\n"))
 	}
-	if d.q.URL != "" {
-		out = append(out, d.page())
+	if q.URL != "" {
+		out = append(out, Page(q))
 	}
-	r := d.q.Call
+	r := q.Call
 	if r == nil {
-		return out
+		return append(out, points(q.Points, width)...), 0
 	}
 	gap := func() {
 		if len(out) > 0 {
 			out = append(out, nil)
 		}
 	}
-	shown := false // what the call does is shown
+	shown := len(q.Points) > 0 // what the call does is shown
 	for _, sub := range r.Subjects {
 		if sub.IsCommand() {
 			for _, l := range marked(markdown.Highlight("bash", sub.Text), sub.Text) {
@@ -51,9 +71,13 @@ func (d *dialog) body(width int) []styled.Line {
 			shown = true
 		}
 	}
-	fold := func(rows []styled.Line) {
-		if !d.whole {
-			rows = folded(rows, "v shows all")
+	diff := func(text, name string) {
+		rows := Diff(text, name, width)
+		if how != "" {
+			all := len(rows)
+			if rows = Asked.Rows(rows, ": "+how); len(rows) < all {
+				folded += all - len(rows) + 1
+			}
 		}
 		out = append(out, rows...)
 	}
@@ -61,45 +85,59 @@ func (d *dialog) body(width int) []styled.Line {
 		gap()
 		switch {
 		case len(r.Changes) > 1:
-			wrap(styled.Bold, c.Path)
+			out = append(out, append(append(styled.S(styled.Bold, plain.Line(c.Path)), styled.Span{Text: "  "}),
+				Counts(c.Added, c.Removed)...).Cut(width))
 		case c.Replaced != "":
 			wrap(styled.Warn|styled.Bold, "Replaces "+c.Replaced+".")
 		}
 		if c.Unread {
 			wrap(styled.Warn, "This file has not been read in this session.")
 		}
-		fold(diffRows(c.Diff, c.Path, width))
+		diff(c.Diff, c.Path)
 		shown = true
 	}
 	if !shown {
-		out = append(out, arguments(r, d.q.Title, width)...)
+		out = append(out, arguments(r, q.Title, width)...)
 	}
-	if reasons := r.Reasons(); len(reasons) > 0 {
+	if len(q.Points) > 0 {
+		gap()
+		out = append(out, points(q.Points, width)...)
+	}
+	if reasons := r.Reasons(); len(reasons) > 0 && len(q.Points) == 0 {
 		gap()
 		for _, x := range reasons {
-			style, lead := styled.Dim, styled.S(styled.Dim, "· ")
-			if x.Danger {
-				style, lead = styled.Warn|styled.Bold, styled.S(styled.Warn|styled.Bold, "! ")
-			}
-			out = append(out, styled.Wrap(styled.S(style, plain.Line(x.Text)), width, lead, styled.S(styled.Text, "  "))...)
+			out = append(out, point(x, width)...)
 		}
 	}
 	for _, f := range r.Files {
-		diff := f.Diff()
+		before := f.Diff()
 		switch path := r.Short(f.Path); {
 		case !f.Changed:
 			wrap(styled.Dim, "runs "+path)
-		case diff == "":
+		case before == "":
 			wrap(styled.Bad, "runs "+path+", which has changed since it was allowed and is not text: SHA-256 "+f.Hash)
 		default:
 			wrap(styled.Warn, "runs "+path+", which has changed since it was allowed:")
-			fold(diffRows(diff, f.Path, width))
+			diff(before, f.Path)
 		}
 	}
-	if d.short && len(r.Rules) > 0 { // never shortened: the user must not approve what is not shown
-		wrap(styled.Dim, "the rule: "+strings.Join(r.Rules, ", "))
+	return out, folded
+}
+
+func points(all []gate.Reason, width int) (out []styled.Line) {
+	for _, p := range all {
+		out = append(out, point(p, width)...)
 	}
 	return out
+}
+
+// point returns one thing that the user should know before answering.
+func point(p gate.Reason, width int) []styled.Line {
+	style, lead := styled.Text, styled.S(styled.Dim, "· ")
+	if p.Danger {
+		style, lead = styled.Warn|styled.Bold, styled.S(styled.Warn|styled.Bold, "! ")
+	}
+	return styled.Wrap(styled.S(style, plain.Line(p.Text)), width, lead, styled.S(styled.Text, "  "))
 }
 
 // marked shows the dangerous parts of a command in the colour of warnings. lines are the highlighted lines of the
@@ -200,10 +238,4 @@ func indentJSON(data []byte) string {
 		return string(data)
 	}
 	return string(out)
-}
-
-// foldsDiff reports whether a diff of the question is long enough to be folded.
-func (d *dialog) foldsDiff() bool {
-	return slices.ContainsFunc(d.q.Call.Changes, func(c tool.Change) bool { return strings.Count(c.Diff, "\n") > foldAbove }) ||
-		slices.ContainsFunc(d.q.Call.Files, func(f gate.File) bool { return strings.Count(f.Diff(), "\n") > foldAbove })
 }

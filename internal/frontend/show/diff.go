@@ -1,4 +1,4 @@
-package tui
+package show
 
 import (
 	"fmt"
@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/internal/leaf/markdown"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/styled"
 )
 
-// counts describes how many lines a change adds and removes.
-func counts(added, removed int) styled.Line {
+// Counts describes how many lines a change adds and removes.
+func Counts(added, removed int) styled.Line {
 	return styled.Line{{Text: fmt.Sprintf("+%d", added), Style: styled.Inserted}, {Text: " "},
 		{Text: fmt.Sprintf("−%d", removed), Style: styled.Deleted}}
 }
@@ -51,9 +52,9 @@ func hunks(diff string) []hunk {
 	return all
 }
 
-// diffRows returns a unified diff of the file name as rows with line numbers and highlighted code, without its
+// Diff returns a unified diff of the file name as rows with line numbers and highlighted code, without its
 // header. A text that is no diff is shown as it is.
-func diffRows(diff, name string, width int) []styled.Line {
+func Diff(diff, name string, width int) []styled.Line {
 	all := hunks(diff)
 	if all == nil {
 		var out []styled.Line
@@ -117,19 +118,70 @@ func diffRows(diff, name string, width int) []styled.Line {
 	return out
 }
 
-// Limits of a diff that is folded: the rows shown at its start and at its end.
-const (
-	foldAbove = 60 // longer diffs are folded
-	foldHead  = 36
-	foldTail  = 12
+// A Fold says how many rows of a long text are shown.
+type Fold struct {
+	Above      int // longer texts are folded
+	Head, Tail int // rows shown of them
+}
+
+// Folds of a change that the user has to approve, and of one that was made.
+var (
+	Asked = Fold{Above: 60, Head: 36, Tail: 12}
+	Done  = Fold{Above: 24, Head: 12, Tail: 6}
 )
 
-// folded shortens rows, and says how to see all of them.
-func folded(rows []styled.Line, how string) []styled.Line {
-	if len(rows) <= foldAbove {
+// Rows shortens rows. how tells the user how to see all of them.
+func (f Fold) Rows(rows []styled.Line, how string) []styled.Line {
+	if len(rows) <= f.Above {
 		return rows
 	}
-	out := append([]styled.Line(nil), rows[:foldHead]...)
-	out = append(out, styled.S(styled.Warn, fmt.Sprintf("  … %d more rows: %s", len(rows)-foldHead-foldTail, how)))
-	return append(out, rows[len(rows)-foldTail:]...)
+	out := append([]styled.Line(nil), rows[:f.Head]...)
+	out = append(out, styled.S(styled.Dim, fmt.Sprintf("  … %d more rows%s", len(rows)-f.Head-f.Tail, how)))
+	return append(out, rows[len(rows)-f.Tail:]...)
+}
+
+// Diffs returns a diff of several files, as git prints it, with a heading for each file.
+func Diffs(text string, width int) []styled.Line {
+	var out []styled.Line
+	name, added, removed := "", 0, 0
+	var part strings.Builder
+	flush := func() {
+		if name != "" {
+			if len(out) > 0 {
+				out = append(out, nil)
+			}
+			head := append(styled.S(styled.Bold, plain.Line(name)), styled.Span{Text: "  "})
+			out = append(out, append(head, Counts(added, removed)...).Cut(width))
+			if hunks(part.String()) != nil {
+				out = append(out, Diff(part.String(), name, width)...)
+			} else {
+				out = append(out, styled.S(styled.Dim, "no text that can be compared"))
+			}
+		}
+		name, added, removed = "", 0, 0
+		part.Reset()
+	}
+	inHunk := false
+	for l := range strings.Lines(text) {
+		l = strings.TrimSuffix(l, "\n")
+		if rest, ok := strings.CutPrefix(l, "diff --git "); ok {
+			flush()
+			inHunk = false
+			if _, after, ok := strings.Cut(rest, " b/"); ok {
+				name = after
+			} else {
+				name = rest
+			}
+			continue
+		}
+		inHunk = inHunk || strings.HasPrefix(l, "@@ -")
+		if inHunk && strings.HasPrefix(l, "+") {
+			added++
+		} else if inHunk && strings.HasPrefix(l, "-") {
+			removed++
+		}
+		part.WriteString(l + "\n")
+	}
+	flush()
+	return out
 }

@@ -1,0 +1,67 @@
+package show
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/knack-agent/knack/internal/leaf/styled"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/session"
+)
+
+// TestResultOf: people see one line that says what was done or why it failed, and no text that was written for the
+// model.
+func TestResultOf(t *testing.T) {
+	long := strings.TrimSuffix(strings.Repeat("row\n", 20), "\n")
+	for _, c := range []struct {
+		name, text, people, details string
+		failed                      bool
+		want                        string
+	}{
+		{"read", "package a\n\n[12 more lines. Use offset=10.]", "Read 9 lines of a.go", "", false, "Read 9 lines of a.go"},
+		{"edit", "a.go: edits[0].oldText was not found. Read the file again.", "failed: the text to replace is not in a.go", "",
+			true, "edit a.go  failed: the text to replace is not in a.go"},
+		{"bash", "one\n\nCommand exited with code 2", "exit code 2", `{"status":"Command exited with code 2"}`, true,
+			"edit a.go  exit code 2|  one"},
+		{"bash", "The user declined this call of bash: no", "refused: you declined: no", "", true,
+			"edit a.go  refused: you declined: no"},
+		{"mcp", long, "", "", false, "edit a.go|  row|  row|  … 15 more lines (key)|  row|  row|  row"},
+		{"write", "Wrote a.go (9 bytes).", "Wrote a.go", `{"diff":"--- a/a.go\n+++ b/a.go\n@@ -1 +1 @@\n-x\n+y\n","added":1,"removed":1}`,
+			false, "Wrote a.go  +1 −1|  1 - x|  1 + y"},
+		{"Agent", "Found it.\nIn b.go.", "agent Explore: look (done, 2 requests)", `{"log":"x","result":"Found it.\nIn b.go."}`, false,
+			"agent Explore: look (done, 2 requests)|  report of 2 lines (key)"},
+		{"old", "failed somehow", "", "", true, "edit a.go  failed|  failed somehow"},
+	} {
+		r := session.Result{ToolResult: llm.ToolResult{Name: c.name, Parts: []llm.Part{llm.Text(c.text)}, IsError: c.failed},
+			People: c.people, Details: json.RawMessage(c.details)}
+		res := ResultOf(&r, Heading("edit", "a.go"), 80, " (key)")
+		got := []string{res.Line.String()}
+		for _, l := range res.Rows {
+			got = append(got, strings.TrimRight(l.String(), " "))
+		}
+		if got := strings.Join(got, "|"); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestFoldRows: short texts are whole; of long ones both ends are shown, and the rows between are counted.
+func TestFoldRows(t *testing.T) {
+	rows := make([]styled.Line, 25)
+	if n := len(Done.Rows(rows[:24], "")); n != 24 {
+		t.Errorf("24 rows became %d", n)
+	}
+	if out := Done.Rows(rows, " (key)"); len(out) != 19 || out[12].String() != "  … 7 more rows (key)" {
+		t.Errorf("25 rows became %d: %q", len(out), out[12].String())
+	}
+}
+
+// TestTabs: a tab reaches to the next multiple of eight cells.
+func TestTabs(t *testing.T) {
+	for in, want := range map[string]string{"": "", "\tx": "        x", "ab\tc": "ab      c", "日本語日\tx": "日本語日        x"} {
+		if got := Tabs(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+// Package show turns calls, their results and questions into styled lines, for the front ends on a terminal.
+//
+// Data comes in and rows come out: nothing here writes, reads keys or keeps state. Texts from models, tools and files
+// are made visible with package plain.
+package show
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/styled"
+)
+
+// Elapsed formats a duration: 75 s is "1m15s".
+func Elapsed(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	}
+	return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+}
+
+// headingCells is the maximum width of a heading. The session has the whole input.
+const headingCells = 300
+
+// Heading describes a call in one line: the label of the tool, and its input in one line of untrusted text.
+func Heading(tool, summary string) styled.Line {
+	l := styled.Line{{Text: plain.Line(tool), Style: styled.Bold}}
+	if summary != "" {
+		l = append(l, styled.Span{Text: " " + plain.Line(Start(summary, headingCells))})
+	}
+	return l.Cut(headingCells)
+}
+
+// Start cuts s to a prefix that is long enough to fill the given number of cells.
+func Start(s string, cells int) string {
+	const perCell = 32 // enough for a letter with many combining marks
+	if len(s) <= cells*perCell {
+		return s
+	}
+	return strings.ToValidUTF8(s[:cells*perCell], "")
+}
+
+// Tabs replaces tabs by blanks up to the next multiple of eight cells.
+func Tabs(s string) string {
+	if !strings.Contains(s, "\t") {
+		return s
+	}
+	var b strings.Builder
+	at := 0
+	for i, part := range strings.Split(s, "\t") {
+		if i > 0 {
+			n := 8 - at%8
+			b.WriteString(strings.Repeat(" ", n))
+			at += n
+		}
+		b.WriteString(part)
+		at += styled.Width(part)
+	}
+	return b.String()
+}
