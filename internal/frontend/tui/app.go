@@ -324,16 +324,16 @@ func (a *app) draw() error {
 	final := a.conv.take()
 	live, cursor := a.view.live(width, height, a.drawn)
 	if len(a.questions) > 0 && a.questions[0].dialog.appears() {
-		a.dropTyped() // what was typed before the field was visible is not part of a secret
+		drop(a.pressedKeys) // what was typed before the field was visible is not part of a secret
 	}
 	return a.screen.Show(final, live, cursor)
 }
 
-// dropTyped drops the keys that were pressed but not handled yet.
-func (a *app) dropTyped() {
+// drop takes from keys those that were pressed but not handled yet.
+func drop(keys <-chan terminal.Key) {
 	for {
 		select {
-		case <-a.pressedKeys:
+		case <-keys:
 		default:
 			return
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/styled"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool"
 )
 
 // A conversation turns the events of a run into lines: final ones, and those of what is still
@@ -391,7 +390,7 @@ func (c *conversation) result(r *session.Result) {
 	if engine.IsTodo(r.Name) && !r.IsError { // the live area shows the list
 		return
 	}
-	c.aborted = r.IsError && r.People == tool.Aborted
+	c.aborted = res.Mark == styled.Warn
 	c.called(res.Mark, res.Line)
 	if c.drawn == "" || c.drawn != r.ID {
 		c.add(blockCalls, res.Rows...)

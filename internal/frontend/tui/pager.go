@@ -21,7 +21,7 @@ type pager struct {
 	lines []styled.Line // of text, for width
 }
 
-// keysOf the pager, for its last row.
+// pagerKeys is the last row of the pager.
 const pagerKeys = "↑↓ space b: move · g G: start, end · q, esc: close"
 
 // rows draws the pager on a terminal of the given size.
