@@ -11,6 +11,7 @@ import (
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/batch"
 	"github.com/knack-agent/knack/tool/schedule"
 )
 
@@ -70,6 +71,8 @@ type Options struct {
 	BuiltIn  []agent.Definition // they come after those of files and after the agent general-purpose
 	// Schedules keeps what the tools CronCreate, CronList and CronDelete schedule; nil: there are no such tools.
 	Schedules schedule.Keeper
+	// Batches keeps what the tool Batch starts; nil: there is no such tool.
+	Batches batch.Keeper
 	// Debug logs what happens, without keys and without text of conversations. Each record has a topic
 	// attribute, one of DebugTopics. nil: no log.
 	Debug *slog.Logger

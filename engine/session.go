@@ -25,6 +25,7 @@ import (
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/batch"
 	"github.com/knack-agent/knack/tool/coding"
 	"github.com/knack-agent/knack/tool/schedule"
 	"github.com/knack-agent/knack/workspace"
@@ -213,9 +214,12 @@ func (s *Session) setTools(p *Project) {
 	s.active = chosen
 	if s.options.Tools == "" {
 		s.unlisted = planTools(s.plan.enter, s.plan.exit, s.plan.isOffered)
-		// Schedules run on this machine.
+		// Schedules and batches run on this machine.
 		if k := p.options.Schedules; k != nil && s.engine.git != nil {
 			s.unlisted = append(s.unlisted, schedule.Tools(k, p.dir)...)
+		}
+		if k := p.options.Batches; k != nil && s.engine.git != nil {
+			s.unlisted = append(s.unlisted, batch.Tools(k, p.dir)...)
 		}
 	}
 	s.problems = append(s.problems, s.SetHost(s.options.Host)...)

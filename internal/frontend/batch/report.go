@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
 //go:embed report.css
@@ -107,7 +109,7 @@ func (p *page) summary(b Batch, t Totals, runs []Run) {
 		cost = "of at most " + Dollars(b.MaxCost)
 	}
 	if t.Spent.Unknown > 0 {
-		cost = fmt.Sprintf("and %d requests unknown", t.Spent.Unknown)
+		cost = "and " + plain.Count(t.Spent.Unknown, "unknown request")
 	}
 	figure("cost", Dollars(t.Spent.Cost), cost)
 	if last.After(first) && !first.IsZero() {
@@ -298,7 +300,7 @@ func (p *page) histogram(title string, runs []Run, value func(Run) float64, text
 		}
 	}
 	slices.Sort(values)
-	if len(values) < 3 || values[len(values)-1] == 0 {
+	if len(values) < 3 || values[len(values)-1] == values[0] {
 		return
 	}
 	const bins, left, width, height = 24, 70.0, 820.0, 90.0

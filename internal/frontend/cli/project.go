@@ -66,7 +66,7 @@ func (f *projectFlags) options() engine.Options {
 		NoSkills: f.noSkills, Trust: f.trust, Window: f.window,
 		MCPConfig: f.mcp, StrictMCP: f.strict,
 		Version: version(), BuiltIn: []agent.Definition{guide()}, Commands: command.All(line.Hotkeys),
-		Schedules: keeper{},
+		Schedules: keeper{}, Batches: &batchKeeper{},
 	}
 }
 

@@ -99,7 +99,7 @@ func write(t *testing.T, dir, name string) {
 
 func TestErrors(t *testing.T) {
 	root, _ := newRepo(t)
-	for _, name := range []string{"../x", "a/b", "-x", "x.lock", "a b"} {
+	for _, name := range []string{"../x", "a/b/c", "-x", "x.lock", "a b"} {
 		if _, err := Add(t.Context(), nil, root, name); err == nil || !strings.Contains(err.Error(), "cannot name") {
 			t.Errorf("%q: %v", name, err)
 		}

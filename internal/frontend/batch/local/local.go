@@ -74,7 +74,8 @@ func Open(ctx context.Context, dir string) (*Queue, error) {
 	}
 	f.Close()
 	q := &Queue{dir: dir, turn: make(chan struct{}, 1),
-		lock: flock.New(filepath.Join(dir, "write.lock"), flock.SetPermissions(0o600)), workers: map[string]*flock.Flock{}, seen: map[int64]*heard{}, spent: map[int64]float64{}}
+		lock: flock.New(filepath.Join(dir, "write.lock"), flock.SetPermissions(0o600)), workers: map[string]*flock.Flock{},
+		seen: map[int64]*heard{}, spent: map[int64]float64{}}
 	if q.write, err = sql.Open("sqlite", source(path)); err != nil {
 		return nil, err
 	}
@@ -123,6 +124,7 @@ CREATE TABLE runs (
 	changed INTEGER NOT NULL -- counts the changes of all runs
 );
 CREATE INDEX runs_ready ON runs (state, batch, run_after);
+CREATE INDEX runs_later ON runs (run_after) WHERE state = 'ready' AND run_after > item_after;
 CREATE INDEX runs_batch ON runs (batch, state);
 CREATE INDEX runs_changed ON runs (changed);
 CREATE INDEX runs_schedule ON runs (schedule, n) WHERE schedule <> '';

@@ -68,6 +68,7 @@ func (q *Queue) Watch(ctx context.Context, f batch.Filter) iter.Seq2[batch.Chang
 	return func(yield func(batch.Change, error) bool) {
 		last, version := int64(-1), ""
 		for {
+			began := time.Now()
 			at, err := q.version(ctx)
 			if err == nil && at != version {
 				version = at
@@ -92,7 +93,7 @@ func (q *Queue) Watch(ctx context.Context, f batch.Filter) iter.Seq2[batch.Chang
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(watchEvery):
+			case <-time.After(min(max(watchEvery, 10*time.Since(began)), 5*time.Second)): // a large batch takes time
 			}
 		}
 	}
