@@ -16,6 +16,7 @@ import (
 	"github.com/knack-agent/knack/internal/frontend/batch/local"
 	"github.com/knack-agent/knack/internal/frontend/batch/schedule"
 	"github.com/knack-agent/knack/internal/frontend/batch/work"
+	"github.com/knack-agent/knack/internal/leaf/cron"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -35,6 +36,10 @@ in the permission mode dontAsk, unless --permission-mode says something else.
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return engine.Usagef("knack loop 'every 10m' 'your prompt'", "a loop needs a time and a prompt, each one argument")
+			}
+			// Here, so that a prompt such as "look into it" is no misspelt loop.
+			if _, err := cron.Parse(args[0]); err != nil {
+				return &engine.Error{Err: err, Hint: "knack help schedules", Exit: engine.ExitUsage}
 			}
 			return nil
 		},

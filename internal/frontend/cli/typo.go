@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -34,6 +35,9 @@ func mistyped(c *cobra.Command, args []string) error {
 	}
 	slices.Sort(names)
 	for _, name := range names {
+		if more := len(name) - len(first); more > 2 || more < -2*utf8.UTFMax {
+			continue // more than two edits, in letters of any size
+		}
 		d := similar.Distance(strings.ToLower(first), name, 2)
 		if d > 2 {
 			continue // most prompts: building the command would take longer
