@@ -25,7 +25,7 @@ var rows = map[string]int{
 	"sources": 1, "tool": 1, "session": 1, "sandbox": 1, "plugin": 1, "checkpoint": 1,
 	"llm/anthropic": 1, "llm/openai": 1, "llm/google": 1, "llm/offline": 1, "llm/models": 1, "llm/llmtest": 1,
 	"bundled": 1, "knacktest": 1, "workspace/workspacetest": 1,
-	"tool/coding": 2, "tool/web": 2, "tool/memory": 2, "tool/schedule": 2, "tool/batch": 2, "mcp": 2, "gate": 2,
+	"tool/coding": 2, "tool/web": 2, "tool/browser": 2, "tool/memory": 2, "tool/schedule": 2, "tool/batch": 2, "mcp": 2, "gate": 2,
 	"agent":            3,
 	"internal/project": 4, "internal/transcript": 4,
 	"engine":         5,

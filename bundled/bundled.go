@@ -146,10 +146,7 @@ func (s *Set) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] {
 func (s *Set) finish(ctx context.Context, from *knack.Skill) *knack.Skill {
 	skill := *from
 	if s.builtIn {
-		if g, ok := gates[skill.Name]; ok {
-			skill.Gated = s.gateState(g, func() bool { return s.Found != nil && s.Found(skill.Name) })
-		}
-		skill.Gated = cmp.Or(s.Off[skill.Name], skill.Gated)
+		skill.Gated = s.Closed(skill.Name)
 		skill.Before = s.Before[skill.Name]
 		if skill.Name == "lorem-ipsum" {
 			skill.Prompt = loremIpsum

@@ -66,6 +66,15 @@ func (s *Set) feature(name string) (on, off bool) {
 	return on && !off, off
 }
 
+// Closed returns why a skill of the program is off; "": it is on.
+func (s *Set) Closed(skill string) string {
+	why := s.Off[skill]
+	if g, ok := gates[skill]; ok && why == "" {
+		why = s.gateState(g, func() bool { return s.Found != nil && s.Found(skill) })
+	}
+	return why
+}
+
 // gateState returns why the feature that a skill needs is closed; "": it is open. found reports whether what opens
 // it by itself was found; nil: nothing is looked for.
 func (s *Set) gateState(g gate, found func() bool) string {

@@ -9,6 +9,7 @@ import (
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/browser"
 	"github.com/knack-agent/knack/tool/memory"
 	"github.com/knack-agent/knack/tool/web"
 )
@@ -116,7 +117,7 @@ func strangersText(log *session.Log) string {
 			continue
 		}
 		switch name := e.Decision.Tool; {
-		case name == web.FetchName, name == web.SearchName:
+		case name == web.FetchName, name == web.SearchName, strings.HasPrefix(name, browser.Prefix):
 			return "this session has read from the web, and a page may have asked for this"
 		case strings.HasPrefix(name, "mcp__"), name == "read_mcp_resource":
 			return "this session has read from an MCP server, which may have asked for this"

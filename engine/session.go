@@ -26,6 +26,7 @@ import (
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/tool/batch"
+	"github.com/knack-agent/knack/tool/browser"
 	"github.com/knack-agent/knack/tool/coding"
 	"github.com/knack-agent/knack/tool/schedule"
 	"github.com/knack-agent/knack/workspace"
@@ -52,9 +53,10 @@ type Session struct {
 	coding       coding.Options // of the session's tools
 	files        tool.Set       // all of the session's own tools, active or not
 	web          tool.Set       // web_fetch and web_search
-	active       tool.Set       // the active ones among them
-	unlisted     tool.Set       // tools that the model may call but that are not listed for it
-	removedTools []string       // tools that the agent would add but must not
+	browser      *browser.Browser
+	active       tool.Set // the active ones among them
+	unlisted     tool.Set // tools that the model may call but that are not listed for it
+	removedTools []string // tools that the agent would add but must not
 	servers      *Servers
 	queue        queue
 	plan         planMode
@@ -213,7 +215,7 @@ func (s *Session) setTools(p *Project) {
 	}
 	s.active = chosen
 	if s.options.Tools == "" {
-		s.unlisted = planTools(s.plan.enter, s.plan.exit, s.plan.isOffered)
+		s.unlisted = append(planTools(s.plan.enter, s.plan.exit, s.plan.isOffered), browserTools(s, p)...)
 		// Schedules and batches run on this machine.
 		if k := p.options.Schedules; k != nil && s.engine.git != nil {
 			s.unlisted = append(s.unlisted, schedule.Tools(k, p.dir)...)
@@ -556,8 +558,7 @@ func (s *Session) Close() error {
 	if cancel != nil {
 		cancel(ErrClosed)
 	}
-	err = errors.Join(err, s.jobs.release())
-	err = errors.Join(err, s.servers.close())
+	err = errors.Join(err, s.jobs.release(), s.browser.Close(), s.servers.close())
 	s.engine.mu.Lock()
 	delete(s.engine.sessions, s)
 	s.engine.mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/tool/batch"
+	"github.com/knack-agent/knack/tool/browser"
 	"github.com/knack-agent/knack/tool/coding"
 	"github.com/knack-agent/knack/tool/memory"
 	"github.com/knack-agent/knack/tool/schedule"
@@ -24,7 +25,7 @@ import (
 // must not be called.
 var KnownTools = sync.OnceValue(func() tool.Set {
 	return slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}), web.Tools(web.Options{Search: web.EngineFunc(nil)}),
-		tool.Set{memory.Tool(memory.Options{})},
+		tool.Set{memory.Tool(memory.Options{})}, browser.New(browser.Options{}).Tools(),
 		agent.Tools(), mcp.KnownTools(), schedule.Tools(nil, ""), batch.Tools(nil, ""),
 		planTools(nil, nil, func() bool { return true }))
 })

@@ -107,7 +107,7 @@ func protectedNames() (names []string) {
 func (p Policy) limitedBy(c *workspace.Command) Policy {
 	for _, l := range c.Limits {
 		if l.NoNetwork {
-			p.Hosts, c.Allow.Hosts, p.Network = nil, nil, false
+			p.Hosts, c.Allow.Hosts, c.Reach, p.Network = nil, nil, nil, false
 		}
 		if l.Write == nil {
 			continue

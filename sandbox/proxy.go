@@ -31,7 +31,8 @@ const (
 // its data.
 type proxy struct {
 	hosts    []string
-	forwards []int // ports of the machine's loopback interface
+	reach    func(host, port string) bool // decides about other hosts; nil: they are refused
+	forwards []int                        // ports of the machine's loopback interface
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -44,8 +45,8 @@ type proxy struct {
 	no        []string // refused hosts, in order
 }
 
-func newProxy(hosts []string) *proxy {
-	p := &proxy{conns: map[net.Conn]bool{}, slots: make(chan struct{}, maxConnections)}
+func newProxy(hosts []string, reach func(host, port string) bool) *proxy {
+	p := &proxy{reach: reach, conns: map[net.Conn]bool{}, slots: make(chan struct{}, maxConnections)}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	for _, h := range hosts {
 		h = strings.ToLower(strings.TrimSuffix(h, "."))
@@ -66,11 +67,28 @@ func newProxy(hosts []string) *proxy {
 // order.
 func (p *proxy) ports() []int { return append([]int{proxyPort}, p.forwards...) }
 
+// ProxyVariable is the environment variable with the URL of the proxy through which a confined command reaches hosts. The
+// other variables with proxies may also be the user's own.
+const ProxyVariable = "KNACK_PROXY"
+
+// Listen serves the proxy that confined commands have to programs that run without a sandbox, on a free port of the
+// loopback interface. reach decides about each connection, see [workspace.Command]. Any program of this machine can use
+// it. Call close to end it.
+func Listen(reach func(host, port string) bool) (url string, close func(), err error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	p := newProxy(nil, reach)
+	p.accept(l)
+	return "http://" + l.Addr().String(), p.close, nil
+}
+
 // environ returns the variables that make programs use the proxy on a port.
 func (p *proxy) environ(port int) []string {
 	url := fmt.Sprintf("http://127.0.0.1:%d", port)
 	env := []string{"NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY=1"}
-	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
+	for _, name := range []string{ProxyVariable, "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
 		env = append(env, name+"="+url)
 	}
 	return env
@@ -253,7 +271,7 @@ func (p *proxy) allows(host, port string) bool {
 			return true
 		}
 	}
-	return false
+	return p.reach != nil && p.reach(host, port)
 }
 
 func isLoopback(host string) bool {

@@ -74,7 +74,7 @@ func (*system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command) 
 		return nil, err
 	}
 	own := p.own(nil, cmd.Env, temp)
-	x := newProxy(append(append([]string(nil), p.Hosts...), c.Allow.Hosts...))
+	x := newProxy(append(append([]string(nil), p.Hosts...), c.Allow.Hosts...), c.Reach)
 	x.accept(l)
 	port := l.Addr().(*net.TCPAddr).Port
 	profile := resolve(p, c.Allow, own.write, temp, port)

@@ -328,7 +328,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		plan.Env = setenv(plan.Env, "TMPDIR="+r.temp)
 	}
 	if backend != landlock && !p.Network && len(cmd.Args) > 0 {
-		r.proxy = newProxy(hosts)
+		r.proxy = newProxy(hosts, c.Reach)
 		for _, port := range r.proxy.ports() {
 			plan.Ports = append(plan.Ports, uint64(port))
 		}

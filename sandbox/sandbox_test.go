@@ -73,7 +73,7 @@ func TestEnviron(t *testing.T) {
 
 func TestHosts(t *testing.T) {
 	p := newProxy([]string{"example.com", "*.example.org", "one.example.net:8443", "localhost:5432", "127.0.0.1:8080",
-		"::1", "[2001:db8::1]:443"})
+		"::1", "[2001:db8::1]:443"}, nil)
 	defer p.close()
 	if got := p.ports(); len(got) != 3 || got[1] != 5432 || got[2] != 8080 {
 		t.Errorf("ports: %v", got)
@@ -128,7 +128,7 @@ func TestAddressesInside(t *testing.T) {
 
 // TestEndlessRequest: a command cannot fill the memory of this program with a request that does not end.
 func TestEndlessRequest(t *testing.T) {
-	p := newProxy([]string{"example.com"})
+	p := newProxy([]string{"example.com"}, nil)
 	defer p.close()
 	client, server := net.Pipe()
 	go func() {
@@ -148,7 +148,7 @@ func TestEndlessRequest(t *testing.T) {
 
 // TestManyConnections: a command cannot use up the descriptors of this program; connections beyond the limit wait.
 func TestManyConnections(t *testing.T) {
-	p := newProxy(nil)
+	p := newProxy(nil, nil)
 	defer p.close()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -84,6 +84,10 @@ type Command struct {
 	// Allow permits paths and hosts, for this command only, that the sandbox would otherwise
 	// refuse. A workspace without a sandbox ignores it.
 	Allow Allowance
+	// Reach, if not nil, decides about hosts that neither Allow nor the sandbox's policy names, while
+	// the command runs: host is in lower case, port a number. It is called for each connection, from
+	// several goroutines. A workspace without a sandbox ignores it.
+	Reach func(host, port string) bool
 	// Limits forbid, for this command only, what the sandbox would otherwise permit. A workspace
 	// without a sandbox refuses a command with limits, unless the user switched the sandbox off
 	// ([Local.Confine] is nil).

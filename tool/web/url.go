@@ -110,8 +110,15 @@ func (c *client) carries(u *url.URL) string {
 
 // holdsSecret reports whether a URL contains text of a secret.
 func (c *client) holdsSecret(u *url.URL) bool {
-	return c.opt.Secrets != nil && slices.ContainsFunc(c.opt.Secrets(), func(s string) bool { return carriesText(u, s) })
+	return c.opt.Secrets != nil && holdsAny(u, c.opt.Secrets())
 }
+
+func holdsAny(u *url.URL, secrets []string) bool {
+	return slices.ContainsFunc(secrets, func(s string) bool { return carriesText(u, s) })
+}
+
+// Carries reports whether a text contains a word of one of some secrets: as it is, escaped, in base64 or in hexadecimal.
+func Carries(text string, secrets []string) bool { return holdsAny(&url.URL{Opaque: text}, secrets) }
 
 // shortestSecret is the length of the shortest word of a secret that is looked for. Shorter ones are in many URLs.
 const shortestSecret = 8

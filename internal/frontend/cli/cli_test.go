@@ -10,6 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/knack-agent/knack/internal/leaf/chromium"
 	"github.com/knack-agent/knack/llm/llmtest"
 	"github.com/knack-agent/knack/sandbox"
 	_ "github.com/knack-agent/knack/sandbox/launcher"
@@ -47,6 +48,8 @@ func TestScript(t *testing.T) {
 			box := sandbox.New(policy, sandbox.Auto)
 			defer box.Close()
 			switch cond {
+			case "browser":
+				return chromium.Find(os.Getenv) != "", nil
 			case "sandbox":
 				return box.Report().Level == sandbox.Complete, nil
 			case "layers":
@@ -64,6 +67,7 @@ func atHome(e *testscript.Env, more ...string) error {
 	for _, kv := range append([]string{
 		"HOME=" + home, "XDG_CONFIG_HOME=" + home + "/.config", "XDG_STATE_HOME=" + home + "/.local/state",
 		"XDG_DATA_HOME=" + home + "/.local/share",
+		"KNACK_BROWSER=none",       // what is listed must not depend on the machine
 		"GORACE=atexit_sleep_ms=0", // without it each program built with the race detector exits a second late
 	}, more...) {
 		name, value, _ := strings.Cut(kv, "=")
