@@ -60,7 +60,7 @@ func settingsHooks(parts []config.Section) (hooks []hook.Hook, problems []knack.
 func hookProblem(path string, b hook.Problem) knack.Problem {
 	p := knack.Problem{Code: knack.CodeHookInvalid, Severity: knack.Error, Path: path, Message: "hooks: " + b.Message,
 		Hint: "knack help hooks"}
-	if b.KeptInvalid {
+	if b.KeptInvalid || b.Foreign {
 		p.Severity = knack.Warn
 	}
 	if b.Guard != "" {

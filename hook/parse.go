@@ -22,6 +22,7 @@ type Problem struct {
 	// not run, so the calls that they should guard would run unchecked.
 	Guard    Event
 	Required bool // one of the hooks of Guard is required
+	Foreign  bool // the event is one of other agents: nothing is wrong with the file
 }
 
 // maxTimeout is the longest timeout that a hook may have.
@@ -65,7 +66,8 @@ func (p *parser) mapping(text []byte) {
 				each(v.text, func(_, m value) { meant.matcher(e, m) }, nil)
 				required = slices.ContainsFunc(meant.hooks, func(h Hook) bool { return h.Required })
 			}
-			p.problems = append(p.problems, Problem{At: event.at, Message: why, Guard: e, Required: required})
+			p.problems = append(p.problems, Problem{At: event.at, Message: why, Guard: e, Required: required,
+				Foreign: foreignEvent(event.key)})
 			return
 		}
 		if kind(v.text) != '[' {
@@ -299,15 +301,23 @@ func (h *Hook) check(seconds *float64, listed bool, rule func(string) error) str
 	return ""
 }
 
+// foreignEvent reports whether other agents have an event of this name, and Knack has not.
+func foreignEvent(name string) bool {
+	switch name {
+	case "Setup", "MessageDisplay", "TaskCreated", "TaskCompleted", "TeammateIdle", "CwdChanged", "DirectoryAdded",
+		"WorktreeCreate", "WorktreeRemove", "Elicitation", "ElicitationResult":
+		return true
+	}
+	return false
+}
+
 // eventOf finds an event by name. why explains why there is none; e is then the guard that the name
 // probably means, or "".
 func eventOf(name string) (e Event, why string) {
 	if slices.Contains(Events(), Event(name)) {
 		return Event(name), ""
 	}
-	switch name {
-	case "Setup", "MessageDisplay", "TaskCreated", "TaskCompleted", "TeammateIdle", "CwdChanged", "DirectoryAdded",
-		"WorktreeCreate", "WorktreeRemove", "Elicitation", "ElicitationResult":
+	if foreignEvent(name) {
 		return "", name + " is an event of other agents; Knack has no such event"
 	}
 	const most = 2

@@ -58,7 +58,7 @@ func askNetwork(ctx context.Context, s *engine.Session, items []engine.TrustItem
 	if !StartsPrograms(items) {
 		return nil
 	}
-	a, err := s.Ask(ctx, networkPage)
+	a, err := s.Ask(ctx, networkPage(items))
 	if err != nil {
 		return err
 	}
@@ -76,6 +76,40 @@ func askNetwork(ctx context.Context, s *engine.Session, items []engine.TrustItem
 // NetworkQuestion asks for the Network of the items for which StartsPrograms is true.
 const NetworkQuestion = "What may the programs of the project's MCP servers reach: none, all, or hosts separated by " +
 	"commas?"
+
+// downloaders are the programs that download what they run, and the hosts that they need for it.
+var downloaders = []struct{ names, hosts string }{
+	{"npx npm pnpm bunx", "registry.npmjs.org"},
+	{"uvx uv pip pipx", "pypi.org,files.pythonhosted.org"},
+}
+
+// NetworkNeeds says what is known about the network that the programs of MCP servers in items need, "" if that is
+// nothing, and returns the hosts as for mcp.ParseNetwork.
+func NetworkNeeds(items []engine.TrustItem) (text, hosts string) {
+	var parts, all []string
+	started := func(name string) bool {
+		return slices.ContainsFunc(items, func(it engine.TrustItem) bool {
+			return it.Programs && slices.ContainsFunc(it.Loads, func(line string) bool {
+				return strings.HasSuffix(line, `.command: "`+name+`"`)
+			})
+		})
+	}
+	for _, d := range downloaders {
+		for name := range strings.FieldsSeq(d.names) {
+			if !started(name) {
+				continue
+			}
+			parts = append(parts, name+" downloads what it runs from "+strings.ReplaceAll(d.hosts, ",", " and ")+".")
+			if !slices.Contains(all, d.hosts) {
+				all = append(all, d.hosts)
+			}
+		}
+	}
+	if started("docker") || started("podman") {
+		parts = append(parts, "docker gives a server access to the whole machine, whatever you answer.")
+	}
+	return strings.Join(parts, " "), strings.Join(all, ",")
+}
 
 // StartsPrograms reports whether items define MCP servers that run as programs.
 func StartsPrograms(items []engine.TrustItem) bool {

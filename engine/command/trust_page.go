@@ -132,7 +132,7 @@ func AskTrust(ctx context.Context, e *engine.Engine, who engine.Person) error {
 		return err
 	}
 	if StartsPrograms(items) {
-		a, err := who.Ask(ctx, networkPage)
+		a, err := who.Ask(ctx, networkPage(items))
 		if err != nil || a.Declined {
 			return err
 		}
@@ -146,8 +146,18 @@ func AskTrust(ctx context.Context, e *engine.Engine, who engine.Person) error {
 	return err
 }
 
-// networkPage asks what the programs of MCP servers may reach.
-var networkPage = engine.Question{Title: NetworkQuestion, Asker: engine.AskerTrust,
-	Fields: []engine.Field{{Name: "network", Label: NetworkQuestion, Type: engine.FieldChoice, Default: "none",
-		Required: true,
-		Options:  []engine.Option{{ID: "none", Label: "none"}, {ID: "all", Label: "all"}}, Other: true}}}
+// networkPage asks what the programs of MCP servers among the items may reach.
+func networkPage(items []engine.TrustItem) engine.Question {
+	options := []engine.Option{{ID: "none", Label: "none"}, {ID: "all", Label: "all"}}
+	label := NetworkQuestion
+	needs, hosts := NetworkNeeds(items)
+	if needs != "" {
+		label = needs + " " + label
+	}
+	if hosts != "" {
+		options = slices.Insert(options, 1, engine.Option{ID: hosts, Label: hosts})
+	}
+	return engine.Question{Title: NetworkQuestion, Asker: engine.AskerTrust,
+		Fields: []engine.Field{{Name: "network", Label: label, Type: engine.FieldChoice, Default: "none",
+			Required: true, Options: options, Other: true}}}
+}

@@ -69,6 +69,18 @@ func TestTrustNetwork(t *testing.T) {
 	k.expect(`trusted: 1`)
 	network("none")
 
+	// What npx needs is shown, and one key accepts it.
+	d.file(t, ".mcp.json", `{"mcpServers": {"x": {"command": "npx", "args": ["-y", "x"]}, "y": {"command": "docker"}}}`)
+	k = d.run(t, "knack", "trust")
+	k.expect(`Trust this item\? \[y/N\] `)
+	k.types("y\n")
+	k.expect(`npx downloads what it runs from registry.npmjs.org. docker gives a server access to the whole machine`)
+	k.expect(question)
+	k.types("+\n")
+	k.expect(`trusted: 1`)
+	network("registry.npmjs.org")
+	d.file(t, ".mcp.json", projectServer)
+
 	d.output(t, "trust", "--revoke")
 	k = d.start(t)
 	k.expect(`Trust these \d+ items\? \[y/N\] `)

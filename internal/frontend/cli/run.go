@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"strings"
 	"time"
@@ -220,11 +221,29 @@ type notices struct {
 
 func (n *notices) print(e *engine.Engine) {
 	all := e.Notices()
-	for _, x := range all[n.printed:] {
-		printProblem(n.w, e.Project(), x)
-	}
+	found := all[n.printed:]
 	n.printed = len(all)
+	ofServer := func(x knack.Problem) bool { return x.Code == knack.CodeMCPServer && x.Severity == knack.Warn }
+	servers := 0
+	for _, x := range found {
+		if ofServer(x) {
+			servers++
+		}
+	}
+	for _, x := range found {
+		if servers <= fewServers || !ofServer(x) {
+			printProblem(n.w, e.Project(), x)
+		}
+	}
+	if servers > fewServers {
+		printProblem(n.w, e.Project(), knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn,
+			Message: fmt.Sprintf("%d MCP servers have problems", servers),
+			Hint:    "knack mcp test"})
+	}
 }
+
+// fewServers is how many problems of servers are printed one by one.
+const fewServers = 2
 
 // close closes an engine and prints the problems that are found then, such as a file that was renamed because it
 // appeared under a protected name.

@@ -211,6 +211,13 @@ func askNetwork(c *cobra.Command, items []trust.Item) error {
 	if !command.StartsPrograms(items) {
 		return nil
 	}
+	needs, hosts := command.NetworkNeeds(items)
+	if needs != "" {
+		fmt.Fprintln(c.ErrOrStderr(), needs)
+	}
+	if hosts != "" {
+		fmt.Fprintf(c.ErrOrStderr(), "+ accepts %s.\n", strings.ReplaceAll(hosts, ",", ", "))
+	}
 	for {
 		fmt.Fprintf(c.ErrOrStderr(), "%s [none] ", command.NetworkQuestion)
 		line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
@@ -219,6 +226,9 @@ func askNetwork(c *cobra.Command, items []trust.Item) error {
 		}
 		if strings.TrimSpace(line) == "" {
 			line = "none"
+		}
+		if strings.TrimSpace(line) == "+" && hosts != "" {
+			line = hosts
 		}
 		network, err := mcp.ParseNetwork(strings.TrimSpace(line))
 		if err == nil {
