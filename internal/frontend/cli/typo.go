@@ -35,8 +35,8 @@ func mistyped(c *cobra.Command, args []string) error {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if more := len(name) - len(first); more > 2 || more < -2*utf8.UTFMax {
-			continue // more than two edits, in letters of any size
+		if more := len(name) - utf8.RuneCountInString(first); more > 2 || more < -2 {
+			continue // more than two edits
 		}
 		d := similar.Distance(strings.ToLower(first), name, 2)
 		if d > 2 {
