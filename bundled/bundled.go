@@ -28,14 +28,18 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/extract"
 )
 
-//go:embed skills
+// The evals beside the skills are for tests only.
+//
+//go:embed skills/*/SKILL.md skills/*/references skills/*/scripts
 var files embed.FS
 
 // A Set contains the skills of the program. It is safe for concurrent use. Its fields
 // must not be changed after the first use.
 type Set struct {
-	More     []Skill         // in addition to the embedded ones
-	Features map[string]bool // features that are on or off, by any of their names; see [SameFeature]
+	More []Skill // in addition to the embedded ones
+	// Features are features that are on or off. Letter case, - and _ in their names do not matter, and the names that other
+	// programs use count. Of several, off wins.
+	Features map[string]bool
 	// Found reports whether what opens a skill of the program by itself was found, such as a browser for browser. It is
 	// called whenever skills are loaded. nil: nothing was.
 	Found func(skill string) bool
@@ -147,7 +151,9 @@ func (s *Set) finish(ctx context.Context, from *knack.Skill) *knack.Skill {
 	skill := *from
 	if s.builtIn {
 		skill.Gated = s.Closed(skill.Name)
-		skill.Before = s.Before[skill.Name]
+		if skill.Before = s.Before[skill.Name]; skill.Before == nil {
+			skill.Before = report(skill.Name)
+		}
 		if skill.Name == "lorem-ipsum" {
 			skill.Prompt = loremIpsum
 			return &skill

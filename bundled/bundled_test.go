@@ -175,12 +175,13 @@ func TestGates(t *testing.T) {
 
 func TestLoremIpsum(t *testing.T) {
 	set := New("", "")
-	for args, want := range map[string]int{"": 1000, "1": 1, "7": 7, "5,000": 5000, " 12 ": 12, "20000": 20000} {
+	for args, want := range map[string]int{"": 1000, "1": 1, "7": 7, "2": 2, "3": 3, "4": 4, "5": 5, "6": 6, "8": 8, "9": 9, "10": 10, "11": 11, "13": 13, "5,000": 5000, " 12 ": 12, "20000": 20000} {
 		parts, err := loremIpsum(t.Context(), knack.Invocation{Args: args})
 		text := parts[0].Text
 		words := strings.Fields(text)
-		if got := len(words); err != nil || got != want || strings.Count(text, " ") != want-1 {
-			t.Errorf("%q: %d words, %v", args, got, err)
+		if got := knack.EstimateTokens(text); err != nil || got != want || len(text) != 4*want ||
+			strings.Count(text, " ") != len(words)-1 {
+			t.Errorf("%q: %d tokens, %d bytes, %v", args, got, len(text), err)
 		}
 		for i, w := range words[1:] {
 			if w == words[i] {
@@ -230,6 +231,11 @@ func TestScripts(t *testing.T) {
 	text, err := os.ReadFile(md)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, name := range []string{"scripts/example.sh", "references/example.md", "assets/example.txt"} {
+		if info, err := os.Stat(filepath.Join(dir, "skills", "my-skill", filepath.FromSlash(name))); err != nil || info.Size() == 0 {
+			t.Errorf("init.sh made no %s: %v", name, err)
+		}
 	}
 	run(true, "validate.sh", "skills/my-skill")
 	if err := os.WriteFile(md, []byte(strings.Replace(string(text), "name: my-skill", "name: My Skill", 1)),
@@ -305,7 +311,7 @@ func TestGateNames(t *testing.T) {
 		{"api", features{"BUILDING_CLAUDE_APPS": true}, false, ""},
 		{"run-skill-generator", features{"RUN_SKILL_GENERATOR": true}, false, ""},
 		{"browser", nil, true, ""},
-		{"browser", nil, false, "Chromium or Chrome was not found; KNACK_FEATURES=browser turns it on anyway"},
+		{"browser", nil, false, "neither Chromium nor Chrome was found; KNACK_FEATURES=browser turns the skill on anyway"},
 		{"browser", features{"claude_in_chrome": false}, true, "the feature browser is off in settings"},
 		{"keybindings", features{"keyBindings": true}, false, ""},
 	} {

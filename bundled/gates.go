@@ -1,44 +1,32 @@
 package bundled
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // A gate decides whether a skill of the program is on. A skill without one is always on.
 type gate struct {
 	feature string   // its name in settings and in KNACK_FEATURES
 	aliases []string // names that other programs use for the feature
-	found   string   // what must be found here unless the feature is on by its name; "": nothing turns it on by itself
+	// closed says what was not found here that would open the gate by itself; "": only the feature opens it.
+	closed string
 }
 
 // gates has the gates of the program's skills.
 var gates = map[string]gate{
-	"api":                 {feature: "api", aliases: []string{"building-claude-apps", "claude-api"}},
-	"browser":             {feature: "browser", aliases: []string{"claude-in-chrome"}, found: "Chromium or Chrome"},
-	"dream":               {feature: "dream", aliases: []string{"kairos", "kairos-dream"}},
-	"hunter":              {feature: "review-artifact"},
-	"keybindings":         {feature: "keybindings", found: "keybindings.json or the setting keybindings.customize: true"},
+	"api": {feature: "api", aliases: []string{"building-claude-apps", "claude-api"}},
+	"browser": {feature: "browser", aliases: []string{"claude-in-chrome"},
+		closed: "neither Chromium nor Chrome was found"},
+	"dream":  {feature: "dream", aliases: []string{"kairos", "kairos-dream"}},
+	"hunter": {feature: "review-artifact"},
+	"keybindings": {feature: "keybindings",
+		closed: "there is neither keybindings.json nor the setting keybindings.customize"},
 	"loop":                {feature: "triggers", aliases: []string{"agent-triggers"}},
+	"remember":            {feature: "memory", closed: "the notes are off, and /memory on turns them on"},
 	"run-skill-generator": {feature: "skill-generator", aliases: []string{"run-skill-generator"}},
 	"schedule":            {feature: "remote-triggers", aliases: []string{"agent-triggers-remote"}},
 }
 
-// Gated returns the names of the skills that have a gate, sorted.
-func Gated() []string {
-	var names []string
-	for name := range gates {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
-// SameFeature reports whether two names are of one feature: letter case, - and _ do not matter, and the names that
-// other programs use count.
-func SameFeature(a, b string) bool { return canonical(a) == canonical(b) }
-
-// canonical returns the name by which a feature is compared.
+// canonical returns the name by which a feature is compared: letter case, - and _ do not matter, and the names that other
+// programs use count.
 func canonical(name string) string {
 	name = folded(name)
 	for _, g := range gates {
@@ -84,10 +72,10 @@ func (s *Set) gateState(g gate, found func() bool) string {
 		return ""
 	case off:
 		return "the feature " + g.feature + " is off in settings"
-	case g.found == "":
+	case g.closed == "":
 		return "the feature " + g.feature + " is off; KNACK_FEATURES=" + g.feature + " turns it on"
 	case found != nil && found():
 		return ""
 	}
-	return g.found + " was not found; KNACK_FEATURES=" + g.feature + " turns it on anyway"
+	return g.closed + "; KNACK_FEATURES=" + g.feature + " turns the skill on anyway"
 }

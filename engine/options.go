@@ -76,6 +76,9 @@ type Options struct {
 	// Debug logs what happens, without keys and without text of conversations. Each record has a topic
 	// attribute, one of DebugTopics. nil: no log.
 	Debug *slog.Logger
+	// StartDebug switches Debug on, if it is off, and returns the file that it writes to. It is called when the skill debug
+	// is. nil: the log cannot be switched on.
+	StartDebug func() (file string, err error)
 	// Problems were found by the caller while it made these Options; they are reported together with the
 	// project's.
 	Problems []knack.Problem

@@ -234,7 +234,7 @@ func (p *Project) findSources(ctx context.Context) {
 	p.bundled = bundled.New(env.StateHome(), p.Version())
 	p.bundled.Features = features(p.config, env.Get("KNACK_FEATURES"))
 	p.bundled.Off = p.plugins.switchedOff()
-	p.bundled.Found = p.found
+	p.bundled.Found, p.bundled.Before = p.found, p.before()
 	s.Bundled, s.Plugins = []knack.Source{p.bundled}, p.plugins.sources()
 	p.sourceOptions = s
 	p.sources = slices.Concat(sources.Default(ctx, p.dir, s), o.Sources)
@@ -307,6 +307,8 @@ func (p *Project) found(skill string) bool {
 	switch skill {
 	case "browser":
 		return chromium.Find(env.Get) != ""
+	case "remember":
+		return set.Memory.Auto || set.Memory.Claude
 	case "keybindings":
 		if set.Keybindings.Customize || env.ConfigDir() == "" {
 			return set.Keybindings.Customize

@@ -159,6 +159,7 @@ func commands() []namedCommand {
 		{"trust", trustCommand},
 		{"mcp", mcpCommand},
 		{"sandbox", sandboxCommand},
+		{"settings", settingsCommand},
 		{"permission", permissionCommand},
 		{"tool", toolCommand},
 		{"batch", batchCommand},

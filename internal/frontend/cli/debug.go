@@ -7,8 +7,11 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/knack-agent/knack/engine"
@@ -30,18 +33,25 @@ func joinDebug(args []string) []string {
 	return slices.Concat(args[:i], []string{"--debug=" + args[i+1]}, args[i+2:])
 }
 
+// A debugLog is the log of a process: off, on from the start, or switched on later.
+type debugLog struct {
+	on   atomic.Pointer[slog.Handler] // nil: off
+	mu   sync.Mutex                   // for switching it on
+	file string
+}
+
 // openDebug opens the log requested by --debug or KNACK_DEBUG, in a new file, and prints the
-// file's path. It returns nil if neither is set. If path is not "", the log is appended to that file.
-func openDebug(topics, path string, stderr io.Writer) (*slog.Logger, error) {
-	env := engine.Env(nil)
-	topics = cmp.Or(topics, env.Get("KNACK_DEBUG"))
+// file's path. If neither is set, it is off. If path is not "", the log is appended to that file.
+func openDebug(topics, path string, stderr io.Writer) (*debugLog, error) {
+	l := &debugLog{}
+	topics = cmp.Or(topics, engine.Env(nil).Get("KNACK_DEBUG"))
 	if path != "" {
 		topics = cmp.Or(topics, "all")
 	}
 	var only []string
 	switch topics {
 	case "", "0", "false":
-		return nil, nil
+		return l, nil
 	case "1", "true":
 		only = engine.DebugTopics
 	default:
@@ -56,29 +66,92 @@ func openDebug(topics, path string, stderr io.Writer) (*slog.Logger, error) {
 				topic, strings.Join(engine.DebugTopics, ", "))
 		}
 	}
-	logTo := func(file *os.File) *slog.Logger {
-		return slog.New(topicHandler{slog.NewTextHandler(file, &slog.HandlerOptions{Level: slog.LevelDebug}), only})
-	}
 	if path != "" {
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
 			return nil, engine.Usagef("--debug-file FILE", "--debug-file: %w", err)
 		}
-		return logTo(file), nil
+		l.to(file, only)
+		return l, nil
 	}
-	dir := env.StateFile("debug")
+	if err := l.create(only); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(stderr, "knack: debug log: %s\n", l.file)
+	return l, nil
+}
+
+// create switches the log on, in a new file of the state directory.
+func (l *debugLog) create(only []string) error {
+	dir := engine.Env(nil).StateFile("debug")
 	if dir == "" {
-		return nil, engine.ErrNoState("--debug")
+		return engine.ErrNoState("--debug")
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("--debug: %w", err)
+		return fmt.Errorf("--debug: %w", err)
 	}
 	file, err := os.CreateTemp(dir, time.Now().Format("20060102-150405-*.log")) // 0600; open until the program ends
 	if err != nil {
-		return nil, fmt.Errorf("--debug: %w", err)
+		return fmt.Errorf("--debug: %w", err)
 	}
-	fmt.Fprintf(stderr, "knack: debug log: %s\n", file.Name())
-	return logTo(file), nil
+	l.to(file, only)
+	return nil
+}
+
+func (l *debugLog) to(file *os.File, only []string) {
+	l.file = file.Name()
+	var h slog.Handler = topicHandler{slog.NewTextHandler(file, &slog.HandlerOptions{Level: slog.LevelDebug}), only}
+	l.on.Store(&h)
+}
+
+// start switches the log on with all topics, unless it is on, and returns its file.
+func (l *debugLog) start() (string, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.on.Load() == nil {
+		if err := l.create(engine.DebugTopics); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Abs(l.file)
+}
+
+func (l *debugLog) logger() *slog.Logger { return slog.New(switchedHandler{log: l}) }
+
+// A switchedHandler is a slog.Handler that drops everything while the log is off.
+type switchedHandler struct {
+	log  *debugLog
+	with []func(slog.Handler) slog.Handler // attributes and groups, in order
+}
+
+func (h switchedHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	on := h.log.on.Load()
+	return on != nil && (*on).Enabled(ctx, level)
+}
+
+func (h switchedHandler) Handle(ctx context.Context, r slog.Record) error {
+	on := h.log.on.Load()
+	if on == nil {
+		return nil
+	}
+	to := *on
+	for _, with := range h.with {
+		to = with(to)
+	}
+	return to.Handle(ctx, r)
+}
+
+func (h switchedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return h.and(func(to slog.Handler) slog.Handler { return to.WithAttrs(attrs) })
+}
+
+func (h switchedHandler) WithGroup(name string) slog.Handler {
+	return h.and(func(to slog.Handler) slog.Handler { return to.WithGroup(name) })
+}
+
+func (h switchedHandler) and(with func(slog.Handler) slog.Handler) slog.Handler {
+	h.with = append(slices.Clip(h.with), with)
+	return h
 }
 
 // A topicHandler keeps only the records whose topic attribute is in only.

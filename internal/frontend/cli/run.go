@@ -155,9 +155,11 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 	if o.Layers, err = f.layers(c); err != nil {
 		return nil, err
 	}
-	if o.Debug, err = openDebug(f.debug, f.debugFile, stderr); err != nil {
+	log, err := openDebug(f.debug, f.debugFile, stderr)
+	if err != nil {
 		return nil, err
 	}
+	o.Debug, o.StartDebug = log.logger(), log.start
 	o.Workspace, o.Index, o.Templates, o.Values = f.workspace, f.index, f.templates, f.values()
 	if f.agents != "" {
 		if o.Agents, o.Problems, err = agent.ParseDefinitions(f.agents, knack.Explicit,

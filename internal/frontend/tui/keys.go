@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/knack-agent/knack/internal/frontend/terminal"
 )
@@ -170,6 +171,52 @@ func (b bindings) help() string {
 		fmt.Fprintf(&out, "%-30s %s\n", f.keys, f.help)
 	}
 	return out.String()
+}
+
+// A KeyAction is what keys can be bound to.
+type KeyAction struct {
+	Action  string `json:"action"`
+	Keys    string `json:"keys"`              // separated by blanks; "": none
+	Default string `json:"default,omitempty"` // what they are without the file, if that differs
+	Help    string `json:"help"`
+}
+
+// Keys returns the actions with the keys that a file binds them to, and an error that says what is wrong with the file.
+// A missing file changes nothing.
+func Keys(file string) ([]KeyAction, error) {
+	b, err := loadBindings(file)
+	if err == nil {
+		err = b.check(file)
+	}
+	defaults := defaultBindings()
+	var all []KeyAction
+	for _, a := range actions {
+		k := KeyAction{string(a.action), b.keys(a.action), defaults.keys(a.action), a.help}
+		if k.Default == k.Keys {
+			k.Default = ""
+		}
+		all = append(all, k)
+	}
+	return all, err
+}
+
+// modifiers in the order in which a key names them.
+var modifiers = []string{"ctrl+", "alt+", "shift+"}
+
+// check returns an error for a key that the terminal never sends under this name.
+func (b bindings) check(file string) error {
+	for _, k := range slices.Sorted(maps.Keys(b)) {
+		name := k
+		for _, m := range modifiers {
+			name = strings.TrimPrefix(name, m)
+		}
+		named := slices.Contains(strings.Fields("enter tab esc space backspace delete insert up down left right home end "+
+			"pageup pagedown f1 f2 f3 f4 f5 f6 f7 f8 f9 f10 f11 f12"), name)
+		if !named && utf8.RuneCountInString(name) != 1 {
+			return fmt.Errorf("%s: %q is not a key; knack help keys says how keys are written", file, k)
+		}
+	}
+	return nil
 }
 
 // HelpKeys is the text of `knack help keys`.

@@ -38,6 +38,11 @@ func Set(path, name string, value json.RawMessage) error {
 	return fmt.Errorf("%s: other programs change it at the same time", path)
 }
 
+// Draft returns what Set would write into a file with this content, and writes nothing.
+func Draft(path string, data []byte, name string, value json.RawMessage) ([]byte, error) {
+	return set(path, data, name, value)
+}
+
 func set(path string, data []byte, name string, value json.RawMessage) ([]byte, error) {
 	if len(value) > 0 && !json.Valid(value) {
 		return nil, fmt.Errorf("the value of %s is not JSON", name)

@@ -1,5 +1,6 @@
 #!/bin/sh
-# init.sh NAME [DIRECTORY]: makes DIRECTORY/NAME with a SKILL.md to fill in.
+# init.sh NAME [DIRECTORY]: makes DIRECTORY/NAME with a SKILL.md to fill in, and an example each of a script, a
+# reference and an asset, as `knack skill new` does.
 # Needs nothing but a POSIX shell.
 set -eu
 
@@ -21,31 +22,67 @@ esac
 dir=$parent/$name
 [ ! -e "$dir" ] && [ ! -h "$dir" ] || fail "$dir is already there" "choose another name, or change the skill that is there"
 mkdir -p -- "$parent"
-mkdir -- "$dir" "$dir/scripts" "$dir/references"
+mkdir -- "$dir" "$dir/scripts" "$dir/references" "$dir/assets"
+
+title=$(printf '%s' "$name" | tr - ' ')
+first=$(printf '%s' "$title" | cut -c 1 | tr a-z A-Z)
+title=$first$(printf '%s' "$title" | cut -c 2-)
 
 cat >"$dir/SKILL.md" <<EOF
 ---
 name: $name
-description: WHAT IT DOES. Use when WHICH REQUESTS.
+description: Says in one sentence what this skill does. Use when somebody asks for it, in the words that people use.
 ---
-# $name
+# $title
 
 ## Overview
 
-What comes out, in a sentence or two.
+What comes out of this skill, and for whom.
+
+## Prerequisites
+
+Programs, files or access that the steps need, and how to see whether they are there. Remove this part if there are none.
 
 ## Instructions
 
-1. The first step.
-2. The next step, and what to do if it fails.
+1. The first step. Say what to run or read, and why where it is not plain.
+2. The next step.
+3. How to check the result.
 
-## Output
+## Output Format
 
 What the answer or the files look like.
 
+## Error Handling
+
+What goes wrong, how it shows, and what to do then.
+
 ## Examples
 
-A request, and what is done for it.
+A request as a person would write it, and what is done for it.
+
+## Resources
+
+- [scripts/example.sh](scripts/example.sh): prints its arguments; replace it by a step that must come out the same every time, or remove it.
+- [references/example.md](references/example.md): what is needed in some cases only; say here in which.
+- [assets/example.txt](assets/example.txt): a file that is copied into the result.
 EOF
-echo "made $dir/SKILL.md"
-echo "next: fill in description and Instructions, and remove scripts/ and references/ if they stay empty"
+cat >"$dir/scripts/example.sh" <<'EOF'
+#!/bin/sh
+# example.sh WORD…: prints its arguments, one a line.
+set -eu
+for word; do
+	printf '%s\n' "$word"
+done
+EOF
+cat >"$dir/references/example.md" <<'EOF'
+# Example
+
+What is needed in some cases only stands in a file like this, so that the others do not pay for it.
+EOF
+cat >"$dir/assets/example.txt" <<'EOF'
+A template, picture or font that is copied into the result.
+EOF
+chmod +x "$dir/scripts/example.sh"
+echo "made $dir with SKILL.md, scripts/example.sh, references/example.md and assets/example.txt"
+echo "next: fill in SKILL.md, and remove the examples that the skill does not need"
