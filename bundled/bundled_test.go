@@ -2,6 +2,7 @@ package bundled
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -326,5 +327,135 @@ func TestGateNames(t *testing.T) {
 				t.Errorf("%s with %v: %q, %v; want %q", c.skill, c.features, skill.Gated, err, c.want)
 			}
 		}
+	}
+}
+
+// everything returns the program's skills with every gate open.
+func everything() *Set {
+	set := New("", "")
+	set.Features = map[string]bool{}
+	for _, g := range gates {
+		set.Features[g.feature] = true
+	}
+	return set
+}
+
+// All skills together cost little in the listing, and closed gates cost nothing.
+func TestListingCost(t *testing.T) {
+	cost := func(set *Set) int {
+		return knack.EstimateTokens(knack.Load(t.Context(), set).Listing(knack.View{For: knack.ByModel}).Text)
+	}
+	all, few := cost(everything()), cost(New("", ""))
+	if all > 1200 || few >= all {
+		t.Errorf("%d tokens with all gates open, %d with all closed; at most 1,200 are allowed", all, few)
+	}
+}
+
+// Each skill has evals, and queries that should and should not bring it up; neither is part of the program.
+func TestEvals(t *testing.T) {
+	for _, name := range Names() {
+		var set struct {
+			Name  string `json:"skill_name"`
+			Evals []struct {
+				Prompt, Expected string
+				Assertions       []string
+			}
+		}
+		var queries []struct {
+			Query  string
+			Should *bool `json:"should_trigger"`
+		}
+		for file, into := range map[string]any{"evals.json": &set, "eval_queries.json": &queries} {
+			data, err := os.ReadFile(filepath.Join("skills", name, "evals", file))
+			if err == nil {
+				err = json.Unmarshal(data, into)
+			}
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if set.Name != name || len(set.Evals) == 0 || len(set.Evals[0].Assertions) == 0 {
+			t.Errorf("%s: %+v", name, set)
+		}
+		yes, no := 0, 0
+		for _, q := range queries {
+			switch {
+			case q.Should == nil || q.Query == "":
+				t.Errorf("%s: %+v", name, q)
+			case *q.Should:
+				yes++
+			default:
+				no++
+			}
+		}
+		if yes != 8 || no != 8 {
+			t.Errorf("%s has %d queries that should bring it up and %d that should not, not 8 and 8", name, yes, no)
+		}
+		if _, err := files.ReadFile("skills/" + name + "/evals/evals.json"); err == nil {
+			t.Errorf("the evals of %s are in the program", name)
+		}
+	}
+}
+
+// TestDetect: verify's script finds how each kind of project is built, tested and run.
+func TestDetect(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("sh is not installed")
+	}
+	script, err := filepath.Abs("skills/verify/scripts/detect.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	detect := func(dir string) (string, error) {
+		cmd := exec.Command(sh, script, dir)
+		cmd.Env = []string{"PATH=/usr/bin:/bin"}
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  []string
+	}{
+		"go": {map[string]string{"go.mod": "module m\n", "main.go": "package main\n", "cmd/tool/main.go": "package main\n",
+			"cmd/tool/x_test.go": "package main\n", "sub/go.mod": "module sub\n", "sub/main.go": "package main\n"},
+			[]string{"go  .  (./go.mod)", "build  go build ./...", "test   go test ./...", "run    go run .\n",
+				"run    go run ./cmd/tool", "go  ./sub  (./sub/go.mod)", "!go run ./sub"}},
+		"node": {map[string]string{"package.json": "{\n  \"main\": \"app.js\",\n  \"scripts\": {\n    \"dev\": \"vite\",\n" +
+			"    \"test\": \"vitest\"\n  }\n}\n", "pnpm-lock.yaml": ""},
+			[]string{"node  .", "run    pnpm run dev", "test   pnpm test", "run    node app.js", "pnpm install", "!pnpm run build"}},
+		"python": {map[string]string{"pyproject.toml": "[tool.pytest]\n", "api.py": "from fastapi import FastAPI\napp = FastAPI()\n",
+			"tests/test_x.py": "", "src/pack/__main__.py": ""},
+			[]string{"python  .", "test   python3 -m pytest", "run    python3 -m uvicorn api:app --port 0",
+				"run    python3 -m pack"}},
+		"rust": {map[string]string{"Cargo.toml": "[package]\n", "src/main.rs": "fn main() {}\n", "src/bin/other.rs": ""},
+			[]string{"rust  .", "build  cargo build", "run    cargo run --quiet --\n", "cargo run --quiet --bin other --"}},
+		"make": {map[string]string{"Makefile": "CC := cc\nall: x\n# run: not this\ntest:\n\ttrue\nserve: all\n", "README.md": "# X\n## Running\n"},
+			[]string{"make  .  (./Makefile)", "build  make all", "test   make test", "run    make serve", "!make run",
+				"read  README.md:2:## Running"}},
+	} {
+		dir := t.TempDir()
+		for file, text := range c.files {
+			path := filepath.Join(dir, filepath.FromSlash(file))
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o777), os.WriteFile(path, []byte(text), 0o666)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		out, err := detect(dir)
+		if err != nil {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+		for _, want := range c.want {
+			text, not := strings.CutPrefix(want, "!")
+			if strings.Contains(out, text) == not {
+				t.Errorf("%s: %q in\n%s", name, want, out)
+			}
+		}
+	}
+	if out, err := detect(t.TempDir()); err == nil || !strings.Contains(out, "nothing here says how it runs") {
+		t.Errorf("%v, %s", err, out)
+	}
+	if out, err := detect(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(out, "there is no directory") {
+		t.Errorf("%v, %s", err, out)
 	}
 }

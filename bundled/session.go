@@ -199,13 +199,18 @@ func history(s knack.Snapshot) string {
 	return "What happened in this session, oldest first:\n<session>\n" + strings.Join(lines, "\n") + "\n</session>"
 }
 
-// inputOf returns the input of a call on one line.
+// inputOf returns the input of a call on one line, the same for inputs that differ only in how they are written.
 func inputOf(input json.RawMessage, limit int) string {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(input))
+	d.UseNumber()
 	var b bytes.Buffer
-	if json.Compact(&b, input) != nil {
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if d.Decode(&v) != nil || e.Encode(v) != nil {
 		return firstLine(string(input), limit)
 	}
-	return cut(b.String(), limit)
+	return cut(strings.TrimSpace(b.String()), limit)
 }
 
 func firstLine(text string, limit int) string {

@@ -9,22 +9,44 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/chromium"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/tool/memory"
 )
 
+// facts are what the bundled skills need to know of a project.
+type facts struct{ *Project }
+
 // before returns what stands before the text of the bundled skills that need facts of the project.
-func (p *Project) before() map[string]func(context.Context, knack.Invocation) ([]knack.Part, error) {
+func (p facts) before() map[string]func(context.Context, knack.Invocation) ([]knack.Part, error) {
 	text := func(f func(in knack.Invocation) string) func(context.Context, knack.Invocation) ([]knack.Part, error) {
 		return func(_ context.Context, in knack.Invocation) ([]knack.Part, error) { return knack.TextPart(f(in)), nil }
 	}
 	return map[string]func(context.Context, knack.Invocation) ([]knack.Part, error){
-		"update-config": text(p.aboutSettings), "keybindings": text(p.aboutKeys),
-		"debug": p.startDebug, "remember": text(p.aboutNotes),
+		"update-config": text(p.settings), "keybindings": text(p.keys),
+		"debug": p.startDebug, "remember": text(p.notes),
 	}
 }
 
-func (p *Project) aboutSettings(knack.Invocation) string {
+// found reports whether a bundled skill finds here what it is for.
+func (p facts) found(skill string) bool {
+	set, env := &p.config.Settings, p.options.Env
+	switch skill {
+	case "browser":
+		return chromium.Find(env.Get) != ""
+	case "remember":
+		return set.Memory.Auto || set.Memory.Claude
+	case "keybindings":
+		if set.Keybindings.Customize || env.ConfigDir() == "" {
+			return set.Keybindings.Customize
+		}
+		_, err := os.Stat(KeyBindings(env))
+		return err == nil
+	}
+	return false
+}
+
+func (p facts) settings(knack.Invocation) string {
 	var b strings.Builder
 	b.WriteString("The settings files here, as they are now:\n")
 	for _, f := range p.SettingsFiles() {
@@ -40,7 +62,7 @@ func (p *Project) aboutSettings(knack.Invocation) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-func (p *Project) aboutKeys(knack.Invocation) string {
+func (p facts) keys(knack.Invocation) string {
 	file := KeyBindings(p.options.Env)
 	if file == "" {
 		return "There is no home directory, so no file with key bindings."
@@ -53,7 +75,7 @@ func (p *Project) aboutKeys(knack.Invocation) string {
 }
 
 // startDebug switches the debug log on.
-func (p *Project) startDebug(_ context.Context, in knack.Invocation) ([]knack.Part, error) {
+func (p facts) startDebug(_ context.Context, in knack.Invocation) ([]knack.Part, error) {
 	switch {
 	case in.Preview:
 		return knack.TextPart("(The call switches the debug log on and names its file here.)"), nil
@@ -76,7 +98,7 @@ const (
 )
 
 // aboutNotes lists all notes with their text. Those of Claude Code need the user's consent, and are only named.
-func (p *Project) aboutNotes(knack.Invocation) string {
+func (p facts) notes(knack.Invocation) string {
 	n := p.Notes()
 	var b strings.Builder
 	count, total := 0, 0
@@ -122,7 +144,7 @@ func (p *Project) aboutNotes(knack.Invocation) string {
 	return head + "\n" + strings.TrimRight(b.String(), "\n")
 }
 
-func (p *Project) fileState(name string) string {
+func (p facts) fileState(name string) string {
 	file := filepath.Join(p.root, name)
 	if isFile(file) {
 		return file

@@ -16,7 +16,6 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/bundled"
 	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/internal/leaf/chromium"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/internal/project/config"
@@ -234,7 +233,8 @@ func (p *Project) findSources(ctx context.Context) {
 	p.bundled = bundled.New(env.StateHome(), p.Version())
 	p.bundled.Features = features(p.config, env.Get("KNACK_FEATURES"))
 	p.bundled.Off = p.plugins.switchedOff()
-	p.bundled.Found, p.bundled.Before = p.found, p.before()
+	about := facts{p}
+	p.bundled.Found, p.bundled.Before = about.found, about.before()
 	s.Bundled, s.Plugins = []knack.Source{p.bundled}, p.plugins.sources()
 	p.sourceOptions = s
 	p.sources = slices.Concat(sources.Default(ctx, p.dir, s), o.Sources)
@@ -299,24 +299,6 @@ func features(settings *config.Config, env string) map[string]bool {
 		}
 	}
 	return all
-}
-
-// found reports whether a bundled skill finds here what it is for.
-func (p *Project) found(skill string) bool {
-	set, env := &p.config.Settings, p.options.Env
-	switch skill {
-	case "browser":
-		return chromium.Find(env.Get) != ""
-	case "remember":
-		return set.Memory.Auto || set.Memory.Claude
-	case "keybindings":
-		if set.Keybindings.Customize || env.ConfigDir() == "" {
-			return set.Keybindings.Customize
-		}
-		_, err := os.Stat(KeyBindings(env))
-		return err == nil
-	}
-	return false
 }
 
 // KeyBindings returns the file with the user's key bindings, which need not exist; "": there is no user.

@@ -3,7 +3,10 @@
 //
 //	go run ./find -skills DIR [-skills DIR] [-prompts FILE] [-n 1000,10000] [-json FILE] [-svg DIR]
 //
-// The prompts are JSON lines, {"query": "what a user says", "skill": "name"}.
+// The prompts are JSON lines, {"query": "what a user says", "skill": "name"}. Those in
+// evals/eval_queries.json beside the skills, {"query": …, "should_trigger": true}, are
+// added; queries that should not trigger are near misses, and for these it is measured
+// how often the skill is found first, or suggested, nevertheless.
 // Without prompts only time and size are measured. If a size needs more skills
 // than there are, distractors are added, which are never the right answer. Each is
 // made from two skills without prompts: half of the name, description and sections
@@ -98,6 +101,7 @@ type result struct {
 	Speed   []speed       `json:"speed"`
 	Quality []quality     `json:"quality"`
 	Seen    []seenResult  `json:"seen"`
+	Misses  []missResult  `json:"near_misses,omitempty"`
 }
 
 type speed struct {
@@ -129,9 +133,18 @@ type seenResult struct {
 	Note   string  `json:"note,omitempty"`
 }
 
+// A missResult says how often near misses of a skill bring it up.
+type missResult struct {
+	Skills    int     `json:"skills"`
+	N         int     `json:"queries"`
+	First     float64 `json:"found_first"`
+	Suggested float64 `json:"suggested"`
+}
+
 type benchmark struct {
 	heldOut bool
-	texts   []text // those of skills with prompts first
+	misses  []prompt // that should not bring up their skill
+	texts   []text   // those of skills with prompts first
 	targets int
 	prompts []prompt
 	result  result
@@ -158,6 +171,11 @@ func (b *benchmark) read(dirs []string, file string) error {
 			about[p.Skill] = true
 		}
 		if err := s.Err(); err != nil {
+			return err
+		}
+	}
+	for _, dir := range dirs {
+		if err := b.readQueries(dir, about); err != nil {
 			return err
 		}
 	}
@@ -208,6 +226,64 @@ func (b *benchmark) read(dirs []string, file string) error {
 	if len(b.texts) == 0 {
 		return fmt.Errorf("no SKILL.md below %s", strings.Join(dirs, ", "))
 	}
+	return nil
+}
+
+// readQueries reads the eval_queries.json of the skills below a directory.
+func (b *benchmark) readQueries(dir string, about map[string]bool) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != "eval_queries.json" {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		var queries []struct {
+			Query  string `json:"query"`
+			Should bool   `json:"should_trigger"`
+		}
+		if err := json.Unmarshal(data, &queries); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		skill := filepath.Base(filepath.Dir(filepath.Dir(path)))
+		about[skill] = true
+		if b.heldOut && !heldOut(skill) {
+			return nil
+		}
+		for _, q := range queries {
+			if q.Should {
+				b.prompts = append(b.prompts, prompt{q.Query, skill})
+			} else {
+				b.misses = append(b.misses, prompt{q.Query, skill})
+			}
+		}
+		return nil
+	})
+}
+
+// measureMisses measures how often a query that should not bring up a skill does.
+func (b *benchmark) measureMisses(ctx context.Context, cat *knack.Catalog, finder *knack.Finder, n int) error {
+	r := missResult{Skills: n, N: len(b.misses)}
+	for _, p := range b.misses {
+		matches, err := finder.Find(ctx, cat, p.Query, 1, nil)
+		if err != nil {
+			return err
+		}
+		if len(matches) > 0 && strings.EqualFold(matches[0].Skill.Name, p.Skill) {
+			r.First += 1 / float64(r.N)
+		}
+		skills, err := finder.Suggest(ctx, cat, p.Query, 5, nil)
+		if err != nil {
+			return err
+		}
+		for _, s := range skills {
+			if strings.EqualFold(s.Name, p.Skill) {
+				r.Suggested += 1 / float64(r.N)
+			}
+		}
+	}
+	b.result.Misses = append(b.result.Misses, r)
 	return nil
 }
 
@@ -342,6 +418,11 @@ func (b *benchmark) size(dir string, n int) error {
 	}
 	if err := b.quality(ctx, cat, finder, pool); err != nil {
 		return err
+	}
+	if len(b.misses) > 0 {
+		if err := b.measureMisses(ctx, cat, finder, len(pool)); err != nil {
+			return err
+		}
 	}
 	return b.measureListing(ctx, cat, finder, pool)
 }
@@ -499,6 +580,14 @@ func (r *result) write(out io.Writer) error {
 		Head: []string{"skills", "", "share of the prompts", ""}}
 	for _, s := range r.Seen {
 		t.Add(s.Skills, s.What, fmt.Sprintf("%.3f", s.Share), s.Note)
+	}
+	if err := t.Write(out); err != nil || len(r.Misses) == 0 {
+		return err
+	}
+	t = bench.Table{Title: "Near misses that bring up the skill", Head: []string{"skills", "queries", "found first",
+		"suggested"}}
+	for _, m := range r.Misses {
+		t.Add(m.Skills, m.N, fmt.Sprintf("%.3f", m.First), fmt.Sprintf("%.3f", m.Suggested))
 	}
 	return t.Write(out)
 }

@@ -19,11 +19,21 @@ line() { [ -z "$2" ] || printf '  %-6s %s\n' "$1" "$2"; }
 # The text of a file without comments of the shell kind.
 text() { sed 's/[[:space:]]#.*$//; s/^#.*$//' "$1" 2>/dev/null; }
 
+# Whether a directory below a module belongs to it, and not to a module of its own.
+inside() { # MODULE DIRECTORY
+	at=$2
+	while [ "$at" != "$1" ]; do
+		[ ! -f "$at/go.mod" ] || return 1
+		at=${at%/*}
+	done
+}
+
 go_part() {
 	say go "$1" "$1/go.mod"
 	line build "go build ./..."
 	line test "go test ./..."
 	for main in $(grep -rl --include='*.go' '^package main' "$1" 2>/dev/null | grep -v _test.go | sed 's|/[^/]*$||' | sort -u | head -n 10); do
+		inside "$1" "$main" || continue
 		rel=${main#"$1"}
 		line run "go run .${rel}"
 	done
