@@ -97,7 +97,7 @@ const (
 	maxNotes = 64 << 10
 )
 
-// aboutNotes lists all notes with their text. Those of Claude Code need the user's consent, and are only named.
+// notes lists all notes with their text. Those of Claude Code need the user's consent, and are only named.
 func (p facts) notes(knack.Invocation) string {
 	n := p.Notes()
 	var b strings.Builder

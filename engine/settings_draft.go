@@ -36,9 +36,9 @@ func (p *Project) SettingsFiles() []SettingsFile {
 	return all
 }
 
-// DraftSetting returns the text of a settings file before and after a change, and writes nothing. A nil value removes
-// the key; with add, value becomes one more item of the file's list. A value that does not fit the setting is an error.
-func (p *Project) DraftSetting(file SettingsFile, key string, value json.RawMessage, add bool) (before, after string,
+// Draft returns the text of the file before and after a change, and writes nothing. A nil value removes
+// the key; with add, value becomes one more item of its list. A value that does not fit the setting is an error.
+func (file SettingsFile) Draft(key string, value json.RawMessage, add bool) (before, after string,
 	err error) {
 	data, err := os.ReadFile(file.Path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

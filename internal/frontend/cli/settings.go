@@ -174,7 +174,7 @@ is a text.`,
 					value, _ = json.Marshal(args[1])
 				}
 			}
-			before, after, err := p.DraftSetting(files[i], args[0], value, add)
+			before, after, err := files[i].Draft(args[0], value, add)
 			if err != nil {
 				return err
 			}
