@@ -49,14 +49,14 @@ func (p facts) found(skill string) bool {
 func (p facts) settings(knack.Invocation) string {
 	var b strings.Builder
 	b.WriteString("The settings files here, as they are now:\n")
-	for _, f := range p.SettingsFiles() {
+	for _, f := range SettingsFiles(p.Project) {
 		state := "does not exist yet"
 		if f.Exists {
 			state = "exists"
 		}
 		fmt.Fprintf(&b, "- %s: %s (%s)\n", f.Scope, f.Path, state)
 	}
-	if n := len(p.SettingsProblems()); n > 0 {
+	if n := len(SettingsProblems(p.Project)); n > 0 {
 		fmt.Fprintf(&b, "They have %s already; `knack settings check` prints what.\n", plain.Count(n, "problem"))
 	}
 	return strings.TrimRight(b.String(), "\n")

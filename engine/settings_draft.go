@@ -22,7 +22,7 @@ type SettingsFile struct {
 
 // SettingsFiles returns the files that a user may change for this directory: their own, which every project reads, the
 // project's, which is shared, and the project's that is not. Without an absolute home directory the first is missing.
-func (p *Project) SettingsFiles() []SettingsFile {
+func SettingsFiles(p *Project) []SettingsFile {
 	var all []SettingsFile
 	add := func(scope, path string) {
 		info, err := os.Stat(path)
@@ -83,6 +83,6 @@ func withItem(data []byte, key string, item json.RawMessage) (json.RawMessage, e
 }
 
 // SettingsProblems returns what is wrong in settings files and in the hooks that they define.
-func (p *Project) SettingsProblems() []knack.Problem {
+func SettingsProblems(p *Project) []knack.Problem {
 	return append(append([]knack.Problem{}, p.config.Problems...), p.hookProblems...)
 }

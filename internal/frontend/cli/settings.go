@@ -72,7 +72,7 @@ contain secrets is shown by name only.`,
 				return writeJSON(out, struct {
 					Settings []engine.Setting      `json:"settings"`
 					Files    []engine.SettingsFile `json:"files"`
-				}{all, p.SettingsFiles()})
+				}{all, engine.SettingsFiles(p)})
 			}
 			var rows [][]string
 			for _, v := range all {
@@ -93,7 +93,7 @@ contain secrets is shown by name only.`,
 				fmt.Fprintln(out, "nothing is set")
 			}
 			fmt.Fprintln(out)
-			for _, file := range p.SettingsFiles() {
+			for _, file := range engine.SettingsFiles(p) {
 				state := "does not exist yet"
 				if file.Exists {
 					state = "exists"
@@ -122,7 +122,7 @@ code is 1 if anything is wrong.`,
 				return err
 			}
 			defer p.Close()
-			problems := p.SettingsProblems()
+			problems := engine.SettingsProblems(p)
 			printProblems(c.OutOrStdout(), p, problems, true)
 			wrong := 0
 			for _, x := range problems {
@@ -163,7 +163,7 @@ is a text.`,
 				return err
 			}
 			defer p.Close()
-			files := p.SettingsFiles()
+			files := engine.SettingsFiles(p)
 			i := slices.IndexFunc(files, func(x engine.SettingsFile) bool { return x.Scope == in })
 			if i < 0 {
 				return engine.Usagef("--in user", "--in: there is no file %q; there are user, project and local", plain.Line(in))
