@@ -121,17 +121,16 @@ func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go e.Watch(watching)
+	var before func(ctx context.Context, person engine.Person) error
+	if !f.trust && !f.bare && e.NeedsTrust() {
+		before = func(ctx context.Context, person engine.Person) error { return command.AskTrust(ctx, e, person) }
+	}
 	return tui.Run(ctx, tui.Options{
 		In: in, Out: out, Theme: cmp.Or(env.Get("KNACK_THEME"), settings.Theme), Colour: colors(out),
 		Notify: settings.Notify,
 		First:  first, Env: env.Get,
 		History: env.StateFile("history"), Bindings: engine.KeyBindings(env),
-		Before: func(ctx context.Context, person engine.Person) error {
-			if f.trust || f.bare {
-				return nil
-			}
-			return command.AskTrust(ctx, e, person)
-		},
+		Before: before,
 		Start: func(ctx context.Context, person engine.Person) (*engine.Session, error) {
 			return f.start(ctx, e, person, nil, c.ErrOrStderr())
 		},

@@ -30,6 +30,9 @@ type userLineState struct {
 
 // updateLine runs the command of the user's status line if something has changed since it last ran.
 func (a *app) updateLine(now time.Time) {
+	if a.session == nil {
+		return
+	}
 	s := a.view.status
 	state := userLineState{session: a.session.Log().ID(), model: s.model, effort: s.effort, mode: string(s.mode),
 		title: s.title, place: s.branch, used: s.used, cost: s.cost, running: a.view.running}
