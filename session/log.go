@@ -130,12 +130,13 @@ func (l *Log) createFile() error {
 	if err := l.acquire(l.path); err != nil {
 		return err
 	}
-	if info, err := os.Lstat(l.fileName()); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
-		if err := os.Remove(l.fileName()); err != nil {
-			return errors.Join(err, l.release())
+	const flags = os.O_CREATE | os.O_EXCL | os.O_WRONLY
+	f, err := os.OpenFile(l.fileName(), flags, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		if info, e := os.Lstat(l.fileName()); e == nil && info.Mode().IsRegular() && info.Size() == 0 && os.Remove(l.fileName()) == nil {
+			f, err = os.OpenFile(l.fileName(), flags, 0o600)
 		}
 	}
-	f, err := os.OpenFile(l.fileName(), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return errors.Join(err, l.release())
 	}
