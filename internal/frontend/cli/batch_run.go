@@ -94,7 +94,7 @@ func (f *batchFlags) follow(c *cobra.Command, q batch.Queue, b batch.Batch) erro
 	}
 	w.view = newBatchView(c, out != nil && isTerminal(out))
 	ctx, drain, stop := twice(c.Context(), func() {
-		fmt.Fprintln(c.ErrOrStderr(), "\rknack: the running tasks end first; Ctrl-C again stops them")
+		fmt.Fprintln(c.ErrOrStderr(), "\nknack: the running tasks end first; Ctrl-C again stops them")
 	})
 	defer stop()
 	for {
@@ -106,7 +106,7 @@ func (f *batchFlags) follow(c *cobra.Command, q batch.Queue, b batch.Batch) erro
 		if err != nil {
 			return err
 		}
-		if left := w.totals.Runs[batch.Waiting]; left == 0 || !isTerminal(c.InOrStdin()) || !isTerminal(c.ErrOrStderr()) {
+		if left := w.totals.Runs[batch.Waiting]; left == 0 || !isTerminal(c.InOrStdin()) || !isTerminal(underlying(c.ErrOrStderr())) {
 			return w.summary(ctx, drain, c.ErrOrStderr())
 		}
 		if n, err := answerWaiting(c, q, batch.Filter{Batch: b.ID}); err != nil || n == 0 {
