@@ -202,6 +202,8 @@ type Input struct {
 	// Host means that Text was sent by a program that controls this one. It may be a command of the
 	// program, as if the user had typed it.
 	Host bool
+	// MessageID is the ID that a host gave the message, which its entry in the log gets; "": none.
+	MessageID string
 	// Command is the command line from which Text was made; "": there was none.
 	Command string
 }

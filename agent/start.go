@@ -173,7 +173,7 @@ func (r *run) recordUser(in Input, typed string, steering bool) error {
 	}
 	parts = append(parts, in.Parts...)
 	_, err := r.record(session.Entry{Type: session.TypeUser, User: &session.User{Parts: parts, Steering: steering,
-		Touched: in.Touched, Typed: typed}})
+		Touched: in.Touched, Typed: typed, MessageID: in.MessageID}})
 	return err
 }
 

@@ -156,6 +156,8 @@ type User struct {
 	// Typed is what the user typed, if a command made Parts from it. Users are shown Typed, the
 	// model gets Parts.
 	Typed string `json:"typed,omitempty"`
+	// MessageID is the ID that a host gave the message; "": none.
+	MessageID string `json:"message_id,omitempty"`
 }
 
 // Answer is one model response. Partial means that it was cancelled, or failed, before its end.

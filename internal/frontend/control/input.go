@@ -136,7 +136,7 @@ type prompt struct {
 // names the invalid member.
 func readPrompt(f frame) (p prompt, field string, err error) {
 	p.id, p.priority, p.silent = f.UUID, f.Priority, f.NoQuery != nil && !*f.NoQuery
-	p.Host = !f.Composed && !f.Synthetic
+	p.MessageID, p.Host = f.UUID, !f.Composed && !f.Synthetic
 	defer func() {
 		switch {
 		case !p.Host && strings.HasPrefix(p.Text, "/"):

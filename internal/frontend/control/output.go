@@ -193,10 +193,10 @@ func (o *Messages) sessionID() string {
 	return o.session.ID()
 }
 
-// EntryOf returns the ID of the entry of a session whose messages have a UUID.
+// EntryOf returns the ID of the entry of a session whose messages have a UUID, which a host may have chosen.
 func EntryOf(log *session.Log, uuid string) (int, error) {
 	for e := range log.Backward() {
-		if uuidOf(fmt.Sprintf("%s:%d", log.ID(), e.ID)) == uuid {
+		if uuidOf(fmt.Sprintf("%s:%d", log.ID(), e.ID)) == uuid || uuid != "" && e.User != nil && e.User.MessageID == uuid {
 			return e.ID, nil
 		}
 	}
@@ -362,6 +362,7 @@ func (o *Messages) message(log string, parent *string, e *session.Entry) any {
 		if parent == nil && o.host && !o.replay {
 			return nil // the host sent it
 		}
+		head.UUID = cmp.Or(e.User.MessageID, head.UUID)
 		return UserMessage{Type: typeUser, Head: head, Parent: parent,
 			Message: UserContent{llm.User, o.blocks(e.User.Parts...)}, Typed: e.User.Typed, IsReplay: parent == nil}
 	case e.Result != nil:

@@ -14,7 +14,10 @@ import (
 	"sync"
 	"unicode/utf8"
 
+	udiff "github.com/aymanbagabas/go-udiff"
+
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/checkpoint"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/llm/models"
@@ -53,6 +56,7 @@ var handlers = sync.OnceValue(func() map[subtype]handler {
 		"stop_task":               onSession((*server).stopTask),
 		"get_task_output":         onSession((*server).taskOutput),
 		"cancel_async_message":    (*server).cancelMessage,
+		"rewind_files":            onSession((*server).rewindFiles),
 	}
 })
 
@@ -60,8 +64,6 @@ var handlers = sync.OnceValue(func() map[subtype]handler {
 // there is nothing to add.
 func unsupported(request subtype) string {
 	switch request {
-	case "rewind_files":
-		return "a message of the host cannot be found again; the user restores files with /rewind"
 	case "update_settings":
 		return "a host cannot write settings; start the program with --settings"
 	case "background_tasks":
@@ -590,4 +592,66 @@ func (s *server) cancelMessage(_ context.Context, request json.RawMessage) (any,
 	return struct {
 		Cancelled bool `json:"cancelled"`
 	}{cancelled}, nil
+}
+
+// rewound is the answer to rewind_files.
+type rewound struct {
+	Can     bool     `json:"canRewind"`
+	Error   string   `json:"error,omitempty"` // why nothing, or not everything, is restored
+	Files   []string `json:"filesChanged,omitempty"`
+	Added   int      `json:"insertions"` // lines
+	Removed int      `json:"deletions"`
+}
+
+// rewindFiles brings files back to their state before a message of the user.
+func (s *server) rewindFiles(ctx context.Context, session *engine.Session, in struct {
+	Message string `json:"user_message_id"`
+	DryRun  bool   `json:"dry_run"`
+}) (any, error) {
+	s.mu.Lock()
+	running := s.stopTurn != nil
+	s.mu.Unlock()
+	if running {
+		return rewound{Error: "a turn is running: interrupt it first"}, nil
+	}
+	entry, err := EntryOf(session.Log(), in.Message)
+	if err != nil {
+		return rewound{Error: err.Error()}, nil
+	}
+	plan, contents, err := session.PlanRestore(ctx, entry, checkpoint.Options{})
+	if err != nil {
+		return rewound{Error: err.Error()}, nil
+	}
+	out := rewound{Can: true}
+	for _, f := range plan.Files {
+		now, then, err := contents(f.Path)
+		if err != nil || !utf8.Valid(now) || !utf8.Valid(then) {
+			continue // its lines cannot be counted
+		}
+		for line := range strings.Lines(udiff.Unified("", "", string(now), string(then))) {
+			switch {
+			case strings.HasPrefix(line, "+++") || strings.HasPrefix(line, "---"):
+			case line[0] == '+':
+				out.Added++
+			case line[0] == '-':
+				out.Removed++
+			}
+		}
+	}
+	if !in.DryRun {
+		if plan, err = session.RestoreFiles(ctx, entry, checkpoint.Options{}); err != nil {
+			return rewound{Error: err.Error()}, nil
+		}
+	}
+	for _, f := range plan.Files {
+		out.Files = append(out.Files, f.Path)
+	}
+	var left []string
+	for _, l := range plan.Left {
+		left = append(left, l.Path+" ("+l.Why+")")
+	}
+	if len(left) > 0 {
+		out.Can, out.Error = len(out.Files) > 0, "left as they are: "+strings.Join(left, ", ")
+	}
+	return out, nil
 }

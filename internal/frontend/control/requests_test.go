@@ -3,6 +3,8 @@ package control
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -21,7 +23,7 @@ func TestEveryRequest(t *testing.T) {
 		"list_models": "success", "list_permission_rules": "success", "get_hooks_listing": "error",
 		"get_binary_version": "success", "mcp_status": "success", "mcp_set_servers": "success", "mcp_reconnect": "error",
 		"mcp_toggle": "error", "mcp_call": "error", "mcp_read_resource": "error", "mcp_message": "error",
-		"reload_skills": "success", "reload_plugins": "success", "reload_output_styles": "success", "rewind_files": "error",
+		"reload_skills": "success", "reload_plugins": "success", "reload_output_styles": "success", "rewind_files": "success",
 		"read_file": "error", "file_suggestions": "error", "seed_read_state": "error", "register_repo_root": "error",
 		"rename_session": "error", "set_color": "error", "stop_task": "error", "background_tasks": "error",
 		"get_task_output": "error", "cancel_async_message": "success", "set_has_subscribers": "error",
@@ -91,5 +93,39 @@ func TestToggleServer(t *testing.T) {
 	h.user("go")
 	h.expect(`"type":"tool_result"`, `called`)
 	h.expect(`"type":"result"`, "second")
+	h.end()
+}
+
+// TestRewindFiles: a host restores the files as they were before one of its messages, also with the program that resumes
+// the session; what somebody else changed is left and named.
+func TestRewindFiles(t *testing.T) {
+	t.Parallel()
+	write := func(text string) llmtest.Answer {
+		return llmtest.Use("write", map[string]any{"path": "a.txt", "content": text})
+	}
+	h := newHost(t, llmtest.New(write("one\n"), llmtest.Reply("first"), write("one\ntwo\n"), llmtest.Reply("second")),
+		[]string{"a.txt", "zero\n"}, recorded, values(map[string]any{"permissions.allow": []string{"Write", "Edit"}}))
+	h.ask("0", `{"subtype":"initialize"}`)
+	h.must(h.ask("1", `{"subtype":"rewind_files","user_message_id":"m1"}`), `"canRewind":false`)
+	for _, id := range []string{"m1", "m2"} {
+		h.say(`{"type":"user","uuid":%q,"message":{"role":"user","content":"go on"}}`, id)
+		h.expect(`"type":"result"`)
+	}
+	content := func() string {
+		data, err := os.ReadFile(filepath.Join(h.dir, "a.txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	h.must(h.ask("2", `{"subtype":"rewind_files","user_message_id":"m2","dry_run":true}`),
+		`"canRewind":true`, `"filesChanged":["a.txt"]`, `"insertions":0,"deletions":1`)
+	if got := content(); got != "one\ntwo\n" {
+		t.Errorf("a dry run made it %q", got)
+	}
+	h.must(h.ask("3", `{"subtype":"rewind_files","user_message_id":"m1"}`), `"canRewind":true`, `"insertions":1,"deletions":2`)
+	if got := content(); got != "zero\n" {
+		t.Errorf("it is %q", got)
+	}
 	h.end()
 }

@@ -108,6 +108,17 @@ func in(top string) hostOption {
 	}
 }
 
+// recorded makes the session one that is stored.
+func recorded(_ *engine.Options, serve *Options) {
+	start := serve.Start
+	serve.Start = func(ctx context.Context, who engine.Person, edit func(*engine.SessionOptions)) (*engine.Session, error) {
+		return start(ctx, who, func(o *engine.SessionOptions) {
+			edit(o)
+			o.Forget = false
+		})
+	}
+}
+
 // newHost starts a program with a model, in a directory with files, given as name and text.
 func newHost(t testing.TB, model llm.Model, files []string, options ...hostOption) *host {
 	t.Helper()
@@ -139,19 +150,20 @@ func newHost(t testing.TB, model llm.Model, files []string, options ...hostOptio
 		}}
 	messages := NewMessages(h.out, true)
 	serve := Options{In: r, Out: messages, Messages: messages, Prompts: true}
-	for _, option := range options {
-		option(&o, &serve)
-	}
-	e, err := engine.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var e *engine.Engine
 	serve.Start = func(
 		ctx context.Context, who engine.Person, edit func(*engine.SessionOptions),
 	) (*engine.Session, error) {
 		so := engine.SessionOptions{Forget: true, Wait: true}
 		edit(&so)
 		return e.Start(ctx, who, so)
+	}
+	for _, option := range options {
+		option(&o, &serve)
+	}
+	var err error
+	if e, err = engine.Open(t.Context(), o); err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
