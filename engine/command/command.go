@@ -87,6 +87,7 @@ func All(hotkeys string) []engine.Command {
 
 		{Name: "add-dir", Instead: "knack -c --add-dir DIR"},
 		{Name: "doctor", Instead: "knack doctor"},
+		{Name: "output-style", Instead: "knack --append-system-prompt TEXT, or write it into AGENTS.md"},
 		{Name: "sandbox", Instead: "knack sandbox explain"},
 		{Name: "keybindings", Instead: "/hotkeys; knack help keys says how to change them"},
 	}

@@ -153,6 +153,8 @@ func TestScreenTalk(t *testing.T) {
 	}
 	k.types("?")
 	k.shows(w, h, `shift\+tab +change the permission mode`)
+	k.types("q") // closes the sheet
+	k.shows(w, h, `(?m)^❯$`)
 	k.quits()
 	all := k.content(w, h)
 	for _, word := range []string{"Title", "Some bold words.", "All done.", "func main() {}", "Dear Ada."} {

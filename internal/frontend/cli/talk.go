@@ -16,12 +16,14 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/frontend/line"
 	"github.com/knack-agent/knack/internal/frontend/tui"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/permission"
 )
 
 // talk runs `knack` on a terminal, prompt by prompt, until the user leaves.
@@ -134,11 +136,43 @@ func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first
 		Start: func(ctx context.Context, person engine.Person) (*engine.Session, error) {
 			return f.start(ctx, e, person, nil, c.ErrOrStderr())
 		},
-		Greeting: func() string {
-			return fmt.Sprintf("knack %s in %s, %s. Type / for commands, ? for keys.", e.Project().Version(),
-				fromHome(e.Project().Dir(), env.Get("HOME")), plain.Count(len(e.Catalog().Skills()), "skill"))
-		},
+		Greeting: func(m permission.Mode) tui.Greeting { return greeting(e, env, m) },
 	})
+}
+
+// greeting is what the first screen says.
+func greeting(e *engine.Engine, env engine.Env, m permission.Mode) tui.Greeting {
+	p := e.Project()
+	own := 0
+	all := e.Catalog().Skills()
+	for _, k := range all {
+		if k.Origin.Kind == knack.Project {
+			own++
+		}
+	}
+	skills := plain.Count(len(all), "skill")
+	if own > 0 {
+		skills += fmt.Sprintf(", %d of this project", own)
+	}
+	trusted := "trusted"
+	if e.NeedsTrust() {
+		trusted = "some files are ignored until you trust them"
+	}
+	return tui.Greeting{
+		Title: "Knack " + p.Version(), Place: fromHome(p.Dir(), env.Get("HOME")),
+		Facts: []tui.Fact{
+			{Name: "mode", Text: modeText[m], Key: "shift+tab"}, {Name: "skills", Text: skills, Key: "/skills"},
+			{Name: "folder", Text: trusted, Key: "/trust"},
+		},
+		Tries: []string{"Ask about this code, or say what to change", "@FILE attaches a file, !COMMAND runs one",
+			"/ lists commands and skills, ? the keys"},
+	}
+}
+
+// modeText says what the modes mean.
+var modeText = map[permission.Mode]string{
+	permission.Default: "asks before changes", permission.AcceptEdits: "changes files here without asking",
+	permission.Plan: "plans, changes nothing", permission.Bypass: "asks nothing", permission.DontAsk: "refuses what no rule allows",
 }
 
 // fromHome replaces the home directory in a path by ~.

@@ -20,8 +20,8 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/frontend/editor"
 	"github.com/knack-agent/knack/internal/frontend/terminal"
-	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/styled"
+	"github.com/knack-agent/knack/permission"
 )
 
 // Options configure the interface.
@@ -42,8 +42,8 @@ type Options struct {
 	Notify string
 	// History and Bindings are file names; "" means no file.
 	History, Bindings string
-	Greeting          func() string // the first line
-	First             string        // the first prompt, sent at the start
+	Greeting          func(permission.Mode) Greeting // the first screen; nil: none
+	First             string                         // the first prompt, sent at the start
 	Env               func(string) string
 }
 
@@ -119,7 +119,8 @@ func (a *app) start() {
 	a.session = s
 	a.talk = engine.Converse(s)
 	if a.o.Greeting != nil {
-		a.conv.add(blockNote, styled.Wrap(styled.S(styled.Dim, plain.Line(a.o.Greeting())), a.conv.width, nil, nil)...)
+		_, height := a.screen.Size()
+		a.conv.add(blockNote, a.o.Greeting(s.Mode()).lines(a.conv.width, height)...)
 	}
 	a.begin()
 	if a.o.First != "" {

@@ -7,7 +7,10 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/frontend/show"
 	"github.com/knack-agent/knack/internal/leaf/styled"
+	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 )
@@ -38,6 +41,7 @@ func (a *app) cycleMode() {
 // local lists the commands that the screen handles itself.
 var local = []struct{ name, help string }{
 	{"theme", "choose the colours"},
+	{"diff", "show what differs from the last commit, on the whole screen"},
 }
 
 // local runs text if it is a command of the screen, and reports whether it was.
@@ -49,6 +53,8 @@ func (a *app) local(text string) bool {
 	switch {
 	case (name == "quit" || name == "exit") && a.view.running: // without waiting for the end of the turn
 		a.quit = true
+	case name == "diff":
+		a.diff()
 	case name == "theme":
 		a.theme(strings.TrimSpace(args))
 	case name == "hotkeys":
@@ -57,6 +63,31 @@ func (a *app) local(text string) bool {
 		return false
 	}
 	return true
+}
+
+// diff opens what differs from the last commit.
+func (a *app) diff() {
+	s := a.session
+	a.work(func(ctx context.Context) func() {
+		out, err := s.Shell(ctx, engine.ShellCommand{Command: "git --no-pager diff HEAD --no-color --no-ext-diff --no-textconv"})
+		return func() {
+			text := llm.TextOf(out.Parts)
+			switch {
+			case err != nil:
+				a.failed(err)
+			case out.IsError:
+				a.conv.note(styled.Warn, "git diff failed: "+strings.TrimSpace(text))
+			case !strings.Contains(text, "diff --git "):
+				a.view.hint = "nothing differs from the last commit"
+			default:
+				title := "Changes since the last commit"
+				if !strings.HasPrefix(text, "diff --git ") { // the output was too long
+					title += " (only the end of them)"
+				}
+				a.page(title, func(width int) []styled.Line { return show.Diffs(text, width) })
+			}
+		}
+	})
 }
 
 // theme changes the colours and saves the choice in the user's settings. Without a name it

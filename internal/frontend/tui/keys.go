@@ -36,6 +36,7 @@ const (
 	actHistoryBack action = "history-back"
 	actHistoryNext action = "history-forward"
 	actHelp        action = "help"
+	actSteps       action = "steps"
 )
 
 // actions lists the actions with their default keys and descriptions.
@@ -53,8 +54,9 @@ var actions = []struct {
 	{actExit, []string{"ctrl+d"}, "exit at an empty prompt"},
 	{actSuspend, []string{"ctrl+z"}, "suspend (fg resumes)"},
 	{actMode, []string{"shift+tab"}, "change the permission mode"},
-	{actThinking, []string{"ctrl+t"}, "show or hide the model's reasoning"},
-	{actResult, []string{"ctrl+o"}, "show the last result in full"},
+	{actThinking, []string{"ctrl+t"}, "show or hide reasoning; between turns: past ones"},
+	{actResult, []string{"ctrl+o"}, "show all of the last turns: calls and results"},
+	{actSteps, []string{"alt+t"}, "show or hide the list of steps between turns"},
 	{actOutput, []string{"alt+o"}, "attach the output of the last ! command"},
 	{actEditor, []string{"ctrl+g"}, "edit the prompt in $VISUAL or $EDITOR"},
 	{actSearch, []string{"ctrl+r"}, "search earlier prompts"},

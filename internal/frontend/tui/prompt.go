@@ -154,7 +154,11 @@ func (a *app) promptKey(k terminal.Key) {
 	case actHistoryNext:
 		a.forward()
 	case actHelp:
-		a.conv.reply(a.keys.help())
+		a.page("Keys", func(width int) []styled.Line { return wrapped(a.keys.help(), width) })
+	case actSteps:
+		if a.view.steps = !a.view.steps; len(a.view.todos) == 0 {
+			a.view.hint = "there is no list of steps"
+		}
 	default:
 		switch k.String() {
 		case "up":

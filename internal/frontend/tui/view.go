@@ -27,6 +27,7 @@ type view struct {
 
 	queue   []string // messages queued during a turn, each with when it will be used
 	todos   []todo
+	steps   bool     // todos are shown between turns, too
 	agents  []string // running in the background
 	jobs    []string // commands in the background
 	running bool
@@ -196,7 +197,7 @@ func (v *view) bottom(width, maxRows int, now time.Time) ([]styled.Line, termina
 		if v.running && left > 0 {
 			add(v.activity(now))
 		}
-		if left > 2 {
+		if left > 2 && (v.running || v.steps) {
 			add(v.todoLines()...)
 		}
 		for i, q := range v.queue {
@@ -304,6 +305,9 @@ func (v *view) input(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 	return out, terminal.Cursor{Row: row - top, Col: col + 2}
 }
 
+// statusKeys is the width from which the status line has the key that changes the mode.
+const statusKeys = 70
+
 // statusLine returns as many parts as fit, the most important ones first.
 func (v *view) statusLine(width int) styled.Line {
 	if v.hint != "" {
@@ -311,25 +315,30 @@ func (v *view) statusLine(width int) styled.Line {
 	}
 	s := v.status
 	var parts []styled.Span
-	if s.mode != "" && s.mode != permission.Default {
-		style := styled.Accent
-		if s.mode == permission.Bypass {
-			style = styled.Bad
-		}
-		parts = append(parts, styled.Span{Text: string(s.mode), Style: style})
-	}
-	if s.own != "" { // in place of all but the mode
-		var line styled.Line
-		for _, p := range parts {
-			line = append(line, p, styled.Span{Text: "  "})
-		}
-		return append(line, styled.Span{Text: s.own, Style: styled.Dim}).Cut(width)
-	}
 	model := plain.Line(s.model)
 	if s.effort != "" {
 		model += " " + plain.Line(s.effort)
 	}
 	parts = append(parts, styled.Span{Text: model, Style: styled.Dim})
+	if s.mode != "" {
+		style := styled.Accent
+		switch s.mode {
+		case permission.Default:
+			style = styled.Dim
+		case permission.Bypass:
+			style = styled.Bad
+		}
+		text := string(s.mode)
+		if width >= statusKeys {
+			text += " (shift+tab)"
+		}
+		mode := styled.Span{Text: text, Style: style}
+		if s.mode == permission.Default {
+			parts = append(parts, mode)
+		} else { // it matters more than the model
+			parts = append([]styled.Span{mode}, parts...)
+		}
+	}
 	if s.window > 0 && s.used > 0 {
 		parts = append(parts, styled.Span{Text: bar(s.used, s.window, 8) + " " + percent(s.used, s.window),
 			Style: fill(s.used, s.window)})

@@ -168,9 +168,24 @@ func Addresses(s string) iter.Seq2[string, bool] {
 // Table returns the rows of a paragraph that is a table, which means that its second line is
 // the rule below the head. The rule is not included, and no row is longer than the head.
 func Table(p *ast.Paragraph, src []byte) (rows [][]string, ok bool) {
+	rows, _, ok = table(p, src)
+	return rows, ok
+}
+
+// An align is how the cells of a column are set.
+type align uint8
+
+const (
+	left align = iota
+	center
+	right
+)
+
+// table returns the rows of a table, and how its columns are set.
+func table(p *ast.Paragraph, src []byte) (rows [][]string, columns []align, ok bool) {
 	lines := p.Lines()
 	if lines.Len() < 2 {
-		return nil, false
+		return nil, nil, false
 	}
 	line := func(i int) string {
 		at := lines.At(i)
@@ -178,19 +193,28 @@ func Table(p *ast.Paragraph, src []byte) (rows [][]string, ok bool) {
 	}
 	head, rule := cells(line(0)), cells(line(1))
 	if len(head) != len(rule) || !strings.Contains(line(1), "|") {
-		return nil, false
+		return nil, nil, false
 	}
 	for _, c := range rule {
-		if c = strings.TrimSuffix(strings.TrimPrefix(c, ":"), ":"); c == "" || strings.Trim(c, "-") != "" {
-			return nil, false
+		bare := strings.TrimSuffix(strings.TrimPrefix(c, ":"), ":")
+		if bare == "" || strings.Trim(bare, "-") != "" {
+			return nil, nil, false
 		}
+		set := left
+		switch {
+		case strings.HasPrefix(c, ":") && strings.HasSuffix(c, ":"):
+			set = center
+		case strings.HasSuffix(c, ":"):
+			set = right
+		}
+		columns = append(columns, set)
 	}
 	rows = append(rows, head)
 	for i := 2; i < lines.Len(); i++ {
 		row := cells(line(i))
 		rows = append(rows, row[:min(len(row), len(head))])
 	}
-	return rows, true
+	return rows, columns, true
 }
 
 // Cell parses the content of a table cell. It returns nil if the content is not a single

@@ -66,10 +66,10 @@ func (r *renderer) wrap(l styled.Line) {
 func (r *renderer) block(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.Heading:
-		r.paragraph(n, styled.Heading|styled.Bold)
+		r.paragraph(n, headings[min(max(n.Level, 1), len(headings))-1])
 	case *ast.Paragraph:
-		if rows, ok := Table(n, r.src); ok {
-			r.table(rows)
+		if rows, columns, ok := table(n, r.src); ok {
+			r.table(rows, columns)
 			return
 		}
 		r.paragraph(n, styled.Text)
@@ -91,6 +91,10 @@ func (r *renderer) block(n ast.Node) {
 		r.blocks(n)
 	}
 }
+
+// headings are the styles of headings, by their level.
+var headings = []styled.Style{styled.Heading | styled.Bold | styled.Underline, styled.Heading | styled.Bold, styled.Bold,
+	styled.Bold | styled.Italic, styled.Italic}
 
 // nested renders with first before the next line and rest before the following ones. If these
 // would take more than half of the width, it leaves them out.
@@ -124,10 +128,35 @@ func (r *renderer) list(n *ast.List) {
 			mark = strconv.Itoa(number) + string(n.Marker) + " "
 			number++
 		}
-		r.nested(styled.S(styled.Accent, mark), styled.S(styled.Text, strings.Repeat(" ", styled.Width(mark))), func() {
+		style := styled.Accent
+		if done, ok := task(c, r.src); ok {
+			mark, style = "☐ ", styled.Text
+			if done {
+				mark, style = "☑ ", styled.Good
+			}
+		}
+		r.nested(styled.S(style, mark), styled.S(styled.Text, strings.Repeat(" ", styled.Width(mark))), func() {
 			r.blocks(c)
 		})
 	}
+}
+
+// task reports whether an item of a list begins with a box, such as "[x] ", and whether it is marked.
+func task(item ast.Node, src []byte) (done, ok bool) {
+	first := item.FirstChild()
+	if first == nil || first.Lines() == nil || first.Lines().Len() == 0 {
+		return false, false
+	}
+	at := first.Lines().At(0)
+	return Box(string(at.Value(src)))
+}
+
+// Box reports whether a text begins with the box of a task, and whether it is marked.
+func Box(text string) (done, ok bool) {
+	if len(text) < 4 || text[0] != '[' || text[2:4] != "] " {
+		return false, false
+	}
+	return text[1] == 'x' || text[1] == 'X', strings.IndexByte(" xX", text[1]) >= 0
 }
 
 // code adds lines of code without a border, and leaves the wrapping of long lines to the
@@ -147,6 +176,9 @@ func (r *renderer) code(lines []styled.Line) {
 
 func (r *renderer) paragraph(n ast.Node, style styled.Style) {
 	in := inline{src: r.src, style: style}
+	if _, ok := n.Parent().(*ast.ListItem); ok && n.PreviousSibling() == nil {
+		_, in.box = task(n.Parent(), r.src)
+	}
 	in.children(n)
 	for _, l := range in.lines() {
 		r.wrap(l)
@@ -161,6 +193,7 @@ type inline struct {
 	done  []styled.Line // lines ended by hard breaks
 	spans styled.Line
 	soft  bool // after a line break in the source
+	box   bool // the text begins with the box of a task, which the mark of the item shows
 }
 
 func (in *inline) lines() []styled.Line { return append(in.done, in.spans) }
@@ -178,6 +211,10 @@ func (in *inline) put(style styled.Style, s string) {
 
 func (in *inline) children(n ast.Node) {
 	for c := range Inlines(n, in.src) {
+		if in.box && c.Node == nil { // "[x] " may be split at the brackets
+			in.box = false
+			c.Text = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(c.Text, "[ ] "), "[x] "), "[X] ")
+		}
 		switch {
 		case c.Node != nil:
 			in.node(c.Node)
@@ -188,7 +225,7 @@ func (in *inline) children(n ast.Node) {
 				if address {
 					in.linked(piece, func() { in.put(in.style, plain.Line(piece)) })
 				} else {
-					in.put(in.style, plain.Line(piece))
+					in.struck(piece)
 				}
 			}
 		}
@@ -199,6 +236,24 @@ func (in *inline) children(n ast.Node) {
 		case c.Soft:
 			in.soft = true
 		}
+	}
+}
+
+// struck puts text whose parts between two tildes on each side are struck through.
+func (in *inline) struck(s string) {
+	for {
+		from := strings.Index(s, "~~")
+		to := -1
+		if from >= 0 {
+			to = strings.Index(s[from+2:], "~~")
+		}
+		if to < 1 || s[from+2] == ' ' || s[from+2] == '~' || s[from+1+to] == ' ' {
+			in.put(in.style, plain.Line(s))
+			return
+		}
+		in.put(in.style, plain.Line(s[:from]))
+		in.put(in.style|styled.Strike, plain.Line(s[from+2:from+2+to]))
+		s = s[from+4+to:]
 	}
 }
 
@@ -299,7 +354,7 @@ func hidden(words, dest, to string, safe bool) string {
 // table renders rows, the first of which is the head. The columns share the width: the widest
 // are narrowed first, and their cells are wrapped. If there is not enough width for columns,
 // each row becomes a list of "head: cell".
-func (r *renderer) table(rows [][]string) {
+func (r *renderer) table(rows [][]string, columns []align) {
 	cols := len(rows[0])
 	cells := make([][]styled.Line, len(rows))
 	widths := make([]int, cols)
@@ -329,7 +384,7 @@ func (r *renderer) table(rows [][]string) {
 		return
 	}
 	for i, row := range cells {
-		r.tableRow(row, widths, gap)
+		r.tableRow(row, widths, columns, gap)
 		if i == 0 {
 			var rule []string
 			for _, w := range widths {
@@ -340,7 +395,7 @@ func (r *renderer) table(rows [][]string) {
 	}
 }
 
-func (r *renderer) tableRow(row []styled.Line, widths []int, gap string) {
+func (r *renderer) tableRow(row []styled.Line, widths []int, columns []align, gap string) {
 	wrapped := make([][]styled.Line, len(row))
 	height := 1
 	for j, c := range row {
@@ -354,10 +409,22 @@ func (r *renderer) tableRow(row []styled.Line, widths []int, gap string) {
 			if k < len(wrapped[j]) {
 				part = wrapped[j][k]
 			}
+			before, after := 0, max(widths[j]-part.Width(), 0)
+			switch columns[j] {
+			case right:
+				before, after = after, 0
+			case center:
+				before, after = after/2, after-after/2
+			}
+			if before > 0 && len(part) > 0 {
+				line = append(line, styled.Span{Text: strings.Repeat(" ", before)})
+			} else {
+				after += before
+			}
 			line = append(line, part...)
 			if j < len(row)-1 {
-				if pad := widths[j] - part.Width(); pad > 0 {
-					line = append(line, styled.Span{Text: strings.Repeat(" ", pad)})
+				if after > 0 {
+					line = append(line, styled.Span{Text: strings.Repeat(" ", after)})
 				}
 				line = append(line, styled.Span{Text: gap, Style: styled.Dim})
 			}

@@ -25,24 +25,24 @@ var (
 		colour: [roles]string{
 			Dim: "90", Accent: "36", Heading: "36", InlineCode: "36", Keyword: "35", String: "32", Number: "33",
 			Comment: "90", Function: "34", Type: "36", Inserted: "32", Deleted: "31", Hunk: "36", Quote: "90",
-			LinkText: "34", Good: "32", Warn: "33", Bad: "31", User: "36",
+			LinkText: "34", Good: "32", Warn: "33", Bad: "31", User: "48;5;237",
 		}}
 	lightTheme = Theme{Name: "light", Help: "for a light background", Attributes: true, Links: true, colour: [roles]string{
 		Dim: "38;5;243", Accent: "34", Heading: "34", InlineCode: "34", Keyword: "35", String: "38;5;28",
 		Number: "38;5;130", Comment: "38;5;243", Function: "34", Type: "38;5;30", Inserted: "38;5;28", Deleted: "31",
-		Hunk: "38;5;30", Quote: "38;5;243", LinkText: "34", Good: "38;5;28", Warn: "38;5;130", Bad: "31", User: "34",
+		Hunk: "38;5;30", Quote: "38;5;243", LinkText: "34", Good: "38;5;28", Warn: "38;5;130", Bad: "31", User: "48;5;254",
 	}}
 	contrast = Theme{Name: "high-contrast", Help: "bright colours, nothing is dimmed", Attributes: true, Links: true,
 		colour: [roles]string{
 			Accent: "96", Heading: "97", InlineCode: "96", Keyword: "95", String: "92", Number: "93", Function: "94",
-			Type: "96", Inserted: "92", Deleted: "91", Hunk: "96", LinkText: "94", Good: "92", Warn: "93", Bad: "91", User: "97",
+			Type: "96", Inserted: "92", Deleted: "91", Hunk: "96", LinkText: "94", Good: "92", Warn: "93", Bad: "91", User: "97;44",
 		}}
 	// Blue and orange can be distinguished with every common form of colour blindness.
 	colourblind = Theme{Name: "colour-blind", Help: "blue and orange instead of green and red", Attributes: true,
 		Links: true, colour: [roles]string{
 			Dim: "90", Accent: "34", Heading: "34", InlineCode: "34", Keyword: "34", String: "38;5;172", Number: "38;5;172",
 			Comment: "90", Function: "34", Type: "34", Inserted: "38;5;33", Deleted: "38;5;208", Hunk: "90", Quote: "90",
-			LinkText: "38;5;33", Good: "38;5;33", Warn: "38;5;220", Bad: "38;5;208", User: "34",
+			LinkText: "38;5;33", Good: "38;5;33", Warn: "38;5;220", Bad: "38;5;208", User: "48;5;237",
 		}}
 	truecolor = Theme{Name: "truecolor", Help: "24-bit colours, for a dark background", Attributes: true, Links: true,
 		colour: [roles]string{
@@ -51,7 +51,7 @@ var (
 			Comment: "38;2;128;134;144", Function: "38;2;97;175;239", Type: "38;2;229;192;123",
 			Inserted: "38;2;152;195;121", Deleted: "38;2;224;108;117", Hunk: "38;2;86;182;194", Quote: "38;2;128;134;144",
 			LinkText: "38;2;97;175;239", Good: "38;2;152;195;121", Warn: "38;2;229;192;123", Bad: "38;2;224;108;117",
-			User: "38;2;86;182;194",
+			User: "48;2;49;54;63",
 		}}
 )
 
