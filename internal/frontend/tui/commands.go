@@ -54,7 +54,7 @@ func (a *app) local(text string) bool {
 	case (name == "quit" || name == "exit") && a.view.running: // without waiting for the end of the turn
 		a.quit = true
 	case name == "diff":
-		a.diff()
+		openDiff(a)
 	case name == "theme":
 		a.theme(strings.TrimSpace(args))
 	case name == "hotkeys":
@@ -65,8 +65,8 @@ func (a *app) local(text string) bool {
 	return true
 }
 
-// diff opens what differs from the last commit.
-func (a *app) diff() {
+// openDiff opens what differs from the last commit.
+func openDiff(a *app) {
 	s := a.session
 	a.work(func(ctx context.Context) func() {
 		out, err := s.Shell(ctx, engine.ShellCommand{Command: "git --no-pager diff HEAD --no-color --no-ext-diff --no-textconv"})
