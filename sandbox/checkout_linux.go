@@ -125,10 +125,10 @@ func (c *checkout) changed() bool {
 func (r *run) finishCheckouts() (notes []string) {
 	opened, n := append(real(r.allow.Write), r.allow.Write...), r.system.names
 	var tops []string
-	touched := r.watch.mentions("unable to unlink")
+	touched := false
 	for _, c := range r.checkouts {
 		defer c.index.Close()
-		tops, touched = append(tops, c.top), touched || c.changed()
+		tops, touched = append(tops, c.top), touched || c.changed() || len(r.stoppedIn(c)) > 0
 	}
 	if !touched {
 		if notes, ok := n.endUnless(tops, opened, r.allow.Replace); ok {
@@ -143,9 +143,20 @@ func (r *run) finishCheckouts() (notes []string) {
 	return append(notes, n.end(opened, r.allow.Replace)...)
 }
 
+// stoppedIn returns the files in a work tree at which git stopped because the sandbox refused to change them.
+func (r *run) stoppedIn(c *checkout) (names []string) {
+	for _, name := range r.watch.stoppedGit() {
+		if filepath.IsLocal(name) && r.view.path(filepath.Join(c.top, name)) != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // putBack undoes what git left half done in a work tree, if it did, and returns a note about it.
 func (r *run) putBack(c *checkout) string {
-	if !c.changed() && !r.watch.mentions("unable to unlink") && len(r.newProtected(c)) == 0 {
+	named, appeared := r.stoppedIn(c), r.newProtected(c)
+	if !c.changed() && len(named) == 0 && len(appeared) == 0 {
 		return ""
 	}
 	saved, err := os.CreateTemp(c.dir, "knack-index-")
@@ -202,19 +213,22 @@ func (r *run) putBack(c *checkout) string {
 			restore = append(restore, name)
 		}
 	}
-	if maps.Equal(before, after) { // a merge that failed leaves the index as it was
-		remove, restore = r.written(c, dirty)
-		names := slices.Clone(restore)
-		for _, f := range remove {
-			names = append(names, f.name)
+	// Git that stops half-way leaves the index as it was, with files in the work tree that are not in it. A script may
+	// have committed the others since.
+	if maps.Equal(before, after) || len(named) > 0 || len(appeared) > 0 {
+		files, tracked := r.written(c, dirty, appeared)
+		remove, restore = append(remove, files...), append(restore, tracked...)
+		for _, f := range files {
+			tracked = append(tracked, f.name)
 		}
-		for _, name := range names {
+		for _, name := range tracked {
 			if updates = true; r.stops(c, name) {
 				stopped = append(stopped, name)
 			}
 		}
-		if len(stopped) == 0 && r.watch.mentions("unable to unlink") {
-			stopped = []string{"named above"}
+		restore = slices.DeleteFunc(restore, func(name string) bool { return before[name] == "" })
+		if updates = updates || len(restore) > 0; len(stopped) == 0 {
+			stopped = named
 		}
 	}
 	if len(stopped) == 0 || !updates {
@@ -263,14 +277,14 @@ func (r *run) newProtected(c *checkout) (paths []string) {
 
 // written returns the files that git wrote or removed while the command ran without a trace in the index: what is in
 // them is in the repository, so nothing is lost with them.
-func (r *run) written(c *checkout, dirty map[string]bool) (remove []writtenFile, restore []string) {
+func (r *run) written(c *checkout, dirty map[string]bool, appeared []string) (remove []writtenFile, restore []string) {
 	out, err := r.git(c, "", nil, "ls-files", "--others", "--exclude-standard", "-z")
 	if err != nil {
 		return nil, nil
 	}
 	names := slices.Sorted(maps.Keys(dirty))
 	tracked := len(names)
-	for _, path := range r.newProtected(c) { // git may be told to ignore them
+	for _, path := range appeared { // git may be told to ignore them
 		filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && d.Type().IsRegular() && len(names) < 10_000 {
 				names = append(names, path[len(c.top)+1:])

@@ -66,6 +66,11 @@ func TestPutBack(t *testing.T) {
 	git("rm", "-q", "gone.txt", ".zed/tasks.json")
 	git("add", ".")
 	git("commit", "-qm", "two")
+	git("checkout", "-q", "-b", "four", "one")
+	write(".vscode/sub/x.json", "four") // git cannot create the directory, and stops when it has removed files
+	git("rm", "-q", "gone.txt")
+	git("add", ".")
+	git("commit", "-qm", "four")
 	git("checkout", "-q", "one")
 	git("pack-refs", "--all")
 	write("mine.txt", "my change")
@@ -113,6 +118,8 @@ func TestPutBack(t *testing.T) {
 	for _, script := range []string{"git checkout -q two", "git merge -q two", "git reset -q --merge two",
 		"git checkout -q two && git commit -qam wip", "git checkout -q -b three two && git commit -qam wip",
 		"git commit -q --allow-empty -m mine && git checkout -q two && git commit -qam 1 && git commit -q --allow-empty -m 2", "git rebase -q --autostash two",
+		"git merge two; git commit -qam wip; true", "git merge two 2>/dev/null; git commit -qam wip; true",
+		"git checkout four; git commit -qam wip; true",
 		"git cherry-pick two", "git pull -q . two", "git checkout -q two -- .husky a.txt", "git read-tree -m -u one two"} {
 		exit := run(script, workspace.Allowance{})
 		if tip := strings.TrimSpace(git("rev-parse", "two")); tip != two {
@@ -137,6 +144,14 @@ func TestPutBack(t *testing.T) {
 	if after := state(); after != before {
 		t.Errorf("left\n%s, want\n%s", after, before)
 	}
+	// Words of git about files that may be written are of no account, and neither is what a command reads of a branch.
+	exit := run("echo \"error: unable to unlink old 'a.txt': No such file\"; git checkout -q two -- a.txt; echo more >> a.txt; "+
+		"git commit -qm wip a.txt", workspace.Allowance{})
+	if got := git("show", "HEAD:a.txt"); len(exit.Restored) > 0 || got != "twomore\n" {
+		t.Errorf("committed %q: %q", got, exit.Refused)
+	}
+	git("reset", "-q", "--mixed", "HEAD~")
+	git("checkout", "-q", "a.txt")
 	var opened []string
 	for _, name := range []string{".vscode/settings.json", ".husky/pre-commit", ".zed/tasks.json", ".envrc", ".idea/x.xml"} {
 		opened = append(opened, filepath.Join(dir, name))

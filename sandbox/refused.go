@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -17,8 +18,9 @@ const keepOutput = 64 << 10
 
 // A watcher keeps the end of a command's output.
 type watcher struct {
-	mu    sync.Mutex // Output and Stderr may be written at the same time
-	lines []byte
+	mu      sync.Mutex // Output and Stderr may be written at the same time
+	lines   []byte
+	stopped []string // by git's messages before lines
 }
 
 // watch attaches a watcher to a command's output.
@@ -48,15 +50,30 @@ func (w *watcher) add(b []byte) {
 	defer w.mu.Unlock()
 	w.lines = append(w.lines, b...)
 	if over := len(w.lines) - keepOutput; over > keepOutput { // not at every write
+		over = max(over, bytes.IndexByte(w.lines[over:], '\n')+1+over)
+		w.stopped = append(w.stopped, stoppedAt(w.lines[:over])...)
 		w.lines = append(w.lines[:0], w.lines[over:]...)
 	}
 }
 
-// mentions reports whether the end of the output contains a text.
-func (w *watcher) mentions(text string) bool {
+// gitStopped matches what git prints of a file in the work tree that it cannot replace, remove or create.
+var gitStopped = regexp.MustCompile(`(?m)(?:unable to unlink(?: old)? '|unable to create file |` +
+	`cannot create directory at '|cannot unlink '|could not unlink '?)([^\n]+?)'?: [^:\n]+$`)
+
+// stoppedAt returns the files in the work tree that git's messages in an output say it could not change, as they stand
+// there: relative to the top of the work tree.
+func stoppedAt(output []byte) (names []string) {
+	for _, m := range gitStopped.FindAllSubmatch(output, 1000) {
+		names = append(names, string(m[1]))
+	}
+	return names
+}
+
+// stoppedGit returns the files of stoppedAt in the whole output.
+func (w *watcher) stoppedGit() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return bytes.Contains(w.lines, []byte(text))
+	return append(slices.Clip(w.stopped), stoppedAt(w.lines)...)
 }
 
 // Parts of messages that programs print when the kernel denies access.
