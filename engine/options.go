@@ -114,6 +114,9 @@ type SessionOptions struct {
 	// Wait makes a turn wait until background agents have ended, for programs that will not resume the
 	// session.
 	Wait bool
+	// Waiting is called when the first request waits for MCP servers whose tools are not known yet, at most as long as
+	// the setting mcp.firstWait says; nil: it does not wait.
+	Waiting func(servers []string)
 
 	Host Host
 }

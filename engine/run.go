@@ -115,6 +115,10 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 		yield(Event{}, err)
 		return false
 	}
+	if err := t.awaitServers(ctx); err != nil {
+		yield(Event{Event: agent.Event{End: &agent.End{Reason: session.EndCancelled}}}, nil)
+		return false
+	}
 	s.memory.RestoreTodos(Todos(s.log)) // of the current branch of the conversation
 	if err := s.checkpoints.begin(cmp.Or(in.Command, in.Text)); err != nil {
 		yield(Event{}, err)

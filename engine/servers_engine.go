@@ -14,8 +14,10 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/plain"
@@ -28,9 +30,13 @@ import (
 // newClient makes the client for servers. It does not start them.
 func (e *Engine) newClient(p *Project, servers []mcp.Server, changed func()) *mcp.Client {
 	env := p.options.Env
+	startTime := time.Duration(p.config.Settings.MCP.StartTime * float64(time.Second))
+	if ms, err := strconv.Atoi(env.Get("MCP_TIMEOUT")); err == nil && ms > 0 {
+		startTime = time.Duration(ms) * time.Millisecond
+	}
 	o := mcp.Options{
 		Version: p.Version(), Run: e.runServer, Check: checkProgram, Getenv: env.Get,
-		State: env.StateFile("mcp"), TempDir: env.StateFile("output"), Changed: changed, Debug: p.options.Debug,
+		State: env.StateFile("mcp"), TempDir: env.StateFile("output"), Timeout: startTime, Changed: changed, Debug: p.options.Debug,
 		AllowPrivate: p.config.Settings.Web.AllowPrivate,
 		Proxied: func(server, _ string, proxy *url.URL) {
 			e.addNoticeOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Info, Message: "MCP server " + server +

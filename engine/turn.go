@@ -16,6 +16,7 @@ import (
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
 )
 
@@ -85,9 +86,9 @@ func (t *Turn) newAgent() *agent.Agent {
 	system, _ := s.systemText()
 	a := &agent.Agent{
 		Effort: set.Effort, System: system,
-		Tools:        slices.Concat(s.active, t.host.Tools, s.unlisted, s.servers.waitTool()),
+		Tools:        t.tools(),
 		Rules:        s.matchingRules,
-		Notice:       func(state session.State) *session.Note { return planNote(s.Mode(), state, s.plan.text()) },
+		Notice:       t.notice,
 		DynamicTools: s.servers.tools, MoreTools: s.servers.incomplete, Aliases: t.host.Aliases,
 		Skills: agent.Skills{
 			Catalog: s.Catalog, View: p.viewOf(s.options.Skills), Finder: s.engine.finder,
@@ -136,6 +137,48 @@ func (t *Turn) newAgent() *agent.Agent {
 	}
 	return a
 }
+
+// tools returns the tools that the model has throughout the turn.
+func (t *Turn) tools() tool.Set {
+	s := t.session
+	return slices.Concat(s.active, t.host.Tools, s.unlisted, s.servers.waitTool())
+}
+
+// notice returns what the model is told before a request: that plan mode has begun or ended, and what servers that were
+// connected meanwhile say about their tools.
+func (t *Turn) notice(state session.State) *session.Note {
+	s := t.session
+	plan, servers := planNote(s.Mode(), state, s.plan.text()), s.servers.instructions(state)
+	switch {
+	case plan == nil:
+		return servers
+	case servers != nil:
+		plan.Model += "\n\n" + servers.Model
+		plan.Servers, plan.People = servers.Servers, servers.People
+	}
+	return plan
+}
+
+// awaitServers waits before the first request for servers whose tools are not known yet, if the session's options ask
+// for it. The error is that of ctx.
+func (t *Turn) awaitServers(ctx context.Context) error {
+	s := t.session
+	limit := defaultFirstWait
+	if x := t.project.config.Settings.MCP.FirstWait; x != nil {
+		limit = time.Duration(*x * float64(time.Second))
+	}
+	if s.options.Waiting == nil || limit <= 0 || s.log.State().Requests > 0 {
+		return nil
+	}
+	if err := s.servers.awaitNew(ctx, limit, s.options.Waiting); err != nil {
+		return err
+	}
+	t.agent.Tools = t.tools()
+	return nil
+}
+
+// defaultFirstWait is how long the first request waits for servers whose tools are not known yet.
+const defaultFirstWait = 5 * time.Second
 
 // useModel selects the model. Only a turn with requests needs it.
 func (t *Turn) useModel(ctx context.Context) (err error) {

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/guard"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
 )
@@ -46,6 +48,9 @@ type Options struct {
 	// Proxied is called before a request goes through a proxy, where the addresses of names cannot be looked at. Any
 	// goroutine may call it; nil: nobody is told.
 	Proxied func(server, host string, proxy *url.URL)
+	// Timeout limits connecting to servers that set none; 0: 30 s, and 120 s for the programs npx, uvx and docker, which
+	// may have to download what they start.
+	Timeout time.Duration
 	// State is a directory for approvals of tools and for the last known lists of tools; "": neither is
 	// stored.
 	State string
@@ -94,9 +99,11 @@ type Status struct {
 	Reason  string // why it is not connected
 	Version string // of the protocol
 	Title   string // the server's own name and version
-	Tools   []string
-	Prompts []string
-	Skills  int
+	// Instructions are what a connected server says about the use of its tools, at most 2 KB.
+	Instructions string
+	Tools        []string
+	Prompts      []string
+	Skills       int
 	// Resources is true for a connected server that has resources.
 	Resources bool
 	Problems  []knack.Problem
@@ -253,7 +260,7 @@ func (c *Client) Servers() []Status {
 	all := make([]Status, len(c.peers))
 	for i, p := range c.peers {
 		p.mu.Lock()
-		all[i] = Status{Server: p.server, State: p.state, Reason: p.reason, Version: p.version, Title: p.title,
+		all[i] = Status{Server: p.server, State: p.state, Reason: p.reason, Version: p.version, Title: p.title, Instructions: p.instructions,
 			Skills: len(p.skills), Resources: p.resources && p.session != nil, Problems: slices.Clone(p.problems)}
 		for _, d := range p.tools {
 			all[i].Tools = append(all[i].Tools, d.Name)
@@ -285,25 +292,27 @@ type peer struct {
 	duplicate bool          // another server has the same name, so this one is never started
 	known     bool          // an earlier connection's list of tools was stored
 
-	mu         sync.Mutex
-	state      ServerState
-	reason     string
-	disabled   bool
-	stop       context.CancelFunc // ends the connection, or the attempt to connect
-	waiting    []chan error       // each receives the outcome of the next attempt
-	version    string
-	title      string
-	session    *sdk.ClientSession // nil: not connected
-	tools      []*definition
-	prompts    []prompt
-	resources  bool // whether the server has resources
-	problems   []knack.Problem
-	calls      []*call           // running calls, the latest last
-	files      map[string][]byte // files of skills, by digest
-	scopes     []string          // scopes that the server requires in a token
-	fileBytes  int
-	refreshing bool
-	stale      bool // lists changed while they were being read
+	mu       sync.Mutex
+	state    ServerState
+	reason   string
+	disabled bool
+	stop     context.CancelFunc // ends the connection, or the attempt to connect
+	waiting  []chan error       // each receives the outcome of the next attempt
+	version  string
+	title    string
+	// instructions are what the server says about the use of its tools.
+	instructions string
+	session      *sdk.ClientSession // nil: not connected
+	tools        []*definition
+	prompts      []prompt
+	resources    bool // whether the server has resources
+	problems     []knack.Problem
+	calls        []*call           // running calls, the latest last
+	files        map[string][]byte // files of skills, by digest
+	scopes       []string          // scopes that the server requires in a token
+	fileBytes    int
+	refreshing   bool
+	stale        bool // lists changed while they were being read
 
 	skills        []*knack.Skill // as last listed
 	listed        []*remoteSkill // the same skills
@@ -326,12 +335,25 @@ func (p *peer) set(state ServerState, reason string) {
 // Limits for connecting.
 const (
 	connectTime  = 30 * time.Second
+	downloadTime = 2 * time.Minute // connecting to a program that may have to be downloaded
 	callTime     = 10 * time.Minute
 	attempts     = 5 // in a row; then only on request
 	firstBackoff = time.Second
 	maxBackoff   = time.Minute
-	stableTime   = time.Minute // a connection that lasted this long was successful
+	// maxInstructions limits the instructions of one server, in bytes.
+	maxInstructions = 2 << 10
+	stableTime      = time.Minute // a connection that lasted this long was successful
 )
+
+// connectTime returns the time that a server has to answer and to list what it offers.
+func (c *Client) connectTime(s Server) time.Duration {
+	limit := connectTime
+	switch strings.TrimSuffix(filepath.Base(s.Command), ".exe") {
+	case "npx", "uvx", "docker":
+		limit = downloadTime
+	}
+	return cmp.Or(s.Timeout, c.opt.Timeout, limit)
+}
 
 // check returns the error of a server that cannot be started with this definition.
 func (p *peer) check() error {
@@ -443,7 +465,8 @@ func (p *peer) connect(ctx context.Context, connected func()) (failure error) {
 	if err != nil {
 		return permanentError{err}
 	}
-	within, cancel := context.WithTimeout(ctx, cmp.Or(s.Timeout, connectTime))
+	limit := c.connectTime(s)
+	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var transport sdk.Transport
 	var prog *program
@@ -489,7 +512,7 @@ func (p *peer) connect(ctx context.Context, connected func()) (failure error) {
 			<-prog.ended
 		}
 		if errors.Is(err, context.DeadlineExceeded) || within.Err() != nil && ctx.Err() == nil {
-			err = fmt.Errorf("it did not answer within %s", cmp.Or(s.Timeout, connectTime))
+			err = fmt.Errorf("it did not answer within %s", limit)
 		}
 		var login *loginError
 		if errors.As(err, &login) || errors.As(broken.get(), &login) {
@@ -520,17 +543,19 @@ func (p *peer) connect(ctx context.Context, connected func()) (failure error) {
 		}
 	}()
 	p.mu.Lock()
-	p.session, p.problems = session, nil
+	p.session, p.problems, p.instructions = session, nil, ""
 	if r := session.InitializeResult(); r != nil {
 		p.version = clip(r.ProtocolVersion, 40)
 		if r.ServerInfo != nil { // optional in newer versions
 			p.title = clip(strings.TrimSpace(r.ServerInfo.Name+" "+r.ServerInfo.Version), 100)
 		}
+		text, _ := plain.Visible(strings.TrimSpace(r.Instructions))
+		p.instructions = clip(text, maxInstructions)
 	}
 	p.mu.Unlock()
 	if err := p.read(within); err != nil {
 		if within.Err() != nil && ctx.Err() == nil {
-			err = fmt.Errorf("it did not list what it offers within %s", cmp.Or(s.Timeout, connectTime))
+			err = fmt.Errorf("it did not list what it offers within %s", limit)
 		}
 		return explain(err)
 	}

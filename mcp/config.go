@@ -52,7 +52,7 @@ type Server struct {
 	// write its data.
 	Allow workspace.Allowance
 
-	// Timeout limits connecting; 0: 30 s. CallTimeout limits one call; 0: 10 minutes.
+	// Timeout limits connecting; 0: that of the Options. CallTimeout limits one call; 0: 10 minutes.
 	Timeout, CallTimeout time.Duration
 
 	Origin    permission.Origin // origin of the file that defines it

@@ -15,7 +15,7 @@ import (
 // Unanswered returns the names of the servers that were started and have not answered yet, and of which no list of
 // tools of an earlier connection is stored.
 func (c *Client) Unanswered() []string {
-	return slices.DeleteFunc(c.pending(), func(name string) bool {
+	return slices.DeleteFunc(c.Pending(), func(name string) bool {
 		p := c.find(name)
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -23,9 +23,9 @@ func (c *Client) Unanswered() []string {
 	})
 }
 
-// pending returns the names of servers whose tools are not known yet: they have not answered, and no
+// Pending returns the names of servers whose tools are not known yet: they have not answered, and no
 // list of an earlier connection is stored.
-func (c *Client) pending() []string {
+func (c *Client) Pending() []string {
 	var names []string
 	for _, p := range c.peers {
 		select {
@@ -48,7 +48,7 @@ func (c *Client) pending() []string {
 func WaitTool(clients ...*Client) tool.Set {
 	var names []string
 	for _, c := range clients {
-		for _, name := range c.pending() {
+		for _, name := range c.Pending() {
 			names = append(names, Safe(name))
 		}
 	}

@@ -202,10 +202,10 @@ func (l *Log) compactedView(c *Compaction, tail []Entry) view {
 func (s *State) compact(c *Compaction, tail []Entry) {
 	s.spend(Entry{Compaction: c})
 	s.Compacted = s.Requests
-	s.Rules, s.NotedMode = nil, ""
+	s.Rules, s.Servers, s.NotedMode = nil, nil, ""
 	for _, e := range tail {
 		if e.Note != nil {
-			s.Rules = mergeNames(s.Rules, e.Note.Rules)
+			s.Rules, s.Servers = mergeNames(s.Rules, e.Note.Rules), mergeNames(s.Servers, e.Note.Servers)
 			set(&s.NotedMode, e.Note.Mode)
 		}
 	}

@@ -323,6 +323,8 @@ type Note struct {
 	Search bool     `json:"search,omitempty"`
 	// Rules are the paths of the context files that the note contains, see State.Rules.
 	Rules []string `json:"rules,omitempty"`
+	// Servers are the MCP servers whose instructions the note contains, see State.Servers.
+	Servers []string `json:"servers,omitempty"`
 	// Mode is the permission mode about which the note informs the model; "": none.
 	Mode permission.Mode `json:"mode,omitempty"`
 	// Suggested names the skills that the note suggests.

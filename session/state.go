@@ -51,6 +51,8 @@ type State struct {
 	// Rules are the paths of context files that the model has seen since the last compaction because a file that they
 	// are about was touched.
 	Rules []string
+	// Servers are the MCP servers whose instructions the model has seen since the last compaction.
+	Servers []string
 	// NotedMode is the permission mode about which the model was informed last, since the last compaction; "": none.
 	NotedMode permission.Mode
 	Denials   int
@@ -187,7 +189,7 @@ func (s *State) fold(e Entry) {
 		s.announce(e.Note.Announced)
 		s.Tools, s.Loaded = mergeNames(s.Tools, e.Note.Tools), mergeNames(s.Loaded, e.Note.Loaded)
 		s.Found, s.Search = mergeNames(s.Found, e.Note.Found), s.Search || e.Note.Search
-		s.Rules = mergeNames(s.Rules, e.Note.Rules)
+		s.Rules, s.Servers = mergeNames(s.Rules, e.Note.Rules), mergeNames(s.Servers, e.Note.Servers)
 		set(&s.NotedMode, e.Note.Mode)
 		for _, name := range e.Note.Suggested {
 			if s.Suggested == nil {

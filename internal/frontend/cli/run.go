@@ -13,6 +13,7 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/frontend/control"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 )
@@ -193,6 +194,10 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 	}
 	if f.printing {
 		o.Wait, o.Requests, o.Timeout = true, 200, 120*time.Second
+		o.Waiting = func(servers []string) {
+			fmt.Fprintln(stderr, "knack: waiting for MCP servers whose tools are not known yet (the setting mcp.firstWait): "+
+				plain.Line(strings.Join(servers, ", ")))
+		}
 	}
 	if f.resumeAt != "" {
 		o.Until = func(log *session.Log) (int, error) { return control.EntryOf(log, f.resumeAt) }

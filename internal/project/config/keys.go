@@ -172,6 +172,12 @@ var table = sync.OnceValue(func() []key {
 		{"web.search.url", text, fromUser, nil, "The address of the search engine.", nil},
 		{"web.search.key", text, fromUser, nil, "The key of the search engine, or $NAME for the value of a variable.", nil},
 
+		{"mcp.startTime", number, fromUser, nil, "How many seconds an MCP server has to start and to list what it offers, unless " +
+			"its definition has a timeout. Default 30, and 120 if the program is npx, uvx or docker. The variable MCP_TIMEOUT, " +
+			"in milliseconds, replaces it.", nil},
+		{"mcp.firstWait", number, fromUser, nil, "How many seconds print mode waits before its first request for MCP servers " +
+			"whose tools are not known yet. Default 5.", nil},
+
 		{"checkpoints", text, fromUser, []string{"on", "off"}, "Whether files are kept before tools and commands change them, " +
 			"so that /undo can restore them. Default: on.", nil},
 

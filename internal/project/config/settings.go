@@ -75,6 +75,10 @@ type Settings struct {
 			Key    string `json:"key"` // or $NAME, a variable
 		} `json:"search"`
 	} `json:"web"`
+	MCP struct {
+		StartTime float64  `json:"startTime"` // seconds; 0: the default
+		FirstWait *float64 `json:"firstWait"` // seconds; nil: the default
+	} `json:"mcp"`
 	Checkpoints string `json:"checkpoints"` // on or off; "": on
 	Limits      struct {
 		Turns   int     `json:"turns"`
