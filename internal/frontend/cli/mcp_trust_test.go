@@ -86,7 +86,7 @@ func TestTrustNetwork(t *testing.T) {
 	k.expect(`Trust these \d+ items\? \[y/N\] `)
 	k.types("n\n")
 	k.enters("/trust")
-	k.expect(`(?s)Trust these \d+ items\?.*\x1b\[\?2004h  : `)
+	k.expect(`(?s)Trust the folder .*\?.*\x1b\[\?2004h  : `)
 	k.types("1\r")
 	k.expect(`(?s)` + question + `.*1 none.*2 all.*\x1b\[\?2004h  : `)
 	k.types("2\r")

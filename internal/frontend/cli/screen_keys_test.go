@@ -242,7 +242,7 @@ func TestScreenPickers(t *testing.T) {
 	k.types("/permissions\r")
 	k.shows(w, h, `❯ default ✓`)
 	k.types("plan\r")
-	k.shows(w, h, `\n\n❯\nplan +anthropic/claude-opus-5-5`)
+	k.shows(w, h, `\n\n❯\nplan \(shift\+tab\) +anthropic/claude-opus-5-5`)
 	k.types("/skills\r")
 	k.shows(w, h, `greet +project, active, \d+ tokens +Greets people`)
 	k.types("greet\r")
@@ -366,7 +366,7 @@ func TestScreenCommandsDuringTurn(t *testing.T) {
 	k.types("/permissions\r")
 	k.shows(w, h, `❯ default ✓`)
 	k.types("plan\r")
-	k.shows(w, h, `(?s)mode: plan\n.*○ bash until.*interrupts\n❯\nplan +anthropic`)
+	k.shows(w, h, `(?s)mode: plan\n.*○ bash until.*interrupts\n❯\nplan \(shift\+tab\) +anthropic`)
 	k.types("/nex\x1b\x7fnew \r")
 	k.shows(w, h, `after this turn: /new\n❯\n`)
 	k.types("\x1b[1;3A") // Alt-Up

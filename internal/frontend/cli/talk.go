@@ -161,7 +161,7 @@ func greeting(e *engine.Engine, env engine.Env, m permission.Mode) tui.Greeting 
 	return tui.Greeting{
 		Title: "Knack " + p.Version(), Place: fromHome(p.Dir(), env.Get("HOME")),
 		Facts: []tui.Fact{
-			{Name: "mode", Text: modeText[m], Key: "shift+tab"}, {Name: "skills", Text: skills, Key: "/skills"},
+			{Name: "mode", Text: modeText(m), Key: "shift+tab"}, {Name: "skills", Text: skills, Key: "/skills"},
 			{Name: "folder", Text: trusted, Key: "/trust"},
 		},
 		Tries: []string{"Ask about this code, or say what to change", "@FILE attaches a file, !COMMAND runs one",
@@ -169,10 +169,19 @@ func greeting(e *engine.Engine, env engine.Env, m permission.Mode) tui.Greeting 
 	}
 }
 
-// modeText says what the modes mean.
-var modeText = map[permission.Mode]string{
-	permission.Default: "asks before changes", permission.AcceptEdits: "changes files here without asking",
-	permission.Plan: "plans, changes nothing", permission.Bypass: "asks nothing", permission.DontAsk: "refuses what no rule allows",
+// modeText says what a mode means.
+func modeText(m permission.Mode) string {
+	switch m {
+	case permission.AcceptEdits:
+		return "changes files here without asking"
+	case permission.Plan:
+		return "plans, changes nothing"
+	case permission.Bypass:
+		return "asks nothing"
+	case permission.DontAsk:
+		return "refuses what no rule allows"
+	}
+	return "asks before changes"
 }
 
 // fromHome replaces the home directory in a path by ~.

@@ -46,6 +46,12 @@ func (f *Front) question(ctx context.Context, q engine.Question) (engine.Answer,
 	} else if q.URL != "" || len(q.Fields) == 0 {
 		f.title(q.Text, q.Title)
 	}
+	for _, d := range q.Documents {
+		fmt.Fprintf(f.Out, "    %s\n", strings.TrimSuffix(plain.Line(d.Title)+": "+plain.Line(d.Help), ": "))
+		for _, l := range wrap(d.Text, max(f.columns()-6, 20)) {
+			f.print(append(styled.S(styled.Text, "      "), l...))
+		}
+	}
 	if q.URL != "" { // in one piece, so that the terminal can open it
 		fmt.Fprintf(f.Out, "    %s\n", plain.Line(q.URL))
 	}

@@ -264,7 +264,7 @@ func (f *Front) agent(a *session.Agent) {
 		fmt.Fprintf(f.Out, "%s %s\n", f.paint(dim, "•"), plain.Line(a.Line()))
 		return
 	}
-	fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(%s; session %s)", plain.Line(a.Line()), a.Log)))
+	fmt.Fprintln(f.Out, f.paint(dim, fmt.Sprintf("(%s; session %s)", plain.Line(a.Line()), plain.Line(a.Log))))
 	if a.Call == "" || a.Background {
 		f.answered(a.Result)
 	}

@@ -320,6 +320,17 @@ func (v *view) statusLine(width int) styled.Line {
 		model += " " + plain.Line(s.effort)
 	}
 	parts = append(parts, styled.Span{Text: model, Style: styled.Dim})
+	if s.own != "" { // in place of all but a mode that differs from the usual one
+		var line styled.Line
+		if s.mode != "" && s.mode != permission.Default {
+			style := styled.Accent
+			if s.mode == permission.Bypass {
+				style = styled.Bad
+			}
+			line = styled.Line{{Text: string(s.mode), Style: style}, {Text: "  "}}
+		}
+		return append(line, styled.Span{Text: s.own, Style: styled.Dim}).Cut(width)
+	}
 	if s.mode != "" {
 		style := styled.Accent
 		switch s.mode {
