@@ -36,6 +36,8 @@ const (
 	subtypeTaskStarted      subtype = "task_started"
 	subtypeTaskNotification subtype = "task_notification"
 	subtypeQueued           subtype = "queued"
+	subtypeStatus           subtype = "status"
+	subtypeCommandsChanged  subtype = "commands_changed"
 
 	// Of results; success also of answers to control requests.
 	subtypeSuccess    subtype = "success"

@@ -5,6 +5,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 )
 
@@ -94,10 +95,14 @@ type Result struct {
 	Duration    int64                 `json:"duration_ms"`
 	APIDuration int64                 `json:"duration_api_ms"` // the part of it spent waiting for models
 	Stop        *string               `json:"stop_reason"`     // of the last answer
-	Denials     []Denial              `json:"permission_denials"`
-	Errors      []string              `json:"errors,omitempty"`
-	Prompts     []string              `json:"user_message_uuids,omitempty"` // of the messages that this turn answers
-	Reply       any                   `json:"reply,omitempty"`              // for a command: the reply as data
+	// For hosts: milliseconds from the first request of the turn to the first piece of its answer, and why the turn ended.
+	FirstToken int64  `json:"ttft_ms,omitempty"`
+	Terminal   string `json:"terminal_reason,omitempty"`
+
+	Denials []Denial `json:"permission_denials"`
+	Errors  []string `json:"errors,omitempty"`
+	Prompts []string `json:"user_message_uuids,omitempty"` // of the messages that this turn answers
+	Reply   any      `json:"reply,omitempty"`              // for a command: the reply as data
 
 	Structured json.RawMessage `json:"structured_output,omitempty"` // the answer that matches the JSON schema
 }
@@ -231,6 +236,23 @@ type CommandMessage struct {
 	Name    string `json:"name"`
 	Content string `json:"content"`
 	Reply   any    `json:"reply,omitempty"` // as data
+}
+
+// A StatusMessage reports to a host that the permission mode has changed.
+type StatusMessage struct {
+	Type    messageType `json:"type"`    // system
+	Subtype subtype     `json:"subtype"` // status
+	Head
+	Status *string         `json:"status"` // always null
+	Mode   permission.Mode `json:"permissionMode"`
+}
+
+// A CommandsMessage reports to a host what can be typed after a slash, after that was read again.
+type CommandsMessage struct {
+	Type    messageType `json:"type"`    // system
+	Subtype subtype     `json:"subtype"` // commands_changed
+	Head
+	Commands []slashCommand `json:"commands"`
 }
 
 // A RetryMessage reports that a request failed and is sent again. The parts of its answer that were

@@ -20,6 +20,7 @@ import (
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool/coding"
 )
 
 // An Output shows turns to the program or person that started Knack. Its methods may be called
@@ -78,11 +79,16 @@ type Messages struct {
 	total   tally
 	turn    engine.Report   // until End
 	value   json.RawMessage // the turn's answer that matches the schema; nil: none
-	counted int             // the last entry included in total
-	random  int             // number of messages without an entry
-	streams map[string]*answerStream
-	prompts []string // IDs of the host's messages that the running turn answers, or that may join it
-	joined  []string // those of prompts that the turn has not read yet
+	// requested is when the first request of the turn was sent; firstToken how long its answer took to begin, in
+	// milliseconds.
+	requested  time.Time
+	firstToken int64
+	spent      sessionUsage // durations and lines of the turns so far
+	counted    int          // the last entry included in total
+	random     int          // number of messages without an entry
+	streams    map[string]*answerStream
+	prompts    []string // IDs of the host's messages that the running turn answers, or that may join it
+	joined     []string // those of prompts that the turn has not read yet
 }
 
 // NewMessages returns an Output that writes stream-json if lines is set, else json.
@@ -275,6 +281,19 @@ func (o *Messages) Event(e engine.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.turn.Add(e)
+	switch {
+	case e.Agent != nil || o.firstToken > 0:
+	case e.Request != nil && o.requested.IsZero():
+		o.requested = time.Now()
+	case (e.Text != "" || e.Thinking != "" || e.Entry != nil && e.Entry.Answer != nil) && !o.requested.IsZero():
+		o.firstToken = max(1, time.Since(o.requested).Milliseconds())
+	}
+	if x := e.Entry; x != nil && x.Result != nil && o.host {
+		var d coding.ChangeDetails
+		if (x.Result.Name == "edit" || x.Result.Name == "write") && json.Unmarshal(x.Result.Details, &d) == nil {
+			o.spent.Added, o.spent.Removed = o.spent.Added+d.Added, o.spent.Removed+d.Removed
+		}
+	}
 	if x := e.Entry; x != nil && x.User != nil && x.User.Steering && len(o.joined) > 0 {
 		o.joined = o.joined[1:]
 	}
@@ -366,7 +385,7 @@ func (o *Messages) message(log string, parent *string, e *session.Entry) any {
 		return UserMessage{Type: typeUser, Head: head, Parent: parent,
 			Message: UserContent{llm.User, o.blocks(e.User.Parts...)}, Typed: e.User.Typed, IsReplay: parent == nil}
 	case e.Result != nil:
-		return UserMessage{Type: typeUser, Head: head, Parent: parent, Details: e.Result.Details,
+		return UserMessage{Type: typeUser, Head: head, Parent: parent, Details: o.details(e.Result),
 			Message: UserContent{llm.User, o.blocks(llm.Part{Result: &e.Result.ToolResult})}}
 	case e.Activation != nil:
 		a := e.Activation
@@ -467,6 +486,7 @@ func (o *Messages) result(err error) Result {
 		}
 		r.Denials = append(r.Denials, Denial{o.toolName(x.Tool), x.Call, x.By.Reason, x.By.Rule, input})
 	}
+	o.spent.APIDuration, o.spent.Duration = o.spent.APIDuration+r.APIDuration, o.spent.Duration+r.Duration
 	for name, u := range o.total.models {
 		r.ModelUsage[name] = o.limits(name, u)
 	}
@@ -502,8 +522,36 @@ func (o *Messages) result(err error) Result {
 		}
 	}
 	o.prompts = slices.Clone(o.joined)
-	o.turn, o.value = engine.Report{}, nil
+	if o.host {
+		r.FirstToken, r.Terminal = o.firstToken, terminalReason(r, t)
+	}
+	o.turn, o.value, o.requested, o.firstToken = engine.Report{}, nil, time.Time{}, 0
 	return r
+}
+
+// terminalReason returns the word of hosts for why a turn ended; "": they have none for it.
+func terminalReason(r Result, t *engine.Report) string {
+	switch r.Subtype {
+	case subtypeMaxTurns:
+		return "max_turns"
+	case subtypeMaxBudget:
+		return "budget_exhausted"
+	case subtypeMaxRetries:
+		return "structured_output_retry_exhausted"
+	case subtypeSuccess:
+		return "completed"
+	}
+	switch {
+	case r.Reason == session.EndCancelled && t.Stop == "":
+		return "aborted_streaming"
+	case r.Reason == session.EndCancelled:
+		return "aborted_tools"
+	case r.Reason == session.EndError && t.Requests == 0 && t.Waited == 0:
+		return "turn_setup_failed"
+	case r.Reason == session.EndError:
+		return "model_error"
+	}
+	return ""
 }
 
 // limits adds the size of the window to a model's usage, if it is the session's model.
@@ -517,6 +565,45 @@ func (o *Messages) limits(name string, u ModelUsage) ModelUsage {
 // BadLine writes the message about a line that cannot be read.
 func (o *Messages) BadLine(number int, field string, err error) {
 	o.out.write(BadLine{Type: typeError, Line: number, Field: field, Error: err.Error()})
+}
+
+// again writes the Init message again, as hosts expect before each turn.
+func (o *Messages) again(ctx context.Context) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.lines && o.session != nil {
+		o.out.write(o.init(ctx))
+	}
+}
+
+// modeChanged tells a host the mode.
+func (o *Messages) modeChanged(mode permission.Mode) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.lines && o.host {
+		o.out.write(StatusMessage{Type: typeSystem, Subtype: subtypeStatus, Head: o.head(0), Mode: mode})
+	}
+}
+
+// commandsChanged tells a host what can be typed after a slash.
+func (o *Messages) commandsChanged(all []slashCommand) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.lines && o.host {
+		o.out.write(CommandsMessage{Type: typeSystem, Subtype: subtypeCommandsChanged, Head: o.head(0), Commands: all})
+	}
+}
+
+// used returns what the turns that have ended used.
+func (o *Messages) used() sessionUsage {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	u := o.spent
+	u.Cost, u.Models = o.total.cost, map[string]ModelUsage{}
+	for name, m := range o.total.models {
+		u.Models[name] = o.limits(name, m)
+	}
+	return u
 }
 
 // Structured records the answer that matches the schema.

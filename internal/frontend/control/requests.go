@@ -38,6 +38,7 @@ var handlers = sync.OnceValue(func() map[subtype]handler {
 		"set_max_thinking_tokens": onSession((*server).setThinking),
 		"get_context_usage":       onSession((*server).contextUsage),
 		"get_session_cost":        onSession((*server).cost),
+		"get_usage":               onSession((*server).usage),
 		"get_binary_version":      onSession((*server).version),
 		"list_models":             onSession((*server).models),
 		"list_permission_rules":   onSession((*server).rules),
@@ -72,8 +73,6 @@ func unsupported(request subtype) string {
 		return "the model calls the tools of MCP servers"
 	case "mcp_read_resource":
 		return "the model reads the resources of MCP servers"
-	case "get_usage":
-		return "Knack has no subscription plans; get_session_cost reports what the session used"
 	case "seed_read_state":
 		return "an edit needs a file that the model has read in this session"
 	}
@@ -210,6 +209,7 @@ func (s *server) setMode(ctx context.Context, request json.RawMessage) (any, err
 	if err := session.Set(ctx, sessionlog.Setting{Mode: in.Mode}); err != nil {
 		return nil, err
 	}
+	s.Messages.modeChanged(session.Mode())
 	return struct {
 		Mode permission.Mode `json:"mode"`
 	}{session.Mode()}, nil
@@ -315,6 +315,29 @@ func (s *server) cost(ctx context.Context, session *engine.Session, _ struct{}) 
 		Text string `json:"text"`
 		Cost any    `json:"cost"`
 	}{reply.String(), reply.Value}, nil
+}
+
+// A usageReport is the answer to get_usage. Knack has no subscription, and so no limits of one.
+type usageReport struct {
+	Session      sessionUsage `json:"session"`
+	Subscription *string      `json:"subscription_type"`
+	Available    bool         `json:"rate_limits_available"`
+	Limits       *struct{}    `json:"rate_limits"`
+	Behaviors    *struct{}    `json:"behaviors"`
+}
+
+// A sessionUsage is what the turns that ended since the program started have used.
+type sessionUsage struct {
+	Cost        float64               `json:"total_cost_usd"`
+	APIDuration int64                 `json:"total_api_duration_ms"`
+	Duration    int64                 `json:"total_duration_ms"`
+	Added       int                   `json:"total_lines_added"` // by the tools edit and write
+	Removed     int                   `json:"total_lines_removed"`
+	Models      map[string]ModelUsage `json:"model_usage"`
+}
+
+func (s *server) usage(context.Context, *engine.Session, struct{}) (any, error) {
+	return usageReport{Session: s.Messages.used()}, nil
 }
 
 func (s *server) version(ctx context.Context, session *engine.Session, _ struct{}) (any, error) {
@@ -451,6 +474,7 @@ func (s *server) reloadPlugins(ctx context.Context, session *engine.Session, in 
 	if _, err := session.Engine().Reload(ctx); err != nil {
 		return nil, err
 	}
+	s.Messages.commandsChanged(commands(session))
 	errs := 0
 	for _, x := range session.Engine().Problems() {
 		if x.Severity == knack.Error {
@@ -479,6 +503,7 @@ func (s *server) reloadSkills(ctx context.Context, session *engine.Session, _ st
 	if _, err := session.Engine().Reload(ctx); err != nil {
 		return nil, err
 	}
+	s.Messages.commandsChanged(commands(session))
 	return struct {
 		Skills []slashCommand `json:"skills"`
 	}{commands(session)}, nil

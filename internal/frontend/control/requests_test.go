@@ -19,7 +19,7 @@ func TestEveryRequest(t *testing.T) {
 	for name, want := range map[string]string{
 		"initialize": "success", "interrupt": "success", "set_permission_mode": "error", "set_model": "error",
 		"set_max_thinking_tokens": "success", "apply_flag_settings": "success", "get_settings": "success",
-		"update_settings": "error", "get_context_usage": "success", "get_session_cost": "success", "get_usage": "error",
+		"update_settings": "error", "get_context_usage": "success", "get_session_cost": "success", "get_usage": "success",
 		"list_models": "success", "list_permission_rules": "success", "get_hooks_listing": "error",
 		"get_binary_version": "success", "mcp_status": "success", "mcp_set_servers": "success", "mcp_reconnect": "error",
 		"mcp_toggle": "error", "mcp_call": "error", "mcp_read_resource": "error", "mcp_message": "error",

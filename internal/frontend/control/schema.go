@@ -33,6 +33,8 @@ var outMessages = []outMessage{
 	{ReleaseMessage{}, typeSystem, []subtype{subtypeRelease}},
 	{TaskMessage{}, typeSystem, []subtype{subtypeTaskStarted, subtypeTaskNotification}},
 	{QueuedMessage{}, typeSystem, []subtype{subtypeQueued}},
+	{StatusMessage{}, typeSystem, []subtype{subtypeStatus}},
+	{CommandsMessage{}, typeSystem, []subtype{subtypeCommandsChanged}},
 	{BadLine{}, typeError, nil},
 	{controlRequest{}, typeControlRequest, nil},
 	{controlResponse{}, typeControlResponse, nil},

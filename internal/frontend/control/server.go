@@ -316,6 +316,16 @@ func (s *server) prompted(ctx context.Context, in queuedFrame) {
 		return
 	}
 	p.number, p.together = in.line.number, in.line.together
+	s.mu.Lock()
+	host, conversation := s.host, s.conversation
+	s.mu.Unlock()
+	if host && conversation != nil {
+		text := escapeUnknown(conversation.Session(), p.Text)
+		if p.Typed == p.Text {
+			p.Typed = text
+		}
+		p.Text = text
+	}
 	if s.join(ctx, p) {
 		return
 	}
@@ -328,6 +338,20 @@ func (s *server) prompted(ctx context.Context, in queuedFrame) {
 		s.prompts = append(s.prompts, p)
 	}
 	s.notify()
+}
+
+// escapeUnknown adds a slash to a host's message that begins with one and calls nothing, so that the model reads it.
+// What servers offer is not known before they have answered.
+func escapeUnknown(session *engine.Session, text string) string {
+	now := session.Now()
+	c := agent.Resolve(text, now.Commands())
+	if c == nil || c.Command != nil || strings.Contains(c.Name, ":") || strings.HasPrefix(c.Name, "mcp__") {
+		return text
+	}
+	if cat := session.Catalog(); cat.Skill(c.Name) != nil || len(cat.Why(c.Name, now.View()).Found) > 0 {
+		return text // the answer says why it cannot be used
+	}
+	return "/" + text
 }
 
 // ownID is the prefix of the IDs of messages to which the host gave none.
@@ -401,6 +425,8 @@ func (s *server) turns(ctx context.Context) error {
 				s.Out.End(err)
 				return err
 			}
+		} else if s.isHost() && s.Messages != nil && !p.silent {
+			s.Messages.again(ctx)
 		}
 		if p.bad != nil {
 			if s.Messages != nil {

@@ -26,7 +26,8 @@ var sdkTypes = map[string]string{
 	"stream_event":   "With<sdk.SDKPartialAssistantMessage, 'event'>",
 	"result success": "With<sdk.SDKResultSuccess, 'usage'>", "system compact_boundary": "sdk.SDKCompactBoundaryMessage",
 	"system permission_denied": "sdk.SDKPermissionDeniedMessage", "system task_started": "sdk.SDKTaskStartedMessage",
-	"system task_notification":    "sdk.SDKTaskNotificationMessage",
+	"system task_notification": "sdk.SDKTaskNotificationMessage",
+	"system status":            "sdk.SDKStatusMessage", "system commands_changed": "sdk.SDKCommandsChangedMessage",
 	"system local_command_output": "sdk.SDKLocalCommandOutputMessage", "result": "With<sdk.SDKResultError, 'usage'>",
 	"control_request": "sdk.SDKControlRequest", "control_response": "sdk.SDKControlResponse",
 }
@@ -34,6 +35,7 @@ var sdkTypes = map[string]string{
 // sdkResponses are the types of answers, by the request.
 var sdkResponses = map[string]string{
 	"initialize": "sdk.SDKControlInitializeResponse", "get_context_usage": "sdk.SDKControlGetContextUsageResponse",
+	"get_usage": "sdk.SDKControlGetUsageResponse",
 	"interrupt": "sdk.SDKControlInterruptResponse", "list_permission_rules": "sdk.SDKControlListPermissionRulesResponse",
 	"read_file": "sdk.SDKControlReadFileResponse", "reload_output_styles": "sdk.SDKControlReloadOutputStylesResponse",
 	"reload_plugins": "sdk.SDKControlReloadPluginsResponse", "reload_skills": "sdk.SDKControlReloadSkillsResponse",
