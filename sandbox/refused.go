@@ -57,13 +57,15 @@ func (w *watcher) add(b []byte) {
 }
 
 // gitStopped matches what git prints of a file in the work tree that it cannot replace, remove or create.
-var gitStopped = regexp.MustCompile(`(?m)(?:unable to unlink(?: old)? '|unable to create file |` +
-	`cannot create directory at '|cannot unlink '|could not unlink '?)([^\n]+?)'?: [^:\n]+$`)
+var gitStopped = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)(?:unable to unlink(?: old)? '|unable to create file |` +
+		`cannot create directory at '|cannot unlink '|could not unlink '?)([^\n]+?)'?: [^:\n]+$`)
+})
 
 // stoppedAt returns the files in the work tree that git's messages in an output say it could not change, as they stand
 // there: relative to the top of the work tree.
 func stoppedAt(output []byte) (names []string) {
-	for _, m := range gitStopped.FindAllSubmatch(output, 1000) {
+	for _, m := range gitStopped().FindAllSubmatch(output, 1000) {
 		names = append(names, string(m[1]))
 	}
 	return names
