@@ -149,6 +149,7 @@ func catalog(read []sourceReading) *Catalog {
 			}
 		}
 	}
+	own := ownNames(read)
 	for i, r := range read {
 		c.locations = append(c.locations, r.location)
 		c.problems = append(c.problems, r.problems...)
@@ -159,6 +160,10 @@ func catalog(read []sourceReading) *Catalog {
 			}
 		}
 		for _, s := range r.skills {
+			if real := own[s.ID]; real != nil && s != real && s.Origin.Kind == User {
+				c.duplicate(i, s, real)
+				continue
+			}
 			c.add(i, s, files, bundled, refused[s.Path])
 		}
 		var loaded map[string]bool
@@ -226,16 +231,15 @@ func (s *Skill) bundled() bool { return s.Origin.Kind == Bundled || s.Origin.Kin
 // that a problem already reports that the skill is not trusted.
 func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill, refused bool) {
 	e := Candidate{Skill: s, Path: s.Path, Origin: s.Origin, State: Active, source: source}
-	defer func() { c.entries = append(c.entries, e) }()
 	problem := func(code Code, sev Severity, hint, format string, args ...any) {
 		c.problems = append(c.problems, Problem{Code: code, Severity: sev, Path: s.Path,
 			Message: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	if first := files[s.ID]; first != nil {
-		e.State, e.Winner = Duplicate, first
-		problem(CodeDuplicateFile, Info, "", "the same file as %s, which is used", first.Path)
+		c.duplicate(source, s, first)
 		return
 	}
+	defer func() { c.entries = append(c.entries, e) }()
 	switch {
 	case s.Origin.Trust == Untrusted:
 		e.State = NotTrusted
@@ -285,6 +289,46 @@ func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill, re
 		e.State = Conditional
 		c.paths[s] = ignore.Compile(s.Paths...)
 	}
+}
+
+// ownNames returns, by ID, the user's skills that a link of another name also leads to. The link must not take the
+// skill's own name away: another source's skill would answer to it.
+func ownNames(read []sourceReading) map[string]*Skill {
+	var own map[string]*Skill
+	each := func(f func(s *Skill, renamed bool)) {
+		for _, r := range read {
+			for _, s := range r.skills {
+				if s.Origin.Kind == User {
+					f(s, s.ID != s.Path && filepath.Base(filepath.Dir(s.Path)) != filepath.Base(filepath.Dir(s.ID)))
+				}
+			}
+		}
+	}
+	each(func(s *Skill, renamed bool) {
+		if renamed {
+			if own == nil {
+				own = map[string]*Skill{}
+			}
+			own[s.ID] = nil
+		}
+	})
+	if own == nil {
+		return nil
+	}
+	each(func(s *Skill, renamed bool) {
+		if first, linked := own[s.ID]; linked && first == nil && !renamed {
+			own[s.ID] = s
+		}
+	})
+	return own
+}
+
+// duplicate records a skill whose file is that of first, which is used.
+func (c *Catalog) duplicate(source int, s, first *Skill) {
+	c.entries = append(c.entries, Candidate{Skill: s, Path: s.Path, Origin: s.Origin, State: Duplicate, Winner: first,
+		source: source})
+	c.problems = append(c.problems, Problem{Code: CodeDuplicateFile, Severity: Info, Path: s.Path,
+		Message: fmt.Sprintf("the same file as %s, which is used", first.Path)})
 }
 
 // untrustedPlace returns the directory that must be trusted before a skill can be used.

@@ -769,12 +769,18 @@ func FindSkills(root string) ([]string, error) {
 		return []string{file}, nil
 	}
 	var found []string
+	hidden := "" // the first directory that was passed over although there are skills in it
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return err
 		}
 		rel, _ := filepath.Rel(root, p)
 		if p != root && (d.Name()[0] == '.' || d.Name() == "node_modules" || strings.Count(filepath.ToSlash(rel), "/") >= 6) {
+			if d.Name()[0] == '.' && d.Name() != ".git" && hidden == "" {
+				if inside, err := FindSkills(p); err == nil && len(inside) > 0 {
+					hidden = p
+				}
+			}
 			return fs.SkipDir
 		}
 		if _, problem := skillFile(p); problem == nil {
@@ -787,6 +793,10 @@ func FindSkills(root string) ([]string, error) {
 		return nil, err
 	}
 	if len(found) == 0 {
+		if hidden != "" {
+			return nil, fmt.Errorf("%s contains no skill outside of %s, whose name begins with a dot; name that directory", root,
+				hidden)
+		}
 		return nil, fmt.Errorf("%s contains no skill", root)
 	}
 	return found, nil

@@ -33,6 +33,7 @@ import (
 const (
 	maxDepth    = 6
 	maxSearched = 2000 // directories that are not skills themselves
+	maxPassed   = 500  // directories that are only looked into to name the skills in them
 )
 
 // headSize is how many bytes of a file are read first.
@@ -49,7 +50,8 @@ func Dir(path string, o Origin) Source { return &Folder{Path: path, Origin: o} }
 // A directory with a SKILL.md (in any letter case; the exact name wins) is one skill and
 // is not searched further. Other directories are searched to a depth of 6, at most 2,000
 // of them. Directories whose names begin with a dot, node_modules, and whatever ignore
-// files at or below Path exclude are skipped. Links to directories are followed, but
+// files at or below Path exclude are skipped; a Problem names those with skills that were
+// skipped for their names or depth. Links to directories are followed, but
 // each directory is searched once.
 //
 // Calling Skills again reads only files that have changed. The fields must not be
@@ -259,6 +261,7 @@ type walk struct {
 	links     map[string]bool // real paths of directories that links point to
 	dirs      []string
 	searched  int
+	passed    int // directories that passOver looked into
 	found     []outcome
 	readers   []headReader            // one for each goroutine
 	cache     func() *headcache.Cache // opens the cache at the first use; nil: there is none
@@ -406,6 +409,10 @@ func (w *walk) below(s *searchPath, l *fileResult) (below []searchPath) {
 	below = make([]searchPath, 0, len(l.entries))
 	for _, e := range l.entries {
 		name := e.Name()
+		if name[0] == '.' && e.IsDir() && !scope.Match(name, true) {
+			dir := w.fsys.Join(s.path, name)
+			w.passOver(dir, "the name "+plain.Line(name)+" begins with a dot")
+		}
 		if name[0] == '.' || name == "node_modules" || s.rel == "" && strings.EqualFold(name, "SKILL.md") && !e.IsDir() {
 			continue
 		}
@@ -451,8 +458,7 @@ func (w *walk) below(s *searchPath, l *fileResult) (below []searchPath) {
 		}
 		if isDir {
 			if next.depth > maxDepth {
-				w.problem(Problem{Code: CodeLimitReached, Severity: Warn, Path: next.path,
-					Message: fmt.Sprintf("deeper than %d directories: not searched", maxDepth)})
+				w.passOver(next.path, fmt.Sprintf("it is deeper than %d directories", maxDepth))
 				continue
 			}
 			below = append(below, next)
@@ -462,6 +468,40 @@ func (w *walk) below(s *searchPath, l *fileResult) (below []searchPath) {
 		}
 	}
 	return below
+}
+
+// passOver reports a directory that is not searched if there are skills in it. It follows no links.
+func (w *walk) passOver(dir, why string) {
+	if w.commands || filepath.Base(dir) == ".git" {
+		return
+	}
+	found := 0
+	level := []string{dir}
+	for depth := 0; depth <= maxDepth && len(level) > 0; depth++ {
+		var below []string
+		for _, d := range level {
+			if w.passed++; w.passed > maxPassed || w.ctx.Err() != nil {
+				break
+			}
+			entries, _ := w.fsys.ReadDir(d) // what cannot be read has no skills to name
+			if slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
+				return !e.IsDir() && strings.EqualFold(e.Name(), "SKILL.md")
+			}) {
+				found++
+				continue
+			}
+			for _, e := range entries {
+				if e.IsDir() && e.Name() != "node_modules" && e.Name() != ".git" {
+					below = append(below, w.fsys.Join(d, e.Name()))
+				}
+			}
+		}
+		level = below
+	}
+	if found > 0 {
+		w.problem(Problem{Code: CodeLimitReached, Severity: Warn, Path: dir, Message: fmt.Sprintf(
+			"not searched, because %s: %s in it", why, plain.Count(found, "skill")), Hint: "to use them: --skill " + dir})
+	}
 }
 
 // resolveLink sets the trust of a path that a link points to. It returns false if the path

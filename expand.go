@@ -3,6 +3,7 @@ package knack
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -614,11 +615,28 @@ func (e *expansion) prepare() {
 	if e.skill.Effort != "" { // the skill's own effort applies while it is active
 		vars["CLAUDE_EFFORT"] = e.skill.Effort
 	}
+	if vars["CLAUDE_PLUGIN_ROOT"] == "" && e.skill.local() && e.dir != "" {
+		if root := pluginRoot(e.dir); root != "" {
+			vars["CLAUDE_PLUGIN_ROOT"] = filepath.ToSlash(root)
+		}
+	}
 	delete(vars, "CLAUDE_SKILL_DIR")
 	if e.dir != "" {
 		vars["CLAUDE_SKILL_DIR"] = e.dir
 	}
 	e.values = newValues(e.in.Args, vars)
+}
+
+// pluginRoot returns the nearest directory at or above a skill's directory that has the manifest of a plugin, as in a
+// copy of a plugin's tree, up to six levels above; "" if there is none.
+func pluginRoot(dir string) string {
+	for range maxDepth + 1 {
+		if info, err := os.Stat(filepath.Join(dir, ".claude-plugin", "plugin.json")); err == nil && info.Mode().IsRegular() {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+	return ""
 }
 
 // body expands the text. All commands are prepared before the first one runs, so that a

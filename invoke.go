@@ -235,6 +235,7 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 			Message: fmt.Sprintf("the files beside %s are not listed: %v", s.Name, err),
 			Hint:    "check that the directory can be read"})
 	}
+	a.Resources = slices.DeleteFunc(slices.Clone(a.Resources), forPeople)
 	a.Notice = strings.TrimSpace("/" + s.Name + " " + strings.Join(strings.Fields(in.Args), " "))
 	a.Prompt = a.prompt(body+files, used)
 	return a, nil

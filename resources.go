@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/internal/leaf/frontmatter"
@@ -56,6 +57,23 @@ func (s *Skill) hasFolder() bool {
 func notResource(p string) bool {
 	name := path.Base(p)
 	return p != "." && (strings.HasPrefix(name, ".") || name == "node_modules")
+}
+
+// forPeople reports whether a file is for people or other programs rather than for the model that uses the skill: a
+// licence, a logo, or the description of the skill for another agent's menu.
+func forPeople(p string) bool {
+	name := strings.ToLower(path.Base(p))
+	stem := strings.TrimSuffix(name, path.Ext(name))
+	switch stem {
+	case "license", "licence", "copying", "notice", "license-mit", "license-apache":
+		return path.Ext(name) == "" || path.Ext(name) == ".txt" || path.Ext(name) == ".md"
+	}
+	switch path.Ext(name) {
+	case ".svg", ".png", ".ico", ".jpg", ".webp":
+		return slices.ContainsFunc(strings.FieldsFunc(stem, func(r rune) bool { return r == '-' || r == '_' || r == '.' }),
+			func(word string) bool { return word == "logo" || word == "icon" })
+	}
+	return strings.HasSuffix("/"+strings.ToLower(p), "/agents/openai.yaml") || name == "gemini-extension.json"
 }
 
 // directories returns the skill's directory and those below it that can have Resources.

@@ -20,6 +20,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/internal/project/config"
 	"github.com/knack-agent/knack/internal/project/instructions"
+	"github.com/knack-agent/knack/internal/project/layout"
 	"github.com/knack-agent/knack/internal/project/trust"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
@@ -202,7 +203,7 @@ func (p *Project) findSources(ctx context.Context) {
 	o, env := &p.options, p.options.Env
 	s := sources.FromEnv(env.Get)
 	s.Cache = env.StateFile("cache")
-	s.Skills, s.AddDirs, s.Bare, s.NoSkills = o.Skills, o.AddDirs, o.Bare, o.NoSkills
+	s.Skills, s.AddDirs, s.Bare, s.NoSkills = unpacked(p, o.Skills), o.AddDirs, o.Bare, o.NoSkills
 	s.NoUser, s.NoProject = !p.hasLayer("user"), !p.hasLayer("project")
 	for _, k := range p.config.Settings.Skills.Order {
 		s.Order = append(s.Order, knack.SourceKind(k))
@@ -264,7 +265,7 @@ func (p *Project) findTemplates() {
 	p.agents, more = instructions.Agents(p.texts, o.Agents)
 	plugins, worse := p.plugins.agents()
 	p.agents = slices.Concat(p.agents, plugins, agent.BuiltIn(), o.BuiltIn)
-	p.problems = slices.Concat(bad, more, worse)
+	p.problems = slices.Concat(p.problems, bad, more, worse)
 }
 
 func (p *Project) setView() {
@@ -396,7 +397,34 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 	}
 	return slices.Concat(p.options.Env.Problems(), p.config.Problems, p.sandboxProblems, p.plugins.problems,
 		p.foreign.problems(), p.hookProblems, p.serverFiles,
-		p.ofSkills(cat), cat.Overruled(p.view), p.problems, p.options.Problems, hooks, slash)
+		p.ofSkills(cat), passedOver(p), cat.Overruled(p.view), p.problems, p.options.Problems, hooks, slash)
+}
+
+// passedOver names directories of skills for other programs that Knack does not search, in the project and in added
+// directories.
+func passedOver(p *Project) (problems []knack.Problem) {
+	if p.options.Bare || p.options.NoSkills {
+		return nil
+	}
+	var dirs []string
+	if p.hasLayer("project") {
+		dirs = layout.Dirs(p.dir, p.root)
+	}
+	named := absolutePaths(p.dir, slices.Concat(p.options.Skills, p.options.AddDirs))
+	for _, dir := range slices.Concat(dirs, absolutePaths(p.dir, p.options.AddDirs)) {
+		for _, name := range layout.Foreign() {
+			place := filepath.Join(dir, filepath.FromSlash(name))
+			if slices.Contains(named, place) {
+				continue
+			}
+			if skills, err := knack.FindSkills(place); err == nil {
+				problems = append(problems, knack.Problem{Code: knack.CodeLimitReached, Severity: knack.Warn, Path: place,
+					Message: "not searched: " + plain.Count(len(skills), "skill") + " in it",
+					Hint:    "to use them: --skill " + plain.Line(place)})
+			}
+		}
+	}
+	return problems
 }
 
 // ofSkills returns the problems of a catalogue. With --trust, nobody was shown which skills of the project replace

@@ -213,6 +213,9 @@ func (t table) kind(kind knack.SourceKind) (all []knack.Source) {
 			for _, f := range t.folders(kind, dir, dir) {
 				add(f)
 			}
+			if isHidden(dir) { // a search from above would pass it over
+				add(t.folder(kind, dir, layout.Row{Kind: layout.Skill}, dir))
+			}
 		}
 	case knack.Legacy:
 		for _, path := range t.user("commands") {
@@ -304,6 +307,11 @@ func (t table) outside(kind knack.SourceKind, dir string) knack.Trust {
 		return knack.Untrusted
 	}
 	return t.Trust(kind, dir)
+}
+
+// isHidden reports whether a directory or the one above it has a name that begins with a dot, as in .github/skills.
+func isHidden(dir string) bool {
+	return strings.HasPrefix(filepath.Base(dir), ".") || strings.HasPrefix(filepath.Base(filepath.Dir(dir)), ".")
 }
 
 // base returns the directory that contains the .claude, .knack, .agents or .pi of a

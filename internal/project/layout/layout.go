@@ -118,6 +118,9 @@ func Rows(kinds ...Kind) []Row {
 // .claude.
 func Folders() []string { return []string{".knack", ".agents", ".claude", ".pi"} }
 
+// Foreign returns the directories in which other programs keep a project's skills, and which are not searched.
+func Foreign() []string { return []string{".github/skills", ".github/plugins"} }
+
 // InFolder reports whether a relative path leads through one of Folders, ignoring letter case
 // because file systems may ignore it.
 func InFolder(rel string) bool {
