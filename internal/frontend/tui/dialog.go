@@ -181,9 +181,8 @@ func (d *dialog) body(width int) ([]styled.Line, int) {
 	}
 	out := slices.Clip(d.bodyRows)
 	if d.short && d.q.Call != nil && len(d.q.Call.Rules) > 0 { // the user must not approve what is not shown
-		for _, l := range styled.Wrap(styled.S(styled.Dim, "the rule: "+plain.Line(strings.Join(d.q.Call.Rules, ", "))), width, nil, nil) {
-			out = append(out, l)
-		}
+		rule := styled.S(styled.Dim, "the rule: "+plain.Line(strings.Join(d.q.Call.Rules, ", ")))
+		out = append(out, styled.Wrap(rule, width, nil, nil)...)
 	}
 	return out, d.folded
 }
