@@ -111,6 +111,10 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by session.Ca
 		Retain: act.Skill.Retain, Tokens: tokens(act.Prompt), Present: state.Text(hash),
 		Hooks: act.Hooks, Dir: hookDir(act), Sandbox: act.Sandbox,
 		Problems: slices.Clone(act.Problems), UserOnly: act.Skill.NotModel, Accepted: act.Accepted,
+		Server: in.Server,
+	}
+	if act.Skill.Origin.Kind == knack.MCP {
+		a.Server = act.Skill.Origin.Label
 	}
 	for _, p := range act.Images {
 		a.Images = append(a.Images, llm.Part{Media: &llm.Media{MIME: p.MIME, Data: p.Image}})

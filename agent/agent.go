@@ -204,6 +204,8 @@ type Input struct {
 	Host bool
 	// MessageID is the ID that a host gave the message, which its entry in the log gets; "": none.
 	MessageID string
+	// Server is the MCP server that some of Text or Parts comes from; "": none of it does.
+	Server string
 	// Command is the command line from which Text was made; "": there was none.
 	Command string
 }

@@ -69,6 +69,9 @@ func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record f
 			if err := r.attach(ctx, &in, files); err != nil {
 				return nil, err
 			}
+			if cmd.Kind == knack.CommandMCP {
+				in.Server = cmd.Name
+			}
 			return r.promptInput(ctx, in, typed, cmd.Name, c.Args, string(cmd.Kind), steering)
 		}
 		act, by, err := r.activateNamed(ctx, in, c.Name, c.Args, steering)
@@ -173,7 +176,7 @@ func (r *run) recordUser(in Input, typed string, steering bool) error {
 	}
 	parts = append(parts, in.Parts...)
 	_, err := r.record(session.Entry{Type: session.TypeUser, User: &session.User{Parts: parts, Steering: steering,
-		Touched: in.Touched, Typed: typed, MessageID: in.MessageID}})
+		Touched: in.Touched, Typed: typed, MessageID: in.MessageID, Server: in.Server}})
 	return err
 }
 

@@ -121,7 +121,7 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 			if err != nil {
 				return in, err
 			}
-			in.Parts = append(in.Parts, res...)
+			in.Parts, in.Server = append(in.Parts, res...), server
 			continue
 		}
 		isFile := func(path string) bool {

@@ -105,6 +105,8 @@ func NoteCommand(prompt string) string {
 	return prompt
 }
 
+const fromServer = "this session has read from an MCP server, which may have asked for this"
+
 // strangersText explains where a conversation may have read text that neither the user nor the project wrote; "": nowhere.
 // The log contains it also after a compaction, and in a session that is resumed. What an agent reports may come from
 // anywhere.
@@ -113,14 +115,17 @@ func strangersText(log *session.Log) string {
 		if e.Agent != nil {
 			return "this session has read what an agent reported, which may come from the web"
 		}
+		if e.User != nil && e.User.Server != "" || e.Activation != nil && e.Activation.Server != "" {
+			return fromServer
+		}
 		if e.Decision == nil || e.Decision.By.Verdict == permission.Deny {
 			continue
 		}
 		switch name := e.Decision.Tool; {
 		case name == web.FetchName, name == web.SearchName, strings.HasPrefix(name, browser.Prefix):
 			return "this session has read from the web, and a page may have asked for this"
-		case strings.HasPrefix(name, "mcp__"), name == "read_mcp_resource":
-			return "this session has read from an MCP server, which may have asked for this"
+		case strings.HasPrefix(name, "mcp__"), name == "read_mcp_resource", name == "list_mcp_resources":
+			return fromServer
 		}
 		for _, j := range e.Decision.By.Subjects {
 			if j.Verdict != permission.Deny && j.IsCommand() && readsNetwork(j.Text) {

@@ -29,7 +29,11 @@ func TestStrangersText(t *testing.T) {
 		{bash("curl -s example.com", permission.Deny), false}, {bash("echo curly", permission.Allow), false},
 		{other("web_fetch", permission.Allow), true}, {other("web_fetch", permission.Deny), false},
 		{other("web_search", permission.Allow), true}, {other("mcp__s__t", permission.Allow), true},
+		{other("list_mcp_resources", permission.Allow), true},
 		{other("read", permission.Allow), false},
+		{session.Entry{Type: session.TypeUser, User: &session.User{Typed: "hi"}}, false},
+		{session.Entry{Type: session.TypeUser, User: &session.User{Server: "s"}}, true},
+		{session.Entry{Type: session.TypeActivation, Activation: &session.Activation{Skill: "s:x", Server: "s"}}, true},
 		{session.Entry{Type: session.TypeAgent, Agent: &session.Agent{Name: "Explore", Log: "x"}}, true},
 	} {
 		log := session.New(session.Header{})

@@ -158,6 +158,7 @@ type User struct {
 	Typed string `json:"typed,omitempty"`
 	// MessageID is the ID that a host gave the message; "": none.
 	MessageID string `json:"message_id,omitempty"`
+	Server    string `json:"server,omitempty"` // the MCP server, or its prompt, that some of Parts comes from
 }
 
 // Answer is one model response. Partial means that it was cancelled, or failed, before its end.
@@ -237,6 +238,7 @@ type Activation struct {
 	Images  []llm.Part `json:"images,omitempty"`  // what a computed text shows after Prompt, and released with it
 	Present int        `json:"present,omitempty"` // the entry with the same text, which is not sent again; 0: none
 	Touched []string   `json:"touched,omitempty"` // attached files
+	Server  string     `json:"server,omitempty"`  // the MCP server that the skill or an attachment comes from
 
 	// Ignored are the Grants that are not in effect. Accepted are those that are in effect because
 	// the user accepted them for the skill's present content.

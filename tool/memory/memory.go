@@ -81,14 +81,22 @@ func Tool(o Options) tool.Tool {
 		if err := json.Unmarshal(data, &in); err != nil {
 			return nil, err
 		}
-		s := permission.Subject{Kind: "Memory", Text: in.Path + in.OldPath}
-		if in.Command == "view" {
-			s.Default = permission.Allow
-		} else if o.Untrusted != nil {
-			s.Note = o.Untrusted()
-			s.EveryTime = s.Note != ""
+		paths := []string{in.Path}
+		if in.Command == "rename" {
+			paths = []string{in.OldPath, in.NewPath}
 		}
-		return []permission.Subject{s}, nil
+		var all []permission.Subject
+		for _, p := range paths {
+			s := permission.Subject{Kind: "Memory", Text: cleanPath(p)}
+			if in.Command == "view" {
+				s.Default = permission.Allow
+			} else if o.Untrusted != nil {
+				s.Note = o.Untrusted()
+				s.EveryTime = s.Note != ""
+			}
+			all = append(all, s)
+		}
+		return all, nil
 	}
 	return t
 }
@@ -104,9 +112,11 @@ type place struct {
 	name string // relative to dir; ".": dir itself
 }
 
+func cleanPath(p string) string { return path.Clean("/" + strings.TrimSpace(p)) }
+
 // find returns the place of a path of the tool.
 func (m *memory) find(p string) (place, error) {
-	clean := path.Clean("/" + strings.TrimSpace(p))
+	clean := cleanPath(p)
 	rest, ok := strings.CutPrefix(clean+"/", "/memories/")
 	if !ok || strings.Contains(p, "..") || strings.ContainsFunc(p, plain.Hidden) || strings.Contains(p, `\`) {
 		return place{}, fmt.Errorf("%q: a path begins with /memories/user or /memories/project", p)

@@ -153,6 +153,28 @@ func TestPermission(t *testing.T) {
 	if d := decide(rules, "create"); d.Verdict != permission.Allow {
 		t.Error("create with a rule", d.Reason)
 	}
+	// A rule for some paths holds for what is written, in whatever form and beside whatever other field.
+	some := permission.Rules{}
+	some.Allow, _ = permission.ParseRules([]string{"Memory(/memories/project/*)"}, permission.User, "")
+	some.Deny, _ = permission.ParseRules([]string{"Memory(/memories/user/MEMORY.md)"}, permission.User, "")
+	for in, want := range map[string]permission.Verdict{
+		`"create","path":"/memories/project/a.md"`:                                             permission.Allow,
+		`"rename","old_path":"/memories/project/a.md","new_path":"/memories/project/b.md"`:     permission.Allow,
+		`"rename","path":"/memories/project/","old_path":"/memories/user/a.md","new_path":"x"`: permission.Ask,
+		`"rename","old_path":"/memories/project/a.md","new_path":"/memories/user/MEMORY.md"`:   permission.Deny,
+		`"create","path":"/memories/user/MEMORY.md","old_path":"x"`:                            permission.Deny,
+		`"create","path":"/memories//user/./MEMORY.md"`:                                        permission.Deny,
+	} {
+		in = `{"command":` + in + `}`
+		p := tl.Propose("1", json.RawMessage(in))
+		subjects, err := p.Named(t.Context(), json.RawMessage(in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := some.Decide(t.Context(), permission.Default, permission.PathContext{}, subjects...); d.Verdict != want {
+			t.Errorf("%s: %s", in, d.Verdict)
+		}
+	}
 	why = "this session has read from the web"
 	if d := decide(rules, "create"); d.Verdict != permission.Ask || d.Reason != why {
 		t.Error("after the web", d.Verdict, d.Reason)
