@@ -135,7 +135,9 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	}
 	s.plan.session = s
 	s.servers = &Servers{engine: e, changed: s.changed, elicit: s.elicit,
-		chosen: func(set tool.Set) tool.Set { return chosenTools(o.Tools, s.files, set) }}
+		chosen: func(set tool.Set) tool.Set {
+			return slices.DeleteFunc(chosenTools(o.Tools, s.files, set), e.Project().withholds)
+		}}
 	if s.firstNew > 0 {
 		s.source = hook.SourceResume
 	}
@@ -224,7 +226,29 @@ func (s *Session) setTools(p *Project) {
 			s.unlisted = append(s.unlisted, batch.Tools(k, p.dir)...)
 		}
 	}
+	s.active = slices.DeleteFunc(slices.Clone(chosen), func(t tool.Tool) bool {
+		if !p.withholds(t) {
+			return false
+		}
+		t.Unlisted = func() bool { return true } // a call of it is refused by the rule, and recorded so
+		s.unlisted = append(s.unlisted, t)
+		return true
+	})
+	for _, t := range agent.Tools() {
+		if p.withholds(t) && !slices.Contains(s.removedTools, t.Name) {
+			s.removedTools = append(s.removedTools, t.Name)
+		}
+	}
 	s.problems = append(s.problems, s.SetHost(s.options.Host)...)
+}
+
+// withholds reports whether --disallowed-tools names a whole tool, or the MCP server that has it: the request does not
+// list it then. Rules of settings do not change the list.
+func (p *Project) withholds(t tool.Tool) bool {
+	return slices.ContainsFunc(p.config.Rules.Deny, func(r permission.Rule) bool {
+		return r.Any && r.Origin == permission.Flag && (slices.Contains(t.Names(), r.Tool) ||
+			strings.HasPrefix(r.Tool, "mcp__") && strings.HasPrefix(t.Name, r.Tool+"__"))
+	})
 }
 
 // cutSkillTerm removes the Skill tool from a --tools selection, because each turn decides about it. skill

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -352,7 +353,7 @@ func (c *Client) result(r *sdk.CallToolResult) tool.Result {
 	res.Parts = c.parts(r.Content)
 	if r.StructuredContent != nil {
 		res.Structured = r.StructuredContent
-		if len(res.Parts) == 0 {
+		if !saysJSON(res.Parts, r.StructuredContent) {
 			if data, err := json.MarshalIndent(r.StructuredContent, "", "  "); err == nil {
 				res.Parts = append(res.Parts, llm.Text(c.bounded(string(data))))
 			}
@@ -362,6 +363,23 @@ func (c *Client) result(r *sdk.CallToolResult) tool.Result {
 		}
 	}
 	return res
+}
+
+// saysJSON reports whether the parts contain a value as JSON, as the protocol recommends: then the model need not get
+// it twice.
+func saysJSON(parts []llm.Part, value any) bool {
+	want, err := json.Marshal(value)
+	if err != nil {
+		return false
+	}
+	var a, b any
+	if json.Unmarshal(want, &a) != nil {
+		return false
+	}
+	return slices.ContainsFunc(parts, func(p llm.Part) bool {
+		b = nil
+		return p.Text != "" && json.Unmarshal([]byte(p.Text), &b) == nil && reflect.DeepEqual(a, b)
+	})
 }
 
 // parts converts a server's content to message parts for the model.
