@@ -35,7 +35,6 @@ var sdkTypes = map[string]string{
 // sdkResponses are the types of answers, by the request.
 var sdkResponses = map[string]string{
 	"initialize": "sdk.SDKControlInitializeResponse", "get_context_usage": "sdk.SDKControlGetContextUsageResponse",
-	"get_usage": "sdk.SDKControlGetUsageResponse",
 	"interrupt": "sdk.SDKControlInterruptResponse", "list_permission_rules": "sdk.SDKControlListPermissionRulesResponse",
 	"read_file": "sdk.SDKControlReadFileResponse", "reload_output_styles": "sdk.SDKControlReloadOutputStylesResponse",
 	"reload_plugins": "sdk.SDKControlReloadPluginsResponse", "reload_skills": "sdk.SDKControlReloadSkillsResponse",
