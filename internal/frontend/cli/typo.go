@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -35,9 +34,6 @@ func mistyped(c *cobra.Command, args []string) error {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if more := len(name) - utf8.RuneCountInString(first); more > 2 || more < -2 {
-			continue // more than two edits
-		}
 		d := similar.Distance(strings.ToLower(first), name, 2)
 		if d > 2 {
 			continue // most prompts: building the command would take longer
