@@ -26,8 +26,8 @@ var sdkTypes = map[string]string{
 	"stream_event":   "With<sdk.SDKPartialAssistantMessage, 'event'>",
 	"result success": "With<sdk.SDKResultSuccess, 'usage'>", "system compact_boundary": "sdk.SDKCompactBoundaryMessage",
 	"system permission_denied": "sdk.SDKPermissionDeniedMessage", "system task_started": "sdk.SDKTaskStartedMessage",
-	"system task_notification": "sdk.SDKTaskNotificationMessage",
-	"system status":            "sdk.SDKStatusMessage", "system commands_changed": "sdk.SDKCommandsChangedMessage",
+	"system task_notification":    "sdk.SDKTaskNotificationMessage",
+	"system commands_changed":     "sdk.SDKCommandsChangedMessage",
 	"system local_command_output": "sdk.SDKLocalCommandOutputMessage", "result": "With<sdk.SDKResultError, 'usage'>",
 	"control_request": "sdk.SDKControlRequest", "control_response": "sdk.SDKControlResponse",
 }
