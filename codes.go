@@ -54,6 +54,7 @@ const (
 	CodeShadowed       Code = "shadowed"
 	CodeGated          Code = "gated"
 	CodeNotListed      Code = "not-listed"
+	CodeNotSearched    Code = "not-searched"
 	CodeOverrideOff    Code = "override-off"
 )
 

@@ -499,7 +499,7 @@ func (w *walk) passOver(dir, why string) {
 		level = below
 	}
 	if found > 0 {
-		w.problem(Problem{Code: CodeLimitReached, Severity: Warn, Path: dir, Message: fmt.Sprintf(
+		w.problem(Problem{Code: CodeNotSearched, Severity: Warn, Path: dir, Message: fmt.Sprintf(
 			"not searched, because %s: %s in it", why, plain.Count(found, "skill")), Hint: "to use them: --skill " + plain.Line(dir)})
 	}
 }

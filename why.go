@@ -88,7 +88,7 @@ func (c *Catalog) Why(name string, v View) Why {
 func (c *Catalog) unreadFinding(p Problem, name, path string) (Finding, bool) {
 	f := Finding{Candidate: Candidate{Path: p.Path, State: Broken}, State: Broken, Reason: p.Message, As: "name"}
 	switch p.Code {
-	case CodeSymlinkOutside, CodeLinkAsText, CodeLimitReached:
+	case CodeSymlinkOutside, CodeLinkAsText, CodeLimitReached, CodeNotSearched:
 	case "unreadable":
 		if p.Severity == Error {
 			return f, false // it has an entry in the Catalog

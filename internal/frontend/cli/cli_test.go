@@ -49,7 +49,7 @@ func TestScript(t *testing.T) {
 			defer box.Close()
 			switch cond {
 			case "browser":
-				return chromium.Find(os.Getenv) != "", nil
+				return os.Getenv("KNACK_TEST_BROWSER") != "" && chromium.Find(os.Getenv) != "", nil
 			case "sandbox":
 				return box.Report().Level == sandbox.Complete, nil
 			case "layers":
