@@ -80,6 +80,8 @@ func TestPeerAgentSDK(t *testing.T) {
 		}},
 		{"stream", false, twenty},
 		{"burst", true, burst},
+		{"rewind", false, []llmtest.Answer{
+			llmtest.Use("write", map[string]any{"path": "made.txt", "content": "one\n"}), llmtest.Reply("written")}},
 		{"control", false, []llmtest.Answer{{When: "which model", Text: "this one"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -297,6 +297,25 @@ const scenarios = {
 		});
 	},
 
+	// Files are restored to their state before a message that the host names.
+	async rewind() {
+		const input = channel();
+		const q = sdk.query({
+			prompt: input, options: options({ allowedTools: ['Write'], enableFileCheckpointing: true, persistSession: true }),
+		});
+		const first = { ...message('write it'), uuid: randomUUID() };
+		input.say(first);
+		for await (const m of q) {
+			if (m.type !== 'result') continue;
+			assert.ok(existsSync('made.txt'));
+			const dry = await q.rewindFiles(first.uuid, { dryRun: true });
+			assert.deepEqual([dry.canRewind, dry.filesChanged, dry.deletions], [true, ['made.txt'], 1]);
+			assert.ok((await q.rewindFiles(first.uuid)).canRewind);
+			assert.ok(!existsSync('made.txt'));
+			input.end();
+		}
+	},
+
 	async control() {
 		const input = channel();
 		const q = sdk.query({ prompt: input, options: options({ permissionMode: 'default' }) });
@@ -321,7 +340,7 @@ const scenarios = {
 		const usage = await q.getContextUsage();
 		assert.ok(usage.totalTokens > 0 && usage.maxTokens > 0);
 		assert.deepEqual(await q.mcpServerStatus(), []);
-		await assert.rejects(q.rewindFiles('x'), /not supported/);
+		assert.equal((await q.rewindFiles('x')).canRewind, false);
 		assert.ok((await q.reloadSkills()).skills.length > 0);
 		input.say(message('which model?'));
 		for await (const m of q) {
