@@ -339,6 +339,29 @@ func TestDocComments(t *testing.T) {
 	}
 }
 
+// TestPackageDocs fails on a public package below the engine whose documentation does not lead to the engine.
+func TestPackageDocs(t *testing.T) {
+	docs := map[string]string{}
+	for _, file := range goFiles(t) {
+		dir := path.Dir(file)
+		n, leaf := row(dir)
+		if strings.HasSuffix(file, "_test.go") || leaf || n >= rows["engine"] ||
+			strings.Contains("/"+dir, "/internal/") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.PackageClauseOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		docs[dir] += f.Doc.Text()
+	}
+	for dir, doc := range docs {
+		if !strings.Contains(doc, "Most programs start with package engine") {
+			t.Errorf("the documentation of %s does not say that most programs start with package engine", dir)
+		}
+	}
+}
+
 // methods is how many methods a type may have. One that needs more is several types.
 const methods = 70
 

@@ -13,8 +13,8 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/headcache"
 )
 
-// openCache sets up the cache of what was read from the frontmatter of a folder's SKILL.md files. It is used only to list
-// skills: grants, who may call a skill and its conditions are read again from the file when the skill is invoked.
+// openCache sets up the cache of what was read from the frontmatter of a folder's SKILL.md files. It is used only to
+// list skills: grants, who may call a skill and its conditions are read again from the file when the skill is invoked.
 //
 // Where every file is trusted, an entry is valid while the size, times and inode of its file are the same, and the file
 // is not opened. A file that changed in the last 2 seconds before the search began is not stored: the clocks of file

@@ -25,6 +25,7 @@ type Catalog struct {
 	paths     map[*Skill]ignore.Rules
 	entries   []Candidate
 	locations []Location
+	prefixes  []func() []string // of sources that have them
 	problems  []Problem
 	finder    Finder // used by Find
 }
@@ -91,6 +92,7 @@ type sourceReading struct {
 	location Location
 	skills   []*Skill // sorted by name
 	problems []Problem
+	prefixes func() []string // see [Source]; nil: none
 }
 
 func readSource(ctx context.Context, src Source) (r sourceReading) {
@@ -98,6 +100,9 @@ func readSource(ctx context.Context, src Source) (r sourceReading) {
 		return r
 	}
 	r.location = locationOf(src)
+	if p, ok := src.(interface{ Prefixes() []string }); ok {
+		r.prefixes = p.Prefixes
+	}
 	for s, err := range src.Skills(ctx) {
 		if s != nil {
 			r.skills = append(r.skills, s)
@@ -152,6 +157,9 @@ func catalog(read []sourceReading) *Catalog {
 	own := ownNames(read)
 	for i, r := range read {
 		c.locations = append(c.locations, r.location)
+		if r.prefixes != nil {
+			c.prefixes = append(c.prefixes, r.prefixes)
+		}
 		c.problems = append(c.problems, r.problems...)
 		refused := map[string]bool{} // by the source's Check, whose problem explains it
 		for _, p := range r.problems {
@@ -361,9 +369,11 @@ func (c *Catalog) Skills() []*Skill { return c.skills }
 // must not modify the slice.
 func (c *Catalog) Candidates() []Candidate { return c.entries }
 
-// Locations returns where the sources looked, in the order of the sources. The caller
-// must not modify the slice.
-func (c *Catalog) Locations() []Location { return c.locations }
+// Locations returns where the sources looked, in the order of the sources. A source that
+// has no skills and does not say where it looks is left out.
+func (c *Catalog) Locations() []Location {
+	return slices.DeleteFunc(slices.Clone(c.locations), func(at Location) bool { return at == Location{} })
+}
 
 // Problems returns the problems of loading. The caller must not modify the slice.
 func (c *Catalog) Problems() []Problem { return c.problems }
@@ -372,33 +382,45 @@ func (c *Catalog) Problems() []Problem { return c.problems }
 // an alias, a label that only one skill has, each of them also after "skill:", and then
 // the name that [Catalog.Unprefixed] finds.
 func (c *Catalog) Skill(name string) *Skill {
+	s, _ := c.lookUp(name)
+	return s
+}
+
+// Borrowed reports whether a name calls a skill only because of [Catalog.Unprefixed].
+func (c *Catalog) Borrowed(name string) bool {
+	_, borrowed := c.lookUp(name)
+	return borrowed
+}
+
+func (c *Catalog) lookUp(name string) (s *Skill, borrowed bool) {
 	for {
 		if s := c.byName[name]; s != nil {
-			return s
+			return s, false
 		}
 		if s := c.byAlias[name]; s != nil {
-			return s
+			return s, false
 		}
 		rest, ok := strings.CutPrefix(name, "skill:")
 		if !ok {
-			return c.Unprefixed(name)
+			s := c.Unprefixed(name)
+			return s, s != nil
 		}
 		name = rest
 	}
 }
 
-// Unprefixed returns the managed, explicit or user skill called NAME for a name
-// PREFIX:NAME, or nil. People copy skills out of plugins, and the texts of these skills
+// Unprefixed returns the managed, explicit, user or trusted project's skill called NAME for a
+// name PREFIX:NAME, or nil. People copy skills out of plugins, and the texts of these skills
 // still refer to each other by the plugin's names. It returns nil if anything with that
 // prefix is installed, in whatever state. Rules that deny or ask apply to both names,
-// rules that allow only to the skill's own name.
+// rules that allow only to the skill's own name, and typing such a name is no consent.
 func (c *Catalog) Unprefixed(name string) *Skill {
 	prefix, rest, ok := strings.Cut(name, ":")
 	if !ok || prefix == "" {
 		return nil
 	}
 	s := c.byName[rest]
-	if s == nil || s.Origin.Kind != Managed && s.Origin.Kind != Explicit && s.Origin.Kind != User {
+	if s == nil || !slices.Contains([]SourceKind{Managed, Explicit, User, Project}, s.Origin.Kind) {
 		return nil
 	}
 	for _, p := range c.locations {
@@ -408,6 +430,11 @@ func (c *Catalog) Unprefixed(name string) *Skill {
 	}
 	for _, e := range c.entries {
 		if e.Origin.Label == prefix || strings.HasPrefix(e.Name(), prefix+":") {
+			return nil
+		}
+	}
+	for _, prefixes := range c.prefixes {
+		if slices.Contains(prefixes(), prefix) {
 			return nil
 		}
 	}

@@ -64,6 +64,7 @@ const (
 	CodeSettingIgnored    Code = "setting-ignored"
 	CodeSandbox           Code = "sandbox"
 	CodeHomeMissing       Code = "home-missing"
+	CodeKeyInvalid        Code = "key-invalid" // a key of a model provider
 	CodeDirRelative       Code = "dir-relative"
 	CodeSessionDamaged    Code = "session-damaged"
 	CodeAttachmentMissing Code = "attachment-missing"

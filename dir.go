@@ -126,6 +126,7 @@ type Location struct {
 	Trust   Trust  // the lowest of the skills found there
 	Missing bool   // it does not exist
 	Skills  int    // number found there, used or not
+	Unasked string // why it was not searched; "": it was
 }
 
 // Location returns where the folder is. If the folder has a Check, it is trusted if
@@ -500,7 +501,8 @@ func (w *walk) passOver(dir, why string) {
 	}
 	if found > 0 {
 		w.problem(Problem{Code: CodeNotSearched, Severity: Warn, Path: dir, Message: fmt.Sprintf(
-			"not searched, because %s: %s in it", why, plain.Count(found, "skill")), Hint: "to use them: --skill " + plain.Line(dir)})
+			"not searched, because %s: %s in it", why, plain.Count(found, "skill")),
+			Hint: "to use them: --skill " + plain.Line(dir)})
 	}
 }
 

@@ -1,6 +1,7 @@
 package knack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -147,7 +148,8 @@ func (sc scanner) scan(text string) []token {
 	return tokens
 }
 
-// mention returns the path at the start of s, which follows an @, or "". A word without a dot or slash is a name, such as
+// mention returns the path at the start of s, which follows an @, or "". A word without a dot or slash is a name, such
+// as
 // @somebody, and one with a placeholder depends on a value, which is never read as @path.
 func mention(s string) string {
 	word := s
@@ -676,8 +678,11 @@ func (e *expansion) body(ctx context.Context, text string) (expanded string, use
 				if no := (*Refusal)(nil); errors.As(err, &no) { // the command did not run
 					code = no.Code
 				}
-				return "", false, refuse(code, "%s was not loaded: the command %s failed: %v", e.skill.Name, escapeCommand(t.text),
-					err)
+				no := refuse(code, "%s was not loaded: the command %s failed: %v", e.skill.Name, escapeCommand(t.text), err)
+				if code == RefusedUnread {
+					no.Hint = "correct the command in " + cmp.Or(e.skill.Path, "the skill") + ", or run it alone to see why it fails"
+				}
+				return "", false, no
 			}
 			b.WriteString(out)
 		case t.kind == command:
@@ -724,9 +729,33 @@ func escapeCommand(cmd string) string {
 	return "`" + clip(plain.Line(strings.Join(strings.Fields(cmd), " ")), 200) + "`"
 }
 
+// commandRule reports whether a permission rule is about commands, where a blank separates words.
+func commandRule(rule string) bool {
+	tool, _, _ := strings.Cut(rule, "(")
+	return strings.EqualFold(strings.TrimSpace(tool), "bash")
+}
+
+// inQuotes reports whether a place of a permission rule is between quotes, as the rule is read.
+func inQuotes(rule string, place int) bool {
+	for i := 0; i < place; i++ {
+		switch c := rule[i]; c {
+		case '\\':
+			i++
+		case '\'', '"':
+			if n := strings.IndexByte(rule[i+1:], c); n >= 0 {
+				i += n + 1
+			}
+			if i > place {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // rules expands directories in permission rules. A directory always means itself: if a
 // rule would read its name as a pattern, an allow rule with it grants nothing, and a
-// deny rule with it denies the whole tool.
+// deny rule with it denies the whole tool. In a command it is one word, whatever blanks it has.
 func (e *expansion) rules(rules []string, deny bool) []string {
 	if len(rules) == 0 {
 		return nil
@@ -743,6 +772,9 @@ func (e *expansion) rules(rules []string, deny bool) []string {
 					value = t.raw
 				} else if strings.ContainsAny(value, "*?[]{}()!\\'\"`$\n") {
 					special = value
+				}
+				if commandRule(rule) && !inQuotes(rule, i) {
+					value = strings.ReplaceAll(value, " ", `\ `)
 				}
 				b.WriteString(value)
 				i += len(t.raw)

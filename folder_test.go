@@ -326,8 +326,8 @@ func TestOtherSource(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	ps := c.Locations()
-	if len(ps) != 3 || ps[0] != (Location{Kind: MCP, Label: "srv", Trust: Remote, Skills: 3}) || ps[1].Kind != Plugin ||
-		ps[1].Trust != Trusted || ps[2] != (Location{}) {
+	if len(ps) != 2 || ps[0] != (Location{Kind: MCP, Label: "srv", Trust: Remote, Skills: 3}) || ps[1].Kind != Plugin ||
+		ps[1].Trust != Trusted {
 		t.Errorf("%+v", ps)
 	}
 	if _, err := c.Invoke(t.Context(), Invocation{Name: "d"}); refusal(t, err).Code != RefusedUnread ||

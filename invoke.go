@@ -132,8 +132,9 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 		return nil, err
 	}
 	a := &Activation{Skill: s, Args: in.Args, Accepted: in.Accepted}
-	if asked := calledName(in); c.Unprefixed(asked) == s && c.byName[asked] == nil && c.byAlias[asked] == nil {
+	if asked := calledName(in); c.Borrowed(asked) {
 		a.Asked = asked
+		a.problem(Problem{Code: CodePluginMissing, Severity: Info, Path: s.Path, Message: a.borrowed()})
 	}
 	var body string
 	if s.Prompt != nil {
@@ -141,9 +142,15 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 			return nil, refuse(RefusedChanged, "%s changed since it was approved: its text is generated", s.Name)
 		}
 	} else {
-		current, text, hash, err := s.reread(ctx)
+		current, text, hash, problems, err := s.reread(ctx)
 		if err != nil {
 			return nil, err
+		}
+		for _, p := range problems {
+			if p.changesRun() {
+				p.Severity = Warn
+				a.problem(p)
+			}
 		}
 		if in.Hash != "" && in.Hash != hash {
 			return nil, refuse(RefusedChanged, "%s changed since it was approved", s.Name)
@@ -274,6 +281,11 @@ func (s *Skill) onlyText() *Skill {
 	return &text
 }
 
+// borrowed says which skill was used in place of the one that was asked for.
+func (a *Activation) borrowed() string {
+	return fmt.Sprintf("%s is not installed: %s, a %s skill, is used", a.Asked, a.Skill.Name, a.Skill.Origin.Kind)
+}
+
 func (a *Activation) problem(p Problem) { a.Problems = append(a.Problems, p) }
 
 func calledName(in Invocation) string {
@@ -360,23 +372,29 @@ func (s *Skill) local() bool { return s.Origin.Trust == Trusted && s.Origin.Kind
 // local must have been approved, by the hash of its bytes.
 func (s *Skill) grantsApply(approved string) bool { return s.local() || approved != "" }
 
-// reread reads the skill again from its file.
-func (s *Skill) reread(ctx context.Context) (current *Skill, body, hash string, err error) {
+// changesRun reports whether a problem is about a value that would change how the skill runs, and was ignored.
+func (p Problem) changesRun() bool {
+	return p.Code == CodeFieldType && (strings.HasPrefix(p.Message, "effort: ") ||
+		strings.HasPrefix(p.Message, "context: "))
+}
+
+// reread reads the skill again from its file, with the problems of the file.
+func (s *Skill) reread(ctx context.Context) (current *Skill, body, hash string, problems []Problem, err error) {
 	data, err := s.read(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, "", "", ctx.Err()
+			return nil, "", "", nil, ctx.Err()
 		}
-		return nil, "", "", refuse(RefusedUnread, "%s cannot be read: %v", s.Name, err)
+		return nil, "", "", nil, refuse(RefusedUnread, "%s cannot be read: %v", s.Name, err)
 	}
 	current, text, problems := parseFile(s.Path, data, s.Origin)
 	if current == nil {
-		return nil, "", "", refuse(RefusedUnread, "%s cannot be read: %v", s.Name, problems[0])
+		return nil, "", "", nil, refuse(RefusedUnread, "%s cannot be read: %v", s.Name, problems[0])
 	}
 	current.Name, current.ID, current.Path, current.Dir = s.Name, s.ID, s.Path, s.Dir
 	current.Read, current.List, current.Base, current.Before = s.Read, s.List, s.Base, s.Before
 	current.Vars, current.command = s.Vars, s.command
-	return current, strings.TrimLeft(string(text), "\r\n"), hashOf(data), nil
+	return current, strings.TrimLeft(string(text), "\r\n"), hashOf(data), problems, nil
 }
 
 func hashOf(data []byte) string {
@@ -458,6 +476,8 @@ type Asks struct {
 	Model    string
 	Shell    string
 	Fork     bool
+	// NeverRuns says why one of Commands can never run, so that no call of the skill succeeds; nil: all may run.
+	NeverRuns error
 }
 
 // IsEmpty reports whether the skill requests nothing that needs consent.
@@ -470,23 +490,36 @@ func (a Asks) IsEmpty() bool {
 // *[Refusal] if the file cannot be read.
 func (s *Skill) Asks(ctx context.Context) (Asks, error) {
 	var commands []string
+	var never error
 	hash := ""
 	if s.Prompt == nil {
-		current, body, h, err := s.reread(ctx)
+		current, body, h, _, err := s.reread(ctx)
 		if err != nil {
 			return Asks{}, err
 		}
 		s, hash = current, h
 		if s.local() {
 			commands = InlineCommands(body)
+			never = s.neverRuns(commands)
 		}
 	}
 	a := Asks{Hash: hash, Grants: s.AllowedTools, Denies: s.DisallowedTools, Hooks: s.Hooks,
-		Commands: commands, Sandbox: s.Sandbox, Model: s.Model, Shell: s.Shell, Fork: s.Fork}
+		Commands: commands, NeverRuns: never, Sandbox: s.Sandbox, Model: s.Model, Shell: s.Shell, Fork: s.Fork}
 	if a.Model == "inherit" {
 		a.Model = ""
 	}
 	return a, nil
+}
+
+// neverRuns returns why one of the skill's inline commands is refused whatever its arguments are.
+func (s *Skill) neverRuns(commands []string) error {
+	sc, values := s.scanner(), newValues("a b c d e f g h i j", nil)
+	for _, c := range commands {
+		if _, _, _, err := sc.prepare(c, &values, s.Shell == "powershell"); err != nil {
+			return fmt.Errorf("the command %s cannot run: %w", escapeCommand(c), err)
+		}
+	}
+	return nil
 }
 
 // InlineCommands returns the commands in a skill's text (without frontmatter) that run

@@ -304,7 +304,8 @@ func TestComputedParts(t *testing.T) {
 		return []Part{{Text: last.Name + " failed: " + last.Text}, {Image: []byte("png"), MIME: "image/png"}, {Text: "Look."}},
 			nil
 	}
-	file := &Skill{Name: "file", Description: "D.", ID: "y", Path: "file/SKILL.md", Origin: Origin{Kind: Bundled, Trust: Trusted},
+	file := &Skill{Name: "file", Description: "D.", ID: "y", Path: "file/SKILL.md",
+		Origin: Origin{Kind: Bundled, Trust: Trusted},
 		Before: see, Read: func(context.Context) ([]byte, error) {
 			return []byte("---\ndescription: D.\n---\nText for $ARGUMENTS."), nil
 		}, List: func(context.Context) ([]string, error) { return nil, nil }}
@@ -393,6 +394,24 @@ func TestDirectoryCharacters(t *testing.T) {
 		if err != nil || !slices.Equal(a.Grants, []string{"Read(/x" + c + "y/**)"}) || len(a.Problems) != 0 {
 			t.Errorf("%q: %v, %+v", c, err, a)
 		}
+	}
+}
+
+// A directory whose name has blanks is one word of a command.
+func TestDirectoryWithBlanks(t *testing.T) {
+	data := []byte("---\nname: a\ndescription: D.\nallowed-tools:\n" +
+		"  - Bash(sh ${CLAUDE_PROJECT_DIR}/x.sh:*)\n  - Bash(sh \"${CLAUDE_PROJECT_DIR}/x.sh\":*)\n" +
+		"  - Bash(say 'a b' \\' ${CLAUDE_PROJECT_DIR})\n  - Bash(say it's ${CLAUDE_PROJECT_DIR})\n" +
+		"  - Read(${CLAUDE_PROJECT_DIR}/**)\n---\n")
+	s, _, _ := parseFile("a/SKILL.md", data, Origin{Kind: Project, Trust: Trusted})
+	s.Read = func(context.Context) ([]byte, error) { return data, nil }
+	s.List = func(context.Context) ([]string, error) { return nil, nil }
+	a, err := Load(t.Context(), sourceOf(s)).Invoke(t.Context(),
+		Invocation{Name: "a", Vars: map[string]string{"CLAUDE_PROJECT_DIR": "/my ö b"}})
+	want := []string{`Bash(sh /my\ ö\ b/x.sh:*)`, `Bash(sh "/my ö b/x.sh":*)`, `Bash(say 'a b' \' /my\ ö\ b)`,
+		`Bash(say it's /my\ ö\ b)`, "Read(/my ö b/**)"}
+	if err != nil || !slices.Equal(a.Grants, want) || len(a.Problems) != 0 {
+		t.Errorf("%v\n%q\n%q", err, a.Grants, want)
 	}
 }
 

@@ -544,7 +544,8 @@ func TestNameMeaning(t *testing.T) {
 		"/x/SKILL.md: this template is called /template:x;  /t is a template: this prompt is called /prompt:t; " {
 		t.Error(messages)
 	}
-	if got := strings.Join(ControlCommands(), " "); got != "help quit permissions trust login logout settings hooks plugin "+
+	if got := strings.Join(ControlCommands(),
+		" "); got != "help quit permissions trust login logout settings hooks plugin "+
 		"mcp model undo rewind plan" {
 		t.Error(got)
 	}

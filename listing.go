@@ -633,6 +633,24 @@ func (l Listing) Since(announced map[string]string) Changes {
 // Empty reports whether nothing changed.
 func (ch Changes) Empty() bool { return len(ch.Added)+len(ch.Changed)+len(ch.Removed) == 0 }
 
+// Announced names the skill as an announcement for people does: with the directory, if it was found below the working
+// directory and its name does not say so.
+func (l Line) Announced() string {
+	if dir := l.Skill.nestedIn(); dir != "" {
+		return l.Skill.Name + " (in " + dir + ")"
+	}
+	return l.Skill.Name
+}
+
+// nestedIn returns the directory below the working directory that has the skill, as one line; "": none, or the name
+// says so.
+func (s *Skill) nestedIn() string {
+	if strings.HasPrefix(s.Name, s.Origin.Nested+":") {
+		return ""
+	}
+	return plain.Fold(s.Origin.Nested)
+}
+
 // Text describes the changes for a model; it is "" if there are none.
 func (ch Changes) Text() string {
 	var b strings.Builder
@@ -640,7 +658,11 @@ func (ch Changes) Text() string {
 		if len(lines) > 0 {
 			b.WriteString(head + "\n")
 			for _, l := range lines {
-				b.WriteString(l.Text + "\n")
+				b.WriteString(l.Text)
+				if dir := l.Skill.nestedIn(); dir != "" {
+					b.WriteString(" (in " + dir + ")")
+				}
+				b.WriteString("\n")
 			}
 		}
 	}

@@ -143,7 +143,8 @@ func (p *reader) parse(data []byte, o Origin, whole bool) (s *Skill, body []byte
 // A reader parses one file and collects its Problems.
 type reader struct {
 	path     string
-	nameLine int // line of the name; 0 if there is none
+	nameLine int  // line of the name; 0 if there is none
+	fast     bool // useSmallFastModel
 	list     []parsedField
 	json     []byte // memory of the list's values
 	encoded  headcache.Writer
@@ -229,6 +230,8 @@ func canonical(key string) string {
 		return key
 	case "when-to-use":
 		return "when_to_use"
+	case "use-small-fast-model":
+		return "useSmallFastModel"
 	case "user-invokable", "user-invokeable", "user-invocible":
 		return "user-invocable"
 	case "disable-model-invokation":
@@ -346,6 +349,9 @@ func (p *reader) fields(s *Skill, entries []frontmatter.Pair) {
 		p.entry = entry{reader: p, Pair: e, value: deref(e.Value)}
 		p.field(s, key, &p.entry)
 	}
+	if p.fast { // whatever model names
+		s.Model = "fast"
+	}
 }
 
 func (p *reader) field(s *Skill, key string, e *entry) {
@@ -406,6 +412,8 @@ func (p *reader) field(s *Skill, key string, e *entry) {
 				"model: %q is not the name of a model; the session's is used", s.Model)
 			s.Model = ""
 		}
+	case "useSmallFastModel":
+		p.fast = e.boolean(false)
 	case "effort":
 		s.Effort = strings.ToLower(e.text())
 		if n, err := strconv.Atoi(s.Effort); err == nil && n > 0 {

@@ -1,6 +1,6 @@
 // Package knack finds, lists and invokes Agent Skills.
 //
-// A skill is a directory with a SKILL.md. Most programs need three calls: [Load] reads
+// A skill is a directory with a SKILL.md. Three calls do most: [Load] reads
 // Sources into an immutable [Catalog], [Catalog.Listing] returns the text that informs a
 // model of the available skills, and [Catalog.Invoke] turns one skill into an
 // [Activation]: the text for the model and what the skill asks for.
@@ -8,8 +8,7 @@
 // The package does not depend on models, tools or sessions, and imports no public
 // package of the module. It runs commands only through the Shell that a caller provides.
 //
-// Programs that want a whole agent, with settings, trust and approvals, start with package engine; examples/host
-// is one.
+// Most programs start with package engine, the whole agent with settings, trust and approvals; examples/host is one.
 package knack
 
 import (
@@ -253,6 +252,10 @@ func (p Problem) Error() string { return p.String() }
 // author should know; such an error can be a [Problem]. A skill and a problem with it
 // are two separate yields. Everything left out is reported. A Source is safe for
 // concurrent use.
+//
+// A Source may also have the methods Location() [Location], and Prefixes() []string, which
+// returns prefixes of names that are taken although no skill has them now, such as those of
+// plugins that are off; it is called when such a name is looked up.
 type Source interface {
 	Skills(ctx context.Context) iter.Seq2[*Skill, error]
 }

@@ -43,7 +43,7 @@ func (c *Catalog) Why(name string, v View) Why {
 	v.For = ByModel
 	path := name
 	name = strings.TrimPrefix(strings.TrimPrefix(strings.TrimSpace(name), "/"), "skill:")
-	w := Why{Name: name, Locations: c.locations}
+	w := Why{Name: name, Locations: c.Locations()}
 	listing := c.Listing(v)
 	called := c.Skill(name)
 	paths := map[string]bool{}

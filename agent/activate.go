@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,7 +20,17 @@ import (
 
 // invoke loads a skill and expands its text. Before that it checks that the skill may be loaded,
 // and asks which of its broad rules to accept.
-func (r *run) invoke(ctx context.Context, in knack.Invocation) (*knack.Activation, error) {
+func (r *run) invoke(ctx context.Context, in knack.Invocation) (act *knack.Activation, err error) {
+	defer func() {
+		switch no := (*knack.Refusal)(nil); {
+		case err == nil:
+			r.debug("skill", "read", "skill", act.Skill.Name, "path", act.Skill.Path, "hash", act.Hash, "characters", len(act.Prompt))
+		case errors.As(err, &no): // without the message, which may quote arguments
+			r.debug("skill", "refused", "skill", in.Name, "code", no.Code)
+		default:
+			r.debug("skill", "failed", "skill", in.Name, "error", fmt.Sprintf("%T", err))
+		}
+	}()
 	in = r.fillInvocation(in)
 	if s := r.Skills.Catalog().Skill(in.Name); s != nil {
 		if r.agents().runs(s) && !in.TextOnly {
@@ -109,7 +120,7 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by session.Ca
 		Notice: act.Notice, Prompt: act.Prompt, Parts: in.Parts, Touched: in.Touched,
 		Grants: act.Grants, Denies: act.Denies, Model: act.Model, Effort: act.Effort,
 		Retain: act.Skill.Retain, Tokens: tokens(act.Prompt), Present: state.Text(hash),
-		Hooks: act.Hooks, Dir: hookDir(act), Sandbox: act.Sandbox,
+		Hooks: act.Hooks, Dir: act.Dir, Sandbox: act.Sandbox,
 		Problems: slices.Clone(act.Problems), UserOnly: act.Skill.NotModel, Accepted: act.Accepted,
 		Server: in.Server,
 	}
@@ -131,12 +142,16 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by session.Ca
 			Message: fmt.Sprintf("allowed-tools: %s is not granted: %s", rule, why),
 		})
 	}
-	if act.Model != "" && r.Resolve != nil {
-		if _, err := r.Resolve(act.Model); err != nil {
+	if act.Model != "" && act.Model != "inherit" && r.Resolve != nil {
+		if m, err := r.Resolve(act.Model); err == nil {
+			a.Uses = m.Info().ID
+		} else {
+			m, _ = r.effectiveModel(state)
+			a.Uses = m.Info().ID
 			a.Problems = append(a.Problems, knack.Problem{
 				Code: knack.CodeModelUnknown, Severity: knack.Warn, Path: act.Skill.Path,
 				Message: fmt.Sprintf("model %q is not used: %v", act.Model, err),
-				Hint:    "the skill runs with " + r.Model.Info().ID,
+				Hint:    "the skill runs with " + a.Uses,
 			})
 		}
 	}
@@ -144,6 +159,8 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by session.Ca
 	if err != nil {
 		return err
 	}
+	r.debug("skill", "called", "skill", a.Skill, "by", a.By, "tokens", a.Tokens, "grants", a.Granted(), "ignored", a.Ignored,
+		"denies", a.Denies, "model", a.Uses, "effort", a.Effort, "present", a.Present)
 	if r.reviews == nil {
 		r.reviews = map[int]Review{}
 	}
@@ -277,6 +294,10 @@ func (r *run) skillSubject(ctx context.Context, name string) permission.Subject 
 		sub.Default = permission.Allow
 		return sub
 	}
+	if unusable(r, s, asks) != nil {
+		sub.Default, sub.Hash = permission.Allow, "" // the call reports why: without a hash it is refused
+		return sub
+	}
 	asks.Grants = slices.Clone(asks.Grants)
 	for i, rule := range asks.Grants {
 		if review.Ineffective[rule] != "" {
@@ -285,6 +306,18 @@ func (r *run) skillSubject(ctx context.Context, name string) permission.Subject 
 	}
 	sub.Note = "the skill " + DescribeAsks(asks)
 	return sub
+}
+
+// unusable returns why no call of a skill can succeed, whatever the rules and the user say; nil: one may.
+func unusable(r *run, s *knack.Skill, asks knack.Asks) error {
+	if asks.NeverRuns != nil && r.Skills.Shell != nil {
+		return &knack.Refusal{Code: knack.RefusedUnread,
+			Message: fmt.Sprintf("%s was not loaded: %v", s.Name, asks.NeverRuns)}
+	}
+	if r.Policy.Verify != nil {
+		return r.Policy.Verify(s)
+	}
+	return nil
 }
 
 // asksNothingNew reports whether the call of a skill needs no consent: the skill asks for nothing, or only for
@@ -310,7 +343,11 @@ func (r *run) approved(ctx context.Context, subjects []permission.Subject, s *kn
 			return "", err
 		}
 	}
-	if _, err := s.Asks(ctx); err != nil {
+	asks, err := s.Asks(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := unusable(r, s, asks); err != nil {
 		return "", err
 	}
 	return "", &knack.Refusal{Code: knack.RefusedChanged,
@@ -399,6 +436,7 @@ func (r *run) releaseDone(ctx context.Context, name string) (tool.SkillAnswer, e
 	}
 	var lines []string
 	for _, rel := range released {
+		r.debug("skill", "released", "skill", rel.Skill, "tokens", rel.Tokens, "why", rel.Reason)
 		if err := r.hooks.released(ctx, rel.Skill, rel.Reason); err != nil {
 			return tool.SkillAnswer{}, err
 		}

@@ -1,7 +1,7 @@
 // Package agent runs a model in a loop with tools and skills.
 //
 // An [Agent] is configuration: a struct in which every field except Model may be zero. What happens
-// is recorded in a [session.Log]. Most programs use [Agent.Run], which yields events until the
+// is recorded in a [session.Log]. The main method is [Agent.Run], which yields events until the
 // model makes no more calls:
 //
 //	a := &agent.Agent{Model: m, Tools: tools, Policy: agent.Policy{Gate: g.With}}
@@ -12,8 +12,7 @@
 // An Agent keeps no state between runs and may run several sessions at the same time; a session has
 // at most one run at a time.
 //
-// Programs that want a whole agent, with settings, trust and approvals, start with package engine; examples/host
-// is one.
+// Most programs start with package engine, the whole agent with settings, trust and approvals; examples/host is one.
 package agent
 
 import (
@@ -115,8 +114,8 @@ type Skills struct {
 	// Catalog may return a different catalogue afterwards. Touched returns problems with skills that
 	// were left out; they are recorded. nil: touched files are ignored.
 	Touched func(ctx context.Context, paths []string) []knack.Problem
-	// Shell returns what runs the inline commands of a skill; the Scopes include the skill's own. See [ShellIn]. nil:
-	// inline commands are left as text.
+	// Shell returns the shell that runs the inline commands of a skill under the permissions of the Scopes, which
+	// include the skill's own; see [ShellIn]. nil: inline commands are left as text.
 	Shell func(Scopes) knack.Shell
 	// File reads the files that the texts of skills and templates name as @path, see [FilesIn]; nil: none is read.
 	File func(Scopes) knack.File
@@ -214,7 +213,7 @@ type Input struct {
 func Text(s string) Input { return Input{Text: s} }
 
 // Typed returns an Input that the user typed, so that it may call skills that are closed to models. Use [Text] for text
-// of programs, pipes and models.
+// of programs, pipes and models. It approves no calls; that is gate.Typed.
 func Typed(s string) Input { return Input{Text: s, Typed: s} }
 
 // An Event is something that a run did. Exactly one field is set, not counting Agent. Entry is

@@ -35,7 +35,7 @@ func (r subAgents) tool() tool.Tool {
 			return tool.Result{}, errors.New("prompt is empty: describe the task of the agent")
 		}
 		end, err := r.delegate(ctx, task{def: d, call: call.ID, prompt: in.Prompt,
-			description: cmp.Or(in.Description, in.Prompt), background: in.Background})
+			description: cmp.Or(in.Description, in.Prompt), background: in.Background || d.Background})
 		if err != nil {
 			return tool.Result{}, err
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/session"
 )
 
@@ -36,6 +37,9 @@ func (r *run) showListing() error {
 		}
 	}
 	r.catalog, r.touchedCount = cat, len(state.Touched) // nothing in it needs to be announced
+	for _, e := range l.Entries {
+		r.debug("skill", "listed", "skill", e.Skill.Name, "characters", e.Chars, "full", e.Full, "cut", e.Cut)
+	}
 	_, err := r.record(session.Entry{Type: session.TypeListing,
 		Listing: &session.Listing{Text: l.Text, Announced: l.Fingerprints(),
 			Cut: l.Cut()}})
@@ -99,6 +103,7 @@ func (r *run) announce(ctx context.Context) error {
 	for _, name := range ch.Removed {
 		news[name] = ""
 	}
+	r.debug("skill", "announced", "changes", people(ch))
 	_, err := r.record(session.Entry{Type: session.TypeNote, Note: &session.Note{
 		Model: ch.Text(), People: people(ch), Announced: news, Skills: changes(ch),
 	}})
@@ -122,7 +127,7 @@ func (r *run) addRules() error {
 		return nil
 	}
 	note.Model = "These instructions apply to files that you have touched.\n\n" + strings.Join(texts, "\n\n")
-	note.People = "rules: +" + someOf(note.Rules)
+	note.People = "rules: +" + plain.List(note.Rules, few)
 	_, err := r.record(session.Entry{Type: session.TypeNote, Note: &note})
 	return err
 }
@@ -167,10 +172,10 @@ func changes(ch knack.Changes) *session.SkillChanges {
 func people(ch knack.Changes) string {
 	s := ""
 	for _, l := range ch.Added {
-		s += " +" + l.Skill.Name
+		s += " +" + l.Announced()
 	}
 	for _, l := range ch.Changed {
-		s += " ~" + l.Skill.Name
+		s += " ~" + l.Announced()
 	}
 	for _, name := range ch.Removed {
 		s += " -" + name

@@ -18,6 +18,8 @@ type Background struct {
 	// Set it for conversations that will not be resumed. Sub-agents always wait for their own
 	// agents.
 	Wait bool
+	// Changed is called when an agent has started or ended; nil: nothing is. It must not wait for this Background.
+	Changed func()
 
 	mu      sync.Mutex
 	closed  bool
@@ -40,6 +42,7 @@ var errClosed = errors.New("the session ended")
 // start runs the task of a sub-agent. The agent does not stop when ctx, the context of the call, is
 // cancelled.
 func (b *Background) start(ctx context.Context, log *session.Log, sub *run, t task) error {
+	defer b.notify() // after unlocking
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -53,15 +56,22 @@ func (b *Background) start(ctx context.Context, log *session.Log, sub *run, t ta
 		end := sub.agents().work(ctx, t)
 		stop(nil)
 		b.mu.Lock()
-		defer b.mu.Unlock()
 		w.end = &end
 		close(w.ended)
 		if b.changed != nil {
 			close(b.changed)
 			b.changed = nil
 		}
+		b.mu.Unlock()
+		b.notify()
 	})
 	return nil
+}
+
+func (b *Background) notify() {
+	if b.Changed != nil {
+		b.Changed()
+	}
 }
 
 // takeEnded removes and returns the agents of a conversation that have ended. more is closed when

@@ -36,6 +36,7 @@ type Definition struct {
 	Mode            permission.Mode // "": the run's mode. See [Definition.Loosens]
 	MaxTurns        int             // requests; 0: no limit of its own
 	Skills          []string        // loaded before it starts to work
+	Background      bool            // the agent that starts it does not wait for it
 	Isolated        bool            // "isolation: worktree": it works in a git worktree of its own
 
 	// Hooks are in effect while it works, as JSON (see [hook.Parse]). Stop stands for its
@@ -226,6 +227,7 @@ var agentKeys = map[string]string{
 	"name": "name", "description": "description", "tools": "tools", "disallowedtools": "disallowedTools", "model": "model",
 	"effort": "effort", "permissionmode": "permissionMode", "maxturns": "maxTurns", "skills": "skills", "hooks": "hooks",
 	"mcpservers": "mcpServers", "agents": "agents", "isolation": "isolation",
+	"background": "background",
 }
 
 func (r *definitionReader) field(d *Definition, f *definitionField) {
@@ -289,6 +291,14 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 			d.Isolated = true
 		default:
 			f.problemf(knack.CodeFieldType, "isolation: %q is not worktree; it was ignored", text)
+		}
+	case "background":
+		switch text := f.text(); text {
+		case "", "false":
+		case "true":
+			d.Background = true
+		default:
+			f.problemf(knack.CodeFieldType, "background: %q is not true or false; it was ignored", text)
 		}
 	case "skills":
 		d.Skills = f.list(func(s string) []string {

@@ -37,10 +37,10 @@ const maxSearched = 10 // tools found by one search
 // maxNews limits the definitions in an announcement, in bytes. Beyond it tools are only named.
 const maxNews = 8 << 10
 
-// dynamicTools returns the dynamic tools of a request. Listed are those whose definitions are sent, in the order in
-// which that began, and after them tool_search and call_tool, if the request has these: the list is at the beginning of
-// the prompt, so it must not change while the provider has that in its cache. The others are not listed, but can be
-// called.
+// dynamicTools returns the dynamic tools of a request. First come the tools whose definitions are sent, in the order in
+// which they were first sent, then tool_search and call_tool, if there are any. This order never changes, because the
+// definitions are at the beginning of the prompt and a change would lose the provider's cache. Last come the other
+// announced tools: their definitions are not sent, but they can be called.
 func (r *run) dynamicTools(state session.State) tool.Set {
 	if r.DynamicTools == nil {
 		return nil
@@ -53,7 +53,7 @@ func (r *run) dynamicTools(state session.State) tool.Set {
 		}
 	}
 	if state.Search {
-		set = append(set, r.searchToolFor(all, state), callToolFor())
+		set = append(set, r.newSearchTool(all, state), newCallTool())
 	}
 	for _, t := range all {
 		if slices.Contains(state.Tools, t.Name) && !slices.Contains(state.Loaded, t.Name) {
@@ -121,7 +121,7 @@ func (r *run) announceTools() error {
 		return nil
 	}
 	if len(added) > 0 {
-		note.People = "tools: +" + someOf(note.Tools)
+		note.People = "tools: +" + plain.List(note.Tools, few)
 		if len(note.Tools) > 5 {
 			note.People = fmt.Sprintf("tools: +%d (/mcp lists them)", len(note.Tools))
 		}
@@ -152,7 +152,8 @@ func newsOfTools(state session.State, added tool.Set, loaded []string) string {
 	case len(other) <= maxSearched && definitions.Len() <= maxNews:
 		text += "\n\nThese tools are available, too. Call them with " + callTool + ".\n" + definitions.String()
 	default:
-		text += "\n\nThese tools are available, too. Their definitions are not loaded: call " + searchTool + " with what you " +
+		text += "\n\nThese tools are available, too. Their definitions are not loaded: call " + searchTool +
+			" with what you " +
 			"want to do, or with their names, and then call them with " + callTool + ".\n" + strings.Join(other, ", ")
 	}
 	return strings.TrimSpace(text)
@@ -160,15 +161,9 @@ func newsOfTools(state session.State, added tool.Set, loaded []string) string {
 
 // writeDefinition describes a tool that is not listed.
 func writeDefinition(b *strings.Builder, t tool.Tool) {
-	fmt.Fprintf(b, "\n<tool name=%q>\n%s\ninput: %s\n</tool>\n", t.Name, plain.Within("tool", strings.TrimSpace(t.Description)),
+	fmt.Fprintf(b, "\n<tool name=%q>\n%s\ninput: %s\n</tool>\n", t.Name,
+		plain.Within("tool", strings.TrimSpace(t.Description)),
 		plain.Within("tool", string(t.Schema)))
-}
-
-func someOf(names []string) string {
-	if len(names) > few {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
-	}
-	return strings.Join(names, ", ")
 }
 
 func indexOf(set tool.Set, name string) int {
@@ -177,8 +172,8 @@ func indexOf(set tool.Set, name string) int {
 
 func specSize(t tool.Tool) int { return len(t.Name) + len(t.Description) + len(t.Schema) }
 
-// searchToolFor returns tool_search, which finds the definitions of tools that are not listed.
-func (r *run) searchToolFor(all tool.Set, state session.State) tool.Tool {
+// newSearchTool returns tool_search, which finds the definitions of tools that are not listed.
+func (r *run) newSearchTool(all tool.Set, state session.State) tool.Tool {
 	type in struct {
 		Query string `json:"query" jsonschema:"what you want to do, or names of tools separated by commas"`
 	}
@@ -215,8 +210,8 @@ type namedCall struct {
 	Input map[string]any `json:"input" jsonschema:"its input, as its definition says"`
 }
 
-// callToolFor returns call_tool. It never runs with a valid input: namedCalls replaces its calls.
-func callToolFor() tool.Tool {
+// newCallTool returns call_tool. It never runs with a valid input: namedCalls replaces its calls.
+func newCallTool() tool.Tool {
 	t := tool.New(callTool, "Calls a tool that is not listed here but was announced, or found with "+searchTool+".",
 		func(context.Context, namedCall, tool.Input) (tool.Result, error) {
 			return tool.Errorf("Pass the name of a tool as name, and its input as input, an object."), nil

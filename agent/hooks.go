@@ -376,14 +376,6 @@ func (h *runHooks) onInput(ctx context.Context, in hook.Input, steering bool, ac
 	return nil
 }
 
-// hookDir returns the directory for relative paths in an activation's hooks.
-func hookDir(act *knack.Activation) string {
-	if act.Hooks == nil {
-		return ""
-	}
-	return act.Dir
-}
-
 // activated runs the SkillActivated hooks. It first runs the skill's own SessionStart hooks, unless
 // the skill was in force already, according to the state before the activation.
 func (h *runHooks) activated(ctx context.Context, act *knack.Activation, by session.Caller,

@@ -209,7 +209,8 @@ func TestLateList(t *testing.T) {
 		llmtest.Answer{Text: "another"},
 	)
 	var asked []string
-	a := &agent.Agent{Model: m, DynamicTools: func() tool.Set { return set }, MoreTools: func() bool { return len(set) == 0 },
+	a := &agent.Agent{Model: m, DynamicTools: func() tool.Set { return set },
+		MoreTools: func() bool { return len(set) == 0 },
 		Policy: agent.Policy{Gate: func(agent.Scopes) tool.Gate {
 			return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 				asked = append(asked, p.Name)

@@ -58,7 +58,7 @@ func PointsOf(a knack.Asks, ineffective map[string]string) []gate.Reason {
 		add(false, "Its commands run in the shell %s.", a.Shell)
 	}
 	if a.Fork {
-		add(false, "It runs in an agent of its own, which sees only what the skill says.")
+		add(false, "It runs in a sub-agent, which sees only the skill's text, not the conversation.")
 	}
 	return all
 }

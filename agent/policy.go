@@ -25,6 +25,9 @@ type Policy struct {
 	// Review judges the call of a skill without asking anybody or changing anything. It may be
 	// called concurrently, and several times for one call. nil: the zero Review.
 	Review func(SkillCall) Review
+	// Verify checks that a skill's files have not changed since they were approved, before its call is asked about; it
+	// changes nothing. nil: nothing is checked.
+	Verify func(*knack.Skill) error
 	// Admit is called before a skill is invoked. It checks that the skill's files have not changed
 	// since they were approved, and returns which of the Ineffective rules of its Review the user
 	// accepts; it may ask the user. An error refuses the skill. nil: nothing is checked, no rule is

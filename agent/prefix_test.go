@@ -16,9 +16,9 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// TestPrefix compares the bytes on the wire of 30 requests, with a listing of 1,000 skills, an announcement of conditional
-// and of reloaded skills, a server that is ready late, and steering: each request begins with the previous one, except after a release, which changes
-// only the entry that it removes.
+// TestPrefix compares the bytes on the wire of 30 requests, with a listing of 1,000 skills, an announcement of
+// conditional and of reloaded skills, a server that is ready late, and steering: each request begins with the previous
+// one, except after a release, which changes only the entry that it removes.
 func TestPrefix(t *testing.T) {
 	skills := map[string]string{
 		"react": skill("paths: \"src/**/*.tsx\"\n", "REACT"),

@@ -245,10 +245,11 @@ func (r releases) worth(state session.State, texts []session.Text) ([]session.Te
 	return texts[from:], reasonCost
 }
 
-// cacheLost reports whether the provider no longer has this conversation in its prompt cache.
+// cacheLost reports whether the provider no longer has this conversation in its prompt cache. A session that is resumed
+// sends the same bytes as before, so that only the time since its last answer counts.
 func (r releases) cacheLost(state session.State) bool {
 	model, _ := r.effectiveModel(state)
-	return r.log.Resumed() || state.LastModel != model.Info().ID || time.Since(state.LastTime) > cacheLife
+	return state.LastModel != model.Info().ID || time.Since(state.LastTime) > cacheLife
 }
 
 // requestsLeft estimates how many more requests fit into the window before it is nearly full, given how
@@ -260,6 +261,7 @@ func (r releases) requestsLeft(state session.State, info llm.Info, used int) flo
 }
 
 func (r releases) release(ctx context.Context, t session.Text, why, summary string) error {
+	r.debug("skill", "released", "skill", t.Skill, "tokens", t.Tokens, "why", why)
 	_, err := r.record(session.Entry{Type: session.TypeRelease, Release: &session.Release{
 		Entry: t.Entry, Skill: t.Skill, Tokens: t.Tokens, Reason: why, Summary: summary, UserOnly: t.UserOnly,
 	}})

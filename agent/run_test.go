@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -187,29 +188,44 @@ func TestCancelStart(t *testing.T) {
 	}
 }
 
-// TestResumedInTurn: a session that ended during a turn has as cold a cache as any other that is resumed.
+// TestResumedInTurn: a session that ended during a turn has as cold a cache as any other: it is warm for five minutes
+// after the last answer.
 func TestResumedInTurn(t *testing.T) {
-	store := session.Store{Dir: t.TempDir()}
-	log, err := store.Create(session.Header{ID: "s"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := llmtest.New(llmtest.Use("Skill", map[string]any{"skill": "pdf"}))
-	a := skilled(t, m, map[string]string{"pdf": skill("", "BODY OF PDF")})
-	if _, err := do(t, a, log, "go"); err == nil { // the script has no second answer
-		t.Fatal("the run did not fail")
-	}
-	log.Append(session.Entry{Type: session.TypeUser, User: &session.User{Parts: []llm.Part{llm.Text("and then it died")}}})
-	log.Close()
-	if log, err = store.Open("s"); err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	m = llmtest.New(llmtest.Reply("ok"))
-	a.Model = m
-	turn(t, a, log, "go on")
-	if got := all(m.Requests()[0]); strings.Contains(got, "BODY OF PDF") || !strings.Contains(got, "skill pdf released") {
-		t.Errorf("the text was kept: %s", got)
+	for name, ago := range map[string]time.Duration{"at once": 0, "ten minutes later": 10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			m := llmtest.New(llmtest.Use("Skill", map[string]any{"skill": "pdf"}))
+			a := skilled(t, m, map[string]string{"pdf": skill("", "BODY OF PDF")})
+			first := session.New(session.Header{ID: "first"})
+			if _, err := do(t, a, first, "go"); err == nil { // the script has no second answer
+				t.Fatal("the run did not fail")
+			}
+			store := session.Store{Dir: t.TempDir()}
+			log, err := store.Create(session.Header{ID: "s"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for e := range first.All() {
+				e.Time = e.Time.Add(-ago)
+				if _, err := log.Append(e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			log.Append(session.Entry{Type: session.TypeUser,
+				User: &session.User{Parts: []llm.Part{llm.Text("and then it died")}}})
+			log.Close()
+			if log, err = store.Open("s"); err != nil {
+				t.Fatal(err)
+			}
+			defer log.Close()
+			m = llmtest.New(llmtest.Reply("ok"))
+			a.Model = m
+			turn(t, a, log, "go on")
+			got := all(m.Requests()[0])
+			if cold := ago > 0; strings.Contains(got, "BODY OF PDF") == cold ||
+				strings.Contains(got, "skill pdf released") != cold {
+				t.Errorf("the last answer was %v ago: %s", ago, got)
+			}
+		})
 	}
 }
 

@@ -291,8 +291,8 @@ func TestDescribeAndDone(t *testing.T) {
 	}
 }
 
-// TestDoneReleasesAll: a skill that was called with several arguments has several texts; all are released, and the hooks
-// run for each.
+// TestDoneReleasesAll: a skill that was called with several arguments has several texts; all are released, and the
+// hooks run for each.
 func TestDoneReleasesAll(t *testing.T) {
 	m := llmtest.New(
 		llmtest.Use("Skill", map[string]any{"skill": "pdf", "args": "a"}),

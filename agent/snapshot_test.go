@@ -32,7 +32,8 @@ func TestComputedSkill(t *testing.T) {
 			return []knack.Part{{Text: "This is it:"}, {Image: []byte("PNG"), MIME: "image/png"}}, nil
 		}}
 	cat := knack.Load(t.Context(), fixed{s})
-	m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "one"}), llmtest.Use("nothing", nil), llmtest.Reply("done"),
+	m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "one"}), llmtest.Use("nothing", nil),
+		llmtest.Reply("done"),
 		llmtest.Reply("nice"), llmtest.Reply("later"))
 	m.Model = llm.Info{ID: "test/m", Window: 100_000}
 	a := skilledBy(cat, m)

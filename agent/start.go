@@ -157,6 +157,11 @@ func (r *run) activateNamed(ctx context.Context, in Input, name, args string, st
 		if err := r.review(SkillCall{Skill: s, By: inv.By, Typed: name}).Refusal; err != nil {
 			return nil, "", err
 		}
+		if r.Skills.Catalog().Borrowed(name) { // what was typed is the name of another skill
+			if inv.Hash, err = r.askSkill(ctx, s, name, "input"); err != nil {
+				return nil, "", err
+			}
+		}
 	}
 	if s != nil {
 		if err := r.hooks.onExpansion(ctx, s.Name, args, in.Text, string(s.Origin.Kind), steering); err != nil {

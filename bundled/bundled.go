@@ -9,6 +9,8 @@
 //	catalog := knack.Load(ctx, set, …)
 //
 // [From] makes a Set of a host's own embedded skills with files.
+//
+// Most programs start with package engine.
 package bundled
 
 import (
@@ -16,6 +18,7 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"fmt"
 	"io/fs"
 	"iter"
 	"os"
@@ -37,8 +40,8 @@ var files embed.FS
 // must not be changed after the first use.
 type Set struct {
 	More []Skill // in addition to the embedded ones
-	// Features are features that are on or off. Letter case, - and _ in their names do not matter, and the names that other
-	// programs use count. Of several, off wins.
+	// Features are features that are on or off. Letter case, - and _ in their names do not matter, and the names that
+	// other programs use count. Of several, off wins.
 	Features map[string]bool
 	// Found reports whether what opens a skill of the program by itself was found, such as a browser for browser. It is
 	// called whenever skills are loaded. nil: nothing was.
@@ -190,7 +193,7 @@ func (s *Set) write(name string) (string, error) {
 	}
 	if s.root == nil {
 		if s.dir, s.root, err = extract.Make(s.state, "knack", "bundled", s.version); err != nil {
-			return "", err
+			return "", fmt.Errorf("in %s: %w", s.state, err)
 		}
 	}
 	to := "skill" // for a file system that is a single skill

@@ -97,7 +97,8 @@ func TestExtractionFails(t *testing.T) {
 	if a.Dir != "" || strings.Contains(a.Prompt, "Base directory") || !strings.Contains(a.Prompt, "# Make a skill") {
 		t.Errorf("%q", a.Prompt)
 	}
-	if len(a.Problems) != 1 || a.Problems[0].Code != "extraction-failed" {
+	if len(a.Problems) != 1 || a.Problems[0].Code != "extraction-failed" ||
+		!strings.Contains(a.Problems[0].Message, "in "+state+": ") {
 		t.Errorf("problems %v", a.Problems)
 	}
 }
@@ -304,11 +305,13 @@ func TestGateNames(t *testing.T) {
 		{"dream", features{"Kairos_Dream": true}, false, ""},
 		{"dream", features{"kairos": true, "DREAM": false}, false, "the feature dream is off in settings"},
 		{"dream", features{"loop": true}, false, "the feature dream is off; KNACK_FEATURES=dream turns it on"},
+		{"dream", features{"-dream": true}, false, "the feature dream is off; KNACK_FEATURES=dream turns it on"},
 		{"hunter", features{"REVIEW_ARTIFACT": true}, false, ""},
 		{"loop", features{"AGENT_TRIGGERS": true}, false, ""},
 		{"schedule", features{"AGENT_TRIGGERS": true}, false,
 			"the feature remote-triggers is off; KNACK_FEATURES=remote-triggers turns it on"},
 		{"schedule", features{"agentTriggersRemote": true}, false, ""},
+		{"schedule", features{"schedule-remote-agents": true}, false, ""},
 		{"api", features{"BUILDING_CLAUDE_APPS": true}, false, ""},
 		{"run-skill-generator", features{"RUN_SKILL_GENERATOR": true}, false, ""},
 		{"browser", nil, true, ""},
@@ -423,14 +426,17 @@ func TestDetect(t *testing.T) {
 				"run    go run ./cmd/tool", "go  ./sub  (./sub/go.mod)", "!go run ./sub"}},
 		"node": {map[string]string{"package.json": "{\n  \"main\": \"app.js\",\n  \"scripts\": {\n    \"dev\": \"vite\",\n" +
 			"    \"test\": \"vitest\"\n  }\n}\n", "pnpm-lock.yaml": ""},
-			[]string{"node  .", "run    pnpm run dev", "test   pnpm test", "run    node app.js", "pnpm install", "!pnpm run build"}},
-		"python": {map[string]string{"pyproject.toml": "[tool.pytest]\n", "api.py": "from fastapi import FastAPI\napp = FastAPI()\n",
+			[]string{"node  .", "run    pnpm run dev", "test   pnpm test", "run    node app.js", "pnpm install",
+				"!pnpm run build"}},
+		"python": {map[string]string{"pyproject.toml": "[tool.pytest]\n",
+			"api.py":          "from fastapi import FastAPI\napp = FastAPI()\n",
 			"tests/test_x.py": "", "src/pack/__main__.py": ""},
 			[]string{"python  .", "test   python3 -m pytest", "run    python3 -m uvicorn api:app --port 0",
 				"run    python3 -m pack"}},
 		"rust": {map[string]string{"Cargo.toml": "[package]\n", "src/main.rs": "fn main() {}\n", "src/bin/other.rs": ""},
 			[]string{"rust  .", "build  cargo build", "run    cargo run --quiet --\n", "cargo run --quiet --bin other --"}},
-		"make": {map[string]string{"Makefile": "CC := cc\nall: x\n# run: not this\ntest:\n\ttrue\nserve: all\n", "README.md": "# X\n## Running\n"},
+		"make": {map[string]string{"Makefile": "CC := cc\nall: x\n# run: not this\ntest:\n\ttrue\nserve: all\n",
+			"README.md": "# X\n## Running\n"},
 			[]string{"make  .  (./Makefile)", "build  make all", "test   make test", "run    make serve", "!make run",
 				"read  README.md:2:## Running"}},
 	} {
@@ -457,5 +463,95 @@ func TestDetect(t *testing.T) {
 	}
 	if out, err := detect(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(out, "there is no directory") {
 		t.Errorf("%v, %s", err, out)
+	}
+}
+
+// TestOddNames: the scripts take names with blanks, with - in front and with =, and words that are not English.
+func TestOddNames(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil || runtime.GOOS == "windows" {
+		t.Skip("there is no POSIX shell")
+	}
+	skills, err := filepath.Abs("skills")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write := func(file, text string) {
+		t.Helper()
+		file = filepath.Join(dir, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o777), os.WriteFile(file, []byte(text), 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	packageJSON := "{\n  \"scripts\": {\n    \"lint\": \"eslint \\\"src/**/*.{js,ts}\\\" --fix\",\n" +
+		"    \"dev\": \"vite\",\n    \"test\": \"vitest\"\n  }, \"main\": \"a.js\"\n}\n"
+	for _, d := range []string{"my app", "-d"} {
+		write(d+"/package.json", packageJSON)
+	}
+	write("my go/go.mod", "module m\n")
+	write("my go/cmd/x/main.go", "package main\n")
+	write("-d/x.py", "import anthropic\n")
+	write("-e1e echo done", "one\ntwo\n")
+	for _, c := range []struct {
+		script string
+		args   []string
+		ok     bool
+		want   []string // "!": not that
+	}{
+		{"verify/scripts/detect.sh", []string{"."}, true, []string{"node  ./my app  (./my app/package.json)",
+			"run    npm run dev", "test   npm test", "go  ./my go", "run    go run ./cmd/x"}},
+		{"verify/scripts/detect.sh", []string{"-d"}, true, []string{"node  .  (./package.json)"}},
+		{"run-skill-generator/scripts/survey.sh", []string{"-d"}, true, []string{"npm run test: vitest",
+			`npm run lint: eslint "src/**/*.{js,ts}" --fix`, "!a.js"}},
+		{"api/scripts/calls.sh", []string{"-d"}, true, []string{"x.py:1:import anthropic", "!versions"}},
+		{"hunter/scripts/evidence.sh", []string{"-e1e echo done:2:two"}, true,
+			[]string{"ok         -e1e echo done:2", "!usage"}},
+		{"hunter/scripts/evidence.sh", []string{"-e1e echo done:0:two", "-e1e echo done:1:one\ntwo"}, false,
+			[]string{"malformed  -e1e echo done:0", "malformed  -e1e echo done:1", "one line", "!sed"}},
+		{"skill-creator/scripts/init.sh", []string{"a-skill", "-d"}, true, []string{"made -d/a-skill"}},
+		{"skill-creator/scripts/init.sh", []string{"a-skill", "x=y z"}, true, []string{"made x=y z/a-skill"}},
+		{"skill-creator/scripts/validate.sh", []string{"-d/a-skill"}, true, []string{"keeps the specification", "!warning"}},
+		{"skill-creator/scripts/validate.sh", []string{"x=y z/a-skill"}, true,
+			[]string{"keeps the specification", "!warning"}},
+		{"skill-creator/scripts/validate.sh", []string{"zh-skill"}, true, []string{"keeps the specification", "!warning"}},
+		{"skill-creator/scripts/validate.sh", []string{"long-skill"}, false, []string{"more than 1,024 characters"}},
+	} {
+		write("zh-skill/SKILL.md", "---\nname: zh-skill\ndescription: "+strings.Repeat("使用当", 300)+"\n---\nText.\n")
+		write("long-skill/SKILL.md", "---\nname: long-skill\ndescription: "+strings.Repeat("使用当", 342)+"\n---\nText.\n")
+		cmd := exec.Command(sh, append([]string{filepath.Join(skills, c.script)}, c.args...)...)
+		cmd.Dir = dir
+		cmd.Env = []string{"PATH=/usr/bin:/bin"}
+		out, err := cmd.CombinedOutput()
+		if (err == nil) != c.ok {
+			t.Errorf("%s %q: %v\n%.400s", c.script, c.args, err, out)
+		}
+		for _, want := range c.want {
+			text, not := strings.CutPrefix(want, "!")
+			if strings.Contains(string(out), text) == not {
+				t.Errorf("%s %q: %q in\n%.400s", c.script, c.args, want, out)
+			}
+		}
+	}
+}
+
+// TestOldGit: batch's script does not call conflicts what an old git cannot try.
+func TestOldGit(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil || runtime.GOOS == "windows" {
+		t.Skip("there is no POSIX shell")
+	}
+	dir := t.TempDir()
+	git := "#!" + sh + "\ncase $1 in for-each-ref) echo knack/one ;; rev-list) echo 1 ;; log) echo First ;;\n" +
+		"merge-tree) exit $MERGE ;; esac\n"
+	if err := os.WriteFile(filepath.Join(dir, "git"), []byte(git), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for code, want := range map[string]string{"0": "clean  First", "1": "conflicts  First", "129": "not tried: git 2.38"} {
+		cmd := exec.Command(sh, "skills/batch/scripts/branches.sh", "main")
+		cmd.Env = []string{"PATH=" + dir + ":/usr/bin:/bin", "MERGE=" + code}
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "knack/one  1 commits  "+want) {
+			t.Errorf("%s: %v, %s", code, err, out)
+		}
 	}
 }

@@ -1,6 +1,10 @@
 package bundled
 
-import "strings"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // A gate decides whether a skill of the program is on. A skill without one is always on.
 type gate struct {
@@ -22,11 +26,12 @@ var gates = map[string]gate{
 	"loop":                {feature: "triggers", aliases: []string{"agent-triggers"}},
 	"remember":            {feature: "memory", closed: "the notes are off, and /memory on turns them on"},
 	"run-skill-generator": {feature: "skill-generator", aliases: []string{"run-skill-generator"}},
-	"schedule":            {feature: "remote-triggers", aliases: []string{"agent-triggers-remote"}},
+	"schedule": {feature: "remote-triggers",
+		aliases: []string{"agent-triggers-remote", "schedule-remote-agents"}},
 }
 
-// canonical returns the name by which a feature is compared: letter case, - and _ do not matter, and the names that other
-// programs use count.
+// canonical returns the name by which a feature is compared: letter case, - and _ do not matter, and the names that
+// other programs use count.
 func canonical(name string) string {
 	name = folded(name)
 	for _, g := range gates {
@@ -41,7 +46,12 @@ func canonical(name string) string {
 
 var folder = strings.NewReplacer("-", "", "_", "")
 
-func folded(name string) string { return folder.Replace(strings.ToLower(name)) }
+func folded(name string) string {
+	if strings.HasPrefix(name, "-") {
+		return name // who writes -dream does not want it on
+	}
+	return folder.Replace(strings.ToLower(name))
+}
 
 // feature reports whether a feature was switched on or off. Off wins over on, where it has several names.
 func (s *Set) feature(name string) (on, off bool) {
@@ -52,6 +62,27 @@ func (s *Set) feature(name string) (on, off bool) {
 		}
 	}
 	return on && !off, off
+}
+
+// UnknownFeatures returns the names in Features that no skill of the Set has, sorted.
+func (s *Set) UnknownFeatures() (unknown []string) {
+	for _, name := range slices.Sorted(maps.Keys(s.Features)) {
+		has := func(feature string) bool { return feature != "" && canonical(feature) == canonical(name) }
+		if !slices.ContainsFunc(FeatureNames(), has) &&
+			!slices.ContainsFunc(s.More, func(k Skill) bool { return has(k.Feature) }) {
+			unknown = append(unknown, name)
+		}
+	}
+	return unknown
+}
+
+// FeatureNames returns the names of the features that skills of every Set need, sorted.
+func FeatureNames() (names []string) {
+	for _, g := range gates {
+		names = append(names, g.feature)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Closed returns why a skill of the program is off; "": it is on.

@@ -13,12 +13,14 @@
 //
 // In a repository, what git has is not kept a second time: of tracked files that did not change, only git's name of
 // the content is written down. git is only read from, never changed: refs, the index and stashes stay as they are.
-// Ignored files, nested repositories and files beyond the limits are not kept; a step names those. What a program
-// changes after its step has ended counts as changed by the user, and what the user changes while a step runs cannot
-// be told apart from what the step changes.
+// Ignored files, nested repositories and files beyond the limits are not kept; a step names the latter two. What a
+// program changes after its step has ended counts as changed by the user, and what the user changes while a step runs
+// cannot be told apart from what the step changes.
 //
 // Contents are written before the journal names them, and the journal before files change, so that a process that is
 // killed at any moment loses nothing: see [Interrupted].
+//
+// Most programs start with package engine.
 package checkpoint
 
 import (
@@ -27,6 +29,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -40,9 +43,10 @@ import (
 
 // Limits of what a step keeps, and of a Store.
 const (
-	MaxFiles   = 2000     // modified and untracked files that are kept before a command
-	MaxBytes   = 64 << 20 // bytes of these files
-	storeBytes = 1 << 30  // contents in a Store: the journals used longest ago are removed
+	MaxFiles   = 2000      // modified and untracked files that are kept before a command
+	MaxBytes   = 64 << 20  // bytes of these files
+	undoBytes  = 256 << 20 // of files that a restore removes or replaces
+	storeBytes = 1 << 30   // contents in a Store: the journals used longest ago are removed
 	storeAge   = 30 * 24 * time.Hour
 )
 
@@ -58,6 +62,8 @@ type Tree struct {
 	// Git runs git in Root. It has to make sure that git runs no programs that the repository's configuration names.
 	// nil means that Root is not a repository: the directory is searched instead.
 	Git GitRunner
+	// In returns a Git for another worktree of the repository; nil: there are none. See [Journal.Worktree].
+	In func(root string) GitRunner
 }
 
 // A Journal records the changes of one session. Its methods may be called concurrently, but steps that run at the same
@@ -69,11 +75,12 @@ type Journal struct {
 	lock  *flock.Flock // shared with other journals: nothing is removed from the store meanwhile
 
 	mu      sync.Mutex
-	index   indexCopy
-	file    *os.File // nil: nothing was written yet
+	indexes map[string]*indexCopy // by the root of a worktree
+	file    *os.File              // nil: nothing was written yet
 	records []record
 	steps   int
 	pending *turnRecord     // a turn that has no step yet
+	failed  error           // ErrStore, if a content could not be kept for the step that begins
 	seen    map[string]seen // contents by path, so that unchanged files are not read again
 }
 
@@ -95,6 +102,7 @@ type stepRecord struct {
 	N     int      `json:"n"`
 	What  string   `json:"what"`
 	Kind  stepKind `json:"kind"`
+	Root  string   `json:"root,omitempty"`  // of a worktree; "": the tree
 	Index string   `json:"index,omitempty"` // a copy of git's index, if the step has one
 	Files []file   `json:"files,omitempty"` // their states before
 	Left  []Left   `json:"left,omitempty"`
@@ -140,7 +148,8 @@ func (s *Store) Journal(session string, t Tree) (*Journal, error) {
 	if !filepath.IsLocal(session) || strings.ContainsAny(session, `/\\`) {
 		return nil, fmt.Errorf("%q cannot name a journal", session)
 	}
-	j := &Journal{store: s, dir: filepath.Join(s.dir, "sessions", session), tree: t, seen: map[string]seen{}}
+	j := &Journal{store: s, dir: filepath.Join(s.dir, "sessions", session), tree: t, seen: map[string]seen{},
+		indexes: map[string]*indexCopy{}}
 	if err := j.read(); err != nil {
 		return nil, err
 	}
@@ -207,11 +216,16 @@ func (j *Journal) append(r record) error {
 	if err != nil {
 		return err
 	}
+	end, err := j.file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return storeError(err)
+	}
 	if _, err = j.file.Write(append(line, '\n')); err == nil {
 		err = j.file.Sync()
 	}
 	if err != nil {
-		return fmt.Errorf("the journal of checkpoints cannot be written: %w", err)
+		// Half a line would swallow the next one.
+		return storeError(errors.Join(err, j.file.Truncate(end)))
 	}
 	j.records = append(j.records, r)
 	return nil
@@ -223,11 +237,11 @@ func (j *Journal) create() error {
 		return err
 	}
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
-		return err
+		return storeError(err)
 	}
 	f, err := os.OpenFile(j.path(), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
-		return err
+		return storeError(err)
 	}
 	j.file = f
 	// A line that was cut when an earlier process was killed must not swallow the next one.
@@ -235,7 +249,7 @@ func (j *Journal) create() error {
 		last := make([]byte, 1)
 		if _, err := f.ReadAt(last, end-1); err == nil && last[0] != '\n' {
 			if _, err := f.WriteString("\n"); err != nil {
-				return err
+				return storeError(err)
 			}
 		}
 	}
@@ -251,11 +265,11 @@ func (j *Journal) share() error {
 		return nil
 	}
 	if err := os.MkdirAll(j.store.dir, 0o700); err != nil {
-		return err
+		return storeError(err)
 	}
 	lock := flock.New(filepath.Join(j.store.dir, "lock"), flock.SetPermissions(0o600))
 	if err := lock.RLock(); err != nil {
-		return err
+		return storeError(err)
 	}
 	j.lock = lock
 	return nil

@@ -424,20 +424,75 @@ func TestLimits(t *testing.T) {
 	if !slices.Equal(paths, []string{"nested/", "big", "zz"}) {
 		t.Errorf("not kept: %v", left)
 	}
-	r := w.restore2(turn)
-	if len(r.Left) != 2 || len(r.Files) != 1 || r.Files[0].Path != "many/0007" {
+	r := w.restore(turn, Options{})
+	if len(r.Left) != 2 || r.Left[0].Forcible() || len(r.Files) != 1 || r.Files[0].Path != "many/0007" {
 		t.Errorf("%+v", r)
 	}
 }
 
-// restore2 is restore where the plan cannot know that a content was not kept.
-func (w *world) restore2(entry int) Result {
-	w.t.Helper()
-	r, err := w.j.Restore(context.Background(), entry, Options{})
-	if err != nil {
-		w.t.Fatal(err)
+// TestRedoOfLarge: an undo keeps what it removes, also if it is larger than what is kept before a command, and leaves
+// what is too large for that.
+func TestRedoOfLarge(t *testing.T) {
+	w := newWorld(t, true, start)
+	large := func(name string, size int64) {
+		if err := errors.Join(os.WriteFile(filepath.Join(w.root, name), []byte(name), 0o644),
+			os.Truncate(filepath.Join(w.root, name), size)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	return r
+	turn := w.turn()
+	w.command(func() {
+		large("built", MaxBytes+1)
+		large("huge", undoBytes)
+	})
+	r := w.restore(turn, Options{})
+	if len(r.Files) != 1 || len(r.Left) != 1 || r.Left[0].Path != "huge" || !r.Left[0].Forcible() {
+		t.Fatalf("%+v", r)
+	}
+	if r, err := w.j.Redo(t.Context()); err != nil || len(r.Left) > 0 {
+		t.Fatalf("redo: %+v, %v", r, err)
+	}
+	info, err := os.Stat(filepath.Join(w.root, "built"))
+	if err != nil || info.Size() != MaxBytes+1 {
+		t.Fatalf("%v %v", info, err)
+	}
+	if r := w.restore(turn, Options{Force: true}); len(r.Left) > 0 {
+		t.Errorf("%+v", r)
+	}
+	w.want(start)
+}
+
+// TestStoreFails: nothing may change while the store cannot be written, and afterwards everything goes on. A file in
+// the place of a directory of the store is what every user and system cannot write to.
+func TestStoreFails(t *testing.T) {
+	w := newWorld(t, true, start)
+	w.write("mine", "not in git")
+	objects := filepath.Join(w.store.dir, "objects")
+	if err := errors.Join(os.MkdirAll(w.store.dir, 0o700), os.WriteFile(objects, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	turn := w.turn()
+	if _, err := w.j.Tree(t.Context(), "bash"); !errors.Is(err, ErrStore) {
+		t.Errorf("before a command: %v", err)
+	}
+	if _, err := w.j.Files(t.Context(), "edit", filepath.Join(w.root, "mine")); !errors.Is(err, ErrStore) {
+		t.Errorf("before an edit: %v", err)
+	}
+	w.edit("new", "nothing is kept of a file that is not there")
+	if r, err := w.j.Restore(t.Context(), turn, Options{}); !errors.Is(err, ErrStore) || len(r.Files) > 0 {
+		t.Errorf("an undo that a redo could not take back: %+v, %v", r, err)
+	}
+	if w.files()["new"] == "" {
+		t.Error("it was removed")
+	}
+	if err := os.Remove(objects); err != nil {
+		t.Fatal(err)
+	}
+	w.command(func() { w.remove("mine") })
+	w.restore(turn, Options{})
+	if w.files()["mine"] != "not in git" || w.files()["new"] != "" {
+		t.Errorf("%v", w.files())
+	}
 }
 
 // TestLinks: a restore does not write through a link that a command put in the place of a directory.
@@ -460,8 +515,9 @@ func TestLinks(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(w.root, "dir")); err != nil {
 		t.Fatal(err)
 	}
-	if r := w.restore2(turn); len(r.Left) != 1 {
-		t.Errorf("%+v", r)
+	// The plan cannot know that the directory is a link now.
+	if r, err := w.j.Restore(t.Context(), turn, Options{}); err != nil || len(r.Left) != 1 {
+		t.Errorf("%+v %v", r, err)
 	}
 	if entries, _ := os.ReadDir(outside); len(entries) > 0 {
 		t.Error("a file was written outside the tree")
@@ -584,7 +640,8 @@ func TestPrune(t *testing.T) {
 
 // TestRandom runs random scripts of tools, commands, git, a user who works at the same time, and kills, and compares
 // with a model: without interference of the user, the files of a turn's beginning come back exactly; what the user
-// wrote last is never overwritten, and what the user had that a command removed comes back. -rapid.checks=1000 runs more.
+// wrote last is never overwritten, and what the user had that a command removed comes back. -rapid.checks=1000 runs
+// more.
 func TestRandom(t *testing.T) {
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
 		if err := f.Value.Set("20"); err != nil {

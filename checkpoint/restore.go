@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -17,6 +18,7 @@ import (
 type Options struct {
 	Only []string // paths as in [FileChange]; nil: all
 	// Force also restores files that somebody else changed. What is in them is kept first, so that Redo brings it back.
+	// It also removes files of the session that are too large to be kept, which Redo then cannot bring back.
 	Force bool
 }
 
@@ -101,6 +103,7 @@ func (j *Journal) Redo(ctx context.Context) (Result, error) {
 				}
 			}
 		}
+		moves = possible(moves, &result, false)
 		return j.carryOut(ctx, stepRecord{What: "redo", Takes: r.Step.N}, moves, result)
 	}
 	return Result{}, ErrNothing
@@ -130,7 +133,18 @@ func (j *Journal) Undoable() (entry int, ok bool) {
 const (
 	changedSince   = "changed since"
 	changedBetween = "changed by somebody else in between"
+	notKept        = "its content was not kept"
+
+	changedBetweenRestored = changedBetween + "; that state was restored"
 )
+
+// tooLarge is why a file is left that Redo could not bring back.
+var tooLarge = fmt.Sprintf("more than %d MB, which redo could not bring back", undoBytes>>20)
+
+// Forcible reports whether a Restore with Force would restore it.
+func (l Left) Forcible() bool {
+	return slices.Contains([]string{changedSince, changedBetween, changedBetweenRestored, tooLarge}, l.Why)
+}
 
 // A move is a file that a restore changes.
 type move struct {
@@ -182,7 +196,7 @@ func (j *Journal) plan(ctx context.Context, entry int, o Options) (moves []move,
 		case !untouched:
 			why = changedSince
 		case broken > 0 && have.Kind == absent:
-			why, want = changedBetween+"; that state was restored", h[broken].Before
+			why, want = changedBetweenRestored, h[broken].Before
 		case broken > 0:
 			why = changedBetween
 		}
@@ -194,10 +208,32 @@ func (j *Journal) plan(ctx context.Context, entry int, o Options) (moves []move,
 		}
 		moves = append(moves, move{name, have, want, untouched})
 	}
+	moves = possible(moves, &result, o.Force)
 	for _, m := range moves {
 		result.Files = append(result.Files, FileChange{m.path, effect(m.have, m.want)})
 	}
 	return moves, result, nil
+}
+
+// possible returns the moves that can be made, and names the others: those whose content was not kept, and unless force
+// is set those that would destroy what is too large to be kept, so that nothing could bring it back.
+func possible(moves []move, result *Result, force bool) []move {
+	total := int64(0)
+	return slices.DeleteFunc(moves, func(m move) bool {
+		why := ""
+		switch {
+		case m.want.Kind == regular && m.want.Blob == "" && !m.want.Kept:
+			why = notKept
+		case m.have.Kind == regular && m.untouched && !force && total+m.have.Size > undoBytes:
+			why = tooLarge
+		}
+		if why != "" {
+			result.Left = append(result.Left, Left{m.path, why})
+			return true
+		}
+		total += m.have.Size
+		return false
+	})
 }
 
 func selected(o Options, name string) bool { return o.Only == nil || slices.Contains(o.Only, name) }
@@ -209,9 +245,10 @@ func (j *Journal) carryOut(ctx context.Context, r stepRecord, moves []move, resu
 		return result, nil
 	}
 	r.Kind = stepRestore
-	var b budget
+	total := int64(0)
 	for i, m := range moves {
-		if b.take(m.have.Size) || !m.untouched {
+		// What possible let through beyond the limit was forced.
+		if total += m.have.Size; total <= undoBytes || !m.untouched {
 			m.have = j.look(m.path, true)
 		}
 		moves[i] = m
@@ -244,7 +281,7 @@ func (j *Journal) carryOut(ctx context.Context, r stepRecord, moves []move, resu
 		}
 		blobs := map[string][]byte{}
 		if len(wanted) > 0 && j.tree.Git != nil {
-			if blobs, err = j.tree.blobs(ctx, wanted); err != nil {
+			if blobs, err = j.blobs(ctx, wanted); err != nil {
 				blobs = nil // each is asked for alone, and the error is that of the file
 			}
 		}

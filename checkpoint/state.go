@@ -109,6 +109,9 @@ func (j *Journal) look(path string, keep bool) state {
 	old := time.Now().Add(-racy)
 	hash, err := j.store.keep(j.absolute(path), keep)
 	if err != nil {
+		if errors.Is(err, ErrStore) {
+			j.failed = err
+		}
 		return s
 	}
 	if info, err := os.Lstat(j.absolute(path)); err != nil || stampOf(info) != s.Stamp {
@@ -167,37 +170,52 @@ func (s *Store) keep(path string, store bool) (hash string, err error) {
 	}
 	dir := filepath.Join(s.dir, "objects")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
+		return "", storeError(err)
 	}
 	tmp, err := os.CreateTemp(dir, "new-*") // 0600
 	if err != nil {
-		return "", err
+		return "", storeError(err)
 	}
 	defer os.Remove(tmp.Name())
 	defer tmp.Close()
 	// The copy is hashed, not the file, which may change meanwhile.
 	if !clone(tmp, f) {
-		if _, err := io.Copy(tmp, f); err != nil {
+		if _, err := io.Copy(storeWriter{tmp}, f); err != nil {
 			return "", err
 		}
 	}
 	if _, err := tmp.Seek(0, io.SeekStart); err != nil {
-		return "", err
+		return "", storeError(err)
 	}
 	if hash, err = hashOf(tmp); err != nil {
-		return "", err
+		return "", storeError(err)
 	}
 	to := s.object(hash)
 	if _, err := os.Lstat(to); err == nil {
 		return hash, nil
 	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		return "", err
+	if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), tmp.Close()); err != nil {
+		return "", storeError(err)
 	}
-	if err := tmp.Close(); err != nil {
-		return "", err
+	return hash, storeError(os.Rename(tmp.Name(), to))
+}
+
+// ErrStore means that a store cannot be written, for example because its disk is full.
+var ErrStore = errors.New("checkpoints cannot be written")
+
+func storeError(err error) error {
+	if err == nil {
+		return nil
 	}
-	return hash, os.Rename(tmp.Name(), to)
+	return fmt.Errorf("%w: %w", ErrStore, err)
+}
+
+// A storeWriter tells the errors of the store from those of the file that is kept.
+type storeWriter struct{ f *os.File }
+
+func (w storeWriter) Write(p []byte) (int, error) {
+	n, err := w.f.Write(p)
+	return n, storeError(err)
 }
 
 func hashOf(r io.Reader) (string, error) {
@@ -215,9 +233,9 @@ func (j *Journal) content(ctx context.Context, path string, s state) ([]byte, er
 		if j.tree.Git == nil {
 			return nil, errors.New("its content is in a git repository that is not there any more")
 		}
-		return j.tree.blob(ctx, path, s.Blob)
+		return j.tree.blob(ctx, j.below(path), s.Blob)
 	case !s.Kept:
-		return nil, errors.New("its content was not kept")
+		return nil, errors.New(notKept)
 	}
 	data, err := os.ReadFile(j.store.object(s.Hash))
 	if err != nil {

@@ -34,10 +34,11 @@ type Step struct {
 }
 
 // Files begins a step that changes only the given files, and keeps what is in them. Paths are absolute; links in
-// their directories are resolved.
+// their directories are resolved. An [ErrStore] means that nothing may be changed, or it would be lost.
 func (j *Journal) Files(_ context.Context, what string, paths ...string) (*Step, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.failed = nil
 	r := stepRecord{What: what, Kind: stepFiles}
 	for _, p := range paths {
 		name, err := j.name(p)
@@ -74,19 +75,34 @@ func (j *Journal) name(p string) (string, error) {
 }
 
 // Tree begins a step that may change anything in the tree. It keeps the files that git could not bring back: in a
-// repository the modified and untracked ones that are not ignored, elsewhere all that are not ignored.
+// repository the modified and untracked ones that are not ignored, elsewhere all that are not ignored. [ErrStore] is as
+// in [Journal.Files].
 func (j *Journal) Tree(ctx context.Context, what string) (*Step, error) {
+	return j.treeStep(ctx, stepRecord{What: what, Kind: stepTree})
+}
+
+// Worktree is like [Journal.Tree] for another worktree of the repository. Its files are named by absolute paths.
+func (j *Journal) Worktree(ctx context.Context, root, what string) (*Step, error) {
+	root, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return nil, err
+	}
+	return j.treeStep(ctx, stepRecord{What: what, Kind: stepTree, Root: root})
+}
+
+func (j *Journal) treeStep(ctx context.Context, r stepRecord) (*Step, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	r := stepRecord{What: what, Kind: stepTree}
-	if j.tree.Git != nil {
-		index, err := j.copyIndex(ctx)
-		if err != nil {
+	t, err := j.treeOf(r)
+	if err != nil {
+		return nil, err
+	}
+	if t.Git != nil {
+		if r.Index, err = j.copyIndex(ctx, t); err != nil {
 			return nil, err
 		}
-		r.Index = index
 	}
-	paths, left, err := j.modified(ctx, r.Index)
+	paths, left, err := j.modified(ctx, t, r.Index)
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +123,21 @@ func (j *Journal) Tree(ctx context.Context, what string) (*Step, error) {
 	return j.begin(r)
 }
 
+// treeOf returns the tree of a step.
+func (j *Journal) treeOf(r stepRecord) (Tree, error) {
+	if r.Root == "" {
+		return j.tree, nil
+	}
+	t := Tree{Root: r.Root}
+	if j.tree.In != nil {
+		t.Git = j.tree.In(r.Root)
+	}
+	if t.Git == nil {
+		return t, fmt.Errorf("%s is not a worktree of the repository", r.Root)
+	}
+	return t, nil
+}
+
 // A budget limits the files whose content is read or kept for one step.
 type budget struct {
 	files int
@@ -125,6 +156,10 @@ func (b *budget) take(size int64) bool {
 
 // begin records a step before it changes anything.
 func (j *Journal) begin(r stepRecord) (*Step, error) {
+	if err := j.failed; err != nil {
+		j.failed = nil
+		return nil, err
+	}
 	if j.pending != nil {
 		if err := j.append(record{Turn: j.pending}); err != nil {
 			return nil, err
@@ -177,8 +212,11 @@ func (j *Journal) changes(ctx context.Context, r stepRecord) ([]change, error) {
 	}
 	now := r.Files
 	if r.Kind == stepTree {
-		var err error
-		if now, _, err = j.modified(ctx, r.Index); err != nil {
+		t, err := j.treeOf(r)
+		if err != nil {
+			return nil, err
+		}
+		if now, _, err = j.modified(ctx, t, r.Index); err != nil {
 			return nil, err
 		}
 	}
@@ -213,38 +251,72 @@ func (j *Journal) changes(ctx context.Context, r stepRecord) ([]change, error) {
 // modified returns the files of the tree that git could not bring back, with the state that git has of them: absent
 // for an untracked file. index is a copy of git's index with which the tree is compared. Without git it returns all
 // files.
-func (j *Journal) modified(ctx context.Context, index string) ([]file, []Left, error) {
-	if j.tree.Git == nil {
+func (j *Journal) modified(ctx context.Context, t Tree, index string) ([]file, []Left, error) {
+	if t.Git == nil {
 		return j.search(ctx)
 	}
-	out, err := j.tree.Git(ctx, []string{"GIT_INDEX_FILE=" + filepath.Join(j.dir, index)}, nil, "status",
+	name := func(below string) string {
+		if t.Root == j.tree.Root {
+			return below
+		}
+		return filepath.Join(t.Root, filepath.FromSlash(below))
+	}
+	out, err := t.Git(ctx, []string{"GIT_INDEX_FILE=" + filepath.Join(j.dir, index)}, nil, "status",
 		"--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all")
 	if err != nil {
 		return nil, nil, err
 	}
 	var all []file
-	var left []Left
+	left, err := submodules(ctx, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range left {
+		left[i].Path = name(left[i].Path)
+	}
 	for _, line := range strings.Split(string(out), "\x00") {
 		kind, rest, _ := strings.Cut(line, " ")
 		switch kind {
 		case "1": // XY sub mH mI mW hH hI path
 			f := strings.SplitN(rest, " ", 8)
 			if len(f) == 8 && len(f[0]) == 2 && f[0][1] != '.' {
-				all = append(all, file{f[7], blobState(f[3], f[6])})
+				all = append(all, file{name(f[7]), blobState(f[3], f[6])})
 			}
 		case "u": // XY sub m1 m2 m3 mW h1 h2 h3 path
 			if f := strings.SplitN(rest, " ", 10); len(f) == 10 {
-				all = append(all, file{f[9], state{Kind: other}})
+				all = append(all, file{name(f[9]), state{Kind: other}})
 			}
 		case "?":
 			if strings.HasSuffix(rest, "/") {
-				left = append(left, Left{rest, "another repository"})
+				left = append(left, Left{name(rest), "another repository"})
 			} else {
-				all = append(all, file{rest, state{Kind: absent}})
+				all = append(all, file{name(rest), state{Kind: absent}})
 			}
 		}
 	}
 	return all, left, nil
+}
+
+// submodules returns the submodules that are checked out. git status passes them over, because it would start git in
+// each, with the configuration there.
+func submodules(ctx context.Context, t Tree) (left []Left, err error) {
+	if _, err := os.Lstat(filepath.Join(t.Root, ".gitmodules")); err != nil {
+		return nil, nil
+	}
+	out, err := t.Git(ctx, nil, nil, "ls-files", "--stage", "-z")
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.SplitSeq(string(out), "\x00") {
+		if !strings.HasPrefix(line, "160000 ") {
+			continue
+		}
+		_, path, _ := strings.Cut(line, "\t")
+		if _, err := os.Lstat(filepath.Join(t.Root, filepath.FromSlash(path), ".git")); err == nil {
+			left = append(left, Left{path, "a submodule"})
+		}
+	}
+	return left, nil
 }
 
 // blobState is the state of a file as git's index has it.
@@ -304,38 +376,43 @@ type indexCopy struct {
 }
 
 // copyIndex copies git's index if it changed since the last copy, and returns the copy's name.
-func (j *Journal) copyIndex(ctx context.Context) (string, error) {
-	if j.index.from == "" {
-		out, err := j.tree.Git(ctx, nil, nil, "rev-parse", "--path-format=absolute", "--git-path", "index")
+func (j *Journal) copyIndex(ctx context.Context, t Tree) (string, error) {
+	c := j.indexes[t.Root]
+	if c == nil {
+		c = &indexCopy{}
+		j.indexes[t.Root] = c
+	}
+	if c.from == "" {
+		out, err := t.Git(ctx, nil, nil, "rev-parse", "--path-format=absolute", "--git-path", "index")
 		if err != nil {
 			return "", err
 		}
-		j.index.from = strings.TrimSuffix(string(out), "\n")
+		c.from = strings.TrimSuffix(string(out), "\n")
 	}
-	info, err := os.Stat(j.index.from)
+	info, err := os.Stat(c.from)
 	stamp := "none"
 	if err == nil {
 		stamp = stampOf(info)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	if stamp == j.index.stamp {
-		return j.index.name, nil
+	if stamp == c.stamp {
+		return c.name, nil
 	}
 	if err := errors.Join(j.share(), os.MkdirAll(j.dir, 0o700)); err != nil {
-		return "", err
+		return "", storeError(err)
 	}
 	name := "index-" + strconv.Itoa(j.steps+1)
 	if stamp != "none" {
-		if err := copyFile(filepath.Join(j.dir, name), j.index.from); err != nil {
-			return "", err
+		if err := copyFile(filepath.Join(j.dir, name), c.from); err != nil {
+			return "", storeError(err)
 		}
 		// git reads files that are as young as the index, because they may have changed since without another time.
 		if err := os.Chtimes(filepath.Join(j.dir, name), info.ModTime(), info.ModTime()); err != nil {
 			return "", err
 		}
 	}
-	j.index.stamp, j.index.name = stamp, name
+	c.stamp, c.name = stamp, name
 	return name, nil
 }
 
@@ -357,7 +434,10 @@ func copyFile(to, from string) error {
 
 // dropIndexes removes copies of the index that no step needs any more.
 func (j *Journal) dropIndexes() error {
-	needed := map[string]bool{j.index.name: true}
+	needed := map[string]bool{}
+	for _, c := range j.indexes {
+		needed[c.name] = true
+	}
 	ended := map[int]bool{}
 	for _, r := range slices.Backward(j.records) {
 		if r.End != nil {
@@ -389,6 +469,9 @@ func (j *Journal) recover() error {
 			continue
 		}
 		changes, err := j.changes(context.Background(), *r.Step)
+		if _, gone := os.Stat(r.Step.Root); r.Step.Root != "" && errors.Is(gone, fs.ErrNotExist) {
+			changes, err = nil, nil // the worktree was removed, with what was in it
+		}
 		if err != nil {
 			return fmt.Errorf("what an interrupted step changed cannot be found out: %w", err)
 		}
@@ -412,13 +495,29 @@ func (t Tree) blob(ctx context.Context, name, id string) ([]byte, error) {
 	return t.Git(ctx, nil, nil, "cat-file", "--filters", "--path="+name, id)
 }
 
+// below returns a path as git's attributes name it: relative to the root of its worktree.
+func (j *Journal) below(name string) string {
+	if !filepath.IsAbs(name) {
+		return name
+	}
+	for _, r := range j.records {
+		if r.Step == nil || r.Step.Root == "" {
+			continue
+		}
+		if rel, err := filepath.Rel(r.Step.Root, name); err == nil && filepath.IsLocal(rel) {
+			return filepath.ToSlash(rel)
+		}
+	}
+	return filepath.Base(name)
+}
+
 // blobs is blob for many files at once; those that git does not have are missing in the result.
-func (t Tree) blobs(ctx context.Context, files []file) (map[string][]byte, error) {
+func (j *Journal) blobs(ctx context.Context, files []file) (map[string][]byte, error) {
 	var ask bytes.Buffer
 	for _, f := range files {
-		fmt.Fprintf(&ask, "%s %s\n", f.State.Blob, f.Path)
+		fmt.Fprintf(&ask, "%s %s\n", f.State.Blob, j.below(f.Path))
 	}
-	out, err := t.Git(ctx, nil, &ask, "cat-file", "--batch", "--filters")
+	out, err := j.tree.Git(ctx, nil, &ask, "cat-file", "--batch", "--filters")
 	if err != nil {
 		return nil, err
 	}

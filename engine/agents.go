@@ -19,20 +19,26 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// newAgentFunc returns the function that makes the sub-agents of an agent, which works in ws. The agent's calls also
-// pass through the gate parent.
-func (t *Turn) newAgentFunc(parent *gate.Gate, ws workspace.Workspace) func(context.Context, *agent.Definition) (*agent.Agent,
+// newAgentFunc returns the function that makes the sub-agents of an agent, which works in ws (nil: where the session
+// works then), or in the worktree at, if that is not nil. The agent's calls also pass through the gate parent.
+func (t *Turn) newAgentFunc(parent *gate.Gate, ws workspace.Workspace, at *isolated) func(context.Context,
+	*agent.Definition) (*agent.Agent,
 	*session.Log, error) {
 	s, p := t.session, t.project
 	return func(ctx context.Context, d *agent.Definition) (*agent.Agent, *session.Log, error) {
-		ws, parent := ws, parent
+		ws, parent, at := ws, parent, at
+		if ws == nil {
+			if ws, at = s.ws, s.place.now(); at != nil {
+				ws, parent = at.ws, parent.Replace(at.gateOptions(p))
+			}
+		}
 		var tree *isolated
 		if d.Isolated {
 			var err error
 			if tree, err = t.isolate(ctx, d, ws); err != nil {
 				return nil, nil, err
 			}
-			ws, parent = tree.ws, parent.Replace(tree.gateOptions(p))
+			ws, parent, at = tree.ws, parent.Replace(tree.gateOptions(p)), tree
 		}
 		log, err := p.agentLog(s.log, s.Recorded())
 		if err != nil {
@@ -56,7 +62,7 @@ func (t *Turn) newAgentFunc(parent *gate.Gate, ws workspace.Workspace) func(cont
 			prompt.Index = s.Catalog().Listing(t.View()).Text
 		}
 		a.System = prompt.String()
-		files := s.checkpoints.wrap(coding.Tools(ws, o))
+		files := s.checkpoints.wrap(coding.Tools(ws, o), at)
 		a.Tools = slices.Concat(files, s.web, t.host.Tools)
 		if s.options.Tools != "" { // a definition cannot restore a tool that the user removed
 			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(t.agent.Tools.Names(), ","))
@@ -67,7 +73,7 @@ func (t *Turn) newAgentFunc(parent *gate.Gate, ws workspace.Workspace) func(cont
 		if a.Skills.Shell != nil {
 			a.Skills.Shell = agent.ShellIn(ws, a.Policy.Gate, s.coding.TempDir)
 		}
-		a.Roster.New = t.newAgentFunc(g, ws)
+		a.Roster.New = t.newAgentFunc(g, ws, at)
 		a.Ended = nil
 		if tree != nil {
 			a.Ended = tree.end

@@ -113,7 +113,7 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 				"start it with the Agent tool.</agent>", html.EscapeString(d.Name))))
 			continue
 		}
-		if path == "" || slices.Contains(in.Touched, s.ws.Path(path)) {
+		if path == "" || slices.Contains(in.Touched, s.place.ws().Path(path)) {
 			continue
 		}
 		if server, uri, ok := splitResource(s.servers, path); ok {
@@ -125,18 +125,18 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 			continue
 		}
 		isFile := func(path string) bool {
-			info, err := s.ws.Stat(ctx, path)
+			info, err := s.place.ws().Stat(ctx, path)
 			return err == nil && info.Mode().IsRegular()
 		}
 		if !isFile(path) {
 			path = strings.TrimRight(path, ",.;:!?)") // punctuation of the sentence, not part of the file name
 		}
-		if path == "" || slices.Contains(in.Touched, s.ws.Path(path)) {
+		if path == "" || slices.Contains(in.Touched, s.place.ws().Path(path)) {
 			continue
 		}
 		if !isFile(path) {
 			why := ""
-			switch info, err := s.ws.Stat(ctx, path); {
+			switch info, err := s.place.ws().Stat(ctx, path); {
 			case err == nil && info.IsDir():
 				why = "it is a directory"
 			case err == nil:
@@ -154,10 +154,10 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 			}
 			continue
 		}
-		if err := refuseLinkOut(ctx, s.ws, path); err != nil {
+		if err := refuseLinkOut(ctx, s.place.ws(), path); err != nil {
 			return in, err
 		}
-		input, err := json.Marshal(map[string]string{"path": s.ws.Path(path)})
+		input, err := json.Marshal(map[string]string{"path": s.place.ws().Path(path)})
 		if err != nil {
 			return in, err
 		}
@@ -175,7 +175,7 @@ func (s *Session) Attach(ctx context.Context, in agent.Input) (agent.Input, erro
 			}
 			in.Parts = append(in.Parts, p)
 		}
-		in.Touched = append(in.Touched, s.ws.Path(path))
+		in.Touched = append(in.Touched, s.place.ws().Path(path))
 	}
 	return in, nil
 }
@@ -282,4 +282,4 @@ func refuseLinkOut(ctx context.Context, ws workspace.Workspace, path string) err
 }
 
 // Path returns the absolute path for a path in a prompt.
-func (s *Session) Path(path string) string { return s.ws.Path(path) }
+func (s *Session) Path(path string) string { return s.place.ws().Path(path) }

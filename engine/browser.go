@@ -9,8 +9,8 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// browserTools makes the browser of a session and returns its tools; nil: the workspace is not on this machine, or there
-// is no browser. It looks for the program, but starts nothing.
+// browserTools makes the browser of a session and returns its tools; nil: the workspace is not on this machine, or
+// there is no browser. It looks for the program, but starts nothing.
 func browserTools(s *Session, p *Project) tool.Set {
 	local, ok := s.ws.(*workspace.Local)
 	program := chromium.Find(p.options.Env.Get)

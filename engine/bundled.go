@@ -14,11 +14,11 @@ import (
 	"github.com/knack-agent/knack/tool/memory"
 )
 
-// facts are what the bundled skills need to know of a project.
-type facts struct{ *Project }
+// A bundledSkills computes what the bundled skills need to know about a project.
+type bundledSkills struct{ *Project }
 
-// before returns what stands before the text of the bundled skills that need facts of the project.
-func (p facts) before() map[string]func(context.Context, knack.Invocation) ([]knack.Part, error) {
+// prepended returns, by the name of a bundled skill, what computes the text that is put before the skill's own.
+func (p bundledSkills) prepended() map[string]func(context.Context, knack.Invocation) ([]knack.Part, error) {
 	text := func(f func(in knack.Invocation) string) func(context.Context, knack.Invocation) ([]knack.Part, error) {
 		return func(_ context.Context, in knack.Invocation) ([]knack.Part, error) { return knack.TextPart(f(in)), nil }
 	}
@@ -28,8 +28,9 @@ func (p facts) before() map[string]func(context.Context, knack.Invocation) ([]kn
 	}
 }
 
-// found reports whether a bundled skill finds here what it is for.
-func (p facts) found(skill string) bool {
+// gateOpen reports whether a bundled skill with a gate is on because what it works with is there: a browser, notes or a
+// key bindings file.
+func (p bundledSkills) gateOpen(skill string) bool {
 	set, env := &p.config.Settings, p.options.Env
 	switch skill {
 	case "browser":
@@ -46,7 +47,7 @@ func (p facts) found(skill string) bool {
 	return false
 }
 
-func (p facts) settings(knack.Invocation) string {
+func (p bundledSkills) settings(knack.Invocation) string {
 	var b strings.Builder
 	b.WriteString("The settings files here, as they are now:\n")
 	for _, f := range SettingsFiles(p.Project) {
@@ -62,7 +63,7 @@ func (p facts) settings(knack.Invocation) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-func (p facts) keys(knack.Invocation) string {
+func (p bundledSkills) keys(knack.Invocation) string {
 	file := KeyBindings(p.options.Env)
 	if file == "" {
 		return "There is no home directory, so no file with key bindings."
@@ -75,7 +76,7 @@ func (p facts) keys(knack.Invocation) string {
 }
 
 // startDebug switches the debug log on.
-func (p facts) startDebug(_ context.Context, in knack.Invocation) ([]knack.Part, error) {
+func (p bundledSkills) startDebug(_ context.Context, in knack.Invocation) ([]knack.Part, error) {
 	switch {
 	case in.Preview:
 		return knack.TextPart("(The call switches the debug log on and names its file here.)"), nil
@@ -98,7 +99,7 @@ const (
 )
 
 // notes lists all notes with their text. Those of Claude Code need the user's consent, and are only named.
-func (p facts) notes(knack.Invocation) string {
+func (p bundledSkills) notes(knack.Invocation) string {
 	n := p.Notes()
 	var b strings.Builder
 	count, total := 0, 0
@@ -140,11 +141,12 @@ func (p facts) notes(knack.Invocation) string {
 		shared = "CLAUDE.md"
 	}
 	local := strings.TrimSuffix(shared, ".md") + ".local.md"
-	fmt.Fprintf(&b, "\nPromote shared knowledge to %s and private knowledge to %s.\n", p.fileState(shared), p.fileState(local))
+	fmt.Fprintf(&b, "\nPromote shared knowledge to %s and private knowledge to %s.\n", p.fileState(shared),
+		p.fileState(local))
 	return head + "\n" + strings.TrimRight(b.String(), "\n")
 }
 
-func (p facts) fileState(name string) string {
+func (p bundledSkills) fileState(name string) string {
 	file := filepath.Join(p.root, name)
 	if isFile(file) {
 		return file
@@ -159,12 +161,13 @@ func isFile(path string) bool {
 
 // readBounded returns the first n bytes of a file, and says so if there are more.
 func readBounded(path string, n int) (string, error) {
-	data, err := os.ReadFile(path)
+	n = max(0, n)
+	data, err := head(path, int64(n)+1)
 	if err != nil {
 		return "", err
 	}
-	if len(data) > max(0, n) {
-		return strings.ToValidUTF8(string(data[:max(0, n)]), "") + "\n(cut here; read the file for the rest)", nil
+	if len(data) > n {
+		return strings.ToValidUTF8(string(data[:n]), "") + "\n(cut here; read the file for the rest)", nil
 	}
 	return string(data), nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/checkpoint"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
@@ -50,8 +51,9 @@ func (s *Session) newCheckpoints(p *Project) *checkpoints {
 	return &checkpoints{session: s}
 }
 
-// wrap returns tools whose calls are steps of the session's journal.
-func (c *checkpoints) wrap(tools tool.Set) tool.Set {
+// wrap returns tools whose calls are steps of the session's journal. at is the worktree in which they work; nil: the
+// session's own directory.
+func (c *checkpoints) wrap(tools tool.Set, at *isolated) tool.Set {
 	if c == nil {
 		return tools
 	}
@@ -61,7 +63,11 @@ func (c *checkpoints) wrap(tools tool.Set) tool.Set {
 			continue
 		}
 		tools[i].Run = func(ctx context.Context, call tool.Input) (tool.Result, error) {
-			step, err := c.before(ctx, t, call)
+			step, err := c.before(ctx, t, call, at)
+			if errors.Is(err, checkpoint.ErrStore) {
+				return tool.Result{}, fmt.Errorf("%s was not run, because what it changes could not be undone: %w. The user can "+
+					"free space there, or set checkpoints to off", t.Name, err)
+			}
 			if err != nil {
 				c.session.engine.addNoticeOnce(knack.Problem{Code: knack.CodeCheckpoint, Severity: knack.Warn,
 					Message: "what " + t.Name + " changes cannot be undone: " + err.Error()})
@@ -91,18 +97,14 @@ func leftText(left []checkpoint.Left) string {
 		return ""
 	}
 	var names []string
-	for _, l := range left[:min(3, len(left))] {
+	for _, l := range left {
 		names = append(names, l.Path+" ("+l.Why+")")
 	}
-	text := "not kept before commands, so that /undo cannot restore it: " + strings.Join(names, ", ")
-	if n := len(left) - len(names); n > 0 {
-		text += fmt.Sprintf(" and %d more", n)
-	}
-	return text
+	return "not kept before commands, so that /undo cannot restore it: " + plain.List(names, 3)
 }
 
 // before begins a step for a call; nil: the call changes nothing.
-func (c *checkpoints) before(ctx context.Context, t tool.Tool, call tool.Input) (*checkpoint.Step, error) {
+func (c *checkpoints) before(ctx context.Context, t tool.Tool, call tool.Input, at *isolated) (*checkpoint.Step, error) {
 	subjects := call.Subjects
 	if subjects == nil && t.Subjects != nil {
 		var err error
@@ -131,6 +133,9 @@ func (c *checkpoints) before(ctx context.Context, t tool.Tool, call tool.Input) 
 		return journal.Files(ctx, what, paths...)
 	}
 	place := c.session.engine.PathContext()
+	if at != nil {
+		place = at.paths
+	}
 	if (permission.Rules{}).Decide(ctx, permission.Default, place, subjects...).Verdict == permission.Allow {
 		return nil, nil // it only reads
 	}
@@ -140,6 +145,9 @@ func (c *checkpoints) before(ctx context.Context, t tool.Tool, call tool.Input) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkpointTime)
 	defer cancel()
+	if at != nil {
+		return journal.Worktree(ctx, at.tree.Dir, what)
+	}
 	return journal.Tree(ctx, what)
 }
 
@@ -178,8 +186,14 @@ func (c *checkpoints) open() (*checkpoint.Journal, error) {
 			Message: "old checkpoints cannot be removed: " + err.Error()})
 	}
 	tree := checkpoint.Tree{Root: root}
-	if git := c.session.engine.gitRunner(root); git != nil {
-		tree.Git = git
+	tree.Git = c.session.engine.gitRunner(root)
+	if tree.Git != nil {
+		environ := p.options.Env.environ()
+		tree.In = func(root string) checkpoint.GitRunner {
+			git := permission.NewGit(root)
+			git.Environ = environ
+			return runnerOf(git, root)
+		}
 	}
 	c.journal, c.failed = store.Journal(c.session.log.ID(), tree)
 	if c.failed == nil && c.turn.entry > 0 {
@@ -209,6 +223,11 @@ func (e *Engine) gitRunner(root string) checkpoint.GitRunner {
 	if git == nil {
 		return nil
 	}
+	return runnerOf(git, root)
+}
+
+// runnerOf returns what runs git in the root of a repository or of one of its worktrees; nil: it is none.
+func runnerOf(git *permission.Git, root string) checkpoint.GitRunner {
 	run := func(ctx context.Context, env []string, stdin io.Reader, args ...string) ([]byte, error) {
 		cmd, err := git.Command(ctx, root, args...)
 		if err != nil {

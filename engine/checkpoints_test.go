@@ -42,8 +42,8 @@ func (p fixture) content(t *testing.T, name string) string {
 	return string(data)
 }
 
-// TestUndo: what tools and commands change in turns can be taken back, turn by turn, and after a resume; the repository's
-// configuration runs nothing meanwhile.
+// TestUndo: what tools and commands change in turns can be taken back, turn by turn, and after a resume; the
+// repository's configuration runs nothing meanwhile.
 func TestUndo(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the commands are those of sh")
@@ -92,8 +92,9 @@ func TestUndo(t *testing.T) {
 	if err != nil || len(r.Left) != 1 || r.Left[0].Path != "b.txt" {
 		t.Errorf("%+v %v", r, err)
 	}
-	for name, want := range map[string]string{"mine.txt": "not committed\n", "untracked.txt": "untracked\n", "new/c.txt": "none",
-		"b.txt": "by the user\n"} {
+	for name, want := range map[string]string{"mine.txt": "not committed\n", "untracked.txt": "untracked\n",
+		"new/c.txt": "none",
+		"b.txt":     "by the user\n"} {
 		if got := p.content(t, name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
@@ -198,5 +199,57 @@ func TestIsolation(t *testing.T) {
 				t.Errorf("the user was told: %t, the model: %t; want %t", told, report, c.kept)
 			}
 		})
+	}
+}
+
+// TestUndoInIsolation: what an agent does in a worktree of its own, with tools and with commands, is taken back there,
+// and also what it removed that no commit has. The project's own files stay as they are.
+func TestUndoInIsolation(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the commands are those of sh")
+	}
+	p := newFixture(t, "a.txt", "a\n", "b.txt", "b\n", ".claude/agents/lone.md",
+		"---\nname: lone\ndescription: works alone\nisolation: worktree\n---\nYou work alone.\n")
+	p.commit(t)
+	o := p.options(llmtest.New(calls("Agent", `{"agent":"lone","prompt":"do it"}`),
+		calls("write", `{"path":"new.txt","content":"by the agent\n"}`),
+		calls("bash", `{"command":"rm a.txt; echo changed >b.txt; mv new.txt other.txt; mkdir d; echo c >d/c.txt"}`),
+		llmtest.Reply("done"), llmtest.Reply("finished")))
+	o.Trust = true
+	o.Values["permissions.allow"] = []string{"Edit", "Write", "Agent", "Bash"}
+	_, s := p.open(t, o, nil, engine.SessionOptions{})
+	run(t, s, "let it work")
+	trees, err := filepath.Glob(p.dir + ".worktrees/*")
+	if err != nil || len(trees) != 1 {
+		t.Fatalf("worktrees %q, %v", trees, err)
+	}
+	content := func(name string) string {
+		data, err := os.ReadFile(filepath.Join(trees[0], name))
+		if err != nil {
+			return "none"
+		}
+		return string(data)
+	}
+	own := p.content(t, "a.txt") + p.content(t, "b.txt")
+	if got := content("a.txt") + content("b.txt") + content("other.txt"); got != "nonechanged\nby the agent\n" {
+		t.Fatalf("the agent left %q", got)
+	}
+	r, err := s.RestoreFiles(t.Context(), 0, checkpoint.Options{})
+	if err != nil || len(r.Left) > 0 {
+		t.Fatalf("%+v %v", r, err)
+	}
+	if got := content("a.txt") + content("b.txt") + content("new.txt") + content("other.txt") + content("d/c.txt"); got !=
+		"a\nb\nnonenonenone" {
+		t.Errorf("after the undo: %q (%+v)", got, r)
+	}
+	if r, err = s.RedoFiles(t.Context()); err != nil || len(r.Left) > 0 {
+		t.Fatalf("%+v %v", r, err)
+	}
+	if got := content("a.txt") + content("b.txt") + content("other.txt") + content("d/c.txt"); got !=
+		"nonechanged\nby the agent\nc\n" {
+		t.Errorf("after the redo: %q (%+v)", got, r)
+	}
+	if p.content(t, "a.txt")+p.content(t, "b.txt") != own {
+		t.Error("the project's own files changed")
 	}
 }

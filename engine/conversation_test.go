@@ -96,7 +96,8 @@ func TestReport(t *testing.T) {
 		_, err := s.Send(ctx, engine.QueuedMessage{Input: agent.Typed("later"), When: engine.Later})
 		return tool.Text("waited"), err
 	})
-	m := llmtest.New(llmtest.Answer{Calls: []llmtest.Call{{Name: "wait", Input: "{}"}, {Name: "touch", Input: `{"what":"x"}`}},
+	m := llmtest.New(llmtest.Answer{Calls: []llmtest.Call{{Name: "wait", Input: "{}"},
+		{Name: "touch", Input: `{"what":"x"}`}},
 		Usage: llm.Usage{Input: 10, Output: 2}}, llmtest.Reply("one"), llmtest.Reply("two"))
 	_, s = p.open(t, p.options(m), nil, engine.SessionOptions{Host: engine.Host{Tools: tool.Set{touching, wait}}})
 	c := engine.Converse(s)

@@ -204,6 +204,7 @@ func (e *Engine) reload(ctx context.Context, o Options) (Reloaded, error) {
 	e.library.Replace(ctx, now.sources...)
 	e.reloadServers()
 	c.NewSkills = e.Catalog().Skills()
+	logSkills(now, e.Catalog())
 	return c, nil
 }
 
@@ -285,7 +286,7 @@ func (e *Engine) pathContext(p *Project) permission.PathContext {
 // without.
 func (p *Project) localContext(dir string, git *permission.Git, box *sandbox.Sandbox) permission.PathContext {
 	return permission.PathContext{
-		Dir: dir, Roots: p.roots(), Home: p.home,
+		Dir: dir, Roots: p.Roots(), Home: p.home,
 		Own: p.options.Env.OwnDirs(), Protected: p.config.Settings.Permissions.ProtectedPaths,
 		GitEnv: git != nil, Git: git, Untrusted: !p.trust.Trusted(),
 		Confined: func() bool { return box != nil && box.Report().Level == sandbox.Complete },

@@ -649,7 +649,7 @@ func TestReplyValues(t *testing.T) {
 	args := map[string]string{"why": "pdf", "skill": "pdf", "skills": "read", "name": "title"}
 	for _, c := range engine.SlashCommands(command.All("")) {
 		switch c.Name { // these end or replace the session, or ask the user
-		case "quit", "new", "clear", "clone", "fork", "export", "share", "copy", "compact", "reload", "init", "login":
+		case "quit", "new", "clear", "clone", "fork", "export", "share", "copy", "compact", "reload", "init", "review", "login":
 			continue
 		}
 		for ev, err := range s.Run(t.Context(), agent.Typed(strings.TrimSpace("/"+c.Name+" "+args[c.Name]))) {

@@ -36,5 +36,6 @@ func Usagef(hint, format string, args ...any) error {
 // PromptHint rewrites a hint for the command line to what users type at the prompt of a session.
 func PromptHint(hint string) string {
 	return strings.NewReplacer("knack --model provider/name", "/model provider/name, or /model to choose",
-		"knack --model ", "/model ", "knack login ", "/login ", "knack -c -p 'continue'", "continue").Replace(hint)
+		"knack --model ", "/model ", "knack login ", "/login ", "knack doctor", "/doctor", "knack -c -p 'continue'",
+		"continue").Replace(hint)
 }

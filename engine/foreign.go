@@ -20,8 +20,9 @@ import (
 	"github.com/knack-agent/knack/llm/models"
 )
 
-// Foreign is what settings files of other programs mean here beside what is merged with Knack's own: where models are,
-// their keys and their names. What routes requests counts only once the user has said yes to it.
+// Foreign holds what the settings files of other programs, such as Claude Code and Pi, say about models: which to use,
+// their names, keys and addresses. Settings with an equal in Knack are merged by package config instead. Addresses and
+// proxies have no effect until the user has agreed to them.
 type Foreign struct {
 	project *Project
 	models  []config.ForeignModel // that may be used, if Knack's own settings name none
@@ -66,7 +67,7 @@ var proxies = []string{"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "
 var tierVariables = map[string]string{"ANTHROPIC_SMALL_FAST_MODEL": "fast", "ANTHROPIC_DEFAULT_HAIKU_MODEL": "fast",
 	"ANTHROPIC_DEFAULT_SONNET_MODEL": "default", "ANTHROPIC_DEFAULT_OPUS_MODEL": "strong"}
 
-// read decides what counts of other programs' settings.
+// read determines which of other programs' settings have an effect.
 func (f *Foreign) read() {
 	p := f.project
 	given := p.config.Foreign
@@ -194,12 +195,7 @@ func (f *Foreign) problems() (problems []knack.Problem) {
 	}
 	var files []string
 	for _, u := range f.unused {
-		keys := u.Keys[:min(len(u.Keys), maxUnused)]
-		text := strings.Join(keys, ", ")
-		if more := len(u.Keys) - len(keys); more > 0 {
-			text += fmt.Sprintf(" and %d more", more)
-		}
-		files = append(files, text+" of "+f.project.Short(u.Path))
+		files = append(files, plain.List(u.Keys, maxUnused)+" of "+f.project.Short(u.Path))
 	}
 	return append(problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn,
 		Message: "no effect here: " + strings.Join(files, "; "), Hint: "knack doctor"})

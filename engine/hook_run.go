@@ -31,11 +31,22 @@ func newHookRunner(s *Session, p *Project) (*hook.Runner, error) {
 		Run:     func(ctx context.Context, c hook.Process) (hook.Output, error) { return s.Now().runHook(ctx, c) },
 		Client:  c,
 		Guarded: &http.Client{Transport: guard.New(guard.Options{Open: p.config.Settings.Web.AllowPrivate})},
-		Model:   func(ctx context.Context, prompt string) (string, error) { return s.Now().askFast(ctx, prompt) },
+		Model:   func(ctx context.Context, prompt string) (string, error) { return s.Now().AskFast(ctx, prompt) },
 		Fill: func(in *hook.Input) {
-			in.Dir, in.Mode = s.ws.Dir(), string(s.gate.Mode())
+			in.Dir, in.Mode = s.place.ws().Dir(), string(s.gate.Mode())
+			s.mu.Lock()
+			in.PromptID = s.promptID
+			s.mu.Unlock()
+			if s.Recorded() && in.Event == hook.SubagentStop {
+				in.AgentFile = filepath.Join(p.options.Env.AgentSessions(p.dir, s.log.ID()).Dir, in.AgentID+".jsonl")
+			}
 			if s.Recorded() {
 				in.Transcript = filepath.Join(p.options.Env.Sessions(p.dir).Dir, s.log.ID()+".jsonl")
+			}
+		},
+		Watch: func(ran hook.Ran) {
+			if watch := s.Host().HookRan; watch != nil {
+				watch(ran)
 			}
 		},
 		MatchesRule: func(ctx context.Context, rule string, in *hook.Input) bool {
@@ -83,8 +94,8 @@ func (t *Turn) runHook(ctx context.Context, c hook.Process) (hook.Output, error)
 	return hook.Output{Code: exit.Code, Signal: exit.Signal, Stdout: out.buf.Bytes(), Stderr: errs.buf.Bytes()}, err
 }
 
-// askFast sends one prompt to the fast model, outside the conversation.
-func (t *Turn) askFast(ctx context.Context, prompt string) (string, error) {
+// AskFast sends one prompt to the fast model, outside the conversation, and returns its answer.
+func (t *Turn) AskFast(ctx context.Context, prompt string) (string, error) {
 	if err := t.useModel(ctx); err != nil {
 		return "", err
 	}
@@ -94,7 +105,7 @@ func (t *Turn) askFast(ctx context.Context, prompt string) (string, error) {
 // Tool finds a tool by name or alias among the session's tools, active or not, and all tools that the
 // program knows.
 func (t *Turn) Tool(name string) (*tool.Tool, bool) {
-	for _, set := range []tool.Set{t.session.files, t.host.Tools, KnownTools()} {
+	for _, set := range []tool.Set{t.session.files, t.host.Tools, t.host.Own, KnownTools()} {
 		if found, ok := set.Find(name); ok {
 			return found, true
 		}

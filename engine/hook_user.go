@@ -50,7 +50,7 @@ func (u *userHooks) confined(file string) error {
 	if err != nil {
 		return err
 	}
-	for _, dir := range slices.Concat([]string{p.dir, p.root}, p.roots(), p.config.Settings.Sandbox.AllowWrite) {
+	for _, dir := range slices.Concat([]string{p.dir, p.root}, p.Roots(), p.config.Settings.Sandbox.AllowWrite) {
 		if subpath.Contains(realPath(dir), real) {
 			return fmt.Errorf("the file is in %s, where commands can write", p.Short(dir))
 		}
@@ -132,7 +132,8 @@ func (u *userHooks) modelKeys() map[string]bool {
 
 // reportHook reports what the sandbox refused to a hook. A shell line whose last command succeeds exits with 0.
 func (e *Engine) reportHook(h *hook.Hook, exit workspace.Exit) {
-	refused := slices.DeleteFunc(slices.Clone(exit.Refused), func(s string) bool { return slices.Contains(exit.Restored, s) })
+	refused := slices.DeleteFunc(slices.Clone(exit.Refused),
+		func(s string) bool { return slices.Contains(exit.Restored, s) })
 	if len(refused) == 0 {
 		return
 	}

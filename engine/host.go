@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
 )
 
@@ -16,12 +19,12 @@ import (
 func (s *Session) ReadFile(ctx context.Context, path string, maxBytes int) (data []byte, abs string, more bool,
 	err error) {
 	t := s.Now()
-	abs = s.ws.Path(path)
+	abs = s.place.ws().Path(path)
 	// A refused file must look the same as a missing one.
 	if err := t.mayRead(ctx, "read_file", abs); err != nil {
 		return nil, "", false, err
 	}
-	f, err := s.ws.Open(ctx, abs)
+	f, err := s.place.ws().Open(ctx, abs)
 	if err != nil {
 		return nil, "", false, err
 	}
@@ -59,6 +62,27 @@ func (t *Turn) mayRead(ctx context.Context, tool, path string) error {
 	return fmt.Errorf("%s cannot be read: no rule allows it", path)
 }
 
+// ReadResource reads a resource of a connected MCP server for the host. Deny rules for the server's tools hold, and
+// managed ask rules refuse it, because nobody is asked.
+func (t *Turn) ReadResource(ctx context.Context, server, uri string) ([]llm.Part, error) {
+	var client *mcp.Client
+	for _, c := range t.session.servers.clients() {
+		if slices.ContainsFunc(c.Servers(), func(s mcp.Status) bool { return s.Name == server }) {
+			client = c
+			break
+		}
+	}
+	if client == nil {
+		return nil, fmt.Errorf("there is no MCP server %.100q", server)
+	}
+	d := t.gate.Decide(ctx, permission.Subject{Kind: permission.Kind("mcp__" + mcp.Safe(server) + "__read"), Text: uri})
+	t.project.audit(t.session.log)(gate.Record{Tool: "read_mcp_resource", Decision: d})
+	if d.Verdict == permission.Deny || d.Verdict == permission.Ask && d.Origin == permission.Managed {
+		return nil, fmt.Errorf("%s cannot be read: the rule %s (%s)", uri, d.Rule, d.Origin)
+	}
+	return client.Read(ctx, server, uri)
+}
+
 // StopTask stops a background command, or a background agent by the ID of its session.
 func (s *Session) StopTask(id string) error {
 	if s.background.Stop(s.log, id, errors.New("stopped by the user")) {
@@ -66,6 +90,10 @@ func (s *Session) StopTask(id string) error {
 	}
 	return s.jobs.Stop(id)
 }
+
+// MoveToBackground makes background commands of those that calls wait for: see [Status].Jobs. call is the ID of one
+// call; "": all. It reports whether there was one.
+func (s *Session) MoveToBackground(call string) bool { return s.jobs.Move(call) }
 
 // TaskOutput returns the end, at most maxBytes bytes, of the output of a background command, or of the
 // texts and calls of a background agent. total is the size of the whole.

@@ -19,17 +19,17 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// An isolated is the git worktree in which one sub-agent works.
+// An isolated is the git worktree in which one sub-agent or a session works.
 type isolated struct {
 	engine *Engine
-	agent  string
+	agent  string // "": the session itself
 	tree   *worktree.Worktree
 	ws     *workspace.Local
 	paths  permission.PathContext
 }
 
-// isolate makes a worktree for an agent, with a sandbox of its own: the directory beside, in which the agent that starts
-// it works, can only be read.
+// isolate makes a worktree for an agent, with a sandbox of its own: the directory beside, in which the agent that
+// starts it works, can only be read.
 func (t *Turn) isolate(ctx context.Context, d *agent.Definition, beside workspace.Workspace) (*isolated, error) {
 	p, e := t.project, t.session.engine
 	if _, local := beside.(*workspace.Local); !local {
@@ -47,23 +47,34 @@ func (t *Turn) isolate(ctx context.Context, d *agent.Definition, beside workspac
 	if err != nil {
 		return nil, fmt.Errorf("isolation: worktree: %w", err)
 	}
-	i := &isolated{engine: e, agent: d.Name, tree: tree}
+	i, err := e.isolatedIn(ctx, p, tree)
+	if err != nil {
+		return nil, err
+	}
+	i.agent = d.Name
+	if worktree.Uncommitted(ctx, environ, tree.Root) {
+		e.addNoticeOnce(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Info, Path: d.Path,
+			Message: "the agent " + d.Name + " works in a worktree that begins at the last commit: what is not committed is not in it"})
+	}
+	return i, nil
+}
+
+// isolatedIn opens a worktree for an agent or a session. On an error the worktree is removed if nothing changed in it.
+func (e *Engine) isolatedIn(ctx context.Context, p *Project, tree *worktree.Worktree) (*isolated, error) {
+	i := &isolated{engine: e, tree: tree}
+	var err error
 	i.ws, err = workspace.NewLocal(tree.Dir)
 	if err != nil {
 		_, closed := tree.Close(ctx)
 		return nil, errors.Join(err, closed)
 	}
-	i.ws.Environ = environ
+	i.ws.Environ = p.options.Env.environ()
 	git, box, err := e.confine(i.ws, p)
 	if err != nil {
 		i.end(ctx)
 		return nil, err
 	}
 	i.paths = p.localContext(i.ws.Dir(), git, box)
-	if worktree.Uncommitted(ctx, environ, tree.Root) {
-		e.addNoticeOnce(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Info, Path: d.Path,
-			Message: "the agent " + d.Name + " works in a worktree that begins at the last commit: what is not committed is not in it"})
-	}
 	return i, nil
 }
 
@@ -73,8 +84,8 @@ func (i *isolated) text() string {
 		"that are not committed are not in it. Do not change files outside it.", i.ws.Dir(), i.tree.Branch)
 }
 
-// gateOptions returns what the settings say about permissions, for the worktree: rules for paths of the project hold for
-// the same paths in the worktree. Those that ask and deny go on holding for the project.
+// gateOptions returns what the settings say about permissions, for the worktree: rules for paths of the project hold
+// for the same paths in the worktree. Those that ask and deny go on holding for the project.
 func (i *isolated) gateOptions(p *Project) gate.Options {
 	moved := func(rules []permission.Rule) (all []permission.Rule) {
 		for _, r := range rules {
@@ -85,10 +96,11 @@ func (i *isolated) gateOptions(p *Project) gate.Options {
 		}
 		return all
 	}
-	rules := p.config.Rules
-	return gate.Options{Paths: i.paths, Ceiling: gate.Ceiling(p.config.Settings.Skills.EnforceAllowedTools),
-		Rules: permission.Rules{Allow: moved(rules.Allow), Ask: slices.Concat(rules.Ask, moved(rules.Ask)),
-			Deny: slices.Concat(rules.Deny, moved(rules.Deny))}}
+	o := i.engine.gateOptions(p)
+	o.Paths = i.paths
+	o.Rules = permission.Rules{Allow: moved(o.Rules.Allow), Ask: slices.Concat(o.Rules.Ask, moved(o.Rules.Ask)),
+		Deny: slices.Concat(o.Rules.Deny, moved(o.Rules.Deny))}
+	return o
 }
 
 // end removes the worktree if nothing changed in it. Otherwise it returns where the agent's work is, for the agent that
@@ -105,7 +117,11 @@ func (i *isolated) end(ctx context.Context) string {
 		text = fmt.Sprintf("the worktree %s, branch %s, has %s", i.tree.Dir, i.tree.Branch, kept)
 	}
 	if text != "" {
-		i.engine.addNotice(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Info, Message: "agent " + i.agent + ": " + text})
+		who := "agent " + i.agent + ": "
+		if i.agent == "" {
+			who = ""
+		}
+		i.engine.addNotice(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Info, Message: who + text})
 	}
 	return text
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/zalando/go-keyring"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/models"
@@ -195,6 +196,31 @@ func (m *Models) CheckKey(provider, key string) error {
 		form += " and begins with " + strings.Join(p.KeyPrefix, " or ")
 	}
 	return fmt.Errorf("that is not a key of %s, which %s", provider, form)
+}
+
+// KeyProblems reports the keys in use that do not have the form of their provider's keys. It contacts no provider.
+func (m *Models) KeyProblems() (problems []knack.Problem) {
+	keys := OpenKeys(m.Env)
+	for _, s := range m.Servers() {
+		p, _, _ := m.provider(s.Provider)
+		hint := "knack login " + s.Provider
+		key, from := p.EnvKey(m.getenv)
+		switch {
+		case p.KeyHelper != "", from == p.TokenEnv && from != "":
+			continue
+		case key == "":
+			if key, _ = keys.Get(s.Provider); key == "" {
+				continue
+			}
+		default:
+			hint = "export " + from + "=…, or unset it, and " + hint
+		}
+		if err := m.CheckKey(s.Provider, key); err != nil {
+			problems = append(problems, knack.Problem{Code: knack.CodeKeyInvalid, Severity: knack.Warn,
+				Message: fmt.Sprintf("the key of %s (%s) cannot be right: %v", s.Provider, s.Key, err), Hint: hint})
+		}
+	}
+	return problems
 }
 
 // TryKey asks a provider for the list of its models with a key: one request, which costs nothing and takes at most some

@@ -16,17 +16,20 @@ import (
 
 // Notes describes the notes of earlier conversations.
 type Notes struct {
-	// User and Project are the directories of the notes about the user and about the project, which need not exist; "": there
-	// is no directory for state.
+	// User and Project are the directories of the notes about the user and about the project, which need not exist; "":
+	// there is no directory for state.
 	User, Project string
-	Claude        string // the directory of Claude Code's notes about the project, which need not exist; "": there is no home
-	Auto          bool   // the model reads and writes notes: the setting memory.auto
-	ReadClaude    bool   // the notes of Claude Code are in the prompt: the setting memory.claude
+	// the directory of Claude Code's notes about the project, which need not exist; "": there is no home
+	Claude     string
+	Auto       bool // the model reads and writes notes: the setting memory.auto
+	ReadClaude bool // the notes of Claude Code are in the prompt: the setting memory.claude
+	Propose    bool // the end of a session proposes notes: the setting memory.propose
 }
 
 // Notes returns where the notes of earlier conversations are, and who reads them.
 func (p *Project) Notes() Notes {
-	n := Notes{Auto: p.config.Settings.Memory.Auto, ReadClaude: p.config.Settings.Memory.Claude}
+	n := Notes{Auto: p.config.Settings.Memory.Auto, ReadClaude: p.config.Settings.Memory.Claude,
+		Propose: p.config.Settings.Memory.Propose}
 	root := realPath(p.root)
 	if base := p.options.Env.StateFile("memories"); base != "" {
 		sum := sha256.Sum256([]byte(root))
@@ -39,8 +42,8 @@ func (p *Project) Notes() Notes {
 	return n
 }
 
-// notAlphanumeric replaces what is neither a letter nor a digit of ASCII by a hyphen, as Claude Code does in the names of
-// directories of projects.
+// notAlphanumeric replaces what is neither a letter nor a digit of ASCII by a hyphen, as Claude Code does in the names
+// of directories of projects.
 func notAlphanumeric(path string) string {
 	return strings.Map(func(r rune) rune {
 		if '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
@@ -78,6 +81,9 @@ func (n Notes) Add(s *Session, project bool, line string) error {
 	return memory.Add(n.options(s), path, line)
 }
 
+// Stranger explains why what s says may come from a stranger, such as a page of the web; "": it does not.
+func (n Notes) Stranger(s *Session) string { return strangersText(s.log) }
+
 // memoryPrompt returns the part of the system prompt with the notes.
 func (p *Project) memoryPrompt() string {
 	n := p.Notes()
@@ -107,9 +113,9 @@ func NoteCommand(prompt string) string {
 
 const fromServer = "this session has read from an MCP server, which may have asked for this"
 
-// strangersText explains where a conversation may have read text that neither the user nor the project wrote; "": nowhere.
-// The log contains it also after a compaction, and in a session that is resumed. What an agent reports may come from
-// anywhere.
+// strangersText explains where a conversation may have read text that neither the user nor the project wrote; "":
+// nowhere. The log contains it also after a compaction, and in a session that is resumed. What an agent reports may
+// come from anywhere.
 func strangersText(log *session.Log) string {
 	for _, e := range log.Entries() {
 		if e.Agent != nil {

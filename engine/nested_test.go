@@ -64,9 +64,9 @@ func TestNestedAsks(t *testing.T) {
 	turn("web/.claude/skills/deploy/SKILL.md: left out: not trusted yet (knack trust --show)")
 	expect(question)
 	answer = "yes"
-	turn("skills: +deploy\nactivated deploy")
+	turn("skills: +deploy (in web)\nactivated deploy")
 	expect(question)
-	turn("skills: +deploy\nactivated deploy")
+	turn("skills: +deploy (in web)\nactivated deploy")
 	expect() // now it is approved
 	p.write(t, skill, skillFile("Deploys", "Deploy in another way."))
 	answer = "no"

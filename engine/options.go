@@ -9,6 +9,7 @@ import (
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/mcp"
+	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/tool/batch"
@@ -49,8 +50,8 @@ type Options struct {
 	// NoSettings leaves out the project's and the user's settings files.
 	NoSettings bool
 	// Layers are the layers that settings, skills, agents, templates and context files are read from:
-	// "user", "project", and "local" for the project's CLAUDE.local.md; nil: all. Managed files and those given in these Options are always read.
-	// Listing the project here does not trust it.
+	// "user", "project", and "local" for the project's CLAUDE.local.md; nil: all. Managed files and those given in these
+	// Options are always read. Listing the project here does not trust it.
 	Layers []string
 	Trust  bool // trust the project while the program runs
 	Index  bool // list skills in the system prompt, to be read as files; no Skill tool
@@ -76,8 +77,8 @@ type Options struct {
 	// Debug logs what happens, without keys and without text of conversations. Each record has a topic
 	// attribute, one of DebugTopics. nil: no log.
 	Debug *slog.Logger
-	// StartDebug switches Debug on, if it is off, and returns the file that it writes to. It is called when the skill debug
-	// is. nil: the log cannot be switched on.
+	// StartDebug switches Debug on, if it is off, and returns the file that it writes to. It is called when the skill
+	// debug is. nil: the log cannot be switched on.
 	StartDebug func() (file string, err error)
 	// Problems were found by the caller while it made these Options; they are reported together with the
 	// project's.
@@ -106,6 +107,9 @@ type SessionOptions struct {
 	Tools  string // names, sets (none, all, readOnly, coding, default), or changes such as +grep,-bash; "": default
 	System string // replaces the system prompt
 	Append []string
+	// Agent names a definition, of the host or the project, that leads the session: its prompt, tools, model, effort,
+	// mode and limit of requests apply. "": none does.
+	Agent string
 	// Skills are the skills that can be used, see knack.View.Only. nil: all.
 	Skills []string
 
@@ -125,9 +129,18 @@ type SessionOptions struct {
 type Host struct {
 	Hooks    []hook.Hook        // they run after those of skills and before those of settings; see [hook.New]
 	Agents   []agent.Definition // they come before those of the project
+	Own      tool.Set           // like Tools, but sub-agents do not have them
 	Tools    tool.Set           // they pass the same gate; a built-in or invalid name is a Problem of the Session
 	Commands []Command          // they come after the program's own
 	Servers  []mcp.Server       // MCP servers, which may run in the host's process; see [mcp.Server]
+	// Rules deny and ask in addition to those of the settings; Allow is not used. An ask rule whose origin is
+	// permission.Managed holds in every mode.
+	Rules permission.Rules
+	// HookRan is called when a command of a hook starts, and when it has ended; nil: nothing is. It may be called
+	// concurrently.
+	HookRan func(hook.Ran)
+	// Plan is what the model is told about how to plan, when plan mode begins; "": nothing more.
+	Plan string
 	// Elicit answers the questions of MCP servers; nil: the session's Person does.
 	Elicit Person
 	// Aliases maps names of tools to the tools that run in their place: see agent.Agent.

@@ -188,8 +188,11 @@ func (s *Session) askPerson(ctx context.Context, person Person, kind hook.Notice
 func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, error) {
 	q := Question{Title: r.Title(), Asker: AskerGate, Call: &r}
 	for _, sub := range r.Subjects {
+		if sub.Kind != permission.KindSkill || sub.Default == permission.Allow {
+			continue
+		}
 		for _, k := range s.engine.Catalog().Skills() {
-			if sub.Kind == permission.KindSkill && sub.Default != permission.Allow && k.RuleName() == sub.Text {
+			if k.RuleName() == sub.Text {
 				q.Points, q.Documents = s.Now().describeSkill(ctx, k)
 			}
 		}
@@ -197,7 +200,7 @@ func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, err
 	for _, c := range r.Choices {
 		if c == gate.No && r.Edits {
 			q.Options = append(q.Options, Option{ID: OptionEdits, Label: "yes, and all edits", Allow: true, Lasts: gate.Once,
-				Help: "mode acceptEdits: files here are changed without asking"})
+				Help: "mode acceptEdits: files here change without asking"})
 		}
 		o := Option{ID: c.String(), Lasts: c, Allow: c != gate.No}
 		switch c {

@@ -124,6 +124,9 @@ func (p *planMode) text() string {
 	if p.session.person == nil || len(p.session.unlisted) == 0 {
 		how = planAnswerText
 	}
+	if own := p.session.Host().Plan; own != "" {
+		how = "\n\n" + own + "\n\n" + how
+	}
 	return planText + how
 }
 

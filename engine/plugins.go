@@ -1,14 +1,18 @@
 package engine
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
@@ -49,7 +53,7 @@ func (s *Plugins) read() error {
 			return err
 		}
 		for _, dir := range dirs {
-			s.use(dir, filepath.Base(dir)+"@inline", nil)
+			s.use(dir, filepath.Base(dir)+"@inline")
 		}
 	}
 	s.readInstalled()
@@ -87,10 +91,22 @@ func (s *Plugins) readInstalled() {
 		bad(knack.CodeJSONInvalid, filepath.Join(s.project.root, ".knack", install.LockName), "", "it is ignored: %v", err)
 		projects = &install.Lock{}
 	}
+	others := sync.OnceValue(func() map[string]install.Found {
+		found, err := install.FindClaude(s.project.options.Env.ClaudeDir())
+		if err != nil {
+			bad(knack.CodeJSONInvalid, s.project.options.Env.ClaudeDir(), "", "plugins of Claude Code are not found: %v", err)
+		}
+		return found
+	})
 	allowed, err := s.marketplaces()
+	var read []string
 	for _, id := range ids {
 		it, pinned := lock.Plugins[id], projects.Plugins[id]
 		switch {
+		case it == nil && others()[id].Dir != "":
+			s.problems = append(s.problems, knack.Problem{Code: knack.CodePluginMissing, Severity: knack.Warn,
+				Path: others()[id].Dir, Hint: "knack plugin import " + id, Message: "the plugin " + plain.Line(id) +
+					" is on in the settings, Claude Code has installed it, and you have not approved it here"})
 		case it == nil:
 			bad(knack.CodePluginMissing, "", "knack plugin add "+plain.Line(id),
 				"the plugin %s is on in the settings, and is not installed", plain.Line(id))
@@ -101,8 +117,42 @@ func (s *Plugins) readInstalled() {
 			bad(knack.CodeChanged, store.Path(it), "knack plugin update "+plain.Line(id),
 				"the plugin %s is not used: the project's %s has another version", plain.Line(id), install.LockName)
 		default:
-			s.use(store.Path(it), id, it)
+			if now := others()[id].Dir; it.Place != "" && now != it.Place {
+				hint := "knack plugin update " + plain.Line(id)
+				if now == "" {
+					hint = "knack plugin remove " + plain.Line(id)
+				}
+				if _, err := os.Stat(it.Place); err != nil {
+					bad(knack.CodePluginMissing, it.Place, hint, "the plugin %s is not used: Claude Code has removed this version",
+						plain.Line(id))
+					continue
+				} else if now != "" {
+					s.problems = append(s.problems, knack.Problem{Code: knack.CodeChanged, Severity: knack.Warn, Path: now, Hint: hint,
+						Message: "Claude Code has another version of the plugin " + plain.Line(id) +
+							"; the one that you approved is used"})
+				}
+			}
+			read = append(read, id)
 		}
+	}
+	// Reading is mostly waiting for the system.
+	found := make([]readResult, len(read))
+	var wg sync.WaitGroup
+	next := make(chan int)
+	for range min(len(read), runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			for i := range next {
+				found[i] = readPlugin(store.Path(lock.Plugins[read[i]]), read[i], lock.Plugins[read[i]])
+			}
+		})
+	}
+	for i := range read {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	for _, x := range found {
+		s.add(x)
 	}
 }
 
@@ -191,45 +241,66 @@ func isPlugin(dir string) (bool, error) {
 	return x.Manifest != "" || !x.IsEmpty(), nil
 }
 
-// use reads the plugin in a directory and uses it, unless one with its name is used already. it is nil for a
-// plugin that is not installed.
-func (s *Plugins) use(dir, id string, it *install.Item) {
+// use reads the plugin in a directory and uses it, unless one with its name is used already.
+func (s *Plugins) use(dir, id string) {
+	s.add(readPlugin(dir, id, nil))
+}
+
+// A readResult is a plugin that was read; without a Plugin it cannot be used.
+type readResult struct {
+	usedPlugin
+	problems []knack.Problem
+}
+
+// readPlugin reads the plugin in a directory. it is nil for a plugin that is not installed.
+func readPlugin(dir, id string, it *install.Item) (x readResult) {
 	name, _, _ := strings.Cut(id, "@")
+	bad := func(code knack.Code, hint, format string, args ...any) {
+		x.problems = append(x.problems, knack.Problem{Code: code, Severity: knack.Error, Path: dir,
+			Message: fmt.Sprintf(format, args...), Hint: hint})
+	}
+	x.id, x.Dir = id, dir
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		s.problems = append(s.problems, knack.Problem{Code: knack.CodeUnreadable, Severity: knack.Error,
-			Path: dir, Message: "the plugin cannot be read: " + err.Error()})
-		return
+		bad(knack.CodeUnreadable, "", "the plugin cannot be read: %v", err)
+		return x
 	}
 	defer root.Close()
-	x := usedPlugin{id: id}
 	if it == nil {
 		x.Plugin = plugin.Read(plugin.FS(root), plugin.Options{Name: name})
 		x.id = x.Name + "@inline"
 	} else {
 		verified := it.NewReader(root, dir)
-		x.Plugin, x.files = plugin.Read(verified, plugin.Options{Name: name, Entry: it.Entry}), it.Files
+		found := plugin.Read(verified, plugin.Options{Name: name, Entry: it.Entry})
 		if drift := verified.Drift(); !drift.IsZero() {
-			s.problems = append(s.problems, knack.Problem{Code: knack.CodeChanged, Severity: knack.Error, Path: dir,
-				Message: fmt.Sprintf("the plugin %s is not used: it has changed since it was installed (%s)", id, drift),
-				Hint:    "knack skill diff " + id})
-			return
+			bad(knack.CodeChanged, "knack skill diff "+id,
+				"the plugin %s is not used: it has changed since it was installed (%s)", id, drift)
+			return x
 		}
-		x.Check = verified.Check
+		x.Plugin, x.files, x.Check = found, it.Files, verified.Check
 	}
-	for _, bad := range x.Problems {
-		bad.Path = filepath.Join(dir, filepath.FromSlash(bad.Path))
-		s.problems = append(s.problems, bad)
+	for _, p := range x.Problems {
+		p.Path = filepath.Join(dir, filepath.FromSlash(p.Path))
+		x.problems = append(x.problems, p)
+	}
+	return x
+}
+
+// add uses a plugin that was read.
+func (s *Plugins) add(x readResult) {
+	s.problems = append(s.problems, x.problems...)
+	if x.Plugin == nil {
+		return
 	}
 	if i := slices.IndexFunc(s.used, func(y usedPlugin) bool { return y.Name == x.Name }); i >= 0 {
 		s.problems = append(s.problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn,
-			Path: dir, Message: fmt.Sprintf("the plugin %s is not used: the one in %s has that name", x.Name,
+			Path: x.Dir, Message: fmt.Sprintf("the plugin %s is not used: the one in %s has that name", x.Name,
 				s.used[i].Dir)})
 		return
 	}
-	x.Dir, x.Data = dir, s.project.options.Env.pluginData(x.id)
+	x.Data = s.project.options.Env.pluginData(x.id)
 	x.Origin = knack.Origin{Kind: knack.Plugin, Trust: knack.Trusted, Dir: s.project.root}
-	s.used = append(s.used, x)
+	s.used = append(s.used, x.usedPlugin)
 }
 
 // pluginData is the directory that the hooks and servers of a plugin may write; "": there is none. It is not among
@@ -240,6 +311,40 @@ func (e Env) pluginData(id string) string {
 		return ""
 	}
 	return filepath.Join(filepath.Dir(d.Data), "knack-plugin-data", strings.ReplaceAll(id, "@", "-"))
+}
+
+// installedNames is a [knack.Source] without skills. Its prefixes are the names of plugins and servers that are there,
+// whether they can be used or not, so that PLUGIN:NAME never finds another skill in their place.
+type installedNames struct{ *Project }
+
+func (installedNames) Skills(context.Context) iter.Seq2[*knack.Skill, error] {
+	return func(func(*knack.Skill, error) bool) {}
+}
+
+// Prefixes implements knack.Source.
+func (p installedNames) Prefixes() (names []string) {
+	add := func(id string) {
+		name, _, _ := strings.Cut(id, "@")
+		names = append(names, name)
+	}
+	for id := range p.config.Settings.EnabledPlugins {
+		add(id)
+	}
+	for _, x := range p.plugins.used {
+		names = append(names, x.Name)
+	}
+	if env := p.options.Env; env.DataDir() != "" {
+		if lock, err := install.ReadLock(install.User(env.DataDir(), env.ConfigDir()).Lock); err == nil {
+			for id := range lock.Plugins {
+				add(id)
+			}
+		}
+	}
+	servers, _ := p.Servers()
+	for _, s := range servers {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 // sources returns the skills and commands of the plugins.

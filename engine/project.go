@@ -17,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/bundled"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/internal/project/config"
 	"github.com/knack-agent/knack/internal/project/instructions"
@@ -64,12 +65,15 @@ type Project struct {
 	servers        []mcp.Server
 	serverProblems []knack.Problem
 	serverFiles    []knack.Problem // in the project's files that define servers
+
+	passedOver func() []knack.Problem // see searchOthers; computed once
 }
 
 // Load reads what a directory provides. It opens no model or workspace, and reads no skill.
 func Load(ctx context.Context, o Options) (*Project, error) {
 	p := &Project{options: o}
 	p.own.project, p.foreign.project = p, p
+	p.passedOver = sync.OnceValue(func() []knack.Problem { return searchOthers(p) })
 	env := o.Env
 	var err error
 	if o.Dir == "" {
@@ -125,7 +129,7 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	if err != nil {
 		return nil, &Error{Err: err, Hint: "knack help settings", Exit: ExitUsage}
 	}
-	for _, dir := range p.roots() {
+	for _, dir := range p.Roots() {
 		if err := p.checkRoot(dir); err != nil {
 			return nil, err
 		}
@@ -149,9 +153,9 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	return p, nil
 }
 
-// roots returns the directories that tools may use as they may use the working directory: those of the settings and of
+// Roots returns the directories that tools may use as they may use the working directory: those of the settings and of
 // Options.AddDirs.
-func (p *Project) roots() []string {
+func (p *Project) Roots() []string {
 	all := slices.Clone(p.config.Settings.Permissions.AdditionalDirectories)
 	for _, dir := range p.options.AddDirs {
 		if real := realPath(dir); !slices.Contains(all, real) {
@@ -234,11 +238,11 @@ func (p *Project) findSources(ctx context.Context) {
 	p.bundled = bundled.New(env.StateHome(), p.Version())
 	p.bundled.Features = features(p.config, env.Get("KNACK_FEATURES"))
 	p.bundled.Off = p.plugins.switchedOff()
-	about := facts{p}
-	p.bundled.Found, p.bundled.Before = about.found, about.before()
+	bundled := bundledSkills{p}
+	p.bundled.Found, p.bundled.Before = bundled.gateOpen, bundled.prepended()
 	s.Bundled, s.Plugins = []knack.Source{p.bundled}, p.plugins.sources()
 	p.sourceOptions = s
-	p.sources = slices.Concat(sources.Default(ctx, p.dir, s), o.Sources)
+	p.sources = slices.Concat(sources.Default(ctx, p.dir, s), o.Sources, []knack.Source{installedNames{p}})
 }
 
 // findTemplates finds templates and agents.
@@ -287,8 +291,8 @@ func (p *Project) setView() {
 	}
 }
 
-// features returns the features that settings and the environment turn on or off. The environment turns on what settings
-// do not turn off.
+// features returns the features that settings and the environment turn on or off. The environment turns on what
+// settings do not turn off.
 func features(settings *config.Config, env string) map[string]bool {
 	all := maps.Clone(settings.Settings.Features)
 	for _, name := range strings.FieldsFunc(env, func(r rune) bool { return r == ',' || r == ' ' }) {
@@ -302,6 +306,29 @@ func features(settings *config.Config, env string) map[string]bool {
 	return all
 }
 
+// unknownFeatures reports names of features that turn nothing on or off.
+func unknownFeatures(p *Project) (problems []knack.Problem) {
+	if len(p.options.Sources) > 0 {
+		return nil // a host's skills may have features of their own
+	}
+	all := bundled.FeatureNames()
+	for _, name := range p.bundled.UnknownFeatures() {
+		x := knack.Problem{Code: knack.CodeUnknownKey, Severity: knack.Warn,
+			Message: fmt.Sprintf("there is no feature %q", plain.Line(name)),
+			Hint:    "the features are " + strings.Join(all, ", ")}
+		if near := similar.Names(name, all); len(near) > 0 {
+			x.Message += "; did you mean " + near[0] + "?"
+		}
+		if at := p.config.Where("features." + name); len(at) > 0 {
+			x.Path, x.Line, x.Column = at[0].Path, at[0].Line, at[0].Column
+		} else {
+			x.Message = "KNACK_FEATURES: " + x.Message
+		}
+		problems = append(problems, x)
+	}
+	return problems
+}
+
 // KeyBindings returns the file with the user's key bindings, which need not exist; "": there is no user.
 func KeyBindings(env Env) string {
 	if dir := env.ConfigDir(); dir != "" {
@@ -309,6 +336,21 @@ func KeyBindings(env Env) string {
 	}
 	return ""
 }
+
+// ClaudeKeyBindings returns the file with the user's key bindings for Claude Code, which need not exist; "": there is
+// no user.
+func ClaudeKeyBindings(env Env) string {
+	if dir := env.ClaudeDir(); dir != "" {
+		return filepath.Join(dir, "keybindings.json")
+	}
+	return ""
+}
+
+// A Style is an output style.
+type Style = instructions.Style
+
+// Styles returns the output styles that the user and the project provide.
+func Styles(p *Project) []Style { return instructions.Styles(p.texts) }
 
 // Close removes the files that bundled skills were extracted to.
 func (p *Project) Close() error { return p.bundled.Close() }
@@ -347,6 +389,7 @@ type Settings struct {
 	EnforceAllowedTools string
 	Theme               string // of the screen
 	Notify              string // how to notify the user when something needs an answer
+	OutputStyle         string // "": none
 }
 
 // Settings returns the project's settings for front ends.
@@ -356,6 +399,7 @@ func (p *Project) Settings() Settings {
 		Model: s.Model, Effort: s.Effort, Sandbox: s.Sandbox.Mode,
 		DisableBypass: s.Permissions.DisableBypass != "", DisableShell: s.Skills.DisableShell,
 		EnforceAllowedTools: string(s.Skills.EnforceAllowedTools), Theme: s.Theme, Notify: s.Notify,
+		OutputStyle: s.OutputStyle,
 	}
 }
 
@@ -395,14 +439,19 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 	for _, k := range cat.Skills() {
 		hooks = append(hooks, HookProblems(k)...)
 	}
-	return slices.Concat(p.options.Env.Problems(), p.config.Problems, p.sandboxProblems, p.plugins.problems,
-		p.foreign.problems(), p.hookProblems, p.serverFiles,
-		p.ofSkills(cat), passedOver(p), cat.Overruled(p.view), p.problems, p.options.Problems, hooks, slash)
+	return append(append(problemsOfFiles(p, cat), hooks...), slash...)
 }
 
-// passedOver names directories of skills for other programs that Knack does not search, in the project and in added
-// directories.
-func passedOver(p *Project) (problems []knack.Problem) {
+// problemsOfFiles returns the problems of everything that the project reads, among them all that trust would resolve.
+func problemsOfFiles(p *Project, cat *knack.Catalog) []knack.Problem {
+	return slices.Concat(p.options.Env.Problems(), p.config.Problems, p.sandboxProblems, p.plugins.problems,
+		p.foreign.problems(), p.hookProblems, p.serverFiles, unknownFeatures(p),
+		p.ofSkills(cat), p.passedOver(), cat.Overruled(p.view), p.problems, p.options.Problems)
+}
+
+// searchOthers reports directories with skills for other programs that are not sources here, in the project and in
+// added directories.
+func searchOthers(p *Project) (problems []knack.Problem) {
 	if p.options.Bare || p.options.NoSkills {
 		return nil
 	}
@@ -418,7 +467,7 @@ func passedOver(p *Project) (problems []knack.Problem) {
 				continue
 			}
 			if skills, err := knack.FindSkills(place); err == nil {
-				problems = append(problems, knack.Problem{Code: knack.CodeLimitReached, Severity: knack.Warn, Path: place,
+				problems = append(problems, knack.Problem{Code: knack.CodeNotSearched, Severity: knack.Warn, Path: place,
 					Message: "not searched: " + plain.Count(len(skills), "skill") + " in it",
 					Hint:    "to use them: --skill " + plain.Line(place)})
 			}

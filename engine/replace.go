@@ -41,7 +41,7 @@ func (s *Session) Replace(ctx context.Context, with Replacement) (*Session, erro
 		}
 	default:
 		source = hook.SourceClear
-		if log, err = s.newLog(); err != nil {
+		if log, err = newLog(s); err != nil {
 			return nil, err
 		}
 	}
@@ -51,7 +51,7 @@ func (s *Session) Replace(ctx context.Context, with Replacement) (*Session, erro
 // replace starts the session that replaces s. source is the source of its SessionStart event, clear or resume, and the
 // reason of the SessionEnd event of s.
 func (s *Session) replace(ctx context.Context, log *session.Log, source hook.Source) (*Session, error) {
-	o := s.options
+	o := s.given
 	o.Host = s.Host()
 	o.ID, o.Resume, o.Latest, o.Fork, o.Model, o.Effort, o.Until = "", "", false, false, "", "", nil
 	next, err := s.engine.start(ctx, s.person, o, log, s)
@@ -67,8 +67,8 @@ func (s *Session) replace(ctx context.Context, log *session.Log, source hook.Sou
 	return next, nil
 }
 
-// newLog creates the log of a new session.
-func (s *Session) newLog() (*session.Log, error) {
+// newLog creates the log of a new session that replaces another.
+func newLog(s *Session) (*session.Log, error) {
 	p := s.engine.Project()
 	h := session.Header{ID: session.NewID(time.Now()), Dir: p.dir}
 	if !s.Recorded() {

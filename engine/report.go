@@ -32,9 +32,10 @@ type Report struct {
 	Took   time.Duration // until the last event
 	Waited time.Duration // for answers of the model, without those to sub-agents
 
-	calls          map[string]json.RawMessage // the inputs of calls, by ID
-	asked          time.Time                  // when the current request was sent; zero: none is
-	failed, denied bool                       // a procedure of the offline model failed; a call of the turn itself was refused
+	calls map[string]json.RawMessage // the inputs of calls, by ID
+	asked time.Time                  // when the current request was sent; zero: none is
+	// a procedure of the offline model failed; a call of the turn itself was refused
+	failed, denied bool
 }
 
 // Refused is a call that was not allowed.

@@ -86,6 +86,11 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 			return false
 		}
 	}
+	s.mu.Lock()
+	if s.promptID = in.MessageID; s.promptID == "" {
+		s.promptID = session.NewUUID()
+	}
+	s.mu.Unlock()
 	t := s.Now()
 	if err := t.fireSkillsChanged(ctx); err != nil {
 		yield(Event{}, err)
@@ -120,6 +125,8 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 		return false
 	}
 	s.memory.RestoreTodos(Todos(s.log)) // of the current branch of the conversation
+	s.place.begin(t.gate)
+	s.place.follow(ctx)
 	if err := s.checkpoints.begin(cmp.Or(in.Command, in.Text)); err != nil {
 		yield(Event{}, err)
 		return false
@@ -168,7 +175,7 @@ func (t *Turn) addHint(text string, err error) error {
 		}
 		switch {
 		case no.Hint != "":
-			hint = no.Hint
+			hint = t.project.ShortIn(no.Hint)
 		case name != "" && t.instead(name) != "":
 			hint = t.instead(name)
 		case len(no.Near) > 0 && t.session.person != nil:

@@ -275,8 +275,8 @@ func (m *Servers) awaitNew(ctx context.Context, limit time.Duration, waiting fun
 	return ctx.Err()
 }
 
-// maxInstructions limits the servers whose instructions the model sees.
-const maxInstructions = 10
+// maxInstructed limits the number of servers whose instructions the model sees.
+const maxInstructed = 10
 
 // instructions returns what connected servers say about the use of their tools, as far as the model has not seen it;
 // nil: nothing. It is not a part of the system prompt, because a change of that loses the provider's cache.
@@ -287,7 +287,7 @@ func (m *Servers) instructions(state session.State) *session.Note {
 		if x.State != mcp.Connected || x.Instructions == "" || slices.Contains(state.Servers, x.Name) {
 			continue
 		}
-		if len(state.Servers)+len(texts) == maxInstructions {
+		if len(state.Servers)+len(texts) == maxInstructed {
 			break
 		}
 		note.Servers = append(note.Servers, x.Name)

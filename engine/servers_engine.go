@@ -36,7 +36,8 @@ func (e *Engine) newClient(p *Project, servers []mcp.Server, changed func()) *mc
 	}
 	o := mcp.Options{
 		Version: p.Version(), Run: e.runServer, Check: checkProgram, Getenv: env.Get,
-		State: env.StateFile("mcp"), TempDir: env.StateFile("output"), Timeout: startTime, Changed: changed, Debug: p.options.Debug,
+		State: env.StateFile("mcp"), TempDir: env.StateFile("output"), Timeout: startTime, Changed: changed,
+		Debug:        p.options.Debug,
 		AllowPrivate: p.config.Settings.Web.AllowPrivate,
 		Proxied: func(server, _ string, proxy *url.URL) {
 			e.addNoticeOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Info, Message: "MCP server " + server +

@@ -37,11 +37,14 @@ import (
 // goroutine. Close it when it ends.
 type Session struct {
 	engine   *Engine
-	options  SessionOptions
-	person   Person // nil: the user cannot be asked
+	given    SessionOptions // by the caller
+	options  SessionOptions // as the agent that leads the session changes them
+	person   Person         // nil: the user cannot be asked
 	log      *session.Log
-	firstNew int         // the last entry of the log before this Session
-	source   hook.Source // of the SessionStart event
+	firstNew int               // the last entry of the log before this Session
+	source   hook.Source       // of the SessionStart event
+	promptID string            // of the message that began the last turn
+	lead     *agent.Definition // the agent that leads the session; nil: none
 
 	ws           workspace.Workspace
 	gate         *gate.Gate
@@ -60,6 +63,7 @@ type Session struct {
 	servers      *Servers
 	queue        queue
 	plan         planMode
+	place        place // where its tools work
 
 	mu            sync.Mutex
 	system        string
@@ -117,6 +121,7 @@ func (e *Engine) Start(ctx context.Context, person Person, o SessionOptions) (*S
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
+	logSkills(e.Project(), e.Catalog())
 	return s, nil
 }
 
@@ -129,11 +134,17 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 		return nil, err
 	}
 	p := e.Project()
+	given := o
+	lead, err := leading(p.agents, &o)
+	if err != nil {
+		return nil, err
+	}
 	s := &Session{
-		engine: e, options: o, log: log, firstNew: log.Last(), source: hook.SourceStartup, ws: ws, person: person,
+		engine: e, given: given, options: o, log: log, firstNew: log.Last(), source: hook.SourceStartup, ws: ws, person: person,
 		background: &agent.Background{Wait: o.Wait}, memory: coding.NewMemory(), statusChanged: make(chan struct{}),
 	}
-	s.plan.session = s
+	s.plan.session, s.background.Changed = s, s.changed
+	s.place.session, s.place.decided = s, map[string]*isolated{}
 	s.servers = &Servers{engine: e, changed: s.changed, elicit: s.elicit,
 		chosen: func(set tool.Set) tool.Set {
 			return slices.DeleteFunc(chosenTools(o.Tools, s.files, set), e.Project().withholds)
@@ -159,12 +170,13 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	}
 	s.setTools(p)
 	s.setSystem(p)
+	s.place.follow(ctx)
 	if !p.options.Bare {
 		if s.hooks, err = newHookRunner(s, p); err != nil {
 			return nil, errors.Join(err, s.jobs.release())
 		}
 	}
-	if err := s.override(ctx); err != nil {
+	if err := errors.Join(override(ctx, s), follow(ctx, s, lead)); err != nil {
 		return nil, errors.Join(err, s.jobs.release())
 	}
 	e.mu.Lock()
@@ -198,7 +210,7 @@ func (s *Session) setTools(p *Project) {
 	}
 	s.checkpoints = s.newCheckpoints(p)
 	s.web = s.webTools(p)
-	s.files = slices.Concat(s.checkpoints.wrap(coding.Tools(s.ws, s.coding)), s.web, s.memoryTools(p))
+	s.files = slices.Concat(s.place.wrap(s.checkpoints.wrap(coding.Tools(s.ws, s.coding), nil)), s.web, s.memoryTools(p))
 	base := defaultTools
 	spec, skill := cutSkillTerm(s.options.Tools)
 	chosen, problems := tool.Select(withAgent(s.files), base, coding.Choice(spec, base))
@@ -218,6 +230,9 @@ func (s *Session) setTools(p *Project) {
 	s.active = chosen
 	if s.options.Tools == "" {
 		s.unlisted = append(planTools(s.plan.enter, s.plan.exit, s.plan.isOffered), browserTools(s, p)...)
+		if s.engine.git != nil {
+			s.unlisted = append(s.unlisted, worktreeTools(&s.place)...)
+		}
 		// Schedules and batches run on this machine.
 		if k := p.options.Schedules; k != nil && s.engine.git != nil {
 			s.unlisted = append(s.unlisted, schedule.Tools(k, p.dir)...)
@@ -274,22 +289,25 @@ func cutSkillTerm(spec string) (rest, skill string) {
 // what is left out.
 func (s *Session) SetHost(g Host) []knack.Problem {
 	var problems []knack.Problem
-	own, tools := withAgent(s.files), tool.Set{}
-	for _, t := range g.Tools {
-		if !validToolName(t.Name) {
-			problems = append(problems, knack.Problem{Code: knack.CodeNameInvalid, Severity: knack.Warn,
-				Message: fmt.Sprintf("the host's tool %q is not available: models accept names of 1 to 64 letters, "+
-					"digits, - and _", t.Name)})
-			continue
+	own := withAgent(s.files)
+	valid := func(given tool.Set) (tools tool.Set) {
+		for _, t := range given {
+			if !validToolName(t.Name) {
+				problems = append(problems, knack.Problem{Code: knack.CodeNameInvalid, Severity: knack.Warn,
+					Message: fmt.Sprintf("the host's tool %q is not available: models accept names of 1 to 64 letters, "+
+						"digits, - and _", t.Name)})
+				continue
+			}
+			if _, taken := own.Find(t.Name); taken {
+				problems = append(problems, knack.Problem{Code: knack.CodeShadowed, Severity: knack.Warn,
+					Message: fmt.Sprintf("the host's tool %s is not available: a built-in tool has its name", t.Name)})
+				continue
+			}
+			tools = append(tools, t)
 		}
-		if _, taken := own.Find(t.Name); taken {
-			problems = append(problems, knack.Problem{Code: knack.CodeShadowed, Severity: knack.Warn,
-				Message: fmt.Sprintf("the host's tool %s is not available: a built-in tool has its name", t.Name)})
-			continue
-		}
-		tools = append(tools, t)
+		return tools
 	}
-	g.Tools = tools
+	g.Tools, g.Own = valid(g.Tools), valid(g.Own)
 	s.servers.setHost(g.Servers)
 	g.Hooks = slices.Clone(g.Hooks)
 	for i := range g.Hooks {
@@ -340,7 +358,7 @@ var (
 // at the same time.
 func (s *Session) setSystem(p *Project) {
 	var found instructions.Found
-	prompt := agent.Prompt{Role: roleText, Help: helpText, Tools: slices.Concat(s.active, s.Host().Tools),
+	prompt := agent.Prompt{Role: roleText, Help: helpText, Tools: slices.Concat(s.active, s.Host().Tools, s.Host().Own),
 		Date: time.Now(), Dir: s.ws.Dir(), MoreDirs: s.engine.PathContext().Roots,
 		Custom: s.options.System}
 	if !p.options.Bare {
@@ -376,7 +394,7 @@ func (s *Session) matchingRules(touched []string) []agent.Document {
 }
 
 // override records which settings of a resumed session the options replace.
-func (s *Session) override(ctx context.Context) error {
+func override(ctx context.Context, s *Session) error {
 	was, now := s.log.State(), session.Setting{}
 	if was.Model != "" && s.options.Model != "" {
 		m, err := s.engine.Models().Default(ctx, s.options.Model)
@@ -575,6 +593,7 @@ func (s *Session) Close() error {
 	s.mu.Unlock()
 	s.background.Close() // a failure to write its log is already reported
 	s.endHooks()
+	s.place.close(context.Background())
 	if s.Recorded() {
 		NoteUsage(s.engine.Project().options.Env, s.log.After(s.firstNew))
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack"
@@ -84,5 +85,5 @@ func withItem(data []byte, key string, item json.RawMessage) (json.RawMessage, e
 
 // SettingsProblems returns what is wrong in settings files and in the hooks that they define.
 func SettingsProblems(p *Project) []knack.Problem {
-	return append(append([]knack.Problem{}, p.config.Problems...), p.hookProblems...)
+	return slices.Concat([]knack.Problem{}, p.config.Problems, p.hookProblems, unknownFeatures(p))
 }

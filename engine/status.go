@@ -53,11 +53,13 @@ func (s *Session) Watch(ctx context.Context) iter.Seq[Status] {
 			s.mu.Lock()
 			change, closed := s.statusChanged, s.closed
 			s.mu.Unlock()
+			jobs := s.jobs.Changes()
 			if !yield(s.Status()) || closed {
 				return
 			}
 			select {
 			case <-change:
+			case <-jobs:
 			case <-ctx.Done():
 				return
 			}

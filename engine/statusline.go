@@ -33,7 +33,8 @@ func (u *userHooks) statusLine() *hook.Hook {
 	if json.Unmarshal(parts[0].JSON, &line) != nil || line.Command == "" || line.Type != "" && line.Type != "command" {
 		return nil
 	}
-	return &hook.Hook{Type: hook.OfCommand, Command: line.Command, Origin: string(parts[0].Origin), DefinedIn: parts[0].Path}
+	return &hook.Hook{Type: hook.OfCommand, Command: line.Command, Origin: string(parts[0].Origin),
+		DefinedIn: parts[0].Path}
 }
 
 // all returns the hooks of the settings and the status line, whose scripts are bound to the bytes of now.
@@ -53,7 +54,8 @@ func (t *Turn) StatusLine(ctx context.Context) (string, error) {
 	if h == nil || t.hooks == nil {
 		return "", nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, statusLineTimeout, fmt.Errorf("it took longer than %s", statusLineTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, statusLineTimeout,
+		fmt.Errorf("it took longer than %s", statusLineTimeout))
 	defer cancel()
 	scripts, err := t.hooks.verify(h)
 	if err != nil {
@@ -90,9 +92,9 @@ func (t *Turn) statusInput() any {
 		cost += x.Cost
 	}
 	in := object{
-		"hook_event_name": "Status", "session_id": s.log.ID(), "cwd": s.ws.Dir(), "version": p.Version(),
+		"hook_event_name": "Status", "session_id": s.log.ID(), "cwd": s.place.ws().Dir(), "version": p.Version(),
 		"model":        object{"id": name, "display_name": name[strings.LastIndexByte(name, '/')+1:]},
-		"workspace":    object{"current_dir": s.ws.Dir(), "project_dir": p.root},
+		"workspace":    object{"current_dir": s.place.ws().Dir(), "project_dir": p.root},
 		"output_style": object{"name": p.config.Settings.OutputStyle},
 		"cost":         object{"total_cost_usd": cost},
 		"context_window": object{"context_window_size": s.modelInfo().Window,

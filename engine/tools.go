@@ -24,10 +24,11 @@ import (
 // KnownTools returns the program's tools, for rules, hooks and front ends. They have no workspace and
 // must not be called.
 var KnownTools = sync.OnceValue(func() tool.Set {
-	return slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}), web.Tools(web.Options{Search: web.EngineFunc(nil)}),
+	return slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}),
+		web.Tools(web.Options{Search: web.EngineFunc(nil)}),
 		tool.Set{memory.Tool(memory.Options{})}, browser.New(browser.Options{}).Tools(),
 		agent.Tools(), mcp.KnownTools(), schedule.Tools(nil, ""), batch.Tools(nil, ""),
-		planTools(nil, nil, func() bool { return true }))
+		worktreeTools(nil), planTools(nil, nil, func() bool { return true }))
 })
 
 // toolNames returns the names of the program's tools.
@@ -38,6 +39,11 @@ func toolNames() []string { return KnownTools().AllNames() }
 func RuleProblems(k *knack.Skill) (problems []knack.Problem) {
 	check := func(key string, texts []string) {
 		rules, bad := permission.ParseRules(texts, permission.Origin("skill:"+k.Name), "", toolNames()...)
+		for _, r := range rules {
+			if p, ok := r.AllowProblem(); ok && key == "allowed-tools" {
+				bad = append(bad, p)
+			}
+		}
 		for _, b := range bad {
 			p := knack.Problem{Code: knack.CodeToolPattern, Severity: knack.Warn, Path: k.Path,
 				Message: key + ": " + b.Message, Hint: "see `knack help permissions`"}

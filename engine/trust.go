@@ -43,7 +43,9 @@ func (p *Project) WriteItems(w io.Writer, items []TrustItem) { p.trust.Write(w, 
 
 // NeedsTrust reports whether the project contains something that is ignored until it is trusted. It is
 // cheaper than Untrusted.
-func (e *Engine) NeedsTrust() bool { return slices.ContainsFunc(e.Problems(), needsTrust) }
+func (e *Engine) NeedsTrust() bool {
+	return slices.ContainsFunc(problemsOfFiles(e.Project(), e.Catalog()), needsTrust)
+}
 
 // needsTrust reports whether trusting the project would resolve a problem.
 func needsTrust(p knack.Problem) bool {

@@ -37,7 +37,11 @@ type Turn struct {
 // changes nothing.
 func (s *Session) Now() *Turn {
 	p := s.engine.Project()
-	t := &Turn{session: s, project: p, host: s.Host(), gate: s.gate.Replace(s.engine.gateOptions(p))}
+	t := &Turn{session: s, project: p, host: s.Host()}
+	o := s.place.options(p)
+	o.Rules.Deny = slices.Concat(o.Rules.Deny, t.host.Rules.Deny)
+	o.Rules.Ask = slices.Concat(o.Rules.Ask, t.host.Rules.Ask)
+	t.gate = s.gate.Replace(o)
 	if s.hooks != nil {
 		_, local := s.ws.(*workspace.Local)
 		t.hooks = &hookSet{project: p, skills: s.engine.Catalog, pinned: &s.engine.pinned, dir: s.ws.Dir(),
@@ -64,12 +68,13 @@ func (t *Turn) Effort() string {
 func (t *Turn) Rules() permission.Rules {
 	r := t.project.config.Rules
 	r.Allow = slices.Concat(r.Allow, t.session.gate.KeptRules(), t.session.gate.SessionRules())
+	r.Deny, r.Ask = slices.Concat(r.Deny, t.host.Rules.Deny), slices.Concat(r.Ask, t.host.Rules.Ask)
 	return r
 }
 
 // Tools returns the names of the model's tools, without Skill, which depends on the skills.
 func (t *Turn) Tools() []string {
-	names := slices.Concat(t.session.active, t.host.Tools).Names()
+	names := slices.Concat(t.session.active, t.host.Tools, t.host.Own).Names()
 	if !slices.Contains(t.session.removedTools, "Agent") {
 		names = append(names, "Agent")
 	}
@@ -99,9 +104,9 @@ func (t *Turn) newAgent() *agent.Agent {
 			Session:  func(k *knack.Snapshot) { describe(s, k) },
 			Vars:     map[string]string{"CLAUDE_PROJECT_DIR": p.root},
 		},
-		Policy: agent.Policy{Gate: t.gate.With, Review: t.review, Admit: t.admit},
+		Policy: agent.Policy{Gate: t.gate.With, Review: t.review, Verify: p.verify, Admit: t.admit},
 		Roster: agent.Roster{
-			Agents: slices.Concat(t.host.Agents, p.agents), New: t.newAgentFunc(t.gate, s.ws), Background: s.background,
+			Agents: slices.Concat(t.host.Agents, p.agents), New: t.newAgentFunc(t.gate, nil, nil), Background: s.background,
 			Interrupted: func(id string) (*session.Log, error) {
 				return p.options.Env.AgentSessions(p.dir, s.log.ID()).Read(id)
 			},
@@ -125,9 +130,11 @@ func (t *Turn) newAgent() *agent.Agent {
 		return m, s.engine.checkPrice(m)
 	}
 	a.Release, _ = agent.ParseRelease(set.Skills.Release) // checked by useModel
-	a.Skills.File = agent.FilesIn(s.ws, s.files, a.Policy.Gate)
+	a.Skills.File = func(sc agent.Scopes) knack.File { return agent.FilesIn(s.place.ws(), s.files, a.Policy.Gate)(sc) }
 	if !set.Skills.DisableShell {
-		a.Skills.Shell = agent.ShellIn(s.ws, a.Policy.Gate, s.coding.TempDir)
+		a.Skills.Shell = func(sc agent.Scopes) knack.Shell {
+			return agent.ShellIn(s.place.ws(), a.Policy.Gate, s.coding.TempDir)(sc)
+		}
 	}
 	if t.hooks != nil {
 		a.Policy.Hooks, a.Roster.Hooks = t.hooks.always(), t.hooks.ofAgent
@@ -135,13 +142,16 @@ func (t *Turn) newAgent() *agent.Agent {
 	if a.Limits.Requests == 0 {
 		a.Limits.Requests = s.options.Requests
 	}
+	if s.lead != nil && s.lead.MaxTurns > 0 && (a.Limits.Requests == 0 || s.lead.MaxTurns < a.Limits.Requests) {
+		a.Limits.Requests = s.lead.MaxTurns
+	}
 	return a
 }
 
 // tools returns the tools that the model has throughout the turn.
 func (t *Turn) tools() tool.Set {
 	s := t.session
-	return slices.Concat(s.active, t.host.Tools, s.unlisted, s.servers.waitTool())
+	return slices.Concat(s.active, t.host.Tools, t.host.Own, s.unlisted, s.servers.waitTool())
 }
 
 // notice returns what the model is told before a request: that plan mode has begun or ended, and what servers that were

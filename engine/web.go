@@ -40,13 +40,14 @@ func (p *Project) webOptions() web.Options {
 	return o
 }
 
-// searchEngine returns the search engine of the setting web.search; nil: it is not set, or is a tool of an MCP server.
+// searchEngine returns the search engine of the setting web.search; nil: it is not set, or needs a
+// session.
 func (p *Project) searchEngine() (web.Engine, error) {
 	if p.config == nil {
 		return nil, nil
 	}
 	set := &p.config.Settings.Web.Search
-	if set.Engine == "" || strings.HasPrefix(set.Engine, mcpPrefix) {
+	if set.Engine == "" || set.Engine == web.EngineProvider || strings.HasPrefix(set.Engine, mcpPrefix) {
 		return nil, nil
 	}
 	key := set.Key
@@ -73,6 +74,15 @@ func (s *Session) webTools(p *Project) tool.Set {
 	}
 	if name := p.config.Settings.Web.Search.Engine; strings.HasPrefix(name, mcpPrefix) {
 		o.Search = s.searchByMCP(name)
+	}
+	if p.config.Settings.Web.Search.Engine == web.EngineProvider {
+		o.Search = web.ByModel(func(ctx context.Context) (llm.Model, error) { return fastModel(ctx, s) })
+		o.NoSearch = func() bool {
+			s.mu.Lock()
+			m := s.lastModel
+			s.mu.Unlock()
+			return m != nil && !m.Info().Search
+		}
 	}
 	return web.Tools(o)
 }
@@ -103,13 +113,18 @@ func (s *Session) searchByMCP(name string) web.Engine {
 	})
 }
 
-// askAboutPage sends a prompt about a page to the fast model.
-func (s *Session) askAboutPage(ctx context.Context, prompt string) (string, error) {
+// fastModel returns the fast model of the session's provider.
+func fastModel(ctx context.Context, s *Session) (llm.Model, error) {
 	t := s.Now()
 	if err := t.useModel(ctx); err != nil {
-		return "", err
+		return nil, err
 	}
-	m, err := t.agent.Resolve("fast")
+	return t.agent.Resolve("fast")
+}
+
+// askAboutPage sends a prompt about a page to the fast model.
+func (s *Session) askAboutPage(ctx context.Context, prompt string) (string, error) {
+	m, err := fastModel(ctx, s)
 	if err != nil {
 		return "", err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/similar"
+	"github.com/knack-agent/knack/internal/project/layout"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/sources"
 )
@@ -40,6 +41,16 @@ func (p *Project) Why(ctx context.Context, cat *knack.Catalog, view knack.View, 
 	}
 	if len(w.Found) == 0 {
 		w.Found = p.findMisplaced(folders, w.Name, name)
+	}
+	if len(w.Found) == 0 {
+		w.Found = findPassedOver(p, folders, w.Name)
+	}
+	servers, _ := p.Servers()
+	for _, s := range servers {
+		if !slices.ContainsFunc(w.Locations, func(at knack.Location) bool { return at.Label == s.Name }) {
+			w.Locations = append(w.Locations, knack.Location{Kind: knack.MCP, Label: s.Name,
+				Unasked: "not asked: a conversation starts it"})
+		}
 	}
 	switch {
 	case len(w.Found) > 0:
@@ -153,6 +164,59 @@ func (p *Project) findMisplaced(folders []knack.Source, name, path string) (foun
 	return found
 }
 
+// findPassedOver finds skills of a name in directories that a search passes over: those of other programs, of packages,
+// and those whose name begins with a dot.
+func findPassedOver(p *Project, folders []knack.Source, name string) (found []knack.Finding) {
+	if name == "" || filepath.Base(name) != name {
+		return nil
+	}
+	in := func(dir, why string) {
+		all, err := knack.FindSkills(dir)
+		if err != nil {
+			return
+		}
+		for _, at := range all {
+			if filepath.Base(at) == name {
+				found = append(found, knack.Finding{As: "name", State: knack.Ignored,
+					Candidate: knack.Candidate{Path: filepath.Join(at, "SKILL.md"), State: knack.Ignored,
+						Origin: knack.Origin{Kind: knack.Project}},
+					Reason: why + " is not searched; --skill " + at + " uses it"})
+			}
+		}
+	}
+	dotted := func(dir string) {
+		entries, _ := os.ReadDir(dir)
+		for _, e := range entries {
+			if e.IsDir() && strings.HasPrefix(e.Name(), ".") && e.Name() != ".git" &&
+				!slices.Contains(layout.Folders(), e.Name()) && e.Name() != ".github" {
+				in(filepath.Join(dir, e.Name()), "a directory whose name begins with a dot")
+			}
+		}
+	}
+	for _, dir := range layout.Dirs(p.dir, p.root) {
+		for _, place := range layout.Foreign() {
+			in(filepath.Join(dir, filepath.FromSlash(place)), place)
+		}
+		dotted(dir)
+		packages, _ := os.ReadDir(filepath.Join(dir, "node_modules"))
+		for _, e := range packages[:min(len(packages), maxPackages)] {
+			pkg := filepath.Join(dir, "node_modules", e.Name())
+			for _, place := range append(layout.Folders(), ".") {
+				in(filepath.Join(pkg, place, "skills"), "node_modules")
+			}
+		}
+	}
+	for _, src := range folders {
+		if f, ok := src.(*knack.Folder); ok {
+			dotted(f.Path)
+		}
+	}
+	return found
+}
+
+// maxPackages limits in how many packages of node_modules a skill is looked for.
+const maxPackages = 2000
+
 // Nested returns the skill folders below the working directory that become available when a tool
 // accesses the given paths.
 func (p *Project) Nested(paths ...string) []knack.Source {
@@ -211,6 +275,8 @@ func (p *Project) WriteWhy(w io.Writer, why knack.Why) {
 	for _, at := range why.Locations {
 		what := fmt.Sprintf("%d skills", at.Skills)
 		switch {
+		case at.Unasked != "":
+			what = at.Unasked
 		case at.Missing:
 			what = "not there"
 		case at.Skills == 1:

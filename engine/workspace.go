@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"sync"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/sandbox"
 	"github.com/knack-agent/knack/workspace"
@@ -153,7 +155,7 @@ func (p *Project) SandboxPolicy(dir string) (sandbox.Policy, error) {
 	if err != nil {
 		return policy, err
 	}
-	policy.Roots = append(policy.Roots, p.roots()...)
+	policy.Roots = append(policy.Roots, p.Roots()...)
 	policy.Write = append(policy.Write, set.Sandbox.AllowWrite...)
 	policy.Protected = append(policy.Protected, set.Permissions.ProtectedPaths...)
 	policy.Hosts = append(policy.Hosts, set.Sandbox.AllowHosts...)
@@ -220,4 +222,20 @@ func (e *Engine) Notices() []knack.Problem {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.notices)
+}
+
+// AddDir lets tools use a directory as they use the working directory, from the next turn on until the Engine is
+// closed, and reads its skills.
+func (e *Engine) AddDir(ctx context.Context, dir string) (Reloaded, error) {
+	o := e.Project().options
+	dir = absolutePaths(o.Dir, []string{dir})[0]
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return Reloaded{}, Usagef("name a directory that exists", "%s is not a directory", plain.Line(dir))
+	}
+	o.AddDirs = append(slices.Clone(o.AddDirs), dir)
+	c, err := e.reload(ctx, o)
+	if err == nil && e.box != nil {
+		e.box.AddRoot(realPath(dir))
+	}
+	return c, err
 }

@@ -58,6 +58,8 @@ func (r *Request) Title() string {
 		title = "Run this command?"
 	case command:
 		title = "Run this " + r.Tool + "?"
+	case len(r.Subjects) == 1 && r.Subjects[0].Question != "":
+		title = r.Subjects[0].Question
 	case len(r.Subjects) == 1 && r.Subjects[0].Text != "":
 		what := r.Subjects[0].Text
 		switch r.Subjects[0].Kind {
@@ -134,7 +136,9 @@ type Kept struct {
 }
 
 // Typed is the Approver for a call that the user typed. Typing counts as approval,
-// except where an explicit answer is needed: for a managed ask rule, for secrets and for protected paths.
+// except where an explicit answer is needed: for a managed ask rule, for secrets and for protected paths. It is for
+// calls that the user types, such as a command after an exclamation mark; what the user writes to the model is
+// agent.Typed, which approves nothing.
 var Typed Approver = typed{}
 
 type typed struct{}
@@ -160,6 +164,12 @@ func (typed) Approve(_ context.Context, r Request) (Answer, error) {
 func (a *approval) askUser(ctx context.Context, judged judgement) (_ tool.Permit, again bool, err error) {
 	none := tool.Permit{}
 	if a.opt.Approver == nil {
+		// No rule helps a change that cannot be made.
+		if _, err := a.call.Changes(ctx, a.call.Input); err != nil {
+			if subjects, unnamed := a.call.Named(ctx, a.call.Input); unnamed == nil {
+				return none, false, a.refuseUnshown(ctx, subjects, err)
+			}
+		}
 		return none, false, a.refuse(a.record, noAnswerText(a.call.Name, judged))
 	}
 	select {
@@ -345,6 +355,9 @@ func (g *Gate) update(updates []Update) error {
 			}
 			switch u.Verdict {
 			case permission.Allow:
+				if p, ok := rule.AllowProblem(); ok {
+					return errors.New(p.Message)
+				}
 				allow = append(allow, answer{rule: rule, anyContent: true})
 			case permission.Deny:
 				deny = append(deny, rule)

@@ -16,8 +16,7 @@
 // shown again with its diff. If a call changes a file, the diff is shown before the user answers,
 // and the call runs only if the file still has the content from which the diff was made.
 //
-// Programs that want a whole agent, with settings, trust and approvals, start with package engine; examples/host
-// is one.
+// Most programs start with package engine, the whole agent with settings, trust and approvals; examples/host is one.
 package gate
 
 import (
@@ -30,6 +29,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/leaf/scripts"
@@ -106,6 +106,7 @@ type Gate struct {
 	answers *answers // of the session; shared with Gates made by ForAgent and Replace
 	session *mode    // shared in the same way
 	mode    func() permission.Mode
+	moved   *atomic.Pointer[Gate] // see Move
 }
 
 // A mode is the permission mode of a session.
@@ -144,7 +145,8 @@ func New(o Options) (*Gate, error) {
 		o.Mode = permission.Default
 	}
 	m := &mode{now: o.Mode}
-	g := &Gate{opt: o, session: m, mode: m.get, answers: &answers{asking: make(chan struct{}, 1)}}
+	g := &Gate{opt: o, session: m, mode: m.get, answers: &answers{asking: make(chan struct{}, 1)},
+		moved: new(atomic.Pointer[Gate])}
 	if o.Keeper == nil {
 		return g, nil
 	}
@@ -176,7 +178,8 @@ func (g *Gate) SetMode(m permission.Mode) {
 // and calls audit (nil: the audit function of g). Its mode is derived from that of g at each
 // decision by of; nil: it is the same.
 func (g *Gate) ForAgent(agent string, of func(permission.Mode) permission.Mode, audit func(Record)) *Gate {
-	child := *g
+	child := *g.current()
+	child.moved = new(atomic.Pointer[Gate])
 	child.opt.Agent = agent
 	if audit != nil {
 		child.opt.Audit = audit
@@ -191,8 +194,21 @@ func (g *Gate) ForAgent(agent string, of func(permission.Mode) permission.Mode, 
 // and the answers, which both Gates share.
 func (g *Gate) Replace(o Options) *Gate {
 	next := *g
+	next.moved = new(atomic.Pointer[Gate])
 	next.opt.Rules, next.opt.Paths, next.opt.Ceiling = o.Rules, o.Paths, o.Ceiling
 	return &next
+}
+
+// Move makes With and Ask decide the calls from now on as those of to, because the session works in another directory.
+// Gates that were made from g before stay as they are.
+func (g *Gate) Move(to *Gate) { g.moved.Store(to) }
+
+// current returns the Gate to which g was moved, or g.
+func (g *Gate) current() *Gate {
+	if to := g.moved.Load(); to != nil {
+		return to
+	}
+	return g
 }
 
 // Stricter returns the mode that allows less; "" counts as the least strict.
@@ -236,6 +252,7 @@ func (g *Gate) Ask(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 func (g *Gate) With(in Scopes) tool.Gate {
 	scopes := in.parse(g.opt.Ceiling)
 	return tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
+		g := g.current()
 		a := approval{Gate: g, in: in, scopes: scopes, call: p, record: Record{Call: p.ID, Tool: p.Name}}
 		a.call.Input = bytes.Clone(p.Input) // a private copy: it is decided on and run unchanged
 		permit, err := a.decideCall(ctx)

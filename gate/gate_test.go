@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
@@ -54,7 +56,10 @@ func hooked(preToolUse, permissionRequest hookFunc) gate.Scopes {
 			set.Hooks = append(set.Hooks, hook.Hook{Event: event})
 		}
 	}
-	return gate.Scopes{Hooks: set, Fire: func(_ context.Context, in hook.Input) hook.Outcome { return funcs[in.Event](in) }}
+	return gate.Scopes{Hooks: set, Fire: func(_ context.Context,
+		in hook.Input) hook.Outcome {
+		return funcs[in.Event](in)
+	}}
 }
 
 func rules(t testing.TB, origin permission.Origin, list ...string) []permission.Rule {
@@ -613,6 +618,11 @@ func TestFork(t *testing.T) {
 	if _, err := run(t, child, "npm ci"); err != nil {
 		t.Errorf("an approval for the session does not count in a fork: %v", err)
 	}
+	audited := 0
+	run(t, g.ForAgent("y", nil, func(gate.Record) { audited++ }), "npm ci")
+	if audited != 1 {
+		t.Errorf("a fork's own audit got %d records", audited)
+	}
 	if m := gate.Stricter(permission.Default, permission.Plan); m != permission.Plan {
 		t.Errorf("got %s", m)
 	}
@@ -1012,11 +1022,30 @@ func TestTitle(t *testing.T) {
 		{nil, "", "Use x?"},
 		{[]permission.Subject{{Kind: permission.KindSkill, Text: "pdf"}}, "", "Use the skill pdf?"},
 		{[]permission.Subject{{Kind: permission.KindAgent, Text: "Explore"}}, "", "Start the agent Explore?"},
-		{[]permission.Subject{{Kind: permission.KindWebFetch, Text: "domain:go.dev"}}, "Plan", "Fetch domain:go.dev? (agent Plan)"},
+		{[]permission.Subject{{Kind: permission.KindWebFetch, Text: "domain:go.dev"}}, "Plan",
+			"Fetch domain:go.dev? (agent Plan)"},
 	} {
 		r := gate.Request{Tool: "x", Subjects: c.subjects, Agent: c.agent}
 		if got := r.Title(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+	r := gate.Request{Tool: "x", Changes: []tool.Change{{Path: "a.go"}}}
+	if got := r.Title(); got != "Change a.go?" {
+		t.Errorf("one change: %q", got)
+	}
+}
+
+// TestPeople: the user reads why a call was refused: the shortest that is known of its line, its rule and its reason.
+func TestPeople(t *testing.T) {
+	deny := permission.Decision{Verdict: permission.Deny, Rule: "Bash", Reason: "because"}
+	asked := permission.Decision{Verdict: permission.Ask, Rule: "Bash", Reason: "because"}
+	for want, d := range map[string]gate.Denied{
+		"refused: you declined": {Decision: deny, Line: "you declined"}, "refused by the rule Bash": {Decision: deny},
+		"refused: because": {Decision: asked}, "refused": {},
+	} {
+		if got := d.People(); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }
@@ -1081,5 +1110,91 @@ func TestCheckScripts(t *testing.T) {
 	}
 	if err := check(nil); err != nil || !slices.Equal(saw, []string{"echo one\n", "echo one\n"}) {
 		t.Errorf("%v, saw %q", err, saw)
+	}
+}
+
+// TestWrittenBeforeItRuns: an answer that covers a script does not cover a call that writes it first, by its name or
+// by that of a link to it.
+func TestWrittenBeforeItRuns(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the command lines need bash")
+	}
+	dir := t.TempDir()
+	script(t, dir, "run.sh", "echo one\n")
+	if err := os.Symlink("run.sh", filepath.Join(dir, "link.sh")); err != nil {
+		t.Fatal(err)
+	}
+	p := &scriptedUser{answers: []gate.Answer{yes(gate.Session)}}
+	g := newGate(t, gate.Options{Approver: p, Mode: permission.AcceptEdits, Paths: permission.PathContext{Dir: dir}})
+	for i := range 2 {
+		if _, err := run(t, g, "bash ./link.sh"); err != nil || len(p.saw) != 1 {
+			t.Fatalf("time %d: %v, asked %d times", i+1, err, len(p.saw))
+		}
+	}
+	for _, line := range []string{"echo two > run.sh; bash ./link.sh", "echo two > link.sh; bash ./link.sh"} {
+		p.answers = append(p.answers[:len(p.saw)], yes(gate.No))
+		if _, err := run(t, g, line); err == nil {
+			t.Errorf("%s runs without a question", line)
+		}
+	}
+}
+
+// TestUnappliedAnswer: a call whose answer cannot be applied does not run.
+func TestUnappliedAnswer(t *testing.T) {
+	p := &scriptedUser{answers: []gate.Answer{{Choice: gate.Once,
+		Updates: []gate.Update{{Rules: []string{"Bash(x"}, Verdict: permission.Deny}}}}}
+	_, err := run(t, newGate(t, gate.Options{Approver: p}), "npm ci")
+	if err == nil || !strings.Contains(err.Error(), "the answer cannot be applied") {
+		t.Errorf("error: %v", err)
+	}
+}
+
+// TestDeniedWhileWaiting: a call that waits for the answer to another one does not run if that answer denies it.
+func TestDeniedWhileWaiting(t *testing.T) {
+	p := &scriptedUser{answers: []gate.Answer{{Choice: gate.Once,
+		Updates: []gate.Update{{Rules: []string{"Bash(npm:*)"}, Verdict: permission.Deny}}}}}
+	g := newGate(t, gate.Options{Approver: p})
+	second := make(chan error, 1)
+	p.before = func(int) {
+		go func() {
+			_, err := g.Ask(context.Background(), command("npm ci"))
+			second <- err
+		}()
+		time.Sleep(20 * time.Millisecond) // so that it waits; if not, it is denied at once
+	}
+	if _, err := run(t, g, "make"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-second; err == nil {
+		t.Error("the call runs")
+	}
+}
+
+// TestCeilingAndHook: no hook answers the question that a ceiling asks.
+func TestCeilingAndHook(t *testing.T) {
+	allow := func(hook.Input) hook.Outcome { return hook.Outcome{Vote: hook.Allow} }
+	for name, scopes := range map[string]gate.Scopes{"before": hooked(allow, nil), "asked": hooked(nil, allow)} {
+		p := &scriptedUser{answers: []gate.Answer{yes(gate.No)}}
+		g := newGate(t, gate.Options{Approver: p, Ceiling: gate.CeilingAsk,
+			Rules: permission.Rules{Allow: rules(t, permission.User, "Bash(make)")}})
+		scopes.Skills = []gate.Skill{granting("pdf", gate.SkillFacts{}, "Bash(npm ci)")}
+		if _, err := run(t, g.With(scopes), "make"); err == nil || len(p.saw) != 1 {
+			t.Errorf("%s: %v, the user was asked %d times", name, err, len(p.saw))
+		}
+	}
+}
+
+// TestRulesOfHost: an answer is not written behind the rules that the host passed, where another Gate would find it.
+func TestRulesOfHost(t *testing.T) {
+	set := slices.Grow(rules(t, permission.User, "Bash(make)"), 4)
+	g := newGate(t, gate.Options{Approver: &scriptedUser{answers: []gate.Answer{yes(gate.Session)}},
+		Rules: permission.Rules{Allow: set}})
+	for range 2 {
+		if _, err := run(t, g, "npm ci"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if behind := set[:2][1]; !reflect.DeepEqual(behind, permission.Rule{}) {
+		t.Errorf("%v", behind)
 	}
 }

@@ -75,7 +75,7 @@ func (r *Request) reason(s permission.Judged) (text string, danger bool) {
 		return "`" + word + "` is not known before the command runs", false
 	case s.Reason == permission.ReasonOutside:
 		return what + " is outside the project", s.Kind == permission.KindEdit
-	case s.Kind == permission.KindSkill:
+	case s.Kind == permission.KindSkill || s.Question != "": // the question names it
 		return s.Reason, false
 	}
 	return "`" + what + "`: " + s.Reason, false
@@ -89,7 +89,8 @@ func (r *Request) Short(path string) string {
 	return path
 }
 
-// sentence begins a text with a capital letter, unless it begins with a path or a command, and ends it with a full stop.
+// sentence begins a text with a capital letter, unless it begins with a path or a command, and ends it with a full
+// stop.
 func sentence(text string) string {
 	word, _, _ := strings.Cut(text, " ")
 	if first, n := utf8.DecodeRuneInString(text); !strings.ContainsAny(word, "`./:") {

@@ -19,7 +19,8 @@ import (
 func TestBounds(t *testing.T) {
 	user := permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)")}
 	skill := gate.Bound{Skill: "pdf", Names: []string{"Bash(npm ci)"}}
-	agent := gate.Bound{Agent: "builder", Names: []string{"Bash(npm ci)", "Bash(make:*)"}, Denies: []string{"Bash(make rm)"}}
+	agent := gate.Bound{Agent: "builder", Names: []string{"Bash(npm ci)", "Bash(make:*)"},
+		Denies: []string{"Bash(make rm)"}}
 	for _, c := range []struct {
 		name    string
 		ceiling gate.Ceiling

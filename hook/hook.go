@@ -13,6 +13,8 @@
 //
 // The Runner is configured with how to run a command (where, in which sandbox), how to ask a model,
 // and what other agents call the tools.
+//
+// Most programs start with package engine.
 package hook
 
 import (
@@ -273,9 +275,11 @@ func (h *Hook) compile() error {
 type Input struct {
 	Session    string `json:"session_id"`
 	Transcript string `json:"transcript_path"` // the file of the session; "": the session is not stored
-	Dir        string `json:"cwd"`
-	Mode       string `json:"permission_mode,omitempty"`
-	Event      Event  `json:"hook_event_name"`
+	// PromptID is the UUID of the message that began the turn; "": no turn has begun.
+	PromptID string `json:"prompt_id,omitempty"`
+	Dir      string `json:"cwd"`
+	Mode     string `json:"permission_mode,omitempty"`
+	Event    Event  `json:"hook_event_name"`
 
 	// Events of tools.
 	Tool       string          `json:"tool_name,omitempty"` // Knack's name; the Runner translates it for hooks
@@ -289,19 +293,21 @@ type Input struct {
 	Error  string `json:"error,omitempty"`  // PostToolUseFailure, StopFailure
 	Reason string `json:"reason,omitempty"` // PermissionDenied, SessionEnd, SkillReleased
 
-	Prompt     string  `json:"prompt,omitempty"`         // UserPromptSubmit, UserPromptExpansion: as the user typed it
-	Expansion  string  `json:"expansion_type,omitempty"` // UserPromptExpansion
-	Command    string  `json:"command_name,omitempty"`   // UserPromptExpansion
-	Arguments  string  `json:"command_args,omitempty"`   // UserPromptExpansion
-	From       string  `json:"command_source,omitempty"` // UserPromptExpansion: kind of the command or the skill's source
-	Source     Source  `json:"source,omitempty"`         // SessionStart, ConfigChange
-	Model      string  `json:"model,omitempty"`          // SessionStart
-	Active     *bool   `json:"stop_hook_active,omitempty"`
-	Last       string  `json:"last_assistant_message,omitempty"` // Stop, SubagentStop
-	Message    string  `json:"message,omitempty"`                // Notification
-	Kind       Notice  `json:"notification_type,omitempty"`      // Notification
-	AgentID    string  `json:"agent_id,omitempty"`               // SubagentStart, SubagentStop, and events in a sub-agent
-	AgentType  string  `json:"agent_type,omitempty"`
+	Prompt    string `json:"prompt,omitempty"`         // UserPromptSubmit, UserPromptExpansion: as the user typed it
+	Expansion string `json:"expansion_type,omitempty"` // UserPromptExpansion
+	Command   string `json:"command_name,omitempty"`   // UserPromptExpansion
+	Arguments string `json:"command_args,omitempty"`   // UserPromptExpansion
+	From      string `json:"command_source,omitempty"` // UserPromptExpansion: kind of the command or the skill's source
+	Source    Source `json:"source,omitempty"`         // SessionStart, ConfigChange
+	Model     string `json:"model,omitempty"`          // SessionStart
+	Active    *bool  `json:"stop_hook_active,omitempty"`
+	Last      string `json:"last_assistant_message,omitempty"` // Stop, SubagentStop
+	Message   string `json:"message,omitempty"`                // Notification
+	Kind      Notice `json:"notification_type,omitempty"`      // Notification
+	AgentID   string `json:"agent_id,omitempty"`               // SubagentStart, SubagentStop, and events in a sub-agent
+	AgentType string `json:"agent_type,omitempty"`
+	// SubagentStop: the file of the sub-agent's session; "": it is not stored.
+	AgentFile  string  `json:"agent_transcript_path,omitempty"`
 	Trigger    Trigger `json:"trigger,omitempty"`             // PreCompact, PostCompact
 	Custom     string  `json:"custom_instructions,omitempty"` // PreCompact
 	Summary    string  `json:"compact_summary,omitempty"`     // PostCompact
@@ -416,3 +422,6 @@ func (h *Hook) State() []string {
 	}
 	return all
 }
+
+// NotRun is part of the error for a hook that could not be started, such as one whose program is missing.
+const NotRun = "it could not be run"

@@ -48,8 +48,14 @@ type wire struct {
 // readReply parses the output of a hook. Empty output has no effect. Text that is not a JSON object
 // becomes context for events at the start of a session or a prompt, and has no effect otherwise. An
 // object that is not valid is an error.
+//
+// A first line {"async": true} tells the host not to wait. It has waited by then, and what counts is the next line.
 func readReply(e Event, out []byte) (reply, error) {
 	out = bytes.TrimSpace(out)
+	var later struct{ Async bool }
+	if first, rest, _ := bytes.Cut(out, []byte("\n")); json.Unmarshal(first, &later) == nil && later.Async {
+		out, _, _ = bytes.Cut(bytes.TrimSpace(rest), []byte("\n"))
+	}
 	if len(out) == 0 {
 		return reply{}, nil
 	}

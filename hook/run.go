@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,6 +77,8 @@ type Runner struct {
 	Model func(ctx context.Context, prompt string) (string, error)
 	// Fill sets the fields that are the same for every event of a session; nil: none.
 	Fill func(*Input)
+	// Watch is called before and after each command of a hook; nil: nothing is. It may be called concurrently.
+	Watch func(Ran)
 	// MatchesRule reports whether a call matches, or may match, a permission rule; nil: it always does.
 	MatchesRule func(ctx context.Context, rule string, in *Input) bool
 	// Tool returns how hooks know a tool; nil: by its own name.
@@ -98,6 +101,27 @@ func (r *Runner) Close() error {
 	r.mu.Unlock()
 	r.background.Wait()
 	return nil
+}
+
+// A Ran is a command of a hook that starts or has ended.
+type Ran struct {
+	ID    string // the same for the start and the end
+	Hook  *Hook
+	Ended bool
+	Output
+	Err error // why it could not run, or was cancelled
+}
+
+// runWatched runs a command.
+func (r *Runner) runWatched(ctx context.Context, c Process) (Output, error) {
+	if r.Watch == nil {
+		return r.Run(ctx, c)
+	}
+	id := rand.Text()
+	r.Watch(Ran{ID: id, Hook: c.Hook})
+	out, err := r.Run(ctx, c)
+	r.Watch(Ran{ID: id, Hook: c.Hook, Ended: true, Output: out, Err: cmp.Or(context.Cause(ctx), err)})
+	return out, err
 }
 
 // A Set is the hooks in effect and the Runner that runs them. It must not be changed. A nil Set has
@@ -373,7 +397,7 @@ func (r *Runner) command(ctx context.Context, h *Hook, text []byte) (reply, erro
 	if h.Verify != nil {
 		var err error
 		if c.Scripts, err = h.Verify(); err != nil {
-			return reply{}, fmt.Errorf("it could not be run: %w", err)
+			return reply{}, fmt.Errorf(NotRun+": %w", err)
 		}
 	}
 	switch {
@@ -382,13 +406,13 @@ func (r *Runner) command(ctx context.Context, h *Hook, text []byte) (reply, erro
 	case len(h.Args) > 0:
 		c.Line, c.Args = "", append([]string{h.Command}, h.Args...)
 	}
-	out, err := r.Run(ctx, c)
+	out, err := r.runWatched(ctx, c)
 	if cause := context.Cause(ctx); cause != nil {
 		return reply{}, cause
 	}
 	switch {
 	case err != nil:
-		return reply{}, fmt.Errorf("it could not be run: %w", err)
+		return reply{}, fmt.Errorf(NotRun+": %w", err)
 	case out.Signal != "":
 		return reply{}, fmt.Errorf("it was ended by %s", out.Signal)
 	case out.Code == 2:
@@ -400,7 +424,7 @@ func (r *Runner) command(ctx context.Context, h *Hook, text []byte) (reply, erro
 	case out.Code > 128 && out.Code <= 192: // how shells report a program that was ended by a signal
 		return reply{}, fmt.Errorf("it was ended by signal %d", out.Code-128)
 	case out.Code == 126 || out.Code == 127: // from the shell: not executable, or not found
-		return reply{}, fmt.Errorf("it could not be run: exit code %d: %s", out.Code, excerpt(bytes.TrimSpace(out.Stderr)))
+		return reply{}, fmt.Errorf(NotRun+": exit code %d: %s", out.Code, excerpt(bytes.TrimSpace(out.Stderr)))
 	case len(out.Stdout) >= MaxOutput:
 		return reply{}, fmt.Errorf("it printed %d bytes or more", MaxOutput)
 	case out.Code != 0:

@@ -1,5 +1,7 @@
 // Package knacktest checks that a Source keeps its promises, as testing/fstest
 // does for file systems.
+//
+// Most programs start with package engine.
 package knacktest
 
 import (

@@ -1,14 +1,13 @@
 // Package llm defines the interface to language models.
 //
-// Most programs use [Model], which has one method that streams an answer. The adapters
+// The main type is [Model], which has one method that streams an answer. The adapters
 // (llm/anthropic, llm/openai, llm/google, llm/offline) implement it; vendors' types are used only
 // inside their adapters. llm/llmtest contains a scripted Model and scripted servers.
 //
 // The types here are data: they marshal to JSON without loss, so that a session log can store them,
 // and are safe to copy. A Model is safe for concurrent use.
 //
-// Programs that want a whole agent, with settings, trust and approvals, start with package engine; examples/host
-// is one.
+// Most programs start with package engine, the whole agent with settings, trust and approvals; examples/host is one.
 package llm
 
 import (
@@ -65,6 +64,7 @@ type Info struct {
 	Documents bool   `json:"documents,omitempty"` // accepts PDF
 	Thinking  bool   `json:"thinking,omitempty"`
 	Caching   bool   `json:"caching,omitempty"` // has a prompt cache with its own prices
+	Search    bool   `json:"search,omitempty"`  // accepts a Request with Search; adapters set it
 	Price     Price  `json:"price"`
 }
 
@@ -106,6 +106,26 @@ type Request struct {
 	Effort    string // "", low, medium, high, xhigh, max, or a number of thinking tokens
 	Session   string // groups requests for the provider's cache; may be empty
 	Memo      *Memo  `json:"-"` // the Memo of the conversation; may be nil
+
+	// Search lets the provider search the web for the answer, with a tool of its own beside Tools; nil: it does not.
+	// Adapters of formats that have none fail with the kind Invalid.
+	Search *Search `json:",omitempty"`
+}
+
+// A Search restricts what a provider searches. The zero Search is the whole web. At most one of the lists may be set;
+// a provider that cannot restrict its search ignores both.
+type Search struct {
+	Allowed []string `json:"allowed,omitempty"` // domains
+	Blocked []string `json:"blocked,omitempty"`
+}
+
+// A Source is a page that a provider's search found. Its texts are untrusted.
+type Source struct {
+	Title string `json:"title,omitempty"`
+	URL   string `json:"url"`
+	// the domain of the page, if URL is the provider's and leads there; "": that of URL
+	Site string `json:"site,omitempty"`
+	Text string `json:"text,omitempty"` // what the answer cites of it, or takes from it; "": not known
 }
 
 // A ToolSpec describes a tool to the model. Schema is the JSON Schema of an object.
@@ -238,7 +258,8 @@ type Response struct {
 	Message Message
 	Stop    StopReason
 	Usage   Usage
-	Model   string // the provider's name for it
+	Model   string   // the provider's name for it
+	Sources []Source // of a Request with Search, in the order of the search, each URL once
 }
 
 // A StopReason is why an answer ended.

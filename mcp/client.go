@@ -260,8 +260,9 @@ func (c *Client) Servers() []Status {
 	all := make([]Status, len(c.peers))
 	for i, p := range c.peers {
 		p.mu.Lock()
-		all[i] = Status{Server: p.server, State: p.state, Reason: p.reason, Version: p.version, Title: p.title, Instructions: p.instructions,
-			Skills: len(p.skills), Resources: p.resources && p.session != nil, Problems: slices.Clone(p.problems)}
+		all[i] = Status{Server: p.server, State: p.state, Reason: p.reason, Version: p.version, Title: p.title,
+			Instructions: p.instructions,
+			Skills:       len(p.skills), Resources: p.resources && p.session != nil, Problems: slices.Clone(p.problems)}
 		for _, d := range p.tools {
 			all[i].Tools = append(all[i].Tools, d.Name)
 		}

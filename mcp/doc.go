@@ -20,4 +20,6 @@
 // schemas are limited; names are reduced to the characters that models accept; and a server's hints
 // about itself (such as read-only) allow nothing. Sampling and roots are not offered, because both are
 // deprecated.
+//
+// Most programs start with package engine.
 package mcp

@@ -304,7 +304,11 @@ func (p *peer) call(ctx context.Context, d *definition, in tool.Input, ask Asker
 			}
 			return tool.Result{}, fmt.Errorf("the MCP server %s: %w", p.server.Name, explain(a.err))
 		}
-		return p.client.result(a.res), nil
+		res := p.client.result(a.res)
+		if hint := writeHint(llm.TextOf(res.Parts)); hint != "" && res.IsError && p.server.Command != "" {
+			res.Parts, res.People = append(res.Parts, llm.Text("["+hint+"]")), hint
+		}
+		return res, nil
 	case <-ctx.Done(): // a late answer is discarded
 		return tool.Result{}, context.Cause(ctx)
 	}

@@ -177,6 +177,9 @@ func (p *program) reason(err error) error {
 	if line := p.text.firstLine(); line != "" {
 		err = fmt.Errorf("%w (its standard output begins with text that is no message: %q)", err, line)
 	}
+	if hint := writeHint(err.Error()); hint != "" {
+		err = fmt.Errorf("%w (%s)", err, hint)
+	}
 	if len(refused) > 0 {
 		err = fmt.Errorf("%w (%s)", err, strings.Join(refused, "; "))
 	}

@@ -148,7 +148,8 @@ func TestLimits(t *testing.T) {
 		"open quote":        "echo 'a",
 		"powershell":        "Get-ChildItem | Where-Object { $_.Length -gt 1 } )",
 	} {
-		d := rules.Decide(t.Context(), permission.Default, permission.PathContext{Dir: "/w"}, permission.Subject{Kind: "Bash", Text: c})
+		d := rules.Decide(t.Context(), permission.Default, permission.PathContext{Dir: "/w"},
+			permission.Subject{Kind: "Bash", Text: c})
 		if d.Verdict != permission.Ask {
 			t.Errorf("%s: %v", name, d.Verdict)
 		}
@@ -228,6 +229,14 @@ func TestParseRules(t *testing.T) {
 		"error WebFetch(https://x), error Edit(!x), warn TodoWrite, warn Nonsense, "+
 		"error Bash(a\u202eb)"; got != want {
 		t.Errorf("problems:\n%s\nwant\n%s", got, want)
+	}
+	for text, allows := range map[string]bool{"*": true, "Bash": true, "mcp__a": true, "mcp__a__*": true,
+		"mcp__a__b*": true,
+		"mcp__*":     false, "mcp__a*": false, "Ba*": false} {
+		r, err := permission.ParseRule(text, permission.User)
+		if _, bad := r.AllowProblem(); err != nil || bad == allows {
+			t.Errorf("%s: allows nothing: %v, %v", text, bad, err)
+		}
 	}
 	for text, broad := range map[string]bool{"*": true, "Bash": true, "Bash(*)": true, "Bash( *)": true,
 		"Bash(ls:*)": false, "Read": false} {

@@ -114,7 +114,8 @@ func TestEndless(t *testing.T) {
 		return permission.Rules{Allow: rulesOf(t, rules, permission.User)}.Decide(t.Context(), permission.Default, place,
 			permission.Subject{Kind: "Bash", Text: command})
 	}
-	for _, c := range []string{"cat /dev/zero", "cat /dev/urandom", "head /dev/zero", "head -n 5 /dev/zero", "tail -c 5 /dev/zero",
+	for _, c := range []string{"cat /dev/zero", "cat /dev/urandom", "head /dev/zero", "head -n 5 /dev/zero",
+		"tail -c 5 /dev/zero",
 		"head -c -5 /dev/zero", "head -- /dev/zero -c 5", "head -c 99999999999 /dev/zero", "head -c 5G /dev/zero",
 		"wc -c /dev/random", "cat a.txt /dev/../dev/zero", "cat pipe", "cat < pipe", "cat link", "grep x pipe", "cat p*",
 		"cat /dev/tty", "sort pipe | head", "od -A x /dev/zero", "diff a.txt pipe", "cat < /dev/zero"} {
@@ -148,7 +149,8 @@ func TestResolveEnds(t *testing.T) {
 		<-ctx.Done()
 		return "", ctx.Err()
 	}}
-	d := permission.Rules{}.Decide(ctx, permission.AcceptEdits, place, permission.Subject{Kind: permission.KindEdit, Text: "/w/a"})
+	d := permission.Rules{}.Decide(ctx, permission.AcceptEdits, place,
+		permission.Subject{Kind: permission.KindEdit, Text: "/w/a"})
 	if d.Verdict == permission.Allow {
 		t.Errorf("%+v", d)
 	}

@@ -174,7 +174,8 @@ func BenchmarkGit(b *testing.B) {
 	decide := func(b *testing.B) {
 		place := permission.PathContext{Dir: dir, GitEnv: true, Git: permission.NewGit(dir)}
 		for b.Loop() {
-			permission.Rules{}.Decide(b.Context(), permission.Default, place, permission.Subject{Kind: "Bash", Text: "git status"})
+			permission.Rules{}.Decide(b.Context(), permission.Default, place,
+				permission.Subject{Kind: "Bash", Text: "git status"})
 		}
 	}
 	b.Run("changed", decide)

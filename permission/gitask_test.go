@@ -499,7 +499,8 @@ func TestGitUntrusted(t *testing.T) {
 	plain := newGitGround(t)
 	plain.git("repo", "config", "filter.evil.clean", plain.evil)
 	for _, command := range []string{"git status", "git log --oneline -5", "git diff", "git diff --stat HEAD",
-		"git show HEAD", "git branch -a", "git blame a.txt", "git ls-files", "git rev-parse HEAD", "git remote -v", "git stash list", "git tag -l",
+		"git show HEAD", "git branch -a", "git blame a.txt", "git ls-files", "git rev-parse HEAD", "git remote -v",
+		"git stash list", "git tag -l",
 		"git describe --always", "git config --get user.name", "git log -1 && git status --short", "git grep x"} {
 		if d := decide(plain, false, "", command); d.Verdict != permission.Allow {
 			t.Errorf("%s: %v: %s", command, d.Verdict, d.Reason)

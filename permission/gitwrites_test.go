@@ -50,8 +50,9 @@ func TestGitWrites(t *testing.T) {
 		if problems != nil {
 			t.Fatal(problems)
 		}
-		d := permission.Rules{Allow: rules}.Decide(t.Context(), permission.Default, place, permission.Subject{Kind: permission.KindBash,
-			Text: command})
+		d := permission.Rules{Allow: rules}.Decide(t.Context(), permission.Default, place,
+			permission.Subject{Kind: permission.KindBash,
+				Text: command})
 		for _, s := range d.Subjects {
 			if s.Verdict == permission.Ask && s.Kind == permission.KindEdit && s.Replace {
 				name, _ := filepath.Rel(g.repo, s.Text)
@@ -129,8 +130,9 @@ func TestGitWrites(t *testing.T) {
 func TestProtectedTable(t *testing.T) {
 	place := permission.PathContext{Dir: "/w", Protected: []string{"deploy/hooks", "*.run"}}
 	decide := func(name string) permission.Verdict {
-		return permission.Rules{}.Decide(t.Context(), permission.AcceptEdits, place, permission.Subject{Kind: permission.KindEdit,
-			Text: name}).Verdict
+		return permission.Rules{}.Decide(t.Context(), permission.AcceptEdits, place,
+			permission.Subject{Kind: permission.KindEdit,
+				Text: name}).Verdict
 	}
 	for name := range strings.FieldsSeq(".cursor/mcp.json .cursor/hooks.json .gemini/settings.json .codex/config.toml " +
 		"opencode.json .opencode/plugin/a.ts .zed/tasks.json .zed/settings.json .kiro/settings/mcp.json " +

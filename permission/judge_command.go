@@ -329,6 +329,7 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 	if judgedFree == nil && !free {
 		judgedFree = &Judged{} // record only denials: the command itself asks already
 	}
+	program, _ := c.Words[0].Value()
 	for i := range c.Files {
 		a := &c.Files[i]
 		for _, v := range a.Values() {
@@ -365,6 +366,8 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 					}
 					sub := Subject{Kind: kind, Text: f, Tool: j.request.Tool, Aliases: j.request.Aliases,
 						Dir: a.Write && len(c.Words[0].Values) == 1 && c.Words[0].Values[0] == "mkdir"}
+					// A rename puts another file in the place of a protected one: writing it is not enough.
+					sub.Replace = a.Write && path.Base(program) == "mv" && j.paths.protected(n) != ""
 					if why := j.removes(c, a, n); why != "" {
 						j.add(Judged{Subject: sub, Origin: Builtin, Reason: why}, "")
 						continue
@@ -372,7 +375,7 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 					if kind == KindRead && free && allowed == nil && !c.Ends {
 						j.endless(sub, n)
 					}
-					quiet := allowed != nil && !a.Write || allowed == nil && !free
+					quiet := (allowed != nil && !a.Write || allowed == nil && !free) && !sub.Replace // the sandbox needs these
 					j.file(sub, n, judgedFree, quiet)
 					if (a.Tree || a.Word != nil && a.Word.Glob && strings.Contains(v, "**")) && kind == KindRead {
 						j.below(sub, n)

@@ -80,7 +80,8 @@ func TestLinks(t *testing.T) {
 		})
 	}
 	place.Below = func(string, int) ([]string, bool) { return nil, false } // files of another machine
-	d := permission.Rules{}.Decide(t.Context(), permission.Default, place, permission.Subject{Kind: "Bash", Text: "grep -R x fine"})
+	d := permission.Rules{}.Decide(t.Context(), permission.Default, place,
+		permission.Subject{Kind: "Bash", Text: "grep -R x fine"})
 	if d.Verdict != permission.Ask || !strings.Contains(d.Reason, "check all links") {
 		t.Errorf("where links lead cannot be known, but %v: %s", d.Verdict, d.Reason)
 	}

@@ -19,8 +19,7 @@
 // directory that is read recursively; the functions in a [PathContext] can replace these accesses.
 // A [Git] runs git to read git's configuration.
 //
-// Programs that want a whole agent, with settings, trust and approvals, start with package engine; examples/host
-// is one.
+// Most programs start with package engine, the whole agent with settings, trust and approvals; examples/host is one.
 package permission
 
 import (
@@ -119,6 +118,8 @@ type Subject struct {
 	Extra int `json:"-"`
 	// Note is shown to the user with the question: what allowing the subject grants.
 	Note string `json:"-"`
+	// Question asks the user about the subject, such as "Start 3 tasks?". "": the kind and the text say enough.
+	Question string `json:"-"`
 	// Dir means that an Edit creates a directory.
 	Dir bool `json:"-"`
 	// Replace means that git removes the file of an Edit, or puts another one in its place.

@@ -134,11 +134,28 @@ func (r Rule) Problem(tools ...string) (Problem, bool) {
 	return Problem{r.String(), SeverityWarn, "unknown tool " + r.Tool}, true
 }
 
+// AllowProblem reports a rule that allows no call: a name with a wildcard counts for tools of one named server only,
+// because the names of servers and tools are chosen by others. In deny and ask rules any such name counts.
+func (r Rule) AllowProblem() (Problem, bool) {
+	i := strings.IndexByte(r.Tool, '*')
+	switch {
+	case i < 0 || r.Tool == "*" || strings.HasPrefix(r.Tool, "mcp__") && strings.Count(r.Tool[:i], "__") >= 2:
+		return Problem{}, false
+	case strings.HasPrefix(r.Tool, "mcp__"):
+		return Problem{r.String(), SeverityError, r.Tool + " allows nothing, because it names no server: write mcp__SERVER " +
+			"for all its tools, or mcp__SERVER__*"}, true
+	}
+	return Problem{r.String(), SeverityError,
+		r.Tool + " allows nothing: an allow rule names one tool; only deny and ask " +
+			"rules may have a wildcard in the name"}, true
+}
+
 // otherAgentsTools lists tools of other agents that Knack does not have.
 var otherAgentsTools = []string{
 	"ExitPlanMode", "EnterPlanMode", "LSP", "NotebookRead",
 	"TaskGet", "TaskOutput", "TaskStop", "Workflow", "ScheduleWakeup", "Monitor", "SendMessage", "TeamCreate",
-	"TeamDelete", "CronCreate", "CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Cd", "Search", "View", "BatchTool", "Computer",
+	"TeamDelete", "CronCreate", "CronDelete", "CronList", "EnterWorktree", "ExitWorktree", "Cd", "Search", "View",
+	"BatchTool", "Computer",
 }
 
 // IsOtherAgentsTool reports whether name is a tool of other agents that Knack does not have. Rules for it

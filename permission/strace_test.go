@@ -76,7 +76,8 @@ func TestDifferential(t *testing.T) {
 	slots := make(chan bool, 4)
 	var wait sync.WaitGroup
 	for _, command := range commands {
-		d := permission.Rules{}.Decide(t.Context(), permission.Default, place, permission.Subject{Kind: "Bash", Text: command})
+		d := permission.Rules{}.Decide(t.Context(), permission.Default, place,
+			permission.Subject{Kind: "Bash", Text: command})
 		if d.Verdict != permission.Allow || strings.Contains(command, "sleep") {
 			continue
 		}

@@ -106,6 +106,9 @@ func (s Source) String() string {
 // IsCommit reports whether a text is the whole name of a commit.
 func IsCommit(text string) bool { return isCommit().MatchString(text) }
 
+// IsRepository reports whether a text is OWNER/NAME on GitHub.
+func IsRepository(text string) bool { return repository().MatchString(text) }
+
 // ReadMarketplace reads a marketplace's list from its tree. An entry that cannot be used is left out, with
 // a Problem. The error is about the list as a whole.
 func ReadMarketplace(fsys fs.FS) (*Marketplace, []knack.Problem, error) {

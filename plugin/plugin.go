@@ -11,6 +11,8 @@
 // A mistake costs only the field or the file that contains it, and is a Problem. All paths are
 // relative to the tree, with slashes. The caller passes a file system that does not follow links out
 // of the tree, such as [FS].
+//
+// Most programs start with package engine.
 package plugin
 
 import (
@@ -35,7 +37,7 @@ type Plugin struct {
 	Manifest    string // the file that describes it; "": none
 
 	Skills   []Place // each a skill, or a directory of skills
-	Commands []Place // each a file, or a directory that is searched for *.md
+	Commands []Place // each a .md or .toml file, or a directory that is searched for *.md
 	Agents   []File
 	Hooks    []Part // JSON for hook.Parse
 	Servers  []Part // JSON objects of MCP servers by name, without a wrapper

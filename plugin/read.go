@@ -38,7 +38,7 @@ type format struct {
 	manifest                        string
 	skills, commands, agents, hooks string
 	servers                         string
-	commandSuffix                   string // of the files in commands
+	commandSuffix                   string // of the files in commands: .md or .toml
 	program                         string // or specification that defines the format
 	open                            bool   // Agent Plugins: only skills and servers
 }
@@ -50,8 +50,8 @@ var formats = []format{
 	{manifest: "plugin.json", program: "Agent Plugins", skills: "skills", servers: "mcp.json", open: true},
 	{manifest: ".codex-plugin/plugin.json", program: "Codex", skills: "skills", hooks: "hooks/hooks.json",
 		servers: ".mcp.json"},
-	{manifest: "gemini-extension.json", program: "Gemini CLI", skills: "skills", agents: "agents",
-		hooks: "hooks/hooks.json"},
+	{manifest: "gemini-extension.json", program: "Gemini CLI", skills: "skills", commands: "commands", agents: "agents",
+		hooks: "hooks/hooks.json", commandSuffix: ".toml"},
 }
 
 // plainTree is the format of a tree without a manifest.
@@ -426,6 +426,10 @@ func (r *reader) readCommands(given json.RawMessage) {
 		}
 		return
 	}
+	if r.commandSuffix == ".toml" {
+		r.readTOML()
+		return
+	}
 	if given == nil {
 		if r.isDir(r.commands) {
 			r.Commands = append(r.Commands, Place{Path: r.commands})
@@ -466,6 +470,21 @@ func (r *reader) readCommands(given json.RawMessage) {
 	}
 	for _, text := range list {
 		add(text, "")
+	}
+}
+
+// readTOML finds the commands of Gemini CLI: git/commit.toml is git:commit.
+func (r *reader) readTOML() {
+	if !r.isDir(r.commands) {
+		return
+	}
+	files, err := layout.Files(r.fsys, r.commands, layout.Row{Depth: layout.Depth, Suffix: r.commandSuffix})
+	if err != nil {
+		r.unreadable(r.commands, err)
+	}
+	for _, f := range files {
+		name := strings.ReplaceAll(f[:len(f)-len(r.commandSuffix)], "/", ":")
+		r.Commands = append(r.Commands, Place{Path: path.Join(r.commands, f), Name: name, Fixed: true})
 	}
 }
 
@@ -535,6 +554,9 @@ func (r *reader) addHooks(name string) {
 // addHooksOf adds hooks, wrapped in an object with the key hooks or not.
 func (r *reader) addHooksOf(name string, data json.RawMessage) {
 	var top map[string]json.RawMessage
+	if string(bytes.Join(bytes.Fields(data), nil)) == "[]" {
+		return // no hooks; public plugins have it
+	}
 	if err := json.Unmarshal(data, &top); err != nil || top == nil {
 		r.problem(knack.CodeJSONInvalid, knack.Error, name, "not a JSON object: its hooks are not used")
 		return
@@ -629,6 +651,8 @@ func (r *reader) parts(field string, given json.RawMessage, seen string, file fu
 		switch {
 		case item[0] == '{':
 			inline(item)
+		case item[0] == '"' && strings.HasPrefix(text(item), "https://"):
+			r.unused("%s: %s is not downloaded", field, plain.Line(text(item)))
 		case item[0] == '"':
 			name, dir, ok := r.existing(field, text(item))
 			if ok && dir {

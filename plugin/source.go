@@ -6,6 +6,7 @@ import (
 	"iter"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/knack-agent/knack"
 )
@@ -45,6 +46,10 @@ func (p *Plugin) Sources(l Location) []knack.Source {
 			Origin: l.Origin, Check: l.Check, Commands: commands}, p.Name, place, vars, commands})
 	}
 	for _, c := range p.Commands {
+		if strings.HasSuffix(c.Path, ".toml") {
+			all = append(all, tomlSource{plugin: p.Name, place: c, vars: vars, at: l})
+			continue
+		}
 		add(c, true)
 	}
 	for _, s := range p.Skills {

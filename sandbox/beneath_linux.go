@@ -27,7 +27,8 @@ type place struct {
 	name string
 }
 
-// openPlace opens the directory of a path, which must be below root, without following a link below root.
+// openPlace opens the directory that contains path, and keeps path's last name. path must be below root. No link below
+// root is followed.
 func openPlace(root, path string) (place, error) {
 	rel, ok := subpath.Rel(root, path)
 	if !ok || rel == "." {
@@ -71,7 +72,8 @@ func (p place) rename(to string) error {
 	return unix.Renameat(p.dir, p.name, p.dir, to)
 }
 
-// removeFound removes a file that was found at a path below root, and then the directories above it that are empty.
+// removeFound removes the file at path if it still is the one with this device and inode, and then the directories
+// between root and path that are empty.
 func removeFound(root, path string, dev, ino uint64) {
 	p, err := openPlace(root, path)
 	if err != nil {

@@ -153,8 +153,8 @@ func (p *Policy) own(layered []string, env []string, temp string) (own ownCaches
 // goProxies are answers of goProxy, by the variables that they depend on.
 var goProxies sync.Map
 
-// goProxy returns the GOPROXY that go would use with an environment. The user may have set it with `go env -w`, so go is
-// asked, in the directory of the user, where no go.mod of the project chooses another toolchain.
+// goProxy returns the GOPROXY that go would use with an environment. The user may have set it with `go env -w`, so go
+// is asked, in the directory of the user, where no go.mod of the project chooses another toolchain.
 func (p *Policy) goProxy(env []string) string {
 	getenv := userdirs.Getenv(env)
 	if set := getenv("GOPROXY"); set != "" {

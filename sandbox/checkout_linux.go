@@ -21,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/workspace"
 )
@@ -239,15 +240,15 @@ func (r *run) putBack(c *checkout) string {
 	err = r.restore(c, saved.Name(), head, remove, restore)
 	if err != nil {
 		return fmt.Sprintf("%s: git could not write protected files (%s), and its other changes could not be undone: %v",
-			c.top, shorten(stopped), err)
+			c.top, plain.List(stopped, 8), err)
 	}
 	return fmt.Sprintf("%s: git would have written protected files (%s). HEAD, the index and the files are back as they "+
 		"were. Run the git command by itself: it asks for exactly these files, or the rules for them allow it: %s", c.top,
-		shorten(stopped), editRule(filepath.Join(c.top, stopped[0])))
+		plain.List(stopped, 8), editRule(filepath.Join(c.top, stopped[0])))
 }
 
-// objectOf returns the name that git has for the content of a file, with as many digits as another name, "" if it cannot
-// be read.
+// objectOf returns the name that git has for the content of a file, with as many digits as another name, "" if it
+// cannot be read.
 func (c *checkout) objectOf(name string, digits int) string {
 	text, ok := readBelow(c.top, filepath.Join(c.top, name), 1<<20)
 	if !ok {
@@ -292,7 +293,8 @@ func (r *run) written(c *checkout, dirty map[string]bool, appeared []string) (re
 			return nil
 		})
 	}
-	for name := range strings.SplitSeq(string(out), "\x00") {
+	ignored, _ := r.git(c, "", nil, "ls-files", "--others", "-z", "--", ":(glob)**/.env*")
+	for name := range strings.SplitSeq(string(out)+string(ignored), "\x00") {
 		names = append(names, name)
 	}
 	for i, name := range names {
@@ -331,13 +333,6 @@ type writtenFile struct {
 func foundAt(name string, info os.FileInfo) writtenFile {
 	st := info.Sys().(*syscall.Stat_t)
 	return writtenFile{name, uint64(st.Dev), st.Ino}
-}
-
-func shorten(names []string) string {
-	if len(names) > 8 {
-		return strings.Join(names[:8], ", ") + fmt.Sprintf(" and %d more", len(names)-8)
-	}
-	return strings.Join(names, ", ")
 }
 
 func allKeys(a, b map[string]string) map[string]string {

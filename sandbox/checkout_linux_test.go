@@ -52,7 +52,7 @@ func TestPutBack(t *testing.T) {
 	write("gone.txt", "one")
 	write(".vscode/settings.json", "one")
 	write(".zed/tasks.json", "one")
-	write(".gitignore", ".idea\n")
+	write(".gitignore", ".idea\n.env.x\n")
 	git("add", ".")
 	git("commit", "-qm", "one")
 	git("checkout", "-q", "-b", "two")
@@ -62,7 +62,8 @@ func TestPutBack(t *testing.T) {
 	write(".husky/pre-commit", "two")
 	write(".envrc", "two\n")
 	write(".idea/x.xml", "two")
-	git("add", "-f", ".idea")
+	write(".env.x", "two\n")
+	git("add", "-f", ".idea", ".env.x")
 	git("rm", "-q", "gone.txt", ".zed/tasks.json")
 	git("add", ".")
 	git("commit", "-qm", "two")
@@ -103,8 +104,10 @@ func TestPutBack(t *testing.T) {
 	}
 	state := func() string {
 		t.Helper()
-		out := git("symbolic-ref", "HEAD") + git("rev-parse", "one") + git("status", "--short", "--ignored") + git("ls-files", "-s")
-		for _, name := range []string{"a.txt", "mine.txt", "gone.txt", "d/new.txt", ".vscode/settings.json", ".husky/pre-commit",
+		out := git("symbolic-ref", "HEAD") + git("rev-parse", "one") + git("status", "--short", "--ignored") +
+			git("ls-files", "-s")
+		for _, name := range []string{"a.txt", "mine.txt", "gone.txt", "d/new.txt", ".vscode/settings.json",
+			".husky/pre-commit",
 			".zed/tasks.json", "untracked.txt", ".husky.refused-1"} {
 			data, err := os.ReadFile(filepath.Join(dir, name))
 			if err != nil {
@@ -117,7 +120,8 @@ func TestPutBack(t *testing.T) {
 	before, two := state(), strings.TrimSpace(git("rev-parse", "two"))
 	for _, script := range []string{"git checkout -q two", "git merge -q two", "git reset -q --merge two",
 		"git checkout -q two && git commit -qam wip", "git checkout -q -b three two && git commit -qam wip",
-		"git commit -q --allow-empty -m mine && git checkout -q two && git commit -qam 1 && git commit -q --allow-empty -m 2", "git rebase -q --autostash two",
+		"git commit -q --allow-empty -m mine && git checkout -q two && git commit -qam 1 && git commit -q --allow-empty -m 2",
+		"git rebase -q --autostash two",
 		"git merge two; git commit -qam wip; true", "git merge two 2>/dev/null; git commit -qam wip; true",
 		"git checkout four; git commit -qam wip; true",
 		"git cherry-pick two", "git pull -q . two", "git checkout -q two -- .husky a.txt", "git read-tree -m -u one two"} {
@@ -135,7 +139,8 @@ func TestPutBack(t *testing.T) {
 	if tip := strings.TrimSpace(git("rev-parse", "three")); tip != two {
 		t.Errorf("branch three: %s", git("show", "--stat", "three"))
 	}
-	for _, script := range []string{"git add -A", "git reset -q", "git rm -q --cached .vscode/settings.json && git reset -q",
+	for _, script := range []string{"git add -A", "git reset -q",
+		"git rm -q --cached .vscode/settings.json && git reset -q",
 		"git reset -q --soft two && git reset -q --soft one@{1}"} {
 		if exit := run(script, workspace.Allowance{}); len(exit.Restored) > 0 {
 			t.Errorf("%s: %q", script, exit.Restored)
@@ -153,7 +158,7 @@ func TestPutBack(t *testing.T) {
 	git("reset", "-q", "--mixed", "HEAD~")
 	git("checkout", "-q", "a.txt")
 	var opened []string
-	for _, name := range []string{".vscode/settings.json", ".husky/pre-commit", ".zed/tasks.json", ".envrc", ".idea/x.xml"} {
+	for _, name := range []string{".vscode/settings.json", ".husky/pre-commit", ".zed/tasks.json", ".envrc", ".idea/x.xml", ".env.x"} {
 		opened = append(opened, filepath.Join(dir, name))
 	}
 	if exit := run("git checkout -q two", workspace.Allowance{Replace: opened}); len(exit.Refused) > 0 {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -57,6 +58,29 @@ type gitGuard struct {
 	// those in skip are left out.
 	used            []string
 	elsewhere, skip map[string]bool
+	places          worktreePlaces // may be nil
+}
+
+// worktreePlaces remembers what worktreeAt returned, by git directory, with the state of the file that it read.
+type worktreePlaces map[string]struct {
+	ino   uint64
+	ctime int64
+	dir   string
+}
+
+func (p worktreePlaces) at(own string) string {
+	var st unix.Stat_t
+	if p == nil || unix.Lstat(own+"/gitdir", &st) != nil {
+		return worktreeAt(own)
+	}
+	now := p[own]
+	if now.ino != st.Ino || now.ctime != st.Ctim.Nano() {
+		now.ino, now.ctime, now.dir = st.Ino, st.Ctim.Nano(), worktreeAt(own)
+		if delete(p, own); time.Since(time.Unix(0, now.ctime)) > fresh && st.Mode&unix.S_IFMT == unix.S_IFREG {
+			p[own] = now
+		}
+	}
+	return now.dir
 }
 
 // guardGit finds the names to guard in a git directory and in the git directories of its submodules and worktrees.
@@ -75,7 +99,7 @@ func (g *gitGuard) add(dir string, depth int) {
 			tree := dir + "/worktrees/" + e.Name()
 			switch {
 			case g.skip[tree] || !e.IsDir():
-			case g.elsewhere[tree] || g.used != nil && !withinAny(g.used, worktreeAt(tree)):
+			case g.elsewhere[tree] || g.used != nil && !withinAny(g.used, g.places.at(tree)):
 				g.closed = append(g.closed, tree)
 			default:
 				g.pinned = append(g.pinned, tree)

@@ -116,8 +116,8 @@ func TestCacheStaysClosed(t *testing.T) {
 	b.check("ls "+mod+"/m", "")
 }
 
-// TestCacheChangesOutside changes the user's cache while a session runs, as the user's own `go get` does: commands see it,
-// also names for which they looked before, and while another command runs.
+// TestCacheChangesOutside changes the user's cache while a session runs, as the user's own `go get` does: commands see
+// it, also names for which they looked before, and while another command runs.
 func TestCacheChangesOutside(t *testing.T) {
 	b := withCache(t).layered()
 	const look = "cd " + mod + "; cat m/new n/x 2>/dev/null; ls m"

@@ -127,7 +127,7 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 	if len(opened) > 0 || p.only != nil { // other worktrees than usual can be written
 		closed = nil
 	}
-	v.guard(now.gits, opened, closed)
+	v.guard(now.gits, slices.Concat(opened, replaced), closed)
 	v.protected = append(v.protected, slices.DeleteFunc(links.real(p.Own),
 		func(path string) bool { return withinAny(opened, path) })...)
 

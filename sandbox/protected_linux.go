@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/permission"
 )
@@ -53,6 +55,7 @@ type protectedFiles struct {
 	reported bool              // full has been reported
 	journal  journal
 	open     map[string]openFile // open files of known and env, by path
+	places   worktreePlaces
 
 	mounts mountTable
 }
@@ -66,8 +69,10 @@ type fileID struct {
 }
 
 func newProtectedFiles(p Policy) *protectedFiles {
-	n := &protectedFiles{protected: permission.NewPathNames(p.Protected), keepNew: p.KeepNew, dirs: map[string]int64{}, known: map[string]fileID{},
-		seen: map[string]bool{}, env: map[string]bool{}, bare: map[string]fileID{}, open: map[string]openFile{}}
+	n := &protectedFiles{protected: permission.NewPathNames(p.Protected), keepNew: p.KeepNew, dirs: map[string]int64{},
+		known: map[string]fileID{},
+		seen:  map[string]bool{}, env: map[string]bool{}, bare: map[string]fileID{}, open: map[string]openFile{},
+		places: worktreePlaces{}}
 	for _, r := range append([]string{p.Dir}, p.Roots...) {
 		if r, err := filepath.EvalSymlinks(r); err == nil && r != "/" {
 			n.roots = append(n.roots, r)
@@ -104,7 +109,8 @@ func (n *protectedFiles) begin() present {
 		n.journal.begin(slices.Concat(slices.Collect(maps.Keys(n.known)), slices.Collect(maps.Keys(n.closed))))
 	}
 	n.running++
-	return present{maps.Clone(n.known), slices.Sorted(maps.Keys(n.env)), append(n.gits(n.known), slices.Sorted(maps.Keys(n.bare))...), n.outer, closed, nil,
+	return present{maps.Clone(n.known), slices.Sorted(maps.Keys(n.env)),
+		append(n.gits(n.known), slices.Sorted(maps.Keys(n.bare))...), n.outer, closed, nil,
 		maps.Clone(n.open)}
 }
 
@@ -143,12 +149,12 @@ func (n *protectedFiles) refresh() {
 	}
 }
 
-// findClosed finds the git directories of worktrees elsewhere. If no command runs, nothing in them is looked at from now
-// on, because no command can write there. One that a command makes is not among those, whatever place it names.
+// findClosed finds the git directories of worktrees elsewhere. If no command runs, nothing in them is looked at from
+// now on, because no command can write there. One that a command makes is not among those, whatever place it names.
 func (n *protectedFiles) findClosed() map[string]bool {
 	now := map[string]bool{}
 	for _, dir := range append(n.gits(n.known), slices.Collect(maps.Keys(n.bare))...) {
-		g := gitGuard{used: n.used}
+		g := gitGuard{used: n.used, places: n.places}
 		g.add(dir, 8)
 		for _, tree := range g.closed {
 			now[tree] = true
@@ -237,11 +243,12 @@ func (n *protectedFiles) endUnless(tops, opened, replaced []string) (notes []str
 	if n.running == 0 {
 		defer n.journal.end()
 	}
-	var aside, trees []string
+	var trees []string
+	var aside []movedFile
 	for _, path := range slices.Sorted(maps.Keys(found)) {
 		was, now := n.known[path], found[path]
 		switch {
-		case withinAny(aside, path): // renamed together with its directory
+		case within(aside, path): // renamed together with its directory
 			continue
 		case n.keepNew && was.ino == 0, withinAny(opened, path), holdsAny(path, replaced), n.moved(now):
 		case n.isWorktree(path, now):
@@ -251,24 +258,15 @@ func (n *protectedFiles) endUnless(tops, opened, replaced []string) (notes []str
 		case was.ino != 0 && was.link == "" && was.parent == now.parent:
 			// A mount protected it from the command, so something outside the sandbox replaced it.
 		default:
-			notes = append(notes, n.aside(path, now))
-			aside = append(aside, path)
+			m := n.aside(path, now)
+			if aside = append(aside, m); m.to != "" && filepath.Base(path) == ".git" {
+				trees = append(trees, filepath.Dir(path))
+			}
 			continue
 		}
 		n.known[path] = now
 	}
-	for _, top := range trees { // a commit there would remove them
-		var missing []string
-		for _, path := range aside {
-			if rel, ok := subpath.Rel(top, path); ok {
-				missing = append(missing, "'"+strings.ReplaceAll(rel, "'", `'\''`)+"'")
-			}
-		}
-		if len(missing) > 0 {
-			notes = append(notes, fmt.Sprintf("%s is a new worktree without these protected files. This restores them, after a "+
-				"question about exactly these: cd %[1]s && git checkout -- %s", top, strings.Join(missing, " ")))
-		}
-	}
+	notes = append(notes, notesOf(aside, trees)...)
 	for path, t := range n.known {
 		// A link cannot be covered by a mount, so one that was removed is restored.
 		if t.link == "" || withinAny(opened, path) {
@@ -284,7 +282,7 @@ func (n *protectedFiles) endUnless(tops, opened, replaced []string) (notes []str
 	}
 	for _, dir := range n.newBare {
 		id, ok := identify(dir)
-		if names, err := readNames(dir); !ok || err != nil || !isBareGit(names) || withinAny(aside, dir) {
+		if names, err := readNames(dir); !ok || err != nil || !isBareGit(names) || within(aside, dir) {
 			continue
 		}
 		if n.keepNew || withinAny(opened, dir) || n.movedBare(dir, id) {
@@ -295,7 +293,7 @@ func (n *protectedFiles) endUnless(tops, opened, replaced []string) (notes []str
 			dir += "/HEAD" // without it, git does not take the directory for a repository
 			id, _ = identify(dir)
 		}
-		notes = append(notes, n.aside(dir, id))
+		notes = append(notes, n.aside(dir, id).note)
 	}
 	n.newBare = nil
 	if n.full && !n.reported {
@@ -392,8 +390,19 @@ func (n *protectedFiles) relink(path, target string) error {
 	return unix.Symlinkat(target, p.dir, p.name)
 }
 
-// aside renames what was found at a protected name and returns a note.
-func (n *protectedFiles) aside(path string, found fileID) string {
+// A movedFile is what was found at a protected name and renamed.
+type movedFile struct {
+	path, to string // to is "" if it could not be renamed
+	note     string
+}
+
+// within reports whether a path was moved aside, or lies in a directory that was.
+func within(aside []movedFile, path string) bool {
+	return slices.ContainsFunc(aside, func(m movedFile) bool { return subpath.Contains(m.path, path) })
+}
+
+// aside renames what was found at a protected name.
+func (n *protectedFiles) aside(path string, found fileID) movedFile {
 	p, err := openPlace(n.rootOf(path), path)
 	if err == nil {
 		defer p.close()
@@ -402,14 +411,43 @@ func (n *protectedFiles) aside(path string, found fileID) string {
 	for i := 1; err != nil && i < 1000 && p.name != "" && p.is(found.dev, found.ino); i++ {
 		to := fmt.Sprintf("%s.refused-%d", p.name, i)
 		if err = p.rename(to); err == nil {
-			return fmt.Sprintf("%s is protected and did not exist before: what the command left there is now %s; the rule "+
-				"that allows it: %s", path, to, editRule(path))
+			return movedFile{path, filepath.Join(filepath.Dir(path), to), fmt.Sprintf("%s is protected and did not exist "+
+				"before: what the command left there is now %s; the rule that allows it: %s", path, to, editRule(path))}
 		}
 		if !errors.Is(err, unix.EEXIST) {
 			break
 		}
 	}
-	return fmt.Sprintf("%s appeared (protected) and could not be moved aside: %v", path, err)
+	return movedFile{path, "", fmt.Sprintf("%s appeared (protected) and could not be moved aside: %v", path, err)}
+}
+
+// notesOf reports what was moved aside. In new work trees, where a commit would remove these files, one command
+// restores them.
+func notesOf(aside []movedFile, trees []string) (notes []string) {
+	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+	names, moves, rule := map[string][]string{}, map[string][]string{}, map[string]string{}
+	for _, m := range aside {
+		top := ""
+		for _, t := range trees {
+			if subpath.Contains(t, m.path) && len(t) > len(top) {
+				top = t
+			}
+		}
+		if top == "" || m.to == "" {
+			notes = append(notes, m.note)
+			continue
+		}
+		to, _ := subpath.Rel(top, m.path)
+		names[top] = append(names[top], to)
+		rule[top] = cmp.Or(rule[top], editRule(m.path))
+		moves[top] = append(moves[top], "mv "+quote(m.to)+" "+quote(m.path))
+	}
+	for _, top := range slices.Sorted(maps.Keys(moves)) {
+		notes = append(notes, fmt.Sprintf("%s is a new work tree of git with protected files (%s), which were moved aside (the "+
+			"rule that allows the first one: %s). This restores them, after a question about exactly these: %s", top,
+			plain.List(names[top], 8), rule[top], strings.Join(moves[top], " && ")))
+	}
+	return notes
 }
 
 // look updates dirs. found are the protected files that are new or changed, removed the known ones
@@ -426,11 +464,11 @@ func (n *protectedFiles) look() (found map[string]fileID, removed []string) {
 			n.seen[path] = true
 		}
 	}()
-	for dir, seen := range n.dirs {
-		if now, ok := ctime(dir); !ok {
-			delete(n.dirs, dir)
-		} else if now != seen {
+	for _, dir := range n.touched() {
+		if _, ok := ctime(dir); ok {
 			n.read(dir, found)
+		} else {
+			delete(n.dirs, dir)
 		}
 	}
 	for _, r := range n.roots {
@@ -468,6 +506,29 @@ func (n *protectedFiles) look() (found map[string]fileID, removed []string) {
 	gits := n.gits(n.known)
 	n.newBare = slices.DeleteFunc(n.newBare, func(dir string) bool { return withinAny(gits, dir) })
 	return found, removed
+}
+
+// touched returns the directories that have changed or are gone. Each command waits for this twice, so in a large
+// workspace two threads look.
+func (n *protectedFiles) touched() (dirs []string) {
+	all := slices.Collect(maps.Keys(n.dirs))
+	look := func(part []string) (dirs []string) {
+		for _, dir := range part {
+			if now, ok := ctime(dir); !ok || now != n.dirs[dir] {
+				dirs = append(dirs, dir)
+			}
+		}
+		return dirs
+	}
+	if len(all) < 100 {
+		return look(all)
+	}
+	var first []string
+	var wait sync.WaitGroup
+	wait.Go(func() { first = look(all[:len(all)/2]) })
+	dirs = look(all[len(all)/2:])
+	wait.Wait()
+	return append(first, dirs...)
 }
 
 // An openFile is an open file (O_PATH) under a protected name or of secrets. It shows where the file is

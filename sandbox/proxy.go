@@ -67,8 +67,8 @@ func newProxy(hosts []string, reach func(host, port string) bool) *proxy {
 // order.
 func (p *proxy) ports() []int { return append([]int{proxyPort}, p.forwards...) }
 
-// ProxyVariable is the environment variable with the URL of the proxy through which a confined command reaches hosts. The
-// other variables with proxies may also be the user's own.
+// ProxyVariable is the environment variable with the URL of the proxy through which a confined command reaches hosts.
+// The other variables with proxies may also be the user's own.
 const ProxyVariable = "KNACK_PROXY"
 
 // Listen serves the proxy that confined commands have to programs that run without a sandbox, on a free port of the
@@ -299,7 +299,8 @@ func mayDial(host string, a netip.Addr) bool {
 		return isLoopback(host)
 	case a.String() == host:
 		return true
-	case a.IsLinkLocalUnicast() || slices.ContainsFunc(cloudServices[:], func(p netip.Prefix) bool { return p.Contains(a) }):
+	case a.IsLinkLocalUnicast() || slices.ContainsFunc(cloudServices[:],
+		func(p netip.Prefix) bool { return p.Contains(a) }):
 		return false
 	}
 	own, _ := net.InterfaceAddrs()

@@ -36,12 +36,15 @@
 // the program: a refusal that a program does not print is not reported.
 //
 // A Sandbox is safe for concurrent use.
+//
+// Most programs start with package engine.
 package sandbox
 
 import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 
@@ -102,6 +105,8 @@ type Report struct {
 	Backend string   `json:"backend,omitempty"` // namespaces, bwrap, landlock, sandbox-exec
 	Missing []string `json:"missing,omitempty"` // why the level is not higher
 	Open    []string `json:"open,omitempty"`    // parts of the policy that are not enforced
+
+	passing bool // the reason may be gone in a moment, such as too many open files: no command runs until then
 }
 
 // Notice returns a message to show the user once; "" if the level is complete.
@@ -128,8 +133,11 @@ type Sandbox struct {
 	mode   Mode
 	system system
 
-	once   sync.Once
-	report Report
+	testing sync.Mutex // held while report is made
+	report  *Report
+
+	mu    sync.Mutex
+	added []string // roots
 }
 
 // New makes a sandbox. It changes nothing on the machine before the first command or report.
@@ -137,17 +145,38 @@ func New(p Policy, m Mode) *Sandbox {
 	return &Sandbox{policy: p, mode: m, system: newSystem(p)}
 }
 
+// AddRoot adds a directory to the roots of the policy, for commands that start from now on.
+func (s *Sandbox) AddRoot(dir string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.added = append(s.added, dir)
+}
+
+// current returns the policy with the roots that were added.
+func (s *Sandbox) current() *Policy {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.policy
+	p.Roots = slices.Concat(p.Roots, s.added)
+	return &p
+}
+
 // Report returns what the sandbox enforces. The first call tests this and starts up to three
-// processes.
+// processes. If the machine lacks descriptors, memory or processes at that moment, the next call tests again.
 func (s *Sandbox) Report() Report {
-	s.once.Do(func() {
-		if s.mode == Off {
-			s.report = Report{Missing: []string{"it is turned off"}, Open: everythingOpen}
-			return
-		}
-		s.report = s.system.probe(s.policy)
-	})
-	return s.report
+	s.testing.Lock()
+	defer s.testing.Unlock()
+	if s.report != nil {
+		return *s.report
+	}
+	r := Report{Missing: []string{"it is turned off"}, Open: everythingOpen}
+	if s.mode != Off {
+		r = s.system.probe(s.policy)
+	}
+	if !r.passing {
+		s.report = &r
+	}
+	return r
 }
 
 // Close releases what the sandbox keeps open between commands. It does not wait for commands or end
@@ -176,11 +205,14 @@ func (s *Sandbox) Confine(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.
 	if s.mode == Require && r.Level != Complete {
 		return nil, fmt.Errorf("%w, and this one: %s", ErrIncomplete, strings.TrimPrefix(r.Notice(), "the sandbox "))
 	}
+	if r.passing {
+		return nil, fmt.Errorf("the sandbox cannot start at the moment (%s): try again", strings.Join(r.Missing, "; "))
+	}
 	if r.Level == None {
 		if len(c.Limits) > 0 {
 			return nil, workspace.ErrLimits
 		}
 		return nil, nil
 	}
-	return s.system.confine(s.policy.limitedBy(c), r, cmd, c)
+	return s.system.confine(s.current().limitedBy(c), r, cmd, c)
 }

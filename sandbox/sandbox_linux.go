@@ -83,10 +83,11 @@ var partlyOpen = []string{
 // probe finds the best backend that works, by starting the launcher without a command.
 func (s *system) probe(p Policy) Report {
 	var missing []string
+	lacking := false
 	try := func(backend string) bool {
 		err := s.try(backend, p)
 		if err != nil {
-			missing = append(missing, backend+": "+err.Error())
+			missing, lacking = append(missing, backend+": "+err.Error()), lacking || passing(err)
 		}
 		return err == nil
 	}
@@ -125,7 +126,7 @@ func (s *system) probe(p Policy) Report {
 			return complete(namespaces)
 		}
 	}
-	missing = append(missing, namespaces+": "+err.Error())
+	missing, lacking = append(missing, namespaces+": "+err.Error()), passing(err)
 	if path, err := exec.LookPath("bwrap"); err != nil || !filepath.IsAbs(path) || withinAny(s.names.roots, path) {
 		missing = append(missing, "bwrap: not installed")
 	} else {
@@ -135,9 +136,20 @@ func (s *system) probe(p Policy) Report {
 		}
 	}
 	if try(landlock) {
-		return Report{Level: Partial, Backend: landlock, Missing: missing, Open: partlyOpen}
+		return Report{Level: Partial, Backend: landlock, Missing: missing, Open: partlyOpen, passing: lacking}
 	}
-	return Report{Missing: missing, Open: everythingOpen}
+	return Report{Missing: missing, Open: everythingOpen, passing: lacking}
+}
+
+// passing reports whether an error, perhaps as text from the launcher, says what the machine lacks at the moment, not
+// what it cannot do.
+func passing(err error) bool {
+	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EAGAIN} {
+		if errors.Is(err, e) || strings.Contains(err.Error(), e.Error()) {
+			return true
+		}
+	}
+	return errors.Is(err, context.DeadlineExceeded)
 }
 
 func (s *system) try(backend string, p Policy) error {
@@ -165,6 +177,8 @@ func (s *system) try(backend string, p Policy) error {
 	switch {
 	case r.failure != "":
 		return errors.New(r.failure)
+	case ctx.Err() != nil:
+		return ctx.Err()
 	case r.ready && err == nil:
 		return nil
 	case stderr.Len() > 0:
@@ -228,7 +242,8 @@ type run struct {
 // prepare changes cmd so that it starts the launcher, which will run the original command. With
 // empty Args it only tests the sandbox.
 func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.Command) (_ *run, err error) {
-	r := &run{system: s, policy: p, backend: backend, env: cmd.Env, allow: c.Allow, dir: cmd.Dir, done: make(chan struct{})}
+	r := &run{system: s, policy: p, backend: backend, env: cmd.Env, allow: c.Allow, dir: cmd.Dir,
+		done: make(chan struct{})}
 	supervised := backend == namespaces && s.supervises && !p.Network
 	now := s.names.begin()
 	if !supervised {

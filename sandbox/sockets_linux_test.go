@@ -178,8 +178,8 @@ func TestOtherSockets(t *testing.T) {
 	}
 }
 
-// TestPendingConnections: connections that a command begins and that do not end take a limited number of threads of this
-// program.
+// TestPendingConnections: connections that a command begins and that do not end take a limited number of threads of
+// this program.
 func TestPendingConnections(t *testing.T) {
 	b := newFixture(t).on(namespaces)
 	b.complete()

@@ -1,14 +1,13 @@
 // Package session records a conversation and derives from it what the model sees.
 //
 // A session is a [Log]: a tree of entries that are appended and never edited, stored as lines of
-// JSON in one file, or only in memory. Most programs use [Store.Create], [Store.Open] and
+// JSON in one file, or only in memory. Start with [Store.Create], [Store.Open] and
 // [Log.Project]. The current [State] (which skills are in use, which files were touched, what was
 // spent) is computed from the entries alone, so a resumed session continues exactly where it was.
 //
 // A Log has one writing process; its methods are safe for concurrent use.
 //
-// Programs that want a whole agent, with settings, trust and approvals, start with package engine; examples/host
-// is one.
+// Most programs start with package engine, the whole agent with settings, trust and approvals; examples/host is one.
 package session
 
 import (
@@ -230,7 +229,8 @@ type Activation struct {
 	Prompt  string     `json:"prompt"`
 	Grants  []string   `json:"grants,omitempty"`
 	Denies  []string   `json:"denies,omitempty"`
-	Model   string     `json:"model,omitempty"`
+	Model   string     `json:"model,omitempty"` // as the skill names it
+	Uses    string     `json:"uses,omitempty"`  // the ID of the model that is then used; "": Model is ""
 	Effort  string     `json:"effort,omitempty"`
 	Retain  string     `json:"scope,omitempty"`
 	Tokens  int        `json:"tokens"`            // of Prompt, estimated
@@ -250,9 +250,10 @@ type Activation struct {
 	// UserOnly means that the model may not load the skill again (disable-model-invocation).
 	UserOnly bool `json:"user_only,omitempty"`
 
+	// Dir contains the skill's files; "": it has none.
+	Dir string `json:"dir,omitempty"`
 	// Hooks are the skill's hooks as JSON. Relative paths in them start at Dir.
 	Hooks json.RawMessage `json:"hooks,omitempty"`
-	Dir   string          `json:"dir,omitempty"`
 	// Sandbox restricts the commands that run while the skill is in use.
 	Sandbox *knack.Restrictions `json:"sandbox,omitempty"`
 }
@@ -294,6 +295,15 @@ func (a *Activation) label() string {
 		words += fmt.Sprintf("<command-args>%s</command-args>\n", a.Args)
 	}
 	return words + "\n"
+}
+
+// Label returns what stands in a conversation for a line that called the skill.
+func (a *Activation) Label() string {
+	text := fmt.Sprintf("<command-message>%s</command-message>\n<command-name>/%s</command-name>", a.Skill, a.Skill)
+	if strings.TrimSpace(a.Args) != "" {
+		text += "\n<command-args>" + a.Args + "</command-args>"
+	}
+	return text
 }
 
 // Origin describes who called the skill, for display.

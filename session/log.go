@@ -62,7 +62,6 @@ type Log struct {
 	pending bool   // the first entry creates the file
 	whole   bool   // the file has another name until it is complete; see [Store.Copy]
 	latest  string // the file that names the session with the most recent turn; "": none
-	resumed bool   // read from a file, and no answer was appended since
 	loading bool   // the file is being read
 	moved   bool   // while loading: the file has branches, and state and view are not up to date
 
@@ -294,7 +293,6 @@ func (l *Log) load(path string) (good int64, err error) {
 	if l.moved {
 		l.rebuild()
 	}
-	l.resumed = true
 	l.endTurn()
 	return good, nil
 }
@@ -499,9 +497,6 @@ func (l *Log) append(e Entry) (Entry, error) {
 		}
 	}
 	l.replay(e, offset, size)
-	if e.Type == TypeAnswer {
-		l.resumed = false
-	}
 	return e, nil
 }
 
@@ -665,14 +660,6 @@ func (l *Log) Move(id int) error {
 // the leaf. No run continues that turn, and trust or permissions may have changed since. The next
 // turn records the end of the turn itself.
 func (l *Log) endTurn() { l.state.Scopes = nil }
-
-// Resumed reports whether the session was read from a file and has had no answer from a model
-// since.
-func (l *Log) Resumed() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.resumed
-}
 
 // State returns the state at the leaf. The caller must not change it.
 func (l *Log) State() State {

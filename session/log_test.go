@@ -59,7 +59,7 @@ func TestOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if st := l.State(); st.Title != "numbers" || st.Turns != 1 || !l.Resumed() {
+	if st := l.State(); st.Title != "numbers" || st.Turns != 1 {
 		t.Errorf("state of a resumed session: %+v", st)
 	}
 	if fi, err := os.Stat(s.path(l.ID())); err != nil || fi.Mode().Perm() != 0o600 {

@@ -36,7 +36,8 @@ func (e *Entry) spent() []Spend {
 	switch {
 	case e.Answer != nil:
 		return []Spend{{Model: e.Answer.Model, Requests: 1, Usage: e.Answer.Usage, Cost: e.Answer.Cost}}
-	case e.Compaction != nil && (e.Compaction.Model != "" || e.Compaction.Usage != (llm.Usage{})): // a summary; /clear makes no request
+	// a summary; /clear makes no request
+	case e.Compaction != nil && (e.Compaction.Model != "" || e.Compaction.Usage != (llm.Usage{})):
 		return []Spend{{Model: e.Compaction.Model, Requests: 1, Usage: e.Compaction.Usage, Cost: e.Compaction.Cost}}
 	case e.Agent != nil && e.Agent.Reason != "":
 		a := e.Agent

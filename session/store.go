@@ -54,6 +54,14 @@ func checkID(id string) error {
 	return nil
 }
 
+// NewUUID returns a random UUID, version 4.
+func NewUUID() string {
+	var b [16]byte
+	rand.Read(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
 func (s Store) path(id string) string { return filepath.Join(s.Dir, id+".jsonl") }
 
 // Create returns a new session. If h.ID is empty, it gets an ID. The first entry creates the file.

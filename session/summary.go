@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 )
 
@@ -17,8 +18,13 @@ type Summary struct {
 	Changed time.Time `json:"changed"`
 	Title   string    `json:"title,omitempty"`
 	First   string    `json:"first,omitempty"` // the first message of the user, on any branch
+	Last    string    `json:"last,omitempty"`  // the last message of the user near the end of the file
+	Files   []string  `json:"files,omitempty"` // the last files used, at most 8, the newest first
 	Turns   int       `json:"turns"`           // 0: none, or unknown for a long session without a complete turn
 }
+
+// maxFiles limits the files of a Summary.
+const maxFiles = 8
 
 // Empty reports whether the session has no message of the user on any branch.
 func (s Summary) Empty() bool { return s.Turns == 0 && s.First == "" }
@@ -114,10 +120,19 @@ func firstText(line []byte) string {
 // after it. whole means that these are all lines.
 func (s *Summary) readEnd(lines []byte, whole bool) {
 	inTurn, known := false, whole
+	use := func(files []string) {
+		for _, f := range files {
+			s.Files = slices.DeleteFunc(s.Files, func(o string) bool { return o == f })
+			s.Files = slices.Insert(s.Files, 0, f)
+			s.Files = s.Files[:min(len(s.Files), maxFiles)]
+		}
+	}
 	for line := range bytes.Lines(lines) {
 		e, err := ParseEntry(line)
 		switch {
 		case err != nil:
+		case e.Result != nil:
+			use(e.Result.Touched)
 		case e.TurnEnd != nil:
 			inTurn = false
 			if e.TurnEnd.Turns > 0 { // otherwise an earlier version wrote it
@@ -128,6 +143,10 @@ func (s *Summary) readEnd(lines []byte, whole bool) {
 			s.Title = cmp.Or(e.Setting.Title, s.Title)
 		case e.User != nil && !e.User.Steering, e.Activation != nil && !inTurn:
 			s.Turns, inTurn = s.Turns+1, true
+			if e.User != nil && len(e.User.Parts) > 0 {
+				s.Last = cmp.Or(e.User.Typed, e.User.Parts[0].Text)
+				use(e.User.Touched)
+			}
 		}
 	}
 	if !known {

@@ -1,11 +1,13 @@
 // Package sources knows the places where skills are installed.
 //
-// Most programs need [Default]: all sources for a working directory in order of
+// Start with [Default]: all sources for a working directory in order of
 // precedence, ready for knack.Load or knack.NewLibrary. [Nested] finds further ones
 // below the working directory when files there are touched.
 //
 // Nothing here reads the environment: it is passed in [Options], and [FromEnv] fills
 // them from an environment.
+//
+// Most programs start with package engine.
 package sources
 
 import (

@@ -80,7 +80,15 @@ func (t *Tool) Encode(input json.RawMessage) json.RawMessage {
 }
 
 // Decode converts an input from a hook, which uses those names or the tool's own.
-func (t *Tool) Decode(input json.RawMessage) json.RawMessage { return rewrite(input, t.ownForm) }
+func (t *Tool) Decode(input json.RawMessage) json.RawMessage {
+	return rewrite(input, func(in map[string]any) (map[string]any, error) {
+		in, err := t.ownForm(in)
+		if err != nil || t.FromHook == nil {
+			return in, err
+		}
+		return convertWith(in, t.FromHook)
+	})
+}
 
 // ownForm gives an input the field names and the form of the tool.
 func (t *Tool) ownForm(in map[string]any) (map[string]any, error) {
@@ -133,6 +141,13 @@ func convert(in map[string]any, change func(Object)) (map[string]any, error) {
 	if change == nil {
 		return in, nil
 	}
+	return convertWith(in, func(o Object) error {
+		change(o)
+		return nil
+	})
+}
+
+func convertWith(in map[string]any, change func(Object) error) (map[string]any, error) {
 	raw, err := encode(in)
 	if err != nil {
 		return nil, err
@@ -141,7 +156,9 @@ func convert(in map[string]any, change func(Object)) (map[string]any, error) {
 	if err := json.Unmarshal(raw, &o); err != nil {
 		return nil, err
 	}
-	change(o)
+	if err := change(o); err != nil {
+		return nil, err
+	}
 	if raw, err = encode(o); err != nil {
 		return nil, err
 	}
@@ -177,7 +194,7 @@ func (t *Tool) shape() shape {
 // check compares an input with the schema.
 func (t *Tool) check(data json.RawMessage) error {
 	sh := t.shape()
-	if sh.resolved == nil {
+	if sh.resolved == nil || t.ChecksInput {
 		return nil
 	}
 	var v map[string]any

@@ -14,6 +14,9 @@ import (
 //go:embed skill.md
 var skillText string
 
+//go:embed skill.json
+var skillSchema []byte
+
 // SkillInput is the input of the Skill tool.
 type SkillInput struct {
 	Skill    string `json:"skill,omitempty" jsonschema:"the name of the skill"`
@@ -31,7 +34,7 @@ type SkillResult struct {
 
 	Found []string `json:"found,omitempty"` // names of the skills found by find, best first
 
-	// For a skill that ran in an agent of its own.
+	// For a skill that ran in a sub-agent.
 	Status  string `json:"status,omitempty"`  // forked
 	AgentID string `json:"agentId,omitempty"` // the id of the agent's session
 	Result  string `json:"result,omitempty"`
@@ -60,7 +63,7 @@ type SkillSubject func(ctx context.Context, name string) []permission.Subject
 // session.
 func Skill(listing string, subject SkillSubject, call SkillFunc) Tool {
 	text := strings.Replace(strings.TrimSpace(skillText), "{{listing}}", strings.TrimRight(listing, "\n"), 1)
-	t := New("Skill", text, func(ctx context.Context, in SkillInput, c Input) (Result, error) {
+	t := Define("Skill", text, skillSchema, func(ctx context.Context, in SkillInput, c Input) (Result, error) {
 		return callSkill(ctx, in, c, call)
 	})
 	t.Effect, t.Aliases = Reads, []string{"Skill", "SlashCommand"}

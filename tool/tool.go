@@ -6,8 +6,7 @@
 // [CallAll] runs the calls of one answer. They always return a result: errors become
 // text for the model.
 //
-// Programs that want a whole agent, with settings, trust and approvals, start with package engine; examples/host
-// is one.
+// Most programs start with package engine, the whole agent with settings, trust and approvals; examples/host is one.
 package tool
 
 import (
@@ -15,6 +14,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -34,7 +34,9 @@ type Tool struct {
 	Label       string // for the user; "": Name
 	Description string
 	Schema      json.RawMessage // JSON Schema of the input, an object
-	Origin      string          // where the tool comes from, for display: "plugin x", "MCP server y"; "": Knack
+	// ChecksInput means that Run also gets inputs that do not match Schema, because it counts or explains them.
+	ChecksInput bool
+	Origin      string // where the tool comes from, for display: "plugin x", "MCP server y"; "": Knack
 	Effect      Effect
 	// Unlisted reports whether the tool is currently left out of the list that a model
 	// gets. The model may still call it, because skills written for other agents name
@@ -60,6 +62,9 @@ type Tool struct {
 	// is coerced and checked. ConvertBack does the reverse, for hooks that were written for other
 	// agents.
 	Convert, ConvertBack func(in Object)
+	// FromHook, if not nil, changes in place an input that a hook or a host has set: it takes away fields that a
+	// model's input cannot have. An input that it refuses is used unchanged, and does not match Schema.
+	FromHook func(in Object) error
 	// Subjects returns what a call would do. nil means the tool's name with no text.
 	Subjects func(ctx context.Context, input json.RawMessage) ([]permission.Subject, error)
 	// Changes, if not nil, returns the changes in files that a call would make, so that
@@ -204,6 +209,14 @@ func (o Object) Objects(name string) []Object {
 	return list
 }
 
+// Only returns a function for [Tool.Convert] that drops all fields but these, because what other agents say in them
+// has no meaning here.
+func Only(fields ...string) func(Object) {
+	return func(in Object) {
+		maps.DeleteFunc(in, func(name string, _ json.RawMessage) bool { return !slices.Contains(fields, name) })
+	}
+}
+
 // A Result is what a tool returns: Parts for the model, People and Details for the user, Structured
 // for programs.
 type Result struct {
@@ -212,12 +225,13 @@ type Result struct {
 	// People is one line for the user: of a call that succeeded what it did ("Read 9 lines of a.go"), of one
 	// that did not why ("exit code 1"). It may contain untrusted text. "" means that the line of the call
 	// and the text of Parts say it.
-	People     string            `json:"people,omitempty"`
-	Details    any               `json:"details,omitempty"`
-	Structured any               `json:"structured,omitempty"`
-	Touched    []string          `json:"touched,omitempty"` // absolute paths, for conditional and nested skills
-	Terminate  bool              `json:"terminate,omitempty"`
-	Answer     string            `json:"answer,omitempty"` // if the result ends the run: the run's answer; "": the model's text
+	People     string   `json:"people,omitempty"`
+	Details    any      `json:"details,omitempty"`
+	Structured any      `json:"structured,omitempty"`
+	Touched    []string `json:"touched,omitempty"` // absolute paths, for conditional and nested skills
+	Terminate  bool     `json:"terminate,omitempty"`
+	// if the result ends the run: the run's answer; "": the model's text
+	Answer     string            `json:"answer,omitempty"`
 	Activation *knack.Activation `json:"activation,omitempty"`
 }
 

@@ -55,6 +55,7 @@ type SSH struct {
 	done   chan struct{} // closed by Close
 	watch  sync.WaitGroup
 	silent atomic.Bool // the host did not answer, and the connection was closed
+	deaf   atomic.Bool // the host did not answer when processes were to be killed
 	count  atomic.Int64
 
 	mu     sync.Mutex
@@ -481,7 +482,9 @@ func (w *SSH) exec(ctx context.Context, line string, in io.Reader, out, stderr i
 		}
 		return opened, err
 	})
-	if err != nil {
+	if err != nil && w.silent.Load() {
+		return Exit{}, err // says so already
+	} else if err != nil {
 		return Exit{}, fmt.Errorf("ssh: %w", err)
 	}
 	ch, reqs := opened.Channel, opened.requests
@@ -594,10 +597,17 @@ func exitOfRequest(r *ssh.Request) (Exit, bool) {
 // killTime limits how long killing processes may take: the host may be gone.
 const killTime = 5 * time.Second
 
+// kill kills the processes of commands. A host that does not answer in time is not asked again.
 func (w *SSH) kill(mark string) {
+	if w.deaf.Load() {
+		return
+	}
 	ctx, stop := context.WithTimeout(context.Background(), killTime)
 	defer stop()
 	w.do(ctx, "knack_kill", w.dir, nil, nil, mark)
+	if ctx.Err() != nil {
+		w.deaf.Store(true)
+	}
 }
 
 // Close kills all processes that commands left behind and disconnects.
@@ -613,7 +623,11 @@ func (w *SSH) Close() error {
 		w.kill(w.mark)
 	}
 	close(w.done)
-	w.conn.SetDeadline(time.Now().Add(killTime)) // ends what waits for a host that is gone
+	patience := killTime
+	if w.deaf.Load() {
+		patience = 0
+	}
+	w.conn.SetDeadline(time.Now().Add(patience)) // ends what waits for a host that is gone
 	w.sftp.Close()
 	err := w.client.Close()
 	w.watch.Wait()

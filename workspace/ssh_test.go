@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -140,6 +141,14 @@ func testServer(t *testing.T, s *server) {
 
 // TestSSHD runs the suite against the real OpenSSH server.
 func TestSSHD(t *testing.T) {
+	s, _ := startSSHD(t)
+	testServer(t, s)
+}
+
+// startSSHD starts the real OpenSSH server. freeze stops its processes, so that connections stay open and nothing is
+// answered, until the test ends.
+func startSSHD(t *testing.T) (s *server, freeze func()) {
+	t.Helper()
 	sshd, err := exec.LookPath("sshd")
 	if err != nil {
 		if sshd, err = exec.LookPath("/usr/sbin/sshd"); err != nil {
@@ -189,8 +198,18 @@ func TestSSHD(t *testing.T) {
 		t.Fatal(err)
 	}
 	var servers sync.WaitGroup
+	var mu sync.Mutex
+	var groups []int // of processes, that run
+	send := func(sig syscall.Signal) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, id := range groups {
+			syscall.Kill(-id, sig)
+		}
+	}
 	t.Cleanup(func() {
 		l.Close()
+		send(syscall.SIGCONT)
 		servers.Wait()
 		log.Close()
 		if text, err := os.ReadFile(log.Name()); t.Failed() {
@@ -211,16 +230,31 @@ func TestSSHD(t *testing.T) {
 			}
 			cmd := exec.Command(sshd, "-i", "-e", "-f", filepath.Join(dir, "config"))
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = f, f, log
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			mu.Lock()
+			err = cmd.Start()
+			if err == nil {
+				groups = append(groups, cmd.Process.Pid)
+			}
+			mu.Unlock()
+			if err != nil {
+				t.Error(err)
+				f.Close()
+				return
+			}
 			servers.Go(func() {
 				defer f.Close()
-				cmd.Run() // fails if it refuses the connection
+				cmd.Wait() // fails if it refuses the connection
+				mu.Lock()
+				defer mu.Unlock()
+				groups = slices.DeleteFunc(groups, func(id int) bool { return id == cmd.Process.Pid })
 			})
 		}
 	})
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	testServer(t, &server{l.Addr().String(), host.PublicKey(), workspace.SSHOptions{
+	return &server{l.Addr().String(), host.PublicKey(), workspace.SSHOptions{
 		Host: "127.0.0.1", Port: port, User: me.Username, Keys: []string{filepath.Join(dir, "client")},
-	}})
+	}}, func() { send(syscall.SIGSTOP) }
 }
 
 // TestSSH runs the suite against a server inside the test.
@@ -279,19 +313,35 @@ func (c deafConn) Read(p []byte) (int, error) {
 	}
 }
 
-// deafServer returns a workspace on a host, and a func that makes the host fall silent.
-func deafServer(t *testing.T, silence time.Duration) (w *workspace.SSH, fallSilent func()) {
-	gone, end := make(chan struct{}), make(chan struct{})
-	s := startServer(t, func(c net.Conn) net.Conn { return deafConn{c, gone, end} })
-	o := s.options(t, knownhosts.Line([]string{s.addr}, s.host))
-	o.Silence = silence
-	w, err := workspace.DialSSH(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
+// deadHosts are hosts that fall silent: with a network that is gone, and with an OpenSSH server that is stopped.
+var deadHosts = map[string]func(t *testing.T) (s *server, fallSilent func()){
+	"no network": func(t *testing.T) (*server, func()) {
+		gone, end := make(chan struct{}), make(chan struct{})
+		t.Cleanup(func() { close(end) })
+		return startServer(t, func(c net.Conn) net.Conn { return deafConn{c, gone, end} }), func() { close(gone) }
+	},
+	"stopped sshd": startSSHD,
+}
+
+// onDeadHosts runs a test with a workspace on each of the hosts that fall silent. The workspace has a file f.
+func onDeadHosts(t *testing.T, silence time.Duration, test func(t *testing.T, w *workspace.SSH, fallSilent func())) {
+	t.Setenv("HOME", t.TempDir())
+	for name, start := range deadHosts {
+		t.Run(name, func(t *testing.T) {
+			s, fallSilent := start(t)
+			o := s.options(t, knownhosts.Line([]string{s.addr}, s.host))
+			o.Silence = silence
+			w, err := workspace.DialSSH(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			if err := w.WriteFile(t.Context(), "f", []byte("text")); err != nil {
+				t.Fatal(err)
+			}
+			test(t, w, fallSilent)
+		})
 	}
-	t.Cleanup(func() { close(end) })
-	t.Cleanup(func() { w.Close() })
-	return w, func() { close(gone) }
 }
 
 // operations are all that a workspace can do.
@@ -308,54 +358,73 @@ var operations = map[string]func(context.Context, *workspace.SSH) error{
 	},
 }
 
+// firstWrite waits for the first write.
+type firstWrite struct {
+	once    sync.Once
+	written chan struct{}
+}
+
+func (f *firstWrite) Write(p []byte) (int, error) {
+	f.once.Do(func() { close(f.written) })
+	return len(p), nil
+}
+
 // TestDeadHost: every operation on a host that no longer answers ends with its context.
 func TestDeadHost(t *testing.T) {
-	t.Setenv("HOME", t.TempDir())
-	w, fallSilent := deafServer(t, time.Hour)
-	if err := w.WriteFile(t.Context(), "f", []byte("text")); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	open, err := w.Open(ctx, "f")
-	if err != nil {
-		t.Fatal(err)
-	}
-	fallSilent()
-	all := maps.Clone(operations)
-	all["read"] = func(context.Context, *workspace.SSH) error { _, err := io.ReadAll(open); return err }
-	all["read at"] = func(context.Context, *workspace.SSH) error { _, err := open.ReadAt(make([]byte, 4), 0); return err }
-	all["close"] = func(context.Context, *workspace.SSH) error { return open.Close() }
-	var ended sync.WaitGroup
-	for name, op := range all {
-		ended.Go(func() {
-			if err := op(ctx, w); !errors.Is(err, context.Canceled) {
-				t.Errorf("%s: %v", name, err)
-			}
-		})
-	}
-	time.Sleep(100 * time.Millisecond) // so that most of them wait for the host; none depends on it
-	cancel()
-	ended.Wait()
+	onDeadHosts(t, time.Hour, func(t *testing.T, w *workspace.SSH, fallSilent func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		open, err := w.Open(ctx, "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.Remove(filepath.Join(w.Dir(), "f")) // ends the command, which the host cannot be told to kill
+		output := &firstWrite{written: make(chan struct{})}
+		started := make(chan error, 1)
+		go func() {
+			_, err := w.Run(ctx, workspace.Command{Line: "echo x; while [ -e f ]; do sleep 0.1; done",
+				Output: output})
+			started <- err
+		}()
+		<-output.written
+		fallSilent()
+		all := maps.Clone(operations)
+		all["a command that runs"] = func(context.Context, *workspace.SSH) error { return <-started }
+		all["read"] = func(context.Context, *workspace.SSH) error { _, err := io.ReadAll(open); return err }
+		all["read at"] = func(context.Context, *workspace.SSH) error {
+			_, err := open.ReadAt(make([]byte, 4), 0)
+			return err
+		}
+		all["close"] = func(context.Context, *workspace.SSH) error { return open.Close() }
+		var ended sync.WaitGroup
+		for name, op := range all {
+			ended.Go(func() {
+				if err := op(ctx, w); !errors.Is(err, context.Canceled) {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+		time.Sleep(100 * time.Millisecond) // so that most of them wait for the host; none depends on it
+		cancel()
+		ended.Wait()
+	})
 }
 
 // TestSilentHost: the connection to a host that does not answer is closed, which ends everything that waits for it.
 func TestSilentHost(t *testing.T) {
-	t.Setenv("HOME", t.TempDir())
-	w, fallSilent := deafServer(t, 3*time.Second)
-	if err := w.WriteFile(t.Context(), "f", []byte("text")); err != nil {
-		t.Fatal(err)
-	}
-	fallSilent()
-	var ended sync.WaitGroup
-	for name, op := range operations {
-		ended.Go(func() {
-			if err := op(t.Context(), w); err == nil || !strings.Contains(err.Error(), "no longer answers") {
-				t.Errorf("%s: %v", name, err)
-			}
-		})
-	}
-	ended.Wait()
+	onDeadHosts(t, 3*time.Second, func(t *testing.T, w *workspace.SSH, fallSilent func()) {
+		fallSilent()
+		var ended sync.WaitGroup
+		for name, op := range operations {
+			ended.Go(func() {
+				if err := op(t.Context(), w); err == nil || strings.Contains(err.Error(), "ssh: ssh:") ||
+					!strings.Contains(err.Error(), "no longer answers") {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+		ended.Wait()
+	})
 }
 
 func serve(conn net.Conn, config *ssh.ServerConfig) {

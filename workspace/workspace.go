@@ -24,6 +24,8 @@
 // A workspace may have more methods, so that walking a tree does not need many network requests. On
 // this machine this is [Local.OSPath]: package os can walk the files. Other workspaces have Glob
 // and Search, see [SSH.Glob] and [SSH.Search].
+//
+// Most programs start with package engine.
 package workspace
 
 import (

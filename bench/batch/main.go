@@ -1,6 +1,6 @@
-// Command batch shows that the queue of batches loses nothing and counts everything once: scripted runs of three steps on
-// several worker processes, which are killed at random moments, and what else happens to a queue in its life: workers
-// that hang, a clock that is set, a disk that is full, a task that kills its worker, programs of two versions.
+// Command batch shows that the queue of batches loses nothing and counts everything once: scripted runs of three steps
+// on several worker processes, which are killed at random moments, and what else happens to a queue in its life:
+// workers that hang, a clock that is set, a disk that is full, a task that kills its worker, programs of two versions.
 //
 //	go run ./batch [-runs 10000] [-workers 4] [-kills 100] [-million 1000000] [-dir DIR] [-full DIR]
 //
@@ -62,6 +62,7 @@ func main() {
 	million := flag.Int("million", 1000000, "queued items while a claim is measured")
 	dir := flag.String("dir", "", "a directory for queues; default: a temporary one")
 	full := flag.String("full", "", "a directory on a small file system, which is filled up")
+	only := flag.String("only", "", "run one of overhead, kills, hang, clock, poison, versions, million, full")
 	flag.Parse()
 	top := *dir
 	if top == "" {
@@ -91,6 +92,9 @@ func main() {
 			return diskFull(filepath.Join(*full, "queue"))
 		}},
 	} {
+		if *only != "" && t.name != *only {
+			continue
+		}
 		if err := t.test(filepath.Join(top, t.name)); err != nil {
 			fmt.Printf("%s: FAILED: %v\n", t.name, err)
 			ok = false
@@ -378,13 +382,16 @@ func check(dir string, runs, most int) error {
 	}
 	unlisted -= len(called) - countOnce(called) // the last call of each has its answer
 	fmt.Printf("  %d of %d runs ended once; %d leases of dead or hanging workers\n", ended, runs, lost)
-	fmt.Printf("  ledger: %d requests, $%.3f; sessions: %d requests, $%.3f\n", ledger.Requests, ledger.Cost, sessions.Requests, sessions.Cost)
-	fmt.Printf("  %d calls of the model for %d steps: %d repeated, all listed: %t; %d requests are listed as unknown\n", total, len(called),
+	fmt.Printf("  ledger: %d requests, $%.3f; sessions: %d requests, $%.3f\n", ledger.Requests, ledger.Cost,
+		sessions.Requests, sessions.Cost)
+	fmt.Printf("  %d calls of the model for %d steps: %d repeated, all listed: %t; %d requests are listed as unknown\n",
+		total, len(called),
 		repeated, unlisted <= 0, unknown)
 	switch {
 	case ended != runs:
 		return fmt.Errorf("%d runs ended, not %d", ended, runs)
-	case ledger.Requests != sessions.Requests || ledger.Usage != sessions.Usage || fmt.Sprintf("%.6f", ledger.Cost) != fmt.Sprintf("%.6f", sessions.Cost):
+	case ledger.Requests != sessions.Requests || ledger.Usage != sessions.Usage ||
+		fmt.Sprintf("%.6f", ledger.Cost) != fmt.Sprintf("%.6f", sessions.Cost):
 		return errors.New("the ledger and the sessions differ")
 	case ledger.Requests != runs*steps:
 		return fmt.Errorf("%d requests are recorded, not %d", ledger.Requests, runs*steps)
@@ -489,7 +496,8 @@ func hanging(dir string, workers int) error {
 	if err := errors.Join(err, <-resumed, c.Wait()); err != nil {
 		return err
 	}
-	fmt.Printf("hang: a worker was stopped for 4 s with a lease of 1 s; %d runs in %v\n", runs, took.Round(time.Millisecond))
+	fmt.Printf("hang: a worker was stopped for 4 s with a lease of 1 s; %d runs in %v\n", runs,
+		took.Round(time.Millisecond))
 	return check(dir, runs, 1)
 }
 
@@ -499,7 +507,8 @@ func clock(dir string, workers int) error {
 	if err := submit(dir, items(runs), batch.Options{}); err != nil {
 		return err
 	}
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "queue", "queue.db")+"?_pragma=busy_timeout(10000)&_txlock=immediate")
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "queue",
+		"queue.db")+"?_pragma=busy_timeout(10000)&_txlock=immediate")
 	if err != nil {
 		return err
 	}

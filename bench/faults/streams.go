@@ -143,7 +143,8 @@ func answer(open func(llm.Endpoint) llm.Model, body io.Reader) (string, error) {
 
 func ask() *llm.Request {
 	schema := json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}}}`)
-	return &llm.Request{MaxTokens: 1000, Tools: []llm.ToolSpec{{Name: "read", Schema: schema}, {Name: "ls", Schema: schema}},
+	return &llm.Request{MaxTokens: 1000, Tools: []llm.ToolSpec{{Name: "read", Schema: schema},
+		{Name: "ls", Schema: schema}},
 		Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text("go")}}}}
 }
 

@@ -1,11 +1,11 @@
-// Command scale simulates many workers that share a queue and the rate limit of a model, and compares a small simulation
-// with the queue itself.
+// Command scale simulates many workers that share a queue and the rate limit of a model, and compares a small
+// simulation with the queue itself.
 //
 //	go run ./scale [-machines 1000] [-jobs 10] [-runs 10000000] [-steps 3] [-latency 8s] [-rate 2000] [-queue 2ms]
 //
-// A run claims, asks the model for each step, and finishes. The queue serves one operation after another, each in the time
-// of -queue, on one or more independent files or servers. The limiter admits -rate requests a second, in the order in
-// which they come. The table shows what then limits: the workers, the queue or the model.
+// A run claims, asks the model for each step, and finishes. The queue serves one operation after another, each in the
+// time of -queue, on one or more independent files or servers. The limiter admits -rate requests a second, in the order
+// in which they come. The table shows what then limits: the workers, the queue or the model.
 package main
 
 import (
@@ -196,13 +196,14 @@ func main() {
 			if limit > 0 {
 				admits = fmt.Sprintf("%.0f/s", limit)
 			}
-			fmt.Printf("%7d %10s %12v %14.0f %11.0f%% %13.1fs %13.1fs\n", shards, admits, all.Round(time.Minute), float64(c.runs)/s.took,
+			fmt.Printf("%7d %10s %12v %14.0f %11.0f%% %13.1fs %13.1fs\n", shards, admits, all.Round(time.Minute),
+				float64(c.runs)/s.took,
 				100*s.queueBusy, s.queueWait, s.modelWait)
 		}
 	}
 }
 
-// compare prints small simulations beside what the queue of this machine does.
+// compare simulates small batches and runs the same ones on the queue of this machine, and prints both durations.
 func compare() error {
 	dir, err := os.MkdirTemp("", "knack-scale")
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/internal/frontend/terminal/terminaltest"
@@ -51,7 +52,7 @@ func main() {
 		if *isMeasure {
 			return measure(*program, dir, os.Stdout)
 		}
-		for i, s := range scenes {
+		for i, s := range slices.Concat(scenes, skillScenes) {
 			if *only != "" && *only != s.name {
 				continue
 			}
@@ -59,8 +60,11 @@ func main() {
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
-			file := filepath.Join(*out, fmt.Sprintf("%02d-%s.svg", i+1, s.name))
-			if err := os.WriteFile(file, []byte(svg), 0o644); err != nil {
+			name := s.name + ".svg"
+			if i < len(scenes) {
+				name = fmt.Sprintf("%02d-%s", i+1, name)
+			}
+			if err := os.WriteFile(filepath.Join(*out, name), []byte(svg), 0o644); err != nil {
 				return err
 			}
 		}

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -13,6 +15,9 @@ type scene struct {
 	name          string
 	width, height int
 	light         bool
+	repository    bool              // the project is a git repository with everything committed
+	files         map[string]string // in the project beside those of all scenes
+	env           []string
 	script        []llmtest.Answer // what the model answers
 	steps         []step
 }
@@ -116,23 +121,90 @@ var scenes = []scene{
 		script: []llmtest.Answer{{When: "parser", Text: plan}},
 		steps: []step{{prompt, "How does the parser work?\r"}, {`not parsed yet\.\n\n❯`, "日本語 and some more words than " +
 			"one row has"}, {`some more`, ""}}},
+
+	{name: "undo", width: 80, height: 24, repository: true, files: notesFile,
+		script: []llmtest.Answer{{When: "tidy", Calls: []llmtest.Call{
+			{ID: "e", Name: "edit", Input: map[string]any{"path": "main.go", "oldText": "hello, world", "newText": "hi"}}}},
+			{Calls: []llmtest.Call{bash("b", "rm parser.go notes.txt")}}, {Text: "It is tidy."}},
+		steps: []step{{prompt, "tidy up\r"}, {`3 always`, "1"}, {`rm parser[^?]*1 yes`, "1"}, {`is tidy\.\n\n❯`, "/undo\r"},
+			{`takes this back\n\n❯`, ""}}},
+	{name: "rewind", width: 80, height: 24, repository: true, files: notesFile,
+		script: []llmtest.Answer{{When: "greet", Calls: []llmtest.Call{
+			{ID: "e", Name: "edit", Input: map[string]any{"path": "main.go", "oldText": "hello, world", "newText": "hi"}}}},
+			{Text: "It greets."}, {When: "clean", Calls: []llmtest.Call{bash("b", "rm notes.txt")}}, {Text: "It is clean."}},
+		steps: []step{{prompt, "greet shortly\r"}, {`3 always`, "1"}, {`greets\.\n\n❯`, "clean up\r"},
+			{`rm notes[^?]*1 yes`, "1"}, {`is clean\.\n\n❯`, "/rewind\r"}, {`(?s)/rewind.*greet shortly.*file`, "\x1b[B"},
+			{`greet shortly`, ""}}},
+	{name: "worktree", width: 80, height: 24, repository: true, files: notesFile,
+		script: []llmtest.Answer{{When: "beside", Calls: []llmtest.Call{
+			{ID: "w", Name: "EnterWorktree", Input: map[string]any{"name": "greeting"}}}},
+			{Calls: []llmtest.Call{{ID: "r", Name: "read", Input: map[string]any{"path": "main.go"}}}},
+			{Calls: []llmtest.Call{{ID: "x", Name: "ExitWorktree", Input: map[string]any{"action": "keep"}}}},
+			{Text: "The worktree is there for you."}},
+		steps: []step{{prompt, "work beside me, in a worktree\r"}, {`1 yes`, "1"}, {`for you\.\n\n❯`, ""}}},
+	{name: "worktree-errors", width: 80, height: 24, repository: true,
+		script: []llmtest.Answer{{When: "beside", Calls: []llmtest.Call{
+			{ID: "w", Name: "EnterWorktree", Input: map[string]any{"name": "taken"}}}},
+			{Calls: []llmtest.Call{{ID: "v", Name: "EnterWorktree", Input: map[string]any{"name": "../elsewhere"}}}},
+			{Calls: []llmtest.Call{{ID: "x", Name: "ExitWorktree", Input: map[string]any{"action": "remove"}}}},
+			{Text: "Neither name can be used."}},
+		steps: []step{{prompt, "work beside me\r"}, {`1 yes`, "1"}, {`elsewhere[^?]*1 yes`, "1"},
+			{`be used\.\n\n❯`, ""}}},
+	{name: "web", width: 80, height: 20,
+		script: []llmtest.Answer{{When: "say", Calls: []llmtest.Call{
+			{ID: "f", Name: "web_fetch", Input: map[string]any{"url": "https://example.com/news?id=7",
+				"prompt": "What changed in the last release?"}}}}},
+		steps: []step{{prompt, "What does the news page say?\r"}, {`1 yes`, "\x1b[B"}, {`❯ 1`, ""}}},
+	{name: "note", width: 80, height: 18,
+		steps: []step{{prompt, "# tests run with make check\r"}, {`5 no`, ""}}},
+	{name: "notebook", width: 80, height: 28, files: map[string]string{"plot.ipynb": notebook},
+		script: []llmtest.Answer{{When: "plot", Calls: []llmtest.Call{
+			{ID: "n", Name: "edit", Input: map[string]any{"path": "plot.ipynb", "cells": []map[string]any{
+				{"cell": "2", "source": "plt.plot(x, y)\nplt.grid()"},
+				{"cell": "2", "action": "insert", "type": "markdown", "source": "The grid makes it legible."}}}}}}},
+		steps: []step{{prompt, "Give the plot a grid\r"}, {`1 yes`, "\x1b[B"}, {`❯ 1`, ""}}},
 }
+
+var notesFile = map[string]string{".gitignore": "*.tmp\n", "notes.txt": "call them\n"}
+
+const notebook = `{
+ "cells": [
+  {"cell_type": "markdown", "id": "a", "metadata": {}, "source": ["# Growth"]},
+  {"cell_type": "code", "execution_count": 3, "id": "b", "metadata": {}, "outputs": [
+   {"output_type": "stream", "name": "stdout", "text": ["[<Line2D object>]"]}], "source": ["plt.plot(x, y)"]}
+ ],
+ "metadata": {},
+ "nbformat": 4,
+ "nbformat_minor": 5
+}
+`
 
 // draw runs a scene in dir and returns its picture.
 func (s scene) draw(program, dir string) (string, error) {
-	for name, text := range files {
-		path := filepath.Join(dir, "work", name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return "", err
+	for _, all := range []map[string]string{files, s.files} {
+		for name, text := range all {
+			path := filepath.Join(dir, "work", name)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				return "", err
+			}
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				return "", err
+			}
 		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			return "", err
+	}
+	if s.repository {
+		for _, args := range [][]string{{"init", "-q", "-b", "main"}, {"add", "."},
+			{"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-qm", "first"}, {"branch", "knack/taken"}} {
+			git := exec.Command("git", append([]string{"-C", filepath.Join(dir, "work")}, args...)...)
+			if out, err := git.CombinedOutput(); err != nil {
+				return "", fmt.Errorf("git %v: %w: %s", args, err, out)
+			}
 		}
 	}
 	model := serve(2*time.Millisecond, s.script...)
 	defer model.close()
 	colours := dark
-	env := model.env()
+	env := append(model.env(), s.env...)
 	if s.light {
 		colours, env = light, append(env, "KNACK_THEME=light")
 	}

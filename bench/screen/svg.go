@@ -197,5 +197,6 @@ func run(b *strings.Builder, p palette, cells []terminaltest.Cell, x, y float64)
 	add(l.underline && !l.strike, ` text-decoration="underline"`)
 	add(l.strike, ` text-decoration="line-through"`)
 	fmt.Fprintf(b, `<text x="%.1f" y="%.1f" textLength="%.1f" lengthAdjust="spacingAndGlyphs"%s>%s</text>`+"\n",
-		x, y+cellHeight-4.5, width, attributes, html.EscapeString(strings.ReplaceAll(text, " ", "\u00a0"))) // browsers drop blanks
+		// browsers drop blanks
+		x, y+cellHeight-4.5, width, attributes, html.EscapeString(strings.ReplaceAll(text, " ", "\u00a0")))
 }

@@ -150,8 +150,8 @@ func measure(out io.Writer, runs, n int) (*result, error) {
 	return res, table.Write(out)
 }
 
-// layOut creates a directory with typical content or, unless it is to be plain, a clone of this repository. A command in
-// a clone has all the placeholders of the sandbox, because a clone has none of the optional files of git.
+// layOut creates a directory with typical content or, unless it is to be plain, a clone of this repository. A command
+// in a clone has all the placeholders of the sandbox, because a clone has none of the optional files of git.
 func layOut(dir, folder string) error {
 	if folder == "plain" {
 		for name, text := range map[string]string{"main.go": "package main\n", "README.md": "# A project\n",

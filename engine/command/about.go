@@ -13,6 +13,17 @@ import (
 //go:embed prompts/init.md
 var initPrompt string
 
+//go:embed prompts/review.md
+var reviewPrompt string
+
+func review(_ context.Context, _ *engine.Session, what string) (engine.Reply, error) {
+	text := strings.TrimSpace(reviewPrompt)
+	if what != "" {
+		text += "\n\nThe user says what to review: " + what
+	}
+	return engine.Reply{Prompt: text}, nil
+}
+
 func initProject(_ context.Context, _ *engine.Session, focus string) (engine.Reply, error) {
 	text := strings.TrimSpace(initPrompt)
 	if focus != "" {

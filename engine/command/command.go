@@ -74,7 +74,7 @@ func All(hotkeys string) []engine.Command {
 			Description: "list the plugins, switch one on or off", Run: plugins},
 		{Name: "trust", Description: "show what the project provides, and approve it", Run: trustProject},
 		{Name: "memory", Hint: "[add TEXT]",
-			Description: "list the notes of earlier sessions; add, edit, on, off", Run: memory},
+			Description: "list notes; add, propose, edit, on, off", Run: memory},
 		{Name: "settings", Also: []string{"config"}, Hint: "[KEY VALUE]",
 			Description: "show the settings, or set one of yours", Run: Settings,
 			Anytime: true},
@@ -82,12 +82,14 @@ func All(hotkeys string) []engine.Command {
 		{Name: "logout", Hint: "[PROVIDER]", Description: "remove a provider's stored key, or list the stored keys",
 			Run: logout},
 		{Name: "reload", Description: "read settings, skills and templates again", Run: reload},
+		{Name: "add-dir", Hint: "DIR", Description: "let tools use a directory as they use this one, until the end", Run: addDir},
+		{Name: "output-style", Hint: "[NAME]", Description: "show or change the style of answers", Run: outputStyle},
+		{Name: "doctor", Description: "check keys, servers, sandbox and trust", Run: doctor, Anytime: true},
+		{Name: "review", Hint: "[WHAT]", Description: "let the model review the uncommitted changes, or what you name",
+			Run: review},
 		{Name: "init", Hint: "[FOCUS]", Description: "let the model write AGENTS.md", Run: initProject},
 		{Name: "changelog", Description: "show the version and where to find its changes", Run: changelog, Anytime: true},
 
-		{Name: "add-dir", Instead: "knack -c --add-dir DIR"},
-		{Name: "doctor", Instead: "knack doctor"},
-		{Name: "output-style", Instead: "knack --append-system-prompt TEXT, or write it into AGENTS.md"},
 		{Name: "sandbox", Instead: "knack sandbox explain"},
 		{Name: "keybindings", Instead: "/hotkeys; knack help keys says how to change them"},
 	}
@@ -149,8 +151,17 @@ func showKeys(hotkeys string) func(context.Context, *engine.Session, string) (en
 	}
 }
 
-func quit(context.Context, *engine.Session, string) (engine.Reply, error) {
-	return engine.Reply{Quit: true}, nil
+// quit ends the program. If the setting memory.propose asks for it, it proposes notes before; whatever comes of that.
+func quit(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error) {
+	r := engine.Reply{Quit: true}
+	if s.Engine().Project().Notes().Propose && s.Interactive() && len(typedBefore(s)) > 0 {
+		said, err := proposeNotes(ctx, s)
+		if err != nil {
+			said.Text = "no notes were proposed: " + plain.Line(err.Error())
+		}
+		r.Text = said.Text
+	}
+	return r, nil
 }
 
 func cost(_ context.Context, s *engine.Session, _ string) (engine.Reply, error) { return Cost(s), nil }

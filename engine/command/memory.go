@@ -2,14 +2,20 @@ package command
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/aymanbagabas/go-udiff"
+
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	notes "github.com/knack-agent/knack/tool/memory"
 )
@@ -23,6 +29,8 @@ func memory(ctx context.Context, s *engine.Session, args string) (engine.Reply, 
 		return listNotes(s), nil
 	case verb == "add" && rest != "":
 		return addNote(ctx, s, rest)
+	case verb == "propose" && rest == "":
+		return proposeNotes(ctx, s)
 	case verb == "edit" && rest != "":
 		return editNotes(s, rest)
 	case (verb == "on" || verb == "off") && rest == "":
@@ -32,7 +40,8 @@ func memory(ctx context.Context, s *engine.Session, args string) (engine.Reply, 
 	case verb == "claude" && rest == "off":
 		return switchNotes(ctx, s, "memory.claude", false)
 	}
-	return engine.Reply{}, engine.Usagef("", "/memory, or /memory add TEXT, edit FILE, on, off, claude or claude off")
+	return engine.Reply{}, engine.Usagef("",
+		"/memory, or /memory add TEXT, propose, edit FILE, on, off, claude or claude off")
 }
 
 // A noteFile is a file of notes in the reply of /memory.
@@ -93,41 +102,207 @@ func listNotes(s *engine.Session) engine.Reply {
 	return r
 }
 
-// addNote asks the user which file of notes to add a text to, and adds it there.
+// addNote asks the user where to add a text, and adds it there.
 func addNote(ctx context.Context, s *engine.Session, text string) (engine.Reply, error) {
-	p := s.Engine().Project()
-	n := p.Notes()
-	if n.User == "" {
-		return engine.Reply{}, engine.ErrNoState("no note can be stored")
+	if err := canNote(s); err != nil {
+		return engine.Reply{}, err
+	}
+	said, to, err := placeNote(ctx, s, "Remember this?", text, "", engine.Option{ID: "send",
+		Label: "no, send it to the model as a message"})
+	if to == "send" {
+		return engine.Reply{Prompt: "# " + text}, nil
+	}
+	return engine.Reply{Text: said}, err
+}
+
+// canNote reports why no note can be added with the user's answer.
+func canNote(s *engine.Session) error {
+	if s.Engine().Project().Notes().User == "" {
+		return engine.ErrNoState("no note can be stored")
 	}
 	if !s.Interactive() {
-		return engine.Reply{}, engine.Usagef("", "no note was added, because there is no user to ask where")
+		return engine.Usagef("", "no note was added, because there is no user to ask where")
 	}
+	return nil
+}
+
+// placeNote asks the user where to add a text, with one more answer, and adds it there. It returns what to tell the
+// user, and the answer.
+func placeNote(ctx context.Context, s *engine.Session, title, text, warning string, other engine.Option) (said, to string,
+	err error) {
+	p := s.Engine().Project()
+	n := p.Notes()
 	user, project := filepath.Join(n.User, "MEMORY.md"), filepath.Join(n.Project, "MEMORY.md")
-	q := engine.Question{Title: "Remember this?", Text: plain.Line(text), Asker: engine.AskerCommand,
+	rules := rulesFile(p.Root())
+	q := engine.Question{Title: title, Text: plain.Line(text), Asker: engine.AskerCommand,
 		Options: []engine.Option{{ID: "project", Label: "for this project", Help: plain.Line(p.Short(project)), Allow: true},
 			{ID: "user", Label: "for all projects", Help: plain.Line(p.Short(user)), Allow: true},
-			{ID: "send", Label: "no, send it to the model as a message"}, {ID: engine.OptionNo, Label: "no"}}}
+			{ID: "rules", Label: "for everybody who works here", Help: plain.Line(p.Short(rules)) + ", after its diff", Allow: true},
+			other, {ID: engine.OptionNo, Label: "no"}}}
+	if warning != "" {
+		q.Text += "\n" + warning
+	}
 	if !n.Auto {
 		q.Text += "\nThe model reads notes only after /memory on."
 	}
 	a, err := s.Ask(ctx, q)
 	switch {
 	case err != nil:
-		return engine.Reply{}, err
+		return "", "", err
 	case a.Declined || a.Option == engine.OptionNo:
-		return engine.Reply{Text: "nothing was added"}, nil
-	case a.Option == "send":
-		return engine.Reply{Prompt: "# " + text}, nil
+		return "nothing was added", engine.OptionNo, nil
+	case a.Option == "rules":
+		said, err = addRule(ctx, s, rules, text)
+		return said, a.Option, err
+	case a.Option == other.ID:
+		return "", a.Option, nil
 	}
 	file := user
 	if a.Option == "project" {
 		file = project
 	}
 	if err := n.Add(s, a.Option == "project", text); err != nil {
+		return "", a.Option, err
+	}
+	return "added to " + plain.Line(p.Short(file)) + "; the next session reads it", a.Option, nil
+}
+
+// rulesFile is the file in which a project says what every agent should know: AGENTS.md, or CLAUDE.md if only that
+// exists.
+func rulesFile(root string) string {
+	agents, claude := filepath.Join(root, "AGENTS.md"), filepath.Join(root, "CLAUDE.md")
+	if _, err := os.Lstat(agents); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Lstat(claude); err == nil {
+			return claude
+		}
+	}
+	return agents
+}
+
+// maxRules is the size in bytes up to which a context file is read, and so the size to which it may grow.
+const maxRules = 64 << 10
+
+// addRule adds a line to a file of the project, after the user has seen the difference.
+func addRule(ctx context.Context, s *engine.Session, file, text string) (string, error) {
+	p := s.Engine().Project()
+	shown := plain.Line(p.Short(file))
+	old, perm := "", fs.FileMode(0o644)
+	switch info, err := os.Lstat(file); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return "", err
+	case !info.Mode().IsRegular(): // a link may lead anywhere
+		return "", fmt.Errorf("%s is not a regular file: nothing was added", shown)
+	case info.Size() > maxRules:
+		return "", fmt.Errorf("%s is larger than %s: nothing was added", shown, plain.Size(maxRules))
+	default:
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		old, perm = string(data), info.Mode().Perm()
+	}
+	now := old
+	if now != "" && !strings.HasSuffix(now, "\n") {
+		now += "\n"
+	}
+	now += "- " + text + "\n"
+	if len(now) > maxRules {
+		return "", fmt.Errorf("%s would be larger than %s: nothing was added", shown, plain.Size(maxRules))
+	}
+	name := filepath.Base(file)
+	yes, err := confirm(ctx, s, "Change "+shown+"?", plain.Text(udiff.Unified("a/"+name, "b/"+name, old, now)),
+		"yes, change it")
+	if err != nil || !yes {
+		return "nothing was added", err
+	}
+	if again, err := os.ReadFile(file); string(again) != old || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s has changed meanwhile: nothing was added", shown)
+	}
+	if err := atomicfile.Write(file, []byte(now), perm); err != nil {
+		return "", err
+	}
+	return "added to " + shown + "; it counts once its new content is approved (/trust)", nil
+}
+
+//go:embed propose.md
+var proposeText string
+
+// Limits of what is proposed.
+const (
+	maxProposals = 3
+	maxProposal  = 300      // characters
+	maxTyped     = 20 << 10 // bytes of what the user typed that the model reads, the newest
+)
+
+// typedBefore returns what the user typed in a conversation, the newest last. What tools, pages and servers said is not
+// in it, so that no stranger can propose anything.
+func typedBefore(s *engine.Session) (all []string) {
+	size := 0
+	for e := range s.Log().Backward() {
+		if e.User == nil || e.User.Typed == "" || e.User.Server != "" {
+			continue
+		}
+		if size += len(e.User.Typed); size > maxTyped {
+			break
+		}
+		all = append(all, e.User.Typed)
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// proposeNotes asks the fast model what of the user's messages is worth a note, and the user about each proposal.
+func proposeNotes(ctx context.Context, s *engine.Session) (engine.Reply, error) {
+	if err := canNote(s); err != nil {
 		return engine.Reply{}, err
 	}
-	return engine.Reply{Text: "added to " + plain.Line(p.Short(file)) + "; the next session reads it"}, nil
+	typed := typedBefore(s)
+	if len(typed) == 0 {
+		return engine.Reply{Text: "there is nothing to remember yet"}, nil
+	}
+	answer, err := s.Now().AskFast(ctx, proposeText+"\n<messages>\n"+strings.Join(typed, "\n---\n")+"\n</messages>")
+	if err != nil {
+		return engine.Reply{}, err
+	}
+	var proposals []string
+	for line := range strings.Lines(answer) {
+		text, ok := strings.CutPrefix(strings.TrimSpace(line), "- ")
+		text, _ = plain.Visible(strings.TrimSpace(text))
+		if runes := []rune(text); len(runes) > maxProposal {
+			text = string(runes[:maxProposal]) + "…"
+		}
+		if ok && text != "" && len(proposals) < maxProposals {
+			proposals = append(proposals, text)
+		}
+	}
+	if len(proposals) == 0 {
+		return engine.Reply{Text: "nothing worth a note was found"}, nil
+	}
+	var said []string
+	warning := s.Engine().Project().Notes().Stranger(s)
+	for i, text := range proposals {
+		title := "Remember this?"
+		if len(proposals) > 1 {
+			title = fmt.Sprintf("Remember this? (%d of %d)", i+1, len(proposals))
+		}
+		one, to, err := placeNote(ctx, s, title, text, warning,
+			engine.Option{ID: "stop", Label: "no, and propose nothing more"})
+		if err != nil {
+			if ctx.Err() != nil {
+				return engine.Reply{}, err
+			}
+			one = "not added: " + plain.Line(err.Error())
+		}
+		if to == "stop" {
+			break
+		}
+		said = append(said, one)
+	}
+	if len(said) == 0 {
+		said = []string{"nothing was added"}
+	}
+	return engine.Reply{Text: strings.Join(said, "\n")}, nil
 }
 
 // editNotes names a file of notes to edit. The two MEMORY.md need not exist.

@@ -39,13 +39,15 @@ type Rewound struct {
 	Left     []string `json:"left,omitempty"`    // files that are not as they were before that message, and why
 	NoFiles  string   `json:"noFiles,omitempty"` // why no file was restored
 	Moved    bool     `json:"moved"`             // the conversation continues before the message
+	Forcible bool     `json:"-"`                 // with force, some of Left would be restored
 }
 
 // Apply brings a session back. Files are restored first: if that fails, the conversation stays as it is.
 func (r Rewind) Apply(ctx context.Context, s *engine.Session) (Rewound, error) {
 	at, ok := entryOf(s, r.Entry)
 	if !ok || typedIn(at) == "" {
-		return Rewound{}, &engine.Error{Err: fmt.Errorf("entry %d is not a message of yours", r.Entry), Hint: "/rewind lists them",
+		return Rewound{}, &engine.Error{Err: fmt.Errorf("entry %d is not a message of yours", r.Entry),
+			Hint: "/rewind lists them",
 			Exit: engine.ExitUsage}
 	}
 	done := Rewound{Entry: r.Entry, Text: typedIn(at)}
@@ -74,6 +76,7 @@ func (d *Rewound) add(r checkpoint.Result) {
 	}
 	for _, l := range r.Left {
 		d.Left = append(d.Left, l.Path+": "+l.Why)
+		d.Forcible = d.Forcible || l.Forcible()
 	}
 }
 
@@ -133,7 +136,7 @@ func undo(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error
 		return engine.Reply{}, err
 	}
 	r := done.reply()
-	if len(done.Left) > 0 {
+	if done.Forcible {
 		r.Text += fmt.Sprintf("\n/rewind %d files force restores these too", last)
 	}
 	r.Text += "\n/redo takes this back"
@@ -263,7 +266,8 @@ func rewindWhat(ctx context.Context, s *engine.Session, n int) (engine.Reply, er
 		return Rewind{Entry: n}.reply(ctx, s)
 	}
 	plan, diff, err := s.PlanRestore(ctx, n, checkpoint.Options{})
-	if errors.Is(err, checkpoint.ErrNothing) || errors.Is(err, engine.ErrNoCheckpoints) || err == nil && len(plan.Files) == 0 &&
+	if errors.Is(err, checkpoint.ErrNothing) || errors.Is(err, engine.ErrNoCheckpoints) || err == nil &&
+		len(plan.Files) == 0 &&
 		len(plan.Left) == 0 {
 		return Rewind{Entry: n, Conversation: true}.reply(ctx, s)
 	}
@@ -283,7 +287,7 @@ func rewindWhat(ctx context.Context, s *engine.Session, n int) (engine.Reply, er
 	}
 	choices := &engine.Question{Title: "Bring back what?", Text: b.text(), Options: []engine.Option{
 		option("both", "files and conversation"), option("files", "files"), option("conversation", "conversation")}}
-	if len(plan.Left) > 0 {
+	if would.Forcible {
 		choices.Options = append(choices.Options, option("both force", "both, and the files that somebody else changed"))
 	}
 	b.add("/rewind %d both, files or conversation", n)

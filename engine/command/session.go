@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
@@ -110,9 +112,15 @@ func listSessions(s *engine.Session, store session.Store) (engine.Reply, error) 
 		titles[x.ID] = engine.Clip(cmp.Or(x.Title, x.First), 40)
 	}
 	for i, x := range all {
-		about, when := engine.Clip(cmp.Or(x.Title, x.First), 70), x.Changed.Local().Format("2006-01-02 15:04")
+		about, when := aboutSession(x), whenChanged(x.Changed, time.Now())
 		o := engine.Option{ID: "/resume " + x.ID, Label: about, Help: when + ", " + plain.Count(x.Turns, "turn"),
 			Preview: engine.Clip(x.First, 400)}
+		if x.Last != "" && x.Last != x.First {
+			o.Preview = engine.Clip(x.First, 180) + "\n… " + engine.Clip(x.Last, 180)
+		}
+		if files := filesOf(s.Engine().Project().Dir(), x.Files); files != "" {
+			o.Help += ", " + files
+		}
 		if x.From != "" { // a branch of another session
 			o.Help += ", from " + cmp.Or(titles[x.From], x.From)
 		}
@@ -125,6 +133,49 @@ func listSessions(s *engine.Session, store session.Store) (engine.Reply, error) 
 		}
 	}
 	return engine.Reply{Text: b.text(), Value: all, Choices: choices}, nil
+}
+
+// aboutSession returns what a session is about: its title, or its first words and, so that sessions with the same first
+// message differ, its last ones.
+func aboutSession(x session.Summary) string {
+	switch {
+	case x.Title != "":
+		return engine.Clip(x.Title, 70)
+	case x.Last == "" || x.Last == x.First:
+		return engine.Clip(x.First, 70)
+	}
+	return strings.TrimRight(engine.Clip(x.First, 34), "… ") + " … " + engine.Clip(x.Last, 30)
+}
+
+// whenChanged returns a time as somebody would say it who looks at it now.
+func whenChanged(t, now time.Time) string {
+	t, now = t.Local(), now.Local()
+	day := func(t time.Time) string { return t.Format(time.DateOnly) }
+	switch {
+	case day(t) == day(now):
+		return "today " + t.Format("15:04")
+	case day(t) == day(now.AddDate(0, 0, -1)):
+		return "yesterday " + t.Format("15:04")
+	case t.Year() == now.Year():
+		return t.Format("Jan 2 15:04")
+	}
+	return t.Format("2006-01-02")
+}
+
+// filesOf names the last file that a session used, and says how many more there are.
+func filesOf(dir string, files []string) string {
+	if len(files) == 0 {
+		return ""
+	}
+	name := files[0]
+	if rel, err := filepath.Rel(dir, name); err == nil && filepath.IsLocal(rel) {
+		name = rel
+	}
+	name = plain.Line(filepath.ToSlash(name))
+	if n := len(files) - 1; n > 0 {
+		name += fmt.Sprintf(" +%d", n)
+	}
+	return name
 }
 
 func name(ctx context.Context, s *engine.Session, title string) (engine.Reply, error) {

@@ -26,6 +26,7 @@ type SkillInfo struct {
 	Hooks           json.RawMessage  `json:"hooks"` // an object or a list; null: none
 	Fields          SkillFields      `json:"fields"`
 	Origin          SkillOrigin      `json:"origin"`
+	LoadedFrom      string           `json:"loadedFrom"` // the origin in other agents' words, see loadedFrom
 	Path            string           `json:"path"`
 	Resources       []string         `json:"resources"`
 	Tokens          knack.Tokens     `json:"tokens"`
@@ -108,8 +109,9 @@ func (c *Skills) Info(ctx context.Context, e knack.Candidate, withBody bool) Ski
 		Name: e.Name(), CommandName: e.Name(), Path: e.Path, State: c.State(e, c.View), Loaded: e.Skill != nil,
 		AllowedTools: []string{}, DisallowedTools: []string{}, Arguments: []string{}, Paths: []string{},
 		Resources: []string{}, Fields: SkillFields{},
-		Origin:   SkillOrigin{Kind: e.Origin.Kind, Label: e.Origin.Label, Trust: engine.TrustName(e.Origin.Trust)},
-		Problems: append([]knack.Problem{}, c.problems[e.Path]...),
+		Origin:     SkillOrigin{Kind: e.Origin.Kind, Label: e.Origin.Label, Trust: engine.TrustName(e.Origin.Trust)},
+		LoadedFrom: loadedFrom(e.Origin.Kind),
+		Problems:   append([]knack.Problem{}, c.problems[e.Path]...),
 	}
 	if u, ok := c.Used[e.Name()]; ok {
 		j.Uses, j.LastUsed = u.Count, &u.Last
@@ -145,6 +147,19 @@ func (c *Skills) Info(ctx context.Context, e knack.Candidate, withBody bool) Ski
 		j.Body = &body
 	}
 	return j
+}
+
+// loadedFrom returns the word by which other agents' programs tell where a skill comes from.
+func loadedFrom(k knack.SourceKind) string {
+	switch k {
+	case knack.Managed, knack.Bundled, knack.Plugin, knack.MCP:
+		return string(k)
+	case knack.BuiltinPlugin:
+		return string(knack.Bundled)
+	case knack.Legacy:
+		return "commands_DEPRECATED"
+	}
+	return "skills"
 }
 
 // ShownSkill returns a skill to show to the user. The text of an untrusted skill is read

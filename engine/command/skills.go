@@ -36,6 +36,9 @@ func newSkillValue(c knack.Candidate, state knack.SkillState) skillValue {
 // maxListed is the maximum number of skills that a search with /skills shows.
 const maxListed = 20
 
+// maxDescription is how many characters of a skill's description a list shows.
+const maxDescription = 100
+
 // listSkills lists all skills, or those that match words, best match first.
 func listSkills(ctx context.Context, s *engine.Session, words string) (engine.Reply, error) {
 	cat, view := s.Catalog(), s.Now().View()
@@ -62,7 +65,7 @@ func listSkills(ctx context.Context, s *engine.Session, words string) (engine.Re
 		x := newSkillValue(e, state)
 		v = append(v, x)
 		choose(choices, "/skill "+x.Name, x.Name, skillHelp(e, state))
-		b.add("%-24s %-12s %s", plain.Line(x.Name), x.Kind, state)
+		b.add("%-24s %-12s %-12s %s", plain.Line(x.Name), x.Kind, state, engine.Clip(x.Description, maxDescription))
 	}
 	return engine.Reply{Text: cmp.Or(b.text(), none), Value: v, Choices: choices}, nil
 }
@@ -99,13 +102,14 @@ type SearchedLocation struct {
 	Trust   string           `json:"trust"`
 	Missing bool             `json:"missing"`
 	Skills  int              `json:"skills"`
+	Unasked string           `json:"unasked,omitempty"` // why it was not searched
 }
 
 // SearchedLocations returns the locations of w; none is an empty slice.
 func SearchedLocations(w knack.Why) []SearchedLocation {
 	out := make([]SearchedLocation, len(w.Locations))
 	for i, l := range w.Locations {
-		out[i] = SearchedLocation{l.Kind, l.Label, l.Path, engine.TrustName(l.Trust), l.Missing, l.Skills}
+		out[i] = SearchedLocation{l.Kind, l.Label, l.Path, engine.TrustName(l.Trust), l.Missing, l.Skills, l.Unasked}
 	}
 	return out
 }

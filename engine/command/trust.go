@@ -43,7 +43,7 @@ func trustProject(ctx context.Context, s *engine.Session, _ string) (engine.Repl
 	if a.Declined || a.Option != trustedYes {
 		return engine.Reply{Text: "nothing was approved", Value: reply.Value}, nil
 	}
-	if err := askNetwork(ctx, s, open); err != nil {
+	if err := askNetwork(ctx, s.Ask, open); err != nil {
 		return engine.Reply{}, err
 	}
 	c, err := s.Engine().Trust(ctx, open...)
@@ -53,21 +53,25 @@ func trustProject(ctx context.Context, s *engine.Session, _ string) (engine.Repl
 	return reloadReply(s, c), nil
 }
 
+// errNotApproved means that the user did not answer what programs may reach.
+var errNotApproved = errors.New("nothing was approved")
+
 // askNetwork asks which network the programs of MCP servers among the items may reach.
-func askNetwork(ctx context.Context, s *engine.Session, items []engine.TrustItem) error {
+func askNetwork(ctx context.Context, ask func(context.Context, engine.Question) (engine.Answer, error),
+	items []engine.TrustItem) error {
 	if !StartsPrograms(items) {
 		return nil
 	}
-	a, err := s.Ask(ctx, networkPage(items))
+	a, err := ask(ctx, networkPage(items))
 	if err != nil {
 		return err
 	}
 	if a.Declined {
-		return errors.New("nothing was approved")
+		return errNotApproved
 	}
 	network, err := mcp.ParseNetwork(cmp.Or(a.Text("network"), "none"))
 	if err != nil {
-		return fmt.Errorf("nothing was approved: %w", err)
+		return fmt.Errorf("%w: %w", errNotApproved, err)
 	}
 	SetNetwork(items, network)
 	return nil

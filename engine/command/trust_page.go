@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
-	"github.com/knack-agent/knack/mcp"
 )
 
 const (
@@ -32,7 +30,7 @@ func TrustPage(p *engine.Project, items []engine.TrustItem) engine.Question {
 			"programs as you. Until you trust them they are ignored. Your answer counts for what they contain now: if " +
 			"anything changes, you are asked again.",
 		Options: []engine.Option{
-			{ID: trustedYes, Label: "trust " + strings.TrimPrefix(plain.Count(len(items), "item"), "0 "), Allow: true},
+			{ID: trustedYes, Label: "trust " + plain.Count(len(items), "item"), Allow: true},
 			{ID: engine.OptionNo, Label: "not now", Help: "they stay ignored; /trust asks again"},
 		},
 	}
@@ -131,16 +129,10 @@ func AskTrust(ctx context.Context, e *engine.Engine, who engine.Person) error {
 	if err != nil || a.Declined || a.Option != trustedYes {
 		return err
 	}
-	if StartsPrograms(items) {
-		a, err := who.Ask(ctx, networkPage(items))
-		if err != nil || a.Declined {
-			return err
-		}
-		network, err := mcp.ParseNetwork(a.Text("network"))
-		if err != nil {
-			return errors.Join(errors.New("nothing was approved"), err)
-		}
-		SetNetwork(items, network)
+	if err := askNetwork(ctx, who.Ask, items); err == errNotApproved {
+		return nil
+	} else if err != nil {
+		return err
 	}
 	_, err = e.Trust(ctx, items...)
 	return err

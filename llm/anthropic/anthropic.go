@@ -1,9 +1,11 @@
 // Package anthropic implements the Anthropic Messages format, for Claude and for servers with a
 // compatible API.
 //
-// Most programs use [New]. Thinking and its signatures are kept and sent back to the model that
+// Start with [New]. Thinking and its signatures are kept and sent back to the model that
 // made them. Prompt-cache breakpoints are set after the tools, after the system text, at the end of the last
 // message, and where the previous request ended: the API looks only about 20 blocks back from a breakpoint.
+//
+// Most programs start with package engine.
 package anthropic
 
 import (
@@ -33,6 +35,7 @@ func New(e llm.Endpoint) llm.Model {
 	if e.Info.ID == "" {
 		e.Info.ID = "anthropic/" + e.Name
 	}
+	e.Info.Search = true
 	return &model{e}
 }
 
@@ -90,6 +93,7 @@ type event struct {
 		ID        string          `json:"id"`
 		Name      string          `json:"name"`
 		Input     json.RawMessage `json:"input"`
+		Content   json.RawMessage `json:"content"` // what a search found
 	} `json:"content_block"`
 	Delta struct {
 		Type        string `json:"type"`
@@ -98,8 +102,17 @@ type event struct {
 		Signature   string `json:"signature"`
 		PartialJSON string `json:"partial_json"`
 		StopReason  string `json:"stop_reason"`
+		Citation    found  `json:"citation"`
 	} `json:"delta"`
 	Usage usage `json:"usage"`
+}
+
+// found is a page that a search found, or that a text cites.
+type found struct {
+	Type  string `json:"type"`
+	URL   string `json:"url"`
+	Title string `json:"title"`
+	Cited string `json:"cited_text"`
 }
 
 // A block is one content block while it is received.
@@ -117,6 +130,25 @@ type decoder struct {
 	model  string
 	usage  llm.Usage
 	stop   string
+
+	sources wire.Sources
+	failure string // of a search
+}
+
+// search adds what a search found.
+func (d *decoder) search(content json.RawMessage) {
+	var pages []found
+	if json.Unmarshal(content, &pages) != nil {
+		var failed struct {
+			Code string `json:"error_code"`
+		}
+		json.Unmarshal(content, &failed) // what cannot be read has found nothing
+		d.failure = failed.Code
+		return
+	}
+	for _, p := range pages {
+		d.sources.Add(llm.Source{Title: p.Title, URL: p.URL})
+	}
 }
 
 func (d *decoder) Event(data []byte, emit func(llm.Event)) error {
@@ -138,6 +170,9 @@ func (d *decoder) Event(data []byte, emit func(llm.Event)) error {
 		b.text.WriteString(c.Text + c.Thinking + c.Data)
 		b.signature.WriteString(c.Signature)
 		d.blocks = append(d.blocks, b)
+		if c.Type == "web_search_tool_result" {
+			d.search(c.Content)
+		}
 		out.Text, out.Thinking = c.Text, c.Thinking
 	case "content_block_delta":
 		if ev.Index < 0 || ev.Index >= len(d.blocks) || d.blocks[ev.Index].closed {
@@ -146,6 +181,9 @@ func (d *decoder) Event(data []byte, emit func(llm.Event)) error {
 		b := d.blocks[ev.Index]
 		b.text.WriteString(ev.Delta.Text + ev.Delta.Thinking + ev.Delta.PartialJSON)
 		b.signature.WriteString(ev.Delta.Signature)
+		if c := ev.Delta.Citation; c.URL != "" {
+			d.sources.Add(llm.Source{Title: c.Title, URL: c.URL, Text: c.Cited})
+		}
 		out.Text, out.Thinking = ev.Delta.Text, ev.Delta.Thinking
 	case "content_block_stop":
 		if ev.Index < 0 || ev.Index >= len(d.blocks) || d.blocks[ev.Index].closed {
@@ -165,6 +203,9 @@ func (d *decoder) Event(data []byte, emit func(llm.Event)) error {
 		}
 		if out.Done = d.answer(); out.Done == nil {
 			return wire.Truncated(d.e)
+		}
+		if d.failure != "" && len(out.Done.Sources) == 0 {
+			return &llm.Error{Kind: llm.Invalid, Message: d.e.Info.ID + ": the provider's search failed: " + d.failure}
 		}
 	case "error":
 		return wire.StreamError(d.e, data)
@@ -200,7 +241,8 @@ func (d *decoder) answer() *llm.Response {
 	if d.stop == "" {
 		return nil
 	}
-	r := &llm.Response{Message: llm.Message{Role: llm.Assistant}, Usage: d.usage, Model: d.model}
+	r := &llm.Response{Message: llm.Message{Role: llm.Assistant}, Usage: d.usage, Model: d.model,
+		Sources: d.sources.List()}
 	switch d.stop {
 	case "tool_use":
 		r.Stop = llm.ToolUse

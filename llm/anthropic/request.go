@@ -39,11 +39,22 @@ type cacheControl struct {
 }
 
 type toolSpec struct {
+	Type        string          `json:"type,omitempty"` // of a tool of the vendor; "": one of ours
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
-	InputSchema json.RawMessage `json:"input_schema"`
+	InputSchema json.RawMessage `json:"input_schema,omitempty"`
+	MaxUses     int             `json:"max_uses,omitempty"`
+	Allowed     []string        `json:"allowed_domains,omitempty"`
+	Blocked     []string        `json:"blocked_domains,omitempty"`
 	Cache       *cacheControl   `json:"cache_control,omitempty"`
 }
+
+// The search of the vendor: its first version, which every model and every compatible server that searches has.
+const (
+	searchType  = "web_search_20250305"
+	searchName  = "web_search"
+	maxSearches = 3 // for one answer
+)
 
 type message struct {
 	Role    string    `json:"role"`
@@ -95,6 +106,10 @@ func body(m *model, req *llm.Request) *wire.Body {
 	}
 	for _, t := range req.Tools {
 		out.Tools = append(out.Tools, toolSpec{Name: t.Name, Description: t.Description, InputSchema: t.Schema})
+	}
+	if s := req.Search; s != nil {
+		out.Tools = append(out.Tools, toolSpec{Type: searchType, Name: searchName, MaxUses: maxSearches, Allowed: s.Allowed,
+			Blocked: s.Blocked})
 	}
 	if n := len(out.Tools); n > 0 {
 		out.Tools[n-1].Cache = ephemeral

@@ -1,8 +1,10 @@
 // Package google implements the Gemini format.
 //
-// Most programs use [New]. Thought signatures are kept with the call or text that they came with,
+// Start with [New]. Thought signatures are kept with the call or text that they came with,
 // and sent back. Calls that another model made get the placeholder signature that the API defines
 // for them. Gemini caches prompts by itself.
+//
+// Most programs start with package engine.
 package google
 
 import (
@@ -24,6 +26,7 @@ func New(e llm.Endpoint) llm.Model {
 	if e.Info.ID == "" {
 		e.Info.ID = "google/" + e.Name
 	}
+	e.Info.Search = true
 	return &model{e}
 }
 
@@ -48,6 +51,21 @@ type chunk struct {
 		} `json:"content"`
 		FinishReason  string `json:"finishReason"`
 		FinishMessage string `json:"finishMessage"`
+		Grounding     struct {
+			Chunks []struct {
+				Web struct {
+					URI    string `json:"uri"`
+					Title  string `json:"title"` // often only the domain
+					Domain string `json:"domain"`
+				} `json:"web"`
+			} `json:"groundingChunks"`
+			Supports []struct {
+				Segment struct {
+					Text string `json:"text"`
+				} `json:"segment"`
+				Chunks []int `json:"groundingChunkIndices"`
+			} `json:"groundingSupports"`
+		} `json:"groundingMetadata"`
 	} `json:"candidates"`
 	PromptFeedback struct {
 		BlockReason string `json:"blockReason"`
@@ -70,6 +88,8 @@ type decoder struct {
 	finish string
 	model  string
 	usage  llm.Usage
+
+	sources wire.Sources
 }
 
 func (d *decoder) Event(data []byte, emit func(llm.Event)) error {
@@ -91,6 +111,18 @@ func (d *decoder) Event(data []byte, emit func(llm.Event)) error {
 		d.finish = "SAFETY"
 	}
 	for _, candidate := range c.Candidates {
+		g := candidate.Grounding
+		for _, chunk := range g.Chunks { // the URI is one of the vendor's and leads to the page
+			d.sources.Add(llm.Source{Title: chunk.Web.Title, URL: chunk.Web.URI,
+				Site: cmp.Or(chunk.Web.Domain, chunk.Web.Title)})
+		}
+		for _, s := range g.Supports {
+			for _, i := range s.Chunks {
+				if i >= 0 && i < len(g.Chunks) {
+					d.sources.Add(llm.Source{URL: g.Chunks[i].Web.URI, Text: s.Segment.Text})
+				}
+			}
+		}
 		for _, p := range candidate.Content.Parts {
 			if ev, ok := d.part(p); ok {
 				emit(ev)
@@ -153,7 +185,7 @@ func (d *decoder) End(emit func(llm.Event)) {
 		return
 	}
 	r := &llm.Response{Message: llm.Message{Role: llm.Assistant, Parts: d.parts}, Usage: d.usage, Model: d.model,
-		Stop: llm.EndTurn}
+		Stop: llm.EndTurn, Sources: d.sources.List()}
 	switch {
 	case d.finish == "MAX_TOKENS":
 		r.Stop = llm.MaxTokens

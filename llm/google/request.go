@@ -21,7 +21,8 @@ type (
 )
 
 type tools struct {
-	Functions []function `json:"functionDeclarations"`
+	Functions []function `json:"functionDeclarations,omitempty"`
+	Search    *struct{}  `json:"googleSearch,omitempty"`
 }
 
 type function struct {
@@ -94,7 +95,10 @@ func body(m *model, req *llm.Request) *wire.Body {
 		fs = append(fs, function{t.Name, t.Description, subset(t.Schema)})
 	}
 	if fs != nil {
-		out.Tools = []tools{{fs}}
+		out.Tools = []tools{{Functions: fs}}
+	}
+	if req.Search != nil { // it cannot be restricted to domains
+		out.Tools = append(out.Tools, tools{Search: &struct{}{}})
 	}
 	g := generator{MaxOutputTokens: req.MaxTokens}
 	if e.Info.Thinking || e.Info.Window == 0 {

@@ -32,9 +32,13 @@ type anthropicRequest struct {
 		Display string `json:"display"`
 	} `json:"thinking"`
 	Tools []struct {
+		Type        string          `json:"type"`
 		Name        string          `json:"name"`
 		Description string          `json:"description"`
 		InputSchema json.RawMessage `json:"input_schema"`
+		MaxUses     int             `json:"max_uses"`
+		Allowed     []string        `json:"allowed_domains"`
+		Blocked     []string        `json:"blocked_domains"`
 		Cache       *anthropicCache `json:"cache_control"`
 	} `json:"tools"`
 }
@@ -88,7 +92,9 @@ func (anthropicFormat) check(s *Server, r *http.Request, body []byte) (v request
 	no := func(format string, args ...any) (requestText, string) {
 		return requestText{}, fmt.Sprintf(format, args...)
 	}
-	if r.Header.Get("Anthropic-Version") != "2023-06-01" {
+	switch r.Header.Get("Anthropic-Version") {
+	case "2023-06-01", "2026-10-21": // the vendor answers both; its SDKs send the later one
+	default:
 		return no("anthropic-version: header is required")
 	}
 	var req anthropicRequest
@@ -144,6 +150,17 @@ func (anthropicFormat) check(s *Server, r *http.Request, body []byte) (v request
 			return no("tools: Tool names must be unique.")
 		}
 		names[t.Name] = true
+		if t.Type == "web_search_20250305" {
+			if t.Name != "web_search" || t.MaxUses < 1 || len(t.Allowed) > 0 && len(t.Blocked) > 0 {
+				return no("tools.%d.web_search_20250305: name, max_uses or domains", i)
+			}
+			all = append(append(append(all, t.Type), t.Allowed...), t.Blocked...)
+			mark(t.Cache)
+			continue
+		}
+		if t.Type != "" && t.Type != "custom" || t.MaxUses != 0 || t.Allowed != nil || t.Blocked != nil {
+			return no("tools.%d: Input tag %q is not known", i, t.Type)
+		}
 		if why := rootObject(t.InputSchema); why != "" {
 			return no("tools.%d.custom.input_schema: %s", i, why)
 		}
@@ -390,6 +407,23 @@ func (anthropicFormat) frames(s *Server, a *Answer) []string {
 		}
 		deltas = append(deltas, object{"type": "signature_delta", "signature": s.signature(a.Thinking)})
 		blockOf(object{"type": "thinking", "thinking": "", "signature": ""}, deltas...)
+	}
+	if len(a.Found) > 0 {
+		blockOf(object{"type": "server_tool_use", "id": "srvtoolu_test", "name": "web_search", "input": object{}},
+			object{"type": "input_json_delta", "partial_json": `{"query":"x"}`})
+		var pages []object
+		for _, f := range a.Found {
+			pages = append(pages, object{"type": "web_search_result", "url": f.URL, "title": f.Title,
+				"encrypted_content": "abc", "page_age": nil})
+		}
+		blockOf(object{"type": "web_search_tool_result", "tool_use_id": "srvtoolu_test", "content": pages})
+		for _, f := range a.Found {
+			if f.Text != "" {
+				blockOf(object{"type": "text", "text": ""}, object{"type": "citations_delta", "citation": object{
+					"type": "web_search_result_location", "url": f.URL, "title": f.Title, "cited_text": f.Text,
+					"encrypted_index": "abc"}}, object{"type": "text_delta", "text": "cited"})
+			}
+		}
 	}
 	if a.Text != "" {
 		var deltas []object

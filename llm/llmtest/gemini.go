@@ -26,6 +26,7 @@ type geminiRequest struct {
 			Description string          `json:"description"`
 			Schema      json.RawMessage `json:"parametersJsonSchema"`
 		} `json:"functionDeclarations"`
+		Search *struct{} `json:"googleSearch"`
 	} `json:"tools"`
 	Config *struct {
 		MaxOutputTokens int `json:"maxOutputTokens"`
@@ -110,6 +111,9 @@ func (geminiFormat) check(s *Server, r *http.Request, body []byte) (v requestTex
 		}
 	}
 	for _, t := range req.Tools {
+		if t.Search != nil {
+			all = append(all, "googleSearch")
+		}
 		for i, f := range t.Functions {
 			if !geminiName(f.Name) {
 				return no("* GenerateContentRequest.tools[0].function_declarations[%d].name: Invalid function name. Must start "+
@@ -322,6 +326,19 @@ func (geminiFormat) frames(s *Server, a *Answer) []string {
 		s.signed[sig+"\x00"] = true
 		s.mu.Unlock()
 		add(object{"text": "", "thoughtSignature": sig}, "", nil)
+	}
+	if len(a.Found) > 0 {
+		var chunks, supports []object
+		for i, f := range a.Found {
+			chunks = append(chunks, object{"web": object{"uri": f.URL, "title": f.Site}})
+			if f.Text != "" {
+				supports = append(supports, object{"segment": object{"startIndex": 0, "endIndex": 1, "text": f.Text},
+					"groundingChunkIndices": []int{i}})
+			}
+		}
+		out = append(out, sse("", object{"modelVersion": "gemini-test", "candidates": []object{{"index": 0,
+			"groundingMetadata": object{"webSearchQueries": []string{"x"}, "groundingChunks": chunks,
+				"groundingSupports": supports}}}}))
 	}
 	u := a.Usage
 	finish := map[llm.StopReason]string{llm.EndTurn: "STOP", llm.ToolUse: "STOP", llm.MaxTokens: "MAX_TOKENS",

@@ -21,28 +21,35 @@ func TestOldSessions(t *testing.T) {
 	}
 	hi := user(llm.Text("hi"))
 	for name, msgs := range map[string][]llm.Message{
-		"a failed call with blank text":  {hi, answer(call("a", "ls", "{}")), user(res("a", true, llm.Text("\n")))},
-		"a failed call without text":     {hi, answer(call("a", "ls", "{}")), user(res("a", true))},
-		"half of a surrogate pair":       {hi, answer(call("a", "ls", `{"x":"\\\ud83d \ud83d \ud83d\ude00 \ude00"}`)), user(res("a", false))},
-		"bytes that are not text":        {hi, answer(call("a", "ls", "{\"x\":\"\xff\"}")), user(res("a", false))},
-		"a name that is no tool's":       {hi, answer(call("a", "functions.ls 1", "{}")), user(res("a", true))},
-		"a name of digits":               {hi, answer(call("a", "1", "{}")), user(res("a", true))},
-		"a very long name":               {hi, answer(call("a", strings.Repeat("x", 300), "{}")), user(res("a", true))},
-		"no name":                        {hi, answer(call("a", "", "{}")), user(res("a", true))},
-		"a long id":                      {hi, answer(call(strings.Repeat("a", 300), "ls", "{}")), user(res(strings.Repeat("a", 300), true))},
-		"no id":                          {hi, answer(call("", "ls", "{}")), user(res("", true))},
-		"ids used again":                 {hi, answer(call("0", "ls", "{}")), user(res("0", false)), answer(call("0", "ls", "{}")), user(res("0", false))},
-		"ids used twice in one answer":   {hi, answer(call("0", "ls", "{}"), call("0", "ls", "{}")), user(res("0", false), res("0", false))},
-		"results in another order":       {hi, answer(call("a", "ls", "{}"), call("b", "cat", "{}")), user(res("b", false), res("a", false))},
-		"a missing result":               {hi, answer(call("a", "ls", "{}"), call("b", "ls", "{}")), user(res("b", false))},
-		"no results":                     {hi, answer(call("a", "ls", "{}")), user(llm.Text("go on"))},
-		"calls at the end":               {hi, answer(call("a", "ls", "{}"))},
-		"a result without a call":        {hi, answer(llm.Text("x")), user(res("a", false), llm.Text("go on"))},
-		"an answer at the beginning":     {answer(llm.Text("x")), hi},
-		"calls at the beginning":         {answer(call("a", "ls", "{}")), user(res("a", false))},
-		"an empty image":                 {user(llm.Part{Media: &llm.Media{MIME: "image/png"}})},
-		"an empty file":                  {user(llm.Part{Media: &llm.Media{MIME: "text/csv", Name: "a.csv", Data: []byte("\n")}})},
-		"an empty image in a result":     {hi, answer(call("a", "ls", "{}")), user(res("a", false, llm.Part{Media: &llm.Media{MIME: "image/png"}}))},
+		"a failed call with blank text": {hi, answer(call("a", "ls", "{}")), user(res("a", true, llm.Text("\n")))},
+		"a failed call without text":    {hi, answer(call("a", "ls", "{}")), user(res("a", true))},
+		"half of a surrogate pair": {hi, answer(call("a", "ls", `{"x":"\\\ud83d \ud83d \ud83d\ude00 \ude00"}`)),
+			user(res("a", false))},
+		"bytes that are not text":  {hi, answer(call("a", "ls", "{\"x\":\"\xff\"}")), user(res("a", false))},
+		"a name that is no tool's": {hi, answer(call("a", "functions.ls 1", "{}")), user(res("a", true))},
+		"a name of digits":         {hi, answer(call("a", "1", "{}")), user(res("a", true))},
+		"a very long name":         {hi, answer(call("a", strings.Repeat("x", 300), "{}")), user(res("a", true))},
+		"no name":                  {hi, answer(call("a", "", "{}")), user(res("a", true))},
+		"a long id": {hi, answer(call(strings.Repeat("a", 300), "ls", "{}")),
+			user(res(strings.Repeat("a", 300), true))},
+		"no id": {hi, answer(call("", "ls", "{}")), user(res("", true))},
+		"ids used again": {hi, answer(call("0", "ls", "{}")), user(res("0", false)),
+			answer(call("0", "ls", "{}")), user(res("0", false))},
+		"ids used twice in one answer": {hi, answer(call("0", "ls", "{}"), call("0", "ls", "{}")),
+			user(res("0", false), res("0", false))},
+		"results in another order": {hi, answer(call("a", "ls", "{}"), call("b", "cat", "{}")),
+			user(res("b", false), res("a", false))},
+		"a missing result":           {hi, answer(call("a", "ls", "{}"), call("b", "ls", "{}")), user(res("b", false))},
+		"no results":                 {hi, answer(call("a", "ls", "{}")), user(llm.Text("go on"))},
+		"calls at the end":           {hi, answer(call("a", "ls", "{}"))},
+		"a result without a call":    {hi, answer(llm.Text("x")), user(res("a", false), llm.Text("go on"))},
+		"an answer at the beginning": {answer(llm.Text("x")), hi},
+		"calls at the beginning":     {answer(call("a", "ls", "{}")), user(res("a", false))},
+		"an empty image":             {user(llm.Part{Media: &llm.Media{MIME: "image/png"}})},
+		"an empty file": {user(llm.Part{Media: &llm.Media{MIME: "text/csv", Name: "a.csv",
+			Data: []byte("\n")}})},
+		"an empty image in a result": {hi, answer(call("a", "ls", "{}")),
+			user(res("a", false, llm.Part{Media: &llm.Media{MIME: "image/png"}}))},
 		"an interrupted answer and more": {hi, answer(llm.Text("I ")), answer(call("a", "ls", "{}")), user(res("a", false))},
 	} {
 		each(t, func(t *testing.T, open func(*llmtest.Server) llm.Model) {
@@ -85,7 +92,8 @@ func randomHistory(r *rand.Rand) (msgs []llm.Message) {
 	inputs := []string{"", "{}", `{"x":1}`, `[1]`, `{"x":"\ud83d"}`, "nonsense", "{\"x\":\"\xff\"}"}
 	pick := func(from []string) string { return from[r.IntN(len(from))] }
 	media := func() *llm.Media {
-		return &llm.Media{MIME: pick([]string{"image/png", "application/pdf", "text/plain", "video/mp4"}), Data: []byte(pick(texts))}
+		return &llm.Media{MIME: pick([]string{"image/png", "application/pdf", "text/plain", "video/mp4"}),
+			Data: []byte(pick(texts))}
 	}
 	for range r.IntN(8) {
 		m := llm.Message{Role: llm.User}

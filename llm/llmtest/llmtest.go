@@ -11,6 +11,8 @@
 // Answers are used in order, but one with When is skipped until the last user message matches it,
 // so that parallel conversations can share a script. Want is what a request must contain; Take
 // copies text from the request into the answer.
+//
+// Most programs start with package engine.
 package llmtest
 
 import (
@@ -41,6 +43,7 @@ type Answer struct {
 	Text     string         `json:"text,omitempty"`
 	Pad      int            `json:"pad,omitempty"` // how often " and so on" is appended to Text, for a long answer
 	Calls    []Call         `json:"calls,omitempty"`
+	Found    []llm.Source   `json:"found,omitempty"`  // what the provider's search found, for a request with Search
 	Stop     llm.StopReason `json:"stop,omitempty"`   // "": derived from Calls
 	Usage    llm.Usage      `json:"usage,omitzero"`   // zero: estimated at four characters per token
 	Error    *llm.Error     `json:"-"`                // returned instead of an answer
@@ -182,7 +185,8 @@ func (a *Answer) breakError(ctx context.Context) error {
 // events returns the answer as an adapter would stream it.
 func (a *Answer) events(from string) []llm.Event {
 	var evs []llm.Event
-	done := &llm.Response{Message: llm.Message{Role: llm.Assistant}, Stop: a.Stop, Usage: a.Usage, Model: from}
+	done := &llm.Response{Message: llm.Message{Role: llm.Assistant}, Stop: a.Stop, Usage: a.Usage, Model: from,
+		Sources: a.Found}
 	add := func(p llm.Part) { done.Message.Parts = append(done.Message.Parts, p) }
 	if a.Thinking != "" {
 		for _, s := range pieces(a.Thinking, a.Piece) {
@@ -233,6 +237,9 @@ func textsOf(req *llm.Request) requestText {
 	all = append(all, req.System)
 	for _, t := range req.Tools {
 		all = append(all, t.Name, t.Description)
+	}
+	if s := req.Search; s != nil {
+		all = append(append(append(all, "search"), s.Allowed...), s.Blocked...)
 	}
 	for _, m := range req.Messages {
 		text := texts(m.Parts)

@@ -32,6 +32,10 @@ type responsesRequest struct {
 		Description string          `json:"description"`
 		Parameters  json.RawMessage `json:"parameters"`
 		Strict      bool            `json:"strict"`
+		Filters     *struct {
+			Allowed []string `json:"allowed_domains"`
+			Blocked []string `json:"blocked_domains"`
+		} `json:"filters"`
 	} `json:"tools"`
 	Input []struct {
 		Type      string          `json:"type"`
@@ -82,6 +86,16 @@ func (responsesFormat) check(s *Server, _ *http.Request, body []byte) (v request
 	all := []string{req.Instructions}
 	names := map[string]bool{}
 	for i, t := range req.Tools {
+		if t.Type == "web_search" {
+			if t.Name != "" || t.Parameters != nil || !slices.Contains(req.Include, "web_search_call.action.sources") {
+				return no("Invalid 'tools[%d]': web_search", i)
+			}
+			all = append(all, t.Type)
+			if f := t.Filters; f != nil {
+				all = append(append(all, f.Allowed...), f.Blocked...)
+			}
+			continue
+		}
 		if t.Type != "function" || !plain(t.Name, 64) || names[t.Name] {
 			return no("Invalid 'tools[%d].name': %q", i, t.Name)
 		}
@@ -181,8 +195,11 @@ func responsesContent(raw json.RawMessage, kinds string) (text, refusal string) 
 		Name  string `json:"filename"`
 		Data  string `json:"file_data"`
 	}
+	if json.Unmarshal(raw, &text) == nil && strings.TrimSpace(text) != "" {
+		return text, ""
+	}
 	if json.Unmarshal(raw, &parts) != nil || len(parts) == 0 {
-		return "", "expected an array of parts"
+		return "", "expected a text or an array of parts"
 	}
 	var out []string
 	for _, p := range parts {
@@ -217,6 +234,12 @@ func (responsesFormat) frames(s *Server, a *Answer) []string {
 	}
 	add("response.created", object{"response": response("in_progress")})
 	index := 0
+	items := []object{} // of the whole answer
+	done := func(item object) {
+		add("response.output_item.done", object{"output_index": index, "item": item})
+		items = append(items, item)
+		index++
+	}
 	if a.Thinking != "" {
 		id := fmt.Sprintf("rs_%d", index)
 		add("response.output_item.added", object{"output_index": index, "item": object{"type": "reasoning", "id": id,
@@ -227,9 +250,24 @@ func (responsesFormat) frames(s *Server, a *Answer) []string {
 			add("response.reasoning_summary_text.delta", object{"item_id": id, "output_index": index, "summary_index": 0,
 				"delta": p})
 		}
-		add("response.output_item.done", object{"output_index": index, "item": object{"type": "reasoning", "id": id,
-			"summary": []object{{"type": "summary_text", "text": a.Thinking}}, "encrypted_content": s.signature(a.Thinking),
-			"status": "completed"}})
+		done(object{"type": "reasoning", "id": id, "summary": []object{{"type": "summary_text", "text": a.Thinking}},
+			"encrypted_content": s.signature(a.Thinking), "status": "completed"})
+	}
+	annotations := []object{}
+	if len(a.Found) > 0 {
+		var pages []object
+		for _, f := range a.Found {
+			pages = append(pages, object{"type": "url", "url": f.URL})
+			if f.Title != "" {
+				annotations = append(annotations, object{"type": "url_citation", "url": f.URL, "title": f.Title, "start_index": 0,
+					"end_index": 1})
+			}
+		}
+		it := object{"type": "web_search_call", "id": "ws_test", "status": "completed",
+			"action": object{"type": "search", "query": "x", "sources": pages}}
+		add("response.output_item.added", object{"output_index": index, "item": it})
+		add("response.web_search_call.completed", object{"output_index": index, "item_id": "ws_test"})
+		add("response.output_item.done", object{"output_index": index, "item": it})
 		index++
 	}
 	if a.Text != "" {
@@ -245,12 +283,10 @@ func (responsesFormat) frames(s *Server, a *Answer) []string {
 		if len(a.Calls) > 0 {
 			phase = "commentary"
 		}
-		part := object{"type": "output_text", "text": a.Text, "annotations": []any{}}
+		part := object{"type": "output_text", "text": a.Text, "annotations": annotations}
 		add("response.content_part.done", object{"item_id": id, "output_index": index, "content_index": 0, "part": part})
-		add("response.output_item.done", object{"output_index": index,
-			"item": object{"type": "message", "id": id, "role": "assistant", "status": "completed", "phase": phase,
-				"content": []object{part}}})
-		index++
+		done(object{"type": "message", "id": id, "role": "assistant", "status": "completed", "phase": phase,
+			"content": []object{part}})
 	}
 	for _, c := range a.Calls {
 		id := fmt.Sprintf("fc_%d", index)
@@ -260,9 +296,8 @@ func (responsesFormat) frames(s *Server, a *Answer) []string {
 		for _, p := range pieces(string(c.json()), a.Piece) {
 			add("response.function_call_arguments.delta", object{"item_id": id, "output_index": index, "delta": p})
 		}
-		add("response.output_item.done", object{"output_index": index, "item": object{"type": "function_call", "id": id,
-			"call_id": c.ID, "name": c.Name, "arguments": string(c.json()), "status": "completed"}})
-		index++
+		done(object{"type": "function_call", "id": id, "call_id": c.ID, "name": c.Name, "arguments": string(c.json()),
+			"status": "completed"})
 	}
 	u := a.Usage
 	end, name := response("completed"), "response.completed"
@@ -274,6 +309,7 @@ func (responsesFormat) frames(s *Server, a *Answer) []string {
 		end, name = response("incomplete"), "response.incomplete"
 		end["incomplete_details"] = object{"reason": "content_filter"}
 	}
+	end["output"] = items
 	end["usage"] = object{
 		"input_tokens": u.Input + u.CacheRead + u.CacheWrite, "input_tokens_details": object{"cached_tokens": u.CacheRead,
 			"cache_write_tokens": u.CacheWrite}, "output_tokens": u.Output,

@@ -20,8 +20,8 @@ const listTime = 5 * time.Second
 // ErrKeyRefused is the error of [List] if the provider does not accept the key.
 var ErrKeyRefused = errors.New("the key was refused")
 
-// List asks a provider for the names of its models, which takes at most some seconds. It is an error if the list has more
-// than one page.
+// List asks a provider for the names of its models, which takes at most some seconds. It is an error if the list has
+// more than one page.
 func List(ctx context.Context, e *llm.Endpoint, format Format) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()

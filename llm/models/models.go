@@ -1,7 +1,9 @@
 // Package models contains the known models and providers: their windows, limits, prices and names.
 //
-// Most programs use [Known] and [Table.Find]. The table is a data file, to which a user's settings
+// Start with [Known] and [Table.Find]. The table is a data file, to which a user's settings
 // are added. A model that is in neither can be used too: its window and price are then unknown.
+//
+// Most programs start with package engine.
 package models
 
 import (
@@ -34,6 +36,7 @@ type Table struct {
 // A Provider is a service or a server that has models.
 type Provider struct {
 	Name    string   `json:"name"`
+	Also    []string `json:"also,omitempty"` // what else people call it, in small letters, for suggestions
 	Format  Format   `json:"format,omitempty"`
 	Base    string   `json:"base,omitempty"`     // base URL
 	BaseEnv string   `json:"base_env,omitempty"` // environment variable that replaces Base
@@ -222,11 +225,15 @@ func (t Table) Find(name, current string) (p Provider, model string, err error) 
 // similar providers are returned.
 func (t Table) near(name string) []string {
 	if prefix, rest, ok := strings.Cut(name, "/"); ok {
-		var providers []string
+		var providers, near []string
 		for _, p := range t.Providers {
 			providers = append(providers, p.Name)
+			if slices.Contains(p.Also, strings.ToLower(prefix)) {
+				near = append(near, p.Name)
+			}
 		}
-		near := similar.Names(prefix, providers)
+		near = append(near, similar.Names(prefix, providers)...)
+		near = near[:min(len(near), 3)]
 		for i := range near {
 			near[i] += "/" + rest
 		}

@@ -5,7 +5,9 @@
 // the skill declares, with one bash call for each step. It keeps no state: the next step follows
 // from the messages alone.
 //
-// Most programs use [New] and [ParseProcedure].
+// Start with [New] and [ParseProcedure].
+//
+// Most programs start with package engine.
 package offline
 
 import (

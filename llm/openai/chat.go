@@ -17,6 +17,12 @@ type chat struct{ e llm.Endpoint }
 func (m *chat) Info() llm.Info { return m.e.Info }
 
 func (m *chat) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
+	if req.Search != nil {
+		return func(yield func(llm.Event, error) bool) {
+			yield(llm.Event{}, &llm.Error{Kind: llm.Invalid,
+				Message: m.e.Info.ID + ": Chat Completions has no search of its own"})
+		}
+	}
 	return wire.Stream(ctx, &m.e, m.e.BaseURL+"/chat/completions", authorization(&m.e), chatBody(m, req),
 		&chatDecoder{e: &m.e})
 }

@@ -6,6 +6,8 @@
 // breakpoints of their prompt caches themselves. A stable prefix helps the caches, and so does
 // Request.Session, which is sent to OpenAI as the cache key. Reasoning is kept and sent back to the
 // model that made it: encrypted with Responses, in the server's own fields with Chat.
+//
+// Most programs start with package engine.
 package openai
 
 import (
@@ -24,7 +26,10 @@ func Chat(e llm.Endpoint) llm.Model { return &chat{withDefaults(e)} }
 
 // Responses returns the model at e, called through the Responses API. The provider
 // is asked to store nothing. The default base URL is OpenAI's.
-func Responses(e llm.Endpoint) llm.Model { return &responses{withDefaults(e)} }
+func Responses(e llm.Endpoint) llm.Model {
+	e.Info.Search = true
+	return &responses{withDefaults(e)}
+}
 
 // The lengths of IDs and names of calls that OpenAI accepts. Other servers may put data into an ID, which
 // [Chat] therefore sends back to them as it was.

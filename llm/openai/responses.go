@@ -29,13 +29,13 @@ type responsesHead struct {
 }
 
 type responsesTail struct {
-	Tools           []responsesTool `json:"tools,omitempty"`
-	Stream          bool            `json:"stream"`
-	Store           bool            `json:"store"`
-	Include         []string        `json:"include,omitempty"`
-	Reasoning       *reasoning      `json:"reasoning,omitempty"`
-	MaxOutputTokens int             `json:"max_output_tokens,omitempty"`
-	PromptCacheKey  string          `json:"prompt_cache_key,omitempty"`
+	Tools           []any      `json:"tools,omitempty"` // responsesTool or responsesSearch
+	Stream          bool       `json:"stream"`
+	Store           bool       `json:"store"`
+	Include         []string   `json:"include,omitempty"`
+	Reasoning       *reasoning `json:"reasoning,omitempty"`
+	MaxOutputTokens int        `json:"max_output_tokens,omitempty"`
+	PromptCacheKey  string     `json:"prompt_cache_key,omitempty"`
 }
 
 type reasoning struct {
@@ -51,11 +51,22 @@ type responsesTool struct {
 	Strict      bool            `json:"strict"`
 }
 
+// responsesSearch is the vendor's own search.
+type responsesSearch struct {
+	Type    string   `json:"type"`
+	Filters *filters `json:"filters,omitempty"`
+}
+
+type filters struct {
+	Allowed []string `json:"allowed_domains,omitempty"`
+	Blocked []string `json:"blocked_domains,omitempty"`
+}
+
 type item struct {
 	Type      string  `json:"type"`
 	Role      string  `json:"role,omitempty"`
-	Phase     string  `json:"phase,omitempty"` // of an assistant's message; the vendor wants it back
-	Content   []piece `json:"content,omitempty"`
+	Phase     string  `json:"phase,omitempty"`   // of an assistant's message; the vendor wants it back
+	Content   any     `json:"content,omitempty"` // *[]piece, or the text of an answer
 	CallID    string  `json:"call_id,omitempty"`
 	Name      string  `json:"name,omitempty"`
 	Arguments *string `json:"arguments,omitempty"`
@@ -66,6 +77,7 @@ type piece struct {
 	Type     string `json:"type"`
 	Text     string `json:"text,omitempty"`
 	ImageURL string `json:"image_url,omitempty"`
+	Detail   string `json:"detail,omitempty"` // of an image; the vendor's types require it
 	Filename string `json:"filename,omitempty"`
 	FileData string `json:"file_data,omitempty"`
 }
@@ -88,6 +100,14 @@ func responsesBody(r *responses, req *llm.Request) *wire.Body {
 		out.Tools = append(out.Tools, responsesTool{Type: "function", Name: t.Name, Description: t.Description,
 			Parameters: t.Schema})
 	}
+	if s := req.Search; s != nil {
+		search := responsesSearch{Type: "web_search"}
+		if len(s.Allowed)+len(s.Blocked) > 0 {
+			search.Filters = &filters{s.Allowed, s.Blocked}
+		}
+		out.Tools = append(out.Tools, search)
+		out.Include = append(out.Include, "web_search_call.action.sources")
+	}
 	turns := wire.Turns(req.Messages)
 	return &wire.Body{
 		Head: responsesHead{e.Name, req.System}, List: "input", Tail: out, Turns: turns, Memo: req.Memo, Owner: r,
@@ -97,13 +117,13 @@ func responsesBody(r *responses, req *llm.Request) *wire.Body {
 
 func items(e *llm.Endpoint, m llm.Message) []any {
 	var out []any
-	var open *item // the message to which text is added
-	add := func(p piece, phase string) {
-		if open == nil || open.Phase != phase {
-			open = &item{Type: "message", Role: string(m.Role), Phase: phase}
-			out = append(out, open)
+	var open *[]piece // of the message to which a user's part is added
+	add := func(p piece) {
+		if open == nil {
+			open = &[]piece{}
+			out = append(out, &item{Type: "message", Role: string(m.Role), Content: open})
 		}
-		open.Content = append(open.Content, p)
+		*open = append(*open, p)
 	}
 	for _, p := range m.Parts {
 		switch {
@@ -126,11 +146,11 @@ func items(e *llm.Endpoint, m llm.Message) []any {
 			if !ok {
 				phase = ""
 			}
-			add(piece{Type: "output_text", Text: p.Text}, phase)
+			out = append(out, &item{Type: "message", Role: string(m.Role), Phase: phase, Content: p.Text})
 		case p.Media != nil:
-			add(itemMedia(e, p.Media), "")
+			add(itemMedia(e, p.Media))
 		default:
-			add(piece{Type: "input_text", Text: p.Text}, "")
+			add(piece{Type: "input_text", Text: p.Text})
 		}
 	}
 	// Reasoning must be followed by its result, which an interrupted answer does not have.
@@ -167,7 +187,7 @@ func output(e *llm.Endpoint, r *llm.ToolResult) any {
 func itemMedia(e *llm.Endpoint, m *llm.Media) piece {
 	switch wire.MediaKind(&e.Info, m) {
 	case wire.Image:
-		return piece{Type: "input_image", ImageURL: wire.DataURL(m)}
+		return piece{Type: "input_image", ImageURL: wire.DataURL(m), Detail: "auto"}
 	case wire.PDF:
 		return piece{Type: "input_file", Filename: filename(m), FileData: wire.DataURL(m)}
 	case wire.TextFile:
@@ -214,7 +234,17 @@ type doneItem struct {
 		Type    string `json:"type"`
 		Text    string `json:"text"`
 		Refusal string `json:"refusal"`
+		Cited   []struct {
+			Type  string `json:"type"`
+			URL   string `json:"url"`
+			Title string `json:"title"`
+		} `json:"annotations"`
 	} `json:"content"`
+	Action struct { // of a search
+		Sources []struct {
+			URL string `json:"url"`
+		} `json:"sources"`
+	} `json:"action"`
 	Encrypted string `json:"encrypted_content"`
 }
 
@@ -223,6 +253,7 @@ type itemDecoder struct {
 	parts   []llm.Part
 	calls   bool
 	refused bool
+	sources wire.Sources
 }
 
 // End does nothing: the complete answer comes in an event.
@@ -259,6 +290,7 @@ func (d *itemDecoder) event(data []byte) (out llm.Event, err error) {
 		u := ev.Response.Usage
 		r := &llm.Response{
 			Message: llm.Message{Role: llm.Assistant, Parts: d.parts}, Model: ev.Response.Model, Stop: llm.EndTurn,
+			Sources: d.sources.List(),
 			Usage: llm.Usage{Input: max(0, u.Input-u.Details.Cached-u.Details.Write), Output: u.Output,
 				CacheRead: u.Details.Cached, CacheWrite: u.Details.Write},
 		}
@@ -315,6 +347,11 @@ func (d *itemDecoder) item(raw json.RawMessage) (out llm.Event, err error) {
 		var text strings.Builder
 		for _, c := range it.Content {
 			text.WriteString(c.Text + c.Refusal)
+			for _, a := range c.Cited {
+				if a.Type == "url_citation" {
+					d.sources.Add(llm.Source{Title: a.Title, URL: a.URL})
+				}
+			}
 		}
 		if text.Len() > 0 {
 			part := llm.Text(text.String())
@@ -322,6 +359,10 @@ func (d *itemDecoder) item(raw json.RawMessage) (out llm.Event, err error) {
 				part.Opaque = phaseOf(d.e) + it.Phase
 			}
 			d.parts = append(d.parts, part)
+		}
+	case "web_search_call":
+		for _, x := range it.Action.Sources {
+			d.sources.Add(llm.Source{URL: x.URL})
 		}
 	case "function_call":
 		input := json.RawMessage(it.Args)

@@ -10,6 +10,8 @@
 // variable only because a dependency imports a library.
 //
 // It imports only syscall, so that a launcher does not initialise the rest of the program.
+//
+// Most programs start with package engine.
 package launcher
 
 import "github.com/knack-agent/knack/sandbox/internal/launch"

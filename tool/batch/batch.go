@@ -1,9 +1,11 @@
 // Package batch provides the tool Batch, with which a model has many tasks done side by side, each by a run of its own
 // that outlives the conversation.
 //
-// Each run costs money, so each call that starts some needs the user's answer, whatever the rules are, and names the most
-// that they may cost. The runs have no more rights than the settings of the user and the project give: a run that must
-// ask waits until the user answers. Who keeps and runs them is a [Keeper].
+// Each run costs money, so each call that starts some needs the user's answer, whatever the rules are, and names the
+// most that they may cost. The runs have no more rights than the settings of the user and the project give: a run that
+// must ask waits until the user answers. Who keeps and runs them is a [Keeper].
+//
+// Most programs start with package engine.
 package batch
 
 import (
@@ -119,15 +121,11 @@ func Tools(k Keeper, dir string) tool.Set {
 		}
 		var ids []string
 		for _, t := range in.Tasks {
-			if len(ids) == 5 {
-				ids = append(ids, "…")
-				break
-			}
 			ids = append(ids, plain.Line(t.ID))
 		}
 		return []permission.Subject{{Kind: "Batch", Text: in.Name, EveryTime: true,
-			Note: fmt.Sprintf("runs %s (%s) in %s, each in a session of its own, for at most $%.2f together",
-				plain.Count(len(in.Tasks), "task"), strings.Join(ids, ", "), plain.Line(dir), in.MaxCost)}}, nil
+			Question: fmt.Sprintf("Start %s for at most $%.2f?", plain.Count(len(in.Tasks), "task"), in.MaxCost),
+			Note:     fmt.Sprintf("each of %s runs in a session of its own in %s", plain.List(ids, 5), plain.Line(dir))}}, nil
 	}
 	t.Unlisted = func() bool { return true } // few conversations need it: skills name it
 	return tool.Set{t}

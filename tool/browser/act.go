@@ -385,8 +385,8 @@ func (r *request) line() string {
 	return s
 }
 
-// A content is that of an answer, or what was sent. The types of the protocol's package decode it with a JSON library of
-// their own, which would make the program 0.7 MB larger.
+// A content is that of an answer, or what was sent. The types of the protocol's package decode it with a JSON library
+// of their own, which would make the program 0.7 MB larger.
 type content struct {
 	Body    string `json:"body"`
 	Sent    string `json:"postData"`

@@ -10,6 +10,8 @@
 //	b := browser.New(browser.Options{Workspace: ws, Program: chromium.Find(os.Getenv)})
 //	defer b.Close()
 //	tools := b.Tools()
+//
+// Most programs start with package engine.
 package browser
 
 import (

@@ -213,8 +213,9 @@ func testBrowser(f *fixture) {
 // testHosts: no way leads to a host that was not allowed.
 func testHosts(f *fixture) {
 	other := strings.TrimPrefix(f.other.URL, "http://")
-	f.want("browser_open", `{"url":"`+f.pages.URL+`/tracker"}`, "Here", "not sent", "Not reached, because nobody allowed it: "+
-		other)
+	f.want("browser_open", `{"url":"`+f.pages.URL+`/tracker"}`, "Here", "not sent",
+		"Not reached, because nobody allowed it: "+
+			other)
 	f.want("browser_open", `{"url":"`+f.pages.URL+`/away"}`, other)
 	f.want("browser_open", `{"url":"file:///etc/passwd"}`, "only http and https")
 	select {

@@ -229,7 +229,8 @@ func (t *tab) handle(method string, params json.RawMessage) {
 			r.end = seconds(e.Timestamp)
 		}
 		t.numbered++
-		r := &request{number: t.numbered, id: e.RequestID, loader: e.LoaderID, method: e.Request.Method, url: e.Request.URL, kind: string(e.Type),
+		r := &request{number: t.numbered, id: e.RequestID, loader: e.LoaderID, method: e.Request.Method, url: e.Request.URL,
+			kind:  string(e.Type),
 			start: seconds(e.Timestamp), headers: e.Request.Headers, post: e.Request.HasPostData}
 		t.requests = append(t.requests, r)
 		if len(t.requests) > maxRequests {
@@ -361,8 +362,8 @@ func place(url string, line int64) string {
 	return fmt.Sprintf("%s:%d", url, line+1)
 }
 
-// settle waits until the page has loaded: nothing is requested for a short time. It gives up after some seconds, because
-// there are pages that never stop, and reports whether the page had loaded.
+// settle waits until the page has loaded: nothing is requested for a short time. It gives up after some seconds,
+// because there are pages that never stop, and reports whether the page had loaded.
 func (t *tab) settle(ctx context.Context, ended <-chan struct{}) bool {
 	limit := time.NewTimer(settleTime)
 	defer limit.Stop()

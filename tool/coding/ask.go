@@ -70,35 +70,36 @@ func (in askInput) check() error {
 }
 
 func askTool(ask func(context.Context, []Question) ([]string, error)) tool.Tool {
-	t := tool.Define("ask", strings.TrimSpace(askText), askSchema, func(ctx context.Context, in askInput, _ tool.Input) (tool.Result,
-		error) {
-		if err := in.check(); err != nil {
-			return tool.Result{}, err
-		}
-		if ask == nil {
-			return tool.Result{}, errors.New("there is no user to ask: this run has no terminal. " +
-				"Decide from what you know and state your assumptions, or end with the question")
-		}
-		questions := in.all()
-		answers, err := ask(ctx, questions)
-		if err != nil {
-			return tool.Result{}, err
-		}
-		if len(answers) != len(questions) {
-			return tool.Result{}, fmt.Errorf("%d answers to %d questions", len(answers), len(questions))
-		}
-		lines := make([]string, len(answers))
-		for i, a := range answers {
-			if strings.TrimSpace(a) == "" {
-				a = "(the user gave no answer)"
+	t := tool.Define("ask", strings.TrimSpace(askText), askSchema,
+		func(ctx context.Context, in askInput, _ tool.Input) (tool.Result,
+			error) {
+			if err := in.check(); err != nil {
+				return tool.Result{}, err
 			}
-			if len(in.Questions) > 0 {
-				a = questions[i].Question + "\n" + a
+			if ask == nil {
+				return tool.Result{}, errors.New("there is no user to ask: this run has no terminal. " +
+					"Decide from what you know and state your assumptions, or end with the question")
 			}
-			lines[i] = a
-		}
-		return tool.Text(strings.Join(lines, "\n\n")), nil
-	})
+			questions := in.all()
+			answers, err := ask(ctx, questions)
+			if err != nil {
+				return tool.Result{}, err
+			}
+			if len(answers) != len(questions) {
+				return tool.Result{}, fmt.Errorf("%d answers to %d questions", len(answers), len(questions))
+			}
+			lines := make([]string, len(answers))
+			for i, a := range answers {
+				if strings.TrimSpace(a) == "" {
+					a = "(the user gave no answer)"
+				}
+				if len(in.Questions) > 0 {
+					a = questions[i].Question + "\n" + a
+				}
+				lines[i] = a
+			}
+			return tool.Text(strings.Join(lines, "\n\n")), nil
+		})
 	t.Effect, t.Aliases = tool.Asks, []string{"AskUserQuestion"}
 	t.Guidelines = guidelines("Ask the user only what you cannot find out, and only when the answer changes what you do.")
 	t.Ordered = true // one call at a time

@@ -6,10 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"mvdan.cc/sh/v3/syntax"
 
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
@@ -50,8 +54,9 @@ type BashDetails struct {
 	Seconds     float64       `json:"seconds"`
 	Bytes       int64         `json:"bytes"` // written by the command
 	Cut         *truncate.Cut `json:"truncation,omitempty"`
-	FullOutput  string        `json:"fullOutput,omitempty"` // path of the file (mode 0600) if the output was cut; up to 64 MB
-	Job         string        `json:"job,omitempty"`        // of a background job
+	// path of the file (mode 0600) if the output was cut; up to 64 MB
+	FullOutput string `json:"fullOutput,omitempty"`
+	Job        string `json:"job,omitempty"` // of a background job
 	// Status ends the text for the model, and says in words how a command ended that failed.
 	Status string `json:"status,omitempty"`
 }
@@ -78,9 +83,9 @@ func bashTool(ws runner, o Options) tool.Tool {
 			if o.Jobs == nil {
 				return tool.Result{}, errors.New("background jobs are not available here: run the command without background")
 			}
-			return o.Jobs.start(ws, c, in, timeout, o)
+			return o.Jobs.start(ws, c, in, timeout, call.ID, o)
 		}
-		return runBash(ctx, ws, c, in, timeout, call.Progress, o), nil
+		return runBash(ctx, ws, c, in, timeout, call, o), nil
 	})
 	t.Effect, t.Aliases = tool.Reads|tool.Writes|tool.Runs, []string{"Bash"}
 	t.Guidelines = func(active tool.Set) []string {
@@ -99,6 +104,7 @@ func bashTool(ws runner, o Options) tool.Tool {
 	})
 	t.Fields = []tool.Field{{Name: "command", Other: []string{"cmd"}}, {Name: "background",
 		Other: []string{"run_in_background"}}}
+	t.FromHook = placed
 	t.Subjects = func(_ context.Context, data json.RawMessage) ([]permission.Subject, error) {
 		var in bashInput
 		if err := json.Unmarshal(data, &in); err != nil {
@@ -111,6 +117,45 @@ func bashTool(ws runner, o Options) tool.Tool {
 		return []permission.Subject{{Kind: permission.KindBash, Text: c.Line}}, nil
 	}
 	return t
+}
+
+// placed puts the fields cwd and env, which a hook may set, into the command line, so that the rules, the user and the
+// record see the line that runs.
+func placed(in tool.Object) error {
+	if !in.Has("cwd") && !in.Has("env") {
+		return nil
+	}
+	var set struct {
+		Command string            `json:"command"`
+		Cwd     string            `json:"cwd"`
+		Env     map[string]string `json:"env"`
+	}
+	for name, to := range map[string]any{"command": &set.Command, "cwd": &set.Cwd, "env": &set.Env} {
+		if in.Has(name) {
+			if err := json.Unmarshal(in[name], to); err != nil {
+				return err
+			}
+		}
+	}
+	line := ""
+	if set.Cwd != "" {
+		dir, err := syntax.Quote(set.Cwd, syntax.LangBash)
+		if err != nil {
+			return err
+		}
+		line = "cd -- " + dir + " || exit\n"
+	}
+	for _, name := range slices.Sorted(maps.Keys(set.Env)) {
+		value, err := syntax.Quote(set.Env[name], syntax.LangBash)
+		if err != nil || !syntax.ValidName(name) {
+			return fmt.Errorf("env: %q is not a variable that can be set", name)
+		}
+		line += "export " + name + "=" + value + "\n"
+	}
+	in.Set("command", line+set.Command)
+	delete(in, "cwd")
+	delete(in, "env")
+	return nil
 }
 
 func bashCommand(ws runner, in bashInput) (workspace.Command, error) {
@@ -137,10 +182,13 @@ func bashTimeout(in bashInput, o Options) (time.Duration, error) {
 
 // runBash runs a command to its end and reports its output as progress.
 func runBash(ctx context.Context, ws runner, c workspace.Command, in bashInput, timeout time.Duration,
-	progress func(tool.Result), o Options) tool.Result {
+	call tool.Input, o Options) tool.Result {
 	out := newOutput(truncate.Default(), o.TempDir)
-	out.report = func(text string) { progress(tool.Text(text)) }
+	out.report = func(text string) { call.Progress(tool.Text(text)) }
 	c.Output = out
+	if o.Jobs != nil && call.ID != "" {
+		return o.Jobs.waitFor(ctx, ws, c, in, timeout, call.ID, out)
+	}
 	ended := runOutput(ctx, ws, c, timeout)
 	return ended.result(out, in, timeout)
 }

@@ -271,7 +271,8 @@ func TestBashBoundaries(t *testing.T) {
 		if got := strings.ReplaceAll(notice, file, "FILE"); got != c.notice || file != d.FullOutput {
 			t.Errorf("%s:\n got %s\nwant %s", c.line, got, c.notice)
 		}
-		if !strings.HasSuffix(whole, shown) || len(shown) > truncate.Default().Bytes || strings.Count(shown, "\n") > truncate.Default().Lines-1 ||
+		if !strings.HasSuffix(whole, shown) || len(shown) > truncate.Default().Bytes ||
+			strings.Count(shown, "\n") > truncate.Default().Lines-1 ||
 			d.Cut == nil {
 			t.Errorf("%s: shows %d bytes, %+v", c.line, len(shown), d.Cut)
 		}

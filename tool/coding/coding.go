@@ -1,8 +1,10 @@
-// Package coding provides the tools read, bash, edit, write, grep, find, ls, ask and
-// todo.
+// Package coding provides the tools read, bash, bash_output, bash_kill, edit, write, grep,
+// find, ls, ask and todo.
 //
-// Most programs need [Tools], which returns all of them for one workspace. [tool.Select]
+// Start with [Tools], which returns them for one workspace. [tool.Select]
 // then chooses the tools of a run, from [Default], [ReadOnly] or [All].
+//
+// Most programs start with package engine.
 package coding
 
 import (

@@ -1,9 +1,7 @@
 package coding
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -54,39 +52,6 @@ func (r *readCall) pdf() (tool.Result, error) {
 	return r.show(charset.UTF8)
 }
 
-// source is a text in a notebook: a string, or a list of strings.
-type source string
-
-func (l *source) UnmarshalJSON(data []byte) error {
-	var one string
-	if json.Unmarshal(data, &one) == nil {
-		*l = source(one)
-		return nil
-	}
-	var many []string
-	if err := json.Unmarshal(data, &many); err != nil {
-		return err
-	}
-	*l = source(strings.Join(many, ""))
-	return nil
-}
-
-type notebook struct {
-	Format int `json:"nbformat"`
-	Cells  []struct {
-		Type    string `json:"cell_type"`
-		Source  source `json:"source"`
-		Outputs []struct {
-			Type      string                     `json:"output_type"`
-			Text      source                     `json:"text"`
-			Data      map[string]json.RawMessage `json:"data"`
-			Name      string                     `json:"ename"`
-			Value     string                     `json:"evalue"`
-			Traceback []string                   `json:"traceback"`
-		} `json:"outputs"`
-	} `json:"cells"`
-}
-
 // notebook formats the cells of a Jupyter notebook. It returns false if the file is
 // other JSON.
 func (r *readCall) notebook() (tool.Result, bool, error) {
@@ -94,39 +59,17 @@ func (r *readCall) notebook() (tool.Result, bool, error) {
 	if err != nil {
 		return tool.Result{}, false, err
 	}
-	var nb notebook
-	if json.Unmarshal(data, &nb) != nil || nb.Format == 0 || nb.Cells == nil {
+	nb, ok := parseNotebook(data)
+	if !ok {
 		return tool.Result{}, false, nil
 	}
 	r.details.Kind = "notebook"
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "[Notebook of %s; an edit must match the file's JSON, not this view.]\n", count(len(nb.Cells), "cell"))
-	put := func(text string) {
-		b.WriteString(strings.TrimRight(text, "\n"))
-		b.WriteByte('\n')
+	var b strings.Builder
+	fmt.Fprintf(&b, "[Notebook of %s; edit changes them with its field cells.]\n", count(len(nb.Cells), "cell"))
+	for i := range nb.Cells {
+		nb.Cells[i].show(&b, fmt.Sprintf("Cell %d", i+1))
 	}
-	for i, c := range nb.Cells {
-		fmt.Fprintf(&b, "\n[Cell %d: %s]\n", i+1, c.Type)
-		put(string(c.Source))
-		for _, o := range c.Outputs {
-			fmt.Fprintf(&b, "[Output: %s]\n", o.Type)
-			var text source
-			switch {
-			case o.Text != "":
-				put(string(o.Text))
-			case o.Name != "":
-				put(o.Name + ": " + o.Value)
-			case json.Unmarshal(o.Data["text/plain"], &text) == nil:
-				put(string(text))
-			}
-			for mime, data := range o.Data {
-				if strings.HasPrefix(mime, "image/") {
-					fmt.Fprintf(&b, "[%s, %s, not shown]\n", mime, plain.Size(int64(len(data))))
-				}
-			}
-		}
-	}
-	r.page.Write(b.Bytes())
+	r.page.Write([]byte(b.String()))
 	res, err := r.show(charset.UTF8)
 	return res, true, err
 }

@@ -41,7 +41,8 @@ type editInput struct {
 		OldText    string `json:"oldText" jsonschema:"text of the file to replace, exactly as it is there"`
 		NewText    string `json:"newText" jsonschema:"what takes its place"`
 		ReplaceAll bool   `json:"replaceAll,omitempty" jsonschema:"replace every occurrence"`
-	} `json:"edits" jsonschema:"the replacements, at least one"`
+	} `json:"edits,omitempty" jsonschema:"the replacements, at least one"`
+	Cells []cellEdit `json:"cells,omitempty" jsonschema:"in place of edits: cells of a Jupyter notebook"`
 }
 
 type pathInput interface{ path() string }
@@ -50,8 +51,10 @@ func (in editInput) path() string { return in.Path }
 
 // ChangeDetails describes what edit or write did to a file.
 type ChangeDetails struct {
-	Path             string `json:"path"` // absolute
-	Diff             string `json:"diff"` // unified diff, for patch -p1 in the working directory
+	Path string `json:"path"` // absolute
+	// Diff is a unified diff, for patch -p1 in the working directory; of changed cells of a notebook one of the cells as
+	// read shows them.
+	Diff             string `json:"diff"`
 	FirstChangedLine int    `json:"firstChangedLine,omitempty"`
 	Added            int    `json:"added"` // lines
 	Removed          int    `json:"removed"`
@@ -70,6 +73,9 @@ func editTool(ws writeFS, st *Memory, o FileOptions) tool.Tool {
 			return tool.Result{}, err
 		}
 		defer done()
+		if len(in.Cells) > 0 {
+			return c.runCells(ctx, in)
+		}
 		data, text, res, err := c.applyEdits(in, o)
 		if err != nil {
 			return tool.Result{}, err
@@ -88,6 +94,10 @@ func editTool(ws writeFS, st *Memory, o FileOptions) tool.Tool {
 		return out, nil
 	})
 	t.Changes = changes(ws, st, func(c *change, in editInput) (string, []udiff.Edit, error) {
+		if len(in.Cells) > 0 {
+			_, cells, err := c.applyCells(in)
+			return cells.from, cells.diff, err
+		}
 		_, text, res, err := c.applyEdits(in, o)
 		return text, res.Changes, err
 	})
@@ -100,18 +110,61 @@ func editTool(ws writeFS, st *Memory, o FileOptions) tool.Tool {
 	return t
 }
 
+// decode returns the text of the file, which must exist.
+func (c *change) decode() (string, charset.Encoding, error) {
+	if !c.exists {
+		return "", 0, fileError(c.abs, &fs.PathError{Op: "open", Path: c.abs, Err: fs.ErrNotExist})
+	}
+	text, enc, err := charset.Read(c.old)
+	if err != nil {
+		err = fmt.Errorf("%s is %w: it cannot be edited without harm", c.abs, err)
+	}
+	return text, enc, err
+}
+
+// applyCells changes cells of a notebook.
+func (c *change) applyCells(in editInput) (data []byte, cells cellsChange, err error) {
+	if len(in.Edits) > 0 {
+		return nil, cells, errors.New("edits and cells cannot be used together")
+	}
+	text, enc, err := c.decode()
+	if err != nil {
+		return nil, cells, err
+	}
+	if cells, err = changeCells(text, in.Cells); err == nil {
+		data, err = enc.Write(cells.text)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", in.Path, err)
+	}
+	return data, cells, err
+}
+
+// runCells changes cells of a notebook. The diff is one of the cells as read shows them.
+func (c *change) runCells(ctx context.Context, in editInput) (tool.Result, error) {
+	data, cells, err := c.applyCells(in)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	details, err := c.write(ctx, data, cells.from, cells.diff)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	out := tool.Text(fmt.Sprintf("Changed %s, which had %s: %s.", in.Path, count(cells.original, "cell"), cells.summary))
+	out.Details, out.Touched, out.People = details, []string{c.abs},
+		"Changed "+relative(c.ws.Dir(), c.abs)+": "+cells.summary
+	return out, nil
+}
+
 // applyEdits applies edits to a file's content.
 func (c *change) applyEdits(in editInput, o FileOptions) (data []byte, text string, res textedit.Result, err error) {
 	edits := make([]textedit.Edit, len(in.Edits))
 	for i, e := range in.Edits {
 		edits[i] = textedit.Edit{Old: e.OldText, New: e.NewText, All: e.ReplaceAll}
 	}
-	if !c.exists {
-		return nil, "", res, fileError(c.abs, &fs.PathError{Op: "open", Path: c.abs, Err: fs.ErrNotExist})
-	}
-	text, enc, err := charset.Read(c.old)
+	text, enc, err := c.decode()
 	if err != nil {
-		return nil, "", res, fmt.Errorf("%s is %w: it cannot be edited without harm", c.abs, err)
+		return nil, "", res, err
 	}
 	res, err = textedit.Apply(text, edits)
 	if err != nil {
@@ -201,7 +254,7 @@ func fileKey[In any](ws pathFS, path func(In) string) func(context.Context, json
 
 // editFields returns the names of other agents for the fields of an input, and of its edits.
 func editFields() []tool.Field {
-	all := []tool.Field{{Name: "path", Other: []string{"file_path", "filePath"}, Hooks: "file_path"}}
+	all := []tool.Field{{Name: "path", Other: []string{"file_path", "filePath", "notebook_path"}, Hooks: "file_path"}}
 	for _, place := range []string{"", "edits."} {
 		all = append(all,
 			tool.Field{Name: place + "oldText", Other: []string{"old_string", "old_str", "oldString", "old_text"},
@@ -215,6 +268,7 @@ func editFields() []tool.Field {
 
 // wrapEdit accepts a single edit beside the path, or in place of the list.
 func wrapEdit(in tool.Object) {
+	wrapCell(in)
 	var one tool.Object
 	if json.Unmarshal(in["edits"], &one) == nil && one != nil {
 		in.Set("edits", []tool.Object{one})
@@ -236,6 +290,7 @@ func wrapEdit(in tool.Object) {
 
 // unwrapEdit puts a single edit beside the path, as other agents have it.
 func unwrapEdit(in tool.Object) {
+	unwrapCell(in)
 	if list := in.Objects("edits"); len(list) == 1 && list[0] != nil {
 		delete(in, "edits")
 		maps.Copy(in, list[0])

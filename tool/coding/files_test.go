@@ -219,8 +219,8 @@ func TestReadNotebook(t *testing.T) {
 		{"output_type":"display_data","data":{"image/png":"AAAA","text/plain":"<Figure>"}},
 		{"output_type":"error","ename":"ValueError","evalue":"bad"}]}],"nbformat":4}`,
 		`other.json={"cells": 3}`, `grid.json={"cells":[]}`)
-	b.want(t, "read", `{"path":"nb.ipynb"}`, "[Notebook of 2 cells; an edit must match the file's JSON, not this "+
-		"view.]\n\n[Cell 1: markdown]\n# Title\ntext\n\n"+
+	b.want(t, "read", `{"path":"nb.ipynb"}`, "[Notebook of 2 cells; edit changes them with its field "+
+		"cells.]\n\n[Cell 1: markdown]\n# Title\ntext\n\n"+
 		"[Cell 2: code]\nprint(1)\n[Output: stream]\n1\n[Output: display_data]\n<Figure>\n[image/png, 6B, not "+
 		"shown]\n[Output: error]\nValueError: bad\n")
 	b.want(t, "read", `{"path":"nb.ipynb","offset":4,"limit":1}`,

@@ -79,7 +79,8 @@ func findTool(ws treeFS, o FileOptions) tool.Tool {
 		return res, context.Cause(ctx)
 	})
 	t.Effect, t.Aliases = tool.Reads, []string{"Glob"}
-	t.Fields = []tool.Field{{Name: "pattern", Other: []string{"glob"}}, {Name: "path", Other: []string{"directory", "dir"}}}
+	t.Fields = []tool.Field{{Name: "pattern", Other: []string{"glob"}},
+		{Name: "path", Other: []string{"directory", "dir"}}}
 	t.Summary = tool.SummaryOf(func(in findInput) string { return searchName(in.Pattern, in.Path) })
 	t.Subjects = pathSubjects(ws, permission.KindRead, resolveExisting,
 		func(in findInput) string { return defaultDir(in.Path) })

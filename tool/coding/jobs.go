@@ -23,23 +23,29 @@ import (
 // Jobs contains the background commands of a program. The zero Jobs is empty and ready
 // to use; Close ends all jobs. It is safe for concurrent use.
 type Jobs struct {
-	mu     sync.Mutex
-	jobs   []*job // the id is the index plus one
-	closed bool
-	wait   sync.WaitGroup
+	mu         sync.Mutex
+	jobs       []*job // the id is the index plus one
+	foreground []*job // commands that calls wait for; they have no id yet
+	changed    chan struct{}
+	closed     bool
+	wait       sync.WaitGroup
 }
 
 type job struct {
-	id    string
-	line  string
-	start time.Time
-	out   *output
-	stop  context.CancelCauseFunc
-	ended chan struct{} // closed when the job has ended; end is set before
-	end   jobEnd
+	id          string
+	call        string // the model's call that started it
+	line        string
+	description string
+	start       time.Time
+	out         *output
+	stop        context.CancelCauseFunc
+	moved       chan struct{} // closed when a command becomes a job while a call waits for it
+	ended       chan struct{} // closed when the job has ended; end is set before
+	end         jobEnd
 
 	mu       sync.Mutex
 	reported int64 // end of the output that bash_output has shown
+	seen     bool  // bash_output or bash_kill has shown the end
 }
 
 var (
@@ -52,7 +58,7 @@ var (
 func (j *Jobs) Close() error {
 	j.mu.Lock()
 	j.closed = true
-	all := j.jobs
+	all := slices.Concat(j.jobs, j.foreground)
 	j.mu.Unlock()
 	for _, job := range all {
 		job.stop(errClosed)
@@ -66,8 +72,45 @@ func (j *Jobs) Close() error {
 	return nil
 }
 
-func (j *Jobs) start(ws runner, c workspace.Command, in bashInput, timeout time.Duration, o Options) (tool.Result,
-	error) {
+// Changes returns a channel that is closed when the next job starts or ends.
+func (j *Jobs) Changes() <-chan struct{} {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.changed == nil {
+		j.changed = make(chan struct{})
+	}
+	return j.changed
+}
+
+// notify closes the channel of Changes. The caller must hold j.mu.
+func (j *Jobs) notify() {
+	if j.changed != nil {
+		close(j.changed)
+		j.changed = nil
+	}
+}
+
+// run runs the command of a job in a goroutine. The caller must hold j.mu.
+func (j *Jobs) run(ctx context.Context, b *job, ws runner, c workspace.Command, timeout time.Duration) {
+	j.wait.Go(func() {
+		b.end = runOutput(ctx, ws, c, timeout)
+		b.stop(nil)
+		close(b.ended)
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.notify()
+	})
+}
+
+// add gives a job its id. The caller must hold j.mu.
+func (j *Jobs) add(b *job) {
+	b.id = strconv.Itoa(len(j.jobs) + 1)
+	j.jobs = append(j.jobs, b)
+	j.notify()
+}
+
+func (j *Jobs) start(ws runner, c workspace.Command, in bashInput, timeout time.Duration, call string, o Options) (
+	tool.Result, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed {
@@ -77,19 +120,78 @@ func (j *Jobs) start(ws runner, c workspace.Command, in bashInput, timeout time.
 	out.always = true
 	c.Output = out
 	ctx, stop := context.WithCancelCause(context.Background()) // a job outlives the call that started it
-	b := &job{id: strconv.Itoa(len(j.jobs) + 1), line: in.Command, start: time.Now(), out: out, stop: stop,
+	b := &job{call: call, line: in.Command, description: in.Description, start: time.Now(), out: out, stop: stop,
 		ended: make(chan struct{})}
-	j.jobs = append(j.jobs, b)
-	j.wait.Go(func() {
-		b.end = runOutput(ctx, ws, c, timeout)
-		stop(nil)
-		close(b.ended)
-	})
-	res := tool.Text(fmt.Sprintf("Started as background job %s. Use bash_output with id=%s to see its output, "+
-		"bash_kill to end it.", b.id, b.id))
+	j.add(b)
+	j.run(ctx, b, ws, c, timeout)
+	return b.result("Started as", in), nil
+}
+
+// result is the result of the call that started a job.
+func (b *job) result(how string, in bashInput) tool.Result {
+	res := tool.Text(fmt.Sprintf("%s background job %s. Use bash_output with id=%s to see its output, "+
+		"bash_kill to end it.", how, b.id, b.id))
 	res.Details = BashDetails{Description: in.Description, Job: b.id}
 	res.People = "Runs in the background as " + b.id + ": " + in.Command
-	return res, nil
+	return res
+}
+
+// waitFor runs a command to its end, or until Move makes it a job.
+func (j *Jobs) waitFor(ctx context.Context, ws runner, c workspace.Command, in bashInput, timeout time.Duration,
+	call string, out *output) tool.Result {
+	running, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	b := &job{call: call, line: in.Command, description: in.Description, start: time.Now(), out: out, stop: stop,
+		moved: make(chan struct{}), ended: make(chan struct{})}
+	detach := context.AfterFunc(ctx, func() { stop(context.Cause(ctx)) })
+	defer detach()
+	j.mu.Lock()
+	if j.closed {
+		stop(errClosed)
+	}
+	j.foreground = append(j.foreground, b)
+	j.run(running, b, ws, c, timeout)
+	j.mu.Unlock()
+	select {
+	case <-b.ended:
+	case <-b.moved:
+		return b.result("The user moved it to the background, where it runs as", in)
+	}
+	if j.takeForeground(b) {
+		return b.end.result(out, in, timeout)
+	}
+	return b.result("The user moved it to the background, where it ended as", in)
+}
+
+// takeForeground removes a command that has ended. It returns false if Move was faster.
+func (j *Jobs) takeForeground(b *job) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.foreground = slices.DeleteFunc(j.foreground, func(x *job) bool { return x == b })
+	select {
+	case <-b.moved:
+		return false
+	default:
+		return true
+	}
+}
+
+// Move makes jobs of commands that calls of bash wait for, so that the calls return while the commands run on, at most
+// until their timeouts. call is the ID of one call; "": all. It reports whether there was one.
+func (j *Jobs) Move(call string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	found := false
+	j.foreground = slices.DeleteFunc(j.foreground, func(b *job) bool {
+		if call != "" && b.call != call {
+			return false
+		}
+		b.out.keep()
+		j.add(b)
+		close(b.moved)
+		found = true
+		return true
+	})
+	return found
 }
 
 func (j *Jobs) find(id string) (*job, error) {
@@ -247,6 +349,7 @@ func bashOutputTool(jobs *Jobs) tool.Tool {
 			select {
 			case <-b.ended:
 				d.Exit = &b.end.exit.Code
+				b.seen = true
 			default:
 				d.Running = true
 			}
@@ -293,6 +396,9 @@ func bashKillTool(jobs *Jobs) tool.Tool {
 			if err != nil {
 				return tool.Result{}, err
 			}
+			b.mu.Lock()
+			b.seen = true
+			b.mu.Unlock()
 			select {
 			case <-b.ended:
 				res := tool.Text(fmt.Sprintf("Job %s had ended: %s.", b.id, b.status()))
@@ -327,10 +433,19 @@ func toolSubject(name string) func(context.Context, json.RawMessage) ([]permissi
 
 // A Job is a background command.
 type Job struct {
-	ID      string
-	Line    string // the command; untrusted text
-	Started time.Time
-	Running bool
+	ID          string
+	Call        string // the model's call that started it
+	Line        string // the command; untrusted text
+	Description string // the model's, for the user; untrusted text
+	Started     time.Time
+	Running     bool
+
+	// When it has ended:
+	Took    time.Duration
+	State   string // how it ended, in words
+	Failed  bool   // it exited with another code than 0, or could not run
+	Stopped bool   // it was killed before its end
+	Seen    bool   // a tool has shown the model that it ended
 }
 
 // List describes the background commands that were started, the oldest first.
@@ -339,10 +454,17 @@ func (j *Jobs) List() []Job {
 	defer j.mu.Unlock()
 	var all []Job
 	for _, x := range j.jobs {
-		one := Job{ID: x.id, Line: x.line, Started: x.start, Running: true}
+		one := Job{ID: x.id, Call: x.call, Line: x.line, Description: x.description, Started: x.start, Running: true}
 		select {
 		case <-x.ended:
-			one.Running = false
+			var aborted errAborted
+			one.Running, one.State = false, x.status()
+			one.Took = time.Duration(x.end.seconds * float64(time.Second))
+			one.Stopped = errors.As(x.end.err, &aborted)
+			one.Failed = x.end.err != nil || x.end.exit.Code != 0
+			x.mu.Lock()
+			one.Seen = x.seen
+			x.mu.Unlock()
 		default:
 		}
 		all = append(all, one)

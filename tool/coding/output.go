@@ -46,6 +46,16 @@ func newOutput(l truncate.Limits, dir string) *output {
 	return o
 }
 
+// keep makes an output that of a job: all of it goes to a file, and none is reported.
+func (o *output) keep() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.report, o.always = nil, true
+	if o.file == nil && o.err == nil && len(o.raw) > 0 {
+		o.spill()
+	}
+}
+
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -117,11 +127,14 @@ func (o *output) spill() {
 func (o *output) reportText() {
 	o.mu.Lock()
 	o.timer = nil
-	ended := o.ended
+	report := o.report
+	if o.ended {
+		report = nil
+	}
 	text, _ := o.tail.End()
 	o.mu.Unlock()
-	if !ended {
-		o.report(text)
+	if report != nil {
+		report(text)
 	}
 }
 

@@ -53,26 +53,27 @@ type todoDetails struct {
 
 // todoTool returns the tool todo, which keeps its list in m.
 func todoTool(m *Memory) tool.Tool {
-	t := tool.Define("todo", strings.TrimSpace(todoText), todoSchema, func(_ context.Context, in todoInput, _ tool.Input) (tool.Result,
-		error) {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		items, err := in.apply(m.todos)
-		if err != nil {
-			return tool.Result{}, err
-		}
-		m.todos = items
-		res := tool.Text(todoList(items))
-		res.Details = todoDetails{Items: append([]Todo{}, items...)}
-		done := 0
-		for _, it := range items {
-			if it.State == TodoDone {
-				done++
+	t := tool.Define("todo", strings.TrimSpace(todoText), todoSchema,
+		func(_ context.Context, in todoInput, _ tool.Input) (tool.Result,
+			error) {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			items, err := in.apply(m.todos)
+			if err != nil {
+				return tool.Result{}, err
 			}
-		}
-		res.People = fmt.Sprintf("%d of %s done", done, count(len(items), "step"))
-		return res, nil
-	})
+			m.todos = items
+			res := tool.Text(todoList(items))
+			res.Details = todoDetails{Items: append([]Todo{}, items...)}
+			done := 0
+			for _, it := range items {
+				if it.State == TodoDone {
+					done++
+				}
+			}
+			res.People = fmt.Sprintf("%d of %s done", done, count(len(items), "step"))
+			return res, nil
+		})
 	t.Effect = tool.Reads // it changes nothing outside the session
 	t.Aliases = []string{"TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskList"}
 	t.Ordered = true // each call changes the list that the previous call left

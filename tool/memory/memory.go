@@ -1,8 +1,10 @@
 // Package memory provides a tool with which a model keeps notes that outlast a conversation.
 //
 // The notes are files in two directories, one of the user and one of the project, which the tool sees as /memories/user
-// and /memories/project. It has the commands of the memory tool that models are trained for. Nothing else can be reached:
-// files are opened through [os.Root], and links are refused.
+// and /memories/project. It has the commands of the memory tool that models are trained for. Nothing else can be
+// reached: files are opened through [os.Root], and links are refused.
+//
+// Most programs start with package engine.
 package memory
 
 import (
@@ -425,8 +427,8 @@ func list(shown, dir string) string {
 	return b.String()
 }
 
-// Add adds a line that the user typed to a file such as /memories/user/MEMORY.md, which is created if it does not exist.
-// The same content is refused as in the tool.
+// Add adds a line that the user typed to a file such as /memories/user/MEMORY.md, which is created if it does not
+// exist. The same content is refused as in the tool.
 func Add(o Options, path, line string) error {
 	_, err := (&memory{opt: o}).change(path, true, func(old string) (string, error) {
 		if old != "" && !strings.HasSuffix(old, "\n") {

@@ -128,8 +128,8 @@ func TestPrompt(t *testing.T) {
 	}
 }
 
-// TestPermission: reading needs no rule, writing needs one, and nothing but the user's answer allows it after the session
-// has read a stranger's text.
+// TestPermission: reading needs no rule, writing needs one, and nothing but the user's answer allows it after the
+// session has read a stranger's text.
 func TestPermission(t *testing.T) {
 	rules := permission.Rules{}
 	rules.Allow, _ = permission.ParseRules([]string{"Memory", "*"}, permission.User, "")

@@ -1,8 +1,10 @@
 // Package schedule provides the tools CronCreate, CronList and CronDelete, with which a model schedules prompts.
 //
-// The tools have the names and inputs that skills for other agents use. A schedule outlives its conversation, runs without
-// a user, and costs money each time; so each call that makes or deletes one needs the user's answer, whatever the rules
-// are. Who keeps and runs schedules is a [Keeper].
+// The tools have the names and inputs that skills for other agents use. A schedule outlives its conversation, runs
+// without a user, and costs money each time; so each call that makes or deletes one needs the user's answer, whatever
+// the rules are. Who keeps and runs schedules is a [Keeper].
+//
+// Most programs start with package engine.
 package schedule
 
 import (
@@ -92,7 +94,7 @@ func Tools(k Keeper, dir string) tool.Set {
 			return tool.Text(text), nil
 		})
 	create.Effect, create.Ordered = tool.Writes|tool.Runs, true
-	create.Convert = only("cron", "prompt", "recurring")
+	create.Convert = tool.Only("cron", "prompt", "recurring")
 	create.Summary = tool.SummaryOf(func(in createInput) string { return in.Cron + ": " + in.Prompt })
 	create.Subjects = func(_ context.Context, data json.RawMessage) ([]permission.Subject, error) {
 		var in createInput
@@ -107,7 +109,8 @@ func Tools(k Keeper, dir string) tool.Set {
 			often = "at the next of the times " + in.Cron
 		}
 		return []permission.Subject{{Kind: "CronCreate", Text: in.Cron + ": " + in.Prompt, EveryTime: true,
-			Note: "runs this prompt in " + plain.Line(dir) + " " + plain.Line(often) + ", without you, and each run costs"}}, nil
+			Question: "Create this schedule?",
+			Note:     "it runs in " + plain.Line(dir) + " " + plain.Line(often) + ", without you, and each run costs"}}, nil
 	}
 	list := tool.Define("CronList", "Lists the schedules of this directory.", listSchema,
 		func(ctx context.Context, _ struct{}, _ tool.Input) (tool.Result, error) {
@@ -125,7 +128,7 @@ func Tools(k Keeper, dir string) tool.Set {
 			return tool.Text(strings.Join(lines, "\n")), nil
 		})
 	list.Effect = tool.Reads
-	list.Convert = only()
+	list.Convert = tool.Only()
 	list.Subjects = func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 		return []permission.Subject{{Kind: "CronList", Default: permission.Allow, ReadOnly: true}}, nil
 	}
@@ -137,14 +140,14 @@ func Tools(k Keeper, dir string) tool.Set {
 			return tool.Text("Deleted the schedule " + plain.Line(in.ID) + "."), nil
 		})
 	remove.Effect, remove.Ordered = tool.Writes, true
-	remove.Convert = only("id")
+	remove.Convert = tool.Only("id")
 	remove.Subjects = func(_ context.Context, data json.RawMessage) ([]permission.Subject, error) {
 		var in deleteInput
 		if err := json.Unmarshal(data, &in); err != nil {
 			return nil, err
 		}
 		return []permission.Subject{{Kind: "CronDelete", Text: in.ID, EveryTime: true,
-			Note: "deletes this schedule of " + plain.Line(dir)}}, nil
+			Question: "Delete the schedule " + plain.Line(in.ID) + "?"}}, nil
 	}
 	set := tool.Set{create, list, remove}
 	for i := range set {
@@ -152,21 +155,6 @@ func Tools(k Keeper, dir string) tool.Set {
 		set[i].Unlisted = func() bool { return true }
 	}
 	return set
-}
-
-// only returns a Convert that drops all other fields, such as durable: every schedule outlives its conversation.
-func only(fields ...string) func(tool.Object) {
-	return func(in tool.Object) {
-		for name := range in {
-			known := false
-			for _, f := range fields {
-				known = known || f == name
-			}
-			if !known {
-				delete(in, name)
-			}
-		}
-	}
 }
 
 // line describes a schedule without its prompt.

@@ -1,4 +1,6 @@
 // Package truncate cuts the output of tools to a size that a model can take.
+//
+// Most programs start with package engine.
 package truncate
 
 import (

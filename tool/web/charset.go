@@ -19,8 +19,8 @@ var declared = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)<(?:meta[^>]+charset|\?xml[^>]+encoding)\s*=\s*["']?\s*([a-z0-9_:.-]+)`)
 })
 
-// decode converts a text to UTF-8. What counts is, in this order: a byte-order mark, the header's name of an encoding, the
-// document's own, and the bytes. note is for the model; "": nothing was unusual.
+// decode converts a text to UTF-8. What counts is, in this order: a byte-order mark, the header's name of an encoding,
+// the document's own, and the bytes. note is for the model; "": nothing was unusual.
 func decode(data []byte, header, media string) (text, note string, err error) {
 	if enc := charset.Marked(data); enc != charset.UTF8 {
 		data = data[len(enc.Mark()):]

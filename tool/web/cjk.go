@@ -66,7 +66,8 @@ func cjkName(name string) string {
 	return ""
 }
 
-// decodeCJK converts a text in one of cjkNames. Rare characters of three and four bytes become U+FFFD, as what is invalid.
+// decodeCJK converts a text in one of cjkNames. Rare characters of three and four bytes become U+FFFD, as what is
+// invalid.
 func decodeCJK(name string, data []byte) (string, error) {
 	tables, err := cjkTables()
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -102,10 +103,63 @@ func (r *readable) root(doc *html.Node) *html.Node {
 
 // prune removes what is not content, and makes links absolute.
 func prune(n *html.Node, base *url.URL) {
-	pruneIn(n, base, n.DataAtom == atom.Main || n.DataAtom == atom.Article)
+	p := pruner{base: base, cells: maxCells}
+	p.prune(n, n.DataAtom == atom.Main || n.DataAtom == atom.Article, 0)
 }
 
-func pruneIn(n *html.Node, base *url.URL, content bool) {
+// Limits of what a short page can make the converter write: it fills up all rows of a table, with cells that span others
+// repeated, and writes the marks of quotes and lists on each line in them.
+const (
+	maxCells   = 50_000 // of all tables of a page; the text of further tables is shown without the table
+	maxNesting = 20     // quotes and lists within each other; those within are plain text
+)
+
+type pruner struct {
+	base  *url.URL
+	cells int // that tables may still have
+}
+
+// table replaces a table by its text if it has too many cells.
+func (p *pruner) table(t *html.Node) {
+	rows, columns := 0, 0
+	for n := range t.Descendants() {
+		if n.DataAtom != atom.Tr {
+			continue
+		}
+		rows++
+		width, height := 0, 1
+		for c := range n.ChildNodes() {
+			if c.DataAtom == atom.Td || c.DataAtom == atom.Th {
+				width += span(c, "colspan")
+				height = max(height, span(c, "rowspan"))
+			}
+		}
+		rows, columns = rows+height-1, max(columns, width)
+	}
+	if rows == 0 || columns <= p.cells/rows {
+		p.cells -= rows * columns
+		return
+	}
+	for n := range t.Descendants() {
+		switch n.DataAtom {
+		case atom.Tr, atom.Td, atom.Th, atom.Thead, atom.Tbody, atom.Tfoot, atom.Caption:
+			n.DataAtom, n.Data = atom.Div, "div"
+		}
+	}
+	t.DataAtom, t.Data = atom.Div, "div"
+}
+
+// span returns how many columns or rows a cell takes.
+func span(cell *html.Node, name string) int {
+	n, err := strconv.Atoi(strings.TrimSpace(attr(cell, name)))
+	if err != nil {
+		return 1
+	}
+	return min(max(n, 1), maxCells)
+}
+
+// prune prunes the children of n, which is within so many quotes and lists. content means that n is in main or article.
+func (p *pruner) prune(n *html.Node, content bool, nesting int) {
 	for c := n.FirstChild; c != nil; {
 		next := c.NextSibling
 		if c.Type == html.CommentNode || c.Type == html.ElementNode && (furniture(c, content) || hidden(c)) {
@@ -114,16 +168,25 @@ func pruneIn(n *html.Node, base *url.URL, content bool) {
 			continue
 		}
 		if c.Type == html.ElementNode {
-			absolute(c, "href", base)
-			absolute(c, "src", base)
-			pruneIn(c, base, content || c.DataAtom == atom.Main || c.DataAtom == atom.Article)
+			absolute(c, "href", p.base)
+			absolute(c, "src", p.base)
+			within := nesting
+			switch c.DataAtom {
+			case atom.Table:
+				p.table(c)
+			case atom.Blockquote, atom.Ul, atom.Ol:
+				if within++; within > maxNesting {
+					c.DataAtom, c.Data = atom.Div, "div"
+				}
+			}
+			p.prune(c, content || c.DataAtom == atom.Main || c.DataAtom == atom.Article, within)
 		}
 		c = next
 	}
 }
 
-// furniture reports whether an element is part of a site rather than of the text. content means that it is inside main or
-// article, where a header is the heading of the text.
+// furniture reports whether an element is part of a site rather than of the text. content means that it is inside main
+// or article, where a header is the heading of the text.
 func furniture(n *html.Node, content bool) bool {
 	switch n.DataAtom {
 	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Nav, atom.Footer, atom.Aside, atom.Form, atom.Iframe,

@@ -14,8 +14,10 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 )
@@ -37,6 +39,7 @@ type Query struct {
 // A Hit is a page that an Engine found. Its texts are untrusted.
 type Hit struct {
 	Title, URL, Text string
+	Site             string // the domain of the page, if URL is the engine's and leads there; "": that of URL
 }
 
 // An Engine finds pages on the web. It is safe for concurrent use.
@@ -60,11 +63,14 @@ const (
 	maxSearches = 200 // a session
 	maxHits     = 20
 	maxQuery    = 400 // characters
+	// A provider's own search includes an answer of a model.
+	searchTime = 90 * time.Second
 )
 
 func (c *client) searchTool() tool.Tool {
 	t := tool.Define(SearchName, strings.TrimSpace(searchText), searchSchema, c.search)
 	t.Effect, t.Aliases = tool.Network, []string{"WebSearch"}
+	t.Unlisted = c.opt.NoSearch
 	t.Summary = tool.SummaryOf(func(in searchInput) string { return in.Query })
 	t.Subjects = tool.SubjectsOf(func(_ context.Context, in searchInput) []permission.Subject {
 		all := []permission.Subject{{Kind: permission.KindWebSearch}}
@@ -94,7 +100,7 @@ func (c *client) search(ctx context.Context, in searchInput, _ tool.Input) (tool
 	if n > maxSearches {
 		return tool.Result{}, fmt.Errorf("this session has searched %d times, which is the limit", maxSearches)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, requestTime, fmt.Errorf("the search took longer than %s", requestTime))
+	ctx, cancel := context.WithTimeoutCause(ctx, searchTime, fmt.Errorf("the search took longer than %s", searchTime))
 	defer cancel()
 	hits, err := c.opt.Search.Search(ctx, q)
 	if err != nil {
@@ -107,10 +113,11 @@ func (c *client) search(ctx context.Context, in searchInput, _ tool.Input) (tool
 	shown := 0
 	for _, h := range hits {
 		u, err := parse(h.URL)
-		if err != nil || !q.wants(u.Hostname()) || shown == maxHits {
+		if err != nil || !q.wants(cmp.Or(strings.ToLower(h.Site), u.Hostname())) || shown == maxHits {
 			continue
 		}
 		shown++
+		h.Title = cmp.Or(h.Title, h.Site, u.Hostname())
 		title, _ := plain.Visible(strings.Join(strings.Fields(clip(h.Title, 200)), " "))
 		text, _ := plain.Visible(strings.Join(strings.Fields(clip(h.Text, 500)), " "))
 		fmt.Fprintf(&b, "%d. %s\n   %s\n", shown, title, u)
@@ -142,17 +149,19 @@ const (
 	EngineSearXNG = "searxng" // or another one with its answers: {results: [{title, url, content}]}
 	EngineBrave   = "brave"
 	EngineTavily  = "tavily"
+	// EngineProvider is the search of the model's provider. [NewEngine] does not know it: see [ByModel].
+	EngineProvider = "provider"
 )
 
-// NewEngine returns the Engine with a name: searxng (with the URL of the server), brave or tavily (with a key, and with a
-// URL for another address than the usual one).
+// NewEngine returns the Engine with a name: searxng (with the URL of the server), brave or tavily (with a key, and with
+// a URL for another address than the usual one).
 func NewEngine(name, address, key string) (Engine, error) {
 	usual := map[string]string{EngineSearXNG: "", EngineBrave: "https://api.search.brave.com/res/v1/web/search",
 		EngineTavily: "https://api.tavily.com/search"}
 	at, ok := usual[name]
 	switch {
 	case !ok:
-		return nil, fmt.Errorf("there is no search engine %q: searxng, brave, tavily, or a tool mcp__SERVER__TOOL",
+		return nil, fmt.Errorf("there is no search engine %q: provider, searxng, brave, tavily, or a tool mcp__SERVER__TOOL",
 			clip(name, 100))
 	case name == EngineSearXNG && address == "":
 		return nil, errors.New("searxng needs the url of the server")
@@ -194,7 +203,7 @@ func (e endpoint) searxng(ctx context.Context, q Query) ([]Hit, error) {
 	}
 	var hits []Hit
 	for _, r := range got.Results {
-		hits = append(hits, Hit{r.Title, r.URL, r.Content})
+		hits = append(hits, Hit{Title: r.Title, URL: r.URL, Text: r.Content})
 	}
 	return hits, nil
 }
@@ -215,7 +224,7 @@ func (e endpoint) brave(ctx context.Context, q Query) ([]Hit, error) {
 	}
 	var hits []Hit
 	for _, r := range got.Web.Results {
-		hits = append(hits, Hit{r.Title, r.URL, r.Description})
+		hits = append(hits, Hit{Title: r.Title, URL: r.URL, Text: r.Description})
 	}
 	return hits, nil
 }
@@ -238,7 +247,7 @@ func (e endpoint) tavily(ctx context.Context, q Query) ([]Hit, error) {
 	}
 	var hits []Hit
 	for _, r := range got.Results {
-		hits = append(hits, Hit{r.Title, r.URL, r.Content})
+		hits = append(hits, Hit{Title: r.Title, URL: r.URL, Text: r.Content})
 	}
 	return hits, nil
 }
@@ -288,8 +297,8 @@ func (e endpoint) call(ctx context.Context, method string, u *url.URL, body []by
 }
 
 // HitsIn finds hits in the result of a tool of an MCP server: structured, or else its text, is a list of objects with a
-// url or link, a title or name, and a content, description or snippet; it may be in the field of an object. In other text,
-// each line with a URL is a hit.
+// url or link, a title or name, and a content, description or snippet; it may be in the field of an object. In other
+// text, each line with a URL is a hit.
 func HitsIn(structured any, text string) []Hit {
 	data, err := json.Marshal(structured)
 	if err != nil || structured == nil {
@@ -330,7 +339,8 @@ func hitsInJSON(data []byte, depth int) []Hit {
 		var hits []Hit
 		for _, x := range list {
 			if address := cmp.Or(x.URL, x.Link); address != "" {
-				hits = append(hits, Hit{cmp.Or(x.Title, x.Name), address, cmp.Or(x.Content, x.Description, x.Snippet)})
+				hits = append(hits, Hit{Title: cmp.Or(x.Title, x.Name), URL: address,
+					Text: cmp.Or(x.Content, x.Description, x.Snippet)})
 			}
 		}
 		return hits
@@ -345,4 +355,38 @@ func hitsInJSON(data []byte, depth int) []Hit {
 		}
 	}
 	return nil
+}
+
+// ByModel returns an Engine that lets the provider of a model search; model is called for each search. What the model
+// answers is not used, only the pages that the provider names.
+func ByModel(model func(context.Context) (llm.Model, error)) Engine {
+	return EngineFunc(func(ctx context.Context, q Query) ([]Hit, error) {
+		m, err := model(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !m.Info().Search {
+			return nil, fmt.Errorf("the provider of %s has no search of its own: knack help tools", m.Info().ID)
+		}
+		ask := "Search the web once for: " + q.Text
+		if len(q.Allowed) > 0 {
+			ask += "\nOnly pages of these domains: " + strings.Join(q.Allowed, ", ")
+		}
+		if len(q.Blocked) > 0 {
+			ask += "\nNo pages of these domains: " + strings.Join(q.Blocked, ", ")
+		}
+		answer, err := llm.Ask(ctx, m, &llm.Request{
+			System:   "Search the web with your tool, always. Then name each page that you found, with one sentence about what it says.",
+			Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text(ask)}}}, MaxTokens: 4000,
+			Search: &llm.Search{Allowed: q.Allowed, Blocked: q.Blocked},
+		})
+		if err != nil {
+			return nil, err
+		}
+		var hits []Hit
+		for _, s := range answer.Sources {
+			hits = append(hits, Hit{Title: s.Title, URL: s.URL, Text: s.Text, Site: s.Site})
+		}
+		return hits, nil
+	})
 }

@@ -92,8 +92,8 @@ func shownHost(u *url.URL) string {
 // maxCarried is how many characters of path and query a URL may carry unasked.
 const maxCarried = 200
 
-// longHost is the length from which a host name counts as text that is carried, too: whoever owns a domain reads the names
-// below it.
+// longHost is the length from which a host name counts as text that is carried, too: whoever owns a domain reads the
+// names below it.
 const longHost = 80
 
 // carries explains why a URL may carry data to its host; "": it does not.
@@ -117,7 +117,8 @@ func holdsAny(u *url.URL, secrets []string) bool {
 	return slices.ContainsFunc(secrets, func(s string) bool { return carriesText(u, s) })
 }
 
-// Carries reports whether a text contains a word of one of some secrets: as it is, escaped, in base64 or in hexadecimal.
+// Carries reports whether a text contains a word of one of some secrets: as it is, escaped, in base64 or in
+// hexadecimal.
 func Carries(text string, secrets []string) bool { return holdsAny(&url.URL{Opaque: text}, secrets) }
 
 // shortestSecret is the length of the shortest word of a secret that is looked for. Shorter ones are in many URLs.
@@ -128,6 +129,9 @@ func secretWords(text string) []string {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'`=:,;{}[]()<>", r) })
 	return slices.DeleteFunc(words, func(w string) bool { return len(w) < shortestSecret })
 }
+
+// escapes finds escaped bytes. What is no escape stays: a server may well accept such a URL.
+var escapes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`%[0-9A-Fa-f]{2}`) })
 
 // encoded finds what could be base64 (of both alphabets) or hexadecimal.
 var encoded = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z0-9+/_-]{8,}`) })
@@ -141,8 +145,11 @@ func carriesText(u *url.URL, secret string) bool {
 	views := []string{u.String()}
 	for range 3 { // escaped, perhaps more than once
 		last := views[len(views)-1]
-		next, err := url.PathUnescape(last)
-		if err != nil || next == last {
+		next := escapes().ReplaceAllStringFunc(last, func(escape string) string {
+			b, _ := hex.DecodeString(escape[1:])
+			return string(b)
+		})
+		if next == last {
 			break
 		}
 		views = append(views, next)

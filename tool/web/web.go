@@ -3,6 +3,8 @@
 // [Tools] returns them for one session. Pages are written by strangers, so what is fetched is marked as such, requests
 // carry no cookies and credentials, every connection passes [guard], and a URL that could carry data out is asked about
 // each time.
+//
+// Most programs start with package engine.
 package web
 
 import (
@@ -21,7 +23,8 @@ const (
 	SearchName = "web_search"
 )
 
-// Options configure the tools. The zero Options fetch from public addresses and ask for every host; they offer no search.
+// Options configure the tools. The zero Options fetch from public addresses and ask for every host; they offer no
+// search.
 type Options struct {
 	Version string // of the program; sent as part of the user agent
 	// HTTP sends the requests; nil: over the network, but to nothing on this machine or inside its network.
@@ -36,6 +39,9 @@ type Options struct {
 	Secrets func() []string
 	// Search finds pages; nil: web_search is not offered.
 	Search Engine
+	// NoSearch reports whether web_search is left out of the list of tools at the moment, because Search could not
+	// search; nil: it is listed.
+	NoSearch func() bool
 }
 
 // Limits of a request.

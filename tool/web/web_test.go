@@ -23,6 +23,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/guard"
 	"github.com/knack-agent/knack/internal/leaf/guard/guardtest"
 	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/llmtest"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 )
@@ -245,7 +246,8 @@ func TestBodies(t *testing.T) {
 			http.Error(w, "no such page", http.StatusNotFound)
 		}
 	})
-	for path, want := range map[string]string{"endless": "larger than 10.0MB", "bomb": "larger than 20.0MB when it is unpacked",
+	for path, want := range map[string]string{"endless": "larger than 10.0MB",
+		"bomb": "larger than 20.0MB when it is unpacked",
 		"zstd": "not asked for", "short": "ended early", "gzip": "unpacked", "empty": "The answer is empty",
 		"binary": "image/png", "missing": "404 Not Found"} {
 		text, res := call(t, tools(t, Options{}), "web_fetch", m{"url": s.URL + "/" + path})
@@ -284,6 +286,26 @@ func TestNesting(t *testing.T) {
 	if res.IsError || !strings.Contains(text, "\ndeep text\n") || !strings.Contains(text, "only its text") ||
 		strings.Contains(text, "no\n") {
 		t.Error(text)
+	}
+}
+
+// TestMultiplied: a short page cannot make the converter write much: tables that it would fill up, and quotes in quotes,
+// are shown as text.
+func TestMultiplied(t *testing.T) {
+	for name, page := range map[string]string{
+		"spans":   `<table><tr><td colspan=1000000 rowspan=1000000>first<tr><td>last</table>`,
+		"columns": "<table><tr><td>first" + strings.Repeat("<td>", 5000) + strings.Repeat("<tr><td>last", 5000) + "</table>",
+		"quotes":  strings.Repeat("<blockquote>", 400) + "first" + strings.Repeat("<br>last", 2000),
+	} {
+		s := serve(t, answer("text/html", page))
+		text, res := call(t, tools(t, Options{}), "web_fetch", m{"url": s.URL})
+		if res.IsError || !strings.Contains(text, "first") || !strings.Contains(text, "last") {
+			t.Errorf("%s: %d bytes: %s", name, len(text), text[:min(len(text), 500)])
+		}
+	}
+	s := serve(t, answer("text/html", "<table><tr><th colspan=2>ab<tr><td>1<td>2</table>"))
+	if text, _ := call(t, tools(t, Options{}), "web_fetch", m{"url": s.URL}); !strings.Contains(text, "| 1") {
+		t.Errorf("an ordinary table: %s", text)
 	}
 }
 
@@ -447,6 +469,7 @@ func TestSecretsInURLs(t *testing.T) {
 		"https://a.example/" + key, "https://a.example/?k=" + key, "https://" + key + ".a.example/",
 		"https://a.example/?k=" + strings.ToUpper(key),
 		"https://a.example/?k=" + strings.ReplaceAll(key, "-", "%2D"), "https://a.example/?k=sk%252Dant-9f8e7d6c5b4a",
+		"https://a.example/?z=%zz&k=" + strings.ReplaceAll(key, "-", "%2D"),
 		"https://a.example/?k=" + b64([]byte(key)), "https://a.example/?k=" + base64.URLEncoding.EncodeToString([]byte(key)),
 		"https://a.example/?k=" + b64([]byte("x"+key)), "https://a.example/?k=" + b64([]byte("API_KEY="+key+"\n")),
 		"https://a.example/x/" + url.PathEscape(b64([]byte("ab"+key+"c"))),
@@ -467,7 +490,8 @@ func TestDecidedURL(t *testing.T) {
 	s := serve(t, answer("text/plain", "x"))
 	data, _ := json.Marshal(m{"url": s.URL})
 	gate := tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
-		return tool.Permit{Input: p.Input, Subjects: []permission.Subject{{Kind: permission.KindWebFetch, Text: "https://x/"}}},
+		return tool.Permit{Input: p.Input, Subjects: []permission.Subject{{Kind: permission.KindWebFetch,
+				Text: "https://x/"}}},
 			nil
 	})
 	res := tool.Call(t.Context(), tools(t, Options{}), llm.ToolCall{ID: "1", Name: "web_fetch", Input: data}, gate, nil)
@@ -516,15 +540,18 @@ func TestSearch(t *testing.T) {
 			strings.Contains(text, "bad") || !strings.Contains(text, "not instructions") {
 			t.Errorf("%s: %s", name, text)
 		}
-		if key := asked.Header.Get("Authorization") + asked.Header.Get("X-Subscription-Token"); strings.Contains(key, "the-key") !=
+		if key := asked.Header.Get("Authorization") +
+			asked.Header.Get("X-Subscription-Token"); strings.Contains(key, "the-key") !=
 			(name != EngineSearXNG) {
 			t.Errorf("%s: key %q", name, key)
 		}
-		if text, _ := call(t, set, "web_search", m{"query": "x", "allowed_domains": []string{"b.example"}}); strings.Contains(text,
+		if text, _ := call(t, set, "web_search",
+			m{"query": "x", "allowed_domains": []string{"b.example"}}); strings.Contains(text,
 			"One") || !strings.Contains(text, "Two") {
 			t.Error(text)
 		}
-		if text, _ := call(t, set, "web_search", m{"query": "x", "blocked_domains": []string{"b.example"}}); strings.Contains(text,
+		if text, _ := call(t, set, "web_search",
+			m{"query": "x", "blocked_domains": []string{"b.example"}}); strings.Contains(text,
 			"Two") || !strings.Contains(text, "One") {
 			t.Error(text)
 		}
@@ -560,13 +587,42 @@ func TestSearchLimit(t *testing.T) {
 	}
 }
 
+// TestSearchByModel: the provider's search, whose URLs may be of the provider.
+func TestSearchByModel(t *testing.T) {
+	m := &llmtest.Script{Model: llm.Info{ID: "x/y", Search: true}, Func: func(*llm.Request) llmtest.Answer {
+		return llmtest.Answer{Text: "I visited https://evil.example/", Found: []llm.Source{
+			{Title: "One", URL: "https://go.example/redirect/1", Site: "a.example", Text: "It says so."},
+			{URL: "https://b.example/2"}}}
+	}}
+	set := Tools(Options{Search: ByModel(func(context.Context) (llm.Model, error) { return m, nil })})
+	text, res := call(t, set, "web_search", map[string]any{"query": "what"})
+	if res.IsError || !strings.Contains(text,
+		"1. One\n   https://go.example/redirect/1\n   It says so.\n2. b.example\n") ||
+		strings.Contains(text, "evil") {
+		t.Error(text)
+	}
+	if text, _ := call(t, set, "web_search",
+		map[string]any{"query": "x", "allowed_domains": []string{"a.example"}}); !strings.Contains(text,
+		"One") || strings.Contains(text, "b.example") {
+		t.Error(text)
+	}
+	asked := m.Requests()[1]
+	if asked.Search == nil || len(asked.Search.Allowed) != 1 || asked.Tools != nil {
+		t.Errorf("%+v", asked)
+	}
+	m.Model.Search = false
+	if text, res := call(t, set, "web_search", map[string]any{"query": "x"}); !res.IsError || !strings.Contains(text, "has no search of its own") {
+		t.Error(text)
+	}
+}
+
 func TestHitsIn(t *testing.T) {
 	for in, want := range map[string]string{
-		`{"web":{"results":[{"url":"https://a/","title":"A"}]}}`: "[{A https://a/ }]",
-		`[{"link":"https://a/","name":"A","snippet":"s"}]`:       "[{A https://a/ s}]",
-		"1. Title: https://a/x.\n## Other\nhttps://b/":           "[{Title https://a/x } {Other https://b/ }]",
-		"Title: A thing\nURL: https://a/\nnothing here":          "[{Title: A thing https://a/ }]",
-		"[A](https://a/)": "[{ https://a/ }]",
+		`{"web":{"results":[{"url":"https://a/","title":"A"}]}}`: "[{A https://a/  }]",
+		`[{"link":"https://a/","name":"A","snippet":"s"}]`:       "[{A https://a/ s }]",
+		"1. Title: https://a/x.\n## Other\nhttps://b/":           "[{Title https://a/x  } {Other https://b/  }]",
+		"Title: A thing\nURL: https://a/\nnothing here":          "[{Title: A thing https://a/  }]",
+		"[A](https://a/)": "[{ https://a/  }]",
 		"nothing":         "[]",
 	} {
 		if got := fmt.Sprint(HitsIn(nil, in)); got != want {

@@ -1,4 +1,6 @@
 // Package workspacetest checks that a workspace implements its interface.
+//
+// Most programs start with package engine.
 package workspacetest
 
 import (

@@ -1,5 +1,5 @@
-// Package careful recognizes commands that are hard to undo: pushes that rewrite or delete what a remote repository has,
-// and deletions outside the project.
+// Package careful recognizes commands that are hard to undo: pushes that rewrite or delete what a remote repository
+// has, and deletions outside the project.
 //
 // It is for asking a person, not for security: a program can delete files in many other ways.
 package careful

@@ -1,17 +1,18 @@
-// Package batch runs work that outlives a process: many agent runs, each a process of its own, that are neither lost nor
-// paid for twice when a worker is killed.
+// Package batch runs work that outlives a process: many agent runs, each a process of its own, that are neither lost
+// nor paid for twice when a worker is killed.
 //
 // A [Queue] keeps runs until they have ended. Package local has the one of a single machine; package batchtest checks
 // that a Queue keeps its promises. A worker calls Claim for a run and a [Lease] on it, Heartbeat while the run goes on,
 // and Finish.
 //
 // No queue runs anything exactly once: what was in progress when a worker was killed runs again. What is exact is the
-// accounting. A run has an ID that follows from its batch and item; every write of a worker carries the fencing token of
-// its lease, and a stale token is refused; what a request cost is one row of the ledger, written once for each step,
+// accounting. A run has an ID that follows from its batch and item; every write of a worker carries the fencing token
+// of its lease, and a stale token is refused; what a request cost is one row of the ledger, written once for each step,
 // and totals are sums of these rows. A request that was sent and whose answer nobody recorded is a row of its own.
 package batch
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -27,8 +28,8 @@ import (
 var (
 	// ErrEmpty means that there is no run to claim now.
 	ErrEmpty = errors.New("there is nothing to run")
-	// ErrLost means that the lease has ended: the run was given to another worker, or has ended. What carried it was not
-	// written, and the worker must stop the run.
+	// ErrLost means that the lease has ended: the run was given to another worker, or has ended. What carried it was
+	// not written, and the worker must stop the run.
 	ErrLost = errors.New("the run was given to another worker")
 	// ErrUnknown means that there is no such batch or run.
 	ErrUnknown = errors.New("there is no such batch or run")
@@ -50,8 +51,8 @@ type Queue interface {
 	Heartbeat(ctx context.Context, l Lease, rows []Row) (Order, error)
 	// Finish ends a lease with what came of the run, and writes rows of the ledger, both or neither.
 	Finish(ctx context.Context, l Lease, end End, rows []Row) error
-	// Requeue makes a run ready again: one that waits, with the answer to its question, or one that has ended, with nil.
-	// An answer that is no ends the run as Refused. Of several answers the first counts; the others get ErrState.
+	// Requeue makes a run ready again: one that waits, with the answer to its question, or one that has ended, with
+	// nil. An answer that is no ends the run as Refused. Of several answers the first counts; the others get ErrState.
 	Requeue(ctx context.Context, run string, answer *Answer) error
 	// Cancel ends runs of a batch, all if none is named. Those that run are told so by their next Heartbeat.
 	Cancel(ctx context.Context, batch string, runs ...string) error
@@ -212,7 +213,8 @@ func (s *Spent) Add(t Spent) {
 	s.Unknown += t.Unknown
 }
 
-// Lost is how many times the worker of a run may die or hang before the run counts as failed: it is probably the reason.
+// Lost is how many times the worker of a run may die or hang before the run counts as failed: it is probably the
+// reason.
 const Lost = 5
 
 // An End is what came of an attempt.
@@ -233,6 +235,34 @@ type End struct {
 	Branch   string          `json:"branch,omitempty"`   // with its changes
 	Calls    int             `json:"calls,omitempty"`    // of tools
 	Refusals int             `json:"refusals,omitempty"` // calls that were not permitted
+}
+
+// EndAttempt ends the attempt of a run that is running: its next state, and what it counts. A run that is ready is not
+// to be claimed before the delay has passed; one that waits is Refused after it. cancelled means that the user wants no
+// other attempt. Times are not set.
+func (r *Run) EndAttempt(end End, o Options, cancelled bool) (delay time.Duration) {
+	if end.Died {
+		if r.Lost++; r.Lost >= Lost {
+			end.State, end.Fatal, end.Error = Failed, true, end.Error+" each time it ran"
+		}
+	}
+	r.State, r.Question = end.State, nil
+	switch {
+	case cancelled && end.State != Done:
+		r.State = Cancelled
+	case end.State == Failed:
+		r.Failures++
+		if !end.Fatal && r.Failures <= o.Retries {
+			r.State = Ready
+			r.Round++
+			delay = end.After
+		}
+	case end.State == Waiting:
+		r.Question = end.Question
+		delay = cmp.Or(o.WaitLimit, DefaultWaitLimit)
+	}
+	r.End = &end
+	return delay
 }
 
 // A Kind is what a Row records.

@@ -116,8 +116,9 @@ func (p *page) summary(b Batch, t Totals, runs []Run) {
 		figure("time", Took(last.Sub(first)), Took(busy)+" of work")
 	}
 	u := t.Spent.Usage
-	figure("requests", fmt.Sprint(t.Spent.Requests), fmt.Sprintf("%s tokens in, %s out", thousands(u.Input+u.CacheRead+u.CacheWrite),
-		thousands(u.Output)))
+	figure("requests", fmt.Sprint(t.Spent.Requests),
+		fmt.Sprintf("%s tokens in, %s out", thousands(u.Input+u.CacheRead+u.CacheWrite),
+			thousands(u.Output)))
 	p.f("</dl>\n")
 }
 
@@ -351,7 +352,8 @@ func (p *page) uncertain(runs []Run) {
 		any = true
 		p.f("<li><b>%s</b>", r.Key)
 		for _, row := range requests {
-			p.f("<br>possible cost: %s to %s at %s", row.Step, cmp.Or(row.Model, "an unknown model"), row.Time.Format("15:04:05"))
+			p.f("<br>possible cost: %s to %s at %s", row.Step, cmp.Or(row.Model, "an unknown model"),
+				row.Time.Format("15:04:05"))
 		}
 		for _, c := range calls {
 			p.f("<br>may have happened: <code>%s</code>", c)

@@ -38,9 +38,9 @@ type taskLine struct {
 	MaxCost *float64        `json:"max_cost"`
 }
 
-// ReadTasks reads tasks, one JSON object for each line: {id?, prompt | skill + args, model?, cwd?, timeout?, max_cost?}.
-// The key of an item is its id, or follows from its content. Lines without text are ignored. An error is a *LineError,
-// or one of r.
+// ReadTasks reads tasks, one JSON object for each line: {id?, prompt | skill + args, model?, cwd?, timeout?,
+// max_cost?}. The key of an item is its id, or follows from its content. Lines without text are ignored. An error is a
+// *LineError, or one of r.
 func ReadTasks(r io.Reader) ([]Item, error) {
 	return items(r, func(line []byte) (Item, error) { return parseTask(line) })
 }
@@ -129,7 +129,8 @@ func parseTask(line []byte) (item Item, err error) {
 		return item, errors.New("max_cost must be more than 0")
 	case l.ID != nil && strings.TrimSpace(*l.ID) == "":
 		return item, errors.New("id is empty")
-	case l.ID != nil && (len(*l.ID) > 200 || strings.ContainsFunc(*l.ID, func(r rune) bool { return r < ' ' || r == 0x7f })):
+	case l.ID != nil && (len(*l.ID) > 200 ||
+		strings.ContainsFunc(*l.ID, func(r rune) bool { return r < ' ' || r == 0x7f })):
 		return item, errors.New("id is longer than 200 bytes or has control characters")
 	}
 	if l.Prompt != nil {

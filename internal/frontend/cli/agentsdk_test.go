@@ -77,6 +77,7 @@ func TestPeerAgentSDK(t *testing.T) {
 		}},
 		{"schema", false, []llmtest.Answer{
 			{Want: []string{"JSON Schema"}, Text: `{"count": 3}`}, llmtest.Reply("three"), llmtest.Reply("three"),
+			llmtest.Reply("three"), llmtest.Reply("three"), llmtest.Reply("three"),
 		}},
 		{"stream", false, twenty},
 		{"burst", true, burst},
@@ -92,6 +93,63 @@ func TestPeerAgentSDK(t *testing.T) {
 			d.env = append(d.env, "KNACK="+knackPath(t), "KNACK_NPM="+modules)
 			runScript(t, d, node, "testdata/agentsdk.mjs", c.name)
 			if n := server.Left(); n > 0 && !c.some {
+				t.Errorf("%d answers were not used", n)
+			}
+			if r := server.Refused(); len(r) > 0 {
+				t.Errorf("refused: %q", r)
+			}
+		})
+	}
+}
+
+// TestPeerDeclarations runs scenarios that were written from the declarations of the Agent SDK.
+func TestPeerDeclarations(t *testing.T) {
+	modules := nodetest.Dir(t)
+	node := nodetest.Program(modules)
+	use, reply := llmtest.Use, llmtest.Reply
+	bash := func(command string) llmtest.Answer { return use("bash", map[string]any{"command": command}) }
+	waits := use("bash", map[string]any{"command": "until [ -e go ]; do sleep 0.02; done", "background": true})
+	task := use("Agent", map[string]any{"agent": "reviewer", "prompt": "SUBTASK", "description": "look"})
+	give := func(count any) llmtest.Answer { return use("StructuredOutput", map[string]any{"count": count}) }
+	want := func(text string, a llmtest.Answer) llmtest.Answer { a.Want = []string{text}; return a }
+	when := func(text string, a llmtest.Answer) llmtest.Answer { a.When = text; return a }
+	read := use("read", map[string]any{"path": "a.txt"})
+	for name, answers := range map[string][]llmtest.Answer{
+		"command": {waits, reply("started"), want("Background command 1", reply("saw the end"))},
+		"agent": {task, when("in the background", reply("started")), when("^SUBTASK$", reply("sub answer")),
+			want("sub answer", reply("saw the end"))},
+		"move": {bash("touch runs; until [ -e go ]; do sleep 0.02; done"), want("to the background", reply("moved")),
+			want("Background command 1", reply("ended"))},
+		"lead":       {want("You REVIEW", reply("hi"))},
+		"choice":     {reply("one"), reply("two")},
+		"structured": {give("x"), give(3), give("x"), reply("none"), give("x"), give("x"), give("x")},
+		"store": {bash("echo hi"), reply("noted"),
+			want("remember BLUE", reply("blue"))},
+		"export":     {bash("echo hi"), reply("noted")},
+		"stricter":   {use("mcp__calc__add", map[string]any{"a": 1}), bash("touch made"), reply("no")},
+		"hooks":      {task, read, reply("sub answer"), reply("done")},
+		"hookEvents": {bash("true"), reply("done"), bash("true"), reply("done")},
+		"silent":     {want("SILENT", reply("heard"))},
+		"typed":      {want("Greet Ann", reply("hello"))},
+		"verbatim":   {want("/greet Ann", reply("as it is"))},
+		"edits": {read, use("edit", map[string]any{"path": "a.txt", "old_string": "one", "new_string": "uno"}),
+			use("write", map[string]any{"path": "n.txt", "content": "x\n"}), reply("done")},
+		"plugin":   {reply("hi")},
+		"plan":     {want("PLANWORDS", reply("a plan"))},
+		"progress": {bash("for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.3; done"), reply("done")},
+		"restrict": {bash("touch made"), reply("no"), reply("hi"), bash("touch made"), reply("no"), reply("one"), reply("two"),
+			want("ONE", reply("three"))},
+		"interruptAll": {waits, bash("touch runs; exec sleep 1000"), waits, bash("touch runs; exec sleep 1000")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := llmtest.NewServer(answers...)
+			defer server.Close()
+			d := newFixture(t, server)
+			d.file(t, "a.txt", "text\n")
+			d.env = append(d.env, "KNACK="+knackPath(t), "KNACK_NPM="+modules)
+			runScript(t, d, node, "testdata/agentsdk2.mjs", name)
+			if n := server.Left(); n > 0 {
 				t.Errorf("%d answers were not used", n)
 			}
 			if r := server.Refused(); len(r) > 0 {
@@ -242,4 +300,62 @@ func runScript(t *testing.T, d fixture, program string, args ...string) []byte {
 		t.Errorf("%v\n%s%s", err, out, errs.String())
 	}
 	return out
+}
+
+// TestPeerTable: the page on the Agent SDK has a row for every option, message and request that the SDK declares.
+func TestPeerTable(t *testing.T) {
+	declared, err := os.ReadFile(filepath.Join(nodetest.Dir(t), "node_modules/@anthropic-ai/claude-agent-sdk/sdk.d.ts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../../docs/agent-sdk.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "## Every option, message and request")
+	body := func(head string) string {
+		_, rest, found := strings.Cut(string(declared), head)
+		if !found {
+			t.Fatalf("%q is not declared", head)
+		}
+		text, _, _ := strings.Cut(rest, "\n};")
+		return text
+	}
+	names := []string{}
+	for _, m := range regexp.MustCompile(`(?m)^    ([a-zA-Z]+)\??:`).FindAllStringSubmatch(body("export declare type Options = {"), -1) {
+		names = append(names, "`"+m[1]+"`")
+	}
+	members := regexp.MustCompile(`(?m)^    (type|subtype): '([a-z_]+)'`)
+	kinds := func(union string) {
+		list, _, _ := strings.Cut(body(union), ";")
+		for _, name := range strings.Split(list, " | ") {
+			name = strings.TrimSpace(name)
+			if name == "SDKResultMessage" { // itself a union
+				names = append(names, "`result`")
+				continue
+			}
+			of := map[string]string{}
+			for _, m := range members.FindAllStringSubmatch(body("declare type "+name+" = {"), -1) {
+				of[m[1]] = m[2]
+			}
+			switch {
+			case of["type"] == "system":
+				names = append(names, "`system`/`"+of["subtype"]+"`")
+			case of["type"] != "":
+				names = append(names, "`"+of["type"]+"`")
+			default:
+				names = append(names, "`"+of["subtype"]+"`")
+			}
+		}
+	}
+	kinds("export declare type SDKMessage = ")
+	kinds("declare type SDKControlRequestInner = ")
+	if len(names) < 140 {
+		t.Fatalf("only %d names were found", len(names))
+	}
+	for _, name := range names {
+		if !strings.Contains(table, name) {
+			t.Errorf("%s has no row", name)
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +24,8 @@ import (
 	"github.com/knack-agent/knack/internal/frontend/batch/work"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/similar"
+	"github.com/knack-agent/knack/internal/project/config"
+	"github.com/knack-agent/knack/sources"
 )
 
 // batchFlags are the flags of `knack batch`.
@@ -78,12 +81,13 @@ refused or wait for an answer.`,
 	fs.IntVar(&f.jobs, "jobs", defaultJobs, "how many tasks run at a time")
 	fs.Float64Var(&f.maxCost, "max-cost", 0, "start no more requests after spending this many US dollars")
 	fs.IntVar(&f.retries, "retries", 0, "how often a task that failed is begun anew")
-	fs.StringVar(&f.isolation, "isolation", "none", "where tasks work: none (the directory), worktree (a branch each), copy")
+	fs.StringVar(&f.isolation, "isolation", "none",
+		"where tasks work: none (the directory), worktree (a branch each), copy")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "check the tasks and show what would run")
 	fs.StringVar(&f.name, "name", "", "the name of the batch; default: that of the file")
 	fs.BoolVar(&f.fresh, "fresh", false, "begin anew, although the batch exists")
 	fs.StringVar(&f.out, "out", "", "write the results to `FILE`")
-	fs.DurationVar(&f.lease, "lease", 0, "after which `TIME` a worker that hangs loses its tasks (30s)")
+	fs.DurationVar(&f.lease, "lease", 0, "after which `TIME` a worker that hangs loses its tasks (the setting batch.lease, or 30s)")
 	var all runFlags
 	other := &cobra.Command{}
 	all.register(other)
@@ -95,8 +99,8 @@ refused or wait for an answer.`,
 	return c
 }
 
-// argsForRuns returns the arguments for each run that the flags of the batch say.
-func argsForRuns(fs *pflag.FlagSet) (args []string) {
+// inheritedFlags returns those flags of passedOn that the user has set, as arguments for the process of each run.
+func inheritedFlags(fs *pflag.FlagSet) (args []string) {
 	for _, name := range passedOn {
 		flag := fs.Lookup(name)
 		if !flag.Changed {
@@ -126,7 +130,8 @@ func openQueue(ctx context.Context) (*local.Queue, error) {
 	return q, nil
 }
 
-// tasks reads the tasks that the command line describes. source is what identifies them, and name what people call them.
+// tasks reads the tasks that the command line describes. source is what identifies them, and name what people call
+// them.
 func (f *batchFlags) tasks(c *cobra.Command, args []string) (items []batch.Item, source, name string, err error) {
 	read := func(path string, parse func(io.Reader) ([]batch.Item, error)) error {
 		in := c.InOrStdin()
@@ -289,16 +294,16 @@ func (f *batchFlags) run(c *cobra.Command, args []string) error {
 		source, name = "name\x00"+f.name, f.name
 	}
 	b := batch.Batch{ID: batchID(dir, source, name), Name: name, Dir: dir, Options: batch.Options{Jobs: f.jobs,
-		MaxCost: f.maxCost, Retries: f.retries, Isolation: isolation, Args: argsForRuns(c.Flags())}}
+		MaxCost: f.maxCost, Retries: f.retries, Isolation: isolation, Args: inheritedFlags(c.Flags())}}
 	if f.dryRun {
 		return f.showPlan(c, b, items)
 	}
-	q, err := openQueue(ctx)
+	q, err := batchQueue(ctx, f.jobs)
 	if err != nil {
 		return err
 	}
 	defer q.Close()
-	if err := f.generation(ctx, q, &b); err != nil {
+	if err := f.chooseID(ctx, q, &b); err != nil {
 		return err
 	}
 	old, err := runs(ctx, q, batch.Filter{Batch: b.ID})
@@ -318,7 +323,7 @@ func (f *batchFlags) run(c *cobra.Command, args []string) error {
 			}
 		}
 	}
-	return f.follow(c, q, b)
+	return f.work(c, q, b)
 }
 
 // writeNothing makes the file of --out empty: there are no results.
@@ -329,8 +334,9 @@ func (f *batchFlags) writeNothing() error {
 	return os.WriteFile(f.out, nil, 0o666)
 }
 
-// generation adds the number of the last beginning of a batch to its ID, or with --fresh the next number.
-func (f *batchFlags) generation(ctx context.Context, q batch.Queue, b *batch.Batch) error {
+// chooseID adds a number to the ID of a batch that was begun more than once with --fresh (ID, ID-2, ID-3, …): that of
+// the newest one, or with --fresh the next.
+func (f *batchFlags) chooseID(ctx context.Context, q batch.Queue, b *batch.Batch) error {
 	all, err := batches(ctx, q)
 	if err != nil {
 		return err
@@ -364,8 +370,8 @@ func (f *batchFlags) generation(ctx context.Context, q batch.Queue, b *batch.Bat
 	return nil
 }
 
-// compareTasks reports how the tasks differ from those that were submitted before. What is no longer in the file and has
-// not begun does not begin.
+// compareTasks reports how the tasks differ from those that were submitted before. What is no longer in the file and
+// has not begun does not begin.
 func compareTasks(c *cobra.Command, q batch.Queue, b batch.Batch, items []batch.Item, old []batch.Run) error {
 	now := map[string]batch.Task{}
 	for _, i := range items {
@@ -387,11 +393,12 @@ func compareTasks(c *cobra.Command, q batch.Queue, b batch.Batch, items []batch.
 	stderr := c.ErrOrStderr()
 	if len(removed) > 0 {
 		fmt.Fprintf(stderr, "knack: %s no longer in the file, and will not be run: %s\n", are(len(removed), "task"),
-			shortList(removed))
+			plain.List(removed, 10))
 	}
 	if len(changed) > 0 {
-		fmt.Fprintf(stderr, "knack: warn: %s changed in the file, and stay as they were: %s\n", plain.Count(len(changed), "task"),
-			shortList(changed))
+		fmt.Fprintf(stderr, "knack: warn: %s changed in the file, and stay as they were: %s\n",
+			plain.Count(len(changed), "task"),
+			plain.List(changed, 10))
 		fmt.Fprintln(stderr, "knack: hint: give a changed task another id, or begin anew with --fresh")
 	}
 	if len(cancel) == 0 {
@@ -405,14 +412,6 @@ func are(n int, of string) string {
 		return "1 " + of + " is"
 	}
 	return plain.Count(n, of) + " are"
-}
-
-// shortList joins names, at most ten of them.
-func shortList(names []string) string {
-	if n := len(names) - 10; n > 0 {
-		return strings.Join(names[:10], ", ") + fmt.Sprintf(" and %d more", n)
-	}
-	return strings.Join(names, ", ")
 }
 
 // showPlan prints what would run.
@@ -469,11 +468,16 @@ func (f *batchFlags) showPlan(c *cobra.Command, b batch.Batch, items []batch.Ite
 	return nil
 }
 
-// workerOptions are those of a worker in this process.
+// workerOptions returns the options of a worker in this process. name is the beginning of its ID.
 func workerOptions(name string, lease time.Duration) (work.Options, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return work.Options{}, err
+	}
+	if lease == 0 {
+		if lease, err = leaseSetting(); err != nil {
+			return work.Options{}, err
+		}
 	}
 	host, err := os.Hostname()
 	if err != nil {
@@ -485,4 +489,18 @@ func workerOptions(name string, lease time.Duration) (work.Options, error) {
 		Program: []string{exe, "worker", "run"}, State: engine.Env(nil).StateFile("batch"),
 		Trust: func(dir, from string) error { return engine.InheritTrust(nil, dir, from) },
 	}, nil
+}
+
+// leaseSetting returns the setting batch.lease of the user or the administrator; 0: there is none.
+func leaseSetting() (time.Duration, error) {
+	env := engine.Env(nil)
+	c, err := config.Load(config.Options{Managed: sources.ManagedDirs(runtime.GOOS), ConfigHome: env.ConfigDir()})
+	if err != nil {
+		return 0, &engine.Error{Err: err, Hint: "knack help settings", Exit: engine.ExitUsage}
+	}
+	lease := time.Duration(c.Settings.Batch.Lease * float64(time.Second))
+	if lease < 0 || lease > 0 && lease < time.Second || c.Settings.Batch.Lease > 1e6 {
+		return 0, engine.Usagef("--lease 30s", "the setting batch.lease is a number of seconds, 1 to 1000000")
+	}
+	return lease, nil
 }

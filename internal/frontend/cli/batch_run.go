@@ -50,13 +50,13 @@ func resultOf(r batch.Run) batchResult {
 	return x
 }
 
-// A follower shows a batch while this process works on it.
-type follower struct {
+// A batchRunner runs tasks of a batch in this process and shows its progress and results.
+type batchRunner struct {
 	queue   batch.Queue
 	batch   batch.Batch
 	results *json.Encoder // nil: nobody reads them
 	view    batchView
-	out     error // of writing results
+	out     error // the first one of writing results
 
 	shown  map[string]batch.State // runs whose end was shown
 	totals batch.Totals
@@ -72,10 +72,11 @@ type batchView interface {
 	end()
 }
 
-// follow works on a batch until nothing is left that this process can do.
-func (f *batchFlags) follow(c *cobra.Command, q batch.Queue, b batch.Batch) error {
+// work runs tasks of a batch and prints results until no task is left that can run, and asks what tasks wait for on a
+// terminal.
+func (f *batchFlags) work(c *cobra.Command, q batch.Queue, b batch.Batch) error {
 	c.SetErr(&lockedWriter{Writer: c.ErrOrStderr()})
-	w := &follower{queue: q, batch: b, shown: map[string]batch.State{}}
+	w := &batchRunner{queue: q, batch: b, shown: map[string]batch.State{}}
 	var out io.Writer
 	switch {
 	case f.out != "" && f.out != "-":
@@ -115,8 +116,8 @@ func (f *batchFlags) follow(c *cobra.Command, q batch.Queue, b batch.Batch) erro
 	}
 }
 
-// work runs a worker and shows what happens until nothing is left to do.
-func (w *follower) work(ctx context.Context, drain <-chan struct{}, f *batchFlags) error {
+// work runs a worker and shows what happens until no task can run.
+func (w *batchRunner) work(ctx context.Context, drain <-chan struct{}, f *batchFlags) error {
 	o, err := workerOptions("batch", f.lease)
 	if err != nil {
 		return err
@@ -212,14 +213,14 @@ func (w *follower) work(ctx context.Context, drain <-chan struct{}, f *batchFlag
 }
 
 // idle reports whether nothing is left that a worker could do.
-func (w *follower) idle() bool {
+func (w *batchRunner) idle() bool {
 	t := w.totals
 	held := w.batch.MaxCost > 0 && t.Spent.Cost >= w.batch.MaxCost
 	return t.Runs[batch.Running] == 0 && (t.Runs[batch.Ready] == 0 || held)
 }
 
-// last shows what happened after the last change that was seen.
-func (w *follower) last(ctx context.Context) error {
+// last shows the changes after the last one that was shown.
+func (w *batchRunner) last(ctx context.Context) error {
 	for c, err := range w.queue.Watch(ctx, batch.Filter{Batch: w.batch.ID}) {
 		if err != nil {
 			return err
@@ -233,7 +234,7 @@ func (w *follower) last(ctx context.Context) error {
 	return nil
 }
 
-func (w *follower) change(r batch.Run) {
+func (w *batchRunner) change(r batch.Run) {
 	if !r.State.Ended() && r.State != batch.Waiting {
 		delete(w.shown, r.ID) // it was begun anew
 		return
@@ -253,7 +254,7 @@ func (w *follower) change(r batch.Run) {
 }
 
 // summary prints how the batch stands, and returns the error with the exit code.
-func (w *follower) summary(ctx context.Context, drain <-chan struct{}, stderr io.Writer) error {
+func (w *batchRunner) summary(ctx context.Context, drain <-chan struct{}, stderr io.Writer) error {
 	t := w.totals
 	fmt.Fprintf(stderr, "knack: batch %s: %s\n", w.batch.ID, totalsLine(t))
 	hint := "knack batch report " + w.batch.ID
@@ -275,7 +276,11 @@ func (w *follower) summary(ctx context.Context, drain <-chan struct{}, stderr io
 			plain.Count(t.Left(), "task")), Hint: "the same command with a higher --max-cost goes on"}
 	case t.Runs[batch.Failed] > 0 || t.Runs[batch.Cancelled] > 0:
 		bad := t.Runs[batch.Failed] + t.Runs[batch.Cancelled]
-		return &engine.Error{Err: fmt.Errorf("%s not done", are(bad, "task")), Hint: "knack batch retry " + w.batch.ID + "\n" + hint}
+		if t.Runs[batch.Waiting] > 0 {
+			hint = "knack batch answer " + w.batch.ID + "\n" + hint
+		}
+		return &engine.Error{Err: fmt.Errorf("%s not done", are(bad, "task")),
+			Hint: "knack batch retry " + w.batch.ID + "\n" + hint}
 	case t.Runs[batch.Waiting] > 0:
 		return &engine.Error{Err: fmt.Errorf("%s for an answer", theyWait(t.Runs[batch.Waiting])),
 			Hint: "knack batch answer " + w.batch.ID, Exit: engine.ExitRefused}

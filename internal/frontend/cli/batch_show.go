@@ -81,7 +81,7 @@ func findRuns(ctx context.Context, q batch.Queue, args []string, rows bool) (b b
 // withQueue runs a command on the queue.
 func withQueue(f func(c *cobra.Command, q batch.Queue, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
-		q, err := openQueue(c.Context())
+		q, err := batchQueue(c.Context(), 0)
 		if err != nil {
 			return err
 		}
@@ -464,7 +464,8 @@ func answerTo(q work.Question, text string) (batch.Answer, error) {
 		for _, o := range options {
 			names = append(names, o.ID)
 		}
-		return batch.Answer{}, engine.Usagef("knack batch answer RUN "+names[0], "%q is none of %s", text, strings.Join(names, ", "))
+		return batch.Answer{}, engine.Usagef("knack batch answer RUN "+names[0], "%q is none of %s", text,
+			strings.Join(names, ", "))
 	case len(q.Options) > 0:
 		a.Option = options[i].ID
 		if !options[i].Allow && q.Asker != string(engine.AskerPlan) {

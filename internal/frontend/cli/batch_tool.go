@@ -13,8 +13,8 @@ import (
 	tools "github.com/knack-agent/knack/tool/batch"
 )
 
-// batchKeeper keeps the batches of models in the queue of this machine, which is opened by the first call. They run while
-// this program runs; afterwards, knack worker goes on with them.
+// batchKeeper implements the tool Batch on the queue of this machine. The tasks run in this program while it runs;
+// after that, knack worker continues them.
 type batchKeeper struct {
 	mu      sync.Mutex
 	working map[string]bool // batches that this program works on
@@ -75,7 +75,7 @@ func (k *batchKeeper) work(q batch.Queue, b batch.Batch) {
 	go func() {
 		defer close(drain)
 		for c, err := range q.Watch(context.Background(), batch.Filter{Batch: b.ID, Follow: true}) {
-			f := follower{batch: b, totals: c.Totals}
+			f := batchRunner{batch: b, totals: c.Totals}
 			if err != nil {
 				return
 			}

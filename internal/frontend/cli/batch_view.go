@@ -21,8 +21,8 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/styled"
 )
 
-// newBatchView returns the view for the standard error of a command: a table that changes on a terminal, lines elsewhere.
-// taken means that the terminal is used for results.
+// newBatchView returns the view for the standard error of a command: a table that changes on a terminal, lines
+// elsewhere. taken means that the terminal is used for results.
 func newBatchView(c *cobra.Command, taken bool) batchView {
 	lines := &lineView{w: c.ErrOrStderr()}
 	f, ok := underlying(c.ErrOrStderr()).(*os.File)
@@ -226,7 +226,10 @@ func (v *tableView) lines(t batch.Totals, width, height int) []styled.Line {
 	for _, r := range v.running {
 		rows = append(rows, r)
 	}
-	slices.SortFunc(rows, func(a, b *running) int { return cmp.Or(a.since.Compare(b.since), strings.Compare(a.key, b.key)) })
+	slices.SortFunc(rows, func(a, b *running) int {
+		return cmp.Or(a.since.Compare(b.since),
+			strings.Compare(a.key, b.key))
+	})
 	room := max(1, min(len(rows), height-4))
 	name := 0
 	for _, r := range rows {

@@ -137,7 +137,8 @@ func TestRemember(t *testing.T) {
 			"which the user has not agreed to show", "Promote shared knowledge to [^ ]*/CLAUDE\\.md and"),
 		taking(use("read", map[string]any{"path": "${note}"}), "note", `- (\S+/memory/MEMORY\.md) \(`),
 		use("ask", ask("Apply as proposed?"), "make check before every commit"),
-		use("edit", map[string]any{"path": "CLAUDE.md", "old_text": "# Project\n", "new_text": "# Project\n\nRun make check before a commit.\n"}),
+		use("edit", map[string]any{"path": "CLAUDE.md", "old_text": "# Project\n",
+			"new_text": "# Project\n\nRun make check before a commit.\n"}),
 		use("memory", map[string]any{"command": "delete", "path": "/memories/user/MEMORY.md"}),
 		says("1 promoted, 1 removed."),
 	))

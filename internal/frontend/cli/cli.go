@@ -58,7 +58,11 @@ func steadyGC() {
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	cmd := rootCommand(args)
+	return execute(ctx, rootCommand(args), stdin, stdout, stderr)
+}
+
+// execute runs a command and returns the exit code. Errors are written to stderr.
+func execute(ctx context.Context, cmd *cobra.Command, stdin io.Reader, stdout, stderr io.Writer) int {
 	cmd.SetIn(stdin)
 	out := &resultWriter{w: stdout}
 	if isTerminal(stdout) {
@@ -68,8 +72,14 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	stderr = plain.Writer(stderr) // messages contain untrusted text: names of files, servers and models
 	cmd.SetErr(stderr)
-	err := cmd.ExecuteContext(ctx)
-	err = out.failure(err)
+	var unknown error // what help was asked for does not exist
+	help := cmd.HelpFunc()
+	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if unknown = noSuchCommand(c); unknown == nil {
+			help(c, args)
+		}
+	})
+	err := out.failure(cmp.Or(cmd.ExecuteContext(ctx), unknown))
 	if err == nil {
 		return 0
 	}

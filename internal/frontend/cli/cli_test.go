@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -48,6 +49,10 @@ func TestScript(t *testing.T) {
 			box := sandbox.New(policy, sandbox.Auto)
 			defer box.Close()
 			switch cond {
+			case "root":
+				return os.Geteuid() == 0, nil
+			case "mounts":
+				return exec.Command("unshare", "-m", "mount", "-t", "tmpfs", "none", t.TempDir()).Run() == nil, nil
 			case "browser":
 				return os.Getenv("KNACK_TEST_BROWSER") != "" && chromium.Find(os.Getenv) != "", nil
 			case "sandbox":

@@ -135,3 +135,86 @@ func TestOneWord(t *testing.T) {
 	k.expect(`Hello to you\.`)
 	k.leaves()
 }
+
+// TestRoutes: an address in another program's settings counts after a yes, which is for this value only, and gets the
+// key that stands beside it, never one that Knack stored.
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	first := serve(t, llmtest.Reply("From the first."), llmtest.Reply("Again from the first."))
+	second := serve(t)
+	d := keyless(t, first)
+	d.env = slices.DeleteFunc(d.env, func(kv string) bool { return strings.HasPrefix(kv, "ANTHROPIC_") })
+	settings := filepath.Join(d.home(), ".claude", "settings.json")
+	write := func(env string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(settings), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(settings, []byte(`{"env": {`+env+`}}`), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	key := `, "ANTHROPIC_API_KEY": "` + llmtest.Key + `"`
+
+	// Until there is an answer, nothing is sent, and the key that stands beside the address is not used either.
+	write(`"ANTHROPIC_BASE_URL": "` + first.URL + `"` + key)
+	if out := d.output(t, "-p", "hello"); !strings.Contains(out, "no model") {
+		t.Errorf("before an answer: %s", out)
+	}
+	k := d.open(t)
+	k.expect(`ANTHROPIC_BASE_URL=` + first.URL)
+	k.expect(`Send requests, with your conversations, there\? Keys that Knack stored are never sent there\. \[y/N\] `)
+	k.types("y\r")
+	k.expect(`anthropic/claude-sonnet-5-5, .*skills`)
+	k.enters("hello")
+	k.expect(`From the first\.`)
+	k.leaves()
+	if out := d.output(t, "-p", "hello"); !strings.Contains(out, "Again from the first.") {
+		t.Errorf("after the yes: %s", out)
+	}
+
+	// Another value is another question; a no is kept.
+	write(`"ANTHROPIC_BASE_URL": "` + second.URL + `"` + key)
+	if out := d.output(t, "-p", "hello"); !strings.Contains(out, "no model") {
+		t.Errorf("after the address changed: %s", out)
+	}
+	k = d.open(t)
+	k.expect(`ANTHROPIC_BASE_URL=` + second.URL)
+	k.expect(`never sent there\. \[y/N\] `)
+	k.types("n\r")
+	k.expect(`(?s)not now.*  : `)
+	k.types(ctrlC)
+	k.leaves()
+	k = d.open(t)
+	k.expect(`(?s)not now.*  : `)
+	k.types(ctrlC)
+	k.leaves()
+	if strings.Contains(k.all.String(), "Send requests") {
+		t.Error("the no is asked about again")
+	}
+
+	// A stored key is not for such an address, even after a yes.
+	state := filepath.Join(d.home(), ".local", "state", "knack")
+	if err := os.WriteFile(filepath.Join(state, "keys.json"), []byte(`{"anthropic": {"key": "`+llmtest.Key+`"}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write(`"ANTHROPIC_BASE_URL": "` + second.URL + `/other"`)
+	k = d.open(t)
+	k.expect(`never sent there\. \[y/N\] `)
+	k.types("y\r")
+	k.expect(`anthropic/claude-sonnet-5-5, .*skills`) // a server that may need no key
+	k.leaves()
+	if out := d.output(t, "-p", "hello"); strings.Contains(out, "From the") || !strings.Contains(out, "knack: error: ") {
+		t.Errorf("with a stored key: %s", out)
+	}
+	if len(second.Requests()) == 0 {
+		t.Error("nothing was sent to the address after the yes")
+	}
+	for _, r := range second.Requests() {
+		for name, values := range r.Header {
+			if strings.Contains(strings.Join(values, " "), llmtest.Key) {
+				t.Errorf("the stored key was sent in %s", name)
+			}
+		}
+	}
+}

@@ -19,10 +19,12 @@ var flagGroups = []struct {
 	{"Permissions", []string{"permission-mode", "allow", "allowed-tools", "ask", "deny", "disallowed-tools", "trust", "sandbox",
 		"dangerously-skip-permissions"}},
 	{"Skills, tools and agents", []string{"skill", "no-skills", "bare", "index", "prompt-template", "plugin-dir", "tools",
-		"agents", "mcp-config", "strict-mcp-config"}},
+		"agents", "agent", "mcp-config", "strict-mcp-config"}},
 	{"Output", []string{"output-format", "json-schema"}},
-	{"Host programs", []string{"input-format", "include-partial-messages", "replay-user-messages", "permission-prompt-tool",
-		"permission-prompts", "managed-settings", "resume-session-at", "thinking", "debug-file",
+	{"Host programs", []string{"input-format", "include-partial-messages", "replay-user-messages",
+		"permission-prompt-tool",
+		"permission-prompts", "managed-settings", "resume-session-at", "thinking", "debug-file", "session-mirror",
+		"include-hook-events",
 		"host-may-save", "host-timeout", "setting-sources"}},
 }
 

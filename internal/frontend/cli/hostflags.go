@@ -20,7 +20,7 @@ import (
 var restricting = []string{"deny", "disallowed-tools", "ask", "tools", "permission-mode", "permission-prompt-tool",
 	"sandbox", "max-turns", "max-cost", "max-budget-usd", "settings", "setting-sources", "strict-mcp-config",
 	"bare", "no-skills", "no-session", "no-session-persistence", "managed-settings", "permission-prompts",
-	"resume-session-at", "thinking"}
+	"resume-session-at", "thinking", "agent"}
 
 // restrictingWords are parts of the names of flags that restrict. An unknown flag with one of them is an error.
 var restrictingWords = []string{"deny", "disallow", "no-", "only", "strict", "max", "limit", "restrict", "permission",
@@ -28,26 +28,23 @@ var restrictingWords = []string{"deny", "disallow", "no-", "only", "strict", "ma
 
 // withoutEffect says why flags that hosts pass have no effect here. They restrict nothing.
 var withoutEffect = map[string]string{
-	"await-initialize":    "initialize is always awaited",
-	"betas":               "providers' beta headers are not sent; headers of a provider are a setting",
-	"channels":            "Knack has no channels",
-	"debug-to-stderr":     "--debug and --debug-file write a log file",
-	"fallback-model":      "a failed request is repeated with the same model",
-	"include-hook-events": "what hooks say is in note messages",
-	"task-budget":         "models are not told of a budget; --max-cost and limits.tokens end a run",
-	"thinking-display":    "thinking is always summarized",
+	"await-initialize": "initialize is always awaited",
+	"betas":            "providers' beta headers are not sent; headers of a provider are a setting",
+	"channels":         "Knack has no channels",
+	"debug-to-stderr":  "--debug and --debug-file write a log file",
+	"fallback-model":   "a failed request is repeated with the same model",
+	"task-budget":      "models are not told of a budget; --max-cost and limits.tokens end a run",
+	"thinking-display": "thinking is always summarized",
 }
 
 // refusedFlags say why flags that would limit a run, or move what it trusts, are errors.
 var refusedFlags = map[string]string{
-	"agent":                          "agents work only for another one; pass their prompt, tools and model instead",
 	"initialize-fields":              "settings and denied tools are read only from the command line",
 	"managed-settings-in-initialize": "managed settings are read only from the command line",
 	"plugin-dir-no-mcp":              "the servers of a plugin cannot be left out; disable them with its settings",
 	"project-config-root":            "the project is where the program starts; start it there, with --add-dir",
 	"resume-drops-turn":              "use --resume-session-at alone",
 	"sdk-url":                        "a host speaks through standard input and output",
-	"session-mirror":                 "sessions are not mirrored; knack session export writes them",
 }
 
 // withoutUnknown removes flags that this program does not know, each with the value after it,
@@ -185,7 +182,13 @@ func (f *runFlags) registerHost(fs *pflag.FlagSet) {
 		"restrictions of the host, as `JSON`: rules that deny or ask, and disableBypassPermissionsMode")
 	fs.StringVar(&f.resumeAt, "resume-session-at", "",
 		"with -r: continue after the message with this `UUID`; later ones are left out")
+	fs.StringVar(&f.agent, "agent", "",
+		"let this agent lead the session: its prompt, tools, model, mode and limit of requests apply")
 	fs.StringVar(&f.thinking, "thinking", "", "disabled: the model does not think; adaptive or enabled: as --effort says")
+	fs.BoolVar(&f.hookEvents, "include-hook-events", false,
+		"with stream-json: also print when a command of a hook starts and ends")
+	fs.BoolVar(&f.mirror, "session-mirror", false,
+		"with stream-json: also print what is recorded, as lines of a transcript of Claude Code")
 	fs.StringVar(&f.debugFile, "debug-file", "", "log as --debug does, to the end of this `FILE`")
 	fs.DurationVar(&f.hostTimeout, "host-timeout", time.Hour,
 		"refuse a call if the host does not answer within this time")
@@ -227,6 +230,10 @@ func (f *runFlags) checkHost() error {
 		f.permissionPrompt = ""
 	default:
 		return engine.Usagef("--permission-prompts none", "--permission-prompts: %q is not host or none", f.permissionPrompts)
+	}
+	if f.permissionPrompt != "" && f.permissionPrompt != "stdio" {
+		return engine.Usagef("--permission-prompt-tool stdio", "--permission-prompt-tool: %q is not stdio: a server's tool "+
+			"cannot approve calls", f.permissionPrompt)
 	}
 	switch f.thinking {
 	case "", "adaptive", "enabled":

@@ -50,7 +50,7 @@ func TestRestrictingWords(t *testing.T) {
 	root := rootCommand(nil)
 	for _, flag := range []string{"--denyEverything", "--read-only", "--no-shell=1", "--strict-things", "--max-files=3",
 		"--rateLimit", "--restricted", "--permission-file=x", "--sandbox-profile=x", "--managed-rules=x",
-		"--disallow-network", "--agent=x", "--resume-drops-turn=x", "--session-mirror", "--plugin-dir-no-mcp=x"} {
+		"--disallow-network", "--resume-drops-turn=x", "--plugin-dir-no-mcp=x"} {
 		if _, _, err := withoutUnknown(root, []string{flag, "--input-format", "stream-json"}); err == nil {
 			t.Errorf("%s: no error", flag)
 		}
@@ -95,7 +95,7 @@ func TestAlmostRestricting(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"--future-option", "VALUE"}, {"--futureOption=VALUE"}, {"--betas=a,b"}, {"--fallback-model", "opus"},
-		{"--task-budget", "1"}, {"--name=x"}, {"--include-hook-events"}, {"--await-initialize"},
+		{"--task-budget", "1"}, {"--name=x"}, {"--await-initialize"},
 	} {
 		kept, problems, err := withoutUnknown(root, append(args, "--input-format", "stream-json"))
 		if err != nil || len(problems) != 1 || len(kept) != 2 {

@@ -68,7 +68,8 @@ with --project to the project's .mcp.json, which each user of the project has to
 		RunE: func(c *cobra.Command, args []string) error { return f.run(c, args[0], args[1], args[2:]) },
 	}
 	fs := c.Flags()
-	fs.StringVarP(&f.transport, "transport", "t", "", "stdio, http or sse, the older transport (default: http for a URL, stdio for a command)")
+	fs.StringVarP(&f.transport, "transport", "t", "",
+		"stdio, http or sse, the older transport (default: http for a URL, stdio for a command)")
 	fs.StringArrayVarP(&f.env, "env", "e", nil, "an environment variable of the command, as `NAME=VALUE`")
 	fs.StringArrayVarP(&f.headers, "header", "H", nil, "a header of requests, as `'NAME: VALUE'`")
 	fs.BoolVar(&f.project, "project", false, "write it to the project's .mcp.json")

@@ -21,6 +21,7 @@ type textOutput struct {
 	mu      sync.Mutex
 	w, errs io.Writer
 	project *engine.Project
+	known   *knownWarnings // nil: none, everything is printed
 	text    string
 }
 
@@ -46,7 +47,9 @@ func (o *textOutput) Event(e engine.Event) {
 	}
 	printRetry(o.errs, e)
 	if e.Entry != nil && e.Entry.Note != nil && e.Entry.Note.Hook != "" && e.Entry.Note.People != "" {
-		fmt.Fprintln(o.errs, "knack: hook:", plain.Line(e.Entry.Note.People))
+		if text := e.Entry.Note.People; o.known == nil || !o.known.ofHook(text) {
+			fmt.Fprintln(o.errs, "knack: hook:", plain.Line(text))
+		}
 	}
 	if e.Entry != nil && e.Agent == nil && e.Entry.Answer != nil && e.Entry.Answer.Partial {
 		o.text = llm.TextOf(e.Entry.Answer.Message.Parts) // after an error, no End follows

@@ -64,7 +64,12 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 				name  string
 				texts []string
 			}{{"allow", allow}, {"deny", deny}, {"ask", ask}} {
-				_, problems := permission.ParseRules(list.texts, permission.Flag, dir)
+				rules, problems := permission.ParseRules(list.texts, permission.Flag, dir)
+				for _, r := range rules {
+					if p, ok := r.AllowProblem(); ok && list.name == "allow" {
+						problems = append(problems, p)
+					}
+				}
 				for _, p := range problems {
 					if p.Severity == permission.SeverityError {
 						return engine.Usagef("knack help permissions", "--%s: %s", list.name, p.Message)

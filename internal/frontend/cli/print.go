@@ -34,7 +34,11 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		out = jsonOutput{control.NewMessages(c.OutOrStdout(), false), c.ErrOrStderr()}
 	case "stream-json":
 		messages = control.NewMessages(c.OutOrStdout(), true)
-		messages.Partial = f.partial
+		messages.Partial, messages.HookEvents = f.partial, f.hookEvents
+		if f.mirror {
+			messages.SetMirror(claudeDir())
+			f.imported = messages.MirrorAfter
+		}
 		out = messages
 	default:
 		return engine.Usagef("--output-format text, json or stream-json", "--output-format %s: unknown format",
@@ -78,17 +82,31 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		}
 		return control.Serve(ctx, control.Options{
 			In: c.InOrStdin(), Out: out, Stdout: stdout, Messages: messages, Schema: schema, Show: shown.print,
-			Prompts: f.permissionPrompt == "stdio", Unattended: f.permissionPrompts == "none", Replay: f.replay, MaySave: f.hostMaySave, Timeout: f.hostTimeout,
+			Prompts: f.permissionPrompt == "stdio", Unattended: f.permissionPrompts == "none", Replay: f.replay,
+			MaySave: f.hostMaySave, Timeout: f.hostTimeout,
 			Start: func(ctx context.Context, person engine.Person, edit func(*engine.SessionOptions)) (*engine.Session, error) {
 				return f.start(ctx, e, person, edit, c.ErrOrStderr())
 			},
 		})
 	}
-	s, err := f.start(ctx, e, nil, nil, c.ErrOrStderr())
+	s, err := f.start(ctx, e, nil, schema.Edit, c.ErrOrStderr())
+	if f.known != nil {
+		defer func() {
+			shown.known = nil // what is found when the engine is closed is printed
+			f.known.close(c.ErrOrStderr(), e.Project())
+		}()
+	}
 	if err != nil {
 		return err
 	}
-	r := &control.Runner{Conversation: engine.Converse(s), Out: &steadyOutput{Output: out}, Schema: schema, Show: shown.print}
+	if !f.verbose {
+		shown.known = f.known
+		if text, ok := out.(*textOutput); ok {
+			text.known = f.known
+		}
+	}
+	r := &control.Runner{Conversation: engine.Converse(s), Out: &steadyOutput{Output: out}, Schema: schema,
+		Show: shown.print}
 	if in, err = s.Attach(ctx, in); err != nil {
 		return err
 	}
@@ -116,10 +134,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	}
 	if ctx.Err() == nil {
 		unanswered := s.MCP().Unanswered() // before print: a server that fails meanwhile is in one of both
-		shown.print(e)
-		for _, x := range unanswered {
-			printProblem(c.ErrOrStderr(), e.Project(), x)
-		}
+		shown.printWith(e, unanswered)
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 
 // runFlags are the flags of commands that run a conversation.
 type runFlags struct {
+	known *knownWarnings // set by start
 	projectFlags
 	agents       string
 	templates    []string
@@ -36,6 +38,10 @@ type runFlags struct {
 	policy            []string
 	resumeAt          string
 	thinking          string
+	agent             string
+	mirror            bool
+	imported          func(last string) // called with the UUID of the last message of an imported transcript; may be nil
+	hookEvents        bool
 	debugFile         string
 	hostMaySave       bool
 	hostTimeout       time.Duration
@@ -181,16 +187,17 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 		return nil, err
 	}
 	known := readWarnings()
+	f.known = known
 	show := func(problems []knack.Problem) {
 		if !f.verbose {
-			problems = known.newOnes(problems)
+			problems = known.aFew(oneOfUntrusted(known.newOnes(problems)))
 		}
 		printProblems(stderr, e.Project(), problems, f.verbose)
 	}
 	show(e.Problems())
 	o := engine.SessionOptions{
 		ID: f.sessionID, Resume: f.resume, Latest: f.cont, Fork: f.fork, Forget: f.noSession,
-		Model: f.model, Effort: f.effort, Tools: f.tools, System: f.systemPrompt, Append: f.appendPrompt,
+		Agent: f.agent, Model: f.model, Effort: f.effort, Tools: f.tools, System: f.systemPrompt, Append: f.appendPrompt,
 	}
 	if f.printing {
 		o.Wait, o.Requests, o.Timeout = true, 200, 120*time.Second
@@ -201,6 +208,11 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 	}
 	if f.resumeAt != "" {
 		o.Until = func(log *session.Log) (int, error) { return control.EntryOf(log, f.resumeAt) }
+	}
+	if f.mirror {
+		if err := f.mirrored(&o); err != nil {
+			return nil, err
+		}
 	}
 	if edit != nil {
 		edit(&o)
@@ -213,7 +225,9 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 		return nil, err
 	}
 	show(s.Problems())
-	known.close(stderr)
+	if !f.printing || f.inputFormat != "text" { // otherwise print closes it
+		known.close(stderr, e.Project())
+	}
 	if !f.printing || f.inputFormat != "text" { // otherwise see steadyOutput
 		steadyGC()
 	}
@@ -224,13 +238,25 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 type notices struct {
 	w       io.Writer
 	printed int
+	known   *knownWarnings // nil: none, everything is printed
 }
 
-func (n *notices) print(e *engine.Engine) {
+func (n *notices) print(e *engine.Engine) { n.printWith(e, nil) }
+
+// printWith prints more problems with those of the engine.
+func (n *notices) printWith(e *engine.Engine, more []knack.Problem) {
 	all := e.Notices()
-	found := all[n.printed:]
+	found := slices.Concat(all[n.printed:], more)
 	n.printed = len(all)
 	ofServer := func(x knack.Problem) bool { return x.Code == knack.CodeMCPServer && x.Severity == knack.Warn }
+	if n.known != nil {
+		found = slices.DeleteFunc(found, func(x knack.Problem) bool {
+			if ofServer(x) {
+				n.known.ofServer(x)
+			}
+			return ofServer(x)
+		})
+	}
 	servers := 0
 	for _, x := range found {
 		if ofServer(x) {
@@ -243,10 +269,14 @@ func (n *notices) print(e *engine.Engine) {
 		}
 	}
 	if servers > fewServers {
-		printProblem(n.w, e.Project(), knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn,
-			Message: fmt.Sprintf("%d MCP servers have problems", servers),
-			Hint:    "knack mcp test"})
+		printProblem(n.w, e.Project(), serverProblems(servers))
 	}
+}
+
+// serverProblems stands for several problems of servers.
+func serverProblems(n int) knack.Problem {
+	return knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn,
+		Message: fmt.Sprintf("%d MCP servers have problems", n), Hint: "knack mcp test"}
 }
 
 // fewServers is how many problems of servers are printed one by one.

@@ -239,6 +239,7 @@ func hookInputs(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	text := strings.ReplaceAll(ts.ReadFile(args[0]), ts.Getenv("WORK"), "$WORK")
 	text = regexp.MustCompile(`"duration_ms":\d+`).ReplaceAllString(text, `"duration_ms":1`)
+	text = regexp.MustCompile(`"prompt_id":"[0-9a-f-]{36}"`).ReplaceAllString(text, `"prompt_id":"UUID"`)
 	text = regexp.MustCompile(`"seconds":[0-9.e-]+`).ReplaceAllString(text, `"seconds":1`)
 	text = regexp.MustCompile(`/sessions/[^/]*/`).ReplaceAllString(text, "/sessions/DIR/")
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o644))

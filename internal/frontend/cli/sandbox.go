@@ -6,11 +6,11 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/sandbox"
@@ -60,7 +60,7 @@ func sandboxExplainCommand() *cobra.Command {
 				}{mode, report, policy, caches, permission.ProtectedPaths()})
 			}
 			explainSandbox(c.OutOrStdout(), mode, report, policy)
-			for i, text := range cacheLines(caches) {
+			for i, text := range command.CacheLines(caches) {
 				fmt.Fprintf(c.OutOrStdout(), "%-9s %s\n", []string{"caches:", ""}[min(i, 1)], plain.Line(text))
 			}
 			return nil
@@ -133,20 +133,4 @@ func explainSandbox(w io.Writer, mode sandbox.Mode, r sandbox.Report, p sandbox.
 		hosts = []string{"none (a command's own loopback works)"}
 	}
 	list("hosts:", hosts)
-}
-
-// cacheLines describes what commands store in the caches of language tools.
-func cacheLines(r sandbox.CacheReport) (lines []string) {
-	if len(r.Layered) > 0 {
-		lines = append(lines, "read, and written only to a layer of this project: "+strings.Join(r.Layered, " "))
-	}
-	if len(r.Own) > 0 {
-		lines = append(lines, fmt.Sprintf("not used, this project has its own (%s): %s", r.Problem, strings.Join(r.Own, " ")))
-	}
-	if r.Project != "" {
-		const mb = 1 << 20
-		lines = append(lines, fmt.Sprintf("this project stored %d of %d MB in %s; %d projects %d MB (removed after 30 unused days)",
-			r.Bytes/mb, r.Limit/mb, r.Project, r.Projects, r.AllBytes/mb))
-	}
-	return lines
 }

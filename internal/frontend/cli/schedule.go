@@ -55,11 +55,11 @@ func addRunFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// runArguments returns the arguments for runs without a user, and the permission mode, which is dontAsk unless a flag says
-// something else.
+// runArguments returns the arguments for runs without a user, and the permission mode, which is dontAsk unless a flag
+// says something else.
 func runArguments(fs *pflag.FlagSet) (args []string, mode string, err error) {
 	mode = string(permission.DontAsk)
-	for _, a := range argsForRuns(fs) {
+	for _, a := range inheritedFlags(fs) {
 		if value, ok := strings.CutPrefix(a, "--permission-mode="); ok {
 			m, err := permission.ParseMode(value)
 			if err != nil {
@@ -112,7 +112,8 @@ as 'every 10m', 'every weekday at 9:30', 'at 14:00', 'at 2030-01-31 9:00', 'in 2
 	fs.StringVar(&missed, "missed", "", "times that were missed: skip them, run once for all, or run all (skip; at and in: once)")
 	fs.DurationVar(&s.Grace, "missed-after", schedule.DefaultGrace, "how late a run may start without being missed")
 	fs.StringVar(&overlap, "overlap", "skip", "if a run goes on at the next time: skip, wait, cancel or parallel")
-	fs.Float64Var(&s.DayCost, "max-cost-per-day", 0, "start no run after spending this many US dollars on a day of the zone")
+	fs.Float64Var(&s.DayCost, "max-cost-per-day", 0,
+		"start no run after spending this many US dollars on a day of the zone")
 	fs.Float64Var(&s.Task.MaxCost, "max-cost", 0, "stop a run after spending this many US dollars")
 	fs.DurationVar(&s.Task.Timeout, "timeout", 0, "stop a run after this time")
 	addRunFlags(fs)
@@ -150,12 +151,18 @@ func addSchedule(c *cobra.Command, s schedule.Schedule) error {
 		return err
 	}
 	s.Dir = realPath(dir)
+	if open := machinesOf(c.Context()); open != nil {
+		return addToMachines(c, open, s)
+	}
 	q, err := openQueue(c.Context())
 	if err != nil {
 		return err
 	}
 	defer q.Close()
-	if s, err = storeSchedule(c.Context(), q, s); err != nil {
+	if s, err = complete(s); err != nil {
+		return err
+	}
+	if err := q.Schedules().Add(c.Context(), s); err != nil {
 		return err
 	}
 	w := c.OutOrStdout()
@@ -170,8 +177,8 @@ func addSchedule(c *cobra.Command, s schedule.Schedule) error {
 	return nil
 }
 
-// storeSchedule completes a schedule and adds it.
-func storeSchedule(ctx context.Context, q *local.Queue, s schedule.Schedule) (schedule.Schedule, error) {
+// complete adds what the user has not said about a schedule.
+func complete(s schedule.Schedule) (schedule.Schedule, error) {
 	if s.Zone == "" {
 		s.Zone = localZone()
 	}
@@ -184,7 +191,7 @@ func storeSchedule(ctx context.Context, q *local.Queue, s schedule.Schedule) (sc
 	if s, err = schedule.New(s, time.Now()); err != nil {
 		return s, &engine.Error{Err: err, Hint: "knack help schedules", Exit: engine.ExitUsage}
 	}
-	return s, q.Schedules().Add(ctx, s)
+	return s, nil
 }
 
 // callOf makes a prompt that begins with a slash the call of a skill. typed: the user typed it.
@@ -530,12 +537,12 @@ func scheduleRunCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return attendRun(c, q, s.Batch(), batch.RunID(schedule.BatchID(s.ID), item.Key))
+		return workUntil(c, q, s.Batch(), batch.RunID(schedule.BatchID(s.ID), item.Key))
 	})
 }
 
-// attendRun works on a batch until one of its runs has ended, and prints the answer.
-func attendRun(c *cobra.Command, q *local.Queue, b batch.Batch, id string) error {
+// workUntil runs tasks of a batch in this process until one of its runs has ended, and prints the answer of that run.
+func workUntil(c *cobra.Command, q *local.Queue, b batch.Batch, id string) error {
 	o, err := workerOptions("run", 0)
 	if err != nil {
 		return err
@@ -594,9 +601,11 @@ func showRun(w, stderr io.Writer, r batch.Run) error {
 		return &engine.Error{Err: errors.New("the run waits for an answer"), Hint: "knack batch answer " + r.ID,
 			Exit: engine.ExitRefused}
 	case batch.Refused:
-		return &engine.Error{Err: errors.New("the run was refused"), Hint: "knack batch logs " + r.ID, Exit: engine.ExitRefused}
+		return &engine.Error{Err: errors.New("the run was refused"), Hint: "knack batch logs " + r.ID,
+			Exit: engine.ExitRefused}
 	}
-	return &engine.Error{Err: fmt.Errorf("the run has %s", r.State), Hint: "knack batch logs " + r.ID, Exit: engine.ExitFailed}
+	return &engine.Error{Err: fmt.Errorf("the run has %s", r.State), Hint: "knack batch logs " + r.ID,
+		Exit: engine.ExitFailed}
 }
 
 // cannotRun says why a schedule cannot run now; "": it can.
@@ -622,8 +631,8 @@ func cannotRun(s schedule.Schedule) string {
 	return ""
 }
 
-// driveSchedules steps the schedules of this machine until stop is called. What was missed is decided before it returns,
-// and so before this process claims a run.
+// driveSchedules runs the schedules of this machine until stop is called. Missed times are handled before it returns,
+// so that this process does not claim a run that is to be dropped.
 func driveSchedules(ctx context.Context, q *local.Queue, stderr io.Writer) (stop func(), err error) {
 	release, err := q.Schedules().Drive()
 	if err != nil {
@@ -651,7 +660,7 @@ func driveSchedules(ctx context.Context, q *local.Queue, stderr io.Writer) (stop
 	}, nil
 }
 
-// keeper keeps the schedules that models make in the queue of this machine, which is opened by the first call.
+// keeper implements the tools CronCreate, CronList and CronDelete on the queue of this machine.
 type keeper struct{}
 
 // mostOfModels is how many schedules models can make in a directory.
@@ -677,8 +686,11 @@ func (keeper) Create(ctx context.Context, dir string, t tools.Schedule) (tools.S
 	if n >= mostOfModels {
 		return t, "", fmt.Errorf("this directory has %d schedules of models, and no more are made: CronDelete those that are over", n)
 	}
-	s, err := storeSchedule(ctx, q, schedule.Schedule{Rule: t.Rule, Dir: dir, Once: t.Once, ByModel: true,
+	s, err := complete(schedule.Schedule{Rule: t.Rule, Dir: dir, Once: t.Once, ByModel: true,
 		Task: batch.Task{Prompt: t.Prompt, Mode: string(permission.DontAsk)}})
+	if err == nil {
+		err = q.Schedules().Add(ctx, s)
+	}
 	if err != nil {
 		return t, "", err
 	}

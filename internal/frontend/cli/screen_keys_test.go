@@ -77,6 +77,10 @@ func TestScreenPaste(t *testing.T) {
 	k.types("look: \x1b[200~" + strings.Join(lines, "\r") + "\x1b[201~ here")
 	k.shows(w, h, `look: \[pasted text 1, 12 lines\] here`)
 	k.types("\r")
+	k.shows(w, h, `(?s)› look: \[pasted text, 12 lines \(ctrl\+o\)\]\s+here *\n.*A long text\.\n\n❯`)
+	k.types("\x0f") // Ctrl-O
+	k.shows(w, h, `(?s)Pasted text\nline 1\n.*line 12\n`)
+	k.types("q")
 	k.shows(w, h, `A long text\.\n\n❯`)
 	k.types("what is\x16") // Ctrl-V
 	k.shows(w, h, `what is\[image image-1\.png, 1 KB\]`)
@@ -130,7 +134,7 @@ func TestScreenKeys(t *testing.T) {
 	k.types("\r")
 	k.shows(w, h, `Two\.\n\n❯`)
 	k.types("\x12fir") // Ctrl-R
-	k.shows(w, h, `(?s)earlier prompts\n❯ first words\n.*/ fir`)
+	k.shows(w, h, `(?s)Earlier prompts\n❯ first words\n.*/ fir`)
 	k.types("\r")
 	k.shows(w, h, `(?m)^❯ first words$`)
 	k.types("\x15") // Ctrl-U
@@ -230,7 +234,8 @@ func TestScreenPickers(t *testing.T) {
 	k.types("/new\r")
 	k.shows(w, h, `a new session: \S+\n\n❯`)
 	k.types("/resume\r")
-	k.shows(w, h, `(?s)Resume which session\?\n❯ remember the apples +\d{4}-\d\d-\d\d \d\d:\d\d, 1 turn`)
+	k.shows(w, h, `(?s)Resume which session\?\n❯ remember the apples +(today|yesterday) \d\d:\d\d, 1 turn\n.*`+
+		`enter: pick · ↑↓: move · esc: close`)
 	k.types("apples\r")
 	k.shows(w, h, `(?s)resumed .*› remember the apples\n\nApples it is\.\n\n❯`)
 	k.types("and now\r")
@@ -346,6 +351,58 @@ func TestScreenJobs(t *testing.T) {
 	k.shows(w, h, `It runs\.\n\n  in the background: until test -e stop`)
 	d.file(t, "stop", "")
 	k.shows(w, h, `It runs\.\n\n❯`)
+	k.quits()
+}
+
+// TestScreenBackground: ctrl+b lets a command that runs go on in the background, and the turn with it; without a
+// command it moves the cursor.
+func TestScreenBackground(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t,
+		llmtest.Answer{When: "^go$", Calls: []llmtest.Call{{ID: "a", Name: "bash", Input: map[string]any{
+			"command": "echo begun; until test -e stop; do sleep 0.05; done; echo over"}}}},
+		llmtest.Answer{Want: []string{"The user moved it to the background, where it runs as background job 1"},
+			Calls: []llmtest.Call{{ID: "b", Name: "bash_output", Input: map[string]any{"id": "1"}}}},
+		llmtest.Answer{Want: []string{"begun"}, Text: "It goes on."}))
+	const w, h = 100, 30
+	k := d.onScreen(t, w, h, "--allowed-tools", "Bash")
+	k.shows(w, h, `(?m)^❯$`)
+	k.types("xgo\x02\x02\x02\x1b[3~") // Ctrl-B is an editor's key here
+	k.shows(w, h, `(?m)^❯ go$`)
+	k.types("\r")
+	k.shows(w, h, `(?s)○ bash echo begun.*ctrl\+b: background`)
+	k.types("\x02")
+	k.shows(w, h, `(?s)Runs in the background as 1: echo begun.*It goes on\.\n\n  in the background: echo begun`)
+	d.file(t, "stop", "")
+	k.shows(w, h, `It goes on\.\n\n❯`)
+	k.types("!sleep 1000\r")
+	k.shows(w, h, `running, esc interrupts`)
+	k.types("\x02")
+	k.shows(w, h, `Runs in the background as 2: sleep 1000\n`)
+	k.quits()
+}
+
+// TestScreenSendNow: alt+n interrupts the turn with the queued message, or with what was typed.
+func TestScreenSendNow(t *testing.T) {
+	t.Parallel()
+	work := func(id string) []llmtest.Call {
+		return []llmtest.Call{{ID: id, Name: "bash", Input: map[string]any{"command": "sleep 1000"}}}
+	}
+	d := newFixture(t, serve(t,
+		llmtest.Answer{When: "^work$", Calls: work("a")},
+		llmtest.Answer{When: "rather this$", Calls: work("b")},
+		llmtest.Answer{When: "no, that$", Text: "That it is."}))
+	const w, h = 100, 40
+	k := d.onScreen(t, w, h, "--allowed-tools", "Bash")
+	k.shows(w, h, `(?m)^❯$`)
+	k.types("work\r")
+	k.shows(w, h, `○ bash sleep`)
+	k.types("rather this\r")
+	k.shows(w, h, `queued: rather this  alt\+n: now`)
+	k.types("\x1bn")
+	k.shows(w, h, `(?s)bash sleep 1000  aborted.*› rather this.*○ bash sleep`)
+	k.types("no, that\x1bn")
+	k.shows(w, h, `(?s)aborted.*› no, that.*That it is\.\n\n❯`)
 	k.quits()
 }
 
@@ -482,7 +539,7 @@ func TestScreenHabits(t *testing.T) {
 	k.types("/status\r")
 	k.shows(w, h, `› /status\n\nid  .*\ntitle|› /status\n\nid  .*\ndirectory +.*work`)
 	k.types("/add-dir x\r")
-	k.shows(w, h, `unknown command: /add-dir(?s:.*)knack -c --add-dir DIR\n`)
+	k.shows(w, h, `x is not a directory`)
 	k.types("/model bogus/x\r")
 	k.shows(w, h, `there is no provider "bogus"\n· /model provider/name, or /model to choose`)
 	k.types("/why\r")
@@ -519,7 +576,7 @@ func TestAllEdits(t *testing.T) {
 	k := d.onScreen(t, w, h)
 	k.shows(w, h, `(?m)^❯$`)
 	k.types("go\r")
-	k.shows(w, h, `Create one\.txt\?(?s:.*)4 yes, and all edits +mode acceptEdits: files here are changed without`)
+	k.shows(w, h, `Create one\.txt\?(?s:.*)4 yes, and all edits +mode acceptEdits: files here change without asking`)
 	k.types("4")
 	k.shows(w, h, `Run this command\?\n\ntouch made\n(?s:.*)1 yes, this once`)
 	k.types("1")
@@ -553,8 +610,8 @@ func TestScreenNotices(t *testing.T) {
 	k := d.onScreen(t, w, h, "--mcp-config", `{"mcpServers":{"absent":{"command":"no-such-program"}}}`)
 	k.shows(w, h, `(?m)^❯$`)
 	k.types("look at @missing.txt\r")
-	k.shows(w, h, `(?m)^· warn: @missing\.txt: there is no such file; the text is sent as it is$`)
-	k.shows(w, h, `(?m)^· warn: .*MCP server absent is not connected: cannot run no-such-program: not found on PATH$`)
+	k.shows(w, h, `(?m)^· warn: @missing\.txt: there is no such file; the text is sent as it is \(ls \.\)$`)
+	k.shows(w, h, `(?m)^· warn: .*MCP server absent is not connected: cannot run no-such-program: not found on PATH \(knack mcp test\s+absent\)$`)
 	k.shows(w, h, `First\.`)
 	k.types("go on\r")
 	k.shows(w, h, `Second\.`)
@@ -568,7 +625,8 @@ func TestScreenNotices(t *testing.T) {
 // shows the notes before they are read.
 func TestScreenMemory(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t, serve(t, llmtest.Answer{When: "^# a heading$", Text: "Sent."}))
+	d := newFixture(t, serve(t, llmtest.Answer{When: "^# a heading$", Text: "Sent."},
+		llmtest.Answer{When: "(?s)lasting preferences.*a heading", Text: "Two:\n- Prefers headings.\n- Builds with make.\n"}))
 	d.program(t, filepath.Join(d.home(), "edit"), "printf 'edited\\n' >> \"$1\"\n")
 	d.env = append(d.env, "VISUAL="+filepath.Join(d.home(), "edit"))
 	root, err := filepath.EvalSymlinks(d.dir)
@@ -594,15 +652,32 @@ func TestScreenMemory(t *testing.T) {
 	k.shows(w, h, `(?m)^❯$`)
 	notes := filepath.Join(d.home(), ".local/state/knack/memories/user/MEMORY.md")
 	k.types("# a heading\r")
-	k.shows(w, h, `(?s)\na heading\n.*1 for this project.*4 no`)
-	k.types("3")
+	k.shows(w, h, `(?s)\na heading\n.*1 for this project.*5 no`)
+	k.types("4")
 	k.shows(w, h, `Sent\.`)
+	// What everybody should know is shown as a difference first.
+	k.types("# run make check\r")
+	k.shows(w, h, `(?s)Remember this\?.*3 for everybody who works here`)
+	k.types("3")
+	k.shows(w, h, `(?s)Change .*AGENTS\.md\?.*\+- run make check.*yes, change it`)
+	k.types("1")
+	k.shows(w, h, `added to .*AGENTS\.md; it counts once its new content is approved`)
+	// Proposals are asked about one by one.
+	k.types("/memory propose\r")
+	k.shows(w, h, `(?s)Remember this\? \(1 of 2\).*Prefers headings\.`)
+	k.types("5")
+	k.shows(w, h, `(?s)Remember this\? \(2 of 2\).*Builds with make\.`)
+	k.types("2")
+	k.shows(w, h, `(?s)nothing was added.*added to .*memories/user/MEMORY\.md`)
 	k.types("/memory claude\r")
 	k.shows(w, h, `(?s)Deploys on Friday.*yes, always`)
 	k.types("1")
 	k.shows(w, h, `memory\.claude = true`)
 	k.quits()
-	if text, err := os.ReadFile(notes); err != nil || string(text) != "- likes tabs\nedited\n" {
+	if text, err := os.ReadFile(notes); err != nil || string(text) != "- likes tabs\nedited\n- Builds with make.\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if text, err := os.ReadFile(filepath.Join(d.dir, "AGENTS.md")); err != nil || string(text) != "- run make check\n" {
 		t.Errorf("%q, %v", text, err)
 	}
 }

@@ -126,6 +126,7 @@ func TestScreenTalk(t *testing.T) {
 		llmtest.Answer{Text: "All done.\n\n```go\nfunc main() {}\n```\n"},
 		llmtest.Answer{When: "Greet Ada", Text: "Dear Ada."},
 	))
+	d.env = append(d.env, "NO_COLOR=", "CLICOLOR_FORCE=1")
 	const w, h = 200, 40
 	k := d.onScreen(t, w, h)
 	k.shows(w, h, `(?m)^❯$`)
@@ -147,6 +148,27 @@ func TestScreenTalk(t *testing.T) {
 	k.types("light\r")
 	k.shows(w, h, `theme light, from now on`)
 	home := filepath.Dir(d.dir)
+	themes := filepath.Join(home, ".config", "knack", "themes")
+	if err := os.MkdirAll(themes, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"mine": `{"description": "My own", "colours": {"dim": "#010203"}}`,
+		"odd": `{"colours": {"dim": "reddish"}}`} {
+		if err := os.WriteFile(filepath.Join(themes, name+".json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.types("/theme odd\r")
+	k.shows(w, h, `odd\.json: colours\.dim: "reddish" is not a colour`)
+	k.types("/theme\r")
+	k.shows(w, h, `mine +My own`)
+	k.types("mine\r")
+	k.shows(w, h, `theme mine, from now on`)
+	k.types("/theme light\r")
+	k.shows(w, h, `(?s)theme light, from now on.*theme light, from now on`)
+	if !strings.Contains(k.all.String(), "\x1b[38;2;1;2;3m") {
+		t.Error("the colour of the user's theme is not used")
+	}
 	if data, err := os.ReadFile(filepath.Join(home, ".config", "knack", "settings.json")); err != nil ||
 		!strings.Contains(string(data), `"theme": "light"`) {
 		t.Errorf("the theme was not stored: %s, %v", data, err)

@@ -117,6 +117,7 @@ func systemdService(args []string, vars [][2]string, env engine.Env) service {
 	for i, a := range args {
 		words[i] = quote(a)
 	}
+	words[0] = strings.ReplaceAll(words[0], "$$", "$") // in the path of the program, a dollar sign means itself
 	fmt.Fprintf(&b, "ExecStart=%s\n", strings.Join(words, " "))
 	for _, v := range vars {
 		// In Environment= a dollar sign means itself.

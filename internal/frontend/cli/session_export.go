@@ -14,20 +14,36 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
+// formatClaude is the format of Claude Code's transcripts.
+const formatClaude = "claude"
+
 func sessionExportCommand() *cobra.Command {
 	var format, out string
 	overwrite := false
 	c := &cobra.Command{
 		Use:   "export ID",
-		Short: "Write a session as a page, as Markdown, or as JSON lines",
+		Short: "Write a session as a page, as Markdown, as JSON lines, or for Claude Code",
 		Long: `Write a session as one self-contained HTML page (html), as Markdown (md), or as
 JSON lines that "knack session import" reads back (jsonl). Only the current branch
 is written.
+
+--format claude writes copies with new IDs, as transcripts that programs for Claude Code
+read, into DIR/projects/: "export --format claude DIR" of all sessions of this directory,
+"export --format claude ID -o DIR" of one. DIR is such a program's CLAUDE_CONFIG_DIR.
 
 Only you can read the file: a session contains everything that was read and
 written in it, including secrets. Check it before you pass it on.`,
 		Args: exactly(1, "knack session list"),
 		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case format == formatClaude && (out == "-" || overwrite):
+				return engine.Usagef("knack session export --format claude DIR",
+					"--format claude writes new files into a directory")
+			case format == formatClaude && out == "":
+				return exportClaude(c, args[0], "")
+			case format == formatClaude:
+				return exportClaude(c, out, args[0])
+			}
 			log, err := readSession(c, args[0])
 			if err != nil {
 				return err
@@ -48,8 +64,9 @@ written in it, including secrets. Check it before you pass it on.`,
 	}
 	resultJSON(c)
 	c.ValidArgsFunction = completeSession
-	c.Flags().StringVar(&format, "format", "", "html, md or jsonl; default: the extension of the file, or html")
-	c.Flags().StringVarP(&out, "output", "o", "", "the file; - is stdout; default: knack-ID.html")
+	c.Flags().StringVar(&format, "format", "", "html, md, jsonl or claude; default: the extension of the file, or html")
+	c.Flags().StringVarP(&out, "output", "o", "",
+		"the file, or for claude the directory; - is stdout; default: knack-ID.html")
 	c.Flags().BoolVar(&overwrite, "force", false, "replace an existing file")
 	return c
 }

@@ -75,8 +75,11 @@ change while a command runs counts as changed by the command.`,
 				for _, l := range done.Left {
 					fmt.Fprintln(c.ErrOrStderr(), "knack: left:", plain.Line(l))
 				}
-				return &engine.Error{Err: fmt.Errorf("%s not restored", plain.Count(len(done.Left), "file")),
-					Hint: fmt.Sprintf("knack session restore %s --at %d --files --force", log.ID(), to.Entry)}
+				failed := &engine.Error{Err: fmt.Errorf("%s not restored", plain.Count(len(done.Left), "file"))}
+				if done.Forcible {
+					failed.Hint = fmt.Sprintf("knack session restore %s --at %d --files --force", log.ID(), to.Entry)
+				}
+				return failed
 			case done.NoFiles != "" && !done.Moved:
 				return errors.New(done.NoFiles)
 			case done.NoFiles != "" && done.NoFiles != checkpoint.ErrNothing.Error():

@@ -86,7 +86,8 @@ contain secrets is shown by name only.`,
 						places = append(places, place)
 					}
 				}
-				rows = append(rows, []string{plain.Line(v.Key), plain.Line(string(v.Value)), plain.Line(strings.Join(places, ", "))})
+				rows = append(rows, []string{plain.Line(v.Key), plain.Line(string(v.Value)),
+					plain.Line(strings.Join(places, ", "))})
 			}
 			writeTable(out, rows)
 			if len(rows) == 0 {
@@ -206,7 +207,7 @@ that file.`,
 			if file == "" {
 				return engine.ErrNoState("there are no key bindings")
 			}
-			all, err := tui.Keys(file)
+			all, err := tui.Keys(file, engine.ClaudeKeyBindings(engine.Env(nil)))
 			if err != nil {
 				return &engine.Error{Err: err, Hint: "knack help keys"}
 			}
@@ -230,6 +231,11 @@ that file.`,
 				state = "is valid"
 			}
 			fmt.Fprintf(out, "\n%s %s\n", plain.Line(file), state)
+			if claude := engine.ClaudeKeyBindings(engine.Env(nil)); claude != "" {
+				if _, err := os.Stat(claude); err == nil {
+					fmt.Fprintf(out, "%s is read before it\n", plain.Line(claude))
+				}
+			}
 			return nil
 		},
 	}

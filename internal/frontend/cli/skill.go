@@ -35,6 +35,7 @@ func skillCommand() *cobra.Command {
 		skillUpdateCommand(),
 		skillPublishCommand(),
 		skillVerifyCommand(),
+		skillLockCommand(),
 		skillDiffCommand(),
 		skillAcceptCommand(),
 	)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,7 +28,7 @@ import (
 )
 
 func skillAddCommand() *cobra.Command {
-	var yes bool
+	var flags installFlags
 	c := &cobra.Command{
 		Use:   "add SOURCE [NAME]",
 		Short: "Install a skill, after showing what it asks for",
@@ -43,10 +45,11 @@ recorded in skills.lock, and verified when the skill is loaded and invoked.`,
   knack skill add https://example.com/skills.git#v2 skills/pdf`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := userStore()
+			x, err := newInstaller(c, flags)
 			if err != nil {
 				return err
 			}
+			defer x.Close()
 			name := ""
 			if len(args) == 2 {
 				name = args[1]
@@ -55,10 +58,10 @@ recorded in skills.lock, and verified when the skill is loaded and invoked.`,
 			if err != nil {
 				return err
 			}
-			return installSkill(c, s, given, "", yes)
+			return x.skill(given, "")
 		},
 	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "install without being asked")
+	flags.register(c)
 	return c
 }
 
@@ -96,65 +99,51 @@ func skillSource(arg, name string) (install.Given, error) {
 	return g, err
 }
 
-// installSkill fetches a skill, shows it, asks, and installs it. want is the name that it must have; "": any.
-func installSkill(c *cobra.Command, s *install.Store, given install.Given, want string, yes bool) error {
-	p, err := engine.Load(c.Context(), engine.Options{Version: version()})
+// skill fetches a skill, shows it, asks, and installs it. want is the name that it must have; "": any.
+func (x *installer) skill(given install.Given, want string) error {
+	st, err := x.stage(target{given: given, id: want}, "skill")
 	if err != nil {
 		return err
 	}
-	defer p.Close()
-	if err := p.Plugins().CheckSource(nil); err != nil {
-		return &engine.Error{Err: err, Exit: engine.ExitRefused}
-	}
-	st, err := s.Stage(c.Context(), given, "skill", nil)
-	if err != nil {
-		return fmt.Errorf("%s: %w", plain.Line(given.Source.String()), err)
-	}
 	defer st.Close()
-	k, problems := knack.Check(c.Context(), st.Dir)
+	k, problems := knack.Check(x.c.Context(), st.Dir)
 	if k == nil {
 		return &engine.Error{Err: errors.New("there is no SKILL.md at its top"), Hint: "knack plugin add, for a plugin; or " +
 			"name the skill's directory: knack skill add SOURCE DIR"}
 	}
-	name := k.Label
+	name := cmp.Or(k.Label, want, placeName(given))
 	if !plugin.ValidName(name) {
 		return fmt.Errorf("its name %q cannot be used", plain.Line(name))
 	}
 	if want != "" && name != want {
 		return fmt.Errorf("it is now called %s: knack skill add installs it", plain.Line(name))
 	}
-	lock, err := install.ReadLock(s.Lock)
-	if err != nil {
-		return err
-	}
-	if old := lock.Skills[name]; old != nil && old.Tree == st.Tree {
-		fmt.Fprintf(c.ErrOrStderr(), "%s is up to date\n", name)
-		return s.Install(st, name) // repairs files that were changed
-	} else if old != nil {
-		changes, err := old.Files.Verify(st.Dir)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(c.ErrOrStderr(), "compared with what is installed: %s\n\n", changes)
-	}
 	st.Plugin = &plugin.Plugin{Description: k.Description, Skills: []plugin.Place{{Path: ".", Name: name,
 		Fixed: true}}}
-	page := install.Describe(c.Context(), st.Plugin, st.Dir)
-	page.Problems = slices.DeleteFunc(problems, func(x knack.Problem) bool {
-		return x.Severity != knack.Error || x.Code == knack.CodeNameDirMismatch // its directory is a temporary one
+	done, err := x.install(st, name, "", func() install.Page {
+		page := install.Describe(x.c.Context(), st.Plugin, st.Dir)
+		page.Problems = slices.DeleteFunc(problems, func(x knack.Problem) bool {
+			return x.Severity != knack.Error || // its directory is a temporary one
+				x.Code == knack.CodeNameDirMismatch || x.Code == knack.CodeNameMissing
+		})
+		return page
 	})
-	page.Write(c.ErrOrStderr(), st, name)
-	if !yes {
-		ok, err := confirm(c, "\nInstall the skill "+name+"?", "knack skill add --yes installs what is shown")
-		if err != nil || !ok {
-			return err
-		}
+	if err == nil && done {
+		fmt.Fprintf(x.c.OutOrStdout(), "the skill %s is installed\n", name)
 	}
-	if err := s.Install(st, name); err != nil {
-		return err
+	return err
+}
+
+// placeName is the name of the directory, file or entry that a skill comes from.
+func placeName(g install.Given) string {
+	if g.Skill != "" {
+		return g.Skill
 	}
-	fmt.Fprintf(c.OutOrStdout(), "the skill %s is installed\n", name)
-	return nil
+	name := path.Base(filepath.ToSlash(cmp.Or(g.Source.Path, g.URL)))
+	for _, ext := range []string{".skill", ".zip", ".tar.gz", ".tgz", ".git"} {
+		name = strings.TrimSuffix(name, ext)
+	}
+	return name
 }
 
 func skillRemoveCommand() *cobra.Command {
@@ -181,7 +170,8 @@ func skillRemoveCommand() *cobra.Command {
 }
 
 func skillUpdateCommand() *cobra.Command {
-	var yes, rollback bool
+	var flags installFlags
+	var rollback bool
 	c := &cobra.Command{
 		Use:   "update [NAME]…",
 		Short: "Fetch installed skills again, and show what changed before it is installed",
@@ -189,27 +179,24 @@ func skillUpdateCommand() *cobra.Command {
 name, all are updated. --rollback returns to the version before the last update.`,
 		Example: "  knack skill update\n  knack skill update pdf --rollback",
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := userStore()
+			x, err := newInstaller(c, flags)
 			if err != nil {
 				return err
 			}
-			lock, err := install.ReadLock(s.Lock)
-			if err != nil {
-				return err
-			}
+			defer x.Close()
 			if len(args) == 0 && !rollback {
-				args = install.IDs(lock.Skills)
+				args = install.IDs(x.lock.Skills)
 			}
 			var errs []error
 			for _, name := range args {
 				var err error
-				switch it := lock.Skills[name]; {
+				switch it := x.lock.Skills[name]; {
 				case it == nil:
 					err = errors.New("it is not installed")
 				case rollback:
-					_, err = s.Rollback(name)
+					_, err = x.store.Rollback(name)
 				default:
-					err = installSkill(c, s, install.Given{Source: it.Source, Typed: true}, name, yes)
+					err = x.skill(install.Given{Source: it.Source, Typed: true}, name)
 				}
 				if err != nil {
 					errs = append(errs, fmt.Errorf("%s: %w", plain.Line(name), err))
@@ -218,7 +205,7 @@ name, all are updated. --rollback returns to the version before the last update.
 			return errors.Join(errs...)
 		},
 	}
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "install without being asked")
+	flags.register(c)
 	c.Flags().BoolVar(&rollback, "rollback", false, "return to the version before the last update")
 	return c
 }

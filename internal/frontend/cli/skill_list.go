@@ -20,7 +20,7 @@ import (
 
 func skillListCommand() *cobra.Command {
 	var f projectFlags
-	var asJSON, all bool
+	var asJSON, all, outdated bool
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the skills found from this directory",
@@ -32,12 +32,18 @@ States: active, conditional (hidden until a tool touches a file that matches its
 paths), untrusted, off, name-only and user-only (set by skills.overrides), and with
 --all also shadowed (another skill of the same name comes first), duplicate (the
 same file was found before), gated (the feature that it needs is off) and broken
-(could not be loaded).`,
+(could not be loaded).
+
+--outdated fetches the source of each installed skill and plugin again and lists
+those that knack skill update or knack plugin update would change.`,
 		Example: `  knack skill list
   knack skill list --all
   knack skill list --json | jq -r '.[] | select(.state == "active") | .commandName'`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if outdated {
+				return listOutdated(c, asJSON)
+			}
 			cat, err := f.load(c.Context())
 			if err != nil {
 				return err
@@ -65,6 +71,7 @@ same file was found before), gated (the feature that it needs is off) and broken
 	f.register(c)
 	f.registerView(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print an array of objects")
+	c.Flags().BoolVar(&outdated, "outdated", false, "list the installed skills and plugins whose source has changed")
 	c.Flags().BoolVar(&all, "all", false, "also show unused skills and every problem")
 	return c
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/project/install"
 )
@@ -22,18 +24,25 @@ type lockedJSON struct {
 
 func skillVerifyCommand() *cobra.Command {
 	var locked bool
+	var keys []string
 	c := &cobra.Command{
 		Use:   "verify",
 		Short: "Compare what is installed with skills.lock, by content",
 		Long: `Compare what is installed with skills.lock, by content: every file of every plugin and skill
-in your own lock and in the project's (.knack/skills.lock).
+in your own lock and in the project's (.knack/skills.lock), and the skills in the
+project's skills-lock.json, which the npm program skills writes.
+
+A signature of the project's lock beside it (skills.lock.sig of ssh-keygen -Y sign -n
+knack-skills, skills.lock.minisig of minisign) must be valid. The key of the first one
+is remembered, and another key is a difference. With --key, one of these keys must have
+signed it; nothing is remembered.
 
 Exit code 1 means that something differs. With --locked, for CI, that is exit code 3,
 and a plugin that the settings turn on must also be in a lock.`,
-		Example: "  knack skill verify\n  knack skill verify --locked",
+		Example: "  knack skill verify\n  knack skill verify --locked --key team.pub",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			all, err := verifyLocks(c, locked)
+			all, err := verifyLocks(c, locked, keys)
 			if err != nil {
 				return err
 			}
@@ -66,25 +75,19 @@ and a plugin that the settings turn on must also be in a lock.`,
 		},
 	}
 	resultJSON(c)
+	c.Flags().StringArrayVar(&keys, "key", nil,
+		"a public `KEY` of minisign or SSH that may sign the project's lock, or a file with it")
 	c.Flags().BoolVar(&locked, "locked", false, "exit with 3 if anything differs, or is not locked")
 	return c
 }
 
-func verifyLocks(c *cobra.Command, locked bool) ([]lockedJSON, error) {
-	s, err := userStore()
+func verifyLocks(c *cobra.Command, locked bool, keys []string) ([]lockedJSON, error) {
+	x, err := newInstaller(c, installFlags{key: keys})
 	if err != nil {
 		return nil, err
 	}
-	p, err := engine.Load(c.Context(), engine.Options{Version: version()})
-	if err != nil {
-		return nil, err
-	}
-	defer p.Close()
-	mine, err := install.ReadLock(s.Lock)
-	if err != nil {
-		return nil, err
-	}
-	project := filepath.Join(p.Root(), ".knack", install.LockName)
+	defer x.Close()
+	s, p, mine, project := x.store, x.project, x.lock, x.projectLock()
 	theirs, err := install.ReadLock(project)
 	if err != nil {
 		return nil, err
@@ -101,6 +104,26 @@ func verifyLocks(c *cobra.Command, locked bool) ([]lockedJSON, error) {
 			x.State = "another version is installed"
 		}
 		all = append(all, x)
+	}
+	signed := lockedJSON{install.LockName, project, "ok"}
+	switch found, err := s.VerifyLock(project, x.keys); {
+	case err != nil:
+		signed.State = err.Error()
+		all = append(all, signed)
+	case len(found.Signers) > 0:
+		all = append(all, signed)
+		first := ""
+		if found.First {
+			first = ", a key that is new here: compare it with what its owner publishes"
+		}
+		fmt.Fprintf(c.ErrOrStderr(), "%s is signed by %s%s\n", plain.Line(project), install.SignerNames(found.Signers), first)
+	}
+	others, err := install.NPMSkills(p.Root())
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(others)) {
+		all = append(all, lockedJSON{plain.Line(name), filepath.Join(p.Root(), install.NPMLockName), others[name]})
 	}
 	for id, on := range p.Plugins().Enabled() {
 		if locked && on && mine.Plugins[id] == nil && theirs.Plugins[id] == nil && !strings.HasSuffix(id, "@builtin") {
@@ -121,13 +144,57 @@ func verifyItem(s *install.Store, it *install.Item) string {
 	return "ok"
 }
 
+func skillLockCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "lock [DIR]",
+		Short: "Write the skills.lock of a skill or plugin, for its author to sign",
+		Long: `Write the skills.lock of a skill or plugin, for its author to sign: the hash of every file
+in the directory. Whoever installs it then gets these files or an error, and later
+versions only with the same key. Sign it with one of
+
+  ssh-keygen -Y sign -n knack-skills -f KEY DIR/skills.lock
+  minisign -Sm DIR/skills.lock   (and put minisign.pub into DIR first)
+
+and publish skills.lock with skills.lock.sig or skills.lock.minisig. Knack shows the
+name of an SSH key that is in allowed_signers (ssh-keygen's format) beside your
+settings. Where gh is installed, it is asked what GitHub attests about a skills.lock.`,
+		Example: "  knack skill lock ./my-plugin",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			dir, err := filepath.Abs(strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			s, err := userStore()
+			if err != nil {
+				return err
+			}
+			st, err := s.StageUnsigned(c.Context(), dir)
+			if err != nil {
+				return err
+			}
+			defer st.Close()
+			for _, name := range st.Skipped {
+				fmt.Fprintf(c.ErrOrStderr(), "left out: %s is a link that leads out of the directory\n", plain.Line(name))
+			}
+			data, err := st.Pack()
+			if err != nil {
+				return err
+			}
+			file := filepath.Join(dir, install.LockName)
+			if err := atomicfile.Write(file, data, 0o644); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s has %s; sign it: knack help skill lock\n", plain.Line(file),
+				plain.Count(len(st.Files), "file"))
+			return nil
+		},
+	}
+}
+
 // lockedItem finds an item of the user's lock.
 func lockedItem(id string) (*install.Store, *install.Item, error) {
-	s, err := userStore()
-	if err != nil {
-		return nil, nil, err
-	}
-	lock, err := install.ReadLock(s.Lock)
+	s, lock, err := userLock()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -148,7 +215,7 @@ func skillDiffCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			d, err := s.Diff(it)
+			d, err := s.Diff(it, "")
 			if err != nil {
 				return err
 			}
@@ -173,7 +240,7 @@ The difference is shown first; the lock then records the files that you saw.`,
 			if err != nil {
 				return err
 			}
-			d, err := s.Diff(it)
+			d, err := s.Diff(it, "")
 			if err != nil {
 				return err
 			}

@@ -65,7 +65,7 @@ Nothing in the skill is run: inline commands stay as they are, even with --expan
 					return err
 				}
 				fmt.Fprintln(out, plain.Text(text))
-				return nil
+				return noteCommands(ctx, c.ErrOrStderr(), e.Skill)
 			case body:
 				if e.Skill == nil {
 					return brokenSkill(cat, e)
@@ -158,6 +158,25 @@ func expandedText(ctx context.Context, e knack.Candidate, v knack.View, args str
 		return "", err
 	}
 	return a.Prompt, nil
+}
+
+// noteCommands says that the commands in a skill's text were not run.
+func noteCommands(ctx context.Context, w io.Writer, s *knack.Skill) error {
+	if s.Prompt != nil || s.Origin.Kind == knack.MCP {
+		return nil
+	}
+	body, err := command.ShownSkill(s).Body(ctx)
+	if err != nil {
+		return err
+	}
+	switch n := len(knack.InlineCommands(body)); n {
+	case 0:
+	case 1:
+		_, err = fmt.Fprintln(w, "knack: info: the text has a command that was not run: it runs when the skill is called")
+	default:
+		_, err = fmt.Fprintf(w, "knack: info: the text has %d commands that were not run: they run when the skill is called\n", n)
+	}
+	return err
 }
 
 func brokenSkill(cat *command.Skills, e knack.Candidate) error {

@@ -207,7 +207,8 @@ func TestTraceLeavesChildren(t *testing.T) {
 
 var errNoTrace = errors.New("programs cannot be traced here")
 
-// traceFiles runs a program and calls each for its system calls that open or look at a path. It returns the exit status.
+// traceFiles runs a program and calls each for its system calls that open or look at a path. It returns the exit
+// status.
 func traceFiles(cmd *exec.Cmd, each func(call, path string)) (status int, err error) {
 	runtime.LockOSThread() // only the thread that started a program may trace it
 	defer runtime.UnlockOSThread()

@@ -69,7 +69,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	front.Complete = func(text string) []string { return t.Session().Now().Complete(text) }
 	front.Summary = func(name string, input json.RawMessage) string { return t.Session().Now().Summary(name, input) }
 	front.Send = func(ctx context.Context, text string, when engine.When) (engine.Queued, error) {
-		return t.Session().Send(ctx, engine.QueuedMessage{Input: agent.Typed(text), When: when})
+		return t.Session().Send(ctx, engine.QueuedMessage{Input: agent.Typed(engine.NoteCommand(text)), When: when})
 	}
 
 	if done, err := command.ChooseModel(ctx, s); err != nil {
@@ -122,22 +122,39 @@ func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first
 	settings := e.Project().Settings()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
-	go e.Watch(watching)
 	var before func(ctx context.Context, person engine.Person) error
 	if !f.trust && !f.bare && e.NeedsTrust() {
 		before = func(ctx context.Context, person engine.Person) error { return command.AskTrust(ctx, e, person) }
 	}
 	return tui.Run(ctx, tui.Options{
-		In: in, Out: out, Theme: cmp.Or(env.Get("KNACK_THEME"), settings.Theme), Colour: colors(out),
+		In: in, Out: out, Theme: cmp.Or(env.Get("KNACK_THEME"), settings.Theme), Colour: colors(out), Themes: themes(env),
 		Notify: settings.Notify,
 		First:  first, Env: env.Get,
 		History: env.StateFile("history"), Bindings: engine.KeyBindings(env),
-		Before: before,
+		ClaudeBindings: engine.ClaudeKeyBindings(env),
+		Before:         before,
 		Start: func(ctx context.Context, person engine.Person) (*engine.Session, error) {
-			return f.start(ctx, e, person, nil, c.ErrOrStderr())
+			return f.start(ctx, e, person, nil, rawWriter{c.ErrOrStderr()})
 		},
 		Greeting: func(m permission.Mode) tui.Greeting { return greeting(e, env, m) },
+		Shown:    func() { go e.Watch(watching) }, // it searches the directories of skills once more
 	})
+}
+
+// themes is the directory of the user's theme files; "": there is none.
+func themes(env engine.Env) string {
+	if dir := env.ConfigDir(); dir != "" {
+		return filepath.Join(dir, "themes")
+	}
+	return ""
+}
+
+// A rawWriter writes to a terminal in raw mode, where a newline alone does not return to the first column.
+type rawWriter struct{ io.Writer }
+
+func (w rawWriter) Write(p []byte) (int, error) {
+	_, err := io.WriteString(w.Writer, strings.ReplaceAll(string(p), "\n", "\r\n"))
+	return len(p), err
 }
 
 // greeting is what the first screen says.

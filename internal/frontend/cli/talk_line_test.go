@@ -3,6 +3,8 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -45,4 +47,28 @@ func TestLineMode(t *testing.T) {
 	if n := strings.Count(k.all.String(), "result of"); n != 2 {
 		t.Errorf("got %d headings of results", n)
 	}
+}
+
+// TestNoteDuringTurn: "# TEXT" typed while the model works is a note, about which the user is asked when the turn has
+// ended, and no message to the model.
+func TestNoteDuringTurn(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t,
+		call("c1", "echo $$ >pid; while [ ! -e go ]; do sleep 0.05; done"), llmtest.Answer{Text: "Done."}))
+	k := d.open(t, "--allow", "Bash(echo *)", "--allow", "Bash(while *)", "--allow", "Bash(sleep *)", "--allow",
+		"Edit(pid)", "--allow", "Bash([ *)")
+	k.enters("first")
+	waitFor(t, "the command", func() bool {
+		_, err := os.Stat(filepath.Join(d.dir, "pid"))
+		return err == nil
+	})
+	k.types(ctrlC)
+	k.expect(`Message to the model \(Enter`)
+	k.types("# likes tabs\r")
+	k.expect(`/memory: this command runs when the turn has ended`)
+	d.file(t, "go", "")
+	k.expect(`(?s)Done\..*likes tabs.*Remember this\?.*memories/user/MEMORY\.md`)
+	k.types("2\r")
+	k.expect(`added to .*memories/user/MEMORY\.md`)
+	k.leaves()
 }

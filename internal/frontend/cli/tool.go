@@ -40,7 +40,8 @@ func toolListCommand() *cobra.Command {
 			}
 			defer ws.Close()
 			tools, problems := tool.Select(slices.Concat(coding.Tools(ws,
-				coding.Options{Jobs: new(coding.Jobs)}), new(engine.Project).WebTools()), coding.All, coding.Choice(choice, coding.All))
+				coding.Options{Jobs: new(coding.Jobs)}), new(engine.Project).WebTools()), coding.All,
+				coding.Choice(choice, coding.All))
 			for _, p := range problems {
 				fmt.Fprintf(c.ErrOrStderr(), "knack: %s: %s. %s\n", p.Severity, p, p.Hint)
 			}

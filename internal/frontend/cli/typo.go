@@ -55,8 +55,8 @@ func mistyped(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// askWord asks whether a prompt that is a single word is meant as one: at a terminal `knack update` is more often a command
-// of another program. It suggests the commands that have the word as a name. After -- everything is a prompt.
+// askWord asks whether a prompt that is a single word is meant as one: at a terminal `knack update` is more often a
+// command of another program. It suggests the commands that have the word as a name. After -- everything is a prompt.
 func askWord(c *cobra.Command, args []string) error {
 	if len(args) != 1 || c.ArgsLenAtDash() == 0 || strings.ContainsFunc(args[0], func(r rune) bool {
 		return r != '-' && r != '_' && (r > unicode.MaxASCII || !unicode.IsLetter(r))
@@ -166,6 +166,18 @@ func noSubcommand(c *cobra.Command, args []string) error {
 	}
 	return engine.Usagef(strings.Join(append([]string{c.CommandPath(), near[0]}, args[1:]...), " "),
 		"%s has no command %q; did you mean %s?", c.CommandPath(), args[0], near[0])
+}
+
+// noSuchCommand returns an error for --help after words that name no command, for which cobra would print the help of
+// the nearest one. In a prompt such a word is help on knack itself.
+func noSuchCommand(c *cobra.Command) error {
+	words := c.Flags().Args()
+	if !c.Flags().Changed("help") || !c.HasSubCommands() || c.Annotations[ownArguments] != "" || !c.HasParent() &&
+		(c.Flags().Changed("print") ||
+			len(words) > 0 && strings.ContainsAny(words[0], " /@")) {
+		return nil
+	}
+	return noSubcommand(c, words)
 }
 
 // flagError suggests the flag that was probably meant, and describes invalid values in words.

@@ -8,9 +8,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
+	"unicode"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
@@ -18,11 +22,18 @@ import (
 // knownWarnings are the warnings that earlier runs printed. A warning is printed once, and again when its file has
 // changed; in each run it would be noise.
 type knownWarnings struct {
-	file    string            // "": nothing is kept
-	stamps  map[string]string // by a hash of the warning: size and modification time of its file
-	changed bool
-	again   int // warnings that were left out
-	trust   int // of these, those that trusting the project resolves
+	file   string            // "": nothing is kept
+	stamps map[string]string // by a hash of the warning: size and modification time of its file
+
+	mu         sync.Mutex // for what follows and stamps: hooks end while a run goes on
+	changed    bool
+	printed    int // lines of new ones that were printed
+	again      int // warnings that an earlier run printed
+	trust      int // of these, those that trusting the project resolves
+	held       int // new ones that are only counted
+	hooks      int // hooks that could not be run and are not named
+	servers    int // problems of servers that an earlier run printed
+	newServers []knack.Problem
 }
 
 // maxWarnings limits what is kept. If there are more, all are forgotten and printed once more.
@@ -40,45 +51,149 @@ func readWarnings() *knownWarnings {
 	return k
 }
 
+// seen reports whether an earlier run printed a warning, and records it. path is the file that it is about; another
+// version of that file makes it new.
+func (k *knownWarnings) seen(code knack.Code, path, message string) bool {
+	if k.file == "" {
+		return false
+	}
+	sum := sha256.Sum256([]byte(string(code) + "\x00" + path + "\x00" + message))
+	key, stamp := hex.EncodeToString(sum[:12]), ""
+	if info, err := os.Stat(path); filepath.IsAbs(path) && err == nil {
+		stamp = fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano())
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if was, ok := k.stamps[key]; ok && was == stamp {
+		return true
+	}
+	k.stamps[key], k.changed = stamp, true
+	return false
+}
+
 // newOnes returns the problems without the warnings that an earlier run printed.
 func (k *knownWarnings) newOnes(problems []knack.Problem) (left []knack.Problem) {
-	if k.file == "" {
-		return problems
-	}
 	for _, p := range problems {
-		if p.Severity == knack.Warn {
-			sum := sha256.Sum256([]byte(string(p.Code) + "\x00" + p.Path + "\x00" + p.Message))
-			key, stamp := hex.EncodeToString(sum[:12]), ""
-			if info, err := os.Stat(p.Path); filepath.IsAbs(p.Path) && err == nil {
-				stamp = fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano())
+		if p.Severity == knack.Warn && k.seen(p.Code, p.Path, p.Message) {
+			k.again++
+			if p.Code == knack.CodeUntrusted || p.Code == knack.CodeChanged {
+				k.trust++
 			}
-			if was, ok := k.stamps[key]; ok && was == stamp {
-				k.again++
-				if p.Code == knack.CodeUntrusted || p.Code == knack.CodeChanged {
-					k.trust++
-				}
-				continue
-			}
-			k.stamps[key], k.changed = stamp, true
+			continue
 		}
 		left = append(left, p)
 	}
 	return left
 }
 
+// aFew returns the problems with at most two lines of warnings about files, counting the one that close writes; it
+// counts the others.
+func (k *knownWarnings) aFew(problems []knack.Problem) (left []knack.Problem) {
+	ofFile := func(p knack.Problem) bool { return p.Severity == knack.Warn && p.Path != "" }
+	room, n := 2, 0
+	for _, p := range problems {
+		if ofFile(p) {
+			n++
+		}
+	}
+	if n > room || n == room && k.again > 0 {
+		room = 1
+	}
+	for _, p := range problems {
+		if ofFile(p) {
+			if room--; room < 0 {
+				k.held++
+				continue
+			}
+			k.printed++
+		}
+		left = append(left, p)
+	}
+	return left
+}
+
+// ofServer takes a warning about an MCP server, for close: servers fail while a run goes on, one after the other.
+func (k *knownWarnings) ofServer(p knack.Problem) {
+	message := strings.Map(func(r rune) rune { // without times and process numbers
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, p.Message)
+	known := k.seen(p.Code, p.Path, message)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if known {
+		k.servers++
+		return
+	}
+	k.newServers = append(k.newServers, p)
+}
+
+// ofHook reports whether the failure of a hook need not be printed: that its program is missing is said once, and only
+// if there is room for it. Guards decide about calls, so theirs are always printed, and so is any other reason, such as
+// a script that changed since it was trusted.
+func (k *knownWarnings) ofHook(text string) bool {
+	if !strings.Contains(text, hook.NotRun+": exit code 127") || strings.HasPrefix(text, "the "+string(hook.PreToolUse)) ||
+		strings.HasPrefix(text, "the "+string(hook.PermissionRequest)) {
+		return false
+	}
+	k.mu.Lock()
+	room := k.printed == 0
+	k.mu.Unlock()
+	known := room && k.seen(knack.CodeHookInvalid, "", text)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if room && !known {
+		k.printed++
+		return false
+	}
+	k.hooks++
+	return true
+}
+
 // close writes one line about the warnings that were left out, and keeps those that were printed.
-func (k *knownWarnings) close(w io.Writer) {
+func (k *knownWarnings) close(w io.Writer, p *engine.Project) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	newServers := len(k.newServers)
+	switch {
+	case newServers == 0 || k.printed > 0:
+	case newServers == 1:
+		printProblem(w, p, k.newServers[0])
+		newServers = 0
+	default:
+		printProblem(w, p, serverProblems(newServers))
+		newServers = 0
+	}
 	if k.changed {
 		if data, err := json.Marshal(k.stamps); err == nil {
 			_ = atomicfile.Write(k.file, data, 0o600) // if it fails, they are shown again
 		}
 	}
-	if k.again == 0 {
-		return
+	var parts []string
+	switch {
+	case k.held > 0 && k.again > 0:
+		parts = append(parts, fmt.Sprintf("%s, and %d as before: knack doctor", plain.Count(k.held, "more warning"), k.again))
+	case k.held > 0:
+		parts = append(parts, plain.Count(k.held, "more warning")+": knack doctor")
+	case k.again > 0:
+		parts = append(parts, plain.Count(k.again, "warning")+" as before: knack doctor")
 	}
-	text := plain.Count(k.again, "warning") + " as before: knack doctor"
 	if k.trust > 0 {
-		text += fmt.Sprintf("; %d until you trust this folder: knack trust", k.trust)
+		parts = append(parts, fmt.Sprintf("%d until you trust this folder: knack trust", k.trust))
 	}
-	fmt.Fprintln(w, "knack: warn:", text)
+	switch {
+	case newServers > 0:
+		parts = append(parts, plain.Count(newServers+k.servers, "problem")+" of servers: knack mcp test")
+	case k.servers > 0:
+		parts = append(parts, plain.Count(k.servers, "problem")+" of servers as before: knack mcp test")
+	}
+	if k.hooks > 0 {
+		parts = append(parts, plain.Count(k.hooks, "hook")+" could not be run: knack help hooks")
+	}
+	if len(parts) > 0 {
+		fmt.Fprintln(w, "knack: warn:", strings.Join(parts, "; "))
+	}
+	k.changed, k.held, k.again, k.trust, k.servers, k.hooks, k.newServers = false, 0, 0, 0, 0, 0, nil
 }

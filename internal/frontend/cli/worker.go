@@ -34,7 +34,7 @@ of the batch, goes on with them.`,
 			if lease < 0 || lease > 0 && lease < time.Second {
 				return engine.Usagef("knack worker --lease 30s", "--lease is at least 1s")
 			}
-			q, err := openQueue(c.Context())
+			q, err := batchQueue(c.Context(), jobs)
 			if err != nil {
 				return err
 			}
@@ -60,7 +60,7 @@ of the batch, goes on with them.`,
 			})
 			defer stop()
 			o.Drain = drain
-			stopDriving, err := driveSchedules(ctx, q, stderr)
+			stopDriving, err := runSchedules(ctx, q, stderr)
 			if err != nil {
 				return err
 			}
@@ -71,7 +71,8 @@ of the batch, goes on with them.`,
 		},
 	}
 	c.Flags().IntVar(&jobs, "jobs", defaultJobs, "how many tasks run at a time")
-	c.Flags().DurationVar(&lease, "lease", 0, "after which `TIME` a worker that hangs loses its tasks (30s)")
+	c.Flags().DurationVar(&lease, "lease", 0,
+		"after which `TIME` a worker that hangs loses its tasks (the setting batch.lease, or 30s)")
 	c.AddCommand(workerRunCommand())
 	return c
 }

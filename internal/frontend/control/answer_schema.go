@@ -2,6 +2,7 @@ package control
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,17 +10,33 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool"
 )
 
-// A Schema is a JSON Schema that the last answer must match.
+// A Schema is a JSON Schema that the answer of each turn must match. The model gives the answer as the input of a tool,
+// or as text. It serves one session.
 type Schema struct {
 	text     string
+	object   bool // the answer is an object, as the input of a tool is
 	resolved *jsonschema.Resolved
+
+	mu     sync.Mutex
+	failed int             // attempts of the turn that did not match
+	given  json.RawMessage // the turn's answer; nil: none yet
 }
+
+// maxAttempts is how many answers of a turn are checked.
+const maxAttempts = 5
+
+// schemaTool is the name of the tool for answers.
+const schemaTool = "StructuredOutput"
 
 // ReadSchema parses the value of --json-schema, which is a file or JSON.
 func ReadSchema(value string) (*Schema, error) {
@@ -57,7 +74,7 @@ func ParseSchema(data []byte) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Schema{string(data), resolved}, nil
+	return &Schema{text: string(data), object: schema.Type == "object", resolved: resolved}, nil
 }
 
 // checkTypes returns an error for types that do not exist, because no answer would match.
@@ -86,8 +103,73 @@ func checkTypes(s *jsonschema.Schema) error {
 
 // Prompt asks the model for an answer that matches the schema.
 func (s *Schema) Prompt() string {
+	if s.object {
+		return "End by calling " + schemaTool + " once with the answer, which must match this JSON Schema:\n\n" + s.text
+	}
 	return "End with an answer that is only one JSON value, without any other text, that matches this JSON Schema:\n\n" +
 		s.text
+}
+
+// tools returns the tool that takes the answer. A schema of something else than an object has none.
+func (s *Schema) tools() tool.Set {
+	if !s.object {
+		return nil
+	}
+	t := tool.Define(schemaTool, "Give the answer, at the end of the work.", []byte(s.text),
+		func(_ context.Context, in json.RawMessage, _ tool.Input) (tool.Result, error) {
+			return s.answer(in), nil
+		})
+	t.ChecksInput = true
+	t.Subjects = func(context.Context, json.RawMessage) ([]permission.Subject, error) {
+		return []permission.Subject{{Kind: schemaTool, Default: permission.Allow}}, nil
+	}
+	return tool.Set{t}
+}
+
+// Edit adds the tool that takes the answer to the options of a session; nil: there is none.
+func (s *Schema) Edit(o *engine.SessionOptions) {
+	if s != nil {
+		o.Host.Own = s.tools()
+	}
+}
+
+// answer takes an answer from the tool. The last attempt ends the turn.
+func (s *Schema) answer(in json.RawMessage) tool.Result {
+	value, err := s.check(string(in))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil {
+		s.given = value
+		return tool.Result{Parts: []llm.Part{llm.Text("The answer is given.")}, Terminate: true, Answer: string(value)}
+	}
+	s.failed++
+	r := tool.Errorf("The answer does not match the JSON Schema: %v", err)
+	r.Terminate = s.failed >= maxAttempts
+	return r
+}
+
+// begin forgets the answers of the turn before.
+func (s *Schema) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed, s.given = 0, nil
+}
+
+// end returns the answer of a turn that has ended with a text. again means that the model may try once more.
+func (s *Schema) end(text string) (value json.RawMessage, again bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.given != nil || s.failed >= maxAttempts {
+		if s.given == nil {
+			err = fmt.Errorf("%w after %d attempts", errSchema, s.failed)
+		}
+		return s.given, false, err
+	}
+	if value, err = s.check(text); err != nil {
+		s.failed++
+		err = fmt.Errorf("%w: %w", errSchema, err)
+	}
+	return value, err != nil && s.failed < maxAttempts, err
 }
 
 // check parses an answer, which may be in a code fence, and validates it.
@@ -109,7 +191,7 @@ func (s *Schema) check(answer string) (json.RawMessage, error) {
 
 // retryPrompt asks for a new answer after one that does not match.
 func (s *Schema) retryPrompt(err error) string {
-	return fmt.Sprintf("Your answer does not match the JSON Schema: %v\n\n%s", err, s.Prompt())
+	return fmt.Sprintf("Your answer is not accepted: %v\n\n%s", err, s.Prompt())
 }
 
 var errSchema = errors.New("the answer does not match the JSON schema")

@@ -15,6 +15,8 @@ const (
 	typeControlRequest  messageType = "control_request"
 	typeControlResponse messageType = "control_response"
 	typeControlCancel   messageType = "control_cancel_request"
+	typeProgress        messageType = "tool_progress"
+	typeMirror          messageType = "transcript_mirror"
 	typeKeepAlive       messageType = "keep_alive"
 
 	typeEOF messageType = "eof" // the end of the input; never sent
@@ -35,8 +37,12 @@ const (
 	subtypeRelease          subtype = "release"
 	subtypeTaskStarted      subtype = "task_started"
 	subtypeTaskNotification subtype = "task_notification"
+	subtypeTaskUpdated      subtype = "task_updated"
+	subtypeTasksChanged     subtype = "background_tasks_changed"
 	subtypeQueued           subtype = "queued"
 	subtypeStatus           subtype = "status"
+	subtypeHookStarted      subtype = "hook_started"
+	subtypeHookResponse     subtype = "hook_response"
 	subtypeCommandsChanged  subtype = "commands_changed"
 
 	// Of results; success also of answers to control requests.
@@ -52,6 +58,7 @@ const (
 	// Of control requests of the host that are handled in a special way. All others: see handlers.
 	subtypeInterrupt subtype = "interrupt"
 	subtypeReconnect subtype = "mcp_reconnect"
+	subtypeOverride  subtype = "set_mcp_permission_mode_override"
 
 	// Of control requests to the host.
 	subtypeCanUseTool   subtype = "can_use_tool"
@@ -91,6 +98,14 @@ const (
 	reasonHook        reasonType = "hook"
 	reasonSafetyCheck reasonType = "safetyCheck"
 	reasonOther       reasonType = "other"
+)
+
+// A taskType is what a task is.
+type taskType string
+
+const (
+	taskCommand taskType = "local_bash"
+	taskAgent   taskType = "local_agent"
 )
 
 // A taskStatus is how a task ended.

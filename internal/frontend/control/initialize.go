@@ -32,6 +32,7 @@ type initialize struct {
 	Aliases      map[string]string          `json:"toolAliases"`
 	PlanText     string                     `json:"planModeInstructions"`
 	Plugins      []json.RawMessage          `json:"plugins"`
+	StopsTasks   bool                       `json:"perTaskStopAffordance"`
 	OtherServers map[string]json.RawMessage `json:"mcpServers"`
 }
 
@@ -68,6 +69,8 @@ type setup struct {
 	schema   *Schema
 	title    string
 	problems []string
+	// stopsTasks means that the host can stop each background command, so that an interrupt does not.
+	stopsTasks bool
 }
 
 // edit applies a setup to the options of a session.
@@ -84,7 +87,14 @@ func (u *setup) edit(o *engine.SessionOptions) {
 	if u.skills != nil {
 		o.Skills = u.skills
 	}
+	if o.Tools != "" {
+		o.Tools += ",mcp__*" // hosts choose among the program's own tools
+		if !strings.Contains(o.Tools, "Skill") {
+			o.Tools += ",-Skill"
+		}
+	}
 	o.Host = u.host
+	o.Wait = false // the end of an agent begins a turn
 }
 
 func (u *setup) problem(format string, args ...any) {
@@ -151,9 +161,13 @@ func (s *server) initialize(ctx context.Context, request json.RawMessage) (any, 
 		s.cancel(startError{err})
 		return nil, err
 	}
+	if s.Messages != nil && !again {
+		s.watching.Go(func() { s.watchTasks(s.ctx) })
+	}
 	if again {
 		given := u.host
-		given.Servers = session.Host().Servers
+		now := session.Host()
+		given.Servers, given.Own, given.Rules, given.HookRan = now.Servers, now.Own, now.Rules, now.HookRan
 		for _, p := range session.SetHost(given) {
 			u.problem("%s", p)
 		}
@@ -194,6 +208,7 @@ func agents(s *engine.Session) []agentInfo {
 
 // readSetup converts the request to a setup. again means that the session has already started.
 func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
+	u.stopsTasks = in.StopsTasks
 	u.system, u.append, u.title = strings.Join(in.System, "\n\n"), in.Append, in.Title
 	if in.Skills != nil {
 		u.skills = append([]string{}, *in.Skills...)
@@ -250,12 +265,9 @@ func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
 	}
 	u.servers, bad = s.hostServers(in.Servers, in.OtherServers)
 	u.problems = append(u.problems, bad...)
-	for what, given := range map[string]bool{
-		"planModeInstructions": in.PlanText != "", "plugins": len(in.Plugins) > 0,
-	} {
-		if given {
-			u.problem("initialize: %s: this is not supported, and has no effect", what)
-		}
+	u.host.Plan = in.PlanText
+	if len(in.Plugins) > 0 {
+		u.problem("initialize: plugins: they are read when the program starts; use --plugin-dir (pluginDelivery: argv)")
 	}
 	slices.Sort(u.problems)
 	return u, nil

@@ -127,6 +127,7 @@ type prompt struct {
 	number   int    // number of its line
 	priority string
 	together bool
+	ends     bool // what has ended in the background begins the turn
 	silent   bool // it starts no turn, but waits for the next prompt
 	// bad is why a host's message cannot be sent; its turn only reports that.
 	bad error

@@ -52,6 +52,8 @@ type ServerStatus struct {
 type Plugin struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
+	// Version is that of its manifest.
+	Version string `json:"version,omitempty"`
 }
 
 // Usage is the token usage of requests.
@@ -171,7 +173,7 @@ type UserContent struct {
 type SkillPermissions struct {
 	Allowed    []string `json:"allowedTools"` // rules in effect; null: none were requested
 	Disallowed []string `json:"disallowedTools,omitempty"`
-	Model      string   `json:"model,omitempty"`
+	Model      string   `json:"model,omitempty"` // the ID of the one that is used; "": as before
 	Effort     string   `json:"effort,omitempty"`
 
 	Hooks json.RawMessage `json:"hooks,omitempty"`
@@ -325,13 +327,14 @@ type ReleaseMessage struct {
 	Reason string  `json:"reason"`
 }
 
-// A TaskMessage reports that a sub-agent started or ended.
+// A TaskMessage reports that a sub-agent, or for hosts a background command, started or ended.
 type TaskMessage struct {
 	Type    messageType `json:"type"`    // system
 	Subtype subtype     `json:"subtype"` // task_started, task_notification
 	Head
 	Parent      *string        `json:"parent_tool_use_id"`
-	Task        string         `json:"task_id"` // the ID of its session
+	Task        string         `json:"task_id"` // the ID of the sub-agent's session, or the command's number
+	TaskType    taskType       `json:"task_type"`
 	Call        string         `json:"tool_use_id,omitempty"`
 	Description string         `json:"description,omitempty"`
 	Agent       string         `json:"subagent_type,omitempty"`
@@ -339,7 +342,64 @@ type TaskMessage struct {
 	Status      taskStatus     `json:"status,omitempty"`      // for task_notification: completed, failed, stopped
 	Output      *string        `json:"output_file,omitempty"` // for task_notification: always ""
 	Summary     string         `json:"summary,omitempty"`     // for task_notification: its last answer
-	Entry       *session.Agent `json:"agent"`
+	Entry       *session.Agent `json:"agent,omitempty"`       // for a sub-agent
+}
+
+// A TaskUpdate reports to a host that something in the background has ended.
+type TaskUpdate struct {
+	Type    messageType `json:"type"`    // system
+	Subtype subtype     `json:"subtype"` // task_updated
+	Head
+	Task  string    `json:"task_id"`
+	Patch TaskPatch `json:"patch"`
+}
+
+// A TaskPatch is the part of a task that has changed.
+type TaskPatch struct {
+	Status string `json:"status"`   // completed, failed, killed
+	End    int64  `json:"end_time"` // milliseconds since 1970
+}
+
+// A ProgressMessage reports to a host that a call of a tool still runs, at most once a second.
+type ProgressMessage struct {
+	Type messageType `json:"type"` // tool_progress
+	Head
+	Call    string  `json:"tool_use_id"`
+	Tool    string  `json:"tool_name"`
+	Parent  *string `json:"parent_tool_use_id"`
+	Elapsed float64 `json:"elapsed_time_seconds"`
+}
+
+// A HookMessage reports to a host, with --include-hook-events, that a command of a hook starts or has ended.
+type HookMessage struct {
+	Type    messageType `json:"type"`    // system
+	Subtype subtype     `json:"subtype"` // hook_started, hook_response
+	Head
+	ID     string `json:"hook_id"`
+	Name   string `json:"hook_name"` // the event, and the matcher
+	Event  string `json:"hook_event"`
+	Output string `json:"output"` // for hook_response, as the next four: the same as stdout
+	Stdout string `json:"stdout"`
+	Stderr string `json:"stderr"`
+	// Exit is -1 if the command could not run, or was ended.
+	Exit    *int   `json:"exit_code,omitempty"`
+	Outcome string `json:"outcome,omitempty"` // success, error, cancelled
+}
+
+// TasksChanged reports to a host everything that runs in the background, after that has changed.
+type TasksChanged struct {
+	Type    messageType `json:"type"`    // system
+	Subtype subtype     `json:"subtype"` // background_tasks_changed
+	Head
+	Tasks []Task `json:"tasks"`
+}
+
+// A Task is something that runs in the background.
+type Task struct {
+	ID          string   `json:"task_id"`
+	Type        taskType `json:"task_type"` // local_bash, local_agent
+	Description string   `json:"description"`
+	Agent       string   `json:"subagent_type,omitempty"`
 }
 
 // A QueuedMessage reports that a prompt enters the running turn.

@@ -70,6 +70,12 @@ type Messages struct {
 	lines bool
 	// Partial adds the parts of answers while they are streamed.
 	Partial bool
+	// HookEvents adds messages about commands of hooks.
+	HookEvents bool
+
+	// before is called before a message about the result of a call, or the end of a turn; nil: nothing is.
+	before func()
+	mirror *mirror // nil: nothing is mirrored
 
 	mu      sync.Mutex
 	host    bool // use the tool names of hosts of the Agent SDK
@@ -87,8 +93,9 @@ type Messages struct {
 	counted    int          // the last entry included in total
 	random     int          // number of messages without an entry
 	streams    map[string]*answerStream
-	prompts    []string // IDs of the host's messages that the running turn answers, or that may join it
-	joined     []string // those of prompts that the turn has not read yet
+	calls      map[string]*runningCall // by ID
+	prompts    []string                // IDs of the host's messages that the running turn answers, or that may join it
+	joined     []string                // those of prompts that the turn has not read yet
 }
 
 // NewMessages returns an Output that writes stream-json if lines is set, else json.
@@ -97,7 +104,8 @@ func NewMessages(w io.Writer, lines bool) *Messages {
 }
 
 func newMessages(w *lineWriter, lines bool) *Messages {
-	return &Messages{out: w, lines: lines, streams: map[string]*answerStream{}, turn: engine.Report{Began: time.Now()}}
+	return &Messages{out: w, lines: lines, streams: map[string]*answerStream{}, calls: map[string]*runningCall{},
+		turn: engine.Report{Began: time.Now()}}
 }
 
 // A tally sums up usage and cost by model.
@@ -140,7 +148,7 @@ func (o *Messages) init(ctx context.Context) Init {
 	m := Init{
 		Type: typeSystem, Subtype: subtypeInit, Head: o.head(0), Dir: p.Dir(), Mode: string(s.Mode()), Version: p.Version(),
 		HostVersion: p.Version(), Tools: []string{}, Skills: []string{}, Agents: []string{}, Commands: []string{},
-		Servers: []ServerStatus{}, Plugins: []Plugin{}, Key: "none", Style: "default",
+		Servers: []ServerStatus{}, Plugins: plugins(s), Key: "none", Style: "default",
 		Capabilities: []string{"interrupt_receipt_v1"}, Problems: []string{},
 	}
 	if model, err := s.Model(ctx); err == nil { // a session needs no model if only commands run
@@ -179,11 +187,26 @@ func (o *Messages) init(ctx context.Context) Init {
 	return m
 }
 
+// plugins lists the plugins in use.
+func plugins(s *engine.Session) []Plugin {
+	all := []Plugin{}
+	found, _ := s.Engine().Project().Plugins().List() // what is wrong with them is among the problems
+	for _, x := range found {
+		if name, _, _ := strings.Cut(x.ID, "@"); x.Used && x.Path != "" {
+			all = append(all, Plugin{name, x.Path, x.Version})
+		}
+	}
+	return all
+}
+
 // head returns the Head of a message about an entry; 0: about none.
 func (o *Messages) head(entry int) Head { return o.headOf(o.sessionID(), entry) }
 
 // headOf is head for an entry of a given log, the session's or a sub-agent's.
 func (o *Messages) headOf(log string, entry int) Head {
+	if o.session != nil && log == o.session.ID() {
+		log = spaceOf(o.session.Log())
+	}
 	id := fmt.Sprintf("%s:%d", log, entry)
 	if entry == 0 {
 		o.random++
@@ -199,10 +222,19 @@ func (o *Messages) sessionID() string {
 	return o.session.ID()
 }
 
+// spaceOf returns the text from which UUIDs of a session's entries are made: its ID, and if it was imported also the
+// time of that, because the original may have entries with the same numbers and ID.
+func spaceOf(log *session.Log) string {
+	if h := log.Header(); h.From != "" {
+		return log.ID() + " " + h.Time.UTC().Format(time.RFC3339Nano)
+	}
+	return log.ID()
+}
+
 // EntryOf returns the ID of the entry of a session whose messages have a UUID, which a host may have chosen.
 func EntryOf(log *session.Log, uuid string) (int, error) {
 	for e := range log.Backward() {
-		if uuidOf(fmt.Sprintf("%s:%d", log.ID(), e.ID)) == uuid || uuid != "" && e.User != nil && e.User.MessageID == uuid {
+		if uuidOf(fmt.Sprintf("%s:%d", spaceOf(log), e.ID)) == uuid || uuid != "" && e.User != nil && e.User.MessageID == uuid {
 			return e.ID, nil
 		}
 	}
@@ -278,6 +310,9 @@ func (o *Messages) blocks(parts ...llm.Part) []Block {
 
 // Event writes the messages for an event.
 func (o *Messages) Event(e engine.Event) {
+	if o.before != nil && e.Agent == nil && (e.End != nil || e.Entry != nil && e.Entry.Result != nil) {
+		o.before()
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.turn.Add(e)
@@ -300,6 +335,9 @@ func (o *Messages) Event(e engine.Event) {
 	if !o.lines {
 		return
 	}
+	if e.Entry != nil && o.mirror != nil && o.session != nil {
+		o.mirrored(e)
+	}
 	log, parent := o.sessionID(), (*string)(nil)
 	if e.Agent != nil {
 		log = e.Agent.Log
@@ -317,10 +355,63 @@ func (o *Messages) Event(e engine.Event) {
 	case e.Retry != nil:
 		o.out.write(o.retry(e.Retry, parent))
 	case e.Entry != nil:
+		if a := e.Entry.Agent; a != nil && a.Background && a.Reason != "" && o.host {
+			o.out.write(o.agentUpdated(a, e.Entry.Time))
+		}
+		if m := o.typed(log, parent, e.Entry); m != nil {
+			o.out.write(m)
+		}
 		if m := o.message(log, parent, e.Entry); m != nil {
 			o.out.write(m)
 		}
+	case e.Started != nil && o.host:
+		o.calls[e.Started.Call] = &runningCall{started: time.Now()}
+	case e.Ended != nil:
+		delete(o.calls, e.Ended.Call)
+	case e.Progress != nil && o.host:
+		o.progress(e.Progress.Call, parent)
 	}
+}
+
+// A runningCall is a call of a tool that runs.
+type runningCall struct{ started, shown time.Time }
+
+// progressTime is the least time between two messages about the progress of a call.
+const progressTime = time.Second
+
+// progress tells a host that a call still runs, when its result so far has changed.
+func (o *Messages) progress(call string, parent *string) {
+	c := o.calls[call]
+	if c == nil || time.Since(c.shown) < progressTime || time.Since(c.started) < progressTime {
+		return
+	}
+	c.shown = time.Now()
+	name := ""
+	for e := range o.session.Log().Backward() {
+		if e.Started != nil && e.Started.Call == call {
+			name = o.toolName(e.Started.Name)
+			break
+		}
+		if e.Answer != nil {
+			break
+		}
+	}
+	o.out.write(ProgressMessage{Type: typeProgress, Head: o.head(0), Call: call, Tool: name, Parent: parent,
+		Elapsed: time.Since(c.started).Seconds()})
+}
+
+// typed returns, for a host, the message with the name of a skill that a message of its calls; nil: there is none.
+func (o *Messages) typed(log string, parent *string, e *session.Entry) any {
+	a := e.Activation
+	if a == nil || !o.host || parent != nil || a.By != session.ByUser && a.By != session.ByInput {
+		return nil
+	}
+	m := UserMessage{Type: typeUser, Head: o.head(0), IsReplay: true,
+		Message: UserContent{llm.User, o.blocks(llm.Text(a.Label()))}}
+	if len(o.prompts) > 0 {
+		m.UUID = o.prompts[0]
+	}
+	return m
 }
 
 // compacted writes the message about a compaction that a command has made.
@@ -391,7 +482,7 @@ func (o *Messages) message(log string, parent *string, e *session.Entry) any {
 		a := e.Activation
 		return UserMessage{Type: typeUser, Head: head, Parent: parent, IsMeta: true, Synthetic: true, Activation: a,
 			Message:    UserContent{llm.User, o.blocks(append([]llm.Part{llm.Text(a.Prompt)}, a.Parts...)...)},
-			Permission: &SkillPermissions{a.Granted(), a.Denies, a.Model, a.Effort, a.Hooks}}
+			Permission: &SkillPermissions{a.Granted(), a.Denies, cmp.Or(a.Uses, a.Model), a.Effort, a.Hooks}}
 	case e.Note != nil:
 		return NoteMessage{Type: typeSystem, Subtype: subtypeNote, Head: head, Parent: parent, Model: e.Note.Model,
 			People: e.Note.People, Hook: e.Note.Hook,
@@ -434,7 +525,7 @@ func reasonTypeOf(d *session.Decision) reasonType {
 
 func taskMessage(head Head, parent *string, a *session.Agent) TaskMessage {
 	m := TaskMessage{Type: typeSystem, Subtype: subtypeTaskStarted, Head: head, Parent: parent, Task: a.Log, Call: a.Call,
-		Description: a.Task, Agent: a.Name, Background: a.Background, Entry: a}
+		TaskType: taskAgent, Description: a.Task, Agent: a.Name, Background: a.Background, Entry: a}
 	if a.Reason == "" {
 		return m
 	}

@@ -58,6 +58,10 @@ var handlers = sync.OnceValue(func() map[subtype]handler {
 		"get_task_output":         onSession((*server).taskOutput),
 		"cancel_async_message":    (*server).cancelMessage,
 		"rewind_files":            onSession((*server).rewindFiles),
+		"background_tasks":        onSession((*server).moveToBackground),
+		"update_settings":         onSession((*server).updateSettings),
+		"mcp_read_resource":       onSession((*server).readResource),
+		subtypeOverride:           onSession((*server).tighten),
 	}
 })
 
@@ -65,14 +69,8 @@ var handlers = sync.OnceValue(func() map[subtype]handler {
 // there is nothing to add.
 func unsupported(request subtype) string {
 	switch request {
-	case "update_settings":
-		return "a host cannot write settings; start the program with --settings"
-	case "background_tasks":
-		return "a running command cannot be moved to the background"
 	case "mcp_call":
 		return "the model calls the tools of MCP servers"
-	case "mcp_read_resource":
-		return "the model reads the resources of MCP servers"
 	case "seed_read_state":
 		return "an edit needs a file that the model has read in this session"
 	}
@@ -178,10 +176,14 @@ func (s *server) interrupt(f frame) {
 		s.inbox = slices.DeleteFunc(s.inbox, func(w queuedFrame) bool { return w.frame.Type == typeUser })
 		out.Cancelled = append([]string{}, cancelled...)
 	}
-	stop := s.stopTurn
+	stop, conversation := s.stopTurn, s.conversation
+	tasks := s.host && !s.setup.stopsTasks
 	s.mu.Unlock()
 	if stop != nil {
 		stop(errInterrupted)
+	}
+	if tasks && conversation != nil {
+		s.watching.Go(func() { stopTasks(conversation.Session()) })
 	}
 	s.respond(f.ID, out, nil)
 }
@@ -439,6 +441,14 @@ func (s *server) applySettings(ctx context.Context, session *engine.Session, in 
 	Settings map[string]*json.RawMessage `json:"settings"`
 }) (any, error) {
 	var to sessionlog.Setting
+	if data, given := in.Settings["permissions"]; given {
+		rules, err := flagRules(data)
+		if err != nil {
+			return nil, fmt.Errorf("permissions: %w", err)
+		}
+		s.setRules(session, func(t *tightened) { t.flags = rules })
+		delete(in.Settings, "permissions")
+	}
 	for _, key := range slices.Sorted(maps.Keys(in.Settings)) {
 		value := ""
 		if data := in.Settings[key]; data != nil && json.Unmarshal(*data, &value) != nil {
@@ -454,8 +464,8 @@ func (s *server) applySettings(ctx context.Context, session *engine.Session, in 
 		case "effort", "effortLevel":
 			to.Effort = cmp.Or(value, sessionlog.DefaultEffort)
 		default:
-			return nil, fmt.Errorf("%s cannot be changed while the program runs, only model and effortLevel can: "+
-				"start the program with --settings", key)
+			return nil, fmt.Errorf("%s cannot be changed while the program runs, only model, effortLevel and rules that "+
+				"deny or ask (permissions) can: start the program with --settings", key)
 		}
 	}
 	if to == (sessionlog.Setting{}) {
@@ -487,7 +497,7 @@ func (s *server) reloadPlugins(ctx context.Context, session *engine.Session, in 
 		Plugins  []Plugin       `json:"plugins"`
 		Servers  []mcpStatus    `json:"mcpServers"`
 		Errors   int            `json:"error_count"`
-	}{commands(session), agents(session), []Plugin{}, statuses(session), errs}, nil
+	}{commands(session), agents(session), plugins(session), statuses(session), errs}, nil
 }
 
 func (s *server) reloadStyles(context.Context, *engine.Session, struct{}) (any, error) {
@@ -582,6 +592,16 @@ func (s *server) stopTask(ctx context.Context, session *engine.Session, in struc
 	Task string `json:"task_id"`
 }) (any, error) {
 	return nil, session.StopTask(in.Task)
+}
+
+// moveToBackground makes background commands of those that calls wait for.
+func (s *server) moveToBackground(ctx context.Context, session *engine.Session, in struct {
+	Call string `json:"tool_use_id"`
+}) (any, error) {
+	moved := session.MoveToBackground(in.Call)
+	return struct {
+		Moved bool `json:"backgrounded"`
+	}{moved || in.Call == ""}, nil
 }
 
 // A taskOutput is the answer to get_task_output.

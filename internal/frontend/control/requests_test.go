@@ -25,7 +25,7 @@ func TestEveryRequest(t *testing.T) {
 		"mcp_toggle": "error", "mcp_call": "error", "mcp_read_resource": "error", "mcp_message": "error",
 		"reload_skills": "success", "reload_plugins": "success", "reload_output_styles": "success", "rewind_files": "success",
 		"read_file": "error", "file_suggestions": "error", "seed_read_state": "error", "register_repo_root": "error",
-		"rename_session": "error", "set_color": "error", "stop_task": "error", "background_tasks": "error",
+		"rename_session": "error", "set_color": "error", "stop_task": "error", "background_tasks": "success",
 		"get_task_output": "error", "cancel_async_message": "success", "set_has_subscribers": "error",
 		"can_use_tool": "error", "hook_callback": "error", "elicitation": "error", "": "error",
 	} {
@@ -96,8 +96,8 @@ func TestToggleServer(t *testing.T) {
 	h.end()
 }
 
-// TestRewindFiles: a host restores the files as they were before one of its messages, also with the program that resumes
-// the session; what somebody else changed is left and named.
+// TestRewindFiles: a host restores the files as they were before one of its messages, also with the program that
+// resumes the session; what somebody else changed is left and named.
 func TestRewindFiles(t *testing.T) {
 	t.Parallel()
 	write := func(text string) llmtest.Answer {
@@ -123,7 +123,8 @@ func TestRewindFiles(t *testing.T) {
 	if got := content(); got != "one\ntwo\n" {
 		t.Errorf("a dry run made it %q", got)
 	}
-	h.must(h.ask("3", `{"subtype":"rewind_files","user_message_id":"m1"}`), `"canRewind":true`, `"insertions":1,"deletions":2`)
+	h.must(h.ask("3", `{"subtype":"rewind_files","user_message_id":"m1"}`), `"canRewind":true`,
+		`"insertions":1,"deletions":2`)
 	if got := content(); got != "zero\n" {
 		t.Errorf("it is %q", got)
 	}

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
@@ -47,13 +46,16 @@ func (r *Runner) Begin(ctx context.Context) error {
 	return nil
 }
 
-// Turn runs one turn and shows it. If an answer does not match the schema, it asks for another one
-// once.
+// Turn runs one turn and shows it. If an answer does not match the schema, it asks for another one,
+// until [maxAttempts] were checked.
 func (r *Runner) Turn(ctx context.Context, in agent.Input) error {
-	return r.try(ctx, in, r.Schema != nil)
+	if r.Schema != nil {
+		r.Schema.begin()
+	}
+	return r.try(ctx, in)
 }
 
-func (r *Runner) try(ctx context.Context, in agent.Input, again bool) error {
+func (r *Runner) try(ctx context.Context, in agent.Input) error {
 	defer r.show()
 	ended, replaced := false, false // the turn has; the session was
 	report, err := r.Conversation.Turn(ctx, in, func(e engine.Event) {
@@ -74,15 +76,15 @@ func (r *Runner) try(ctx context.Context, in agent.Input, again bool) error {
 		r.Out.End(err)
 		return err
 	}
-	if end := report.End; r.Schema != nil && !replaced && end.Reason == session.EndDone && end.Requests > 0 {
-		value, err := r.Schema.check(end.Text)
+	if end := report.End; r.Schema != nil && !replaced && end.Requests > 0 &&
+		(end.Reason == session.EndDone || end.Reason == session.EndTerminated) {
+		value, again, err := r.Schema.end(end.Text)
 		switch {
 		case err == nil:
 			r.Out.Structured(value)
 		case again:
-			return r.try(ctx, agent.Text(r.Schema.retryPrompt(err)), false)
+			return r.try(ctx, agent.Text(r.Schema.retryPrompt(err)))
 		default:
-			err = fmt.Errorf("%w: %w", errSchema, err)
 			r.Out.End(err)
 			return &engine.Error{Err: err}
 		}

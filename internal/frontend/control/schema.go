@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -20,27 +21,34 @@ type outMessage struct {
 }
 
 // outMessages lists the messages of stream-json.
-var outMessages = []outMessage{
-	{Init{}, typeSystem, []subtype{subtypeInit}},
-	{UserMessage{}, typeUser, nil},
-	{AssistantMessage{}, typeAssistant, nil},
-	{StreamMessage{}, typeStream, nil},
-	{CommandMessage{}, typeSystem, []subtype{subtypeCommand}},
-	{RetryMessage{}, typeSystem, []subtype{subtypeRetry}},
-	{NoteMessage{}, typeSystem, []subtype{subtypeNote}},
-	{DecisionMessage{}, typeSystem, []subtype{subtypeDecision, subtypeDenied}},
-	{CompactMessage{}, typeSystem, []subtype{subtypeCompacted}},
-	{ReleaseMessage{}, typeSystem, []subtype{subtypeRelease}},
-	{TaskMessage{}, typeSystem, []subtype{subtypeTaskStarted, subtypeTaskNotification}},
-	{QueuedMessage{}, typeSystem, []subtype{subtypeQueued}},
-	{StatusMessage{}, typeSystem, []subtype{subtypeStatus}},
-	{CommandsMessage{}, typeSystem, []subtype{subtypeCommandsChanged}},
-	{BadLine{}, typeError, nil},
-	{controlRequest{}, typeControlRequest, nil},
-	{controlResponse{}, typeControlResponse, nil},
-	{controlCancel{}, typeControlCancel, nil},
-	{Result{}, typeResult, resultSubtypes},
-}
+var outMessages = sync.OnceValue(func() []outMessage {
+	return []outMessage{
+		{Init{}, typeSystem, []subtype{subtypeInit}},
+		{UserMessage{}, typeUser, nil},
+		{AssistantMessage{}, typeAssistant, nil},
+		{StreamMessage{}, typeStream, nil},
+		{CommandMessage{}, typeSystem, []subtype{subtypeCommand}},
+		{RetryMessage{}, typeSystem, []subtype{subtypeRetry}},
+		{NoteMessage{}, typeSystem, []subtype{subtypeNote}},
+		{DecisionMessage{}, typeSystem, []subtype{subtypeDecision, subtypeDenied}},
+		{CompactMessage{}, typeSystem, []subtype{subtypeCompacted}},
+		{ReleaseMessage{}, typeSystem, []subtype{subtypeRelease}},
+		{TaskMessage{}, typeSystem, []subtype{subtypeTaskStarted, subtypeTaskNotification}},
+		{TaskUpdate{}, typeSystem, []subtype{subtypeTaskUpdated}},
+		{TasksChanged{}, typeSystem, []subtype{subtypeTasksChanged}},
+		{QueuedMessage{}, typeSystem, []subtype{subtypeQueued}},
+		{StatusMessage{}, typeSystem, []subtype{subtypeStatus}},
+		{CommandsMessage{}, typeSystem, []subtype{subtypeCommandsChanged}},
+		{HookMessage{}, typeSystem, []subtype{subtypeHookStarted, subtypeHookResponse}},
+		{ProgressMessage{}, typeProgress, nil},
+		{MirrorMessage{}, typeMirror, nil},
+		{BadLine{}, typeError, nil},
+		{controlRequest{}, typeControlRequest, nil},
+		{controlResponse{}, typeControlResponse, nil},
+		{controlCancel{}, typeControlCancel, nil},
+		{Result{}, typeResult, resultSubtypes},
+	}
+})
 
 var resultSubtypes = []subtype{subtypeSuccess, subtypeExecution, subtypeMaxTurns, subtypeMaxBudget,
 	subtypeMaxRetries}
@@ -48,7 +56,7 @@ var resultSubtypes = []subtype{subtypeSuccess, subtypeExecution, subtypeMaxTurns
 // MessageTypes returns the types of the written messages, to check their documentation.
 func MessageTypes() []reflect.Type {
 	var all []reflect.Type
-	for _, m := range outMessages {
+	for _, m := range outMessages() {
 		all = append(all, reflect.TypeOf(m.value))
 	}
 	return append(all, reflect.TypeFor[SkillPermissions](), reflect.TypeFor[Denial](), reflect.TypeFor[Usage](),
@@ -68,7 +76,7 @@ func JSONSchema() ([]byte, error) {
 			"ignore what you do not know.",
 		Defs: map[string]*jsonschema.Schema{"block": block},
 	}
-	for _, m := range outMessages {
+	for _, m := range outMessages() {
 		s, err := schemaOf(reflect.TypeOf(m.value))
 		if err != nil {
 			return nil, err

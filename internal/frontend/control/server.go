@@ -39,7 +39,8 @@ type Options struct {
 
 	Schema  *Schema // see Runner
 	Prompts bool    // the host approves calls: --permission-prompt-tool stdio
-	// Unattended means that the host answers no questions at all, not even those of MCP servers: --permission-prompts none.
+	// Unattended means that the host answers no questions at all, not even those of MCP servers: --permission-prompts
+	// none.
 	Unattended bool
 	Replay     bool // repeat prompts: --replay-user-messages
 	MaySave    bool // the host may store rules beyond the session: --host-may-save
@@ -74,7 +75,12 @@ type server struct {
 	runner *Runner
 	cancel context.CancelCauseFunc
 
+	ctx      context.Context // of the whole run
+	watching sync.WaitGroup
+
 	mu           sync.Mutex
+	tasks        tasks
+	tightened    tightened
 	conversation *engine.Conversation // nil: not started yet
 	host         bool                 // initialize was received
 	setup        setup                // from initialize
@@ -108,7 +114,8 @@ func Serve(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &server{
-		Options: o, cancel: cancel, pending: map[string]chan answer{}, handling: map[string]context.CancelFunc{},
+		Options: o, ctx: ctx, cancel: cancel, tasks: tasks{running: map[string]bool{}, announced: map[string]bool{}},
+		pending: map[string]chan answer{}, handling: map[string]context.CancelFunc{},
 		conns:   map[string]mcp.Conn{},
 		changed: make(chan struct{}), runner: &Runner{Out: o.Out, Schema: o.Schema, Show: o.Show},
 	}
@@ -118,7 +125,7 @@ func Serve(ctx context.Context, o Options) error {
 	if o.Messages != nil {
 		s.out = o.Messages.out
 		s.out.onWriteError = func() { cancel(errHostGone) }
-		o.Messages.replay = o.Replay
+		o.Messages.replay, o.Messages.before = o.Replay, s.showTasks
 	}
 	// If the host is gone, SIGPIPE must end the turn, not the program, so that what the turn started also
 	// ends.
@@ -132,6 +139,7 @@ func Serve(ctx context.Context, o Options) error {
 	err := s.turns(ctx)
 	cancel(nil)
 	done.Wait()
+	s.watching.Wait()
 	return err
 }
 
@@ -340,8 +348,9 @@ func (s *server) prompted(ctx context.Context, in queuedFrame) {
 	s.notify()
 }
 
-// escapeUnknown adds a slash to a host's message that begins with one and calls nothing, so that the model reads it.
-// What servers offer is not known before they have answered.
+// escapeUnknown doubles the slash at the beginning of a host's message if it names no command, skill or template, so
+// that the model gets the message as text. Names that look like those of servers and plugins stay as they are, because
+// the server may not have answered yet.
 func escapeUnknown(session *engine.Session, text string) string {
 	now := session.Now()
 	c := agent.Resolve(text, now.Commands())
@@ -369,7 +378,8 @@ func (s *server) join(ctx context.Context, p prompt) bool {
 	if len(conversation.Session().Status().Queue) >= maxQueued {
 		return false
 	}
-	queued, err := conversation.Session().Send(ctx, engine.QueuedMessage{Input: p.Input, ID: cmp.Or(p.id, fmt.Sprint(ownID, p.number))})
+	queued, err := conversation.Session().Send(ctx,
+		engine.QueuedMessage{Input: p.Input, ID: cmp.Or(p.id, fmt.Sprint(ownID, p.number))})
 	switch {
 	case err != nil: // the turn has ended, or a command waits for its end
 		return false
@@ -396,7 +406,12 @@ func (s *server) next(ctx context.Context) (p prompt, ok bool) {
 		}
 		changed, drained := s.changed, s.drained
 		s.mu.Unlock()
-		if drained || ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
+			return prompt{}, false
+		case drained && s.awaitTasks(ctx):
+			return prompt{ends: true}, true
+		case drained:
 			return prompt{}, false
 		}
 		select {
@@ -419,6 +434,11 @@ func (s *server) turns(ctx context.Context) error {
 			return err
 		}
 		s.await(ctx, session)
+		if p.ends {
+			if p.Input, ok = s.announce(session); !ok {
+				continue
+			}
+		}
 		if !s.started {
 			s.started = true
 			if err := s.runner.Begin(ctx); err != nil {
@@ -442,9 +462,13 @@ func (s *server) turns(ctx context.Context) error {
 			if err := record(log, p.Input); err != nil {
 				return err
 			}
+			if s.isHost() {
+				s.Out.End(nil)
+			}
 			continue
 		}
 		err = s.turn(ctx, p)
+		s.showTasks()
 		switch {
 		case s.runner.Quit:
 			return cmp.Or(s.err(), err)
@@ -570,14 +594,20 @@ func (s *server) start(ctx context.Context) (*engine.Session, error) {
 	if s.Prompts {
 		answerer = &person{s}
 	}
-	session, err := s.Start(ctx, answerer, s.setup.edit)
+	if s.setup.schema != nil {
+		s.runner.Schema = s.setup.schema
+	}
+	session, err := s.Start(ctx, answerer, func(o *engine.SessionOptions) {
+		s.setup.edit(o)
+		s.runner.Schema.Edit(o)
+		if s.Messages != nil && s.Messages.HookEvents {
+			o.Host.HookRan = s.Messages.hookRan
+		}
+	})
 	if err != nil {
 		return nil, err
 	}
 	s.conversation = engine.Converse(session)
 	s.runner.Conversation = s.conversation
-	if s.setup.schema != nil {
-		s.runner.Schema = s.setup.schema
-	}
 	return session, nil
 }

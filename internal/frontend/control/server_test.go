@@ -530,10 +530,10 @@ func TestAuthority(t *testing.T) {
 		func(o *engine.Options, _ *Options) {
 			o.MCPConfig = []string{`{"mcpServers": {"mine": {"type": "http", "url": "http://127.0.0.1:1/mcp"}}}`}
 		})
-	h.must(h.ask("0", `{"subtype":"initialize","sdkMcpServers":["mine","ok"],"planModeInstructions":"x",`+
+	h.must(h.ask("0", `{"subtype":"initialize","sdkMcpServers":["mine","ok"],"plugins":[{"type":"local","path":"/x"}],`+
 		`"agents":{"wild":{"description":"d","prompt":"p","permissionMode":"bypassPermissions"}}}`),
 		`the host's MCP server mine is left out`, `agents: wild: bypassPermissions can only be chosen`,
-		`initialize: planModeInstructions: this is not supported`)
+		`initialize: plugins: they are read when the program starts`)
 	h.must(h.ask("1", `{"subtype":"set_permission_mode","mode":"bypassPermissions"}`), `"subtype":"error"`)
 	h.must(h.ask("2", `{"subtype":"set_permission_mode","mode":"plan"}`), `"subtype":"success"`, `"mode":"plan"`)
 	h.must(h.ask("3", `{"subtype":"set_permission_mode","mode":"wild"}`), `"subtype":"error"`)

@@ -88,7 +88,11 @@ func (f *Front) title(text, title string) {
 // its ID. It asks again for other text, and returns "" for an empty line.
 func (f *Front) pick(options []engine.Option) (id string, err error) {
 	for i, o := range options {
-		fmt.Fprintf(f.Out, "  %s %s\n", f.paint(bold, fmt.Sprint(i+1)), plain.Line(o.Label))
+		help := ""
+		if o.Help != "" {
+			help = f.paint(dim, "  "+plain.Line(o.Help))
+		}
+		fmt.Fprintf(f.Out, "  %s %s%s\n", f.paint(bold, fmt.Sprint(i+1)), plain.Line(o.Label), help)
 	}
 	for {
 		s, err := f.answer("  : ")
@@ -162,7 +166,11 @@ func (f *Front) field(q engine.Field) (string, error) {
 		q.Options = []engine.Option{{ID: "true", Label: "yes"}, {ID: "false", Label: "no"}}
 	}
 	for i, o := range q.Options {
-		fmt.Fprintf(f.Out, "  %s %s\n", f.paint(bold, fmt.Sprint(i+1)), plain.Line(o.Label))
+		help := ""
+		if o.Help != "" {
+			help = f.paint(dim, "  "+plain.Line(o.Help))
+		}
+		fmt.Fprintf(f.Out, "  %s %s%s\n", f.paint(bold, fmt.Sprint(i+1)), plain.Line(o.Label), help)
 	}
 	if q.Default != "" {
 		fmt.Fprintf(f.Out, "  Enter: %s\n", plain.Line(q.Default))

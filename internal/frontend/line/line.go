@@ -25,6 +25,7 @@ import (
 
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/frontend/show"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
@@ -301,8 +302,8 @@ func (f *Front) entry(e *session.Entry) {
 		f.endAnswer()
 		a := e.Activation
 		line := fmt.Sprintf("skill %s", plain.Line(a.Notice))
-		if granted := a.Granted(); len(granted) > 0 {
-			line += ", allows " + plain.Line(strings.Join(granted, ", "))
+		if allowed := show.Allowed(a); allowed != "" {
+			line += ", allows " + allowed
 		}
 		if a.Sandbox != nil {
 			line += ", commands: " + plain.Line(a.Sandbox.String())

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/knack-agent/knack/internal/leaf/markdown"
 	"github.com/knack-agent/knack/internal/leaf/plain"
@@ -83,7 +84,8 @@ func Diff(diff, name string, width int) []styled.Line {
 		}
 		coloured := markdown.Highlight(language, strings.Join(code, "\n"))
 		before, after := h.old, h.new
-		for _, l := range h.lines {
+		words := changedWords(h.lines)
+		for i, l := range h.lines {
 			var row styled.Line
 			lead := styled.Span{Style: styled.Dim}
 			switch l[0] {
@@ -92,9 +94,7 @@ func Diff(diff, name string, width int) []styled.Line {
 				row = styled.S(styled.Dim, "no newline at the end of the file")
 			case '-':
 				lead = styled.Span{Text: fmt.Sprintf("%*d - ", digits, before), Style: styled.Deleted}
-				for _, s := range markdown.Highlight("", l[1:])[0] {
-					row = append(row, styled.Span{Text: s.Text, Style: styled.Deleted})
-				}
+				row = tinted(markdown.Highlight("", l[1:])[0], styled.Removed, words[i])
 				before++
 			default:
 				lead.Text = fmt.Sprintf("%*d   ", digits, after)
@@ -104,6 +104,9 @@ func Diff(diff, name string, width int) []styled.Line {
 					before++
 				}
 				row, coloured = coloured[0], coloured[1:]
+				if l[0] == '+' {
+					row = tinted(row, styled.Added, words[i])
+				}
 				after++
 			}
 			rest := styled.Span{Text: strings.Repeat(" ", digits+3)}
@@ -113,6 +116,85 @@ func Diff(diff, name string, width int) []styled.Line {
 				}
 				out = append(out, append(styled.Line{lead}, part...))
 			}
+		}
+	}
+	return out
+}
+
+// changedWords finds what differs between lines that were removed and as many that were added in their place. The
+// result has, by the index of a line, the bytes of its drawn text that the two have in common at the start and at the
+// end; of other lines it has nothing.
+func changedWords(lines []string) map[int][2]int {
+	out := map[int][2]int{}
+	for i := 0; i < len(lines); {
+		removed := i
+		for i < len(lines) && lines[i][0] == '-' {
+			i++
+		}
+		added := i
+		for i < len(lines) && lines[i][0] == '+' {
+			i++
+		}
+		if n := added - removed; n > 0 && i-added == n {
+			for j := range n {
+				was, is := drawn(lines[removed+j]), drawn(lines[added+j])
+				same := sameEnds(was, is)
+				if same[0]+same[1] > 0 && strings.TrimSpace(was[:same[0]])+was[len(was)-same[1]:] != "" {
+					out[removed+j], out[added+j] = same, same
+				}
+			}
+		}
+		if i == removed {
+			i++
+		}
+	}
+	return out
+}
+
+// drawn returns the text of a line of a diff as it is drawn: without tabs.
+func drawn(line string) string { return markdown.Highlight("", line[1:])[0].String() }
+
+// sameEnds returns how many bytes two texts have in common at their start and at their end, in whole characters.
+func sameEnds(a, b string) (same [2]int) {
+	start := 0
+	for start < min(len(a), len(b)) && a[start] == b[start] {
+		start++
+	}
+	for start > 0 && (start < len(a) && !utf8.RuneStart(a[start]) || start < len(b) && !utf8.RuneStart(b[start])) {
+		start--
+	}
+	end := 0
+	for end < min(len(a), len(b))-start && a[len(a)-1-end] == b[len(b)-1-end] {
+		end++
+	}
+	for end > 0 && !utf8.RuneStart(a[len(a)-end]) {
+		end--
+	}
+	return [2]int{start, end}
+}
+
+// tinted adds a background to a row. What differs from the line that it replaces, without same bytes at the start and
+// the end, is bold; same is zero for a line that replaces none.
+func tinted(row styled.Line, background styled.Style, same [2]int) (out styled.Line) {
+	size := 0
+	for _, s := range row {
+		size += len(s.Text)
+	}
+	at, from, to := 0, same[0], size-same[1]
+	if same == [2]int{} {
+		from, to = 0, 0
+	}
+	for _, s := range row {
+		for len(s.Text) > 0 {
+			n, style := len(s.Text), s.Style|background
+			switch {
+			case at < from:
+				n = min(n, from-at)
+			case at < to:
+				n, style = min(n, to-at), style|styled.Bold
+			}
+			out = append(out, styled.Span{Text: s.Text[:n], Style: style, Link: s.Link})
+			s.Text, at = s.Text[n:], at+n
 		}
 	}
 	return out

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/internal/leaf/markdown"
@@ -200,7 +202,7 @@ func arguments(r *gate.Request, title string, width int) []styled.Line {
 		var text string
 		if json.Unmarshal(value, &text) != nil {
 			if text = string(value); styled.Width(text) > width/2 {
-				text = indentJSON(value)
+				text = outline(value)
 			}
 		}
 		rows = append(rows, row{fmt.Sprint(name), text})
@@ -226,6 +228,59 @@ func arguments(r *gate.Request, title string, width int) []styled.Line {
 		}
 	}
 	return out
+}
+
+// outline returns a list or an object over several lines, as YAML, which takes fewer rows than JSON.
+func outline(data json.RawMessage) string {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	n, err := yamlNode(dec)
+	if err != nil {
+		return indentJSON(data)
+	}
+	out, err := yaml.Marshal(n)
+	if err != nil {
+		return indentJSON(data)
+	}
+	return strings.TrimRight(string(out), "\n")
+}
+
+// yamlNode reads one JSON value. The order of the members of objects stays, and so do the digits of numbers.
+func yamlNode(dec *json.Decoder) (*yaml.Node, error) {
+	t, err := dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t := t.(type) {
+	case json.Delim:
+		n := &yaml.Node{Kind: yaml.SequenceNode}
+		if t == '{' {
+			n.Kind = yaml.MappingNode
+		}
+		for dec.More() { // in an object, keys and values in turn
+			c, err := yamlNode(dec)
+			if err != nil {
+				return nil, err
+			}
+			n.Content = append(n.Content, c)
+		}
+		if len(n.Content) == 0 {
+			n.Style = yaml.FlowStyle
+		}
+		_, err := dec.Token()
+		return n, err
+	case json.Number:
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: t.String()}, nil
+	case string:
+		n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: t}
+		if strings.Contains(t, "\n") {
+			n.Style = yaml.LiteralStyle
+		}
+		return n, nil
+	case nil:
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null"}, nil
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: fmt.Sprint(t)}, nil
 }
 
 func indentJSON(data []byte) string {

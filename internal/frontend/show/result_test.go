@@ -27,9 +27,11 @@ func TestResultOf(t *testing.T) {
 		{"bash", "The user declined this call of bash: no", "refused: you declined: no", "", true,
 			"edit a.go  refused: you declined: no"},
 		{"mcp", long, "", "", false, "edit a.go|  row|  row|  … 15 more lines (key)|  row|  row|  row"},
-		{"write", "Wrote a.go (9 bytes).", "Wrote a.go", `{"diff":"--- a/a.go\n+++ b/a.go\n@@ -1 +1 @@\n-x\n+y\n","added":1,"removed":1}`,
+		{"write", "Wrote a.go (9 bytes).", "Wrote a.go",
+			`{"diff":"--- a/a.go\n+++ b/a.go\n@@ -1 +1 @@\n-x\n+y\n","added":1,"removed":1}`,
 			false, "Wrote a.go  +1 −1|  1 - x|  1 + y"},
-		{"Agent", "Found it.\nIn b.go.", "agent Explore: look (done, 2 requests)", `{"log":"x","result":"Found it.\nIn b.go."}`, false,
+		{"Agent", "Found it.\nIn b.go.", "agent Explore: look (done, 2 requests)",
+			`{"log":"x","result":"Found it.\nIn b.go."}`, false,
 			"agent Explore: look (done, 2 requests)|  report of 2 lines (key)"},
 		{"old", "failed somehow", "", "", true, "edit a.go  failed|  failed somehow"},
 	} {
@@ -63,5 +65,39 @@ func TestTabs(t *testing.T) {
 		if got := Tabs(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
+	}
+}
+
+// TestAllowed: grants without effect are not shown, and of the skill's directory only the name.
+func TestAllowed(t *testing.T) {
+	a := &session.Activation{Dir: "/home/u/.knack/skills/pdf", Ignored: []string{"Bash(rm:*)"},
+		Grants: []string{"Read(//home/u/.knack/skills/pdf/**)", "Bash(rm:*)", "Bash(sh /home/u/.knack/skills/pdf/a.sh:*)"}}
+	if got, want := Allowed(a), "Read(/…/pdf/**), Bash(sh …/pdf/a.sh:*)"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	a = &session.Activation{Dir: "/my home/pdf",
+		Grants: []string{"Read(//my home/pdf/**)", `Bash(sh /my\ home/pdf/a.sh:*)`}}
+	if got, want := Allowed(a), "Read(/…/pdf/**), Bash(sh …/pdf/a.sh:*)"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestChangedWords: of a line that replaces another, what differs is bold, also after tabs and wide characters; of
+// lines without a counterpart nothing is.
+func TestChangedWords(t *testing.T) {
+	diff := "--- a\n+++ b\n@@ -1,3 +1,4 @@\n \tkept\n-\tsay(\"日本 world\")\n+\tsay(\"日本 knack\")\n \tkept\n+\tnew\n"
+	var got []string
+	for _, row := range Diff(diff, "a.go", 80) {
+		for _, s := range row {
+			if s.Style&styled.Bold != 0 {
+				got = append(got, s.Text)
+			}
+			if s.Style&(styled.Added|styled.Removed) != 0 && strings.Contains(s.Text, "kept") {
+				t.Errorf("context has a background: %q", s.Text)
+			}
+		}
+	}
+	if s := strings.Join(got, " "); s != "world knack" {
+		t.Errorf("bold: %q", s)
 	}
 }

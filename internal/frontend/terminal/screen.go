@@ -111,10 +111,15 @@ func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
 		} else {
 			to(i)
 		}
+		kept := 0
 		if i < len(s.rows) {
-			b.WriteString("\x1b[2K")
+			if kept = sameStart(s.rows[i], row); kept > 0 {
+				b.WriteString("\x1b[" + strconv.Itoa(kept) + "C\x1b[K")
+			} else {
+				b.WriteString("\x1b[2K")
+			}
 		}
-		b.Write(row)
+		b.Write(row[kept:])
 		if i >= len(s.rows) {
 			s.rows = append(s.rows, row)
 		} else {
@@ -156,6 +161,21 @@ func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
 	}
 	_, err := s.Out.Write(b.Bytes())
 	return err
+}
+
+// sameStart returns how many cells at the start of two rows are the same and need not be written again; 0 if that
+// would save nothing. It looks at ASCII characters without a style only: terminals agree on their width, and nothing
+// that follows combines with a blank.
+func sameStart(was, row []byte) (cells int) {
+	for i := 0; i < min(len(was), len(row)) && was[i] == row[i] && ' ' <= row[i] && row[i] <= '~'; i++ {
+		if row[i] == ' ' {
+			cells = i + 1
+		}
+	}
+	if cells <= len("\x1b[80C") {
+		return 0
+	}
+	return cells
 }
 
 // Full covers the whole screen with rows, in the terminal's alternate screen. Nothing is committed meanwhile:

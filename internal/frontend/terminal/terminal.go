@@ -2,8 +2,8 @@
 // that stay in the scrollback, and a small live area below them.
 //
 // [Open] puts the terminal into raw mode and reads keys, which [Decoder] decodes; [Screen]
-// writes. The alternate screen is never used. The program asks the terminal only for the
-// colour of its background. [Terminal.Close] waits for the reply, because a late reply would
+// writes, and uses the alternate screen only for long texts ([Screen.Full]). The program asks
+// the terminal only for the colour of its background. [Terminal.Close] waits for the reply, because a late reply would
 // end up in the user's shell.
 package terminal
 

@@ -281,3 +281,28 @@ func TestScreenExact(t *testing.T) {
 		}
 	})
 }
+
+// TestGrowingRow: of a row that grows only what is new is written, and what the terminal shows is the same.
+func TestGrowingRow(t *testing.T) {
+	vt, size := terminaltest.New(40, 4), 0
+	s := Screen{Out: writer(func(p []byte) { size = len(p); vt.Write(p) })}
+	s.Resize(40, 4)
+	for _, row := range []string{"some words of an answer", "some words of an answer that go", "some words of a",
+		"some words of é and e\u0301", "some words of it 日本語 and 12", "some words of it 日本語 and 1"} {
+		if err := s.Show(nil, []styled.Line{styled.S(styled.Text, row), styled.S(styled.Text, "below")}, Cursor{}); err != nil {
+			t.Fatal(err)
+		}
+		if got, _, _ := strings.Cut(vt.All(), "\n"); got != row {
+			t.Errorf("%q, want %q", got, row)
+		}
+	}
+	s.Show(nil, []styled.Line{styled.S(styled.Text, "some words of it that"), styled.S(styled.Text, "below")}, Cursor{})
+	s.Show(nil, []styled.Line{styled.S(styled.Text, "some words of it that go"), styled.S(styled.Text, "below")}, Cursor{})
+	if most := len("\x1b[?2026h\x1b[?25l\r\x1b[17C\x1b[Kthat go\r\x1b[?25h\x1b[?2026l"); size > most {
+		t.Errorf("%d bytes for two letters more, want at most %d", size, most)
+	}
+}
+
+type writer func(p []byte)
+
+func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }

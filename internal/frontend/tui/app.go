@@ -35,16 +35,20 @@ type Options struct {
 	Start func(ctx context.Context, who engine.Person) (*engine.Session, error)
 	// Theme is the name of a theme. "" and "auto" choose one that fits the terminal's
 	// background.
-	Theme  string
+	Theme string
+	// Themes is a directory with theme files of the user, NAME.json; "": there is none.
+	Themes string
 	Colour bool // whether colours may be used
 	// Notify is how the user is notified when an answer is needed: bell, osc9, off, or a
 	// command. "" means bell.
 	Notify string
-	// History and Bindings are file names; "" means no file.
-	History, Bindings string
-	Greeting          func(permission.Mode) Greeting // the first screen; nil: none
-	First             string                         // the first prompt, sent at the start
-	Env               func(string) string
+	// History and Bindings are file names, and ClaudeBindings that of Claude Code's key bindings; "" means no file.
+	History, Bindings, ClaudeBindings string
+
+	Greeting func(permission.Mode) Greeting // the first screen; nil: none
+	Shown    func()                         // called once, when the prompt has been drawn; nil: nothing
+	First    string                         // the first prompt, sent at the start
+	Env      func(string) string
 }
 
 // Run shows the interface until the user leaves, ctx ends or the terminal is closed. It closes
@@ -53,9 +57,10 @@ func Run(ctx context.Context, o Options) error {
 	a := newApp(ctx, o)
 	defer a.end()
 	var err error
-	if a.keys, err = loadBindings(o.Bindings); err != nil {
+	if a.keys, err = loadBindings(o.Bindings, o.ClaudeBindings); err != nil {
 		a.conv.note(styled.Warn, err.Error())
 	}
+	a.view.nowKey, a.view.backgroundKey = a.keys.first(actSendNow), a.keys.first(actBackground)
 	a.history.Load(o.History)
 	loaded := len(a.history.All())
 	if a.terminal, err = terminal.Open(o.In, o.Out, terminal.Keys,
@@ -77,7 +82,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if !a.setTheme(cmp.Or(o.Theme, "auto")) {
 		a.setTheme("auto")
-		a.conv.note(styled.Warn, "unknown theme "+o.Theme)
+		a.conv.note(styled.Warn, a.view.hint)
 	}
 	a.conv.width, _ = a.screen.Size()
 	defer func() {
@@ -231,6 +236,9 @@ func (a *app) loop() error {
 	defer next.Stop()
 	if err := a.draw(); err != nil {
 		return err
+	}
+	if a.o.Shown != nil {
+		a.o.Shown()
 	}
 	var handled time.Time // when posted functions last ran
 	for !a.quit {

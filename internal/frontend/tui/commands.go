@@ -9,6 +9,7 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/frontend/show"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/styled"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
@@ -99,8 +100,14 @@ func (a *app) theme(name string) {
 	}
 	was := a.screen.Theme
 	items := []item{{value: "auto", label: "auto", help: "dark or light, to match the terminal's background"}}
-	for _, t := range styled.Themes() {
-		items = append(items, item{value: t.Name, label: t.Name, help: t.Help})
+	for _, name := range themeNames(a.o.Themes) {
+		it := item{value: name, label: name}
+		if t, err := readTheme(a.o.Themes, name); err != nil {
+			it.help = plain.Line(err.Error())
+		} else {
+			it.help = plain.Line(t.Help)
+		}
+		items = append(items, it)
 	}
 	p := newPicker("Which colours?", items).opened(cmp.Or(a.o.Theme, "auto"))
 	p.moved = func(it item) { a.setTheme(it.value) }
@@ -108,20 +115,22 @@ func (a *app) theme(name string) {
 	a.cancelled = func() { a.screen.Theme = was; a.screen.Redraw() }
 }
 
-// setTheme switches to a theme and reports whether it exists.
+// setTheme switches to a theme. It returns false if the theme cannot be used; a hint then shows the reason.
 func (a *app) setTheme(name string) bool {
-	t, ok := styled.ThemeNamed(name)
-	if name == "auto" {
-		t, ok = styled.ThemeFor(a.light()), true
+	t, err := styled.ThemeFor(a.light()), error(nil)
+	if name != "auto" {
+		t, err = readTheme(a.o.Themes, name)
 	}
-	if ok && !a.o.Colour {
+	if err != nil {
+		a.view.hint = plain.Line(err.Error())
+		return false
+	}
+	if !a.o.Colour {
 		t = styled.NoColor()
 	}
-	if ok {
-		a.screen.Theme = t
-		a.screen.Redraw()
-	}
-	return ok
+	a.screen.Theme = t
+	a.screen.Redraw()
+	return true
 }
 
 // light reports whether the background is light, from the terminal's reply, or else from
@@ -137,7 +146,6 @@ func (a *app) light() bool {
 
 func (a *app) keepTheme(name string) {
 	if !a.setTheme(name) {
-		a.view.hint = "unknown theme " + name
 		return
 	}
 	a.o.Theme = name

@@ -12,7 +12,6 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/ignore"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/search"
-	"github.com/knack-agent/knack/internal/leaf/similar"
 )
 
 // menuKey handles a key for the completion menu, and reports whether it did.
@@ -92,14 +91,18 @@ func (a *app) menu() {
 	}
 	m.query = query
 	m.filter()
-	if it, ok := m.picked(); ok && similar.Score(it.label, query) == 0 {
-		m.at = -1 // only a description matches: Enter sends what was typed
+	if it, ok := m.picked(); ok && !strings.Contains(strings.ToLower(it.label), strings.ToLower(query)) {
+		m.at = -1 // only scattered letters or a description match: Enter sends what was typed
 	}
 	a.view.menu, a.menuFrom = m, len(word)
 	if len(m.found) == 0 {
 		a.view.menu = nil
 	}
 }
+
+// ownBonus lets commands of the program come before skills that match as well, but not before a skill whose name
+// begins with what was typed, or is it.
+const ownBonus = 200
 
 // slash returns the completions for a slash.
 func (a *app) slash() []item {
@@ -116,11 +119,16 @@ func (a *app) slash() []item {
 		if c.Skill != nil {
 			help += "  (" + string(c.Skill.Origin.Kind) + ")"
 		}
+		bonus := 0
+		if c.Skill == nil {
+			bonus = ownBonus
+		}
 		ready := c.Skill == nil && (c.Hint == "" || strings.HasPrefix(c.Hint, "["))
-		items = append(items, item{value: "/" + c.Name, label: "/" + c.Name, help: help, ready: ready})
+		items = append(items, item{value: "/" + c.Name, label: "/" + c.Name, help: help, ready: ready, bonus: bonus})
 	}
 	for _, c := range local {
-		items = append(items, item{value: "/" + c.name, label: "/" + c.name, help: c.help, ready: true})
+		items = append(items, item{value: "/" + c.name, label: "/" + c.name, help: c.help, ready: true,
+			bonus: ownBonus})
 	}
 	a.commands = items
 	return items

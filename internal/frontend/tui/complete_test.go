@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/knack-agent/knack/internal/frontend/terminal"
@@ -59,5 +60,23 @@ func TestLargeCompletion(t *testing.T) {
 	if before == len(p.items) || len(p.matching) >= before || cap(p.matching) > before {
 		t.Errorf("%d of %d items match, then %d, of %d that were searched", before, len(p.items), len(p.matching),
 			cap(p.matching))
+	}
+}
+
+// TestCommandsFirst: commands of the program come before skills that match no better, and a skill whose name is typed
+// comes first.
+func TestCommandsFirst(t *testing.T) {
+	items := []item{{label: "/review"}, {label: "/unclear"}, {label: "/command:release", bonus: ownBonus},
+		{label: "/resume", bonus: ownBonus}, {label: "/clear", bonus: ownBonus}}
+	for query, want := range map[string]string{"re": "/resume /review /command:release", "review": "/review",
+		"clea": "/clear /unclear"} {
+		found, _ := rank(items, nil, query)
+		var got []string
+		for _, i := range found {
+			got = append(got, items[i].label)
+		}
+		if s := strings.Join(got, " "); !strings.HasPrefix(s, want) {
+			t.Errorf("%q: %s, want %s", query, s, want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
@@ -26,15 +27,16 @@ type conversation struct {
 	final []styled.Line // not yet committed; lines of code may be wider than the terminal
 	last  block         // the kind of the last final line
 
-	answer    *markdown.Stream // nil: no answer is being streamed
-	reasoning string           // reasoning streamed since the request began
-	calls     []*call          // waiting or running, or finished and waiting until earlier calls are shown
-	subs      []*subAgent      // working
-	record    []shown          // everything of the last turns, the newest last
-	aborted   bool             // the last result was that of an aborted call
-	drawn     string           // the call whose change the user has seen whole in the conversation; "": none
-	now       time.Time        // time of the last event
-	typed     bool             // the message that begins the turn is already shown
+	answer    *markdown.Stream  // nil: no answer is being streamed
+	reasoning string            // reasoning streamed since the request began
+	calls     []*call           // waiting or running, or finished and waiting until earlier calls are shown
+	subs      []*subAgent       // working
+	record    []shown           // everything of the last turns, the newest last
+	aborted   bool              // the last result was that of an aborted call
+	drawn     string            // the call whose change the user has seen whole in the conversation; "": none
+	now       time.Time         // time of the last event
+	typed     bool              // the message that begins the turn is already shown
+	pastes    map[string]string // messages with pasted text that are not shown yet, and what was typed of them
 	retry     string
 }
 
@@ -113,11 +115,44 @@ func (c *conversation) wrapped(b block, style styled.Style, first, text string) 
 	}
 }
 
-// user shows a user message; of a long one, such as a paste, only the start.
+// folded returns the text of a message with one line in place of what was pasted as a whole, and remembers that for
+// Ctrl-O. typed is the message without it.
+func (c *conversation) folded(typed, text string) string {
+	if typed == text || typed == "" && !strings.Contains(text, "\n") {
+		return text
+	}
+	start := 0
+	for start < len(typed) && start < len(text) && typed[start] == text[start] {
+		start++
+	}
+	end := 0
+	for end < len(typed)-start && end < len(text)-start && typed[len(typed)-1-end] == text[len(text)-1-end] {
+		end++
+	}
+	for !utf8.RuneStart(text[start]) { // a character that is cut
+		start--
+	}
+	for end > 0 && !utf8.RuneStart(text[len(text)-end]) {
+		end--
+	}
+	pasted := strings.Trim(text[start:len(text)-end], "\n")
+	size := plain.Count(strings.Count(pasted, "\n")+1, "line")
+	if !strings.Contains(pasted, "\n") {
+		size = plain.Count(utf8.RuneCountInString(pasted), "character")
+	}
+	c.keep(shown{head: styled.S(styled.Dim, "Pasted text"), text: pasted})
+	return text[:start] + "[pasted text, " + size + seeAll + "]" + text[len(text)-end:]
+}
+
+// user shows a user message; of a long one only the start.
 func (c *conversation) user(text string) {
 	c.endAnswer()
 	c.separate()
 	c.drawn = ""
+	if typed, ok := c.pastes[text]; ok {
+		delete(c.pastes, text)
+		text = c.folded(typed, text)
+	}
 	all := strings.Split(strings.TrimRight(show.Tabs(text), "\n"), "\n")
 	more := len(all) - userLines
 	if more > 1 {
@@ -134,7 +169,8 @@ func (c *conversation) user(text string) {
 			styled.S(styled.User|styled.Bold, lead), styled.S(styled.User, "  "))...)
 	}
 	if more > 1 {
-		rows = append(rows, styled.S(styled.User, fmt.Sprintf("  … %d more lines", more)).Cut(c.width))
+		rows = append(rows, styled.S(styled.User, fmt.Sprintf("  … %d more lines%s", more, seeAll)).Cut(c.width))
+		c.keep(shown{head: styled.S(styled.Dim, "Message"), text: text})
 	}
 	for _, l := range rows {
 		widest = max(widest, l.Width())
@@ -251,6 +287,13 @@ func (c *conversation) event(e agent.Event, now time.Time) {
 	}
 }
 
+// runs reports whether a command has been running for longCall, so that it could go on in the background.
+func (c *conversation) runs(now time.Time) bool {
+	return slices.ContainsFunc(c.calls, func(k *call) bool {
+		return k.ended.IsZero() && k.call.Name == "bash" && k.elapsed(now) >= longCall
+	})
+}
+
 func (c *conversation) running(id string) *call {
 	for _, k := range c.calls {
 		if k.call.ID == id {
@@ -277,8 +320,8 @@ func (c *conversation) entry(e *session.Entry) {
 		c.endAnswer()
 		a := e.Activation
 		text := plain.Number(a.Tokens) + " tokens"
-		if len(a.Grants) > 0 {
-			text += ", allows " + strings.Join(a.Grants, ", ")
+		if allowed := show.Allowed(a); allowed != "" {
+			text += ", allows " + allowed
 		}
 		if a.Call == "" { // the user typed its name
 			c.called(styled.Good, append(styled.S(styled.Bold, "Skill"), styled.Span{Text: " " + plain.Line(a.Notice)}))

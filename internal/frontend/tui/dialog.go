@@ -57,6 +57,9 @@ func newDialog(q engine.Question) *dialog {
 		var items []item
 		for _, o := range q.Options {
 			it := item{value: o.ID, label: o.Label, help: o.Help}
+			if n := len(items); q.Call != nil && o.Help != "" && n > 0 && items[n-1].help == o.Help {
+				it.help = "the same rule" // each rule is shown once
+			}
 			if q.Call != nil && o.Lasts == gate.No && !o.Allow {
 				if commandOf(q.Call) != "" {
 					items = append(items, item{value: itemEdit, label: "edit the command", help: "your version is checked again"})

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -37,6 +38,8 @@ const (
 	actHistoryNext action = "history-forward"
 	actHelp        action = "help"
 	actSteps       action = "steps"
+	actBackground  action = "background"
+	actSendNow     action = "send-now"
 )
 
 // actions lists the actions with their default keys and descriptions.
@@ -48,7 +51,9 @@ var actions = []struct {
 	{actSubmit, []string{"enter"}, "send; during a turn, after the tools that run"},
 	{actNewline, []string{"shift+enter", "alt+enter", "ctrl+j"}, "start a new line"},
 	{actFollowUp, []string{"alt+q"}, "send; during a turn, when it has ended"},
+	{actSendNow, []string{"alt+n"}, "send now: the turn ends; empty: the queued one"},
 	{actUnqueue, []string{"alt+up"}, "edit the last queued message"},
+	{actBackground, []string{"ctrl+b"}, "let the running command go on in the background"},
 	{actInterrupt, []string{"esc"}, "interrupt; twice: go back to a message"},
 	{actClear, []string{"ctrl+c"}, "clear the prompt; twice: exit"},
 	{actExit, []string{"ctrl+d"}, "exit at an empty prompt"},
@@ -96,11 +101,107 @@ func defaultBindings() bindings {
 	return b
 }
 
-// loadBindings reads a file such as {"mode": "ctrl+x", "submit": ["enter"]}. A missing file
-// changes nothing. An action in the file loses its default keys; "" or [] leaves it without a
-// key.
-func loadBindings(file string) (bindings, error) {
+// claudeActions maps actions of Claude Code's keybindings.json to those here. The others belong to lists and pages that
+// have fixed keys here, or to what does not exist here.
+var claudeActions = map[string]action{
+	"app:interrupt": actClear, "app:exit": actExit, "app:redraw": actRedraw, "app:toggleTodos": actSteps,
+	"app:toggleTranscript": actResult, "history:search": actSearch, "history:previous": actHistoryBack,
+	"history:next": actHistoryNext, "chat:cancel": actInterrupt, "chat:clearInput": actClear,
+	"chat:cycleMode": actMode, "chat:submit": actSubmit, "chat:newline": actNewline,
+	"chat:externalEditor": actEditor, "chat:imagePaste": actImage, "task:background": actBackground,
+	"autocomplete:accept": actComplete,
+}
+
+// addClaude reads Claude Code's keybindings.json: its keys are added to the default ones, and null unbinds a key. What
+// is not an action here, and keys that are pressed one after the other, are passed over. A missing file changes
+// nothing.
+func (b bindings) addClaude(file string) error {
+	data, err := os.ReadFile(file)
+	if os.IsNotExist(err) || file == "" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var in struct {
+		Bindings []struct {
+			Context  string
+			Bindings map[string]*string
+		}
+	}
+	if err := json.Unmarshal(data, &in); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	was := maps.Clone(b)
+	for _, block := range in.Bindings {
+		if !slices.Contains([]string{"Global", "Chat", "Task", "Autocomplete"}, block.Context) {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(block.Bindings)) {
+			key, ok := claudeKey(name)
+			act := block.Bindings[name]
+			switch {
+			case !ok:
+			case act == nil:
+				delete(b, key)
+			case claudeActions[*act] != "":
+				b[key] = claudeActions[*act]
+			}
+		}
+	}
+	if !slices.Contains(slices.Collect(maps.Values(b)), actSubmit) {
+		clear(b)
+		maps.Copy(b, was)
+		return fmt.Errorf("%s: no key is left to send a message", file)
+	}
+	return nil
+}
+
+// claudeKey converts the name of a key in Claude Code's file. ok is false for keys that are pressed one after the
+// other, and for modifiers that terminals do not report.
+func claudeKey(name string) (key string, ok bool) {
+	if strings.ContainsAny(strings.TrimSpace(name), " \t") {
+		return "", false
+	}
+	parts := strings.Split(strings.TrimSpace(name), "+")
+	if strings.HasSuffix(name, "++") || name == "+" { // the key + itself
+		parts = append(parts[:len(parts)-2], "+")
+	}
+	held := map[string]bool{}
+	for _, m := range parts[:len(parts)-1] {
+		switch strings.ToLower(m) {
+		case "ctrl", "control":
+			held["ctrl+"] = true
+		case "alt", "opt", "option", "meta":
+			held["alt+"] = true
+		case "shift":
+			held["shift+"] = true
+		default:
+			return "", false
+		}
+	}
+	key = parts[len(parts)-1]
+	if len(held) > 0 || utf8.RuneCountInString(key) > 1 {
+		key = strings.ToLower(key)
+	}
+	key = cmp.Or(map[string]string{"escape": "esc", "return": "enter", "del": "delete", "ins": "insert"}[key], key)
+	out := ""
+	for _, m := range modifiers {
+		if held[m] {
+			out += m
+		}
+	}
+	return out + key, key != ""
+}
+
+// loadBindings reads Claude Code's file, see addClaude, and then a file such as {"mode": "ctrl+x", "submit":
+// ["enter"]}. A missing file changes nothing. An action in the second file loses its other keys; "" or [] leaves it
+// without a key.
+func loadBindings(file, claude string) (bindings, error) {
 	b := defaultBindings()
+	if err := b.addClaude(claude); err != nil {
+		return b, err
+	}
 	data, err := os.ReadFile(file)
 	if os.IsNotExist(err) {
 		return b, nil
@@ -163,6 +264,12 @@ func (b bindings) keys(act action) string {
 	return strings.Join(keys, " ")
 }
 
+// first returns one of the keys of an action; "": it has none.
+func (b bindings) first(act action) string {
+	key, _, _ := strings.Cut(b.keys(act), " ")
+	return key
+}
+
 // help lists all keys.
 func (b bindings) help() string {
 	var out strings.Builder
@@ -183,10 +290,10 @@ type KeyAction struct {
 	Help    string `json:"help"`
 }
 
-// Keys returns the actions with the keys that a file binds them to, and an error that says what is wrong with the file.
-// A missing file changes nothing.
-func Keys(file string) ([]KeyAction, error) {
-	b, err := loadBindings(file)
+// Keys returns the actions with the keys that a file, and Claude Code's, bind them to, and an error that says what is
+// wrong with a file. A missing file changes nothing.
+func Keys(file, claude string) ([]KeyAction, error) {
+	b, err := loadBindings(file, claude)
 	if err == nil {
 		err = b.check(file)
 	}

@@ -149,6 +149,10 @@ func (a *app) attachImage(file string, size int) {
 // pasted inserts a paste. If it consists of the paths of images, as when files are dropped on the terminal, these
 // are attached instead, except in a command.
 func (a *app) pasted(text string) {
+	if text == "" { // what terminals send for a clipboard without text, such as one with an image
+		a.pasteImage()
+		return
+	}
 	files := droppedFiles(text)
 	sizes := make([]int, len(files))
 	for i, file := range files {

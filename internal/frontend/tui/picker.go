@@ -20,6 +20,7 @@ type item struct {
 	preview string // shown below the list while the cursor is on it
 	mark    bool   // marked, in a list that allows several
 	ready   bool   // a complete completion: Enter submits the prompt
+	bonus   int    // added to the score of a match
 	open    bool   // the beginning of a completion: more follows without a space
 }
 
@@ -29,10 +30,11 @@ type picker struct {
 	items    []item
 	multiple bool // several items can be marked with Space
 	query    string
-	found    []int // indexes into items, best match first
-	at       int   // index into found; -1: nothing is selected yet
-	top      int   // index of the first visible row
-	closed   bool  // the list cannot be filtered, because it has only a few fixed choices
+	found    []int  // indexes into items, best match first
+	at       int    // index into found; -1: nothing is selected yet
+	top      int    // index of the first visible row
+	again    string // keys that move to the next match, separated by blanks
+	closed   bool   // the list cannot be filtered, because it has only a few fixed choices
 
 	// matching has the indexes of the items that matched the last query, in order. A query
 	// that extends the last one searches only these, because there may be 100,000 files.
@@ -77,6 +79,10 @@ func (p *picker) picked() (item, bool) {
 
 // key moves the cursor or filters the list. It reports whether it used the key.
 func (p *picker) key(k terminal.Key) bool {
+	if slices.Contains(strings.Fields(p.again), k.String()) {
+		p.move(1)
+		return true
+	}
 	switch k.String() {
 	case "up", "ctrl+p":
 		p.move(-1)
@@ -142,9 +148,18 @@ func (p *picker) search(width int) ([]styled.Line, terminal.Cursor) {
 	l := styled.Line{{Text: "/ ", Style: styled.Accent}, {Text: plain.Line(p.query)}}
 	col := l.Width()
 	if p.query == "" {
-		l = append(l, styled.Span{Text: "type to search · enter picks · esc closes", Style: styled.Dim})
+		l = append(l, styled.Span{Text: "type to search", Style: styled.Dim})
 	}
 	return []styled.Line{l.Cut(width)}, terminal.Cursor{Col: min(col, width-1)}
+}
+
+// keys describes the keys of a list, in place of the status line.
+func (p *picker) keys() string {
+	keys := "enter: pick · ↑↓"
+	if p.again != "" {
+		keys = "enter: edit it · ↑↓ " + p.again
+	}
+	return keys + ": move · esc: close"
 }
 
 // lines draws the list in at most maxRows rows.
@@ -299,7 +314,7 @@ func rank(items []item, among []int, query string) (best, matching []int) {
 func (it *item) score(words []string) int {
 	score, help := 1, ""
 	for _, w := range words {
-		n := similar.Score(it.label, w)
+		n := similar.Score(strings.TrimPrefix(it.label, "/"), w) // of a command what follows the slash
 		if n == 0 {
 			if help == "" {
 				help = strings.ToLower(it.help)
@@ -310,6 +325,9 @@ func (it *item) score(words []string) int {
 			n = 1
 		}
 		score += n
+	}
+	if len(words) > 0 {
+		score += it.bonus
 	}
 	return score
 }

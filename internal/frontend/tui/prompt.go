@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 
@@ -101,6 +102,9 @@ func (a *app) promptKey(k terminal.Key) {
 	if act == actHelp && k.Name == "text" && !a.prompt.Empty() {
 		act = "" // a question mark in a text is not a key binding
 	}
+	if act == actBackground && !waiting(a) {
+		act = "" // the editor's key
+	}
 	if act != a.lastAct {
 		a.pressed = time.Time{}
 	}
@@ -147,6 +151,12 @@ func (a *app) promptKey(k terminal.Key) {
 		return
 	case actUnqueue:
 		a.unqueue()
+	case actSendNow:
+		sendNow(a)
+	case actBackground:
+		if !a.session.MoveToBackground("") {
+			a.view.hint = "no command is running that could go on in the background"
+		}
 	case actRedraw:
 		a.screen.Redraw()
 	case actHistoryBack:
@@ -199,6 +209,12 @@ func (a *app) enter(when engine.When) {
 	}
 	a.history.Add(a.prompt.Display())
 	typed := len(a.prompt.Chips()) == 0
+	if in.Typed != in.Text {
+		if a.conv.pastes == nil {
+			a.conv.pastes = map[string]string{}
+		}
+		a.conv.pastes[in.Text] = in.Typed
+	}
 	a.prompt.Clear()
 	if command, ok := strings.CutPrefix(text, "!"); ok && typed {
 		a.shell(command)
@@ -284,7 +300,8 @@ func (a *app) searchHistory() {
 		a.view.hint = "there are no earlier prompts"
 		return
 	}
-	p := newPicker("earlier prompts", items)
+	p := newPicker("Earlier prompts", items)
+	p.again = a.keys.keys(actSearch)
 	p.query = a.prompt.Display()
 	p.filter()
 	a.open(p, func(it item) { a.prompt.Set(it.value) })
@@ -301,6 +318,45 @@ func (a *app) unqueue() {
 		a.prompt.Set(strings.Trim(m.Text+"\n"+a.prompt.Text(), "\n"))
 		a.prompt.Finish()
 	}
+}
+
+// waiting reports whether a call or a command of the user is running.
+func waiting(a *app) bool {
+	return a.session != nil && (len(a.shells) > 0 || a.view.running && len(a.conv.calls)+len(a.conv.subs) > 0)
+}
+
+// sendNow interrupts the turn with what was typed, or else with the first queued message.
+func sendNow(a *app) {
+	if !a.prompt.Empty() {
+		a.enter(engine.Now)
+		return
+	}
+	queue := a.session.Status().Queue
+	if len(queue) == 0 {
+		a.view.hint = "no message is queued"
+		return
+	}
+	m := queue[0]
+	if a.view.queueWaits {
+		a.view.hint = "this command runs when the turn has ended; esc ends it"
+		return
+	}
+	if !a.session.RemoveQueued(m.ID) {
+		return // it is in the conversation by now
+	}
+	m.When = engine.Now
+	s := a.session
+	a.work(func(ctx context.Context) func() {
+		_, err := s.Send(ctx, m)
+		return func() {
+			switch {
+			case errors.Is(err, engine.ErrIdle): // the turn ended in the meantime
+				a.submit(m.Input, engine.Next)
+			case err != nil:
+				a.failed(err)
+			}
+		}
+	})
 }
 
 // todosOf reads the list from the Details of a todo tool result.

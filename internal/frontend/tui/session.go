@@ -94,11 +94,14 @@ func (a *app) status(s *engine.Session, st engine.Status) {
 	v.status.model = cmp.Or(st.Model, v.status.model)
 	v.status.effort, v.status.mode, v.status.title = st.Effort, st.Mode, st.Title
 	v.status.branch = branch(s.Engine().Project().Dir())
-	v.queue = v.queue[:0]
+	v.queue, v.queueWaits = v.queue[:0], len(st.Queue) > 0 && strings.HasPrefix(st.Queue[0].Text, "/")
 	for _, m := range st.Queue {
 		when := "queued: "
-		if m.When == engine.Later {
+		switch m.When {
+		case engine.Later:
 			when = "after this turn: "
+		case engine.Now:
+			when = "now: "
 		}
 		v.queue = append(v.queue, when+m.Text)
 	}
@@ -113,10 +116,11 @@ func (a *app) status(s *engine.Session, st engine.Status) {
 func (a *app) notices() {
 	p, all := a.session.Engine().Project(), a.session.Engine().Notices()
 	for _, x := range all[a.noticed:] {
-		a.conv.note(styled.Warn, string(x.Severity)+": "+p.ShortProblem(x))
-		if x.Hint != "" {
-			a.conv.note(styled.Dim, plain.Line(x.Hint))
+		text := string(x.Severity) + ": " + p.ShortProblem(x)
+		if hint := plain.Line(engine.PromptHint(x.Hint)); hint != "" {
+			text += " (" + hint + ")"
 		}
+		a.conv.note(styled.Warn, text)
 	}
 	a.noticed = len(all)
 }

@@ -51,6 +51,11 @@ func (a *app) shell(command string) {
 				a.failed(err)
 				return
 			}
+			if out.People != "" && !out.IsError { // it goes on in the background
+				a.conv.called(styled.Good, styled.S(styled.Text, plain.Line(out.People)))
+				a.tasks()
+				return
+			}
 			run.output = strings.TrimRight(llm.TextOf(out.Parts), "\n")
 			a.lastShell = run
 			a.conv.shellResult(run.line, run.output, out.IsError)

@@ -25,16 +25,19 @@ type view struct {
 	menu   *picker // completions of the prompt; nil: none
 	pager  *pager  // covers the whole screen; nil: closed
 
-	queue   []string // messages queued during a turn, each with when it will be used
-	todos   []todo
-	steps   bool     // todos are shown between turns, too
-	agents  []string // running in the background
-	jobs    []string // commands in the background
-	running bool
-	since   time.Time // when the turn began
-	tokens  int       // tokens of the turn so far
-	hint    string    // shown in place of the status line
-	status  status
+	queue      []string // messages queued during a turn, each with when it will be used
+	queueWaits bool     // the first of them is a command, which waits for the end of the turn
+	todos      []todo
+	steps      bool     // todos are shown between turns, too
+	agents     []string // running in the background
+	jobs       []string // commands in the background
+	running    bool
+	since      time.Time // when the turn began
+	tokens     int       // tokens of the turn so far
+	hint       string    // shown in place of the status line
+	status     status
+
+	nowKey, backgroundKey string // of these actions; "": none
 }
 
 // A status is the content of the status line.
@@ -163,6 +166,9 @@ func (v *view) writeTall(width, height int) {
 		return
 	}
 	if d.bodyWritten = true; stays { // the question follows with the choices
+		if v.conv.last != blockNone {
+			v.conv.separate()
+		}
 		v.conv.add(blockNote, body...)
 		v.conv.separate()
 		return
@@ -179,6 +185,9 @@ func (v *view) bottom(width, maxRows int, now time.Time) ([]styled.Line, termina
 		prompt, cursor = v.picker.search(width)
 	}
 	status := v.statusLine(width)
+	if v.picker != nil && v.hint == "" {
+		status = styled.S(styled.Dim, v.picker.keys()).Cut(width)
+	}
 	var lists []styled.Line
 	left := maxRows - len(prompt) - 1
 	add := func(lines ...styled.Line) {
@@ -205,7 +214,12 @@ func (v *view) bottom(width, maxRows int, now time.Time) ([]styled.Line, termina
 				add(styled.S(styled.Dim, fmt.Sprintf("  … %d more queued", len(v.queue)-i)))
 				break
 			}
-			add(styled.S(styled.Dim, "  "+plain.Line(strings.Join(strings.Fields(q), " "))))
+			l := styled.S(styled.Dim, "  "+plain.Line(strings.Join(strings.Fields(q), " ")))
+			if i == 0 && v.nowKey != "" && !v.queueWaits {
+				keys := "  " + v.nowKey + ": now"
+				l = append(l.Cut(max(width-styled.Width(keys), 1)), styled.Span{Text: keys, Style: styled.Dim})
+			}
+			add(l)
 		}
 		for _, a := range v.agents {
 			add(styled.S(styled.Dim, "  "+plain.Line(a)))
@@ -242,7 +256,11 @@ func (v *view) activity(now time.Time) styled.Line {
 	if v.tokens > 0 {
 		l = append(l, styled.Span{Text: fmt.Sprintf(", %s tokens", plain.Number(v.tokens)), Style: styled.Dim})
 	}
-	return append(l, styled.Span{Text: "  esc interrupts", Style: styled.Dim})
+	keys := "  esc interrupts"
+	if v.backgroundKey != "" && v.conv.runs(now) {
+		keys += " · " + v.backgroundKey + ": background"
+	}
+	return append(l, styled.Span{Text: keys, Style: styled.Dim})
 }
 
 func (v *view) todoLines() []styled.Line {
@@ -382,7 +400,7 @@ func (v *view) statusLine(width int) styled.Line {
 			continue
 		}
 		if len(l) > 0 {
-			l = append(l, styled.Span{Text: "  "})
+			l = append(l, styled.Span{Text: "  ", Style: styled.Dim}) // one style for all that has no other
 		}
 		l = append(l, p)
 	}

@@ -127,8 +127,9 @@ var scenes = []struct {
 	}},
 	{"arguments", func(v *view) {
 		v.dialog = newDialog(engine.Question{Title: "Use create_issue?", Asker: "gate",
-			Call: &gate.Request{Tool: "create_issue", Input: json.RawMessage(`{"title":"Parser crashes","labels":["bug","urgent"],` +
-				`"body":"First line that is longer than a narrow terminal is wide.\nSecond line."}`)},
+			Call: &gate.Request{Tool: "create_issue",
+				Input: json.RawMessage(`{"title":"Parser crashes","labels":["bug","urgent"],` +
+					`"body":"First line that is longer than a narrow terminal is wide.\nSecond line."}`)},
 			Options: []engine.Option{{ID: "once", Label: "yes, this once", Allow: true, Lasts: gate.Once},
 				{ID: "no", Label: "no"}}})
 	}},
@@ -458,7 +459,8 @@ func TestFold(t *testing.T) {
 	for _, l := range v.conv.take() {
 		b.WriteString(l.String() + "\n")
 	}
-	if s := b.String(); strings.Contains(s, "line150") || !strings.Contains(s, "line0") || !strings.Contains(s, "line299") ||
+	if s := b.String(); strings.Contains(s, "line150") || !strings.Contains(s, "line0") ||
+		!strings.Contains(s, "line299") ||
 		!strings.Contains(s, "252 more rows: v shows all") {
 		t.Errorf("folded: %s", s)
 	}
@@ -500,7 +502,8 @@ func TestRuleStaysShown(t *testing.T) {
 func TestPlanStays(t *testing.T) {
 	v := newView()
 	v.conv.width = 40
-	v.dialog = newDialog(engine.Question{Asker: engine.AskerPlan, Title: "Start this plan?", Text: "# Steps\n\n1. **Move** it",
+	v.dialog = newDialog(engine.Question{Asker: engine.AskerPlan, Title: "Start this plan?",
+		Text: "# Steps\n\n1. **Move** it",
 		Options: []engine.Option{{ID: engine.OptionYes, Label: "start", Allow: true}, {ID: engine.OptionNo,
 			Label: "keep planning", Ask: "what to change?"}}})
 	v.writeTall(40, 24)
@@ -613,7 +616,7 @@ func TestLongMessage(t *testing.T) {
 	v.conv.width = 80
 	v.conv.user("look at this" + strings.Repeat("\nline", 500))
 	final := v.conv.take()
-	if n, last := len(final), strings.TrimRight(final[len(final)-1].String(), " "); n != 22 || last != "  … 481 more lines" {
+	if n, last := len(final), strings.TrimRight(final[len(final)-1].String(), " "); n != 22 || last != "  … 481 more lines (ctrl+o)" {
 		t.Errorf("%d rows, the last %q", n, last)
 	}
 }

@@ -11,8 +11,8 @@ import (
 const Variable = "KNACK_BROWSER"
 
 // Find returns the path of Chromium or Chrome on PATH or in its usual places; "": there is none. getenv reads the
-// user's environment. On Windows it finds none: the browser tools give their commands through a pipe on descriptors that
-// a program there does not inherit.
+// user's environment. On Windows it finds none: the browser tools give their commands through a pipe on descriptors
+// that a program there does not inherit.
 func Find(getenv func(string) string) string {
 	if runtime.GOOS == "windows" {
 		return ""

@@ -2,9 +2,9 @@
 //
 // A [Rule] is parsed from five cron fields ("*/10 9-17 * * MON-FRI"), a shortcut ("@daily"), an interval ("every 10m"),
 // or words ("every weekday at 9:30", "at 14:00", "in 20m"). Intervals count elapsed time from the moment at which the
-// rule was made. Everything else names times of the clock, which become moments by one definition: the moment of a clock
-// time is the first at which clocks show that time or a later one. So a time in the gap of a change comes once, when the
-// gap ends, and of a doubled hour only the first pass counts.
+// rule was made. Everything else names times of the clock, which become moments by one definition: the moment of a
+// clock time is the first at which clocks show that time or a later one. So a time in the gap of a change comes once,
+// when the gap ends, and of a doubled hour only the first pass counts.
 package cron
 
 import (
@@ -109,6 +109,26 @@ func (r Rule) match(c time.Time) time.Time {
 		c = time.Date(y, m, d+1, 0, 0, 0, 0, time.UTC)
 	}
 	return time.Time{}
+}
+
+// A Calendar is a rule of the clock as sets of numbers, for other programs that compute times.
+type Calendar struct {
+	Minutes, Hours, Days, Months, Weekdays []int // Weekdays: 0 is Sunday
+	// EitherDay means that Days and Weekdays are both restricted, and that one of them is enough.
+	EitherDay bool
+	Date      time.Time // of "at DATE TIME": the clock time, in UTC, and the sets are empty; otherwise zero
+}
+
+// Calendar returns the times of a rule of the clock. For an interval it is empty.
+func (r Rule) Calendar() Calendar {
+	numbers := func(set uint64) (all []int) {
+		for n := next(set, 0); n < 64; n = next(set, n+1) {
+			all = append(all, n)
+		}
+		return all
+	}
+	return Calendar{Minutes: numbers(r.minute), Hours: numbers(r.hour), Days: numbers(r.day), Months: numbers(r.month),
+		Weekdays: numbers(r.weekday), EitherDay: r.eitherDay, Date: r.date}
 }
 
 func (r Rule) matchDay(c time.Time) bool {

@@ -35,7 +35,8 @@ func blocks(kind Kind, prefixes ...string) block {
 }
 
 // special are the addresses that are not public, from the registries of special-purpose addresses (RFC 6890) and the
-// documents of cloud providers. The first match counts. IPv6 addresses outside 2000::/3 that are not in it are reserved.
+// documents of cloud providers. The first match counts. IPv6 addresses outside 2000::/3 that are not in it are
+// reserved.
 var special = sync.OnceValue(func() []block {
 	return []block{
 		blocks(Metadata, "169.254.169.254/32", "169.254.170.2/32", "100.100.100.200/32", "168.63.129.16/32",
@@ -89,8 +90,8 @@ func KindOf(a netip.Addr) Kind {
 	return Public
 }
 
-// kindHere is KindOf, but finds the public addresses of this machine too: its programs may listen on all interfaces, and
-// a firewall between them and the world does not see a connection that starts here.
+// kindHere is KindOf, but finds the public addresses of this machine too: its programs may listen on all interfaces,
+// and a firewall between them and the world does not see a connection that starts here.
 func kindHere(a netip.Addr) Kind {
 	if k := KindOf(a); k != Public {
 		return k

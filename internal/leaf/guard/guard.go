@@ -137,8 +137,8 @@ func (t *Transport) CloseIdleConnections() {
 	t.proxied.CloseIdleConnections()
 }
 
-// Inside reports whether the host of an address needs no resolver to be seen as an inside one: it is such an address, or
-// a name of this machine.
+// Inside reports whether the host of an address needs no resolver to be seen as an inside one: it is such an address,
+// or a name of this machine.
 func Inside(u *url.URL) bool {
 	host := normal(u.Hostname())
 	if a, err := netip.ParseAddr(host); err == nil {

@@ -184,8 +184,8 @@ func TestOwnAddress(t *testing.T) {
 	}
 }
 
-// TestRebinding: a name that has a public address when it is first looked up, and an inside one when it is connected to,
-// is refused.
+// TestRebinding: a name that has a public address when it is first looked up, and an inside one when it is connected
+// to, is refused.
 func TestRebinding(t *testing.T) {
 	_, port := server(t, false)
 	var mu sync.Mutex
@@ -221,7 +221,8 @@ func TestRedirect(t *testing.T) {
 		defer s.Close()
 		_, first, _ := net.SplitHostPort(s.Listener.Addr().String())
 		_, err := get(t, Options{Proxy: direct, Open: []string{"outside.example"},
-			Resolver: guardtest.Resolver(func(string) []string { return []string{"127.0.0.1"} })}, "http://outside.example:"+first)
+			Resolver: guardtest.Resolver(func(string) []string { return []string{"127.0.0.1"} })},
+			"http://outside.example:"+first)
 		if _, ok := errors.AsType[*Error](err); !ok {
 			t.Errorf("to %s: %v", to, err)
 		}

@@ -131,7 +131,8 @@ func FuzzPages(f *testing.F) {
 		}
 	}
 	f.Add([]byte(file(helvetica, plainStream("BT /F1 12 Tf [(T) 80 (wo)] TJ 1 0 0 1 72 680 Tm (below) Tj ET"))))
-	f.Add([]byte(file("<< /Subtype /Type0 /Encoding /Identity-H /ToUnicode 7 0 R >>", plainStream("BT /F1 9 Tf <0001> Tj ET"),
+	f.Add([]byte(file("<< /Subtype /Type0 /Encoding /Identity-H /ToUnicode 7 0 R >>",
+		plainStream("BT /F1 9 Tf <0001> Tj ET"),
 		"7 0 obj "+plainStream("1 beginbfchar <0001> <65E5> endbfchar")+" endobj")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 1<<16 {

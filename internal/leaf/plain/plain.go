@@ -156,6 +156,14 @@ func Count(n int, of string) string {
 	return strconv.Itoa(n) + " " + of + "s"
 }
 
+// List joins names with commas. Of more than most it names the first, and how many more there are.
+func List(names []string, most int) string {
+	if more := len(names) - most; more > 0 {
+		return strings.Join(names[:most], ", ") + " and " + strconv.Itoa(more) + " more"
+	}
+	return strings.Join(names, ", ")
+}
+
 // Number formats 1942 as 1,942.
 func Number(n int) string {
 	s := strconv.Itoa(n)

@@ -54,6 +54,8 @@ const (
 	Underline
 	Strike
 	Reverse
+	Added   // the background of lines that a change adds
+	Removed // and of those that it removes
 )
 
 const roleMask Style = 0xff

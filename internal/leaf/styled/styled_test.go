@@ -81,3 +81,37 @@ func TestAppend(t *testing.T) {
 		t.Errorf("without colours and attributes: %q", got)
 	}
 }
+
+// TestThemes: each theme of the program is a file, and what is wrong with a file is named.
+func TestThemes(t *testing.T) {
+	files, err := themeFiles.ReadDir("themes")
+	if err != nil || len(files) != len(builtIn) || len(Themes()) != 7 {
+		t.Errorf("%d files, %d names, %d themes: %v", len(files), len(builtIn), len(Themes()), err)
+	}
+	for _, theme := range Themes() {
+		if theme.Help == "" || (theme.colour[Bad] == "") != (theme.Name == "none") {
+			t.Errorf("%s: %q, %q", theme.Name, theme.Help, theme.colour[Bad])
+		}
+	}
+	mine, err := ParseTheme("mine", []byte(`{"colours": {"bad": "bright-red", "user": "#ff8000 on blue", "quote": "on 208"}}`))
+	if err != nil || mine.colour[Bad] != "91" || mine.colour[User] != "38;2;255;128;0;44" || mine.colour[Quote] != "48;5;208" {
+		t.Errorf("%q, %v", mine.colour, err)
+	}
+	for text, want := range map[string]string{
+		`{"colours": {"bda": "red"}}`:         "there is no such role",
+		`{"colours": {"bad": "redd"}}`:        "is not a colour",
+		`{"colours": {"bad": "#12345"}}`:      "is not a colour",
+		`{"colours": {"bad": "256"}}`:         "is not a colour",
+		`{"colours": {"bad": "red blue"}}`:    "is not a colour",
+		`{"colours": {"bad": "on"}}`:          "is not a colour",
+		`{"colours": {"bad": "on red blue"}}`: "is not a colour",
+		`{"colours": {"bad": "1;31"}}`:        "is not a colour",
+		`{"colors": {}}`:                      "it is not a theme",
+		`[]`:                                  "it is not a theme",
+		strings.Repeat(" ", MaxThemeFile+1):   "larger than 64 KiB",
+	} {
+		if _, err := ParseTheme("x", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: %v, want %s", text, err, want)
+		}
+	}
+}

@@ -1,7 +1,15 @@
 package styled
 
 import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -12,75 +20,145 @@ type Theme struct {
 	Name   string
 	Help   string // one line
 	colour [roles]string
+	// added and removed are the backgrounds of changed lines.
+	added, removed string
 	// Attributes enables bold, italic and so on.
 	Attributes bool
 	// Links enables OSC 8 hyperlinks.
 	Links bool
 }
 
-// The themes. They differ only in colours. [NoColor] keeps bold and underline, because
-// NO_COLOR is only about colour.
-var (
-	darkTheme = Theme{Name: "dark", Help: "16 colours, for a dark background", Attributes: true, Links: true,
-		colour: [roles]string{
-			Dim: "90", Accent: "36", Heading: "36", InlineCode: "36", Keyword: "35", String: "32", Number: "33",
-			Comment: "90", Function: "34", Type: "36", Inserted: "32", Deleted: "31", Hunk: "36", Quote: "90",
-			LinkText: "34", Good: "32", Warn: "33", Bad: "31", User: "48;5;237",
-		}}
-	lightTheme = Theme{Name: "light", Help: "for a light background", Attributes: true, Links: true, colour: [roles]string{
-		Dim: "38;5;243", Accent: "34", Heading: "34", InlineCode: "34", Keyword: "35", String: "38;5;28",
-		Number: "38;5;130", Comment: "38;5;243", Function: "34", Type: "38;5;30", Inserted: "38;5;28", Deleted: "31",
-		Hunk: "38;5;30", Quote: "38;5;243", LinkText: "34", Good: "38;5;28", Warn: "38;5;130", Bad: "31", User: "48;5;254",
-	}}
-	contrast = Theme{Name: "high-contrast", Help: "bright colours, nothing is dimmed", Attributes: true, Links: true,
-		colour: [roles]string{
-			Accent: "96", Heading: "97", InlineCode: "96", Keyword: "95", String: "92", Number: "93", Function: "94",
-			Type: "96", Inserted: "92", Deleted: "91", Hunk: "96", LinkText: "94", Good: "92", Warn: "93", Bad: "91", User: "97;44",
-		}}
-	// Blue and orange can be distinguished with every common form of colour blindness.
-	colourblind = Theme{Name: "colour-blind", Help: "blue and orange instead of green and red", Attributes: true,
-		Links: true, colour: [roles]string{
-			Dim: "90", Accent: "34", Heading: "34", InlineCode: "34", Keyword: "34", String: "38;5;172", Number: "38;5;172",
-			Comment: "90", Function: "34", Type: "34", Inserted: "38;5;33", Deleted: "38;5;208", Hunk: "90", Quote: "90",
-			LinkText: "38;5;33", Good: "38;5;33", Warn: "38;5;220", Bad: "38;5;208", User: "48;5;237",
-		}}
-	truecolor = Theme{Name: "truecolor", Help: "24-bit colours, for a dark background", Attributes: true, Links: true,
-		colour: [roles]string{
-			Dim: "38;2;128;134;144", Accent: "38;2;86;182;194", Heading: "38;2;97;175;239", InlineCode: "38;2;86;182;194",
-			Keyword: "38;2;198;120;221", String: "38;2;152;195;121", Number: "38;2;209;154;102",
-			Comment: "38;2;128;134;144", Function: "38;2;97;175;239", Type: "38;2;229;192;123",
-			Inserted: "38;2;152;195;121", Deleted: "38;2;224;108;117", Hunk: "38;2;86;182;194", Quote: "38;2;128;134;144",
-			LinkText: "38;2;97;175;239", Good: "38;2;152;195;121", Warn: "38;2;229;192;123", Bad: "38;2;224;108;117",
-			User: "48;2;49;54;63",
-		}}
-)
+//go:embed themes/*.json
+var themeFiles embed.FS
 
-// NoColor is the theme without colours.
-func NoColor() Theme {
-	return Theme{Name: "none", Help: "no colours; bold and underlined only", Attributes: true, Links: true}
-}
+// builtIn are the names of the themes of the program, in the order in which users choose.
+var builtIn = []string{"dark", "light", "high-contrast", "colour-blind", "truecolor", "truecolor-light", "none"}
 
-// Themes returns all themes that a user can choose.
-func Themes() []Theme {
-	return []Theme{darkTheme, lightTheme, contrast, colourblind, truecolor, NoColor()}
-}
-
-// ThemeFor returns the default theme for a light or dark background.
-func ThemeFor(light bool) Theme {
-	if light {
-		return lightTheme
+var readBuiltIn = sync.OnceValue(func() (all []Theme) {
+	for _, name := range builtIn {
+		data, err := themeFiles.ReadFile("themes/" + name + ".json")
+		if err != nil {
+			panic(err) // it is embedded
+		}
+		t, err := ParseTheme(name, data)
+		if err != nil {
+			panic(err) // a test reads all of them
+		}
+		all = append(all, t)
 	}
-	return darkTheme
-}
+	return all
+})
 
-// ThemeNamed returns the theme with the given name.
+// Themes returns the themes of the program.
+func Themes() []Theme { return slices.Clone(readBuiltIn()) }
+
+// ThemeNamed returns the theme of the program with the given name.
 func ThemeNamed(name string) (Theme, bool) {
-	for _, t := range Themes() {
+	for _, t := range readBuiltIn() {
 		if t.Name == name {
 			return t, true
 		}
 	}
 	return Theme{}, false
+}
+
+// NoColor is the theme without colours. It keeps bold and underline, because NO_COLOR is only about colour.
+func NoColor() Theme { return builtInTheme("none") }
+
+// ThemeFor returns the default theme for a light or dark background.
+func ThemeFor(light bool) Theme {
+	if light {
+		return builtInTheme("light")
+	}
+	return builtInTheme("dark")
+}
+
+func builtInTheme(name string) Theme {
+	t, _ := ThemeNamed(name)
+	return t
+}
+
+// MaxThemeFile limits the size of a theme file.
+const MaxThemeFile = 64 << 10
+
+// ParseTheme reads a theme file: JSON with a description and colours by role. A colour is a name (red, bright-red), a
+// number of the 256 colours, or #rrggbb; "on" and a colour set the background.
+func ParseTheme(name string, data []byte) (Theme, error) {
+	var file struct {
+		Description string            `json:"description"`
+		Colours     map[string]string `json:"colours"`
+	}
+	if len(data) > MaxThemeFile {
+		return Theme{}, fmt.Errorf("the file is larger than %d KiB", MaxThemeFile>>10)
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&file); err != nil {
+		return Theme{}, fmt.Errorf("it is not a theme: %w", err)
+	}
+	t := Theme{Name: name, Help: file.Description, Attributes: true, Links: true}
+	for _, role := range slices.Sorted(maps.Keys(file.Colours)) {
+		i := slices.Index(roleNames[:], role)
+		if i < 0 && role != "added" && role != "removed" {
+			return Theme{}, fmt.Errorf("colours.%s: there is no such role; the roles are %s, added, removed", role,
+				strings.Join(roleNames[Dim:], ", "))
+		}
+		sgr, ok := parseColours(file.Colours[role])
+		if !ok {
+			return Theme{}, fmt.Errorf("colours.%s: %q is not a colour such as red, bright-red, 208, #ff8800 or on blue", role,
+				file.Colours[role])
+		}
+		switch role {
+		case "added":
+			t.added = sgr
+		case "removed":
+			t.removed = sgr
+		default:
+			t.colour[i] = sgr
+		}
+	}
+	return t, nil
+}
+
+// roleNames are the names of the roles in theme files.
+var roleNames = [roles]string{Dim: "dim", Accent: "accent", Heading: "heading", InlineCode: "inlineCode",
+	CodeText: "codeText", Keyword: "keyword", String: "string", Number: "number", Comment: "comment", Function: "function",
+	Type: "type", Inserted: "inserted", Deleted: "deleted", Hunk: "hunk", Quote: "quote", LinkText: "link", Good: "good",
+	Warn: "warn", Bad: "bad", User: "user"}
+
+// parseColours converts "bright-white on blue" to parameters of an SGR sequence.
+func parseColours(text string) (sgr string, ok bool) {
+	words := strings.Fields(text)
+	var all []string
+	for i, base := 0, 30; i < len(words); i++ {
+		if words[i] == "on" && base == 30 && i+1 < len(words) {
+			base = 40
+			continue
+		}
+		one, ok := parseColour(words[i], base)
+		if !ok || len(all) > 0 && base == 30 || base == 40 && i != len(words)-1 {
+			return "", false
+		}
+		all = append(all, one)
+	}
+	return strings.Join(all, ";"), true
+}
+
+// parseColour converts one colour. base is 30 for text, 40 for the background.
+func parseColour(word string, base int) (sgr string, ok bool) {
+	if hex, ok := strings.CutPrefix(word, "#"); ok {
+		n, err := strconv.ParseUint(hex, 16, 32)
+		return fmt.Sprintf("%d;2;%d;%d;%d", base+8, n>>16&255, n>>8&255, n&255), err == nil && len(hex) == 6
+	}
+	if n, err := strconv.ParseUint(word, 10, 8); err == nil {
+		return fmt.Sprintf("%d;5;%d", base+8, n), true
+	}
+	name, bright := strings.CutPrefix(word, "bright-")
+	i := slices.Index([]string{"black", "red", "green", "yellow", "blue", "magenta", "cyan", "white"}, name)
+	if bright {
+		base += 60
+	}
+	return strconv.Itoa(base + i), i >= 0
 }
 
 var attributes = []struct {
@@ -92,7 +170,8 @@ var attributes = []struct {
 // style after each styled span, so that a line does not affect what follows. It replaces
 // control characters in texts by U+FFFD.
 func (t *Theme) Append(dst []byte, l Line) []byte {
-	for _, s := range l {
+	for i := 0; i < len(l); i++ {
+		s := l[i]
 		link := t.Links && s.Link != "" && clean(s.Link)
 		if link {
 			dst = append(dst, "\x1b]8;;"...)
@@ -121,19 +200,20 @@ func (t *Theme) Append(dst []byte, l Line) []byte {
 		if r := s.Style & roleMask; r < roles {
 			sgr(t.colour[r])
 		}
+		if s.Style&Added != 0 {
+			sgr(t.added)
+		}
+		if s.Style&Removed != 0 {
+			sgr(t.removed)
+		}
 		styled := len(dst) > start
 		if styled {
 			dst = append(dst, 'm')
 		}
-		if clean(s.Text) {
-			dst = append(dst, s.Text...)
-		} else {
-			dst = append(dst, strings.Map(func(r rune) rune {
-				if control(r) {
-					return utf8.RuneError
-				}
-				return r
-			}, s.Text)...)
+		dst = appendText(dst, s.Text)
+		for i+1 < len(l) && l[i+1].Style == s.Style && l[i+1].Link == s.Link {
+			i++
+			dst = appendText(dst, l[i].Text)
 		}
 		if styled {
 			dst = append(dst, "\x1b[m"...)
@@ -152,6 +232,18 @@ func (t *Theme) Render(lines []Line) string {
 		b = append(t.Append(b, l), '\n')
 	}
 	return string(b)
+}
+
+func appendText(dst []byte, text string) []byte {
+	if clean(text) {
+		return append(dst, text...)
+	}
+	return append(dst, strings.Map(func(r rune) rune {
+		if control(r) {
+			return utf8.RuneError
+		}
+		return r
+	}, text)...)
 }
 
 func control(r rune) bool { return r < ' ' || 0x7f <= r && r <= 0x9f || r == utf8.RuneError }

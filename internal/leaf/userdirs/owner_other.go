@@ -6,5 +6,6 @@ package userdirs
 // repository count as the user's.
 func OwnedByUser(string) bool { return true }
 
-// CheckOwned returns nil: on this system files have no modes, so the files in the user's directories count as the user's.
+// CheckOwned returns nil: on this system files have no modes, so the files in the user's directories count as the
+// user's.
 func CheckOwned(string) error { return nil }

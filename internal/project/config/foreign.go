@@ -113,8 +113,7 @@ func (from *layer) ofPi(m member) (name string, val *node, used bool) {
 		}
 		return "model", m.val, true
 	case "theme":
-		i := slices.IndexFunc(table(), func(k key) bool { return k.name == "theme" })
-		return "theme", m.val, m.val.kind == 's' && slices.Contains(table()[i].enum, m.val.text)
+		return "theme", m.val, m.val.kind == 's' && (m.val.text == "dark" || m.val.text == "light")
 	}
 	return "", nil, false
 }

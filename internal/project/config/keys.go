@@ -25,6 +25,9 @@ type key struct {
 	weak func(val, over *node) bool
 }
 
+// open reports whether the enum only lists some values.
+func (k *key) open() bool { return k.name == "theme" }
+
 type kind uint8
 
 const (
@@ -68,8 +71,9 @@ var table = sync.OnceValue(func() []key {
 		{"models.default", perProvider, fromAnyone, nil, "What the aliases default and sonnet mean.", nil},
 		{"models.strong", perProvider, fromAnyone, nil, "What the aliases strong and opus mean.", nil},
 		{"models.aliases", texts, fromAnyone, nil, "Further names for models.", nil},
-		{"models.known", raw, fromAnyone, nil, "Models that the program does not know, by provider/model or model: contextWindow, " +
-			"maxOutputTokens, input and output (prices), see knack help models.", nil},
+		{"models.known", raw, fromAnyone, nil,
+			"Models that the program does not know, by provider/model or model: contextWindow, " +
+				"maxOutputTokens, input and output (prices), see knack help models.", nil},
 		{"providers", raw, fromUser, nil, "By provider, an object with baseURL, keyHelper (a command that prints the key), " +
 			"proxy and headers: where prompts and keys are sent.", nil},
 		{"proxy", text, fromUser, nil, "The proxy for requests to models.", nil},
@@ -79,7 +83,8 @@ var table = sync.OnceValue(func() []key {
 		{"permissions.ask", rules, fromAnyone, nil,
 			"Rules for calls that need your approval each time. Those of a project count even before its folder " +
 				"is trusted.", nil},
-		{"permissions.deny", rules, fromAnyone, nil, "Rules for calls that never run. Those of a project count even before its folder is trusted.",
+		{"permissions.deny", rules, fromAnyone, nil,
+			"Rules for calls that never run. Those of a project count even before its folder is trusted.",
 			nil},
 		{"permissions.defaultMode", text, fromAnyone, []string{string(permission.Default), string(permission.AcceptEdits),
 			string(permission.Plan), string(permission.DontAsk), string(permission.Bypass)},
@@ -137,8 +142,9 @@ var table = sync.OnceValue(func() []key {
 		{"sandbox.denyRead", list, fromAnyone, nil, "Further paths that commands in the sandbox may not read.", nil},
 		{"sandbox.cacheLimit", number, fromUser, nil, "How many GB the commands of a project may store in the caches of " +
 			"language tools, which no other project sees. Above it, what they stored is removed. Default 2.", nil},
-		{"sandbox.confineHooks", boolean, onlyStricter, nil, "The hooks of your own settings run in the sandbox everywhere, " +
-			"as they do in folders that are not trusted. Default: false.", weakBool},
+		{"sandbox.confineHooks", boolean, onlyStricter, nil,
+			"The hooks of your own settings run in the sandbox everywhere, " +
+				"as they do in folders that are not trusted. Default: false.", weakBool},
 		{"sandbox.skills", raw, fromAnyone, nil,
 			"By skill, what commands are restricted to while it is in force: {network: " +
 				"none|hosts, write: [paths]}. It cannot permit more.", nil},
@@ -158,28 +164,41 @@ var table = sync.OnceValue(func() []key {
 			"A list of sources of marketplaces, in managed settings: plugins of others cannot be installed or used.", nil},
 		{"memory.auto", boolean, fromUser, nil, "Offers the model the tool memory, with which it keeps notes about you " +
 			"and the project, and puts the start of its MEMORY.md files into the prompt. Default: false.", nil},
-		{"memory.claude", boolean, fromUser, nil, "Puts the start of the MEMORY.md that Claude Code keeps about the project " +
-			"in ~/.claude into the prompt; /memory claude sets it. Default: false.", nil},
+		{"memory.claude", boolean, fromUser, nil,
+			"Puts the start of the MEMORY.md that Claude Code keeps about the project " +
+				"in ~/.claude into the prompt; /memory claude sets it. Default: false.", nil},
+		{"memory.propose", boolean, fromUser, nil, "/quit first proposes what to remember of the conversation, as /memory " +
+			"propose does: the fast model is asked, and each note needs your answer. Default: false.", nil},
 
-		{"web.allowPrivate", list, fromUser, nil, "Hosts, or host:port, that may lead to this machine or to the network that " +
-			"it is in, when an address comes from somebody else: web_fetch, a remote MCP server, a login. The permission rule " +
-			"is needed as well.", nil},
-		{"web.documentationHosts", list, fromUser, nil, "Hosts that web_fetch asks without approval, instead of the built-in " +
-			"list of documentation; [] for none.", nil},
-		{"web.search.engine", text, fromUser, nil, "What web_search uses: searxng (with the url of a server; also others " +
+		{"web.allowPrivate", list, fromUser, nil,
+			"Hosts, or host:port, that may lead to this machine or to the network that " +
+				"it is in, when an address comes from somebody else: web_fetch, a remote MCP server, a login. The permission rule " +
+				"is needed as well.", nil},
+		{"web.documentationHosts", list, fromUser, nil,
+			"Hosts that web_fetch asks without approval, instead of the built-in " +
+				"list of documentation; [] for none.", nil},
+		{"web.search.engine", text, fromUser, nil, "What web_search uses: provider (the search of the " +
+			"model's provider: Anthropic, OpenAI Responses, Gemini), searxng (with the url of a server; also others " +
 			"with its format), brave or tavily (with a key), or a tool of an MCP server, " +
 			"mcp__SERVER__TOOL. Without it web_search is not offered.", nil},
 		{"web.search.url", text, fromUser, nil, "The address of the search engine.", nil},
 		{"web.search.key", text, fromUser, nil, "The key of the search engine, or $NAME for the value of a variable.", nil},
 
-		{"mcp.startTime", number, fromUser, nil, "How many seconds an MCP server has to start and to list what it offers, unless " +
-			"its definition has a timeout. Default 30, and 120 if the program is npx, uvx or docker. The variable MCP_TIMEOUT, " +
-			"in milliseconds, replaces it.", nil},
-		{"mcp.firstWait", number, fromUser, nil, "How many seconds print mode waits before its first request for MCP servers " +
-			"whose tools are not known yet. Default 5.", nil},
+		{"mcp.startTime", number, fromUser, nil,
+			"How many seconds an MCP server has to start and to list what it offers, unless " +
+				"its definition has a timeout. Default 30, and 120 if the program is npx, uvx or docker. The variable MCP_TIMEOUT, " +
+				"in milliseconds, replaces it.", nil},
+		{"mcp.firstWait", number, fromUser, nil,
+			"How many seconds print mode waits before its first request for MCP servers " +
+				"whose tools are not known yet. Default 5.", nil},
 
-		{"checkpoints", text, fromUser, []string{"on", "off"}, "Whether files are kept before tools and commands change them, " +
-			"so that /undo can restore them. Default: on.", nil},
+		{"batch.lease", number, fromUser, nil,
+			"After how many seconds a worker that hangs loses its tasks to others, unless " +
+				"--lease says otherwise. Default 30; at least 1. One that dies loses them at once.", nil},
+
+		{"checkpoints", text, fromUser, []string{"on", "off"},
+			"Whether files are kept before tools and commands change them, " +
+				"so that /undo can restore them. Default: on.", nil},
 
 		{"limits.turns", integer, onlyStricter, nil, "Answers of the model in one run. Default: none on a terminal, 200 in " +
 			"print mode.", weakNumber},
@@ -187,13 +206,15 @@ var table = sync.OnceValue(func() []key {
 		{"limits.cost", number, onlyStricter, nil, "US dollars of one run.", weakNumber},
 		{"limits.minutes", number, onlyStricter, nil, "Minutes of one run.", weakNumber},
 
-		{"outputStyle", text, fromAnyone, nil, "The name of a Markdown file in .claude/output-styles, .knack/output-styles or " +
-			"your own directories of that name, whose text is added to the system prompt.", nil},
+		{"outputStyle", text, fromAnyone, nil,
+			"The name of a Markdown file in .claude/output-styles, .knack/output-styles or " +
+				"your own directories of that name, whose text is added to the system prompt.", nil},
 		{"statusLine", raw, fromUser, nil, "{type: command, command}: a command that prints a line for below the prompt. It gets " +
 			"JSON on its standard input (model, workspace, cost, context_window …), runs like a hook of your own settings and " +
 			"has 2 s.", nil},
-		{"theme", text, fromUser, []string{"auto", "dark", "light", "high-contrast", "colour-blind", "truecolor", "none"},
-			"Colours of the screen. auto (default): dark or light, to match the terminal's background.", nil},
+		{"theme", text, fromUser, []string{"auto", "dark", "light", "high-contrast", "colour-blind", "truecolor",
+			"truecolor-light", "none"}, "Colours of the screen: auto (default: dark or light, to match the terminal's " +
+			"background), a theme of the program, or the NAME of a file themes/NAME.json beside your settings.", nil},
 		{"notify", text, fromUser, nil, "What happens when the screen waits for you: bell (default), osc9 (a notification " +
 			"of the terminal), off, or a command, which gets the message as its last argument.", nil},
 	}
@@ -272,7 +293,7 @@ func (k key) expected(n *node) string {
 func (k key) orNumber() bool { return k.name == "effort" || k.name == "skills.suggest" }
 
 func (k key) badText(n *node) string {
-	if len(k.enum) > 0 && !slices.Contains(k.enum, k.fold(n.text)) {
+	if len(k.enum) > 0 && !k.open() && !slices.Contains(k.enum, k.fold(n.text)) {
 		return "one of " + strings.Join(k.enum, ", ")
 	}
 	switch k.name {
@@ -374,7 +395,7 @@ type object = map[string]any
 
 func (k key) schema() object {
 	str := object{"type": "string"}
-	if len(k.enum) > 0 {
+	if len(k.enum) > 0 && !k.open() {
 		str["enum"] = k.enum
 	}
 	if k.name == "skills.release" {
@@ -445,6 +466,9 @@ func Help() string {
 
 func (k key) typeName() string {
 	if len(k.enum) > 0 && k.kind == text {
+		if k.open() {
+			return strings.Join(k.enum, " | ") + " | NAME"
+		}
 		return strings.Join(k.enum, " | ")
 	}
 	return [...]string{"string", "true | false", "number", "integer", "list of strings", "list of rules",

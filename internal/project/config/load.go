@@ -246,7 +246,8 @@ func checkPolicy(name string, n *node) error {
 		return fmt.Errorf("%s is not supported: permissions.deny, permissions.ask and "+
 			"permissions.disableBypassPermissionsMode are", name)
 	}
-	if name == "permissions" && n.kind != 'o' || restrictiveKey(name) && name != "permissions.disableBypassPermissionsMode" &&
+	if name == "permissions" && n.kind != 'o' || restrictiveKey(name) &&
+		name != "permissions.disableBypassPermissionsMode" &&
 		n.kind != 'l' {
 		return fmt.Errorf("%s is %s", name, n.is())
 	}
@@ -412,7 +413,8 @@ func (l *loader) user() {
 			filepath.Join(l.ClaudeHome, "settings.json"))
 	}
 	if l.PiHome != "" {
-		l.open(layer{origin: permission.User, base: l.PiHome, foreign: true, pi: true}, filepath.Join(l.PiHome, "settings.json"))
+		l.open(layer{origin: permission.User, base: l.PiHome, foreign: true, pi: true},
+			filepath.Join(l.PiHome, "settings.json"))
 	}
 }
 
@@ -744,6 +746,10 @@ func (l *loader) rules(from layer, k key, n *node) {
 		r, err := permission.ParseRule(it.text, from.origin)
 		if err != nil {
 			from.problem(it.at, knack.CodeToolPattern, knack.Error, "knack help permissions", "%s: %v", k.name, err)
+			continue
+		}
+		if p, ok := r.AllowProblem(); ok && k.name == "permissions.allow" {
+			from.problem(it.at, knack.CodeToolPattern, knack.Error, "knack help permissions", "%s: %s", k.name, p.Message)
 			continue
 		}
 		if p, ok := r.Problem(l.toolNames()...); ok {

@@ -63,8 +63,9 @@ type Settings struct {
 	Workspace      string          `json:"workspace"`
 	EnabledPlugins map[string]bool `json:"enabledPlugins"`
 	Memory         struct {
-		Auto   bool `json:"auto"`
-		Claude bool `json:"claude"`
+		Auto    bool `json:"auto"`
+		Claude  bool `json:"claude"`
+		Propose bool `json:"propose"`
 	} `json:"memory"`
 	Web struct {
 		AllowPrivate       []string `json:"allowPrivate"`
@@ -79,6 +80,9 @@ type Settings struct {
 		StartTime float64  `json:"startTime"` // seconds; 0: the default
 		FirstWait *float64 `json:"firstWait"` // seconds; nil: the default
 	} `json:"mcp"`
+	Batch struct {
+		Lease float64 `json:"lease"` // seconds; 0: the default
+	} `json:"batch"`
 	Checkpoints string `json:"checkpoints"` // on or off; "": on
 	Limits      struct {
 		Turns   int     `json:"turns"`

@@ -143,8 +143,12 @@ func Check(name string, value json.RawMessage) error {
 		for _, it := range n.items {
 			want = cmp.Or(want, k.bad(it))
 			if k.kind == rules && want == "" {
-				if _, err := permission.ParseRule(it.text, permission.User); err != nil {
+				r, err := permission.ParseRule(it.text, permission.User)
+				if err != nil {
 					return fmt.Errorf("%s: %w", name, err)
+				}
+				if p, ok := r.AllowProblem(); ok && k.name == "permissions.allow" {
+					return fmt.Errorf("%s: %s", name, p.Message)
 				}
 			}
 		}

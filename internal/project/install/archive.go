@@ -61,12 +61,25 @@ func (s *Store) download(ctx context.Context, address string, typed bool, limit 
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s: %s", plain.Line(req.URL.Redacted()), resp.Status)
 	}
-	data, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	var from io.Reader = io.LimitReader(resp.Body, limit+1)
+	if s.Progress != nil {
+		got, total := int64(0), max(0, resp.ContentLength)
+		from = io.TeeReader(from, writeFunc(func(p []byte) {
+			got += int64(len(p))
+			s.Progress(req.URL.Redacted(), got, total)
+		}))
+	}
+	data, err := io.ReadAll(from)
 	if err == nil && int64(len(data)) > limit {
 		err = fmt.Errorf("%s: more than %d MiB", plain.Line(req.URL.Redacted()), limit>>20)
 	}
 	return data, err
 }
+
+// A writeFunc is told what passes through.
+type writeFunc func(p []byte)
+
+func (f writeFunc) Write(p []byte) (int, error) { f(p); return len(p), nil }
 
 func (s *Store) fetchArchive(ctx context.Context, g Given, w *writer) error {
 	var data []byte
@@ -95,7 +108,9 @@ func unpack(data []byte, digest, dir string, w *writer) error {
 	}
 	var names []string
 	if err := read(data, func(name string, _ fs.FileMode, _ string, _ io.Reader) error {
-		names = append(names, name)
+		if names = append(names, name); len(names) > MaxFiles {
+			return errTooMany
+		}
 		return nil
 	}); err != nil {
 		return err

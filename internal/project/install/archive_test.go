@@ -87,6 +87,7 @@ func TestUnpack(t *testing.T) {
 		"device":      {zipped(t, good, member{"d", "", fs.ModeDevice}), "not a file"},
 		"through":     {zipped(t, member{"l", "d", fs.ModeSymlink}, member{"l/x", "", 0}), "error"},
 		"bomb":        {zipped(t, good, member{"b", strings.Repeat("\x00", 40<<20), 0}), "times its size"},
+		"deep":        {zipped(t, good, member{strings.Repeat("d/", 200) + "x", "", 0}), "directories deep"},
 		"many":        {zipped(t, many...), "more than"},
 		"not one":     {[]byte("hello"), "neither"},
 		"tar":         {tarred(t, tar.Header{Name: "package/SKILL.md", PAXRecords: with(skill)}), "SKILL.md"},
@@ -164,7 +165,12 @@ func TestIndexes(t *testing.T) {
 		{older.URL, "up", 0}} {
 		s := store(t)
 		g := Given{Typed: true, Source: plugin.Source{Kind: plugin.Index, URL: c.site, Skill: c.name}}
+		got, want := int64(0), int64(0)
+		s.Progress = func(_ string, n, total int64) { got, want = n, total }
 		st, err := s.Stage(t.Context(), g, "x", nil)
+		if err == nil && (got == 0 || got != want && want != 0) {
+			t.Errorf("%s: progress %d of %d", c.name, got, want)
+		}
 		if (err == nil) != (c.files > 0) {
 			t.Errorf("%s: %v", c.name, err)
 		}

@@ -35,9 +35,13 @@ type Given struct {
 	// Base is the tree that a relative Path starts at: that of a marketplace; "": Path is absolute.
 	Base string
 	From *plugin.Source // the source of the marketplace that lists it; nil: none
+	// Keys are public keys that the user gave: one of them must have signed it.
+	Keys []Signer
+	// Known are the keys of the version that is installed.
+	Known []Signer
 }
 
-// fetch writes the source's tree to w. It returns the commit of a Git source.
+// fetch writes the source's tree to w. It returns the commit of a Git source, and the version of an npm package.
 func (s *Store) fetch(ctx context.Context, g Given, w *writer) (commit string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, fetchTime, fmt.Errorf("it took more than %s", fetchTime))
 	defer cancel()
@@ -55,6 +59,8 @@ func (s *Store) fetch(ctx context.Context, g Given, w *writer) (commit string, e
 		return "", s.fetchArchive(ctx, g, w)
 	case plugin.Index:
 		return "", s.fetchIndex(ctx, g, w)
+	case plugin.NPM:
+		return s.fetchNPM(ctx, g, w)
 	}
 	return "", fmt.Errorf("sources of the kind %q are not supported", g.Kind)
 }
@@ -78,15 +84,25 @@ func (s *Store) fetchGit(ctx context.Context, g Given, w *writer) (string, error
 	if _, err := exec.LookPath("git"); err != nil {
 		return "", errors.New("git is not installed")
 	}
-	if u, err := url.Parse(g.URL); err == nil && !g.Typed && guard.Inside(u) {
-		return "", fmt.Errorf("%s is not a public address", plain.Line(g.URL))
+	through := ""
+	if !g.Typed { // git resolves names itself: it reaches this host, at a public address, and nothing else
+		u, err := url.Parse(g.URL)
+		if err != nil {
+			return "", err
+		}
+		address, stop, err := guard.New(guard.Options{}).Tunnel(ctx, u)
+		if err != nil {
+			return "", err
+		}
+		defer stop()
+		through = address
 	}
 	dir, err := os.MkdirTemp(s.staging(), tempPrefix+"*")
 	if err != nil {
 		return "", err
 	}
 	defer os.RemoveAll(dir)
-	r := &repository{ctx: ctx, dir: dir, typed: g.Typed, env: s.Environ}
+	r := &repository{ctx: ctx, dir: dir, typed: g.Typed, env: s.Environ, proxy: through}
 	if _, err := r.git(nil, "init", "-q", "--bare", "--template=", "."); err != nil {
 		return "", err
 	}
@@ -115,6 +131,7 @@ type repository struct {
 	dir   string
 	typed bool
 	env   []string // nil: that of the process
+	proxy string   // HOST:PORT; "": as the user configured
 }
 
 // git runs git. It never prompts, and runs no program that a repository names.
@@ -141,11 +158,17 @@ func (r *repository) command(args ...string) *exec.Cmd {
 	} else {
 		set = append(set, "-c", "http.followRedirects=false")
 	}
+	if r.proxy != "" {
+		set = append(set, "-c", "http.proxy=http://"+r.proxy)
+	}
 	cmd := exec.CommandContext(r.ctx, "git", append(set, args...)...)
 	cmd.Dir = r.dir
 	cmd.WaitDelay = time.Second
 	cmd.Env = slices.DeleteFunc(userdirs.Environ(r.env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
+		if r.proxy != "" && strings.EqualFold(name, "no_proxy") {
+			return true // it would lead past the proxy
+		}
 		return strings.HasPrefix(name, "GIT_") && name != "GIT_SSL_CAINFO" && name != "GIT_CONFIG_GLOBAL" &&
 			name != "GIT_CONFIG_SYSTEM" && name != "GIT_CONFIG_NOSYSTEM" && name != "GIT_SSH" && name != "GIT_SSH_COMMAND"
 	})

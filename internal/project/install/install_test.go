@@ -114,7 +114,7 @@ func TestInstall(t *testing.T) {
 	write(t, dir, map[string]string{"x.sh": "y", "new": ""})
 	os.Remove(filepath.Join(dir, "skills/a/SKILL.md"))
 	check("changed", "changed: x.sh; added: new; missing: skills/a/SKILL.md")
-	d, err := s.Diff(it)
+	d, err := s.Diff(it, "")
 	if err != nil || !strings.Contains(d.Text, "-x\n") || !strings.Contains(d.Text, "+y\n") || !strings.Contains(d.Text,
 		"new: nothing →") || !strings.Contains(d.Text, "-description: D.") {
 		t.Errorf("%s %v", d.Text, err)
@@ -142,8 +142,9 @@ func TestReader(t *testing.T) {
 		want   string
 	}{
 		"unchanged": {func(string) {}, ""},
-		"hooks":     {func(d string) { write(t, d, map[string]string{"hooks/hooks.json": "{}"}) }, "changed: hooks/hooks.json"},
-		"server":    {func(d string) { write(t, d, map[string]string{".mcp.json": "{}"}) }, "added: .mcp.json"},
+		"hooks": {func(d string) { write(t, d, map[string]string{"hooks/hooks.json": "{}"}) },
+			"changed: hooks/hooks.json"},
+		"server": {func(d string) { write(t, d, map[string]string{".mcp.json": "{}"}) }, "added: .mcp.json"},
 		"manifest": {func(d string) { os.Remove(filepath.Join(d, ".claude-plugin/plugin.json")) },
 			"missing: .claude-plugin/plugin.json"},
 		"skill":  {func(d string) { os.RemoveAll(filepath.Join(d, "skills/a")) }, "missing: skills/a/SKILL.md"},
@@ -362,12 +363,17 @@ func TestGit(t *testing.T) {
 // TestGitOfOthers: a source that the user did not type can only be https on a public host.
 func TestGitOfOthers(t *testing.T) {
 	s := store(t)
-	for _, address := range []string{"file:///etc", "ext::sh -c true", "ssh://x.test/a", "git://x.test/a", "http://x.test/a",
-		"https://127.0.0.1/a", "https://169.254.169.254/a", "https://localhost/a", "--upload-pack=x"} {
+	for _, address := range []string{"file:///etc", "ext::sh -c true", "ssh://x.test/a", "git://x.test/a",
+		"http://x.test/a",
+		"https://127.0.0.1/a", "https://169.254.169.254/a", "https://localhost/a", "--upload-pack=x", "https://2130706433/a",
+		"https://0x7f.1/a",
+		"https://[::ffff:127.0.0.1]/a"} {
 		st, err := s.Stage(t.Context(), Given{Source: plugin.Source{Kind: plugin.Git, URL: address}}, "x", nil)
 		if err == nil {
 			t.Errorf("%s: accepted", address)
 			st.Close()
+		} else if strings.Contains(err.Error(), "git fetch") {
+			t.Errorf("%s: git was run: %v", address, err)
 		}
 	}
 }
@@ -439,7 +445,8 @@ func TestTwoAtOnce(t *testing.T) {
 // TestLocks: a lock that names a place outside of the store, or that is not one, is an error.
 func TestLocks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), LockName)
-	for text, ok := range map[string]bool{`{"version":1}`: true, `{"version":2}`: false, `[]`: false, `{"version":1,`: false,
+	for text, ok := range map[string]bool{`{"version":1}`: true, `{"version":2}`: false, `[]`: false,
+		`{"version":1,`: false,
 		`{"version":1,"plugins":{"a@b":{"dir":"../x"}}}`: false, `{"version":1,"plugins":{"a@b":{"dir":"/etc"}}}`: false,
 		`{"version":1,"plugins":{"a@b":null}}`: false, `{"version":1,"plugins":{"a@b":{"dir":"."}}}`: false,
 		`{"version":1,"plugins":{"a@b":{"dir":"x","previous":{"dir":".."}}}}`: false} {

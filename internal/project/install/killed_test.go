@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// TestKilled kills an installation or update at 100 moments: afterwards there is no version or a whole one, and the next
-// installation works.
+// TestKilled kills an installation or update at 100 moments: afterwards there is no version or a whole one, and the
+// next installation works.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
 	for v := range 3 {

@@ -47,15 +47,18 @@ type Lock struct {
 // An Item is one installed plugin or skill.
 type Item struct {
 	Source  plugin.Source   `json:"source"`
-	Commit  string          `json:"commit,omitempty"`  // of a Git source
+	Commit  string          `json:"commit,omitempty"`  // of a Git source; of an npm package: its version
 	Version string          `json:"version,omitempty"` // as its author calls it
 	Tree    string          `json:"tree"`              // a hash of all files
-	Dir     string          `json:"dir"`               // where it is, with slashes, relative to the Store's directory
+	Dir     string          `json:"dir,omitempty"`     // where it is, with slashes, relative to the Store's directory
+	Place   string          `json:"place,omitempty"`   // or where another program installed it, absolute
 	From    *plugin.Source  `json:"from,omitempty"`    // the source of its marketplace; nil: none
 	Entry   json.RawMessage `json:"entry,omitempty"`   // of the marketplace
 	Time    time.Time       `json:"time"`
 	By      string          `json:"by,omitempty"`
-	Files   Files           `json:"files"`
+	// Signers are the keys that signed it; nil: it was not signed.
+	Signers []Signer `json:"signers,omitempty"`
+	Files   Files    `json:"files"`
 	// Previous is the version before the last update; nil: none.
 	Previous *Item `json:"previous,omitempty"`
 }
@@ -87,7 +90,7 @@ func (l *Lock) check() error {
 	for _, all := range []map[string]*Item{l.Plugins, l.Skills} {
 		for id, it := range all {
 			for ; it != nil; it = it.Previous {
-				if !fs.ValidPath(it.Dir) || it.Dir == "." {
+				if it.Place != "" && !filepath.IsAbs(it.Place) || it.Place == "" && (!fs.ValidPath(it.Dir) || it.Dir == ".") {
 					return fmt.Errorf("%s: %q is not a directory of installed files", id, it.Dir)
 				}
 			}
@@ -100,12 +103,14 @@ func (l *Lock) check() error {
 }
 
 // Bytes returns the canonical text of a lock: what is written, and what a signature is about.
-func (l *Lock) Bytes() ([]byte, error) {
+func (l *Lock) Bytes() ([]byte, error) { return canonical(l) }
+
+func canonical(value any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	err := e.Encode(l)
+	err := e.Encode(value)
 	return b.Bytes(), err
 }
 
@@ -298,17 +303,16 @@ func (r *Reader) Check(path string, data []byte, head bool) error {
 			return changed()
 		}
 	}
-	whole := data
+	want := strings.TrimSuffix(r.files[name], executable)
+	if sum(data) == want { // a head may be the whole file
+		return nil
+	}
 	if head {
-		var err error
-		if whole, err = regular.Read(path, 1<<20); err != nil || !bytes.HasPrefix(whole, data) {
-			return changed()
+		if whole, err := regular.Read(path, 1<<20); err == nil && bytes.HasPrefix(whole, data) && sum(whole) == want {
+			return nil
 		}
 	}
-	if strings.TrimSuffix(r.files[name], executable) != sum(whole) {
-		return changed()
-	}
-	return nil
+	return changed()
 }
 
 // memory is a file whose content was verified.

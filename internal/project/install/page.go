@@ -170,7 +170,9 @@ func (p Page) Write(w io.Writer, st *Staged, id string) {
 	line("author", st.Plugin.Author)
 	line("license", st.Plugin.License)
 	line("source", st.Source.String())
-	line("commit", st.Commit)
+	line(map[bool]string{true: "version", false: "commit"}[st.Source.Kind == plugin.NPM], st.Commit)
+	line("signed by", SignerNames(st.Signers))
+	line("attested by", st.Attested)
 	line("content", fmt.Sprintf("%s, %s", plain.Count(len(st.Files), "file"), st.Tree))
 	for _, x := range []struct {
 		name string

@@ -30,6 +30,9 @@ type Store struct {
 	// Client downloads from addresses that the user typed; nil: http.DefaultClient. Addresses that others wrote are
 	// reached through the guarded dialer.
 	Client *http.Client
+	// Progress is called during a download, from the goroutine that fetches; total is 0 if the server does not say it;
+	// nil: nobody is told.
+	Progress func(address string, got, total int64)
 }
 
 // User returns the user's Store. Both directories are absolute.
@@ -40,7 +43,12 @@ func User(data, config string) *Store {
 func (s *Store) staging() string { return filepath.Join(s.Dir, "staging") }
 
 // Path returns the directory of an installed tree.
-func (s *Store) Path(it *Item) string { return filepath.Join(s.Dir, filepath.FromSlash(it.Dir)) }
+func (s *Store) Path(it *Item) string {
+	if it.Place != "" {
+		return it.Place
+	}
+	return filepath.Join(s.Dir, filepath.FromSlash(it.Dir))
+}
 
 // A Staged is a tree that was fetched and is not installed yet. Close removes it.
 type Staged struct {
@@ -48,7 +56,10 @@ type Staged struct {
 	Item
 	Dir     string   // where it is now
 	Skipped []string // links that were left out because they lead out of the tree
+	// Attested is the workflow that GitHub says made its lock; "": none.
+	Attested string
 
+	keys []Signer // that the user gave
 	top  string
 	lock *flock.Flock
 }
@@ -60,9 +71,26 @@ func (s *Staged) Close() error {
 	return errors.Join(err, os.Remove(s.lock.Path()))
 }
 
+// StageUnsigned stages a directory whose author has not signed it yet, or wants to sign it again.
+func (s *Store) StageUnsigned(ctx context.Context, dir string) (*Staged, error) {
+	return s.stage(ctx, Given{Source: plugin.Source{Kind: plugin.Path, Path: dir}, Typed: true}, "", nil)
+}
+
 // Stage fetches a source. name is what the plugin is called if its tree does not say it; entry is that of the
 // marketplace, or nil.
-func (s *Store) Stage(ctx context.Context, g Given, name string, entry json.RawMessage) (_ *Staged, err error) {
+func (s *Store) Stage(ctx context.Context, g Given, name string, entry json.RawMessage) (*Staged, error) {
+	st, err := s.stage(ctx, g, name, entry)
+	if err == nil {
+		if err = s.verifyPack(ctx, st, g); err != nil {
+			st.Close()
+			return nil, err
+		}
+	}
+	return st, err
+}
+
+// newStaged makes a directory in staging, which Close removes.
+func (s *Store) newStaged() (*Staged, error) {
 	if err := os.MkdirAll(s.staging(), 0o700); err != nil {
 		return nil, err
 	}
@@ -72,14 +100,23 @@ func (s *Store) Stage(ctx context.Context, g Given, name string, entry json.RawM
 		return nil, err
 	}
 	st := &Staged{top: top, Dir: filepath.Join(top, "tree"), lock: flock.New(top+".lock", flock.SetPermissions(0o600))}
+	if err := st.lock.Lock(); err != nil {
+		st.Close()
+		return nil, err
+	}
+	return st, nil
+}
+
+func (s *Store) stage(ctx context.Context, g Given, name string, entry json.RawMessage) (_ *Staged, err error) {
+	st, err := s.newStaged()
+	if err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			st.Close()
 		}
 	}()
-	if err := st.lock.Lock(); err != nil {
-		return nil, err
-	}
 	if err := os.Mkdir(st.Dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -89,6 +126,7 @@ func (s *Store) Stage(ctx context.Context, g Given, name string, entry json.RawM
 	}
 	defer root.Close()
 	w := newWriter(root)
+	defer w.Close()
 	commit, err := s.fetch(ctx, g, w)
 	if err != nil {
 		return nil, err
@@ -96,7 +134,8 @@ func (s *Store) Stage(ctx context.Context, g Given, name string, entry json.RawM
 	st.Skipped = w.skipped
 	st.Plugin = plugin.Read(plugin.FS(root), plugin.Options{Name: name, Entry: entry})
 	st.Item = Item{Source: g.Source, Commit: commit, Version: st.Plugin.Version, Tree: w.files.Tree(), Entry: entry,
-		Files: w.files, From: g.From, Time: time.Now().UTC().Truncate(time.Second), By: who()}
+		Files: w.files, From: g.From, Time: now(), By: who()}
+	st.keys = g.Keys
 	return st, nil
 }
 
@@ -166,13 +205,20 @@ func (s *Store) Install(st *Staged, id string) error {
 	tree := strings.TrimPrefix(st.Tree, hashPrefix)[:16]
 	it := st.Item
 	it.Dir = "plugins/" + market + "/" + name + "-" + tree
-	if market == "" {
+	if it.Place != "" {
+		it.Dir = ""
+	} else if market == "" {
 		it.Dir = "skills/" + name + "-" + tree
 	}
 	return s.update(func(l *Lock) error {
 		old := l.Item(id)
-		if err := s.place(st, &it); err != nil {
+		if err := st.CheckSigner(old); err != nil {
 			return err
+		}
+		if it.Place == "" {
+			if err := s.place(st, &it); err != nil {
+				return err
+			}
 		}
 		if err := s.keepOriginal(&it, st.top); err != nil {
 			return err
@@ -215,17 +261,21 @@ func (s *Store) dropUnused(l *Lock, it *Item) {
 	for _, all := range []map[string]*Item{l.Plugins, l.Skills} {
 		for _, x := range all {
 			for ; x != nil; x = x.Previous {
-				if x.Dir == it.Dir {
+				if x.Dir == it.Dir && x.Place == it.Place {
 					return
 				}
 			}
 		}
 	}
-	os.RemoveAll(s.Path(it)) // if they stay, they are only garbage
-	os.RemoveAll(s.original(it))
+	if it.Place == "" {
+		os.RemoveAll(s.Path(it)) // if they stay, they are only garbage
+	}
+	os.Remove(s.original(it))
 }
 
 // Share records an installed plugin in another lock, which a project can commit.
+//
+// One that another program installed cannot be: others do not have it there.
 func (s *Store) Share(id, lock string) error {
 	mine, err := ReadLock(s.Lock)
 	if err != nil {
@@ -234,6 +284,9 @@ func (s *Store) Share(id, lock string) error {
 	it := mine.Plugins[id]
 	if it == nil {
 		return errNotInstalled(id)
+	}
+	if it.Place != "" {
+		return fmt.Errorf("%s is in %s, where only this machine has it", id, it.Place)
 	}
 	shared := *it
 	shared.Previous, shared.By = nil, ""
@@ -294,8 +347,8 @@ func (s *Store) Rollback(id string) (*Item, error) {
 	return it, err
 }
 
-// Accept records the files of a plugin or skill as they are now. tree is the hash of what was shown to the person who accepts
-// it; other content is an error.
+// Accept records the files of a plugin or skill as they are now. tree is the hash of what was shown to the person who
+// accepts it; other content is an error.
 func (s *Store) Accept(id, tree string) error {
 	return s.update(func(l *Lock) error {
 		it := l.Item(id)
@@ -309,7 +362,7 @@ func (s *Store) Accept(id, tree string) error {
 		if files.Tree() != tree {
 			return fmt.Errorf("%s has changed again", id)
 		}
-		it.Files, it.Tree, it.Time, it.By = files, tree, time.Now().UTC().Truncate(time.Second), who()
+		it.Files, it.Tree, it.Time, it.By = files, tree, now(), who()
 		top, err := os.MkdirTemp(s.staging(), tempPrefix+"*")
 		if err != nil {
 			return err
@@ -317,6 +370,16 @@ func (s *Store) Accept(id, tree string) error {
 		defer os.RemoveAll(top)
 		return s.keepOriginal(it, top)
 	})
+}
+
+// Changes fetches the source of an installed item again and returns how it differs from what is installed.
+func (s *Store) Changes(ctx context.Context, it *Item, g Given) (Drift, error) {
+	st, err := s.stage(ctx, g, "", it.Entry)
+	if err != nil {
+		return Drift{}, err
+	}
+	defer st.Close()
+	return it.Files.compare(st.Files), nil
 }
 
 // A KnownMarketplace is a marketplace that the user added.
@@ -396,7 +459,7 @@ func (s *Store) AddMarketplace(ctx context.Context, g Given, allowed func(name s
 		if err != nil {
 			return nil, err
 		}
-		m := KnownMarketplace{Source: g.Source, Typed: true, Dir: g.Path, Time: time.Now().UTC().Truncate(time.Second)}
+		m := KnownMarketplace{Source: g.Source, Typed: true, Dir: g.Path, Time: now()}
 		return list, s.keepMarketplace(list.Name, m)
 	}
 	st, err := s.Stage(ctx, g, "", nil)

@@ -84,11 +84,15 @@ func (d Drift) String() string {
 
 // Verify compares a whole tree with f, by content.
 func (f Files) Verify(dir string) (Drift, error) {
-	var d Drift
 	now, err := Hash(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return d, err
+		return Drift{}, err
 	}
+	return f.compare(now), nil
+}
+
+// compare returns how other files differ.
+func (f Files) compare(now Files) (d Drift) {
 	for name, want := range f {
 		if got, ok := now[name]; !ok {
 			d.Missing = append(d.Missing, name)
@@ -104,7 +108,7 @@ func (f Files) Verify(dir string) (Drift, error) {
 	slices.Sort(d.Changed)
 	slices.Sort(d.Added)
 	slices.Sort(d.Missing)
-	return d, nil
+	return d
 }
 
 // Hash reads all files of a tree. It does not follow links.
@@ -169,6 +173,9 @@ type writer struct {
 	seen  map[string]string // names in lower case
 	// Skipped are links that lead out of the tree; they are left out.
 	skipped []string
+
+	dir *os.Root // the directory of the last file: opening it once is a third of the system calls
+	at  string   // its path
 }
 
 func newWriter(to *os.Root) *writer {
@@ -182,6 +189,9 @@ func (w *writer) claim(name string) error {
 	}
 	if len(w.files) >= MaxFiles {
 		return errTooMany
+	}
+	if strings.Count(name, "/") > maxDepth {
+		return fmt.Errorf("%s: more than %d directories deep", plain.Line(name[:40]), maxDepth)
 	}
 	for at := name; at != "."; at = path.Dir(at) {
 		key := strings.ToLower(at)
@@ -216,7 +226,15 @@ func (w *writer) file(name string, r io.Reader, script bool) error {
 	if script {
 		mode = 0o700
 	}
-	out, err := w.to.OpenFile(filepath.FromSlash(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if dir := path.Dir(name); w.dir == nil || w.at != dir {
+		w.Close()
+		root, err := w.to.OpenRoot(filepath.FromSlash(dir))
+		if err != nil {
+			return err
+		}
+		w.dir, w.at = root, dir
+	}
+	out, err := w.dir.OpenFile(path.Base(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
@@ -230,6 +248,16 @@ func (w *writer) file(name string, r io.Reader, script bool) error {
 		w.files[name] += executable
 	}
 	return errors.Join(err, out.Close())
+}
+
+// Close ends writing.
+func (w *writer) Close() error {
+	if w.dir == nil {
+		return nil
+	}
+	err := w.dir.Close()
+	w.dir = nil
+	return err
 }
 
 // link writes a link to a path inside the tree, and leaves out one that leads elsewhere.
@@ -260,7 +288,12 @@ func (w *writer) copyDir(from *os.Root, dir, to string, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%s: more than %d directories deep", dir, maxDepth)
 	}
-	entries, err := fs.ReadDir(from.FS(), dir)
+	here, err := from.OpenRoot(filepath.FromSlash(dir))
+	if err != nil {
+		return err
+	}
+	defer here.Close()
+	entries, err := fs.ReadDir(here.FS(), ".")
 	if err != nil {
 		return err
 	}
@@ -292,8 +325,10 @@ func (w *writer) copyDir(from *os.Root, dir, to string, depth int) error {
 		switch {
 		case mode.IsDir():
 			err = w.copyDir(from, name, out, depth+1)
+		case e.Type().IsRegular():
+			err = w.copyFile(here, e.Name(), out)
 		case mode.IsRegular():
-			err = w.copyFile(from, name, out)
+			err = w.copyFile(from, filepath.FromSlash(name), out)
 		default:
 			err = fmt.Errorf("%s is a pipe or a device", plain.Line(name))
 		}

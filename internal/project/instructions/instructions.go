@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
 	"path/filepath"
@@ -422,9 +423,29 @@ func (l *loader) prompt(name string) (string, bool) {
 // styleRow tells how each directory of output styles is searched.
 var styleRow = layout.Rows(layout.Style)[0]
 
-// style appends the text of the output style with a name: that of its file, or the name in its frontmatter. The user's
-// come first.
-func (l *loader) style(name string) {
+// A Style is an output style.
+type Style struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	Path        string `json:"path"`
+
+	base, text string // the name of the file without its extension, and the text
+}
+
+// Styles returns the output styles, the user's first; of those with the same name the first.
+func Styles(o Options) []Style {
+	l := &loader{Options: o}
+	var all []Style
+	for s := range l.styles() {
+		if !slices.ContainsFunc(all, func(o Style) bool { return o.Name == s.Name }) {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// styles yields the files of output styles, the user's first.
+func (l *loader) styles() iter.Seq[Style] {
 	type place struct {
 		dir     string
 		project bool
@@ -435,28 +456,44 @@ func (l *loader) style(name string) {
 			places = append(places, place{join(dir, row.Path), true})
 		}
 	}
-	for _, p := range places {
-		if p.dir == "" {
-			continue
-		}
-		for _, path := range l.files(p.dir, styleRow, l.bound(p.project)) {
-			data, err := l.approved(path, p.project)
-			if err != nil {
-				l.refused(knack.CodeUnreadable, path, err)
+	return func(yield func(Style) bool) {
+		for _, p := range places {
+			if p.dir == "" {
 				continue
 			}
-			file := frontmatter.Split(data)
-			entries, _ := frontmatter.Parse(file.Head, file.Line)
-			known := []string{strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))}
-			for _, e := range entries {
-				if e.Key == "name" {
-					known = append(known, e.Value.Value)
+			for _, path := range l.files(p.dir, styleRow, l.bound(p.project)) {
+				data, err := l.approved(path, p.project)
+				if err != nil {
+					l.refused(knack.CodeUnreadable, path, err)
+					continue
+				}
+				file := frontmatter.Split(data)
+				entries, _ := frontmatter.Parse(file.Head, file.Line)
+				s := Style{Path: path, base: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)),
+					text: strings.TrimSpace(string(file.Body))}
+				s.Name = s.base
+				for _, e := range entries {
+					switch e.Key {
+					case "name":
+						s.Name = e.Value.Value
+					case "description":
+						s.Description = e.Value.Value
+					}
+				}
+				if !yield(s) {
+					return
 				}
 			}
-			if slices.Contains(known, name) {
-				l.found.Append = append(l.found.Append, strings.TrimSpace(string(file.Body)))
-				return
-			}
+		}
+	}
+}
+
+// style appends the text of the output style with a name: that of its file, or the name in its frontmatter.
+func (l *loader) style(name string) {
+	for s := range l.styles() {
+		if s.Name == name || s.base == name {
+			l.found.Append = append(l.found.Append, s.text)
+			return
 		}
 	}
 	l.found.Problems = append(l.found.Problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn,

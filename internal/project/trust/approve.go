@@ -19,6 +19,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/skilldir"
 	"github.com/knack-agent/knack/internal/project/layout"
 )
@@ -110,7 +111,7 @@ func (p *Project) Verify(dir string) error {
 	}
 	c := changed(dir)
 	if old, err := p.approvedManifest(r); err == nil {
-		c.Message += ": " + abbreviated(difference(old, m))
+		c.Message += ": " + plain.List(difference(old, m), 8)
 	}
 	return c
 }

@@ -97,7 +97,8 @@ func programs(k Kind, data []byte) bool {
 	return false
 }
 
-// idle reports whether a settings file of another program has only keys that have no effect: there is nothing to approve.
+// idle reports whether a settings file of another program has only keys that have no effect: there is nothing to
+// approve.
 func idle(at string, data []byte) bool {
 	var doc map[string]json.RawMessage
 	if json.Unmarshal(bytes.TrimPrefix(data, []byte("\ufeff")), &doc) != nil || len(doc) == 0 {

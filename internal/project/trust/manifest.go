@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/scripts"
 	"github.com/knack-agent/knack/internal/leaf/skilldir"
 )
@@ -154,17 +155,10 @@ func (m manifest) summary() []string {
 	}
 	var lines []string
 	if len(runs) > 0 {
-		lines = append(lines, "scripts: "+abbreviated(runs))
+		lines = append(lines, "scripts: "+plain.List(runs, 8))
 	}
 	if len(links) > 0 {
-		lines = append(lines, "links (not followed): "+abbreviated(links))
+		lines = append(lines, "links (not followed): "+plain.List(links, 8))
 	}
 	return lines
-}
-
-func abbreviated(list []string) string {
-	if len(list) > 8 {
-		return strings.Join(list[:8], ", ") + fmt.Sprintf(" and %d more", len(list)-8)
-	}
-	return strings.Join(list, ", ")
 }

@@ -82,8 +82,8 @@ func Open(ctx context.Context, environ []string, dir, name string) (*Worktree, e
 }
 
 // Add makes a worktree of the repository that contains dir. Without a name it gets one of its own; a name may have two
-// parts, separated by a slash. A name that is in use is an error. The repository's hooks and filters do not run. environ
-// is the environment of the user's programs; nil: that of the process.
+// parts, separated by a slash. A name that is in use is an error. The repository's hooks and filters do not run.
+// environ is the environment of the user's programs; nil: that of the process.
 func Add(ctx context.Context, environ []string, dir, name string) (*Worktree, error) {
 	if name == "" {
 		name = time.Now().Format("20060102") + "-" + strings.ToLower(rand.Text()[:6])
@@ -101,14 +101,18 @@ func Add(ctx context.Context, environ []string, dir, name string) (*Worktree, er
 		return nil, fmt.Errorf("the branch %s exists already", w.Branch)
 	}
 	if _, err := run(ctx, environ, w.Root, "worktree", "add", "--quiet", "-b", w.Branch, w.Dir, w.start); err != nil {
+		// git removes the directory, for example if the disk is full, but not the branch: the name would be in use.
+		if _, left := os.Lstat(w.Dir); errors.Is(left, fs.ErrNotExist) {
+			_, _ = run(context.WithoutCancel(ctx), environ, w.Root, "update-ref", "-d", "refs/heads/"+w.Branch, w.start)
+			removeEmpty(w)
+		}
 		return nil, err
 	}
 	return w, nil
 }
 
-// Close removes the worktree and its branch if nothing changed in it: no commit, no change, and no untracked file that
-// is not ignored. kept says what did change.
-func (w *Worktree) Close(ctx context.Context) (kept string, err error) {
+// Changed says what changed in the worktree since it began: commits, or files that are not ignored; "": nothing.
+func (w *Worktree) Changed(ctx context.Context) (what string, err error) {
 	head, err := run(ctx, w.environ, w.Dir, "rev-parse", "HEAD")
 	if err != nil {
 		return "", err
@@ -117,13 +121,52 @@ func (w *Worktree) Close(ctx context.Context) (kept string, err error) {
 	if err != nil {
 		return "", err
 	}
+	commits := head != w.start || w.branchMoved(ctx)
 	switch {
-	case head != w.start && status != "":
+	case commits && status != "":
 		return "commits and changes that are not committed", nil
-	case head != w.start:
+	case commits:
 		return "commits", nil
 	case status != "":
 		return "changes that are not committed", nil
+	}
+	return "", nil
+}
+
+// branchMoved reports whether the worktree's branch has commits of its own, also if HEAD is elsewhere.
+func (w *Worktree) branchMoved(ctx context.Context) bool {
+	tip, err := run(ctx, w.environ, w.Root, "rev-parse", "--verify", "--quiet", "refs/heads/"+w.Branch)
+	return err == nil && tip != w.start
+}
+
+// attach brings a HEAD that is detached back to the worktree's branch, or else removing the worktree would lose what
+// is committed there. The files and the index stay as they are. It returns the branch that is checked out then, if any.
+func (w *Worktree) attach(ctx context.Context) (branch string, err error) {
+	ref := "refs/heads/" + w.Branch
+	if current, err := run(ctx, w.environ, w.Dir, "symbolic-ref", "--quiet", "HEAD"); err == nil {
+		return strings.TrimPrefix(current, "refs/heads/"), nil
+	}
+	if _, err := run(ctx, w.environ, w.Dir, "merge-base", "--is-ancestor", ref, "HEAD"); err == nil {
+		if _, err := run(ctx, w.environ, w.Dir, "update-ref", ref, "HEAD"); err != nil {
+			return "", err
+		}
+		_, err := run(ctx, w.environ, w.Dir, "symbolic-ref", "HEAD", ref)
+		return w.Branch, err
+	}
+	status, err := run(ctx, w.environ, w.Dir, "status", "--porcelain", "--untracked-files=all")
+	if err != nil {
+		return "", err
+	}
+	if _, err := run(ctx, w.environ, w.Dir, "merge-base", "--is-ancestor", "HEAD", ref); err != nil || status != "" {
+		return "", fmt.Errorf("HEAD is not on a branch, and what is there is not on %s: make a branch of it first", w.Branch)
+	}
+	return "", nil
+}
+
+// Close removes the worktree and its branch if nothing changed in it; kept says what did change.
+func (w *Worktree) Close(ctx context.Context) (kept string, err error) {
+	if kept, err = w.Changed(ctx); kept != "" || err != nil {
+		return kept, err
 	}
 	return "", w.remove(ctx, true)
 }
@@ -133,9 +176,7 @@ func (w *Worktree) remove(ctx context.Context, branch bool) error {
 	if _, err := run(ctx, w.environ, w.Root, "worktree", "remove", w.Dir); err != nil {
 		return err
 	}
-	for dir := filepath.Dir(w.Dir); dir != filepath.Dir(w.Root) && os.Remove(dir) == nil; { // fails while there are others
-		dir = filepath.Dir(dir)
-	}
+	removeEmpty(w)
 	if !branch {
 		return nil
 	}
@@ -143,9 +184,20 @@ func (w *Worktree) remove(ctx context.Context, branch bool) error {
 	return err
 }
 
+// removeEmpty removes the directories above a worktree that is gone, unless there are others.
+func removeEmpty(w *Worktree) {
+	for dir := filepath.Dir(w.Dir); dir != filepath.Dir(w.Root) && os.Remove(dir) == nil; {
+		dir = filepath.Dir(dir)
+	}
+}
+
 // Commit commits everything in the worktree that is not ignored, and removes the worktree. The branch stays if there is
-// anything on it, which kept reports. On an error the worktree stays.
+// anything on it, which kept reports; w.Branch is then the one that was checked out. On an error the worktree stays.
 func (w *Worktree) Commit(ctx context.Context, message string) (kept bool, err error) {
+	branch, err := w.attach(ctx)
+	if err != nil {
+		return true, err
+	}
 	if _, err := run(ctx, w.environ, w.Dir, "add", "--all"); err != nil {
 		return true, err
 	}
@@ -162,8 +214,14 @@ func (w *Worktree) Commit(ctx context.Context, message string) (kept bool, err e
 	if err != nil {
 		return true, err
 	}
-	kept = head != w.start
-	return kept, w.remove(ctx, !kept)
+	kept = head != w.start || w.branchMoved(ctx)
+	if err := w.remove(ctx, !kept); err != nil {
+		return kept, err
+	}
+	if branch != "" && head != w.start {
+		w.Branch = branch
+	}
+	return kept, nil
 }
 
 // run runs git without the programs that the repository's configuration names, and returns what it prints.

@@ -139,3 +139,71 @@ func TestOwnGit(t *testing.T) {
 		t.Error("the repository's git has run")
 	}
 }
+
+// TestNothingLost: what was committed or written in a worktree is on a branch when the worktree is removed, wherever
+// HEAD is then.
+func TestNothingLost(t *testing.T) {
+	commit := func(dir string, more ...string) {
+		git(t, dir, append([]string{"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty"}, more...)...)
+	}
+	for name, do := range map[string]func(dir string){
+		"committed, then back": func(dir string) {
+			commit(dir, "-m", "mine")
+			git(t, dir, "checkout", "-q", "--detach", "HEAD~1")
+		},
+		"on another branch": func(dir string) {
+			git(t, dir, "checkout", "-q", "-b", "other")
+			commit(dir, "-m", "mine")
+		},
+		"another branch without a commit": func(dir string) {
+			git(t, dir, "checkout", "-q", "-b", "mine")
+		},
+		"detached": func(dir string) {
+			git(t, dir, "checkout", "-q", "--detach")
+			commit(dir, "-m", "mine")
+		},
+		"detached, not committed": func(dir string) {
+			git(t, dir, "checkout", "-q", "--detach")
+			write(t, dir, "mine")
+		},
+		"a repository in it": func(dir string) {
+			git(t, dir, "init", "-q", "nested")
+			write(t, filepath.Join(dir, "nested"), "file")
+			git(t, filepath.Join(dir, "nested"), "add", ".")
+			commit(filepath.Join(dir, "nested"), "-m", "mine")
+		},
+		"an empty repository in it": func(dir string) {
+			git(t, dir, "init", "-q", "nested")
+			write(t, filepath.Join(dir, "nested"), "file")
+		},
+		"an ignored repository in it": func(dir string) {
+			git(t, dir, "init", "-q", "ignored")
+			write(t, filepath.Join(dir, "ignored"), "file")
+		},
+	} {
+		for _, remove := range []bool{false, true} {
+			root, _ := newRepo(t)
+			w, err := Add(t.Context(), nil, root, "x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			do(w.Dir)
+			if remove {
+				_, err = w.Commit(t.Context(), "mine")
+			} else {
+				_, err = w.Close(t.Context())
+			}
+			if _, gone := os.Stat(w.Dir); gone == nil {
+				if kept := strings.Contains(name, "repository"); remove && (err == nil || !kept) {
+					t.Errorf("%s: the worktree stays, %v", name, err)
+				}
+				continue
+			}
+			switch log := git(t, root, "log", "--branches", "--format=%s", "--name-only") + git(t, root, "branch"); {
+			case strings.Contains(name, "ignored"): // as with any ignored file
+			case !strings.Contains(log, "mine") || strings.Contains(log, "nested"):
+				t.Errorf("%s, remove %t: the branches have\n%s", name, remove, log)
+			}
+		}
+	}
+}

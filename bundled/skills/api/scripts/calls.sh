@@ -1,6 +1,7 @@
 #!/bin/sh
 # calls.sh [DIRECTORY] lists where a project calls an LLM's API: the SDKs, the endpoints, the models.
 dir=${1:-.}
+case $dir in -*) dir=./$dir ;; esac
 [ -d "$dir" ] || { echo "calls.sh: $dir is not a directory" >&2; exit 2; }
 cd "$dir" || exit 2
 
@@ -28,8 +29,8 @@ list "SDKs" "$sdk" 60
 list "endpoints" "$endpoint" 60
 list "models" "$model" 60
 [ $found = 1 ] || { echo "no call of Anthropic, OpenAI or Google was found in $dir"; exit 0; }
-echo "## versions"
-for f in go.mod package.json requirements.txt pyproject.toml Cargo.toml; do
+versions=$(for f in go.mod package.json requirements.txt pyproject.toml Cargo.toml; do
 	[ -f "$f" ] && grep -nHE 'anthropic|openai|genai|generative' "$f"
-done
+done)
+[ -z "$versions" ] || printf '%s\n%s\n' "## versions" "$versions"
 exit 0

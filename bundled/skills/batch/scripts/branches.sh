@@ -19,8 +19,12 @@ for b in $(git for-each-ref --format='%(refname:short)' refs/heads/knack); do
 	n=$(git rev-list --count "$1..$b")
 	[ "$n" -gt 0 ] || continue
 	found=1
-	state=clean
-	git merge-tree --write-tree "$1" "$b" >/dev/null 2>&1 || state=conflicts
+	git merge-tree --write-tree "$1" "$b" >/dev/null 2>&1
+	case $? in
+	0) state=clean ;;
+	1) state=conflicts ;;
+	*) state="not tried: git 2.38 or newer tells" ;;
+	esac
 	echo "$b  $((n)) commits  $state  $(git log -1 --format=%s "$b")"
 done
 [ $found = 1 ] || echo "no branch below knack/ has commits since $1"

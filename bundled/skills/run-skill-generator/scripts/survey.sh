@@ -1,6 +1,7 @@
 #!/bin/sh
 # survey.sh [DIRECTORY] lists how a project is built, run, tested and released, and which skills it has.
 dir=${1:-.}
+case $dir in -*) dir=./$dir ;; esac
 cd "$dir" 2>/dev/null || { echo "survey.sh: $dir is not a directory" >&2; exit 2; }
 found=0
 # show prints a title and what comes from standard input, if there is anything.
@@ -15,12 +16,20 @@ has Makefile && sed -n 's/^\([A-Za-z0-9][A-Za-z0-9_.-]*\):\([^=].*\)\{0,1\}$/mak
 for f in justfile Justfile; do
 	has $f && sed -n 's/^\([a-z][A-Za-z0-9_-]*\).*:.*$/just \1/p' $f | show "justfile"
 done
-has package.json && awk '/"scripts"[ \t]*:/ { on = 1; sub(/.*"scripts"[ \t]*:[ \t]*\{/, "") }
-	on { line = $0; end = index(line, "}"); if (end) line = substr(line, 1, end - 1)
-		n = split(line, part, /",/)
-		for (i = 1; i <= n; i++) { s = part[i]; gsub(/^[ \t]*"|"[ \t]*$|"[ \t]*,[ \t]*$/, "", s); sub(/"[ \t]*:[ \t]*"/, ": ", s)
-			if (s ~ /: /) print "npm run " s }
-		if (end) exit }' package.json | show "package.json"
+has package.json && awk '!on && /"scripts"[ \t]*:/ { on = 1; sub(/.*"scripts"[ \t]*:/, "") }
+	on { for (i = 1; i <= length($0); i++) {
+		c = substr($0, i, 1)
+		if (!string && c == "}") exit
+		if (c == "\"") {
+			string = !string
+			if (string) word = ""
+			else if (key == "") key = word
+			else { print "npm run " key ": " word; key = "" }
+			continue
+		}
+		if (c == "\\") c = substr($0, ++i, 1)
+		word = word c
+	} }' package.json | show "package.json"
 has go.mod && { sed -n 's/^module /module /p' go.mod
 	find . -name main.go -not -path '*/vendor/*' -not -path './.*' | sed 's|/main.go$||; s|^|go run |' | sort; } | show "Go"
 has Cargo.toml && { grep -E '^(name|edition) *=|^\[\[bin\]\]' Cargo.toml; ls src/main.rs src/bin/*.rs 2>/dev/null; } | show "Rust"

@@ -83,6 +83,6 @@ EOF
 cat >"$dir/assets/example.txt" <<'EOF'
 A template, picture or font that is copied into the result.
 EOF
-chmod +x "$dir/scripts/example.sh"
+chmod -- +x "$dir/scripts/example.sh"
 echo "made $dir with SKILL.md, scripts/example.sh, references/example.md and assets/example.txt"
 echo "next: fill in SKILL.md, and remove the examples that the skill does not need"

@@ -10,6 +10,7 @@ if [ -z "$dir" ]; then
 	echo "package.sh: hint: sh package.sh .claude/skills/pdf" >&2
 	exit 2
 fi
+case $dir in -*) dir=./$dir ;; esac
 here=$(cd -- "$(dirname -- "$0")" && pwd)
 dir=$(cd -- "$dir" && pwd)
 name=$(basename -- "$dir")

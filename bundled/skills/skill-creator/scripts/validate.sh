@@ -11,6 +11,7 @@ if [ -z "$dir" ]; then
 	exit 2
 fi
 dir=${dir%/}
+case $dir in -*) dir=./$dir ;; esac
 if command -v knack >/dev/null 2>&1; then
 	exec knack skill check "$dir"
 fi
@@ -25,8 +26,10 @@ if [ -z "$file" ]; then
 fi
 
 base=$(cd -- "$dir" && basename -- "$(pwd)")
-BASE=$base FILE=$file awk '
+# Lengths are counted in characters of UTF-8, by every awk: bytes without those that continue one.
+LC_ALL=C BASE=$base FILE=$file awk '
 function say(kind, line, text) { printf "%s:%d: %s: %s\n", ENVIRON["FILE"], line, kind, text; if (kind == "error") errors++ }
+function characters(s) { gsub(/[\200-\277]/, "", s); return length(s) }
 function value(s) {
 	sub(/^[A-Za-z_-]+:[ \t]*/, "", s)
 	sub(/[ \t\r]+$/, "", s)
@@ -41,7 +44,7 @@ NR == 1 && !/^---[ \t]*$/ { say("error", 1, "there is no frontmatter: the first 
 !closed && /^description:/ { description = value($0); descriptionLine = NR; more = (description ~ /^[>|]/ || description == ""); if (more) description = ""; next }
 !closed && more && /^[ \t]+[^ \t]/ { s = $0; gsub(/^[ \t]+|[ \t]+$/, "", s); description = description (description == "" ? "" : " ") s; next }
 !closed { more = 0 }
-!closed && /^compatibility:/ && length(value($0)) > 500 { say("error", NR, "compatibility has more than 500 characters") }
+!closed && /^compatibility:/ && characters(value($0)) > 500 { say("error", NR, "compatibility has more than 500 characters") }
 closed { body++ }
 END {
 	if (!closed) say("error", 1, "the frontmatter is not closed by a line of ---")
@@ -52,11 +55,11 @@ END {
 		if (name != ENVIRON["BASE"]) say("error", nameLine, "the name is " name ", the directory " ENVIRON["BASE"])
 	}
 	if (description == "") say("error", 1, "description is missing")
-	if (length(description) > 1024) say("error", descriptionLine, "the description has more than 1,024 characters")
-	if (description != "" && tolower(description) !~ /when|before|after|trigger|use (for|this)/) say("warning", descriptionLine, "the description says what, but not when")
+	if (characters(description) > 1024) say("error", descriptionLine, "the description has more than 1,024 characters")
+	if (description ~ /^[ -~]+$/ && tolower(description) !~ /when|before|after|trigger|use (for|this)/) say("warning", descriptionLine, "the description says what, but not when")
 	if (body > 500) say("warning", end, "the text has more than 500 lines; move parts to references/")
 	exit errors > 0
-}' "$file" || exit 1
+}' <"$file" || exit 1
 
 if [ -d "$dir/scripts" ]; then
 	find "$dir/scripts" -type f ! -perm -100 -exec sh -c '

@@ -4,6 +4,7 @@
 set -u
 
 dir=${1:-.}
+case $dir in -*) dir=./$dir ;; esac
 cd -- "$dir" 2>/dev/null || {
 	echo "detect.sh: error: there is no directory $dir" >&2
 	exit 2
@@ -32,15 +33,17 @@ go_part() {
 	say go "$1" "$1/go.mod"
 	line build "go build ./..."
 	line test "go test ./..."
-	for main in $(grep -rl --include='*.go' '^package main' "$1" 2>/dev/null | grep -v _test.go | sed 's|/[^/]*$||' | sort -u | head -n 10); do
-		inside "$1" "$main" || continue
-		rel=${main#"$1"}
-		line run "go run .${rel}"
-	done
+	grep -rl --include='*.go' '^package main' "$1" 2>/dev/null | grep -v _test.go | sed 's|/[^/]*$||' | sort -u | head -n 10 |
+		while IFS= read -r main; do
+			inside "$1" "$main" || continue
+			rel=${main#"$1"}
+			line run "go run .${rel}"
+		done
 }
 
 script() { # FILE NAME: whether package.json has a script
-	sed -n '/"scripts"[[:space:]]*:/,/}/p' "$1" | grep -q "\"$2\"[[:space:]]*:"
+	# Without the values, which may have quotes and braces.
+	sed 's/\\.//g; s/:[[:space:]]*"[^"]*"/: ""/g' "$1" | sed -n '/"scripts"[[:space:]]*:/,/}/p' | grep -q "\"$2\"[[:space:]]*:"
 }
 
 node_part() {
@@ -125,7 +128,7 @@ make_part() {
 }
 
 # The directory itself and two levels below it.
-for d in $(find . -maxdepth 2 -type d ! -path '*/.*' ! -path '*/node_modules*' ! -path '*/vendor*' ! -path '*/target*' | sort | head -n 200); do
+while IFS= read -r d; do
 	[ "$d" = . ] || case $d in ./.*) continue ;; esac
 	[ -f "$d/go.mod" ] && go_part "$d"
 	[ -f "$d/package.json" ] && node_part "$d"
@@ -142,7 +145,9 @@ for d in $(find . -maxdepth 2 -type d ! -path '*/.*' ! -path '*/node_modules*' !
 			break
 		fi
 	done
-done
+done <<EOF
+$(find . -maxdepth 2 -type d ! -path '*/.*' ! -path '*/node_modules*' ! -path '*/vendor*' ! -path '*/target*' | sort | head -n 200)
+EOF
 for f in compose.yaml compose.yml docker-compose.yml docker-compose.yaml Procfile justfile Justfile Taskfile.yml; do
 	[ -f "$f" ] && found=1 && echo "also  $f"
 done

@@ -23,6 +23,8 @@ type System struct {
 	Lease time.Duration
 	// Die ends the use of a Queue as the death of its process would; nil: that cannot be tested.
 	Die func(batch.Queue)
+	// AnyOrder means that the runs of a batch may be claimed in any order; otherwise the oldest is first.
+	AnyOrder bool
 }
 
 // limit is the time after which a promise counts as broken. Nothing waits for it if promises are kept.
@@ -132,6 +134,21 @@ func (s *suite) get(q batch.Queue, w batch.Worker) batch.Lease {
 	}
 }
 
+// take claims a certain run. Others that come are put back.
+func (s *suite) take(q batch.Queue, w batch.Worker, id string) batch.Lease {
+	s.Helper()
+	for {
+		l := s.get(q, w)
+		if l.Run.ID == id {
+			return l
+		}
+		if !s.system.AnyOrder {
+			s.Fatalf("%s was claimed", l.Run.Key)
+		}
+		s.ok(q.Finish(s.ctx, l, batch.End{State: batch.Ready}, nil))
+	}
+}
+
 func (s *suite) beat(q batch.Queue, l batch.Lease, rows ...batch.Row) batch.Order {
 	s.Helper()
 	order, err := q.Heartbeat(s.ctx, l, rows)
@@ -238,6 +255,9 @@ func (s *suite) claim() {
 	ids := s.add(batch.Options{}, "a", "b")
 	w := s.worker()
 	a, b := s.get(s.q, w), s.get(s.q, w)
+	if s.system.AnyOrder && a.Run.ID == ids[1] {
+		a, b = b, a
+	}
 	if a.Run.ID != ids[0] || b.Run.ID != ids[1] || a.Batch.ID != s.id || a.Run.Task.Prompt != "do a" || a.Run.Attempt != 1 {
 		s.Fatalf("the leases are %+v and %+v", a, b)
 	}
@@ -305,7 +325,8 @@ func (s *suite) everyRunOnce() {
 func (s *suite) ledger() {
 	ids := s.add(batch.Options{}, "a", "b")
 	w := s.worker()
-	a, b := s.get(s.q, w), s.get(s.q, w)
+	a := s.take(s.q, w, ids[0])
+	b := s.take(s.q, w, ids[1])
 	s.beat(s.q, a, started("1"))
 	s.beat(s.q, a, spent("1", 0.5), started("2"))
 	s.beat(s.q, a, spent("1", 0.5), spent("2", 0.25)) // the first again
@@ -418,9 +439,7 @@ func (s *suite) poison() {
 	for range batch.Lost {
 		q, w := s.open(), s.worker()
 		w.Lease = 100 * limit
-		if l := s.get(q, w); l.Run.Key != "bad" {
-			s.Fatalf("%s was claimed", l.Run.Key)
-		}
+		s.take(q, w, ids[0])
 		s.system.Die(q)
 	}
 	l := s.get(s.q, s.worker())
@@ -428,6 +447,12 @@ func (s *suite) poison() {
 		s.Fatalf("%s was claimed", l.Run.Key)
 	}
 	s.finish(l, batch.Done)
+	for c, err := range s.q.Watch(s.ctx, batch.Filter{Run: ids[0], Follow: true}) { // its last worker is missed at some time
+		s.ok(err)
+		if c.Run != nil && c.Run.State.Ended() {
+			break
+		}
+	}
 	if r := s.state(ids[0], batch.Failed); r.End == nil || r.End.Error == "" {
 		s.Errorf("the end is %+v", r.End)
 	}
@@ -438,8 +463,8 @@ func (s *suite) retries() {
 	ids := s.add(batch.Options{Retries: 2}, "a", "b")
 	w := s.worker()
 	for i := range 3 {
-		l := s.get(s.q, w)
-		if l.Run.ID != ids[0] || l.Run.Attempt != i+1 || l.Run.Round != i || l.Run.Failures != i {
+		l := s.take(s.q, w, ids[0])
+		if l.Run.Attempt != i+1 || l.Run.Round != i || l.Run.Failures != i {
 			s.Fatalf("attempt %d is %+v", i, l.Run)
 		}
 		s.finish(l, batch.Failed)
@@ -447,7 +472,7 @@ func (s *suite) retries() {
 	s.state(ids[0], batch.Failed)
 	l := s.get(s.q, w)
 	s.ok(s.q.Finish(s.ctx, l, batch.End{State: batch.Failed, Fatal: true, Error: "no directory"}, nil))
-	if r := s.state(ids[1], batch.Failed); r.End.Error != "no directory" || r.Attempt != 1 {
+	if r := s.state(ids[1], batch.Failed); r.End.Error != "no directory" || r.Failures != 1 {
 		s.Errorf("the run is %+v", r)
 	}
 }
@@ -487,7 +512,7 @@ func (s *suite) jobs() {
 func (s *suite) budget() {
 	ids := s.add(batch.Options{MaxCost: 1}, "a", "b")
 	w := s.worker()
-	l := s.get(s.q, w)
+	l := s.take(s.q, w, ids[0])
 	if o := s.beat(s.q, l, spent("1", 0.5), started("2")); o != batch.GoOn {
 		s.Fatalf("the order is %q", o)
 	}
@@ -501,9 +526,7 @@ func (s *suite) budget() {
 		s.Error("a request that was not sent is counted")
 	}
 	s.add(batch.Options{MaxCost: 2}, "a", "b")
-	if l := s.get(s.q, w); l.Run.ID != ids[0] {
-		s.Errorf("%s was claimed", l.Run.Key)
-	}
+	s.take(s.q, w, ids[0])
 }
 
 // waiting: a run that must ask holds no worker; the first answer counts.
@@ -511,7 +534,7 @@ func (s *suite) waiting() {
 	ids := s.add(batch.Options{Jobs: 1}, "a", "b")
 	w := s.worker()
 	w.Lease = limit
-	l := s.get(s.q, w)
+	l := s.take(s.q, w, ids[0])
 	s.ok(s.q.Finish(s.ctx, l, batch.End{State: batch.Waiting, Question: json.RawMessage(`{"title":"May I?"}`)}, nil))
 	if r := s.state(ids[0], batch.Waiting); string(r.Question) != `{"title":"May I?"}` {
 		s.Errorf("the question is %s", r.Question)
@@ -577,7 +600,7 @@ func (s *suite) putBack() {
 func (s *suite) requeue() {
 	ids := s.add(batch.Options{}, "a", "b")
 	w := s.worker()
-	l := s.get(s.q, w)
+	l := s.take(s.q, w, ids[0])
 	s.is(s.q.Requeue(s.ctx, ids[0], nil), batch.ErrState) // it runs
 	s.finish(l, batch.Failed, spent("1", 1))
 	s.is(s.q.Requeue(s.ctx, ids[0], &batch.Answer{}), batch.ErrState) // it asks nothing
@@ -598,7 +621,7 @@ func (s *suite) cancel() {
 	ids := s.add(batch.Options{Retries: 3}, "a", "b", "c", "d")
 	w := s.worker()
 	w.Lease = limit
-	a := s.get(s.q, w)
+	a := s.take(s.q, w, ids[0])
 	other := s.open()
 	s.ok(other.Cancel(s.ctx, s.id, ids[1]))
 	s.state(ids[0], batch.Running)
@@ -634,8 +657,8 @@ func (s *suite) watch() {
 			if c.Batch == nil {
 				s.Fatal("the first change is no batch")
 			}
-			s.finish(s.get(s.q, w), batch.Done)
-			s.finish(s.get(s.q, w), batch.Failed)
+			s.finish(s.take(s.q, w, ids[0]), batch.Done)
+			s.finish(s.take(s.q, w, ids[1]), batch.Failed)
 			s.ok(s.q.Cancel(s.ctx, s.id, ids[2]))
 		}
 		if c.Run != nil && c.Run.State.Ended() {

@@ -1,9 +1,9 @@
 // Package local is the queue of one machine: a SQLite file that several processes use at once, on modernc.org/sqlite.
 //
 // A process writes on one connection, in immediate transactions of the write-ahead log; kill -9 at any moment loses
-// nothing that was committed. A worker holds a lock on a file as long as it lives, so that its death is noticed at once.
-// A worker that hangs is noticed by others who see that its heartbeats have stopped for the length of its lease, each
-// by its own monotonic clock: no clock that somebody can set ends a lease.
+// nothing that was committed. A worker holds a lock on a file as long as it lives, so that its death is noticed at
+// once. A worker that hangs is noticed by others who see that its heartbeats have stopped for the length of its lease,
+// each by its own monotonic clock: no clock that somebody can set ends a lease.
 package local
 
 import (
@@ -102,8 +102,8 @@ func source(path string) string {
 	return u.String()
 }
 
-// schema are the steps from each version of the file to the next. A step only adds, so that programs of earlier versions
-// can go on; it never changes once it was released.
+// schema are the steps from each version of the file to the next. A step only adds, so that programs of earlier
+// versions can go on; it never changes once it was released.
 var schema = []string{`
 CREATE TABLE batches (
 	n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, name TEXT NOT NULL, dir TEXT NOT NULL, created INTEGER NOT NULL,
@@ -414,11 +414,15 @@ func (q *Queue) exhausted(b int64, limit float64) bool {
 	return q.spent[b] >= limit
 }
 
+// newRows reads the rows of the ledger after one. For the grouping, SQLite itself would read all of them in the order
+// of an index.
+const newRows = "SELECT batch, sum(cost), max(n) FROM ledger NOT INDEXED WHERE n > ? GROUP BY batch"
+
 // addUp adds the rows of the ledger that were written since the last time: they are only ever added.
 func (q *Queue) addUp(ctx context.Context, tx *sql.Tx) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	rows, err := tx.QueryContext(ctx, "SELECT batch, sum(cost), max(n) FROM ledger WHERE n > ? GROUP BY batch", q.last)
+	rows, err := tx.QueryContext(ctx, newRows, q.last)
 	if err != nil {
 		return err
 	}
@@ -535,44 +539,27 @@ func (q *Queue) Finish(ctx context.Context, l batch.Lease, end batch.End, rows [
 
 // finish writes the end of an attempt of a run that is running.
 func finish(ctx context.Context, tx *sql.Tx, n int64, o batch.Options, end batch.End) error {
-	var failures, round, lost int
-	var cancel bool
+	var r batch.Run
+	var cancelled bool
 	if err := tx.QueryRowContext(ctx, "SELECT failures, round, lost, cancel FROM runs WHERE n = ?", n).
-		Scan(&failures, &round, &lost, &cancel); err != nil {
+		Scan(&r.Failures, &r.Round, &r.Lost, &cancelled); err != nil {
 		return err
 	}
-	if end.Died {
-		if lost++; lost >= batch.Lost {
-			end.State, end.Fatal, end.Error = batch.Failed, true, end.Error+" each time it ran"
-		}
-	}
-	state, after := end.State, int64(0)
-	switch {
-	case cancel && state != batch.Done: // the user no longer wants another attempt, or an answer
-		state = batch.Cancelled
-	case state == batch.Failed:
-		failures++
-		if !end.Fatal && failures <= o.Retries {
-			state = batch.Ready
-			round++
-			if end.After > 0 {
-				after = now() + end.After.Milliseconds()
-			}
-		}
-	case state == batch.Waiting:
-		after = now() + cmp.Or(o.WaitLimit, batch.DefaultWaitLimit).Milliseconds()
+	after := int64(0)
+	if delay := r.EndAttempt(end, o, cancelled); delay > 0 {
+		after = now() + delay.Milliseconds()
 	}
 	var question any
-	if state == batch.Waiting {
-		question = string(end.Question)
+	if r.State == batch.Waiting {
+		question = string(r.Question)
 	}
-	ending, err := json.Marshal(end)
+	ending, err := json.Marshal(r.End)
 	if err != nil {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, `UPDATE runs SET state = ?, run_after = ?, stamped = ?, failures = ?, lost = ?, round = ?, question = ?,
 		ending = ?, ended = ?, took = took + max(0, ? - claimed), changed = `+changed+` WHERE n = ?`,
-		state, after, now(), failures, lost, round, question, ending, now(), now(), n)
+		r.State, after, now(), r.Failures, r.Lost, r.Round, question, ending, now(), now(), n)
 	return err
 }
 

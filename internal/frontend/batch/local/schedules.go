@@ -24,7 +24,7 @@ var _ schedule.Store = Schedules{}
 // Schedules returns the schedules of the queue.
 func (q *Queue) Schedules() Schedules { return Schedules{q} }
 
-// wake returns when a schedule is to be stepped; 0: never.
+// wake returns when Step must be called for a schedule, in Unix milliseconds; 0: never.
 func wake(s *schedule.Schedule) int64 {
 	next := s.Next
 	if s.Paused {
@@ -70,7 +70,7 @@ func (x Schedules) All(ctx context.Context) (all []schedule.Schedule, err error)
 	return all, rows.Err()
 }
 
-// Due returns the IDs of the schedules that are to be stepped: their time has come, or the clock was set back.
+// Due returns the IDs of the schedules whose time has come, or which were last written by a clock ahead of this one.
 func (x Schedules) Due(ctx context.Context, now time.Time) (ids []string, err error) {
 	rows, err := x.q.read.QueryContext(ctx, "SELECT id FROM schedules WHERE wake > 0 AND (wake <= ? OR stamped > ?)",
 		now.UnixMilli(), now.Add(time.Second).UnixMilli())
@@ -214,7 +214,7 @@ func (x Schedules) Omissions(ctx context.Context, id string, most int) (all []sc
 	return all, rows.Err()
 }
 
-// Drive says that this process steps schedules, until it ends or calls release.
+// Drive marks this process as one that runs schedules (see Driven), until it ends or calls release.
 func (x Schedules) Drive() (release func(), err error) {
 	lock := x.lock()
 	if ok, err := lock.TryRLock(); err != nil {
@@ -225,7 +225,7 @@ func (x Schedules) Drive() (release func(), err error) {
 	return func() { _ = lock.Unlock() }, nil
 }
 
-// Driven reports whether some process steps schedules.
+// Driven reports whether a process has called Drive and not ended.
 func (x Schedules) Driven() bool {
 	if _, err := os.Lstat(x.lock().Path()); err != nil {
 		return false

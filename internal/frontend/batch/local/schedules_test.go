@@ -58,7 +58,8 @@ func TestTwoDrivers(t *testing.T) {
 	now := start
 	var drivers []*schedule.Driver
 	for range 3 {
-		drivers = append(drivers, &schedule.Driver{Store: openQueue(t, dir).Schedules(), Now: func() time.Time { return now }})
+		drivers = append(drivers, &schedule.Driver{Store: openQueue(t, dir).Schedules(),
+			Now: func() time.Time { return now }})
 	}
 	for range times * 2 {
 		now = now.Add(5 * time.Second)

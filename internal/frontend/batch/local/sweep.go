@@ -83,7 +83,7 @@ func (q *Queue) sweep(ctx context.Context, force bool) error {
 	}
 	var due bool
 	if err := q.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM runs WHERE state = 'waiting' AND run_after <= ?)
-		OR EXISTS (SELECT 1 FROM runs WHERE state = 'ready' AND run_after > ? AND run_after > item_after AND stamped > ?)
+		OR EXISTS (SELECT 1 FROM runs `+delayed+`)
 		OR EXISTS (SELECT 1 FROM batches b WHERE open = 1 AND `+nothingLeft+`)`, now(), now(), now()+1000).Scan(&due); err != nil {
 		return err
 	}
@@ -100,14 +100,18 @@ func (q *Queue) sweep(ctx context.Context, force bool) error {
 			return err
 		}
 		// A clock that was set back must not delay an attempt that was to come soon.
-		if _, err := tx.ExecContext(ctx, `UPDATE runs SET run_after = item_after, stamped = ? WHERE state = 'ready' AND
-			run_after > ? AND run_after > item_after AND stamped > ?`, now(), now(), now()+1000); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE runs SET run_after = item_after, stamped = ?
+			WHERE n IN (SELECT n FROM runs `+delayed+")", now(), now(), now()+1000); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, "UPDATE batches AS b SET open = 0 WHERE open = 1 AND "+nothingLeft)
 		return err
 	})
 }
+
+// delayed are runs whose next attempt waits, written by a clock that has been set back since. SQLite itself would read
+// all runs that are ready.
+const delayed = "INDEXED BY runs_later WHERE state = 'ready' AND run_after > ? AND run_after > item_after AND stamped > ?"
 
 const nothingLeft = `NOT EXISTS (SELECT 1 FROM runs r WHERE r.state = 'ready' AND r.batch = b.n) AND
 	NOT EXISTS (SELECT 1 FROM runs r WHERE r.state = 'running' AND r.batch = b.n) AND

@@ -1,9 +1,10 @@
-// Package schedule decides when prompts that are repeated run, and when not.
+// Package schedule runs prompts at certain times.
 //
-// A [Schedule] says what runs when; [Schedule.Step] is all that it decides, a func of the time and of the runs that there
-// are. A [Driver] steps schedules as time goes by; several may do so at once. What a step decided and the runs that it
-// submits are written in one transaction of a [Store], so that a run is neither lost nor started twice, whatever is killed
-// when. The runs are those of a batch.Queue: a [Schedule] is a batch whose items are times.
+// A [Schedule] says what runs when. [Schedule.Step] computes, from the current time and the existing runs, which runs
+// to submit now and when the next one is due. A [Driver] calls Step for every schedule that is due; several Drivers may
+// run at once. The changed schedule and its new runs are written in one transaction of a [Store], so that a program
+// which is killed at any moment neither loses a run nor starts it twice. The runs are in a batch.Queue: each schedule
+// has a batch there, whose items are times.
 package schedule
 
 import (
@@ -47,8 +48,9 @@ type Schedule struct {
 	Next  time.Time `json:"next,omitzero"` // when it runs next; zero: never
 	// Check is when to look whether the last run was started; zero: there is no need.
 	Check   time.Time `json:"check,omitzero"`
-	Stamped time.Time `json:"stamped"` // when the schedule was last written
-	// Epoch tells runs at a time apart that came twice because the clock was wrong by more than a day.
+	Stamped time.Time `json:"stamped"` // the clock at the last Step: if it is ahead of the clock now, that was set back
+	// Epoch is part of the keys of runs, so that a clock time which comes again after the clock was wrong by more than
+	// a day gets another run.
 	Epoch int `json:"epoch,omitempty"`
 }
 
@@ -95,7 +97,7 @@ const (
 	WhyRefused Why = "refused" // it cannot run, see the Note
 )
 
-// A Plan is what a step decided.
+// A Plan is what [Schedule.Step] wants done.
 type Plan struct {
 	Submit []batch.Item
 	Cancel []string // runs
@@ -110,10 +112,11 @@ type Store interface {
 	Add(ctx context.Context, s Schedule) error
 	// All returns the schedules in the order in which they were added.
 	All(ctx context.Context) ([]Schedule, error)
-	// Due returns the IDs of the schedules that are to be stepped.
+	// Due returns the IDs of the schedules for which Step must be called.
 	Due(ctx context.Context, now time.Time) ([]string, error)
-	// Change changes a schedule in a transaction in which f decides on the runs that have not ended or began since, and
-	// carries out the plan. An error of f changes nothing. ErrUnknown: there is no such schedule.
+	// Change calls f with a schedule and its runs that have not ended or began since a time, then writes the changed
+	// schedule and carries out the plan, all in one transaction. If f returns an error, nothing changes. ErrUnknown:
+	// there is no such schedule.
 	Change(ctx context.Context, id string, since time.Time, f func(*Schedule, []batch.Run) (Plan, error)) error
 	// Remove forgets a schedule and its omissions. Its runs remain in the queue.
 	Remove(ctx context.Context, id string) error
@@ -140,7 +143,8 @@ func (s *Schedule) Batch() batch.Batch {
 	return b
 }
 
-// New completes a schedule that is about to be added: an ID, and its first time. The error says what is wrong with it.
+// New gives a schedule an ID and computes its first time. An error means that its rule or zone is invalid, or names no
+// time.
 func New(s Schedule, now time.Time) (Schedule, error) {
 	var id [4]byte
 	_, _ = rand.Read(id[:]) // it never fails
@@ -234,7 +238,7 @@ func (s *Schedule) grace() time.Duration { return cmp.Or(s.Grace, DefaultGrace) 
 // could repeat.
 func Since(now time.Time) time.Time { return now.Add(-49 * time.Hour) }
 
-// step is a step in progress.
+// step is the state of a call of Step.
 type step struct {
 	*Schedule
 	now  time.Time
@@ -244,16 +248,17 @@ type step struct {
 	plan Plan
 }
 
-// Step decides what is to run now, and moves the schedule on. runs are its runs that have not ended, or that began since
-// Since(now). refusal says why it cannot run at all, such as that its directory is gone; "": it can. The error means that
-// the schedule cannot be understood.
+// Step returns the runs to submit, cancel or drop now, and sets Next to the next time that is due. runs are the runs of
+// the schedule that have not ended, or that began since Since(now). If refusal is not empty, nothing is submitted, and
+// refusal is recorded as the reason, such as a directory that is gone. An error means that the rule or the zone is
+// invalid.
 func (s *Schedule) Step(now time.Time, runs []batch.Run, refusal string) (Plan, error) {
 	rule, zone, err := s.clock()
 	if err != nil {
 		return Plan{}, err
 	}
 	st := &step{Schedule: s, now: now.Round(0), rule: rule, zone: zone, runs: slices.Clone(runs)}
-	st.followClock()
+	st.handleClockSetBack()
 	st.dropLate()
 	for !s.Paused && !s.Next.IsZero() && !s.Next.After(now) {
 		due := s.Next
@@ -299,10 +304,10 @@ func (st *step) last(due, until time.Time) (last time.Time, count int, next time
 	return last, count, next
 }
 
-// followClock adapts to a clock that was set back since the last step: what it shows now counts. A time of the clock that
-// has had its run does not get another, unless the clock was wrong by so much that it was another day. Intervals count
+// handleClockSetBack recomputes Next if the clock was set back since the last Step: the time that it shows now counts.
+// A clock time that had its run does not get another, unless the clock was wrong by more than a day. Intervals count
 // elapsed time, so they start again.
-func (st *step) followClock() {
+func (st *step) handleClockSetBack() {
 	back := st.Stamped.Sub(st.now)
 	if back <= time.Second || st.Next.IsZero() {
 		return
@@ -318,7 +323,7 @@ func (st *step) followClock() {
 	}
 }
 
-// dropLate drops runs that no worker has started in time.
+// dropLate drops submitted runs that no worker has started within the Grace.
 func (st *step) dropLate() {
 	if st.Check.IsZero() || !st.drops() {
 		return
@@ -338,7 +343,7 @@ func (st *step) dropLate() {
 	})
 }
 
-// drops reports whether runs are dropped that were submitted but not started in time. Those that may wait are not.
+// drops reports whether the policies of the schedule drop runs that no worker has started within the Grace.
 func (st *step) drops() bool { return st.missed() == MissedSkip && st.Overlap != OverlapWait }
 
 // left returns how many runs have not ended, including those of this step.
@@ -352,7 +357,7 @@ func (st *step) left() int {
 	return n
 }
 
-// start submits the run for a time, or says why not.
+// start adds the run for a time to the plan, or an Omission that says why it does not run.
 func (st *step) start(due time.Time, refusal string) {
 	key := st.keyOf(due)
 	if slices.ContainsFunc(st.runs, func(r batch.Run) bool { return r.Key == key }) {
@@ -392,7 +397,7 @@ func (st *step) start(due time.Time, refusal string) {
 	}
 }
 
-// item returns a run that costs at most what the day has left; ErrLimit if that is nothing.
+// item returns an item whose cost limit is at most what is left of the day's; ErrLimit if nothing is left.
 func (st *step) item(key string) (batch.Item, error) {
 	item := batch.Item{Key: key, Task: st.Task, Schedule: st.ID}
 	if st.DayCost == 0 {
@@ -408,7 +413,7 @@ func (st *step) item(key string) (batch.Item, error) {
 	return item, nil
 }
 
-// spent returns what the runs that began today cost, or may still cost.
+// spent returns what the runs that began today have cost, and for those that go on what they may cost.
 func (st *step) spent() (cost float64) {
 	from, to := cron.Day(st.now.In(st.zone))
 	for _, r := range st.runs {
@@ -433,7 +438,7 @@ func (s *Schedule) SpentOn(now time.Time, runs []batch.Run) float64 {
 	return st.spent()
 }
 
-// omit records that nothing ran. What is omitted in a row for the same reason is one Omission.
+// omit adds an Omission to the plan. Consecutive ones with the same reason are merged.
 func (st *step) omit(o Omission) {
 	if n := len(st.plan.Omissions); n > 0 {
 		if last := &st.plan.Omissions[n-1]; last.Why == o.Why && last.Note == o.Note {
@@ -445,8 +450,8 @@ func (st *step) omit(o Omission) {
 	st.plan.Omissions = append(st.plan.Omissions, o)
 }
 
-// Now returns a plan that runs a schedule at once, whatever its times are. The run counts towards the day's cost; ErrLimit
-// means that nothing is left of it.
+// Now returns a plan that runs a schedule at once, whatever its times are. The run counts towards the day's cost;
+// ErrLimit means that nothing is left of it.
 func (s *Schedule) Now(now time.Time, runs []batch.Run) (Plan, batch.Item, error) {
 	rule, zone, err := s.clock()
 	if err != nil {
@@ -457,7 +462,7 @@ func (s *Schedule) Now(now time.Time, runs []batch.Run) (Plan, batch.Item, error
 	return Plan{Submit: []batch.Item{item}}, item, err
 }
 
-// A Driver steps schedules as time goes by.
+// A Driver calls Step for schedules when they are due.
 type Driver struct {
 	Store Store
 	// Check says why a schedule cannot run, such as that its directory is gone; "": it can.
@@ -469,10 +474,11 @@ type Driver struct {
 	reported map[string]string
 }
 
-// every is how often a Driver looks: often enough to follow a clock that is set, or a machine that wakes up.
+// every is how often a Driver calls Tick: often enough to notice soon that the clock was set or that the machine woke
+// up.
 const every = time.Second
 
-// Run steps schedules until ctx ends, or the store fails for longer than a minute.
+// Run calls Tick each second until ctx ends, or the store has failed for longer than a minute.
 func (d *Driver) Run(ctx context.Context) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -492,7 +498,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	}
 }
 
-// Tick steps the schedules that are due.
+// Tick calls Step for the schedules that are due, and stores what it returns.
 func (d *Driver) Tick(ctx context.Context) error {
 	clock := d.Now
 	if clock == nil {

@@ -10,6 +10,7 @@ package work
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
 	"time"
 
 	"github.com/knack-agent/knack/internal/frontend/batch"
@@ -19,10 +20,10 @@ import (
 type start struct {
 	Run     batch.Run     `json:"run"`
 	Session string        `json:"session"` // its ID
-	Silence time.Duration `json:"silence"` // a worker that says nothing for this long is gone
+	Silence time.Duration `json:"silence"` // after this long without a line the worker counts as dead
 }
 
-// order is a later line of a worker: the reply to the message with the number, or, without one, a sign of life.
+// order is a later line of a worker: the reply to the message with this number, or without a number a heartbeat.
 type order struct {
 	Number int         `json:"number,omitempty"`
 	Order  batch.Order `json:"order,omitempty"`
@@ -31,7 +32,7 @@ type order struct {
 
 // message is a line of the process of a run.
 type message struct {
-	Number int         `json:"number,omitempty"` // waits for an order
+	Number int         `json:"number,omitempty"` // the process waits for the order with this number; 0: it does not wait
 	Rows   []batch.Row `json:"rows,omitempty"`
 	Doing  string      `json:"doing,omitempty"` // for people
 	End    *ending     `json:"end,omitempty"`   // the last line
@@ -56,7 +57,7 @@ var (
 func SessionID(r batch.Run) string {
 	id := "batch-" + r.ID
 	if r.Round > 0 {
-		id += "-" + itoa(r.Round+1)
+		id += "-" + strconv.Itoa(r.Round+1)
 	}
 	return id
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ import (
 type place struct {
 	dir    string
 	tree   *worktree.Worktree // nil: none
-	stamps string             // the file that describes the copy as it was made; "": it is none
+	stamps string             // the file with the stamps of a copy; "": the place is no copy
 }
 
 // prepare makes the place of a run, or finds the one that an earlier attempt of the same round made.
@@ -56,7 +57,7 @@ func (w *worker) prepare(ctx context.Context, l batch.Lease) (p place, err error
 	return p, nil
 }
 
-// name makes a part of a name of a branch from any text. Different texts have different names.
+// name turns any text into a part of a branch name. Different texts have different names.
 func name(s string) string {
 	clean := regexp.MustCompile(`[^A-Za-z0-9_-]+`).ReplaceAllString(s, "-")
 	clean = strings.TrimLeft(clean, "-")
@@ -71,7 +72,7 @@ func name(s string) string {
 func BranchName(b batch.Batch, r batch.Run) string {
 	item := name(r.Key)
 	if r.Round > 0 {
-		item += "-again" + itoa(r.Round)
+		item += "-again" + strconv.Itoa(r.Round)
 	}
 	return b.ID + "/" + strings.TrimLeft(item, "-")
 }
@@ -114,8 +115,8 @@ func (w *worker) worktree(ctx context.Context, l batch.Lease, dir string) (p pla
 	return p, nil
 }
 
-// leave keeps what a run has changed when it is over, and removes what nobody needs.
-func (w *worker) leave(ctx context.Context, l batch.Lease, p place, end *batch.End) error {
+// keepChanges commits what an ended run has changed in its worktree, and removes a worktree or copy without changes.
+func (w *worker) keepChanges(ctx context.Context, l batch.Lease, p place, end *batch.End) error {
 	if end.State == batch.Waiting || end.State == batch.Ready {
 		return nil // it goes on
 	}
@@ -143,14 +144,14 @@ func (w *worker) leave(ctx context.Context, l batch.Lease, p place, end *batch.E
 	return nil
 }
 
-// A stamp describes a file of a copy as it was made.
+// A stamp is the size, time and mode of a file right after it was copied: it shows whether a run has changed it.
 type stamp struct {
 	Size int64
 	Time time.Time
 	Mode fs.FileMode
 }
 
-// copy copies a directory without the files that are ignored. What an interrupted copy left is made anew.
+// copy copies a directory without its ignored files, unless that is done already. An interrupted copy starts over.
 func (w *worker) copy(ctx context.Context, p place, from string) error {
 	if _, err := os.Stat(p.stamps); err == nil {
 		return nil

@@ -23,7 +23,7 @@ const maxLine = 64 << 20
 // LogFile is where the messages of the processes of a run are kept.
 func LogFile(state, run string) string { return filepath.Join(state, "logs", run+".log") }
 
-// arguments are those of the process of a run, after those of Program.
+// arguments returns the command-line arguments that a run adds to Program.
 func arguments(l batch.Lease) []string {
 	args := slices.Clone(l.Batch.Args)
 	t := l.Run.Task
@@ -60,7 +60,7 @@ func (w *worker) spawn(l batch.Lease, dir string) (*child, error) {
 	c := &child{cmd: exec.Command(w.Program[0], append(slices.Clone(w.Program[1:]), arguments(l)...)...),
 		lines: make(chan message), done: make(chan struct{})}
 	c.cmd.Dir, c.cmd.Env, c.cmd.Stderr = dir, w.Environ, log
-	apart(c.cmd)
+	ownProcessGroup(c.cmd)
 	out, err := c.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -96,14 +96,15 @@ func (c *child) tell(v any) {
 	_ = err // a process that has ended is noticed by its end
 }
 
-// attend runs the process of a run until it has ended, with heartbeats. The error is ErrLost if another worker has it.
-func (w *worker) attend(ctx context.Context, l batch.Lease, dir string) (batch.End, []batch.Row, error) {
+// supervise starts the process of a run and returns what came of it, with rows of the ledger that are not written yet.
+// It extends the lease while the process runs. The error is ErrLost if the lease has ended.
+func (w *worker) supervise(ctx context.Context, l batch.Lease, dir string) (batch.End, []batch.Row, error) {
 	c, err := w.spawn(l, dir)
 	if err != nil {
 		return batch.End{State: batch.Failed, Error: err.Error()}, nil, nil
 	}
-	a := &attendance{worker: w, lease: l, child: c}
-	defer a.reap()
+	a := &supervisor{worker: w, lease: l, child: c}
+	defer a.awaitExit()
 	c.tell(start{Run: l.Run, Session: SessionID(l.Run), Silence: w.Lease})
 	beat := time.NewTicker(w.Beat)
 	defer beat.Stop()
@@ -131,26 +132,26 @@ func (w *worker) attend(ctx context.Context, l batch.Lease, dir string) (batch.E
 	}
 }
 
-// attendance is what a worker knows about a run that it attends.
-type attendance struct {
+// A supervisor passes messages between the process of a run and the queue.
+type supervisor struct {
 	*worker
 	lease batch.Lease
 	child *child
 	order batch.Order
-	late  []batch.Row // that could not be written yet
-	end   *batch.End
-	kill  *time.Timer
-	told  bool
+	late  []batch.Row // rows that the queue has not accepted yet
+	end   *batch.End  // as the process reported it; nil: it has not
+	kill  *time.Timer // nil: the process is not about to be killed
+	told  bool        // the user knows that the queue cannot be written
 }
 
-func (a *attendance) killAfter(d time.Duration) {
+func (a *supervisor) killAfter(d time.Duration) {
 	if a.kill == nil {
 		a.kill = time.AfterFunc(d, func() { _ = a.child.cmd.Process.Kill() })
 	}
 }
 
-// reap makes sure that the process has ended, and that nobody waits for its lines.
-func (a *attendance) reap() {
+// awaitExit returns when the process has ended. One that does not stop by itself is killed after the Grace.
+func (a *supervisor) awaitExit() {
 	_ = a.child.in.Close()
 	select {
 	case <-a.child.done:
@@ -165,8 +166,8 @@ func (a *attendance) reap() {
 	}
 }
 
-// beat extends the lease and writes rows. What cannot be written now is kept.
-func (a *attendance) beat(ctx context.Context, rows []batch.Row) error {
+// beat extends the lease and writes rows. Rows that cannot be written now are tried again by the next beat.
+func (a *supervisor) beat(ctx context.Context, rows []batch.Row) error {
 	a.late = append(a.late, rows...)
 	o, err := a.queue.Heartbeat(context.WithoutCancel(ctx), a.lease, a.late)
 	switch {
@@ -186,8 +187,8 @@ func (a *attendance) beat(ctx context.Context, rows []batch.Row) error {
 	return nil
 }
 
-// message takes a message of the process.
-func (a *attendance) message(ctx context.Context, m message) error {
+// message handles a message from the process: it writes its rows, and replies if the process waits.
+func (a *supervisor) message(ctx context.Context, m message) error {
 	if m.Doing != "" {
 		a.Show(Event{Run: &a.lease.Run, Doing: m.Doing})
 	}
@@ -221,8 +222,8 @@ func (a *attendance) message(ctx context.Context, m message) error {
 	return nil
 }
 
-// ended returns how the run ended.
-func (a *attendance) ended() (batch.End, []batch.Row, error) {
+// ended returns what came of the run, once its process has ended.
+func (a *supervisor) ended() (batch.End, []batch.Row, error) {
 	switch {
 	case a.end != nil:
 		return *a.end, a.late, nil

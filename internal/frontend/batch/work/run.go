@@ -20,8 +20,6 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-func itoa(n int) string { return strconv.Itoa(n) }
-
 // A Start starts the session of a run, new or, if resume is set, one that an earlier attempt began.
 type Start func(ctx context.Context, person engine.Person, id string, resume bool) (*engine.Session, error)
 
@@ -47,7 +45,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, begin Start) error {
 	return r.say(message{Rows: rows, End: &ending{end, end.Question}})
 }
 
-// running is a run in its own process.
+// running is the state of the process of a run.
 type running struct {
 	start
 	stop func(error)
@@ -58,8 +56,8 @@ type running struct {
 	replies map[int]chan batch.Order
 
 	log     *session.Log
-	read    int            // the last entry of the log whose spending was reported
-	answers int            // in the log
+	read    int            // ID of the last entry whose costs were reported
+	answers int            // how many the log has
 	subs    map[string]int // requests of sub-agents that were answered, by log
 	open    map[string]bool
 	calls   int
@@ -72,7 +70,7 @@ func (r *running) say(m message) error {
 	return r.out.Encode(m)
 }
 
-// listen takes the orders of the worker. Without a sign of life the run stops.
+// listen reads the orders of the worker. The run stops if the worker is silent for longer than Silence.
 func (r *running) listen(in *bufio.Reader) {
 	silence := time.AfterFunc(r.Silence, func() { r.stop(errStopped) })
 	defer silence.Stop()
@@ -99,7 +97,7 @@ func (r *running) listen(in *bufio.Reader) {
 	}
 }
 
-// obey stops the run if the order says so.
+// obey carries out an order.
 func (r *running) obey(o batch.Order) {
 	switch o {
 	case batch.GoOn:
@@ -110,8 +108,9 @@ func (r *running) obey(o batch.Order) {
 	}
 }
 
-// mayStart records that a request is about to be sent. If it must not be, the run is stopped.
-func (r *running) mayStart(ctx context.Context, row batch.Row) {
+// announce has the worker record a request before it is sent, and waits. It stops the run if the request must not be
+// sent.
+func (r *running) announce(ctx context.Context, row batch.Row) {
 	reply := make(chan batch.Order, 1)
 	r.mu.Lock()
 	r.number++
@@ -174,7 +173,7 @@ func (r *running) run(ctx context.Context, begin Start) (batch.End, []batch.Row)
 	return end, append(rows, r.settled(ctx)...)
 }
 
-// session starts or resumes the session. While the process of an earlier attempt still has it, it waits.
+// session starts or resumes the session. It waits while the process of an earlier attempt still has it open.
 func (r *running) session(ctx context.Context, person engine.Person, begin Start) (*engine.Session, error) {
 	for {
 		s, err := begin(ctx, person, r.Session, r.Run.Attempt > 1)
@@ -189,7 +188,7 @@ func (r *running) session(ctx context.Context, person engine.Person, begin Start
 	}
 }
 
-// input is what the model is asked.
+// input returns the message for the model: the task, or a request to go on with it.
 func (r *running) input() agent.Input {
 	t := r.Run.Task
 	in := agent.Text(t.Prompt)
@@ -228,7 +227,7 @@ func (r *running) input() agent.Input {
 	return agent.Text(more)
 }
 
-// finished returns the answer of a session whose task is done.
+// finished returns the final answer if the last turn of a session has completed its task.
 func finished(log *session.Log) (text string, ok bool) {
 	for e := range log.Backward() {
 		switch {
@@ -277,7 +276,7 @@ func uncertain(log *session.Log) (rows []batch.Row) {
 	return rows
 }
 
-// spending returns rows for what the log records and was not reported yet.
+// spending returns rows for the costs that the log has recorded since the last call.
 func (r *running) spending() (rows []batch.Row) {
 	for _, e := range r.log.After(r.read) {
 		r.read = max(r.read, e.ID)
@@ -299,7 +298,7 @@ func (r *running) spending() (rows []batch.Row) {
 				step = requestStep(r.answers)
 			}
 			if i++; i > 1 {
-				step += "." + itoa(i)
+				step += "." + strconv.Itoa(i)
 			}
 			delete(r.open, step)
 			rows = append(rows, batch.Row{Step: step, Kind: batch.Spending, Model: x.Model, Requests: x.Requests, Usage: x.Usage,
@@ -310,9 +309,9 @@ func (r *running) spending() (rows []batch.Row) {
 }
 
 // requestStep names the n-th request of the session itself, counted by answers.
-func requestStep(n int) string { return "request " + itoa(n) }
+func requestStep(n int) string { return "request " + strconv.Itoa(n) }
 
-// event reports what the worker must know.
+// event reports an event of the session to the worker, if it concerns the ledger or the display.
 func (r *running) event(ctx context.Context, e engine.Event) {
 	m := message{}
 	switch {
@@ -322,7 +321,7 @@ func (r *running) event(ctx context.Context, e engine.Event) {
 			step = fmt.Sprintf("agent %s %d", e.Agent.Log, r.subs[e.Agent.Log]+1)
 		}
 		r.open[step] = true
-		r.mayStart(ctx, batch.Row{Step: step, Kind: batch.Started, Model: e.Request.Model})
+		r.announce(ctx, batch.Row{Step: step, Kind: batch.Started, Model: e.Request.Model})
 		return
 	case e.Entry != nil && e.Entry.Answer != nil && e.Agent != nil:
 		r.subs[e.Agent.Log]++
@@ -350,7 +349,8 @@ func (r *running) event(ctx context.Context, e engine.Event) {
 	}
 }
 
-// settled ends the requests that failed. After a cancellation it is not known what they cost.
+// settled returns rows for requests that failed and cost nothing. After a cancellation nobody knows that, and there are
+// none.
 func (r *running) settled(ctx context.Context) (rows []batch.Row) {
 	if ctx.Err() != nil {
 		return nil
@@ -361,7 +361,8 @@ func (r *running) settled(ctx context.Context) (rows []batch.Row) {
 	return rows
 }
 
-// failure describes why a run is not done.
+// failure returns how a run ended that did not complete its task: it waits, is ready to go
+// on, was refused, was cancelled or failed.
 func (r *running) failure(ctx context.Context, err error, person *absent) batch.End {
 	if q := person.open(); q != nil {
 		return batch.End{State: batch.Waiting, Question: q}

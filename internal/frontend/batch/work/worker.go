@@ -17,7 +17,8 @@ type Options struct {
 	Program []string // the program of a run with its arguments, before those of the batch
 	Environ []string // of the user's programs; nil: that of the process
 	State   string   // the directory for logs and copies
-	// Beat is the time between heartbeats; 0: 2 s, or a third of a shorter lease. A cancellation arrives with the next one.
+	// Beat is the time between heartbeats; 0: 2 s, or a third of a shorter lease. A cancellation arrives with the next
+	// one.
 	Beat time.Duration
 	// Grace is how long the process of a run may take to stop; 0: 5 s.
 	Grace time.Duration
@@ -33,11 +34,11 @@ type Options struct {
 type Event struct {
 	Run   *batch.Run
 	Doing string // what a run does now
-	Over  bool   // this worker no longer has the run
+	Over  bool   // the run has ended, or its lease has
 	Err   error  // the queue cannot be used now; it is tried again
 }
 
-// pause is how long a worker waits before it asks an empty queue again.
+// pause is how long a worker waits after the queue had nothing to run.
 const pause = 300 * time.Millisecond
 
 // Work claims and runs what the queue has for this worker until ctx ends, or Drain is closed. When ctx ends, runs are
@@ -121,12 +122,12 @@ func (w *worker) run(ctx context.Context, l batch.Lease) {
 	end, rows := batch.End{State: batch.Failed, Fatal: true}, []batch.Row(nil)
 	switch {
 	case err == nil:
-		end, rows, err = w.attend(ctx, l, place.dir)
+		end, rows, err = w.supervise(ctx, l, place.dir)
 		if errors.Is(err, batch.ErrLost) {
 			return
 		}
 		end.Session, end.Dir = SessionID(l.Run), place.dir // which may be gone later
-		if err := w.leave(context.WithoutCancel(ctx), l, place, &end); err != nil && end.State == batch.Done {
+		if err := w.keepChanges(context.WithoutCancel(ctx), l, place, &end); err != nil && end.State == batch.Done {
 			end.State, end.Fatal = batch.Failed, true
 			end.Error = "its changes could not be kept: " + err.Error()
 		}

@@ -336,7 +336,8 @@ const scenarios = {
 		assert.ok((await q.supportedModels()).length > 0 && (await q.supportedAgents()).length > 0);
 		assert.ok((await q.reinitialize()).commands.length > 0);
 		await assert.rejects(q.seedReadState('x', 1), /not supported/);
-		await assert.rejects(q.updateSettings('userSettings', { effortLevel: 'low' }), /not supported/);
+		await q.updateSettings('userSettings', { effortLevel: 'low' });
+		await assert.rejects(q.updateSettings('userSettings', { model: 'opus' }), /only effortLevel/);
 		const usage = await q.getContextUsage();
 		assert.ok(usage.totalTokens > 0 && usage.maxTokens > 0);
 		assert.deepEqual(await q.mcpServerStatus(), []);

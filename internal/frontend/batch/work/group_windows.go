@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// apart keeps the signals of a console from the process of a run: its worker decides when it stops.
-func apart(cmd *exec.Cmd) {
+// ownProcessGroup lets a process ignore Ctrl-C in the console: the worker decides when a run stops.
+func ownProcessGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }

@@ -1,0 +1,265 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/llm/models"
+	"github.com/knack-agent/knack/sandbox"
+)
+
+func doctor(_ context.Context, s *engine.Session, _ string) (engine.Reply, error) {
+	x, err := Examine(s.Engine())
+	if err != nil {
+		return engine.Reply{}, err
+	}
+	var b strings.Builder
+	x.Write(&b, s.Engine().Project())
+	return engine.Reply{Text: strings.TrimRight(b.String(), "\n"), Value: x}, nil
+}
+
+// A Checkup is what `knack doctor` and /doctor tell.
+type Checkup struct {
+	Version  string          `json:"version"`
+	Go       string          `json:"go"`
+	System   string          `json:"system"`
+	Dir      string          `json:"dir"`
+	Model    string          `json:"model"` // model that a run would use; "": none
+	ModelWhy string          `json:"modelProblem,omitempty"`
+	Servers  []models.Usable `json:"servers"`
+	Sandbox  sandboxCheckup  `json:"sandbox"`
+	Trusted  bool            `json:"trusted"`            // nothing of the project is ignored for lack of trust
+	Terminal *Terminal       `json:"terminal,omitempty"` // nil: not known
+	Skills   map[string]int  `json:"skills"`             // number by state
+	Off      []offItem       `json:"off"`                // what is not used, and why
+	// Unused are the settings of other programs that have no effect here.
+	Unused   []engine.UnusedSettings `json:"unused,omitempty"`
+	Problems []knack.Problem         `json:"problems"`
+}
+
+type sandboxCheckup struct {
+	Mode   sandbox.Mode   `json:"mode"`
+	Report sandbox.Report `json:"report"`
+	// Caches are those of language tools, and what commands stored in them.
+	Caches sandbox.CacheReport `json:"caches"`
+}
+
+// A Terminal is what is known of the terminal.
+type Terminal struct {
+	Input   bool   `json:"input"`
+	Output  bool   `json:"output"`
+	Columns int    `json:"columns,omitempty"`
+	Type    string `json:"type"`
+	Colour  bool   `json:"colour"`
+}
+
+type offItem struct {
+	Name string `json:"name"`
+	Why  string `json:"why"`
+}
+
+// Examine checks what a run in an Engine's directory would use. It contacts no server.
+func Examine(e *engine.Engine) (*Checkup, error) {
+	p, cat := e.Project(), e.Catalog()
+	x := &Checkup{
+		Version: p.Version(), Go: runtime.Version(), System: runtime.GOOS + "/" + runtime.GOARCH, Dir: p.Dir(),
+		Servers: e.Models().Servers(), Trusted: !e.NeedsTrust(), Skills: map[string]int{}, Off: []offItem{},
+		Problems: append([]knack.Problem{}, e.Problems()...), Unused: p.Foreign().Unused(),
+	}
+	x.Problems = append(x.Problems, e.Models().KeyProblems()...)
+	if x.Servers == nil {
+		x.Servers = []models.Usable{}
+	}
+	set := p.Settings()
+	// Which models a configured server has is not known without a request to it.
+	if name := set.Model; name != "" || len(x.Servers) > 0 {
+		x.Model = cmp.Or(name, "the default of "+firstServer(x.Servers))
+	} else {
+		x.ModelWhy = "there is no key and no local server: knack login, or knack --model offline"
+	}
+	mode, err := sandbox.ParseMode(cmp.Or(set.Sandbox, "auto"))
+	if err != nil {
+		return nil, err
+	}
+	x.Sandbox.Mode = mode
+	if mode == sandbox.Off {
+		x.Off = append(x.Off, offItem{"sandbox", "sandbox.mode is off"})
+	} else {
+		policy, err := p.SandboxPolicy(p.Dir())
+		if err != nil {
+			return nil, err
+		}
+		box := sandbox.New(policy, mode)
+		defer box.Close()
+		x.Sandbox.Report, x.Sandbox.Caches = box.Report(), box.CacheReport()
+	}
+	for _, s := range cat.Candidates() {
+		x.Skills[string(s.State)]++
+		switch s.State {
+		case knack.Gated, knack.NotTrusted, knack.Off, knack.Broken, knack.Shadowed:
+			why := string(s.State)
+			if s.Skill != nil && s.Skill.Gated != "" {
+				why = s.Skill.Gated
+			}
+			x.Off = append(x.Off, offItem{"skill " + s.Name(), why})
+		}
+	}
+	if set.DisableBypass {
+		x.Off = append(x.Off, offItem{"bypassPermissions", "permissions.disableBypassPermissionsMode is set"})
+	}
+	if set.DisableShell {
+		x.Off = append(x.Off, offItem{"inline commands of skills", "skills.disableShell is set"})
+	}
+	return x, nil
+}
+
+func firstServer(all []models.Usable) string {
+	if len(all) == 0 {
+		return "the provider"
+	}
+	return all[0].Provider
+}
+
+// Write writes it as text. p is the Project that was examined.
+func (x *Checkup) Write(w io.Writer, p *engine.Project) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%-10s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	line("version", "%s (%s, %s)", x.Version, x.Go, x.System)
+	line("directory", "%s", plain.Line(x.Dir))
+	line("model", "%s", cmp.Or(plain.Line(x.Model), x.ModelWhy))
+	for i, s := range x.Servers {
+		name, key := "servers", "no key"
+		if i > 0 {
+			name = ""
+		}
+		if s.Key != "" {
+			key = "key: " + p.Short(s.Key)
+		}
+		line(name, "%s at %s (%s)", plain.Line(s.Provider), plain.Line(s.URL), plain.Line(key))
+	}
+	if x.Sandbox.Mode == sandbox.Off {
+		line("sandbox", "off")
+	} else {
+		line("sandbox", "%s", strings.TrimPrefix(cmp.Or(x.Sandbox.Report.Notice(),
+			"complete, by "+x.Sandbox.Report.Backend),
+			"the sandbox is "))
+		for i, text := range CacheLines(x.Sandbox.Caches) {
+			line([]string{"caches", ""}[min(i, 1)], "%s", plain.Line(text))
+		}
+	}
+	if x.Trusted {
+		line("trust", "nothing of this project is left out")
+	} else {
+		line("trust", "some of this project is left out until you trust it: knack trust")
+	}
+	yes := func(b bool, text, no string) string {
+		if b {
+			return text
+		}
+		return no
+	}
+	if t := x.Terminal; t != nil {
+		size := ""
+		if t.Columns > 0 {
+			size = fmt.Sprintf(", %d columns", t.Columns)
+		}
+		line("terminal", "%s, %s%s, %s", cmp.Or(plain.Line(t.Type), "TERM is not set"),
+			yes(t.Output, "a terminal", "not a terminal"), size, yes(t.Colour, "colours", "no colours"))
+	}
+	var states []string
+	for _, s := range []knack.SkillState{knack.Active, knack.Conditional, knack.NameOnly, knack.UserOnly} {
+		if n := x.Skills[string(s)]; n > 0 {
+			states = append(states, fmt.Sprintf("%d %s", n, s))
+		}
+	}
+	line("skills", "%s", cmp.Or(strings.Join(states, ", "), "none"))
+	name := "off"
+	for _, o := range groupSkills(x.Off) {
+		line(name, "%s: %s", plain.Line(o.Name), plain.Line(o.Why))
+		name = ""
+	}
+	for i, u := range x.Unused {
+		line([]string{"no effect", ""}[min(i, 1)], "%s: %s", plain.Line(p.Short(u.Path)),
+			plain.Line(strings.Join(u.Keys, ", ")))
+	}
+	name = "problems"
+	of := map[knack.Code]int{}
+	for _, q := range x.Problems {
+		if q.Severity == knack.Info || q.Code == knack.CodeSettingIgnored && q.Path == "" && len(x.Unused) > 0 {
+			continue // the line above lists them
+		}
+		if of[q.Code]++; of[q.Code] > examples {
+			continue
+		}
+		line(name, "%s: %s", q.Severity, p.ShortProblem(q))
+		if q.Hint != "" {
+			line("", "hint: %s", plain.Line(q.Hint))
+		}
+		name = ""
+	}
+	for _, code := range slices.Sorted(maps.Keys(of)) {
+		if n := of[code] - examples; n > 0 {
+			line("", "and %d more %s: knack skill list --all", n, code)
+		}
+	}
+	if name != "" {
+		line(name, "none")
+	}
+}
+
+// examples is how many problems of one kind, or skills that are off for one reason, are shown by name.
+const examples = 3
+
+// groupSkills replaces the skills that are off for the same reason by one item.
+func groupSkills(off []offItem) (grouped []offItem) {
+	names := map[string][]string{} // by reason
+	for _, o := range off {
+		if name, ok := strings.CutPrefix(o.Name, "skill "); ok {
+			names[o.Why] = append(names[o.Why], name)
+		}
+	}
+	for _, o := range off {
+		if !strings.HasPrefix(o.Name, "skill ") {
+			grouped = append(grouped, o)
+			continue
+		}
+		all := names[o.Why]
+		delete(names, o.Why)
+		switch n := len(all) - examples; {
+		case len(all) == 1:
+			grouped = append(grouped, o)
+		case n <= 0 && len(all) > 0:
+			grouped = append(grouped, offItem{"skills " + strings.Join(all, ", "), o.Why})
+		case n > 0:
+			text := fmt.Sprintf("skills %s and %d more", strings.Join(all[:examples], ", "), n)
+			grouped = append(grouped, offItem{text, o.Why})
+		}
+	}
+	return grouped
+}
+
+// CacheLines describes what commands store in the caches of language tools.
+func CacheLines(r sandbox.CacheReport) (lines []string) {
+	if len(r.Layered) > 0 {
+		lines = append(lines, "read, and written only to a layer of this project: "+strings.Join(r.Layered, " "))
+	}
+	if len(r.Own) > 0 {
+		lines = append(lines, fmt.Sprintf("not used, this project has its own (%s): %s", r.Problem, strings.Join(r.Own, " ")))
+	}
+	if r.Project != "" {
+		const mb = 1 << 20
+		lines = append(lines, fmt.Sprintf("this project stored %d of %d MB in %s; %d projects %d MB (removed after 30 unused days)",
+			r.Bytes/mb, r.Limit/mb, r.Project, r.Projects, r.AllBytes/mb))
+	}
+	return lines
+}

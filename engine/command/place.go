@@ -1,0 +1,81 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+)
+
+func addDir(ctx context.Context, s *engine.Session, dir string) (engine.Reply, error) {
+	p := s.Engine().Project()
+	if dir == "" {
+		var b textLines
+		b.add("tools may use %s", plain.Line(p.Short(p.Dir())))
+		for _, d := range p.Roots() {
+			b.add("and %s", plain.Line(p.Short(d)))
+		}
+		b.add("/add-dir DIR adds a directory until the end; the setting permissions.additionalDirectories, always")
+		return engine.Reply{Text: b.text(), Value: map[string]any{"directories": p.Roots()}}, nil
+	}
+	if rest, ok := strings.CutPrefix(dir, "~/"); ok {
+		dir = filepath.Join(p.Env().Home(), rest)
+	}
+	c, err := s.Engine().AddDir(ctx, dir)
+	if err != nil {
+		return engine.Reply{}, err
+	}
+	now := s.Engine().Project()
+	text := "tools may use " + plain.Line(now.Short(now.Roots()[len(now.Roots())-1])) + " until the end of this program"
+	if n := len(c.NewSkills) - len(c.OldSkills); n > 0 {
+		text += ", and " + plain.Count(n, "skill") + " of it"
+	}
+	return engine.Reply{Text: text, Value: map[string]any{"directories": now.Roots()}}, nil
+}
+
+// noStyle is what a user types for answers without a style; "default" is Claude Code's name for it.
+const noStyle = "none"
+
+func outputStyle(ctx context.Context, s *engine.Session, name string) (engine.Reply, error) {
+	p := s.Engine().Project()
+	styles, now := engine.Styles(p), cmp.Or(p.Settings().OutputStyle, noStyle)
+	if name == "" {
+		var b textLines
+		b.add("output style: %s", plain.Line(now))
+		choices := &engine.Question{Title: "Which output style?", Current: "/output-style " + now}
+		choose(choices, "/output-style "+noStyle, noStyle, "answers as the model gives them")
+		for _, x := range styles {
+			b.add("    %s  %s", plain.Line(x.Name), engine.Clip(x.Description, 60))
+			choose(choices, "/output-style "+x.Name, plain.Line(x.Name), engine.Clip(x.Description, 60))
+		}
+		if len(styles) == 0 {
+			b.add("There is none yet: a style is a Markdown file in ~/.claude/output-styles or .claude/output-styles,")
+			b.add("whose text is added to the system prompt.")
+			choices = nil
+		}
+		return engine.Reply{Text: b.text(), Value: map[string]any{"style": now, "styles": styles}, Choices: choices}, nil
+	}
+	value := name
+	switch {
+	case name == noStyle || name == "default":
+		name, value = noStyle, ""
+	case !slices.ContainsFunc(styles, func(x engine.Style) bool { return x.Name == name }):
+		return engine.Reply{}, engine.Usagef("/output-style lists them", "there is no output style %s", plain.Line(name))
+	}
+	if _, err := p.Set("outputStyle", value); err != nil {
+		return engine.Reply{}, err
+	}
+	if _, err := s.Reload(ctx); err != nil {
+		return engine.Reply{}, err
+	}
+	text := fmt.Sprintf("output style: %s, from your next message on", name)
+	if in := cmp.Or(s.Engine().Project().Settings().OutputStyle, noStyle); in != name {
+		text = fmt.Sprintf("stored, but another settings file says %s: /settings outputStyle shows which", plain.Line(in))
+	}
+	return engine.Reply{Text: text, Value: map[string]any{"style": name}}, nil
+}

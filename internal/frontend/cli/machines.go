@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack/internal/frontend/batch"
+	"github.com/knack-agent/knack/internal/frontend/batch/local"
+	"github.com/knack-agent/knack/internal/frontend/batch/schedule"
+)
+
+// Machines is a queue of many machines.
+type Machines interface {
+	batch.Queue
+	// AddSchedule adds a schedule that is complete.
+	AddSchedule(ctx context.Context, s schedule.Schedule) error
+	// RunSchedules lets this process run what schedules start, until stop is called.
+	RunSchedules(ctx context.Context) (stop func(), err error)
+}
+
+// OpenMachines opens a queue of many machines. jobs is how many runs of a batch this process runs at a time; 0: none.
+type OpenMachines func(ctx context.Context, jobs int) (Machines, error)
+
+type machinesKey struct{}
+
+func machinesOf(ctx context.Context) OpenMachines {
+	open, _ := ctx.Value(machinesKey{}).(OpenMachines)
+	return open
+}
+
+// MachinesMain is the main func of a program whose commands batch, worker and schedule add, which it adds to root, use
+// another queue than that of this machine. It returns the exit code.
+func MachinesMain(root, schedules *cobra.Command, open OpenMachines) int {
+	lazyGC()
+	root.SilenceErrors, root.SilenceUsage, root.Version = true, true, version()
+	schedules.AddCommand(scheduleAddCommand())
+	root.AddCommand(batchCommand(), workerCommand(), schedules)
+	root.SetGlobalNormalizationFunc(kebab)
+	root.SetFlagErrorFunc(flagError)
+	ctx := context.WithValue(context.Background(), machinesKey{}, open)
+	return execute(ctx, root, os.Stdin, os.Stdout, os.Stderr)
+}
+
+// batchQueue opens the queue of batches: that of this machine, unless the program has another.
+func batchQueue(ctx context.Context, jobs int) (batch.Queue, error) {
+	if open := machinesOf(ctx); open != nil {
+		return open(ctx, jobs)
+	}
+	return openQueue(ctx)
+}
+
+// runSchedules starts the runs of schedules when they are due, until stop is called.
+func runSchedules(ctx context.Context, q batch.Queue, stderr io.Writer) (stop func(), err error) {
+	if m, ok := q.(Machines); ok {
+		return m.RunSchedules(ctx)
+	}
+	return driveSchedules(ctx, q.(*local.Queue), stderr) // batchQueue returns no other
+}
+
+func addToMachines(c *cobra.Command, open OpenMachines, s schedule.Schedule) error {
+	s, err := complete(s)
+	if err != nil {
+		return err
+	}
+	q, err := open(c.Context(), 0)
+	if err != nil {
+		return err
+	}
+	defer q.Close()
+	if err := q.AddSchedule(c.Context(), s); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.OutOrStdout(), "%s  %s\n", s.ID, ruleLine(s))
+	return nil
+}

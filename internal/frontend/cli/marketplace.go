@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/project/install"
+	"github.com/knack-agent/knack/plugin"
+)
+
+func marketplaceCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "marketplace",
+		Short: "Add and update lists of plugins",
+		Args:  noArguments,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	add := &cobra.Command{
+		Use:   "add DIR | ADDRESS[#REF] | NAME",
+		Short: "Add a marketplace",
+		Long: `Add a marketplace: a directory, which is read in place, or a Git repository. NAME is
+one of the setting extraKnownMarketplaces.`,
+		Example: "  knack plugin marketplace add anthropics/claude-code",
+		Args:    exactly(1, "knack plugin marketplace add ADDRESS"),
+		RunE: func(c *cobra.Command, args []string) error {
+			p, err := engine.Load(c.Context(), engine.Options{Version: version()})
+			if err != nil {
+				return err
+			}
+			defer p.Close()
+			given, err := knownSource(p, args[0])
+			if err != nil {
+				return err
+			}
+			return addMarketplace(c, p, given)
+		},
+	}
+	list := &cobra.Command{
+		Use:     "list [NAME]",
+		Short:   "List the marketplaces, or the plugins of one",
+		Example: "  knack plugin marketplace list acme",
+		Args:    cobra.MaximumNArgs(1),
+		RunE:    func(c *cobra.Command, args []string) error { return listMarketplaces(c, args) },
+	}
+	remove := &cobra.Command{
+		Use:     "remove NAME",
+		Short:   "Remove a marketplace; its installed plugins stay",
+		Example: "  knack plugin marketplace remove acme",
+		Args:    exactly(1, "knack plugin marketplace remove NAME"),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := userStore()
+			if err != nil {
+				return err
+			}
+			if err := s.RemoveMarketplace(args[0]); err != nil {
+				return &engine.Error{Err: err, Hint: "knack plugin marketplace list"}
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s was removed\n", plain.Line(args[0]))
+			return nil
+		},
+	}
+	update := &cobra.Command{
+		Use:     "update [NAME]…",
+		Short:   "Fetch marketplaces again",
+		Example: "  knack plugin marketplace update",
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := userStore()
+			if err != nil {
+				return err
+			}
+			p, err := engine.Load(c.Context(), engine.Options{Version: version()})
+			if err != nil {
+				return err
+			}
+			defer p.Close()
+			known, err := s.Marketplaces()
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				for name := range known {
+					args = append(args, name)
+				}
+				slices.Sort(args)
+			}
+			var errs []error
+			for _, name := range args {
+				m, ok := known[name]
+				if !ok {
+					errs = append(errs, fmt.Errorf("there is no marketplace %s", plain.Line(name)))
+					continue
+				}
+				errs = append(errs, addMarketplace(c, p, install.Given{Source: m.Source, Typed: m.Typed}))
+			}
+			return errors.Join(errs...)
+		},
+	}
+	c.AddCommand(add, list, remove, update)
+	return c
+}
+
+// knownSource returns the source of a marketplace: one of the setting extraKnownMarketplaces, or what the user typed.
+func knownSource(p *engine.Project, arg string) (install.Given, error) {
+	if raw := p.Plugins().Marketplace(arg); raw != nil {
+		src, err := plugin.ParseSource(raw)
+		if err != nil {
+			return install.Given{}, fmt.Errorf("extraKnownMarketplaces: %s: %w", plain.Line(arg), err)
+		}
+		return install.Given{Source: src}, src.Check()
+	}
+	return typedSource(arg)
+}
+
+func addMarketplace(c *cobra.Command, p *engine.Project, given install.Given) error {
+	s, err := userStore()
+	if err != nil {
+		return err
+	}
+	if err := p.Plugins().CheckSource(&given.Source); err != nil {
+		return &engine.Error{Err: err, Exit: engine.ExitRefused}
+	}
+	m, err := s.AddMarketplace(c.Context(), given, install.CheckMarketplaceName)
+	if err != nil {
+		return fmt.Errorf("%s: %w", plain.Line(given.Source.String()), err)
+	}
+	fmt.Fprintf(c.OutOrStdout(), "%s has %s\n", m.Name, count(len(m.Entries), "plugin"))
+	return nil
+}
+
+func listMarketplaces(c *cobra.Command, args []string) error {
+	s, err := userStore()
+	if err != nil {
+		return err
+	}
+	known, err := s.Marketplaces()
+	if err != nil {
+		return err
+	}
+	rows := [][]string{{"MARKETPLACE", "SOURCE", "UPDATED"}}
+	if len(args) == 1 {
+		m, ok := known[args[0]]
+		if !ok {
+			return &engine.Error{Err: fmt.Errorf("there is no marketplace %s", plain.Line(args[0])),
+				Hint: "knack plugin marketplace list"}
+		}
+		list, err := s.List(m)
+		if err != nil {
+			return err
+		}
+		rows = [][]string{{"PLUGIN", "VERSION", "DESCRIPTION"}}
+		for _, e := range list.Entries {
+			rows = append(rows, []string{e.Name + "@" + args[0], e.Version, e.Description})
+		}
+	} else {
+		for name, m := range known {
+			rows = append(rows, []string{name, m.Source.String(), m.Time.Format("2006-01-02")})
+		}
+		slices.SortFunc(rows[1:], slices.Compare)
+	}
+	writeTable(c.OutOrStdout(), rows)
+	return nil
+}

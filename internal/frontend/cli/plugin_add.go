@@ -1,0 +1,358 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/project/install"
+	"github.com/knack-agent/knack/plugin"
+)
+
+// A target is what the user wants to install.
+type target struct {
+	given install.Given
+	name  string // "": as the tree says
+	id    string // "": NAME@direct
+	entry json.RawMessage
+	// replaces is what it was called when it was installed; "": the same.
+	replaces string
+}
+
+// findTarget finds what an argument of `plugin add` means.
+func findTarget(s *install.Store, arg string) (target, error) {
+	if name, market, ok := install.Split(arg); ok {
+		if _, err := os.Stat(arg); err != nil {
+			return listed(s, name, market)
+		}
+	}
+	given, err := typedSource(arg)
+	return target{given: given, name: strings.TrimSuffix(filepath.Base(strings.TrimRight(arg, "/")), ".git")}, err
+}
+
+// listed finds a plugin in a marketplace.
+func listed(s *install.Store, name, market string) (target, error) {
+	known, err := s.Marketplaces()
+	if err != nil {
+		return target{}, err
+	}
+	m, ok := known[market]
+	if !ok {
+		return target{}, &engine.Error{Err: fmt.Errorf("there is no marketplace %s", market),
+			Hint: "knack plugin marketplace add SOURCE"}
+	}
+	list, err := s.List(m)
+	if err != nil {
+		return target{}, err
+	}
+	e, ok := list.Find(name)
+	if !ok {
+		hint := "knack plugin marketplace list " + market
+		return target{}, &engine.Error{Err: fmt.Errorf("the marketplace %s has no plugin %s that can be installed", market,
+			name), Hint: hint}
+	}
+	return target{given: s.Listed(m, e), name: e.Name, id: e.Name + "@" + market, entry: e.JSON}, nil
+}
+
+// typedSource reads a source that the user typed: a directory, the address of a repository, OWNER/NAME on GitHub, each
+// with #REF for a branch, tag or commit, or npm:PACKAGE@VERSION.
+func typedSource(arg string) (install.Given, error) {
+	g := install.Given{Typed: true}
+	if info, err := os.Stat(arg); err == nil {
+		if !info.IsDir() {
+			return g, engine.Usagef("knack plugin add --help", "%s is not a directory", plain.Line(arg))
+		}
+		abs, err := filepath.Abs(arg)
+		g.Source = plugin.Source{Kind: plugin.Path, Path: abs}
+		return g, err
+	}
+	if name, ok := strings.CutPrefix(arg, "npm:"); ok {
+		g.Source = plugin.Source{Kind: plugin.NPM, Package: name}
+		if at := strings.LastIndexByte(name, '@'); at > 0 {
+			g.Package, g.Version = name[:at], name[at+1:]
+		}
+		return g, g.Check()
+	}
+	address, ref, _ := strings.Cut(arg, "#")
+	g.Source = plugin.Source{Kind: plugin.Git, URL: address, Ref: ref}
+	if plugin.IsCommit(ref) {
+		g.Ref, g.SHA = "", ref
+	}
+	u, err := url.Parse(address)
+	switch {
+	case strings.HasPrefix(arg, "-"):
+	case err == nil && slices.Contains([]string{"https", "http", "ssh", "file"}, u.Scheme):
+		return g, nil
+	case err == nil && u.Scheme == "" && strings.Count(address, "/") == 1 && !strings.HasPrefix(address, "."):
+		g.URL = "https://github.com/" + address + ".git"
+		return g, g.Check()
+	case strings.Contains(address, "@") && strings.Contains(address, ":"): // git@host:path
+		return g, nil
+	}
+	return g, engine.Usagef("knack plugin add --help", "%s: no such directory, and not the address of a repository",
+		plain.Line(arg))
+}
+
+func pluginAddCommand() *cobra.Command {
+	var scope pluginScope
+	var flags installFlags
+	c := &cobra.Command{
+		Use:   "add NAME@MARKETPLACE | DIR | ADDRESS[#REF] | npm:PACKAGE[@VERSION]",
+		Short: "Install a plugin, after showing what it brings",
+		Long: `Install a plugin: from a marketplace, a directory, a Git repository or npm (no script
+of a package runs, and its dependencies are not fetched). What it brings and what it may run is shown first, and nothing is installed until you
+agree. The commit that was fetched is recorded in skills.lock with every file.
+
+If its root has a skills.lock that was signed (knack skill lock), the page shows the
+key, and later versions must have the same one.
+
+With --project the plugin is also recorded in the project's .knack/skills.lock:
+everybody who installs it there gets the same files, or an error.`,
+		Example: `  knack plugin add tools@acme
+  knack plugin add ./my-plugin
+  knack plugin add https://example.com/tools.git#v1.2 --project`,
+		Args: exactly(1, "knack plugin add NAME@MARKETPLACE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			x, err := newInstaller(c, flags)
+			if err != nil {
+				return err
+			}
+			defer x.Close()
+			t, err := findTarget(x.store, args[0])
+			if err != nil {
+				return err
+			}
+			id, err := x.plugin(t)
+			if err != nil || id == "" {
+				return err
+			}
+			path, err := scope.set(id, json.RawMessage("true"))
+			if err != nil {
+				return err
+			}
+			if scope.project {
+				if err := x.store.Share(id, filepath.Join(filepath.Dir(path), install.LockName)); err != nil {
+					return err
+				}
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s is installed, and on in %s\n", plain.Line(id), plain.Line(path))
+			return nil
+		},
+	}
+	scope.register(c)
+	flags.register(c)
+	return c
+}
+
+// plugin fetches a plugin, shows it, asks, and installs it. The result is "" if the user said no.
+func (x *installer) plugin(t target) (string, error) {
+	project := x.projectLock()
+	pinned, err := install.ReadLock(project)
+	if err != nil {
+		return "", err
+	}
+	want := pinned.Plugins[t.id]
+	if want != nil && want.Commit != "" {
+		switch t.given.Kind {
+		case plugin.Git:
+			t.given.SHA = want.Commit
+		case plugin.NPM:
+			t.given.Version = want.Commit
+		}
+	}
+	st, err := x.stage(t, t.name)
+	if err != nil {
+		return "", err
+	}
+	defer st.Close()
+	if st.Plugin.IsEmpty() {
+		hint := "knack plugin validate DIR"
+		if root, err := os.OpenRoot(st.Dir); err == nil {
+			if m, _, _ := plugin.ReadMarketplace(plugin.FS(root)); m != nil {
+				hint = "it is a marketplace: knack plugin marketplace add"
+			}
+			root.Close()
+		}
+		return "", &engine.Error{Err: errors.New("it brings nothing that this program can use"), Hint: hint}
+	}
+	id := t.id
+	if id == "" {
+		id = st.Plugin.Name + "@direct"
+	}
+	if want == nil {
+		want = pinned.Plugins[id]
+	}
+	if want != nil && want.Tree != st.Tree {
+		return "", &engine.Error{Err: fmt.Errorf("%s has other files than %s records", plain.Line(id), plain.Line(project)),
+			Exit: engine.ExitRefused}
+	}
+	done, err := x.install(st, id, t.replaces,
+		func() install.Page { return install.Describe(x.c.Context(), st.Plugin, st.Dir) })
+	if err != nil || !done {
+		return "", err
+	}
+	return id, nil
+}
+
+func pluginImportCommand() *cobra.Command {
+	var flags installFlags
+	c := &cobra.Command{
+		Use:   "import [NAME@MARKETPLACE]…",
+		Short: "Use plugins that Claude Code has installed, after showing what they bring",
+		Long: `Use plugins that Claude Code has installed, after showing what they bring: all, or those
+that are named. They are used where they are and never written to. When Claude Code
+updates one, the version that you approved is used until it is removed; knack plugin
+update shows what is different in the new one.`,
+		Example: "  knack plugin import",
+		RunE: func(c *cobra.Command, args []string) error {
+			x, err := newInstaller(c, flags)
+			if err != nil {
+				return err
+			}
+			defer x.Close()
+			found, err := install.FindClaude(x.project.Env().ClaudeDir())
+			if err != nil {
+				return err
+			}
+			all := len(args) == 0
+			if all {
+				args = slices.Sorted(maps.Keys(found))
+			}
+			if len(args) == 0 {
+				fmt.Fprintln(c.ErrOrStderr(), "Claude Code has installed no plugins")
+			}
+			var errs []error
+			for _, id := range args {
+				f, ok := found[id]
+				if !ok {
+					errs = append(errs, fmt.Errorf("%s: Claude Code has not installed it", plain.Line(id)))
+					continue
+				}
+				if all && x.lock.Plugins[id] != nil {
+					continue // it is imported already, or installed
+				}
+				done, err := x.inPlace(id, f)
+				if err == nil && done {
+					scope := pluginScope{}
+					_, err = scope.set(id, json.RawMessage("true"))
+				}
+				if err != nil {
+					errs = append(errs, fmt.Errorf("%s: %w", plain.Line(id), err))
+				} else if done {
+					fmt.Fprintf(c.OutOrStdout(), "%s is used from %s\n", plain.Line(id), plain.Line(f.Dir))
+				}
+			}
+			return errors.Join(errs...)
+		},
+	}
+	flags.register(c)
+	return c
+}
+
+// inPlace shows a plugin that another program has installed, asks, and records it.
+func (x *installer) inPlace(id string, f install.Found) (done bool, err error) {
+	if err := x.project.Plugins().CheckSource(f.From); err != nil {
+		return false, &engine.Error{Err: err, Exit: engine.ExitRefused}
+	}
+	name, _, _ := install.Split(id)
+	st, err := x.store.StageInPlace(x.c.Context(), f, name, x.keys)
+	if err != nil {
+		return false, signature(id, err)
+	}
+	defer st.Close()
+	return x.install(st, id, "", func() install.Page { return install.Describe(x.c.Context(), st.Plugin, st.Dir) })
+}
+
+func pluginUpdateCommand() *cobra.Command {
+	var flags installFlags
+	var rollback bool
+	c := &cobra.Command{
+		Use:   "update [NAME@MARKETPLACE]…",
+		Short: "Fetch plugins again, and show what changed before it is installed",
+		Long: `Fetch plugins again, and show what changed before it is installed. Without a name,
+all are updated. A plugin that its marketplace has renamed is followed. A failed update
+keeps the old version, and --rollback returns to the version before the last update.`,
+		Example: "  knack plugin update\n  knack plugin update tools@acme --rollback",
+		RunE: func(c *cobra.Command, args []string) error {
+			x, err := newInstaller(c, flags)
+			if err != nil {
+				return err
+			}
+			defer x.Close()
+			if len(args) == 0 {
+				if rollback {
+					return engine.Usagef("knack plugin list", "--rollback needs a plugin")
+				}
+				args = install.IDs(x.lock.Plugins)
+			}
+			var errs []error
+			for _, id := range args {
+				if err := x.updatePlugin(id, rollback); err != nil {
+					errs = append(errs, fmt.Errorf("%s: %w", plain.Line(id), err))
+				}
+			}
+			return errors.Join(errs...)
+		},
+	}
+	flags.register(c)
+	c.Flags().BoolVar(&rollback, "rollback", false, "return to the version before the last update")
+	return c
+}
+
+func (x *installer) updatePlugin(id string, rollback bool) error {
+	if rollback {
+		it, err := x.store.Rollback(id)
+		if err == nil {
+			fmt.Fprintf(x.c.OutOrStdout(), "%s is the version of %s again\n", plain.Line(id), it.Time.Format("2006-01-02 15:04"))
+		}
+		return err
+	}
+	it := x.lock.Plugins[id]
+	if it == nil {
+		return errors.New("it is not installed")
+	}
+	if it.Place != "" {
+		found, err := install.FindClaude(x.project.Env().ClaudeDir())
+		if err == nil && found[id].Dir == "" {
+			err = &engine.Error{Err: errors.New("it was removed by Claude Code"), Hint: "knack plugin remove " + plain.Line(id)}
+		}
+		if err != nil {
+			return err
+		}
+		_, err = x.inPlace(id, found[id])
+		return err
+	}
+	t, err := installedTarget(x.store, id, it)
+	if err != nil {
+		return err
+	}
+	if t.id != id {
+		t.replaces = id
+		fmt.Fprintf(x.c.ErrOrStderr(), "%s is now called %s\n", plain.Line(id), plain.Line(t.id))
+	}
+	done, err := x.plugin(t)
+	if err != nil || done == "" {
+		return err
+	}
+	if done != id { // renamed by its marketplace
+		scope := pluginScope{}
+		if _, err := scope.set(done, json.RawMessage("true")); err != nil {
+			return err
+		}
+		if _, err := scope.set(id, nil); err != nil {
+			return err
+		}
+		return x.store.Remove(id)
+	}
+	return nil
+}

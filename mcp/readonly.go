@@ -1,0 +1,27 @@
+package mcp
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// readOnly matches what programs say when the sandbox does not let them write, with the path if it is quoted or ends
+// the line.
+var readOnly = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("(?:EROFS|[Rr]ead-only file ?system)[^\n'\"]*(?:['\"]([^'\"\n]+)['\"])?")
+})
+
+// writeHint says what to do about a path that the sandbox does not let a server write; "": the text is not about one.
+func writeHint(text string) string {
+	m := readOnly().FindStringSubmatch(text)
+	if m == nil {
+		return ""
+	}
+	what := "a path"
+	if strings.HasPrefix(m[1], "/") {
+		what = m[1]
+	}
+	return "the sandbox does not let this server write " + what +
+		"; your setting sandbox.allowWrite can allow its directory"
+}

@@ -1,0 +1,5 @@
+package queue
+
+import "crypto/tls"
+
+func tlsConfig() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12} }
