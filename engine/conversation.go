@@ -99,8 +99,8 @@ func (c *Conversation) Turn(ctx context.Context, in agent.Input, show func(Event
 	return r, nil
 }
 
-// Unsent removes and returns the messages that no turn has taken, because they were sent when the last one had just
-// ended, or was stopped.
+// Unsent removes and returns the messages that no turn has taken, because the last one was stopped or failed, or
+// its session was replaced.
 func (c *Conversation) Unsent() []QueuedMessage {
 	left := takeAll(c.Session())
 	c.mu.Lock()
@@ -115,8 +115,11 @@ func (c *Conversation) Close() error { return c.Session().Close() }
 
 // takeAll removes and returns the messages that no turn of a session has taken.
 func takeAll(s *Session) (all []QueuedMessage) {
-	for m, ok := s.nextMessage(); ok; m, ok = s.nextMessage() {
+	for m, ok := s.queue.take(anyMessage); ok; m, ok = s.queue.take(anyMessage) {
 		all = append(all, m)
+	}
+	if len(all) > 0 {
+		s.changed()
 	}
 	return all
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -331,6 +332,48 @@ func TestVanished(t *testing.T) {
 	}
 	if got := run(t, s, "read x.txt"); !strings.HasSuffix(got, "done: gone") {
 		t.Error(got)
+	}
+}
+
+// TestSendAtEnd: a message that is sent while a turn ends is either refused or becomes the next turn.
+func TestSendAtEnd(t *testing.T) {
+	p := newFixture(t)
+	ran := 0
+	_, s := p.open(t, p.options(llmtest.New()), nil, engine.SessionOptions{Host: engine.Host{Commands: []engine.Command{{
+		Name: "noop", Run: func(context.Context, *engine.Session, string) (engine.Reply, error) {
+			ran++
+			return engine.Reply{}, nil
+		}}}}})
+	for range 3000 {
+		sent, wait := make(chan error, 1), rand.N(3000)
+		ends := 0
+		for e, err := range s.Run(t.Context(), agent.Typed("/noop")) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if e.End == nil {
+				continue
+			}
+			if ends++; ends > 1 {
+				continue
+			}
+			ready := make(chan struct{})
+			go func() {
+				close(ready)
+				for range wait { // somewhere around the end of the turn
+				}
+				_, err := s.Send(t.Context(), engine.QueuedMessage{Input: agent.Typed("/noop"), When: engine.Later})
+				sent <- err
+			}()
+			<-ready
+		}
+		err := <-sent
+		if accepted := err == nil; accepted != (ends == 2) || !accepted && !errors.Is(err, engine.ErrIdle) {
+			t.Fatalf("Send: %v, and %d turns ran; still queued: %v", err, ends, s.Status().Queue)
+		}
+	}
+	if ran == 3000 {
+		t.Log("no message was accepted")
 	}
 }
 

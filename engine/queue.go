@@ -76,15 +76,6 @@ func (s *Session) RemoveQueued(id string) bool {
 	return found
 }
 
-// nextMessage removes and returns the message that starts the next turn.
-func (s *Session) nextMessage() (QueuedMessage, bool) {
-	m, ok := s.queue.take(func(QueuedMessage) bool { return true })
-	if ok {
-		s.changed()
-	}
-	return m, ok
-}
-
 // steer removes and returns the next message for the running turn.
 func (t *Turn) steer() (agent.Input, bool) {
 	m, ok := t.session.queue.take(func(m QueuedMessage) bool { return m.When == Next })
@@ -130,6 +121,8 @@ func (q *queue) take(which func(QueuedMessage) bool) (QueuedMessage, bool) {
 	q.all = slices.Delete(q.all, i, i+1)
 	return m, true
 }
+
+func anyMessage(QueuedMessage) bool { return true }
 
 func (q *queue) list() []QueuedMessage {
 	q.mu.Lock()

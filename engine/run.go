@@ -43,13 +43,15 @@ func (s *Session) Run(ctx context.Context, in agent.Input) iter.Seq2[Event, erro
 			yield(Event{}, err)
 			return
 		}
-		defer end()
-		for {
-			if !s.runOne(ctx, in, yield) {
-				return
+		ended := false
+		defer func() {
+			if !ended {
+				end(false)
 			}
-			m, ok := s.nextMessage()
-			if !ok {
+		}()
+		for s.runOne(ctx, in, yield) {
+			m, more := end(true)
+			if ended = !more; ended {
 				return
 			}
 			in = m.Input
@@ -57,8 +59,10 @@ func (s *Session) Run(ctx context.Context, in agent.Input) iter.Seq2[Event, erro
 	}
 }
 
-// beginTurn marks the session as running, and returns the function that ends this.
-func (s *Session) beginTurn(ctx context.Context) (context.Context, func(), error) {
+// beginTurn marks the session as running, and returns the function that ends this. With unlessQueued that function
+// takes the next message instead if one is queued. Both are one step, so that [Session.Send] accepts no message
+// that nobody takes.
+func (s *Session) beginTurn(ctx context.Context) (_ context.Context, end func(unlessQueued bool) (QueuedMessage, bool), _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -69,12 +73,20 @@ func (s *Session) beginTurn(ctx context.Context) (context.Context, func(), error
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	s.running, s.cancel = true, cancel
-	return ctx, func() {
-		cancel(nil)
+	return ctx, func(unlessQueued bool) (m QueuedMessage, more bool) {
 		s.mu.Lock()
-		s.running, s.cancel = false, nil
+		if unlessQueued {
+			m, more = s.queue.take(anyMessage)
+		}
+		if !more {
+			s.running, s.cancel = false, nil
+		}
 		s.mu.Unlock()
+		if !more {
+			cancel(nil)
+		}
 		s.changed()
+		return m, more
 	}, nil
 }
 
