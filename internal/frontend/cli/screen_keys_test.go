@@ -370,15 +370,15 @@ func TestScreenBackground(t *testing.T) {
 	k.types("xgo\x02\x02\x02\x1b[3~") // Ctrl-B is an editor's key here
 	k.shows(w, h, `(?m)^❯ go$`)
 	k.types("\r")
-	k.shows(w, h, `(?s)○ bash echo begun.*ctrl\+b: background`)
+	k.shows(w, h, `(?s)○ bash echo begun.*\n +begun\n.*ctrl\+b: background`)
 	k.types("\x02")
 	k.shows(w, h, `(?s)Runs in the background as 1: echo begun.*It goes on\.\n\n  in the background: echo begun`)
 	d.file(t, "stop", "")
 	k.shows(w, h, `It goes on\.\n\n❯`)
-	k.types("!sleep 1000\r")
-	k.shows(w, h, `running, esc interrupts`)
+	k.types("!echo up; sleep 1000\r")
+	k.shows(w, h, `(?s)running, esc interrupts.*\n +up\n`) // it has started: before, ctrl+b moves nothing
 	k.types("\x02")
-	k.shows(w, h, `Runs in the background as 2: sleep 1000\n`)
+	k.shows(w, h, `Runs in the background as 2: echo up; sleep 1000\n`)
 	k.quits()
 }
 
