@@ -9,7 +9,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"database/sql"
 	"errors"
@@ -30,14 +29,9 @@ import (
 	_ "modernc.org/sqlite" // to set the times in a queue, as a clock that is set would
 
 	"github.com/knack-agent/knack/internal/frontend/batch"
+	"github.com/knack-agent/knack/internal/frontend/batch/batchtest"
 	"github.com/knack-agent/knack/internal/frontend/batch/local"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/session"
 )
-
-const steps = 3
-
-const cost = 0.001 // of a step
 
 func main() {
 	log.SetFlags(0)
@@ -113,24 +107,15 @@ func work(dir string, lease time.Duration, version int) error {
 		return err
 	}
 	defer q.Close()
-	calls, err := os.OpenFile(filepath.Join(dir, "calls"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	script, err := batchtest.ScriptIn(dir)
 	if err != nil {
 		return err
 	}
-	defer calls.Close()
 	w := batch.Worker{ID: fmt.Sprint("w", os.Getpid(), "-", time.Now().UnixNano()), Lease: lease, Version: version}
-	store := session.Store{Dir: filepath.Join(dir, "sessions")}
-	var inQueue time.Duration
-	timed := func(f func() error) error {
-		began := time.Now()
-		err := f()
-		inQueue += time.Since(began)
-		return err
-	}
+	queue := &timed{Queue: q}
 	done, empty := 0, 0
 	for {
-		var l batch.Lease
-		err := timed(func() (err error) { l, err = q.Claim(ctx, w); return err })
+		l, err := queue.Claim(ctx, w)
 		if errors.Is(err, batch.ErrEmpty) {
 			if left, err := remain(ctx, q, w); err != nil {
 				return err
@@ -153,7 +138,7 @@ func work(dir string, lease time.Duration, version int) error {
 			}
 			return err
 		}
-		err = run(ctx, q, store, calls, l, timed)
+		err = script.Run(ctx, queue, l)
 		if err != nil && !errors.Is(err, batch.ErrLost) {
 			return err
 		}
@@ -161,8 +146,31 @@ func work(dir string, lease time.Duration, version int) error {
 			done++
 		}
 	}
-	fmt.Printf("%d %d\n", done, inQueue.Microseconds())
+	fmt.Printf("%d %d\n", done, queue.in.Microseconds())
 	return nil
+}
+
+// timed measures the time in the queue. It is used by one goroutine.
+type timed struct {
+	batch.Queue
+	in time.Duration
+}
+
+func (t *timed) add(began time.Time) { t.in += time.Since(began) }
+
+func (t *timed) Claim(ctx context.Context, w batch.Worker) (batch.Lease, error) {
+	defer t.add(time.Now())
+	return t.Queue.Claim(ctx, w)
+}
+
+func (t *timed) Heartbeat(ctx context.Context, l batch.Lease, rows []batch.Row) (batch.Order, error) {
+	defer t.add(time.Now())
+	return t.Queue.Heartbeat(ctx, l, rows)
+}
+
+func (t *timed) Finish(ctx context.Context, l batch.Lease, end batch.End, rows []batch.Row) error {
+	defer t.add(time.Now())
+	return t.Queue.Finish(ctx, l, end, rows)
 }
 
 // remain reports whether there are runs that this worker may still get.
@@ -179,75 +187,8 @@ func remain(ctx context.Context, q batch.Queue, w batch.Worker) (bool, error) {
 	return false, nil
 }
 
-// run is a scripted run. It goes on where its session ends.
-func run(ctx context.Context, q batch.Queue, store session.Store, calls *os.File, l batch.Lease,
-	timed func(func() error) error) error {
-	id := fmt.Sprint("s-", l.Run.ID)
-	var journal *session.Log
-	var err error
-	for {
-		if info, e := os.Stat(filepath.Join(store.Dir, id+".jsonl")); e == nil && info.Size() > 0 {
-			journal, err = store.Open(id)
-		} else {
-			journal, err = store.Create(session.Header{ID: id})
-		}
-		if !errors.Is(err, session.ErrLocked) {
-			break
-		}
-		time.Sleep(10 * time.Millisecond) // a worker that hangs still has it
-		if _, err := q.Heartbeat(ctx, l, nil); err != nil {
-			return err
-		}
-	}
-	if err != nil {
-		return err
-	}
-	defer journal.Close()
-	var rows []batch.Row
-	answered := 0
-	for e := range journal.All() {
-		if e.Answer != nil {
-			answered++
-			rows = append(rows, spending(answered, e))
-		}
-	}
-	for answered < steps {
-		step := answered + 1
-		rows = append(rows, batch.Row{Step: fmt.Sprint("request ", step), Kind: batch.Started, Model: "scripted"})
-		if err := timed(func() error { _, err := q.Heartbeat(ctx, l, rows); return err }); err != nil {
-			return err
-		}
-		// The model: whatever happens to this process, the line is there if it was called.
-		if _, err := fmt.Fprintf(calls, "%s %d %d\n", l.Run.ID, step, l.Token); err != nil {
-			return err
-		}
-		e, err := journal.Append(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{
-			Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.Text("answer")}}, Model: "scripted", Cost: cost,
-			Usage: llm.Usage{Input: 10, Output: 1}}})
-		if err != nil { // another worker has the session: one that hangs, or the one that took the run over
-			time.Sleep(10 * time.Millisecond)
-			if _, err := q.Heartbeat(ctx, l, nil); err != nil {
-				return err
-			}
-			journal.Close()
-			return run(ctx, q, store, calls, l, timed)
-		}
-		answered++
-		rows = []batch.Row{spending(answered, e)}
-	}
-	return timed(func() error { return q.Finish(ctx, l, batch.End{State: batch.Done, Text: "done", Session: id}, rows) })
-}
-
-func spending(n int, e session.Entry) batch.Row {
-	return batch.Row{Step: fmt.Sprint("request ", n), Kind: batch.Spending, Model: e.Answer.Model, Requests: 1,
-		Usage: e.Answer.Usage, Cost: e.Answer.Cost}
-}
-
 // submit makes a queue with runs.
 func submit(dir string, items []batch.Item, o batch.Options) error {
-	if err := os.MkdirAll(filepath.Join(dir, "sessions"), 0o700); err != nil {
-		return err
-	}
 	q, err := local.Open(context.Background(), filepath.Join(dir, "queue"))
 	if err != nil {
 		return err
@@ -255,13 +196,6 @@ func submit(dir string, items []batch.Item, o batch.Options) error {
 	defer q.Close()
 	_, err = q.Submit(context.Background(), batch.Batch{ID: "scripted", Name: "scripted", Dir: dir, Options: o}, items)
 	return err
-}
-
-func items(n int) (all []batch.Item) {
-	for i := range n {
-		all = append(all, batch.Item{Key: fmt.Sprint("item", i), Task: batch.Task{Prompt: "three steps"}})
-	}
-	return all
 }
 
 // start starts a worker process.
@@ -329,99 +263,28 @@ func check(dir string, runs, most int) error {
 		return err
 	}
 	defer q.Close()
-	store := session.Store{Dir: filepath.Join(dir, "sessions")}
-	ended, lost, unknown := 0, 0, 0
-	var ledger, sessions batch.Spent
-	var listed []string
-	for c, err := range q.Watch(context.Background(), batch.Filter{Batch: "scripted", Rows: true}) {
-		if err != nil {
-			return err
-		}
-		if c.Run == nil {
-			ledger = c.Totals.Spent
-			continue
-		}
-		if c.Run.State != batch.Done {
-			return fmt.Errorf("%s is %s", c.Run.Key, c.Run.State)
-		}
-		ended++
-		lost += c.Run.Lost
-		unknown += c.Run.Spent.Unknown
-		for _, row := range batch.Unanswered(*c.Run) {
-			listed = append(listed, fmt.Sprint(c.Run.ID, " ", row.Step[len("request "):], " ", row.Token))
-		}
-		journal, err := store.Read("s-" + c.Run.ID)
-		if err != nil {
-			return err
-		}
-		for x := range session.Spending(slices.Collect(journal.All())...) {
-			sessions.Requests += x.Requests
-			sessions.Cost += x.Cost
-			sessions.Usage.Add(x.Usage)
-		}
-		journal.Close()
-	}
-	called := map[string]int{}
-	all := map[string]bool{}
-	f, err := os.Open(filepath.Join(dir, "calls"))
+	script, err := batchtest.ScriptIn(dir)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	total := 0
-	for lines := bufio.NewScanner(f); lines.Scan(); total++ {
-		all[lines.Text()] = true
-		called[lines.Text()[:strings.LastIndex(lines.Text(), " ")]]++
+	a, err := script.Accounts(q.Watch(context.Background(), batch.Filter{Batch: "scripted", Rows: true}))
+	if err != nil {
+		return err
 	}
-	repeated, unlisted := total-len(called), 0
-	for line := range all {
-		// A call whose answer is not in the session must be among the requests that the queue lists.
-		if called[line[:strings.LastIndex(line, " ")]] > 1 && !slices.Contains(listed, line) {
-			unlisted++
-		}
-	}
-	unlisted -= len(called) - countOnce(called) // the last call of each has its answer
-	fmt.Printf("  %d of %d runs ended once; %d leases of dead or hanging workers\n", ended, runs, lost)
-	fmt.Printf("  ledger: %d requests, $%.3f; sessions: %d requests, $%.3f\n", ledger.Requests, ledger.Cost,
-		sessions.Requests, sessions.Cost)
-	fmt.Printf("  %d calls of the model for %d steps: %d repeated, all listed: %t; %d requests are listed as unknown\n",
-		total, len(called),
-		repeated, unlisted <= 0, unknown)
-	switch {
-	case ended != runs:
-		return fmt.Errorf("%d runs ended, not %d", ended, runs)
-	case ledger.Requests != sessions.Requests || ledger.Usage != sessions.Usage ||
-		fmt.Sprintf("%.6f", ledger.Cost) != fmt.Sprintf("%.6f", sessions.Cost):
-		return errors.New("the ledger and the sessions differ")
-	case ledger.Requests != runs*steps:
-		return fmt.Errorf("%d requests are recorded, not %d", ledger.Requests, runs*steps)
-	case repeated > most:
-		return fmt.Errorf("%d calls were repeated, more than %d", repeated, most)
-	case unlisted > 0:
-		return fmt.Errorf("%d repeated calls are not listed", unlisted)
-	}
-	return nil
-}
-
-func countOnce(called map[string]int) (n int) {
-	for _, c := range called {
-		if c == 1 {
-			n++
-		}
-	}
-	return n
+	fmt.Print(a)
+	return a.Check(runs, most)
 }
 
 // overhead measures what the queue adds to a run.
 func overhead(dir string, runs, workers int) error {
 	began := time.Now()
-	if err := submit(dir, items(runs), batch.Options{}); err != nil {
+	if err := submit(dir, batchtest.Items(runs), batch.Options{}); err != nil {
 		return err
 	}
 	fmt.Printf("overhead: %d runs submitted in %v\n", runs, time.Since(began).Round(time.Millisecond))
 	for _, n := range []int{1, workers} {
 		part := fmt.Sprint(dir, n)
-		if err := submit(part, items(runs/10), batch.Options{}); err != nil {
+		if err := submit(part, batchtest.Items(runs/10), batch.Options{}); err != nil {
 			return err
 		}
 		var commands []*exec.Cmd
@@ -456,7 +319,7 @@ func overhead(dir string, runs, workers int) error {
 
 // killed kills workers at random moments.
 func killed(dir string, runs, workers, kills int) error {
-	if err := submit(dir, items(runs), batch.Options{}); err != nil {
+	if err := submit(dir, batchtest.Items(runs), batch.Options{}); err != nil {
 		return err
 	}
 	took, n, err := finish(dir, workers, kills, 30*time.Second, nil)
@@ -473,7 +336,7 @@ func killed(dir string, runs, workers, kills int) error {
 // hanging stops a worker for longer than its lease; others take its run, and what it writes later is refused.
 func hanging(dir string, workers int) error {
 	const runs = 2000
-	if err := submit(dir, items(runs), batch.Options{}); err != nil {
+	if err := submit(dir, batchtest.Items(runs), batch.Options{}); err != nil {
 		return err
 	}
 	c, _, err := start(dir, time.Second, 0)
@@ -504,7 +367,7 @@ func hanging(dir string, workers int) error {
 // clock shifts the times in the queue, as a clock that is set by an hour does, while workers run.
 func clock(dir string, workers int) error {
 	const runs = 2000
-	if err := submit(dir, items(runs), batch.Options{}); err != nil {
+	if err := submit(dir, batchtest.Items(runs), batch.Options{}); err != nil {
 		return err
 	}
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "queue",
@@ -547,7 +410,7 @@ func clock(dir string, workers int) error {
 // poison has a task that kills its worker.
 func poison(dir string, workers int) error {
 	const runs = 500
-	all := append(items(runs), batch.Item{Key: "poison", Task: batch.Task{Prompt: "poison"}})
+	all := append(batchtest.Items(runs), batch.Item{Key: "poison", Task: batch.Task{Prompt: "poison"}})
 	slices.Reverse(all)
 	if err := submit(dir, all, batch.Options{Retries: 2}); err != nil {
 		return err
@@ -586,7 +449,7 @@ func poison(dir string, workers int) error {
 // versions has workers of this program and of a newer one on a queue with tasks of both.
 func versions(dir string) error {
 	const runs = 1000
-	all := items(runs)
+	all := batchtest.Items(runs)
 	for i := range all {
 		if i%2 == 1 {
 			all[i].Task.Needs = batch.Version + 1
@@ -666,7 +529,7 @@ func queued(dir string, most int) error {
 
 // diskFull fills the file system of a queue, and frees it again.
 func diskFull(dir string) error {
-	if err := submit(dir, items(200), batch.Options{}); err != nil {
+	if err := submit(dir, batchtest.Items(200), batch.Options{}); err != nil {
 		return err
 	}
 	q, err := local.Open(context.Background(), filepath.Join(dir, "queue"))

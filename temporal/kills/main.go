@@ -5,7 +5,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -14,22 +13,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"go.temporal.io/sdk/log"
 
 	"github.com/knack-agent/knack/internal/frontend/batch"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/internal/frontend/batch/batchtest"
 	"github.com/knack-agent/knack/temporal/queue"
 )
 
 const (
-	steps  = 3
-	cost   = 0.001
 	id     = "scripted"
 	perJob = 4 // runs at a time in a worker
 )
@@ -82,15 +76,26 @@ func open(ctx context.Context, dir, address string, slots int) (*queue.Queue, er
 	}
 }
 
-// again repeats what fails because the server is gone.
+// A patient queue repeats what fails because the server is gone.
+type patient struct{ batch.Queue }
+
 func again(f func() error) error {
 	for try := 0; ; try++ {
 		err := f()
-		if err == nil || errors.Is(err, batch.ErrLost) || errors.Is(err, batch.ErrEmpty) || try == 300 {
+		if err == nil || errors.Is(err, batch.ErrLost) || try == 300 {
 			return err
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
+}
+
+func (p patient) Heartbeat(ctx context.Context, l batch.Lease, rows []batch.Row) (order batch.Order, err error) {
+	err = again(func() (err error) { order, err = p.Queue.Heartbeat(ctx, l, rows); return err })
+	return order, err
+}
+
+func (p patient) Finish(ctx context.Context, l batch.Lease, end batch.End, rows []batch.Row) error {
+	return again(func() error { return p.Queue.Finish(ctx, l, end, rows) })
 }
 
 // work is a worker process. It runs until it is killed.
@@ -100,11 +105,11 @@ func work(dir, address string) error {
 	if err != nil {
 		return err
 	}
-	calls, err := os.OpenFile(filepath.Join(dir, "calls"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	script, err := batchtest.ScriptIn(dir)
 	if err != nil {
 		return err
 	}
-	store := session.Store{Dir: filepath.Join(dir, "sessions")}
+	script.Answer = 20 * time.Millisecond
 	var all sync.WaitGroup
 	for i := range perJob {
 		w := batch.Worker{ID: fmt.Sprint("w", os.Getpid(), "-", i), Batch: id}
@@ -112,7 +117,7 @@ func work(dir, address string) error {
 			for {
 				l, err := q.Claim(ctx, w)
 				if err == nil {
-					err = run(ctx, q, store, calls, l)
+					err = script.Run(ctx, patient{q}, l)
 				}
 				if err != nil && !errors.Is(err, batch.ErrEmpty) && !errors.Is(err, batch.ErrLost) {
 					time.Sleep(200 * time.Millisecond)
@@ -122,53 +127,6 @@ func work(dir, address string) error {
 	}
 	all.Wait()
 	return nil
-}
-
-// run is a scripted run. It goes on where its session ends.
-func run(ctx context.Context, q *queue.Queue, store session.Store, calls *os.File, l batch.Lease) error {
-	name := "s-" + l.Run.ID
-	var journal *session.Log
-	var err error
-	if info, e := os.Stat(filepath.Join(store.Dir, name+".jsonl")); e == nil && info.Size() > 0 {
-		journal, err = store.Open(name)
-	} else {
-		journal, err = store.Create(session.Header{ID: name})
-	}
-	if err != nil { // an earlier worker still has it
-		return errors.Join(err, again(func() error { return q.Finish(ctx, l, batch.End{State: batch.Ready}, nil) }))
-	}
-	defer journal.Close()
-	var rows []batch.Row
-	answered := 0
-	spent := func() batch.Row {
-		answered++
-		return batch.Row{Step: fmt.Sprint(answered), Kind: batch.Spending, Model: "scripted", Requests: 1, Cost: cost,
-			Usage: llm.Usage{Input: 10, Output: 1}}
-	}
-	for e := range journal.All() {
-		if e.Answer != nil {
-			rows = append(rows, spent())
-		}
-	}
-	for answered < steps {
-		step := answered + 1
-		rows = append(rows, batch.Row{Step: fmt.Sprint(step), Kind: batch.Started, Model: "scripted"})
-		if err := again(func() error { _, err := q.Heartbeat(ctx, l, rows); return err }); err != nil {
-			return err
-		}
-		// The model: whatever happens to this process, the line is there if it was called.
-		if _, err := fmt.Fprintf(calls, "%s %d %d\n", l.Run.ID, step, l.Token); err != nil {
-			return err
-		}
-		time.Sleep(20 * time.Millisecond)
-		if _, err := journal.Append(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{
-			Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.Text("answer")}}, Model: "scripted", Cost: cost,
-			Usage: llm.Usage{Input: 10, Output: 1}}}); err != nil {
-			return err
-		}
-		rows = []batch.Row{spent()}
-	}
-	return again(func() error { return q.Finish(ctx, l, batch.End{State: batch.Done, Session: name}, rows) })
 }
 
 // serve starts the server and returns when it answers.
@@ -183,9 +141,6 @@ func test(dir, program string, port, runs, workers, kills, servers int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 	defer cancel()
 	address := fmt.Sprint("127.0.0.1:", port)
-	if err := os.MkdirAll(filepath.Join(dir, "sessions"), 0o700); err != nil {
-		return err
-	}
 	server, err := serve(ctx, program, dir, port)
 	if err != nil {
 		return err
@@ -199,11 +154,7 @@ func test(dir, program string, port, runs, workers, kills, servers int) error {
 		return err
 	}
 	defer q.Close()
-	var items []batch.Item
-	for i := range runs {
-		items = append(items, batch.Item{Key: fmt.Sprint("item", i), Task: batch.Task{Prompt: "three steps"}})
-	}
-	if _, err := q.Submit(ctx, batch.Batch{ID: id, Name: id, Dir: dir}, items); err != nil {
+	if _, err := q.Submit(ctx, batch.Batch{ID: id, Name: id, Dir: dir}, batchtest.Items(runs)); err != nil {
 		return err
 	}
 	exe, err := os.Executable()
@@ -262,76 +213,17 @@ func test(dir, program string, port, runs, workers, kills, servers int) error {
 		}
 	}
 	took := time.Since(began)
-	fmt.Printf("%d runs of %d steps, %d workers with %d runs at a time: %v\n", runs, steps, workers, perJob,
+	fmt.Printf("%d runs of %d steps, %d workers with %d runs at a time: %v\n", runs, batchtest.Steps, workers, perJob,
 		took.Round(time.Second))
 	fmt.Printf("  killed: workers %d times, the server %d times\n", killed, serversKilled)
-	return check(ctx, q, dir, runs, killed*perJob)
-}
-
-// check compares the ledger with the sessions and with the calls of the model.
-func check(ctx context.Context, q *queue.Queue, dir string, runs, most int) error {
-	store := session.Store{Dir: filepath.Join(dir, "sessions")}
-	ended, lost, unknown := 0, 0, 0
-	var ledger, sessions batch.Spent
-	var listed []string
-	for c, err := range q.Watch(ctx, batch.Filter{Batch: id, Rows: true}) {
-		if err != nil {
-			return err
-		}
-		if c.Run == nil {
-			ledger = c.Totals.Spent
-			continue
-		}
-		if c.Run.State != batch.Done {
-			return fmt.Errorf("%s is %s", c.Run.Key, c.Run.State)
-		}
-		ended++
-		lost += c.Run.Lost
-		unknown += c.Run.Spent.Unknown
-		for _, row := range batch.Unanswered(*c.Run) {
-			listed = append(listed, fmt.Sprint(c.Run.ID, " ", row.Step, " ", row.Token))
-		}
-		journal, err := store.Read("s-" + c.Run.ID)
-		if err != nil {
-			return err
-		}
-		for x := range session.Spending(slices.Collect(journal.All())...) {
-			sessions.Requests += x.Requests
-			sessions.Cost += x.Cost
-		}
-		journal.Close()
-	}
-	f, err := os.Open(filepath.Join(dir, "calls"))
+	script, err := batchtest.ScriptIn(dir)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	called := map[string][]string{} // the calls of a step
-	total := 0
-	for lines := bufio.NewScanner(f); lines.Scan(); total++ {
-		step := lines.Text()[:strings.LastIndex(lines.Text(), " ")]
-		called[step] = append(called[step], lines.Text())
+	a, err := script.Accounts(q.Watch(ctx, batch.Filter{Batch: id, Rows: true}))
+	if err != nil {
+		return err
 	}
-	repeated, unlisted := total-len(called), 0
-	for _, lines := range called {
-		for _, line := range lines[:len(lines)-1] { // the last call has its answer
-			if !slices.Contains(listed, line) {
-				unlisted++
-			}
-		}
-	}
-	fmt.Printf("  %d of %d runs ended once; %d leases of dead workers\n", ended, runs, lost)
-	fmt.Printf("  ledger: %d requests, $%.3f; sessions: %d requests, $%.3f\n", ledger.Requests, ledger.Cost,
-		sessions.Requests, sessions.Cost)
-	fmt.Printf("  %d calls of the model for %d steps: %d repeated, %d of them not listed; %d are listed as unknown\n",
-		total, len(called),
-		repeated, unlisted, unknown)
-	switch {
-	case ended != runs || ledger.Requests != sessions.Requests || ledger.Requests != runs*steps ||
-		fmt.Sprintf("%.6f", ledger.Cost) != fmt.Sprintf("%.6f", sessions.Cost):
-		return errors.New("the ledger and the sessions differ")
-	case repeated > most || unlisted > 0:
-		return fmt.Errorf("%d calls were repeated, %d of them unlisted; at most %d may be", repeated, unlisted, most)
-	}
-	return nil
+	fmt.Print(a)
+	return a.Check(runs, killed*perJob)
 }
