@@ -212,7 +212,7 @@ func (f *batchFlags) tasks(c *cobra.Command, args []string) (items []batch.Item,
 	case len(args) == 1:
 		err = read(args[0], batch.ReadTasks)
 	default:
-		return nil, "", "", engine.Usagef("knack batch TASKS.jsonl", "knack batch takes one file of tasks, not %d", len(args))
+		return nil, "", "", engine.Usagef("knack batch TASKS.jsonl", "%s takes one file of tasks, not %d", c.CommandPath(), len(args))
 	}
 	if err == nil && source == "-" && f.name == "" && !f.dryRun {
 		err = engine.Usagef("knack batch --name NAME …", "tasks from standard input need a name, so that they can be resumed")

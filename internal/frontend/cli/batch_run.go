@@ -108,10 +108,10 @@ func (f *batchFlags) work(c *cobra.Command, q batch.Queue, b batch.Batch) error 
 			return err
 		}
 		if left := w.totals.Runs[batch.Waiting]; left == 0 || !isTerminal(c.InOrStdin()) || !isTerminal(underlying(c.ErrOrStderr())) {
-			return w.summary(ctx, drain, c.ErrOrStderr())
+			return w.summary(ctx, drain, c)
 		}
 		if n, err := answerWaiting(c, q, batch.Filter{Batch: b.ID}); err != nil || n == 0 {
-			return errors.Join(err, w.summary(ctx, drain, c.ErrOrStderr()))
+			return errors.Join(err, w.summary(ctx, drain, c))
 		}
 	}
 }
@@ -254,8 +254,8 @@ func (w *batchRunner) change(r batch.Run) {
 }
 
 // summary prints how the batch stands, and returns the error with the exit code.
-func (w *batchRunner) summary(ctx context.Context, drain <-chan struct{}, stderr io.Writer) error {
-	t := w.totals
+func (w *batchRunner) summary(ctx context.Context, drain <-chan struct{}, c *cobra.Command) error {
+	t, stderr := w.totals, c.ErrOrStderr()
 	fmt.Fprintf(stderr, "knack: batch %s: %s\n", w.batch.ID, totalsLine(t))
 	hint := "knack batch report " + w.batch.ID
 	drained := false
@@ -288,7 +288,7 @@ func (w *batchRunner) summary(ctx context.Context, drain <-chan struct{}, stderr
 		return &engine.Error{Err: fmt.Errorf("%s refused", are(t.Runs[batch.Refused], "task")), Hint: hint,
 			Exit: engine.ExitRefused}
 	}
-	fmt.Fprintf(stderr, "knack: hint: %s\n", hint)
+	fmt.Fprintf(stderr, "knack: hint: %s\n", hintOf(c.Root(), hint))
 	return nil
 }
 

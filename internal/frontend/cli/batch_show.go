@@ -304,7 +304,8 @@ func batchRetryCommand() *cobra.Command {
 			}
 			fmt.Fprintf(c.OutOrStdout(), "%s ready again\n", are(n, "task"))
 			if n > 0 {
-				fmt.Fprintln(c.ErrOrStderr(), "knack: hint: the command of the batch, or knack worker, runs them")
+				fmt.Fprintln(c.ErrOrStderr(), "knack: hint:",
+					hintOf(c.Root(), "the command of the batch, or knack worker, runs them"))
 			}
 			return nil
 		}),

@@ -94,7 +94,7 @@ func execute(ctx context.Context, cmd *cobra.Command, stdin io.Reader, stdout, s
 		fmt.Fprintf(stderr, "knack: error: %s\n", strings.ReplaceAll(err.Error(), "\nknack:", "\n  knack:"))
 	}
 	if f != nil && f.Hint != "" {
-		for hint := range strings.Lines(f.Hint) {
+		for hint := range strings.Lines(hintOf(cmd, f.Hint)) {
 			fmt.Fprintf(stderr, "knack: hint: %s\n", strings.TrimSuffix(hint, "\n"))
 		}
 	}

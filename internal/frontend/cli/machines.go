@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/knack-agent/knack/internal/frontend/batch"
 	"github.com/knack-agent/knack/internal/frontend/batch/local"
 	"github.com/knack-agent/knack/internal/frontend/batch/schedule"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
 // Machines is a queue of many machines.
@@ -39,10 +43,41 @@ func MachinesMain(root, schedules *cobra.Command, open OpenMachines) int {
 	root.SilenceErrors, root.SilenceUsage, root.Version = true, true, version()
 	schedules.AddCommand(scheduleAddCommand())
 	root.AddCommand(batchCommand(), workerCommand(), schedules)
+	rename(root)
 	root.SetGlobalNormalizationFunc(kebab)
 	root.SetFlagErrorFunc(flagError)
 	ctx := context.WithValue(context.Background(), machinesKey{}, open)
 	return execute(ctx, root, os.Stdin, os.Stdout, os.Stderr)
+}
+
+var shared = regexp.MustCompile(`\bknack (batch|worker|schedule)\b`)
+
+// rename makes help texts name the program itself where they name commands of knack that it has too.
+func rename(c *cobra.Command) {
+	for _, text := range []*string{&c.Short, &c.Long, &c.Example} {
+		*text = shared.ReplaceAllString(*text, c.Root().Name()+" $1")
+	}
+	for _, sub := range c.Commands() {
+		rename(sub)
+	}
+}
+
+// hintOf returns a hint as it can be typed: with the name of this program, and with the flags that name its server.
+func hintOf(root *cobra.Command, hint string) string {
+	if machinesOf(root.Context()) == nil {
+		return hint
+	}
+	name := root.Name()
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) {
+		switch {
+		case !f.Changed:
+		case f.Value.Type() == "bool":
+			name += " --" + f.Name
+		default:
+			name += " --" + f.Name + " " + plain.Line(f.Value.String())
+		}
+	})
+	return shared.ReplaceAllString(hint, strings.ReplaceAll(name, "$", "$$")+" $1")
 }
 
 // batchQueue opens the queue of batches: that of this machine, unless the program has another.
