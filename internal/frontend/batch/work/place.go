@@ -25,17 +25,31 @@ import (
 type place struct {
 	dir    string
 	tree   *worktree.Worktree // nil: none
-	stamps string             // the file with the stamps of a copy; "": the place is no copy
+	copy   string             // the directory of a copy, which has dir in it; "": the place is no copy
+	stamps string             // the file with the stamps of the copy
 }
 
-// prepare makes the place of a run, or finds the one that an earlier attempt of the same round made.
-func (w *worker) prepare(ctx context.Context, l batch.Lease) (p place, err error) {
-	dir := l.Batch.Dir
+// dirOf returns the directory that a task names, and how it lies below that of its batch; "": it does not.
+func dirOf(l batch.Lease) (dir, below string) {
+	dir = l.Batch.Dir
 	if d := l.Run.Task.Dir; filepath.IsAbs(d) {
 		dir = d
 	} else if d != "" {
 		dir = filepath.Join(dir, d)
 	}
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return dir, ""
+	}
+	if rel, err := filepath.Rel(l.Batch.Dir, real); err == nil && filepath.IsLocal(rel) {
+		below = rel
+	}
+	return dir, below
+}
+
+// prepare makes the place of a run, or finds the one that an earlier attempt of the same round made.
+func (w *worker) prepare(ctx context.Context, l batch.Lease) (p place, err error) {
+	dir, below := dirOf(l)
 	info, err := os.Stat(dir)
 	if err != nil {
 		return p, fmt.Errorf("its directory is gone: %w", err)
@@ -47,11 +61,24 @@ func (w *worker) prepare(ctx context.Context, l batch.Lease) (p place, err error
 	case batch.IsolationWorktree:
 		return w.worktree(ctx, l, dir)
 	case batch.IsolationCopy:
+		from := dir
+		if below != "" { // a copy in the directory of the batch would be a change of it
+			from = l.Batch.Dir
+		}
+		if filepath.Dir(from) == from {
+			return p, errors.New("the root of the file system is not copied")
+		}
 		// Not in the state directory, in which runs may not write.
-		p.dir = filepath.Join(dir+".copies", filepath.FromSlash(BranchName(l.Batch, l.Run)))
+		p.copy = filepath.Join(from+".copies", filepath.FromSlash(BranchName(l.Batch, l.Run)))
+		p.dir = filepath.Join(p.copy, below)
 		p.stamps = filepath.Join(w.State, "copies", SessionID(l.Run)+".json")
-		err = w.copy(ctx, p, dir)
-		return p, err
+		if err := w.copy(ctx, p, from); err != nil {
+			return p, err
+		}
+		if _, err := os.Stat(p.dir); err != nil {
+			return p, fmt.Errorf("its directory is ignored, and not in the copy: %w", err)
+		}
+		return p, nil
 	}
 	p.dir = dir
 	return p, nil
@@ -128,15 +155,18 @@ func (w *worker) keepChanges(ctx context.Context, l batch.Lease, p place, end *b
 		if kept {
 			end.Branch = p.tree.Branch
 		}
+		if err == nil {
+			end.Dir = ""
+		}
 		return err
-	case p.stamps != "":
+	case p.copy != "":
 		same, err := unchanged(p)
 		if err != nil || !same {
 			return err
 		}
 		end.Dir = ""
-		err = errors.Join(os.RemoveAll(p.dir), os.Remove(p.stamps))
-		for _, dir := range []string{filepath.Dir(p.dir), filepath.Dir(filepath.Dir(p.dir))} {
+		err = errors.Join(os.RemoveAll(p.copy), os.Remove(p.stamps))
+		for _, dir := range []string{filepath.Dir(p.copy), filepath.Dir(filepath.Dir(p.copy))} {
 			_ = os.Remove(dir) // fails while there are others
 		}
 		return err
@@ -156,15 +186,15 @@ func (w *worker) copy(ctx context.Context, p place, from string) error {
 	if _, err := os.Stat(p.stamps); err == nil {
 		return nil
 	}
-	if err := errors.Join(os.RemoveAll(p.dir), os.MkdirAll(filepath.Dir(p.stamps), 0o700)); err != nil {
+	if err := errors.Join(os.RemoveAll(p.copy), os.MkdirAll(filepath.Dir(p.stamps), 0o700)); err != nil {
 		return err
 	}
 	all := map[string]stamp{}
-	if err := copyTree(ctx, from, p.dir, "", ignore.New(os.DirFS(from)).Root(), w.State, all); err != nil {
+	if err := copyTree(ctx, from, p.copy, "", ignore.New(os.DirFS(from)).Root(), w.State, all); err != nil {
 		return err
 	}
 	if w.Trust != nil {
-		if err := w.Trust(p.dir, from); err != nil {
+		if err := w.Trust(p.copy, from); err != nil {
 			return err
 		}
 	}
@@ -261,11 +291,11 @@ func unchanged(p place) (bool, error) {
 		return false, err
 	}
 	same := true
-	err = filepath.WalkDir(p.dir, func(path string, e fs.DirEntry, err error) error {
+	err = filepath.WalkDir(p.copy, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
-		rel, err := filepath.Rel(p.dir, path)
+		rel, err := filepath.Rel(p.copy, path)
 		if err != nil {
 			return err
 		}

@@ -26,6 +26,10 @@ func LogFile(state, run string) string { return filepath.Join(state, "logs", run
 // arguments returns the command-line arguments that a run adds to Program.
 func arguments(l batch.Lease) []string {
 	args := slices.Clone(l.Batch.Args)
+	if _, below := dirOf(l); below == "" {
+		// The user has looked at the directory of the batch, and not at others that a line names.
+		args = slices.DeleteFunc(args, func(a string) bool { return a == "--trust=true" })
+	}
 	t := l.Run.Task
 	if t.Model != "" {
 		args = append(args, "--model", t.Model)
