@@ -125,7 +125,8 @@ func openQueue(ctx context.Context) (*local.Queue, error) {
 	}
 	q, err := local.Open(ctx, dir)
 	if err != nil {
-		return nil, &engine.Error{Err: fmt.Errorf("the queue cannot be opened: %w", err), Hint: "df -h " + plain.Line(dir)}
+		dir = plain.Line(dir)
+		return nil, &engine.Error{Err: fmt.Errorf("the queue cannot be opened: %w", err), Hint: "ls -la " + dir + "\ndf -h " + dir}
 	}
 	return q, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,6 +60,7 @@ type batchRunner struct {
 	out     error // the first one of writing results
 
 	shown  map[string]batch.State // runs whose end was shown
+	newer  map[string]bool        // runs that are ready, and need a newer version of the program
 	totals batch.Totals
 }
 
@@ -76,7 +78,7 @@ type batchView interface {
 // terminal.
 func (f *batchFlags) work(c *cobra.Command, q batch.Queue, b batch.Batch) error {
 	c.SetErr(&lockedWriter{Writer: c.ErrOrStderr()})
-	w := &batchRunner{queue: q, batch: b, shown: map[string]batch.State{}}
+	w := &batchRunner{queue: q, batch: b, shown: map[string]batch.State{}, newer: map[string]bool{}}
 	var out io.Writer
 	switch {
 	case f.out != "" && f.out != "-":
@@ -216,7 +218,7 @@ func (w *batchRunner) work(ctx context.Context, drain <-chan struct{}, f *batchF
 func (w *batchRunner) idle() bool {
 	t := w.totals
 	held := w.batch.MaxCost > 0 && t.Spent.Cost >= w.batch.MaxCost
-	return t.Runs[batch.Running] == 0 && (t.Runs[batch.Ready] == 0 || held)
+	return t.Runs[batch.Running] == 0 && (t.Runs[batch.Ready] <= len(w.newer) || held)
 }
 
 // last shows the changes after the last one that was shown.
@@ -235,6 +237,11 @@ func (w *batchRunner) last(ctx context.Context) error {
 }
 
 func (w *batchRunner) change(r batch.Run) {
+	if r.State == batch.Ready && r.Task.Needs > batch.Version {
+		w.newer[r.ID] = true
+	} else {
+		delete(w.newer, r.ID)
+	}
 	if !r.State.Ended() && r.State != batch.Waiting {
 		delete(w.shown, r.ID) // it was begun anew
 		return
@@ -274,6 +281,12 @@ func (w *batchRunner) summary(ctx context.Context, drain <-chan struct{}, c *cob
 	case held:
 		return &engine.Error{Err: fmt.Errorf("the limit of %s is reached: %s left", batch.Dollars(w.batch.MaxCost),
 			plain.Count(t.Left(), "task")), Hint: "the same command with a higher --max-cost goes on"}
+	case len(w.newer) > 0:
+		need := plain.Count(len(w.newer), "task") + " needs"
+		if len(w.newer) > 1 {
+			need = strings.TrimSuffix(need, "s")
+		}
+		return &engine.Error{Err: fmt.Errorf("%s a newer version of knack", need), Hint: "knack batch status " + w.batch.ID}
 	case t.Runs[batch.Failed] > 0 || t.Runs[batch.Cancelled] > 0:
 		bad := t.Runs[batch.Failed] + t.Runs[batch.Cancelled]
 		if t.Runs[batch.Waiting] > 0 {

@@ -515,13 +515,13 @@ func answerWaiting(c *cobra.Command, q batch.Queue, f batch.Filter) (n int, err 
 				break
 			}
 			a, err := answerTo(question(r), text)
-			if err == nil {
-				err = sendAnswer(c, q, r, a)
-				n++
-			}
 			if err != nil {
 				fmt.Fprintln(c.ErrOrStderr(), "knack:", plain.Line(err.Error()))
 				continue
+			}
+			n++
+			if err := sendAnswer(c, q, r, a); err != nil {
+				fmt.Fprintln(c.ErrOrStderr(), "knack:", plain.Line(err.Error()))
 			}
 			break
 		}

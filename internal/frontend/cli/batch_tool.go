@@ -74,25 +74,31 @@ func (k *batchKeeper) work(q batch.Queue, b batch.Batch) {
 	o.Drain = drain
 	go func() {
 		defer close(drain)
-		for c, err := range q.Watch(context.Background(), batch.Filter{Batch: b.ID, Follow: true}) {
-			f := batchRunner{batch: b, totals: c.Totals}
-			if err != nil {
+		for c, err := range q.Watch(context.Background(), batch.Filter{Batch: b.ID, NoRuns: true, Follow: true}) {
+			if err != nil || c.Batch != nil && k.over(q, b.ID) {
 				return
 			}
-			if c.Batch == nil {
-				continue
-			}
-			f.batch = *c.Batch
-			k.mu.Lock()
-			if f.idle() {
-				delete(k.working, b.ID)
-				k.mu.Unlock()
-				return
-			}
-			k.mu.Unlock()
 		}
 	}()
 	work.Work(context.Background(), q, o)
+}
+
+// over reports whether nothing is left of a batch that a worker can do; this program then no longer works on it. It
+// looks at the queue while Start cannot add tasks that would be left.
+func (k *batchKeeper) over(q batch.Queue, id string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	idle := true
+	for c, err := range q.Watch(context.Background(), batch.Filter{Batch: id, NoRuns: true}) {
+		if err == nil && c.Batch != nil {
+			r := batchRunner{batch: *c.Batch, totals: c.Totals}
+			idle = r.idle()
+		}
+	}
+	if idle {
+		delete(k.working, id)
+	}
+	return idle
 }
 
 // Status describes a batch with its results.

@@ -23,6 +23,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/frontend/batch/local"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -148,6 +149,11 @@ func exitError(err error) error {
 	var call *os.SyscallError
 	if errors.As(err, &call) && call.Syscall == "getwd" {
 		return &engine.Error{Err: fmt.Errorf("the working directory is gone: %w", call.Err), Hint: "cd DIR"}
+	}
+	if local.Damaged(err) {
+		dir := plain.Line(engine.Env(nil).StateFile("batch"))
+		return &engine.Error{Err: fmt.Errorf("the queue in %s is damaged: %w", dir, err), Hint: "mv " + dir + " " + dir +
+			".damaged\nknack session list: what tasks have said and done is in their sessions"}
 	}
 	// "if any flags in the group [show yes] are set none of the others can be; [show yes] were all set"
 	if group, ok := strings.CutPrefix(err.Error(), "if any flags in the group ["); ok {

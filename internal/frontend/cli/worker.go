@@ -94,8 +94,8 @@ func workerRunCommand() *cobra.Command {
 					shown.close(e)
 				}
 			}()
-			return work.Run(ctx, c.InOrStdin(), c.OutOrStdout(), func(ctx context.Context, person engine.Person, id string,
-				resume bool) (*engine.Session, error) {
+			return work.Run(ctx, c.InOrStdin(), c.OutOrStdout(), func(ctx context.Context, person engine.Person, id string) (
+				*engine.Session, error) {
 				if e == nil {
 					var err error
 					if e, err = f.open(c); err != nil {
@@ -103,7 +103,7 @@ func workerRunCommand() *cobra.Command {
 					}
 				}
 				f.sessionID, f.resume = id, ""
-				if resume && hasSession(id) {
+				if hasSession(id) {
 					f.sessionID, f.resume = "", id
 				}
 				s, err := f.start(ctx, e, person, nil, c.ErrOrStderr())

@@ -102,6 +102,13 @@ func source(path string) string {
 	return u.String()
 }
 
+// Damaged reports whether an error says that the file is no queue, or not whole.
+func Damaged(err error) bool {
+	const corrupt, notDatabase = 11, 26
+	var e *sqlite.Error
+	return errors.As(err, &e) && (e.Code()&0xff == corrupt || e.Code()&0xff == notDatabase)
+}
+
 // schema are the steps from each version of the file to the next. A step only adds, so that programs of earlier
 // versions can go on; it never changes once it was released.
 var schema = []string{`

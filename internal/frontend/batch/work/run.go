@@ -20,8 +20,9 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// A Start starts the session of a run, new or, if resume is set, one that an earlier attempt began.
-type Start func(ctx context.Context, person engine.Person, id string, resume bool) (*engine.Session, error)
+// A Start starts the session of a run, or resumes it if an earlier attempt began it: one that this queue knows, or one of
+// a queue that was lost.
+type Start func(ctx context.Context, person engine.Person, id string) (*engine.Session, error)
 
 // Run runs what the worker at the other end of in and out asks for, and returns after it has told the worker how it
 // ended. An error means that the worker could not be told.
@@ -176,7 +177,7 @@ func (r *running) run(ctx context.Context, begin Start) (batch.End, []batch.Row)
 // session starts or resumes the session. It waits while the process of an earlier attempt still has it open.
 func (r *running) session(ctx context.Context, person engine.Person, begin Start) (*engine.Session, error) {
 	for {
-		s, err := begin(ctx, person, r.Session, r.Run.Attempt > 1)
+		s, err := begin(ctx, person, r.Session)
 		if !errors.Is(err, session.ErrLocked) {
 			return s, err
 		}

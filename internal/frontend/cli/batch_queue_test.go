@@ -1,0 +1,71 @@
+//go:build unix
+
+package cli
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/knack-agent/knack/internal/frontend/batch"
+	"github.com/knack-agent/knack/internal/frontend/batch/local"
+	"github.com/knack-agent/knack/llm/llmtest"
+)
+
+// queue opens the queue of the fixture's user.
+func (d fixture) queue(t *testing.T) *local.Queue {
+	t.Helper()
+	q, err := local.Open(t.Context(), filepath.Join(d.home(), ".local/state/knack/batch"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { q.Close() })
+	return q
+}
+
+// TestNewerTask: a task that only a newer program understands holds up neither the others nor the program.
+func TestNewerTask(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t, llmtest.Answer{Text: "One."}))
+	d.file(t, "tasks.jsonl", `{"id":"one","prompt":"say one"}`+"\n"+`{"id":"newer","prompt":"say two"}`)
+	b := batch.Batch{ID: batchID(realPath(d.dir), "name\x00n", "n"), Name: "n", Dir: d.dir}
+	if _, err := d.queue(t).Submit(t.Context(), b, []batch.Item{{Key: "newer",
+		Task: batch.Task{Prompt: "say two", Needs: batch.Version + 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	out := d.output(t, "batch", "tasks.jsonl", "--name", "n")
+	for _, want := range []string{"done one", "error: 1 task needs a newer version of knack", `"text":"One."`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%s lacks %s", out, want)
+		}
+	}
+}
+
+// TestAnsweredElsewhere: of two answers the first counts; the second is told so and not asked again.
+func TestAnsweredElsewhere(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t))
+	q := d.queue(t)
+	if _, err := q.Submit(t.Context(), batch.Batch{ID: "b", Name: "b", Dir: d.dir}, []batch.Item{{Key: "one"}}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := q.Claim(t.Context(), batch.Worker{ID: "w", Lease: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	question := json.RawMessage(`{"title":"Run it?","options":[{"id":"yes","label":"Yes","allow":true},{"id":"no","label":"No"}]}`)
+	if err := q.Finish(t.Context(), l, batch.End{State: batch.Waiting, Question: question}, nil); err != nil {
+		t.Fatal(err)
+	}
+	k := d.run(t, "knack", "batch", "answer")
+	k.expect(`Run it\?`)
+	k.expect(`Answer \(empty: later\): `)
+	if out := d.output(t, "batch", "answer", l.Run.ID, "no"); !strings.Contains(out, "one ends") {
+		t.Error(out)
+	}
+	k.types("yes\n")
+	k.expect(`one was answered already`)
+	k.ends()
+}
