@@ -120,10 +120,16 @@ func (p *Page) hook(what string, h *hook.Hook) {
 func (p *Page) server(s *mcp.Server) {
 	if s.Remote() {
 		text := s.URL
-		if len(s.Headers) > 0 {
-			text += " with the headers " + strings.Join(slices.Sorted(maps.Keys(s.Headers)), ", ")
+		for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+			text += "\nwith the header " + name + ": " + s.Headers[name]
+		}
+		if s.OAuth.ClientSecret != "" {
+			text += "\nwith the client secret " + s.OAuth.ClientSecret
 		}
 		p.add("server "+s.Name, text, s.URL)
+		if s.HeadersHelper != "" {
+			p.add("command for the headers of the server "+s.Name, s.HeadersHelper, "")
+		}
 		return
 	}
 	text := strings.Join(append([]string{s.Command}, s.Args...), " ")

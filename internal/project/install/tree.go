@@ -25,6 +25,8 @@ const (
 	MaxFiles = 10_000
 	MaxBytes = 256 << 20
 	maxDepth = 40 // directories, also those that links lead through
+	maxLinks = 4
+	maxDirs  = MaxFiles
 )
 
 // Files are the files of a tree, by path: "sha256:HEX", "sha256:HEX x" for an executable file, or
@@ -162,6 +164,8 @@ func Hash(dir string) (Files, error) {
 var (
 	errTooMany  = fmt.Errorf("more than %d files", MaxFiles)
 	errTooLarge = fmt.Errorf("more than %d MiB", MaxBytes>>20)
+
+	errTooManyDirs = fmt.Errorf("more than %d directories", maxDirs)
 )
 
 // A writer writes a tree into an empty directory, within the limits.
@@ -173,6 +177,7 @@ type writer struct {
 	seen  map[string]string // names in lower case
 	// Skipped are links that lead out of the tree; they are left out.
 	skipped []string
+	visited int // entries of directories that were copied, through links also several times
 
 	dir *os.Root // the directory of the last file: opening it once is a third of the system calls
 	at  string   // its path
@@ -212,6 +217,9 @@ func (w *writer) mkdir(dir string) error {
 	}
 	if err := w.mkdir(path.Dir(dir)); err != nil {
 		return err
+	}
+	if len(w.made) > maxDirs {
+		return errTooManyDirs
 	}
 	w.made[dir] = true
 	return w.to.Mkdir(filepath.FromSlash(dir), 0o700)
@@ -260,11 +268,14 @@ func (w *writer) Close() error {
 	return err
 }
 
-// link writes a link to a path inside the tree, and leaves out one that leads elsewhere.
+// link writes a link to a path inside the tree, and leaves out one that leads elsewhere. A ".." after a name may be that
+// of another link's target, anywhere.
 func (w *writer) link(name, target string) error {
 	target = filepath.ToSlash(target)
+	_, after, _ := strings.Cut(strings.TrimLeft(target, "./"), "/")
 	to := path.Join(path.Dir(name), target)
 	if path.IsAbs(target) || strings.ContainsAny(target, "\\\x00:") || !fs.ValidPath(to) || to == "." ||
+		slices.Contains(strings.Split(after, "/"), "..") ||
 		strings.HasPrefix(name+"/", to+"/") {
 		w.skipped = append(w.skipped, name)
 		return nil
@@ -281,12 +292,16 @@ func (w *writer) link(name, target string) error {
 
 // copyTree copies the directory dir of from. A link that leaves dir but stays in from is replaced by what it leads to.
 func (w *writer) copyTree(from *os.Root, dir string) error {
-	return w.copyDir(from, dir, ".", 0)
+	return w.copyDir(from, dir, ".", 0, 0)
 }
 
-func (w *writer) copyDir(from *os.Root, dir, to string, depth int) error {
+// copyDir copies a directory below to. links is how many links led to it.
+func (w *writer) copyDir(from *os.Root, dir, to string, depth, links int) error {
+	if links > maxLinks {
+		return fmt.Errorf("%s: links lead through more than %d directories", plain.Line(dir), maxLinks)
+	}
 	if depth > maxDepth {
-		return fmt.Errorf("%s: more than %d directories deep", dir, maxDepth)
+		return fmt.Errorf("%s: more than %d directories deep", plain.Line(dir), maxDepth)
 	}
 	here, err := from.OpenRoot(filepath.FromSlash(dir))
 	if err != nil {
@@ -296,6 +311,9 @@ func (w *writer) copyDir(from *os.Root, dir, to string, depth int) error {
 	entries, err := fs.ReadDir(here.FS(), ".")
 	if err != nil {
 		return err
+	}
+	if w.visited += len(entries) + 1; w.visited > MaxFiles+maxDirs {
+		return errTooManyDirs
 	}
 	for _, e := range entries {
 		name, out := path.Join(dir, e.Name()), path.Join(to, e.Name())
@@ -322,9 +340,13 @@ func (w *writer) copyDir(from *os.Root, dir, to string, depth int) error {
 			}
 			mode = info.Mode().Type()
 		}
+		through := links
+		if e.Type()&fs.ModeSymlink != 0 {
+			through++
+		}
 		switch {
 		case mode.IsDir():
-			err = w.copyDir(from, name, out, depth+1)
+			err = w.copyDir(from, name, out, depth+1, through)
 		case e.Type().IsRegular():
 			err = w.copyFile(here, e.Name(), out)
 		case mode.IsRegular():
