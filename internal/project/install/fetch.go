@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"os/exec"
@@ -97,11 +98,13 @@ func (s *Store) fetchGit(ctx context.Context, g Given, w *writer) (string, error
 		defer stop()
 		through = address
 	}
-	dir, err := os.MkdirTemp(s.staging(), tempPrefix+"*")
+	dir, err := os.MkdirTemp(w.tmp, "git-")
 	if err != nil {
 		return "", err
 	}
 	defer os.RemoveAll(dir)
+	ctx, stop := bounded(ctx, dir, maxFetched)
+	defer stop()
 	r := &repository{ctx: ctx, dir: dir, typed: g.Typed, env: s.Environ, proxy: through}
 	if _, err := r.git(nil, "init", "-q", "--bare", "--template=", "."); err != nil {
 		return "", err
@@ -123,6 +126,39 @@ func (s *Store) fetchGit(ctx context.Context, g Given, w *writer) (string, error
 		return "", fmt.Errorf("%s: the repository sent the commit %s", plain.Line(g.Source.String()), commit)
 	}
 	return commit, r.export(commit, g, w)
+}
+
+// maxFetched is how large a repository may be, packed: git itself has no limit.
+const maxFetched = 4 * MaxBytes
+
+// bounded returns a context that is canceled when the files in dir have more than limit bytes.
+func bounded(ctx context.Context, dir string, limit int64) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(200 * time.Millisecond):
+			}
+			size := int64(0)
+			filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+				if err != nil {
+					return nil // git renamed or removed it
+				}
+				if info, err := e.Info(); err == nil && !e.IsDir() {
+					size += info.Size()
+				}
+				return nil
+			})
+			if size > limit {
+				cancel(fmt.Errorf("the repository has more than %d MiB", limit>>20))
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil); <-ended }
 }
 
 // A repository is a bare one, into which one commit was fetched.

@@ -2,6 +2,7 @@ package install
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -94,5 +95,17 @@ func TestPageOfServers(t *testing.T) {
 		if !strings.Contains(b.String(), want) || !strings.Contains(string(asJSON), want) {
 			t.Errorf("the page does not show %s:\n%s", want, &b)
 		}
+	}
+}
+
+// TestLargeRepository: fetching ends when more than the limit has arrived.
+func TestLargeRepository(t *testing.T) {
+	dir := t.TempDir()
+	ctx, stop := bounded(t.Context(), dir, 1<<20)
+	defer stop()
+	write(t, dir, map[string]string{"objects/pack/tmp_pack": strings.Repeat("x", 2<<20)})
+	<-ctx.Done()
+	if err := context.Cause(ctx); err == nil || !strings.Contains(err.Error(), "more than 1 MiB") {
+		t.Error(err)
 	}
 }

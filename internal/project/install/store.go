@@ -1,7 +1,9 @@
 package install
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,9 +68,17 @@ type Staged struct {
 
 // Close removes what was not installed.
 func (s *Staged) Close() error {
-	err := os.RemoveAll(s.top)
-	s.lock.Unlock()
-	return errors.Join(err, os.Remove(s.lock.Path()))
+	return errors.Join(os.RemoveAll(s.top), unlock(s.lock))
+}
+
+// unlock removes a lock's file and then unlocks it, or the other way round where a file in use cannot be removed.
+func unlock(l *flock.Flock) error {
+	removed := os.Remove(l.Path())
+	err := l.Unlock()
+	if removed != nil {
+		removed = os.Remove(l.Path())
+	}
+	return errors.Join(err, removed)
 }
 
 // StageUnsigned stages a directory whose author has not signed it yet, or wants to sign it again.
@@ -89,22 +99,30 @@ func (s *Store) Stage(ctx context.Context, g Given, name string, entry json.RawM
 	return st, err
 }
 
-// newStaged makes a directory in staging, which Close removes.
+// newStaged makes a directory in staging, which Close removes. It also removes what interrupted commands left.
 func (s *Store) newStaged() (*Staged, error) {
 	if err := os.MkdirAll(s.staging(), 0o700); err != nil {
 		return nil, err
 	}
 	s.clean()
-	top, err := os.MkdirTemp(s.staging(), "tree-")
-	if err != nil {
-		return nil, err
+	for {
+		// It is locked before it is there, so that no other process takes it for a leftover.
+		top := filepath.Join(s.staging(), "tree-"+rand.Text())
+		l := flock.New(top+lockSuffix, flock.SetPermissions(0o600))
+		if err := l.Lock(); err != nil {
+			return nil, err
+		}
+		ours, err := l.Stat()
+		there, terr := os.Stat(l.Path())
+		if err == nil && errors.Is(terr, fs.ErrNotExist) || terr == nil && err == nil && !os.SameFile(ours, there) {
+			l.Unlock() // another process removed it before it was locked
+			continue
+		}
+		if err = cmp.Or(err, terr, os.Mkdir(top, 0o700)); err != nil {
+			return nil, errors.Join(err, unlock(l))
+		}
+		return &Staged{top: top, Dir: filepath.Join(top, "tree"), lock: l}, nil
 	}
-	st := &Staged{top: top, Dir: filepath.Join(top, "tree"), lock: flock.New(top+".lock", flock.SetPermissions(0o600))}
-	if err := st.lock.Lock(); err != nil {
-		st.Close()
-		return nil, err
-	}
-	return st, nil
 }
 
 func (s *Store) stage(ctx context.Context, g Given, name string, entry json.RawMessage) (_ *Staged, err error) {
@@ -126,6 +144,7 @@ func (s *Store) stage(ctx context.Context, g Given, name string, entry json.RawM
 	}
 	defer root.Close()
 	w := newWriter(root)
+	w.tmp = st.top
 	defer w.Close()
 	commit, err := s.fetch(ctx, g, w)
 	if err != nil {
@@ -146,45 +165,139 @@ func who() string {
 	return ""
 }
 
-// tempPrefix begins the names of directories in staging that are not locked.
-const tempPrefix = "temp-"
+const lockSuffix = ".lock"
 
-// clean removes what interrupted installations left.
+// clean removes what interrupted commands left: a directory in staging that no process has locked, and what its journal
+// names and nothing uses.
 func (s *Store) clean() {
 	entries, _ := os.ReadDir(s.staging()) // none: nothing was left
+	var last string
 	for _, e := range entries {
-		path := filepath.Join(s.staging(), e.Name())
-		if strings.HasPrefix(e.Name(), tempPrefix) {
-			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > 2*fetchTime {
-				os.RemoveAll(path)
-			}
+		top := filepath.Join(s.staging(), strings.TrimSuffix(e.Name(), lockSuffix))
+		if top == last {
 			continue
 		}
-		if !e.IsDir() {
-			continue
+		last = top
+		l := flock.New(top+lockSuffix, flock.SetPermissions(0o600))
+		if ok, err := l.TryLock(); !ok || err != nil {
+			continue // it is in use
 		}
-		l := flock.New(path+".lock", flock.SetPermissions(0o600))
-		if info, err := e.Info(); err != nil || time.Since(info.ModTime()) < time.Minute {
-			continue // it may not be locked yet
+		var j journal
+		data, err := regular.Read(filepath.Join(top, journalName), maxLock)
+		if err == nil && json.Unmarshal(data, &j) == nil {
+			err = s.collect(j)
 		}
-		if ok, err := l.TryLock(); ok && err == nil {
-			os.RemoveAll(path)
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
+			os.RemoveAll(top)
+			unlock(l)
+		} else {
 			l.Unlock()
-			os.Remove(l.Path())
 		}
 	}
 }
 
-// update changes the lock while no other process does.
-func (s *Store) update(change func(*Lock) error) error {
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+// A journal is what may be garbage after a change of a lock or of the list of marketplaces, whether it was finished or
+// not. It is in the directory of the change in staging.
+type journal struct {
+	Lock  string   `json:"lock"`
+	Paths []string `json:"paths"` // relative to the Store's directory
+}
+
+const journalName = "journal.json"
+
+// begin writes a journal before a change.
+func (s *Store) begin(st *Staged, items ...*Item) (journal, error) {
+	j := journal{Lock: s.Lock}
+	for _, it := range items {
+		if it != nil {
+			j.Paths = append(j.Paths, s.paths(it)...)
+		}
+	}
+	data, err := json.Marshal(j)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(st.top, journalName), data, 0o600)
+	}
+	return j, err
+}
+
+// paths are the files of an item below the Store's directory.
+func (s *Store) paths(it *Item) (all []string) {
+	if it.Place == "" {
+		all = append(all, it.Dir)
+	}
+	if it.Tree == "" { // that of a marketplace
+		return all
+	}
+	if rel, err := filepath.Rel(s.Dir, s.original(it)); err == nil {
+		all = append(all, filepath.ToSlash(rel))
+	}
+	return all
+}
+
+// collect removes what a journal names and nothing uses, and unfinished files.
+func (s *Store) collect(j journal) error {
+	if j.Lock == "" {
+		return nil // nothing was begun
+	}
+	unlock, err := s.exclusive()
+	if err != nil {
 		return err
+	}
+	defer unlock()
+	lock, err := ReadLock(j.Lock)
+	if err != nil {
+		return err
+	}
+	used := map[string]bool{}
+	for _, all := range []map[string]*Item{lock.Plugins, lock.Skills} {
+		for _, it := range all {
+			for ; it != nil; it = it.Previous {
+				for _, p := range s.paths(it) {
+					used[p] = true
+				}
+			}
+		}
+	}
+	markets, err := s.Marketplaces()
+	if err != nil {
+		return err
+	}
+	for _, m := range markets {
+		used[m.Dir] = true
+	}
+	for _, p := range j.Paths {
+		if first, _, _ := strings.Cut(p, "/"); fs.ValidPath(p) && p != first && !used[p] && slices.Contains(
+			[]string{"plugins", "skills", "marketplaces", "originals"}, first) {
+			os.RemoveAll(filepath.Join(s.Dir, filepath.FromSlash(p))) // if it stays, it is only garbage
+		}
+	}
+	for _, path := range []string{j.Lock, s.marketplacesFile()} {
+		entries, _ := os.ReadDir(filepath.Dir(path)) // none: there is nothing unfinished
+		for _, e := range entries {
+			if strings.HasPrefix(e.Name(), "."+filepath.Base(path)+".") {
+				os.Remove(filepath.Join(filepath.Dir(path), e.Name()))
+			}
+		}
+	}
+	return nil
+}
+
+// exclusive waits until no other process changes a lock or the list of marketplaces.
+func (s *Store) exclusive() (unlock func() error, err error) {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return nil, err
 	}
 	l := flock.New(filepath.Join(s.Dir, "install.lock"), flock.SetPermissions(0o600))
-	if err := l.Lock(); err != nil {
+	return l.Unlock, l.Lock()
+}
+
+// update changes the lock while no other process does.
+func (s *Store) update(change func(*Lock) error) error {
+	unlock, err := s.exclusive()
+	if err != nil {
 		return err
 	}
-	defer l.Unlock()
+	defer unlock()
 	lock, err := ReadLock(s.Lock)
 	if err != nil {
 		return err
@@ -210,9 +323,17 @@ func (s *Store) Install(st *Staged, id string) error {
 	} else if market == "" {
 		it.Dir = "skills/" + name + "-" + tree
 	}
-	return s.update(func(l *Lock) error {
+	var j journal
+	err := s.update(func(l *Lock) (err error) {
 		old := l.Item(id)
 		if err := st.CheckSigner(old); err != nil {
+			return err
+		}
+		var drop *Item
+		if old != nil && old.Tree != it.Tree {
+			drop = old.Previous
+		}
+		if j, err = s.begin(st, &it, drop); err != nil {
 			return err
 		}
 		if it.Place == "" {
@@ -224,15 +345,14 @@ func (s *Store) Install(st *Staged, id string) error {
 			return err
 		}
 		if old != nil && old.Tree != it.Tree {
-			drop := old.Previous
 			it.Previous, old.Previous = old, nil
-			defer s.dropUnused(l, drop)
 		} else if old != nil {
 			it.Previous = old.Previous
 		}
 		l.table(id)[id] = &it
 		return nil
 	})
+	return errors.Join(err, s.collect(j))
 }
 
 // place moves a staged tree to the directory of its item. A directory that is there already has the same content,
@@ -251,26 +371,6 @@ func (s *Store) place(st *Staged, it *Item) error {
 		}
 	}
 	return os.Rename(st.Dir, to)
-}
-
-// dropUnused removes the tree of an item that no item of the lock uses.
-func (s *Store) dropUnused(l *Lock, it *Item) {
-	if it == nil {
-		return
-	}
-	for _, all := range []map[string]*Item{l.Plugins, l.Skills} {
-		for _, x := range all {
-			for ; x != nil; x = x.Previous {
-				if x.Dir == it.Dir && x.Place == it.Place {
-					return
-				}
-			}
-		}
-	}
-	if it.Place == "" {
-		os.RemoveAll(s.Path(it)) // if they stay, they are only garbage
-	}
-	os.Remove(s.original(it))
 }
 
 // Share records an installed plugin in another lock, which a project can commit.
@@ -304,21 +404,25 @@ func errNotInstalled(id string) error { return fmt.Errorf("%s is not installed",
 
 // Remove removes a plugin or skill and its files. Its data stays.
 func (s *Store) Remove(id string) error {
-	var gone *Item
-	var lock *Lock
-	err := s.update(func(l *Lock) error {
-		if gone, lock = l.Item(id), l; gone == nil {
+	st, err := s.newStaged()
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	var j journal
+	err = s.update(func(l *Lock) (err error) {
+		gone := l.Item(id)
+		if gone == nil {
 			return errNotInstalled(id)
 		}
 		delete(l.table(id), id)
-		return nil
+		j, err = s.begin(st, gone, gone.Previous)
+		return err
 	})
-	if err == nil {
-		previous := gone.Previous
-		s.dropUnused(lock, gone)
-		s.dropUnused(lock, previous)
+	if err != nil {
+		return err
 	}
-	return err
+	return s.collect(j)
 }
 
 // Rollback returns to the version before the last update, which must be unchanged.
@@ -350,6 +454,11 @@ func (s *Store) Rollback(id string) (*Item, error) {
 // Accept records the files of a plugin or skill as they are now. tree is the hash of what was shown to the person who
 // accepts it; other content is an error.
 func (s *Store) Accept(id, tree string) error {
+	st, err := s.newStaged()
+	if err != nil {
+		return err
+	}
+	defer st.Close()
 	return s.update(func(l *Lock) error {
 		it := l.Item(id)
 		if it == nil {
@@ -363,12 +472,7 @@ func (s *Store) Accept(id, tree string) error {
 			return fmt.Errorf("%s has changed again", id)
 		}
 		it.Files, it.Tree, it.Time, it.By = files, tree, now(), who()
-		top, err := os.MkdirTemp(s.staging(), tempPrefix+"*")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(top)
-		return s.keepOriginal(it, top)
+		return s.keepOriginal(it, st.top)
 	})
 }
 
@@ -425,14 +529,11 @@ func (s *Store) Marketplaces() (map[string]KnownMarketplace, error) {
 
 // setMarketplaces changes the list of marketplaces while no other process does.
 func (s *Store) setMarketplaces(change func(map[string]KnownMarketplace) error) error {
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+	unlock, err := s.exclusive()
+	if err != nil {
 		return err
 	}
-	l := flock.New(filepath.Join(s.Dir, "install.lock"), flock.SetPermissions(0o600))
-	if err := l.Lock(); err != nil {
-		return err
-	}
-	defer l.Unlock()
+	defer unlock()
 	all, err := s.Marketplaces()
 	if err != nil {
 		return err
@@ -460,7 +561,7 @@ func (s *Store) AddMarketplace(ctx context.Context, g Given, allowed func(name s
 			return nil, err
 		}
 		m := KnownMarketplace{Source: g.Source, Typed: true, Dir: g.Path, Time: now()}
-		return list, s.keepMarketplace(list.Name, m)
+		return list, s.keepMarketplace(list.Name, m, func(KnownMarketplace) error { return nil })
 	}
 	st, err := s.Stage(ctx, g, "", nil)
 	if err != nil {
@@ -476,40 +577,51 @@ func (s *Store) AddMarketplace(ctx context.Context, g Given, allowed func(name s
 	}
 	it := st.Item
 	it.Dir = "marketplaces/" + list.Name + "-" + strings.TrimPrefix(st.Tree, hashPrefix)[:16]
-	if err := s.place(st, &it); err != nil {
-		return nil, err
-	}
-	return list, s.keepMarketplace(list.Name, KnownMarketplace{Source: g.Source, Typed: g.Typed, Commit: it.Commit,
-		Dir: it.Dir, Time: it.Time})
+	m := KnownMarketplace{Source: g.Source, Typed: g.Typed, Commit: it.Commit, Dir: it.Dir, Time: it.Time}
+	var j journal
+	err = s.keepMarketplace(list.Name, m, func(old KnownMarketplace) (err error) {
+		if j, err = s.begin(st, &Item{Dir: it.Dir}, &Item{Dir: old.Dir}); err == nil {
+			err = s.place(st, &it)
+		}
+		return err
+	})
+	return list, errors.Join(err, s.collect(j))
 }
 
-func (s *Store) keepMarketplace(name string, m KnownMarketplace) error {
+// keepMarketplace adds a marketplace to the list, or replaces the one with its name and source. place puts its tree in
+// its place; old is what is replaced.
+func (s *Store) keepMarketplace(name string, m KnownMarketplace, place func(old KnownMarketplace) error) error {
 	return s.setMarketplaces(func(all map[string]KnownMarketplace) error {
 		old, ok := all[name]
 		if ok && old.Source != m.Source {
 			return fmt.Errorf("there is a marketplace %s from %s: remove it first", name, old.Source)
 		}
 		all[name] = m
-		if ok && old.Dir != m.Dir && !filepath.IsAbs(old.Dir) {
-			os.RemoveAll(s.Tree(old)) // if it stays, it is only garbage
-		}
-		return nil
+		return place(old)
 	})
 }
 
 // RemoveMarketplace removes a marketplace. Plugins that came from it stay.
 func (s *Store) RemoveMarketplace(name string) error {
-	return s.setMarketplaces(func(all map[string]KnownMarketplace) error {
+	st, err := s.newStaged()
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	var j journal
+	err = s.setMarketplaces(func(all map[string]KnownMarketplace) (err error) {
 		m, ok := all[name]
 		if !ok {
 			return fmt.Errorf("there is no marketplace %s", name)
 		}
 		delete(all, name)
-		if !filepath.IsAbs(m.Dir) {
-			os.RemoveAll(s.Tree(m))
-		}
-		return nil
+		j, err = s.begin(st, &Item{Dir: m.Dir})
+		return err
 	})
+	if err != nil {
+		return err
+	}
+	return s.collect(j)
 }
 
 // List reads the list of a marketplace.

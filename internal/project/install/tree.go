@@ -171,6 +171,7 @@ var (
 // A writer writes a tree into an empty directory, within the limits.
 type writer struct {
 	to    *os.Root
+	tmp   string // a directory for unfinished files
 	files Files
 	size  int64
 	made  map[string]bool
