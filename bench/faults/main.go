@@ -1,8 +1,8 @@
 // Command faults damages what Knack reads and interrupts what it writes, and counts what comes of it: streams of all
 // four formats that are cut, changed, doubled, swapped and delayed; a disk that is full; kill -9 during a fork, an
-// import and a compaction.
+// import, a compaction, and an installation and an update of a plugin.
 //
-//	go run ./faults [-kills 30] [-seed 1] [-json FILE]
+//	go run ./faults [-kills 30] [-seed 1] [-plugins] [-json FILE]
 //
 // Every fault has an outcome that is allowed: a stream that was cut gives an error or the whole answer, and a session
 // is whole or not there. The program ends with exit code 1 if another one was seen. The full disk needs a Linux system
@@ -17,6 +17,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/knack-agent/knack/bench"
 )
@@ -44,11 +45,12 @@ func main() {
 	bench.Launched()
 	log.SetFlags(0)
 	log.SetPrefix("faults: ")
-	kills := flag.Int("kills", 30, "how often a fork, an import and a compaction are killed, each")
+	kills := flag.Int("kills", 30, "how often each command is killed")
+	plugins := flag.Bool("plugins", false, "kill only installations and updates of plugins")
 	seed := flag.Uint64("seed", 1, "of the random faults")
 	asJSON := flag.String("json", "", "file for the result as JSON")
 	flag.Parse()
-	all, err := run(*kills, *seed)
+	all, err := run(*kills, *seed, *plugins)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -71,19 +73,22 @@ func main() {
 	}
 }
 
-func run(kills int, seed uint64) ([]*tally, error) {
+func run(kills int, seed uint64, plugins bool) ([]*tally, error) {
 	tmp, err := os.MkdirTemp("", "knack-faults-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(tmp)
 	random := rand.New(rand.NewPCG(seed, 0))
-	all, err := streams(random)
-	if err != nil {
-		return nil, err
-	}
 	program := filepath.Join(tmp, "knack")
 	if err := bench.Build(program, "github.com/knack-agent/knack/cmd/knack"); err != nil {
+		return nil, err
+	}
+	if plugins {
+		return installing(filepath.Join(tmp, "plugins"), program, kills, random)
+	}
+	all, err := streams(random)
+	if err != nil {
 		return nil, err
 	}
 	full, err := fullDisk(tmp, program)
@@ -95,5 +100,9 @@ func run(kills int, seed uint64) ([]*tally, error) {
 		all = append(all, full)
 	}
 	killed, err := killing(tmp, program, kills, random)
-	return append(all, killed...), err
+	if err != nil {
+		return nil, err
+	}
+	installed, err := installing(filepath.Join(tmp, "plugins"), program, kills, random)
+	return slices.Concat(all, killed, installed), err
 }
