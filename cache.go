@@ -24,7 +24,7 @@ func (w *walk) openCache(f *Folder, files filetree.Disk, began time.Time) {
 	if f.Cache == "" || f.Origin.Trust != Trusted && f.Check == nil {
 		return
 	}
-	kind := map[bool]string{true: "files"}[f.Files]
+	kind := map[bool]string{true: "files"}[f.Files] + map[bool]string{true: "commands"}[f.Commands]
 	if f.Check == nil {
 		folder, ok := filetree.LocalID(f.Path)
 		if !ok || f.Root != "" {

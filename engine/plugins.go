@@ -29,6 +29,8 @@ type Plugins struct {
 	project  *Project
 	used     []usedPlugin
 	problems []knack.Problem
+	// lock reads the user's lock once: with a hundred plugins it is large.
+	lock func() (*install.Lock, error)
 }
 
 // Plugins returns the project's plugins.
@@ -44,6 +46,13 @@ type usedPlugin struct {
 
 // read reads the plugins that the user named, then those that are installed and on. It runs nothing.
 func (s *Plugins) read() error {
+	s.lock = sync.OnceValues(func() (*install.Lock, error) {
+		env := s.project.options.Env
+		if env.DataDir() == "" {
+			return &install.Lock{}, nil
+		}
+		return install.ReadLock(install.User(env.DataDir(), env.ConfigDir()).Lock)
+	})
 	if s.project.options.Bare || s.project.options.NoSkills {
 		return nil
 	}
@@ -75,7 +84,7 @@ func (s *Plugins) readInstalled() {
 			Message: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	store := install.User(s.project.options.Env.DataDir(), s.project.options.Env.ConfigDir())
-	lock, err := install.ReadLock(store.Lock)
+	lock, err := s.lock()
 	if err != nil {
 		bad(knack.CodeJSONInvalid, store.Lock, "", "no installed plugin is used: %v", err)
 		return
@@ -299,6 +308,7 @@ func (s *Plugins) add(x readResult) {
 		return
 	}
 	x.Data = s.project.options.Env.pluginData(x.id)
+	x.Cache = s.project.options.Env.StateFile("cache")
 	x.Origin = knack.Origin{Kind: knack.Plugin, Trust: knack.Trusted, Dir: s.project.root}
 	s.used = append(s.used, x.usedPlugin)
 }
@@ -333,11 +343,9 @@ func (p installedNames) Prefixes() (names []string) {
 	for _, x := range p.plugins.used {
 		names = append(names, x.Name)
 	}
-	if env := p.options.Env; env.DataDir() != "" {
-		if lock, err := install.ReadLock(install.User(env.DataDir(), env.ConfigDir()).Lock); err == nil {
-			for id := range lock.Plugins {
-				add(id)
-			}
+	if lock, err := p.plugins.lock(); err == nil {
+		for id := range lock.Plugins {
+			add(id)
 		}
 	}
 	servers, _ := p.Servers()

@@ -18,6 +18,8 @@ type Location struct {
 	Origin knack.Origin
 	// Check decides on each file of a skill, see [knack.Folder]; nil: all are used.
 	Check func(path string, data []byte, head bool) error
+	// Cache is a directory that stores what was read for lists, see [knack.Folder]; "": none.
+	Cache string
 }
 
 // Vars returns the variables of a plugin's files, by name. project is the root of the project.
@@ -43,7 +45,7 @@ func (p *Plugin) Sources(l Location) []knack.Source {
 	var all []knack.Source
 	add := func(place Place, commands bool) {
 		all = append(all, source{&knack.Folder{Path: filepath.Join(l.Dir, filepath.FromSlash(place.Path)), Root: l.Dir,
-			Origin: l.Origin, Check: l.Check, Commands: commands}, p.Name, place, vars, commands})
+			Origin: l.Origin, Check: l.Check, Cache: l.Cache, Commands: commands}, p.Name, place, vars, commands})
 	}
 	for _, c := range p.Commands {
 		if strings.HasSuffix(c.Path, ".toml") {
