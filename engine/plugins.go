@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -160,9 +161,23 @@ func (s *Plugins) readInstalled() {
 	}
 	close(next)
 	wg.Wait()
+	// One that calls itself as another is called does not take its place.
+	slices.SortStableFunc(found, func(a, b readResult) int {
+		return cmp.Compare(a.borrowed(), b.borrowed())
+	})
 	for _, x := range found {
 		s.add(x)
 	}
+}
+
+// NameTaken returns the id of another plugin in use that has the name of the one with an id; "": there is none.
+func (s *Plugins) NameTaken(name, id string) string {
+	for _, x := range s.used {
+		if x.Name == name && x.id != id {
+			return x.id
+		}
+	}
+	return ""
 }
 
 // useSkill uses a single installed skill, unless it has changed.
@@ -261,6 +276,14 @@ type readResult struct {
 	problems []knack.Problem
 }
 
+// borrowed is 1 if the plugin's name in its manifest is not the one that it is installed under, otherwise 0.
+func (x *readResult) borrowed() int {
+	if name, _, _ := strings.Cut(x.id, "@"); x.Plugin == nil || x.Name == name {
+		return 0
+	}
+	return 1
+}
+
 // readPlugin reads the plugin in a directory. it is nil for a plugin that is not installed.
 func readPlugin(dir, id string, it *install.Item) (x readResult) {
 	name, _, _ := strings.Cut(id, "@")
@@ -320,7 +343,7 @@ func (e Env) pluginData(id string) string {
 	if d.Data == "" {
 		return ""
 	}
-	return filepath.Join(filepath.Dir(d.Data), "knack-plugin-data", strings.ReplaceAll(id, "@", "-"))
+	return filepath.Join(filepath.Dir(d.Data), "knack-plugin-data", id)
 }
 
 // installedNames is a [knack.Source] without skills. Its prefixes are the names of plugins and servers that are there,

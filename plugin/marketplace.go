@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -205,7 +206,7 @@ func (m *Marketplace) parse(data []byte) (problems []knack.Problem, err error) {
 		case !ValidName(e.Name):
 			bad("entry %d is left out: %q cannot be the name of a plugin", i+1, plain.Line(e.Name))
 			continue
-		case slices.ContainsFunc(m.Entries, func(x Entry) bool { return x.Name == e.Name }):
+		case slices.ContainsFunc(m.Entries, func(x Entry) bool { return strings.EqualFold(x.Name, e.Name) }):
 			bad("%s is listed twice; the first entry counts", e.Name)
 			continue
 		}
@@ -235,8 +236,8 @@ func parseSource(raw json.RawMessage, root string) (Source, error) {
 	var s struct {
 		Source, Repo, URL, Path, Ref, SHA, SHA256, Digest, Package, Version, Registry string
 	}
-	if err := json.Unmarshal(raw, &s); err != nil {
-		return Source{}, fmt.Errorf("its source is neither a path nor an object: %w", err)
+	if json.Unmarshal(raw, &s) != nil {
+		return Source{}, errors.New("its source is neither a path nor an object of texts")
 	}
 	src := Source{Path: s.Path, URL: s.URL, Ref: s.Ref, SHA: strings.ToLower(s.SHA)}
 	switch s.Source {

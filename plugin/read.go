@@ -67,6 +67,9 @@ func Read(fsys fs.FS, o Options) *Plugin {
 	r := &reader{fsys: fsys, Plugin: &Plugin{}}
 	f, fields := r.findManifest()
 	r.format = f
+	if f.open {
+		r.readOpen(fields)
+	}
 	if o.Entry != nil {
 		fields = r.withEntry(fields, o.Entry)
 	}
@@ -680,6 +683,7 @@ func (r *reader) readUnused(fields map[string]json.RawMessage) {
 		{"", "userConfig", "values to ask the user for"},
 		{"", "channels", "channels"},
 		{"", "contextFileName", "a context file for every request"},
+		{"", "excludeTools", "tools of another program to switch off"},
 		{"", "experimental", "experimental parts"},
 	} {
 		switch _, err := fs.Stat(r.fsys, u.path); {
@@ -694,6 +698,30 @@ func (r *reader) readUnused(fields map[string]json.RawMessage) {
 			r.unused("dependencies: it needs the plugins %s; install them yourself", strings.Join(names, ", "))
 		} else if s := string(raw); s != "[]" && s != "{}" {
 			r.wrong("dependencies", "a list of plugins")
+		}
+	}
+}
+
+// openFields are all fields of Agent Plugins, which has no others.
+var openFields = []string{"$schema", "name", "version", "description", "author", "homepage", "repository", "license",
+	"keywords", "extensions"}
+
+// readOpen names what an open manifest has for one program, and fields that the format does not have.
+func (r *reader) readOpen(fields map[string]json.RawMessage) {
+	var extensions map[string]json.RawMessage
+	json.Unmarshal(fields["extensions"], &extensions) // something else has none
+	for _, of := range sorted(extensions) {
+		var parts map[string]json.RawMessage
+		json.Unmarshal(extensions[of], &parts)
+		what := ""
+		if len(parts) > 0 {
+			what = " (" + strings.Join(sorted(parts), ", ") + ")"
+		}
+		r.unused("extensions for another program: %s", plain.Line(of+what))
+	}
+	for _, name := range sorted(fields) {
+		if !slices.Contains(openFields, name) && !slices.Contains(partKeys, name) {
+			r.problem(knack.CodePluginInvalid, knack.Info, r.Manifest, "%s is not a field of Agent Plugins", plain.Line(name))
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/project/install"
@@ -196,8 +197,7 @@ func (x *installer) plugin(t target) (string, error) {
 		return "", &engine.Error{Err: fmt.Errorf("%s has other files than %s records", plain.Line(id), plain.Line(project)),
 			Exit: engine.ExitRefused}
 	}
-	done, err := x.install(st, id, t.replaces,
-		func() install.Page { return install.Describe(x.c.Context(), st.Plugin, st.Dir) })
+	done, err := x.install(st, id, t.replaces, func() install.Page { return x.page(st, id, t.replaces) })
 	if err != nil || !done {
 		return "", err
 	}
@@ -270,7 +270,18 @@ func (x *installer) inPlace(id string, f install.Found) (done bool, err error) {
 		return false, signature(id, err)
 	}
 	defer st.Close()
-	return x.install(st, id, "", func() install.Page { return install.Describe(x.c.Context(), st.Plugin, st.Dir) })
+	return x.install(st, id, "", func() install.Page { return x.page(st, id, "") })
+}
+
+// page describes a plugin that will be installed as id, in place of replaces.
+func (x *installer) page(st *install.Staged, id, replaces string) install.Page {
+	p := install.Describe(x.c.Context(), st.Plugin, st.Dir)
+	if other := x.project.Plugins().NameTaken(st.Plugin.Name, id); other != "" && other != replaces {
+		p.Problems = append(p.Problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn,
+			Path: st.Plugin.Manifest, Message: fmt.Sprintf("its manifest has the name %s, and so has %s, which is installed: "+
+				"only one of them is used", st.Plugin.Name, other)})
+	}
+	return p
 }
 
 func pluginUpdateCommand() *cobra.Command {

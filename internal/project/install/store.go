@@ -596,6 +596,11 @@ func (s *Store) keepMarketplace(name string, m KnownMarketplace, place func(old 
 		if ok && old.Source != m.Source {
 			return fmt.Errorf("there is a marketplace %s from %s: remove it first", name, old.Source)
 		}
+		for other := range all {
+			if other != name && strings.EqualFold(other, name) {
+				return fmt.Errorf("there is a marketplace %s, which is the same name on some systems", other)
+			}
+		}
 		all[name] = m
 		return place(old)
 	})
