@@ -194,6 +194,7 @@ func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, err
 		for _, k := range s.engine.Catalog().Skills() {
 			if k.RuleName() == sub.Text {
 				q.Points, q.Documents = s.Now().describeSkill(ctx, k)
+				q.Text = k.Description
 			}
 		}
 	}
@@ -207,11 +208,11 @@ func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, err
 		case gate.No:
 			o.Label = "no"
 		case gate.Once:
-			o.Label = "yes, this once"
+			o.Label = "yes"
 		case gate.Session:
-			o.Label, o.Help = "yes, in this session", strings.Join(r.Rules, ", ")
+			o.Label, o.Help = "yes, in this session", strings.Join(r.ShownRules(), ", ")
 		case gate.Always:
-			o.Label, o.Help = "always", strings.Join(r.Rules, ", ")
+			o.Label, o.Help = "always", strings.Join(r.ShownRules(), ", ")
 		}
 		q.Options = append(q.Options, o)
 	}

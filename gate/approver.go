@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/knack-agent/knack/hook"
@@ -45,11 +46,16 @@ type Request struct {
 	Rules    []string             // the narrowest rules that would allow the call; Session and Always store them
 	Choices  []Choice             // the choices available for this request
 	Edits    bool                 // it only changes files, and the mode AcceptEdits would allow it
+
+	home string // the user's; absolute, or ""
 }
 
 // Title returns a one-line question in plain words: whether to allow the call.
 func (r *Request) Title() string {
 	title := "Use " + r.Tool + "?"
+	if server, name, ok := strings.Cut(strings.TrimPrefix(r.Tool, "mcp__"), "__"); ok && strings.HasPrefix(r.Tool, "mcp__") {
+		title = "Use " + name + " of the MCP server " + server + "?"
+	}
 	command := slices.ContainsFunc(r.Subjects, permission.Subject.IsCommand)
 	switch {
 	case len(r.Changes) == 1:
@@ -190,7 +196,7 @@ func (a *approval) askUser(ctx context.Context, judged judgement) (_ tool.Permit
 	}
 	req := Request{
 		Call: a.call.ID, Name: a.call.Name, Tool: cmp.Or(a.call.Label, a.call.Name), Agent: a.opt.Agent,
-		Dir: a.opt.Paths.Dir, Input: slices.Clone(a.call.Input),
+		Dir: a.opt.Paths.Dir, home: a.opt.Paths.Home, Input: slices.Clone(a.call.Input),
 		Subjects: slices.Clone(subjects), Decision: a.record.Decision, Files: a.filesOf(subjects), Choices: []Choice{Once},
 	}
 	if !judged.noAllow && !judged.askedByHook && len(judged.Suggest) > 0 {

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"unicode"
@@ -81,12 +82,32 @@ func (r *Request) reason(s permission.Judged) (text string, danger bool) {
 	return "`" + what + "`: " + s.Reason, false
 }
 
-// Short returns a path relative to the working directory, if it is below it.
+// Short returns a path relative to the working directory, if it is below it, or else to the user's home, as ~.
 func (r *Request) Short(path string) string {
 	if rel, ok := subpath.Rel(r.Dir, path); ok {
 		return rel
 	}
+	if rel, ok := subpath.Rel(r.home, path); ok && r.home != "" {
+		return "~/" + filepath.ToSlash(rel)
+	}
 	return path
+}
+
+// ShownRules returns Rules as people read them: a path below the user's home begins with ~, which means the same in a
+// rule.
+func (r *Request) ShownRules() []string {
+	out := slices.Clone(r.Rules)
+	home := strings.TrimSuffix(filepath.ToSlash(r.home), "/")
+	if !filepath.IsAbs(r.home) || home == "" {
+		return out
+	}
+	for i, rule := range out {
+		tool, pattern, ok := strings.Cut(rule, "(/"+"/"+strings.TrimPrefix(home, "/")+"/")
+		if ok && !strings.Contains(tool, "(") {
+			out[i] = tool + "(~/" + pattern
+		}
+	}
+	return out
 }
 
 // sentence begins a text with a capital letter, unless it begins with a path or a command, and ends it with a full

@@ -76,7 +76,9 @@ func WaitTool(clients ...*Client) tool.Set {
 					}
 				}
 			}
-			return tool.Text(strings.TrimSpace(b.String())), nil
+			res := tool.Text(strings.TrimSpace(b.String()))
+			res.People = "Asked MCP servers: " + strings.ReplaceAll(strings.TrimSpace(b.String()), "\n", ", ")
+			return res, nil
 		})
 	t.Effect, t.Origin = tool.Reads, "MCP servers"
 	t.Subjects = tool.SubjectsOf(func(context.Context, struct{}) []permission.Subject {

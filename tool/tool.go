@@ -124,7 +124,10 @@ func (t *Tool) Line(input json.RawMessage) string {
 			}
 		}
 	}
-	return string(input)
+	if text := string(bytes.TrimSpace(input)); text != "{}" {
+		return text
+	}
+	return "" // nothing that a reader would miss
 }
 
 // SummaryOf returns a Tool.Summary from a func with a typed input.

@@ -78,20 +78,20 @@ var scenes = []scene{
 				{"text": "Write it down in the changelog", "state": "pending"}}}}}},
 			{Calls: []llmtest.Call{bash("a", "for i in 1 2 3 4 5 6; do echo \"ok   example/package$i  0.0${i}s\"; sleep 0.4; "+
 				"done; sleep 60"), {ID: "r", Name: "read", Input: map[string]any{"path": "parser.go"}}}}},
-		steps: []step{{prompt, "Make the tests pass\r"}, {`1 yes, this once`, "1"}, {`package6`, "and update the docs\r"},
+		steps: []step{{prompt, "Make the tests pass\r"}, {`1 yes`, "1"}, {`package6`, "and update the docs\r"},
 			{`queued: and update`, "also the "}, {`also the`, ""}}},
 	{name: "approval", width: 80, height: 24,
 		script: []llmtest.Answer{{When: "greet", Text: "I change the greeting.", Calls: []llmtest.Call{
 			{ID: "e", Name: "edit", Input: map[string]any{"path": "main.go", "edits": []map[string]string{
 				{"oldText": "hello, world", "newText": "hello, knack"}}}}}}},
-		steps: []step{{prompt, "Change the greeting to knack\r"}, {`3 always`, "\x1b[B"}, {`❯ 1`, ""}}},
+		steps: []step{{prompt, "Change the greeting to knack\r"}, {`3 no, and`, "\x1b[B"}, {`❯ 1`, ""}}},
 	{name: "results", width: 80, height: 24, light: true,
 		script: []llmtest.Answer{{When: "greet", Calls: []llmtest.Call{
 			{ID: "e", Name: "edit", Input: map[string]any{"path": "main.go", "edits": []map[string]string{
 				{"oldText": "hello, world", "newText": "hello, knack"}}}},
 			bash("b", "grep -n hello main.go | tee found")}},
 			{Text: "The program says `hello, knack` now, and `grep` finds it **once**.", Usage: usage}},
-		steps: []step{{prompt, "Change the greeting to knack\r"}, {`3 always`, "1"}, {`tee found[^?]*1 yes`, "1"},
+		steps: []step{{prompt, "Change the greeting to knack\r"}, {`3 no, and`, "1"}, {`tee found[^?]*1 yes`, "1"},
 			{`finds it once\.\n\n❯`, ""}}},
 	{name: "question", width: 80, height: 16,
 		script: []llmtest.Answer{{When: "Store", Calls: []llmtest.Call{{ID: "q", Name: "ask", Input: map[string]any{
@@ -126,13 +126,13 @@ var scenes = []scene{
 		script: []llmtest.Answer{{When: "tidy", Calls: []llmtest.Call{
 			{ID: "e", Name: "edit", Input: map[string]any{"path": "main.go", "oldText": "hello, world", "newText": "hi"}}}},
 			{Calls: []llmtest.Call{bash("b", "rm parser.go notes.txt")}}, {Text: "It is tidy."}},
-		steps: []step{{prompt, "tidy up\r"}, {`3 always`, "1"}, {`rm parser[^?]*1 yes`, "1"}, {`is tidy\.\n\n❯`, "/undo\r"},
+		steps: []step{{prompt, "tidy up\r"}, {`3 no, and`, "1"}, {`rm parser[^?]*1 yes`, "1"}, {`is tidy\.\n\n❯`, "/undo\r"},
 			{`takes this back\n\n❯`, ""}}},
 	{name: "rewind", width: 80, height: 24, repository: true, files: notesFile,
 		script: []llmtest.Answer{{When: "greet", Calls: []llmtest.Call{
 			{ID: "e", Name: "edit", Input: map[string]any{"path": "main.go", "oldText": "hello, world", "newText": "hi"}}}},
 			{Text: "It greets."}, {When: "clean", Calls: []llmtest.Call{bash("b", "rm notes.txt")}}, {Text: "It is clean."}},
-		steps: []step{{prompt, "greet shortly\r"}, {`3 always`, "1"}, {`greets\.\n\n❯`, "clean up\r"},
+		steps: []step{{prompt, "greet shortly\r"}, {`3 no, and`, "1"}, {`greets\.\n\n❯`, "clean up\r"},
 			{`rm notes[^?]*1 yes`, "1"}, {`is clean\.\n\n❯`, "/rewind\r"}, {`(?s)/rewind.*greet shortly.*file`, "\x1b[B"},
 			{`greet shortly`, ""}}},
 	{name: "worktree", width: 80, height: 24, repository: true, files: notesFile,

@@ -578,7 +578,7 @@ func TestAllEdits(t *testing.T) {
 	k.types("go\r")
 	k.shows(w, h, `Create one\.txt\?(?s:.*)4 yes, and all edits +mode acceptEdits: files here change without asking`)
 	k.types("4")
-	k.shows(w, h, `Run this command\?\n\ntouch made\n(?s:.*)1 yes, this once`)
+	k.shows(w, h, `Run this command\?\n\ntouch made\n(?s:.*)1 yes`)
 	k.types("1")
 	k.shows(w, h, `All done\.\n\n❯ *\nacceptEdits `)
 	k.quits()

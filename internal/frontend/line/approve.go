@@ -27,7 +27,7 @@ func (f *Front) approve(ctx context.Context, q engine.Question) (engine.Answer, 
 	case err != nil:
 		return engine.Answer{}, err
 	}
-	rules := plain.Line(strings.Join(r.Rules, ", "))
+	rules := plain.Line(strings.Join(r.ShownRules(), ", "))
 	letters := map[string]string{}
 	for _, o := range q.Options {
 		switch {
@@ -70,7 +70,7 @@ func (f *Front) request(q *engine.Question) []styled.Line {
 	width := max(f.columns(), 20)
 	lines := styled.Wrap(show.Title(q), width, nil, styled.S(styled.Text, "  "))
 	indent := styled.S(styled.Text, "    ")
-	body, _ := show.Body(q, width-indent.Width(), "")
+	body, _ := show.Body(q, width-indent.Width(), 0, "")
 	for _, d := range q.Documents {
 		body = append(body, nil)
 		body = append(body, styled.Wrap(styled.S(styled.Bold, plain.Line(d.Title)), width-indent.Width(), nil, nil)...)

@@ -12,9 +12,17 @@ import (
 )
 
 // Counts describes how many lines a change adds and removes.
-func Counts(added, removed int) styled.Line {
-	return styled.Line{{Text: fmt.Sprintf("+%d", added), Style: styled.Inserted}, {Text: " "},
-		{Text: fmt.Sprintf("−%d", removed), Style: styled.Deleted}}
+func Counts(added, removed int) (out styled.Line) {
+	if added > 0 || removed == 0 {
+		out = styled.S(styled.Inserted, fmt.Sprintf("+%d", added))
+	}
+	if removed > 0 {
+		if out != nil {
+			out = append(out, styled.Span{Text: " "})
+		}
+		out = append(out, styled.Span{Text: fmt.Sprintf("−%d", removed), Style: styled.Deleted})
+	}
+	return out
 }
 
 // A hunk is a part of a unified diff. Each of its lines begins with ' ', '+', '-' or '\'.
@@ -54,7 +62,7 @@ func hunks(diff string) []hunk {
 }
 
 // Diff returns a unified diff of the file name as rows with line numbers and highlighted code, without its
-// header. A text that is no diff is shown as it is.
+// header. A text that is no diff is shown as it is. Of a new file the rows are its text.
 func Diff(diff, name string, width int) []styled.Line {
 	all := hunks(diff)
 	if all == nil {
@@ -69,6 +77,7 @@ func Diff(diff, name string, width int) []styled.Line {
 		last = max(last, h.old+len(h.lines), h.new+len(h.lines))
 	}
 	digits := len(fmt.Sprint(last))
+	created := len(all) == 1 && all[0].old == 0
 	language := strings.TrimPrefix(path.Ext(name), ".")
 	var out []styled.Line
 	for i, h := range all {
@@ -93,18 +102,17 @@ func Diff(diff, name string, width int) []styled.Line {
 				lead.Text = strings.Repeat(" ", digits) + "   "
 				row = styled.S(styled.Dim, "no newline at the end of the file")
 			case '-':
-				lead = styled.Span{Text: fmt.Sprintf("%*d - ", digits, before), Style: styled.Deleted}
+				lead = styled.Span{Text: fmt.Sprintf("%*d - ", digits, before), Style: styled.Deleted | styled.Removed}
 				row = tinted(markdown.Highlight("", l[1:])[0], styled.Removed, words[i])
 				before++
 			default:
 				lead.Text = fmt.Sprintf("%*d   ", digits, after)
-				if l[0] == '+' {
-					lead = styled.Span{Text: fmt.Sprintf("%*d + ", digits, after), Style: styled.Inserted}
-				} else {
-					before++
-				}
 				row, coloured = coloured[0], coloured[1:]
-				if l[0] == '+' {
+				switch {
+				case l[0] != '+':
+					before++
+				case !created:
+					lead = styled.Span{Text: fmt.Sprintf("%*d + ", digits, after), Style: styled.Inserted | styled.Added}
 					row = tinted(row, styled.Added, words[i])
 				}
 				after++
@@ -206,11 +214,15 @@ type Fold struct {
 	Head, Tail int // rows shown of them
 }
 
-// Folds of a change that the user has to approve, and of one that was made.
-var (
-	Asked = Fold{Above: 60, Head: 36, Tail: 12}
-	Done  = Fold{Above: 24, Head: 12, Tail: 6}
-)
+// Done is the fold of a change that was made.
+var Done = Fold{Above: 24, Head: 12, Tail: 6}
+
+// asked returns the fold of a change that the user has to approve: short ones are shown whole, others in about a number
+// of rows.
+func asked(rows int) Fold {
+	rows = min(max(rows, 8), 48)
+	return Fold{Above: 60, Head: rows - 1 - rows/3, Tail: rows / 3}
+}
 
 // Rows shortens rows. how tells the user how to see all of them.
 func (f Fold) Rows(rows []styled.Line, how string) []styled.Line {

@@ -39,8 +39,9 @@ func Page(q *engine.Question) styled.Line {
 }
 
 // Body returns the subject of a question: what a call would do, and what the user should know before answering. Long
-// diffs are folded, and how says how to see all of them; "" shows them whole. folded is the number of rows left out.
-func Body(q *engine.Question, width int, how string) (out []styled.Line, folded int) {
+// diffs are folded to a number of rows, and how says how to see all of them; "" shows them whole. folded is the number
+// of rows left out.
+func Body(q *engine.Question, width, rows int, how string) (out []styled.Line, folded int) {
 	wrap := func(style styled.Style, text string) {
 		for l := range strings.SplitSeq(text, "\n") {
 			out = append(out, styled.Wrap(styled.S(style, plain.Line(l)), width, nil, nil)...)
@@ -68,20 +69,20 @@ func Body(q *engine.Question, width int, how string) (out []styled.Line, folded 
 	for _, sub := range r.Subjects {
 		if sub.IsCommand() {
 			for _, l := range marked(markdown.Highlight("bash", sub.Text), sub.Text) {
-				out = append(out, styled.Break(l, width)...)
+				out = append(out, styled.BreakWords(l, width)...)
 			}
 			shown = true
 		}
 	}
 	diff := func(text, name string) {
-		rows := Diff(text, name, width)
+		all := Diff(text, name, width)
+		shown := all
 		if how != "" {
-			all := len(rows)
-			if rows = Asked.Rows(rows, ": "+how); len(rows) < all {
-				folded += all - len(rows) + 1
+			if shown = asked(rows).Rows(all, ": "+how); len(shown) < len(all) {
+				folded += len(all) - len(shown) + 1
 			}
 		}
-		out = append(out, rows...)
+		out = append(out, shown...)
 	}
 	for _, c := range r.Changes {
 		gap()
@@ -94,6 +95,9 @@ func Body(q *engine.Question, width int, how string) (out []styled.Line, folded 
 		}
 		if c.Unread {
 			wrap(styled.Warn, "This file has not been read in this session.")
+		}
+		if c.Unread || len(r.Changes) == 1 && c.Replaced != "" {
+			gap()
 		}
 		diff(c.Diff, c.Path)
 		shown = true

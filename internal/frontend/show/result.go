@@ -59,8 +59,10 @@ func ResultOf(r *session.Result, heading styled.Line, width int, how string) Res
 		if why == "" {
 			why = "failed"
 		}
-		out.Line = append(append(styled.Line(nil), heading...), styled.Span{Text: "  " + plain.Line(Start(why, headingCells)),
-			Style: out.Mark})
+		why = "  " + plain.Line(Start(why, headingCells))
+		// What was tried leaves room for the reason in its row, after the mark.
+		tried := heading.Cut(max(width-len(indent)-styled.Width(why), min(width, headingCells)/2))
+		out.Line = append(append(styled.Line(nil), tried...), styled.Span{Text: why, Style: out.Mark})
 		if details.Status != "" || r.People == "" {
 			out.Rows = Text(text, width, how)
 		}

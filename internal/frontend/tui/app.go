@@ -161,6 +161,7 @@ type app struct {
 	files     []string                // files for @; nil: not read yet
 	resources map[string]*resources   // for @server:, by server
 	named     []item                  // completions for @; nil: not yet built from files and agents
+	moves     bool                    // the command after "!" is to go to the background as soon as it runs
 	reading   bool                    // files are being read in the background
 	stop      context.CancelCauseFunc // stops the running turn
 	shells    []*shellCommand         // running
@@ -279,6 +280,9 @@ func (a *app) loop() error {
 					break // polled: nothing reports the end of a background task
 				}
 				continue
+			}
+			if a.moves = a.moves && len(a.shells) > 0; a.moves {
+				a.moves = !a.session.MoveToBackground("")
 			}
 		case <-sizes:
 			w, h := a.terminal.Size()

@@ -118,8 +118,11 @@ func (a *app) theme(name string) {
 // setTheme switches to a theme. It returns false if the theme cannot be used; a hint then shows the reason.
 func (a *app) setTheme(name string) bool {
 	t, err := styled.ThemeFor(a.light()), error(nil)
-	if name != "auto" {
+	switch depth := a.env("COLORTERM"); {
+	case name != "auto":
 		t, err = readTheme(a.o.Themes, name)
+	case depth == "truecolor" || depth == "24bit":
+		t = t.Deep(a.light())
 	}
 	if err != nil {
 		a.view.hint = plain.Line(err.Error())

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -528,14 +529,14 @@ func (c *conversation) live(maxRows int, now time.Time) []styled.Line {
 		if i := slices.IndexFunc(c.subs, func(s *subAgent) bool { return k.call.ID != "" && s.Call == k.call.ID }); i >= 0 &&
 			k.ended.IsZero() {
 			attached[c.subs[i].Log] = true
-			lines = append(lines, c.working(c.subs[i], now))
+			lines = append(lines, c.working(c.subs[i], task(k), now))
 			continue
 		}
 		lines = append(lines, c.pending(k, now)...)
 	}
 	for _, s := range c.subs {
 		if !attached[s.Log] && !s.background {
-			lines = append(lines, c.working(s, now))
+			lines = append(lines, c.working(s, "", now))
 		}
 	}
 	if c.retry != "" {
@@ -569,8 +570,18 @@ func (c *conversation) pending(k *call, now time.Time) []styled.Line {
 	return lines
 }
 
-// working returns the line of a sub-agent: its name, what it does, and what that took so far.
-func (c *conversation) working(s *subAgent, now time.Time) styled.Line {
+// task returns how a call that starts an agent describes the agent's task; "": it does not.
+func task(k *call) string {
+	var in struct{ Description string }
+	_ = json.Unmarshal(k.call.Input, &in) // other tools start agents, too
+	return strings.Join(strings.Fields(in.Description), " ")
+}
+
+// taskCells is the width of the task in the line of an agent.
+const taskCells = 30
+
+// working returns the line of a sub-agent: its name and task, what it does, and what that took so far.
+func (c *conversation) working(s *subAgent, task string, now time.Time) styled.Line {
 	tail := ""
 	if d := now.Sub(s.since); d >= time.Second {
 		tail = "  " + show.Elapsed(d)
@@ -579,7 +590,11 @@ func (c *conversation) working(s *subAgent, now time.Time) styled.Line {
 		tail += "  " + plain.Number(s.tokens) + " tokens"
 	}
 	l := styled.Line{{Text: strings.Repeat("  ", max(s.Depth-1, 0)) + "○ ", Style: styled.Accent},
-		{Text: plain.Line(s.Name), Style: styled.Bold}, {Text: " › ", Style: styled.Dim}}
+		{Text: plain.Line(s.Name), Style: styled.Bold}}
+	if task != "" && c.width >= 2*taskCells {
+		l = append(l, styled.Span{Text: " " + styled.Cut(plain.Line(task), taskCells)})
+	}
+	l = append(l, styled.Span{Text: " › ", Style: styled.Dim})
 	if s.doing == nil {
 		l = append(l, styled.Span{Text: "starts", Style: styled.Dim})
 	}

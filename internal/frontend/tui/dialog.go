@@ -33,9 +33,13 @@ type dialog struct {
 	reads       *document     // the document that the user looks at; set by key, taken by app
 	short       bool          // the options are shown without the rules that they keep, which are shown once above them
 	callSummary string        // a one-line description of the call
-	bodyRows    []styled.Line // of body, for bodyWidth
+	bodyRows    []styled.Line // of body, for bodyWidth and bodyHeight
 	bodyWidth   int           // 0: not built yet
+	bodyHeight  int
+	height      int // of the terminal
 	folded      int
+	all         bool // rarely used options are shown, too
+	folds       bool // there are such options, which are not shown
 	// locked means that the dialog appeared while the user was typing a prompt, so that an
 	// Enter or a digit may not be meant for it. An arrow key, which is not needed to finish a
 	// prompt, unlocks it.
@@ -46,7 +50,6 @@ type dialog struct {
 // Values of list items that are not options of the question.
 const (
 	itemReason = "\x00reason"
-	itemEdit   = "\x00edit"
 	itemOther  = "\x00other"
 )
 
@@ -54,23 +57,8 @@ func newDialog(q engine.Question) *dialog {
 	d := &dialog{q: q, values: map[string]json.RawMessage{}}
 	switch {
 	case len(q.Options) > 0:
-		var items []item
-		for _, o := range q.Options {
-			it := item{value: o.ID, label: o.Label, help: o.Help}
-			if n := len(items); q.Call != nil && o.Help != "" && n > 0 && items[n-1].help == o.Help {
-				it.help = "the same rule" // each rule is shown once
-			}
-			if q.Call != nil && o.Lasts == gate.No && !o.Allow {
-				if commandOf(q.Call) != "" {
-					items = append(items, item{value: itemEdit, label: "edit the command", help: "your version is checked again"})
-				}
-				items = append(items, it, item{value: itemReason, label: "no, and give a reason"})
-				continue
-			}
-			items = append(items, it)
-		}
-		d.list = newPicker("", items)
-		d.list.closed = len(items) < 10
+		d.list = newPicker("", d.items())
+		d.list.closed = len(d.list.items) < 10
 		if q.Call != nil || q.Asker == engine.AskerPlan || q.Asker == engine.AskerTrust {
 			d.list.at = -1 // an Enter meant for the prompt must not approve anything
 		}
@@ -81,6 +69,33 @@ func newDialog(q engine.Question) *dialog {
 		d.list.closed = true
 	}
 	return d
+}
+
+// items returns the options of the question as a list. Of a change of files, the options that keep a rule for one file
+// are left out until the user asks for more. An answer "no" can have a reason, so that it is one item.
+func (d *dialog) items() (items []item) {
+	var later []item
+	for _, o := range d.q.Options {
+		it := item{value: o.ID, label: o.Label, help: o.Help}
+		switch rule := o.Lasts == gate.Session || o.Lasts == gate.Always; {
+		case d.q.Call == nil:
+		case o.Lasts == gate.No && !o.Allow:
+			it.value, it.label = itemReason, "no, and say why"
+		case rule && d.q.Call.Edits:
+			later = append(later, it)
+			continue
+		}
+		items = append(items, it)
+	}
+	if d.folds = len(later) > 0 && !d.all; !d.folds {
+		items = append(items, later...)
+	}
+	for i := len(items) - 1; i > 0 && d.q.Call != nil; i-- {
+		if items[i].help != "" && items[i].help == items[i-1].help {
+			items[i].help = "the same rule" // each rule is shown once
+		}
+	}
+	return items
 }
 
 // appears reports, once, that a field for a secret is drawn for the first time.
@@ -132,7 +147,7 @@ func commandOf(r *gate.Request) string {
 func (d *dialog) documents() (all []document) {
 	key := 0
 	for _, doc := range d.q.Documents {
-		for key < len(letters) && d.q.Call != nil && letters[key] == 'n' {
+		for key < len(letters) && d.q.Call != nil && strings.ContainsRune("emn", rune(letters[key])) {
 			key++
 		}
 		if key == len(letters) {
@@ -170,21 +185,24 @@ func (d *dialog) title(width int) styled.Line {
 	return l
 }
 
+// foldedRows is the number of rows of a terminal that a folded change leaves to the title, the options and blank rows.
+const foldedRows = 13
+
 // body returns the subject of the question, and how many rows of it are folded.
 func (d *dialog) body(width int) ([]styled.Line, int) {
-	if d.bodyWidth != width {
-		d.bodyRows, d.folded = show.Body(&d.q, width, "v shows all")
+	if d.bodyWidth != width || d.bodyHeight != d.height {
+		d.bodyRows, d.folded = show.Body(&d.q, width, d.height-foldedRows, "v shows all")
 		if docs := d.documents(); len(docs) > 0 {
 			if len(d.bodyRows) > 0 {
 				d.bodyRows = append(d.bodyRows, nil)
 			}
 			d.bodyRows = append(d.bodyRows, documentRows(docs, width)...)
 		}
-		d.bodyWidth = width
+		d.bodyWidth, d.bodyHeight = width, d.height
 	}
 	out := slices.Clip(d.bodyRows)
 	if d.short && d.q.Call != nil && len(d.q.Call.Rules) > 0 { // the user must not approve what is not shown
-		rule := styled.S(styled.Dim, "the rule: "+plain.Line(strings.Join(d.q.Call.Rules, ", ")))
+		rule := styled.S(styled.Dim, "the rule: "+plain.Line(strings.Join(d.q.Call.ShownRules(), ", ")))
 		out = append(out, styled.Wrap(rule, width, nil, nil)...)
 	}
 	return out, d.folded
@@ -219,9 +237,9 @@ func (d *dialog) keys() string {
 	case d.list.multiple:
 		return "  space: mark · enter: done · esc: no answer"
 	case d.list.closed:
-		keys := "  a number, or ↑↓ and enter · esc: no"
-		if d.q.Call != nil {
-			keys = "  a number, or ↑↓ enter · n, esc: no"
+		keys := "  a number, or ↑↓ enter · esc: no"
+		if d.q.Call != nil && commandOf(d.q.Call) != "" {
+			keys += " · e: edit it"
 		}
 		switch {
 		case d.folded > 0:
@@ -230,6 +248,9 @@ func (d *dialog) keys() string {
 			keys += " · a letter: look into it"
 		case len(d.q.Documents) == 1:
 			keys += " · a: read it first"
+		}
+		if d.folds {
+			keys += " · m: more"
 		}
 		return keys
 	}
@@ -323,8 +344,20 @@ func (d *dialog) key(k terminal.Key) (a engine.Answer, done bool) {
 		if k.Text == "n" && d.q.Call != nil { // as in line mode, whatever number it has
 			return engine.Answer{Declined: true}, true
 		}
-		if k.Text == "v" && d.q.Call != nil {
+		switch {
+		case k.Text == "v" && d.q.Call != nil:
 			d.reads = d.whole()
+			return a, false
+		case k.Text == "e" && d.q.Call != nil && commandOf(d.q.Call) != "":
+			d.text, d.prompt, d.edit = &editor.Editor{}, "", true
+			d.text.Set(commandOf(d.q.Call))
+			return a, false
+		case k.Text == "m" && d.folds:
+			d.all = true
+			d.list.items = d.items()
+			at := d.list.at
+			d.list.filter()
+			d.list.at = at
 			return a, false
 		}
 		for _, doc := range d.documents() {
@@ -353,10 +386,6 @@ func (d *dialog) chosen() (engine.Answer, bool) {
 	switch it.value {
 	case itemReason:
 		d.text, d.prompt = &editor.Editor{}, "why not? "
-		return engine.Answer{}, false
-	case itemEdit:
-		d.text, d.prompt, d.edit = &editor.Editor{}, "", true
-		d.text.Set(commandOf(d.q.Call))
 		return engine.Answer{}, false
 	case itemOther:
 		d.text, d.prompt, d.other = &editor.Editor{}, "", true
@@ -477,7 +506,7 @@ func (d *dialog) summary(a engine.Answer) (styled.Style, string) {
 			case o.ID == engine.OptionEdits:
 				return styled.Good, "all edits here are allowed from now on (shift+tab changes the mode)"
 			case o.Lasts != gate.Once:
-				return styled.Good, "allowed " + lasts(o.Lasts) + ": " + strings.Join(d.q.Call.Rules, ", ")
+				return styled.Good, "allowed " + lasts(o.Lasts) + ": " + strings.Join(d.q.Call.ShownRules(), ", ")
 			}
 		}
 		return styled.Dim, ""

@@ -56,7 +56,7 @@ func (a *app) questionKey(k terminal.Key) {
 		q.dialog.reads = nil
 		a.page(doc.Title, func(width int) []styled.Line {
 			if doc.key == 'v' {
-				rows, _ := show.Body(&q.dialog.q, width, "")
+				rows, _ := show.Body(&q.dialog.q, width, 0, "")
 				return rows
 			}
 			return rendered(doc.Text, doc.Name, width)
@@ -154,7 +154,11 @@ func (a *app) promptKey(k terminal.Key) {
 	case actSendNow:
 		sendNow(a)
 	case actBackground:
-		if !a.session.MoveToBackground("") {
+		switch {
+		case a.session.MoveToBackground(""):
+		case len(a.shells) > 0:
+			a.moves = true
+		default:
 			a.view.hint = "no command is running that could go on in the background"
 		}
 	case actRedraw:

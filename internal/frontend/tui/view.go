@@ -2,6 +2,7 @@ package tui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,11 +106,12 @@ func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 		heading = heading[:min(len(heading), max(maxRows-len(body)-len(controls), 1))]
 	}
 	spare := maxRows - len(heading) - len(body) - len(controls)
+	options := len(controls)
 	if keys := d.keys(); keys != "" && spare > 0 {
 		controls = append(controls, styled.S(styled.Dim, keys).Cut(width))
 		spare--
 	}
-	if spare > 0 && len(body) > 0 { // a blank line between body and controls
+	if spare > 0 && (len(body) > 0 || d.bodyWritten) { // a blank line between body and controls
 		controls = append([]styled.Line{nil}, controls...)
 		if cursor.Row >= 0 {
 			cursor.Row++
@@ -127,6 +129,10 @@ func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 	}
 	if spare > 0 && v.conv.last != blockNone { // a blank line after the conversation
 		out = append([]styled.Line{nil}, out...)
+		spare--
+	}
+	if spare > 0 && (len(body) > 0 || d.bodyWritten) && d.list != nil && len(controls) > options { // and one above the keys
+		controls = slices.Insert(controls, len(controls)-1, styled.Line(nil))
 	}
 	if cursor.Row >= 0 {
 		cursor.Row += len(out)
@@ -148,10 +154,11 @@ const ruleCells = 20
 // written there, too: the terminal breaks it, so that it is copied and opened as a whole.
 func (v *view) writeTall(width, height int) {
 	d := v.dialog
+	d.height = height
 	if d.q.Call != nil && d.list != nil && !d.short {
 		d.short = len(d.list.unfolded(width)) > height-4
 		if d.short && d.bodyWritten { // the window became smaller
-			v.conv.note(styled.Dim, "the rule: "+strings.Join(d.q.Call.Rules, ", "))
+			v.conv.note(styled.Dim, "the rule: "+strings.Join(d.q.Call.ShownRules(), ", "))
 		}
 	}
 	if d.bodyWritten {
@@ -160,7 +167,8 @@ func (v *view) writeTall(width, height int) {
 	controls, _ := d.controls(width, max(height-2, 1))
 	body, _ := d.body(width)
 	title := titleRows(d.title(width), width)
-	fits := len(body)+len(controls)+len(title) <= max(height-1, 1) && show.Page(&d.q).Width() <= width
+	fits := len(body)+len(controls)+len(title)+1 <= max(height-1, 1) &&
+		show.Page(&d.q).Width() <= width // 1 row has the keys
 	stays := d.q.Asker == engine.AskerPlan // what is approved can be read while it is carried out
 	if len(body) == 0 || fits && !stays {
 		return

@@ -235,26 +235,42 @@ func cellsOf(text Line) []cell {
 
 // Break splits a line of code into rows of at most width cells. It may break at any character
 // and keeps all blanks.
-func Break(text Line, width int) []Line {
+func Break(text Line, width int) []Line { return breakAt(text, width, false) }
+
+// BreakWords is like Break, but breaks after a blank where it can. It also keeps all blanks.
+func BreakWords(text Line, width int) []Line { return breakAt(text, width, true) }
+
+func breakAt(text Line, width int, words bool) []Line {
 	if text.Width() <= width {
 		return []Line{text}
 	}
 	var lines []Line
-	var row Line
-	used := 0
-	for _, c := range cellsOf(text) {
-		if used > 0 && used+c.width > width {
-			lines = append(lines, row)
-			row, used = nil, 0
+	for cells := cellsOf(text); len(cells) > 0; {
+		n, used := 0, 0 // number of cells that fit
+		for n < len(cells) && (n == 0 || used+cells[n].width <= width) {
+			used += cells[n].width
+			n++
 		}
-		used += c.width
-		if n := len(row); n > 0 && row[n-1].Style == text[c.span].Style && row[n-1].Link == text[c.span].Link {
-			row[n-1].Text += c.text
-			continue
+		if words && n < len(cells) {
+			at := n
+			for at > 0 && !cells[at-1].space {
+				at--
+			}
+			if at > 0 {
+				n = at
+			}
 		}
-		row = append(row, Span{Text: c.text, Style: text[c.span].Style, Link: text[c.span].Link})
+		var row Line
+		for _, c := range cells[:n] {
+			if n := len(row); n > 0 && row[n-1].Style == text[c.span].Style && row[n-1].Link == text[c.span].Link {
+				row[n-1].Text += c.text
+				continue
+			}
+			row = append(row, Span{Text: c.text, Style: text[c.span].Style, Link: text[c.span].Link})
+		}
+		lines, cells = append(lines, row), cells[n:]
 	}
-	return append(lines, row)
+	return lines
 }
 
 func join(a, b Line) Line {

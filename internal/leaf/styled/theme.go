@@ -73,6 +73,17 @@ func ThemeFor(light bool) Theme {
 	return builtInTheme("dark")
 }
 
+// Deep returns the theme with the backgrounds of changed lines in 24-bit colours, for a terminal that has them: the
+// darkest of the 256 colours are too bright below text in the terminal's own colours.
+func (t Theme) Deep(light bool) Theme {
+	from := builtInTheme("truecolor")
+	if light {
+		from = builtInTheme("truecolor-light")
+	}
+	t.added, t.removed = from.added, from.removed
+	return t
+}
+
 func builtInTheme(name string) Theme {
 	t, _ := ThemeNamed(name)
 	return t
