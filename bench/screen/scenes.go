@@ -84,7 +84,7 @@ var scenes = []scene{
 		script: []llmtest.Answer{{When: "greet", Text: "I change the greeting.", Calls: []llmtest.Call{
 			{ID: "e", Name: "edit", Input: map[string]any{"path": "main.go", "edits": []map[string]string{
 				{"oldText": "hello, world", "newText": "hello, knack"}}}}}}},
-		steps: []step{{prompt, "Change the greeting to knack\r"}, {`3 no, and`, "\x1b[B"}, {`❯ 1`, ""}}},
+		steps: []step{{prompt, "Change the greeting to knack\r"}, {`3 no, and`, "\x1b[B"}, {`▸ 1`, ""}}},
 	{name: "results", width: 80, height: 24, light: true,
 		script: []llmtest.Answer{{When: "greet", Calls: []llmtest.Call{
 			{ID: "e", Name: "edit", Input: map[string]any{"path": "main.go", "edits": []map[string]string{
@@ -101,7 +101,7 @@ var scenes = []scene{
 					{"label": "SQLite", "description": "one file, no server"}}},
 				{"question": "Which tables are needed?", "header": "Tables", "multiSelect": true,
 					"options": []map[string]string{{"label": "users"}, {"label": "orders"}}}}}}}}},
-		steps: []step{{prompt, "Store the records\r"}, {`SQLite`, "\x1b[B"}, {`❯ 2`, ""}}},
+		steps: []step{{prompt, "Store the records\r"}, {`SQLite`, "\x1b[B"}, {`▸ 2`, ""}}},
 	{name: "completion", width: 80, height: 16,
 		steps: []step{{prompt, "/re"}, {`/release +Prepares`, ""}}},
 	{name: "skills", width: 80, height: 20,
@@ -154,7 +154,7 @@ var scenes = []scene{
 		script: []llmtest.Answer{{When: "say", Calls: []llmtest.Call{
 			{ID: "f", Name: "web_fetch", Input: map[string]any{"url": "https://example.com/news?id=7",
 				"prompt": "What changed in the last release?"}}}}},
-		steps: []step{{prompt, "What does the news page say?\r"}, {`1 yes`, "\x1b[B"}, {`❯ 1`, ""}}},
+		steps: []step{{prompt, "What does the news page say?\r"}, {`1 yes`, "\x1b[B"}, {`▸ 1`, ""}}},
 	{name: "note", width: 80, height: 18,
 		steps: []step{{prompt, "# tests run with make check\r"}, {`5 no`, ""}}},
 	{name: "notebook", width: 80, height: 28, files: map[string]string{"plot.ipynb": notebook},
@@ -162,7 +162,7 @@ var scenes = []scene{
 			{ID: "n", Name: "edit", Input: map[string]any{"path": "plot.ipynb", "cells": []map[string]any{
 				{"cell": "2", "source": "plt.plot(x, y)\nplt.grid()"},
 				{"cell": "2", "action": "insert", "type": "markdown", "source": "The grid makes it legible."}}}}}}},
-		steps: []step{{prompt, "Give the plot a grid\r"}, {`1 yes`, "\x1b[B"}, {`❯ 1`, ""}}},
+		steps: []step{{prompt, "Give the plot a grid\r"}, {`1 yes`, "\x1b[B"}, {`▸ 1`, ""}}},
 }
 
 var notesFile = map[string]string{".gitignore": "*.tmp\n", "notes.txt": "call them\n"}

@@ -25,7 +25,7 @@ const (
 // on a small screen, however many items there are.
 func TrustPage(p *engine.Project, items []engine.TrustItem) engine.Question {
 	q := engine.Question{
-		Title: "Trust the folder " + p.Dir() + "?", Asker: engine.AskerTrust,
+		Title: p.ShortIn("Trust the folder " + p.Dir() + "?"), Asker: engine.AskerTrust,
 		Text: "Files of this folder want to take part. They can tell the model what to do, allow it things, and run " +
 			"programs as you. Until you trust them they are ignored. Your answer counts for what they contain now: if " +
 			"anything changes, you are asked again.",

@@ -97,7 +97,11 @@ func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
 	}
 	if len(commit) > 0 && len(s.rows) > 0 {
 		to(0)
-		b.WriteString("\x1b[J")
+		if len(rows[0]) > 0 {
+			b.WriteString(" \x1b[J") // as eraseBelow, and shorter: the row is written next
+		} else {
+			b.WriteString(eraseBelow)
+		}
 		s.rows = s.rows[:0]
 	}
 	written := len(s.rows) // rows that exist on the screen
@@ -234,11 +238,15 @@ func (s *Screen) Redraw() error {
 	if s.row > 0 {
 		b.WriteString("\x1b[" + strconv.Itoa(s.row) + "A")
 	}
-	b.WriteString("\r\x1b[J")
+	b.WriteString("\r" + eraseBelow + "\r")
 	s.rows, s.row, s.cursor = nil, 0, Cursor{}
 	_, err := s.Out.Write(b.Bytes())
 	return err
 }
+
+// eraseBelow erases from the start of a row to the end of the screen. Erasing from the top left corner in one step
+// would make tmux keep what was there in its history.
+const eraseBelow = "\x1b[K\x1b[C\x1b[J"
 
 // Leave erases the live area and leaves the cursor at its top.
 func (s *Screen) Leave() error {

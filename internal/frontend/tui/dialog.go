@@ -226,7 +226,7 @@ func documentRows(docs []document, width int) []styled.Line {
 }
 
 // keys describes the keys that answer the question.
-func (d *dialog) keys() string {
+func (d *dialog) keys(width int) string {
 	switch {
 	case d.locked:
 		return ""
@@ -251,6 +251,9 @@ func (d *dialog) keys() string {
 		}
 		if d.folds {
 			keys += " · m: more"
+		}
+		if styled.Width(keys) > width { // the options have their numbers
+			keys = strings.Replace(keys, "a number, or ", "", 1)
 		}
 		return keys
 	}

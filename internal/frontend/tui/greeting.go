@@ -35,8 +35,11 @@ func (g Greeting) lines(width, height int) []styled.Line {
 	pad := func(s string, n int) string { return s + strings.Repeat(" ", max(n-styled.Width(s), 0)) }
 	out = append(out, nil)
 	for _, f := range g.Facts {
-		out = append(out, styled.Line{{Text: "  " + pad(f.Name, names) + "  ", Style: styled.Dim},
-			{Text: pad(plain.Line(f.Text), texts)}, {Text: "  " + f.Key, Style: styled.Dim}}.Cut(width))
+		l := styled.Line{{Text: "  " + pad(f.Name, names) + "  ", Style: styled.Dim}, {Text: pad(plain.Line(f.Text), texts)}}
+		if key := "  " + f.Key; l.Width()+styled.Width(key) <= width {
+			l = append(l, styled.Span{Text: key, Style: styled.Dim})
+		}
+		out = append(out, l.Cut(width))
 	}
 	out = append(out, nil)
 	for _, t := range g.Tries {

@@ -194,7 +194,7 @@ func (p *picker) lines(width, maxRows int) []styled.Line {
 		it := p.items[p.found[j]]
 		style, lead := styled.Text, "  "
 		if j == p.at {
-			style, lead = styled.Accent|styled.Bold, "❯ "
+			style, lead = styled.Accent|styled.Bold, "▸ "
 		}
 		if p.closed {
 			lead += fmt.Sprintf("%d ", j+1)
@@ -231,7 +231,7 @@ func (p *picker) unfolded(width int) []styled.Line {
 		it := p.items[i]
 		style, lead := styled.Text, "  "
 		if j == p.at {
-			style, lead = styled.Accent|styled.Bold, "❯ "
+			style, lead = styled.Accent|styled.Bold, "▸ "
 		}
 		lead += fmt.Sprintf("%d ", j+1)
 		label := plain.Line(it.label)

@@ -107,7 +107,7 @@ func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 	}
 	spare := maxRows - len(heading) - len(body) - len(controls)
 	options := len(controls)
-	if keys := d.keys(); keys != "" && spare > 0 {
+	if keys := d.keys(width); keys != "" && spare > 0 {
 		controls = append(controls, styled.S(styled.Dim, keys).Cut(width))
 		spare--
 	}

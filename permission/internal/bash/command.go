@@ -18,7 +18,7 @@ func (a *analysis) classify(c *SimpleCommand, loose bool) {
 	}
 	base := path.Base(name)
 	if base != name || !c.Words[0].Literal {
-		c.Reason = "only a command's plain name is of the read-only list"
+		c.Reason = "only programs that are named without a path are known to just read"
 	}
 	switch base {
 	case "git":

@@ -185,6 +185,13 @@ func (v *VT) escape(s string) int {
 	case last == 'K' && params == "":
 		v.cut()
 	case last == 'J' && params == "":
+		if v.row == 0 && v.col == 0 && v.below == nil { // as tmux does: what is erased as a whole can be scrolled back to
+			for _, r := range v.rows {
+				if len(r.cells) > 0 {
+					v.scrollback = append(v.scrollback, r)
+				}
+			}
+		}
 		v.cut()
 		for j := v.row + 1; j < v.height; j++ {
 			v.rows[j] = row{}
