@@ -37,7 +37,8 @@ func start(program, dir string, width, height int, env []string, args ...string)
 	}
 	cmd := exec.Command(program, append([]string{"--trust", "--sandbox", "off"}, args...)...)
 	cmd.Dir = work
-	cmd.Env = append([]string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color", "KNACK_UI=screen"},
+	cmd.Env = append([]string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "TERM=xterm-256color", "COLORTERM=truecolor",
+		"KNACK_UI=screen"},
 		env...)
 	f, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: uint16(height), Cols: uint16(width)})
 	if err != nil {

@@ -84,7 +84,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 		front.Print(withHint(err).Error()) // not fatal: /login and other commands need no model
 	}
 	front.Print(fmt.Sprintf("%s, %s, %d skills. /help lists the commands.",
-		plain.Line(name), plain.Line(e.Project().Short(e.Project().Dir())), len(e.Catalog().Skills())))
+		plain.Line(name), plain.Line(e.Project().ShortIn(e.Project().Dir())), len(e.Catalog().Skills())))
 	if s.Log().Last() > 0 {
 		front.Show(s.Log())
 	}

@@ -208,7 +208,11 @@ func (f *Front) Print(s string) {
 	f.screen.Lock()
 	defer f.screen.Unlock()
 	f.endAnswer()
-	fmt.Fprintln(f.Out, s)
+	if f.In == nil {
+		fmt.Fprintln(f.Out, s)
+		return
+	}
+	f.text(s)
 }
 
 // Event shows an event of a run.

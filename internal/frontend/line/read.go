@@ -280,7 +280,7 @@ func (p *promptRows) draw(e *editor.Editor) {
 	var b strings.Builder
 	if p.rows != nil {
 		p.top(&b)
-		b.WriteString("\x1b[J")
+		b.WriteString(terminal.EraseBelow + "\r")
 	}
 	b.WriteString(strings.Join(rows, "\r\n"))
 	p.rows, p.row, p.col = rows, len(rows)-1, styled.Width(bare(rows[len(rows)-1]))
@@ -314,7 +314,7 @@ func (p *promptRows) top(b *strings.Builder) {
 func (p *promptRows) redraw(e *editor.Editor) {
 	var b strings.Builder
 	p.top(&b)
-	b.WriteString("\x1b[J")
+	b.WriteString(terminal.EraseBelow + "\r")
 	io.WriteString(p.out, b.String())
 	p.rows, p.row, p.col = nil, 0, 0
 	p.draw(e)

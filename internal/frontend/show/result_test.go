@@ -101,3 +101,22 @@ func TestChangedWords(t *testing.T) {
 		t.Errorf("bold: %q", s)
 	}
 }
+
+// TestDiffNew: a new file is shown as text, a change with its signs.
+func TestDiffNew(t *testing.T) {
+	for diff, want := range map[string]string{
+		"--- /dev/null\n+++ b/a.txt\n@@ -0,0 +1,2 @@\n+x\n+y\n": "1   x|2   y",
+		"--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-x\n+y\n":       "1 - x|1 + y",
+	} {
+		var got []string
+		for _, l := range Diff(diff, "a.txt", 80) {
+			got = append(got, l.String())
+		}
+		if got := strings.Join(got, "|"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	if got := Counts(9, 0).String() + " " + Counts(0, 2).String() + " " + Counts(0, 0).String(); got != "+9 −2 +0" {
+		t.Error(got)
+	}
+}

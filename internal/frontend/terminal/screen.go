@@ -98,9 +98,9 @@ func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
 	if len(commit) > 0 && len(s.rows) > 0 {
 		to(0)
 		if len(rows[0]) > 0 {
-			b.WriteString(" \x1b[J") // as eraseBelow, and shorter: the row is written next
+			b.WriteString(" \x1b[J") // as EraseBelow, and shorter: the row is written next
 		} else {
-			b.WriteString(eraseBelow)
+			b.WriteString(EraseBelow)
 		}
 		s.rows = s.rows[:0]
 	}
@@ -238,15 +238,15 @@ func (s *Screen) Redraw() error {
 	if s.row > 0 {
 		b.WriteString("\x1b[" + strconv.Itoa(s.row) + "A")
 	}
-	b.WriteString("\r" + eraseBelow + "\r")
+	b.WriteString("\r" + EraseBelow + "\r")
 	s.rows, s.row, s.cursor = nil, 0, Cursor{}
 	_, err := s.Out.Write(b.Bytes())
 	return err
 }
 
-// eraseBelow erases from the start of a row to the end of the screen. Erasing from the top left corner in one step
+// EraseBelow erases from the start of a row to the end of the screen. Erasing from the top left corner in one step
 // would make tmux keep what was there in its history.
-const eraseBelow = "\x1b[K\x1b[C\x1b[J"
+const EraseBelow = "\x1b[K\x1b[C\x1b[J"
 
 // Leave erases the live area and leaves the cursor at its top.
 func (s *Screen) Leave() error {

@@ -303,7 +303,7 @@ func (d *dialog) controls(width, maxRows int) (out []styled.Line, cursor termina
 		out = append(out, styled.Wrap(styled.S(styled.Warn, "You were typing: press ↑ or ↓ before you choose."), width,
 			nil, nil)...)
 	}
-	if d.q.Call != nil && !d.short {
+	if len(d.q.Options) > 0 && d.list.closed && !d.short {
 		if rows := d.list.unfolded(width); len(out)+len(rows) <= maxRows {
 			return append(out, rows...), cursor
 		}

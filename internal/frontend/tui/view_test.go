@@ -664,3 +664,39 @@ func TestTypedBeforeSecret(t *testing.T) {
 		t.Errorf("a key of the answer is dropped, %v", err)
 	}
 }
+
+// TestRareOptions: a change of files is asked about with three options; those that keep a rule for one file follow the
+// key m. A command is edited with e.
+func TestRareOptions(t *testing.T) {
+	q := engine.Question{Call: &gate.Request{Tool: "edit", Edits: true}, Options: []engine.Option{
+		{ID: "once", Label: "yes", Allow: true, Lasts: gate.Once},
+		{ID: "session", Label: "yes, in this session", Help: "Edit(~/a)", Allow: true, Lasts: gate.Session},
+		{ID: "always", Label: "always", Help: "Edit(~/a)", Allow: true, Lasts: gate.Always},
+		{ID: engine.OptionEdits, Label: "yes, and all edits", Allow: true, Lasts: gate.Once},
+		{ID: "no", Label: "no"}}}
+	d := newDialog(q)
+	shown := func() string {
+		var all []string
+		for _, it := range d.list.items {
+			all = append(all, strings.TrimSpace(it.label+" "+it.help))
+		}
+		return strings.Join(all, "|")
+	}
+	if got, want := shown(), "yes|yes, and all edits|no, and say why"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	press := func(key string) (engine.Answer, bool) { return d.key(terminal.Key{Name: "text", Text: key}) }
+	if _, done := press("m"); done || !strings.HasSuffix(shown(), "|yes, in this session Edit(~/a)|always the same rule") {
+		t.Errorf("after m: %s", shown())
+	}
+	if a, done := press("5"); !done || a.Option != "always" {
+		t.Errorf("5 answers %+v", a)
+	}
+	d = newDialog(askCommand("make"))
+	press("e")
+	d.text.Key("end", "")
+	d.text.Insert(" test")
+	if a, done := d.key(terminal.Key{Name: "enter"}); !done || string(a.Input) != `{"command":"make test"}` {
+		t.Errorf("the edited command is %s", a.Input)
+	}
+}

@@ -115,3 +115,18 @@ func TestThemes(t *testing.T) {
 		}
 	}
 }
+
+// TestBreakWords: a line breaks after blanks, all of which stay, and within words that are longer than a row.
+func TestBreakWords(t *testing.T) {
+	for in, want := range map[string]string{
+		"git push  --force now": "git push  |--force |now", "abcdefghijklm no": "abcdefghij|klm no", "short": "short",
+	} {
+		var got []string
+		for _, l := range BreakWords(S(Text, in), 10) {
+			got = append(got, l.String())
+		}
+		if got := strings.Join(got, "|"); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
