@@ -15,23 +15,25 @@ import (
 func TestPumpWait(t *testing.T) {
 	for _, c := range []struct {
 		name   string
+		idle   time.Duration
 		pause  time.Duration // before each write
 		words  int
 		closes bool
 		took   time.Duration
 		out    string
 	}{
-		{"silent", 0, 0, false, idle, ""},
-		{"ended", 0, 0, true, 0, ""},
-		{"ends soon", 30 * time.Millisecond, 2, true, 60 * time.Millisecond, "xx"},
-		{"one write, then silent", 30 * time.Millisecond, 1, false, 2 * idle, "x"},
-		{"too late", idle + 50*time.Millisecond, 1, false, idle, ""},
-		{"never silent", 40 * time.Millisecond, 1000, false, drain, "x"},
+		{"silent", 0, 0, 0, false, idle, ""},
+		{"ended", 0, 0, 0, true, 0, ""},
+		{"ends soon", 0, 30 * time.Millisecond, 2, true, 60 * time.Millisecond, "xx"},
+		{"one write, then silent", 0, 30 * time.Millisecond, 1, false, 40*time.Millisecond + idle, "x"},
+		{"too late", 0, idle + 50*time.Millisecond, 1, false, idle, ""},
+		{"late from a host", hostIdle, idle + 50*time.Millisecond, 1, false, 160*time.Millisecond + hostIdle, "x"},
+		{"never silent", 0, 40 * time.Millisecond, 1000, false, drain, "x"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r, w := io.Pipe()
 			var out bytes.Buffer
-			p := &pump{r: r, out: &out, done: make(chan struct{})}
+			p := &pump{r: r, out: &out, done: make(chan struct{}), idle: c.idle}
 			go p.run()
 			go func() {
 				for range c.words {

@@ -25,6 +25,8 @@ const (
 	// idle is the time without output after which a command counts as ended although a background
 	// child keeps a pipe open.
 	idle = 100 * time.Millisecond
+	// hostIdle is the same for a host: its last output may still be on the way when the command's end is known.
+	hostIdle = 500 * time.Millisecond
 	// drain limits that wait for children that write all the time.
 	drain = 2 * time.Second
 	// maxLine is the maximum length of one argument on Linux (MAX_ARG_STRLEN).
@@ -416,6 +418,7 @@ type pump struct {
 	done    chan struct{}
 	flushed chan struct{} // closed when the content of the pipe at a deadline was passed on; only for files
 	reads   atomic.Int64
+	idle    time.Duration // if longer than idle
 
 	mu  sync.Mutex
 	out io.Writer // nil: the output is discarded
@@ -469,16 +472,22 @@ func (p *pump) wait() {
 		return
 	default:
 	}
-	t := time.NewTicker(idle)
+	// The time is cut into pieces, because a program that gets no processor time sees only one of them pass.
+	const step = idle / 5
+	t := time.NewTicker(step)
 	defer t.Stop()
-	for range drain / idle {
+	silent := time.Duration(0)
+	for range drain / step {
 		before := p.reads.Load()
 		select {
 		case <-p.done:
 			return
 		case <-t.C:
 		}
-		if p.reads.Load() == before {
+		if silent += step; p.reads.Load() != before {
+			silent = 0
+		}
+		if silent >= max(p.idle, idle) {
 			break
 		}
 	}

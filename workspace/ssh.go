@@ -519,8 +519,8 @@ func (w *SSH) exec(ctx context.Context, line string, in io.Reader, out, stderr i
 		ch.CloseWrite()
 	}()
 	pumps := []*pump{
-		{r: ch, out: out, done: make(chan struct{})},
-		{r: noClose{ch.Stderr()}, out: stderr, done: make(chan struct{})},
+		{r: ch, out: out, done: make(chan struct{}), idle: hostIdle},
+		{r: noClose{ch.Stderr()}, out: stderr, done: make(chan struct{}), idle: hostIdle},
 	}
 	for _, p := range pumps {
 		go p.run()
