@@ -69,3 +69,25 @@ func TestAnsweredElsewhere(t *testing.T) {
 	k.expect(`one was answered already`)
 	k.ends()
 }
+
+// TestStopTwice: Ctrl-C once lets the tasks end, twice stops them, and the same command goes on.
+func TestStopTwice(t *testing.T) {
+	t.Parallel()
+	server := serve(t, llmtest.Answer{Text: "Too late.", Delay: 1 << 30}, llmtest.Answer{Text: "Done now."})
+	d := newFixture(t, server)
+	d.file(t, "tasks.jsonl", `{"id":"one","prompt":"say one"}`)
+	k := d.run(t, "knack", "batch", "tasks.jsonl")
+	for server.Left() == 2 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	k.types("\x03")
+	k.expect(`the running tasks end first; Ctrl-C again stops them`)
+	k.types("\x03")
+	k.expect(`0 done, 1 ready`)
+	k.expect(`error: stopped`)
+	k.expect(`hint: the same command goes on`)
+	k.ends()
+	if out := d.output(t, "batch", "tasks.jsonl"); !strings.Contains(out, `"state":"done","text":"Done now."`) {
+		t.Error(out)
+	}
+}

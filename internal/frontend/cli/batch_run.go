@@ -274,7 +274,12 @@ func (w *batchRunner) summary(ctx context.Context, drain <-chan struct{}, c *cob
 	held := w.batch.MaxCost > 0 && t.Spent.Cost >= w.batch.MaxCost && t.Runs[batch.Ready] > 0
 	switch {
 	case ctx.Err() != nil:
-		return engine.Interrupted(ctx)
+		err := engine.Interrupted(ctx)
+		var e *engine.Error
+		if errors.As(err, &e) && e.Hint == "" && t.Left() > 0 {
+			err = &engine.Error{Err: e.Err, Hint: "the same command goes on", Exit: e.Exit}
+		}
+		return err
 	case drained && t.Left() > 0:
 		return &engine.Error{Err: fmt.Errorf("interrupted: %s left", plain.Count(t.Left(), "task")),
 			Hint: "the same command goes on", Exit: engine.ExitInterrupted}
