@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/frontend/batch"
 	"github.com/knack-agent/knack/internal/frontend/batch/local"
 	"github.com/knack-agent/knack/llm/llmtest"
@@ -86,7 +87,10 @@ func TestStopTwice(t *testing.T) {
 	k.expect(`0 done, 1 ready`)
 	k.expect(`error: stopped`)
 	k.expect(`hint: the same command goes on`)
-	k.ends()
+	k.cmd.Wait()
+	if code := k.cmd.ProcessState.ExitCode(); code != int(engine.ExitInterrupted) {
+		t.Errorf("exit code %d", code)
+	}
 	if out := d.output(t, "batch", "tasks.jsonl"); !strings.Contains(out, `"state":"done","text":"Done now."`) {
 		t.Error(out)
 	}
