@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -267,7 +268,7 @@ func TestRestore(t *testing.T) {
 			// In another process, redo takes both back.
 			w.open()
 			for i, want := range []map[string]string{after, nil} {
-				if _, err := w.j.Redo(context.Background()); err != nil {
+				if _, err := w.j.Redo(context.Background(), Options{}); err != nil {
 					t.Fatal(err)
 				}
 				if i == 0 {
@@ -277,7 +278,7 @@ func TestRestore(t *testing.T) {
 			if _, ok := w.files()["a.go"]; ok {
 				t.Error("the second redo did not take back the first undo")
 			}
-			if _, err := w.j.Redo(context.Background()); !errors.Is(err, ErrNothing) {
+			if _, err := w.j.Redo(context.Background(), Options{}); !errors.Is(err, ErrNothing) {
 				t.Errorf("a third redo: %v", err)
 			}
 		})
@@ -325,10 +326,55 @@ func TestUserChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.want(map[string]string{"a.go": "a", "b.go": "b", "dir/c.go": "user"})
-	if _, err := w.j.Redo(t.Context()); err != nil {
+	if _, err := w.j.Redo(t.Context(), Options{}); err != nil {
 		t.Fatal(err)
 	}
 	w.want(map[string]string{"a.go": "user", "b.go": "b", "dir/c.go": "user"})
+}
+
+// TestRedoForce: what somebody else changed since an undo stays; with Force it is replaced too, and kept first.
+func TestRedoForce(t *testing.T) {
+	w := newWorld(t, true, start)
+	turn := w.turn()
+	w.edit("a.go", "agent")
+	w.edit("b.go", "agent")
+	w.restore(turn, Options{})
+	w.write("a.go", "user")
+	r, err := w.j.Redo(t.Context(), Options{})
+	if got := strings.Join(names(r.Left), "; "); err != nil || got != "a.go: changed since" {
+		t.Fatal(got, err)
+	}
+	w.write("b.go", "user") // after it was brought back
+	if r, err = w.j.Redo(t.Context(), Options{Force: true}); err != nil || len(r.Left) > 0 {
+		t.Fatal(r, err)
+	}
+	w.want(map[string]string{"a.go": "agent", "b.go": "user", "dir/c.go": "c"})
+	if _, err := w.j.Redo(t.Context(), Options{Force: true}); !errors.Is(err, ErrNothing) {
+		t.Error(err)
+	}
+	w.want(map[string]string{"a.go": "agent", "b.go": "user", "dir/c.go": "c"})
+}
+
+// TestIgnored: what git ignores is not kept before commands, and named.
+func TestIgnored(t *testing.T) {
+	for _, repository := range []bool{true, false} {
+		files := maps.Clone(start)
+		files[".gitignore"] = "built/\n*.log\n"
+		w := newWorld(t, repository, files)
+		w.write("built/x/y", "y")
+		w.write("dir/a.log", "a")
+		turn := w.turn()
+		w.edit("a.go", "agent")
+		if r, err := w.j.Plan(t.Context(), turn, Options{}); err != nil || len(r.Ignored) > 0 {
+			t.Error("no command ran:", r.Ignored, err)
+		}
+		w.command(func() { w.write("built/x/y", "new") })
+		for range 2 {
+			if r := w.restore(turn, Options{}); strings.Join(r.Ignored, " ") != "built/ dir/a.log" {
+				t.Errorf("repository %t: %q", repository, r.Ignored)
+			}
+		}
+	}
 }
 
 // TestKilled: after a step that never ended, what is gone comes back, and what changed is named.
@@ -449,7 +495,7 @@ func TestRedoOfLarge(t *testing.T) {
 	if len(r.Files) != 1 || len(r.Left) != 1 || r.Left[0].Path != "huge" || !r.Left[0].Forcible() {
 		t.Fatalf("%+v", r)
 	}
-	if r, err := w.j.Redo(t.Context()); err != nil || len(r.Left) > 0 {
+	if r, err := w.j.Redo(t.Context(), Options{}); err != nil || len(r.Left) > 0 {
 		t.Fatalf("redo: %+v, %v", r, err)
 	}
 	info, err := os.Stat(filepath.Join(w.root, "built"))
@@ -742,7 +788,7 @@ func TestRandom(t *testing.T) {
 			}
 		}
 		if len(result.Files) > 0 {
-			if _, err := w.j.Redo(context.Background()); err != nil {
+			if _, err := w.j.Redo(context.Background(), Options{}); err != nil {
 				t.Fatal(err)
 			}
 			if fmt.Sprint(w.files()) != fmt.Sprint(now) {

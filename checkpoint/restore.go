@@ -26,6 +26,10 @@ type Options struct {
 type Result struct {
 	Files []FileChange // in the direction of the restore: a file that the turn created is Removed
 	Left  []Left       // files that are not as before the turn, and why
+	// Ignored are the files and directories that are not kept because they are ignored, if a command may have changed
+	// them. Directories end in /.
+	Ignored []string
+	Again   bool // a forced Redo took back what an earlier one had left
 }
 
 // ErrNothing means that nothing changed that could be restored.
@@ -36,6 +40,7 @@ func (j *Journal) Plan(ctx context.Context, entry int, o Options) (Result, error
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	_, r, err := j.plan(ctx, entry, o)
+	r.Ignored = j.ignored(ctx, entry)
 	return r, err
 }
 
@@ -67,26 +72,73 @@ func (j *Journal) Restore(ctx context.Context, entry int, o Options) (Result, er
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	moves, r, err := j.plan(ctx, entry, o)
+	r.Ignored = j.ignored(ctx, entry)
 	if err != nil {
 		return r, err
 	}
 	return j.carryOut(ctx, stepRecord{What: "undo", To: entry}, moves, r)
 }
 
-// Redo takes back the last Restore that was not taken back.
-func (j *Journal) Redo(ctx context.Context) (Result, error) {
+// ignored returns what is ignored in the tree, if a command ran in the turn with an entry or later.
+func (j *Journal) ignored(ctx context.Context, entry int) (names []string) {
+	turn := 0
+	ran := slices.ContainsFunc(j.records, func(r record) bool {
+		if r.Turn != nil {
+			turn = r.Turn.Entry
+		}
+		return r.Step != nil && r.Step.Kind == stepTree && r.Step.Root == "" && turn >= entry
+	})
+	if !ran {
+		return nil
+	}
+	if j.tree.Git == nil {
+		_ = j.walk(ctx, func(name string, excluded bool) {
+			if excluded {
+				names = append(names, name)
+			}
+		}, func(Left) {}) // what cannot be read is named elsewhere
+		return names
+	}
+	out, err := j.tree.Git(ctx, nil, nil, "status", "--porcelain=v2", "-z", "--untracked-files=normal", "--ignored",
+		"--no-renames", "--ignore-submodules=all")
+	if err != nil {
+		return nil // the names are a service
+	}
+	for line := range strings.SplitSeq(string(out), "\x00") {
+		if name, ok := strings.CutPrefix(line, "! "); ok {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Redo takes back the last Restore that was not taken back. With o.Force it also takes back what an earlier Redo of the
+// same Restore has left, because somebody else had changed it.
+func (j *Journal) Redo(ctx context.Context, o Options) (Result, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	taken := map[int]bool{}
+	type fileOf struct {
+		restore int
+		path    string
+	}
+	back := map[fileOf]bool{} // files that were taken back
 	for i, r := range slices.Backward(j.records) {
 		if r.Step == nil || r.Step.Kind != stepRestore {
 			continue
 		}
 		if r.Step.Takes != 0 {
 			taken[r.Step.Takes] = true
+			for _, e := range j.records[i:] {
+				if e.End != nil && e.End.N == r.Step.N {
+					for _, c := range e.End.Changes {
+						back[fileOf{r.Step.Takes, c.Path}] = true
+					}
+				}
+			}
 			continue
 		}
-		if taken[r.Step.N] {
+		if taken[r.Step.N] && !o.Force {
 			continue
 		}
 		var moves []move
@@ -96,14 +148,21 @@ func (j *Journal) Redo(ctx context.Context) (Result, error) {
 				continue
 			}
 			for _, c := range e.End.Changes {
-				if have := j.look(c.Path, false); !j.equal(ctx, c.Path, have, c.After) {
+				have := j.look(c.Path, false)
+				untouched := j.equal(ctx, c.Path, have, c.After)
+				switch {
+				case back[fileOf{r.Step.N, c.Path}] || j.equal(ctx, c.Path, have, c.Before):
+				case untouched || o.Force:
+					moves = append(moves, move{c.Path, have, c.Before, untouched})
+				default:
 					result.Left = append(result.Left, Left{c.Path, changedSince})
-				} else {
-					moves = append(moves, move{c.Path, have, c.Before, true})
 				}
 			}
 		}
-		moves = possible(moves, &result, false)
+		if taken[r.Step.N] && len(moves) == 0 {
+			break
+		}
+		moves, result.Again = possible(moves, &result, o.Force), taken[r.Step.N]
 		return j.carryOut(ctx, stepRecord{What: "redo", Takes: r.Step.N}, moves, result)
 	}
 	return Result{}, ErrNothing

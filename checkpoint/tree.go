@@ -336,9 +336,20 @@ func blobState(mode, name string) state {
 
 // search returns the files below the root that no ignore file excludes.
 func (j *Journal) search(ctx context.Context) (all []file, left []Left, err error) {
+	err = j.walk(ctx, func(name string, excluded bool) {
+		if !excluded {
+			all = append(all, file{name, state{Kind: absent}})
+		}
+	}, func(l Left) { left = append(left, l) })
+	return all, left, err
+}
+
+// walk calls yield for the files below the root, and for what an ignore file excludes, directories with a slash; and
+// left for what it does not look at.
+func (j *Journal) walk(ctx context.Context, yield func(name string, excluded bool), left func(Left)) error {
 	fsys := os.DirFS(j.tree.Root)
 	tree, looked := ignore.New(fsys), 0
-	err = fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+	return fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -346,25 +357,29 @@ func (j *Journal) search(ctx context.Context) (all []file, left []Left, err erro
 			if name == "." {
 				return err
 			}
-			left = append(left, Left{name, "cannot be read"})
+			left(Left{name, "cannot be read"})
 			return fs.SkipDir
 		case name == ".":
 			return nil
 		}
 		if looked++; looked > maxEntries {
-			left = append(left, Left{name, fmt.Sprintf("more than %d files: this one and what follows", maxEntries)})
+			left(Left{name, fmt.Sprintf("more than %d files: this one and what follows", maxEntries)})
 			return fs.SkipAll
 		}
-		excluded := tree.Match(name, d.IsDir()) || path.Base(name) == ".git"
+		excluded := tree.Match(name, d.IsDir())
 		switch {
+		case path.Base(name) == ".git":
+			if d.IsDir() {
+				return fs.SkipDir
+			}
 		case d.IsDir() && excluded:
+			yield(name+"/", true)
 			return fs.SkipDir
-		case !d.IsDir() && !excluded:
-			all = append(all, file{name, state{Kind: absent}})
+		case !d.IsDir():
+			yield(name, excluded)
 		}
 		return nil
 	})
-	return all, left, err
 }
 
 // An indexCopy is a copy of git's index in the journal's directory. git compares the tree with it after a step, even

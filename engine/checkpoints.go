@@ -337,11 +337,11 @@ func StartsTurn(e session.Entry) bool {
 	return e.User != nil && !e.User.Steering || e.Activation != nil && e.Activation.By == session.ByUser
 }
 
-// RedoFiles takes back the last RestoreFiles.
-func (s *Session) RedoFiles(ctx context.Context) (checkpoint.Result, error) {
+// RedoFiles takes back the last RestoreFiles. What somebody else changed since is left and named, unless o.Force is set.
+func (s *Session) RedoFiles(ctx context.Context, o checkpoint.Options) (checkpoint.Result, error) {
 	journal, err := s.checkpoints.open()
 	if err != nil {
 		return checkpoint.Result{}, err
 	}
-	return journal.Redo(ctx)
+	return journal.Redo(ctx, o)
 }

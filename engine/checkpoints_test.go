@@ -99,7 +99,7 @@ func TestUndo(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if _, err := s.RedoFiles(t.Context()); err != nil || p.content(t, "new/c.txt") != "c\n" {
+	if _, err := s.RedoFiles(t.Context(), checkpoint.Options{}); err != nil || p.content(t, "new/c.txt") != "c\n" {
 		t.Errorf("redo: %v", err)
 	}
 	if _, err := os.Stat(ran); err == nil {
@@ -242,7 +242,7 @@ func TestUndoInIsolation(t *testing.T) {
 		"a\nb\nnonenonenone" {
 		t.Errorf("after the undo: %q (%+v)", got, r)
 	}
-	if r, err = s.RedoFiles(t.Context()); err != nil || len(r.Left) > 0 {
+	if r, err = s.RedoFiles(t.Context(), checkpoint.Options{}); err != nil || len(r.Left) > 0 {
 		t.Fatalf("%+v %v", r, err)
 	}
 	if got := content("a.txt") + content("b.txt") + content("other.txt") + content("d/c.txt"); got !=

@@ -74,7 +74,7 @@ func TestEnterWorktree(t *testing.T) {
 	if err != nil || len(r.Left) > 0 || there("a.txt") != "a\n" || there("sub/b.txt") != "b\n" || there("c.txt") != "none" {
 		t.Error(r, err, there("a.txt"), there("sub/b.txt"), there("c.txt"))
 	}
-	if _, err := s.RedoFiles(t.Context()); err != nil || there("a.txt") != "by the agent\n" || there("c.txt") != "new\n" {
+	if _, err := s.RedoFiles(t.Context(), checkpoint.Options{}); err != nil || there("a.txt") != "by the agent\n" || there("c.txt") != "new\n" {
 		t.Error(err, there("a.txt"), there("c.txt"))
 	}
 	run(t, s, "where are you?")

@@ -37,7 +37,7 @@ func All(hotkeys string) []engine.Command {
 			Description: "start a session at an earlier message, or list them", Run: fork},
 		{Name: "tree", Hint: "[N]", Description: "show the session's branches, or go to an entry", Run: tree},
 		{Name: "undo", Description: "take back the last turn: its changes of files, and the messages", Run: undo},
-		{Name: "redo", Description: "take back the last /undo or /rewind", Run: redo},
+		{Name: "redo", Hint: "[force]", Description: "take back the last /undo or /rewind", Run: redo},
 		{Name: "rewind", Also: []string{"checkpoint"}, Hint: "[N [WHAT]]",
 			Description: "go back to before a message, with the files, or list them", Run: rewind},
 		{Name: "export", Hint: "[FILE]", Description: "write the session as a page, Markdown or JSON lines", Run: export,

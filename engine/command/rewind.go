@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -37,6 +38,7 @@ type Rewound struct {
 	Text     string   `json:"text"`  // of that message
 	Restored []string `json:"restored,omitempty"`
 	Left     []string `json:"left,omitempty"`    // files that are not as they were before that message, and why
+	Ignored  []string `json:"ignored,omitempty"` // not kept, because they are ignored, and a command ran
 	NoFiles  string   `json:"noFiles,omitempty"` // why no file was restored
 	Moved    bool     `json:"moved"`             // the conversation continues before the message
 	Forcible bool     `json:"-"`                 // with force, some of Left would be restored
@@ -78,6 +80,7 @@ func (d *Rewound) add(r checkpoint.Result) {
 		d.Left = append(d.Left, l.Path+": "+l.Why)
 		d.Forcible = d.Forcible || l.Forcible()
 	}
+	d.Ignored = r.Ignored
 }
 
 // fileLine says what happened to a file.
@@ -118,6 +121,9 @@ func (d Rewound) addFiles(b *textLines) {
 	for _, l := range d.Left {
 		b.add("  %s", plain.Line(l))
 	}
+	if len(d.Ignored) > 0 {
+		b.add("not covered, because it is ignored: %s", plain.Line(plain.List(d.Ignored, 5)))
+	}
 }
 
 // undo goes back to before the last message on this branch.
@@ -144,19 +150,23 @@ func undo(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error
 }
 
 // redo takes back the last undo or rewind: files, and the conversation if nothing was said since.
-func redo(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error) {
+func redo(ctx context.Context, s *engine.Session, args string) (engine.Reply, error) {
+	force := isForce(args)
+	if args != "" && !force {
+		return engine.Reply{}, engine.Usagef("/redo, or /redo force", "/redo %s: it takes only force", plain.Line(args))
+	}
 	var done Rewound
-	result, err := s.RedoFiles(ctx)
+	result, err := s.RedoFiles(ctx, checkpoint.Options{Force: force})
 	nothing := errors.Is(err, checkpoint.ErrNothing) || errors.Is(err, engine.ErrNoCheckpoints)
 	if err != nil && !nothing {
 		return engine.Reply{}, err
 	}
 	done.add(result)
-	if last, ok := entryOf(s, s.Log().Last()); ok && last.Move != nil {
-		if err := s.Log().Move(last.Parent); err != nil {
+	if to, ok := movedFrom(s); ok && !result.Again {
+		if err := s.Log().Move(to); err != nil {
 			return engine.Reply{}, err
 		}
-		done.Moved, done.Entry = true, last.Parent
+		done.Moved, done.Entry = true, to
 	}
 	if nothing && !done.Moved {
 		return engine.Reply{}, errors.New("there is nothing to take back")
@@ -166,8 +176,44 @@ func redo(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error
 	if done.Moved {
 		b.add("the conversation continues where it was")
 	}
+	if done.Forcible {
+		b.add("/redo force brings these back too")
+	}
 	return engine.Reply{Text: b.text(), Value: done}, nil
 }
+
+// movedFrom returns where the conversation was before the last step back that was not taken back, if nothing was said
+// since.
+func movedFrom(s *engine.Session) (id int, ok bool) {
+	parents := map[int]int{}
+	var moves []session.Entry // since something was said
+	for e := range s.Log().All() {
+		parents[e.ID] = e.Parent
+		if e.Move == nil {
+			moves = nil
+		} else {
+			moves = append(moves, e)
+		}
+	}
+	forward := 0
+	for _, e := range slices.Backward(moves) {
+		at := e.Move.To
+		for at > 0 && at != e.Parent {
+			at = parents[at]
+		}
+		switch {
+		case at == e.Parent: // the move was forward
+			forward++
+		case forward > 0:
+			forward--
+		default:
+			return e.Parent, true
+		}
+	}
+	return 0, false
+}
+
+func isForce(word string) bool { return word == "force" || word == "--force" }
 
 // rewind lists the user's messages with the files that changed after them, or goes back to before one.
 func rewind(ctx context.Context, s *engine.Session, args string) (engine.Reply, error) {
@@ -178,14 +224,14 @@ func rewind(ctx context.Context, s *engine.Session, args string) (engine.Reply, 
 	n, err := strconv.Atoi(words[0])
 	r := Rewind{Entry: n}
 	for _, w := range words[1:] {
-		switch w {
-		case "files":
+		switch {
+		case w == "files":
 			r.Files = true
-		case "conversation":
+		case w == "conversation":
 			r.Conversation = true
-		case "both":
+		case w == "both":
 			r.Files, r.Conversation = true, true
-		case "force":
+		case isForce(w):
 			r.Force = true
 		default:
 			err = fmt.Errorf("%q is not files, conversation, both or force", w)
@@ -269,7 +315,12 @@ func rewindWhat(ctx context.Context, s *engine.Session, n int) (engine.Reply, er
 	if errors.Is(err, checkpoint.ErrNothing) || errors.Is(err, engine.ErrNoCheckpoints) || err == nil &&
 		len(plan.Files) == 0 &&
 		len(plan.Left) == 0 {
-		return Rewind{Entry: n, Conversation: true}.reply(ctx, s)
+		done, err := Rewind{Entry: n, Conversation: true}.Apply(ctx, s)
+		if err != nil {
+			return engine.Reply{}, err
+		}
+		done.Ignored = plan.Ignored
+		return done.reply(), nil
 	}
 	if err != nil {
 		return engine.Reply{}, err
