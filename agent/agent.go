@@ -67,9 +67,13 @@ type Agent struct {
 	// not have.
 	Without []string
 
-	Limits  Limits
-	Retry   Retry
-	Release ReleasePolicy // how long skill texts stay
+	Limits Limits
+	Retry  Retry
+	// Fallback are the models that a run goes on with when a request has failed three times for a temporary reason, or
+	// when the provider does not have the model. Each is tried once, in order, until the run ends; sub-agents have the
+	// same.
+	Fallback []llm.Model
+	Release  ReleasePolicy // how long skill texts stay
 	// NoCompact turns off automatic compaction, both near the limit of the window and when it is
 	// full. See [Agent.Compact].
 	NoCompact bool
@@ -268,6 +272,7 @@ type Retrying struct {
 	Attempt int // 1 for the first repetition
 	Wait    time.Duration
 	Err     error
+	Model   string // the model that it is sent to from now on; "": the same
 }
 
 // End is the summary of a run, including its sub-agents.

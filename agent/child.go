@@ -73,6 +73,7 @@ func (r subAgents) configure(child *Agent, d *Definition) {
 	child.System = strings.TrimSpace(child.System) + "\n\n" + subText
 	child.Release = ReleasePolicy{kind: releaseNever} // its conversation is not continued after the task
 	child.Limits = Limits{Requests: d.MaxTurns}
+	child.Fallback = r.Fallback
 	child.Model, child.Effort = r.Model, cmp.Or(d.Effort, state.Effort, r.Effort)
 	if name := cmp.Or(d.Model, state.Model); name != "" && r.Resolve != nil {
 		if m, err := r.Resolve(name); err == nil {

@@ -108,10 +108,12 @@ func (e *Engine) isNew(k *knack.Skill) bool {
 // setProject makes p the Project of all turns that begin later.
 func (e *Engine) setProject(p *Project) error {
 	set := &p.config.Settings
-	m := &Models{Env: p.options.Env, Proxy: set.Proxy, Procedure: e.procedure, Warn: func(message string) {
+	m := &Models{Env: p.options.Env, Proxy: set.Proxy, Procedure: e.procedure, Betas: p.options.Betas,
+		TaskBudget: p.options.TaskBudget}
+	m.Warn = func(message string) {
 		e.addNotice(knack.Problem{Code: knack.CodeModelUnknown, Severity: knack.Warn, Message: message,
 			Hint: "knack help models"})
-	}}
+	}
 	var problems []knack.Problem
 	var err error
 	if m.Tables, problems, err = modelSettings(p.config); err != nil {

@@ -35,6 +35,11 @@ type Models struct {
 	Proxy     string         // a URL; "": use HTTPS_PROXY and similar variables
 	Procedure offline.Lookup // finds a skill's procedure for the offline model
 
+	// Betas are values of the header Anthropic-Beta, and TaskBudget the tokens of llm.Endpoint.TaskBudget; both are for
+	// models with the Messages format only.
+	Betas      []string
+	TaskBudget int
+
 	// Warn is called with a warning when a model is used that is neither in the table nor in the
 	// provider's list. nil: no warning.
 	Warn func(message string)
@@ -177,6 +182,7 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	e.Limit = m.answerLimit()
 	switch format {
 	case models.Messages:
+		m.askForBetas(&e)
 		return anthropic.New(e), nil
 	case models.Responses:
 		return openai.Responses(e), nil
@@ -184,6 +190,28 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 		return google.New(e), nil
 	}
 	return openai.Chat(e), nil
+}
+
+// taskBudgets is the beta of budgets for a task.
+const taskBudgets = "task-budgets-2026-03-13"
+
+// askForBetas adds Betas and TaskBudget to the requests of e.
+func (m *Models) askForBetas(e *llm.Endpoint) {
+	betas := slices.Clone(m.Betas)
+	if e.TaskBudget = m.TaskBudget; e.TaskBudget > 0 && !slices.Contains(betas, taskBudgets) {
+		betas = append(betas, taskBudgets)
+	}
+	if len(betas) == 0 {
+		return
+	}
+	const name = "Anthropic-Beta"
+	if own := e.Header.Get(name); own != "" { // of the settings
+		betas = append([]string{own}, betas...)
+	}
+	if e.Header == nil {
+		e.Header = http.Header{}
+	}
+	e.Header.Set(name, strings.Join(betas, ","))
 }
 
 // modelHint is what to do about a request that a provider refused; "": nothing in particular. id is the

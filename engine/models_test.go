@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/llmtest"
 	"github.com/knack-agent/knack/llm/models"
 )
 
@@ -74,5 +75,33 @@ func TestPrice(t *testing.T) {
 	}
 	if err := m.Price(llm.Info{ID: "vendor/x", Price: llm.Price{Input: 1}}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestBetas: betas and a budget for a task are in the header, after those of the settings.
+func TestBetas(t *testing.T) {
+	t.Parallel()
+	server := llmtest.NewServer(llmtest.Reply("hi"))
+	defer server.Close()
+	m := &Models{Betas: []string{"one"}, TaskBudget: 5000, Env: func(name string) string {
+		for _, kv := range server.Env() {
+			if k, v, _ := strings.Cut(kv, "="); k == name {
+				return v
+			}
+		}
+		return ""
+	}, Tables: []models.Table{{Providers: []models.Provider{{Name: "anthropic", Header: map[string]string{
+		"anthropic-beta": "own"}}}}}}
+	model, err := m.Default(t.Context(), "anthropic/claude-opus-5-5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range model.Stream(t.Context(), &llm.Request{Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text("hi")}}}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := server.Requests()[0].Header.Get("Anthropic-Beta"); got != "own,one,"+taskBudgets {
+		t.Errorf("the header is %q", got)
 	}
 }

@@ -60,6 +60,11 @@ type Options struct {
 	// Model is the host's own model; nil: the model named in the settings.
 	Model llm.Model
 
+	// Betas are values of the header Anthropic-Beta, and TaskBudget is how many tokens models are told that a task may
+	// take; 0: they are not told. Both concern only models with Anthropic's Messages format.
+	Betas      []string
+	TaskBudget int
+
 	// Values are settings by key, such as "permissions.allow". They override settings files, but not
 	// managed settings.
 	Values map[string]any
@@ -104,9 +109,12 @@ type SessionOptions struct {
 	// settings, see Options.Values, unless Options.Model is set.
 	Model  string
 	Effort string
-	Tools  string // names, sets (none, all, readOnly, coding, default), or changes such as +grep,-bash; "": default
-	System string // replaces the system prompt
-	Append []string
+	// Fallback names models: when a request has failed three times because the model is overloaded or cannot be
+	// reached, or when the provider does not have it, the turn goes on with the next of them.
+	Fallback []string
+	Tools    string // names, sets (none, all, readOnly, coding, default), or changes such as +grep,-bash; "": default
+	System   string // replaces the system prompt
+	Append   []string
 	// Agent names a definition, of the host or the project, that leads the session: its prompt, tools, model, effort,
 	// mode and limit of requests apply. "": none does.
 	Agent string

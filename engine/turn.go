@@ -198,6 +198,16 @@ func (t *Turn) useModel(ctx context.Context) (err error) {
 	if t.agent.Model, err = t.session.Model(ctx); err != nil {
 		return err
 	}
+	for _, name := range t.session.options.Fallback {
+		m, err := t.session.engine.Models().Named(ctx, name, t.agent.Model.Info().ID)
+		if err == nil {
+			err = t.session.engine.checkPrice(m)
+		}
+		if err != nil {
+			return fmt.Errorf("the fallback model: %w", err)
+		}
+		t.agent.Fallback = append(t.agent.Fallback, m)
+	}
 	t.session.mu.Lock()
 	defer t.session.mu.Unlock()
 	t.session.lastModel = t.agent.Model

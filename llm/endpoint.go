@@ -27,6 +27,10 @@ type Endpoint struct {
 	// Gemini 2.5), not as a level.
 	Budget bool
 
+	// TaskBudget is how many tokens the model is told that it may spend on its task, where the format can say so (the
+	// Messages format); 0: it is not told.
+	TaskBudget int
+
 	// Idle is how long a server may send nothing before the request fails with the kind [Broken]. 0: ten
 	// minutes, because a local server sends nothing while it reads a long prompt; negative: no limit.
 	Idle time.Duration

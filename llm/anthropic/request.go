@@ -31,7 +31,13 @@ type thinking struct {
 }
 
 type outputConfig struct {
-	Effort string `json:"effort"`
+	Effort string      `json:"effort,omitempty"`
+	Task   *taskBudget `json:"task_budget,omitempty"`
+}
+
+type taskBudget struct {
+	Type  string `json:"type"` // tokens
+	Total int    `json:"total"`
 }
 
 type cacheControl struct {
@@ -119,6 +125,12 @@ func body(m *model, req *llm.Request) *wire.Body {
 	}
 	turns := wire.Turns(req.Messages)
 	effort(e, req, out, turns)
+	if e.TaskBudget > 0 {
+		if out.OutputConfig == nil {
+			out.OutputConfig = new(outputConfig)
+		}
+		out.OutputConfig.Task = &taskBudget{"tokens", e.TaskBudget}
+	}
 	return &wire.Body{
 		Head: out, List: "messages", Mark: lastBlock, Turns: turns, Memo: req.Memo, Owner: m,
 		Items: func(i int) []any { return []any{message{string(turns[i].Role), contents(e, turns[i])}} },
@@ -133,7 +145,7 @@ func effort(e *llm.Endpoint, req *llm.Request, out *request, turns []llm.Message
 	if !e.Budget {
 		if level := llm.EffortLevel(req.Effort); level != "" {
 			out.Thinking = &thinking{Type: "adaptive", Display: "summarized"}
-			out.OutputConfig = &outputConfig{level}
+			out.OutputConfig = &outputConfig{Effort: level}
 		}
 		return
 	}

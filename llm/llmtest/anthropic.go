@@ -24,7 +24,12 @@ type anthropicRequest struct {
 	Messages     []anthropicMessage `json:"messages"`
 	Metadata     json.RawMessage    `json:"metadata"`
 	OutputConfig *struct {
-		Effort string `json:"effort"`
+		Effort *string `json:"effort"`
+		Task   *struct {
+			Type      string `json:"type"`
+			Total     int    `json:"total"`
+			Remaining *int   `json:"remaining"`
+		} `json:"task_budget"`
 	} `json:"output_config"`
 	Thinking *struct {
 		Type    string `json:"type"`
@@ -115,8 +120,14 @@ func (anthropicFormat) check(s *Server, r *http.Request, body []byte) (v request
 	case req.Messages[0].Role != "user":
 		return no("messages: first message must use the \"user\" role")
 	}
-	if e := req.OutputConfig; e != nil && !slices.Contains([]string{"low", "medium", "high", "xhigh", "max"}, e.Effort) {
-		return no("output_config.effort: %q", e.Effort)
+	if o := req.OutputConfig; o != nil {
+		if e := o.Effort; e != nil && !slices.Contains([]string{"low", "medium", "high", "xhigh", "max"}, *e) {
+			return no("output_config.effort: %q", *e)
+		}
+		if b := o.Task; b != nil && (b.Type != "tokens" || b.Total <= 0 ||
+			!strings.Contains(r.Header.Get("Anthropic-Beta"), "task-budgets-")) {
+			return no("output_config.task_budget: %+v", *b)
+		}
 	}
 	budget := false
 	if t := req.Thinking; t != nil {

@@ -60,7 +60,13 @@ type ChangeDetails struct {
 	Removed          int    `json:"removed"`
 	Size             int    `json:"size"` // of the changed file, in bytes
 	Created          bool   `json:"created,omitempty"`
+	// Before is the file's text before the change, for the program that runs the call: it is not recorded. nil: there was
+	// no file, or it was not text, or larger than 1 MiB.
+	Before *string `json:"-"`
 }
+
+// maxBefore limits ChangeDetails.Before, in bytes.
+const maxBefore = 1 << 20
 
 // maxEdit is the size limit of files that are edited or compared, in bytes.
 const maxEdit = 64 << 20
@@ -390,6 +396,11 @@ func (c *change) base() string {
 // text, the decoded old content, given by changes.
 func (c *change) write(ctx context.Context, data []byte, text string, changes []udiff.Edit) (ChangeDetails, error) {
 	d := ChangeDetails{Path: c.abs, Size: len(data), Created: !c.exists}
+	if c.exists && len(c.old) <= maxBefore {
+		if before, _, err := charset.Read(c.old); err == nil {
+			d.Before = &before
+		}
+	}
 	if err := d.diff(relative(c.ws.Dir(), c.real), text, changes); err != nil {
 		return d, err
 	}

@@ -29,11 +29,8 @@ var restrictingWords = []string{"deny", "disallow", "no-", "only", "strict", "ma
 // withoutEffect says why flags that hosts pass have no effect here. They restrict nothing.
 var withoutEffect = map[string]string{
 	"await-initialize": "initialize is always awaited",
-	"betas":            "providers' beta headers are not sent; headers of a provider are a setting",
 	"channels":         "Knack has no channels",
 	"debug-to-stderr":  "--debug and --debug-file write a log file",
-	"fallback-model":   "a failed request is repeated with the same model",
-	"task-budget":      "models are not told of a budget; --max-cost and limits.tokens end a run",
 	"thinking-display": "thinking is always summarized",
 }
 
@@ -184,6 +181,10 @@ func (f *runFlags) registerHost(fs *pflag.FlagSet) {
 		"with -r: continue after the message with this `UUID`; later ones are left out")
 	fs.StringVar(&f.agent, "agent", "",
 		"let this agent lead the session: its prompt, tools, model, mode and limit of requests apply")
+	fs.StringSliceVar(&f.fallback, "fallback-model", nil,
+		"`MODELS` to go on with, in this order, while the model is overloaded or cannot be reached")
+	fs.StringSliceVar(&f.betas, "betas", nil, "send these `NAMES` as the header Anthropic-Beta")
+	fs.IntVar(&f.taskBudget, "task-budget", 0, "tell models of Anthropic that a task may take so many `TOKENS`")
 	fs.StringVar(&f.thinking, "thinking", "", "disabled: the model does not think; adaptive or enabled: as --effort says")
 	fs.BoolVar(&f.hookEvents, "include-hook-events", false,
 		"with stream-json: also print when a command of a hook starts and ends")

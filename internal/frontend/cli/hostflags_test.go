@@ -94,8 +94,8 @@ func TestAlmostRestricting(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		{"--future-option", "VALUE"}, {"--futureOption=VALUE"}, {"--betas=a,b"}, {"--fallback-model", "opus"},
-		{"--task-budget", "1"}, {"--name=x"}, {"--await-initialize"},
+		{"--future-option", "VALUE"}, {"--futureOption=VALUE"}, {"--channels=a,b"},
+		{"--name=x"}, {"--await-initialize"},
 	} {
 		kept, problems, err := withoutUnknown(root, append(args, "--input-format", "stream-json"))
 		if err != nil || len(problems) != 1 || len(kept) != 2 {

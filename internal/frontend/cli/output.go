@@ -77,7 +77,10 @@ func (o *steadyOutput) Event(e engine.Event) {
 func printRetry(w io.Writer, e engine.Event) {
 	if r := e.Retry; r != nil {
 		wait := ""
-		if r.Wait > 0 {
+		switch {
+		case r.Model != "":
+			wait = " with " + r.Model
+		case r.Wait > 0:
 			wait = fmt.Sprintf(" in %s", r.Wait.Round(100*time.Millisecond))
 		}
 		fmt.Fprintf(w, "knack: retry %d%s: %s\n", r.Attempt, wait, plain.Line(r.Err.Error()))

@@ -39,6 +39,9 @@ type runFlags struct {
 	resumeAt          string
 	thinking          string
 	agent             string
+	fallback          []string
+	betas             []string
+	taskBudget        int
 	mirror            bool
 	imported          func(last string) // called with the UUID of the last message of an imported transcript; may be nil
 	hookEvents        bool
@@ -148,7 +151,7 @@ func (f *runFlags) register(c *cobra.Command) {
 func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 	ctx, stderr := c.Context(), c.ErrOrStderr()
 	for name, limit := range map[string]float64{"max-turns": float64(f.maxTurns), "max-cost": f.maxCost,
-		"max-budget-usd": f.maxCost} {
+		"max-budget-usd": f.maxCost, "task-budget": float64(f.taskBudget)} {
 		if c.Flags().Changed(name) && !(limit > 0) { // written this way to reject NaN
 			return nil, engine.Usagef("knack --"+name+" 1", "--%s must be more than 0", name)
 		}
@@ -158,7 +161,7 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Policy = f.policy
+	o.Policy, o.Betas, o.TaskBudget = f.policy, f.betas, f.taskBudget
 	if o.Layers, err = f.layers(c); err != nil {
 		return nil, err
 	}
@@ -197,7 +200,7 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 	show(e.Problems())
 	o := engine.SessionOptions{
 		ID: f.sessionID, Resume: f.resume, Latest: f.cont, Fork: f.fork, Forget: f.noSession,
-		Agent: f.agent, Model: f.model, Effort: f.effort, Tools: f.tools, System: f.systemPrompt, Append: f.appendPrompt,
+		Agent: f.agent, Model: f.model, Fallback: f.fallback, Effort: f.effort, Tools: f.tools, System: f.systemPrompt, Append: f.appendPrompt,
 	}
 	if f.printing {
 		o.Wait, o.Requests, o.Timeout = true, 200, 120*time.Second

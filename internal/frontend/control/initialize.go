@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,9 +36,6 @@ type initialize struct {
 	StopsTasks   bool                       `json:"perTaskStopAffordance"`
 	OtherServers map[string]json.RawMessage `json:"mcpServers"`
 }
-
-// maxCallbacks limits the hooks of a host: all are looked at before each event.
-const maxCallbacks = 1000
 
 // texts is a string or a list of strings.
 type texts []string
@@ -108,13 +106,41 @@ type initialized struct {
 	Models       []modelInfo    `json:"models"`
 	Style        string         `json:"output_style"`
 	Styles       []string       `json:"available_output_styles"`
-	Account      struct{}       `json:"account"`
+	Account      accountInfo    `json:"account"`
 	Hooks        bool           `json:"hooks_applied"`
 	OnFailure    bool           `json:"hook_on_failure_supported"`
 	Plugins      bool           `json:"plugins_applied"`
 	OtherServers bool           `json:"mcp_servers_applied"`
 	Version      string         `json:"claude_code_version"`
 	Problems     []string       `json:"problems"`
+}
+
+// An accountInfo says with what requests are paid. It never has the key.
+type accountInfo struct {
+	Provider string `json:"provider,omitempty"` // of the session's model
+	// API is firstParty for a model of Anthropic; "": of somebody else.
+	API string `json:"apiProvider,omitempty"`
+	// Key is where the key is from: a variable, a file, the keyring or a helper program; none: none is needed.
+	Key string `json:"apiKeySource,omitempty"`
+}
+
+// accountOf describes the account for the session's model; the zero value: the host gave the model, or there is none.
+func accountOf(ctx context.Context, s *engine.Session) (a accountInfo) {
+	m, err := s.Model(ctx)
+	if err != nil {
+		return a
+	}
+	a.Provider, _, _ = strings.Cut(m.Info().ID, "/")
+	for _, u := range s.Engine().Models().Servers() {
+		if u.Provider != a.Provider {
+			continue
+		}
+		if a.Key = cmp.Or(u.Key, "none"); u.Provider == "anthropic" {
+			a.API = "firstParty"
+		}
+		return a
+	}
+	return accountInfo{}
 }
 
 type slashCommand struct {
@@ -185,7 +211,8 @@ func (s *server) initialize(ctx context.Context, request json.RawMessage) (any, 
 	}
 	p := session.Engine().Project()
 	out := initialized{
-		Commands: commands(session), Agents: agents(session), Models: listModels(ctx, session), Style: "default",
+		Commands: commands(session), Agents: agents(session), Models: listModels(ctx, session), Account: accountOf(ctx, session),
+		Style:  "default",
 		Styles: outputStyles,
 		Hooks:  true, OnFailure: true, Plugins: len(in.Plugins) == 0, OtherServers: true,
 		Version: p.Version(), Problems: append([]string{}, u.problems...),
@@ -232,9 +259,7 @@ func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
 				if err != nil {
 					return u, fmt.Errorf("hooks: %s: %w", event, err)
 				}
-				if u.host.Hooks = append(u.host.Hooks, h); len(u.host.Hooks) > maxCallbacks {
-					return u, fmt.Errorf("hooks: there are more than %d", maxCallbacks)
-				}
+				u.host.Hooks = append(u.host.Hooks, h)
 			}
 		}
 	}

@@ -94,6 +94,7 @@ type Messages struct {
 	random     int          // number of messages without an entry
 	streams    map[string]*answerStream
 	calls      map[string]*runningCall // by ID
+	originals  map[string]*string      // by the call's ID: see keepBefore
 	prompts    []string                // IDs of the host's messages that the running turn answers, or that may join it
 	joined     []string                // those of prompts that the turn has not read yet
 }
@@ -105,7 +106,8 @@ func NewMessages(w io.Writer, lines bool) *Messages {
 
 func newMessages(w *lineWriter, lines bool) *Messages {
 	return &Messages{out: w, lines: lines, streams: map[string]*answerStream{}, calls: map[string]*runningCall{},
-		turn: engine.Report{Began: time.Now()}}
+		originals: map[string]*string{},
+		turn:      engine.Report{Began: time.Now()}}
 }
 
 // A tally sums up usage and cost by model.
@@ -368,6 +370,9 @@ func (o *Messages) Event(e engine.Event) {
 		o.calls[e.Started.Call] = &runningCall{started: time.Now()}
 	case e.Ended != nil:
 		delete(o.calls, e.Ended.Call)
+		if o.host {
+			o.keepBefore(e.Ended)
+		}
 	case e.Progress != nil && o.host:
 		o.progress(e.Progress.Call, parent)
 	}
@@ -427,6 +432,9 @@ func (o *Messages) compacted() {
 func (o *Messages) retry(r *agent.Retrying, parent *string) RetryMessage {
 	m := RetryMessage{Type: typeSystem, Subtype: subtypeRetry, Head: o.head(0), Parent: parent,
 		Attempt: r.Attempt, MaxRetries: 3, Wait: r.Wait.Milliseconds(), Error: "unknown", Message: r.Err.Error()}
+	if r.Model != "" {
+		m.Message += "; now with " + r.Model
+	}
 	var e *llm.Error
 	if errors.As(r.Err, &e) {
 		if e.Status > 0 {

@@ -76,17 +76,20 @@ func TestManyPromptsRun(t *testing.T) {
 	}
 }
 
-// TestManyHooks: a host with too many hooks gets an error at once.
+// TestManyHooks: a host may have many hooks.
 func TestManyHooks(t *testing.T) {
 	t.Parallel()
-	h := newHost(t, llmtest.New(), nil)
-	matcher := `{"matcher":"Bash","hookCallbackIds":["x"]}`
-	hooks := func(n int) string {
-		return `{"subtype":"initialize","hooks":{"PreToolUse":[` + strings.TrimPrefix(strings.Repeat(","+matcher, n), ",") +
-			`]}}`
+	h := newHost(t, llmtest.New(bash("true"), llmtest.Reply("done")), nil,
+		values(map[string]any{"permissions.allow": []string{"Bash"}}))
+	var hooks strings.Builder
+	for i := range 20_000 {
+		fmt.Fprintf(&hooks, `{"matcher":"Edit","hookCallbackIds":["hook_%d"]},`, i)
 	}
-	h.must(h.ask("1", hooks(maxCallbacks+1)), `"subtype":"error"`, "hooks: there are more than 1000")
-	h.must(h.ask("2", hooks(maxCallbacks)), `"subtype":"success"`)
+	h.must(h.ask("1", `{"subtype":"initialize","hooks":{"PreToolUse":[`+hooks.String()+
+		`{"matcher":"Bash","hookCallbackIds":["x","x"]}]}}`), `"subtype":"success"`)
+	h.user("go")
+	h.answers(`{}`, `"subtype":"hook_callback"`) // the same callback is asked once
+	h.must(h.expect(`"type":"result"`), `"result":"done"`)
 	if err := h.end(); err != nil {
 		t.Error(err)
 	}

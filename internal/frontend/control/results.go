@@ -3,16 +3,23 @@ package control
 import (
 	"cmp"
 	"encoding/json"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool/coding"
 )
+
+// keepBefore keeps what a file was before a call changed it, until the result is recorded.
+func (o *Messages) keepBefore(e *agent.Ended) {
+	if d, ok := e.Result.Details.(coding.ChangeDetails); ok && d.Before != nil {
+		o.originals[e.Call] = d.Before
+	}
+}
 
 // details returns the details of a result; for hosts, those of bash, edit and write also have the members that hosts
 // know.
@@ -44,10 +51,8 @@ func (o *Messages) details(r *session.Result) json.RawMessage {
 		if json.Unmarshal(r.Details, &d) != nil || d.Path == "" {
 			return r.Details
 		}
-		x := changeResult{Path: d.Path, Patch: hunks(d.Diff)}
-		if !d.Created {
-			x.Original = originalOf(d, x.Patch)
-		}
+		x := changeResult{Path: d.Path, Patch: hunks(d.Diff), Original: o.originals[r.ID]}
+		delete(o.originals, r.ID)
 		if name == "write" {
 			x.Type = "update"
 			if d.Created {
@@ -74,58 +79,8 @@ type changeResult struct {
 	Type  string `json:"type,omitempty"` // for write: create, update
 	Path  string `json:"filePath"`       // absolute
 	Patch []hunk `json:"structuredPatch"`
-	// Original is the content before the change; null: the file is new, large, or has changed again.
+	// Original is the content before the change; null: the file is new, large or no text.
 	Original *string `json:"originalFile"`
-}
-
-// maxOriginal limits the files whose content before a change is computed, in bytes.
-const maxOriginal = 1 << 20
-
-// originalOf returns what a file was before a change, from what it is now; nil: that cannot be said.
-func originalOf(d coding.ChangeDetails, patch []hunk) *string {
-	if d.Size > maxOriginal {
-		return nil
-	}
-	data, err := os.ReadFile(d.Path)
-	if err != nil || len(data) != d.Size {
-		return nil
-	}
-	now := strings.SplitAfter(string(data), "\n")
-	var was strings.Builder
-	at := 0 // lines of now that were used
-	for _, h := range patch {
-		start := h.NewStart - 1
-		if h.NewLines == 0 {
-			start = h.NewStart // the line after which something was removed
-		}
-		if start < at || start > len(now) {
-			return nil
-		}
-		was.WriteString(strings.Join(now[at:start], ""))
-		at = start
-		noBreak := func(i int) bool { return i+1 < len(h.Lines) && strings.HasPrefix(h.Lines[i+1], `\`) }
-		for i, line := range h.Lines {
-			if line == "" || line[0] == '\\' {
-				continue
-			}
-			text := line[1:] + "\n"
-			if noBreak(i) {
-				text = line[1:]
-			}
-			if line[0] != '-' {
-				if at >= len(now) || now[at] != text {
-					return nil
-				}
-				at++
-			}
-			if line[0] != '+' {
-				was.WriteString(text)
-			}
-		}
-	}
-	was.WriteString(strings.Join(now[at:], ""))
-	text := was.String()
-	return &text
 }
 
 // A hunk is a part of a unified diff.

@@ -12,12 +12,15 @@ import (
 // TestResultsOfTools: the results of commands and changes have the members that hosts read.
 func TestResultsOfTools(t *testing.T) {
 	t.Parallel()
+	change := func(from, to string) llmtest.Answer {
+		return llmtest.Use("edit", map[string]any{"path": "old.txt", "edits": []map[string]any{{"oldText": from, "newText": to}}})
+	}
 	h := newHost(t, llmtest.New(bash("echo out; exit 3"),
 		llmtest.Use("read", map[string]any{"path": "old.txt"}),
 		llmtest.Use("write", map[string]any{"path": "new.txt", "content": "one\ntwo\n"}),
 		llmtest.Use("edit", map[string]any{"path": "old.txt", "edits": []map[string]any{
 			{"oldText": "b", "newText": "B\nb2"}}}),
-		llmtest.Reply("done")), []string{"old.txt", "a\nb\nc\n"},
+		llmtest.Answer{Calls: slices.Concat(change("c", "C").Calls, change("C", "d").Calls)}, llmtest.Reply("done")), []string{"old.txt", "a\nb\nc\n"},
 		values(map[string]any{"permissions.allow": []string{"Bash", "Write", "Edit"}}))
 	h.ask("1", `{"subtype":"initialize"}`)
 	h.user("go")
@@ -26,8 +29,10 @@ func TestResultsOfTools(t *testing.T) {
 		`"structuredPatch":[{"oldStart":0,"oldLines":0,"newStart":1,"newLines":2,"lines":["+one","+two"]}]`)
 	h.must(h.expect(`"tool_use_result"`, `old.txt"`, `"diff"`),
 		`"structuredPatch":[{"oldStart":1,"oldLines":3,"newStart":1,"newLines":4,"lines":[" a","-b","+B","+b2"," c"]}]`)
+	h.must(h.expect(`"tool_use_result"`, `"+C"`), `"originalFile":"a\nB\nb2\nc\n"`) // as it was then
+	h.must(h.expect(`"tool_use_result"`, `"+d"`), `"originalFile":"a\nB\nb2\nC\n"`)
 	h.must(h.expect(`"type":"result"`), `"terminal_reason":"completed"`, `"ttft_ms":`)
-	h.must(h.ask("2", `{"subtype":"get_usage"}`), `"total_lines_added":4`, `"total_lines_removed":1`, `"total_cost_usd":`,
+	h.must(h.ask("2", `{"subtype":"get_usage"}`), `"total_lines_added":6`, `"total_lines_removed":3`, `"total_cost_usd":`,
 		`"subscription_type":null,"rate_limits_available":false,"rate_limits":null`, `"model_usage":{"test/script":`)
 	if err := h.end(); err != nil {
 		t.Error(err)

@@ -258,6 +258,9 @@ func (f *Front) Event(e engine.Event) {
 }
 
 func (f *Front) retryText(r *agent.Retrying) string {
+	if r.Model != "" {
+		return f.paint(dim, fmt.Sprintf("(%s; now with %s)", plain.Line(r.Err.Error()), plain.Line(r.Model)))
+	}
 	return f.paint(dim, fmt.Sprintf("(%s; again in %s)", plain.Line(r.Err.Error()), r.Wait.Round(time.Second/10)))
 }
 

@@ -281,6 +281,9 @@ func (c *conversation) event(e agent.Event, now time.Time) {
 	case e.Retry != nil:
 		c.answer, c.reasoning = nil, "" // discard what was streamed
 		c.retry = fmt.Sprintf("%s; next attempt in %s", e.Retry.Err, e.Retry.Wait.Round(time.Second/10))
+		if e.Retry.Model != "" {
+			c.retry = fmt.Sprintf("%s; now with %s", e.Retry.Err, e.Retry.Model)
+		}
 	case e.Entry != nil:
 		c.entry(e.Entry)
 	case e.End != nil:
