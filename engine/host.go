@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
 )
@@ -64,7 +63,7 @@ func (t *Turn) mayRead(ctx context.Context, tool, path string) error {
 
 // ReadResource reads a resource of a connected MCP server for the host. Deny rules for the server's tools hold, and
 // managed ask rules refuse it, because nobody is asked.
-func (t *Turn) ReadResource(ctx context.Context, server, uri string) ([]llm.Part, error) {
+func (t *Turn) ReadResource(ctx context.Context, server, uri string) ([]mcp.Content, error) {
 	var client *mcp.Client
 	for _, c := range t.session.servers.clients() {
 		if slices.ContainsFunc(c.Servers(), func(s mcp.Status) bool { return s.Name == server }) {
@@ -80,7 +79,7 @@ func (t *Turn) ReadResource(ctx context.Context, server, uri string) ([]llm.Part
 	if d.Verdict == permission.Deny || d.Verdict == permission.Ask && d.Origin == permission.Managed {
 		return nil, fmt.Errorf("%s cannot be read: the rule %s (%s)", uri, d.Rule, d.Origin)
 	}
-	return client.Read(ctx, server, uri)
+	return client.Contents(ctx, server, uri)
 }
 
 // StopTask stops a background command, or a background agent by the ID of its session.

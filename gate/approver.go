@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 )
@@ -44,8 +45,10 @@ type Request struct {
 	Changes  []tool.Change        // to files, as the call would make them
 	Files    []File               // scripts that would run, with their content
 	Rules    []string             // the narrowest rules that would allow the call; Session and Always store them
+	Wider    []string             // what a person may mean in place of Rules, see permission.Wider; nil: nothing else
 	Choices  []Choice             // the choices available for this request
 	Edits    bool                 // it only changes files, and the mode AcceptEdits would allow it
+	Accepts  bool                 // the mode AcceptEdits would allow it: Edits, or a command that only changes files
 
 	home string // the user's; absolute, or ""
 }
@@ -124,6 +127,7 @@ type Answer struct {
 type Update struct {
 	Rules   []string // permission rules
 	Verdict permission.Verdict
+	Keep    bool            // Rules that allow also apply in later sessions
 	Mode    permission.Mode // "": unchanged. Bypass is possible only if the Gate was started in it
 	Dirs    []string        // absolute; treated as part of the workspace
 }
@@ -211,11 +215,12 @@ func (a *approval) askUser(ctx context.Context, judged judgement) (_ tool.Permit
 		return none, false, a.refuseUnshown(ctx, subjects, err)
 	}
 
-	if len(req.Changes) > 0 && a.opt.Agent == "" && a.Mode() == permission.Default && !judged.noAllow &&
-		!judged.askedByHook {
+	if a.opt.Agent == "" && a.Mode() == permission.Default && !judged.noAllow && !judged.askedByHook {
 		d := a.opt.Rules.Decide(ctx, permission.AcceptEdits, a.opt.Paths, subjects...)
-		req.Edits = d.Verdict == permission.Allow
+		req.Accepts = d.Verdict == permission.Allow
+		req.Edits = req.Accepts && len(req.Changes) > 0
 	}
+	req.Wider = a.wider(ctx, &req)
 	for range 3 {
 		if err := a.approve(ctx, &req); err != nil {
 			return none, false, err
@@ -328,6 +333,33 @@ func (a *approval) decideReplaced(ctx context.Context, input json.RawMessage) (_
 	return tool.Permit{Input: a.call.Input, Subjects: subjects}, false, nil
 }
 
+// wider returns the rules of Request.Wider. Scripts are approved by their content, so that there are none for them.
+func (a *approval) wider(ctx context.Context, req *Request) []string {
+	if len(req.Rules) == 0 || len(req.Files) > 0 {
+		return nil
+	}
+	home, place := a.opt.Paths.Home, a.opt.Paths
+	wide := permission.Wider(req.Rules, func(dir string) bool {
+		return home != "" && subpath.Contains(dir, home) || subpath.Contains(dir, place.Dir) ||
+			subpath.Contains(place.Dir, dir) || strings.Count(dir, "/") < 2
+	})
+	if slices.Equal(wide, req.Rules) {
+		return nil
+	}
+	rules := a.opt.Rules
+	for _, text := range wide {
+		r, err := permission.ParseRule(text, permission.Session)
+		if err != nil {
+			return nil
+		}
+		rules.Allow = append(slices.Clone(rules.Allow), r)
+	}
+	if rules.Decide(ctx, a.Mode(), place, req.Subjects...).Verdict != permission.Allow {
+		return nil // it is about more than these rules cover, such as an option that runs other code
+	}
+	return wide
+}
+
 // updateChanged reports whether anything that the user was shown has changed since, and updates the
 // request.
 func (a *approval) updateChanged(ctx context.Context, req *Request) (changed bool, err error) {
@@ -352,6 +384,7 @@ func (g *Gate) update(updates []Update) error {
 	var allow []answer
 	var ask, deny []permission.Rule
 	var dirs []string
+	var kept []Kept
 	var mode permission.Mode // "": unchanged. That of a fork is not the session's, which SetMode sets
 	for _, u := range updates {
 		for _, text := range u.Rules {
@@ -365,6 +398,9 @@ func (g *Gate) update(updates []Update) error {
 					return errors.New(p.Message)
 				}
 				allow = append(allow, answer{rule: rule, anyContent: true})
+				if u.Keep && g.opt.Keeper != nil {
+					kept = append(kept, Kept{Rule: text, Time: time.Now().UTC().Truncate(time.Second)})
+				}
 			case permission.Deny:
 				deny = append(deny, rule)
 			default:
@@ -386,6 +422,11 @@ func (g *Gate) update(updates []Update) error {
 				return errors.New("the mode bypass can only be chosen when the program starts")
 			}
 			mode = m
+		}
+	}
+	if len(kept) > 0 {
+		if err := g.opt.Keeper.Keep(kept...); err != nil {
+			return err
 		}
 	}
 	if mode != "" {

@@ -198,6 +198,39 @@ func (c *Client) Resources(ctx context.Context, server string) ([]Resource, erro
 	return all, nil
 }
 
+// A Content is one part of a resource, as its server has it: Text or Blob.
+type Content struct {
+	URI  string `json:"uri"`
+	MIME string `json:"mimeType,omitempty"`
+	Text string `json:"text,omitempty"`
+	Blob []byte `json:"blob,omitempty"` // base64
+}
+
+// Contents reads a resource for a program; [Client.Read] reads it for the model.
+func (c *Client) Contents(ctx context.Context, server, uri string) ([]Content, error) {
+	p := c.find(server)
+	if p == nil {
+		return nil, fmt.Errorf("there is no MCP server %q", clip(server, 100))
+	}
+	session, err := p.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	r, err := session.ReadResource(ctx, &sdk.ReadResourceParams{URI: uri})
+	if err != nil {
+		return nil, fmt.Errorf("the MCP server %s: %w", p.server.Name, explain(err))
+	}
+	all := []Content{}
+	for _, x := range r.Contents {
+		if x != nil {
+			all = append(all, Content{x.URI, x.MIMEType, x.Text, x.Blob})
+		}
+	}
+	return all, nil
+}
+
 // Read reads a resource of a server.
 func (c *Client) Read(ctx context.Context, server, uri string) ([]llm.Part, error) {
 	p := c.find(server)

@@ -159,6 +159,23 @@ func TestPeerDeclarations(t *testing.T) {
 	}
 }
 
+// TestPeerBoth runs scenarios that also ran with the real program. They bring their own model server:
+//
+//	CLAUDE=1 KNACK=…/claude KNACK_NPM=… node testdata/agentsdk3.mjs NAME…
+func TestPeerBoth(t *testing.T) {
+	modules := nodetest.Dir(t)
+	node := nodetest.Program(modules)
+	for _, name := range []string{"suggest", "accept", "fallback", "resource", "servers", "failures", "start", "absent",
+		"store", "context", "blocked", "before", "pieces", "modes", "limits", "members", "settings", "agents"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newFixture(t, serve(t))
+			d.env = append(d.env, "KNACK="+knackPath(t), "KNACK_NPM="+modules)
+			runScript(t, d, node, "testdata/agentsdk3.mjs", name)
+		})
+	}
+}
+
 // TestPeerFlags: every flag that the Agent SDK passes is a flag of knack, or has a reason why it is not.
 func TestPeerFlags(t *testing.T) {
 	source, err := os.ReadFile(filepath.Join(nodetest.Dir(t), "node_modules/@anthropic-ai/claude-agent-sdk/sdk.mjs"))
@@ -356,6 +373,36 @@ func TestPeerTable(t *testing.T) {
 	for _, name := range names {
 		if !strings.Contains(table, name) {
 			t.Errorf("%s has no row", name)
+		}
+	}
+	const testName = `(?m)^func (Test\w+)`
+	tests := map[string]bool{"all": true}
+	for pattern, name := range map[string]string{"testdata/agentsdk*.mjs": `(?m)^\tasync (\w+)\(`,
+		"*_test.go": testName, "../control/*_test.go": testName, "../../../mcp/*_test.go": testName} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatal(pattern, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range regexp.MustCompile(name).FindAllSubmatch(text, -1) {
+				tests[string(m[1])] = true
+			}
+		}
+	}
+	rows, _, _ := strings.Cut(table, "## What was tested")
+	for line := range strings.Lines(rows) {
+		cells := strings.Split(strings.TrimSuffix(strings.TrimSpace(line), "|"), " | ")
+		if !strings.HasPrefix(line, "| `") || len(cells) < 3 {
+			continue
+		}
+		for name := range strings.SplitSeq(strings.TrimSpace(cells[len(cells)-1]), ", ") {
+			if !tests[name] {
+				t.Errorf("%s: there is no test %q", cells[0], name)
+			}
 		}
 	}
 }

@@ -210,6 +210,7 @@ func (p *person) approve(ctx context.Context, q engine.Question) (engine.Answer,
 	known = known && p.isHost()
 	if known {
 		ask.Tool, ask.Input = hostName(s, c.Name), t.Encode(c.Input)
+		ask.Name = ask.Tool
 	}
 	if q.Agent != nil {
 		ask.Agent = q.Agent.Log
@@ -230,13 +231,7 @@ func (p *person) approve(ctx context.Context, q engine.Question) (engine.Answer,
 			ask.Kind = reasonSafetyCheck
 		}
 	}
-	if len(c.Rules) > 0 {
-		u := permissionUpdate{Type: updateAddRules, Behavior: behaviorAllow, Destination: destinationSession}
-		for _, r := range c.Rules {
-			u.Rules = append(u.Rules, ruleValueOf(r))
-		}
-		ask.Suggestions = []permissionUpdate{u}
-	}
+	ask.Suggestions = suggestions(c)
 	data, err := p.request(ctx, ask)
 	if err != nil {
 		return engine.Answer{}, err
@@ -270,9 +265,32 @@ func (p *person) approve(ctx context.Context, q engine.Question) (engine.Answer,
 		if err != nil {
 			return engine.Answer{}, err
 		}
+		update.Keep = p.MaySave && u.Destination != destinationSession && slices.Equal(update.Rules, c.Wider) &&
+			update.Verdict == permission.Allow && slices.Contains(c.Choices, gate.Always)
 		a.Updates = append(a.Updates, update)
 	}
 	return a, nil
+}
+
+// suggestions returns what the host can offer its user for longer: the mode in which the call needs no approval, or
+// rules that a person would mean.
+func suggestions(c *gate.Request) []permissionUpdate {
+	if c.Accepts {
+		return []permissionUpdate{{Type: updateSetMode, Mode: string(permission.AcceptEdits),
+			Destination: destinationSession}}
+	}
+	rules := c.Wider
+	if len(rules) == 0 {
+		rules = c.Rules
+	}
+	if len(rules) == 0 {
+		return nil
+	}
+	u := permissionUpdate{Type: updateAddRules, Behavior: behaviorAllow, Destination: destinationSession}
+	for _, r := range rules {
+		u.Rules = append(u.Rules, ruleValueOf(r))
+	}
+	return []permissionUpdate{u}
 }
 
 // suggested returns the choice that corresponds to an update with exactly the suggested rules, or No

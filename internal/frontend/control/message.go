@@ -32,7 +32,7 @@ type Init struct {
 	Commands     []string       `json:"slash_commands"`
 	Servers      []ServerStatus `json:"mcp_servers"`
 	Plugins      []Plugin       `json:"plugins"`
-	Key          string         `json:"apiKeySource"` // none: not reported
+	Key          string         `json:"apiKeySource"` // ANTHROPIC_API_KEY, apiKeyHelper; none: another one, or none
 	Style        string         `json:"output_style"` // default
 	Capabilities []string       `json:"capabilities"`
 	Problems     []string       `json:"problems"`

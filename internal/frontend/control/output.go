@@ -154,7 +154,13 @@ func (o *Messages) init(ctx context.Context) Init {
 		Capabilities: []string{"interrupt_receipt_v1"}, Problems: []string{},
 	}
 	if model, err := s.Model(ctx); err == nil { // a session needs no model if only commands run
-		m.Model = model.Info().ID
+		m.Model = o.modelName(model.Info().ID)
+	}
+	switch a := accountOf(ctx, s); {
+	case a.Key == "ANTHROPIC_API_KEY":
+		m.Key = a.Key
+	case strings.HasSuffix(a.Key, ".keyHelper"):
+		m.Key = "apiKeyHelper"
 	}
 	for _, d := range append(s.Host().Agents, p.Agents()...) {
 		if !slices.Contains(m.Agents, d.Name) {
@@ -249,6 +255,14 @@ func uuidOf(text string) string {
 	h := sha256.Sum256([]byte("knack:" + text))
 	h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16])
+}
+
+// modelName returns the name by which the reader knows a model: hosts know those of Anthropic without the provider.
+func (o *Messages) modelName(id string) string {
+	if !o.host {
+		return id
+	}
+	return strings.TrimPrefix(id, "anthropic/")
 }
 
 // toolName returns the name under which the reader knows a tool.
@@ -460,7 +474,7 @@ func (o *Messages) response(log string, e *session.Entry) ModelResponse {
 	if s := o.streams[log]; s != nil {
 		id = s.id
 	}
-	m := ModelResponse{ID: id, Type: "message", Role: llm.Assistant, Model: a.Model,
+	m := ModelResponse{ID: id, Type: "message", Role: llm.Assistant, Model: o.modelName(a.Model),
 		Content: o.blocks(a.Message.Parts...), Usage: usageOf(a.Usage)}
 	if a.Stop != "" {
 		stop := string(a.Stop)
@@ -587,7 +601,7 @@ func (o *Messages) result(err error) Result {
 	}
 	o.spent.APIDuration, o.spent.Duration = o.spent.APIDuration+r.APIDuration, o.spent.Duration+r.Duration
 	for name, u := range o.total.models {
-		r.ModelUsage[name] = o.limits(name, u)
+		r.ModelUsage[o.modelName(name)] = o.limits(name, u)
 	}
 	if t.Stop != "" {
 		stop := string(t.Stop)
@@ -595,7 +609,10 @@ func (o *Messages) result(err error) Result {
 	}
 	r.Reason = cmp.Or(t.End.Reason, r.Reason)
 	r.Result = cmp.Or(t.End.Text, strings.Join(replies, "\n"))
+	var blocked *agent.Blocked
 	switch {
+	case o.host && errors.As(err, &blocked): // for hosts that is an answer
+		r.Result = err.Error()
 	case err != nil:
 		r.Reason, r.Result, r.Errors = session.EndError, err.Error(), []string{err.Error()}
 		r.Subtype = subtypeExecution

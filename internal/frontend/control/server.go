@@ -477,7 +477,10 @@ func (s *server) turns(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return s.ended(ctx)
 		case s.isHost(): // the result contains the error; the host decides whether to go on
-			s.failed = err
+			var blocked *agent.Blocked
+			if s.failed = err; errors.As(err, &blocked) { // see Messages.result
+				s.failed = nil
+			}
 			if s.interrupted {
 				s.failed = nil // as the host wanted
 			}

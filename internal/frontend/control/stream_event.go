@@ -20,7 +20,7 @@ type answerStream struct {
 // stream writes the parts of an answer, if partial messages are enabled.
 func (o *Messages) stream(log string, parent *string, e engine.Event) {
 	if e.Request != nil {
-		o.streams[log] = &answerStream{id: messageID(o.headOf(log, 0)), model: e.Request.Model}
+		o.streams[log] = &answerStream{id: messageID(o.headOf(log, 0)), model: o.modelName(e.Request.Model)}
 	}
 	a := o.streams[log]
 	if a == nil || !o.Partial {

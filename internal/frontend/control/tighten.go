@@ -119,14 +119,6 @@ func (s *server) updateSettings(ctx context.Context, session *engine.Session, in
 	return nil, nil
 }
 
-// A resourceContent is a part of the answer to mcp_read_resource.
-type resourceContent struct {
-	URI  string `json:"uri"`
-	MIME string `json:"mimeType,omitempty"`
-	Text string `json:"text,omitempty"`
-	Blob []byte `json:"blob,omitempty"` // base64
-}
-
 // readResource reads a page of an MCP App.
 func (s *server) readResource(ctx context.Context, session *engine.Session, in struct {
 	Server string `json:"serverName"`
@@ -135,19 +127,11 @@ func (s *server) readResource(ctx context.Context, session *engine.Session, in s
 	if !strings.HasPrefix(in.URI, "ui://") {
 		return nil, fmt.Errorf("the URI %.100q does not begin with ui://", in.URI)
 	}
-	parts, err := session.Now().ReadResource(ctx, in.Server, in.URI)
+	all, err := session.Now().ReadResource(ctx, in.Server, in.URI)
 	if err != nil {
 		return nil, err
 	}
-	all := []resourceContent{}
-	for _, p := range parts {
-		c := resourceContent{URI: in.URI, Text: p.Text}
-		if p.Media != nil {
-			c.MIME, c.Blob = p.Media.MIME, p.Media.Data
-		}
-		all = append(all, c)
-	}
 	return struct {
-		Contents []resourceContent `json:"contents"`
+		Contents []mcp.Content `json:"contents"`
 	}{all}, nil
 }
