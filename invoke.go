@@ -374,8 +374,7 @@ func (s *Skill) grantsApply(approved string) bool { return s.local() || approved
 
 // changesRun reports whether a problem is about a value that would change how the skill runs, and was ignored.
 func (p Problem) changesRun() bool {
-	return p.Code == CodeFieldType && (strings.HasPrefix(p.Message, "effort: ") ||
-		strings.HasPrefix(p.Message, "context: "))
+	return p.Ignored == "effort" || p.Ignored == "context"
 }
 
 // reread reads the skill again from its file, with the problems of the file.

@@ -678,6 +678,7 @@ func (e *entry) enum(word string, words ...string) string {
 	all := strings.Join(words, ", ")
 	e.problem(CodeFieldType, severity, e.Line, e.Column, "write one of "+all, "%s: %q is not one of %s; it was ignored",
 		e.Key, word, all)
+	e.problems[len(e.problems)-1].Ignored = e.Key
 	return ""
 }
 

@@ -230,6 +230,9 @@ type Problem struct {
 	// Risk is the matching entry of the OWASP Agentic Skills Top 10, AST01 to AST10, or
 	// "". Only [Check] sets it.
 	Risk string `json:"risk,omitempty"`
+
+	// Ignored is the key of the frontmatter whose value is none of those that it can have; "": it is about something else.
+	Ignored string `json:"-"`
 }
 
 // String formats the problem with its location first.

@@ -129,7 +129,7 @@ func (h *runHooks) fireSet(ctx context.Context, set *hook.Set, in hook.Input) ho
 		notes = append(notes, session.Note{People: m})
 	}
 	for _, err := range out.Failed {
-		notes = append(notes, session.Note{People: err.Error()})
+		notes = append(notes, session.Note{People: err.Error(), Missing: errors.Is(err, hook.ErrMissing)})
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,7 +29,7 @@ type run struct {
 	lastTyped string // what the user typed last; only these words may call a skill that models may not call
 	end       End
 	ledger    ledger
-	failed    []string // models that are no longer asked in this run, see fallBack
+	fallbacks fallbacks
 
 	// For the caller's events.
 	emit        func(Event)
@@ -63,7 +62,7 @@ type run struct {
 
 // newRun returns a run that emits nothing.
 func newRun(a *Agent, log *session.Log) *run {
-	r := &run{Agent: a, log: log, start: time.Now(), emit: func(Event) {}, lastEmitted: log.Last()}
+	r := &run{Agent: a, log: log, start: time.Now(), fallbacks: fallbacks{models: a.Fallback}, emit: func(Event) {}, lastEmitted: log.Last()}
 	r.hooks.run = r
 	return r
 }
@@ -211,7 +210,7 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 	state := r.log.State()
 	model, effort := r.effectiveModel(state)
-	if other := r.inPlaceOf(model); other != nil {
+	if other := r.fallbacks.of(model); other != nil {
 		model = other
 	}
 	compacted := false
@@ -253,7 +252,7 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 			attempt--
 			continue
 		}
-		if next := r.fallBack(model, attempt, err); next != nil {
+		if next := fallBack(r, model, attempt, err); next != nil {
 			model, attempt = next, -1
 			continue
 		}
@@ -329,43 +328,6 @@ func (r *run) retry(ctx context.Context, attempt int, err error) error {
 	}
 	r.emit(Event{Retry: &Retrying{Attempt: attempt + 1, Wait: wait, Err: err}})
 	return r.sleep(ctx, wait)
-}
-
-// attemptsBeforeFallback is how often a model is asked before another takes its place.
-const attemptsBeforeFallback = 3
-
-// inPlaceOf returns the model that takes the place of one that failed in this run; nil: it has not failed.
-func (r *run) inPlaceOf(model llm.Model) llm.Model {
-	if !slices.Contains(r.failed, model.Info().ID) {
-		return nil
-	}
-	for _, m := range r.Fallback {
-		if !slices.Contains(r.failed, m.Info().ID) {
-			return m
-		}
-	}
-	return nil
-}
-
-// fallBack returns the model to go on with after a request failed; nil: the same model is asked again, or there is no
-// other.
-func (r *run) fallBack(model llm.Model, attempt int, err error) llm.Model {
-	var e *llm.Error
-	if len(r.Fallback) == 0 || !errors.As(err, &e) {
-		return nil
-	}
-	_, again := r.retryDelay(attempt, err)
-	if missing := e.Status == http.StatusNotFound; !missing && (!e.Temporary() || again && attempt+1 < attemptsBeforeFallback) {
-		return nil
-	}
-	r.failed = append(r.failed, model.Info().ID)
-	next := r.inPlaceOf(model)
-	if next == nil {
-		r.failed = r.failed[:len(r.failed)-1] // it is the last one, and stays in use
-		return nil
-	}
-	r.emit(Event{Retry: &Retrying{Attempt: attempt + 1, Err: err, Model: next.Info().ID}})
-	return next
 }
 
 // retryDelay reports whether a failed request is sent again, and how long to wait before that.

@@ -20,6 +20,7 @@ package hook
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -425,3 +426,11 @@ func (h *Hook) State() []string {
 
 // NotRun is part of the error for a hook that could not be started, such as one whose program is missing.
 const NotRun = "it could not be run"
+
+// ErrMissing is in the error for a hook whose program does not exist.
+var ErrMissing = errors.New("the program is missing")
+
+// missing is an error with ErrMissing.
+type missing struct{ error }
+
+func (missing) Is(target error) bool { return target == ErrMissing }

@@ -47,8 +47,8 @@ func (o *textOutput) Event(e engine.Event) {
 	}
 	printRetry(o.errs, e)
 	if e.Entry != nil && e.Entry.Note != nil && e.Entry.Note.Hook != "" && e.Entry.Note.People != "" {
-		if text := e.Entry.Note.People; o.known == nil || !o.known.ofHook(text) {
-			fmt.Fprintln(o.errs, "knack: hook:", plain.Line(text))
+		if note := e.Entry.Note; o.known == nil || !o.known.ofHook(note) {
+			fmt.Fprintln(o.errs, "knack: hook:", plain.Line(note.People))
 		}
 	}
 	if e.Entry != nil && e.Agent == nil && e.Entry.Answer != nil && e.Entry.Answer.Partial {

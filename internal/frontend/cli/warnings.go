@@ -17,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/session"
 )
 
 // knownWarnings are the warnings that earlier runs printed. A warning is printed once, and again when its file has
@@ -133,15 +134,14 @@ func (k *knownWarnings) ofServer(p knack.Problem) {
 // ofHook reports whether the failure of a hook need not be printed: that its program is missing is said once, and only
 // if there is room for it. Guards decide about calls, so theirs are always printed, and so is any other reason, such as
 // a script that changed since it was trusted.
-func (k *knownWarnings) ofHook(text string) bool {
-	if !strings.Contains(text, hook.NotRun+": exit code 127") || strings.HasPrefix(text, "the "+string(hook.PreToolUse)) ||
-		strings.HasPrefix(text, "the "+string(hook.PermissionRequest)) {
+func (k *knownWarnings) ofHook(note *session.Note) bool {
+	if !note.Missing || hook.Event(note.Hook).Guards() {
 		return false
 	}
 	k.mu.Lock()
 	room := k.printed == 0
 	k.mu.Unlock()
-	known := room && k.seen(knack.CodeHookInvalid, "", text)
+	known := room && k.seen(knack.CodeHookInvalid, "", note.People)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if room && !known {
