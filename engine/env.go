@@ -162,6 +162,24 @@ func (e Env) MovedSessions() map[string]string {
 	return moved
 }
 
+// sessionFile returns the file of a session of any directory, and that directory; "": there is none.
+func (e Env) sessionFile(id string) (file, dir string) {
+	all := filepath.Join(e.StateDir(), "sessions")
+	projects, _ := os.ReadDir(all) // none: there are no sessions
+	for _, p := range projects {
+		store := session.Store{Dir: filepath.Join(all, p.Name())}
+		file := filepath.Join(store.Dir, id+".jsonl")
+		if _, err := os.Stat(file); err != nil {
+			continue
+		}
+		if log, err := store.Read(id); err == nil {
+			log.Close() // it was only read
+			return file, log.Header().Dir
+		}
+	}
+	return "", ""
+}
+
 // AgentSessions is where the sessions of a session's sub-agents are recorded.
 func (e Env) AgentSessions(dir, id string) session.Store {
 	s := e.Sessions(dir)

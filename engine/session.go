@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/project/instructions"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
@@ -660,9 +662,22 @@ func (e *Engine) openLog(o SessionOptions) (*session.Log, error) {
 	case errors.Is(err, session.ErrLocked):
 		return nil, &Error{Err: fmt.Errorf("session %s: %w", id, err), Hint: "knack --fork-session -r " + id}
 	case err != nil && id != "":
+		if file, dir := p.options.Env.sessionFile(id); file != "" && dir != p.dir {
+			return nil, elsewhere(id, file, dir)
+		}
 		return nil, &Error{Err: err, Hint: "knack session list"}
 	}
 	return log, err
+}
+
+// elsewhere is the error for a session of another directory, such as a worktree that was removed.
+func elsewhere(id, file, dir string) error {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return &Error{Err: fmt.Errorf("the session %s is of %s, which is gone", id, dir),
+			Hint: "knack session import " + plain.Line(file)}
+	}
+	return &Error{Err: fmt.Errorf("the session %s is of another directory, %s", id, dir),
+		Hint: "cd " + plain.Line(dir) + " && knack -r " + id}
 }
 
 // moveTo makes the entry that until returns the leaf of a log; until may be nil.

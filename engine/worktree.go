@@ -175,6 +175,9 @@ func (l *place) follow(ctx context.Context) {
 		}
 	}
 	s.log.Append(session.Entry{Type: session.TypeNote, Note: &session.Note{Model: text, People: text}})
+	if s.person == nil { // nobody sees the conversation
+		s.engine.addNotice(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Warn, Message: text})
+	}
 }
 
 // close removes the worktree if nothing changed in it.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,7 +66,16 @@ func sessionListCommand() *cobra.Command {
 			if len(all) == 0 {
 				fmt.Fprintln(c.ErrOrStderr(), "knack: this directory has no sessions yet")
 				moved := engine.Env(nil).MovedSessions()
+				here := sources.Root(dir)
 				for _, from := range slices.Sorted(maps.Keys(moved)) {
+					// The worktrees and copies of runs are made to be removed; those of other folders are of no interest.
+					of, _, made := strings.Cut(from, ".worktrees"+string(filepath.Separator))
+					if !made {
+						of, _, made = strings.Cut(from, ".copies"+string(filepath.Separator))
+					}
+					if made && of != here {
+						continue
+					}
 					fmt.Fprintf(c.ErrOrStderr(), "knack: hint: if it was %s before: knack session import %s\n", plain.Line(from),
 						plain.Line(filepath.Join(moved[from], "*.jsonl")))
 				}
