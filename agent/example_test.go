@@ -30,7 +30,7 @@ func Example() {
 		Model: greeter(),
 		Tools: coding.Tools(ws, coding.Options{}),
 		Skills: agent.Skills{Catalog: func() *knack.Catalog { return skills },
-			Shell: agent.ShellIn(ws, g.With, "")},
+			Shell: agent.ShellIn(ws, g.With, coding.Options{})},
 		Policy: agent.Policy{Gate: g.With},
 	}
 	a.System = agent.Prompt{Role: "You write greetings.", Tools: a.Tools, Dir: dir}.String()

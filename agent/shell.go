@@ -18,12 +18,11 @@ import (
 
 // ShellIn returns a [Skills.Shell] that runs the inline commands of skills in a workspace. The gate
 // decides them by the rules for bash and by what the skill itself grants. The decision is made on
-// the line with the values of its variables filled in; the line itself runs unchanged. Output that
-// is too long for the text is stored in files in tempDir; "": the system's directory for temporary
-// files.
-func ShellIn(ws workspace.Workspace, gate func(Scopes) tool.Gate, tempDir string) func(Scopes) knack.Shell {
+// the line with the values of its variables filled in; the line itself runs unchanged. Of o, only TempDir, for output
+// that is too long for the text, and Connected count.
+func ShellIn(ws workspace.Workspace, gate func(Scopes) tool.Gate, o coding.Options) func(Scopes) knack.Shell {
 	return func(sc Scopes) knack.Shell {
-		return inline(ws, gate, sc, tempDir)
+		return inline(ws, gate, sc, o)
 	}
 }
 
@@ -50,7 +49,7 @@ func FilesIn(ws workspace.Workspace, set tool.Set, gate func(Scopes) tool.Gate) 
 	}
 }
 
-func inline(ws workspace.Workspace, gate func(Scopes) tool.Gate, sc Scopes, tempDir string) knack.Shell {
+func inline(ws workspace.Workspace, gate func(Scopes) tool.Gate, sc Scopes, o coding.Options) knack.Shell {
 	return func(ctx context.Context, a *knack.Activation, line string, env []string) (string, error) {
 		kind, command, err := inlineCommand(ws, a.Skill.Shell, line, env)
 		if err != nil {
@@ -77,9 +76,9 @@ func inline(ws workspace.Workspace, gate func(Scopes) tool.Gate, sc Scopes, temp
 		if err != nil {
 			return "", &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
 		}
-		out, errs := coding.NewOutput(tempDir), coding.NewOutput(tempDir)
+		out, errs := coding.NewOutput(o.TempDir), coding.NewOutput(o.TempDir)
 		c.Limits, c.Scripts, c.Allow = permit.Limits, permit.Scripts, c.Allow.Union(permit.Allow)
-		c.Output, c.Stderr = &out, &errs
+		c.Output, c.Stderr, c.Connected = &out, &errs, o.Connected
 		exit, err := ws.Run(ctx, c)
 		out.WriteLines(errs.Text()) // stderr follows stdout
 		text := out.Text()

@@ -71,7 +71,7 @@ func (t *Turn) newAgentFunc(parent *gate.Gate, ws workspace.Workspace, at *isola
 		a.Notice = func(state session.State) *session.Note { return planNote(g.Mode(), state, planAgentText) }
 		a.Skills.File = agent.FilesIn(ws, files, a.Policy.Gate)
 		if a.Skills.Shell != nil {
-			a.Skills.Shell = agent.ShellIn(ws, a.Policy.Gate, s.coding.TempDir)
+			a.Skills.Shell = agent.ShellIn(ws, a.Policy.Gate, s.coding)
 		}
 		a.Roster.New = t.newAgentFunc(g, ws, at)
 		a.Ended = nil

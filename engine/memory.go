@@ -117,9 +117,12 @@ const fromServer = "this session has read from an MCP server, which may have ask
 // nowhere. The log contains it also after a compaction, and in a session that is resumed. What an agent reports may
 // come from anywhere.
 func strangersText(log *session.Log) string {
-	for _, e := range log.Entries() {
+	for e := range log.All() {
 		if e.Agent != nil {
 			return "this session has read what an agent reported, which may come from the web"
+		}
+		if e.Seen != nil && e.Seen.Web != "" {
+			return e.Seen.Web + ", and a page may have asked for this"
 		}
 		if e.User != nil && e.User.Server != "" || e.Activation != nil && e.Activation.Server != "" {
 			return fromServer
@@ -140,28 +143,4 @@ func strangersText(log *session.Log) string {
 		}
 	}
 	return ""
-}
-
-// readsNetwork reports whether a command line may print what it reads from other machines.
-func readsNetwork(line string) bool {
-	if strings.Contains(line, "://") || strings.Contains(line, "/dev/tcp") {
-		return true
-	}
-	words := strings.FieldsFunc(line, func(r rune) bool { return r <= ' ' || strings.ContainsRune(";|&()<>`'\"$=", r) })
-	for i, w := range words {
-		switch filepath.Base(w) {
-		case "curl", "wget", "http", "https", "xh", "aria2c", "lynx", "links", "w3m", "elinks", "nc", "ncat", "netcat", "socat",
-			"telnet", "ftp", "sftp", "scp", "rsync", "ssh", "gh", "glab", "dig", "host", "nslookup", "whois", "openssl", "gcloud",
-			"aws", "az", "kubectl", "psql", "mysql", "redis-cli":
-			return true
-		case "git":
-			for _, sub := range words[i+1:] {
-				switch sub {
-				case "clone", "fetch", "pull", "ls-remote", "submodule", "remote", "archive":
-					return true
-				}
-			}
-		}
-	}
-	return false
 }

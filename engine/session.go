@@ -66,6 +66,7 @@ type Session struct {
 	queue        queue
 	plan         planMode
 	place        place // where its tools work
+	noted        noted
 
 	mu            sync.Mutex
 	system        string
@@ -92,6 +93,7 @@ type jobs struct {
 	coding.Jobs
 	mu    sync.Mutex
 	users int
+	seen  seen // by the commands
 }
 
 func (j *jobs) share() *jobs {
@@ -205,7 +207,7 @@ func (s *Session) setTools(p *Project) {
 	s.coding = coding.Options{
 		Jobs: &s.jobs.Jobs, State: s.memory, Timeout: s.options.Timeout,
 		Files:   coding.FileOptions{Model: s.modelInfo},
-		TempDir: p.outputDir(),
+		TempDir: p.outputDir(), Connected: s.connected,
 	}
 	if s.person != nil {
 		s.coding.Ask = s.askTool

@@ -133,7 +133,7 @@ func (t *Turn) newAgent() *agent.Agent {
 	a.Skills.File = func(sc agent.Scopes) knack.File { return agent.FilesIn(s.place.ws(), s.files, a.Policy.Gate)(sc) }
 	if !set.Skills.DisableShell {
 		a.Skills.Shell = func(sc agent.Scopes) knack.Shell {
-			return agent.ShellIn(s.place.ws(), a.Policy.Gate, s.coding.TempDir)(sc)
+			return agent.ShellIn(s.place.ws(), a.Policy.Gate, s.coding)(sc)
 		}
 	}
 	if t.hooks != nil {
@@ -218,6 +218,7 @@ func (t *Turn) useModel(ctx context.Context) (err error) {
 func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 	o := s.engine.gateOptions(p)
 	o.Mode, o.Keeper, o.Audit = p.config.Settings.Permissions.DefaultMode, p.trust, p.audit(s.log)
+	o.Permitted = s.permitted
 	if s.person != nil {
 		o.Approver = gate.ApproverFunc(s.approve)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/offline"
-	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/tool/coding"
 	"github.com/knack-agent/knack/tool/memory"
@@ -137,30 +136,4 @@ func (s *Session) askAboutPage(ctx context.Context, prompt string) (string, erro
 		return "", err
 	}
 	return llm.TextOf(answer.Message.Parts), nil
-}
-
-// maxSecrets limits how much text of secrets is remembered, in bytes.
-const maxSecrets = 1 << 20
-
-// secretTexts returns the texts that the session has read from secrets.
-func (s *Session) secretTexts() []string {
-	place := s.engine.pathContext(s.engine.Project())
-	secret := map[string]bool{} // calls that read one
-	var texts []string
-	size := 0
-	for _, e := range s.log.Entries() {
-		switch {
-		case e.Decision != nil:
-			for _, j := range e.Decision.By.Subjects {
-				if j.Kind == permission.KindRead && j.Verdict != permission.Deny && place.Secret(j.Text) {
-					secret[e.Decision.Call] = true
-				}
-			}
-		case e.Result != nil && secret[e.Result.ID] && size < maxSecrets:
-			text := e.Result.Text()
-			size += len(text)
-			texts = append(texts, text)
-		}
-	}
-	return texts
 }

@@ -54,6 +54,10 @@ type Options struct {
 	// Audit is called with every decision, one at a time; nil: decisions are not recorded. It must
 	// not call the Gate.
 	Audit func(Record)
+
+	// Permitted is called with every call that may run, before it does: what the permit allows commands may be more than
+	// the decision names. nil: nobody is told. It must not call the Gate.
+	Permitted func(Record, tool.Permit)
 }
 
 // A Ceiling decides whether the allowed-tools of a skill in use restrict what may run, in addition
@@ -261,6 +265,9 @@ func (g *Gate) With(in Scopes) tool.Gate {
 		}
 		for _, s := range scopes {
 			permit.Limits = append(permit.Limits, s.Limits...)
+		}
+		if err == nil && g.opt.Permitted != nil {
+			g.opt.Permitted(a.record, permit)
 		}
 		return permit, err
 	})

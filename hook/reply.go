@@ -26,6 +26,12 @@ type reply struct {
 	stopReason string
 }
 
+// tells reports whether a model reads part of the answer.
+func (r *reply) tells() bool {
+	return r.context != "" || r.reason != "" && (r.block || r.vote != Nothing) || r.output != nil || r.mcpOutput != nil ||
+		r.input != nil || r.stopReason != ""
+}
+
 // wire is the JSON that a hook prints.
 type wire struct {
 	Continue      *bool  `json:"continue"`

@@ -71,6 +71,9 @@ type Runner struct {
 	// Client posts to URLs; nil: http.DefaultClient. A redirect is not followed if it leads to
 	// another host or would drop the request body.
 	Client *http.Client
+	// Told is called when a hook has answered with text that a model reads: context, a reason, or another result of a tool.
+	// nil: it is not. Several goroutines may call it.
+	Told func(h *Hook)
 	// Guarded posts in place of Client for hooks with Mute, whose author is not trusted; nil: Client.
 	Guarded *http.Client
 	// Model sends a prompt to the fast model; nil: there is none.
@@ -249,7 +252,12 @@ func (r *Runner) askAll(ctx context.Context, hooks []*Hook, text []byte) ([]repl
 	replies, errs := make([]reply, len(hooks)), make([]error, len(hooks))
 	var all sync.WaitGroup
 	for i, h := range hooks {
-		all.Go(func() { replies[i], errs[i] = r.ask(ctx, h, text) })
+		all.Go(func() {
+			replies[i], errs[i] = r.ask(ctx, h, text)
+			if r.Told != nil && errs[i] == nil && replies[i].tells() {
+				r.Told(h)
+			}
+		})
 	}
 	all.Wait()
 	return replies, errs

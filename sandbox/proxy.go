@@ -34,6 +34,8 @@ type proxy struct {
 	reach    func(host, port string) bool // decides about other hosts; nil: they are refused
 	forwards []int                        // ports of the machine's loopback interface
 
+	connected func(host string) // see workspace.Command; may be nil
+
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -219,6 +221,9 @@ func (p *proxy) request(conn net.Conn) {
 			answer(conn, http.StatusBadGateway, err.Error())
 		}
 		return
+	}
+	if p.connected != nil {
+		p.connected(host)
 	}
 	if req.Method == http.MethodConnect {
 		io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n")

@@ -75,6 +75,7 @@ func (*system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command) 
 	}
 	own := p.own(nil, cmd.Env, temp)
 	x := newProxy(append(append([]string(nil), p.Hosts...), c.Allow.Hosts...), c.Reach)
+	x.connected = c.Connected
 	x.accept(l)
 	port := l.Addr().(*net.TCPAddr).Port
 	profile := resolve(p, c.Allow, own.write, temp, port)

@@ -344,6 +344,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	}
 	if backend != landlock && !p.Network && len(cmd.Args) > 0 {
 		r.proxy = newProxy(hosts, c.Reach)
+		r.proxy.connected = c.Connected
 		for _, port := range r.proxy.ports() {
 			plan.Ports = append(plan.Ports, uint64(port))
 		}

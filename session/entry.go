@@ -43,6 +43,7 @@ const (
 	TypeCompaction Type = "compaction"
 	TypeAgent      Type = "agent"
 	TypeMove       Type = "move"
+	TypeSeen       Type = "seen"
 )
 
 // An Entry is one recorded event. IDs count from 1 within a file. Parent is the ID of the previous
@@ -67,6 +68,7 @@ type Entry struct {
 	Compaction *Compaction `json:"compaction,omitempty"`
 	Agent      *Agent      `json:"agent,omitempty"`
 	Move       *Move       `json:"move,omitempty"`
+	Seen       *Seen       `json:"seen,omitempty"`
 }
 
 // ParseEntry decodes a line of a session's file, also one that was written before members had their
@@ -136,6 +138,8 @@ func (e *Entry) isValid() bool {
 		return e.Agent != nil
 	case TypeMove:
 		return e.Move != nil && e.Move.To >= 0 && e.Move.To < e.ID
+	case TypeSeen:
+		return e.Seen != nil
 	}
 	return true
 }
@@ -399,6 +403,12 @@ type Release struct {
 // there.
 type Move struct {
 	To int `json:"to"`
+}
+
+// Seen records what the conversation and its agents may have read from now on, where no other entry shows it.
+type Seen struct {
+	Secrets []string `json:"secrets,omitempty"` // paths of files that were opened to a call; never their content
+	Web     string   `json:"web,omitempty"`     // how text of the web may have been read; "": it was not
 }
 
 // DefaultEffort, as the effort of a Setting, cancels an earlier setting.

@@ -90,6 +90,9 @@ type Command struct {
 	// the command runs: host is in lower case, port a number. It is called for each connection, from
 	// several goroutines. A workspace without a sandbox ignores it.
 	Reach func(host, port string) bool
+	// Connected, if not nil, is called when the command has reached another host through the sandbox's proxy, with the
+	// host's name, from several goroutines. A workspace without a sandbox ignores it: it does not know.
+	Connected func(host string)
 	// Limits forbid, for this command only, what the sandbox would otherwise permit. A workspace
 	// without a sandbox refuses a command with limits, unless the user switched the sandbox off
 	// ([Local.Confine] is nil).

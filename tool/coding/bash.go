@@ -75,6 +75,7 @@ func bashTool(ws runner, o Options) tool.Tool {
 			return tool.Result{}, errors.New("the command changed after it was allowed: it was not run")
 		}
 		c.Limits, c.Scripts, c.Allow = call.Limits, call.Scripts, c.Allow.Union(call.Allow)
+		c.Connected = o.Connected
 		timeout, err := bashTimeout(in, o)
 		if err != nil {
 			return tool.Result{}, err

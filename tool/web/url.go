@@ -1,21 +1,18 @@
 package web
 
 import (
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"golang.org/x/net/idna"
 
 	"github.com/knack-agent/knack/internal/leaf/guard"
+	"github.com/knack-agent/knack/internal/leaf/secrets"
 )
 
 // DocumentationHosts returns the hosts of documentation that need no approval unless settings say otherwise. Nobody but
@@ -110,92 +107,12 @@ func (c *client) carries(u *url.URL) string {
 
 // holdsSecret reports whether a URL contains text of a secret.
 func (c *client) holdsSecret(u *url.URL) bool {
-	return c.opt.Secrets != nil && holdsAny(u, c.opt.Secrets())
+	return c.opt.Secrets != nil && secrets.Found(u.String(), c.opt.Secrets())
 }
 
-func holdsAny(u *url.URL, secrets []string) bool {
-	return slices.ContainsFunc(secrets, func(s string) bool { return carriesText(u, s) })
-}
-
-// Carries reports whether a text contains a word of one of some secrets: as it is, escaped, in base64 or in
-// hexadecimal.
-func Carries(text string, secrets []string) bool { return holdsAny(&url.URL{Opaque: text}, secrets) }
-
-// shortestSecret is the length of the shortest word of a secret that is looked for. Shorter ones are in many URLs.
-const shortestSecret = 8
-
-// secretWords splits the text of a secret into what could be a key or a password.
-func secretWords(text string) []string {
-	words := strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'`=:,;{}[]()<>", r) })
-	return slices.DeleteFunc(words, func(w string) bool { return len(w) < shortestSecret })
-}
-
-// escapes finds escaped bytes. What is no escape stays: a server may well accept such a URL.
-var escapes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`%[0-9A-Fa-f]{2}`) })
-
-// encoded finds what could be base64 (of both alphabets) or hexadecimal.
-var encoded = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z0-9+/_-]{8,}`) })
-
-// carriesText reports whether a URL contains a word of a secret: as it is, escaped, in base64 or in hexadecimal.
-func carriesText(u *url.URL, secret string) bool {
-	words := secretWords(secret)
-	if len(words) == 0 {
-		return false
-	}
-	views := []string{u.String()}
-	for range 3 { // escaped, perhaps more than once
-		last := views[len(views)-1]
-		next := escapes().ReplaceAllStringFunc(last, func(escape string) string {
-			b, _ := hex.DecodeString(escape[1:])
-			return string(b)
-		})
-		if next == last {
-			break
-		}
-		views = append(views, next)
-	}
-	for _, v := range slices.Clone(views) {
-		for _, run := range encoded().FindAllString(v, -1) {
-			views = append(views, decodings(run)...)
-			for _, part := range strings.FieldsFunc(run, func(r rune) bool { return strings.ContainsRune("/-_+", r) }) {
-				if part != run {
-					views = append(views, decodings(part)...)
-				}
-			}
-		}
-	}
-	for _, v := range views {
-		for _, w := range words {
-			if strings.Contains(strings.ToLower(v), strings.ToLower(w)) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// decodings returns what a run of characters could be the base64 or hexadecimal form of. The text may begin before the
-// run, so that the run begins in the middle of a group.
-func decodings(run string) []string {
-	var out []string
-	std := strings.NewReplacer("-", "+", "_", "/").Replace(run)
-	for skip := range min(4, len(std)) {
-		part := std[skip:]
-		if len(part)%4 == 1 { // no text has such a length
-			part = part[:len(part)-1]
-		}
-		if data, err := base64.RawStdEncoding.DecodeString(part); err == nil {
-			out = append(out, string(data))
-		}
-	}
-	for skip := range min(2, len(run)) {
-		part := run[skip:]
-		if data, err := hex.DecodeString(part[:len(part)/2*2]); err == nil {
-			out = append(out, string(data))
-		}
-	}
-	return out
-}
+// Carries reports whether a text contains a word of one of some secrets, as it is or in a simple coding: escaped,
+// reversed, with characters between, in base64, base32 or hexadecimal, or half of a long key.
+func Carries(text string, texts []string) bool { return secrets.Found(text, texts) }
 
 // sameHost reports whether two URLs have the same host and port.
 func sameHost(a, b *url.URL) bool {

@@ -1,0 +1,431 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/internal/leaf/scripts"
+	"github.com/knack-agent/knack/internal/leaf/secrets"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/sandbox"
+	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/workspace"
+)
+
+// What a conversation and its agents may have read, for the guards of URLs and notes. The files of secrets that a call
+// can read are registered before it runs, so that it does not matter by which program, copy or agent their text comes
+// back. The log keeps their paths, never the content.
+
+// Limits of what is registered. The rest is not known to the guards.
+const (
+	maxSecretFiles = 500
+	maxSecretFile  = 256 << 10 // bytes
+	maxSecrets     = 1 << 20   // bytes, of all texts together
+	maxWalked      = 20_000    // files of a project, where no sandbox hides its secrets
+)
+
+// seen is what the commands of a session may have read, and of those with which it shares them.
+type seen struct {
+	mu    sync.Mutex
+	files map[string]seenFile // by path
+	size  int                 // bytes of their texts
+	wide  bool                // a command ran that nothing hides secrets from
+	web   string              // how a command may have read from the web; "": none has
+}
+
+type seenFile struct {
+	mod  time.Time
+	size int64
+	text string // its keys and passwords, also those before it changed
+}
+
+// noted is what the log of a session contains about it.
+type noted struct {
+	mu    sync.Mutex
+	read  bool // the log was read
+	paths map[string]bool
+	web   bool
+	hooks map[string]bool // those whose commands read from the web
+}
+
+// permitted registers what a call that is about to run may read.
+func (s *Session) permitted(r gate.Record, permit tool.Permit) {
+	p := s.engine.Project()
+	var paths []string
+	for _, j := range r.Decision.Subjects {
+		if j.Verdict != permission.Deny && (j.Kind == permission.KindRead || j.Kind == permission.KindEdit) {
+			paths = append(paths, j.Text)
+		}
+	}
+	var lines []string
+	for _, sub := range permit.Subjects {
+		if sub.IsCommand() || string(sub.Kind) == "bash" {
+			lines = append(lines, sub.Text)
+		}
+	}
+	if len(lines) > 0 {
+		paths = slices.Concat(paths, permit.Allow.Read, permit.Allow.Write, p.config.Settings.Sandbox.AllowRead)
+		if why := s.unconfinedWeb(lines); why != "" {
+			s.readWeb(why)
+		}
+	}
+	seen := &s.jobs.seen
+	if r.Tool == "bash_output" { // of a command that perhaps an earlier session started
+		seen.mu.Lock()
+		web := seen.web
+		for path := range seen.files {
+			paths = append(paths, path)
+		}
+		seen.mu.Unlock()
+		if web != "" {
+			s.readWeb(web)
+		}
+	}
+	found := s.secretFiles(paths)
+	if len(lines) > 0 && s.hidesNothing() && slices.ContainsFunc(lines, func(l string) bool { return !permission.OnlyReads(l) }) {
+		found = append(found, s.allSecrets()...)
+	}
+	s.opened(found)
+}
+
+// opened registers files of secrets, and notes their paths in the log.
+func (s *Session) opened(paths []string) {
+	if len(paths) == 0 {
+		return
+	}
+	slices.Sort(paths)
+	paths = slices.Compact(paths)
+	for _, path := range paths {
+		s.register(path)
+	}
+	s.readNoted()
+	s.noted.mu.Lock()
+	paths = slices.DeleteFunc(paths, func(path string) bool {
+		known := s.noted.paths[path] || len(s.noted.paths) >= maxSecretFiles
+		s.noted.paths[path] = true
+		return known
+	})
+	s.noted.mu.Unlock()
+	if len(paths) > 0 { // the log reports errors of writing with its next entry
+		s.log.Append(session.Entry{Type: session.TypeSeen, Seen: &session.Seen{Secrets: paths}})
+	}
+}
+
+// readWeb notes how the session may have read from the web, once.
+func (s *Session) readWeb(why string) {
+	seen := &s.jobs.seen
+	seen.mu.Lock()
+	seen.web = why
+	seen.mu.Unlock()
+	s.readNoted()
+	s.noted.mu.Lock()
+	known := s.noted.web
+	s.noted.web = true
+	s.noted.mu.Unlock()
+	if !known {
+		s.log.Append(session.Entry{Type: session.TypeSeen, Seen: &session.Seen{Web: why}})
+	}
+}
+
+// readNoted reads what the log of a resumed session says, once, and registers the files that it names as they are now.
+func (s *Session) readNoted() {
+	s.noted.mu.Lock()
+	defer s.noted.mu.Unlock()
+	if s.noted.read {
+		return
+	}
+	s.noted.read, s.noted.paths = true, map[string]bool{}
+	for e := range s.log.All() {
+		if e.Seen == nil {
+			continue
+		}
+		s.noted.web = s.noted.web || e.Seen.Web != ""
+		for _, path := range e.Seen.Secrets {
+			s.noted.paths[path] = true
+			s.register(path)
+		}
+	}
+}
+
+// register reads a file of secrets, unless it has not changed since.
+func (s *Session) register(path string) {
+	ctx, cancel := context.WithTimeout(context.Background(), resolveTime)
+	defer cancel()
+	seen := &s.jobs.seen
+	ws := s.ws
+	info, err := ws.Stat(ctx, path)
+	if err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	seen.mu.Lock()
+	known, ok := seen.files[path]
+	full := !ok && len(seen.files) >= maxSecretFiles || seen.size >= maxSecrets
+	seen.mu.Unlock()
+	if full || ok && known.mod.Equal(info.ModTime()) && known.size == info.Size() {
+		return
+	}
+	f, err := ws.Open(ctx, path)
+	if err != nil {
+		return
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxSecretFile))
+	f.Close()
+	if err != nil {
+		return
+	}
+	text := secrets.Values(strings.ToValidUTF8(string(data), "\n"))
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	if seen.files == nil {
+		seen.files = map[string]seenFile{}
+	}
+	if before := seen.files[path].text; before != text {
+		text = before + text
+		seen.size += len(text) - len(before)
+	}
+	seen.files[path] = seenFile{info.ModTime(), info.Size(), text}
+}
+
+// secretFiles returns those of some paths that are secrets, and the files of secrets in directories among them.
+func (s *Session) secretFiles(paths []string) (found []string) {
+	place := s.engine.pathContext(s.engine.Project())
+	secret := func(path string) bool {
+		return place.Secret(path) || place.Resolve == nil && place.Secret(realPath(path))
+	}
+	if at := s.place.now(); at != nil {
+		place.Dir = at.ws.Dir()
+	}
+	for _, path := range paths {
+		if rest, ok := strings.CutPrefix(path, "~/"); ok {
+			path = filepath.Join(place.Home, rest)
+		}
+		if !filepath.IsAbs(path) || !secret(path) {
+			continue
+		}
+		found = append(found, path)
+		if place.Resolve == nil {
+			found = append(found, filesIn(path, 200, func(string) bool { return true })...)
+		}
+	}
+	return found
+}
+
+// filesIn returns the regular files below a directory for which want is true, and looks at no more than some; none if
+// it is no directory.
+func filesIn(dir string, most int, want func(name string) bool) (found []string) {
+	filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if most--; most < 0 {
+			return fs.SkipAll
+		}
+		switch {
+		case err != nil:
+		case e.IsDir() && path != dir && (e.Name() == ".git" || e.Name() == "node_modules"):
+			return fs.SkipDir
+		case e.Type().IsRegular() && path != dir && want(e.Name()):
+			found = append(found, path)
+		}
+		return nil
+	})
+	return found
+}
+
+// hidesNothing reports whether commands on this machine run without a sandbox that hides secrets.
+func (s *Session) hidesNothing() bool {
+	if _, local := s.ws.(*workspace.Local); !local {
+		return false
+	}
+	s.engine.mu.Lock()
+	box := s.engine.box
+	s.engine.mu.Unlock()
+	return box == nil || box.Report().Level != sandbox.Complete && !hidesSecrets(box.Report())
+}
+
+// allSecrets returns the secrets of the project, and the usual ones of the user, the first time that it is called.
+func (s *Session) allSecrets() []string {
+	seen := &s.jobs.seen
+	seen.mu.Lock()
+	known := seen.wide
+	seen.wide = true
+	seen.mu.Unlock()
+	if known {
+		return nil
+	}
+	p := s.engine.Project()
+	found := filesIn(s.ws.Dir(), maxWalked, permission.EnvFile)
+	for _, name := range [...]string{".netrc", ".git-credentials", ".pgpass", ".npmrc", ".pypirc", ".ssh", ".aws", ".config/gh",
+		".kube/config", ".docker/config.json", ".cargo/credentials.toml"} {
+		path := filepath.Join(p.home, name)
+		found = append(append(found, path), filesIn(path, 50, func(name string) bool { return !strings.HasPrefix(name, "known_hosts") })...)
+	}
+	return slices.DeleteFunc(found, func(path string) bool { return p.home == "" && !filepath.IsAbs(path) })
+}
+
+// hidesSecrets reports whether a sandbox that is not complete hides the secrets of a project: that of macOS does.
+func hidesSecrets(r sandbox.Report) bool { return r.Backend == "sandbox-exec" }
+
+// connected notes that a command of the session has reached a host.
+func (s *Session) connected(host string) { s.readWeb("a command of this session has reached " + host) }
+
+// hookReached notes that a hook's command reads from the web: what it says then comes from there.
+func (s *Session) hookReached(h *hook.Hook) {
+	s.noted.mu.Lock()
+	defer s.noted.mu.Unlock()
+	if s.noted.hooks == nil {
+		s.noted.hooks = map[string]bool{}
+	}
+	s.noted.hooks[hookKey(h)] = true
+}
+
+func hookKey(h *hook.Hook) string {
+	return strings.Join(append([]string{string(h.Event), h.Path, h.Command}, h.Args...), "\x00")
+}
+
+// hookTold is called when a hook has answered with text for the model.
+func (s *Session) hookTold(h *hook.Hook) {
+	s.noted.mu.Lock()
+	reached := h.Type == hook.OfHTTP || s.noted.hooks[hookKey(h)]
+	s.noted.mu.Unlock()
+	if reached {
+		s.readWeb("a hook of this session has read from the web or a server")
+	}
+}
+
+// hookReads reports whether a hook that no sandbox watches names a program that reads from the web, in its command or in
+// a script that this runs.
+func (s *Session) hookReads(c hook.Process, asUser bool) bool {
+	if !asUser && s.netConfined() {
+		return false
+	}
+	line := cmp.Or(c.Line, strings.Join(c.Args, " "))
+	reads := readsNetwork(line)
+	p := s.engine.Project()
+	line = strings.NewReplacer(" ~/", " "+p.home+"/", "$HOME", p.home, "${HOME}", p.home, "$CLAUDE_PROJECT_DIR", p.root,
+		"${CLAUDE_PROJECT_DIR}", p.root, "$CLAUDE_PLUGIN_ROOT", c.Hook.Dir, "${CLAUDE_PLUGIN_ROOT}", c.Hook.Dir).Replace(" " + line)
+	gate.CheckScripts(line, s.ws.Dir(), func(_ string, data []byte) error {
+		reads = reads || readsNetwork(string(data))
+		return nil
+	})
+	return reads
+}
+
+// netConfined reports whether a sandbox sees which hosts commands reach.
+func (s *Session) netConfined() bool {
+	s.engine.mu.Lock()
+	box := s.engine.box
+	s.engine.mu.Unlock()
+	_, local := s.ws.(*workspace.Local)
+	return local && box != nil && box.Report().Level != sandbox.None
+}
+
+// unconfinedWeb explains why command lines that run without a sandbox may read from the web; "": they do not, or a
+// sandbox sees what they reach.
+func (s *Session) unconfinedWeb(lines []string) string {
+	if s.netConfined() {
+		return ""
+	}
+	if !slices.ContainsFunc(lines, func(l string) bool { return !permission.OnlyReads(l) && !staysHere(l) }) {
+		return ""
+	}
+	return "a command of this session ran without a sandbox and may have read from the web"
+}
+
+// staysHere reports whether all commands of a line are known to reach no other machine.
+func staysHere(line string) bool {
+	parsed, err := permission.ParseCommand(line)
+	if err != nil {
+		return false
+	}
+	for _, c := range parsed.Commands {
+		if c.Opaque != "" || len(c.Inner) > 0 {
+			return false
+		}
+		name := ""
+		if len(c.Words) > 0 {
+			name, _ = c.Words[0].Value()
+		}
+		switch name {
+		case "cp", "mv", "rm", "mkdir", "rmdir", "touch", "chmod", "ln", "tee", "git":
+		default:
+			if !permission.OnlyReads(c.Text) {
+				return false
+			}
+		}
+	}
+	return !readsNetwork(line)
+}
+
+// readsNetwork reports whether a command line names what may print text of other machines. The words are those that the
+// shell makes of it, and those that are in strings.
+func readsNetwork(line string) bool {
+	if strings.Contains(line, "://") || strings.Contains(line, "/dev/tcp") {
+		return true
+	}
+	words := strings.FieldsFunc(line, func(r rune) bool { return r <= ' ' || strings.ContainsRune(";|&()<>`'\"$={}", r) })
+	for _, command := range scripts.Words(line) {
+		for _, w := range command {
+			words = append(words, w)
+			for _, inner := range scripts.Words(w) { // sh -c 'c\url x'
+				words = append(words, inner...)
+			}
+		}
+	}
+	for i, w := range words {
+		switch filepath.Base(w) {
+		case "curl", "wget", "http", "https", "xh", "aria2c", "lynx", "links", "w3m", "elinks", "nc", "ncat", "netcat", "socat",
+			"telnet", "ftp", "sftp", "scp", "rsync", "ssh", "gh", "glab", "dig", "host", "nslookup", "whois", "openssl", "gcloud",
+			"aws", "az", "kubectl", "psql", "mysql", "redis-cli":
+			return true
+		case "git":
+			for _, sub := range words[i+1:] {
+				switch sub {
+				case "clone", "fetch", "pull", "ls-remote", "submodule", "remote", "archive":
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// secretTexts returns the texts that the session has read from secrets, or may have.
+func (s *Session) secretTexts() []string {
+	place := s.engine.pathContext(s.engine.Project())
+	secret := map[string]bool{} // calls that read one
+	var texts []string
+	size := 0
+	for e := range s.log.All() {
+		switch {
+		case e.Decision != nil:
+			for _, j := range e.Decision.By.Subjects {
+				if j.Kind == permission.KindRead && j.Verdict != permission.Deny && place.Secret(j.Text) {
+					secret[e.Decision.Call] = true
+				}
+			}
+		case e.Result != nil && secret[e.Result.ID] && size < maxSecrets:
+			text := e.Result.Text()
+			size += len(text)
+			texts = append(texts, text)
+		}
+	}
+	s.readNoted()
+	seen := &s.jobs.seen
+	seen.mu.Lock()
+	defer seen.mu.Unlock()
+	for _, f := range seen.files {
+		if f.text != "" && utf8.ValidString(f.text) {
+			texts = append(texts, f.text)
+		}
+	}
+	return texts
+}
