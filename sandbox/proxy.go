@@ -124,6 +124,7 @@ func (p *proxy) accept(l net.Listener) {
 				}
 				out, err := p.dial(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 				if err == nil {
+					p.reached("localhost")
 					p.pipe(conn, conn, out)
 				}
 			})
@@ -222,9 +223,7 @@ func (p *proxy) request(conn net.Conn) {
 		}
 		return
 	}
-	if p.connected != nil {
-		p.connected(host)
-	}
+	p.reached(host)
 	if req.Method == http.MethodConnect {
 		io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n")
 		p.pipe(conn, in, out)
@@ -241,6 +240,12 @@ func (p *proxy) request(conn net.Conn) {
 		return
 	}
 	io.Copy(conn, out)
+}
+
+func (p *proxy) reached(host string) {
+	if p.connected != nil {
+		p.connected(host)
+	}
 }
 
 func answer(conn net.Conn, code int, text string) {

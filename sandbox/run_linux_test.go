@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -777,5 +778,37 @@ func TestBetweenCommands(t *testing.T) {
 		".git/worktrees/w/commondir .husky/pre-commit .husky/new; do echo x > $f; done; mv .husky h; rm -rf new/.git/hooks")
 	if now := b.contents(); now != before {
 		t.Errorf("changed\n%s\nto\n%s", before, now)
+	}
+}
+
+// TestConnected: the program learns that a command has reached a host, whatever made the connection, and that another
+// has not.
+func TestConnected(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("no bash on this machine")
+	}
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "page") }))
+	defer page.Close()
+	b := newFixture(t).on(namespaces)
+	for _, c := range []struct {
+		open bool
+		want string
+	}{{true, "127.0.0.1"}, {false, ""}} {
+		var mu sync.Mutex
+		reached := ""
+		var out bytes.Buffer
+		_, err := b.local.Run(t.Context(), workspace.Command{Output: &out,
+			Line:  "bash -c 'exec 3<>/dev/tcp/127.0.0.1/3128; printf \"GET " + page.URL + "/ HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n\" >&3; cat <&3'",
+			Reach: func(string, string) bool { return c.open },
+			Connected: func(host string) {
+				mu.Lock()
+				defer mu.Unlock()
+				reached = host
+			}})
+		mu.Lock()
+		if err != nil || reached != c.want || strings.HasSuffix(out.String(), "page") != c.open {
+			t.Errorf("open %t: reached %q, %v\n%s", c.open, reached, err, &out)
+		}
+		mu.Unlock()
 	}
 }
