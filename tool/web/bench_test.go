@@ -26,7 +26,7 @@ func BenchmarkPage(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	for b.Loop() {
 		p := &page{}
-		if p.html(u, text); len(p.Text) < 50_000 {
+		if p.html(b.Context(), u, text); len(p.Text) < 50_000 {
 			b.Fatal(len(p.Text))
 		}
 	}

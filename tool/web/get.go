@@ -205,7 +205,9 @@ func (p *page) read(ctx context.Context, u *url.URL, contentType string, data []
 		p.Notes = append(p.Notes, note)
 	}
 	if media == "text/html" || media == "application/xhtml+xml" {
-		p.html(u, text)
+		if err := p.html(ctx, u, text); err != nil {
+			return err
+		}
 	} else {
 		p.Text = text
 	}

@@ -2,7 +2,9 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -26,26 +28,120 @@ var markdown = sync.OnceValue(func() *converter.Converter {
 		table.NewTablePlugin()))
 })
 
+// Limits of what is converted, which takes up to a second and 200 MB. Of other pages only the text is shown.
+const (
+	maxNodes   = 400_000 // of the tree, as estimated before it is made
+	maxContent = 4 << 20 // bytes of text in the part that is shown
+	maxTag     = 4 << 20 // bytes
+)
+
 // html sets the text and title of a page.
-func (p *page) html(u *url.URL, text string) {
-	doc, err := html.Parse(strings.NewReader(text))
+func (p *page) html(ctx context.Context, u *url.URL, text string) error {
+	if err := tooManyNodes(ctx, text); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		p.Text = tokens(text)
+		p.Notes = append(p.Notes, "The page is too large to be converted, so only its text is shown.")
+		return nil
+	}
+	doc, err := html.Parse(&cancelled{ctx, strings.NewReader(text)})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	if err != nil { // more than 512 elements inside each other
 		p.Text = tokens(text)
 		p.Notes = append(p.Notes, "The page cannot be parsed, so only its text is shown.")
-		return
+		return nil
 	}
 	var found readable
 	found.walk(doc)
 	p.Title = strings.Join(strings.Fields(clip(found.title, 300)), " ")
 	root := found.root(doc)
 	prune(root, baseOf(u, found.base))
-	out, err := markdown().ConvertNode(root)
-	if err != nil {
+	size := 0
+	for n := range root.Descendants() {
+		if n.Type == html.TextNode {
+			size += len(n.Data)
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var out []byte
+	if size <= maxContent {
+		out, err = markdown().ConvertNode(root)
+	}
+	if err != nil || size > maxContent {
 		p.Text = tokens(text)
 		p.Notes = append(p.Notes, "The page cannot be converted, so only its text is shown.")
-		return
+		return nil
 	}
 	p.Text = strings.TrimSpace(string(out)) + "\n"
+	return nil
+}
+
+// cancelled is a reader that ends with its context.
+type cancelled struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c *cancelled) Read(p []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}
+
+var errLarge = errors.New("too many nodes")
+
+// tooManyNodes returns an error if the tree of a page could have more than maxNodes. A parser repeats the elements for
+// formatting that are not closed in every paragraph that follows, so that the tree can be much larger than the page.
+func tooManyNodes(ctx context.Context, text string) error {
+	z := html.NewTokenizer(&cancelled{ctx, strings.NewReader(text)})
+	z.SetMaxBuf(maxTag)
+	nodes, open, byName := 0, 0, map[atom.Atom]int{}
+	for nodes <= maxNodes {
+		switch z.Next() {
+		case html.ErrorToken:
+			if z.Err() == io.EOF {
+				return nil
+			}
+			return z.Err()
+		case html.TextToken, html.CommentToken:
+			nodes += 1 + open
+		case html.StartTagToken, html.SelfClosingTagToken:
+			nodes += 1 + open
+			name, more := z.TagName()
+			if a := formatting(name); a != 0 && (byName[a] == 0 || a != atom.A && a != atom.Nobr) {
+				byName[a]++
+				open++
+			}
+			for n := 0; more; n++ {
+				_, _, more = z.TagAttr()
+				nodes += n / 100 // hundreds of attributes
+			}
+		case html.EndTagToken:
+			nodes++
+			if name, _ := z.TagName(); byName[formatting(name)] > 0 {
+				nodes += min(open, 24) // copies of what is closed in the wrong order
+				byName[formatting(name)]--
+				open--
+			}
+		}
+	}
+	return errLarge
+}
+
+// formatting returns the name of an element if it is one that a parser opens again in the next paragraph, else 0.
+func formatting(name []byte) atom.Atom {
+	switch a := atom.Lookup(name); a {
+	case atom.A, atom.B, atom.Big, atom.Code, atom.Em, atom.Font, atom.I, atom.Nobr, atom.S, atom.Small, atom.Strike, atom.Strong,
+		atom.Tt, atom.U:
+		return a
+	}
+	return 0
 }
 
 // readable is what a first walk through a page finds.

@@ -24,7 +24,7 @@ func TestPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := &page{}
-		p.html(&url.URL{Scheme: "https", Host: "example.com", Path: "/"}, string(data))
+		p.html(t.Context(), &url.URL{Scheme: "https", Host: "example.com", Path: "/"}, string(data))
 		text := strings.NewReplacer(`\`, "", "\u00a0", " ").Replace(p.Text)
 		for _, m := range expected.FindAllStringSubmatch(string(data), -1) {
 			if strings.Contains(text, m[2]) != (m[1] == "want") {

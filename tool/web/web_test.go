@@ -309,6 +309,38 @@ func TestMultiplied(t *testing.T) {
 	}
 }
 
+// TestTooLarge: of a page that would make a large tree, also a short one whose elements are repeated, only the text is
+// shown, and a conversion that was cancelled does not begin.
+func TestTooLarge(t *testing.T) {
+	open := ""
+	for i := range 490 {
+		open += fmt.Sprintf("<b a=%d>", i)
+	}
+	for name, c := range map[string]struct {
+		page string
+		note bool
+	}{
+		"links":          {"<p>first" + strings.Repeat("<a href=x>y</a>", 600_000) + "last", true},
+		"repeated":       {"<p>first" + open + "</p>" + strings.Repeat("<p>x</p>", 3000) + "last", true},
+		"wrongly closed": {"<p>first" + open + strings.Repeat("</i>", 490) + "</p>" + strings.Repeat("<p>x</p>", 3000) + "last", true},
+		"text":           {"<p>first" + strings.Repeat("*word* ", 800_000) + "last", true},
+		"ordinary":       {"<p>first" + strings.Repeat("<p>See <b>the</b> <a href=x>page</a> <i>here</i>.</p>", 15_000) + "last", false},
+	} {
+		u := &url.URL{Scheme: "https", Host: "a.example"}
+		p := &page{}
+		if err := p.html(t.Context(), u, c.page); err != nil || !strings.Contains(p.Text[:min(100, len(p.Text))], "first") ||
+			!strings.HasSuffix(p.Text, "last\n") || len(p.Notes) > 0 != c.note {
+			t.Errorf("%s: %d bytes %q, %v", name, len(p.Text), p.Notes, err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		stop := errors.New("stop")
+		cancel(stop)
+		if err := (&page{}).html(ctx, u, c.page); err != stop {
+			t.Errorf("%s, cancelled: %v", name, err)
+		}
+	}
+}
+
 func TestCharsets(t *testing.T) {
 	for name, c := range map[string]struct{ contentType, body, want string }{
 		"header":         {"text/plain; charset=ISO-8859-1", "caf\xe9", "café"},
