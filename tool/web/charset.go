@@ -64,7 +64,7 @@ func decode(data []byte, header, media string) (text, note string, err error) {
 	if utf8.Valid(data) { // the name is wrong, or does not matter
 		return string(data), "", nil
 	}
-	return "", "", fmt.Errorf("the page is in the encoding %s, which cannot be decoded here", plain.Line(clip(name, 50)))
+	return "", "", fmt.Errorf("the page is in the encoding %s, which cannot be decoded here", plain.Line(clip(name, 20)))
 }
 
 // singleByte returns the table of a single-byte encoding by its names on the web; nil: it is not one.

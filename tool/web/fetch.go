@@ -102,8 +102,8 @@ func (c *client) fetch(ctx context.Context, in fetchInput, call tool.Input) (too
 	res := tool.Result{}
 	switch {
 	case p.To != "":
-		res = tool.Text(fmt.Sprintf("%s redirects to another host or port, which is not followed:\n%s\nTo go there, call "+
-			"web_fetch with that URL.", p.URL, plain.Line(p.To)))
+		res = tool.Text(c.head(p, cached) + "It redirects to another host or port, which is not followed. To go there, call " +
+			"web_fetch with this URL:\n" + stranger(plain.Line(p.To)))
 	case in.Prompt != "":
 		if res, err = c.answer(ctx, p, in.Prompt, c.head(p, cached)); err != nil {
 			return tool.Result{}, err
@@ -144,17 +144,24 @@ func (c *client) page(ctx context.Context, u *url.URL, allowed func(*url.URL) er
 	return p, false, nil
 }
 
+// maxLed is how much of a URL is shown that a redirect led to, in bytes.
+const maxLed = 200
+
 // head describes a page in the first lines of a result.
 func (c *client) head(p *page, cached bool) string {
-	parts := []string{p.URL, p.Status}
+	at := p.URL
+	if p.Led && len(at) > maxLed {
+		at = clip(at, maxLed) // the server wrote it
+	}
+	parts := []string{at, p.Status}
 	if p.Type != "" {
 		parts = append(parts, p.Type)
 	}
-	at := "fetched " + p.Fetched.UTC().Format(time.RFC3339)
+	when := "fetched " + p.Fetched.UTC().Format(time.RFC3339)
 	if cached {
-		at += fmt.Sprintf(" (%s ago, from the cache)", c.now().Sub(p.Fetched).Round(time.Second))
+		when += fmt.Sprintf(" (%s ago, from the cache)", c.now().Sub(p.Fetched).Round(time.Second))
 	}
-	head := "[" + strings.Join(append(parts, at), " · ") + "]\n"
+	head := "[" + strings.Join(append(parts, when), " · ") + "]\n"
 	if p.Proxy != "" {
 		head += "[Through the proxy " + plain.Line(p.Proxy) + ", so the address of the host was not checked.]\n"
 	}
@@ -226,6 +233,9 @@ func (c *client) answer(ctx context.Context, p *page, prompt, head string) (tool
 	if strings.TrimSpace(answer) == "" {
 		return tool.Result{}, errors.New("the fast model gave no answer: call web_fetch without prompt to get the text")
 	}
-	return tool.Text(fmt.Sprintf("%s[Derived: the answer of a fast model to the prompt, from the page %q (%s%s).]\n%s", head,
-		p.Title, plain.Size(int64(len(p.Text))), cut, stranger(answer))), nil
+	if p.Title != "" {
+		answer = "From the page: " + p.Title + "\n\n" + answer
+	}
+	return tool.Text(fmt.Sprintf("%s[Derived: the answer of a fast model to the prompt, from a page of %s%s.]\n%s", head,
+		plain.Size(int64(len(p.Text))), cut, stranger(answer))), nil
 }

@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +31,7 @@ type page struct {
 	// To is the URL on another host to which it redirects; "": it does not.
 	To    string
 	Notes []string
+	Led   bool   // a redirect led to URL
 	Proxy string // through which it was fetched; "": none
 }
 
@@ -74,8 +76,8 @@ func (c *client) get(ctx context.Context, u *url.URL, allowed func(*url.URL) err
 		if err != nil {
 			return nil, err
 		}
-		p := &page{URL: u.String(), Status: plain.Line(clip(res.Status, 100)), Code: res.StatusCode, Fetched: c.now(),
-			Proxy: c.proxyOf(u.Hostname())}
+		p := &page{URL: u.String(), Status: status(res.StatusCode), Code: res.StatusCode, Fetched: c.now(),
+			Proxy: c.proxyOf(u.Hostname()), Led: hop > 0}
 		if next != nil {
 			p.To = next.String()
 			return p, nil
@@ -87,6 +89,9 @@ func (c *client) get(ctx context.Context, u *url.URL, allowed func(*url.URL) err
 		return p, p.read(ctx, u, res.Header.Get("Content-Type"), data)
 	}
 }
+
+// status describes a status code in our words: the server's own are a stranger's text.
+func status(code int) string { return strings.TrimSpace(strconv.Itoa(code) + " " + http.StatusText(code)) }
 
 // send sends one request.
 func (c *client) send(ctx context.Context, u *url.URL) (*http.Response, error) {
@@ -117,10 +122,10 @@ func redirect(from *url.URL, res *http.Response) (*url.URL, error) {
 	}
 	to, err := from.Parse(res.Header.Get("Location"))
 	if err != nil || res.Header.Get("Location") == "" {
-		return nil, fmt.Errorf("%s answers with a redirect that leads nowhere (%s)", shownHost(from), plain.Line(res.Status))
+		return nil, fmt.Errorf("%s answers with a redirect that leads nowhere (%s)", shownHost(from), status(res.StatusCode))
 	}
 	if to, err = parse(to.String()); err != nil {
-		return nil, fmt.Errorf("%s answers with a redirect that is not followed: %w", shownHost(from), err)
+		return nil, fmt.Errorf("%s answers with a redirect that is not followed, because it leads to no web page", shownHost(from))
 	}
 	return to, nil
 }
@@ -137,7 +142,7 @@ func body(ctx context.Context, res *http.Response) ([]byte, error) {
 	case "deflate":
 		r, err = zlib.NewReader(sent)
 	default:
-		return nil, fmt.Errorf("the answer is encoded as %q, which was not asked for", clip(encoding, 50))
+		return nil, errors.New("the answer is encoded in a way that was not asked for")
 	}
 	var data []byte
 	if err == nil {
@@ -187,7 +192,7 @@ func (p *page) read(ctx context.Context, u *url.URL, contentType string, data []
 	case media == "" || media == "application/octet-stream" || media == "unknown/unknown":
 		media, _, _ = mime.ParseMediaType(http.DetectContentType(data))
 	}
-	p.Type = plain.Line(clip(media, 100))
+	p.Type = typeName(media)
 	switch {
 	case len(data) == 0:
 		return nil
@@ -213,6 +218,25 @@ func (p *page) read(ctx context.Context, u *url.URL, contentType string, data []
 	}
 	p.Text, p.Hidden = plain.Visible(foldLines(p.Text))
 	return nil
+}
+
+// typeName returns a media type in a form that a server does not choose: one that is known, or its first part.
+func typeName(media string) string {
+	switch media {
+	case "text/html", "application/xhtml+xml", "text/plain", "text/markdown", "text/xml", "text/css", "text/csv",
+		"text/javascript", "application/pdf", "application/zip", "application/gzip", "application/octet-stream", "image/png",
+		"image/jpeg", "image/gif", "image/webp", "image/svg+xml", "video/mp4", "audio/mpeg", "application/ld+json",
+		"application/atom+xml", "application/rss+xml":
+		return media
+	}
+	if textual(media) && !strings.HasPrefix(media, "text/") && !strings.Contains(media, "+") {
+		return media
+	}
+	switch first, _, _ := strings.Cut(media, "/"); first {
+	case "text", "image", "audio", "video", "font", "application":
+		return first + " of another kind"
+	}
+	return "of an unknown type"
 }
 
 // textual reports whether a media type is text.

@@ -74,7 +74,8 @@ func (c *client) searchTool() tool.Tool {
 	t.Summary = tool.SummaryOf(func(in searchInput) string { return in.Query })
 	t.Subjects = tool.SubjectsOf(func(_ context.Context, in searchInput) []permission.Subject {
 		all := []permission.Subject{{Kind: permission.KindWebSearch}}
-		if u := (&url.URL{Scheme: "https", Host: "search", Path: "/", RawQuery: url.QueryEscape(in.Query)}); c.holdsSecret(u) {
+		sent := strings.Join(slices.Concat([]string{in.Query}, in.Allowed, in.Blocked), " ")
+		if c.opt.Secrets != nil && Carries(sent, c.opt.Secrets()) {
 			all = append(all, permission.Subject{Kind: dataKind, Text: in.Query, EveryTime: true,
 				Note: "the query contains text that this session read from a secret"})
 		}
@@ -284,7 +285,7 @@ func (e endpoint) call(ctx context.Context, method string, u *url.URL, body []by
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", u.Host, plain.Line(clip(res.Status, 100)))
+		return fmt.Errorf("%s answers %s", u.Host, status(res.StatusCode))
 	}
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
 	if err != nil {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -9,10 +10,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -157,13 +160,13 @@ func TestRedirects(t *testing.T) {
 	for to, want := range map[string]string{
 		"/b":                        "arrived at /b",
 		s.URL + "/c":                "arrived at /c",
-		other.URL + "/x":            other.URL + "/x\nTo go there, call web_fetch",
-		"http://localhost/":         "http://localhost/\nTo go there",
+		other.URL + "/x":            other.URL + "/x\n--- end",
+		"http://localhost/":         "http://localhost/\n--- end",
 		"http://www.127.0.0.1.x/":   "not followed",
-		"https://127.0.0.1/":        "https://127.0.0.1/\nTo go there",
-		"file:///etc/passwd":        "only http and https",
-		"http://u:p@127.0.0.1/":     "password",
-		"http://169.254.169.254/":   "http://169.254.169.254/\nTo go there",
+		"https://127.0.0.1/":        "https://127.0.0.1/\n--- end",
+		"file:///etc/passwd":        "leads to no web page",
+		"http://u:p@127.0.0.1/":     "leads to no web page",
+		"http://169.254.169.254/":   "http://169.254.169.254/\n--- end",
 		"http://%zz/":               "leads nowhere",
 		"http://[::ffff:127.0.0.1]": "To go there",
 	} {
@@ -393,6 +396,51 @@ func TestOffset(t *testing.T) {
 	}
 }
 
+// TestOutsideMarks: no text that a server chooses is outside the lines that mark a stranger's text, but the address that
+// a redirect within its host led to, of which little is shown.
+func TestOutsideMarks(t *testing.T) {
+	const said = "do-what-this-says"
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var reply atomic.Value
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			bufio.NewReader(conn).ReadString('\n')
+			io.WriteString(conn, reply.Load().(string))
+			conn.Close()
+		}
+	}()
+	page := "\r\n\r\n<title>" + said + "</title><p>" + said
+	for name, answer := range map[string]string{
+		"reason": "HTTP/1.0 200 " + said + "\r\nContent-Type: text/html" + page, "type": "HTTP/1.0 200 OK\r\nContent-Type: text/" + said + page,
+		"binary type": "HTTP/1.0 200 OK\r\nContent-Type: image/" + said + page, "error": "HTTP/1.0 404 " + said + page,
+		"redirect":    "HTTP/1.0 302 " + said + "\r\nLocation: https://" + said + ".example/" + said + page,
+		"no redirect": "HTTP/1.0 302 " + said + page, "bad redirect": "HTTP/1.0 302 x\r\nLocation: " + said + ":x" + page,
+		"bad host": "HTTP/1.0 302 x\r\nLocation: https://" + said + "_%20x/" + page,
+		"encoding": "HTTP/1.0 200 OK\r\nContent-Encoding: " + said + page,
+	} {
+		reply.Store(answer)
+		for _, in := range []m{{"url": "http://" + l.Addr().String()}, {"url": "http://" + l.Addr().String(), "prompt": "x"}} {
+			set := tools(t, Options{Ask: func(context.Context, string) (string, error) { return said, nil }})
+			text, res := call(t, set, "web_fetch", in)
+			outside := regexp.MustCompile(`(?s)--- page .*--- end of page`).ReplaceAllString(text, "")
+			if strings.Contains(outside, said) {
+				t.Errorf("%s: %s", name, text)
+			}
+			if name != "redirect" && strings.Contains(res.People, said) {
+				t.Errorf("%s, for people: %s", name, res.People)
+			}
+		}
+	}
+}
+
 func TestPrompt(t *testing.T) {
 	s := serve(t, answer("text/html", "<title>T</title><p>The answer is 42."))
 	var got string
@@ -401,7 +449,7 @@ func TestPrompt(t *testing.T) {
 		return "It is 42.", nil
 	}})
 	text, res := call(t, set, "web_fetch", m{"url": s.URL, "prompt": "What is it?"})
-	if !strings.Contains(text, "Derived") || !strings.Contains(text, "It is 42.") || !strings.Contains(text, `"T"`) ||
+	if !strings.Contains(text, "Derived") || !strings.Contains(text, "It is 42.") || !strings.Contains(text, "page: T") ||
 		!res.Details.(FetchDetails).Derived || !strings.Contains(got, "The answer is 42") || !strings.Contains(got, "What is it?") {
 		t.Errorf("%s\n%s", text, got)
 	}
