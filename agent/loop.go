@@ -468,7 +468,10 @@ func (r *run) recordResults(ctx context.Context, calls []llm.ToolCall, results [
 		}
 		result := session.Result{
 			ToolResult: llm.ToolResult{ID: calls[i].ID, Name: calls[i].Name, Parts: res.Parts, IsError: res.IsError},
-			People:     res.People, Details: details, Touched: res.Touched,
+			People:     res.People, Details: details, Touched: res.Touched, Spent: res.Spent,
+		}
+		for _, x := range res.Spent {
+			r.ledger.spend(0, x.Usage, x.Cost)
 		}
 		if own, ok := r.hooks.original(calls[i].ID); ok {
 			result.Original = &session.Original{Parts: own.Parts, Details: detailsOf(own)}

@@ -122,18 +122,18 @@ func fastModel(ctx context.Context, s *Session) (llm.Model, error) {
 }
 
 // askAboutPage sends a prompt about a page to the fast model.
-func (s *Session) askAboutPage(ctx context.Context, prompt string) (string, error) {
+func (s *Session) askAboutPage(ctx context.Context, prompt string) (string, llm.Spend, error) {
 	m, err := fastModel(ctx, s)
 	if err != nil {
-		return "", err
+		return "", llm.Spend{}, err
 	}
 	if m.Info().ID == offline.ID {
-		return "", errors.New("the offline model answers nothing")
+		return "", llm.Spend{}, errors.New("the offline model answers nothing")
 	}
 	answer, err := llm.Ask(ctx, m, &llm.Request{MaxTokens: 2000,
 		Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text(prompt)}}}})
 	if err != nil {
-		return "", err
+		return "", llm.Spend{}, err
 	}
-	return llm.TextOf(answer.Message.Parts), nil
+	return llm.TextOf(answer.Message.Parts), llm.SpendOf(m, answer.Usage), nil
 }

@@ -96,6 +96,18 @@ func (p Price) Cost(u Usage) float64 {
 	return (in + out) / 1e6
 }
 
+// A Spend is what a request beside a conversation consumed, such as that of a tool.
+type Spend struct {
+	Model string  `json:"model,omitempty"`
+	Usage Usage   `json:"usage"`
+	Cost  float64 `json:"cost,omitempty"` // US dollars
+}
+
+// SpendOf returns what an answer of a model consumed.
+func SpendOf(m Model, u Usage) Spend {
+	return Spend{Model: m.Info().ID, Usage: u, Cost: m.Info().Price.Cost(u)}
+}
+
 // A Request asks a model for one answer. Adapters set the prompt-cache breakpoints: after the
 // tools, after the system text, after the last message, and after the last message of the request before.
 type Request struct {

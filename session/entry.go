@@ -188,7 +188,8 @@ type Result struct {
 	Details json.RawMessage `json:"details,omitempty"`
 	Touched []string        `json:"touched,omitempty"`
 	// Original is what the tool returned, if a hook has replaced it; nil: none has. It is never sent to a model.
-	Original *Original `json:"original,omitempty"`
+	Original *Original   `json:"original,omitempty"`
+	Spent    []llm.Spend `json:"spent,omitempty"` // by requests that the call made to models
 }
 
 // An Original is the result of a call that a hook has replaced.

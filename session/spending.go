@@ -39,6 +39,12 @@ func (e *Entry) spent() []Spend {
 	// a summary; /clear makes no request
 	case e.Compaction != nil && (e.Compaction.Model != "" || e.Compaction.Usage != (llm.Usage{})):
 		return []Spend{{Model: e.Compaction.Model, Requests: 1, Usage: e.Compaction.Usage, Cost: e.Compaction.Cost}}
+	case e.Result != nil:
+		var all []Spend
+		for _, x := range e.Result.Spent {
+			all = append(all, Spend{Model: x.Model, Requests: 1, Usage: x.Usage, Cost: x.Cost})
+		}
+		return all
 	case e.Agent != nil && e.Agent.Reason != "":
 		a := e.Agent
 		all := []Spend{{Agent: a.Name, Requests: a.Requests, Cost: a.Cost}}

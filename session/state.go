@@ -131,6 +131,7 @@ func (s *State) fold(e Entry) {
 		s.spend(e)
 	case TypeResult:
 		s.touch(e.Result.Touched)
+		s.spend(e)
 		if !e.Result.IsError && len(e.Result.Details) > 0 {
 			if s.Details == nil {
 				s.Details = map[string]LastDetails{}

@@ -236,6 +236,7 @@ type Result struct {
 	// if the result ends the run: the run's answer; "": the model's text
 	Answer     string            `json:"answer,omitempty"`
 	Activation *knack.Activation `json:"activation,omitempty"`
+	Spent      []llm.Spend       `json:"spent,omitempty"` // by requests that the call made to models
 }
 
 // Text returns a Result with one text.

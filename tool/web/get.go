@@ -91,7 +91,9 @@ func (c *client) get(ctx context.Context, u *url.URL, allowed func(*url.URL) err
 }
 
 // status describes a status code in our words: the server's own are a stranger's text.
-func status(code int) string { return strings.TrimSpace(strconv.Itoa(code) + " " + http.StatusText(code)) }
+func status(code int) string {
+	return strings.TrimSpace(strconv.Itoa(code) + " " + http.StatusText(code))
+}
 
 // send sends one request.
 func (c *client) send(ctx context.Context, u *url.URL) (*http.Response, error) {

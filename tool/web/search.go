@@ -34,6 +34,8 @@ type Query struct {
 	// Allowed are the only domains, and Blocked the domains that are left out; at most one of them is set. An Engine that
 	// cannot restrict itself may ignore both, because the results are filtered.
 	Allowed, Blocked []string
+	// Spent is called with what a request to a model consumed; nil: nobody counts.
+	Spent func(llm.Spend)
 }
 
 // A Hit is a page that an Engine found. Its texts are untrusted.
@@ -103,12 +105,14 @@ func (c *client) search(ctx context.Context, in searchInput, _ tool.Input) (tool
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, searchTime, fmt.Errorf("the search took longer than %s", searchTime))
 	defer cancel()
+	var spent []llm.Spend
+	q.Spent = func(s llm.Spend) { spent = append(spent, s) }
 	hits, err := c.opt.Search.Search(ctx, q)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return tool.Result{}, fmt.Errorf("the search failed: %w", err)
+		return tool.Result{Spent: spent}, fmt.Errorf("the search failed: %w", err)
 	}
 	var b strings.Builder
 	shown := 0
@@ -128,11 +132,11 @@ func (c *client) search(ctx context.Context, in searchInput, _ tool.Input) (tool
 	}
 	if shown == 0 {
 		res := tool.Text("No results.")
-		res.People = "Found nothing for " + q.Text
+		res.People, res.Spent = "Found nothing for "+q.Text, spent
 		return res, nil
 	}
 	res := tool.Text(stranger(b.String()))
-	res.People = "Found " + plain.Count(shown, "page") + " for " + q.Text
+	res.People, res.Spent = "Found "+plain.Count(shown, "page")+" for "+q.Text, spent
 	return res, nil
 }
 
@@ -383,6 +387,9 @@ func ByModel(model func(context.Context) (llm.Model, error)) Engine {
 		})
 		if err != nil {
 			return nil, err
+		}
+		if q.Spent != nil {
+			q.Spent(llm.SpendOf(m, answer.Usage))
 		}
 		var hits []Hit
 		for _, s := range answer.Sources {

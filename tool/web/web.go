@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/internal/leaf/guard"
+	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/tool"
 )
 
@@ -34,7 +35,7 @@ type Options struct {
 	// Documentation lists the hosts that may be fetched from without approval; see [DocumentationHosts].
 	Documentation []string
 	// Ask sends a prompt to a fast model; nil: prompts are not answered.
-	Ask func(ctx context.Context, prompt string) (string, error)
+	Ask func(ctx context.Context, prompt string) (string, llm.Spend, error)
 	// Secrets returns the texts that the session read from secrets, which no URL may carry unasked; nil: there are none.
 	Secrets func() []string
 	// Search finds pages; nil: web_search is not offered.

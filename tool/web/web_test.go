@@ -428,7 +428,7 @@ func TestOutsideMarks(t *testing.T) {
 	} {
 		reply.Store(answer)
 		for _, in := range []m{{"url": "http://" + l.Addr().String()}, {"url": "http://" + l.Addr().String(), "prompt": "x"}} {
-			set := tools(t, Options{Ask: func(context.Context, string) (string, error) { return said, nil }})
+			set := tools(t, Options{Ask: func(context.Context, string) (string, llm.Spend, error) { return said, llm.Spend{}, nil }})
 			text, res := call(t, set, "web_fetch", in)
 			outside := regexp.MustCompile(`(?s)--- page .*--- end of page`).ReplaceAllString(text, "")
 			if strings.Contains(outside, said) {
@@ -444,13 +444,13 @@ func TestOutsideMarks(t *testing.T) {
 func TestPrompt(t *testing.T) {
 	s := serve(t, answer("text/html", "<title>T</title><p>The answer is 42."))
 	var got string
-	set := tools(t, Options{Ask: func(_ context.Context, prompt string) (string, error) {
+	set := tools(t, Options{Ask: func(_ context.Context, prompt string) (string, llm.Spend, error) {
 		got = prompt
-		return "It is 42.", nil
+		return "It is 42.", llm.Spend{Cost: 0.5}, nil
 	}})
 	text, res := call(t, set, "web_fetch", m{"url": s.URL, "prompt": "What is it?"})
 	if !strings.Contains(text, "Derived") || !strings.Contains(text, "It is 42.") || !strings.Contains(text, "page: T") ||
-		!res.Details.(FetchDetails).Derived || !strings.Contains(got, "The answer is 42") || !strings.Contains(got, "What is it?") {
+		!res.Details.(FetchDetails).Derived || len(res.Spent) != 1 || !strings.Contains(got, "The answer is 42") || !strings.Contains(got, "What is it?") {
 		t.Errorf("%s\n%s", text, got)
 	}
 	if text, res := call(t, tools(t, Options{}), "web_fetch", m{"url": s.URL, "prompt": "x"}); !res.IsError {
