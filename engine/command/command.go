@@ -151,10 +151,16 @@ func showKeys(hotkeys string) func(context.Context, *engine.Session, string) (en
 	}
 }
 
+// ProposesAtEnd reports whether /quit proposes notes: the setting memory.propose asks for it, and there is something to
+// propose from.
+func ProposesAtEnd(s *engine.Session) bool {
+	return s.Engine().Project().Notes().Propose && s.Interactive() && len(typedBefore(s)) > 0
+}
+
 // quit ends the program. If the setting memory.propose asks for it, it proposes notes before; whatever comes of that.
 func quit(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error) {
 	r := engine.Reply{Quit: true}
-	if s.Engine().Project().Notes().Propose && s.Interactive() && len(typedBefore(s)) > 0 {
+	if ProposesAtEnd(s) {
 		said, err := proposeNotes(ctx, s)
 		if err != nil {
 			said.Text = "no notes were proposed: " + plain.Line(err.Error())

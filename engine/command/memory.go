@@ -240,13 +240,19 @@ const (
 func typedBefore(s *engine.Session) (all []string) {
 	size := 0
 	for e := range s.Log().Backward() {
-		if e.User == nil || e.User.Typed == "" || e.User.Server != "" {
+		if e.User == nil || e.User.Server != "" || e.User.Typed == "" && len(e.User.Parts) == 0 {
 			continue
 		}
-		if size += len(e.User.Typed); size > maxTyped {
+		typed := e.User.Typed
+		if typed == "" { // no command made another text of it; what is attached follows
+			typed = e.User.Parts[0].Text
+		}
+		if size += len(typed); size > maxTyped {
 			break
 		}
-		all = append(all, e.User.Typed)
+		if typed != "" {
+			all = append(all, typed)
+		}
 	}
 	slices.Reverse(all)
 	return all

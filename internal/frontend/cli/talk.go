@@ -98,6 +98,12 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	defer stop()
 	go e.Watch(watching)
 	front.First = first
+	front.AtEnd = func() string {
+		if command.ProposesAtEnd(t.Session()) {
+			return "/quit"
+		}
+		return ""
+	}
 	return front.Talk(t.turn)
 }
 

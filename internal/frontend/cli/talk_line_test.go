@@ -72,3 +72,53 @@ func TestNoteDuringTurn(t *testing.T) {
 	k.expect(`added to .*memories/user/MEMORY\.md`)
 	k.leaves()
 }
+
+// TestProposedAtEnd: where the user wants notes to be proposed at the end, Ctrl-D proposes what /quit does; and where
+// there is nothing to propose from, it ends the program.
+func TestProposedAtEnd(t *testing.T) {
+	t.Parallel()
+	for _, screen := range []bool{true, false} {
+		d := newFixture(t, serve(t, llmtest.Answer{When: "^I prefer tabs$", Text: "I see."},
+			llmtest.Answer{When: "(?s)lasting preferences.*I prefer tabs", Text: "- Prefers tabs.\n"}))
+		open := func() *terminal {
+			settings := []string{"--settings", `{"memory": {"propose": true}}`}
+			if screen {
+				return d.onScreen(t, 100, 30, settings...)
+			}
+			return d.open(t, settings...)
+		}
+		expect := func(k *terminal, re string) {
+			if screen {
+				k.shows(100, 30, re)
+			} else {
+				k.expect(re)
+			}
+		}
+		prompt := "> "
+		if screen {
+			prompt = `(?m)^❯$`
+		}
+		k := open()
+		expect(k, prompt)
+		k.types("I prefer tabs\r")
+		expect(k, `I see\.`)
+		expect(k, prompt)
+		k.types("\x04")
+		if screen {
+			expect(k, `(?s)Remember this\?.*Prefers tabs\..*5 no`)
+			k.types("2")
+		} else {
+			expect(k, `(?s)Prefers tabs\..*Remember this\?.*5 no.*: `)
+			k.types("2\r")
+		}
+		k.ends()
+		notes := filepath.Join(d.home(), ".local/state/knack/memories/user/MEMORY.md")
+		if text, err := os.ReadFile(notes); err != nil || string(text) != "- Prefers tabs.\n" {
+			t.Errorf("screen %t: %q, %v", screen, text, err)
+		}
+		k = open()
+		expect(k, prompt)
+		k.types("\x04")
+		k.ends()
+	}
+}

@@ -43,6 +43,8 @@ type Front struct {
 	Summary func(tool string, input json.RawMessage) string
 	// Complete returns completions for a line that begins with a slash.
 	Complete func(line string) []string
+	// AtEnd returns a line to run when the user leaves with Ctrl-D; "" or nil: none.
+	AtEnd func() string
 	// Send passes a message of the user to the running turn.
 	Send func(ctx context.Context, line string, when engine.When) (engine.Queued, error)
 
@@ -70,9 +72,16 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 	for {
 		line, err := f.First, error(nil)
 		f.First = ""
+		last := false
 		if line == "" {
 			f.screen.Lock()
 			line, err = f.read.line(f.paint(bold, "> "), true)
+			if errors.Is(err, errLeft) && f.AtEnd != nil {
+				if line = f.AtEnd(); line != "" {
+					err, last = nil, true
+					fmt.Fprintln(f.Out)
+				}
+			}
 			if err != nil && (interrupts == 1 || !errors.Is(err, errInterrupted)) {
 				f.userLeft = true // an agent in the background may be waiting to ask
 			}
@@ -96,6 +105,12 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 		interrupts = 0
 		if strings.TrimSpace(line) == "" {
 			continue
+		}
+		if last {
+			if err := f.interruptible(line, do); err != nil && !errors.Is(err, ErrQuit) {
+				f.Print(f.paint(red, "error: ") + plain.Text(err.Error()))
+			}
+			return nil
 		}
 		if err := f.read.history.Save(f.History, len(f.read.history.All())-1); err != nil {
 			f.Print("the history could not be kept: " + err.Error())

@@ -69,6 +69,9 @@ func (r *reader) next() (k terminal.Key, ok bool) {
 	return k, true
 }
 
+// errLeft means that the user pressed Ctrl-D. It is an io.EOF.
+var errLeft = fmt.Errorf("the user left: %w", io.EOF)
+
 // line reads one line and returns io.EOF for Ctrl-D. A line that ends in a backslash continues
 // on the next row, as does a paste of several lines. Only lines read with keep set enter the
 // history.
@@ -132,7 +135,7 @@ func (r *reader) read(prompt string, keep, secret bool) (text string, err error)
 			return "", errInterrupted
 		case "ctrl+d":
 			if e.Empty() {
-				return "", io.EOF
+				return "", errLeft
 			}
 			e.Delete()
 		case "ctrl+l":

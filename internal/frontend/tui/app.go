@@ -167,6 +167,7 @@ type app struct {
 	shells    []*shellCommand         // running
 	lastShell *shellCommand           // the last one that ended; nil: none
 	quit      bool
+	leaving   bool      // the user wants to leave, and is asked about notes first
 	pressed   time.Time // time of the last Ctrl-C or Esc at an empty prompt
 	lastAct   action    // the action of the last key
 	noticed   int       // number of the engine's notices that were shown

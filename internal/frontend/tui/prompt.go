@@ -10,6 +10,7 @@ import (
 
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/frontend/editor"
 	"github.com/knack-agent/knack/internal/frontend/show"
 	"github.com/knack-agent/knack/internal/frontend/terminal"
@@ -122,9 +123,13 @@ func (a *app) promptKey(k terminal.Key) {
 	case actClear:
 		a.clear()
 	case actExit:
-		if a.prompt.Empty() {
+		switch {
+		case a.prompt.Empty() && !a.leaving && !a.view.running && command.ProposesAtEnd(a.session):
+			a.leaving = true // once more ends the program at once
+			a.submit(agent.Typed("/quit"), engine.Next)
+		case a.prompt.Empty():
 			a.quit = true
-		} else {
+		default:
 			a.prompt.Delete()
 		}
 	case actSuspend:
