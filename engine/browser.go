@@ -22,7 +22,7 @@ func browserTools(s *Session, p *Project) tool.Set {
 		Workspace: local, Program: program,
 		Unconfined: func() bool { return box == nil || box.Report().Level == sandbox.None },
 		Carries: func(text string) string {
-			if web.Carries(text, s.secretTexts()) {
+			if web.Carries(text, s.reads.secretTexts()) {
 				return "it contains text that this session read from a secret"
 			}
 			return ""

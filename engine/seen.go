@@ -50,20 +50,23 @@ type seenFile struct {
 	text string // its keys and passwords, also those before it changed
 }
 
-// noted is what the log of a session contains about it.
-type noted struct {
-	mu    sync.Mutex
-	read  bool // the log was read
+// reads is what a session knows about what it has read.
+type reads struct {
+	session *Session
+	mu      sync.Mutex
+	// what its log contains
+	known bool
 	paths map[string]bool
 	web   bool
+
 	hooks map[string]bool // those whose commands read from the web
 }
 
 // permitted registers what a call that is about to run may read.
-func (s *Session) permitted(r gate.Record, permit tool.Permit) {
-	p := s.engine.Project()
+func (r *reads) permitted(record gate.Record, permit tool.Permit) {
+	p := r.session.engine.Project()
 	var paths []string
-	for _, j := range r.Decision.Subjects {
+	for _, j := range record.Decision.Subjects {
 		if j.Verdict != permission.Deny && (j.Kind == permission.KindRead || j.Kind == permission.KindEdit) {
 			paths = append(paths, j.Text)
 		}
@@ -76,12 +79,12 @@ func (s *Session) permitted(r gate.Record, permit tool.Permit) {
 	}
 	if len(lines) > 0 {
 		paths = slices.Concat(paths, permit.Allow.Read, permit.Allow.Write, p.config.Settings.Sandbox.AllowRead)
-		if why := s.unconfinedWeb(lines); why != "" {
-			s.readWeb(why)
+		if why := r.unconfinedWeb(lines); why != "" {
+			r.readWeb(why)
 		}
 	}
-	seen := &s.jobs.seen
-	if r.Tool == "bash_output" { // of a command that perhaps an earlier session started
+	seen := &r.session.jobs.seen
+	if record.Tool == "bash_output" { // of a command that perhaps an earlier session started
 		seen.mu.Lock()
 		web := seen.web
 		for path := range seen.files {
@@ -89,81 +92,81 @@ func (s *Session) permitted(r gate.Record, permit tool.Permit) {
 		}
 		seen.mu.Unlock()
 		if web != "" {
-			s.readWeb(web)
+			r.readWeb(web)
 		}
 	}
-	found := s.secretFiles(paths)
-	if len(lines) > 0 && s.hidesNothing() && slices.ContainsFunc(lines, func(l string) bool { return !permission.OnlyReads(l) }) {
-		found = append(found, s.allSecrets()...)
+	found := r.secretFiles(paths)
+	if len(lines) > 0 && r.hidesNothing() && slices.ContainsFunc(lines, func(l string) bool { return !permission.OnlyReads(l) }) {
+		found = append(found, r.allSecrets()...)
 	}
-	s.opened(found)
+	r.opened(found)
 }
 
 // opened registers files of secrets, and notes their paths in the log.
-func (s *Session) opened(paths []string) {
+func (r *reads) opened(paths []string) {
 	if len(paths) == 0 {
 		return
 	}
 	slices.Sort(paths)
 	paths = slices.Compact(paths)
 	for _, path := range paths {
-		s.register(path)
+		r.register(path)
 	}
-	s.readNoted()
-	s.noted.mu.Lock()
+	r.readNoted()
+	r.mu.Lock()
 	paths = slices.DeleteFunc(paths, func(path string) bool {
-		known := s.noted.paths[path] || len(s.noted.paths) >= maxSecretFiles
-		s.noted.paths[path] = true
+		known := r.paths[path] || len(r.paths) >= maxSecretFiles
+		r.paths[path] = true
 		return known
 	})
-	s.noted.mu.Unlock()
+	r.mu.Unlock()
 	if len(paths) > 0 { // the log reports errors of writing with its next entry
-		s.log.Append(session.Entry{Type: session.TypeSeen, Seen: &session.Seen{Secrets: paths}})
+		r.session.log.Append(session.Entry{Type: session.TypeSeen, Seen: &session.Seen{Secrets: paths}})
 	}
 }
 
 // readWeb notes how the session may have read from the web, once.
-func (s *Session) readWeb(why string) {
-	seen := &s.jobs.seen
+func (r *reads) readWeb(why string) {
+	seen := &r.session.jobs.seen
 	seen.mu.Lock()
 	seen.web = why
 	seen.mu.Unlock()
-	s.readNoted()
-	s.noted.mu.Lock()
-	known := s.noted.web
-	s.noted.web = true
-	s.noted.mu.Unlock()
+	r.readNoted()
+	r.mu.Lock()
+	known := r.web
+	r.web = true
+	r.mu.Unlock()
 	if !known {
-		s.log.Append(session.Entry{Type: session.TypeSeen, Seen: &session.Seen{Web: why}})
+		r.session.log.Append(session.Entry{Type: session.TypeSeen, Seen: &session.Seen{Web: why}})
 	}
 }
 
 // readNoted reads what the log of a resumed session says, once, and registers the files that it names as they are now.
-func (s *Session) readNoted() {
-	s.noted.mu.Lock()
-	defer s.noted.mu.Unlock()
-	if s.noted.read {
+func (r *reads) readNoted() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known {
 		return
 	}
-	s.noted.read, s.noted.paths = true, map[string]bool{}
-	for e := range s.log.All() {
+	r.known, r.paths = true, map[string]bool{}
+	for e := range r.session.log.All() {
 		if e.Seen == nil {
 			continue
 		}
-		s.noted.web = s.noted.web || e.Seen.Web != ""
+		r.web = r.web || e.Seen.Web != ""
 		for _, path := range e.Seen.Secrets {
-			s.noted.paths[path] = true
-			s.register(path)
+			r.paths[path] = true
+			r.register(path)
 		}
 	}
 }
 
 // register reads a file of secrets, unless it has not changed since.
-func (s *Session) register(path string) {
+func (r *reads) register(path string) {
 	ctx, cancel := context.WithTimeout(context.Background(), resolveTime)
 	defer cancel()
-	seen := &s.jobs.seen
-	ws := s.ws
+	seen := &r.session.jobs.seen
+	ws := r.session.ws
 	info, err := ws.Stat(ctx, path)
 	if err != nil || !info.Mode().IsRegular() {
 		return
@@ -198,12 +201,12 @@ func (s *Session) register(path string) {
 }
 
 // secretFiles returns those of some paths that are secrets, and the files of secrets in directories among them.
-func (s *Session) secretFiles(paths []string) (found []string) {
-	place := s.engine.pathContext(s.engine.Project())
+func (r *reads) secretFiles(paths []string) (found []string) {
+	place := r.session.engine.pathContext(r.session.engine.Project())
 	secret := func(path string) bool {
 		return place.Secret(path) || place.Resolve == nil && place.Secret(realPath(path))
 	}
-	if at := s.place.now(); at != nil {
+	if at := r.session.place.now(); at != nil {
 		place.Dir = at.ws.Dir()
 	}
 	for _, path := range paths {
@@ -241,19 +244,19 @@ func filesIn(dir string, most int, want func(name string) bool) (found []string)
 }
 
 // hidesNothing reports whether commands on this machine run without a sandbox that hides secrets.
-func (s *Session) hidesNothing() bool {
-	if _, local := s.ws.(*workspace.Local); !local {
+func (r *reads) hidesNothing() bool {
+	if _, local := r.session.ws.(*workspace.Local); !local {
 		return false
 	}
-	s.engine.mu.Lock()
-	box := s.engine.box
-	s.engine.mu.Unlock()
+	r.session.engine.mu.Lock()
+	box := r.session.engine.box
+	r.session.engine.mu.Unlock()
 	return box == nil || box.Report().Level != sandbox.Complete && !hidesSecrets(box.Report())
 }
 
 // allSecrets returns the secrets of the project, and the usual ones of the user, the first time that it is called.
-func (s *Session) allSecrets() []string {
-	seen := &s.jobs.seen
+func (r *reads) allSecrets() []string {
+	seen := &r.session.jobs.seen
 	seen.mu.Lock()
 	known := seen.wide
 	seen.wide = true
@@ -261,8 +264,8 @@ func (s *Session) allSecrets() []string {
 	if known {
 		return nil
 	}
-	p := s.engine.Project()
-	found := filesIn(s.ws.Dir(), maxWalked, permission.EnvFile)
+	p := r.session.engine.Project()
+	found := filesIn(r.session.ws.Dir(), maxWalked, permission.EnvFile)
 	for _, name := range [...]string{".netrc", ".git-credentials", ".pgpass", ".npmrc", ".pypirc", ".ssh", ".aws", ".config/gh",
 		".kube/config", ".docker/config.json", ".cargo/credentials.toml"} {
 		path := filepath.Join(p.home, name)
@@ -275,16 +278,16 @@ func (s *Session) allSecrets() []string {
 func hidesSecrets(r sandbox.Report) bool { return r.Backend == "sandbox-exec" }
 
 // connected notes that a command of the session has reached a host.
-func (s *Session) connected(host string) { s.readWeb("a command of this session has reached " + host) }
+func (r *reads) connected(host string) { r.readWeb("a command of this session has reached " + host) }
 
 // hookReached notes that a hook's command reads from the web: what it says then comes from there.
-func (s *Session) hookReached(h *hook.Hook) {
-	s.noted.mu.Lock()
-	defer s.noted.mu.Unlock()
-	if s.noted.hooks == nil {
-		s.noted.hooks = map[string]bool{}
+func (r *reads) hookReached(h *hook.Hook) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.hooks == nil {
+		r.hooks = map[string]bool{}
 	}
-	s.noted.hooks[hookKey(h)] = true
+	r.hooks[hookKey(h)] = true
 }
 
 func hookKey(h *hook.Hook) string {
@@ -292,27 +295,27 @@ func hookKey(h *hook.Hook) string {
 }
 
 // hookTold is called when a hook has answered with text for the model.
-func (s *Session) hookTold(h *hook.Hook) {
-	s.noted.mu.Lock()
-	reached := h.Type == hook.OfHTTP || s.noted.hooks[hookKey(h)]
-	s.noted.mu.Unlock()
+func (r *reads) hookTold(h *hook.Hook) {
+	r.mu.Lock()
+	reached := h.Type == hook.OfHTTP || r.hooks[hookKey(h)]
+	r.mu.Unlock()
 	if reached {
-		s.readWeb("a hook of this session has read from the web or a server")
+		r.readWeb("a hook of this session has read from the web or a server")
 	}
 }
 
 // hookReads reports whether a hook that no sandbox watches names a program that reads from the web, in its command or in
 // a script that this runs.
-func (s *Session) hookReads(c hook.Process, asUser bool) bool {
-	if !asUser && s.netConfined() {
+func (r *reads) hookReads(c hook.Process, asUser bool) bool {
+	if !asUser && r.netConfined() {
 		return false
 	}
 	line := cmp.Or(c.Line, strings.Join(c.Args, " "))
 	reads := readsNetwork(line)
-	p := s.engine.Project()
+	p := r.session.engine.Project()
 	line = strings.NewReplacer(" ~/", " "+p.home+"/", "$HOME", p.home, "${HOME}", p.home, "$CLAUDE_PROJECT_DIR", p.root,
 		"${CLAUDE_PROJECT_DIR}", p.root, "$CLAUDE_PLUGIN_ROOT", c.Hook.Dir, "${CLAUDE_PLUGIN_ROOT}", c.Hook.Dir).Replace(" " + line)
-	gate.CheckScripts(line, s.ws.Dir(), func(_ string, data []byte) error {
+	gate.CheckScripts(line, r.session.ws.Dir(), func(_ string, data []byte) error {
 		reads = reads || readsNetwork(string(data))
 		return nil
 	})
@@ -320,18 +323,18 @@ func (s *Session) hookReads(c hook.Process, asUser bool) bool {
 }
 
 // netConfined reports whether a sandbox sees which hosts commands reach.
-func (s *Session) netConfined() bool {
-	s.engine.mu.Lock()
-	box := s.engine.box
-	s.engine.mu.Unlock()
-	_, local := s.ws.(*workspace.Local)
+func (r *reads) netConfined() bool {
+	r.session.engine.mu.Lock()
+	box := r.session.engine.box
+	r.session.engine.mu.Unlock()
+	_, local := r.session.ws.(*workspace.Local)
 	return local && box != nil && box.Report().Level != sandbox.None
 }
 
 // unconfinedWeb explains why command lines that run without a sandbox may read from the web; "": they do not, or a
 // sandbox sees what they reach.
-func (s *Session) unconfinedWeb(lines []string) string {
-	if s.netConfined() {
+func (r *reads) unconfinedWeb(lines []string) string {
+	if r.netConfined() {
 		return ""
 	}
 	if !slices.ContainsFunc(lines, func(l string) bool { return !permission.OnlyReads(l) && !staysHere(l) }) {
@@ -399,12 +402,12 @@ func readsNetwork(line string) bool {
 }
 
 // secretTexts returns the texts that the session has read from secrets, or may have.
-func (s *Session) secretTexts() []string {
-	place := s.engine.pathContext(s.engine.Project())
+func (r *reads) secretTexts() []string {
+	place := r.session.engine.pathContext(r.session.engine.Project())
 	secret := map[string]bool{} // calls that read one
 	var texts []string
 	size := 0
-	for e := range s.log.All() {
+	for e := range r.session.log.All() {
 		switch {
 		case e.Decision != nil:
 			for _, j := range e.Decision.By.Subjects {
@@ -418,8 +421,8 @@ func (s *Session) secretTexts() []string {
 			texts = append(texts, text)
 		}
 	}
-	s.readNoted()
-	seen := &s.jobs.seen
+	r.readNoted()
+	seen := &r.session.jobs.seen
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
 	for _, f := range seen.files {

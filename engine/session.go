@@ -66,7 +66,7 @@ type Session struct {
 	queue        queue
 	plan         planMode
 	place        place // where its tools work
-	noted        noted
+	reads        reads
 
 	mu            sync.Mutex
 	system        string
@@ -148,6 +148,7 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 		background: &agent.Background{Wait: o.Wait}, memory: coding.NewMemory(), statusChanged: make(chan struct{}),
 	}
 	s.plan.session, s.background.Changed = s, s.changed
+	s.reads.session = s
 	s.place.session, s.place.decided = s, map[string]*isolated{}
 	s.servers = &Servers{engine: e, changed: s.changed, elicit: s.elicit,
 		chosen: func(set tool.Set) tool.Set {
@@ -207,7 +208,7 @@ func (s *Session) setTools(p *Project) {
 	s.coding = coding.Options{
 		Jobs: &s.jobs.Jobs, State: s.memory, Timeout: s.options.Timeout,
 		Files:   coding.FileOptions{Model: s.modelInfo},
-		TempDir: p.outputDir(), Connected: s.connected,
+		TempDir: p.outputDir(), Connected: s.reads.connected,
 	}
 	if s.person != nil {
 		s.coding.Ask = s.askTool

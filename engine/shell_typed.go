@@ -57,7 +57,7 @@ func (s *Session) Shell(ctx context.Context, c ShellCommand) (tool.Result, error
 func (t *Turn) typedGate(approver gate.Approver) (*gate.Gate, error) {
 	p := t.project
 	o := t.session.engine.gateOptions(p)
-	o.Approver, o.Audit, o.Permitted = approver, p.audit(t.session.log), t.session.permitted
+	o.Approver, o.Audit, o.Permitted = approver, p.audit(t.session.log), t.session.reads.permitted
 	return gate.New(o)
 }
 

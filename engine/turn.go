@@ -218,7 +218,7 @@ func (t *Turn) useModel(ctx context.Context) (err error) {
 func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 	o := s.engine.gateOptions(p)
 	o.Mode, o.Keeper, o.Audit = p.config.Settings.Permissions.DefaultMode, p.trust, p.audit(s.log)
-	o.Permitted = s.permitted
+	o.Permitted = s.reads.permitted
 	if s.person != nil {
 		o.Approver = gate.ApproverFunc(s.approve)
 	}

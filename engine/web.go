@@ -65,7 +65,7 @@ const mcpPrefix = "mcp__"
 // webTools makes the session's tools for the web.
 func (s *Session) webTools(p *Project) tool.Set {
 	o := p.webOptions()
-	o.Ask, o.Secrets = s.askAboutPage, s.secretTexts
+	o.Ask, o.Secrets = s.askAboutPage, s.reads.secretTexts
 	var err error
 	if o.Search, err = p.searchEngine(); err != nil {
 		s.problems = append(s.problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn,

@@ -565,6 +565,22 @@ func TestSecretsInURLs(t *testing.T) {
 	}
 }
 
+// TestSecretsInSearches: neither the words nor the domains of a search carry a secret unasked.
+func TestSecretsInSearches(t *testing.T) {
+	set := Tools(Options{Search: EngineFunc(nil), Secrets: func() []string { return []string{"KEY=zq9-4fK2mPw7Lx0Rt"} }})
+	search, _ := set.Find("web_search")
+	for in, asks := range map[string]bool{
+		`{"query": "what is zq9-4fK2mPw7Lx0Rt"}`: true, `{"query": "x", "allowed_domains": ["zq9-4fk2mpw7lx0rt.a.example"]}`: true,
+		`{"query": "x", "blocked_domains": ["a.example", "zq94fk2mpw7lx0rt.example"]}`: true,
+		`{"query": "what is a key?", "allowed_domains": ["a.example"]}`:                false,
+	} {
+		subjects, err := search.Subjects(t.Context(), json.RawMessage(in))
+		if err != nil || (len(subjects) == 2 && subjects[1].EveryTime) != asks {
+			t.Errorf("%s: %+v, %v", in, subjects, err)
+		}
+	}
+}
+
 // TestDecidedURL: what is fetched is what was decided on.
 func TestDecidedURL(t *testing.T) {
 	s := serve(t, answer("text/plain", "x"))
