@@ -16,9 +16,9 @@ func confirm(ctx context.Context, s *engine.Session, question, text, yes string)
 }
 
 // askSecret asks for a text that must not be visible.
-func askSecret(ctx context.Context, s *engine.Session, label string) (string, error) {
+func askSecret(ctx context.Context, s *engine.Session, label, help string) (string, error) {
 	a, err := s.Ask(ctx, engine.Question{Title: label, Asker: engine.AskerCommand,
-		Fields: []engine.Field{{Name: "secret", Label: label, Type: engine.FieldSecret, Required: true}}})
+		Fields: []engine.Field{{Name: "secret", Label: label, Help: help, Type: engine.FieldSecret, Required: true}}})
 	if err == nil && a.Declined {
 		err = errors.New("nothing was entered")
 	}

@@ -80,12 +80,16 @@ func chooseLocal(ctx context.Context, s *engine.Session) (string, error) {
 func storeKey(ctx context.Context, s *engine.Session, provider string) (where, done string, err error) {
 	p, all := s.Engine().Project(), s.Engine().Models()
 	retry := "/login " + provider
-	key, err := askSecret(ctx, s, "Key of "+provider)
-	if err != nil {
-		return "", "", err
-	}
-	if err := all.CheckKey(provider, key); err != nil {
-		return "", "", &engine.Error{Err: fmt.Errorf("login: nothing was stored: %w", err), Hint: retry}
+	var key string
+	for help := ""; ; { // ask again at once: a key that is typed at the prompt would be a message
+		if key, err = askSecret(ctx, s, "Key of "+provider, help); err != nil {
+			return "", "", err
+		}
+		err := all.CheckKey(provider, key)
+		if err == nil {
+			break
+		}
+		help = "nothing was stored: " + err.Error()
 	}
 	a, err := s.Ask(ctx, engine.Question{
 		Title: "Test the key?", Asker: engine.AskerCommand,

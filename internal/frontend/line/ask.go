@@ -159,6 +159,9 @@ func several(q engine.Field, text string) []string {
 func (f *Front) field(q engine.Field) (string, error) {
 	if q.Type == engine.FieldSecret {
 		f.read.discard() // what was typed before the question is not part of a secret
+		if q.Help != "" {
+			f.text("  " + q.Help)
+		}
 		return f.read.secret(plain.Line(q.Label) + ": ")
 	}
 	f.title(q.Help, q.Label)

@@ -126,6 +126,7 @@ func (a *app) start() {
 	if a.o.Greeting != nil {
 		_, height := a.screen.Size()
 		a.conv.add(blockNote, a.o.Greeting(s.Mode()).lines(a.conv.width, height)...)
+		a.conv.separate()
 	}
 	a.begin()
 	if a.o.First != "" {
