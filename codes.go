@@ -41,6 +41,7 @@ const (
 	CodeAbsolutePath      Code = "absolute-path"
 	CodeNotExecutable     Code = "not-executable"
 	CodeArgumentIndex     Code = "argument-index"
+	CodeTemplateText      Code = "template-text"
 )
 
 // Reasons why something is not loaded, not listed or not used.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -50,12 +51,13 @@ func MachinesMain(root, schedules *cobra.Command, open OpenMachines) int {
 	return execute(ctx, root, os.Stdin, os.Stdout, os.Stderr)
 }
 
-var shared = regexp.MustCompile(`\bknack (batch|worker|schedule)\b`)
+// shared returns the expression for commands of knack that the program has, too.
+var shared = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bknack (batch|worker|schedule)\b`) })
 
 // rename makes help texts name the program itself where they name commands of knack that it has too.
 func rename(c *cobra.Command) {
 	for _, text := range []*string{&c.Short, &c.Long, &c.Example} {
-		*text = shared.ReplaceAllString(*text, c.Root().Name()+" $1")
+		*text = shared().ReplaceAllString(*text, c.Root().Name()+" $1")
 	}
 	for _, sub := range c.Commands() {
 		rename(sub)
@@ -77,7 +79,7 @@ func hintOf(root *cobra.Command, hint string) string {
 			name += " --" + f.Name + " " + plain.Line(f.Value.String())
 		}
 	})
-	return shared.ReplaceAllString(hint, strings.ReplaceAll(name, "$", "$$")+" $1")
+	return shared().ReplaceAllString(hint, strings.ReplaceAll(name, "$", "$$")+" $1")
 }
 
 // batchQueue opens the queue of batches: that of this machine, unless the program has another.

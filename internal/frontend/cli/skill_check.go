@@ -179,6 +179,9 @@ func checkSkill(c *cobra.Command, dir, display string) checkedSkill {
 			p.Path = filepath.Join(dir, filepath.Base(p.Path))
 			problems = append(problems, p)
 		}
+		if p, ok := templateText(dir); ok {
+			problems = append(problems, p)
+		}
 	}
 	r := checkedSkill{Path: display, OK: true, Problems: problems}
 	if s != nil {
@@ -192,6 +195,35 @@ func checkSkill(c *cobra.Command, dir, display string) checkedSkill {
 		r.OK = r.OK && p.Severity != knack.Error
 	}
 	return r
+}
+
+// templateText returns a problem if a skill has text that `knack skill new` wrote for its author.
+func templateText(dir string) (p knack.Problem, found bool) {
+	path := filepath.Join(dir, "SKILL.md")
+	text, err := os.ReadFile(path)
+	template, err2 := skillTemplate.ReadFile("skilltemplate/SKILL.md")
+	if errors.Join(err, err2) != nil {
+		return p, false
+	}
+	written := map[string]bool{}
+	for line := range strings.Lines(string(template)) {
+		// Headings may stay, and other lines are the author's.
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") && strings.Contains(line, " ") &&
+			!strings.Contains(line, "{{") {
+			written[line] = true
+		}
+	}
+	n, first, at := 0, 0, 0
+	for line := range strings.Lines(string(text)) {
+		if at++; written[strings.TrimSpace(line)] {
+			if n++; first == 0 {
+				first = at
+			}
+		}
+	}
+	return knack.Problem{Code: knack.CodeTemplateText, Severity: knack.Warn, Path: path, Line: first,
+		Message: plain.Count(n, "line") + " of the template of skill new " + map[bool]string{true: "is", false: "are"}[n == 1] +
+			" unchanged: write what this skill does"}, n > 0
 }
 
 // checkArchive checks a .skill file, unpacked into a temporary directory.
