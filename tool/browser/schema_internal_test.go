@@ -3,7 +3,9 @@ package browser
 import (
 	"bytes"
 	"encoding/json"
+	"net/url"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/knack-agent/knack/tool"
@@ -65,5 +67,17 @@ func TestHosts(t *testing.T) {
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%+v: %q, %v, want %q", in, got, err, want)
 		}
+	}
+}
+
+// TestNothingListens: who cannot open a page of this machine learns which servers the browser reaches.
+func TestNothingListens(t *testing.T) {
+	u := &url.URL{Scheme: "http", Host: "localhost:8080"}
+	if text := explainError("net::ERR_CONNECTION_REFUSED", u); !strings.Contains(text, "!!COMMAND") {
+		t.Error(text)
+	}
+	u.Host = "example.com"
+	if text := explainError("net::ERR_CONNECTION_REFUSED", u); text != "" {
+		t.Error(text)
 	}
 }
