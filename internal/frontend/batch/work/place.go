@@ -84,11 +84,11 @@ func (w *worker) prepare(ctx context.Context, l batch.Lease) (p place, err error
 	return p, nil
 }
 
-// name turns any text into a part of a branch name. Different texts have different names.
+// name turns any text into a part of a branch name. Different texts have different names, also where case does not count.
 func name(s string) string {
 	clean := regexp.MustCompile(`[^A-Za-z0-9_-]+`).ReplaceAllString(s, "-")
 	clean = strings.TrimLeft(clean, "-")
-	if clean == s && len(s) <= 40 {
+	if clean == strings.ToLower(s) && len(s) <= 40 {
 		return s
 	}
 	sum := sha256.Sum256([]byte(s))
