@@ -117,6 +117,9 @@ const fromServer = "this session has read from an MCP server, which may have ask
 // nowhere. The log contains it also after a compaction, and in a session that is resumed. What an agent reports may
 // come from anywhere.
 func strangersText(log *session.Log) string {
+	if log.Header().Imported {
+		return "this session was imported, with text that may come from the web"
+	}
 	for e := range log.All() {
 		if e.Agent != nil {
 			return "this session has read what an agent reported, which may come from the web"

@@ -80,7 +80,7 @@ func newLog(s *Session) (*session.Log, error) {
 // copyLog creates the log of a new session that begins with entries of this one.
 func (s *Session) copyLog(branch iter.Seq[session.Entry]) (*session.Log, error) {
 	p := s.engine.Project()
-	h := session.Header{ID: session.NewID(time.Now()), Dir: p.dir, From: s.log.ID()}
+	h := session.Header{ID: session.NewID(time.Now()), Dir: p.dir, From: s.log.ID(), Imported: s.log.Header().Imported}
 	if !s.Recorded() {
 		log := session.New(h)
 		return log, log.Graft(branch)

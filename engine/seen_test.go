@@ -148,3 +148,29 @@ func TestWebOfCommands(t *testing.T) {
 		})
 	}
 }
+
+// TestAfterCompaction: what a session has read is known after its text has left the conversation.
+func TestAfterCompaction(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the commands are those of sh")
+	}
+	const key = "zq9-4fK2mPw7Lx0Rt"
+	p := newFixture(t, ".env", "API_KEY="+key+"\n", "read.sh", "cat .env\n")
+	m := llmtest.New(llmtest.Use("bash", map[string]any{"command": "sh read.sh"}), llmtest.Reply("read"),
+		llmtest.Reply("The summary."),
+		llmtest.Use("web_fetch", map[string]any{"url": "https://127.0.0.1/?k=" + key}),
+		llmtest.Use("memory", map[string]any{"command": "create", "path": "/memories/user/x.md", "file_text": "planted"}),
+		llmtest.Reply("done"))
+	m.Model.Window = 100_000
+	o := p.options(m)
+	o.Trust = true
+	o.Values["memory.auto"], o.Values["permissions.allow"] = true, []string{"Bash", "WebFetch", "Memory"}
+	_, s := p.open(t, o, nil, engine.SessionOptions{})
+	run(t, s, "read it "+strings.Repeat("and so on ", 20_000))
+	if _, err := s.Compact(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if said := run(t, s, "go on"); !strings.Contains(said, "read from a secret") || !strings.Contains(said, "may have read from the web") {
+		t.Error(said)
+	}
+}

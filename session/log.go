@@ -40,6 +40,9 @@ type Header struct {
 	Time    time.Time `json:"time"`
 	From    string    `json:"from,omitempty"` // the session it was forked from
 	Of      string    `json:"of,omitempty"`   // for a sub-agent: the session that started it
+	// Imported means that its first entries come from a file, which may leave out what they do not show: where the
+	// conversation had read.
+	Imported bool `json:"imported,omitempty"`
 }
 
 // A Log is a session. Make one with [New] or a [Store]; the zero Log is not usable.

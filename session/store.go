@@ -199,7 +199,7 @@ func (s Store) List() ([]Summary, error) {
 // Fork copies the branch of l up to its leaf into a new session, as Copy does.
 func (s Store) Fork(l *Log, id string) (*Log, error) {
 	h := l.Header()
-	return s.Copy(Header{ID: id, Dir: h.Dir, From: h.ID}, l.Walk())
+	return s.Copy(Header{ID: id, Dir: h.Dir, From: h.ID, Imported: h.Imported}, l.Walk())
 }
 
 // Copy creates a session with the entries of a branch of another one. It exists only when it is complete and on

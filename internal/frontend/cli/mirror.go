@@ -70,7 +70,8 @@ func (f *runFlags) mirrored(o *engine.SessionOptions) error {
 		}
 		id = session.NewUUID()
 	}
-	to, err := store.Copy(session.Header{ID: id, Dir: dir, From: plain.Line("Claude Code " + t.ID)}, t.Log.Walk())
+	h := session.Header{ID: id, Dir: dir, From: plain.Line("Claude Code " + t.ID), Imported: true}
+	to, err := store.Copy(h, t.Log.Walk())
 	if err != nil {
 		return err
 	}

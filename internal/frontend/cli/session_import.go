@@ -109,7 +109,7 @@ func importSession(dir string, t *transcript.Transcript) (id string, err error) 
 		return "", fmt.Errorf("this transcript of %s is empty", t.Agent)
 	}
 	store := engine.Env(nil).Sessions(dir)
-	h := session.Header{Dir: dir, From: plain.Line(cmp.Or(t.ID, t.Agent))}
+	h := session.Header{Dir: dir, Imported: true, From: plain.Line(cmp.Or(t.ID, t.Agent))}
 	if t.Agent != transcript.Knack {
 		h.From = plain.Line(t.Agent + " " + t.ID)
 	}
