@@ -372,8 +372,8 @@ func explainError(code string, u *url.URL) string {
 		return " (this sandbox has no way to the network: see `knack sandbox explain`)"
 	}
 	if loopback(u.Hostname()) && code == "net::ERR_CONNECTION_REFUSED" {
-		return " (nothing listens there for the browser: a command of the bash tool in the sandbox has a network of its own. " +
-			"The user can start the server in a terminal, or with !!COMMAND at the prompt)"
+		return " (nothing listens there for the browser: a command of the bash tool in the sandbox has a network of its " +
+			"own. The user can start the server in a terminal, or with !!COMMAND at the prompt)"
 	}
 	return ""
 }

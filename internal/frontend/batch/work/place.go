@@ -84,7 +84,8 @@ func (w *worker) prepare(ctx context.Context, l batch.Lease) (p place, err error
 	return p, nil
 }
 
-// name turns any text into a part of a branch name. Different texts have different names, also where case does not count.
+// name turns any text into a part of a branch name. Different texts have different names, also where case does not
+// count.
 func name(s string) string {
 	clean := regexp.MustCompile(`[^A-Za-z0-9_-]+`).ReplaceAllString(s, "-")
 	clean = strings.TrimLeft(clean, "-")
