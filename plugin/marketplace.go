@@ -308,7 +308,7 @@ func (s Source) Check() error {
 	case Index:
 		return https(s.URL)
 	case NPM:
-		if !npmName().MatchString(s.Package) || strings.ContainsAny(s.Version, "/ \t\n?#") {
+		if !npmName().MatchString(s.Package) || strings.ContainsAny(s.Version, "/\t\n?#") {
 			return fmt.Errorf("%q is not an npm package", plain.Line(s.Package+"@"+s.Version))
 		}
 		if s.Host != "" {

@@ -65,16 +65,26 @@ func listed(s *install.Store, name, market string) (target, error) {
 	return target{given: s.Listed(m, e), name: e.Name, id: e.Name + "@" + market, entry: e.JSON}, nil
 }
 
+// hasArchiveName reports whether a path or address is that of an archive.
+func hasArchiveName(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc([]string{".skill", ".zip", ".tar.gz", ".tgz"}, func(suffix string) bool {
+		return strings.HasSuffix(name, suffix)
+	})
+}
+
 // typedSource reads a source that the user typed: a directory, the address of a repository, OWNER/NAME on GitHub, each
-// with #REF for a branch, tag or commit, or npm:PACKAGE@VERSION.
+// with #REF for a branch, tag or commit, an archive, as a file or address, with #sha256=HEX, or npm:PACKAGE@VERSION.
 func typedSource(arg string) (install.Given, error) {
 	g := install.Given{Typed: true}
 	if info, err := os.Stat(arg); err == nil {
-		if !info.IsDir() {
-			return g, engine.Usagef("knack plugin add --help", "%s is not a directory", plain.Line(arg))
-		}
 		abs, err := filepath.Abs(arg)
 		g.Source = plugin.Source{Kind: plugin.Path, Path: abs}
+		if !info.IsDir() {
+			if g.Kind = plugin.Archive; !hasArchiveName(arg) {
+				return g, engine.Usagef("knack plugin add --help", "%s is neither a directory nor an archive", plain.Line(arg))
+			}
+		}
 		return g, err
 	}
 	if name, ok := strings.CutPrefix(arg, "npm:"); ok {
@@ -92,6 +102,10 @@ func typedSource(arg string) (install.Given, error) {
 	u, err := url.Parse(address)
 	switch {
 	case strings.HasPrefix(arg, "-"):
+	case err == nil && (u.Scheme == "https" || u.Scheme == "http") && hasArchiveName(u.Path):
+		g.Source = plugin.Source{Kind: plugin.Archive, URL: address,
+			Digest: strings.ToLower(strings.TrimPrefix(ref, "sha256="))}
+		return g, nil
 	case err == nil && slices.Contains([]string{"https", "http", "ssh", "file"}, u.Scheme):
 		return g, nil
 	case err == nil && u.Scheme == "" && strings.Count(address, "/") == 1 && !strings.HasPrefix(address, "."):
@@ -108,11 +122,14 @@ func pluginAddCommand() *cobra.Command {
 	var scope pluginScope
 	var flags installFlags
 	c := &cobra.Command{
-		Use:   "add NAME@MARKETPLACE | DIR | ADDRESS[#REF] | npm:PACKAGE[@VERSION]",
+		Use:   "add NAME@MARKETPLACE | DIR | ARCHIVE | ADDRESS[#REF] | npm:PACKAGE[@VERSION]",
 		Short: "Install a plugin, after showing what it brings",
-		Long: `Install a plugin: from a marketplace, a directory, a Git repository or npm (no script
-of a package runs, and its dependencies are not fetched). What it brings and what it may run is shown first, and nothing is installed until you
-agree. The commit that was fetched is recorded in skills.lock with every file.
+		Long: `Install a plugin: from a marketplace, a directory, a .zip or .tar.gz (a file, or an
+address with #sha256=HEX), a Git repository, or npm: no script of a package runs, its
+dependencies are not fetched, VERSION may be a range, and registries and tokens of your
+own ~/.npmrc count. What it brings and what it may run is shown first, and nothing is
+installed until you agree. The commit that was fetched is recorded in skills.lock with
+every file.
 
 If its root has a skills.lock that was signed (knack skill lock), the page shows the
 key, and later versions must have the same one.

@@ -80,8 +80,7 @@ func skillSource(arg, name string) (install.Given, error) {
 	u, err := url.Parse(address)
 	if err == nil && (u.Scheme == "https" || u.Scheme == "http") {
 		switch lower := strings.ToLower(u.Path); {
-		case strings.HasSuffix(lower, ".skill"), strings.HasSuffix(lower, ".zip"), strings.HasSuffix(lower, ".tar.gz"),
-			strings.HasSuffix(lower, ".tgz"):
+		case hasArchiveName(lower):
 			g.Source = plugin.Source{Kind: plugin.Archive, URL: address, Path: name,
 				Digest: strings.ToLower(strings.TrimPrefix(part, "sha256="))}
 			return g, nil

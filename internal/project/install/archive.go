@@ -33,6 +33,11 @@ const (
 
 // download gets a file. Addresses that others wrote must be https, and do not lead inside.
 func (s *Store) download(ctx context.Context, address string, typed bool, limit int64) ([]byte, error) {
+	return s.downloadAs(ctx, address, "", typed, limit)
+}
+
+// downloadAs is download with a token, which another host never gets; "": without.
+func (s *Store) downloadAs(ctx context.Context, address, token string, typed bool, limit int64) ([]byte, error) {
 	client := http.Client{Transport: guard.New(guard.Options{})}
 	if typed {
 		client = http.Client{}
@@ -52,6 +57,9 @@ func (s *Store) download(ctx context.Context, address string, typed bool, limit 
 	}
 	if req.URL.Scheme != "https" && !(typed && req.URL.Scheme == "http") {
 		return nil, fmt.Errorf("%s is not an https address", plain.Line(address))
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	resp, err := client.Do(req)
 	if err != nil {
@@ -108,6 +116,9 @@ func unpack(data []byte, digest, dir string, w *writer) error {
 	}
 	var names []string
 	if err := read(data, func(name string, _ fs.FileMode, _ string, _ io.Reader) error {
+		if isOfFinder(name) {
+			return nil
+		}
 		if names = append(names, name); len(names) > MaxFiles {
 			return errTooMany
 		}
@@ -120,6 +131,9 @@ func unpack(data []byte, digest, dir string, w *writer) error {
 	}
 	limit := max(8<<20, int64(len(data))*maxRatio)
 	return read(data, func(name string, mode fs.FileMode, target string, r io.Reader) error {
+		if isOfFinder(name) {
+			return nil
+		}
 		rel := name
 		if dir != "" {
 			var ok bool
@@ -139,6 +153,11 @@ func unpack(data []byte, digest, dir string, w *writer) error {
 		}
 		return err
 	})
+}
+
+// isOfFinder reports whether macOS added a file to an archive.
+func isOfFinder(name string) bool {
+	return strings.HasPrefix(name, "__MACOSX/") || path.Base(name) == ".DS_Store"
 }
 
 // onlyDir returns the directory that contains all files; "": there is none.

@@ -10,8 +10,6 @@ import (
 	"net/url"
 	"strings"
 
-	"golang.org/x/mod/semver"
-
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -20,22 +18,38 @@ const npmRegistry = "https://registry.npmjs.org"
 
 // An npmPackage is what a registry says about a package.
 type npmPackage struct {
-	Tags     map[string]string `json:"dist-tags"`
-	Versions map[string]struct {
-		Dist struct {
-			Tarball   string `json:"tarball"`
-			Integrity string `json:"integrity"` // of the tarball: "sha512-BASE64", perhaps among others
-		} `json:"dist"`
-	} `json:"versions"`
+	Tags     map[string]string     `json:"dist-tags"`
+	Versions map[string]npmVersion `json:"versions"`
+}
+
+type npmVersion struct {
+	Dist struct {
+		Tarball   string `json:"tarball"`
+		Integrity string `json:"integrity"` // of the tarball: "sha512-BASE64", perhaps among others
+	} `json:"dist"`
+	Deprecated json.RawMessage `json:"deprecated"` // a text, or true
+}
+
+func (v npmVersion) isDeprecated() bool {
+	is := string(v.Deprecated)
+	return is != "" && is != `""` && is != "false" && is != "null"
 }
 
 // fetchNPM fetches a package and returns its version. No script of it runs, and its dependencies are not fetched.
 func (s *Store) fetchNPM(ctx context.Context, g Given, w *writer) (version string, err error) {
-	base, err := url.Parse(cmp.Or(g.Host, npmRegistry))
+	conf, typed := s.npmrc(), g.Typed
+	host := g.Host
+	if host == "" {
+		if host = conf.registry(g.Package); host != "" {
+			typed = true // the user wrote it
+		}
+	}
+	base, err := url.Parse(cmp.Or(host, npmRegistry))
 	if err != nil {
 		return "", err
 	}
-	data, err := s.download(ctx, base.JoinPath(strings.ReplaceAll(g.Package, "/", "%2f")).String(), g.Typed, maxIndex*4)
+	data, err := s.downloadAs(ctx, base.JoinPath(strings.ReplaceAll(g.Package, "/", "%2f")).String(), conf.tokenFor(base),
+		typed, maxIndex*4)
 	if err != nil {
 		return "", err
 	}
@@ -61,7 +75,8 @@ func (s *Store) fetchNPM(ctx context.Context, g Given, w *writer) (version strin
 		return "", err
 	}
 	// The registry chose this address: only on its own host is it what the user typed.
-	if data, err = s.download(ctx, dist.Tarball, g.Typed && at.Host == base.Host, maxArchive); err != nil {
+	if data, err = s.downloadAs(ctx, dist.Tarball, conf.tokenFor(at), typed && at.Host == base.Host, maxArchive); err !=
+		nil {
 		return "", err
 	}
 	if got := sha512.Sum512(data); base64.StdEncoding.EncodeToString(got[:]) != want {
@@ -70,7 +85,7 @@ func (s *Store) fetchNPM(ctx context.Context, g Given, w *writer) (version strin
 	return version, unpack(data, "", "", w)
 }
 
-// version finds a version, a tag, or the newest version of a range ^1.2.3, ~1.2.3 or 1.x; "": there is none.
+// version finds a version, a tag, or the version of a range; "": there is none.
 func (p *npmPackage) version(want string) string {
 	want = cmp.Or(want, "latest")
 	if tagged, ok := p.Tags[want]; ok {
@@ -79,20 +94,5 @@ func (p *npmPackage) version(want string) string {
 	if _, ok := p.Versions[want]; ok {
 		return want
 	}
-	low := "v" + strings.TrimRight(strings.TrimLeft(want, "^~"), ".xX*")
-	if !semver.IsValid(low) {
-		return ""
-	}
-	same := semver.MajorMinor // ~1.2.3, 1.2.x and ^0.2.3
-	if strings.HasPrefix(want, "^") && semver.Major(low) != "v0" || !strings.Contains(low, ".") {
-		same = semver.Major
-	}
-	best := ""
-	for v := range p.Versions {
-		if x := "v" + v; semver.IsValid(x) && semver.Prerelease(x) == "" && same(x) == same(low) && semver.Compare(x, low) >=
-			0 && (best == "" || semver.Compare(x, "v"+best) > 0) {
-			best = v
-		}
-	}
-	return best
+	return p.newest(want)
 }
