@@ -82,13 +82,33 @@ func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
 		}
 	}
 	settings(permission.Project)
-	add(p.plugins.servers())
+	servers, bad := p.plugins.servers()
+	servers, more := distinct(servers)
+	add(servers, append(bad, more...))
 	for i := range all {
 		if s := &all[i]; s.Origin == permission.Project {
 			s.Network = cmp.Or(p.trust.Network(s.DefinedIn), "none")
 		}
 	}
 	return all, problems
+}
+
+// distinct leaves out servers of different plugins that have one name in rules: a rule for one would allow the other.
+func distinct(servers []mcp.Server) (all []mcp.Server, problems []knack.Problem) {
+	plugin := func(s mcp.Server) string { return strings.SplitN(s.Name, ":", 3)[1] } // plugin:PLUGIN:SERVER
+	first, out := map[string]mcp.Server{}, map[string]bool{}
+	for _, s := range servers {
+		name := mcp.Safe(s.Name)
+		t, ok := first[name]
+		if !ok {
+			first[name] = s
+		} else if plugin(s) != plugin(t) {
+			out[name] = true
+			problems = append(problems, knack.Problem{Code: knack.CodeNameCollision, Severity: knack.Warn, Path: s.DefinedIn,
+				Message: "MCP servers " + t.Name + " and " + s.Name + " are left out: rules have one name for both, mcp__" + name})
+		}
+	}
+	return slices.DeleteFunc(servers, func(s mcp.Server) bool { return out[mcp.Safe(s.Name)] }), problems
 }
 
 // An mcpConfig is a value of --mcp-config: a file, or JSON.

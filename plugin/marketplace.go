@@ -137,8 +137,11 @@ func ReadMarketplace(fsys fs.FS) (*Marketplace, []knack.Problem, error) {
 	return m, append(r.Problems, problems...), err
 }
 
-// maxMarketplace is the size limit of a list in bytes.
-const maxMarketplace = 8 << 20
+// Limits of a list.
+const (
+	maxMarketplace = 8 << 20 // bytes
+	maxEntries     = 10_000
+)
 
 func (r *reader) bigFile(name string) ([]byte, bool) {
 	info, err := fs.Stat(r.fsys, name)
@@ -192,7 +195,12 @@ func (m *Marketplace) parse(data []byte) (problems []knack.Problem, err error) {
 	} else if top.Renames != nil {
 		bad("renames is not an object of names; it was ignored")
 	}
+	seen := map[string]bool{} // in lower case: a file system may not tell them apart
 	for i, raw := range top.Plugins {
+		if i == maxEntries {
+			bad("only the first %d of %d entries are used", maxEntries, len(top.Plugins))
+			break
+		}
 		var e struct {
 			Name        string
 			Description json.RawMessage
@@ -206,10 +214,11 @@ func (m *Marketplace) parse(data []byte) (problems []knack.Problem, err error) {
 		case !ValidName(e.Name):
 			bad("entry %d is left out: %q cannot be the name of a plugin", i+1, plain.Line(e.Name))
 			continue
-		case slices.ContainsFunc(m.Entries, func(x Entry) bool { return strings.EqualFold(x.Name, e.Name) }):
+		case seen[strings.ToLower(e.Name)]:
 			bad("%s is listed twice; the first entry counts", e.Name)
 			continue
 		}
+		seen[strings.ToLower(e.Name)] = true
 		src, err := parseSource(e.Source, meta.PluginRoot)
 		if err != nil {
 			bad("%s is left out: %v", e.Name, err)

@@ -197,6 +197,20 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
+// TestLongList: a list with more entries than anybody reads.
+func TestLongList(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`{"name":"long","plugins":[`)
+	for i := range 200_000 {
+		fmt.Fprintf(&b, `{"name":"p%d","source":"./a"},`, i)
+	}
+	b.WriteString(`{"name":"p","source":"./a"}]}`)
+	m, problems, err := ReadMarketplace(fstest.MapFS{"marketplace.json": {Data: []byte(b.String())}})
+	if err != nil || len(m.Entries) != maxEntries || len(problems) != 1 {
+		t.Error(len(m.Entries), len(problems), err)
+	}
+}
+
 // TestClean: any text becomes a valid name.
 func TestClean(t *testing.T) {
 	for given, want := range map[string]string{"demo": "demo", "my plugin": "my-plugin", "": "plugin", "../x": "x",
