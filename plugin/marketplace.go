@@ -218,12 +218,12 @@ func (m *Marketplace) parse(data []byte) (problems []knack.Problem, err error) {
 			bad("%s is listed twice; the first entry counts", e.Name)
 			continue
 		}
-		seen[strings.ToLower(e.Name)] = true
 		src, err := parseSource(e.Source, meta.PluginRoot)
 		if err != nil {
 			bad("%s is left out: %v", e.Name, err)
 			continue
 		}
+		seen[strings.ToLower(e.Name)] = true
 		m.Entries = append(m.Entries, Entry{Name: e.Name, Description: plain.Line(text(e.Description)),
 			Version: plain.Line(text(e.Version)), Source: src, JSON: raw})
 	}
