@@ -126,7 +126,7 @@ func (s *shop) leftovers() ([]string, error) {
 		used = append(used, it.Dir)
 	}
 	data := filepath.Join(s.home, "data", "knack")
-	for _, pattern := range []string{"plugins/*/*", "skills/*", "marketplaces/*", "staging/*", "staging/.*"} {
+	for _, pattern := range []string{"plugins/*/*/*", "skills/*", "marketplaces/*", "staging/*", "staging/.*"} {
 		all, err := filepath.Glob(filepath.Join(data, pattern))
 		if err != nil {
 			return nil, err

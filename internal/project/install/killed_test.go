@@ -125,7 +125,7 @@ func onlyUsed(t *testing.T, s *Store) {
 			}
 		}
 	}
-	for _, pattern := range []string{"plugins/*/*", "skills/*", "originals/*", "marketplaces/*", "staging/*"} {
+	for _, pattern := range []string{"plugins/*/*/*", "skills/*", "originals/*", "marketplaces/*", "staging/*"} {
 		found, err := fs.Glob(os.DirFS(s.Dir), pattern)
 		if err != nil {
 			t.Fatal(err)

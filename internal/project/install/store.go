@@ -268,7 +268,9 @@ func (s *Store) collect(j journal) error {
 	for _, p := range j.Paths {
 		if first, _, _ := strings.Cut(p, "/"); fs.ValidPath(p) && p != first && !used[p] && slices.Contains(
 			[]string{"plugins", "skills", "marketplaces", "originals"}, first) {
-			os.RemoveAll(filepath.Join(s.Dir, filepath.FromSlash(p))) // if it stays, it is only garbage
+			path := filepath.Join(s.Dir, filepath.FromSlash(p))
+			os.RemoveAll(path)            // if it stays, it is only garbage
+			os.Remove(filepath.Dir(path)) // if nothing else is in it
 		}
 	}
 	for _, path := range []string{j.Lock, s.marketplacesFile()} {
@@ -317,7 +319,7 @@ func (s *Store) Install(st *Staged, id string) error {
 	}
 	tree := strings.TrimPrefix(st.Tree, hashPrefix)[:16]
 	it := st.Item
-	it.Dir = "plugins/" + market + "/" + name + "-" + tree
+	it.Dir = "plugins/" + market + "/" + tree + "/" + name // public plugins import themselves by their directory's name
 	if it.Place != "" {
 		it.Dir = ""
 	} else if market == "" {
