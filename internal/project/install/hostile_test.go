@@ -14,7 +14,8 @@ import (
 	"github.com/knack-agent/knack/plugin"
 )
 
-// TestLinksThroughLinks: a link whose text stays in the tree, and that leads out of it through another link, is left out.
+// TestLinksThroughLinks: a link whose text stays in the tree, and that leads out of it through another link, is left
+// out.
 func TestLinksThroughLinks(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links need rights")

@@ -36,8 +36,8 @@ var partial = sync.OnceValue(func() *regexp.Regexp {
 		`(-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$`)
 })
 
-// parseRange reads a range as npm's semver does: sets of comparators, of which one must have a version. ok is false if it
-// is not a range.
+// parseRange reads a range as npm's semver does: sets of comparators, of which one must have a version. ok is false if
+// it is not a range.
 func parseRange(text string) (sets [][]comparator, ok bool) {
 	for set := range strings.SplitSeq(text, "||") {
 		all := []comparator{}

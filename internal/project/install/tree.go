@@ -269,8 +269,8 @@ func (w *writer) Close() error {
 	return err
 }
 
-// link writes a link to a path inside the tree, and leaves out one that leads elsewhere. A ".." after a name may be that
-// of another link's target, anywhere.
+// link writes a link to a path inside the tree, and leaves out one that leads elsewhere. A ".." after a name may be
+// that of another link's target, anywhere.
 func (w *writer) link(name, target string) error {
 	target = filepath.ToSlash(target)
 	_, after, _ := strings.Cut(strings.TrimLeft(target, "./"), "/")
