@@ -125,8 +125,7 @@ func (a *app) start() {
 	a.talk = engine.Converse(s)
 	if a.o.Greeting != nil {
 		_, height := a.screen.Size()
-		a.conv.add(blockNote, a.o.Greeting(s.Mode()).lines(a.conv.width, height)...)
-		a.conv.separate()
+		a.conv.add(blockReply, a.o.Greeting(s.Mode()).lines(a.conv.width, height)...) // a note does not join it
 	}
 	a.begin()
 	if a.o.First != "" {
