@@ -18,9 +18,12 @@ import (
 type Screen struct {
 	Out   io.Writer
 	Theme styled.Theme
+	// Reflows means that the terminal is known to wrap rows again when it becomes narrower.
+	Reflows bool
 
 	width, height int
 	rows          [][]byte // rows of the live area, as written
+	widths        []int    // of rows, in cells
 	row           int      // the cursor's row, as an index into rows
 	cursor        Cursor   // as last shown
 	buf           bytes.Buffer
@@ -65,8 +68,10 @@ func (s *Screen) Show(commit, live []styled.Line, cursor Cursor) error {
 		}
 	}
 	committed := len(rows)
+	s.widths = s.widths[:0]
 	for _, l := range live {
-		rows = append(rows, s.Theme.Append(nil, l.Cut(s.width)))
+		l = l.Cut(s.width)
+		rows, s.widths = append(rows, s.Theme.Append(nil, l)), append(s.widths, l.Width())
 	}
 	if len(rows) == committed { // the cursor needs a row
 		rows = append(rows, nil)
@@ -242,6 +247,17 @@ func (s *Screen) Redraw() error {
 	s.rows, s.row, s.cursor = nil, 0, Cursor{}
 	_, err := s.Out.Write(b.Bytes())
 	return err
+}
+
+// Reflow makes the next Redraw erase all rows that a terminal of a new width made of the live area. It does nothing
+// for a terminal that is not known to do so: erasing too much would lose what is above.
+func (s *Screen) Reflow(width int) {
+	if !s.Reflows || s.full != nil || width >= s.width || width < 1 {
+		return
+	}
+	for _, w := range s.widths[:min(s.row, len(s.widths))] {
+		s.row += max(w-1, 0) / width
+	}
 }
 
 // EraseBelow erases from the start of a row to the end of the screen. Erasing from the top left corner in one step

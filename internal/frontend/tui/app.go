@@ -73,7 +73,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer a.terminal.Close()
-	a.screen = &terminal.Screen{Out: o.Out}
+	a.screen = &terminal.Screen{Out: o.Out, Reflows: a.env("TMUX") != ""}
 	a.screen.Resize(a.terminal.Size())
 	if o.Colour && cmp.Or(o.Theme, "auto") == "auto" {
 		if err := a.terminal.AskBackground(); err != nil {
@@ -309,6 +309,7 @@ func (a *app) resized(width, height int) bool {
 	if w, h := a.screen.Size(); w == width && h == height {
 		return false
 	}
+	a.screen.Reflow(width)
 	a.screen.Redraw()
 	a.screen.Resize(width, height)
 	return true

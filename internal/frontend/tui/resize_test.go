@@ -108,6 +108,8 @@ func resizes(t *testing.T, reflow, shrink bool, random *rand.Rand) {
 					again += len(s.live) * 12
 				}
 			}
+			s.screen.Reflows = reflow
+			s.screen.Reflow(w)
 			s.screen.Redraw()
 			s.screen.Resize(w, h)
 			s.show()
