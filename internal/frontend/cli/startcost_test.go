@@ -69,37 +69,46 @@ func TestInitCost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var trace bytes.Buffer
-	cmd := exec.Command(exe, "--version")
-	cmd.Args[0] = "knack" // with this name TestMain runs the program
-	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1", "HOME="+t.TempDir())
-	cmd.Stderr = &trace
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, trace.String())
+	// A goroutine that an earlier package started may allocate while another is initialized: the least of some runs
+	// is what a package needs.
+	type cost struct{ allocs, bytes int }
+	least := map[string]cost{}
+	for range 5 {
+		var trace bytes.Buffer
+		cmd := exec.Command(exe, "--version")
+		cmd.Args[0] = "knack" // with this name TestMain runs the program
+		cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1", "HOME="+t.TempDir())
+		cmd.Stderr = &trace
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v\n%s", err, trace.String())
+		}
+		// init PACKAGE @0.1 ms, 0.01 ms clock, 512 bytes, 6 allocs
+		for lines := bufio.NewScanner(&trace); lines.Scan(); {
+			f := strings.Fields(lines.Text())
+			if len(f) != 11 || f[0] != "init" {
+				continue
+			}
+			if _, in := ours[f[1]]; !in {
+				continue
+			}
+			size, _ := strconv.Atoi(f[7])
+			n, err := strconv.Atoi(f[9])
+			if err != nil {
+				t.Fatalf("%q: %v", lines.Text(), err)
+			}
+			if c, seen := least[f[1]]; !seen || n < c.allocs {
+				least[f[1]] = cost{n, size}
+			}
+		}
 	}
-
-	// init PACKAGE @0.1 ms, 0.01 ms clock, 512 bytes, 6 allocs
 	const all, ownAll, own, bytesAll = 4500, 250, 30, 850_000
-	seen, allocs, ownAllocs, size := 0, 0, 0, 0
-	for lines := bufio.NewScanner(&trace); lines.Scan(); {
-		f := strings.Fields(lines.Text())
-		if len(f) != 11 || f[0] != "init" {
-			continue
-		}
-		mine, in := ours[f[1]]
-		if !in {
-			continue
-		}
-		b, _ := strconv.Atoi(f[7])
-		n, err := strconv.Atoi(f[9])
-		if err != nil {
-			t.Fatalf("%q: %v", lines.Text(), err)
-		}
-		seen, allocs, size = seen+1, allocs+n, size+b
-		if mine {
-			ownAllocs += n
-			if n > own {
-				t.Errorf("package %s allocates %d times before main, more than %d", f[1], n, own)
+	seen, allocs, ownAllocs, size := len(least), 0, 0, 0
+	for name, c := range least {
+		allocs, size = allocs+c.allocs, size+c.bytes
+		if ours[name] {
+			ownAllocs += c.allocs
+			if c.allocs > own {
+				t.Errorf("package %s allocates %d times before main, more than %d", name, c.allocs, own)
 			}
 		}
 	}
