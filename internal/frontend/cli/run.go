@@ -257,7 +257,7 @@ func (n *notices) printWith(e *engine.Engine, more []knack.Problem) {
 			if ofServer(x) {
 				n.known.ofServer(x)
 			}
-			return ofServer(x)
+			return ofServer(x) || x.Code == knack.CodeSandbox && x.Severity == knack.Warn && x.Path != "" && n.known.ofSandbox(x)
 		})
 	}
 	servers := 0

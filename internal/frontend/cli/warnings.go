@@ -33,6 +33,7 @@ type knownWarnings struct {
 	trust      int // of these, those that trusting the project resolves
 	held       int // new ones that are only counted
 	hooks      int // hooks that could not be run and are not named
+	refused    int // warnings about what the sandbox refused that are not printed
 	servers    int // problems of servers that an earlier run printed
 	newServers []knack.Problem
 }
@@ -152,6 +153,22 @@ func (k *knownWarnings) ofHook(note *session.Note) bool {
 	return true
 }
 
+// ofSandbox reports whether a warning about what the sandbox refused need not be printed: as ofHook.
+func (k *knownWarnings) ofSandbox(p knack.Problem) bool {
+	k.mu.Lock()
+	room := k.printed == 0
+	k.mu.Unlock()
+	known := room && k.seen(p.Code, p.Path, p.Message)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if room && !known {
+		k.printed++
+		return false
+	}
+	k.refused++
+	return true
+}
+
 // close writes one line about the warnings that were left out, and keeps those that were printed.
 func (k *knownWarnings) close(w io.Writer, p *engine.Project) {
 	k.mu.Lock()
@@ -192,8 +209,12 @@ func (k *knownWarnings) close(w io.Writer, p *engine.Project) {
 	if k.hooks > 0 {
 		parts = append(parts, plain.Count(k.hooks, "hook")+" could not be run: knack help hooks")
 	}
+	if k.refused > 0 {
+		parts = append(parts, fmt.Sprintf("the sandbox refused something in hooks, %s: knack -p -v names it",
+			plain.Count(k.refused, "time")))
+	}
 	if len(parts) > 0 {
 		fmt.Fprintln(w, "knack: warn:", strings.Join(parts, "; "))
 	}
-	k.changed, k.held, k.again, k.trust, k.servers, k.hooks, k.newServers = false, 0, 0, 0, 0, 0, nil
+	k.changed, k.held, k.again, k.trust, k.servers, k.hooks, k.refused, k.newServers = false, 0, 0, 0, 0, 0, 0, nil
 }

@@ -749,7 +749,11 @@ func (l *loader) rules(from layer, k key, n *node) {
 			continue
 		}
 		if p, ok := r.AllowProblem(); ok && k.name == "permissions.allow" {
-			from.problem(it.at, knack.CodeToolPattern, knack.Error, "knack help permissions", "%s: %s", k.name, p.Message)
+			severity := knack.Error
+			if from.foreign { // it allows nothing there either, and the file may be somebody else's
+				severity = knack.Warn
+			}
+			from.problem(it.at, knack.CodeToolPattern, severity, "knack help permissions", "%s: %s", k.name, p.Message)
 			continue
 		}
 		if p, ok := r.Problem(l.toolNames()...); ok {
