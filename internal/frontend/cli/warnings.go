@@ -59,8 +59,7 @@ func (k *knownWarnings) seen(code knack.Code, path, message string) bool {
 	if k.file == "" {
 		return false
 	}
-	sum := sha256.Sum256([]byte(string(code) + "\x00" + path + "\x00" + message))
-	key, stamp := hex.EncodeToString(sum[:12]), ""
+	key, stamp := warningKey(code, path, message), ""
 	if info, err := os.Stat(path); filepath.IsAbs(path) && err == nil {
 		stamp = fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano())
 	}
@@ -71,6 +70,11 @@ func (k *knownWarnings) seen(code knack.Code, path, message string) bool {
 	}
 	k.stamps[key], k.changed = stamp, true
 	return false
+}
+
+func warningKey(code knack.Code, path, message string) string {
+	sum := sha256.Sum256([]byte(string(code) + "\x00" + path + "\x00" + message))
+	return hex.EncodeToString(sum[:12])
 }
 
 // newOnes returns the problems without the warnings that an earlier run printed.
@@ -88,23 +92,27 @@ func (k *knownWarnings) newOnes(problems []knack.Problem) (left []knack.Problem)
 	return left
 }
 
-// aFew returns the problems with at most two lines of warnings about files, counting the one that close writes; it
-// counts the others.
+// aFew returns the problems with at most two lines of warnings, counting the one that close writes. Those about no
+// single file come first. It counts the others, or leaves them to the next run if there is no room for their count.
 func (k *knownWarnings) aFew(problems []knack.Problem) (left []knack.Problem) {
-	ofFile := func(p knack.Problem) bool { return p.Severity == knack.Warn && p.Path != "" }
-	room, n := 2, 0
+	warns := func(p knack.Problem) bool { return p.Severity == knack.Warn }
+	general, n := 0, 0
 	for _, p := range problems {
-		if ofFile(p) {
+		if warns(p) && p.Path == "" {
+			general++
+		} else if warns(p) {
 			n++
 		}
 	}
+	k.printed += general
+	room := 2 - k.printed
 	if n > room || n == room && k.again > 0 {
-		room = 1
+		room--
 	}
 	for _, p := range problems {
-		if ofFile(p) {
+		if warns(p) && p.Path != "" {
 			if room--; room < 0 {
-				k.held++
+				k.hold(p)
 				continue
 			}
 			k.printed++
@@ -112,6 +120,22 @@ func (k *knownWarnings) aFew(problems []knack.Problem) (left []knack.Problem) {
 		left = append(left, p)
 	}
 	return left
+}
+
+// hold counts a warning that is not printed, or forgets it if two lines were printed.
+func (k *knownWarnings) hold(p knack.Problem) {
+	if k.printed < 2 {
+		k.held++
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.stamps, warningKey(p.Code, p.Path, p.Message))
+}
+
+// room reports whether a line about a hook can be printed. k.mu is held.
+func (k *knownWarnings) room() bool {
+	return k.printed == 0 || k.printed == 1 && k.held == 0 && k.again == 0
 }
 
 // ofServer takes a warning about an MCP server, for close: servers fail while a run goes on, one after the other.
@@ -140,7 +164,7 @@ func (k *knownWarnings) ofHook(note *session.Note) bool {
 		return false
 	}
 	k.mu.Lock()
-	room := k.printed == 0
+	room := k.room()
 	k.mu.Unlock()
 	known := room && k.seen(knack.CodeHookInvalid, "", note.People)
 	k.mu.Lock()
@@ -156,7 +180,7 @@ func (k *knownWarnings) ofHook(note *session.Note) bool {
 // ofSandbox reports whether a warning about what the sandbox refused need not be printed: as ofHook.
 func (k *knownWarnings) ofSandbox(p knack.Problem) bool {
 	k.mu.Lock()
-	room := k.printed == 0
+	room := k.room()
 	k.mu.Unlock()
 	known := room && k.seen(p.Code, p.Path, p.Message)
 	k.mu.Lock()
