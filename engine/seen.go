@@ -401,11 +401,25 @@ func readsNetwork(line string) bool {
 	return false
 }
 
+// keys returns the keys and passwords in the texts that the session has read from secrets, or may have.
+func (r *reads) keys() []string {
+	texts, files := r.texts()
+	for i := range texts {
+		texts[i] = secrets.Values(texts[i])
+	}
+	return append(texts, files...)
+}
+
 // secretTexts returns the texts that the session has read from secrets, or may have.
 func (r *reads) secretTexts() []string {
+	texts, files := r.texts()
+	return append(texts, files...)
+}
+
+// texts returns the results of calls that read secrets, and the values in files that were opened.
+func (r *reads) texts() (texts, files []string) {
 	place := r.session.engine.pathContext(r.session.engine.Project())
 	secret := map[string]bool{} // calls that read one
-	var texts []string
 	size := 0
 	for e := range r.session.log.All() {
 		switch {
@@ -427,8 +441,8 @@ func (r *reads) secretTexts() []string {
 	defer seen.mu.Unlock()
 	for _, f := range seen.files {
 		if f.text != "" && utf8.ValidString(f.text) {
-			texts = append(texts, f.text)
+			files = append(files, f.text)
 		}
 	}
-	return texts
+	return texts, files
 }

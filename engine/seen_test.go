@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -41,10 +42,13 @@ func TestSecretsOfCommands(t *testing.T) {
 			llmtest.Reply("done")}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newFixture(t, ".env", "MODE=development\nAPI_KEY="+key+"\n", "show.sh", "cat .e*\n")
+			p := newFixture(t, ".env", "MODE=development\nPASSWORD=hu7nter22\nAPI_KEY="+key+"\n", "show.sh", "cat .e*\n")
 			answers := append(c.script,
 				llmtest.Use("web_fetch", map[string]any{"url": "https://127.0.0.1/?k=" + key}),
 				llmtest.Use("memory", map[string]any{"command": "create", "path": "/memories/user/x.md", "file_text": "it is " + key}),
+				llmtest.Use("memory", map[string]any{"command": "create", "path": "/memories/user/x.md", "file_text": "a " +
+					base64.StdEncoding.EncodeToString([]byte(key)) + " b"}),
+				llmtest.Use("memory", map[string]any{"command": "create", "path": "/memories/user/x.md", "file_text": "for us: hu7nter22"}),
 				llmtest.Use("web_fetch", map[string]any{"url": "https://127.0.0.1/development"}),
 				llmtest.Reply("done"))
 			m := llmtest.New(answers...)
@@ -74,7 +78,7 @@ func TestSecretsOfCommands(t *testing.T) {
 				}
 				return string(data[strings.LastIndex(string(data), `"result"`):])
 			}
-			if got := results(3); !strings.Contains(got, "this session read from a secret") {
+			if got := results(5); !strings.Contains(got, "this session read from a secret") {
 				t.Errorf("the URL: %s", got)
 			}
 			if _, err := os.Stat(filepath.Join(p.home, ".local/state/knack/memories/user/x.md")); err == nil {

@@ -23,6 +23,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/secrets"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/tool"
 )
@@ -55,6 +56,8 @@ type Options struct {
 	Untrusted func() string
 	// Secrets returns texts that must not be written, such as what was read from secrets; nil: there are none.
 	Secrets func() []string
+	// Keys returns keys and passwords, which must not be written in a simple coding either; nil: there are none.
+	Keys func() []string
 }
 
 type input struct {
@@ -326,7 +329,7 @@ func (m *memory) write(root *os.Root, at place, content string) error {
 	return err
 }
 
-var secrets = sync.OnceValue(func() *regexp.Regexp {
+var looksSecret = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY|\bsk-[A-Za-z0-9_-]{16,}|\bgh[pousr]_[A-Za-z0-9]{20,}|` +
 		`\bgithub_pat_[A-Za-z0-9_]{20,}|\bglpat-[A-Za-z0-9_-]{16,}|\bAKIA[A-Z0-9]{16}\b|\bxox[abprs]-[A-Za-z0-9-]{10,}|` +
 		`\bAIza[A-Za-z0-9_-]{30,}|\beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.|` +
@@ -335,8 +338,11 @@ var secrets = sync.OnceValue(func() *regexp.Regexp {
 
 // secret explains why a text looks like a secret; "": it does not.
 func (m *memory) secret(content string) string {
-	if found := secrets().FindString(content); found != "" {
-		return "it begins with " + plain.Line(found[:min(4, len(found))]) + "…"
+	if key := looksSecret().FindString(content); key != "" {
+		return "it begins with " + plain.Line(key[:min(4, len(key))]) + "…"
+	}
+	if m.opt.Keys != nil && secrets.Found(content, m.opt.Keys()) {
+		return "the session may have read it from one"
 	}
 	if m.opt.Secrets == nil {
 		return ""
