@@ -130,7 +130,9 @@ func strangersText(log *session.Log) string {
 		if e.User != nil && e.User.Server != "" || e.Activation != nil && e.Activation.Server != "" {
 			return fromServer
 		}
-		if e.Decision == nil || e.Decision.By.Verdict == permission.Deny {
+		// A call that nobody could be asked about did not run, but a host reads resources unasked.
+		if e.Decision == nil || e.Decision.By.Verdict == permission.Deny || e.Decision.By.Verdict == permission.Ask &&
+			e.Decision.Tool != "read_mcp_resource" {
 			continue
 		}
 		switch name := e.Decision.Tool; {

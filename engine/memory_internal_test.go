@@ -28,6 +28,7 @@ func TestStrangersText(t *testing.T) {
 		{bash("python3 -c 'open(\"https://x\")'", permission.Allow), true}, {bash("git -C x pull", permission.Allow), true},
 		{bash("curl -s example.com", permission.Deny), false}, {bash("echo curly", permission.Allow), false},
 		{other("web_fetch", permission.Allow), true}, {other("web_fetch", permission.Deny), false},
+		{other("web_fetch", permission.Ask), false}, {other("read_mcp_resource", permission.Ask), true},
 		{other("web_search", permission.Allow), true}, {other("mcp__s__t", permission.Allow), true},
 		{other("list_mcp_resources", permission.Allow), true},
 		{other("read", permission.Allow), false},

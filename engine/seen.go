@@ -423,7 +423,7 @@ func (r *reads) texts() (texts, files []string) {
 	size := 0
 	for e := range r.session.log.All() {
 		switch {
-		case e.Decision != nil:
+		case e.Decision != nil && e.Decision.By.Verdict == permission.Allow:
 			for _, j := range e.Decision.By.Subjects {
 				if j.Kind == permission.KindRead && j.Verdict != permission.Deny && place.Secret(j.Text) {
 					secret[e.Decision.Call] = true
