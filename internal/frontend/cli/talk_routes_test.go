@@ -16,8 +16,8 @@ func TestRoutesAsked(t *testing.T) {
 	t.Parallel()
 	server := serve(t, llmtest.Reply("routed answer"), llmtest.Reply("and again"))
 	d := newFixture(t, server)
-	d.env = append(d.env, "ANTHROPIC_BASE_URL=", "ANTHROPIC_API_KEY=", "OPENAI_API_KEY=", "GEMINI_API_KEY=", "OLLAMA_HOST=",
-		"KNACK_KEYRING=file")
+	d.env = append(d.env, "ANTHROPIC_BASE_URL=", "ANTHROPIC_API_KEY=", "OPENAI_API_KEY=", "GEMINI_API_KEY=",
+		"OLLAMA_HOST=", "KNACK_KEYRING=file")
 	d.file(t, "../.claude/settings.json", fmt.Sprintf(`{"env": {"ANTHROPIC_BASE_URL": %q, "ANTHROPIC_AUTH_TOKEN": %q}}`,
 		server.URL, llmtest.Key))
 	k := d.open(t)
@@ -50,8 +50,8 @@ func TestRoutesDeclined(t *testing.T) {
 	t.Parallel()
 	server := serve(t)
 	d := newFixture(t, server)
-	d.env = append(d.env, "ANTHROPIC_BASE_URL=", "ANTHROPIC_API_KEY=", "OPENAI_API_KEY=", "GEMINI_API_KEY=", "OLLAMA_HOST=",
-		"KNACK_KEYRING=file")
+	d.env = append(d.env, "ANTHROPIC_BASE_URL=", "ANTHROPIC_API_KEY=", "OPENAI_API_KEY=", "GEMINI_API_KEY=",
+		"OLLAMA_HOST=", "KNACK_KEYRING=file")
 	d.file(t, "../.claude/settings.json", fmt.Sprintf(`{"env": {"ANTHROPIC_BASE_URL": %q, "ANTHROPIC_AUTH_TOKEN": %q,
 		"HTTPS_PROXY": %q}}`, server.URL, llmtest.Key, server.URL))
 	k := d.open(t)

@@ -20,9 +20,11 @@ func TestWriter(t *testing.T) {
 	call := llm.ToolCall{ID: "c1", Name: "bash", Input: json.RawMessage(`{"command":"ls"`)} // cut off
 	entries := []session.Entry{
 		{ID: 1, User: &session.User{Parts: []llm.Part{llm.Text("hello")}}},
-		{ID: 2, Answer: &session.Answer{Model: "anthropic/claude-x", Stop: llm.ToolUse, Message: llm.Message{Parts: []llm.Part{
-			{Thinking: &llm.Thinking{Text: "hm", Opaque: "SIGNATURE"}}, {Call: &call}}}}},
-		{ID: 3, Result: &session.Result{ToolResult: llm.ToolResult{ID: "c1", IsError: true, Parts: []llm.Part{llm.Text("no")}}}},
+		{ID: 2, Answer: &session.Answer{Model: "anthropic/claude-x", Stop: llm.ToolUse, Message: llm.Message{
+			Parts: []llm.Part{
+				{Thinking: &llm.Thinking{Text: "hm", Opaque: "SIGNATURE"}}, {Call: &call}}}}},
+		{ID: 3, Result: &session.Result{ToolResult: llm.ToolResult{ID: "c1", IsError: true,
+			Parts: []llm.Part{llm.Text("no")}}}},
 		{ID: 4, Decision: &session.Decision{Tool: "bash"}}, // only Knack knows decisions
 		{ID: 5, Note: &session.Note{Model: "a note"}},
 		{ID: 6, Note: &session.Note{People: "for people"}},
@@ -73,8 +75,8 @@ func TestWriter(t *testing.T) {
 			for _, c := range x.Message.Content {
 				text = append(text, c.Type+" "+c.Text)
 			}
-			got = append(got, strings.TrimSpace(fmt.Sprint(parent, " ", x.UUID, " ", x.Type, x.Subtype, x.Logical, " ", x.Message.Model,
-				x.Message.Stop, x.Meta, x.Summary, " ", strings.Join(text, ","))))
+			got = append(got, strings.TrimSpace(fmt.Sprint(parent, " ", x.UUID, " ", x.Type, x.Subtype, x.Logical, " ",
+				x.Message.Model, x.Message.Stop, x.Meta, x.Summary, " ", strings.Join(text, ","))))
 		}
 	}
 	want := []string{
