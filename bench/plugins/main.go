@@ -289,14 +289,17 @@ func (h *home) skillLine(name string) string {
 	return lastLine(shown.Body)
 }
 
-// agentLine returns a line of an agent's prompt.
+// agentLine returns a line of an agent's prompt. The name in its file calls it.
 func (h *home) agentLine(name string) string {
 	line := ""
 	base := name[strings.LastIndexByte(name, ':')+1:]
 	plugins := filepath.Join(h.dir, ".local", "share", "knack", "plugins")
 	filepath.WalkDir(plugins, func(path string, _ os.DirEntry, err error) error {
-		if err == nil && filepath.Base(path) == base+".md" && strings.Contains(path, "agents") {
-			data, _ := os.ReadFile(path)
+		if err != nil || filepath.Ext(path) != ".md" || !strings.Contains(path, "agents") {
+			return nil
+		}
+		data, _ := os.ReadFile(path)
+		if bytes.Contains(data, []byte("\nname: "+base+"\n")) {
 			line = lastLine(string(data))
 		}
 		return nil

@@ -110,3 +110,19 @@ func TestLargeRepository(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPageOfAgents: an agent is shown with the name that calls it, which its file says.
+func TestPageOfAgents(t *testing.T) {
+	s := store(t)
+	agent := "---\nname: other\ndescription: D.\n---\nYou review.\n"
+	st, err := s.Stage(t.Context(), local(write(t, t.TempDir(), map[string]string{
+		".claude-plugin/plugin.json": `{"name":"demo"}`, "agents/a.md": agent, "agents/team/b.md": agent})), "x", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	page := Describe(t.Context(), st.Plugin, st.Dir)
+	if got := strings.Join(page.Agents, " "); got != "demo:other demo:team:other" {
+		t.Error(got)
+	}
+}

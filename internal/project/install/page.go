@@ -70,8 +70,9 @@ func Describe(ctx context.Context, p *plugin.Plugin, dir string) Page {
 				continue // loading reports it
 			}
 			if d, _, ok := agent.ParseDefinition(f.Path, data, knack.Plugin); ok {
-				page.Agents = append(page.Agents, p.Name+":"+f.Name)
-				page.Always += knack.EstimateTokens("- " + p.Name + ":" + d.Name + ": " + d.Description + "\n")
+				name := p.Name + ":" + f.Name[:strings.LastIndexByte(f.Name, ':')+1] + d.Name
+				page.Agents = append(page.Agents, name)
+				page.Always += knack.EstimateTokens("- " + name + ": " + d.Description + "\n")
 			}
 		}
 	}
