@@ -504,7 +504,7 @@ func TestHooks(t *testing.T) {
 	line := h.expect(`"subtype":"hook_callback"`, `"callback_id":"prompt"`, `"hook_event_name":"UserPromptSubmit"`)
 	h.say(`{"type":"control_response","response":{"subtype":"error","request_id":%q,"error":"it crashed"}}`,
 		requestID(t, line))
-	h.expect(`"type":"result"`, `"is_error":true`, `a hook of the host failed: it crashed`)
+	h.expect(`"type":"result"`, `"subtype":"success"`, `a hook of the host failed: it crashed`)
 
 	h.user("go")
 	h.answers(`{}`, `"callback_id":"prompt"`)
