@@ -116,7 +116,9 @@ func TestPeerDeclarations(t *testing.T) {
 	read := use("read", map[string]any{"path": "a.txt"})
 	for name, answers := range map[string][]llmtest.Answer{
 		"command": {waits, reply("started"), want("Background command 1", reply("saw the end"))},
-		"agent": {task, when("in the background", reply("started")), when("^SUBTASK$", reply("sub answer")),
+		"agent": {task, when("in the background", reply("started")),
+			when("^SUBTASK$", bash("until [ -e go ]; do sleep 0.02; done; echo released")),
+			when("released", reply("sub answer")),
 			want("sub answer", reply("saw the end"))},
 		"move": {bash("touch runs; until [ -e go ]; do sleep 0.02; done"), want("to the background", reply("moved")),
 			want("Background command 1", reply("ended"))},

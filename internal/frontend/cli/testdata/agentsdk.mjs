@@ -76,7 +76,6 @@ const scenarios = {
 		assert.deepEqual(r.permission_denials.map((d) => d.tool_name + ' ' + JSON.stringify(d.tool_input)),
 			['Bash {"command":"touch denied"}', 'Write {"content":"x","file_path":"four"}']);
 		assert.ok(init(all).tools.includes('Bash') && init(all).tools.includes('Read'));
-		assert.ok(init(all).problems.some((p) => p.includes('--betas')));
 		assert.ok(r.usage.input_tokens > 0 && Object.keys(r.modelUsage).length === 1);
 		const uses = all.filter((m) => m.type === 'assistant').flatMap((m) => m.message.content).filter((b) => b.type === 'tool_use');
 		assert.equal(uses.at(-1).input.file_path, 'four');

@@ -69,7 +69,10 @@ const scenarios = {
 
 	// So does the end of an agent in the background, also if the input has ended.
 	async agent() {
-		const all = await run('MAINWORD go', { allowedTools: ['Agent'], agents: { reviewer: { ...reviewer, background: true } } });
+		const all = await run('MAINWORD go', { allowedTools: ['Agent', 'Bash'],
+			agents: { reviewer: { ...reviewer, tools: ['Bash'], background: true } } }, (m) => {
+			if (m.result === 'started') writeFileSync('go', ''); // what the agent waits for
+		});
 		assert.deepEqual(all.filter((m) => m.type === 'result').map((m) => m.result), ['started', 'saw the end']);
 		assert.ok(of(all, 'task_started')[0].is_backgrounded);
 		assert.equal(of(all, 'task_notification')[0].summary, 'sub answer');
