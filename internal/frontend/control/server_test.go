@@ -218,6 +218,13 @@ func (h *host) expect(texts ...string) string {
 	}
 }
 
+// again makes expect look at all lines once more.
+func (h *host) again() {
+	h.out.mu.Lock()
+	defer h.out.mu.Unlock()
+	h.out.next = 0
+}
+
 func (h *host) lines() []string {
 	h.out.mu.Lock()
 	defer h.out.mu.Unlock()

@@ -100,6 +100,8 @@ func TestInterruptTasks(t *testing.T) {
 		if spared {
 			h.ask("3", `{"subtype":"stop_task","task_id":"1"}`)
 		}
+		h.again()
+		h.expect(`"tasks":[]`) // before or after the answer
 		h.end()
 		all := strings.Join(h.lines(), "\n")
 		for _, want := range []string{`"patch":{"status":"killed"`, `"status":"stopped"`, `"tasks":[]`} {
