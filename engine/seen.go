@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,6 +41,7 @@ type seen struct {
 	mu    sync.Mutex
 	files map[string]seenFile // by path
 	size  int                 // bytes of their texts
+	ran   bool                // a command
 	wide  bool                // a command ran that nothing hides secrets from
 	web   string              // how a command may have read from the web; "": none has
 }
@@ -84,6 +86,11 @@ func (r *reads) permitted(record gate.Record, permit tool.Permit) {
 		}
 	}
 	seen := &r.session.jobs.seen
+	if len(lines) > 0 {
+		seen.mu.Lock()
+		seen.ran = true
+		seen.mu.Unlock()
+	}
 	if record.Tool == "bash_output" { // of a command that perhaps an earlier session started
 		seen.mu.Lock()
 		web := seen.web
@@ -110,7 +117,7 @@ func (r *reads) opened(paths []string) {
 	slices.Sort(paths)
 	paths = slices.Compact(paths)
 	for _, path := range paths {
-		r.register(path)
+		r.register(path, 1)
 	}
 	r.readNoted()
 	r.mu.Lock()
@@ -156,13 +163,14 @@ func (r *reads) readNoted() {
 		r.web = r.web || e.Seen.Web != ""
 		for _, path := range e.Seen.Secrets {
 			r.paths[path] = true
-			r.register(path)
+			r.register(path, 1)
 		}
 	}
 }
 
-// register reads a file of secrets, unless it has not changed since.
-func (r *reads) register(path string) {
+// register reads a file of secrets, unless it has not changed since or the files take up this part of what may be
+// registered already.
+func (r *reads) register(path string, part int) {
 	ctx, cancel := context.WithTimeout(context.Background(), resolveTime)
 	defer cancel()
 	seen := &r.session.jobs.seen
@@ -173,7 +181,7 @@ func (r *reads) register(path string) {
 	}
 	seen.mu.Lock()
 	known, ok := seen.files[path]
-	full := !ok && len(seen.files) >= maxSecretFiles || seen.size >= maxSecrets
+	full := !ok && len(seen.files) >= maxSecretFiles/part || seen.size >= maxSecrets/part
 	seen.mu.Unlock()
 	if full || ok && known.mod.Equal(info.ModTime()) && known.size == info.Size() {
 		return
@@ -272,6 +280,47 @@ func (r *reads) allSecrets() []string {
 		found = append(append(found, path), filesIn(path, 50, func(name string) bool { return !strings.HasPrefix(name, "known_hosts") })...)
 	}
 	return slices.DeleteFunc(found, func(path string) bool { return p.home == "" && !filepath.IsAbs(path) })
+}
+
+// registerUnopened registers the keys and passwords in the project that a command may have read although nobody opened
+// their files: no sandbox hides keys there, and git prints the .env files that it has stored. A repository full of such
+// files leaves room for those that the user opens.
+func (r *reads) registerUnopened() {
+	ws, local := r.session.ws.(*workspace.Local)
+	if !local {
+		return
+	}
+	env := r.hidesNothing() || inRepository(ws.Dir())
+	for _, path := range filesIn(ws.Dir(), maxWalked, func(name string) bool {
+		return keyFile(name) || env && permission.EnvFile(name)
+	}) {
+		r.register(path, 2)
+	}
+}
+
+// keyFile reports whether a file of a project is for keys, by its name. Not every file that the rules for secrets name
+// counts: id_map.go does not.
+func keyFile(name string) bool {
+	switch name {
+	case ".netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", "credentials.json", "secrets.json", "secrets.yaml",
+		"secrets.yml":
+		return true
+	}
+	ext := filepath.Ext(name)
+	return ext == ".pem" || ext == ".key" || strings.HasPrefix(name, "id_") && ext == "" ||
+		strings.HasPrefix(name, "service-account") && ext == ".json"
+}
+
+// inRepository reports whether a directory is in a work tree of git.
+func inRepository(dir string) bool {
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return true
+		}
+		if dir == filepath.Dir(dir) {
+			return false
+		}
+	}
 }
 
 // hidesSecrets reports whether a sandbox that is not complete hides the secrets of a project: that of macOS does.
@@ -421,7 +470,12 @@ func (r *reads) texts() (texts, files []string) {
 	place := r.session.engine.pathContext(r.session.engine.Project())
 	secret := map[string]bool{} // calls that read one
 	size := 0
+	seen := &r.session.jobs.seen
+	seen.mu.Lock()
+	ran := seen.ran
+	seen.mu.Unlock()
 	for e := range r.session.log.All() {
+		ran = ran || e.Result != nil && e.Result.Name == "bash" // before the session was resumed
 		switch {
 		case e.Decision != nil && e.Decision.By.Verdict == permission.Allow:
 			for _, j := range e.Decision.By.Subjects {
@@ -436,7 +490,9 @@ func (r *reads) texts() (texts, files []string) {
 		}
 	}
 	r.readNoted()
-	seen := &r.session.jobs.seen
+	if ran {
+		r.registerUnopened()
+	}
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
 	for _, f := range seen.files {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -91,6 +92,60 @@ func TestSecretsOfCommands(t *testing.T) {
 				if data, _ := json.Marshal(e.Seen); e.Type == session.TypeSeen && strings.Contains(string(data), key) {
 					t.Errorf("the log has the content: %s", data)
 				}
+			}
+		})
+	}
+}
+
+// TestSecretsThatNobodyOpened: a key in the project that no sandbox hides, a .env file that git has stored, and one that
+// appears after an earlier command.
+func TestSecretsThatNobodyOpened(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the commands are those of sh")
+	}
+	const key = "zq9-4fK2mPw7Lx0Rt"
+	for name, c := range map[string]struct {
+		files []string
+		lines []string
+	}{
+		"a key": {[]string{"server.pem", key + "\n", "show.sh", "cat *.pem\n"}, []string{"sh show.sh"}},
+		"git":   {[]string{".env", "API_KEY=" + key + "\n"}, []string{"git log -p"}},
+		"git in a script": {[]string{".env", "API_KEY=" + key + "\n", "show.sh", "git log -p\n"},
+			[]string{"sh show.sh"}},
+		"a new file": {[]string{"seed", "API_KEY=" + key + "\n", "move.sh", "mv seed .env\n", "show.sh", "cat .e*\n"},
+			[]string{"sh move.sh", "sh show.sh"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newFixture(t, c.files...)
+			if strings.HasPrefix(name, "git") {
+				if _, err := exec.LookPath("git"); err != nil {
+					t.Skip("no git here")
+				}
+				for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=x", "-c", "user.email=x",
+					"commit", "-q", "-m", "one"}} {
+					if out, err := exec.Command("git", append([]string{"-C", p.dir}, args...)...).CombinedOutput(); err != nil {
+						t.Fatalf("git %q: %v %s", args, err, out)
+					}
+				}
+			}
+			var script []llmtest.Answer
+			for _, line := range c.lines {
+				script = append(script, llmtest.Use("bash", map[string]any{"command": line}))
+			}
+			m := llmtest.New(append(script, llmtest.Use("web_fetch", map[string]any{"url": "https://127.0.0.1/?k=" + key}),
+				llmtest.Reply("done"))...)
+			o := p.options(m)
+			o.Trust = true
+			o.Values["permissions.allow"] = []string{"Bash", "WebFetch"}
+			_, s := p.open(t, o, nil, engine.SessionOptions{})
+			run(t, s, "go on")
+			requests := m.Requests()
+			data, err := json.Marshal(requests[len(requests)-1].Messages)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(data), "this session read from a secret") {
+				t.Errorf("the URL was not asked about: %s", data)
 			}
 		})
 	}
