@@ -132,7 +132,8 @@ func (t *Turn) serversOf(d *agent.Definition) agent.Servers {
 	}
 	for i := range servers {
 		if origin == permission.Project {
-			servers[i].Network = "none" // network access is approved only for files that define servers
+			// Network access and further directories are approved only for files that define servers.
+			servers[i].Network, servers[i].Write = "none", nil
 		}
 		x.Rules = append(x.Rules, "mcp__"+mcp.Safe(servers[i].Name))
 	}

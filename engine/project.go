@@ -167,8 +167,16 @@ func (p *Project) Roots() []string {
 
 // checkRoot refuses a directory that would give access to everything, or to Knack's own files.
 func (p *Project) checkRoot(dir string) error {
+	what := p.tooMuch(dir)
+	if what == "" {
+		return nil
+	}
+	return Usagef("name a directory inside it", "%s cannot be an additional directory: it is %s", plain.Line(dir), what)
+}
+
+// tooMuch says what is wrong with writing in a directory: it is everything, or has Knack's own files; "" if nothing is.
+func (p *Project) tooMuch(dir string) (what string) {
 	real := realPath(dir)
-	what := ""
 	switch {
 	case real == filepath.Dir(real):
 		what = "the root of the file system"
@@ -180,10 +188,7 @@ func (p *Project) checkRoot(dir string) error {
 			what = "a directory that contains Knack's own files (" + plain.Line(own) + ")"
 		}
 	}
-	if what == "" {
-		return nil
-	}
-	return Usagef("name a directory inside it", "%s cannot be an additional directory: it is %s", plain.Line(dir), what)
+	return what
 }
 
 // hasLayer reports whether a layer is among Options.Layers.

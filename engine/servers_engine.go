@@ -35,7 +35,7 @@ func (e *Engine) newClient(p *Project, servers []mcp.Server, changed func()) *mc
 		startTime = time.Duration(ms) * time.Millisecond
 	}
 	o := mcp.Options{
-		Version: p.Version(), Run: e.runServer, Check: checkProgram, Getenv: env.Get,
+		Version: p.Version(), Run: e.runServer, Unwritable: e.unwritable, Check: checkProgram, Getenv: env.Get,
 		State: env.StateFile("mcp"), TempDir: env.StateFile("output"), Timeout: startTime, Changed: changed,
 		Debug:        p.options.Debug,
 		AllowPrivate: p.config.Settings.Web.AllowPrivate,
@@ -238,6 +238,12 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 		return workspace.Exit{}, err
 	}
 	policy.Protected = append(policy.Protected, git.Named(ctx)...)
+	writable, err := p.writable(s)
+	if err != nil {
+		return workspace.Exit{}, err
+	}
+	policy.Write = append(policy.Write, writable...)
+	policy.Caches = append(policy.Caches, p.serverCaches(s)...)
 	if policy.Layers != "" && s.Origin != permission.Project {
 		// The server may have more rights than the project's commands: it runs nothing that they left.
 		key := sha256.Sum256([]byte(s.DefinedIn + "\x00" + s.Name))

@@ -87,7 +87,7 @@ func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
 	add(servers, append(bad, more...))
 	for i := range all {
 		if s := &all[i]; s.Origin == permission.Project {
-			s.Network = cmp.Or(p.trust.Network(s.DefinedIn), "none")
+			s.Network, s.Write = cmp.Or(p.trust.Network(s.DefinedIn), "none"), p.trust.Writable(s.DefinedIn)
 		}
 	}
 	return all, problems

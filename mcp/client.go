@@ -34,6 +34,9 @@ type Options struct {
 	// Run runs the program of a server, and the helper that prints its headers, within the user's limits;
 	// nil: no program is started.
 	Run func(ctx context.Context, s Server, c workspace.Command) (workspace.Exit, error)
+	// Unwritable says why the program of a server could not write, and what allows it; "" if Run did not prevent it.
+	// Any goroutine may call it; nil: unknown.
+	Unwritable func(s Server, u Unwritten) string
 	// Check returns the reason why Run could not run the program of a server, for example because it does
 	// not exist. It is called by Start and must return at once; nil: unknown until Run has tried.
 	Check func(s Server) error
@@ -481,7 +484,7 @@ func (p *peer) connect(ctx context.Context, connected func()) (failure error) {
 		case bad && !errors.As(err, &answer):
 			return fmt.Errorf("stopped: it sent something that is not a JSON-RPC message: invalid character %s", what)
 		case prog != nil:
-			return prog.reason(err)
+			return prog.reason(err, func(text string) string { return c.writeHint(&p.server, text, true) })
 		case s.URL != "" && !strings.Contains(err.Error(), "://"): // for example only "Not Found"
 			return fmt.Errorf("%s: %w", p.server.URL, withoutMethod(err))
 		}

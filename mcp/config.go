@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -35,6 +36,9 @@ type Server struct {
 	// Network is what the program may reach: "all", "none", or hosts separated by commas, as
 	// [ParseNetwork] returns them. "" means all, but none for a project's server.
 	Network string
+
+	// Write are directories in which the program may write besides the workspace, absolute or below "~".
+	Write []string
 
 	// URL is an address that speaks streamable HTTP or, with SSE, the older transport that it replaced. With SSE there
 	// is no login: the Headers have the token.
@@ -130,6 +134,7 @@ type definitionJSON struct {
 	Timeout       int               `json:"timeout,omitempty"`     // milliseconds
 	ToolTimeout   int               `json:"toolTimeout,omitempty"` // milliseconds
 	Network       string            `json:"network,omitempty"`
+	Write         []string          `json:"write,omitempty"`
 	Disabled      bool              `json:"disabled,omitempty"`
 }
 
@@ -194,7 +199,7 @@ func parseServer(name string, data json.RawMessage) (s Server, used bool, err er
 		return s, false, err
 	}
 	s = Server{
-		Name: name, Command: d.Command, Args: d.Args, Env: d.Env, Network: d.Network,
+		Name: name, Command: d.Command, Args: d.Args, Env: d.Env, Network: d.Network, Write: d.Write,
 		URL: d.URL, Headers: d.Headers, HeadersHelper: d.HeadersHelper,
 		Timeout: time.Duration(d.Timeout) * time.Millisecond, CallTimeout: time.Duration(d.ToolTimeout) * time.Millisecond,
 	}
@@ -235,6 +240,11 @@ func parseServer(name string, data json.RawMessage) (s Server, used bool, err er
 			return s, false, fmt.Errorf("network: %w", err)
 		}
 	}
+	for _, dir := range s.Write {
+		if err := CheckWrite(dir); err != nil {
+			return s, false, fmt.Errorf("write: %w", err)
+		}
+	}
 	return s, !d.Disabled, nil
 }
 
@@ -262,6 +272,7 @@ func (s *Server) JSON() json.RawMessage {
 	d := definitionJSON{
 		Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers, HeadersHelper: s.HeadersHelper,
 		Timeout: int(s.Timeout / time.Millisecond), ToolTimeout: int(s.CallTimeout / time.Millisecond), Network: s.Network,
+		Write: s.Write,
 	}
 	if s.Remote() {
 		d.Type = string(HTTP)
@@ -305,6 +316,15 @@ func ParseNetwork(text string) (string, error) {
 		}
 	}
 	return all, nil
+}
+
+// CheckWrite checks a directory that programs of servers may write. What it may contain, its user decides.
+func CheckWrite(dir string) error {
+	if rest, ok := strings.CutPrefix(dir, "~/"); (ok && rest != "" || filepath.IsAbs(dir)) &&
+		!slices.Contains(strings.Split(dir, "/"), "..") && strings.TrimSpace(dir) == dir && !strings.ContainsAny(dir, ",\n\x00") {
+		return nil
+	}
+	return fmt.Errorf("%q: a directory, such as ~/.cache/name or /srv/data", clip(dir, 100))
 }
 
 // hostName reports whether host is a DNS name. Other names must be written in punycode, so that they

@@ -1,29 +1,82 @@
 package mcp
 
 import (
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 )
 
-// readOnly matches what programs say when the sandbox does not let them write, with the path if it is quoted or ends
-// the line. A directory that cannot be made because the one above it is missing is such a path, too: the sandbox hides
-// what a server may not see. That a file is missing says nothing.
-var readOnly = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("(?:EROFS|[Rr]ead-only file ?system|" +
-		"ENOENT: no such file or directory, (?:mkdir|mkdtemp)\\b)[^\n'\"]*(?:['\"]([^'\"\n]+)['\"])?")
+// refusals are the ways in which programs say that the sandbox does not let them write. missing matches that a file or
+// directory is not there, which Node.js also says of a directory that it may not make.
+var refusals = sync.OnceValue(func() (r struct{ readOnly, missing, quoted, plain, field *regexp.Regexp }) {
+	r.readOnly = regexp.MustCompile(`EROFS|(?i:read-only file ?system)|\[Errno 30\]|os error 30\b|` +
+		`attempt to write a readonly database|unable to open database file`)
+	r.missing = regexp.MustCompile(`ENOENT|\[Errno 2\]|os error 2\b|No such file or directory`)
+	r.quoted = regexp.MustCompile("['\"`‘“](/[^'\"`’”\n]+)['\"`’”]")
+	r.plain = regexp.MustCompile(`(?:^|[\s(=:])(/[^\s:;,'"()]+)`)
+	r.field = regexp.MustCompile(`\b(?:path|filename)\\?['"]?\s*[:=]\s*\\?['"]?(/[^'"\\\n,}]+)`)
+	return r
 })
 
-// writeHint says what to do about a path that the sandbox does not let a server write; "": the text is not about one.
-func writeHint(text string) string {
-	m := readOnly().FindStringSubmatch(text)
-	if m == nil {
+// afterRefusal limits how far behind a refusal its path may be, where an error is printed as an object.
+const afterRefusal = 400
+
+// An Unwritten is a path that the program of a server could not write.
+type Unwritten struct {
+	Path    string // "": the program did not name it
+	Missing bool   // it only said that something is not there
+	Start   bool   // the program did not start because of it; otherwise, it was a call
+}
+
+// unwritten looks in what a server says for a path that it could not write. path is "" if it is not named; missing
+// means that the text only says that something is not there.
+func unwritten(text string) (path string, missing, found bool) {
+	r := refusals()
+	for _, missing := range []bool{false, true} {
+		says := r.readOnly
+		if missing {
+			says = r.missing
+		}
+		for _, at := range says.FindAllStringIndex(text, 20) {
+			start := strings.LastIndexByte(text[:at[0]], '\n') + 1
+			line, _, _ := strings.Cut(text[start:], "\n")
+			rest := text[at[0]:min(len(text), at[0]+afterRefusal)]
+			path := lastMatch(r.quoted, line)
+			if m := r.field.FindStringSubmatch(rest); path == "" && m != nil {
+				path = m[1]
+			}
+			if path == "" {
+				path = lastMatch(r.plain, line)
+			}
+			if path != "" || !missing {
+				if path != "" {
+					path = filepath.Clean(path)
+				}
+				return path, missing, true
+			}
+		}
+	}
+	return "", false, false
+}
+
+// lastMatch returns the last group that a pattern finds: of two paths, the second is the one to write.
+func lastMatch(pattern *regexp.Regexp, line string) string {
+	all := pattern.FindAllStringSubmatch(line, -1)
+	if len(all) == 0 {
 		return ""
 	}
-	what := "a path"
-	if strings.HasPrefix(m[1], "/") {
-		what = m[1]
+	return strings.TrimSpace(all[len(all)-1][1])
+}
+
+// writeHint says what to do if a text is about a path that the sandbox does not let a server write; "": it is not.
+func (c *Client) writeHint(s *Server, text string, start bool) string {
+	if c.opt.Unwritable == nil || s.Command == "" {
+		return ""
 	}
-	return "the sandbox does not let this server write " + what +
-		"; your setting sandbox.allowWrite can allow its directory"
+	path, missing, found := unwritten(text)
+	if !found {
+		return ""
+	}
+	return c.opt.Unwritable(*s, Unwritten{Path: path, Missing: missing, Start: start})
 }

@@ -302,16 +302,32 @@ func (p *peer) call(ctx context.Context, d *definition, in tool.Input, ask Asker
 			if ctx.Err() != nil {
 				return tool.Result{}, context.Cause(ctx)
 			}
-			return tool.Result{}, fmt.Errorf("the MCP server %s: %w", p.server.Name, explain(a.err))
+			return tool.Result{}, fmt.Errorf("the MCP server %s: %w", p.server.Name, p.explained(a.err))
 		}
 		res := p.client.result(a.res)
-		if hint := writeHint(llm.TextOf(res.Parts)); hint != "" && res.IsError && p.server.Command != "" {
-			res.Parts, res.People = append(res.Parts, llm.Text("["+hint+"]")), hint
+		if text := llm.TextOf(res.Parts); res.IsError || saysError(text) {
+			if hint := p.client.writeHint(&p.server, text, false); hint != "" {
+				res.Parts = append(res.Parts, llm.Text("["+hint+"]"))
+			}
 		}
 		return res, nil
 	case <-ctx.Done(): // a late answer is discarded
 		return tool.Result{}, context.Cause(ctx)
 	}
+}
+
+// saysError reports whether a result is an error that the server did not mark as one, as many do not.
+func saysError(text string) bool {
+	return len(text) < 2000 && (strings.HasPrefix(text, "Error") || strings.HasPrefix(text, "Failed"))
+}
+
+// explained makes an error of the server readable, and says what the sandbox has to do with it.
+func (p *peer) explained(err error) error {
+	err = explain(err)
+	if hint := p.client.writeHint(&p.server, err.Error(), false); hint != "" {
+		err = fmt.Errorf("%w (%s)", err, hint)
+	}
+	return err
 }
 
 // progress shows the progress of a call.

@@ -160,8 +160,9 @@ func (p *program) stop(grace time.Duration) {
 	<-p.ended
 }
 
-// reason adds the last line of the program's standard error to an error, and what the sandbox refused.
-func (p *program) reason(err error) error {
+// reason adds the last line of the program's standard error to an error, and what the sandbox refused. writeHint is
+// asked what its texts have to do with the sandbox.
+func (p *program) reason(err error, writeHint func(text string) string) error {
 	var refused []string
 	select {
 	case <-p.ended:
@@ -177,8 +178,9 @@ func (p *program) reason(err error) error {
 	if line := p.text.firstLine(); line != "" {
 		err = fmt.Errorf("%w (its standard output begins with text that is no message: %q)", err, line)
 	}
-	if hint := writeHint(err.Error()); hint != "" {
+	if hint := writeHint(err.Error() + "\n" + p.stderr.text()); hint != "" {
 		err = fmt.Errorf("%w (%s)", err, hint)
+		refused = slices.DeleteFunc(slices.Clone(refused), func(text string) bool { return strings.HasPrefix(text, "writing ") })
 	}
 	if len(refused) > 0 {
 		err = fmt.Errorf("%w (%s)", err, strings.Join(refused, "; "))
@@ -338,12 +340,17 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// text returns what it keeps.
+func (t *tail) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.ToValidUTF8(string(t.data), "\uFFFD")
+}
+
 // last returns the line that explains the end best: the last one with the name of an error, because
 // stack traces and the version of Node.js may follow it; otherwise the last one that is not empty.
 func (t *tail) last() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(t.data), "\uFFFD")), "\n")
+	lines := strings.Split(strings.TrimSpace(t.text()), "\n")
 	for _, line := range slices.Backward(lines) {
 		if strings.Contains(line, "rror: ") {
 			return strings.TrimSpace(line)

@@ -19,7 +19,8 @@ import (
 
 // A Cache is a directory in which a language tool stores what it downloads and builds. Where the
 // sandbox can put a layer over it (see [Layered]), the tool finds what the user has, and stores in the
-// layer. Otherwise Variable makes the tool use a directory of the project.
+// layer. Otherwise Variable makes the tool use a directory of the project; "": it
+// can only read.
 type Cache struct {
 	Variable string `json:"variable"`
 	// Under is where the cache is in the directory that Variable names; "": it is this directory.
@@ -47,6 +48,11 @@ var toolCaches = []struct{ variable, under, otherwise, private, program string }
 	{"GOLANGCI_LINT_CACHE", "", "~/.cache/golangci-lint", "", "golangci-lint"},
 	{"STATICCHECK_CACHE", "", "~/.cache/staticcheck", "", "staticcheck"},
 }
+
+// browserCaches are directories with downloaded browsers and their profiles. No variable moves them, because what
+// would be missing in the project's own directory is large: without layers they can only be read.
+var browserCaches = []string{"~/.cache/ms-playwright", "~/.cache/ms-playwright-mcp", "~/.cache/puppeteer",
+	"~/.cache/chrome-devtools-mcp"}
 
 // findCaches finds the caches of the installed language tools.
 func findCaches(home string, getenv func(string) string) (found []Cache) {
@@ -77,6 +83,11 @@ func findCaches(home string, getenv func(string) string) (found []Cache) {
 			}
 		}
 		found = append(found, c)
+	}
+	for _, dir := range browserCaches {
+		if path := otherwise(dir, home, getenv); path != "" && exists(path) {
+			found = append(found, Cache{Path: path})
+		}
 	}
 	return found
 }
@@ -132,7 +143,7 @@ func (p *Policy) own(layered []string, env []string, temp string) (own ownCaches
 	getenv := userdirs.Getenv(env)
 	open := append(p.opened(), layered...)
 	for _, c := range p.Caches {
-		if c.Path != "" && withinAny(open, resolved(c.Path)) || c.Path == "" && getenv(c.Variable) != "" {
+		if c.Variable == "" || c.Path != "" && withinAny(open, resolved(c.Path)) || c.Path == "" && getenv(c.Variable) != "" {
 			continue
 		}
 		dir := filepath.Join(base, strings.ToLower(c.Variable))

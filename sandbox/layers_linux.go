@@ -287,5 +287,8 @@ func makeOverlays(layer string, caches map[string]Cache) (*overlays, error) {
 
 // layerName returns the name of a cache's directory in a layer.
 func (c Cache) layerName() string {
+	if c.Variable == "" {
+		return "dir-" + filepath.Base(c.Path)
+	}
 	return strings.ToLower(strings.TrimSuffix(c.Variable+"-"+strings.ReplaceAll(c.Under, "/", "-"), "-"))
 }

@@ -20,6 +20,7 @@ type ServerDefinition struct {
 	Headers   []string          `json:"headers,omitempty"`
 	Helper    string            `json:"headersHelper,omitempty"`
 	Network   string            `json:"network,omitempty"`
+	Write     []string          `json:"write,omitempty"`
 	Origin    permission.Origin `json:"origin"`
 	Path      string            `json:"path"`
 
@@ -36,6 +37,6 @@ type ServerDefinition struct {
 func NewServerDefinition(s mcp.Server) ServerDefinition {
 	return ServerDefinition{Name: s.Name, Transport: s.Transport(), Command: s.Command, Args: s.Args,
 		Env: slices.Sorted(maps.Keys(s.Env)),
-		URL: s.URL, Headers: slices.Sorted(maps.Keys(s.Headers)), Helper: s.HeadersHelper, Network: s.Network,
+		URL: s.URL, Headers: slices.Sorted(maps.Keys(s.Headers)), Helper: s.HeadersHelper, Network: s.Network, Write: s.Write,
 		Origin: s.Origin, Path: s.DefinedIn}
 }

@@ -74,7 +74,72 @@ func askNetwork(ctx context.Context, ask func(context.Context, engine.Question) 
 		return fmt.Errorf("%w: %w", errNotApproved, err)
 	}
 	SetNetwork(items, network)
+	return askWrite(ctx, ask, items)
+}
+
+// askWrite asks where the programs of MCP servers among the items may write, if their definitions name directories.
+func askWrite(ctx context.Context, ask func(context.Context, engine.Question) (engine.Answer, error),
+	items []engine.TrustItem) error {
+	wants := WriteWants(items)
+	if len(wants) == 0 {
+		return nil
+	}
+	all := strings.Join(wants, ",")
+	a, err := ask(ctx, engine.Question{Title: WriteQuestion, Asker: engine.AskerTrust,
+		Fields: []engine.Field{{Name: "write", Label: WriteQuestion, Type: engine.FieldChoice, Default: "none",
+			Required: true, Options: []engine.Option{{ID: "none", Label: "none"}, {ID: all, Label: all}}, Other: true}}})
+	if err != nil {
+		return err
+	}
+	if a.Declined {
+		return errNotApproved
+	}
+	dirs, err := ParseWrite(cmp.Or(a.Text("write"), "none"))
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNotApproved, err)
+	}
+	SetWrite(items, dirs)
 	return nil
+}
+
+// WriteQuestion asks for the Write of the items for which WriteWants are.
+const WriteQuestion = "Where may the programs of the project's MCP servers write besides the project: none, or " +
+	"directories separated by commas?"
+
+// WriteWants returns the directories in which the definitions of MCP servers in items ask to write.
+func WriteWants(items []engine.TrustItem) (dirs []string) {
+	for _, it := range items {
+		for _, dir := range it.Wants {
+			if it.Programs && !slices.Contains(dirs, dir) && mcp.CheckWrite(dir) == nil {
+				dirs = append(dirs, dir)
+			}
+		}
+	}
+	return dirs
+}
+
+// ParseWrite reads directories separated by commas, or none.
+func ParseWrite(text string) (dirs []string, err error) {
+	if strings.TrimSpace(text) == "none" {
+		return nil, nil
+	}
+	for dir := range strings.SplitSeq(text, ",") {
+		dir = strings.TrimSpace(dir)
+		if err := mcp.CheckWrite(dir); err != nil {
+			return nil, err
+		}
+		dirs = append(dirs, dir)
+	}
+	return dirs, nil
+}
+
+// SetWrite sets where the programs of MCP servers in items may write.
+func SetWrite(items []engine.TrustItem, dirs []string) {
+	for i := range items {
+		if items[i].Programs {
+			items[i].Write = dirs
+		}
+	}
 }
 
 // NetworkQuestion asks for the Network of the items for which StartsPrograms is true.

@@ -44,6 +44,7 @@ type mcpAddFlags struct {
 	headers   []string
 	project   bool
 	network   string
+	write     []string
 	clientID  string
 	port      int
 }
@@ -74,6 +75,7 @@ with --project to the project's .mcp.json, which each user of the project has to
 	fs.StringArrayVarP(&f.headers, "header", "H", nil, "a header of requests, as `'NAME: VALUE'`")
 	fs.BoolVar(&f.project, "project", false, "write it to the project's .mcp.json")
 	fs.StringVar(&f.network, "network", "", "which hosts the command may reach: all, none, or `HOSTS` separated by commas")
+	fs.StringArrayVar(&f.write, "write", nil, "a directory that the command may write, besides the workspace, as `DIR`")
 	fs.StringVar(&f.clientID, "client-id", "", "the OAuth client that was registered for you")
 	fs.IntVar(&f.port, "callback-port", 0, "the port that the OAuth client was registered with")
 	fs.SetInterspersed(true)
@@ -119,6 +121,12 @@ func (f *mcpAddFlags) run(c *cobra.Command, name, target string, args []string) 
 			return engine.Usagef("knack mcp add --help", "--network: %w", err)
 		}
 	}
+	for _, dir := range f.write {
+		if err := mcp.CheckWrite(dir); err != nil {
+			return engine.Usagef("knack mcp add --help", "--write: %w", err)
+		}
+	}
+	s.Write = f.write
 	file, err := mcpFile(f.project)
 	if err != nil {
 		return err

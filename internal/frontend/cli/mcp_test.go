@@ -80,6 +80,11 @@ func toolServer() {
 				data, err := io.ReadAll(res.Body)
 				return string(data), err
 			})
+		case "write":
+			add("write", "Writes a file", func(_ context.Context, _ *sdk.CallToolRequest, x in) (string, error) {
+				err := os.WriteFile(os.ExpandEnv(x.Text), []byte("written"), 0o600)
+				return "written " + os.ExpandEnv(x.Text), err
+			})
 		case "silent":
 			io.Copy(io.Discard, os.Stdin)
 			return

@@ -293,6 +293,9 @@ func askTrust(c *cobra.Command, e *engine.Engine) error {
 	if err := askNetwork(c, items); err != nil {
 		return err
 	}
+	if err := askWrite(c, items); err != nil {
+		return err
+	}
 	_, err = e.Trust(c.Context(), items...)
 	return err
 }

@@ -35,7 +35,7 @@ func openProject(dir string) (*trust.Project, error) {
 
 type trustFlags struct {
 	show, json, yes, revoke, links bool
-	network                        string
+	network, write                 string
 }
 
 func trustCommand() *cobra.Command {
@@ -68,6 +68,8 @@ Approvals are stored in $XDG_STATE_HOME/knack, never in the project.`,
 	fs.BoolVar(&f.links, "links", false, "also approve the targets of links that lead out of the project")
 	fs.StringVar(&f.network, "mcp-network", "", "which hosts the project's MCP servers may reach: none, all, "+
 		"or `HOSTS` separated by commas")
+	fs.StringVar(&f.write, "mcp-write", "", "where the project's MCP servers may write besides the project: none, "+
+		"or `DIRS` separated by commas")
 	c.MarkFlagsMutuallyExclusive("show", "yes", "revoke")
 	c.MarkFlagsMutuallyExclusive("json", "yes", "revoke")
 	return c
@@ -127,6 +129,20 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 			}
 		}
 	}
+	if f.write != "" {
+		dirs, err := command.ParseWrite(f.write)
+		if err != nil {
+			return engine.Usagef("knack trust --help", "--mcp-write: %w", err)
+		}
+		for i := range items {
+			if it := &items[i]; it.Programs && it.Refused == "" {
+				it.Write = dirs
+				if it.State == trust.Approved {
+					it.State = trust.New // approve it again, with the directories
+				}
+			}
+		}
+	}
 	var open []trust.Item
 	refused := 0
 	for _, it := range items {
@@ -173,6 +189,11 @@ func (f *trustFlags) run(c *cobra.Command, dir string) error {
 		}
 		if f.network == "" {
 			if err := askNetwork(c, open); err != nil {
+				return err
+			}
+		}
+		if f.write == "" {
+			if err := askWrite(c, open); err != nil {
 				return err
 			}
 		}
@@ -233,6 +254,34 @@ func askNetwork(c *cobra.Command, items []trust.Item) error {
 		network, err := mcp.ParseNetwork(strings.TrimSpace(line))
 		if err == nil {
 			command.SetNetwork(items, network)
+			return nil
+		}
+		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", plain.Line(err.Error()))
+	}
+}
+
+// askWrite asks where the programs of MCP servers among the items may write, if their definitions name directories.
+func askWrite(c *cobra.Command, items []trust.Item) error {
+	wants := command.WriteWants(items)
+	if len(wants) == 0 {
+		return nil
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "+ accepts %s.\n", plain.Line(strings.Join(wants, ", ")))
+	for {
+		fmt.Fprintf(c.ErrOrStderr(), "%s [none] ", command.WriteQuestion)
+		line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
+		if err != nil && err != io.EOF {
+			return err
+		}
+		switch strings.TrimSpace(line) {
+		case "":
+			line = "none"
+		case "+":
+			line = strings.Join(wants, ",")
+		}
+		dirs, err := command.ParseWrite(line)
+		if err == nil {
+			command.SetWrite(items, dirs)
 			return nil
 		}
 		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", plain.Line(err.Error()))

@@ -50,11 +50,12 @@ func (p *Project) approve(folder bool, items []Item) error {
 		}
 		for _, it := range items {
 			r := record{Kind: it.Kind, Path: it.Path, Hash: it.Hash, Entry: it.entry, Main: it.main, Head: it.head,
-				Target: it.Target, Replaces: it.Replaces, Network: it.Network, Approved: now}
+				Target: it.Target, Replaces: it.Replaces, Network: it.Network, Write: it.Write,
+				Approved: now}
 			if i, ok := at[it.Path]; !ok {
 				doc.Items = append(doc.Items, r)
 			} else if doc.Items[i].Hash != it.Hash || doc.Items[i].Replaces != it.Replaces ||
-				doc.Items[i].Network != it.Network {
+				doc.Items[i].Network != it.Network || !slices.Equal(doc.Items[i].Write, it.Write) {
 				doc.Items[i] = r
 			}
 			if err := p.keep(it); err != nil {

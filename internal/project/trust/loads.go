@@ -3,6 +3,7 @@ package trust
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -74,9 +75,9 @@ func commands(k Kind, data []byte) []string {
 
 // programs reports whether a file defines an MCP server that is a program, or that has a program which
 // prints headers.
-func programs(k Kind, data []byte) bool {
+func programs(k Kind, data []byte) (found bool, wants []string) {
 	if k != Settings && k != MCP {
-		return false
+		return false, nil
 	}
 	var doc struct {
 		Servers map[string]any `json:"mcpServers"`
@@ -85,16 +86,22 @@ func programs(k Kind, data []byte) bool {
 	if json.Unmarshal(data, &doc) != nil || doc.Servers == nil && k == MCP {
 		json.Unmarshal(data, &doc.Servers) // the file may contain the servers without the key mcpServers
 	}
-	for _, s := range doc.Servers {
-		keys, _ := s.(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(doc.Servers)) {
+		keys, _ := doc.Servers[name].(map[string]any)
+		dirs, _ := keys["write"].([]any)
+		for _, dir := range dirs {
+			if text, _ := dir.(string); text != "" && !slices.Contains(wants, text) {
+				wants = append(wants, text)
+			}
+		}
 		for key, value := range keys {
 			if text, _ := value.(string); text != "" && (strings.EqualFold(key, "command") ||
 				strings.EqualFold(key, "headersHelper")) {
-				return true
+				found = true
 			}
 		}
 	}
-	return false
+	return found, wants
 }
 
 // idle reports whether a settings file of another program has only keys that have no effect: there is nothing to

@@ -59,6 +59,10 @@ type Item struct {
 	// when approving the item.
 	Programs bool   `json:"programs,omitempty"`
 	Network  string `json:"network,omitempty"`
+	// Wants are the directories besides the project in which their definitions ask to write, and Write those in which
+	// they may, which the user sets when approving the item.
+	Wants []string `json:"wants,omitempty"`
+	Write []string `json:"write,omitempty"`
 	// Refused explains why the item cannot be approved as it is.
 	Refused string `json:"refused,omitempty"`
 
@@ -303,7 +307,8 @@ func (s *scan) file(k Kind, at string) {
 	if err == nil {
 		it.Refused = ""
 		it.Hash, it.head = hash(data), headOf(data)
-		it.Loads, it.Commands, it.Programs = loads(k, at, data), commands(k, data), programs(k, data)
+		it.Loads, it.Commands = loads(k, at, data), commands(k, data)
+		it.Programs, it.Wants = programs(k, data)
 		it.list = manifest{{kind: 'f', hash: it.Hash, size: int64(len(data)), path: path.Base(at)}}
 		if it.Target != "" {
 			it.dir = filepath.Dir(it.Target)
@@ -370,7 +375,7 @@ func (s *scan) add(it Item) {
 	s.p.mu.RUnlock()
 	switch {
 	case ok && r.Hash == it.Hash && it.Hash != "":
-		it.State, it.Refused, it.Network = Approved, "", r.Network
+		it.State, it.Refused, it.Network, it.Write = Approved, "", r.Network, r.Write
 	case ok:
 		it.State = Changed
 	}

@@ -50,6 +50,10 @@ func (p *Project) Write(w io.Writer, items []Item, rules []string) {
 		if it.Programs && it.Refused == "" {
 			fmt.Fprintf(w, "    network of its programs: %s\n", plain.Line(cmp.Or(it.Network,
 				"none, unless you choose otherwise")))
+			if len(it.Wants) > 0 {
+				fmt.Fprintf(w, "    they ask to write in: %s (none, unless you choose otherwise)\n",
+					plain.Line(strings.Join(it.Wants, ", ")))
+			}
 		}
 		for _, line := range it.Loads {
 			fmt.Fprintf(w, "    %s\n", plain.Line(line))
@@ -67,6 +71,9 @@ func (p *Project) Write(w io.Writer, items []Item, rules []string) {
 				fmt.Fprintf(w, "    %s %s", it.Kind, plain.Line(it.Path))
 				if it.Programs {
 					fmt.Fprintf(w, " (network of its programs: %s)", plain.Line(cmp.Or(it.Network, "none")))
+				}
+				if len(it.Write) > 0 {
+					fmt.Fprintf(w, " (they may write in: %s)", plain.Line(strings.Join(it.Write, ", ")))
 				}
 				fmt.Fprintln(w)
 			}

@@ -134,6 +134,7 @@ type record struct {
 	Target   string    `json:"target,omitempty"`   // the target of a link that leaves the root
 	Replaces string    `json:"replaces,omitempty"` // the bundled skill that it replaces
 	Network  string    `json:"network,omitempty"`  // what the programs that it defines may reach
+	Write    []string  `json:"write,omitempty"`    // where they may write
 	Approved time.Time `json:"approved"`
 }
 
@@ -374,6 +375,20 @@ func (p *Project) Network(file string) string {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.items[rel].Network
+}
+
+// Writable returns where the programs defined in an approved file of servers may write, besides the project.
+func (p *Project) Writable(file string) []string {
+	if p == nil {
+		return nil
+	}
+	rel, ok := p.rel(file)
+	if !ok {
+		return nil
+	}
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.items[rel].Write
 }
 
 // Links reports whether the user approved an item that is a link to dir, or to something in dir. dir

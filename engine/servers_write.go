@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
+	"github.com/knack-agent/knack/mcp"
+	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/sandbox"
+)
+
+// writable returns the directories that the definition of a server, or for a project's its user, lets its program
+// write.
+func (p *Project) writable(s mcp.Server) (dirs []string, err error) {
+	for _, dir := range s.Write {
+		if rest, ok := strings.CutPrefix(dir, "~/"); ok {
+			if p.home == "" {
+				return nil, fmt.Errorf("write: %s: there is no home directory", plain.Line(dir))
+			}
+			dir = filepath.Join(p.home, rest)
+		}
+		dir = filepath.Clean(dir)
+		if what := p.tooMuch(dir); what != "" {
+			return nil, fmt.Errorf("write: %s cannot be opened for a server: it is %s", plain.Line(dir), what)
+		}
+		dirs = append(dirs, dir)
+	}
+	return dirs, nil
+}
+
+// serverCaches returns the caches of the programs that a server's definition names, which may not exist yet. The
+// sandbox puts layers over them, as over those that exist.
+func (p *Project) serverCaches(s mcp.Server) (caches []sandbox.Cache) {
+	base := p.options.Env.Get("XDG_CACHE_HOME")
+	if !filepath.IsAbs(base) {
+		if p.home == "" {
+			return nil
+		}
+		base = filepath.Join(p.home, ".cache")
+	}
+	for _, known := range [...]struct{ word, dirs string }{
+		{"playwright", "ms-playwright ms-playwright-mcp"}, {"puppeteer", "puppeteer"},
+		{"chrome-devtools-mcp", "chrome-devtools-mcp"},
+	} {
+		if !slices.ContainsFunc(append([]string{s.Command}, s.Args...), func(arg string) bool {
+			return strings.Contains(arg, known.word)
+		}) {
+			continue
+		}
+		for dir := range strings.FieldsSeq(known.dirs) {
+			caches = append(caches, sandbox.Cache{Path: filepath.Join(base, dir)})
+		}
+	}
+	return caches
+}
+
+// unwritable says that the sandbox did not let the program of a server write, and what allows it; "": it was not the
+// sandbox. What ended a call is reported to the user, too: not every front end shows the results of calls.
+func (e *Engine) unwritable(s mcp.Server, u mcp.Unwritten) string {
+	text := e.unwritten(s, u.Path, u.Missing)
+	if text != "" && !u.Start {
+		e.addNoticeOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.DefinedIn,
+			Message: "MCP server " + s.Name + ": " + text})
+	}
+	return text
+}
+
+// unwritten is the text of unwritable. If a program only said that something is missing, then so is the directory above.
+func (e *Engine) unwritten(s mcp.Server, path string, missing bool) string {
+	p := e.Project()
+	policy, err := p.SandboxPolicy(p.dir)
+	if err != nil {
+		return ""
+	}
+	mode, err := sandbox.ParseMode(cmp.Or(p.config.Settings.Sandbox.Mode, "auto"))
+	if err != nil || mode == sandbox.Off {
+		return ""
+	}
+	box := sandbox.New(policy, mode)
+	defer box.Close()
+	if box.Report().Level == sandbox.None {
+		return ""
+	}
+	if missing {
+		if _, err := os.Lstat(filepath.Dir(path)); err == nil {
+			return ""
+		}
+	}
+	what, dir := "a path that it does not name", "DIR"
+	if path != "" {
+		own, _ := p.writable(s)
+		inside := func(dir string) bool { return subpath.Contains(dir, path) || subpath.Contains(realPath(dir), path) }
+		if slices.ContainsFunc(slices.Concat([]string{p.dir}, policy.Roots), inside) {
+			if missing {
+				return ""
+			}
+			return "the sandbox does not let this server write " + path + ", which is protected: knack sandbox explain"
+		}
+		if slices.ContainsFunc(slices.Concat(policy.Write, own, []string{"/dev", "/proc"}), inside) {
+			return ""
+		}
+		what, dir = path, path
+		info, err := os.Stat(path)
+		if err == nil && !info.IsDir() || err != nil && filepath.Ext(path) != "" {
+			dir = filepath.Dir(path)
+		}
+		if reason := p.tooMuch(dir); reason != "" {
+			return fmt.Sprintf("the sandbox does not let this server write %s, and %s cannot be opened for it, because it is "+
+				"%s: let the server write to a directory of its own", what, dir, reason)
+		}
+	}
+	short := func(path string) string {
+		if rest, ok := subpath.Rel(p.home, path); ok && p.home != "" {
+			return "~/" + filepath.ToSlash(rest)
+		}
+		return path
+	}
+	dir = short(dir)
+	how := fmt.Sprintf("to allow it, add %q to sandbox.allowWrite in your settings", dir)
+	switch s.Origin {
+	case permission.Project:
+		how = "to allow it: knack trust --mcp-write " + dir
+	case permission.Managed, permission.Flag, permission.User:
+		how = fmt.Sprintf(`to allow it, add "write": [%q] to its definition in %s`, dir, short(s.DefinedIn))
+	}
+	return "the sandbox does not let this server write " + what + "; " + how
+}
