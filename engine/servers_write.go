@@ -72,7 +72,8 @@ func (e *Engine) unwritable(s mcp.Server, u mcp.Unwritten) string {
 	return text
 }
 
-// unwritten is the text of unwritable. If a program only said that something is missing, then so is the directory above.
+// unwritten is the text of unwritable. If a program only said that something is missing, then so is the directory
+// above.
 func (e *Engine) unwritten(s mcp.Server, path string, missing bool) string {
 	p := e.Project()
 	policy, err := p.SandboxPolicy(p.dir)

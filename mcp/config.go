@@ -321,7 +321,8 @@ func ParseNetwork(text string) (string, error) {
 // CheckWrite checks a directory that programs of servers may write. What it may contain, its user decides.
 func CheckWrite(dir string) error {
 	if rest, ok := strings.CutPrefix(dir, "~/"); (ok && rest != "" || filepath.IsAbs(dir)) &&
-		!slices.Contains(strings.Split(dir, "/"), "..") && strings.TrimSpace(dir) == dir && !strings.ContainsAny(dir, ",\n\x00") {
+		!slices.Contains(strings.Split(dir, "/"), "..") &&
+		strings.TrimSpace(dir) == dir && !strings.ContainsAny(dir, ",\n\x00") {
 		return nil
 	}
 	return fmt.Errorf("%q: a directory, such as ~/.cache/name or /srv/data", clip(dir, 100))

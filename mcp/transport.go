@@ -180,7 +180,9 @@ func (p *program) reason(err error, writeHint func(text string) string) error {
 	}
 	if hint := writeHint(err.Error() + "\n" + p.stderr.text()); hint != "" {
 		err = fmt.Errorf("%w (%s)", err, hint)
-		refused = slices.DeleteFunc(slices.Clone(refused), func(text string) bool { return strings.HasPrefix(text, "writing ") })
+		refused = slices.DeleteFunc(slices.Clone(refused), func(text string) bool {
+			return strings.HasPrefix(text, "writing ")
+		})
 	}
 	if len(refused) > 0 {
 		err = fmt.Errorf("%w (%s)", err, strings.Join(refused, "; "))
