@@ -167,7 +167,7 @@ func (p *Project) Roots() []string {
 
 // checkRoot refuses a directory that would give access to everything, or to Knack's own files.
 func (p *Project) checkRoot(dir string) error {
-	what := p.tooMuch(dir)
+	what := tooMuch(p, dir)
 	if what == "" {
 		return nil
 	}
@@ -175,7 +175,7 @@ func (p *Project) checkRoot(dir string) error {
 }
 
 // tooMuch says what is wrong with writing in a directory: it is everything, or has Knack's own files; "" if nothing is.
-func (p *Project) tooMuch(dir string) (what string) {
+func tooMuch(p *Project, dir string) (what string) {
 	real := realPath(dir)
 	switch {
 	case real == filepath.Dir(real):

@@ -238,12 +238,12 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 		return workspace.Exit{}, err
 	}
 	policy.Protected = append(policy.Protected, git.Named(ctx)...)
-	writable, err := p.writable(s)
+	opened, err := writable(p, s)
 	if err != nil {
 		return workspace.Exit{}, err
 	}
-	policy.Write = append(policy.Write, writable...)
-	policy.Caches = append(policy.Caches, p.serverCaches(s)...)
+	policy.Write = append(policy.Write, opened...)
+	policy.Caches = append(policy.Caches, serverCaches(p, s)...)
 	if policy.Layers != "" && s.Origin != permission.Project {
 		// The server may have more rights than the project's commands: it runs nothing that they left.
 		key := sha256.Sum256([]byte(s.DefinedIn + "\x00" + s.Name))

@@ -18,7 +18,7 @@ import (
 
 // writable returns the directories that the definition of a server, or for a project's its user, lets its program
 // write.
-func (p *Project) writable(s mcp.Server) (dirs []string, err error) {
+func writable(p *Project, s mcp.Server) (dirs []string, err error) {
 	for _, dir := range s.Write {
 		if rest, ok := strings.CutPrefix(dir, "~/"); ok {
 			if p.home == "" {
@@ -27,7 +27,7 @@ func (p *Project) writable(s mcp.Server) (dirs []string, err error) {
 			dir = filepath.Join(p.home, rest)
 		}
 		dir = filepath.Clean(dir)
-		if what := p.tooMuch(dir); what != "" {
+		if what := tooMuch(p, dir); what != "" {
 			return nil, fmt.Errorf("write: %s cannot be opened for a server: it is %s", plain.Line(dir), what)
 		}
 		dirs = append(dirs, dir)
@@ -37,7 +37,7 @@ func (p *Project) writable(s mcp.Server) (dirs []string, err error) {
 
 // serverCaches returns the caches of the programs that a server's definition names, which may not exist yet. The
 // sandbox puts layers over them, as over those that exist.
-func (p *Project) serverCaches(s mcp.Server) (caches []sandbox.Cache) {
+func serverCaches(p *Project, s mcp.Server) (caches []sandbox.Cache) {
 	base := p.options.Env.Get("XDG_CACHE_HOME")
 	if !filepath.IsAbs(base) {
 		if p.home == "" {
@@ -96,7 +96,7 @@ func (e *Engine) unwritten(s mcp.Server, path string, missing bool) string {
 	}
 	what, dir := "a path that it does not name", "DIR"
 	if path != "" {
-		own, _ := p.writable(s)
+		own, _ := writable(p, s)
 		inside := func(dir string) bool { return subpath.Contains(dir, path) || subpath.Contains(realPath(dir), path) }
 		if slices.ContainsFunc(slices.Concat([]string{p.dir}, policy.Roots), inside) {
 			if missing {
@@ -112,7 +112,7 @@ func (e *Engine) unwritten(s mcp.Server, path string, missing bool) string {
 		if err == nil && !info.IsDir() || err != nil && filepath.Ext(path) != "" {
 			dir = filepath.Dir(path)
 		}
-		if reason := p.tooMuch(dir); reason != "" {
+		if reason := tooMuch(p, dir); reason != "" {
 			return fmt.Sprintf("the sandbox does not let this server write %s, and %s cannot be opened for it, because it is "+
 				"%s: let the server write to a directory of its own", what, dir, reason)
 		}
