@@ -55,7 +55,7 @@ func notAlphanumeric(path string) string {
 
 // options returns the options of the tool for the notes of a session.
 func (n Notes) options(s *Session) memory.Options {
-	return memory.Options{User: n.User, Project: n.Project, Secrets: s.reads.secretTexts, Keys: s.reads.keys,
+	return memory.Options{User: n.User, Project: n.Project, Secrets: s.reads.textsAndKeys,
 		Untrusted: func() string { return strangersText(s.log) }}
 }
 

@@ -103,7 +103,8 @@ func (r *reads) permitted(record gate.Record, permit tool.Permit) {
 		}
 	}
 	found := r.secretFiles(paths)
-	if len(lines) > 0 && r.hidesNothing() && slices.ContainsFunc(lines, func(l string) bool { return !permission.OnlyReads(l) }) {
+	more := slices.ContainsFunc(lines, func(l string) bool { return !permission.OnlyReads(l) }) // than read
+	if more && r.hidesNothing() {
 		found = append(found, r.allSecrets()...)
 	}
 	r.opened(found)
@@ -277,7 +278,8 @@ func (r *reads) allSecrets() []string {
 	for _, name := range [...]string{".netrc", ".git-credentials", ".pgpass", ".npmrc", ".pypirc", ".ssh", ".aws", ".config/gh",
 		".kube/config", ".docker/config.json", ".cargo/credentials.toml"} {
 		path := filepath.Join(p.home, name)
-		found = append(append(found, path), filesIn(path, 50, func(name string) bool { return !strings.HasPrefix(name, "known_hosts") })...)
+		inside := filesIn(path, 50, func(name string) bool { return !strings.HasPrefix(name, "known_hosts") })
+		found = append(append(found, path), inside...)
 	}
 	return slices.DeleteFunc(found, func(path string) bool { return p.home == "" && !filepath.IsAbs(path) })
 }
@@ -450,19 +452,19 @@ func readsNetwork(line string) bool {
 	return false
 }
 
-// keys returns the keys and passwords in the texts that the session has read from secrets, or may have.
-func (r *reads) keys() []string {
-	texts, files := r.texts()
-	for i := range texts {
-		texts[i] = secrets.Values(texts[i])
-	}
-	return append(texts, files...)
-}
-
 // secretTexts returns the texts that the session has read from secrets, or may have.
 func (r *reads) secretTexts() []string {
 	texts, files := r.texts()
 	return append(texts, files...)
+}
+
+// textsAndKeys returns the same texts, and the keys and passwords in them.
+func (r *reads) textsAndKeys() (texts, keys []string) {
+	texts, files := r.texts()
+	for _, text := range texts {
+		keys = append(keys, secrets.Values(text))
+	}
+	return append(texts, files...), append(keys, files...)
 }
 
 // texts returns the results of calls that read secrets, and the values in files that were opened.

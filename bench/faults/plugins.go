@@ -66,19 +66,13 @@ func (s *shop) versionIn(dir string) (string, error) {
 	return strings.TrimSpace(string(data[max(0, len(data)-4):])), err
 }
 
-// run runs the program and kills it after a time; 0: it may end by itself.
+// run runs the program like runFor and returns its output.
 func (s *shop) run(after time.Duration, args ...string) (string, error) {
 	cmd := exec.Command(s.program, args...)
 	cmd.Dir, cmd.Env = s.home, s.env
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Start(); err != nil {
-		return "", err
-	}
-	if after > 0 {
-		defer time.AfterFunc(after, func() { cmd.Process.Kill() }).Stop()
-	}
-	err := cmd.Wait()
+	err := runFor(cmd, after)
 	if err != nil {
 		err = fmt.Errorf("knack %s: %w: %s", strings.Join(args, " "), err, errs.String())
 	}
@@ -166,7 +160,7 @@ func installing(home, program string, kills int, random *rand.Rand) ([]*tally, e
 	} {
 		t := &tally{What: "kill -9 during " + op.what + " of a plugin"}
 		all = append(all, t)
-		// prepare makes what is installed the version before, and offers the next one.
+		// prepare restores the version that the operation starts from, and offers the next one.
 		prepare := func() error {
 			if now, err := s.installed(); err != nil {
 				return err

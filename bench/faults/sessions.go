@@ -170,10 +170,15 @@ func killing(tmp, program string, kills int, random *rand.Rand) ([]*tally, error
 	return all, nil
 }
 
-// run runs the program and kills it after a time; 0: it may end by itself.
+// run runs the program like runFor.
 func (p *place) run(program string, after time.Duration, args ...string) error {
 	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.Env = p.work, p.env
+	return runFor(cmd, after)
+}
+
+// runFor runs a command and kills it after the given time. If the time is 0, it waits until the command ends.
+func runFor(cmd *exec.Cmd, after time.Duration) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}

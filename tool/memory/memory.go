@@ -54,10 +54,9 @@ type Options struct {
 	// Untrusted explains why what the model writes may come from a stranger; "": it does not. Every change then needs
 	// the user's answer, whatever the rules are. nil means "".
 	Untrusted func() string
-	// Secrets returns texts that must not be written, such as what was read from secrets; nil: there are none.
-	Secrets func() []string
-	// Keys returns keys and passwords, which must not be written in a simple coding either; nil: there are none.
-	Keys func() []string
+	// Secrets returns texts that must not be written, such as what was read from secrets, and keys and passwords, which
+	// must not be written in a simple coding either; nil: there are none.
+	Secrets func() (texts, keys []string)
 }
 
 type input struct {
@@ -341,13 +340,14 @@ func (m *memory) secret(content string) string {
 	if key := looksSecret().FindString(content); key != "" {
 		return "it begins with " + plain.Line(key[:min(4, len(key))]) + "…"
 	}
-	if m.opt.Keys != nil && secrets.Found(content, m.opt.Keys()) {
-		return "the session may have read it from one"
-	}
 	if m.opt.Secrets == nil {
 		return ""
 	}
-	for _, s := range m.opt.Secrets() {
+	texts, keys := m.opt.Secrets()
+	if secrets.Found(content, keys) {
+		return "the session may have read it from one"
+	}
+	for _, s := range texts {
 		for word := range strings.FieldsFuncSeq(s, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'`=,;", r) }) {
 			if len(word) >= 12 && strings.Contains(content, word) {
 				return "the session read it from one"

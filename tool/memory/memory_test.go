@@ -71,7 +71,7 @@ func TestCommands(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", info, err)
 	}
-	o.Secrets = func() []string { return []string{"KEY=zw8Lq02mPrtVx7\n"} }
+	o.Secrets = func() (texts, keys []string) { return []string{"KEY=zw8Lq02mPrtVx7\n"}, nil }
 	if text, ok := call(t, o, m{"command": "create", "path": file, "file_text": "it is zw8Lq02mPrtVx7"}); ok {
 		t.Error(text)
 	}
