@@ -11,7 +11,7 @@ import (
 // attemptsBeforeFallback is how often a model is asked before another takes its place.
 const attemptsBeforeFallback = 3
 
-// fallbacks are the models that take the place of others in a run.
+// fallbacks are the models that a run uses when others fail.
 type fallbacks struct {
 	models []llm.Model // see Agent.Fallback
 	failed []string    // the IDs of models that are no longer asked

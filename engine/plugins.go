@@ -170,7 +170,7 @@ func (s *Plugins) readInstalled() {
 	}
 }
 
-// NameTaken returns the id of another plugin in use that has the name of the one with an id; "": there is none.
+// NameTaken returns the ID of a plugin in use that has this name but another ID, or "" if there is none.
 func (s *Plugins) NameTaken(name, id string) string {
 	for _, x := range s.used {
 		if x.Name == name && x.id != id {

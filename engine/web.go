@@ -121,7 +121,7 @@ func fastModel(ctx context.Context, s *Session) (llm.Model, error) {
 	return t.agent.Resolve("fast")
 }
 
-// askAboutPage sends a prompt about a page to the fast model.
+// askAboutPage asks the fast model about a page and returns its answer.
 func (s *Session) askAboutPage(ctx context.Context, prompt string) (string, llm.Spend, error) {
 	m, err := fastModel(ctx, s)
 	if err != nil {

@@ -49,8 +49,8 @@ var toolCaches = []struct{ variable, under, otherwise, private, program string }
 	{"STATICCHECK_CACHE", "", "~/.cache/staticcheck", "", "staticcheck"},
 }
 
-// browserCaches are directories with downloaded browsers and their profiles. No variable moves them, because what
-// would be missing in the project's own directory is large: without layers they can only be read.
+// browserCaches are directories with downloaded browsers and their profiles. They are not moved to a
+// directory of the project, because the browsers would have to be downloaded again. Without layers they are read-only.
 var browserCaches = []string{"~/.cache/ms-playwright", "~/.cache/ms-playwright-mcp", "~/.cache/puppeteer",
 	"~/.cache/chrome-devtools-mcp"}
 

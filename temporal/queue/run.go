@@ -11,8 +11,8 @@ import (
 	"github.com/knack-agent/knack/internal/frontend/batch"
 )
 
-// A run is the workflow of a batch.Run: its state, and the ledger. It lives until the run has ended, with an activity
-// for each attempt, and returns the run. It tells the workflow of its batch of every change.
+// A run is the workflow of a batch.Run: its state, and the ledger. It ends with the run, starts an activity for
+// each attempt, returns the run, and reports each change to the workflow of its batch.
 type run struct {
 	Batch   string        `json:"batch"`
 	Item    int           `json:"item"`
@@ -33,8 +33,8 @@ type run struct {
 	stop    workflow.CancelFunc
 }
 
-// maxUpdates is after how many updates a run goes on in a new execution: Temporal allows 2,000, and an attempt cannot
-// be moved while it goes on.
+// maxUpdates is the number of updates after which a run continues as a new execution. Temporal allows 2,000, and a run
+// cannot continue as new during an attempt.
 const maxUpdates = 1500
 
 // Run is the workflow of a run.

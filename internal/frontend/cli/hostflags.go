@@ -187,7 +187,7 @@ func (f *runFlags) registerHost(fs *pflag.FlagSet) {
 	fs.IntVar(&f.taskBudget, "task-budget", 0, "tell models of Anthropic that a task may take so many `TOKENS`")
 	fs.StringVar(&f.thinking, "thinking", "", "disabled: the model does not think; adaptive or enabled: as --effort says")
 	fs.BoolVar(&f.hookEvents, "include-hook-events", false,
-		"with stream-json: also print when a command of a hook starts and ends")
+		"with stream-json: also print when the command of a hook starts and ends")
 	fs.BoolVar(&f.mirror, "session-mirror", false,
 		"with stream-json: also print what is recorded, as lines of a transcript of Claude Code")
 	fs.StringVar(&f.debugFile, "debug-file", "", "log as --debug does, to the end of this `FILE`")

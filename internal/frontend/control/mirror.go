@@ -12,8 +12,8 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// A MirrorMessage has lines of the transcript that the host keeps (sessionStore): what was added to the session, in the
-// form of Claude Code. Knack writes no such file.
+// A MirrorMessage contains new entries of the session, in Claude Code's format, for a host that stores the transcript
+// (sessionStore). Knack itself writes no such file.
 type MirrorMessage struct {
 	Type    messageType       `json:"type"`     // transcript_mirror
 	Path    string            `json:"filePath"` // where Claude Code would write them

@@ -174,7 +174,7 @@ func (r *running) run(ctx context.Context, begin Start) (batch.End, []batch.Row)
 	return end, append(rows, r.settled(ctx)...)
 }
 
-// session starts or resumes the session. It waits while the process of an earlier attempt still has it open.
+// session starts or resumes the session. If the process of an earlier attempt still has it open, session waits.
 func (r *running) session(ctx context.Context, person engine.Person, begin Start) (*engine.Session, error) {
 	for {
 		s, err := begin(ctx, person, r.Session)
