@@ -301,13 +301,15 @@ func (a *approval) sandboxAllowance() workspace.Allowance {
 		switch s.Kind {
 		case permission.KindEdit:
 			if s.Replace {
-				allow.Replace = append(allow.Replace, s.Text)
+				allow.Replace = append(allow.Replace, withTarget(s)...)
 				continue
 			}
-			allow.Write = append(allow.Write, s.Text)
-			dirs[s.Text] = dirs[s.Text] || s.Dir
+			for _, path := range withTarget(s) {
+				allow.Write = append(allow.Write, path)
+				dirs[path] = dirs[path] || s.Dir
+			}
 		case permission.KindRead:
-			allow.Read = append(allow.Read, s.Text)
+			allow.Read = append(allow.Read, withTarget(s)...)
 		}
 	}
 	// Missing files and directories are created, so that the sandbox can open them, except those
@@ -329,6 +331,14 @@ func (a *approval) sandboxAllowance() workspace.Allowance {
 	}
 	allow.Write = write
 	return allow
+}
+
+// withTarget returns the names of the file that was decided on: the sandbox follows a link only to one of these.
+func withTarget(s permission.Judged) []string {
+	if s.Target == "" {
+		return []string{s.Text}
+	}
+	return []string{s.Text, s.Target}
 }
 
 // An approval is the state of deciding one call.

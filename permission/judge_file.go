@@ -22,25 +22,31 @@ func (j *judge) path(s Subject) {
 func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 	p := j.paths
 	s.Text = n.paths[0]
+	add := func(d Judged, suggestion string) {
+		if to := n.target(); to != s.Text {
+			d.Target = to
+		}
+		j.add(d, suggestion)
+	}
 	if r := j.fileRule(j.rules.Deny, s, n); r != nil {
-		j.add(judgedBy(s, Deny, r), "")
+		add(judgedBy(s, Deny, r), "")
 		return
 	}
 	if s.Kind == KindEdit { // a file that must not be read must not be edited either
 		for i := range j.rules.Deny {
 			r := &j.rules.Deny[i]
 			if k, _ := kindOf(r.Tool); k == KindRead && !r.Any && j.matchAny(r, n) {
-				j.add(judgedBy(s, Deny, r), "")
+				add(judgedBy(s, Deny, r), "")
 				return
 			}
 		}
 	}
 	if j.mode == Plan && s.Kind == KindEdit { // before the ask rules: plan mode never asks to write
-		j.add(Judged{Subject: s, Verdict: Deny, Reason: reasonPlan}, "")
+		add(Judged{Subject: s, Verdict: Deny, Reason: reasonPlan}, "")
 		return
 	}
 	if r := j.fileRule(j.rules.Ask, s, n); r != nil {
-		j.add(judgedBy(s, Ask, r), "")
+		add(judgedBy(s, Ask, r), "")
 		return
 	}
 	suggestion := func() string {
@@ -63,28 +69,28 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 		builtin = ReasonSecret + pat
 	}
 	if n.unknownReason != "" {
-		j.add(Judged{Subject: s, Reason: n.unknownReason}, "")
+		add(Judged{Subject: s, Reason: n.unknownReason}, "")
 		return
 	}
 	if builtin != "" && !j.spelledOut(s, n) {
-		j.add(Judged{Subject: s, Origin: Builtin, Reason: builtin}, suggestion())
+		add(Judged{Subject: s, Origin: Builtin, Reason: builtin}, suggestion())
 		return
 	}
 	if r := j.allows(s, n); r != nil {
 		if !quiet {
-			j.add(judgedBy(s, Allow, r), "")
+			add(judgedBy(s, Allow, r), "")
 		}
 		return
 	}
 	if allowed != nil {
 		if !quiet {
-			j.add(Judged{Subject: s, Verdict: Allow, Rule: allowed.Rule, Origin: allowed.Origin, Reason: reasonNamed}, "")
+			add(Judged{Subject: s, Verdict: Allow, Rule: allowed.Rule, Origin: allowed.Origin, Reason: reasonNamed}, "")
 		}
 		return
 	}
 	if p.inside(n) && (s.Kind == KindRead || j.mode == AcceptEdits) {
 		if !quiet {
-			j.add(Judged{Subject: s, Verdict: Allow, Origin: Builtin, Reason: reasonInside}, "")
+			add(Judged{Subject: s, Verdict: Allow, Origin: Builtin, Reason: reasonInside}, "")
 		}
 		return
 	}
@@ -92,7 +98,7 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 	if !p.inside(n) {
 		reason = ReasonOutside
 	}
-	j.add(Judged{Subject: s, Reason: reason}, suggestion())
+	add(Judged{Subject: s, Reason: reason}, suggestion())
 }
 
 // endless asks about reading a file that may have no end, because it is a device, a pipe or a socket,

@@ -224,6 +224,8 @@ type Judged struct {
 	Rule    string  `json:"rule,omitempty"`
 	Origin  Origin  `json:"origin,omitempty"`
 	Reason  string  `json:"reason,omitempty"`
+	// Target is Text with links resolved, if Text is a path and that differs.
+	Target string `json:"-"`
 }
 
 // Limits of one decision. What needs more than that is asked.

@@ -124,7 +124,7 @@ func (c *checkout) changed() bool {
 // finishCheckouts puts back the work trees that git left half done, and ends the command for names. The notes report
 // both.
 func (r *run) finishCheckouts() (notes []string) {
-	opened, n := append(real(r.allow.Write), r.allow.Write...), r.system.names
+	opened, n := r.opened, r.system.names
 	var tops []string
 	touched := false
 	for _, c := range r.checkouts {

@@ -75,7 +75,7 @@ type view struct {
 	closed    bool // git directories of worktrees are read-only as a whole
 }
 
-// viewFor returns the view for one command with an environment. keep are paths that must stay visible
+// viewFor returns the view for one command with an environment. allow is what withoutLinks returned, keep are paths that must stay visible
 // even if they are below a temporary directory, and caches are directories for caches, which can be written like
 // those in overlays.
 func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now present, keep, caches []string,
@@ -86,9 +86,8 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 	if overlays != nil {
 		v.overlays = overlays.covered
 	}
-	allow.Write, allow.Read = p.withoutEscaped(allow.Write), p.withoutEscaped(allow.Read)
 	opened := append(links.real(allow.Write), allow.Write...)
-	replaced := p.withoutEscaped(allow.Replace)
+	replaced := allow.Replace
 
 	// Writable paths.
 	v.writable = append(links.real(slices.Concat([]string{p.Dir}, p.Roots, p.Write, caches)), now.outer...)
@@ -221,17 +220,6 @@ func (v *view) guard(gits, opened []string, closed map[string]bool) {
 			}
 		}
 	}
-}
-
-// withoutEscaped removes from a list of allowed paths those in the workspace that now resolve to a
-// path outside it: a command may have created the link after the decision. A link's target that was
-// allowed too has its own entry in the list.
-func (p *Policy) withoutEscaped(paths []string) []string {
-	roots := append(real(append([]string{p.Dir}, p.Roots...)), append([]string{p.Dir}, p.Roots...)...)
-	return slices.DeleteFunc(slices.Clone(paths), func(path string) bool {
-		at := real([]string{path})
-		return withinAny(roots, filepath.Clean(path)) && len(at) == 1 && !withinAny(roots, at[0])
-	})
 }
 
 // permit creates an allowed path that does not exist, with its parent directories. It adds it to made, which is

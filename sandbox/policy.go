@@ -124,6 +124,41 @@ func (p Policy) limitedBy(c *workspace.Command) Policy {
 	return p
 }
 
+// withoutLinks removes from an allowance the paths in writable directories that lead to another file through a link,
+// unless that file is allowed too: a command may have made the link after the decision, which names both files if there
+// was a link then.
+func (p *Policy) withoutLinks(a workspace.Allowance) workspace.Allowance {
+	dirs := slices.Concat([]string{p.Dir}, p.Roots, p.Write)
+	var resolved []string
+	for _, dir := range dirs {
+		to, err := permission.Resolve(dir)
+		if err != nil {
+			to = dir
+		}
+		resolved = append(resolved, to)
+	}
+	linked := func(path string, allowed []string) bool {
+		path = filepath.Clean(path)
+		var expected []string
+		for i, dir := range slices.Concat(dirs, resolved) {
+			if rel, ok := subpath.Rel(dir, path); ok {
+				expected = append(expected, filepath.Join(resolved[i%len(dirs)], rel))
+			}
+		}
+		if expected == nil {
+			return false // no command can change the links on the way
+		}
+		to, err := permission.Resolve(path)
+		return err != nil || !slices.Contains(expected, to) && !slices.ContainsFunc(allowed,
+			func(a string) bool { return filepath.Clean(a) == to })
+	}
+	for _, list := range []*[]string{&a.Write, &a.Read, &a.Replace} {
+		all := *list
+		*list = slices.DeleteFunc(slices.Clone(all), func(path string) bool { return linked(path, all) })
+	}
+	return a
+}
+
 // common returns the paths that are inside both a directory of a and a directory of b.
 func common(a, b []string) []string {
 	both := []string{}

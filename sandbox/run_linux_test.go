@@ -294,6 +294,27 @@ func TestOpen(t *testing.T) {
 			if data, _ := os.ReadFile(file); string(data) != "x\n" || strings.Contains(out, "SECRET") {
 				t.Errorf("through a link: %q %s", data, out)
 			}
+			b.run("ln -s .git/config trap2; ln -s .env bait2")
+			trap, bait = trap+"2", bait+"2"
+			out, _ = b.allowed("echo evil >> trap2; echo evil >> .git/config; cat bait2 .env",
+				workspace.Allowance{Write: []string{trap}, Read: []string{bait}})
+			if data, _ := os.ReadFile(filepath.Join(b.dir, ".git/config")); string(data) != "q\n" ||
+				strings.Contains(out, "SECRET") {
+				t.Errorf("through a link in the working directory: %q %s", data, out)
+			}
+			// It gives access if the decision named both.
+			out, _ = b.allowed("echo both > trap2; cat bait2", workspace.Allowance{
+				Write: []string{trap, filepath.Join(b.dir, ".git/config")}, Read: []string{bait, filepath.Join(b.dir, ".env")}})
+			if data, _ := os.ReadFile(filepath.Join(b.dir, ".git/config")); string(data) != "both\n" ||
+				!strings.Contains(out, "SECRET") {
+				t.Errorf("through a link that the decision named: %q %s", data, out)
+			}
+			// Nor does one that the command itself puts in its place.
+			_, exit = b.allowed("rm main.txt && ln -s .vscode main.txt && mkdir .vscode && echo evil > .vscode/tasks.json",
+				workspace.Allowance{Write: []string{filepath.Join(b.dir, "main.txt")}})
+			if _, err := os.Lstat(filepath.Join(b.dir, ".vscode/tasks.json")); err == nil || exit.Code != 0 {
+				t.Errorf("a protected directory under the name of an opened file stayed: %+v", exit)
+			}
 			if _, exit := b.run("echo again > ~/other/file"); exit.Code == 0 {
 				t.Error("what was allowed for one command remained accessible")
 			}

@@ -78,7 +78,7 @@ func (*system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command) 
 	x.connected = c.Connected
 	x.accept(l)
 	port := l.Addr().(*net.TCPAddr).Port
-	profile := resolve(p, c.Allow, own.write, temp, port)
+	profile := resolve(p, p.withoutLinks(c.Allow), own.write, temp, port)
 	cmd.Env = setenv(setenv(p.environ(cmd.Env, c.Env), own.env...), append(x.environ(port), "TMPDIR="+temp)...)
 	cmd.Args = append([]string{sandboxExec, "-p", profile.profile(), cmd.Path}, cmd.Args[1:]...)
 	cmd.Path = sandboxExec

@@ -220,6 +220,7 @@ type run struct {
 	checkouts []*checkout
 	view      *view
 	allow     workspace.Allowance
+	opened    []string // paths that allow opens for writing, as written and as they were resolved at the beginning
 	dir       string
 	watch     *watcher
 
@@ -242,8 +243,9 @@ type run struct {
 // prepare changes cmd so that it starts the launcher, which will run the original command. With
 // empty Args it only tests the sandbox.
 func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.Command) (_ *run, err error) {
-	r := &run{system: s, policy: p, backend: backend, env: cmd.Env, allow: c.Allow, dir: cmd.Dir,
-		done: make(chan struct{})}
+	allow := p.withoutLinks(c.Allow)
+	r := &run{system: s, policy: p, backend: backend, env: cmd.Env, allow: allow,
+		opened: append(real(allow.Write), allow.Write...), dir: cmd.Dir, done: make(chan struct{})}
 	supervised := backend == namespaces && s.supervises && !p.Network
 	now := s.names.begin()
 	if !supervised {
@@ -278,13 +280,13 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		}
 		own = p.own(r.overlays.paths(), cmd.Env, "/tmp")
 	}
-	if r.view, err = p.viewFor(c.Allow, cmd.Env, now, keep, own.write, r.overlays); err != nil {
+	if r.view, err = p.viewFor(allow, cmd.Env, now, keep, own.write, r.overlays); err != nil {
 		return nil, err
 	}
 	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock || p.Network, supervised),
 		Supervise: supervised, Limits: p.limits(backend != landlock)}
 	if supervised {
-		r.connector = &connector{opened: append(real(c.Allow.Read), real(c.Allow.Write)...)}
+		r.connector = &connector{opened: p.openedSockets(allow, r.view.writable)}
 	}
 	if len(cmd.Args) > 0 {
 		plan.Args = append([]string{cmd.Path}, cmd.Args[1:]...)

@@ -15,6 +15,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/knack-agent/knack/workspace"
 )
 
 // A network namespace does not close sockets in the file system: a process connects to one by its path, wherever it
@@ -36,12 +38,35 @@ const maxConnecting = 256
 
 // A connector makes the connections of one command.
 type connector struct {
-	opened   []string // sockets that a rule opens; resolved paths outside the sandbox
+	opened   []openedSocket
 	listener *os.File // of the seccomp filter
 	diag     *os.File // a netlink socket in the command's network namespace
 
 	mu      sync.Mutex // for diag
 	pending sync.WaitGroup
+}
+
+// An openedSocket is a path that an allowance opens. Where the command can write, it could put another socket, or a
+// link to one, in the place of any file that a rule names: there only the socket counts that was there at the beginning.
+type openedSocket struct {
+	path  string // resolved, outside the sandbox
+	first inode  // zero: the command cannot change what has the path
+}
+
+// openedSockets returns what an allowance opens to a command that can write some paths.
+func (p *Policy) openedSockets(allow workspace.Allowance, writable []string) (opened []openedSocket) {
+	for _, path := range real(slices.Concat(allow.Read, allow.Write)) {
+		s := openedSocket{path: path}
+		if withinAny(writable, path) {
+			var st unix.Stat_t
+			if unix.Lstat(path, &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+				continue
+			}
+			s.first = inode{uint64(st.Dev), st.Ino}
+		}
+		opened = append(opened, s)
+	}
+	return opened
 }
 
 // A notification and a response in the kernel's format.
@@ -246,9 +271,13 @@ func openInside(process int, path string) (int, error) {
 
 // isOpened reports whether a rule opens a socket.
 func (c *connector) isOpened(st *unix.Stat_t) bool {
-	return slices.ContainsFunc(c.opened, func(path string) bool {
+	return slices.ContainsFunc(c.opened, func(s openedSocket) bool {
+		id := s.first
 		var is unix.Stat_t
-		return unix.Stat(path, &is) == nil && is.Dev == st.Dev && is.Ino == st.Ino
+		if id == (inode{}) && unix.Lstat(s.path, &is) == nil {
+			id = inode{uint64(is.Dev), is.Ino}
+		}
+		return id == inode{uint64(st.Dev), st.Ino}
 	})
 }
 

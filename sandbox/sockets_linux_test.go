@@ -174,8 +174,36 @@ func TestOtherSockets(t *testing.T) {
 			if got := <-reached; got == "" {
 				t.Error("opened by a rule: not reached")
 			}
+			// One that the command puts in the place of another file that a rule names is not that file.
+			for _, swap := range []string{"link", "socket"} {
+				os.WriteFile("note", nil, 0o644)
+				note := workspace.Allowance{Write: []string{filepath.Join(b.dir, "note")}}
+				if got := b.callAllowed("unix instead of note to "+swap, note); !strings.HasPrefix(got, "refused") {
+					t.Errorf("%s in the place of an opened file: %s", swap, got)
+				}
+				if got := b.callAllowed("unix to note", note); swap == "link" && !strings.HasPrefix(got, "refused") {
+					t.Errorf("%s in the place of an opened file, in the next command: %s", swap, got)
+				}
+				os.Remove("note")
+			}
 		})
 	}
+}
+
+// dialInstead connects to the file note after it has put a link or a socket of another program in its place.
+func dialInstead(by string) error {
+	os.Remove("note")
+	var err error
+	if by == "link" {
+		err = os.Symlink("renamed", "note")
+	} else {
+		err = os.Rename("renamed", "note")
+	}
+	if err != nil {
+		fmt.Println("not done:", err)
+		os.Exit(1)
+	}
+	return dial("unix", "note")()
 }
 
 // TestPendingConnections: connections that a command begins and that do not end take a limited number of threads of
