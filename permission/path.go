@@ -209,6 +209,24 @@ func Resolve(p string) (string, error) {
 	return filepath.FromSlash(done), nil
 }
 
+// Elsewhere reports whether the path of a directory lies in another one of some directories, and leads out of that one
+// through a link: whoever can write there could have made the link. Such a path gives no access to where it leads.
+func Elsewhere(dir string, among []string) bool {
+	dir = filepath.Clean(dir)
+	for _, other := range among {
+		rel, ok := subpath.Rel(filepath.Clean(other), dir)
+		if !ok || rel == "." {
+			continue
+		}
+		to, err := Resolve(dir)
+		base, err2 := Resolve(other)
+		if err != nil || err2 != nil || to != filepath.Join(base, rel) && !subpath.Contains(base, to) {
+			return true
+		}
+	}
+	return false
+}
+
 func isNotDir(err error) bool {
 	var pe *os.PathError
 	return errors.As(err, &pe) && strings.Contains(pe.Err.Error(), "not a directory")
@@ -243,6 +261,9 @@ func (p *PathContext) roots() []string {
 				continue // the whole file system cannot be a workspace
 			}
 			p.rootNames = append(p.rootNames, r)
+			if p.Resolve == nil && Elsewhere(r, append([]string{p.Dir}, p.Roots...)) {
+				continue
+			}
 			if t := p.name(r, ""); t.unknownReason == "" {
 				p.rootNames = append(p.rootNames, t.paths[len(t.paths)-1])
 			}

@@ -833,3 +833,52 @@ func TestConnected(t *testing.T) {
 		mu.Unlock()
 	}
 }
+
+// TestReplacedDirectories: a link that a command puts in the place of a directory of the workspace, which lies in
+// another one, opens nothing to the next command.
+func TestReplacedDirectories(t *testing.T) {
+	for _, backend := range []string{namespaces, bubblewrap, landlock} {
+		t.Run(backend, func(t *testing.T) {
+			b := newFixture(t).on(backend)
+			outer := filepath.Join(b.home, "outer")
+			for _, dir := range []string{"inner", "root", "write"} {
+				os.MkdirAll(filepath.Join(outer, dir), 0o755)
+			}
+			at := func(dir string) *fixture {
+				p, err := Default(filepath.Join(outer, dir))
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.Roots = []string{outer, filepath.Join(outer, "root")}
+				p.Write = []string{filepath.Join(outer, "write")}
+				c := &fixture{t: t, home: b.home, dir: p.Dir, box: newBox(t, p)}
+				if c.local, err = workspace.NewLocal(p.Dir); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { c.local.Close() })
+				c.local.Confine = c.box.Confine
+				return c.on(backend)
+			}
+			c := at("inner")
+			if out, exit := c.run("cd ..; for d in root write; do echo a > $d/a; mv $d old-$d; ln -s ~/other $d; done"); exit.Code != 0 {
+				t.Fatal(out)
+			}
+			if out, exit := c.run("echo x > ~/other/evil"); exit.Code == 0 {
+				t.Errorf("through a link in the place of a directory: %s", out)
+			}
+			if out, exit := c.run("cd /; mv ~/outer/inner ~/outer/old && ln -s ~/other ~/outer/inner"); exit.Code != 0 {
+				t.Fatal(out)
+			}
+			for _, c := range []*fixture{c, at("inner")} { // also in a new session there
+				out, err := "", error(nil)
+				_, err = c.local.Run(t.Context(), workspace.Command{Line: "echo x > ~/other/evil"})
+				if err == nil || !strings.Contains(err.Error(), "was replaced by a link") {
+					t.Errorf("with a link as the working directory: %s %v", out, err)
+				}
+			}
+			if _, err := os.Lstat(filepath.Join(b.home, "other/evil")); err == nil {
+				t.Error("a file outside the workspace was written")
+			}
+		})
+	}
+}

@@ -48,6 +48,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/workspace"
 )
 
@@ -132,6 +133,7 @@ type Sandbox struct {
 	policy Policy
 	mode   Mode
 	system system
+	dir    string // the resolved Dir of policy when the sandbox was made
 
 	testing sync.Mutex // held while report is made
 	report  *Report
@@ -142,7 +144,8 @@ type Sandbox struct {
 
 // New makes a sandbox. It changes nothing on the machine before the first command or report.
 func New(p Policy, m Mode) *Sandbox {
-	return &Sandbox{policy: p, mode: m, system: newSystem(p)}
+	dir, _ := permission.Resolve(p.Dir)
+	return &Sandbox{policy: p, mode: m, system: newSystem(p), dir: dir}
 }
 
 // AddRoot adds a directory to the roots of the policy, for commands that start from now on.
@@ -152,13 +155,22 @@ func (s *Sandbox) AddRoot(dir string) {
 	s.added = append(s.added, dir)
 }
 
-// current returns the policy with the roots that were added.
-func (s *Sandbox) current() *Policy {
+// current returns the policy with the roots that were added. Of directories in other ones of the policy, those are left
+// out in whose place a link is, because a command may have made it.
+func (s *Sandbox) current() (*Policy, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	p := s.policy
 	p.Roots = slices.Concat(p.Roots, s.added)
-	return &p
+	s.mu.Unlock()
+	all := slices.Concat([]string{p.Dir}, p.Roots, p.Write)
+	elsewhere := func(dir string) bool { return permission.Elsewhere(dir, all) }
+	if now, _ := permission.Resolve(p.Dir); p.Dir != "" && (now != s.dir || elsewhere(p.Dir)) {
+		return nil, fmt.Errorf("the working directory %s was replaced by a link to %s, or leads out of a directory of the "+
+			"workspace: start a session there", p.Dir, now)
+	}
+	p.Roots = slices.DeleteFunc(p.Roots, elsewhere)
+	p.Write = slices.DeleteFunc(slices.Clone(p.Write), elsewhere)
+	return &p, nil
 }
 
 // Report returns what the sandbox enforces. The first call tests this and starts up to three
@@ -214,5 +226,9 @@ func (s *Sandbox) Confine(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.
 		}
 		return nil, nil
 	}
-	return s.system.confine(s.current().limitedBy(c), r, cmd, c)
+	policy, err := s.current()
+	if err != nil {
+		return nil, err
+	}
+	return s.system.confine(policy.limitedBy(c), r, cmd, c)
 }
