@@ -7,6 +7,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/tool/coding"
 )
 
 //go:embed knack-guide.md
@@ -30,6 +31,6 @@ func guide() agent.Definition {
 		Name: "knack-guide",
 		Description: "Answers questions about Knack itself - its skills, permissions, settings and commands - and finds " +
 			"out why something does not work as expected.",
-		Tools: []string{"read", "grep", "find", "ls"}, Prompt: b.String(), Origin: knack.Bundled,
+		Tools: strings.Split(coding.ReadOnly, ","), Prompt: b.String(), Origin: knack.Bundled,
 	}
 }
