@@ -6,6 +6,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/tool/coding"
 )
 
 const (
@@ -51,4 +52,4 @@ func BuiltIn() []Definition {
 }
 
 // readingTools returns the names of the tools that change nothing.
-func readingTools() []string { return []string{"read", "grep", "find", "ls"} }
+func readingTools() []string { return strings.Split(coding.ReadOnly, ",") }
