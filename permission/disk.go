@@ -111,6 +111,9 @@ type match struct {
 	real string // with links resolved, for a directory
 }
 
+// linkEntries is how many entries could be read in the time that finding the target of a link takes.
+const linkEntries = 10
+
 // glob returns the files that match an absolute pattern, like [filepath.Glob] but within the limits of
 // the decision. With dots, it also returns names that bash omits.
 func (j *judge) glob(pattern string, dots bool) (found []string, err error) {
@@ -127,6 +130,9 @@ func (j *judge) glob(pattern string, dots bool) (found []string, err error) {
 			if i < len(elems)-1 { // only a directory leads on
 				switch {
 				case mode&fs.ModeSymlink != 0:
+					if j.entriesLeft -= linkEntries; j.entriesLeft <= 0 {
+						return
+					}
 					info, err := os.Stat(filepath.FromSlash(at.real))
 					target, errLink := Resolve(filepath.FromSlash(at.real))
 					if err != nil || errLink != nil || !info.IsDir() {
@@ -158,6 +164,9 @@ func (j *judge) glob(pattern string, dots bool) (found []string, err error) {
 					add(m, e.Name(), e.Type())
 				}
 			}
+		}
+		if j.entriesLeft <= 0 {
+			return nil, errTooMany
 		}
 		matches = next
 	}

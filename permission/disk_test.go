@@ -29,11 +29,19 @@ func TestDecideLimits(t *testing.T) {
 	for i := range 60 {
 		link(".", fmt.Sprintf("loop/l%d", i))
 	}
+	// Links of one directory use up the limit before anything behind them is read.
+	if err := os.Mkdir(filepath.Join(place.Dir, "many"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10_000 {
+		link("../loop/nothing", fmt.Sprintf("many/%d", i))
+	}
 	const tooMany, system = "too many", "/proc or /sys"
 	cases := []struct{ command, reason string }{
 		{"cat loop/*/*/*/*/*/x", tooMany},
 		{"ls -d loop/l?/l?/l?/l?/l?/l?", tooMany},
 		{"cat loop/*/*/*/*/*/x | wc -l && echo fine", tooMany},
+		{"cat many/*/x", tooMany},
 		{"wc loop/*/nothing", ""},
 		{"cat *.txt", ""},
 	}
