@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"os"
@@ -142,8 +143,7 @@ func (g *Git) written(ctx context.Context, dir string, words []string) []gitFile
 
 // newRepository returns what clone and init create.
 func newRepository(dir, sub string, args []string) []gitFile {
-	ops, _, _ := operands(args, "-b --branch -o --origin -c --config --depth -j --jobs --filter --reference --template "+
-		"--separate-git-dir --initial-branch --shallow-since -u --upload-pack --object-format")
+	ops, _, _ := operands(args, sub)
 	to := "."
 	switch {
 	case sub != "clone" && len(ops) > 0:
@@ -278,18 +278,62 @@ func (t *worktree) state(name string) string {
 	return t.commit(line)
 }
 
-// operands splits arguments into the operands before "--", those after it, and the options. valued lists the options
-// that take the next argument as their value.
-func operands(args []string, valued string) (ops, after, options []string) {
+// gitValued has the options of subcommands that take a value: letters, then names. It may be the next argument.
+var gitValued = map[string]struct{ letters, names string }{
+	"clone": {"bocju", "--branch --origin --config --depth --jobs --filter --reference --template --separate-git-dir " +
+		"--shallow-since --upload-pack"},
+	"init":     {"b", "--template --separate-git-dir --initial-branch --object-format"},
+	"init-db":  {"b", "--template --separate-git-dir --initial-branch --object-format"},
+	"checkout": {"bB", "--orphan --conflict --pathspec-from-file"},
+	"switch":   {"cC", "--create --force-create --orphan --conflict"},
+	"restore":  {"s", "--source --conflict --pathspec-from-file"},
+	"merge":    {"sXmF", "--strategy --strategy-option --message --file --into-name --cleanup"},
+	"pull": {"sXoj", "--strategy --strategy-option --server-option --jobs --depth --deepen --shallow-since " +
+		"--shallow-exclude --upload-pack --refmap --negotiation-tip --cleanup"},
+	"cherry-pick": {"mX", "--mainline --strategy --strategy-option --cleanup"},
+	"revert":      {"mX", "--mainline --strategy --strategy-option --cleanup"},
+	"rebase":      {"sXxC", "--onto --strategy --strategy-option --exec --whitespace --empty"},
+	"stash":       {"m", "--message --pathspec-from-file"},
+	"reset":       {"", "--pathspec-from-file"},
+	"apply":       {"pC", "--exclude --include --directory --whitespace --build-fake-ancestor"},
+	"am":          {"pC", "--exclude --include --directory --whitespace --patch-format"},
+	"rm":          {"", "--pathspec-from-file"},
+	"worktree":    {"bB", "--reason"},
+}
+
+// operands splits the arguments of a subcommand into the operands before "--", those after it, and the options: each
+// letter for itself, and values after "=".
+func operands(args []string, sub string) (ops, after, options []string) {
+	valued := gitValued[sub]
 	for i := 0; i < len(args); i++ {
-		switch a := args[i]; {
+		a := args[i]
+		next := func() string { // the argument after this one
+			if i++; i < len(args) {
+				return args[i]
+			}
+			return ""
+		}
+		switch {
 		case a == "--":
 			return ops, args[i+1:], options
-		case len(a) > 1 && a[0] == '-':
+		case strings.HasPrefix(a, "--"):
+			if slices.Contains(strings.Fields(valued.names), a) {
+				a += "=" + next()
+			}
 			options = append(options, a)
-			if slices.Contains(strings.Fields(valued), a) && i+1 < len(args) {
-				i++
-				options = append(options, a+"="+args[i])
+		case len(a) > 1 && a[0] == '-':
+			for k := 1; k < len(a); k++ {
+				o := "-" + a[k:k+1]
+				if !strings.Contains(valued.letters, a[k:k+1]) {
+					options = append(options, o)
+					continue
+				}
+				value := a[k+1:]
+				if value == "" {
+					value = next()
+				}
+				options = append(options, o+"="+value)
+				break
 			}
 		default:
 			ops = append(ops, a)
@@ -300,8 +344,7 @@ func operands(args []string, valued string) (ops, after, options []string) {
 
 // add adds the files that one subcommand would write.
 func (t *worktree) add(sub string, args []string) {
-	ops, after, options := operands(args, "-b -B -c -C --orphan --onto -m --mainline -s --source --strategy -X "+
-		"--strategy-option --pathspec-from-file --conflict --reason --cleanup -F --file --message")
+	ops, after, options := operands(args, sub)
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(options, func(o string) bool { return slices.Contains(names, o) })
 	}
@@ -345,7 +388,7 @@ func (t *worktree) add(sub string, args []string) {
 			}
 		}
 	case "restore":
-		if has("--staged", "-S") && !has("--worktree", "-W", "-SW", "-WS") {
+		if has("--staged", "-S") && !has("--worktree", "-W") {
 			return
 		}
 		source := t.commit(value("--source"))
@@ -369,11 +412,12 @@ func (t *worktree) add(sub string, args []string) {
 			t.merge(t.commit(op))
 		}
 	case "pull":
-		upstream := t.commit("@{upstream}")
-		t.merge(upstream)
 		rebases := func(o string) bool { return o == "-r" || strings.HasPrefix(o, "--reb") }
-		if upstream != "" && slices.ContainsFunc(options, rebases) {
-			t.log(upstream + "..HEAD")
+		for _, from := range t.pulled(ops) {
+			t.merge(from)
+			if from != "" && slices.ContainsFunc(options, rebases) {
+				t.log(from + "..HEAD")
+			}
 		}
 	case "cherry-pick", "revert":
 		if has("--abort", "--skip", "--continue") {
@@ -403,7 +447,7 @@ func (t *worktree) add(sub string, args []string) {
 		}
 	case "read-tree":
 		for _, op := range ops {
-			if c := t.commit(op); c != "" && has("-u", "-mu", "-um") {
+			if c := t.commit(op); c != "" && has("-u") {
 				t.diff(c)
 			}
 		}
@@ -430,6 +474,26 @@ func (t *worktree) add(sub string, args []string) {
 			t.addWorktree(ops[1], append(ops, "HEAD")[2])
 		}
 	}
+}
+
+// pulled returns the commits that git pull would merge, as far as they have been fetched. A pull that the sandbox has
+// stopped has fetched what the next one merges.
+func (t *worktree) pulled(ops []string) (commits []string) {
+	revisions := []string{"@{upstream}"}
+	if len(ops) > 1 {
+		revisions = nil
+		for _, spec := range ops[1:] {
+			branch, _, _ := strings.Cut(strings.TrimPrefix(spec, "+"), ":")
+			if ops[0] != "." {
+				branch = "refs/remotes/" + ops[0] + "/" + strings.TrimPrefix(branch, "refs/heads/")
+			}
+			revisions = append(revisions, branch)
+		}
+	}
+	for _, revision := range revisions {
+		commits = append(commits, cmp.Or(t.commit(revision), t.commit("FETCH_HEAD")))
+	}
+	return commits
 }
 
 func orHead(commit string) string {
@@ -547,8 +611,9 @@ func (t *worktree) patches(sub string, files, options []string) {
 			}
 			t.applied()
 			return
-		case strings.HasPrefix(o, "-p") && bash.Digits(o[2:]), strings.HasPrefix(o, "--directory="), o == "-R",
-			o == "--reverse":
+		case strings.HasPrefix(o, "-p=") && bash.Digits(o[3:]):
+			args = append(args, "-p"+o[3:])
+		case strings.HasPrefix(o, "--directory="), o == "-R", o == "--reverse":
 			args = append(args, o)
 		}
 	}

@@ -42,6 +42,7 @@ func TestGitWrites(t *testing.T) {
 	g.write("repo/.zed/tasks.json", "new")
 
 	two := ".env .idea/workspace.xml .vscode/settings.json" // differ between the branch two and its base
+	g.git("repo", "fetch", "-q", ".", "two")
 	git := permission.NewGit(g.repo)
 	place := permission.PathContext{Dir: g.repo, Home: filepath.Join(g.top, "home"), Git: git, GitEnv: true}
 	decide := func(command string, more ...string) (asked []string) {
@@ -71,6 +72,9 @@ func TestGitWrites(t *testing.T) {
 		{"sh -c 'git switch two'", ".env .idea/workspace.xml .mcp.json .vscode/settings.json"},
 		{"git checkout main", ""},
 		{"git checkout -f main", ".husky/pre-commit"},
+		{"git checkout -m two", ".env .husky/pre-commit .idea/workspace.xml .mcp.json .vscode/settings.json"},
+		{"git switch -qm two", ".env .husky/pre-commit .idea/workspace.xml .mcp.json .vscode/settings.json"},
+		{"git checkout --conflict diff3 -m two", ".env .husky/pre-commit .idea/workspace.xml .mcp.json .vscode/settings.json"},
 		{"git checkout -b new", ""},
 		{"git checkout two -- go.mod", ""},
 		{"git checkout two -- .vscode", ".vscode/settings.json"},
@@ -83,7 +87,12 @@ func TestGitWrites(t *testing.T) {
 		{"git pull --rebase", two + " .mcp.json"},
 		{"git merge --no-ff three", ""},
 		{"git cherry-pick two", two},
+		{"git cherry-pick -s two", two},
 		{"git revert HEAD", ".mcp.json"},
+		{"git cherry-pick -m 1 two", two},
+		{"git rebase -m two", two + " .mcp.json"},
+		{"git rebase -s ort -X ours -x true two", two + " .mcp.json"},
+		{"git read-tree -m -u two", ".env .idea/workspace.xml .husky/pre-commit .mcp.json .vscode/settings.json"},
 		{"git rebase two", two + " .mcp.json"},
 		{"git rebase --onto two HEAD~1", two + " .mcp.json"},
 		{"git reset --hard HEAD~1", ".husky/pre-commit .mcp.json"},
@@ -113,6 +122,21 @@ func TestGitWrites(t *testing.T) {
 		slices.Sort(want)
 		if got := decide(c[0]); !slices.Equal(got, want) {
 			t.Errorf("%s: asks for %q, want %q", c[0], got, want)
+		}
+	}
+	g.git("repo", "branch", "--unset-upstream")
+	for _, c := range [][2]string{
+		{"git pull", two}, // has been fetched
+		{"git pull . two", two},
+		{"git pull . three", ""},
+		{"git pull -q --no-rebase origin four", two},
+		{"git pull -j 4 --rebase origin +four:x", two + " .mcp.json"},
+		{"git pull https://example.com/a/b.git a", two},
+	} {
+		want := strings.Fields(c[1])
+		slices.Sort(want)
+		if got := decide(c[0]); !slices.Equal(got, want) {
+			t.Errorf("%s without upstream: asks for %q, want %q", c[0], got, want)
 		}
 	}
 	rule := func(name string) string { return "Edit(/" + filepath.ToSlash(filepath.Join(g.repo, name)) + ")" }

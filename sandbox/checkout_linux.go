@@ -37,6 +37,7 @@ type checkout struct {
 	head     string // content of HEAD
 	tip      string // of the branch that HEAD names; "" if it has no file of its own
 	index    *os.File
+	stash    string
 	log      int64 // length of the reflog of HEAD
 	since    time.Time
 }
@@ -64,7 +65,7 @@ func (n *protectedFiles) checkouts() (all []*checkout) {
 		if err != nil {
 			continue
 		}
-		c.index, c.tip = index, c.readTip(c.head)
+		c.index, c.tip, c.stash = index, c.readTip(c.head), c.readStash()
 		if info, err := os.Lstat(c.dir + "/logs/HEAD"); err == nil {
 			c.log = info.Size()
 		}
@@ -84,11 +85,18 @@ func (c *checkout) readTip(head string) string {
 	if !ok {
 		return ""
 	}
+	return c.readRef("refs/heads/" + ref)
+}
+
+// readStash returns the latest commit that git stash has made; "" if there is none.
+func (c *checkout) readStash() string { return c.readRef("refs/stash") }
+
+func (c *checkout) readRef(name string) string {
 	dir := c.dir
 	if common, ok := commonDir(c.dir); ok {
 		dir = common
 	}
-	tip, _ := readBelow(dir, dir+"/refs/heads/"+ref, 4096)
+	tip, _ := readBelow(dir, dir+"/"+name, 4096)
 	return commitID(strings.TrimSpace(tip))
 }
 
@@ -113,6 +121,12 @@ func (c *checkout) readHead() (string, bool) {
 	return head, commitID(head) != ""
 }
 
+// stashed reports whether the command has stashed changes.
+func (c *checkout) stashed() bool {
+	now := c.readStash()
+	return now != "" && now != c.stash
+}
+
 // changed reports whether git has changed HEAD or the index.
 func (c *checkout) changed() bool {
 	head, _ := c.readHead()
@@ -129,7 +143,7 @@ func (r *run) finishCheckouts() (notes []string) {
 	touched := false
 	for _, c := range r.checkouts {
 		defer c.index.Close()
-		tops, touched = append(tops, c.top), touched || c.changed() || len(r.stoppedIn(c)) > 0
+		tops, touched = append(tops, c.top), touched || c.changed() || c.stashed() || len(r.stoppedIn(c)) > 0
 	}
 	if !touched {
 		if notes, ok := n.endUnless(tops, opened, r.allow.Replace); ok {
@@ -147,7 +161,8 @@ func (r *run) finishCheckouts() (notes []string) {
 // stoppedIn returns the files in a work tree at which git stopped because the sandbox refused to change them.
 func (r *run) stoppedIn(c *checkout) (names []string) {
 	for _, name := range r.watch.stoppedGit() {
-		if filepath.IsLocal(name) && r.view.path(filepath.Join(c.top, name)) != "" && !slices.Contains(names, name) {
+		path := filepath.Join(c.top, name)
+		if filepath.IsLocal(name) && (r.view.path(path) != "" || r.inPlace(path)) && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
@@ -157,7 +172,7 @@ func (r *run) stoppedIn(c *checkout) (names []string) {
 // putBack undoes what git left half done in a work tree, if it did, and returns a note about it.
 func (r *run) putBack(c *checkout) string {
 	named, appeared := r.stoppedIn(c), r.newProtected(c)
-	if !c.changed() && len(named) == 0 && len(appeared) == 0 {
+	if !c.changed() && !c.stashed() && len(named) == 0 && len(appeared) == 0 {
 		return ""
 	}
 	saved, err := os.CreateTemp(c.dir, "knack-index-")
@@ -232,19 +247,73 @@ func (r *run) putBack(c *checkout) string {
 			stopped = named
 		}
 	}
-	if len(stopped) == 0 || !updates {
+	taken := r.takenBack(c)
+	if stopped = append(stopped, taken.stopped...); len(stopped) == 0 || !updates && len(taken.stopped) == 0 {
 		return ""
 	}
 	slices.Sort(stopped)
 	stopped = slices.Compact(stopped)
-	err = r.restore(c, saved.Name(), head, remove, restore)
+	undone, _ := r.git(c, "", nil, "rev-parse", "-q", "--verify", "HEAD^{commit}")
+	err = r.restore(c, saved.Name(), head, remove, restore, taken)
 	if err != nil {
 		return fmt.Sprintf("%s: git could not write protected files (%s), and its other changes could not be undone: %v",
 			c.top, plain.List(stopped, 8), err)
 	}
 	return fmt.Sprintf("%s: git would have written protected files (%s). HEAD, the index and the files are back as they "+
-		"were. Run the git command by itself: it asks for exactly these files, or the rules for them allow it: %s", c.top,
-		plain.List(stopped, 8), editRule(filepath.Join(c.top, stopped[0])))
+		"were%s. Run the git command by itself: it asks for exactly these files, unless the rules for them allow it: %s",
+		c.top, plain.List(stopped, 8), r.lost(c, string(undone)), editRule(filepath.Join(c.top, stopped[0])))
+}
+
+// lost says where a commit is that was undone and that no branch has: changes that the user had not committed may be
+// in it.
+func (r *run) lost(c *checkout, commit string) string {
+	if commit = commitID(strings.TrimSpace(commit)); commit == "" {
+		return ""
+	}
+	out, err := r.git(c, "", nil, "rev-list", "-n", "1", commit, "--not", "HEAD", "--branches", "--remotes", "--tags")
+	if err != nil || len(out) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (what was committed meanwhile, perhaps with changes of yours: git show %s)", commit)
+}
+
+// A takenBack is what git stash saved and took back from files, although it then stopped at others.
+type takenBack struct {
+	stash              string // the commit
+	tracked, untracked []string
+	stopped            []string
+}
+
+func (r *run) takenBack(c *checkout) (t takenBack) {
+	if !c.stashed() {
+		return takenBack{}
+	}
+	t.stash = c.readStash()
+	saved, ok1 := r.differing(c, nil, "diff-tree", "-r", t.stash+"^1", t.stash)
+	fromBase, ok2 := r.differing(c, nil, "diff", "--no-renames", t.stash+"^1")
+	fromStash, ok3 := r.differing(c, nil, "diff", "--no-renames", t.stash)
+	if !ok1 || !ok2 || !ok3 {
+		return takenBack{}
+	}
+	for name := range saved {
+		switch {
+		case name == "":
+		case !fromBase[name]:
+			t.tracked = append(t.tracked, name)
+		case !fromStash[name] && (r.stops(c, name) || r.inPlace(filepath.Join(c.top, name))):
+			t.stopped = append(t.stopped, name)
+		}
+	}
+	out, _ := r.git(c, "", nil, "ls-tree", "-r", "-z", "--name-only", t.stash+"^3") // fails if there were none
+	for name := range strings.SplitSeq(string(out), "\x00") {
+		if _, err := os.Lstat(filepath.Join(c.top, name)); name != "" && err != nil {
+			t.untracked = append(t.untracked, name)
+		}
+	}
+	if len(t.stopped) == 0 || len(t.tracked)+len(t.untracked) == 0 {
+		return takenBack{}
+	}
+	return t
 }
 
 // objectOf returns the name that git has for the content of a file, with as many digits as another name, "" if it
@@ -341,6 +410,13 @@ func allKeys(a, b map[string]string) map[string]string {
 	return all
 }
 
+// inPlace reports whether a rule or an answer opens just this file: commands can write it, but git cannot put another
+// one in its place.
+func (r *run) inPlace(path string) bool {
+	protected, _ := r.system.names.protected.In(path)
+	return protected != "" && slices.Contains(r.allow.Write, path) && !withinAny(r.allow.Replace, path)
+}
+
 // stops reports whether the sandbox keeps a tracked file from being replaced.
 func (r *run) stops(c *checkout, name string) bool {
 	path := filepath.Join(c.top, name)
@@ -353,7 +429,7 @@ func (r *run) stops(c *checkout, name string) bool {
 }
 
 // restore puts back the files, then the branch, HEAD and the index.
-func (r *run) restore(c *checkout, saved, head string, remove []writtenFile, restore []string) error {
+func (r *run) restore(c *checkout, saved, head string, remove []writtenFile, restore []string, taken takenBack) error {
 	for _, f := range remove {
 		removeFound(c.top, filepath.Join(c.top, f.name), f.dev, f.ino)
 	}
@@ -361,6 +437,20 @@ func (r *run) restore(c *checkout, saved, head string, remove []writtenFile, res
 	_, err := r.git(c, list, []string{"GIT_INDEX_FILE=" + saved}, "checkout-index", "-f", "-u", "-z", "--stdin")
 	if err != nil {
 		return err
+	}
+	for source, names := range map[string][]string{taken.stash: taken.tracked, taken.stash + "^3": taken.untracked} {
+		if len(names) == 0 {
+			continue
+		}
+		if _, err := r.git(c, strings.Join(names, "\x00"), []string{"GIT_INDEX_FILE=" + saved}, "restore", "--worktree",
+			"--source="+source, "--pathspec-from-file=-", "--pathspec-file-nul"); err != nil {
+			return err
+		}
+	}
+	if len(taken.stopped) > 0 {
+		if _, err := r.git(c, "", nil, "stash", "drop", "-q"); err != nil {
+			return err
+		}
 	}
 	for name, args := range map[string][]string{"MERGE_HEAD": {"merge", "--quit"},
 		"CHERRY_PICK_HEAD": {"cherry-pick", "--quit"}, "REVERT_HEAD": {"revert", "--quit"},
@@ -461,8 +551,12 @@ func (r *run) entries(c *checkout, env ...string) (map[string]string, bool) {
 // committed reports whether a branch or tag contains an object under a name. Otherwise the file may be all that there
 // is of it.
 func (r *run) committed(c *checkout, name, object string) bool {
-	out, err := r.git(c, "", nil, "log", "-1", "--format=%H", "--branches", "--remotes", "--tags", "--no-show-signature",
-		"--find-object="+object, "--", ":(top,literal)"+name)
+	args := []string{"log", "-1", "--format=%H", "--branches", "--remotes", "--tags", "--no-show-signature",
+		"--find-object=" + object}
+	if info, err := os.Lstat(c.dir + "/FETCH_HEAD"); err == nil && c.wrote(info) && info.Size() > 0 {
+		args = append(args, "FETCH_HEAD")
+	}
+	out, err := r.git(c, "", nil, append(args, "--", ":(top,literal)"+name)...)
 	return err == nil && len(out) > 0
 }
 

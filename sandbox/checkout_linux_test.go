@@ -72,8 +72,22 @@ func TestPutBack(t *testing.T) {
 	git("rm", "-q", "gone.txt")
 	git("add", ".")
 	git("commit", "-qm", "four")
+	git("checkout", "-q", "-b", "five", "one")
+	write(".vscode/settings.json", "five")
+	write("a.txt", "five")
+	write("new.txt", "five")
+	git("add", ".")
+	git("commit", "-qm", "five")
+	git("checkout", "-q", "-b", "six", "one")
+	write("six.txt", "six")
+	write(".vscode/settings.json", "six")
+	git("add", ".")
+	git("commit", "-qm", "six")
 	git("checkout", "-q", "one")
-	git("pack-refs", "--all")
+	git("clone", "-q", "--bare", ".", "../others")
+	git("branch", "-q", "-D", "six")
+	git("reflog", "expire", "--expire=now", "--all")
+	git("gc", "-q", "--prune=now") // also packs refs
 	write("mine.txt", "my change")
 	write("untracked.txt", "mine")
 	past := time.Now().Add(-time.Minute)
@@ -108,7 +122,7 @@ func TestPutBack(t *testing.T) {
 			git("ls-files", "-s")
 		for _, name := range []string{"a.txt", "mine.txt", "gone.txt", "d/new.txt", ".vscode/settings.json",
 			".husky/pre-commit",
-			".zed/tasks.json", "untracked.txt", ".husky.refused-1"} {
+			".zed/tasks.json", "untracked.txt", "six.txt", ".husky.refused-1"} {
 			data, err := os.ReadFile(filepath.Join(dir, name))
 			if err != nil {
 				data = []byte("missing")
@@ -124,7 +138,8 @@ func TestPutBack(t *testing.T) {
 		"git rebase -q --autostash two",
 		"git merge two; git commit -qam wip; true", "git merge two 2>/dev/null; git commit -qam wip; true",
 		"git checkout four; git commit -qam wip; true",
-		"git cherry-pick two", "git pull -q . two", "git checkout -q two -- .husky a.txt", "git read-tree -m -u one two"} {
+		"git cherry-pick two", "git pull -q . two", "git pull -q --no-rebase ../others six",
+		"git checkout -q two -- .husky a.txt", "git read-tree -m -u one two"} {
 		exit := run(script, workspace.Allowance{})
 		if tip := strings.TrimSpace(git("rev-parse", "two")); tip != two {
 			t.Fatalf("%s: branch two: %s", script, git("show", "--stat", "two"))
@@ -139,6 +154,55 @@ func TestPutBack(t *testing.T) {
 	if tip := strings.TrimSpace(git("rev-parse", "three")); tip != two {
 		t.Errorf("branch three: %s", git("show", "--stat", "three"))
 	}
+	// A rule for a file lets a command write it, but not git put another one in its place.
+	ruled := workspace.Allowance{Write: []string{filepath.Join(dir, ".vscode/settings.json"), filepath.Join(dir, "a.txt")}}
+	for _, script := range []string{"git merge five", "git pull --no-rebase . five; git commit -qam wip; true"} {
+		if exit := run(script, ruled); !strings.Contains(strings.Join(exit.Refused, "\n"), "are back as they were") {
+			t.Errorf("%s: with rules: not reported: %q", script, exit.Refused)
+		}
+		if after := state(); after != before {
+			t.Fatalf("%s: with rules: left\n%s, want\n%s", script, after, before)
+		}
+	}
+	if exit := run("echo ruled > .vscode/settings.json; git commit -qm ruled .vscode", ruled); len(exit.Restored) > 0 ||
+		git("show", "HEAD:.vscode/settings.json") != "ruled\n" {
+		t.Errorf("a file that a rule opens was not committed: %q", exit.Refused)
+	}
+	git("reset", "-q", "--mixed", "HEAD~")
+	git("checkout", "-q", ".vscode")
+	// git stash saves all changes, and then stops where it takes them back. Checkout can merge them into other files.
+	write(".vscode/settings.json", "my setting")
+	write("a.txt", "one\nmy line\n")
+	for _, name := range []string{".vscode/settings.json", "a.txt"} {
+		if err := os.Chtimes(filepath.Join(dir, name), past, past); err != nil {
+			t.Fatal(err)
+		}
+	}
+	changed := state()
+	for _, script := range []string{"git stash", "git stash -q -u 2>/dev/null; true",
+		"git stash -q; git commit -qam wip; true"} {
+		if exit := run(script, workspace.Allowance{}); !strings.Contains(strings.Join(exit.Refused, "\n"), "are back as they were") {
+			t.Errorf("%s: not reported: %q", script, exit.Refused)
+		}
+		if after := state() + git("stash", "list"); after != changed {
+			t.Fatalf("%s: left\n%s, want\n%s", script, after, changed)
+		}
+	}
+	git("checkout", "-q", ".vscode")
+	exit := run("git checkout -q -m five; git commit -qam wip; true", workspace.Allowance{})
+	_, kept, _ := strings.Cut(strings.Join(exit.Refused, "\n"), "git show ")
+	if kept, _, _ = strings.Cut(kept, ")"); !strings.Contains(git("show", kept+":a.txt")+
+		git("show", kept+":mine.txt"), "my line\n>>>>>>> local\nmy change") {
+		t.Errorf("a commit that was undone is not named: %q", exit.Refused)
+	}
+	git("checkout", "-q", "a.txt")
+	write("mine.txt", "my change")
+	if err := os.Chtimes(filepath.Join(dir, "mine.txt"), past, past); err != nil {
+		t.Fatal(err)
+	}
+	if after := state(); after != before {
+		t.Fatalf("left\n%s, want\n%s", after, before)
+	}
 	for _, script := range []string{"git add -A", "git reset -q",
 		"git rm -q --cached .vscode/settings.json && git reset -q",
 		"git reset -q --soft two && git reset -q --soft one@{1}"} {
@@ -150,7 +214,7 @@ func TestPutBack(t *testing.T) {
 		t.Errorf("left\n%s, want\n%s", after, before)
 	}
 	// Words of git about files that may be written are of no account, and neither is what a command reads of a branch.
-	exit := run("echo \"error: unable to unlink old 'a.txt': No such file\"; git checkout -q two -- a.txt; echo more >> a.txt; "+
+	exit = run("echo \"error: unable to unlink old 'a.txt': No such file\"; git checkout -q two -- a.txt; echo more >> a.txt; "+
 		"git commit -qm wip a.txt", workspace.Allowance{})
 	if got := git("show", "HEAD:a.txt"); len(exit.Restored) > 0 || got != "twomore\n" {
 		t.Errorf("committed %q: %q", got, exit.Refused)
