@@ -184,6 +184,12 @@ func TestChoices(t *testing.T) {
 			if want := map[bool]int{true: 1}[c.answer.Choice == gate.Always]; len(k.kept) != want {
 				t.Errorf("stored %v", k.kept)
 			}
+			lists := map[gate.Choice][]permission.Rule{gate.Session: g.SessionRules(), gate.Always: g.KeptRules()}
+			for choice, list := range lists {
+				if (len(list) == 1 && list[0].String() == "Bash(npm ci)") != (choice == c.answer.Choice) {
+					t.Errorf("rules for %s: %v", choice, list)
+				}
+			}
 			if len(records) != 2 || !records[0].Asked || records[0].Answer.Choice != c.answer.Choice ||
 				records[0].Answer.Reason != c.answer.Reason || (records[0].Decision.Verdict == permission.Allow) != c.runs {
 				t.Errorf("audit: %+v", records)
@@ -486,7 +492,11 @@ func TestLinkedScript(t *testing.T) {
 		}
 	}
 	var got permission.Decision
-	g := newGate(t, gate.Options{Paths: permission.PathContext{Dir: dir}, Audit: func(r gate.Record) { got = r.Decision }})
+	linked := filepath.Join(top, "linked") // the workspace by another name
+	if err := os.Symlink(dir, linked); err != nil {
+		t.Fatal(err)
+	}
+	g := newGate(t, gate.Options{Paths: permission.PathContext{Dir: linked}, Audit: func(r gate.Record) { got = r.Decision }})
 	pdf := granting("pdf", gate.SkillFacts{Dir: skill}, "Bash(sh "+skill+"/scripts/*:*)", "Bash("+skill+"/scripts/*:*)")
 	for name, want := range map[string]permission.Verdict{
 		"own.sh": permission.Allow, "own2.sh": permission.Allow, "shared.sh": permission.Allow,
@@ -565,6 +575,8 @@ func TestScopes(t *testing.T) {
 		{"its own script", user, "", []gate.Skill{scope("Bash(python3:*)")}, "python3 " + inside, true},
 		{"a script outside of its folder", user, "", []gate.Skill{scope("Bash(python3:*)")}, "python3 " + outside,
 			false},
+		{"a script that does not exist yet", user, "", []gate.Skill{scope("Bash(python3:*)")},
+			"python3 " + filepath.Join(skill, "later.py"), false},
 		{"the user's own skill", user, "", []gate.Skill{mine}, "python3 " + outside, true},
 		{"ceiling: what the list names", user, gate.CeilingOn, []gate.Skill{scope("Bash(npm ci)")}, "npm ci", true},
 		{"ceiling: what only the user allows", user, gate.CeilingOn, []gate.Skill{scope("Bash(npm ci)")}, "make", false},
@@ -580,6 +592,13 @@ func TestScopes(t *testing.T) {
 			}
 		})
 	}
+	t.Run("the content that was approved runs", func(t *testing.T) {
+		g := newGate(t, gate.Options{Rules: user, Paths: permission.PathContext{Dir: dir}})
+		permit, err := with(g, scope("Bash(python3:*)")).Ask(t.Context(), command("python3 "+inside))
+		if err != nil || len(permit.Scripts) != 1 || string(permit.Scripts[0].Data) != "approved" {
+			t.Errorf("%+v, %v", permit.Scripts, err)
+		}
+	})
 	t.Run("a changed script", func(t *testing.T) {
 		g := newGate(t, gate.Options{Rules: user, Paths: permission.PathContext{Dir: dir}})
 		if err := os.WriteFile(inside, []byte("changed"), 0o700); err != nil {
@@ -678,6 +697,9 @@ func TestTyped(t *testing.T) {
 	if _, err := g.Ask(context.Background(), read.Propose("1", json.RawMessage(`{"path": ".env"}`))); err == nil ||
 		!strings.Contains(err.Error(), "secret") {
 		t.Errorf("a secret: %v", err)
+	}
+	if _, err := run(t, g, "make > .git/hooks/pre-commit"); err == nil || !strings.Contains(err.Error(), "protected") {
+		t.Errorf("a protected path: %v", err)
 	}
 }
 
@@ -790,14 +812,20 @@ func TestChangesAreShown(t *testing.T) {
 	if len(permit.Subjects) != 1 || permit.Subjects[0].Hash != "hash of two" {
 		t.Errorf("permit for %+v", permit.Subjects)
 	}
-	// If the diff cannot be shown there is no question; the reason is given only for files that may be read.
-	if err := os.Remove(at); err != nil {
-		t.Fatal(err)
-	}
-	p.saw = nil
+	// A change that can no longer be made when the user answers is not made.
+	p.saw, p.answers = nil, []gate.Answer{yes(gate.Once), yes(gate.Once)}
+	p.before = func(int) { os.Remove(at) }
 	_, err = g.Ask(t.Context(), changing(dir).Propose("1", json.RawMessage(`{"path":"a.txt"}`)))
-	if err == nil || !strings.Contains(err.Error(), "CONTENT") || len(p.saw) > 0 {
-		t.Errorf("in the workspace: %v, asked %d times", err, len(p.saw))
+	if err == nil || !strings.Contains(err.Error(), "changed while the user was asked") || len(p.saw) != 1 {
+		t.Errorf("removed in the meantime: %v, asked %d times", err, len(p.saw))
+	}
+	// If the diff cannot be shown there is no question; the reason is given only for files that may be read.
+	p.saw = nil
+	for _, by := range []*gate.Gate{g, newGate(t, gate.Options{Paths: permission.PathContext{Dir: dir}})} {
+		_, err = by.Ask(t.Context(), changing(dir).Propose("1", json.RawMessage(`{"path":"a.txt"}`)))
+		if err == nil || !strings.Contains(err.Error(), "CONTENT") || len(p.saw) > 0 {
+			t.Errorf("in the workspace: %v, asked %d times", err, len(p.saw))
+		}
 	}
 	_, err = g.Ask(t.Context(), changing("/elsewhere").Propose("1", json.RawMessage(`{"path":"a.txt"}`)))
 	if err == nil || strings.Contains(err.Error(), "CONTENT") || len(p.saw) > 0 {
@@ -998,6 +1026,23 @@ func TestReasons(t *testing.T) {
 	}
 }
 
+// TestReasonsOfQuestions: what a question names already is not said again.
+func TestReasonsOfQuestions(t *testing.T) {
+	for want, s := range map[string]permission.Subject{
+		"It was changed.":        {Kind: permission.KindSkill, Text: "pdf"},
+		"It reads your mail.":    {Kind: "mcp__mail__list", Question: "List the mails?"},
+		"`mail`: it sends them.": {Kind: "mcp__mail__send", Text: "mail"},
+	} {
+		why := map[string]string{"It was changed.": "it was changed", "It reads your mail.": "it reads your mail",
+			"`mail`: it sends them.": "it sends them"}[want]
+		r := gate.Request{Decision: permission.Decision{Verdict: permission.Ask, Reason: why,
+			Subjects: []permission.Judged{{Subject: s, Verdict: permission.Ask, Reason: why}}}}
+		if got := r.Reasons(); len(got) != 1 || got[0].Text != want {
+			t.Errorf("%+v, want %q", got, want)
+		}
+	}
+}
+
 // TestReplacedRecord: an answer with another input counts, and is recorded, for this call only: the user has not seen
 // rules for it.
 func TestReplacedRecord(t *testing.T) {
@@ -1022,6 +1067,7 @@ func TestTitle(t *testing.T) {
 		{nil, "", "Use x?"},
 		{[]permission.Subject{{Kind: permission.KindSkill, Text: "pdf"}}, "", "Use the skill pdf?"},
 		{[]permission.Subject{{Kind: permission.KindAgent, Text: "Explore"}}, "", "Start the agent Explore?"},
+		{[]permission.Subject{{Kind: "x", Text: "y", Question: "Restart the server?"}}, "", "Restart the server?"},
 		{[]permission.Subject{{Kind: permission.KindWebFetch, Text: "domain:go.dev"}}, "Plan",
 			"Fetch domain:go.dev? (agent Plan)"},
 	} {
@@ -1046,6 +1092,70 @@ func TestPeople(t *testing.T) {
 	} {
 		if got := d.People(); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestTwoScripts: all scripts of a line are shown, and an answer is bound to the content of each.
+func TestTwoScripts(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the command lines need bash")
+	}
+	dir := t.TempDir()
+	script(t, dir, "a.sh", "echo a\n")
+	script(t, dir, "b.sh", "echo b\n")
+	p := &scriptedUser{answers: []gate.Answer{yes(gate.Session), yes(gate.No)}}
+	g := newGate(t, gate.Options{Approver: p, Paths: permission.PathContext{Dir: dir}})
+	for range 2 {
+		if _, err := run(t, g, "bash ./a.sh && bash ./b.sh"); err != nil || len(p.saw) != 1 || len(p.saw[0].Files) != 2 {
+			t.Fatalf("%v, saw %+v", err, p.saw)
+		}
+	}
+	script(t, dir, "b.sh", "echo hostile\n")
+	if _, err := run(t, g, "bash ./a.sh && bash ./b.sh"); err == nil || len(p.saw) != 2 {
+		t.Errorf("after a change of the second: %v, asked %d times", err, len(p.saw))
+	} else if why := p.saw[1].Decision.Reason; !strings.HasSuffix(why, "b.sh has changed since it was approved") {
+		t.Errorf("the reason is %q", why)
+	}
+}
+
+// TestWiderRules: what a person may mean is offered, but no script, whose content would not count, and no
+// directory above the project or the user's home.
+func TestWiderRules(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the paths have no drive")
+	}
+	top := t.TempDir()
+	home, dir := filepath.Join(top, "home/user"), filepath.Join(top, "work/project")
+	script(t, dir, "gradlew", "exit 0\n")
+	read := &tool.Tool{Name: "read", Subjects: tool.SubjectsOf(func(_ context.Context,
+		in struct{ Path string }) []permission.Subject {
+		return []permission.Subject{{Kind: "Read", Text: in.Path}}
+	})}
+	path := func(name string) tool.Proposal {
+		data, _ := json.Marshal(map[string]string{"path": filepath.Join(top, name)})
+		return read.Propose("1", data)
+	}
+	for _, c := range []struct {
+		call tool.Proposal
+		want string
+	}{
+		{command("npm test x"), "Bash(npm test:*)"},
+		{command("cargo frob x"), ""},
+		{command("./gradlew build x"), ""},
+		{path("other/a.txt"), "Read(/" + top + "/other/**)"},
+		{path("home/user/notes/a.txt"), "Read(/" + top + "/home/user/notes/**)"},
+		{path("home/user/a.txt"), ""},
+		{path("home/a.txt"), ""},
+		{path("work/a.txt"), ""},
+	} {
+		p := &scriptedUser{answers: []gate.Answer{yes(gate.No)}}
+		g := newGate(t, gate.Options{Approver: p, Paths: permission.PathContext{Dir: dir, Home: home}})
+		if _, err := g.Ask(t.Context(), c.call); err == nil || len(p.saw) != 1 {
+			t.Fatalf("%s: %v, asked %d times", c.call.Input, err, len(p.saw))
+		}
+		if got := strings.Join(p.saw[0].Wider, " "); got != c.want {
+			t.Errorf("%s: %q, want %q (narrow: %q)", c.call.Input, got, c.want, p.saw[0].Rules)
 		}
 	}
 }

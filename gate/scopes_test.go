@@ -46,6 +46,21 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// TestCeilingAndFiles: a ceiling also refuses what is harmless and needs no rule, if the list does not name it.
+func TestCeilingAndFiles(t *testing.T) {
+	dir := t.TempDir()
+	read := tool.Tool{Name: "read", Subjects: tool.SubjectsOf(func(context.Context, struct{}) []permission.Subject {
+		return []permission.Subject{{Kind: permission.KindRead, Text: filepath.Join(dir, "a.txt")}}
+	})}
+	g := newGate(t, gate.Options{Ceiling: gate.CeilingOn, Paths: permission.PathContext{Dir: dir}})
+	for grant, want := range map[string]bool{"Bash(npm ci)": false, "Read": true} {
+		_, err := with(g, granting("pdf", gate.SkillFacts{}, grant)).Ask(t.Context(), read.Propose("1", json.RawMessage(`{}`)))
+		if (err == nil) != want {
+			t.Errorf("%s: %v", grant, err)
+		}
+	}
+}
+
 // TestBroadGrantOfProject: a project's own rule about its skill does not make a grant of everything effective.
 func TestBroadGrantOfProject(t *testing.T) {
 	for origin, want := range map[permission.Origin]bool{permission.Project: false, permission.User: true,
