@@ -114,13 +114,13 @@ func (e *Engine) confine(local *workspace.Local, p *Project) (*permission.Git, *
 	if err != nil {
 		return git, nil, err
 	}
-	policy.Protected = append(policy.Protected, git.Named(context.Background())...)
 	box := sandbox.New(policy, mode)
 	var once sync.Once
 	local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
 		once.Do(func() { // at the first command, because it takes some milliseconds
 			e.reportSandbox(box.Report())
 		})
+		box.Protect(git.Named(context.Background())) // the configuration may have changed since the last command
 		release, err := box.Confine(cmd, c)
 		return e.reportRestored(release, ""), err
 	}

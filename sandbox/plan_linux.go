@@ -127,8 +127,22 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 		closed = nil
 	}
 	v.guard(now.gits, slices.Concat(opened, replaced), closed)
-	v.protected = append(v.protected, slices.DeleteFunc(links.real(p.Own),
+	for _, path := range p.Own { // in the home directory as the workspace; a command could make one that is missing
+		if _, err := os.Lstat(path); err != nil && withinAny(v.writable, path) {
+			os.MkdirAll(path, 0o700)
+		}
+	}
+	own, secrets := links.real(p.Own), links.real(p.Secrets)
+	v.protected = append(v.protected, slices.DeleteFunc(slices.Clone(own),
 		func(path string) bool { return withinAny(opened, path) })...)
+	// The next command finds these by their paths.
+	for _, path := range slices.Concat(own, secrets) {
+		for dir := filepath.Dir(path); dir != "/"; dir = filepath.Dir(dir) {
+			if slices.ContainsFunc(v.writable, func(w string) bool { return w != dir && subpath.Contains(w, dir) }) {
+				v.pinned = append(v.pinned, dir)
+			}
+		}
+	}
 
 	// The command's own directories.
 	temp := []string{"/tmp", "/var/tmp", "/run", "/var/run"}
@@ -169,7 +183,7 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 	}
 	v.opened = links.real(allow.Read)
 	readable := append(opened, append(v.opened, allow.Read...)...)
-	for _, path := range append(append(links.real(p.Secrets), env...), links.real(now.sockets)...) {
+	for _, path := range append(append(secrets, env...), links.real(now.sockets)...) {
 		switch {
 		case withinAny(readable, path), withinAny(replaced, path):
 		case slices.ContainsFunc(readable, func(r string) bool { return subpath.Contains(path, r) }):

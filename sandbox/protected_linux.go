@@ -36,26 +36,27 @@ var skipped = []string{"node_modules", "__pycache__", ".venv", "venv", "target",
 // protectedFiles keeps track of the protected names and the .env files of a workspace. It reads every
 // directory once and then only those whose ctime has changed: a command cannot set ctime back.
 type protectedFiles struct {
-	roots     []string // workspace directories, resolved
-	protected permission.PathNames
-	outer     []string // git directories outside the roots that git writes when it works in the first root
-	used      []string // directories in which a worktree's git directory is open to commands
-	keepNew   bool     // see Policy
+	roots   []string // workspace directories, resolved
+	outer   []string // git directories outside the roots that git writes when it works in the first root
+	used    []string // directories in which a worktree's git directory is open to commands
+	keepNew bool     // see Policy
 
-	mu       sync.Mutex
-	running  int // number of running commands
-	dirs     map[string]int64
-	known    map[string]fileID // protected files and directories, by path
-	seen     map[string]bool   // protected names that look found and nobody has decided about
-	env      map[string]bool
-	closed   map[string]bool   // git directories of other worktrees, which each command has read-only as a whole
-	bare     map[string]fileID // directories that git treats as a repository without a name such as .git
-	newBare  []string          // those that appeared since the last call of refresh without a running command
-	full     bool              // there are more than maxDirs directories
-	reported bool              // full has been reported
-	journal  journal
-	open     map[string]openFile // open files of known and env, by path
-	places   worktreePlaces
+	mu        sync.Mutex
+	names     []string // of protected
+	protected permission.PathNames
+	running   int // number of running commands
+	dirs      map[string]int64
+	known     map[string]fileID // protected files and directories, by path
+	seen      map[string]bool   // protected names that look found and nobody has decided about
+	env       map[string]bool
+	closed    map[string]bool   // git directories of other worktrees, which each command has read-only as a whole
+	bare      map[string]fileID // directories that git treats as a repository without a name such as .git
+	newBare   []string          // those that appeared since the last call of refresh without a running command
+	full      bool              // there are more than maxDirs directories
+	reported  bool              // full has been reported
+	journal   journal
+	open      map[string]openFile // open files of known and env, by path
+	places    worktreePlaces
 
 	mounts mountTable
 }
@@ -69,7 +70,7 @@ type fileID struct {
 }
 
 func newProtectedFiles(p Policy) *protectedFiles {
-	n := &protectedFiles{protected: permission.NewPathNames(p.Protected), keepNew: p.KeepNew, dirs: map[string]int64{},
+	n := &protectedFiles{names: p.Protected, protected: permission.NewPathNames(p.Protected), keepNew: p.KeepNew, dirs: map[string]int64{},
 		known: map[string]fileID{},
 		seen:  map[string]bool{}, env: map[string]bool{}, bare: map[string]fileID{}, open: map[string]openFile{},
 		places: worktreePlaces{}}
@@ -97,6 +98,39 @@ type present struct {
 	closed    map[string]bool     // those of worktrees that are read-only as a whole
 	sockets   []string            // that listen or are mounted; set where connections are not supervised
 	files     map[string]openFile // which files those of protected and env are
+}
+
+// protect replaces the protected names. What exists under new ones was there before the next command, also if another
+// one is running.
+func (n *protectedFiles) protect(names []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if slices.Equal(names, n.names) {
+		return
+	}
+	for _, name := range names {
+		if path := filepath.Clean(name); filepath.IsAbs(path) && !slices.Contains(n.names, name) && withinAny(n.roots, path) {
+			if t, ok := identify(path); ok {
+				n.known[path] = t
+			}
+		}
+	}
+	n.names, n.protected = names, permission.NewPathNames(names)
+	clear(n.dirs) // they are read again
+	maps.DeleteFunc(n.known, func(path string, t fileID) bool {
+		name, _ := n.protected.In(path)
+		return name == "" && !withinAny(n.gits(n.known), path) && !inBare(n.bare, path)
+	})
+}
+
+// inBare reports whether a path is in one of some bare repositories.
+func inBare(bare map[string]fileID, path string) bool {
+	for dir := range bare {
+		if subpath.Contains(dir, path) {
+			return true
+		}
+	}
+	return false
 }
 
 // begin must be called before a command starts; end must be called after it.

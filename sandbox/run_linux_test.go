@@ -834,6 +834,81 @@ func TestConnected(t *testing.T) {
 	}
 }
 
+// TestHomeAsWorkspace: Knack's own directories and the secrets in the workspace stay what they are for the next command,
+// whatever directory above them a command renames.
+func TestHomeAsWorkspace(t *testing.T) {
+	for _, backend := range []string{namespaces, bubblewrap} {
+		t.Run(backend, func(t *testing.T) {
+			b := newFixture(t)
+			p, err := Default(b.home)
+			if err != nil {
+				t.Fatal(err)
+			}
+			os.MkdirAll(filepath.Join(b.home, "notes/sub"), 0o755)
+			os.WriteFile(filepath.Join(b.home, "notes/sub/private"), []byte("SECRET"), 0o600)
+			p.Secrets = append(p.Secrets, filepath.Join(b.home, "notes/sub/private"), filepath.Join(b.home, ".config/gh/hosts"))
+			os.Mkdir(filepath.Join(b.home, ".config/gh"), 0o755)
+			os.WriteFile(filepath.Join(b.home, ".config/gh/hosts"), []byte("SECRET"), 0o600)
+			b.box, b.dir = newBox(t, p), b.home
+			if b.local, err = workspace.NewLocal(b.home); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { b.local.Close() })
+			b.local.Confine = b.box.Confine
+			b.on(backend)
+			b.run("mv notes n2; mv notes/sub n3; mv .config c2; mkdir -p .config/knack; echo evil > .config/knack/settings; " +
+				"mkdir -p .local/share/knack; echo evil > .local/share/knack/trust")
+			out, _ := b.run("cat n2/sub/private n3/private notes/sub/private c2/gh/hosts .config/gh/hosts")
+			if strings.Contains(out, "SECRET") {
+				t.Errorf("read: %s", out)
+			}
+			if data, _ := os.ReadFile(filepath.Join(b.home, ".config/knack/settings")); string(data) != "ours" {
+				t.Errorf("settings: %q", data)
+			}
+			if _, err := os.Lstat(filepath.Join(b.home, ".local/share/knack/trust")); err == nil {
+				t.Error("a directory of Knack that was missing was written")
+			}
+		})
+	}
+}
+
+// TestProtect: names that become protected between two commands are protected for the next one, also while another one
+// runs, and files that were there are not moved aside.
+func TestProtect(t *testing.T) {
+	b := newFixture(t).complete()
+	hooks := filepath.Join(b.dir, "tools/hooks")
+	os.MkdirAll(hooks, 0o755)
+	os.WriteFile(filepath.Join(hooks, "pre-commit"), []byte("ok"), 0o755)
+	if out, exit := b.run("echo ok > tools/hooks/pre-commit"); exit.Code != 0 {
+		t.Fatal(out)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan bool)
+	go func() {
+		defer close(done)
+		b.local.Run(ctx, workspace.Command{Line: "touch started; sleep 100"})
+	}()
+	for late := time.Now().Add(time.Minute); time.Now().Before(late); time.Sleep(5 * time.Millisecond) {
+		if _, err := os.Lstat(filepath.Join(b.dir, "started")); err == nil {
+			break
+		}
+	}
+	b.box.Protect([]string{filepath.ToSlash(hooks)})
+	if out, exit := b.run("echo evil > tools/hooks/pre-commit"); exit.Code == 0 {
+		t.Errorf("written: %s", out)
+	}
+	cancel()
+	<-done
+	if out, exit := b.run("cat tools/hooks/pre-commit; echo evil > tools/hooks/new"); !strings.HasPrefix(out, "ok\n") ||
+		exit.Code == 0 {
+		t.Errorf("%s %+v", out, exit)
+	}
+	b.box.Protect(nil)
+	if out, exit := b.run("echo mine > tools/hooks/pre-commit"); exit.Code != 0 {
+		t.Errorf("no longer protected: %s", out)
+	}
+}
+
 // TestReplacedDirectories: a link that a command puts in the place of a directory of the workspace, which lies in
 // another one, opens nothing to the next command.
 func TestReplacedDirectories(t *testing.T) {

@@ -140,6 +140,7 @@ type Sandbox struct {
 
 	mu    sync.Mutex
 	added []string // roots
+	named []string // protected names
 }
 
 // New makes a sandbox. It changes nothing on the machine before the first command or report.
@@ -155,12 +156,20 @@ func (s *Sandbox) AddRoot(dir string) {
 	s.added = append(s.added, dir)
 }
 
-// current returns the policy with the roots that were added. Of directories in other ones of the policy, those are left
+// Protect sets names that are protected in addition to those of the policy, for commands that start from now on. What
+// git's configuration names changes while a session runs.
+func (s *Sandbox) Protect(names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.named = names
+}
+
+// current returns the policy with the roots and names that were added. Of directories in other ones of the policy, those are left
 // out in whose place a link is, because a command may have made it.
 func (s *Sandbox) current() (*Policy, error) {
 	s.mu.Lock()
 	p := s.policy
-	p.Roots = slices.Concat(p.Roots, s.added)
+	p.Roots, p.Protected = slices.Concat(p.Roots, s.added), slices.Concat(p.Protected, s.named)
 	s.mu.Unlock()
 	all := slices.Concat([]string{p.Dir}, p.Roots, p.Write)
 	elsewhere := func(dir string) bool { return permission.Elsewhere(dir, all) }

@@ -247,6 +247,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	r := &run{system: s, policy: p, backend: backend, env: cmd.Env, allow: allow,
 		opened: append(real(allow.Write), allow.Write...), dir: cmd.Dir, done: make(chan struct{})}
 	supervised := backend == namespaces && s.supervises && !p.Network
+	s.names.protect(p.Protected)
 	now := s.names.begin()
 	if !supervised {
 		now.sockets = sockets(&s.names.mounts)
