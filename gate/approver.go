@@ -56,7 +56,8 @@ type Request struct {
 // Title returns a one-line question in plain words: whether to allow the call.
 func (r *Request) Title() string {
 	title := "Use " + r.Tool + "?"
-	if server, name, ok := strings.Cut(strings.TrimPrefix(r.Tool, "mcp__"), "__"); ok && strings.HasPrefix(r.Tool, "mcp__") {
+	if server, name, ok := strings.Cut(strings.TrimPrefix(r.Tool, "mcp__"), "__"); ok &&
+		strings.HasPrefix(r.Tool, "mcp__") {
 		title = "Use " + name + " of the MCP server " + server + "?"
 	}
 	command := slices.ContainsFunc(r.Subjects, permission.Subject.IsCommand)
@@ -385,7 +386,7 @@ func (g *Gate) update(updates []Update) error {
 	var ask, deny []permission.Rule
 	var dirs []string
 	var kept []Kept
-	var mode permission.Mode // "": unchanged. That of a fork is not the session's, which SetMode sets
+	var mode permission.Mode // "": unchanged. That of a sub-agent is not the session's, which SetMode sets
 	for _, u := range updates {
 		for _, text := range u.Rules {
 			rule, err := permission.ParseRule(text, permission.Session)

@@ -144,26 +144,26 @@ type answer struct {
 }
 
 // New returns the Gate of a session. The error comes from the Keeper or is about a stored rule.
-func New(o Options) (*Gate, error) {
-	if o.Mode == "" {
-		o.Mode = permission.Default
+func New(options Options) (*Gate, error) {
+	if options.Mode == "" {
+		options.Mode = permission.Default
 	}
-	m := &mode{now: o.Mode}
-	g := &Gate{opt: o, session: m, mode: m.get, answers: &answers{asking: make(chan struct{}, 1)},
+	shared := &mode{now: options.Mode}
+	g := &Gate{opt: options, session: shared, mode: shared.get, answers: &answers{asking: make(chan struct{}, 1)},
 		moved: new(atomic.Pointer[Gate])}
-	if o.Keeper == nil {
+	if options.Keeper == nil {
 		return g, nil
 	}
-	kept, err := o.Keeper.Kept()
+	stored, err := options.Keeper.Kept()
 	if err != nil {
 		return nil, err
 	}
-	for _, k := range kept {
-		r, err := permission.ParseRule(k.Rule, permission.Kept)
+	for _, k := range stored {
+		rule, err := permission.ParseRule(k.Rule, permission.Kept)
 		if err != nil {
 			return nil, fmt.Errorf("a stored rule: %w", err)
 		}
-		g.answers.keptAnswers = append(g.answers.keptAnswers, answer{rule: r, files: k.Files})
+		g.answers.keptAnswers = append(g.answers.keptAnswers, answer{rule: rule, files: k.Files})
 	}
 	return g, nil
 }
@@ -171,7 +171,7 @@ func New(o Options) (*Gate, error) {
 // Mode returns the current mode.
 func (g *Gate) Mode() permission.Mode { return g.mode() }
 
-// SetMode changes the mode of the session, and thereby that of its forks.
+// SetMode changes the mode of the session, and thereby that of its sub-agents.
 func (g *Gate) SetMode(m permission.Mode) {
 	g.session.mu.Lock()
 	defer g.session.mu.Unlock()
@@ -194,12 +194,12 @@ func (g *Gate) ForAgent(agent string, of func(permission.Mode) permission.Mode, 
 	return &child
 }
 
-// Replace returns a Gate with the Rules, Paths and Ceiling of o. All else is that of g, also the mode
+// Replace returns a Gate with the Rules, Paths and Ceiling of with. All else is that of g, also the mode
 // and the answers, which both Gates share.
-func (g *Gate) Replace(o Options) *Gate {
+func (g *Gate) Replace(with Options) *Gate {
 	next := *g
 	next.moved = new(atomic.Pointer[Gate])
-	next.opt.Rules, next.opt.Paths, next.opt.Ceiling = o.Rules, o.Paths, o.Ceiling
+	next.opt.Rules, next.opt.Paths, next.opt.Ceiling = with.Rules, with.Paths, with.Ceiling
 	return &next
 }
 
@@ -490,19 +490,19 @@ type judgement struct {
 }
 
 func (g *Gate) decide(ctx context.Context, scopes []scope, subjects []permission.Subject) judgement {
-	s := g.newSources(scopes, subjects)
+	from := g.newGrounds(scopes, subjects)
 	mode, why := g.Mode(), ""
 	var judged judgement
 	for again := true; again; {
-		judged.Decision, judged.files, again = s.rules().Decide(ctx, mode, s.place, subjects...), nil, false
+		judged.Decision, judged.files, again = from.rules().Decide(ctx, mode, from.place, subjects...), nil, false
 		for _, part := range judged.Subjects {
 			if part.Verdict != permission.Allow {
 				continue
 			}
-			files, no := s.dropAnswer(ctx, part)
+			files, no := from.dropAnswer(ctx, part)
 			if no == "" {
 				var more []File
-				more, no = s.dropGrant(part)
+				more, no = from.dropGrant(part)
 				files = append(files, more...)
 			}
 			judged.files = append(judged.files, files...)
@@ -527,10 +527,10 @@ func (g *Gate) decide(ctx context.Context, scopes []scope, subjects []permission
 	return judged
 }
 
-// sources are what can allow a call: rules, and the user's answers and the grants of skills. Those
+// grounds are what can allow a call: rules, and the user's answers and the grants of skills. Those
 // answers and grants that turn out not to cover the files that the call would run are dropped, and
 // the call is decided again without them.
-type sources struct {
+type grounds struct {
 	gate     *Gate
 	subjects []permission.Subject // of the call
 	place    permission.PathContext
@@ -540,29 +540,29 @@ type sources struct {
 	dirs     []string // directories that relative names of scripts may start from; computed when first needed
 }
 
-func (g *Gate) newSources(scopes []scope, subjects []permission.Subject) *sources {
-	s := &sources{gate: g, subjects: subjects, place: g.opt.Paths, fixed: g.opt.Rules, answers: g.allAnswers(),
+func (g *Gate) newGrounds(scopes []scope, subjects []permission.Subject) *grounds {
+	from := &grounds{gate: g, subjects: subjects, place: g.opt.Paths, fixed: g.opt.Rules, answers: g.allAnswers(),
 		grants: scopes}
 	g.answers.mu.Lock()
-	s.fixed.Ask = slices.Concat(s.fixed.Ask, g.answers.askRules)
-	s.fixed.Deny = slices.Concat(s.fixed.Deny, g.answers.denyRules)
-	s.place.Roots = slices.Concat(s.place.Roots, g.answers.dirs)
+	from.fixed.Ask = slices.Concat(from.fixed.Ask, g.answers.askRules)
+	from.fixed.Deny = slices.Concat(from.fixed.Deny, g.answers.denyRules)
+	from.place.Roots = slices.Concat(from.place.Roots, g.answers.dirs)
 	g.answers.mu.Unlock()
 	for _, scope := range scopes {
-		s.fixed.Deny = append(s.fixed.Deny, scope.deny...)
+		from.fixed.Deny = append(from.fixed.Deny, scope.deny...)
 	}
-	return s
+	return from
 }
 
-func (s *sources) rules() permission.Rules {
-	all := s.fixed
+func (from *grounds) rules() permission.Rules {
+	all := from.fixed
 	all.Allow = slices.Clone(all.Allow)
-	for _, a := range s.answers {
+	for _, a := range from.answers {
 		all.Allow = append(all.Allow, a.rule)
 	}
-	for _, scope := range s.grants {
+	for _, scope := range from.grants {
 		for _, r := range scope.allow {
-			if s.gate.isGranted(scope, r) {
+			if from.gate.isGranted(scope, r) {
 				all.Allow = append(all.Allow, r)
 			}
 		}
@@ -571,24 +571,24 @@ func (s *sources) rules() permission.Rules {
 }
 
 // scripts returns the files that a part of the call would run, and those of them that do not exist.
-func (s *sources) scripts(part permission.Subject) (files []File, missing []string) {
-	if s.dirs == nil {
-		s.dirs = folders(s.subjects, s.place.Dir)
+func (from *grounds) scripts(part permission.Subject) (files []File, missing []string) {
+	if from.dirs == nil {
+		from.dirs = folders(from.subjects, from.place.Dir)
 	}
-	return scriptsOf(part, s.dirs)
+	return scriptsOf(part, from.dirs)
 }
 
 // dropAnswer drops the answers that allow a part of the call if they no longer bind: a file that it
 // would run has changed since, or may change before it runs. why says so; "": nothing was dropped, and
 // files are those whose content the answers are bound to.
-func (s *sources) dropAnswer(ctx context.Context, part permission.Judged) (files []File, why string) {
+func (from *grounds) dropAnswer(ctx context.Context, part permission.Judged) (files []File, why string) {
 	if part.Origin != permission.Session && part.Origin != permission.Kept {
 		return nil, ""
 	}
-	files, missing := s.scripts(part.Subject)
+	files, missing := from.scripts(part.Subject)
 	same := func(a answer) bool { return a.rule.Origin == part.Origin && a.rule.String() == part.Rule }
 	covered := false
-	for _, a := range s.answers {
+	for _, a := range from.answers {
 		if !same(a) {
 			continue
 		}
@@ -597,10 +597,10 @@ func (s *sources) dropAnswer(ctx context.Context, part permission.Judged) (files
 		}
 		_, changed := findUnbound(files, a.files)
 		covered = covered || !changed && len(missing) == 0 &&
-			(len(files) > 0 || len(a.files) == 0 || runsFile(part.Subject, s.dirs, a.files))
+			(len(files) > 0 || len(a.files) == 0 || runsFile(part.Subject, from.dirs, a.files))
 	}
 	if covered {
-		why = s.gate.changesFiles(ctx, s.subjects, files)
+		why = from.gate.changesFiles(ctx, from.subjects, files)
 	} else if f, _ := findUnbound(files, nil); f.Path == "" {
 		why = "a file that it runs does not exist"
 	} else {
@@ -609,21 +609,21 @@ func (s *sources) dropAnswer(ctx context.Context, part permission.Judged) (files
 	if why == "" {
 		return files, ""
 	}
-	s.answers = slices.DeleteFunc(slices.Clone(s.answers), same)
+	from.answers = slices.DeleteFunc(slices.Clone(from.answers), same)
 	return nil, why
 }
 
 // dropGrant drops a skill's grants if they allow a part of the call but do not cover the files that it
 // would run. why says so; "": nothing was dropped, and files are those whose content was approved with
 // the skill.
-func (s *sources) dropGrant(part permission.Judged) (files []File, why string) {
-	for i, scope := range s.grants {
+func (from *grounds) dropGrant(part permission.Judged) (files []File, why string) {
+	for i, scope := range from.grants {
 		if "skill:"+scope.name != string(part.Origin) || scope.Dir == "" {
 			continue
 		}
-		run, missing := s.scripts(part.Subject)
-		if why := scope.whyNotCovered(run, missing, append([]string{s.place.Dir}, s.place.Roots...)); why != "" {
-			s.grants = slices.Delete(slices.Clone(s.grants), i, i+1)
+		run, missing := from.scripts(part.Subject)
+		if why := scope.whyNotCovered(run, missing, append([]string{from.place.Dir}, from.place.Roots...)); why != "" {
+			from.grants = slices.Delete(slices.Clone(from.grants), i, i+1)
 			return nil, why
 		}
 		if scope.Approved != nil {

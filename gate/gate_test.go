@@ -630,7 +630,8 @@ func TestFork(t *testing.T) {
 	if _, err := run(t, g, "npm ci"); err != nil {
 		t.Fatal(err)
 	}
-	child := g.ForAgent("x", func(m permission.Mode) permission.Mode { return gate.Stricter(m, permission.AcceptEdits) }, nil)
+	child := g.ForAgent("x", func(m permission.Mode) permission.Mode { return gate.Stricter(m, permission.AcceptEdits) },
+		nil)
 	if child.Mode() != permission.Default {
 		t.Errorf("the fork's mode is %s", child.Mode())
 	}

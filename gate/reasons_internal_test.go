@@ -13,7 +13,8 @@ func TestShownRules(t *testing.T) {
 		"Edit(~/p/a.go) Bash(cat //home/u/x) Edit(//home/user2/a) Edit(//tmp/a)" {
 		t.Error(got)
 	}
-	for path, want := range map[string]string{"/home/u/p/a.go": "a.go", "/home/u/.ssh/id": "~/.ssh/id", "/etc/x": "/etc/x"} {
+	for path, want := range map[string]string{"/home/u/p/a.go": "a.go", "/home/u/.ssh/id": "~/.ssh/id",
+		"/etc/x": "/etc/x"} {
 		if got := r.Short(path); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}

@@ -192,7 +192,7 @@ func TestTable(t *testing.T) {
 		if !strings.HasSuffix(k.doc, ".") {
 			t.Errorf("%s is not documented", k.name)
 		}
-		if (k.scope == onlyStricter) != (k.weak != nil) {
+		if (k.setBy == onlyStricter) != (k.weak != nil) {
 			t.Errorf("%s: a key that can be tightened needs an order", k.name)
 		}
 	}

@@ -62,7 +62,7 @@ func (l *loader) adopt(from *layer) {
 		}
 	}
 	if len(unused) > 0 {
-		l.c.Foreign.Unused = append(l.c.Foreign.Unused, Unused{from.path, unused})
+		l.result.Foreign.Unused = append(l.result.Foreign.Unused, Unused{from.path, unused})
 	}
 	from.top = &top
 }
@@ -90,7 +90,7 @@ func (l *loader) ofClaude(from *layer, m member) (val *node, used bool) {
 		}
 		for _, v := range m.val.members {
 			if v.val == m.val.get(v.key) && v.val.kind == 's' {
-				l.c.Foreign.Env = append(l.c.Foreign.Env, ForeignVariable{v.key, v.val.text, l.at(*from, v.val)})
+				l.result.Foreign.Env = append(l.result.Foreign.Env, ForeignVariable{v.key, v.val.text, l.at(*from, v.val)})
 			}
 		}
 		return nil, true

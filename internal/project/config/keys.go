@@ -17,7 +17,7 @@ import (
 type key struct {
 	name  string // with dots, such as permissions.allow
 	kind  kind
-	scope settingScope
+	setBy setBy
 	enum  []string
 	doc   string
 	// weak is set for a key that a project may only make stricter. It reports whether val is less strict
@@ -43,14 +43,14 @@ const (
 	raw              // passed on unchanged; joined like list
 )
 
-// settingScope defines which files may set a key.
-type settingScope uint8
+// setBy says which files may set a key.
+type setBy uint8
 
 const (
-	fromAnyone   settingScope = iota
-	onlyStricter              // a project may only make it stricter
-	fromUser                  // managed files, command line and user files
-	fromOwner                 // managed files and user files
+	fromAnyone   setBy = iota
+	onlyStricter       // a project may only make it stricter
+	fromUser           // managed files, command line and user files
+	fromOwner          // managed files and user files
 )
 
 var efforts = []string{"low", "medium", "high", "xhigh", "max"}
@@ -172,8 +172,8 @@ var table = sync.OnceValue(func() []key {
 
 		{"web.allowPrivate", list, fromUser, nil,
 			"Hosts, or host:port, that may lead to this machine or to the network that " +
-				"it is in, when an address comes from somebody else: web_fetch, a remote MCP server, a login. The permission rule " +
-				"is needed as well.", nil},
+				"it is in, when an address comes from somebody else: web_fetch, a remote MCP server, a login. The permission " +
+				"rule is needed as well.", nil},
 		{"web.documentationHosts", list, fromUser, nil,
 			"Hosts that web_fetch asks without approval, instead of the built-in " +
 				"list of documentation; [] for none.", nil},
@@ -186,8 +186,8 @@ var table = sync.OnceValue(func() []key {
 
 		{"mcp.startTime", number, fromUser, nil,
 			"How many seconds an MCP server has to start and to list what it offers, unless " +
-				"its definition has a timeout. Default 30, and 120 if the program is npx, uvx or docker. The variable MCP_TIMEOUT, " +
-				"in milliseconds, replaces it.", nil},
+				"its definition has a timeout. Default 30, and 120 if the program is npx, uvx or docker. The variable " +
+				"MCP_TIMEOUT, in milliseconds, replaces it.", nil},
 		{"mcp.firstWait", number, fromUser, nil,
 			"How many seconds print mode waits before its first request for MCP servers " +
 				"whose tools are not known yet. Default 5.", nil},
@@ -209,9 +209,10 @@ var table = sync.OnceValue(func() []key {
 		{"outputStyle", text, fromAnyone, nil,
 			"The name of a Markdown file in .claude/output-styles, .knack/output-styles or " +
 				"your own directories of that name, whose text is added to the system prompt.", nil},
-		{"statusLine", raw, fromUser, nil, "{type: command, command}: a command that prints a line for below the prompt. It gets " +
-			"JSON on its standard input (model, workspace, cost, context_window …), runs like a hook of your own settings and " +
-			"has 2 s.", nil},
+		{"statusLine", raw, fromUser, nil,
+			"{type: command, command}: a command that prints a line for below the prompt. It gets " +
+				"JSON on its standard input (model, workspace, cost, context_window …), runs like a hook of your own settings " +
+				"and has 2 s.", nil},
 		{"theme", text, fromUser, []string{"auto", "dark", "light", "high-contrast", "colour-blind", "truecolor",
 			"truecolor-light", "none"}, "Colours of the screen: auto (default: dark or light, to match the terminal's " +
 			"background), a theme of the program, or the NAME of a file themes/NAME.json beside your settings.", nil},
@@ -435,12 +436,12 @@ func (k key) schema() object {
 			s = hooksSchema()
 		}
 	}
-	s["description"] = k.doc + k.scope.note()
+	s["description"] = k.doc + k.setBy.note()
 	return s
 }
 
-func (w settingScope) note() string {
-	switch w {
+func (by setBy) note() string {
+	switch by {
 	case onlyStricter:
 		return " A project may only make it stricter."
 	case fromUser:
@@ -457,7 +458,7 @@ func Help() string {
 	b.WriteString(helpHead)
 	for _, k := range table() {
 		fmt.Fprintf(&b, "\n  %s (%s)\n", k.name, k.typeName())
-		for _, line := range wrap(k.doc+k.scope.note(), 74) {
+		for _, line := range wrap(k.doc+k.setBy.note(), 74) {
 			b.WriteString("      " + line + "\n")
 		}
 	}

@@ -108,33 +108,33 @@ type layer struct {
 
 // Load reads settings. The error is about what the command line names, or about an unreadable policy;
 // everything else is in the Problems.
-func Load(o Options) (*Config, error) {
-	c := &Config{Raw: map[string][]Section{}, from: map[string][]Position{}}
-	l := loader{Options: o, c: c}
-	if err := l.managed(); err != nil {
+func Load(options Options) (*Config, error) {
+	config := &Config{Raw: map[string][]Section{}, from: map[string][]Position{}}
+	load := loader{Options: options, result: config}
+	if err := load.managed(); err != nil {
 		return nil, err
 	}
-	if err := l.policies(); err != nil {
+	if err := load.policies(); err != nil {
 		return nil, err
 	}
-	if err := l.commandLine(); err != nil {
+	if err := load.commandLine(); err != nil {
 		return nil, err
 	}
-	if !o.Bare {
-		if err := l.project(); err != nil {
+	if !options.Bare {
+		if err := load.project(); err != nil {
 			return nil, err
 		}
-		l.user()
+		load.user()
 	}
-	if err := l.merge(); err != nil {
+	if err := load.merge(); err != nil {
 		return nil, err
 	}
-	return c, nil
+	return config, nil
 }
 
 type loader struct {
 	Options
-	c      *Config
+	result *Config
 	layers []layer // highest precedence first
 }
 
@@ -145,7 +145,7 @@ func (l *loader) toolNames() []string {
 	return l.Tools()
 }
 
-func (l *loader) problem(p knack.Problem) { l.c.Problems = append(l.c.Problems, p) }
+func (l *loader) problem(p knack.Problem) { l.result.Problems = append(l.result.Problems, p) }
 
 // read makes a layer from the content of a file. It reports whether all of it is valid JSON.
 func (l *loader) read(from layer, path string, data []byte) (layer, bool) {
@@ -203,7 +203,7 @@ func (l *loader) managed() error {
 		for _, name := range append(names, foreign) {
 			from := layer{origin: permission.Managed, base: dir, foreign: name == foreign}
 			if !l.open(from, name) {
-				return fmt.Errorf("managed settings: %s", l.c.Problems[len(l.c.Problems)-1])
+				return fmt.Errorf("managed settings: %s", l.result.Problems[len(l.result.Problems)-1])
 			}
 		}
 	}
@@ -213,9 +213,10 @@ func (l *loader) managed() error {
 // policies reads Options.Policy.
 func (l *loader) policies() error {
 	for _, text := range l.Policy {
-		from, whole := l.read(layer{origin: permission.Managed, base: l.Dir, policy: true}, "--managed-settings", []byte(text))
+		from, whole := l.read(layer{origin: permission.Managed, base: l.Dir, policy: true}, "--managed-settings",
+			[]byte(text))
 		if !whole {
-			return errors.New(l.c.Problems[len(l.c.Problems)-1].String())
+			return errors.New(l.result.Problems[len(l.result.Problems)-1].String())
 		}
 		for _, m := range from.top.members {
 			if err := checkPolicy(m.key, m.val); err != nil {
@@ -240,21 +241,24 @@ var restrictiveWords = []string{"deny", "denied", "disable", "disallow", "only",
 	"restrict", "sandbox", "allowed", "require", "exclude", "force"}
 
 // checkPolicy returns an error for a setting of a policy that would restrict and is not used.
-func checkPolicy(name string, n *node) error {
+func checkPolicy(name string, val *node) error {
 	last := strings.ToLower(name[strings.LastIndexByte(name, '.')+1:])
-	if !restrictiveKey(name) && slices.ContainsFunc(restrictiveWords, func(w string) bool { return strings.Contains(last, w) }) {
+	if !restrictiveKey(name) && slices.ContainsFunc(restrictiveWords, func(w string) bool {
+		return strings.Contains(last,
+			w)
+	}) {
 		return fmt.Errorf("%s is not supported: permissions.deny, permissions.ask and "+
 			"permissions.disableBypassPermissionsMode are", name)
 	}
-	if name == "permissions" && n.kind != 'o' || restrictiveKey(name) &&
+	if name == "permissions" && val.kind != 'o' || restrictiveKey(name) &&
 		name != "permissions.disableBypassPermissionsMode" &&
-		n.kind != 'l' {
-		return fmt.Errorf("%s is %s", name, n.is())
+		val.kind != 'l' {
+		return fmt.Errorf("%s is %s", name, val.is())
 	}
-	if n.kind != 'o' {
+	if val.kind != 'o' {
 		return nil
 	}
-	for _, m := range n.members {
+	for _, m := range val.members {
 		if err := checkPolicy(name+"."+m.key, m.val); err != nil {
 			return err
 		}
@@ -294,7 +298,7 @@ func (l *loader) commandLine() error {
 			}
 		}
 		if _, whole := l.read(from, path, data); !whole {
-			broken := l.c.Problems[len(l.c.Problems)-1]
+			broken := l.result.Problems[len(l.result.Problems)-1]
 			broken.Message = strings.TrimSuffix(broken.Message, brokenNote) // nothing applies, because the program exits
 			if broken.Hint != "" {
 				broken.Message += " (" + broken.Hint + ")"
@@ -438,9 +442,9 @@ func (l *loader) merge() error {
 		if k.name == "$schema" {
 			continue
 		}
-		v := l.key(k)
-		l.shownValue(k, v)
-		if v != nil {
+		value := l.key(k)
+		l.shownValue(k, value)
+		if value != nil {
 			at, parts := merged, strings.Split(k.name, ".")
 			for _, p := range parts[:len(parts)-1] {
 				if at[p] == nil {
@@ -448,7 +452,7 @@ func (l *loader) merge() error {
 				}
 				at = at[p].(object)
 			}
-			at[parts[len(parts)-1]] = v
+			at[parts[len(parts)-1]] = value
 		}
 	}
 	l.noBypass(merged)
@@ -456,19 +460,19 @@ func (l *loader) merge() error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(data, &l.c.Settings); err != nil {
+	if err := json.Unmarshal(data, &l.result.Settings); err != nil {
 		return fmt.Errorf("settings: %w", err) // the table and Settings do not match
 	}
-	if l.c.Settings.Permissions.DefaultMode == "" { // also if noBypass has removed it
-		l.c.values = slices.DeleteFunc(l.c.values, func(v Value) bool { return v.Key == "permissions.defaultMode" })
+	if l.result.Settings.Permissions.DefaultMode == "" { // also if noBypass has removed it
+		l.result.values = slices.DeleteFunc(l.result.values, func(v Value) bool { return v.Key == "permissions.defaultMode" })
 	}
 	order := map[string]int{} // sort by file, in the order of reading
-	for _, p := range l.c.Problems {
+	for _, p := range l.result.Problems {
 		if _, ok := order[p.Path]; !ok {
 			order[p.Path] = len(order)
 		}
 	}
-	slices.SortStableFunc(l.c.Problems, func(a, b knack.Problem) int {
+	slices.SortStableFunc(l.result.Problems, func(a, b knack.Problem) int {
 		return cmp.Or(order[a.Path]-order[b.Path], a.Line-b.Line, a.Column-b.Column)
 	})
 	return nil
@@ -476,14 +480,14 @@ func (l *loader) merge() error {
 
 // noBypass removes the mode bypassPermissions if some file disables it.
 func (l *loader) noBypass(merged object) {
-	p, _ := merged["permissions"].(object)
-	if p["disableBypassPermissionsMode"] == nil || p["defaultMode"] != string(permission.Bypass) {
+	permissions, _ := merged["permissions"].(object)
+	if permissions["disableBypassPermissionsMode"] == nil || permissions["defaultMode"] != string(permission.Bypass) {
 		return
 	}
-	delete(p, "defaultMode")
-	at := l.c.from["permissions.defaultMode"][0]
-	by := l.c.from["permissions.disableBypassPermissionsMode"][0]
-	delete(l.c.from, "permissions.defaultMode")
+	delete(permissions, "defaultMode")
+	at := l.result.from["permissions.defaultMode"][0]
+	by := l.result.from["permissions.disableBypassPermissionsMode"][0]
+	delete(l.result.from, "permissions.defaultMode")
 	l.problem(knack.Problem{Code: codeIgnored, Severity: knack.Error, Path: at.Path, Line: at.Line, Column: at.Column,
 		Message: fmt.Sprintf("bypassPermissions is disabled by %s:%d", by.Path, by.Line)})
 }
@@ -492,8 +496,8 @@ func (l *loader) noBypass(merged object) {
 const codeIgnored = knack.CodeSettingIgnored
 
 // unknown reports unknown keys.
-func (from layer) unknown(known map[string]bool, n *node, prefix string) {
-	for _, m := range n.members {
+func (from layer) unknown(known map[string]bool, tree *node, prefix string) {
+	for _, m := range tree.members {
 		name := prefix + m.key
 		switch {
 		case from.foreign && prefix == "":
@@ -553,25 +557,25 @@ func meaning(name string) string {
 }
 
 // find returns a layer's value of a key, if it has the right type.
-func (from layer) find(k key, report bool) *node {
-	n := from.top
-	for _, part := range strings.Split(k.name, ".") {
-		if n == nil || n.kind != 'o' {
+func (from layer) find(setting key, report bool) *node {
+	val := from.top
+	for _, part := range strings.Split(setting.name, ".") {
+		if val == nil || val.kind != 'o' {
 			return nil
 		}
-		n = n.get(part)
+		val = val.get(part)
 	}
-	if n == nil {
+	if val == nil {
 		return nil
 	}
-	if want := k.expected(n); want != "" {
+	if want := setting.expected(val); want != "" {
 		if report {
-			from.problem(n.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s is %s: it must be %s", k.name,
-				n.displayText(), want)
+			from.problem(val.at, knack.CodeFieldType, knack.Error, setting.name+meaning(setting.name), "%s is %s: it must be %s",
+				setting.name, val.displayText(), want)
 		}
 		return nil
 	}
-	return n
+	return val
 }
 
 // displayText formats a value for a message.
@@ -592,112 +596,114 @@ func (n *node) displayText() string {
 }
 
 // counts reports whether a layer may set a key. If not, it adds a problem.
-func (l *loader) counts(from layer, k key, n *node) bool {
-	restrictive := k.name == "permissions.ask" || k.name == "permissions.deny"
+func (l *loader) counts(from layer, setting key, val *node) bool {
+	restrictive := setting.name == "permissions.ask" || setting.name == "permissions.deny"
 	if from.policy {
-		return restrictiveKey(k.name)
+		return restrictiveKey(setting.name)
 	}
 	if from.silent {
 		return restrictive
 	}
 	why := ""
 	switch {
-	case k.scope == fromOwner && (from.project || from.flag):
+	case setting.setBy == fromOwner && (from.project || from.flag):
 		why = "is read only from managed and user settings"
-	case from.project && k.scope == fromUser:
+	case from.project && setting.setBy == fromUser:
 		why = "is not read from a project"
-	case from.project && k.name == "permissions.defaultMode" && k.fold(n.text) == string(permission.Bypass):
+	case from.project && setting.name == "permissions.defaultMode" && setting.fold(val.text) == string(permission.Bypass):
 		why = "cannot be bypassPermissions in a project"
-	case from.project && k.scope == onlyStricter && k.weak(n, l.above(k)):
+	case from.project && setting.setBy == onlyStricter && setting.weak(val, l.above(setting)):
 		why = "can only be made stricter by a project"
 	}
 	if why == "" {
 		return true
 	}
-	from.problem(n.at, codeIgnored, knack.Warn, "set it in your own settings", "%s %s", k.name, why)
+	from.problem(val.at, codeIgnored, knack.Warn, "set it in your own settings", "%s %s", setting.name, why)
 	return false
 }
 
 // above returns the value of a key in the layers other than the project's.
-func (l *loader) above(k key) *node {
+func (l *loader) above(setting key) *node {
 	for _, from := range l.layers {
 		if from.project || from.silent || from.foreign {
 			continue
 		}
-		if n := from.find(k, false); n != nil {
-			return n
+		if val := from.find(setting, false); val != nil {
+			return val
 		}
 	}
 	return nil
 }
 
 // key returns the merged value of a key, for encoding/json; nil: not set.
-func (l *loader) key(k key) any {
+func (l *loader) key(setting key) any {
 	var lists []any
 	fields := object{}
-	for _, from := range l.ordered(k) {
-		n := from.find(k, !from.silent)
-		if n == nil || !l.counts(from, k, n) {
+	for _, from := range l.ordered(setting) {
+		val := from.find(setting, !from.silent)
+		if val == nil || !l.counts(from, setting, val) {
 			continue
 		}
 		switch {
-		case k.name == "model" && from.foreign: // used if it has a key
-			l.c.Foreign.Models = append(l.c.Foreign.Models, ForeignModel{n.text, l.at(from, n)})
-		case k.kind == rules:
-			l.rules(from, k, n)
-		case k.kind == raw:
-			p := l.at(from, n)
-			l.c.Raw[k.name] = append(l.c.Raw[k.name], Section{Origin: p.Origin, Path: p.Path, Line: p.Line, Column: p.Column,
-				JSON: json.RawMessage(from.data[n.at:n.end])})
-			l.c.from[k.name] = append(l.c.from[k.name], p)
-		case k.kind == list:
+		case setting.name == "model" && from.foreign: // used if it has a key
+			l.result.Foreign.Models = append(l.result.Foreign.Models, ForeignModel{val.text, l.at(from, val)})
+		case setting.kind == rules:
+			l.rules(from, setting, val)
+		case setting.kind == raw:
+			at := l.at(from, val)
+			l.result.Raw[setting.name] = append(l.result.Raw[setting.name], Section{Origin: at.Origin, Path: at.Path,
+				Line: at.Line, Column: at.Column,
+				JSON: json.RawMessage(from.data[val.at:val.end])})
+			l.result.from[setting.name] = append(l.result.from[setting.name], at)
+		case setting.kind == list:
 			if lists == nil {
 				lists = []any{} // an empty list is a value, too
 			}
-			for _, it := range n.items {
-				if want := k.bad(it); want != "" {
-					from.problem(it.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s contains %s: it must be %s", k.name,
-						it.displayText(), want)
+			for _, it := range val.items {
+				if want := setting.bad(it); want != "" {
+					from.problem(it.at, knack.CodeFieldType, knack.Error, setting.name+meaning(setting.name),
+						"%s contains %s: it must be %s", setting.name, it.displayText(), want)
 					continue
 				}
 				if !slices.Contains(lists, any(it.text)) {
 					lists = append(lists, it.text)
-					l.c.from[k.name] = append(l.c.from[k.name], l.at(from, it))
+					l.result.from[setting.name] = append(l.result.from[setting.name], l.at(from, it))
 				}
 			}
-		case n.kind == 'o':
-			for _, m := range n.members {
-				if m.val != n.get(m.key) {
+		case val.kind == 'o':
+			for _, m := range val.members {
+				if m.val != val.get(m.key) {
 					continue // a repeated name: the last one counts
 				}
-				if want := k.bad(m.val); want != "" {
-					from.problem(m.val.at, knack.CodeFieldType, knack.Error, k.name+meaning(k.name), "%s.%s is %s: it must be %s", k.name,
-						m.key, m.val.displayText(), want)
+				if want := setting.bad(m.val); want != "" {
+					from.problem(m.val.at, knack.CodeFieldType, knack.Error, setting.name+meaning(setting.name),
+						"%s.%s is %s: it must be %s", setting.name, m.key,
+						m.val.displayText(), want)
 					continue
 				}
-				if k.owned(m.val) && from.origin != permission.Managed && from.origin != permission.User {
+				if setting.owned(m.val) && from.origin != permission.Managed && from.origin != permission.User {
 					from.problem(m.val.at, codeIgnored, knack.Warn, "put it into your own settings: knack skill pin "+m.key,
-						"%s.%s: only managed and user settings may be %s", k.name, m.key, m.val.displayText())
+						"%s.%s: only managed and user settings may be %s", setting.name, m.key, m.val.displayText())
 					continue
 				}
-				if fields[m.key] == nil || k.owned(m.val) && m.val.text == "required" { // a project cannot override required
+				if fields[m.key] == nil || setting.owned(m.val) && m.val.text == "required" { // a project cannot override required
 					fields[m.key] = m.val.value()
-					l.c.from[k.name+"."+m.key] = []Position{l.at(from, m.val)}
+					l.result.from[setting.name+"."+m.key] = []Position{l.at(from, m.val)}
 				}
 			}
-		case k.kind == perProvider: // one value for all providers replaces the values of lower precedence
-			fields[""] = n.text
-			l.c.from[k.name] = []Position{l.at(from, n)}
+		case setting.kind == perProvider: // one value for all providers replaces the values of lower precedence
+			fields[""] = val.text
+			l.result.from[setting.name] = []Position{l.at(from, val)}
 			return fields
 		default:
-			l.c.from[k.name] = []Position{l.at(from, n)}
-			if k.orNumber() {
-				return n.text
+			l.result.from[setting.name] = []Position{l.at(from, val)}
+			if setting.orNumber() {
+				return val.text
 			}
-			if n.kind == 's' {
-				return k.fold(n.text)
+			if val.kind == 's' {
+				return setting.fold(val.text)
 			}
-			return n.value()
+			return val.value()
 		}
 	}
 	switch {
@@ -730,37 +736,40 @@ func (n *node) value() any {
 }
 
 // rules adds the rules in one of a layer's lists.
-func (l *loader) rules(from layer, k key, n *node) {
-	to := &l.c.Rules.Allow
-	switch k.name {
+func (l *loader) rules(from layer, setting key, val *node) {
+	to := &l.result.Rules.Allow
+	switch setting.name {
 	case "permissions.ask":
-		to = &l.c.Rules.Ask
+		to = &l.result.Rules.Ask
 	case "permissions.deny":
-		to = &l.c.Rules.Deny
+		to = &l.result.Rules.Deny
 	}
-	for _, it := range n.items {
-		if want := k.bad(it); want != "" {
-			from.problem(it.at, knack.CodeFieldType, knack.Error, "", "%s contains %s: it must be a rule", k.name, it.displayText())
+	for _, it := range val.items {
+		if want := setting.bad(it); want != "" {
+			from.problem(it.at, knack.CodeFieldType, knack.Error, "", "%s contains %s: it must be a rule", setting.name,
+				it.displayText())
 			continue
 		}
-		r, err := permission.ParseRule(it.text, from.origin)
+		rule, err := permission.ParseRule(it.text, from.origin)
 		if err != nil {
-			from.problem(it.at, knack.CodeToolPattern, knack.Error, "knack help permissions", "%s: %v", k.name, err)
+			from.problem(it.at, knack.CodeToolPattern, knack.Error, "knack help permissions", "%s: %v", setting.name, err)
 			continue
 		}
-		if p, ok := r.AllowProblem(); ok && k.name == "permissions.allow" {
+		if problem, ok := rule.AllowProblem(); ok && setting.name == "permissions.allow" {
 			severity := knack.Error
 			if from.foreign { // it allows nothing there either, and the file may be somebody else's
 				severity = knack.Warn
 			}
-			from.problem(it.at, knack.CodeToolPattern, severity, "knack help permissions", "%s: %s", k.name, p.Message)
+			from.problem(it.at, knack.CodeToolPattern, severity, "knack help permissions", "%s: %s", setting.name,
+				problem.Message)
 			continue
 		}
-		if p, ok := r.Problem(l.toolNames()...); ok {
-			from.problem(it.at, knack.CodeToolPattern, knack.Severity(p.Severity), "", "%s: %s", k.name, p.Message)
+		if problem, ok := rule.Problem(l.toolNames()...); ok {
+			from.problem(it.at, knack.CodeToolPattern, knack.Severity(problem.Severity), "", "%s: %s", setting.name,
+				problem.Message)
 		}
-		r.Base = from.base
-		*to = append(*to, r)
-		l.c.from[k.name] = append(l.c.from[k.name], l.at(from, it))
+		rule.Base = from.base
+		*to = append(*to, rule)
+		l.result.from[setting.name] = append(l.result.from[setting.name], l.at(from, it))
 	}
 }

@@ -26,20 +26,21 @@ func (c *Config) Values() []Value { return c.values }
 
 // shownValue records a merged value for Values.
 func (l *loader) shownValue(k key, v any) {
-	places := l.c.from[k.name]
+	places := l.result.from[k.name]
 	fields, isObject := v.(object)
 	switch {
 	case k.kind == rules:
 		var texts []string
 		for _, r := range map[string][]permission.Rule{
-			"permissions.allow": l.c.Rules.Allow, "permissions.ask": l.c.Rules.Ask, "permissions.deny": l.c.Rules.Deny,
+			"permissions.allow": l.result.Rules.Allow, "permissions.ask": l.result.Rules.Ask,
+			"permissions.deny": l.result.Rules.Deny,
 		}[k.name] {
 			texts = append(texts, r.String())
 		}
 		v = texts
 	case k.kind == raw:
 		var names []string
-		for _, p := range l.c.Raw[k.name] {
+		for _, p := range l.result.Raw[k.name] {
 			var m map[string]json.RawMessage
 			json.Unmarshal(p.JSON, &m)
 			for name := range m {
@@ -53,7 +54,7 @@ func (l *loader) shownValue(k key, v any) {
 	case isObject:
 		names := slices.Sorted(maps.Keys(fields))
 		for _, name := range names {
-			places = append(places, l.c.from[k.name+"."+name]...)
+			places = append(places, l.result.from[k.name+"."+name]...)
 		}
 		if k.name == "env" {
 			v = names
@@ -66,7 +67,7 @@ func (l *loader) shownValue(k key, v any) {
 	enc := json.NewEncoder(&data)
 	enc.SetEscapeHTML(false)
 	if enc.Encode(v) == nil {
-		l.c.values = append(l.c.values, Value{k.name, bytes.TrimSpace(data.Bytes()), places})
+		l.result.values = append(l.result.values, Value{k.name, bytes.TrimSpace(data.Bytes()), places})
 	}
 }
 
