@@ -37,8 +37,8 @@ type checkout struct {
 	head     string // content of HEAD
 	tip      string // of the branch that HEAD names; "" if it has no file of its own
 	index    *os.File
-	stash    string
 	log      int64 // length of the reflog of HEAD
+	stashes  int64 // and of that of the stash
 	since    time.Time
 }
 
@@ -65,7 +65,7 @@ func (n *protectedFiles) checkouts() (all []*checkout) {
 		if err != nil {
 			continue
 		}
-		c.index, c.tip, c.stash = index, c.readTip(c.head), c.readStash()
+		c.index, c.tip, c.stashes = index, c.readTip(c.head), c.readStashes()
 		if info, err := os.Lstat(c.dir + "/logs/HEAD"); err == nil {
 			c.log = info.Size()
 		}
@@ -88,16 +88,27 @@ func (c *checkout) readTip(head string) string {
 	return c.readRef("refs/heads/" + ref)
 }
 
-// readStash returns the latest commit that git stash has made; "" if there is none.
-func (c *checkout) readStash() string { return c.readRef("refs/stash") }
-
 func (c *checkout) readRef(name string) string {
-	dir := c.dir
-	if common, ok := commonDir(c.dir); ok {
-		dir = common
-	}
+	dir := c.common()
 	tip, _ := readBelow(dir, dir+"/"+name, 4096)
 	return commitID(strings.TrimSpace(tip))
+}
+
+// common returns the directory of git that all work trees of the repository have.
+func (c *checkout) common() string {
+	if common, ok := commonDir(c.dir); ok {
+		return common
+	}
+	return c.dir
+}
+
+// readStashes returns the length of the list of what was stashed.
+func (c *checkout) readStashes() int64 {
+	info, err := os.Lstat(c.common() + "/logs/refs/stash")
+	if err != nil {
+		return 0
+	}
+	return info.Size()
 }
 
 // commitID returns text if it is the name of a commit. A command can make the files of git lead to secrets, so their
@@ -122,9 +133,20 @@ func (c *checkout) readHead() (string, bool) {
 }
 
 // stashed reports whether the command has stashed changes.
-func (c *checkout) stashed() bool {
-	now := c.readStash()
-	return now != "" && now != c.stash
+func (c *checkout) stashed() bool { return c.readStashes() > c.stashes }
+
+// applied reports whether HEAD's log says that the command applied commits to the work tree.
+func (c *checkout) applied() bool {
+	log, _ := readBelow(c.dir, c.dir+"/logs/HEAD", 64<<20)
+	for line := range strings.SplitSeq(log[min(int(c.log), len(log)):], "\n") {
+		_, message, _ := strings.Cut(line, "\t")
+		what, _, _ := strings.Cut(message, ":")
+		what, _, _ = strings.Cut(what, " ")
+		if slices.Contains([]string{"merge", "pull", "rebase", "cherry-pick", "revert", "am"}, what) {
+			return true
+		}
+	}
+	return false
 }
 
 // changed reports whether git has changed HEAD or the index.
@@ -198,7 +220,7 @@ func (r *run) putBack(c *checkout) string {
 		return ""
 	}
 	head, _ := c.readHead()
-	updates := head != c.head // git has updated the work tree, not only the index
+	updates := head != c.head || c.applied() // git has updated the work tree, not only the index
 	var remove []writtenFile
 	var stopped, restore []string
 	for name := range allKeys(before, after) {
@@ -288,7 +310,7 @@ func (r *run) takenBack(c *checkout) (t takenBack) {
 	if !c.stashed() {
 		return takenBack{}
 	}
-	t.stash = c.readStash()
+	t.stash = c.readRef("refs/stash")
 	saved, ok1 := r.differing(c, nil, "diff-tree", "-r", t.stash+"^1", t.stash)
 	fromBase, ok2 := r.differing(c, nil, "diff", "--no-renames", t.stash+"^1")
 	fromStash, ok3 := r.differing(c, nil, "diff", "--no-renames", t.stash)
@@ -488,10 +510,7 @@ func (r *run) restore(c *checkout, saved, head string, remove []writtenFile, res
 // moved returns the branches, except that of the beginning, that the command changed while HEAD named them, and the
 // commit of each before: what a script commits after git has left out protected files is without them.
 func (c *checkout) moved() map[string]string {
-	dir := c.dir
-	if common, ok := commonDir(c.dir); ok {
-		dir = common
-	}
+	dir := c.common()
 	own := map[string]bool{} // git writes the same line for HEAD and the branch that it names
 	log, _ := readBelow(c.dir, c.dir+"/logs/HEAD", 64<<20)
 	for line := range strings.SplitSeq(log[min(int(c.log), len(log)):], "\n") {

@@ -78,6 +78,9 @@ func TestPutBack(t *testing.T) {
 	write("new.txt", "five")
 	git("add", ".")
 	git("commit", "-qm", "five")
+	git("checkout", "-q", "-b", "seven", "one")
+	git("rm", "-q", ".zed/tasks.json")
+	git("commit", "-qm", "seven")
 	git("checkout", "-q", "-b", "six", "one")
 	write("six.txt", "six")
 	write(".vscode/settings.json", "six")
@@ -139,6 +142,7 @@ func TestPutBack(t *testing.T) {
 		"git merge two; git commit -qam wip; true", "git merge two 2>/dev/null; git commit -qam wip; true",
 		"git checkout four; git commit -qam wip; true",
 		"git cherry-pick two", "git pull -q . two", "git pull -q --no-rebase ../others six",
+		"git cherry-pick seven 2>/dev/null", "git merge -q seven",
 		"git checkout -q two -- .husky a.txt", "git read-tree -m -u one two"} {
 		exit := run(script, workspace.Allowance{})
 		if tip := strings.TrimSpace(git("rev-parse", "two")); tip != two {
