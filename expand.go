@@ -614,7 +614,7 @@ func (e *expansion) prepare() {
 			vars[name] = filepath.ToSlash(value)
 		}
 	}
-	if e.skill.Effort != "" { // the skill's own effort applies while it is active
+	if e.skill.Effort != "" { // the skill's own effort applies while it is in use
 		vars["CLAUDE_EFFORT"] = e.skill.Effort
 	}
 	if vars["CLAUDE_PLUGIN_ROOT"] == "" && e.skill.local() && e.dir != "" {

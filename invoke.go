@@ -192,7 +192,7 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 	if !local {
 		a.Dir = ""
 	}
-	if s.Effort != "" { // the effort that applies while the skill is active
+	if s.Effort != "" { // the effort that applies while the skill is in use
 		in.Vars = maps.Clone(in.Vars)
 		if in.Vars == nil {
 			in.Vars = map[string]string{}

@@ -6,7 +6,7 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// Restrictions are limits of the sandbox that a skill adds while it is active. They can
+// Restrictions are limits of the sandbox that a skill adds while it is in use. They can
 // only restrict: what the policy forbids remains forbidden.
 type Restrictions struct {
 	// Network is "none", or "hosts" for the hosts that the policy allows; "" means

@@ -43,7 +43,7 @@ type Skill struct {
 	Background      bool
 	Paths           []string        // if not empty, the skill is conditional
 	Hooks           json.RawMessage // as JSON, with the order kept: an object event → matchers, or a list; nil: none
-	Sandbox         *Restrictions   // restrictions on commands while the skill is active; nil: none
+	Sandbox         *Restrictions   // restrictions on commands while the skill is in use; nil: none
 	Shell           string          // bash or powershell; "": bash
 	Retain          string          // scope: how long to keep the text: turn, session, a number of turns, or ""
 

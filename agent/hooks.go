@@ -357,7 +357,7 @@ func (h *runHooks) onExpansion(ctx context.Context, name, args, line, from strin
 }
 
 // onInput runs the hooks of an event about an input. A steering input belongs to a turn that is under way, so the
-// inEffect of the skills in force run too; any other input starts a turn, in which no skill is in force yet.
+// hooks of the skills in use run too; any other input starts a turn, in which no skill is in use yet.
 func (h *runHooks) onInput(ctx context.Context, in hook.Input, steering bool, act *knack.Activation) error {
 	if h.run.Policy.Hooks == nil {
 		return nil
@@ -377,7 +377,7 @@ func (h *runHooks) onInput(ctx context.Context, in hook.Input, steering bool, ac
 }
 
 // activated runs the SkillActivated hooks. It first runs the skill's own SessionStart hooks, unless
-// the skill was in force already, according to the state before the activation.
+// the skill was in use already, according to the state before the activation.
 func (h *runHooks) activated(ctx context.Context, act *knack.Activation, by session.Caller,
 	before session.State) error {
 	if h.run.Policy.Hooks == nil {
@@ -385,8 +385,8 @@ func (h *runHooks) activated(ctx context.Context, act *knack.Activation, by sess
 	}
 	set := h.inEffect(h.run.log.State().Scopes)
 	name := act.Skill.Name
-	inForce := before.InTurn && slices.ContainsFunc(before.Scopes, func(s session.Scope) bool { return s.Skill == name })
-	if act.Hooks != nil && !inForce {
+	inUse := before.InTurn && slices.ContainsFunc(before.Scopes, func(s session.Scope) bool { return s.Skill == name })
+	if act.Hooks != nil && !inUse {
 		h.fireSet(ctx, set.Of("skill:"+name), hook.Input{Event: hook.SessionStart, Source: hook.SourceSkill,
 			Model: h.run.Model.Info().ID})
 	}

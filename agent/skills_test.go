@@ -431,7 +431,7 @@ func TestApprovedBytes(t *testing.T) {
 				write("allowed-tools: Bash(rm:*)\n")
 				return permit, err
 			}
-			if _, err := p.Named(ctx, p.Input); err != nil { // shows the new bytes
+			if _, err := p.SubjectsFor(ctx, p.Input); err != nil { // shows the new bytes
 				return tool.Permit{}, err
 			}
 			return tool.Permit{}, errors.New("declined")

@@ -19,7 +19,6 @@ import (
 	"github.com/knack-agent/knack/sandbox"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/sources"
-	"github.com/knack-agent/knack/tool/coding"
 	"github.com/knack-agent/knack/workspace"
 )
 
@@ -58,10 +57,9 @@ type Engine struct {
 // ErrClosed is the error for using an Engine or a Session after Close.
 var ErrClosed = errors.New("the engine or session is closed")
 
-// prepare makes tables that a session needs and that take long to make: the schemas of tools, the models,
-// and how entries are encoded. It does this in the background, once.
+// prepare makes tables that a session needs and that take long to make: the models, and how entries are encoded. It
+// does this in the background, once.
 var prepare = sync.OnceFunc(func() {
-	go coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}) // the schema of each input type is derived once
 	go func() {
 		models.Known()
 		json.Marshal(session.Entry{})

@@ -149,7 +149,7 @@ func (t *Turn) matchesRule(ctx context.Context, rule string, in *hook.Input) boo
 		return true
 	}
 	p := called.Propose(in.Call, in.ToolInput)
-	subjects, err := p.Named(ctx, in.ToolInput)
+	subjects, err := p.SubjectsFor(ctx, in.ToolInput)
 	if err != nil {
 		return true
 	}

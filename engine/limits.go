@@ -53,7 +53,7 @@ func (p *Project) sandboxesOf(skill string, own *knack.Restrictions) []*knack.Re
 	return all
 }
 
-// limits returns what commands may do while a skill is active.
+// limits returns what commands may do while a skill is in use.
 func (t *Turn) limits(skill string, own *knack.Restrictions) []workspace.Limit {
 	var all []workspace.Limit
 	home := t.project.options.Env.Home()

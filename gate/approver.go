@@ -177,7 +177,7 @@ func (a *approval) askUser(ctx context.Context, judged judgement) (_ tool.Permit
 	if a.opt.Approver == nil {
 		// No rule helps a change that cannot be made.
 		if _, err := a.call.Changes(ctx, a.call.Input); err != nil {
-			if subjects, unnamed := a.call.Named(ctx, a.call.Input); unnamed == nil {
+			if subjects, unnamed := a.call.SubjectsFor(ctx, a.call.Input); unnamed == nil {
 				return none, false, a.refuseUnshown(ctx, subjects, err)
 			}
 		}
@@ -190,7 +190,7 @@ func (a *approval) askUser(ctx context.Context, judged judgement) (_ tool.Permit
 		return none, false, context.Cause(ctx)
 	}
 	// An answer to another call may have decided this one while it waited.
-	subjects, err := a.call.Named(ctx, a.call.Input)
+	subjects, err := a.call.SubjectsFor(ctx, a.call.Input)
 	if err != nil {
 		return none, false, err
 	}
@@ -314,7 +314,7 @@ func (a *approval) approve(ctx context.Context, req *Request) (err error) {
 // rule, a secret or a protected path.
 func (a *approval) decideReplaced(ctx context.Context, input json.RawMessage) (_ tool.Permit, again bool, err error) {
 	a.call.Input = bytes.Clone(input)
-	subjects, err := a.call.Named(ctx, a.call.Input)
+	subjects, err := a.call.SubjectsFor(ctx, a.call.Input)
 	if err != nil {
 		return tool.Permit{}, false, err
 	}

@@ -362,7 +362,7 @@ func (a *approval) decideCall(ctx context.Context) (tool.Permit, error) {
 		return none, err
 	}
 	for range 6 { // a change by a hook, by the user or on disk restarts the decision, a limited number of times
-		subjects, err := a.call.Named(ctx, a.call.Input)
+		subjects, err := a.call.SubjectsFor(ctx, a.call.Input)
 		if err != nil {
 			return none, err
 		}

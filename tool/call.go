@@ -35,7 +35,7 @@ func (f GateFunc) Ask(ctx context.Context, p Proposal) (Permit, error) { return 
 // AllowAll is a Gate that allows every call. It is meant for tests, and for programs
 // whose tools can do no harm.
 var AllowAll Gate = GateFunc(func(ctx context.Context, p Proposal) (Permit, error) {
-	subjects, err := p.Named(ctx, p.Input)
+	subjects, err := p.SubjectsFor(ctx, p.Input)
 	return Permit{Input: p.Input, Subjects: subjects}, err
 })
 
@@ -69,8 +69,8 @@ func (t *Tool) Propose(id string, input json.RawMessage) Proposal {
 	return Proposal{ID: id, Name: t.Name, Label: t.Label, Input: input, Tool: t, Subjects: t.Subjects}
 }
 
-// Named returns the subjects of the call for an input.
-func (p *Proposal) Named(ctx context.Context, input json.RawMessage) ([]permission.Subject, error) {
+// SubjectsFor returns the subjects of the call for an input.
+func (p *Proposal) SubjectsFor(ctx context.Context, input json.RawMessage) ([]permission.Subject, error) {
 	subjects, err := []permission.Subject{{Kind: permission.Kind(p.Name)}}, error(nil)
 	if p.Subjects != nil {
 		subjects, err = p.Subjects(ctx, input)
@@ -101,7 +101,7 @@ func (p Proposal) Decide(ctx context.Context, g Gate) (Permit, error) {
 	if g != nil {
 		return g.Ask(ctx, p)
 	}
-	subjects, err := p.Named(ctx, p.Input)
+	subjects, err := p.SubjectsFor(ctx, p.Input)
 	if err != nil {
 		return Permit{}, err
 	}

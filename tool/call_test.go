@@ -90,7 +90,7 @@ func TestGate(t *testing.T) {
 	got := do(tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 		seen = string(p.Input)
 		changed := json.RawMessage(`{"path":"hook"}`)
-		subjects, err := p.Named(ctx, changed)
+		subjects, err := p.SubjectsFor(ctx, changed)
 		return tool.Permit{Input: changed, Subjects: subjects}, err
 	}))
 	if seen != `{"path":"1"}` || text(got) != "hook" || ran.ID != "7" || len(ran.Subjects) != 1 ||

@@ -155,7 +155,7 @@ func ReadSkill(read Tool, listed func(path string) (name string, ok bool), subje
 			return subject(ctx, name), nil
 		}
 		p := read.Propose("", input)
-		return p.Named(ctx, input)
+		return p.SubjectsFor(ctx, input)
 	}
 	t.Run = func(ctx context.Context, in Input) (Result, error) {
 		if name, ok := find(in.JSON); ok {

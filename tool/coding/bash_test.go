@@ -207,7 +207,7 @@ func TestBashSubjects(t *testing.T) {
 		return tool.Call(t.Context(), set, llm.ToolCall{Name: "bash", Input: json.RawMessage(`{"command":"echo x"}`)},
 			tool.GateFunc(func(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
 				var err error
-				seen, err = p.Named(ctx, p.Input)
+				seen, err = p.SubjectsFor(ctx, p.Input)
 				after()
 				return tool.Permit{Input: p.Input, Subjects: seen}, err
 			}), nil)

@@ -138,7 +138,7 @@ func TestPermission(t *testing.T) {
 	decide := func(r permission.Rules, command string) permission.Decision {
 		data := json.RawMessage(`{"command":"` + command + `","path":"/memories/user/a.md"}`)
 		p := tl.Propose("1", data)
-		subjects, err := p.Named(t.Context(), data)
+		subjects, err := p.SubjectsFor(t.Context(), data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -167,7 +167,7 @@ func TestPermission(t *testing.T) {
 	} {
 		in = `{"command":` + in + `}`
 		p := tl.Propose("1", json.RawMessage(in))
-		subjects, err := p.Named(t.Context(), json.RawMessage(in))
+		subjects, err := p.SubjectsFor(t.Context(), json.RawMessage(in))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -482,7 +482,7 @@ func decide(t *testing.T, set tool.Set, address string, rules ...string) permiss
 	f, _ := set.Find("web_fetch")
 	data, _ := json.Marshal(m{"url": address})
 	p := f.Propose("1", data)
-	subjects, err := p.Named(t.Context(), data)
+	subjects, err := p.SubjectsFor(t.Context(), data)
 	if err != nil {
 		t.Fatal(address, err)
 	}

@@ -133,7 +133,7 @@ func callSubjects(
 		return nil, fmt.Errorf("%s input must be a JSON object: %w", t.Name, err)
 	}
 	p := t.Propose("", t.Decode(input))
-	return p.Named(ctx, p.Input)
+	return p.SubjectsFor(ctx, p.Input)
 }
 
 // errSilent ends the program with an exit code and no message, because everything was already

@@ -117,7 +117,7 @@ var table = sync.OnceValue(func() []key {
 			"it, if the list of skills had to be cut: auto (default, 5), off, or a number.", nil},
 		{"skills.disableShell", boolean, onlyStricter, nil, "Commands in the text of skills are not run.", weakBool},
 		{"skills.enforceAllowedTools", text, onlyStricter, []string{"off", "ask", "on"},
-			"Makes the allowed-tools of a skill in force a ceiling: what they do not cover needs approval, or is denied.",
+			"Makes the allowed-tools of a skill in use a ceiling: what they do not cover needs approval, or is denied.",
 			weakEnum("off", "ask", "on")},
 		{"features", booleans, fromAnyone, nil,
 			"Features to turn on or off; some bundled skills need one that is off by default.", nil},
@@ -146,7 +146,7 @@ var table = sync.OnceValue(func() []key {
 			"The hooks of your own settings run in the sandbox everywhere, " +
 				"as they do in folders that are not trusted. Default: false.", weakBool},
 		{"sandbox.skills", raw, fromAnyone, nil,
-			"By skill, what commands are restricted to while it is in force: {network: " +
+			"By skill, what commands are restricted to while it is in use: {network: " +
 				"none|hosts, write: [paths]}. It cannot permit more.", nil},
 		{"shell.path", text, fromUser, nil, "The shell of the bash tool. Default: /bin/bash, bash on PATH, sh.", nil},
 		{"shell.prefix", text, fromUser, nil, "Text before every command of the bash tool.", nil},
