@@ -45,11 +45,20 @@ func Main() int {
 
 // lazyGC lets the heap grow before the first garbage collection: most of what a start
 // allocates stays in use, and most commands end before a collection would pay off. A
-// conversation calls steadyGC once it is open, and a single prompt with its first answer.
+// conversation calls steadyGC once it is open, and a single prompt with its first answer. So does the
+// second collection of any command, because with six times of what a large answer or file needs, a
+// machine has no memory left.
 func lazyGC() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(600)
+	if os.Getenv("GOGC") != "" {
+		return
 	}
+	debug.SetGCPercent(600)
+	atCollection(func() { atCollection(steadyGC) })
+}
+
+// atCollection calls f after the next garbage collection, in another goroutine.
+func atCollection(f func()) {
+	runtime.AddCleanup(new([64]byte), func(int) { f() }, 0)
 }
 
 func steadyGC() {

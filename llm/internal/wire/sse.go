@@ -15,7 +15,7 @@ type SSE struct {
 }
 
 // maxEvent limits the size of one event in bytes. The largest events of real servers contain an image.
-const maxEvent = 64 << 20
+const maxEvent = 32 << 20
 
 var errTooLong = errors.New("an event of the stream is too long")
 

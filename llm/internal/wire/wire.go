@@ -29,6 +29,13 @@ const (
 	// the model's output limit. Real streams have about 200 bytes per token.
 	maxAnswer     = 16 << 20
 	bytesPerToken = 512
+	// Most of these bytes are what each event says around its text. What is kept is far less: the text of a token has
+	// four bytes, and what an event contains beyond smallEvent is text or a result of a tool. The limits of both are for
+	// each token, in addition to maxText and maxLarge.
+	smallEvent   = 512
+	maxText      = 2 << 20
+	maxLarge     = 12 << 20
+	textPerToken = 32
 	// maxTime is how long an answer may take, from the request to its end.
 	maxTime = time.Hour
 )
@@ -81,7 +88,7 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 			case errors.Is(context.Cause(ctx), errTooSlow):
 				err = errTooSlow
 				fallthrough
-			case errors.Is(err, errTooLarge), errors.Is(err, errTooMany):
+			case errors.Is(err, errTooLarge), errors.Is(err, errTooMany), errors.Is(err, errTooLong):
 				return &llm.Error{Kind: llm.Invalid, Message: e.Info.ID + ": " + err.Error(), Err: err}
 			case ctx.Err() != nil:
 				return &llm.Error{Kind: llm.Broken, Message: fmt.Sprintf("%s %v", e.Info.ID, context.Cause(ctx)), Err: err}
@@ -128,7 +135,11 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 		answer := &watchedReader{r: resp.Body, onBytes: onBytes, all: e.Limit,
 			left: maxAnswer + bytesPerToken*int64(max(0, e.Info.MaxOutput))}
 		defer answer.giveBack()
+		large := maxLarge + textPerToken*max(0, e.Info.MaxOutput)
 		for ev, err := range Events(answer) {
+			if large -= max(0, len(ev.Data)-smallEvent); err == nil && large < 0 {
+				err = errTooLarge
+			}
 			if err != nil {
 				fail(broken(err))
 				return
@@ -222,14 +233,18 @@ func Stream(ctx context.Context, e *llm.Endpoint, url string, header http.Header
 	d Decoder) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		done := false // the answer is complete, or the caller wants no more events
+		text := maxText + textPerToken*max(0, e.Info.MaxOutput)
 		emit := func(ev llm.Event) {
+			text -= len(ev.Text) + len(ev.Thinking)
 			if !done {
 				done = !yield(ev, nil) || ev.Done != nil
 			}
 		}
 		for ev, err := range Post(ctx, e, url, header, body) {
 			if err == nil {
-				err = d.Event(ev.Data, emit)
+				if err = d.Event(ev.Data, emit); err == nil && text < 0 {
+					err = &llm.Error{Kind: llm.Invalid, Message: e.Info.ID + ": " + errTooLarge.Error(), Err: errTooLarge}
+				}
 			} else if isBroken(err) {
 				d.End(emit) // the connection may break after the end of the answer
 			}

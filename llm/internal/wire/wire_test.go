@@ -273,6 +273,41 @@ func TestAnswerIsBounded(t *testing.T) {
 	}
 }
 
+// A textDecoder takes the data of events as text.
+type textDecoder struct{}
+
+func (textDecoder) Event(data []byte, emit func(llm.Event)) error {
+	emit(llm.Event{Text: string(data)})
+	return nil
+}
+
+func (textDecoder) End(func(llm.Event)) {}
+
+// TestTextIsBounded: of an endless answer only as much text is kept as a model can write, whether it comes in large or
+// small events, and an event that does not end is not requested again.
+func TestTextIsBounded(t *testing.T) {
+	small := *ep
+	small.Info.MaxOutput = 1000
+	for _, chunk := range []string{"data: " + strings.Repeat("x", 64<<10) + "\n\n", "data: " + strings.Repeat("x", 500) + "\n\n",
+		strings.Repeat("x", 64<<10)} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			for _, err := io.WriteString(w, "data: "); err == nil && r.Context().Err() == nil; {
+				_, err = io.WriteString(w, chunk)
+			}
+		}))
+		n := 0
+		var last error
+		for ev, err := range Stream(t.Context(), &small, s.URL, nil, &Body{Head: struct{}{}}, textDecoder{}) {
+			n, last = n+len(ev.Text), err
+		}
+		s.Close()
+		var e *llm.Error
+		if !errors.As(last, &e) || e.Temporary() || n > maxText+textPerToken*1000+64<<10 {
+			t.Errorf("chunks of %d: %d bytes of text, %v", len(chunk), n, last)
+		}
+	}
+}
+
 // TestAnswersTogether: answers that arrive at the same time share a limit, and give it back when they end.
 func TestAnswersTogether(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
