@@ -14,6 +14,7 @@ func TestDangers(t *testing.T) {
 		{"ls -l", nil},
 		{"rm a.txt", nil},
 		{"rm -f a.txt", nil},
+		{"rm rare.txt", nil},
 		{"make && rm -rf build", []string{"rm -rf"}},
 		{"rm -r dir -f", []string{"rm -r dir -f"}},
 		{"/bin/rm --recursive x", []string{"/bin/rm --recursive"}},

@@ -102,6 +102,19 @@ func TestDecide(t *testing.T) {
 	t.Logf("%d cases", n)
 }
 
+// TestReasonsOfHarmless: what needs no rule says why.
+func TestReasonsOfHarmless(t *testing.T) {
+	for kind, want := range map[permission.Kind]string{
+		permission.KindWebFetch: "a host of documentation", permission.KindSkill: "it requests no permissions",
+	} {
+		s := permission.Subject{Kind: kind, Text: "x", Default: permission.Allow}
+		d := permission.Rules{}.Decide(t.Context(), permission.Default, permission.PathContext{Dir: t.TempDir()}, s)
+		if d.Verdict != permission.Allow || d.Subjects[0].Reason != want {
+			t.Errorf("%s: %v, %q", kind, d.Verdict, d.Subjects[0].Reason)
+		}
+	}
+}
+
 // TestSuggestions adds what is suggested for every ordinary and every
 // attempted command to the rules, which must then allow it.
 func TestSuggestions(t *testing.T) {

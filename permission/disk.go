@@ -40,9 +40,10 @@ func (j *judge) expand(a *bash.File, v, dir string) ([]string, error) {
 	if list == nil {
 		list = func(pat string) ([]string, error) { return j.glob(filepath.ToSlash(pat), unsure || j.hasDots) }
 	}
-	found, err := list(filepath.FromSlash(pat))
+	found, err := list(filepath.FromSlash(goPattern(pat)))
 	switch {
-	case errors.Is(err, errTooMany), errors.Is(err, errSystem), errors.Is(err, errInterrupted):
+	case errors.Is(err, errTooMany), errors.Is(err, errSystem), errors.Is(err, errInterrupted),
+		errors.Is(err, path.ErrBadPattern):
 		return nil, err
 	case err != nil || unsure || len(found) > 2000:
 		return append([]string{v}, found...), nil
@@ -59,6 +60,61 @@ func (j *judge) expand(a *bash.File, v, dir string) ([]string, error) {
 		}
 	}
 	return out, nil
+}
+
+// goPattern returns a pattern for [path.Match] that matches at least the names that a pattern of bash does. They agree on
+// classes of letters, digits, ranges and some signs. A name from any other class on, such as [[:alpha:]] or []a], may be
+// anything.
+func goPattern(pattern string) string {
+	elems := strings.Split(pattern, "/")
+	for k, elem := range elems {
+		var b strings.Builder
+	chars:
+		for i := 0; i < len(elem); i++ {
+			switch {
+			case elem[i] == '\\' && i+1 < len(elem):
+				b.WriteString(elem[i : i+2])
+				i++
+			case elem[i] == '[':
+				class := plainClass(elem[i:])
+				if class == "" {
+					b.WriteByte('*')
+					break chars
+				}
+				i += len(class) - 1
+				b.WriteString(strings.Replace(class, "[!", "[^", 1))
+			default:
+				b.WriteByte(elem[i])
+			}
+		}
+		elems[k] = b.String()
+	}
+	return strings.Join(elems, "/")
+}
+
+// plainClass returns the class with which a pattern begins; "": bash may read it otherwise than [path.Match].
+func plainClass(pattern string) string {
+	end := strings.IndexByte(pattern, ']')
+	if end < 0 {
+		return ""
+	}
+	set := strings.TrimLeft(pattern[1:min(2, end)], "!^") + pattern[min(2, end):end]
+	plain := func(c byte) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("_.,+@%", c) >= 0
+	}
+	for i := 0; i < len(set); i++ {
+		if set[i] == '-' && i > 0 && i+1 < len(set) && plain(set[i-1]) && plain(set[i+1]) && set[i-1] <= set[i+1] &&
+			(i < 2 || set[i-2] != '-') {
+			continue
+		}
+		if !plain(set[i]) {
+			return ""
+		}
+	}
+	if set == "" {
+		return ""
+	}
+	return pattern[:end+1]
 }
 
 // hiddenByGlob reports whether bash omits a matching name because one of its elements begins with a

@@ -12,6 +12,20 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
+// TestBracketInClass: a pattern that the shell reads otherwise than Go may name any file, also a secret.
+func TestBracketInClass(t *testing.T) {
+	place := testWorkspace(t)
+	place.Glob = nil
+	for command, want := range map[string]permission.Verdict{
+		"cat sub/o[k].txt": permission.Allow, "cat sub/.e[]n]v": permission.Ask,
+	} {
+		s := permission.Subject{Kind: permission.KindBash, Text: command}
+		if d := (permission.Rules{}).Decide(t.Context(), permission.Default, place, s); d.Verdict != want {
+			t.Errorf("%s: %v: %s", command, d.Verdict, d.Reason)
+		}
+	}
+}
+
 // TestDecideLimits: a decision reads a limited number of directory entries, never in /proc and /sys, and
 // then asks. Each of these patterns would keep it busy for minutes or longer.
 func TestDecideLimits(t *testing.T) {
