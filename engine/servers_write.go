@@ -64,7 +64,7 @@ func serverCaches(p *Project, s mcp.Server) (caches []sandbox.Cache) {
 // unwritable says that the sandbox did not let the program of a server write, and what allows it; "": it was not the
 // sandbox. What ended a call is reported to the user, too: not every front end shows the results of calls.
 func (e *Engine) unwritable(s mcp.Server, u mcp.Unwritten) string {
-	text := e.unwritten(s, u.Path, u.Missing)
+	text := e.unwritten(s, u)
 	if text != "" && !u.Start {
 		e.addNoticeOnce(knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn, Path: s.DefinedIn,
 			Message: "MCP server " + s.Name + ": " + text})
@@ -73,8 +73,9 @@ func (e *Engine) unwritable(s mcp.Server, u mcp.Unwritten) string {
 }
 
 // unwritten is the text of unwritable. If a program only said that something is missing, then so is the directory
-// above.
-func (e *Engine) unwritten(s mcp.Server, path string, missing bool) string {
+// above; but Node.js also says it of a directory to be made with those above it, which are there.
+func (e *Engine) unwritten(s mcp.Server, u mcp.Unwritten) string {
+	path := u.Path
 	p := e.Project()
 	policy, err := p.SandboxPolicy(p.dir)
 	if err != nil {
@@ -89,7 +90,7 @@ func (e *Engine) unwritten(s mcp.Server, path string, missing bool) string {
 	if box.Report().Level == sandbox.None {
 		return ""
 	}
-	if missing {
+	if u.Missing && !u.Mkdir {
 		if _, err := os.Lstat(filepath.Dir(path)); err == nil {
 			return ""
 		}
@@ -99,7 +100,7 @@ func (e *Engine) unwritten(s mcp.Server, path string, missing bool) string {
 		own, _ := writable(p, s)
 		inside := func(dir string) bool { return subpath.Contains(dir, path) || subpath.Contains(realPath(dir), path) }
 		if slices.ContainsFunc(slices.Concat([]string{p.dir}, policy.Roots), inside) {
-			if missing {
+			if u.Missing {
 				return ""
 			}
 			return "the sandbox does not let this server write " + path + ", which is protected: knack sandbox explain"

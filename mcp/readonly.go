@@ -26,12 +26,12 @@ const afterRefusal = 400
 type Unwritten struct {
 	Path    string // "": the program did not name it
 	Missing bool   // it only said that something is not there
+	Mkdir   bool   // what is missing is a directory that it could not make
 	Start   bool   // the program did not start because of it; otherwise, it was a call
 }
 
-// unwritten looks in what a server says for a path that it could not write. path is "" if it is not named; missing
-// means that the text only says that something is not there.
-func unwritten(text string) (path string, missing, found bool) {
+// unwritten looks in what a server says for a path that it could not write.
+func unwritten(text string) (u Unwritten, found bool) {
 	r := refusals()
 	for _, missing := range []bool{false, true} {
 		says := r.readOnly
@@ -53,11 +53,11 @@ func unwritten(text string) (path string, missing, found bool) {
 				if path != "" {
 					path = filepath.Clean(path)
 				}
-				return path, missing, true
+				return Unwritten{Path: path, Missing: missing, Mkdir: missing && strings.Contains(line, ", mkdir '")}, true
 			}
 		}
 	}
-	return "", false, false
+	return Unwritten{}, false
 }
 
 // lastMatch returns the last group that a pattern finds: of two paths, the second is the one to write.
@@ -74,9 +74,10 @@ func (c *Client) writeHint(s *Server, text string, start bool) string {
 	if c.opt.Unwritable == nil || s.Command == "" {
 		return ""
 	}
-	path, missing, found := unwritten(text)
+	u, found := unwritten(text)
 	if !found {
 		return ""
 	}
-	return c.opt.Unwritable(*s, Unwritten{Path: path, Missing: missing, Start: start})
+	u.Start = start
+	return c.opt.Unwritable(*s, u)
 }

@@ -18,7 +18,7 @@ func TestWriteHint(t *testing.T) {
 		"could not write /home/u/x: Read-only file system (os error 30)":                                      "/home/u/x",
 		"starting\n{ [Error]\n  errno: -30,\n  code: 'EROFS',\n  syscall: 'open',\n  path: '/home/u/x'\n}":    "/home/u/x",
 		`{"errno":-30,"code":"EROFS","syscall":"mkdir","path":"/home/u/y"}`:                                   "/home/u/y",
-		"ENOENT: no such file or directory, mkdir '/home/u/.cache/x/a'":                                       "missing /home/u/.cache/x/a",
+		"ENOENT: no such file or directory, mkdir '/home/u/.cache/x/a'":                                       "mkdir /home/u/.cache/x/a",
 		"ENOENT: no such file or directory, open '/x'":                                                        "missing /x",
 		"FileNotFoundError: [Errno 2] No such file or directory: '/home/u/.a/b'":                              "missing /home/u/.a/b",
 		"ENOENT: no such file or directory, mkdir '/a/b'\nError: EROFS: read-only file system, mkdir '/c/d/'": "/c/d",
@@ -26,12 +26,14 @@ func TestWriteHint(t *testing.T) {
 		"ENOENT: no such file or directory, open 'x'":                                                         "",
 		"404: there is no such page":                                                                          "",
 	} {
-		path, missing, found := unwritten(text)
-		got := path
+		u, found := unwritten(text)
+		got := u.Path
 		switch {
-		case missing:
-			got = "missing " + path
-		case found && path == "":
+		case u.Mkdir:
+			got = "mkdir " + u.Path
+		case u.Missing:
+			got = "missing " + u.Path
+		case found && u.Path == "":
 			got = "-"
 		}
 		if got != want {
