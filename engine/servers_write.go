@@ -90,6 +90,9 @@ func (e *Engine) unwritten(s mcp.Server, u mcp.Unwritten) string {
 	if box.Report().Level == sandbox.None {
 		return ""
 	}
+	if u.Browser {
+		return ownSandbox(p, s)
+	}
 	if u.Missing && !u.Mkdir {
 		if _, err := os.Lstat(filepath.Dir(path)); err == nil {
 			return ""
@@ -118,19 +121,40 @@ func (e *Engine) unwritten(s mcp.Server, u mcp.Unwritten) string {
 				"%s: let the server write to a directory of its own", what, dir, reason)
 		}
 	}
-	short := func(path string) string {
-		if rest, ok := subpath.Rel(p.home, path); ok && p.home != "" {
-			return "~/" + filepath.ToSlash(rest)
-		}
-		return path
-	}
-	dir = short(dir)
+	dir = belowHome(p, dir)
 	how := fmt.Sprintf("to allow it, add %q to sandbox.allowWrite in your settings", dir)
 	switch s.Origin {
 	case permission.Project:
 		how = "to allow it: knack trust --mcp-write " + dir
 	case permission.Managed, permission.Flag, permission.User:
-		how = fmt.Sprintf(`to allow it, add "write": [%q] to its definition in %s`, dir, short(s.DefinedIn))
+		how = fmt.Sprintf(`to allow it, add "write": [%q] to its definition in %s`, dir, belowHome(p, s.DefinedIn))
 	}
 	return "the sandbox does not let this server write " + what + "; " + how
+}
+
+// ownSandbox says what lets a server start its browser, whose own sandbox needs what Knack's refuses; "": it starts
+// none, or without a sandbox.
+func ownSandbox(p *Project, s mcp.Server) string {
+	words := strings.Join(append([]string{s.Command}, s.Args...), " ")
+	flag := ""
+	for _, known := range [...]struct{ word, flag string }{
+		{"chrome-devtools-mcp", "--chromeArg=--no-sandbox"}, {"playwright", "--no-sandbox"},
+	} {
+		if flag == "" && strings.Contains(words, known.word) {
+			flag = known.flag
+		}
+	}
+	if flag == "" || strings.Contains(words, "--no-sandbox") {
+		return ""
+	}
+	return fmt.Sprintf("a browser cannot start its own sandbox inside this one, which holds for the browser, too: "+
+		"to go without the browser's, add %q to the args of %s in %s", flag, s.Name, belowHome(p, s.DefinedIn))
+}
+
+// belowHome writes a path in the home directory with ~.
+func belowHome(p *Project, path string) string {
+	if rest, ok := subpath.Rel(p.home, path); ok && p.home != "" {
+		return "~/" + filepath.ToSlash(rest)
+	}
+	return path
 }

@@ -24,6 +24,8 @@ func TestWriteHint(t *testing.T) {
 		"ENOENT: no such file or directory, mkdir '/a/b'\nError: EROFS: read-only file system, mkdir '/c/d/'": "/c/d",
 		"SqliteError: attempt to write a readonly database":                                                   "-",
 		"ENOENT: no such file or directory, open 'x'":                                                         "",
+		"### Error\nChromium sandboxing failed!\n":                                                            "browser",
+		"Protocol error (Target.setDiscoverTargets): Target closed\nCause: ":                                  "browser",
 		"404: there is no such page":                                                                          "",
 	} {
 		u, found := unwritten(text)
@@ -33,6 +35,8 @@ func TestWriteHint(t *testing.T) {
 			got = "mkdir " + u.Path
 		case u.Missing:
 			got = "missing " + u.Path
+		case found && u.Browser:
+			got = "browser"
 		case found && u.Path == "":
 			got = "-"
 		}
