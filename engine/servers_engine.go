@@ -259,6 +259,11 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 	default:
 		policy.Hosts = strings.FieldsFunc(s.Network, func(r rune) bool { return r == ',' || r == ' ' })
 	}
+	const quiet = "NODE_NO_WARNINGS="
+	if !policy.Network && !slices.ContainsFunc(c.Env, func(kv string) bool { return strings.HasPrefix(kv, quiet) }) {
+		// Node.js 22 warns that the use of a proxy is experimental, and some servers take that for a failure.
+		c.Env = append(c.Env, quiet+"1")
+	}
 	if len(c.Args) > 0 { // the program is visible, wherever it is
 		if path, err := exec.LookPath(c.Args[0]); err == nil {
 			c.Allow.Read = append(append(c.Allow.Read, path, realPath(path)), p.belowTemp(s, path)...)
