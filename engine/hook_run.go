@@ -54,7 +54,7 @@ func newHookRunner(s *Session, p *Project) (*hook.Runner, error) {
 			return s.Now().matchesRule(ctx, rule,
 				in)
 		},
-		Tool: func(name string) hook.ToolMapping { return s.Now().hookTool(name) },
+		Tool: func(name string) hook.ToolMapping { return hookTool(s, name) },
 	}, nil
 }
 
@@ -109,8 +109,10 @@ func (t *Turn) AskFast(ctx context.Context, prompt string) (string, error) {
 
 // Tool finds a tool by name or alias among the session's tools, active or not, and all tools that the
 // program knows.
-func (t *Turn) Tool(name string) (*tool.Tool, bool) {
-	for _, set := range []tool.Set{t.session.files, t.host.Tools, t.host.Own, KnownTools()} {
+func (t *Turn) Tool(name string) (*tool.Tool, bool) { return findTool(t.session, t.host, name) }
+
+func findTool(s *Session, host Host, name string) (*tool.Tool, bool) {
+	for _, set := range []tool.Set{s.files, host.Tools, host.Own, KnownTools()} {
 		if found, ok := set.Find(name); ok {
 			return found, true
 		}
@@ -133,8 +135,8 @@ func (t *Turn) Summary(name string, input json.RawMessage) string {
 }
 
 // hookTool returns the names and input mapping under which hooks know a tool.
-func (t *Turn) hookTool(name string) hook.ToolMapping {
-	found, ok := t.Tool(name)
+func hookTool(s *Session, name string) hook.ToolMapping {
+	found, ok := findTool(s, s.Host(), name)
 	if !ok {
 		return hook.ToolMapping{}
 	}

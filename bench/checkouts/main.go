@@ -159,7 +159,10 @@ func (d *driver) drive(clone string, table *bench.Table) error {
 		return err
 	}
 	files, err := w.branches(origin)
-	if err != nil || files == 0 {
+	if err == nil && files == 0 {
+		err = errors.New("no commits differ in protected files")
+	}
+	if err != nil {
 		return err
 	}
 	for _, args := range [][]string{{"clone", "-q", origin, w.dir}, {"clone", "-q", origin, plain.dir}} {
