@@ -75,7 +75,8 @@ func Tools() tool.Set {
 	skill := tool.Skill("", func(_ context.Context, name string) []permission.Subject {
 		return []permission.Subject{{Kind: permission.KindSkill, Text: name}}
 	}, nil)
-	agent := tool.Define(agentTool, "", agentSchema, func(context.Context, agentInput, tool.Input) (tool.Result, error) {
+	text := strings.Replace(strings.TrimSpace(agentText), "{{agents}}", "", 1)
+	agent := tool.Define(agentTool, text, agentSchema, func(context.Context, agentInput, tool.Input) (tool.Result, error) {
 		return tool.Result{}, nil
 	})
 	describeAgentTool(&agent)
