@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/knack-agent/knack/llm"
 )
@@ -126,13 +127,32 @@ func TestListReadsLittle(t *testing.T) {
 	}
 	mustAppend(t, pasted, userText("see this\n"+strings.Repeat("\"é", 100_000)))
 	pasted.Close()
+	quoted, err := s.Create(Header{ID: "quoted"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, quoted, Entry{Type: TypeUser, User: &User{Parts: []llm.Part{llm.Text(`say "hi" and `),
+		llm.Text(strings.Repeat("x", 3*summaryBytes))}}}, Entry{Type: TypeTurnEnd, TurnEnd: &TurnEnd{Reason: EndDone}})
+	quoted.Close()
+	set, err := s.Create(Header{ID: "set"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, set, Entry{Type: TypeSetting, Setting: &Setting{Model: "m"}})
+	set.Close()
 	all, err := s.List()
-	if err != nil || len(all) != 2 {
+	if err != nil || len(all) != 4 {
 		t.Fatal(all, err)
 	}
 	for _, sum := range all {
 		if sum.ID == "long" && (sum.First != "part 0" || sum.Title != "a title" || sum.Turns != 6) {
 			t.Errorf("%+v", sum)
+		}
+		if sum.ID == "quoted" && (sum.First != `say "hi" and ` || sum.Turns != 1) {
+			t.Errorf("%.100s, %d turns", sum.First, sum.Turns)
+		}
+		if sum.ID == "set" && !sum.Empty() {
+			t.Errorf("a session without a message is not empty: %+v", sum)
 		}
 		if sum.ID == "pasted" && (!strings.HasPrefix(sum.First, "see this\n\"é") || sum.Empty()) {
 			t.Errorf("%.100s, %d turns", sum.First, sum.Turns)
@@ -251,6 +271,40 @@ func TestSync(t *testing.T) {
 	}
 }
 
+// TestNotRecorded: an entry that cannot be recorded is refused: where no file can be made, and after the session was
+// closed.
+func TestNotRecorded(t *testing.T) {
+	dir := t.TempDir()
+	s := Store{Dir: filepath.Join(dir, "sessions")}
+	l, err := s.Create(Header{ID: "s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(s.Dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.Dir, nil, 0o600); err != nil { // where the directory was
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := l.Append(userText("x")); !errors.Is(err, ErrNotRecorded) {
+			t.Errorf("without a file: %v", err)
+		}
+	}
+	if _, err := s.List(); err == nil {
+		t.Error("a file that is no directory was listed")
+	}
+	s.Dir = t.TempDir()
+	if l, err = s.Create(Header{ID: "s"}); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, l, userText("one"))
+	l.Close()
+	if _, err := l.Append(userText("two")); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
 type brokenSync struct{ file }
 
 func (brokenSync) Sync() error { return errors.New("input/output error") }
@@ -310,6 +364,19 @@ func TestCopy(t *testing.T) {
 	}
 	if got := ids(t, s); got != "b a" {
 		t.Errorf("listed: %s", got)
+	}
+	// A copy with messages is the latest session as soon as it exists.
+	next, err := s.Copy(Header{ID: "c"}, l.Walk())
+	if err != nil {
+		t.Fatal(err)
+	}
+	next.Close()
+	past := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(s.path("c"), past, past); err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(t, s); got != "c b a" {
+		t.Errorf("listed after a copy without more: %s", got)
 	}
 	if _, err := os.Lstat(left); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the leftover exists: %v", err)

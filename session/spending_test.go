@@ -18,6 +18,7 @@ func TestSpending(t *testing.T) {
 		Entry{Answer: &Answer{Model: "m", Partial: true}},
 		Entry{Compaction: &Compaction{Trigger: TriggerClear}},
 		Entry{Compaction: &Compaction{Model: "fast", Usage: use(5), Cost: 0.5}},
+		Entry{Result: &Result{Spent: []llm.Spend{{Model: "fast", Usage: use(3), Cost: 0.25}}}},
 		Entry{Agent: &Agent{Name: "reviewer"}}, // it has begun
 		Entry{Agent: &Agent{Name: "reviewer", Reason: EndDone, Requests: 3, Cost: 2,
 			Usage: map[string]llm.Usage{"n": use(7), "m": use(6)}}},
@@ -27,6 +28,7 @@ func TestSpending(t *testing.T) {
 		{Model: "m", Requests: 1, Usage: use(10), Cost: 1},
 		{Model: "m", Requests: 1},
 		{Model: "fast", Requests: 1, Usage: use(5), Cost: 0.5},
+		{Model: "fast", Requests: 1, Usage: use(3), Cost: 0.25},
 		{Model: "m", Agent: "reviewer", Requests: 3, Usage: use(6), Cost: 2},
 		{Model: "n", Agent: "reviewer", Usage: use(7)},
 		{Agent: "quick"},

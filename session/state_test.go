@@ -3,9 +3,12 @@ package session
 import (
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/permission"
 )
 
 // TestStateIsImmutable: a State does not change after it was taken, although it shares its large maps with the log.
@@ -37,6 +40,71 @@ func TestStateIsImmutable(t *testing.T) {
 	now := l.State()
 	if want := map[string]string{"a": "2"}; !maps.Equal(now.Announced, want) || len(now.Touched) != 3 {
 		t.Errorf("now announced %v, touched %v", now.Announced, now.Touched)
+	}
+}
+
+// TestNotesAndCompaction: what notes said counts until a compaction, and after it if the note was kept.
+func TestNotesAndCompaction(t *testing.T) {
+	l := New(Header{})
+	note := func(mode permission.Mode, tool string) Entry {
+		return Entry{Type: TypeNote, Note: &Note{Mode: mode, Tools: []string{tool}, Rules: []string{tool + ".md"}}}
+	}
+	mustAppend(t, l, userText("one"), note(permission.Plan, "a"), userText("two"), note(permission.Default, "b"))
+	if s := l.State(); s.NotedMode != permission.Default || !slices.Equal(s.Tools, []string{"a", "b"}) {
+		t.Errorf("mode %s, tools %q", s.NotedMode, s.Tools)
+	}
+	mustAppend(t, l, Entry{Type: TypeCompaction, Compaction: &Compaction{Summary: "S", Kept: 3}})
+	if s := l.State(); s.NotedMode != permission.Default || !slices.Equal(s.Tools, []string{"b"}) ||
+		!slices.Equal(s.Rules, []string{"b.md"}) {
+		t.Errorf("after a compaction: mode %s, tools %q, rules %q", s.NotedMode, s.Tools, s.Rules)
+	}
+	mustAppend(t, l, Entry{Type: TypeCompaction, Compaction: &Compaction{Trigger: TriggerClear}})
+	if s := l.State(); s.NotedMode != "" || len(s.Tools)+len(s.Rules) > 0 {
+		t.Errorf("emptied: mode %s, tools %q, rules %q", s.NotedMode, s.Tools, s.Rules)
+	}
+	// A copy of an emptied session is empty, too.
+	c, err := Store{Dir: t.TempDir()}.Fork(l, "copy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got := show(c.Project()); got != show(l.Project()) || strings.Contains(got, "two") {
+		t.Errorf("the copy shows\n%s", got)
+	}
+}
+
+// TestCalledAgain: a skill that is called again counts as used then, and no other does.
+func TestCalledAgain(t *testing.T) {
+	l := New(Header{})
+	load := func(skill string, present int) Entry {
+		return Entry{Type: TypeActivation, Activation: &Activation{Skill: skill, Hash: skill, Prompt: skill, Present: present}}
+	}
+	mustAppend(t, l, load("a", 0), load("b", 0), Entry{Type: TypeTurnEnd, TurnEnd: &TurnEnd{Reason: EndDone}}, load("b", 2))
+	if texts := l.State().Texts; len(texts) != 2 || texts[0].Turn != 1 || texts[1].Turn != 2 {
+		t.Errorf("%+v", texts)
+	}
+}
+
+// TestAgentLine: the line of a sub-agent says how it ended.
+func TestAgentLine(t *testing.T) {
+	for want, a := range map[string]Agent{
+		"agent x: look": {Name: "x", Task: "look"},
+		"agent x: look (error, 2 requests, 7 tokens, $0.5000, 1 call refused): no answer": {Name: "x", Task: "look",
+			Reason: EndError, Requests: 2, Usage: map[string]llm.Usage{"m": {Output: 7}}, Cost: 0.5, Denials: 1, Error: "no answer"},
+	} {
+		if got := a.Line(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestIncomplete: a line without the field for its type is no entry.
+func TestIncomplete(t *testing.T) {
+	for _, kind := range []Type{TypeUser, TypeAnswer, TypeStarted, TypeResult, TypeDecision, TypeActivation, TypeNote,
+		TypeTurnEnd, TypeRelease, TypeSetting, TypeListing, TypeCompaction, TypeAgent, TypeMove} {
+		if e := (Entry{ID: 1, Type: kind}); e.isValid() {
+			t.Errorf("%s without its field is an entry", kind)
+		}
 	}
 }
 
