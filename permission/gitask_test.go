@@ -77,6 +77,18 @@ func (g *gitFixture) git(dir string, args ...string) {
 	}
 }
 
+// output returns what git prints in the repository.
+func (g *gitFixture) output(args ...string) string {
+	g.t.Helper()
+	c := exec.Command("git", args...)
+	c.Dir, c.Env = g.repo, g.env
+	out, err := c.Output()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
 // filter configures the evil program in a repository's own file.
 func (g *gitFixture) filter() string { return "[filter \"evil\"]\n\tclean = " + g.evil + "\n" }
 
@@ -302,13 +314,15 @@ func TestGitDirectories(t *testing.T) {
 	g.git("repo", "worktree", "add", "-q", "--force", filepath.Join(g.repo, "tree"))
 	g.write("repo/odd/HEAD", "ref: refs/heads/main\n")
 	g.write("repo/odd/commondir", "../store\n")
+	g.write("repo/models/objects/cube.txt", "not a repository\n")
 	for _, git := range []*permission.Git{nil, permission.NewGit(g.repo)} {
 		place := permission.PathContext{Dir: g.repo, GitEnv: true, Git: git}
 		for name, want := range map[string]permission.Verdict{
 			"store/config": permission.Ask, "store/hooks/new": permission.Ask, "store/info/attributes": permission.Ask,
 			"data/deep/config": permission.Ask, "store/worktrees/tree/commondir": permission.Ask, "in/.git": permission.Ask,
 			"odd/config.worktree": permission.Ask, "a.txt": permission.Allow, "data/other": permission.Allow,
-			"tree/a.txt": permission.Allow,
+			"models/config": permission.Allow,
+			"tree/a.txt":    permission.Allow,
 		} {
 			subject := permission.Subject{Kind: "Edit", Text: filepath.Join(g.repo, name)}
 			if d := (permission.Rules{}).Decide(t.Context(), permission.AcceptEdits, place, subject); d.Verdict != want {
@@ -555,6 +569,35 @@ func TestGitUntrusted(t *testing.T) {
 				t.Errorf("with a rule: %v", d.Verdict)
 			}
 		})
+	}
+	elsewhere := newGitGround(t) // only what the directory .git shares with others is outside
+	elsewhere.write("other/a.txt", "x\n")
+	elsewhere.git("other", "init", "-q")
+	elsewhere.write("repo/.git/commondir", filepath.Join(elsewhere.top, "other", ".git")+"\n")
+	if d := decide(elsewhere, false, "", "git status"); d.Verdict != permission.Ask ||
+		!strings.Contains(d.Reason, "the .git file") {
+		t.Errorf("commondir: %v: %s", d.Verdict, d.Reason)
+	}
+}
+
+// TestGitNamed: what the configuration of a repository names is known, so that it is protected: hooks, programs with
+// their arguments, and more settings.
+func TestGitNamed(t *testing.T) {
+	g := newGitGround(t)
+	for _, name := range []string{"tools/clean.sh", "tools/monitor", "tools/hooks/pre-commit"} {
+		g.write("repo/"+name, "#!/bin/sh\n")
+	}
+	g.write("repo/more.config", "[color]\n\tui = false\n")
+	for _, set := range [][2]string{{"core.hooksPath", "tools/hooks"}, {"filter.x.clean", "sh ./tools/clean.sh %f"},
+		{"core.fsmonitor", g.repo + "/tools/monitor"}, {"include.path", "../more.config"}, {"color.diff", "tools"}} {
+		g.git("repo", "config", set[0], set[1])
+	}
+	var want []string
+	for _, name := range []string{"more.config", "tools/clean.sh", "tools/hooks", "tools/monitor"} {
+		want = append(want, filepath.ToSlash(filepath.Join(g.repo, name)))
+	}
+	if got := permission.NewGit(g.repo).Named(t.Context()); !slices.Equal(got, want) {
+		t.Errorf("named %q, want %q", got, want)
 	}
 }
 

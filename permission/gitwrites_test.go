@@ -1,6 +1,7 @@
 package permission_test
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -105,6 +106,8 @@ func TestGitWrites(t *testing.T) {
 		{"git apply 0001-two.patch", two},
 		{"git apply --check 0001-two.patch", ""},
 		{"git am 0001-two.patch", two},
+		{"git am -s 0001-two.patch", two},
+		{"git rebase HEAD~1 two", two + " .mcp.json"},
 		{"git rm -r --cached .", ""},
 		{"git rm -rq .idea .husky", ".husky/pre-commit"},
 		{"git worktree add wt two", "wt/.env wt/.husky/pre-commit wt/.idea/workspace.xml wt/.vscode/settings.json"},
@@ -138,6 +141,27 @@ func TestGitWrites(t *testing.T) {
 		if got := decide(c[0]); !slices.Equal(got, want) {
 			t.Errorf("%s without upstream: asks for %q, want %q", c[0], got, want)
 		}
+	}
+	// What an interrupted command has still to apply is known by its state.
+	g.write("repo/.git/rebase-merge/git-rebase-todo", "pick "+g.output("rev-parse", "--short=4", "two")+" two\n")
+	if got, want := decide("git rebase --continue"), strings.Fields(".env .husky/pre-commit .idea/workspace.xml "+
+		".vscode/settings.json"); !slices.Equal(got, want) {
+		t.Errorf("an interrupted rebase: asks for %q, want %q", got, want)
+	}
+	if err := os.RemoveAll(filepath.Join(g.repo, ".git/rebase-merge")); err != nil {
+		t.Fatal(err)
+	}
+	patch, err := os.ReadFile(filepath.Join(g.repo, "0001-two.patch"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.write("repo/.git/rebase-apply/0001", string(patch))
+	if got, want := decide("git am --continue"), strings.Fields(".env .husky/pre-commit .idea/workspace.xml "+
+		".vscode/settings.json"); !slices.Equal(got, want) {
+		t.Errorf("an interrupted am: asks for %q, want %q", got, want)
+	}
+	if err := os.RemoveAll(filepath.Join(g.repo, ".git/rebase-apply")); err != nil {
+		t.Fatal(err)
 	}
 	rule := func(name string) string { return "Edit(/" + filepath.ToSlash(filepath.Join(g.repo, name)) + ")" }
 	if got := decide("git cherry-pick two", rule(".idea/workspace.xml"), rule(".env")); !slices.Equal(got,
