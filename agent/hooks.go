@@ -129,7 +129,11 @@ func (h *runHooks) fireSet(ctx context.Context, set *hook.Set, in hook.Input) ho
 		notes = append(notes, session.Note{People: m})
 	}
 	for _, err := range out.Failed {
-		notes = append(notes, session.Note{People: err.Error(), Missing: errors.Is(err, hook.ErrMissing)})
+		note := session.Note{People: err.Error()}
+		if f := (*hook.Failure)(nil); errors.As(err, &f) {
+			note.Failed = f.Kind()
+		}
+		notes = append(notes, note)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -126,8 +126,8 @@ type SessionOptions struct {
 	// Wait makes a turn wait until background agents have ended, for programs that will not resume the
 	// session.
 	Wait bool
-	// Waiting is called when the first request waits for MCP servers whose tools are not known yet, at most as long as
-	// the setting mcp.firstWait says; nil: it does not wait.
+	// Waiting is called when the first request has waited for a second for MCP servers whose tools are not known yet. It
+	// waits at most as long as the setting mcp.firstWait says; nil: it does not wait.
 	Waiting func(servers []string)
 
 	Host Host

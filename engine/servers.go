@@ -265,15 +265,23 @@ func (m *Servers) awaitNew(ctx context.Context, limit time.Duration, waiting fun
 	if names = client.Pending(); len(names) == 0 { // none of them can be started
 		return nil
 	}
-	waiting(names)
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	client.Wait(within, names...) // those that take longer are offered later
+	noticed, stop := context.WithTimeout(within, firstWaitNoticed)
+	defer stop()
+	client.Wait(noticed, names...)
+	if pending := client.Pending(); len(pending) > 0 && limit > firstWaitNoticed {
+		waiting(pending)
+		client.Wait(within, pending...) // those that take longer are offered later
+	}
 	m.mu.Lock()
 	m.waitKnown = false
 	m.mu.Unlock()
 	return ctx.Err()
 }
+
+// firstWaitNoticed is how long the first request waits for servers before it is said: most start faster.
+const firstWaitNoticed = time.Second
 
 // maxInstructed limits the number of servers whose instructions the model sees.
 const maxInstructed = 10

@@ -427,10 +427,24 @@ func (h *Hook) State() []string {
 // NotRun is part of the error for a hook that could not be started, such as one whose program is missing.
 const NotRun = "it could not be run"
 
-// ErrMissing is in the error for a hook whose program does not exist.
-var ErrMissing = errors.New("the program is missing")
+// A Failure is the error of a hook that could not run, or that ended with an exit code that has no meaning.
+type Failure struct {
+	Event Event
+	Hook  *Hook
+	Err   error
+}
 
-// missing is an error with ErrMissing.
-type missing struct{ error }
+func (f *Failure) Error() string {
+	return fmt.Sprintf("the %s hook %q failed: %v", f.Event, f.Hook, f.Err)
+}
 
-func (missing) Is(target error) bool { return target == ErrMissing }
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Kind is the same for failures of one hook in the same way, whatever the hook printed.
+func (f *Failure) Kind() string {
+	how := f.Err.Error()
+	if code := (*exitError)(nil); errors.As(f.Err, &code) {
+		how = fmt.Sprintf("exit code %d", code.code)
+	}
+	return fmt.Sprintf("%s %s: %s", f.Event, f.Hook, how)
+}

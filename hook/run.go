@@ -432,11 +432,7 @@ func (r *Runner) command(ctx context.Context, h *Hook, text []byte) (reply, erro
 	case out.Code > 128 && out.Code <= 192: // how shells report a program that was ended by a signal
 		return reply{}, fmt.Errorf("it was ended by signal %d", out.Code-128)
 	case out.Code == 126 || out.Code == 127: // from the shell: not executable, or not found
-		err := fmt.Errorf(NotRun+": exit code %d: %s", out.Code, excerpt(bytes.TrimSpace(out.Stderr)))
-		if out.Code == 127 {
-			err = missing{err}
-		}
-		return reply{}, err
+		return reply{}, fmt.Errorf(NotRun+": exit code %d: %s", out.Code, excerpt(bytes.TrimSpace(out.Stderr)))
 	case len(out.Stdout) >= MaxOutput:
 		return reply{}, fmt.Errorf("it printed %d bytes or more", MaxOutput)
 	case out.Code != 0:
@@ -550,7 +546,7 @@ func (r *Runner) judge(ctx context.Context, h *Hook, text []byte) (reply, error)
 func (o *Outcome) merge(e Event, h *Hook, r reply, err error) {
 	o.Ran++
 	if err != nil {
-		o.Failed = append(o.Failed, fmt.Errorf("the %s hook %q failed: %w", e, h, err))
+		o.Failed = append(o.Failed, &Failure{e, h, err})
 		var code *exitError
 		switch {
 		case !e.Guards():

@@ -348,8 +348,8 @@ type Note struct {
 	Suggested []string `json:"suggested,omitempty"`
 	// Hook is the event whose hooks wrote the note; "": the program did.
 	Hook string `json:"hook,omitempty"`
-	// Missing means that the note is about a hook whose program does not exist.
-	Missing bool `json:"missing,omitempty"`
+	// Failed is set in a note about a hook that failed, and is the same if it fails again in the same way.
+	Failed string `json:"failed,omitempty"`
 	// Skills are the changes that the note announces; nil: it is not an announcement.
 	Skills *SkillChanges `json:"skills,omitempty"`
 	// Problems are what went wrong, such as skills that were left out.

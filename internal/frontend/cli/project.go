@@ -164,10 +164,16 @@ func oneOfUntrusted(problems []knack.Problem) []knack.Problem {
 	return slices.DeleteFunc(problems, func(x knack.Problem) bool { return waits(x) && x != one })
 }
 
+// printProblem prints a problem, a warning in one line.
 func printProblem(w io.Writer, p *engine.Project, x knack.Problem) {
+	hint := plain.Line(x.Hint)
+	if hint != "" && x.Severity != knack.Error {
+		fmt.Fprintf(w, "knack: %s: %s (%s)\n", x.Severity, p.ShortProblem(x), hint)
+		return
+	}
 	fmt.Fprintf(w, "knack: %s: %s\n", x.Severity, p.ShortProblem(x))
-	if x.Hint != "" {
-		fmt.Fprintf(w, "knack: hint: %s\n", plain.Line(x.Hint))
+	if hint != "" {
+		fmt.Fprintf(w, "knack: hint: %s\n", hint)
 	}
 }
 

@@ -241,7 +241,8 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 type notices struct {
 	w       io.Writer
 	printed int
-	known   *knownWarnings // nil: none, everything is printed
+	known   *knownWarnings                        // nil: none, everything is printed
+	talking func([]knack.Problem) []knack.Problem // chooses what a conversation prints; nil: everything
 }
 
 func (n *notices) print(e *engine.Engine) { n.printWith(e, nil) }
@@ -250,7 +251,9 @@ func (n *notices) print(e *engine.Engine) { n.printWith(e, nil) }
 func (n *notices) printWith(e *engine.Engine, more []knack.Problem) {
 	all := e.Notices()
 	found := slices.Concat(all[n.printed:], more)
-	n.printed = len(all)
+	if n.printed = len(all); n.talking != nil && len(found) > 0 {
+		found = n.talking(found)
+	}
 	ofServer := func(x knack.Problem) bool { return x.Code == knack.CodeMCPServer && x.Severity == knack.Warn }
 	if n.known != nil {
 		found = slices.DeleteFunc(found, func(x knack.Problem) bool {
@@ -272,14 +275,14 @@ func (n *notices) printWith(e *engine.Engine, more []knack.Problem) {
 		}
 	}
 	if servers > fewServers {
-		printProblem(n.w, e.Project(), serverProblems(servers))
+		printProblem(n.w, e.Project(), serverProblems(servers, ""))
 	}
 }
 
 // serverProblems stands for several problems of servers.
-func serverProblems(n int) knack.Problem {
+func serverProblems(n int, more string) knack.Problem {
 	return knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn,
-		Message: fmt.Sprintf("%d MCP servers have problems", n), Hint: "knack mcp test"}
+		Message: plain.Count(n, "problem") + " of MCP servers" + more, Hint: "knack mcp test"}
 }
 
 // fewServers is how many problems of servers are printed one by one.

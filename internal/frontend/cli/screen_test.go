@@ -310,3 +310,26 @@ func TestScreenStatusLine(t *testing.T) {
 	k.shows(80, 24, `(?m)^"current_dir" own line$`)
 	k.quits()
 }
+
+// TestScreenWarnings: on the screen, what the start says is part of the conversation, and problems of servers that are
+// found later have what is left of two lines. What was said before is only counted.
+func TestScreenWarnings(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t, llmtest.Reply("one"), llmtest.Reply("two")))
+	d.file(t, "../.claude/settings.json", `{"spinnerTips": false}`)
+	servers := []string{"--mcp-config", `{"x": {"command": "no-such-x"}}`}
+	k := d.onScreen(t, 100, 30, servers...)
+	k.shows(100, 30, `(?m)^· warn: no effect here: spinnerTips of ~/\.claude/settings\.json \(knack doctor\)$`)
+	k.types("first\r")
+	k.shows(100, 30, `(?s)one.*❯`)
+	k.shows(100, 30, `(?m)^· warn: .*MCP server x is not connected`)
+	k.quits()
+	if all := k.content(100, 30); strings.Contains(all, `\r`) || strings.Count(all, "warn:") != 2 {
+		t.Errorf("the screen:\n%s", all)
+	}
+	k = d.onScreen(t, 100, 30, servers...)
+	k.shows(100, 30, `(?m)^· warn: 1 warning as before: knack doctor$`)
+	k.types("second\r")
+	k.shows(100, 30, `(?m)^· warn: 1 problem of MCP servers as before \(knack mcp test\)$`)
+	k.quits()
+}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -66,6 +67,9 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	}
 	defer exitOnSignal(e, in, stderr)()
 	t := &lineMode{front: front, Conversation: engine.Converse(s), notices: notices{w: stderr}}
+	if !f.verbose {
+		t.notices.talking = f.known.talking
+	}
 	front.Complete = func(text string) []string { return t.Session().Now().Complete(text) }
 	front.Summary = func(name string, input json.RawMessage) string { return t.Session().Now().Summary(name, input) }
 	front.Send = func(ctx context.Context, text string, when engine.When) (engine.Queued, error) {
@@ -132,6 +136,12 @@ func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first
 	if !f.trust && !f.bare && e.NeedsTrust() {
 		before = func(ctx context.Context, person engine.Person) error { return command.AskTrust(ctx, e, person) }
 	}
+	said := &warningLines{} // the screen owns the terminal
+	defer func() {
+		for _, line := range said.take() {
+			fmt.Fprintln(c.ErrOrStderr(), "knack:", line)
+		}
+	}()
 	return tui.Run(ctx, tui.Options{
 		In: in, Out: out, Theme: cmp.Or(env.Get("KNACK_THEME"), settings.Theme), Colour: colors(out), Themes: themes(env),
 		Notify: settings.Notify,
@@ -140,7 +150,14 @@ func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first
 		ClaudeBindings: engine.ClaudeKeyBindings(env),
 		Before:         before,
 		Start: func(ctx context.Context, person engine.Person) (*engine.Session, error) {
-			return f.start(ctx, e, person, nil, rawWriter{c.ErrOrStderr()})
+			return f.start(ctx, e, person, nil, said)
+		},
+		Warnings: said.take,
+		Notices: func(problems []knack.Problem) []knack.Problem {
+			if f.verbose {
+				return problems
+			}
+			return f.known.talking(problems)
 		},
 		Greeting: func(m permission.Mode) tui.Greeting { return greeting(e, env, m) },
 		Shown:    func() { go e.Watch(watching) }, // it searches the directories of skills once more
@@ -155,12 +172,16 @@ func themes(env engine.Env) string {
 	return ""
 }
 
-// A rawWriter writes to a terminal in raw mode, where a newline alone does not return to the first column.
-type rawWriter struct{ io.Writer }
+// warningLines collects what the start of a session prints.
+type warningLines struct{ bytes.Buffer }
 
-func (w rawWriter) Write(p []byte) (int, error) {
-	_, err := io.WriteString(w.Writer, strings.ReplaceAll(string(p), "\n", "\r\n"))
-	return len(p), err
+// take returns the lines, without the program's name, and forgets them.
+func (w *warningLines) take() (lines []string) {
+	for line := range strings.Lines(w.String()) {
+		lines = append(lines, strings.TrimPrefix(strings.TrimSpace(line), "knack: "))
+	}
+	w.Reset()
+	return lines
 }
 
 // greeting is what the first screen says.

@@ -32,11 +32,14 @@ type knownWarnings struct {
 	again      int // warnings that an earlier run printed
 	trust      int // of these, those that trusting the project resolves
 	held       int // new ones that are only counted
-	hooks      int // hooks that could not be run and are not named
+	hooks      int // failures of hooks that are not printed
 	refused    int // warnings about what the sandbox refused that are not printed
 	servers    int // problems of servers that an earlier run printed
 	newServers []knack.Problem
 }
+
+// maxLines is how many lines of warnings a run prints.
+const maxLines = 2
 
 // maxWarnings limits what is kept. If there are more, all are forgotten and printed once more.
 const maxWarnings = 5000
@@ -104,17 +107,24 @@ func (k *knownWarnings) aFew(problems []knack.Problem) (left []knack.Problem) {
 			n++
 		}
 	}
-	k.printed += general
-	room := 2 - k.printed
-	if n > room || n == room && k.again > 0 {
-		room--
+	rooms := max(0, maxLines-k.printed)
+	forGeneral := min(general, rooms)
+	rooms -= forGeneral
+	n += general - forGeneral
+	if n > rooms || n == rooms && k.again > 0 {
+		rooms--
 	}
 	for _, p := range problems {
-		if warns(p) && p.Path != "" {
-			if room--; room < 0 {
+		if warns(p) {
+			room := &rooms
+			if p.Path == "" {
+				room = &forGeneral
+			}
+			if *room <= 0 {
 				k.hold(p)
 				continue
 			}
+			*room--
 			k.printed++
 		}
 		left = append(left, p)
@@ -122,9 +132,9 @@ func (k *knownWarnings) aFew(problems []knack.Problem) (left []knack.Problem) {
 	return left
 }
 
-// hold counts a warning that is not printed, or forgets it if two lines were printed.
+// hold counts a warning that is not printed, or forgets it if there is no room for the count.
 func (k *knownWarnings) hold(p knack.Problem) {
-	if k.printed < 2 {
+	if k.printed < maxLines {
 		k.held++
 		return
 	}
@@ -140,13 +150,7 @@ func (k *knownWarnings) room() bool {
 
 // ofServer takes a warning about an MCP server, for close: servers fail while a run goes on, one after the other.
 func (k *knownWarnings) ofServer(p knack.Problem) {
-	message := strings.Map(func(r rune) rune { // without times and process numbers
-		if unicode.IsDigit(r) {
-			return -1
-		}
-		return r
-	}, p.Message)
-	known := k.seen(p.Code, p.Path, message)
+	known := k.seen(p.Code, p.Path, withoutDigits(p.Message))
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if known {
@@ -156,17 +160,26 @@ func (k *knownWarnings) ofServer(p knack.Problem) {
 	k.newServers = append(k.newServers, p)
 }
 
-// ofHook reports whether the failure of a hook need not be printed: that its program is missing is said once, and only
-// if there is room for it. Guards decide about calls, so theirs are always printed, and so is any other reason, such as
-// a script that changed since it was trusted.
+// withoutDigits is a message without times and process numbers.
+func withoutDigits(message string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsDigit(r) {
+			return -1
+		}
+		return r
+	}, message)
+}
+
+// ofHook reports whether a note about a hook need not be printed: how a hook fails is said once, and only if there is
+// room for it. That of a guard is always said once, because it decides about calls.
 func (k *knownWarnings) ofHook(note *session.Note) bool {
-	if !note.Missing || hook.Event(note.Hook).Guards() {
+	if note.Failed == "" {
 		return false
 	}
 	k.mu.Lock()
-	room := k.room()
+	room := k.room() || hook.Event(note.Hook).Guards()
 	k.mu.Unlock()
-	known := room && k.seen(knack.CodeHookInvalid, "", note.People)
+	known := room && k.seen(knack.CodeHookInvalid, "", withoutDigits(note.Failed))
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if room && !known {
@@ -193,25 +206,78 @@ func (k *knownWarnings) ofSandbox(p knack.Problem) bool {
 	return true
 }
 
+// talking returns which problems that were found while a conversation goes on are shown: what was shown before is not.
+// Problems of servers are one line if there is no room for two.
+func (k *knownWarnings) talking(problems []knack.Problem) (left []knack.Problem) {
+	for _, p := range problems {
+		switch {
+		case p.Severity != knack.Warn:
+		case p.Code == knack.CodeMCPServer:
+			k.ofServer(p)
+			continue
+		case p.Code == knack.CodeSandbox && p.Path != "" && k.seen(p.Code, p.Path, p.Message):
+			continue
+		}
+		left = append(left, p)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	room := maxLines - k.printed
+	switch found := k.newServers; {
+	case len(found) == 0 && k.servers > 0 && room > 0:
+		left = append(left, serverProblems(k.servers, " as before"))
+		k.printed++
+	case len(found) > 0 && len(found) <= room:
+		left = append(left, found...)
+		k.printed += len(found)
+	case len(found) > 0 && room > 0:
+		left = append(left, serverProblems(len(found), ""))
+		k.printed++
+	default:
+		k.forget(found)
+	}
+	k.newServers, k.servers = nil, 0
+	k.save()
+	return left
+}
+
+// forget makes problems of servers new for the next run. k.mu is held.
+func (k *knownWarnings) forget(servers []knack.Problem) {
+	for _, p := range servers {
+		delete(k.stamps, warningKey(p.Code, p.Path, withoutDigits(p.Message)))
+	}
+}
+
+// save keeps what was printed. k.mu is held.
+func (k *knownWarnings) save() {
+	if !k.changed {
+		return
+	}
+	if data, err := json.Marshal(k.stamps); err == nil {
+		_ = atomicfile.Write(k.file, data, 0o600) // if it fails, they are shown again
+	}
+	k.changed = false
+}
+
 // close writes one line about the warnings that were left out, and keeps those that were printed.
 func (k *knownWarnings) close(w io.Writer, p *engine.Project) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	newServers := len(k.newServers)
 	switch {
-	case newServers == 0 || k.printed > 0:
-	case newServers == 1:
+	case newServers == 0:
+	case k.printed == 0 && newServers == 1:
 		printProblem(w, p, k.newServers[0])
 		newServers = 0
-	default:
-		printProblem(w, p, serverProblems(newServers))
+		k.printed++
+	case k.printed == 0:
+		printProblem(w, p, serverProblems(newServers, ""))
 		newServers = 0
+		k.printed++
+	case k.printed >= maxLines:
+		k.forget(k.newServers)
 	}
-	if k.changed {
-		if data, err := json.Marshal(k.stamps); err == nil {
-			_ = atomicfile.Write(k.file, data, 0o600) // if it fails, they are shown again
-		}
-	}
+	k.save()
 	var parts []string
 	switch {
 	case k.held > 0 && k.again > 0:
@@ -231,14 +297,15 @@ func (k *knownWarnings) close(w io.Writer, p *engine.Project) {
 		parts = append(parts, plain.Count(k.servers, "problem")+" of servers as before: knack mcp test")
 	}
 	if k.hooks > 0 {
-		parts = append(parts, plain.Count(k.hooks, "hook")+" could not be run: knack help hooks")
+		parts = append(parts, "hooks failed, "+plain.Count(k.hooks, "time")+": knack -p -v names them")
 	}
 	if k.refused > 0 {
 		parts = append(parts, fmt.Sprintf("the sandbox refused something in hooks, %s: knack -p -v names it",
 			plain.Count(k.refused, "time")))
 	}
-	if len(parts) > 0 {
+	if len(parts) > 0 && k.printed < maxLines { // otherwise the next run says it
 		fmt.Fprintln(w, "knack: warn:", strings.Join(parts, "; "))
+		k.printed++
 	}
-	k.changed, k.held, k.again, k.trust, k.servers, k.hooks, k.refused, k.newServers = false, 0, 0, 0, 0, 0, 0, nil
+	k.held, k.again, k.trust, k.servers, k.hooks, k.refused, k.newServers = 0, 0, 0, 0, 0, 0, nil
 }

@@ -16,10 +16,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/frontend/editor"
 	"github.com/knack-agent/knack/internal/frontend/terminal"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/styled"
 	"github.com/knack-agent/knack/permission"
 )
@@ -33,6 +35,10 @@ type Options struct {
 	Before func(ctx context.Context, who engine.Person) error
 	// Start begins the conversation. The session asks its questions through who.
 	Start func(ctx context.Context, who engine.Person) (*engine.Session, error)
+	// Warnings returns what Start has to say, one line each; nil: nothing.
+	Warnings func() []string
+	// Notices returns which problems that the engine finds later are shown; nil: all.
+	Notices func([]knack.Problem) []knack.Problem
 	// Theme is the name of a theme. "" and "auto" choose one that fits the terminal's
 	// background.
 	Theme string
@@ -126,6 +132,11 @@ func (a *app) start() {
 	if a.o.Greeting != nil {
 		_, height := a.screen.Size()
 		a.conv.add(blockReply, a.o.Greeting(s.Mode()).lines(a.conv.width, height)...) // a note does not join it
+	}
+	if a.o.Warnings != nil {
+		for _, text := range a.o.Warnings() {
+			a.conv.note(styled.Warn, plain.Line(text))
+		}
 	}
 	a.begin()
 	if a.o.First != "" {

@@ -115,14 +115,17 @@ func (a *app) status(s *engine.Session, st engine.Status) {
 // streamed, because it would end the answer's last paragraph.
 func (a *app) notices() {
 	p, all := a.session.Engine().Project(), a.session.Engine().Notices()
-	for _, x := range all[a.noticed:] {
+	found := all[a.noticed:]
+	if a.noticed = len(all); len(found) > 0 && a.o.Notices != nil {
+		found = a.o.Notices(found)
+	}
+	for _, x := range found {
 		text := string(x.Severity) + ": " + p.ShortProblem(x)
 		if hint := plain.Line(engine.PromptHint(x.Hint)); hint != "" {
 			text += " (" + hint + ")"
 		}
 		a.conv.note(styled.Warn, text)
 	}
-	a.noticed = len(all)
 }
 
 // tasks updates the list of what runs in the background and of agents that have ended there.
