@@ -4,8 +4,11 @@ package cli
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/knack-agent/knack/llm/llmtest"
 )
@@ -66,4 +69,42 @@ func TestRoutesDeclined(t *testing.T) {
 	if n := len(server.Requests()); n > 0 {
 		t.Errorf("%d requests", n)
 	}
+}
+
+// TestRoutesProxy: after a yes, requests go through a proxy in Claude Code's settings.
+func TestRoutesProxy(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 100)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Method + " " + r.Host
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer proxy.Close()
+	d := newFixture(t, serve(t))
+	d.env = append(d.env, "ANTHROPIC_BASE_URL=https://model.invalid", "KNACK_KEYRING=file")
+	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"} {
+		d.env = append(d.env, name+"=", strings.ToLower(name)+"=")
+	}
+	d.file(t, "../.claude/settings.json", fmt.Sprintf(`{"env": {"HTTPS_PROXY": %q}}`, proxy.URL))
+	k := d.open(t)
+	k.expect(`HTTPS_PROXY=` + proxy.URL + `.*settings\.json`)
+	k.expect(`Send requests, with your conversations, there\?`)
+	if len(asked) > 0 {
+		t.Error("the proxy was asked before the answer")
+	}
+	k.types("y\r")
+	k.expect(`/help lists the commands`)
+	k.enters("hello")
+	select {
+	case request := <-asked:
+		if request != "CONNECT model.invalid:443" {
+			t.Errorf("the proxy was asked: %s", request)
+		}
+	case <-time.After(patience):
+		t.Error("the proxy was not asked")
+	}
+	k.types(ctrlC)
+	k.expect(`Message to the model`)
+	k.types(ctrlC)
+	k.leaves()
 }
