@@ -232,10 +232,11 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 	}
 	var files string
 	if in.File != nil && local {
-		files = AttachFiles(e.files, func(path string) (string, bool, error) { return in.File(ctx, a, path) }, func(p Problem) {
-			p.Path = s.Path
-			a.problem(p)
-		})
+		files = AttachFiles(e.files, func(path string) (string, bool, error) { return in.File(ctx, a, path) },
+			func(p Problem) {
+				p.Path = s.Path
+				a.problem(p)
+			})
 	}
 	if a.Resources, err = s.Resources(ctx); err != nil {
 		a.problem(Problem{Code: CodeUnreadable, Severity: Warn, Path: s.Path,
@@ -253,7 +254,8 @@ const maxFiles = 20
 
 // AttachFiles returns the text that shows a model the files of paths, as read returns them, see [File]. It reports
 // those that cannot be read.
-func AttachFiles(paths []string, read func(path string) (text string, ok bool, err error), report func(Problem)) string {
+func AttachFiles(paths []string, read func(path string) (text string, ok bool, err error),
+	report func(Problem)) string {
 	var b strings.Builder
 	for i, path := range paths {
 		if i == maxFiles {

@@ -24,7 +24,8 @@ func (r *run) invoke(ctx context.Context, in knack.Invocation) (act *knack.Activ
 	defer func() {
 		switch no := (*knack.Refusal)(nil); {
 		case err == nil:
-			r.debug("skill", "read", "skill", act.Skill.Name, "path", act.Skill.Path, "hash", act.Hash, "characters", len(act.Prompt))
+			r.debug("skill", "read", "skill", act.Skill.Name, "path", act.Skill.Path, "hash", act.Hash, "characters",
+				len(act.Prompt))
 		case errors.As(err, &no): // without the message, which may quote arguments
 			r.debug("skill", "refused", "skill", in.Name, "code", no.Code)
 		default:
@@ -159,8 +160,8 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by session.Ca
 	if err != nil {
 		return err
 	}
-	r.debug("skill", "called", "skill", a.Skill, "by", a.By, "tokens", a.Tokens, "grants", a.Granted(), "ignored", a.Ignored,
-		"denies", a.Denies, "model", a.Uses, "effort", a.Effort, "present", a.Present)
+	r.debug("skill", "called", "skill", a.Skill, "by", a.By, "tokens", a.Tokens, "grants", a.Granted(), "ignored",
+		a.Ignored, "denies", a.Denies, "model", a.Uses, "effort", a.Effort, "present", a.Present)
 	if r.reviews == nil {
 		r.reviews = map[int]Review{}
 	}

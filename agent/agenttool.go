@@ -29,7 +29,8 @@ type agentInput struct {
 // tool makes the Agent tool. Several calls in one answer run at the same time.
 func (r subAgents) tool() tool.Tool {
 	text := strings.Replace(strings.TrimSpace(agentText), "{{agents}}", r.list(), 1)
-	t := tool.Define(agentTool, text, agentSchema, func(ctx context.Context, in agentInput, call tool.Input) (tool.Result, error) {
+	t := tool.Define(agentTool, text, agentSchema, func(ctx context.Context, in agentInput, call tool.Input) (tool.Result,
+		error) {
 		d, problem := r.definition(in.Agent, nil)
 		if strings.TrimSpace(in.Prompt) == "" {
 			return tool.Result{}, errors.New("prompt is empty: describe the task of the agent")

@@ -22,7 +22,8 @@ func (a *Agent) debug(topic, message string, args ...any) {
 // debugRequest logs a request. The caller calls done when the request has ended,
 // which logs its outcome.
 func (a *Agent) debugRequest(m llm.Model, req *llm.Request) (done func(*llm.Response, error)) {
-	if a.Debug == nil || !a.Debug.Enabled(context.Background(), slog.LevelDebug) { // the program's can be switched on later
+	// the program's can be switched on later
+	if a.Debug == nil || !a.Debug.Enabled(context.Background(), slog.LevelDebug) {
 		return func(*llm.Response, error) {}
 	}
 	id, start := m.Info().ID, time.Now()

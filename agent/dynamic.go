@@ -177,8 +177,9 @@ func (r *run) newSearchTool(all tool.Set, state session.State) tool.Tool {
 	type in struct {
 		Query string `json:"query" jsonschema:"what you want to do, or names of tools separated by commas"`
 	}
-	t := tool.New(searchTool, "Finds tools that are not listed here, such as those of servers that are connected later, and "+
-		"returns their definitions. The query is what you want to do, in a few words, or names of tools separated by commas.",
+	t := tool.New(searchTool, "Finds tools that are not listed here, such as those of servers that are connected later, "+
+		"and returns their definitions. The query is what you want to do, in a few words, or names of tools separated by "+
+		"commas.",
 		func(ctx context.Context, in in, _ tool.Input) (tool.Result, error) {
 			found := findTools(ctx, all, in.Query)
 			if len(found) == 0 {

@@ -62,7 +62,8 @@ type run struct {
 
 // newRun returns a run that emits nothing.
 func newRun(a *Agent, log *session.Log) *run {
-	r := &run{Agent: a, log: log, start: time.Now(), fallbacks: fallbacks{models: a.Fallback}, emit: func(Event) {}, lastEmitted: log.Last()}
+	r := &run{Agent: a, log: log, start: time.Now(), fallbacks: fallbacks{models: a.Fallback}, emit: func(Event) {},
+		lastEmitted: log.Last()}
 	r.hooks.run = r
 	return r
 }

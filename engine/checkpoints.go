@@ -40,8 +40,8 @@ type checkpointTurn struct {
 }
 
 // ErrNoCheckpoints means that a session keeps no files.
-var ErrNoCheckpoints = errors.New("this session keeps no files: it is not recorded, its files are on another machine, " +
-	"or the setting checkpoints is off")
+var ErrNoCheckpoints = errors.New("this session keeps no files: it is not recorded, its files are on another " +
+	"machine, or the setting checkpoints is off")
 
 // newCheckpoints returns nil for a session that keeps no files.
 func (s *Session) newCheckpoints(p *Project) *checkpoints {
@@ -104,7 +104,8 @@ func leftText(left []checkpoint.Left) string {
 }
 
 // before begins a step for a call; nil: the call changes nothing.
-func (c *checkpoints) before(ctx context.Context, t tool.Tool, call tool.Input, at *isolated) (*checkpoint.Step, error) {
+func (c *checkpoints) before(ctx context.Context, t tool.Tool, call tool.Input, at *isolated) (*checkpoint.Step,
+	error) {
 	subjects := call.Subjects
 	if subjects == nil && t.Subjects != nil {
 		var err error
@@ -337,7 +338,8 @@ func StartsTurn(e session.Entry) bool {
 	return e.User != nil && !e.User.Steering || e.Activation != nil && e.Activation.By == session.ByUser
 }
 
-// RedoFiles takes back the last RestoreFiles. What somebody else changed since is left and named, unless o.Force is set.
+// RedoFiles takes back the last RestoreFiles. What somebody else changed since is left and named, unless o.Force is
+// set.
 func (s *Session) RedoFiles(ctx context.Context, o checkpoint.Options) (checkpoint.Result, error) {
 	journal, err := s.checkpoints.open()
 	if err != nil {

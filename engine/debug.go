@@ -15,8 +15,8 @@ func logSkills(p *Project, cat *knack.Catalog) {
 	}
 	log := func(message string, args ...any) { d.Debug(message, append([]any{"topic", "skill"}, args...)...) }
 	for _, at := range cat.Locations() {
-		log("searched", "kind", at.Kind, "path", at.Path, "label", at.Label, "trust", TrustName(at.Trust), "missing", at.Missing,
-			"skills", at.Skills)
+		log("searched", "kind", at.Kind, "path", at.Path, "label", at.Label, "trust", TrustName(at.Trust), "missing",
+			at.Missing, "skills", at.Skills)
 	}
 	for _, c := range cat.Candidates() {
 		args := []any{"skill", c.Name(), "kind", c.Origin.Kind, "state", cat.State(c, p.view), "path", c.Path}

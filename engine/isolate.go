@@ -54,7 +54,8 @@ func (t *Turn) isolate(ctx context.Context, d *agent.Definition, beside workspac
 	i.agent = d.Name
 	if worktree.Uncommitted(ctx, environ, tree.Root) {
 		e.addNoticeOnce(knack.Problem{Code: knack.CodeWorktree, Severity: knack.Info, Path: d.Path,
-			Message: "the agent " + d.Name + " works in a worktree that begins at the last commit: what is not committed is not in it"})
+			Message: "the agent " + d.Name +
+				" works in a worktree that begins at the last commit: what is not committed is not in it"})
 	}
 	return i, nil
 }
@@ -80,8 +81,8 @@ func (e *Engine) isolatedIn(ctx context.Context, p *Project, tree *worktree.Work
 
 // text tells the agent where it works.
 func (i *isolated) text() string {
-	return fmt.Sprintf("You work in a git worktree of your own, %s, on the branch %s, which begins at the last commit. Changes "+
-		"that are not committed are not in it. Do not change files outside it.", i.ws.Dir(), i.tree.Branch)
+	return fmt.Sprintf("You work in a git worktree of your own, %s, on the branch %s, which begins at the last commit. "+
+		"Changes that are not committed are not in it. Do not change files outside it.", i.ws.Dir(), i.tree.Branch)
 }
 
 // gateOptions returns what the settings say about permissions, for the worktree: rules for paths of the project hold

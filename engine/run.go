@@ -62,7 +62,8 @@ func (s *Session) Run(ctx context.Context, in agent.Input) iter.Seq2[Event, erro
 // beginTurn marks the session as running, and returns the function that ends this. With unlessQueued that function
 // takes the next message instead if one is queued. Both are one step, so that [Session.Send] accepts no message
 // that nobody takes.
-func (s *Session) beginTurn(ctx context.Context) (_ context.Context, end func(unlessQueued bool) (QueuedMessage, bool), _ error) {
+func (s *Session) beginTurn(ctx context.Context) (_ context.Context, end func(unlessQueued bool) (QueuedMessage, bool),
+	_ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {

@@ -275,8 +275,8 @@ func (r *reads) allSecrets() []string {
 	}
 	p := r.session.engine.Project()
 	found := filesIn(r.session.ws.Dir(), maxWalked, permission.EnvFile)
-	for _, name := range [...]string{".netrc", ".git-credentials", ".pgpass", ".npmrc", ".pypirc", ".ssh", ".aws", ".config/gh",
-		".kube/config", ".docker/config.json", ".cargo/credentials.toml"} {
+	for _, name := range [...]string{".netrc", ".git-credentials", ".pgpass", ".npmrc", ".pypirc", ".ssh", ".aws",
+		".config/gh", ".kube/config", ".docker/config.json", ".cargo/credentials.toml"} {
 		path := filepath.Join(p.home, name)
 		inside := filesIn(path, 50, func(name string) bool { return !strings.HasPrefix(name, "known_hosts") })
 		found = append(append(found, path), inside...)
@@ -355,8 +355,8 @@ func (r *reads) hookTold(h *hook.Hook) {
 	}
 }
 
-// hookReads reports whether a hook that no sandbox watches names a program that reads from the web, in its command or in
-// a script that this runs.
+// hookReads reports whether a hook that no sandbox watches names a program that reads from the web, in its command or
+// in a script that this runs.
 func (r *reads) hookReads(c hook.Process, asUser bool) bool {
 	if !asUser && r.netConfined() {
 		return false
@@ -365,7 +365,8 @@ func (r *reads) hookReads(c hook.Process, asUser bool) bool {
 	reads := readsNetwork(line)
 	p := r.session.engine.Project()
 	line = strings.NewReplacer(" ~/", " "+p.home+"/", "$HOME", p.home, "${HOME}", p.home, "$CLAUDE_PROJECT_DIR", p.root,
-		"${CLAUDE_PROJECT_DIR}", p.root, "$CLAUDE_PLUGIN_ROOT", c.Hook.Dir, "${CLAUDE_PLUGIN_ROOT}", c.Hook.Dir).Replace(" " + line)
+		"${CLAUDE_PROJECT_DIR}", p.root, "$CLAUDE_PLUGIN_ROOT", c.Hook.Dir, "${CLAUDE_PLUGIN_ROOT}", c.Hook.Dir).Replace(" " +
+		line)
 	gate.CheckScripts(line, r.session.ws.Dir(), func(_ string, data []byte) error {
 		reads = reads || readsNetwork(string(data))
 		return nil
@@ -436,9 +437,9 @@ func readsNetwork(line string) bool {
 	}
 	for i, w := range words {
 		switch filepath.Base(w) {
-		case "curl", "wget", "http", "https", "xh", "aria2c", "lynx", "links", "w3m", "elinks", "nc", "ncat", "netcat", "socat",
-			"telnet", "ftp", "sftp", "scp", "rsync", "ssh", "gh", "glab", "dig", "host", "nslookup", "whois", "openssl", "gcloud",
-			"aws", "az", "kubectl", "psql", "mysql", "redis-cli":
+		case "curl", "wget", "http", "https", "xh", "aria2c", "lynx", "links", "w3m", "elinks", "nc", "ncat", "netcat",
+			"socat", "telnet", "ftp", "sftp", "scp", "rsync", "ssh", "gh", "glab", "dig", "host", "nslookup", "whois", "openssl",
+			"gcloud", "aws", "az", "kubectl", "psql", "mysql", "redis-cli":
 			return true
 		case "git":
 			for _, sub := range words[i+1:] {

@@ -144,8 +144,9 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 		return nil, err
 	}
 	s := &Session{
-		engine: e, given: given, options: o, log: log, firstNew: log.Last(), source: hook.SourceStartup, ws: ws, person: person,
-		background: &agent.Background{Wait: o.Wait}, memory: coding.NewMemory(), statusChanged: make(chan struct{}),
+		engine: e, given: given, options: o, log: log, firstNew: log.Last(), source: hook.SourceStartup, ws: ws,
+		person: person, background: &agent.Background{Wait: o.Wait}, memory: coding.NewMemory(),
+		statusChanged: make(chan struct{}),
 	}
 	s.plan.session, s.background.Changed = s, s.changed
 	s.reads.session = s

@@ -194,8 +194,9 @@ func worktreeTools(l *place) tool.Set {
 	type enterInput struct {
 		Name string `json:"name,omitempty" jsonschema:"letters, digits, - _ and dots; default: a name of its own"`
 	}
-	enter := tool.New(enterWorktree, "Makes a git worktree beside the repository, on a branch of its own (knack/NAME) that "+
-		"begins at the last commit, and works in it from now on. Only if the user or a skill asks for a worktree.",
+	enter := tool.New(enterWorktree,
+		"Makes a git worktree beside the repository, on a branch of its own (knack/NAME) that "+
+			"begins at the last commit, and works in it from now on. Only if the user or a skill asks for a worktree.",
 		func(ctx context.Context, in enterInput, _ tool.Input) (tool.Result, error) {
 			return l.enter(ctx, in.Name)
 		})
@@ -207,8 +208,10 @@ func worktreeTools(l *place) tool.Set {
 		Action  string `json:"action,omitempty" jsonschema:"keep (the default) or remove"`
 		Discard bool   `json:"discard_changes,omitempty" jsonschema:"remove it also if something changed in it"`
 	}
-	exit := tool.New(exitWorktree, "Leaves the worktree that EnterWorktree made, and works in the original directory again. "+
-		"With remove, the worktree is removed; what is in it that no commit has is committed on its branch before, which stays.",
+	exit := tool.New(exitWorktree, "Leaves the worktree that EnterWorktree made, and works in the original directory "+
+		"again. With remove, the worktree is removed; what is in it that no commit has is committed on its branch before, "+
+		"which "+
+		"stays.",
 		func(ctx context.Context, in exitInput, _ tool.Input) (tool.Result, error) {
 			return l.exit(ctx, in.Action, in.Discard)
 		})
@@ -243,8 +246,9 @@ func (l *place) enter(ctx context.Context, name string) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, err
 	}
-	text := fmt.Sprintf("You work in the git worktree %s now, on the branch %s, which begins at the last commit. Relative paths "+
-		"and commands start there. Do not change files outside it. %s {\"action\": \"keep\" or \"remove\"} leads back to %s.",
+	text := fmt.Sprintf("You work in the git worktree %s now, on the branch %s, which begins at the last commit. "+
+		"Relative paths and commands start there. Do not change files outside it. %s {\"action\": \"keep\" or \"remove\"} "+
+		"leads back to %s.",
 		tree.Dir, tree.Branch, exitWorktree, s.ws.Dir())
 	people := "Works in the worktree " + p.Short(tree.Dir) + ", branch " + tree.Branch
 	if worktree.Uncommitted(ctx, environ, tree.Root) {
@@ -274,8 +278,8 @@ func (l *place) exit(ctx context.Context, action string, discard bool) (tool.Res
 		case err != nil:
 			return tool.Result{}, err
 		case changed != "" && !discard:
-			return tool.Result{}, fmt.Errorf("the worktree %s has %s: keep it, or set discard_changes, which commits what is not "+
-				"committed on %s and removes the directory", tree.Dir, changed, tree.Branch)
+			return tool.Result{}, fmt.Errorf("the worktree %s has %s: keep it, or set discard_changes, which commits what is "+
+				"not committed on %s and removes the directory", tree.Dir, changed, tree.Branch)
 		}
 	}
 	err := in.ws.Close() // ends what its commands left running

@@ -71,8 +71,8 @@ type Runner struct {
 	// Client posts to URLs; nil: http.DefaultClient. A redirect is not followed if it leads to
 	// another host or would drop the request body.
 	Client *http.Client
-	// Told is called when a hook has answered with text that a model reads: context, a reason, or another result of a tool.
-	// nil: it is not. Several goroutines may call it.
+	// Told is called when a hook has answered with text that a model reads: context, a reason, or another result of a
+	// tool. nil: it is not. Several goroutines may call it.
 	Told func(h *Hook)
 	// Guarded posts in place of Client for hooks with Mute, whose author is not trusted; nil: Client.
 	Guarded *http.Client

@@ -62,9 +62,9 @@ func (j *judge) expand(a *bash.File, v, dir string) ([]string, error) {
 	return out, nil
 }
 
-// goPattern returns a pattern for [path.Match] that matches at least the names that a pattern of bash does. They agree on
-// classes of letters, digits, ranges and some signs. A name from any other class on, such as [[:alpha:]] or []a], may be
-// anything.
+// goPattern returns a pattern for [path.Match] that matches at least the names that a pattern of bash does. They agree
+// on classes of letters, digits, ranges and some signs. A name from any other class on, such as [[:alpha:]] or []a],
+// may be anything.
 func goPattern(pattern string) string {
 	elems := strings.Split(pattern, "/")
 	for k, elem := range elems {

@@ -441,7 +441,8 @@ func (j *judge) secretWords(c *bash.SimpleCommand, dirs []string, spelled int) {
 // secretWord judges a file that a command's words may name.
 func (j *judge) secretWord(c *bash.SimpleCommand, name, dir string) {
 	n, why := j.paths.secretWord(name, dir)
-	if why == "" || c.Git && strings.HasPrefix(why, ReasonProtected) { // what git does in its directory is judged elsewhere
+	// what git does in its directory is judged elsewhere
+	if why == "" || c.Git && strings.HasPrefix(why, ReasonProtected) {
 		return
 	}
 	sub := Subject{Kind: KindRead, Text: n.paths[0], Tool: j.request.Tool, Aliases: j.request.Aliases}

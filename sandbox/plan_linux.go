@@ -75,9 +75,9 @@ type view struct {
 	closed    bool // git directories of worktrees are read-only as a whole
 }
 
-// viewFor returns the view for one command with an environment. allow is what withoutLinks returned, keep are paths that must stay visible
-// even if they are below a temporary directory, and caches are directories for caches, which can be written like
-// those in overlays.
+// viewFor returns the view for one command with an environment. allow is what withoutLinks returned, keep are paths
+// that must stay visible even if they are below a temporary directory, and caches are directories for caches, which can
+// be written like those in overlays.
 func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now present, keep, caches []string,
 	overlays *overlays) (*view, error) {
 	links := new(resolver)

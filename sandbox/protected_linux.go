@@ -70,9 +70,9 @@ type fileID struct {
 }
 
 func newProtectedFiles(p Policy) *protectedFiles {
-	n := &protectedFiles{names: p.Protected, protected: permission.NewPathNames(p.Protected), keepNew: p.KeepNew, dirs: map[string]int64{},
-		known: map[string]fileID{},
-		seen:  map[string]bool{}, env: map[string]bool{}, bare: map[string]fileID{}, open: map[string]openFile{},
+	n := &protectedFiles{names: p.Protected, protected: permission.NewPathNames(p.Protected), keepNew: p.KeepNew,
+		dirs: map[string]int64{}, known: map[string]fileID{},
+		seen: map[string]bool{}, env: map[string]bool{}, bare: map[string]fileID{}, open: map[string]openFile{},
 		places: worktreePlaces{}}
 	for _, r := range append([]string{p.Dir}, p.Roots...) {
 		if r, err := filepath.EvalSymlinks(r); err == nil && r != "/" {
@@ -477,8 +477,8 @@ func notesOf(aside []movedFile, trees []string) (notes []string) {
 		moves[top] = append(moves[top], "mv "+quote(m.to)+" "+quote(m.path))
 	}
 	for _, top := range slices.Sorted(maps.Keys(moves)) {
-		notes = append(notes, fmt.Sprintf("%s is a new work tree of git with protected files (%s), which were moved aside (the "+
-			"rule that allows the first one: %s). This restores them, after a question about exactly these: %s", top,
+		notes = append(notes, fmt.Sprintf("%s is a new work tree of git with protected files (%s), which were moved aside "+
+			"(the rule that allows the first one: %s). This restores them, after a question about exactly these: %s", top,
 			plain.List(names[top], 8), rule[top], strings.Join(moves[top], " && ")))
 	}
 	return notes

@@ -90,7 +90,8 @@ func Listen(reach func(host, port string) bool) (url string, close func(), err e
 func (p *proxy) environ(port int) []string {
 	url := fmt.Sprintf("http://127.0.0.1:%d", port)
 	env := []string{"NO_PROXY=localhost,127.0.0.1,::1", "no_proxy=localhost,127.0.0.1,::1", "NODE_USE_ENV_PROXY=1"}
-	for _, name := range []string{ProxyVariable, "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"} {
+	for _, name := range []string{ProxyVariable, "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy",
+		"all_proxy"} {
 		env = append(env, name+"="+url)
 	}
 	return env

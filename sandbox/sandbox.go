@@ -164,8 +164,8 @@ func (s *Sandbox) Protect(names []string) {
 	s.named = names
 }
 
-// current returns the policy with the roots and names that were added. Of directories in other ones of the policy, those are left
-// out in whose place a link is, because a command may have made it.
+// current returns the policy with the roots and names that were added. Of directories in other ones of the policy,
+// those are left out in whose place a link is, because a command may have made it.
 func (s *Sandbox) current() (*Policy, error) {
 	s.mu.Lock()
 	p := s.policy

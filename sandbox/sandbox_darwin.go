@@ -39,8 +39,8 @@ func (*system) probe(p Policy) Report {
 
 func resolve(p Policy, a workspace.Allowance, caches []string, temp string, port int) seatbelt {
 	return seatbelt{
-		roots: real(append([]string{p.Dir}, p.Roots...)), write: real(append(slices.Clone(p.Write), caches...)), own: real(p.Own),
-		secrets:   real(p.Secrets),
+		roots: real(append([]string{p.Dir}, p.Roots...)), write: real(append(slices.Clone(p.Write), caches...)),
+		own: real(p.Own), secrets: real(p.Secrets),
 		protected: p.Protected, only: real(p.only), opened: real(a.Write), readable: real(a.Read), temp: temp, port: port,
 		network: p.Network,
 	}

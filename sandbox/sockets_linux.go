@@ -47,7 +47,8 @@ type connector struct {
 }
 
 // An openedSocket is a path that an allowance opens. Where the command can write, it could put another socket, or a
-// link to one, in the place of any file that a rule names: there only the socket counts that was there at the beginning.
+// link to one, in the place of any file that a rule names: there only the socket counts that was there at the
+// beginning.
 type openedSocket struct {
 	path  string // resolved, outside the sandbox
 	first inode  // zero: the command cannot change what has the path

@@ -135,7 +135,8 @@ func (l *Log) createFile() error {
 	const flags = os.O_CREATE | os.O_EXCL | os.O_WRONLY
 	f, err := os.OpenFile(l.fileName(), flags, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		if info, e := os.Lstat(l.fileName()); e == nil && info.Mode().IsRegular() && info.Size() == 0 && os.Remove(l.fileName()) == nil {
+		if info, e := os.Lstat(l.fileName()); e == nil && info.Mode().IsRegular() && info.Size() == 0 &&
+			os.Remove(l.fileName()) == nil {
 			f, err = os.OpenFile(l.fileName(), flags, 0o600)
 		}
 	}

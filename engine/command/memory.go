@@ -128,8 +128,8 @@ func canNote(s *engine.Session) error {
 
 // placeNote asks the user where to add a text, with one more answer, and adds it there. It returns what to tell the
 // user, and the answer.
-func placeNote(ctx context.Context, s *engine.Session, title, text, warning string, other engine.Option) (said, to string,
-	err error) {
+func placeNote(ctx context.Context, s *engine.Session, title, text, warning string, other engine.Option) (said,
+	to string, err error) {
 	p := s.Engine().Project()
 	n := p.Notes()
 	user, project := filepath.Join(n.User, "MEMORY.md"), filepath.Join(n.Project, "MEMORY.md")
@@ -137,7 +137,8 @@ func placeNote(ctx context.Context, s *engine.Session, title, text, warning stri
 	q := engine.Question{Title: title, Text: plain.Line(text), Asker: engine.AskerCommand,
 		Options: []engine.Option{{ID: "project", Label: "for this project", Help: plain.Line(p.Short(project)), Allow: true},
 			{ID: "user", Label: "for all projects", Help: plain.Line(p.Short(user)), Allow: true},
-			{ID: "rules", Label: "for everybody who works here", Help: plain.Line(p.Short(rules)) + ", after its diff", Allow: true},
+			{ID: "rules", Label: "for everybody who works here", Help: plain.Line(p.Short(rules)) + ", after its diff",
+				Allow: true},
 			other, {ID: engine.OptionNo, Label: "no"}}}
 	if warning != "" {
 		q.Text += "\n" + warning

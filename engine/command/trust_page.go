@@ -123,7 +123,8 @@ func AskTrust(ctx context.Context, e *engine.Engine, who engine.Person) error {
 	}
 	q := TrustPage(e.Project(), items)
 	if unread != nil {
-		q.Points = append(q.Points, gate.Reason{Text: "Not everything could be read: " + plain.Line(unread.Error()), Danger: true})
+		q.Points = append(q.Points, gate.Reason{Text: "Not everything could be read: " + plain.Line(unread.Error()),
+			Danger: true})
 	}
 	a, err := who.Ask(ctx, q)
 	if err != nil || a.Declined || a.Option != trustedYes {

@@ -110,7 +110,8 @@ func oneModel(id string, data json.RawMessage) (m Model, mistakes []*Mistake) {
 	}
 	for key, price := range map[string]*float64{"input": &m.Input, "output": &m.Output} {
 		if *price > maxPrice {
-			wrong(key, "%g is not a price: it is US dollars for a million tokens; the limit of tokens is maxOutputTokens", *price)
+			wrong(key, "%g is not a price: it is US dollars for a million tokens; the limit of tokens is maxOutputTokens",
+				*price)
 			*price = 0
 		}
 	}

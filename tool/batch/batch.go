@@ -84,8 +84,8 @@ func (in Input) check() error {
 // Tools returns the tool for the batches of a directory. With a nil Keeper it must not be called.
 func Tools(k Keeper, dir string) tool.Set {
 	t := tool.Define("Batch", "Has many independent tasks done side by side, each by a run of its own in this directory, "+
-		"which goes on when this conversation ends. The user is asked before they start. Without tasks it reports how a batch "+
-		"stands.", schema,
+		"which goes on when this conversation ends. The user is asked before they start. Without tasks it reports how a "+
+		"batch stands.", schema,
 		func(ctx context.Context, in Input, _ tool.Input) (tool.Result, error) {
 			err := in.check()
 			text := ""

@@ -22,7 +22,8 @@ import (
 	"github.com/knack-agent/knack/tool/truncate"
 )
 
-var errNoRef = errors.New("there is no such element on the page any more: call browser_read and use a number that it shows")
+var errNoRef = errors.New("there is no such element on the page any more: call browser_read and use a number that it " +
+	"shows")
 
 // on calls a JavaScript function with an element as its this and returns its result as text.
 func (p *process) on(ctx context.Context, t *tab, ref int64, function string, args ...string) (string, error) {

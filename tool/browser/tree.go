@@ -22,9 +22,9 @@ var actionable = map[string]bool{"link": true, "button": true, "textbox": true, 
 	"DateTime": true, "InputTime": true, "ColorWell": true, "DisclosureTriangle": true, "image": true, "Iframe": true}
 
 // named are the roles whose name is the text inside, which is then not repeated.
-var named = map[string]bool{"link": true, "button": true, "heading": true, "option": true, "tab": true, "menuitem": true,
-	"treeitem": true, "cell": true, "gridcell": true, "columnheader": true, "rowheader": true, "checkbox": true,
-	"radio": true, "switch": true, "LabelText": true, "paragraph": true, "listitem": true}
+var named = map[string]bool{"link": true, "button": true, "heading": true, "option": true, "tab": true,
+	"menuitem": true, "treeitem": true, "cell": true, "gridcell": true, "columnheader": true, "rowheader": true,
+	"checkbox": true, "radio": true, "switch": true, "LabelText": true, "paragraph": true, "listitem": true}
 
 // states are the properties that are shown, in this order.
 var states = []accessibility.PropertyName{accessibility.PropertyNameLevel, accessibility.PropertyNameChecked,

@@ -348,7 +348,8 @@ func (m *memory) secret(content string) string {
 		return "the session may have read it from one"
 	}
 	for _, s := range texts {
-		for word := range strings.FieldsFuncSeq(s, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'`=,;", r) }) {
+		for word := range strings.FieldsFuncSeq(s,
+			func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"'`=,;", r) }) {
 			if len(word) >= 12 && strings.Contains(content, word) {
 				return "the session read it from one"
 			}

@@ -76,9 +76,10 @@ type deleteInput struct {
 
 // Tools returns the tools for the schedules of a directory. With a nil Keeper they must not be called.
 func Tools(k Keeper, dir string) tool.Set {
-	create := tool.Define("CronCreate", "Runs a prompt at certain times, in a session of its own in this directory, without "+
-		"the user: what no permission rule allows is refused there. The user is asked before it is stored. It outlives this "+
-		"conversation; CronDelete ends it.", createSchema,
+	create := tool.Define("CronCreate",
+		"Runs a prompt at certain times, in a session of its own in this directory, without "+
+			"the user: what no permission rule allows is refused there. The user is asked before it is stored. It outlives "+
+			"this "+"conversation; CronDelete ends it.", createSchema,
 		func(ctx context.Context, in createInput, _ tool.Input) (tool.Result, error) {
 			if err := in.check(); err != nil {
 				return tool.Result{}, err

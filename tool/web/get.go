@@ -127,7 +127,8 @@ func redirect(from *url.URL, res *http.Response) (*url.URL, error) {
 		return nil, fmt.Errorf("%s answers with a redirect that leads nowhere (%s)", shownHost(from), status(res.StatusCode))
 	}
 	if to, err = parse(to.String()); err != nil {
-		return nil, fmt.Errorf("%s answers with a redirect that is not followed, because it leads to no web page", shownHost(from))
+		return nil, fmt.Errorf("%s answers with a redirect that is not followed, because it leads to no web page",
+			shownHost(from))
 	}
 	return to, nil
 }

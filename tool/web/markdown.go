@@ -137,8 +137,8 @@ func tooManyNodes(ctx context.Context, text string) error {
 // formatting returns the name of an element if it is one that a parser opens again in the next paragraph, else 0.
 func formatting(name []byte) atom.Atom {
 	switch a := atom.Lookup(name); a {
-	case atom.A, atom.B, atom.Big, atom.Code, atom.Em, atom.Font, atom.I, atom.Nobr, atom.S, atom.Small, atom.Strike, atom.Strong,
-		atom.Tt, atom.U:
+	case atom.A, atom.B, atom.Big, atom.Code, atom.Em, atom.Font, atom.I, atom.Nobr, atom.S, atom.Small, atom.Strike,
+		atom.Strong, atom.Tt, atom.U:
 		return a
 	}
 	return 0
@@ -203,8 +203,8 @@ func prune(n *html.Node, base *url.URL) {
 	p.prune(n, n.DataAtom == atom.Main || n.DataAtom == atom.Article, 0)
 }
 
-// Limits of what a short page can make the converter write: it fills up all rows of a table, with cells that span others
-// repeated, and writes the marks of quotes and lists on each line in them.
+// Limits of what a short page can make the converter write: it fills up all rows of a table, with cells that span
+// others repeated, and writes the marks of quotes and lists on each line in them.
 const (
 	maxCells   = 50_000 // of all tables of a page; the text of further tables is shown without the table
 	maxNesting = 20     // quotes and lists within each other; those within are plain text

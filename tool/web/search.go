@@ -247,7 +247,8 @@ func (e endpoint) tavily(ctx context.Context, q Query) ([]Hit, error) {
 	var got struct {
 		Results []struct{ Title, URL, Content string }
 	}
-	if err := e.call(ctx, http.MethodPost, e.url, body, http.Header{"Authorization": {"Bearer " + e.key}}, &got); err != nil {
+	if err := e.call(ctx, http.MethodPost, e.url, body, http.Header{"Authorization": {"Bearer " + e.key}},
+		&got); err != nil {
 		return nil, err
 	}
 	var hits []Hit
@@ -381,7 +382,8 @@ func ByModel(model func(context.Context) (llm.Model, error)) Engine {
 			ask += "\nNo pages of these domains: " + strings.Join(q.Blocked, ", ")
 		}
 		answer, err := llm.Ask(ctx, m, &llm.Request{
-			System:   "Search the web with your tool, always. Then name each page that you found, with one sentence about what it says.",
+			System: "Search the web with your tool, always. Then name each page that you found, with one sentence about " +
+				"what it says.",
 			Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text(ask)}}}, MaxTokens: 4000,
 			Search: &llm.Search{Allowed: q.Allowed, Blocked: q.Blocked},
 		})

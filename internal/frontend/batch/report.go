@@ -20,7 +20,8 @@ var reportStyle string
 // need their rows.
 func Report(b Batch, t Totals, runs []Run) []byte {
 	p := &page{}
-	p.f("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">"+
+	p.f("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "+
+		"content=\"width=device-width\">"+
 		"<title>%s</title><style>%s</style></head><body>\n", b.Name, raw(reportStyle))
 	p.f("<h1>%s</h1><p class=\"about\">batch %s in <code>%s</code>, begun %s</p>\n", b.Name, b.ID, b.Dir,
 		b.Created.Format("2 January 2006, 15:04 MST"))
@@ -140,8 +141,8 @@ func (p *page) outcome(t Totals, all int) {
 	for _, s := range states {
 		w := width * float64(t.Runs[s]) / float64(all)
 		if w > 0 {
-			p.f("<rect class=\"%s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"%d\"><title>%d %s</title></rect>", s, x, w, height,
-				t.Runs[s], s)
+			p.f("<rect class=\"%s\" x=\"%.1f\" y=\"0\" width=\"%.1f\" height=\"%d\"><title>%d %s</title></rect>", s, x, w,
+				height, t.Runs[s], s)
 		}
 		x += w
 	}
@@ -200,8 +201,8 @@ func (p *page) timeline(runs []Run) {
 		x := left + width*float64(r.Began.Sub(first))/float64(span)
 		w := max(1.5, width*float64(end(r).Sub(r.Began))/float64(span))
 		p.f("<text x=\"%.1f\" y=\"%d\" text-anchor=\"end\">%s</text>", left-8, row*i+13, clip(r.Key, 26))
-		p.f("<rect class=\"%s\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" rx=\"2\"><title>%s: %s, %s</title></rect>", r.State, x,
-			row*i+3, w, row-5, r.Key, r.State, Took(r.Took))
+		p.f("<rect class=\"%s\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" rx=\"2\"><title>%s: %s, %s</title></rect>",
+			r.State, x, row*i+3, w, row-5, r.Key, r.State, Took(r.Took))
 	}
 	p.f("</svg>\n")
 }
@@ -271,11 +272,12 @@ func (p *page) spending(runs []Run) {
 		}
 	}
 	p.f("<path class=\"line\" d=\"%s\"/>", raw(path.String()))
-	p.f("<text x=\"%.1f\" y=\"186\">0s</text><text x=\"%.1f\" y=\"186\" text-anchor=\"end\">%s</text></svg>\n", left, left+width,
-		Took(span))
+	p.f("<text x=\"%.1f\" y=\"186\">0s</text><text x=\"%.1f\" y=\"186\" text-anchor=\"end\">%s</text></svg>\n", left,
+		left+width, Took(span))
 	if len(models) > 1 {
 		p.f("<ul class=\"legend\">")
-		for _, m := range slices.SortedFunc(keys(models), func(a, b string) int { return cmp.Compare(models[b], models[a]) }) {
+		for _, m := range slices.SortedFunc(keys(models),
+			func(a, b string) int { return cmp.Compare(models[b], models[a]) }) {
 			p.f("<li>%s %s</li>", cmp.Or(m, "unknown model"), Dollars(models[m]))
 		}
 		p.f("</ul>\n")
@@ -319,11 +321,13 @@ func (p *page) histogram(title string, runs []Run, value func(Run) float64, text
 		if n > 0 {
 			h = max(h, 2)
 		}
-		p.f("<rect class=\"bar\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"><title>%d tasks, up to %s</title></rect>",
+		p.f("<rect class=\"bar\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"><title>%d tasks, up to "+
+			"%s</title></rect>",
 			left+width*float64(i)/bins, 4+height-h, width/bins-2, h, n, text(top*float64(i+1)/bins))
 	}
 	p.f("<line class=\"grid\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", left, 4+height, left+width, 4+height)
-	p.f("<text x=\"%.1f\" y=\"112\">0</text><text x=\"%.1f\" y=\"112\" text-anchor=\"end\">%s</text>", left, left+width, text(top))
+	p.f("<text x=\"%.1f\" y=\"112\">0</text><text x=\"%.1f\" y=\"112\" text-anchor=\"end\">%s</text>", left, left+width,
+		text(top))
 	p.f("<text x=\"%.1f\" y=\"14\" text-anchor=\"end\">%d</text></svg>\n", left-8, highest)
 }
 
@@ -346,8 +350,9 @@ func (p *page) uncertain(runs []Run) {
 			continue
 		}
 		if !any {
-			p.f("<p class=\"about\">Requests that were sent and whose answer nobody recorded, because the run was stopped or its " +
-				"worker died: each may have cost as much as the one that repeats it. Calls that had begun may have had effects.</p><ul>\n")
+			p.f("<p class=\"about\">Requests that were sent and whose answer nobody recorded, because the run was stopped or " +
+				"its worker died: each may have cost as much as the one that repeats it. Calls that had begun may have had " +
+				"effects.</p><ul>\n")
 		}
 		any = true
 		p.f("<li><b>%s</b>", r.Key)
@@ -380,7 +385,8 @@ func Unanswered(r Run) (rows []Row) {
 		}
 	}
 	for _, row := range r.Rows {
-		if row.Kind == Started && !(row.Token == last[row.Step] && (known[row.Step] || r.State == Running && row.Token == r.Token)) {
+		if row.Kind == Started && !(row.Token == last[row.Step] && (known[row.Step] || r.State == Running &&
+			row.Token == r.Token)) {
 			rows = append(rows, row)
 		}
 	}
@@ -400,8 +406,10 @@ func (p *page) table(runs []Run) {
 				more = strings.TrimPrefix(fmt.Sprintf("%s, %d calls refused", more, n), ", ")
 			}
 		}
-		p.f("<tr><td>%s<br><small>%s</small><td><span class=\"state %s\">%s</span><td class=\"n\">%s<td class=\"n\">%s<td class=\"n\">%d"+
-			"<td class=\"n\">%d<td>", r.Key, r.ID, r.State, r.State, Took(r.Took), Dollars(r.Spent.Cost), r.Spent.Requests, r.Attempt)
+		p.f("<tr><td>%s<br><small>%s</small><td><span class=\"state %s\">%s</span><td class=\"n\">%s<td class=\"n\">%s<td "+
+			"class=\"n\">%d"+
+			"<td class=\"n\">%d<td>", r.Key, r.ID, r.State, r.State, Took(r.Took), Dollars(r.Spent.Cost), r.Spent.Requests,
+			r.Attempt)
 		if more != "" {
 			p.f("<small>%s</small><br>", more)
 		}

@@ -187,7 +187,8 @@ func taskError(err error) error {
 	}
 	text := strings.TrimPrefix(err.Error(), "json: ")
 	if field, ok := strings.CutPrefix(text, "unknown field "); ok {
-		return fmt.Errorf("unknown field %s; a task has id, prompt or skill and args, model, cwd, timeout and max_cost", field)
+		return fmt.Errorf("unknown field %s; a task has id, prompt or skill and args, model, cwd, timeout and max_cost",
+			field)
 	}
 	return errors.New(text)
 }

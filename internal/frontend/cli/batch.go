@@ -39,9 +39,9 @@ type batchFlags struct {
 }
 
 // passedOn are the flags of knack itself that a batch passes on to each of its runs.
-var passedOn = []string{"model", "effort", "max-turns", "permission-mode", "allow", "deny", "ask", "sandbox", "tools", "trust",
-	"dangerously-skip-permissions", "add-dir", "settings", "mcp-config", "strict-mcp-config", "append-system-prompt",
-	"system-prompt", "bare", "no-skills", "agents"}
+var passedOn = []string{"model", "effort", "max-turns", "permission-mode", "allow", "deny", "ask", "sandbox", "tools",
+	"trust", "dangerously-skip-permissions", "add-dir", "settings", "mcp-config", "strict-mcp-config",
+	"append-system-prompt", "system-prompt", "bare", "no-skills", "agents"}
 
 const defaultJobs = 4
 
@@ -87,7 +87,8 @@ refused or wait for an answer.`,
 	fs.StringVar(&f.name, "name", "", "the name of the batch; default: that of the file")
 	fs.BoolVar(&f.fresh, "fresh", false, "begin anew, although the batch exists")
 	fs.StringVar(&f.out, "out", "", "write the results to `FILE`")
-	fs.DurationVar(&f.lease, "lease", 0, "after which `TIME` a worker that hangs loses its tasks (the setting batch.lease, or 30s)")
+	fs.DurationVar(&f.lease, "lease", 0,
+		"after which `TIME` a worker that hangs loses its tasks (the setting batch.lease, or 30s)")
 	var all runFlags
 	other := &cobra.Command{}
 	all.register(other)
@@ -126,7 +127,8 @@ func openQueue(ctx context.Context) (*local.Queue, error) {
 	q, err := local.Open(ctx, dir)
 	if err != nil {
 		dir = plain.Line(dir)
-		return nil, &engine.Error{Err: fmt.Errorf("the queue cannot be opened: %w", err), Hint: "ls -la " + dir + "\ndf -h " + dir}
+		return nil, &engine.Error{Err: fmt.Errorf("the queue cannot be opened: %w", err), Hint: "ls -la " + dir + "\ndf -h " +
+			dir}
 	}
 	return q, nil
 }
@@ -213,7 +215,8 @@ func (f *batchFlags) tasks(c *cobra.Command, args []string) (items []batch.Item,
 	case len(args) == 1:
 		err = read(args[0], batch.ReadTasks)
 	default:
-		return nil, "", "", engine.Usagef("knack batch TASKS.jsonl", "%s takes one file of tasks, not %d", c.CommandPath(), len(args))
+		return nil, "", "", engine.Usagef("knack batch TASKS.jsonl", "%s takes one file of tasks, not %d", c.CommandPath(),
+			len(args))
 	}
 	if err == nil && source == "-" && f.name == "" && !f.dryRun {
 		err = engine.Usagef("knack batch --name NAME …", "tasks from standard input need a name, so that they can be resumed")
@@ -276,7 +279,8 @@ func (f *batchFlags) run(c *cobra.Command, args []string) error {
 		isolation = batch.IsolationNone
 	case batch.IsolationCopy, batch.IsolationWorktree:
 	default:
-		return engine.Usagef("knack batch --isolation worktree …", "--isolation %s: it is none, worktree or copy", f.isolation)
+		return engine.Usagef("knack batch --isolation worktree …", "--isolation %s: it is none, worktree or copy",
+			f.isolation)
 	}
 	items, source, name, err := f.tasks(c, args)
 	if err != nil {

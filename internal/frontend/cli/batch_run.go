@@ -109,7 +109,8 @@ func (f *batchFlags) work(c *cobra.Command, q batch.Queue, b batch.Batch) error 
 		if err != nil {
 			return err
 		}
-		if left := w.totals.Runs[batch.Waiting]; left == 0 || !isTerminal(c.InOrStdin()) || !isTerminal(underlying(c.ErrOrStderr())) {
+		if left := w.totals.Runs[batch.Waiting]; left == 0 || !isTerminal(c.InOrStdin()) ||
+			!isTerminal(underlying(c.ErrOrStderr())) {
 			return w.summary(ctx, drain, c)
 		}
 		if n, err := answerWaiting(c, q, batch.Filter{Batch: b.ID}); err != nil || n == 0 {

@@ -50,8 +50,8 @@ func findBatch(ctx context.Context, q batch.Queue, id string) (batch.Change, err
 }
 
 // findRuns returns the runs that arguments mean: a batch, a batch and tasks of it, or IDs of runs.
-func findRuns(ctx context.Context, q batch.Queue, args []string, rows bool) (b batch.Batch, found []batch.Run, whole bool,
-	err error) {
+func findRuns(ctx context.Context, q batch.Queue, args []string, rows bool) (b batch.Batch, found []batch.Run,
+	whole bool, err error) {
 	c, err := findBatch(ctx, q, args[0])
 	if err != nil {
 		all, e := runs(ctx, q, batch.Filter{Run: args[0], Rows: rows})
@@ -171,8 +171,8 @@ func showBatch(c *cobra.Command, q batch.Queue, id string, asJSON bool) error {
 		if r.End != nil && r.End.Branch != "" {
 			text = "[" + r.End.Branch + "] " + text
 		}
-		rows = append(rows, []string{engine.Clip(r.Key, 30), string(r.State), batch.Took(r.Took), batch.Dollars(r.Spent.Cost), r.ID,
-			engine.Clip(text, 60)})
+		rows = append(rows, []string{engine.Clip(r.Key, 30), string(r.State), batch.Took(r.Took), batch.Dollars(r.Spent.Cost),
+			r.ID, engine.Clip(text, 60)})
 	}
 	writeTable(c.OutOrStdout(), rows)
 	return nil

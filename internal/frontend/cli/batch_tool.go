@@ -56,9 +56,10 @@ func (k *batchKeeper) Start(ctx context.Context, dir string, in tools.Input) (st
 		k.working[b.ID] = true
 		go k.work(q, b)
 	}
-	return fmt.Sprintf("Started %d of %d tasks of the batch %s; the others were in it already. They run while this program runs, "+
-		"and `knack worker` goes on with them afterwards. Call Batch with the name only to see the results; the user sees them "+
-		"with `knack batch status %s`.", added, len(items), in.Name, b.ID), err
+	return fmt.Sprintf("Started %d of %d tasks of the batch %s; the others were in it already. They run while this "+
+		"program runs, and `knack worker` goes on with them afterwards. Call Batch with the name only to see the results; "+
+		"the user sees "+
+		"them with `knack batch status %s`.", added, len(items), in.Name, b.ID), err
 }
 
 // work works on a batch until nothing is left that a worker can do. When the program ends, the processes of the runs

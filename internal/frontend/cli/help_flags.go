@@ -13,12 +13,12 @@ var flagGroups = []struct {
 	title string
 	flags []string
 }{
-	{"Conversation", []string{"print", "continue", "resume", "fork-session", "session-id", "no-session", "verbose", "debug",
-		"workspace", "worktree", "add-dir", "settings", "help", "version"}},
-	{"Model", []string{"model", "effort", "fallback-model", "system-prompt", "append-system-prompt", "betas", "task-budget",
-		"max-turns", "max-cost"}},
-	{"Permissions", []string{"permission-mode", "allow", "allowed-tools", "ask", "deny", "disallowed-tools", "trust", "sandbox",
-		"dangerously-skip-permissions"}},
+	{"Conversation", []string{"print", "continue", "resume", "fork-session", "session-id", "no-session", "verbose",
+		"debug", "workspace", "worktree", "add-dir", "settings", "help", "version"}},
+	{"Model", []string{"model", "effort", "fallback-model", "system-prompt", "append-system-prompt", "betas",
+		"task-budget", "max-turns", "max-cost"}},
+	{"Permissions", []string{"permission-mode", "allow", "allowed-tools", "ask", "deny", "disallowed-tools", "trust",
+		"sandbox", "dangerously-skip-permissions"}},
 	{"Skills, tools and agents", []string{"skill", "no-skills", "bare", "index", "prompt-template", "plugin-dir", "tools",
 		"agents", "agent", "mcp-config", "strict-mcp-config"}},
 	{"Output", []string{"output-format", "json-schema"}},

@@ -165,7 +165,8 @@ func (x *installer) install(st *install.Staged, id string, replaces string, page
 	}
 	page().Write(stderr, st, id)
 	if len(st.Signers) > 0 && (old == nil || len(old.Signers) == 0) && len(x.keys) == 0 {
-		fmt.Fprintln(stderr, "\nThis key is new here: compare it with what its author publishes. Updates must have the same key.")
+		fmt.Fprintln(stderr, "\nThis key is new here: compare it with what its author publishes. Updates must have the "+
+			"same key.")
 	}
 	if !x.yes {
 		hint := x.c.CommandPath() + " --yes installs what is shown"

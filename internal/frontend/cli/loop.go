@@ -126,7 +126,8 @@ func (l *loop) run(c *cobra.Command) error {
 		// Nothing of a loop is left for other workers.
 		_ = l.queue.Cancel(context.WithoutCancel(ctx), l.batch.ID)
 	}()
-	fmt.Fprintf(stderr, "knack: %s, until Ctrl-C; knack batch status %s shows the runs\n", ruleLine(l.schedule), l.batch.ID)
+	fmt.Fprintf(stderr, "knack: %s, until Ctrl-C; knack batch status %s shows the runs\n", ruleLine(l.schedule),
+		l.batch.ID)
 	plan, _, err := l.schedule.Now(time.Now(), nil)
 	if err == nil {
 		err = l.carryOut(ctx, plan)

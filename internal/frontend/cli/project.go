@@ -157,8 +157,9 @@ func oneOfUntrusted(problems []knack.Problem) []knack.Problem {
 		return problems
 	}
 	one := knack.Problem{Code: knack.CodeUntrusted, Severity: knack.Warn,
-		Message: fmt.Sprintf("%d files of this project are not used, or only what they deny, because they are not trusted", n),
-		Hint:    "knack trust"}
+		Message: fmt.Sprintf("%d files of this project are not used, or only what they deny, because they are not trusted",
+			n),
+		Hint: "knack trust"}
 	problems = slices.Clone(problems)
 	problems[first] = one
 	return slices.DeleteFunc(problems, func(x knack.Problem) bool { return waits(x) && x != one })

@@ -200,7 +200,8 @@ func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Pe
 	show(e.Problems())
 	o := engine.SessionOptions{
 		ID: f.sessionID, Resume: f.resume, Latest: f.cont, Fork: f.fork, Forget: f.noSession,
-		Agent: f.agent, Model: f.model, Fallback: f.fallback, Effort: f.effort, Tools: f.tools, System: f.systemPrompt, Append: f.appendPrompt,
+		Agent: f.agent, Model: f.model, Fallback: f.fallback, Effort: f.effort, Tools: f.tools, System: f.systemPrompt,
+		Append: f.appendPrompt,
 	}
 	if f.printing {
 		o.Wait, o.Requests, o.Timeout = true, 200, 120*time.Second

@@ -109,7 +109,8 @@ as 'every 10m', 'every weekday at 9:30', 'at 14:00', 'at 2030-01-31 9:00', 'in 2
 	fs.StringVar(&s.Name, "name", "", "a name, by which the other commands find it")
 	fs.StringVar(&zone, "zone", "", "the time zone, such as Europe/Berlin; default: that of this machine now")
 	fs.BoolVar(&s.Once, "once", false, "run only once, at the next time that WHEN names")
-	fs.StringVar(&missed, "missed", "", "times that were missed: skip them, run once for all, or run all (skip; at and in: once)")
+	fs.StringVar(&missed, "missed", "",
+		"times that were missed: skip them, run once for all, or run all (skip; at and in: once)")
 	fs.DurationVar(&s.Grace, "missed-after", schedule.DefaultGrace, "how late a run may start without being missed")
 	fs.StringVar(&overlap, "overlap", "skip", "if a run goes on at the next time: skip, wait, cancel or parallel")
 	fs.Float64Var(&s.DayCost, "max-cost-per-day", 0,
@@ -285,7 +286,8 @@ func findSchedule(ctx context.Context, q *local.Queue, id string) (schedule.Sche
 }
 
 // scheduleArgument is a command on one schedule.
-func scheduleArgument(name, short string, f func(c *cobra.Command, q *local.Queue, s schedule.Schedule) error) *cobra.Command {
+func scheduleArgument(name, short string, f func(c *cobra.Command, q *local.Queue,
+	s schedule.Schedule) error) *cobra.Command {
 	return &cobra.Command{
 		Use: name + " ID", Short: short,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -312,7 +314,8 @@ func scheduleArgument(name, short string, f func(c *cobra.Command, q *local.Queu
 func schedulePauseCommand() *cobra.Command {
 	return scheduleArgument("pause", "Stop a schedule until it is resumed", func(c *cobra.Command, q *local.Queue,
 		s schedule.Schedule) error {
-		err := q.Schedules().Change(c.Context(), s.ID, time.Now(), func(s *schedule.Schedule, _ []batch.Run) (schedule.Plan, error) {
+		err := q.Schedules().Change(c.Context(), s.ID, time.Now(), func(s *schedule.Schedule, _ []batch.Run) (schedule.Plan,
+			error) {
 			s.Pause()
 			return schedule.Plan{}, nil
 		})
@@ -326,7 +329,8 @@ func schedulePauseCommand() *cobra.Command {
 func scheduleResumeCommand() *cobra.Command {
 	return scheduleArgument("resume", "Let a paused schedule go on", func(c *cobra.Command, q *local.Queue,
 		s schedule.Schedule) error {
-		err := q.Schedules().Change(c.Context(), s.ID, time.Now(), func(x *schedule.Schedule, _ []batch.Run) (schedule.Plan, error) {
+		err := q.Schedules().Change(c.Context(), s.ID, time.Now(), func(x *schedule.Schedule, _ []batch.Run) (schedule.Plan,
+			error) {
 			err := x.Resume(time.Now())
 			s = *x
 			return schedule.Plan{}, err
@@ -339,14 +343,15 @@ func scheduleResumeCommand() *cobra.Command {
 }
 
 func scheduleRemoveCommand() *cobra.Command {
-	return scheduleArgument("remove", "Remove a schedule", func(c *cobra.Command, q *local.Queue, s schedule.Schedule) error {
-		err := removeSchedule(c.Context(), q, s)
-		if err == nil {
-			fmt.Fprintf(c.OutOrStdout(), "%s is removed; knack batch status %s still shows its runs\n", s.ID,
-				schedule.BatchID(s.ID))
-		}
-		return err
-	})
+	return scheduleArgument("remove", "Remove a schedule",
+		func(c *cobra.Command, q *local.Queue, s schedule.Schedule) error {
+			err := removeSchedule(c.Context(), q, s)
+			if err == nil {
+				fmt.Fprintf(c.OutOrStdout(), "%s is removed; knack batch status %s still shows its runs\n", s.ID,
+					schedule.BatchID(s.ID))
+			}
+			return err
+		})
 }
 
 // removeSchedule removes a schedule, and its runs that have not started: they would come after the removal.
@@ -440,7 +445,8 @@ func listSchedules(c *cobra.Command, q *local.Queue, all []schedule.Schedule, as
 	case asJSON:
 		return json.NewEncoder(w).Encode(list)
 	case len(list) == 0:
-		fmt.Fprintln(c.ErrOrStderr(), "knack: there are no schedules\n  try: knack schedule add 'every weekday at 9:00' 'your prompt'")
+		fmt.Fprintln(c.ErrOrStderr(), "knack: there are no schedules\n  try: knack schedule add 'every weekday at 9:00' "+
+			"'your prompt'")
 	case !q.Schedules().Driven():
 		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: nothing runs schedules on this machine now\n  %s\n",
 			"try: knack schedule install, or knack worker in another terminal")
@@ -684,7 +690,8 @@ func (keeper) Create(ctx context.Context, dir string, t tools.Schedule) (tools.S
 		}
 	}
 	if n >= mostOfModels {
-		return t, "", fmt.Errorf("this directory has %d schedules of models, and no more are made: CronDelete those that are over", n)
+		return t, "", fmt.Errorf("this directory has %d schedules of models, and no more are made: CronDelete those that "+
+			"are over", n)
 	}
 	s, err := complete(schedule.Schedule{Rule: t.Rule, Dir: dir, Once: t.Once, ByModel: true,
 		Task: batch.Task{Prompt: t.Prompt, Mode: string(permission.DontAsk)}})

@@ -112,7 +112,8 @@ func systemdService(args []string, vars [][2]string, env engine.Env) service {
 		return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$", "\n", `\n`).Replace(s) + `"`
 	}
 	var b strings.Builder
-	b.WriteString("# Written by: knack schedule install\n[Unit]\nDescription=Knack: runs schedules and batches\n\n[Service]\n")
+	b.WriteString("# Written by: knack schedule install\n[Unit]\nDescription=Knack: runs schedules and " +
+		"batches\n\n[Service]\n")
 	words := make([]string, len(args))
 	for i, a := range args {
 		words[i] = quote(a)

@@ -68,7 +68,8 @@ change while a command runs counts as changed by the command.`,
 					fmt.Fprintln(c.OutOrStdout(), "the session continues before:", engine.Clip(done.Text, 60))
 				}
 				if len(done.Ignored) > 0 {
-					fmt.Fprintln(c.ErrOrStderr(), "knack: not covered, because it is ignored:", plain.Line(plain.List(done.Ignored, 5)))
+					fmt.Fprintln(c.ErrOrStderr(), "knack: not covered, because it is ignored:",
+						plain.Line(plain.List(done.Ignored, 5)))
 				}
 			}
 			switch {

@@ -222,8 +222,8 @@ func templateText(dir string) (p knack.Problem, found bool) {
 		}
 	}
 	return knack.Problem{Code: knack.CodeTemplateText, Severity: knack.Warn, Path: path, Line: first,
-		Message: plain.Count(n, "line") + " of the template of skill new " + map[bool]string{true: "is", false: "are"}[n == 1] +
-			" unchanged: write what this skill does"}, n > 0
+		Message: plain.Count(n, "line") + " of the template of skill new " +
+			map[bool]string{true: "is", false: "are"}[n == 1] + " unchanged: write what this skill does"}, n > 0
 }
 
 // checkArchive checks a .skill file, unpacked into a temporary directory.

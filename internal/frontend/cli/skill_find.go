@@ -80,7 +80,8 @@ The index is built when it is first needed, and stored in the state directory
 				return writeJSON(out, list)
 			}
 			if n := untrustedMatches(cat, args); n > 0 {
-				fmt.Fprintf(c.ErrOrStderr(), "knack: info: skills that are not trusted, with these words in their names and descriptions: %d\n"+
+				fmt.Fprintf(c.ErrOrStderr(), "knack: info: skills that are not trusted, with these words in their names and "+
+					"descriptions: %d\n"+
 					"knack: hint: knack trust --show\n", n)
 			}
 			if len(found) == 0 {

@@ -174,7 +174,8 @@ func noteCommands(ctx context.Context, w io.Writer, s *knack.Skill) error {
 	case 1:
 		_, err = fmt.Fprintln(w, "knack: info: the text has a command that was not run: it runs when the skill is called")
 	default:
-		_, err = fmt.Fprintf(w, "knack: info: the text has %d commands that were not run: they run when the skill is called\n", n)
+		_, err = fmt.Fprintf(w, "knack: info: the text has %d commands that were not run: they run when the skill is "+
+			"called\n", n)
 	}
 	return err
 }

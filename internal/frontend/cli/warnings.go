@@ -50,7 +50,8 @@ func readWarnings() *knownWarnings {
 		return k
 	}
 	// If the file is damaged, everything is shown once more.
-	if data, err := os.ReadFile(k.file); err == nil && (json.Unmarshal(data, &k.stamps) != nil || len(k.stamps) > maxWarnings) {
+	if data, err := os.ReadFile(k.file); err == nil && (json.Unmarshal(data, &k.stamps) != nil ||
+		len(k.stamps) > maxWarnings) {
 		k.stamps = map[string]string{}
 	}
 	return k

@@ -211,8 +211,8 @@ func (s *server) initialize(ctx context.Context, request json.RawMessage) (any, 
 	}
 	p := session.Engine().Project()
 	out := initialized{
-		Commands: commands(session), Agents: agents(session), Models: listModels(ctx, session), Account: accountOf(ctx, session),
-		Style:  "default",
+		Commands: commands(session), Agents: agents(session), Models: listModels(ctx, session),
+		Account: accountOf(ctx, session), Style: "default",
 		Styles: outputStyles,
 		Hooks:  true, OnFailure: true, Plugins: len(in.Plugins) == 0, OtherServers: true,
 		Version: p.Version(), Problems: append([]string{}, u.problems...),

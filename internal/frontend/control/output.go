@@ -242,7 +242,8 @@ func spaceOf(log *session.Log) string {
 // EntryOf returns the ID of the entry of a session whose messages have a UUID, which a host may have chosen.
 func EntryOf(log *session.Log, uuid string) (int, error) {
 	for e := range log.Backward() {
-		if uuidOf(fmt.Sprintf("%s:%d", spaceOf(log), e.ID)) == uuid || uuid != "" && e.User != nil && e.User.MessageID == uuid {
+		if uuidOf(fmt.Sprintf("%s:%d", spaceOf(log), e.ID)) == uuid || uuid != "" && e.User != nil &&
+			e.User.MessageID == uuid {
 			return e.ID, nil
 		}
 	}

@@ -86,7 +86,8 @@ func (s *server) tighten(_ context.Context, session *engine.Session, in struct {
 	var out struct {
 		Warning string `json:"warning,omitempty"`
 	}
-	if in.Mode != nil && !slices.ContainsFunc(session.Status().Servers, func(x mcp.Status) bool { return x.Name == in.Server }) {
+	if in.Mode != nil && !slices.ContainsFunc(session.Status().Servers,
+		func(x mcp.Status) bool { return x.Name == in.Server }) {
 		out.Warning = fmt.Sprintf("there is no MCP server %.100q yet; the override applies when there is", in.Server)
 	}
 	return out, nil

@@ -70,7 +70,8 @@ func (a *app) local(text string) bool {
 func openDiff(a *app) {
 	s := a.session
 	a.work(func(ctx context.Context) func() {
-		out, err := s.Shell(ctx, engine.ShellCommand{Command: "git --no-pager diff HEAD --no-color --no-ext-diff --no-textconv"})
+		out, err := s.Shell(ctx, engine.ShellCommand{Command: "git --no-pager diff HEAD --no-color --no-ext-diff " +
+			"--no-textconv"})
 		return func() {
 			text := llm.TextOf(out.Parts)
 			switch {

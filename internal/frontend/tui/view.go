@@ -131,7 +131,8 @@ func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 		out = append([]styled.Line{nil}, out...)
 		spare--
 	}
-	if spare > 0 && (len(body) > 0 || d.bodyWritten) && d.list != nil && len(controls) > options { // and one above the keys
+	// and one above the keys
+	if spare > 0 && (len(body) > 0 || d.bodyWritten) && d.list != nil && len(controls) > options {
 		controls = slices.Insert(controls, len(controls)-1, styled.Line(nil))
 	}
 	if cursor.Row >= 0 {

@@ -98,8 +98,8 @@ func (e *Error) Error() string {
 	if !byName(e.Kind) && e.Addr.IsValid() {
 		opened = e.Addr.String()
 	}
-	return fmt.Sprintf("%s is %s address and is not contacted (the setting %s can open %s)", what, article(e.Kind), Setting,
-		opened)
+	return fmt.Sprintf("%s is %s address and is not contacted (the setting %s can open %s)", what, article(e.Kind),
+		Setting, opened)
 }
 
 func article(k Kind) string {

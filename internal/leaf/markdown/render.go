@@ -93,8 +93,8 @@ func (r *renderer) block(n ast.Node) {
 }
 
 // headings are the styles of headings, by their level.
-var headings = []styled.Style{styled.Heading | styled.Bold | styled.Underline, styled.Heading | styled.Bold, styled.Bold,
-	styled.Bold | styled.Italic, styled.Italic}
+var headings = []styled.Style{styled.Heading | styled.Bold | styled.Underline, styled.Heading | styled.Bold,
+	styled.Bold, styled.Bold | styled.Italic, styled.Italic}
 
 // nested renders with first before the next line and rest before the following ones. If these
 // would take more than half of the width, it leaves them out.

@@ -1,8 +1,8 @@
 // Package secrets finds text of secrets in other text, also in simple codings.
 //
-// [Found] looks for the words of a secret: as they are, in other letter case, escaped, reversed, with characters between
-// them, in base64, base32 or hexadecimal, also twice, and for a half of a long key. Encryption, compression and small
-// pieces are not found.
+// [Found] looks for the words of a secret: as they are, in other letter case, escaped, reversed, with characters
+// between them, in base64, base32 or hexadecimal, also twice, and for a half of a long key. Encryption, compression and
+// small pieces are not found.
 package secrets
 
 import (

@@ -60,7 +60,8 @@ func locate(ctx context.Context, environ []string, dir, name string) (*Worktree,
 		return nil, errors.New("the repository has no commit yet")
 	}
 	part := `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`
-	if !regexp.MustCompile(`^`+part+`(/`+part+`)?$`).MatchString(name) || strings.HasSuffix(name, ".lock") || strings.Contains(name, ".lock/") {
+	if !regexp.MustCompile(`^`+part+`(/`+part+`)?$`).MatchString(name) || strings.HasSuffix(name, ".lock") ||
+		strings.Contains(name, ".lock/") {
 		return nil, fmt.Errorf("%q cannot name a worktree: use letters, digits, - _ and dots", name)
 	}
 	return &Worktree{Dir: filepath.Join(root+".worktrees", filepath.FromSlash(name)), Branch: "knack/" + name, Root: root,

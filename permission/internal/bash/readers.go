@@ -24,7 +24,8 @@ type reader struct {
 }
 
 var readers = table[reader]{names: func(r *reader) string { return r.names }, rows: []reader{
-	{names: "cat tac rev cksum sum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum comm pr tsort", files: true},
+	{names: "cat tac rev cksum sum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum comm pr tsort",
+		files: true},
 	{names: "readlink realpath", files: true, ends: "*"},
 	{names: "nl", files: true, value: "bdfhilnsvw"},
 	{names: "fold fmt", files: true, value: "w"},

@@ -201,7 +201,8 @@ func started(step string) batch.Row { return batch.Row{Step: step, Kind: batch.S
 func (s *suite) submit() {
 	b := batch.Batch{ID: s.id, Name: "tasks.jsonl", Dir: "/dir", Options: batch.Options{Jobs: 3, MaxCost: 2.5, Retries: 1,
 		Isolation: batch.IsolationCopy, Args: []string{"--allow", "Read"}, WaitLimit: time.Hour}}
-	task := batch.Task{Skill: "pdf", Args: "a b", Model: "m", Dir: "sub", Timeout: time.Minute, MaxCost: 0.5, Mode: "dontAsk"}
+	task := batch.Task{Skill: "pdf", Args: "a b", Model: "m", Dir: "sub", Timeout: time.Minute, MaxCost: 0.5,
+		Mode: "dontAsk"}
 	first := []batch.Item{{Key: "b", Task: task, Schedule: "nightly"}, {Key: "a", Task: batch.Task{Prompt: "\"'\x00ü\n"}}}
 	n, err := s.q.Submit(s.ctx, b, first)
 	s.ok(err)
@@ -258,7 +259,8 @@ func (s *suite) claim() {
 	if s.system.AnyOrder && a.Run.ID == ids[1] {
 		a, b = b, a
 	}
-	if a.Run.ID != ids[0] || b.Run.ID != ids[1] || a.Batch.ID != s.id || a.Run.Task.Prompt != "do a" || a.Run.Attempt != 1 {
+	if a.Run.ID != ids[0] || b.Run.ID != ids[1] || a.Batch.ID != s.id || a.Run.Task.Prompt != "do a" ||
+		a.Run.Attempt != 1 {
 		s.Fatalf("the leases are %+v and %+v", a, b)
 	}
 	if a.Token == b.Token {
@@ -447,7 +449,8 @@ func (s *suite) poison() {
 		s.Fatalf("%s was claimed", l.Run.Key)
 	}
 	s.finish(l, batch.Done)
-	for c, err := range s.q.Watch(s.ctx, batch.Filter{Run: ids[0], Follow: true}) { // its last worker is missed at some time
+	// its last worker is missed at some time
+	for c, err := range s.q.Watch(s.ctx, batch.Filter{Run: ids[0], Follow: true}) {
 		s.ok(err)
 		if c.Run != nil && c.Run.State.Ended() {
 			break

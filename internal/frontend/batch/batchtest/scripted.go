@@ -101,8 +101,9 @@ func (s Script) attempt(ctx context.Context, q batch.Queue, calls io.Writer, l b
 			return err
 		}
 		time.Sleep(s.Answer)
-		e, err := journal.Append(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{Model: "scripted", Cost: 0.001,
-			Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.Text("answer")}}, Usage: llm.Usage{Input: 10, Output: 1}}})
+		e, err := journal.Append(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{Model: "scripted",
+			Cost: 0.001, Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.Text("answer")}},
+			Usage: llm.Usage{Input: 10, Output: 1}}})
 		if err != nil { // the worker that took the run over has written
 			return errBusy
 		}
@@ -112,8 +113,8 @@ func (s Script) attempt(ctx context.Context, q batch.Queue, calls io.Writer, l b
 }
 
 func spending(step int, e session.Entry) batch.Row {
-	return batch.Row{Step: fmt.Sprint(step), Kind: batch.Spending, Model: e.Answer.Model, Requests: 1, Usage: e.Answer.Usage,
-		Cost: e.Answer.Cost}
+	return batch.Row{Step: fmt.Sprint(step), Kind: batch.Spending, Model: e.Answer.Model, Requests: 1,
+		Usage: e.Answer.Usage, Cost: e.Answer.Cost}
 }
 
 // Accounts are what a batch of scripted runs came to.
@@ -203,5 +204,6 @@ func (a Accounts) String() string {
 	return fmt.Sprintf("  %d runs ended once; %d leases of dead or hanging workers\n"+
 		"  ledger: %d requests, $%.3f; sessions: %d requests, $%.3f\n"+
 		"  %d calls of the model: %d repeated, %d of them not listed; %d requests are listed as unknown\n", a.Done, a.Lost,
-		a.Ledger.Requests, a.Ledger.Cost, a.Sessions.Requests, a.Sessions.Cost, a.Calls, a.Repeated, a.Unlisted, a.Ledger.Unknown)
+		a.Ledger.Requests, a.Ledger.Cost, a.Sessions.Requests, a.Sessions.Cost, a.Calls, a.Repeated, a.Unlisted,
+		a.Ledger.Unknown)
 }

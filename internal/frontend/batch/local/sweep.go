@@ -111,7 +111,8 @@ func (q *Queue) sweep(ctx context.Context, force bool) error {
 
 // delayed are runs whose next attempt waits, written by a clock that has been set back since. SQLite itself would read
 // all runs that are ready.
-const delayed = "INDEXED BY runs_later WHERE state = 'ready' AND run_after > ? AND run_after > item_after AND stamped > ?"
+const delayed = "INDEXED BY runs_later WHERE state = 'ready' AND run_after > ? AND run_after > item_after AND " +
+	"stamped > ?"
 
 const nothingLeft = `NOT EXISTS (SELECT 1 FROM runs r WHERE r.state = 'ready' AND r.batch = b.n) AND
 	NOT EXISTS (SELECT 1 FROM runs r WHERE r.state = 'running' AND r.batch = b.n) AND

@@ -109,7 +109,8 @@ func (q *Queue) version(ctx context.Context) (v string, err error) {
 const stopped = -2
 
 // changes yields what has changed after a number, and returns the next number; stopped if yield returned false.
-func (q *Queue) changes(ctx context.Context, f batch.Filter, since int64, yield func(batch.Change) bool) (int64, error) {
+func (q *Queue) changes(ctx context.Context, f batch.Filter, since int64, yield func(batch.Change) bool) (int64,
+	error) {
 	tx, err := q.read.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return since, err

@@ -152,7 +152,8 @@ func (w *worker) keepChanges(ctx context.Context, l batch.Lease, p place, end *b
 	case p.tree != nil:
 		w.git.Lock()
 		defer w.git.Unlock()
-		kept, err := p.tree.Commit(ctx, fmt.Sprintf("%s: %s\n\nLeft by run %s (%s).", l.Batch.Name, l.Run.Key, l.Run.ID, end.State))
+		kept, err := p.tree.Commit(ctx, fmt.Sprintf("%s: %s\n\nLeft by run %s (%s).", l.Batch.Name, l.Run.Key, l.Run.ID,
+			end.State))
 		if kept {
 			end.Branch = p.tree.Branch
 		}

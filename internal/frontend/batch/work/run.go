@@ -20,8 +20,8 @@ import (
 	"github.com/knack-agent/knack/session"
 )
 
-// A Start starts the session of a run, or resumes it if an earlier attempt began it: one that this queue knows, or one of
-// a queue that was lost.
+// A Start starts the session of a run, or resumes it if an earlier attempt began it: one that this queue knows, or one
+// of a queue that was lost.
 type Start func(ctx context.Context, person engine.Person, id string) (*engine.Session, error)
 
 // Run runs what the worker at the other end of in and out asks for, and returns after it has told the worker how it
