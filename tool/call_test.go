@@ -66,8 +66,43 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: %s", name, text(got))
 		}
 	}
+	for name, want := range map[string]string{"grap": "Did you mean grape or grapes?", "xy": "The tools are grapes, grape, ls."} {
+		if got := text(call(t, tool.Set{named("grapes", nil), named("grape", nil), named("ls", nil)}, name, "{}")); got !=
+			"Tool "+name+" not found. "+want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
 	if got := call(t, nil, "x", "{}"); text(got) != "Tool x not found. There are no tools." {
 		t.Errorf("no tools: %s", text(got))
+	}
+}
+
+// TestLine: a call is described by its summary, or by its only text, or by its input.
+func TestLine(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"path":"a","x":1}`: "summary of a", `{"path":""}`: "", `{"other":"text"}`: "text", `{"other":5}`: `{"other":5}`, `{}`: "",
+	} {
+		x := tool.Tool{Summary: func(input json.RawMessage) string {
+			var in struct{ Path string }
+			if json.Unmarshal(input, &in) != nil || in.Path == "" {
+				return ""
+			}
+			return "summary of " + in.Path
+		}}
+		if got := x.Line(json.RawMessage(in)); got != want {
+			t.Errorf("%s: %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestObjects: a field that is no list of objects has none.
+func TestObjects(t *testing.T) {
+	o := tool.Object{"good": json.RawMessage(`[{"a":1}]`), "mixed": json.RawMessage(`[{"a":1},7]`)}
+	if got := o.Objects("good"); len(got) != 1 || string(got[0]["a"]) != "1" {
+		t.Errorf("%v", got)
+	}
+	if got := o.Objects("mixed"); got != nil {
+		t.Errorf("%v", got)
 	}
 }
 

@@ -105,6 +105,8 @@ func TestBadInput(t *testing.T) {
 		`{"path":"a"}}`: "Invalid input for sample: it is not valid JSON: there is more text after the " +
 			"value\nReceived: {\"path\":\"a\"}}",
 		`{"path":null}`: "Invalid input for sample: path: missing\nReceived: {\"path\":null}",
+		`{"path":"a","deep":"5"}`: "Invalid input for sample: deep: want a boolean, got the string \"5\"\nReceived: " +
+			"{\"path\":\"a\",\"deep\":\"5\"}",
 		`{"path":["a"]}`: "Invalid input for sample: path: want a string, got an array\nReceived: " +
 			"{\"path\":[\"a\"]}",
 		`{"path":"a","offset":"ten"}`: "Invalid input for sample: offset: want an integer, got the string " +

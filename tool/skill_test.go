@@ -102,7 +102,7 @@ func TestSkill(t *testing.T) {
 	}
 	// The name and the arguments of another agent's SlashCommand.
 	for input, want := range map[string]string{
-		`{"command": "/pdf a 'b c'\n d"}`: "a 'b c'\n d", `{"command": "/pdf\nall"}`: "all", `{"command": "pdf a"}`: "",
+		`{"command": "/pdf a 'b c'\n d"}`: "a 'b c'\n d", `{"command": "/pdf\nall"}`: "all", `{"command": " /pdf b "}`: "b", `{"command": "pdf a"}`: "",
 		`{"command": "/pdf"}`: "",
 	} {
 		got = tool.SkillInput{}
@@ -110,6 +110,33 @@ func TestSkill(t *testing.T) {
 			Input: json.RawMessage(input)}, tool.AllowAll, nil)
 		if r.IsError || got.Args != want {
 			t.Errorf("%s: args %q, want %q: %v", input, got.Args, want, r.Parts)
+		}
+	}
+}
+
+// TestReadSkill: reading the SKILL.md of a listed skill calls the skill, with its permission; any other file is read.
+func TestReadSkill(t *testing.T) {
+	read := named("read", returns("the file"))
+	read.Subjects = tool.SubjectsOf(func(_ context.Context, in struct{ Path string }) []permission.Subject {
+		return []permission.Subject{{Kind: permission.KindRead, Text: in.Path}}
+	})
+	listed := func(path string) (string, bool) { return "pdf", path == "/skills/pdf/SKILL.md" }
+	subject := func(_ context.Context, name string) []permission.Subject {
+		return []permission.Subject{{Kind: permission.KindSkill, Text: name}}
+	}
+	x := tool.ReadSkill(read, listed, subject, func(_ context.Context, in tool.SkillInput, _ tool.Input) (
+		tool.SkillAnswer, error) {
+		return tool.SkillAnswer{Text: "called " + in.Skill}, nil
+	})
+	for path, want := range map[string]string{"/skills/pdf/SKILL.md": "Skill pdf called pdf", "/a.txt": "Read /a.txt the file"} {
+		input, _ := json.Marshal(map[string]string{"path": path})
+		subjects, err := x.Subjects(t.Context(), input)
+		if err != nil || len(subjects) != 1 {
+			t.Fatalf("%s: %v, %v", path, subjects, err)
+		}
+		r := tool.Call(t.Context(), tool.Set{x}, llm.ToolCall{ID: "1", Name: "read", Input: input}, tool.AllowAll, nil)
+		if got := string(subjects[0].Kind) + " " + subjects[0].Text + " " + r.Parts[0].Text; got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
 }
