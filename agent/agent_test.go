@@ -134,6 +134,13 @@ func TestRetry(t *testing.T) {
 		if n := len(m.Requests()); n != 4 {
 			t.Errorf("%d requests", n)
 		}
+		// A wait that is longer than the limit is not begun.
+		m, start = llmtest.New(llmtest.Answer{Error: &llm.Error{Kind: llm.RateLimit, RetryAfter: 61 * time.Second,
+			Message: "much later"}}, llmtest.Reply("never")), time.Now()
+		if _, err := do(t, &agent.Agent{Model: m}, session.New(session.Header{}), "go"); err == nil ||
+			err.Error() != "much later" || time.Since(start) > 0 {
+			t.Errorf("after %s: %v", time.Since(start), err)
+		}
 		m = llmtest.New(llmtest.Answer{Error: &llm.Error{Kind: llm.Invalid, Message: "no"}})
 		if _, err := do(t, &agent.Agent{Model: m}, session.New(session.Header{}), "go"); err == nil || err.Error() != "no" {
 			t.Errorf("an invalid request: %v", err)

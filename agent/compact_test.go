@@ -348,6 +348,27 @@ func TestCompactFails(t *testing.T) {
 	}
 }
 
+// TestCompactRetries: the request for a summary is repeated after a temporary failure.
+func TestCompactRetries(t *testing.T) {
+	used := llm.Usage{Input: 7_900, Output: 10}
+	m := llmtest.New(
+		llmtest.Answer{Text: "one", Usage: used},
+		llmtest.Answer{When: "<transcript>", Error: &llm.Error{Kind: llm.Overloaded}},
+		llmtest.Answer{When: "<transcript>", Text: "the summary", Usage: used},
+		llmtest.Answer{Text: "two", Usage: used})
+	m.Model = llm.Info{ID: "test/m", Window: 8_000}
+	a := &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}, Retry: agent.Retry{Sleep: func(context.Context,
+		time.Duration) error {
+		return nil
+	}}}
+	log := session.New(session.Header{ID: "s"})
+	turn(t, a, log, strings.Repeat("many words ", 2000))
+	turn(t, a, log, "go on")
+	if all := compactions(log); len(all) != 1 || all[0].Summary != "the summary" {
+		t.Errorf("%+v", all)
+	}
+}
+
 // TestCompactCancelled: a run that is cancelled during a compaction ends like any other, and no compaction is
 // recorded.
 func TestCompactCancelled(t *testing.T) {

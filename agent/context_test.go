@@ -35,6 +35,11 @@ func TestContext(t *testing.T) {
 	if c := a.Context(log); c.Texts == 0 || c.Messages < context.Messages || c.Tokens <= 0 {
 		t.Errorf("with a skill: %+v", c)
 	}
+	index := skilled(t, m, map[string]string{"pdf": skill("", "Do PDF.")})
+	index.Skills.View.Index = true
+	if c := index.Context(log); c.Listing != 0 {
+		t.Errorf("the skills are in an index, not in a tool: %+v", c)
+	}
 	if c := (&agent.Agent{Model: m}).Context(session.New(session.Header{})); c != (agent.Context{}) {
 		t.Errorf("an empty context: %+v", c)
 	}

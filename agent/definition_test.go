@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -60,6 +61,15 @@ func TestDefinitions(t *testing.T) {
 		if err := os.WriteFile(name, txtar.Format(out), 0o644); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestHugeDefinition: a file that is too long for a definition is named, and not read.
+func TestHugeDefinition(t *testing.T) {
+	data := append([]byte("---\nname: a\ndescription: d\n---\n"), bytes.Repeat([]byte("x"), 2<<20)...)
+	_, problems, ok := agent.ParseDefinition("a.md", data, knack.User)
+	if ok || len(problems) != 1 || problems[0].Code != knack.CodeTooLarge {
+		t.Errorf("%v, %v", ok, problems)
 	}
 }
 

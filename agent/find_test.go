@@ -188,6 +188,9 @@ func TestFindByModel(t *testing.T) {
 	if len(results) != 3 {
 		t.Fatalf("%d results", len(results))
 	}
+	if !strings.HasPrefix(results[0], "Skills that match these words") {
+		t.Errorf("found %q", results[0])
+	}
 	if whole := strings.Repeat("Answers questions on glaciers and more. ", 8); !strings.Contains(results[0],
 		"- s4-glaciers: "+strings.TrimSpace(whole)) ||
 		strings.Contains(results[0], "mine") || strings.Contains(results[0], "</available_skills>") {

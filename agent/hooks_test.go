@@ -132,6 +132,23 @@ func TestHookReplacesOutput(t *testing.T) {
 	}
 }
 
+// TestHookOfFailedCall: hooks learn what a failed call said, whether its result is an error or there is none.
+func TestHookOfFailedCall(t *testing.T) {
+	for name, run := range map[string]func() (tool.Result, error){
+		"result": func() (tool.Result, error) { return tool.Errorf("no such file"), nil },
+		"error":  func() (tool.Result, error) { return tool.Result{}, errors.New("no such file") },
+	} {
+		m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("done"))
+		a, w := hooked(t, m, `{"PostToolUse": [{"hooks": [{"command": "never"}]}], "PostToolUseFailure": [{"hooks": [{"command": "{}"}]}]}`)
+		a.Tools[0].Run = func(context.Context, tool.Input) (tool.Result, error) { return run() }
+		all, err := do(t, a, session.New(session.Header{}), "go")
+		ended(t, all, err)
+		if len(w.inputs) != 1 || !strings.Contains(w.inputs[0], `"error":"no such file"`) {
+			t.Errorf("%s: hooks received %q", name, w.inputs)
+		}
+	}
+}
+
 // TestHookStops: continue false ends the run at once.
 func TestHookStops(t *testing.T) {
 	for _, event := range []string{"UserPromptSubmit", "PreToolUse", "PostToolUse", "PostToolBatch"} {
