@@ -179,7 +179,10 @@ func TestAsksNothing(t *testing.T) {
 			}
 		}
 	}
-	s := &Skill{Name: "a", Model: "opus", Prompt: func(context.Context, Invocation) ([]Part, error) { return TextPart("x"), nil }}
+	s := &Skill{Name: "a", Model: "opus", Prompt: func(context.Context, Invocation) ([]Part, error) {
+		return TextPart("x"),
+			nil
+	}}
 	if asks, err := s.Asks(t.Context()); err != nil || asks.IsEmpty() || asks.Hash != "" {
 		t.Errorf("%v, %+v", err, asks)
 	}
@@ -301,8 +304,8 @@ func TestComputedParts(t *testing.T) {
 			return nil, errors.New("there is no session")
 		}
 		last := in.Session().Moments[0]
-		return []Part{{Text: last.Name + " failed: " + last.Text}, {Image: []byte("png"), MIME: "image/png"}, {Text: "Look."}},
-			nil
+		return []Part{{Text: last.Name + " failed: " + last.Text}, {Image: []byte("png"), MIME: "image/png"},
+			{Text: "Look."}}, nil
 	}
 	file := &Skill{Name: "file", Description: "D.", ID: "y", Path: "file/SKILL.md",
 		Origin: Origin{Kind: Bundled, Trust: Trusted},

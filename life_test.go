@@ -32,7 +32,8 @@ func TestLife(t *testing.T) {
 			t.Errorf("%s: %s has no func %s", doc, m[1], m[3])
 			return found
 		case !update && (begins-line > near || line-begins > near):
-			t.Errorf("%s: %s begins in line %d of %s, not near %d: go test -run TestLife . -update", doc, m[3], begins, m[1], line)
+			t.Errorf("%s: %s begins in line %d of %s, not near %d: go test -run TestLife . -update", doc, m[3], begins, m[1],
+				line)
 		}
 		return fmt.Sprintf("%s:%d %s", m[1], begins, m[3])
 	})

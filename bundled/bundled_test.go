@@ -177,7 +177,8 @@ func TestGates(t *testing.T) {
 
 func TestLoremIpsum(t *testing.T) {
 	set := New("", "")
-	for args, want := range map[string]int{"": 1000, "1": 1, "7": 7, "2": 2, "3": 3, "4": 4, "5": 5, "6": 6, "8": 8, "9": 9, "10": 10, "11": 11, "13": 13, "5,000": 5000, " 12 ": 12, "20000": 20000} {
+	for args, want := range map[string]int{"": 1000, "1": 1, "7": 7, "2": 2, "3": 3, "4": 4, "5": 5, "6": 6, "8": 8,
+		"9": 9, "10": 10, "11": 11, "13": 13, "5,000": 5000, " 12 ": 12, "20000": 20000} {
 		parts, err := loremIpsum(t.Context(), knack.Invocation{Args: args})
 		text := parts[0].Text
 		words := strings.Fields(text)
@@ -235,7 +236,8 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"scripts/example.sh", "references/example.md", "assets/example.txt"} {
-		if info, err := os.Stat(filepath.Join(dir, "skills", "my-skill", filepath.FromSlash(name))); err != nil || info.Size() == 0 {
+		if info, err := os.Stat(filepath.Join(dir, "skills", "my-skill", filepath.FromSlash(name))); err != nil ||
+			info.Size() == 0 {
 			t.Errorf("init.sh made no %s: %v", name, err)
 		}
 	}
@@ -461,7 +463,8 @@ func TestDetect(t *testing.T) {
 	if out, err := detect(t.TempDir()); err == nil || !strings.Contains(out, "nothing here says how it runs") {
 		t.Errorf("%v, %s", err, out)
 	}
-	if out, err := detect(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(out, "there is no directory") {
+	if out, err := detect(filepath.Join(t.TempDir(), "none")); err == nil ||
+		!strings.Contains(out, "there is no directory") {
 		t.Errorf("%v, %s", err, out)
 	}
 }

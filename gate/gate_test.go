@@ -496,7 +496,8 @@ func TestLinkedScript(t *testing.T) {
 	if err := os.Symlink(dir, linked); err != nil {
 		t.Fatal(err)
 	}
-	g := newGate(t, gate.Options{Paths: permission.PathContext{Dir: linked}, Audit: func(r gate.Record) { got = r.Decision }})
+	g := newGate(t, gate.Options{Paths: permission.PathContext{Dir: linked},
+		Audit: func(r gate.Record) { got = r.Decision }})
 	pdf := granting("pdf", gate.SkillFacts{Dir: skill}, "Bash(sh "+skill+"/scripts/*:*)", "Bash("+skill+"/scripts/*:*)")
 	for name, want := range map[string]permission.Verdict{
 		"own.sh": permission.Allow, "own2.sh": permission.Allow, "shared.sh": permission.Allow,

@@ -54,7 +54,8 @@ func TestCeilingAndFiles(t *testing.T) {
 	})}
 	g := newGate(t, gate.Options{Ceiling: gate.CeilingOn, Paths: permission.PathContext{Dir: dir}})
 	for grant, want := range map[string]bool{"Bash(npm ci)": false, "Read": true} {
-		_, err := with(g, granting("pdf", gate.SkillFacts{}, grant)).Ask(t.Context(), read.Propose("1", json.RawMessage(`{}`)))
+		_, err := with(g, granting("pdf", gate.SkillFacts{}, grant)).Ask(t.Context(),
+			read.Propose("1", json.RawMessage(`{}`)))
 		if (err == nil) != want {
 			t.Errorf("%s: %v", grant, err)
 		}

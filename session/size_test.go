@@ -464,7 +464,8 @@ func TestLocks(t *testing.T) {
 	if n := len(l.Entries()); n != 201 {
 		t.Errorf("%d entries", n)
 	}
-	if locks, err := filepath.Glob(filepath.Join(dir, "*.lock")); err != nil || len(locks) > 0 && runtime.GOOS != "windows" {
+	if locks, err := filepath.Glob(filepath.Join(dir, "*.lock")); err != nil || len(locks) > 0 &&
+		runtime.GOOS != "windows" {
 		t.Errorf("left behind: %q, %v", locks, err)
 	}
 }

@@ -77,9 +77,11 @@ func TestNotesAndCompaction(t *testing.T) {
 func TestCalledAgain(t *testing.T) {
 	l := New(Header{})
 	load := func(skill string, present int) Entry {
-		return Entry{Type: TypeActivation, Activation: &Activation{Skill: skill, Hash: skill, Prompt: skill, Present: present}}
+		return Entry{Type: TypeActivation, Activation: &Activation{Skill: skill, Hash: skill, Prompt: skill,
+			Present: present}}
 	}
-	mustAppend(t, l, load("a", 0), load("b", 0), Entry{Type: TypeTurnEnd, TurnEnd: &TurnEnd{Reason: EndDone}}, load("b", 2))
+	mustAppend(t, l, load("a", 0), load("b", 0), Entry{Type: TypeTurnEnd, TurnEnd: &TurnEnd{Reason: EndDone}},
+		load("b", 2))
 	if texts := l.State().Texts; len(texts) != 2 || texts[0].Turn != 1 || texts[1].Turn != 2 {
 		t.Errorf("%+v", texts)
 	}
@@ -90,7 +92,8 @@ func TestAgentLine(t *testing.T) {
 	for want, a := range map[string]Agent{
 		"agent x: look": {Name: "x", Task: "look"},
 		"agent x: look (error, 2 requests, 7 tokens, $0.5000, 1 call refused): no answer": {Name: "x", Task: "look",
-			Reason: EndError, Requests: 2, Usage: map[string]llm.Usage{"m": {Output: 7}}, Cost: 0.5, Denials: 1, Error: "no answer"},
+			Reason: EndError, Requests: 2, Usage: map[string]llm.Usage{"m": {Output: 7}}, Cost: 0.5, Denials: 1,
+			Error: "no answer"},
 	} {
 		if got := a.Line(); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -160,7 +160,8 @@ func TestPermitReachesCall(t *testing.T) {
 		Scripts: []workspace.Script{{Path: "/x.sh"}}, Allow: workspace.Allowance{Write: []string{"/out"}}}
 	gate := tool.GateFunc(func(context.Context, tool.Proposal) (tool.Permit, error) { return permit, nil })
 	tool.Call(t.Context(), tool.Set{x}, llm.ToolCall{Name: "x", Input: permit.Input}, gate, nil)
-	if !reflect.DeepEqual(tool.Permit{Input: ran.JSON, Limits: ran.Limits, Scripts: ran.Scripts, Allow: ran.Allow}, permit) {
+	if !reflect.DeepEqual(tool.Permit{Input: ran.JSON, Limits: ran.Limits, Scripts: ran.Scripts, Allow: ran.Allow},
+		permit) {
 		t.Errorf("the tool got %+v", ran)
 	}
 }
@@ -463,5 +464,8 @@ func TestNewWantsStruct(t *testing.T) {
 			t.Error(r)
 		}
 	}()
-	tool.New("shout", "Shouts.", func(context.Context, string, tool.Input) (tool.Result, error) { return tool.Result{}, nil })
+	tool.New("shout", "Shouts.", func(context.Context, string, tool.Input) (tool.Result, error) {
+		return tool.Result{},
+			nil
+	})
 }

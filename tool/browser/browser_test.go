@@ -301,7 +301,8 @@ func TestFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer local.Close()
-	for program, want := range map[string]string{"": "neither Chromium nor Chrome was found", fake: "cannot open display"} {
+	for program, want := range map[string]string{"": "neither Chromium nor Chrome was found",
+		fake: "cannot open display"} {
 		b := browser.New(browser.Options{Workspace: local, Program: program, Unconfined: func() bool { return true }})
 		set := b.Tools()
 		for range 2 {

@@ -144,8 +144,8 @@ func TestBashProgressDelay(t *testing.T) {
 			io.WriteString(out, "three\n")
 		}}, Options{})
 		var got []string
-		res := tool.Call(t.Context(), set, llm.ToolCall{ID: "1", Name: "bash", Input: []byte(`{"command":"x"}`)}, tool.AllowAll,
-			func(r tool.Result) { got = append(got, fmt.Sprint(time.Since(start), " ", llm.TextOf(r.Parts))) })
+		res := tool.Call(t.Context(), set, llm.ToolCall{ID: "1", Name: "bash", Input: []byte(`{"command":"x"}`)},
+			tool.AllowAll, func(r tool.Result) { got = append(got, fmt.Sprint(time.Since(start), " ", llm.TextOf(r.Parts))) })
 		time.Sleep(time.Minute)
 		if want := []string{"1.1s one\ntwo\n"}; !slices.Equal(got, want) || res.IsError {
 			t.Errorf("progress %q, want %q; %+v", got, want, res)

@@ -20,7 +20,8 @@ func call(t *testing.T, o Options, in m) (string, bool) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res := tool.Call(t.Context(), tool.Set{Tool(o)}, llm.ToolCall{ID: "1", Name: "Memory", Input: data}, tool.AllowAll, nil)
+	res := tool.Call(t.Context(), tool.Set{Tool(o)}, llm.ToolCall{ID: "1", Name: "Memory", Input: data}, tool.AllowAll,
+		nil)
 	return llm.TextOf(res.Parts), !res.IsError
 }
 
@@ -117,7 +118,8 @@ func TestRoom(t *testing.T) {
 
 func TestPrompt(t *testing.T) {
 	dir := t.TempDir()
-	os.WriteFile(filepath.Join(dir, "MEMORY.md"), []byte(strings.Repeat("é", 600)+"\n"+strings.Repeat("line\n", 300)), 0o600)
+	os.WriteFile(filepath.Join(dir, "MEMORY.md"), []byte(strings.Repeat("é", 600)+"\n"+strings.Repeat("line\n", 300)),
+		0o600)
 	lines := strings.Split(Prompt(dir), "\n")
 	if len(lines) != promptLines+1 || lines[0] != strings.Repeat("é", promptLine)+"…" ||
 		lines[promptLines] != "[The file goes on: view shows the rest.]" {

@@ -292,8 +292,8 @@ func TestNesting(t *testing.T) {
 	}
 }
 
-// TestMultiplied: a short page cannot make the converter write much: tables that it would fill up, and quotes in quotes,
-// are shown as text.
+// TestMultiplied: a short page cannot make the converter write much: tables that it would fill up, and quotes in
+// quotes, are shown as text.
 func TestMultiplied(t *testing.T) {
 	for name, page := range map[string]string{
 		"spans":   `<table><tr><td colspan=1000000 rowspan=1000000>first<tr><td>last</table>`,
@@ -323,11 +323,13 @@ func TestTooLarge(t *testing.T) {
 		page string
 		note bool
 	}{
-		"links":          {"<p>first" + strings.Repeat("<a href=x>y</a>", 600_000) + "last", true},
-		"repeated":       {"<p>first" + open + "</p>" + strings.Repeat("<p>x</p>", 3000) + "last", true},
-		"wrongly closed": {"<p>first" + open + strings.Repeat("</i>", 490) + "</p>" + strings.Repeat("<p>x</p>", 3000) + "last", true},
-		"text":           {"<p>first" + strings.Repeat("*word* ", 800_000) + "last", true},
-		"ordinary":       {"<p>first" + strings.Repeat("<p>See <b>the</b> <a href=x>page</a> <i>here</i>.</p>", 15_000) + "last", false},
+		"links":    {"<p>first" + strings.Repeat("<a href=x>y</a>", 600_000) + "last", true},
+		"repeated": {"<p>first" + open + "</p>" + strings.Repeat("<p>x</p>", 3000) + "last", true},
+		"wrongly closed": {"<p>first" + open + strings.Repeat("</i>", 490) + "</p>" + strings.Repeat("<p>x</p>", 3000) +
+			"last", true},
+		"text": {"<p>first" + strings.Repeat("*word* ", 800_000) + "last", true},
+		"ordinary": {"<p>first" + strings.Repeat("<p>See <b>the</b> <a href=x>page</a> <i>here</i>.</p>", 15_000) + "last",
+			false},
 	} {
 		u := &url.URL{Scheme: "https", Host: "a.example"}
 		p := &page{}
@@ -346,9 +348,10 @@ func TestTooLarge(t *testing.T) {
 
 func TestCharsets(t *testing.T) {
 	for name, c := range map[string]struct{ contentType, body, want string }{
-		"header":         {"text/plain; charset=ISO-8859-1", "caf\xe9", "café"},
-		"meta":           {"text/html", "<meta charset=windows-1251><p>\xcf\xf0\xe8\xe2\xe5\xf2", "Привет"},
-		"http-equiv":     {"text/html", `<meta http-equiv="Content-Type" content="text/html; charset=koi8-r">` + "<p>\xf0", "П"},
+		"header": {"text/plain; charset=ISO-8859-1", "caf\xe9", "café"},
+		"meta":   {"text/html", "<meta charset=windows-1251><p>\xcf\xf0\xe8\xe2\xe5\xf2", "Привет"},
+		"http-equiv": {"text/html", `<meta http-equiv="Content-Type" content="text/html; charset=koi8-r">` + "<p>\xf0",
+			"П"},
 		"header first":   {"text/html; charset=utf-8", "<meta charset=koi8-r><p>é", "é"},
 		"mark":           {"text/html; charset=koi8-r", "\xef\xbb\xbf<p>é", "é"},
 		"utf-16 mark":    {"text/plain", "\xff\xfeh\x00\xe9\x00", "hé"},
@@ -396,8 +399,8 @@ func TestOffset(t *testing.T) {
 	}
 }
 
-// TestOutsideMarks: no text that a server chooses is outside the lines that mark a stranger's text, but the address that
-// a redirect within its host led to, of which little is shown.
+// TestOutsideMarks: no text that a server chooses is outside the lines that mark a stranger's text, but the address
+// that a redirect within its host led to, of which little is shown.
 func TestOutsideMarks(t *testing.T) {
 	const said = "do-what-this-says"
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -419,7 +422,8 @@ func TestOutsideMarks(t *testing.T) {
 	}()
 	page := "\r\n\r\n<title>" + said + "</title><p>" + said
 	for name, answer := range map[string]string{
-		"reason": "HTTP/1.0 200 " + said + "\r\nContent-Type: text/html" + page, "type": "HTTP/1.0 200 OK\r\nContent-Type: text/" + said + page,
+		"reason":      "HTTP/1.0 200 " + said + "\r\nContent-Type: text/html" + page,
+		"type":        "HTTP/1.0 200 OK\r\nContent-Type: text/" + said + page,
 		"binary type": "HTTP/1.0 200 OK\r\nContent-Type: image/" + said + page, "error": "HTTP/1.0 404 " + said + page,
 		"redirect":    "HTTP/1.0 302 " + said + "\r\nLocation: https://" + said + ".example/" + said + page,
 		"no redirect": "HTTP/1.0 302 " + said + page, "bad redirect": "HTTP/1.0 302 x\r\nLocation: " + said + ":x" + page,
@@ -427,8 +431,12 @@ func TestOutsideMarks(t *testing.T) {
 		"encoding": "HTTP/1.0 200 OK\r\nContent-Encoding: " + said + page,
 	} {
 		reply.Store(answer)
-		for _, in := range []m{{"url": "http://" + l.Addr().String()}, {"url": "http://" + l.Addr().String(), "prompt": "x"}} {
-			set := tools(t, Options{Ask: func(context.Context, string) (string, llm.Spend, error) { return said, llm.Spend{}, nil }})
+		for _, in := range []m{{"url": "http://" + l.Addr().String()},
+			{"url": "http://" + l.Addr().String(), "prompt": "x"}} {
+			set := tools(t, Options{Ask: func(context.Context, string) (string, llm.Spend, error) {
+				return said, llm.Spend{},
+					nil
+			}})
 			text, res := call(t, set, "web_fetch", in)
 			outside := regexp.MustCompile(`(?s)--- page .*--- end of page`).ReplaceAllString(text, "")
 			if strings.Contains(outside, said) {
@@ -450,7 +458,8 @@ func TestPrompt(t *testing.T) {
 	}})
 	text, res := call(t, set, "web_fetch", m{"url": s.URL, "prompt": "What is it?"})
 	if !strings.Contains(text, "Derived") || !strings.Contains(text, "It is 42.") || !strings.Contains(text, "page: T") ||
-		!res.Details.(FetchDetails).Derived || len(res.Spent) != 1 || !strings.Contains(got, "The answer is 42") || !strings.Contains(got, "What is it?") {
+		!res.Details.(FetchDetails).Derived || len(res.Spent) != 1 || !strings.Contains(got, "The answer is 42") ||
+		!strings.Contains(got, "What is it?") {
 		t.Errorf("%s\n%s", text, got)
 	}
 	if text, res := call(t, tools(t, Options{}), "web_fetch", m{"url": s.URL, "prompt": "x"}); !res.IsError {
@@ -524,10 +533,12 @@ func TestPermission(t *testing.T) {
 			t.Errorf("%s with %s: %s (%s)", c.url, c.rule, d.Verdict, d.Reason)
 		}
 	}
-	if d := decide(t, set, "https://gοοgle.example/"); !strings.Contains(d.Reason, "xn--ggle-0nda.example (gοοgle.example)") {
+	if d := decide(t, set, "https://gοοgle.example/"); !strings.Contains(d.Reason,
+		"xn--ggle-0nda.example (gοοgle.example)") {
 		t.Errorf("reason %q", d.Reason)
 	}
-	if d := decide(t, set, "https://new.example/x"); len(d.Suggest) != 1 || d.Suggest[0] != "WebFetch(domain:new.example)" {
+	if d := decide(t, set, "https://new.example/x"); len(d.Suggest) != 1 ||
+		d.Suggest[0] != "WebFetch(domain:new.example)" {
 		t.Errorf("suggests %q", d.Suggest)
 	}
 	f, _ := set.Find("web_fetch")
@@ -570,7 +581,8 @@ func TestSecretsInSearches(t *testing.T) {
 	set := Tools(Options{Search: EngineFunc(nil), Secrets: func() []string { return []string{"KEY=zq9-4fK2mPw7Lx0Rt"} }})
 	search, _ := set.Find("web_search")
 	for in, asks := range map[string]bool{
-		`{"query": "what is zq9-4fK2mPw7Lx0Rt"}`: true, `{"query": "x", "allowed_domains": ["zq9-4fk2mpw7lx0rt.a.example"]}`: true,
+		`{"query": "what is zq9-4fK2mPw7Lx0Rt"}`:                                       true,
+		`{"query": "x", "allowed_domains": ["zq9-4fk2mpw7lx0rt.a.example"]}`:           true,
 		`{"query": "x", "blocked_domains": ["a.example", "zq94fk2mpw7lx0rt.example"]}`: true,
 		`{"query": "what is a key?", "allowed_domains": ["a.example"]}`:                false,
 	} {
@@ -625,7 +637,8 @@ func TestSearch(t *testing.T) {
 		}
 		fmt.Fprint(w, `{"results":`+results+`}`)
 	})
-	for name, at := range map[string]string{EngineSearXNG: s.URL, EngineBrave: s.URL + "/brave", EngineTavily: s.URL + "/t"} {
+	for name, at := range map[string]string{EngineSearXNG: s.URL, EngineBrave: s.URL + "/brave", EngineTavily: s.URL +
+		"/t"} {
 		e, err := NewEngine(name, at, "the-key")
 		if err != nil {
 			t.Fatal(err)
@@ -659,7 +672,8 @@ func TestSearch(t *testing.T) {
 		}
 	}
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	for _, bad := range [][3]string{{"searxng", "", ""}, {"brave", "", ""}, {"google", "", "k"}, {"searxng", "ftp://x", ""}} {
+	for _, bad := range [][3]string{{"searxng", "", ""}, {"brave", "", ""}, {"google", "", "k"},
+		{"searxng", "ftp://x", ""}} {
 		if _, err := NewEngine(bad[0], bad[1], bad[2]); err == nil {
 			t.Errorf("%q", bad)
 		}
@@ -707,7 +721,8 @@ func TestSearchByModel(t *testing.T) {
 		t.Errorf("%+v", asked)
 	}
 	m.Model.Search = false
-	if text, res := call(t, set, "web_search", map[string]any{"query": "x"}); !res.IsError || !strings.Contains(text, "has no search of its own") {
+	if text, res := call(t, set, "web_search", map[string]any{"query": "x"}); !res.IsError ||
+		!strings.Contains(text, "has no search of its own") {
 		t.Error(text)
 	}
 }

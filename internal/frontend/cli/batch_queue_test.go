@@ -49,7 +49,8 @@ func TestAnsweredElsewhere(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, serve(t))
 	q := d.queue(t)
-	if _, err := q.Submit(t.Context(), batch.Batch{ID: "b", Name: "b", Dir: d.dir}, []batch.Item{{Key: "one"}}); err != nil {
+	if _, err := q.Submit(t.Context(), batch.Batch{ID: "b", Name: "b", Dir: d.dir},
+		[]batch.Item{{Key: "one"}}); err != nil {
 		t.Fatal(err)
 	}
 	l, err := q.Claim(t.Context(), batch.Worker{ID: "w", Lease: time.Hour})

@@ -80,9 +80,11 @@ func TestKeybindings(t *testing.T) {
 	good := "{\"submit\": \"ctrl+s\", \"newline\": [\"enter\", \"alt+enter\"]}\n"
 	d := newFixture(t, serve(t,
 		use("bash", map[string]any{"command": "knack settings keys"}, "It does not exist yet"),
-		taking(use("write", map[string]any{"path": "${file}", "content": "{\"submit\": []}\n"}, `submit +enter +send`), "file", file),
+		taking(use("write", map[string]any{"path": "${file}", "content": "{\"submit\": []}\n"}, `submit +enter +send`),
+			"file", file),
 		use("bash", map[string]any{"command": "knack settings keys"}),
-		taking(use("write", map[string]any{"path": "${file}", "content": good}, "no key is left to send a message"), "file", file),
+		taking(use("write", map[string]any{"path": "${file}", "content": good}, "no key is left to send a message"), "file",
+			file),
 		use("bash", map[string]any{"command": "knack settings keys"}),
 		says("Ctrl-S sends now.", `submit +ctrl\+s \(default enter\)`, `keybindings\.json is valid`),
 	))

@@ -196,7 +196,8 @@ func TestRoutes(t *testing.T) {
 
 	// A stored key is not for such an address, even after a yes.
 	state := filepath.Join(d.home(), ".local", "state", "knack")
-	if err := os.WriteFile(filepath.Join(state, "keys.json"), []byte(`{"anthropic": {"key": "`+llmtest.Key+`"}}`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(state, "keys.json"), []byte(`{"anthropic": {"key": "`+llmtest.Key+`"}}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	write(`"ANTHROPIC_BASE_URL": "` + second.URL + `/other"`)

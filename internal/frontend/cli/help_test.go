@@ -89,7 +89,8 @@ func TestHelpFormats(t *testing.T) {
 	text := topic(t, "formats")
 	types := control.MessageTypes()
 	for _, v := range []any{command.SkillInfo{}, command.SkillOrigin{}, knack.Problem{},
-		command.WhyInfo{}, command.FindingInfo{}, command.SearchedLocation{}, command.HistoryEvent{}, budgetJSON{}, budgetLine{}} {
+		command.WhyInfo{}, command.FindingInfo{}, command.SearchedLocation{}, command.HistoryEvent{}, budgetJSON{},
+		budgetLine{}} {
 		types = append(types, reflect.TypeOf(v))
 	}
 	for _, v := range types {

@@ -26,7 +26,8 @@ func TestSystemdUnit(t *testing.T) {
 	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s := systemdService([]string{program, "worker", "--jobs", "4"}, [][2]string{{"PATH", `/a "b":/c\d:$e:%f`}}, engine.Env(nil))
+	s := systemdService([]string{program, "worker", "--jobs", "4"}, [][2]string{{"PATH", `/a "b":/c\d:$e:%f`}},
+		engine.Env(nil))
 	unit := filepath.Join(dir, filepath.Base(s.file))
 	if err := os.WriteFile(unit, []byte(s.content), 0o600); err != nil {
 		t.Fatal(err)

@@ -195,7 +195,8 @@ func TestTraceLeavesChildren(t *testing.T) {
 		}()
 	}
 	started.Wait()
-	if _, err := traceFiles(exec.Command("/bin/true"), func(string, string) {}); err != nil && !errors.Is(err, errNoTrace) {
+	if _, err := traceFiles(exec.Command("/bin/true"), func(string, string) {}); err != nil &&
+		!errors.Is(err, errNoTrace) {
 		t.Error(err)
 	}
 	for _, cmd := range others {

@@ -13,15 +13,16 @@ import (
 func TestResultsOfTools(t *testing.T) {
 	t.Parallel()
 	change := func(from, to string) llmtest.Answer {
-		return llmtest.Use("edit", map[string]any{"path": "old.txt", "edits": []map[string]any{{"oldText": from, "newText": to}}})
+		return llmtest.Use("edit", map[string]any{"path": "old.txt",
+			"edits": []map[string]any{{"oldText": from, "newText": to}}})
 	}
 	h := newHost(t, llmtest.New(bash("echo out; exit 3"),
 		llmtest.Use("read", map[string]any{"path": "old.txt"}),
 		llmtest.Use("write", map[string]any{"path": "new.txt", "content": "one\ntwo\n"}),
 		llmtest.Use("edit", map[string]any{"path": "old.txt", "edits": []map[string]any{
 			{"oldText": "b", "newText": "B\nb2"}}}),
-		llmtest.Answer{Calls: slices.Concat(change("c", "C").Calls, change("C", "d").Calls)}, llmtest.Reply("done")), []string{"old.txt", "a\nb\nc\n"},
-		values(map[string]any{"permissions.allow": []string{"Bash", "Write", "Edit"}}))
+		llmtest.Answer{Calls: slices.Concat(change("c", "C").Calls, change("C", "d").Calls)}, llmtest.Reply("done")),
+		[]string{"old.txt", "a\nb\nc\n"}, values(map[string]any{"permissions.allow": []string{"Bash", "Write", "Edit"}}))
 	h.ask("1", `{"subtype":"initialize"}`)
 	h.user("go")
 	h.must(h.expect(`"tool_use_result"`, `"exitCode":3`), `"stdout":"out"`, `"stderr":""`, `"interrupted":false`)

@@ -111,7 +111,8 @@ func in(top string) hostOption {
 // recorded makes the session one that is stored.
 func recorded(_ *engine.Options, serve *Options) {
 	start := serve.Start
-	serve.Start = func(ctx context.Context, who engine.Person, edit func(*engine.SessionOptions)) (*engine.Session, error) {
+	serve.Start = func(ctx context.Context, who engine.Person, edit func(*engine.SessionOptions)) (*engine.Session,
+		error) {
 		return start(ctx, who, func(o *engine.SessionOptions) {
 			edit(o)
 			o.Forget = false

@@ -20,7 +20,8 @@ func TestTighten(t *testing.T) {
 		values(map[string]any{"permissions.defaultMode": "bypassPermissions"}), func(o *engine.Options, s *Options) {})
 	h.serve("calc", sdkServer(func(context.Context, *sdk.CallToolRequest) (string, error) { return "asked", nil }))
 	h.ask("1", `{"subtype":"initialize","sdkMcpServers":["calc"]}`)
-	h.must(h.ask("2", `{"subtype":"set_mcp_permission_mode_override","serverName":"nosuch","mode":"default"}`), `"warning"`)
+	h.must(h.ask("2", `{"subtype":"set_mcp_permission_mode_override","serverName":"nosuch","mode":"default"}`),
+		`"warning"`)
 	h.must(h.ask("3", `{"subtype":"set_mcp_permission_mode_override","serverName":"calc","mode":"bypassPermissions"}`),
 		"can only be stricter")
 	h.ask("4", `{"subtype":"set_mcp_permission_mode_override","serverName":"calc","mode":"default"}`)

@@ -20,8 +20,8 @@ func TestResultOf(t *testing.T) {
 		want                        string
 	}{
 		{"read", "package a\n\n[12 more lines. Use offset=10.]", "Read 9 lines of a.go", "", false, "Read 9 lines of a.go"},
-		{"edit", "a.go: edits[0].oldText was not found. Read the file again.", "failed: the text to replace is not in a.go", "",
-			true, "edit a.go  failed: the text to replace is not in a.go"},
+		{"edit", "a.go: edits[0].oldText was not found. Read the file again.", "failed: the text to replace is not in a.go",
+			"", true, "edit a.go  failed: the text to replace is not in a.go"},
 		{"bash", "one\n\nCommand exited with code 2", "exit code 2", `{"status":"Command exited with code 2"}`, true,
 			"edit a.go  exit code 2|  one"},
 		{"bash", "The user declined this call of bash: no", "refused: you declined: no", "", true,

@@ -289,7 +289,8 @@ func TestGrowingRow(t *testing.T) {
 	s.Resize(40, 4)
 	for _, row := range []string{"some words of an answer", "some words of an answer that go", "some words of a",
 		"some words of é and e\u0301", "some words of it 日本語 and 12", "some words of it 日本語 and 1"} {
-		if err := s.Show(nil, []styled.Line{styled.S(styled.Text, row), styled.S(styled.Text, "below")}, Cursor{}); err != nil {
+		if err := s.Show(nil, []styled.Line{styled.S(styled.Text, row), styled.S(styled.Text, "below")},
+			Cursor{}); err != nil {
 			t.Fatal(err)
 		}
 		if got, _, _ := strings.Cut(vt.All(), "\n"); got != row {

@@ -620,7 +620,8 @@ func TestLongMessage(t *testing.T) {
 	v.conv.width = 80
 	v.conv.user("look at this" + strings.Repeat("\nline", 500))
 	final := v.conv.take()
-	if n, last := len(final), strings.TrimRight(final[len(final)-1].String(), " "); n != 22 || last != "  … 481 more lines (ctrl+o)" {
+	if n, last := len(final), strings.TrimRight(final[len(final)-1].String(), " "); n != 22 ||
+		last != "  … 481 more lines (ctrl+o)" {
 		t.Errorf("%d rows, the last %q", n, last)
 	}
 }

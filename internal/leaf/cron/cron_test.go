@@ -176,7 +176,8 @@ func TestParseErrors(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"*/10 9-17 * * MON-FRI", "every 1h30m", "every weekday at 9 and 10", "at 2026-01-01 5pm", "@daily"} {
+	for _, s := range []string{"*/10 9-17 * * MON-FRI", "every 1h30m", "every weekday at 9 and 10", "at 2026-01-01 5pm",
+		"@daily"} {
 		f.Add(s)
 	}
 	start := time.Date(2026, 11, 23, 9, 0, 0, 0, time.UTC)

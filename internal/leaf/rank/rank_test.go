@@ -305,8 +305,8 @@ func TestTerms(t *testing.T) {
 
 // A splitter finds the same runs as nextRun, wherever they lie.
 func TestSplit(t *testing.T) {
-	pieces := []string{"word", "a", "C++", "C#x", "F##", "c###", "ab++c", "é", "naïve", "東京タワー", "—", "… ", " ", "\n", "\x00",
-		"\xff", "\x80\x80", "0123456789abcdef", "x_y-z", "ＡＢ", "한국어", "~{|}@[`/:", strings.Repeat("long", 30),
+	pieces := []string{"word", "a", "C++", "C#x", "F##", "c###", "ab++c", "é", "naïve", "東京タワー", "—", "… ", " ", "\n",
+		"\x00", "\xff", "\x80\x80", "0123456789abcdef", "x_y-z", "ＡＢ", "한국어", "~{|}@[`/:", strings.Repeat("long", 30),
 		strings.Repeat(" ", 70)}
 	r := rand.New(rand.NewPCG(1, 2))
 	b := NewBuilder()

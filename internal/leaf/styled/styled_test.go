@@ -93,8 +93,10 @@ func TestThemes(t *testing.T) {
 			t.Errorf("%s: %q, %q", theme.Name, theme.Help, theme.colour[Bad])
 		}
 	}
-	mine, err := ParseTheme("mine", []byte(`{"colours": {"bad": "bright-red", "user": "#ff8000 on blue", "quote": "on 208"}}`))
-	if err != nil || mine.colour[Bad] != "91" || mine.colour[User] != "38;2;255;128;0;44" || mine.colour[Quote] != "48;5;208" {
+	mine, err := ParseTheme("mine",
+		[]byte(`{"colours": {"bad": "bright-red", "user": "#ff8000 on blue", "quote": "on 208"}}`))
+	if err != nil || mine.colour[Bad] != "91" || mine.colour[User] != "38;2;255;128;0;44" ||
+		mine.colour[Quote] != "48;5;208" {
 		t.Errorf("%q, %v", mine.colour, err)
 	}
 	for text, want := range map[string]string{

@@ -49,7 +49,8 @@ const skill = "---\nname: a\ndescription: D.\n---\nText.\n"
 
 func demo(t testing.TB) string {
 	return write(t, t.TempDir(), map[string]string{".claude-plugin/plugin.json": `{"name":"demo","version":"1"}`,
-		"skills/a/SKILL.md": skill, "hooks/hooks.json": `{"Stop":[{"hooks":[{"type":"command","command":"x"}]}]}`, "x.sh*": "x"})
+		"skills/a/SKILL.md": skill, "hooks/hooks.json": `{"Stop":[{"hooks":[{"type":"command","command":"x"}]}]}`,
+		"x.sh*": "x"})
 }
 
 func store(t testing.TB) *Store {
@@ -108,7 +109,8 @@ func TestInstall(t *testing.T) {
 	if len(leftovers(t, s)) > 0 {
 		t.Error(leftovers(t, s))
 	}
-	if info, err := os.Stat(filepath.Join(dir, "x.sh")); err != nil || runtime.GOOS != "windows" && info.Mode()&0o100 == 0 {
+	if info, err := os.Stat(filepath.Join(dir, "x.sh")); err != nil || runtime.GOOS != "windows" &&
+		info.Mode()&0o100 == 0 {
 		t.Error(info, err)
 	}
 	write(t, dir, map[string]string{"x.sh": "y", "new": ""})

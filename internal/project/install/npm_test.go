@@ -45,8 +45,8 @@ func TestNPM(t *testing.T) {
 	}))
 	defer site.Close()
 	for version, want := range map[string]string{"": "1.3.0", "next": "2.0.0-beta", "1.2.9": "1.2.9", "^1.2.0": "1.3.0",
-		"~1.2.0": "1.2.9", "1.x": "1.3.0", ">=1.4 <2": "1.10.0", "^0.2.0": "0.2.1", "3.0.0": "", "4.0.0": "", "5.0.0": "", "6.0.0": "", "7.0.0": "",
-		"8": "", "^9.0.0": "", "nothing": "", ">2.5.0 <3": ""} {
+		"~1.2.0": "1.2.9", "1.x": "1.3.0", ">=1.4 <2": "1.10.0", "^0.2.0": "0.2.1", "3.0.0": "", "4.0.0": "", "5.0.0": "",
+		"6.0.0": "", "7.0.0": "", "8": "", "^9.0.0": "", "nothing": "", ">2.5.0 <3": ""} {
 		s := store(t)
 		g := Given{Typed: true, Source: plugin.Source{Kind: plugin.NPM, Package: "@a/demo", Version: version,
 			Host: site.URL + "/npm"}}
@@ -79,12 +79,13 @@ func TestNPMRange(t *testing.T) {
 		p.Versions[v] = npmVersion{}
 	}
 	p.Versions["2.1.0"] = npmVersion{Deprecated: []byte(`"no"`)}
-	for text, want := range map[string]string{"*": "1.4.0", "x": "1.4.0", "^1.2.3": "1.4.0", "~1.2.3": "1.2.9", "~1.2": "1.2.9",
-		"~1": "1.4.0", "1.2.x": "1.2.9", "1.2": "1.2.9", "=1.2.3": "1.2.3", "v1.2.3": "1.2.3", "^0.1.0": "0.1.5", "^0.0.3": "0.0.3",
-		"^0.0": "0.0.4", "^0": "0.2.0", "^0.x": "0.2.0", ">=1.5": "2.0.0", "> 1.4.0 < 2": "1.9.0", ">1.2": "1.4.0", ">1": "2.0.0",
-		"<1.2.3": "1.0.0", "<=1.2": "1.2.9", "<2": "1.4.0", "1.2.3 - 1.3.0": "1.3.0", "1.0 - 1.2": "1.2.9", "1.5 - 2": "2.0.0",
-		"^5 || ~0.1": "0.1.5", "^1.3.0-beta.0 <1.4": "1.3.0", "2.0.0-rc.1 - 2.0.0-rc.9": "2.0.0-rc.2", ">=2.1.0": "2.1.0",
-		"^3.0.0-0": "3.0.0-alpha", ">2.1": "", "^9": "", "latest1": "", "1.2.3.4": "", "~>1.2.3": "1.2.9",
+	for text, want := range map[string]string{"*": "1.4.0", "x": "1.4.0", "^1.2.3": "1.4.0", "~1.2.3": "1.2.9",
+		"~1.2": "1.2.9", "~1": "1.4.0", "1.2.x": "1.2.9", "1.2": "1.2.9", "=1.2.3": "1.2.3", "v1.2.3": "1.2.3",
+		"^0.1.0": "0.1.5", "^0.0.3": "0.0.3", "^0.0": "0.0.4", "^0": "0.2.0", "^0.x": "0.2.0", ">=1.5": "2.0.0",
+		"> 1.4.0 < 2": "1.9.0", ">1.2": "1.4.0", ">1": "2.0.0", "<1.2.3": "1.0.0", "<=1.2": "1.2.9", "<2": "1.4.0",
+		"1.2.3 - 1.3.0": "1.3.0", "1.0 - 1.2": "1.2.9", "1.5 - 2": "2.0.0", "^5 || ~0.1": "0.1.5",
+		"^1.3.0-beta.0 <1.4": "1.3.0", "2.0.0-rc.1 - 2.0.0-rc.9": "2.0.0-rc.2", ">=2.1.0": "2.1.0", "^3.0.0-0": "3.0.0-alpha",
+		">2.1": "", "^9": "", "latest1": "", "1.2.3.4": "", "~>1.2.3": "1.2.9",
 		"99999999999999999999": "", "git+https://x": ""} {
 		if got := p.version(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
@@ -118,8 +119,8 @@ func TestNPMRC(t *testing.T) {
 	}))
 	defer site.Close()
 	s := store(t)
-	home := write(t, t.TempDir(), map[string]string{".npmrc": "; of the user\n@corp:registry = " + site.URL + "/own\nregistry=" +
-		site.URL + "/own/\n" + strings.TrimPrefix(site.URL, "http:") + "/own/:_authToken=${TOKEN}\n" +
+	home := write(t, t.TempDir(), map[string]string{".npmrc": "; of the user\n@corp:registry = " + site.URL +
+		"/own\nregistry=" + site.URL + "/own/\n" + strings.TrimPrefix(site.URL, "http:") + "/own/:_authToken=${TOKEN}\n" +
 		strings.TrimPrefix(site.URL, "http:") + "/:_authToken=wide\nscript-shell=evil\n"})
 	s.Environ = []string{"HOME=" + home, "TOKEN=secret"}
 	st, err := s.Stage(t.Context(), Given{Source: plugin.Source{Kind: plugin.NPM, Package: "@corp/demo"}}, "x", nil)
@@ -131,14 +132,16 @@ func TestNPMRC(t *testing.T) {
 		t.Error(got)
 	}
 	// Another site, which somebody else named or the registry redirects to, gets no token.
-	if st, err := s.Stage(t.Context(), Given{Source: plugin.Source{Kind: plugin.NPM, Package: "away"}}, "x", nil); err == nil {
+	if st, err := s.Stage(t.Context(), Given{Source: plugin.Source{Kind: plugin.NPM, Package: "away"}}, "x",
+		nil); err == nil {
 		st.Close()
 		t.Error("a redirect to another site was followed")
 	}
 	if got["other"] != "" {
 		t.Error("another site got", got["other"])
 	}
-	for address, want := range map[string]string{"https://npm.test/a/b": "1", "https://npm.test/a": "1", "https://npm.test/ab": "",
+	for address, want := range map[string]string{"https://npm.test/a/b": "1", "https://npm.test/a": "1",
+		"https://npm.test/ab":     "",
 		"https://npm.test.evil/a": "", "http://npm.test/a": "", "https://npm.test:8443/a": "2"} {
 		u, err := url.Parse(address)
 		if err != nil {

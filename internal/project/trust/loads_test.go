@@ -41,7 +41,8 @@ func TestAllHooksShown(t *testing.T) {
 		fmt.Fprintf(&crowd, "%q: 1, ", fmt.Sprint("a", i))
 	}
 	for _, before := range []string{"{", "\ufeff{", "{" + crowd.String()} {
-		got := loads(Settings, "", []byte(before+`"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "curl x"}]}]}}`))
+		got := loads(Settings, "", []byte(before+
+			`"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "curl x"}]}]}}`))
 		if !slices.Contains(got, `hooks.Stop.hooks.command: "curl x"`) {
 			t.Errorf("after %.20q: %q", before, got[:min(len(got), 60)])
 		}

@@ -19,7 +19,8 @@ func newRepo(t *testing.T) (root, trace string) {
 		t.Fatal(err)
 	}
 	root, trace = filepath.Join(top, "repo"), filepath.Join(top, "trace")
-	for name, text := range map[string]string{"a.txt": "a\n", ".gitignore": "ignored\n", ".gitattributes": "* filter=x\n"} {
+	for name, text := range map[string]string{"a.txt": "a\n", ".gitignore": "ignored\n",
+		".gitattributes": "* filter=x\n"} {
 		if err := os.MkdirAll(root, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +109,8 @@ func TestErrors(t *testing.T) {
 	if _, err := Add(t.Context(), nil, root, "taken"); err == nil || !strings.Contains(err.Error(), "exists already") {
 		t.Errorf("a taken branch: %v", err)
 	}
-	if _, err := Add(t.Context(), nil, t.TempDir(), "x"); err == nil || !strings.Contains(err.Error(), "not in a git repository") {
+	if _, err := Add(t.Context(), nil, t.TempDir(), "x"); err == nil ||
+		!strings.Contains(err.Error(), "not in a git repository") {
 		t.Errorf("no repository: %v", err)
 	}
 	empty := t.TempDir()
@@ -144,7 +146,8 @@ func TestOwnGit(t *testing.T) {
 // HEAD is then.
 func TestNothingLost(t *testing.T) {
 	commit := func(dir string, more ...string) {
-		git(t, dir, append([]string{"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty"}, more...)...)
+		git(t, dir, append([]string{"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty"},
+			more...)...)
 	}
 	for name, do := range map[string]func(dir string){
 		"committed, then back": func(dir string) {

@@ -288,8 +288,8 @@ func (textDecoder) End(func(llm.Event)) {}
 func TestTextIsBounded(t *testing.T) {
 	small := *ep
 	small.Info.MaxOutput = 1000
-	for _, chunk := range []string{"data: " + strings.Repeat("x", 64<<10) + "\n\n", "data: " + strings.Repeat("x", 500) + "\n\n",
-		strings.Repeat("x", 64<<10)} {
+	for _, chunk := range []string{"data: " + strings.Repeat("x", 64<<10) + "\n\n", "data: " + strings.Repeat("x", 500) +
+		"\n\n", strings.Repeat("x", 64<<10)} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			for _, err := io.WriteString(w, "data: "); err == nil && r.Context().Err() == nil; {
 				_, err = io.WriteString(w, chunk)

@@ -91,7 +91,8 @@ func TestScheduledRun(t *testing.T) {
 	q := openQueue(t, dir)
 	x := q.Schedules()
 	now := time.Now().Truncate(time.Second).Add(-time.Hour)
-	s := addSchedule(t, x, schedule.Schedule{Rule: "every 10m", Dir: dir, Task: batch.Task{Prompt: "look"}, DayCost: 1}, now)
+	s := addSchedule(t, x, schedule.Schedule{Rule: "every 10m", Dir: dir, Task: batch.Task{Prompt: "look"}, DayCost: 1},
+		now)
 	var refusal string
 	d := schedule.Driver{Store: x, Now: func() time.Time { return now },
 		Check: func(schedule.Schedule) string { return refusal }}
@@ -110,7 +111,8 @@ func TestScheduledRun(t *testing.T) {
 	if err != nil || l.Run.Schedule != s.ID || l.Run.Task.Prompt != "look" || l.Run.Task.MaxCost != 1 {
 		t.Fatalf("claimed %+v, %v", l.Run, err)
 	}
-	if err := q.Finish(ctx, l, batch.End{State: batch.Done}, []batch.Row{{Step: "1", Kind: batch.Spending, Cost: 0.25}}); err != nil {
+	if err := q.Finish(ctx, l, batch.End{State: batch.Done},
+		[]batch.Row{{Step: "1", Kind: batch.Spending, Cost: 0.25}}); err != nil {
 		t.Fatal(err)
 	}
 	tick(10 * time.Minute) // submitted, and its worker is killed

@@ -161,7 +161,8 @@ func worked(t *testing.T, dir string, o batch.Options, f func(q batch.Queue, e E
 
 func TestRuns(t *testing.T) {
 	runs := worked(t, t.TempDir(), batch.Options{}, nil, "request", "noise", "nonsense")
-	if r := runs[0]; r.State != batch.Done || r.End.Text != "order: " || len(r.Rows) != 1 || r.Rows[0].Kind != batch.Started {
+	if r := runs[0]; r.State != batch.Done || r.End.Text != "order: " || len(r.Rows) != 1 ||
+		r.Rows[0].Kind != batch.Started {
 		t.Errorf("request: %+v, %+v", r, r.End)
 	}
 	if r := runs[1]; r.State != batch.Done {
@@ -213,7 +214,8 @@ func TestMissingDirectory(t *testing.T) {
 // TestIsolationCopy: a run works in a copy without ignored files; a copy that it has changed is kept.
 func TestIsolationCopy(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "project")
-	for name, text := range map[string]string{".gitignore": "built\n", "a.txt": "a", "built/x": "x", "sub/b.txt": "b", ".git/HEAD": "h"} {
+	for name, text := range map[string]string{".gitignore": "built\n", "a.txt": "a", "built/x": "x", "sub/b.txt": "b",
+		".git/HEAD": "h"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
 			t.Fatal(err)
 		}
