@@ -95,6 +95,68 @@ func TestTrustNetwork(t *testing.T) {
 	network("all")
 }
 
+// TestTrustWrite: the user who approves a project's MCP servers chooses where they may write of what their definitions
+// ask for: with one key before the session, and with an option in it, in line mode and on the screen.
+func TestTrustWrite(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t))
+	d.file(t, ".mcp.json", `{"mcpServers": {"keeps": {"command": "toolserver", "write": ["~/a", "~/b"]}}}`)
+	written := func(want string) {
+		t.Helper()
+		out := d.output(t, "trust", "--show")
+		if got := strings.Contains(out, "they may write in: "+want); got != (want != "") {
+			t.Errorf("they may write in %q: %s", want, out)
+		}
+		d.output(t, "trust", "--revoke")
+	}
+	const network, where = `What may the programs of the project's MCP servers reach`,
+		`Where may the programs of the project's MCP servers write besides the project`
+	for answer, want := range map[string]string{"+": "~/a, ~/b", "": "", " ~/b ": "~/b"} {
+		k := d.run(t, "knack", "trust")
+		k.expect(`Trust these \d+ items\? \[y/N\] `)
+		k.types("y\n")
+		k.expect(network + `.*\[none\] `)
+		k.types("\n")
+		k.expect(`\+ accepts ~/a, ~/b\.`)
+		k.expect(where + `.*\[none\] `)
+		if want == "~/b" {
+			k.types("b\n")
+			k.expect(`warn: .*"b"`)
+			k.expect(where + `.*\[none\] `)
+		}
+		k.types(answer + "\n")
+		k.expect(`trusted: 2`)
+		written(want)
+	}
+
+	k := d.start(t) // in line mode
+	k.expect(`Trust these \d+ items\? \[y/N\] `)
+	k.types("n\n")
+	k.enters("/trust")
+	k.expect(`(?s)Trust the folder .*\?.*\x1b\[\?2004h  : `)
+	k.types("1\r")
+	k.expect(`(?s)` + network + `.*\x1b\[\?2004h  : `)
+	k.types("1\r")
+	k.expect(`(?s)` + where + `.*1 none.*2 ~/a,~/b.*\x1b\[\?2004h  : `)
+	k.types("2\r")
+	k.expect(`skills: `)
+	k.leaves()
+	written("~/a, ~/b")
+
+	const w, h = 200, 40 // the terminal's
+	d.env = append(d.env, "KNACK_UI=screen")
+	k = d.run(t, "knack", "--sandbox", "off")
+	k.shows(w, h, `1 trust 2 items`)
+	k.types("1")
+	k.shows(w, h, network+`(?s:.*)1 none`)
+	k.types("1")
+	k.shows(w, h, where+`(?s:.*)2 ~/a,~/b`)
+	k.types("2")
+	k.shows(w, h, `(?m)^❯$`)
+	k.quits()
+	written("~/a, ~/b")
+}
+
 // TestServerNetwork: a project's server can connect only to what was chosen.
 func TestServerNetwork(t *testing.T) {
 	t.Parallel()
