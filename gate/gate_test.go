@@ -1001,6 +1001,48 @@ func TestUpdatesFromFork(t *testing.T) {
 	}
 }
 
+// TestKeptUpdates: of the rules in an answer only those that allow, and say so, apply in later sessions; if they cannot
+// be stored, the answer is refused.
+func TestKeptUpdates(t *testing.T) {
+	k := &keeper{}
+	p := &scriptedUser{answers: []gate.Answer{{Choice: gate.Once, Updates: []gate.Update{
+		{Rules: []string{"Bash(npm:*)"}, Verdict: permission.Allow, Keep: true},
+		{Rules: []string{"Bash(make:*)"}, Verdict: permission.Allow},
+		{Rules: []string{"Bash(rm:*)"}, Verdict: permission.Deny, Keep: true},
+	}}}}
+	if _, err := run(t, newGate(t, gate.Options{Approver: p, Keeper: k}), "npm ci"); err != nil {
+		t.Fatal(err)
+	}
+	if len(k.kept) != 1 || k.kept[0].Rule != "Bash(npm:*)" || k.kept[0].Time.IsZero() {
+		t.Errorf("stored: %+v", k.kept)
+	}
+	next := newGate(t, gate.Options{Keeper: k})
+	for command, want := range map[string]bool{"npm test": true, "make": false, "rm x": false} {
+		if _, err := run(t, next, command); (err == nil) != want {
+			t.Errorf("%s in the next session: %v", command, err)
+		}
+	}
+	keep := gate.Answer{Choice: gate.Once, Updates: []gate.Update{
+		{Rules: []string{"Bash(npm:*)"}, Verdict: permission.Allow, Keep: true}}}
+	g := newGate(t, gate.Options{Approver: &scriptedUser{answers: []gate.Answer{keep}}, Keeper: &full{}})
+	for range 2 {
+		if _, err := run(t, g, "npm ci"); err == nil {
+			t.Error("allowed by a rule that could not be stored")
+		}
+	}
+	g = newGate(t, gate.Options{Approver: &scriptedUser{answers: []gate.Answer{keep}}})
+	for range 2 { // there is nobody who stores it: it is for the session
+		if _, err := run(t, g, "npm ci"); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// full stores nothing.
+type full struct{ keeper }
+
+func (full) Keep(...gate.Kept) error { return errors.New("the disk is full") }
+
 // TestReasons: the user is told in sentences why a command asks, with what is dangerous first.
 func TestReasons(t *testing.T) {
 	for command, want := range map[string][]string{

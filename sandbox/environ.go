@@ -31,6 +31,9 @@ var passed = []string{
 	"JAVA_HOME", "JDK_HOME", "MAVEN_HOME", "GRADLE_HOME", "GRADLE_USER_HOME", "ANDROID_HOME", "DOTNET_ROOT",
 	"GEM_HOME", "GEM_PATH", "RBENV_ROOT", "BUNDLE_PATH", "COMPOSER_HOME", "PERL5LIB", "NIX_PATH", "NIX_PROFILES",
 	"ASDF_DIR", "ASDF_DATA_DIR", "MISE_DATA_DIR",
+	// The files with the certificates that an organization's own proxy is checked against.
+	"SSL_CERT_FILE", "SSL_CERT_DIR", "NIX_SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+	"PIP_CERT", "GIT_SSL_CAINFO", "CARGO_HTTP_CAINFO", "AWS_CA_BUNDLE",
 	"KNACK_COMMAND", // identifies a command's processes to the workspace
 }
 

@@ -63,9 +63,11 @@ func TestEnviron(t *testing.T) {
 	got := p.environ([]string{
 		"PATH=/bin:.:rel:/w/bin:/more:/usr/bin:", "HOME=/h", "AWS_SECRET_ACCESS_KEY=s", "ANTHROPIC_API_KEY=s",
 		"SSH_AUTH_SOCK=/x", "TMPDIR=/elsewhere", "LC_ALL=C", "MINE=1", "APP_X=2", "MINETOO=s", "LD_PRELOAD=/w/evil.so",
-		"BASH_ENV=/w/evil", "GIVEN=old", "DBUS_SESSION_BUS_ADDRESS=s",
+		"BASH_ENV=/w/evil", "GIVEN=old", "NODE_EXTRA_CA_CERTS=/etc/ca.pem", "SSL_CERT_FILE=/etc/ca.pem",
+		"DBUS_SESSION_BUS_ADDRESS=s",
 	}, []string{"GIVEN=new", "AWS_PROFILE=p"})
-	want := "TMPDIR=/tmp PATH=/bin:/usr/bin HOME=/h LC_ALL=C MINE=1 APP_X=2 GIVEN=new AWS_PROFILE=p"
+	want := "TMPDIR=/tmp PATH=/bin:/usr/bin HOME=/h LC_ALL=C MINE=1 APP_X=2 " +
+		"NODE_EXTRA_CA_CERTS=/etc/ca.pem SSL_CERT_FILE=/etc/ca.pem GIVEN=new AWS_PROFILE=p"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
 	}

@@ -20,10 +20,14 @@ func TestSavedRules(t *testing.T) {
 	for _, c := range []struct {
 		name, destination string
 		maySave, kept     bool
+		command, rule     string
 	}{
-		{"without the flag", "localSettings", false, false},
-		{"for the session", "session", true, false},
-		{"saved", "localSettings", true, true},
+		{"without the flag", "localSettings", false, false, "touch a", "touch a"},
+		{"for the session", "session", true, false, "touch a", "touch a"},
+		{"saved", "localSettings", true, true, "touch a", "touch a"},
+		{"the wider rule", "localSettings", true, true, "npm run a", "npm run a:*"},
+		{"the wider rule without the flag", "localSettings", false, false, "npm run a", "npm run a:*"},
+		{"a rule that was not suggested", "localSettings", true, false, "npm run a", "npm:*"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -32,16 +36,16 @@ func TestSavedRules(t *testing.T) {
 				t.Fatal(err)
 			}
 			save := func(_ *engine.Options, o *Options) { o.MaySave = c.maySave }
-			h := newHost(t, llmtest.New(bash("touch a"), bash("touch a"), llmtest.Reply("done")), nil, in(top), save)
+			h := newHost(t, llmtest.New(bash(c.command), bash(c.command), llmtest.Reply("done")), nil, in(top), save)
 			h.user("go")
 			h.answers(`{"behavior":"allow","updatedPermissions":[{"type":"addRules","behavior":"allow",`+
-				`"rules":[{"toolName":"Bash","ruleContent":"touch a"}],"destination":"`+c.destination+`"}]}`, `can_use_tool`)
+				`"rules":[{"toolName":"Bash","ruleContent":"`+c.rule+`"}],"destination":"`+c.destination+`"}]}`, `can_use_tool`)
 			h.expect(`"type":"result"`, `"result":"done"`) // the second call needs no answer
 			if err := h.end(); err != nil {
 				t.Fatal(err)
 			}
 
-			h = newHost(t, llmtest.New(bash("touch a"), llmtest.Reply("done")), nil, in(top), save)
+			h = newHost(t, llmtest.New(bash(c.command), llmtest.Reply("done")), nil, in(top), save)
 			h.user("go")
 			if !c.kept {
 				h.answers(`{"behavior":"deny","message":"no"}`, `can_use_tool`)
@@ -49,10 +53,10 @@ func TestSavedRules(t *testing.T) {
 			h.expect(`"type":"result"`, `"result":"done"`)
 			h.end()
 
-			h = newHost(t, llmtest.New(bash("touch a"), llmtest.Reply("done")), nil, in(top), save,
-				values(map[string]any{"permissions.deny": []string{"Bash(touch:*)"}}))
+			h = newHost(t, llmtest.New(bash(c.command), llmtest.Reply("done")), nil, in(top), save,
+				values(map[string]any{"permissions.deny": []string{"Bash(touch:*)", "Bash(npm:*)"}}))
 			h.user("go")
-			h.expect(`"subtype":"permission_denied"`, `Bash(touch:*)`)
+			h.expect(`"subtype":"permission_denied"`, `Bash(`)
 			h.expect(`"type":"result"`, `"result":"done"`)
 			h.end()
 		})
