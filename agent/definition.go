@@ -171,11 +171,11 @@ func ParseDefinitions(text string, from knack.SourceKind, tools ...string) ([]De
 // for a model and on a terminal.
 func agentName(name string) bool {
 	for _, r := range name {
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.:", r) {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.: ", r) {
 			return false
 		}
 	}
-	return name != "" && utf8.RuneCountInString(name) <= maxAgentName
+	return name != "" && strings.Join(strings.Fields(name), " ") == name && utf8.RuneCountInString(name) <= maxAgentName
 }
 
 // A definitionReader reads one definition and collects its Problems.
@@ -239,7 +239,7 @@ func (r *definitionReader) field(d *Definition, f *definitionField) {
 	case "name":
 		if d.Name = f.text(); d.Name != "" && !agentName(d.Name) {
 			f.problemf(knack.CodeNameInvalid,
-				"the name %q cannot be used: letters, digits, - _ . : and at most %d of them", d.Name, maxAgentName)
+				"the name %q cannot be used: letters, digits, - _ . : and single spaces, at most %d", d.Name, maxAgentName)
 			d.Name = ""
 		}
 	case "description":

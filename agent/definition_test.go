@@ -110,7 +110,7 @@ func TestDefinitionsJSON(t *testing.T) {
 		"agent bare") {
 		t.Errorf("problems: %v", problems)
 	}
-	for _, bad := range []string{``, `[]`, `{"a": 1}`, `{"a b": {}}`, `{"": {}}`, `{"a": {"prompt": 3}}`} {
+	for _, bad := range []string{``, `[]`, `{"a": 1}`, `{"a  b": {}}`, `{"": {}}`, `{"a": {"prompt": 3}}`} {
 		if _, _, err := agent.ParseDefinitions(bad, knack.Explicit); err == nil {
 			t.Errorf("%q was accepted", bad)
 		}
@@ -180,7 +180,7 @@ func FuzzDefinition(f *testing.F) {
 			return
 		}
 		if d.Name == "" || strings.ContainsFunc(d.Name, func(r rune) bool {
-			return r <= ' ' ||
+			return r < ' ' ||
 				strings.ContainsRune("<>()*,/\\", r)
 		}) {
 			t.Errorf("name %q", d.Name)
