@@ -57,6 +57,13 @@ func lines(c *bash.SimpleCommand) [][]byte {
 		}
 		out = append(out, write(append(words, c.Words...), false))
 	}
+	if len(c.Written) > 0 {
+		words := make([]bash.Word, 0, len(c.Written)+len(c.Words))
+		for _, text := range c.Written {
+			words = append(words, bash.Known(text))
+		}
+		out = append(out, write(append(words, c.Words...), false))
+	}
 	if c.Git && c.Subcommand > 1 {
 		out = append(out, write(append([]bash.Word{c.Words[0]}, c.Words[c.Subcommand:]...), true))
 	}

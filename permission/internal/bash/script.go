@@ -35,6 +35,7 @@ type SimpleCommand struct {
 	Danger []Danger // words that a rule must spell out
 
 	Assigns []*Assign // the assignments before it
+	Written []string  // the same as written, with harmless ones; nil: there are none of these
 	At      int       // number of the command line's Moves before it
 
 	Ends       bool   // a reading command that ends even if a file has no end

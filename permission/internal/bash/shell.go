@@ -1047,6 +1047,11 @@ func (a *analysis) command(e *entry, index int) {
 		c.Assigns = append(c.Assigns, x)
 		a.script.Assigns = append(a.script.Assigns, x)
 	}
+	if len(c.Assigns) < len(e.call.Assigns) {
+		for _, as := range e.call.Assigns {
+			c.Written = append(c.Written, a.source(as))
+		}
+	}
 	if v, ok := words[0].Value(); ok && words[0].Literal {
 		at, made := a.funcs[v]
 		c.Function = made && at <= index
