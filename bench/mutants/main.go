@@ -14,8 +14,9 @@
 // The tests run in stages: a package's own without those of -slow, all of its own if it has such, and then each package
 // of -also that depends on it. A stage runs for a change only if the stages before did not notice it, and for all
 // packages before the next one begins. Without a change every stage has to pass, and a change that takes five times as
-// long (and ten seconds) is noticed. With -results FILE each outcome is recorded as a line of JSON, and a run that was interrupted goes on
-// where it ended; changes of the code need another file. With -list nothing runs, -only N runs a single change.
+// long (and ten seconds) is noticed. With -results FILE each outcome is recorded as a line of JSON, and a run that was
+// interrupted goes on where it ended; changes of the code need another file. With -list nothing runs, -only N runs a
+// single change.
 //
 // A change may do anything that the tests let it do: run it where nothing can be lost.
 package main
