@@ -56,7 +56,7 @@ func (t *Tool) Normalised(raw json.RawMessage) (json.RawMessage, error) {
 	if sh.schema != nil {
 		coerceObject(sh.schema, sh.schema, in)
 	}
-	out, err := encode(in)
+	out, err := encodeLike(in, raw)
 	if err != nil {
 		return nil, t.invalid(raw, []string{err.Error()})
 	}
@@ -285,6 +285,95 @@ func encode(v any) (json.RawMessage, error) {
 		return nil, err
 	}
 	return bytes.TrimRight(b.Bytes(), "\n"), nil
+}
+
+// encodeLike encodes an input with the members of its objects in the order in which the model wrote them, which is
+// the order in which people are to read them. Other members follow, sorted.
+func encodeLike(in map[string]any, raw json.RawMessage) (json.RawMessage, error) {
+	var b bytes.Buffer
+	if err := writeLike(&b, in, raw, 0); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// deepest is the depth to which the order of members is looked up: each level reads the rest once more.
+const deepest = 6
+
+func writeLike(b *bytes.Buffer, v any, like json.RawMessage, depth int) error {
+	var text string
+	if depth < deepest && json.Unmarshal(like, &text) == nil { // an object or a list that was encoded as JSON
+		like = json.RawMessage(text)
+	}
+	object, isObject := v.(map[string]any)
+	list, isList := v.([]any)
+	switch {
+	case depth == deepest || !isObject && !isList:
+		data, err := encode(v)
+		b.Write(data)
+		return err
+	case isList:
+		var elements []json.RawMessage
+		if json.Unmarshal(like, &elements) != nil || len(elements) != len(list) {
+			elements = make([]json.RawMessage, len(list))
+		}
+		b.WriteByte('[')
+		for i, e := range list {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			if err := writeLike(b, e, elements[i], depth+1); err != nil {
+				return err
+			}
+		}
+		b.WriteByte(']')
+		return nil
+	}
+	names, values := members(like)
+	names = slices.DeleteFunc(names, func(name string) bool { _, ok := object[name]; return !ok })
+	names = append(names, slices.DeleteFunc(slices.Sorted(maps.Keys(object)), func(name string) bool {
+		_, ok := values[name]
+		return ok
+	})...)
+	b.WriteByte('{')
+	for i, name := range names {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		data, err := encode(name)
+		if err != nil {
+			return err
+		}
+		b.Write(data)
+		b.WriteByte(':')
+		if err := writeLike(b, object[name], values[name], depth+1); err != nil {
+			return err
+		}
+	}
+	b.WriteByte('}')
+	return nil
+}
+
+// members returns the names of an object's members, each once, and their values; of anything else it returns none.
+func members(data json.RawMessage) (names []string, values map[string]json.RawMessage) {
+	values = map[string]json.RawMessage{}
+	d := json.NewDecoder(bytes.NewReader(data))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, values
+	}
+	for d.More() {
+		t, err := d.Token()
+		name, ok := t.(string)
+		var value json.RawMessage
+		if err != nil || !ok || d.Decode(&value) != nil {
+			break
+		}
+		if _, again := values[name]; !again {
+			names = append(names, name)
+		}
+		values[name] = value // the last one counts, as in encoding/json
+	}
+	return names, values
 }
 
 // coerceObject coerces the fields of an object in place.

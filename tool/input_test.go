@@ -59,13 +59,13 @@ func TestFold(t *testing.T) {
 		`{"file_path":"a"}`:                                  `{"path":"a"}`,
 		`{"file_path":null,"path":"a"}`:                      `{"path":"a"}`,
 		`"{\"path\":\"a\"}"`:                                 `{"path":"a"}`,
-		`{"path":"a","offset":"1"}`:                          `{"offset":1,"path":"a"}`,
-		`{"path":"a","offset":" 12 "}`:                       `{"offset":12,"path":"a"}`,
-		`{"path":"a","offset":5.0}`:                          `{"offset":5,"path":"a"}`,
-		`{"path":"a","offset":"1e3"}`:                        `{"offset":1000,"path":"a"}`,
+		`{"path":"a","offset":"1"}`:                          `{"path":"a","offset":1}`,
+		`{"path":"a","offset":" 12 "}`:                       `{"path":"a","offset":12}`,
+		`{"path":"a","offset":5.0}`:                          `{"path":"a","offset":5}`,
+		`{"path":"a","offset":"1e3"}`:                        `{"path":"a","offset":1000}`,
 		`{"path":"a","ratio":"0.5"}`:                         `{"path":"a","ratio":0.5}`,
-		`{"path":"a","deep":"true"}`:                         `{"deep":true,"path":"a"}`,
-		`{"path":"a","deep":"False"}`:                        `{"deep":false,"path":"a"}`,
+		`{"path":"a","deep":"true"}`:                         `{"path":"a","deep":true}`,
+		`{"path":"a","deep":"False"}`:                        `{"path":"a","deep":false}`,
 		`{"path":"a","offset":null,"deep":null}`:             `{"path":"a"}`,
 		`{"path":"a","unknown":null}`:                        `{"path":"a"}`,
 		`{"path":12}`:                                        `{"path":"12"}`,
@@ -73,16 +73,16 @@ func TestFold(t *testing.T) {
 		`{"path":"12"}`:                                      `{"path":"12"}`,
 		`{"path":"null"}`:                                    `{"path":"null"}`,
 		`{"path":"[1]"}`:                                     `{"path":"[1]"}`,
-		`{"path":"a","names":"[\"x\",\"y\"]"}`:               `{"names":["x","y"],"path":"a"}`,
-		`{"path":"a","names":[1,"2"]}`:                       `{"names":["1","2"],"path":"a"}`,
-		`{"path":"a","edits":"[{\"old\":\"x\",\"new\":1}]"}`: `{"edits":[{"new":"1","old":"x"}],"path":"a"}`,
-		`{"path":"a","edits":["{\"old\":\"x\",\"new\":\"y\",\"all\":\"true\"}"]}`: `{"edits":[{"all":true,"new":"y",` +
-			`"old":"x"}],"path":"a"}`,
-		`{"path":"a","opt":"{\"n\":\"3\"}"}`:     `{"opt":{"n":3},"path":"a"}`,
-		`{"path":"a","map":{"k":"3"}}`:           `{"map":{"k":3},"path":"a"}`,
+		`{"path":"a","names":"[\"x\",\"y\"]"}`:               `{"path":"a","names":["x","y"]}`,
+		`{"path":"a","names":[1,"2"]}`:                       `{"path":"a","names":["1","2"]}`,
+		`{"path":"a","edits":"[{\"old\":\"x\",\"new\":1}]"}`: `{"path":"a","edits":[{"old":"x","new":"1"}]}`,
+		`{"path":"a","edits":["{\"old\":\"x\",\"new\":\"y\",\"all\":\"true\"}"]}`: `{"path":"a","edits":[{"old":"x",` +
+			`"new":"y","all":true}]}`,
+		`{"path":"a","opt":"{\"n\":\"3\"}"}`:     `{"path":"a","opt":{"n":3}}`,
+		`{"path":"a","map":{"k":"3"}}`:           `{"path":"a","map":{"k":3}}`,
 		`{"path":"<&>"}`:                         `{"path":"<&>"}`,
-		`{"path":"a","offset":1e18}`:             `{"offset":1000000000000000000,"path":"a"}`,
-		`{"path":"a","offset":9007199254740993}`: `{"offset":9007199254740993,"path":"a"}`,
+		`{"path":"a","offset":1e18}`:             `{"path":"a","offset":1000000000000000000}`,
+		`{"path":"a","offset":9007199254740993}`: `{"path":"a","offset":9007199254740993}`,
 	} {
 		got := call(t, tool.Set{echoTool()}, "sample", in)
 		if got.IsError || text(got) != want {
@@ -159,7 +159,7 @@ func TestForeignSchema(t *testing.T) {
 	}
 	for in, want := range map[string]string{
 		`{"mode":"fast","n":"3","m":"4",` +
-			`"list":["1",2],"extra":null}`: `{"extra":null,"list":[1,2],"m":4,"mode":"fast","n":3}`,
+			`"list":["1",2],"extra":null}`: `{"mode":"fast","n":3,"m":4,"list":[1,2],"extra":null}`,
 		`{"mode":"fast","m":null}`: `{"mode":"fast"}`,
 	} {
 		if got := call(t, tool.Set{foreign}, "f", in); got.IsError || text(got) != want {
@@ -205,4 +205,24 @@ func FuzzFold(f *testing.F) {
 			t.Fatalf("%q folds to %s, and that to %s", in, text(got), text(again))
 		}
 	})
+}
+
+// TestNormalisedOrder: people read an input in the order in which the model wrote it.
+func TestNormalisedOrder(t *testing.T) {
+	tl := &tool.Tool{Name: "t", Schema: json.RawMessage(`{"type":"object","properties":{"list":{"type":"array"},` +
+		`"number":{"type":"integer"}}}`), Fields: []tool.Field{{Name: "title", Other: []string{"name"}}}}
+	for in, want := range map[string]string{
+		`{"z":1,"a":"<","list":[{"y":1,"b":2},3]}`:     `{"z":1,"a":"<","list":[{"y":1,"b":2},3]}`,
+		`{"z":1, "number":"2", "a":{"d":null,"c":[]}}`: `{"z":1,"number":2,"a":{"d":null,"c":[]}}`,
+		`{"z":1,"a":2,"z":3}`:                          `{"z":3,"a":2}`,
+		`{"z":1,"name":"n","a":2}`:                     `{"z":1,"a":2,"title":"n"}`,
+		`"{\"z\":1,\"a\":2}"`:                          `{"z":1,"a":2}`,
+		`{"z":1,"list":"[{\"y\":1,\"b\":2}]"}`:         `{"z":1,"list":[{"y":1,"b":2}]}`,
+		``:                                             `{}`,
+	} {
+		got, err := tl.Normalised(json.RawMessage(in))
+		if err != nil || string(got) != want {
+			t.Errorf("%s became %s (%v), want %s", in, got, err, want)
+		}
+	}
 }
