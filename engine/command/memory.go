@@ -74,8 +74,8 @@ func listNotes(s *engine.Session) engine.Reply {
 	}
 	q := &engine.Question{Title: "Edit which notes?"}
 	for _, f := range own {
-		b.add("    %s  %s  %s", plain.Line(f.Name), plain.Size(f.Size), plain.Line(p.Short(f.Path)))
-		choose(q, "/memory edit "+f.Name, plain.Line(f.Name), plain.Size(f.Size))
+		b.add("    %s  %s  %s", plain.Line(f.Name), plain.Bytes(f.Size), plain.Line(p.Short(f.Path)))
+		choose(q, "/memory edit "+f.Name, plain.Line(f.Name), plain.Bytes(f.Size))
 	}
 	if len(own) == 0 {
 		b.add("    there are none yet: # TEXT adds one, /memory edit user/MEMORY.md or project/MEMORY.md edits them")
@@ -87,7 +87,7 @@ func listNotes(s *engine.Session) engine.Reply {
 		}
 		b.add("Claude Code has %s about this project (%s)", plain.Count(len(claude), "file"), state)
 		for _, f := range claude {
-			b.add("    %s  %s", plain.Size(f.Size), plain.Line(p.Short(f.Path)))
+			b.add("    %s  %s", plain.Bytes(f.Size), plain.Line(p.Short(f.Path)))
 		}
 	}
 	r := engine.Reply{Text: b.text(), Value: struct {
@@ -195,7 +195,7 @@ func addRule(ctx context.Context, s *engine.Session, file, text string) (string,
 	case !info.Mode().IsRegular(): // a link may lead anywhere
 		return "", fmt.Errorf("%s is not a regular file: nothing was added", shown)
 	case info.Size() > maxRules:
-		return "", fmt.Errorf("%s is larger than %s: nothing was added", shown, plain.Size(maxRules))
+		return "", fmt.Errorf("%s is larger than %s: nothing was added", shown, plain.Bytes(maxRules))
 	default:
 		data, err := os.ReadFile(file)
 		if err != nil {
@@ -209,7 +209,7 @@ func addRule(ctx context.Context, s *engine.Session, file, text string) (string,
 	}
 	now += "- " + text + "\n"
 	if len(now) > maxRules {
-		return "", fmt.Errorf("%s would be larger than %s: nothing was added", shown, plain.Size(maxRules))
+		return "", fmt.Errorf("%s would be larger than %s: nothing was added", shown, plain.Bytes(maxRules))
 	}
 	name := filepath.Base(file)
 	yes, err := confirm(ctx, s, "Change "+shown+"?", plain.Text(udiff.Unified("a/"+name, "b/"+name, old, now)),

@@ -233,7 +233,7 @@ func (c *change) replaced(text string, edits []udiff.Edit) string {
 	case len(c.old) == 0 || removed < len(text):
 		return ""
 	case text == "": // see diffEdits
-		return "a binary file, " + plain.Size(int64(len(c.old)))
+		return "a binary file, " + plain.Bytes(int64(len(c.old)))
 	}
 	return plain.Count(strings.Count(strings.TrimSuffix(text, "\n"), "\n")+1, "line")
 }

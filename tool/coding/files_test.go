@@ -362,7 +362,7 @@ func TestChangeSays(t *testing.T) {
 		"empty=", "read=x\ny\n")
 	b.call(t, "read", `{"path":"read"}`)
 	for _, c := range []struct{ tool, input, want string }{
-		{"write", `{"path":"bin","content":"one\n"}`, "+1 -0 replaces a binary file, 2.9KB, unread"},
+		{"write", `{"path":"bin","content":"one\n"}`, "+1 -0 replaces a binary file, 2.9 KB, unread"},
 		{"write", `{"path":"long","content":"one\n"}`, "+1 -300 replaces 300 lines, unread"},
 		{"write", `{"path":"empty","content":"one\n"}`, "+1 -0, unread"},
 		{"write", `{"path":"new","content":"one\n"}`, "+1 -0, created"},

@@ -370,7 +370,7 @@ func bashOutputTool(jobs *Jobs) tool.Tool {
 			if d.Running {
 				state = "runs"
 			}
-			res.People = fmt.Sprintf("Background command %s %s, %s of output: %s", b.id, state, plain.Size(next), b.line)
+			res.People = fmt.Sprintf("Background command %s %s, %s of output: %s", b.id, state, plain.Bytes(next), b.line)
 			return res, nil
 		})
 	t.Effect, t.Aliases = tool.Reads, []string{"BashOutput"}

@@ -57,7 +57,7 @@ type ReadDetails struct {
 func (d *ReadDetails) people(name string) string {
 	switch {
 	case d.Kind != "text":
-		return fmt.Sprintf("Read the %s %s (%s)", d.Kind, name, plain.Size(d.Size))
+		return fmt.Sprintf("Read the %s %s (%s)", d.Kind, name, plain.Bytes(d.Size))
 	case d.Lines == 0:
 		return "Read " + name
 	case d.Lines < d.Total:

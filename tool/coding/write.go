@@ -53,7 +53,7 @@ func writeTool(ws writeFS, st *Memory) tool.Tool {
 		out.Details, out.Touched = details, []string{c.abs}
 		out.People = verb + " " + relative(ws.Dir(), c.abs)
 		if details.Diff == "" {
-			out.People += " (" + plain.Size(int64(details.Size)) + ")"
+			out.People += " (" + plain.Bytes(int64(details.Size)) + ")"
 		}
 		return out, nil
 	})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
@@ -74,6 +75,9 @@ func Body(q *engine.Question, width, rows int, how string) (out []styled.Line, f
 			shown = true
 		}
 	}
+	if says := describedAs(r); shown && says != "" {
+		wrap(styled.Dim, "The model says: "+says)
+	}
 	diff := func(text, name string) {
 		all := Diff(text, name, width)
 		shown := all
@@ -128,6 +132,15 @@ func Body(q *engine.Question, width, rows int, how string) (out []styled.Line, f
 		}
 	}
 	return out, folded
+}
+
+// describedAs returns what the model says that a command does; "" if it says nothing.
+func describedAs(r *gate.Request) string {
+	var in struct{ Description string }
+	if !slices.ContainsFunc(r.Subjects, permission.Subject.IsCommand) || json.Unmarshal(r.Input, &in) != nil {
+		return ""
+	}
+	return strings.Join(strings.Fields(Start(in.Description, headingCells)), " ")
 }
 
 func points(all []gate.Reason, width int) (out []styled.Line) {

@@ -67,6 +67,7 @@ type subAgent struct {
 	agent.Sub
 	doing  styled.Line
 	since  time.Time
+	uses   int // calls so far
 	tokens int
 
 	background bool // it goes on after the turn
@@ -361,6 +362,7 @@ func (c *conversation) sub(e agent.Event, now time.Time) {
 	switch {
 	case e.Call != nil:
 		s.doing = c.describe(e.Call)
+		s.uses++
 	case e.Text != "":
 		s.doing = styled.S(styled.Dim, "writes its report")
 	case e.Entry == nil:
@@ -585,12 +587,19 @@ const taskCells = 30
 
 // working returns the line of a sub-agent: its name and task, what it does, and what that took so far.
 func (c *conversation) working(s *subAgent, task string, now time.Time) styled.Line {
-	tail := ""
-	if d := now.Sub(s.since); d >= time.Second {
-		tail = "  " + show.Elapsed(d)
+	var took []string
+	if s.uses > 0 && c.width >= 2*taskCells {
+		took = append(took, plain.Count(s.uses, "call"))
 	}
 	if s.tokens > 0 {
-		tail += "  " + plain.Number(s.tokens) + " tokens"
+		took = append(took, plain.Number(s.tokens)+" tokens")
+	}
+	if d := now.Sub(s.since); d >= time.Second {
+		took = append(took, show.Elapsed(d))
+	}
+	tail := ""
+	if len(took) > 0 {
+		tail = "  " + strings.Join(took, " · ")
 	}
 	l := styled.Line{{Text: strings.Repeat("  ", max(s.Depth-1, 0)) + "○ ", Style: styled.Accent},
 		{Text: plain.Line(s.Name), Style: styled.Bold}}

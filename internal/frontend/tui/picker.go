@@ -229,22 +229,23 @@ func (p *picker) unfolded(width int) []styled.Line {
 	var out []styled.Line
 	for j, i := range p.found {
 		it := p.items[i]
-		style, lead := styled.Text, "  "
+		style, mark := styled.Text, "  "
 		if j == p.at {
-			style, lead = styled.Accent|styled.Bold, "▸ "
+			style, mark = styled.Accent|styled.Bold, "▸ "
 		}
-		lead += fmt.Sprintf("%d ", j+1)
+		lead := styled.Line{{Text: mark + fmt.Sprintf("%d ", j+1), Style: styled.Accent | styled.Bold}}
 		label := plain.Line(it.label)
-		first := styled.S(style, lead+label+strings.Repeat(" ", max(labels-styled.Width(label), 0)+2))
+		first := append(slices.Clip(lead), styled.Span{Text: label + strings.Repeat(" ", max(labels-styled.Width(label), 0)+2),
+			Style: style})
 		rest := styled.S(styled.Text, strings.Repeat(" ", len("  1 ")))
 		help := styled.S(styled.Dim, plain.Line(it.help))
 		switch {
 		case it.help == "":
-			out = append(out, styled.Wrap(styled.S(style, label), width, styled.S(style, lead), rest)...)
+			out = append(out, styled.Wrap(styled.S(style, label), width, lead, rest)...)
 		case first.Width()+help.Width() <= width:
 			out = append(out, append(first, help...))
 		default: // below the label, which leaves more room
-			out = append(out, styled.Wrap(styled.S(style, label), width, styled.S(style, lead), rest)...)
+			out = append(out, styled.Wrap(styled.S(style, label), width, lead, rest)...)
 			out = append(out, styled.Wrap(help, width, rest, rest)...)
 		}
 	}

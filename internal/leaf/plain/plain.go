@@ -173,15 +173,18 @@ func Number(n int) string {
 	return s
 }
 
-// Size formats a number of bytes: 512B, 58.6KB, 1.2MB.
-func Size(n int64) string {
+// Size formats a number of bytes in the notices that models get: 512B, 58.6KB, 1.2MB.
+func Size(n int64) string { return strings.Replace(Bytes(n), " ", "", 1) }
+
+// Bytes formats a number of bytes for people: 512 B, 58.6 KB, 1.2 MB.
+func Bytes(n int64) string {
 	switch {
 	case n < 1<<10:
-		return fmt.Sprintf("%dB", n)
+		return fmt.Sprintf("%d B", n)
 	case n < 1<<20:
-		return fmt.Sprintf("%.1fKB", float64(n)/(1<<10))
+		return fmt.Sprintf("%.1f KB", float64(n)/(1<<10))
 	}
-	return fmt.Sprintf("%.1fMB", float64(n)/(1<<20))
+	return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
 }
 
 // Visible returns text for a model, with newlines and tabs, but without hidden characters, and how many were removed.
