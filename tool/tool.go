@@ -149,8 +149,8 @@ type Change struct {
 	Created bool
 	// Added and Removed are the numbers of lines in the diff.
 	Added, Removed int
-	// Replaced describes the old content, such as "300 lines" or "a binary file, 2.9 KB", if nothing of it remains;
-	// "": the file is new, or a part of it remains.
+	// Replaced describes the old content, such as "295 of 300 lines" or "a binary file, 2.9 KB", if hardly any of it
+	// remains; "": the file is new, or a part of it remains.
 	Replaced string
 	// Unread means that the old content was neither read nor written in this session.
 	Unread bool

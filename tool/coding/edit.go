@@ -218,24 +218,30 @@ func changes[In pathInput](ws writeFS, st *Memory, planned func(*change, In) (st
 			return nil, err
 		}
 		return []tool.Change{{Path: relative(ws.Dir(), c.real), Diff: d.Diff, Base: c.base(), Created: d.Created,
-			Added: d.Added, Removed: d.Removed, Replaced: c.replaced(text, edits), Unread: c.exists && !st.seen(c.real)}}, nil
+			Added: d.Added, Removed: d.Removed, Replaced: c.replaced(text, edits, d.Removed), Unread: c.exists && !st.seen(c.real)}}, nil
 	}
 }
 
-// replaced describes the old content if none of its text remains after edits; "" if something remains or the file
-// was empty.
-func (c *change) replaced(text string, edits []udiff.Edit) string {
-	removed := 0
+// replaced describes the old content if none of its text remains after edits, or of a longer file hardly any of its
+// lines; "" if something remains or the file was empty. removed is the number of lines that do not remain.
+func (c *change) replaced(text string, edits []udiff.Edit, removed int) string {
+	const long = 20
+	gone := 0
 	for _, e := range edits {
-		removed += e.End - e.Start
+		gone += e.End - e.Start
 	}
+	lines := strings.Count(strings.TrimSuffix(text, "\n"), "\n") + 1
 	switch {
-	case len(c.old) == 0 || removed < len(text):
+	case len(c.old) == 0:
 		return ""
 	case text == "": // see diffEdits
 		return "a binary file, " + plain.Bytes(int64(len(c.old)))
+	case gone >= len(text):
+		return plain.Count(lines, "line")
+	case lines >= long && removed < lines && removed*10 >= lines*9:
+		return fmt.Sprintf("%d of %d lines", removed, lines)
 	}
-	return plain.Count(strings.Count(strings.TrimSuffix(text, "\n"), "\n")+1, "line")
+	return ""
 }
 
 // fileKey returns the Key of a tool that reads or changes a file, so that the calls of

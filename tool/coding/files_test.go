@@ -359,11 +359,17 @@ func TestStale(t *testing.T) {
 // TestChangeSays: what a change replaces, and whether the file was read, is known before the user decides.
 func TestChangeSays(t *testing.T) {
 	b := newFixture(t, FileOptions{}, "bin=\x00"+strings.Repeat("\xff", 2999), "long="+strings.Repeat("a line\n", 300),
+		"most=first\n"+strings.Repeat("old\n", 19),
 		"empty=", "read=x\ny\n")
 	b.call(t, "read", `{"path":"read"}`)
+	put(t, b.path("dot.gif"), "GIF89a\x01\x00\x01\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x01\x00\x00;")
+	b.call(t, "read", `{"path":"dot.gif"}`)
 	for _, c := range []struct{ tool, input, want string }{
+		{"write", `{"path":"dot.gif","content":"one\n"}`, "+1 -0 replaces a binary file, 28 B"},
 		{"write", `{"path":"bin","content":"one\n"}`, "+1 -0 replaces a binary file, 2.9 KB, unread"},
 		{"write", `{"path":"long","content":"one\n"}`, "+1 -300 replaces 300 lines, unread"},
+		{"write", `{"path":"most","content":"first\n` + strings.Repeat("new\\n", 9) + `"}`,
+			"+9 -19 replaces 19 of 20 lines, unread"},
 		{"write", `{"path":"empty","content":"one\n"}`, "+1 -0, unread"},
 		{"write", `{"path":"new","content":"one\n"}`, "+1 -0, created"},
 		{"write", `{"path":"read","content":"x\nz\n"}`, "+1 -1"},

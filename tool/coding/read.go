@@ -189,6 +189,9 @@ func (r *readCall) whole() ([]byte, error) {
 	if err == io.EOF || err == io.ErrUnexpectedEOF { // the file shrank
 		err = nil
 	}
+	if err == nil {
+		r.state.recordHash(r.real, hashBytes(data[:n]))
+	}
 	return data[:n], err
 }
 

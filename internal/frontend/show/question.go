@@ -69,7 +69,7 @@ func Body(q *engine.Question, width, rows int, how string) (out []styled.Line, f
 	shown := len(q.Points) > 0 // what the call does is shown
 	for _, sub := range r.Subjects {
 		if sub.IsCommand() {
-			for _, l := range marked(markdown.Highlight("bash", sub.Text), sub.Text) {
+			for _, l := range marked(Command(sub.Text), sub.Text) {
 				out = append(out, styled.BreakWords(l, width)...)
 			}
 			shown = true

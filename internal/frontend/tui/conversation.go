@@ -489,7 +489,7 @@ func (c *conversation) describe(k *llm.ToolCall) styled.Line {
 	if c.summary != nil && len(k.Input) > 0 {
 		summary = c.summary(k.Name, k.Input)
 	}
-	return show.Heading(k.Name, summary)
+	return show.HeadingOf(k.Name, summary, k.Input)
 }
 
 // end shows why a turn ended, unless it completed, and what it used.

@@ -179,7 +179,6 @@ func (v *view) writeTall(width, height int) {
 			v.conv.separate()
 		}
 		v.conv.add(blockNote, body...)
-		v.conv.separate()
 		return
 	}
 	v.conv.last = blockNone

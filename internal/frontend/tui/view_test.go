@@ -515,8 +515,11 @@ func TestPlanStays(t *testing.T) {
 	for _, l := range v.conv.take() {
 		got += l.String() + "\n"
 	}
-	if got != "Steps\n\n1. Move it\n\n" {
+	if got != "Steps\n\n1. Move it\n" {
 		t.Errorf("%q", got)
+	}
+	if live, _ := v.live(40, 24, noon); live[0] != nil || !strings.HasPrefix(live[1].String(), "──") {
+		t.Errorf("no rule above the question: %q", live)
 	}
 	enter := terminal.Key{Name: "enter"}
 	if _, done := v.dialog.key(enter); done {
