@@ -23,7 +23,8 @@ func TestWrap(t *testing.T) {
 		{"one two three four five six seven eight nine ten", "one two three four\n    five six seven\n    eight nine ten"},
 		{"averyveryveryverylongwordindeed and more", "averyveryveryverylongwordindeed and more"},
 		{"    indented and so on and on", "    indented and so\n    on and on"},
-		{"a\tb", "a       b"},
+		{"a\tb", "a\tb"},
+		{"one\ttwo three four five", "one     two three\n    four five"},
 		{"日本語の 👩\u200d💻👩\u200d💻 ab", "日本語の 👩\u200d💻👩\u200d💻 ab"},
 	} {
 		var got []string

@@ -67,7 +67,12 @@ func (f *Front) text(s string) { f.print(wrap(s, f.columns())...) }
 // address, is left for the terminal to wrap, which copies it in one piece.
 func wrap(s string, width int) (out []styled.Line) {
 	for l := range strings.SplitSeq(strings.TrimRight(s, "\n"), "\n") {
+		tabs := plain.Text(l)
 		l = plain.Line(show.Tabs(l))
+		if strings.Contains(tabs, "\t") && styled.Width(l) <= width { // tabs stay what they are, and are copied as such
+			out = append(out, styled.S(styled.Text, tabs))
+			continue
+		}
 		if slices.ContainsFunc(strings.Fields(l), func(w string) bool { return styled.Width(w) > width-4 }) {
 			out = append(out, styled.S(styled.Text, l))
 			continue
