@@ -582,6 +582,9 @@ func task(k *call) string {
 	return strings.Join(strings.Fields(in.Description), " ")
 }
 
+// generalAgent is the name of the agent for everything.
+const generalAgent = "general-purpose"
+
 // taskCells is the width of the task in the line of an agent.
 const taskCells = 30
 
@@ -601,10 +604,15 @@ func (c *conversation) working(s *subAgent, task string, now time.Time) styled.L
 	if len(took) > 0 {
 		tail = "  " + strings.Join(took, " · ")
 	}
-	l := styled.Line{{Text: strings.Repeat("  ", max(s.Depth-1, 0)) + "○ ", Style: styled.Accent},
-		{Text: plain.Line(s.Name), Style: styled.Bold}}
-	if task != "" && c.width >= 2*taskCells {
-		l = append(l, styled.Span{Text: " " + styled.Cut(plain.Line(task), taskCells)})
+	l := styled.Line{{Text: strings.Repeat("  ", max(s.Depth-1, 0)) + "○ ", Style: styled.Accent}}
+	task = styled.Cut(plain.Line(task), taskCells)
+	switch {
+	case task == "" || c.width < 2*taskCells:
+		l = append(l, styled.Span{Text: plain.Line(s.Name), Style: styled.Bold})
+	case s.Name == generalAgent: // which says nothing
+		l = append(l, styled.Span{Text: task, Style: styled.Bold})
+	default:
+		l = append(l, styled.Span{Text: plain.Line(s.Name), Style: styled.Bold}, styled.Span{Text: " " + task})
 	}
 	l = append(l, styled.Span{Text: " › ", Style: styled.Dim})
 	if s.doing == nil {
