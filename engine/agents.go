@@ -29,7 +29,7 @@ func (t *Turn) newAgentFunc(parent *gate.Gate, ws workspace.Workspace, at *isola
 		ws, parent, at := ws, parent, at
 		if ws == nil {
 			if ws, at = s.ws, s.place.now(); at != nil {
-				ws, parent = at.ws, parent.Replace(at.gateOptions(p))
+				ws, parent = at.ws, parent.Replace(gateOptions(s, p, at))
 			}
 		}
 		var tree *isolated
@@ -38,7 +38,7 @@ func (t *Turn) newAgentFunc(parent *gate.Gate, ws workspace.Workspace, at *isola
 			if tree, err = t.isolate(ctx, d, ws); err != nil {
 				return nil, nil, err
 			}
-			ws, parent, at = tree.ws, parent.Replace(tree.gateOptions(p)), tree
+			ws, parent, at = tree.ws, parent.Replace(gateOptions(s, p, tree)), tree
 		}
 		log, err := p.agentLog(s.log, s.Recorded())
 		if err != nil {

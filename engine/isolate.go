@@ -85,9 +85,20 @@ func (i *isolated) text() string {
 		"Changes that are not committed are not in it. Do not change files outside it.", i.ws.Dir(), i.tree.Branch)
 }
 
-// gateOptions returns what the settings say about permissions, for the worktree: rules for paths of the project hold
+// gateOptions returns what the settings and the host say about permissions where a session works, or in a worktree at.
+func gateOptions(s *Session, p *Project, at *isolated) gate.Options {
+	o, host := s.engine.gateOptions(p), s.Host()
+	o.Rules.Deny = slices.Concat(o.Rules.Deny, host.Rules.Deny)
+	o.Rules.Ask = slices.Concat(o.Rules.Ask, host.Rules.Ask)
+	if at != nil {
+		return at.gateOptions(p, o)
+	}
+	return o
+}
+
+// gateOptions returns options for the worktree: rules for paths of the project hold
 // for the same paths in the worktree. Those that ask and deny go on holding for the project.
-func (i *isolated) gateOptions(p *Project) gate.Options {
+func (i *isolated) gateOptions(p *Project, o gate.Options) gate.Options {
 	moved := func(rules []permission.Rule) (all []permission.Rule) {
 		for _, r := range rules {
 			if below, ok := subpath.Rel(p.root, r.Base); ok && r.Base != "" {
@@ -97,7 +108,6 @@ func (i *isolated) gateOptions(p *Project) gate.Options {
 		}
 		return all
 	}
-	o := i.engine.gateOptions(p)
 	o.Paths = i.paths
 	o.Rules = permission.Rules{Allow: moved(o.Rules.Allow), Ask: slices.Concat(o.Rules.Ask, moved(o.Rules.Ask)),
 		Deny: slices.Concat(o.Rules.Deny, moved(o.Rules.Deny))}

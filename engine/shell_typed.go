@@ -56,7 +56,7 @@ func (s *Session) Shell(ctx context.Context, c ShellCommand) (tool.Result, error
 // typedGate makes the Gate for what the user typed.
 func (t *Turn) typedGate(approver gate.Approver) (*gate.Gate, error) {
 	p := t.project
-	o := t.session.engine.gateOptions(p)
+	o := gateOptions(t.session, p, nil)
 	o.Approver, o.Audit, o.Permitted = approver, p.audit(t.session.log), t.session.reads.permitted
 	return gate.New(o)
 }

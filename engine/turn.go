@@ -38,10 +38,7 @@ type Turn struct {
 func (s *Session) Now() *Turn {
 	p := s.engine.Project()
 	t := &Turn{session: s, project: p, host: s.Host()}
-	o := s.place.options(p)
-	o.Rules.Deny = slices.Concat(o.Rules.Deny, t.host.Rules.Deny)
-	o.Rules.Ask = slices.Concat(o.Rules.Ask, t.host.Rules.Ask)
-	t.gate = s.gate.Replace(o)
+	t.gate = s.gate.Replace(s.place.options(p))
 	if s.hooks != nil {
 		_, local := s.ws.(*workspace.Local)
 		t.hooks = &hookSet{project: p, skills: s.engine.Catalog, pinned: &s.engine.pinned, dir: s.ws.Dir(),

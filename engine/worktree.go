@@ -121,13 +121,8 @@ func (l *place) wrap(tools tool.Set) tool.Set {
 	return tools
 }
 
-// options returns what the settings say about permissions where the session works.
-func (l *place) options(p *Project) gate.Options {
-	if in := l.now(); in != nil {
-		return in.gateOptions(p)
-	}
-	return l.session.engine.gateOptions(p)
-}
+// options returns what the settings and the host say about permissions where the session works.
+func (l *place) options(p *Project) gate.Options { return gateOptions(l.session, p, l.now()) }
 
 // entered is what the log knows about the worktree of a session: the Details of both tools. An empty Name means that
 // the session left it.

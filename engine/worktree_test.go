@@ -9,9 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/checkpoint"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/permission"
 )
 
 // show returns what is in a file of a commit.
@@ -22,6 +24,46 @@ func show(t *testing.T, dir, what string) string {
 		t.Error(what, err)
 	}
 	return string(out)
+}
+
+// TestHostRulesInWorktree: what a host denies is denied in a worktree too, to the session and to sub-agents.
+func TestHostRulesInWorktree(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the commands are those of sh")
+	}
+	p := newFixture(t, "a.txt", "a\n")
+	p.commit(t)
+	m := llmtest.New(
+		calls("Agent", `{"description":"d","prompt":"p","agent":"apart"}`),
+		calls("bash", `{"command":"touch agent"}`),
+		llmtest.Reply("agent done"),
+		calls("EnterWorktree", `{"name":"feature"}`),
+		calls("bash", `{"command":"touch session"}`),
+		llmtest.Reply("done"))
+	o := p.options(m)
+	o.Trust = true
+	o.Values["permissions.allow"] = []string{"EnterWorktree", "Agent", "Bash"}
+	deny, err := permission.ParseRule("Bash(touch:*)", permission.Flag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, s := p.open(t, o, nil, engine.SessionOptions{Host: engine.Host{
+		Rules:  permission.Rules{Deny: []permission.Rule{deny}},
+		Agents: []agent.Definition{{Name: "apart", Description: "d", Prompt: "p", Isolated: true}}}})
+	run(t, s, "go")
+	refused := 0
+	for _, r := range m.Requests() {
+		data, err := json.Marshal(r.Messages[len(r.Messages)-1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(data), "the rule Bash(touch:*)") {
+			refused++
+		}
+	}
+	if refused != 2 {
+		t.Errorf("%d of 2 calls were refused", refused)
+	}
 }
 
 // TestEnterWorktree: a session works in a worktree until it leaves it, an undo brings back what it changed there, and
