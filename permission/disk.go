@@ -64,7 +64,7 @@ func (j *judge) expand(a *bash.File, v, dir string) ([]string, error) {
 
 // goPattern returns a pattern for [path.Match] that matches at least the names that a pattern of bash does. They agree
 // on classes of letters, digits, ranges and some signs. A name from any other class on, such as [[:alpha:]] or []a],
-// may be anything.
+// may be anything. Quotes are not known here: in ['!'a] and [a'-'z] these signs are members.
 func goPattern(pattern string) string {
 	elems := strings.Split(pattern, "/")
 	for k, elem := range elems {
@@ -82,7 +82,13 @@ func goPattern(pattern string) string {
 					break chars
 				}
 				i += len(class) - 1
-				b.WriteString(strings.Replace(class, "[!", "[^", 1))
+				switch {
+				case class[1] == '!' || class[1] == '^': // quoted, it is a member
+					class = "?"
+				case strings.Contains(class, "-"): // quoted, it is one, too
+					class = class[:len(class)-1] + `\-]`
+				}
+				b.WriteString(class)
 			default:
 				b.WriteByte(elem[i])
 			}

@@ -16,11 +16,16 @@ import (
 func TestBracketInClass(t *testing.T) {
 	place := testWorkspace(t)
 	place.Glob = nil
+	if err := os.WriteFile(filepath.Join(place.Dir, "sub", ".x-env"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	deny := rulesOf(t, "Read(.x-env)", permission.User)
 	for command, want := range map[string]permission.Verdict{
-		"cat sub/o[k].txt": permission.Allow, "cat sub/.e[]n]v": permission.Ask,
+		"cat sub/o[k].txt": permission.Allow, "cat sub/o[a-z].txt": permission.Allow,
+		"cat sub/.e[]n]v": permission.Ask, "cat sub/.x[a'-'z]env": permission.Deny,
 	} {
 		s := permission.Subject{Kind: permission.KindBash, Text: command}
-		if d := (permission.Rules{}).Decide(t.Context(), permission.Default, place, s); d.Verdict != want {
+		if d := (permission.Rules{Deny: deny}).Decide(t.Context(), permission.Default, place, s); d.Verdict != want {
 			t.Errorf("%s: %v: %s", command, d.Verdict, d.Reason)
 		}
 	}
