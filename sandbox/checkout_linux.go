@@ -602,6 +602,18 @@ func (r *run) git(c *checkout, stdin string, env []string, args ...string) ([]by
 	return out, err
 }
 
+// gone returns the protected names that were there when the command began and are not there now.
+func (n *protectedFiles) gone() (paths []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for path := range n.known {
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
 // inside runs a program in the sandbox, in a work tree, with the environment of the command that has ended.
 func (r *run) inside(c *checkout, stdin string, env []string, args ...string) ([]byte, error) {
 	path, err := exec.LookPath(args[0])
@@ -614,7 +626,9 @@ func (r *run) inside(c *checkout, stdin string, env []string, args ...string) ([
 	cmd.Env = append(slices.Clone(r.env), env...)
 	policy := r.policy
 	policy.Network, policy.Hosts = false, nil
-	inner, err := r.system.prepare(policy, r.backend, cmd, &workspace.Command{Env: env})
+	// What the command removed, as it was allowed to, cannot be covered, and may come back.
+	gone := workspace.Allowance{Replace: r.system.names.gone()}
+	inner, err := r.system.prepare(policy, r.backend, cmd, &workspace.Command{Env: env, Allow: gone})
 	if err != nil {
 		return nil, err
 	}

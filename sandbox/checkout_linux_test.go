@@ -81,6 +81,11 @@ func TestPutBack(t *testing.T) {
 	git("checkout", "-q", "-b", "seven", "one")
 	git("rm", "-q", ".zed/tasks.json")
 	git("commit", "-qm", "seven")
+	git("checkout", "-q", "-b", "eight", "one")
+	git("rm", "-q", ".vscode/settings.json")
+	write(".husky/pre-commit", "eight")
+	git("add", ".")
+	git("commit", "-qm", "eight")
 	git("checkout", "-q", "-b", "six", "one")
 	write("six.txt", "six")
 	write(".vscode/settings.json", "six")
@@ -160,13 +165,25 @@ func TestPutBack(t *testing.T) {
 	}
 	// A rule for a file lets a command write it, but not git put another one in its place.
 	ruled := workspace.Allowance{Write: []string{filepath.Join(dir, ".vscode/settings.json"), filepath.Join(dir, "a.txt")}}
-	for _, script := range []string{"git merge five", "git pull --no-rebase . five; git commit -qam wip; true"} {
+	for _, script := range []string{"git merge eight", "git merge five",
+		"git pull --no-rebase . five; git commit -qam wip; true"} {
 		if exit := run(script, ruled); !strings.Contains(strings.Join(exit.Refused, "\n"), "are back as they were") {
 			t.Errorf("%s: with rules: not reported: %q", script, exit.Refused)
 		}
 		if after := state(); after != before {
 			t.Fatalf("%s: with rules: left\n%s, want\n%s", script, after, before)
 		}
+	}
+	// Some of the files are known beforehand, others come with a pull.
+	known := workspace.Allowance{Replace: []string{filepath.Join(dir, ".vscode/settings.json")}}
+	undone := func(exit workspace.Exit) bool {
+		return strings.Contains(strings.Join(exit.Refused, "\n"), "are back as they were")
+	}
+	if exit := run("git pull -q --no-rebase ../others eight", known); !undone(exit) {
+		t.Errorf("some known: not reported: %q", exit.Refused)
+	}
+	if after := state(); after != before {
+		t.Fatalf("some known: left\n%s, want\n%s", after, before)
 	}
 	if exit := run("echo ruled > .vscode/settings.json; git commit -qm ruled .vscode", ruled); len(exit.Restored) > 0 ||
 		git("show", "HEAD:.vscode/settings.json") != "ruled\n" {
@@ -185,7 +202,7 @@ func TestPutBack(t *testing.T) {
 	changed := state()
 	for _, script := range []string{"git stash", "git stash -q -u 2>/dev/null; true",
 		"git stash -q; git commit -qam wip; true"} {
-		if exit := run(script, workspace.Allowance{}); !strings.Contains(strings.Join(exit.Refused, "\n"), "are back as they were") {
+		if exit := run(script, workspace.Allowance{}); !undone(exit) {
 			t.Errorf("%s: not reported: %q", script, exit.Refused)
 		}
 		if after := state() + git("stash", "list"); after != changed {

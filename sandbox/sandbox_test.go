@@ -64,10 +64,12 @@ func TestEnviron(t *testing.T) {
 		"PATH=/bin:.:rel:/w/bin:/more:/usr/bin:", "HOME=/h", "AWS_SECRET_ACCESS_KEY=s", "ANTHROPIC_API_KEY=s",
 		"SSH_AUTH_SOCK=/x", "TMPDIR=/elsewhere", "LC_ALL=C", "MINE=1", "APP_X=2", "MINETOO=s", "LD_PRELOAD=/w/evil.so",
 		"BASH_ENV=/w/evil", "GIVEN=old", "NODE_EXTRA_CA_CERTS=/etc/ca.pem", "SSL_CERT_FILE=/etc/ca.pem",
-		"DBUS_SESSION_BUS_ADDRESS=s",
+		"DBUS_SESSION_BUS_ADDRESS=s", "GIT_AUTHOR_NAME=n", "GIT_COMMITTER_EMAIL=e", "GIT_DIR=/w/evil",
+		"GIT_SSH_COMMAND=/w/evil",
 	}, []string{"GIVEN=new", "AWS_PROFILE=p"})
 	want := "TMPDIR=/tmp PATH=/bin:/usr/bin HOME=/h LC_ALL=C MINE=1 APP_X=2 " +
-		"NODE_EXTRA_CA_CERTS=/etc/ca.pem SSL_CERT_FILE=/etc/ca.pem GIVEN=new AWS_PROFILE=p"
+		"NODE_EXTRA_CA_CERTS=/etc/ca.pem SSL_CERT_FILE=/etc/ca.pem GIT_AUTHOR_NAME=n GIT_COMMITTER_EMAIL=e " +
+		"GIVEN=new AWS_PROFILE=p"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
 	}

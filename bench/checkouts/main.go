@@ -70,7 +70,8 @@ func run(dir string, verbose bool) error {
 	d.env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "ANTHROPIC_API_KEY=k",
 		"ANTHROPIC_BASE_URL=" + d.server.URL, "GIT_AUTHOR_NAME=n", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=n",
 		"GIT_COMMITTER_EMAIL=a@b", "GIT_EDITOR=true"}
-	if err := os.WriteFile(filepath.Join(home, ".gitconfig"), []byte("[user]\nname = n\nemail = a@b\n"), 0o600); err != nil {
+	user := []byte("[user]\nname = n\nemail = a@b\n")
+	if err := os.WriteFile(filepath.Join(home, ".gitconfig"), user, 0o600); err != nil {
 		return err
 	}
 	clones, err := filepath.Glob(filepath.Join(dir, "*"))
@@ -197,7 +198,8 @@ func (d *driver) drive(clone string, table *bench.Table) error {
 				log.Printf("%s: %s: %s %s: right %v", name, s.branch, s.command, how, ok)
 			}
 			if !ok {
-				log.Printf("left:\n%sbefore:\n%sof git:\n%slast request: …%s", got, before, want, w.end())
+				results := w.results()
+				log.Printf("left:\n%sbefore:\n%sof git:\n%sresults: …%s", got, before, want, results[max(0, len(results)-3000):])
 			}
 		}
 
@@ -233,7 +235,7 @@ func (d *driver) drive(clone string, table *bench.Table) error {
 		case got == before:
 			undone++
 		}
-		kept := s.merges && strings.Contains(w.end(), "git show ") // the changes that are not committed are merged
+		kept := s.merges && strings.Contains(w.results(), "git show ") // the changes that are not committed are merged
 		check("in a script", got == want || got == before || kept, got)
 	}
 	table.Add(name, files, refused, complete, undone, done, wrong)
@@ -481,13 +483,10 @@ func (w *work) rules() []string {
 	return slices.Compact(all)
 }
 
-// end returns the end of the last request.
-func (w *work) end() string {
+// results returns the results of the commands, as the last request has them.
+func (w *work) results() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	text := w.asked.String()
-	if i := strings.Index(text, "tool_result"); i > 0 {
-		text = text[i:]
-	}
-	return text[max(0, len(text)-3000):]
+	return text[max(0, strings.Index(text, "tool_result")):]
 }
