@@ -67,12 +67,22 @@ var proxies = []string{"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "
 var tierVariables = map[string]string{"ANTHROPIC_SMALL_FAST_MODEL": "fast", "ANTHROPIC_DEFAULT_HAIKU_MODEL": "fast",
 	"ANTHROPIC_DEFAULT_SONNET_MODEL": "default", "ANTHROPIC_DEFAULT_OPUS_MODEL": "strong"}
 
+// piFiles are what a home of Pi may contain beside its settings that has no effect here.
+var piFiles = []string{"extensions", "keybindings.json", "models.json", "themes"}
+
 // read determines which of other programs' settings have an effect.
 func (f *Foreign) read() {
 	p := f.project
 	given := p.config.Foreign
 	for _, u := range given.Unused {
 		f.unused = append(f.unused, UnusedSettings{u.Path, slices.Clone(u.Keys)})
+	}
+	if given.PiHome != "" {
+		for _, name := range piFiles {
+			if _, err := os.Lstat(filepath.Join(given.PiHome, name)); err == nil {
+				f.addUnused(given.PiHome, name)
+			}
+		}
 	}
 	f.models = given.Models
 	if len(given.Env) == 0 {

@@ -401,8 +401,8 @@ func (s Server) expand(getenv func(string) string) (Server, error) {
 	}
 	values := func(in map[string]string) map[string]string {
 		out := maps.Clone(in)
-		for k, v := range out {
-			out[k] = put(v)
+		for _, k := range slices.Sorted(maps.Keys(in)) { // in this order, so that the error is the same each time
+			out[k] = put(in[k])
 		}
 		return out
 	}

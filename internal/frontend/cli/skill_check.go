@@ -57,6 +57,10 @@ error in any skill.`,
 					return notSkills(c, arg, err)
 				}
 				found = append(found, skills...)
+				for _, dir := range passedOver(arg, skills) {
+					fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s: not checked, because its name begins with a dot (%s %s)\n",
+						plain.Line(dir), c.CommandPath(), plain.Line(dir))
+				}
 			}
 			failed := 0
 			var unread error
@@ -128,6 +132,31 @@ func pathHint(c *cobra.Command, name string) string {
 		}
 	}
 	return ""
+}
+
+// passedOver returns the directories below root in which the search for skills does not look although there are some.
+// found is what it found.
+func passedOver(root string, found []string) (dirs []string) {
+	root = filepath.Clean(root) // as in found
+	_ = filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(root, p)
+		switch {
+		case err != nil || !d.IsDir(): // a directory that cannot be read has no skills for the search either
+			return nil
+		case p == root && !slices.Contains(found, p):
+			return nil
+		case slices.Contains(found, p), d.Name() == "node_modules", d.Name() == ".git",
+			strings.Count(rel, string(filepath.Separator)) >= 6:
+			return fs.SkipDir
+		case d.Name()[0] == '.':
+			if _, err := knack.FindSkills(p); err == nil {
+				dirs = append(dirs, p)
+			}
+			return fs.SkipDir
+		}
+		return nil
+	})
+	return dirs
 }
 
 // skillsIn returns the skill directories below a path, or the path itself if it is an archive.

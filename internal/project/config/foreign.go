@@ -17,6 +17,7 @@ type Foreign struct {
 	Models []ForeignModel // highest precedence first; used only if Settings.Model is ""
 	Env    []ForeignVariable
 	Unused []Unused
+	PiHome string // the directory of the user's settings file of Pi; "": there is none
 }
 
 // A ForeignModel is the model that a file of another program names.
@@ -50,6 +51,7 @@ func (l *loader) adopt(from *layer) {
 		switch {
 		case from.project && !layout.SettingCounts(filepath.ToSlash(from.path), m.key):
 		case from.pi:
+			l.result.Foreign.PiHome = filepath.Dir(from.path)
 			key, val, used = from.ofPi(m)
 		default:
 			key = m.key

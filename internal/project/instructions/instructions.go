@@ -124,6 +124,7 @@ func (l *loader) problem(code knack.Code, path, format string, args ...any) {
 func (l *loader) context() {
 	for _, path := range []string{
 		join(l.ConfigHome, "AGENTS.md"), join(l.ClaudeHome, "CLAUDE.md"), join(l.Home, ".pi/agent/AGENTS.md"),
+		join(l.Home, ".pi/agent/CLAUDE.md"),
 	} {
 		if path != "" && l.document(path, "") {
 			break
