@@ -83,6 +83,21 @@ func TestExpand(t *testing.T) {
 	}
 }
 
+// TestExpandOrder: of several variables that are not set, the error names the same in each run.
+func TestExpandOrder(t *testing.T) {
+	t.Parallel()
+	all := map[string]string{}
+	for _, name := range strings.Split("ABCDEFGH", "") {
+		all[name] = "${NONE_" + name + "}"
+	}
+	for range 20 {
+		_, err := Server{Env: all}.expand(func(string) string { return "" })
+		if err == nil || !strings.Contains(err.Error(), "NONE_A") {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestURL: without TLS only loopback addresses are allowed; names that imitate others are refused.
 func TestURL(t *testing.T) {
 	t.Parallel()
