@@ -15,16 +15,23 @@ func TextAnswer(text string) string {
 }
 
 func answer(block, delta, stop string) string {
-	return fmt.Sprintf(`data: {"type":"message_start","message":{"model":"m","usage":{"input_tokens":9,"output_tokens":1}}}
+	return fmt.Sprintf(`event: message_start
+data: {"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],`+
+		`"usage":{"input_tokens":9,"output_tokens":1}}}
 
+event: content_block_start
 data: {"type":"content_block_start","index":0,"content_block":%s}
 
+event: content_block_delta
 data: {"type":"content_block_delta","index":0,"delta":%s}
 
+event: content_block_stop
 data: {"type":"content_block_stop","index":0}
 
+event: message_delta
 data: {"type":"message_delta","delta":{"stop_reason":%q},"usage":{"output_tokens":9}}
 
+event: message_stop
 data: {"type":"message_stop"}
 
 `, block, delta, stop)
