@@ -181,7 +181,9 @@ func (d *driver) newHome(p *program) (*home, error) {
 	return h, nil
 }
 
-func (h *home) run(args ...string) (stdout, stderr string, err error) { return h.runFor(2*time.Minute, args...) }
+func (h *home) run(args ...string) (stdout, stderr string, err error) {
+	return h.runFor(2*time.Minute, args...)
+}
 
 // serverWait is how long a server may take to answer.
 const serverWait = 40 * time.Second
