@@ -54,6 +54,8 @@ type Place struct {
 	// case; "": from the file's path.
 	Name  string
 	Fixed bool
+	// Text is a command whose text is in the manifest, which is then at Path; "": Path has it.
+	Text string
 }
 
 // A File is a file with the name of what it defines, without the plugin's prefix: reviewer, or

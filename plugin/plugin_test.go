@@ -108,6 +108,9 @@ func show(p *Plugin) string {
 			if x.Name != "" {
 				fmt.Fprintf(&b, " as %s", x.Name)
 			}
+			if x.Text != "" {
+				fmt.Fprintf(&b, " %q", x.Text)
+			}
 			b.WriteByte('\n')
 		}
 	}

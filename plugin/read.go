@@ -421,6 +421,30 @@ func (r *reader) addRootSkills() {
 	}
 }
 
+// A command is one of a manifest's commands by name.
+type command struct {
+	Source, Content, Description, Model string
+	Hint                                string          `json:"argumentHint"`
+	Tools                               json.RawMessage `json:"allowedTools"`
+}
+
+// markdown returns a command whose text is in the manifest as a file would have it.
+func (c command) markdown() string {
+	if strings.HasPrefix(c.Content, "---\n") {
+		return c.Content
+	}
+	head := ""
+	for _, f := range [][2]string{{"description", c.Description}, {"argument-hint", c.Hint}, {"model", c.Model}} {
+		if value, err := json.Marshal(f[1]); err == nil && f[1] != "" { // JSON is YAML
+			head += f[0] + ": " + string(value) + "\n"
+		}
+	}
+	if len(c.Tools) > 0 {
+		head += "allowed-tools: " + string(c.Tools) + "\n"
+	}
+	return "---\n" + head + "---\n" + c.Content
+}
+
 // readCommands finds commands. A manifest's list replaces commands/.
 func (r *reader) readCommands(given json.RawMessage) {
 	if r.commandSuffix == "" {
@@ -448,16 +472,15 @@ func (r *reader) readCommands(given json.RawMessage) {
 			r.Commands = append(r.Commands, Place{Path: at, Name: name, Fixed: name != ""})
 		}
 	}
-	var byName map[string]struct{ Source, Content string }
+	var byName map[string]command
 	if json.Unmarshal(given, &byName) == nil && byName != nil {
 		for _, name := range sorted(byName) {
 			switch c := byName[name]; {
-			case c.Content != "":
-				r.problem(knack.CodePluginInvalid, knack.Warn, r.Manifest,
-					"commands: the text of %s is in the manifest, which is not supported; it needs a file", plain.Line(name))
 			case !ValidName(name):
 				r.problem(knack.CodeNameInvalid, knack.Warn, r.Manifest, "commands: %q cannot be the name of a command",
 					plain.Line(name))
+			case c.Content != "":
+				r.Commands = append(r.Commands, Place{Path: r.Manifest, Name: name, Fixed: true, Text: c.markdown()})
 			default:
 				add(c.Source, name)
 			}

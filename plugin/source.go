@@ -48,8 +48,8 @@ func (p *Plugin) Sources(l Location) []knack.Source {
 			Origin: l.Origin, Check: l.Check, Cache: l.Cache, Commands: commands}, p.Name, place, vars, commands})
 	}
 	for _, c := range p.Commands {
-		if strings.HasSuffix(c.Path, ".toml") {
-			all = append(all, tomlSource{plugin: p.Name, place: c, vars: vars, at: l})
+		if c.Text != "" || strings.HasSuffix(c.Path, ".toml") {
+			all = append(all, textSource{plugin: p.Name, place: c, vars: vars, at: l})
 			continue
 		}
 		add(c, true)

@@ -17,23 +17,24 @@ import (
 	"github.com/knack-agent/knack"
 )
 
-// A tomlSource is a command of Gemini CLI: a file with a description and a prompt.
-type tomlSource struct {
+// A textSource is a command that is not a Markdown file: one of Gemini CLI, which is TOML with a description and a
+// prompt, or one whose text is in the manifest.
+type textSource struct {
 	plugin string
 	place  Place
 	vars   map[string]string
 	at     Location
 }
 
-func (s tomlSource) path() string { return filepath.Join(s.at.Dir, filepath.FromSlash(s.place.Path)) }
+func (s textSource) path() string { return filepath.Join(s.at.Dir, filepath.FromSlash(s.place.Path)) }
 
-func (s tomlSource) Location() knack.Location {
+func (s textSource) Location() knack.Location {
 	_, err := os.Stat(s.path())
 	return knack.Location{Kind: s.at.Origin.Kind, Label: s.at.Origin.Label, Path: s.path(), Trust: s.at.Origin.Trust,
 		Missing: err != nil}
 }
 
-func (s tomlSource) Skills(context.Context) iter.Seq2[*knack.Skill, error] {
+func (s textSource) Skills(context.Context) iter.Seq2[*knack.Skill, error] {
 	return func(yield func(*knack.Skill, error) bool) {
 		text, err := s.read()
 		if err != nil {
@@ -54,6 +55,9 @@ func (s tomlSource) Skills(context.Context) iter.Seq2[*knack.Skill, error] {
 			return
 		}
 		k.Name, k.Label, k.Vars, k.Dir = s.plugin+":"+s.place.Name, "", s.vars, filepath.Dir(s.path())
+		if s.place.Text != "" { // there may be several in the manifest
+			k.ID, k.Dir = s.path()+"#"+s.place.Name, s.at.Dir
+		}
 		k.Read = func(context.Context) ([]byte, error) { return s.read() }
 		k.List = func(context.Context) ([]string, error) { return nil, nil }
 		yield(k, nil)
@@ -61,7 +65,10 @@ func (s tomlSource) Skills(context.Context) iter.Seq2[*knack.Skill, error] {
 }
 
 // read returns the command as Markdown.
-func (s tomlSource) read() ([]byte, error) {
+func (s textSource) read() ([]byte, error) {
+	if s.place.Text != "" {
+		return []byte(s.place.Text), nil
+	}
 	root, err := os.OpenRoot(s.at.Dir)
 	if err != nil {
 		return nil, err
