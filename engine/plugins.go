@@ -58,6 +58,13 @@ func (s *Plugins) read() error {
 		return nil
 	}
 	for _, dir := range absolutePaths(s.project.dir, s.project.options.Plugins) {
+		if isPluginArchive(dir) {
+			unpacked, err := unpack(dir, s.project.options.Env.StateFile("unpacked"), unpackPlugin)
+			if err != nil {
+				return Usagef("knack plugin add --help", "%s: %s", plain.Line(dir), plain.Line(err.Error()))
+			}
+			dir = unpacked
+		}
 		dirs, err := pluginDirs(dir)
 		if err != nil {
 			return err

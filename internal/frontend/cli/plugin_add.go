@@ -214,7 +214,13 @@ func (x *installer) plugin(t target) (string, error) {
 		return "", &engine.Error{Err: fmt.Errorf("%s has other files than %s records", plain.Line(id), plain.Line(project)),
 			Exit: engine.ExitRefused}
 	}
-	done, err := x.install(st, id, t.replaces, func() install.Page { return x.page(st, id, t.replaces) })
+	done, err := x.install(st, id, t.replaces, func() install.Page {
+		page := x.page(st, id, t.replaces)
+		if want != nil && want.Commit != "" {
+			page.PinnedBy = project
+		}
+		return page
+	})
 	if err != nil || !done {
 		return "", err
 	}

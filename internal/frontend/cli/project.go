@@ -39,8 +39,8 @@ func (f *projectFlags) register(c *cobra.Command) {
 		"asking for trust")
 	fs.StringArrayVar(&f.addDirs, "add-dir", nil, "let tools use `DIR` as they use the working directory, and use "+
 		"its .claude, .agents, .knack and .pi")
-	fs.StringArrayVar(&f.plugins, "plugin-dir", nil, "also use the plugin, or directory of plugins, in `DIR`, without "+
-		"asking for trust")
+	fs.StringArrayVar(&f.plugins, "plugin-dir", nil, "also use the plugin, or directory of plugins, in `DIR` (or .zip), "+
+		"without asking for trust")
 	fs.BoolVar(&f.bare, "bare", false, "use only --skill, --add-dir, managed and bundled skills")
 	fs.BoolVar(&f.noSkills, "no-skills", false, "use only managed skills")
 	fs.StringArrayVar(&f.settings, "settings", nil, "also read settings: a `FILE`, or JSON")

@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"os"
 	"path"
 	"strings"
 
@@ -102,6 +103,22 @@ func (s *Store) fetchArchive(ctx context.Context, g Given, w *writer) error {
 		return err
 	}
 	return unpack(data, g.Digest, g.Source.Path, w)
+}
+
+// Unpack writes the files of an archive that the user named to dir, which is empty, with the limits of an installation.
+func Unpack(file, dir string) error {
+	data, err := regular.Read(file, maxArchive)
+	if err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	w := newWriter(root)
+	defer w.Close()
+	return unpack(data, "", "", w)
 }
 
 // unpack writes the files of a .zip or .tar.gz. digest is the sha256 of data in hex; "": any. dir is the directory in

@@ -29,6 +29,8 @@ type Page struct {
 	Runs     []Run           `json:"runs"`
 	Unused   []string        `json:"unused"`
 	Problems []knack.Problem `json:"problems"`
+	// PinnedBy is the project's lock that asks for the commit, which may not be the newest; "": none.
+	PinnedBy string `json:"pinnedBy,omitempty"`
 	// Always is the number of tokens that the plugin adds to every request: its part of the list of skills and agents.
 	// OnUse is that of its largest skill.
 	Always int `json:"tokensAlways"`
@@ -178,6 +180,9 @@ func (p Page) Write(w io.Writer, st *Staged, id string) {
 	line("license", st.Plugin.License)
 	line("source", st.Source.String())
 	line(map[bool]string{true: "version", false: "commit"}[st.Source.Kind == plugin.NPM], st.Commit)
+	if p.PinnedBy != "" {
+		line("pinned by", p.PinnedBy+", which the project brings: there may be a newer one")
+	}
 	line("signed by", SignerNames(st.Signers))
 	line("attested by", st.Attested)
 	line("content", fmt.Sprintf("%s, %s", plain.Count(len(st.Files), "file"), st.Tree))
