@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/internal/leaf/guard"
@@ -177,7 +178,8 @@ func isOfFinder(name string) bool {
 	return strings.HasPrefix(name, "__MACOSX/") || path.Base(name) == ".DS_Store"
 }
 
-// onlyDir returns the directory that contains all files; "": there is none.
+// onlyDir returns the directory that contains all files; "": there is none. A plugin may consist of skills/ alone, which
+// is then not its directory.
 func onlyDir(names []string) string {
 	dir := ""
 	for _, name := range names {
@@ -186,6 +188,17 @@ func onlyDir(names []string) string {
 			return ""
 		}
 		dir = top
+	}
+	switch dir {
+	case ".", "..": // its files are refused
+		return ""
+	case "skills", "commands", "agents", "hooks":
+		whole := func(name string) bool {
+			return name == dir+"/SKILL.md" || strings.HasPrefix(name, dir+"/.claude-plugin/")
+		}
+		if !slices.ContainsFunc(names, whole) {
+			return ""
+		}
 	}
 	return dir
 }
