@@ -168,7 +168,7 @@ func TestPeerBoth(t *testing.T) {
 	modules := nodetest.Dir(t)
 	node := nodetest.Program(modules)
 	for _, name := range []string{"suggest", "accept", "fallback", "resource", "servers", "failures", "start", "absent",
-		"store", "context", "blocked", "before", "pieces", "modes", "limits", "members", "settings", "agents"} {
+		"store", "context", "started", "blocked", "before", "pieces", "modes", "limits", "members", "settings", "agents"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newFixture(t, serve(t))

@@ -2,9 +2,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
-
-const modules = process.env.KNACK_NPM + '/node_modules/';
-const sdk = await import(modules + '@anthropic-ai/claude-agent-sdk/sdk.mjs');
+import { channel, collect, init, message, result, sdk, z } from './hosts.mjs';
 
 const options = (more) => ({
 	pathToClaudeCodeExecutable: process.env.KNACK,
@@ -15,11 +13,7 @@ const options = (more) => ({
 });
 
 // run returns the messages of one query.
-async function run(prompt, more) {
-	const all = [];
-	for await (const m of sdk.query({ prompt, options: options(more) })) all.push(m);
-	return all;
-}
+const run = (prompt, more) => collect(sdk.query({ prompt, options: options(more) }));
 
 // failing returns the messages of a query whose result is an error, for which the SDK throws.
 async function failing(prompt, more, want) {
@@ -28,29 +22,6 @@ async function failing(prompt, more, want) {
 		for await (const m of sdk.query({ prompt, options: options(more) })) all.push(m);
 	}, want);
 	return all;
-}
-
-const message = (text, more) => ({
-	type: 'user', message: { role: 'user', content: text }, parent_tool_use_id: null, ...more,
-});
-const result = (all) => all.filter((m) => m.type === 'result').at(-1);
-const init = (all) => all.find((m) => m.subtype === 'init');
-
-// A channel of messages that go to the program one by one.
-function channel() {
-	const waiting = [];
-	let wake = () => {}, done = false;
-	return {
-		say: (m) => { waiting.push(m); wake(); },
-		end: () => { done = true; wake(); },
-		async *[Symbol.asyncIterator]() {
-			for (;;) {
-				while (waiting.length) yield waiting.shift();
-				if (done) return;
-				await new Promise((r) => { wake = r; });
-			}
-		},
-	};
 }
 
 const scenarios = {
@@ -130,7 +101,6 @@ const scenarios = {
 	},
 
 	async server() {
-		const { z } = await import(modules + 'zod/index.js');
 		const calls = [];
 		const server = sdk.createSdkMcpServer({ name: 'calc', version: '1.0.0', tools: [
 			sdk.tool('add', 'Adds two numbers', { a: z.number(), b: z.number() },
@@ -148,7 +118,6 @@ const scenarios = {
 
 	// A server in the host asks the user; a tool of it replaces one of ours.
 	async elicit() {
-		const { z } = await import(modules + 'zod/index.js');
 		const asked = [];
 		const make = () => {
 			const server = sdk.createSdkMcpServer({ name: 'forms', version: '1.0.0', tools: [

@@ -4,49 +4,17 @@ import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-
-const modules = process.env.KNACK_NPM + '/node_modules/';
-const sdk = await import(modules + '@anthropic-ai/claude-agent-sdk/sdk.mjs');
+import { channel, collect, init, message, result, sdk, z } from './hosts.mjs';
 
 const options = (more) => ({
 	pathToClaudeCodeExecutable: process.env.KNACK, stderr: (text) => process.stderr.write(text), maxTurns: 10,
 	permissionMode: 'default', ...more, extraArgs: { sandbox: 'off', ...more?.extraArgs },
 });
-const message = (text, more) => ({
-	type: 'user', message: { role: 'user', content: text }, parent_tool_use_id: null, ...more,
-});
-const result = (all) => all.filter((m) => m.type === 'result').at(-1);
-const init = (all) => all.find((m) => m.subtype === 'init');
 const of = (all, subtype) => all.filter((m) => m.subtype === subtype);
 const until = async (what) => { while (!what()) await new Promise((r) => setTimeout(r, 20)); };
 
-// A channel of messages that go to the program one by one.
-function channel(...first) {
-	const waiting = [...first];
-	let wake = () => {}, done = false;
-	return {
-		say: (m) => { waiting.push(m); wake(); },
-		end: () => { done = true; wake(); },
-		async *[Symbol.asyncIterator]() {
-			for (;;) {
-				while (waiting.length) yield waiting.shift();
-				if (done) return;
-				await new Promise((r) => { wake = r; });
-			}
-		},
-	};
-}
-
 // run returns the messages of a query; on is called with each.
-async function run(prompt, more, on) {
-	const all = [];
-	const q = sdk.query({ prompt, options: options(more) });
-	for await (const m of q) {
-		all.push(m);
-		await on?.(m, q, all);
-	}
-	return all;
-}
+const run = (prompt, more, on) => collect(sdk.query({ prompt, options: options(more) }), on);
 
 const reviewer = { description: 'Reviews', prompt: 'You REVIEW.', tools: ['Read'] };
 const schema = { type: 'object', properties: { count: { type: 'number' } }, required: ['count'], additionalProperties: false };
@@ -103,7 +71,6 @@ const scenarios = {
 
 	// The host chooses among the built-in tools; those of its servers stay.
 	async choice() {
-		const { z } = await import(modules + 'zod/index.js');
 		const server = () => ({ calc: sdk.createSdkMcpServer({ name: 'calc', version: '1.0.0', tools: [
 			sdk.tool('add', 'Adds', { a: z.number() }, async () => ({ content: [{ type: 'text', text: 'sum' }] }))] }) });
 		assert.deepEqual(init(await run('go', { tools: ['Bash', 'Read'], mcpServers: server() })).tools.sort(),
@@ -156,7 +123,6 @@ const scenarios = {
 
 	// A host makes the session stricter while it runs, and its effort another.
 	async stricter() {
-		const { z } = await import(modules + 'zod/index.js');
 		const input = channel(), asked = [];
 		const calc = sdk.createSdkMcpServer({ name: 'calc', version: '1.0.0', tools: [
 			sdk.tool('add', 'Adds', { a: z.number() }, async () => ({ content: [{ type: 'text', text: 'sum' }] }))] });

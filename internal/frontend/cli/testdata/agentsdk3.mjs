@@ -6,10 +6,7 @@ import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { spawn } from 'node:child_process';
-
-const modules = process.env.KNACK_NPM + '/node_modules/';
-const sdk = await import(modules + '@anthropic-ai/claude-agent-sdk/sdk.mjs');
-const { z } = await import(modules + 'zod/index.js');
+import { channel, collect, init, message, result, sdk, z } from './hosts.mjs';
 
 // serve answers requests with tools by the turns of a scenario, and others with "ok".
 async function serve(turns) {
@@ -63,39 +60,13 @@ const options = (more) => ({
 	env: { PATH: process.env.PATH, HOME: join(dir, 'home'), ANTHROPIC_BASE_URL: server.url, ANTHROPIC_API_KEY: claude ? 'sk-ant-x' : 'test-key',
 		KNACK_KEYRING: 'file', CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: '1', DISABLE_AUTOUPDATER: '1', ...more?.env },
 });
-const message = (text, more) => ({ type: 'user', message: { role: 'user', content: text }, parent_tool_use_id: null, ...more });
-const result = (all) => all.filter((m) => m.type === 'result').at(-1);
-const init = (all) => all.find((m) => m.subtype === 'init');
 const results = (request) => JSON.stringify(request.messages.at(-1));
 const work = (name) => join(dir, 'work', name);
-
-// A channel of messages that go to the program one by one.
-function channel(...first) {
-	const waiting = [...first];
-	let wake = () => {}, done = false;
-	return {
-		say: (m) => { waiting.push(m); wake(); },
-		end: () => { done = true; wake(); },
-		async *[Symbol.asyncIterator]() {
-			for (;;) {
-				while (waiting.length) yield waiting.shift();
-				if (done) return;
-				await new Promise((r) => { wake = r; });
-			}
-		},
-	};
-}
 
 // run returns the messages of a query; on is called with each.
 async function run(prompt, turns, more, on) {
 	server.turns.push(...turns);
-	const all = [];
-	const q = sdk.query({ prompt, options: options(more) });
-	for await (const m of q) {
-		all.push(m);
-		await on?.(m, q, all);
-	}
-	return all;
+	return collect(sdk.query({ prompt, options: options(more) }), on);
 }
 
 const bash = (command) => ({ use: [['Bash', { command, description: 'x' }]] });
@@ -246,6 +217,15 @@ const scenarios = {
 		const text = JSON.stringify(server.requests.at(-1));
 		for (const words of ['UserPromptSubmit WORDS', 'PostToolUse WORDS', 'not YET']) assert.ok(text.includes(words), words);
 		assert.equal(stops, 2);
+	},
+
+	// SessionStart: a callback, which is called only here, and a command in settings.
+	async started() {
+		const add = async () => ({ hookSpecificOutput: { hookEventName: 'SessionStart', additionalContext: 'CALLBACK WORDS' } });
+		await run('go', [{ text: 'one' }], { hooks: { SessionStart: [{ hooks: [add] }] } });
+		assert.equal(JSON.stringify(server.requests.at(-1).messages).includes('CALLBACK WORDS'), either(true, false));
+		await run('go', [{ text: 'one' }], { settings: { hooks: { SessionStart: [{ hooks: [{ type: 'command', command: 'echo COMMAND WORDS' }] }] } } });
+		assert.ok(JSON.stringify(server.requests.at(-1).messages).includes('COMMAND WORDS'));
 	},
 
 	// A hook blocks a prompt; another ends the turn.
