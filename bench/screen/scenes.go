@@ -34,9 +34,9 @@ var files = map[string]string{
 		"return nil }\n",
 	".claude/skills/pdf/SKILL.md": "---\nname: pdf\ndescription: Reads, merges and fills PDF files. Use when a " +
 		"task has to do with a PDF.\n---\nUse pdftotext to read, qpdf to merge.\n",
-	".claude/skills/release/SKILL.md": "---\nname: release\ndescription: Prepares a release - version, changelog, " +
+	".claude/skills/publish/SKILL.md": "---\nname: publish\ndescription: Prepares a release - version, changelog, " +
 		"tag. Use when a version is to be published.\n---\nFollow the steps.\n",
-	".claude/skills/review/SKILL.md": "---\nname: review\ndescription: Reviews a change for bugs and style. Use " +
+	".claude/skills/reread/SKILL.md": "---\nname: reread\ndescription: Reviews a change for bugs and style. Use " +
 		"after a change, before a commit.\n---\nRead the diff.\n",
 	".claude/skills/translate/SKILL.md": "---\nname: translate\ndescription: Translates texts and keeps their markup.\n" +
 		"---\nTranslate.\n",
@@ -103,7 +103,7 @@ var scenes = []scene{
 					"options": []map[string]string{{"label": "users"}, {"label": "orders"}}}}}}}}},
 		steps: []step{{prompt, "Store the records\r"}, {`SQLite`, "\x1b[B"}, {`▸ 2`, ""}}},
 	{name: "completion", width: 80, height: 16,
-		steps: []step{{prompt, "/re"}, {`/release +Prepares`, ""}}},
+		steps: []step{{prompt, "/re"}, {`/reread +Reviews`, ""}}},
 	{name: "skills", width: 80, height: 20,
 		steps: []step{{prompt, "/skills\r"}, {`Which skill`, "pdf\r"}, {`pin it`, ""}}},
 	{name: "resume", width: 80, height: 18,
