@@ -17,8 +17,8 @@ type row struct {
 }
 
 // compared are the columns of the comparison.
-var compared = []string{"named", "agents named", "listed", "agents listed", "skill", "command", "agent", "hooks of a turn",
-	"text of a hook", "server"}
+var compared = []string{"named", "agents named", "listed", "agents listed", "skill", "command", "agent",
+	"hooks of a turn", "text of a hook", "server"}
 
 // cell returns name → why not, "": done, for a column.
 func (o *outcome) cell(column string) map[string]string {
@@ -129,7 +129,8 @@ func shown(n [4]int) string {
 func (r row) differences(programs []*program) (out []string) {
 	for i, o := range r.of {
 		if o.refused != "" {
-			out = append(out, fmt.Sprintf("%s: %s does not install it: %s", r.id, programs[i].name, strings.TrimSpace(o.refused)))
+			out = append(out, fmt.Sprintf("%s: %s does not install it: %s", r.id, programs[i].name,
+				strings.TrimSpace(o.refused)))
 		}
 	}
 	for _, column := range compared {
