@@ -452,8 +452,15 @@ func (r *run) stops(c *checkout, name string) bool {
 
 // restore puts back the files, then the branch, HEAD and the index.
 func (r *run) restore(c *checkout, saved, head string, remove []writtenFile, restore []string, taken takenBack) error {
-	for _, f := range remove {
-		removeFound(c.top, filepath.Join(c.top, f.name), f.dev, f.ino)
+	for round := 0; round < 4 && len(remove) > 0; round++ {
+		ignores := false
+		for _, f := range remove {
+			removeFound(c.top, filepath.Join(c.top, f.name), f.dev, f.ino)
+			ignores = ignores || filepath.Base(f.name) == ".gitignore"
+		}
+		if remove = nil; ignores { // it hid others
+			remove, _ = r.written(c, nil, nil)
+		}
 	}
 	list := strings.Join(restore, "\x00")
 	_, err := r.git(c, list, []string{"GIT_INDEX_FILE=" + saved}, "checkout-index", "-f", "-u", "-z", "--stdin")
