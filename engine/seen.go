@@ -20,7 +20,6 @@ import (
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/sandbox"
 	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/workspace"
 )
 
@@ -65,8 +64,8 @@ type reads struct {
 }
 
 // permitted registers what a call that is about to run may read.
-func (r *reads) permitted(record gate.Record, permit tool.Permit) {
-	p := r.session.engine.Project()
+func (r *reads) permitted(record gate.Record) {
+	permit, p := record.Permit, r.session.engine.Project()
 	var paths []string
 	for _, j := range record.Decision.Subjects {
 		if j.Verdict != permission.Deny && (j.Kind == permission.KindRead || j.Kind == permission.KindEdit) {

@@ -214,8 +214,7 @@ func (t *Turn) useModel(ctx context.Context) (err error) {
 // newGate makes the session's gate, with the answers given so far.
 func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 	o := s.engine.gateOptions(p)
-	o.Mode, o.Keeper, o.Audit = p.config.Settings.Permissions.DefaultMode, p.trust, p.audit(s.log)
-	o.Permitted = s.reads.permitted
+	o.Mode, o.Keeper, o.Audit = p.config.Settings.Permissions.DefaultMode, p.trust, gateAudit(p, s.log, &s.reads)
 	if s.person != nil {
 		o.Approver = gate.ApproverFunc(s.approve)
 	}
@@ -226,6 +225,17 @@ func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 func (e *Engine) gateOptions(p *Project) gate.Options {
 	return gate.Options{Rules: p.config.Rules, Paths: e.pathContext(p),
 		Ceiling: gate.Ceiling(p.config.Settings.Skills.EnforceAllowedTools)}
+}
+
+// gateAudit returns the Audit of a gate, which also registers what allowed calls may read.
+func gateAudit(p *Project, log *session.Log, reads *reads) func(gate.Record) {
+	write := p.audit(log)
+	return func(r gate.Record) {
+		write(r)
+		if r.Permit != nil {
+			reads.permitted(r)
+		}
+	}
 }
 
 // audit returns a function that writes decisions to a log. If writing fails, the run stops at the next

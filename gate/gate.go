@@ -51,13 +51,9 @@ type Options struct {
 	Keeper   Keeper          // nil: "always" is not offered
 	Agent    string          // the sub-agent that makes the calls; "": the session itself
 
-	// Audit is called with every decision, one at a time; nil: decisions are not recorded. It must
-	// not call the Gate.
+	// Audit is called with every decision, one at a time, before the call runs; nil: decisions are not recorded. It
+	// must not call the Gate.
 	Audit func(Record)
-
-	// Permitted is called with every call that may run, before it does: what the permit allows commands may be more than
-	// the decision names. nil: nobody is told. It must not call the Gate.
-	Permitted func(Record, tool.Permit)
 }
 
 // A Ceiling decides whether the allowed-tools of a skill in use restrict what may run, in addition
@@ -78,6 +74,7 @@ type Record struct {
 	Asked    bool                // the user was asked
 	Answer   Answer              // the user's
 	Hook     string              // the event whose hook voted: PreToolUse or PermissionRequest; "": none
+	Permit   *tool.Permit        // of a call that may run, which may open more than the decision names; nil: it may not run
 }
 
 // A Denied is the error for a call that may not run. Its text is for the model.
@@ -127,7 +124,8 @@ func (m *mode) get() permission.Mode {
 
 // answers are the rules made by answers in this session, and the stored ones.
 type answers struct {
-	asking chan struct{} // contains a token while the user is being asked
+	asking   chan struct{} // contains a token while the user is being asked
+	auditing sync.Mutex
 
 	mu                  sync.Mutex
 	sessionAnswers      []answer
@@ -260,16 +258,16 @@ func (g *Gate) With(in Scopes) tool.Gate {
 		a := approval{Gate: g, in: in, scopes: scopes, call: p, record: Record{Call: p.ID, Tool: p.Name}}
 		a.call.Input = bytes.Clone(p.Input) // a private copy: it is decided on and run unchanged
 		permit, err := a.decideCall(ctx)
-		if err == nil {
-			permit.Allow = a.sandboxAllowance()
-		}
 		for _, s := range scopes {
 			permit.Limits = append(permit.Limits, s.Limits...)
 		}
-		if err == nil && g.opt.Permitted != nil {
-			g.opt.Permitted(a.record, permit)
+		if err != nil {
+			return permit, err
 		}
-		return permit, err
+		permit.Allow = a.sandboxAllowance()
+		a.record.Permit = &permit
+		a.audit(a.record)
+		return permit, nil
 	})
 }
 
@@ -376,7 +374,6 @@ func (a *approval) decideCall(ctx context.Context) (tool.Permit, error) {
 		}
 		switch a.record.Decision.Verdict {
 		case permission.Allow:
-			a.audit(a.record)
 			return tool.Permit{Input: a.call.Input, Subjects: subjects, Scripts: approvedScripts(judged.files)}, nil
 		case permission.Deny:
 			return none, a.refuse(a.record, denial(a.call.Name, a.record.Decision))
@@ -386,7 +383,6 @@ func (a *approval) decideCall(ctx context.Context) (tool.Permit, error) {
 			return none, err
 		}
 		if !again {
-			a.audit(a.record)
 			return permit, nil
 		}
 	}
@@ -717,8 +713,8 @@ func (g *Gate) audit(r Record) {
 	if g.opt.Audit == nil {
 		return
 	}
-	g.answers.mu.Lock()
-	defer g.answers.mu.Unlock()
+	g.answers.auditing.Lock()
+	defer g.answers.auditing.Unlock()
 	g.opt.Audit(r)
 }
 

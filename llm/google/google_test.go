@@ -76,6 +76,19 @@ end_turn  in 0 out 0 read 0 write 0
 	}
 }
 
+// TestBreakAtEnd: an answer with a finish reason is complete, even if the connection breaks after it.
+func TestBreakAtEnd(t *testing.T) {
+	const text, end = "text \"a\"\n", "end_turn  in 0 out 0 read 0 write 0\n"
+	for finish, want := range map[string]string{"": text, `,"finishReason":"STOP"`: text + end} {
+		reply := wiretest.Stream(`{"candidates":[{"content":{"parts":[{"text":"a"}]}` + finish + `}]}`)
+		reply.Breaks = true
+		got := wiretest.Ask(t, google.New, reply, wiretest.Hello())
+		if got.Events != want || (got.Err == nil) != (finish != "") {
+			t.Errorf("with %q: %q, %v", finish, got.Events, got.Err)
+		}
+	}
+}
+
 // TestSignatures: a thought signature is sent back in its place, a call of another model gets the documented
 // substitute, and thoughts themselves are not sent.
 func TestSignatures(t *testing.T) {

@@ -26,6 +26,7 @@ type Answer struct {
 type Reply struct {
 	Status int // 0: 200
 	Body   string
+	Breaks bool // the connection breaks after Body
 }
 
 // Ask sends a request to the server through the model that open returns.
@@ -39,6 +40,10 @@ func Ask(t *testing.T, open func(llm.Endpoint) llm.Model, reply Reply, req *llm.
 			w.WriteHeader(reply.Status)
 		}
 		io.WriteString(w, reply.Body)
+		if reply.Breaks {
+			http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
 	}))
 	defer s.Close()
 	m := open(llm.Endpoint{Name: "m", BaseURL: s.URL + "/v1beta/", Key: "sk-secret",
