@@ -89,7 +89,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 // cover it. Skills of nested directories are found later, so the times at which the system last changed the file and
 // the directories above it count, up to .claude and the like; a program cannot set these.
 func (e *Engine) isNew(k *knack.Skill) bool {
-	if k.Origin.Kind != knack.Project && k.Origin.Kind != knack.Legacy || e.atStart[k.Path] {
+	if !isProjects(k) || e.atStart[k.Path] {
 		return false
 	}
 	for path := k.Path; ; path = filepath.Dir(path) {

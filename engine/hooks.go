@@ -168,8 +168,8 @@ func (t *hookSet) verify(h *hook.Hook) ([]hook.Script, error) {
 			return nil, err
 		}
 		approved := func(string, []byte) error { return nil }
-		if k.Origin.Kind == knack.Project || k.Origin.Kind == knack.Legacy {
-			approved = p.trust.CheckIn(k.Dir)
+		if isProjects(k) {
+			approved = trustOf(p, k.Dir).CheckIn(k.Dir)
 		}
 		if h.Path != "" && !subpath.Contains(realPath(h.Dir), realPath(h.File())) {
 			// The target of a link is not part of the approved folder.

@@ -37,6 +37,7 @@ type Project struct {
 	root          string
 	home          string
 	trust         *trust.Project
+	addedTrust    []*trust.Project // of the projects that contain Options.AddDirs; see trustOf
 	config        *config.Config
 	sourceOptions sources.Options
 	sources       []knack.Source
@@ -113,6 +114,13 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	p.root = sources.Root(p.dir)
 	if p.trust, err = openTrust(env, p.dir, o.Trust); err != nil {
 		return nil, err
+	}
+	for _, dir := range o.AddDirs {
+		added, err := openTrust(env, dir, o.Trust)
+		if err != nil {
+			return nil, err
+		}
+		p.addedTrust = append(p.addedTrust, added)
 	}
 	settings := config.Options{
 		Managed: sources.ManagedDirs(runtime.GOOS), Dir: p.dir, Root: p.root,
@@ -217,26 +225,17 @@ func (p *Project) findSources(ctx context.Context) {
 	for _, k := range p.config.Settings.Skills.Order {
 		s.Order = append(s.Order, knack.SourceKind(k))
 	}
-	var added []string
-	for _, d := range o.AddDirs {
-		added = append(added, realPath(d))
-	}
 	s.Check = func(path string, data []byte, head bool) error {
+		t := trustOf(p, path)
 		if head {
-			return p.trust.CheckHead(path, data)
+			return inAdded(p, t, t.CheckHead(path, data))
 		}
-		return p.trust.Check(path, data)
+		return inAdded(p, t, t.Check(path, data))
 	}
-	s.Replaces = p.trust.Replaces
-	s.Trust = func(kind knack.SourceKind, dir string) knack.Trust {
-		dir = realPath(dir)
-		if p.trust.Links(dir) {
+	s.Replaces = func(path, name string) bool { return trustOf(p, path).Replaces(path, name) }
+	s.Trust = func(_ knack.SourceKind, dir string) knack.Trust {
+		if dir = realPath(dir); trustOf(p, dir).Links(dir) {
 			return knack.Trusted
-		}
-		for _, d := range added {
-			if kind == knack.Additional && subpath.Contains(d, dir) {
-				return knack.Trusted
-			}
 		}
 		return knack.Untrusted
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/bundled"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/internal/project/trust"
 	"github.com/knack-agent/knack/sources"
 )
@@ -26,6 +28,28 @@ func openTrust(env Env, dir string, once bool) (*trust.Project, error) {
 		p.Once()
 	}
 	return p, nil
+}
+
+// trustOf returns what the user approved in the project that has a file: p's own, or that of an added directory.
+func trustOf(p *Project, file string) *trust.Project {
+	if len(p.addedTrust) == 0 {
+		return p.trust
+	}
+	file = realPath(file)
+	added := slices.IndexFunc(p.addedTrust, func(t *trust.Project) bool { return subpath.Contains(t.Root(), file) })
+	if added < 0 || subpath.Contains(p.trust.Root(), file) {
+		return p.trust
+	}
+	return p.addedTrust[added]
+}
+
+// inAdded names the directory to trust in a problem of an added directory.
+func inAdded(p *Project, t *trust.Project, err error) error {
+	if problem, ok := err.(knack.Problem); ok && t != p.trust {
+		problem.Hint = "knack trust " + plain.Line(t.Root())
+		return problem
+	}
+	return err
 }
 
 // A TrustItem is a part of a project that needs the user's approval.

@@ -256,8 +256,8 @@ func (p *Project) audit(log *session.Log) func(gate.Record) {
 func (t *Turn) review(c agent.SkillCall) agent.Review {
 	k := c.Skill
 	facts := gate.SkillFacts{Foreign: isForeign(k.Origin.Kind), Dir: k.Dir, Limits: t.limits(k.Name, c.Asks.Sandbox)}
-	if k.Origin.Kind == knack.Project || k.Origin.Kind == knack.Legacy {
-		facts.Approved = t.project.trust.CheckIn(k.Dir)
+	if isProjects(k) {
+		facts.Approved = trustOf(t.project, k.Dir).CheckIn(k.Dir)
 	}
 	r := agent.Review{Facts: facts, Ineffective: t.ineffective(k, c.Asks.Grants), Allowed: t.allowed(c.Asks.Grants)}
 	r.TextOnly = t.session.person == nil && t.session.Mode() != permission.Bypass && t.project.options.Trust &&
@@ -304,6 +304,15 @@ func broadRule(k *knack.Skill) string {
 		"or with the rule Skill(%s) in your settings", plain.Line(k.Name))
 }
 
+// isProjects reports whether the files of a skill need approval: those of the project and of added directories.
+func isProjects(k *knack.Skill) bool {
+	switch k.Origin.Kind {
+	case knack.Project, knack.Legacy, knack.Additional:
+		return true
+	}
+	return false
+}
+
 // isForeign reports whether skills of this kind are written by someone other than the user.
 func isForeign(k knack.SourceKind) bool {
 	switch k {
@@ -341,7 +350,7 @@ func (p *Project) verify(k *knack.Skill) error {
 				Hint: "knack skill verify"}
 		}
 	}
-	if err := p.trust.VerifySkill(k); err != nil {
+	if err := trustOf(p, k.Path).VerifySkill(k); err != nil {
 		return &knack.Refusal{Code: knack.RefusedChanged,
 			Message: fmt.Sprintf("%s: %v. The user can look at it with: knack trust --show", k.Name, err)}
 	}

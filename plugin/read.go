@@ -225,9 +225,9 @@ func (r *reader) withEntry(fields map[string]json.RawMessage, entry json.RawMess
 	if r.Manifest == "" {
 		// The entry is the manifest: its plugins also have servers and hooks.
 		r.Manifest, r.format = "the marketplace's entry", formats[0]
-		if whole && given["skills"] != nil { // several plugins share one tree, each with some of its skills
-			r.format.skills = ""
-		}
+	}
+	if whole && given["skills"] != nil { // several plugins share one tree, each with some of its skills
+		r.format.skills = ""
 	}
 	return all
 }

@@ -163,7 +163,7 @@ func TestChecks(t *testing.T) {
 		t.Error(states)
 	}
 	slices.Sort(asked)
-	if want := []string{"repo/.claude/commands/cmd.md", "repo/.claude/skills/own/SKILL.md",
+	if want := []string{"added/.claude/skills/added/SKILL.md", "repo/.claude/commands/cmd.md", "repo/.claude/skills/own/SKILL.md",
 		"repo/sub/.pi/skills/nested/SKILL.md"}; !slices.Equal(asked, want) {
 		t.Errorf("checked %q", asked)
 	}

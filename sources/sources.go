@@ -215,8 +215,9 @@ func (t table) kind(kind knack.SourceKind) (all []knack.Source) {
 			for _, f := range t.folders(kind, dir, dir) {
 				add(f)
 			}
-			if isHidden(dir) { // a search from above would pass it over
-				add(t.folder(kind, dir, layout.Row{Kind: layout.Skill}, dir))
+			if isHidden(dir) { // a search from above would pass it over; its skills are named, as by Options.Skills
+				all = append(all, &knack.Folder{Path: dir, Pack: true,
+					Origin: knack.Origin{Kind: knack.Explicit, Trust: knack.Trusted, Dir: base(dir, t.root)}})
 			}
 		}
 	case knack.Legacy:
@@ -278,16 +279,8 @@ func Folder(dir, place, root string) *knack.Folder {
 
 func (t table) folder(kind knack.SourceKind, dir string, row layout.Row, root string) *knack.Folder {
 	path := filepath.Join(dir, filepath.FromSlash(row.Path))
-	check := t.Check
-	if kind == knack.Additional {
-		check = nil // a person named the directory
-	}
-	replaces := t.Replaces
-	if kind == knack.Additional {
-		replaces = nil
-	}
 	return &knack.Folder{
-		Check: check, Replaces: replaces, Cache: t.Cache,
+		Check: t.Check, Replaces: t.Replaces, Cache: t.Cache,
 		Path: path, Root: root, Files: row.Loose, Commands: row.Kind == layout.Command, Pack: row.Kind == layout.Skill,
 		Origin:  knack.Origin{Kind: kind, Trust: t.trust(kind, path), Dir: dir},
 		Outside: func(dir string) knack.Trust { return t.outside(kind, dir) },
@@ -298,7 +291,7 @@ func (t table) trust(kind knack.SourceKind, dir string) knack.Trust {
 	switch {
 	case t.Trust != nil:
 		return t.Trust(kind, dir)
-	case kind == knack.Additional:
+	case kind == knack.Additional && t.Check == nil:
 		return knack.Trusted
 	}
 	return knack.Untrusted

@@ -89,7 +89,11 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 			},
 		})
 	}
-	s, err := f.start(ctx, e, nil, schema.Edit, c.ErrOrStderr())
+	edit := func(o *engine.SessionOptions) {
+		schema.Edit(o)
+		messages.Edit(o)
+	}
+	s, err := f.start(ctx, e, nil, edit, c.ErrOrStderr())
 	if f.known != nil {
 		defer func() {
 			shown.known = nil // what is found when the engine is closed is printed

@@ -5,8 +5,16 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/hook"
 )
+
+// Edit makes a session report the commands of its hooks, if HookEvents is set. o may be nil.
+func (o *Messages) Edit(options *engine.SessionOptions) {
+	if o != nil && o.HookEvents {
+		options.Host.HookRan = o.hookRan
+	}
+}
 
 // hookRan writes the message about a command of a hook.
 func (o *Messages) hookRan(ran hook.Ran) {

@@ -603,9 +603,7 @@ func (s *server) start(ctx context.Context) (*engine.Session, error) {
 	session, err := s.Start(ctx, answerer, func(o *engine.SessionOptions) {
 		s.setup.edit(o)
 		s.runner.Schema.Edit(o)
-		if s.Messages != nil && s.Messages.HookEvents {
-			o.Host.HookRan = s.Messages.hookRan
-		}
+		s.Messages.Edit(o)
 	})
 	if err != nil {
 		return nil, err
