@@ -188,6 +188,13 @@ func (h *runHooks) stopped() bool {
 	return h.ended
 }
 
+// stoppedByUser reports whether the user's answer to a question ended the run.
+func (h *runHooks) stoppedByUser() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ended && h.user
+}
+
 // stop ends the run before its next request. user means that not a hook but the user's answer ended it.
 func (h *runHooks) stop(why string, user bool) {
 	h.mu.Lock()
@@ -208,6 +215,20 @@ func (h *runHooks) onRefused(ctx context.Context, set *hook.Set, p tool.Proposal
 	if denied.Stop {
 		h.stop("", true)
 	}
+}
+
+// untilStopped is the gate of the calls of one answer: when the user's answer to a question about one of them has ended
+// the run, the calls after it are not run, and nobody is asked about them.
+type untilStopped struct {
+	tool.Gate
+	hooks *runHooks
+}
+
+func (g untilStopped) Ask(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
+	if g.hooks.stoppedByUser() {
+		return tool.Permit{}, errors.New(p.Name + " was not run: the user ended the run")
+	}
+	return g.Gate.Ask(ctx, p)
 }
 
 // afterTool makes a tool run the PostToolUse or PostToolUseFailure hooks after each call, before any

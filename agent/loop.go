@@ -397,7 +397,7 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 	r.hooks.set, r.hooks.inCalls = hooks, true
 	var guard tool.Gate
 	if r.Policy.Gate != nil {
-		guard = r.Policy.Gate(sc)
+		guard = untilStopped{r.Policy.Gate(sc), &r.hooks}
 	}
 	events := make(chan Event) // an empty event means: emit new log entries
 	r.calls = events

@@ -67,7 +67,8 @@ func (t *Turn) newAgentFunc(parent *gate.Gate, ws workspace.Workspace, at *isola
 		if s.options.Tools != "" { // a definition cannot restore a tool that the user removed
 			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(t.agent.Tools.Names(), ","))
 		}
-		a.Policy.Gate = g.With
+		sub := &agent.Sub{Name: d.Name, Log: log.ID()}
+		a.Policy.Gate = func(sc agent.Scopes) tool.Gate { return agentGate{g.With(sc), sub} }
 		a.Notice = func(state session.State) *session.Note { return planNote(g.Mode(), state, planAgentText) }
 		a.Skills.File = agent.FilesIn(ws, files, a.Policy.Gate)
 		if a.Skills.Shell != nil {
@@ -82,6 +83,18 @@ func (t *Turn) newAgentFunc(parent *gate.Gate, ws workspace.Workspace, at *isola
 		return &a, log, nil
 	}
 }
+
+// An agentGate is the gate of a sub-agent. Questions about its calls name it.
+type agentGate struct {
+	tool.Gate
+	sub *agent.Sub
+}
+
+func (g agentGate) Ask(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
+	return g.Gate.Ask(context.WithValue(ctx, subKey{}, g.sub), p)
+}
+
+type subKey struct{} // of the *agent.Sub in a context
 
 // serversOf returns the MCP servers that a definition names or defines. It starts none of them.
 func (t *Turn) serversOf(d *agent.Definition) agent.Servers {

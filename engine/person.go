@@ -187,6 +187,7 @@ func (s *Session) askPerson(ctx context.Context, person Person, kind hook.Notice
 // approve is the Approver of the session's gates.
 func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, error) {
 	q := Question{Title: r.Title(), Asker: AskerGate, Call: &r}
+	q.Agent, _ = ctx.Value(subKey{}).(*agent.Sub)
 	for _, sub := range r.Subjects {
 		if sub.Kind != permission.KindSkill || sub.Default == permission.Allow {
 			continue
@@ -280,7 +281,10 @@ func (s *Session) askTool(ctx context.Context, questions []coding.Question) ([]s
 	if err != nil {
 		return nil, err
 	}
-	if a.Declined {
+	switch {
+	case a.Declined && a.Reason != "":
+		return nil, errors.New("the user does not answer this question: " + a.Reason)
+	case a.Declined:
 		return nil, errors.New("the user does not answer this question")
 	}
 	answers := make([]string, len(q.Fields))

@@ -36,6 +36,12 @@ type Option struct {
 	Description string `json:"description,omitempty" jsonschema:"what it means"`
 }
 
+// AskDetails has the questions and the user's answers, for programs.
+type AskDetails struct {
+	Questions []Question        `json:"questions"`
+	Answers   map[string]string `json:"answers"` // by question
+}
+
 type askInput struct {
 	Question  string     `json:"question,omitempty" jsonschema:"one question"`
 	Options   []string   `json:"options,omitempty" jsonschema:"answers to choose from; the user may give another"`
@@ -89,7 +95,9 @@ func askTool(ask func(context.Context, []Question) ([]string, error)) tool.Tool 
 				return tool.Result{}, fmt.Errorf("%d answers to %d questions", len(answers), len(questions))
 			}
 			lines := make([]string, len(answers))
+			details := AskDetails{Questions: questions, Answers: map[string]string{}}
 			for i, a := range answers {
+				details.Answers[questions[i].Question] = a
 				if strings.TrimSpace(a) == "" {
 					a = "(the user gave no answer)"
 				}
@@ -98,7 +106,9 @@ func askTool(ask func(context.Context, []Question) ([]string, error)) tool.Tool 
 				}
 				lines[i] = a
 			}
-			return tool.Text(strings.Join(lines, "\n\n")), nil
+			res := tool.Text(strings.Join(lines, "\n\n"))
+			res.Details = details
+			return res, nil
 		})
 	t.Effect, t.Aliases = tool.Asks, []string{"AskUserQuestion"}
 	t.Guidelines = guidelines("Ask the user only what you cannot find out, and only when the answer changes what you do.")

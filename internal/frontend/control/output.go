@@ -661,7 +661,7 @@ func terminalReason(r Result, t *engine.Report) string {
 	switch {
 	case r.Reason == session.EndCancelled && t.Stop == "":
 		return "aborted_streaming"
-	case r.Reason == session.EndCancelled:
+	case r.Reason == session.EndCancelled, r.Reason == session.EndStopped && t.End.ByUser:
 		return "aborted_tools"
 	case r.Reason == session.EndError && t.Requests == 0 && t.Waited == 0:
 		return "turn_setup_failed"

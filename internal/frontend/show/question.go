@@ -24,7 +24,7 @@ func Title(q *engine.Question) styled.Line {
 		style |= styled.Warn
 	}
 	l := styled.Line{{Text: "? ", Style: styled.Accent | styled.Bold}, {Text: plain.Line(q.Title), Style: style}}
-	if q.Agent != nil {
+	if q.Agent != nil && q.Call == nil { // the title of an approval names the agent
 		l = append(l, styled.Span{Text: "  agent " + plain.Line(q.Agent.Name), Style: styled.Dim})
 	}
 	if r := q.Call; r != nil && len(r.Changes) == 1 {

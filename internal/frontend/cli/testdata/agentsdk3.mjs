@@ -321,6 +321,255 @@ const scenarios = {
 		assert.ok(JSON.stringify(server.requests.at(-1)).includes('sub answer'));
 		assert.equal(result(all).result, 'done');
 	},
+
+	// What the host changes a call to is still held to the rules.
+	async rewritten() {
+		const all = await run('go', [bash('touch one'), bash('touch two'), { text: 'done' }], { settings: { permissions: { deny: ['Bash(rm:*)'] } },
+			canUseTool: async (name, input) => ({ behavior: 'allow', updatedInput: { ...input, command: input.command === 'touch one' ? 'rm kept' : 'touch three' } }) },
+		(m) => { if (m.subtype === 'init') writeFileSync(work('kept'), ''); });
+		assert.deepEqual([existsSync(work('kept')), existsSync(work('two')), existsSync(work('three')), result(all).permission_denials.map((d) => d.tool_input.command)],
+			either([true, false, true, ['touch one']], [false, false, true, []]));
+	},
+
+	// Matchers are names, lists, patterns, or nothing.
+	async matchers() {
+		const seen = [];
+		const hook = (matcher) => ({ matcher, hooks: [async (i, id) => { seen.push(`${matcher} ${i.tool_name} ${id === i.tool_use_id}`); return {}; }] });
+		await run('go', [bash('true'), { use: [['Write', { file_path: work('a'), content: 'x' }]] }, { use: [['mcp__calc__add', { a: 1 }]] }, { text: 'done' }],
+			{ allowedTools: ['Bash', 'Write', 'mcp__calc'], mcpServers: { calc: calc() },
+				hooks: { PreToolUse: ['Write|Edit', 'mcp__.*', 'mcp__calc', '*', undefined, '', 'Ba', 'Bash|mcp__calc__add', 'bash', '^W'].map(hook) } });
+		assert.deepEqual(seen.sort(), [' Bash', ' Write', ' mcp__calc__add', '* Bash', '* Write', '* mcp__calc__add', 'Bash|mcp__calc__add Bash',
+			'Bash|mcp__calc__add mcp__calc__add', 'Write|Edit Write', '^W Write', ...either(['bash Bash'], []), 'mcp__.* mcp__calc__add',
+			'undefined Bash', 'undefined Write', 'undefined mcp__calc__add'].map((l) => l + ' true'));
+	},
+
+	// A hook that is too slow or fails does not stop the call, unless it says so.
+	async broken() {
+		const out = [];
+		const late = (i, id, { signal }) => new Promise((resolve) => signal.addEventListener('abort', () => { out.push('aborted'); resolve({}); }));
+		for (const [name, matcher] of Object.entries({ slow: { timeout: 0.3, hooks: [late] }, failing: { hooks: [async () => { throw new Error('hook BROKE'); }] },
+			blocking: { onFailure: 'block', hooks: [async () => { throw new Error('hook BROKE'); }] } })) {
+			const all = await run('go', [bash('touch ' + name), { text: 'done' }], { allowedTools: ['Bash'], hooks: { PreToolUse: [matcher] } }).catch((e) => { server.turns.length = 0; return String(e); });
+			out.push([name, existsSync(work(name)), typeof all === 'string' ? all : result(all).subtype, results(server.requests.at(-1)).includes('BROKE')]);
+		}
+		assert.deepEqual(out.slice(0, 3), ['aborted', ['slow', false, 'success', false], either(['failing', false, 'success', true], ['failing', true, 'success', false])]);
+		assert.equal(out[3][1], false); // 2.1.330 refuses to start with it
+	},
+
+	// The order of messages with their pieces.
+	async order() {
+		const all = await run('go', [{ text: 'say', use: [['Bash', { command: 'echo hi', description: 'x' }]] }, { text: 'done' }], { includePartialMessages: true, allowedTools: ['Bash'] });
+		const block = (type) => ['content_block_start', 'content_block_delta', ...(claude ? ['assistant ' + type] : []), 'content_block_stop'];
+		const ends = (...types) => ['message_delta', 'message_stop', ...(claude ? [] : ['assistant ' + types.join()])];
+		assert.deepEqual(all.filter((m) => ['stream_event', 'assistant', 'user', 'result'].includes(m.type) && m.event?.type !== 'ping')
+			.map((m) => m.event?.type ?? (m.message ? m.type + ' ' + m.message.content.map((b) => b.type) : m.type)),
+		['message_start', ...block('text'), ...block('tool_use'), ...ends('text', 'tool_use'), 'user tool_result', 'message_start', ...block('text'), ...ends('text'), 'result']);
+		assert.ok(all.filter((m) => m.type === 'stream_event').every((m) => m.uuid && m.session_id && m.parent_tool_use_id === null));
+	},
+
+	// The model and the mode change while a call waits for the host.
+	async meanwhile() {
+		const asked = [];
+		let query;
+		const input = channel(message('go'));
+		await run(input, [{ use: [['Write', { file_path: work('a'), content: 'x' }]] }, { use: [['Write', { file_path: work('b'), content: 'x' }]] }, { text: 'done' }],
+			{ canUseTool: async (name, i) => {
+				asked.push(i.file_path === work('a') ? 'a' : 'b');
+				await query.setModel('claude-haiku-4-5');
+				await query.setPermissionMode('acceptEdits');
+				return { behavior: 'allow', updatedInput: i };
+			} }, (m, q) => { query = q; if (m.type === 'result') input.end(); });
+		assert.deepEqual([asked, existsSync(work('b'))], [['a'], true]);
+		const next = either('claude-haiku-4-5', 'claude-sonnet-4-5');
+		assert.deepEqual(server.requests.map((r) => r.model), ['claude-sonnet-4-5', next, next]);
+	},
+
+	// An interrupt while the host is asked withdraws the question.
+	async pending() {
+		const input = channel(message('one')), out = [];
+		let query;
+		await run(input, [bash('touch made'), { text: 'second' }], { canUseTool: (name, i, { signal }) => new Promise((resolve) => {
+			signal.addEventListener('abort', () => { out.push('withdrawn'); resolve({ behavior: 'deny', message: 'late' }); });
+			query.interrupt();
+		}) }, (m, q) => {
+			query = q;
+			if (m.type !== 'result') return;
+			out.push([m.subtype, m.is_error, m.terminal_reason]);
+			if (out.filter(Array.isArray).length === 1) input.say(message('two')); else input.end();
+		}).catch((e) => out.push(String(e)));
+		assert.deepEqual(out, ['withdrawn', ['error_during_execution', true, 'aborted_tools'], ['success', false, 'completed']]);
+		assert.ok(!existsSync(work('made')) && JSON.stringify(server.requests.at(-1).messages).includes('tool_result'));
+	},
+
+	// A plan is accepted by the host, and then edits are.
+	async planned() {
+		const asked = [];
+		const all = await run('go', [{ use: [['Write', { file_path: work('a'), content: 'x' }]] }, { use: [['ExitPlanMode', { plan: 'THE PLAN' }]] },
+			{ use: [['Write', { file_path: work('b'), content: 'x' }]] }, { text: 'done' }], { permissionMode: 'plan',
+			canUseTool: async (name, i) => {
+				asked.push(name);
+				if (name === 'Write') return { behavior: 'deny', message: 'no' };
+				return { behavior: 'allow', updatedInput: i, updatedPermissions: [{ type: 'setMode', mode: 'acceptEdits', destination: 'session' }] };
+			} });
+		assert.deepEqual(asked, either(['ExitPlanMode'], ['Write', 'ExitPlanMode']));
+		assert.deepEqual([existsSync(work('a')), existsSync(work('b')), result(all).permission_denials.map((d) => d.tool_name)], [false, true, ['Write']]);
+	},
+
+	// The host answers what the model asks.
+	async question() {
+		const questions = [{ question: 'Which colour?', header: 'Colour', multiSelect: false, options: [{ label: 'Red', description: 'r' }, { label: 'Blue', description: 'b' }] }];
+		const seen = [];
+		const all = await run('go', [{ use: [['AskUserQuestion', { questions }]] }, { use: [['AskUserQuestion', { questions }]] }, { text: 'done' }], {
+			canUseTool: async (name, i) => {
+				seen.push([name, i.questions[0].question, Object.keys(i)]);
+				if (seen.length === 2) return { behavior: 'deny', message: 'NOT now' };
+				return { behavior: 'allow', updatedInput: { ...i, answers: { 'Which colour?': 'Blue' } } };
+			} });
+		const users = all.filter((m) => m.type === 'user').map((m) => m.tool_use_result);
+		assert.deepEqual(seen, [1, 2].map(() => ['AskUserQuestion', 'Which colour?', ['questions']]));
+		assert.match(results(server.requests[1]), /Blue/);
+		assert.match(results(server.requests[2]), /NOT now/);
+		assert.deepEqual([users[0].answers, users[0].questions[0].question], [{ 'Which colour?': 'Blue' }, 'Which colour?']);
+	},
+
+	// Patterns of allowed tools.
+	async patterns() {
+		mkdirSync(work('sub'));
+		mkdirSync(join(dir, 'other'));
+		writeFileSync(join(dir, 'other/x'), 'x');
+		writeFileSync(join(dir, 'other/y.md'), 'x');
+		const asked = [];
+		const write = (p) => ({ use: [['Write', { file_path: p, content: 'x' }]] });
+		await run('go', [bash('echo a'), bash('echo a && touch b'), bash('echo $(touch c)'), bash('echo a | sort'), bash('git status'), bash('git push'), bash('npm run x'), write(work('sub/a')), write(work('a')), write(work('sub/d/e')),
+			{ use: [['Read', { file_path: join(dir, 'other/x') }]] }, { use: [['Read', { file_path: join(dir, 'other/y.md') }]] }, { use: [['mcp__calc__add', { a: 1 }]] }, { text: 'done' }],
+		{ allowedTools: ['Bash(echo:*)', 'Bash(npm run *)', 'Edit(sub/**)', `Read(/${join(dir, 'other')}/*.md)`, 'mcp__calc__*'], mcpServers: { calc: calc() },
+			canUseTool: async (name, i) => { asked.push(i.command ?? name + ' ' + i.file_path.slice(dir.length)); return { behavior: 'deny', message: 'no' }; } });
+		assert.deepEqual(asked, ['echo a && touch b', 'echo $(touch c)', 'git push', 'Write /work/a', 'Read /other/x']);
+	},
+
+	// A sub-agent has its own model, tools and limits, and its questions name it.
+	async delegates() {
+		const asked = [];
+		const all = await run('MAIN', [{ use: [['Agent', { subagent_type: 'worker', prompt: 'SUBTASK', description: 'look', run_in_background: false }]] },
+			{ for: 'SUBTASK', use: [['Bash', { command: 'touch made', description: 'x' }]] }, { for: 'SUBTASK', text: 'sub end' }, { text: 'done' }],
+		{ allowedTools: ['Agent'], agents: { worker: { description: 'Works', prompt: 'You WORK.', tools: ['Bash', 'Read'], model: 'claude-haiku-4-5' } },
+			canUseTool: async (name, i, o) => { asked.push([name, o.agentID]); return { behavior: 'deny', message: 'no' }; } });
+		const sub = server.requests.filter((r) => JSON.stringify(r.system).includes('You WORK.'));
+		assert.deepEqual(asked, [['Bash', all.find((m) => m.subtype === 'task_started').task_id]]);
+		assert.deepEqual(sub.map((r) => [r.model, r.tools.map((t) => t.name.toLowerCase()).sort()]), [1, 2].map(() => ['claude-haiku-4-5', ['bash', 'read']]));
+		assert.deepEqual([existsSync(work('made')), result(all).result, result(all).permission_denials.length], [false, 'done', 1]);
+		assert.deepEqual(Object.keys(result(all).modelUsage).sort(), ['claude-haiku-4-5', 'claude-sonnet-4-5']);
+	},
+
+	// System prompts and instructions of the project.
+	async prompts() {
+		writeFileSync(work('CLAUDE.md'), 'PROJECT WORDS\n');
+		const out = [];
+		for (const more of [{}, { systemPrompt: 'OWN WORDS' }, { systemPrompt: { type: 'preset', preset: 'claude_code', append: 'MORE WORDS' } },
+			{ settingSources: ['project'], systemPrompt: 'OWN WORDS' }, { systemPrompt: ['FIRST PART', 'SECOND PART'] }]) {
+			await run('go', [{ text: 'hi' }], more);
+			const { system, messages } = server.requests.at(-1), text = JSON.stringify([system, messages]);
+			out.push(['OWN WORDS', 'MORE WORDS', 'PROJECT WORDS', 'FIRST PART', 'SECOND PART'].filter((w) => text.includes(w)));
+		}
+		assert.deepEqual(out, [[], ['OWN WORDS'], ['MORE WORDS'], ['OWN WORDS', 'PROJECT WORDS'], ['FIRST PART', 'SECOND PART']]);
+	},
+
+	// Commands have the host's environment and directory; what is written to stderr reaches the host.
+	async surroundings() {
+		mkdirSync(work('sub'));
+		const all = await run('go', [bash('echo "$HOSTWORD $PWD"; cd /; exit 3'), bash('pwd'), { text: 'done' }], { cwd: work('sub'), env: { HOSTWORD: 'FROMHOST' }, allowedTools: ['Bash'] });
+		const blocks = all.filter((m) => m.type === 'user').flatMap((m) => m.message.content);
+		assert.equal(init(all).cwd, work('sub'));
+		assert.ok(blocks[0].is_error && JSON.stringify(blocks[0].content).includes('FROMHOST ' + work('sub')));
+		assert.ok(JSON.stringify(blocks[1].content).includes(work('sub')));
+	},
+
+	// Hooks decide what would be asked, and hear of failures and of batches.
+	async outcomes() {
+		const seen = [];
+		const hook = (more) => [{ hooks: [async (i) => { seen.push([i.hook_event_name, i.tool_input?.command ?? i.tool_calls.map((c) => c.tool_name).join(), /boom/.test(i.error)]); return more?.(i) ?? {}; }] }];
+		await run('go', [bash('touch one'), bash('touch two'), bash('touch three; echo boom >&2; exit 3'), { text: 'done' }], {
+			canUseTool: async (name, i) => { seen.push(['asked', i.command]); return { behavior: 'allow', updatedInput: i }; },
+			hooks: { PostToolUse: hook(), PostToolUseFailure: hook(() => ({ hookSpecificOutput: { hookEventName: 'PostToolUseFailure', additionalContext: 'FAILURE WORDS' } })), PostToolBatch: hook(() => ({ hookSpecificOutput: { hookEventName: 'PostToolBatch', additionalContext: 'BATCH WORDS' } })),
+				PermissionRequest: hook((i) => ({ 'touch one': { hookSpecificOutput: { hookEventName: 'PermissionRequest', decision: { behavior: 'allow' } } },
+					'touch two': { hookSpecificOutput: { hookEventName: 'PermissionRequest', decision: { behavior: 'deny', message: 'HOOK SAID NO' } } } })[i.tool_input.command]) } });
+		const text = JSON.stringify(server.requests.at(-1));
+		if (!claude) { // there the host is asked at the same time, and its answer counts
+			assert.deepEqual(seen.map((x) => x.slice(0, 2).join(' ')), ['PermissionRequest touch one', 'PostToolUse touch one', 'PostToolBatch Bash',
+				'PermissionRequest touch two', 'PostToolBatch Bash', 'PermissionRequest touch three; echo boom >&2; exit 3', 'asked touch three; echo boom >&2; exit 3',
+				'PostToolUseFailure touch three; echo boom >&2; exit 3', 'PostToolBatch Bash']);
+			assert.match(text, /HOOK SAID NO/);
+		}
+		assert.equal(seen.filter((x) => x[0] === 'PostToolBatch').length, 3);
+		assert.deepEqual(seen.filter((x) => x[0] === 'PostToolUseFailure').map((x) => x[2]), [true]);
+		assert.deepEqual([existsSync(work('one')), existsSync(work('two'))], [true, claude]);
+		assert.match(text, /FAILURE WORDS/);
+		assert.match(text, /BATCH WORDS/);
+	},
+
+	// Structured answers: after tools, corrected, and not given at all.
+	async attempts() {
+		const outputFormat = { type: 'json_schema', schema: { type: 'object', properties: { count: { type: 'number' } }, required: ['count'], additionalProperties: false } };
+		const all = await run('go', [bash('echo hi'), { use: [['StructuredOutput', { count: 'x' }]] }, { use: [['StructuredOutput', { count: 1, more: 2 }]] }, { use: [['StructuredOutput', { count: 3 }]] }, { text: 'end' }],
+			{ outputFormat, allowedTools: ['Bash'] });
+		const left = server.turns.splice(0).length;
+		const errors = all.filter((m) => m.type === 'user').flatMap((m) => m.message.content).filter((b) => b.is_error).length;
+		const r = result(all);
+		assert.deepEqual([r.subtype, r.structured_output, r.result, errors, left, r.num_turns], ['success', { count: 3 }, '{"count":3}', 2, 1, either(4, 5)]);
+		const later = await run('go', [{ text: 'no JSON' }, { use: [['StructuredOutput', { count: 4 }]] }, { text: 'end' }], { outputFormat });
+		server.turns.length = 0;
+		assert.deepEqual([result(later).subtype, result(later).structured_output], ['success', { count: 4 }]);
+	},
+
+	// Several calls at once, of which one is declined, and one ends the turn.
+	async batch() {
+		const asked = [];
+		const three = (a, b, c) => ({ use: [a, b, c].map((name) => ['Write', { file_path: work(name), content: 'x' }]) });
+		const canUseTool = async (name, i) => {
+			const file = i.file_path.slice(-1);
+			asked.push(file);
+			return 'be'.includes(file) ? { behavior: 'deny', message: 'NOT ' + file, interrupt: file === 'e' } : { behavior: 'allow', updatedInput: i };
+		};
+		const all = await run('go', [three('a', 'b', 'c'), { text: 'done' }], { canUseTool });
+		const blocks = server.requests.at(-1).messages.at(-1).content.filter((b) => b.type === 'tool_result').map((b) => !!b.is_error);
+		const out = [];
+		await run('go', [three('d', 'e', 'f')], { canUseTool }, (m) => { if (m.type === 'result') out.push(m.subtype, m.is_error, m.terminal_reason); }).catch((e) => out.push(/Error|error/.test(String(e))));
+		assert.deepEqual([asked, blocks], [['a', 'b', 'c', 'd', 'e'], [false, true, false]]);
+		assert.deepEqual(['a', 'b', 'c', 'd', 'e', 'f'].filter((f) => existsSync(work(f))), ['a', 'c', 'd']);
+		assert.equal(result(all).permission_denials.length, 1);
+		assert.deepEqual(out, ['error_during_execution', true, 'aborted_tools', true]);
+	},
+
+	// Servers come and go between turns.
+	async changing() {
+		const input = channel(message('one')), out = [];
+		const tools = () => server.requests.at(-1).tools.map((t) => t.name).filter((n) => n.startsWith('mcp__')).map((n) => n.replace(/__(fail|throw)$/, '')).filter((n, i, l) => l.indexOf(n) === i);
+		let turn = 0;
+		await run(input, [{ text: '1' }, { use: [['mcp__late__add', { a: 7 }]] }, { text: '2' }, { text: '3' }], { allowedTools: ['mcp__late', 'mcp__calc'], mcpServers: { calc: calc() } }, async (m, q) => {
+			if (m.type !== 'result') return;
+			out.push(tools().sort().join());
+			turn++;
+			if (turn === 1) { const r = await q.setMcpServers({ late: calc({ name: 'late' }) }); out.push([r.added, r.removed, r.errors]); input.say(message('two')); }
+			else if (turn === 2) { out.push(results(server.requests.at(-1)).includes('sum 7')); const r = await q.setMcpServers({}); out.push([r.added, r.removed]); input.say(message('three')); }
+			else input.end();
+		});
+		assert.deepEqual(out, ['mcp__calc,mcp__calc__add', [['late'], ['calc'], {}], 'mcp__late,mcp__late__add', true, [[], ['late']], '']);
+	},
+
+	// A fork goes on from an earlier answer, and the session stays as it was.
+	async branch() {
+		const first = await run('ONE', [{ text: 'first' }]);
+		const id = init(first).session_id, at = first.find((m) => m.type === 'assistant').uuid;
+		await run('TWO', [{ text: 'second' }], { resume: id });
+		const fork = await run('THREE', [{ text: 'third' }], { resume: id, resumeSessionAt: at, forkSession: true });
+		const words = () => ['ONE', 'first', 'TWO', 'second', 'THREE', 'third'].filter((w) => JSON.stringify(server.requests.at(-1).messages).includes(w)).join(' ');
+		const out = [words(), init(fork).session_id === id];
+		await run('FOUR', [{ text: 'fourth' }], { resume: id });
+		out.push(words());
+		const last = await run('FIVE', [{ text: 'fifth' }], { resume: init(fork).session_id });
+		out.push(words(), init(last).session_id === init(fork).session_id);
+		assert.deepEqual(out, ['ONE first THREE', false, 'ONE first TWO second', 'ONE first THREE third', true]);
+	},
 };
 
 for (const name of process.argv.slice(2)) {
