@@ -102,6 +102,7 @@ const OptionEdits = "edits"
 type Field struct {
 	Name     string // the key in Answer.Values
 	Label    string
+	Short    string // one or two words for the label, may be ""
 	Help     string
 	Default  string
 	Type     FieldType
@@ -258,7 +259,7 @@ func answerText(r gate.Record) string {
 func (s *Session) askTool(ctx context.Context, questions []coding.Question) ([]string, error) {
 	q := Question{Title: questions[0].Question, Asker: AskerModel}
 	for i, a := range questions {
-		f := Field{Name: "answer", Label: a.Question, Required: true}
+		f := Field{Name: "answer", Label: a.Question, Short: a.Header, Required: true}
 		if len(questions) > 1 {
 			f.Name = fmt.Sprintf("answer%d", i+1)
 		}

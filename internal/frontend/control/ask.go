@@ -407,7 +407,7 @@ type chooseOption struct {
 func (p *person) choose(ctx context.Context, q engine.Question) (engine.Answer, error) {
 	in := chooseInput{Questions: []chooseQuestion{}}
 	for _, f := range q.Fields {
-		c := chooseQuestion{Question: f.Label, Header: f.Label, Many: f.Many, Options: []chooseOption{}}
+		c := chooseQuestion{Question: f.Label, Header: cmp.Or(f.Short, f.Label), Many: f.Many, Options: []chooseOption{}}
 		for _, o := range f.Options {
 			c.Options = append(c.Options, chooseOption{o.Label, o.Help})
 		}
@@ -430,6 +430,7 @@ func (p *person) choose(ctx context.Context, q engine.Question) (engine.Answer, 
 	if err := decode(data, &answer); err != nil {
 		return engine.Answer{}, fmt.Errorf("the host's answer cannot be read: %w", err)
 	}
+	p.endTurn(answer)
 	var back chooseInput
 	if answer.Behavior != behaviorAllow || json.Unmarshal(answer.Input, &back) != nil || len(back.Answers) == 0 {
 		return engine.Answer{Declined: true, Reason: answer.Message}, nil
@@ -443,6 +444,20 @@ func (p *person) choose(ctx context.Context, q engine.Question) (engine.Answer, 
 		a.Values[f.Name] = value
 	}
 	return a, nil
+}
+
+// endTurn ends the turn if the host declined a question of the model or its plan and wants that. (For other calls the
+// gate does so.)
+func (p *person) endTurn(a toolAnswer) {
+	if a.Behavior != behaviorDeny || !a.Interrupt {
+		return
+	}
+	p.mu.Lock()
+	stop := p.stopTurn
+	p.mu.Unlock()
+	if stop != nil {
+		stop(errors.New("the user ended the run"))
+	}
 }
 
 // plan asks the host to approve the model's plan.
@@ -463,6 +478,7 @@ func (p *person) plan(ctx context.Context, q engine.Question) (engine.Answer, er
 	if err := decode(data, &answer); err != nil {
 		return engine.Answer{}, fmt.Errorf("the host's answer cannot be read: %w", err)
 	}
+	p.endTurn(answer)
 	if answer.Behavior != behaviorAllow {
 		return engine.Answer{Declined: true, Reason: answer.Message, Stop: answer.Interrupt}, nil
 	}

@@ -403,6 +403,30 @@ func TestApproval(t *testing.T) {
 	}
 }
 
+// TestStoppedBatch: a host that ends the turn with one of several calls is not asked about the calls after it, of which
+// none runs, also if nobody must be asked about it.
+func TestStoppedBatch(t *testing.T) {
+	t.Parallel()
+	three := llmtest.Answer{}
+	for _, command := range []string{"touch a", "touch b", "true", "touch c"} {
+		three.Calls = append(three.Calls, bash(command).Calls...)
+	}
+	h := newHost(t, llmtest.New(three), nil)
+	h.user("go")
+	h.answers(`{"behavior":"allow"}`, `touch a`)
+	h.answers(`{"behavior":"deny","message":"stop it","interrupt":true}`, `touch b`)
+	h.expect(`"type":"result"`, `"error_during_execution"`)
+	h.end()
+	if n := strings.Count(strings.Join(h.lines(), "\n"), `"subtype":"can_use_tool"`); n != 2 {
+		t.Errorf("the host was asked %d times", n)
+	}
+	for name, want := range map[string]bool{"a": true, "b": false, "c": false} {
+		if _, err := os.Stat(filepath.Join(h.dir, name)); (err == nil) != want {
+			t.Errorf("%s exists: %t", name, err == nil)
+		}
+	}
+}
+
 // TestSilentHost: a host that does not answer has not allowed the call.
 func TestSilentHost(t *testing.T) {
 	t.Parallel()

@@ -540,6 +540,20 @@ const scenarios = {
 		assert.deepEqual(out, ['error_during_execution', true, 'aborted_tools', true]);
 	},
 
+	// The host ends the turn instead of answering a question, and instead of approving a plan.
+	async stopped() {
+		const questions = [{ question: 'Which colour?', header: 'Colour', multiSelect: false, options: [{ label: 'Red', description: 'r' }, { label: 'Blue', description: 'b' }] }];
+		for (const [use, permissionMode] of [[['AskUserQuestion', { questions }], 'default'], [['ExitPlanMode', { plan: 'THE PLAN' }], 'plan']]) {
+			const out = [], before = server.requests.length;
+			await run('go', [{ use: [use] }], { permissionMode, canUseTool: async (name, i) => {
+				out.push(i.questions?.[0].header ?? i.plan);
+				return { behavior: 'deny', message: 'no', interrupt: true };
+			} }, (m) => { if (m.type === 'result') out.push(m.subtype, m.terminal_reason); }).catch(() => out.push('thrown'));
+			assert.deepEqual(out, [permissionMode === 'plan' ? 'THE PLAN' : 'Colour', 'error_during_execution', 'aborted_tools', 'thrown']);
+			assert.equal(server.requests.length, before + 1);
+		}
+	},
+
 	// Servers come and go between turns.
 	async changing() {
 		const input = channel(message('one')), out = [];
