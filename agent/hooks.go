@@ -217,20 +217,6 @@ func (h *runHooks) onRefused(ctx context.Context, set *hook.Set, p tool.Proposal
 	}
 }
 
-// untilStopped is the gate of the calls of one answer: when the user's answer to a question about one of them has ended
-// the run, the calls after it are not run, and nobody is asked about them.
-type untilStopped struct {
-	tool.Gate
-	hooks *runHooks
-}
-
-func (g untilStopped) Ask(ctx context.Context, p tool.Proposal) (tool.Permit, error) {
-	if g.hooks.stoppedByUser() {
-		return tool.Permit{}, errors.New(p.Name + " was not run: the user ended the run")
-	}
-	return g.Gate.Ask(ctx, p)
-}
-
 // afterTool makes a tool run the PostToolUse or PostToolUseFailure hooks after each call, before any
 // call that waits for it starts.
 func (h *runHooks) afterTool(set *hook.Set, t tool.Tool) tool.Tool {

@@ -397,7 +397,7 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 	r.hooks.set, r.hooks.inCalls = hooks, true
 	var guard tool.Gate
 	if r.Policy.Gate != nil {
-		guard = untilStopped{r.Policy.Gate(sc), &r.hooks}
+		guard = r.Policy.Gate(sc)
 	}
 	events := make(chan Event) // an empty event means: emit new log entries
 	r.calls = events
@@ -415,6 +415,7 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 			Progress: func(i int, res tool.Result) { events <- Event{Progress: &Progress{Call: calls[i].ID, Result: res}} },
 			Ended:    func(i int, res tool.Result) { events <- Event{Ended: &Ended{Call: calls[i].ID, Result: res}} },
 			Refused:  func(p tool.Proposal, err error) { r.hooks.onRefused(ctx, hooks, p, err) },
+			Stopped:  r.hooks.stoppedByUser,
 		})
 	}()
 	for e := range events {

@@ -136,6 +136,10 @@ type Listener struct {
 	Ended    func(i int, r Result)
 	// Refused is called when the gate does not allow a call, before the next call is decided.
 	Refused func(p Proposal, err error)
+
+	// Stopped reports whether the user has ended the run: the calls that are not yet decided are refused, and the gate
+	// is not asked. nil: never.
+	Stopped func() bool
 }
 
 func (l Listener) ended(i int, r Result) {
@@ -181,7 +185,12 @@ func CallAll(ctx context.Context, tools Set, calls []llm.ToolCall, gate Gate, to
 				<-c
 			}
 		}
-		in, res, ok := t.decide(ctx, in, gate, to.Refused)
+		var ok bool
+		if to.Stopped != nil && to.Stopped() {
+			res = Errorf("%s was not run: the user ended the run", t.Name)
+		} else {
+			in, res, ok = t.decide(ctx, in, gate, to.Refused)
+		}
 		if !ok {
 			results[i] = res
 			to.ended(i, res)
