@@ -14,7 +14,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -427,25 +426,10 @@ type Setting struct {
 // Listing is the catalogue text that the model was given at first. It stays the same for the
 // session.
 type Listing struct {
-	Text      string       `json:"text"`
-	Announced Fingerprints `json:"announced,omitempty"`
-	Cut       bool         `json:"cut,omitempty"` // some descriptions are shortened
-}
-
-// Fingerprints are those of a [knack.Listing], by the name of the skill.
-type Fingerprints map[string]string
-
-// MarshalJSON writes the same as encoding/json writes for a map, in half of the time.
-func (f Fingerprints) MarshalJSON() ([]byte, error) {
-	b := append(make([]byte, 0, 40*len(f)), '{')
-	for i, name := range slices.Sorted(maps.Keys(f)) {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(fastjson.AppendString(b, name), ':')
-		b = fastjson.AppendString(b, f[name])
-	}
-	return append(b, '}'), nil
+	Text string `json:"text"`
+	// Announced are the fingerprints of a [knack.Listing], by the name of the skill.
+	Announced map[string]string `json:"announced,omitempty"`
+	Cut       bool              `json:"cut,omitempty"` // some descriptions are shortened
 }
 
 // Agent records that a sub-agent started or, if Reason is set, ended. The sub-agent's conversation

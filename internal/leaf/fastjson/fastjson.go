@@ -27,14 +27,3 @@ func Unmarshal[T any](data []byte, v *T) error {
 	*v = zero
 	return stdjson.Unmarshal(data, v)
 }
-
-// AppendString appends what json.Marshal of the standard library writes for a string.
-func AppendString(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
-			escaped, _ := stdjson.Marshal(s) // never fails for a string
-			return append(b, escaped...)
-		}
-	}
-	return append(append(append(b, '"'), s...), '"')
-}

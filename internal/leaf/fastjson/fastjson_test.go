@@ -26,15 +26,3 @@ func TestUnmarshal(t *testing.T) {
 		}
 	}
 }
-
-func FuzzAppendString(f *testing.F) {
-	for _, s := range []string{"", "a b", `"\\`, "<a>&", "\x00\x1f\x7f", "é\u2028", "\xff"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		want, err := json.Marshal(s)
-		if got := AppendString(nil, s); err != nil || string(got) != string(want) {
-			t.Errorf("%q: %s, want %s, %v", s, got, want, err)
-		}
-	})
-}
