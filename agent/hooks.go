@@ -37,20 +37,11 @@ type runHooks struct {
 	set     *hook.Set // the hooks for the calls that are running
 	inCalls bool      // calls are running; notes are recorded after their results
 	blocks  int       // how often a Stop hook made the model continue
+	record  hook.Record
 
-	mu    sync.Mutex
-	notes []hookNote // not recorded yet
+	mu sync.Mutex
 	// originals are the results of running calls that hooks have replaced, by the ID of the call.
 	originals map[string]tool.Result
-	ended     bool   // a hook or the user ended the run
-	why       string // the reason for ended
-	user      bool   // the user ended it
-}
-
-// A hookNote is a text of a hook for the model or the user.
-type hookNote struct {
-	call string // the ID of the call that it is about; "": none
-	note session.Note
 }
 
 // Hook runs the hooks of an event outside a run, such as SessionStart, and records their texts for the
@@ -66,9 +57,9 @@ func (h *runHooks) fire(ctx context.Context, in hook.Input) (hook.Outcome, error
 		return hook.Outcome{}, nil
 	}
 	if h.inCalls {
-		return h.fireSet(ctx, h.set, in), nil
+		return h.set.Fire(ctx, in), nil
 	}
-	out := h.fireSet(ctx, h.inEffect(h.run.log.State().Scopes), in)
+	out := h.inEffect(h.run.log.State().Scopes).Fire(ctx, in)
 	return out, h.flush(nil)
 }
 
@@ -91,31 +82,24 @@ func (h *runHooks) inEffect(scopes []session.Scope, more ...hook.Hook) *hook.Set
 	for _, s := range scopes {
 		own = append(own, h.run.reviewOf(s).Hooks...)
 	}
-	if own = slices.Concat(own, more, h.run.guards); len(own) == 0 {
-		return all
+	own = slices.Concat(own, more, h.run.guards)
+	set := &hook.Set{Hooks: all.Hooks, Runner: all.Runner, Session: h.run.root().log.ID(), Record: &h.record,
+		Debug: h.run.Debug}
+	if len(own) > 0 {
+		set.Hooks = append(own, all.Hooks...)
 	}
-	return &hook.Set{Hooks: append(own, all.Hooks...), Runner: all.Runner}
+	if h.run.parent != nil {
+		set.AgentID, set.AgentType = h.run.subRecord.Log, h.run.subRecord.Name
+	}
+	return set
 }
 
-// fireSet runs the hooks of a set for an event and keeps their texts until flush records them.
-func (h *runHooks) fireSet(ctx context.Context, set *hook.Set, in hook.Input) hook.Outcome {
-	if !set.Has(in.Event) {
-		return hook.Outcome{}
-	}
-	in.Session = h.run.root().log.ID()
-	if h.run.parent != nil {
-		in.AgentID, in.AgentType = h.run.subRecord.Log, h.run.subRecord.Name
-	}
-	start := time.Now()
-	out := set.Fire(ctx, in)
-	h.run.debug("hook", "hooks ran", "event", in.Event, "tool", in.Tool, "call", in.Call,
-		"duration", time.Since(start).Round(time.Millisecond), "block", out.Block, "stop", out.Stop, "failed",
-		len(out.Failed))
+// notesOf returns the texts for the model and the user in what the hooks of an event answered.
+func notesOf(in hook.Input, out hook.Outcome) (notes []session.Note) {
 	about := string(in.Event)
 	if in.Tool != "" {
 		about += ":" + in.Tool
 	}
-	var notes []session.Note
 	if model := slices.Clone(out.Context); len(model) > 0 || out.Block && blockContinues(in.Event) {
 		for i := range model {
 			model[i] = about + " hook additional context: " + model[i]
@@ -135,16 +119,10 @@ func (h *runHooks) fireSet(ctx context.Context, set *hook.Set, in hook.Input) ho
 		}
 		notes = append(notes, note)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, n := range notes {
-		n.Hook = string(in.Event)
-		h.notes = append(h.notes, hookNote{in.Call, n})
+	for i := range notes {
+		notes[i].Hook = string(in.Event)
 	}
-	if out.Stop && !h.ended {
-		h.ended, h.why = true, out.StopReason
-	}
-	return out
+	return notes
 }
 
 // blockContinues reports whether a block of this event prevents nothing, because the event has already happened.
@@ -159,49 +137,22 @@ func blockContinues(e hook.Event) bool {
 
 // flush records the pending texts of hooks, in the order of the calls that they are about.
 func (h *runHooks) flush(calls []llm.ToolCall) error {
-	h.mu.Lock()
-	all := h.notes
-	h.notes = nil
-	h.mu.Unlock()
-	if len(all) == 0 {
-		return nil
-	}
-	position := func(n hookNote) int { // notes about no call come last
-		if i := slices.IndexFunc(calls, func(c llm.ToolCall) bool { return c.ID == n.call }); i >= 0 {
+	all := h.record.Take()
+	position := func(x hook.Answered) int { // those about no call come last
+		if i := slices.IndexFunc(calls, func(c llm.ToolCall) bool { return c.ID == x.Input.Call }); i >= 0 {
 			return i
 		}
 		return len(calls)
 	}
-	slices.SortStableFunc(all, func(a, b hookNote) int { return position(a) - position(b) })
+	slices.SortStableFunc(all, func(a, b hook.Answered) int { return position(a) - position(b) })
 	for _, x := range all {
-		if _, err := h.run.record(session.Entry{Type: session.TypeNote, Note: &x.note}); err != nil {
-			return err
+		for _, note := range notesOf(x.Input, x.Outcome) {
+			if _, err := h.run.record(session.Entry{Type: session.TypeNote, Note: &note}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
-}
-
-// stopped reports whether a hook, or the user's answer to a question, ended the run.
-func (h *runHooks) stopped() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.ended
-}
-
-// stoppedByUser reports whether the user's answer to a question ended the run.
-func (h *runHooks) stoppedByUser() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.ended && h.user
-}
-
-// stop ends the run before its next request. user means that not a hook but the user's answer ended it.
-func (h *runHooks) stop(why string, user bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.ended {
-		h.ended, h.why, h.user = true, why, user
-	}
 }
 
 // onRefused runs the PermissionDenied hooks for a call that the gate refused, and ends the run if the user wants that.
@@ -210,10 +161,10 @@ func (h *runHooks) onRefused(ctx context.Context, set *hook.Set, p tool.Proposal
 	if !errors.As(err, &denied) {
 		return
 	}
-	h.fireSet(ctx, set, hook.Input{Event: hook.PermissionDenied, Tool: p.Name, ToolInput: p.Input, Call: p.ID,
+	set.Fire(ctx, hook.Input{Event: hook.PermissionDenied, Tool: p.Name, ToolInput: p.Input, Call: p.ID,
 		Reason: denied.Text})
 	if denied.Stop {
-		h.stop("", true)
+		h.record.End(hook.End{ByUser: true})
 	}
 }
 
@@ -239,7 +190,7 @@ func (h *runHooks) afterTool(set *hook.Set, t tool.Tool) tool.Tool {
 				what.Error = err.Error()
 			}
 		}
-		if out := h.fireSet(ctx, set, what); out.Output != nil {
+		if out := set.Fire(ctx, what); out.Output != nil {
 			return h.replace(in.ID, res, err, out.Output), nil
 		}
 		return res, err
@@ -349,7 +300,7 @@ func (h *runHooks) afterCalls(ctx context.Context, calls []llm.ToolCall, results
 			batch.Calls = append(batch.Calls, hook.BatchCall{Tool: c.Name, Input: input, ID: c.ID,
 				Response: response(results[i]), Error: results[i].IsError})
 		}
-		h.fireSet(ctx, set, batch)
+		set.Fire(ctx, batch)
 	}
 	return h.flush(calls)
 }
@@ -381,7 +332,7 @@ func (h *runHooks) onInput(ctx context.Context, in hook.Input, steering bool, ac
 	if act != nil {
 		own = h.run.review(callOf(act)).Hooks
 	}
-	if out := h.fireSet(ctx, h.inEffect(scopes, own...), in); out.Block {
+	if out := h.inEffect(scopes, own...).Fire(ctx, in); out.Block {
 		return &Blocked{in.Event, out.Reason}
 	}
 	return nil
@@ -398,10 +349,10 @@ func (h *runHooks) activated(ctx context.Context, act *knack.Activation, by sess
 	name := act.Skill.Name
 	inUse := before.InTurn && slices.ContainsFunc(before.Scopes, func(s session.Scope) bool { return s.Skill == name })
 	if act.Hooks != nil && !inUse {
-		h.fireSet(ctx, set.Of("skill:"+name), hook.Input{Event: hook.SessionStart, Source: hook.SourceSkill,
+		set.Of("skill:"+name).Fire(ctx, hook.Input{Event: hook.SessionStart, Source: hook.SourceSkill,
 			Model: h.run.Model.Info().ID})
 	}
-	h.fireSet(ctx, set, hook.Input{Event: hook.SkillActivated, Skill: name, SkillArgs: act.Args, By: string(by)})
+	set.Fire(ctx, hook.Input{Event: hook.SkillActivated, Skill: name, SkillArgs: act.Args, By: string(by)})
 	return h.flush(nil)
 }
 

@@ -133,8 +133,8 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 // read at once.
 func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 	for {
-		if r.hooks.stopped() {
-			r.end.Why, r.end.ByUser = r.hooks.why, r.hooks.user
+		if end := r.hooks.record.Ended(); end != nil {
+			r.end.Why, r.end.ByUser = end.Why, end.ByUser
 			return session.EndStopped, nil
 		}
 		if limit, why := r.reachedLimit(); why != "" {
@@ -415,7 +415,10 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 			Progress: func(i int, res tool.Result) { events <- Event{Progress: &Progress{Call: calls[i].ID, Result: res}} },
 			Ended:    func(i int, res tool.Result) { events <- Event{Ended: &Ended{Call: calls[i].ID, Result: res}} },
 			Refused:  func(p tool.Proposal, err error) { r.hooks.onRefused(ctx, hooks, p, err) },
-			Stopped:  r.hooks.stoppedByUser,
+			Stopped: func() bool {
+				end := r.hooks.record.Ended()
+				return end != nil && end.ByUser
+			},
 		})
 	}()
 	for e := range events {

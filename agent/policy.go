@@ -98,12 +98,6 @@ func (r *run) scopes(state session.State) Scopes {
 	for _, s := range state.Scopes {
 		in.Skills = append(in.Skills, gate.Skill{Scope: s, Facts: r.reviewOf(s).Facts})
 	}
-	in.Fire = func(ctx context.Context, what hook.Input) hook.Outcome {
-		if r.hooks.stopped() { // at an earlier call of the same answer
-			return hook.Outcome{Vote: hook.Deny, Reason: "the run was ended at an earlier call"}
-		}
-		return r.hooks.fireSet(ctx, in.Hooks, what)
-	}
 	return in
 }
 

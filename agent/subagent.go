@@ -187,7 +187,7 @@ func (r subAgents) work(ctx context.Context, t task) session.Agent {
 	case err == nil:
 		a.Reason, a.Result = end.Reason, end.Text
 		if end.Reason == session.EndStopped {
-			r.parent.hooks.stop(end.Why, end.ByUser)
+			r.parent.hooks.record.End(hook.End{Why: end.Why, ByUser: end.ByUser})
 		}
 	case ctx.Err() != nil:
 		a.Reason = session.EndCancelled

@@ -392,10 +392,7 @@ func (a *approval) decideCall(ctx context.Context) (tool.Permit, error) {
 
 // preToolUse runs the PreToolUse hooks and keeps their vote and their replacement of the input.
 func (a *approval) preToolUse(ctx context.Context) error {
-	out, ran := a.in.fire(ctx, a.hookInput(hook.PreToolUse))
-	if !ran {
-		return nil
-	}
+	out := a.in.Hooks.Fire(ctx, a.hookInput(hook.PreToolUse))
 	if out.Vote != hook.Nothing || out.Input != nil {
 		a.record.Hook = string(hook.PreToolUse)
 	}
@@ -445,8 +442,8 @@ func (a *approval) permissionRequest(ctx context.Context, judged judgement) (aga
 	if a.record.Decision.Verdict != permission.Ask {
 		return false
 	}
-	out, ran := a.in.fire(ctx, a.hookInput(hook.PermissionRequest))
-	if !ran || out.Broken && out.Vote != hook.Deny {
+	out := a.in.Hooks.Fire(ctx, a.hookInput(hook.PermissionRequest))
+	if out.Broken && out.Vote != hook.Deny {
 		return false // the user decides
 	}
 	if out.Vote != hook.Nothing {

@@ -2,6 +2,7 @@ package gate_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,22 +45,43 @@ func granting(name string, facts gate.SkillFacts, list ...string) gate.Skill {
 	return gate.Skill{Scope: session.Scope{Skill: name, Grants: list}, Facts: facts}
 }
 
-// A hookFunc stands for all hooks of an event; nil: there are none.
+// A hookFunc stands for a hook of an event, which fails if its Outcome is Broken; nil: there is none.
 type hookFunc func(hook.Input) hook.Outcome
 
 // hooked returns scopes with these hooks.
 func hooked(preToolUse, permissionRequest hookFunc) gate.Scopes {
-	funcs := map[hook.Event]hookFunc{hook.PreToolUse: preToolUse, hook.PermissionRequest: permissionRequest}
-	set := &hook.Set{}
-	for event, f := range funcs {
-		if f != nil {
-			set.Hooks = append(set.Hooks, hook.Hook{Event: event})
+	set := &hook.Set{Runner: &hook.Runner{}}
+	add := func(event hook.Event, f hookFunc) {
+		if f == nil {
+			return
 		}
+		h, err := hook.New(event, "*", rand.Text(), func(_ context.Context,
+			input json.RawMessage) (json.RawMessage, error) {
+			var in hook.Input
+			if err := json.Unmarshal(input, &in); err != nil {
+				return nil, err
+			}
+			out := f(in)
+			if out.Broken {
+				return nil, errors.New("it is broken")
+			}
+			answer := map[string]any{"permissionDecisionReason": out.Reason}
+			if out.Vote != hook.Nothing {
+				answer["permissionDecision"] = out.Vote.String()
+			}
+			if out.Input != nil {
+				answer["updatedInput"] = out.Input
+			}
+			return json.Marshal(map[string]any{"hookSpecificOutput": answer})
+		})
+		if err != nil {
+			panic(err)
+		}
+		set.Hooks = append(set.Hooks, h)
 	}
-	return gate.Scopes{Hooks: set, Fire: func(_ context.Context,
-		in hook.Input) hook.Outcome {
-		return funcs[in.Event](in)
-	}}
+	add(hook.PreToolUse, preToolUse)
+	add(hook.PermissionRequest, permissionRequest)
+	return gate.Scopes{Hooks: set}
 }
 
 func rules(t testing.TB, origin permission.Origin, list ...string) []permission.Rule {
@@ -264,7 +286,6 @@ func TestHooks(t *testing.T) {
 	say := func(out hook.Outcome) hookFunc { return func(hook.Input) hook.Outcome { return out } }
 	allow, deny, askIt := hook.Outcome{Vote: hook.Allow}, hook.Outcome{Vote: hook.Deny, Reason: "not on my watch"},
 		hook.Outcome{Vote: hook.Ask}
-	broken := hook.Outcome{Vote: hook.Allow, Broken: true} // one hook allows it, another one failed
 	rewrite := func(line string, vote hook.Vote) hook.Outcome {
 		return hook.Outcome{Vote: vote, Input: command(line).Input}
 	}
@@ -283,14 +304,14 @@ func TestHooks(t *testing.T) {
 		{"deny beats allow", say(deny), nil, "make", "", ""},
 		{"deny beats bypass", say(deny), nil, "make", "", permission.Bypass},
 		{"ask beats allow", say(askIt), nil, "make", "", ""},
-		{"a guard that fails means ask", say(broken), nil, "make", "", ""},
+		{"a guard that fails means ask", say(allow), nil, "make", "", ""},
 		{"rewritten input is decided again", say(rewrite("rm x", hook.Allow)), nil, "make", "", ""},
 		{"rewritten input runs", say(rewrite("make safe", hook.Nothing)), nil, "rm x", "make safe", ""},
 		{"request allows", nil, say(allow), "npm ci", "npm ci", ""},
 		{"request never beats deny", nil, say(allow), "rm x", "", ""},
 		{"request never beats a managed ask", nil, say(allow), "git push", "", ""},
 		{"request denies", nil, say(deny), "npm ci", "", ""},
-		{"request fails", nil, say(broken), "npm ci", "", ""},
+		{"request fails", nil, say(allow), "npm ci", "", ""},
 		{"request rewrites to what is denied", nil, say(rewrite("rm x", hook.Allow)), "npm ci", "", ""},
 		{"request rewrites to what is allowed", nil, say(rewrite("make", hook.Nothing)), "npm ci", "make", ""},
 		{"allow is for the input that the hook saw, not for a rewritten one", say(allow),
@@ -299,7 +320,12 @@ func TestHooks(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := newGate(t, gate.Options{Rules: some, Mode: c.mode})
-			got, err := run(t, g.With(hooked(c.pre, c.request)), c.line)
+			scopes := hooked(c.pre, c.request)
+			if strings.Contains(c.name, "fails") { // a second hook of the same event
+				fails := hooked(say(hook.Outcome{Broken: true}), say(hook.Outcome{Broken: true})).Hooks.Hooks
+				scopes.Hooks.Hooks = append(scopes.Hooks.Hooks, fails...)
+			}
+			got, err := run(t, g.With(scopes), c.line)
 			if (err == nil) != (c.runs != "") || got != c.runs {
 				t.Errorf("runs %q, %v", got, err)
 			}
@@ -945,7 +971,7 @@ func TestUpdatesBelowManaged(t *testing.T) {
 // TestFailedGuard: if a hook that guards calls fails, only an explicit answer of the user allows the call; where
 // there is no user to ask it is refused.
 func TestFailedGuard(t *testing.T) {
-	fails := func(hook.Input) hook.Outcome { return hook.Outcome{Broken: true, Reason: "the hook has no type"} }
+	fails := func(hook.Input) hook.Outcome { return hook.Outcome{Broken: true} }
 	allow := permission.Rules{Allow: rules(t, permission.User, "Bash(make:*)")}
 	for mode, want := range map[permission.Mode]string{permission.Default: "asked", permission.Bypass: "denied",
 		permission.DontAsk: "denied", permission.AcceptEdits: "asked"} {

@@ -19,10 +19,7 @@ import (
 type Scopes struct {
 	Skills []Skill
 	Bounds []Bound
-	Hooks  *hook.Set // nil: none
-	// Fire runs the hooks of Hooks for an event; nil: [hook.Set.Fire] does. It is called only for
-	// PreToolUse and PermissionRequest, and only if Hooks has a hook for the event.
-	Fire func(context.Context, hook.Input) hook.Outcome
+	Hooks  *hook.Set // of which those of PreToolUse and PermissionRequest run; nil: none
 }
 
 // A Skill is a skill in use.
@@ -102,17 +99,6 @@ func parseRules(texts []string, origin permission.Origin) []permission.Rule {
 		}
 	}
 	return all
-}
-
-// fire runs the hooks for a guard event. ran is false if there are none.
-func (in Scopes) fire(ctx context.Context, what hook.Input) (out hook.Outcome, ran bool) {
-	if !in.Hooks.Has(what.Event) {
-		return hook.Outcome{}, false
-	}
-	if in.Fire == nil {
-		return in.Hooks.Fire(ctx, what), true
-	}
-	return in.Fire(ctx, what), true
 }
 
 // Ineffective reports whether a rule that a skill grants has no effect unless the user accepts it,

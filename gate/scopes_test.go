@@ -79,7 +79,7 @@ func TestBroadGrantOfProject(t *testing.T) {
 
 // TestDontAsk: in the mode dontAsk, neither a ceiling nor a failed guard asks the user: the call is denied.
 func TestDontAsk(t *testing.T) {
-	fails := func(hook.Input) hook.Outcome { return hook.Outcome{Broken: true, Reason: "no answer"} }
+	fails := func(hook.Input) hook.Outcome { return hook.Outcome{Broken: true} }
 	asks := func(hook.Input) hook.Outcome { return hook.Outcome{Vote: hook.Ask, Reason: "look first"} }
 	for name, in := range map[string]gate.Scopes{
 		"ceiling": {Skills: []gate.Skill{granting("pdf", gate.SkillFacts{}, "Read")}},

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -132,6 +133,70 @@ func (r *Runner) runWatched(ctx context.Context, c Process) (Output, error) {
 type Set struct {
 	Hooks  []Hook
 	Runner *Runner
+	// Session, AgentID and AgentType are those of each Input that has none.
+	Session, AgentID, AgentType string
+	Record                      *Record      // of what the hooks answer; nil: it is not kept
+	Debug                       *slog.Logger // gets one line for each event that has hooks; nil: none
+}
+
+// A Record keeps what hooks have answered, and whether the run goes on. A nil Record keeps nothing. Its methods are safe
+// for concurrent use.
+type Record struct {
+	mu      sync.Mutex
+	answers []Answered
+	end     *End
+}
+
+// An Answered is what the hooks of one event answered.
+type Answered struct {
+	Input   Input
+	Outcome Outcome
+}
+
+// An End says why a run ends early.
+type End struct {
+	Why    string
+	ByUser bool // not a hook but the user's answer to a question ended it
+}
+
+func (r *Record) add(in Input, o Outcome) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	r.answers = append(r.answers, Answered{in, o})
+	r.mu.Unlock()
+	if o.Stop {
+		r.End(End{Why: o.StopReason})
+	}
+}
+
+// Take removes and returns what was answered, in the order in which the hooks ended.
+func (r *Record) Take() []Answered {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.answers
+	r.answers = nil
+	return all
+}
+
+// End ends the run, unless it has ended before: from now on, guards deny each call.
+func (r *Record) End(e End) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.end == nil {
+		r.end = &e
+	}
+}
+
+// Ended returns why the run ends; nil: it goes on.
+func (r *Record) Ended() *End {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.end
 }
 
 // Has reports whether the set has a hook for one of the events.
@@ -155,6 +220,22 @@ func (s *Set) Fire(ctx context.Context, in Input) Outcome {
 	if !s.Has(in.Event) {
 		return Outcome{}
 	}
+	if in.Event.Guards() && s.Record.Ended() != nil {
+		return Outcome{Vote: Deny, Reason: "the run was ended at an earlier call"}
+	}
+	in.Session = cmp.Or(in.Session, s.Session)
+	in.AgentID, in.AgentType = cmp.Or(in.AgentID, s.AgentID), cmp.Or(in.AgentType, s.AgentType)
+	start := time.Now()
+	o := s.run(ctx, in)
+	if s.Debug != nil {
+		s.Debug.Debug("hooks ran", "topic", "hook", "event", in.Event, "tool", in.Tool, "call", in.Call, "duration",
+			time.Since(start).Round(time.Millisecond), "block", o.Block, "stop", o.Stop, "failed", len(o.Failed))
+	}
+	s.Record.add(in, o)
+	return o
+}
+
+func (s *Set) run(ctx context.Context, in Input) Outcome {
 	r := s.Runner
 	if r.Fill != nil {
 		r.Fill(&in)
@@ -608,11 +689,12 @@ func (s *Set) Of(origin string) *Set {
 	if s == nil {
 		return nil
 	}
-	own := &Set{Runner: s.Runner}
+	own := *s
+	own.Hooks = nil
 	for _, h := range s.Hooks {
 		if h.Origin == origin {
 			own.Hooks = append(own.Hooks, h)
 		}
 	}
-	return own
+	return &own
 }
