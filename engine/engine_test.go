@@ -307,6 +307,34 @@ func TestTurnKeepsProject(t *testing.T) {
 	}
 }
 
+// TestDeniedMeanwhile: a rule that denies, and that a reload brings while the user is asked about a call, counts for that
+// call, whatever the answer is, also if the answer replaces the input.
+func TestDeniedMeanwhile(t *testing.T) {
+	for name, input := range map[string]json.RawMessage{"as shown": nil, "replaced": json.RawMessage(`{"what":"b"}`)} {
+		t.Run(name, func(t *testing.T) {
+			p := newFixture(t)
+			var did []string
+			var e *engine.Engine
+			asked := 0
+			person := personFunc(func(context.Context, engine.Question) (engine.Answer, error) {
+				if asked++; asked == 2 {
+					p.write(t, "~/.config/knack/settings.json", `{"permissions": {"deny": ["touch"]}}`)
+					if _, err := e.Reload(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+				return engine.Answer{Option: "once", Input: input}, nil
+			})
+			m := llmtest.New(calls("touch", `{"what":"b"}`), calls("touch", `{"what":"a"}`), llmtest.Reply("done"))
+			e, s := p.open(t, p.options(m), person, engine.SessionOptions{Host: engine.Host{Tools: tool.Set{touch(&did, nil)}}})
+			run(t, s, "go")
+			if got := strings.Join(did, " "); got != "b" || asked != 2 {
+				t.Errorf("the tool did %q after %d questions, want b after 2", got, asked)
+			}
+		})
+	}
+}
+
 // TestVanished: a directory that does not exist, or no longer exists.
 func TestVanished(t *testing.T) {
 	p := newFixture(t, "~/.config/knack/settings.json", `{"effort": "low"}`)

@@ -224,7 +224,8 @@ func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 // gateOptions returns what the settings of a project say about permissions.
 func (e *Engine) gateOptions(p *Project) gate.Options {
 	return gate.Options{Rules: p.config.Rules, Paths: e.pathContext(p),
-		Ceiling: gate.Ceiling(p.config.Settings.Skills.EnforceAllowedTools)}
+		Ceiling: gate.Ceiling(p.config.Settings.Skills.EnforceAllowedTools),
+		Denied:  func() []permission.Rule { return e.Project().config.Rules.Deny }}
 }
 
 // gateAudit returns the Audit of a gate, which also registers what allowed calls may read.

@@ -234,6 +234,9 @@ func (a *approval) askUser(ctx context.Context, judged judgement) (_ tool.Permit
 			return none, false, err
 		}
 		if !changed {
+			if err := a.deniedMeanwhile(ctx, subjects); err != nil {
+				return none, false, err
+			}
 			if err := a.remember(req, a.record.Answer.Choice); err != nil {
 				return none, false, fmt.Errorf("%s was not run: the answer could not be stored: %w", a.call.Name, err)
 			}
@@ -319,6 +322,9 @@ func (a *approval) decideReplaced(ctx context.Context, input json.RawMessage) (_
 		return tool.Permit{}, false, err
 	}
 	a.record.Answer.Choice = Once // the user has not seen rules for this input
+	if err := a.deniedMeanwhile(ctx, subjects); err != nil {
+		return tool.Permit{}, false, err
+	}
 	judged := a.decide(ctx, a.scopes, subjects)
 	a.record.Decision = judged.Decision
 	switch {
@@ -332,6 +338,20 @@ func (a *approval) decideReplaced(ctx context.Context, input json.RawMessage) (_
 	}
 	a.record.Decision.Verdict = permission.Allow
 	return tool.Permit{Input: a.call.Input, Subjects: subjects}, false, nil
+}
+
+// deniedMeanwhile refuses a call that a rule denies which was written while the user was asked.
+func (a *approval) deniedMeanwhile(ctx context.Context, subjects []permission.Subject) error {
+	if a.opt.Denied == nil {
+		return nil
+	}
+	rules := permission.Rules{Deny: a.opt.Denied()}
+	now := rules.Decide(ctx, permission.Bypass, a.opt.Paths, subjects...)
+	if now.Verdict != permission.Deny {
+		return nil
+	}
+	a.record.Decision = now
+	return a.refuse(a.record, denial(a.call.Name, now))
 }
 
 // wider returns the rules of Request.Wider. Scripts are approved by their content, so that there are none for them.

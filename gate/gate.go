@@ -45,6 +45,9 @@ type Options struct {
 	Rules   permission.Rules // also those of the command line
 	Paths   permission.PathContext
 	Ceiling Ceiling // skills.enforceAllowedTools
+	// Denied returns the deny rules of the settings as they are now. They count for a call about which the user was being
+	// asked when they appeared; nil: only those of Rules do.
+	Denied func() []permission.Rule
 
 	Mode     permission.Mode // "": Default
 	Approver Approver        // nil: the user cannot be asked
@@ -192,12 +195,12 @@ func (g *Gate) ForAgent(agent string, of func(permission.Mode) permission.Mode, 
 	return &child
 }
 
-// Replace returns a Gate with the Rules, Paths and Ceiling of with. All else is that of g, also the mode
+// Replace returns a Gate with the Rules, Paths, Ceiling and Denied of with. All else is that of g, also the mode
 // and the answers, which both Gates share.
 func (g *Gate) Replace(with Options) *Gate {
 	next := *g
 	next.moved = new(atomic.Pointer[Gate])
-	next.opt.Rules, next.opt.Paths, next.opt.Ceiling = with.Rules, with.Paths, with.Ceiling
+	next.opt.Rules, next.opt.Paths, next.opt.Ceiling, next.opt.Denied = with.Rules, with.Paths, with.Ceiling, with.Denied
 	return &next
 }
 

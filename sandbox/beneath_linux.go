@@ -27,15 +27,15 @@ type place struct {
 	name string
 }
 
-// openPlace opens the directory that contains path, and keeps path's last name. path must be below root. No link below
-// root is followed.
+// openPlace opens the directory that contains path, and keeps path's last name. path must be below root. No link is
+// followed, in root neither: a directory of the workspace that lies in another one can be replaced by a link, too.
 func openPlace(root, path string) (place, error) {
-	rel, ok := subpath.Rel(root, path)
+	rel, ok := subpath.Rel(root, filepath.Clean(path))
 	if !ok || rel == "." {
 		return place{}, fmt.Errorf("%s is not below %s", path, root)
 	}
 	const flags = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
-	fd, err := unix.Open(root, flags, 0)
+	fd, err := unix.Openat2(unix.AT_FDCWD, root, &unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err != nil {
 		return place{}, err
 	}

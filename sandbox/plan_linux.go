@@ -3,7 +3,6 @@
 package sandbox
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -86,21 +84,30 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 	if overlays != nil {
 		v.overlays = overlays.covered
 	}
-	opened := append(links.real(allow.Write), allow.Write...)
+	opened := append(p.leads(links, allow.Write), allow.Write...)
 	replaced := allow.Replace
 
 	// Writable paths.
-	v.writable = append(links.real(slices.Concat([]string{p.Dir}, p.Roots, p.Write, caches)), now.outer...)
+	var dirs []string
+	for _, dir := range slices.Concat([]string{p.Dir}, p.Roots, p.Write) {
+		for _, to := range links.real([]string{dir}) {
+			if at, ok := p.places[filepath.Clean(dir)]; ok && at != to {
+				return v, fmt.Errorf("%s: %w", dir, errMoved)
+			}
+			dirs = append(dirs, to)
+		}
+	}
+	v.writable = slices.Concat(dirs, links.real(caches), now.outer)
 	for _, path := range allow.Write {
 		if _, err := os.Stat(path); err == nil || withinAny(v.writable, path) && !withinAny(p.Own, path) &&
 			!guarded(p.Protected, path) {
 			continue
 		}
-		if err := v.permit(path, &v.permitted); err != nil {
+		if err := v.permit(path, &v.permitted, func(to string) bool { return p.elsewhere(path, to, allow.Write) }); err != nil {
 			return v, fmt.Errorf("opening %s for the command: %w", path, err)
 		}
 	}
-	v.writable = append(v.writable, links.real(allow.Write)...)
+	v.writable = append(v.writable, p.leads(links, allow.Write)...)
 	if p.only != nil {
 		v.create(p.only, v.writable, func(path string) bool { return guarded(p.Protected, path) || withinAny(p.Own, path) })
 		v.writable = common(v.writable, links.real(p.only))
@@ -162,11 +169,12 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 		keep = append(keep, p.Home)
 	}
 	if p.only != nil { // paths that a limit closes can still be read
-		keep = slices.Concat(keep, []string{p.Dir}, p.Roots, p.Write, caches)
+		keep = slices.Concat(keep, dirs, caches)
 	}
 	keep = append(keep, "/run/current-system", "/run/booted-system", "/run/opengl-driver")
 	keep = append(keep, filepath.SplitList(p.cleanPath(getenv("PATH")))...)
-	for _, dir := range links.real(append(keep, allow.Read...)) {
+	v.opened = p.leads(links, allow.Read)
+	for _, dir := range slices.Concat(links.real(keep), v.opened) {
 		if withinAny(v.temp, dir) && !slices.Contains(v.temp, dir) {
 			v.visible = append(v.visible, dir)
 		}
@@ -181,7 +189,6 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 			env = append(env, links.real([]string{path})...)
 		}
 	}
-	v.opened = links.real(allow.Read)
 	readable := append(opened, append(v.opened, allow.Read...)...)
 	for _, path := range append(append(secrets, env...), links.real(now.sockets)...) {
 		switch {
@@ -202,6 +209,15 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 		*list = slices.Compact(*list)
 	}
 	return v, nil
+}
+
+// leads returns where the paths of an allowance lead, without those that lead elsewhere.
+func (p *Policy) leads(links *resolver, allowed []string) (to []string) {
+	for _, path := range allowed {
+		to = append(to, slices.DeleteFunc(links.real([]string{path}),
+			func(to string) bool { return p.elsewhere(path, to, allowed) })...)
+	}
+	return to
 }
 
 // guard protects the names in git directories that can make git run programs. If one of them cannot
@@ -236,19 +252,29 @@ func (v *view) guard(gits, opened []string, closed map[string]bool) {
 	}
 }
 
-// permit creates an allowed path that does not exist, with its parent directories. It adds it to made, which is
-// v.permitted for what was allowed by its own name.
-func (v *view) permit(path string, made *[]string) error {
-	parent := filepath.Dir(strings.TrimSuffix(path, "/"))
-	if _, err := os.Lstat(parent); errors.Is(err, fs.ErrNotExist) {
-		if err := v.permit(parent+"/", &v.made); err != nil {
+// permit creates an allowed path that does not exist, with its parent directories, unless that leads elsewhere. It adds
+// it to made, which is v.permitted for what was allowed by its own name.
+func (v *view) permit(path string, made *[]string, elsewhere func(to string) bool) error {
+	name := strings.TrimSuffix(path, "/")
+	if parent := filepath.Dir(name); !exists(parent) {
+		above := func(to string) bool { return elsewhere(filepath.Join(to, filepath.Base(name))) }
+		if err := v.permit(parent+"/", &v.made, above); err != nil {
 			return err
 		}
 	}
-	if err := createEmpty(path); err != nil {
+	parent := real([]string{filepath.Dir(name)})
+	if parent == nil {
+		return fs.ErrNotExist
+	}
+	to := filepath.Join(parent[0], filepath.Base(name))
+	if elsewhere(to) {
+		return errMoved
+	}
+	to += path[len(name):]
+	if err := createEmpty(to); err != nil {
 		return err
 	}
-	*made = append(*made, path)
+	*made = append(*made, to)
 	return nil
 }
 
@@ -260,48 +286,55 @@ func (v *view) create(paths, writable []string, not func(string) bool) {
 		if _, err := os.Lstat(path); err == nil || len(parent) == 0 || !withinAny(writable, parent[0]) || not(path) {
 			continue
 		}
-		if filepath.Ext(path) == "" && !strings.HasSuffix(path, "/") {
-			path += "/"
+		to := filepath.Join(parent[0], filepath.Base(path))
+		if filepath.Ext(path) == "" || strings.HasSuffix(path, "/") {
+			to += "/"
 		}
-		if createEmpty(path) == nil {
-			v.made = append(v.made, path)
+		if createEmpty(to) == nil {
+			v.made = append(v.made, to)
 		}
 	}
 }
 
 // createEmpty creates an empty file, or a directory if the name ends in a slash, so that it can be
-// mounted.
+// mounted. It follows no link.
 func createEmpty(path string) error {
-	if strings.HasSuffix(path, "/") {
-		return os.Mkdir(path, 0o755)
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	p, err := openPlace("/", path)
 	if err != nil {
 		return err
 	}
-	if err := f.Close(); err != nil {
+	defer p.close()
+	if strings.HasSuffix(path, "/") {
+		return unix.Mkdirat(p.dir, p.name, 0o755)
+	}
+	fd, err := unix.Openat(p.dir, p.name, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_CLOEXEC, 0o644)
+	if err != nil {
 		return err
 	}
-	return os.Chtimes(path, untouched, untouched)
+	defer unix.Close(fd)
+	return unix.Futimes(fd, make([]unix.Timeval, 2)) // untouched
 }
-
-// untouched is the modification time of a file that createEmpty made. It shows that nothing was
-// written; a command that creates an empty file on purpose sets a different time.
-var untouched = time.Unix(0, 0)
 
 // remove removes the created files and directories to which nothing was written. If the command
 // succeeded, empty directories that it was allowed to create stay.
 func (v *view) remove(succeeded bool) {
 	release(v.reserved)
-	gone := slices.Concat(v.made, v.permitted)
-	for _, path := range slices.Backward(gone) { // the content of a directory before the directory
-		info, err := os.Lstat(path)
-		switch {
-		case err != nil:
-		case info.IsDir() && succeeded && slices.Contains(v.permitted, path):
-		case info.IsDir(), info.Size() == 0 && info.ModTime().Equal(untouched):
-			os.Remove(path) // a directory only if it is empty
+	for _, path := range slices.Backward(slices.Concat(v.made, v.permitted)) { // what is in a directory before it
+		p, err := openPlace("/", path)
+		if err != nil {
+			continue
 		}
+		var st unix.Stat_t
+		switch err := unix.Fstatat(p.dir, p.name, &st, unix.AT_SYMLINK_NOFOLLOW); {
+		case err != nil:
+		case st.Mode&unix.S_IFMT == unix.S_IFDIR:
+			if !succeeded || !slices.Contains(v.permitted, path) {
+				unix.Unlinkat(p.dir, p.name, unix.AT_REMOVEDIR) // if it is empty
+			}
+		case st.Size == 0 && st.Mtim.Nano() == 0: // a command that creates an empty file on purpose sets another time
+			unix.Unlinkat(p.dir, p.name, 0)
+		}
+		p.close()
 	}
 }
 

@@ -54,6 +54,9 @@ type Policy struct {
 	Memory    uint64 `json:"memory,omitempty"`    // maximum bytes of data per process; 0: three quarters of the memory
 
 	only []string // if not nil, the only writable paths, see workspace.Limit
+	// places are where Dir, Roots and Write led when the command began, by clean path. A command that still runs may
+	// exchange links at any moment, so only what leads there is opened.
+	places map[string]string
 }
 
 // Default returns the policy for commands in dir, using this process's environment.
@@ -124,39 +127,60 @@ func (p Policy) limitedBy(c *workspace.Command) Policy {
 	return p
 }
 
-// withoutLinks removes from an allowance the paths in writable directories that lead to another file through a link,
-// unless that file is allowed too: a command may have made the link after the decision, which names both files if there
-// was a link then.
+// leadsOut is permission.Elsewhere for places.
+func (p *Policy) leadsOut(dir string) bool {
+	to := p.places[filepath.Clean(dir)]
+	for other, base := range p.places {
+		rel, ok := subpath.Rel(other, filepath.Clean(dir))
+		if ok && rel != "." && to != filepath.Join(base, rel) && !subpath.Contains(base, to) {
+			return true
+		}
+	}
+	return false
+}
+
+// place returns where a directory of the workspace led when the command began.
+func (p *Policy) place(dir string) string {
+	if to, ok := p.places[filepath.Clean(dir)]; ok {
+		return to
+	}
+	if to, err := permission.Resolve(dir); err == nil {
+		return to
+	}
+	return dir
+}
+
+// withoutLinks removes from an allowance the paths that lead elsewhere.
 func (p *Policy) withoutLinks(a workspace.Allowance) workspace.Allowance {
-	dirs := slices.Concat([]string{p.Dir}, p.Roots, p.Write)
-	var resolved []string
-	for _, dir := range dirs {
-		to, err := permission.Resolve(dir)
-		if err != nil {
-			to = dir
-		}
-		resolved = append(resolved, to)
-	}
-	linked := func(path string, allowed []string) bool {
-		path = filepath.Clean(path)
-		var expected []string
-		for i, dir := range slices.Concat(dirs, resolved) {
-			if rel, ok := subpath.Rel(dir, path); ok {
-				expected = append(expected, filepath.Join(resolved[i%len(dirs)], rel))
-			}
-		}
-		if expected == nil {
-			return false // no command can change the links on the way
-		}
-		to, err := permission.Resolve(path)
-		return err != nil || !slices.Contains(expected, to) && !slices.ContainsFunc(allowed,
-			func(a string) bool { return filepath.Clean(a) == to })
-	}
 	for _, list := range []*[]string{&a.Write, &a.Read, &a.Replace} {
 		all := *list
-		*list = slices.DeleteFunc(slices.Clone(all), func(path string) bool { return linked(path, all) })
+		*list = slices.DeleteFunc(slices.Clone(all), func(path string) bool {
+			to, err := permission.Resolve(path)
+			return err != nil || p.elsewhere(path, to, all)
+		})
 	}
 	return a
+}
+
+// elsewhere reports whether an allowed path in a writable directory leads to another file through a link, unless that
+// file is allowed too: a command may have made the link after the decision, which names both files if there was a link
+// then. to is where the path leads. It must be the result that is used, because a running command may exchange links
+// in between.
+func (p *Policy) elsewhere(path, to string, allowed []string) bool {
+	path = filepath.Clean(path)
+	inside := false // otherwise no command can change the links on the way
+	for _, dir := range slices.Concat([]string{p.Dir}, p.Roots, p.Write) {
+		place := p.place(dir)
+		for _, name := range []string{dir, place} {
+			if rel, ok := subpath.Rel(name, path); ok {
+				if to == filepath.Join(place, rel) {
+					return false
+				}
+				inside = true
+			}
+		}
+	}
+	return inside && !slices.ContainsFunc(allowed, func(a string) bool { return filepath.Clean(a) == to })
 }
 
 // common returns the paths that are inside both a directory of a and a directory of b.

@@ -44,6 +44,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -171,14 +172,16 @@ func (s *Sandbox) current() (*Policy, error) {
 	p := s.policy
 	p.Roots, p.Protected = slices.Concat(p.Roots, s.added), slices.Concat(p.Protected, s.named)
 	s.mu.Unlock()
-	all := slices.Concat([]string{p.Dir}, p.Roots, p.Write)
-	elsewhere := func(dir string) bool { return permission.Elsewhere(dir, all) }
-	if now, _ := permission.Resolve(p.Dir); p.Dir != "" && (now != s.dir || elsewhere(p.Dir)) {
+	p.places = map[string]string{}
+	for _, dir := range slices.Concat([]string{p.Dir}, p.Roots, p.Write) {
+		p.places[filepath.Clean(dir)], _ = permission.Resolve(dir) // what cannot be resolved leads out of every other one
+	}
+	if now := p.places[filepath.Clean(p.Dir)]; p.Dir != "" && (now != s.dir || p.leadsOut(p.Dir)) {
 		return nil, fmt.Errorf("the working directory %s was replaced by a link to %s, or leads out of a directory of the "+
 			"workspace: start a session there", p.Dir, now)
 	}
-	p.Roots = slices.DeleteFunc(p.Roots, elsewhere)
-	p.Write = slices.DeleteFunc(slices.Clone(p.Write), elsewhere)
+	p.Roots = slices.DeleteFunc(p.Roots, p.leadsOut)
+	p.Write = slices.DeleteFunc(slices.Clone(p.Write), p.leadsOut)
 	return &p, nil
 }
 

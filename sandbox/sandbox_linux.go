@@ -245,7 +245,7 @@ type run struct {
 func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.Command) (_ *run, err error) {
 	allow := p.withoutLinks(c.Allow)
 	r := &run{system: s, policy: p, backend: backend, env: cmd.Env, allow: allow,
-		opened: append(real(allow.Write), allow.Write...), dir: cmd.Dir, done: make(chan struct{})}
+		opened: append(p.leads(new(resolver), allow.Write), allow.Write...), dir: cmd.Dir, done: make(chan struct{})}
 	supervised := backend == namespaces && s.supervises && !p.Network
 	s.names.protect(p.Protected)
 	now := s.names.begin()

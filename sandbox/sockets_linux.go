@@ -56,7 +56,7 @@ type openedSocket struct {
 
 // openedSockets returns what an allowance opens to a command that can write some paths.
 func (p *Policy) openedSockets(allow workspace.Allowance, writable []string) (opened []openedSocket) {
-	for _, path := range real(slices.Concat(allow.Read, allow.Write)) {
+	for _, path := range p.leads(new(resolver), slices.Concat(allow.Read, allow.Write)) {
 		s := openedSocket{path: path}
 		if withinAny(writable, path) {
 			var st unix.Stat_t

@@ -3,11 +3,18 @@
 package sandbox
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/knack-agent/knack/workspace"
 )
 
 // TestLinkRestoredElsewhere: a protected link that a command removed is put back only into the directory where it was,
@@ -38,6 +45,81 @@ func TestLinkRestoredElsewhere(t *testing.T) {
 	}
 }
 
+// TestExchangedLinks: a command that runs exchanges files and directories for links all the time, while the next one
+// begins. What is decided about is what is opened.
+func TestExchangedLinks(t *testing.T) {
+	b := newFixture(t)
+	other, outer := filepath.Join(b.home, "other"), filepath.Join(b.home, "outer")
+	p, err := Default(filepath.Join(outer, "inner"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Roots, p.Write = []string{outer, filepath.Join(outer, "root")}, []string{filepath.Join(outer, "write")}
+	names := []string{"inner", "root", "write", "allowed"}
+	for _, name := range names {
+		if err := os.MkdirAll(filepath.Join(outer, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(other, filepath.Join(outer, name+"-link")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := net.Listen("unix", filepath.Join(other, "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	box := newBox(t, p)
+	var exchanging sync.WaitGroup
+	done := make(chan struct{})
+	exchanging.Go(func() {
+		for {
+			for _, name := range names {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				at := filepath.Join(outer, name)
+				unix.Renameat2(unix.AT_FDCWD, at, unix.AT_FDCWD, at+"-link", unix.RENAME_EXCHANGE)
+			}
+		}
+	})
+	defer exchanging.Wait()
+	defer close(done)
+	allowed := filepath.Join(outer, "allowed")
+	allow := workspace.Allowance{Write: []string{allowed, allowed + "/new"}, Read: []string{allowed, allowed + "/socket"}}
+	checked := 0
+	for range 3000 {
+		p, err := box.current()
+		if err != nil {
+			continue // it has seen the link
+		}
+		for _, s := range p.openedSockets(allow, []string{outer}) {
+			if withinAny([]string{other}, s.path) {
+				t.Fatalf("%s is open", s.path)
+			}
+		}
+		v, err := p.viewFor(allow, nil, present{}, nil, nil, nil)
+		v.remove(false)
+		if err != nil {
+			continue
+		}
+		checked++
+		for _, path := range slices.Concat(v.writable, v.opened) {
+			if withinAny([]string{other}, path) {
+				t.Fatalf("%s is open", path)
+			}
+		}
+	}
+	if checked == 0 {
+		t.Error("no command would have started")
+	}
+	if entries, err := os.ReadDir(other); err != nil || len(entries) != 2 {
+		t.Errorf("outside: %v %v, want the file and the socket", entries, err)
+	}
+}
+
 // TestMovedAsideElsewhere: what appeared under a protected name is moved aside only if it is still where it was found.
 func TestMovedAsideElsewhere(t *testing.T) {
 	b := newFixture(t)
@@ -60,6 +142,19 @@ func TestMovedAsideElsewhere(t *testing.T) {
 	n.aside(made+"/.vscode", id)
 	if _, err := os.Lstat(b.dir + "/sub/.vscode/x.json"); err != nil {
 		t.Error(err)
+	}
+	// A directory of the workspace that lies in another one can be replaced, too.
+	if err := os.Rename(b.dir, b.dir+"2"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(b.dir+"2", b.dir); err != nil {
+		t.Fatal(err)
+	}
+	if id, ok = identify(b.dir + "/.claude"); !ok {
+		t.Fatal("not found")
+	}
+	if m := n.aside(b.dir+"/.claude", id); m.to != "" {
+		t.Error(m.note)
 	}
 }
 
