@@ -613,8 +613,9 @@ func TestJobsSplit(t *testing.T) {
 		{`\r`, `\nnext.`, "\nnext."}, {`\r`, `60%%\r.`, "\n60%\n."},
 	} {
 		id := fmt.Sprint(i + 1)
-		say(t, set, "bash", m{"command": fmt.Sprintf(`printf 'ready %s'; until [ -e go%s ]; do sleep 0.01; done; printf '%s'`,
-			c.first, id, c.second), "background": true})
+		// The second half comes in one piece, which bash's own printf would write line by line.
+		say(t, set, "bash", m{"command": fmt.Sprintf(`printf '%s' >half%s; printf 'ready %s'
+			until [ -e go%s ]; do sleep 0.01; done; cat half%s`, c.second, id, c.first, id, id), "background": true})
 		until := func(want string) string {
 			for late := time.Now().Add(patience); time.Now().Before(late); time.Sleep(10 * time.Millisecond) {
 				got, _ := say(t, set, "bash_output", m{"id": id})
