@@ -36,10 +36,10 @@ func TestPrompt(t *testing.T) {
 	docs := []agent.Document{{Path: "/home/me/AGENTS.md", Text: "Be brief.\n"},
 		{Path: `/w/"a"/CLAUDE.md`, Text: "Use tabs."}}
 	for name, p := range map[string]agent.Prompt{
-		"default":  {Role: "You are a test.", Help: "There is no help.", Tools: pick(coding.Default), Date: day, Dir: "/w"},
+		"default":  {Role: "You are a test.", Help: "There is no help.", Tools: pick(coding.Names()), Date: day, Dir: "/w"},
 		"readonly": {Tools: pick(coding.ReadOnly), Date: day, Dir: "/w"},
 		"all":      {Tools: pick(coding.All), Dir: "/w", Append: []string{"Speak Latin."}, Context: docs},
-		"custom": {Tools: pick(coding.Default), Custom: "You are a poet.", Append: []string{"Rhyme."}, Context: docs,
+		"custom": {Tools: pick(coding.Names()), Custom: "You are a poet.", Append: []string{"Rhyme."}, Context: docs,
 			Index: "<available_skills></available_skills>", Dir: "/w"},
 		"empty": {},
 	} {

@@ -70,7 +70,7 @@ func leadTools(d *agent.Definition, given string) string {
 	case d.Tools == nil:
 		terms = append(terms, given)
 	default:
-		may, _ := tool.Select(KnownTools(), defaultTools, coding.Choice(given, defaultTools))
+		may, _ := tool.Select(KnownTools(), defaultTools(), coding.Choice(given, defaultTools()))
 		for _, name := range d.Tools {
 			t, known := KnownTools().Find(name)
 			if _, ok := may.Find(name); given == "" || !known || ok || t.Name == "Skill" {

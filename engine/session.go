@@ -217,7 +217,7 @@ func (s *Session) setTools(p *Project) {
 	s.checkpoints = s.newCheckpoints(p)
 	s.web = s.webTools(p)
 	s.files = slices.Concat(s.place.wrap(s.checkpoints.wrap(coding.Tools(s.ws, s.coding), nil)), s.web, s.memoryTools(p))
-	base := defaultTools
+	base := defaultTools()
 	spec, skill := cutSkillTerm(s.options.Tools)
 	chosen, problems := tool.Select(withAgent(s.files), base, coding.Choice(spec, base))
 	for _, x := range problems {

@@ -13,6 +13,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -78,8 +79,9 @@ type Tool struct {
 	// its text is sent to the model unchanged.
 	Run func(ctx context.Context, call Input) (Result, error)
 
-	derivedShape func() shape                // computes the shape of Schema; nil: it is computed for each call
-	validate     func(json.RawMessage) error // checks that Run can decode an input; nil: Run checks it
+	derive       func() (json.RawMessage, error) // see DerivedSchema; nil: the input has no Go type
+	derivedShape func() shape                    // computes the shape of Schema; nil: it is computed for each call
+	validate     func(json.RawMessage) error     // checks that Run can decode an input; nil: Run checks it
 }
 
 // An Effect is a set of things that a tool may do. The zero Effect means unknown: the
@@ -259,12 +261,13 @@ func New[In any](name, description string, run func(ctx context.Context, in In, 
 }
 
 // Define is like [New], but takes a schema that was derived earlier. The caller needs a test that compares it with
-// [SchemaOf].
+// [Tool.DerivedSchema], as tooltest.Schemas does.
 func Define[In any](name, description string, schema []byte,
 	run func(ctx context.Context, in In, call Input) (Result, error)) Tool {
 	schema = bytes.TrimSpace(schema)
 	return Tool{
 		Name: name, Description: description, Schema: schema,
+		derive:       SchemaOf[In],
 		derivedShape: sync.OnceValue(func() shape { return shapeOf(schema) }),
 		validate:     func(data json.RawMessage) error { return json.Unmarshal(data, new(In)) },
 		Run: func(ctx context.Context, call Input) (Result, error) {
@@ -275,6 +278,14 @@ func Define[In any](name, description string, schema []byte,
 			return run(ctx, in, call)
 		},
 	}
+}
+
+// DerivedSchema returns the [SchemaOf] the input of a tool that [New] or [Define] made. It is an error for other tools.
+func (t *Tool) DerivedSchema() (json.RawMessage, error) {
+	if t.derive == nil {
+		return nil, errors.New("the input of the tool has no Go type")
+	}
+	return t.derive()
 }
 
 // SubjectsOf returns a Tool.Subjects from a func with a typed input.

@@ -3,27 +3,13 @@ package batch
 import (
 	"context"
 	"encoding/json"
-	"os"
 	"testing"
 
 	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/tooltest"
 )
 
-// TestSchema: the schema is that of the input. UPDATE_SCHEMAS=1 writes it anew.
-func TestSchema(t *testing.T) {
-	want, err := tool.SchemaOf[Input]()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if os.Getenv("UPDATE_SCHEMAS") != "" {
-		if err := os.WriteFile("Batch.json", append(want, '\n'), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	} else if x := Tools(nil, "")[0]; string(x.Schema) != string(want) {
-		t.Error("Batch.json is not up to date: UPDATE_SCHEMAS=1 go test ./tool/batch -run Schema")
-	}
-}
+func TestSchemas(t *testing.T) { tooltest.Schemas(t, Tools(nil, "")) }
 
 // TestSubjects: starting tasks is asked about every time, and inputs that are not complete are refused.
 func TestSubjects(t *testing.T) {

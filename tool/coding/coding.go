@@ -2,7 +2,7 @@
 // find, ls, ask and todo.
 //
 // Start with [Tools], which returns them for one workspace. [tool.Select]
-// then chooses the tools of a run, from [Default], [ReadOnly] or [All].
+// then chooses the tools of a run, from [All] or [ReadOnly].
 //
 // Most programs start with package engine.
 package coding
@@ -20,16 +20,18 @@ import (
 
 // Sets of tools, in the syntax of [tool.Select].
 const (
-	Default  = "read,bash,bash_output,bash_kill,edit,write,grep,find,ls,ask,todo"
 	ReadOnly = "read,grep,find,ls"
 	All      = "*"
 )
+
+// Names returns the names of all tools of this package, in the syntax of [tool.Select].
+func Names() string { return strings.Join(Tools(nil, Options{Jobs: new(Jobs)}).Names(), ",") }
 
 // Choice converts what a user types to the syntax of [tool.Select]: the names of sets
 // (none, all, readOnly, coding and default) are replaced by the names of their tools.
 // base is the set that default refers to.
 func Choice(spec, base string) string {
-	sets := map[string]string{"none": "", "all": All, "readonly": ReadOnly, "read-only": ReadOnly, "coding": Default,
+	sets := map[string]string{"none": "", "all": All, "readonly": ReadOnly, "read-only": ReadOnly, "coding": Names(),
 		"default": base}
 	var out []string
 	for i, term := range strings.FieldsFunc(spec, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {

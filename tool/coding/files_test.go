@@ -573,7 +573,7 @@ func TestSets(t *testing.T) {
 	b := newFixture(t, FileOptions{})
 	all := Tools(b.ws, Options{Jobs: new(Jobs)})
 	for spec, want := range map[string]string{
-		Default: "read bash bash_output bash_kill edit write grep find ls ask todo", ReadOnly: "read grep find ls",
+		Names(): "read bash bash_output bash_kill edit write grep find ls ask todo", ReadOnly: "read grep find ls",
 		All: "read bash bash_output bash_kill edit write grep find ls ask todo",
 	} {
 		set, problems := tool.Select(all, spec, "")

@@ -1,28 +1,9 @@
 package web
 
 import (
-	"encoding/json"
-	"os"
 	"testing"
 
-	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/tooltest"
 )
 
-// TestSchemas: the schema of each tool is that of its input. UPDATE_SCHEMAS=1 writes them anew.
-func TestSchemas(t *testing.T) {
-	derived := map[string]func() (json.RawMessage, error){FetchName: tool.SchemaOf[fetchInput],
-		SearchName: tool.SchemaOf[searchInput]}
-	for _, x := range Tools(Options{Search: EngineFunc(nil)}) {
-		want, err := derived[x.Name]()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if os.Getenv("UPDATE_SCHEMAS") != "" {
-			if err := os.WriteFile(x.Name+".json", append(want, '\n'), 0o666); err != nil {
-				t.Fatal(err)
-			}
-		} else if string(x.Schema) != string(want) {
-			t.Errorf("%s.json is not up to date: UPDATE_SCHEMAS=1 go test ./tool/web -run Schemas", x.Name)
-		}
-	}
-}
+func TestSchemas(t *testing.T) { tooltest.Schemas(t, Tools(Options{Search: EngineFunc(nil)})) }
