@@ -16,6 +16,7 @@ import (
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/tool/coding"
 )
 
 // maxBlocks limits how often Stop hooks may make the model continue in one run.
@@ -183,7 +184,7 @@ func (h *runHooks) afterTool(set *hook.Set, t tool.Tool) tool.Tool {
 		}
 		took := time.Since(start).Milliseconds()
 		what := hook.Input{Event: hook.PostToolUse, Tool: name, ToolInput: in.JSON, Call: in.ID,
-			Response: response(res), Milli: &took}
+			Response: response(name, res), Milli: &took}
 		if err != nil || res.IsError {
 			what.Event, what.Response, what.Error = hook.PostToolUseFailure, nil, llm.TextOf(res.Parts)
 			if err != nil {
@@ -269,14 +270,30 @@ func outputText(output json.RawMessage) string {
 	return strings.Join(all, "\n")
 }
 
-// response returns a result in the form that hooks receive: its structured form, or else its text.
-func response(res tool.Result) json.RawMessage {
+// response returns a result of a tool in the form that hooks receive: its structured form, or else its text. Those of
+// commands and changes also have the members that hooks of other agents read.
+func response(name string, res tool.Result) json.RawMessage {
+	type textual struct {
+		Text    string `json:"text"`
+		Details any    `json:"details,omitempty"`
+	}
+	text := llm.TextOf(res.Parts)
 	v := res.Structured
 	if v == nil {
+		v = textual{text, res.Details}
+	}
+	switch d := res.Details.(type) {
+	case coding.BashDetails:
 		v = struct {
-			Text    string `json:"text"`
-			Details any    `json:"details,omitempty"`
-		}{llm.TextOf(res.Parts), res.Details}
+			Output string `json:"output"`
+			coding.BashDetails
+			coding.BashResult
+		}{strings.TrimSuffix(text, "\n\n"+d.Status), d, d.ForHosts(text)}
+	case coding.ChangeDetails:
+		v = struct {
+			textual
+			coding.ChangeResult
+		}{textual{text, d}, d.ForHosts(name == "write")}
 	}
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -298,7 +315,7 @@ func (h *runHooks) afterCalls(ctx context.Context, calls []llm.ToolCall, results
 				input, _ = json.Marshal(string(input))
 			}
 			batch.Calls = append(batch.Calls, hook.BatchCall{Tool: c.Name, Input: input, ID: c.ID,
-				Response: response(results[i]), Error: results[i].IsError})
+				Response: response(c.Name, results[i]), Error: results[i].IsError})
 		}
 		set.Fire(ctx, batch)
 	}

@@ -98,6 +98,11 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 			return nil, Usagef("ls "+filepath.Dir(path), "%s: no such file or directory", plain.Line(path))
 		}
 	}
+	for _, dir := range o.AddDirs {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return nil, Usagef("name a directory that exists", "%s is not a directory", plain.Line(dir))
+		}
+	}
 	for _, text := range o.MCPConfig {
 		c, err := readMCPConfig(text)
 		if err != nil {

@@ -170,7 +170,8 @@ func TestPeerBoth(t *testing.T) {
 	for _, name := range []string{"suggest", "accept", "fallback", "resource", "servers", "failures", "start", "absent",
 		"store", "context", "started", "blocked", "before", "pieces", "modes", "limits", "members", "settings", "agents",
 		"rewritten", "matchers", "broken", "order", "meanwhile", "pending", "planned", "question", "patterns", "delegates",
-		"prompts", "surroundings", "outcomes", "attempts", "batch", "stopped", "changing", "branch"} {
+		"prompts", "surroundings", "outcomes", "attempts", "batch", "stopped", "changing", "branch", "ended", "responses",
+		"images", "project", "ends", "offers"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newFixture(t, serve(t))

@@ -627,6 +627,8 @@ func (o *Messages) result(err error) Result {
 		r.Subtype = cmp.Or(r.Subtype, subtypeExecution)
 	case r.Reason == session.EndCancelled:
 		r.Subtype, r.Errors = subtypeExecution, []string{"interrupted"}
+	case o.host && stoppedByHook(t): // for hosts that is an answer, too
+		r.Result = t.Err(context.Background()).Error()
 	case r.Reason == session.EndStopped:
 		r.Subtype, r.Errors = subtypeExecution, []string{t.Err(context.Background()).Error()}
 	case t.Stop == llm.Failed:
@@ -646,6 +648,9 @@ func (o *Messages) result(err error) Result {
 	return r
 }
 
+// stoppedByHook reports whether a hook ended a turn.
+func stoppedByHook(t *engine.Report) bool { return t.End.Reason == session.EndStopped && !t.End.ByUser }
+
 // terminalReason returns the word of hosts for why a turn ended; "": they have none for it.
 func terminalReason(r Result, t *engine.Report) string {
 	switch r.Subtype {
@@ -656,6 +661,9 @@ func terminalReason(r Result, t *engine.Report) string {
 	case subtypeMaxRetries:
 		return "structured_output_retry_exhausted"
 	case subtypeSuccess:
+		if stoppedByHook(t) {
+			return "hook_stopped"
+		}
 		return "completed"
 	}
 	switch {

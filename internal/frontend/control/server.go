@@ -478,11 +478,9 @@ func (s *server) turns(ctx context.Context) error {
 			return s.ended(ctx)
 		case s.isHost(): // the result contains the error; the host decides whether to go on
 			var blocked *agent.Blocked
-			if s.failed = err; errors.As(err, &blocked) { // see Messages.result
-				s.failed = nil
-			}
-			if s.interrupted {
-				s.failed = nil // as the host wanted
+			s.failed = err
+			if errors.As(err, &blocked) || stoppedByHook(&s.runner.Report) || s.interrupted {
+				s.failed = nil // as the host wanted; see Messages.result
 			}
 		case s.current().Log() == log && log.Last() == last: // refused without recording anything
 			s.refuse(err)

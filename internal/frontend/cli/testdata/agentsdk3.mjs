@@ -584,6 +584,98 @@ const scenarios = {
 		out.push(words(), init(last).session_id === init(fork).session_id);
 		assert.deepEqual(out, ['ONE first THREE', false, 'ONE first TWO second', 'ONE first THREE third', true]);
 	},
+
+	// A hook that ends the run is no error, for hosts.
+	async ended() {
+		const turns = [{ text: 'saying', ...bash('touch made') }], stop = [{ hooks: [async () => ({ continue: false, stopReason: 'ENOUGH' })] }], out = [];
+		for (const event of ['PostToolUse', 'PostToolBatch', 'UserPromptSubmit']) {
+			const before = server.requests.length;
+			const r = result(await run('go', event === 'UserPromptSubmit' ? [] : [...turns], { allowedTools: ['Bash'], hooks: { [event]: stop } }));
+			out.push([event, r.subtype, r.is_error, r.terminal_reason ?? 'hook_stopped', server.requests.length - before]);
+		}
+		assert.deepEqual(out, [['PostToolUse', 1], ['PostToolBatch', 1], ['UserPromptSubmit', 0]].map(([event, n]) => [event, 'success', false, 'hook_stopped', n]));
+	},
+
+	// What hooks read of a result has the members that they know, from hosts and as commands.
+	async responses() {
+		const seen = [];
+		writeFileSync(work('a.txt'), 'one\ntwo\n');
+		const turns = () => [bash('echo out; echo err >&2'), bash('true'), { use: [['Read', { file_path: work('a.txt') }]] },
+			{ use: [['Edit', { file_path: work('a.txt'), old_string: 'one', new_string: 'uno' }]] }, { use: [['Write', { file_path: work('b.txt'), content: 'x\n' }]] }, { text: 'done' }];
+		const allowedTools = ['Bash', 'Read', 'Edit', 'Write'];
+		const of = (r) => [r.stdout, r.interrupted, r.filePath, r.originalFile, r.structuredPatch?.length > 0, r.type];
+		await run('go', turns(), { allowedTools, hooks: { PostToolUse: [{ matcher: 'Bash|Edit|Write', hooks: [async (i) => { seen.push(of(i.tool_response)); return {}; }] }] } });
+		const none = undefined;
+		const want = [['out\nerr', false, none, none, false, none], ['', false, none, none, false, none], [none, none, work('a.txt'), 'one\ntwo\n', true, none],
+			[none, none, work('b.txt'), null, either(true, false), 'create']];
+		assert.deepEqual(seen, want);
+		writeFileSync(work('a.txt'), 'one\ntwo\n');
+		rmSync(work('b.txt'));
+		await run('go', turns(), { allowedTools, settings: { hooks: { PostToolUse: [{ matcher: 'Bash|Edit|Write', hooks: [{ type: 'command', command: `cat >> ${work('log')}; echo >> ${work('log')}` }] }] } } });
+		assert.deepEqual(readFileSync(work('log'), 'utf8').split('\n').filter((l) => l).map((l) => of(JSON.parse(l).tool_response)), want);
+	},
+
+	// Images: from the host, in a file, and of a server's tool.
+	async images() {
+		const data = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+		writeFileSync(work('p.png'), Buffer.from(data, 'base64'));
+		const pictures = calc();
+		pictures.instance.registerTool('pic', { description: 'Pic', inputSchema: {} }, async () => ({ content: [{ type: 'text', text: 'here' }, { type: 'image', data, mimeType: 'image/png' }] }));
+		const source = { type: 'base64', media_type: 'image/png', data };
+		const all = await run((async function* () { yield message([{ type: 'image', source }, { type: 'text', text: 'what' }]); })(),
+			[{ use: [['Read', { file_path: work('p.png') }]] }, { use: [['mcp__calc__pic', {}]] }, { text: 'done' }], { allowedTools: ['Read', 'mcp__calc'], mcpServers: { calc: pictures } });
+		const contains = (m) => m.content.flatMap((b) => b.content ?? [b]).some((b) => b.type === 'image' && b.source.data === data && b.source.media_type === 'image/png');
+		assert.deepEqual(server.requests.map((r) => contains(r.messages.filter((m) => m.role === 'user').at(-1))), [true, true, true]);
+		assert.deepEqual(all.filter((m) => m.type === 'user').map((m) => contains(m.message)), [true, true]);
+	},
+
+	// Commands, agents, rules and hooks of a project; not its variables. A command that allows something is a question to
+	// the host here, unless its message is marked as typed.
+	async project() {
+		for (const d of ['commands', 'agents']) mkdirSync(work('.claude/' + d), { recursive: true });
+		writeFileSync(work('.claude/commands/fix.md'), '---\ndescription: Fixes\nallowed-tools: Bash(touch:*)\n---\nFIX $ARGUMENTS\n');
+		writeFileSync(work('.claude/agents/helper.md'), '---\nname: helper\ndescription: Helps\ntools: Read\nmodel: haiku\n---\nYou HELP.\n');
+		writeFileSync(work('.claude/settings.json'), JSON.stringify({ permissions: { allow: ['Bash(echo:*)'], deny: ['Read(./kept.txt)'] }, env: { WORD: 'PROJECTWORD' },
+			hooks: { PreToolUse: [{ matcher: 'Bash', hooks: [{ type: 'command', command: 'echo hooked >> hooked.txt' }] }] } }));
+		writeFileSync(work('kept.txt'), 'KEPTWORDS');
+		const asked = [];
+		const all = await run('/fix one two', [bash('touch made'), bash('echo $WORD'), { use: [['Read', { file_path: work('kept.txt') }]] },
+			{ use: [['Agent', { subagent_type: 'helper', prompt: 'SUBTASK', description: 'd', run_in_background: false }]] }, { for: 'SUBTASK', text: 'sub end' }, { text: 'done' }],
+		{ settingSources: ['project'], extraArgs: either({ trust: null }, {}), canUseTool: async (name, i) => { asked.push(name + ' ' + (i.command ?? i.skill)); return { behavior: 'allow', updatedInput: i }; } });
+		const text = JSON.stringify(server.requests.at(-1).messages);
+		assert.deepEqual(asked, [...either(['Skill fix'], []), 'Bash echo $WORD']);
+		assert.ok(init(all).slash_commands.includes('fix') && init(all).agents.includes('helper') && existsSync(work('made')) && existsSync(work('hooked.txt')));
+		assert.deepEqual(['FIX one two', 'PROJECTWORD', 'KEPTWORDS', 'sub end'].map((w) => text.includes(w)), [true, claude, false, true]);
+		assert.match(server.requests.find((r) => JSON.stringify(r.system).includes('You HELP.')).model, /haiku/);
+		assert.equal(result(all).permission_denials.length, 1);
+	},
+
+	// A command in the background is ended by the model, and its task is told.
+	async ends() {
+		const input = channel(message('go'));
+		const ends = { use: [['KillShell', { shell_id: '' }]] };
+		const all = await run(input, [{ use: [['Bash', { command: 'exec sleep 1000', run_in_background: true, description: 'waits' }]] }, { text: 'started' }, ends, { text: 'end' }],
+			{ allowedTools: ['Bash', 'KillShell', 'TaskStop'] }, (m) => {
+				if (m.subtype === 'task_started') ends.use[0][1].shell_id = m.task_id;
+				if (m.result === 'started') input.say(message('two')); else if (m.type === 'result') input.end();
+			});
+		const tasks = all.filter((m) => m.subtype?.startsWith('task_'));
+		assert.deepEqual(tasks.map((m) => [m.subtype, m.task_id === tasks[0].task_id, m.patch?.status]), [['task_started', true, undefined], ['task_updated', true, 'killed'], ['task_notification', true, undefined]]);
+		assert.deepEqual(all.filter((m) => m.subtype === 'background_tasks_changed').map((m) => m.tasks.length), [1, 0]);
+		assert.deepEqual(all.filter((m) => m.type === 'result').map((m) => m.result), ['started', 'end']);
+	},
+
+	// Prompts and resources of a server.
+	async offers() {
+		const offers = calc();
+		offers.instance.registerPrompt('greet', { description: 'Greets', argsSchema: { name: z.string() } }, ({ name }) => ({ messages: [{ role: 'user', content: { type: 'text', text: 'GREET ' + name } }] }));
+		offers.instance.registerResource('note', 'note://one', { mimeType: 'text/plain', description: 'A note' }, async () => ({ contents: [{ uri: 'note://one', mimeType: 'text/plain', text: 'NOTETEXT' }] }));
+		await run('/mcp__calc__greet Ann', [{ use: [['ListMcpResourcesTool', {}]] }, { use: [['ReadMcpResourceTool', { server: 'calc', uri: 'note://one' }]] }, { text: 'done' }],
+			{ mcpServers: { calc: offers }, allowedTools: ['ListMcpResourcesTool', 'ReadMcpResourceTool'] });
+		assert.equal(JSON.stringify(server.requests[0].messages).includes('GREET Ann'), either(true, false)); // there not from a server in the host
+		assert.match(results(server.requests[1]), /note:\/\/one.*A note/);
+		assert.match(results(server.requests[2]), /NOTETEXT/);
+	},
 };
 
 for (const name of process.argv.slice(2)) {
