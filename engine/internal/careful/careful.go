@@ -31,16 +31,26 @@ func Look(line, dir, root string) string {
 
 type look struct{ dir, root string } // dir is "" if it is not known
 
-// wrappers run the command that follows them.
-var wrappers = []string{"sudo", "doas", "env", "nice", "nohup", "time", "command", "exec", "xargs", "timeout", "stdbuf"}
+// wrappers run the command that follows them. The letters are their options that have the next word as a value.
+var wrappers = map[string]string{"sudo": "CDghpRTu", "doas": "Cu", "env": "uCS", "nice": "n", "nohup": "", "time": "fo",
+	"command": "", "exec": "a", "xargs": "aEILnPsd", "timeout": "ks", "stdbuf": "eio"}
 
 func (l *look) command(words []string, depth int) string {
-	for len(words) > 0 && slices.Contains(wrappers, filepath.Base(words[0])) {
-		fed := words[0] == "xargs"
+	for len(words) > 0 {
+		name := filepath.Base(words[0])
+		values, wraps := wrappers[name]
+		if !wraps {
+			break
+		}
 		for words = words[1:]; len(words) > 0 && (strings.HasPrefix(words[0], "-") || strings.Contains(words[0], "=") ||
 			isNumber(words[0])); words = words[1:] {
+			if o := words[0]; len(o) == 2 && o[0] == '-' && strings.Contains(values, o[1:]) && len(words) > 1 {
+				if words = words[1:]; name == "env" && o == "-C" {
+					l.dir = l.change(words[:1])
+				}
+			}
 		}
-		if fed {
+		if name == "xargs" {
 			words = append(slices.Clone(words), "") // its arguments are not known
 		}
 	}
@@ -70,16 +80,27 @@ func (l *look) command(words []string, depth int) string {
 		return l.deletes("find", places)
 	case "git":
 		return push(args)
-	case "sh", "bash", "zsh", "dash":
-		if i := slices.Index(args, "-c"); i >= 0 && i+1 < len(args) && depth < 3 {
-			if args[i+1] == "" {
-				return ""
-			}
-			for _, inner := range scripts.Words(args[i+1]) {
-				if why := l.command(inner, depth+1); why != "" {
-					return why
-				}
-			}
+	case "sh", "bash", "zsh", "dash", "ksh":
+		i := slices.IndexFunc(args, func(a string) bool { // -c, -lc
+			return len(a) > 1 && a[0] == '-' && a[1] != '-' && strings.Contains(a, "c")
+		})
+		if i >= 0 && i+1 < len(args) {
+			return l.script(args[i+1], depth)
+		}
+	case "eval":
+		return l.script(strings.Join(args, " "), depth)
+	}
+	return ""
+}
+
+// script looks at a command line in a command.
+func (l *look) script(line string, depth int) string {
+	if depth > 2 || line == "" {
+		return ""
+	}
+	for _, inner := range scripts.Words(line) {
+		if why := l.command(inner, depth+1); why != "" {
+			return why
 		}
 	}
 	return ""
