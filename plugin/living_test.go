@@ -26,13 +26,13 @@ func TestLiving(t *testing.T) {
 			continue
 		}
 		given := map[string]Options{} // by directory
-		if m, bad, err := ReadMarketplace(FS(root)); m != nil {
+		if m, err := ReadMarketplace(FS(root)); m != nil {
 			if err != nil {
 				t.Errorf("%s: %v", repo.Name(), err)
 			}
 			lists++
 			entries += len(m.Entries)
-			for _, p := range bad {
+			for _, p := range m.Problems {
 				if p.Severity != "info" {
 					out++
 					t.Logf("%s: %s", repo.Name(), p)

@@ -32,6 +32,8 @@ type Marketplace struct {
 	File    string // where the list is
 	Entries []Entry
 	Renames map[string]string // old name → new name; "": the plugin was removed
+	// Problems say which entries are left out, and what else is wrong with the list.
+	Problems []knack.Problem
 }
 
 // An Entry is one plugin of a list.
@@ -110,9 +112,22 @@ func IsCommit(text string) bool { return isCommit().MatchString(text) }
 // IsRepository reports whether a text is OWNER/NAME on GitHub.
 func IsRepository(text string) bool { return repository().MatchString(text) }
 
+// WhyLeftOut returns why a plugin of the list is not among the entries; "": it is, or is not in the list.
+func (m *Marketplace) WhyLeftOut(name string) string {
+	for _, p := range m.Problems {
+		if why, ok := strings.CutPrefix(p.Message, name+leftOut); ok {
+			return why
+		}
+	}
+	return ""
+}
+
+// leftOut comes between the name of an entry that is left out and the reason.
+const leftOut = " is left out: "
+
 // ReadMarketplace reads a marketplace's list from its tree. An entry that cannot be used is left out, with
 // a Problem. The error is about the list as a whole.
-func ReadMarketplace(fsys fs.FS) (*Marketplace, []knack.Problem, error) {
+func ReadMarketplace(fsys fs.FS) (*Marketplace, error) {
 	m := &Marketplace{}
 	r := &reader{fsys: fsys, Plugin: &Plugin{}}
 	var data []byte
@@ -129,12 +144,12 @@ func ReadMarketplace(fsys fs.FS) (*Marketplace, []knack.Problem, error) {
 	}
 	if m.File == "" {
 		if len(r.Problems) > 0 {
-			return nil, r.Problems, r.Problems[0]
+			return nil, r.Problems[0]
 		}
-		return nil, nil, fmt.Errorf("there is no marketplace: none of %s exists", strings.Join(MarketplaceFiles, ", "))
+		return nil, fmt.Errorf("there is no marketplace: none of %s exists", strings.Join(MarketplaceFiles, ", "))
 	}
-	problems, err := m.parse(data)
-	return m, append(r.Problems, problems...), err
+	m.Problems = r.Problems
+	return m, m.parse(data)
 }
 
 // Limits of a list.
@@ -160,7 +175,7 @@ func (r *reader) bigFile(name string) ([]byte, bool) {
 	return bytes.TrimPrefix(data, []byte("\ufeff")), true
 }
 
-func (m *Marketplace) parse(data []byte) (problems []knack.Problem, err error) {
+func (m *Marketplace) parse(data []byte) error {
 	var top struct {
 		Name     string
 		Owner    json.RawMessage
@@ -169,10 +184,10 @@ func (m *Marketplace) parse(data []byte) (problems []knack.Problem, err error) {
 		Renames  json.RawMessage
 	}
 	if err := json.Unmarshal(data, &top); err != nil {
-		return nil, fmt.Errorf("%s: not a JSON object with a list of plugins: %w", m.File, err)
+		return fmt.Errorf("%s: not a JSON object with a list of plugins: %w", m.File, err)
 	}
 	if !ValidName(top.Name) {
-		return nil, fmt.Errorf("%s: %q cannot be the name of a marketplace", m.File, plain.Line(top.Name))
+		return fmt.Errorf("%s: %q cannot be the name of a marketplace", m.File, plain.Line(top.Name))
 	}
 	m.Name = top.Name
 	var owner struct{ Name string }
@@ -181,7 +196,7 @@ func (m *Marketplace) parse(data []byte) (problems []knack.Problem, err error) {
 	var meta struct{ PluginRoot string }
 	json.Unmarshal(top.Metadata, &meta)
 	bad := func(format string, args ...any) {
-		problems = append(problems, knack.Problem{Code: knack.CodePluginInvalid, Severity: knack.Warn, Path: m.File,
+		m.Problems = append(m.Problems, knack.Problem{Code: knack.CodePluginInvalid, Severity: knack.Warn, Path: m.File,
 			Message: fmt.Sprintf(format, args...)})
 	}
 	var renames map[string]*string
@@ -220,14 +235,14 @@ func (m *Marketplace) parse(data []byte) (problems []knack.Problem, err error) {
 		}
 		src, err := parseSource(e.Source, meta.PluginRoot)
 		if err != nil {
-			bad("%s is left out: %v", e.Name, err)
+			bad("%s%s%v", e.Name, leftOut, err)
 			continue
 		}
 		seen[strings.ToLower(e.Name)] = true
 		m.Entries = append(m.Entries, Entry{Name: e.Name, Description: plain.Line(text(e.Description)),
 			Version: plain.Line(text(e.Version)), Source: src, JSON: raw})
 	}
-	return problems, nil
+	return nil
 }
 
 // ParseSource reads the source of a marketplace, or of an entry with an absolute source.

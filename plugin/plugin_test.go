@@ -63,8 +63,8 @@ func TestRead(t *testing.T) {
 			}
 			defer root.Close()
 			got := ""
-			if m, problems, err := ReadMarketplace(FS(root)); m != nil {
-				got = showMarketplace(m, problems, err)
+			if m, err := ReadMarketplace(FS(root)); m != nil {
+				got = showMarketplace(m, m.Problems, err)
 			} else {
 				got = show(Read(FS(root), o))
 			}
@@ -188,7 +188,7 @@ func FuzzRead(f *testing.F) {
 				t.Errorf("%s: not JSON: %q", x.Path, x.JSON)
 			}
 		}
-		m, _, err := ReadMarketplace(fsys)
+		m, err := ReadMarketplace(fsys)
 		if err != nil {
 			return
 		}
@@ -208,9 +208,9 @@ func TestLongList(t *testing.T) {
 		fmt.Fprintf(&b, `{"name":"p%d","source":"./a"},`, i)
 	}
 	b.WriteString(`{"name":"p","source":"./a"}]}`)
-	m, problems, err := ReadMarketplace(fstest.MapFS{"marketplace.json": {Data: []byte(b.String())}})
-	if err != nil || len(m.Entries) != maxEntries || len(problems) != 1 {
-		t.Error(len(m.Entries), len(problems), err)
+	m, err := ReadMarketplace(fstest.MapFS{"marketplace.json": {Data: []byte(b.String())}})
+	if err != nil || len(m.Entries) != maxEntries || len(m.Problems) != 1 {
+		t.Error(len(m.Entries), len(m.Problems), err)
 	}
 }
 

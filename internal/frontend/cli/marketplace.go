@@ -129,6 +129,10 @@ func addMarketplace(c *cobra.Command, p *engine.Project, given install.Given) er
 		return fmt.Errorf("%s: %w", plain.Line(given.Source.String()), err)
 	}
 	fmt.Fprintf(c.OutOrStdout(), "%s has %s\n", m.Name, count(len(m.Entries), "plugin"))
+	if n := mistakes(m.Problems); n > 0 {
+		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: the list has %s: some entries are left out\n"+
+			"knack: hint: knack plugin marketplace list %s\n", count(n, "mistake"), m.Name)
+	}
 	return nil
 }
 
@@ -155,6 +159,9 @@ func listMarketplaces(c *cobra.Command, args []string) error {
 		rows = [][]string{{"PLUGIN", "VERSION", "DESCRIPTION"}}
 		for _, e := range list.Entries {
 			rows = append(rows, []string{e.Name + "@" + args[0], e.Version, e.Description})
+		}
+		for _, x := range list.Problems {
+			fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", x.Severity, x)
 		}
 	} else {
 		for name, m := range known {

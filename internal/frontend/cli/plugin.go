@@ -180,12 +180,12 @@ be left out.`,
 				return err
 			}
 			defer root.Close()
-			found, bad, err := plugin.ReadMarketplace(plugin.FS(root))
+			found, err := plugin.ReadMarketplace(plugin.FS(root))
 			if found != nil {
 				if err != nil {
 					return err
 				}
-				problems = append(problems, bad...)
+				problems = append(problems, found.Problems...)
 				fmt.Fprintf(c.OutOrStdout(), "marketplace %s: %s\n", found.Name, count(len(found.Entries), "plugin"))
 			}
 			err = withPlugin(c.Context(), args[0], func(st *install.Staged, _ string, page install.Page) error {
@@ -202,16 +202,12 @@ be left out.`,
 			if err != nil {
 				return err
 			}
-			wrong := 0
 			for _, x := range problems {
-				if x.Severity != knack.Info {
-					wrong++
-				}
 				if found != nil {
 					fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", x.Severity, x)
 				}
 			}
-			if wrong > 0 {
+			if wrong := mistakes(problems); wrong > 0 {
 				return fmt.Errorf("plugin validate: %s", count(wrong, "mistake"))
 			}
 			return nil
@@ -309,4 +305,14 @@ func pluginSwitchCommand(word string, on bool) *cobra.Command {
 	}
 	scope.register(c)
 	return c
+}
+
+// mistakes counts the problems by which something is left out.
+func mistakes(problems []knack.Problem) (n int) {
+	for _, x := range problems {
+		if x.Severity != knack.Info {
+			n++
+		}
+	}
+	return n
 }

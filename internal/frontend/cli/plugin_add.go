@@ -58,9 +58,11 @@ func listed(s *install.Store, name, market string) (target, error) {
 	}
 	e, ok := list.Find(name)
 	if !ok {
-		hint := "knack plugin marketplace list " + market
-		return target{}, &engine.Error{Err: fmt.Errorf("the marketplace %s has no plugin %s that can be installed", market,
-			name), Hint: hint}
+		err := fmt.Errorf("the marketplace %s has no plugin %s", market, name)
+		if why := list.WhyLeftOut(name); why != "" {
+			err = fmt.Errorf("the plugin %s of the marketplace %s cannot be installed: %s", name, market, why)
+		}
+		return target{}, &engine.Error{Err: err, Hint: "knack plugin marketplace list " + market}
 	}
 	return target{given: s.Listed(m, e), name: e.Name, id: e.Name + "@" + market, entry: e.JSON}, nil
 }
@@ -196,7 +198,7 @@ func (x *installer) plugin(t target) (string, error) {
 	if st.Plugin.IsEmpty() {
 		hint := "knack plugin validate DIR"
 		if root, err := os.OpenRoot(st.Dir); err == nil {
-			if m, _, _ := plugin.ReadMarketplace(plugin.FS(root)); m != nil {
+			if m, _ := plugin.ReadMarketplace(plugin.FS(root)); m != nil {
 				hint = "it is a marketplace: knack plugin marketplace add"
 			}
 			root.Close()

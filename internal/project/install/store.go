@@ -640,8 +640,7 @@ func readList(dir string) (*plugin.Marketplace, error) {
 		return nil, err
 	}
 	defer root.Close()
-	m, _, err := plugin.ReadMarketplace(plugin.FS(root))
-	return m, err
+	return plugin.ReadMarketplace(plugin.FS(root))
 }
 
 // Listed returns the source of a plugin of a marketplace.
