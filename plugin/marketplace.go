@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/url"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -245,8 +246,17 @@ func (m *Marketplace) parse(data []byte) error {
 	return nil
 }
 
-// ParseSource reads the source of a marketplace, or of an entry with an absolute source.
-func ParseSource(raw json.RawMessage) (Source, error) { return parseSource(raw, "") }
+// ParseSource reads the source of a marketplace in settings, where it may also be a directory of this machine.
+func ParseSource(raw json.RawMessage) (Source, error) {
+	var dir struct{ Source, Path string }
+	if json.Unmarshal(raw, &dir) == nil && dir.Source == "directory" {
+		if dir.Path == "" || strings.ContainsRune(dir.Path, 0) {
+			return Source{}, fmt.Errorf("%q is not a directory", plain.Line(dir.Path))
+		}
+		return Source{Kind: Path, Path: filepath.Clean(dir.Path)}, nil
+	}
+	return parseSource(raw, "")
+}
 
 // parseSource reads the source of an entry. root is the directory that bare names are relative to.
 func parseSource(raw json.RawMessage, root string) (Source, error) {

@@ -225,7 +225,7 @@ func listOutdated(c *cobra.Command, asJSON bool) error {
 func installedTarget(s *install.Store, id string, it *install.Item) (target, error) {
 	name, market, ok := install.Split(id)
 	if ok && it.From != nil {
-		return listed(s, name, market)
+		return listed(s, name, market, "SOURCE")
 	}
 	return target{given: install.Given{Source: it.Source, Typed: it.From == nil, From: it.From}, name: name, id: id}, nil
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -111,7 +112,10 @@ func knownSource(p *engine.Project, arg string) (install.Given, error) {
 		if err != nil {
 			return install.Given{}, fmt.Errorf("extraKnownMarketplaces: %s: %w", plain.Line(arg), err)
 		}
-		return install.Given{Source: src}, src.Check()
+		if src.Kind == plugin.Path && !filepath.IsAbs(src.Path) {
+			src.Path = filepath.Join(p.Dir(), src.Path)
+		}
+		return install.Given{Source: src}, nil
 	}
 	return typedSource(arg)
 }

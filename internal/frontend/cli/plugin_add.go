@@ -31,18 +31,22 @@ type target struct {
 }
 
 // findTarget finds what an argument of `plugin add` means.
-func findTarget(s *install.Store, arg string) (target, error) {
+func findTarget(p *engine.Project, s *install.Store, arg string) (target, error) {
 	if name, market, ok := install.Split(arg); ok {
 		if _, err := os.Stat(arg); err != nil {
-			return listed(s, name, market)
+			source := "SOURCE"
+			if p.Plugins().Marketplace(market) != nil {
+				source = market
+			}
+			return listed(s, name, market, source)
 		}
 	}
 	given, err := typedSource(arg)
 	return target{given: given, name: strings.TrimSuffix(filepath.Base(strings.TrimRight(arg, "/")), ".git")}, err
 }
 
-// listed finds a plugin in a marketplace.
-func listed(s *install.Store, name, market string) (target, error) {
+// listed finds a plugin in a marketplace. source is what adds the marketplace.
+func listed(s *install.Store, name, market, source string) (target, error) {
 	known, err := s.Marketplaces()
 	if err != nil {
 		return target{}, err
@@ -50,7 +54,7 @@ func listed(s *install.Store, name, market string) (target, error) {
 	m, ok := known[market]
 	if !ok {
 		return target{}, &engine.Error{Err: fmt.Errorf("there is no marketplace %s", market),
-			Hint: "knack plugin marketplace add SOURCE"}
+			Hint: "knack plugin marketplace add " + source}
 	}
 	list, err := s.List(m)
 	if err != nil {
@@ -148,7 +152,7 @@ everybody who installs it there gets the same files, or an error.`,
 				return err
 			}
 			defer x.Close()
-			t, err := findTarget(x.store, args[0])
+			t, err := findTarget(x.project, x.store, args[0])
 			if err != nil {
 				return err
 			}

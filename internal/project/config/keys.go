@@ -159,7 +159,7 @@ var table = sync.OnceValue(func() []key {
 		{"enabledPlugins", booleans, fromAnyone, nil,
 			"Plugins by name@marketplace, on or off. Only those that you installed are used.", nil},
 		{"extraKnownMarketplaces", raw, fromAnyone, nil, "Marketplaces that `knack plugin marketplace add NAME` knows: by " +
-			"name, {source: {source: github|git|url|archive, …}}.", nil},
+			"name, {source: {source: github|git|url|archive|directory, …}}.", nil},
 		{"strictKnownMarketplaces", raw, fromOwner, nil,
 			"A list of sources of marketplaces, in managed settings: plugins of others cannot be installed or used.", nil},
 		{"memory.auto", boolean, fromUser, nil, "Offers the model the tool memory, with which it keeps notes about you " +
