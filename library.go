@@ -226,6 +226,11 @@ func (l *Library) watch(ctx context.Context, files bool, changed func(*Catalog))
 		}
 		return all
 	}
+	see := func(e fsnotify.Event) {
+		if e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename) {
+			delete(watching, e.Name) // the system no longer watches it
+		}
+	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	if follow() {
@@ -236,9 +241,7 @@ func (l *Library) watch(ctx context.Context, files bool, changed func(*Catalog))
 		case <-ctx.Done():
 			return nil
 		case e := <-events:
-			if e.Has(fsnotify.Remove) || e.Has(fsnotify.Rename) {
-				delete(watching, e.Name) // the system no longer watches it
-			}
+			see(e)
 			if e.Op == fsnotify.Chmod {
 				continue
 			}
@@ -246,7 +249,7 @@ func (l *Library) watch(ctx context.Context, files bool, changed func(*Catalog))
 		case <-tick.C:
 		case <-kick:
 		}
-		if !awaitQuiet(ctx, events) {
+		if !awaitQuiet(ctx, events, see) {
 			return nil
 		}
 		old := l.Catalog()
@@ -262,15 +265,16 @@ func (l *Library) watch(ctx context.Context, files bool, changed func(*Catalog))
 	}
 }
 
-// awaitQuiet waits until no more events arrive. It returns false if ctx ends.
-func awaitQuiet(ctx context.Context, events <-chan fsnotify.Event) bool {
+// awaitQuiet waits until no more events arrive, and passes them to see. It returns false if ctx ends.
+func awaitQuiet(ctx context.Context, events <-chan fsnotify.Event, see func(fsnotify.Event)) bool {
 	t := time.NewTimer(quietTime)
 	defer t.Stop()
 	for range 20 { // a limit, in case something never stops writing
 		select {
 		case <-ctx.Done():
 			return false
-		case <-events:
+		case e := <-events:
+			see(e)
 			t.Reset(quietTime)
 		case <-t.C:
 			return true

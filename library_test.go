@@ -190,11 +190,17 @@ func TestWatch(t *testing.T) {
 			writeSkill(t, dir, "a", "First")
 			wait("a new skill in a new directory", func(c *Catalog) bool { return c.Skill("a") != nil })
 			writeSkill(t, dir, "a", "Another description")
-			wait("a change", func(c *Catalog) bool { return c.Skill("a").Description == "Another description" })
+			is := func(description string) func(*Catalog) bool {
+				return func(c *Catalog) bool { // a file that is being written may be read while it is empty
+					s := c.Skill("a")
+					return s != nil && s.Description == description
+				}
+			}
+			wait("a change", is("Another description"))
 			// The directories are already watched, and nothing else happens.
 			for _, text := range []string{"The next one", "And one more"} {
 				writeSkill(t, dir, "a", text)
-				wait("a further change", func(c *Catalog) bool { return c.Skill("a").Description == text })
+				wait("a further change", is(text))
 			}
 			src.found = true
 			notify()
@@ -202,9 +208,14 @@ func TestWatch(t *testing.T) {
 			os.RemoveAll(filepath.Join(dir, "a"))
 			wait("a removal", func(c *Catalog) bool { return c.Skill("a") == nil })
 			writeSkill(t, dir, "a", "Back")
-			wait("what comes back", func(c *Catalog) bool { return c.Skill("a") != nil })
+			wait("what comes back", is("Back"))
 			writeSkill(t, dir, "a", "Back and changed")
-			wait("a change of it", func(c *Catalog) bool { return c.Skill("a").Description == "Back and changed" })
+			wait("a change of it", is("Back and changed"))
+			os.RemoveAll(filepath.Join(dir, "a")) // and at once there is a new directory in its place
+			writeSkill(t, dir, "a", "Replaced")
+			wait("a replacement", is("Replaced"))
+			writeSkill(t, dir, "a", "Replaced and changed")
+			wait("a change of it", is("Replaced and changed"))
 			cancel()
 			if err := <-done; err != nil {
 				t.Error(err)
