@@ -101,8 +101,11 @@ func TestProposedAtEnd(t *testing.T) {
 		k := open()
 		expect(k, prompt)
 		k.types("I prefer tabs\r")
-		expect(k, `I see\.`)
-		expect(k, prompt)
+		if expect(k, `I see\.`); screen {
+			expect(k, `I see\.\n\n❯\n`) // the turn has ended: during it, Ctrl-D would not ask
+		} else {
+			expect(k, prompt)
+		}
 		k.types("\x04")
 		if screen {
 			expect(k, `(?s)Remember this\?.*Prefers tabs\..*5 no`)
