@@ -77,7 +77,8 @@ type Record struct {
 	Asked    bool                // the user was asked
 	Answer   Answer              // the user's
 	Hook     string              // the event whose hook voted: PreToolUse or PermissionRequest; "": none
-	Permit   *tool.Permit        // of a call that may run, which may open more than the decision names; nil: it may not run
+	// Permit is that of a call that may run, which may open more than the decision names; nil: it may not run.
+	Permit *tool.Permit
 }
 
 // A Denied is the error for a call that may not run. Its text is for the model.

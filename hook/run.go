@@ -139,8 +139,8 @@ type Set struct {
 	Debug                       *slog.Logger // gets one line for each event that has hooks; nil: none
 }
 
-// A Record keeps what hooks have answered, and whether the run goes on. A nil Record keeps nothing. Its methods are safe
-// for concurrent use.
+// A Record keeps what hooks have answered, and whether the run goes on. A nil Record keeps nothing. Its methods are
+// safe for concurrent use.
 type Record struct {
 	mu      sync.Mutex
 	answers []Answered

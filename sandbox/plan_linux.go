@@ -103,7 +103,8 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 			!guarded(p.Protected, path) {
 			continue
 		}
-		if err := v.permit(path, &v.permitted, func(to string) bool { return p.elsewhere(path, to, allow.Write) }); err != nil {
+		elsewhere := func(to string) bool { return p.elsewhere(path, to, allow.Write) }
+		if err := v.permit(path, &v.permitted, elsewhere); err != nil {
 			return v, fmt.Errorf("opening %s for the command: %w", path, err)
 		}
 	}

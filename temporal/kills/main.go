@@ -131,9 +131,9 @@ func work(dir, address string) error {
 
 // serve starts the server and returns when it answers.
 func serve(ctx context.Context, program, dir string, port int) (*exec.Cmd, error) {
-	c := exec.CommandContext(ctx, program, "server", "start-dev", "--ip", "127.0.0.1", "--port", fmt.Sprint(port), "--headless",
-		"--db-filename", filepath.Join(dir, "temporal.db"), "--log-level", "error", "--sqlite-pragma", "journal_mode=WAL",
-		"--sqlite-pragma", "synchronous=NORMAL")
+	c := exec.CommandContext(ctx, program, "server", "start-dev", "--ip", "127.0.0.1", "--port", fmt.Sprint(port),
+		"--headless", "--db-filename", filepath.Join(dir, "temporal.db"), "--log-level", "error",
+		"--sqlite-pragma", "journal_mode=WAL", "--sqlite-pragma", "synchronous=NORMAL")
 	return c, c.Start()
 }
 

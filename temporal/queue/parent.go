@@ -100,7 +100,8 @@ func Batch(ctx workflow.Context, p parent) error {
 			return err
 		}
 		if p.Renew > 0 && p.started >= p.Renew || workflow.GetInfo(ctx).GetContinueAsNewSuggested() {
-			if err := workflow.Await(ctx, func() bool { return p.pending == 0 && workflow.AllHandlersFinished(ctx) }); err != nil {
+			idle := func() bool { return p.pending == 0 && workflow.AllHandlersFinished(ctx) }
+			if err := workflow.Await(ctx, idle); err != nil {
 				return err
 			}
 			for r := (report{}); workflow.GetSignalChannel(ctx, signalReport).ReceiveAsync(&r); r = (report{}) {

@@ -549,7 +549,8 @@ func (q *Queue) Finish(ctx context.Context, l batch.Lease, end batch.End, rows [
 		}
 		end.Text = stored + end.Text
 	}
-	m := finish{Token: l.Token, End: attemptEnd{End: end, Died: end.Died, After: end.After, Question: end.Question}, Rows: rows}
+	m := finish{Token: l.Token, Rows: rows,
+		End: attemptEnd{End: end, Died: end.Died, After: end.After, Question: end.Question}}
 	err = lost(q.service.update(ctx, runWorkflow(h.batch, h.item), updateFinish, m, nil))
 	if err == nil {
 		q.mu.Lock()
@@ -638,7 +639,8 @@ func (q *Queue) Watch(ctx context.Context, f batch.Filter) iter.Seq2[batch.Chang
 var errStopped = errors.New("the reader has enough")
 
 // changes yields what has changed since the numbers in seen, which it raises.
-func (q *Queue) changes(ctx context.Context, f batch.Filter, seen map[string]int64, yield func(batch.Change) bool) error {
+func (q *Queue) changes(ctx context.Context, f batch.Filter, seen map[string]int64,
+	yield func(batch.Change) bool) error {
 	ids := []string{f.Batch}
 	only := -1
 	switch {
@@ -729,7 +731,8 @@ func (q *Queue) runs(ctx context.Context, f batch.Filter, id string, v batchView
 				r.Rows = nil
 			}
 			begun := !r.Began.IsZero() || r.State.Ended() // when others were added is not recorded
-			if len(f.States) > 0 && !slices.Contains(f.States, r.State) || begun && r.Began.Before(f.Since) && r.Ended.Before(f.Since) {
+			if len(f.States) > 0 && !slices.Contains(f.States, r.State) ||
+				begun && r.Began.Before(f.Since) && r.Ended.Before(f.Since) {
 				continue
 			}
 			if !yield(batch.Change{Run: &r}) {

@@ -122,8 +122,8 @@ func (s *server) attributes(ctx context.Context, namespace string) error {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
-	return fmt.Errorf("the namespace %s has no search attributes KnackBatch, KnackSkill and KnackState, of type Keyword: %w",
-		namespace, cmp.Or(err, errors.New("the server has not added them")))
+	return fmt.Errorf("the namespace %s has no search attributes KnackBatch, KnackSkill and KnackState, of type Keyword: "+
+		"%w", namespace, cmp.Or(err, errors.New("the server has not added them")))
 }
 
 // run lets this process run workflows.
@@ -217,8 +217,8 @@ func (s *server) batches(ctx context.Context, open bool) (ids []string, err erro
 
 func (s *server) poll(taskQueue string, f func(context.Context, attempt) (bool, error), most int) (func(), error) {
 	w := worker.New(s.client, taskQueue, worker.Options{DisableWorkflowWorker: true,
-		MaxConcurrentActivityExecutionSize: most,
-		MaxConcurrentActivityTaskPollers:   2, WorkerStopTimeout: time.Second, MaxHeartbeatThrottleInterval: 10 * time.Second})
+		MaxConcurrentActivityExecutionSize: most, MaxConcurrentActivityTaskPollers: 2,
+		WorkerStopTimeout: time.Second, MaxHeartbeatThrottleInterval: 10 * time.Second})
 	w.RegisterActivityWithOptions(f, activity.RegisterOptions{Name: activityAttempt})
 	return w.Stop, w.Start()
 }

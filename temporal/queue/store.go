@@ -47,7 +47,8 @@ func (s store) get(digest string) ([]byte, error) {
 	}
 	data, err := os.ReadFile(s.path(digest))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the store %s does not have what a task refers to; all machines need the same --store: %w", s.dir, err)
+		return nil, fmt.Errorf("the store %s does not have what a task refers to; all machines need the same "+
+			"--store: %w", s.dir, err)
 	}
 	if err != nil {
 		return nil, err

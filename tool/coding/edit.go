@@ -218,7 +218,8 @@ func changes[In pathInput](ws writeFS, st *Memory, planned func(*change, In) (st
 			return nil, err
 		}
 		return []tool.Change{{Path: relative(ws.Dir(), c.real), Diff: d.Diff, Base: c.base(), Created: d.Created,
-			Added: d.Added, Removed: d.Removed, Replaced: c.replaced(text, edits, d.Removed), Unread: c.exists && !st.seen(c.real)}}, nil
+			Added: d.Added, Removed: d.Removed, Replaced: c.replaced(text, edits, d.Removed),
+			Unread: c.exists && !st.seen(c.real)}}, nil
 	}
 }
 

@@ -394,7 +394,8 @@ func Unanswered(r Run) (rows []Row) {
 }
 
 func (p *page) table(runs []Run) {
-	p.f("<h2>Tasks</h2>\n<table><thead><tr><th>Task<th>State<th>Time<th>Cost<th>Requests<th>Attempts<th>Result</tr></thead><tbody>\n")
+	p.f("<h2>Tasks</h2>\n<table><thead><tr><th>Task<th>State<th>Time<th>Cost<th>Requests<th>Attempts<th>Result</tr>" +
+		"</thead><tbody>\n")
 	for _, r := range runs {
 		text, more := "", ""
 		if r.End != nil && r.State.Ended() {

@@ -32,7 +32,7 @@ on at the next time is not disturbed: that time is left out. What would ask is r
 in the permission mode dontAsk, unless --permission-mode says something else.
 
 "knack schedule" does so without a terminal. "knack help schedules" explains times.`,
-		Example: `  knack loop 'every 10m' 'Has the build of this branch ended? Answer in one line.' --allow 'Bash(gh run list:*)'`,
+		Example: `  knack loop 'every 10m' 'Has the build ended? Answer in one line.' --allow 'Bash(gh run list:*)'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return engine.Usagef("knack loop 'every 10m' 'your prompt'", "a loop needs a time and a prompt, each one argument")

@@ -34,7 +34,7 @@ func scheduleCommand() *cobra.Command {
 		Long: `Run prompts at certain times, each in a process and a session of its own. A running
 "knack worker" does it, or the service that "knack schedule install" sets up; without
 one of them nothing runs. "knack help schedules" explains times, missed runs and limits.`,
-		Example: `  knack schedule add 'every weekday at 9:00' 'Summarise what changed since yesterday' --allow 'Bash(git log:*)'
+		Example: `  knack schedule add 'every weekday at 9:00' 'Summarise the changes of yesterday' --allow 'Bash(git log:*)'
   knack schedule add '*/30 8-18 * * MON-FRI' --max-cost-per-day 2 --missed once '/check-inbox'
   knack schedule list`,
 		Args: noArguments,

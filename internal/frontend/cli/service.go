@@ -124,7 +124,8 @@ func systemdService(args []string, vars [][2]string, env engine.Env) service {
 		// In Environment= a dollar sign means itself.
 		fmt.Fprintf(&b, "Environment=%s\n", strings.ReplaceAll(quote(v[0]+"="+v[1]), "$$", "$"))
 	}
-	b.WriteString("Restart=on-failure\nRestartSec=10\nKillSignal=SIGINT\nTimeoutStopSec=10min\n\n[Install]\nWantedBy=default.target\n")
+	b.WriteString("Restart=on-failure\nRestartSec=10\nKillSignal=SIGINT\nTimeoutStopSec=10min\n" +
+		"\n[Install]\nWantedBy=default.target\n")
 	const unit = "knack-worker.service"
 	dir := os.Getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(dir) {

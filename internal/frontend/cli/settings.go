@@ -50,8 +50,8 @@ func settingsShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show [KEY]",
 		Short: "Show the settings that are set, and where",
-		Long: `Show the settings that are set here, or those below KEY, and the files that set them. The first file wins. What may
-contain secrets is shown by name only.`,
+		Long: `Show the settings that are set here, or those below KEY, and the files that set them. The first file wins.
+What may contain secrets is shown by name only.`,
 		Example: "  knack settings show\n  knack settings show permissions --json",
 		Args:    atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -114,8 +114,8 @@ func settingsCheckCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Check the settings files and the hooks in them",
-		Long: `Check every settings file that counts here, and the hooks in it, and print what is wrong with its place. The exit
-code is 1 if anything is wrong.`,
+		Long: `Check every settings file that counts here, and the hooks in it, and print what is wrong with its place.
+The exit code is 1 if anything is wrong.`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			p, err := engine.Load(c.Context(), f.options())
@@ -149,8 +149,8 @@ func settingsDiffCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff KEY [VALUE]",
 		Short: "Show how a settings file would change; nothing is written",
-		Long: `Check a value for a setting and show how its file would change, as a diff. Nothing is written. A VALUE that is not JSON
-is a text.`,
+		Long: `Check a value for a setting and show how its file would change, as a diff. Nothing is written.
+A VALUE that is not JSON is a text.`,
 		Example: `  knack settings diff permissions.allow 'Bash(npm test:*)' --add
   knack settings diff model sonnet --in project
   knack settings diff model --unset`,
@@ -199,8 +199,8 @@ func settingsKeysCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "keys",
 		Short: "Show and check the key bindings",
-		Long: `Show every action with its keys, and which ones keybindings.json changes. The exit code is 1 if something is wrong with
-that file.`,
+		Long: `Show every action with its keys, and which ones keybindings.json changes. The exit code is 1 if something
+is wrong with that file.`,
 		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			file, out := engine.KeyBindings(engine.Env(nil)), c.OutOrStdout()

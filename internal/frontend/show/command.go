@@ -27,8 +27,8 @@ func HeadingOf(tool, summary string, input json.RawMessage) styled.Line {
 }
 
 // shellWords are words before which, or after which, a command stands.
-var shellWords = []string{"if", "then", "else", "elif", "fi", "while", "until", "do", "done", "case", "esac", "for", "in",
-	"function", "time", "!", "{", "}", "[[", "]]"}
+var shellWords = []string{"if", "then", "else", "elif", "fi", "while", "until", "do", "done", "case", "esac", "for",
+	"in", "function", "time", "!", "{", "}", "[[", "]]"}
 
 // Command returns a shell command as coloured lines: names of commands, options, operators, quoted text, variables and
 // comments. It only looks for these, so that it needs no definition of the language, whose loading takes longer than

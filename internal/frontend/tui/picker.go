@@ -235,8 +235,8 @@ func (p *picker) unfolded(width int) []styled.Line {
 		}
 		lead := styled.Line{{Text: mark + fmt.Sprintf("%d ", j+1), Style: styled.Accent | styled.Bold}}
 		label := plain.Line(it.label)
-		first := append(slices.Clip(lead), styled.Span{Text: label + strings.Repeat(" ", max(labels-styled.Width(label), 0)+2),
-			Style: style})
+		gap := strings.Repeat(" ", max(labels-styled.Width(label), 0)+2)
+		first := append(slices.Clip(lead), styled.Span{Text: label + gap, Style: style})
 		rest := styled.S(styled.Text, strings.Repeat(" ", len("  1 ")))
 		help := styled.S(styled.Dim, plain.Line(it.help))
 		switch {

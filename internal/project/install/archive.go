@@ -178,8 +178,8 @@ func isOfFinder(name string) bool {
 	return strings.HasPrefix(name, "__MACOSX/") || path.Base(name) == ".DS_Store"
 }
 
-// onlyDir returns the directory that contains all files; "": there is none. A plugin may consist of skills/ alone, which
-// is then not its directory.
+// onlyDir returns the directory that contains all files; "": there is none. A plugin may consist of skills/ alone,
+// which is then not its directory.
 func onlyDir(names []string) string {
 	dir := ""
 	for _, name := range names {

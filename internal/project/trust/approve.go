@@ -120,7 +120,8 @@ func (p *Project) Verify(dir string) error {
 // VerifySkill is Verify for a skill that is about to be activated. A skill that is a single file was
 // checked when it was read, and a skill from outside the project needs no approval.
 func (p *Project) VerifySkill(k *knack.Skill) error {
-	if k.Origin.Kind != knack.Project && k.Origin.Kind != knack.Additional || k.Dir == "" || !strings.EqualFold(filepath.Base(k.Path), "SKILL.md") {
+	if k.Origin.Kind != knack.Project && k.Origin.Kind != knack.Additional || k.Dir == "" ||
+		!strings.EqualFold(filepath.Base(k.Path), "SKILL.md") {
 		return nil
 	}
 	if p != nil {

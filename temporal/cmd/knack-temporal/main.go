@@ -42,7 +42,8 @@ Cloud, TEMPORAL_NAMESPACE and TEMPORAL_API_KEY.`,
 	fs.StringVar(&at.Namespace, "namespace", cmp.Or(at.Namespace, "default"), "the namespace")
 	fs.BoolVar(&at.TLS, "tls", false, "encrypt the connection")
 	fs.StringVar(&o.Store, "store", o.Store, "the `DIR` that all machines see; default: one of this machine")
-	fs.IntVar(&slots, "here", -1, "how many tasks of a batch run on this machine; 0: it submits and watches; default: --jobs")
+	fs.IntVar(&slots, "here", -1, "how many tasks of a batch run on this machine; 0: it submits and watches; "+
+		"default: --jobs")
 	fs.DurationVar(&o.Heartbeat, "dead-after", 30*time.Second, "after which `TIME` a worker that says nothing is dead")
 	open := func(ctx context.Context, jobs int) (*queue.Queue, error) {
 		o := o

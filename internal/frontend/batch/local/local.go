@@ -564,8 +564,8 @@ func finish(ctx context.Context, tx *sql.Tx, n int64, o batch.Options, end batch
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE runs SET state = ?, run_after = ?, stamped = ?, failures = ?, lost = ?, round = ?, question = ?,
-		ending = ?, ended = ?, took = took + max(0, ? - claimed), changed = `+changed+` WHERE n = ?`,
+	_, err = tx.ExecContext(ctx, `UPDATE runs SET state = ?, run_after = ?, stamped = ?, failures = ?, lost = ?, round = ?,
+		question = ?, ending = ?, ended = ?, took = took + max(0, ? - claimed), changed = `+changed+` WHERE n = ?`,
 		r.State, after, now(), r.Failures, r.Lost, r.Round, question, ending, now(), now(), n)
 	return err
 }
@@ -589,7 +589,8 @@ func (q *Queue) Requeue(ctx context.Context, run string, answer *batch.Answer) e
 		}
 		if answer == nil {
 			_, err = tx.ExecContext(ctx, `UPDATE runs SET round = round + 1, failures = 0, lost = 0, answers = NULL,
-				state = 'ready', run_after = 0, stamped = ?, question = NULL, cancel = 0, changed = `+changed+" WHERE n = ?", now(), n)
+				state = 'ready', run_after = 0, stamped = ?, question = NULL, cancel = 0,
+				changed = `+changed+" WHERE n = ?", now(), n)
 		} else {
 			err = answered(ctx, tx, n, question.String, answers.String, *answer)
 		}
@@ -620,8 +621,8 @@ func answered(ctx context.Context, tx *sql.Tx, n int64, question, answers string
 		_, err = tx.ExecContext(ctx, "UPDATE runs SET answers = ? WHERE n = ?", string(data), n)
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE runs SET answers = ?, state = 'ready', run_after = 0, stamped = ?, question = NULL,
-		changed = `+changed+" WHERE n = ?", string(data), now(), n)
+	_, err = tx.ExecContext(ctx, `UPDATE runs SET answers = ?, state = 'ready', run_after = 0, stamped = ?,
+		question = NULL, changed = `+changed+" WHERE n = ?", string(data), now(), n)
 	return err
 }
 
@@ -631,7 +632,8 @@ func refuse(ctx context.Context, tx *sql.Tx, why, where string, args ...any) err
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE runs SET state = 'refused', question = NULL, ending = json_patch(coalesce(ending, '{}'), ?), ended = ?,
+	_, err = tx.ExecContext(ctx, `UPDATE runs SET state = 'refused', question = NULL,
+		ending = json_patch(coalesce(ending, '{}'), ?), ended = ?,
 		changed = `+changed+" WHERE state = 'waiting' AND "+where, append([]any{string(ending), now()}, args...)...)
 	return err
 }

@@ -82,9 +82,10 @@ func (q *Queue) sweep(ctx context.Context, force bool) error {
 		return err
 	}
 	var due bool
-	if err := q.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM runs WHERE state = 'waiting' AND run_after <= ?)
+	err = q.read.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM runs WHERE state = 'waiting' AND run_after <= ?)
 		OR EXISTS (SELECT 1 FROM runs `+delayed+`)
-		OR EXISTS (SELECT 1 FROM batches b WHERE open = 1 AND `+nothingLeft+`)`, now(), now(), now()+1000).Scan(&due); err != nil {
+		OR EXISTS (SELECT 1 FROM batches b WHERE open = 1 AND `+nothingLeft+`)`, now(), now(), now()+1000).Scan(&due)
+	if err != nil {
 		return err
 	}
 	if len(lost) == 0 && !due {

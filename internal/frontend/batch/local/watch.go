@@ -297,8 +297,8 @@ func (q *Queue) runs(ctx context.Context, tx *sql.Tx, f batch.Filter, since int6
 
 // ledger adds their rows to runs, which are sorted by n.
 func (q *Queue) ledger(ctx context.Context, tx *sql.Tx, all []run, of string, args []any) error {
-	rows, err := tx.QueryContext(ctx, `SELECT l.run, l.step, l.kind, l.token, l.time, l.model, l.requests, l.input, l.output,
-		l.cache_read, l.cache_write, l.cost, l.text FROM ledger l WHERE `+of+" ORDER BY l.n", args...)
+	rows, err := tx.QueryContext(ctx, `SELECT l.run, l.step, l.kind, l.token, l.time, l.model, l.requests, l.input,
+		l.output, l.cache_read, l.cache_write, l.cost, l.text FROM ledger l WHERE `+of+" ORDER BY l.n", args...)
 	if err != nil {
 		return err
 	}
