@@ -543,7 +543,7 @@ func TestScreenHabits(t *testing.T) {
 	k.types("/why\r")
 	k.shows(w, h, `Explain which skill\?\n(.*\n)*.*tidy `)
 	k.types("tidy\r")
-	k.shows(w, h, `tidy  project, active\n`)
+	k.shows(w, h, `tidy  project, active\n(.*\n)*\n❯ *\n`) // the command has ended: while it runs, Esc stops it
 	k.types("\x1b")
 	k.shows(w, h, `press esc again`)
 	k.types("\x03")
