@@ -12,8 +12,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // A journal records, while a command runs, which protected files existed before it. If a process is
@@ -67,6 +70,31 @@ func (j *journal) end() {
 	if j.file != nil {
 		j.file.Truncate(0)
 	}
+}
+
+// moved is the file with the paths, each with a zero byte, at which files of protected names and secrets were found that
+// a command had moved to a directory that is not searched. The next session must find them, too.
+func (j *journal) moved() string { return j.base + ".moved" }
+
+// remember adds a path to those of moved.
+func (j *journal) remember(path string) {
+	if j.base == "" {
+		return
+	}
+	const flags = os.O_WRONLY | os.O_APPEND | os.O_CREATE | unix.O_NOFOLLOW
+	if f, err := os.OpenFile(j.moved(), flags, 0o600); err == nil {
+		f.WriteString(path + "\x00")
+		f.Close()
+	}
+}
+
+// recall returns the paths of moved.
+func (j *journal) recall() []string {
+	if j.base == "" {
+		return nil
+	}
+	data, _ := regular.Read(j.moved(), 1<<20)
+	return strings.Split(strings.TrimSuffix(string(data), "\x00"), "\x00")
 }
 
 // each locks the files that no running process uses and calls f with each, until f keeps one.

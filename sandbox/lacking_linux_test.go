@@ -57,3 +57,27 @@ func TestLackingDescriptors(t *testing.T) {
 		local.Close()
 	}
 }
+
+// TestProbeWithoutWorkspace: what a command of another session does in the workspace while the sandbox is tested does
+// not make it less complete.
+func TestProbeWithoutWorkspace(t *testing.T) {
+	for _, backend := range []string{namespaces, goLauncher, bubblewrap, landlock} {
+		t.Run(backend, func(t *testing.T) {
+			b := newFixture(t).on(backend)
+			want := b.box.Report()
+			away := func() {
+				if os.Rename(b.dir+"/sub", b.dir+"/elsewhere") == nil {
+					os.Symlink("elsewhere", b.dir+"/sub")
+				}
+			}
+			c := newFixture(t, func(_ *Policy, s *system) {
+				s.without, s.noStub = b.box.system.without, b.box.system.noStub
+			})
+			b.dir = c.dir
+			c.box.system.started, c.box.system.encoded = away, away
+			if got := c.box.Report(); got.Level != want.Level || got.Backend != want.Backend {
+				t.Errorf("%+v, want %+v", got, want)
+			}
+		})
+	}
+}

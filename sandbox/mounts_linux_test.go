@@ -185,6 +185,25 @@ func TestMovedElsewhere(t *testing.T) {
 	w.Close()
 	<-ended
 	check("afterwards")
+	// A new session knows nothing of this one, but what it left in the state directory.
+	next := func() {
+		p := b.box.policy
+		p.State = filepath.Join(b.home, ".local/state/knack/sandbox")
+		b.box = newBox(t, p)
+		b.local.Confine = b.box.Confine
+	}
+	if _, exit := b.run("mv node_modules/sub ."); exit.Code != 0 || len(exit.Refused) > 0 {
+		t.Fatalf("%+v", exit)
+	}
+	next()
+	if _, exit := b.run("mv sub node_modules"); exit.Code != 0 {
+		t.Fatalf("%+v", exit)
+	}
+	next()
+	check("in another session")
+	if _, exit := b.run("mv node_modules/sub ."); exit.Code != 0 || len(exit.Refused) > 0 {
+		t.Fatalf("%+v", exit)
+	}
 }
 
 // TestNothingShared leaves something wherever a command can write; the next command must not find it.

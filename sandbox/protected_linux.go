@@ -86,6 +86,18 @@ func newProtectedFiles(p Policy) *protectedFiles {
 	if len(n.roots) > 0 {
 		n.journal = newJournal(p.State, n.roots[0])
 	}
+	for _, path := range n.journal.recall() {
+		t, ok := identify(path)
+		if !ok || !withinAny(n.roots, path) {
+			continue
+		}
+		if permission.EnvFile(filepath.Base(path)) {
+			n.env[path] = true
+		}
+		if n.protected.Match(path) != "" {
+			n.known[path] = t
+		}
+	}
 	return n
 }
 
@@ -139,6 +151,7 @@ func (n *protectedFiles) begin() present {
 	defer n.mu.Unlock()
 	n.refresh()
 	closed := n.findClosed()
+	n.openKnown() // also what was found for the first time
 	if n.running == 0 {
 		n.journal.begin(slices.Concat(slices.Collect(maps.Keys(n.known)), slices.Collect(maps.Keys(n.closed))))
 	}
@@ -625,6 +638,9 @@ func (n *protectedFiles) relocate() {
 			continue
 		}
 		n.open[to] = h
+		if n.isSkipped(to) {
+			n.journal.remember(to)
+		}
 		if h.env {
 			n.env[to] = true
 		}
@@ -633,6 +649,12 @@ func (n *protectedFiles) relocate() {
 			n.known[to] = t
 		}
 	}
+}
+
+// isSkipped reports whether a path is in a directory that is not searched.
+func (n *protectedFiles) isSkipped(path string) bool {
+	rel, _ := subpath.Rel(n.rootOf(path), path)
+	return slices.ContainsFunc(strings.Split(rel, "/"), func(name string) bool { return slices.Contains(skipped, name) })
 }
 
 // find returns the path of a file; "" if it was removed. While a directory is renamed all the time,

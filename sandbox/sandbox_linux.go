@@ -80,12 +80,13 @@ var partlyOpen = []string{
 	"a private loopback and allowed hosts are not available: all network is off",
 }
 
-// probe finds the best backend that works, by starting the launcher without a command.
+// probe finds the best backend that works, by starting the launcher without a command. Nothing of the workspace counts:
+// a command of another session that moves directories there all the time must not make this one do without a backend.
 func (s *system) probe(p Policy) Report {
 	var missing []string
 	lacking := false
 	try := func(backend string) bool {
-		err := s.try(backend, p)
+		err := s.try(backend, p.Network)
 		if err != nil {
 			missing, lacking = append(missing, backend+": "+err.Error()), lacking || passing(err)
 		}
@@ -113,19 +114,22 @@ func (s *system) probe(p Policy) Report {
 		s.noStub, s.supervises = !strings.Contains(string(by), byStub), strings.Contains(string(by), bySupervisor)
 		return complete(namespaces)
 	}
-	isolated, withoutStub := p, s.noStub || stub() == nil
-	isolated.Network = false // the result is kept for all policies
+	noStub := s.noStub
 	var err error
 	for _, by := range []string{byStub + bySupervisor, byStub, bySupervisor, ""} {
 		s.noStub, s.supervises = !strings.Contains(by, byStub), strings.Contains(by, bySupervisor)
-		if !s.noStub && withoutStub || s.supervises && !canSupervise() {
+		if !s.noStub && (noStub || stub() == nil) || s.supervises && !canSupervise() {
 			continue
 		}
-		if err = s.try(namespaces, isolated); err == nil {
+		if err = s.try(namespaces, false); err == nil { // the result is kept for all policies
 			remember(file, by)
 			return complete(namespaces)
 		}
+		if passing(err) { // what protects less would be remembered
+			break
+		}
 	}
+	s.noStub, s.supervises = noStub, false
 	missing, lacking = append(missing, namespaces+": "+err.Error()), passing(err)
 	if path, err := exec.LookPath("bwrap"); err != nil || !filepath.IsAbs(path) || withinAny(s.names.roots, path) {
 		missing = append(missing, "bwrap: not installed")
@@ -152,7 +156,7 @@ func passing(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded)
 }
 
-func (s *system) try(backend string, p Policy) error {
+func (s *system) try(backend string, network bool) error {
 	for _, w := range s.without {
 		if w == backend {
 			return errors.New("not here")
@@ -165,7 +169,7 @@ func (s *system) try(backend string, p Policy) error {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/")
 	cmd.Args, cmd.Dir = nil, "/"
-	r, err := s.prepare(p, backend, cmd, &workspace.Command{})
+	r, err := s.prepare(Policy{Network: network}, backend, cmd, &workspace.Command{})
 	if err != nil {
 		return err
 	}
@@ -173,7 +177,6 @@ func (s *system) try(backend string, p Policy) error {
 	cmd.Stderr = &stderr
 	err = cmd.Run()
 	r.finish()
-	s.names.end(nil, nil)
 	switch {
 	case r.failure != "":
 		return errors.New(r.failure)
@@ -241,23 +244,28 @@ type run struct {
 }
 
 // prepare changes cmd so that it starts the launcher, which will run the original command. With
-// empty Args it only tests the sandbox.
+// empty Args it only tests the sandbox, without a workspace.
 func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.Command) (_ *run, err error) {
 	allow := p.withoutLinks(c.Allow)
 	r := &run{system: s, policy: p, backend: backend, env: cmd.Env, allow: allow,
 		opened: append(p.leads(new(resolver), allow.Write), allow.Write...), dir: cmd.Dir, done: make(chan struct{})}
 	supervised := backend == namespaces && s.supervises && !p.Network
-	s.names.protect(p.Protected)
-	now := s.names.begin()
-	if !supervised {
-		now.sockets = sockets(&s.names.mounts)
+	testing, now := len(cmd.Args) == 0, present{}
+	if !testing {
+		s.names.protect(p.Protected)
+		now = s.names.begin()
+		if !supervised {
+			now.sockets = sockets(&s.names.mounts)
+		}
 	}
 	defer func() {
 		if err != nil {
 			if r.view != nil {
 				r.view.remove(false)
 			}
-			s.names.end(nil, nil)
+			if !testing {
+				s.names.end(nil, nil)
+			}
 			s.layers.release(r.overlays, &r.policy)
 		}
 	}()
@@ -274,7 +282,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	}
 	r.stub = backend == namespaces && !s.noStub
 	var own ownCaches
-	if len(cmd.Args) > 0 {
+	if !testing {
 		p.makeCaches()
 		if r.stub {
 			r.overlays = s.layers.acquire(&p)
@@ -289,7 +297,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	if supervised {
 		r.connector = &connector{opened: p.openedSockets(allow, r.view.writable)}
 	}
-	if len(cmd.Args) > 0 {
+	if !testing {
 		plan.Args = append([]string{cmd.Path}, cmd.Args[1:]...)
 		plan.Env = setenv(p.environ(cmd.Env, c.Env), own.env...)
 		if r.view.closed { // git gc would fail because it cannot lock the heads there
@@ -345,7 +353,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		r.view.restrictAlone(plan, r.temp)
 		plan.Env = setenv(plan.Env, "TMPDIR="+r.temp)
 	}
-	if backend != landlock && !p.Network && len(cmd.Args) > 0 {
+	if backend != landlock && !p.Network && !testing {
 		r.proxy = newProxy(hosts, c.Reach)
 		r.proxy.connected = c.Connected
 		for _, port := range r.proxy.ports() {

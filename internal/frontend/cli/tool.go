@@ -111,6 +111,7 @@ code is 1 if the result is an error.`,
 			tools, problems := tool.Join(coding.Tools(ws, coding.Options{Timeout: 2 * time.Minute, Jobs: &jobs}),
 				e.Project().WebTools())
 			res := tool.Call(ctx, tools, llm.ToolCall{ID: "1", Name: args[0], Input: json.RawMessage(args[1])}, g, nil)
+			problems = append(problems, e.Notices()...) // such as what the sandbox does not enforce here
 			if err := writeJSON(c.OutOrStdout(), newToolOutput(res, problems)); err != nil {
 				return err
 			}
