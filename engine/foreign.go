@@ -32,6 +32,7 @@ type Foreign struct {
 	routes  []Route           // not answered yet
 	tiers   map[string]string // the provider anthropic's fast, default and strong
 	shared  map[string]string // for commands: those that sandbox.env names
+	hooks   []string          // for the user's hooks and status line, as NAME=value
 }
 
 // A Route is a variable in another program's settings that decides where requests, with the conversation, are sent.
@@ -126,7 +127,10 @@ func (f *Foreign) read() {
 			!p.own.modelKeys()[v.Name] {
 			f.shared[v.Name], used = v.Value, true
 		}
-		if !used {
+		if !refused[v.Name] && p.config.Settings.Env[v.Name] == "" {
+			f.hooks = append(f.hooks, v.Name+"="+v.Value)
+		}
+		if !used && (refused[v.Name] || !p.own.any()) {
 			f.addUnused(v.Path, "env."+v.Name)
 		}
 	}

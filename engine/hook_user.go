@@ -68,6 +68,11 @@ func (u *userHooks) runsAsUser(h *hook.Hook, dir string) bool {
 	return err == nil && len(found) == 0 && len(missing) == 0
 }
 
+// any reports whether the user's own settings have a hook or a status line.
+func (u *userHooks) any() bool {
+	return slices.ContainsFunc(u.all(), func(h hook.Hook) bool { return h.Origin == string(permission.User) })
+}
+
 // problems reports, once for each file, that hooks of the user's own settings run in the sandbox.
 func (u *userHooks) problems() (problems []knack.Problem) {
 	if mode, err := sandbox.ParseMode(u.project.config.Settings.Sandbox.Mode); err == nil && mode == sandbox.Off {
@@ -95,13 +100,15 @@ func (u *userHooks) problems() (problems []knack.Problem) {
 	return problems
 }
 
-// userEnviron returns a func that gives a command of the user the environment that commands get, without the keys of
-// models. set are the variables that the program sets for it.
+// userEnviron returns a func that gives a command of the user the environment that commands get and the names in env of
+// Claude Code's settings, without the keys of models. set are the variables that the program sets for it.
 func (e *Engine) userEnviron(p *Project, set []string) func(environ []string) []string {
 	policy, err := p.own.policy()
 	return func(environ []string) []string {
 		if e.box != nil && err == nil && e.box.Report().Level != sandbox.None {
-			environ = policy.Environ(environ, set)
+			environ = policy.Environ(environ, slices.Concat(p.foreign.hooks, set))
+		} else {
+			environ = slices.Concat(environ, p.foreign.hooks)
 		}
 		return slices.DeleteFunc(environ, func(kv string) bool {
 			name, _, _ := strings.Cut(kv, "=")

@@ -148,7 +148,6 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		}
 	}
 	p.sandboxes, p.sandboxProblems = skillSandboxes(p.config.Raw["sandbox.skills"])
-	p.foreign.read()
 	p.usage = ReadUsage(env)
 	p.plugins.project = p
 	if err := p.plugins.read(); err != nil {
@@ -159,6 +158,7 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 			return nil, &Error{Err: err, Hint: "knack help hooks", Exit: ExitUsage}
 		}
 	}
+	p.foreign.read()
 	p.serverFiles = p.serverTrust()
 	p.findSources(ctx)
 	p.findTemplates()
