@@ -396,7 +396,10 @@ func (s *Session) systemText() (string, []agent.Document) {
 func (s *Session) matchingRules(touched []string) []agent.Document {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.instructions.Matching(touched)
+	known := len(s.instructions.Problems)
+	docs := s.instructions.Matching(touched)
+	s.problems = append(s.problems, s.instructions.Problems[known:]...)
+	return docs
 }
 
 // override records which settings of a resumed session the options replace.

@@ -69,6 +69,7 @@ type Options struct {
 type Found struct {
 	Context  []agent.Document // outermost directory first
 	rules    []rule           // see Matching
+	below    *below           // see Matching; nil: there is nothing to look in
 	System   string           // replaces the system prompt; "": not replaced
 	Append   []string
 	Problems []knack.Problem
@@ -85,7 +86,10 @@ func Load(o Options) Found {
 	if o.Style != "" {
 		l.style(o.Style)
 	}
-	return l.found
+	found := l.found
+	l.found = Found{}
+	found.below = &below{loader: &l, seen: map[string][]agent.Document{}}
+	return found
 }
 
 type loader struct {
@@ -146,17 +150,23 @@ func (l *loader) context() {
 		} else if !userdirs.OwnedByUser(d) {
 			continue // other users can write to it, such as /tmp
 		}
-		for _, row := range layout.Rows(layout.Context) {
-			if !l.document(filepath.Join(d, row.Path), bound) {
-				continue
-			}
-			if !l.NoLocal {
-				l.document(filepath.Join(d, strings.TrimSuffix(row.Path, ".md")+".local.md"), bound)
-			}
-			break
-		}
+		l.directory(d, bound)
 		l.rules(filepath.Join(d, ruleRow.Path), bound, d)
 	}
+}
+
+// directory adds the context files of a directory, and reports whether there are any.
+func (l *loader) directory(d, bound string) bool {
+	for _, row := range layout.Rows(layout.Context) {
+		if !l.document(filepath.Join(d, row.Path), bound) {
+			continue
+		}
+		if !l.NoLocal {
+			l.document(filepath.Join(d, strings.TrimSuffix(row.Path, ".md")+".local.md"), bound)
+		}
+		return true
+	}
+	return false
 }
 
 // document adds a context file and reports whether it exists. Links and imports must not leave

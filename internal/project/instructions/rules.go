@@ -1,8 +1,11 @@
 package instructions
 
 import (
+	"maps"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 
@@ -24,7 +27,15 @@ type rule struct {
 	paths    ignore.Rules
 }
 
-// Matching returns the rules that apply because one of the touched files, absolute paths, matches their paths.
+// below finds the context files of directories below the working directory, when a file there was touched.
+type below struct {
+	loader *loader
+	seen   map[string][]agent.Document // by directory that has context files; none: they were left out
+}
+
+// Matching returns what applies because files were touched, absolute paths: the rules whose paths one of them matches,
+// and the context files of the directories that they are in, below the working directory. Those are read when they are
+// first needed; what is left out of them is added to Problems.
 func (f *Found) Matching(touched []string) []agent.Document {
 	var docs []agent.Document
 	for _, r := range f.rules {
@@ -34,6 +45,55 @@ func (f *Found) Matching(touched []string) []agent.Document {
 		}) {
 			docs = append(docs, r.document)
 		}
+	}
+	if f.below != nil {
+		docs = append(docs, f.below.of(touched)...)
+		f.Problems = append(f.Problems, f.below.loader.found.Problems...)
+		f.below.loader.found.Problems = nil
+	}
+	return docs
+}
+
+// of returns the context files of the directories of the touched files, outer directories first. What others wrote is
+// left out: hidden directories, node_modules and other repositories.
+func (b *below) of(touched []string) (docs []agent.Document) {
+	l := b.loader
+	bound := l.Dir
+	if subpath.Contains(l.Root, l.Dir) {
+		bound = l.Root
+	}
+	counts := map[string]bool{} // by directory: it is of this repository
+	for _, path := range touched {
+		rel, ok := subpath.Rel(l.Dir, filepath.Dir(path))
+		if !ok || rel == "." {
+			continue
+		}
+		dir := l.Dir
+		for _, name := range strings.Split(rel, string(filepath.Separator)) {
+			if name[0] == '.' || name == "node_modules" {
+				break
+			}
+			dir = filepath.Join(dir, name)
+			if _, ok := counts[dir]; !ok {
+				_, err := os.Lstat(filepath.Join(dir, ".git"))
+				counts[dir] = err != nil
+			}
+			if !counts[dir] {
+				break
+			}
+		}
+	}
+	maps.DeleteFunc(counts, func(_ string, ok bool) bool { return !ok })
+	for _, dir := range slices.Sorted(maps.Keys(counts)) {
+		found, ok := b.seen[dir]
+		if !ok {
+			if l.found.Context = nil; !l.directory(dir, bound) {
+				continue // one may be written later
+			}
+			found = l.found.Context
+			b.seen[dir] = found
+		}
+		docs = append(docs, found...)
 	}
 	return docs
 }

@@ -53,3 +53,47 @@ func TestRules(t *testing.T) {
 		t.Errorf("problems: %s, want %s", got, want)
 	}
 }
+
+// TestBelow: the context files of a directory below the working directory apply once a file in it was touched.
+func TestBelow(t *testing.T) {
+	o := fixture(t, map[string]string{
+		"home/repo/CLAUDE.md":                      "root",
+		"home/repo/sub/CLAUDE.md":                  "working directory",
+		"home/repo/sub/src/CLAUDE.md":              "src, see @../../extra.md",
+		"home/repo/sub/src/ai/AGENTS.md":           "ai",
+		"home/repo/sub/src/ai/AGENTS.local.md":     "of mine",
+		"home/repo/sub/src/ai/CLAUDE.md":           "not beside AGENTS.md",
+		"home/repo/sub/big/CLAUDE.md":              strings.Repeat("x", 65<<10),
+		"home/repo/sub/out/CLAUDE.md@":             "$TOP/outside.md",
+		"home/repo/sub/node_modules/dep/AGENTS.md": "a package",
+		"home/repo/sub/.venv/lib/AGENTS.md":        "another",
+		"home/repo/sub/clone/.git/HEAD":            "ref",
+		"home/repo/sub/clone/a/AGENTS.md":          "of another repository",
+		"home/repo/other/CLAUDE.md":                "beside the working directory",
+		"home/repo/extra.md":                       "more",
+		"outside.md":                               "outside",
+	})
+	o.Dir = filepath.Join(o.Root, "sub")
+	f := Load(o)
+	if got, want := texts(f), "root|working directory"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for range 2 { // what was read is kept
+		for touched, want := range map[string]string{
+			"sub/src/x.go": "src, see more", "sub/src/ai/deep/x.go": "src, see more|ai|of mine", "sub/x.go": "",
+			"sub/big/x.go": "", "sub/out/x.go": "", "sub/node_modules/dep/x.js": "", "sub/.venv/lib/x.py": "", "sub/clone/a/x.go": "",
+			"other/x.go": "",
+		} {
+			var got []string
+			for _, d := range f.Matching([]string{filepath.Join(o.Root, touched)}) {
+				got = append(got, d.Text)
+			}
+			if strings.Join(got, "|") != want {
+				t.Errorf("after %s: %q, want %q", touched, got, want)
+			}
+		}
+	}
+	if len(f.Problems) != 2 {
+		t.Errorf("problems: %v", f.Problems)
+	}
+}
