@@ -768,18 +768,15 @@ func FindSkills(root string) ([]string, error) {
 		}
 		return []string{file}, nil
 	}
-	var found []string
-	hidden := "" // the first directory that was passed over although there are skills in it
+	var found, passed []string
 	err := filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return err
 		}
 		rel, _ := filepath.Rel(root, p)
 		if p != root && (d.Name()[0] == '.' || d.Name() == "node_modules" || strings.Count(filepath.ToSlash(rel), "/") >= 6) {
-			if d.Name()[0] == '.' && d.Name() != ".git" && hidden == "" {
-				if inside, err := FindSkills(p); err == nil && len(inside) > 0 {
-					hidden = p
-				}
+			if d.Name() != ".git" && d.Name() != "node_modules" {
+				passed = append(passed, p)
 			}
 			return fs.SkipDir
 		}
@@ -792,12 +789,18 @@ func FindSkills(root string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(found) == 0 {
-		if hidden != "" {
-			return nil, fmt.Errorf("%s contains no skill outside of %s, whose name begins with a dot; name that directory", root,
-				hidden)
-		}
-		return nil, fmt.Errorf("%s contains no skill", root)
+	if len(found) > 0 {
+		return found, nil
 	}
-	return found, nil
+	for _, p := range passed {
+		if _, err := FindSkills(p); err != nil {
+			continue
+		}
+		why := "which is more than six directories down"
+		if filepath.Base(p)[0] == '.' {
+			why = "whose name begins with a dot"
+		}
+		return nil, fmt.Errorf("%s contains no skill outside of %s, %s; name that directory", root, p, why)
+	}
+	return nil, fmt.Errorf("%s contains no skill", root)
 }

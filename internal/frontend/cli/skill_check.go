@@ -58,8 +58,12 @@ error in any skill.`,
 				}
 				found = append(found, skills...)
 				for _, dir := range passedOver(arg, skills) {
-					fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s: not checked, because its name begins with a dot (%s %s)\n",
-						plain.Line(dir), c.CommandPath(), plain.Line(dir))
+					why := "it is more than six directories down"
+					if filepath.Base(dir)[0] == '.' {
+						why = "its name begins with a dot"
+					}
+					fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s: not checked, because %s (%s %s)\n", plain.Line(dir), why,
+						c.CommandPath(), plain.Line(dir))
 				}
 			}
 			failed := 0
@@ -145,10 +149,9 @@ func passedOver(root string, found []string) (dirs []string) {
 			return nil
 		case p == root && !slices.Contains(found, p):
 			return nil
-		case slices.Contains(found, p), d.Name() == "node_modules", d.Name() == ".git",
-			strings.Count(rel, string(filepath.Separator)) >= 6:
+		case slices.Contains(found, p), d.Name() == "node_modules", d.Name() == ".git":
 			return fs.SkipDir
-		case d.Name()[0] == '.':
+		case d.Name()[0] == '.', strings.Count(rel, string(filepath.Separator)) >= 6:
 			if _, err := knack.FindSkills(p); err == nil {
 				dirs = append(dirs, p)
 			}
