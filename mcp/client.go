@@ -72,10 +72,11 @@ type Client struct {
 	peers []*peer
 	pins  pins
 
-	start  sync.Once
-	ctx    context.Context
-	cancel context.CancelFunc
-	all    sync.WaitGroup
+	start   sync.Once
+	timeout time.Duration // see SetTimeout
+	ctx     context.Context
+	cancel  context.CancelFunc
+	all     sync.WaitGroup
 
 	guardsMu sync.Mutex
 	guards   map[guarded]*guard.Transport
@@ -141,6 +142,9 @@ func New(o Options, servers ...Server) *Client {
 	}
 	return c
 }
+
+// SetTimeout limits connecting to each server, whatever its own Timeout is; 0 changes nothing. It is called before Start.
+func (c *Client) SetTimeout(limit time.Duration) { c.timeout = limit }
 
 // Start starts connecting to all servers, in the background and in parallel. A server that cannot be
 // started has failed when Start returns (see Options.Check): even the shortest run reports it.
@@ -356,7 +360,7 @@ func (c *Client) connectTime(s Server) time.Duration {
 	case "npx", "uvx", "docker":
 		limit = downloadTime
 	}
-	return cmp.Or(s.Timeout, c.opt.Timeout, limit)
+	return cmp.Or(c.timeout, s.Timeout, c.opt.Timeout, limit)
 }
 
 // check returns the error of a server that cannot be started with this definition.

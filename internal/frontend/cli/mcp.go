@@ -342,6 +342,9 @@ request of the next session has its tools. With --verify every file of its skill
 is read and compared with what the server lists.`,
 		Args: atMostOne,
 		RunE: func(c *cobra.Command, args []string) error {
+			if timeout < 0 {
+				return engine.Usagef("knack mcp test --help", "--timeout %s is negative", timeout)
+			}
 			var e *engine.Engine
 			var names []string // none: all
 			var err error
@@ -364,14 +367,9 @@ is read and compared with what the server lists.`,
 					}
 				}
 			}
+			client.SetTimeout(timeout)
 			client.Start()
-			ctx := c.Context()
-			if timeout > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, timeout)
-				defer cancel()
-			}
-			if err := client.Wait(ctx, names...); err != nil && c.Context().Err() != nil {
+			if err := client.Wait(c.Context(), names...); err != nil {
 				return err
 			}
 			all := slices.DeleteFunc(client.Servers(), others)
@@ -381,9 +379,6 @@ is read and compared with what the server lists.`,
 				if all[i].State != mcp.Connected {
 					failed++
 					all[i].Tools = nil // those of an earlier connection
-					if all[i].State == mcp.Connecting {
-						all[i].Reason = "no answer within " + timeout.String()
-					}
 					arg := mcp.Safe(all[i].Name)
 					if len(args) > 0 {
 						arg = args[0]
@@ -436,7 +431,7 @@ is read and compared with what the server lists.`,
 	f.register(c)
 	f.registerServers(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	c.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait for the servers (default: the timeout of each, 30s)")
+	c.Flags().DurationVar(&timeout, "timeout", 0, "how long to wait for each server (default: its own timeout, or 30s)")
 	c.Flags().BoolVar(&verify, "verify", false, "read every file of the skills, and compare it with the list")
 	c.ValidArgsFunction = completeServer
 	return c
