@@ -144,8 +144,12 @@ func (e *Engine) reportHook(h *hook.Hook, exit workspace.Exit) {
 	if len(refused) == 0 {
 		return
 	}
+	what := "status line"
+	if h.Event != "" {
+		what = string(h.Event) + " hook"
+	}
 	x := knack.Problem{Code: knack.CodeSandbox, Severity: knack.Warn,
-		Message: fmt.Sprintf("the sandbox refused in the %s hook %q: %s", h.Event, h, strings.Join(refused, ", "))}
+		Message: fmt.Sprintf("the sandbox refused in the %s %q: %s", what, h, strings.Join(refused, ", "))}
 	if filepath.IsAbs(h.DefinedIn) {
 		x.Path = h.DefinedIn
 	}

@@ -311,6 +311,20 @@ func TestScreenStatusLine(t *testing.T) {
 	k.quits()
 }
 
+// TestScreenFolder: the first screen says whether the folder is trusted, also where nothing in it needs that.
+func TestScreenFolder(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t))
+	d.dir = t.TempDir() // with nothing in it
+	d.env = append(d.env, "KNACK_UI=screen")
+	k := d.start(t)
+	k.shows(200, 40, `(?m)^ +folder +not trusted; nothing in it needs that +/trust$`)
+	k.quits()
+	k = d.open(t)
+	k.shows(200, 40, `(?m)^ +folder +trusted +/trust$`)
+	k.quits()
+}
+
 // TestScreenWarnings: on the screen, what the start says is part of the conversation, and problems of servers that are
 // found later have what is left of two lines. What was said before is only counted.
 func TestScreenWarnings(t *testing.T) {

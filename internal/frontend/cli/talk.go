@@ -198,9 +198,12 @@ func greeting(e *engine.Engine, env engine.Env, m permission.Mode) tui.Greeting 
 	if own > 0 {
 		skills += fmt.Sprintf(", %d of this project", own)
 	}
-	trusted := "trusted"
-	if e.NeedsTrust() {
+	trusted := "not trusted; nothing in it needs that"
+	switch {
+	case e.NeedsTrust():
 		trusted = "some files are ignored until you trust them"
+	case p.Trusted():
+		trusted = "trusted"
 	}
 	return tui.Greeting{
 		Title: "Knack " + p.Version(), Place: fromHome(p.Dir(), env.Get("HOME")),
