@@ -419,3 +419,41 @@ func TestForkServers(t *testing.T) {
 		t.Errorf("its parent has %q", got)
 	}
 }
+
+// TestAgentFallback: a sub-agent goes on with the fallback of the run that started it, which keeps its own model.
+func TestAgentFallback(t *testing.T) {
+	m := llmtest.New(
+		when("^go$", llmtest.Answer{Calls: []llmtest.Call{start("work", false)}}),
+		when("^work$", llmtest.Answer{Error: &llm.Error{Kind: llm.Invalid, Status: 404, Message: "no such model"}}),
+		when("worked", llmtest.Reply("done")))
+	other := llmtest.New(when("^work$", llmtest.Reply("worked")))
+	m.Model.ID, other.Model.ID = "test/one", "test/other"
+	a := delegating(m, nil)
+	a.Fallback = []llm.Model{other}
+	all, err := do(t, a, session.New(session.Header{}), "go")
+	if end := ended(t, all, err); end.Text != "done" || m.Left() != 0 || other.Left() != 0 {
+		t.Errorf("%+v, %d and %d answers left", end, m.Left(), other.Left())
+	}
+}
+
+// TestAgentStopped: a hook that ends a sub-agent also ends the run that started it, before its next request.
+func TestAgentStopped(t *testing.T) {
+	m := llmtest.New(
+		when("^go$", llmtest.Answer{Calls: []llmtest.Call{start("work", false)}}),
+		when("^work$", llmtest.Use("echo", map[string]any{"text": "a"})),
+		llmtest.Reply("never"))
+	a, w := hooked(t, m, `{"PostToolUse": [{"matcher": "echo", "hooks": [{"command":
+		"{\"continue\": false, \"stopReason\": \"enough\"}"}]}]}`)
+	a.Policy.Gate = open
+	fork := forks(m, nil)
+	a.Roster = agent.Roster{Agents: []agent.Definition{agent.GeneralPurpose()},
+		New: func(ctx context.Context, d *agent.Definition) (*agent.Agent, *session.Log, error) {
+			sub, log, err := fork(ctx, d)
+			sub.Policy.Hooks = w.set
+			return sub, log, err
+		}}
+	all, err := do(t, a, session.New(session.Header{}), "go")
+	if end := ended(t, all, err); end.Reason != session.EndStopped || end.Why != "enough" || m.Left() != 1 {
+		t.Errorf("%+v, %d answers left", end, m.Left())
+	}
+}

@@ -236,3 +236,28 @@ func TestNoModel(t *testing.T) {
 		}
 	}
 }
+
+// TestResultDetails: the log has a result's details for programs, or else its structured form.
+func TestResultDetails(t *testing.T) {
+	structured := map[string]any{"degrees": 21}
+	for want, res := range map[string]tool.Result{
+		`{"degrees":21}`: {Structured: structured},
+		`{"rows":3}`:     {Structured: structured, Details: map[string]int{"rows": 3}},
+		"":               {},
+	} {
+		m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "a"}), llmtest.Reply("done"))
+		e := echo()
+		e.Run = func(context.Context, tool.Input) (tool.Result, error) { return res, nil }
+		log := session.New(session.Header{})
+		turn(t, &agent.Agent{Model: m, Tools: tool.Set{e}, Policy: agent.Policy{Gate: open}}, log, "go")
+		got := "no result"
+		for e := range log.All() {
+			if e.Result != nil {
+				got = string(e.Result.Details)
+			}
+		}
+		if got != want {
+			t.Errorf("%+v: the details are %q, want %q", res, got, want)
+		}
+	}
+}
