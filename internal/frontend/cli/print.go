@@ -165,7 +165,7 @@ func refusedLine(refused []engine.Refused) string {
 	for i, rule := range rules {
 		switch {
 		case i == most:
-			return line + fmt.Sprintf(" and %d more rules\n", len(rules)-most)
+			return line + " and " + plain.Count(len(rules)-most, "more rule") + "\n"
 		case i == 0:
 			line += "; to permit:"
 		}
