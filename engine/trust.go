@@ -62,9 +62,9 @@ func (p *Project) Untrusted(ctx context.Context) ([]TrustItem, error) {
 	return openItems(items), err
 }
 
-// Trusted reports whether the user trusts the folder: git and other programs follow its configuration, and hooks of the
-// user run outside the sandbox.
-func (p *Project) Trusted() bool { return p.trust.Trusted() }
+// FolderTrusted reports whether the user trusts the folder of p: git and other programs follow its configuration, and
+// hooks of the user run outside the sandbox.
+func FolderTrusted(p *Project) bool { return p.trust.Trusted() }
 
 // WriteItems writes, for people to read, what items would load.
 func (p *Project) WriteItems(w io.Writer, items []TrustItem) { p.trust.Write(w, items, nil) }

@@ -202,7 +202,7 @@ func greeting(e *engine.Engine, env engine.Env, m permission.Mode) tui.Greeting 
 	switch {
 	case e.NeedsTrust():
 		trusted = "some files are ignored until you trust them"
-	case p.Trusted():
+	case engine.FolderTrusted(p):
 		trusted = "trusted"
 	}
 	return tui.Greeting{
