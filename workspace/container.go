@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -56,14 +55,10 @@ func (w *Container) args(text string, args []string) []string {
 	return slices.Concat(w.words, []string{"sh", "-c", text, "sh"}, args)
 }
 
-func (w *Container) script(ctx context.Context, text string, args []string, in io.Reader, out io.Writer) (int, string,
+func (w *Container) script(ctx context.Context, text string, args []string, in io.Reader, out, stderr io.Writer) (int,
 	error) {
-	if out == nil {
-		out = io.Discard
-	}
-	var stderr bytes.Buffer
-	exit, err := w.local.Run(ctx, Command{Args: w.args(text, args), Stdin: in, Output: out, Stderr: &stderr})
-	return exit.Code, stderr.String(), err
+	exit, err := w.local.Run(ctx, Command{Args: w.args(text, args), Stdin: in, Output: out, Stderr: stderr})
+	return exit.Code, err
 }
 
 // Prepare works like [Local.Prepare].

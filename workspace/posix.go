@@ -22,8 +22,40 @@ import (
 type posix struct {
 	dir string
 	// script runs shell text with arguments; an error means that it could not be run.
-	script func(ctx context.Context, text string, args []string, in io.Reader, out io.Writer) (code int, stderr string,
-		err error)
+	script func(ctx context.Context, text string, args []string, in io.Reader, out, stderr io.Writer) (code int, err error)
+}
+
+// What the other machine prints is untrusted and may have no end.
+const (
+	maxReply  = 64 << 20 // bytes that describe files
+	maxErrors = 64 << 10 // bytes of error messages
+	maxCopy   = 1 << 30  // bytes of a file that is opened where files must be copied
+)
+
+// A tooLongError is the error for an operation that returns more than its number of bytes.
+type tooLongError int
+
+func (n tooLongError) Error() string { return fmt.Sprintf("more than %d bytes", int(n)) }
+
+// A bounded passes on as many bytes as are left. If there are more, it calls end.
+type bounded struct {
+	out  io.Writer // nil: they are discarded
+	left int
+	end  func()
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	part := p[:min(len(p), b.left)]
+	b.left -= len(part)
+	if b.out != nil && len(part) > 0 {
+		if n, err := b.out.Write(part); err != nil {
+			return n, err
+		}
+	}
+	if len(part) < len(p) {
+		b.end()
+	}
+	return len(p), nil
 }
 
 //go:embed posix.sh
@@ -37,12 +69,24 @@ var posixErrors = map[int]error{
 
 // do runs a function of posix.sh on a path.
 func (p *posix) do(ctx context.Context, op, file string, in io.Reader, out io.Writer, args ...string) error {
-	code, stderr, err := p.script(ctx, posixFuncs+"\n"+op+` "$@"`, args, in, out)
+	most := maxReply
+	if op == "knack_open" {
+		most = maxCopy
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	end := func(n int) func() { return func() { cancel(tooLongError(n)) } }
+	var stderr bytes.Buffer
+	code, err := p.script(ctx, posixFuncs+"\n"+op+` "$@"`, args, in, &bounded{out, most, end(most)},
+		&bounded{&stderr, maxErrors, end(maxErrors)})
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	if err == nil && code != 0 {
 		if err = posixErrors[code]; err == nil {
-			_, why, found := strings.Cut(strings.TrimSpace(stderr), ": ")
+			_, why, found := strings.Cut(strings.TrimSpace(stderr.String()), ": ")
 			if !found {
-				why = strings.TrimSpace(stderr)
+				why = strings.TrimSpace(stderr.String())
 			}
 			if strings.HasSuffix(why, "ermission denied") {
 				err = fs.ErrPermission
@@ -78,6 +122,9 @@ func (p *posix) Open(ctx context.Context, name string) (File, error) {
 	}
 	if err := regular("open", name, info); err != nil {
 		return nil, err
+	}
+	if info.Size() > maxCopy {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: tooLongError(maxCopy)}
 	}
 	real, err := p.Realpath(ctx, name)
 	if err != nil {
@@ -308,11 +355,14 @@ func (s *startReader) Write(p []byte) (int, error) {
 	n := len(p)
 	if !s.done {
 		i := bytes.IndexByte(p, '\n')
-		if i < 0 {
+		if i < 0 && len(s.line)+n <= 4096 {
 			s.line = append(s.line, p...)
 			return n, nil
 		}
-		s.line, p, s.done = append(s.line, p[:i]...), p[i+1:], true
+		if i < 0 { // none of ours
+			i = n - 1
+		}
+		s.line, p, s.done = append(s.line, p[:min(i, 4096)]...), p[i+1:], true
 	}
 	if s.out != nil && len(p) > 0 {
 		s.out.Write(p)

@@ -1,7 +1,6 @@
 package workspace
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -425,11 +424,9 @@ func pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: err}
 }
 
-func (w *SSH) script(ctx context.Context, text string, args []string, in io.Reader, out io.Writer) (int, string,
-	error) {
-	var stderr bytes.Buffer
-	exit, err := w.exec(ctx, "exec /bin/sh -c "+quote(text)+" sh "+quoteAll(args), in, out, &stderr, nil)
-	return exit.Code, stderr.String(), err
+func (w *SSH) script(ctx context.Context, text string, args []string, in io.Reader, out, stderr io.Writer) (int, error) {
+	exit, err := w.exec(ctx, "exec /bin/sh -c "+quote(text)+" sh "+quoteAll(args), in, out, stderr, nil)
+	return exit.Code, err
 }
 
 // Prepare works like [Local.Prepare].
