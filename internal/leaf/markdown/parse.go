@@ -20,7 +20,7 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// NewParser returns a CommonMark parser that treats HTML as text. [Table] and [Addresses]
+// NewParser returns a CommonMark parser that treats HTML as text, and leaves formulas as they are written. [Table] and [Addresses]
 // parse tables and bare addresses, because goldmark's own extensions would add 0.4 ms to every
 // start of the program.
 func NewParser() parser.Parser {
@@ -34,7 +34,7 @@ func NewParser() parser.Parser {
 			in(parser.NewParagraphParser(), 1000),
 		),
 		parser.WithInlineParsers(
-			in(parser.NewCodeSpanParser(), 100), in(parser.NewLinkParser(), 200),
+			in(parser.NewCodeSpanParser(), 100), in(mathParser{}, 150), in(parser.NewLinkParser(), 200),
 			in(parser.NewAutoLinkParser(), 300), in(parser.NewEmphasisParser(), 500),
 		),
 		parser.WithParagraphTransformers(in(parser.LinkReferenceParagraphTransformer, 100)),
@@ -45,7 +45,7 @@ func NewParser() parser.Parser {
 type Inline struct {
 	Node       ast.Node // nil for text
 	Text       string   // the text to show, with escapes and entities resolved
-	Raw        bool     // in a code span
+	Raw        bool     // a formula: shown as it is written
 	Soft, Hard bool     // a soft or hard line break follows
 }
 

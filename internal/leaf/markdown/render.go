@@ -72,6 +72,10 @@ func (r *renderer) block(n ast.Node) {
 			r.table(rows, columns)
 			return
 		}
+		if formula(n, r.src) {
+			r.code(Highlight("", Lines(n, r.src)))
+			return
+		}
 		r.paragraph(n, styled.Text)
 	case *ast.TextBlock:
 		r.paragraph(n, styled.Text)
@@ -92,9 +96,9 @@ func (r *renderer) block(n ast.Node) {
 	}
 }
 
-// headings are the styles of headings, by their level.
+// headings are the styles of headings, by their level. They also differ where there are no colours.
 var headings = []styled.Style{styled.Heading | styled.Bold | styled.Underline, styled.Heading | styled.Bold,
-	styled.Bold, styled.Bold | styled.Italic, styled.Italic}
+	styled.Bold | styled.Italic, styled.Underline, styled.Italic | styled.Underline, styled.Italic}
 
 // nested renders with first before the next line and rest before the following ones. If these
 // would take more than half of the width, it leaves them out.
