@@ -85,13 +85,17 @@ func Diff(diff, name string, width int) []styled.Line {
 			out = append(out, styled.S(styled.Dim, strings.Repeat(" ", digits-1)+"⋮"))
 		}
 		// The new side and the old side are highlighted as they are read: each by itself.
-		var code []string
+		var newCode, oldCode []string
 		for _, l := range h.lines {
 			if l[0] == ' ' || l[0] == '+' {
-				code = append(code, l[1:])
+				newCode = append(newCode, l[1:])
+			}
+			if l[0] == ' ' || l[0] == '-' {
+				oldCode = append(oldCode, l[1:])
 			}
 		}
-		coloured := markdown.Highlight(language, strings.Join(code, "\n"))
+		coloured := markdown.Highlight(language, strings.Join(newCode, "\n"))
+		removed := markdown.Highlight(language, strings.Join(oldCode, "\n"))
 		before, after := h.old, h.new
 		words := changedWords(h.lines)
 		for i, l := range h.lines {
@@ -103,13 +107,14 @@ func Diff(diff, name string, width int) []styled.Line {
 				row = styled.S(styled.Dim, "no newline at the end of the file")
 			case '-':
 				lead = styled.Span{Text: fmt.Sprintf("%*d - ", digits, before), Style: styled.Deleted | styled.Removed}
-				row = tinted(markdown.Highlight("", l[1:])[0], styled.Removed, words[i])
+				row, removed = tinted(removed[0], styled.Removed, words[i]), removed[1:]
 				before++
 			default:
 				lead.Text = fmt.Sprintf("%*d   ", digits, after)
 				row, coloured = coloured[0], coloured[1:]
 				switch {
 				case l[0] != '+':
+					removed = removed[1:]
 					before++
 				case !created:
 					lead = styled.Span{Text: fmt.Sprintf("%*d + ", digits, after), Style: styled.Inserted | styled.Added}
@@ -129,9 +134,10 @@ func Diff(diff, name string, width int) []styled.Line {
 	return out
 }
 
-// changedWords finds what differs between lines that were removed and as many that were added in their place. The
+// changedWords finds what differs between lines that were removed and those that were added in their place. The
 // result has, by the index of a line, the bytes of its drawn text that the two have in common at the start and at the
-// end; of other lines it has nothing.
+// end; of other lines it has nothing. As many lines belong together in their order; of unequal numbers those do that
+// have most in common.
 func changedWords(lines []string) map[int][2]int {
 	out := map[int][2]int{}
 	for i := 0; i < len(lines); {
@@ -143,13 +149,10 @@ func changedWords(lines []string) map[int][2]int {
 		for i < len(lines) && lines[i][0] == '+' {
 			i++
 		}
-		if n := added - removed; n > 0 && i-added == n {
-			for j := range n {
-				was, is := drawn(lines[removed+j]), drawn(lines[added+j])
-				same := sameEnds(was, is)
-				if same[0]+same[1] > 0 && strings.TrimSpace(was[:same[0]])+was[len(was)-same[1]:] != "" {
-					out[removed+j], out[added+j] = same, same
-				}
+		for _, p := range pairs(lines[removed:added], lines[added:i]) {
+			was, is := drawn(lines[removed+p[0]]), drawn(lines[added+p[1]])
+			if same := sameEnds(was, is); common(was, same) > 0 {
+				out[removed+p[0]], out[added+p[1]] = same, same
 			}
 		}
 		if i == removed {
@@ -157,6 +160,57 @@ func changedWords(lines []string) map[int][2]int {
 		}
 	}
 	return out
+}
+
+// maxPairs limits the work of pairs: more lines against each other were written anew.
+const maxPairs = 1000
+
+// pairs returns which removed line was replaced by which added line, as indexes.
+func pairs(removed, added []string) (out [][2]int) {
+	n, m := len(removed), len(added)
+	if n == m {
+		for i := range n {
+			out = append(out, [2]int{i, i})
+		}
+		return out
+	}
+	if n*m > maxPairs {
+		return nil
+	}
+	// best[i][j] is how many bytes the lines from i and from j on have in common, in pairs that do not cross.
+	best := make([][]int, n+1)
+	for i := range best {
+		best[i] = make([]int, m+1)
+	}
+	alike := func(i, j int) int {
+		was, is := drawn(removed[i]), drawn(added[j])
+		if n := common(was, sameEnds(was, is)); 2*n >= min(len(strings.TrimSpace(was)), len(strings.TrimSpace(is))) {
+			return n
+		}
+		return 0
+	}
+	for i := n - 1; i >= 0; i-- {
+		for j := m - 1; j >= 0; j-- {
+			best[i][j] = max(best[i+1][j], best[i][j+1], best[i+1][j+1]+alike(i, j))
+		}
+	}
+	for i, j := 0, 0; i < n && j < m; {
+		switch best[i][j] {
+		case best[i+1][j]:
+			i++
+		case best[i][j+1]:
+			j++
+		default:
+			out = append(out, [2]int{i, j})
+			i, j = i+1, j+1
+		}
+	}
+	return out
+}
+
+// common returns how much of a line is the same at its ends, without blanks around it.
+func common(line string, same [2]int) int {
+	return len(strings.TrimSpace(line[:same[0]])) + len(strings.TrimSpace(line[len(line)-same[1]:]))
 }
 
 // drawn returns the text of a line of a diff as it is drawn: without tabs.
