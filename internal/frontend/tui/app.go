@@ -79,7 +79,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer a.terminal.Close()
-	a.screen = &terminal.Screen{Out: o.Out, Reflows: a.env("TMUX") != ""}
+	a.screen = &terminal.Screen{Out: o.Out, Reflows: terminal.Reflows(a.env)}
 	a.screen.Resize(a.terminal.Size())
 	if o.Colour && cmp.Or(o.Theme, "auto") == "auto" {
 		if err := a.terminal.AskBackground(); err != nil {
@@ -297,13 +297,13 @@ func (a *app) loop() error {
 				a.moves = !a.session.MoveToBackground("")
 			}
 		case <-sizes:
-			w, h := a.terminal.Size()
-			a.resized(w, h)
 		case <-a.terminal.Ended():
 			return a.leave(nil)
 		case <-a.ctx.Done():
 			return a.leave(context.Cause(a.ctx))
 		}
+		// A new size may be known before its signal arrives: a frame for the old width would leave rows behind.
+		a.resized(a.terminal.Size())
 		if err := a.draw(); err != nil {
 			return err
 		}

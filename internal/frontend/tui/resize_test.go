@@ -60,8 +60,8 @@ var foreign = []string{"日本語", "👩\u200d💻", "e\u0301e\u0301", "مرح�
 
 // TestResizes streams a conversation while the terminal changes its size, on terminals that rewrap lines and on
 // others, with a late frame of the old size. No word is lost. While the size stays or grows, each word appears once,
-// and no row of the live area remains; each time the terminal shrinks, at most the words of the live area appear
-// again.
+// and no row of the live area remains; each time a terminal shrinks that does not rewrap, or is drawn to before that
+// is known, at most the words of the live area appear again.
 func TestResizes(t *testing.T) {
 	for _, reflow := range []bool{true, false} {
 		for _, shrink := range []bool{false, true} {
@@ -88,8 +88,10 @@ func resizes(t *testing.T, reflow, shrink bool, random *rand.Rand) {
 			w, h := s.screen.Size()
 			if shrink && random.IntN(2) == 0 {
 				w, h = max(w-random.IntN(25), 12), max(h-random.IntN(8), 4)
-				for _, l := range s.live {
-					again += len(words(l.String()))
+				if !reflow { // otherwise the screen knows how many rows the terminal made of the live area
+					for _, l := range s.live {
+						again += len(words(l.String()))
+					}
 				}
 				prompts++
 			} else {
@@ -173,5 +175,31 @@ func resizes(t *testing.T, reflow, shrink bool, random *rand.Rand) {
 	}
 	if got := strings.Count(all, "❯"); got > prompts {
 		t.Errorf("%d rows of the prompt remain, after the terminal shrank %d times:\n%s", got, prompts, all)
+	}
+}
+
+// TestNarrowerWindow: a terminal that is known to rewrap has each word once after it became narrower, and no second blank
+// line above what was live.
+func TestNarrowerWindow(t *testing.T) {
+	for width := 79; width > 20; width -= 3 {
+		s := newStage(t, 80, 24)
+		s.screen.Reflows, s.view.conv.width = true, 80
+		s.view.conv.user("tell me")
+		for n := 1; n <= 60; n++ {
+			if n == 45 {
+				s.vt.Reflow(width, 24)
+				s.screen.Reflow(width)
+				s.screen.Redraw()
+				s.screen.Resize(width, 24)
+			}
+			s.view.conv.event(text(fmt.Sprintf("w%d ", n)), noon)
+			s.show()
+		}
+		s.view.conv.event(agent.Event{End: &agent.End{Reason: "done"}}, noon)
+		s.show()
+		all := s.vt.All()
+		if got := words(all); len(got) != 60 || strings.Contains(all, "\n\n\n") {
+			t.Errorf("%d columns: %d words:\n%s", width, len(got), all)
+		}
 	}
 }
