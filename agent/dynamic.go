@@ -183,19 +183,25 @@ func (r *run) newSearchTool(all tool.Set, state session.State) tool.Tool {
 		func(ctx context.Context, in in, _ tool.Input) (tool.Result, error) {
 			found := findTools(ctx, all, in.Query)
 			if len(found) == 0 {
-				return tool.Text("No tool matches these words."), nil
+				res := tool.Text("No tool matches these words.")
+				res.People = "Found no tool for " + in.Query
+				return res, nil
 			}
+			var names []string
 			var b strings.Builder
 			b.WriteString("Call these tools with " + callTool + ".\n")
 			r.foundMu.Lock()
 			defer r.foundMu.Unlock()
 			for _, t := range found {
 				writeDefinition(&b, t)
+				names = append(names, t.Name)
 				if !slices.Contains(state.Found, t.Name) && !slices.Contains(r.foundTools, t.Name) {
 					r.foundTools = append(r.foundTools, t.Name)
 				}
 			}
-			return tool.Text(strings.TrimSuffix(b.String(), "\n")), nil
+			res := tool.Text(strings.TrimSuffix(b.String(), "\n"))
+			res.People = "Found " + plain.Count(len(found), "tool") + ": " + plain.List(names, few)
+			return res, nil
 		})
 	t.Effect = tool.Reads
 	t.Aliases = []string{"ToolSearch"}

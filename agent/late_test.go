@@ -90,6 +90,11 @@ func TestLateSearch(t *testing.T) {
 	)
 	m.Model = llm.Info{Window: 200_000}
 	log := runLate(t, m, func() tool.Set { return set })
+	for e := range log.Walk() {
+		if e.Result != nil && e.Result.Name == "tool_search" && e.Result.People != "Found 1 tool: mcp__big__weather" {
+			t.Errorf("people see %q", e.Result.People)
+		}
+	}
 	r := m.Requests()
 	for i := range r {
 		if got := names(r[i]); !slices.Equal(got, []string{"tool_search", "call_tool"}) {

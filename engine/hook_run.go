@@ -123,8 +123,8 @@ func findTool(s *Session, host Host, name string) (*tool.Tool, bool) {
 // Summary describes a tool call in one line of untrusted text.
 func (t *Turn) Summary(name string, input json.RawMessage) string {
 	found, ok := t.Tool(name)
-	if !ok {
-		return string(input)
+	if !ok { // such as that of a server
+		found = &tool.Tool{}
 	}
 	line := found.Line(input)
 	// A command is shown as it runs; paths of files are easier to read without the directory.

@@ -200,7 +200,7 @@ func (t *Turn) addHint(text string, err error) error {
 		case no.Code == knack.RefusedByRule:
 			hint = "knack help permissions"
 		case t.session.person != nil:
-			hint = "/help, or /skills"
+			hint = "/help lists the commands, /skills the skills"
 		}
 		e := &Error{Err: err, Hint: hint}
 		if no.Code == knack.RefusedByRule || no.Code == knack.RefusedChanged {

@@ -159,6 +159,16 @@ func (m *Servers) tools() tool.Set {
 	return m.chosen(set)
 }
 
+// describe returns what a server says about its tool, in one line of untrusted text; "" if there is no such tool.
+func (m *Servers) describe(name string) string {
+	for _, t := range m.tools() {
+		if line, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n"); t.Name == name && line != "" {
+			return "The " + t.Origin + " says: " + line
+		}
+	}
+	return ""
+}
+
 // waitTool returns the tool with which the model waits for servers whose tools were not known when the session began,
 // also after they have answered: a list of tools that changes would lose the provider's cache.
 func (m *Servers) waitTool() tool.Set {

@@ -54,8 +54,8 @@ func outputStyle(ctx context.Context, s *engine.Session, name string) (engine.Re
 			choose(choices, "/output-style "+x.Name, plain.Line(x.Name), engine.Clip(x.Description, 60))
 		}
 		if len(styles) == 0 {
-			b.add("There is none yet: a style is a Markdown file in ~/.claude/output-styles or .claude/output-styles,")
-			b.add("whose text is added to the system prompt.")
+			b.add("There is none yet: a style is a Markdown file in ~/.claude/output-styles or .claude/output-styles, " +
+				"whose text is added to the system prompt.")
 			choices = nil
 		}
 		return engine.Reply{Text: b.text(), Value: map[string]any{"style": now, "styles": styles}, Choices: choices}, nil

@@ -114,7 +114,7 @@ func openListing(ctx context.Context, ws treeFS, o FileOptions, path string, lim
 		return nil, nil, err
 	}
 	if tr.dir == nil {
-		return nil, nil, modelError("Not a directory: " + tr.abs)
+		return nil, nil, notDirectory(tr.abs)
 	}
 	return tr, &listing{limit: proposed, bytes: o.listLimits().Bytes, details: ListDetails{Path: tr.abs}}, nil
 }

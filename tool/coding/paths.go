@@ -122,27 +122,32 @@ func checkDecided(call tool.Input, kind permission.Kind, named, real string) err
 	return fmt.Errorf("%s was changed to lead elsewhere while the call was being decided on: try again", named)
 }
 
-// fileError explains to the model what is wrong with a path.
+// fileError explains what is wrong with a path.
 func fileError(abs string, err error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return modelError("Path not found: " + abs)
+		return pathError{"Path not found: " + abs, "it does not exist"}
 	case errors.Is(err, syscall.EISDIR):
-		return fmt.Errorf("%s is a directory: use ls to list it", abs)
+		return pathError{abs + " is a directory: use ls to list it", "it is a directory"}
 	case errors.Is(err, syscall.ENOTDIR):
-		return modelError("Not a directory: " + abs)
+		return notDirectory(abs)
 	case errors.Is(err, workspace.ErrNotRegular):
-		return fmt.Errorf("%s is not a regular file (a FIFO, socket or device)", abs)
+		return pathError{abs + " is not a regular file (a FIFO, socket or device)", "it is not a regular file"}
 	case errors.Is(err, fs.ErrPermission):
-		return modelError("Permission denied: " + abs)
+		return pathError{"Permission denied: " + abs, "permission denied"}
 	}
 	return err
 }
 
-// A modelError is an error with a text for the model.
-type modelError string
+func notDirectory(abs string) error {
+	return pathError{"Not a directory: " + abs, "it is not a directory"}
+}
 
-func (e modelError) Error() string { return string(e) }
+// A pathError is an error with a text for the model and one for people, who see the path beside it.
+type pathError struct{ model, people string }
+
+func (e pathError) Error() string  { return e.model }
+func (e pathError) People() string { return "failed: " + e.people }
 
 // relative formats a path for the model: slash-separated and relative if it is below
 // dir, otherwise unchanged.
