@@ -370,7 +370,7 @@ func TestScreenBackground(t *testing.T) {
 	k.types("xgo\x02\x02\x02\x1b[3~") // Ctrl-B is an editor's key here
 	k.shows(w, h, `(?m)^❯ go$`)
 	k.types("\r")
-	k.shows(w, h, `(?s)○ bash echo begun.*\n +begun\n.*ctrl\+b: background`)
+	k.shows(w, h, `(?s)◐ bash echo begun.*\n +begun\n.*ctrl\+b: background`)
 	k.types("\x02")
 	k.shows(w, h, `(?s)Runs in the background as 1: echo begun.*It goes on\.\n\n  in the background: echo begun`)
 	d.file(t, "stop", "")
@@ -394,11 +394,11 @@ func TestScreenSendNow(t *testing.T) {
 	k := d.onScreen(t, w, h, "--allowed-tools", "Bash")
 	k.shows(w, h, `(?m)^❯$`)
 	k.types("work\r")
-	k.shows(w, h, `○ bash sleep`)
+	k.shows(w, h, `◐ bash sleep`)
 	k.types("rather this\r")
 	k.shows(w, h, `queued: rather this  alt\+n: now`)
 	k.types("\x1bn")
-	k.shows(w, h, `(?s)bash sleep 1000  aborted.*› rather this.*○ bash sleep`)
+	k.shows(w, h, `(?s)bash sleep 1000  aborted.*› rather this.*◐ bash sleep`)
 	k.types("no, that\x1bn")
 	k.shows(w, h, `(?s)aborted.*› no, that.*That it is\.\n\n❯`)
 	k.quits()
@@ -415,13 +415,13 @@ func TestScreenCommandsDuringTurn(t *testing.T) {
 	k := d.onScreen(t, w, h, "--allowed-tools", "Bash")
 	k.shows(w, h, `(?m)^❯$`)
 	k.types("work\r")
-	k.shows(w, h, `○ bash until`)
+	k.shows(w, h, `◐ bash until`)
 	k.types("/effort high\r")
-	k.shows(w, h, `(?s)› /effort high\n\nhigh\n.*○ bash until`)
+	k.shows(w, h, `(?s)› /effort high\n\nhigh\n.*◐ bash until`)
 	k.types("/permissions\r")
 	k.shows(w, h, `▸ default ✓`)
 	k.types("plan\r")
-	k.shows(w, h, `(?s)mode: plan\n.*○ bash until.*interrupts\n❯\nplan \(shift\+tab\) +anthropic`)
+	k.shows(w, h, `(?s)mode: plan\n.*◐ bash until.*interrupts\n❯\nplan \(shift\+tab\) +anthropic`)
 	k.types("/nex\x1b\x7fnew \r")
 	k.shows(w, h, `after this turn: /new\n❯\n`)
 	k.types("\x1b[1;3A") // Alt-Up
@@ -442,7 +442,7 @@ func TestScreenQuitDuringTurn(t *testing.T) {
 	k := d.onScreen(t, w, h, "--allowed-tools", "Bash")
 	k.shows(w, h, `(?m)^❯$`)
 	k.types("work\r")
-	k.shows(w, h, `○ bash sleep`)
+	k.shows(w, h, `◐ bash sleep`)
 	k.types("/quit\r")
 	select {
 	case <-k.over:
@@ -504,7 +504,7 @@ func TestScreenShell(t *testing.T) {
 	k := d.onScreen(t, w, h)
 	k.shows(w, h, `(?m)^❯$`)
 	k.types("!echo begun; sleep 1000\r")
-	k.shows(w, h, `(?s)› !echo begun; sleep 1000\n\n○ running, esc interrupts.*\n  begun\n`)
+	k.shows(w, h, `(?s)› !echo begun; sleep 1000\n\n◐ running, esc interrupts.*\n  begun\n`)
 	k.types("\x1b")
 	k.shows(w, h, `› !echo begun; sleep 1000\n\nbegun\n *\nCommand aborted\n\n❯\n`)
 	k.types("!echo one; echo two\r")
@@ -514,7 +514,7 @@ func TestScreenShell(t *testing.T) {
 	k.types("\r")
 	k.shows(w, h, `Because\.\n\n❯`)
 	k.quits()
-	if all := k.content(w, h); strings.Contains(all, "○ running") {
+	if all := k.content(w, h); strings.Contains(all, "◐ running") {
 		t.Errorf("a row of the live area remains:\n%s", all)
 	}
 }

@@ -208,7 +208,7 @@ func greeting(e *engine.Engine, env engine.Env, m permission.Mode) tui.Greeting 
 	return tui.Greeting{
 		Title: "Knack " + p.Version(), Place: fromHome(p.Dir(), env.Get("HOME")),
 		Facts: []tui.Fact{
-			{Name: "mode", Text: modeText(m), Key: "shift+tab"}, {Name: "skills", Text: skills, Key: "/skills"},
+			{Name: "mode", Text: string(m) + ": " + modeText(m), Key: "shift+tab"}, {Name: "skills", Text: skills, Key: "/skills"},
 			{Name: "folder", Text: trusted, Key: "/trust"},
 		},
 		Tries: []string{"Ask about this code, or say what to change", "@FILE attaches a file, !COMMAND runs one",
@@ -222,7 +222,7 @@ func modeText(m permission.Mode) string {
 	case permission.AcceptEdits:
 		return "changes files here without asking"
 	case permission.Plan:
-		return "plans, changes nothing"
+		return "changes nothing until you start the plan"
 	case permission.Bypass:
 		return "asks nothing"
 	case permission.DontAsk:

@@ -106,8 +106,9 @@ func Body(q *engine.Question, width, rows int, how string) (out []styled.Line, f
 		diff(c.Diff, c.Path)
 		shown = true
 	}
-	if !shown {
-		out = append(out, arguments(r, q.Title, width)...)
+	if args := arguments(r, q.Title, width); !shown && len(args) > 0 {
+		gap()
+		out = append(out, args...)
 	}
 	if len(q.Points) > 0 {
 		gap()

@@ -67,6 +67,15 @@ func ResultOf(r *session.Result, heading styled.Line, width int, how string) Res
 			out.Rows = Text(text, width, how)
 		}
 	case r.People != "":
+		if out.Agent {
+			var end session.Agent
+			_ = json.Unmarshal(r.Details, &end) // as above
+			n := strings.Count(strings.TrimSpace(end.Result), "\n") + 1
+			out.Line = AgentEnd(&end, width)
+			out.Rows = []styled.Line{styled.S(styled.Dim, fmt.Sprintf("%sreport of %s%s", indent, plain.Count(n, "line"),
+				how)).Cut(width)}
+			break
+		}
 		verb, rest, _ := strings.Cut(plain.Line(Start(r.People, headingCells)), " ")
 		out.Line = styled.Line{{Text: verb, Style: styled.Bold}}
 		if rest != "" {
@@ -74,11 +83,6 @@ func ResultOf(r *session.Result, heading styled.Line, width int, how string) Res
 		}
 		if details.Added+details.Removed > 0 {
 			out.Line = append(append(out.Line, styled.Span{Text: "  "}), Counts(details.Added, details.Removed)...)
-		}
-		if out.Agent {
-			n := strings.Count(strings.TrimSpace(details.Result), "\n") + 1
-			out.Rows = []styled.Line{styled.S(styled.Dim, fmt.Sprintf("%sreport of %s%s", indent, plain.Count(n, "line"),
-				how)).Cut(width)}
 		}
 	default:
 		out.Rows = Text(text, width, how)

@@ -31,8 +31,12 @@ func TestResultOf(t *testing.T) {
 			`{"diff":"--- a/a.go\n+++ b/a.go\n@@ -1 +1 @@\n-x\n+y\n","added":1,"removed":1}`,
 			false, "Wrote a.go  +1 −1|  1 - x|  1 + y"},
 		{"Agent", "Found it.\nIn b.go.", "agent Explore: look (done, 2 requests)",
-			`{"log":"x","result":"Found it.\nIn b.go."}`, false,
-			"agent Explore: look (done, 2 requests)|  report of 2 lines (key)"},
+			`{"name":"Explore","task":"look","log":"x","reason":"done","requests":2,"result":"Found it.\nIn b.go."}`, false,
+			"Explore look  2 requests|  report of 2 lines (key)"},
+		{"Agent", "Found it.", "agent general-purpose: look (limit, 2 requests, 9 tokens)",
+			`{"name":"general-purpose","task":"look","log":"x","reason":"limit","requests":2,"denials":1,` +
+				`"usage":{"m":{"output":9}},"cost":0.5,"result":"Found it."}`, false,
+			"look  limit  1 call refused · 9 tokens · $0.5000|  report of 1 line (key)"},
 		{"old", "failed somehow", "", "", true, "edit a.go  failed|  failed somehow"},
 	} {
 		r := session.Result{ToolResult: llm.ToolResult{Name: c.name, Parts: []llm.Part{llm.Text(c.text)}, IsError: c.failed},
@@ -99,6 +103,37 @@ func TestChangedWords(t *testing.T) {
 	}
 	if s := strings.Join(got, " "); s != "world knack" {
 		t.Errorf("bold: %q", s)
+	}
+}
+
+// TestChangedWordsUneven: of unequal numbers of lines, those belong together that have most in common.
+func TestChangedWordsUneven(t *testing.T) {
+	for diff, want := range map[string]string{
+		"@@ -1 +1,3 @@\n-func a() int { return 1 }\n+func a() int {\n+\treturn 2\n+}\n":   "- return 1 }",
+		"@@ -1,2 +1,3 @@\n-one := 1\n-two := f(b)\n+one := 1 // first\n+\n+two := f(c)\n": "- b + // first + c",
+		"@@ -1 +1,2 @@\n-gone\n+\tquite\n+\tother\n":                                      "",
+		"@@ -1,2 +1 @@\n-x = 1\n-x = 2\n+x = 3\n":                                         "- 2 + 3",
+	} {
+		var got []string
+		for _, row := range Diff("--- a\n+++ b\n"+diff, "a.txt", 80) {
+			for _, s := range row[1:] {
+				if s.Style&styled.Bold != 0 {
+					got = append(got, strings.Fields(row[0].Text)[1]+" "+strings.TrimSpace(s.Text))
+				}
+			}
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("%q: bold is %q, want %q", diff, s, want)
+		}
+	}
+}
+
+// TestDiffColours: what is removed has the colours of code, as what is added has.
+func TestDiffColours(t *testing.T) {
+	for _, row := range Diff("--- a\n+++ b\n@@ -1,2 +1,2 @@\n // before\n-return \"a\"\n+return \"b\"\n", "a.go", 80)[1:] {
+		if len(row) < 3 || row[1].Style&0xff != styled.Keyword || row[len(row)-1].Style&0xff != styled.String {
+			t.Errorf("%q", row)
+		}
 	}
 }
 

@@ -178,7 +178,7 @@ func (c *conversation) user(text string) {
 		widest = max(widest, l.Width())
 	}
 	for i, l := range rows { // the background is a block
-		rows[i] = append(l, styled.Span{Text: strings.Repeat(" ", min(widest+1, c.width)-l.Width()), Style: styled.User})
+		rows[i] = append(l, styled.Span{Text: strings.Repeat(" ", max(min(widest+1, c.width)-l.Width(), 0)), Style: styled.User})
 	}
 	c.add(blockUser, rows...)
 }
@@ -398,7 +398,7 @@ func (c *conversation) agent(a *session.Agent) {
 	if a.Reason != session.EndDone {
 		style = styled.Warn
 	}
-	c.called(style, styled.S(styled.Text, plain.Line(a.Line())))
+	c.called(style, show.AgentEnd(a, c.width))
 	if a.Call == "" && !a.Background { // the user typed its skill: the report is the answer
 		c.add(blockCalls, c.indented(markdown.Render(a.Result, max(c.width-len(resultIndent), 1)))...)
 		return
@@ -412,7 +412,11 @@ func (c *conversation) agent(a *session.Agent) {
 
 // called shows the line of a call that has ended.
 func (c *conversation) called(mark styled.Style, l styled.Line) {
-	c.add(blockCalls, styled.Wrap(l, c.width, styled.S(mark, "● "), styled.S(styled.Text, "  "))...)
+	dot := "● "
+	if mark == styled.Bad { // which also shows where there are no colours
+		dot = "✗ "
+	}
+	c.add(blockCalls, styled.Wrap(l, c.width, styled.S(mark, dot), styled.S(styled.Text, "  "))...)
 }
 
 func (c *conversation) indented(lines []styled.Line) []styled.Line {
@@ -433,7 +437,11 @@ func (c *conversation) result(r *session.Result) {
 	c.calls = slices.DeleteFunc(c.calls, func(o *call) bool { return o == k })
 	res := show.ResultOf(r, c.heading(k), c.width, seeAll)
 	if d := k.elapsed(c.now); d >= longCall {
-		res.Line = append(res.Line, styled.Span{Text: "  " + show.Elapsed(d), Style: styled.Dim})
+		before := "  "
+		if res.Agent { // after what else it took
+			before = " · "
+		}
+		res.Line = append(res.Line, styled.Span{Text: before + show.Elapsed(d), Style: styled.Dim})
 	}
 	c.keep(shown{head: append(append(styled.Line(nil), c.heading(k)...), outcome(res, r)...), text: res.Whole})
 	if engine.IsTodo(r.Name) && !r.IsError { // the live area shows the list
@@ -555,7 +563,7 @@ func (c *conversation) live(maxRows int, now time.Time) []styled.Line {
 
 // pending returns the lines of a call that waits or runs.
 func (c *conversation) pending(k *call, now time.Time) []styled.Line {
-	mark, tail := styled.Span{Text: "○ ", Style: styled.Accent}, ""
+	mark, tail := styled.Span{Text: "◐ ", Style: styled.Accent}, ""
 	switch d := k.elapsed(now); {
 	case !k.ended.IsZero(): // an earlier call is still running
 		mark = styled.Span{Text: "✓ ", Style: styled.Dim}
@@ -582,16 +590,10 @@ func task(k *call) string {
 	return strings.Join(strings.Fields(in.Description), " ")
 }
 
-// generalAgent is the name of the agent for everything.
-const generalAgent = "general-purpose"
-
-// taskCells is the width of the task in the line of an agent.
-const taskCells = 30
-
 // working returns the line of a sub-agent: its name and task, what it does, and what that took so far.
 func (c *conversation) working(s *subAgent, task string, now time.Time) styled.Line {
 	var took []string
-	if s.uses > 0 && c.width >= 2*taskCells {
+	if s.uses > 0 && c.width >= 2*show.TaskCells {
 		took = append(took, plain.Count(s.uses, "call"))
 	}
 	if s.tokens > 0 {
@@ -604,17 +606,8 @@ func (c *conversation) working(s *subAgent, task string, now time.Time) styled.L
 	if len(took) > 0 {
 		tail = "  " + strings.Join(took, " · ")
 	}
-	l := styled.Line{{Text: strings.Repeat("  ", max(s.Depth-1, 0)) + "○ ", Style: styled.Accent}}
-	task = styled.Cut(plain.Line(task), taskCells)
-	switch {
-	case task == "" || c.width < 2*taskCells:
-		l = append(l, styled.Span{Text: plain.Line(s.Name), Style: styled.Bold})
-	case s.Name == generalAgent: // which says nothing
-		l = append(l, styled.Span{Text: task, Style: styled.Bold})
-	default:
-		l = append(l, styled.Span{Text: plain.Line(s.Name), Style: styled.Bold}, styled.Span{Text: " " + task})
-	}
-	l = append(l, styled.Span{Text: " › ", Style: styled.Dim})
+	l := styled.Line{{Text: strings.Repeat("  ", max(s.Depth-1, 0)) + "◐ ", Style: styled.Accent}}
+	l = append(append(l, show.Agent(s.Name, task, c.width)...), styled.Span{Text: " › ", Style: styled.Dim})
 	if s.doing == nil {
 		l = append(l, styled.Span{Text: "starts", Style: styled.Dim})
 	}

@@ -43,8 +43,9 @@ type dialog struct {
 	// locked means that the dialog appeared while the user was typing a prompt, so that an
 	// Enter or a digit may not be meant for it. An arrow key, which is not needed to finish a
 	// prompt, unlocks it.
-	locked  bool
-	visible int // the number of the field that was drawn last, if it is for a secret
+	locked    bool
+	labelRows int // rows of the controls that say what a field is
+	visible   int // the number of the field that was drawn last, if it is for a secret
 }
 
 // Values of list items that are not options of the question.
@@ -242,8 +243,8 @@ func (d *dialog) keys(width int) string {
 			keys += " · e: edit it"
 		}
 		switch {
-		case d.folded > 0:
-			keys += " · v: all of it"
+		case d.folded > 0 || d.bodyWritten && d.q.Call != nil:
+			keys += " · v: all"
 		case len(d.q.Documents) > 1:
 			keys += " · a letter: look into it"
 		case len(d.q.Documents) == 1:
@@ -272,6 +273,7 @@ func (d *dialog) controls(width, maxRows int) (out []styled.Line, cursor termina
 			out = append(out, styled.Wrap(styled.S(styled.Dim, plain.Line(f.Help)), width, nil, nil)...)
 		}
 	}
+	d.labelRows = len(out)
 	if d.problem != "" {
 		out = append(out, styled.S(styled.Bad, plain.Line(d.problem)).Cut(width))
 	}
@@ -303,7 +305,7 @@ func (d *dialog) controls(width, maxRows int) (out []styled.Line, cursor termina
 		out = append(out, styled.Wrap(styled.S(styled.Warn, "You were typing: press ↑ or ↓ before you choose."), width,
 			nil, nil)...)
 	}
-	if len(d.q.Options) > 0 && d.list.closed && !d.short {
+	if d.list.closed && !d.short {
 		if rows := d.list.unfolded(width); len(out)+len(rows) <= maxRows {
 			return append(out, rows...), cursor
 		}

@@ -108,12 +108,20 @@ func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 	spare := maxRows - len(heading) - len(body) - len(controls)
 	options := len(controls)
 	if keys := d.keys(width); keys != "" && spare > 0 {
-		controls = append(controls, styled.S(styled.Dim, keys).Cut(width))
-		spare--
+		rows := keyRows(keys, width)
+		rows = rows[:min(len(rows), spare)]
+		controls = append(controls, rows...)
+		spare -= len(rows)
 	}
-	if spare > 0 && (len(body) > 0 || d.bodyWritten) { // a blank line between body and controls
-		controls = append([]styled.Line{nil}, controls...)
-		if cursor.Row >= 0 {
+	apart := len(body) > 0 || d.bodyWritten || len(d.q.Fields) > 0 // blank lines set the parts apart
+	if spare > 0 && apart {                                        // between body and controls, or a field and its choices
+		at := 0
+		if len(body) == 0 && !d.bodyWritten {
+			at = d.labelRows
+		}
+		controls = slices.Insert(controls, at, styled.Line(nil))
+		options++
+		if cursor.Row >= at {
 			cursor.Row++
 		}
 		spare--
@@ -122,23 +130,50 @@ func (v *view) question(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 		heading = append(heading, nil)
 		spare--
 	}
-	out := append(heading, body...)
+	out, at := append(heading, body...), 0 // at is where the heading is
 	if spare > 0 && v.conv.last != blockNone {
 		out = append([]styled.Line{styled.S(styled.Dim, strings.Repeat("─", min(width, ruleCells)))}, out...)
-		spare--
+		spare, at = spare-1, at+1
 	}
 	if spare > 0 && v.conv.last != blockNone { // a blank line after the conversation
 		out = append([]styled.Line{nil}, out...)
-		spare--
+		spare, at = spare-1, at+1
 	}
 	// and one above the keys
-	if spare > 0 && (len(body) > 0 || d.bodyWritten) && d.list != nil && len(controls) > options {
-		controls = slices.Insert(controls, len(controls)-1, styled.Line(nil))
+	if spare > 0 && apart && d.list != nil && len(controls) > options {
+		controls = slices.Insert(controls, options, styled.Line(nil))
 	}
 	if cursor.Row >= 0 {
 		cursor.Row += len(out)
 	}
-	return append(out, controls...), cursor
+	out = append(out, controls...)
+	if d.bodyWritten && d.q.Call != nil {
+		whole, _ := d.body(width)
+		above := len(whole) + len(out) - d.height // rows that have scrolled off the screen
+		text := fmt.Sprintf("  rows 1–%d above", above)
+		if above > 0 && title.Width()+styled.Width(text) <= width {
+			out[at] = append(title, styled.Span{Text: text, Style: styled.Warn})
+		}
+	}
+	return out, cursor
+}
+
+// keyRows returns a description of keys, which dots separate, in as many rows as it needs.
+func keyRows(keys string, width int) (rows []styled.Line) {
+	const dot = " · "
+	row := ""
+	for i, key := range strings.Split(keys, dot) {
+		switch {
+		case i == 0:
+			row = key
+		case styled.Width(row+dot+key) <= width:
+			row += dot + key
+		default:
+			rows = append(rows, styled.S(styled.Dim, row).Cut(width))
+			row = "  " + key
+		}
+	}
+	return append(rows, styled.S(styled.Dim, row).Cut(width))
 }
 
 // titleRows returns the title of a question, whole.
@@ -212,7 +247,7 @@ func (v *view) bottom(width, maxRows int, now time.Time) ([]styled.Line, termina
 	case v.menu != nil:
 	default:
 		if v.running && left > 0 {
-			add(v.activity(now))
+			add(v.activity(width, now))
 		}
 		if left > 2 && (v.running || v.steps) {
 			add(v.todoLines()...)
@@ -254,8 +289,8 @@ func (v *view) bottom(width, maxRows int, now time.Time) ([]styled.Line, termina
 	return out, cursor
 }
 
-// activity returns the line with the spinner.
-func (v *view) activity(now time.Time) styled.Line {
+// activity returns the line with the spinner, and the keys for which there is room.
+func (v *view) activity(width int, now time.Time) styled.Line {
 	d := now.Sub(v.since)
 	l := styled.Line{
 		{Text: spinner[int(d/(100*time.Millisecond))%len(spinner)] + " ", Style: styled.Accent},
@@ -265,8 +300,9 @@ func (v *view) activity(now time.Time) styled.Line {
 		l = append(l, styled.Span{Text: fmt.Sprintf(", %s tokens", plain.Number(v.tokens)), Style: styled.Dim})
 	}
 	keys := "  esc interrupts"
-	if v.backgroundKey != "" && v.conv.runs(now) {
-		keys += " · " + v.backgroundKey + ": background"
+	if more := " · " + v.backgroundKey + ": background"; v.backgroundKey != "" && v.conv.runs(now) &&
+		l.Width()+styled.Width(keys+more) <= width {
+		keys += more
 	}
 	return append(l, styled.Span{Text: keys, Style: styled.Dim})
 }
