@@ -60,6 +60,7 @@ type call struct {
 	head  styled.Line // nil: not built yet
 	tail  []string    // the last lines of the output so far
 	ended time.Time   // zero: still running
+	fails bool        // it has ended with an error
 }
 
 // A subAgent is an agent that works for the turn. It has one line, which changes.
@@ -277,7 +278,7 @@ func (c *conversation) event(e agent.Event, now time.Time) {
 		}
 	case e.Ended != nil:
 		if k := c.running(e.Ended.Call); k != nil {
-			k.ended = now
+			k.ended, k.fails = now, e.Ended.Result.IsError
 		}
 	case e.Retry != nil:
 		c.answer, c.reasoning = nil, "" // discard what was streamed
@@ -567,6 +568,9 @@ func (c *conversation) pending(k *call, now time.Time) []styled.Line {
 	switch d := k.elapsed(now); {
 	case !k.ended.IsZero(): // an earlier call is still running
 		mark = styled.Span{Text: "✓ ", Style: styled.Dim}
+		if k.fails {
+			mark = styled.Span{Text: "✗ ", Style: styled.Bad}
+		}
 		fallthrough
 	default:
 		if d >= time.Second {

@@ -72,6 +72,9 @@ var scenes = []struct {
 		v.conv.event(toolCall("1", "bash", `{"command":"go test ./... -run TestSomething -count 1 -v"}`), noon)
 		v.conv.event(toolCall("2", "read", `{"path":"a.txt"}`), noon)
 		v.conv.event(toolCall("4", "grep", `{"pattern":"x"}`), noon)
+		v.conv.event(toolCall("5", "read", `{"path":"none.txt"}`), noon)
+		v.conv.event(agent.Event{Started: &agent.Started{Call: "5"}}, noon)
+		v.conv.event(agent.Event{Ended: &agent.Ended{Call: "5", Result: tool.Errorf("none")}}, noon)
 		v.conv.event(agent.Event{Started: &agent.Started{Call: "1"}}, noon)
 		v.conv.event(agent.Event{Started: &agent.Started{Call: "2"}}, noon)
 		v.conv.event(agent.Event{Progress: &agent.Progress{Call: "1", Result: tool.Text("ok 1\nok 2\nok 3\nok 4\nok 5\n")}},
