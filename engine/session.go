@@ -263,12 +263,11 @@ func (s *Session) setTools(p *Project) {
 	s.problems = append(s.problems, s.SetHost(s.options.Host)...)
 }
 
-// withholds reports whether --disallowed-tools names a whole tool, or the MCP server that has it: the request does not
+// withholds reports whether --disallowed-tools names a whole tool, or the tools of an MCP server: the request does not
 // list it then. Rules of settings do not change the list.
 func (p *Project) withholds(t tool.Tool) bool {
 	return slices.ContainsFunc(p.config.Rules.Deny, func(r permission.Rule) bool {
-		return r.Any && r.Origin == permission.Flag && (slices.Contains(t.Names(), r.Tool) ||
-			strings.HasPrefix(r.Tool, "mcp__") && strings.HasPrefix(t.Name, r.Tool+"__"))
+		return r.Origin == permission.Flag && r.CoversAll(t.Names()...)
 	})
 }
 

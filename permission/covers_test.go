@@ -71,3 +71,17 @@ func TestCovers(t *testing.T) {
 		}
 	}
 }
+// TestCoversAll: which rules cover every call of a tool.
+func TestCoversAll(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{"mcp__calc__add": true, "mcp__calc": true, "mcp__calc__*": true, "mcp__*": true,
+		"*": true, "mcp__calc__a*": true, "mcp__calc__b*": false, "mcp__cal": false, "mcp__calc__add(x)": false, "Bash": false} {
+		r, err := permission.ParseRule(text, permission.Flag)
+		if got := r.CoversAll("mcp__calc__add"); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	if r, err := permission.ParseRule("Bash", permission.Flag); err != nil || !r.CoversAll("bash", "Bash") {
+		t.Error(r, err)
+	}
+}

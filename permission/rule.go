@@ -172,6 +172,15 @@ func (r Rule) Broad() bool {
 	return kind == KindBash && (r.Any || strings.Trim(r.Pattern, "*: ") == "")
 }
 
+// CoversAll reports whether a rule that denies covers every call of a tool by its name, that of its MCP server
+// (mcp__x), or a pattern (mcp__x__*). names are those of the tool.
+func (r Rule) CoversAll(names ...string) bool {
+	return r.Any && slices.ContainsFunc(names, func(name string) bool {
+		return name == r.Tool || strings.HasPrefix(r.Tool, "mcp__") && strings.HasPrefix(name, r.Tool+"__") ||
+			strings.ContainsRune(r.Tool, '*') && glob(r.Tool, name)
+	})
+}
+
 // kinds lists the tool names in rules, including those of other agents, with the kind of subject and,
 // if the name covers only one tool of that kind, that tool. Names of other tools are in
 // [Subject.Aliases].

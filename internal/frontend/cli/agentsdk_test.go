@@ -171,7 +171,7 @@ func TestPeerBoth(t *testing.T) {
 		"store", "context", "started", "blocked", "before", "pieces", "modes", "limits", "members", "settings", "agents",
 		"rewritten", "matchers", "broken", "order", "meanwhile", "pending", "planned", "question", "patterns", "delegates",
 		"prompts", "surroundings", "outcomes", "attempts", "batch", "stopped", "changing", "branch", "ended", "responses",
-		"images", "project", "ends", "offers"} {
+		"images", "project", "ends", "offers", "withheld"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := newFixture(t, serve(t))

@@ -665,6 +665,18 @@ const scenarios = {
 		assert.deepEqual(all.filter((m) => m.type === 'result').map((m) => m.result), ['started', 'end']);
 	},
 
+	// Tools that are not allowed are not offered: by name, by server, and by a pattern.
+	async withheld() {
+		const offered = async (disallowedTools) => {
+			await run('go', [{ text: 'hi' }], { mcpServers: { calc: calc() }, tools: ['Read', 'Bash'], disallowedTools });
+			return server.requests.at(-1).tools.map((t) => t.name.toLowerCase()).sort().join();
+		};
+		const all = 'mcp__calc__add,mcp__calc__fail,mcp__calc__throw';
+		assert.equal(await offered(['Bash(rm:*)']), 'bash,' + all + ',read');
+		assert.equal(await offered(['Bash', 'mcp__calc__add']), 'mcp__calc__fail,mcp__calc__throw,read');
+		for (const server of ['mcp__calc', 'mcp__calc__*']) assert.equal(await offered([server]), 'bash,read');
+	},
+
 	// Prompts and resources of a server.
 	async offers() {
 		const offers = calc();
