@@ -71,6 +71,7 @@ func TestCovers(t *testing.T) {
 		}
 	}
 }
+
 // TestCoversAll: which rules cover every call of a tool.
 func TestCoversAll(t *testing.T) {
 	t.Parallel()
