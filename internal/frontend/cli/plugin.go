@@ -186,6 +186,12 @@ be left out.`,
 					return err
 				}
 				problems = append(problems, found.Problems...)
+				for _, e := range found.Entries {
+					if info, err := root.Stat(e.Source.Path); e.Source.Kind == plugin.Path && (err != nil || !info.IsDir()) {
+						problems = append(problems, knack.Problem{Code: knack.CodePluginInvalid, Severity: knack.Error,
+							Path: found.File, Message: fmt.Sprintf("%s: %s is not a directory", e.Name, plain.Line(e.Source.Path))})
+					}
+				}
 				fmt.Fprintf(c.OutOrStdout(), "marketplace %s: %s\n", found.Name, count(len(found.Entries), "plugin"))
 			}
 			err = withPlugin(c.Context(), args[0], func(st *install.Staged, _ string, page install.Page) error {
@@ -291,8 +297,12 @@ func pluginSwitchCommand(word string, on bool) *cobra.Command {
 		Example: "  knack plugin " + word + " tools@acme",
 		Args:    exactly(1, "knack plugin "+word+" NAME@MARKETPLACE"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if _, _, ok := install.Split(args[0]); !ok {
+			_, market, ok := install.Split(args[0])
+			if !ok {
 				return engine.Usagef("knack plugin list", "%q is not NAME@MARKETPLACE", plain.Line(args[0]))
+			}
+			if _, lock, err := userLock(); err == nil && lock.Plugins[args[0]] == nil && market != "builtin" {
+				fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s is not installed (knack plugin list)\n", plain.Line(args[0]))
 			}
 			value, _ := json.Marshal(on)
 			path, err := scope.set(args[0], value)
