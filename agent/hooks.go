@@ -146,6 +146,20 @@ func (h *runHooks) flush(calls []llm.ToolCall) error {
 		return len(calls)
 	}
 	slices.SortStableFunc(all, func(a, b hook.Answered) int { return position(a) - position(b) })
+	return h.write(all)
+}
+
+// late records what asynchronous hooks have told the model meanwhile, and reports whether one has.
+func (h *runHooks) late() (bool, error) {
+	if h.run.Policy.Hooks == nil || h.run.parent != nil {
+		return false, nil
+	}
+	all := h.run.Policy.Hooks.Runner.Late()
+	return len(all) > 0, h.write(all)
+}
+
+// write records what hooks answered.
+func (h *runHooks) write(all []hook.Answered) error {
 	for _, x := range all {
 		for _, note := range notesOf(x.Input, x.Outcome) {
 			if _, err := h.run.record(session.Entry{Type: session.TypeNote, Note: &note}); err != nil {

@@ -158,6 +158,9 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 		if err := addNotice(r); err != nil {
 			return "", err
 		}
+		if _, err := r.hooks.late(); err != nil {
+			return "", err
+		}
 		answer, err := r.ask(ctx)
 		if err != nil {
 			return "", err
@@ -167,6 +170,11 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 			if steered, err := r.steer(ctx); err != nil {
 				return "", err
 			} else if steered {
+				continue
+			}
+			if more, err := r.hooks.late(); err != nil {
+				return "", err
+			} else if more {
 				continue
 			}
 			if more, err := r.agents().await(ctx); err != nil {

@@ -317,6 +317,31 @@ func TestDoneReleasesAll(t *testing.T) {
 	}
 }
 
+// TestRewake: what an asynchronous hook says reaches the model with a later request, once.
+func TestRewake(t *testing.T) {
+	m := llmtest.New()
+	m.Func = func(*llm.Request) llmtest.Answer { return llmtest.Reply("ok") }
+	a := skilled(t, m, nil)
+	late, err := hook.New(hook.Stop, "", "late", func(context.Context, json.RawMessage) (json.RawMessage, error) {
+		return json.RawMessage(`{"decision": "block", "reason": "LATE WORDS"}`), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	late.Async, late.Rewake, late.Once = true, true, true
+	a.Policy.Hooks = &hook.Set{Hooks: []hook.Hook{late}, Runner: &hook.Runner{}}
+	log := session.New(session.Header{ID: "s"})
+	seen := ""
+	for !strings.Contains(seen, "LATE WORDS") && t.Context().Err() == nil { // it may end after any of the turns
+		turn(t, a, log, "go")
+		seen = all(m.Requests()[len(m.Requests())-1])
+	}
+	turn(t, a, log, "go")
+	if n := strings.Count(all(m.Requests()[len(m.Requests())-1]), "Stop hook additional context: LATE WORDS"); n != 1 {
+		t.Errorf("the model reads it %d times", n)
+	}
+}
+
 func TestReleasePolicies(t *testing.T) {
 	for _, c := range []struct {
 		policy, scope string

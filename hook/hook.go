@@ -162,6 +162,7 @@ type Hook struct {
 	Timeout  time.Duration // 0: the default of its type
 	Once     bool          // run only the first time in a session
 	Async    bool          // run in the background; the answer is ignored
+	Rewake   bool          // for an Async hook: if it blocks, the model reads the reason; see [Runner.Late]
 	Required bool          // for a guard: if it fails, it blocks the call instead of asking the user
 
 	Origin    string // where it is from: managed, flag, user, project, skill:NAME

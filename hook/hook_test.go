@@ -371,6 +371,34 @@ func TestAsync(t *testing.T) {
 	s.Fire(t.Context(), Input{Event: PreToolUse}) // after Close nothing starts
 }
 
+// TestRewake: the model is told what a hook with asyncRewake says with exit code 2, and nothing else.
+func TestRewake(t *testing.T) {
+	s := set(t, `{"PostToolUse": [{"hooks": [{"command": "x", "asyncRewake": true, "rewakeMessage": "m"}]}],
+		"Stop": [{"hooks": [{"command": "ok", "asyncRewake": true}]}]}`,
+		func(_ context.Context, c Process) (Output, error) {
+			if c.Line == "ok" {
+				return Output{Stdout: []byte("fine")}, nil
+			}
+			return Output{Code: 2, Stderr: []byte("look again")}, nil
+		})
+	for _, e := range []Event{Stop, PostToolUse} {
+		if o := s.Fire(t.Context(), Input{Event: e, Call: "c1"}); o.Ran != 0 || o.Block {
+			t.Errorf("%+v", o)
+		}
+	}
+	var all []Answered
+	for len(all) == 0 && t.Context().Err() == nil {
+		all = s.Runner.Late()
+	}
+	if x := all[0]; len(all) != 1 || x.Input.Call != "c1" || !slices.Equal(x.Outcome.Context, []string{"look again"}) {
+		t.Errorf("%+v", all)
+	}
+	s.Runner.Close()
+	if all := s.Runner.Late(); all != nil {
+		t.Errorf("%+v", all)
+	}
+}
+
 func TestHTTP(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t.Error("a request reached another host")

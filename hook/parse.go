@@ -190,13 +190,11 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 				read(&h.Matcher, "a string")
 			}
 		case "asyncRewake":
-			read(&h.Async, "true or false")
-			if h.Async {
-				p.keepInvalid(v.at+key.at, "%s: asyncRewake: it runs in the background, and does not wake the model", h.Event)
-			}
+			read(&h.Rewake, "true or false")
+			h.Async = h.Async || h.Rewake
 		case "shell":
 			read(&shell, "a string")
-		case "statusMessage", "description", "id", "model":
+		case "statusMessage", "description", "id", "model", "rewakeMessage", "rewakeSummary":
 		default:
 			p.keepInvalid(v.at+key.at, "%s: %q is not a key of a hook; it is ignored", h.Event, key.key)
 		}

@@ -93,6 +93,7 @@ type Runner struct {
 	cancelBackground context.CancelFunc
 	backgroundCtx    context.Context // for asynchronous hooks; cancelled by Close
 	background       sync.WaitGroup
+	late             []Answered // see Late
 }
 
 // Close stops asynchronous hooks and waits until they have ended.
@@ -271,7 +272,7 @@ func (s *Set) run(ctx context.Context, in Input) Outcome {
 	var waited []*Hook
 	for _, h := range chosen {
 		if h.Async {
-			r.launch(h, text)
+			r.launch(h, in, text)
 		} else {
 			waited = append(waited, h)
 		}
@@ -424,7 +425,7 @@ func (r *Runner) text(in Input) ([]byte, error) {
 }
 
 // launch starts an asynchronous hook.
-func (r *Runner) launch(h *Hook, text []byte) {
+func (r *Runner) launch(h *Hook, in Input, text []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.backgroundCtx == nil {
@@ -434,7 +435,26 @@ func (r *Runner) launch(h *Hook, text []byte) {
 	if ctx.Err() != nil {
 		return
 	}
-	r.background.Go(func() { r.ask(ctx, h, text) })
+	r.background.Go(func() {
+		answer, err := r.ask(ctx, h, text)
+		if h.Rewake && err == nil && (answer.block || answer.vote == Deny) && answer.reason != "" {
+			r.mu.Lock()
+			r.late = append(r.late, Answered{in, Outcome{Context: []string{answer.reason}}})
+			r.mu.Unlock()
+		}
+	})
+}
+
+// Late removes and returns what asynchronous hooks with Rewake told the model since the last call.
+func (r *Runner) Late() []Answered {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.late
+	r.late = nil
+	return all
 }
 
 // ask runs one hook.
