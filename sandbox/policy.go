@@ -127,6 +127,38 @@ func (p Policy) limitedBy(c *workspace.Command) Policy {
 	return p
 }
 
+// links returns the links in the workspace on the way to Own and Secrets. With the home directory as the workspace,
+// ~/.config may be one: a command could put a directory in its place.
+func (p *Policy) links() (links []string) {
+	var roots []string
+	for _, dir := range append([]string{p.Dir}, p.Roots...) {
+		roots = append(roots, dir, resolved(dir))
+	}
+	for _, path := range slices.Concat(p.Own, p.Secrets) {
+		if !withinAny(roots, path) {
+			continue
+		}
+		done, todo := "/", strings.Split(path, "/")
+		for followed := 0; len(todo) > 0 && followed < 40; {
+			next := filepath.Join(done, todo[0])
+			target, err := os.Readlink(next)
+			todo = todo[1:]
+			if err != nil {
+				done = next
+				continue
+			}
+			if followed++; withinAny(roots, next) && !slices.Contains(links, next) {
+				links = append(links, next)
+			}
+			if filepath.IsAbs(target) {
+				done = "/"
+			}
+			todo = append(strings.Split(target, "/"), todo...)
+		}
+	}
+	return links
+}
+
 // leadsOut is permission.Elsewhere for places.
 func (p *Policy) leadsOut(dir string) bool {
 	to := p.places[filepath.Clean(dir)]

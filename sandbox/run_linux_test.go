@@ -872,6 +872,44 @@ func TestHomeAsWorkspace(t *testing.T) {
 	}
 }
 
+// TestLinkedConfig: a command that replaces a link on the way to Knack's own settings replaces it until it ends.
+func TestLinkedConfig(t *testing.T) {
+	for _, backend := range []string{namespaces, bubblewrap} {
+		t.Run(backend, func(t *testing.T) {
+			b := newFixture(t)
+			config := filepath.Join(b.home, ".config")
+			for _, err := range []error{os.Mkdir(b.home+"/dot", 0o755), os.Rename(config, b.home+"/dot/config"),
+				os.Symlink("dots/config", config), os.Symlink("dot", b.home+"/dots")} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			p, err := Default(b.home)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.box, b.dir = newBox(t, p), b.home
+			if b.local, err = workspace.NewLocal(b.home); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { b.local.Close() })
+			b.local.Confine = b.box.Confine
+			b.on(backend)
+			for _, line := range []string{
+				"rm .config; mkdir -p .config/knack; echo evil > .config/knack/settings",
+				"rm dots; mkdir -p dots/config/knack; echo evil > dots/config/knack/settings",
+				"mkdir -p evil/knack; echo evil > evil/knack/settings; ln -sfn evil .config",
+				"rm .config dots", "mv dot d2; echo evil > dot/config/knack/settings",
+			} {
+				b.run(line)
+				if data, _ := os.ReadFile(config + "/knack/settings"); string(data) != "ours" {
+					t.Errorf("after %s: %q", line, data)
+				}
+			}
+		})
+	}
+}
+
 // TestProtect: names that become protected between two commands are protected for the next one, also while another one
 // runs, and files that were there are not moved aside.
 func TestProtect(t *testing.T) {

@@ -147,6 +147,7 @@ type Sandbox struct {
 // New makes a sandbox. It changes nothing on the machine before the first command or report.
 func New(p Policy, m Mode) *Sandbox {
 	dir, _ := permission.Resolve(p.Dir)
+	p.Protected = append(slices.Clone(p.Protected), p.links()...)
 	return &Sandbox{policy: p, mode: m, system: newSystem(p), dir: dir}
 }
 
