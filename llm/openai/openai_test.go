@@ -178,7 +178,8 @@ refusal  in 0 out 0 read 0 write 0
 	}
 }
 
-// TestReasoningReturns: reasoning is sent back, unchanged, only to the model that produced it.
+// TestReasoningReturns: reasoning and the phase of a message are sent back, unchanged, only to the model that produced
+// them.
 func TestReasoningReturns(t *testing.T) {
 	const callDone = `"tool_calls":[{"index":0,"id":"a","function":{"name":"ls","arguments":"{}"},` +
 		`"extra_content":{"google":{"thought_signature":"SIG"}}}]`
@@ -204,6 +205,13 @@ func TestReasoningReturns(t *testing.T) {
 {"type":"response.completed","response":{}}`,
 			`{"encrypted_content":"ENC","id":"rs_1","summary":[{"text":"Look.","type":"summary_text"}],"type":"reasoning"}`,
 			openai.Responses},
+		{"responses: the phase of a message", `
+{"type":"response.output_text.delta","item_id":"m","output_index":0,"content_index":0,"delta":"First, a look."}
+{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"m","role":"assistant",
+ "phase":"commentary","content":[{"type":"output_text","text":"First, a look."}]}}
+{"type":"response.output_item.done","item":{"type":"function_call","call_id":"a","name":"ls","arguments":"{}"}}
+{"type":"response.completed","response":{}}`,
+			`"phase":"commentary"`, openai.Responses},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			first := wiretest.Ask(t, c.open, wiretest.Stream(c.body), wiretest.Hello())
@@ -220,6 +228,12 @@ func TestReasoningReturns(t *testing.T) {
 				t.Errorf("sent %s\nwant %s in it", sent, c.want)
 			}
 			for i, p := range done.Message.Parts {
+				if phase, ok := strings.CutSuffix(p.Opaque, ":commentary"); ok {
+					done.Message.Parts[i].Opaque = phase + "-other:commentary"
+					if sent := sendBack(done.Message); strings.Contains(sent, `"phase"`) {
+						t.Errorf("the phase that another model gave was sent: %s", sent)
+					}
+				}
 				if p.Thinking == nil {
 					continue
 				}
