@@ -153,7 +153,7 @@ func (n *protectedFiles) leftovers() (notes []string) {
 	}
 	for _, dir := range n.gits(n.known) {
 		for _, part := range guardGit(dir).readOnly {
-			if !part.dir && placeholderAt(part) {
+			if _, ok := identify(part.name); ok && !part.dir && placeholderOrNone(part) {
 				if p, err := reserve(part); err == nil {
 					release([]*placeholder{p})
 					notes = append(notes, fmt.Sprintf("%s was a placeholder of a session that was killed, and has been removed",

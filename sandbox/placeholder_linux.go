@@ -164,7 +164,7 @@ func isPlaceholder(fd int, n gitName) bool {
 		for {
 			got, err := unix.ReadDirent(fd, entries[:])
 			if got <= 0 || err != nil {
-				return err == nil
+				return err == nil || err == unix.ENOENT // it has been removed meanwhile
 			}
 			if _, count, _ := unix.ParseDirent(entries[:got], 1, nil); count > 0 {
 				return false
@@ -184,11 +184,12 @@ func sameFile(fd int, path string) bool {
 	return unix.Fstat(fd, &a) == nil && unix.Lstat(path, &b) == nil && a.Dev == b.Dev && a.Ino == b.Ino
 }
 
-// placeholderAt reports whether there is a placeholder at a name now.
-func placeholderAt(n gitName) bool {
+// placeholderOrNone reports whether there is a placeholder at a name now, or nothing: another program, or a command that
+// ended, may have removed the placeholder since the name was seen.
+func placeholderOrNone(n gitName) bool {
 	fd, err := openName(n.name)
 	if err != nil {
-		return false
+		return err == unix.ENOENT
 	}
 	defer unix.Close(fd)
 	return isPlaceholder(fd, n)

@@ -189,7 +189,7 @@ func (n *protectedFiles) refresh() {
 	})
 	for dir := range n.bare {
 		for _, part := range n.parts(dir) {
-			if t, ok := identify(part.name); ok && !placeholderAt(part) {
+			if t, ok := identify(part.name); ok && !placeholderOrNone(part) {
 				n.known[part.name] = t
 			}
 		}
@@ -543,7 +543,7 @@ func (n *protectedFiles) look() (found map[string]fileID, removed []string) {
 	for _, files := range []map[string]fileID{n.known, found} {
 		for _, dir := range append(n.gits(files), slices.Collect(maps.Keys(n.bare))...) {
 			for _, part := range n.parts(dir) {
-				if t, ok := parents.identify(part.name); ok && n.known[part.name] != t && !placeholderAt(part) {
+				if t, ok := parents.identify(part.name); ok && n.known[part.name] != t && !placeholderOrNone(part) {
 					found[part.name] = t
 				}
 			}

@@ -208,3 +208,39 @@ func TestHeadNamesSecret(t *testing.T) {
 		})
 	}
 }
+
+// TestPlaceholdersOfOthers: what other commands and programs reserve in the git directory while a command ends, and
+// release at any moment, has not appeared.
+func TestPlaceholdersOfOthers(t *testing.T) {
+	b := newFixture(t)
+	n := newProtectedFiles(b.box.policy)
+	n.begin() // while a command runs, nothing new counts as known
+	git := filepath.Join(b.dir, ".git")
+	for _, name := range []gitName{{git + "/modules", "", true}, {git + "/commondir", placeholderDir, false}} {
+		done := make(chan error)
+		go func() {
+			for range 300 {
+				p, err := reserve(name)
+				if err != nil {
+					done <- err
+					return
+				}
+				release([]*placeholder{p})
+			}
+			done <- nil
+		}()
+		for over := false; !over; {
+			select {
+			case err := <-done:
+				if over = true; err != nil {
+					t.Errorf("%s: %v", name.name, err)
+				}
+			default:
+				n.begin()
+				for _, note := range n.end(nil, nil) {
+					t.Error(note)
+				}
+			}
+		}
+	}
+}

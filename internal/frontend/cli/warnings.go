@@ -265,12 +265,15 @@ func (k *knownWarnings) close(w io.Writer, p *engine.Project) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	newServers := len(k.newServers)
+	rest := k.held + k.again + k.trust + k.servers + k.hooks + k.refused // they take a line
 	switch {
 	case newServers == 0:
-	case k.printed == 0 && newServers == 1:
-		printProblem(w, p, k.newServers[0])
+	case k.printed == 0 && (newServers == 1 || newServers == maxLines && rest == 0):
+		for _, x := range k.newServers {
+			printProblem(w, p, x)
+			k.printed++
+		}
 		newServers = 0
-		k.printed++
 	case k.printed == 0:
 		printProblem(w, p, serverProblems(newServers, ""))
 		newServers = 0
