@@ -74,12 +74,63 @@ func newInstaller(c *cobra.Command, f installFlags) (*installer, error) {
 	if x.store, x.lock, err = userLock(); err != nil {
 		return nil, err
 	}
-	x.store.Progress = progress(c.ErrOrStderr())
 	x.project, err = engine.Load(c.Context(), engine.Options{Version: version()})
 	return x, err
 }
 
 func (x *installer) Close() error { return x.project.Close() }
+
+// withInstaller gives a command the flags of those that install something, and run an installer.
+func withInstaller(c *cobra.Command, run func(x *installer, args []string) error) *cobra.Command {
+	var flags installFlags
+	flags.register(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		x, err := newInstaller(c, flags)
+		if err != nil {
+			return err
+		}
+		defer x.Close()
+		return run(x, args)
+	}
+	return c
+}
+
+// updater completes a command that fetches again what is installed: all, or what is named.
+func updater(c *cobra.Command, all func(*install.Lock) []string,
+	update func(x *installer, id string) error) *cobra.Command {
+	rollback := c.Flags().Bool("rollback", false, "return to the version before the last update")
+	return withInstaller(c, func(x *installer, args []string) error {
+		if *rollback {
+			if len(args) == 0 {
+				return engine.Usagef(x.c.CommandPath()+" NAME --rollback", "--rollback needs a name")
+			}
+			update = (*installer).rollback
+		}
+		if len(args) == 0 {
+			args = all(x.lock)
+		}
+		return each(args, func(id string) error { return update(x, id) })
+	})
+}
+
+// each calls f with each name and joins the errors, with the names.
+func each(names []string, f func(name string) error) error {
+	var errs []error
+	for _, name := range names {
+		if err := f(name); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", plain.Line(name), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (x *installer) rollback(id string) error {
+	it, err := x.store.Rollback(id)
+	if err == nil {
+		fmt.Fprintf(x.c.OutOrStdout(), "%s is the version of %s again\n", plain.Line(id), it.Time.Format("2006-01-02 15:04"))
+	}
+	return err
+}
 
 // progress returns a function that shows on a terminal how far a download is; nil: it is not a terminal.
 func progress(w io.Writer) func(address string, got, total int64) {
@@ -114,6 +165,7 @@ func (x *installer) stage(t target, name string) (*install.Staged, error) {
 	if it := x.lock.Item(cmp.Or(t.replaces, t.id)); it != nil {
 		t.given.Known = it.Signers
 	}
+	x.store.Progress = progress(x.c.ErrOrStderr())
 	st, err := x.store.Stage(x.c.Context(), t.given, name, t.entry)
 	if x.store.Progress != nil {
 		fmt.Fprint(x.c.ErrOrStderr(), "\r\x1b[K")

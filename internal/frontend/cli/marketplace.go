@@ -29,16 +29,16 @@ one of the setting extraKnownMarketplaces.`,
 		Example: "  knack plugin marketplace add anthropics/claude-code",
 		Args:    exactly(1, "knack plugin marketplace add ADDRESS"),
 		RunE: func(c *cobra.Command, args []string) error {
-			p, err := engine.Load(c.Context(), engine.Options{Version: version()})
+			x, err := newInstaller(c, installFlags{})
 			if err != nil {
 				return err
 			}
-			defer p.Close()
-			given, err := knownSource(p, args[0])
+			defer x.Close()
+			given, err := knownSource(x.project, args[0])
 			if err != nil {
 				return err
 			}
-			return addMarketplace(c, p, given)
+			return x.marketplace(given)
 		},
 	}
 	list := &cobra.Command{
@@ -70,16 +70,12 @@ one of the setting extraKnownMarketplaces.`,
 		Short:   "Fetch marketplaces again",
 		Example: "  knack plugin marketplace update",
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := userStore()
+			x, err := newInstaller(c, installFlags{})
 			if err != nil {
 				return err
 			}
-			p, err := engine.Load(c.Context(), engine.Options{Version: version()})
-			if err != nil {
-				return err
-			}
-			defer p.Close()
-			known, err := s.Marketplaces()
+			defer x.Close()
+			known, err := x.store.Marketplaces()
 			if err != nil {
 				return err
 			}
@@ -96,7 +92,7 @@ one of the setting extraKnownMarketplaces.`,
 					errs = append(errs, fmt.Errorf("there is no marketplace %s", plain.Line(name)))
 					continue
 				}
-				errs = append(errs, addMarketplace(c, p, install.Given{Source: m.Source, Typed: m.Typed}))
+				errs = append(errs, x.marketplace(install.Given{Source: m.Source, Typed: m.Typed}))
 			}
 			return errors.Join(errs...)
 		},
@@ -120,21 +116,18 @@ func knownSource(p *engine.Project, arg string) (install.Given, error) {
 	return typedSource(arg)
 }
 
-func addMarketplace(c *cobra.Command, p *engine.Project, given install.Given) error {
-	s, err := userStore()
-	if err != nil {
-		return err
-	}
-	if err := p.Plugins().CheckSource(&given.Source); err != nil {
+// marketplace fetches the list of a marketplace and adds it.
+func (x *installer) marketplace(given install.Given) error {
+	if err := x.project.Plugins().CheckSource(&given.Source); err != nil {
 		return &engine.Error{Err: err, Exit: engine.ExitRefused}
 	}
-	m, err := s.AddMarketplace(c.Context(), given, install.CheckMarketplaceName)
+	m, err := x.store.AddMarketplace(x.c.Context(), given, install.CheckMarketplaceName)
 	if err != nil {
 		return fmt.Errorf("%s: %w", plain.Line(given.Source.String()), err)
 	}
-	fmt.Fprintf(c.OutOrStdout(), "%s has %s\n", m.Name, count(len(m.Entries), "plugin"))
+	fmt.Fprintf(x.c.OutOrStdout(), "%s has %s\n", m.Name, count(len(m.Entries), "plugin"))
 	if n := mistakes(m.Problems); n > 0 {
-		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: the list has %s: some entries are left out\n"+
+		fmt.Fprintf(x.c.ErrOrStderr(), "knack: warn: the list has %s: some entries are left out\n"+
 			"knack: hint: knack plugin marketplace list %s\n", count(n, "mistake"), m.Name)
 	}
 	return nil

@@ -96,16 +96,12 @@ func pluginListCommand() *cobra.Command {
 		Example: "  knack plugin list --json",
 		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			s, lock, err := userLock()
+			x, err := newInstaller(c, installFlags{})
 			if err != nil {
 				return err
 			}
-			p, err := engine.Load(c.Context(), engine.Options{Version: version()})
-			if err != nil {
-				return err
-			}
-			defer p.Close()
-			on := p.Plugins().Enabled()
+			defer x.Close()
+			s, lock, on := x.store, x.lock, x.project.Plugins().Enabled()
 			all := []pluginJSON{}
 			for _, id := range install.IDs(lock.Plugins) {
 				it := lock.Plugins[id]

@@ -126,7 +126,6 @@ func typedSource(arg string) (install.Given, error) {
 
 func pluginAddCommand() *cobra.Command {
 	var scope pluginScope
-	var flags installFlags
 	c := &cobra.Command{
 		Use:   "add NAME@MARKETPLACE | DIR | ARCHIVE | ADDRESS[#REF] | npm:PACKAGE[@VERSION]",
 		Short: "Install a plugin, after showing what it brings",
@@ -146,36 +145,29 @@ everybody who installs it there gets the same files, or an error.`,
   knack plugin add ./my-plugin
   knack plugin add https://example.com/tools.git#v1.2 --project`,
 		Args: exactly(1, "knack plugin add NAME@MARKETPLACE"),
-		RunE: func(c *cobra.Command, args []string) error {
-			x, err := newInstaller(c, flags)
-			if err != nil {
-				return err
-			}
-			defer x.Close()
-			t, err := findTarget(x.project, x.store, args[0])
-			if err != nil {
-				return err
-			}
-			id, err := x.plugin(t)
-			if err != nil || id == "" {
-				return err
-			}
-			path, err := scope.set(id, json.RawMessage("true"))
-			if err != nil {
-				return err
-			}
-			if scope.project {
-				if err := x.store.Share(id, filepath.Join(filepath.Dir(path), install.LockName)); err != nil {
-					return err
-				}
-			}
-			fmt.Fprintf(c.OutOrStdout(), "%s is installed, and on in %s\n", plain.Line(id), plain.Line(path))
-			return nil
-		},
 	}
 	scope.register(c)
-	flags.register(c)
-	return c
+	return withInstaller(c, func(x *installer, args []string) error {
+		t, err := findTarget(x.project, x.store, args[0])
+		if err != nil {
+			return err
+		}
+		id, err := x.plugin(t)
+		if err != nil || id == "" {
+			return err
+		}
+		path, err := scope.set(id, json.RawMessage("true"))
+		if err != nil {
+			return err
+		}
+		if scope.project {
+			if err := x.store.Share(id, filepath.Join(filepath.Dir(path), install.LockName)); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintf(x.c.OutOrStdout(), "%s is installed, and on in %s\n", plain.Line(id), plain.Line(path))
+		return nil
+	})
 }
 
 // plugin fetches a plugin, shows it, asks, and installs it. The result is "" if the user said no.
@@ -234,7 +226,6 @@ func (x *installer) plugin(t target) (string, error) {
 }
 
 func pluginImportCommand() *cobra.Command {
-	var flags installFlags
 	c := &cobra.Command{
 		Use:   "import [NAME@MARKETPLACE]…",
 		Short: "Use plugins that Claude Code has installed, after showing what they bring",
@@ -243,49 +234,39 @@ that are named. They are used where they are and never written to. When Claude C
 updates one, the version that you approved is used until it is removed; knack plugin
 update shows what is different in the new one.`,
 		Example: "  knack plugin import",
-		RunE: func(c *cobra.Command, args []string) error {
-			x, err := newInstaller(c, flags)
-			if err != nil {
-				return err
-			}
-			defer x.Close()
-			found, err := install.FindClaude(x.project.Env().ClaudeDir())
-			if err != nil {
-				return err
-			}
-			all := len(args) == 0
-			if all {
-				args = slices.Sorted(maps.Keys(found))
-			}
-			if len(args) == 0 {
-				fmt.Fprintln(c.ErrOrStderr(), "Claude Code has installed no plugins")
-			}
-			var errs []error
-			for _, id := range args {
-				f, ok := found[id]
-				if !ok {
-					errs = append(errs, fmt.Errorf("%s: Claude Code has not installed it", plain.Line(id)))
-					continue
-				}
-				if all && x.lock.Plugins[id] != nil {
-					continue // it is imported already, or installed
-				}
-				done, err := x.inPlace(id, f)
-				if err == nil && done {
-					scope := pluginScope{}
-					_, err = scope.set(id, json.RawMessage("true"))
-				}
-				if err != nil {
-					errs = append(errs, fmt.Errorf("%s: %w", plain.Line(id), err))
-				} else if done {
-					fmt.Fprintf(c.OutOrStdout(), "%s is used from %s\n", plain.Line(id), plain.Line(f.Dir))
-				}
-			}
-			return errors.Join(errs...)
-		},
 	}
-	flags.register(c)
-	return c
+	return withInstaller(c, func(x *installer, args []string) error {
+		found, err := install.FindClaude(x.project.Env().ClaudeDir())
+		if err != nil {
+			return err
+		}
+		all := len(args) == 0
+		if all {
+			args = slices.Sorted(maps.Keys(found))
+		}
+		if len(args) == 0 {
+			fmt.Fprintln(x.c.ErrOrStderr(), "Claude Code has installed no plugins")
+		}
+		return each(args, func(id string) error {
+			f, ok := found[id]
+			if !ok {
+				return errors.New("Claude Code has not installed it")
+			}
+			if all && x.lock.Plugins[id] != nil {
+				return nil // it is imported already, or installed
+			}
+			done, err := x.inPlace(id, f)
+			if err != nil || !done {
+				return err
+			}
+			scope := pluginScope{}
+			if _, err := scope.set(id, json.RawMessage("true")); err != nil {
+				return err
+			}
+			fmt.Fprintf(x.c.OutOrStdout(), "%s is used from %s\n", plain.Line(id), plain.Line(f.Dir))
+			return nil
+		})
+	})
 }
 
 // inPlace shows a plugin that another program has installed, asks, and records it.
@@ -314,8 +295,6 @@ func (x *installer) page(st *install.Staged, id, replaces string) install.Page {
 }
 
 func pluginUpdateCommand() *cobra.Command {
-	var flags installFlags
-	var rollback bool
 	c := &cobra.Command{
 		Use:   "update [NAME@MARKETPLACE]…",
 		Short: "Fetch plugins again, and show what changed before it is installed",
@@ -323,40 +302,12 @@ func pluginUpdateCommand() *cobra.Command {
 all are updated. A plugin that its marketplace has renamed is followed. A failed update
 keeps the old version, and --rollback returns to the version before the last update.`,
 		Example: "  knack plugin update\n  knack plugin update tools@acme --rollback",
-		RunE: func(c *cobra.Command, args []string) error {
-			x, err := newInstaller(c, flags)
-			if err != nil {
-				return err
-			}
-			defer x.Close()
-			if len(args) == 0 {
-				if rollback {
-					return engine.Usagef("knack plugin list", "--rollback needs a plugin")
-				}
-				args = install.IDs(x.lock.Plugins)
-			}
-			var errs []error
-			for _, id := range args {
-				if err := x.updatePlugin(id, rollback); err != nil {
-					errs = append(errs, fmt.Errorf("%s: %w", plain.Line(id), err))
-				}
-			}
-			return errors.Join(errs...)
-		},
 	}
-	flags.register(c)
-	c.Flags().BoolVar(&rollback, "rollback", false, "return to the version before the last update")
-	return c
+	all := func(lock *install.Lock) []string { return install.IDs(lock.Plugins) }
+	return updater(c, all, (*installer).updatePlugin)
 }
 
-func (x *installer) updatePlugin(id string, rollback bool) error {
-	if rollback {
-		it, err := x.store.Rollback(id)
-		if err == nil {
-			fmt.Fprintf(x.c.OutOrStdout(), "%s is the version of %s again\n", plain.Line(id), it.Time.Format("2006-01-02 15:04"))
-		}
-		return err
-	}
+func (x *installer) updatePlugin(id string) error {
 	it := x.lock.Plugins[id]
 	if it == nil {
 		return errors.New("it is not installed")

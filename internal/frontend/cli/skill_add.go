@@ -28,7 +28,6 @@ import (
 )
 
 func skillAddCommand() *cobra.Command {
-	var flags installFlags
 	c := &cobra.Command{
 		Use:   "add SOURCE [NAME]",
 		Short: "Install a skill, after showing what it asks for",
@@ -44,25 +43,18 @@ recorded in skills.lock, and verified when the skill is loaded and invoked.`,
   knack skill add https://example.com pdf
   knack skill add https://example.com/skills.git#v2 skills/pdf`,
 		Args: cobra.RangeArgs(1, 2),
-		RunE: func(c *cobra.Command, args []string) error {
-			x, err := newInstaller(c, flags)
-			if err != nil {
-				return err
-			}
-			defer x.Close()
-			name := ""
-			if len(args) == 2 {
-				name = args[1]
-			}
-			given, err := skillSource(args[0], name)
-			if err != nil {
-				return err
-			}
-			return x.skill(given, "")
-		},
 	}
-	flags.register(c)
-	return c
+	return withInstaller(c, func(x *installer, args []string) error {
+		name := ""
+		if len(args) == 2 {
+			name = args[1]
+		}
+		given, err := skillSource(args[0], name)
+		if err != nil {
+			return err
+		}
+		return x.skill(given, "")
+	})
 }
 
 // skillSource reads what the user typed for a skill.
@@ -169,44 +161,21 @@ func skillRemoveCommand() *cobra.Command {
 }
 
 func skillUpdateCommand() *cobra.Command {
-	var flags installFlags
-	var rollback bool
 	c := &cobra.Command{
 		Use:   "update [NAME]…",
 		Short: "Fetch installed skills again, and show what changed before it is installed",
 		Long: `Fetch installed skills again, and show what changed before it is installed. Without a
 name, all are updated. --rollback returns to the version before the last update.`,
 		Example: "  knack skill update\n  knack skill update pdf --rollback",
-		RunE: func(c *cobra.Command, args []string) error {
-			x, err := newInstaller(c, flags)
-			if err != nil {
-				return err
-			}
-			defer x.Close()
-			if len(args) == 0 && !rollback {
-				args = install.IDs(x.lock.Skills)
-			}
-			var errs []error
-			for _, name := range args {
-				var err error
-				switch it := x.lock.Skills[name]; {
-				case it == nil:
-					err = errors.New("it is not installed")
-				case rollback:
-					_, err = x.store.Rollback(name)
-				default:
-					err = x.skill(install.Given{Source: it.Source, Typed: true}, name)
-				}
-				if err != nil {
-					errs = append(errs, fmt.Errorf("%s: %w", plain.Line(name), err))
-				}
-			}
-			return errors.Join(errs...)
-		},
 	}
-	flags.register(c)
-	c.Flags().BoolVar(&rollback, "rollback", false, "return to the version before the last update")
-	return c
+	all := func(lock *install.Lock) []string { return install.IDs(lock.Skills) }
+	return updater(c, all, func(x *installer, name string) error {
+		it := x.lock.Skills[name]
+		if it == nil {
+			return errors.New("it is not installed")
+		}
+		return x.skill(install.Given{Source: it.Source, Typed: true}, name)
+	})
 }
 
 func skillPublishCommand() *cobra.Command {

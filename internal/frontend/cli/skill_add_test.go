@@ -62,7 +62,8 @@ func TestPublishAndAdd(t *testing.T) {
 	contains(knack(0, "skill", "list"), "Reads PDF files.")
 	knack(0, "skill", "update", "--yes")
 	contains(knack(0, "skill", "list"), "Understands PDF files.")
-	knack(0, "skill", "update", "pdf", "--rollback")
+	contains(knack(2, "skill", "update", "--rollback"), "--rollback needs a name")
+	contains(knack(0, "skill", "update", "pdf", "--rollback"), "pdf is the version of ")
 	contains(knack(0, "skill", "list"), "Reads PDF files.")
 
 	// What changes after the installation is not used, until it is accepted.
