@@ -188,7 +188,7 @@ func TestCacheHasEveryField(t *testing.T) {
 	for i := range v.NumField() {
 		f := v.Field(i)
 		switch name := v.Type().Field(i).Name; {
-		case !f.CanSet() || slices.Contains([]string{"ID", "Path", "Dir", "Origin", "Gated", "Read", "List", "ReadFile",
+		case !f.CanSet() || slices.Contains([]string{"ID", "Path", "Dir", "Origin", "FeatureOff", "Read", "List", "ReadFile",
 			"Base", "Prompt", "Before", "Vars"}, name):
 			// set by the reader, or not from a file
 		case f.Kind() == reflect.String:

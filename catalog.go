@@ -38,7 +38,7 @@ const (
 	Conditional SkillState = "conditional" // no file that matches its paths has been touched yet
 	Shadowed    SkillState = "shadowed"    // another skill has its name
 	Duplicate   SkillState = "duplicate"   // the same file was found before
-	Gated       SkillState = "gated"       // switched off by a feature
+	FeatureOff  SkillState = "gated"       // its feature is off: Skill.FeatureOff
 	NotTrusted  SkillState = "untrusted"
 	Off         SkillState = "off" // set by skills.overrides, like the next four
 	NameOnly    SkillState = "name-only"
@@ -149,7 +149,7 @@ func catalog(read []sourceReading) *Catalog {
 	bundled := map[string]*Skill{}
 	for _, r := range read {
 		for _, s := range r.skills {
-			if s.bundled() && s.Gated == "" && s.Origin.Trust != Untrusted && bundled[s.Name] == nil {
+			if s.bundled() && s.FeatureOff == "" && s.Origin.Trust != Untrusted && bundled[s.Name] == nil {
 				bundled[s.Name] = s
 			}
 		}
@@ -258,9 +258,9 @@ func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill, re
 			"%s is not trusted: the model does not see this skill, and nothing of it runs",
 			untrustedPlace(s, c.locations[source]))
 		return
-	case s.Gated != "":
-		e.State = Gated
-		problem(CodeGated, Info, "knack help skills", "%s is switched off: %s", s.Name, s.Gated)
+	case s.FeatureOff != "":
+		e.State = FeatureOff
+		problem(CodeGated, Info, "knack help skills", "%s is switched off: %s", s.Name, s.FeatureOff)
 		return
 	}
 	files[s.ID] = s
@@ -521,8 +521,8 @@ func (c *Catalog) refusalFor(name string) *Refusal {
 			no := refuse(RefusedUnknown, "the skill %s is not used: %s", name, c.untrusted(e))
 			no.Hint = "knack trust"
 			return no
-		case Gated:
-			return refuse(RefusedUnknown, "the skill %s is switched off: %s", name, e.Skill.Gated)
+		case FeatureOff:
+			return refuse(RefusedUnknown, "the skill %s is switched off: %s", name, e.Skill.FeatureOff)
 		case Broken:
 			for _, p := range c.problems {
 				if p.Path == e.Path && p.Severity == Error {

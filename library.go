@@ -106,7 +106,7 @@ func (l *Library) Replace(ctx context.Context, sources ...Source) *Catalog {
 func (r sourceReading) equal(o sourceReading) bool {
 	same := func(a, b *Skill) bool {
 		return a == b || a.Size == b.Size && a.ID == b.ID && a.Name == b.Name && a.Summary() == b.Summary() &&
-			a.Gated == b.Gated && a.Origin == b.Origin && a.fields == b.fields
+			a.FeatureOff == b.FeatureOff && a.Origin == b.Origin && a.fields == b.fields
 	}
 	return r.location == o.location && slices.EqualFunc(r.skills, o.skills, same) && slices.Equal(r.problems, o.problems)
 }

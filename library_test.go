@@ -125,7 +125,7 @@ func TestSwap(t *testing.T) {
 	for what, change := range map[string]func(){
 		"name": func() { now.Name = "b" }, "ID": func() { now.ID = "b" }, "description": func() { now.Description = "E." },
 		"when_to_use": func() { now.WhenToUse = "W." }, "size": func() { now.Size = 2 },
-		"gate": func() { now.Gated = "x is off" }, "trust": func() { now.Origin.Trust = Trusted },
+		"gate": func() { now.FeatureOff = "x is off" }, "trust": func() { now.Origin.Trust = Trusted },
 		"field":   func() { now.fields = encodeFields([]field{{"license", "2"}}) },
 		"key":     func() { now.fields = encodeFields([]field{{"version", "2"}}) },
 		"problem": func() { problem = Problem{Code: "x", Message: "new"} }, "place": func() { src.place.Missing = true },
@@ -422,7 +422,7 @@ func TestStates(t *testing.T) {
 			Origin: Origin{Kind: kind, Trust: Trusted}}
 	}
 	gated := sk("gated", Bundled)
-	gated.Gated = "feature x is off"
+	gated.FeatureOff = "feature x is off"
 	c := Load(t.Context(), list{gated, sk("plain", User), sk("off", User), sk("managed", Managed), sk("named", User),
 		sk("mine", User)}, list{sk("gated", Plugin)})
 	v := View{For: ByModel, Overrides: map[string]SkillState{"off": Off, "managed": Off, "named": NameOnly,
@@ -446,7 +446,7 @@ func TestStates(t *testing.T) {
 	}
 	w := c.Why("gated", v)
 	// A duplicate, by ID, of a gated skill takes the name: the gated skill hides nothing.
-	if len(w.Found) != 2 || w.Found[0].State != Active || w.Found[1].State != Gated ||
+	if len(w.Found) != 2 || w.Found[0].State != Active || w.Found[1].State != FeatureOff ||
 		w.Found[1].Reason != "switched off: feature x is off" {
 		t.Errorf("gated: %+v", w.Found)
 	}

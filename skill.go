@@ -47,12 +47,12 @@ type Skill struct {
 	Shell           string          // bash or powershell; "": bash
 	Retain          string          // scope: how long to keep the text: turn, session, a number of turns, or ""
 
-	ID     string // real path of SKILL.md, or a URI; equal IDs mean the same skill
-	Path   string // where SKILL.md was found; "" for computed skills
-	Dir    string // base directory; "": none
-	Size   int64  // of SKILL.md in bytes; 0: unknown
-	Gated  string // why it is switched off, such as "feature x is off"; "": it is on
-	Origin Origin
+	ID         string // real path of SKILL.md, or a URI; equal IDs mean the same skill
+	Path       string // where SKILL.md was found; "" for computed skills
+	Dir        string // base directory; "": none
+	Size       int64  // of SKILL.md in bytes; 0: unknown
+	FeatureOff string // why it is switched off, such as "feature x is off"; "": it is on
+	Origin     Origin
 
 	// Read returns the whole SKILL.md. nil means the file at Path.
 	Read func(context.Context) ([]byte, error)

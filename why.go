@@ -150,8 +150,8 @@ func (c *Catalog) reason(f Finding, v View) string {
 		return fmt.Sprintf("it is the same file as %s, which comes first", f.Winner.Path)
 	case NotTrusted:
 		return c.untrusted(f.Candidate)
-	case Gated:
-		return "switched off: " + s.Gated
+	case FeatureOff:
+		return "switched off: " + s.FeatureOff
 	case Broken:
 		for _, p := range c.problems {
 			if p.Path == f.Path && p.Severity == Error {

@@ -76,12 +76,12 @@ func (s *Set) withState(ctx context.Context, k Skill) *knack.Skill {
 	skill.Origin = knack.Origin{Kind: knack.Bundled, Trust: knack.Trusted}
 	skill.ID = cmp.Or(skill.ID, "bundled:"+skill.Name)
 	if k.Feature != "" {
-		skill.Gated = s.gateState(gate{feature: k.Feature}, nil)
+		skill.FeatureOff = s.gateState(gate{feature: k.Feature}, nil)
 	}
 	switch {
-	case skill.Gated != "":
+	case skill.FeatureOff != "":
 	case k.IsEnabled != nil && !k.IsEnabled(ctx):
-		skill.Gated = "this program does not provide it here"
+		skill.FeatureOff = "this program does not provide it here"
 	}
 	return &skill
 }
@@ -153,7 +153,7 @@ func (s *Set) Skills(ctx context.Context) iter.Seq2[*knack.Skill, error] {
 func (s *Set) finish(ctx context.Context, from *knack.Skill) *knack.Skill {
 	skill := *from
 	if s.builtIn {
-		skill.Gated = s.Closed(skill.Name)
+		skill.FeatureOff = s.Closed(skill.Name)
 		if skill.Before = s.Before[skill.Name]; skill.Before == nil {
 			skill.Before = report(skill.Name)
 		}

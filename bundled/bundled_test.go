@@ -328,8 +328,8 @@ func TestGateNames(t *testing.T) {
 			if skill == nil {
 				continue // a warning
 			}
-			if err != nil || skill.Gated != c.want {
-				t.Errorf("%s with %v: %q, %v; want %q", c.skill, c.features, skill.Gated, err, c.want)
+			if err != nil || skill.FeatureOff != c.want {
+				t.Errorf("%s with %v: %q, %v; want %q", c.skill, c.features, skill.FeatureOff, err, c.want)
 			}
 		}
 	}

@@ -25,8 +25,8 @@ func logSkills(p *Project, cat *knack.Catalog) {
 		}
 		if c.Skill != nil {
 			args = append(args, "bytes", c.Skill.Size)
-			if c.Skill.Gated != "" {
-				args = append(args, "why", c.Skill.Gated)
+			if c.Skill.FeatureOff != "" {
+				args = append(args, "why", c.Skill.FeatureOff)
 			}
 		}
 		log("found", args...)

@@ -105,10 +105,10 @@ func Examine(e *engine.Engine) (*Checkup, error) {
 	for _, s := range cat.Candidates() {
 		x.Skills[string(s.State)]++
 		switch s.State {
-		case knack.Gated, knack.NotTrusted, knack.Off, knack.Broken, knack.Shadowed:
+		case knack.FeatureOff, knack.NotTrusted, knack.Off, knack.Broken, knack.Shadowed:
 			why := string(s.State)
-			if s.Skill != nil && s.Skill.Gated != "" {
-				why = s.Skill.Gated
+			if s.Skill != nil && s.Skill.FeatureOff != "" {
+				why = s.Skill.FeatureOff
 			}
 			x.Off = append(x.Off, offItem{"skill " + s.Name(), why})
 		}

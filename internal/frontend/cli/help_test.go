@@ -143,7 +143,7 @@ func TestHelpSkills(t *testing.T) {
 			t.Errorf("%s is not a known key", key)
 		}
 	}
-	for _, s := range []knack.SkillState{knack.Active, knack.Conditional, knack.Shadowed, knack.Duplicate, knack.Gated,
+	for _, s := range []knack.SkillState{knack.Active, knack.Conditional, knack.Shadowed, knack.Duplicate, knack.FeatureOff,
 		knack.NotTrusted, knack.Off, knack.NameOnly, knack.UserOnly, knack.Broken} {
 		if !mentions(text, string(s)) {
 			t.Errorf("the state %s is not in help skills", s)

@@ -112,7 +112,7 @@ func listSkills(w io.Writer, cat *command.Skills, all bool, width int) {
 	for _, e := range cat.Candidates() {
 		state := cat.State(e, cat.View)
 		switch state {
-		case knack.Shadowed, knack.Duplicate, knack.Gated, knack.Broken:
+		case knack.Shadowed, knack.Duplicate, knack.FeatureOff, knack.Broken:
 			if !all {
 				continue
 			}

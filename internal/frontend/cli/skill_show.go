@@ -147,7 +147,7 @@ func expandedText(ctx context.Context, e knack.Candidate, v knack.View, args str
 	}
 	s := *command.ShownSkill(e.Skill)
 	// The text is only shown to the user: conditions and overrides do not apply.
-	s.Gated, s.Paths = "", nil
+	s.FeatureOff, s.Paths = "", nil
 	v.Overrides = nil
 	in := knack.Invocation{Name: s.Name, Args: args, View: v, Preview: true}
 	if s.Origin.Trust == knack.Untrusted {
