@@ -50,16 +50,15 @@ func newFixture(t *testing.T, server *llmtest.Server) fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { // a command that survives a killed program may still write
-		for try := 0; ; try++ {
+		for late := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 			err := os.RemoveAll(home)
 			if err == nil {
 				return
 			}
-			if try == 200 {
+			if time.Now().After(late) {
 				t.Error(err)
 				return
 			}
-			time.Sleep(20 * time.Millisecond)
 		}
 	})
 	d := fixture{dir: filepath.Join(home, "work")}
