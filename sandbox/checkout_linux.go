@@ -633,9 +633,9 @@ func (r *run) inside(c *checkout, stdin string, env []string, args ...string) ([
 	cmd.Env = append(slices.Clone(r.env), env...)
 	policy := r.policy
 	policy.Network, policy.Hosts = false, nil
-	// What the command removed, as it was allowed to, cannot be covered, and may come back.
-	gone := workspace.Allowance{Replace: r.system.names.gone()}
-	inner, err := r.system.prepare(policy, r.backend, cmd, &workspace.Command{Env: env, Allow: gone})
+	// What the command replaced or removed, as it was allowed to, may come back; what is gone cannot be covered.
+	allow := workspace.Allowance{Replace: slices.Concat(r.allow.Replace, r.system.names.gone())}
+	inner, err := r.system.prepare(policy, r.backend, cmd, &workspace.Command{Env: env, Allow: allow})
 	if err != nil {
 		return nil, err
 	}

@@ -181,11 +181,13 @@ func TestPutBack(t *testing.T) {
 	undone := func(exit workspace.Exit) bool {
 		return strings.Contains(strings.Join(exit.Refused, "\n"), "are back as they were")
 	}
-	if exit := run("git pull -q --no-rebase ../others eight", known); !undone(exit) {
-		t.Errorf("some known: not reported: %q", exit.Refused)
-	}
-	if after := state(); after != before {
-		t.Fatalf("some known: left\n%s, want\n%s", after, before)
+	for _, branch := range []string{"eight", "two"} { // which removes the known file, and which changes it
+		if exit := run("git pull -q --no-rebase ../others "+branch, known); !undone(exit) {
+			t.Errorf("some known: %s: not reported: %q", branch, exit.Refused)
+		}
+		if after := state(); after != before {
+			t.Fatalf("some known: %s: left\n%s, want\n%s", branch, after, before)
+		}
 	}
 	if exit := run("echo ruled > .vscode/settings.json; git commit -qm ruled .vscode", ruled); len(exit.Restored) > 0 ||
 		git("show", "HEAD:.vscode/settings.json") != "ruled\n" {
