@@ -345,6 +345,10 @@ func (c *checkout) objectOf(name string, digits int) string {
 	if !ok {
 		return ""
 	}
+	return blobID(text, digits)
+}
+
+func blobID(text string, digits int) string {
 	h := sha1.New()
 	if digits == 64 {
 		h = sha256.New()
@@ -378,7 +382,7 @@ func (r *run) written(c *checkout, dirty map[string]bool, appeared []string) (re
 	tracked := len(names)
 	for _, path := range appeared { // git may be told to ignore them
 		filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.Type().IsRegular() && len(names) < 10_000 {
+			if err == nil && !d.IsDir() && len(names) < 10_000 {
 				names = append(names, path[len(c.top)+1:])
 			}
 			return nil
@@ -396,12 +400,20 @@ func (r *run) written(c *checkout, dirty map[string]bool, appeared []string) (re
 		case name == "":
 		case err != nil && i < tracked && (errDir != nil || c.wrote(dir)):
 			restore = append(restore, name)
-		case err != nil || !info.Mode().IsRegular() || !c.wrote(info):
+		case err != nil || !c.wrote(info):
 		default:
-			out, err := r.git(c, "", nil, "hash-object", "--", name)
-			id := strings.TrimSpace(string(out))
-			if err != nil && permission.EnvFile(filepath.Base(name)) {
-				id = c.objectOf(name, len(c.tip))
+			var id string
+			switch {
+			case info.Mode().IsRegular():
+				out, err := r.git(c, "", nil, "hash-object", "--", name)
+				id = strings.TrimSpace(string(out))
+				if err != nil && permission.EnvFile(filepath.Base(name)) {
+					id = c.objectOf(name, len(c.tip))
+				}
+			case info.Mode()&fs.ModeSymlink != 0:
+				if to, err := os.Readlink(path); err == nil {
+					id = blobID(to, len(c.tip))
+				}
 			}
 			switch {
 			case id == "" || !r.committed(c, name, id):
@@ -633,8 +645,8 @@ func (r *run) inside(c *checkout, stdin string, env []string, args ...string) ([
 	cmd.Env = append(slices.Clone(r.env), env...)
 	policy := r.policy
 	policy.Network, policy.Hosts = false, nil
-	// What the command replaced or removed, as it was allowed to, may come back; what is gone cannot be covered.
-	allow := workspace.Allowance{Replace: slices.Concat(r.allow.Replace, r.system.names.gone())}
+	// What the command wrote, replaced or removed, as it was allowed to, may come back; what is gone cannot be covered.
+	allow := workspace.Allowance{Replace: slices.Concat(r.allow.Replace, r.allow.Write, r.system.names.gone())}
 	inner, err := r.system.prepare(policy, r.backend, cmd, &workspace.Command{Env: env, Allow: allow})
 	if err != nil {
 		return nil, err

@@ -52,6 +52,7 @@ func TestPutBack(t *testing.T) {
 	write("gone.txt", "one")
 	write(".vscode/settings.json", "one")
 	write(".zed/tasks.json", "one")
+	write("mise.toml", "one")
 	write(".gitignore", ".idea\n.env.x\n")
 	git("add", ".")
 	git("commit", "-qm", "one")
@@ -71,6 +72,9 @@ func TestPutBack(t *testing.T) {
 	git("commit", "-qm", "two")
 	git("checkout", "-q", "-b", "four", "one")
 	write(".vscode/sub/x.json", "four") // git cannot create the directory, and stops when it has removed files
+	if err := os.Symlink("a.txt", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
 	git("rm", "-q", "gone.txt")
 	git("add", ".")
 	git("commit", "-qm", "four")
@@ -88,6 +92,11 @@ func TestPutBack(t *testing.T) {
 	write(".husky/pre-commit", "eight")
 	git("add", ".")
 	git("commit", "-qm", "eight")
+	git("checkout", "-q", "-b", "nine", "one")
+	write("mise.toml", "nine")
+	write(".husky/pre-commit", "nine")
+	git("add", ".")
+	git("commit", "-qm", "nine")
 	git("checkout", "-q", "-b", "six", "one")
 	write("six.txt", "six")
 	write(".vscode/settings.json", "six")
@@ -188,6 +197,14 @@ func TestPutBack(t *testing.T) {
 		if after := state(); after != before {
 			t.Fatalf("some known: %s: left\n%s, want\n%s", branch, after, before)
 		}
+	}
+	// Git can replace a file in a directory that is not protected itself, where a rule opens the file.
+	single := workspace.Allowance{Write: []string{filepath.Join(dir, "mise.toml")}}
+	if exit := run("git merge -q nine", single); !undone(exit) {
+		t.Errorf("a single file: not reported: %q", exit.Refused)
+	}
+	if after := state(); after != before {
+		t.Fatalf("a single file: left\n%s, want\n%s", after, before)
 	}
 	if exit := run("echo ruled > .vscode/settings.json; git commit -qm ruled .vscode", ruled); len(exit.Restored) > 0 ||
 		git("show", "HEAD:.vscode/settings.json") != "ruled\n" {
