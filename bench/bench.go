@@ -12,6 +12,8 @@
 //	go run ./mutants  which changes of the code no test notices
 //	go run ./servers  what MCP servers cost
 //	go run ./shell    what the sandbox adds to a command and to a turn
+//	go run ./builds   what the sandbox adds to a build, with its layers over caches
+//	go run ./checkouts what git in the sandbox does to files that it may not write
 //	go run ./batch    that the queue of batches loses nothing and counts everything once
 //	go run ./scale    a simulation of many workers, a queue and the limits of a model
 //	go run ./peers    Knack compared with the agents and search tools on PATH

@@ -46,6 +46,8 @@ func TestMain(m *testing.M) {
 			call = manyConnections
 		} else if name == "unix later" {
 			call = func() error { return dialLater(arg) }
+		} else if name == "beside" {
+			call = func() error { return beside(arg) }
 		} else if name == "unix instead of note" {
 			call = func() error { return dialInstead(arg) }
 		} else if !ok {

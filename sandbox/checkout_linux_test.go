@@ -72,7 +72,7 @@ func TestPutBack(t *testing.T) {
 	git("commit", "-qm", "two")
 	git("checkout", "-q", "-b", "four", "one")
 	write(".vscode/sub/x.json", "four") // git cannot create the directory, and stops when it has removed files
-	if err := os.Symlink("a.txt", filepath.Join(dir, "link")); err != nil {
+	if err := os.Symlink("a.txt", filepath.Join(dir, ".link")); err != nil {
 		t.Fatal(err)
 	}
 	git("rm", "-q", "gone.txt")
@@ -150,6 +150,9 @@ func TestPutBack(t *testing.T) {
 		}
 		return out
 	}
+	undone := func(exit workspace.Exit) bool {
+		return strings.Contains(strings.Join(exit.Refused, "\n"), "are back as they were")
+	}
 	before, two := state(), strings.TrimSpace(git("rev-parse", "two"))
 	for _, script := range []string{"git checkout -q two", "git merge -q two", "git reset -q --merge two",
 		"git checkout -q two && git commit -qam wip", "git checkout -q -b three two && git commit -qam wip",
@@ -167,10 +170,20 @@ func TestPutBack(t *testing.T) {
 		if after := state(); after != before {
 			t.Fatalf("%s: left\n%s, want\n%s", script, after, before)
 		}
-		if !strings.Contains(strings.Join(exit.Refused, "\n"), "are back as they were") {
+		if !undone(exit) {
 			t.Errorf("%s: not reported: %q", script, exit.Refused)
 		}
 	}
+	// Git reset leaves a link, and the index as it was.
+	git("stash", "-q")
+	clean := state()
+	if exit := run("git reset -q --hard four; git commit -qam wip; true", workspace.Allowance{}); !undone(exit) {
+		t.Errorf("reset: not reported: %q", exit.Refused)
+	}
+	if after := state(); after != clean {
+		t.Fatalf("reset: left\n%s, want\n%s", after, clean)
+	}
+	git("stash", "pop", "-q")
 	if tip := strings.TrimSpace(git("rev-parse", "three")); tip != two {
 		t.Errorf("branch three: %s", git("show", "--stat", "three"))
 	}
@@ -178,7 +191,7 @@ func TestPutBack(t *testing.T) {
 	ruled := workspace.Allowance{Write: []string{filepath.Join(dir, ".vscode/settings.json"), filepath.Join(dir, "a.txt")}}
 	for _, script := range []string{"git merge eight", "git merge five",
 		"git pull --no-rebase . five; git commit -qam wip; true"} {
-		if exit := run(script, ruled); !strings.Contains(strings.Join(exit.Refused, "\n"), "are back as they were") {
+		if exit := run(script, ruled); !undone(exit) {
 			t.Errorf("%s: with rules: not reported: %q", script, exit.Refused)
 		}
 		if after := state(); after != before {
@@ -187,9 +200,6 @@ func TestPutBack(t *testing.T) {
 	}
 	// Some of the files are known beforehand, others come with a pull.
 	known := workspace.Allowance{Replace: []string{filepath.Join(dir, ".vscode/settings.json")}}
-	undone := func(exit workspace.Exit) bool {
-		return strings.Contains(strings.Join(exit.Refused, "\n"), "are back as they were")
-	}
 	for _, branch := range []string{"eight", "two"} { // which removes the known file, and which changes it
 		if exit := run("git pull -q --no-rebase ../others "+branch, known); !undone(exit) {
 			t.Errorf("some known: %s: not reported: %q", branch, exit.Refused)

@@ -30,6 +30,8 @@ type layers struct {
 	failed   error     // why overlays cannot be used here
 	measured time.Time // when the size of Policy.Layers was last measured
 	tooLarge bool      // it is above the limit
+	// measuring ends when the size is known.
+	measuring sync.WaitGroup
 }
 
 // overlays are a user and a mount namespace in which overlays cover caches. They end with this program,
@@ -101,13 +103,13 @@ func (l *layers) release(o *overlays, p *Policy) {
 	o.closeUnused()
 	if now := time.Now(); now.Sub(l.measured) > measureAfter {
 		l.measured = now
-		go func() {
+		l.measuring.Go(func() {
 			os.Chtimes(p.Layers, now, now) // used now
 			large := layersSize(p.Layers) > p.layerLimit()
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			l.tooLarge = large
-		}()
+		})
 	}
 }
 
@@ -121,14 +123,20 @@ func (l *layers) problem() string {
 	return l.failed.Error()
 }
 
-// close gives up the overlays; commands that run keep theirs.
-func (l *layers) close() {
+// close gives up the overlays; commands that run keep theirs. It empties layers that are too large, because a program
+// may end after its first command.
+func (l *layers) close(p *Policy) {
+	l.measuring.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c := l.current; c != nil {
 		l.current = nil
 		c.outdated = true
 		c.closeUnused()
+	}
+	if l.tooLarge {
+		emptyLayers(p.Layers)
+		l.tooLarge = false
 	}
 }
 

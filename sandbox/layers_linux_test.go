@@ -368,6 +368,15 @@ func TestCacheLimits(t *testing.T) {
 	if r := b.box.CacheReport(); r.Bytes > 1<<20 {
 		t.Errorf("after: %+v", r)
 	}
+	// A program that runs one command, as knack -p does, empties them when it ends.
+	b.box.Close()
+	once := b.other(nil)
+	once.run("head -c 3000000 /dev/zero > " + mod + "/big")
+	once.box.Close()
+	if size := layersSize(b.box.policy.Layers); size > 1<<20 {
+		t.Errorf("after a program with one command: %d bytes", size)
+	}
+	b.check("ls "+mod, "cache\nm\n")
 	base, now := filepath.Dir(b.box.policy.Layers), time.Now()
 	for name, age := range map[string]time.Duration{"old": 31 * 24 * time.Hour, "new": 29 * 24 * time.Hour} {
 		dir := filepath.Join(base, name)

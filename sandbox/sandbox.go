@@ -204,9 +204,9 @@ func (s *Sandbox) Report() Report {
 	return r
 }
 
-// Close releases what the sandbox keeps open between commands. It does not wait for commands or end
-// them, and the sandbox can still be used.
-func (s *Sandbox) Close() { s.system.close() }
+// Close releases what the sandbox keeps open between commands, and empties [Policy.Layers] if it is too large. It does
+// not wait for commands or end them, and the sandbox can still be used.
+func (s *Sandbox) Close() { s.system.close(&s.policy) }
 
 // Leftovers returns notes about what appeared under protected names during the commands of killed
 // sessions, and removes the placeholders that these left. Call it when a program starts and show

@@ -118,6 +118,6 @@ func (s seatbelt) judge(dir, name string) string {
 
 func (*system) leftovers() []string { return nil }
 
-func (*system) close() {}
+func (*system) close(*Policy) {}
 
 func (*system) layered(*Policy, Report) ([]string, string) { return nil, "no layers on macOS" }

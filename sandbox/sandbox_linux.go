@@ -53,9 +53,9 @@ func newSystem(p Policy) system { return system{names: newProtectedFiles(p)} }
 
 func (s *system) leftovers() []string { return s.names.leftovers() }
 
-func (s *system) close() {
+func (s *system) close(p *Policy) {
 	s.names.mounts.close()
-	s.layers.close()
+	s.layers.close(p)
 }
 
 // layered returns the caches over which commands have layers, and why there are no others.

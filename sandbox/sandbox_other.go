@@ -26,6 +26,6 @@ func (*system) confine(Policy, Report, *exec.Cmd, *workspace.Command) (func(*wor
 
 func (*system) leftovers() []string { return nil }
 
-func (*system) close() {}
+func (*system) close(*Policy) {}
 
 func (*system) layered(*Policy, Report) ([]string, string) { return nil, "" }

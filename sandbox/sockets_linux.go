@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unsafe"
@@ -31,6 +32,12 @@ import (
 
 // An inode identifies a socket in the file system.
 type inode struct{ dev, ino uint64 }
+
+// A boundSocket is a socket with a file. socket is the inode of the socket itself.
+type boundSocket struct {
+	inode
+	socket uint32
+}
 
 // maxConnecting limits the connections of one command that are being made at a time. Each takes a thread of this
 // program, also after the command's own call was interrupted, and Go ends a program that has 10,000 of them.
@@ -224,7 +231,7 @@ func (c *connector) connect(listener int, n *notification) error {
 	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
 		return unix.ECONNREFUSED
 	}
-	if !c.isOpened(&st) && !c.isOwn(&st, file) {
+	if !c.isOpened(&st) && !c.isOwn(&st, process) {
 		return unix.EACCES
 	}
 	to := fmt.Sprintf("/proc/self/fd/%d", file)
@@ -283,43 +290,79 @@ func (c *connector) isOpened(st *unix.Stat_t) bool {
 }
 
 // isOwn reports whether a socket was bound in the command's network namespace.
-func (c *connector) isOwn(st *unix.Stat_t, file int) bool {
-	devs := []uint64{uint64(st.Dev)}
-	if dev, ok := mountedDevice(file); ok {
-		devs = append(devs, dev) // on btrfs, stat shows a device of its own for each subvolume
-	}
+func (c *connector) isOwn(st *unix.Stat_t, process int) bool {
 	own, err := c.bound()
-	return err == nil && slices.ContainsFunc(own, func(s inode) bool {
-		return s.ino == uint64(uint32(st.Ino)) && slices.ContainsFunc(devs, func(dev uint64) bool {
-			return uint64(unix.Major(dev))<<20|uint64(unix.Minor(dev)) == s.dev
-		})
-	})
+	if err != nil {
+		return false
+	}
+	var maybe []uint32
+	for _, s := range own {
+		if s.ino != uint64(uint32(st.Ino)) {
+			continue
+		}
+		if uint64(unix.Major(st.Dev))<<20|uint64(unix.Minor(st.Dev)) == s.dev {
+			return true
+		}
+		maybe = append(maybe, s.socket)
+	}
+	return len(maybe) > 0 && anyBoundTo(maybe, st, process)
 }
 
-// mountedDevice returns the device of the file system that a file is on.
-func mountedDevice(file int) (uint64, bool) {
-	var st unix.Statx_t
-	if unix.Statx(file, "", unix.AT_EMPTY_PATH, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &st) != nil {
-		return 0, false
+// anyBoundTo reports whether one of some sockets, which processes of the command have open, was bound to a file. On
+// btrfs, stat shows a device of its own for each subvolume, where the kernel's list has that of the file system, and
+// another subvolume may have the same inode; so the socket itself is asked for its file.
+func anyBoundTo(sockets []uint32, st *unix.Stat_t, process int) bool {
+	network := func(process string) string {
+		name, _ := os.Readlink("/proc/" + process + "/ns/net")
+		return name
 	}
-	table, err := os.ReadFile("/proc/self/mountinfo") // the ids of the command's own mounts are not in it
-	if err != nil {
-		return 0, false
-	}
-	for line := range strings.Lines(string(table)) {
-		f := strings.Fields(line)
-		var major, minor uint32
-		if len(f) > 2 && f[0] == fmt.Sprint(st.Mnt_id) {
-			fmt.Sscanf(f[2], "%d:%d", &major, &minor)
-			return unix.Mkdev(major, minor), true
+	of := network(strconv.Itoa(process))
+	all, _ := os.ReadDir("/proc")
+	for _, e := range all {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || of == "" || network(e.Name()) != of {
+			continue
+		}
+		fds, _ := os.ReadDir("/proc/" + e.Name() + "/fd")
+		for _, f := range fds {
+			var ino uint32
+			to, _ := os.Readlink("/proc/" + e.Name() + "/fd/" + f.Name())
+			if _, err := fmt.Sscanf(to, "socket:[%d]", &ino); err != nil || !slices.Contains(sockets, ino) {
+				continue
+			}
+			if fd, _ := strconv.Atoi(f.Name()); boundTo(pid, fd, st) {
+				return true
+			}
 		}
 	}
-	return 0, false
+	return false
+}
+
+// boundTo reports whether a socket that a process has open was bound to a file.
+func boundTo(process, fd int, st *unix.Stat_t) bool {
+	pidfd, err := unix.PidfdOpen(process, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(pidfd)
+	sock, err := unix.PidfdGetfd(pidfd, fd, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(sock)
+	const fileOfSocket = 0x89e0 // SIOCUNIXFILE
+	file, _, e := unix.Syscall(unix.SYS_IOCTL, uintptr(sock), fileOfSocket, 0)
+	if e != 0 {
+		return false
+	}
+	defer unix.Close(int(file))
+	var is unix.Stat_t
+	return unix.Fstat(int(file), &is) == nil && is.Dev == st.Dev && is.Ino == st.Ino
 }
 
 // bound lists the sockets of the command's network namespace that have a file. Device and inode are those of the
 // kernel: 12 bits of major and 20 of minor number, the low 32 bits of the inode.
-func (c *connector) bound() ([]inode, error) {
+func (c *connector) bound() ([]boundSocket, error) {
 	const (
 		showVFS, attributeVFS = 1 << 1, 1 // UDIAG_SHOW_VFS, UNIX_DIAG_VFS
 		headerLen, messageLen = unix.SizeofNlMsghdr, 16
@@ -341,7 +384,7 @@ func (c *connector) bound() ([]inode, error) {
 	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return nil, err
 	}
-	var own []inode
+	var own []boundSocket
 	buf := make([]byte, 64<<10)
 	for {
 		n, _, err := unix.Recvfrom(fd, buf, 0)
@@ -368,7 +411,8 @@ func (c *connector) bound() ([]inode, error) {
 					break
 				}
 				if ne.Uint16(a[2:]) == attributeVFS && size >= 12 { // inode, device
-					own = append(own, inode{dev: uint64(ne.Uint32(a[8:])), ino: uint64(ne.Uint32(a[4:]))})
+					own = append(own, boundSocket{inode{dev: uint64(ne.Uint32(a[8:])), ino: uint64(ne.Uint32(a[4:]))},
+						ne.Uint32(b[headerLen+4:])})
 				}
 				a = a[min((size+3)&^3, len(a)):]
 			}

@@ -8,9 +8,11 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -264,4 +266,89 @@ func dialLater(address string) error {
 		}
 	}
 	return errors.New("it was not made: NOT TESTED")
+}
+
+// beside connects to a socket that this process did not bind, after it has bound one with the same inode in another
+// subvolume.
+func beside(address string) error {
+	l, err := net.Listen("unix", "../p/sock")
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	var mine, theirs unix.Stat_t
+	if err := errors.Join(unix.Stat("../p/sock", &mine), unix.Stat(address, &theirs)); err != nil {
+		return err
+	}
+	if mine.Ino != theirs.Ino || mine.Dev == theirs.Dev {
+		return fmt.Errorf("%d and %d: NOT TESTED", mine.Ino, theirs.Ino)
+	}
+	return errors.Join(dial("unix", "../p/sock")(), noError(dial("unix", address)()))
+}
+
+func noError(err error) error {
+	if err == nil {
+		return errors.New("connected to a socket of another program")
+	}
+	return nil
+}
+
+// TestSubvolumes: in a subvolume of btrfs, where stat shows another device than the kernel's list of sockets, a command
+// connects to its own sockets, and not to one with the same inode in another subvolume.
+func TestSubvolumes(t *testing.T) {
+	const mark = "KNACK_SANDBOX_TEST_SUBVOLUMES"
+	if image := os.Getenv(mark); image != "" {
+		dir := t.TempDir()
+		if out, err := exec.Command("mount", "-o", "loop", image, dir).CombinedOutput(); err != nil {
+			t.Skipf("not tested: no btrfs: %s", out)
+		}
+		defer exec.Command("umount", "-l", dir).Run()
+		for _, name := range []string{"s", "o", "p"} {
+			if out, err := exec.Command("btrfs", "subvolume", "create", filepath.Join(dir, name)).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		}
+		t.Chdir(filepath.Join(dir, "o"))
+		l, err := net.Listen("unix", "sock")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		b := newFixture(t).on(namespaces).other(func(p *Policy) {
+			p.Dir, p.Write = filepath.Join(dir, "s"), []string{filepath.Join(dir, "o"), filepath.Join(dir, "p")}
+		})
+		b.dir = filepath.Join(dir, "s")
+		b.local = must(workspace.NewLocal(b.dir))
+		b.local.Confine = b.box.Confine
+		defer b.local.Close()
+		if got := b.call("own sockets"); got != "done" {
+			t.Errorf("own sockets: %s", got)
+		}
+		if !b.box.system.supervises {
+			t.Skip("not tested: connections cannot be supervised on this machine")
+		}
+		if got := b.call("beside to ../o/sock"); got != "done" {
+			t.Errorf("the same inode elsewhere: %s", got)
+		}
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("not tested: only root can mount")
+	}
+	need(t, "btrfs")
+	image := filepath.Join(t.TempDir(), "image")
+	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 120<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mkfs.btrfs", "-q", image).CombinedOutput(); err != nil {
+		t.Skipf("not tested: no btrfs: %v %s", err, out)
+	}
+	cmd := exec.Command(must(os.Executable()), "-test.run=^TestSubvolumes$", "-test.v")
+	cmd.Env = append(os.Environ(), mark+"="+image)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
 }

@@ -258,9 +258,9 @@ func CacheLines(r sandbox.CacheReport) (lines []string) {
 	}
 	if r.Project != "" {
 		const mb = 1 << 20
-		lines = append(lines, fmt.Sprintf("this project stored %d of %d MB in %s; %d projects %d MB (removed after 30 "+
+		lines = append(lines, fmt.Sprintf("this project stored %d of %d MB in %s; %s %d MB (removed after 30 "+
 			"unused days)",
-			r.Bytes/mb, r.Limit/mb, r.Project, r.Projects, r.AllBytes/mb))
+			r.Bytes/mb, r.Limit/mb, r.Project, plain.Count(r.Projects, "project"), r.AllBytes/mb))
 	}
 	return lines
 }
