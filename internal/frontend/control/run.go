@@ -1,3 +1,8 @@
+// Package control is the front end for programs: it writes what a conversation does as text, as one JSON object or as a
+// stream of JSON lines, and as a server it also reads messages, answers and requests of a host, in the protocol of the
+// Claude Agent SDK.
+//
+// A [Runner] runs the turns of a conversation and shows them on an [Output].
 package control
 
 import (

@@ -1,3 +1,5 @@
+// Package bash finds out what a shell line would do without running it: which simple commands it has, which files they
+// read and write, and which scripts they run. What it does not understand needs approval.
 package bash
 
 import (
