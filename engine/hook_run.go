@@ -44,7 +44,8 @@ func newHookRunner(s *Session, p *Project) (*hook.Runner, error) {
 				in.Transcript = filepath.Join(p.options.Env.Sessions(p.dir).Dir, s.log.ID()+".jsonl")
 			}
 		},
-		Told: func(h *hook.Hook) { s.reads.hookTold(h) },
+		Told:   func(h *hook.Hook) { s.reads.hookTold(h) },
+		Rewake: s.changed,
 		Watch: func(ran hook.Ran) {
 			if watch := s.Host().HookRan; watch != nil {
 				watch(ran)

@@ -27,6 +27,7 @@ type Status struct {
 	Queue    []QueuedMessage // sent by the user and not yet in the conversation
 	Agents   []session.Agent // in the background, until the model has seen their results
 	Jobs     []Job           // background commands
+	Rewake   bool            // a hook with asyncRewake has told something that the model reads with its next request
 	Servers  []mcp.Status    // MCP servers, those of the host last
 	Problems []knack.Problem // found since the Engine was opened
 }
@@ -41,6 +42,7 @@ func (s *Session) Status() Status {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	out.Rewake = s.hooks != nil && s.hooks.HasLate()
 	out.Running, out.Waiting, out.Queue = s.running, slices.Clone(s.questions), s.queue.list()
 	return out
 }

@@ -75,6 +75,8 @@ type Runner struct {
 	// Told is called when a hook has answered with text that a model reads: context, a reason, or another result of a
 	// tool. nil: it is not. Several goroutines may call it.
 	Told func(h *Hook)
+	// Rewake is called when Late has something new, for a model that does nothing at the moment. nil: it is not.
+	Rewake func()
 	// Guarded posts in place of Client for hooks with Mute, whose author is not trusted; nil: Client.
 	Guarded *http.Client
 	// Model sends a prompt to the fast model; nil: there is none.
@@ -441,8 +443,18 @@ func (r *Runner) launch(h *Hook, in Input, text []byte) {
 			r.mu.Lock()
 			r.late = append(r.late, Answered{in, Outcome{Context: []string{answer.reason}}})
 			r.mu.Unlock()
+			if r.Rewake != nil {
+				r.Rewake()
+			}
 		}
 	})
+}
+
+// HasLate reports whether Late would return something.
+func (r *Runner) HasLate() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.late) > 0
 }
 
 // Late removes and returns what asynchronous hooks with Rewake told the model since the last call.

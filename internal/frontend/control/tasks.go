@@ -23,7 +23,8 @@ type tasks struct {
 	announced map[string]bool // IDs of commands and agents whose end began a turn
 }
 
-// watchTasks tells a host what runs in the background, and begins a turn when something ends while none runs.
+// watchTasks tells a host what runs in the background, and begins a turn when something ends, or a hook with asyncRewake
+// reports something, while none runs.
 func (s *server) watchTasks(ctx context.Context) {
 	for ctx.Err() == nil {
 		session := s.current()
@@ -90,14 +91,14 @@ func (s *server) tasksChanged(of *engine.Session, st engine.Status) {
 	}
 }
 
-// unannounced reports whether something has ended of which the model does not know. What the user stopped is no news.
+// unannounced reports whether something has happened of which the model does not know. What the user stopped is no news.
 // The caller must hold s.mu.
 func (s *server) unannounced(st engine.Status) bool {
 	text, _ := s.endsText(st)
 	return text != ""
 }
 
-// endsText returns the text about what has ended and was not announced yet, and its IDs.
+// endsText returns the text about what has happened and was not announced yet, and the IDs of what has ended.
 func (s *server) endsText(st engine.Status) (text string, ids []string) {
 	var lines []string
 	for _, a := range st.Agents {
@@ -112,6 +113,9 @@ func (s *server) endsText(st engine.Status) (text string, ids []string) {
 			lines = append(lines, fmt.Sprintf("Background command %s (%s) %s: bash_output shows its output.", j.ID,
 				engine.Clip(j.Line, 200), j.State))
 		}
+	}
+	if st.Rewake {
+		lines = append(lines, "A hook that ran in the background reports something, which follows.")
 	}
 	if lines == nil {
 		return "", nil

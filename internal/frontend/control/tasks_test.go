@@ -60,6 +60,22 @@ func TestBackgroundAgent(t *testing.T) {
 	h.end()
 }
 
+// TestRewakeTurn: what a hook with asyncRewake reports after the turn begins another one.
+func TestRewakeTurn(t *testing.T) {
+	t.Parallel()
+	hook := `until [ -e go ]; do sleep 0.02; done; echo "the tests fail" >&2; exit 2`
+	h := newHost(t, llmtest.New(llmtest.Reply("first"),
+		llmtest.Answer{Want: []string{"ran in the background", "the tests fail"}, Text: "saw it"}), nil,
+		values(map[string]any{"hooks": map[string]any{"Stop": []any{map[string]any{"hooks": []any{map[string]any{
+			"type": "command", "command": hook, "asyncRewake": true, "once": true}}}}}}))
+	h.ask("1", `{"subtype":"initialize"}`)
+	h.user("begin")
+	h.expect(`"type":"result"`, "first")
+	h.write("go", "")
+	h.expect(`"type":"result"`, "saw it")
+	h.end()
+}
+
 // TestMoveToBackground: a command that a call waits for is moved to the background.
 func TestMoveToBackground(t *testing.T) {
 	t.Parallel()
