@@ -62,10 +62,6 @@ func (p *Project) Untrusted(ctx context.Context) ([]TrustItem, error) {
 	return openItems(items), err
 }
 
-// FolderTrusted reports whether the user trusts the folder of p: git and other programs follow its configuration, and
-// hooks of the user run outside the sandbox.
-func FolderTrusted(p *Project) bool { return p.trust.Trusted() }
-
 // WriteItems writes, for people to read, what items would load.
 func (p *Project) WriteItems(w io.Writer, items []TrustItem) { p.trust.Write(w, items, nil) }
 
@@ -74,6 +70,10 @@ func (p *Project) WriteItems(w io.Writer, items []TrustItem) { p.trust.Write(w, 
 func (e *Engine) NeedsTrust() bool {
 	return slices.ContainsFunc(problemsOfFiles(e.Project(), e.Catalog()), needsTrust)
 }
+
+// Trusted reports whether the user trusts the folder: git and other programs follow its configuration, and hooks of the
+// user run outside the sandbox.
+func (e *Engine) Trusted() bool { return e.Project().trust.Trusted() }
 
 // needsTrust reports whether trusting the project would resolve a problem.
 func needsTrust(p knack.Problem) bool {

@@ -143,7 +143,8 @@ func New(o Options, servers ...Server) *Client {
 	return c
 }
 
-// SetTimeout limits connecting to each server, whatever its own Timeout is; 0 changes nothing. It is called before Start.
+// SetTimeout limits connecting to each server, whatever its own Timeout is; 0 changes nothing. It is called before
+// Start.
 func (c *Client) SetTimeout(limit time.Duration) { c.timeout = limit }
 
 // Start starts connecting to all servers, in the background and in parallel. A server that cannot be

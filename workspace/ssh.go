@@ -424,7 +424,9 @@ func pathError(op, name string, err error) error {
 	return &fs.PathError{Op: op, Path: name, Err: err}
 }
 
-func (w *SSH) script(ctx context.Context, text string, args []string, in io.Reader, out, stderr io.Writer) (int, error) {
+func (w *SSH) script(
+	ctx context.Context, text string, args []string, in io.Reader, out, stderr io.Writer,
+) (int, error) {
 	exit, err := w.exec(ctx, "exec /bin/sh -c "+quote(text)+" sh "+quoteAll(args), in, out, stderr, nil)
 	return exit.Code, err
 }

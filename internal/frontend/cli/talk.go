@@ -202,13 +202,14 @@ func greeting(e *engine.Engine, env engine.Env, m permission.Mode) tui.Greeting 
 	switch {
 	case e.NeedsTrust():
 		trusted = "some files are ignored until you trust them"
-	case engine.FolderTrusted(p):
+	case e.Trusted():
 		trusted = "trusted"
 	}
 	return tui.Greeting{
 		Title: "Knack " + p.Version(), Place: fromHome(p.Dir(), env.Get("HOME")),
 		Facts: []tui.Fact{
-			{Name: "mode", Text: string(m) + ": " + modeText(m), Key: "shift+tab"}, {Name: "skills", Text: skills, Key: "/skills"},
+			{Name: "mode", Text: string(m) + ": " + modeText(m), Key: "shift+tab"},
+			{Name: "skills", Text: skills, Key: "/skills"},
 			{Name: "folder", Text: trusted, Key: "/trust"},
 		},
 		Tries: []string{"Ask about this code, or say what to change", "@FILE attaches a file, !COMMAND runs one",

@@ -23,8 +23,8 @@ type tasks struct {
 	announced map[string]bool // IDs of commands and agents whose end began a turn
 }
 
-// watchTasks tells a host what runs in the background, and begins a turn when something ends, or a hook with asyncRewake
-// reports something, while none runs.
+// watchTasks tells a host what runs in the background, and begins a turn when something ends, or a hook with
+// asyncRewake reports something, while none runs.
 func (s *server) watchTasks(ctx context.Context) {
 	for ctx.Err() == nil {
 		session := s.current()
@@ -91,8 +91,8 @@ func (s *server) tasksChanged(of *engine.Session, st engine.Status) {
 	}
 }
 
-// unannounced reports whether something has happened of which the model does not know. What the user stopped is no news.
-// The caller must hold s.mu.
+// unannounced reports whether something has happened of which the model does not know. What the user stopped is no
+// news. The caller must hold s.mu.
 func (s *server) unannounced(st engine.Status) bool {
 	text, _ := s.endsText(st)
 	return text != ""

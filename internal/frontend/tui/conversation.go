@@ -179,7 +179,8 @@ func (c *conversation) user(text string) {
 		widest = max(widest, l.Width())
 	}
 	for i, l := range rows { // the background is a block
-		rows[i] = append(l, styled.Span{Text: strings.Repeat(" ", max(min(widest+1, c.width)-l.Width(), 0)), Style: styled.User})
+		missing := max(min(widest+1, c.width)-l.Width(), 0)
+		rows[i] = append(l, styled.Span{Text: strings.Repeat(" ", missing), Style: styled.User})
 	}
 	c.add(blockUser, rows...)
 }

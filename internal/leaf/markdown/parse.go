@@ -20,9 +20,9 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// NewParser returns a CommonMark parser that treats HTML as text, and leaves formulas as they are written. [Table] and [Addresses]
-// parse tables and bare addresses, because goldmark's own extensions would add 0.4 ms to every
-// start of the program.
+// NewParser returns a CommonMark parser that treats HTML as text, and leaves formulas as they are written. [Table] and
+// [Addresses] parse tables and bare addresses, because goldmark's own extensions would add 0.4 ms to every start of the
+// program.
 func NewParser() parser.Parser {
 	in := util.Prioritized
 	return parser.NewParser(
