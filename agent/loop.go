@@ -242,11 +242,10 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 			_, err := r.record(session.Entry{Type: session.TypeAnswer, Answer: &session.Answer{
 				Message: answer.Message, Stop: answer.Stop, Usage: answer.Usage, Cost: cost, Model: model.Info().ID,
 			}})
-			// The start of a call that may change something waits for the disk, and so does the end of the turn.
 			if err != nil {
 				return nil, err
 			}
-			return answer, nil
+			return answer, r.log.Sync()
 		}
 		if answer != nil {
 			partial = answer
