@@ -159,10 +159,11 @@ func (m *Servers) tools() tool.Set {
 	return m.chosen(set)
 }
 
-// describe returns what a server says about its tool, in one line of untrusted text; "" if there is no such tool.
-func (m *Servers) describe(name string) string {
+// describe returns what a server says about the tool with this label, in one line of untrusted text; "" if there is no
+// such tool.
+func (m *Servers) describe(label string) string {
 	for _, t := range m.tools() {
-		if line, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n"); t.Name == name && line != "" {
+		if line, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n"); t.Label == label && line != "" {
 			return "The " + t.Origin + " says: " + line
 		}
 	}

@@ -77,10 +77,12 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestLine: a call is described by its summary, or by its only text, or by its input.
+// TestLine: a call is described by its summary, or by its only text, or by its fields in their order.
 func TestLine(t *testing.T) {
 	for in, want := range map[string]string{
-		`{"path":"a","x":1}`: "summary of a", `{"path":""}`: "", `{"other":"text"}`: "text", `{"other":5}`: `{"other":5}`, `{}`: "",
+		`{"path":"a","x":1}`: "summary of a", `{"path":""}`: "", `{"other":"text"}`: "text", `{"other":5}`: "other: 5", `{}`: "",
+		`{"title":"Crash","labels":["bug"],"body":"It is, \"so\"","none":null}`: `title: Crash, labels: ["bug"], ` +
+			`body: It is, "so", none: null`, `{"b":"2","a":"1"}`: "b: 2, a: 1", `{"b":"2","a`: `{"b":"2","a`, `[1]`: "[1]",
 	} {
 		x := tool.Tool{Summary: func(input json.RawMessage) string {
 			var in struct{ Path string }

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/knack-agent/knack"
@@ -111,25 +112,36 @@ func (t *Tool) Names() []string {
 }
 
 // Line describes an input of the tool in one line of untrusted text: its Summary, or
-// else its only field if that is text, or else the whole input.
+// else its only field if that is text, or else all fields in their order, as in
+// "title: Crash, labels: ["bug"]".
 func (t *Tool) Line(input json.RawMessage) string {
 	if t.Summary != nil {
 		if s := t.Summary(input); s != "" {
 			return s
 		}
 	}
-	var in map[string]any
-	if json.Unmarshal(input, &in) == nil && len(in) == 1 {
-		for _, v := range in {
-			if s, ok := v.(string); ok {
-				return s
-			}
+	dec := json.NewDecoder(bytes.NewReader(input))
+	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
+		return string(bytes.TrimSpace(input))
+	}
+	var fields []string
+	for dec.More() {
+		name, err := dec.Token()
+		var value json.RawMessage
+		if err != nil || dec.Decode(&value) != nil {
+			return string(bytes.TrimSpace(input))
 		}
+		var text string
+		isText := value[0] == '"' && json.Unmarshal(value, &text) == nil
+		switch {
+		case isText && len(fields) == 0 && !dec.More():
+			return text
+		case !isText:
+			text = string(value)
+		}
+		fields = append(fields, fmt.Sprintf("%s: %s", name, text))
 	}
-	if text := string(bytes.TrimSpace(input)); text != "{}" {
-		return text
-	}
-	return "" // nothing that a reader would miss
+	return strings.Join(fields, ", ")
 }
 
 // SummaryOf returns a Tool.Summary from a func with a typed input.

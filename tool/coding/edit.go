@@ -177,20 +177,12 @@ func (c *change) applyEdits(in editInput, o FileOptions) (data []byte, text stri
 		if o.secret(c.ws, c.abs) || o.secret(c.ws, c.real) {
 			return nil, "", res, errors.New("the edits do not fit the file")
 		}
-		return nil, "", res, editError{fmt.Errorf("%s: %w", in.Path, err)}
+		return nil, "", res, fmt.Errorf("%s: %w", in.Path, err)
 	}
 	if data, err = enc.Write(res.Text); err != nil {
 		return nil, "", res, fmt.Errorf("%s: %w", in.Path, err)
 	}
 	return data, text, res, nil
-}
-
-// An editError says to the model which edit does not fit the file.
-type editError struct{ error }
-
-// People says it to the user, for whom the details do not matter.
-func (editError) People() string {
-	return "failed: the text to replace is not there as the model wrote it"
 }
 
 // changes returns the Changes of a tool that changes a file. planned returns the old

@@ -325,6 +325,32 @@ func TestEdit(t *testing.T) {
 	}
 }
 
+// TestEditFailsForPeople: the line for people says why an edit failed, without what only the model needs.
+func TestEditFailsForPeople(t *testing.T) {
+	b := newFixture(t, FileOptions{})
+	put(t, b.path("a"), "one\none\ntwo\n")
+	people := func(name, input string) string {
+		call := llm.ToolCall{ID: "1", Name: name, Input: []byte(input)}
+		return tool.Call(t.Context(), b.tools, call, tool.AllowAll, nil).People
+	}
+	for input, want := range map[string]string{
+		`{"path":"a"}`: "no text to replace is named",
+		`{"path":"a","edits":[{"oldText":"","newText":"x"}]}`:                                        "the text to replace is empty",
+		`{"path":"a","edits":[{"oldText":"two","newText":"two"}]}`:                                   "the new text is the same as the old",
+		`{"path":"a","edits":[{"oldText":"three","newText":"x"}]}`:                                   "the text to replace is not there as the model wrote it",
+		`{"path":"a","edits":[{"oldText":"one","newText":"x"}]}`:                                     "the text to replace occurs 2 times",
+		`{"path":"a","edits":[{"oldText":"one\ntwo","newText":"x"},{"oldText":"two","newText":""}]}`: "two of the edits overlap",
+		`{"path":"none","edits":[{"oldText":"one","newText":"x"}]}`:                                  "it does not exist",
+	} {
+		if res := people("edit", input); res != "failed: "+want {
+			t.Errorf("%s: %q, want %q", input, res, want)
+		}
+	}
+	if res := people("read", `{"path":"none"}`); res != "failed: it does not exist" {
+		t.Errorf("read: %q", res)
+	}
+}
+
 func TestStale(t *testing.T) {
 	b := newFixture(t, FileOptions{}, "f=one\n", "g=one\n")
 	b.call(t, "read", `{"path":"f"}`)

@@ -307,7 +307,23 @@ func TestScreenStatusLine(t *testing.T) {
 	d := newFixture(t, serve(t))
 	k := d.onScreen(t, 80, 24, "--settings",
 		`{"statusLine": {"type": "command", "command": "grep -o '\"current_dir\"' | tr -d '\\n'; printf ' \\033[32mown\\033[0m line'"}}`)
-	k.shows(80, 24, `(?m)^"current_dir" own line$`)
+	k.shows(80, 24, `(?m)^default \(shift\+tab\)  "current_dir" own line$`)
+	k.quits()
+}
+
+// TestScreenServerTool: an approval of a server's tool has what the server says of it, and whose words that is; the
+// heading of the call names both and is no JSON.
+func TestScreenServerTool(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t, llmtest.Use("wait_for_mcp_servers", map[string]any{}),
+		llmtest.Use("mcp__notes__add", map[string]any{"text": "milk"}), llmtest.Reply("Added.")))
+	d.settings(t, `{"mcpServers": {"notes": {"command": "toolserver", "args": ["add"]}}}`)
+	k := d.onScreen(t, 100, 30)
+	k.shows(100, 30, `(?m)^ +mode +default: asks before changes +shift\+tab$`)
+	k.types("note milk\r")
+	k.shows(100, 30, `(?s)Use add of the MCP server notes\?.*The MCP server notes says: Says add.*text  milk.*1 yes`)
+	k.types("1")
+	k.shows(100, 30, `(?s)● notes: add  milk\n.*Added\.`)
 	k.quits()
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -32,5 +33,18 @@ func TestServerWarnings(t *testing.T) {
 	if got := out.String(); got != "knack: warn: 2 problems of MCP servers (knack mcp test)\n"+
 		"knack: warn: hooks failed, 1 time: knack -p -v names them\n" {
 		t.Errorf("beside a failed hook: %q", got)
+	}
+}
+
+// TestRefusedLine: of many rules that would permit what was refused, the first five are named.
+func TestRefusedLine(t *testing.T) {
+	refused := []engine.Refused{{}}
+	refused[0].Tool = "bash"
+	for i, want := range []string{"", "", "", "", "", " and 1 more rule\n", " and 2 more rules\n"} {
+		refused[0].By.Suggest = append(refused[0].By.Suggest, fmt.Sprintf("Bash(r%d)", i))
+		line := refusedLine(refused)
+		if i < 5 && !strings.HasSuffix(line, fmt.Sprintf(" --allow 'Bash(r%d)'\n", i)) || !strings.HasSuffix(line, want) {
+			t.Errorf("%d rules: %q", i+1, line)
+		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/clipperhouse/displaywidth"
+
+	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
 // An Editor is the text being typed. The zero Editor is empty.
@@ -156,10 +158,10 @@ func (e *Editor) Paste(text string) {
 	rows := strings.Count(strings.TrimSuffix(text, "\n"), "\n") + 1
 	switch {
 	case rows > pasteRows:
-		e.Attach(Chip{Label: fmt.Sprintf("pasted text %d, %d lines", len(e.chips)+1, rows), Text: text, Pasted: true})
+		e.Attach(Chip{Label: fmt.Sprintf("pasted text %d, %s lines", len(e.chips)+1, plain.Number(rows)), Text: text, Pasted: true})
 	case len(text) > pasteBytes:
-		e.Attach(Chip{Label: fmt.Sprintf("pasted text %d, %d characters", len(e.chips)+1, utf8.RuneCountInString(text)),
-			Text: text, Pasted: true})
+		e.Attach(Chip{Label: fmt.Sprintf("pasted text %d, %s characters", len(e.chips)+1,
+			plain.Number(utf8.RuneCountInString(text))), Text: text, Pasted: true})
 	default:
 		e.change(false)
 		e.put(clean(text))

@@ -358,7 +358,7 @@ func (f *Front) summary(c *llm.ToolCall) string {
 
 // call returns the line for a call: the tool and its input.
 func (f *Front) call(c *llm.ToolCall) string {
-	return f.paint(bold, plain.Line(c.Name)) + " " + plain.Line(clip(f.summary(c), 160))
+	return f.paint(bold, show.Tool(c.Name)) + " " + plain.Line(clip(f.summary(c), 160))
 }
 
 // columns returns the width of the terminal in columns, or 80 if it is unknown.

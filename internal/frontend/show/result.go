@@ -85,6 +85,9 @@ func ResultOf(r *session.Result, heading styled.Line, width int, how string) Res
 			out.Line = append(append(out.Line, styled.Span{Text: "  "}), Counts(details.Added, details.Removed)...)
 		}
 	default:
+		if strings.HasPrefix(r.Name, "mcp__") { // its arguments may be long; the record has them
+			out.Line = heading.Cut(max(width-len(indent), 1))
+		}
 		out.Rows = Text(text, width, how)
 	}
 	if !r.IsError && details.Diff != "" {

@@ -24,11 +24,23 @@ func Elapsed(d time.Duration) string {
 // headingCells is the maximum width of a heading. The session has the whole input.
 const headingCells = 300
 
-// Heading describes a call in one line: the label of the tool, and its input in one line of untrusted text.
+// Tool returns the name of a tool as people see it: that of an MCP server is "server: tool".
+func Tool(name string) string {
+	if rest, ok := strings.CutPrefix(name, "mcp__"); ok {
+		name = strings.Replace(rest, "__", ": ", 1)
+	}
+	return plain.Line(name)
+}
+
+// Heading describes a call in one line: the tool, and its input in one line of untrusted text.
 func Heading(tool, summary string) styled.Line {
-	l := styled.Line{{Text: plain.Line(tool), Style: styled.Bold}}
+	l := styled.Line{{Text: Tool(tool), Style: styled.Bold}}
+	gap := " "
+	if strings.HasPrefix(tool, "mcp__") { // its name has blanks
+		gap = "  "
+	}
 	if summary != "" {
-		l = append(l, styled.Span{Text: " " + plain.Line(Start(summary, headingCells))})
+		l = append(l, styled.Span{Text: gap + plain.Line(Start(summary, headingCells))})
 	}
 	return l.Cut(headingCells)
 }

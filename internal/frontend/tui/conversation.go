@@ -139,9 +139,9 @@ func (c *conversation) folded(typed, text string) string {
 		end--
 	}
 	pasted := strings.Trim(text[start:len(text)-end], "\n")
-	size := plain.Count(strings.Count(pasted, "\n")+1, "line")
+	size := plain.Number(strings.Count(pasted, "\n")+1) + " lines"
 	if !strings.Contains(pasted, "\n") {
-		size = plain.Count(utf8.RuneCountInString(pasted), "character")
+		size = plain.Number(utf8.RuneCountInString(pasted)) + " characters"
 	}
 	c.keep(shown{head: styled.S(styled.Dim, "Pasted text"), text: pasted})
 	return text[:start] + "[pasted text, " + size + seeAll + "]" + text[len(text)-end:]
@@ -374,7 +374,7 @@ func (c *conversation) sub(e agent.Event, now time.Time) {
 		c.endSub(e.Entry.Agent.Log)
 	case e.Entry.Result != nil:
 		r := e.Entry.Result
-		res := show.ResultOf(r, styled.S(styled.Bold, plain.Line(r.Name)), c.width, seeAll)
+		res := show.ResultOf(r, styled.S(styled.Bold, show.Tool(r.Name)), c.width, seeAll)
 		c.keep(shown{head: append(styled.S(styled.Dim, plain.Line(s.Name)+"  "), res.Line...), text: res.Whole})
 	}
 }

@@ -44,7 +44,7 @@ func TestHuge(t *testing.T) {
 		fits(t, l, 80)
 	}
 	v.prompt.Paste(strings.Repeat("line\n", 1<<20))
-	if got := v.prompt.Display(); got != "[pasted text 1, 1048576 lines]" {
+	if got := v.prompt.Display(); got != "[pasted text 1, 1,048,576 lines]" {
 		t.Errorf("a paste of a million lines is %.80q", got)
 	}
 	v.prompt.Paste(long)

@@ -367,8 +367,11 @@ func (v *view) input(width, maxRows int) ([]styled.Line, terminal.Cursor) {
 	return out, terminal.Cursor{Row: row - top, Col: col + 2}
 }
 
-// statusKeys is the width from which the status line has the key that changes the mode.
-const statusKeys = 70
+// Limits of the status line, in columns.
+const (
+	statusKeys  = 40 // from here on it has the key that changes the mode
+	statusModel = 6  // a model that would have less is left out
+)
 
 // statusLine returns as many parts as fit, the most important ones first.
 func (v *view) statusLine(width int) styled.Line {
@@ -382,17 +385,6 @@ func (v *view) statusLine(width int) styled.Line {
 		model += " " + plain.Line(s.effort)
 	}
 	parts = append(parts, styled.Span{Text: model, Style: styled.Dim})
-	if s.own != "" { // in place of all but a mode that differs from the usual one
-		var line styled.Line
-		if s.mode != "" && s.mode != permission.Default {
-			style := styled.Accent
-			if s.mode == permission.Bypass {
-				style = styled.Bad
-			}
-			line = styled.Line{{Text: string(s.mode), Style: style}, {Text: "  "}}
-		}
-		return append(line, styled.Span{Text: s.own, Style: styled.Dim}).Cut(width)
-	}
 	if s.mode != "" {
 		style := styled.Accent
 		switch s.mode {
@@ -406,11 +398,21 @@ func (v *view) statusLine(width int) styled.Line {
 			text += " (shift+tab)"
 		}
 		mode := styled.Span{Text: text, Style: style}
+		if s.own != "" { // in place of all but the mode
+			return styled.Line{mode, {Text: "  "}, {Text: s.own, Style: styled.Dim}}.Cut(width)
+		}
+		left := width - styled.Width(text) - len("  ") // the mode is always there
+		if parts = styled.Line(parts).Cut(left); left < statusModel {
+			parts = nil
+		}
 		if s.mode == permission.Default {
 			parts = append(parts, mode)
 		} else { // it matters more than the model
 			parts = append([]styled.Span{mode}, parts...)
 		}
+	}
+	if s.own != "" {
+		return styled.S(styled.Dim, s.own).Cut(width)
 	}
 	if s.window > 0 && s.used > 0 {
 		parts = append(parts, styled.Span{Text: bar(s.used, s.window, 8) + " " + percent(s.used, s.window),

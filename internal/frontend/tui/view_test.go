@@ -58,7 +58,18 @@ var scenes = []struct {
 	name string
 	make func(v *view)
 }{
-	{"idle", func(v *view) {}},
+	{"idle", func(v *view) { v.status.mode = permission.Default }},
+	{"idle-own", func(v *view) { v.status.mode, v.status.own = permission.Default, "~/src/knack  main  3 tests fail" }},
+	{"mode", func(v *view) { v.status.mode = permission.AcceptEdits }},
+	{"server", func(v *view) {
+		v.running = true
+		v.conv.summary = func(_ string, in []byte) string { return (&tool.Tool{}).Line(in) }
+		input := `{"title":"Parser crashes","labels":["bug","urgent"],"body":"It is longer than a terminal is wide, and goes on."}`
+		v.conv.event(toolCall("1", "mcp__tracker__create_issue", input), noon)
+		v.conv.event(result("1", "mcp__tracker__create_issue", "created 7", nil), noon)
+		v.conv.event(toolCall("2", "mcp__tracker__create_issue", input), noon)
+		v.conv.event(agent.Event{Started: &agent.Started{Call: "2"}}, noon)
+	}},
 	{"streaming", func(v *view) {
 		v.running = true
 		v.conv.user("what is in a.txt?")
@@ -208,6 +219,57 @@ func TestFrames(t *testing.T) {
 				t.Errorf("got:\n%s\nwant:\n%s", b.String(), want)
 			}
 		})
+	}
+}
+
+// TestNarrowest: windows of a few columns show what fits, and stop nothing.
+func TestNarrowest(t *testing.T) {
+	for _, sc := range scenes {
+		for _, width := range []int{1, 2, 3} {
+			v := newView()
+			v.conv.width = width
+			sc.make(v)
+			if v.dialog != nil {
+				v.writeTall(width, 24)
+			}
+			v.conv.take()
+			for range 2 {
+				if live, _ := v.live(width, 24, noon); len(live) >= 24 {
+					t.Errorf("%s: %d rows in %d columns", sc.name, len(live), width)
+				}
+				v.picker = newPicker("title", []item{{label: "one", help: "help"}})
+			}
+		}
+	}
+	for _, width := range []int{1, 2, 40} {
+		g := Greeting{Title: "Knack", Place: "~/p", Facts: []Fact{{"mode", "default", "key"}}, Tries: []string{"ask"}}
+		if len(g.lines(width, 24)) == 0 {
+			t.Errorf("nothing is said in %d columns", width)
+		}
+	}
+}
+
+// TestMode: the mode is in the status line of every width that has room for it, and its key from 40 columns on, also
+// with the user's own line.
+func TestMode(t *testing.T) {
+	for _, mode := range []permission.Mode{permission.Default, permission.AcceptEdits, permission.Plan, permission.Bypass,
+		permission.DontAsk} {
+		for width := 20; width <= 100; width++ {
+			for _, own := range []string{"", strings.Repeat("own line ", 20)} {
+				v := newView()
+				v.status.mode, v.status.own = mode, own
+				v.status.model, v.status.effort = "a/model-with-a-name-that-is-rather-long", "high"
+				l := v.statusLine(width)
+				fits(t, l, width)
+				want := string(mode)
+				if width >= 40 {
+					want += " (shift+tab)"
+				}
+				if !strings.Contains(l.String(), want) {
+					t.Errorf("%d columns: %q does not have %s", width, l.String(), want)
+				}
+			}
+		}
 	}
 }
 

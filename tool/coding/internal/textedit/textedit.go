@@ -9,7 +9,6 @@
 package textedit
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -42,7 +41,7 @@ type match struct {
 // edit, counted from 0 as in the input.
 func Apply(text string, edits []Edit) (Result, error) {
 	if len(edits) == 0 {
-		return Result{}, errors.New("edits is empty: give at least one {oldText, newText}")
+		return Result{}, failure{"edits is empty: give at least one {oldText, newText}", "no text to replace is named"}
 	}
 	n := normalise(text)
 	var res Result
@@ -55,10 +54,12 @@ func Apply(text string, edits []Edit) (Result, error) {
 		e.Old, e.New = unixLineEnds(e.Old), unixLineEnds(e.New)
 		edits := &edits[i]
 		if e.Old == "" {
-			return Result{}, fmt.Errorf("%s is empty: name the text to replace, or use write for a whole file", name)
+			return Result{}, failure{name + " is empty: name the text to replace, or use write for a whole file",
+				"the text to replace is empty"}
 		}
 		if e.Old == e.New {
-			return Result{}, fmt.Errorf("%s and its newText are the same: nothing would change", name)
+			return Result{}, failure{name + " and its newText are the same: nothing would change",
+				"the new text is the same as the old"}
 		}
 		found := n.exact(e.Old, edits.All)
 		if len(found) == 0 {
@@ -68,10 +69,11 @@ func Apply(text string, edits []Edit) (Result, error) {
 		}
 		switch {
 		case len(found) == 0:
-			return Result{}, errors.New(n.notFound(name, e))
+			return Result{}, failure{n.notFound(name, e), "the text to replace is not there as the model wrote it"}
 		case len(found) > 1 && !edits.All:
-			return Result{}, fmt.Errorf("%s occurs %d times, at %s: add lines around it until it occurs once, or set replaceAll",
-				name, len(found), n.lines(found))
+			return Result{}, failure{fmt.Sprintf("%s occurs %d times, at %s: add lines around it until it occurs once, "+
+				"or set replaceAll", name, len(found), n.lines(found)),
+				fmt.Sprintf("the text to replace occurs %d times", len(found))}
 		}
 		for _, f := range found {
 			matches = append(matches, match{i, f.start, f.end})
@@ -80,9 +82,9 @@ func Apply(text string, edits []Edit) (Result, error) {
 	slices.SortFunc(matches, func(a, b match) int { return a.start - b.start })
 	for i := 1; i < len(matches); i++ {
 		if a, b := matches[i-1], matches[i]; b.start < a.end {
-			return Result{}, fmt.Errorf("edits[%d] and edits[%d] overlap at line %d: make them one edit, "+
-				"or use a shorter oldText in each",
-				min(a.edit, b.edit), max(a.edit, b.edit), n.line(b.start))
+			return Result{}, failure{fmt.Sprintf("edits[%d] and edits[%d] overlap at line %d: make them one edit, "+
+				"or use a shorter oldText in each", min(a.edit, b.edit), max(a.edit, b.edit), n.line(b.start)),
+				"two of the edits overlap"}
 		}
 	}
 	for _, m := range matches {
@@ -95,11 +97,17 @@ func Apply(text string, edits []Edit) (Result, error) {
 		return Result{}, err
 	}
 	if out == text {
-		return Result{}, errors.New("the edits change nothing in the file")
+		return Result{}, failure{"the edits change nothing in the file", "the edits change nothing"}
 	}
 	res.Text = out
 	return res, nil
 }
+
+// A failure is an error with a text for the model and one for people, for whom the details do not matter.
+type failure struct{ model, people string }
+
+func (f failure) Error() string  { return f.model }
+func (f failure) People() string { return "failed: " + f.people }
 
 func unixLineEnds(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
 
