@@ -250,7 +250,7 @@ update shows what is different in the new one.`,
 		return each(args, func(id string) error {
 			f, ok := found[id]
 			if !ok {
-				return errors.New("Claude Code has not installed it")
+				return errors.New("not installed by Claude Code")
 			}
 			if all && x.lock.Plugins[id] != nil {
 				return nil // it is imported already, or installed
