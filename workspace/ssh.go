@@ -12,7 +12,6 @@ import (
 	"os/user"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,8 +39,8 @@ type SSHOptions struct {
 	Silence time.Duration
 }
 
-// SSH is a directory on another machine. Files are accessed with SFTP; atomic writes, Glob and
-// Search use a POSIX shell there. Set its fields before the first command runs.
+// SSH is a directory on another machine. Files are accessed with SFTP; ReadDir, Glob, Search and
+// atomic writes use a POSIX shell there. Set its fields before the first command runs.
 type SSH struct {
 	posix
 	Prefix      string               // shell text before every command line
@@ -400,20 +399,6 @@ func (w *SSH) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 func (w *SSH) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	info, err := await(ctx, w, func() (fs.FileInfo, error) { return w.sftp.Lstat(w.Path(name)) })
 	return info, pathError("lstat", name, err)
-}
-
-// ReadDir lists a directory, sorted by name.
-func (w *SSH) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
-	infos, err := await(ctx, w, func() ([]fs.FileInfo, error) { return w.sftp.ReadDirContext(ctx, w.Path(name)) })
-	if err != nil {
-		return nil, pathError("readdir", name, err)
-	}
-	list := make([]fs.DirEntry, len(infos))
-	for i, info := range infos {
-		list[i] = fs.FileInfoToDirEntry(info)
-	}
-	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	return list, nil
 }
 
 func pathError(op, name string, err error) error {

@@ -44,6 +44,9 @@ func findTool(ws treeFS, o FileOptions) tool.Tool {
 			return tool.Result{}, err
 		}
 		defer tr.Close()
+		if err := tr.readAhead(); err != nil {
+			return tool.Result{}, err
+		}
 		g, err := newGlob(in.Pattern, tr.real)
 		if err != nil {
 			return tool.Result{}, err

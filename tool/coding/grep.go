@@ -79,6 +79,9 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 			return tool.Result{}, err
 		}
 		defer tr.Close()
+		if err := tr.readAhead(); err != nil {
+			return tool.Result{}, err
+		}
 		g := &grepCall{grepInput: in, limit: limit, limits: o.listLimits(), details: GrepDetails{Path: tr.abs}}
 		searcher := func() *search.Searcher {
 			s := p.Searcher(in.Multiline)

@@ -381,6 +381,20 @@ func TestRemoteTree(t *testing.T) {
 		"error: ~ is not known in this workspace: write the path in full, or relative to DIR")
 }
 
+// hugeWS has more below its directory than can be listed at once.
+type hugeWS struct{ remoteWS }
+
+func (hugeWS) Glob(context.Context, string, func(string, fs.FileInfo) error) error {
+	return errors.New("too much")
+}
+
+// TestListRemoteDirectory: ls reads one directory, not all that is below it, which may be the whole disk of a machine.
+func TestListRemoteDirectory(t *testing.T) {
+	b := newFixture(t, FileOptions{}, "a.go=\n", "b/b.go=\n")
+	b.tools = tool.Set{lsTool(hugeWS{remoteWS{l: b.ws}}, FileOptions{})}
+	b.want(t, "ls", `{}`, "a.go\nb/")
+}
+
 // slowWS cancels a call while it lists the directory z.
 type slowWS struct {
 	remoteWS

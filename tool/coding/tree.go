@@ -64,7 +64,7 @@ func openTree(ctx context.Context, ws treeFS, name string, call tool.Input) (*tr
 	if local, ok := ws.(osFS); ok {
 		t.dir, err = search.OpenDir(local.OSPath(t.real))
 	} else {
-		t.dir, err = openRemote(ctx, ws, t.real)
+		t.dir = &remote{ctx: ctx, ws: ws, path: t.real}
 	}
 	if errors.Is(err, search.ErrLink) {
 		return nil, fmt.Errorf("%s was changed to lead elsewhere while the call was being decided on: try again", abs)
@@ -249,18 +249,25 @@ type globFS interface {
 	Glob(ctx context.Context, dir string, yield func(path string, d fs.FileInfo) error) error
 }
 
-func openRemote(ctx context.Context, ws treeFS, dir string) (search.Dir, error) {
-	r := &remote{ctx: ctx, ws: ws, path: dir}
-	g, ok := ws.(globFS)
+// readAhead lists all that a walk will need in one round trip, if the workspace can.
+func (t *tree) readAhead() error {
+	r, ok := t.dir.(*remote)
 	if !ok {
-		return r, nil
+		return nil
+	}
+	g, ok := r.ws.(globFS)
+	if !ok {
+		return nil
 	}
 	r.all = map[string][]fs.DirEntry{}
-	err := g.Glob(ctx, dir, func(p string, d fs.FileInfo) error {
+	err := g.Glob(r.ctx, r.path, func(p string, d fs.FileInfo) error {
 		r.all[path.Dir(p)] = append(r.all[path.Dir(p)], fs.FileInfoToDirEntry(namedEntry{d, path.Base(p)}))
 		return nil
 	})
-	return r, err
+	if err != nil {
+		return fileError(t.abs, err)
+	}
+	return nil
 }
 
 // namedEntry is a FileInfo with a given base name.
