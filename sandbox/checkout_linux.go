@@ -227,7 +227,7 @@ func (r *run) putBack(c *checkout) string {
 		if before[name] == after[name] {
 			continue
 		}
-		info, err := os.Lstat(filepath.Join(c.top, name))
+		info, err := c.lstat(name, before[name])
 		hidden := permission.EnvFile(filepath.Base(name)) // from git here, so it looks changed
 		same := !dirty[name]
 		if entry := strings.Fields(after[name]); hidden && before[name] == "" && len(entry) > 1 { // mode, object, stage
@@ -357,6 +357,21 @@ func blobID(text string, digits int) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
+// lstat describes a file of the work tree. What lies behind a link is not the file, and neither is a directory, unless
+// entry, the one of the index, is that of a submodule.
+func (c *checkout) lstat(name, entry string) (os.FileInfo, error) {
+	p, err := openPlace(c.top, filepath.Join(c.top, name))
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	info, err := os.Lstat(fmt.Sprintf("/proc/self/fd/%d/%s", p.dir, p.name))
+	if err == nil && info.IsDir() && !strings.HasPrefix(entry, "160000 ") {
+		return nil, &fs.PathError{Op: "lstat", Path: name, Err: syscall.EISDIR}
+	}
+	return info, err
+}
+
 // newProtected returns the files and directories that the command left under protected names.
 func (r *run) newProtected(c *checkout) (paths []string) {
 	n := r.system.names
@@ -394,7 +409,7 @@ func (r *run) written(c *checkout, dirty map[string]bool, appeared []string) (re
 	}
 	for i, name := range names {
 		path := filepath.Join(c.top, name)
-		info, err := os.Lstat(path)
+		info, err := c.lstat(name, "")
 		dir, errDir := os.Lstat(filepath.Dir(path))
 		switch {
 		case name == "":
@@ -474,6 +489,11 @@ func (r *run) restore(c *checkout, saved, head string, remove []writtenFile, res
 			remove, _ = r.written(c, nil, nil)
 		}
 	}
+	// Git would remove a directory with all that is in it: what is left there belongs to no branch.
+	restore = slices.DeleteFunc(restore, func(name string) bool {
+		info, err := os.Lstat(filepath.Join(c.top, name))
+		return err == nil && info.IsDir()
+	})
 	list := strings.Join(restore, "\x00")
 	_, err := r.git(c, list, []string{"GIT_INDEX_FILE=" + saved}, "checkout-index", "-f", "-u", "-z", "--stdin")
 	if err != nil {

@@ -284,3 +284,71 @@ func TestPutBack(t *testing.T) {
 		t.Errorf("opened: %s", got)
 	}
 }
+
+// TestPutBackKinds: what is a file or link in one branch and a directory in the other is put back, too.
+func TestPutBackKinds(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Skip("no git")
+	}
+	b := newFixture(t).complete()
+	dir := filepath.Join(b.home, "repo")
+	policy := b.box.policy
+	policy.Dir = dir
+	local, err := workspace.NewLocal(b.home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer local.Close()
+	run := func(script string) workspace.Exit {
+		t.Helper()
+		var out strings.Builder
+		exit, err := local.Run(t.Context(), workspace.Command{Line: script, Output: &out})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%s\n%s%q", script, out.String(), exit.Refused)
+		return exit
+	}
+	run(`git init -q -b one repo && cd repo && git config user.name n && git config user.email a@b
+		mkdir lib .vscode && echo one | tee lib/x file .vscode/settings.json >/dev/null && ln -s lib link
+		git add . && git commit -qm one && git checkout -q -b two
+		git rm -rq lib link file && mkdir link file && echo two | tee link/x file/x .vscode/settings.json >/dev/null
+		git add . && git commit -qm two`)
+	if local, err = workspace.NewLocal(dir); err != nil {
+		t.Fatal(err)
+	}
+	defer local.Close()
+	local.Confine = newBox(t, policy).Confine
+	state := func() string {
+		out, err := exec.Command("sh", "-c", "cd "+dir+` && git symbolic-ref HEAD && git status --short && git ls-files -s &&
+			ls -lR --time-style=+ && cat */x`).CombinedOutput()
+		if err != nil {
+			t.Fatal(err, string(out))
+		}
+		return string(out)
+	}
+	for _, to := range []string{"one", "two"} {
+		before := state()
+		for _, script := range []string{"git checkout -q " + to,
+			"git checkout -q " + to + "; git commit -qam wip; true", "git reset -q --hard " + to} {
+			exit := run(script)
+			if after := state(); after != before {
+				t.Fatalf("%s: left\n%s, want\n%s", script, after, before)
+			}
+			if !strings.Contains(strings.Join(exit.Refused, "\n"), "are back as they were") {
+				t.Errorf("%s: not reported: %q", script, exit.Refused)
+			}
+		}
+		local.Confine = nil
+		run("git checkout -q " + to)
+		local.Confine = newBox(t, policy).Confine
+	}
+	// What the same command put into such a directory is in no commit, so it stays.
+	local.Confine = nil
+	run("git checkout -q one")
+	local.Confine = newBox(t, policy).Confine
+	exit := run("git checkout -q two; echo mine > link/mine; true")
+	if data, err := os.ReadFile(filepath.Join(dir, "link/mine")); err != nil || string(data) != "mine\n" {
+		t.Errorf("a file of the command was removed: %v %q", err, exit.Refused)
+	}
+}
