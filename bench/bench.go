@@ -200,3 +200,15 @@ func Ratio(a, b float64) float64 {
 	}
 	return a / b
 }
+
+// VisibleTemp makes a directory that sandboxed commands see: they have a /tmp of their own. The caller removes it.
+func VisibleTemp(prefix string) (string, error) {
+	cache, err := os.UserCacheDir()
+	if err == nil {
+		err = os.MkdirAll(cache, 0o755)
+	}
+	if err != nil {
+		return "", err
+	}
+	return os.MkdirTemp(cache, prefix)
+}

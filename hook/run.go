@@ -457,7 +457,7 @@ func (r *Runner) HasLate() bool {
 	return len(r.late) > 0
 }
 
-// Late removes and returns what asynchronous hooks with Rewake told the model since the last call.
+// Late returns what asynchronous hooks with Rewake have told the model since Late was last called.
 func (r *Runner) Late() []Answered {
 	if r == nil {
 		return nil

@@ -360,12 +360,12 @@ func blobID(text string, digits int) string {
 // lstat describes a file of the work tree. What lies behind a link is not the file, and neither is a directory, unless
 // entry, the one of the index, is that of a submodule.
 func (c *checkout) lstat(name, entry string) (os.FileInfo, error) {
-	p, err := openPlace(c.top, filepath.Join(c.top, name))
-	if err != nil {
-		return nil, err
+	for dir := filepath.Dir(name); dir != "."; dir = filepath.Dir(dir) {
+		if info, err := os.Lstat(filepath.Join(c.top, dir)); err == nil && !info.IsDir() {
+			return nil, &fs.PathError{Op: "lstat", Path: name, Err: syscall.ENOTDIR}
+		}
 	}
-	defer p.close()
-	info, err := os.Lstat(fmt.Sprintf("/proc/self/fd/%d/%s", p.dir, p.name))
+	info, err := os.Lstat(filepath.Join(c.top, name))
 	if err == nil && info.IsDir() && !strings.HasPrefix(entry, "160000 ") {
 		return nil, &fs.PathError{Op: "lstat", Path: name, Err: syscall.EISDIR}
 	}

@@ -72,8 +72,8 @@ func (j *journal) end() {
 	}
 }
 
-// moved is the file with the paths, each with a zero byte, at which files of protected names and secrets were found that
-// a command had moved to a directory that is not searched. The next session must find them, too.
+// moved is the file that lists, each ended by a zero byte, the paths to which commands moved protected files and secrets
+// in directories that are not searched. The next session must find them, too.
 func (j *journal) moved() string { return j.base + ".moved" }
 
 // remember adds a path to those of moved.

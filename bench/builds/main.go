@@ -43,14 +43,7 @@ func main() {
 }
 
 func measure(out io.Writer, dir, line string, hosts []string) error {
-	cache, err := os.UserCacheDir() // a command does not see the /tmp of the system
-	if err == nil {
-		err = os.MkdirAll(cache, 0o755)
-	}
-	if err != nil {
-		return err
-	}
-	tmp, err := os.MkdirTemp(cache, "knack-builds-")
+	tmp, err := bench.VisibleTemp("knack-builds-")
 	if err != nil {
 		return err
 	}

@@ -49,14 +49,7 @@ func main() {
 }
 
 func run(dir, only string, verbose bool) error {
-	cache, err := os.UserCacheDir() // commands do not see the /tmp of the system, where the remote would be
-	if err == nil {
-		err = os.MkdirAll(cache, 0o755)
-	}
-	if err != nil {
-		return err
-	}
-	tmp, err := os.MkdirTemp(cache, "knack-checkouts-")
+	tmp, err := bench.VisibleTemp("knack-checkouts-")
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,9 @@ import (
 	"github.com/knack-agent/knack/tool"
 )
 
-// Schemas fails unless the schema of each tool, which [tool.Define] made, is that of its input. If the environment
-// variable UPDATE_SCHEMAS is not empty, it writes each to NAME.json in the working directory instead.
+// Schemas checks that the schema of each tool is the one derived from the Go type of its input. [tool.Define] must have
+// made the tools. If the environment variable UPDATE_SCHEMAS is not empty, Schemas writes each schema to NAME.json in the
+// working directory instead.
 func Schemas(t *testing.T, tools tool.Set) {
 	t.Helper()
 	for i := range tools {

@@ -31,7 +31,7 @@ func Look(line, dir, root string) string {
 
 type look struct{ dir, root string } // dir is "" if it is not known
 
-// wrappers run the command that follows them. The letters are their options that have the next word as a value.
+// wrappers run the command that follows them. The letters are the options that take the next word as their value.
 var wrappers = map[string]string{"sudo": "CDghpRTu", "doas": "Cu", "env": "uCS", "nice": "n", "nohup": "", "time": "fo",
 	"command": "", "exec": "a", "xargs": "aEILnPsd", "timeout": "ks", "stdbuf": "eio"}
 

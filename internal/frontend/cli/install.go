@@ -80,7 +80,7 @@ func newInstaller(c *cobra.Command, f installFlags) (*installer, error) {
 
 func (x *installer) Close() error { return x.project.Close() }
 
-// withInstaller gives a command the flags of those that install something, and run an installer.
+// withInstaller adds the flags that all installing commands share, and makes the command call run with an installer.
 func withInstaller(c *cobra.Command, run func(x *installer, args []string) error) *cobra.Command {
 	var flags installFlags
 	flags.register(c)
