@@ -39,7 +39,7 @@ type Skill struct {
 	Model           string
 	Effort          string // low, medium, high, xhigh, max, or a number of thinking tokens
 	Fork            bool   // context: fork
-	Agent           string // the agent definition used by a fork; "": general-purpose
+	Agent           string // the agent definition that context: fork uses; "": general-purpose
 	Background      bool
 	Paths           []string        // if not empty, the skill is conditional
 	Hooks           json.RawMessage // as JSON, with the order kept: an object event → matchers, or a list; nil: none

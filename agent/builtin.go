@@ -25,8 +25,8 @@ var (
 	subText string
 )
 
-// GeneralPurpose returns the agent for forked skills that do not name one. It has the same tools as the agent that
-// starts it.
+// GeneralPurpose returns the agent for skills with context: fork that do not name one. It has the same tools as the
+// agent that starts it.
 func GeneralPurpose() Definition {
 	return Definition{
 		Name: defaultAgent,

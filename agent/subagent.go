@@ -32,8 +32,8 @@ type origin struct {
 	guards       []hook.Hook // the hooks of its definition and of the skills that restrict it
 }
 
-// maxForks is how deeply sub-agents may be nested.
-const maxForks = 4
+// maxDepth is how deeply sub-agents may be nested.
+const maxDepth = 4
 
 // A task is the work for a sub-agent.
 type task struct {
@@ -74,9 +74,9 @@ func (r subAgents) mayStart(skill string) error {
 				" is already running: this agent was started to do it"}
 		}
 	}
-	if r.depth() >= maxForks {
+	if r.depth() >= maxDepth {
 		return &knack.Refusal{Code: knack.RefusedRunning,
-			Message: fmt.Sprintf("agents start others at most %d deep: do it here", maxForks)}
+			Message: fmt.Sprintf("agents start others at most %d deep: do it here", maxDepth)}
 	}
 	return nil
 }
@@ -213,7 +213,7 @@ func (r subAgents) recordTask(ctx context.Context, t task) error {
 	var err error
 	if t.act != nil {
 		r.lastTyped = t.in.Typed
-		err = r.activate(ctx, t.act, session.ByFork, t.call, t.in)
+		err = r.activate(ctx, t.act, session.ByTask, t.call, t.in)
 	} else {
 		err = r.recordUser(Text(t.prompt), "", false)
 	}
@@ -237,7 +237,7 @@ func (r subAgents) recordTask(ctx context.Context, t task) error {
 }
 
 // preload loads a skill that a definition names. It needs the same permission as a call by the
-// model, but the skill is loaded into this conversation even if it would normally fork.
+// model, but the skill is loaded into this conversation even if it has context: fork.
 func (r subAgents) preload(ctx context.Context, name string) error {
 	name = tool.SkillName(name)
 	inv := knack.Invocation{Name: name, By: knack.ByModel}

@@ -651,7 +651,7 @@ func TestCeilingAsks(t *testing.T) {
 	}
 }
 
-func TestFork(t *testing.T) {
+func TestForAgent(t *testing.T) {
 	p := &scriptedUser{answers: []gate.Answer{yes(gate.Session)}}
 	g := newGate(t, gate.Options{Approver: p})
 	if _, err := run(t, g, "npm ci"); err != nil {
@@ -660,15 +660,15 @@ func TestFork(t *testing.T) {
 	child := g.ForAgent("x", func(m permission.Mode) permission.Mode { return gate.Stricter(m, permission.AcceptEdits) },
 		nil)
 	if child.Mode() != permission.Default {
-		t.Errorf("the fork's mode is %s", child.Mode())
+		t.Errorf("the agent's mode is %s", child.Mode())
 	}
 	if _, err := run(t, child, "npm ci"); err != nil {
-		t.Errorf("an approval for the session does not count in a fork: %v", err)
+		t.Errorf("an approval for the session does not count for an agent: %v", err)
 	}
 	audited := 0
 	run(t, g.ForAgent("y", nil, func(gate.Record) { audited++ }), "npm ci")
 	if audited != 1 {
-		t.Errorf("a fork's own audit got %d records", audited)
+		t.Errorf("an agent's own audit got %d records", audited)
 	}
 	if m := gate.Stricter(permission.Default, permission.Plan); m != permission.Plan {
 		t.Errorf("got %s", m)
@@ -989,9 +989,9 @@ func TestFailedGuard(t *testing.T) {
 	}
 }
 
-// TestModeOfForks: a changed mode also applies to running sub-agents, within the limits of their definitions, and to
+// TestModeOfAgents: a changed mode also applies to running sub-agents, within the limits of their definitions, and to
 // a gate that replaces another.
-func TestModeOfForks(t *testing.T) {
+func TestModeOfAgents(t *testing.T) {
 	g, err := gate.New(gate.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -1005,13 +1005,13 @@ func TestModeOfForks(t *testing.T) {
 	} {
 		next.SetMode(c.set)
 		if g.Mode() != c.set || child.Mode() != c.child || grandchild.Mode() != c.child {
-			t.Errorf("in mode %s: %s, and forks %s, %s; want %s", c.set, g.Mode(), child.Mode(), grandchild.Mode(), c.child)
+			t.Errorf("in mode %s: %s, and agents %s, %s; want %s", c.set, g.Mode(), child.Mode(), grandchild.Mode(), c.child)
 		}
 	}
 }
 
-// TestUpdatesFromFork: rules in the answer to a sub-agent's question leave the mode of the session as it is.
-func TestUpdatesFromFork(t *testing.T) {
+// TestUpdatesFromAgent: rules in the answer to a sub-agent's question leave the mode of the session as it is.
+func TestUpdatesFromAgent(t *testing.T) {
 	p := &scriptedUser{answers: []gate.Answer{
 		{Choice: gate.Once, Updates: []gate.Update{{Rules: []string{"Bash(npm:*)"}, Verdict: permission.Allow}}}}}
 	g := newGate(t, gate.Options{Approver: p})

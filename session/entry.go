@@ -269,7 +269,7 @@ const (
 	ByUser  Caller = "user"
 	ByInput Caller = "input" // a text that nobody typed, such as a pipe's, calls it by name
 	ByModel Caller = "model"
-	ByFork  Caller = "fork"  // it is the task of a sub-agent
+	ByTask  Caller = "fork"  // it is the task of a sub-agent, which context: fork asks for
 	ByAgent Caller = "agent" // the definition of a sub-agent loads it
 )
 
@@ -313,7 +313,7 @@ func (a *Activation) Label() string {
 // Origin describes who called the skill, for display.
 func (a *Activation) Origin() string {
 	switch a.By {
-	case ByFork:
+	case ByTask:
 		return "the task of this agent"
 	case ByAgent:
 		return "loaded by the agent's definition"

@@ -95,7 +95,7 @@ func indented(text, indent string, width int) string {
 // topics are the pages of `knack help` that do not describe one command.
 var topics = [...]struct{ name, short string }{
 	{"skills", "Where skills are found, and how they are used"},
-	{"agents", "Sub-agents: definitions, the Agent tool, forks"},
+	{"agents", "Sub-agents: definitions, the Agent tool, skills that run in one"},
 	{"permissions", "Permissions: rules, modes, trust"},
 	{"hooks", "Commands that run on events, to decide or to be notified"},
 	{"models", "Names of models, other servers, prices"},
