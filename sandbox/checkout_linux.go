@@ -160,7 +160,7 @@ func (c *checkout) changed() bool {
 // finishCheckouts puts back the work trees that git left half done, and ends the command for names. The notes report
 // both.
 func (r *run) finishCheckouts() (notes []string) {
-	opened, n := r.opened, r.system.names
+	opened, n := r.opened, r.system.protected
 	var tops []string
 	touched := false
 	for _, c := range r.checkouts {
@@ -374,7 +374,7 @@ func (c *checkout) lstat(name, entry string) (os.FileInfo, error) {
 
 // newProtected returns the files and directories that the command left under protected names.
 func (r *run) newProtected(c *checkout) (paths []string) {
-	n := r.system.names
+	n := r.system.protected
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	found, _ := n.look()
@@ -462,15 +462,15 @@ func allKeys(a, b map[string]string) map[string]string {
 // inPlace reports whether a rule or an answer opens just this file: commands can write it, but git cannot put another
 // one in its place.
 func (r *run) inPlace(path string) bool {
-	protected, _ := r.system.names.protected.In(path)
+	protected, _ := r.system.protected.patterns.In(path)
 	return protected != "" && slices.Contains(r.allow.Write, path) && !withinAny(r.allow.Replace, path)
 }
 
 // stops reports whether the sandbox keeps a tracked file from being replaced.
 func (r *run) stops(c *checkout, name string) bool {
 	path := filepath.Join(c.top, name)
-	protected, _ := r.system.names.protected.In("/" + name)
-	if _, at := r.system.names.protected.In(path); len(at) > len(c.top) {
+	protected, _ := r.system.protected.patterns.In("/" + name)
+	if _, at := r.system.protected.patterns.In(path); len(at) > len(c.top) {
 		protected = at // a name that is a whole path
 	}
 	return (protected != "" || permission.EnvFile(filepath.Base(name))) &&
@@ -666,14 +666,14 @@ func (r *run) inside(c *checkout, stdin string, env []string, args ...string) ([
 	policy := r.policy
 	policy.Network, policy.Hosts = false, nil
 	// What the command wrote, replaced or removed, as it was allowed to, may come back; what is gone cannot be covered.
-	allow := workspace.Allowance{Replace: slices.Concat(r.allow.Replace, r.allow.Write, r.system.names.gone())}
+	allow := workspace.Allowance{Replace: slices.Concat(r.allow.Replace, r.allow.Write, r.system.protected.gone())}
 	inner, err := r.system.prepare(policy, r.backend, cmd, &workspace.Command{Env: env, Allow: allow})
 	if err != nil {
 		return nil, err
 	}
 	err = cmd.Run()
 	inner.finish()
-	r.system.names.leave()
+	r.system.protected.leave()
 	if s := inner.status; s == nil || s.ExitStatus() != 0 {
 		return out.Bytes(), cmp.Or(err, errFailed)
 	}

@@ -91,7 +91,7 @@ func guardGit(dir string) gitGuard {
 }
 
 func (g *gitGuard) add(dir string, depth int) {
-	g.names(dir, gitNames)
+	g.protect(dir, gitNames)
 	g.pinned = append(g.pinned, dir+"/info")
 	if entries, err := os.ReadDir(dir + "/worktrees"); err == nil {
 		g.pinned = append(g.pinned, dir+"/worktrees")
@@ -103,7 +103,7 @@ func (g *gitGuard) add(dir string, depth int) {
 				g.closed = append(g.closed, tree)
 			default:
 				g.pinned = append(g.pinned, tree)
-				g.names(tree, worktreeNames)
+				g.protect(tree, worktreeNames)
 				g.modules(tree+"/modules", depth-1)
 			}
 		}
@@ -111,7 +111,7 @@ func (g *gitGuard) add(dir string, depth int) {
 	g.modules(dir+"/modules", depth-1)
 }
 
-func (g *gitGuard) names(dir string, names []gitName) {
+func (g *gitGuard) protect(dir string, names []gitName) {
 	for _, n := range names {
 		n.name = dir + "/" + n.name
 		g.readOnly = append(g.readOnly, n)

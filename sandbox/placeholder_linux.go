@@ -184,8 +184,8 @@ func sameFile(fd int, path string) bool {
 	return unix.Fstat(fd, &a) == nil && unix.Lstat(path, &b) == nil && a.Dev == b.Dev && a.Ino == b.Ino
 }
 
-// placeholderOrNone reports whether there is a placeholder at a name now, or nothing: another program, or a command that
-// ended, may have removed the placeholder since the name was seen.
+// placeholderOrNone reports whether a name is now that of a placeholder or of nothing: another program, or a command
+// that ended, may have removed the placeholder since it was seen.
 func placeholderOrNone(n gitName) bool {
 	fd, err := openName(n.name)
 	if err != nil {

@@ -244,7 +244,7 @@ func (v *view) guard(gits, opened []string, closed map[string]bool) {
 			v.writable = append(v.writable, g.writable...)
 		}
 		for _, n := range g.readOnly {
-			// A link cannot be covered by a mount: names protects its target.
+			// A link cannot be covered by a mount: protectedFiles protects its target.
 			var st unix.Stat_t
 			if unix.Lstat(n.name, &st) == nil && st.Mode&unix.S_IFMT != unix.S_IFLNK && !withinAny(opened, n.name) {
 				v.protected = append(v.protected, n.name)

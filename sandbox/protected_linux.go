@@ -41,22 +41,22 @@ type protectedFiles struct {
 	used    []string // directories in which a worktree's git directory is open to commands
 	keepNew bool     // see Policy
 
-	mu        sync.Mutex
-	names     []string // of protected
-	protected permission.PathNames
-	running   int // number of running commands
-	dirs      map[string]int64
-	known     map[string]fileID // protected files and directories, by path
-	seen      map[string]bool   // protected names that look found and nobody has decided about
-	env       map[string]bool
-	closed    map[string]bool   // git directories of other worktrees, which each command has read-only as a whole
-	bare      map[string]fileID // directories that git treats as a repository without a name such as .git
-	newBare   []string          // those that appeared since the last call of refresh without a running command
-	full      bool              // there are more than maxDirs directories
-	reported  bool              // full has been reported
-	journal   journal
-	open      map[string]openFile // open files of known and env, by path
-	places    worktreePlaces
+	mu       sync.Mutex
+	names    []string // what patterns was made of
+	patterns permission.PathNames
+	running  int // number of running commands
+	dirs     map[string]int64
+	known    map[string]fileID // protected files and directories, by path
+	seen     map[string]bool   // protected names that look found and nobody has decided about
+	env      map[string]bool
+	closed   map[string]bool   // git directories of other worktrees, which each command has read-only as a whole
+	bare     map[string]fileID // directories that git treats as a repository without a name such as .git
+	newBare  []string          // those that appeared since the last call of refresh without a running command
+	full     bool              // there are more than maxDirs directories
+	reported bool              // full has been reported
+	journal  journal
+	open     map[string]openFile // open files of known and env, by path
+	places   worktreePlaces
 
 	mounts mountTable
 }
@@ -70,7 +70,7 @@ type fileID struct {
 }
 
 func newProtectedFiles(p Policy) *protectedFiles {
-	n := &protectedFiles{names: p.Protected, protected: permission.NewPathNames(p.Protected), keepNew: p.KeepNew,
+	n := &protectedFiles{names: p.Protected, patterns: permission.NewPathNames(p.Protected), keepNew: p.KeepNew,
 		dirs: map[string]int64{}, known: map[string]fileID{},
 		seen: map[string]bool{}, env: map[string]bool{}, bare: map[string]fileID{}, open: map[string]openFile{},
 		places: worktreePlaces{}}
@@ -94,7 +94,7 @@ func newProtectedFiles(p Policy) *protectedFiles {
 		if permission.EnvFile(filepath.Base(path)) {
 			n.env[path] = true
 		}
-		if n.protected.Match(path) != "" {
+		if n.patterns.Match(path) != "" {
 			n.known[path] = t
 		}
 	}
@@ -127,10 +127,10 @@ func (n *protectedFiles) protect(names []string) {
 			}
 		}
 	}
-	n.names, n.protected = names, permission.NewPathNames(names)
+	n.names, n.patterns = names, permission.NewPathNames(names)
 	clear(n.dirs) // they are read again
 	maps.DeleteFunc(n.known, func(path string, t fileID) bool {
-		name, _ := n.protected.In(path)
+		name, _ := n.patterns.In(path)
 		return name == "" && !withinAny(n.gits(n.known), path) && !inBare(n.bare, path)
 	})
 }
@@ -721,7 +721,7 @@ func (n *protectedFiles) readOne(dir string, found map[string]fileID) (below []s
 		name := e.Name()
 		path := filepath.Join(dir, name)
 		switch {
-		case n.protected.Match(path) != "":
+		case n.patterns.Match(path) != "":
 			n.note(path, found)
 			if permission.EnvFile(name) {
 				n.env[path] = true

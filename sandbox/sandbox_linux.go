@@ -35,7 +35,7 @@ const (
 
 // system is the part of a Sandbox that is specific to Linux.
 type system struct {
-	names *protectedFiles
+	protected *protectedFiles
 	// without lists the backends that a test disables.
 	without []string
 	bwrap   string // path of the program
@@ -49,12 +49,12 @@ type system struct {
 	remembered string
 }
 
-func newSystem(p Policy) system { return system{names: newProtectedFiles(p)} }
+func newSystem(p Policy) system { return system{protected: newProtectedFiles(p)} }
 
-func (s *system) leftovers() []string { return s.names.leftovers() }
+func (s *system) leftovers() []string { return s.protected.leftovers() }
 
 func (s *system) close(p *Policy) {
-	s.names.mounts.close()
+	s.protected.mounts.close()
 	s.layers.close(p)
 }
 
@@ -131,7 +131,7 @@ func (s *system) probe(p Policy) Report {
 	}
 	s.noStub, s.supervises = noStub, false
 	missing, lacking = append(missing, namespaces+": "+err.Error()), passing(err)
-	if path, err := exec.LookPath("bwrap"); err != nil || !filepath.IsAbs(path) || withinAny(s.names.roots, path) {
+	if path, err := exec.LookPath("bwrap"); err != nil || !filepath.IsAbs(path) || withinAny(s.protected.roots, path) {
 		missing = append(missing, "bwrap: not installed")
 	} else {
 		s.bwrap = path
@@ -209,7 +209,7 @@ func (s *system) confine(p Policy, r Report, cmd *exec.Cmd, c *workspace.Command
 		return nil, err
 	}
 	if r.Backend != landlock && !p.KeepNew {
-		run.checkouts = s.names.checkouts()
+		run.checkouts = s.protected.checkouts()
 	}
 	return run.ended, nil
 }
@@ -252,10 +252,10 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	supervised := backend == namespaces && s.supervises && !p.Network
 	testing, now := len(cmd.Args) == 0, present{}
 	if !testing {
-		s.names.protect(p.Protected)
-		now = s.names.begin()
+		s.protected.protect(p.Protected)
+		now = s.protected.begin()
 		if !supervised {
-			now.sockets = sockets(&s.names.mounts)
+			now.sockets = sockets(&s.protected.mounts)
 		}
 	}
 	defer func() {
@@ -264,7 +264,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 				r.view.remove(false)
 			}
 			if !testing {
-				s.names.end(nil, nil)
+				s.protected.end(nil, nil)
 			}
 			s.layers.release(r.overlays, &r.policy)
 		}

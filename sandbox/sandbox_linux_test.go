@@ -337,7 +337,7 @@ func TestNewProtectedNames(t *testing.T) {
 		}
 	})
 	t.Run("kept", func(t *testing.T) {
-		b := newFixture(t, func(p *Policy, s *system) { s.names.keepNew = true }).complete()
+		b := newFixture(t, func(p *Policy, s *system) { s.protected.keepNew = true }).complete()
 		_, exit := b.run("echo x > .envrc; mkdir -p new/.vscode; echo x > .mcp.json; echo x > .git/config")
 		for _, name := range []string{".envrc", "new/.vscode"} {
 			if _, err := os.Stat(filepath.Join(b.dir, name)); err != nil {
