@@ -85,8 +85,8 @@ var partlyOpen = []string{
 func (s *system) probe(p Policy) Report {
 	var missing []string
 	lacking := false
-	try := func(backend string) bool {
-		err := s.try(backend, p.Network)
+	try := func(backend string, network bool) bool {
+		err := s.try(backend, network)
 		if err != nil {
 			missing, lacking = append(missing, backend+": "+err.Error()), lacking || passing(err)
 		}
@@ -104,7 +104,8 @@ func (s *system) probe(p Policy) Report {
 		if p.Network {
 			r.Open = []string{openSockets + ": the whole network is open"}
 		} else if !s.supervises {
-			r.Open = []string{openSockets + ", except those that listened under their own name when the command began"}
+			r.Open = []string{openSockets +
+				", except those of this network namespace that listened under their own name when the command began"}
 		}
 		return r
 	}
@@ -118,7 +119,7 @@ func (s *system) probe(p Policy) Report {
 	var err error
 	for _, by := range []string{byStub + bySupervisor, byStub, bySupervisor, ""} {
 		s.noStub, s.supervises = !strings.Contains(by, byStub), strings.Contains(by, bySupervisor)
-		if !s.noStub && (noStub || stub() == nil) || s.supervises && !canSupervise() {
+		if !s.noStub && (noStub || stub() == nil) {
 			continue
 		}
 		if err = s.try(namespaces, false); err == nil { // the result is kept for all policies
@@ -135,11 +136,16 @@ func (s *system) probe(p Policy) Report {
 		missing = append(missing, "bwrap: not installed")
 	} else {
 		s.bwrap = path
-		if try(bubblewrap) {
-			return complete(bubblewrap)
+		for _, s.supervises = range []bool{true, false} {
+			if try(bubblewrap, p.Network && !s.supervises) {
+				return complete(bubblewrap)
+			}
+			if lacking { // what protects less would be kept
+				break
+			}
 		}
 	}
-	if try(landlock) {
+	if try(landlock, p.Network) {
 		return Report{Level: Partial, Backend: landlock, Missing: missing, Open: partlyOpen, passing: lacking}
 	}
 	return Report{Missing: missing, Open: everythingOpen, passing: lacking}
@@ -249,7 +255,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	allow := p.withoutLinks(c.Allow)
 	r := &run{system: s, policy: p, backend: backend, env: cmd.Env, allow: allow,
 		opened: append(p.leads(new(resolver), allow.Write), allow.Write...), dir: cmd.Dir, done: make(chan struct{})}
-	supervised := backend == namespaces && s.supervises && !p.Network
+	supervised := backend != landlock && s.supervises && !p.Network
 	testing, now := len(cmd.Args) == 0, present{}
 	if !testing {
 		s.protected.protect(p.Protected)

@@ -93,21 +93,6 @@ type response struct {
 	flags uint32
 }
 
-// canSupervise reports whether this process may copy descriptors of its children, which some containers forbid.
-var canSupervise = sync.OnceValue(func() bool {
-	self, err := unix.PidfdOpen(os.Getpid(), 0)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(self)
-	fd, err := unix.PidfdGetfd(self, self, 0)
-	if err != nil {
-		return false
-	}
-	unix.Close(fd)
-	return true
-})
-
 // serve answers notifications until every process of the command has ended or the listener is closed, and waits for
 // the connections that are being made. It takes over the descriptors.
 func (c *connector) serve(listener, diag int) {

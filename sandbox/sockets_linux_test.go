@@ -87,7 +87,7 @@ func ownSockets() error {
 // TestOtherSockets: a command connects to unix sockets that were bound in its own network namespace and to those that a
 // rule opens by name, and to no others, whatever their names are and whenever they were made.
 func TestOtherSockets(t *testing.T) {
-	for _, backend := range []string{namespaces, goLauncher} {
+	for _, backend := range []string{namespaces, goLauncher, bubblewrap} {
 		t.Run(backend, func(t *testing.T) {
 			b := newFixture(t).on(backend)
 			if got := b.call("own sockets"); got != "done" {

@@ -94,7 +94,22 @@ func (p *Program) confine(plan *Plan) {
 		given := p.rights()
 		p.do(sysSeccomp, seccompSetModeFilter, seccompNewListener, filter).to(given.fd())
 		p.send(Filtered, given)
+		if len(plan.Args) == 0 {
+			p.connect()
+		}
 	}
+}
+
+// connect fails unless the parent answers the calls of Filter. It connects to an abstract socket that nothing has bound
+// in this network namespace. The parent reads this process, which it could not do while it is as closed as launchers
+// are.
+func (p *Program) connect() {
+	p.doing = "a supervised connection"
+	fd := p.slot()
+	p.do(syscall.SYS_PRCTL, prSetDumpable, 1, 0, 0, 0)
+	p.do(syscall.SYS_SOCKET, syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0).to(fd)
+	p.do(syscall.SYS_CONNECT, fd, []byte{syscall.AF_UNIX, 0, 0, 'k', 'n', 'a', 'c', 'k'}, 8).or(syscall.ECONNREFUSED)
+	p.close(fd)
 }
 
 // rule adds a Landlock rule for a path, which may be a directory or a file.
