@@ -130,10 +130,20 @@ func (p *Policy) makeCaches() {
 
 // ownCaches are directories of the project that take the place of caches. The variables env lead to
 // them, and write are those that commands must be able to write.
-type ownCaches struct{ env, write []string }
+type ownCaches struct {
+	env, write []string
+	lock       *os.File // while a command uses them; nil: none
+}
+
+// unlock is called when the command has ended.
+func (c ownCaches) unlock() {
+	if c.lock != nil {
+		unlock(c.lock)
+	}
+}
 
 // own returns the project's own directories for all caches that are not in layered and that commands may
-// not write anyway, and creates them. temp is the command's temporary directory, which is used without
+// not write anyway, creates them, and locks them for a command. temp is the command's temporary directory, which is used without
 // Layers.
 func (p *Policy) own(layered []string, env []string, temp string) (own ownCaches) {
 	base := filepath.Join(p.Layers, "own")
@@ -149,6 +159,9 @@ func (p *Policy) own(layered []string, env []string, temp string) (own ownCaches
 		dir := filepath.Join(base, strings.ToLower(c.Variable))
 		if set := c.Variable + "=" + dir; !slices.Contains(own.env, set) {
 			own.env = append(own.env, set)
+		}
+		if p.Layers != "" && own.lock == nil {
+			own.lock, _ = lockLayer(base, shareLock) // where no file can be locked, nothing is removed
 		}
 		if dir = filepath.Join(dir, c.Under); p.Layers != "" && os.MkdirAll(dir, 0o700) == nil {
 			own.write = append(own.write, dir)

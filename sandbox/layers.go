@@ -1,11 +1,15 @@
 package sandbox
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"time"
 )
 
@@ -37,20 +41,99 @@ func (p *Policy) layerLimit() int64 {
 	return defaultLayerLimit
 }
 
-// lockLayer makes and locks a layer's directory for this program. The lock ends with the file.
-func lockLayer(layer string) (*os.File, error) {
-	if err := os.MkdirAll(layer, 0o700); err != nil {
-		return nil, err
+// measureAfter is the time between two measurements of what is in the layers.
+const measureAfter = time.Minute
+
+// limits keep the directory Policy.Layers below its limit, and remove those of projects that nobody uses. The zero value
+// is ready.
+type limits struct {
+	mu       sync.Mutex
+	measured time.Time // when the size was last measured
+	tooLarge bool      // it is above the limit
+	// measuring ends when the size is known.
+	measuring sync.WaitGroup
+	unused    sync.Once
+}
+
+// begin is called before a command uses p.Layers.
+func (l *limits) begin(p *Policy) {
+	if p.Layers == "" {
+		return
 	}
-	f, err := os.OpenFile(filepath.Join(layer, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
+	l.unused.Do(func() { go removeUnused(filepath.Dir(p.Layers), time.Now()) })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.empty(p)
+}
+
+// large reports whether layers are to be emptied.
+func (l *limits) large() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tooLarge
+}
+
+// end is called after a command used p.Layers.
+func (l *limits) end(p *Policy) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	if p.Layers == "" || now.Sub(l.measured) <= measureAfter {
+		return
 	}
-	if err := tryLock(f); err != nil {
-		f.Close()
-		return nil, err
+	l.measured = now
+	l.measuring.Go(func() {
+		os.Chtimes(p.Layers, now, now) // used now
+		large := layersSize(p.Layers) > p.layerLimit()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.tooLarge = large
+	})
+}
+
+// close empties layers that are too large, because a program may end after its first command.
+func (l *limits) close(p *Policy) {
+	l.measuring.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.empty(p)
+}
+
+// empty empties layers that are too large. Those that are in use count again when they are measured again.
+func (l *limits) empty(p *Policy) {
+	if l.tooLarge {
+		emptyLayers(p.Layers)
+		l.tooLarge = false
 	}
-	return f, nil
+}
+
+// lockLayer makes a layer's directory and locks it for this program, or with others who share it. unlock or the end
+// of the program ends that.
+func lockLayer(layer string, lock func(*os.File) error) (*os.File, error) {
+	file := filepath.Join(layer, "lock")
+	for tries := 0; ; tries++ {
+		if err := os.MkdirAll(layer, 0o700); err != nil {
+			return nil, err
+		}
+		f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o600)
+		if err == nil {
+			if err = lock(f); err != nil {
+				f.Close()
+				return nil, err
+			}
+			// Whoever removes a layer has locked it and moved it away.
+			var locked, now fs.FileInfo
+			if locked, err = f.Stat(); err == nil {
+				if now, err = os.Stat(file); err == nil && os.SameFile(locked, now) {
+					return f, nil
+				}
+			}
+			unlock(f)
+		}
+		if tries == 100 {
+			return nil, errors.Join(errors.New("removed again and again: "+layer), err)
+		}
+	}
 }
 
 // emptyLayer removes what is in a layer, which must be locked.
@@ -63,26 +146,30 @@ func emptyLayer(layer string) {
 	}
 }
 
-// emptyLayers removes what is in the layers of a project, except those that a program uses, and the
-// project's own caches. It reports whether it removed everything.
-func emptyLayers(dir string) (all bool) {
-	all = true
+// removed begins the names of layers that are being removed.
+const removed = "removed-"
+
+// emptyLayers removes the layers of a project and its own caches, except those that a program uses.
+func emptyLayers(dir string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if path := filepath.Join(dir, e.Name()); e.IsDir() && e.Name() != "own" {
-			lock, err := lockLayer(path)
+		path := filepath.Join(dir, e.Name())
+		if !strings.HasPrefix(e.Name(), removed) {
+			lock, err := lockLayer(path, tryLock)
 			if err != nil {
-				all = false
 				continue
 			}
-			emptyLayer(path)
-			lock.Close()
+			// Removing takes long, and others may be waiting for the lock.
+			aside := filepath.Join(dir, removed+rand.Text())
+			err = os.Rename(path, aside)
+			unlock(lock)
+			if err != nil {
+				continue
+			}
+			path = aside
 		}
+		removeTree(path)
 	}
-	if all {
-		removeTree(filepath.Join(dir, "own"))
-	}
-	return all
 }
 
 // removeUnused removes the layers of projects in base that nobody has used for a long time.
@@ -90,8 +177,9 @@ func removeUnused(base string, now time.Time) {
 	entries, _ := os.ReadDir(base)
 	for _, e := range entries {
 		dir := filepath.Join(base, e.Name())
-		if info, err := os.Stat(dir); err == nil && now.Sub(info.ModTime()) > unusedAfter && emptyLayers(dir) {
-			removeTree(dir)
+		if info, err := os.Stat(dir); err == nil && now.Sub(info.ModTime()) > unusedAfter {
+			emptyLayers(dir)
+			os.Remove(dir) // fails if a layer is in use
 		}
 	}
 }

@@ -25,13 +25,10 @@ import (
 // layers puts overlays over the user's caches, for all commands of a Sandbox. Commands that run at the
 // same time share them.
 type layers struct {
-	mu       sync.Mutex
-	current  *overlays // nil: none yet
-	failed   error     // why overlays cannot be used here
-	measured time.Time // when the size of Policy.Layers was last measured
-	tooLarge bool      // it is above the limit
-	// measuring ends when the size is known.
-	measuring sync.WaitGroup
+	mu      sync.Mutex
+	current *overlays // nil: none yet
+	failed  error     // why overlays cannot be used here
+	limits  limits
 }
 
 // overlays are a user and a mount namespace in which overlays cover caches. They end with this program,
@@ -56,8 +53,18 @@ func fileOf(st *unix.Stat_t) file { return file{uint64(st.Dev), st.Ino} }
 // Others have the project's own caches.
 const maxLayers = 16
 
-// measureAfter is the time between two measurements of what is in the layers.
-const measureAfter = time.Minute
+// begin is called before a command uses p.Layers. It empties what is too large, unless a command uses the overlays.
+func (l *layers) begin(p *Policy) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c := l.current; c != nil && l.limits.large() {
+		if c.uses > 0 {
+			return
+		}
+		l.giveUp()
+	}
+	l.limits.begin(p)
+}
 
 // acquire returns the overlays for a command, which must release them; nil if there are none. They are
 // made for the first command, and anew if a cache has become another directory.
@@ -71,21 +78,12 @@ func (l *layers) acquire(p *Policy) *overlays {
 	if len(caches) == 0 {
 		return nil
 	}
-	if c := l.current; c != nil && (!c.covers(caches) || l.tooLarge && c.uses == 0) {
-		l.current = nil
-		c.outdated = true
-		c.closeUnused()
-	}
-	if l.tooLarge && l.current == nil {
-		emptyLayers(p.Layers)
-		l.tooLarge = false
+	if l.current != nil && !l.current.covers(caches) {
+		l.giveUp()
 	}
 	if l.current == nil {
 		if l.current, l.failed = newOverlays(p.Layers, caches); l.failed != nil {
 			return nil
-		}
-		if l.measured.IsZero() {
-			go removeUnused(filepath.Dir(p.Layers), time.Now())
 		}
 	}
 	l.current.uses++
@@ -93,7 +91,7 @@ func (l *layers) acquire(p *Policy) *overlays {
 }
 
 // release ends a command's use of overlays.
-func (l *layers) release(o *overlays, p *Policy) {
+func (l *layers) release(o *overlays) {
 	if o == nil {
 		return
 	}
@@ -101,15 +99,14 @@ func (l *layers) release(o *overlays, p *Policy) {
 	defer l.mu.Unlock()
 	o.uses--
 	o.closeUnused()
-	if now := time.Now(); now.Sub(l.measured) > measureAfter {
-		l.measured = now
-		l.measuring.Go(func() {
-			os.Chtimes(p.Layers, now, now) // used now
-			large := layersSize(p.Layers) > p.layerLimit()
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.tooLarge = large
-		})
+}
+
+// giveUp ends the use of the current overlays, if there are any; commands that run keep them.
+func (l *layers) giveUp() {
+	if c := l.current; c != nil {
+		l.current = nil
+		c.outdated = true
+		c.closeUnused()
 	}
 }
 
@@ -123,28 +120,19 @@ func (l *layers) problem() string {
 	return l.failed.Error()
 }
 
-// close gives up the overlays; commands that run keep theirs. It empties layers that are too large, because a program
-// may end after its first command.
+// close gives up the overlays, and empties layers that are too large.
 func (l *layers) close(p *Policy) {
-	l.measuring.Wait()
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if c := l.current; c != nil {
-		l.current = nil
-		c.outdated = true
-		c.closeUnused()
-	}
-	if l.tooLarge {
-		emptyLayers(p.Layers)
-		l.tooLarge = false
-	}
+	l.giveUp()
+	l.mu.Unlock()
+	l.limits.close(p)
 }
 
 func (o *overlays) closeUnused() {
 	if o.outdated && o.uses == 0 {
 		o.users.Close()
 		o.mounts.Close()
-		o.lock.Close()
+		unlock(o.lock)
 	}
 }
 
@@ -187,7 +175,7 @@ func (p *Policy) coverable() map[string]Cache {
 func newOverlays(dir string, caches map[string]Cache) (*overlays, error) {
 	for n := 1; n <= maxLayers; n++ {
 		layer := filepath.Join(dir, strconv.Itoa(n))
-		lock, err := lockLayer(layer)
+		lock, err := lockLayer(layer, tryLock)
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			continue
 		}
@@ -206,7 +194,7 @@ func newOverlays(dir string, caches map[string]Cache) (*overlays, error) {
 			os.Chtimes(dir, now, now)
 			return o, nil
 		}
-		lock.Close()
+		unlock(lock)
 		if !errors.Is(err, unix.EBUSY) { // a command of a program that was killed may not have ended yet
 			return nil, err
 		}

@@ -256,8 +256,9 @@ func TestCacheReadOnlyDirectories(t *testing.T) {
 	b.run("cd " + mod + "; mkdir -p r/d && echo x > r/d/f && chmod 444 r/d/f && chmod 555 r r/d")
 	b.check("cat "+mod+"/r/d/f", "x\n")
 	b.box.Close()
-	if !emptyLayers(b.box.policy.Layers) {
-		t.Error("not empty")
+	emptyLayers(b.box.policy.Layers)
+	if left, err := os.ReadDir(b.box.policy.Layers); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
 	}
 	b.check("ls "+mod, "cache\nm\n")
 }
@@ -286,6 +287,69 @@ func TestCacheOwn(t *testing.T) {
 			}
 			if r := b.box.CacheReport(); r.Problem == "" || !slices.Equal(r.Own, []string{b.at("go/pkg/mod")}) {
 				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+// TestCacheOwnLimits has the limits where overlays do not work: nothing is removed while a command of any program uses
+// it.
+func TestCacheOwnLimits(t *testing.T) {
+	const big = "head -c 3000000 /dev/zero > $GOMODCACHE/big"
+	for _, backend := range []string{namespaces, goLauncher, bubblewrap, landlock} {
+		t.Run(backend, func(t *testing.T) {
+			b := withCache(t)
+			b.box.policy.LayerLimit = 1 << 20
+			b.on(backend)
+			program := func() *fixture { // as another process would have it
+				other := b.other(nil)
+				other.box.system.without, other.box.system.noStub = b.box.system.without, b.box.system.noStub
+				other.box.system.layers.failed = errors.New("not here")
+				return other
+			}
+			layers, once := b.box.policy.Layers, program()
+			once.run(big)
+			if r := once.box.CacheReport(); r.Bytes < 3000000 || r.Problem == "" {
+				t.Errorf("%+v", r)
+			}
+			once.box.Close()
+			if size := layersSize(layers); size > 1<<20 {
+				t.Errorf("after a program with one command: %d bytes", size)
+			}
+
+			r, w := io.Pipe()
+			used, ended := make(chan struct{}), make(chan struct{})
+			var out bytes.Buffer
+			using := program()
+			go func() {
+				defer close(ended)
+				using.local.Run(context.Background(), workspace.Command{Stdin: r,
+					Line:   "echo x > $GOMODCACHE/mine && echo ready; read x; cat $GOMODCACHE/mine",
+					Output: io.MultiWriter(&out, writer(sync.OnceFunc(func() { close(used) })))})
+			}()
+			<-used
+			once = program()
+			once.run(big)
+			long := time.Now().AddDate(-1, 0, 0)
+			os.Chtimes(layers, long, long)
+			removeUnused(filepath.Dir(layers), time.Now())
+			once.box.Close()
+			w.Close()
+			<-ended
+			if out.String() != "ready\nx\n" {
+				t.Errorf("what a command used: %q", &out)
+			}
+			using.box.Close()
+			if size := layersSize(layers); size > 1<<20 {
+				t.Errorf("after the command: %d bytes", size)
+			}
+			b.box.system.layers.failed = errors.New("not here")
+			b.run("echo x > $GOMODCACHE/mine")
+			b.box.Close()
+			os.Chtimes(layers, long, long)
+			removeUnused(filepath.Dir(layers), time.Now())
+			if _, err := os.Stat(layers); err == nil {
+				t.Error("not removed after a year")
 			}
 		})
 	}
@@ -359,9 +423,10 @@ func TestCacheLimits(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	eventually(t, "the layer is emptied", func() bool {
-		system.layers.mu.Lock()
-		system.layers.measured = time.Time{} // measure again after this command
-		system.layers.mu.Unlock()
+		limits := &system.layers.limits
+		limits.mu.Lock()
+		limits.measured = time.Time{} // measure again after this command
+		limits.mu.Unlock()
 		out, _ := b.run("ls " + mod)
 		return out == "cache\nm\n"
 	})

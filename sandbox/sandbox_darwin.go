@@ -15,7 +15,7 @@ import (
 // sandboxExec is part of the system, so PATH is not searched.
 const sandboxExec = "/usr/bin/sandbox-exec"
 
-type system struct{}
+type system struct{ limits limits }
 
 func newSystem(Policy) system { return system{} }
 
@@ -61,7 +61,7 @@ func real(paths []string) []string {
 	return out
 }
 
-func (*system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
+func (s *system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
 	p.makeCaches()
 	temp, err := os.MkdirTemp("", "knack-")
 	if err != nil {
@@ -73,6 +73,7 @@ func (*system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command) 
 		os.RemoveAll(temp)
 		return nil, err
 	}
+	s.limits.begin(&p)
 	own := p.own(nil, cmd.Env, temp)
 	x := newProxy(append(append([]string(nil), p.Hosts...), c.Allow.Hosts...), c.Reach)
 	x.connected = c.Connected
@@ -86,6 +87,8 @@ func (*system) confine(p Policy, _ Report, cmd *exec.Cmd, c *workspace.Command) 
 	return func(exit *workspace.Exit) {
 		x.close()
 		os.RemoveAll(temp)
+		own.unlock()
+		s.limits.end(&p)
 		exit.Refused = append(exit.Refused, w.read(dir, profile, func(name string) bool {
 			return !x.allows(name, "443") &&
 				!x.allows(name, "80")
@@ -118,6 +121,6 @@ func (s seatbelt) judge(dir, name string) string {
 
 func (*system) leftovers() []string { return nil }
 
-func (*system) close(*Policy) {}
+func (s *system) close(p *Policy) { s.limits.close(p) }
 
 func (*system) layered(*Policy, Report) ([]string, string) { return nil, "no layers on macOS" }

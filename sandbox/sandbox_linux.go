@@ -64,7 +64,7 @@ func (s *system) layered(p *Policy, r Report) (paths []string, problem string) {
 		return nil, "no layers with " + r.Backend
 	}
 	o := s.layers.acquire(p)
-	s.layers.release(o, p)
+	s.layers.release(o)
 	return o.paths(), s.layers.problem()
 }
 
@@ -235,6 +235,7 @@ type run struct {
 
 	stub      bool
 	overlays  *overlays // nil: none
+	own       ownCaches
 	program   *launch.Program
 	control   *net.UnixConn
 	child     *os.File // the launcher's end of the control socket
@@ -272,7 +273,8 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 			if !testing {
 				s.protected.end(nil, nil)
 			}
-			s.layers.release(r.overlays, &r.policy)
+			s.layers.release(r.overlays)
+			r.own.unlock()
 		}
 	}()
 	var self string // for bwrap, which starts this program inside
@@ -287,15 +289,15 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 		now.gits = nil // only mounts can protect them
 	}
 	r.stub = backend == namespaces && !s.noStub
-	var own ownCaches
 	if !testing {
 		p.makeCaches()
+		s.layers.begin(&p)
 		if r.stub {
 			r.overlays = s.layers.acquire(&p)
 		}
-		own = p.own(r.overlays.paths(), cmd.Env, "/tmp")
+		r.own = p.own(r.overlays.paths(), cmd.Env, "/tmp")
 	}
-	if r.view, err = p.viewFor(allow, cmd.Env, now, keep, own.write, r.overlays); err != nil {
+	if r.view, err = p.viewFor(allow, cmd.Env, now, keep, r.own.write, r.overlays); err != nil {
 		return nil, err
 	}
 	plan := &launch.Plan{Dir: cmd.Dir, Args: cmd.Args, Filter: filter(backend != landlock || p.Network, supervised),
@@ -305,7 +307,7 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	}
 	if !testing {
 		plan.Args = append([]string{cmd.Path}, cmd.Args[1:]...)
-		plan.Env = setenv(p.environ(cmd.Env, c.Env), own.env...)
+		plan.Env = setenv(p.environ(cmd.Env, c.Env), r.own.env...)
 		if r.view.closed { // git gc would fail because it cannot lock the heads there
 			plan.Env = configureGit(plan.Env, "gc.reflogExpire=never", "gc.reflogExpireUnreachable=never")
 		}
@@ -542,7 +544,9 @@ func (r *run) finish() {
 	if r.temp != "" {
 		os.RemoveAll(r.temp)
 	}
-	r.system.layers.release(r.overlays, &r.policy)
+	r.own.unlock()
+	r.system.layers.release(r.overlays)
+	r.system.layers.limits.end(&r.policy)
 	r.view.remove(r.status != nil && r.status.Exited() && r.status.ExitStatus() == 0)
 }
 
