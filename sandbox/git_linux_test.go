@@ -226,10 +226,50 @@ func TestTwoPrograms(t *testing.T) {
 	if all := out.String(); strings.Contains(all, "\nevil") {
 		t.Errorf("planted: %s", all)
 	}
-	for _, name := range []string{"commondir", "hooks", "config.worktree", "info", "modules"} {
-		if _, err := os.Lstat(filepath.Join(b.dir, ".git", name)); err == nil {
-			t.Errorf("%s was left behind", name)
+	nothingLeft := func(names ...string) {
+		t.Helper()
+		for _, name := range append(names, "commondir", "hooks", "config.worktree", "modules") {
+			if _, err := os.Lstat(filepath.Join(b.dir, ".git", name)); err == nil {
+				t.Errorf("%s was left behind", name)
+			}
 		}
+	}
+	nothingLeft("info")
+
+	// The command that began first ends first. Git itself makes info.
+	if err := os.Mkdir(filepath.Join(b.dir, ".git/info"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	start := func(local *workspace.Local) (in *lines, ended chan error) {
+		lines, out := newLines(), newLines()
+		ended = make(chan error, 1)
+		go func() {
+			_, err := local.Run(context.Background(), workspace.Command{Line: "echo started; read -r line", Stdin: lines,
+				Output: out})
+			ended <- err
+		}()
+		if got := out.next(); got != "started" {
+			t.Fatal(got)
+		}
+		return lines, ended
+	}
+	first, firstEnded := start(local)
+	second, secondEnded := start(b.local)
+	first.Close()
+	err = <-firstEnded
+	second.Close()
+	if err = errors.Join(err, <-secondEnded); err != nil {
+		t.Fatal(err)
+	}
+	nothingLeft()
+
+	// An empty directory of the user stays.
+	if err := os.Mkdir(filepath.Join(b.dir, ".git/modules"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.run("true")
+	if _, err := os.Lstat(filepath.Join(b.dir, ".git/modules")); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -282,8 +322,10 @@ func TestLeftovers(t *testing.T) {
 			t.Errorf("not reported: %s\n%s", want, all)
 		}
 	}
-	if _, err := os.Lstat(filepath.Join(b.dir, ".git/commondir")); err == nil {
-		t.Error("the placeholder was not removed")
+	for _, name := range []string{".git/commondir", ".git/modules"} {
+		if _, err := os.Lstat(filepath.Join(b.dir, name)); err == nil {
+			t.Errorf("%s was not removed", name)
+		}
 	}
 	if again := New(p, Auto).Leftovers(); len(again) > 0 {
 		t.Errorf("reported twice: %q", again)

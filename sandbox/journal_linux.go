@@ -153,11 +153,13 @@ func (n *protectedFiles) leftovers() (notes []string) {
 	}
 	for _, dir := range n.gits(n.known) {
 		for _, part := range guardGit(dir).readOnly {
-			if _, ok := identify(part.name); ok && !part.dir && placeholderOrNone(part) {
+			if _, ok := identify(part.name); ok && placeholderOrNone(part) {
 				if p, err := reserve(part); err == nil {
+					if !p.keep {
+						notes = append(notes, fmt.Sprintf("%s was a placeholder of a session that was killed, and has been removed",
+							part.name))
+					}
 					release([]*placeholder{p})
-					notes = append(notes, fmt.Sprintf("%s was a placeholder of a session that was killed, and has been removed",
-						part.name))
 				}
 			}
 		}

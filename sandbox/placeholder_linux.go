@@ -21,7 +21,7 @@ type placeholder struct {
 	path string
 	fd   int
 	dir  bool
-	keep bool // a directory that existed before; it is only locked
+	keep bool // a directory of somebody else; it is only locked
 }
 
 // errExists means that a name exists and is not a placeholder.
@@ -54,7 +54,7 @@ func reserve(n gitName) (*placeholder, error) {
 			return nil, errExists
 		}
 		if unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) == nil && sameFile(fd, n.name) {
-			return &placeholder{n.name, fd, n.dir, n.dir && !made}, nil
+			return &placeholder{n.name, fd, n.dir, n.dir && !made && !isMarked(fd)}, nil
 		}
 		unix.Close(fd)
 		time.Sleep(time.Millisecond)
@@ -108,7 +108,11 @@ func (p *placeholder) remove() bool {
 // be opened and locked like one that existed before.
 func create(n gitName) (int, error) {
 	if n.dir {
-		return -1, unix.Mkdir(n.name, 0o755)
+		err := unix.Mkdir(n.name, 0o755)
+		if err == nil { // marked, for other programs
+			unix.UtimesNanoAt(unix.AT_FDCWD, n.name, make([]unix.Timespec, 2), unix.AT_SYMLINK_NOFOLLOW)
+		}
+		return -1, err
 	}
 	dir := filepath.Dir(n.name)
 	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o644)
@@ -177,6 +181,13 @@ func isPlaceholder(fd int, n gitName) bool {
 	text := make([]byte, len(n.text))
 	_, err := unix.Pread(fd, text, 0)
 	return err == nil && string(text) == n.text
+}
+
+// isMarked reports whether an open directory has the time that create gives to a placeholder, and that changes as soon as
+// somebody writes into it.
+func isMarked(fd int) bool {
+	var st unix.Stat_t
+	return unix.Fstat(fd, &st) == nil && st.Mtim.Nano() == 0
 }
 
 func sameFile(fd int, path string) bool {
