@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -54,6 +55,7 @@ func (g *Git) acquire(ctx context.Context) (release func(), err error) {
 const (
 	maxRepositories = 64       // a repository and those nested in it
 	maxSettings     = 500      // settings that name programs
+	maxGitFiles     = 50_000   // in the git directories of a repository, where links out of it are looked for
 	maxConfig       = 4 << 20  // bytes of a configuration as git prints it
 	maxIndex        = 64 << 20 // bytes of an index as git prints it
 	gitTimeout      = 5 * time.Second
@@ -70,7 +72,8 @@ type repository struct {
 	// checked means that git was run by Check, and that no command has started since.
 	checked bool
 
-	// What rev-parse and config --list print, which depends on the same files.
+	// What rev-parse and config --list print. They have one state: rev-parse reads core.worktree from the configuration,
+	// and the configuration counts only where rev-parse finds it, and can depend on HEAD (includeIf).
 	config    watched
 	settings  [][2]string // overrides
 	unguarded []string    // settings that cannot be overridden
@@ -145,7 +148,9 @@ func (g *Git) untrusted(ctx context.Context, dir string, confined func() bool) (
 		unguarded = append(unguarded, "git "+g.version+", which is older than 2.31,")
 	}
 	for _, r := range g.repositories(ctx, top, false) {
-		unguarded = append(unguarded, r.leads...)
+		if unguarded = append(unguarded, r.leads...); r.err == nil {
+			unguarded = append(unguarded, g.leadsOut(ctx, r.top, r.dirs)...)
+		}
 		if r.promisor && (confined == nil || !confined()) {
 			unguarded = append(unguarded, "a promisor remote")
 		}
@@ -153,6 +158,8 @@ func (g *Git) untrusted(ctx context.Context, dir string, confined func() bool) (
 	}
 	return unguarded, err
 }
+
+var looseObjects = regexp.MustCompile(`^objects/[0-9a-f]{2}$`)
 
 // oldGit reports whether a version of git cannot override settings by environment variables, or is not known.
 func oldGit(version string) bool {
@@ -502,15 +509,14 @@ func (g *Git) readConfig(ctx context.Context, r *repository) error {
 	if tree, err := filepath.EvalSymlinks(r.top); err != nil || !sameFile(tree, lines[2]) {
 		r.unguarded = append(r.unguarded, "core.worktree")
 	}
-	r.leads = append(r.leads, g.leadsOut(r.top, dirs)...)
-	r.config = describe(filepath.Join(common, "objects", "info", "alternates"))
+	r.config = describe()
 	r.config.settled = r.config.settled && !included // included files are not watched
 	return nil
 }
 
 // leadsOut names what leads from the git directories of a repository out of the folder: the .git
 // file, links, and the directories from which git takes more objects.
-func (g *Git) leadsOut(top string, dirs []string) (names []string) {
+func (g *Git) leadsOut(ctx context.Context, top string, dirs []string) (names []string) {
 	folder := topOf(g.dir)
 	if folder == "" {
 		folder = g.dir
@@ -532,16 +538,27 @@ func (g *Git) leadsOut(top string, dirs []string) (names []string) {
 	if outside(own) || outside(common) {
 		return []string{"the .git file"}
 	}
-	for _, dir := range []string{own, common, common + "/objects", common + "/objects/info", common + "/objects/pack",
-		common + "/info", common + "/refs"} {
-		entries, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return []string{dir}
-		}
-		for _, e := range entries {
-			if path := filepath.Join(dir, e.Name()); e.Type()&fs.ModeSymlink != 0 && outside(path) {
+	// Git prints some files as they are (the steps of a rebase, why a worktree is locked), so links count at any depth.
+	seen := 0
+	for _, dir := range slices.Compact(slices.Clone(dirs)) {
+		err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			rel, _ := filepath.Rel(common, path)
+			switch seen++; {
+			case seen > maxGitFiles:
+				return fmt.Errorf("more than %d files in %s", maxGitFiles, dir)
+			case err != nil && !errors.Is(err, fs.ErrNotExist):
+				return errors.New(path)
+			case err != nil, ctx.Err() != nil:
+				return context.Cause(ctx)
+			case e.Type()&fs.ModeSymlink != 0 && outside(path):
 				names = append(names, "the link "+path)
+			case e.IsDir() && (rel == "modules" || looseObjects.MatchString(filepath.ToSlash(rel))):
+				return fs.SkipDir // modules are repositories of their own; objects are found by their hashes only
 			}
+			return nil
+		})
+		if err != nil {
+			return append(names, err.Error())
 		}
 	}
 	todo := []string{filepath.Join(common, "objects")}

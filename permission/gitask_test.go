@@ -548,6 +548,11 @@ func TestGitUntrusted(t *testing.T) {
 			g.git("repo", "init", "-q", "--separate-git-dir", filepath.Join(g.top, "store"))
 		},
 		"the link": func(g *gitFixture) { g.link(filepath.Join(g.top, "home"), "repo/.git/objects/aa") },
+		"rebase-merge/done": func(g *gitFixture) { // git status prints its last lines
+			g.write("home/secret", "x\n")
+			g.write("repo/.git/rebase-merge/interactive", "")
+			g.link(filepath.Join(g.top, "home", "secret"), "repo/.git/rebase-merge/done")
+		},
 		"older than 2.31": func(g *gitFixture) {
 			g.countStarts()
 			g.write("bin/git", "#!/bin/sh\ncase $* in *version) echo git version 2.30.2;; *) exec /usr/bin/env "+
