@@ -407,6 +407,8 @@ func (r *run) written(c *checkout, dirty map[string]bool, appeared []string) (re
 	for name := range strings.SplitSeq(string(out)+string(ignored), "\x00") {
 		names = append(names, name)
 	}
+	infos := make([]os.FileInfo, len(names)) // from before they are read: what is removed later is the same file
+	var files []string
 	for i, name := range names {
 		path := filepath.Join(c.top, name)
 		info, err := c.lstat(name, "")
@@ -417,29 +419,53 @@ func (r *run) written(c *checkout, dirty map[string]bool, appeared []string) (re
 			restore = append(restore, name)
 		case err != nil || !c.wrote(info):
 		default:
-			var id string
-			switch {
-			case info.Mode().IsRegular():
-				out, err := r.git(c, "", nil, "hash-object", "--", name)
-				id = strings.TrimSpace(string(out))
-				if err != nil && permission.EnvFile(filepath.Base(name)) {
-					id = c.objectOf(name, len(c.tip))
-				}
-			case info.Mode()&fs.ModeSymlink != 0:
-				if to, err := os.Readlink(path); err == nil {
-					id = blobID(to, len(c.tip))
-				}
-			}
-			switch {
-			case id == "" || !r.committed(c, name, id):
-			case i < tracked:
-				restore = append(restore, name)
-			default:
-				remove = append(remove, foundAt(name, info))
+			if infos[i] = info; info.Mode().IsRegular() {
+				files = append(files, name)
 			}
 		}
 	}
+	ids := r.objects(c, files)
+	for i, name := range names {
+		info, id := infos[i], ids[name]
+		if info != nil && info.Mode()&fs.ModeSymlink != 0 {
+			if to, err := os.Readlink(filepath.Join(c.top, name)); err == nil {
+				id = blobID(to, len(c.tip))
+			}
+		}
+		switch {
+		case info == nil || id == "" || !r.committed(c, name, id):
+		case i < tracked:
+			restore = append(restore, name)
+		default:
+			remove = append(remove, foundAt(name, info))
+		}
+	}
 	return remove, restore
+}
+
+// objects returns the objects that files in a work tree would become, by name.
+func (r *run) objects(c *checkout, names []string) map[string]string {
+	ids := map[string]string{}
+	// One name per line. Git stops at the first file that it cannot read.
+	plain := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return strings.ContainsAny(name, "\r\n") || strings.HasPrefix(name, `"`) || permission.EnvFile(filepath.Base(name))
+	})
+	if len(plain) > 1 {
+		out, _ := r.git(c, strings.Join(plain, "\n")+"\n", nil, "hash-object", "--stdin-paths")
+		for i, id := range strings.Fields(string(out)) {
+			ids[plain[i]] = id
+		}
+	}
+	for _, name := range names {
+		if ids[name] != "" {
+			continue
+		}
+		out, err := r.git(c, "", nil, "hash-object", "--", name)
+		if ids[name] = strings.TrimSpace(string(out)); err != nil && permission.EnvFile(filepath.Base(name)) {
+			ids[name] = c.objectOf(name, len(c.tip))
+		}
+	}
+	return ids
 }
 
 // A writtenFile is a file that git wrote.

@@ -141,10 +141,10 @@ func (g *gitGuard) modules(dir string, depth int) {
 // reserve creates placeholders for the names that do not exist, except those in opened, which the
 // command may write. ok is false if a placeholder could not be created and a command might be able
 // to create that name.
-func (g *gitGuard) reserve(opened []string) (made []*placeholder, ok bool) {
+func (g *gitGuard) reserve(opened dirSet) (made []*placeholder, ok bool) {
 	ok = true
 	try := func(n gitName) {
-		if withinAny(opened, n.name) || n.text == "" && !n.dir {
+		if opened.contain(n.name) || n.text == "" && !n.dir {
 			return
 		}
 		var st unix.Stat_t

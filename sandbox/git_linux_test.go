@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/workspace"
 )
 
@@ -636,5 +637,21 @@ func TestOpenGit(t *testing.T) {
 				t.Errorf("not reported: %s\n%s", all, out)
 			}
 		})
+	}
+}
+
+func TestDirSet(t *testing.T) {
+	paths := []string{"", "/", "/a", "/a/", "/a/b", "/a/b/c", "/ab", "/a/../c", "/c/d", "/a/..b", "/d//e", "/d/e/f"}
+	for _, dir := range paths {
+		for _, path := range paths {
+			set := newDirSet([]string{"/x", dir, "/y/z"})
+			if got, want := set.contain(path), withinAny([]string{dir}, path); got != want {
+				t.Errorf("%q contains %q: %t, want %t", dir, path, got, want)
+			}
+			above := newDirSet([]string{dir}).above()
+			if got, want := above[filepath.Clean(path)], subpath.Contains(path, dir); path != "" && got != want {
+				t.Errorf("%q is above %q: %t, want %t", path, dir, got, want)
+			}
+		}
 	}
 }

@@ -117,9 +117,11 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 		return path == "/" || withinAny([]string{"/proc", "/sys", "/dev"}, path)
 	})
 
-	// Read-only paths below writable ones.
+	// Read-only paths below writable ones. A checkout of a large repository may replace thousands of protected files.
+	replaceable := newDirSet(replaced)
+	all, above := newDirSet(slices.Concat(opened, replaced)), replaceable.above()
 	for path, t := range now.protected {
-		if withinAny(opened, path) || withinAny(replaced, path) || holdsAny(path, replaced) {
+		if all.contain(path) || above[path] {
 			continue
 		}
 		if t.link != "" {
@@ -134,7 +136,7 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 	if len(opened) > 0 || p.only != nil { // other worktrees than usual can be written
 		closed = nil
 	}
-	v.guard(now.gits, slices.Concat(opened, replaced), closed)
+	v.guard(now.gits, all, closed)
 	for _, path := range p.Own { // in the home directory as the workspace; a command could make one that is missing
 		if _, err := os.Lstat(path); err != nil && withinAny(v.writable, path) {
 			os.MkdirAll(path, 0o700)
@@ -193,7 +195,7 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 	readable := append(opened, append(v.opened, allow.Read...)...)
 	for _, path := range append(append(secrets, env...), links.real(now.sockets)...) {
 		switch {
-		case withinAny(readable, path), withinAny(replaced, path):
+		case withinAny(readable, path), replaceable.contain(path):
 		case slices.ContainsFunc(readable, func(r string) bool { return subpath.Contains(path, r) }):
 			v.emptied = append(v.emptied, path)
 			for _, r := range v.opened {
@@ -212,6 +214,46 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 	return v, nil
 }
 
+// A dirSet answers what withinAny answers, in a time that does not grow with the number of directories.
+type dirSet map[string]bool
+
+func newDirSet(dirs []string) dirSet {
+	s := make(dirSet, len(dirs))
+	for _, d := range dirs {
+		if d != "" {
+			s[filepath.Clean(d)] = true
+		}
+	}
+	return s
+}
+
+// contain reports whether a path is in one of the directories, or is one of them.
+func (s dirSet) contain(path string) bool {
+	if len(s) == 0 || path == "" {
+		return false
+	}
+	for dir := filepath.Clean(path); !s[dir]; {
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return false
+		}
+		dir = parent
+	}
+	return true
+}
+
+// above returns the directories and all that contain them.
+func (s dirSet) above() dirSet {
+	all := make(dirSet, len(s))
+	for dir := range s {
+		for !all[dir] {
+			all[dir] = true
+			dir = filepath.Dir(dir)
+		}
+	}
+	return all
+}
+
 // leads returns where the paths of an allowance lead, without those that lead elsewhere.
 func (p *Policy) leads(links *resolver, allowed []string) (to []string) {
 	for _, path := range allowed {
@@ -224,9 +266,9 @@ func (p *Policy) leads(links *resolver, allowed []string) (to []string) {
 // guard protects the names in git directories that can make git run programs. If one of them cannot
 // be reserved, the whole directory becomes read-only. closed are git directories of worktrees elsewhere, as far as
 // they are known.
-func (v *view) guard(gits, opened []string, closed map[string]bool) {
+func (v *view) guard(gits []string, opened dirSet, closed map[string]bool) {
 	for _, dir := range gits {
-		if withinAny(opened, dir) || len(common(v.writable, []string{dir})) == 0 {
+		if opened.contain(dir) || len(common(v.writable, []string{dir})) == 0 {
 			continue
 		}
 		g := gitGuard{used: v.writable, elsewhere: closed}
@@ -246,7 +288,7 @@ func (v *view) guard(gits, opened []string, closed map[string]bool) {
 		for _, n := range g.readOnly {
 			// A link cannot be covered by a mount: protectedFiles protects its target.
 			var st unix.Stat_t
-			if unix.Lstat(n.name, &st) == nil && st.Mode&unix.S_IFMT != unix.S_IFLNK && !withinAny(opened, n.name) {
+			if unix.Lstat(n.name, &st) == nil && st.Mode&unix.S_IFMT != unix.S_IFLNK && !opened.contain(n.name) {
 				v.protected = append(v.protected, n.name)
 			}
 		}

@@ -252,11 +252,6 @@ func withinAny(dirs []string, path string) bool {
 	return false
 }
 
-// holdsAny reports whether a directory contains one of some paths, or is one of them.
-func holdsAny(dir string, paths []string) bool {
-	return slices.ContainsFunc(paths, func(path string) bool { return subpath.Contains(dir, path) })
-}
-
 // guarded reports whether a path contains a protected name.
 func guarded(protected []string, path string) bool {
 	name, _ := permission.NewPathNames(protected).In(path)

@@ -279,7 +279,7 @@ func (n *protectedFiles) end(opened, replaced []string) []string {
 
 // endUnless is end, unless new files under protected names are in one of some directories: then it does nothing.
 func (n *protectedFiles) endUnless(tops, opened, replaced []string) (notes []string, ended bool) {
-	opened = slices.Concat(opened, replaced)
+	open, above := newDirSet(slices.Concat(opened, replaced)), newDirSet(replaced).above()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	found, _ := n.look()
@@ -297,7 +297,7 @@ func (n *protectedFiles) endUnless(tops, opened, replaced []string) (notes []str
 		switch {
 		case within(aside, path): // renamed together with its directory
 			continue
-		case n.keepNew && was.ino == 0, withinAny(opened, path), holdsAny(path, replaced), n.moved(now):
+		case n.keepNew && was.ino == 0, open.contain(path), above[path], n.moved(now):
 		case n.isWorktree(path, now):
 			if filepath.Base(path) == ".git" && was.ino == 0 {
 				trees = append(trees, filepath.Dir(path))
@@ -316,7 +316,7 @@ func (n *protectedFiles) endUnless(tops, opened, replaced []string) (notes []str
 	notes = append(notes, notesOf(aside, trees)...)
 	for path, t := range n.known {
 		// A link cannot be covered by a mount, so one that was removed is restored.
-		if t.link == "" || withinAny(opened, path) {
+		if t.link == "" || open.contain(path) {
 			continue
 		}
 		if _, ok := identify(path); ok {
@@ -332,7 +332,7 @@ func (n *protectedFiles) endUnless(tops, opened, replaced []string) (notes []str
 		if names, err := readNames(dir); !ok || err != nil || !isBareGit(names) || within(aside, dir) {
 			continue
 		}
-		if n.keepNew || withinAny(opened, dir) || n.movedBare(dir, id) {
+		if n.keepNew || open.contain(dir) || n.movedBare(dir, id) {
 			n.bare[dir] = id
 			continue
 		}
