@@ -260,7 +260,7 @@ func (c *Catalog) add(source int, s *Skill, files, bundled map[string]*Skill, re
 		return
 	case s.FeatureOff != "":
 		e.State = FeatureOff
-		problem(CodeGated, Info, "knack help skills", "%s is switched off: %s", s.Name, s.FeatureOff)
+		problem(CodeFeatureOff, Info, "knack help skills", "%s is switched off: %s", s.Name, s.FeatureOff)
 		return
 	}
 	files[s.ID] = s

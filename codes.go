@@ -53,7 +53,7 @@ const (
 	CodeNameCollision  Code = "name-collision"
 	CodeDuplicateFile  Code = "duplicate-file"
 	CodeShadowed       Code = "shadowed"
-	CodeGated          Code = "gated"
+	CodeFeatureOff     Code = "gated"
 	CodeNotListed      Code = "not-listed"
 	CodeNotSearched    Code = "not-searched"
 	CodeOverrideOff    Code = "override-off"

@@ -129,7 +129,7 @@ func (r subAgents) configure(child *Agent, d *Definition) {
 	}
 	for _, rule := range d.DisallowedTools {
 		if strings.Contains(rule, "(") {
-			continue // it does not remove the tool; see bounds
+			continue // it does not remove the tool; see boundsOf
 		}
 		if strings.HasPrefix(rule, "mcp__") {
 			child.DynamicTools = selectTools(child.DynamicTools, "*,-"+rule+",-"+rule+"__*")
@@ -177,13 +177,13 @@ func (r subAgents) startsAny() bool {
 	return r.def != nil && r.def.StartsAny && r.def.Loosens()
 }
 
-// bounds returns the restrictions on an agent started with definition d: what the skills in use
+// boundsOf returns the restrictions on an agent started with definition d: what the skills in use
 // here deny, and what the definition denies. If the definition lists patterns, only those tools and
 // the tools of its servers may run. What skills grant is not passed on to sub-agents.
 //
 // The hooks of these skills and of the definition guard the agent's calls, but cannot allow any.
-func (r subAgents) bounds(d *Definition, servers []string) (all []gate.Bound, guards []hook.Hook) {
-	all, guards = slices.Clone(r.restrictions), slices.Clone(r.guards)
+func (r subAgents) boundsOf(d *Definition, servers []string) (all []gate.Bound, guards []hook.Hook) {
+	all, guards = slices.Clone(r.bounds), slices.Clone(r.guards)
 	for _, s := range r.log.State().Scopes {
 		review := r.reviewOf(s)
 		all = append(all, gate.Bound{Skill: s.Skill, Denies: s.Denies, Names: s.Grants, Limits: review.Facts.Limits})

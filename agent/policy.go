@@ -94,7 +94,7 @@ func callOf(act *knack.Activation) SkillCall {
 
 // scopes returns what is in use.
 func (r *run) scopes(state session.State) Scopes {
-	in := Scopes{Bounds: r.restrictions, Hooks: r.hooks.inEffect(state.Scopes)}
+	in := Scopes{Bounds: r.bounds, Hooks: r.hooks.inEffect(state.Scopes)}
 	for _, s := range state.Scopes {
 		in.Skills = append(in.Skills, gate.Skill{Scope: s, Facts: r.reviewOf(s).Facts})
 	}

@@ -25,11 +25,11 @@ func (r *run) agents() subAgents { return subAgents{r} }
 // An origin is what the run of a sub-agent knows about its start. The zero origin is that of a run
 // that the user started.
 type origin struct {
-	parent       *run
-	subRecord    session.Agent // what the parent records about it
-	def          *Definition
-	restrictions []gate.Bound
-	guards       []hook.Hook // the hooks of its definition and of the skills that restrict it
+	parent    *run
+	subRecord session.Agent // what the parent records about it
+	def       *Definition
+	bounds    []gate.Bound
+	guards    []hook.Hook // the hooks of its definition and of the skills that restrict it
 }
 
 // maxDepth is how deeply sub-agents may be nested.
@@ -139,7 +139,7 @@ func (r subAgents) delegate(ctx context.Context, t task) (session.Agent, error) 
 	r.configure(child, t.def)
 	sub := newRun(child, log)
 	sub.origin = origin{parent: r.run, subRecord: what, def: t.def}
-	sub.restrictions, sub.guards = r.bounds(t.def, child.Servers.Rules)
+	sub.bounds, sub.guards = r.boundsOf(t.def, child.Servers.Rules)
 	sub.ledger.parent = &r.ledger
 	sub.emit = func(e Event) {
 		if e.End != nil {

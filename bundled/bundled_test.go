@@ -21,7 +21,7 @@ func invoke(t *testing.T, set *Set, name, args string) *knack.Activation {
 	t.Helper()
 	c := knack.Load(t.Context(), set)
 	for _, p := range c.Problems() {
-		if p.Code != knack.CodeGated {
+		if p.Code != knack.CodeFeatureOff {
 			t.Error(p)
 		}
 	}

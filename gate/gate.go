@@ -182,16 +182,16 @@ func (g *Gate) SetMode(m permission.Mode) {
 
 // ForAgent returns the Gate of the sub-agent named agent. It has the same rules, answers and Approver,
 // and calls audit (nil: the audit function of g). Its mode is derived from that of g at each
-// decision by of; nil: it is the same.
-func (g *Gate) ForAgent(agent string, of func(permission.Mode) permission.Mode, audit func(Record)) *Gate {
+// decision by derive; nil: it is the same.
+func (g *Gate) ForAgent(agent string, derive func(permission.Mode) permission.Mode, audit func(Record)) *Gate {
 	child := *g.current()
 	child.moved = new(atomic.Pointer[Gate])
 	child.opt.Agent = agent
 	if audit != nil {
 		child.opt.Audit = audit
 	}
-	if of != nil {
-		child.mode = func() permission.Mode { return of(g.mode()) }
+	if derive != nil {
+		child.mode = func() permission.Mode { return derive(g.mode()) }
 	}
 	return &child
 }

@@ -35,21 +35,6 @@ func CleanPath(list string, dirs ...string) (clean string, dropped []string) {
 	return strings.Join(kept, string(filepath.ListSeparator)), dropped
 }
 
-// GitEnv adds variables to an environment so that git does not run the programs named in the
-// configuration of the repository that contains dir: hooks, file system monitors, external diffs,
-// text converters, filters, pagers, signing programs, editors, helpers. It uses git to read this
-// configuration, also in nested repositories. The user's own settings stay effective, except for
-// hooks, monitor and pager, which are disabled.
-//
-// unguarded names the settings that cannot be overridden, or the reason why git could not be run.
-// If it is not empty, git commands need approval (PathContext.GitEnv false). A program may change
-// the configuration while it runs; a [Git] detects such changes.
-func GitEnv(environ []string, dir string) (env []string, unguarded []string) {
-	git := NewGit(dir)
-	git.Environ = environ
-	return git.Env(environ)
-}
-
 // plainDiff replaces the diff program that a repository configures with a plain
 // diff, because git does not accept an empty name.
 const plainDiff = `f() { diff -u --label "a/$1" --label "b/$1" "$2" "$5"; :; }; f`

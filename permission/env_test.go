@@ -31,9 +31,16 @@ func TestCleanPath(t *testing.T) {
 	}
 }
 
+// gitEnv returns what [permission.Git.Env] adds for the repository that contains dir.
+func gitEnv(environ []string, dir string) (env, unguarded []string) {
+	git := permission.NewGit(dir)
+	git.Environ = environ
+	return git.Env(environ)
+}
+
 // TestGitEnv runs git's free commands in a repository whose configuration
 // names a program wherever possible, and checks that none of them runs. Without
-// GitEnv they run.
+// Git.Env they run.
 func TestGitEnv(t *testing.T) {
 	for _, p := range []string{"git", "diff", "sh"} {
 		if _, err := exec.LookPath(p); err != nil {
@@ -89,11 +96,11 @@ func TestGitEnv(t *testing.T) {
 		"shortlog HEAD", "rev-parse HEAD", "diff-index HEAD", "diff-files"}
 	if _, err := git(base, "diff"); err == nil {
 		if _, err := os.Stat(fired); err != nil {
-			t.Fatal("the repository is harmless even without GitEnv: the test proves nothing")
+			t.Fatal("the repository is harmless even without Git.Env: the test proves nothing")
 		}
 	}
 	os.Remove(fired)
-	env, unguarded := permission.GitEnv(base, repo)
+	env, unguarded := gitEnv(base, repo)
 	if len(unguarded) > 0 {
 		t.Error("unguarded:", unguarded)
 	}
@@ -111,7 +118,7 @@ func TestGitEnv(t *testing.T) {
 		t.Errorf("git diff shows %q", out)
 	}
 	must("config", "core.gitProxy", evil)
-	if _, unguarded := permission.GitEnv(base, repo); !slices.Equal(unguarded, []string{"core.gitproxy"}) {
+	if _, unguarded := gitEnv(base, repo); !slices.Equal(unguarded, []string{"core.gitproxy"}) {
 		t.Error("unguarded:", unguarded)
 	}
 }

@@ -275,8 +275,13 @@ func (g *Git) knownRepositories(ctx context.Context, starting bool) []*repositor
 	return all
 }
 
-// Env adds variables to an environment so that git does not run the programs named in the
-// configuration of these repositories: see [GitEnv].
+// Env adds variables to an environment so that git does not run the programs named in the configuration of these
+// repositories: hooks, file system monitors, external diffs, text converters, filters, pagers, signing programs,
+// editors, helpers. The user's own settings stay effective, except for hooks, monitor and pager, which are disabled.
+//
+// unguarded names the settings that cannot be overridden, or the reason why git could not be run. If it is not empty,
+// git commands need approval ([PathContext].GitEnv false). A program may change the configuration while it runs, which
+// g detects.
 func (g *Git) Env(environ []string) (env, unguarded []string) {
 	g.lock <- struct{}{}
 	defer func() { <-g.lock }()

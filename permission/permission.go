@@ -176,7 +176,7 @@ type PathContext struct {
 	// Protected are names that are protected in addition to those of [ProtectedPaths] and of [Git.Named].
 	Protected []string
 
-	// GitEnv means that commands run with the environment of [GitEnv]. Without it every git command
+	// GitEnv means that commands run with the environment of [Git.Env]. Without it every git command
 	// needs a rule or approval.
 	GitEnv bool
 	// Git inspects the repositories in which commands run, each time a command is judged. Where it

@@ -53,7 +53,7 @@ func TestDifferential(t *testing.T) {
 			t.Fatal(err, string(out))
 		}
 	}
-	env, _ = permission.GitEnv(env, place.Dir)
+	env, _ = gitEnv(env, place.Dir)
 
 	var commands []string
 	for _, c := range readCorpus(t, "ordinary.txt") {

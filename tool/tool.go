@@ -48,7 +48,7 @@ type Tool struct {
 	// Summary describes an input for the user in one line; nil: see [Tool.Line].
 	Summary func(input json.RawMessage) string
 	// Guidelines, if not nil, returns sentences about the use of the tool for the system
-	// prompt. active are the tools in use.
+	// prompt. active are all tools that the model may call.
 	Guidelines func(active Set) []string
 	// Ordered means that the calls before this one in an answer end before it starts,
 	// and those after it wait for it to end.

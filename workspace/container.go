@@ -27,12 +27,9 @@ type Container struct {
 	count atomic.Int64
 }
 
-// NewContainer opens the directory dir on the system that a command prefix reaches.
-func NewContainer(ctx context.Context, prefix []string, dir string) (*Container, error) {
-	return openContainer(ctx, prefix, dir, nil)
-}
-
-func openContainer(ctx context.Context, prefix []string, dir string, environ []string) (*Container, error) {
+// NewContainer opens the directory dir on the system that a command prefix reaches. environ is the environment of the
+// prefix on this machine; nil: that of the process.
+func NewContainer(ctx context.Context, prefix []string, dir string, environ []string) (*Container, error) {
 	local, err := NewLocal(".")
 	if err != nil {
 		return nil, err

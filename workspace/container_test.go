@@ -18,7 +18,7 @@ func TestContainer(t *testing.T) {
 		t.Skip("the program env does not exist")
 	}
 	workspacetest.Test(t, func(t *testing.T) workspace.Workspace {
-		w, err := workspace.NewContainer(t.Context(), []string{"env", "IN_CONTAINER=yes"}, t.TempDir())
+		w, err := workspace.NewContainer(t.Context(), []string{"env", "IN_CONTAINER=yes"}, t.TempDir(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +34,7 @@ func TestContainerWithoutEnd(t *testing.T) {
 	dir := t.TempDir()
 	hostile := filepath.Join(dir, "hostile")
 	w, err := workspace.NewContainer(t.Context(), []string{"sh", "-c",
-		`[ -e "$0" ] || exec "$@"; . "$0"`, hostile}, dir)
+		`[ -e "$0" ] || exec "$@"; . "$0"`, hostile}, dir, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

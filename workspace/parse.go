@@ -61,7 +61,7 @@ func Parse(ctx context.Context, place string, environ []string) (Workspace, erro
 		if u.Path == "" {
 			return nil, fmt.Errorf("%s: no directory: write %s://%s/dir", place, scheme, u.Host)
 		}
-		return openContainer(ctx, []string{scheme, "exec", "-i", u.Host}, path.Clean(u.Path), environ)
+		return NewContainer(ctx, []string{scheme, "exec", "-i", u.Host}, path.Clean(u.Path), environ)
 	}
 	return nil, fmt.Errorf("%s: unknown kind of workspace %q: a directory, ssh://host/dir, docker://container/dir or "+
 		"podman://container/dir", place, scheme)

@@ -142,7 +142,7 @@ type Limit struct {
 }
 
 // ErrLimits is the error for a command whose limits cannot be enforced.
-var ErrLimits = errors.New("an active skill restricts commands, but no sandbox can enforce its limits here")
+var ErrLimits = errors.New("a skill in use restricts commands, but no sandbox can enforce its limits here")
 
 // An Exit describes how a command ended.
 type Exit struct {

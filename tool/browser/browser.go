@@ -50,7 +50,6 @@ type Workspace interface {
 	Run(ctx context.Context, c workspace.Command) (workspace.Exit, error)
 	Realpath(ctx context.Context, path string) (string, error)
 	WriteFile(ctx context.Context, path string, data []byte) error
-	Path(path string) string
 }
 
 // Limits of time.

@@ -37,7 +37,7 @@ func TestToolsRemote(t *testing.T) {
 		var ws workspace.Workspace = b.ws
 		if elsewhere {
 			var err error
-			if ws, err = workspace.NewContainer(t.Context(), []string{"env"}, b.dir); err != nil {
+			if ws, err = workspace.NewContainer(t.Context(), []string{"env"}, b.dir, nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -34,7 +34,6 @@ type Editor struct {
 type Chip struct {
 	Label string // shown in brackets
 	Text  string // Editor.Text returns it in place of the chip
-	Value any    // set by the caller, such as an image
 	// Pasted means that Text was pasted, not typed by the user.
 	Pasted bool
 }

@@ -394,7 +394,6 @@ const (
 	bold   color = "1"
 	dim    color = "2"
 	red    color = "31"
-	green  color = "32"
 	yellow color = "33"
 )
 

@@ -49,7 +49,7 @@ type status struct {
 	used   int // used tokens of the context window
 	window int
 	cost   float64
-	skills []string // active skills
+	skills []string // in use
 	branch string
 	title  string
 	own    string // what the user's status line printed; "": nothing
