@@ -474,10 +474,10 @@ func (w *SSH) exec(ctx context.Context, line string, in io.Reader, out, stderr i
 	ch, reqs := opened.Channel, opened.requests
 	ended := make(chan Exit, 1)
 	go func() {
-		exit, reported := Exit{Code: -1}, false
+		reported := false
 		for r := range reqs {
-			if e, ok := exitOfRequest(r); ok {
-				exit, reported = e, true
+			if e, ok := exitOfRequest(r); ok && !reported { // the whole connection waits for this loop
+				reported = true
 				ended <- e
 			}
 			if r.WantReply {
@@ -485,7 +485,7 @@ func (w *SSH) exec(ctx context.Context, line string, in io.Reader, out, stderr i
 			}
 		}
 		if !reported {
-			ended <- exit // the connection was closed
+			ended <- Exit{Code: -1} // the connection was closed
 		}
 	}()
 	request := ssh.Marshal(struct{ Command string }{line})
@@ -572,7 +572,7 @@ func exitOfRequest(r *ssh.Request) (Exit, bool) {
 					return Exit{Code: 128 + s.n, Signal: s.text}, true
 				}
 			}
-			return Exit{Code: 128, Signal: m.Signal}, true
+			return Exit{Code: 128, Signal: "unknown"}, true
 		}
 	}
 	return Exit{}, false

@@ -258,10 +258,12 @@ func startSSHD(t *testing.T) (s *server, freeze func()) {
 }
 
 // TestSSH runs the suite against a server inside the test.
-func TestSSH(t *testing.T) { testServer(t, startServer(t, func(c net.Conn) net.Conn { return c })) }
+func TestSSH(t *testing.T) {
+	testServer(t, startServer(t, func(c net.Conn) net.Conn { return c }, command))
+}
 
-// startServer starts a server in this process. wrap wraps each connection that it accepts.
-func startServer(t *testing.T, wrap func(net.Conn) net.Conn) *server {
+// startServer starts a server in this process. wrap wraps each connection that it accepts; run runs a command.
+func startServer(t *testing.T, wrap func(net.Conn) net.Conn, run func(ssh.Channel, string)) *server {
 	t.Helper()
 	if _, err := exec.LookPath("sh"); err != nil {
 		t.Skip("sh is not installed")
@@ -287,7 +289,7 @@ func startServer(t *testing.T, wrap func(net.Conn) net.Conn) *server {
 			if err != nil {
 				return
 			}
-			go serve(wrap(conn), config)
+			go serve(wrap(conn), config, run)
 		}
 	}()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
@@ -318,7 +320,7 @@ var deadHosts = map[string]func(t *testing.T) (s *server, fallSilent func()){
 	"no network": func(t *testing.T) (*server, func()) {
 		gone, end := make(chan struct{}), make(chan struct{})
 		t.Cleanup(func() { close(end) })
-		return startServer(t, func(c net.Conn) net.Conn { return deafConn{c, gone, end} }), func() { close(gone) }
+		return startServer(t, func(c net.Conn) net.Conn { return deafConn{c, gone, end} }, command), func() { close(gone) }
 	},
 	"stopped sshd": startSSHD,
 }
@@ -427,7 +429,40 @@ func TestSilentHost(t *testing.T) {
 	})
 }
 
-func serve(conn net.Conn, config *ssh.ServerConfig) {
+// TestHostReports: a host that says many times how a command ended, in words of its own, makes no other call wait, and
+// what it calls a signal is a name.
+func TestHostReports(t *testing.T) {
+	s := startServer(t, func(c net.Conn) net.Conn { return c }, func(ch ssh.Channel, line string) {
+		if !strings.Contains(line, "lie") {
+			command(ch, line)
+			return
+		}
+		for i := range 1000 { // more than the connection stores
+			ch.SendRequest("exit-signal", false, ssh.Marshal(struct {
+				Signal    string
+				Core      bool
+				Err, Lang string
+			}{Signal: fmt.Sprintf("\x1b[2J%d", i)}))
+		}
+		ch.Close()
+	})
+	w, err := workspace.DialSSH(context.Background(), s.options(t, knownhosts.Line([]string{s.addr}, s.host)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for _, line := range []string{"lie", "lie", "exit 3"} {
+		exit, err := w.Run(context.Background(), workspace.Command{Line: line})
+		if line == "exit 3" && (err != nil || exit.Code != 3) {
+			t.Errorf("the next command: %+v %v", exit, err)
+		}
+		if strings.Contains(exit.Signal, "\x1b") {
+			t.Errorf("a signal: %q", exit.Signal)
+		}
+	}
+}
+
+func serve(conn net.Conn, config *ssh.ServerConfig, run func(ssh.Channel, string)) {
 	defer conn.Close()
 	sc, chans, reqs, err := ssh.NewServerConn(conn, config)
 	if err != nil {
@@ -444,18 +479,18 @@ func serve(conn net.Conn, config *ssh.ServerConfig) {
 		if err != nil {
 			return
 		}
-		go session(ch, reqs)
+		go session(ch, reqs, run)
 	}
 }
 
-func session(ch ssh.Channel, reqs <-chan *ssh.Request) {
+func session(ch ssh.Channel, reqs <-chan *ssh.Request, run func(ssh.Channel, string)) {
 	for r := range reqs {
 		var m struct{ Text string }
 		ssh.Unmarshal(r.Payload, &m)
 		switch {
 		case r.Type == "exec":
 			r.Reply(true, nil)
-			go command(ch, m.Text)
+			go run(ch, m.Text)
 		case r.Type == "subsystem" && m.Text == "sftp":
 			r.Reply(true, nil)
 			go func() {
