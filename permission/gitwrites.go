@@ -112,7 +112,7 @@ func (g *Git) written(ctx context.Context, dir string, words []string) []gitFile
 	case "clone", "init", "init-db":
 		return newRepository(dir, sub, args)
 	case "checkout", "switch", "restore", "merge", "pull", "cherry-pick", "revert", "rebase", "stash", "reset",
-		"read-tree", "checkout-index", "apply", "am", "bisect", "rm", "worktree":
+		"read-tree", "checkout-index", "apply", "am", "bisect", "rm", "worktree", "sparse-checkout", "submodule":
 	default:
 		return nil
 	}
@@ -126,12 +126,9 @@ func (g *Git) written(ctx context.Context, dir string, words []string) []gitFile
 	if len(repos) == 0 || repos[0].err != nil {
 		return nil
 	}
-	t := &worktree{ctx: ctx, git: g, repo: repos[0], top: top, dir: dir, names: map[string]bool{}}
-	for _, s := range t.repo.settings {
-		if strings.Contains(s[0], "=") {
-			return nil // git has no way to override it for one command
-		}
-		t.config = append(t.config, "-c", s[0]+"="+s[1])
+	t := g.worktree(ctx, repos[0], dir)
+	if t == nil {
+		return nil
 	}
 	t.add(sub, args)
 	var files []gitFile
@@ -181,6 +178,18 @@ type worktree struct {
 	config   []string // options that override the repository's configuration
 	names    map[string]bool
 	others   []gitFile // in other directories
+}
+
+// worktree is nil if git cannot be kept from running the programs of the configuration.
+func (g *Git) worktree(ctx context.Context, r *repository, dir string) *worktree {
+	t := &worktree{ctx: ctx, git: g, repo: r, top: r.top, dir: dir, names: map[string]bool{}}
+	for _, s := range r.settings {
+		if strings.Contains(s[0], "=") {
+			return nil // git has no way to override it for one command
+		}
+		t.config = append(t.config, "-c", s[0]+"="+s[1])
+	}
+	return t
 }
 
 func (t *worktree) run(args ...string) (string, bool) {
@@ -299,6 +308,7 @@ var gitValued = map[string]struct{ letters, names string }{
 	"am":          {"pC", "--exclude --include --directory --whitespace --patch-format"},
 	"rm":          {"", "--pathspec-from-file"},
 	"worktree":    {"bB", "--reason"},
+	"submodule":   {"bj", "--branch --name --reference --depth --jobs --filter"},
 }
 
 // operands splits the arguments of a subcommand into the operands before "--", those after it, and the options: each
@@ -469,9 +479,59 @@ func (t *worktree) add(sub string, args []string) {
 		if from := t.state("BISECT_START"); from != "" {
 			t.diff("HEAD", from)
 		}
+	case "sparse-checkout":
+		if first != "list" && first != "" {
+			t.collect(t.run("ls-files", "-z"))
+			t.file(filepath.Join(t.repo.dirs[1], "config"))
+			t.file(filepath.Join(t.repo.dirs[0], "config.worktree"))
+		}
+	case "submodule":
+		switch first {
+		case "add":
+			t.others = append(t.others, newRepository(t.dir, "clone", append(after, ops[1:]...))...)
+			t.names[".gitmodules"] = true
+			t.file(filepath.Join(t.repo.dirs[1], "modules"))
+			t.file(filepath.Join(t.repo.dirs[1], "config"))
+		case "update":
+			t.submodules(t.specs(slices.Concat(ops[1:], after)))
+		}
 	case "worktree":
 		if first == "add" && len(ops) > 1 {
 			t.addWorktree(ops[1], append(ops, "HEAD")[2])
+		}
+	}
+}
+
+// file adds a file or directory of a git directory.
+func (t *worktree) file(path string) {
+	dir, name := filepath.Split(path)
+	t.others = append(t.others, gitFile{top: filepath.ToSlash(filepath.Clean(dir)), name: "/" + name, whole: true})
+}
+
+// submodules adds what git submodule update writes: whole submodules that are not here yet, otherwise the files that
+// differ from the commit that the index names, and the configuration.
+func (t *worktree) submodules(specs []string) {
+	out, _ := t.run(append([]string{"ls-files", "--stage", "-z"}, specs...)...)
+	for entry := range strings.SplitSeq(out, "\x00") {
+		info, name, _ := strings.Cut(entry, "\t")
+		fields := strings.Fields(info)
+		if len(fields) < 2 || fields[0] != "160000" {
+			continue
+		}
+		top := filepath.Join(t.top, filepath.FromSlash(name))
+		inner := t.git.repos[top]
+		if inner == nil || inner.err != nil || !slices.Contains(t.repo.nested, top) {
+			t.file(top)
+			t.file(filepath.Join(t.repo.dirs[1], "modules"))
+			t.file(filepath.Join(t.repo.dirs[1], "config"))
+			continue
+		}
+		t.file(filepath.Join(inner.dirs[0], "config"))
+		if at := t.git.worktree(t.ctx, inner, top); at != nil {
+			at.diff(fields[1])
+			for file := range at.names {
+				t.others = append(t.others, gitFile{top: filepath.ToSlash(top), name: "/" + file})
+			}
 		}
 	}
 }

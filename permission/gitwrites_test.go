@@ -78,6 +78,10 @@ func TestGitWrites(t *testing.T) {
 		{"git checkout --conflict diff3 -m two",
 			".env .husky/pre-commit .idea/workspace.xml .mcp.json .vscode/settings.json"},
 		{"git checkout -b new", ""},
+		{"git mv go.mod .vscode/go.mod", ".vscode/go.mod"},
+		{"git sparse-checkout set src", ".git/config .git/config.worktree .husky/pre-commit .mcp.json " +
+			".vscode/settings.json"},
+		{"git sparse-checkout list", ""},
 		{"git checkout two -- go.mod", ""},
 		{"git checkout two -- .vscode", ".vscode/settings.json"},
 		{"git checkout -- .", ".husky/pre-commit"},
@@ -171,6 +175,30 @@ func TestGitWrites(t *testing.T) {
 	}
 	if got := decide("git cherry-pick two", rule(".idea"), rule(".env"), rule(".vscode")); len(got) > 0 {
 		t.Errorf("rules for the directories: still asks for %q", got)
+	}
+	// A submodule that is not here yet is written as a whole, and of one that is here the files that differ.
+	g.write("lib/.vscode/settings.json", "one")
+	g.git("lib", "init", "-q", "-b", "main")
+	g.git("lib", "add", ".")
+	g.git("lib", "commit", "-qm", "one")
+	if got, want := decide("git submodule add -b main ../lib"), []string{".git/config", ".git/modules", ".gitmodules",
+		"lib"}; !slices.Equal(got, want) {
+		t.Errorf("submodule add: asks for %q, want %q", got, want)
+	}
+	g.git("repo", "-c", "protocol.file.allow=always", "submodule", "add", "-q", filepath.Join(g.top, "lib"), "lib")
+	if got := decide("git submodule update"); !slices.Equal(got, []string{".git/modules/lib/config"}) {
+		t.Errorf("submodule update: asks for %q", got)
+	}
+	g.write("repo/lib/.vscode/settings.json", "two")
+	if got, want := decide("git submodule update --init lib"), []string{".git/modules/lib/config",
+		"lib/.vscode/settings.json"}; !slices.Equal(got, want) {
+		t.Errorf("submodule update of changes: asks for %q, want %q", got, want)
+	}
+	if err := os.RemoveAll(filepath.Join(g.repo, "lib")); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := decide("git submodule update"), []string{".git/config", ".git/modules", "lib"}; !slices.Equal(got, want) {
+		t.Errorf("submodule update --init: asks for %q, want %q", got, want)
 	}
 }
 

@@ -367,7 +367,8 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 					sub := Subject{Kind: kind, Text: f, Tool: j.request.Tool, Aliases: j.request.Aliases,
 						Dir: a.Write && len(c.Words[0].Values) == 1 && c.Words[0].Values[0] == "mkdir"}
 					// A rename puts another file in the place of a protected one: writing it is not enough.
-					sub.Replace = a.Write && path.Base(program) == "mv" && j.paths.protected(n) != ""
+					moves := path.Base(program) == "mv" || c.Git && c.Subcommand > 0 && c.Words[c.Subcommand].Is("mv")
+					sub.Replace = a.Write && moves && j.paths.protected(n) != ""
 					if why := j.removes(c, a, n); why != "" {
 						j.add(Judged{Subject: sub, Origin: Builtin, Reason: why}, "")
 						continue
