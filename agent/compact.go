@@ -100,13 +100,13 @@ func (r compactions) overflow(ctx context.Context, cause error, compacted bool) 
 	if compacted {
 		return fmt.Errorf("compacted, and still too long: %w", cause)
 	}
-	r.emit(Event{Retry: &Retrying{Attempt: 1, Err: cause}})
 	if _, err := r.compact(ctx, session.TriggerOverflow, ""); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		return fmt.Errorf("%w (%w)", cause, err)
 	}
+	r.emit(Event{Retry: &Retrying{Attempt: 1, Err: cause}})
 	return r.announce(ctx)
 }
 

@@ -296,9 +296,12 @@ func TestCompactOverflow(t *testing.T) {
 		}
 	}
 	m := llmtest.New(full)
-	if _, err := do(t, &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}}, session.New(session.Header{}),
-		long); err == nil || !strings.Contains(err.Error(), "nothing to compact") {
+	events, err := do(t, &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}}, session.New(session.Header{}), long)
+	if err == nil || !strings.Contains(err.Error(), "nothing to compact") {
 		t.Errorf("one message alone: %v", err)
+	}
+	if slices.ContainsFunc(events, func(e agent.Event) bool { return e.Retry != nil }) {
+		t.Error("one message alone: a retry is announced, and nothing is sent again")
 	}
 }
 

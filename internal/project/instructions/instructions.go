@@ -151,22 +151,21 @@ func (l *loader) context() {
 			continue // other users can write to it, such as /tmp
 		}
 		l.directory(d, bound)
-		l.rules(filepath.Join(d, ruleRow.Path), bound, d)
 	}
 }
 
-// directory adds the context files of a directory, and reports whether there are any.
+// directory adds the context files and rules of a directory, and reports whether there are any.
 func (l *loader) directory(d, bound string) bool {
+	found := false
 	for _, row := range layout.Rows(layout.Context) {
-		if !l.document(filepath.Join(d, row.Path), bound) {
-			continue
+		if found = l.document(filepath.Join(d, row.Path), bound); found {
+			if !l.NoLocal {
+				l.document(filepath.Join(d, strings.TrimSuffix(row.Path, ".md")+".local.md"), bound)
+			}
+			break
 		}
-		if !l.NoLocal {
-			l.document(filepath.Join(d, strings.TrimSuffix(row.Path, ".md")+".local.md"), bound)
-		}
-		return true
 	}
-	return false
+	return l.rules(filepath.Join(d, ruleRow.Path), bound, d) || found
 }
 
 // document adds a context file and reports whether it exists. Links and imports must not leave
@@ -180,7 +179,8 @@ func (l *loader) document(path, bound string) bool {
 	return exists
 }
 
-// contextFile reads a context file within the limits. data is nil if it was left out.
+// contextFile reads a context file within the limits. data is nil if it was left out, or is part of the context already:
+// another file imports it, or it is the user's, in a home directory above the project.
 func (l *loader) contextFile(path, bound string) (data []byte, exists bool) {
 	real, top, err := inside(bound, path)
 	if err == nil {
@@ -192,7 +192,7 @@ func (l *loader) contextFile(path, bound string) (data []byte, exists bool) {
 	case err != nil:
 		l.once(knack.CodeUnreadable, path, "left out: %v", err)
 		return nil, true
-	case !l.fits(path, data):
+	case l.included[real], !l.fits(path, data):
 		return nil, true
 	}
 	l.included[real] = true

@@ -33,11 +33,17 @@ type below struct {
 	seen   map[string][]agent.Document // by directory that has context files; none: they were left out
 }
 
-// Matching returns what applies because files were touched, absolute paths: the rules whose paths one of them matches,
-// and the context files of the directories that they are in, below the working directory. Those are read when they are
-// first needed; what is left out of them is added to Problems.
+// Matching returns what applies because files were touched, absolute paths: the context files and rules of the
+// directories that they are in, below the working directory, and the rules whose paths one of them matches. Those of
+// directories are read when they are first needed; what is left out of them is added to Problems.
 func (f *Found) Matching(touched []string) []agent.Document {
 	var docs []agent.Document
+	if f.below != nil {
+		l := f.below.loader
+		docs = f.below.of(touched)
+		f.rules, f.Problems = append(f.rules, l.found.rules...), append(f.Problems, l.found.Problems...)
+		l.found = Found{}
+	}
 	for _, r := range f.rules {
 		if slices.ContainsFunc(touched, func(path string) bool {
 			rel, ok := subpath.Rel(r.dir, path)
@@ -46,16 +52,12 @@ func (f *Found) Matching(touched []string) []agent.Document {
 			docs = append(docs, r.document)
 		}
 	}
-	if f.below != nil {
-		docs = append(docs, f.below.of(touched)...)
-		f.Problems = append(f.Problems, f.below.loader.found.Problems...)
-		f.below.loader.found.Problems = nil
-	}
 	return docs
 }
 
-// of returns the context files of the directories of the touched files, outer directories first. What others wrote is
-// left out: hidden directories, node_modules and other repositories.
+// of returns the context files of the directories of the touched files, outer directories first, with the rules that
+// always apply; the loader then has the others. What others wrote is left out: hidden directories, node_modules and other
+// repositories.
 func (b *below) of(touched []string) (docs []agent.Document) {
 	l := b.loader
 	bound := l.Dir
@@ -87,7 +89,8 @@ func (b *below) of(touched []string) (docs []agent.Document) {
 	for _, dir := range slices.Sorted(maps.Keys(counts)) {
 		found, ok := b.seen[dir]
 		if !ok {
-			if l.found.Context = nil; !l.directory(dir, bound) {
+			l.found.Context = nil
+			if !l.directory(dir, bound) {
 				continue // one may be written later
 			}
 			found = l.found.Context
@@ -98,15 +101,13 @@ func (b *below) of(touched []string) (docs []agent.Document) {
 	return docs
 }
 
-// rules adds the context files of a directory of rules. dir is what their paths are relative to.
-func (l *loader) rules(folder, bound, dir string) {
-	if folder == "" {
-		return
+// rules adds the context files of a directory of rules, and reports whether it exists. dir is what their paths are
+// relative to.
+func (l *loader) rules(folder, bound, dir string) bool {
+	if _, err := os.Lstat(folder); err != nil {
+		return false
 	}
 	for _, path := range l.files(folder, ruleRow, bound) {
-		if real, _, err := inside(bound, path); err == nil && l.included[real] {
-			continue // the user's own rules, in a home directory above the project
-		}
 		data, _ := l.contextFile(path, bound)
 		if data == nil {
 			continue
@@ -119,6 +120,7 @@ func (l *loader) rules(folder, bound, dir string) {
 			l.found.rules = append(l.found.rules, rule{document: doc, dir: dir, paths: ignore.Compile(patterns...)})
 		}
 	}
+	return true
 }
 
 // rulePaths returns the patterns in the frontmatter of a rule. A rule whose paths cannot be read always applies.

@@ -97,3 +97,61 @@ func TestBelow(t *testing.T) {
 		t.Errorf("problems: %v", f.Problems)
 	}
 }
+
+// TestRulesBelow: rules of a directory below the working directory apply once a file in it was touched, and those with
+// paths, which are relative to that directory, once one matches. A file is sent once, also if another imports it.
+func TestRulesBelow(t *testing.T) {
+	o := fixture(t, map[string]string{
+		"home/repo/CLAUDE.md":                  "root",
+		"home/repo/api/.claude/rules/all.md":   "api",
+		"home/repo/api/.claude/rules/go.md":    "---\npaths: \"v1/*.go\"\n---\nGo",
+		"home/repo/web/CLAUDE.md":              "web, see @.claude/rules/style.md",
+		"home/repo/web/.claude/rules/style.md": "style",
+		"home/repo/web/.claude/rules/css.md":   "---\npaths: \"**/*.css\"\n---\nCSS",
+		"home/repo/out/.claude/rules@":         "$TOP/outside",
+		"home/repo/clone/.git/HEAD":            "ref",
+		"home/repo/clone/.claude/rules/a.md":   "of another repository",
+		"outside/a.md":                         "outside",
+	})
+	o.Dir = o.Root
+	f := Load(o)
+	if got, want := texts(f), "root"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for range 2 { // what was read is kept
+		for touched, want := range map[string]string{
+			"api/x.go": "api", "api/v1/x.go": "api|Go", "v1/x.go": "", "web/x.ts": "web, see style", "web/a/x.css": "web, see style|CSS",
+			"out/x.go": "", "clone/x.go": "", "x.css": "",
+		} {
+			var got []string
+			for _, d := range f.Matching([]string{filepath.Join(o.Root, touched)}) {
+				got = append(got, d.Text)
+			}
+			if strings.Join(got, "|") != want {
+				t.Errorf("after %s: %q, want %q", touched, got, want)
+			}
+		}
+	}
+	if len(f.Problems) != 1 {
+		t.Errorf("problems: %v", f.Problems)
+	}
+}
+
+// TestContextInClaude: .claude/CLAUDE.md is the context file of a directory without another; the user's is sent once.
+func TestContextInClaude(t *testing.T) {
+	o := fixture(t, map[string]string{
+		"home/.claude/CLAUDE.md":            "user",
+		"home/repo/.claude/CLAUDE.md":       "repo",
+		"home/repo/sub/CLAUDE.md":           "sub",
+		"home/repo/sub/.claude/CLAUDE.md":   "not beside CLAUDE.md",
+		"home/repo/sub/x/.claude/CLAUDE.md": "below",
+		"home/repo/sub/x/y/.claude/hooks/a": "",
+	})
+	f := Load(o)
+	if got, want := texts(f), "user|repo|sub"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if docs := f.Matching([]string{filepath.Join(o.Dir, "x/y/z.go")}); len(docs) != 1 || docs[0].Text != "below" {
+		t.Errorf("%v", docs)
+	}
+}
