@@ -5,6 +5,7 @@ import (
 	"context"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/mcp"
@@ -45,6 +46,15 @@ func (s *Session) Status() Status {
 	out.Rewake = s.hooks != nil && s.hooks.HasLate()
 	out.Running, out.Waiting, out.Queue = s.running, slices.Clone(s.questions), s.queue.list()
 	return out
+}
+
+// HookReports tells the model why a turn begins because of [Status.Rewake].
+const HookReports = "A hook that ran in the background reports something, which follows."
+
+// Notification is the text of a turn that nobody typed: what has happened, a line for each event.
+func Notification(lines ...string) string {
+	return "<task-notification>\nThis is an event, not a message of the user.\n" + strings.Join(lines, "\n") +
+		"\n</task-notification>"
 }
 
 // Watch yields the current Status, and a new one after each change, until ctx or the session ends.

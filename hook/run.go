@@ -441,7 +441,8 @@ func (r *Runner) launch(h *Hook, in Input, text []byte) {
 		answer, err := r.ask(ctx, h, text)
 		if h.Rewake && err == nil && (answer.block || answer.vote == Deny) && answer.reason != "" {
 			r.mu.Lock()
-			r.late = append(r.late, Answered{in, Outcome{Context: []string{answer.reason}}})
+			r.late = append(r.late, Answered{in, Outcome{Context: []string{answer.reason},
+				Messages: []string{string(in.Event) + " hook: " + answer.reason}}})
 			r.mu.Unlock()
 			if r.Rewake != nil {
 				r.Rewake()

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -617,6 +618,66 @@ func TestScreenNotices(t *testing.T) {
 	if all := k.content(w, h); strings.Count(all, "warn: ") != 2 {
 		t.Errorf("a problem was shown twice:\n%s", all)
 	}
+}
+
+// asyncHook returns settings with a Stop hook that runs beside the conversation and may begin a turn.
+func asyncHook(t *testing.T, line string) string {
+	t.Helper()
+	settings, err := json.Marshal(map[string]any{"hooks": map[string]any{"Stop": []any{map[string]any{"hooks": []any{
+		map[string]any{"type": "command", "command": line, "asyncRewake": true}}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(settings)
+}
+
+// TestScreenRewake: what a hook with asyncRewake reports begins a turn while the user does nothing. While there is text at
+// the prompt, it waits.
+func TestScreenRewake(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t, llmtest.Answer{When: "^one$", Text: "First."},
+		llmtest.Answer{When: "(?s)ran in the background.*tests fail 1$", Text: "Saw the first."},
+		llmtest.Answer{When: "(?s)two.*tests fail 2$", Text: "Saw the second."},
+		llmtest.Answer{When: "(?s)ran in the background.*tests fail 3$", Text: "Saw the third."},
+	))
+	d.file(t, "count", "0")
+	const w, h = 100, 40
+	k := d.onScreen(t, w, h, "--settings", asyncHook(t, `n=$(($(cat count) + 1))
+		until [ -e go$n ]; do sleep 0.02; done; echo $n >count; echo "tests fail $n" >&2; exit 2`))
+	k.shows(w, h, `(?m)^❯$`)
+	k.types("one\r")
+	k.shows(w, h, `First\.`)
+	d.file(t, "go1", "")
+	k.shows(w, h, `(?s)First\..*· Stop hook: tests fail 1\n\nSaw the first\.`)
+	k.types("two")
+	k.shows(w, h, `(?m)^❯ two$`)
+	d.file(t, "go2", "")
+	k.shows(w, h, `(?s)Saw the first\..*· a hook reports something: the model reads it with your next message\n\n❯ two`)
+	k.types("\r")
+	k.shows(w, h, `(?s)› two\n\n· Stop hook: tests fail 2\n\nSaw the second\.`)
+	k.types("three")
+	k.shows(w, h, `(?m)^❯ three$`)
+	d.file(t, "go3", "")
+	k.shows(w, h, `(?s)Saw the second\..*· a hook reports something`)
+	k.types("\x15") // the prompt is empty again
+	k.shows(w, h, `(?s)· Stop hook: tests fail 3\n\nSaw the third\.`)
+	k.quits()
+}
+
+// TestScreenRewakeLimit: a hook that always reports something does not run the model for ever.
+func TestScreenRewakeLimit(t *testing.T) {
+	t.Parallel()
+	answers := make([]llmtest.Answer, 9)
+	for i := range answers {
+		answers[i].Text = "Again."
+	}
+	d := newFixture(t, serve(t, answers...))
+	const w, h = 100, 60
+	k := d.onScreen(t, w, h, "--settings", asyncHook(t, "echo no >&2; exit 2"))
+	k.shows(w, h, `(?m)^❯$`)
+	k.types("go\r")
+	k.shows(w, h, `(?s)(Again\..*· Stop hook: no.*){8}Again\..*· a hook reports something`)
+	k.quits()
 }
 
 // TestScreenMemory: "# TEXT" shows where a note would go and adds it, /memory edit opens the editor, and /memory claude

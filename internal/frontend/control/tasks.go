@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/knack-agent/knack/agent"
@@ -115,13 +114,12 @@ func (s *server) endsText(st engine.Status) (text string, ids []string) {
 		}
 	}
 	if st.Rewake {
-		lines = append(lines, "A hook that ran in the background reports something, which follows.")
+		lines = append(lines, engine.HookReports)
 	}
 	if lines == nil {
 		return "", nil
 	}
-	return "<task-notification>\nThis is an event, not a message of the user.\n" + strings.Join(lines, "\n") +
-		"\n</task-notification>", ids
+	return engine.Notification(lines...), ids
 }
 
 // announce makes the input of a turn about what has ended. ok is false if the model knows of all by now.

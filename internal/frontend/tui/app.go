@@ -186,6 +186,9 @@ type app struct {
 	counted   int       // tokens of the turn's complete answers
 	drawn     time.Time
 	watch     context.CancelFunc
+	late      bool // a hook with asyncRewake has told something that the model has not read
+	lateNoted bool // the user knows
+	woken     int  // turns in a row that such hooks have begun
 	line      userLine
 	workers   sync.WaitGroup
 	pastes    struct {
@@ -304,6 +307,7 @@ func (a *app) loop() error {
 		}
 		// A new size may be known before its signal arrives: a frame for the old width would leave rows behind.
 		a.resized(a.terminal.Size())
+		a.wake()
 		if err := a.draw(); err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ func (a *app) begin() {
 
 // display shows a session, which has not begun yet.
 func (a *app) display(s *engine.Session) {
-	a.session = s
+	a.session, a.late = s, false
 	a.show(s.Log())
 	a.resources = nil
 	a.view.todos = todosOf(engine.Todos(s.Log()))
@@ -90,6 +90,7 @@ func (a *app) status(s *engine.Session, st engine.Status) {
 	}
 	a.commands, a.named = nil, nil // skills and agents may have changed
 	a.resourcesChanged()
+	a.late = st.Rewake
 	v := &a.view
 	v.status.model = cmp.Or(st.Model, v.status.model)
 	v.status.effort, v.status.mode, v.status.title = st.Effort, st.Mode, st.Title
