@@ -125,8 +125,16 @@ func each(names []string, f func(name string) error) error {
 }
 
 func (x *installer) rollback(id string) error {
+	kind := x.c.Parent().CommandPath()
+	if x.lock.Item(id) == nil {
+		return &engine.Error{Err: errors.New("it is not installed"), Hint: kind + " list"}
+	}
 	it, err := x.store.Rollback(id)
-	if err == nil {
+	switch {
+	case errors.Is(err, install.ErrNoEarlier):
+		err = &engine.Error{Err: err, Hint: kind + " remove " + plain.Line(id) + ", then " + kind +
+			" add with the version that you want, such as ADDRESS#COMMIT"}
+	case err == nil:
 		fmt.Fprintf(x.c.OutOrStdout(), "%s is the version of %s again\n", plain.Line(id), it.Time.Format("2006-01-02 15:04"))
 	}
 	return err

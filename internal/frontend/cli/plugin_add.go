@@ -300,7 +300,8 @@ func pluginUpdateCommand() *cobra.Command {
 		Short: "Fetch plugins again, and show what changed before it is installed",
 		Long: `Fetch plugins again, and show what changed before it is installed. Without a name,
 all are updated. A plugin that its marketplace has renamed is followed. A failed update
-keeps the old version, and --rollback returns to the version before the last update.`,
+keeps the old version, and --rollback returns to the version before the last update,
+unless that had another name.`,
 		Example: "  knack plugin update\n  knack plugin update tools@acme --rollback",
 	}
 	all := func(lock *install.Lock) []string { return install.IDs(lock.Plugins) }

@@ -427,6 +427,9 @@ func (s *Store) Remove(id string) error {
 	return s.collect(j)
 }
 
+// ErrNoEarlier is the error of [Store.Rollback] for what was not updated, or was last updated to a new name.
+var ErrNoEarlier = errors.New("there is no earlier version")
+
 // Rollback returns to the version before the last update, which must be unchanged.
 func (s *Store) Rollback(id string) (*Item, error) {
 	var it *Item
@@ -436,7 +439,7 @@ func (s *Store) Rollback(id string) (*Item, error) {
 			return errNotInstalled(id)
 		}
 		if it = now.Previous; it == nil {
-			return fmt.Errorf("%s has no earlier version", id)
+			return ErrNoEarlier
 		}
 		d, err := it.Files.Verify(s.Path(it))
 		if err == nil && !d.IsZero() {
