@@ -160,6 +160,32 @@ func TestScreenKeys(t *testing.T) {
 	k.quits()
 }
 
+// TestScreenModeKey: the key of the mode is the one that the user bound, wherever it is said.
+func TestScreenModeKey(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t, llmtest.Use("write", map[string]any{"path": "a", "content": "x"}), llmtest.Reply("Done.")))
+	keys := filepath.Join(d.home(), ".config/knack/keybindings.json")
+	if err := os.MkdirAll(filepath.Dir(keys), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(keys, []byte(`{"mode": "f2"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const w, h = 100, 30
+	k := d.onScreen(t, w, h)
+	k.shows(w, h, `(?s)mode +default: asks before changes +f2\n.*❯`)
+	k.types("go\r")
+	k.shows(w, h, `yes, and all edits`)
+	k.types("2")
+	k.shows(w, h, `(?s)all edits here are allowed from now on \(f2 changes the mode\).*Done\.\n\n❯`)
+	k.types("\x1bOQ")
+	k.shows(w, h, `plan \(f2\)`)
+	k.quits()
+	if strings.Contains(k.content(w, h), "shift+tab") {
+		t.Error("a key is named that has no effect")
+	}
+}
+
 // TestScreenResources: @ completes MCP servers with resources, and then the resources of one, before any request was
 // sent, and what the server adds later.
 func TestScreenResources(t *testing.T) {

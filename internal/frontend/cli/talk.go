@@ -159,7 +159,7 @@ func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first
 			}
 			return f.known.talking(problems)
 		},
-		Greeting: func(m permission.Mode) tui.Greeting { return greeting(e, env, m) },
+		Greeting: func(m permission.Mode, key string) tui.Greeting { return greeting(e, env, m, key) },
 		Shown:    func() { go e.Watch(watching) }, // it searches the directories of skills once more
 	})
 }
@@ -185,7 +185,7 @@ func (w *warningLines) take() (lines []string) {
 }
 
 // greeting is what the first screen says.
-func greeting(e *engine.Engine, env engine.Env, m permission.Mode) tui.Greeting {
+func greeting(e *engine.Engine, env engine.Env, m permission.Mode, modeKey string) tui.Greeting {
 	p := e.Project()
 	own := 0
 	all := e.Catalog().Skills()
@@ -208,7 +208,7 @@ func greeting(e *engine.Engine, env engine.Env, m permission.Mode) tui.Greeting 
 	return tui.Greeting{
 		Title: "Knack " + p.Version(), Place: fromHome(p.Dir(), env.Get("HOME")),
 		Facts: []tui.Fact{
-			{Name: "mode", Text: string(m) + ": " + modeText(m), Key: "shift+tab"},
+			{Name: "mode", Text: string(m) + ": " + modeText(m), Key: modeKey},
 			{Name: "skills", Text: skills, Key: "/skills"},
 			{Name: "folder", Text: trusted, Key: "/trust"},
 		},

@@ -51,9 +51,10 @@ type Options struct {
 	// History and Bindings are file names, and ClaudeBindings that of Claude Code's key bindings; "" means no file.
 	History, Bindings, ClaudeBindings string
 
-	Greeting func(permission.Mode) Greeting // the first screen; nil: none
-	Shown    func()                         // called once, when the prompt has been drawn; nil: nothing
-	First    string                         // the first prompt, sent at the start
+	// Greeting is the first screen; modeKey is the key that changes the mode, "" if there is none. nil: no greeting.
+	Greeting func(m permission.Mode, modeKey string) Greeting
+	Shown    func() // called once, when the prompt has been drawn; nil: nothing
+	First    string // the first prompt, sent at the start
 	Env      func(string) string
 }
 
@@ -67,6 +68,7 @@ func Run(ctx context.Context, o Options) error {
 		a.conv.note(styled.Warn, err.Error())
 	}
 	a.view.nowKey, a.view.backgroundKey = a.keys.first(actSendNow), a.keys.first(actBackground)
+	a.view.modeKey = a.keys.first(actMode)
 	a.history.Load(o.History)
 	loaded := len(a.history.All())
 	if a.terminal, err = terminal.Open(o.In, o.Out, terminal.Keys,
@@ -131,7 +133,7 @@ func (a *app) start() {
 	a.talk = engine.Converse(s)
 	if a.o.Greeting != nil {
 		_, height := a.screen.Size()
-		a.conv.add(blockReply, a.o.Greeting(s.Mode()).lines(a.conv.width, height)...) // a note does not join it
+		a.conv.add(blockReply, a.o.Greeting(s.Mode(), a.view.modeKey).lines(a.conv.width, height)...) // a note does not join it
 	}
 	if a.o.Warnings != nil {
 		for _, text := range a.o.Warnings() {

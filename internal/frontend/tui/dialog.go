@@ -499,8 +499,8 @@ func (d *dialog) set(value json.RawMessage) (engine.Answer, bool) {
 }
 
 // summary returns the line that remains in the conversation after a question was answered. It is "" if the result of
-// the call says the same.
-func (d *dialog) summary(a engine.Answer) (styled.Style, string) {
+// the call says the same. modeKey is the key that changes the mode; "": there is none.
+func (d *dialog) summary(a engine.Answer, modeKey string) (styled.Style, string) {
 	what := d.q.Title
 	if d.q.Call != nil {
 		for _, o := range d.q.Options {
@@ -509,7 +509,11 @@ func (d *dialog) summary(a engine.Answer) (styled.Style, string) {
 			case a.Input != nil:
 				return styled.Good, "allowed once, as you edited it"
 			case o.ID == engine.OptionEdits:
-				return styled.Good, "all edits here are allowed from now on (shift+tab changes the mode)"
+				text := "all edits here are allowed from now on"
+				if modeKey != "" {
+					text += " (" + modeKey + " changes the mode)"
+				}
+				return styled.Good, text
 			case o.Lasts != gate.Once:
 				return styled.Good, "allowed " + lasts(o.Lasts) + ": " + strings.Join(d.q.Call.ShownRules(), ", ")
 			}

@@ -11,7 +11,7 @@ import (
 
 // external opens the prompt in the user's editor.
 func (a *app) external() {
-	text, err := a.edited()
+	text, err := edited(a.prompt.Text(), a.openEditor)
 	if err != nil {
 		a.failed(err)
 		return
@@ -19,18 +19,18 @@ func (a *app) external() {
 	a.prompt.Set(strings.TrimRight(text, "\n"))
 }
 
-// edited returns the prompt after the user has edited it.
-func (a *app) edited() (string, error) {
+// edited returns the text after the user has edited it in a file, which open opens.
+func edited(text string, open func(file string) error) (string, error) {
 	dir, err := os.MkdirTemp("", "knack-prompt-")
 	if err != nil {
 		return "", err
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "prompt.md")
-	if err := os.WriteFile(file, []byte(a.prompt.Text()), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return "", err
 	}
-	if err := a.openEditor(file); err != nil {
+	if err := open(file); err != nil {
 		return "", err
 	}
 	data, err := os.ReadFile(file)

@@ -67,7 +67,7 @@ func (a *app) questionKey(k terminal.Key) {
 	if !done {
 		return
 	}
-	if style, text := q.dialog.summary(answer); text != "" {
+	if style, text := q.dialog.summary(answer, a.view.modeKey); text != "" {
 		a.conv.note(style, text)
 	}
 	if q.dialog.bodyWritten && q.dialog.q.Call != nil {

@@ -38,7 +38,7 @@ type view struct {
 	hint       string    // shown in place of the status line
 	status     status
 
-	nowKey, backgroundKey string // of these actions; "": none
+	nowKey, backgroundKey, modeKey string // of these actions; "": none
 }
 
 // A status is the content of the status line.
@@ -394,8 +394,8 @@ func (v *view) statusLine(width int) styled.Line {
 			style = styled.Bad
 		}
 		text := string(s.mode)
-		if width >= statusKeys {
-			text += " (shift+tab)"
+		if width >= statusKeys && v.modeKey != "" {
+			text += " (" + v.modeKey + ")"
 		}
 		mode := styled.Span{Text: text, Style: style}
 		if s.own != "" { // in place of all but the mode

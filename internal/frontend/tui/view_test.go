@@ -167,7 +167,7 @@ var scenes = []struct {
 }
 
 func newView() *view {
-	v := &view{conv: &conversation{summary: summary}, prompt: &editor.Editor{}, since: noon}
+	v := &view{conv: &conversation{summary: summary}, prompt: &editor.Editor{}, since: noon, modeKey: "shift+tab"}
 	v.status = status{model: "anthropic/claude-sonnet-4-5", used: 60_000, window: 200_000, cost: 0.12, branch: "main"}
 	return v
 }
