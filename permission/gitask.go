@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -159,7 +158,11 @@ func (g *Git) untrusted(ctx context.Context, dir string, confined func() bool) (
 	return unguarded, err
 }
 
-var looseObjects = regexp.MustCompile(`^objects/[0-9a-f]{2}$`)
+// looseObjects reports whether a path in a git directory is a directory of objects.
+func looseObjects(rel string) bool {
+	ok, _ := filepath.Match("objects/[0-9a-f][0-9a-f]", filepath.ToSlash(rel))
+	return ok
+}
 
 // oldGit reports whether a version of git cannot override settings by environment variables, or is not known.
 func oldGit(version string) bool {
@@ -557,7 +560,7 @@ func (g *Git) leadsOut(ctx context.Context, top string, dirs []string) (names []
 				return context.Cause(ctx)
 			case e.Type()&fs.ModeSymlink != 0 && outside(path):
 				names = append(names, "the link "+path)
-			case e.IsDir() && (rel == "modules" || looseObjects.MatchString(filepath.ToSlash(rel))):
+			case e.IsDir() && (rel == "modules" || looseObjects(rel)):
 				return fs.SkipDir // modules are repositories of their own; objects are found by their hashes only
 			}
 			return nil
