@@ -9,12 +9,14 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/user"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/workspace"
 )
 
@@ -223,14 +225,19 @@ func TestClosedFiles(t *testing.T) {
 			if data, _ := os.ReadFile(outside); string(data) != "kept" {
 				t.Errorf("a file next to the home directory was changed")
 			}
+			// Not in what the machine's owner keeps, which may be a million files.
+			skip := "-path /usr"
+			if u, err := user.Current(); err == nil && len(u.HomeDir) > 1 && !subpath.Contains(u.HomeDir, b.home) {
+				skip += " -o -path '" + u.HomeDir + "'"
+			}
 			reads := []string{
 				"cat ~/.ssh/id_ed25519", "ls ~/.ssh", "cp -r ~/.ssh /tmp/x; cat /tmp/x/*", "cat ~/.aws/credentials", "cat ~/.netrc",
 				"cat .env sub/.env.local", "cat /proc/self/root$HOME/.netrc", "cat /proc/1/root$HOME/.netrc",
 				"cat /proc/self/cwd/.env", "chmod 777 .env ~/.ssh ~/.netrc; cat .env ~/.ssh/* ~/.netrc", "ln .env e; cat e",
 				"ln -s ~/.netrc n; cat n; rm n", "cd ~/.ssh && cat id_ed25519",
 				"chmod -R 777 /dev/.hidden-dir /dev/.hidden-file; cat ~/.ssh/id_ed25519", "tar cf - ~/.ssh .env",
-				"grep -r SECRET ~ .", "find / -name id_ed25519 -exec cat {} +", "dd if=/dev/vda bs=1M count=1",
-				"cat /proc/kcore | head -c 10",
+				"grep -r SECRET ~ .", "find / \\( " + skip + " \\) -prune -o -name id_ed25519 -exec cat {} +",
+				"dd if=/dev/vda bs=1M count=1", "cat /proc/kcore | head -c 10",
 			}
 			if out, _ := b.run(together(reads)); strings.Contains(out, "SECRET") {
 				for _, line := range reads {

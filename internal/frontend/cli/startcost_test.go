@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	udiff "github.com/aymanbagabas/go-udiff"
 )
 
 const ourModule = "github.com/knack-agent/knack"
@@ -53,8 +53,8 @@ func matchesList(t *testing.T, file, got, changed string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff(string(want), got); d != "" {
-		t.Errorf("%s (-list +now); -update accepts them:\n%s", changed, d)
+	if d := udiff.Unified("list", "now", string(want), got); d != "" {
+		t.Errorf("%s; -update accepts them:\n%s", changed, d)
 	}
 }
 
