@@ -11,8 +11,8 @@ import (
 )
 
 // Schemas checks that the schema of each tool is the one derived from the Go type of its input. [tool.Define] must have
-// made the tools. If the environment variable UPDATE_SCHEMAS is not empty, Schemas writes each schema to NAME.json in the
-// working directory instead.
+// made the tools. If the environment variable UPDATE_SCHEMAS is not empty, Schemas writes each schema to NAME.json in
+// the working directory instead.
 func Schemas(t *testing.T, tools tool.Set) {
 	t.Helper()
 	for i := range tools {

@@ -157,7 +157,8 @@ func (e *Editor) Paste(text string) {
 	rows := strings.Count(strings.TrimSuffix(text, "\n"), "\n") + 1
 	switch {
 	case rows > pasteRows:
-		e.Attach(Chip{Label: fmt.Sprintf("pasted text %d, %s lines", len(e.chips)+1, plain.Number(rows)), Text: text, Pasted: true})
+		e.Attach(Chip{Label: fmt.Sprintf("pasted text %d, %s lines", len(e.chips)+1, plain.Number(rows)), Text: text,
+			Pasted: true})
 	case len(text) > pasteBytes:
 		e.Attach(Chip{Label: fmt.Sprintf("pasted text %d, %s characters", len(e.chips)+1,
 			plain.Number(utf8.RuneCountInString(text))), Text: text, Pasted: true})
