@@ -435,9 +435,9 @@ func (w *work) state() (string, error) {
 	defer os.Remove(index)
 	cmd := exec.Command("sh", "-c", "git add -Af . && git write-tree")
 	cmd.Dir, cmd.Env = w.dir, append(slices.Clone(w.env), "GIT_INDEX_FILE="+index)
-	tree, err := cmd.CombinedOutput()
+	tree, err := cmd.Output() // without warnings, of which git prints some once or twice
 	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, tree)
+		return "", fmt.Errorf("making a tree of %s: %w", w.dir, err)
 	}
 	out += "files " + string(tree)
 	err = filepath.WalkDir(w.dir, func(path string, _ fs.DirEntry, err error) error {
