@@ -5,6 +5,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"os"
@@ -37,6 +38,7 @@ type overlays struct {
 	users, mounts *os.File
 	lock          *os.File           // on the directory with the upper directories
 	covered       map[string]overlay // by the path of the cache, which is resolved
+	modules       launch.Overlay     // the one over Go's module cache; zero: none
 	uses          int                // commands that run
 	outdated      bool               // no further command gets them
 }
@@ -97,7 +99,9 @@ func (l *layers) release(o *overlays) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	o.uses--
+	if o.uses--; o.uses == 0 {
+		o.showModules()
+	}
 	o.closeUnused()
 }
 
@@ -217,11 +221,15 @@ func makeOverlays(layer string, caches map[string]Cache) (*overlays, error) {
 			return nil, err
 		}
 		plan = append(plan, x)
+		if caches[path].Variable == "GOMODCACHE" {
+			o.modules = x
+		}
 		if err := unix.Lstat(path, &st); err != nil {
 			return nil, err
 		}
 		o.covered[path] = overlay{dir: fileOf(&st)}
 	}
+	o.showModules()
 	control, child, err := connect()
 	if err != nil {
 		return nil, err
@@ -279,6 +287,33 @@ func makeOverlays(layer string, caches map[string]Cache) (*overlays, error) {
 		return nil, err
 	}
 	return o, nil
+}
+
+// showModules ends the hiding of single files of modules that the user has, while no command uses the overlays. Inside and
+// outside, go does not see the other's locks: while the user's go unpacks a module, one in the sandbox finds it half
+// there, removes what it finds, and fails because more appears. Later it would take the rest for the whole module.
+func (o *overlays) showModules() {
+	upper := o.modules.Upper
+	if upper == "" {
+		return
+	}
+	filepath.WalkDir(upper, func(path string, d fs.DirEntry, err error) error {
+		within := strings.TrimPrefix(path, upper)
+		switch {
+		case err != nil:
+		case d.IsDir():
+			if info, err := os.Lstat(o.modules.Path + within); within == "/cache" || err != nil || !info.IsDir() {
+				return fs.SkipDir // downloads, and what hides nothing
+			}
+		case d.Type()&fs.ModeCharDevice != 0 && strings.Contains(filepath.Dir(within), "@"): // hides a name of the user's
+			dir := filepath.Dir(path)
+			if os.Remove(path) != nil {
+				os.Chmod(dir, 0o755) // Go's directories are read-only
+				os.Remove(path)
+			}
+		}
+		return nil
+	})
 }
 
 // layerName returns the name of a cache's directory in a layer.

@@ -121,6 +121,29 @@ func TestCacheGoOutside(t *testing.T) {
 	}
 }
 
+// TestCacheModuleHalfRemoved: while the user's go unpacks a module, one in the sandbox may remove a part of it and fail.
+// Later commands see the whole module.
+func TestCacheModuleHalfRemoved(t *testing.T) {
+	b := withCache(t)
+	const module = mod + "/example.com/a@v1.0.0"
+	for _, name := range []string{"a.go", "sub/b.go", "sub/c.go"} {
+		b.write("go/pkg/mod/example.com/a@v1.0.0/"+name, "theirs ")
+	}
+	b.layered()
+	const whole = "cd " + module + "; ls . sub; cat sub/b.go"
+	const list = ".:\na.go\nsub\n\nsub:\nb.go\nc.go\ntheirs "
+	b.check(whole, list)
+	b.check("cd "+module+"; rm sub/b.go; chmod 555 sub; ls; exit 1", "a.go\nsub\n")
+	b.check(whole, list)
+	b.check("cd "+module+"; chmod 755 sub; rm -r sub; ls", "a.go\n")
+	b.check(whole, list)
+	b.check("rm -r "+module+"; mkdir "+module+"; echo ours > "+module+"/x; ls "+module, "x\n") // unpacked anew: all its own
+	b.check("ls "+module, "x\n")
+	if b.read("go/pkg/mod/example.com/a@v1.0.0/sub/b.go") != "theirs " {
+		t.Error("the user's cache was written")
+	}
+}
+
 // npmStore stores a package in the order of npm: a temporary file, which is renamed to the name of its content, then
 // a line that names it, which is appended to a file of the index.
 const npmStore = `store() {
