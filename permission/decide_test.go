@@ -211,6 +211,11 @@ func TestGitPathContext(t *testing.T) {
 		{permission.Rules{}, place, permission.Plan, "git status", "allow"},
 		{permission.Rules{}, place, permission.Default, "cd src && git status", "ask"},
 		{permission.Rules{}, place, permission.Default, "git status && cd src", "allow"},
+		{permission.Rules{}, place, permission.Default, "cd " + place.Dir + " && git status", "allow"},
+		{permission.Rules{}, place, permission.Default, "cd . && git status", "allow"},
+		{permission.Rules{}, place, permission.Default, "cd " + place.Dir + " && cd src && git status", "ask"},
+		{permission.Rules{}, place, permission.Default, "cd src && cd .. && git status", "ask"},
+		{permission.Rules{}, place, permission.Default, "cd -P src/.. && git status", "ask"},
 	} {
 		if got := verdict(c.rules, c.place, c.mode, c.cmd); got != c.want {
 			t.Errorf("%s in mode %s: %s, want %s", c.cmd, c.mode, got, c.want)

@@ -109,7 +109,10 @@ func (j *judge) dirs(s *bash.CommandLine, at int) (dirs []string, ok bool) {
 				return dirs, false
 			}
 			for _, d := range dirs[:len(dirs):len(dirs)] {
-				dirs = append(dirs, j.paths.name(v, d).paths[0])
+				// "cd HERE && git status" goes nowhere. A ".." behind a link may lead elsewhere.
+				if to := j.paths.name(v, d).paths[0]; to != d || strings.Contains(v, "..") {
+					dirs = append(dirs, to)
+				}
 			}
 		}
 	}
