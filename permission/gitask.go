@@ -546,7 +546,7 @@ func (g *Git) leadsOut(ctx context.Context, top string, dirs []string) (names []
 	if outside(own) || outside(common) {
 		return []string{"the .git file"}
 	}
-	// Git prints some files as they are (the steps of a rebase, why a worktree is locked), so links count at any depth.
+	// Git prints what some files contain (the steps of a rebase, why a worktree is locked), so links count at any depth.
 	seen := 0
 	for _, dir := range slices.Compact(slices.Clone(dirs)) {
 		err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

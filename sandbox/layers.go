@@ -130,8 +130,11 @@ func lockLayer(layer string, lock func(*os.File) error) (*os.File, error) {
 			}
 			unlock(f)
 		}
-		if tries == 100 {
-			return nil, errors.Join(errors.New("removed again and again: "+layer), err)
+		switch {
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		case tries == 100:
+			return nil, errors.New("removed again and again: " + layer)
 		}
 	}
 }

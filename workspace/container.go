@@ -27,8 +27,8 @@ type Container struct {
 	count atomic.Int64
 }
 
-// NewContainer opens the directory dir on the system that a command prefix reaches. environ is the environment of the
-// prefix on this machine; nil: that of the process.
+// NewContainer opens the directory dir on the system that a command prefix reaches. environ is the environment in which
+// the prefix runs on this machine; nil means that of this process.
 func NewContainer(ctx context.Context, prefix []string, dir string, environ []string) (*Container, error) {
 	local, err := NewLocal(".")
 	if err != nil {

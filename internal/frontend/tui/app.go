@@ -188,7 +188,7 @@ type app struct {
 	counted   int       // tokens of the turn's complete answers
 	drawn     time.Time
 	watch     context.CancelFunc
-	late      bool // a hook with asyncRewake has told something that the model has not read
+	late      bool // a hook with asyncRewake has reported something that the model has not read
 	lateNoted bool // the user knows
 	woken     int  // turns in a row that such hooks have begun
 	line      userLine

@@ -129,8 +129,8 @@ const longTurn = 5 * time.Second
 // maxWoken is the number of turns in a row that hooks may begin.
 const maxWoken = 8
 
-// wake begins a turn if a hook with asyncRewake has told something, while the user does nothing. After a turn that failed
-// or was stopped, and after maxWoken, the model reads it with the user's next message.
+// wake begins a turn if a hook with asyncRewake has reported something and the user is doing nothing. After a turn that
+// failed or was stopped, and after maxWoken turns, the model reads the report with the user's next message.
 func (a *app) wake() {
 	switch {
 	case !a.late || a.busy():
