@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -37,6 +38,29 @@ var updateGolden = flag.Bool("update", false, "rewrite the golden parts of the .
 func TestCatalog(t *testing.T) {
 	wantCases(t, "catalog", runCase)
 }
+
+// prefixed renames the skills of a source to PREFIX:NAME, as those of plugins and servers are named.
+type prefixed struct {
+	Source
+	prefix string
+}
+
+func (p prefixed) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
+	return func(yield func(*Skill, error) bool) {
+		for s, err := range p.Source.Skills(ctx) {
+			if s != nil {
+				renamed := *s
+				renamed.Name = p.prefix + ":" + renamed.Name
+				s = &renamed
+			}
+			if !yield(s, err) {
+				return
+			}
+		}
+	}
+}
+
+func (p prefixed) Location() Location { return locationOf(p.Source) }
 
 // wantCases runs the cases of a directory of testdata and compares what run returns for each with its last section,
 // want.
@@ -146,7 +170,7 @@ func runCase(t *testing.T, a *txtar.Archive) string {
 				}
 			}
 			if has("prefix") {
-				sources = append(sources, Prefix(opts["prefix"], f))
+				sources = append(sources, prefixed{f, opts["prefix"]})
 			} else {
 				sources = append(sources, f)
 			}

@@ -71,30 +71,3 @@ func (s fsSource) finish(prefix string) func(k *Skill, name string) {
 		}
 	}
 }
-
-// Prefix returns a Source that renames the skills of src to PREFIX:NAME, as plugins and
-// servers do.
-func Prefix(prefix string, src Source) Source { return prefixed{src, prefix} }
-
-type prefixed struct {
-	Source
-	prefix string
-}
-
-func (p prefixed) Skills(ctx context.Context) iter.Seq2[*Skill, error] {
-	return func(yield func(*Skill, error) bool) {
-		for s, err := range p.Source.Skills(ctx) {
-			if s != nil {
-				renamed := *s
-				renamed.Name = p.prefix + ":" + renamed.Name
-				s = &renamed
-			}
-			if !yield(s, err) {
-				return
-			}
-		}
-	}
-}
-
-func (p prefixed) Location() Location { return locationOf(p.Source) }
-func (p prefixed) watched() []string  { return watched(p.Source) }

@@ -84,7 +84,7 @@ func TestAcceptBroad(t *testing.T) {
 			person := personFunc(func(_ context.Context, q engine.Question) (engine.Answer, error) {
 				if len(q.Fields) > 0 {
 					asked = append(asked, "field")
-					return engine.Filled(q.Fields[0].Name, c.answers["field"]), nil
+					return filled(q.Fields[0].Name, c.answers["field"]), nil
 				}
 				asked = append(asked, q.Title)
 				if q.Title == ask && (!strings.Contains(q.Text, ".claude/skills/broad") ||

@@ -675,13 +675,19 @@ func TestReloadBesideReaders(t *testing.T) {
 	}
 }
 
+// filled answers a question with a text for one field.
+func filled(name, text string) engine.Answer {
+	data, _ := json.Marshal(text)
+	return engine.Answer{Values: map[string]json.RawMessage{name: data}}
+}
+
 // TestWatch: a program receives the state after every change.
 func TestWatch(t *testing.T) {
 	p := newFixture(t)
 	answered := make(chan struct{})
 	person := personFunc(func(ctx context.Context, q engine.Question) (engine.Answer, error) {
 		<-answered
-		return engine.Filled(q.Fields[0].Name, "blue"), nil
+		return filled(q.Fields[0].Name, "blue"), nil
 	})
 	m := llmtest.New(calls("ask", `{"question":"Which colour?"}`), llmtest.Reply("done"))
 	_, s := p.open(t, p.options(m), person, engine.SessionOptions{})

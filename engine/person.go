@@ -147,12 +147,6 @@ func (a Answer) Text(name string) string {
 	return s
 }
 
-// Filled returns an Answer with a text for one field.
-func Filled(name, text string) Answer {
-	data, _ := json.Marshal(text)
-	return Answer{Values: map[string]json.RawMessage{name: data}}
-}
-
 // ask asks the user a question, if there is one to ask. Notification hooks of the given kind run while
 // the question is open.
 func (s *Session) ask(ctx context.Context, kind hook.Notice, message string, q Question) (Answer, error) {

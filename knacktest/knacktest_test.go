@@ -43,8 +43,7 @@ func TestSources(t *testing.T) {
 		"none": {knack.Dir(filepath.Join(dir, "nothing"), o), nil},
 		"Commands": {&knack.Folder{Path: dir, Commands: true, Origin: knack.Origin{Kind: knack.Legacy}},
 			[]string{"pdf", "group:doc"}},
-		"FS":     {knack.FS(files, o), []string{"pdf", "doc"}},
-		"Prefix": {knack.Prefix("p", knack.FS(files, o)), []string{"p:pdf", "p:doc"}},
+		"FS": {knack.FS(files, o), []string{"pdf", "doc"}},
 	} {
 		if err := TestSource(c.src, c.names...); err != nil {
 			t.Errorf("%s: %v", name, err)

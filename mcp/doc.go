@@ -5,16 +5,17 @@
 // server that fails does not stop anything: [Client.Servers] gives the reason, and the client tries
 // again.
 //
-// Servers run as programs (stdio), are reached by streamable HTTP, or run in this process: a host
-// supplies a [Server] with Open, which returns a [Conn], a connection with one JSON-RPC message per
-// frame. Any transport can be used:
+// Servers run as programs (stdio), are reached by streamable HTTP, or belong to a host, which supplies a
+// [Server] with Open. That returns a [Conn], a connection with one JSON-RPC message per frame, to whatever
+// the host has. A server in the same process, made with the Go SDK, is one end of a [Pipe]:
 //
 //	mcp.Server{Name: "calc", Open: func(ctx context.Context) (mcp.Conn, error) {
-//		return conn, nil // ReadFrame and WriteFrame are called by the client, CloseConn ends it
+//		near, far := mcp.Pipe()
+//		go server.Run(context.WithoutCancel(ctx), mcp.Transport(far))
+//		return near, nil
 //	}}
 //
-// The engine accepts such servers in Host.Servers; [Pipe] makes two connected ends, for a server in
-// this process.
+// The engine accepts such servers in Host.Servers.
 //
 // Everything that a server sends is untrusted. The number of tools and the size of messages, texts and
 // schemas are limited; names are reduced to the characters that models accept; and a server's hints

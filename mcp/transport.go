@@ -98,7 +98,7 @@ func (f frames) Write(ctx context.Context, m jsonrpc.Message) error {
 	return f.WriteFrame(ctx, data)
 }
 
-// Transport adapts a Conn to a transport for a server or a client of the SDK.
+// Transport adapts a Conn to a transport of the Go SDK: a host runs its own server on one end of a [Pipe] with it.
 func Transport(c Conn) sdk.Transport { return frames{c} }
 
 // A program is a server that runs as a process.

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -10,6 +12,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/spf13/pflag"
 
 	"github.com/knack-agent/knack"
@@ -84,23 +87,50 @@ func TestHelpKeys(t *testing.T) {
 	}
 }
 
-// TestHelpFormats compares the help with the types that are printed.
+// TestHelpFormats compares the help with the types that are printed, and with the messages of stream-json.
 func TestHelpFormats(t *testing.T) {
 	text := topic(t, "formats")
-	types := control.MessageTypes()
+	keys := map[string]string{} // with what has them
 	for _, v := range []any{command.SkillInfo{}, command.SkillOrigin{}, knack.Problem{},
 		command.WhyInfo{}, command.FindingInfo{}, command.SearchedLocation{}, command.HistoryEvent{}, budgetJSON{},
 		budgetLine{}} {
-		types = append(types, reflect.TypeOf(v))
-	}
-	for _, v := range types {
-		for _, f := range reflect.VisibleFields(v) {
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(v)) {
 			key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if key != "" && key != "-" && key != "subtype" && !mentions(text, key) {
-				t.Errorf("%s: %s is not in help formats", v, key)
-			}
+			keys[key] = fmt.Sprintf("%T", v)
 		}
 	}
+	schema, err := control.JSONSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s jsonschema.Schema
+	if err := json.Unmarshal(schema, &s); err != nil {
+		t.Fatal(err)
+	}
+	for name, message := range s.Defs {
+		addKeys(keys, name, message)
+	}
+	if keys["parent_tool_use_id"] == "" || keys["disallowedTools"] == "" {
+		t.Error("the schema has no keys of messages, or none of the objects in them")
+	}
+	for key, from := range keys {
+		if key != "" && key != "-" && key != "subtype" && !mentions(text, key) {
+			t.Errorf("%s: %s is not in help formats", from, key)
+		}
+	}
+}
+
+// addKeys adds the keys of the objects that a schema describes.
+func addKeys(keys map[string]string, from string, s *jsonschema.Schema) {
+	if s == nil {
+		return
+	}
+	for key, value := range s.Properties {
+		keys[key] = from
+		addKeys(keys, from+"."+key, value)
+	}
+	addKeys(keys, from, s.Items)
+	addKeys(keys, from, s.AdditionalProperties)
 }
 
 // TestHelpSkills compares the help with the frontmatter keys, the skill folders and the states.

@@ -53,17 +53,6 @@ var outMessages = sync.OnceValue(func() []outMessage {
 var resultSubtypes = []subtype{subtypeSuccess, subtypeExecution, subtypeMaxTurns, subtypeMaxBudget,
 	subtypeMaxRetries}
 
-// MessageTypes returns the types of the written messages, to check their documentation.
-func MessageTypes() []reflect.Type {
-	var all []reflect.Type
-	for _, m := range outMessages() {
-		all = append(all, reflect.TypeOf(m.value))
-	}
-	return append(all, reflect.TypeFor[SkillPermissions](), reflect.TypeFor[Denial](), reflect.TypeFor[Usage](),
-		reflect.TypeFor[ModelUsage](),
-		reflect.TypeFor[Block](), reflect.TypeFor[StreamEvent](), reflect.TypeFor[Delta](), reflect.TypeFor[ModelResponse]())
-}
-
 // JSONSchema returns the schema of the written messages. Each line is one of them.
 func JSONSchema() ([]byte, error) {
 	block, err := schemaOf(reflect.TypeFor[Block]())

@@ -136,7 +136,7 @@ func (c *Cache) Find(path string, k Key) (text string, ok bool) {
 	return e.Text, true
 }
 
-// All returns the entries in the order of their paths.
+// All returns the entries in the order of their paths. Tests of what reads the cache look into it and forge it.
 func (c *Cache) All() []Entry {
 	all := make([]Entry, len(c.entries))
 	for i, at := range c.entries {
