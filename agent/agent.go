@@ -205,6 +205,8 @@ type Input struct {
 	// Host means that Text was sent by a program that controls this one. It may be a command of the
 	// program, as if the user had typed it.
 	Host bool
+	// Event means that nobody sent Text: it tells what has happened.
+	Event bool
 	// MessageID is the ID that a host gave the message, which its entry in the log gets; "": none.
 	MessageID string
 	// Server is the MCP server that some of Text or Parts comes from; "": none of it does.

@@ -75,6 +75,7 @@ type Session struct {
 	closed        bool
 	reason        hook.EndReason
 	running       bool
+	woken         int                     // turns that hooks have begun, see maxWoken
 	cancel        context.CancelCauseFunc // of the Run
 	interrupt     context.CancelCauseFunc // of the current turn
 	lastModel     llm.Model               // model of the last turn; nil: there was none

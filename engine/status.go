@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
@@ -29,6 +30,7 @@ type Status struct {
 	Agents   []session.Agent // in the background, until the model has seen their results
 	Jobs     []Job           // background commands
 	Rewake   bool            // a hook with asyncRewake has told something that the model reads with its next request
+	Wakes    bool            // what it told may begin a turn that nobody asked for, of [Notification]
 	Servers  []mcp.Status    // MCP servers, those of the host last
 	Problems []knack.Problem // found since the Engine was opened
 }
@@ -44,17 +46,42 @@ func (s *Session) Status() Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out.Rewake = s.hooks != nil && s.hooks.HasLate()
+	out.Wakes = out.Rewake && s.woken < maxWoken
 	out.Running, out.Waiting, out.Queue = s.running, slices.Clone(s.questions), s.queue.list()
 	return out
 }
 
-// HookReports tells the model why a turn begins because of [Status.Rewake].
+// HookReports tells the model why a turn begins because of [Status.Wakes].
 const HookReports = "A hook that ran in the background reports something, which follows."
 
-// Notification is the text of a turn that nobody typed: what has happened, a line for each event.
-func Notification(lines ...string) string {
-	return "<task-notification>\nThis is an event, not a message of the user.\n" + strings.Join(lines, "\n") +
-		"\n</task-notification>"
+// Notification is the input of a turn that nobody asked for: what has happened, a line for each event.
+func Notification(lines ...string) agent.Input {
+	return agent.Input{Event: true, Text: "<task-notification>\nThis is an event, not a message of the user.\n" +
+		strings.Join(lines, "\n") + "\n</task-notification>"}
+}
+
+// maxWoken is the number of turns that hooks with asyncRewake may begin between two messages of the user, so that one
+// that always reports something does not spend money unattended.
+const maxWoken = 8
+
+// begins counts the turns that hooks begin.
+func (s *Session) begins(in agent.Input) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !in.Event:
+		s.woken = 0
+	case s.hooks != nil && s.hooks.HasLate():
+		s.woken++
+	}
+}
+
+// failed is called after a turn that failed or was stopped: the model reads what hooks report with the user's next
+// message.
+func (s *Session) failed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.woken = maxWoken
 }
 
 // Watch yields the current Status, and a new one after each change, until ctx or the session ends.

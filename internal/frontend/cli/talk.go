@@ -101,7 +101,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	go e.Watch(watching)
-	front.First = first
+	front.First, front.Woken = first, t.woken
 	front.AtEnd = func() string {
 		if command.ProposesAtEnd(t.Session()) {
 			return "/quit"
@@ -247,12 +247,24 @@ type lineMode struct {
 	notices notices
 }
 
-// turn runs what the user typed.
+// woken waits until a hook may begin a turn.
+func (t *lineMode) woken(ctx context.Context) bool {
+	for st := range t.Session().Watch(ctx) {
+		if st.Wakes {
+			return true
+		}
+	}
+	return false
+}
+
+// turn runs what the user typed, or with "" the turn that a hook begins.
 func (t *lineMode) turn(ctx context.Context, text string) error {
-	s := t.Session()
-	in, err := s.Attach(ctx, agent.Typed(engine.NoteCommand(text)))
-	if err != nil {
-		return err
+	s, in := t.Session(), engine.Notification(engine.HookReports)
+	if text != "" {
+		var err error
+		if in, err = s.Attach(ctx, agent.Typed(engine.NoteCommand(text))); err != nil {
+			return err
+		}
 	}
 	defer t.notices.print(s.Engine())
 	quit := false

@@ -219,6 +219,36 @@ func serve(t *testing.T, answers ...llmtest.Answer) *llmtest.Server {
 	return s
 }
 
+// TestWokenLine: in line mode, too, what a hook with asyncRewake reports begins a turn while nothing is typed.
+func TestWokenLine(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t, serve(t, llmtest.Answer{When: "^one$", Text: "First."},
+		llmtest.Answer{When: "(?s)ran in the background.*tests fail 1$", Text: "Saw the first."},
+		llmtest.Answer{When: "(?s)ran in the background.*tests fail 2$", Text: "Saw the second."},
+		llmtest.Answer{When: "^three$", Text: "Third."}))
+	d.file(t, "count", "0")
+	k := d.open(t, "--settings", asyncHook(t, `n=$(($(cat count) + 1)); [ $n -lt 3 ] || exit 0
+		until [ -e go$n ]; do sleep 0.02; done; echo $n >count; echo "tests fail $n" >&2; exit 2`))
+	k.enters("one")
+	k.expect(`First\.`)
+	k.prompt()
+	d.file(t, "go1", "")
+	k.expect(`(?s)Stop hook: tests fail 1.*Saw the first\.`)
+	k.prompt()
+	k.types("tw")
+	k.expect(`tw`)
+	d.file(t, "go2", "")
+	for read := ""; read != "2\n"; time.Sleep(10 * time.Millisecond) {
+		data, _ := os.ReadFile(filepath.Join(d.dir, "count"))
+		read = string(data)
+	}
+	k.types("\x15") // nothing is typed any more
+	k.expect(`(?s)Stop hook: tests fail 2.*Saw the second\.`)
+	k.enters("three")
+	k.expect(`Third\.`)
+	k.leaves()
+}
+
 // TestTalk: prompt, completion, streamed answer, a skill, history, resume.
 func TestTalk(t *testing.T) {
 	t.Parallel()

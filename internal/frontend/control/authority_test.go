@@ -63,6 +63,28 @@ func TestSavedRules(t *testing.T) {
 	}
 }
 
+// TestSavedEffort: an effort that a host sets lasts for the session, and with --host-may-save for later ones.
+func TestSavedEffort(t *testing.T) {
+	t.Parallel()
+	for _, maySave := range []bool{false, true} {
+		top := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(top, "work"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		save := func(_ *engine.Options, o *Options) { o.MaySave = maySave }
+		h := newHost(t, llmtest.New(), nil, in(top), save)
+		h.must(h.ask("1", `{"subtype":"update_settings","source":"userSettings","settings":{"effortLevel":"low"}}`), "success")
+		h.must(h.ask("2", `{"subtype":"update_settings","source":"userSettings","settings":{"effortLevel":"odd"}}`), "error")
+		h.must(h.ask("3", `{"subtype":"get_settings"}`), `"effort":"low"`)
+		h.end()
+		h = newHost(t, llmtest.New(), nil, in(top), save)
+		if line := h.ask("1", `{"subtype":"get_settings"}`); strings.Contains(line, `"effort":"low"`) != maySave {
+			t.Error(maySave, line)
+		}
+		h.end()
+	}
+}
+
 // TestRecorded: each answer of the host is an entry of the session.
 func TestRecorded(t *testing.T) {
 	t.Parallel()

@@ -88,7 +88,7 @@ func (r *Runner) try(ctx context.Context, in agent.Input) error {
 		case err == nil:
 			r.Out.Structured(value)
 		case again:
-			return r.try(ctx, agent.Text(r.Schema.retryPrompt(err)))
+			return r.try(ctx, agent.Input{Text: r.Schema.retryPrompt(err), Event: true})
 		default:
 			r.Out.End(err)
 			return &engine.Error{Err: err}

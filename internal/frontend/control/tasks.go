@@ -93,13 +93,12 @@ func (s *server) tasksChanged(of *engine.Session, st engine.Status) {
 // unannounced reports whether something has happened of which the model does not know. What the user stopped is no
 // news. The caller must hold s.mu.
 func (s *server) unannounced(st engine.Status) bool {
-	text, _ := s.endsText(st)
-	return text != ""
+	lines, _ := s.events(st)
+	return lines != nil
 }
 
-// endsText returns the text about what has happened and was not announced yet, and the IDs of what has ended.
-func (s *server) endsText(st engine.Status) (text string, ids []string) {
-	var lines []string
+// events returns a line for each event that was not announced yet, and the IDs of what has ended.
+func (s *server) events(st engine.Status) (lines, ids []string) {
 	for _, a := range st.Agents {
 		if a.Reason != "" && a.Reason != session.EndCancelled && !s.tasks.announced[a.Log] {
 			ids = append(ids, a.Log)
@@ -113,13 +112,10 @@ func (s *server) endsText(st engine.Status) (text string, ids []string) {
 				engine.Clip(j.Line, 200), j.State))
 		}
 	}
-	if st.Rewake {
+	if st.Wakes {
 		lines = append(lines, engine.HookReports)
 	}
-	if lines == nil {
-		return "", nil
-	}
-	return engine.Notification(lines...), ids
+	return lines, ids
 }
 
 // announce makes the input of a turn about what has ended. ok is false if the model knows of all by now.
@@ -127,11 +123,11 @@ func (s *server) announce(session *engine.Session) (in agent.Input, ok bool) {
 	st := session.Status()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	text, ids := s.endsText(st)
+	lines, ids := s.events(st)
 	for _, id := range ids {
 		s.tasks.announced[id] = true
 	}
-	return agent.Input{Text: text}, text != ""
+	return engine.Notification(lines...), lines != nil
 }
 
 // awaitTasks waits, after the end of the input, until something in the background has ended that begins a turn. It

@@ -76,6 +76,30 @@ func TestRewakeTurn(t *testing.T) {
 	h.end()
 }
 
+// TestRewakeLimit: a hook that always reports something does not run the model for ever.
+func TestRewakeLimit(t *testing.T) {
+	t.Parallel()
+	answers := []llmtest.Answer{llmtest.Reply("first")}
+	for range 9 {
+		answers = append(answers, llmtest.Answer{Want: []string{"ran in the background", "no tests"}, Text: "again"})
+	}
+	h := newHost(t, llmtest.New(answers...), nil,
+		values(map[string]any{"hooks": map[string]any{"Stop": []any{map[string]any{"hooks": []any{map[string]any{
+			"type": "command", "command": `n=$(($(cat count) + 1)); echo $n >count
+				echo "no tests" >&2; [ $n -lt 9 ] || touch nine; exit 2`, "asyncRewake": true}}}}}}))
+	h.write("count", "0")
+	h.ask("1", `{"subtype":"initialize"}`)
+	h.user("begin")
+	for range 9 {
+		h.expect(`"type":"result"`)
+	}
+	h.exists("nine")
+	h.end()
+	if n := strings.Count(strings.Join(h.lines(), "\n"), `"type":"result"`); n != 9 {
+		t.Errorf("%d turns", n)
+	}
+}
+
 // TestMoveToBackground: a command that a call waits for is moved to the background.
 func TestMoveToBackground(t *testing.T) {
 	t.Parallel()

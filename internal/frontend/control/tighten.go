@@ -93,7 +93,8 @@ func (s *server) tighten(_ context.Context, session *engine.Session, in struct {
 	return out, nil
 }
 
-// updateSettings changes the output style or the effort, for this session only: a host writes no settings.
+// updateSettings changes the output style or the effort. With --host-may-save the effort is also stored in the user's
+// settings, for later sessions; of output styles there is only one.
 func (s *server) updateSettings(ctx context.Context, session *engine.Session, in struct {
 	Source   string                     `json:"source"`
 	Settings map[string]json.RawMessage `json:"settings"`
@@ -113,6 +114,12 @@ func (s *server) updateSettings(ctx context.Context, session *engine.Session, in
 			return nil, fmt.Errorf("there is no output style %q", value)
 		case key == "effortLevel":
 			if err := session.Set(ctx, sessionlog.Setting{Effort: value}); err != nil {
+				return nil, err
+			}
+			if !s.MaySave {
+				break
+			}
+			if _, err := session.Engine().Project().Set("effort", value); err != nil {
 				return nil, err
 			}
 		}

@@ -45,6 +45,9 @@ type Front struct {
 	Complete func(line string) []string
 	// AtEnd returns a line to run when the user leaves with Ctrl-D; "" or nil: none.
 	AtEnd func() string
+	// Woken waits until something may begin a turn that the user did not ask for, and reports false if ctx ends first.
+	// nil: nothing does.
+	Woken func(ctx context.Context) bool
 	// Send passes a message of the user to the running turn.
 	Send func(ctx context.Context, line string, when engine.When) (engine.Queued, error)
 
@@ -60,9 +63,9 @@ type Front struct {
 // ErrQuit ends Talk when it is returned by the function passed to Talk.
 var ErrQuit = errors.New("quit")
 
-// Talk reads prompts and calls do with each, until the user leaves or do returns ErrQuit.
-// Other errors of do are shown. While do runs, the first Ctrl-C asks for a message to the
-// model; the second cancels.
+// Talk reads prompts and calls do with each, until the user leaves or do returns ErrQuit. With "" it calls do when
+// f.Woken reports something while the prompt is empty. Other errors of do are shown. While do runs, the first Ctrl-C
+// asks for a message to the model; the second cancels.
 func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 	f.open()
 	if f.History != "" {
@@ -75,14 +78,14 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 		last := false
 		if line == "" {
 			f.screen.Lock()
-			line, err = f.read.line(f.paint(bold, "> "), true)
+			line, err = f.prompt()
 			if errors.Is(err, errLeft) && f.AtEnd != nil {
 				if line = f.AtEnd(); line != "" {
 					err, last = nil, true
 					fmt.Fprintln(f.Out)
 				}
 			}
-			if err != nil && (interrupts == 1 || !errors.Is(err, errInterrupted)) {
+			if err != nil && !errors.Is(err, errWoken) && (interrupts == 1 || !errors.Is(err, errInterrupted)) {
 				f.userLeft = true // an agent in the background may be waiting to ask
 			}
 			f.screen.Unlock()
@@ -95,6 +98,11 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 				return nil
 			}
 			f.Print("Ctrl-C again, or Ctrl-D, exits.")
+			continue
+		case errors.Is(err, errWoken):
+			if err := f.interruptible("", do); err != nil {
+				f.Print(f.paint(red, "error: ") + plain.Text(err.Error()))
+			}
 			continue
 		case errors.Is(err, io.EOF):
 			f.Print("")
@@ -124,6 +132,24 @@ func (f *Front) Talk(do func(ctx context.Context, line string) error) error {
 			f.Print(f.paint(red, "error: ") + plain.Text(err.Error()))
 		}
 	}
+}
+
+// prompt reads the next line of the user. The error is errWoken if f.Woken reports something first.
+func (f *Front) prompt() (string, error) {
+	if f.Woken == nil {
+		return f.read.line(f.paint(bold, "> "), true)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	woken := make(chan struct{})
+	go func() {
+		if f.Woken(ctx) {
+			close(woken)
+		}
+	}()
+	f.read.woken = woken
+	defer func() { f.read.woken = nil }()
+	return f.read.line(f.paint(bold, "> "), true)
 }
 
 // interruptible runs do and handles Ctrl-C meanwhile.

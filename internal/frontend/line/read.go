@@ -20,6 +20,9 @@ var errInterrupted = errors.New("interrupted")
 // errCancelled means that the answer is not needed any more.
 var errCancelled = errors.New("cancelled")
 
+// errWoken means that something begins a turn while the user has typed nothing.
+var errWoken = errors.New("woken")
+
 // A reader reads edited lines from a terminal. The terminal is in raw mode only while a line
 // is being read; otherwise Ctrl-C sends a signal.
 type reader struct {
@@ -28,6 +31,7 @@ type reader struct {
 	history  editor.History
 	complete func(line string) []string
 	until    <-chan struct{} // ends a read; nil: nothing does
+	woken    <-chan struct{} // ends a read while nothing is typed; nil: nothing does
 
 	mu   sync.Mutex
 	keys []terminal.Key // read but not handled yet
@@ -98,6 +102,10 @@ func (r *reader) read(prompt string, keep, secret bool) (text string, err error)
 	for {
 		k, ok := r.next()
 		if !ok {
+			woken := r.woken
+			if !e.Empty() {
+				woken = nil
+			}
 			select {
 			case <-r.more:
 			case <-sizes:
@@ -105,6 +113,9 @@ func (r *reader) read(prompt string, keep, secret bool) (text string, err error)
 			case <-r.until:
 				p.leave()
 				return "", errCancelled
+			case <-woken:
+				p.leave()
+				return "", errWoken
 			case <-t.Ended():
 				if k, ok = r.next(); !ok {
 					return "", io.EOF

@@ -144,6 +144,10 @@ func (a *app) start() {
 	if a.o.First != "" {
 		a.submit(agent.Typed(a.o.First), engine.Next)
 	}
+	for _, k := range a.early {
+		a.key(k)
+	}
+	a.early = nil
 }
 
 // app is the state of the interface. Only the goroutine of loop may use it; other goroutines
@@ -157,6 +161,7 @@ type app struct {
 	pressedKeys chan terminal.Key
 	talk        *engine.Conversation
 	session     *engine.Session // the one that is shown; nil: Before asks
+	early       []terminal.Key  // from Enter on, pressed before there was a session
 	startErr    error           // why the conversation did not begin
 	terminal    *terminal.Terminal
 	screen      *terminal.Screen
@@ -190,7 +195,7 @@ type app struct {
 	watch     context.CancelFunc
 	late      bool // a hook with asyncRewake has reported something that the model has not read
 	lateNoted bool // the user knows
-	woken     int  // turns in a row that such hooks have begun
+	wakes     bool // it may begin a turn
 	line      userLine
 	workers   sync.WaitGroup
 	pastes    struct {

@@ -39,8 +39,8 @@ func (a *app) key(k terminal.Key) {
 	case a.session == nil: // between two questions
 		if name := k.String(); name == "ctrl+c" || name == "ctrl+d" {
 			a.quit = true
-		} else {
-			a.prompt.Key(name, k.Text)
+		} else if len(a.early) > 0 || !a.prompt.Key(name, k.Text) {
+			a.early = append(a.early, k)
 		}
 	case a.view.picker != nil:
 		a.pickerKey(k)

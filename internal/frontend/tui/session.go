@@ -90,7 +90,7 @@ func (a *app) status(s *engine.Session, st engine.Status) {
 	}
 	a.commands, a.named = nil, nil // skills and agents may have changed
 	a.resourcesChanged()
-	a.late = st.Rewake
+	a.late, a.wakes = st.Rewake, st.Wakes
 	v := &a.view
 	v.status.model = cmp.Or(st.Model, v.status.model)
 	v.status.effort, v.status.mode, v.status.title = st.Effort, st.Mode, st.Title

@@ -126,33 +126,27 @@ func (a *app) choose(q *engine.Question) {
 // longTurn is the minimum duration of a turn whose end shows the time.
 const longTurn = 5 * time.Second
 
-// maxWoken is the number of turns in a row that hooks may begin.
-const maxWoken = 8
-
-// wake begins a turn if a hook with asyncRewake has reported something and the user is doing nothing. After a turn that
-// failed or was stopped, and after maxWoken turns, the model reads the report with the user's next message.
+// wake begins a turn if a hook with asyncRewake has reported something that may begin one, and the user is doing nothing.
+// Otherwise the model reads the report with the user's next message.
 func (a *app) wake() {
 	switch {
 	case !a.late || a.busy():
-	case a.woken == maxWoken || !a.prompt.Empty() || a.view.picker != nil || a.view.pager != nil || len(a.questions) > 0:
+	case !a.wakes || !a.prompt.Empty() || a.view.picker != nil || a.view.pager != nil || len(a.questions) > 0:
 		if !a.lateNoted {
 			a.lateNoted = true
 			a.conv.note(styled.Dim, "a hook reports something: the model reads it with your next message")
 		}
 	default:
-		a.woken++
 		a.conv.typed = true
-		a.turn(agent.Input{Text: engine.Notification(engine.HookReports)})
+		a.turn(engine.Notification(engine.HookReports))
 	}
 }
 
 // done ends a turn.
 func (a *app) done(err error) {
 	a.view.running, a.stop = false, nil
-	a.late, a.lateNoted = a.session.Status().Rewake, false
-	if err != nil {
-		a.woken = maxWoken
-	}
+	st := a.session.Status()
+	a.late, a.wakes, a.lateNoted = st.Rewake, st.Wakes, false
 	a.conv.end(&agent.End{Reason: session.EndDone})
 	a.usage(a.session.Log().State())
 	a.tasks()
@@ -182,7 +176,6 @@ func (a *app) submit(in agent.Input, when engine.When) {
 	if a.local(text) {
 		return
 	}
-	a.woken = 0
 	if !a.view.running {
 		a.conv.user(text)
 		a.conv.typed = true

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/knack-agent/knack/internal/frontend/terminal/terminaltest"
 	"github.com/knack-agent/knack/internal/leaf/styled"
 	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/llm/llmtest"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/session"
 	"github.com/knack-agent/knack/tool"
@@ -732,6 +734,39 @@ func TestTypedBeforeSecret(t *testing.T) {
 	a.pressedKeys <- terminal.Key{Name: "text", Text: "k"}
 	if err := a.draw(); err != nil || len(a.pressedKeys) != 1 {
 		t.Errorf("a key of the answer is dropped, %v", err)
+	}
+}
+
+// TestEarlyEnter: a message that the user sends between the last question of Before and the start is sent.
+func TestEarlyEnter(t *testing.T) {
+	home := t.TempDir()
+	m := llmtest.New(llmtest.Reply("done"))
+	e, err := engine.Open(t.Context(), engine.Options{Dir: t.TempDir(), Model: m, Env: func(name string) string {
+		return map[string]string{"HOME": home, "USERPROFILE": home}[name]
+	}, Values: map[string]any{"sandbox.mode": "off"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	a := newApp(t.Context(), Options{Start: func(ctx context.Context, who engine.Person) (*engine.Session, error) {
+		return e.Start(ctx, who, engine.SessionOptions{Forget: true})
+	}})
+	defer a.end()
+	a.keys, _ = loadBindings("", "")
+	a.screen = &terminal.Screen{Out: io.Discard}
+	a.screen.Resize(80, 24)
+	for _, k := range []terminal.Key{{Name: "text", Text: "one"}, {Name: "enter"}, {Name: "text", Text: "two"}} {
+		a.key(k)
+	}
+	a.start()
+	if text := a.prompt.Text(); !a.view.running || text != "two" {
+		t.Errorf("a turn runs: %v, the prompt has %q", a.view.running, text)
+	}
+	for a.view.running {
+		(<-a.posts)()
+	}
+	if all := m.Requests(); len(all) != 1 || llm.TextOf(all[0].Messages[0].Parts) != "one" {
+		t.Errorf("%+v", all)
 	}
 }
 
