@@ -196,8 +196,11 @@ func (j *judge) glob(pattern string, dots bool) (found []string, err error) {
 						return
 					}
 					info, err := os.Stat(filepath.FromSlash(at.real))
-					target, errLink := Resolve(filepath.FromSlash(at.real))
-					if err != nil || errLink != nil || !info.IsDir() {
+					if err != nil || !info.IsDir() {
+						return
+					}
+					target, err := resolveIn(m.real, name)
+					if err != nil {
 						return
 					}
 					at.real = filepath.ToSlash(target)

@@ -127,12 +127,7 @@ func (p *PathContext) resolve(text string) (string, error) {
 		}
 		p.linkTargets[text[:i]] = dir
 	}
-	last := filepath.FromSlash(strings.TrimSuffix(filepath.ToSlash(dir), "/") + "/" + text[i+1:])
-	if info, err := os.Lstat(last); err != nil && (errors.Is(err, os.ErrNotExist) || isNotDir(err)) || err == nil &&
-		info.Mode()&os.ModeSymlink == 0 {
-		return last, nil
-	}
-	return Resolve(last)
+	return resolveIn(filepath.ToSlash(dir), text[i+1:])
 }
 
 // procPath reports whether a path means something different for each process: it uses the root, the
@@ -163,8 +158,13 @@ func procPath(s string) bool {
 // links.
 func Resolve(p string) (string, error) {
 	vol := filepath.VolumeName(p)
-	todo := strings.Split(filepath.ToSlash(p[len(vol):]), "/")
-	done := vol + "/"
+	return resolveIn(vol+"/", filepath.ToSlash(p[len(vol):]))
+}
+
+// resolveIn is Resolve for a path below the directory done, whose links are resolved; both have slashes.
+func resolveIn(done, rest string) (string, error) {
+	vol := filepath.VolumeName(filepath.FromSlash(done))
+	todo := strings.Split(rest, "/")
 	links := 0
 	for len(todo) > 0 {
 		part := todo[0]
