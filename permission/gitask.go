@@ -63,6 +63,9 @@ const (
 	callAge         = time.Second     // for which the start of a command may use what Check learned for it
 )
 
+// decisionStart is the key of the time in the context of a decision at which it began.
+type decisionStart struct{}
+
 // A repository is what git reported about one repository.
 type repository struct {
 	top   string
@@ -95,7 +98,8 @@ type watched struct {
 }
 
 // unchanged reports whether the answer still holds. sameCall means that it was given for the command
-// that starts now: a file may then be young, because a change in between is like one just after the start.
+// that starts now, or during the decision that is made now: a file may then be young, because a change in between is
+// like one just afterwards.
 func (w *watched) unchanged(sameCall bool) bool {
 	if w.files == nil || !w.settled && !sameCall {
 		return false
@@ -383,7 +387,8 @@ func (g *Git) update(ctx context.Context, r *repository, starting bool) {
 	if r.err != nil && time.Since(r.asked) < errorAge {
 		return
 	}
-	sameCall := starting && r.checked && time.Since(r.asked) < callAge
+	began, deciding := ctx.Value(decisionStart{}).(time.Time)
+	sameCall := starting && r.checked && time.Since(r.asked) < callAge || deciding && !r.asked.Before(began)
 	failed := r.err != nil
 	r.err = nil
 	if failed || !r.config.unchanged(sameCall) {

@@ -1,6 +1,7 @@
 package permission_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -47,7 +48,7 @@ func newGitGround(t *testing.T) *gitFixture {
 		t.Fatal(err)
 	}
 	g.write("home/.gitconfig", "[user]\n\tname = n\n\temail = a@b\n[protocol \"file\"]\n\tallow = "+
-		"always\n[init]\n\tdefaultBranch = main\n")
+		"always\n[init]\n\tdefaultBranch = main\n\ttemplateDir =\n[maintenance]\n\tauto = false\n")
 	g.write("repo/a.txt", "x\n")
 	g.git("repo", "init", "-q")
 	g.git("repo", "add", "a.txt")
@@ -405,17 +406,17 @@ func TestGitAskedOnce(t *testing.T) {
 		env, _ := git.Env(nil)
 		return strings.Join(env, "\n")
 	}
-	quiet := func() { // files become old enough
+	quiet := func() { // files become old enough, which takes two seconds: more questions would only start more programs
 		t.Helper()
-		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		for range 15 {
+			command()
 			started()
 			if command(); len(started()) == 0 {
 				return
 			}
-			if time.Now().After(deadline) {
-				t.Fatal("git is asked each time")
-			}
+			time.Sleep(2 * time.Second)
 		}
+		t.Fatal("git is asked each time")
 	}
 	quiet()
 	for i := range 10 { // each with the placeholders of the sandbox, and another command that runs meanwhile
@@ -480,6 +481,31 @@ func TestGitAskedOnce(t *testing.T) {
 	}
 }
 
+// TestGitAskedPerDecision: a decision asks git once about a repository whose files have just changed, and the next one
+// asks again.
+func TestGitAskedPerDecision(t *testing.T) {
+	g := newGitGround(t)
+	started := g.countStarts()
+	git := permission.NewGit(g.repo)
+	for _, c := range []struct {
+		untrusted bool
+		command   string
+		want      []string
+	}{
+		{false, "git status && git -C . diff HEAD && wc -l a.txt > b.txt", []string{"rev-parse", "config", "ls-files"}},
+		{true, "git status && git -C . diff HEAD", []string{"rev-parse", "config", "ls-files", "version"}},
+	} {
+		g.git("repo", "config", "user.name", fmt.Sprint(c.untrusted))
+		started()
+		place := permission.PathContext{Dir: g.repo, GitEnv: true, Git: git, Untrusted: c.untrusted}
+		permission.Rules{}.Decide(t.Context(), permission.AcceptEdits, place,
+			permission.Subject{Kind: "Bash", Text: c.command})
+		if got := started(); !slices.Equal(got, c.want) {
+			t.Errorf("untrusted %v: git was started for %q, want %q", c.untrusted, got, c.want)
+		}
+	}
+}
+
 // countStarts puts a git first in PATH that logs its subcommand. The func that it returns reports the
 // starts since its last call.
 func (g *gitFixture) countStarts() func() []string {
@@ -496,7 +522,7 @@ func (g *gitFixture) countStarts() func() []string {
 	g.t.Setenv("PATH", filepath.Join(g.top, "bin")+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	return func() []string {
 		data, _ := os.ReadFile(log)
-		os.Remove(log)
+		os.Truncate(log, 0)
 		return strings.Fields(string(data))
 	}
 }
@@ -613,22 +639,40 @@ func TestGitYoungFiles(t *testing.T) {
 	g := newGitGround(t)
 	started := g.countStarts()
 	git := permission.NewGit(g.repo)
-	for range 50 { // until the machine is fast enough to show it
-		changed := time.Now()
-		g.git("repo", "config", "user.name", fmt.Sprint(changed.UnixNano()))
-		for range 2 {
-			started()
-			if _, err := git.Check(t.Context(), g.repo); err != nil {
-				t.Fatal(err)
+	place := permission.PathContext{Dir: g.repo, GitEnv: true, Git: git}
+	decide := func() error {
+		d := permission.Rules{}.Decide(t.Context(), permission.Default, place,
+			permission.Subject{Kind: "Bash", Text: "git status"})
+		if d.Verdict != permission.Allow {
+			return errors.New(d.Reason)
+		}
+		return nil
+	}
+	check := func() error {
+		_, err := git.Check(t.Context(), g.repo)
+		return err
+	}
+	for name, ask := range map[string]func() error{"decision": decide, "check": check} {
+		shown := false
+		for range 50 { // until the machine is fast enough to show it
+			changed := time.Now()
+			g.git("repo", "config", "user.name", fmt.Sprint(changed.UnixNano()))
+			for range 2 {
+				started()
+				if err := ask(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			again := len(started()) > 0
+			if shown = time.Since(changed) < young; shown {
+				if !again {
+					t.Errorf("the second %s used the answer about a file that had just changed", name)
+				}
+				break
 			}
 		}
-		again := len(started()) > 0
-		if time.Since(changed) < young {
-			if !again {
-				t.Error("the second command used the answer about a file that had just changed")
-			}
-			return
+		if !shown {
+			t.Skip("this machine is too slow: no file was young enough")
 		}
 	}
-	t.Skip("this machine is too slow: no file was young enough")
 }

@@ -243,7 +243,7 @@ func (rs Rules) Decide(ctx context.Context, m Mode, p PathContext, subjects ...S
 	}
 	ctx, cancel := context.WithTimeout(ctx, decisionTime)
 	defer cancel()
-	p.ctx = ctx
+	p.ctx = context.WithValue(ctx, decisionStart{}, time.Now())
 	p.rootNames, p.ownNames, p.resolved, p.linkTargets, p.gitLayouts = nil, nil, nil, nil, nil
 	j := &judge{rules: &rs, mode: m, paths: &p, suggest: true, entriesLeft: maxEntries}
 	for _, s := range subjects {
