@@ -400,9 +400,10 @@ func TestOutputIsBounded(t *testing.T) {
 // TestStored writes outputs of many lengths in pieces of many lengths: the file has the start and the end, in order.
 func TestStored(t *testing.T) {
 	const limit = 16
+	dir := t.TempDir()
 	for size := range 80 {
 		for _, piece := range []int{1, 3, 7, 8, 9, 25} {
-			out := newOutput(truncate.Limits{Lines: 1, Bytes: 10}, t.TempDir())
+			out := newOutput(truncate.Limits{Lines: 1, Bytes: 10}, dir)
 			out.always, out.most = true, limit
 			var all []byte
 			for i := range size {

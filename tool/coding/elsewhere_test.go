@@ -27,12 +27,10 @@ func TestToolsRemote(t *testing.T) {
 		b := newFixture(t, FileOptions{}, "f=one\ntwo\nthree\n", "crlf=\xef\xbb\xbfa\r\nb\r\n", "d/a.go=func A\n",
 			"d/.env=KEY=1\n", "d/x.log=log\n", ".gitignore=*.log\n",
 			".git/config=func git\n", "bin=\x00\x01", "big="+numbered(2500), "sp ace/é'x=odd\n", "run.sh=echo")
-		for _, line := range []string{"ln -s f link", "ln f hard", "ln -s d dlink", "mkfifo fifo", "chmod 754 run.sh"} {
-			cmd := exec.Command("sh", "-c", line)
-			cmd.Dir = b.dir
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Skipf("%s: %v %s", line, err, out)
-			}
+		cmd := exec.Command("sh", "-c", "ln -s f link && ln f hard && ln -s d dlink && mkfifo fifo && chmod 754 run.sh")
+		cmd.Dir = b.dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Skipf("%v: %v %s", cmd.Args, err, out)
 		}
 		var ws workspace.Workspace = b.ws
 		if elsewhere {

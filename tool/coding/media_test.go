@@ -38,7 +38,7 @@ func picture(w, h int, noise bool) image.Image {
 func pngOf(t *testing.T, img image.Image) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := png.Encode(&b, img); err != nil {
+	if err := (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&b, img); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -103,18 +103,8 @@ func TestGrepOutputLimit(t *testing.T) {
 // Without a limit in the call the tool's own applies, and is mentioned only if there is more.
 func TestOwnLimits(t *testing.T) {
 	b := newFixture(t, FileOptions{}, "grep/f="+strings.Repeat("x\n", 100), "more/f="+strings.Repeat("x\n", 101))
-	for i := range 1001 {
-		name := fmt.Sprintf("%04d", i)
-		put(t, b.path("find/"+name), "")
-		if i < 1000 {
-			put(t, b.path("1000/"+name), "")
-		}
-		if i < 501 {
-			put(t, b.path("ls/"+name), "")
-		}
-		if i < 500 {
-			put(t, b.path("500/"+name), "")
-		}
+	for dir, n := range map[string]int{"find": 1001, "1000": 1000, "ls": 501, "500": 500} {
+		putMany(t, b.path(dir), "%04d", n)
 	}
 	for _, c := range []struct {
 		tool, in string
@@ -141,9 +131,7 @@ func TestOwnLimits(t *testing.T) {
 // A list is also limited by size, and both limits are reported in one line.
 func TestListCut(t *testing.T) {
 	b := newFixture(t, FileOptions{})
-	for i := range 600 {
-		put(t, b.path(fmt.Sprintf("d/%0200d", i)), "")
-	}
+	putMany(t, b.path("d"), "%0200d", 600)
 	for _, c := range []struct{ tool, in, want string }{
 		{"find", `{"pattern":"*","path":"d"}`, "[Showing 254 of 600 (50.0KB limit). To see the rest, refine the pattern.]"},
 		{"find", `{"pattern":"*","path":"d","limit":300}`,
