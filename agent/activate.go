@@ -295,7 +295,7 @@ func (r *run) skillSubject(ctx context.Context, name string) permission.Subject 
 		sub.Default = permission.Allow
 		return sub
 	}
-	if unusable(r, s, asks) != nil {
+	if r.unusable(s, asks) != nil {
 		sub.Default, sub.Hash = permission.Allow, "" // the call reports why: without a hash it is refused
 		return sub
 	}
@@ -310,7 +310,7 @@ func (r *run) skillSubject(ctx context.Context, name string) permission.Subject 
 }
 
 // unusable returns why no call of a skill can succeed, whatever the rules and the user say; nil: one may.
-func unusable(r *run, s *knack.Skill, asks knack.Asks) error {
+func (r *run) unusable(s *knack.Skill, asks knack.Asks) error {
 	if asks.NeverRuns != nil && r.Skills.Shell != nil {
 		return &knack.Refusal{Code: knack.RefusedUnread,
 			Message: fmt.Sprintf("%s was not loaded: %v", s.Name, asks.NeverRuns)}
@@ -348,7 +348,7 @@ func (r *run) approved(ctx context.Context, subjects []permission.Subject, s *kn
 	if err != nil {
 		return "", err
 	}
-	if err := unusable(r, s, asks); err != nil {
+	if err := r.unusable(s, asks); err != nil {
 		return "", err
 	}
 	return "", &knack.Refusal{Code: knack.RefusedChanged,

@@ -170,16 +170,6 @@ type Limits struct {
 	Time     time.Duration // stops running calls and streams, too
 }
 
-// Retry sets how often a request that failed for a temporary reason is repeated. The zero Retry is
-// 3 times, with a wait of 2 s that doubles up to 60 s.
-type Retry struct {
-	Times int // negative: never
-	Base  time.Duration
-	Cap   time.Duration
-	// Sleep waits; nil: a timer. Tests put their own here.
-	Sleep func(context.Context, time.Duration) error
-}
-
 // Scopes are what is in use: skills, the restrictions of a sub-agent, hooks.
 type Scopes = gate.Scopes
 

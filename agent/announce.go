@@ -133,7 +133,7 @@ func (r *run) addRules() error {
 }
 
 // addNotice sends what the host has to say before the request, see [Agent.Notice].
-func addNotice(r *run) error {
+func (r *run) addNotice() error {
 	if r.Notice == nil {
 		return nil
 	}

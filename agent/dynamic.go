@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/knack-agent/knack/internal/leaf/plain"
@@ -53,7 +54,7 @@ func (r *run) dynamicTools(state session.State) tool.Set {
 		}
 	}
 	if state.Search {
-		set = append(set, r.newSearchTool(all, state), newCallTool())
+		set = append(set, newSearchTool(all, state, &r.found), newCallTool())
 	}
 	for _, t := range all {
 		if slices.Contains(state.Tools, t.Name) && !slices.Contains(state.Loaded, t.Name) {
@@ -76,10 +77,7 @@ func (r *run) announceTools() error {
 	if r.DynamicTools == nil {
 		return nil
 	}
-	r.foundMu.Lock()
-	note := session.Note{Found: r.foundTools}
-	r.foundTools = nil
-	r.foundMu.Unlock()
+	note := session.Note{Found: r.found.take()}
 	state := r.log.State()
 	anew := listAnew(state)
 	var added, candidates tool.Set // tools that the model does not know; those that may be listed
@@ -172,8 +170,32 @@ func indexOf(set tool.Set, name string) int {
 
 func specSize(t tool.Tool) int { return len(t.Name) + len(t.Description) + len(t.Schema) }
 
-// newSearchTool returns tool_search, which finds the definitions of tools that are not listed.
-func (r *run) newSearchTool(all tool.Set, state session.State) tool.Tool {
+// foundTools are the names of the tools that searches have found. It is safe for concurrent use.
+type foundTools struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (f *foundTools) add(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !slices.Contains(f.names, name) {
+		f.names = append(f.names, name)
+	}
+}
+
+// take removes and returns the names.
+func (f *foundTools) take() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	names := f.names
+	f.names = nil
+	return names
+}
+
+// newSearchTool returns tool_search, which finds the definitions of tools that are not listed. It adds to news what the
+// session's earlier searches did not find.
+func newSearchTool(all tool.Set, state session.State, news *foundTools) tool.Tool {
 	type in struct {
 		Query string `json:"query" jsonschema:"what you want to do, or names of tools separated by commas"`
 	}
@@ -190,13 +212,11 @@ func (r *run) newSearchTool(all tool.Set, state session.State) tool.Tool {
 			var names []string
 			var b strings.Builder
 			b.WriteString("Call these tools with " + callTool + ".\n")
-			r.foundMu.Lock()
-			defer r.foundMu.Unlock()
 			for _, t := range found {
 				writeDefinition(&b, t)
 				names = append(names, t.Name)
-				if !slices.Contains(state.Found, t.Name) && !slices.Contains(r.foundTools, t.Name) {
-					r.foundTools = append(r.foundTools, t.Name)
+				if !slices.Contains(state.Found, t.Name) {
+					news.add(t.Name)
 				}
 			}
 			res := tool.Text(strings.TrimSuffix(b.String(), "\n"))

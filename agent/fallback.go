@@ -32,12 +32,12 @@ func (f *fallbacks) of(model llm.Model) llm.Model {
 
 // fallBack returns the model to go on with after a request failed; nil: the same model is asked again, or there is no
 // other.
-func fallBack(r *run, model llm.Model, attempt int, err error) llm.Model {
+func (r *run) fallBack(model llm.Model, attempt int, err error) llm.Model {
 	var e *llm.Error
 	if len(r.Fallback) == 0 || !errors.As(err, &e) {
 		return nil
 	}
-	_, again := r.retryDelay(attempt, err)
+	_, again := r.Retry.delay(attempt, err)
 	missing := e.Status == http.StatusNotFound
 	if !missing && (!e.Temporary() || again && attempt+1 < attemptsBeforeFallback) {
 		return nil

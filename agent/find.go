@@ -44,11 +44,15 @@ func (r *run) find(ctx context.Context, words string) (tool.SkillAnswer, error) 
 	return a, nil
 }
 
-// suggest records a note with the skills that clearly fit the user's message, if the listing had to
-// cut descriptions. Each skill is suggested once.
+// suggests reports whether skills are suggested: the listing had to cut descriptions.
+func (r *run) suggests(state session.State) bool {
+	return r.Skills.Suggest >= 0 && r.parent == nil && r.showsListing() && state.Listing != nil && state.Listing.Cut
+}
+
+// suggest records a note with the skills that clearly fit the user's message. Each skill is suggested once.
 func (r *run) suggest(ctx context.Context, in Input) error {
 	state := r.log.State()
-	if r.Skills.Suggest < 0 || r.parent != nil || !r.showsListing() || state.Listing == nil || !state.Listing.Cut {
+	if !r.suggests(state) {
 		return nil
 	}
 	if _, _, command := Slash(in.Text); command || strings.TrimSpace(in.Text) == "" {
@@ -82,9 +86,7 @@ func (r *run) suggest(ctx context.Context, in Input) error {
 // startIndexing builds the index for suggestions while the model works, once per turn. It begins when
 // underway is closed, so that it does not delay the request.
 func (r *run) startIndexing(ctx context.Context, underway <-chan struct{}) {
-	state := r.log.State()
-	if r.indexing != nil || r.Skills.Suggest < 0 || r.parent != nil || !r.showsListing() || state.Listing == nil ||
-		!state.Listing.Cut {
+	if r.indexing != nil || !r.suggests(r.log.State()) {
 		return
 	}
 	ctx, r.indexing = context.WithCancel(ctx)

@@ -3,14 +3,10 @@ package agent
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -30,6 +26,7 @@ type run struct {
 	end       End
 	ledger    ledger
 	fallbacks fallbacks
+	repeats   repeats
 
 	// For the caller's events.
 	emit        func(Event)
@@ -37,16 +34,10 @@ type run struct {
 	lastEmitted int          // the id of the last log entry that was emitted
 	calls       chan<- Event // while calls run: leads to the goroutine that emits
 
-	// For the loop detector.
-	repeats   int               // how often in a row the same calls have given the same results
-	lastCalls [sha256.Size]byte // the hash of those calls and their results
-
 	fixedSet       tool.Set   // the fixed tools, with the Skill tool; nil: not made yet
 	agentToolCache *tool.Tool // the Agent tool; nil: not made yet
+	found          foundTools // recorded before the next request
 	compactFailed  bool       // the conversation could not be compacted
-
-	foundMu    sync.Mutex
-	foundTools []string // tools that a search has found; recorded before the next request
 
 	catalog      *knack.Catalog // the catalogue and number of touched files at the last check for changes
 	touchedCount int
@@ -155,7 +146,7 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 		if err := r.announceTools(); err != nil {
 			return "", err
 		}
-		if err := addNotice(r); err != nil {
+		if err := r.addNotice(); err != nil {
 			return "", err
 		}
 		if _, err := r.hooks.late(); err != nil {
@@ -202,9 +193,9 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 			}
 			return session.EndTerminated, nil
 		}
-		if r.repeats >= stopAfter {
+		if r.repeats.n >= stopAfter {
 			return session.EndLimit, r.recordLimit(LimitRepeated,
-				fmt.Sprintf("the same call gave the same result %d times in a row", r.repeats))
+				fmt.Sprintf("the same call gave the same result %d times in a row", r.repeats.n))
 		}
 		if _, err := r.steer(ctx); err != nil {
 			return "", err
@@ -261,7 +252,7 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 			attempt--
 			continue
 		}
-		if next := fallBack(r, model, attempt, err); next != nil {
+		if next := r.fallBack(model, attempt, err); next != nil {
 			model, attempt = next, -1
 			continue
 		}
@@ -331,59 +322,12 @@ func part(text string) *llm.Response {
 // retry waits until a failed request may be sent again. It returns the request's error if the
 // request may not be repeated, or the error of a cancelled ctx.
 func (r *run) retry(ctx context.Context, attempt int, err error) error {
-	wait, again := r.retryDelay(attempt, err)
+	wait, again := r.Retry.delay(attempt, err)
 	if !again {
 		return err
 	}
 	r.emit(Event{Retry: &Retrying{Attempt: attempt + 1, Wait: wait, Err: err}})
-	return r.sleep(ctx, wait)
-}
-
-// retryDelay reports whether a failed request is sent again, and how long to wait before that.
-func (r *run) retryDelay(attempt int, err error) (time.Duration, bool) {
-	var e *llm.Error
-	if !errors.As(err, &e) || !e.Temporary() {
-		return 0, false
-	}
-	times, base, limit := r.Retry.Times, r.Retry.Base, r.Retry.Cap
-	if times == 0 {
-		times = 3
-	}
-	if base == 0 {
-		base = 2 * time.Second
-	}
-	if limit == 0 {
-		limit = time.Minute
-	}
-	if attempt >= times {
-		return 0, false
-	}
-	wait := limit
-	if base <= limit>>attempt { // base<<attempt may overflow
-		wait = base << attempt
-	}
-	wait = wait/2 + rand.N(wait/2+1)
-	if e.RetryAfter > 0 {
-		if e.RetryAfter > limit {
-			return 0, false // longer than the user should have to wait
-		}
-		wait = e.RetryAfter
-	}
-	return wait, true
-}
-
-func (r *run) sleep(ctx context.Context, d time.Duration) error {
-	if r.Retry.Sleep != nil {
-		return r.Retry.Sleep(ctx, d)
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
+	return r.Retry.sleep(ctx, wait)
 }
 
 // call runs the calls of one answer and returns their results in call order.
@@ -466,14 +410,9 @@ func (a *Agent) aliased(calls []llm.ToolCall, tools tool.Set) []llm.ToolCall {
 	return calls
 }
 
-const (
-	warnAfter = 5 // after this many equal calls with equal results, the model gets a warning
-	stopAfter = 8
-)
-
 // recordResults records results in call order, and after all of them the texts of activated skills.
 func (r *run) recordResults(ctx context.Context, calls []llm.ToolCall, results []tool.Result) error {
-	r.detectLoop(calls, results)
+	r.repeats.count(calls, results)
 	for i, res := range results {
 		details := detailsOf(res)
 		if len(res.Parts) == 0 {
@@ -517,38 +456,6 @@ func detailsOf(res tool.Result) json.RawMessage {
 		return nil
 	}
 	return details
-}
-
-// detectLoop is the loop detector: it counts equal calls with equal results, and warns the model.
-func (r *run) detectLoop(calls []llm.ToolCall, results []tool.Result) {
-	h := sha256.New()
-	add := func(data []byte) { // with its length: a, bc differs from ab, c
-		h.Write(binary.AppendUvarint(nil, uint64(len(data))))
-		h.Write(data)
-	}
-	for i, c := range calls {
-		add([]byte(c.Name))
-		add(c.Input)
-		add(strconv.AppendBool(nil, results[i].IsError))
-		for _, p := range results[i].Parts {
-			add([]byte(p.Text))
-			if p.Media != nil {
-				add(p.Media.Data)
-			}
-		}
-	}
-	hash := [sha256.Size]byte(h.Sum(nil))
-	if hash != r.lastCalls {
-		r.lastCalls, r.repeats = hash, 1
-		return
-	}
-	r.repeats++
-	if r.repeats == warnAfter {
-		res := &results[len(results)-1]
-		res.Parts = append(slices.Clone(res.Parts), llm.Text(fmt.Sprintf(
-			"[This is the same call with the same result for the %dth time. It will not change: do something else, or "+
-				"explain what prevents you. The run stops at %d.]", r.repeats, stopAfter)))
-	}
 }
 
 // record appends an entry to the log and emits it.
