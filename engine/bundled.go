@@ -50,14 +50,14 @@ func (p bundledSkills) gateOpen(skill string) bool {
 func (p bundledSkills) settings(knack.Invocation) string {
 	var b strings.Builder
 	b.WriteString("The settings files here, as they are now:\n")
-	for _, f := range SettingsFiles(p.Project) {
+	for _, f := range p.SettingsFiles() {
 		state := "does not exist yet"
 		if f.Exists {
 			state = "exists"
 		}
 		fmt.Fprintf(&b, "- %s: %s (%s)\n", f.Scope, f.Path, state)
 	}
-	if n := len(SettingsProblems(p.Project)); n > 0 {
+	if n := len(p.SettingsProblems()); n > 0 {
 		fmt.Fprintf(&b, "They have %s already; `knack settings check` prints what.\n", plain.Count(n, "problem"))
 	}
 	return strings.TrimRight(b.String(), "\n")

@@ -23,7 +23,6 @@ import (
 	"github.com/knack-agent/knack/internal/project/instructions"
 	"github.com/knack-agent/knack/internal/project/layout"
 	"github.com/knack-agent/knack/internal/project/trust"
-	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/sources"
 )
@@ -61,11 +60,7 @@ type Project struct {
 	agents    []agent.Definition
 	problems  []knack.Problem // in templates and agents
 
-	serversOnce    sync.Once
-	mcpConfigs     []mcpConfig // of --mcp-config
-	servers        []mcp.Server
-	serverProblems []knack.Problem
-	serverFiles    []knack.Problem // in the project's files that define servers
+	servers definedServers
 
 	passedOver func() []knack.Problem // see searchOthers; computed once
 }
@@ -73,7 +68,7 @@ type Project struct {
 // Load reads what a directory provides. It opens no model or workspace, and reads no skill.
 func Load(ctx context.Context, o Options) (*Project, error) {
 	p := &Project{options: o}
-	p.own.project, p.foreign.project = p, p
+	p.own.project, p.foreign.project, p.servers.project = p, p, p
 	p.passedOver = sync.OnceValue(func() []knack.Problem { return searchOthers(p) })
 	env := o.Env
 	var err error
@@ -81,11 +76,10 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		p.dir, err = os.Getwd()
 	} else {
 		p.dir, err = filepath.Abs(o.Dir)
-		p.options.Skills, p.options.AddDirs, p.options.Templates = absolutePaths(p.dir, o.Skills), absolutePaths(p.dir,
-			o.AddDirs),
-			absolutePaths(p.dir, o.Templates)
-		p.options.Settings, p.options.MCPConfig = absolutePaths(p.dir, o.Settings), absolutePaths(p.dir, o.MCPConfig)
-		o = p.options
+		for _, paths := range []*[]string{&o.Skills, &o.AddDirs, &o.Templates, &o.Settings, &o.MCPConfig} {
+			*paths = absolutePaths(p.dir, *paths)
+		}
+		p.options = o
 	}
 	if err != nil {
 		return nil, err
@@ -108,7 +102,7 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		if err != nil {
 			return nil, &Error{Err: err, Hint: "knack mcp --help", Exit: ExitUsage}
 		}
-		p.mcpConfigs = append(p.mcpConfigs, c)
+		p.servers.given = append(p.servers.given, c)
 	}
 	for _, layer := range o.Layers {
 		if layer != "user" && layer != "project" && layer != "local" {
@@ -159,7 +153,7 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 		}
 	}
 	p.foreign.read()
-	p.serverFiles = p.serverTrust()
+	p.servers.checkFiles()
 	p.findSources(ctx)
 	p.findTemplates()
 	p.setView()
@@ -359,7 +353,7 @@ func ClaudeKeyBindings(env Env) string {
 type Style = instructions.Style
 
 // Styles returns the output styles that the user and the project provide.
-func Styles(p *Project) []Style { return instructions.Styles(p.texts) }
+func (p *Project) Styles() []Style { return instructions.Styles(p.texts) }
 
 // Close removes the files that bundled skills were extracted to.
 func (p *Project) Close() error { return p.bundled.Close() }
@@ -454,7 +448,7 @@ func (p *Project) Problems(cat *knack.Catalog) []knack.Problem {
 // problemsOfFiles returns the problems of everything that the project reads, among them all that trust would resolve.
 func problemsOfFiles(p *Project, cat *knack.Catalog) []knack.Problem {
 	return slices.Concat(p.options.Env.Problems(), p.config.Problems, p.sandboxProblems, p.plugins.problems,
-		p.foreign.problems(), p.hookProblems, p.serverFiles, unknownFeatures(p),
+		p.foreign.problems(), p.hookProblems, p.servers.inFiles, unknownFeatures(p),
 		p.ofSkills(cat), p.passedOver(), cat.Overruled(p.view), p.problems, p.options.Problems)
 }
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/fastjson"
@@ -25,17 +26,29 @@ import (
 // maxClaudeFile limits the size of Claude Code's file, which contains more than servers.
 const maxClaudeFile = 64 << 20
 
+// definedServers are the MCP servers that a directory and its user define.
+type definedServers struct {
+	project *Project
+	given   []mcpConfig     // of --mcp-config
+	inFiles []knack.Problem // in the project's files that define servers
+
+	once     sync.Once // for what follows
+	all      []mcp.Server
+	problems []knack.Problem // about servers that are left out
+}
+
 // Servers returns the MCP servers that the directory and its user define; of those with the same name,
 // the one with the highest precedence. The problems are about servers that are left out.
 func (p *Project) Servers() ([]mcp.Server, []knack.Problem) {
-	p.serversOnce.Do(func() { p.servers, p.serverProblems = p.findServers() })
-	return p.servers, p.serverProblems
+	d := &p.servers
+	d.once.Do(func() { d.all, d.problems = d.find() })
+	return d.all, d.problems
 }
 
-// findServers reads the definitions in order of precedence: the administrator's, those of the command
-// line, the user's, the project's. A project cannot define a server with a name that someone else has
-// defined.
-func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
+// find reads the definitions in order of precedence: the administrator's, those of the command line, the user's, the
+// project's. A project cannot define a server with a name that someone else has defined.
+func (d *definedServers) find() ([]mcp.Server, []knack.Problem) {
+	p := d.project
 	var all []mcp.Server
 	var problems []knack.Problem
 	add := func(servers []mcp.Server, bad []knack.Problem) {
@@ -66,7 +79,7 @@ func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
 		}
 	}
 	settings(permission.Managed)
-	for _, c := range p.mcpConfigs {
+	for _, c := range d.given {
 		add(mcp.Parse(c.data, permission.Flag, c.place))
 	}
 	if p.options.StrictMCP || p.options.Bare {
@@ -74,10 +87,10 @@ func (p *Project) findServers() ([]mcp.Server, []knack.Problem) {
 	}
 	settings(permission.Flag, permission.User)
 	if !p.options.NoSettings && p.hasLayer("user") {
-		add(p.claudeServers())
+		add(d.ofClaude())
 	}
 	if !p.options.NoSettings && p.hasLayer("project") {
-		for _, f := range p.projectServers() {
+		for _, f := range d.ofProject() {
 			add(f.servers, f.problems)
 		}
 	}
@@ -133,10 +146,9 @@ func readMCPConfig(text string) (mcpConfig, error) {
 	return c, nil
 }
 
-// claudeServers returns the servers that the user configured in Claude Code: for this directory, then
-// for all.
-func (p *Project) claudeServers() ([]mcp.Server, []knack.Problem) {
-	file := p.claudeFile()
+// ofClaude returns the servers that the user configured in Claude Code: for this directory, then for all.
+func (d *definedServers) ofClaude() ([]mcp.Server, []knack.Problem) {
+	p, file := d.project, d.claudeFile()
 	data, err := regular.Read(file, maxClaudeFile)
 	if err != nil {
 		return nil, nil
@@ -167,7 +179,8 @@ func (p *Project) claudeServers() ([]mcp.Server, []knack.Problem) {
 }
 
 // claudeFile is the file in which Claude Code keeps the user's servers; "": there is no home.
-func (p *Project) claudeFile() string {
+func (d *definedServers) claudeFile() string {
+	p := d.project
 	if dir := p.options.Env.Get("CLAUDE_CONFIG_DIR"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, ".claude.json")
 	}
@@ -183,8 +196,9 @@ type serverFile struct {
 	problems []knack.Problem
 }
 
-// projectServers returns the servers of the project's files that are trusted.
-func (p *Project) projectServers() []serverFile {
+// ofProject returns the servers of the project's files that are trusted.
+func (d *definedServers) ofProject() []serverFile {
+	p := d.project
 	if p.options.Bare {
 		return nil
 	}
@@ -226,17 +240,15 @@ func (p *Project) projectServers() []serverFile {
 	return all
 }
 
-// serverTrust returns the problems of the project's files that define servers. These are known without
-// reading anything else.
-func (p *Project) serverTrust() []knack.Problem {
-	if p.options.StrictMCP || p.options.NoSettings {
-		return nil
+// checkFiles finds the problems of the project's files that define servers. These are known without reading anything
+// else.
+func (d *definedServers) checkFiles() {
+	if d.project.options.StrictMCP || d.project.options.NoSettings {
+		return
 	}
-	var all []knack.Problem
-	for _, f := range p.projectServers() {
-		all = append(all, f.problems...)
+	for _, f := range d.ofProject() {
+		d.inFiles = append(d.inFiles, f.problems...)
 	}
-	return all
 }
 
 // belowTemp returns what must be visible, although the sandbox has a /tmp of its own, so that a server starts whose

@@ -23,7 +23,7 @@ type SettingsFile struct {
 
 // SettingsFiles returns the files that a user may change for this directory: their own, which every project reads, the
 // project's, which is shared, and the project's that is not. Without an absolute home directory the first is missing.
-func SettingsFiles(p *Project) []SettingsFile {
+func (p *Project) SettingsFiles() []SettingsFile {
 	var all []SettingsFile
 	add := func(scope, path string) {
 		info, err := os.Stat(path)
@@ -84,6 +84,6 @@ func withItem(data []byte, key string, item json.RawMessage) (json.RawMessage, e
 }
 
 // SettingsProblems returns what is wrong in settings files and in the hooks that they define.
-func SettingsProblems(p *Project) []knack.Problem {
+func (p *Project) SettingsProblems() []knack.Problem {
 	return slices.Concat([]knack.Problem{}, p.config.Problems, p.hookProblems, unknownFeatures(p))
 }

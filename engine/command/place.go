@@ -43,7 +43,7 @@ const noStyle = "none"
 
 func outputStyle(ctx context.Context, s *engine.Session, name string) (engine.Reply, error) {
 	p := s.Engine().Project()
-	styles, now := engine.Styles(p), cmp.Or(p.Settings().OutputStyle, noStyle)
+	styles, now := p.Styles(), cmp.Or(p.Settings().OutputStyle, noStyle)
 	if name == "" {
 		var b textLines
 		b.add("output style: %s", plain.Line(now))

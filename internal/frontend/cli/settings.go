@@ -72,7 +72,7 @@ What may contain secrets is shown by name only.`,
 				return writeJSON(out, struct {
 					Settings []engine.Setting      `json:"settings"`
 					Files    []engine.SettingsFile `json:"files"`
-				}{all, engine.SettingsFiles(p)})
+				}{all, p.SettingsFiles()})
 			}
 			var rows [][]string
 			for _, v := range all {
@@ -94,7 +94,7 @@ What may contain secrets is shown by name only.`,
 				fmt.Fprintln(out, "nothing is set")
 			}
 			fmt.Fprintln(out)
-			for _, file := range engine.SettingsFiles(p) {
+			for _, file := range p.SettingsFiles() {
 				state := "does not exist yet"
 				if file.Exists {
 					state = "exists"
@@ -123,7 +123,7 @@ The exit code is 1 if anything is wrong.`,
 				return err
 			}
 			defer p.Close()
-			problems := engine.SettingsProblems(p)
+			problems := p.SettingsProblems()
 			printProblems(c.OutOrStdout(), p, problems, true)
 			wrong := 0
 			for _, x := range problems {
@@ -164,7 +164,7 @@ A VALUE that is not JSON is a text.`,
 				return err
 			}
 			defer p.Close()
-			files := engine.SettingsFiles(p)
+			files := p.SettingsFiles()
 			i := slices.IndexFunc(files, func(x engine.SettingsFile) bool { return x.Scope == in })
 			if i < 0 {
 				return engine.Usagef("--in user", "--in: there is no file %q; there are user, project and local", plain.Line(in))
