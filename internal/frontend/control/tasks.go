@@ -43,70 +43,88 @@ func (s *server) showTasks() {
 	}
 }
 
-// tasksChanged compares the state of a session with what the host knows.
+// tasksChanged tells a host what has changed since it was last told, and begins a turn if there is news for the model.
 func (s *server) tasksChanged(of *engine.Session, st engine.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conversation.Session() != of {
 		return
 	}
-	live, ids := []Task{}, ""
-	var started, ended []engine.Job
-	for _, j := range st.Jobs {
-		if j.Running {
-			live = append(live, Task{ID: j.ID, Type: taskCommand, Description: describeJob(j)})
-			ids += " " + j.ID
-		}
-		switch known, seen := s.tasks.running[j.ID]; {
-		case !seen:
-			started = append(started, j)
-			if !j.Running {
-				ended = append(ended, j)
-			}
-		case known && !j.Running:
-			ended = append(ended, j)
-		}
-		s.tasks.running[j.ID] = j.Running
-	}
-	for _, a := range st.Agents {
-		if a.Reason == "" {
-			live = append(live, Task{ID: a.Log, Type: taskAgent, Description: a.Task, Agent: a.Name})
-			ids += " " + a.Log
-		}
-	}
+	live := running(st)
+	started, ended := s.tasks.compare(st.Jobs)
 	for _, j := range ended {
 		s.Messages.jobEnded(j)
 	}
-	if ids != s.tasks.shown {
-		s.tasks.shown = ids
+	if s.tasks.show(live) {
 		s.Messages.tasksChanged(live)
 	}
 	for _, j := range started {
 		s.Messages.jobStarted(j)
 	}
-	if !st.Running && s.stopTurn == nil && len(s.prompts) == 0 && s.unannounced(st) {
+	if !st.Running && s.stopTurn == nil && len(s.prompts) == 0 && s.tasks.hasNews(st) {
 		s.prompts = append(s.prompts, prompt{ends: true})
 		s.notify()
 	}
 }
 
-// unannounced reports whether something has happened of which the model does not know. What the user stopped is no
-// news. The caller must hold s.mu.
-func (s *server) unannounced(st engine.Status) bool {
-	lines, _ := s.events(st)
+// running returns what runs in the background.
+func running(st engine.Status) []Task {
+	all := []Task{}
+	for _, j := range st.Jobs {
+		if j.Running {
+			all = append(all, Task{ID: j.ID, Type: taskCommand, Description: describeJob(j)})
+		}
+	}
+	for _, a := range st.Agents {
+		if a.Reason == "" {
+			all = append(all, Task{ID: a.Log, Type: taskAgent, Description: a.Task, Agent: a.Name})
+		}
+	}
+	return all
+}
+
+// compare returns the commands that started and those that ended since the last call.
+func (t *tasks) compare(jobs []engine.Job) (started, ended []engine.Job) {
+	for _, j := range jobs {
+		ran, known := t.running[j.ID]
+		if !known {
+			started = append(started, j)
+		}
+		if !j.Running && (ran || !known) {
+			ended = append(ended, j)
+		}
+		t.running[j.ID] = j.Running
+	}
+	return started, ended
+}
+
+// show reports whether others run than at the last call.
+func (t *tasks) show(live []Task) bool {
+	ids := ""
+	for _, x := range live {
+		ids += " " + x.ID
+	}
+	changed := ids != t.shown
+	t.shown = ids
+	return changed
+}
+
+// hasNews reports whether something has happened of which the model does not know. What the user stopped is no news.
+func (t *tasks) hasNews(st engine.Status) bool {
+	lines, _ := t.news(st)
 	return lines != nil
 }
 
-// events returns a line for each event that was not announced yet, and the IDs of what has ended.
-func (s *server) events(st engine.Status) (lines, ids []string) {
+// news returns a line for each event that was not announced yet, and the IDs of what has ended.
+func (t *tasks) news(st engine.Status) (lines, ids []string) {
 	for _, a := range st.Agents {
-		if a.Reason != "" && a.Reason != session.EndCancelled && !s.tasks.announced[a.Log] {
+		if a.Reason != "" && a.Reason != session.EndCancelled && !t.announced[a.Log] {
 			ids = append(ids, a.Log)
 			lines = append(lines, fmt.Sprintf("The agent %s (%s) has ended: its report is above.", a.Name, plain.Line(a.Task)))
 		}
 	}
 	for _, j := range st.Jobs {
-		if !j.Running && !j.Seen && !j.Stopped && !s.tasks.announced[j.ID] {
+		if !j.Running && !j.Seen && !j.Stopped && !t.announced[j.ID] {
 			ids = append(ids, j.ID)
 			lines = append(lines, fmt.Sprintf("Background command %s (%s) %s: bash_output shows its output.", j.ID,
 				engine.Clip(j.Line, 200), j.State))
@@ -123,7 +141,7 @@ func (s *server) announce(session *engine.Session) (in agent.Input, ok bool) {
 	st := session.Status()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	lines, ids := s.events(st)
+	lines, ids := s.tasks.news(st)
 	for _, id := range ids {
 		s.tasks.announced[id] = true
 	}
@@ -143,7 +161,7 @@ func (s *server) awaitTasks(ctx context.Context) bool {
 		agents, more := false, false
 		for st := range session.Watch(commands) {
 			s.mu.Lock()
-			found := s.unannounced(st)
+			found := s.tasks.hasNews(st)
 			s.mu.Unlock()
 			if found {
 				return true
