@@ -75,7 +75,7 @@ func (f *Front) request(q *engine.Question) []styled.Line {
 		body = append(body, nil)
 		body = append(body, styled.Wrap(styled.S(styled.Bold, plain.Line(d.Title)), width-indent.Width(), nil, nil)...)
 		for l := range strings.SplitSeq(strings.TrimRight(d.Text, "\n"), "\n") {
-			body = append(body, styled.Wrap(styled.S(styled.Text, plain.Line(show.Tabs(l))), width-indent.Width(), nil, nil)...)
+			body = append(body, styled.Wrap(styled.S(styled.Text, show.Line(l)), width-indent.Width(), nil, nil)...)
 		}
 	}
 	for _, l := range body {

@@ -68,7 +68,7 @@ func (f *Front) text(s string) { f.print(wrap(s, f.columns())...) }
 func wrap(s string, width int) (out []styled.Line) {
 	for l := range strings.SplitSeq(strings.TrimRight(s, "\n"), "\n") {
 		tabs := plain.Text(l)
-		l = plain.Line(show.Tabs(l))
+		l = show.Line(l)
 		if strings.Contains(tabs, "\t") && styled.Width(l) <= width { // tabs stay what they are, and are copied as such
 			out = append(out, styled.S(styled.Text, tabs))
 			continue

@@ -133,7 +133,7 @@ func Text(text string, width int, how string) []styled.Line {
 // textLine returns one line of a text, cut if it is very long.
 func textLine(l string, width int) []styled.Line {
 	inner := max(width-len(indent), 1)
-	rows := styled.Break(styled.S(styled.Dim, plain.Line(Tabs(Start(l, (textRows+1)*inner)))), inner)
+	rows := styled.Break(styled.S(styled.Dim, Line(Start(l, (textRows+1)*inner))), inner)
 	if len(rows) > textRows {
 		rows = rows[:textRows]
 		rows[textRows-1] = append(rows[textRows-1].Cut(max(inner-1, 1)), styled.Span{Text: "…", Style: styled.Dim})

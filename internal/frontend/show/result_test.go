@@ -63,10 +63,10 @@ func TestFoldRows(t *testing.T) {
 	}
 }
 
-// TestTabs: a tab reaches to the next multiple of eight cells.
-func TestTabs(t *testing.T) {
+// TestLine: a tab reaches to the next multiple of eight cells.
+func TestLine(t *testing.T) {
 	for in, want := range map[string]string{"": "", "\tx": "        x", "ab\tc": "ab      c", "日本語日\tx": "日本語日        x"} {
-		if got := Tabs(in); got != want {
+		if got := Line(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
 	}

@@ -54,21 +54,5 @@ func Start(s string, cells int) string {
 	return strings.ToValidUTF8(s[:cells*perCell], "")
 }
 
-// Tabs replaces tabs by blanks up to the next multiple of eight cells.
-func Tabs(s string) string {
-	if !strings.Contains(s, "\t") {
-		return s
-	}
-	var b strings.Builder
-	at := 0
-	for i, part := range strings.Split(s, "\t") {
-		if i > 0 {
-			n := 8 - at%8
-			b.WriteString(strings.Repeat(" ", n))
-			at += n
-		}
-		b.WriteString(part)
-		at += styled.Width(part)
-	}
-	return b.String()
-}
+// Line returns one line of untrusted text as a terminal shows it: with tabs expanded, and hidden characters visible.
+func Line(s string) string { return styled.Plain(s, 8) }

@@ -341,15 +341,11 @@ func (a *app) draw() error {
 	a.drawn = time.Now()
 	width, height := a.screen.Size()
 	a.conv.width = width
-	if len(a.questions) > 0 {
-		d := a.questions[0].dialog
-		a.conv.endAnswer()
-		a.view.dialog = d
-		a.view.writeTall(width, height)
-	}
 	a.view.dialog, a.view.more = nil, 0
 	if len(a.questions) > 0 {
 		a.view.dialog, a.view.more = a.questions[0].dialog, len(a.questions)-1
+		a.conv.endAnswer()
+		a.view.writeTall(width, height)
 	}
 	if a.view.pager != nil {
 		return a.screen.Full(a.view.pager.rows(width, height))

@@ -156,7 +156,7 @@ func (c *conversation) user(text string) {
 		delete(c.pastes, text)
 		text = c.folded(typed, text)
 	}
-	all := strings.Split(strings.TrimRight(show.Tabs(text), "\n"), "\n")
+	all := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	more := len(all) - userLines
 	if more > 1 {
 		all = all[:userLines]
@@ -168,7 +168,7 @@ func (c *conversation) user(text string) {
 		if i > 0 {
 			lead = "  "
 		}
-		rows = append(rows, styled.Wrap(styled.S(styled.User|styled.Bold, plain.Line(part)), max(c.width-1, 1),
+		rows = append(rows, styled.Wrap(styled.S(styled.User|styled.Bold, show.Line(part)), max(c.width-1, 1),
 			styled.S(styled.User|styled.Bold, lead), styled.S(styled.User, "  "))...)
 	}
 	if more > 1 {
@@ -583,7 +583,7 @@ func (c *conversation) pending(k *call, now time.Time) []styled.Line {
 	head := append(styled.Line{mark}, c.heading(k)...).Cut(max(c.width-styled.Width(tail), 1))
 	lines := []styled.Line{append(head, styled.Span{Text: tail, Style: styled.Dim}).Cut(c.width)}
 	for _, l := range k.tail {
-		lines = append(lines, styled.S(styled.Dim, resultIndent+plain.Line(show.Tabs(show.Start(l, c.width)))).Cut(c.width))
+		lines = append(lines, styled.S(styled.Dim, resultIndent+show.Line(show.Start(l, c.width))).Cut(c.width))
 	}
 	return lines
 }

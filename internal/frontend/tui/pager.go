@@ -92,7 +92,7 @@ func rendered(text, name string, width int) []styled.Line {
 // wrapped breaks plain text at blanks.
 func wrapped(text string, width int) (out []styled.Line) {
 	for l := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
-		l = plain.Line(show.Tabs(l))
+		l = show.Line(l)
 		body := strings.TrimLeft(l, " ")
 		lead := styled.S(styled.Text, strings.Repeat(" ", min(len(l)-len(body), width/2)))
 		style := styled.Text

@@ -88,7 +88,7 @@ func (c *conversation) shellResult(command, text string, isError bool) {
 			if isError && i == len(all)-1 {
 				rowStyle = style // how it ended
 			}
-			c.add(blockCalls, styled.Break(styled.S(rowStyle, plain.Line(show.Tabs(l))), c.width)...)
+			c.add(blockCalls, styled.Break(styled.S(rowStyle, show.Line(l)), c.width)...)
 		}
 	}
 	c.keep(shown{head: styled.S(styled.Bold, "! "+plain.Line(command)), text: text})

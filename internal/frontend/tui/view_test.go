@@ -697,6 +697,17 @@ func TestLongMessage(t *testing.T) {
 	}
 }
 
+// TestTabbedMessage: tabs in each line of a message are counted from the line's start.
+func TestTabbedMessage(t *testing.T) {
+	v := newView()
+	v.conv.width = 80
+	v.conv.user("look:\n\tx")
+	final := v.conv.take()
+	if got := strings.TrimRight(final[len(final)-1].String(), " "); got != "  "+strings.Repeat(" ", 8)+"x" {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestCopiedCode: copying from the screen yields the code: a line that is wider than the terminal remains one line,
 // before and after the width changes.
 func TestCopiedCode(t *testing.T) {

@@ -45,7 +45,7 @@ const maxHighlight = 32 << 10
 func Highlight(language, code string) []styled.Line {
 	lines := strings.Split(code, "\n")
 	for i, l := range lines {
-		lines[i] = expand(strings.TrimSuffix(l, "\r"))
+		lines[i] = styled.Plain(strings.TrimSuffix(l, "\r"), 4)
 	}
 	language = strings.ToLower(strings.Trim(language, "{}. "))
 	if len(code) <= maxHighlight {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/yuin/goldmark/parser"
 
-	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/styled"
 )
 
@@ -399,25 +398,4 @@ func marker(text string) int {
 		return 0
 	}
 	return n + 1
-}
-
-// expand replaces tabs by spaces, as a terminal would show them, and makes hidden characters
-// visible.
-func expand(line string) string {
-	if !strings.Contains(line, "\t") {
-		return plain.Line(line)
-	}
-	var b strings.Builder
-	col := 0
-	for i, part := range strings.Split(line, "\t") {
-		if i > 0 {
-			n := 4 - col%4
-			b.WriteString(strings.Repeat(" ", n))
-			col += n
-		}
-		part = plain.Line(part)
-		b.WriteString(part)
-		col += styled.Width(part)
-	}
-	return b.String()
 }

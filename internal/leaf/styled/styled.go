@@ -15,6 +15,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/clipperhouse/displaywidth"
+
+	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
 // A Style is the role of a span, which a [Theme] colours, combined with attributes. The zero
@@ -278,4 +280,24 @@ func join(a, b Line) Line {
 		return b
 	}
 	return append(append(Line(nil), a...), b...)
+}
+
+// Plain is [plain.Line], with tabs as blanks up to the next multiple of tab cells.
+func Plain(line string, tab int) string {
+	if !strings.Contains(line, "\t") {
+		return plain.Line(line)
+	}
+	var b strings.Builder
+	at := 0
+	for i, part := range strings.Split(line, "\t") {
+		if i > 0 {
+			n := tab - at%tab
+			b.WriteString(strings.Repeat(" ", n))
+			at += n
+		}
+		part = plain.Line(part)
+		b.WriteString(part)
+		at += Width(part)
+	}
+	return b.String()
 }
