@@ -516,9 +516,13 @@ func (w *SSH) exec(ctx context.Context, line string, in io.Reader, out, stderr i
 		if kill != nil {
 			kill()
 		}
+		patience := drain
+		if w.deaf.Load() { // nothing more will come
+			patience = 0
+		}
 		select { // its remaining output is still read
 		case exit = <-ended:
-		case <-time.After(drain):
+		case <-time.After(patience):
 		}
 	}
 	for _, p := range pumps {

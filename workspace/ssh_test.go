@@ -325,14 +325,16 @@ var deadHosts = map[string]func(t *testing.T) (s *server, fallSilent func()){
 	"stopped sshd": startSSHD,
 }
 
-// onDeadHosts runs a test with a workspace on each of the hosts that fall silent. The workspace has a file f.
+// onDeadHosts runs a test with a workspace on each of the hosts that fall silent. The workspace has a file f. The hosts
+// are there at the same time, because most of a test is waiting.
 func onDeadHosts(t *testing.T, silence time.Duration, test func(t *testing.T, w *workspace.SSH, fallSilent func())) {
-	t.Setenv("HOME", t.TempDir())
+	t.Parallel()
 	for name, start := range deadHosts {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s, fallSilent := start(t)
 			o := s.options(t, knownhosts.Line([]string{s.addr}, s.host))
-			o.Silence = silence
+			o.Silence, o.Environ = silence, []string{"HOME=" + t.TempDir()}
 			w, err := workspace.DialSSH(t.Context(), o)
 			if err != nil {
 				t.Fatal(err)
