@@ -84,6 +84,10 @@ func TestPutBack(t *testing.T) {
 	write("new.txt", "five")
 	git("add", ".")
 	git("commit", "-qm", "five")
+	git("checkout", "-q", "-b", "ten")
+	write(".env.x", "ten\n")
+	git("add", "-f", ".env.x")
+	git("commit", "-qm", "ten")
 	git("checkout", "-q", "-b", "seven", "one")
 	git("rm", "-q", ".zed/tasks.json")
 	git("commit", "-qm", "seven")
@@ -162,6 +166,7 @@ func TestPutBack(t *testing.T) {
 		"git checkout four; git commit -qam wip; true",
 		"git cherry-pick two", "git pull -q . two", "git pull -q --no-rebase ../others six",
 		"git cherry-pick seven 2>/dev/null", "git merge -q seven",
+		"git merge -q ten 2>/dev/null; git reset -q", // only the secret tells of it
 		"git checkout -q two -- .husky a.txt", "git read-tree -m -u one two"} {
 		exit := run(script, workspace.Allowance{})
 		if tip := strings.TrimSpace(git("rev-parse", "two")); tip != two {
