@@ -47,6 +47,7 @@ func TestPutBack(t *testing.T) {
 	git("init", "-q", "-b", "one")
 	git("config", "user.name", "n")
 	git("config", "user.email", "a@b")
+	git("config", "maintenance.auto", "false") // nothing of it here, and each commit would start it
 	write("a.txt", "one")
 	write("mine.txt", "one")
 	write("gone.txt", "one")
@@ -141,8 +142,9 @@ func TestPutBack(t *testing.T) {
 	}
 	state := func() string {
 		t.Helper()
-		out := git("symbolic-ref", "HEAD") + git("rev-parse", "one") + git("status", "--short", "--ignored") +
-			git("ls-files", "-s")
+		// A star marks the branch that HEAD names.
+		out := git("for-each-ref", "--format=%(HEAD) %(refname) %(objectname)", "refs/heads/one", "refs/heads/two") +
+			git("status", "--short", "--ignored") + git("ls-files", "-s")
 		for _, name := range []string{"a.txt", "mine.txt", "gone.txt", "d/new.txt", ".vscode/settings.json",
 			".husky/pre-commit",
 			".zed/tasks.json", "untracked.txt", "six.txt", ".husky.refused-1"} {
@@ -169,9 +171,6 @@ func TestPutBack(t *testing.T) {
 		"git merge -q ten 2>/dev/null; git reset -q", // only the secret tells of it
 		"git checkout -q two -- .husky a.txt", "git read-tree -m -u one two"} {
 		exit := run(script, workspace.Allowance{})
-		if tip := strings.TrimSpace(git("rev-parse", "two")); tip != two {
-			t.Fatalf("%s: branch two: %s", script, git("show", "--stat", "two"))
-		}
 		if after := state(); after != before {
 			t.Fatalf("%s: left\n%s, want\n%s", script, after, before)
 		}
