@@ -321,7 +321,7 @@ func (anthropicFormat) check(s *Server, r *http.Request, body []byte) (v request
 	if marks > 4 {
 		return no("A maximum of 4 blocks with cache_control may be provided. Found %d.", marks)
 	}
-	v.all = strings.Join(all, "\n")
+	v.texts = all
 	return v, ""
 }
 

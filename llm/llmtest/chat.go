@@ -164,7 +164,7 @@ func (chatFormat) check(_ *Server, _ *http.Request, body []byte) (v requestText,
 		return no("An assistant message with 'tool_calls' must be followed by tool messages responding to each "+
 			"'tool_call_id': %s", strings.Join(open, ", "))
 	}
-	v.all = strings.Join(all, "\n")
+	v.texts = all
 	return v, ""
 }
 

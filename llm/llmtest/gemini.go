@@ -212,7 +212,7 @@ func (geminiFormat) check(s *Server, r *http.Request, body []byte) (v requestTex
 	if req.Contents[len(req.Contents)-1].Role != "user" {
 		return no("Please ensure that multiturn requests end with a user turn or a function response.")
 	}
-	v.all = strings.Join(all, "\n")
+	v.texts = all
 	return v, ""
 }
 

@@ -138,9 +138,10 @@ func (s *Script) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Eve
 		s.mu.Lock()
 		s.requests = append(s.requests, req)
 		s.mu.Unlock()
-		a, err := s.player.next(s.Answers, textsOf(req))
+		text := textsOf(req)
+		a, err := s.player.next(s.Answers, text)
 		if errors.Is(err, errUsedUp) && s.Func != nil {
-			a, err = s.player.fill(s.Func(req), textsOf(req))
+			a, err = s.player.fill(s.Func(req), text)
 		}
 		if err != nil {
 			yield(llm.Event{}, &llm.Error{Kind: llm.Invalid, Message: err.Error(), Err: err})
@@ -227,28 +228,36 @@ func (c Call) json() json.RawMessage {
 
 // A requestText is the part of a request that a script can match.
 type requestText struct {
-	last string // text of the last user message
-	all  string // every text
+	last  string   // text of the last user message
+	texts []string // every text
+}
+
+func (v requestText) all() string { return strings.Join(v.texts, "\n") }
+
+// size returns the length of all.
+func (v requestText) size() int {
+	n := max(0, len(v.texts)-1)
+	for _, text := range v.texts {
+		n += len(text)
+	}
+	return n
 }
 
 func textsOf(req *llm.Request) requestText {
-	var v requestText
-	var all []string
-	all = append(all, req.System)
+	v := requestText{texts: []string{req.System}}
 	for _, t := range req.Tools {
-		all = append(all, t.Name, t.Description)
+		v.texts = append(v.texts, t.Name, t.Description)
 	}
 	if s := req.Search; s != nil {
-		all = append(append(append(all, "search"), s.Allowed...), s.Blocked...)
+		v.texts = append(append(append(v.texts, "search"), s.Allowed...), s.Blocked...)
 	}
 	for _, m := range req.Messages {
 		text := texts(m.Parts)
-		all = append(all, text)
+		v.texts = append(v.texts, text)
 		if m.Role == llm.User {
 			v.last = text
 		}
 	}
-	v.all = strings.Join(all, "\n")
 	return v
 }
 
@@ -272,6 +281,7 @@ type player struct {
 	mu          sync.Mutex
 	usedAnswers map[int]bool
 	calls       int
+	when        map[string]*regexp.Regexp // of answers
 }
 
 var errUsedUp = errors.New("the script has no answer left")
@@ -290,10 +300,17 @@ func (p *player) next(answers []Answer, v requestText) (Answer, error) {
 		if p.usedAnswers[n] {
 			continue
 		}
-		re, err := regexp.Compile(a.When)
-		if err != nil {
-			bad = fmt.Errorf("script: answer %d: when: %w", n+1, err)
-			break
+		re := p.when[a.When]
+		if re == nil {
+			var err error
+			if re, err = regexp.Compile(a.When); err != nil {
+				bad = fmt.Errorf("script: answer %d: when: %w", n+1, err)
+				break
+			}
+			if p.when == nil {
+				p.when = map[string]*regexp.Regexp{}
+			}
+			p.when[a.When] = re
 		}
 		if re.MatchString(v.last) {
 			i = n
@@ -322,12 +339,16 @@ func (p *player) next(answers []Answer, v requestText) (Answer, error) {
 
 // fill checks Want, applies Take, and fills in the fields that were left empty.
 func (p *player) fill(a Answer, v requestText) (Answer, error) {
+	var text string
+	if len(a.Want)+len(a.Take) > 0 {
+		text = v.all()
+	}
 	for _, w := range a.Want {
 		re, err := regexp.Compile(w)
 		if err != nil {
 			return a, err
 		}
-		if !re.MatchString(v.all) {
+		if !re.MatchString(text) {
 			return a, fmt.Errorf("the request does not match %q", w)
 		}
 	}
@@ -337,7 +358,7 @@ func (p *player) fill(a Answer, v requestText) (Answer, error) {
 		if err != nil {
 			return a, err
 		}
-		all := re.FindAllStringSubmatch(v.all, -1)
+		all := re.FindAllStringSubmatch(text, -1)
 		if len(all) == 0 || len(all[0]) < 2 {
 			return a, fmt.Errorf("take %s: nothing in the request matches a group of %q", name, expr)
 		}
@@ -373,7 +394,7 @@ func (p *player) fill(a Answer, v requestText) (Answer, error) {
 		for _, c := range a.Calls {
 			out += len(c.Name) + len(c.json())
 		}
-		a.Usage = llm.Usage{Input: len(v.all)/4 + 1, Output: out/4 + 1}
+		a.Usage = llm.Usage{Input: v.size()/4 + 1, Output: out/4 + 1}
 	}
 	return a, nil
 }

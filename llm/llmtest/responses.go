@@ -183,7 +183,7 @@ func (responsesFormat) check(s *Server, _ *http.Request, body []byte) (v request
 			return no("No tool output found for function call %s.", id)
 		}
 	}
-	v.all = strings.Join(all, "\n")
+	v.texts = all
 	return v, ""
 }
 
