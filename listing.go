@@ -237,12 +237,12 @@ func (c *Catalog) Offers(s *Skill, v View) bool {
 }
 
 func newItem(s *Skill, v View) item {
-	e := item{skill: s, text: plain.Fold(s.Summary()), whole: s.Origin.Kind == Bundled || s.Origin.Kind == BuiltinPlugin}
+	e := item{skill: s, whole: s.Origin.Kind == Bundled || s.Origin.Kind == BuiltinPlugin}
 	if v.Index {
 		e.name = "<skill><name>" + xml(s.Name) + "</name><location>" + xml(location(s)) + "</location></skill>"
 		e.text = xml(s.Summary())
 	} else {
-		e.name = "- " + plain.Fold(s.Name)
+		e.name, e.text = "- "+plain.Fold(s.Name), plain.Fold(s.Summary())
 		e.hint = s.hint()
 		switch s.Origin.Kind {
 		case Plugin, MCP:
@@ -370,11 +370,13 @@ func location(s *Skill) string {
 	return filepath.ToSlash(s.Path)
 }
 
+var (
+	unfolded = strings.NewReplacer("&lt;", "<", "&gt;", ">") // undoes the escaping of [plain.Fold]
+	escaped  = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&apos;")
+)
+
 // xml escapes one line of text for use within an element.
-func xml(s string) string {
-	s = strings.NewReplacer("&lt;", "<", "&gt;", ">").Replace(plain.Fold(s)) // undo Fold's escaping, see below
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&apos;").Replace(s)
-}
+func xml(s string) string { return escaped.Replace(unfolded.Replace(plain.Fold(s))) }
 
 // size returns the characters of the entries with their newlines.
 func size(entries []item) int {

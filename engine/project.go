@@ -505,9 +505,9 @@ func (p *Project) ofSkills(cat *knack.Catalog) []knack.Problem {
 func (p *Project) commands(cat *knack.Catalog, v knack.View, given []Command, more ...knack.SlashCommand) (
 	[]knack.SlashCommand, []knack.Problem) {
 	var first []knack.SlashCommand
-	rest := slices.Concat(p.templates, more)
+	rest, control := slices.Concat(p.templates, more), knack.ControlCommands()
 	for _, c := range SlashCommands(slices.Concat(p.options.Commands, given)) {
-		if slices.Contains(knack.ControlCommands(), c.Name) {
+		if slices.Contains(control, c.Name) {
 			first = append(first, c)
 		} else {
 			rest = append(rest, c)

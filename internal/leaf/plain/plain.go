@@ -23,8 +23,8 @@ func Hidden(r rune) bool {
 	switch {
 	case r < ' ', 0x7f <= r && r <= 0x9f:
 		return true
-	case r < 0xad:
-		return false
+	case r < 0x34f: // the first one after the soft hyphen
+		return r == 0xad
 	case r == 0x2028, r == 0x2029, r == 0x2800, 0xe0000 <= r && r <= 0xe0fff:
 		return true
 	}
