@@ -17,11 +17,11 @@ import (
 	"github.com/knack-agent/knack/permission"
 )
 
-var (
-	traceExec  = regexp.MustCompile(`execve\("([^"]*)".* = 0$`)
-	traceWrite = regexp.MustCompile(`open(?:at)?\((?:[^,]*, )?"([^"]*)", [^)]*O_(?:WRONLY|RDWR|CREAT|TRUNC)`)
+var ( // each line begins with the number of the process
+	traceExec  = regexp.MustCompile(`^(?:\d+ +)?execve\("([^"]*)".* = 0$`)
+	traceWrite = regexp.MustCompile(`^(?:\d+ +)?open(?:at)?\((?:[^,]*, )?"([^"]*)", [^)]*O_(?:WRONLY|RDWR|CREAT|TRUNC)`)
 	traceOther = regexp.MustCompile(
-		`(connect|unlink|unlinkat|rename|renameat2?|mkdir|mkdirat|symlink|link|chmod|fchmodat|truncate)\(.* = 0$`)
+		`^(?:\d+ +)?(connect|unlink|unlinkat|rename|renameat2?|mkdir|mkdirat|symlink|link|chmod|fchmodat|truncate)\(.* = 0$`)
 )
 
 // TestDifferential runs every command that is allowed without a rule, in a

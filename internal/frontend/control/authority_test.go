@@ -25,9 +25,9 @@ func TestSavedRules(t *testing.T) {
 		{"without the flag", "localSettings", false, false, "touch a", "touch a"},
 		{"for the session", "session", true, false, "touch a", "touch a"},
 		{"saved", "localSettings", true, true, "touch a", "touch a"},
-		{"the wider rule", "localSettings", true, true, "npm run a", "npm run a:*"},
-		{"the wider rule without the flag", "localSettings", false, false, "npm run a", "npm run a:*"},
-		{"a rule that was not suggested", "localSettings", true, false, "npm run a", "npm:*"},
+		{"the wider rule", "localSettings", true, true, "make a", "make a:*"},
+		{"the wider rule without the flag", "localSettings", false, false, "make a", "make a:*"},
+		{"a rule that was not suggested", "localSettings", true, false, "make a", "make:*"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -54,7 +54,7 @@ func TestSavedRules(t *testing.T) {
 			h.end()
 
 			h = newHost(t, llmtest.New(bash(c.command), llmtest.Reply("done")), nil, in(top), save,
-				values(map[string]any{"permissions.deny": []string{"Bash(touch:*)", "Bash(npm:*)"}}))
+				values(map[string]any{"permissions.deny": []string{"Bash(touch:*)", "Bash(make:*)"}}))
 			h.user("go")
 			h.expect(`"subtype":"permission_denied"`, `Bash(`)
 			h.expect(`"type":"result"`, `"result":"done"`)
