@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"github.com/knack-agent/knack/internal/leaf/chromium"
 	"github.com/knack-agent/knack/sandbox"
 	"github.com/knack-agent/knack/tool"
 	"github.com/knack-agent/knack/tool/browser"
@@ -13,7 +12,7 @@ import (
 // there is no browser. It looks for the program, but starts nothing.
 func browserTools(s *Session, p *Project) tool.Set {
 	local, ok := s.ws.(*workspace.Local)
-	program := chromium.Find(p.options.Env.Get)
+	program := p.chromium()
 	if !ok || program == "" || p.bundled.Closed("browser") != "" {
 		return nil
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/internal/leaf/chromium"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/tool/memory"
 )
@@ -34,7 +33,7 @@ func (p bundledSkills) gateOpen(skill string) bool {
 	set, env := &p.config.Settings, p.options.Env
 	switch skill {
 	case "browser":
-		return chromium.Find(env.Get) != ""
+		return p.chromium() != ""
 	case "remember":
 		return set.Memory.Auto || set.Memory.Claude
 	case "keybindings":

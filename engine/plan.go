@@ -32,6 +32,13 @@ var (
 	planToolText string
 )
 
+var (
+	//go:embed EnterPlanMode.json
+	enterPlanSchema []byte
+	//go:embed ExitPlanMode.json
+	exitPlanSchema []byte
+)
+
 // planNote returns the message that informs the model that plan mode has begun or ended; nil: it knows. It is not a
 // part of the system prompt, because a change of that loses the provider's cache.
 func planNote(mode permission.Mode, state session.State, begins string) *session.Note {
@@ -55,7 +62,8 @@ func planTools(enterPlan func(context.Context) (tool.Result, error),
 			return []permission.Subject{{Kind: permission.Kind(name), Default: permission.Allow}}, nil
 		}
 	}
-	enter := tool.New("EnterPlanMode", "Switches to plan mode: nothing is changed until the user has approved a plan.",
+	enter := tool.Define("EnterPlanMode", "Switches to plan mode: nothing is changed until the user has approved a plan.",
+		enterPlanSchema,
 		func(ctx context.Context, _ struct{}, _ tool.Input) (tool.Result, error) { return enterPlan(ctx) })
 	enter.Effect, enter.Ordered = tool.Reads, true
 	enter.Convert = func(in tool.Object) { clear(in) }
@@ -64,7 +72,7 @@ func planTools(enterPlan func(context.Context) (tool.Result, error),
 	type input struct {
 		Plan string `json:"plan,omitempty" jsonschema:"the plan, as Markdown; without one, the text of this answer is the plan"`
 	}
-	exit := tool.New("ExitPlanMode", strings.TrimSpace(planToolText),
+	exit := tool.Define("ExitPlanMode", strings.TrimSpace(planToolText), exitPlanSchema,
 		func(ctx context.Context, in input, _ tool.Input) (tool.Result, error) {
 			return exitPlan(ctx, in.Plan)
 		})

@@ -16,6 +16,7 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/bundled"
 	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/internal/leaf/chromium"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
@@ -63,6 +64,7 @@ type Project struct {
 	servers definedServers
 
 	passedOver func() []knack.Problem // see searchOthers; computed once
+	chromium   func() string          // the browser that is installed, looked for once; "": none
 }
 
 // Load reads what a directory provides. It opens no model or workspace, and reads no skill.
@@ -70,6 +72,7 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	p := &Project{options: o}
 	p.own.project, p.foreign.project, p.servers.project = p, p, p
 	p.passedOver = sync.OnceValue(func() []knack.Problem { return searchOthers(p) })
+	p.chromium = sync.OnceValue(func() string { return chromium.Find(o.Env.Get) })
 	env := o.Env
 	var err error
 	if o.Dir == "" {

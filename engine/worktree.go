@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,13 @@ import (
 const (
 	enterWorktree = "EnterWorktree"
 	exitWorktree  = "ExitWorktree"
+)
+
+var (
+	//go:embed EnterWorktree.json
+	enterWorktreeSchema []byte
+	//go:embed ExitWorktree.json
+	exitWorktreeSchema []byte
 )
 
 // A place is where the tools of a session work: its workspace, or a git worktree that the model entered.
@@ -189,9 +197,10 @@ func worktreeTools(l *place) tool.Set {
 	type enterInput struct {
 		Name string `json:"name,omitempty" jsonschema:"letters, digits, - _ and dots; default: a name of its own"`
 	}
-	enter := tool.New(enterWorktree,
+	enter := tool.Define(enterWorktree,
 		"Makes a git worktree beside the repository, on a branch of its own (knack/NAME) that "+
 			"begins at the last commit, and works in it from now on. Only if the user or a skill asks for a worktree.",
+		enterWorktreeSchema,
 		func(ctx context.Context, in enterInput, _ tool.Input) (tool.Result, error) {
 			return l.enter(ctx, in.Name)
 		})
@@ -203,10 +212,9 @@ func worktreeTools(l *place) tool.Set {
 		Action  string `json:"action,omitempty" jsonschema:"keep (the default) or remove"`
 		Discard bool   `json:"discard_changes,omitempty" jsonschema:"remove it also if something changed in it"`
 	}
-	exit := tool.New(exitWorktree, "Leaves the worktree that EnterWorktree made, and works in the original directory "+
+	exit := tool.Define(exitWorktree, "Leaves the worktree that EnterWorktree made, and works in the original directory "+
 		"again. With remove, the worktree is removed; what is in it that no commit has is committed on its branch before, "+
-		"which "+
-		"stays.",
+		"which stays.", exitWorktreeSchema,
 		func(ctx context.Context, in exitInput, _ tool.Input) (tool.Result, error) {
 			return l.exit(ctx, in.Action, in.Discard)
 		})

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/similar"
@@ -61,8 +62,14 @@ func (s Set) AllNames() []string {
 	return all
 }
 
+// plain returns a name without letter case, underscores, hyphens and spaces.
 func plain(name string) string {
-	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(name))
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r == ' ' {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
 }
 
 // Specs describes the tools for a model, except unlisted ones.
@@ -117,7 +124,7 @@ func origin(t Tool) string { return cmp.Or(t.Origin, "Knack") }
 // matches no tool is a Problem.
 func Select(all Set, base, spec string) (Set, []knack.Problem) {
 	on := make([]bool, len(all))
-	apply := func(spec string) (problems []knack.Problem) {
+	apply := func(spec string) (unknown []string) {
 		terms := strings.FieldsFunc(spec, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' })
 		if len(terms) > 0 && terms[0][0] != '+' && terms[0][0] != '-' {
 			clear(on)
@@ -131,21 +138,28 @@ func Select(all Set, base, spec string) (Set, []knack.Problem) {
 					on[i], found = want, true
 				}
 			}
-			if t, ok := all.Find(name); !found && ok {
-				on[slices.IndexFunc(all, func(u Tool) bool { return u.Name == t.Name })], found = want, true
+			if found {
+				continue
+			}
+			if t, ok := all.Find(name); ok {
+				on[slices.IndexFunc(all, func(u Tool) bool { return u.Name == t.Name })] = want
+				continue
 			}
 			// The tools of a server may be added later, or be unavailable now.
-			if !found && !strings.Contains(name, "*") && !strings.HasPrefix(name, "mcp__") {
-				problems = append(problems, knack.Problem{
-					Code: knack.CodeToolPattern, Severity: knack.Warn,
-					Message: fmt.Sprintf("tools: there is no tool %q", name), Hint: suggestion(name, all),
-				})
+			if !strings.Contains(name, "*") && !strings.HasPrefix(name, "mcp__") {
+				unknown = append(unknown, name)
 			}
 		}
-		return problems
+		return unknown
 	}
 	apply(base)
-	problems := apply(spec)
+	var problems []knack.Problem
+	for _, name := range apply(spec) {
+		problems = append(problems, knack.Problem{
+			Code: knack.CodeToolPattern, Severity: knack.Warn,
+			Message: fmt.Sprintf("tools: there is no tool %q", name), Hint: suggestion(name, all),
+		})
+	}
 	var chosen Set
 	for i := range all {
 		if on[i] {
