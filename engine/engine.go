@@ -13,7 +13,6 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/internal/leaf/filetree"
 	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/models"
 	"github.com/knack-agent/knack/mcp"
 	"github.com/knack-agent/knack/permission"
 	"github.com/knack-agent/knack/sandbox"
@@ -57,14 +56,8 @@ type Engine struct {
 // ErrClosed is the error for using an Engine or a Session after Close.
 var ErrClosed = errors.New("the engine or session is closed")
 
-// prepare makes tables that a session needs and that take long to make: the models, and how entries are encoded. It
-// does this in the background, once.
-var prepare = sync.OnceFunc(func() {
-	go func() {
-		models.Known()
-		json.Marshal(session.Entry{})
-	}()
-})
+// prepare makes in the background, once, what takes long to make and what a session needs: how entries are encoded.
+var prepare = sync.OnceFunc(func() { go json.Marshal(session.Entry{}) })
 
 // Open opens a directory. It runs nothing, asks nothing and records nothing.
 func Open(ctx context.Context, o Options) (*Engine, error) {

@@ -1,26 +1,20 @@
 // Package models contains the known models and providers: their windows, limits, prices and names.
 //
-// Start with [Known] and [Table.Find]. The table is a data file, to which a user's settings
-// are added. A model that is in neither can be used too: its window and price are then unknown.
+// Start with [Known] and [Table.Find]. A user's settings are added to the program's table. A model that is in neither can
+// be used too: its window and price are then unknown.
 //
 // Most programs start with package engine.
 package models
 
 import (
-	_ "embed"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/llm"
 )
-
-//go:embed models.json
-var builtIn []byte
 
 // A Table is a set of providers and models. The zero Table is empty. It must not be changed after
 // it was made.
@@ -81,20 +75,11 @@ type Model struct {
 	Long      llm.Long `json:"long,omitzero"`
 }
 
-var parsed = sync.OnceValue(func() Table {
-	var t Table
-	if err := json.Unmarshal(builtIn, &t); err != nil {
-		panic("models.json: " + err.Error())
-	}
-	return t
-})
-
 // Known returns the built-in table with extra added to it. Models and aliases in extra replace
 // those with the same name, and so do the non-empty fields of its providers. New providers come
 // first.
 func Known(extra ...Table) Table {
-	t := parsed()
-	t.Providers, t.Aliases, t.Models = slices.Clone(t.Providers), maps.Clone(t.Aliases), maps.Clone(t.Models)
+	t := builtIn()
 	for _, x := range extra {
 		var added []Provider
 		for _, p := range x.Providers {

@@ -456,12 +456,14 @@ func (l *loader) merge() error {
 		}
 	}
 	l.noBypass(merged)
-	data, err := json.Marshal(merged)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(data, &l.result.Settings); err != nil {
-		return fmt.Errorf("settings: %w", err) // the table and Settings do not match
+	if len(merged) > 0 {
+		data, err := json.Marshal(merged)
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(data, &l.result.Settings); err != nil {
+			return fmt.Errorf("settings: %w", err) // the table and Settings do not match
+		}
 	}
 	if l.result.Settings.Permissions.DefaultMode == "" { // also if noBypass has removed it
 		l.result.values = slices.DeleteFunc(l.result.values, func(v Value) bool { return v.Key == "permissions.defaultMode" })
