@@ -522,8 +522,12 @@ func (p *Project) commands(cat *knack.Catalog, v knack.View, given []Command, mo
 // reserved returns the names of commands that a model may not call as skills.
 func (p *Project) reserved(given []Command) []string {
 	names := knack.ControlCommands()
-	for _, c := range SlashCommands(slices.Concat(p.options.Commands, given)) {
-		names = append(names, c.Name)
+	for _, commands := range [][]Command{p.options.Commands, given} {
+		for _, c := range commands {
+			if c.Instead == "" {
+				names = append(names, c.Name)
+			}
+		}
 	}
 	return names
 }

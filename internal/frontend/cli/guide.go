@@ -16,7 +16,7 @@ var guideText string
 // guide returns the built-in agent that knows the help pages.
 func guide() agent.Definition {
 	var b strings.Builder
-	b.Grow(32 << 10) // for all pages
+	b.Grow(52 << 10) // for all pages
 	b.WriteString(strings.TrimSpace(guideText))
 	for _, t := range topics {
 		text, err := helpTexts.ReadFile("help/" + t.name + ".md")
