@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,9 +24,9 @@ import (
 	"github.com/knack-agent/knack/workspace"
 )
 
-// What a conversation and its agents may have read, for the guards of URLs and notes. The files of secrets that a call
-// can read are registered before it runs, so that it does not matter by which program, copy or agent their text comes
-// back. The log keeps their paths, never the content.
+// This file keeps what a conversation and its agents may have read, for the guards of URLs and notes. The files of
+// secrets that a call can read are registered before it runs, so that it does not matter by which program, copy or
+// agent their text comes back. The log keeps their paths, never the content.
 
 // Limits of what is registered. The rest is not known to the guards.
 const (
@@ -35,7 +36,7 @@ const (
 	maxWalked      = 20_000    // files of a project, where no sandbox hides its secrets
 )
 
-// seen is what the commands of a session may have read, and of those with which it shares them.
+// seen is what the commands of a session, and of the sessions with which it shares them, may have read.
 type seen struct {
 	mu    sync.Mutex
 	files map[string]seenFile // by path
@@ -51,15 +52,35 @@ type seenFile struct {
 	text string // its keys and passwords, also those before it changed
 }
 
+// addRun notes that a command runs.
+func (s *seen) addRun() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ran = true
+}
+
+// addWeb notes how a command may have read from the web.
+func (s *seen) addWeb(why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.web = why
+}
+
+// all returns the files of secrets that commands may have read, and how they may have read from the web.
+func (s *seen) all() (paths []string, web string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.files)), s.web
+}
+
 // reads is what a session knows about what it has read.
 type reads struct {
 	session *Session
-	mu      sync.Mutex
-	// what its log contains
-	known bool
+
+	mu    sync.Mutex
+	known bool // the log was read for paths and web
 	paths map[string]bool
 	web   bool
-
 	hooks map[string]bool // those whose commands read from the web
 }
 
@@ -83,20 +104,11 @@ func (r *reads) permitted(record gate.Record) {
 		if why := r.unconfinedWeb(lines); why != "" {
 			r.readWeb(why)
 		}
-	}
-	seen := &r.session.jobs.seen
-	if len(lines) > 0 {
-		seen.mu.Lock()
-		seen.ran = true
-		seen.mu.Unlock()
+		r.session.jobs.seen.addRun()
 	}
 	if record.Tool == "bash_output" { // of a command that perhaps an earlier session started
-		seen.mu.Lock()
-		web := seen.web
-		for path := range seen.files {
-			paths = append(paths, path)
-		}
-		seen.mu.Unlock()
+		more, web := r.session.jobs.seen.all()
+		paths = append(paths, more...)
 		if web != "" {
 			r.readWeb(web)
 		}
@@ -134,10 +146,7 @@ func (r *reads) opened(paths []string) {
 
 // readWeb notes how the session may have read from the web, once.
 func (r *reads) readWeb(why string) {
-	seen := &r.session.jobs.seen
-	seen.mu.Lock()
-	seen.web = why
-	seen.mu.Unlock()
+	r.session.jobs.seen.addWeb(why)
 	r.readNoted()
 	r.mu.Lock()
 	known := r.web
@@ -251,14 +260,20 @@ func filesIn(dir string, most int, want func(name string) bool) (found []string)
 	return found
 }
 
+// sandbox returns the sandbox of commands; nil: there is none. local means that they run on this machine.
+func (r *reads) sandbox() (box *sandbox.Sandbox, local bool) {
+	r.session.engine.mu.Lock()
+	defer r.session.engine.mu.Unlock()
+	_, local = r.session.ws.(*workspace.Local)
+	return r.session.engine.box, local
+}
+
 // hidesNothing reports whether commands on this machine run without a sandbox that hides secrets.
 func (r *reads) hidesNothing() bool {
-	if _, local := r.session.ws.(*workspace.Local); !local {
+	box, local := r.sandbox()
+	if !local {
 		return false
 	}
-	r.session.engine.mu.Lock()
-	box := r.session.engine.box
-	r.session.engine.mu.Unlock()
 	return box == nil || box.Report().Level != sandbox.Complete && !hidesSecrets(box.Report())
 }
 
@@ -375,10 +390,7 @@ func (r *reads) hookReads(c hook.Process, asUser bool) bool {
 
 // netConfined reports whether a sandbox sees which hosts commands reach.
 func (r *reads) netConfined() bool {
-	r.session.engine.mu.Lock()
-	box := r.session.engine.box
-	r.session.engine.mu.Unlock()
-	_, local := r.session.ws.(*workspace.Local)
+	box, local := r.sandbox()
 	return local && box != nil && box.Report().Level != sandbox.None
 }
 
