@@ -231,7 +231,8 @@ type Problem struct {
 	// "". Only [Check] sets it.
 	Risk string `json:"risk,omitempty"`
 
-	// Ignored is the key of the frontmatter whose value is none of those that it can have; "": it is about something else.
+	// Ignored is the key of the frontmatter whose value is none of those that it can have; "": it is about something
+	// else.
 	Ignored string `json:"-"`
 }
 

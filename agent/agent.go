@@ -49,8 +49,8 @@ type Agent struct {
 	// Rules returns the context files that apply because of the files touched in the session, absolute paths. It is
 	// called before each request; the model gets each file once, and again after a compaction. nil: there are none.
 	Rules func(touched []string) []Document
-	// Notice returns what the model must know before the next request, given the state of the session; nil: nothing new.
-	// It is called before each request. nil: there are no such notes.
+	// Notice returns what the model must know before the next request, given the state of the session; nil: nothing
+	// new. It is called before each request. nil: there are no such notes.
 	Notice func(session.State) *session.Note
 	// Aliases maps a name of one tool to the tool that runs in its place, which receives the input
 	// with the field names that other agents use. Permission is decided for the tool that runs.

@@ -49,8 +49,8 @@ type Options struct {
 	NoSkills bool // use only managed skills
 	// NoSettings leaves out the project's and the user's settings files.
 	NoSettings bool
-	// Layers are the layers that settings, skills, agents, templates and context files are read from:
-	// "user", "project", and "local" for the project's CLAUDE.local.md; nil: all. Managed files and those given in these
+	// Layers are the layers that settings, skills, agents, templates and context files are read from: "user",
+	// "project", and "local" for the project's CLAUDE.local.md; nil: all. Managed files and those given in these
 	// Options are always read. Listing the project here does not trust it.
 	Layers []string
 	Trust  bool // trust the project while the program runs
@@ -71,8 +71,8 @@ type Options struct {
 
 	Sources []knack.Source     // the host's own skills, after all others
 	Agents  []agent.Definition // they come before those of files
-	// Commands are the program's own slash commands, in the order of /help; nil: none. Package engine/command has those of
-	// knack.
+	// Commands are the program's own slash commands, in the order of /help; nil: none. Package engine/command has those
+	// of knack.
 	Commands []Command
 	BuiltIn  []agent.Definition // they come after those of files and after the agent general-purpose
 	// Schedules keeps what the tools CronCreate, CronList and CronDelete schedule; nil: there are no such tools.
@@ -100,8 +100,8 @@ type SessionOptions struct {
 	Resume string // the ID of the session to resume, or a prefix of it
 	Latest bool   // resume the last session of the directory that has a turn
 	Fork   bool   // with Resume or Latest: continue in a copy
-	// Until returns the last entry of the resumed session that is continued; later ones stay in its file, on a branch of
-	// their own. nil: all are continued.
+	// Until returns the last entry of the resumed session that is continued; later ones stay in its file, on a branch
+	// of their own. nil: all are continued.
 	Until  func(*session.Log) (int, error)
 	Forget bool // do not write the session to disk
 
@@ -126,8 +126,8 @@ type SessionOptions struct {
 	// Wait makes a turn wait until background agents have ended, for programs that will not resume the
 	// session.
 	Wait bool
-	// Waiting is called when the first request has waited for a second for MCP servers whose tools are not known yet. It
-	// waits at most as long as the setting mcp.firstWait says; nil: it does not wait.
+	// Waiting is called when the first request has waited for a second for MCP servers whose tools are not known yet.
+	// It waits at most as long as the setting mcp.firstWait says; nil: it does not wait.
 	Waiting func(servers []string)
 
 	Host Host

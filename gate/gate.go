@@ -45,8 +45,8 @@ type Options struct {
 	Rules   permission.Rules // also those of the command line
 	Paths   permission.PathContext
 	Ceiling Ceiling // skills.enforceAllowedTools
-	// Denied returns the deny rules of the settings as they are now. They count for a call about which the user was being
-	// asked when they appeared; nil: only those of Rules do.
+	// Denied returns the deny rules of the settings as they are now. They count for a call about which the user was
+	// being asked when they appeared; nil: only those of Rules do.
 	Denied func() []permission.Rule
 
 	Mode     permission.Mode // "": Default

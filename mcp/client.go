@@ -51,8 +51,8 @@ type Options struct {
 	// Proxied is called before a request goes through a proxy, where the addresses of names cannot be looked at. Any
 	// goroutine may call it; nil: nobody is told.
 	Proxied func(server, host string, proxy *url.URL)
-	// Timeout limits connecting to servers that set none; 0: 30 s, and 120 s for the programs npx, uvx and docker, which
-	// may have to download what they start.
+	// Timeout limits connecting to servers that set none; 0: 30 s, and 120 s for the programs npx, uvx and docker,
+	// which may have to download what they start.
 	Timeout time.Duration
 	// State is a directory for approvals of tools and for the last known lists of tools; "": neither is
 	// stored.

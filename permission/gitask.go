@@ -74,8 +74,8 @@ type repository struct {
 	// checked means that git was run by Check, and that no command has started since.
 	checked bool
 
-	// What rev-parse and config --list print. They have one state: rev-parse reads core.worktree from the configuration,
-	// and the configuration counts only where rev-parse finds it, and can depend on HEAD (includeIf).
+	// What rev-parse and config --list print. They have one state: rev-parse reads core.worktree from the
+	// configuration, and the configuration counts only where rev-parse finds it, and can depend on HEAD (includeIf).
 	config    watched
 	settings  [][2]string // overrides
 	unguarded []string    // settings that cannot be overridden
@@ -551,7 +551,8 @@ func (g *Git) leadsOut(ctx context.Context, top string, dirs []string) (names []
 	if outside(own) || outside(common) {
 		return []string{"the .git file"}
 	}
-	// Git prints what some files contain (the steps of a rebase, why a worktree is locked), so links count at any depth.
+	// Git prints what some files contain (the steps of a rebase, why a worktree is locked), so links count at any
+	// depth.
 	seen := 0
 	for _, dir := range slices.Compact(slices.Clone(dirs)) {
 		err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

@@ -180,8 +180,8 @@ type worktree struct {
 	others   []gitFile // in other directories
 }
 
-// worktree returns the work tree of a repository; nil if git cannot be kept from running programs that its configuration
-// names.
+// worktree returns the work tree of a repository; nil if git cannot be kept from running programs that its
+// configuration names.
 func (g *Git) worktree(ctx context.Context, r *repository, dir string) *worktree {
 	t := &worktree{ctx: ctx, git: g, repo: r, top: r.top, dir: dir, names: map[string]bool{}}
 	for _, s := range r.settings {

@@ -142,9 +142,9 @@ func (c ownCaches) unlock() {
 	}
 }
 
-// own returns the project's own directories for all caches that are not in layered and that commands may
-// not write anyway, creates them, and locks them for a command. temp is the command's temporary directory, which is used
-// without Layers.
+// own returns the project's own directories for all caches that are not in layered and that commands may not write
+// anyway, creates them, and locks them for a command. temp is the command's temporary directory, which is used without
+// Layers.
 func (p *Policy) own(layered []string, env []string, temp string) (own ownCaches) {
 	base := filepath.Join(p.Layers, "own")
 	if p.Layers == "" {

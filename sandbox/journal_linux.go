@@ -72,8 +72,8 @@ func (j *journal) end() {
 	}
 }
 
-// moved is the file that lists the paths to which commands moved protected files and secrets in directories that are not
-// searched, each path ended by a zero byte. The next session must find them, too.
+// moved is the file that lists the paths to which commands moved protected files and secrets in directories that are
+// not searched, each path ended by a zero byte. The next session must find them, too.
 func (j *journal) moved() string { return j.base + ".moved" }
 
 // remember adds a path to those of moved.

@@ -44,8 +44,8 @@ func (p *Policy) layerLimit() int64 {
 // measureAfter is the time between two measurements of what is in the layers.
 const measureAfter = time.Minute
 
-// limits keep the directory Policy.Layers below its limit, and remove those of projects that nobody uses. The zero value
-// is ready.
+// limits keep the directory Policy.Layers below its limit, and remove those of projects that nobody uses. The zero
+// value is ready.
 type limits struct {
 	mu       sync.Mutex
 	measured time.Time // when the size was last measured

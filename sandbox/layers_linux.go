@@ -289,9 +289,9 @@ func makeOverlays(layer string, caches map[string]Cache) (*overlays, error) {
 	return o, nil
 }
 
-// showModules ends the hiding of single files of modules that the user has, while no command uses the overlays. Inside and
-// outside, go does not see the other's locks: while the user's go unpacks a module, one in the sandbox finds it half
-// there, removes what it finds, and fails because more appears. Later it would take the rest for the whole module.
+// showModules ends the hiding of single files of modules that the user has, while no command uses the overlays. Inside
+// and outside, go does not see the other's locks: while the user's go unpacks a module, one in the sandbox finds it
+// half there, removes what it finds, and fails because more appears. Later it would take the rest for the whole module.
 func (o *overlays) showModules() {
 	upper := o.modules.Upper
 	if upper == "" {

@@ -183,8 +183,8 @@ func isPlaceholder(fd int, n gitName) bool {
 	return err == nil && string(text) == n.text
 }
 
-// isMarked reports whether an open directory has the time that create gives to a placeholder, and that changes as soon as
-// somebody writes into it.
+// isMarked reports whether an open directory has the time that create gives to a placeholder, and that changes as soon
+// as somebody writes into it.
 func isMarked(fd int) bool {
 	var st unix.Stat_t
 	return unix.Fstat(fd, &st) == nil && st.Mtim.Nano() == 0

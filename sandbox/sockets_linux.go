@@ -193,8 +193,8 @@ func (c *connector) connect(listener int, n *notification) error {
 		}
 	}
 	if domain != unix.AF_UNIX || length < 3 || address[2] == 0 {
-		// An address of the command's own network, an abstract socket, which belongs to a network namespace, or no address
-		// of a unix socket.
+		// An address of the command's own network, an abstract socket, which belongs to a network namespace, or no
+		// address of a unix socket.
 		return connectTo(sock, address)
 	}
 	if binary.NativeEndian.Uint16(address) != unix.AF_UNIX {

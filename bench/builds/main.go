@@ -2,9 +2,9 @@
 //
 //	go run ./builds [-host registry.npmjs.org] DIR COMMAND
 //
-// COMMAND runs in copies of DIR: twice outside the sandbox, which also fills the user's caches, then in the sandbox with
-// an empty layer, again with what that stored, and in a second project. Each copy is new, so nothing but the caches
-// is kept. It is shell text, for example "npm ci && npm run build".
+// COMMAND runs in copies of DIR: twice outside the sandbox, which also fills the user's caches, then in the sandbox
+// with an empty layer, again with what that stored, and in a second project. Each copy is new, so nothing but the
+// caches is kept. It is shell text, for example "npm ci && npm run build".
 package main
 
 import (

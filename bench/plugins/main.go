@@ -8,8 +8,9 @@
 // what the plugin's file says reached the model; hooks count by event if none failed; a server if it answered. Hooks
 // and servers run in the sandbox: those whose programs or networks are missing here fail.
 //
-// With -beside, Claude Code does the same with the same plugin, and a table compares, with one line for each difference.
-// It takes the names of Anthropic's own marketplaces only from GitHub, so both get a copy with another name.
+// With -beside, Claude Code does the same with the same plugin, and a table compares, with one line for each
+// difference. It takes the names of Anthropic's own marketplaces only from GitHub, so both get a copy with another
+// name.
 package main
 
 import (

@@ -38,8 +38,8 @@ type Options struct {
 	Workspace Workspace
 	// Program is the path of Chromium or Chrome.
 	Program string
-	// Unconfined reports whether the workspace runs commands without a sandbox; nil: it does not. The browser then gets a
-	// proxy of its own, which decides in the same way, but nothing except the browser itself makes it use that proxy.
+	// Unconfined reports whether the workspace runs commands without a sandbox; nil: it does not. The browser then gets
+	// a proxy of its own, which decides in the same way, but nothing except the browser itself makes it use that proxy.
 	Unconfined func() bool
 	// Carries explains why a URL, or what is typed into a page, may carry a secret; "": it does not. nil: nothing does.
 	Carries func(text string) string

@@ -70,8 +70,8 @@ type Options struct {
 	// Ask asks the user questions, which are answered together: it returns one answer
 	// for each. nil means that there is no user to ask.
 	Ask func(context.Context, []Question) (answers []string, err error)
-	// Connected is called when a command has reached a host through the sandbox's proxy, see [workspace.Command]; nil: it
-	// is not. Several goroutines may call it, also after the call that started the command.
+	// Connected is called when a command has reached a host through the sandbox's proxy, see [workspace.Command]; nil:
+	// it is not. Several goroutines may call it, also after the call that started the command.
 	Connected func(host string)
 	// State is what the conversation knows about files; nil means a new Memory.
 	State *Memory

@@ -52,16 +52,16 @@ func (in editInput) path() string { return in.Path }
 // ChangeDetails describes what edit or write did to a file.
 type ChangeDetails struct {
 	Path string `json:"path"` // absolute
-	// Diff is a unified diff, for patch -p1 in the working directory; of changed cells of a notebook one of the cells as
-	// read shows them.
+	// Diff is a unified diff, for patch -p1 in the working directory; of changed cells of a notebook one of the cells
+	// as read shows them.
 	Diff             string `json:"diff"`
 	FirstChangedLine int    `json:"firstChangedLine,omitempty"`
 	Added            int    `json:"added"` // lines
 	Removed          int    `json:"removed"`
 	Size             int    `json:"size"` // of the changed file, in bytes
 	Created          bool   `json:"created,omitempty"`
-	// Before is the file's text before the change, for the program that runs the call: it is not recorded. nil: there was
-	// no file, or it was not text, or larger than 1 MiB.
+	// Before is the file's text before the change, for the program that runs the call: it is not recorded. nil: there
+	// was no file, or it was not text, or larger than 1 MiB.
 	Before *string `json:"-"`
 }
 

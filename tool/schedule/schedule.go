@@ -32,8 +32,8 @@ var (
 
 // A Keeper keeps the schedules of a directory. Its methods are safe for concurrent use.
 type Keeper interface {
-	// Create adds a schedule of five cron fields in the time zone of the machine, and completes it. note is for the model,
-	// such as that nothing runs schedules now.
+	// Create adds a schedule of five cron fields in the time zone of the machine, and completes it. note is for the
+	// model, such as that nothing runs schedules now.
 	Create(ctx context.Context, dir string, s Schedule) (created Schedule, note string, err error)
 	// List returns the schedules of a directory.
 	List(ctx context.Context, dir string) ([]Schedule, error)

@@ -31,8 +31,8 @@ var searchSchema []byte
 // A Query is what an Engine searches for.
 type Query struct {
 	Text string
-	// Allowed are the only domains, and Blocked the domains that are left out; at most one of them is set. An Engine that
-	// cannot restrict itself may ignore both, because the results are filtered.
+	// Allowed are the only domains, and Blocked the domains that are left out; at most one of them is set. An Engine
+	// that cannot restrict itself may ignore both, because the results are filtered.
 	Allowed, Blocked []string
 	// Spent is called with what a request to a model consumed; nil: nobody counts.
 	Spent func(llm.Spend)

@@ -36,7 +36,8 @@ type Options struct {
 	Documentation []string
 	// Ask sends a prompt to a fast model; nil: prompts are not answered.
 	Ask func(ctx context.Context, prompt string) (string, llm.Spend, error)
-	// Secrets returns the texts that the session read from secrets, which no URL may carry unasked; nil: there are none.
+	// Secrets returns the texts that the session read from secrets, which no URL may carry unasked; nil: there are
+	// none.
 	Secrets func() []string
 	// Search finds pages; nil: web_search is not offered.
 	Search Engine

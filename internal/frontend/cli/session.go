@@ -68,7 +68,8 @@ func sessionListCommand() *cobra.Command {
 				moved := engine.Env(nil).MovedSessions()
 				here := sources.Root(dir)
 				for _, from := range slices.Sorted(maps.Keys(moved)) {
-					// The worktrees and copies of runs are made to be removed; those of other folders are of no interest.
+					// The worktrees and copies of runs are made to be removed; those of other folders are of no
+					// interest.
 					of, _, made := strings.Cut(from, ".worktrees"+string(filepath.Separator))
 					if !made {
 						of, _, made = strings.Cut(from, ".copies"+string(filepath.Separator))

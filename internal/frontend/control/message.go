@@ -97,7 +97,8 @@ type Result struct {
 	Duration    int64                 `json:"duration_ms"`
 	APIDuration int64                 `json:"duration_api_ms"` // the part of it spent waiting for models
 	Stop        *string               `json:"stop_reason"`     // of the last answer
-	// For hosts: milliseconds from the first request of the turn to the first piece of its answer, and why the turn ended.
+	// For hosts: milliseconds from the first request of the turn to the first piece of its answer, and why the turn
+	// ended.
 	FirstToken int64  `json:"ttft_ms,omitempty"`
 	Terminal   string `json:"terminal_reason,omitempty"`
 

@@ -133,7 +133,8 @@ func (a *app) start() {
 	a.talk = engine.Converse(s)
 	if a.o.Greeting != nil {
 		_, height := a.screen.Size()
-		a.conv.add(blockReply, a.o.Greeting(s.Mode(), a.view.modeKey).lines(a.conv.width, height)...) // a note does not join it
+		greeting := a.o.Greeting(s.Mode(), a.view.modeKey).lines(a.conv.width, height)
+		a.conv.add(blockReply, greeting...) // a note does not join it
 	}
 	if a.o.Warnings != nil {
 		for _, text := range a.o.Warnings() {

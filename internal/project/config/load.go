@@ -54,8 +54,8 @@ type Options struct {
 	Flags    map[string]any
 	Bare     bool // ignore the project's and the user's settings
 
-	// Policy are restrictions of the program that starts this one, as JSON. Only those of restrictiveKey are used; other
-	// keys that would restrict are an error, because an unreadable policy must not be treated as no policy.
+	// Policy are restrictions of the program that starts this one, as JSON. Only those of restrictiveKey are used;
+	// other keys that would restrict are an error, because an unreadable policy must not be treated as no policy.
 	Policy []string
 
 	// Tools returns the names of all tools that rules may mention; nil: none are known. It is called

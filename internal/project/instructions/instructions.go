@@ -179,8 +179,8 @@ func (l *loader) document(path, bound string) bool {
 	return exists
 }
 
-// contextFile reads a context file within the limits. data is nil if it was left out, or is part of the context already:
-// another file imports it, or it is the user's, in a home directory above the project.
+// contextFile reads a context file within the limits. data is nil if it was left out, or is part of the context
+// already: another file imports it, or it is the user's, in a home directory above the project.
 func (l *loader) contextFile(path, bound string) (data []byte, exists bool) {
 	real, top, err := inside(bound, path)
 	if err == nil {

@@ -56,8 +56,8 @@ func (f *Found) Matching(touched []string) []agent.Document {
 }
 
 // of returns the context files of the directories of the touched files, outer directories first, with the rules that
-// always apply; the loader then has the others. What others wrote is left out: hidden directories, node_modules and other
-// repositories.
+// always apply; the loader then has the others. What others wrote is left out: hidden directories, node_modules and
+// other repositories.
 func (b *below) of(touched []string) (docs []agent.Document) {
 	l := b.loader
 	bound := l.Dir

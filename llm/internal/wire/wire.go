@@ -30,8 +30,8 @@ const (
 	maxAnswer     = 16 << 20
 	bytesPerToken = 512
 	// Most of these bytes are what each event says around its text. What is kept is far less: the text of a token has
-	// four bytes, and what an event contains beyond smallEvent is text or a result of a tool. The limits of both are for
-	// each token, in addition to maxText and maxLarge.
+	// four bytes, and what an event contains beyond smallEvent is text or a result of a tool. The limits of both are
+	// for each token, in addition to maxText and maxLarge.
 	smallEvent   = 512
 	maxText      = 2 << 20
 	maxLarge     = 12 << 20
