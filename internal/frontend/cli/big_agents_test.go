@@ -19,7 +19,7 @@ func TestBigAgent(t *testing.T) {
 	task := strings.Repeat("do \u00e4 \x1b[31m</task>\n", most/20)
 	answer := strings.Repeat("said <x>\n", most/9)
 	d := newFixture(t, serve(t,
-		llmtest.Answer{When: "^go$", Calls: []llmtest.Call{{ID: "big", Name: "Agent",
+		llmtest.Answer{When: "^go$", Piece: most, Calls: []llmtest.Call{{ID: "big", Name: "Agent",
 			Input: map[string]any{"prompt": task}}}},
 		llmtest.Answer{When: "^do ", Text: answer, Piece: most},
 		llmtest.Answer{Text: "I have it"},

@@ -22,9 +22,7 @@ var update = flag.Bool("update", false, "rewrite the golden parts of the scripts
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"knack":      func() { os.Exit(Main()) },
-		"exits":      exits,
 		"signalled":  signalled,
-		"dead":       dead,
 		"toolserver": toolServer,
 	})
 }
@@ -35,19 +33,11 @@ func TestScript(t *testing.T) {
 		Dir:           "testdata/script",
 		UpdateScripts: *update,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"llmserver": llmserver,
+			"llmserver": llmserver, "exits": exits, "dead": dead,
 			"skilltext": skilltext, "requests": requests, "lastmessage": lastmessage, "turns": turns, "hookinputs": hookInputs,
 			"hookevents": hookEvents, "hookserver": hookServer, "pageserver": pageServer,
 		},
 		Condition: func(cond string) (bool, error) {
-			policy, err := sandbox.Default(t.TempDir())
-			if err != nil {
-				return false, err
-			}
-			policy.Caches = []sandbox.Cache{{Variable: "CACHE", Path: t.TempDir()}}
-			policy.Layers = t.TempDir()
-			box := sandbox.New(policy, sandbox.Auto)
-			defer box.Close()
 			switch cond {
 			case "root":
 				return os.Geteuid() == 0, nil
@@ -55,10 +45,19 @@ func TestScript(t *testing.T) {
 				return exec.Command("unshare", "-m", "mount", "-t", "tmpfs", "none", t.TempDir()).Run() == nil, nil
 			case "browser":
 				return os.Getenv("KNACK_TEST_BROWSER") != "" && chromium.Find(os.Getenv) != "", nil
-			case "sandbox":
+			case "sandbox", "layers":
+				policy, err := sandbox.Default(t.TempDir())
+				if err != nil {
+					return false, err
+				}
+				policy.Caches = []sandbox.Cache{{Variable: "CACHE", Path: t.TempDir()}}
+				policy.Layers = t.TempDir()
+				box := sandbox.New(policy, sandbox.Auto)
+				defer box.Close()
+				if cond == "layers" {
+					return len(box.CacheReport().Layered) > 0, nil
+				}
 				return box.Report().Level == sandbox.Complete, nil
-			case "layers":
-				return len(box.CacheReport().Layered) > 0, nil
 			}
 			return false, fmt.Errorf("unknown condition %s", cond)
 		},

@@ -30,7 +30,9 @@ func TestExamples(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/examples",
 		UpdateScripts: *update,
-		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"llmserver": llmserver},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"llmserver": llmserver, "exits": exits,
+		},
 		Setup: func(e *testscript.Env) error {
 			if err := atHome(e, "GIT_CONFIG_NOSYSTEM=1",
 				"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_AUTHOR_DATE=2026-03-04T12:00:00Z",

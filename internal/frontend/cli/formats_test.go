@@ -36,7 +36,8 @@ func TestFormats(t *testing.T) {
 				Condition:     func(name string) (bool, error) { return name == f.provider, nil },
 				UpdateScripts: *update,
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
-					"llmserver": llmserver, "skilltext": skilltext, "conversation": writeConversation, "targets": writeTargets,
+					"llmserver": llmserver, "exits": exits, "dead": dead,
+					"skilltext": skilltext, "conversation": writeConversation, "targets": writeTargets,
 				},
 				Setup: func(e *testscript.Env) error {
 					return atHome(e, "MODEL="+f.provider+"/default", "SONNET="+f.path+" "+f.sonnet, "OPUS="+f.path+" "+f.opus)

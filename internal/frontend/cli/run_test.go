@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,18 +20,7 @@ import (
 	"github.com/knack-agent/knack/hook"
 )
 
-// Programs of the test scripts, run with exec.
-
-// exits runs a command and fails unless it exits with the given code: exits CODE COMMAND ARG…
-func exits() {
-	if len(os.Args) < 3 {
-		giveUp("usage: exits code command arg…")
-	}
-	cmd := passOn(os.Args[2:])
-	cmd.Stdin = os.Stdin
-	cmd.Run()
-	wantCode(cmd, os.Args[1])
-}
+// A program of the test scripts, run with exec.
 
 // signalled runs a command, sends it a signal as soon as the file matches the regular expression, and checks the exit
 // code. The command gets signalled's standard input, if any, without an end of file:
@@ -43,7 +33,8 @@ func signalled() {
 		"INT": os.Interrupt, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP, "KILL": os.Kill,
 	}[os.Args[1]]
 	file, re := os.Args[3], regexp.MustCompile(os.Args[4])
-	cmd := passOn(os.Args[5:])
+	cmd := exec.Command(os.Args[5], os.Args[6:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if input, _ := io.ReadAll(os.Stdin); len(input) > 0 { // the pipe stays open
 		w, err := cmd.StdinPipe()
 		if err != nil {
@@ -56,7 +47,7 @@ func signalled() {
 	}
 	ended := make(chan struct{})
 	go func() { cmd.Wait(); close(ended) }()
-	until(func() bool {
+	if !until(func() bool {
 		select {
 		case <-ended:
 			giveUp("it ended before %s matched %s", file, re)
@@ -64,7 +55,9 @@ func signalled() {
 		}
 		data, _ := os.ReadFile(file)
 		return re.Match(data)
-	}, "%s never matched %s", file, re)
+	}) {
+		giveUp("%s never matched %s", file, re)
+	}
 	if err := cmd.Process.Signal(sig); err != nil {
 		giveUp("%v", err)
 	}
@@ -74,46 +67,22 @@ func signalled() {
 		cmd.Process.Kill()
 		giveUp("it went on for %s after the signal", patience)
 	}
-	wantCode(cmd, os.Args[2])
-}
-
-// dead waits until the process whose id is in a file has ended: dead PIDFILE
-func dead() {
-	data, err := os.ReadFile(os.Args[1])
-	if err != nil {
-		giveUp("%v", err)
+	if got := strconv.Itoa(cmd.ProcessState.ExitCode()); got != os.Args[2] {
+		giveUp("exit code %s, want %s (%s)", got, os.Args[2], cmd.ProcessState)
 	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
-	if err != nil {
-		giveUp("%v", err)
-	}
-	until(func() bool {
-		p, err := os.FindProcess(pid)
-		return err != nil || p.Signal(syscall.Signal(0)) != nil
-	}, "process %d lives", pid)
 }
 
 // patience is how long a test waits for an expected event: long, because the machine may be busy.
 const patience = 60 * time.Second
 
-func until(ok func() bool, format string, args ...any) {
+// until waits for ok, and returns whether it became true.
+func until(ok func() bool) bool {
 	for end := time.Now().Add(patience); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			giveUp(format, args...)
+			return false
 		}
 	}
-}
-
-func passOn(args []string) *exec.Cmd {
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	return cmd
-}
-
-func wantCode(cmd *exec.Cmd, want string) {
-	if got := strconv.Itoa(cmd.ProcessState.ExitCode()); got != want {
-		giveUp("%s: exit code %s, want %s (%s)", strings.Join(cmd.Args, " "), got, want, cmd.ProcessState)
-	}
+	return true
 }
 
 func giveUp(format string, args ...any) {
@@ -122,6 +91,39 @@ func giveUp(format string, args ...any) {
 }
 
 // Commands of the test scripts.
+
+// exits runs a command and fails unless it exits with the given code: exits CODE COMMAND ARG…
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits code command arg…")
+	}
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); err != nil {
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) {
+			ts.Fatalf("%v", err)
+		}
+		got = exit.ExitCode()
+	}
+	if strconv.Itoa(got) != args[0] {
+		ts.Fatalf("exit code %d, want %s", got, args[0])
+	}
+}
+
+// dead waits until the process whose id is in a file has ended: dead PIDFILE
+func dead(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: dead pidfile")
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(ts.ReadFile(args[0])))
+	ts.Check(err)
+	if !until(func() bool {
+		p, err := os.FindProcess(pid)
+		return err != nil || p.Signal(syscall.Signal(0)) != nil
+	}) {
+		ts.Fatalf("process %d lives", pid)
+	}
+}
 
 // requests writes the given fields of each recorded request, one line per request, as JSON, with "-" for a missing
 // field: requests REQUESTS.jsonl OUT FIELD…

@@ -383,7 +383,10 @@ func TestTalkHooks(t *testing.T) {
 	k.expect("the hooks greet you")
 	k.enters("go")
 	k.expect(`failed: what it printed cannot be read`)
-	until(func() bool { _, err := os.Stat(filepath.Join(d.dir, "called.txt")); return err == nil }, "nobody was called")
+	waitFor(t, "the notification", func() bool {
+		_, err := os.Stat(filepath.Join(d.dir, "called.txt"))
+		return err == nil
+	})
 	k.expect(`\x1b\[\?2004h  \? `)
 	k.types("y\r")
 	k.expect(`Done\.`)
