@@ -4,8 +4,12 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,20 +24,58 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden parts of the scripts")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	// Most of these tests wait: for programs that they started, for pauses, for the disk. -parallel still decides.
+	flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0)))
+	testscript.Main(withScripts{m}, map[string]func(){
 		"knack":      func() { os.Exit(Main()) },
 		"signalled":  signalled,
 		"toolserver": toolServer,
 	})
 }
 
+// withScripts runs the tests, and then removes the directories of all scripts. Ext4 without a journal passes over each
+// file that was removed in the last minutes when it makes one, so that removing them one by one slows the rest down.
+type withScripts struct{ *testing.M }
+
+var scriptDirs string
+
+func (m withScripts) Run() int {
+	var err error
+	if scriptDirs, err = os.MkdirTemp("", "cli"); err != nil { // short: some messages are cut after a path
+		panic(err)
+	}
+	code := m.M.Run()
+	if keep := flag.Lookup("testwork"); keep.Value.String() != "true" {
+		filepath.WalkDir(scriptDirs, func(path string, e fs.DirEntry, err error) error {
+			if err == nil && e.IsDir() {
+				os.Chmod(path, 0o700) // scripts have some that are read-only
+			}
+			return nil
+		})
+		os.RemoveAll(scriptDirs)
+	}
+	return code
+}
+
+// scriptRoot returns a new directory for directories of scripts.
+func scriptRoot(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(scriptDirs, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // TestScript runs the program as a user would, with its own home directory.
 func TestScript(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/script",
 		UpdateScripts: *update,
+		WorkdirRoot:   scriptRoot(t),
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"llmserver": llmserver, "exits": exits, "dead": dead,
+			"llmserver": llmserver, "exits": exits, "dead": dead, "prompts": prompts,
 			"skilltext": skilltext, "requests": requests, "lastmessage": lastmessage, "turns": turns, "hookinputs": hookInputs,
 			"hookevents": hookEvents, "hookserver": hookServer, "pageserver": pageServer,
 		},

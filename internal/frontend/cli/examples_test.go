@@ -12,6 +12,7 @@ import (
 // TestExamples runs every skill of examples/skills from end to end: the procedures offline, the others with a
 // scripted model. Each script has the name of its skill and finds all skills in examples/skills.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	for _, need := range []string{"sh", "awk", "git"} {
 		if _, err := exec.LookPath(need); err != nil {
 			t.Skipf("the examples' scripts need %s: %v", need, err)
@@ -30,6 +31,7 @@ func TestExamples(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "testdata/examples",
 		UpdateScripts: *update,
+		WorkdirRoot:   scriptRoot(t),
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"llmserver": llmserver, "exits": exits,
 		},

@@ -25,6 +25,7 @@ var wireFormats = []struct{ provider, path, sonnet, opus string }{
 // the two models $SONNET and $OPUS. The expected output is the same for all formats: the commands conversation and
 // targets describe requests independently of the format.
 func TestFormats(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("real pauses between repeated requests")
 	}
@@ -35,6 +36,7 @@ func TestFormats(t *testing.T) {
 				Dir:           "testdata/formats",
 				Condition:     func(name string) (bool, error) { return name == f.provider, nil },
 				UpdateScripts: *update,
+				WorkdirRoot:   scriptRoot(t),
 				Cmds: map[string]func(*testscript.TestScript, bool, []string){
 					"llmserver": llmserver, "exits": exits, "dead": dead,
 					"skilltext": skilltext, "conversation": writeConversation, "targets": writeTargets,

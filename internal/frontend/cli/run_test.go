@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -123,6 +124,20 @@ func dead(ts *testscript.TestScript, neg bool, args []string) {
 	}) {
 		ts.Fatalf("process %d lives", pid)
 	}
+}
+
+// prompts writes lines of stream-json input, one for each prompt: prompts OUT PROMPT…
+func prompts(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: prompts out prompt…")
+	}
+	var out bytes.Buffer
+	lines := json.NewEncoder(&out)
+	for _, text := range args[1:] {
+		ts.Check(lines.Encode(map[string]any{"type": "user",
+			"message": map[string]string{"role": "user", "content": text}}))
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), out.Bytes(), 0o644))
 }
 
 // requests writes the given fields of each recorded request, one line per request, as JSON, with "-" for a missing
