@@ -61,3 +61,25 @@ func TestHomes(t *testing.T) {
 		}
 	}
 }
+
+// TestNoHome: with a home that is no directory, as services have, a program works without what would lie there.
+func TestNoHome(t *testing.T) {
+	p := newFixture(t)
+	o := p.options(llmtest.New(llmtest.Reply("done")))
+	env := o.Env
+	o.Env = func(name string) string {
+		if v := env(name); name != "HOME" && name != "USERPROFILE" {
+			return v
+		}
+		return os.DevNull
+	}
+	if runtime.GOOS == "windows" {
+		p.write(t, "~/file", "")
+		p.home = filepath.Join(p.home, "file")
+		o.Env = env
+	}
+	e, s := p.open(t, o, nil, engine.SessionOptions{Forget: true})
+	if got := run(t, s, "go"); !strings.Contains(got, "done") || len(e.Notices()) > 0 {
+		t.Errorf("%s; %v", got, e.Notices())
+	}
+}

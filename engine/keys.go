@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/zalando/go-keyring"
 
@@ -49,7 +50,7 @@ func openKeys(env Env, name string) Keys {
 	}
 	data, err := os.ReadFile(s.file)
 	switch {
-	case errors.Is(err, os.ErrNotExist):
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 	case err != nil:
 		s.err = err
 	default:

@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -116,8 +117,8 @@ func Run(ctx context.Context, o Options) error {
 	if a.startErr != nil {
 		return a.startErr
 	}
-	if saved := a.history.Save(o.History, min(loaded, len(a.history.All()))); err == nil {
-		err = saved
+	if saved := a.history.Save(o.History, min(loaded, len(a.history.All()))); err == nil && saved != nil {
+		err = fmt.Errorf("the history could not be kept: %w", saved)
 	}
 	return err
 }

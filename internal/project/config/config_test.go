@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -392,5 +393,20 @@ func TestEmptyList(t *testing.T) {
 		if err != nil || (c.Settings.Web.DocumentationHosts != nil) != isSet {
 			t.Errorf("%s: %v %v", text, c.Settings.Web.DocumentationHosts, err)
 		}
+	}
+}
+
+// TestNotRegular: a device or a pipe in the place of a settings file is reported, and not read.
+func TestNotRegular(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("devices are no files of a directory there")
+	}
+	home := t.TempDir()
+	if err := os.Symlink(os.DevNull, filepath.Join(home, "settings.json")); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(Options{Dir: t.TempDir(), ConfigHome: home})
+	if err != nil || len(c.Problems) != 1 || !strings.Contains(c.Problems[0].Message, "not a regular file") {
+		t.Errorf("%+v, %v", c.Problems, err)
 	}
 }

@@ -30,6 +30,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/regular"
@@ -167,8 +168,8 @@ func (l *loader) read(from layer, path string, data []byte) (layer, bool) {
 }
 
 func (l *loader) open(from layer, path string) (whole bool) {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	data, err := regular.Read(path, maxSize)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return true
 	}
 	if err != nil {

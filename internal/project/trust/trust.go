@@ -41,6 +41,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -252,10 +253,10 @@ func (p *Project) lock() (unlock func(), err error) {
 }
 
 // readJSON reads one of Knack's files into doc and checks its version. If the file does not exist, doc
-// is unchanged.
+// is unchanged. Below a home that is no directory, such as /dev/null, none exists.
 func readJSON(name string, doc any, version *int) error {
 	data, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}
 	if err != nil {
