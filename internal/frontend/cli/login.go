@@ -29,7 +29,7 @@ input. A key in the environment takes precedence.`,
 			keys := engine.OpenKeys(nil)
 			if list {
 				names, err := keys.Providers()
-				if asJSON, _ := c.Flags().GetBool("json"); asJSON {
+				if wantsJSON(c) {
 					stored := []map[string]string{}
 					for _, name := range names {
 						stored = append(stored, map[string]string{"provider": name, "stored": keys.Location(name)})

@@ -121,7 +121,7 @@ func exportClaude(c *cobra.Command, dir, id string) error {
 			return &engine.Error{Err: errors.New("this directory has no sessions"), Hint: "knack session list"}
 		}
 	}
-	asJSON, _ := c.Flags().GetBool("json")
+	asJSON := wantsJSON(c)
 	made := []map[string]string{}
 	for _, id := range ids {
 		log, err := readSession(c, id)

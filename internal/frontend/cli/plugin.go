@@ -114,7 +114,7 @@ func pluginListCommand() *cobra.Command {
 				all = append(all, pluginJSON{ID: id, Version: it.Version, Source: it.Source, Commit: it.Commit, Tree: it.Tree,
 					Enabled: on[id], Path: s.Path(it), State: state})
 			}
-			if asJSON, err := c.Flags().GetBool("json"); err == nil && asJSON {
+			if wantsJSON(c) {
 				return writeJSON(c.OutOrStdout(), all)
 			}
 			if len(all) == 0 {
@@ -149,7 +149,7 @@ func pluginShowCommand() *cobra.Command {
 		Args:    exactly(1, "knack plugin show NAME@MARKETPLACE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return withPlugin(c.Context(), args[0], func(st *install.Staged, id string, page install.Page) error {
-				if asJSON, err := c.Flags().GetBool("json"); err == nil && asJSON {
+				if wantsJSON(c) {
 					return writeJSON(c.OutOrStdout(), page)
 				}
 				page.Write(c.OutOrStdout(), st, id)

@@ -38,7 +38,7 @@ of the transcript.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			var errs []error
 			made := []map[string]string{}
-			asJSON, _ := c.Flags().GetBool("json")
+			asJSON := wantsJSON(c)
 			for _, path := range args {
 				id, err := importFile(c, path)
 				if err != nil {

@@ -71,9 +71,15 @@ func writeList[T any](w io.Writer, elements iter.Seq[T]) error {
 // resultJSON adds --json to a command that prints one result.
 func resultJSON(c *cobra.Command) { c.Flags().Bool("json", false, "print the result as JSON") }
 
+// wantsJSON reports whether --json was given to a command that has it.
+func wantsJSON(c *cobra.Command) bool {
+	asJSON, err := c.Flags().GetBool("json")
+	return err == nil && asJSON
+}
+
 // printResult prints a result: a line on w or, with --json, v as JSON on standard output.
 func printResult(c *cobra.Command, w io.Writer, line string, v any) error {
-	if asJSON, err := c.Flags().GetBool("json"); err == nil && asJSON {
+	if wantsJSON(c) {
 		return writeJSON(c.OutOrStdout(), v)
 	}
 	_, err := fmt.Fprintln(w, line)

@@ -52,7 +52,7 @@ and a plugin that the settings turn on must also be in a lock.`,
 					bad++
 				}
 			}
-			if asJSON, err := c.Flags().GetBool("json"); err == nil && asJSON {
+			if wantsJSON(c) {
 				if err := writeJSON(c.OutOrStdout(), all); err != nil {
 					return err
 				}
@@ -192,16 +192,19 @@ settings. Where gh is installed, it is asked what GitHub attests about a skills.
 	}
 }
 
-// lockedItem finds an item of the user's lock.
-func lockedItem(id string) (*install.Store, *install.Item, error) {
+// lockedDiff compares a plugin or skill of the user's lock with its files.
+func lockedDiff(id string) (*install.Store, install.Difference, error) {
 	s, lock, err := userLock()
 	if err != nil {
-		return nil, nil, err
+		return nil, install.Difference{}, err
 	}
-	if it := lock.Item(id); it != nil {
-		return s, it, nil
+	it := lock.Item(id)
+	if it == nil {
+		return nil, install.Difference{}, &engine.Error{Err: fmt.Errorf("%s is not installed", plain.Line(id)),
+			Hint: "knack skill verify"}
 	}
-	return nil, nil, &engine.Error{Err: fmt.Errorf("%s is not installed", plain.Line(id)), Hint: "knack skill verify"}
+	d, err := s.Diff(it, "")
+	return s, d, err
 }
 
 func skillDiffCommand() *cobra.Command {
@@ -211,11 +214,7 @@ func skillDiffCommand() *cobra.Command {
 		Example: "  knack skill diff tools@acme",
 		Args:    exactly(1, "knack skill diff NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, it, err := lockedItem(args[0])
-			if err != nil {
-				return err
-			}
-			d, err := s.Diff(it, "")
+			_, d, err := lockedDiff(args[0])
 			if err != nil {
 				return err
 			}
@@ -236,11 +235,7 @@ The difference is shown first; the lock then records the files that you saw.`,
 		Example: "  knack skill accept tools@acme",
 		Args:    exactly(1, "knack skill accept NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, it, err := lockedItem(args[0])
-			if err != nil {
-				return err
-			}
-			d, err := s.Diff(it, "")
+			s, d, err := lockedDiff(args[0])
 			if err != nil {
 				return err
 			}
