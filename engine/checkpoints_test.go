@@ -21,8 +21,8 @@ func (p fixture) commit(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed")
 	}
-	for _, args := range [][]string{{"init", "-q"}, {"add", "."},
-		{"-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first"}} {
+	for _, args := range [][]string{{"init", "-q", "--template="}, {"add", "."},
+		{"-c", "user.name=a", "-c", "user.email=a@b", "-c", "maintenance.auto=false", "commit", "-qm", "first"}} {
 		if out, err := exec.Command("git", append([]string{"-C", p.dir}, args...)...).CombinedOutput(); err != nil {
 			t.Fatalf("git %v: %s", args, out)
 		}

@@ -121,8 +121,8 @@ func TestSecretsThatNobodyOpened(t *testing.T) {
 				if _, err := exec.LookPath("git"); err != nil {
 					t.Skip("no git here")
 				}
-				for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=x", "-c", "user.email=x",
-					"commit", "-q", "-m", "one"}} {
+				for _, args := range [][]string{{"init", "-q", "--template="}, {"add", "-A"}, {"-c", "user.name=x",
+					"-c", "user.email=x", "-c", "maintenance.auto=false", "commit", "-q", "-m", "one"}} {
 					if out, err := exec.Command("git", append([]string{"-C", p.dir}, args...)...).CombinedOutput(); err != nil {
 						t.Fatalf("git %q: %v %s", args, err, out)
 					}

@@ -28,11 +28,14 @@ func newRepo(t *testing.T) (root, trace string) {
 			t.Fatal(err)
 		}
 	}
-	git(t, root, "init", "-q")
+	git(t, root, "init", "-q", "--template=")
 	git(t, root, "add", ".")
-	git(t, root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first")
+	git(t, root, "-c", "user.name=a", "-c", "user.email=a@b", "-c", "maintenance.auto=false", "commit", "-qm", "first")
 	git(t, root, "config", "filter.x.smudge", "touch "+trace+"; cat")
 	hook := filepath.Join(root, ".git", "hooks", "post-checkout")
+	if err := os.Mkdir(filepath.Dir(hook), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(hook, []byte("#!/bin/sh\ntouch "+trace+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
