@@ -179,11 +179,20 @@ func TestTree(t *testing.T) {
 	for _, backend := range []string{namespaces, goLauncher, bubblewrap, landlock} {
 		t.Run(backend, func(t *testing.T) {
 			b := newFixture(t).on(backend)
+			contained, confine := false, b.local.Confine
+			b.local.Confine = func(cmd *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
+				ended, err := confine(cmd, c)
+				contained = c.Contained
+				return ended, err
+			}
 			// Ended normally, with orphans that left group and session.
 			word := strconv.Itoa(7000000 + os.Getpid())
 			b.run(fmt.Sprintf("sleep %s & (setsid sleep %s &) ; (env -i setsid setsid /bin/sleep %s & ) ; sleep 0.1", word, word,
 				word))
 			gone(t, word)
+			if contained != (backend != landlock) {
+				t.Errorf("Contained is %t", contained)
+			}
 			// Cancelled.
 			word += "1"
 			ctx, cancel := context.WithCancel(context.Background())

@@ -214,6 +214,7 @@ func (s *system) confine(p Policy, r Report, cmd *exec.Cmd, c *workspace.Command
 	if err != nil {
 		return nil, err
 	}
+	c.Contained = r.Backend != landlock // in a process namespace, which ends with its first process
 	if r.Backend != landlock && !p.KeepNew {
 		run.checkouts = s.protected.checkouts()
 	}

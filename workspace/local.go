@@ -47,6 +47,8 @@ type Local struct {
 	mark  string // of this workspace, in the environment of its commands
 	count atomic.Int64
 
+	uncontained atomic.Bool // a command ran whose processes may outlive it, see Command.Contained
+
 	mu        sync.Mutex
 	closed    bool
 	private   string            // a directory of this workspace below Private; "": not created yet

@@ -200,6 +200,9 @@ func (l *Local) Run(ctx context.Context, c Command) (Exit, error) {
 			ended = f
 		}
 	}
+	if !c.Contained {
+		l.uncontained.Store(true)
+	}
 	if err := p.connect(cmd, c); err != nil {
 		ended(&Exit{})
 		return Exit{}, err
@@ -349,7 +352,7 @@ func (l *Local) Close() error {
 		}
 		p.group.close()
 	}
-	if l.count.Load() > 0 {
+	if l.uncontained.Load() {
 		(&process{mark: l.mark}).kill() // processes that left the group and session and closed the output
 	}
 	return nil

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"os/exec"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -116,6 +119,28 @@ func TestCloseFindsDaemon(t *testing.T) {
 	}
 	w.Close()
 	wantDead(t, []string{pid})
+}
+
+// If no command can have left a process, Close looks for none.
+func TestCloseContained(t *testing.T) {
+	w := newLocal(t)
+	w.Confine = func(_ *exec.Cmd, c *workspace.Command) (func(*workspace.Exit), error) {
+		c.Contained = true
+		return nil, nil
+	}
+	var out bytes.Buffer
+	if _, err := w.Run(t.Context(), workspace.Command{Line: "setsid sleep 308 >/dev/null 2>&1 & echo $!",
+		Output: &out}); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	pid := strings.TrimSpace(out.String())
+	if !alive(pid) {
+		t.Error("Close ended a process that should not exist")
+	}
+	if n, err := strconv.Atoi(pid); err == nil {
+		syscall.Kill(n, syscall.SIGKILL)
+	}
 }
 
 // A process that writes in the background after the command does not get SIGPIPE.

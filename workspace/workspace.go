@@ -109,6 +109,9 @@ type Command struct {
 	// wrote. Other workspaces ignore it.
 	AsUser func(environ []string) []string
 
+	// Contained is set by [Local.Confine] if no process of the command can outlive it: the system ends all of them.
+	Contained bool
+
 	prepared bool // returned by Prepare
 }
 
