@@ -481,12 +481,10 @@ func TestGitAskedOnce(t *testing.T) {
 	}
 }
 
-// TestGitAskedPerDecision: a decision asks git once about a repository whose files have just changed, and the next one
-// asks again.
+// TestGitAskedPerDecision: a decision asks git once about a repository whose files have just changed.
 func TestGitAskedPerDecision(t *testing.T) {
 	g := newGitGround(t)
 	started := g.countStarts()
-	git := permission.NewGit(g.repo)
 	for _, c := range []struct {
 		untrusted bool
 		command   string
@@ -495,9 +493,8 @@ func TestGitAskedPerDecision(t *testing.T) {
 		{false, "git status && git -C . diff HEAD && wc -l a.txt > b.txt", []string{"rev-parse", "config", "ls-files"}},
 		{true, "git status && git -C . diff HEAD", []string{"rev-parse", "config", "ls-files", "version"}},
 	} {
-		g.git("repo", "config", "user.name", fmt.Sprint(c.untrusted))
 		started()
-		place := permission.PathContext{Dir: g.repo, GitEnv: true, Git: git, Untrusted: c.untrusted}
+		place := permission.PathContext{Dir: g.repo, GitEnv: true, Git: permission.NewGit(g.repo), Untrusted: c.untrusted}
 		permission.Rules{}.Decide(t.Context(), permission.AcceptEdits, place,
 			permission.Subject{Kind: "Bash", Text: c.command})
 		if got := started(); !slices.Equal(got, c.want) {
