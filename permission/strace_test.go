@@ -141,8 +141,8 @@ func differential(t *testing.T, dir string, env []string, command string, d perm
 	if words["egrep"] {
 		words["grep"] = true
 	}
-	lines, programs := bufio.NewScanner(trace), 0
-	for first := true; lines.Scan(); first = false {
+	lines, programs, first := bufio.NewScanner(trace), 0, true
+	for ; lines.Scan(); first = false {
 		line := lines.Text()
 		if m := traceExec.FindStringSubmatch(line); m != nil && !first {
 			if programs++; programs == maxPrograms {
@@ -167,7 +167,7 @@ func differential(t *testing.T, dir string, env []string, command string, d perm
 			t.Errorf("%q: %s", command, line)
 		}
 	}
-	if err := lines.Err(); err != nil {
-		t.Error(err)
+	if err := lines.Err(); err != nil || first {
+		t.Errorf("%q: no trace: %v", command, err)
 	}
 }
