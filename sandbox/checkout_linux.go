@@ -587,8 +587,8 @@ func (r *run) restore(c *checkout, saved, head string, remove []writtenFile, res
 			r.git(c, "", nil, args...)
 		}
 	}
-	var steps []gitCall
-	step := func(args ...string) { steps = append(steps, gitCall{"", args}) }
+	var steps [][]string // one after the other: what follows a step that failed must not run
+	step := func(args ...string) { steps = append(steps, args) }
 	if ref, branch := strings.CutPrefix(c.head, "ref: "); branch {
 		if tip := c.commit(); tip != "" {
 			step("update-ref", "-m", "knack: put back", ref, tip)
@@ -600,9 +600,9 @@ func (r *run) restore(c *checkout, saved, head string, remove []writtenFile, res
 	for other, tip := range c.moved() {
 		step("update-ref", "-m", "knack: put back", other, tip)
 	}
-	for i, out := range r.gits(c, steps...) {
-		if out == nil {
-			return fmt.Errorf("git %s: %w", steps[i].args[0], errFailed)
+	for _, args := range steps {
+		if _, err := r.git(c, "", nil, args...); err != nil {
+			return err
 		}
 	}
 	_, err = r.inside(c, "", nil, "/bin/sh", "-c", `mv -f -- "$1" "$2"`, "sh", saved, c.dir+"/index")

@@ -60,6 +60,7 @@ func TestPutBack(t *testing.T) {
 	git("checkout", "-q", "-b", "two")
 	write("a.txt", "two")
 	write("d/new.txt", "two")
+	write("d/it's $new", "two") // a name that a shell would read
 	write(".vscode/settings.json", "two")
 	write(".husky/pre-commit", "two")
 	write(".envrc", "two\n")

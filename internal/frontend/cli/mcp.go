@@ -462,7 +462,7 @@ func writeTested(w io.Writer, all []mcp.Status) error {
 			fmt.Fprintf(out, ", protocol %s", plain.Line(s.Version))
 		}
 		if s.Reason != "" {
-			fmt.Fprintf(out, ": %s", engine.Clip(s.Reason, 300))
+			fmt.Fprintf(out, ": %s", engine.Clip(s.Reason, 1000))
 		}
 		fmt.Fprintln(out)
 		for _, t := range s.Tools {
