@@ -129,8 +129,8 @@ func TestCloseContained(t *testing.T) {
 		return nil, nil
 	}
 	var out bytes.Buffer
-	if _, err := w.Run(t.Context(), workspace.Command{Line: "setsid sleep 308 >/dev/null 2>&1 & echo $!",
-		Output: &out}); err != nil {
+	if _, err := w.Run(t.Context(), workspace.Command{Line: `setsid sh -c 'echo $$ >pid; exec sleep 308' >/dev/null 2>&1 &
+		while ! [ -s pid ]; do sleep 0.01; done; cat pid`, Output: &out}); err != nil { // it has left the group, which Close ends
 		t.Fatal(err)
 	}
 	w.Close()

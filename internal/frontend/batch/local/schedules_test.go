@@ -91,8 +91,12 @@ func TestScheduledRun(t *testing.T) {
 	q := openQueue(t, dir)
 	x := q.Schedules()
 	now := time.Now().Truncate(time.Second).Add(-time.Hour)
-	s := addSchedule(t, x, schedule.Schedule{Rule: "every 10m", Dir: dir, Task: batch.Task{Prompt: "look"}, DayCost: 1},
-		now)
+	zone := "UTC" // in which the schedule does not run on two days, for DayCost
+	if hour := now.UTC().Hour(); hour > 20 {
+		zone = "Asia/Tokyo"
+	}
+	s := addSchedule(t, x, schedule.Schedule{Rule: "every 10m", Zone: zone, Dir: dir, Task: batch.Task{Prompt: "look"},
+		DayCost: 1}, now)
 	var refusal string
 	d := schedule.Driver{Store: x, Now: func() time.Time { return now },
 		Check: func(schedule.Schedule) string { return refusal }}
