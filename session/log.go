@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-
+	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/llm"
 )
 
@@ -251,7 +251,7 @@ func (l *Log) release() error {
 
 // load reads the entries and returns the offset where the last good line ends.
 func (l *Log) load(path string) (good int64, err error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return 0, err
 	}
@@ -523,7 +523,7 @@ var ErrNotRecorded = errors.New("the session cannot be recorded")
 // markLatest writes the ID of this session to the file latest. Errors are ignored: if the file is missing
 // or outdated, only the order of a list differs.
 func (l *Log) markLatest() {
-	if data, err := os.ReadFile(l.latest); err == nil && string(data) == l.header.ID+"\n" {
+	if data, err := regular.Read(l.latest, maxLatest); err == nil && string(data) == l.header.ID+"\n" {
 		return
 	}
 	temp := l.latest + "." + l.header.ID

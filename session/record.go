@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // A record is where a Log finds an entry: in memory or in its file. Entries that the model no longer sees, those
@@ -37,7 +39,7 @@ func (s *source) entry(r *record) (e Entry, ok bool) {
 		return Entry{}, false
 	}
 	if s.file == nil {
-		f, err := os.Open(s.path)
+		f, err := regular.Open(s.path)
 		if err != nil {
 			return Entry{}, false
 		}

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // A Store is a directory of sessions, with one file for each, named by its ID. A Store without a
@@ -28,6 +30,8 @@ type Store struct {
 // on this machine began or ended. The times of files are not reliable for this: files are copied,
 // and clocks are changed.
 const latest = "latest"
+
+const maxLatest = 1 << 10 // bytes of the file latest
 
 // incomplete is the suffix of a file that [Store.Copy] has not finished. It is not listed.
 const incomplete = ".new"
@@ -177,7 +181,7 @@ func (s Store) List() ([]Summary, error) {
 	}
 	var last string
 	if s.Project != "" {
-		data, _ := os.ReadFile(filepath.Join(s.Dir, latest)) // a missing file means that no turn was recorded
+		data, _ := regular.Read(filepath.Join(s.Dir, latest), maxLatest) // a missing file means that no turn was recorded
 		last = strings.TrimSpace(string(data))
 	}
 	soon := time.Now().Add(time.Minute) // the clocks of file servers differ a little

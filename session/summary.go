@@ -7,9 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
+
+	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
 // A Summary describes a session in a list.
@@ -35,7 +36,7 @@ const summaryBytes = 32 << 10
 // summarize reads what a list shows of a session. The zero Summary is that of an empty file, which a full disk may have
 // left.
 func summarize(path string) (Summary, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return Summary{}, err
 	}
