@@ -22,7 +22,8 @@ type repeats struct {
 	last [sha256.Size]byte // the hash of those calls and their results
 }
 
-// count counts the calls of an answer. It adds the warning to the last result.
+// count compares the calls of an answer and their results with those before. When the warning is due, it adds that to
+// the last result.
 func (r *repeats) count(calls []llm.ToolCall, results []tool.Result) {
 	h := sha256.New()
 	add := func(data []byte) { // with its length: a, bc differs from ab, c

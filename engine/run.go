@@ -56,7 +56,7 @@ func (s *Session) Run(ctx context.Context, in agent.Input) iter.Seq2[Event, erro
 			}
 			in = m.Input
 		}
-		s.failed()
+		s.stopWaking()
 	}
 }
 
@@ -94,7 +94,7 @@ func (s *Session) beginTurn(ctx context.Context) (_ context.Context, end func(un
 
 // runOne processes one message. It reports whether the session can continue.
 func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, error) bool) bool {
-	s.begins(in)
+	s.countWoken(in)
 	if names := s.servers.calledBy(in.Text); len(names) > 0 {
 		if err := s.servers.Connect(ctx, names...); err != nil {
 			yield(Event{Event: agent.Event{End: &agent.End{Reason: session.EndCancelled}}}, nil)

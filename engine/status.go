@@ -64,8 +64,8 @@ func Notification(lines ...string) agent.Input {
 // that always reports something does not spend money unattended.
 const maxWoken = 8
 
-// begins counts the turns that hooks begin.
-func (s *Session) begins(in agent.Input) {
+// countWoken counts the turns that hooks begin, anew from each message of the user.
+func (s *Session) countWoken(in agent.Input) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -76,9 +76,9 @@ func (s *Session) begins(in agent.Input) {
 	}
 }
 
-// failed is called after a turn that failed or was stopped: the model reads what hooks report with the user's next
-// message.
-func (s *Session) failed() {
+// stopWaking keeps hooks from beginning turns until the user's next message, with which the model reads what they report.
+// It is called after a turn that failed or was stopped.
+func (s *Session) stopWaking() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.woken = maxWoken
