@@ -3,7 +3,7 @@ package permission_test
 import (
 	"testing"
 
-	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/confine/permission"
 )
 
 // TestRunsGiven: no answer makes a rule for a program that runs what it reads or is given.
