@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/internal/wire"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/internal/wire"
 )
 
 // A chatDecoder reads an answer of Chat Completions from any of the servers that claim to have this format.

@@ -3,7 +3,7 @@ package openai
 import (
 	"encoding/json"
 
-	"github.com/knack-agent/knack/llm/internal/wire"
+	"github.com/knack-agent/knack/run/llm/internal/wire"
 )
 
 // A chatChunk is an event of a stream, or a whole answer.

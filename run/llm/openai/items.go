@@ -7,8 +7,8 @@ import (
 	"encoding/json"
 	"strings"
 
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/internal/wire"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/internal/wire"
 )
 
 // An itemEvent is one event of a stream or, with Object response, a whole answer.

@@ -14,10 +14,10 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/anthropic"
-	"github.com/knack-agent/knack/llm/internal/wiretest"
-	"github.com/knack-agent/knack/llm/openai"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/anthropic"
+	"github.com/knack-agent/knack/run/llm/internal/wiretest"
+	"github.com/knack-agent/knack/run/llm/openai"
 )
 
 var update = flag.Bool("update", false, "rewrite the events in testdata/odd")

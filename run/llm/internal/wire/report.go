@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/run/llm"
 )
 
 // A report has the members of the error objects of vendors, gateways and frameworks. Google's code is a number,
