@@ -69,14 +69,14 @@ type raw string
 
 type page struct{ bytes.Buffer }
 
-// f writes a format; texts are escaped.
+// f writes a format; texts are escaped, also what reorders text or cannot be seen.
 func (p *page) f(format string, args ...any) {
 	for i, a := range args {
 		switch a := a.(type) {
 		case raw:
 			args[i] = string(a)
 		case string:
-			args[i] = html.EscapeString(a)
+			args[i] = html.EscapeString(plain.Text(a))
 		case State:
 			args[i] = html.EscapeString(string(a))
 		}

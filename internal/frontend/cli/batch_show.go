@@ -216,7 +216,7 @@ func showLogs(c *cobra.Command, r batch.Run) error {
 			continue
 		}
 		fmt.Fprintf(out, "\nsession %s\n", id)
-		front := &line.Front{Out: out, Color: colors(out), Summary: engine.KnownTools().Line}
+		front := &line.Front{Out: drawn(c), Color: colors(out), Summary: engine.KnownTools().Line}
 		front.Show(log)
 		if err := log.Close(); err != nil {
 			return err
