@@ -33,6 +33,7 @@ type Engine struct {
 
 	mu             sync.Mutex
 	project        *Project
+	agreed         map[string]bool // restrictions that cannot be read, without which the user goes on
 	models         *Models
 	nested         *sources.Nested
 	declinedNested map[string]string // nested skills that the user does not trust, path → hash
@@ -189,6 +190,9 @@ func (e *Engine) reload(ctx context.Context, o Options) (Reloaded, error) {
 	now, err := Load(ctx, o)
 	if err != nil {
 		return Reloaded{}, err
+	}
+	if err := e.unreadError(now); err != nil {
+		return Reloaded{}, errors.Join(err, now.Close())
 	}
 	c := Reloaded{Old: was, New: now, OldSkills: e.Catalog().Skills()}
 	if err := e.setProject(now); err != nil {

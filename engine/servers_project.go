@@ -16,6 +16,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/fastjson"
+	"github.com/knack-agent/knack/internal/leaf/jsonc"
 	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
@@ -140,7 +141,8 @@ func readMCPConfig(text string) (mcpConfig, error) {
 			return c, fmt.Errorf("--mcp-config: %w", err)
 		}
 	}
-	if !json.Valid(bytes.TrimPrefix(c.data, []byte("\ufeff"))) {
+	c.data = jsonc.Plain(bytes.TrimPrefix(c.data, []byte("\ufeff")))
+	if !json.Valid(c.data) {
 		return c, fmt.Errorf("%s: not valid JSON", plain.Line(c.place))
 	}
 	return c, nil

@@ -17,6 +17,7 @@ import (
 	"sync"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/jsonc"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
@@ -184,7 +185,7 @@ func (m *Marketplace) parse(data []byte) error {
 		Plugins  []json.RawMessage
 		Renames  json.RawMessage
 	}
-	if err := json.Unmarshal(data, &top); err != nil {
+	if err := json.Unmarshal(jsonc.Plain(data), &top); err != nil {
 		return fmt.Errorf("%s: not a JSON object with a list of plugins: %w", m.File, err)
 	}
 	if !ValidName(top.Name) {

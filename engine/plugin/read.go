@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/jsonc"
 	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
@@ -144,7 +145,7 @@ func (r *reader) object(name string) (fields map[string]json.RawMessage, ok bool
 	if !ok {
 		return nil, false
 	}
-	if err := json.Unmarshal(data, &fields); err != nil || fields == nil {
+	if err := json.Unmarshal(jsonc.Plain(data), &fields); err != nil || fields == nil {
 		why := "not a JSON object"
 		if syntax := new(json.SyntaxError); errors.As(err, &syntax) {
 			why = "not JSON: " + err.Error()
@@ -573,7 +574,7 @@ func (r *reader) readHooks(given json.RawMessage) {
 
 func (r *reader) addHooks(name string) {
 	if data, ok := r.file(name); ok {
-		r.addHooksOf(name, data)
+		r.addHooksOf(name, jsonc.Plain(data))
 	}
 }
 
@@ -585,6 +586,7 @@ func (r *reader) addHooksOf(name string, data json.RawMessage) {
 	}
 	if err := json.Unmarshal(data, &top); err != nil || top == nil {
 		r.problem(knack.CodeJSONInvalid, knack.Error, name, "not a JSON object: its hooks are not used")
+		r.Hooks = append(r.Hooks, Part{Path: name, JSON: json.RawMessage(`"not a JSON object"`)}) // it may hold a guard
 		return
 	}
 	if top["modules"] != nil || top["module"] != nil {
@@ -597,7 +599,8 @@ func (r *reader) addHooksOf(name string, data json.RawMessage) {
 	if inner := top["hooks"]; inner != nil {
 		var events map[string]json.RawMessage
 		if json.Unmarshal(inner, &events) != nil || events == nil {
-			r.problem(knack.CodeHookInvalid, knack.Error, name, "hooks is not an object from events to matchers; it was ignored")
+			r.problem(knack.CodeHookInvalid, knack.Error, name, "hooks is not an object from events to matchers")
+			r.Hooks = append(r.Hooks, Part{Path: name, JSON: inner}) // it may hold a guard
 			return
 		}
 		hooks, top = inner, events
@@ -639,7 +642,7 @@ func (r *reader) readServers(given json.RawMessage) {
 
 func (r *reader) addServers(name string) {
 	if data, ok := r.file(name); ok {
-		r.addServersOf(name, data)
+		r.addServersOf(name, jsonc.Plain(data))
 	}
 }
 

@@ -65,7 +65,7 @@ func inline(ws workspace.Workspace, gate func(Scopes) tool.Gate, sc Scopes, o co
 			return "", err
 		}
 		permit, err := gate(sc).Ask(ctx, tool.Proposal{
-			ID: "inline", Name: "bash", Label: "inline command of " + a.Skill.Name, Input: input,
+			ID: tool.InlineCall, Name: "bash", Label: "inline command of " + a.Skill.Name, Input: input,
 			Subjects: func(context.Context, json.RawMessage) ([]permission.Subject, error) {
 				return []permission.Subject{{Kind: kind, Text: judged, Extra: extra}}, nil
 			},

@@ -410,6 +410,15 @@ func (a *approval) decideCall(ctx context.Context) (tool.Permit, error) {
 
 // preToolUse runs the PreToolUse hooks and keeps their vote and their replacement of the input.
 func (a *approval) preToolUse(ctx context.Context) error {
+	if a.call.ID == tool.InlineCall {
+		if out := a.in.Hooks.Fire(ctx, a.hookInput(hook.PreSkillShellCommand)); out.Vote == hook.Deny || out.Vote == hook.Ask ||
+			out.Broken { // nobody is asked about an inline command
+			a.record.Hook = string(hook.PreSkillShellCommand)
+			a.record.Decision = permission.Decision{Verdict: permission.Deny,
+				Reason: cmp.Or(out.Reason, "a PreSkillShellCommand hook denied it")}
+			return a.refuse(a.record, a.call.Name+" was not run: "+a.record.Decision.Reason)
+		}
+	}
 	out := a.in.Hooks.Fire(ctx, a.hookInput(hook.PreToolUse))
 	if out.Vote != hook.Nothing || out.Input != nil {
 		a.record.Hook = string(hook.PreToolUse)

@@ -29,6 +29,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dlclark/regexp2/v2"
+
 	"github.com/knack-agent/knack/internal/leaf/scripts"
 )
 
@@ -42,26 +44,29 @@ const (
 	UserPromptExpansion Event = "UserPromptExpansion" // a typed /name
 	PreToolUse          Event = "PreToolUse"          // a guard
 	PermissionRequest   Event = "PermissionRequest"   // a guard
-	PermissionDenied    Event = "PermissionDenied"
-	PostToolUse         Event = "PostToolUse"
-	PostToolUseFailure  Event = "PostToolUseFailure"
-	PostToolBatch       Event = "PostToolBatch" // all calls of one answer have ended
-	Notification        Event = "Notification"
-	SubagentStart       Event = "SubagentStart"
-	SubagentStop        Event = "SubagentStop"
-	Stop                Event = "Stop"
-	StopFailure         Event = "StopFailure"
-	PreCompact          Event = "PreCompact"
-	PostCompact         Event = "PostCompact"
-	ConfigChange        Event = "ConfigChange"
-	InstructionsLoaded  Event = "InstructionsLoaded"
-	SkillActivated      Event = "SkillActivated"
-	SkillReleased       Event = "SkillReleased"
+	// PreSkillShellCommand is a guard of inline commands of skills; PreToolUse sees these, too.
+	PreSkillShellCommand Event = "PreSkillShellCommand"
+	PermissionDenied     Event = "PermissionDenied"
+	PostToolUse          Event = "PostToolUse"
+	PostToolUseFailure   Event = "PostToolUseFailure"
+	PostToolBatch        Event = "PostToolBatch" // all calls of one answer have ended
+	Notification         Event = "Notification"
+	SubagentStart        Event = "SubagentStart"
+	SubagentStop         Event = "SubagentStop"
+	Stop                 Event = "Stop"
+	StopFailure          Event = "StopFailure"
+	PreCompact           Event = "PreCompact"
+	PostCompact          Event = "PostCompact"
+	ConfigChange         Event = "ConfigChange"
+	InstructionsLoaded   Event = "InstructionsLoaded"
+	SkillActivated       Event = "SkillActivated"
+	SkillReleased        Event = "SkillReleased"
 )
 
 // Events returns all events in a fixed order.
 func Events() []Event {
 	return []Event{SessionStart, SessionEnd, UserPromptSubmit, UserPromptExpansion, PreToolUse, PermissionRequest,
+		PreSkillShellCommand,
 		PermissionDenied, PostToolUse, PostToolUseFailure, PostToolBatch, Notification, SubagentStart, SubagentStop,
 		Stop, StopFailure, PreCompact, PostCompact, ConfigChange, InstructionsLoaded, SkillActivated,
 		SkillReleased}
@@ -69,13 +74,15 @@ func Events() []Event {
 
 // Guards reports whether a call waits for the hooks of the event. If one of them fails, the call
 // must not run without being asked about.
-func (e Event) Guards() bool { return e == PreToolUse || e == PermissionRequest }
+func (e Event) Guards() bool {
+	return e == PreToolUse || e == PermissionRequest || e == PreSkillShellCommand
+}
 
 // OfTool reports whether the event is about one call of a tool. Then matchers are compared with
 // names of tools, and a hook may have If.
 func (e Event) OfTool() bool {
 	switch e {
-	case PreToolUse, PermissionRequest, PermissionDenied, PostToolUse, PostToolUseFailure:
+	case PreToolUse, PermissionRequest, PreSkillShellCommand, PermissionDenied, PostToolUse, PostToolUseFailure:
 		return true
 	}
 	return false
@@ -163,7 +170,7 @@ type Hook struct {
 	Once     bool          // run only the first time in a session
 	Async    bool          // run in the background; the answer is ignored
 	Rewake   bool          // for an Async hook: if it blocks, the model reads the reason; see [Runner.Late]
-	Required bool          // for a guard: if it fails, it blocks the call instead of asking the user
+	Required bool          // if it fails, it blocks what the event is about; a guard that is not required asks the user
 
 	Origin    string // where it is from: managed, flag, user, project, skill:NAME
 	DefinedIn string // where it is defined, for display
@@ -176,9 +183,9 @@ type Hook struct {
 	// nothing is checked.
 	Verify func() ([]Script, error)
 
-	words   []string       // Matcher as a list of names; nil: it matches all, or re is used
-	re      *regexp.Regexp // Matcher as a regular expression
-	invalid string         // why the definition of a guard is invalid; such a hook always fails
+	words   []string          // Matcher as a list of names; nil: it matches all, or re is used
+	re      func(string) bool // Matcher as a regular expression
+	invalid string            // why the definition of a guard is invalid; such a hook always fails
 }
 
 // A Script is a file that a hook runs, with its approved content.
@@ -188,13 +195,19 @@ type Script = scripts.Script
 // those of commands. nil means no answer.
 type Func func(ctx context.Context, input json.RawMessage) (answer json.RawMessage, err error)
 
-// New returns a hook that calls f. Hooks with the same name run once per event. The error is about
-// the matcher.
+// New returns a hook that calls f. Hooks with the same name run once per event. The error is about the matcher: the
+// hook then matches every event of its kind, and if that is a guard's, blocks each call.
 func New(event Event, matcher, name string, f Func) (Hook, error) {
 	h := Hook{Event: event, Matcher: matcher, Type: OfFunc, Command: name, Func: f, Origin: "host", DefinedIn: "the host"}
 	err := h.compile()
+	if err != nil && event.Guards() {
+		h.Refuse(err.Error())
+	}
 	return h, err
 }
+
+// Refuse makes a guard block each call that it matches, because its definition cannot be understood.
+func (h *Hook) Refuse(why string) { h.invalid, h.Required = why, true }
 
 // String describes in one line what the hook runs, for display.
 func (h *Hook) String() string {
@@ -213,6 +226,9 @@ func (h *Hook) String() string {
 		what += " " + strings.Join(h.Args, " ")
 	}
 	what = strings.Join(strings.Fields(what), " ")
+	if what == "" {
+		what = "(not understood)"
+	}
 	if len(what) > 80 {
 		what = strings.ToValidUTF8(what[:77], "") + "…"
 	}
@@ -238,7 +254,7 @@ func (h *Hook) matches(subjects []string) bool {
 	}
 	switch {
 	case h.re != nil:
-		return slices.ContainsFunc(subjects, h.re.MatchString)
+		return slices.ContainsFunc(subjects, h.re)
 	case h.words != nil:
 		return slices.ContainsFunc(subjects, func(a string) bool { return slices.Contains(h.words, a) })
 	}
@@ -246,7 +262,7 @@ func (h *Hook) matches(subjects []string) bool {
 }
 
 // compile parses the matcher: empty or * matches everything; words separated by | or commas are
-// names; anything else is a regular expression, which may match any part.
+// names; anything else is a regular expression of JavaScript, which may match any part.
 func (h *Hook) compile() error {
 	m := strings.TrimSpace(h.Matcher)
 	if m == "" || m == "*" {
@@ -265,12 +281,24 @@ func (h *Hook) compile() error {
 		}
 		return nil
 	}
-	var err error
-	if h.re, err = regexp.Compile(m); err != nil {
+	if re, err := regexp.Compile(m); err == nil { // most are the same in Go, which needs no time limit
+		h.re = re.MatchString
+		return nil
+	}
+	re, err := regexp2.Compile(m, regexp2.ECMAScript)
+	if err != nil {
 		return fmt.Errorf("matcher %q: %w", h.Matcher, err)
+	}
+	re.MatchTimeout = matchTimeout
+	h.re = func(a string) bool {
+		yes, err := re.MatchString(a)
+		return yes || err != nil // it took too long: then the hook decides
 	}
 	return nil
 }
+
+// matchTimeout limits the comparison of one matcher with one name. Regular expressions of JavaScript may take for ever.
+const matchTimeout = 100 * time.Millisecond
 
 // An Input describes an event to hooks, as JSON. The first fields are set for every event, the
 // others for the events that their comments name.

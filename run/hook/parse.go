@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack/internal/leaf/jsonc"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 )
 
@@ -34,6 +35,7 @@ const maxTimeout = 24 * time.Hour
 // rule reports whether a text is a valid permission rule; nil: every text is.
 func Parse(text []byte, rule func(string) error) ([]Hook, []Problem) {
 	p := parser{rule: rule}
+	text = jsonc.Plain(text)
 	switch kind(text) {
 	case '{':
 		p.mapping(text)
@@ -41,7 +43,7 @@ func Parse(text []byte, rule func(string) error) ([]Hook, []Problem) {
 		p.list(text)
 	case 'n': // null
 	default:
-		p.problem(0, "hooks are a mapping from events to matchers, or a list")
+		p.unclear(Hook{Event: PreToolUse}, 0, "hooks are a mapping from events to matchers, or a list")
 	}
 	return p.hooks, p.problems
 }
@@ -54,6 +56,20 @@ type parser struct {
 
 func (p *parser) problem(at int, format string, args ...any) {
 	p.problems = append(p.problems, Problem{At: at, Message: fmt.Sprintf(format, args...)})
+}
+
+// unclear reports a part of the hooks that cannot be understood. If it may hold a guard, there is one that always
+// fails, so that the calls do not run unchecked.
+func (p *parser) unclear(h Hook, at int, format string, args ...any) {
+	why := fmt.Sprintf(format, args...)
+	if !h.Event.Guards() {
+		p.problem(at, "%s: %s", h.Event, why)
+		return
+	}
+	h.Type, h.invalid = OfCommand, why
+	p.hooks = append(p.hooks, h)
+	p.problem(at, "%s: %s: the calls that it guards need approval, and are refused where there is no user to ask",
+		h.Event, why)
 }
 
 func (p *parser) mapping(text []byte) {
@@ -70,21 +86,24 @@ func (p *parser) mapping(text []byte) {
 				Foreign: foreignEvent(event.key)})
 			return
 		}
+		if kind(v.text) == 'n' { // null
+			return
+		}
 		if kind(v.text) != '[' {
-			p.problem(v.at, "%s is not followed by a list of matchers", e)
+			p.unclear(Hook{Event: e}, v.at, "it is not followed by a list of matchers")
 			return
 		}
 		each(v.text, func(_, m value) {
 			m.at += v.at
 			p.matcher(e, m)
 		}, nil)
-	}, func(at int, err error) { p.problem(at, "%v", err) })
+	}, func(at int, err error) { p.unclear(Hook{Event: PreToolUse}, at, "%v", err) })
 }
 
 // matcher reads {matcher, hooks: […]}.
 func (p *parser) matcher(e Event, m value) {
 	if kind(m.text) != '{' {
-		p.problem(m.at, "%s: a matcher is not an object", e)
+		p.unclear(Hook{Event: e}, m.at, "a matcher is not an object")
 		return
 	}
 	h := Hook{Event: e}
@@ -110,7 +129,7 @@ func (p *parser) matcher(e Event, m value) {
 		}
 	}
 	if hooks == nil || kind(hooks.text) != '[' {
-		p.problem(m.at, "%s: a matcher has no list hooks", e)
+		p.unclear(h, m.at, "a matcher has no list hooks")
 		return
 	}
 	each(hooks.text, func(_, v value) {
@@ -124,7 +143,7 @@ func (p *parser) list(text []byte) {
 	each(text, func(_, v value) {
 		var h struct{ Event string }
 		if kind(v.text) != '{' || json.Unmarshal(v.text, &h) != nil {
-			p.problem(v.at, "a hook is not an object with an event")
+			p.unclear(Hook{Event: PreToolUse}, v.at, "a hook is not an object with an event")
 			return
 		}
 		e, why := eventOf(h.Event)
@@ -133,7 +152,7 @@ func (p *parser) list(text []byte) {
 			return
 		}
 		p.hook(Hook{Event: e, Type: OfCommand}, v, "")
-	}, func(at int, err error) { p.problem(at, "%v", err) })
+	}, func(at int, err error) { p.unclear(Hook{Event: PreToolUse}, at, "%v", err) })
 }
 
 func (p *parser) keepInvalid(at int, format string, args ...any) {
@@ -143,9 +162,10 @@ func (p *parser) keepInvalid(at int, format string, args ...any) {
 // hook reads one hook. wrong describes what is wrong with its matcher; "" if nothing is.
 func (p *parser) hook(h Hook, v value, wrong string) {
 	if kind(v.text) != '{' {
-		p.problem(v.at, "%s: a hook is not an object", h.Event)
+		p.unclear(h, v.at, "a hook is not an object")
 		return
 	}
+	onFailure := ""
 	listed := h.Type != "" // it is in the list form
 	var seconds *float64
 	shell := "bash"
@@ -183,6 +203,11 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 			if read(&h.Required, "true or false"); wrong != "" && kind(f.text) != 'f' {
 				h.Required = true // a wrong value other than false: the safer reading is true
 			}
+		case "onFailure":
+			if read(&onFailure, "continue or block"); wrong == "" && onFailure != "continue" && onFailure != "block" {
+				wrong, at = "onFailure is not continue or block", v.at+f.at
+			}
+			h.Required = h.Required || onFailure != "continue" // a value that means nothing: the safer reading
 		case "event", "matcher":
 			if !listed {
 				p.keepInvalid(v.at+key.at, "%s: %q is not a key of a hook; it is ignored", h.Event, key.key)
@@ -215,7 +240,8 @@ func (p *parser) hook(h Hook, v value, wrong string) {
 		wrong = h.check(seconds, listed, p.rule)
 	}
 	if wrong == "" {
-		if h.Required && !h.Event.Guards() {
+		if h.Required && !h.Event.Guards() && onFailure == "" {
+			h.Required = false
 			p.keepInvalid(v.at, "%s: required applies only to PreToolUse and PermissionRequest", h.Event)
 		}
 		p.hooks = append(p.hooks, h)

@@ -663,6 +663,8 @@ func (o *Outcome) merge(e Event, h *Hook, r reply, err error) {
 		o.Failed = append(o.Failed, &Failure{e, h, err})
 		var code *exitError
 		switch {
+		case !e.Guards() && h.Required:
+			o.Block, o.Reason = true, fmt.Sprintf("the required %s hook %q failed: %v", e, h, err)
 		case !e.Guards():
 		case h.Required:
 			o.raiseVote(Deny, fmt.Sprintf("the required %s hook %q failed: %v", e, h, err))

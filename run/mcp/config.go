@@ -23,6 +23,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/internal/leaf/jsonc"
 )
 
 // A Server describes how to reach one MCP server: by Command, by URL, or by Open.
@@ -155,6 +156,7 @@ func Parse(data []byte, origin permission.Origin, place string) ([]Server, []kna
 	if len(data) > maxConfig {
 		return nil, []knack.Problem{problem("it is larger than %d bytes", maxConfig)}
 	}
+	data = jsonc.Plain(data)
 	var top map[string]json.RawMessage
 	if err := json.Unmarshal(data, &top); err != nil {
 		return nil, []knack.Problem{problem("not a JSON object: %v", err)}

@@ -39,11 +39,14 @@ var AllowAll Gate = GateFunc(func(ctx context.Context, p Proposal) (Permit, erro
 	return Permit{Input: p.Input, Subjects: subjects}, err
 })
 
+// InlineCall is the ID of the Proposal of an inline command of a skill, which no model calls.
+const InlineCall = "inline"
+
 // A Proposal is a call on which a [Gate] has to decide. Most Proposals come from a model
 // and are made by [Call]; a program makes its own to apply the same rules to its
 // actions.
 type Proposal struct {
-	ID    string          // of the call
+	ID    string          // of the call, or InlineCall
 	Name  string          // of the tool
 	Label string          // for the user; "": Name
 	Input json.RawMessage // checked against the tool's schema

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/jsonc"
 )
 
 // A node is a JSON value with its position. Settings are read into nodes one entry at a time, so that
@@ -57,9 +58,10 @@ func (n *node) is() string {
 
 // A file is one source of settings while it is read.
 type file struct {
-	path string // as named in problems: a path, or --settings
-	data []byte
-	add  func(knack.Problem)
+	path  string // as named in problems: a path, or --settings
+	data  []byte
+	plain []byte // data without comments and trailing commas; the same offsets
+	add   func(knack.Problem)
 }
 
 const (
@@ -97,14 +99,15 @@ func (f *file) parse() (n *node, whole bool) {
 			Message: fmt.Sprintf("settings have at most %d bytes", maxSize)})
 		return nil, false
 	}
-	if len(bytes.TrimSpace(f.data)) == 0 {
-		return nil, true
-	}
 	if !utf8.Valid(f.data) {
 		f.add(knack.Problem{Code: knack.CodeEncoding, Severity: knack.Error, Path: f.path, Message: "not UTF-8"})
 		return nil, false
 	}
-	p := parser{d: json.NewDecoder(bytes.NewReader(f.data)), f: f}
+	f.plain = jsonc.Plain(f.data)
+	if len(bytes.TrimSpace(f.plain)) == 0 {
+		return nil, true
+	}
+	p := parser{d: json.NewDecoder(bytes.NewReader(f.plain)), f: f}
 	p.d.UseNumber()
 	n, err := p.value(0)
 	if err == nil {
@@ -125,7 +128,7 @@ func (f *file) parse() (n *node, whole bool) {
 	}
 	hint := ""
 	if bytes.HasPrefix(f.data[min(at, len(f.data)):], []byte("/")) {
-		hint = "JSON has no comments"
+		hint = "a comment begins with // or stands between /* and */"
 	}
 	if syntax != nil && strings.Contains(syntax.Error(), "escape code") {
 		hint = `in JSON, a backslash is written \\`
@@ -141,8 +144,8 @@ type parser struct {
 
 // skip returns the offset of the next token.
 func (p *parser) skip(at int) int {
-	for at < len(p.f.data) {
-		switch p.f.data[at] {
+	for at < len(p.f.plain) {
+		switch p.f.plain[at] {
 		case ' ', '\t', '\r', '\n', ',', ':':
 			at++
 			continue

@@ -14,8 +14,11 @@
 // and can only make some limits stricter. Files are opened inside the project's root: a link that
 // leaves it is not followed.
 //
-// Of a file that is not valid JSON, only the deny and ask rules before the error apply. If this is a
-// managed file, Load returns an error, because an unreadable policy must not be treated as no policy.
+// Comments and trailing commas are read. Of a file that is not valid JSON otherwise, only the deny and ask rules before
+// the error apply, and it is among [Config.Unread]: nobody knows what the rest restricts. The same holds for an entry
+// of permissions.deny and ask, hooks, sandbox or another restriction that has the wrong type: then the file's grants do
+// not apply. If this is a managed file, Load returns an error, because an unreadable policy must not be treated as no
+// policy.
 package config
 
 import (
@@ -74,7 +77,10 @@ type Config struct {
 	Rules    permission.Rules
 	Raw      map[string][]Section // hooks, mcpServers, providers, models.known, marketplaces
 	Problems []knack.Problem
-	Foreign  Foreign
+	// Unread are those of the Problems that are about restrictions which could not be read: nothing may start before a
+	// person has agreed to go on without them.
+	Unread  []knack.Problem
+	Foreign Foreign
 
 	from   map[string][]Position
 	values []Value
@@ -103,6 +109,7 @@ type layer struct {
 	pi      bool // of Pi; the other foreign files are Claude Code's
 	project bool
 	silent  bool // an untrusted project or a broken file: only deny and ask rules apply
+	lost    bool // a restriction could not be read, so that what grants something does not apply
 	flag    bool // from the command line
 	policy  bool // from Options.Policy: only what restricts applies
 }
@@ -129,6 +136,12 @@ func Load(options Options) (*Config, error) {
 	}
 	if err := load.merge(); err != nil {
 		return nil, err
+	}
+	for _, y := range load.layers {
+		if y.lost && y.origin == permission.Managed {
+			i := slices.IndexFunc(config.Unread, func(p knack.Problem) bool { return p.Path == y.path })
+			return nil, fmt.Errorf("managed settings: %s", config.Unread[i])
+		}
 	}
 	return config, nil
 }
@@ -158,13 +171,91 @@ func (l *loader) read(from layer, path string, data []byte) (layer, bool) {
 	}
 	from.top = top
 	from.silent = from.silent || !whole
+	if !whole && !from.pi {
+		l.unread(l.result.Problems[len(l.result.Problems)-1])
+	}
 	if top != nil && from.foreign {
 		l.adopt(&from)
+	}
+	if top != nil {
+		from.lost = l.lostRestrictions(from)
 	}
 	if top != nil {
 		l.layers = append(l.layers, from)
 	}
 	return from, whole
+}
+
+// unread records a problem with restrictions.
+func (l *loader) unread(p knack.Problem) { l.result.Unread = append(l.result.Unread, p) }
+
+// restricts reports whether a setting can restrict, so that its loss weakens.
+func (k key) restricts() bool {
+	switch k.name {
+	case "permissions.deny", "permissions.ask", "permissions.protectedPaths", "permissions.disableBypassPermissionsMode",
+		"hooks", "strictKnownMarketplaces":
+		return true
+	}
+	return k.setBy == onlyStricter || strings.HasPrefix(k.name, "sandbox.")
+}
+
+// grants reports whether a setting can allow something that is not allowed without it.
+func (k key) grants() bool {
+	switch k.name {
+	case "permissions.allow", "permissions.defaultMode", "permissions.additionalDirectories", "sandbox.allowRead",
+		"sandbox.allowWrite", "sandbox.allowHosts", "sandbox.env", "web.allowPrivate":
+		return true
+	}
+	return false
+}
+
+// lostRestrictions records the restrictions of a layer that have the wrong type, and reports whether there are any. Of
+// an untrusted project only the deny and ask rules would count.
+func (l *loader) lostRestrictions(from layer) (lost bool) {
+	report := func(at int, format string, args ...any) {
+		line, column := from.place(at)
+		l.unread(knack.Problem{Code: knack.CodeFieldType, Severity: knack.Error, Path: from.path, Line: line, Column: column,
+			Message: fmt.Sprintf(format, args...)})
+		lost = true
+	}
+	for _, k := range table() {
+		rule := k.name == "permissions.deny" || k.name == "permissions.ask"
+		if !k.restricts() || from.silent && !rule || from.pi {
+			continue
+		}
+		val := from.top
+		for _, part := range strings.Split(k.name, ".") {
+			if val.kind != 'o' {
+				if val.kind != '0' { // null is not set
+					report(val.at, "%s is %s: what is below it cannot be read", strings.TrimSuffix(k.name, "."+part), val.displayText())
+				}
+				val = nil
+				break
+			}
+			if val = val.get(part); val == nil || val.kind == '0' {
+				val = nil
+				break
+			}
+		}
+		if val == nil || k.kind == raw && val.kind == 'l' && len(val.items) == 0 {
+			continue
+		}
+		if want := k.expected(val); want != "" {
+			report(val.at, "%s is %s: it must be %s", k.name, val.displayText(), want)
+			continue
+		}
+		for _, it := range val.items {
+			want := k.bad(it)
+			if rule && want == "" {
+				if _, err := permission.ParseRule(it.text, from.origin); err != nil {
+					report(it.at, "%s: %v", k.name, err)
+				}
+			} else if want != "" {
+				report(it.at, "%s contains %s: it must be %s", k.name, it.displayText(), want)
+			}
+		}
+	}
+	return lost
 }
 
 func (l *loader) open(from layer, path string) (whole bool) {
@@ -174,6 +265,9 @@ func (l *loader) open(from layer, path string) (whole bool) {
 	}
 	if err != nil {
 		l.problem(unreadable(path, err))
+		if !from.pi {
+			l.unread(unreadable(path, err))
+		}
 		return false
 	}
 	_, whole = l.read(from, path, data)
@@ -368,6 +462,9 @@ func (l *loader) projectFile(root *os.Root, name string, from layer) {
 	data, err := regular.ReadIn(root, name, maxSize)
 	if err != nil {
 		l.problem(unreadable(path, err))
+		if !from.pi {
+			l.unread(unreadable(path, err))
+		}
 		return
 	}
 	from.silent = true
@@ -607,6 +704,11 @@ func (l *loader) counts(from layer, setting key, val *node) bool {
 	if from.silent {
 		return restrictive
 	}
+	if from.lost && setting.grants() {
+		from.problem(val.at, codeIgnored, knack.Warn, "", "%s does not count, because a restriction of this file cannot be read",
+			setting.name)
+		return false
+	}
 	why := ""
 	switch {
 	case setting.setBy == fromOwner && (from.project || from.flag):
@@ -656,7 +758,7 @@ func (l *loader) key(setting key) any {
 			at := l.at(from, val)
 			l.result.Raw[setting.name] = append(l.result.Raw[setting.name], Section{Origin: at.Origin, Path: at.Path,
 				Line: at.Line, Column: at.Column,
-				JSON: json.RawMessage(from.data[val.at:val.end])})
+				JSON: json.RawMessage(from.plain[val.at:val.end])})
 			l.result.from[setting.name] = append(l.result.from[setting.name], at)
 		case setting.kind == list:
 			if lists == nil {

@@ -123,6 +123,9 @@ func (f *file) indent(n *node) string {
 // insert adds a member at the end of an object.
 func (f *file) insert(n *node, key string, value []byte) []byte {
 	name, _ := json.Marshal(key)
+	if len(n.members) == 0 && len(bytes.TrimSpace(f.data[n.at+1:n.end-1])) > 0 { // comments, which stay
+		return f.splice(n.at+1, n.at+1, fmt.Appendf(nil, "\n%s  %s: %s\n", f.indent(n), name, value))
+	}
 	if len(n.members) == 0 {
 		indent := f.indent(n)
 		return f.splice(n.at, n.end, fmt.Appendf(nil, "{\n%s  %s: %s\n%s}", indent, name, value, indent))
@@ -150,6 +153,8 @@ func (f *file) remove(n *node, key string) []byte {
 			end = n.members[i+1].at // with the following comma
 		} else if i > 0 && kept {
 			start = max(from, n.members[i-1].val.end) // with the preceding comma
+		} else {
+			end = n.end - 1 // nothing is left, also no trailing comma
 		}
 		out.Write(f.data[from:start])
 		from = end

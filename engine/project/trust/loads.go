@@ -11,6 +11,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/frontmatter"
+	"github.com/knack-agent/knack/internal/leaf/jsonc"
 	"github.com/knack-agent/knack/internal/leaf/layout"
 )
 
@@ -82,7 +83,7 @@ func programs(k Kind, data []byte) (found bool, wants []string) {
 	var doc struct {
 		Servers map[string]any `json:"mcpServers"`
 	}
-	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	data = jsonc.Plain(bytes.TrimPrefix(data, []byte("\ufeff")))
 	if json.Unmarshal(data, &doc) != nil || doc.Servers == nil && k == MCP {
 		json.Unmarshal(data, &doc.Servers) // the file may contain the servers without the key mcpServers
 	}
@@ -108,7 +109,7 @@ func programs(k Kind, data []byte) (found bool, wants []string) {
 // approve.
 func idle(at string, data []byte) bool {
 	var doc map[string]json.RawMessage
-	if json.Unmarshal(bytes.TrimPrefix(data, []byte("\ufeff")), &doc) != nil || len(doc) == 0 {
+	if json.Unmarshal(jsonc.Plain(bytes.TrimPrefix(data, []byte("\ufeff"))), &doc) != nil || len(doc) == 0 {
 		return false
 	}
 	for key := range doc {
@@ -121,7 +122,7 @@ func idle(at string, data []byte) bool {
 
 func loadsJSON(data []byte) []string {
 	var v any
-	if json.Unmarshal(bytes.TrimPrefix(data, []byte("\ufeff")), &v) != nil {
+	if json.Unmarshal(jsonc.Plain(bytes.TrimPrefix(data, []byte("\ufeff"))), &v) != nil {
 		return []string{"not JSON: only what it denies would count"}
 	}
 	var lines []string

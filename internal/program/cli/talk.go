@@ -61,6 +61,9 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	}
 	front := &line.Front{In: in, Out: drawn(c), Color: colors(c.OutOrStdout()),
 		History: engine.Env(nil).StateFile("history")}
+	if err := e.AskUnread(ctx, front); err != nil {
+		return err
+	}
 	s, err := f.start(ctx, e, front, nil, stderr)
 	if err != nil {
 		return err
@@ -133,8 +136,13 @@ func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	var before func(ctx context.Context, person engine.Person) error
-	if !f.trust && !f.bare && e.NeedsTrust() {
-		before = func(ctx context.Context, person engine.Person) error { return command.AskTrust(ctx, e, person) }
+	if trusts := !f.trust && !f.bare && e.NeedsTrust(); trusts || len(e.Project().Unread()) > 0 {
+		before = func(ctx context.Context, person engine.Person) error {
+			if err := e.AskUnread(ctx, person); err != nil || !trusts {
+				return err
+			}
+			return command.AskTrust(ctx, e, person)
+		}
 	}
 	said := &warningLines{} // the screen owns the terminal
 	defer func() {

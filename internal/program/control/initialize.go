@@ -163,8 +163,20 @@ type modelInfo struct {
 	Effort      bool   `json:"supportsEffort,omitempty"`
 }
 
-// initialize starts the session with the host's setup.
+// initialize starts the session with the host's setup. If that fails, messages are refused until it succeeds: what the
+// host wanted to guard would run without its guards.
 func (s *server) initialize(ctx context.Context, request json.RawMessage) (any, error) {
+	out, err := s.setUp(ctx, request)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.notSetUp = nil
+	if err != nil {
+		s.host, s.notSetUp = true, fmt.Errorf("initialize failed, so no message is accepted until it succeeds: %w", err)
+	}
+	return out, err
+}
+
+func (s *server) setUp(ctx context.Context, request json.RawMessage) (any, error) {
 	var in initialize
 	if err := decode(request, &in); err != nil {
 		return nil, fmt.Errorf("initialize: %w", err)
@@ -257,7 +269,8 @@ func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
 			for _, id := range m.Callbacks {
 				h, err := s.callback(hook.Event(event), m, id)
 				if err != nil {
-					return u, fmt.Errorf("hooks: %s: %w", event, err)
+					u.problem("hooks: %s: %v: it applies to every event of this kind%s", event, err,
+						map[bool]string{true: ", and refuses each call"}[hook.Event(event).Guards()])
 				}
 				u.host.Hooks = append(u.host.Hooks, h)
 			}
@@ -313,9 +326,13 @@ func (s *server) callback(event hook.Event, m hookMatcher, id string) (hook.Hook
 		return answer, err
 	})
 	h.Timeout = time.Duration(m.Timeout * float64(time.Second))
-	h.Required = block
+	h.Required = h.Required || block
 	if h.Timeout < 0 {
+		h.Timeout = 0
 		err = errors.Join(err, errors.New("the timeout is negative"))
+		if event.Guards() {
+			h.Refuse(err.Error())
+		}
 	}
 	return h, err
 }

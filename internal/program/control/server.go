@@ -83,6 +83,7 @@ type server struct {
 	tightened    tightened
 	conversation *engine.Conversation // nil: not started yet
 	host         bool                 // initialize was received
+	notSetUp     error                // why the last initialize failed; nil: it did not
 	setup        setup                // from initialize
 	pending      map[string]chan answer
 	lastRequest  int // number of our requests so far
@@ -323,10 +324,13 @@ func (s *server) prompted(ctx context.Context, in queuedFrame) {
 		s.badLine(in.line.number, field, err)
 		return
 	}
-	p.number, p.together = in.line.number, in.line.together
 	s.mu.Lock()
-	host, conversation := s.host, s.conversation
+	host, conversation, refused := s.host, s.conversation, s.notSetUp
 	s.mu.Unlock()
+	if refused != nil {
+		p = prompt{id: in.frame.UUID, silent: p.silent, bad: refused}
+	}
+	p.number, p.together = in.line.number, in.line.together
 	if host && conversation != nil {
 		text := escapeUnknown(conversation.Session(), p.Text)
 		if p.Typed == p.Text {

@@ -720,3 +720,19 @@ func FuzzServe(f *testing.F) {
 		}
 	})
 }
+
+// TestFailedInitialize: a host that could not set up its guards gets no answers until it can, and a matcher that
+// cannot be understood is for every call.
+func TestFailedInitialize(t *testing.T) {
+	h := newHost(t, llmtest.New(llmtest.Reply("fine")), nil)
+	h.ask("1", `{"subtype":"initialize","hooks":{"PreToolUse":7}}`)
+	h.user("go")
+	h.expect(`"type":"result"`, "initialize failed")
+	h.ask("2", `{"subtype":"initialize","hooks":{"PostToolUse":[{"matcher":"(","hookCallbackIds":["a"]}],`+
+		`"PreToolUse":[{"matcher":"^(?!Read).*","hookCallbackIds":["b"]}]}}`)
+	h.user("go")
+	h.expect(`"type":"result"`, "fine")
+	if err := h.end(); err != nil {
+		t.Error(err)
+	}
+}
