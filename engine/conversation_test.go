@@ -10,6 +10,7 @@ import (
 
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/enginetest"
 	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/llm/llmtest"
@@ -58,8 +59,8 @@ func TestConversation(t *testing.T) {
 					t.Error("the session that was yielded is not the current one")
 				}
 				happened = append(happened, e.Session.ID())
-			case short(e) != "":
-				happened = append(happened, short(e))
+			case enginetest.Short(e) != "":
+				happened = append(happened, enginetest.Short(e))
 			}
 		}
 	}

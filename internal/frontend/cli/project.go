@@ -15,6 +15,7 @@ import (
 	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/internal/frontend/line"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
@@ -66,6 +67,7 @@ func (f *projectFlags) options() engine.Options {
 		NoSkills: f.noSkills, Trust: f.trust, Window: f.window,
 		MCPConfig: f.mcp, StrictMCP: f.strict,
 		Version: version(), BuiltIn: []agent.Definition{guide()}, Commands: command.All(line.Hotkeys),
+		Parts:     part.All(),
 		Schedules: keeper{}, Batches: &batchKeeper{},
 	}
 }

@@ -8,13 +8,13 @@ import (
 
 	"github.com/knack-agent/knack/checkpoint"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/engine/command"
+	"github.com/knack-agent/knack/engine/part/undo"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
 func sessionRestoreCommand() *cobra.Command {
 	var flags projectFlags
-	var to command.Rewind
+	var to undo.Rewind
 	asJSON := false
 	c := &cobra.Command{
 		Use:   "restore ID",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/llm"
 	"github.com/knack-agent/knack/permission"
@@ -136,7 +137,7 @@ code is 1 if the result is an error.`,
 // secrets or protected paths.
 func userGate(e *engine.Engine, deny []string) (tool.Gate, error) {
 	place, rules := e.PathContext(), e.Project().Rules()
-	denied, problems := permission.ParseRules(deny, permission.Flag, place.Dir, engine.KnownTools().AllNames()...)
+	denied, problems := permission.ParseRules(deny, permission.Flag, place.Dir, part.KnownTools().AllNames()...)
 	for _, p := range problems {
 		if p.Severity == permission.SeverityError {
 			return nil, engine.Usagef("knack help permissions", "--deny: %s", p.Message)

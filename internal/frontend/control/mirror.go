@@ -45,7 +45,7 @@ func (o *Messages) mirrored(e engine.Event) {
 	w := o.mirror.writers[log]
 	if w == nil {
 		p := o.session.Engine().Project()
-		w = &claude.Writer{Session: id, Dir: p.Dir(), Version: p.Version(), Agent: agent, Tools: engine.KnownTools(),
+		w = &claude.Writer{Session: id, Dir: p.Dir(), Version: p.Version(), Agent: agent, Tools: p.KnownTools(),
 			UUID: func(e *session.Entry, part int) string {
 				id := o.headOf(log, e.ID).UUID
 				switch {
