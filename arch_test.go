@@ -103,7 +103,7 @@ func forbidden(from, to string, test bool) string {
 		return "a package directly in internal needs a row in this file"
 	case from == to || toLeaf:
 		return ""
-	case test && (path.Dir(to) == from || path.Dir(to) == path.Dir(from) || strings.HasSuffix(to, "test") || from == "."):
+	case test && (strings.HasPrefix(to, from+"/") || path.Dir(to) == path.Dir(from) || strings.HasSuffix(to, "test") || from == "."):
 		return "" // a test may use the test packages, and the root's examples the packages above
 	case leaf:
 		return "a leaf imports nothing of ours but leaves"

@@ -70,9 +70,9 @@ func leadTools(p *Project, d *agent.Definition, given string) string {
 	case d.Tools == nil:
 		terms = append(terms, given)
 	default:
-		may, _ := tool.Select(p.KnownTools(), p.defaultTools(), coding.Choice(given, p.defaultTools()))
+		may, _ := tool.Select(p.known().tools, p.known().defaults, coding.Choice(given, p.known().defaults))
 		for _, name := range d.Tools {
-			t, known := p.KnownTools().Find(name)
+			t, known := p.known().tools.Find(name)
 			if _, ok := may.Find(name); given == "" || !known || ok || t.Name == "Skill" {
 				term("", name)
 			}

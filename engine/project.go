@@ -128,7 +128,7 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	}
 	settings := config.Options{
 		Managed: sources.ManagedDirs(runtime.GOOS), Dir: p.dir, Root: p.root,
-		Tools: p.toolNames, Policy: o.Policy, Settings: o.Settings, Flags: o.Values, Bare: o.NoSettings, Check: p.trust.Check,
+		Tools: func() []string { return p.known().names() }, Policy: o.Policy, Settings: o.Settings, Flags: o.Values, Bare: o.NoSettings, Check: p.trust.Check,
 		ConfigHome: env.ConfigDir(), ClaudeHome: env.ClaudeDir(), PiHome: env.piDir(),
 	}
 	if !p.hasLayer("user") {
@@ -258,7 +258,7 @@ func (p *Project) findTemplates() {
 	o, env := &p.options, p.options.Env
 	place := permission.PathContext{Dir: p.dir, Home: p.home, Own: env.OwnDirs()}
 	p.texts = instructions.Options{Secret: place.Secret, Check: p.trust.Check, Templates: o.Templates,
-		Tools: p.toolNames}
+		Tools: func() []string { return p.known().names() }}
 	if !o.Bare {
 		p.texts.Dir, p.texts.Root, p.texts.Home = p.dir, p.root, p.home
 		p.texts.ConfigHome, p.texts.ClaudeHome = env.ConfigDir(), env.ClaudeDir()

@@ -514,7 +514,7 @@ func chosenTools(p *Project, spec string, files, set tool.Set) tool.Set {
 		return set
 	}
 	known := slices.Concat(withAgent(files), set)
-	base := p.defaultTools() + ",mcp__*,list_mcp_resources,read_mcp_resource,wait_for_mcp_servers"
+	base := p.known().defaults + ",mcp__*,list_mcp_resources,read_mcp_resource,wait_for_mcp_servers"
 	chosen, _ := tool.Select(known, base, coding.Choice(spec, base))
 	return slices.DeleteFunc(set, func(t tool.Tool) bool {
 		return !slices.ContainsFunc(chosen, func(c tool.Tool) bool { return c.Name == t.Name })

@@ -220,7 +220,7 @@ func (s *Session) setTools(p *Project) {
 	own := s.parts.tools()
 	s.files = slices.Concat(s.place.wrap(s.parts.wrap(coding.Tools(s.ws, s.coding), s.home())), s.web, s.memoryTools(p),
 		own.Listed)
-	base := p.defaultTools()
+	base := p.known().defaults
 	spec, skill := cutSkillTerm(s.options.Tools)
 	chosen, problems := tool.Select(withAgent(s.files), base, coding.Choice(spec, base))
 	for _, x := range problems {

@@ -43,20 +43,13 @@ var coreTools = sync.OnceValue(func() tool.Set {
 		worktreeTools(nil))
 })
 
-// KnownTools returns the tools of the program, for rules, hooks and front ends. They must not be called.
-func (p *Project) KnownTools() tool.Set { return p.known().tools }
-
-// toolNames returns the names of the program's tools.
-func (p *Project) toolNames() []string { return p.known().tools.AllNames() }
-
-// defaultTools returns the names of the tools of a session that chooses no others.
-func (p *Project) defaultTools() string { return p.known().defaults }
-
 // known is what is known of the tools of a program without a session.
 type known struct {
 	tools    tool.Set
 	defaults string // the names of those that a session has which chooses none
 }
+
+func (k known) names() []string { return k.tools.AllNames() }
 
 func knownOf(parts []Part) known {
 	names := []string{coding.Names(), "Agent", web.FetchName, web.SearchName, memory.Name}
