@@ -5,8 +5,8 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // ErrEmpty is the error of commands that need a conversation in which something was said.

@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/offline"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/tool/web"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/offline"
+	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/web"
 )
 
 // WebTools returns the tools for the web as a program without a conversation uses them: no model answers prompts, and

@@ -10,7 +10,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part/plan"
 	"github.com/knack-agent/knack/engine/part/undo"
-	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/run/tool"
 )
 
 // All returns the parts. Undo is the first: it keeps what the innermost tool changes.

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/knack-agent/knack/checkpoint"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/enginetest"
 	"github.com/knack-agent/knack/engine/part/undo"
-	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/run/checkpoint"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // TestUndo: what tools and commands change in turns can be taken back, turn by turn, and after a resume; the

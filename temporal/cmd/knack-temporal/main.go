@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/log"
 
+	_ "github.com/knack-agent/knack/confine/sandbox/launcher"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/internal/frontend/cli"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	_ "github.com/knack-agent/knack/sandbox/launcher"
+	"github.com/knack-agent/knack/internal/program/cli"
 	"github.com/knack-agent/knack/temporal/queue"
 )
 
