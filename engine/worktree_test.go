@@ -13,6 +13,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part/undo"
 	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/checkpoint"
 	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
