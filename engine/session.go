@@ -170,6 +170,12 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	if s.gate, err = s.newGate(p); err != nil {
 		return nil, errors.Join(err, s.jobs.release())
 	}
+	if old := s.gate.Uncounted(); len(old) > 0 && from == nil {
+		s.problems = append(s.problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn,
+			Message: "answers that no longer count: " + plain.List(old, maxUnused) + ": what such a program runs is asked " +
+				"about each time",
+			Hint: "write a rule into your settings if you need one: knack help permissions"})
+	}
 	if from != nil {
 		s.gate.SetMode(from.gate.Mode())
 	}

@@ -226,7 +226,7 @@ type End struct {
 	Error string `json:"error,omitempty"` // why it is not Done
 	// Fatal means that further attempts would fail in the same way, as for a directory that does not exist.
 	Fatal bool `json:"fatal,omitempty"`
-	// Died means that the process of the run died, which counts as the death of a worker does; State is Ready.
+	// Died means that the worker died or hung, see Lost; State is Ready.
 	Died     bool            `json:"-"`
 	After    time.Duration   `json:"-"` // for a failed run with attempts left: not before this
 	Question json.RawMessage `json:"-"`

@@ -69,14 +69,14 @@ type raw string
 
 type page struct{ bytes.Buffer }
 
-// f writes a format; texts are escaped.
+// f writes a format; texts are escaped, also what reorders text or cannot be seen.
 func (p *page) f(format string, args ...any) {
 	for i, a := range args {
 		switch a := a.(type) {
 		case raw:
 			args[i] = string(a)
 		case string:
-			args[i] = html.EscapeString(a)
+			args[i] = html.EscapeString(plain.Text(a))
 		case State:
 			args[i] = html.EscapeString(string(a))
 		}
@@ -336,13 +336,8 @@ func (p *page) uncertain(runs []Run) {
 	p.f("<h2>What is not certain</h2>\n")
 	any := false
 	for _, r := range runs {
-		var calls []string
+		calls := UncertainCalls(r)
 		var requests []Row
-		for _, row := range r.Rows {
-			if row.Kind == Uncertain {
-				calls = append(calls, row.Text)
-			}
-		}
 		if r.Spent.Unknown > 0 {
 			requests = Unanswered(r)
 		}
@@ -370,6 +365,17 @@ func (p *page) uncertain(runs []Run) {
 	} else {
 		p.f("<p>Nothing: each request has an answer on record.</p>\n")
 	}
+}
+
+// UncertainCalls returns the calls of a run that had begun when it was stopped, and may have happened although they have
+// no result: what goes on with the run may make them again. The run needs its rows.
+func UncertainCalls(r Run) (calls []string) {
+	for _, row := range r.Rows {
+		if row.Kind == Uncertain {
+			calls = append(calls, row.Text)
+		}
+	}
+	return calls
 }
 
 // Unanswered returns the rows of requests of a run that were sent without an answer being recorded. The run needs its

@@ -26,6 +26,27 @@ type LineError struct {
 func (e *LineError) Error() string { return fmt.Sprintf("line %d: %v", e.Line, e.Err) }
 func (e *LineError) Unwrap() error { return e.Err }
 
+// LineErrors are all faults of a file, in order; there is one at least.
+type LineErrors []*LineError
+
+func (all LineErrors) Error() string { return all.Text("line ", 20) }
+
+// Text returns the faults, one a line, each with a place before its number. Of more than most it names the first and
+// the last, and how many are between them.
+func (all LineErrors) Text(place string, most int) string {
+	var lines []string
+	for i, e := range all {
+		if more := len(all) - most; more > 0 && i >= most-1 && i < len(all)-1 {
+			if i == most-1 {
+				lines = append(lines, fmt.Sprintf("and %d more lines, up to", more))
+			}
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s%d: %v", place, e.Line, e.Err))
+	}
+	return strings.Join(lines, "\n")
+}
+
 // taskLine is a line of a file of tasks.
 type taskLine struct {
 	ID      *string         `json:"id"`
@@ -39,8 +60,8 @@ type taskLine struct {
 }
 
 // ReadTasks reads tasks, one JSON object for each line: {id?, prompt | skill + args, model?, cwd?, timeout?,
-// max_cost?}. The key of an item is its id, or follows from its content. Lines without text are ignored. An error is a
-// *LineError, or one of r.
+// max_cost?}. The key of an item is its id, or follows from its content. Lines without text are ignored. An error is
+// LineErrors, or one of r.
 func ReadTasks(r io.Reader) ([]Item, error) {
 	return items(r, func(line []byte) (Item, error) { return parseTask(line) })
 }
@@ -76,6 +97,7 @@ func items(r io.Reader, one func([]byte) (Item, error)) (all []Item, err error) 
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxTask)
 	first := map[string]int{}
+	var bad LineErrors
 	n := 0
 	for lines.Scan() {
 		n++
@@ -87,19 +109,26 @@ func items(r io.Reader, one func([]byte) (Item, error)) (all []Item, err error) 
 			continue
 		}
 		item, err := one(line)
-		if err != nil {
-			return nil, &LineError{n, err}
+		if other, ok := first[item.Key]; ok && err == nil {
+			err = fmt.Errorf("it is the same item as line %d, %q; an id tells them apart", other, item.Key)
 		}
-		if other, ok := first[item.Key]; ok {
-			return nil, &LineError{n, fmt.Errorf("it is the same item as line %d, %q; an id tells them apart", other, item.Key)}
+		if err != nil {
+			bad = append(bad, &LineError{n, err})
+			continue
 		}
 		first[item.Key] = n
 		all = append(all, item)
 	}
-	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return nil, &LineError{n + 1, fmt.Errorf("it is longer than %d MiB", maxTask>>20)}
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		bad = append(bad, &LineError{n + 1, fmt.Errorf("it is longer than %d MiB, and what follows was not read", maxTask>>20)})
+	case err != nil:
+		return nil, err
 	}
-	return all, lines.Err()
+	if len(bad) > 0 {
+		return nil, bad
+	}
+	return all, nil
 }
 
 func parseTask(line []byte) (item Item, err error) {

@@ -243,7 +243,9 @@ func (a *supervisor) ended() (batch.End, []batch.Row, error) {
 	if last := lastLine(LogFile(a.State, a.lease.Run.ID)); last != "" {
 		why += ": " + last
 	}
-	return batch.End{State: batch.Ready, Died: true, Error: why}, a.late, nil
+	// A task that ends its own process would do so each time: that counts as a try. The worker is alive, so it did not
+	// die with the machine.
+	return batch.End{State: batch.Failed, Error: why}, a.late, nil
 }
 
 // lastLine returns the last line of a log that says something, at most 200 bytes of it.

@@ -160,7 +160,7 @@ func worked(t *testing.T, dir string, o batch.Options, f func(q batch.Queue, e E
 }
 
 func TestRuns(t *testing.T) {
-	runs := worked(t, t.TempDir(), batch.Options{}, nil, "request", "noise", "nonsense")
+	runs := worked(t, t.TempDir(), batch.Options{Retries: 1}, nil, "request", "noise", "nonsense")
 	if r := runs[0]; r.State != batch.Done || r.End.Text != "order: " || len(r.Rows) != 1 ||
 		r.Rows[0].Kind != batch.Started {
 		t.Errorf("request: %+v, %+v", r, r.End)
@@ -168,8 +168,8 @@ func TestRuns(t *testing.T) {
 	if r := runs[1]; r.State != batch.Done {
 		t.Errorf("noise: %+v, %+v", r, r.End)
 	}
-	// A process that dies each time is the reason itself.
-	if r := runs[2]; r.State != batch.Failed || r.Lost != batch.Lost || !strings.Contains(r.End.Error, "cannot nonsense") {
+	// A process that ends early counts as a try, as any failure.
+	if r := runs[2]; r.State != batch.Failed || r.Attempt != 2 || r.Failures != 2 || r.Lost != 0 || !strings.Contains(r.End.Error, "cannot nonsense") {
 		t.Errorf("nonsense: %+v, %+v", r, r.End)
 	}
 }

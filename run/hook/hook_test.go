@@ -381,6 +381,12 @@ func TestRewake(t *testing.T) {
 			}
 			return Output{Code: 2, Stderr: []byte("look again")}, nil
 		})
+	var told atomic.Int32 // what a hook says may come from the web, also later
+	s.Runner.Told = func(h *Hook) {
+		if h.Command == "x" {
+			told.Add(1)
+		}
+	}
 	for _, e := range []Event{Stop, PostToolUse} {
 		if o := s.Fire(t.Context(), Input{Event: e, Call: "c1"}); o.Ran != 0 || o.Block {
 			t.Errorf("%+v", o)
@@ -396,6 +402,9 @@ func TestRewake(t *testing.T) {
 	s.Runner.Close()
 	if all := s.Runner.Late(); all != nil {
 		t.Errorf("%+v", all)
+	}
+	if n := told.Load(); n != 1 {
+		t.Errorf("told %d times", n)
 	}
 }
 

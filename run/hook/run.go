@@ -338,9 +338,6 @@ func (r *Runner) askAll(ctx context.Context, hooks []*Hook, text []byte) ([]repl
 	for i, h := range hooks {
 		all.Go(func() {
 			replies[i], errs[i] = r.ask(ctx, h, text)
-			if r.Told != nil && errs[i] == nil && replies[i].tells() {
-				r.Told(h)
-			}
 		})
 	}
 	all.Wait()
@@ -496,6 +493,9 @@ func (r *Runner) ask(ctx context.Context, h *Hook, text []byte) (reply, error) {
 	answer, err := how(ctx, h, text)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause // it explains more, such as a timeout
+	}
+	if r.Told != nil && err == nil && answer.tells() {
+		r.Told(h)
 	}
 	return answer, err
 }

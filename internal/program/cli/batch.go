@@ -165,11 +165,10 @@ func (f *batchFlags) tasks(c *cobra.Command, args []string) (items []batch.Item,
 			}
 		}
 		items, err = parse(in)
-		var bad *batch.LineError
+		var bad batch.LineErrors
 		switch {
 		case errors.As(err, &bad):
-			return &engine.Error{Err: fmt.Errorf("%s:%d: %w", path, bad.Line, bad.Err), Hint: "knack batch --help",
-				Exit: engine.ExitUsage}
+			return &engine.Error{Err: errors.New(bad.Text(path+":", 20)), Hint: "knack batch --help", Exit: engine.ExitUsage}
 		case err != nil:
 			return fmt.Errorf("%s: %w", path, err)
 		}
@@ -203,9 +202,9 @@ func (f *batchFlags) tasks(c *cobra.Command, args []string) (items []batch.Item,
 	case skill != "" && len(f.items) > 0:
 		text := strings.Join(append(slices.Clone(f.items), args...), "\n")
 		items, err = batch.ReadLines(strings.NewReader(text), call)
-		var bad *batch.LineError
+		var bad batch.LineErrors
 		if errors.As(err, &bad) {
-			err = engine.Usagef("name each item once", "--items: item %d: %w", bad.Line, bad.Err)
+			err = engine.Usagef("name each item once", "--items: %s", bad.Text("item ", 20))
 		}
 		source, name = "/"+skill, skill
 	case skill != "":

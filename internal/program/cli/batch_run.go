@@ -30,18 +30,22 @@ type batchResult struct {
 	Cost     float64         `json:"cost"` // US dollars
 	Requests int             `json:"requests"`
 	Unknown  int             `json:"unknown_requests,omitempty"` // sent, and no answer recorded
-	Seconds  float64         `json:"seconds"`
-	Attempts int             `json:"attempts"`
-	Calls    int             `json:"calls,omitempty"`
-	Refused  int             `json:"refused_calls,omitempty"`
-	Session  string          `json:"session,omitempty"`
-	Branch   string          `json:"branch,omitempty"`
-	Dir      string          `json:"dir,omitempty"`
+	// Uncertain are calls that had begun when the run was stopped: they may have happened, perhaps twice. Only where the
+	// rows of the ledger were read.
+	Uncertain []string `json:"uncertain_calls,omitempty"`
+	Seconds   float64  `json:"seconds"`
+	Attempts  int      `json:"attempts"`
+	Calls     int      `json:"calls,omitempty"`
+	Refused   int      `json:"refused_calls,omitempty"`
+	Session   string   `json:"session,omitempty"`
+	Branch    string   `json:"branch,omitempty"`
+	Dir       string   `json:"dir,omitempty"`
 }
 
 func resultOf(r batch.Run) batchResult {
 	x := batchResult{Batch: r.Batch, Task: r.Key, Run: r.ID, State: r.State, Question: r.Question, Cost: r.Spent.Cost,
-		Requests: r.Spent.Requests, Unknown: r.Spent.Unknown, Seconds: r.Took.Seconds(), Attempts: r.Attempt}
+		Requests: r.Spent.Requests, Unknown: r.Spent.Unknown, Seconds: r.Took.Seconds(), Attempts: r.Attempt,
+		Uncertain: batch.UncertainCalls(r)}
 	if e := r.End; e != nil {
 		x.Session, x.Branch, x.Dir, x.Calls, x.Refused = e.Session, e.Branch, e.Dir, e.Calls, e.Refusals
 		if r.State.Ended() {

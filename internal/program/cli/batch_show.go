@@ -148,7 +148,7 @@ func showBatch(c *cobra.Command, q batch.Queue, id string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	all, err := runs(c.Context(), q, batch.Filter{Batch: x.Batch.ID})
+	all, err := runs(c.Context(), q, batch.Filter{Batch: x.Batch.ID, Rows: asJSON})
 	if err != nil {
 		return err
 	}
@@ -217,16 +217,14 @@ func showLogs(c *cobra.Command, r batch.Run) error {
 			continue
 		}
 		fmt.Fprintf(out, "\nsession %s\n", id)
-		front := &line.Front{Out: out, Color: colors(out), Summary: part.KnownTools().Line}
+		front := &line.Front{Out: drawn(c), Color: colors(out), Summary: part.KnownTools().Line}
 		front.Show(log)
 		if err := log.Close(); err != nil {
 			return err
 		}
 	}
-	for _, row := range r.Rows {
-		if row.Kind == batch.Uncertain {
-			fmt.Fprintf(out, "\nmay have happened: %s\n", plain.Line(row.Text))
-		}
+	for _, call := range batch.UncertainCalls(r) {
+		fmt.Fprintf(out, "\nmay have happened: %s\n", plain.Line(call))
 	}
 	data, err := os.ReadFile(work.LogFile(engine.Env(nil).StateFile("batch"), r.ID))
 	if err == nil && len(data) > 0 {

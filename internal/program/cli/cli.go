@@ -76,7 +76,8 @@ func execute(ctx context.Context, cmd *cobra.Command, stdin io.Reader, stdout, s
 	cmd.SetIn(stdin)
 	out := &resultWriter{w: stdout}
 	if isTerminal(stdout) {
-		cmd.SetOut(stdout)
+		// Front ends that draw use the terminal itself, see drawn.
+		cmd.SetOut(&lockedWriter{Writer: plain.Writer(stdout)})
 	} else {
 		cmd.SetOut(out)
 	}

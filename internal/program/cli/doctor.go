@@ -54,7 +54,7 @@ func doctorCommand() *cobra.Command {
 // terminalOf describes the terminal of a command.
 func terminalOf(c *cobra.Command) *command.Terminal {
 	t := &command.Terminal{Type: os.Getenv("TERM"), Input: isTerminal(c.InOrStdin())}
-	if f, ok := c.OutOrStdout().(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if f, ok := drawn(c).(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		t.Output = true
 		t.Columns, _, _ = term.GetSize(int(f.Fd()))
 		t.Colour = os.Getenv("NO_COLOR") == "" && t.Type != "dumb"

@@ -111,7 +111,7 @@ func (l *loop) run(c *cobra.Command) error {
 		}
 	}
 	ctx, drain, stop := twice(c.Context(), func() {
-		fmt.Fprintln(stderr, "\rknack: the run ends first; Ctrl-C again stops it")
+		fmt.Fprintln(stderr, "knack: the run ends first; Ctrl-C again stops it")
 	})
 	defer stop()
 	working, quit := context.WithCancel(ctx)

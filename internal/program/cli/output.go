@@ -102,11 +102,8 @@ func (o *textOutput) End(err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.text != "" {
-		text := strings.TrimRight(o.text, "\n")
-		if isTerminal(o.w) { // a pipe gets the answer exactly as the model wrote it
-			text = plain.Text(text)
-		}
-		fmt.Fprintln(o.w, text)
+		// A pipe gets the answer exactly as the model wrote it; the writer of a terminal escapes it.
+		fmt.Fprintln(o.w, strings.TrimRight(o.text, "\n"))
 	}
 	o.text = ""
 }

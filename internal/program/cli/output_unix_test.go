@@ -5,32 +5,96 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"fmt"
+	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/creack/pty"
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack/durable/batch"
 )
 
-// TestAnswerOnTerminal: on a terminal the answer of -p is escaped; in a pipe it is unchanged.
+// TestAnswerOnTerminal: what a command prints on a terminal is escaped, whoever prints it; the answer of -p is
+// unchanged in a pipe, and that of a schedule or loop is escaped there too.
 func TestAnswerOnTerminal(t *testing.T) {
-	const answer = "a\x1b[31mb\u009bc\u202ed"
+	const answer, escaped = "a\x1b]52;c;eA==\ab\u009bc\u202ed\U000110bd", `a\x1b]52;c;eA==\x07b\u009bc\u202ed\U000110bd`
 	master, tty, err := pty.Open()
 	if err != nil {
 		t.Skip(err)
 	}
 	defer master.Close()
 	defer tty.Close()
-	(&textOutput{w: tty, text: answer}).End(nil)
-	line, err := bufio.NewReader(master).ReadString('\n')
-	if got := strings.TrimSpace(line); err != nil || got != `a\x1b[31mb\u009bc\u202ed` {
-		t.Errorf("on a terminal: %q, %v", got, err)
+	lines := bufio.NewReader(master)
+	for name, show := range map[string]func(w io.Writer) error{
+		"answer":   func(w io.Writer) error { (&textOutput{w: w, text: answer}).End(nil); return nil },
+		"schedule": func(w io.Writer) error { return showRun(w, io.Discard, doneRun(answer)) },
+		"anything": func(w io.Writer) error { _, err := fmt.Fprintln(w, answer); return err },
+	} {
+		c := func() *cobra.Command {
+			return &cobra.Command{Use: "x", RunE: func(c *cobra.Command, _ []string) error { return show(c.OutOrStdout()) }}
+		}
+		x := c()
+		x.SetArgs(nil)
+		execute(t.Context(), x, strings.NewReader(""), tty, io.Discard)
+		line, err := lines.ReadString('\n')
+		if got := strings.TrimSpace(line); err != nil || got != escaped {
+			t.Errorf("%s on a terminal: %q, %v", name, got, err)
+		}
+		var pipe bytes.Buffer
+		x = c()
+		x.SetArgs(nil)
+		execute(t.Context(), x, strings.NewReader(""), &pipe, io.Discard)
+		want := answer
+		if name == "schedule" {
+			want = escaped
+		}
+		if pipe.String() != want+"\n" {
+			t.Errorf("%s in a pipe: %q", name, pipe.String())
+		}
 	}
-	var pipe bytes.Buffer
-	(&textOutput{w: &pipe, text: answer}).End(nil)
-	if pipe.String() != answer+"\n" {
-		t.Errorf("in a pipe: %q", pipe.String())
+}
+
+func doneRun(text string) batch.Run {
+	return batch.Run{State: batch.Done, End: &batch.End{State: batch.Done, Text: text}}
+}
+
+// TestStandardOutput: front ends write to standard output through the writer that escapes. Those that draw with control
+// sequences are listed here; they escape all text themselves.
+func TestStandardOutput(t *testing.T) {
+	draw := map[string]int{
+		"doctor.go":     1, // asks for the size of the terminal
+		"talk.go":       3, // the func itself, the screen and the line mode
+		"session.go":    1, // session show, by the line mode
+		"batch_show.go": 1, // the sessions of a run, by the line mode
+	}
+	past := regexp.MustCompile(`\bos\.Stdout\b|\bsyscall\.Stdout\b|\bfmt\.Print(f|ln)?\(`)
+	err := filepath.WalkDir("..", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		code := regexp.MustCompile(`(?m)//.*$`).ReplaceAll(data, nil)
+		main := strings.Count(string(code), "os.Stdin, os.Stdout, os.Stderr)") // of a program, to execute
+		if n := len(past.FindAll(code, -1)); n > main {
+			t.Errorf("%s writes to standard output past the writer that escapes", path)
+		}
+		if n := strings.Count(string(code), "drawn(c"); n != draw[strings.TrimPrefix(filepath.ToSlash(path), "../cli/")] {
+			t.Errorf("%s draws at %d places: does it escape all text? This test has the list", path, n)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

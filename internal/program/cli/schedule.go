@@ -561,7 +561,7 @@ func workUntil(c *cobra.Command, q *local.Queue, b batch.Batch, id string) error
 		}
 	}
 	ctx, drain, stop := twice(c.Context(), func() {
-		fmt.Fprintln(stderr, "\rknack: the run ends first; Ctrl-C again stops it, and a worker goes on with it later")
+		fmt.Fprintln(stderr, "knack: the run ends first; Ctrl-C again stops it, and a worker goes on with it later")
 	})
 	defer stop()
 	watching, over := context.WithCancel(ctx)
@@ -597,7 +597,8 @@ func workUntil(c *cobra.Command, q *local.Queue, b batch.Batch, id string) error
 // showRun prints the answer of a run; the error says how it ended, if it is not done.
 func showRun(w, stderr io.Writer, r batch.Run) error {
 	if r.End != nil && r.End.Text != "" {
-		fmt.Fprintln(w, strings.TrimRight(r.End.Text, "\n"))
+		// Also in a pipe: what repeats is watched, through tee or in a log, rather than read by programs.
+		fmt.Fprintln(w, plain.Text(strings.TrimRight(r.End.Text, "\n")))
 	}
 	fmt.Fprintf(stderr, "knack: %s\n", runLine(r))
 	switch r.State {

@@ -127,7 +127,7 @@ shows the conversation of that sub-agent; the session that started it shows the 
 				}
 				return nil
 			}
-			front := &line.Front{Out: c.OutOrStdout(), Color: colors(c.OutOrStdout()), Summary: part.KnownTools().Line}
+			front := &line.Front{Out: drawn(c), Color: colors(c.OutOrStdout()), Summary: part.KnownTools().Line}
 			front.Show(log)
 			return nil
 		},

@@ -59,7 +59,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 			return err
 		}
 	}
-	front := &line.Front{In: in, Out: c.OutOrStdout(), Color: colors(c.OutOrStdout()),
+	front := &line.Front{In: in, Out: drawn(c), Color: colors(c.OutOrStdout()),
 		History: engine.Env(nil).StateFile("history")}
 	s, err := f.start(ctx, e, front, nil, stderr)
 	if err != nil {
@@ -128,7 +128,7 @@ func useScreen(env engine.Env) bool {
 func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first string) error {
 	ctx, release := signals(c.Context())
 	defer release()
-	env, out := engine.Env(nil), c.OutOrStdout()
+	env, out := engine.Env(nil), drawn(c)
 	settings := e.Project().Settings()
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
@@ -376,6 +376,10 @@ func exitOnSignal(e *engine.Engine, in *os.File, stderr io.Writer) func() {
 	}
 }
 
+// drawn returns standard output for front ends that write control sequences, and so must escape all text themselves
+// (TestStandardOutput lists them). What other commands write to a terminal is escaped.
+func drawn(c *cobra.Command) io.Writer { return underlying(c.OutOrStdout()) }
+
 // colors reports whether output to w may be coloured.
 func colors(w io.Writer) bool {
 	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
@@ -389,6 +393,9 @@ func colors(w io.Writer) bool {
 
 // isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {
+	if w, ok := stream.(io.Writer); ok {
+		stream = underlying(w)
+	}
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -115,5 +115,5 @@ func printSchedule(w io.Writer, s queue.ScheduleState) {
 	case !s.Next.IsZero():
 		next = s.Next.Format(time.RFC3339)
 	}
-	fmt.Fprintf(w, "%s  next %s  %s\n", s.ID, next, plain.Line(s.Name))
+	fmt.Fprintf(w, "%s  next %s  %s\n", plain.Line(s.ID), next, plain.Line(s.Name))
 }
