@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/transcript"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/internal/transcript"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // An Export describes how a session is written to a file for people or other programs. The zero Export

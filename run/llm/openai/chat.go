@@ -1,0 +1,430 @@
+package openai
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/internal/wire"
+)
+
+type chat struct{ e llm.Endpoint }
+
+func (m *chat) Info() llm.Info { return m.e.Info }
+
+func (m *chat) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
+	if req.Search != nil {
+		return func(yield func(llm.Event, error) bool) {
+			yield(llm.Event{}, &llm.Error{Kind: llm.Invalid,
+				Message: m.e.Info.ID + ": Chat Completions has no search of its own"})
+		}
+	}
+	return wire.Stream(ctx, &m.e, m.e.BaseURL+"/chat/completions", authorization(&m.e), chatBody(m, req),
+		&chatDecoder{e: &m.e})
+}
+
+// The parts of a request.
+
+// chatHead contains the fields before the messages, chatTail those after them.
+type chatHead struct {
+	Model string `json:"model"`
+}
+
+type chatTail struct {
+	Tools               []chatTool     `json:"tools,omitempty"`
+	Stream              bool           `json:"stream"`
+	StreamOptions       map[string]any `json:"stream_options"`
+	MaxTokens           int            `json:"max_tokens,omitempty"`
+	MaxCompletionTokens int            `json:"max_completion_tokens,omitempty"`
+	ReasoningEffort     string         `json:"reasoning_effort,omitempty"`
+	PromptCacheKey      string         `json:"prompt_cache_key,omitempty"`
+}
+
+type chatTool struct {
+	Type     string       `json:"type"`
+	Function chatFunction `json:"function"`
+}
+
+type chatFunction struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Parameters  json.RawMessage `json:"parameters"`
+}
+
+type chatMessage struct {
+	Role             string          `json:"role"`
+	Content          any             `json:"content,omitempty"` // string or []chatPart
+	ToolCalls        []chatCall      `json:"tool_calls,omitempty"`
+	ToolCallID       string          `json:"tool_call_id,omitempty"`
+	ReasoningContent string          `json:"reasoning_content,omitempty"`
+	ReasoningDetails json.RawMessage `json:"reasoning_details,omitempty"`
+}
+
+type chatPart struct {
+	Type     string     `json:"type"`
+	Text     string     `json:"text,omitempty"`
+	ImageURL *chatImage `json:"image_url,omitempty"`
+	File     *chatFile  `json:"file,omitempty"`
+}
+
+type chatImage struct {
+	URL string `json:"url"`
+}
+
+type chatFile struct {
+	Filename string `json:"filename"`
+	FileData string `json:"file_data"`
+}
+
+type chatCall struct {
+	Index    *int   `json:"index,omitempty"`
+	ID       string `json:"id"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"`
+	} `json:"function"`
+	Extra json.RawMessage `json:"extra_content,omitempty"` // Google's signature on the call
+}
+
+// Prefixes of Thinking.Opaque and ToolCall.Opaque that this package writes.
+const (
+	asContent = "reasoning_content" // without further data: the text itself is sent back
+	asDetails = "reasoning_details:"
+	asExtra   = "extra_content:"
+)
+
+func chatBody(c *chat, req *llm.Request) *wire.Body {
+	e := &c.e
+	out := &chatTail{Stream: true, StreamOptions: map[string]any{"include_usage": true}}
+	level := llm.EffortLevel(req.Effort)
+	if e.BaseURL == official {
+		out.MaxCompletionTokens, out.PromptCacheKey = req.MaxTokens, req.Session
+	} else {
+		out.MaxTokens = req.MaxTokens
+		if level == "xhigh" || level == "max" { // other servers know only three levels
+			level = "high"
+		}
+	}
+	if e.Info.Thinking || e.Info.Window == 0 {
+		out.ReasoningEffort = level
+	}
+	for _, t := range req.Tools {
+		out.Tools = append(out.Tools, chatTool{"function", chatFunction{t.Name, t.Description, t.Schema}})
+	}
+	var first []any
+	if req.System != "" {
+		first = []any{chatMessage{Role: "system", Content: req.System}}
+	}
+	turns := wire.Turns(req.Messages)
+	// Plain reasoning is sent back only while the calls that it led to are being answered, because
+	// servers that need it need it only then.
+	current := 0
+	for i, m := range slices.Backward(turns) {
+		if m.Role == llm.User && m.Parts[0].Result == nil { // results come first
+			current = i
+			break
+		}
+	}
+	return &wire.Body{
+		Head: chatHead{e.Name}, List: "messages", Tail: out, First: first, Turns: turns, Recent: current, Memo: req.Memo,
+		Owner: c,
+		Items: func(i int) []any {
+			if turns[i].Role == llm.Assistant {
+				return []any{assistantMessage(e, turns[i], i > current)}
+			}
+			return userMessages(e, turns[i])
+		},
+	}
+}
+
+// assistantMessage converts an answer of the model.
+func assistantMessage(e *llm.Endpoint, m llm.Message, current bool) chatMessage {
+	out := chatMessage{Role: "assistant"}
+	var text []string
+	for _, p := range m.Parts {
+		switch {
+		case p.Thinking != nil:
+			if p.Thinking.From != e.Info.ID {
+				continue
+			}
+			if details, ok := strings.CutPrefix(p.Thinking.Opaque, asDetails); ok {
+				out.ReasoningDetails = json.RawMessage(details)
+			} else if p.Thinking.Opaque == asContent && current {
+				out.ReasoningContent += p.Thinking.Text
+			}
+		case p.Call != nil:
+			c := chatCall{ID: chatID(e, p.Call.ID), Type: "function"}
+			c.Function.Name, c.Function.Arguments = wire.Name(p.Call.Name, maxName), string(wire.Object(p.Call.Input))
+			if extra, ok := strings.CutPrefix(p.Call.Opaque, asExtra); ok {
+				c.Extra = json.RawMessage(extra)
+			}
+			out.ToolCalls = append(out.ToolCalls, c)
+		case p.Media != nil:
+			text = append(text, wire.Placeholder(p.Media))
+		default:
+			text = append(text, p.Text)
+		}
+	}
+	if len(text) > 0 {
+		out.Content = strings.Join(text, "\n")
+	}
+	return out
+}
+
+// userMessages converts a user's message to one message for each result and one for the rest. A result can
+// only be text, so its images are moved to the rest.
+func userMessages(e *llm.Endpoint, m llm.Message) []any {
+	var out []any
+	var rest []chatPart
+	for _, p := range m.Parts {
+		switch {
+		case p.Result != nil:
+			text, media := wire.TextAndMedia(p.Result.Parts)
+			for _, x := range media {
+				part := chatMedia(e, x)
+				if part.Type == "text" {
+					text += "\n" + part.Text
+					continue
+				}
+				text += "\n[" + x.MIME + " follows]"
+				rest = append(rest, part)
+			}
+			if p.Result.IsError && !strings.HasPrefix(strings.ToLower(text), "error") {
+				text = "Error: " + text
+			}
+			if text == "" {
+				text = "(no output)"
+			}
+			out = append(out, chatMessage{Role: "tool", ToolCallID: chatID(e, p.Result.ID),
+				Content: strings.TrimPrefix(text, "\n")})
+		case p.Media != nil:
+			rest = append(rest, chatMedia(e, p.Media))
+		default:
+			rest = append(rest, chatPart{Type: "text", Text: p.Text})
+		}
+	}
+	if len(rest) == 0 {
+		return out
+	}
+	// Text alone is sent as a string, which every server accepts.
+	if !slices.ContainsFunc(rest, func(p chatPart) bool { return p.Type != "text" }) {
+		var text []string
+		for _, p := range rest {
+			text = append(text, p.Text)
+		}
+		return append(out, chatMessage{Role: "user", Content: strings.Join(text, "\n\n")})
+	}
+	return append(out, chatMessage{Role: "user", Content: rest})
+}
+
+func chatID(e *llm.Endpoint, id string) string {
+	if e.BaseURL != official {
+		return id
+	}
+	return wire.ID(id, maxChatID)
+}
+
+func chatMedia(e *llm.Endpoint, m *llm.Media) chatPart {
+	switch wire.MediaKind(&e.Info, m) {
+	case wire.Image:
+		return chatPart{Type: "image_url", ImageURL: &chatImage{wire.DataURL(m)}}
+	case wire.PDF:
+		return chatPart{Type: "file", File: &chatFile{filename(m), wire.DataURL(m)}}
+	case wire.TextFile:
+		return chatPart{Type: "text", Text: wire.FileText(m)}
+	}
+	return chatPart{Type: "text", Text: wire.Placeholder(m)}
+}
+
+func filename(m *llm.Media) string {
+	if m.Name == "" {
+		return "document.pdf"
+	}
+	return m.Name
+}
+
+// The parts of an answer.
+
+type chatChunk struct {
+	Model   string `json:"model"`
+	Choices []struct {
+		Delta struct {
+			Content          string            `json:"content"`
+			Refusal          string            `json:"refusal"`
+			Reasoning        string            `json:"reasoning"`
+			ReasoningContent string            `json:"reasoning_content"`
+			ReasoningDetails []json.RawMessage `json:"reasoning_details"`
+			ToolCalls        []chatCall        `json:"tool_calls"`
+		} `json:"delta"`
+		FinishReason string `json:"finish_reason"`
+	} `json:"choices"`
+	Usage *struct {
+		Prompt     int `json:"prompt_tokens"`
+		Completion int `json:"completion_tokens"`
+		Details    struct {
+			Cached int `json:"cached_tokens"`
+			Write  int `json:"cache_write_tokens"`
+		} `json:"prompt_tokens_details"`
+	} `json:"usage"`
+	Error json.RawMessage `json:"error"`
+}
+
+type chatDecoder struct {
+	e        *llm.Endpoint
+	text     strings.Builder
+	thinking strings.Builder
+	details  []json.RawMessage
+	asPlain  bool // the reasoning was in the field reasoning_content
+	calls    []*chatCall
+	model    string
+	finish   string
+	usage    llm.Usage
+}
+
+func (d *chatDecoder) Event(data []byte, emit func(llm.Event)) error {
+	if string(data) == "[DONE]" {
+		if d.finish == "" {
+			return wire.Truncated(d.e)
+		}
+		d.End(emit)
+		return nil
+	}
+	var c chatChunk
+	if json.Unmarshal(data, &c) != nil {
+		return wire.InvalidData(d.e, data)
+	}
+	if len(c.Error) > 0 && string(c.Error) != "null" {
+		return wire.StreamError(d.e, data)
+	}
+	if c.Model != "" {
+		d.model = c.Model
+	}
+	if u := c.Usage; u != nil {
+		d.usage = llm.Usage{
+			Input:  max(0, u.Prompt-u.Details.Cached-u.Details.Write),
+			Output: u.Completion, CacheRead: u.Details.Cached, CacheWrite: u.Details.Write,
+		}
+	}
+	for _, choice := range c.Choices {
+		delta := choice.Delta
+		if s := delta.ReasoningContent + delta.Reasoning; s != "" {
+			if delta.ReasoningContent != "" {
+				d.asPlain, s = true, delta.ReasoningContent // some servers send the same text in both fields
+			}
+			d.thinking.WriteString(s)
+			emit(llm.Event{Thinking: s})
+		}
+		d.details = append(d.details, delta.ReasoningDetails...)
+		if s := delta.Content + delta.Refusal; s != "" {
+			d.text.WriteString(s)
+			emit(llm.Event{Text: s})
+		}
+		if delta.Refusal != "" {
+			d.finish = "content_filter"
+		}
+		for _, c := range delta.ToolCalls {
+			d.call(c)
+		}
+		if choice.FinishReason != "" && d.finish != "content_filter" {
+			d.finish = choice.FinishReason
+		}
+	}
+	return nil
+}
+
+// call adds a piece of a call. Pieces with the same index belong together. Some servers send
+// complete calls without an index, or with the same index for all.
+func (d *chatDecoder) call(c chatCall) {
+	var at *chatCall
+	for _, have := range d.calls {
+		if c.Index != nil && have.Index != nil && *c.Index == *have.Index && (c.ID == "" || c.ID == have.ID) ||
+			c.Index == nil && c.ID == have.ID {
+			at = have
+		}
+	}
+	if at == nil {
+		d.calls = append(d.calls, &c)
+		return
+	}
+	at.Function.Name += c.Function.Name
+	at.Function.Arguments += c.Function.Arguments
+	if len(c.Extra) > 0 {
+		at.Extra = c.Extra
+	}
+}
+
+func (d *chatDecoder) End(emit func(llm.Event)) {
+	if d.finish == "" {
+		return
+	}
+	r := &llm.Response{Message: llm.Message{Role: llm.Assistant}, Usage: d.usage, Model: d.model, Stop: llm.EndTurn}
+	if d.thinking.Len() > 0 || len(d.details) > 0 {
+		t := &llm.Thinking{Text: d.thinking.String(), From: d.e.Info.ID}
+		switch {
+		case len(d.details) > 0:
+			data, _ := json.Marshal(mergeDetails(d.details))
+			t.Opaque = asDetails + string(data)
+		case d.asPlain:
+			t.Opaque = asContent
+		}
+		r.Message.Parts = append(r.Message.Parts, llm.Part{Thinking: t})
+	}
+	if d.text.Len() > 0 {
+		r.Message.Parts = append(r.Message.Parts, llm.Text(d.text.String()))
+	}
+	for _, c := range d.calls {
+		call := &llm.ToolCall{ID: c.ID, Name: c.Function.Name, Input: json.RawMessage(c.Function.Arguments)}
+		if call.ID == "" {
+			call.ID = "call_" + rand.Text()
+		}
+		if strings.TrimSpace(c.Function.Arguments) == "" {
+			call.Input = json.RawMessage("{}")
+		}
+		if len(c.Extra) > 0 {
+			call.Opaque = asExtra + string(c.Extra)
+		}
+		r.Message.Parts = append(r.Message.Parts, llm.Part{Call: call})
+		emit(llm.Event{Call: call}) // only now is it complete
+	}
+	switch {
+	case d.finish == "length":
+		r.Stop = llm.MaxTokens
+	case d.finish == "content_filter":
+		r.Stop = llm.Refusal
+	case len(d.calls) > 0: // for any finish reason that the server gives
+		r.Stop = llm.ToolUse
+	}
+	emit(llm.Event{Done: r})
+}
+
+// mergeDetails merges the pieces of reasoning details: consecutive ones with the same index and type
+// become one, and their texts are concatenated.
+func mergeDetails(pieces []json.RawMessage) []map[string]any {
+	var out []map[string]any
+	for _, raw := range pieces {
+		var p map[string]any
+		if json.Unmarshal(raw, &p) != nil {
+			continue
+		}
+		if n := len(out); n > 0 && p["index"] != nil && out[n-1]["index"] == p["index"] && out[n-1]["type"] == p["type"] {
+			for k, v := range p {
+				have, isText := out[n-1][k].(string)
+				more, too := v.(string)
+				if isText && too && (k == "text" || k == "summary" || k == "data") {
+					v = have + more
+				}
+				if v != nil {
+					out[n-1][k] = v
+				}
+			}
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
+}
