@@ -25,6 +25,8 @@ import (
 // workspace. A process may open many engines. It is safe for concurrent use. Close it when its
 // sessions are no longer needed.
 type Engine struct {
+	Unread Unread // what its settings restrict and nobody can read
+
 	library *knack.Library
 	finder  *knack.Finder
 	pinned  pinnedScripts
@@ -33,7 +35,6 @@ type Engine struct {
 
 	mu             sync.Mutex
 	project        *Project
-	agreed         map[string]bool // restrictions that cannot be read, without which the user goes on
 	models         *Models
 	nested         *sources.Nested
 	declinedNested map[string]string // nested skills that the user does not trust, path → hash
@@ -120,6 +121,7 @@ func (e *Engine) setProject(p *Project) error {
 	if e.project != nil {
 		e.replaced = append(e.replaced, e.project)
 	}
+	e.Unread.set(p.config.Unread)
 	e.project, e.models, e.nested = p, m, sources.NewNested(p.dir, p.sourceOptions)
 	if e.ws != nil {
 		e.pinned.add(p, p.own.all(), e.ws.Dir())
@@ -191,7 +193,7 @@ func (e *Engine) reload(ctx context.Context, o Options) (Reloaded, error) {
 	if err != nil {
 		return Reloaded{}, err
 	}
-	if err := e.unreadError(now); err != nil {
+	if err := e.Unread.check(now.config.Unread); err != nil {
 		return Reloaded{}, errors.Join(err, now.Close())
 	}
 	c := Reloaded{Old: was, New: now, OldSkills: e.Catalog().Skills()}

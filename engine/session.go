@@ -115,10 +115,10 @@ func (j *jobs) release() error {
 }
 
 // Start begins a conversation. person answers questions; if it is nil, everything that needs an
-// answer is refused. If restrictions in the settings cannot be read, it fails, see [Engine.AskUnread]. Call
+// answer is refused. If restrictions in the settings cannot be read, it fails, see [Unread]. Call
 // [Session.Begin] before the first turn, and Close at the end.
 func (e *Engine) Start(ctx context.Context, person Person, o SessionOptions) (*Session, error) {
-	if err := e.unreadError(e.Project()); err != nil {
+	if err := e.Unread.check(e.Unread.Problems()); err != nil {
 		return nil, err
 	}
 	log, err := e.openLog(o)

@@ -5,21 +5,39 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
-// Unread returns the problems of settings files with restrictions that cannot be read: a session starts only after
-// somebody agreed to go on without them, see [Engine.AskUnread].
-func (p *Project) Unread() []knack.Problem { return slices.Clone(p.config.Unread) }
+// Unread are the restrictions in settings that cannot be read. A session starts only after somebody agreed to go on
+// without them. It is safe for concurrent use.
+type Unread struct {
+	mu     sync.Mutex
+	found  []knack.Problem
+	agreed map[string]bool
+}
 
-// unreadError returns an error if a project has restrictions that cannot be read, and the user has not agreed to that.
-func (e *Engine) unreadError(p *Project) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, x := range p.Unread() {
-		if !e.agreed[x.String()] {
+// Problems returns what cannot be read, and where.
+func (u *Unread) Problems() []knack.Problem {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.found)
+}
+
+func (u *Unread) set(found []knack.Problem) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.found = found
+}
+
+// check returns an error if the user has not agreed to go on without all of these.
+func (u *Unread) check(found []knack.Problem) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, x := range found {
+		if !u.agreed[x.String()] {
 			return &Error{Err: errors.New("restrictions in the settings cannot be read: " + x.String()),
 				Hint: "correct the file (knack help settings), or start knack on a terminal to go on without them",
 				Exit: ExitUsage}
@@ -28,16 +46,16 @@ func (e *Engine) unreadError(p *Project) error {
 	return nil
 }
 
-// AskUnread asks who whether to go on without the restrictions in settings that cannot be read. On no, it returns the
-// error with which [Engine.Start] would fail.
-func (e *Engine) AskUnread(ctx context.Context, who Person) error {
-	p := e.Project()
-	stop := e.unreadError(p)
+// Ask asks who whether to go on without these restrictions, unless that was answered. On no, it returns the error with
+// which [Engine.Start] would fail.
+func (u *Unread) Ask(ctx context.Context, who Person) error {
+	found := u.Problems()
+	stop := u.check(found)
 	if stop == nil {
 		return nil
 	}
 	var lines []string
-	for _, x := range p.Unread() {
+	for _, x := range found {
 		lines = append(lines, plain.Line(x.String()))
 	}
 	a, err := who.Ask(ctx, Question{Title: "Go on without restrictions that cannot be read?", Asker: AskerTrust,
@@ -48,13 +66,13 @@ func (e *Engine) AskUnread(ctx context.Context, who Person) error {
 	if err != nil || a.Declined || a.Option != OptionYes {
 		return stop
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.agreed == nil {
-		e.agreed = map[string]bool{}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.agreed == nil {
+		u.agreed = map[string]bool{}
 	}
-	for _, x := range p.Unread() {
-		e.agreed[x.String()] = true
+	for _, x := range found {
+		u.agreed[x.String()] = true
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	}
 	front := &line.Front{In: in, Out: drawn(c), Color: colors(c.OutOrStdout()),
 		History: engine.Env(nil).StateFile("history")}
-	if err := e.AskUnread(ctx, front); err != nil {
+	if err := e.Unread.Ask(ctx, front); err != nil {
 		return err
 	}
 	s, err := f.start(ctx, e, front, nil, stderr)
@@ -136,9 +136,9 @@ func (f *runFlags) screen(c *cobra.Command, e *engine.Engine, in *os.File, first
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	var before func(ctx context.Context, person engine.Person) error
-	if trusts := !f.trust && !f.bare && e.NeedsTrust(); trusts || len(e.Project().Unread()) > 0 {
+	if trusts := !f.trust && !f.bare && e.NeedsTrust(); trusts || len(e.Unread.Problems()) > 0 {
 		before = func(ctx context.Context, person engine.Person) error {
-			if err := e.AskUnread(ctx, person); err != nil || !trusts {
+			if err := e.Unread.Ask(ctx, person); err != nil || !trusts {
 				return err
 			}
 			return command.AskTrust(ctx, e, person)

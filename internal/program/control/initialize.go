@@ -166,18 +166,15 @@ type modelInfo struct {
 
 // initialize starts the session with the host's setup. If that fails, messages are refused until it succeeds: what the
 // host wanted to guard would run without its guards.
-func (s *server) initialize(ctx context.Context, request json.RawMessage) (any, error) {
-	out, err := s.setUp(ctx, request)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.notSetUp = nil
-	if err != nil {
-		s.host, s.notSetUp = true, fmt.Errorf("initialize failed, so no message is accepted until it succeeds: %w", err)
-	}
-	return out, err
-}
-
-func (s *server) setUp(ctx context.Context, request json.RawMessage) (any, error) {
+func (s *server) initialize(ctx context.Context, request json.RawMessage) (_ any, err error) {
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.notSetUp = nil
+		if err != nil {
+			s.host, s.notSetUp = true, fmt.Errorf("initialize failed, so no message is accepted until it succeeds: %w", err)
+		}
+	}()
 	var in initialize
 	if err := decode(request, &in); err != nil {
 		return nil, fmt.Errorf("initialize: %w", err)

@@ -342,6 +342,7 @@ func TestOddInput(t *testing.T) {
 	h.must(h.ask("1", `{"subtype":"dance"}`), `"subtype":"error"`, `the request \"dance\" is not supported`)
 	h.must(h.ask("2", `7`), `"subtype":"error"`)
 	h.must(h.ask("3", `{"subtype":"initialize","hooks":7}`), `"subtype":"error"`)
+	h.ask("4", `{"subtype":"initialize"}`) // messages are refused until one succeeds
 	h.say(`{"type":"keep_alive"}`)
 	h.say(`{"type":"control_cancel_request","request_id":"unknown"}`)
 	h.say("\ufeff" + `{"type":"user","message":{"role":"user","content":"hello"}}` + "\r")
