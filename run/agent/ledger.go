@@ -46,9 +46,19 @@ func (r *run) reachedLimit() (limit Limit, why string) {
 	return "", ""
 }
 
+// overspent returns why the limit of cost, which is that of the session, is reached; "": it is not.
+func (r *run) overspent() string {
+	l := r.Limits
+	_, _, cost := r.ledger.total()
+	if l.Cost == 0 || cost+r.spent < l.Cost {
+		return ""
+	}
+	return fmt.Sprintf("the limit of $%.4g is reached: $%.4f was spent", l.Cost, cost+r.spent)
+}
+
 func (r *run) ownLimit() (limit Limit, why string) {
 	l := r.Limits
-	requests, u, cost := r.ledger.total()
+	requests, u, _ := r.ledger.total()
 	used := u.Input + u.Output + u.CacheRead + u.CacheWrite
 	switch {
 	case l.Requests > 0 && requests >= l.Requests:
@@ -56,8 +66,8 @@ func (r *run) ownLimit() (limit Limit, why string) {
 	case l.Tokens > 0 && used >= l.Tokens:
 		return LimitTokens, fmt.Sprintf("the limit of %s tokens is reached: %s were used", plain.Number(l.Tokens),
 			plain.Number(used))
-	case l.Cost > 0 && cost >= l.Cost:
-		return LimitCost, fmt.Sprintf("the limit of $%.4g is reached: $%.4f was spent", l.Cost, cost)
+	case r.overspent() != "":
+		return LimitCost, r.overspent()
 	case l.Time > 0 && time.Since(r.start) >= l.Time:
 		return LimitTime, (&timeLimit{l.Time}).Error()
 	}

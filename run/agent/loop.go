@@ -38,6 +38,9 @@ type run struct {
 	agentToolCache *tool.Tool // the Agent tool; nil: not made yet
 	found          foundTools // recorded before the next request
 	compactFailed  bool       // the conversation could not be compacted
+	continued      int        // how often in a row an answer was continued
+	cut            string     // the text of the answer that is being continued; "": none is
+	spent          float64    // by the session before this run, in US dollars
 
 	catalog      *knack.Catalog // the catalogue and number of touched files at the last check for changes
 	touchedCount int
@@ -54,7 +57,7 @@ type run struct {
 // newRun returns a run that emits nothing.
 func newRun(a *Agent, log *session.Log) *run {
 	r := &run{Agent: a, log: log, start: time.Now(), fallbacks: fallbacks{models: a.Fallback}, emit: func(Event) {},
-		lastEmitted: log.Last()}
+		lastEmitted: log.Last(), spent: log.State().Cost}
 	r.hooks.run = r
 	return r
 }
@@ -157,7 +160,14 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 			return "", err
 		}
 		calls := callsOf(answer.Message)
-		if len(calls) == 0 {
+		if len(calls) > 0 {
+			r.continued, r.cut, r.end.Unfinished = 0, "", ""
+		} else {
+			if more, err := r.goOn(answer); err != nil {
+				return "", err
+			} else if more {
+				continue
+			}
 			if steered, err := r.steer(ctx); err != nil {
 				return "", err
 			} else if steered {
@@ -177,6 +187,9 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 				return "", err
 			} else if on {
 				continue
+			}
+			if why := r.overspent(); why != "" {
+				return session.EndLimit, r.recordLimit(LimitCost, why)
 			}
 			return session.EndDone, nil
 		}

@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"strings"
+
+	"github.com/knack-agent/knack/run/llm"
+)
+
+// An Unfinished says why the last answer of a run is not the end of its work.
+type Unfinished string
+
+const (
+	AnswerCut     Unfinished = "cut"     // it reached the limit of the model's answers
+	AnswerEmpty   Unfinished = "empty"   // it has neither text nor calls
+	AnswerPaused  Unfinished = "paused"  // the provider interrupted it
+	AnswerRefused Unfinished = "refused" // the model or its provider refused to answer
+)
+
+// maxContinued is how often in a row the model is asked to go on after an answer that is not finished.
+const maxContinued = 2
+
+// unfinished returns why an answer without calls is not finished; "": it is.
+func unfinished(answer *llm.Response) Unfinished {
+	switch {
+	case answer.Stop == llm.Refusal:
+		return AnswerRefused
+	case answer.Stop == llm.Paused:
+		return AnswerPaused
+	case answer.Stop == llm.MaxTokens:
+		return AnswerCut
+	case answer.Stop == llm.EndTurn && strings.TrimSpace(llm.TextOf(answer.Message.Parts)) == "":
+		return AnswerEmpty
+	}
+	return ""
+}
+
+// goOn reports whether the model goes on after an answer without calls, because that is not finished. The text of the
+// run is that of all its parts.
+func (r *run) goOn(answer *llm.Response) (bool, error) {
+	r.end.Unfinished = unfinished(answer)
+	if r.cut != "" {
+		r.end.Text = r.cut + llm.TextOf(answer.Message.Parts)
+	}
+	if r.end.Unfinished == "" || r.end.Unfinished == AnswerRefused || r.continued >= maxContinued {
+		r.continued, r.cut = 0, ""
+		return false, nil
+	}
+	r.continued++
+	switch r.end.Unfinished {
+	case AnswerCut:
+		if r.cut == "" {
+			r.cut = llm.TextOf(answer.Message.Parts)
+		} else {
+			r.cut = r.end.Text
+		}
+		return true, r.note("Your answer was cut because it reached the limit of its length. Go on exactly where it stopped, "+
+			"without repeating anything, and work in smaller pieces.", "the answer reached its limit and is continued")
+	case AnswerEmpty:
+		return true, r.note("Your answer was empty. Go on with the task, or say what the result is.",
+			"the answer was empty; the model is asked once more")
+	}
+	return true, nil // a paused answer is continued by sending it back
+}
