@@ -59,5 +59,6 @@ func (r *run) goOn(answer *llm.Response) (bool, error) {
 		return true, r.note("Your answer was empty. Go on with the task, or say what the result is.",
 			"the answer was empty; the model is asked once more")
 	}
-	return true, nil // a paused answer is continued by sending it back
+	// Some models refuse a request that ends with their own words.
+	return true, r.note("Your answer was interrupted. Go on.", "the provider interrupted the answer; it is continued")
 }

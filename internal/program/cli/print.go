@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part/undo"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/program/control"
 	"github.com/knack-agent/knack/run/agent"
@@ -145,7 +146,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 		fmt.Fprint(c.ErrOrStderr(), refusedLine(r.Report.Refused))
 	}
 	jobs.close(c.ErrOrStderr())
-	if !f.noSession && f.outputFormat == "text" && changedFiles(s, before) {
+	if !f.noSession && f.outputFormat == "text" && undo.Of(s).ChangedSince(before+1) {
 		fmt.Fprintf(c.ErrOrStderr(), "knack: files were changed: knack session restore %s takes that back\n", s.Log().ID())
 	}
 	if n := len(r.Report.Refused); err == nil && f.exitRefused && n > 0 {
@@ -190,14 +191,6 @@ func refusedLine(refused []engine.Refused) string {
 		line += " --allow '" + strings.ReplaceAll(plain.Line(rule), "'", `'\''`) + "'"
 	}
 	return line + "\n"
-}
-
-// changedFiles reports whether a turn of a session after an entry changed files that can be restored.
-func changedFiles(s *engine.Session, after int) bool {
-	turns, err := s.FileTurns()
-	return err == nil && slices.ContainsFunc(turns, func(t engine.FileTurn) bool {
-		return t.Entry > after && len(t.Files) > 0
-	})
 }
 
 // pipeWait is how long -p with a prompt waits for the first bytes of standard input. Programs that start it often leave
