@@ -15,7 +15,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	notes "github.com/knack-agent/knack/tool/memory"
 )
@@ -220,7 +220,7 @@ func addRule(ctx context.Context, s *engine.Session, file, text string) (string,
 	if again, err := os.ReadFile(file); string(again) != old || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%s has changed meanwhile: nothing was added", shown)
 	}
-	if err := atomicfile.Write(file, []byte(now), perm); err != nil {
+	if err := outfile.Write(filepath.Dir(file), file, []byte(now), perm, true); err != nil {
 		return "", err
 	}
 	return "added to " + shown + "; it counts once its new content is approved (/trust)", nil

@@ -22,6 +22,7 @@ import (
 	"github.com/knack-agent/knack/internal/frontend/batch"
 	"github.com/knack-agent/knack/internal/frontend/batch/local"
 	"github.com/knack-agent/knack/internal/frontend/batch/work"
+	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/internal/project/config"
@@ -336,7 +337,16 @@ func (f *batchFlags) writeNothing() error {
 	if f.out == "" || f.dryRun {
 		return nil
 	}
-	return os.WriteFile(f.out, nil, 0o666)
+	file, err := f.create()
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+// create makes the file of --out anew.
+func (f *batchFlags) create() (*os.File, error) {
+	return outfile.Open(sources.Root("."), f.out, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 }
 
 // chooseID adds a number to the ID of a batch that was begun more than once with --fresh (ID, ID-2, ID-3, …): that of

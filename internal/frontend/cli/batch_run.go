@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -82,7 +81,7 @@ func (f *batchFlags) work(c *cobra.Command, q batch.Queue, b batch.Batch) error 
 	var out io.Writer
 	switch {
 	case f.out != "" && f.out != "-":
-		file, err := os.Create(f.out)
+		file, err := f.create()
 		if err != nil {
 			return err
 		}

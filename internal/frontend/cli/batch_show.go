@@ -20,8 +20,10 @@ import (
 	"github.com/knack-agent/knack/internal/frontend/batch"
 	"github.com/knack-agent/knack/internal/frontend/batch/work"
 	"github.com/knack-agent/knack/internal/frontend/line"
+	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/sources"
 )
 
 // findBatch returns the batch that an ID, the beginning of one, or a name means; of several with a name, the last.
@@ -549,19 +551,11 @@ func batchReportCommand() *cobra.Command {
 				return err
 			}
 			path := cmp.Or(out, "knack-"+x.Batch.ID+".html")
-			flags := os.O_CREATE | os.O_WRONLY | os.O_EXCL
-			if force || out == "" { // the default name is ours
-				flags = os.O_CREATE | os.O_WRONLY | os.O_TRUNC
-			}
-			f, err := os.OpenFile(path, flags, 0o600)
+			err = outfile.Write(sources.Root("."), path, page, 0o600, force)
 			if errors.Is(err, os.ErrExist) {
 				return engine.Usagef("knack batch report "+args[0]+" --force -o "+plain.Line(path), "%s exists", path)
 			}
 			if err != nil {
-				return err
-			}
-			_, err = f.Write(page)
-			if err = errors.Join(err, f.Close()); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintln(c.OutOrStdout(), plain.Line(path))

@@ -20,11 +20,12 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/skillzip"
 	"github.com/knack-agent/knack/internal/project/install"
 	"github.com/knack-agent/knack/plugin"
+	"github.com/knack-agent/knack/sources"
 )
 
 func skillAddCommand() *cobra.Command {
@@ -193,7 +194,8 @@ index has already stay. A skill with errors is not published.`,
 				return engine.Usagef("knack skill publish --index DIR SKILL", "--index is missing")
 			}
 			at := filepath.Join(dir, ".well-known", "agent-skills")
-			if err := os.MkdirAll(at, 0o755); err != nil {
+			base := sources.Root(".")
+			if err := outfile.Mkdir(base, at, 0o755); err != nil {
 				return err
 			}
 			file := filepath.Join(at, "index.json")
@@ -219,7 +221,7 @@ index has already stay. A skill with errors is not published.`,
 			if err != nil {
 				return err
 			}
-			return atomicfile.Write(file, append(data, '\n'), 0o644)
+			return outfile.Write(base, file, append(data, '\n'), 0o644, true)
 		},
 	}
 	c.Flags().StringVar(&dir, "index", "", "the `DIR` that a web server serves")
@@ -247,7 +249,7 @@ func publishSkill(c *cobra.Command, path, dir string) (install.IndexSkill, error
 	}
 	sum := sha256.Sum256(zip.Bytes())
 	name := k.Label + ".zip"
-	if err := atomicfile.Write(filepath.Join(dir, name), zip.Bytes(), 0o644); err != nil {
+	if err := outfile.Write(sources.Root("."), filepath.Join(dir, name), zip.Bytes(), 0o644, true); err != nil {
 		return install.IndexSkill{}, err
 	}
 	return install.IndexSkill{Name: k.Label, Type: "archive", Description: k.Description,
