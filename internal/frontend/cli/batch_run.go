@@ -36,6 +36,7 @@ type batchResult struct {
 	Session  string          `json:"session,omitempty"`
 	Branch   string          `json:"branch,omitempty"`
 	Dir      string          `json:"dir,omitempty"`
+	Ignored  []string        `json:"ignored,omitempty"` // files in dir that git ignores, and that are nowhere else
 }
 
 func resultOf(r batch.Run) batchResult {
@@ -43,6 +44,7 @@ func resultOf(r batch.Run) batchResult {
 		Requests: r.Spent.Requests, Unknown: r.Spent.Unknown, Seconds: r.Took.Seconds(), Attempts: r.Attempt}
 	if e := r.End; e != nil {
 		x.Session, x.Branch, x.Dir, x.Calls, x.Refused = e.Session, e.Branch, e.Dir, e.Calls, e.Refusals
+		x.Ignored = e.Ignored
 		if r.State.Ended() {
 			x.Text, x.Error = e.Text, e.Error
 		}
