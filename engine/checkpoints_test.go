@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/knack-agent/knack/checkpoint"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/run/checkpoint"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // commit makes the project a repository with everything in it committed.

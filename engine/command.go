@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/similar"
+	"github.com/knack-agent/knack/run/agent"
 )
 
 // A Command is a slash command of the program or of a host: a value in [Options.Commands] or [Host.Commands].

@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/checkpoint"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/checkpoint"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // An Env looks up environment variables, which also determine the user's directories. A nil Env is

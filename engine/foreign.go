@@ -14,10 +14,10 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/internal/project/config"
-	"github.com/knack-agent/knack/llm/models"
+	"github.com/knack-agent/knack/run/llm/models"
 )
 
 // Foreign holds what the settings files of other programs, such as Claude Code and Pi, say about models: which to use,

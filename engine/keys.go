@@ -18,8 +18,8 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/models"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/models"
 )
 
 const keyringService = "knack"

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/mcp"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/tool/coding"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/mcp"
+	"github.com/knack-agent/knack/run/tool/coding"
 )
 
 // A Person answers questions: a user at a screen, an editor, or a program. Ask may be called from

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/knack-agent/knack/tool/tooltest"
+	"github.com/knack-agent/knack/run/tool/tooltest"
 )
 
 func TestSchemas(t *testing.T) {

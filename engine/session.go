@@ -18,20 +18,20 @@ import (
 	"unicode"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/engine/project/instructions"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/internal/project/instructions"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/tool/batch"
-	"github.com/knack-agent/knack/tool/browser"
-	"github.com/knack-agent/knack/tool/coding"
-	"github.com/knack-agent/knack/tool/schedule"
-	"github.com/knack-agent/knack/workspace"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/batch"
+	"github.com/knack-agent/knack/run/tool/browser"
+	"github.com/knack-agent/knack/run/tool/coding"
+	"github.com/knack-agent/knack/run/tool/schedule"
 )
 
 // A Session is one conversation: its log, the user's answers, its mode and its queue of messages.
@@ -170,6 +170,12 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	}
 	if s.gate, err = s.newGate(p); err != nil {
 		return nil, errors.Join(err, s.jobs.release())
+	}
+	if old := s.gate.Uncounted(); len(old) > 0 && from == nil {
+		s.problems = append(s.problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn,
+			Message: "answers that no longer count: " + plain.List(old, maxUnused) + ": what such a program runs is asked " +
+				"about each time",
+			Hint: "write a rule into your settings if you need one: knack help permissions"})
 	}
 	if from != nil {
 		s.gate.SetMode(from.gate.Mode())

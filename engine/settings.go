@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"path/filepath"
 
-	"github.com/knack-agent/knack/internal/project/config"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/engine/project/config"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // A Setting is the value of a setting with the places that set it, highest precedence first. Where a value may contain

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // maxUsage limits the stored usage to the skills used last.

@@ -7,12 +7,12 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/offline"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/tool/coding"
-	"github.com/knack-agent/knack/tool/memory"
-	"github.com/knack-agent/knack/tool/web"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/offline"
+	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/coding"
+	"github.com/knack-agent/knack/run/tool/memory"
+	"github.com/knack-agent/knack/run/tool/web"
 )
 
 // defaultTools returns the names of the tools of a session that chooses no others.

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/checkpoint"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/llm/llmtest"
-	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/checkpoint"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // show returns what is in a file of a commit.

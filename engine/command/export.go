@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/transcript"
 	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/internal/transcript"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/sources"
 )
 

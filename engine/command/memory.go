@@ -17,7 +17,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	notes "github.com/knack-agent/knack/tool/memory"
+	notes "github.com/knack-agent/knack/run/tool/memory"
 )
 
 // memory lists the notes of earlier conversations, adds to them, names one to edit, or switches who reads them.

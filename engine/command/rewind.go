@@ -12,10 +12,10 @@ import (
 
 	udiff "github.com/aymanbagabas/go-udiff"
 
-	"github.com/knack-agent/knack/checkpoint"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/checkpoint"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // Limits of what is shown of the changes of a turn.

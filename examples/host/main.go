@@ -20,11 +20,11 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/bundled"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
-	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/tool"
 )
 
 //go:embed skills
