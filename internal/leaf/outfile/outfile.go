@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
@@ -163,7 +164,7 @@ func Save(base, path string, perm fs.FileMode, replace bool, write func(io.Write
 	}
 	temp := name
 	if replace {
-		temp = ".knack-" + rand.Text()
+		temp = atomicfile.Temporary + rand.Text()
 	}
 	f, err := dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
@@ -191,6 +192,33 @@ func Write(base, path string, data []byte, perm fs.FileMode, replace bool) error
 		_, err := w.Write(data)
 		return err
 	})
+}
+
+// Update is [atomicfile.Update] for a file of a project. Missing directories are made for the user alone.
+func Update(base, path string, perm fs.FileMode, change func(old []byte) ([]byte, error)) error {
+	dir, err := Dir(base, filepath.Dir(path), 0o700)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	unlock, err := atomicfile.Lock(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := Check(base, path); err != nil {
+		return err
+	}
+	old, err := dir.ReadFile(filepath.Base(path))
+	exists := err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	data, err := change(old)
+	if err != nil || string(data) == string(old) && (exists || len(data) == 0) {
+		return err
+	}
+	return Write(base, path, data, perm, true)
 }
 
 // Open opens a file that grows while the command runs: a log or results. flag is as for [os.OpenFile]. With O_TRUNC an
