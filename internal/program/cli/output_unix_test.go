@@ -18,7 +18,7 @@ import (
 	"github.com/creack/pty"
 	"github.com/spf13/cobra"
 
-	"github.com/knack-agent/knack/internal/frontend/batch"
+	"github.com/knack-agent/knack/durable/batch"
 )
 
 // TestAnswerOnTerminal: what a command prints on a terminal is escaped, whoever prints it; the answer of -p is
