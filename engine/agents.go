@@ -62,14 +62,16 @@ func (t *Turn) newAgentFunc(parent *gate.Gate, ws workspace.Workspace, at *isola
 			prompt.Index = s.Catalog().Listing(t.View()).Text
 		}
 		a.System = prompt.String()
-		files := s.checkpoints.wrap(coding.Tools(ws, o), at)
+		files := s.parts.wrap(coding.Tools(ws, o), s.placeOf(at))
 		a.Tools = slices.Concat(files, s.web, t.host.Tools)
 		if s.options.Tools != "" { // a definition cannot restore a tool that the user removed
 			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(t.agent.Tools.Names(), ","))
 		}
 		sub := &agent.Sub{Name: d.Name, Log: log.ID()}
 		a.Policy.Gate = func(sc agent.Scopes) tool.Gate { return agentGate{g.With(sc), sub} }
-		a.Notice = func(state session.State) *session.Note { return planNote(g.Mode(), state, planAgentText) }
+		a.Notice = func(state session.State) *session.Note {
+			return s.parts.note(Asking{Mode: g.Mode(), Sub: true}, state)
+		}
 		a.Skills.File = agent.FilesIn(ws, files, a.Policy.Gate)
 		if a.Skills.Shell != nil {
 			a.Skills.Shell = agent.ShellIn(ws, a.Policy.Gate, s.coding)
@@ -200,7 +202,7 @@ func canRead(tools tool.Set, d *agent.Definition) bool {
 func namesTool(rules []string, name string) bool {
 	return slices.ContainsFunc(rules, func(rule string) bool {
 		word, _, _ := strings.Cut(rule, "(")
-		t, ok := KnownTools().Find(strings.TrimSpace(word))
+		t, ok := coreTools().Find(strings.TrimSpace(word))
 		return ok && t.Name == name
 	})
 }

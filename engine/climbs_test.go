@@ -34,6 +34,9 @@ func (c *climbs) see() {
 	}
 	name := func(f runtime.Frame) string {
 		dir, file := path.Split(strings.TrimPrefix(f.Function, "github.com/knack-agent/knack/"))
+		if strings.HasPrefix(dir, "engine/part/") {
+			return "engine"
+		}
 		pkg, _, _ := strings.Cut(file, ".")
 		return dir + pkg
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/enginetest"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/llm"
@@ -58,8 +59,8 @@ func TestConversation(t *testing.T) {
 					t.Error("the session that was yielded is not the current one")
 				}
 				happened = append(happened, e.Session.ID())
-			case short(e) != "":
-				happened = append(happened, short(e))
+			case enginetest.Short(e) != "":
+				happened = append(happened, enginetest.Short(e))
 			}
 		}
 	}

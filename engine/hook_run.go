@@ -113,7 +113,7 @@ func (t *Turn) AskFast(ctx context.Context, prompt string) (string, error) {
 func (t *Turn) Tool(name string) (*tool.Tool, bool) { return findTool(t.session, t.host, name) }
 
 func findTool(s *Session, host Host, name string) (*tool.Tool, bool) {
-	for _, set := range []tool.Set{s.files, host.Tools, host.Own, KnownTools()} {
+	for _, set := range []tool.Set{s.files, host.Tools, host.Own, s.engine.Project().known().tools} {
 		if found, ok := set.Find(name); ok {
 			return found, true
 		}

@@ -74,7 +74,10 @@ type Options struct {
 	// Commands are the program's own slash commands, in the order of /help; nil: none. Package engine/command has those
 	// of knack.
 	Commands []Command
-	BuiltIn  []agent.Definition // they come after those of files and after the agent general-purpose
+	// Parts are the features of conversations, in the order in which they wrap tools: see [Part]. nil: there are none.
+	// Package engine/part has those of knack.
+	Parts   []Part
+	BuiltIn []agent.Definition // they come after those of files and after the agent general-purpose
 	// Schedules keeps what the tools CronCreate, CronList and CronDelete schedule; nil: there are no such tools.
 	Schedules schedule.Keeper
 	// Batches keeps what the tool Batch starts; nil: there is no such tool.

@@ -296,7 +296,11 @@ func (s *Session) askTool(ctx context.Context, questions []coding.Question) ([]s
 
 // Ask asks the user a question of a command. If there is nobody to ask, the error is ErrCannot.
 func (s *Session) Ask(ctx context.Context, q Question) (Answer, error) {
-	return s.ask(ctx, hook.NoticeQuestion, q.Title, q)
+	kind := hook.NoticeQuestion
+	if q.Asker == AskerPlan { // which needs approval
+		kind = hook.NoticePermission
+	}
+	return s.ask(ctx, kind, q.Title, q)
 }
 
 // Interactive reports whether there is a user who can be asked.

@@ -451,7 +451,7 @@ func (s *Plugins) agents() (all []agent.Definition, problems []knack.Problem) {
 					Message: "the agent cannot be read: " + err.Error()})
 				continue
 			}
-			d, bad, ok := agent.ParseDefinition(path, data, knack.Plugin, toolNames()...)
+			d, bad, ok := agent.ParseDefinition(path, data, knack.Plugin, s.project.known().names()...)
 			problems = append(problems, bad...)
 			if !ok {
 				continue

@@ -509,12 +509,12 @@ func (m *Servers) Infos() []ServerInfo {
 
 // chosenTools returns the servers' tools without those that the user removed with --tools, whose value is spec. files
 // are the session's own tools.
-func chosenTools(spec string, files, set tool.Set) tool.Set {
+func chosenTools(p *Project, spec string, files, set tool.Set) tool.Set {
 	if spec == "" || len(set) == 0 {
 		return set
 	}
 	known := slices.Concat(withAgent(files), set)
-	base := defaultTools() + ",mcp__*,list_mcp_resources,read_mcp_resource,wait_for_mcp_servers"
+	base := p.known().defaults + ",mcp__*,list_mcp_resources,read_mcp_resource,wait_for_mcp_servers"
 	chosen, _ := tool.Select(known, base, coding.Choice(spec, base))
 	return slices.DeleteFunc(set, func(t tool.Tool) bool {
 		return !slices.ContainsFunc(chosen, func(c tool.Tool) bool { return c.Name == t.Name })

@@ -227,7 +227,7 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 		return workspace.Exit{}, err
 	}
 	defer local.Close()
-	local.Environ = p.options.Env.environ()
+	local.Environ = p.options.Env.Environ()
 	git := p.configureLocal(local)
 	mode, err := sandbox.ParseMode(cmp.Or(p.config.Settings.Sandbox.Mode, "auto"))
 	if err != nil {

@@ -29,6 +29,16 @@ func (p *Project) Values() []Setting {
 	return all
 }
 
+// ReadSettings decodes the settings in effect into a struct, which has fields for those that its owner reads, with the
+// names of `knack help settings`.
+func (p *Project) ReadSettings(into any) error {
+	data, err := json.Marshal(p.config.Settings)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
+}
+
 // Where returns where the value of a setting comes from, highest precedence first; for a list, one place for each item.
 func (p *Project) Where(key string) []SettingPosition { return p.config.Where(key) }
 

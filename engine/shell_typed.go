@@ -33,7 +33,7 @@ func (s *Session) Shell(ctx context.Context, c ShellCommand) (tool.Result, error
 	}
 	tools := s.files
 	if _, ok := s.ws.(*workspace.Local); ok && c.Unconfined {
-		ws, err := workspace.Parse(ctx, s.place.ws().Dir(), p.options.Env.environ())
+		ws, err := workspace.Parse(ctx, s.place.ws().Dir(), p.options.Env.Environ())
 		if err != nil {
 			return tool.Result{}, err
 		}

@@ -33,6 +33,7 @@ type Status struct {
 	Wakes    bool            // what it told may begin a turn that nobody asked for, of [Notification]
 	Servers  []mcp.Status    // MCP servers, those of the host last
 	Problems []knack.Problem // found since the Engine was opened
+	Parts    []string        // what parts say, a few words each, for status lines
 }
 
 // Status returns the current state.
@@ -43,6 +44,7 @@ func (s *Session) Status() Status {
 		Mode:   s.gate.Mode(),
 		Agents: s.background.Unreported(s.log), Problems: s.engine.Notices(), Servers: s.servers.List(), Jobs: s.jobs.List(),
 	}
+	s.parts.status(&out)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out.Rewake = s.hooks != nil && s.hooks.HasLate()

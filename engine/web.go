@@ -10,15 +10,8 @@ import (
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/llm/offline"
 	"github.com/knack-agent/knack/run/tool"
-	"github.com/knack-agent/knack/run/tool/coding"
-	"github.com/knack-agent/knack/run/tool/memory"
 	"github.com/knack-agent/knack/run/tool/web"
 )
-
-// defaultTools returns the names of the tools of a session that chooses no others.
-func defaultTools() string {
-	return strings.Join([]string{coding.Names(), "Agent", web.FetchName, web.SearchName, memory.Name}, ",")
-}
 
 // WebTools returns the tools for the web as a program without a conversation uses them: no model answers prompts, and
 // no MCP server searches. The zero Project has no settings.

@@ -19,7 +19,7 @@ import (
 
 // OpenWorkspace opens a place where tools act, named as in Options.Workspace; "": the directory dir.
 func OpenWorkspace(ctx context.Context, place, dir string, env Env) (workspace.Workspace, error) {
-	ws, err := workspace.Parse(ctx, cmp.Or(place, dir), env.environ())
+	ws, err := workspace.Parse(ctx, cmp.Or(place, dir), env.Environ())
 	if err != nil {
 		return nil, &Error{Err: fmt.Errorf("workspace: %w", err), Hint: "knack help environment"}
 	}

@@ -82,3 +82,28 @@ func wideUse(command string) string {
 	}
 	return ""
 }
+
+// RunsGiven reports whether a rule for commands covers a program that runs what it reads, or what its words spell out:
+// sh, python -c, xargs, env, sudo, ssh. An answer makes no such rule, because it would cover far more than the call
+// that was approved: Bash(sh) covers whatever is piped into sh. People may write one.
+func (r Rule) RunsGiven() bool {
+	switch kind, _ := kindOf(r.Tool); {
+	case kind == "*":
+		return true
+	case kind != KindBash:
+		return false
+	case r.Any:
+		return true
+	case strings.HasPrefix(wideUse(r.Pattern), "npx "): // a tool that projects use in this way
+		return false
+	}
+	text := strings.TrimSpace(r.Pattern)
+	for _, end := range []string{":*", " *", "*"} {
+		text = strings.TrimSpace(strings.TrimSuffix(text, end))
+	}
+	line, err := ParseCommand(text)
+	if err != nil || len(line.Commands) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(line.Commands, (*bash.SimpleCommand).RunsGiven)
+}

@@ -23,7 +23,7 @@ type Export struct {
 	Path    string // of the file; "": knack-ID.FORMAT
 	Replace bool   // overwrite an existing file
 	Version string // of the program; "": left out
-	// Summary describes a tool call in one line; nil: the tools of KnownTools do.
+	// Summary describes a tool call in one line; nil: the tools of engine.KnownTools do.
 	Summary func(tool string, input json.RawMessage) string
 }
 

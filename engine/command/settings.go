@@ -142,15 +142,6 @@ type ruleValue struct {
 	From    string `json:"from,omitempty"`
 }
 
-// plan switches to plan mode, and then sends a prompt if there is one.
-func plan(ctx context.Context, s *engine.Session, prompt string) (engine.Reply, error) {
-	if err := s.SetTyped(ctx, session.Setting{Mode: permission.Plan}); err != nil {
-		return engine.Reply{}, err
-	}
-	return engine.Reply{Text: "plan mode: nothing is changed until you start a plan (/permissions default leaves it)",
-		Value: map[string]permission.Mode{"mode": s.Mode()}, Prompt: prompt}, nil
-}
-
 func permissions(ctx context.Context, s *engine.Session, mode string) (engine.Reply, error) {
 	if mode != "" {
 		if err := s.SetTyped(ctx, session.Setting{Mode: permission.Mode(mode)}); err != nil {

@@ -45,12 +45,24 @@ type Request struct {
 	Changes  []tool.Change        // to files, as the call would make them
 	Files    []File               // scripts that would run, with their content
 	Rules    []string             // the narrowest rules that would allow the call; Session and Always store them
+	Line     bool                 // the answers Session and Always are for exactly this command line
 	Wider    []string             // what a person may mean in place of Rules, see permission.Wider; nil: nothing else
 	Choices  []Choice             // the choices available for this request
 	Edits    bool                 // it only changes files, and the mode AcceptEdits would allow it
 	Accepts  bool                 // the mode AcceptEdits would allow it: Edits, or a command that only changes files
 
 	home string // the user's; absolute, or ""
+}
+
+// dangerous reports whether a subject is a command line with a part that must not be approved for other lines.
+func dangerous(s permission.Subject) bool {
+	return s.IsCommand() && len(permission.Dangers(s.Text)) > 0
+}
+
+// runsGiven reports whether a rule is one that no answer makes, see [permission.Rule.RunsGiven].
+func runsGiven(text string) bool {
+	r, err := permission.ParseRule(text, permission.Session)
+	return err != nil || r.RunsGiven()
 }
 
 // Title returns a one-line question in plain words: whether to allow the call.
@@ -142,6 +154,7 @@ type Keeper interface {
 // A Kept is a stored rule with the files whose content it is bound to.
 type Kept struct {
 	Rule  string
+	Line  string // the only command line that it allows; "": any
 	Files []File
 	Time  time.Time
 }
@@ -204,7 +217,9 @@ func (a *approval) askUser(ctx context.Context, judged judgement) (_ tool.Permit
 		Dir: a.opt.Paths.Dir, home: a.opt.Paths.Home, Input: slices.Clone(a.call.Input),
 		Subjects: slices.Clone(subjects), Decision: a.record.Decision, Files: a.filesOf(subjects), Choices: []Choice{Once},
 	}
-	if !judged.noAllow && !judged.askedByHook && len(judged.Suggest) > 0 {
+	req.Line = slices.ContainsFunc(subjects, dangerous)
+	if !judged.noAllow && !judged.askedByHook && len(judged.Suggest) > 0 &&
+		(!req.Line && !slices.ContainsFunc(judged.Suggest, runsGiven) || req.Line && commandLine(subjects) != "") {
 		req.Rules = judged.Suggest
 		req.Choices = append(req.Choices, Session)
 		if a.opt.Keeper != nil {
@@ -356,7 +371,7 @@ func (a *approval) deniedMeanwhile(ctx context.Context, subjects []permission.Su
 
 // wider returns the rules of Request.Wider. Scripts are approved by their content, so that there are none for them.
 func (a *approval) wider(ctx context.Context, req *Request) []string {
-	if len(req.Rules) == 0 || len(req.Files) > 0 {
+	if len(req.Rules) == 0 || len(req.Files) > 0 || req.Line {
 		return nil
 	}
 	home, place := a.opt.Paths.Home, a.opt.Paths
@@ -419,7 +434,7 @@ func (g *Gate) update(updates []Update) error {
 					return errors.New(p.Message)
 				}
 				allow = append(allow, answer{rule: rule, anyContent: true})
-				if u.Keep && g.opt.Keeper != nil {
+				if u.Keep && g.opt.Keeper != nil && !rule.RunsGiven() { // such a rule is for this session
 					kept = append(kept, Kept{Rule: text, Time: time.Now().UTC().Truncate(time.Second)})
 				}
 			case permission.Deny:
@@ -472,13 +487,17 @@ func (g *Gate) remember(req Request, c Choice) error {
 	}
 	var made []answer
 	var kept []Kept
+	line := ""
+	if req.Line {
+		line = commandLine(req.Subjects)
+	}
 	for _, text := range req.Rules {
 		rule, err := permission.ParseRule(text, origin)
 		if err != nil {
 			return err
 		}
-		made = append(made, answer{rule: rule, files: req.Files})
-		kept = append(kept, Kept{Rule: text, Files: req.Files, Time: time.Now().UTC().Truncate(time.Second)})
+		made = append(made, answer{rule: rule, files: req.Files, line: line})
+		kept = append(kept, Kept{Rule: text, Line: line, Files: req.Files, Time: time.Now().UTC().Truncate(time.Second)})
 	}
 	if c == Always {
 		if err := g.opt.Keeper.Keep(kept...); err != nil {
@@ -493,7 +512,7 @@ func (g *Gate) remember(req Request, c Choice) error {
 	}
 	for _, m := range made {
 		*list = slices.DeleteFunc(*list, func(a answer) bool {
-			return a.rule.String() == m.rule.String() &&
+			return a.rule.String() == m.rule.String() && a.line == m.line &&
 				sharesFile(a.files, m.files)
 		})
 		*list = append(*list, m)

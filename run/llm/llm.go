@@ -282,7 +282,8 @@ const (
 	ToolUse   StopReason = "tool_use"
 	MaxTokens StopReason = "max_tokens"
 	Refusal   StopReason = "refusal"
-	Failed    StopReason = "failed" // the offline model could not do the task; the text explains why
+	Paused    StopReason = "pause_turn" // the provider interrupted a long answer; a request with it continues it
+	Failed    StopReason = "failed"     // the offline model could not do the task; the text explains why
 )
 
 // Usage counts tokens. Input does not include tokens read from or written to the cache.

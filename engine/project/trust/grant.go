@@ -2,6 +2,7 @@ package trust
 
 import (
 	"fmt"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -89,7 +90,9 @@ func (p *Project) KeptRules() ([]string, error) {
 	}
 	rules := make([]string, len(kept))
 	for i, k := range kept {
-		rules[i] = k.Rule
+		if rules[i] = k.Rule; k.Line != "" {
+			rules[i] += " in exactly: " + plain.Line(k.Line)
+		}
 	}
 	for _, g := range p.Grants() {
 		rules = append(rules, g.String())

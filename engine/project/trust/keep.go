@@ -20,6 +20,7 @@ type keptRules struct {
 
 type keptRule struct {
 	Rule  string            `json:"rule"`
+	Line  string            `json:"line,omitempty"`  // the only command line that it allows
 	Files map[string]string `json:"files,omitempty"` // path → hash of the content that was shown
 	Time  time.Time         `json:"time"`
 }
@@ -32,7 +33,7 @@ func (p *Project) Kept() ([]gate.Kept, error) {
 	}
 	kept := make([]gate.Kept, len(doc.Allow))
 	for i, r := range doc.Allow {
-		kept[i] = gate.Kept{Rule: r.Rule, Time: r.Time}
+		kept[i] = gate.Kept{Rule: r.Rule, Line: r.Line, Time: r.Time}
 		for path, h := range r.Files {
 			f := gate.File{Path: path, Hash: h}
 			if data, err := os.ReadFile(p.shownName(h)); err == nil && hash(data) == h {
@@ -60,7 +61,7 @@ func (p *Project) Keep(kept ...gate.Kept) error {
 		return err
 	}
 	for _, k := range kept {
-		r := keptRule{Rule: k.Rule, Time: k.Time}
+		r := keptRule{Rule: k.Rule, Line: k.Line, Time: k.Time}
 		for _, f := range k.Files {
 			if r.Files == nil {
 				r.Files = map[string]string{}
@@ -74,7 +75,7 @@ func (p *Project) Keep(kept ...gate.Kept) error {
 			}
 		}
 		doc.Allow = slices.DeleteFunc(doc.Allow, func(o keptRule) bool {
-			return o.Rule == r.Rule &&
+			return o.Rule == r.Rule && o.Line == r.Line &&
 				sameFiles(o.Files, r.Files)
 		})
 		doc.Allow = append(doc.Allow, r)

@@ -19,6 +19,7 @@ import (
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/durable/work"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/program/line"
 	"github.com/knack-agent/knack/run/session"
@@ -216,7 +217,7 @@ func showLogs(c *cobra.Command, r batch.Run) error {
 			continue
 		}
 		fmt.Fprintf(out, "\nsession %s\n", id)
-		front := &line.Front{Out: drawn(c), Color: colors(out), Summary: engine.KnownTools().Line}
+		front := &line.Front{Out: drawn(c), Color: colors(out), Summary: part.KnownTools().Line}
 		front.Show(log)
 		if err := log.Close(); err != nil {
 			return err
@@ -324,7 +325,7 @@ func questionTitle(r batch.Run) string {
 	if q.Tool == "" {
 		return q.Title
 	}
-	return q.Title + " " + engine.KnownTools().Line(q.Tool, q.Input)
+	return q.Title + " " + part.KnownTools().Line(q.Tool, q.Input)
 }
 
 func batchAnswerCommand() *cobra.Command {
@@ -420,7 +421,7 @@ func writeQuestion(w io.Writer, r batch.Run) {
 	q := question(r)
 	fmt.Fprintf(w, "%s (run %s) asks: %s\n", plain.Line(r.Key), r.ID, plain.Line(q.Title))
 	if q.Tool != "" {
-		fmt.Fprintf(w, "  %s\n", plain.Line(engine.KnownTools().Line(q.Tool, q.Input)))
+		fmt.Fprintf(w, "  %s\n", plain.Line(part.KnownTools().Line(q.Tool, q.Input)))
 	}
 	for _, f := range q.Files {
 		fmt.Fprintf(w, "  with %s as it is now (SHA-256 %.12s…)\n", plain.Line(f.Path), f.Hash)

@@ -7,8 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/internal/program/control"
 	"github.com/knack-agent/knack/internal/program/tui"
@@ -24,12 +26,20 @@ func helpCommandsCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, err := helpTexts.ReadFile("help/commands.md")
 			if err == nil {
-				_, err = fmt.Fprintf(c.OutOrStdout(), "Commands\n\n%s%s", command.List(engine.SlashCommands(command.All("")),
-					"  "), text)
+				_, err = fmt.Fprintf(c.OutOrStdout(), "Commands\n\n%s%s", command.List(commandTable(), "  "), text)
 			}
 			return err
 		},
 	}
+}
+
+// commandTable returns the slash commands of the program.
+func commandTable() []knack.SlashCommand {
+	all := command.All("")
+	for _, p := range part.All() {
+		all = append(all, p.Commands...)
+	}
+	return engine.SlashCommands(all)
 }
 
 func helpKeysCommand() *cobra.Command {
@@ -51,7 +61,7 @@ func helpToolsCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			text, err := helpTexts.ReadFile("help/tools.md")
 			if err == nil {
-				_, err = fmt.Fprintf(c.OutOrStdout(), "Tools\n\n%s%s", toolRows(engine.KnownTools()), text)
+				_, err = fmt.Fprintf(c.OutOrStdout(), "Tools\n\n%s%s", toolRows(part.KnownTools()), text)
 			}
 			return err
 		},

@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/internal/program/control"
 	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/sources"
@@ -60,7 +60,7 @@ func goldenTopic(t *testing.T, name string) string {
 // TestHelpTools: the page names every tool.
 func TestHelpTools(t *testing.T) {
 	page := goldenTopic(t, "tools")
-	for _, name := range engine.KnownTools().AllNames() {
+	for _, name := range part.KnownTools().AllNames() {
 		if !mentions(page, name) {
 			t.Errorf("no %s", name)
 		}
@@ -70,7 +70,7 @@ func TestHelpTools(t *testing.T) {
 // TestHelpCommands compares the help with the table of commands.
 func TestHelpCommands(t *testing.T) {
 	goldenTopic(t, "commands")
-	for _, c := range engine.SlashCommands(command.All("")) {
+	for _, c := range commandTable() {
 		if c.Description == "" || c.Kind != "command" || len(c.Name+c.Hint)+len(c.Description) > 76 {
 			t.Errorf("the row of %s is missing, incomplete or wider than 80 columns", c.Name)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/engine/transcript/claude"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/program/control"
@@ -148,7 +149,7 @@ func exportClaude(c *cobra.Command, dir, id string) error {
 // writeClaude writes the current branch of a session, and returns the path of the file; "": there is nothing to write.
 // After an error there is no file.
 func writeClaude(config string, log *session.Log) (path string, err error) {
-	w := &claude.Writer{Session: session.NewUUID(), Dir: log.Header().Dir, Version: version(), Tools: engine.KnownTools(),
+	w := &claude.Writer{Session: session.NewUUID(), Dir: log.Header().Dir, Version: version(), Tools: part.KnownTools(),
 		UUID: func(*session.Entry, int) string { return session.NewUUID() }}
 	if log.Leaf() == 0 {
 		return "", nil

@@ -13,6 +13,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/program/control"
 	"github.com/knack-agent/knack/run/agent"
@@ -173,7 +174,7 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 	o.Workspace, o.Index, o.Templates, o.Values = f.workspace, f.index, f.templates, f.values()
 	if f.agents != "" {
 		if o.Agents, o.Problems, err = agent.ParseDefinitions(f.agents, knack.Explicit,
-			engine.KnownTools().AllNames()...); err != nil {
+			part.KnownTools().AllNames()...); err != nil {
 			return nil, engine.Usagef(`--agents '{"reviewer": {"description": "Reviews code", "prompt": "You review code."}}'`,
 				"--agents: %w", err)
 		}

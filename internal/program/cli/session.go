@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/engine/project/worktree"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/program/line"
@@ -126,7 +127,7 @@ shows the conversation of that sub-agent; the session that started it shows the 
 				}
 				return nil
 			}
-			front := &line.Front{Out: drawn(c), Color: colors(c.OutOrStdout()), Summary: engine.KnownTools().Line}
+			front := &line.Front{Out: drawn(c), Color: colors(c.OutOrStdout()), Summary: part.KnownTools().Line}
 			front.Show(log)
 			return nil
 		},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/session"
 )
@@ -48,7 +49,8 @@ written in it, including secrets. Check it before you pass it on.`,
 			if err != nil {
 				return err
 			}
-			x, err := command.Export{Format: format, Path: out, Replace: overwrite, Version: version()}.WithDefaults(log)
+			x, err := command.Export{Format: format, Path: out, Replace: overwrite, Version: version(),
+				Summary: part.KnownTools().Line}.WithDefaults(log)
 			if err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/engine/transcript"
 	"github.com/knack-agent/knack/engine/transcript/claude"
 	"github.com/knack-agent/knack/engine/transcript/pi"
@@ -99,7 +100,7 @@ func importFile(c *cobra.Command, path string) (id string, err error) {
 // calls; none of them runs.
 func readTranscript(in io.Reader, name string) (*transcript.Transcript, error) {
 	return transcript.Read(in, transcript.ReadOptions{
-		Name: name, Agents: []transcript.Importer{claude.Agent, pi.Agent}, Tools: engine.KnownTools(),
+		Name: name, Agents: []transcript.Importer{claude.Agent, pi.Agent}, Tools: part.KnownTools(),
 	})
 }
 

@@ -7,14 +7,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/engine/command"
+	"github.com/knack-agent/knack/engine/part/undo"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/checkpoint"
 )
 
 func sessionRestoreCommand() *cobra.Command {
 	var flags projectFlags
-	var to command.Rewind
+	var to undo.Rewind
 	asJSON := false
 	c := &cobra.Command{
 		Use:   "restore ID",

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"path"
@@ -197,29 +196,26 @@ index has already stay. A skill with errors is not published.`,
 				return err
 			}
 			file := filepath.Join(at, "index.json")
-			index := install.Index{Schema: install.IndexSchema}
-			if data, err := os.ReadFile(file); err == nil {
-				if err := json.Unmarshal(data, &index); err != nil {
-					return fmt.Errorf("skill publish: %s: %w", file, err)
+			return atomicfile.Update(file, 0o644, func(old []byte) ([]byte, error) {
+				index := install.Index{Schema: install.IndexSchema}
+				if len(old) > 0 {
+					if err := json.Unmarshal(old, &index); err != nil {
+						return nil, fmt.Errorf("skill publish: %s: %w", file, err)
+					}
 				}
-			} else if !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-			for _, path := range args {
-				entry, err := publishSkill(c, path, at)
-				if err != nil {
-					return fmt.Errorf("skill publish: %s: %w", plain.Line(path), err)
+				for _, path := range args {
+					entry, err := publishSkill(c, path, at)
+					if err != nil {
+						return nil, fmt.Errorf("skill publish: %s: %w", plain.Line(path), err)
+					}
+					index.Skills = slices.DeleteFunc(index.Skills, func(k install.IndexSkill) bool { return k.Name == entry.Name })
+					index.Skills = append(index.Skills, entry)
+					fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", entry.Name, entry.Digest)
 				}
-				index.Skills = slices.DeleteFunc(index.Skills, func(k install.IndexSkill) bool { return k.Name == entry.Name })
-				index.Skills = append(index.Skills, entry)
-				fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", entry.Name, entry.Digest)
-			}
-			slices.SortFunc(index.Skills, func(a, b install.IndexSkill) int { return strings.Compare(a.Name, b.Name) })
-			data, err := json.MarshalIndent(index, "", "  ")
-			if err != nil {
-				return err
-			}
-			return atomicfile.Write(file, append(data, '\n'), 0o644)
+				slices.SortFunc(index.Skills, func(a, b install.IndexSkill) int { return strings.Compare(a.Name, b.Name) })
+				data, err := json.MarshalIndent(index, "", "  ")
+				return append(data, '\n'), err
+			})
 		},
 	}
 	c.Flags().StringVar(&dir, "index", "", "the `DIR` that a web server serves")

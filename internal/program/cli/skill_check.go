@@ -19,6 +19,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/skillzip"
 )
@@ -207,7 +208,7 @@ func checkAll(c *cobra.Command, found []string) iter.Seq2[checkedSkill, error] {
 func checkSkill(c *cobra.Command, dir, display string) checkedSkill {
 	s, problems := knack.Check(c.Context(), dir)
 	if s != nil {
-		for _, p := range slices.Concat(engine.HookProblems(s), engine.RuleProblems(s)) {
+		for _, p := range slices.Concat(engine.HookProblems(s), engine.RuleProblems(s, part.KnownTools())) {
 			p.Path = filepath.Join(dir, filepath.Base(p.Path))
 			problems = append(problems, p)
 		}

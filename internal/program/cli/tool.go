@@ -13,6 +13,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/run/gate"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/tool"
@@ -136,7 +137,7 @@ code is 1 if the result is an error.`,
 // secrets or protected paths.
 func userGate(e *engine.Engine, deny []string) (tool.Gate, error) {
 	place, rules := e.PathContext(), e.Project().Rules()
-	denied, problems := permission.ParseRules(deny, permission.Flag, place.Dir, engine.KnownTools().AllNames()...)
+	denied, problems := permission.ParseRules(deny, permission.Flag, place.Dir, part.KnownTools().AllNames()...)
 	for _, p := range problems {
 		if p.Severity == permission.SeverityError {
 			return nil, engine.Usagef("knack help permissions", "--deny: %s", p.Message)

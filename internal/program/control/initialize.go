@@ -14,6 +14,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/mcp"
@@ -268,7 +269,7 @@ func (s *server) readSetup(in initialize, again bool) (u setup, err error) {
 		if err != nil {
 			return u, err
 		}
-		defs, problems, err := agent.ParseDefinitions(string(data), knack.Explicit, engine.KnownTools().AllNames()...)
+		defs, problems, err := agent.ParseDefinitions(string(data), knack.Explicit, part.KnownTools().AllNames()...)
 		if err != nil {
 			return u, fmt.Errorf("agents: %w", err)
 		}

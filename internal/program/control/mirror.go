@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/engine/transcript/claude"
 	"github.com/knack-agent/knack/run/session"
 )
@@ -45,7 +46,7 @@ func (o *Messages) mirrored(e engine.Event) {
 	w := o.mirror.writers[log]
 	if w == nil {
 		p := o.session.Engine().Project()
-		w = &claude.Writer{Session: id, Dir: p.Dir(), Version: p.Version(), Agent: agent, Tools: engine.KnownTools(),
+		w = &claude.Writer{Session: id, Dir: p.Dir(), Version: p.Version(), Agent: agent, Tools: part.KnownTools(),
 			UUID: func(e *session.Entry, part int) string {
 				id := o.headOf(log, e.ID).UUID
 				switch {

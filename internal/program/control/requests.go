@@ -663,7 +663,14 @@ func (s *server) rewindFiles(ctx context.Context, session *engine.Session, in st
 	if err != nil {
 		return rewound{Error: err.Error()}, nil
 	}
-	plan, contents, err := session.PlanRestore(ctx, entry, checkpoint.Options{})
+	files, ok := session.Part("undo").(interface {
+		Plan(context.Context, int, checkpoint.Options) (checkpoint.Result, func(string) ([]byte, []byte, error), error)
+		Restore(context.Context, int, checkpoint.Options) (checkpoint.Result, error)
+	})
+	if !ok {
+		return rewound{Error: "this program keeps no files"}, nil
+	}
+	plan, contents, err := files.Plan(ctx, entry, checkpoint.Options{})
 	if err != nil {
 		return rewound{Error: err.Error()}, nil
 	}
@@ -684,7 +691,7 @@ func (s *server) rewindFiles(ctx context.Context, session *engine.Session, in st
 		}
 	}
 	if !in.DryRun {
-		if plan, err = session.RestoreFiles(ctx, entry, checkpoint.Options{}); err != nil {
+		if plan, err = files.Restore(ctx, entry, checkpoint.Options{}); err != nil {
 			return rewound{Error: err.Error()}, nil
 		}
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
+	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/llm/llmtest"
 )
@@ -137,7 +138,7 @@ func newHost(t testing.TB, model llm.Model, files []string, options ...hostOptio
 	}
 	r, w := io.Pipe()
 	h := &host{t: t, dir: dir, in: w, out: &lines{changed: make(chan struct{})}, done: make(chan error, 1)}
-	o := engine.Options{Dir: dir, Model: model, Commands: command.All(""), Values: map[string]any{"sandbox.mode": "off"},
+	o := engine.Options{Dir: dir, Model: model, Commands: command.All(""), Parts: part.All(), Values: map[string]any{"sandbox.mode": "off"},
 		Env: func(name string) string {
 			switch name {
 			case "HOME", "USERPROFILE":

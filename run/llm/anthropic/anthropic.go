@@ -9,6 +9,7 @@
 package anthropic
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -59,43 +60,34 @@ func (m *model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Even
 // The parts of an answer.
 
 type usage struct {
-	Input      *int `json:"input_tokens"`
-	Output     *int `json:"output_tokens"`
-	CacheRead  *int `json:"cache_read_input_tokens"`
-	CacheWrite *int `json:"cache_creation_input_tokens"`
+	Input      *wire.Count `json:"input_tokens"`
+	Output     *wire.Count `json:"output_tokens"`
+	CacheRead  *wire.Count `json:"cache_read_input_tokens"`
+	CacheWrite *wire.Count `json:"cache_creation_input_tokens"`
 }
 
 // into sets the fields of v that u reports. Each report is cumulative, so the last one counts.
 func (u usage) into(v *llm.Usage) {
 	for _, f := range []struct {
 		to   *int
-		from *int
+		from *wire.Count
 	}{{&v.Input, u.Input}, {&v.Output, u.Output}, {&v.CacheRead, u.CacheRead}, {&v.CacheWrite, u.CacheWrite}} {
 		if f.from != nil {
-			*f.to = *f.from
+			*f.to = int(*f.from)
 		}
 	}
 }
 
+// An event is one event of a stream or, of the type message, a whole answer.
 type event struct {
-	Type    string `json:"type"`
-	Index   int    `json:"index"`
+	Type    string     `json:"type"`
+	Index   wire.Count `json:"index"`
 	Message struct {
-		Model string `json:"model"`
-		Usage usage  `json:"usage"`
+		Model string            `json:"model"`
+		Usage wire.Maybe[usage] `json:"usage"`
 	} `json:"message"`
-	ContentBlock struct {
-		Type      string          `json:"type"`
-		Text      string          `json:"text"`
-		Thinking  string          `json:"thinking"`
-		Signature string          `json:"signature"`
-		Data      string          `json:"data"`
-		ID        string          `json:"id"`
-		Name      string          `json:"name"`
-		Input     json.RawMessage `json:"input"`
-		Content   json.RawMessage `json:"content"` // what a search found
-	} `json:"content_block"`
-	Delta struct {
+	ContentBlock contentBlock `json:"content_block"`
+	Delta        struct {
 		Type        string `json:"type"`
 		Text        string `json:"text"`
 		Thinking    string `json:"thinking"`
@@ -104,7 +96,24 @@ type event struct {
 		StopReason  string `json:"stop_reason"`
 		Citation    found  `json:"citation"`
 	} `json:"delta"`
-	Usage usage `json:"usage"`
+	Usage wire.Maybe[usage] `json:"usage"`
+
+	// Of a whole answer.
+	Model      string                  `json:"model"`
+	Content    wire.List[contentBlock] `json:"content"`
+	StopReason string                  `json:"stop_reason"`
+}
+
+type contentBlock struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text"`
+	Thinking  string          `json:"thinking"`
+	Signature string          `json:"signature"`
+	Data      string          `json:"data"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Input     json.RawMessage `json:"input"`
+	Content   json.RawMessage `json:"content"` // what a search found
 }
 
 // found is a page that a search found, or that a text cites.
@@ -117,6 +126,7 @@ type found struct {
 
 // A block is one content block while it is received.
 type block struct {
+	index          wire.Count
 	kind, id, name string
 	input          json.RawMessage // from the start of the block; streamed input replaces it
 	text           strings.Builder // text, thinking, data or input
@@ -152,67 +162,128 @@ func (d *decoder) search(content json.RawMessage) {
 }
 
 func (d *decoder) Event(data []byte, emit func(llm.Event)) error {
+	if data = bytes.TrimSpace(data); len(data) == 0 || data[0] != '{' {
+		return nil // proxies end a stream as that of another format, with [DONE]
+	}
 	var ev event
-	var out llm.Event
 	if json.Unmarshal(data, &ev) != nil {
 		return wire.InvalidData(d.e, data)
 	}
 	switch ev.Type {
 	case "message_start":
 		d.model = ev.Message.Model
-		ev.Message.Usage.into(&d.usage)
+		ev.Message.Usage.Value.into(&d.usage)
 	case "content_block_start":
-		if ev.Index != len(d.blocks) {
-			return wire.InvalidData(d.e, data)
-		}
-		c := ev.ContentBlock
-		b := &block{kind: c.Type, id: c.ID, name: c.Name, input: c.Input}
-		b.text.WriteString(c.Text + c.Thinking + c.Data)
-		b.signature.WriteString(c.Signature)
-		d.blocks = append(d.blocks, b)
-		if c.Type == "web_search_tool_result" {
-			d.search(c.Content)
-		}
-		out.Text, out.Thinking = c.Text, c.Thinking
+		d.begin(ev.Index, &ev.ContentBlock, emit)
 	case "content_block_delta":
-		if ev.Index < 0 || ev.Index >= len(d.blocks) || d.blocks[ev.Index].closed {
-			return wire.InvalidData(d.e, data)
+		b := d.open(ev.Index)
+		if b == nil && ev.Delta.PartialJSON != "" {
+			return wire.InvalidData(d.e, data) // the arguments of which call?
 		}
-		b := d.blocks[ev.Index]
+		if b == nil { // gateways forget to begin a block
+			d.begin(ev.Index, &contentBlock{Type: strings.TrimSuffix(ev.Delta.Type, "_delta")}, emit)
+			b = d.open(ev.Index)
+		}
 		b.text.WriteString(ev.Delta.Text + ev.Delta.Thinking + ev.Delta.PartialJSON)
 		b.signature.WriteString(ev.Delta.Signature)
 		if c := ev.Delta.Citation; c.URL != "" {
 			d.sources.Add(llm.Source{Title: c.Title, URL: c.URL, Text: c.Cited})
 		}
-		out.Text, out.Thinking = ev.Delta.Text, ev.Delta.Thinking
+		emitPiece(ev.Delta.Text, ev.Delta.Thinking, emit)
 	case "content_block_stop":
-		if ev.Index < 0 || ev.Index >= len(d.blocks) || d.blocks[ev.Index].closed {
-			return wire.InvalidData(d.e, data)
+		if b := d.open(ev.Index); b != nil {
+			d.close(b, emit)
 		}
-		b := d.blocks[ev.Index]
-		b.closed = true
-		out.Call = b.call()
 	case "message_delta":
-		if ev.Delta.StopReason != "" {
-			d.stop = ev.Delta.StopReason
-		}
-		ev.Usage.into(&d.usage)
+		d.stop = cmp.Or(ev.Delta.StopReason, d.stop)
+		ev.Usage.Value.into(&d.usage)
 	case "message_stop":
-		if d.stop == "model_context_window_exceeded" {
-			return &llm.Error{Kind: llm.Overflow, Message: d.e.Info.ID + ": the answer does not fit into the context window"}
+		return d.end(emit)
+	case "message": // a whole answer
+		d.model, d.stop = ev.Model, cmp.Or(ev.StopReason, "end_turn")
+		ev.Usage.Value.into(&d.usage)
+		for i := range ev.Content {
+			d.begin(wire.Count(i), &ev.Content[i], emit)
+			d.close(d.blocks[i], emit)
 		}
-		if out.Done = d.answer(); out.Done == nil {
-			return wire.Truncated(d.e)
-		}
-		if d.failure != "" && len(out.Done.Sources) == 0 {
-			return &llm.Error{Kind: llm.Invalid, Message: d.e.Info.ID + ": the provider's search failed: " + d.failure}
-		}
+		return d.end(emit)
 	case "error":
 		return wire.StreamError(d.e, data)
+	case "":
+		if wire.IsReport(data) {
+			return wire.StreamError(d.e, data)
+		}
 	}
-	if out != (llm.Event{}) { // pings and unknown kinds contain nothing for the caller
-		emit(out)
+	return nil // pings and unknown kinds contain nothing for the caller
+}
+
+// begin begins a block. Gateways count blocks from 1, or give several the same index.
+func (d *decoder) begin(index wire.Count, c *contentBlock, emit func(llm.Event)) {
+	if b := d.open(index); b != nil {
+		d.close(b, emit)
 	}
+	b := &block{index: index, kind: c.Type, id: c.ID, name: c.Name, input: c.Input}
+	b.text.WriteString(c.Text + c.Thinking + c.Data)
+	b.signature.WriteString(c.Signature)
+	d.blocks = append(d.blocks, b)
+	if c.Type == "web_search_tool_result" {
+		d.search(c.Content)
+	}
+	emitPiece(c.Text, c.Thinking, emit)
+}
+
+// open returns the block with an index that has not ended; nil: there is none.
+func (d *decoder) open(index wire.Count) *block {
+	for _, b := range d.blocks {
+		if b.index == index && !b.closed {
+			return b
+		}
+	}
+	return nil
+}
+
+func emitPiece(text, thinking string, emit func(llm.Event)) {
+	if text != "" || thinking != "" {
+		emit(llm.Event{Text: text, Thinking: thinking})
+	}
+}
+
+// close ends a block. A call that a gateway sends twice counts once.
+func (d *decoder) close(b *block, emit func(llm.Event)) {
+	b.closed = true
+	call := b.call()
+	if call == nil {
+		return
+	}
+	for _, other := range d.blocks {
+		if c := other.call(); other != b && c != nil && c.ID == call.ID && bytes.Equal(c.Input, call.Input) {
+			b.kind = "repeated"
+			return
+		}
+	}
+	emit(llm.Event{Call: call})
+}
+
+// end ends the answer. Some gateways do not end its last block.
+func (d *decoder) end(emit func(llm.Event)) error {
+	if d.stop == "model_context_window_exceeded" {
+		return &llm.Error{Kind: llm.Overflow, Message: d.e.Info.ID + ": the answer does not fit into the context window"}
+	}
+	if d.stop != "" {
+		for _, b := range d.blocks {
+			if !b.closed && (b.kind != "tool_use" || json.Valid(b.call().Input)) {
+				d.close(b, emit)
+			}
+		}
+	}
+	done := d.answer()
+	if done == nil {
+		return wire.Truncated(d.e)
+	}
+	if d.failure != "" && len(done.Sources) == 0 {
+		return &llm.Error{Kind: llm.Invalid, Message: d.e.Info.ID + ": the provider's search failed: " + d.failure}
+	}
+	emit(llm.Event{Done: done})
 	return nil
 }
 
@@ -248,9 +319,11 @@ func (d *decoder) answer() *llm.Response {
 		r.Stop = llm.ToolUse
 	case "max_tokens", "model_context_window_exceeded":
 		r.Stop = llm.MaxTokens
-	case "refusal":
+	case "refusal", "sensitive":
 		r.Stop = llm.Refusal
-	default: // end_turn, stop_sequence, pause_turn
+	case "pause_turn":
+		r.Stop = llm.Paused
+	default: // end_turn, stop_sequence
 		r.Stop = llm.EndTurn
 	}
 	for _, b := range d.blocks {

@@ -2,7 +2,6 @@ package openai
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"iter"
 	"slices"
@@ -61,6 +60,8 @@ type chatMessage struct {
 	ToolCalls        []chatCall      `json:"tool_calls,omitempty"`
 	ToolCallID       string          `json:"tool_call_id,omitempty"`
 	ReasoningContent string          `json:"reasoning_content,omitempty"`
+	Reasoning        string          `json:"reasoning,omitempty"`
+	ReasoningText    string          `json:"reasoning_text,omitempty"`
 	ReasoningDetails json.RawMessage `json:"reasoning_details,omitempty"`
 }
 
@@ -81,7 +82,6 @@ type chatFile struct {
 }
 
 type chatCall struct {
-	Index    *int   `json:"index,omitempty"`
 	ID       string `json:"id"`
 	Type     string `json:"type"`
 	Function struct {
@@ -91,11 +91,15 @@ type chatCall struct {
 	Extra json.RawMessage `json:"extra_content,omitempty"` // Google's signature on the call
 }
 
-// Prefixes of Thinking.Opaque and ToolCall.Opaque that this package writes.
+// Forms of Thinking.Opaque and ToolCall.Opaque that this package writes. Without further data, the text itself is sent
+// back in the field from which it came; asTags is followed by the tag that began it in the text of the answer.
 const (
-	asContent = "reasoning_content" // without further data: the text itself is sent back
-	asDetails = "reasoning_details:"
-	asExtra   = "extra_content:"
+	asContent   = "reasoning_content"
+	asReasoning = "reasoning"
+	asText      = "reasoning_text"
+	asTags      = "tags:"
+	asDetails   = "reasoning_details:"
+	asExtra     = "extra_content:"
 )
 
 func chatBody(c *chat, req *llm.Request) *wire.Body {
@@ -154,8 +158,8 @@ func assistantMessage(e *llm.Endpoint, m llm.Message, current bool) chatMessage 
 			}
 			if details, ok := strings.CutPrefix(p.Thinking.Opaque, asDetails); ok {
 				out.ReasoningDetails = json.RawMessage(details)
-			} else if p.Thinking.Opaque == asContent && current {
-				out.ReasoningContent += p.Thinking.Text
+			} else if current {
+				text = append(text, out.reason(p.Thinking)...)
 			}
 		case p.Call != nil:
 			c := chatCall{ID: chatID(e, p.Call.ID), Type: "function"}
@@ -174,6 +178,21 @@ func assistantMessage(e *llm.Endpoint, m llm.Message, current bool) chatMessage 
 		out.Content = strings.Join(text, "\n")
 	}
 	return out
+}
+
+// reason sends reasoning back in the field from which it came. It returns what belongs into the text.
+func (m *chatMessage) reason(t *llm.Thinking) []string {
+	switch open, tags := strings.CutPrefix(t.Opaque, asTags); {
+	case tags:
+		return []string{open + "\n" + t.Text + "\n" + closing(open) + "\n"}
+	case t.Opaque == asContent:
+		m.ReasoningContent += t.Text
+	case t.Opaque == asReasoning:
+		m.Reasoning += t.Text
+	case t.Opaque == asText:
+		m.ReasoningText += t.Text
+	}
+	return nil
 }
 
 // userMessages converts a user's message to one message for each result and one for the rest. A result can
@@ -246,185 +265,4 @@ func filename(m *llm.Media) string {
 		return "document.pdf"
 	}
 	return m.Name
-}
-
-// The parts of an answer.
-
-type chatChunk struct {
-	Model   string `json:"model"`
-	Choices []struct {
-		Delta struct {
-			Content          string            `json:"content"`
-			Refusal          string            `json:"refusal"`
-			Reasoning        string            `json:"reasoning"`
-			ReasoningContent string            `json:"reasoning_content"`
-			ReasoningDetails []json.RawMessage `json:"reasoning_details"`
-			ToolCalls        []chatCall        `json:"tool_calls"`
-		} `json:"delta"`
-		FinishReason string `json:"finish_reason"`
-	} `json:"choices"`
-	Usage *struct {
-		Prompt     int `json:"prompt_tokens"`
-		Completion int `json:"completion_tokens"`
-		Details    struct {
-			Cached int `json:"cached_tokens"`
-			Write  int `json:"cache_write_tokens"`
-		} `json:"prompt_tokens_details"`
-	} `json:"usage"`
-	Error json.RawMessage `json:"error"`
-}
-
-type chatDecoder struct {
-	e        *llm.Endpoint
-	text     strings.Builder
-	thinking strings.Builder
-	details  []json.RawMessage
-	asPlain  bool // the reasoning was in the field reasoning_content
-	calls    []*chatCall
-	model    string
-	finish   string
-	usage    llm.Usage
-}
-
-func (d *chatDecoder) Event(data []byte, emit func(llm.Event)) error {
-	if string(data) == "[DONE]" {
-		if d.finish == "" {
-			return wire.Truncated(d.e)
-		}
-		d.End(emit)
-		return nil
-	}
-	var c chatChunk
-	if json.Unmarshal(data, &c) != nil {
-		return wire.InvalidData(d.e, data)
-	}
-	if len(c.Error) > 0 && string(c.Error) != "null" {
-		return wire.StreamError(d.e, data)
-	}
-	if c.Model != "" {
-		d.model = c.Model
-	}
-	if u := c.Usage; u != nil {
-		d.usage = llm.Usage{
-			Input:  max(0, u.Prompt-u.Details.Cached-u.Details.Write),
-			Output: u.Completion, CacheRead: u.Details.Cached, CacheWrite: u.Details.Write,
-		}
-	}
-	for _, choice := range c.Choices {
-		delta := choice.Delta
-		if s := delta.ReasoningContent + delta.Reasoning; s != "" {
-			if delta.ReasoningContent != "" {
-				d.asPlain, s = true, delta.ReasoningContent // some servers send the same text in both fields
-			}
-			d.thinking.WriteString(s)
-			emit(llm.Event{Thinking: s})
-		}
-		d.details = append(d.details, delta.ReasoningDetails...)
-		if s := delta.Content + delta.Refusal; s != "" {
-			d.text.WriteString(s)
-			emit(llm.Event{Text: s})
-		}
-		if delta.Refusal != "" {
-			d.finish = "content_filter"
-		}
-		for _, c := range delta.ToolCalls {
-			d.call(c)
-		}
-		if choice.FinishReason != "" && d.finish != "content_filter" {
-			d.finish = choice.FinishReason
-		}
-	}
-	return nil
-}
-
-// call adds a piece of a call. Pieces with the same index belong together. Some servers send
-// complete calls without an index, or with the same index for all.
-func (d *chatDecoder) call(c chatCall) {
-	var at *chatCall
-	for _, have := range d.calls {
-		if c.Index != nil && have.Index != nil && *c.Index == *have.Index && (c.ID == "" || c.ID == have.ID) ||
-			c.Index == nil && c.ID == have.ID {
-			at = have
-		}
-	}
-	if at == nil {
-		d.calls = append(d.calls, &c)
-		return
-	}
-	at.Function.Name += c.Function.Name
-	at.Function.Arguments += c.Function.Arguments
-	if len(c.Extra) > 0 {
-		at.Extra = c.Extra
-	}
-}
-
-func (d *chatDecoder) End(emit func(llm.Event)) {
-	if d.finish == "" {
-		return
-	}
-	r := &llm.Response{Message: llm.Message{Role: llm.Assistant}, Usage: d.usage, Model: d.model, Stop: llm.EndTurn}
-	if d.thinking.Len() > 0 || len(d.details) > 0 {
-		t := &llm.Thinking{Text: d.thinking.String(), From: d.e.Info.ID}
-		switch {
-		case len(d.details) > 0:
-			data, _ := json.Marshal(mergeDetails(d.details))
-			t.Opaque = asDetails + string(data)
-		case d.asPlain:
-			t.Opaque = asContent
-		}
-		r.Message.Parts = append(r.Message.Parts, llm.Part{Thinking: t})
-	}
-	if d.text.Len() > 0 {
-		r.Message.Parts = append(r.Message.Parts, llm.Text(d.text.String()))
-	}
-	for _, c := range d.calls {
-		call := &llm.ToolCall{ID: c.ID, Name: c.Function.Name, Input: json.RawMessage(c.Function.Arguments)}
-		if call.ID == "" {
-			call.ID = "call_" + rand.Text()
-		}
-		if strings.TrimSpace(c.Function.Arguments) == "" {
-			call.Input = json.RawMessage("{}")
-		}
-		if len(c.Extra) > 0 {
-			call.Opaque = asExtra + string(c.Extra)
-		}
-		r.Message.Parts = append(r.Message.Parts, llm.Part{Call: call})
-		emit(llm.Event{Call: call}) // only now is it complete
-	}
-	switch {
-	case d.finish == "length":
-		r.Stop = llm.MaxTokens
-	case d.finish == "content_filter":
-		r.Stop = llm.Refusal
-	case len(d.calls) > 0: // for any finish reason that the server gives
-		r.Stop = llm.ToolUse
-	}
-	emit(llm.Event{Done: r})
-}
-
-// mergeDetails merges the pieces of reasoning details: consecutive ones with the same index and type
-// become one, and their texts are concatenated.
-func mergeDetails(pieces []json.RawMessage) []map[string]any {
-	var out []map[string]any
-	for _, raw := range pieces {
-		var p map[string]any
-		if json.Unmarshal(raw, &p) != nil {
-			continue
-		}
-		if n := len(out); n > 0 && p["index"] != nil && out[n-1]["index"] == p["index"] && out[n-1]["type"] == p["type"] {
-			for k, v := range p {
-				have, isText := out[n-1][k].(string)
-				more, too := v.(string)
-				if isText && too && (k == "text" || k == "summary" || k == "data") {
-					v = have + more
-				}
-				if v != nil {
-					out[n-1][k] = v
-				}
-			}
-			continue
-		}
-		out = append(out, p)
-	}
-	return out
 }

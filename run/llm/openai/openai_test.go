@@ -100,7 +100,10 @@ refusal  in 0 out 0 read 0 write 0
 		{"cut off in a call",
 			`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"{"}}]}}]}`, "",
 			llm.Broken},
-		{"[DONE] without a reason", "{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n[DONE]", "text \"a\"\n", llm.Broken},
+		{"[DONE] without a reason", "{\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n[DONE]", `
+text "a"
+end_turn  in 0 out 0 read 0 write 0
+`, ""},
 		{"nothing", ``, "", llm.Broken},
 		{"an error in the stream", `
 {"choices":[{"delta":{"content":"a"}}]}

@@ -227,10 +227,7 @@ func otherCode(c *SimpleCommand, from int, open bool) {
 	if !ok {
 		return
 	}
-	name = path.Base(name)
-	if i := strings.LastIndexByte(name, '.'); i > 0 && (Digits(name[i+1:]) || strings.EqualFold(name[i+1:], "exe")) {
-		name = name[:i] // python3.12
-	}
+	name = unversioned(path.Base(name))
 	p := programs.row(name)
 	if p == nil {
 		if c.Effect != Runs || writers.row(name) != nil || listed(notFiles, name) {

@@ -3,10 +3,8 @@
 package wire
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -92,6 +90,10 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 				return &llm.Error{Kind: llm.Invalid, Message: e.Info.ID + ": " + err.Error(), Err: err}
 			case ctx.Err() != nil:
 				return &llm.Error{Kind: llm.Broken, Message: fmt.Sprintf("%s %v", e.Info.ID, context.Cause(ctx)), Err: err}
+			}
+			var other *notEvents
+			if errors.As(err, &other) {
+				return other.err(e)
 			}
 			kind, text := unreachable(err)
 			return &llm.Error{Kind: kind, Message: redact(e.Info.ID+": "+text, e.Key), Err: err}
@@ -240,8 +242,12 @@ func Stream(ctx context.Context, e *llm.Endpoint, url string, header http.Header
 				done = !yield(ev, nil) || ev.Done != nil
 			}
 		}
+		anything := false
 		for ev, err := range Post(ctx, e, url, header, body) {
-			if err == nil {
+			anything = true
+			if err == nil && ev.Name == "error" {
+				err = StreamError(e, ev.Data)
+			} else if err == nil {
 				if err = d.Event(ev.Data, emit); err == nil && text < 0 {
 					err = &llm.Error{Kind: llm.Invalid, Message: e.Info.ID + ": " + errTooLarge.Error(), Err: errTooLarge}
 				}
@@ -259,8 +265,13 @@ func Stream(ctx context.Context, e *llm.Endpoint, url string, header http.Header
 		if ctx.Err() != nil {
 			return
 		}
-		if d.End(emit); !done {
+		d.End(emit)
+		switch {
+		case done:
+		case anything:
 			yield(llm.Event{}, Truncated(e))
+		default:
+			yield(llm.Event{}, &llm.Error{Kind: llm.Broken, Message: e.Info.ID + ": the server sent an empty answer"})
 		}
 	}
 }
@@ -332,47 +343,6 @@ func redact(s, key string) string {
 	return strings.ReplaceAll(s, key, "[key]")
 }
 
-// A report has the members of all vendors' error objects. Google's code is a number, OpenAI's is a string
-// or null.
-type report struct {
-	Message string          `json:"message"`
-	Type    string          `json:"type"`
-	Status  string          `json:"status"`
-	Code    json.RawMessage `json:"code"`
-	Details []struct {
-		Reason     string `json:"reason"`
-		RetryDelay string `json:"retryDelay"`
-	} `json:"details"`
-}
-
-// StatusError returns the error for an HTTP response whose status is not 2xx.
-func StatusError(e *llm.Endpoint, status int, header http.Header, body []byte) *llm.Error {
-	r := parseReport(body)
-	err := r.err(e, status)
-	if header != nil {
-		if d, ok := retryAfter(header); ok {
-			err.RetryAfter = d
-		}
-	}
-	if r.Message == "" {
-		err.Message = fmt.Sprintf("%s: HTTP %d %s", e.Info.ID, status, http.StatusText(status))
-		if text := strings.TrimSpace(string(body)); text != "" && len(text) <= 500 && !strings.HasPrefix(text, "<") {
-			err.Message = redact(err.Message+": "+text, e.Key)
-		}
-	}
-	return err
-}
-
-// StreamError returns the error for an error event in a stream: an object with a field "error", or
-// the value of that field.
-func StreamError(e *llm.Endpoint, data []byte) *llm.Error {
-	r := parseReport(data)
-	if r.Message == "" && r.Type == "" {
-		return InvalidData(e, data)
-	}
-	return r.err(e, 0)
-}
-
 // InvalidData returns the error for data in a stream that cannot be understood.
 func InvalidData(e *llm.Endpoint, data []byte) *llm.Error {
 	if len(data) > 80 {
@@ -387,131 +357,6 @@ func Truncated(e *llm.Endpoint) *llm.Error {
 	return &llm.Error{Kind: llm.Broken, Message: e.Info.ID + ": the stream ended before the answer did"}
 }
 
-// parseReport decodes an error object, or the value of its member "error". It returns a zero report if body is neither.
-func parseReport(body []byte) report {
-	body = bytes.TrimSpace(body)
-	if len(body) > 0 && body[0] == '[' { // Google sends a list if a stream was requested
-		var list []json.RawMessage
-		if json.Unmarshal(body, &list) == nil && len(list) > 0 {
-			body = list[0]
-		}
-	}
-	var outer struct {
-		Error json.RawMessage `json:"error"`
-		report
-	}
-	if json.Unmarshal(body, &outer) != nil {
-		return report{}
-	}
-	if len(outer.Error) == 0 || string(outer.Error) == "null" {
-		return outer.report
-	}
-	var r report
-	if json.Unmarshal(outer.Error, &r) != nil {
-		json.Unmarshal(outer.Error, &r.Message) // Ollama: {"error": "text"}
-	}
-	return r
-}
-
-// err converts a report to an error. status is the HTTP status; 0: that of the report, if it has one.
-func (r report) err(e *llm.Endpoint, status int) *llm.Error {
-	code := strings.Trim(string(r.Code), `"`)
-	if n, err := strconv.Atoi(code); err == nil && status == 0 {
-		status = n
-	}
-	out := &llm.Error{Status: status, Kind: r.kind(code, status), Message: redact(e.Info.ID+": "+r.Message, e.Key)}
-	if status == http.StatusNotFound && r.Message != "" { // the message may be only "model: NAME"
-		out.Message = redact(e.Info.ID+": not found: "+r.Message, e.Key)
-	}
-	if r.Message == "" {
-		out.Message = e.Info.ID + ": " + r.Type + code
-	}
-	for _, d := range r.Details {
-		if wait, err := time.ParseDuration(d.RetryDelay); err == nil && wait > 0 {
-			out.RetryAfter = wait
-		}
-	}
-	return out
-}
-
-func (r report) kind(code string, status int) llm.ErrorKind {
-	for _, d := range r.Details {
-		if d.Reason == "API_KEY_INVALID" {
-			return llm.Auth
-		}
-	}
-	for _, word := range [...]string{code, r.Type, r.Status} {
-		// Gateways write "api_error" into the body of any error.
-		if kind := wordKind(word); kind != "" && !(isFinal(status) && (&llm.Error{Kind: kind}).Temporary()) {
-			return kind
-		}
-	}
-	switch {
-	case status == 401, status == 402, status == 403:
-		return llm.Auth
-	case status == 413:
-		return llm.Overflow
-	case status == 429:
-		return llm.RateLimit
-	case status == 503, status == 529:
-		return llm.Overloaded
-	case status >= 500, status == 408, status == 409, status == 425:
-		return llm.Server
-	case overflows(r.Message):
-		return llm.Overflow
-	}
-	return llm.Invalid
-}
-
-// wordKind returns the kind for a code, type or status in an error object; "": it does not tell.
-func wordKind(word string) llm.ErrorKind {
-	switch word {
-	case "context_length_exceeded", "exceed_context_size_error", "request_too_large":
-		return llm.Overflow
-	case "insufficient_quota", "billing_error", "invalid_api_key", "authentication_error", "permission_error",
-		"UNAUTHENTICATED", "PERMISSION_DENIED":
-		return llm.Auth
-	case "overloaded_error", "server_is_overloaded", "UNAVAILABLE":
-		return llm.Overloaded
-	case "rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED":
-		return llm.RateLimit
-	case "api_error", "server_error", "timeout_error", "INTERNAL":
-		return llm.Server
-	}
-	return ""
-}
-
-// isFinal reports whether an HTTP status means that the same request will fail again.
-func isFinal(status int) bool {
-	switch status {
-	case http.StatusRequestTimeout, http.StatusConflict, http.StatusTooEarly, http.StatusTooManyRequests:
-		return false
-	}
-	return status >= 400 && status < 500
-}
-
-// overflows reports whether an error message means that the prompt is too long for the model's window. Only
-// OpenAI has an error code for this.
-func overflows(message string) bool {
-	m := strings.ToLower(message)
-	for _, words := range [...]string{
-		"prompt is too long",                   // Anthropic
-		"exceed context limit",                 // Anthropic, input and max_tokens together
-		"maximum context length",               // OpenAI, vLLM, OpenRouter
-		"exceeds the context window",           // OpenAI Responses
-		"input token count",                    // Gemini: "… exceeds the maximum number of tokens allowed"
-		"exceeds the available context size",   // llama.cpp
-		"greater than the context length",      // LM Studio
-		"exceeds the maximum number of tokens", // Gemini
-		"input length exceeds",                 // Ollama
-	} {
-		if strings.Contains(m, words) {
-			return true
-		}
-	}
-	return false
-}
-
 func retryAfter(h http.Header) (time.Duration, bool) {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 && ms < 1e9 {
 		return time.Duration(ms * float64(time.Millisecond)), true
@@ -519,6 +364,9 @@ func retryAfter(h http.Header) (time.Duration, bool) {
 	v := h.Get("Retry-After")
 	if s, err := strconv.ParseFloat(v, 64); err == nil && s > 0 && s < 1e6 {
 		return time.Duration(s * float64(time.Second)), true
+	}
+	if d, err := time.ParseDuration(v); err == nil && d > 0 && d < 1e6*time.Second { // not of the standard: "7s"
+		return d, true
 	}
 	if at, err := http.ParseTime(v); err == nil {
 		if d := time.Until(at); d > 0 {

@@ -1,4 +1,4 @@
-package command
+package undo
 
 import (
 	"bytes"
@@ -24,6 +24,16 @@ const (
 	maxDiffBytes = 64 << 10 // of one file
 )
 
+// commands returns the slash commands of the part.
+func commands() []engine.Command {
+	return []engine.Command{
+		{Name: "undo", Description: "take back the last turn: its changes of files, and the messages", Run: undo},
+		{Name: "redo", Hint: "[force]", Description: "take back the last /undo or /rewind", Run: redo},
+		{Name: "rewind", Also: []string{"checkpoint"}, Hint: "[N [WHAT]]",
+			Description: "go back to before a message, with the files, or list them", Run: rewind},
+	}
+}
+
 // A Rewind says how far back a session goes.
 type Rewind struct {
 	Entry        int  // of the user's message, as /tree shows it; the state before it is restored
@@ -47,16 +57,16 @@ type Rewound struct {
 // Apply brings a session back. Files are restored first: if that fails, the conversation stays as it is.
 func (r Rewind) Apply(ctx context.Context, s *engine.Session) (Rewound, error) {
 	at, ok := entryOf(s, r.Entry)
-	if !ok || typedIn(at) == "" {
+	if !ok || engine.TypedIn(at) == "" {
 		return Rewound{}, &engine.Error{Err: fmt.Errorf("entry %d is not a message of yours", r.Entry),
 			Hint: "/rewind lists them",
 			Exit: engine.ExitUsage}
 	}
-	done := Rewound{Entry: r.Entry, Text: typedIn(at)}
+	done := Rewound{Entry: r.Entry, Text: engine.TypedIn(at)}
 	if r.Files {
-		result, err := s.RestoreFiles(ctx, r.Entry, checkpoint.Options{Force: r.Force})
+		result, err := Of(s).Restore(ctx, r.Entry, checkpoint.Options{Force: r.Force})
 		switch {
-		case errors.Is(err, checkpoint.ErrNothing) || errors.Is(err, engine.ErrNoCheckpoints):
+		case errors.Is(err, checkpoint.ErrNothing) || errors.Is(err, ErrNoCheckpoints):
 			done.NoFiles = err.Error()
 		case err != nil:
 			return done, err
@@ -97,33 +107,35 @@ func entryOf(s *engine.Session, id int) (session.Entry, bool) {
 
 // reply shows what a rewind did.
 func (d Rewound) reply() engine.Reply {
-	var b textLines
+	var lines []string
 	if len(d.Restored) == 0 && d.NoFiles != "" {
-		b.add("%s", d.NoFiles)
+		lines = append(lines, d.NoFiles)
 	}
-	d.addFiles(&b)
+	lines = append(lines, d.files()...)
 	r := engine.Reply{Value: d}
 	if d.Moved {
-		b.add("at the message: %s", engine.Clip(d.Text, 70))
+		lines = append(lines, "at the message: "+engine.Clip(d.Text, 70))
 		r.Draft = d.Text
 	}
-	r.Text = b.text()
+	r.Text = strings.Join(lines, "\n")
 	return r
 }
 
-func (d Rewound) addFiles(b *textLines) {
+// files says in lines what happened to files.
+func (d Rewound) files() (lines []string) {
 	for _, f := range d.Restored {
-		b.add("%s", plain.Line(f))
+		lines = append(lines, plain.Line(f))
 	}
 	if len(d.Left) > 0 {
-		b.add("left as they are:")
+		lines = append(lines, "left as they are:")
 	}
 	for _, l := range d.Left {
-		b.add("  %s", plain.Line(l))
+		lines = append(lines, "  "+plain.Line(l))
 	}
 	if len(d.Ignored) > 0 {
-		b.add("not covered, because it is ignored: %s", plain.Line(plain.List(d.Ignored, 5)))
+		lines = append(lines, "not covered, because it is ignored: "+plain.Line(plain.List(d.Ignored, 5)))
 	}
+	return lines
 }
 
 // undo goes back to before the last message on this branch.
@@ -135,7 +147,7 @@ func undo(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error
 		}
 	}
 	if last == 0 {
-		return engine.Reply{}, errNoConversation
+		return engine.Reply{}, engine.ErrEmpty
 	}
 	done, err := Rewind{Entry: last, Files: true, Conversation: true}.Apply(ctx, s)
 	if err != nil {
@@ -156,8 +168,8 @@ func redo(ctx context.Context, s *engine.Session, args string) (engine.Reply, er
 		return engine.Reply{}, engine.Usagef("/redo, or /redo force", "/redo %s: it takes only force", plain.Line(args))
 	}
 	var done Rewound
-	result, err := s.RedoFiles(ctx, checkpoint.Options{Force: force})
-	nothing := errors.Is(err, checkpoint.ErrNothing) || errors.Is(err, engine.ErrNoCheckpoints)
+	result, err := Of(s).Redo(ctx, checkpoint.Options{Force: force})
+	nothing := errors.Is(err, checkpoint.ErrNothing) || errors.Is(err, ErrNoCheckpoints)
 	if err != nil && !nothing {
 		return engine.Reply{}, err
 	}
@@ -171,15 +183,14 @@ func redo(ctx context.Context, s *engine.Session, args string) (engine.Reply, er
 	if nothing && !done.Moved {
 		return engine.Reply{}, errors.New("there is nothing to take back")
 	}
-	var b textLines
-	done.addFiles(&b)
+	lines := done.files()
 	if done.Moved {
-		b.add("the conversation continues where it was")
+		lines = append(lines, "the conversation continues where it was")
 	}
 	if done.Forcible {
-		b.add("/redo force brings these back too")
+		lines = append(lines, "/redo force brings these back too")
 	}
-	return engine.Reply{Text: b.text(), Value: done}, nil
+	return engine.Reply{Text: strings.Join(lines, "\n"), Value: done}, nil
 }
 
 // movedFrom returns where the conversation was before the last step back that was not taken back, if nothing was said
@@ -251,7 +262,7 @@ func rewind(ctx context.Context, s *engine.Session, args string) (engine.Reply, 
 		return engine.Reply{}, err
 	}
 	reply := done.reply()
-	if turns, err := s.FileTurns(); !r.Files && err == nil && len(turns) > 0 && turns[len(turns)-1].Entry >= n {
+	if !r.Files && Of(s).ChangedSince(n) {
 		reply.Text += fmt.Sprintf("\nno file was changed: /rewind %d files restores them", n)
 	}
 	return reply, nil
@@ -266,8 +277,8 @@ type rewindValue struct {
 // rewindChoices lists the messages that began a turn of this branch.
 func rewindChoices(s *engine.Session) (engine.Reply, error) {
 	files := map[int][]string{}
-	turns, err := s.FileTurns()
-	if err != nil && !errors.Is(err, engine.ErrNoCheckpoints) {
+	turns, err := Of(s).Turns()
+	if err != nil && !errors.Is(err, ErrNoCheckpoints) {
 		return engine.Reply{}, err
 	}
 	for _, t := range turns {
@@ -278,7 +289,7 @@ func rewindChoices(s *engine.Session) (engine.Reply, error) {
 			files[t.Entry] = append(files[t.Entry], "interrupted "+p)
 		}
 	}
-	var b textLines
+	var lines []string
 	all := []rewindValue{}
 	choices := &engine.Question{Title: "Go back to before which message?"}
 	branch := s.Log().Branch()
@@ -292,27 +303,27 @@ func rewindChoices(s *engine.Session) (engine.Reply, error) {
 		if len(changed) > 0 {
 			what = plain.Count(len(changed), "file")
 		}
-		all = append(all, rewindValue{e.ID, typedIn(e), changed})
+		all = append(all, rewindValue{e.ID, engine.TypedIn(e), changed})
 		choices.Options = append(choices.Options, engine.Option{ID: fmt.Sprintf("/rewind %d", e.ID),
-			Label: engine.Clip(typedIn(e), 68), Help: e.Time.Local().Format("15:04") + ", " + what,
-			Preview: strings.Join(append([]string{typedIn(e)}, changed...), "\n")})
-		b.add("%5d  %s  (%s)", e.ID, engine.Clip(typedIn(e), 60), what)
+			Label: engine.Clip(engine.TypedIn(e), 68), Help: e.Time.Local().Format("15:04") + ", " + what,
+			Preview: strings.Join(append([]string{engine.TypedIn(e)}, changed...), "\n")})
+		lines = append(lines, fmt.Sprintf("%5d  %s  (%s)", e.ID, engine.Clip(engine.TypedIn(e), 60), what))
 	}
 	if len(all) == 0 {
-		return engine.Reply{}, errNoConversation
+		return engine.Reply{}, engine.ErrEmpty
 	}
-	b.add("/rewind N goes back to before message N; add files or conversation for only one of them")
-	return engine.Reply{Text: b.text(), Value: all, Choices: choices}, nil
+	lines = append(lines, "/rewind N goes back to before message N; add files or conversation for only one of them")
+	return engine.Reply{Text: strings.Join(lines, "\n"), Value: all, Choices: choices}, nil
 }
 
 // rewindWhat asks what to bring back, and shows what would happen to files.
 func rewindWhat(ctx context.Context, s *engine.Session, n int) (engine.Reply, error) {
 	at, ok := entryOf(s, n)
-	if !ok || typedIn(at) == "" {
+	if !ok || engine.TypedIn(at) == "" {
 		return Rewind{Entry: n}.reply(ctx, s)
 	}
-	plan, diff, err := s.PlanRestore(ctx, n, checkpoint.Options{})
-	if errors.Is(err, checkpoint.ErrNothing) || errors.Is(err, engine.ErrNoCheckpoints) || err == nil &&
+	plan, diff, err := Of(s).Plan(ctx, n, checkpoint.Options{})
+	if errors.Is(err, checkpoint.ErrNothing) || errors.Is(err, ErrNoCheckpoints) || err == nil &&
 		len(plan.Files) == 0 &&
 		len(plan.Left) == 0 {
 		done, err := Rewind{Entry: n, Conversation: true}.Apply(ctx, s)
@@ -327,22 +338,21 @@ func rewindWhat(ctx context.Context, s *engine.Session, n int) (engine.Reply, er
 	}
 	var would Rewound
 	would.add(plan)
-	var b textLines
-	would.addFiles(&b)
-	preview := b.text()
+	text := strings.Join(would.files(), "\n")
+	preview := text
 	for _, f := range plan.Files[:min(maxDiffs, len(plan.Files))] {
 		preview += "\n\n" + fileDiff(f, diff)
 	}
 	option := func(what, label string) engine.Option {
 		return engine.Option{ID: fmt.Sprintf("/rewind %d %s", n, what), Label: label, Preview: preview}
 	}
-	choices := &engine.Question{Title: "Bring back what?", Text: b.text(), Options: []engine.Option{
+	choices := &engine.Question{Title: "Bring back what?", Text: text, Options: []engine.Option{
 		option("both", "files and conversation"), option("files", "files"), option("conversation", "conversation")}}
 	if would.Forcible {
 		choices.Options = append(choices.Options, option("both force", "both, and the files that somebody else changed"))
 	}
-	b.add("/rewind %d both, files or conversation", n)
-	return engine.Reply{Text: b.text(), Value: would, Choices: choices}, nil
+	text += fmt.Sprintf("\n/rewind %d both, files or conversation", n)
+	return engine.Reply{Text: text, Value: would, Choices: choices}, nil
 }
 
 func (r Rewind) reply(ctx context.Context, s *engine.Session) (engine.Reply, error) {

@@ -1,4 +1,8 @@
-package engine
+// Package undo is the part that keeps what tools change in files, and brings it back.
+//
+// Before a call changes files, or runs a command that may, a step of a [checkpoint.Journal] keeps what is there. A turn
+// is what /undo takes back.
+package undo
 
 import (
 	"bytes"
@@ -15,18 +19,19 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/checkpoint"
-	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 )
 
 // checkpointTime is how long git or a search may take to find what has to be kept before a command.
 const checkpointTime = 30 * time.Second
 
-// checkpoints keep what the tools of a session change. The zero value is not usable; a nil one keeps nothing.
-type checkpoints struct {
-	session *Session
+// Files keep what the tools of a session change. The zero value is not usable; the methods of a nil one return
+// ErrNoCheckpoints. They may be called from any goroutine, but not while the model works.
+type Files struct {
+	conv *engine.Conv
 
 	mu      sync.Mutex
 	journal *checkpoint.Journal // nil: nothing was kept yet
@@ -43,46 +48,61 @@ type checkpointTurn struct {
 var ErrNoCheckpoints = errors.New("this session keeps no files: it is not recorded, its files are on another " +
 	"machine, or the setting checkpoints is off")
 
-// newCheckpoints returns nil for a session that keeps no files.
-func (s *Session) newCheckpoints(p *Project) *checkpoints {
-	if _, local := s.ws.(*workspace.Local); !local || !s.Recorded() || p.config.Settings.Checkpoints == "off" {
-		return nil
-	}
-	return &checkpoints{session: s}
+// Part is undo: what tools change in files is kept before, and /undo, /redo and /rewind bring it back.
+func Part() engine.Part {
+	return engine.Part{Name: name, Commands: commands(), Open: open}
 }
 
-// wrap returns tools whose calls are steps of the session's journal. at is the worktree in which they work; nil: the
-// session's own directory.
-func (c *checkpoints) wrap(tools tool.Set, at *isolated) tool.Set {
-	if c == nil {
-		return tools
+const name = "undo"
+
+// Of returns the files that a session keeps; nil: the program has no undo, or it is off in this session.
+func Of(s *engine.Session) *Files {
+	f, _ := s.Part(name).(*Files)
+	return f
+}
+
+func open(_ context.Context, c *engine.Conv) (*engine.Live, error) {
+	var set struct {
+		Checkpoints string `json:"checkpoints"`
 	}
+	if err := c.Project().ReadSettings(&set); err != nil {
+		return nil, err
+	}
+	if _, local := c.Place().Workspace.(*workspace.Local); !local || !c.Recorded() || set.Checkpoints == "off" {
+		return &engine.Live{Value: (*Files)(nil)}, nil
+	}
+	f := &Files{conv: c}
+	return &engine.Live{Wrap: f.wrap, Begin: f.begin, Close: f.close, Value: f}, nil
+}
+
+// wrap returns tools whose calls are steps of the session's journal.
+func (f *Files) wrap(tools tool.Set, in engine.Place) tool.Set {
 	tools = slices.Clone(tools)
 	for i, t := range tools {
 		if t.Effect&(tool.Writes|tool.Runs) == 0 {
 			continue
 		}
 		tools[i].Run = func(ctx context.Context, call tool.Input) (tool.Result, error) {
-			step, err := c.before(ctx, t, call, at)
+			step, err := f.before(ctx, t, call, in)
 			if errors.Is(err, checkpoint.ErrStore) {
 				return tool.Result{}, fmt.Errorf("%s was not run, because what it changes could not be undone: %w. The user can "+
 					"free space there, or set checkpoints to off", t.Name, err)
 			}
 			if err != nil {
-				c.session.engine.addNoticeOnce(knack.Problem{Code: knack.CodeCheckpoint, Severity: knack.Warn,
+				f.conv.Notice(knack.Problem{Code: knack.CodeCheckpoint, Severity: knack.Warn,
 					Message: "what " + t.Name + " changes cannot be undone: " + err.Error()})
 			}
 			if step == nil {
 				return t.Run(ctx, call)
 			}
 			if left := leftText(step.Left); left != "" {
-				c.session.engine.addNoticeOnce(knack.Problem{Code: knack.CodeCheckpoint, Severity: knack.Info, Message: left})
+				f.conv.Notice(knack.Problem{Code: knack.CodeCheckpoint, Severity: knack.Info, Message: left})
 			}
 			result, err := t.Run(ctx, call)
 			end, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkpointTime)
 			defer cancel()
 			if bad := step.End(end); bad != nil {
-				c.session.engine.addNoticeOnce(knack.Problem{Code: knack.CodeCheckpoint, Severity: knack.Warn,
+				f.conv.Notice(knack.Problem{Code: knack.CodeCheckpoint, Severity: knack.Warn,
 					Message: "what " + t.Name + " changed cannot be undone: " + bad.Error()})
 			}
 			return result, err
@@ -104,7 +124,7 @@ func leftText(left []checkpoint.Left) string {
 }
 
 // before begins a step for a call; nil: the call changes nothing.
-func (c *checkpoints) before(ctx context.Context, t tool.Tool, call tool.Input, at *isolated) (*checkpoint.Step,
+func (f *Files) before(ctx context.Context, t tool.Tool, call tool.Input, in engine.Place) (*checkpoint.Step,
 	error) {
 	subjects := call.Subjects
 	if subjects == nil && t.Subjects != nil {
@@ -127,108 +147,89 @@ func (c *checkpoints) before(ctx context.Context, t tool.Tool, call tool.Input, 
 		if len(paths) == 0 {
 			return nil, nil
 		}
-		journal, err := c.open()
+		journal, err := f.open()
 		if err != nil {
 			return nil, err
 		}
 		return journal.Files(ctx, what, paths...)
 	}
-	place := c.session.engine.PathContext()
-	if at != nil {
-		place = at.paths
-	}
-	if (permission.Rules{}).Decide(ctx, permission.Default, place, subjects...).Verdict == permission.Allow {
+	if (permission.Rules{}).Decide(ctx, permission.Default, in.Paths(), subjects...).Verdict == permission.Allow {
 		return nil, nil // it only reads
 	}
-	journal, err := c.open()
+	journal, err := f.open()
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkpointTime)
 	defer cancel()
-	if at != nil {
-		return journal.Worktree(ctx, at.tree.Dir, what)
+	if in.Worktree != "" {
+		return journal.Worktree(ctx, in.Worktree, what)
 	}
 	return journal.Tree(ctx, what)
 }
 
 // begin says that a user turn begins.
-func (c *checkpoints) begin(prompt string) error {
-	if c == nil {
+func (f *Files) begin(_ context.Context, prompt string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.turn = checkpointTurn{f.conv.Log().Last() + 1, prompt}
+	if f.journal == nil {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.turn = checkpointTurn{c.session.log.Last() + 1, prompt}
-	if c.journal == nil {
-		return nil
-	}
-	return c.journal.Begin(c.turn.entry, c.turn.prompt)
+	return f.journal.Begin(f.turn.entry, f.turn.prompt)
 }
 
 // open returns the session's journal.
-func (c *checkpoints) open() (*checkpoint.Journal, error) {
-	if c == nil {
+func (f *Files) open() (*checkpoint.Journal, error) {
+	if f == nil {
 		return nil, ErrNoCheckpoints
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.journal != nil || c.failed != nil {
-		return c.journal, c.failed
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.journal != nil || f.failed != nil {
+		return f.journal, f.failed
 	}
-	p := c.session.engine.Project()
-	root, err := filepath.EvalSymlinks(p.root)
+	p := f.conv.Project()
+	root, err := filepath.EvalSymlinks(p.Root())
 	if err != nil {
 		return nil, err
 	}
-	store := p.options.Env.Checkpoints()
+	store := p.Env().Checkpoints()
 	if err := store.Prune(); err != nil {
-		c.session.engine.addNoticeOnce(knack.Problem{Code: knack.CodeCheckpoint, Severity: knack.Warn,
+		f.conv.Notice(knack.Problem{Code: knack.CodeCheckpoint, Severity: knack.Warn,
 			Message: "old checkpoints cannot be removed: " + err.Error()})
 	}
-	tree := checkpoint.Tree{Root: root}
-	tree.Git = c.session.engine.gitRunner(root)
+	tree := checkpoint.Tree{Root: root, Git: runnerOf(f.conv.Place().Paths().Git, root)}
 	if tree.Git != nil {
-		environ := p.options.Env.environ()
+		environ := p.Env().Environ()
 		tree.In = func(root string) checkpoint.GitRunner {
 			git := permission.NewGit(root)
 			git.Environ = environ
 			return runnerOf(git, root)
 		}
 	}
-	c.journal, c.failed = store.Journal(c.session.log.ID(), tree)
-	if c.failed == nil && c.turn.entry > 0 {
-		c.failed = c.journal.Begin(c.turn.entry, c.turn.prompt)
+	f.journal, f.failed = store.Journal(f.conv.Log().ID(), tree)
+	if f.failed == nil && f.turn.entry > 0 {
+		f.failed = f.journal.Begin(f.turn.entry, f.turn.prompt)
 	}
-	return c.journal, c.failed
+	return f.journal, f.failed
 }
 
-func (c *checkpoints) close() error {
-	if c == nil {
+func (f *Files) close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.journal == nil {
 		return nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.journal == nil {
-		return nil
-	}
-	return c.journal.Close()
+	return f.journal.Close()
 }
 
-// gitRunner returns what runs git in a repository without the programs that its configuration names. It returns nil
-// if the directory is not a repository, or git cannot be run there.
-func (e *Engine) gitRunner(root string) checkpoint.GitRunner {
-	e.mu.Lock()
-	git := e.git
-	e.mu.Unlock()
+// runnerOf returns what runs git in the root of a repository or of one of its worktrees, without the programs that its
+// configuration names. nil: the directory is no such root, or git is nil.
+func runnerOf(git *permission.Git, root string) checkpoint.GitRunner {
 	if git == nil {
 		return nil
 	}
-	return runnerOf(git, root)
-}
-
-// runnerOf returns what runs git in the root of a repository or of one of its worktrees; nil: it is none.
-func runnerOf(git *permission.Git, root string) checkpoint.GitRunner {
 	run := func(ctx context.Context, env []string, stdin io.Reader, args ...string) ([]byte, error) {
 		cmd, err := git.Command(ctx, root, args...)
 		if err != nil {
@@ -252,54 +253,59 @@ func runnerOf(git *permission.Git, root string) checkpoint.GitRunner {
 	return run
 }
 
-// A FileTurn is a user turn whose tools changed files.
-type FileTurn struct {
+// A Turn is a user turn whose tools changed files.
+type Turn struct {
 	checkpoint.Turn
 	Entry int // of the user's message, as /tree shows it
 }
 
-// FileTurns returns the turns whose changes of files can be taken back, the oldest first.
-func (s *Session) FileTurns() ([]FileTurn, error) {
-	journal, err := s.checkpoints.open()
+// Turns returns the turns whose changes of files can be taken back, the oldest first.
+func (f *Files) Turns() ([]Turn, error) {
+	journal, err := f.open()
 	if err != nil {
 		return nil, err
 	}
-	var all []FileTurn
+	var all []Turn
 	for _, t := range journal.Turns() {
 		if len(t.Files) > 0 || len(t.Interrupted) > 0 {
-			all = append(all, FileTurn{t, s.messageAt(t.Entry)})
+			all = append(all, Turn{t, f.messageAt(t.Entry)})
 		}
 	}
 	return all, nil
 }
 
+// ChangedSince reports whether tools changed files in a turn that began with an entry, or later.
+func (f *Files) ChangedSince(entry int) bool {
+	turns, err := f.Turns()
+	return err == nil && len(turns) > 0 && turns[len(turns)-1].Entry >= entry
+}
+
 // messageAt returns the entry of the first message of the user at or after an entry; that entry itself if there is
 // none.
-func (s *Session) messageAt(entry int) int {
-	for _, e := range s.log.After(entry - 1) {
-		if StartsTurn(e) {
+func (f *Files) messageAt(entry int) int {
+	for _, e := range f.conv.Log().After(entry - 1) {
+		if engine.StartsTurn(e) {
 			return e.ID
 		}
 	}
 	return entry
 }
 
-// RestoreFiles brings files back to their state before the turn that began with an entry of the user, as /tree shows
+// Restore brings files back to their state before the turn that began with an entry of the user, as /tree shows
 // it; 0 is the last turn that changed files and was not undone. What somebody else changed is left and named, unless
-// o.Force is set. [Session.RedoFiles] takes it back. Call neither while
-// the model works.
-func (s *Session) RestoreFiles(ctx context.Context, entry int, o checkpoint.Options) (checkpoint.Result, error) {
-	journal, entry, err := s.journalAt(entry)
+// o.Force is set. [Files.Redo] takes it back.
+func (f *Files) Restore(ctx context.Context, entry int, o checkpoint.Options) (checkpoint.Result, error) {
+	journal, entry, err := f.journalAt(entry)
 	if err != nil {
 		return checkpoint.Result{}, err
 	}
 	return journal.Restore(ctx, entry, o)
 }
 
-// PlanRestore returns what [Session.RestoreFiles] would do, and diff, which compares a file with what it would become.
-func (s *Session) PlanRestore(ctx context.Context, entry int, o checkpoint.Options) (r checkpoint.Result,
+// Plan returns what [Files.Restore] would do, and diff, which compares a file with what it would become.
+func (f *Files) Plan(ctx context.Context, entry int, o checkpoint.Options) (r checkpoint.Result,
 	diff func(path string) (now, then []byte, err error), err error) {
-	journal, entry, err := s.journalAt(entry)
+	journal, entry, err := f.journalAt(entry)
 	if err != nil {
 		return r, nil, err
 	}
@@ -309,8 +315,8 @@ func (s *Session) PlanRestore(ctx context.Context, entry int, o checkpoint.Optio
 
 // journalAt returns the journal and the first entry that counts for the turn that contains an entry of the log: a turn
 // is recorded in the journal before its message is in the log.
-func (s *Session) journalAt(entry int) (*checkpoint.Journal, int, error) {
-	journal, err := s.checkpoints.open()
+func (f *Files) journalAt(entry int) (*checkpoint.Journal, int, error) {
+	journal, err := f.open()
 	if err != nil {
 		return nil, 0, err
 	}
@@ -322,8 +328,8 @@ func (s *Session) journalAt(entry int) (*checkpoint.Journal, int, error) {
 		return journal, last, nil
 	}
 	starts := []int{0}
-	for e := range s.log.All() {
-		if StartsTurn(e) && e.ID <= entry {
+	for e := range f.conv.Log().All() {
+		if engine.StartsTurn(e) && e.ID <= entry {
 			starts = append(starts, e.ID)
 		}
 	}
@@ -333,15 +339,10 @@ func (s *Session) journalAt(entry int) (*checkpoint.Journal, int, error) {
 	return journal, 1, nil
 }
 
-// StartsTurn reports whether an entry is the message or the skill with which the user began a turn.
-func StartsTurn(e session.Entry) bool {
-	return e.User != nil && !e.User.Steering || e.Activation != nil && e.Activation.By == session.ByUser
-}
-
-// RedoFiles takes back the last RestoreFiles. What somebody else changed since is left and named, unless o.Force is
+// Redo takes back the last Restore. What somebody else changed since is left and named, unless o.Force is
 // set.
-func (s *Session) RedoFiles(ctx context.Context, o checkpoint.Options) (checkpoint.Result, error) {
-	journal, err := s.checkpoints.open()
+func (f *Files) Redo(ctx context.Context, o checkpoint.Options) (checkpoint.Result, error) {
+	journal, err := f.open()
 	if err != nil {
 		return checkpoint.Result{}, err
 	}

@@ -1,4 +1,4 @@
-package engine_test
+package plan_test
 
 import (
 	"context"
@@ -8,15 +8,15 @@ import (
 
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/enginetest"
 	"github.com/knack-agent/knack/run/agent"
-	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/llm/llmtest"
 	"github.com/knack-agent/knack/run/session"
 )
 
 // TestPlanMode: however plan mode began, ExitPlanMode asks the user what becomes of the plan.
 func TestPlanMode(t *testing.T) {
-	enter, exit, done := calls("EnterPlanMode", `{}`), calls("ExitPlanMode", `{"plan":"1. Do it","allowedPrompts":[]}`),
+	enter, exit, done := enginetest.Calls("EnterPlanMode", `{}`), enginetest.Calls("ExitPlanMode", `{"plan":"1. Do it","allowedPrompts":[]}`),
 		llmtest.Answer{Text: "done"}
 	const question = "Start this plan?"
 	for _, c := range []struct {
@@ -64,16 +64,16 @@ func TestPlanMode(t *testing.T) {
 			after: permission.Default, want: "The user approved the plan",
 			model: []llmtest.Answer{{Text: "1. Do it", Calls: []llmtest.Call{{Name: "ExitPlanMode", Input: "{}"}}}, done}},
 		{name: "nothing is changed", answer: engine.Answer{Option: "yes"}, before: permission.Default, unused: true,
-			after: permission.Plan, want: "plan", model: []llmtest.Answer{enter, calls("write",
+			after: permission.Plan, want: "plan", model: []llmtest.Answer{enter, enginetest.Calls("write",
 				`{"path":"x","content":"y"}`), done}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := newFixture(t)
+			p := enginetest.New(t)
 			var s *engine.Session
 			asked := 0
 			var person engine.Person
 			if c.answer.Option != "" || c.answer.Declined {
-				person = personFunc(func(_ context.Context, q engine.Question) (engine.Answer, error) {
+				person = enginetest.PersonFunc(func(_ context.Context, q engine.Question) (engine.Answer, error) {
 					asked++
 					if q.Text != "1. Do it" || q.Title != question || q.Asker != engine.AskerPlan || len(q.Options) != 3 {
 						t.Errorf("the question: %+v", q)
@@ -85,9 +85,9 @@ func TestPlanMode(t *testing.T) {
 				})
 			}
 			m := llmtest.New(c.model...)
-			o := p.options(m)
+			o := p.Options(m)
 			o.Values["permissions.defaultMode"] = string(c.before)
-			_, s = p.open(t, o, person, engine.SessionOptions{Forget: true})
+			_, s = p.Open(t, o, person, engine.SessionOptions{Forget: true})
 			var report engine.Report
 			for e, err := range s.Run(t.Context(), agent.Typed("go")) {
 				if err != nil {
@@ -95,7 +95,7 @@ func TestPlanMode(t *testing.T) {
 				}
 				report.Add(e)
 			}
-			got := conversation(s)
+			got := enginetest.Conversation(s)
 			if want := person != nil && !c.unused; !strings.Contains(got, c.want) || s.Mode() != c.after ||
 				(asked == 1) != want {
 				t.Errorf("mode %s, want %s; asked %d times\n%s\nwant %s", s.Mode(), c.after, asked, got, c.want)
@@ -110,43 +110,24 @@ func TestPlanMode(t *testing.T) {
 	}
 }
 
-// conversation returns the texts that the model sees.
-func conversation(s *engine.Session) string {
-	var b strings.Builder
-	for _, m := range s.Log().Project() {
-		b.WriteString(textOf(m.Parts))
-	}
-	return b.String()
-}
-
-func textOf(parts []llm.Part) (text string) {
-	for _, p := range parts {
-		text += p.Text + "\n"
-		if p.Result != nil {
-			text += textOf(p.Result.Parts)
-		}
-	}
-	return text
-}
-
 // TestPlanMessages: a message informs the model that plan mode has begun or ended, once, and again after a compaction.
 // What was sent before stays as it is, the tools too.
 func TestPlanMessages(t *testing.T) {
 	const begins, ends = "Plan mode is on", "Plan mode has ended"
-	p := newFixture(t)
+	p := enginetest.New(t)
 	m := llmtest.New(slices.Repeat([]llmtest.Answer{{Text: "x"}}, 8)...)
-	_, s := p.open(t, p.options(m), personFunc(nil), engine.SessionOptions{Forget: true})
+	_, s := p.Open(t, p.Options(m), enginetest.PersonFunc(nil), engine.SessionOptions{Forget: true})
 	for _, mode := range []permission.Mode{permission.Default, permission.Plan, permission.Plan, permission.AcceptEdits,
 		permission.Default, permission.Plan} {
 		if err := s.Set(t.Context(), session.Setting{Mode: mode}); err != nil {
 			t.Fatal(err)
 		}
-		run(t, s, "go")
+		enginetest.Run(t, s, "go")
 	}
 	var got []string
 	tools := ""
 	for i, r := range m.Requests() {
-		text := textOf(r.Messages[len(r.Messages)-1].Parts)
+		text := enginetest.TextOf(r.Messages[len(r.Messages)-1].Parts)
 		switch {
 		case strings.Contains(text, begins) && strings.Contains(text, "call ExitPlanMode"):
 			got = append(got, "begins")
@@ -175,16 +156,16 @@ func TestPlanMessages(t *testing.T) {
 		Compaction: &session.Compaction{Trigger: session.TriggerClear}}); err != nil {
 		t.Fatal(err)
 	}
-	if run(t, s, "go"); !strings.Contains(conversation(s), begins) {
+	if enginetest.Run(t, s, "go"); !strings.Contains(enginetest.Conversation(s), begins) {
 		t.Error("after the context was emptied, the model does not know that plan mode is on")
 	}
 
 	m = llmtest.New(llmtest.Answer{Text: "x"})
-	o := p.options(m)
+	o := p.Options(m)
 	o.Values["permissions.defaultMode"] = "plan"
-	_, s = p.open(t, o, nil, engine.SessionOptions{Forget: true})
-	run(t, s, "go")
-	if text := conversation(s); !strings.Contains(text, "end with the plan as your answer") {
+	_, s = p.Open(t, o, nil, engine.SessionOptions{Forget: true})
+	enginetest.Run(t, s, "go")
+	if text := enginetest.Conversation(s); !strings.Contains(text, "end with the plan as your answer") {
 		t.Errorf("without a user:\n%s", text)
 	}
 }
@@ -192,12 +173,12 @@ func TestPlanMessages(t *testing.T) {
 // TestPlanToolsListed: where nobody can be asked, the model sees these tools only if a skill grants them, or in plan
 // mode.
 func TestPlanToolsListed(t *testing.T) {
-	p := newFixture(t, "~/.claude/skills/plans/SKILL.md",
+	p := enginetest.New(t, "~/.claude/skills/plans/SKILL.md",
 		"---\ndescription: P\nallowed-tools: EnterPlanMode\n---\nPlan.\n")
-	m := llmtest.New(llmtest.Answer{Text: "one"}, calls("EnterPlanMode", `{"x":1}`), llmtest.Answer{Text: "two"})
-	_, s := p.open(t, p.options(m), nil, engine.SessionOptions{Forget: true})
+	m := llmtest.New(llmtest.Answer{Text: "one"}, enginetest.Calls("EnterPlanMode", `{"x":1}`), llmtest.Answer{Text: "two"})
+	_, s := p.Open(t, p.Options(m), nil, engine.SessionOptions{Forget: true})
 	for _, prompt := range []string{"go", "/plans"} {
-		run(t, s, prompt)
+		enginetest.Run(t, s, prompt)
 	}
 	var got []string
 	for _, r := range m.Requests() {
@@ -212,9 +193,9 @@ func TestPlanToolsListed(t *testing.T) {
 	if want := []string{"", "EnterPlanMode", "EnterPlanMode ExitPlanMode"}; !slices.Equal(got, want) {
 		t.Errorf("listed %q, want %q", got, want)
 	}
-	o := p.options(llmtest.New(calls("EnterPlanMode", `{}`), llmtest.Answer{Text: "x"}))
-	_, s = p.open(t, o, nil, engine.SessionOptions{Forget: true, Tools: "read"})
-	if got := run(t, s, "go"); !strings.Contains(got, "does not exist here") {
+	o := p.Options(llmtest.New(enginetest.Calls("EnterPlanMode", `{}`), llmtest.Answer{Text: "x"}))
+	_, s = p.Open(t, o, nil, engine.SessionOptions{Forget: true, Tools: "read"})
+	if got := enginetest.Run(t, s, "go"); !strings.Contains(got, "does not exist here") {
 		t.Errorf("a tool that the command line excludes can be called:\n%s", got)
 	}
 }
