@@ -38,9 +38,7 @@ type run struct {
 	agentToolCache *tool.Tool // the Agent tool; nil: not made yet
 	found          foundTools // recorded before the next request
 	compactFailed  bool       // the conversation could not be compacted
-	continued      int        // how often in a row an answer was continued
-	cut            string     // the text of the answer that is being continued; "": none is
-	spent          float64    // by the session before this run, in US dollars
+	continued      continuation
 
 	catalog      *knack.Catalog // the catalogue and number of touched files at the last check for changes
 	touchedCount int
@@ -57,7 +55,8 @@ type run struct {
 // newRun returns a run that emits nothing.
 func newRun(a *Agent, log *session.Log) *run {
 	r := &run{Agent: a, log: log, start: time.Now(), fallbacks: fallbacks{models: a.Fallback}, emit: func(Event) {},
-		lastEmitted: log.Last(), spent: log.State().Cost}
+		lastEmitted: log.Last()}
+	r.ledger.before = log.State().Cost
 	r.hooks.run = r
 	return r
 }
@@ -161,11 +160,12 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 		}
 		calls := callsOf(answer.Message)
 		if len(calls) > 0 {
-			r.continued, r.cut, r.end.Unfinished = 0, "", ""
+			r.continued, r.end.Unfinished = continuation{}, ""
 		} else {
-			if more, err := r.goOn(answer); err != nil {
-				return "", err
-			} else if more {
+			if model, people := r.continued.next(answer, &r.end); model != "" {
+				if err := r.note(model, people); err != nil {
+					return "", err
+				}
 				continue
 			}
 			if steered, err := r.steer(ctx); err != nil {
@@ -188,7 +188,7 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 			} else if on {
 				continue
 			}
-			if why := r.overspent(); why != "" {
+			if why := r.ledger.overspent(r.Limits.Cost); why != "" {
 				return session.EndLimit, r.recordLimit(LimitCost, why)
 			}
 			return session.EndDone, nil

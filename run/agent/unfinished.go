@@ -34,31 +34,37 @@ func unfinished(answer *llm.Response) Unfinished {
 	return ""
 }
 
-// goOn reports whether the model goes on after an answer without calls, because that is not finished. The text of the
-// run is that of all its parts.
-func (r *run) goOn(answer *llm.Response) (bool, error) {
-	r.end.Unfinished = unfinished(answer)
-	if r.cut != "" {
-		r.end.Text = r.cut + llm.TextOf(answer.Message.Parts)
+// A continuation is the state of an answer that the model was asked to go on with.
+type continuation struct {
+	times int    // in a row
+	text  string // of the cut answer so far; "": none was cut
+}
+
+// next returns what the model, and people, are told if it must go on after an answer without calls; "": the run ends.
+// The text of the run is that of all parts of the answer.
+func (c *continuation) next(answer *llm.Response, end *End) (model, people string) {
+	end.Unfinished = unfinished(answer)
+	if c.text != "" {
+		end.Text = c.text + llm.TextOf(answer.Message.Parts)
 	}
-	if r.end.Unfinished == "" || r.end.Unfinished == AnswerRefused || r.continued >= maxContinued {
-		r.continued, r.cut = 0, ""
-		return false, nil
+	if end.Unfinished == "" || end.Unfinished == AnswerRefused || c.times >= maxContinued {
+		*c = continuation{}
+		return "", ""
 	}
-	r.continued++
-	switch r.end.Unfinished {
+	c.times++
+	switch end.Unfinished {
 	case AnswerCut:
-		if r.cut == "" {
-			r.cut = llm.TextOf(answer.Message.Parts)
+		if c.text == "" {
+			c.text = llm.TextOf(answer.Message.Parts)
 		} else {
-			r.cut = r.end.Text
+			c.text = end.Text
 		}
-		return true, r.note("Your answer was cut because it reached the limit of its length. Go on exactly where it stopped, "+
-			"without repeating anything, and work in smaller pieces.", "the answer reached its limit and is continued")
+		return "Your answer was cut because it reached the limit of its length. Go on exactly where it stopped, " +
+			"without repeating anything, and work in smaller pieces.", "the answer reached its limit and is continued"
 	case AnswerEmpty:
-		return true, r.note("Your answer was empty. Go on with the task, or say what the result is.",
-			"the answer was empty; the model is asked once more")
+		return "Your answer was empty. Go on with the task, or say what the result is.",
+			"the answer was empty; the model is asked once more"
 	}
 	// Some models refuse a request that ends with their own words.
-	return true, r.note("Your answer was interrupted. Go on.", "the provider interrupted the answer; it is continued")
+	return "Your answer was interrupted. Go on.", "the provider interrupted the answer; it is continued"
 }
