@@ -302,6 +302,10 @@ func (r *Rule) matchText(kind Kind, text string, broad bool) bool {
 			return true
 		}
 	}
+	// As in Claude Code, from whose settings such rules are read: what is kept out may be kept out by its beginning.
+	if p, ok := strings.CutSuffix(pattern, ":*"); ok && broad && glob(p+"*", text) {
+		return true
+	}
 	return glob(pattern, text)
 }
 

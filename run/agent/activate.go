@@ -256,69 +256,76 @@ func (r *run) showsListing() bool {
 	return r.Skills.Catalog != nil && !slices.Contains(r.Without, "Skill")
 }
 
-// skillSubjects returns the permission subjects of a call of a skill. Deny and ask rules apply to
+// skillSubjects returns the permission subjects of a model's call of a skill. Deny and ask rules apply to
 // the name in the call as well as to the skill's own name.
 func (r *run) skillSubjects(ctx context.Context, name string) []permission.Subject {
-	all := []permission.Subject{r.skillSubject(ctx, name)}
-	if all[0].Text != name {
-		all = append(all, permission.Subject{Kind: permission.KindSkill, Text: name, Default: permission.Allow})
-	}
-	return all
+	return r.skillSubjectsBy(knack.ByModel)(ctx, name)
 }
 
-// skillSubject returns the subject of the skill that name refers to. Its hash is the hash of the
-// content that states what the skill asks for, which is the content that is invoked.
-func (r *run) skillSubject(ctx context.Context, name string) permission.Subject {
-	sub := permission.Subject{Kind: permission.KindSkill, Text: name}
-	s := r.Skills.Catalog().Skill(name)
-	if s == nil && r.Skills.Refresh != nil {
-		r.Skills.Refresh(ctx)
-		s = r.Skills.Catalog().Skill(name)
+// skillSubjectsBy is skillSubjects for the calls of a caller. A call that cannot succeed whatever the rules and the
+// user say has a subject without a name and a hash, which nothing but a rule for all skills asks about: the call
+// reports why it is refused.
+func (r *run) skillSubjectsBy(by knack.Caller) tool.SkillSubject {
+	return func(ctx context.Context, name string) []permission.Subject {
+		s := r.Skills.Catalog().Skill(name)
+		if s == nil && r.Skills.Refresh != nil {
+			r.Skills.Refresh(ctx)
+			s = r.Skills.Catalog().Skill(name)
+		}
+		sub := permission.Subject{Kind: permission.KindSkill, Default: permission.Allow}
+		if s == nil {
+			sub.Text = name // the call reports that there is none
+			return []permission.Subject{sub}
+		}
+		asks, err := r.usable(ctx, s, name, by)
+		if err != nil {
+			return []permission.Subject{sub}
+		}
+		sub.Text, sub.Hash = s.RuleName(), asks.Hash
+		r.review(SkillCall{Skill: s, By: by, Asks: asks}).judge(&sub, asks)
+		if sub.Text == name {
+			return []permission.Subject{sub}
+		}
+		return []permission.Subject{sub, {Kind: permission.KindSkill, Text: name, Default: permission.Allow}}
 	}
-	if s == nil {
-		sub.Default = permission.Allow // the call reports that there is none
-		return sub
-	}
-	sub.Text = s.RuleName()
-	if r.agents().runs(s) && r.agents().mayStart(s.Name) != nil {
-		sub.Default = permission.Allow // the call reports why it is not started
-		return sub
-	}
-	asks, err := s.Asks(ctx)
-	sub.Hash = asks.Hash
-	if err != nil {
-		sub.Default = permission.Allow // the call reports why it cannot be read
-		return sub
-	}
-	review := r.review(SkillCall{Skill: s, By: knack.ByModel, Asks: asks})
-	if review.TextOnly || review.asksNothingNew(asks) {
-		sub.Default = permission.Allow
-		return sub
-	}
-	if r.unusable(s, asks) != nil {
-		sub.Default, sub.Hash = permission.Allow, "" // the call reports why: without a hash it is refused
-		return sub
+}
+
+// judge sets what the skill of a subject needs consent for.
+func (v Review) judge(sub *permission.Subject, asks knack.Asks) {
+	if v.TextOnly || v.asksNothingNew(asks) {
+		return
 	}
 	asks.Grants = slices.Clone(asks.Grants)
 	for i, rule := range asks.Grants {
-		if review.Ineffective[rule] != "" {
+		if v.Ineffective[rule] != "" {
 			asks.Grants[i] += " (not by this answer)"
 		}
 	}
-	sub.Note = "the skill " + DescribeAsks(asks)
-	return sub
+	sub.Default, sub.Note = permission.Ask, "the skill "+DescribeAsks(asks)
 }
 
-// unusable returns why no call of a skill can succeed, whatever the rules and the user say; nil: one may.
-func (r *run) unusable(s *knack.Skill, asks knack.Asks) error {
+// usable returns what a skill that is called by name asks for. The error says why no such call can succeed, whatever
+// the rules and the user say.
+func (r *run) usable(ctx context.Context, s *knack.Skill, name string, by knack.Caller) (asks knack.Asks, err error) {
+	if err := r.Skills.Catalog().MayInvoke(ctx, r.fillInvocation(knack.Invocation{Name: name, By: by})); err != nil {
+		return asks, err
+	}
+	if r.agents().runs(s) {
+		if err := r.agents().mayStart(s.Name); err != nil {
+			return asks, err
+		}
+	}
+	if asks, err = s.Asks(ctx); err != nil {
+		return asks, err
+	}
 	if asks.NeverRuns != nil && r.Skills.Shell != nil {
-		return &knack.Refusal{Code: knack.RefusedUnread,
+		return asks, &knack.Refusal{Code: knack.RefusedUnread,
 			Message: fmt.Sprintf("%s was not loaded: %v", s.Name, asks.NeverRuns)}
 	}
 	if r.Policy.Verify != nil {
-		return r.Policy.Verify(s)
+		return asks, r.Policy.Verify(s)
 	}
-	return nil
+	return asks, nil
 }
 
 // asksNothingNew reports whether the call of a skill needs no consent: the skill asks for nothing, or only for
@@ -330,25 +337,17 @@ func (v Review) asksNothingNew(asks knack.Asks) bool {
 	return asks.IsEmpty()
 }
 
-// approved returns the hash of the skill's content that a call was decided on, or an error that
+// approved returns the hash of the skill's content that the call of a name was decided on, or an error that
 // explains why there is none.
-func (r *run) approved(ctx context.Context, subjects []permission.Subject, s *knack.Skill) (string, error) {
+func (r *run) approved(ctx context.Context, subjects []permission.Subject, s *knack.Skill, name string,
+	by knack.Caller) (string, error) {
 	for _, x := range subjects {
 		// A Prompt has no bytes to hash.
 		if x.Kind == permission.KindSkill && x.Text == s.RuleName() && (x.Hash != "" || s.Prompt != nil) {
 			return x.Hash, nil
 		}
 	}
-	if r.agents().runs(s) {
-		if err := r.agents().mayStart(s.Name); err != nil {
-			return "", err
-		}
-	}
-	asks, err := s.Asks(ctx)
-	if err != nil {
-		return "", err
-	}
-	if err := r.unusable(s, asks); err != nil {
+	if _, err := r.usable(ctx, s, name, by); err != nil {
 		return "", err
 	}
 	return "", &knack.Refusal{Code: knack.RefusedChanged,
@@ -399,7 +398,7 @@ func (r *run) callSkill(ctx context.Context, in tool.SkillInput, call tool.Input
 		return tool.SkillAnswer{Text: text}, err
 	}
 	if s := r.Skills.Catalog().Skill(name); s != nil {
-		hash, err := r.approved(ctx, call.Subjects, s)
+		hash, err := r.approved(ctx, call.Subjects, s, name, inv.By)
 		if err != nil {
 			return tool.SkillAnswer{}, err
 		}

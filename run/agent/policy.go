@@ -119,13 +119,14 @@ func (r *run) askGate(ctx context.Context, t *tool.Tool, call string, in any) (t
 	return permit, err
 }
 
-// askSkill asks the Gate about a skill that the program itself loads, as if the model had called it.
+// askSkill asks the Gate about a skill that the program itself loads for by, as if the model had called it.
 // It returns the hash of the content that the decision is about.
-func (r *run) askSkill(ctx context.Context, s *knack.Skill, name, call string) (hash string, err error) {
-	t := tool.Skill("", r.skillSubjects, nil)
+func (r *run) askSkill(ctx context.Context, s *knack.Skill, name, call string, by knack.Caller) (hash string,
+	err error) {
+	t := tool.Skill("", r.skillSubjectsBy(by), nil)
 	permit, err := r.askGate(ctx, &t, call, tool.SkillInput{Skill: name})
 	if err != nil {
 		return "", &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
 	}
-	return r.approved(ctx, permit.Subjects, s)
+	return r.approved(ctx, permit.Subjects, s, name, by)
 }

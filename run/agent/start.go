@@ -149,7 +149,7 @@ func (r *run) activateNamed(ctx context.Context, in Input, name, args string, st
 	if in.Typed != in.Text && !in.Named {
 		inv.By, by = knack.ByModel, session.ByInput
 		if s != nil {
-			if inv.Hash, err = r.askSkill(ctx, s, name, "input"); err != nil {
+			if inv.Hash, err = r.askSkill(ctx, s, name, "input", inv.By); err != nil {
 				return nil, "", err
 			}
 		}
@@ -158,7 +158,7 @@ func (r *run) activateNamed(ctx context.Context, in Input, name, args string, st
 			return nil, "", err
 		}
 		if r.Skills.Catalog().Borrowed(name) { // what was typed is the name of another skill
-			if inv.Hash, err = r.askSkill(ctx, s, name, "input"); err != nil {
+			if inv.Hash, err = r.askSkill(ctx, s, name, "input", inv.By); err != nil {
 				return nil, "", err
 			}
 		}

@@ -243,7 +243,7 @@ func (r subAgents) preload(ctx context.Context, name string) error {
 	inv := knack.Invocation{Name: name, By: knack.ByModel}
 	if s := r.Skills.Catalog().Skill(name); s != nil {
 		var err error
-		if inv.Hash, err = r.askSkill(ctx, s, name, "preload"); err != nil {
+		if inv.Hash, err = r.askSkill(ctx, s, name, "preload", inv.By); err != nil {
 			return err
 		}
 		if r.Policy.Admit != nil {

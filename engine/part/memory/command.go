@@ -16,7 +16,7 @@ import (
 
 	"github.com/knack-agent/knack/engine"
 	commands "github.com/knack-agent/knack/engine/command"
-	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/tool/memory"
 )
@@ -223,10 +223,13 @@ func (m live) addRule(ctx context.Context, file, text string) (string, error) {
 	if err != nil || !yes {
 		return "nothing was added", err
 	}
-	if again, err := os.ReadFile(file); string(again) != old || err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s has changed meanwhile: nothing was added", shown)
-	}
-	if err := atomicfile.Write(file, []byte(now), perm); err != nil {
+	err = outfile.Update(filepath.Dir(file), file, perm, func(again []byte) ([]byte, error) {
+		if string(again) != old {
+			return nil, fmt.Errorf("%s has changed meanwhile: nothing was added", shown)
+		}
+		return []byte(now), nil
+	})
+	if err != nil {
 		return "", err
 	}
 	return "added to " + shown + "; it counts once its new content is approved (/trust)", nil

@@ -3,39 +3,26 @@ package config
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/outfile"
 )
 
 // Set changes one value of a settings file; everything else in the file, including unknown keys, stays
 // byte for byte. A nil value removes the key. name has dots, such as permissions.allow. A missing file
 // is created, with mode 0600; a file that is not JSON is an error and stays unchanged. Set writes a
-// new file and renames it; if another program changed the file meanwhile, it starts again.
-func Set(path, name string, value json.RawMessage) error {
-	for range 10 {
-		data, err := os.ReadFile(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		out, err := set(path, data, name, value)
-		if err != nil {
-			return err
-		}
-		if bytes.Equal(out, data) {
-			return nil
-		}
-		if now, err := os.ReadFile(path); err == nil && !bytes.Equal(now, data) {
-			continue // another program has changed the file
-		}
-		return atomicfile.Write(path, out, 0o600)
+// new file and renames it, while no other Set changes a file of the same directory. root is that of the project in which
+// the file is, and in which a link is not followed: see package outfile. "" is for a file of the user, who may keep it
+// elsewhere and have a link to it.
+func Set(root, path, name string, value json.RawMessage) error {
+	change := func(data []byte) ([]byte, error) { return set(path, data, name, value) }
+	if root != "" {
+		return outfile.Update(root, path, 0o600, change)
 	}
-	return fmt.Errorf("%s: other programs change it at the same time", path)
+	return atomicfile.Update(path, 0o600, change)
 }
 
 // Draft returns what Set would write into a file with this content, and writes nothing.

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"os"
 	"path"
@@ -22,9 +21,10 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/engine/project/install"
-	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/skillzip"
+	"github.com/knack-agent/knack/sources"
 )
 
 func skillAddCommand() *cobra.Command {
@@ -193,33 +193,31 @@ index has already stay. A skill with errors is not published.`,
 				return engine.Usagef("knack skill publish --index DIR SKILL", "--index is missing")
 			}
 			at := filepath.Join(dir, ".well-known", "agent-skills")
-			if err := os.MkdirAll(at, 0o755); err != nil {
+			base := sources.Root(".")
+			if err := outfile.Mkdir(base, at, 0o755); err != nil {
 				return err
 			}
 			file := filepath.Join(at, "index.json")
-			index := install.Index{Schema: install.IndexSchema}
-			if data, err := os.ReadFile(file); err == nil {
-				if err := json.Unmarshal(data, &index); err != nil {
-					return fmt.Errorf("skill publish: %s: %w", file, err)
+			return outfile.Update(base, file, 0o644, func(old []byte) ([]byte, error) {
+				index := install.Index{Schema: install.IndexSchema}
+				if len(old) > 0 {
+					if err := json.Unmarshal(old, &index); err != nil {
+						return nil, fmt.Errorf("skill publish: %s: %w", file, err)
+					}
 				}
-			} else if !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-			for _, path := range args {
-				entry, err := publishSkill(c, path, at)
-				if err != nil {
-					return fmt.Errorf("skill publish: %s: %w", plain.Line(path), err)
+				for _, path := range args {
+					entry, err := publishSkill(c, path, at)
+					if err != nil {
+						return nil, fmt.Errorf("skill publish: %s: %w", plain.Line(path), err)
+					}
+					index.Skills = slices.DeleteFunc(index.Skills, func(k install.IndexSkill) bool { return k.Name == entry.Name })
+					index.Skills = append(index.Skills, entry)
+					fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", entry.Name, entry.Digest)
 				}
-				index.Skills = slices.DeleteFunc(index.Skills, func(k install.IndexSkill) bool { return k.Name == entry.Name })
-				index.Skills = append(index.Skills, entry)
-				fmt.Fprintf(c.OutOrStdout(), "%s: %s\n", entry.Name, entry.Digest)
-			}
-			slices.SortFunc(index.Skills, func(a, b install.IndexSkill) int { return strings.Compare(a.Name, b.Name) })
-			data, err := json.MarshalIndent(index, "", "  ")
-			if err != nil {
-				return err
-			}
-			return atomicfile.Write(file, append(data, '\n'), 0o644)
+				slices.SortFunc(index.Skills, func(a, b install.IndexSkill) int { return strings.Compare(a.Name, b.Name) })
+				data, err := json.MarshalIndent(index, "", "  ")
+				return append(data, '\n'), err
+			})
 		},
 	}
 	c.Flags().StringVar(&dir, "index", "", "the `DIR` that a web server serves")
@@ -247,7 +245,7 @@ func publishSkill(c *cobra.Command, path, dir string) (install.IndexSkill, error
 	}
 	sum := sha256.Sum256(zip.Bytes())
 	name := k.Label + ".zip"
-	if err := atomicfile.Write(filepath.Join(dir, name), zip.Bytes(), 0o644); err != nil {
+	if err := outfile.Write(sources.Root("."), filepath.Join(dir, name), zip.Bytes(), 0o644, true); err != nil {
 		return install.IndexSkill{}, err
 	}
 	return install.IndexSkill{Name: k.Label, Type: "archive", Description: k.Description,

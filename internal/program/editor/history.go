@@ -85,10 +85,11 @@ next:
 // Load reads a history file. A missing file counts as empty. Each line is a JSON string or a
 // plain prompt.
 func (h *History) Load(path string) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return
-	}
+	data, _ := os.ReadFile(path)
+	h.parse(data)
+}
+
+func (h *History) parse(data []byte) {
 	for line := range strings.Lines(string(data)) {
 		line = strings.TrimRight(line, "\n")
 		var s string
@@ -105,18 +106,20 @@ func (h *History) Save(path string, from int) error {
 	if path == "" || from >= len(h.all) {
 		return nil
 	}
-	var merged History
-	merged.Load(path)
-	for _, s := range h.all[from:] {
-		merged.Add(s)
-	}
-	var b strings.Builder
-	for _, s := range merged.all {
-		line, err := json.Marshal(s)
-		if err != nil {
-			return err
+	return atomicfile.Update(path, 0o600, func(old []byte) ([]byte, error) {
+		var merged History
+		merged.parse(old)
+		for _, s := range h.all[from:] {
+			merged.Add(s)
 		}
-		b.Write(append(line, '\n'))
-	}
-	return atomicfile.Write(path, []byte(b.String()), 0o600)
+		var b []byte
+		for _, s := range merged.all {
+			line, err := json.Marshal(s)
+			if err != nil {
+				return nil, err
+			}
+			b = append(append(b, line...), '\n')
+		}
+		return b, nil
+	})
 }

@@ -23,6 +23,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/secrets"
 	"github.com/knack-agent/knack/run/tool"
@@ -105,10 +106,7 @@ func Tool(o Options) tool.Tool {
 	return t
 }
 
-type memory struct {
-	opt Options
-	mu  sync.Mutex // one change at a time
-}
+type memory struct{ opt Options }
 
 // A place is a file or a directory of the notes.
 type place struct {
@@ -160,12 +158,49 @@ func (m *memory) file(p string, create bool) (*os.Root, place, error) {
 	return root, at, err
 }
 
+// lock waits until no other call, of this or another program, changes the directories of paths, which it makes.
+func (m *memory) lock(paths ...string) (unlock func(), err error) {
+	var dirs []string
+	for _, p := range paths {
+		at, err := m.find(p)
+		if err != nil {
+			return nil, err
+		}
+		if at.dir != "" {
+			dirs = append(dirs, at.dir)
+		}
+	}
+	slices.Sort(dirs) // one order, so that two calls do not wait for each other
+	var locks []func()
+	unlock = func() {
+		for _, f := range locks {
+			f()
+		}
+	}
+	for _, dir := range slices.Compact(dirs) {
+		err := os.MkdirAll(dir, 0o700)
+		if err != nil {
+			unlock()
+			return nil, err
+		}
+		f, err := atomicfile.Lock(dir)
+		if err != nil {
+			unlock()
+			return nil, err
+		}
+		locks = append(locks, f)
+	}
+	return unlock, nil
+}
+
 func (m *memory) run(_ context.Context, in input, _ tool.Input) (tool.Result, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	switch in.Command {
 	case "view":
 		return m.view(in)
+	case "delete":
+		return m.delete(in)
+	case "rename":
+		return m.rename(in)
 	case "create":
 		return m.change(in.Path, true, func(string) (string, error) { return in.FileText, nil })
 	case "str_replace":
@@ -191,20 +226,25 @@ func (m *memory) run(_ context.Context, in input, _ tool.Input) (tool.Result, er
 			}
 			return strings.Join(slices.Insert(lines, in.Line, strings.TrimSuffix(in.Insert, "\n")+"\n"), ""), nil
 		})
-	case "delete":
-		root, at, err := m.file(in.Path, false)
-		if err != nil {
-			return tool.Result{}, err
-		}
-		defer root.Close()
-		if err := root.Remove(at.name); err != nil {
-			return tool.Result{}, fmt.Errorf("%s: %w", in.Path, errors.Unwrap(err))
-		}
-		return tool.Text("Deleted " + in.Path), nil
-	case "rename":
-		return m.rename(in)
 	}
 	return tool.Result{}, fmt.Errorf("command %q: view, create, str_replace, insert, delete or rename", in.Command)
+}
+
+func (m *memory) delete(in input) (tool.Result, error) {
+	root, at, err := m.file(in.Path, false)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	defer root.Close()
+	unlock, err := m.lock(in.Path)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	defer unlock()
+	if err := root.Remove(at.name); err != nil {
+		return tool.Result{}, fmt.Errorf("%s: %w", in.Path, errors.Unwrap(err))
+	}
+	return tool.Text("Deleted " + in.Path), nil
 }
 
 func (m *memory) rename(in input) (tool.Result, error) {
@@ -213,6 +253,11 @@ func (m *memory) rename(in input) (tool.Result, error) {
 		return tool.Result{}, err
 	}
 	defer from.Close()
+	unlock, err := m.lock(in.OldPath, in.NewPath)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	defer unlock()
 	content, err := read(from, old.name)
 	if err != nil {
 		return tool.Result{}, fmt.Errorf("%s: %w", in.OldPath, err)
@@ -241,6 +286,11 @@ func (m *memory) change(p string, create bool, edit func(string) (string, error)
 		return tool.Result{}, err
 	}
 	defer root.Close()
+	unlock, err := m.lock(p)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	defer unlock()
 	old, err := read(root, at.name)
 	if err != nil && !(create && errors.Is(err, fs.ErrNotExist)) {
 		return tool.Result{}, fmt.Errorf("%s: %w", p, err)
@@ -290,6 +340,9 @@ func (m *memory) write(root *os.Root, at place, content string) error {
 		if err != nil || e.IsDir() || name == at.name {
 			return err
 		}
+		if strings.HasPrefix(e.Name(), atomicfile.Temporary) { // left by a crash
+			return root.Remove(name)
+		}
 		files++
 		info, err := e.Info()
 		if err == nil {
@@ -310,22 +363,7 @@ func (m *memory) write(root *os.Root, at place, content string) error {
 	if err := root.MkdirAll(path.Dir(at.name), 0o700); err != nil {
 		return err
 	}
-	temp := at.name + ".new"
-	if err := root.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(content)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = root.Rename(temp, at.name)
-	}
-	if err != nil {
-		root.Remove(temp)
-	}
-	return err
+	return atomicfile.WriteIn(root, at.name, []byte(content), 0o600)
 }
 
 var looksSecret = sync.OnceValue(func() *regexp.Regexp {

@@ -2,9 +2,11 @@ package memory
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/knack-agent/knack/confine/permission"
@@ -180,5 +182,29 @@ func TestPermission(t *testing.T) {
 	why = "this session has read from the web"
 	if d := decide(rules, "create"); d.Verdict != permission.Ask || d.Reason != why {
 		t.Error("after the web", d.Verdict, d.Reason)
+	}
+}
+
+// TestTogether: what several programs add to one file is all kept, and nothing else is left.
+func TestTogether(t *testing.T) {
+	o := Options{User: t.TempDir()}
+	os.WriteFile(filepath.Join(o.User, ".knack-LEFTOVER"), []byte("x"), 0o600) // of a program that was killed
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for k := range 5 {
+				if err := Add(o, "/memories/user/MEMORY.md", fmt.Sprintf("line %d.%d.", i, k)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	data, err := os.ReadFile(filepath.Join(o.User, "MEMORY.md"))
+	if n := strings.Count(string(data), "\n"); err != nil || n != 40 {
+		t.Errorf("%d lines, %v", n, err)
+	}
+	if entries, err := os.ReadDir(o.User); err != nil || len(entries) != 1 {
+		t.Errorf("left: %v, %v", entries, err)
 	}
 }
