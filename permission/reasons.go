@@ -44,4 +44,6 @@ const (
 	reasonLinkLeaves = "a link points outside the workspace, to "
 	reasonTag        = "a tag may look like an option: "
 	reasonSelects    = "this file may select another program: "
+
+	reasonUnknownFile = "rules deny files, no complete sandbox closes them to commands, and this word may name one of them: "
 )

@@ -20,6 +20,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/workspace"
 )
 
 // maxDirs limits the directories of a workspace that are watched for protected names.
@@ -103,12 +104,13 @@ func newProtectedFiles(p Policy) *protectedFiles {
 
 // A present is the state of the workspace when a command begins.
 type present struct {
-	protected map[string]fileID   // protected files and directories, by path
-	env       []string            // .env files
-	gits      []string            // git directories to guard
-	outer     []string            // those outside the roots
-	closed    map[string]bool     // those of worktrees that are read-only as a whole
-	sockets   []string            // that listen or are mounted; set where connections are not supervised
+	protected map[string]fileID // protected files and directories, by path
+	env       []string          // .env files
+	gits      []string          // git directories to guard
+	outer     []string          // those outside the roots
+	closed    map[string]bool   // those of worktrees that are read-only as a whole
+	sockets   []string          // that listen or are mounted; set where connections are not supervised
+	denied    workspace.DeniedFiles
 	files     map[string]openFile // which files those of protected and env are
 }
 
@@ -158,7 +160,7 @@ func (n *protectedFiles) begin() present {
 	n.running++
 	return present{maps.Clone(n.known), slices.Sorted(maps.Keys(n.env)),
 		append(n.gits(n.known), slices.Sorted(maps.Keys(n.bare))...), n.outer, closed, nil,
-		maps.Clone(n.open)}
+		workspace.DeniedFiles{}, maps.Clone(n.open)}
 }
 
 // refresh updates what is known about the workspace. While a command runs, it does not add new
