@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -210,11 +209,4 @@ func outerGit(dir, home string) []string {
 		return []string{common}
 	}
 	return nil
-}
-
-// isBareGit reports whether git treats a directory with these entries as a repository, and so reads
-// the configuration in it.
-func isBareGit(entries []string) bool {
-	has := func(name string) bool { return slices.Contains(entries, name) }
-	return has("HEAD") && (has("objects") && has("refs") || has("commondir"))
 }
