@@ -90,6 +90,7 @@ func (j *judge) command(s *bash.CommandLine, c *bash.SimpleCommand, cov cover) {
 	j.files(s, c, dirs, known, g.by, free)
 	j.unknownFiles(c, known)
 	j.gitWrites(c, dirs)
+	j.gitElsewhere(c, dirs)
 	if g.by != nil && !g.exact && c.Effect == bash.Runs && !c.Function {
 		j.secretWords(c, dirs, g.words)
 	}

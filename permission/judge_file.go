@@ -72,6 +72,10 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 		add(Judged{Subject: s, Reason: n.unknownReason}, "")
 		return
 	}
+	if s.Kind == KindEdit && builtin == "" && j.inCheckout(n) && j.namedBy(s, n) == nil {
+		add(Judged{Subject: s, Origin: Builtin, Reason: reasonCheckout}, suggestion())
+		return
+	}
 	if builtin != "" && !j.spelledOut(s, n) {
 		add(Judged{Subject: s, Origin: Builtin, Reason: builtin}, suggestion())
 		return
