@@ -138,6 +138,11 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 		closed = nil
 	}
 	v.guard(now.gits, all, closed)
+	for _, path := range now.shared {
+		if isFile(path) && !all.contain(path) && !withinAny(dirs, filepath.Dir(filepath.Dir(path))) {
+			v.protected = append(v.protected, path)
+		}
+	}
 	for _, path := range p.Own { // in the home directory as the workspace; a command could make one that is missing
 		if _, err := os.Lstat(path); err != nil && withinAny(v.writable, path) {
 			os.MkdirAll(path, 0o700)

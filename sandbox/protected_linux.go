@@ -39,6 +39,7 @@ var skipped = []string{"node_modules", "__pycache__", ".venv", "venv", "target",
 type protectedFiles struct {
 	roots   []string // workspace directories, resolved
 	outer   []string // git directories outside the roots that git writes when it works in the first root
+	shared  []string // files in outer that belong to another work tree than the first root
 	used    []string // directories in which a worktree's git directory is open to commands
 	keepNew bool     // see Policy
 
@@ -84,7 +85,7 @@ func newProtectedFiles(p Policy) *protectedFiles {
 	}
 	n.used = append(real(p.Write), n.roots...)
 	if slices.Contains(p.Protected, ".git") && len(n.roots) > 0 {
-		n.outer = outerGit(n.roots[0], p.Home)
+		n.outer, n.shared = outerGit(n.roots[0], p.Home)
 	}
 	if len(n.roots) > 0 {
 		n.journal = newJournal(p.State, n.roots[0])
@@ -112,6 +113,7 @@ type present struct {
 	outer     []string          // those outside the roots
 	closed    map[string]bool   // those of worktrees that are read-only as a whole
 	sockets   []string          // that listen or are mounted; set where connections are not supervised
+	shared    []string          // files of another work tree of the repository
 	denied    workspace.DeniedFiles
 	files     map[string]openFile // which files those of protected and env are
 }
@@ -163,7 +165,7 @@ func (n *protectedFiles) begin() present {
 	n.running++
 	return present{maps.Clone(n.known), slices.Sorted(maps.Keys(n.env)),
 		append(n.gits(n.known), slices.Sorted(maps.Keys(n.bare))...), n.outer, closed, nil,
-		workspace.DeniedFiles{}, maps.Clone(n.open)}
+		n.shared, workspace.DeniedFiles{}, maps.Clone(n.open)}
 }
 
 // refresh updates what is known about the workspace. While a command runs, it does not add new
