@@ -136,42 +136,29 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 		a.Asked = asked
 		a.problem(Problem{Code: CodePluginMissing, Severity: Info, Path: s.Path, Message: a.borrowed()})
 	}
-	var body string
-	if s.Prompt != nil {
-		if in.Hash != "" {
-			return nil, refuse(RefusedChanged, "%s changed since it was approved: its text is generated", s.Name)
-		}
-	} else {
-		current, text, hash, problems, err := s.reread(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range problems {
-			if p.changesRun() {
-				p.Severity = Warn
-				a.problem(p)
-			}
-		}
-		if in.Hash != "" && in.Hash != hash {
-			return nil, refuse(RefusedChanged, "%s changed since it was approved", s.Name)
-		}
-		if in.By == ByModel && !in.Preview && !slices.Equal(current.Paths, s.Paths) && current.conditional() &&
-			!current.touched(ignore.Compile(current.Paths...), in.View) {
-			return nil, refuse(RefusedUnknown, "the skill %s is not active yet: it becomes active when a tool "+
-				"touches a file that matches %s", s.Name,
-				strings.Join(current.Paths, ", "))
-		}
-		a.Skill, a.Hash, body = current, hash, text
-		s = current
+	s, body, hash, problems, err := s.admitted(ctx, in)
+	if err != nil {
+		return nil, err
 	}
+	switch {
+	case in.Hash != "" && s.Prompt != nil:
+		return nil, refuse(RefusedChanged, "%s changed since it was approved: its text is generated", s.Name)
+	case in.Hash != "" && in.Hash != hash:
+		return nil, refuse(RefusedChanged, "%s changed since it was approved", s.Name)
+	}
+	for _, p := range problems {
+		if p.changesRun() {
+			p.Severity = Warn
+			a.problem(p)
+		}
+	}
+	a.Skill, a.Hash = s, hash
 	if in.TextOnly {
 		s = s.onlyText()
 		a.Skill, in.Shell, in.File = s, nil, nil
 	}
 	if in.Preview {
 		in.Shell, in.File = nil, nil
-	} else if err := s.mayInvoke(in); err != nil {
-		return nil, err
 	}
 
 	a.Dir = s.Dir
@@ -247,6 +234,37 @@ func (c *Catalog) Invoke(ctx context.Context, in Invocation) (*Activation, error
 	a.Notice = strings.TrimSpace("/" + s.Name + " " + strings.Join(strings.Fields(in.Args), " "))
 	a.Prompt = a.prompt(body+files, used)
 	return a, nil
+}
+
+// MayInvoke returns why Invoke would refuse a call before it looks at the skill's text: there is no such skill, or it
+// is not there for the caller, or not yet. The error is a *[Refusal]; nil: nothing of this kind is in the way.
+func (c *Catalog) MayInvoke(ctx context.Context, in Invocation) error {
+	s, err := c.called(in)
+	if err == nil {
+		_, _, _, _, err = s.admitted(ctx, in)
+	}
+	return err
+}
+
+// admitted returns a skill that was called as its file is now, with its text, unless its author or its origin refuses
+// the caller.
+func (s *Skill) admitted(ctx context.Context, in Invocation) (current *Skill, body, hash string, problems []Problem,
+	err error) {
+	current = s
+	if s.Prompt == nil {
+		if current, body, hash, problems, err = s.reread(ctx); err != nil {
+			return nil, "", "", nil, err
+		}
+	}
+	if in.Preview {
+		return current, body, hash, problems, nil
+	}
+	if in.By == ByModel && !slices.Equal(current.Paths, s.Paths) && current.conditional() &&
+		!current.touched(ignore.Compile(current.Paths...), in.View) {
+		return nil, "", "", nil, refuse(RefusedUnknown, "the skill %s is not active yet: it becomes active when a tool "+
+			"touches a file that matches %s", s.Name, strings.Join(current.Paths, ", "))
+	}
+	return current, body, hash, problems, current.mayInvoke(in)
 }
 
 // maxFiles limits how many files the text of one skill or template attaches.

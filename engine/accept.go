@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/hook"
 )
 
 // admit verifies a skill's files, and returns those of its broad rules that may take effect. Broad rules are rules in

@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/llmtest"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/llmtest"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // trusted opens the project and trusts everything in it.

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/mcp"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/tool/coding"
-	"github.com/knack-agent/knack/workspace"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/mcp"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/coding"
 )
 
 // newAgentFunc returns the function that makes the sub-agents of an agent, which works in ws (nil: where the session
@@ -62,14 +62,16 @@ func (t *Turn) newAgentFunc(parent *gate.Gate, ws workspace.Workspace, at *isola
 			prompt.Index = s.Catalog().Listing(t.View()).Text
 		}
 		a.System = prompt.String()
-		files := s.checkpoints.wrap(coding.Tools(ws, o), at)
+		files := s.parts.wrap(coding.Tools(ws, o), s.placeOf(at))
 		a.Tools = slices.Concat(files, s.web, t.host.Tools)
 		if s.options.Tools != "" { // a definition cannot restore a tool that the user removed
 			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(t.agent.Tools.Names(), ","))
 		}
 		sub := &agent.Sub{Name: d.Name, Log: log.ID()}
 		a.Policy.Gate = func(sc agent.Scopes) tool.Gate { return agentGate{g.With(sc), sub} }
-		a.Notice = func(state session.State) *session.Note { return planNote(g.Mode(), state, planAgentText) }
+		a.Notice = func(state session.State) *session.Note {
+			return s.parts.note(Asking{Mode: g.Mode(), Sub: true}, state)
+		}
 		a.Skills.File = agent.FilesIn(ws, files, a.Policy.Gate)
 		if a.Skills.Shell != nil {
 			a.Skills.Shell = agent.ShellIn(ws, a.Policy.Gate, s.coding)
@@ -200,7 +202,7 @@ func canRead(tools tool.Set, d *agent.Definition) bool {
 func namesTool(rules []string, name string) bool {
 	return slices.ContainsFunc(rules, func(rule string) bool {
 		word, _, _ := strings.Cut(rule, "(")
-		t, ok := KnownTools().Find(strings.TrimSpace(word))
+		t, ok := coreTools().Find(strings.TrimSpace(word))
 		return ok && t.Name == name
 	})
 }

@@ -13,13 +13,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/mcp"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/workspace"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/mcp"
+	"github.com/knack-agent/knack/run/tool"
 )
 
 // MentionPrefix is the prefix that names an agent in a prompt, as in @agent-Explore.

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // TestAttachSecret: a user who names a secret with @ is asked whether to send it, each time.

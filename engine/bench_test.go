@@ -3,7 +3,7 @@ package engine
 import (
 	"testing"
 
-	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // BenchmarkTurn measures the cost of a turn before its first request.

@@ -1,11 +1,11 @@
 package engine
 
 import (
-	"github.com/knack-agent/knack/sandbox"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/tool/browser"
-	"github.com/knack-agent/knack/tool/web"
-	"github.com/knack-agent/knack/workspace"
+	"github.com/knack-agent/knack/confine/sandbox"
+	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/browser"
+	"github.com/knack-agent/knack/run/tool/web"
 )
 
 // browserTools makes the browser of a session and returns its tools; nil: the workspace is not on this machine, or

@@ -12,9 +12,9 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine/internal/careful"
-	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/internal/project/install"
+	"github.com/knack-agent/knack/run/hook"
 )
 
 // A builtinPlugin groups skills and hooks of the program, which users switch on or off together as NAME@builtin.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/tool/memory"
+	"github.com/knack-agent/knack/run/tool/memory"
 )
 
 // A bundledSkills computes what the bundled skills need to know about a project.

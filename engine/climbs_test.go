@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // climbs collects the calls that lead from a package back to a higher one, from stacks.
@@ -23,7 +23,7 @@ type climbs struct {
 
 // see adds the climbs in the stack of its caller.
 func (c *climbs) see() {
-	height := map[string]int{"tool": 1, "gate": 2, "agent": 3, "engine": 4}
+	height := map[string]int{"run/tool": 1, "run/gate": 2, "run/agent": 3, "engine": 4}
 	pcs := make([]uintptr, 200)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs)])
 	var stack []runtime.Frame // the innermost call first
@@ -34,6 +34,9 @@ func (c *climbs) see() {
 	}
 	name := func(f runtime.Frame) string {
 		dir, file := path.Split(strings.TrimPrefix(f.Function, "github.com/knack-agent/knack/"))
+		if strings.HasPrefix(dir, "engine/part/") {
+			return "engine"
+		}
 		pkg, _, _ := strings.Cut(file, ".")
 		return dir + pkg
 	}

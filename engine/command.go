@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/similar"
+	"github.com/knack-agent/knack/run/agent"
 )
 
 // A Command is a slash command of the program or of a host: a value in [Options.Commands] or [Host.Commands].
@@ -49,9 +49,18 @@ func (t *Turn) Commands() []knack.SlashCommand {
 	return all
 }
 
+// Commands returns the program's commands, then those of its parts.
+func (p *Project) Commands() []Command {
+	all := slices.Clone(p.options.Commands)
+	for _, x := range p.options.Parts {
+		all = append(all, x.Commands...)
+	}
+	return all
+}
+
 // commands returns the program's commands, then the host's.
 func (t *Turn) commands() []Command {
-	return slices.Concat(t.project.options.Commands, t.host.Commands)
+	return slices.Concat(t.project.Commands(), t.host.Commands)
 }
 
 // resolved returns an input with what it calls.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/run/agent"
 )
 
 // A Conversation runs turns and follows the commands that replace the session, such as /new and /resume. One turn

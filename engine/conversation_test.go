@@ -8,13 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/llmtest"
-	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/engine/enginetest"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/llmtest"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
 )
 
 // TestConversation: a command that replaces the session ends the old one and begins the next, which is current as soon
@@ -58,8 +59,8 @@ func TestConversation(t *testing.T) {
 					t.Error("the session that was yielded is not the current one")
 				}
 				happened = append(happened, e.Session.ID())
-			case short(e) != "":
-				happened = append(happened, short(e))
+			case enginetest.Short(e) != "":
+				happened = append(happened, enginetest.Short(e))
 			}
 		}
 	}

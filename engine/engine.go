@@ -10,15 +10,15 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/sandbox"
+	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/filetree"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/mcp"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/sandbox"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/mcp"
+	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/sources"
-	"github.com/knack-agent/knack/workspace"
 )
 
 // An Engine is one open directory: its current Project, the catalogue of skills, the models and the

@@ -12,124 +12,48 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
-	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/llmtest"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/engine/enginetest"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/llmtest"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
 )
 
 // A fixture is a project directory and a user's home directory.
-type fixture struct{ dir, home string }
+type fixture struct {
+	enginetest.Fixture
+	dir, home string
+}
 
 func newFixture(t *testing.T, files ...string) fixture {
 	t.Helper()
-	top := t.TempDir()
-	p := fixture{filepath.Join(top, "work"), filepath.Join(top, "home")}
-	for _, dir := range []string{p.dir, p.home} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for i := 0; i < len(files); i += 2 {
-		p.write(t, files[i], files[i+1])
-	}
-	return p
+	p := enginetest.New(t, files...)
+	return fixture{p, p.Dir, p.Home}
 }
 
-// write writes a file of the directory or, if the name begins with ~/, of the home directory.
-func (p fixture) write(t *testing.T, name, text string) {
-	t.Helper()
-	path := filepath.Join(p.dir, filepath.FromSlash(name))
-	if rest, ok := strings.CutPrefix(name, "~/"); ok {
-		path = filepath.Join(p.home, filepath.FromSlash(rest))
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
+func (p fixture) write(t *testing.T, name, text string) { t.Helper(); p.Write(t, name, text) }
 
-// options returns options for the project with a model, without the environment of the process.
-func (p fixture) options(m llm.Model) engine.Options {
-	env := func(name string) string {
-		switch name {
-		case "HOME", "USERPROFILE":
-			return p.home
-		case "KNACK_KEYRING":
-			return "file"
-		}
-		return ""
-	}
-	return engine.Options{Dir: p.dir, Env: env, Model: m, Commands: command.All(""), Values: map[string]any{
-		"sandbox.mode": "off", "permissions.allow": []string{"wait", "talk", "beside"},
-	}}
-}
+func (p fixture) options(m llm.Model) engine.Options { return p.Options(m) }
 
-// open starts a session in the project.
 func (p fixture) open(t *testing.T, o engine.Options, person engine.Person, so engine.SessionOptions) (*engine.Engine,
 	*engine.Session) {
 	t.Helper()
-	e, err := engine.Open(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	s, err := e.Start(t.Context(), person, so)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e, s
+	return p.Open(t, o, person, so)
 }
 
-// run runs a turn and summarizes its events.
 func run(t *testing.T, s *engine.Session, text string) string {
 	t.Helper()
-	var all []string
-	for e, err := range s.Run(t.Context(), agent.Typed(text)) {
-		if err != nil {
-			all = append(all, "error: "+err.Error())
-		} else if what := short(e); what != "" {
-			all = append(all, what)
-		}
-	}
-	return strings.Join(all, "\n")
+	return enginetest.Run(t, s, text)
 }
 
-func short(e engine.Event) string {
-	switch {
-	case e.Reply != nil:
-		return "reply " + e.Reply.Command + ": " + e.Reply.String()
-	case e.Entry != nil && e.Entry.User != nil:
-		return "user: " + e.Entry.User.Parts[0].Text
-	case e.Entry != nil && e.Entry.Result != nil:
-		return "result: " + llm.TextOf(e.Entry.Result.Parts)
-	case e.End != nil:
-		return string(e.End.Reason) + ": " + e.End.Text
-	}
-	return ""
-}
+func calls(name, input string) llmtest.Answer { return enginetest.Calls(name, input) }
 
-func calls(name, input string) llmtest.Answer {
-	return llmtest.Answer{Calls: []llmtest.Call{{Name: name, Input: input}}}
-}
-
-// A personFunc is a func that implements Person.
-type personFunc func(context.Context, engine.Question) (engine.Answer, error)
-
-func (f personFunc) Ask(ctx context.Context, q engine.Question) (engine.Answer, error) {
-	return f(ctx, q)
-}
+type personFunc = enginetest.PersonFunc
 
 // touch is a tool that asks for permission; each call appends to did, then calls then.
 func touch(did *[]string, then func()) tool.Tool {

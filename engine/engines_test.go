@@ -8,9 +8,9 @@ import (
 	"sync"
 	"testing"
 
+	_ "github.com/knack-agent/knack/confine/sandbox/launcher"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/llm/llmtest"
-	_ "github.com/knack-agent/knack/sandbox/launcher"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // TestEngines: several engines of one process work in parallel, in the same project and home and in others, in the

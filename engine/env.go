@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/checkpoint"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/checkpoint"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // An Env looks up environment variables, which also determine the user's directories. A nil Env is
@@ -31,8 +31,8 @@ func (e Env) Get(name string) string {
 // dirs returns the user's directories. None of them is a relative path.
 func (e Env) dirs() userdirs.Dirs { return userdirs.From(e.Get) }
 
-// environ is the environment for programs that are started for the user; nil: that of the process.
-func (e Env) environ() []string {
+// Environ is the environment for programs that are started for the user; nil: that of the process.
+func (e Env) Environ() []string {
 	if e == nil {
 		return nil
 	}

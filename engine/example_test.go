@@ -6,9 +6,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // A complete agent for a directory: settings, trust, AGENTS.md, skills, tools, a recorded session, and a user who is

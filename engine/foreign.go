@@ -14,10 +14,10 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/internal/project/config"
-	"github.com/knack-agent/knack/llm/models"
+	"github.com/knack-agent/knack/run/llm/models"
 )
 
 // Foreign holds what the settings files of other programs, such as Claude Code and Pi, say about models: which to use,
@@ -167,28 +167,29 @@ func (f *Foreign) Answer(yes bool) error {
 	if file == "" {
 		return ErrNoState("no answer was stored")
 	}
-	answers := readRoutes(p.options.Env)
-	for _, r := range f.routes {
-		answers[r.key()] = yes
-	}
-	data, err := json.Marshal(answers)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return err
-	}
-	return atomicfile.Write(file, append(data, '\n'), 0o600)
+	return atomicfile.Update(file, 0o600, func(old []byte) ([]byte, error) {
+		answers := parseRoutes(old)
+		for _, r := range f.routes {
+			answers[r.key()] = yes
+		}
+		data, err := json.Marshal(answers)
+		return append(data, '\n'), err
+	})
 }
 
 // readRoutes reads the user's answers, by the key of the route. If they cannot be read, there are none.
 func readRoutes(env Env) map[string]bool {
-	answers := map[string]bool{}
 	file := env.StateFile("routes.json")
 	if file == "" {
-		return answers
+		return map[string]bool{}
 	}
-	if data, err := os.ReadFile(file); err != nil || json.Unmarshal(data, &answers) != nil {
+	data, _ := os.ReadFile(file)
+	return parseRoutes(data)
+}
+
+func parseRoutes(data []byte) map[string]bool {
+	answers := map[string]bool{}
+	if json.Unmarshal(data, &answers) != nil || answers == nil {
 		return map[string]bool{}
 	}
 	return answers

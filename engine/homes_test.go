@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	_ "github.com/knack-agent/knack/confine/sandbox/launcher"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/llmtest"
-	_ "github.com/knack-agent/knack/sandbox/launcher"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // TestHomes: two engines of one process, each for a different user. The environment of commands and hooks, private

@@ -12,13 +12,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/guard"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/workspace"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/tool"
 )
 
 // newHookRunner makes the runner of the session's hooks.
@@ -113,7 +113,7 @@ func (t *Turn) AskFast(ctx context.Context, prompt string) (string, error) {
 func (t *Turn) Tool(name string) (*tool.Tool, bool) { return findTool(t.session, t.host, name) }
 
 func findTool(s *Session, host Host, name string) (*tool.Tool, bool) {
-	for _, set := range []tool.Set{s.files, host.Tools, host.Own, KnownTools()} {
+	for _, set := range []tool.Set{s.files, host.Tools, host.Own, s.engine.Project().known().tools} {
 		if found, ok := set.Find(name); ok {
 			return found, true
 		}

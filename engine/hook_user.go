@@ -9,13 +9,13 @@ import (
 	"sync"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/sandbox"
+	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
-	"github.com/knack-agent/knack/llm/models"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/sandbox"
-	"github.com/knack-agent/knack/workspace"
+	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/llm/models"
 )
 
 // userHooks decides where the hooks of the user's own settings run.

@@ -16,14 +16,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/engine/project/config"
+	"github.com/knack-agent/knack/engine/project/trust"
+	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
-	"github.com/knack-agent/knack/internal/project/config"
-	"github.com/knack-agent/knack/internal/project/layout"
-	"github.com/knack-agent/knack/internal/project/trust"
-	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/hook"
 )
 
 // checkRule returns an error if a text is not a permission rule.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/mcp"
-	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/mcp"
 )
 
 // ReadFile reads at most maxBytes bytes of a file for the host; more reports whether the file is longer.

@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/internal/project/instructions"
+	"github.com/knack-agent/knack/engine/project/instructions"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/gate"
 )
 
 // agentDoors are the attacks through definitions of agents.

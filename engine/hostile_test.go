@@ -12,17 +12,17 @@ import (
 	"testing"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/internal/project/config"
-	"github.com/knack-agent/knack/internal/project/instructions"
-	"github.com/knack-agent/knack/internal/project/trust"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/engine/project/config"
+	"github.com/knack-agent/knack/engine/project/instructions"
+	"github.com/knack-agent/knack/engine/project/trust"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/sources"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/workspace"
 )
 
 // The tests of this file use a hostile repository, freshly cloned and not trusted. Each row of attacks is one way to

@@ -11,12 +11,12 @@ import (
 	"unicode"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/engine/project/worktree"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
-	"github.com/knack-agent/knack/internal/project/worktree"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/workspace"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/gate"
 )
 
 // An isolated is the git worktree in which one sub-agent or a session works.
@@ -28,6 +28,14 @@ type isolated struct {
 	paths  permission.PathContext
 }
 
+// placeOf is the place of a worktree; nil: that where the session began.
+func (s *Session) placeOf(i *isolated) Place {
+	if i == nil {
+		return s.home()
+	}
+	return Place{Workspace: i.ws, Worktree: i.tree.Dir, Paths: func() permission.PathContext { return i.paths }}
+}
+
 // isolate makes a worktree for an agent, with a sandbox of its own: the directory beside, in which the agent that
 // starts it works, can only be read.
 func (t *Turn) isolate(ctx context.Context, d *agent.Definition, beside workspace.Workspace) (*isolated, error) {
@@ -35,7 +43,7 @@ func (t *Turn) isolate(ctx context.Context, d *agent.Definition, beside workspac
 	if _, local := beside.(*workspace.Local); !local {
 		return nil, errors.New("isolation: worktree works on this machine only")
 	}
-	environ := p.options.Env.environ()
+	environ := p.options.Env.Environ()
 	name := strings.Map(func(r rune) rune { // names of agents may have other letters
 		if r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r)) {
 			return r
@@ -69,7 +77,7 @@ func (e *Engine) isolatedIn(ctx context.Context, p *Project, tree *worktree.Work
 		_, closed := tree.Close(ctx)
 		return nil, errors.Join(err, closed)
 	}
-	i.ws.Environ = p.options.Env.environ()
+	i.ws.Environ = p.options.Env.Environ()
 	git, box, err := e.confine(i.ws, p)
 	if err != nil {
 		i.end(ctx)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,8 +17,8 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/models"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/models"
 )
 
 const keyringService = "knack"
@@ -105,8 +104,7 @@ func (s Keys) Set(name, key string) error {
 	if s.hasKeyring() && keyring.Set(keyringService, name, key) == nil {
 		e = keyEntry{}
 	}
-	s.entries[name] = e
-	return s.write()
+	return s.change(func() { s.entries[name] = e })
 }
 
 // Remove deletes a provider's key.
@@ -119,19 +117,22 @@ func (s Keys) Remove(name string) error {
 			return err
 		}
 	}
-	delete(s.entries, name)
-	return s.write()
+	return s.change(func() { delete(s.entries, name) })
 }
 
-func (s Keys) write() error {
-	data, err := json.MarshalIndent(s.entries, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(s.file), 0o700); err != nil {
-		return err
-	}
-	return atomicfile.Write(s.file, append(data, '\n'), 0o600)
+// change changes the entries as they are now: another program may have stored a key since they were read.
+func (s Keys) change(edit func()) error {
+	return atomicfile.Update(s.file, 0o600, func(old []byte) ([]byte, error) {
+		clear(s.entries)
+		if len(old) > 0 {
+			if err := json.Unmarshal(old, &s.entries); err != nil {
+				return nil, fmt.Errorf("%s: %w", s.file, err)
+			}
+		}
+		edit()
+		data, err := json.MarshalIndent(s.entries, "", "  ")
+		return append(data, '\n'), err
+	})
 }
 
 // hasKeyring reports whether this machine has a keyring. On Linux a keyring needs a session bus; a

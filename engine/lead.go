@@ -8,22 +8,22 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/internal/leaf/similar"
-	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/tool/coding"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/coding"
 )
 
-// leading returns the definition, of the host or one of agents, of the agent that leads a session, and changes the
+// leading returns the definition, of the host or the project, of the agent that leads a session, and changes the
 // session's options accordingly. A definition that restricts in a way which a session cannot is an error. nil: none
 // leads.
-func leading(agents []agent.Definition, o *SessionOptions) (*agent.Definition, error) {
+func leading(p *Project, o *SessionOptions) (*agent.Definition, error) {
 	if o.Agent == "" {
 		return nil, nil
 	}
-	all := slices.Concat(o.Host.Agents, agents)
+	all := slices.Concat(o.Host.Agents, p.agents)
 	i := slices.IndexFunc(all, func(d agent.Definition) bool { return d.Name == o.Agent })
 	if i < 0 {
 		var names []string
@@ -47,7 +47,7 @@ func leading(agents []agent.Definition, o *SessionOptions) (*agent.Definition, e
 			return nil, Usagef("knack help agents", "the agent %s cannot lead a session: it has %s", d.Name, what)
 		}
 	}
-	o.Tools = leadTools(d, o.Tools)
+	o.Tools = leadTools(p, d, o.Tools)
 	if o.System == "" {
 		o.System = d.Prompt
 	} else {
@@ -58,7 +58,7 @@ func leading(agents []agent.Definition, o *SessionOptions) (*agent.Definition, e
 
 // leadTools returns the tools of a session that an agent leads, for SessionOptions.Tools. given are those that the
 // session has without the agent.
-func leadTools(d *agent.Definition, given string) string {
+func leadTools(p *Project, d *agent.Definition, given string) string {
 	var terms []string
 	term := func(sign, rule string) {
 		terms = append(terms, sign+rule)
@@ -70,9 +70,9 @@ func leadTools(d *agent.Definition, given string) string {
 	case d.Tools == nil:
 		terms = append(terms, given)
 	default:
-		may, _ := tool.Select(KnownTools(), defaultTools(), coding.Choice(given, defaultTools()))
+		may, _ := tool.Select(p.known().tools, p.known().defaults, coding.Choice(given, p.known().defaults))
 		for _, name := range d.Tools {
-			t, known := KnownTools().Find(name)
+			t, known := p.known().tools.Find(name)
 			if _, ok := may.Find(name); given == "" || !known || ok || t.Name == "Skill" {
 				term("", name)
 			}

@@ -5,10 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/llm/llmtest"
-	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // TestLead: an agent leads a session with its prompt, tools, mode and limit of requests. What a session cannot restrict

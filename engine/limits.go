@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/internal/project/config"
-	"github.com/knack-agent/knack/workspace"
+	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/engine/project/config"
 )
 
 // skillSandboxes returns the sandbox restrictions that settings put on skills, by name. All settings

@@ -6,12 +6,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/tool/browser"
-	"github.com/knack-agent/knack/tool/memory"
-	"github.com/knack-agent/knack/tool/web"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/browser"
+	"github.com/knack-agent/knack/run/tool/memory"
+	"github.com/knack-agent/knack/run/tool/web"
 )
 
 // Notes describes the notes of earlier conversations.

@@ -3,8 +3,8 @@ package engine
 import (
 	"testing"
 
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // TestStrangersText: what the log of a session shows about where it has read.

@@ -15,15 +15,15 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
-	"github.com/knack-agent/knack/internal/project/config"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/anthropic"
-	"github.com/knack-agent/knack/llm/google"
-	"github.com/knack-agent/knack/llm/models"
-	"github.com/knack-agent/knack/llm/offline"
-	"github.com/knack-agent/knack/llm/openai"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/anthropic"
+	"github.com/knack-agent/knack/run/llm/google"
+	"github.com/knack-agent/knack/run/llm/models"
+	"github.com/knack-agent/knack/run/llm/offline"
+	"github.com/knack-agent/knack/run/llm/openai"
 )
 
 // Models finds language models by name, using the keys and servers from the environment, the stored

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/llmtest"
-	"github.com/knack-agent/knack/llm/models"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/llmtest"
+	"github.com/knack-agent/knack/run/llm/models"
 )
 
 // TestUnknownModel: a model that is not in the table is refused if the provider's own list does not contain it, and

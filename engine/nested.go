@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/engine/project/trust"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
-	"github.com/knack-agent/knack/internal/project/trust"
-	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/run/hook"
 )
 
 // addNested adds the skills of nested directories on the way to paths. It asks the user about skills

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/llm/llmtest"
-	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // skillFile returns a SKILL.md with a description and a text.

@@ -5,15 +5,15 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/mcp"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/tool/batch"
-	"github.com/knack-agent/knack/tool/schedule"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/mcp"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/batch"
+	"github.com/knack-agent/knack/run/tool/schedule"
 )
 
 // Options configure which directory is opened, and how. The zero Options open the current directory in
@@ -74,7 +74,10 @@ type Options struct {
 	// Commands are the program's own slash commands, in the order of /help; nil: none. Package engine/command has those
 	// of knack.
 	Commands []Command
-	BuiltIn  []agent.Definition // they come after those of files and after the agent general-purpose
+	// Parts are the features of conversations, in the order in which they wrap tools: see [Part]. nil: there are none.
+	// Package engine/part has those of knack.
+	Parts   []Part
+	BuiltIn []agent.Definition // they come after those of files and after the agent general-purpose
 	// Schedules keeps what the tools CronCreate, CronList and CronDelete schedule; nil: there are no such tools.
 	Schedules schedule.Keeper
 	// Batches keeps what the tool Batch starts; nil: there is no such tool.

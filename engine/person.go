@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/mcp"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/tool/coding"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/mcp"
+	"github.com/knack-agent/knack/run/tool/coding"
 )
 
 // A Person answers questions: a user at a screen, an editor, or a program. Ask may be called from
@@ -296,7 +296,11 @@ func (s *Session) askTool(ctx context.Context, questions []coding.Question) ([]s
 
 // Ask asks the user a question of a command. If there is nobody to ask, the error is ErrCannot.
 func (s *Session) Ask(ctx context.Context, q Question) (Answer, error) {
-	return s.ask(ctx, hook.NoticeQuestion, q.Title, q)
+	kind := hook.NoticeQuestion
+	if q.Asker == AskerPlan { // which needs approval
+		kind = hook.NoticePermission
+	}
+	return s.ask(ctx, kind, q.Title, q)
 }
 
 // Interactive reports whether there is a user who can be asked.

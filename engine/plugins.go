@@ -16,13 +16,13 @@ import (
 	"sync"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/engine/plugin"
+	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/internal/project/install"
-	"github.com/knack-agent/knack/mcp"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/plugin"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/mcp"
 )
 
 // Plugins are the plugins of a Project: those in use, the built-in ones, and what the settings say about others.
@@ -451,7 +451,7 @@ func (s *Plugins) agents() (all []agent.Definition, problems []knack.Problem) {
 					Message: "the agent cannot be read: " + err.Error()})
 				continue
 			}
-			d, bad, ok := agent.ParseDefinition(path, data, knack.Plugin, toolNames()...)
+			d, bad, ok := agent.ParseDefinition(path, data, knack.Plugin, s.project.known().names()...)
 			problems = append(problems, bad...)
 			if !ok {
 				continue

@@ -12,8 +12,8 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/internal/project/install"
-	"github.com/knack-agent/knack/plugin"
+	"github.com/knack-agent/knack/engine/plugin"
+	"github.com/knack-agent/knack/engine/project/install"
 )
 
 // BenchmarkLoadPlugins is what a start does with 100 installed plugins of ten skills each, and without.

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/knack-agent/knack/llm/offline"
+	"github.com/knack-agent/knack/run/llm/offline"
 )
 
 // procedure finds the procedure of a skill, for the offline model.

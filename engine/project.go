@@ -13,18 +13,18 @@ import (
 	"sync"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/bundled"
-	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/engine/project/config"
+	"github.com/knack-agent/knack/engine/project/instructions"
+	"github.com/knack-agent/knack/engine/project/trust"
 	"github.com/knack-agent/knack/internal/leaf/chromium"
+	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/similar"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
-	"github.com/knack-agent/knack/internal/project/config"
-	"github.com/knack-agent/knack/internal/project/instructions"
-	"github.com/knack-agent/knack/internal/project/layout"
-	"github.com/knack-agent/knack/internal/project/trust"
-	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/sources"
 )
 
@@ -64,6 +64,7 @@ type Project struct {
 	servers definedServers
 
 	passedOver func() []knack.Problem // see searchOthers; computed once
+	known      func() known           // computed once
 	chromium   func() string          // the browser that is installed, looked for once; "": none
 }
 
@@ -72,6 +73,7 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	p := &Project{options: o}
 	p.own.project, p.foreign.project, p.servers.project = p, p, p
 	p.passedOver = sync.OnceValue(func() []knack.Problem { return searchOthers(p) })
+	p.known = sync.OnceValue(func() known { return knownOf(o.Parts) })
 	p.chromium = sync.OnceValue(func() string { return chromium.Find(o.Env.Get) })
 	env := o.Env
 	var err error
@@ -126,7 +128,7 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	}
 	settings := config.Options{
 		Managed: sources.ManagedDirs(runtime.GOOS), Dir: p.dir, Root: p.root,
-		Tools: toolNames, Policy: o.Policy, Settings: o.Settings, Flags: o.Values, Bare: o.NoSettings, Check: p.trust.Check,
+		Tools: func() []string { return p.known().names() }, Policy: o.Policy, Settings: o.Settings, Flags: o.Values, Bare: o.NoSettings, Check: p.trust.Check,
 		ConfigHome: env.ConfigDir(), ClaudeHome: env.ClaudeDir(), PiHome: env.piDir(),
 	}
 	if !p.hasLayer("user") {
@@ -256,7 +258,7 @@ func (p *Project) findTemplates() {
 	o, env := &p.options, p.options.Env
 	place := permission.PathContext{Dir: p.dir, Home: p.home, Own: env.OwnDirs()}
 	p.texts = instructions.Options{Secret: place.Secret, Check: p.trust.Check, Templates: o.Templates,
-		Tools: toolNames}
+		Tools: func() []string { return p.known().names() }}
 	if !o.Bare {
 		p.texts.Dir, p.texts.Root, p.texts.Home = p.dir, p.root, p.home
 		p.texts.ConfigHome, p.texts.ClaudeHome = env.ConfigDir(), env.ClaudeDir()
@@ -509,7 +511,7 @@ func (p *Project) commands(cat *knack.Catalog, v knack.View, given []Command, mo
 	[]knack.SlashCommand, []knack.Problem) {
 	var first []knack.SlashCommand
 	rest, control := slices.Concat(p.templates, more), knack.ControlCommands()
-	for _, c := range SlashCommands(slices.Concat(p.options.Commands, given)) {
+	for _, c := range SlashCommands(slices.Concat(p.Commands(), given)) {
 		if slices.Contains(control, c.Name) {
 			first = append(first, c)
 		} else {
@@ -522,7 +524,7 @@ func (p *Project) commands(cat *knack.Catalog, v knack.View, given []Command, mo
 // reserved returns the names of commands that a model may not call as skills.
 func (p *Project) reserved(given []Command) []string {
 	names := knack.ControlCommands()
-	for _, commands := range [][]Command{p.options.Commands, given} {
+	for _, commands := range [][]Command{p.Commands(), given} {
 		for _, c := range commands {
 			if c.Instead == "" {
 				names = append(names, c.Name)

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/internal/project/config"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/engine/project/config"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // TestFeatures: the environment turns on features, except those that settings turn off.

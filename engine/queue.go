@@ -7,7 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/run/agent"
 )
 
 // A QueuedMessage is a message that the user sends during a turn.

@@ -7,9 +7,9 @@ import (
 	"iter"
 	"time"
 
-	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/llm/offline"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/llm/offline"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // A Replacement says what the session that replaces another one contains. The zero Replacement is an empty session.

@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // An Event is something that happened in a turn: an event of the agent, the reply of one of the
@@ -142,7 +142,7 @@ func (s *Session) runOne(ctx context.Context, in agent.Input, yield func(Event, 
 	s.memory.RestoreTodos(Todos(s.log)) // of the current branch of the conversation
 	s.place.begin(t.gate)
 	s.place.follow(ctx)
-	if err := s.checkpoints.begin(cmp.Or(in.Command, in.Text)); err != nil {
+	if err := s.parts.begin(ctx, cmp.Or(in.Command, in.Text)); err != nil {
 		yield(Event{}, err)
 		return false
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/llm/llmtest"
-	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/run/llm/llmtest"
+	"github.com/knack-agent/knack/run/tool"
 )
 
 // TestCeilingNow: a changed ceiling applies to the next turn of the running session, whether /settings changes it or

@@ -14,14 +14,14 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/sandbox"
+	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/scripts"
 	"github.com/knack-agent/knack/internal/leaf/secrets"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/sandbox"
-	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/workspace"
+	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // This file keeps what a conversation and its agents may have read, for the guards of URLs and notes. The files of

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/llm/llmtest"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/llm/llmtest"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // TestSecretsOfCommands: what a secret file contains is known to the guards of URLs and notes, by whatever way a session

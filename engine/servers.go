@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/mcp"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/tool/coding"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/mcp"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/coding"
 )
 
 // Servers are the MCP servers of a session: those of the directory, which its sessions share, those of the host, and
@@ -509,12 +509,12 @@ func (m *Servers) Infos() []ServerInfo {
 
 // chosenTools returns the servers' tools without those that the user removed with --tools, whose value is spec. files
 // are the session's own tools.
-func chosenTools(spec string, files, set tool.Set) tool.Set {
+func chosenTools(p *Project, spec string, files, set tool.Set) tool.Set {
 	if spec == "" || len(set) == 0 {
 		return set
 	}
 	known := slices.Concat(withAgent(files), set)
-	base := defaultTools() + ",mcp__*,list_mcp_resources,read_mcp_resource,wait_for_mcp_servers"
+	base := p.known().defaults + ",mcp__*,list_mcp_resources,read_mcp_resource,wait_for_mcp_servers"
 	chosen, _ := tool.Select(known, base, coding.Choice(spec, base))
 	return slices.DeleteFunc(set, func(t tool.Tool) bool {
 		return !slices.ContainsFunc(chosen, func(c tool.Tool) bool { return c.Name == t.Name })

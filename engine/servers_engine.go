@@ -20,11 +20,11 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/sandbox"
+	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/mcp"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/sandbox"
-	"github.com/knack-agent/knack/workspace"
+	"github.com/knack-agent/knack/run/mcp"
 )
 
 // newClient makes the client for servers. It does not start them.
@@ -227,7 +227,7 @@ func (e *Engine) runServer(ctx context.Context, s mcp.Server, c workspace.Comman
 		return workspace.Exit{}, err
 	}
 	defer local.Close()
-	local.Environ = p.options.Env.environ()
+	local.Environ = p.options.Env.Environ()
 	git := p.configureLocal(local)
 	mode, err := sandbox.ParseMode(cmp.Or(p.config.Settings.Sandbox.Mode, "auto"))
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"sync"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/fastjson"
+	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
-	"github.com/knack-agent/knack/internal/project/layout"
-	"github.com/knack-agent/knack/mcp"
-	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/run/mcp"
 )
 
 // maxClaudeFile limits the size of Claude Code's file, which contains more than servers.

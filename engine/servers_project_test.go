@@ -8,10 +8,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/knack-agent/knack/internal/project/config"
-	"github.com/knack-agent/knack/mcp"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/sandbox"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/sandbox"
+	"github.com/knack-agent/knack/engine/project/config"
+	"github.com/knack-agent/knack/run/mcp"
 )
 
 // TestPartialSandbox: a sandbox that is not complete is reported once, whether servers or commands start

@@ -14,11 +14,11 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/llmtest"
-	"github.com/knack-agent/knack/mcp"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/llmtest"
+	"github.com/knack-agent/knack/run/mcp"
 )
 
 // TestGivenServers: a host adds an MCP server that runs in its own process.

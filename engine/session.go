@@ -18,20 +18,20 @@ import (
 	"unicode"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/hook"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/engine/project/instructions"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/internal/project/instructions"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/tool/batch"
-	"github.com/knack-agent/knack/tool/browser"
-	"github.com/knack-agent/knack/tool/coding"
-	"github.com/knack-agent/knack/tool/schedule"
-	"github.com/knack-agent/knack/workspace"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/batch"
+	"github.com/knack-agent/knack/run/tool/browser"
+	"github.com/knack-agent/knack/run/tool/coding"
+	"github.com/knack-agent/knack/run/tool/schedule"
 )
 
 // A Session is one conversation: its log, the user's answers, its mode and its queue of messages.
@@ -54,7 +54,6 @@ type Session struct {
 	background   *agent.Background
 	jobs         *jobs
 	memory       *coding.Memory // what the conversation knows about files
-	checkpoints  *checkpoints   // nil: no files are kept
 	coding       coding.Options // of the session's tools
 	files        tool.Set       // all of the session's own tools, active or not
 	web          tool.Set       // web_fetch and web_search
@@ -64,7 +63,7 @@ type Session struct {
 	removedTools []string // tools that the agent would add but must not
 	servers      *Servers
 	queue        queue
-	plan         planMode
+	parts        liveParts
 	place        place // where its tools work
 	reads        reads
 
@@ -140,7 +139,7 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	}
 	p := e.Project()
 	given := o
-	lead, err := leading(p.agents, &o)
+	lead, err := leading(p, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -149,12 +148,12 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 		person: person, background: &agent.Background{Wait: o.Wait}, memory: coding.NewMemory(),
 		statusChanged: make(chan struct{}),
 	}
-	s.plan.session, s.background.Changed = s, s.changed
+	s.background.Changed = s.changed
 	s.reads.session = s
 	s.place.session, s.place.decided = s, map[string]*isolated{}
 	s.servers = &Servers{engine: e, changed: s.changed, elicit: s.elicit,
 		chosen: func(set tool.Set) tool.Set {
-			return slices.DeleteFunc(chosenTools(o.Tools, s.files, set), e.Project().withholds)
+			return slices.DeleteFunc(chosenTools(e.Project(), o.Tools, s.files, set), e.Project().withholds)
 		}}
 	if s.firstNew > 0 {
 		s.source = hook.SourceResume
@@ -171,9 +170,17 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	if s.gate, err = s.newGate(p); err != nil {
 		return nil, errors.Join(err, s.jobs.release())
 	}
+	if old := s.gate.Uncounted(); len(old) > 0 && from == nil {
+		s.problems = append(s.problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn,
+			Message: "answers that no longer count: " + plain.List(old, maxUnused) + ": what such a program runs is asked " +
+				"about each time",
+			Hint: "write a rule into your settings if you need one: knack help permissions"})
+	}
 	if from != nil {
 		s.gate.SetMode(from.gate.Mode())
-		s.plan.before = from.plan.from()
+	}
+	if s.parts, err = openParts(ctx, s, from); err != nil {
+		return nil, errors.Join(err, s.jobs.release())
 	}
 	s.setTools(p)
 	s.setSystem(p)
@@ -215,10 +222,11 @@ func (s *Session) setTools(p *Project) {
 	if s.person != nil {
 		s.coding.Ask = s.askTool
 	}
-	s.checkpoints = s.newCheckpoints(p)
 	s.web = s.webTools(p)
-	s.files = slices.Concat(s.place.wrap(s.checkpoints.wrap(coding.Tools(s.ws, s.coding), nil)), s.web, s.memoryTools(p))
-	base := defaultTools()
+	own := s.parts.tools()
+	s.files = slices.Concat(s.place.wrap(s.parts.wrap(coding.Tools(s.ws, s.coding), s.home())), s.web, s.memoryTools(p),
+		own.Listed)
+	base := p.known().defaults
 	spec, skill := cutSkillTerm(s.options.Tools)
 	chosen, problems := tool.Select(withAgent(s.files), base, coding.Choice(spec, base))
 	for _, x := range problems {
@@ -236,7 +244,7 @@ func (s *Session) setTools(p *Project) {
 	}
 	s.active = chosen
 	if s.options.Tools == "" {
-		s.unlisted = append(planTools(s.plan.enter, s.plan.exit, s.plan.isOffered), browserTools(s, p)...)
+		s.unlisted = append(own.Unlisted, browserTools(s, p)...)
 		if s.engine.git != nil {
 			s.unlisted = append(s.unlisted, worktreeTools(&s.place)...)
 		}
@@ -558,7 +566,7 @@ func (s *Session) SetTyped(ctx context.Context, to session.Setting) error {
 		return err
 	}
 	if to.Mode != "" {
-		s.plan.changed(s.gate.Mode(), to.Mode)
+		s.parts.modeChanged(s.gate.Mode(), to.Mode)
 		s.gate.SetMode(to.Mode)
 	}
 	s.changed()
@@ -606,7 +614,7 @@ func (s *Session) Close() error {
 	if s.Recorded() {
 		NoteUsage(s.engine.Project().options.Env, s.log.After(s.firstNew))
 	}
-	err := errors.Join(s.checkpoints.close(), s.log.Close())
+	err := errors.Join(s.parts.close(), s.log.Close())
 	if cancel != nil {
 		cancel(ErrClosed)
 	}

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"path/filepath"
 
-	"github.com/knack-agent/knack/internal/project/config"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/engine/project/config"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // A Setting is the value of a setting with the places that set it, highest precedence first. Where a value may contain
@@ -27,6 +27,16 @@ func (p *Project) Values() []Setting {
 		all = append(all, Setting{v.Key, v.JSON, v.Positions})
 	}
 	return all
+}
+
+// ReadSettings decodes the settings in effect into a struct, which has fields for those that its owner reads, with the
+// names of `knack help settings`.
+func (p *Project) ReadSettings(into any) error {
+	data, err := json.Marshal(p.config.Settings)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, into)
 }
 
 // Where returns where the value of a setting comes from, highest precedence first; for a list, one place for each item.

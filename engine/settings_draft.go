@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/internal/project/config"
+	"github.com/knack-agent/knack/engine/project/config"
 )
 
 // A SettingsFile is one of the files in which settings can be written by hand.

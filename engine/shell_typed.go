@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/tool/coding"
-	"github.com/knack-agent/knack/workspace"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/coding"
 )
 
 // A ShellCommand is a command line that the user typed at the prompt. The model does not see it.
@@ -33,7 +33,7 @@ func (s *Session) Shell(ctx context.Context, c ShellCommand) (tool.Result, error
 	}
 	tools := s.files
 	if _, ok := s.ws.(*workspace.Local); ok && c.Unconfined {
-		ws, err := workspace.Parse(ctx, s.place.ws().Dir(), p.options.Env.environ())
+		ws, err := workspace.Parse(ctx, s.place.ws().Dir(), p.options.Env.Environ())
 		if err != nil {
 			return tool.Result{}, err
 		}

@@ -3,12 +3,12 @@ package engine_test
 import (
 	"testing"
 
-	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/llmtest"
-	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/llmtest"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
 )
 
 // TestTemplateAtAnyTime: a template is found in the message that starts a turn, in one that arrives during a turn, and

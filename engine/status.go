@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/mcp"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool/coding"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/mcp"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool/coding"
 )
 
 // A Job is a background command.
@@ -33,6 +33,7 @@ type Status struct {
 	Wakes    bool            // what it told may begin a turn that nobody asked for, of [Notification]
 	Servers  []mcp.Status    // MCP servers, those of the host last
 	Problems []knack.Problem // found since the Engine was opened
+	Parts    []string        // what parts say, a few words each, for status lines
 }
 
 // Status returns the current state.
@@ -43,6 +44,7 @@ func (s *Session) Status() Status {
 		Mode:   s.gate.Mode(),
 		Agents: s.background.Unreported(s.log), Problems: s.engine.Notices(), Servers: s.servers.List(), Jobs: s.jobs.List(),
 	}
+	s.parts.status(&out)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out.Rewake = s.hooks != nil && s.hooks.HasLate()

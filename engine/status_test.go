@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"testing"
 
-	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // TestWakes: hooks with asyncRewake begin eight turns in a row, and none after one that failed or was stopped. The next

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/knack-agent/knack/hook"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // statusLineTimeout limits a status line's command.

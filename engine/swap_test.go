@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // TestSwappedScripts: a process that replaces the bytes of approved scripts as fast as it can never gets them to run:

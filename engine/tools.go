@@ -7,38 +7,65 @@ import (
 	"sync"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/similar"
-	"github.com/knack-agent/knack/mcp"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/tool/batch"
-	"github.com/knack-agent/knack/tool/browser"
-	"github.com/knack-agent/knack/tool/coding"
-	"github.com/knack-agent/knack/tool/memory"
-	"github.com/knack-agent/knack/tool/schedule"
-	"github.com/knack-agent/knack/tool/web"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/mcp"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/batch"
+	"github.com/knack-agent/knack/run/tool/browser"
+	"github.com/knack-agent/knack/run/tool/coding"
+	"github.com/knack-agent/knack/run/tool/memory"
+	"github.com/knack-agent/knack/run/tool/schedule"
+	"github.com/knack-agent/knack/run/tool/web"
 )
 
-// KnownTools returns the program's tools, for rules, hooks and front ends. They have no workspace and
+// KnownTools returns the tools of the engine and of parts, for rules, hooks and front ends. They have no workspace and
 // must not be called.
-var KnownTools = sync.OnceValue(func() tool.Set {
+func KnownTools(parts ...Part) tool.Set {
+	all := slices.Clone(coreTools())
+	for _, p := range parts {
+		if p.Known != nil {
+			t := p.Known()
+			all = append(append(all, t.Listed...), t.Unlisted...)
+		}
+	}
+	return all
+}
+
+// coreTools are those of KnownTools that no part has.
+var coreTools = sync.OnceValue(func() tool.Set {
 	return slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}),
 		web.Tools(web.Options{Search: web.EngineFunc(nil)}),
 		tool.Set{memory.Tool(memory.Options{})}, browser.New(browser.Options{}).Tools(),
 		agent.Tools(), mcp.KnownTools(), schedule.Tools(nil, ""), batch.Tools(nil, ""),
-		worktreeTools(nil), planTools(nil, nil, func() bool { return true }))
+		worktreeTools(nil))
 })
 
-// toolNames returns the names of the program's tools.
-func toolNames() []string { return KnownTools().AllNames() }
+// known is what is known of the tools of a program without a session.
+type known struct {
+	tools    tool.Set
+	defaults string // the names of those that a session has which chooses none
+}
+
+func (k known) names() []string { return k.tools.AllNames() }
+
+func knownOf(parts []Part) known {
+	names := []string{coding.Names(), "Agent", web.FetchName, web.SearchName, memory.Name}
+	for _, x := range parts {
+		if x.Known != nil {
+			names = append(names, x.Known().Listed.Names()...)
+		}
+	}
+	return known{KnownTools(parts...), strings.Join(names, ",")}
+}
 
 // RuleProblems returns what is wrong with the rules in a skill's allowed-tools and disallowed-tools: patterns
-// that no call matches, and tools that do not exist.
-func RuleProblems(k *knack.Skill) (problems []knack.Problem) {
+// that no call matches, and tools that do not exist. tools are those that the program knows.
+func RuleProblems(k *knack.Skill, tools tool.Set) (problems []knack.Problem) {
 	check := func(key string, texts []string) {
-		rules, bad := permission.ParseRules(texts, permission.Origin("skill:"+k.Name), "", toolNames()...)
+		rules, bad := permission.ParseRules(texts, permission.Origin("skill:"+k.Name), "", tools.AllNames()...)
 		for _, r := range rules {
 			if p, ok := r.AllowProblem(); ok && key == "allowed-tools" {
 				bad = append(bad, p)
@@ -51,7 +78,7 @@ func RuleProblems(k *knack.Skill) (problems []knack.Problem) {
 				p.Severity = knack.Info
 			}
 			if i := slices.IndexFunc(rules, func(r permission.Rule) bool { return r.String() == b.Rule }); i >= 0 {
-				if name := similarTool(rules[i].Tool); name != "" && p.Severity == knack.Warn {
+				if name := similarTool(tools, rules[i].Tool); name != "" && p.Severity == knack.Warn {
 					p.Hint = "write " + strings.Replace(b.Rule, rules[i].Tool, name, 1)
 				}
 			}
@@ -64,11 +91,11 @@ func RuleProblems(k *knack.Skill) (problems []knack.Problem) {
 }
 
 // similarTool returns the name that an author probably meant by the name of a tool that does not exist, or "".
-func similarTool(name string) string {
-	if t, ok := KnownTools().Find(name); ok { // only the letter case differs
+func similarTool(tools tool.Set, name string) string {
+	if t, ok := tools.Find(name); ok { // only the letter case differs
 		return t.Names()[0]
 	}
-	if near := similar.Names(name, toolNames()); len(near) > 0 {
+	if near := similar.Names(name, tools.AllNames()); len(near) > 0 {
 		return near[0]
 	}
 	return ""
@@ -88,6 +115,6 @@ func Todos(log *session.Log) json.RawMessage {
 
 // IsTodo reports whether a name is the todo tool's, including its names in other agents.
 func IsTodo(name string) bool {
-	t, ok := KnownTools().Find(name)
+	t, ok := coreTools().Find(name)
 	return ok && t.Name == "todo"
 }

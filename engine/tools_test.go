@@ -7,16 +7,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
-	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/hook"
-	"github.com/knack-agent/knack/internal/transcript"
-	"github.com/knack-agent/knack/internal/transcript/claude"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/engine/transcript"
+	"github.com/knack-agent/knack/engine/transcript/claude"
+	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
 )
 
 // TestNewTool: a tool that the program does not know is one value. Rules, hooks, front ends and models trained for

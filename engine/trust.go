@@ -9,9 +9,9 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/bundled"
+	"github.com/knack-agent/knack/engine/project/trust"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
-	"github.com/knack-agent/knack/internal/project/trust"
 	"github.com/knack-agent/knack/sources"
 )
 

@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/workspace"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
 )
 
 // A Turn is the snapshot that one turn of a session works with: the project as it was when the turn
@@ -151,19 +151,11 @@ func (t *Turn) tools() tool.Set {
 	return slices.Concat(s.active, t.host.Tools, t.host.Own, s.unlisted, s.servers.waitTool())
 }
 
-// notice returns what the model is told before a request: that plan mode has begun or ended, and what servers that were
-// connected meanwhile say about their tools.
+// notice returns what the model is told before a request by the parts, and by servers that were connected meanwhile about
+// their tools.
 func (t *Turn) notice(state session.State) *session.Note {
 	s := t.session
-	plan, servers := planNote(s.Mode(), state, s.plan.text()), s.servers.instructions(state)
-	switch {
-	case plan == nil:
-		return servers
-	case servers != nil:
-		plan.Model += "\n\n" + servers.Model
-		plan.Servers, plan.People = servers.Servers, servers.People
-	}
-	return plan
+	return joinNotes(s.parts.note(Asking{Mode: s.Mode()}, state), s.servers.instructions(state))
 }
 
 // awaitServers waits before the first request for servers whose tools are not known yet, if the session's options ask

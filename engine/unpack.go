@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine/plugin"
+	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/skillzip"
-	"github.com/knack-agent/knack/internal/project/install"
-	"github.com/knack-agent/knack/plugin"
 )
 
 // unpacked makes paths absolute and replaces the .skill files among them by directories with their content. A file

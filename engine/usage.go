@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // maxUsage limits the stored usage to the skills used last.
@@ -47,7 +47,7 @@ func (u SkillUsage) Order() []string {
 
 // NoteUsage adds the skills that were called in part of a session.
 func NoteUsage(env Env, entries []session.Entry) {
-	var u SkillUsage
+	called := SkillUsage{}
 	for _, e := range entries {
 		name := ""
 		switch {
@@ -59,26 +59,26 @@ func NoteUsage(env Env, entries []session.Entry) {
 		if name == "" {
 			continue
 		}
-		if u == nil {
-			if u = ReadUsage(env); u == nil {
-				u = SkillUsage{}
+		called[name] = SkillUse{called[name].Count + 1, e.Time.UTC().Truncate(time.Second)}
+	}
+	if len(called) == 0 || env.StateDir() == "" {
+		return
+	}
+	// If it fails, less is known about the user's habits.
+	_ = atomicfile.Update(usagePath(env), 0o600, func(old []byte) ([]byte, error) {
+		u := SkillUsage{}
+		if json.Unmarshal(old, &u) != nil || u == nil {
+			u = SkillUsage{}
+		}
+		for name, n := range called {
+			u[name] = SkillUse{u[name].Count + n.Count, n.Last}
+		}
+		if len(u) > maxUsage {
+			names := slices.SortedFunc(maps.Keys(u), func(a, b string) int { return u[b].Last.Compare(u[a].Last) })
+			for _, name := range names[maxUsage:] {
+				delete(u, name)
 			}
 		}
-		n := u[name]
-		u[name] = SkillUse{n.Count + 1, e.Time.UTC().Truncate(time.Second)}
-	}
-	if u == nil {
-		return
-	}
-	if len(u) > maxUsage {
-		names := slices.SortedFunc(maps.Keys(u), func(a, b string) int { return u[b].Last.Compare(u[a].Last) })
-		for _, name := range names[maxUsage:] {
-			delete(u, name)
-		}
-	}
-	data, err := json.Marshal(u)
-	if err != nil || env.StateDir() == "" || os.MkdirAll(env.StateDir(), 0o700) != nil {
-		return
-	}
-	atomicfile.Write(usagePath(env), data, 0o600) // usage is approximate
+		return json.Marshal(u)
+	})
 }

@@ -7,18 +7,11 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/offline"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/tool/coding"
-	"github.com/knack-agent/knack/tool/memory"
-	"github.com/knack-agent/knack/tool/web"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/offline"
+	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/web"
 )
-
-// defaultTools returns the names of the tools of a session that chooses no others.
-func defaultTools() string {
-	return strings.Join([]string{coding.Names(), "Agent", web.FetchName, web.SearchName, memory.Name}, ",")
-}
 
 // WebTools returns the tools for the web as a program without a conversation uses them: no model answers prompts, and
 // no MCP server searches. The zero Project has no settings.

@@ -11,11 +11,11 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/gate"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/similar"
-	"github.com/knack-agent/knack/internal/project/layout"
-	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/run/gate"
 	"github.com/knack-agent/knack/sources"
 )
 

@@ -11,15 +11,15 @@ import (
 	"sync"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/sandbox"
+	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/sandbox"
-	"github.com/knack-agent/knack/workspace"
 )
 
 // OpenWorkspace opens a place where tools act, named as in Options.Workspace; "": the directory dir.
 func OpenWorkspace(ctx context.Context, place, dir string, env Env) (workspace.Workspace, error) {
-	ws, err := workspace.Parse(ctx, cmp.Or(place, dir), env.environ())
+	ws, err := workspace.Parse(ctx, cmp.Or(place, dir), env.Environ())
 	if err != nil {
 		return nil, &Error{Err: fmt.Errorf("workspace: %w", err), Hint: "knack help environment"}
 	}

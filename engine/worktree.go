@@ -11,13 +11,13 @@ import (
 	"sync"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/gate"
-	"github.com/knack-agent/knack/internal/project/worktree"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/tool/coding"
-	"github.com/knack-agent/knack/workspace"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/engine/project/worktree"
+	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/coding"
 )
 
 // Names of the tools with which a session works in a worktree, and leaves it. Other agents have them too.
@@ -70,7 +70,7 @@ func (l *place) begin(g *gate.Gate) {
 func (l *place) set(in *isolated) {
 	var tools tool.Set
 	if in != nil {
-		tools = l.session.checkpoints.wrap(coding.Tools(in.ws, l.session.coding), in)
+		tools = l.session.parts.wrap(coding.Tools(in.ws, l.session.coding), l.session.placeOf(in))
 	}
 	l.mu.Lock()
 	l.in, l.tools = in, tools
@@ -162,7 +162,7 @@ func (l *place) follow(ctx context.Context) {
 		return
 	}
 	p := s.engine.Project()
-	tree, err := worktree.Open(ctx, p.options.Env.environ(), s.ws.Dir(), want.Name)
+	tree, err := worktree.Open(ctx, p.options.Env.Environ(), s.ws.Dir(), want.Name)
 	if err == nil {
 		in, err = s.engine.isolatedIn(ctx, p, tree)
 	}
@@ -240,7 +240,7 @@ func (l *place) enter(ctx context.Context, name string) (tool.Result, error) {
 		return tool.Result{}, fmt.Errorf("you work in the worktree %s already: call %s first", in.tree.Dir, exitWorktree)
 	}
 	p := s.engine.Project()
-	environ := p.options.Env.environ()
+	environ := p.options.Env.Environ()
 	tree, err := worktree.Add(ctx, environ, s.ws.Dir(), name)
 	if err != nil {
 		return tool.Result{}, err

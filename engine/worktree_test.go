@@ -9,11 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/knack-agent/knack/agent"
-	"github.com/knack-agent/knack/checkpoint"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/llm/llmtest"
-	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/engine/part/undo"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/checkpoint"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // show returns what is in a file of a commit.
@@ -32,7 +33,7 @@ func TestHostRulesInWorktree(t *testing.T) {
 		t.Skip("the commands are those of sh")
 	}
 	p := newFixture(t, "a.txt", "a\n")
-	p.commit(t)
+	p.Commit(t)
 	m := llmtest.New(
 		calls("Agent", `{"description":"d","prompt":"p","agent":"apart"}`),
 		calls("bash", `{"command":"touch agent"}`),
@@ -73,7 +74,7 @@ func TestEnterWorktree(t *testing.T) {
 		t.Skip("the commands are those of sh")
 	}
 	p := newFixture(t, "a.txt", "a\n", "sub/b.txt", "b\n")
-	p.commit(t)
+	p.Commit(t)
 	m := llmtest.New(
 		calls("EnterWorktree", `{"name":"feature"}`),
 		calls("write", `{"path":"a.txt","content":"by the agent\n"}`),
@@ -109,14 +110,14 @@ func TestEnterWorktree(t *testing.T) {
 	}
 	run(t, s, "work beside me")
 	if there("a.txt") != "by the agent\n" || there("sub/b.txt") != "none" || there("c.txt") != "new\n" ||
-		p.content(t, "a.txt") != "a\n" || p.content(t, "c.txt") != "none" || !strings.Contains(told(3), tree) {
-		t.Fatal(there("a.txt"), there("sub/b.txt"), there("c.txt"), p.content(t, "a.txt"), told(3))
+		p.Content(t, "a.txt") != "a\n" || p.Content(t, "c.txt") != "none" || !strings.Contains(told(3), tree) {
+		t.Fatal(there("a.txt"), there("sub/b.txt"), there("c.txt"), p.Content(t, "a.txt"), told(3))
 	}
-	r, err := s.RestoreFiles(t.Context(), 0, checkpoint.Options{})
+	r, err := undo.Of(s).Restore(t.Context(), 0, checkpoint.Options{})
 	if err != nil || len(r.Left) > 0 || there("a.txt") != "a\n" || there("sub/b.txt") != "b\n" || there("c.txt") != "none" {
 		t.Error(r, err, there("a.txt"), there("sub/b.txt"), there("c.txt"))
 	}
-	if _, err := s.RedoFiles(t.Context(), checkpoint.Options{}); err != nil || there("a.txt") != "by the agent\n" || there("c.txt") != "new\n" {
+	if _, err := undo.Of(s).Redo(t.Context(), checkpoint.Options{}); err != nil || there("a.txt") != "by the agent\n" || there("c.txt") != "new\n" {
 		t.Error(err, there("a.txt"), there("c.txt"))
 	}
 	run(t, s, "where are you?")
@@ -145,7 +146,7 @@ func TestEnterWorktree(t *testing.T) {
 // that was decided on before is not run in the worktree.
 func TestEnterWorktreeAsks(t *testing.T) {
 	p := newFixture(t, "a.txt", "a\n")
-	p.commit(t)
+	p.Commit(t)
 	both := calls("EnterWorktree", `{"name":"x"}`)
 	both.Calls = append(both.Calls, llmtest.Call{Name: "ls", Input: map[string]any{}})
 	m := llmtest.New(calls("EnterWorktree", `{}`), llmtest.Reply("no"), both, llmtest.Reply("yes"))
@@ -174,7 +175,7 @@ func TestEnterWorktreeAsks(t *testing.T) {
 // TestResumeInWorktree: a session that is resumed works in its worktree again, and is told if that is gone.
 func TestResumeInWorktree(t *testing.T) {
 	p := newFixture(t, "a.txt", "a\n")
-	p.commit(t)
+	p.Commit(t)
 	m := llmtest.New(calls("EnterWorktree", `{"name":"x"}`), calls("write", `{"path":"b.txt","content":"b\n"}`),
 		llmtest.Reply("done"), calls("read", `{"path":"b.txt"}`), llmtest.Reply("read"), llmtest.Reply("gone"))
 	o := p.options(m)
@@ -208,5 +209,54 @@ func TestResumeInWorktree(t *testing.T) {
 	data, err = json.Marshal(m.Requests()[len(m.Requests())-1].Messages)
 	if err != nil || !strings.Contains(string(data), "is not there any more: you work in "+p.dir+" again") {
 		t.Error(err, string(data))
+	}
+}
+
+// TestIsolation: an agent with isolation: worktree works in a worktree of its own, which is removed if nothing changed
+// and named otherwise; the project's own files are only read.
+func TestIsolation(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the commands are those of sh")
+	}
+	const definition = "---\nname: lone\ndescription: works alone\nisolation: worktree\n---\nYou work alone.\n"
+	for _, c := range []struct {
+		name, call, input string
+		kept              bool
+	}{
+		{"reads", "bash", `{"command":"cat a.txt"}`, false},
+		{"writes", "write", `{"path":"a.txt","content":"by the agent\n"}`, true},
+		{"commits", "bash", `{"command":"echo new > b.txt && git add b.txt && git -c user.name=a -c user.email=a@b commit -qm second"}`, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newFixture(t, "a.txt", "a\n", ".claude/agents/lone.md", definition)
+			p.Commit(t)
+			m := llmtest.New(calls("Agent", `{"agent":"lone","prompt":"do it"}`), calls(c.call, c.input),
+				llmtest.Reply("done"), llmtest.Reply("finished"))
+			o := p.options(m)
+			o.Trust = true
+			o.Values["permissions.allow"] = []string{"Edit", "Write", "Agent", "Bash"}
+			e, s := p.open(t, o, nil, engine.SessionOptions{})
+			run(t, s, "let it work")
+			if p.Content(t, "a.txt") != "a\n" || p.Content(t, "b.txt") != "none" {
+				t.Error("the project's own files changed")
+			}
+			trees, err := filepath.Glob(p.dir + ".worktrees/*")
+			if err != nil || len(trees) == 1 != c.kept {
+				t.Fatalf("worktrees %q, %v", trees, err)
+			}
+			told := false
+			for _, x := range e.Notices() {
+				told = told || strings.Contains(x.Message, "agent lone: the worktree "+p.dir+".worktrees")
+			}
+			last := m.Requests()[len(m.Requests())-1]
+			data, err := json.Marshal(last.Messages)
+			if err != nil {
+				t.Fatal(err)
+			}
+			report := strings.Contains(string(data), "branch knack/agent-lone-")
+			if told != c.kept || report != c.kept {
+				t.Errorf("the user was told: %t, the model: %t; want %t", told, report, c.kept)
+			}
+		})
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
-	"github.com/knack-agent/knack/internal/project/layout"
 )
 
 // Options determine which places are searched. The zero Options find only what is below

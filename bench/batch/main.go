@@ -28,9 +28,9 @@ import (
 
 	_ "modernc.org/sqlite" // to set the times in a queue, as a clock that is set would
 
-	"github.com/knack-agent/knack/internal/frontend/batch"
-	"github.com/knack-agent/knack/internal/frontend/batch/batchtest"
-	"github.com/knack-agent/knack/internal/frontend/batch/local"
+	"github.com/knack-agent/knack/durable/batch"
+	"github.com/knack-agent/knack/durable/batch/batchtest"
+	"github.com/knack-agent/knack/durable/local"
 )
 
 func main() {

@@ -23,9 +23,9 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/bench"
-	"github.com/knack-agent/knack/sandbox"
-	_ "github.com/knack-agent/knack/sandbox/launcher"
-	"github.com/knack-agent/knack/workspace"
+	"github.com/knack-agent/knack/confine/sandbox"
+	_ "github.com/knack-agent/knack/confine/sandbox/launcher"
+	"github.com/knack-agent/knack/confine/workspace"
 )
 
 func main() {

@@ -31,7 +31,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/bench"
-	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/confine/permission"
 )
 
 func main() {

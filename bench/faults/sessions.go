@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/bench"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // A place is a home directory with a project, and the store of its sessions.

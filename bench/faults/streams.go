@@ -13,11 +13,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/anthropic"
-	"github.com/knack-agent/knack/llm/google"
-	"github.com/knack-agent/knack/llm/llmtest"
-	"github.com/knack-agent/knack/llm/openai"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/anthropic"
+	"github.com/knack-agent/knack/run/llm/google"
+	"github.com/knack-agent/knack/run/llm/llmtest"
+	"github.com/knack-agent/knack/run/llm/openai"
 )
 
 // formats are the adapters, each with the path of its server.

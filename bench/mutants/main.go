@@ -116,7 +116,7 @@ func main() {
 	names := flag.String("packages", "gate,permission,session,tool,agent", "directories of the packages")
 	slow := flag.String("slow", "^(TestDifferential|TestDecideLimits|TestGitAskedOnce)$",
 		"tests of a package that run only for what its others do not notice")
-	also := flag.String("also", "./agent,./gate,./tool/coding,./engine,./internal/frontend/cli",
+	also := flag.String("also", "./run/agent,./run/gate,./run/tool/coding,./engine,./internal/program/cli",
 		"packages whose tests run for what a package's own do not notice; \"\": none")
 	results := flag.String("results", "", "file for the outcomes, with which a later run goes on")
 	list := flag.Bool("list", false, "print the changes in the order of the draw and run nothing")

@@ -1,6 +1,6 @@
 // Program pages compares what web_fetch makes of pages with what two other libraries make of them.
 //
-//	go run ./pages ../tool/web/testdata/pages/*.html
+//	go run ./pages ../run/tool/web/testdata/pages/*.html
 //
 // Each page says in comments at its end which texts belong to it and which do not. The libraries find the readable
 // part; the converter to Markdown is the same for all three.
@@ -25,9 +25,9 @@ import (
 	"github.com/markusmobius/go-trafilatura"
 	"golang.org/x/net/html"
 
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/tool/web"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/web"
 )
 
 const address = "https://docs.python.org/page"

@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // An agent describes how to run one program without user interaction, with all actions allowed

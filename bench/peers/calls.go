@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/bench"
-	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // A calls is the result of a run in which the model calls one tool repeatedly, once per

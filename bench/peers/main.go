@@ -32,7 +32,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/bench"
-	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // A config contains the command-line options.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/bench"
-	"github.com/knack-agent/knack/internal/frontend/cli"
-	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/internal/program/cli"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // asKnack is the name under which this test binary runs as Knack.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/bench"
-	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // A start is the result for one prompt that is answered at once, with a number of skills.

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/bench"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/tool/coding"
-	"github.com/knack-agent/knack/workspace"
+	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/coding"
 )
 
 // A toolSpeed is the result for one search by one program.

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // A vendor imitates the servers of model vendors. The scripted server of llmtest provides the

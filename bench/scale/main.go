@@ -21,8 +21,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/knack-agent/knack/internal/frontend/batch"
-	"github.com/knack-agent/knack/internal/frontend/batch/local"
+	"github.com/knack-agent/knack/durable/batch"
+	"github.com/knack-agent/knack/durable/local"
 )
 
 // A setup is what is simulated. Times are in seconds.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/creack/pty"
 
-	"github.com/knack-agent/knack/internal/frontend/terminal/terminaltest"
+	"github.com/knack-agent/knack/internal/program/terminal/terminaltest"
 )
 
 // A drive runs the program on a pseudo-terminal.

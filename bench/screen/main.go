@@ -18,7 +18,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/knack-agent/knack/internal/frontend/terminal/terminaltest"
+	"github.com/knack-agent/knack/internal/program/terminal/terminaltest"
 )
 
 func main() {

@@ -5,7 +5,7 @@ import (
 	"net/http/httptest"
 	"time"
 
-	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // A server answers from a script, one piece after the other, with pauses as from a real model.

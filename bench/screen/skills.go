@@ -1,6 +1,6 @@
 package main
 
-import "github.com/knack-agent/knack/llm/llmtest"
+import "github.com/knack-agent/knack/run/llm/llmtest"
 
 // skillScenes are the pictures of bundled skills in docs/skills.md. A picture is named after its skill.
 var skillScenes = []scene{

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/knack-agent/knack/internal/frontend/terminal/terminaltest"
+	"github.com/knack-agent/knack/internal/program/terminal/terminaltest"
 )
 
 // A palette contains the colours of a terminal.

@@ -27,8 +27,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/knack-agent/knack/bench"
-	"github.com/knack-agent/knack/mcp"
-	"github.com/knack-agent/knack/workspace"
+	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/run/mcp"
 )
 
 // A row contains the measurements of one kind of run.

@@ -23,8 +23,8 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/bench"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // A row is one operation on one session, with its measurements.

@@ -24,9 +24,9 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/bench"
-	"github.com/knack-agent/knack/sandbox"
-	_ "github.com/knack-agent/knack/sandbox/launcher"
-	"github.com/knack-agent/knack/workspace"
+	"github.com/knack-agent/knack/confine/sandbox"
+	_ "github.com/knack-agent/knack/confine/sandbox/launcher"
+	"github.com/knack-agent/knack/confine/workspace"
 )
 
 // A row contains the measurements of one task in one directory, with or without a sandbox.

@@ -27,12 +27,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/bench"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/llm/anthropic"
-	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/anthropic"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
 )
 
 // A turn contains the measurements of a number of requests at one length of the session.

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/bench"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/tool"
-	"github.com/knack-agent/knack/tool/coding"
-	"github.com/knack-agent/knack/workspace"
+	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/coding"
 )
 
 // An answerRow contains the measurements of the calls of one answer, in parallel or one after

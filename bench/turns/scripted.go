@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/knack-agent/knack/llm"
+	"github.com/knack-agent/knack/run/llm"
 )
 
 // A scripted model calls the tool look in each of its first answers, and then ends its turn.

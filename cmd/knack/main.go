@@ -5,8 +5,8 @@ package main
 import (
 	"os"
 
-	"github.com/knack-agent/knack/internal/frontend/cli"
-	_ "github.com/knack-agent/knack/sandbox/launcher"
+	_ "github.com/knack-agent/knack/confine/sandbox/launcher"
+	"github.com/knack-agent/knack/internal/program/cli"
 )
 
 func main() { os.Exit(cli.Main()) }

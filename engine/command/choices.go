@@ -9,11 +9,11 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/internal/project/config"
-	"github.com/knack-agent/knack/llm/models"
-	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/run/llm/models"
 )
 
 // choose adds an option whose ID is a line to type. If the line ends in a blank, the user still has to

@@ -4,7 +4,7 @@
 // name. Commands use only what [engine.Session] exports, and return data, an [engine.Reply], which every front end
 // shows in its own way. A program gives the table to the engine:
 //
-//	e, err := engine.Open(ctx, engine.Options{Commands: command.All("")})
+//	e, err := engine.Open(ctx, engine.Options{Commands: command.All(""), Parts: part.All()})
 package command
 
 import (
@@ -36,10 +36,6 @@ func All(hotkeys string) []engine.Command {
 		{Name: "fork", Also: []string{"branch"}, Hint: "[N]",
 			Description: "start a session at an earlier message, or list them", Run: fork},
 		{Name: "tree", Hint: "[N]", Description: "show the session's branches, or go to an entry", Run: tree},
-		{Name: "undo", Description: "take back the last turn: its changes of files, and the messages", Run: undo},
-		{Name: "redo", Hint: "[force]", Description: "take back the last /undo or /rewind", Run: redo},
-		{Name: "rewind", Also: []string{"checkpoint"}, Hint: "[N [WHAT]]",
-			Description: "go back to before a message, with the files, or list them", Run: rewind},
 		{Name: "export", Hint: "[FILE]", Description: "write the session as a page, Markdown or JSON lines", Run: export,
 			Anytime: true},
 		{Name: "share", Description: "upload the session as a secret gist, after asking", Run: share},
@@ -63,8 +59,6 @@ func All(hotkeys string) []engine.Command {
 		{Name: "permissions", Hint: "[MODE]", Description: "show the permission rules, or change the mode",
 			Run:     permissions,
 			Anytime: true},
-		{Name: "plan", Hint: "[PROMPT]", Description: "plan first: nothing is changed until you start the plan",
-			Run: plan},
 		{Name: "agents", Also: []string{"tasks"}, Hint: "[ID]", Description: "list agents and what runs in the background",
 			Run: listAgents, Anytime: true},
 		{Name: "hooks", Description: "list the hooks", Run: listHooks, Anytime: true},
@@ -98,7 +92,7 @@ func All(hotkeys string) []engine.Command {
 
 func help(_ context.Context, s *engine.Session, _ string) (engine.Reply, error) {
 	all := s.Now().Commands()
-	table := engine.SlashCommands(All(""))
+	table := engine.SlashCommands(s.Engine().Project().Commands())
 	rank := func(c knack.SlashCommand) int { // the program's commands in the order of the table, then all others
 		i := slices.IndexFunc(table, func(d knack.SlashCommand) bool {
 			return c.Kind == d.Kind && (c.Name == d.Name || c.Name == string(d.Kind)+":"+d.Name)

@@ -3,8 +3,8 @@ package command
 import (
 	"context"
 
-	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/run/agent"
 )
 
 // compact implements /compact. The summary pays most attention to focus, which may be empty.

@@ -11,10 +11,10 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/llm/models"
-	"github.com/knack-agent/knack/sandbox"
+	"github.com/knack-agent/knack/run/llm/models"
 )
 
 func doctor(_ context.Context, s *engine.Session, _ string) (engine.Reply, error) {

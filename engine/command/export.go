@@ -11,9 +11,9 @@ import (
 	"path/filepath"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/transcript"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/internal/transcript"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // An Export describes how a session is written to a file for people or other programs. The zero Export
@@ -23,7 +23,7 @@ type Export struct {
 	Path    string // of the file; "": knack-ID.FORMAT
 	Replace bool   // overwrite an existing file
 	Version string // of the program; "": left out
-	// Summary describes a tool call in one line; nil: the tools of KnownTools do.
+	// Summary describes a tool call in one line; nil: the tools of engine.KnownTools do.
 	Summary func(tool string, input json.RawMessage) string
 }
 

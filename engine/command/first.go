@@ -7,9 +7,9 @@ import (
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/llm/models"
-	"github.com/knack-agent/knack/llm/offline"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/llm/models"
+	"github.com/knack-agent/knack/run/llm/offline"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // ChooseModel asks the user for a provider if neither a key nor a server is configured, so that there is

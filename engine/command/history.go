@@ -10,9 +10,9 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/session"
-	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
 )
 
 // A HistoryEvent is an event in the history of a skill within a session.

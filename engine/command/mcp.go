@@ -9,7 +9,7 @@ import (
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/mcp"
+	"github.com/knack-agent/knack/run/mcp"
 )
 
 const mcpUsage = "/mcp, /mcp NAME, /mcp login NAME, /mcp logout NAME or /mcp retry [NAME]"

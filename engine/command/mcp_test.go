@@ -15,10 +15,10 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
-	"github.com/knack-agent/knack/llm/llmtest"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/llm/llmtest"
 )
 
 // webServer is an MCP server with one tool, which calls run.

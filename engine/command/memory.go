@@ -17,7 +17,7 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	notes "github.com/knack-agent/knack/tool/memory"
+	notes "github.com/knack-agent/knack/run/tool/memory"
 )
 
 // memory lists the notes of earlier conversations, adds to them, names one to edit, or switches who reads them.
@@ -217,10 +217,13 @@ func addRule(ctx context.Context, s *engine.Session, file, text string) (string,
 	if err != nil || !yes {
 		return "nothing was added", err
 	}
-	if again, err := os.ReadFile(file); string(again) != old || err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s has changed meanwhile: nothing was added", shown)
-	}
-	if err := atomicfile.Write(file, []byte(now), perm); err != nil {
+	err = atomicfile.Update(file, perm, func(again []byte) ([]byte, error) {
+		if string(again) != old {
+			return nil, fmt.Errorf("%s has changed meanwhile: nothing was added", shown)
+		}
+		return []byte(now), nil
+	})
+	if err != nil {
 		return "", err
 	}
 	return "added to " + shown + "; it counts once its new content is approved (/trust)", nil

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/llm/offline"
+	"github.com/knack-agent/knack/run/llm/offline"
 )
 
 // TestPlaceCommands: /add-dir, /output-style, /doctor and /review work in a session.

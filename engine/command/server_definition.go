@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/knack-agent/knack/mcp"
-	"github.com/knack-agent/knack/permission"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/run/mcp"
 )
 
 // A ServerDefinition is an MCP server as it is defined and, once it was tried, its state. It leaves out the values of

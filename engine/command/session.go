@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // sessionValue is the value of /session.
@@ -211,7 +211,7 @@ func Cost(s *engine.Session) engine.Reply {
 	for e := range s.Log().All() { // of all branches, because they were all paid for
 		before := v.Cost
 		if e.User != nil && !e.User.Steering {
-			turns = append(turns, engine.Bar{Label: engine.Clip(typedIn(e), 24)})
+			turns = append(turns, engine.Bar{Label: engine.Clip(engine.TypedIn(e), 24)})
 		}
 		for spent := range session.Spending(e) {
 			name := spent.Model

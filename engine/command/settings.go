@@ -9,12 +9,12 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/internal/project/config"
-	"github.com/knack-agent/knack/permission"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/session"
 )
 
 func setModel(ctx context.Context, s *engine.Session, name string) (engine.Reply, error) {
@@ -140,15 +140,6 @@ type ruleValue struct {
 	Verdict string `json:"verdict"`
 	Rule    string `json:"rule"`
 	From    string `json:"from,omitempty"`
-}
-
-// plan switches to plan mode, and then sends a prompt if there is one.
-func plan(ctx context.Context, s *engine.Session, prompt string) (engine.Reply, error) {
-	if err := s.SetTyped(ctx, session.Setting{Mode: permission.Plan}); err != nil {
-		return engine.Reply{}, err
-	}
-	return engine.Reply{Text: "plan mode: nothing is changed until you start a plan (/permissions default leaves it)",
-		Value: map[string]permission.Mode{"mode": s.Mode()}, Prompt: prompt}, nil
 }
 
 func permissions(ctx context.Context, s *engine.Session, mode string) (engine.Reply, error) {

@@ -17,13 +17,13 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/userdirs"
-	"github.com/knack-agent/knack/llm"
-	"github.com/knack-agent/knack/session"
+	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/session"
 )
 
 func export(_ context.Context, s *engine.Session, file string) (engine.Reply, error) {
 	if s.Log().Leaf() == 0 {
-		return engine.Reply{}, errNoConversation
+		return engine.Reply{}, engine.ErrEmpty
 	}
 	x, err := exportOf(s, file).WithDefaults(s.Log())
 	if err != nil {
@@ -49,15 +49,13 @@ func exportOf(s *engine.Session, path string) Export {
 	return Export{Path: path, Version: s.Engine().Project().Version(), Summary: s.Now().Summary}
 }
 
-var errNoConversation = errors.New("this session is still empty")
-
 // shareTime limits the duration of an upload.
 const shareTime = 2 * time.Minute
 
 // share uploads a page as a secret gist with the user's own gh, after the user has agreed.
 func share(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error) {
 	if s.Log().Leaf() == 0 {
-		return engine.Reply{}, errNoConversation
+		return engine.Reply{}, engine.ErrEmpty
 	}
 	gh, err := exec.LookPath("gh")
 	if err != nil {
@@ -157,7 +155,7 @@ func clipboards(env engine.Env) [][]string {
 
 func clone(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error) {
 	if s.Log().Leaf() == 0 {
-		return engine.Reply{}, errNoConversation
+		return engine.Reply{}, engine.ErrEmpty
 	}
 	return newFromBranch(ctx, s, s.Log().Walk())
 }
@@ -171,17 +169,6 @@ func newFromBranch(ctx context.Context, s *engine.Session, branch iter.Seq[sessi
 	return engine.Reply{Text: fmt.Sprintf("continuing in %s, %s; %s is unchanged", next.ID(),
 		plain.Count(next.Log().State().Turns, "turn"), s.ID()),
 		Next: next, Value: map[string]string{"id": next.ID(), "from": s.ID()}}, nil
-}
-
-// typedIn returns what the user typed or called in an entry; "": nothing.
-func typedIn(e session.Entry) string {
-	switch {
-	case e.User != nil:
-		return cmp.Or(e.User.Typed, llm.JoinText(e.User.Parts, "\n"), "(an attachment)")
-	case e.Activation != nil && e.Activation.By == session.ByUser:
-		return strings.TrimSpace("/" + e.Activation.Skill + " " + e.Activation.Args)
-	}
-	return ""
 }
 
 // messageValue is one of the user's messages in a list.
@@ -198,7 +185,7 @@ func fork(ctx context.Context, s *engine.Session, at string) (engine.Reply, erro
 		v := []messageValue{}
 		choices := &engine.Question{Title: "Start a session before which message?"}
 		for e := range s.Log().Walk() {
-			if text := typedIn(e); text != "" {
+			if text := engine.TypedIn(e); text != "" {
 				v = append(v, messageValue{e.ID, e.Parent, text, true})
 				choices.Options = append(choices.Options, engine.Option{ID: fmt.Sprintf("/fork %d", e.ID),
 					Label: engine.Clip(text, 70)})
@@ -209,7 +196,7 @@ func fork(ctx context.Context, s *engine.Session, at string) (engine.Reply, erro
 		return engine.Reply{Text: b.text(), Value: v, Choices: choices}, nil
 	}
 	for e := range s.Log().Walk() {
-		if text := typedIn(e); text != "" && strconv.Itoa(e.ID) == at {
+		if text := engine.TypedIn(e); text != "" && strconv.Itoa(e.ID) == at {
 			r, err := newFromBranch(ctx, s, before(s.Log().Walk(), e.ID))
 			r.Text += "\nyour message there:\n" + text
 			return r, err
@@ -235,7 +222,7 @@ func before(branch iter.Seq[session.Entry], id int) iter.Seq[session.Entry] {
 // so that it can be sent again.
 func tree(_ context.Context, s *engine.Session, at string) (engine.Reply, error) {
 	if s.Log().Last() == 0 {
-		return engine.Reply{}, errNoConversation
+		return engine.Reply{}, engine.ErrEmpty
 	}
 	if at == "" {
 		return showTree(s), nil
@@ -249,7 +236,7 @@ func tree(_ context.Context, s *engine.Session, at string) (engine.Reply, error)
 	text, to := "", n
 	for e := range s.Log().All() {
 		if e.ID == n {
-			if text = typedIn(e); text != "" {
+			if text = engine.TypedIn(e); text != "" {
 				to = e.Parent
 			}
 		}
@@ -262,7 +249,7 @@ func tree(_ context.Context, s *engine.Session, at string) (engine.Reply, error)
 	if text != "" {
 		b.add("your message there:\n%s", text)
 	}
-	if turns, err := s.FileTurns(); err == nil && len(turns) > 0 && turns[len(turns)-1].Entry >= n {
+	if files, ok := s.Part("undo").(interface{ ChangedSince(entry int) bool }); ok && files.ChangedSince(n) {
 		b.add("no file was changed: /rewind %d files restores them", n)
 	}
 	return engine.Reply{Text: b.text(), Value: map[string]any{"entry": to, "text": text}, Draft: text}, nil
@@ -277,7 +264,7 @@ func showTree(s *engine.Session) engine.Reply {
 	v := []messageValue{}
 	choices := &engine.Question{Title: "Go back to which message?"}
 	for e := range s.Log().All() {
-		text := typedIn(e)
+		text := engine.TypedIn(e)
 		if text == "" {
 			continue
 		}

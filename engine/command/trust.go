@@ -10,7 +10,7 @@ import (
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	"github.com/knack-agent/knack/mcp"
+	"github.com/knack-agent/knack/run/mcp"
 )
 
 func trustProject(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error) {

@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/gate"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/regular"
+	"github.com/knack-agent/knack/run/gate"
 )
 
 const (

@@ -20,11 +20,12 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/agent"
 	"github.com/knack-agent/knack/bundled"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/command"
-	"github.com/knack-agent/knack/tool"
+	"github.com/knack-agent/knack/engine/part"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/tool"
 )
 
 //go:embed skills
@@ -47,7 +48,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error 
 	set := bundled.From(own, engine.Env(nil).StateHome(), "host-1")
 	defer set.Close()
 
-	o := engine.Options{Sources: []knack.Source{set}, Commands: command.All("")}
+	o := engine.Options{Sources: []knack.Source{set}, Commands: command.All(""), Parts: part.All()}
 	if len(args) > 0 && args[0] == "--offline" {
 		o.Values = map[string]any{"model": "offline"}
 	}

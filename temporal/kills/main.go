@@ -18,8 +18,8 @@ import (
 
 	"go.temporal.io/sdk/log"
 
-	"github.com/knack-agent/knack/internal/frontend/batch"
-	"github.com/knack-agent/knack/internal/frontend/batch/batchtest"
+	"github.com/knack-agent/knack/durable/batch"
+	"github.com/knack-agent/knack/durable/batch/batchtest"
 	"github.com/knack-agent/knack/temporal/queue"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/knack-agent/knack/internal/frontend/batch"
+	"github.com/knack-agent/knack/durable/batch"
 )
 
 // Names of workflows, activities and messages. They are in histories, so they do not change.

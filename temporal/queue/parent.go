@@ -10,7 +10,7 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/knack-agent/knack/internal/frontend/batch"
+	"github.com/knack-agent/knack/durable/batch"
 )
 
 // A parent is the workflow of a batch. It starts the workflows of runs, a window of them at a time, decides which of

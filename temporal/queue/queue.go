@@ -21,7 +21,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
-	"github.com/knack-agent/knack/internal/frontend/batch"
+	"github.com/knack-agent/knack/durable/batch"
 )
 
 // A service is what is used of Temporal.

@@ -21,8 +21,8 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/knack-agent/knack/internal/frontend/batch"
-	"github.com/knack-agent/knack/internal/frontend/batch/batchtest"
+	"github.com/knack-agent/knack/durable/batch"
+	"github.com/knack-agent/knack/durable/batch/batchtest"
 )
 
 // inProcess is the SDK's test environment as a service: workflows and activities in this process, without a server.

@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/knack-agent/knack/internal/frontend/batch"
+	"github.com/knack-agent/knack/durable/batch"
 )
 
 // A run is the workflow of a batch.Run: its state, and the ledger. It ends with the run, starts an activity for

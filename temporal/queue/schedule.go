@@ -14,8 +14,8 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/knack-agent/knack/internal/frontend/batch"
-	"github.com/knack-agent/knack/internal/frontend/batch/schedule"
+	"github.com/knack-agent/knack/durable/batch"
+	"github.com/knack-agent/knack/durable/schedule"
 	"github.com/knack-agent/knack/internal/leaf/cron"
 )
 

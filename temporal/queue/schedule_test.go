@@ -9,8 +9,8 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
-	"github.com/knack-agent/knack/internal/frontend/batch"
-	"github.com/knack-agent/knack/internal/frontend/batch/schedule"
+	"github.com/knack-agent/knack/durable/batch"
+	"github.com/knack-agent/knack/durable/schedule"
 )
 
 func TestScheduleOptions(t *testing.T) {

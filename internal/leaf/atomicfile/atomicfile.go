@@ -1,11 +1,19 @@
 // Package atomicfile replaces files atomically: a reader sees either the old bytes or the new
-// ones, and a crash loses neither.
+// ones, and a crash loses neither. [Update] and [Lock] also keep what several programs change at once.
 package atomicfile
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
 )
 
 // Write writes data to path. It creates missing parent directories with mode 0700. An existing
@@ -30,14 +38,34 @@ func WriteContext(ctx context.Context, path string, data []byte, perm os.FileMod
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return write(ctx, root, filepath.Base(path), data, perm)
+}
+
+// WriteIn is like Write for a file below root, named with slashes. It follows no link out of root, replaces a link
+// instead of the file it points to, and creates no directories; the file gets perm.
+func WriteIn(root *os.Root, name string, data []byte, perm os.FileMode) error {
+	return write(context.Background(), root, name, data, perm)
+}
+
+// Temporary begins the names of the files that replace others. One that is found while its directory is locked was left
+// by a crash.
+const Temporary = ".knack-"
+
+func write(ctx context.Context, root *os.Root, name string, data []byte, perm os.FileMode) (err error) {
+	temp := path.Join(path.Dir(name), Temporary+rand.Text())
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
 			f.Close()
-			os.Remove(f.Name())
+			root.Remove(temp)
 		}
 	}()
 	if err := f.Chmod(perm); err != nil {
@@ -65,5 +93,57 @@ func WriteContext(ctx context.Context, path string, data []byte, perm os.FileMod
 	if err := f.Close(); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	return root.Rename(temp, name)
+}
+
+// Update replaces the content of a file by what change makes of it, while no other Update of the same directory runs,
+// in this or another program. A missing file is empty to change. If change returns an error, or what it got, nothing is
+// written. change must not update a file of the same directory.
+func Update(path string, perm os.FileMode, change func(old []byte) ([]byte, error)) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // two names of a file have one lock
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	unlock, err := Lock(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	old, err := os.ReadFile(path)
+	exists := err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	data, err := change(old)
+	if err != nil || string(data) == string(old) && (exists || len(data) == 0) {
+		return err
+	}
+	return Write(path, data, perm)
+}
+
+// patience is how long Lock waits for another program.
+const patience = 10 * time.Second
+
+// Lock waits until no other goroutine or program holds the lock of a directory, and takes it. It fails after 10 s. The
+// directory itself is locked, so that nothing is left in it, and a file in it where that is not possible (Windows, NFS).
+func Lock(dir string) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for _, l := range []*flock.Flock{
+		flock.New(dir, flock.SetFlag(os.O_RDONLY)), flock.New(filepath.Join(dir, ".knack.lock"), flock.SetPermissions(0o600)),
+	} {
+		ok, err := l.TryLockContext(ctx, 5*time.Millisecond)
+		if ok {
+			return func() { l.Unlock() }, nil
+		}
+		if ctx.Err() != nil || errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("%s is locked by another program", dir)
+	}
+	return nil, fmt.Errorf("%s cannot be locked", dir)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 )
 
@@ -38,4 +39,52 @@ func (c *canceledAfter) Err() error {
 		return context.Canceled
 	}
 	return nil
+}
+
+// TestUpdate: of updates at the same time none is lost, whichever of a file's names they use.
+func TestUpdate(t *testing.T) {
+	dir := t.TempDir()
+	path, link := filepath.Join(dir, "f"), filepath.Join(t.TempDir(), "link")
+	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Symlink(path, link)); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			name := []string{path, link}[i%2]
+			if err := Update(name, 0o600, func(old []byte) ([]byte, error) { return append(old, 'x'), nil }); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	data, err := os.ReadFile(path)
+	entries, _ := os.ReadDir(dir)
+	if len(data) != 20 || err != nil || len(entries) != 1 {
+		t.Errorf("%q %v %v", data, err, entries)
+	}
+	stop := errors.New("stop")
+	if err := Update(path, 0o600, func([]byte) ([]byte, error) { return []byte("lost"), stop }); err != stop {
+		t.Error(err)
+	}
+	if again, _ := os.ReadFile(path); string(again) != string(data) {
+		t.Errorf("%q", again)
+	}
+}
+
+// TestWriteIn: a link is replaced, not followed.
+func TestWriteIn(t *testing.T) {
+	dir, other := t.TempDir(), filepath.Join(t.TempDir(), "other")
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if err := errors.Join(os.WriteFile(other, []byte("old"), 0o600), os.Symlink(other, filepath.Join(dir, "f")),
+		WriteIn(root, "f", []byte("new"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if data, _ := os.ReadFile(other); string(data) != "old" {
+		t.Errorf("the link was followed: %q", data)
+	}
 }

@@ -17,8 +17,9 @@ import (
 
 // Hidden reports whether a character controls a terminal, reorders text or is invisible:
 // control characters, line and paragraph separators, the blank Braille pattern, Unicode's format
-// characters (bidi controls, tags, zero-width characters) except visible ones, and all that Unicode
-// calls default ignorable, such as fillers and variation selectors.
+// characters (bidi controls, tags, zero-width characters), and all that Unicode calls default
+// ignorable, such as fillers and variation selectors. Not hidden are the format characters of Arabic
+// and Syriac that are drawn, such as the Arabic number sign; few fonts draw those of other scripts.
 func Hidden(r rune) bool {
 	switch {
 	case r < ' ', 0x7f <= r && r <= 0x9f:
@@ -29,7 +30,7 @@ func Hidden(r rune) bool {
 		return true
 	}
 	return unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) &&
-		!unicode.Is(unicode.Prepended_Concatenation_Mark, r) // such as the Arabic number sign
+		!(r <= 0xffff && unicode.Is(unicode.Prepended_Concatenation_Mark, r))
 }
 
 const (

@@ -46,7 +46,7 @@ func TestScore(t *testing.T) {
 }
 
 func FuzzScore(f *testing.F) {
-	f.Add("internal/frontend/tui/view_test.go", "vt")
+	f.Add("internal/program/tui/view_test.go", "vt")
 	f.Add("\xffİ", "i̇")
 	f.Fuzz(func(t *testing.T, text, pattern string) {
 		if Score(text, pattern) < 0 {

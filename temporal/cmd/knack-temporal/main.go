@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/log"
 
+	_ "github.com/knack-agent/knack/confine/sandbox/launcher"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/internal/frontend/cli"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	_ "github.com/knack-agent/knack/sandbox/launcher"
+	"github.com/knack-agent/knack/internal/program/cli"
 	"github.com/knack-agent/knack/temporal/queue"
 )
 
@@ -115,5 +115,5 @@ func printSchedule(w io.Writer, s queue.ScheduleState) {
 	case !s.Next.IsZero():
 		next = s.Next.Format(time.RFC3339)
 	}
-	fmt.Fprintf(w, "%s  next %s  %s\n", s.ID, next, plain.Line(s.Name))
+	fmt.Fprintf(w, "%s  next %s  %s\n", plain.Line(s.ID), next, plain.Line(s.Name))
 }

@@ -1,0 +1,750 @@
+package permission
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/confine/permission/internal/bash"
+	"github.com/knack-agent/knack/internal/leaf/regular"
+)
+
+// Which protected files a git command would write in a work tree. Git writes tracked files whatever their names are,
+// and a sandbox that stops it in the middle leaves a work tree that the next commit would record as it is. So git is
+// asked beforehand which files differ between the commits that the command names, and each protected one of them is
+// judged like a file that the command names itself.
+
+// maxProtectedWrites limits the files in one protected directory that are judged one by one. With more, the directory
+// is judged instead.
+const maxProtectedWrites = 12
+
+// gitWrites judges the protected files that a git command would write, as far as this is known before it runs.
+func (j *judge) gitWrites(c *bash.SimpleCommand, dirs []string) {
+	p := j.paths
+	if !c.Git || p.Git == nil || c.Effect == bash.Reads || c.Subcommand == 0 || c.Subcommand >= len(c.Words) {
+		return
+	}
+	words := make([]string, 0, len(c.Words))
+	for i := range c.Words {
+		v, _ := c.Words[i].Value() // "": not known before it runs
+		words = append(words, v)
+	}
+	for k, dir := range dirs {
+		for i := 1; i < c.Subcommand-1; i++ {
+			if words[i] == "-C" {
+				n := p.name(words[i+1], dir)
+				dir = n.target()
+			}
+		}
+		written := p.Git.written(p.ctx, filepath.FromSlash(dir), words[c.Subcommand:])
+		j.deniedWrites(written, words[c.Subcommand])
+		if k == len(dirs)-1 { // where it runs if each cd before it succeeds; elsewhere the sandbox stops it
+			j.deniedTouch(dir, words[c.Subcommand:])
+		}
+		for _, file := range j.protectedWrites(written) {
+			n := p.name(file, "")
+			if n.unknownReason != "" || !p.inside(n) && needsNoProtection(file, n) {
+				continue
+			}
+			j.file(Subject{Kind: KindEdit, Text: file, Tool: j.request.Tool, Aliases: j.request.Aliases, Replace: true}, n, nil,
+				false)
+		}
+	}
+}
+
+// protectedWrites selects the protected files among those that git would write.
+func (j *judge) protectedWrites(written []gitFile) (files []string) {
+	more := j.paths.moreProtected()
+	byRoot := map[string][]string{}
+	for _, f := range written {
+		at := ""
+		if _, at = protectedNames().In(f.name); at == "" {
+			at = protectedBelow(more, f.top, f.name)
+		}
+		if at == "" && EnvFile(path.Base(f.name)) {
+			at = f.name
+		}
+		if f.whole {
+			at = f.name
+		}
+		if at != "" {
+			root := strings.TrimSuffix(f.top, "/") + at
+			byRoot[root] = append(byRoot[root], strings.TrimSuffix(f.top, "/")+f.name)
+		}
+	}
+	for _, root := range slices.Sorted(maps.Keys(byRoot)) {
+		list := byRoot[root]
+		slices.Sort(list)
+		edit := Subject{Kind: KindEdit, Tool: j.request.Tool, Aliases: j.request.Aliases}
+		if list = slices.Compact(list); len(list) > maxProtectedWrites ||
+			j.spelledOut(edit, pathNames{paths: []string{root}}) {
+			list = []string{root}
+		}
+		files = append(files, list...)
+	}
+	return files
+}
+
+// protectedBelow is [PathNames.In] for a file below a directory, whose own path does not count, except for names that
+// are a whole path.
+func protectedBelow(names PathNames, top, name string) (at string) {
+	if _, at = names.In(name); at == "" {
+		top = strings.TrimSuffix(top, "/")
+		if _, whole := names.In(top + name); len(whole) > len(top) {
+			at = whole[len(top):]
+		}
+	}
+	return at
+}
+
+// A gitFile is a file that git would write: its name in a work tree, with a slash before it.
+type gitFile struct {
+	top, name string
+	whole     bool // a directory that may get files of any names
+}
+
+// written returns the files that a git command in dir would write or remove: words are its subcommand and arguments,
+// "" for an unknown one. The list may name more files than the command will write. What git cannot know beforehand,
+// such as what a pull will fetch, is missing.
+func (g *Git) written(ctx context.Context, dir string, words []string) []gitFile {
+	sub, args := words[0], words[1:]
+	switch sub {
+	case "clone", "init", "init-db":
+		return newRepository(dir, sub, args)
+	case "checkout", "switch", "restore", "merge", "pull", "cherry-pick", "revert", "rebase", "stash", "reset",
+		"read-tree", "checkout-index", "apply", "am", "bisect", "rm", "worktree", "sparse-checkout", "submodule":
+	default:
+		return nil
+	}
+	return g.inWorktree(ctx, dir, func(t *worktree) { t.add(sub, args) })
+}
+
+// inWorktree returns the files that f collects about the work tree around a directory.
+func (g *Git) inWorktree(ctx context.Context, dir string, f func(*worktree)) (files []gitFile) {
+	release, err := g.acquire(ctx)
+	if err != nil {
+		return nil
+	}
+	defer release()
+	top := topOf(dir)
+	repos := g.repositories(ctx, top, false)
+	if len(repos) == 0 || repos[0].err != nil {
+		return nil
+	}
+	t := g.worktree(ctx, repos[0], dir)
+	if t == nil {
+		return nil
+	}
+	f(t)
+	for name := range t.names {
+		files = append(files, gitFile{top: filepath.ToSlash(top), name: "/" + name})
+	}
+	return append(files, t.others...)
+}
+
+// newRepository returns what clone and init create.
+func newRepository(dir, sub string, args []string) []gitFile {
+	ops, _, _ := operands(args, sub)
+	to := "."
+	switch {
+	case sub != "clone" && len(ops) > 0:
+		to = ops[0]
+	case sub == "clone" && len(ops) > 1:
+		to = ops[1]
+	case sub == "clone" && len(ops) == 1:
+		url := strings.TrimSuffix(strings.TrimRight(ops[0], "/"), "/.git")
+		to = strings.TrimSuffix(url[strings.LastIndexAny(url, "/:")+1:], ".git")
+	case sub == "clone":
+		return nil
+	}
+	if to == "" {
+		return nil
+	}
+	if !bash.IsAbs(to) {
+		to = path.Join(filepath.ToSlash(dir), to)
+	}
+	bare := slices.ContainsFunc(args, func(a string) bool { return a == "--bare" || a == "--mirror" })
+	if sub == "clone" || bare {
+		return []gitFile{{top: path.Dir(to), name: "/" + path.Base(to), whole: true}}
+	}
+	if _, err := os.Lstat(filepath.Join(filepath.FromSlash(to), ".git")); err == nil {
+		return nil
+	}
+	return []gitFile{{top: to, name: "/.git"}}
+}
+
+// A worktree collects the names that git would write in a work tree.
+type worktree struct {
+	ctx      context.Context // of the decision
+	git      *Git
+	repo     *repository
+	top, dir string
+	config   []string // options that override the repository's configuration
+	names    map[string]bool
+	others   []gitFile // in other directories
+}
+
+// worktree returns the work tree of a repository; nil if git cannot be kept from running programs that its
+// configuration names.
+func (g *Git) worktree(ctx context.Context, r *repository, dir string) *worktree {
+	t := &worktree{ctx: ctx, git: g, repo: r, top: r.top, dir: dir, names: map[string]bool{}}
+	for _, s := range r.settings {
+		if strings.Contains(s[0], "=") {
+			return nil // git has no way to override it for one command
+		}
+		t.config = append(t.config, "-c", s[0]+"="+s[1])
+	}
+	return t
+}
+
+func (t *worktree) run(args ...string) (string, bool) {
+	out, err := t.git.run(t.ctx, t.top, maxIndex, slices.Concat(t.config, args)...)
+	return string(out), err == nil
+}
+
+// commit resolves a revision; "" if it is none.
+func (t *worktree) commit(name string) string {
+	if name == "" || strings.HasPrefix(name, "-") && name != "-" {
+		return ""
+	}
+	if name == "-" {
+		name = "@{-1}"
+	}
+	out, _ := t.run("rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
+	return strings.TrimSpace(out)
+}
+
+// remoteBranch finds the branch of a remote from which checkout would create a local one; "" if there is none.
+func (t *worktree) remoteBranch(name string) string {
+	if strings.ContainsAny(name, "*?[") {
+		return ""
+	}
+	out, _ := t.run("for-each-ref", "--count=1", "--format=%(objectname)", "refs/remotes/*/"+name)
+	return strings.TrimSpace(out)
+}
+
+func (t *worktree) collect(out string, ok bool) {
+	if !ok {
+		return
+	}
+	for name := range strings.SplitSeq(out, "\x00") {
+		if name = strings.Trim(name, "\n"); name != "" {
+			t.names[name] = true
+		}
+	}
+}
+
+// diff adds the files that differ: with one commit from the work tree, without any between work tree and index.
+func (t *worktree) diff(args ...string) {
+	t.collect(t.run(slices.Concat([]string{"diff", "--name-only", "-z", "--no-renames", "--no-ext-diff", "--no-textconv",
+		"--no-relative", "--ignore-submodules=all"}, args)...))
+}
+
+// log adds the files that commits change.
+func (t *worktree) log(args ...string) {
+	t.collect(t.run(slices.Concat([]string{"log", "-m", "--format=", "--name-only", "-z", "--no-renames", "--no-ext-diff",
+		"--no-textconv", "--no-show-signature", "--ignore-submodules=all"}, args)...))
+}
+
+// merge adds the files that merging a commit would write: those that it changes and that differ here.
+func (t *worktree) merge(commit string) {
+	if commit == "" {
+		return
+	}
+	was := t.names
+	t.names = map[string]bool{}
+	t.diff("HEAD..." + commit)
+	theirs := t.names
+	t.names = map[string]bool{}
+	t.diff("HEAD", commit)
+	for name := range t.names {
+		if theirs[name] {
+			was[name] = true
+		}
+	}
+	t.names = was
+}
+
+// specs returns pathspecs relative to the top of the work tree, after "--".
+func (t *worktree) specs(words []string) []string {
+	out := []string{"--"}
+	rel, err := filepath.Rel(t.top, t.dir)
+	for _, w := range words {
+		switch {
+		case w == "" || err != nil || strings.HasPrefix(w, ":(") || strings.HasPrefix(w, ":!") || strings.HasPrefix(w, ":^"):
+			return nil // all files
+		case strings.HasPrefix(w, ":/"), strings.HasPrefix(w, "/"):
+			out = append(out, w)
+		default:
+			out = append(out, path.Join(filepath.ToSlash(rel), w))
+		}
+	}
+	return out
+}
+
+// state returns the content of a file of the git directory, such as the commit at which an operation began.
+func (t *worktree) state(name string) string {
+	text, err := regular.Read(filepath.Join(t.repo.dirs[0], name), 4096)
+	if err != nil {
+		return ""
+	}
+	line, _, _ := strings.Cut(string(text), "\n")
+	return t.commit(line)
+}
+
+// gitValued has the options of subcommands that take a value: letters, then names. It may be the next argument.
+var gitValued = map[string]struct{ letters, names string }{
+	"clone": {"bocju", "--branch --origin --config --depth --jobs --filter --reference --template --separate-git-dir " +
+		"--shallow-since --upload-pack"},
+	"init":     {"b", "--template --separate-git-dir --initial-branch --object-format"},
+	"init-db":  {"b", "--template --separate-git-dir --initial-branch --object-format"},
+	"checkout": {"bB", "--orphan --conflict --pathspec-from-file"},
+	"switch":   {"cC", "--create --force-create --orphan --conflict"},
+	"restore":  {"s", "--source --conflict --pathspec-from-file"},
+	"merge":    {"sXmF", "--strategy --strategy-option --message --file --into-name --cleanup"},
+	"pull": {"sXoj", "--strategy --strategy-option --server-option --jobs --depth --deepen --shallow-since " +
+		"--shallow-exclude --upload-pack --refmap --negotiation-tip --cleanup"},
+	"cherry-pick": {"mX", "--mainline --strategy --strategy-option --cleanup"},
+	"revert":      {"mX", "--mainline --strategy --strategy-option --cleanup"},
+	"rebase":      {"sXxC", "--onto --strategy --strategy-option --exec --whitespace --empty"},
+	"stash":       {"m", "--message --pathspec-from-file"},
+	"reset":       {"", "--pathspec-from-file"},
+	"apply":       {"pC", "--exclude --include --directory --whitespace --build-fake-ancestor"},
+	"am":          {"pC", "--exclude --include --directory --whitespace --patch-format"},
+	"rm":          {"", "--pathspec-from-file"},
+	"add":         {"", "--chmod --pathspec-from-file"},
+	"commit": {"mFcCt", "--message --file --author --date --template --reuse-message --reedit-message --fixup --squash " +
+		"--trailer --cleanup --pathspec-from-file"},
+	"checkout-index": {"", "--prefix --stage"},
+	"update-index":   {"", "--cacheinfo --chmod --index-version"},
+	"worktree":       {"bB", "--reason"},
+	"submodule":      {"bj", "--branch --name --reference --depth --jobs --filter"},
+}
+
+// operands splits the arguments of a subcommand into the operands before "--", those after it, and the options: each
+// letter for itself, and values after "=".
+func operands(args []string, sub string) (ops, after, options []string) {
+	valued := gitValued[sub]
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		next := func() string { // the argument after this one
+			if i++; i < len(args) {
+				return args[i]
+			}
+			return ""
+		}
+		switch {
+		case a == "--":
+			return ops, args[i+1:], options
+		case strings.HasPrefix(a, "--"):
+			if slices.Contains(strings.Fields(valued.names), a) {
+				a += "=" + next()
+			}
+			options = append(options, a)
+		case len(a) > 1 && a[0] == '-':
+			for k := 1; k < len(a); k++ {
+				o := "-" + a[k:k+1]
+				if !strings.Contains(valued.letters, a[k:k+1]) {
+					options = append(options, o)
+					continue
+				}
+				value := a[k+1:]
+				if value == "" {
+					value = next()
+				}
+				options = append(options, o+"="+value)
+				break
+			}
+		default:
+			ops = append(ops, a)
+		}
+	}
+	return ops, nil, options
+}
+
+// add adds the files that one subcommand would write.
+func (t *worktree) add(sub string, args []string) {
+	ops, after, options := operands(args, sub)
+	has := func(names ...string) bool {
+		return slices.ContainsFunc(options, func(o string) bool { return slices.Contains(names, o) })
+	}
+	value := func(name string) string {
+		for _, o := range options {
+			if v, ok := strings.CutPrefix(o, name+"="); ok {
+				return v
+			}
+		}
+		return ""
+	}
+	first := ""
+	if len(ops) > 0 {
+		first = ops[0]
+	}
+	switch sub {
+	case "checkout", "switch":
+		target := t.commit(first)
+		if target == "" && first != "" && len(ops) == 1 {
+			target = t.remoteBranch(first)
+		}
+		files := after
+		if target == "" {
+			files = slices.Concat(ops, after)
+		} else {
+			files = slices.Concat(ops[1:], after)
+		}
+		switch {
+		case has("--orphan") && sub == "switch":
+			t.collect(t.run("ls-files", "-z"))
+		case len(files) > 0 && target != "":
+			t.diff(append([]string{target}, t.specs(files)...)...)
+		case len(files) > 0 && sub == "checkout":
+			t.diff(t.specs(files)...)
+		case target != "":
+			t.diff("HEAD", target)
+			fallthrough
+		default:
+			if has("-f", "--force", "--discard-changes", "-m", "--merge") {
+				t.diff(orHead(target))
+			}
+		}
+	case "restore":
+		if has("--staged", "-S") && !has("--worktree", "-W") {
+			return
+		}
+		source := t.commit(value("--source"))
+		if source == "" {
+			source = t.commit(value("-s"))
+		}
+		files := t.specs(slices.Concat(ops, after))
+		if source != "" {
+			files = append([]string{source}, files...)
+		}
+		t.diff(files...)
+	case "merge":
+		switch {
+		case has("--abort"):
+			t.diff("HEAD")
+		case has("--continue", "--quit"):
+		case len(ops) == 0:
+			t.merge(t.commit("@{upstream}"))
+		}
+		for _, op := range ops {
+			t.merge(t.commit(op))
+		}
+	case "pull":
+		rebases := func(o string) bool { return o == "-r" || strings.HasPrefix(o, "--reb") }
+		for _, from := range t.pulled(ops) {
+			t.merge(from)
+			if from != "" && slices.ContainsFunc(options, rebases) {
+				t.log(from + "..HEAD")
+			}
+		}
+	case "cherry-pick", "revert":
+		if has("--abort", "--skip", "--continue") {
+			t.diff("HEAD")
+			if from := t.state("sequencer/head"); from != "" {
+				t.diff("HEAD", from)
+			}
+			t.todo("sequencer/todo")
+		}
+		for _, op := range ops {
+			if strings.Contains(op, "..") {
+				t.log(op, "--")
+			} else if t.commit(op) != "" {
+				t.log("--no-walk", op, "--")
+			}
+		}
+	case "rebase":
+		t.rebase(ops, value("--onto"), has("--abort", "--skip", "--continue"))
+		if has("--autostash") {
+			t.diff("HEAD")
+		}
+	case "stash":
+		t.stash(args, ops, after, options)
+	case "reset":
+		if has("--hard", "--merge", "--keep") {
+			t.diff(orHead(t.commit(first)))
+		}
+	case "read-tree":
+		for _, op := range ops {
+			if c := t.commit(op); c != "" && has("-u") {
+				t.diff(c)
+			}
+		}
+	case "checkout-index":
+		t.diff()
+	case "rm":
+		if !has("--cached") {
+			t.collect(t.run(append([]string{"ls-files", "-z"}, t.specs(slices.Concat(ops, after))...)...))
+		}
+	case "apply", "am":
+		t.patches(sub, ops, options)
+	case "bisect":
+		for _, op := range slices.Concat(ops, after) {
+			if c := t.commit(op); c != "" {
+				t.diff("HEAD", c)
+			}
+		}
+		t.log("--bisect", "--")
+		if from := t.state("BISECT_START"); from != "" {
+			t.diff("HEAD", from)
+		}
+	case "sparse-checkout":
+		if first != "list" && first != "" {
+			t.collect(t.run("ls-files", "-z"))
+			t.file(filepath.Join(t.repo.dirs[1], "config"))
+			t.file(filepath.Join(t.repo.dirs[0], "config.worktree"))
+		}
+	case "submodule":
+		switch first {
+		case "add":
+			t.others = append(t.others, newRepository(t.dir, "clone", append(after, ops[1:]...))...)
+			t.names[".gitmodules"] = true
+			t.file(filepath.Join(t.repo.dirs[1], "modules"))
+			t.file(filepath.Join(t.repo.dirs[1], "config"))
+		case "update":
+			t.submodules(t.specs(slices.Concat(ops[1:], after)))
+		}
+	case "worktree":
+		if first == "add" && len(ops) > 1 {
+			t.addWorktree(ops[1], append(ops, "HEAD")[2])
+		}
+	}
+}
+
+// file adds a file or directory of a git directory.
+func (t *worktree) file(path string) {
+	dir, name := filepath.Split(path)
+	t.others = append(t.others, gitFile{top: filepath.ToSlash(filepath.Clean(dir)), name: "/" + name, whole: true})
+}
+
+// submodules adds what git submodule update writes: whole submodules that are not here yet, otherwise the files that
+// differ from the commit that the index names, and the configuration.
+func (t *worktree) submodules(specs []string) {
+	out, _ := t.run(append([]string{"ls-files", "--stage", "-z"}, specs...)...)
+	for entry := range strings.SplitSeq(out, "\x00") {
+		info, name, _ := strings.Cut(entry, "\t")
+		fields := strings.Fields(info)
+		if len(fields) < 2 || fields[0] != "160000" {
+			continue
+		}
+		top := filepath.Join(t.top, filepath.FromSlash(name))
+		inner := t.git.repos[top]
+		if inner == nil || inner.err != nil || !slices.Contains(t.repo.nested, top) {
+			t.file(top)
+			t.file(filepath.Join(t.repo.dirs[1], "modules"))
+			t.file(filepath.Join(t.repo.dirs[1], "config"))
+			continue
+		}
+		t.file(filepath.Join(inner.dirs[0], "config"))
+		if at := t.git.worktree(t.ctx, inner, top); at != nil {
+			at.diff(fields[1])
+			for file := range at.names {
+				t.others = append(t.others, gitFile{top: filepath.ToSlash(top), name: "/" + file})
+			}
+		}
+	}
+}
+
+// pulled returns the commits that git pull would merge, as far as they have been fetched. A pull that the sandbox has
+// stopped has fetched what the next one merges.
+func (t *worktree) pulled(ops []string) (commits []string) {
+	revisions := []string{"@{upstream}"}
+	if len(ops) > 1 {
+		revisions = nil
+		for _, spec := range ops[1:] {
+			branch, _, _ := strings.Cut(strings.TrimPrefix(spec, "+"), ":")
+			if ops[0] != "." {
+				branch = "refs/remotes/" + ops[0] + "/" + strings.TrimPrefix(branch, "refs/heads/")
+			}
+			revisions = append(revisions, branch)
+		}
+	}
+	for _, revision := range revisions {
+		commits = append(commits, cmp.Or(t.commit(revision), t.commit("FETCH_HEAD")))
+	}
+	return commits
+}
+
+func orHead(commit string) string {
+	if commit == "" {
+		return "HEAD"
+	}
+	return commit
+}
+
+// todo adds the files of the commits that an interrupted operation has still to apply.
+func (t *worktree) todo(name string) {
+	text, err := regular.Read(filepath.Join(t.repo.dirs[0], name), 1<<20)
+	if err != nil {
+		return
+	}
+	args := []string{"--no-walk"}
+	for line := range strings.Lines(string(text)) { // pick COMMIT …, fixup -C COMMIT …
+		for _, word := range strings.Fields(line)[:min(3, len(strings.Fields(line)))] {
+			if len(word) >= 4 && strings.Trim(word, "0123456789abcdef") == "" && len(args) < 500 && t.commit(word) != "" {
+				args = append(args, word)
+			}
+		}
+	}
+	if len(args) > 1 {
+		t.log(append(args, "--")...)
+	}
+}
+
+func (t *worktree) rebase(ops []string, onto string, resumed bool) {
+	if resumed {
+		t.diff("HEAD")
+		for _, dir := range []string{"rebase-merge", "rebase-apply"} {
+			if from := t.state(dir + "/orig-head"); from != "" {
+				t.diff("HEAD", from)
+			}
+		}
+		t.todo("rebase-merge/git-rebase-todo")
+		t.applied()
+		return
+	}
+	upstream, branch := t.commit("@{upstream}"), "HEAD"
+	if len(ops) > 0 {
+		upstream = t.commit(ops[0])
+	}
+	if len(ops) > 1 && t.commit(ops[1]) != "" {
+		branch = t.commit(ops[1])
+		t.diff("HEAD", branch)
+	}
+	base := upstream
+	if onto = t.commit(onto); onto != "" {
+		base = onto
+	}
+	if base != "" {
+		t.diff(branch, base)
+	}
+	if upstream != "" {
+		t.log(upstream+".."+branch, "--")
+	}
+}
+
+func (t *worktree) stash(args, ops, after, options []string) {
+	what := ""
+	if len(ops) > 0 && len(args) > 0 && args[0] == ops[0] {
+		what, ops = ops[0], ops[1:]
+	}
+	switch what {
+	case "pop", "apply", "branch":
+		name := "stash@{0}"
+		if what == "branch" && len(ops) > 0 {
+			ops = ops[1:]
+		}
+		if len(ops) > 0 {
+			name = ops[0]
+			if bash.Digits(name) {
+				name = "stash@{" + name + "}"
+			}
+		}
+		if t.commit(name) == "" {
+			return
+		}
+		t.diff(name+"^1", name)
+		if t.commit(name+"^3") != "" {
+			t.collect(t.run("ls-tree", "-r", "-z", "--name-only", name+"^3"))
+		}
+	case "", "push", "save":
+		var files []string
+		if what == "push" || len(after) > 0 {
+			files = slices.Concat(ops, after)
+		}
+		specs := t.specs(files)
+		t.diff(append([]string{"HEAD"}, specs...)...)
+		for _, o := range options {
+			switch o {
+			case "-u", "--include-untracked":
+				t.collect(t.run(append([]string{"ls-files", "-z", "--others", "--exclude-standard"}, specs...)...))
+			case "-a", "--all":
+				t.collect(t.run(append([]string{"ls-files", "-z", "--others"}, specs...)...))
+			}
+		}
+	}
+}
+
+// patches adds the files that patches in files change. A patch on standard input is not known.
+func (t *worktree) patches(sub string, files, options []string) {
+	args := []string{"apply", "--numstat", "-z"}
+	for _, o := range options {
+		switch {
+		case sub == "apply" && slices.Contains([]string{"--check", "--stat", "--numstat", "--summary", "--cached"}, o) &&
+			!slices.Contains(options, "--apply"):
+			return
+		case o == "--abort" || o == "--skip" || o == "--continue" || o == "--resolved" || o == "-r":
+			t.diff("HEAD")
+			if from := t.commit("ORIG_HEAD"); from != "" && o == "--abort" {
+				t.diff("HEAD", from)
+			}
+			t.applied()
+			return
+		case strings.HasPrefix(o, "-p=") && bash.Digits(o[3:]):
+			args = append(args, "-p"+o[3:])
+		case strings.HasPrefix(o, "--directory="), o == "-R", o == "--reverse":
+			args = append(args, o)
+		}
+	}
+	for _, f := range files {
+		if !filepath.IsAbs(f) {
+			f = filepath.Join(t.dir, f)
+		}
+		t.patch(args, f)
+	}
+}
+
+// applied adds the files of the patches of an interrupted git am.
+func (t *worktree) applied() {
+	files, _ := filepath.Glob(filepath.Join(t.repo.dirs[0], "rebase-apply", "[0-9]*"))
+	for _, f := range files {
+		t.patch([]string{"apply", "--numstat", "-z"}, f)
+	}
+}
+
+// patch adds the files that one patch changes. Git prints "added TAB removed TAB name NUL", for a renamed file two
+// names after an empty one.
+func (t *worktree) patch(args []string, file string) {
+	if info, err := os.Stat(file); err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	out, ok := t.run(append(args, "--", file)...)
+	if !ok {
+		return
+	}
+	rel, _ := filepath.Rel(t.top, t.dir)
+	for entry := range strings.SplitSeq(out, "\x00") {
+		if i := strings.LastIndexByte(entry, '\t'); i >= 0 {
+			entry = entry[i+1:]
+		}
+		if entry != "" {
+			t.names[entry] = true
+			t.names[path.Join(filepath.ToSlash(rel), entry)] = true
+		}
+	}
+}
+
+// addWorktree adds the files of a commit, in a new directory.
+func (t *worktree) addWorktree(to, commit string) {
+	if commit = t.commit(commit); commit == "" || to == "" {
+		return
+	}
+	if !bash.IsAbs(to) {
+		to = path.Join(filepath.ToSlash(t.dir), to)
+	}
+	out, ok := t.run("ls-tree", "-r", "-z", "--name-only", commit)
+	if !ok {
+		return
+	}
+	for name := range strings.SplitSeq(out, "\x00") {
+		if name != "" {
+			t.others = append(t.others, gitFile{top: to, name: "/" + name})
+		}
+	}
+}

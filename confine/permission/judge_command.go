@@ -1,0 +1,487 @@
+package permission
+
+import (
+	"cmp"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/confine/permission/internal/bash"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
+)
+
+// One simple command: the rules that match it, why it needs approval, and the files that it names.
+
+// command judges one simple command, the commands inside it and the files that it names.
+func (j *judge) command(s *bash.CommandLine, c *bash.SimpleCommand, cov cover) {
+	sub := Subject{Kind: KindBash, Text: c.Text}
+	needsApproval := false // a rule has already asked; only denials of inner commands matter now
+	switch j.deniedOrAsked(sub, c) {
+	case Deny:
+		return
+	case Ask:
+		needsApproval = true
+	}
+	dirs, known := j.dirs(s, c.At)
+	moved := !known || len(dirs) > 1
+	c = j.withRefs(c, dirs)
+	dangers := j.dangers(c, dirs)
+	g := j.findGrant(c, cov, dirs, moved, dangers)
+	if g.by != nil && c.Git && !needsApproval {
+		if why := j.gitNeedsApproval(c, dirs); why != "" {
+			j.add(Judged{Subject: sub, Reason: why}, "")
+			needsApproval = true
+		}
+	}
+	if j.mode == Plan || needsApproval {
+		g.by = nil // in plan mode reading needs no rule, and nothing else may run
+	}
+	why := j.whyNotReadOnly(c, dirs, known, moved)
+	free := c.Effect == bash.Reads && why == ""
+	if !g.free && !cov.all {
+		for _, a := range c.Assigns {
+			if a.InWords && g.by != nil && (g.exact || len(c.Inner) > 0 && g.words > c.Inner[0].Name) {
+				continue // spelled out by the rule
+			}
+			j.assign(a, cover{})
+		}
+	}
+	suggested := false
+	switch {
+	case needsApproval:
+	case g.by != nil:
+		j.add(*g.by, "")
+	case c.Function:
+		j.add(Judged{Subject: sub, Verdict: Allow, Origin: Builtin, Reason: reasonFunction}, "")
+	case free:
+		j.add(Judged{Subject: sub, Verdict: Allow, Origin: Builtin, Reason: reasonReads}, "")
+	case c.Effect == bash.Wraps && c.Opaque == "" && len(c.Inner) > 0:
+	default:
+		switch {
+		case c.Opaque != "":
+			why = c.Opaque
+		case len(dangers) > 0:
+			why = dangers[0].Reason
+		case why == "":
+			why = cmp.Or(c.Reason, ReasonNoRule)
+		}
+		if j.mode == Plan {
+			j.noRuleCanAllow(sub, why)
+			break
+		}
+		rule := narrowestRule(c)
+		if moved && startsRelative(c, len(c.Words)) || c.Git && j.gitNeedsApproval(c, dirs) != "" {
+			rule = ""
+		}
+		suggested = rule != ""
+		j.add(Judged{Subject: sub, Reason: why}, rule)
+	}
+	outer := j.allWords
+	defer func() { j.allWords = outer }()
+	j.allWords = outer || suggested
+	for _, in := range c.Inner {
+		if c.Opaque != "" && g.by == nil {
+			j.deniedOnly(in.Script)
+			continue
+		}
+		j.script(in.Script, g.inner(c, in))
+	}
+	j.files(s, c, dirs, known, g.by, free)
+	j.unknownFiles(c, known)
+	j.gitWrites(c, dirs)
+	j.gitElsewhere(c, dirs)
+	if g.by != nil && !g.exact && c.Effect == bash.Runs && !c.Function {
+		j.secretWords(c, dirs, g.words)
+	}
+}
+
+// deniedOrAsked judges a command by the deny and ask rules, matched as widely as possible. Allow means
+// that none of them matches.
+func (j *judge) deniedOrAsked(s Subject, c *bash.SimpleCommand) Verdict {
+	if len(j.deny)+len(j.ask) == 0 {
+		return Allow
+	}
+	written := lines(c)
+	hit := func(r *bashRule, loose bool) bool {
+		for _, l := range written {
+			if r.first != 0 && len(l) > 0 && l[0] != r.first && l[0] != unknownByte {
+				continue
+			}
+			if r.get().match(l, nil, loose) {
+				return true
+			}
+		}
+		return false
+	}
+	for i := range j.deny {
+		r := &j.deny[i]
+		if r.Any || hit(r, false) || c.Opaque != "" && j.mode == Bypass && mayMention(c.Text, r.Pattern) {
+			j.add(judgedBy(s, Deny, r.Rule), "")
+			return Deny
+		}
+	}
+	if hasUnknown(c) {
+		for n, list := range [][]bashRule{j.deny, j.ask} {
+			for i := range list {
+				r := &list[i]
+				if !r.Any && hit(r, true) && !hit(r, false) {
+					x := judgedBy(s, Ask, r.Rule)
+					x.Reason = reasonDoubt
+					j.unclear = n == 0
+					j.add(x, "")
+					return Ask
+				}
+			}
+		}
+	}
+	for i := range j.ask {
+		if r := &j.ask[i]; r.Any || hit(r, false) {
+			j.add(judgedBy(s, Ask, r.Rule), "")
+			return Ask
+		}
+	}
+	return Allow
+}
+
+// hasUnknown reports whether the value of some word is unknown.
+func hasUnknown(c *bash.SimpleCommand) bool {
+	for i := range c.Words {
+		if _, ok := c.Words[i].Value(); !ok {
+			return true
+		}
+	}
+	return false
+}
+
+// whyNotReadOnly returns why a read-only command needs approval in the directories in which it may run; ""
+// if it does not.
+func (j *judge) whyNotReadOnly(c *bash.SimpleCommand, dirs []string, known, moved bool) string {
+	if c.Effect != bash.Reads {
+		return ""
+	}
+	if c.Git || c.AsksGit {
+		if why := j.gitNeedsApproval(c, dirs); why != "" {
+			return why
+		}
+		if moved {
+			return reasonGitMoved
+		}
+		if !j.paths.GitEnv {
+			return ReasonNoRule
+		}
+		for i := range c.Words {
+			if w := &c.Words[i]; w.Tag && w.Dash {
+				return reasonTag + w.Text
+			}
+		}
+	}
+	if file := j.commandOverride(c, dirs); file != "" {
+		return reasonSelects + file
+	}
+	if !known {
+		for _, a := range c.Files {
+			if v := a.Values(); len(v) > 0 && !bash.IsAbs(v[0]) {
+				return reasonUnknownDir
+			}
+		}
+	}
+	return ""
+}
+
+// gitNeedsApproval returns why git needs approval in these directories even if a rule allows it; ""
+// if it does not.
+func (j *judge) gitNeedsApproval(c *bash.SimpleCommand, dirs []string) string {
+	if j.paths.Untrusted {
+		return j.untrustedGit(c, dirs)
+	}
+	if j.paths.Git != nil {
+		for _, dir := range dirs {
+			unguarded, err := j.paths.Git.Check(j.paths.ctx, filepath.FromSlash(dir))
+			if err != nil {
+				return err.Error()
+			}
+			if len(unguarded) > 0 {
+				return "git would use " + unguarded[0] + " of the repository's configuration"
+			}
+		}
+	}
+	return ""
+}
+
+// untrustedGit is gitNeedsApproval for a folder that the user does not trust.
+func (j *judge) untrustedGit(c *bash.SimpleCommand, dirs []string) string {
+	if j.paths.Git == nil || c.Effect != bash.Reads {
+		return ReasonUntrusted
+	}
+	for _, dir := range dirs {
+		unguarded, err := j.paths.Git.untrusted(j.paths.ctx, filepath.FromSlash(dir), j.paths.Confined)
+		if err != nil {
+			return ReasonUntrusted + ": " + err.Error()
+		}
+		if len(unguarded) > 0 {
+			return ReasonUntrusted + ": " + unguarded[0]
+		}
+	}
+	return ""
+}
+
+// withRefs returns c with the names of commits that git itself prints no longer marked as possible
+// options, if the repository has no tag that looks like an option.
+func (j *judge) withRefs(c *bash.SimpleCommand, dirs []string) *bash.SimpleCommand {
+	is := func(w bash.Word) bool { return w.Ref && w.Tag && w.Dash }
+	if !c.Git || j.paths.Git == nil || len(dirs) > 1 || !slices.ContainsFunc(c.Words, is) {
+		return c
+	}
+	if odd, err := j.paths.Git.tagsLikeOptions(j.paths.ctx, filepath.FromSlash(dirs[0])); odd || err != nil {
+		return c
+	}
+	clean := *c
+	clean.Words = slices.Clone(c.Words)
+	for i := range clean.Words {
+		if w := &clean.Words[i]; is(*w) {
+			w.Dash = false
+		}
+	}
+	return &clean
+}
+
+// needsNoProtection reports whether writing a file needs no protection: it is a standard stream or
+// /dev/null, or all its names are in a directory for temporary files.
+func needsNoProtection(name string, n pathNames) bool {
+	if name == "/dev/stdout" || name == "/dev/stderr" {
+		return true
+	}
+	return n.unknownReason == "" && !slices.ContainsFunc(n.paths, func(path string) bool {
+		return path != "/dev/null" && !strings.HasPrefix(path, "/tmp/") && !strings.HasPrefix(path, "/private/tmp/")
+	})
+}
+
+// dangers returns the words of a command that a rule must spell out when it runs in dirs.
+func (j *judge) dangers(c *bash.SimpleCommand, dirs []string) []bash.Danger {
+	inside := func(d bash.Danger) bool {
+		if d.Dir == "" {
+			return false
+		}
+		for _, dir := range dirs {
+			n := j.paths.name(d.Dir, dir)
+			if d.Write && (j.paths.protected(n) != "" || j.paths.secret(n) != "") {
+				return false
+			}
+			if !j.paths.inside(n) && !(d.Write && needsNoProtection(d.Dir, n)) {
+				return false
+			}
+		}
+		return true
+	}
+	if slices.ContainsFunc(c.Danger, inside) {
+		return slices.DeleteFunc(slices.Clone(c.Danger), inside)
+	}
+	return c.Danger
+}
+
+// commandOverride returns a file that changes which program the command's name runs, such as a version
+// manager's configuration, if one exists in dirs or above; "" if none does.
+func (j *judge) commandOverride(c *bash.SimpleCommand, dirs []string) string {
+	if c.SelectedBy == "" || c.Effect != bash.Reads {
+		return ""
+	}
+	for _, dir := range dirs {
+		for dir = filepath.ToSlash(dir); ; dir = path.Dir(dir) {
+			for _, name := range strings.Fields(c.SelectedBy) {
+				if file := strings.TrimSuffix(dir, "/") + "/" + name; j.paths.exists(file) {
+					return file
+				}
+			}
+			if dir == j.paths.Home || path.Dir(dir) == dir {
+				break
+			}
+		}
+	}
+	return ""
+}
+
+// removes returns why removing or renaming a file needs approval, whatever rule covers the command: the working
+// directory or the home directory is in it, with all that is protected there.
+func (j *judge) removes(c *bash.SimpleCommand, f *bash.File, n pathNames) string {
+	name, _ := c.Words[0].Value()
+	switch path.Base(name) {
+	case "rm", "rmdir", "mv", "shred", "unlink":
+	default:
+		return ""
+	}
+	for _, kept := range [...]string{j.paths.Dir, j.paths.Home} {
+		kept := filepath.ToSlash(kept)
+		if f.Write && kept != "" && slices.ContainsFunc(n.paths, func(p string) bool {
+			// The path of a glob is the directory that it begins with: in the working directory it is harmless.
+			return subpath.Contains(p, kept) && (p != kept || f.Word == nil || !f.Word.Glob)
+		}) {
+			return "it removes " + kept
+		}
+	}
+	return ""
+}
+
+// files judges the files that a command's words name. allowed is the verdict of the rule that
+// allows the command, nil if none does; free means that it needs no rule.
+func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string, dirsKnown bool, allowed *Judged,
+	free bool) {
+
+	judgedFree := allowed
+	if judgedFree == nil && !free {
+		judgedFree = &Judged{} // record only denials: the command itself asks already
+	}
+	program, _ := c.Words[0].Value()
+	for i := range c.Files {
+		a := &c.Files[i]
+		for _, v := range a.Values() {
+			if c.Git && !a.Write && a.Word != nil && !strings.HasPrefix(v, "/") && !strings.HasPrefix(v, "..") {
+				v = strings.TrimPrefix(v, ":/")
+			}
+			kind := KindRead
+			if a.Write {
+				kind = KindEdit
+			}
+			source := v == "/dev/zero" || v == "/dev/urandom" || v == "/dev/random"
+			if v == "/dev/null" || !a.Write && (v == "/dev/stdin" || source && (c.Ends || !free || allowed != nil)) {
+				continue
+			}
+			if n, ok := strings.CutPrefix(v, "/dev/fd/"); ok && bash.Digits(n) {
+				continue
+			}
+			for _, d := range dirs {
+				named, err := j.expand(a, v, d)
+				if err != nil {
+					j.incomplete(Subject{Kind: kind, Text: v, Tool: j.request.Tool, Aliases: j.request.Aliases}, err)
+					continue
+				}
+				for _, f := range named {
+					if j.paths.ctx.Err() != nil {
+						return // the decision asks
+					}
+					if strings.HasPrefix(f, "~") && (a.Word == nil || !a.Word.Tilde || a.Text != "" && a.Text != f) {
+						f = "./" + f // a quoted ~ is an ordinary character
+					}
+					n := j.paths.name(f, d)
+					if !dirsKnown && !bash.IsAbs(f) && !strings.HasPrefix(f, "~") && allowed != nil {
+						n.unknownReason = ""
+					}
+					sub := Subject{Kind: kind, Text: f, Tool: j.request.Tool, Aliases: j.request.Aliases,
+						Dir: a.Write && len(c.Words[0].Values) == 1 && c.Words[0].Values[0] == "mkdir"}
+					// A rename puts another file in the place of a protected one: writing it is not enough.
+					moves := path.Base(program) == "mv" || c.Git && c.Subcommand > 0 && c.Words[c.Subcommand].Is("mv")
+					sub.Replace = a.Write && moves && j.paths.protected(n) != ""
+					if kind == KindRead && a.Word != nil && a.Word.Glob && j.closed(n) {
+						continue // the command reads those that it may
+					}
+					if why := j.removes(c, a, n); why != "" {
+						j.add(Judged{Subject: sub, Origin: Builtin, Reason: why}, "")
+						continue
+					}
+					if kind == KindRead && free && allowed == nil && !c.Ends {
+						j.endless(sub, n)
+					}
+					quiet := (allowed != nil && !a.Write || allowed == nil && !free) && !sub.Replace // the sandbox needs these
+					j.file(sub, n, judgedFree, quiet)
+					if (a.Tree || a.Word != nil && a.Word.Glob && strings.Contains(v, "**")) && kind == KindRead {
+						j.below(sub, n)
+					}
+					if a.Follow && kind == KindRead {
+						j.throughLinks(sub, n, a.Tree, allowed != nil)
+					}
+				}
+			}
+		}
+	}
+	if j.rules.DenyFiles() && c.Effect != bash.Reads {
+		j.deniedWords(c, dirs)
+	}
+}
+
+// deniedWords judges the words of a command that may do anything with them: none may name a file that a rule denies.
+func (j *judge) deniedWords(c *bash.SimpleCommand, dirs []string) {
+	for i := 1; i < len(c.Words); i++ {
+		for _, v := range c.Words[i].Values {
+			for _, part := range []string{v, cutAfter(v, "="), cutAfter(v, "@"), cutAfter(v, ":")} {
+				if part == "" || strings.HasPrefix(part, "-") {
+					continue
+				}
+				for _, d := range dirs {
+					j.deniedWord(part, d)
+				}
+			}
+			if c.Words[i].Glob && j.unconfined() {
+				for _, d := range dirs {
+					named, err := j.expand(&bash.File{Word: &c.Words[i]}, v, d)
+					if err != nil {
+						j.incomplete(Subject{Kind: KindRead, Text: v, Tool: j.request.Tool, Aliases: j.request.Aliases}, err)
+					}
+					for _, name := range named {
+						j.deniedWord(name, d)
+					}
+				}
+			}
+		}
+	}
+}
+
+func (j *judge) deniedWord(word, dir string) {
+	n := j.paths.name(word, dir)
+	for _, kind := range [...]Kind{KindRead, KindEdit} {
+		sub := Subject{Kind: kind, Text: n.paths[0], Tool: j.request.Tool, Aliases: j.request.Aliases}
+		if r := j.fileRule(j.rules.Deny, sub, n); r != nil && !r.Any {
+			j.add(judgedBy(sub, Deny, r), "")
+		}
+	}
+}
+
+// secretWords judges what a rule does not spell out of a command: whatever the program does with its words, one
+// that names a secret, or a file in a git directory, needs approval. spelled is the number of words that the rule
+// spells out.
+func (j *judge) secretWords(c *bash.SimpleCommand, dirs []string, spelled int) {
+	for i := max(spelled, 1); i < len(c.Words); i++ {
+		w := &c.Words[i]
+		if slices.ContainsFunc(c.Files, func(f bash.File) bool { return f.Word == w && f.Text == "" && f.Write && !f.Both }) {
+			continue // judged as a file that is written
+		}
+		for _, v := range w.Values {
+			for _, dir := range dirs {
+				for name := range bash.Paths(v) {
+					j.secretWord(c, name, dir)
+				}
+				if w.Glob {
+					named, err := j.expand(&bash.File{Word: w}, v, dir)
+					if err != nil {
+						j.incomplete(Subject{Kind: KindRead, Text: v, Tool: j.request.Tool, Aliases: j.request.Aliases}, err)
+					}
+					for _, name := range named {
+						j.secretWord(c, name, dir)
+					}
+				}
+			}
+		}
+	}
+}
+
+// secretWord judges a file that a command's words may name.
+func (j *judge) secretWord(c *bash.SimpleCommand, name, dir string) {
+	n, why := j.paths.secretWord(name, dir)
+	// what git does in its directory is judged elsewhere
+	if why == "" || c.Git && strings.HasPrefix(why, ReasonProtected) {
+		return
+	}
+	sub := Subject{Kind: KindRead, Text: n.paths[0], Tool: j.request.Tool, Aliases: j.request.Aliases}
+	if j.spelledOut(sub, n) {
+		return
+	}
+	rule := ""
+	if len(n.paths) == 1 {
+		rule = string(KindRead) + "(/" + escapeGlob(n.paths[0]) + ")"
+	}
+	j.add(Judged{Subject: sub, Origin: Builtin, Reason: why}, rule)
+}
+
+func cutAfter(s, sep string) string {
+	_, rest, _ := strings.Cut(s, sep)
+	return rest
+}

@@ -1,0 +1,175 @@
+package sandbox
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/knack-agent/knack/confine/workspace"
+)
+
+// keepOutput is the number of bytes at the end of a command's output that are searched for
+// refusals.
+const keepOutput = 64 << 10
+
+// A watcher keeps the end of a command's output.
+type watcher struct {
+	mu      sync.Mutex // Output and Stderr may be written at the same time
+	lines   []byte
+	stopped []string // by git's messages before lines
+}
+
+// watch attaches a watcher to a command's output.
+func watch(c *workspace.Command) *watcher {
+	w := new(watcher)
+	if c.Output != nil {
+		c.Output = &tee{w: w, to: c.Output}
+	}
+	if c.Stderr != nil {
+		c.Stderr = &tee{w: w, to: c.Stderr}
+	}
+	return w
+}
+
+type tee struct {
+	w  *watcher
+	to io.Writer
+}
+
+func (t *tee) Write(b []byte) (int, error) {
+	t.w.add(b)
+	return t.to.Write(b)
+}
+
+func (w *watcher) add(b []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lines = append(w.lines, b...)
+	if over := len(w.lines) - keepOutput; over > keepOutput { // not at every write
+		over = max(over, bytes.IndexByte(w.lines[over:], '\n')+1+over)
+		w.stopped = append(w.stopped, stoppedAt(w.lines[:over])...)
+		w.lines = append(w.lines[:0], w.lines[over:]...)
+	}
+}
+
+// gitStopped matches what git prints of a file in the work tree that it cannot replace, remove or create.
+var gitStopped = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)(?:unable to unlink(?: old)? '|unable to create file |` +
+		`cannot create directory at '|cannot unlink '|could not unlink '?)([^\n]+?)'?: [^:\n]+$`)
+})
+
+// stoppedAt returns the files in the work tree that git's messages in an output say it could not change, as they stand
+// there: relative to the top of the work tree.
+func stoppedAt(output []byte) (names []string) {
+	for _, m := range gitStopped().FindAllSubmatch(output, 1000) {
+		names = append(names, string(m[1]))
+	}
+	return names
+}
+
+// stoppedGit returns the files of stoppedAt in the whole output.
+func (w *watcher) stoppedGit() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append(slices.Clip(w.stopped), stoppedAt(w.lines)...)
+}
+
+// Parts of messages that programs print when the kernel denies access.
+var refusals = []string{
+	"read-only file system", "erofs", "permission denied", "eacces", "operation not permitted", "eperm",
+	"device or resource busy", "ebusy", "resource busy", "invalid cross-device link", "exdev",
+}
+
+var unreachable = []string{
+	"could not resolve host", "temporary failure in name resolution", "name or service not known",
+	"network is unreachable", "getaddrinfo", "no such host", "enetunreach", "nodename nor servname",
+	"failed to lookup address", "server misbehaving", "connection refused",
+}
+
+// maxRefused limits the refusals reported for one command.
+const maxRefused = 10
+
+// A judge returns a message if the policy refuses a path named by a command in dir: the reason and
+// the rule that would allow it. "" if the policy does not refuse it.
+type judge interface{ judge(dir, name string) string }
+
+// read searches the output for refused paths and hosts. It interprets messages and may miss some,
+// but everything it reports is refused by the policy.
+func (w *watcher) read(dir string, j judge, host func(string) bool) []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var found []string
+	add := func(s string) {
+		if s != "" && !slices.Contains(found, s) && len(found) < maxRefused {
+			found = append(found, s)
+		}
+	}
+	for line := range bytes.Lines(w.lines) {
+		if len(line) > 4096 {
+			line = line[:4096]
+		}
+		low := strings.ToLower(string(line))
+		if containsAny(low, refusals) {
+			for i, word := range words(string(line)) {
+				if i == 0 && isProgram(word) {
+					continue // the program that prints the message, not its subject
+				}
+				if strings.Contains(word, "/") || strings.HasPrefix(word, ".") {
+					add(j.judge(dir, strings.TrimPrefix(word, "file://")))
+				}
+			}
+		}
+		if containsAny(low, unreachable) {
+			for _, word := range words(string(line)) {
+				if name, ok := hostIn(word); ok && host(name) {
+					add(blockedHost(name))
+				}
+			}
+		}
+	}
+	return found
+}
+
+func containsAny(s string, subs []string) bool {
+	return slices.ContainsFunc(subs, func(sub string) bool { return strings.Contains(s, sub) })
+}
+
+// words splits a message into words that may be paths or hosts.
+func words(line string) []string {
+	return strings.FieldsFunc(line, func(r rune) bool {
+		return r <= ' ' || strings.ContainsRune("'\"`‘’“”()[]<>,;:=", r)
+	})
+}
+
+func isProgram(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
+}
+
+// hostIn returns the host name or address in a word of a message.
+func hostIn(word string) (string, bool) {
+	word = strings.Trim(strings.ToLower(word), ".!?")
+	word = strings.TrimPrefix(word, "//")
+	word, _, _ = strings.Cut(word, "/")
+	dot := strings.LastIndexByte(word, '.')
+	if dot <= 0 || strings.HasPrefix(word, ".") {
+		return "", false
+	}
+	for _, r := range word {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '.' && r != '-' {
+			return "", false
+		}
+	}
+	top := word[dot+1:]
+	letters := len(top) >= 2 && strings.Trim(top, "abcdefghijklmnopqrstuvwxyz") == ""
+	digits := strings.Count(word, ".") == 3 && strings.Trim(word, "0123456789.") == ""
+	return word, letters || digits
+}
+
+// The rules that would allow access to a path, in the syntax of package permission.
+func editRule(path string) string { return "Edit(/" + path + ")" }
+func readRule(path string) string { return "Read(/" + path + ")" }

@@ -1,0 +1,118 @@
+package work
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"github.com/knack-agent/knack/durable/batch"
+	"github.com/knack-agent/knack/engine"
+)
+
+// A Question is what a run asks the user, as the queue keeps it.
+type Question struct {
+	Key     string          `json:"key"` // the same for the same question
+	Title   string          `json:"title"`
+	Text    string          `json:"text,omitempty"`
+	Asker   string          `json:"asker"`
+	Tool    string          `json:"tool,omitempty"`
+	Input   json.RawMessage `json:"input,omitempty"`
+	Options []Option        `json:"options,omitempty"`
+	Fields  []Field         `json:"fields,omitempty"`
+	URL     string          `json:"url,omitempty"`
+}
+
+// An Option is one of the answers to choose from.
+type Option struct {
+	ID    string `json:"id"`
+	Label string `json:"label"`
+	Help  string `json:"help,omitempty"`
+	Allow bool   `json:"allow,omitempty"`
+}
+
+// A Field is something to fill in.
+type Field struct {
+	Name    string   `json:"name"`
+	Label   string   `json:"label"`
+	Type    string   `json:"type,omitempty"`
+	Options []Option `json:"options,omitempty"`
+}
+
+// An Answer is the answer to a Question.
+type Answer struct {
+	Option string                     `json:"option,omitempty"`
+	Reason string                     `json:"reason,omitempty"`
+	Values map[string]json.RawMessage `json:"values,omitempty"`
+}
+
+func options(all []engine.Option) (out []Option) {
+	for _, o := range all {
+		out = append(out, Option{ID: o.ID, Label: o.Label, Help: o.Help, Allow: o.Allow})
+	}
+	return out
+}
+
+func questionOf(q engine.Question) Question {
+	w := Question{Title: q.Title, Text: q.Text, Asker: string(q.Asker), URL: q.URL, Options: options(q.Options)}
+	if q.Call != nil {
+		w.Tool, w.Input = q.Call.Tool, q.Call.Input
+	}
+	for _, f := range q.Fields {
+		w.Fields = append(w.Fields, Field{Name: f.Name, Label: f.Label, Type: string(f.Type), Options: options(f.Options)})
+	}
+	data, err := json.Marshal(w)
+	if err != nil { // an input that is no JSON
+		data = []byte(w.Title + "\x00" + string(w.Input))
+		w.Input = nil
+	}
+	sum := sha256.Sum256(data)
+	w.Key = hex.EncodeToString(sum[:12])
+	return w
+}
+
+// An absent user has answered some questions earlier; at any other the run stops and waits.
+type absent struct {
+	stop func(error)
+
+	mu      sync.Mutex
+	answers []batch.Answered
+	asked   *Question // that is open
+}
+
+// Ask returns the earlier answer to the same question, once.
+func (p *absent) Ask(ctx context.Context, q engine.Question) (engine.Answer, error) {
+	w := questionOf(q)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, a := range p.answers {
+		var earlier Question
+		var answer Answer
+		if json.Unmarshal(a.Question, &earlier) != nil || earlier.Key != w.Key || json.Unmarshal(a.Value, &answer) != nil {
+			continue
+		}
+		p.answers = slices.Delete(slices.Clone(p.answers), i, i+1)
+		return engine.Answer{Option: answer.Option, Reason: answer.Reason, Values: answer.Values}, nil
+	}
+	if p.asked == nil {
+		p.asked = &w
+	}
+	p.stop(errWaits)
+	return engine.Answer{}, engine.ErrCannot
+}
+
+// open returns the question that the run waits for; nil: none.
+func (p *absent) open() json.RawMessage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.asked == nil {
+		return nil
+	}
+	data, err := json.Marshal(p.asked)
+	if err != nil {
+		return nil // questionOf has made sure that it can be written
+	}
+	return data
+}

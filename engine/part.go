@@ -1,0 +1,237 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
+)
+
+// A Part is a feature of conversations that a program may leave out, such as undo or plan mode: a value in
+// [Options.Parts]. Those of knack are in the folders of engine/part.
+type Part struct {
+	Name     string    // unique among the parts of a program
+	Commands []Command // they come after the program's own
+	// Known returns all tools that Open may give, for rules, hooks and help, which know no session: they must not be
+	// called. It is called once for each project. nil: there are none.
+	Known func() PartTools
+	// Open makes the part for a session that begins. nil: it is off in this session. A session does not start without a
+	// part that fails.
+	Open func(context.Context, *Conv) (*Live, error)
+}
+
+// PartTools are the tools of a part. What a user chooses with SessionOptions.Tools applies to both.
+type PartTools struct {
+	Listed   tool.Set // like the built-in tools
+	Unlisted tool.Set // only if the user has chosen no tools; see [tool.Tool].Unlisted for when the model sees them
+}
+
+// Live is a part in one session. Every field may be nil. The funcs may be called by several goroutines; no lock of the
+// session is held meanwhile.
+type Live struct {
+	// Tools returns the part's tools; it is called once, when the session begins.
+	Tools func() PartTools
+	// Wrap changes the tools that work on files in a Place. The parts wrap them in the order in which they stand in
+	// Options.Parts, so that the last one is the first to see a call.
+	Wrap func(tool.Set, Place) tool.Set
+	// Begin is called before each turn with what the user typed; an error ends the turn.
+	Begin func(ctx context.Context, prompt string) error
+	// Note returns what the model must know before a request, given the state of its log; nil: nothing new. Several parts
+	// tell it in one message.
+	Note func(Asking, session.State) *session.Note
+	// ModeChanged is called before the permission mode changes.
+	ModeChanged func(from, to permission.Mode)
+	// Status adds to the state of the session. It is called often.
+	Status func(*Status)
+	// Close is called once, when the session ends, in the reverse order of the parts.
+	Close func() error
+	// Value is what the part offers to code that knows it: see [Session.Part].
+	Value any
+}
+
+// Asking says who sends a request to a model.
+type Asking struct {
+	Mode permission.Mode // of its gate
+	Sub  bool            // a sub-agent; false: the session itself
+}
+
+// A Place is where tools work: the workspace of a session, or the git worktree of one of its agents.
+type Place struct {
+	Workspace workspace.Workspace
+	Worktree  string                        // its directory; "": it is the workspace of the session
+	Paths     func() permission.PathContext // in which paths are judged there
+}
+
+// Conv is the conversation that a part belongs to, and all that it may use of it. It may be used by any goroutine.
+type Conv struct {
+	session *Session
+	part    string // its name
+	before  any    // see Before
+}
+
+// Log returns the record of the conversation.
+func (c *Conv) Log() *session.Log { return c.session.log }
+
+// Project returns the project as it is now, with its directory, environment and settings.
+func (c *Conv) Project() *Project { return c.session.engine.Project() }
+
+// Options returns the options with which the session began.
+func (c *Conv) Options() SessionOptions { return c.session.options }
+
+// Host returns what the host adds now.
+func (c *Conv) Host() Host { return c.session.Host() }
+
+// Place returns the place where the session began to work.
+func (c *Conv) Place() Place { return c.session.home() }
+
+// Recorded reports whether the session is written to disk.
+func (c *Conv) Recorded() bool { return c.session.Recorded() }
+
+// Interactive reports whether there is a user who can be asked.
+func (c *Conv) Interactive() bool { return c.session.Interactive() }
+
+// Ask asks the user. If there is nobody to ask, the error is ErrCannot.
+func (c *Conv) Ask(ctx context.Context, q Question) (Answer, error) { return c.session.Ask(ctx, q) }
+
+// Mode returns the permission mode.
+func (c *Conv) Mode() permission.Mode { return c.session.Mode() }
+
+// SetMode changes the mode to one that the user has chosen.
+func (c *Conv) SetMode(ctx context.Context, to permission.Mode) error {
+	return c.session.SetTyped(ctx, session.Setting{Mode: to})
+}
+
+// Notice reports a problem to the user, unless it has been reported before.
+func (c *Conv) Notice(p knack.Problem) { c.session.engine.addNoticeOnce(p) }
+
+// Changed says that what Live.Status says has changed.
+func (c *Conv) Changed() { c.session.changed() }
+
+// Before returns the Value of the part in the session that this one replaces, as after /new; nil: there is none.
+func (c *Conv) Before() any { return c.before }
+
+// home is the place where the session began to work.
+func (s *Session) home() Place { return Place{Workspace: s.ws, Paths: s.engine.PathContext} }
+
+// Part returns what the part of this name offers in the session, its Live.Value; nil: there is no such part, or it is
+// off.
+func (s *Session) Part(name string) any {
+	for _, p := range s.parts {
+		if p.name == name {
+			return p.Value
+		}
+	}
+	return nil
+}
+
+// liveParts are the parts of one session. They do not change once it has begun.
+type liveParts []livePart
+
+type livePart struct {
+	name string
+	*Live
+}
+
+// openParts opens the program's parts for a session. from is the session that it replaces; nil: none.
+func openParts(ctx context.Context, s *Session, from *Session) (all liveParts, err error) {
+	for _, p := range s.engine.Project().options.Parts {
+		c := &Conv{session: s, part: p.Name}
+		if from != nil {
+			c.before = from.Part(p.Name)
+		}
+		live, err := p.Open(ctx, c)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("%s: %w", p.Name, err), all.close())
+		}
+		if live != nil {
+			all = append(all, livePart{p.Name, live})
+		}
+	}
+	return all, nil
+}
+
+// tools returns the tools of the parts.
+func (all liveParts) tools() (sum PartTools) {
+	for _, p := range all {
+		if p.Tools != nil {
+			t := p.Tools()
+			sum.Listed, sum.Unlisted = append(sum.Listed, t.Listed...), append(sum.Unlisted, t.Unlisted...)
+		}
+	}
+	return sum
+}
+
+// wrap returns tools that work in a place as the parts change them.
+func (all liveParts) wrap(tools tool.Set, in Place) tool.Set {
+	for _, p := range all {
+		if p.Wrap != nil {
+			tools = p.Wrap(tools, in)
+		}
+	}
+	return tools
+}
+
+func (all liveParts) begin(ctx context.Context, prompt string) error {
+	for _, p := range all {
+		if p.Begin != nil {
+			if err := p.Begin(ctx, prompt); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// note returns what the parts tell the model before a request, as one message; nil: nothing.
+func (all liveParts) note(a Asking, state session.State) (sum *session.Note) {
+	for _, p := range all {
+		if p.Note != nil {
+			sum = joinNotes(sum, p.Note(a, state))
+		}
+	}
+	return sum
+}
+
+// joinNotes makes one message of two; either may be nil.
+func joinNotes(a, b *session.Note) *session.Note {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
+	}
+	sum := *a
+	sum.Model += "\n\n" + b.Model
+	sum.People = cmp.Or(a.People, b.People)
+	sum.Mode, sum.Servers = cmp.Or(a.Mode, b.Mode), slices.Concat(a.Servers, b.Servers)
+	return &sum
+}
+
+func (all liveParts) modeChanged(from, to permission.Mode) {
+	for _, p := range all {
+		if p.ModeChanged != nil {
+			p.ModeChanged(from, to)
+		}
+	}
+}
+
+func (all liveParts) status(st *Status) {
+	for _, p := range all {
+		if p.Status != nil {
+			p.Status(st)
+		}
+	}
+}
+
+func (all liveParts) close() (err error) {
+	for _, p := range slices.Backward(all) {
+		if p.Close != nil {
+			err = errors.Join(err, p.Close())
+		}
+	}
+	return err
+}

@@ -1,0 +1,140 @@
+package config
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/internal/leaf/layout"
+)
+
+// Foreign is what settings files of Claude Code and Pi contain beside the keys that are merged with Knack's own
+// (permissions, hooks, plugins). Knack's files have precedence over Claude Code's, and these over Pi's, whatever their
+// level; only managed files come first.
+type Foreign struct {
+	Models []ForeignModel // highest precedence first; used only if Settings.Model is ""
+	Env    []ForeignVariable
+	Unused []Unused
+	PiHome string // the directory of the user's settings file of Pi; "": there is none
+}
+
+// A ForeignModel is the model that a file of another program names.
+type ForeignModel struct {
+	Name string
+	Position
+}
+
+// A ForeignVariable is a variable in the env of the user's settings of Claude Code.
+type ForeignVariable struct {
+	Name, Value string
+	Position
+}
+
+// Unused are the keys of a file that have no effect here.
+type Unused struct {
+	Path string   `json:"path"`
+	Keys []string `json:"keys"`
+}
+
+// adopt replaces the content of another program's file by the settings that it means here.
+func (l *loader) adopt(from *layer) {
+	top := *from.top
+	top.members = nil
+	var unused []string
+	for _, m := range from.top.members {
+		if m.val != from.top.get(m.key) || m.key == "$schema" || m.key == "lastChangelogVersion" {
+			continue // a repeated name: the last one counts; and what is no setting
+		}
+		key, val, used := "", (*node)(nil), false
+		switch {
+		case from.project && !layout.SettingCounts(filepath.ToSlash(from.path), m.key):
+		case from.pi:
+			l.result.Foreign.PiHome = filepath.Dir(from.path)
+			key, val, used = from.ofPi(m)
+		default:
+			key = m.key
+			val, used = l.ofClaude(from, m)
+		}
+		if !used {
+			unused = append(unused, m.key)
+		} else if val != nil {
+			top.members = append(top.members, member{key: key, at: m.at, val: val})
+		}
+	}
+	if len(unused) > 0 {
+		l.result.Foreign.Unused = append(l.result.Foreign.Unused, Unused{from.path, unused})
+	}
+	from.top = &top
+}
+
+// ofClaude returns what a setting of Claude Code means here, and whether it has an effect. nil: as if it were not set.
+func (l *loader) ofClaude(from *layer, m member) (val *node, used bool) {
+	switch m.key {
+	case "permissions", "hooks", "enabledPlugins", "extraKnownMarketplaces", "strictKnownMarketplaces", "statusLine":
+		return m.val, true
+	case "model", "outputStyle":
+		v := *m.val
+		if m.key == "model" {
+			v.text, _, _ = strings.Cut(v.text, "[") // opus[1m]: the same model, with a larger window
+			if v.text == "opusplan" {               // opus for plans, sonnet for what follows
+				v.text = "sonnet"
+			}
+		}
+		if v.kind == 's' && v.text == "default" {
+			return nil, true
+		}
+		return &v, true
+	case "env":
+		if from.silent || m.val.kind != 'o' {
+			return nil, false
+		}
+		for _, v := range m.val.members {
+			if v.val == m.val.get(v.key) && v.val.kind == 's' {
+				l.result.Foreign.Env = append(l.result.Foreign.Env, ForeignVariable{v.key, v.val.text, l.at(*from, v.val)})
+			}
+		}
+		return nil, true
+	}
+	return nil, false
+}
+
+// ofPi returns the setting that a setting of Pi means here, and whether it has an effect.
+func (from *layer) ofPi(m member) (name string, val *node, used bool) {
+	switch m.key {
+	case "defaultModel":
+		v := *m.val
+		if p := from.top.get("defaultProvider"); p != nil && p.kind == 's' && v.kind == 's' {
+			v.text = p.text + "/" + v.text
+		}
+		return "model", &v, true
+	case "defaultProvider":
+		if from.top.get("defaultModel") != nil { // it is part of the model's name
+			return "", nil, true
+		}
+		return "model", m.val, true
+	case "theme":
+		return "theme", m.val, m.val.kind == 's' && (m.val.text == "dark" || m.val.text == "light")
+	}
+	return "", nil, false
+}
+
+// ordered returns the layers in the order in which they set a key.
+func (l *loader) ordered(k key) []layer {
+	switch k.name {
+	case "model", "outputStyle", "statusLine", "theme":
+	default:
+		return l.layers
+	}
+	rank := func(y layer) int {
+		switch {
+		case y.origin == permission.Managed || !y.foreign:
+			return 0
+		case y.pi:
+			return 2
+		}
+		return 1
+	}
+	return slices.SortedStableFunc(slices.Values(l.layers), func(a, b layer) int { return cmp.Compare(rank(a), rank(b)) })
+}

@@ -1,0 +1,154 @@
+package trust
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/internal/leaf/frontmatter"
+	"github.com/knack-agent/knack/internal/leaf/layout"
+)
+
+// loads describes, one line each, what an item would do once it is trusted, for a person to check. It
+// is deliberately inexact: an extra line does no harm, and nothing depends on the result.
+func loads(k Kind, at string, data []byte) []string {
+	switch k {
+	case Settings, MCP:
+		return slices.DeleteFunc(loadsJSON(data), func(line string) bool {
+			key, _, _ := strings.Cut(line, ":")
+			key, _, _ = strings.Cut(key, ".")
+			return k == Settings && !layout.SettingCounts(at, key)
+		})
+	case Skill, Command, Template, Agent:
+		return loadsMarkdown(data)
+	case layout.Style:
+		return []string{"is added to the system prompt if the setting outputStyle names it"}
+	case System:
+		return []string{"replaces or extends the system prompt"}
+	case Hooks:
+		return []string{"may be run by hooks in settings"}
+	}
+	return nil
+}
+
+// wordKeys are the frontmatter keys that have no effect beyond their text, in lower case and without
+// separators. All other keys are shown, because different readers accept different spellings.
+var wordKeys = []string{
+	"name", "aliases", "description", "license", "compatibility", "metadata", "version", "author",
+	"argumenthint", "arguments", "whentouse",
+}
+
+func loadsMarkdown(data []byte) []string {
+	var lines []string
+	file := frontmatter.Split(data)
+	entries, _ := frontmatter.Parse(file.Head, file.Line)
+	for _, e := range entries {
+		key := strings.ToLower(strings.NewReplacer("-", "", "_", "", " ", "").Replace(e.Key))
+		if slices.Contains(wordKeys, key) {
+			continue
+		}
+		text := e.Value.Value
+		if e.Value.Kind != yaml.ScalarNode {
+			value, err := frontmatter.JSON(e.Value)
+			if text = string(value); err != nil {
+				text = err.Error()
+			}
+		}
+		lines = append(lines, strings.TrimSpace(e.Key+": "+text))
+	}
+	return lines
+}
+
+// commands returns the inline commands that run when a text is invoked.
+func commands(k Kind, data []byte) []string {
+	if k != Skill && k != Command {
+		return nil
+	}
+	body := strings.TrimLeft(string(frontmatter.Split(data).Body), "\r\n")
+	return knack.InlineCommands(body)
+}
+
+// programs reports whether a file defines an MCP server that is a program, or that has a program which
+// prints headers.
+func programs(k Kind, data []byte) (found bool, wants []string) {
+	if k != Settings && k != MCP {
+		return false, nil
+	}
+	var doc struct {
+		Servers map[string]any `json:"mcpServers"`
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if json.Unmarshal(data, &doc) != nil || doc.Servers == nil && k == MCP {
+		json.Unmarshal(data, &doc.Servers) // the file may contain the servers without the key mcpServers
+	}
+	for _, name := range slices.Sorted(maps.Keys(doc.Servers)) {
+		keys, _ := doc.Servers[name].(map[string]any)
+		dirs, _ := keys["write"].([]any)
+		for _, dir := range dirs {
+			if text, _ := dir.(string); text != "" && !slices.Contains(wants, text) {
+				wants = append(wants, text)
+			}
+		}
+		for key, value := range keys {
+			if text, _ := value.(string); text != "" && (strings.EqualFold(key, "command") ||
+				strings.EqualFold(key, "headersHelper")) {
+				found = true
+			}
+		}
+	}
+	return found, wants
+}
+
+// idle reports whether a settings file of another program has only keys that have no effect: there is nothing to
+// approve.
+func idle(at string, data []byte) bool {
+	var doc map[string]json.RawMessage
+	if json.Unmarshal(bytes.TrimPrefix(data, []byte("\ufeff")), &doc) != nil || len(doc) == 0 {
+		return false
+	}
+	for key := range doc {
+		if key != "$schema" && layout.SettingCounts(at, key) {
+			return false
+		}
+	}
+	return !layout.SettingCounts(at, "")
+}
+
+func loadsJSON(data []byte) []string {
+	var v any
+	if json.Unmarshal(bytes.TrimPrefix(data, []byte("\ufeff")), &v) != nil {
+		return []string{"not JSON: only what it denies would count"}
+	}
+	var lines []string
+	var walk func(at string, v any)
+	walk = func(at string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			keys := make([]string, 0, len(v))
+			for k := range v {
+				keys = append(keys, k)
+			}
+			slices.Sort(keys)
+			for _, k := range keys {
+				walk(strings.TrimPrefix(at+"."+k, "."), v[k])
+			}
+		case []any:
+			for _, e := range v {
+				walk(at, e)
+			}
+		default:
+			if at == "$schema" {
+				return
+			}
+			text, _ := json.Marshal(v)
+			lines = append(lines, at+": "+string(text))
+		}
+	}
+	walk("", v)
+	return lines // without a limit: otherwise harmless lines could hide important ones
+}

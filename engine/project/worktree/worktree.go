@@ -1,0 +1,248 @@
+// Package worktree makes git worktrees in which a run works beside the user's own files.
+//
+// A worktree is a directory of its own, beside the repository (REPO.worktrees/NAME), on a branch of its own
+// (knack/NAME) that begins at HEAD. What is not committed is not in it.
+package worktree
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/knack-agent/knack/confine/permission"
+)
+
+// A Worktree is a worktree that Add made.
+type Worktree struct {
+	Dir    string // of the worktree
+	Branch string
+	Root   string // of the repository's own work tree
+
+	start   string // the commit at which the branch began
+	environ []string
+}
+
+// Of returns the directories of the worktrees that Add made beside a repository and that still exist.
+func Of(root string) []string {
+	var all []string
+	literal := strings.NewReplacer("*", "[*]", "?", "[?]", "[", "[[]")
+	for _, pattern := range []string{"*", "*/*"} {
+		found, _ := filepath.Glob(filepath.Join(literal.Replace(root)+".worktrees", pattern, ".git")) // the pattern is valid
+		for _, git := range found {
+			all = append(all, filepath.Dir(git))
+		}
+	}
+	return all
+}
+
+// Uncommitted reports whether the repository's own work tree has changes that a new worktree does not contain.
+func Uncommitted(ctx context.Context, environ []string, root string) bool {
+	out, err := run(ctx, environ, root, "status", "--porcelain")
+	return err == nil && out != ""
+}
+
+// locate returns the worktree with a name of the repository that contains dir; it need not exist.
+func locate(ctx context.Context, environ []string, dir, name string) (*Worktree, error) {
+	root, err := run(ctx, environ, dir, "rev-parse", "--show-toplevel")
+	if err != nil {
+		return nil, fmt.Errorf("%s is not in a git repository: %w", dir, err)
+	}
+	start, err := run(ctx, environ, root, "rev-parse", "--verify", "HEAD^{commit}")
+	if err != nil {
+		return nil, errors.New("the repository has no commit yet")
+	}
+	part := `[A-Za-z0-9][A-Za-z0-9._-]{0,63}`
+	if !regexp.MustCompile(`^`+part+`(/`+part+`)?$`).MatchString(name) || strings.HasSuffix(name, ".lock") ||
+		strings.Contains(name, ".lock/") {
+		return nil, fmt.Errorf("%q cannot name a worktree: use letters, digits, - _ and dots", name)
+	}
+	return &Worktree{Dir: filepath.Join(root+".worktrees", filepath.FromSlash(name)), Branch: "knack/" + name, Root: root,
+		start: start, environ: environ}, nil
+}
+
+// Open returns a worktree that Add made earlier.
+func Open(ctx context.Context, environ []string, dir, name string) (*Worktree, error) {
+	w, err := locate(ctx, environ, dir, name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(filepath.Join(w.Dir, ".git")); err != nil {
+		return nil, err
+	}
+	// The repository may have moved on since the branch began.
+	w.start, err = run(ctx, environ, w.Dir, "merge-base", w.start, "HEAD")
+	return w, err
+}
+
+// Add makes a worktree of the repository that contains dir. Without a name it gets one of its own; a name may have two
+// parts, separated by a slash. A name that is in use is an error. The repository's hooks and filters do not run.
+// environ is the environment of the user's programs; nil: that of the process.
+func Add(ctx context.Context, environ []string, dir, name string) (*Worktree, error) {
+	if name == "" {
+		name = time.Now().Format("20060102") + "-" + strings.ToLower(rand.Text()[:6])
+	}
+	w, err := locate(ctx, environ, dir, name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(w.Dir); err == nil {
+		return nil, fmt.Errorf("the worktree %s is in use: %s exists", name, w.Dir)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if _, err := run(ctx, environ, w.Root, "rev-parse", "--verify", "--quiet", "refs/heads/"+w.Branch); err == nil {
+		return nil, fmt.Errorf("the branch %s exists already", w.Branch)
+	}
+	if _, err := run(ctx, environ, w.Root, "worktree", "add", "--quiet", "-b", w.Branch, w.Dir, w.start); err != nil {
+		// git removes the directory, for example if the disk is full, but not the branch: the name would be in use.
+		if _, left := os.Lstat(w.Dir); errors.Is(left, fs.ErrNotExist) {
+			_, _ = run(context.WithoutCancel(ctx), environ, w.Root, "update-ref", "-d", "refs/heads/"+w.Branch, w.start)
+			removeEmpty(w)
+		}
+		return nil, err
+	}
+	return w, nil
+}
+
+// Changed says what changed in the worktree since it began: commits, or files that are not ignored; "": nothing.
+func (w *Worktree) Changed(ctx context.Context) (what string, err error) {
+	head, err := run(ctx, w.environ, w.Dir, "rev-parse", "HEAD")
+	if err != nil {
+		return "", err
+	}
+	status, err := run(ctx, w.environ, w.Dir, "status", "--porcelain", "--untracked-files=all")
+	if err != nil {
+		return "", err
+	}
+	commits := head != w.start || w.branchMoved(ctx)
+	switch {
+	case commits && status != "":
+		return "commits and changes that are not committed", nil
+	case commits:
+		return "commits", nil
+	case status != "":
+		return "changes that are not committed", nil
+	}
+	return "", nil
+}
+
+// branchMoved reports whether the worktree's branch has commits of its own, also if HEAD is elsewhere.
+func (w *Worktree) branchMoved(ctx context.Context) bool {
+	tip, err := run(ctx, w.environ, w.Root, "rev-parse", "--verify", "--quiet", "refs/heads/"+w.Branch)
+	return err == nil && tip != w.start
+}
+
+// attach brings a HEAD that is detached back to the worktree's branch, or else removing the worktree would lose what
+// is committed there. The files and the index stay as they are. It returns the branch that is checked out then, if any.
+func (w *Worktree) attach(ctx context.Context) (branch string, err error) {
+	ref := "refs/heads/" + w.Branch
+	if current, err := run(ctx, w.environ, w.Dir, "symbolic-ref", "--quiet", "HEAD"); err == nil {
+		return strings.TrimPrefix(current, "refs/heads/"), nil
+	}
+	if _, err := run(ctx, w.environ, w.Dir, "merge-base", "--is-ancestor", ref, "HEAD"); err == nil {
+		if _, err := run(ctx, w.environ, w.Dir, "update-ref", ref, "HEAD"); err != nil {
+			return "", err
+		}
+		_, err := run(ctx, w.environ, w.Dir, "symbolic-ref", "HEAD", ref)
+		return w.Branch, err
+	}
+	status, err := run(ctx, w.environ, w.Dir, "status", "--porcelain", "--untracked-files=all")
+	if err != nil {
+		return "", err
+	}
+	if _, err := run(ctx, w.environ, w.Dir, "merge-base", "--is-ancestor", "HEAD", ref); err != nil || status != "" {
+		return "", fmt.Errorf("HEAD is not on a branch, and what is there is not on %s: make a branch of it first", w.Branch)
+	}
+	return "", nil
+}
+
+// Close removes the worktree and its branch if nothing changed in it; kept says what did change.
+func (w *Worktree) Close(ctx context.Context) (kept string, err error) {
+	if kept, err = w.Changed(ctx); kept != "" || err != nil {
+		return kept, err
+	}
+	return "", w.remove(ctx, true)
+}
+
+// remove removes the worktree, and its branch if that is set.
+func (w *Worktree) remove(ctx context.Context, branch bool) error {
+	if _, err := run(ctx, w.environ, w.Root, "worktree", "remove", w.Dir); err != nil {
+		return err
+	}
+	removeEmpty(w)
+	if !branch {
+		return nil
+	}
+	_, err := run(ctx, w.environ, w.Root, "branch", "--quiet", "-D", w.Branch)
+	return err
+}
+
+// removeEmpty removes the directories above a worktree that is gone, unless there are others.
+func removeEmpty(w *Worktree) {
+	for dir := filepath.Dir(w.Dir); dir != filepath.Dir(w.Root) && os.Remove(dir) == nil; {
+		dir = filepath.Dir(dir)
+	}
+}
+
+// Commit commits everything in the worktree that is not ignored, and removes the worktree. The branch stays if there is
+// anything on it, which kept reports; w.Branch is then the one that was checked out. On an error the worktree stays.
+func (w *Worktree) Commit(ctx context.Context, message string) (kept bool, err error) {
+	branch, err := w.attach(ctx)
+	if err != nil {
+		return true, err
+	}
+	if _, err := run(ctx, w.environ, w.Dir, "add", "--all"); err != nil {
+		return true, err
+	}
+	if _, err := run(ctx, w.environ, w.Dir, "diff", "--cached", "--quiet"); err != nil { // there are changes
+		// Unsigned, whatever is configured: the signature would be the user's, and a program that the repository names must
+		// not sign, nor make the commit fail.
+		args := []string{"commit", "--quiet", "--no-verify", "--no-gpg-sign", "--message", message}
+		if who, err := run(ctx, w.environ, w.Dir, "config", "user.email"); err != nil || who == "" {
+			args = append([]string{"-c", "user.name=knack", "-c", "user.email=knack@localhost"}, args...)
+		}
+		if _, err := run(ctx, w.environ, w.Dir, args...); err != nil {
+			return true, err
+		}
+	}
+	head, err := run(ctx, w.environ, w.Dir, "rev-parse", "HEAD")
+	if err != nil {
+		return true, err
+	}
+	kept = head != w.start || w.branchMoved(ctx)
+	if err := w.remove(ctx, !kept); err != nil {
+		return kept, err
+	}
+	if branch != "" && head != w.start {
+		w.Branch = branch
+	}
+	return kept, nil
+}
+
+// run runs git without the programs that the repository's configuration names, and returns what it prints.
+func run(ctx context.Context, environ []string, dir string, args ...string) (string, error) {
+	git := permission.NewGit(dir)
+	git.Environ = environ
+	cmd, err := git.Command(ctx, dir, args...)
+	if err != nil {
+		return "", err
+	}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		line, _, _ := strings.Cut(strings.TrimSpace(errs.String()), "\n")
+		if line == "" {
+			return "", err
+		}
+		return "", errors.New(line)
+	}
+	return strings.TrimRight(out.String(), "\n"), nil
+}

@@ -1,0 +1,573 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack/durable/batch"
+	"github.com/knack-agent/knack/durable/work"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/program/line"
+	"github.com/knack-agent/knack/run/session"
+)
+
+// findBatch returns the batch that an ID, the beginning of one, or a name means; of several with a name, the last.
+func findBatch(ctx context.Context, q batch.Queue, id string) (batch.Change, error) {
+	all, err := batches(ctx, q)
+	if err != nil {
+		return batch.Change{}, err
+	}
+	var found []batch.Change
+	for _, c := range all {
+		if c.Batch.ID == id {
+			return c, nil
+		}
+		if strings.HasPrefix(c.Batch.ID, id) && id != "" || c.Batch.Name == id {
+			found = append(found, c)
+		}
+	}
+	if len(found) > 0 && (len(found) == 1 || found[0].Batch.Name == id) {
+		return found[len(found)-1], nil
+	}
+	if len(found) > 1 {
+		return batch.Change{}, engine.Usagef("knack batch status", "%d batches begin with %s", len(found), id)
+	}
+	return batch.Change{}, &engine.Error{Err: fmt.Errorf("there is no batch %s", id), Hint: "knack batch status",
+		Exit: engine.ExitUsage}
+}
+
+// findRuns returns the runs that arguments mean: a batch, a batch and tasks of it, or IDs of runs.
+func findRuns(ctx context.Context, q batch.Queue, args []string, rows bool) (b batch.Batch, found []batch.Run,
+	whole bool, err error) {
+	c, err := findBatch(ctx, q, args[0])
+	if err != nil {
+		all, e := runs(ctx, q, batch.Filter{Run: args[0], Rows: rows})
+		if e != nil || len(all) == 0 || len(args) > 1 {
+			return b, nil, false, cmp.Or(e, err)
+		}
+		c, err = findBatch(ctx, q, all[0].Batch)
+		if err != nil {
+			return b, nil, false, err
+		}
+		return *c.Batch, all, false, nil
+	}
+	all, err := runs(ctx, q, batch.Filter{Batch: c.Batch.ID, Rows: rows})
+	if err != nil || len(args) == 1 {
+		return *c.Batch, all, true, err
+	}
+	for _, key := range args[1:] {
+		i := slices.IndexFunc(all, func(r batch.Run) bool { return r.Key == key || r.ID == key })
+		if i < 0 {
+			return b, nil, false, engine.Usagef("knack batch status "+c.Batch.ID, "the batch %s has no task %q", c.Batch.ID, key)
+		}
+		found = append(found, all[i])
+	}
+	return *c.Batch, found, false, nil
+}
+
+// withQueue runs a command on the queue.
+func withQueue(f func(c *cobra.Command, q batch.Queue, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		q, err := batchQueue(c.Context(), 0)
+		if err != nil {
+			return err
+		}
+		defer q.Close()
+		return f(c, q, args)
+	}
+}
+
+func atLeastOne(hint string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return engine.Usagef(hint, "%s needs the ID of a batch or run", c.CommandPath())
+		}
+		return nil
+	}
+}
+
+// batchStatus is what `knack batch status --json` prints for a batch.
+type batchStatus struct {
+	batch.Batch
+	batch.Totals
+	Results []batchResult `json:"results,omitempty"`
+}
+
+func batchStatusCommand() *cobra.Command {
+	asJSON := false
+	c := &cobra.Command{
+		Use: "status [BATCH]", Short: "List the batches, or the tasks of one", Args: atMostOne,
+		RunE: withQueue(func(c *cobra.Command, q batch.Queue, args []string) error {
+			if len(args) == 1 {
+				return showBatch(c, q, args[0], asJSON)
+			}
+			all, err := batches(c.Context(), q)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				list := []batchStatus{}
+				for _, x := range all {
+					list = append(list, batchStatus{Batch: *x.Batch, Totals: x.Totals})
+				}
+				return writeJSON(c.OutOrStdout(), list)
+			}
+			if len(all) == 0 {
+				fmt.Fprintln(c.ErrOrStderr(), "knack: there are no batches yet")
+				return nil
+			}
+			rows := [][]string{{"BATCH", "BEGAN", "TASKS", "DIRECTORY"}}
+			for _, x := range all {
+				rows = append(rows, []string{x.Batch.ID, x.Batch.Created.Local().Format("2006-01-02 15:04"), totalsLine(x.Totals),
+					x.Batch.Dir})
+			}
+			writeTable(c.OutOrStdout(), rows)
+			return nil
+		}),
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return c
+}
+
+func showBatch(c *cobra.Command, q batch.Queue, id string, asJSON bool) error {
+	x, err := findBatch(c.Context(), q, id)
+	if err != nil {
+		return err
+	}
+	all, err := runs(c.Context(), q, batch.Filter{Batch: x.Batch.ID, Rows: asJSON})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		s := batchStatus{Batch: *x.Batch, Totals: x.Totals, Results: []batchResult{}}
+		for _, r := range all {
+			s.Results = append(s.Results, resultOf(r))
+		}
+		return writeJSON(c.OutOrStdout(), s)
+	}
+	fmt.Fprintf(c.OutOrStdout(), "%s in %s: %s\n\n", x.Batch.ID, plain.Line(x.Batch.Dir), totalsLine(x.Totals))
+	rows := [][]string{{"TASK", "STATE", "TOOK", "COST", "RUN", "RESULT"}}
+	for _, r := range all {
+		text := ""
+		switch {
+		case r.State == batch.Waiting:
+			text = questionTitle(r)
+		case r.End != nil && r.State.Ended():
+			text = cmp.Or(r.End.Error, r.End.Text)
+		}
+		if r.End != nil && r.End.Branch != "" {
+			text = "[" + r.End.Branch + "] " + text
+		}
+		rows = append(rows, []string{engine.Clip(r.Key, 30), string(r.State), batch.Took(r.Took), batch.Dollars(r.Spent.Cost),
+			r.ID, engine.Clip(text, 60)})
+	}
+	writeTable(c.OutOrStdout(), rows)
+	return nil
+}
+
+func batchLogsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "logs RUN | BATCH TASK", Short: "Show the conversation of a task, and the messages of its process",
+		Args: atLeastOne("knack batch logs BATCH TASK"),
+		RunE: withQueue(func(c *cobra.Command, q batch.Queue, args []string) error {
+			b, found, whole, err := findRuns(c.Context(), q, args, true)
+			if err != nil {
+				return err
+			}
+			if whole && len(found) > 1 {
+				return engine.Usagef("knack batch logs "+b.ID+" "+plain.Line(found[0].Key), "the batch %s has %s: name one", b.ID,
+					plain.Count(len(found), "task"))
+			}
+			for _, r := range found {
+				if err := showLogs(c, r); err != nil {
+					return err
+				}
+			}
+			return nil
+		}),
+	}
+}
+
+func showLogs(c *cobra.Command, r batch.Run) error {
+	out := c.OutOrStdout()
+	fmt.Fprintf(out, "%s: %s\n", plain.Line(r.Key), r.State)
+	for round := range r.Round + 1 {
+		of := r
+		of.Round = round
+		id := work.SessionID(of)
+		log, err := anySession(id)
+		if err != nil {
+			return err
+		}
+		if log == nil {
+			continue
+		}
+		fmt.Fprintf(out, "\nsession %s\n", id)
+		front := &line.Front{Out: drawn(c), Color: colors(out), Summary: part.KnownTools().Line}
+		front.Show(log)
+		if err := log.Close(); err != nil {
+			return err
+		}
+	}
+	for _, call := range batch.UncertainCalls(r) {
+		fmt.Fprintf(out, "\nmay have happened: %s\n", plain.Line(call))
+	}
+	data, err := os.ReadFile(work.LogFile(engine.Env(nil).StateFile("batch"), r.ID))
+	if err == nil && len(data) > 0 {
+		fmt.Fprintf(out, "\nmessages\n%s", plain.Text(string(data)))
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// anySession reads the session with an ID, of whatever directory; nil: there is none.
+func anySession(id string) (*session.Log, error) {
+	dir := engine.Env(nil).StateFile("sessions")
+	projects, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	for _, p := range projects {
+		store := session.Store{Dir: filepath.Join(dir, p.Name())}
+		if _, err := os.Stat(filepath.Join(store.Dir, id+".jsonl")); err == nil {
+			return store.Read(id)
+		}
+	}
+	return nil, nil
+}
+
+func batchCancelCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "cancel BATCH [TASK…] | RUN", Short: "Stop tasks, and do not begin those that are left",
+		Args: atLeastOne("knack batch cancel BATCH"),
+		RunE: withQueue(func(c *cobra.Command, q batch.Queue, args []string) error {
+			b, found, whole, err := findRuns(c.Context(), q, args, false)
+			if err != nil {
+				return err
+			}
+			var ids []string
+			open := 0
+			for _, r := range found {
+				if !whole {
+					ids = append(ids, r.ID)
+				}
+				if !r.State.Ended() {
+					open++
+				}
+			}
+			if err := q.Cancel(c.Context(), b.ID, ids...); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "%s cancelled\n", plain.Count(open, "task"))
+			return err
+		}),
+	}
+}
+
+func batchRetryCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "retry BATCH [TASK…] | RUN", Short: "Begin tasks anew; without a task, all that are not done",
+		Args: atLeastOne("knack batch retry BATCH"),
+		RunE: withQueue(func(c *cobra.Command, q batch.Queue, args []string) error {
+			b, found, whole, err := findRuns(c.Context(), q, args, false)
+			if err != nil {
+				return err
+			}
+			n := 0
+			for _, r := range found {
+				if whole && (r.State == batch.Done || !r.State.Ended()) {
+					continue
+				}
+				if err := q.Requeue(c.Context(), r.ID, nil); errors.Is(err, batch.ErrState) {
+					return engine.Usagef("knack batch status "+b.ID, "%s has not ended: it is %s", r.Key, r.State)
+				} else if err != nil {
+					return err
+				}
+				n++
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s ready again\n", are(n, "task"))
+			if n > 0 {
+				fmt.Fprintln(c.ErrOrStderr(), "knack: hint:",
+					hintOf(c.Root(), "the command of the batch, or knack worker, runs them"))
+			}
+			return nil
+		}),
+	}
+}
+
+// question returns what a run waits for.
+func question(r batch.Run) (q work.Question) {
+	if json.Unmarshal(r.Question, &q) != nil {
+		q.Title = "a question of another version of the program"
+	}
+	return q
+}
+
+// questionTitle describes what a run waits for, in a line.
+func questionTitle(r batch.Run) string {
+	q := question(r)
+	if q.Tool == "" {
+		return q.Title
+	}
+	return q.Title + " " + part.KnownTools().Line(q.Tool, q.Input)
+}
+
+func batchAnswerCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "answer [RUN | BATCH [TASK]] [ANSWER]", Short: "Show the questions that tasks wait for, and answer them",
+		Long: `Show the questions that tasks wait for, and answer one: with yes or no, the name of an
+option, or a text. The first answer counts; after it the command of the batch, or
+knack worker, goes on with the task. An answer that is no ends the task.
+
+On a terminal, and without an answer, each question is asked.`,
+		Example: `  knack batch answer
+  knack batch answer 5f0c2c1d9a3b7e44 yes`,
+		RunE: withQueue(func(c *cobra.Command, q batch.Queue, args []string) error {
+			filter := batch.Filter{States: []batch.State{batch.Waiting}}
+			answer := ""
+			if len(args) > 0 {
+				_, found, whole, err := findRuns(c.Context(), q, args[:1], false)
+				if err != nil {
+					return err
+				}
+				rest := args[1:]
+				if whole && len(rest) > 0 {
+					for _, r := range found {
+						if r.Key == rest[0] {
+							found, whole, rest = []batch.Run{r}, false, rest[1:]
+							break
+						}
+					}
+				}
+				if whole {
+					found = slices.DeleteFunc(found, func(r batch.Run) bool { return r.State != batch.Waiting })
+				}
+				answer = strings.Join(rest, " ")
+				switch {
+				case whole && answer != "" && len(found) != 1:
+					return engine.Usagef("knack batch answer "+args[0], "%s: name one", theyWait(len(found)))
+				case len(found) == 1 && found[0].State != batch.Waiting:
+					return engine.Usagef("knack batch answer", "%s does not wait: it is %s", found[0].Key, found[0].State)
+				case len(found) == 1:
+					filter.Run = found[0].ID
+				default:
+					filter.Batch = args[0]
+					if len(found) > 0 {
+						filter.Batch = found[0].Batch
+					}
+				}
+			}
+			if answer == "" && isTerminal(c.InOrStdin()) && isTerminal(c.OutOrStdout()) {
+				_, err := answerWaiting(c, q, filter)
+				return err
+			}
+			all, err := runs(c.Context(), q, filter)
+			if err != nil {
+				return err
+			}
+			if len(all) == 0 {
+				fmt.Fprintln(c.ErrOrStderr(), "knack: no task waits for an answer")
+				return nil
+			}
+			if answer == "" {
+				for _, r := range all {
+					writeQuestion(c.OutOrStdout(), r)
+				}
+				return nil
+			}
+			a, err := answerTo(question(all[0]), answer)
+			if err != nil {
+				return err
+			}
+			return sendAnswer(c, q, all[0], a)
+		}),
+	}
+	return c
+}
+
+func sendAnswer(c *cobra.Command, q batch.Queue, r batch.Run, a batch.Answer) error {
+	err := q.Requeue(c.Context(), r.ID, &a)
+	if errors.Is(err, batch.ErrState) {
+		return &engine.Error{Err: fmt.Errorf("%s was answered already", r.Key), Hint: "knack batch status " + r.Batch}
+	}
+	if err != nil {
+		return err
+	}
+	word := "goes on"
+	if a.No {
+		word = "ends"
+	}
+	_, err = fmt.Fprintf(c.ErrOrStderr(), "knack: answered: %s %s\n", plain.Line(r.Key), word)
+	return err
+}
+
+func writeQuestion(w io.Writer, r batch.Run) {
+	q := question(r)
+	fmt.Fprintf(w, "%s (run %s) asks: %s\n", plain.Line(r.Key), r.ID, plain.Line(q.Title))
+	if q.Tool != "" {
+		fmt.Fprintf(w, "  %s\n", plain.Line(part.KnownTools().Line(q.Tool, q.Input)))
+	}
+	if q.Text != "" {
+		fmt.Fprintf(w, "  %s\n", strings.ReplaceAll(plain.Text(q.Text), "\n", "\n  "))
+	}
+	for i, o := range choices(q) {
+		help := ""
+		if o.Help != "" {
+			help = " (" + plain.Line(o.Help) + ")"
+		}
+		fmt.Fprintf(w, "  %d  %s%s\n", i+1, plain.Line(o.Label), help)
+	}
+}
+
+// choices are the answers to choose from.
+func choices(q work.Question) []work.Option {
+	if len(q.Options) == 0 && len(q.Fields) == 1 {
+		return q.Fields[0].Options
+	}
+	return q.Options
+}
+
+// answerTo returns the answer that a text means.
+func answerTo(q work.Question, text string) (batch.Answer, error) {
+	options := choices(q)
+	i := slices.IndexFunc(options, func(o work.Option) bool {
+		return strings.EqualFold(o.ID, text) || strings.EqualFold(o.Label, text)
+	})
+	if n, err := strconv.Atoi(text); i < 0 && err == nil && n >= 1 && n <= len(options) {
+		i = n - 1
+	}
+	if i < 0 && len(q.Options) > 0 {
+		yes := strings.EqualFold(text, "yes") || strings.EqualFold(text, "y")
+		no := strings.EqualFold(text, "no") || strings.EqualFold(text, "n")
+		i = slices.IndexFunc(options, func(o work.Option) bool { return yes && o.Allow || no && !o.Allow })
+	}
+	var a work.Answer
+	switch {
+	case len(q.Options) > 0 && i < 0:
+		var names []string
+		for _, o := range options {
+			names = append(names, o.ID)
+		}
+		return batch.Answer{}, engine.Usagef("knack batch answer RUN "+names[0], "%q is none of %s", text,
+			strings.Join(names, ", "))
+	case len(q.Options) > 0:
+		a.Option = options[i].ID
+		if !options[i].Allow && q.Asker != string(engine.AskerPlan) {
+			return batch.Answer{No: true}, nil
+		}
+	case len(q.Fields) == 0:
+		return batch.Answer{}, errors.New("this question cannot be answered here")
+	default:
+		if i >= 0 {
+			text = options[i].ID
+		}
+		value, err := json.Marshal(text)
+		if err != nil {
+			return batch.Answer{}, err
+		}
+		a.Values = map[string]json.RawMessage{}
+		for _, f := range q.Fields {
+			a.Values[f.Name] = value
+		}
+	}
+	data, err := json.Marshal(a)
+	return batch.Answer{Value: data}, err
+}
+
+// answerWaiting asks the questions of runs that wait on the terminal, and returns how many were answered. An empty
+// line leaves a question open.
+func answerWaiting(c *cobra.Command, q batch.Queue, f batch.Filter) (n int, err error) {
+	f.States = []batch.State{batch.Waiting}
+	all, err := runs(c.Context(), q, f)
+	if err != nil {
+		return 0, err
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(c.ErrOrStderr(), "knack: no task waits for an answer")
+	}
+	in := bufio.NewReader(c.InOrStdin())
+	for _, r := range all {
+		for {
+			writeQuestion(c.ErrOrStderr(), r)
+			fmt.Fprint(c.ErrOrStderr(), "Answer (empty: later): ")
+			text, err := in.ReadString('\n')
+			if text = strings.TrimSpace(text); text == "" {
+				if err != nil {
+					return n, nil
+				}
+				break
+			}
+			a, err := answerTo(question(r), text)
+			if err != nil {
+				fmt.Fprintln(c.ErrOrStderr(), "knack:", plain.Line(err.Error()))
+				continue
+			}
+			n++
+			if err := sendAnswer(c, q, r, a); err != nil {
+				fmt.Fprintln(c.ErrOrStderr(), "knack:", plain.Line(err.Error()))
+			}
+			break
+		}
+	}
+	return n, nil
+}
+
+func batchReportCommand() *cobra.Command {
+	out, force := "", false
+	c := &cobra.Command{
+		Use: "report BATCH", Short: "Write a page about a batch: outcome, time, cost, what is not certain",
+		Args: exactly(1, "knack batch status"),
+		RunE: withQueue(func(c *cobra.Command, q batch.Queue, args []string) error {
+			x, err := findBatch(c.Context(), q, args[0])
+			if err != nil {
+				return err
+			}
+			all, err := runs(c.Context(), q, batch.Filter{Batch: x.Batch.ID, Rows: true})
+			if err != nil {
+				return err
+			}
+			page := batch.Report(*x.Batch, x.Totals, all)
+			if out == "-" {
+				_, err := c.OutOrStdout().Write(page)
+				return err
+			}
+			path := cmp.Or(out, "knack-"+x.Batch.ID+".html")
+			flags := os.O_CREATE | os.O_WRONLY | os.O_EXCL
+			if force || out == "" { // the default name is ours
+				flags = os.O_CREATE | os.O_WRONLY | os.O_TRUNC
+			}
+			f, err := os.OpenFile(path, flags, 0o600)
+			if errors.Is(err, os.ErrExist) {
+				return engine.Usagef("knack batch report "+args[0]+" --force -o "+plain.Line(path), "%s exists", path)
+			}
+			if err != nil {
+				return err
+			}
+			_, err = f.Write(page)
+			if err = errors.Join(err, f.Close()); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(c.OutOrStdout(), plain.Line(path))
+			return err
+		}),
+	}
+	c.Flags().StringVarP(&out, "output", "o", "", "the file; - is stdout; default: knack-BATCH.html")
+	c.Flags().BoolVar(&force, "force", false, "replace an existing file")
+	return c
+}

@@ -1,0 +1,324 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/plugin"
+	"github.com/knack-agent/knack/engine/project/config"
+	"github.com/knack-agent/knack/engine/project/install"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/sources"
+)
+
+func pluginCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "plugin",
+		Short: "Install, update and verify plugins",
+		Long: `Install, update and verify plugins: bundles of skills, commands, agents, hooks and
+MCP servers. Before anything is installed, one page shows what it brings and what it
+may run. Nothing of a plugin runs while it is installed.
+
+Every file is recorded in skills.lock and verified when the plugin is loaded and
+before anything of it runs. If a file was changed, added or removed, the plugin is
+not used until you accept the difference (knack skill diff, knack skill accept).`,
+		Args: noArguments,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(pluginListCommand(), pluginShowCommand(), pluginAddCommand(), pluginRemoveCommand(),
+		pluginSwitchCommand("enable", true), pluginSwitchCommand("disable", false), pluginUpdateCommand(),
+		pluginImportCommand(),
+		pluginValidateCommand(), marketplaceCommand())
+	return c
+}
+
+// A pluginScope is where a plugin is switched on.
+type pluginScope struct{ project, local bool }
+
+func (s *pluginScope) register(c *cobra.Command) {
+	c.Flags().BoolVar(&s.project, "project", false, "in the project's .knack/settings.json, for everybody who works on it")
+	c.Flags().BoolVar(&s.local, "local", false, "in the project's .knack/settings.local.json, for you alone")
+	c.MarkFlagsMutuallyExclusive("project", "local")
+}
+
+// settings returns the settings file of the scope.
+func (s *pluginScope) settings() (string, error) {
+	if !s.project && !s.local {
+		return filepath.Join(engine.Env(nil).ConfigDir(), "settings.json"), nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	name := "settings.json"
+	if s.local {
+		name = "settings.local.json"
+	}
+	return filepath.Join(sources.Root(dir), ".knack", name), nil
+}
+
+// set switches a plugin on or off; nil removes the switch.
+func (s *pluginScope) set(id string, value json.RawMessage) (string, error) {
+	path, err := s.settings()
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return "", err
+	}
+	return path, config.Set(path, "enabledPlugins."+id, value)
+}
+
+// pluginJSON is a plugin as `plugin list --json` prints it.
+type pluginJSON struct {
+	ID      string        `json:"id"`
+	Version string        `json:"version"`
+	Source  plugin.Source `json:"source"`
+	Commit  string        `json:"commit,omitempty"`
+	Tree    string        `json:"tree"`
+	Enabled bool          `json:"enabled"`
+	Path    string        `json:"path"`
+	State   string        `json:"state"` // ok, or how it differs from the lock
+}
+
+func pluginListCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the installed plugins",
+		Example: "  knack plugin list --json",
+		Args:    noArguments,
+		RunE: func(c *cobra.Command, _ []string) error {
+			x, err := newInstaller(c, installFlags{})
+			if err != nil {
+				return err
+			}
+			defer x.Close()
+			s, lock, on := x.store, x.lock, x.project.Plugins().Enabled()
+			all := []pluginJSON{}
+			for _, id := range install.IDs(lock.Plugins) {
+				it := lock.Plugins[id]
+				state := "ok"
+				if drift, err := it.Files.Verify(s.Path(it)); err != nil {
+					state = err.Error()
+				} else if !drift.IsZero() {
+					state = drift.String()
+				}
+				all = append(all, pluginJSON{ID: id, Version: it.Version, Source: it.Source, Commit: it.Commit, Tree: it.Tree,
+					Enabled: on[id], Path: s.Path(it), State: state})
+			}
+			if wantsJSON(c) {
+				return writeJSON(c.OutOrStdout(), all)
+			}
+			if len(all) == 0 {
+				fmt.Fprintln(c.ErrOrStderr(), "no plugin is installed")
+				fmt.Fprintln(c.ErrOrStderr(), "knack: hint: knack plugin add --help")
+				return nil
+			}
+			rows := [][]string{{"PLUGIN", "VERSION", "STATE", "SOURCE"}}
+			for _, x := range all {
+				state := "off"
+				if x.Enabled {
+					state = "on"
+				}
+				if x.State != "ok" {
+					state = "not used: " + x.State
+				}
+				rows = append(rows, []string{x.ID, x.Version, state, x.Source.String()})
+			}
+			writeTable(c.OutOrStdout(), rows)
+			return nil
+		},
+	}
+	resultJSON(c)
+	return c
+}
+
+func pluginShowCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:     "show NAME@MARKETPLACE | DIR",
+		Short:   "Show what a plugin brings and what it may run",
+		Example: "  knack plugin show tools@acme\n  knack plugin show ./my-plugin",
+		Args:    exactly(1, "knack plugin show NAME@MARKETPLACE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return withPlugin(c.Context(), args[0], func(st *install.Staged, id string, page install.Page) error {
+				if wantsJSON(c) {
+					return writeJSON(c.OutOrStdout(), page)
+				}
+				page.Write(c.OutOrStdout(), st, id)
+				return nil
+			})
+		},
+	}
+	resultJSON(c)
+	return c
+}
+
+func pluginValidateCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "validate DIR",
+		Short: "Check a plugin or a marketplace for mistakes",
+		Long: `Check a plugin or a marketplace for mistakes. Exit code 1 means that something would
+be left out.`,
+		Example: "  knack plugin validate .",
+		Args:    exactly(1, "knack plugin validate DIR"),
+		RunE: func(c *cobra.Command, args []string) error {
+			var problems []knack.Problem
+			root, err := os.OpenRoot(args[0])
+			if err != nil {
+				return err
+			}
+			defer root.Close()
+			found, err := plugin.ReadMarketplace(plugin.FS(root))
+			if found != nil {
+				if err != nil {
+					return err
+				}
+				problems = append(problems, found.Problems...)
+				for _, e := range found.Entries {
+					if info, err := root.Stat(e.Source.Path); e.Source.Kind == plugin.Path && (err != nil || !info.IsDir()) {
+						problems = append(problems, knack.Problem{Code: knack.CodePluginInvalid, Severity: knack.Error,
+							Path: found.File, Message: fmt.Sprintf("%s: %s is not a directory", e.Name, plain.Line(e.Source.Path))})
+					}
+				}
+				fmt.Fprintf(c.OutOrStdout(), "marketplace %s: %s\n", found.Name, count(len(found.Entries), "plugin"))
+			}
+			err = withPlugin(c.Context(), args[0], func(st *install.Staged, _ string, page install.Page) error {
+				if st.Plugin.IsEmpty() && found != nil {
+					return nil
+				}
+				if st.Plugin.IsEmpty() && st.Manifest == "" {
+					return engine.Usagef("ls "+plain.Line(args[0]), "%s is not a plugin", plain.Line(args[0]))
+				}
+				problems = append(problems, page.Problems...)
+				page.Write(c.OutOrStdout(), st, st.Plugin.Name)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			for _, x := range problems {
+				if found != nil {
+					fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", x.Severity, x)
+				}
+			}
+			if wrong := mistakes(problems); wrong > 0 {
+				return fmt.Errorf("plugin validate: %s", count(wrong, "mistake"))
+			}
+			return nil
+		},
+	}
+	return c
+}
+
+// withPlugin describes an installed plugin or one in a directory.
+func withPlugin(ctx context.Context, arg string, show func(*install.Staged, string, install.Page) error) error {
+	dir, id, it := arg, arg, install.Item{Source: plugin.Source{Kind: plugin.Path, Path: arg}}
+	if _, _, ok := install.Split(arg); ok {
+		s, lock, err := userLock()
+		if err != nil {
+			return err
+		}
+		if lock.Plugins[arg] == nil {
+			return &engine.Error{Err: fmt.Errorf("%s is not installed", plain.Line(arg)), Hint: "knack plugin list"}
+		}
+		it = *lock.Plugins[arg]
+		dir = s.Path(&it)
+	} else {
+		abs, err := filepath.Abs(arg)
+		if err != nil {
+			return err
+		}
+		dir, id = abs, ""
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	name, _, _ := strings.Cut(id, "@")
+	if id == "" {
+		name = filepath.Base(dir)
+	}
+	p := plugin.Read(plugin.FS(root), plugin.Options{Name: name, Entry: it.Entry})
+	if id == "" {
+		id = p.Name
+		if it.Files, err = install.Hash(dir); err != nil {
+			return err
+		}
+		it.Tree = it.Files.Tree()
+	}
+	return show(&install.Staged{Plugin: p, Item: it, Dir: dir}, id, install.Describe(ctx, p, dir))
+}
+
+func pluginRemoveCommand() *cobra.Command {
+	var scope pluginScope
+	c := &cobra.Command{
+		Use:     "remove NAME@MARKETPLACE",
+		Short:   "Remove a plugin and its files",
+		Long:    "Remove a plugin and its files. The data that its hooks and servers wrote stays.",
+		Example: "  knack plugin remove tools@acme",
+		Args:    exactly(1, "knack plugin remove NAME@MARKETPLACE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := userStore()
+			if err != nil {
+				return err
+			}
+			if err := s.Remove(args[0]); err != nil {
+				return &engine.Error{Err: err, Hint: "knack plugin list"}
+			}
+			if _, err := scope.set(args[0], nil); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s was removed\n", plain.Line(args[0]))
+			return nil
+		},
+	}
+	scope.register(c)
+	return c
+}
+
+func pluginSwitchCommand(word string, on bool) *cobra.Command {
+	var scope pluginScope
+	c := &cobra.Command{
+		Use:     word + " NAME@MARKETPLACE",
+		Short:   map[bool]string{true: "Use an installed plugin", false: "Do not use a plugin, without removing it"}[on],
+		Example: "  knack plugin " + word + " tools@acme",
+		Args:    exactly(1, "knack plugin "+word+" NAME@MARKETPLACE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			_, market, ok := install.Split(args[0])
+			if !ok {
+				return engine.Usagef("knack plugin list", "%q is not NAME@MARKETPLACE", plain.Line(args[0]))
+			}
+			if _, lock, err := userLock(); err == nil && lock.Plugins[args[0]] == nil && market != "builtin" {
+				fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s is not installed (knack plugin list)\n", plain.Line(args[0]))
+			}
+			value, _ := json.Marshal(on)
+			path, err := scope.set(args[0], value)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(c.OutOrStdout(), "%s is %sd in %s\n", plain.Line(args[0]), word, plain.Line(path))
+			return nil
+		},
+	}
+	scope.register(c)
+	return c
+}
+
+// mistakes counts the problems by which something is left out.
+func mistakes(problems []knack.Problem) (n int) {
+	for _, x := range problems {
+		if x.Severity != knack.Info {
+			n++
+		}
+	}
+	return n
+}

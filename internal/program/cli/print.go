@@ -1,0 +1,264 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/program/control"
+	"github.com/knack-agent/knack/run/agent"
+)
+
+// print runs one prompt and exits (`knack -p`). With structured input, it runs one prompt
+// after the other.
+func (f *runFlags) print(c *cobra.Command, args []string) error {
+	var out control.Output
+	var messages *control.Messages // input of stream-json
+	switch f.outputFormat {
+	case "text":
+		out = &textOutput{w: c.OutOrStdout(), errs: c.ErrOrStderr()}
+	case "json":
+		out = jsonOutput{control.NewMessages(c.OutOrStdout(), false), c.ErrOrStderr()}
+	case "stream-json":
+		messages = control.NewMessages(c.OutOrStdout(), true)
+		messages.Partial, messages.HookEvents = f.partial, f.hookEvents
+		if f.mirror {
+			messages.SetMirror(claudeDir())
+			f.imported = messages.MirrorAfter
+		}
+		out = messages
+	default:
+		return engine.Usagef("--output-format text, json or stream-json", "--output-format %s: unknown format",
+			f.outputFormat)
+	}
+	var in agent.Input
+	switch f.inputFormat {
+	case "text":
+		var err error
+		if in, err = prompt(c.InOrStdin(), args); err != nil {
+			return err
+		}
+	case "stream-json":
+		if len(args) > 0 {
+			return engine.Usagef("pipe lines of JSON into knack -p --input-format stream-json",
+				"a prompt and structured input cannot be given together")
+		}
+	default:
+		return engine.Usagef("--input-format text or stream-json", "--input-format %s: unknown format", f.inputFormat)
+	}
+	ctx, stop := signals(c.Context())
+	defer stop()
+	e, err := f.open(c)
+	if err != nil {
+		return err
+	}
+	shown := notices{w: c.ErrOrStderr()}
+	defer shown.close(e)
+	var schema *control.Schema
+	if c.Flags().Changed("json-schema") {
+		if schema, err = control.ReadSchema(f.jsonSchema); err != nil {
+			return err
+		}
+		f.appendPrompt = append(f.appendPrompt, schema.Prompt())
+	}
+	if f.inputFormat == "stream-json" {
+		go e.Watch(ctx)
+		var stdout *os.File
+		if w, ok := c.OutOrStdout().(*resultWriter); ok {
+			stdout, _ = w.w.(*os.File)
+		}
+		return control.Serve(ctx, control.Options{
+			In: c.InOrStdin(), Out: out, Stdout: stdout, Messages: messages, Schema: schema, Show: shown.print,
+			Prompts: f.permissionPrompt == "stdio", Unattended: f.permissionPrompts == "none", Replay: f.replay,
+			MaySave: f.hostMaySave, Timeout: f.hostTimeout,
+			Start: func(ctx context.Context, person engine.Person, edit func(*engine.SessionOptions)) (*engine.Session, error) {
+				return f.start(ctx, e, person, edit, c.ErrOrStderr())
+			},
+		})
+	}
+	edit := func(o *engine.SessionOptions) {
+		schema.Edit(o)
+		messages.Edit(o)
+	}
+	s, err := f.start(ctx, e, nil, edit, c.ErrOrStderr())
+	if f.known != nil {
+		defer func() {
+			shown.known = nil // what is found when the engine is closed is printed
+			f.known.close(c.ErrOrStderr(), e.Project())
+		}()
+	}
+	if err != nil {
+		return err
+	}
+	if !f.verbose {
+		shown.known = f.known
+		if text, ok := out.(*textOutput); ok {
+			text.known = f.known
+		}
+	}
+	r := &control.Runner{Conversation: engine.Converse(s), Out: &steadyOutput{Output: out}, Schema: schema,
+		Show: shown.print}
+	if in, err = s.Attach(ctx, in); err != nil {
+		return err
+	}
+	for _, a := range args {
+		path, ok := strings.CutPrefix(a, "@")
+		if !ok || path == "" || slices.Contains(in.Touched, s.Path(path)) {
+			continue
+		}
+		// "@" also begins sentences, agents and resources of servers; these are not paths.
+		if strings.ContainsFunc(path, unicode.IsSpace) || strings.HasPrefix(path, "agent-") || strings.Contains(path, "://") {
+			continue
+		}
+		why := "there is no such file to attach"
+		if info, err := os.Stat(s.Path(path)); err == nil && !info.Mode().IsRegular() {
+			why = "only files can be attached"
+		}
+		return engine.Usagef("ls "+plain.Line(filepath.Dir(path)), "%s: %s", plain.Line(path), why)
+	}
+	if err := r.Begin(ctx); err != nil {
+		return err
+	}
+	err = r.Turn(ctx, in)
+	if f.outputFormat == "text" { // the others have them in their result
+		fmt.Fprint(c.ErrOrStderr(), refusedLine(r.Report.Refused))
+	}
+	if ctx.Err() == nil {
+		unanswered := s.MCP().Unanswered() // before print: a server that fails meanwhile is in one of both
+		shown.printWith(e, unanswered)
+	}
+	return err
+}
+
+// refusedLine says how many calls were refused, of which only the model was told, and what would permit them; "" if
+// there are none.
+func refusedLine(refused []engine.Refused) string {
+	if len(refused) == 0 {
+		return ""
+	}
+	var tools, rules []string
+	for _, r := range refused {
+		if !slices.Contains(tools, r.Tool) {
+			tools = append(tools, r.Tool)
+		}
+		for _, rule := range r.By.Suggest {
+			if !slices.Contains(rules, rule) {
+				rules = append(rules, rule)
+			}
+		}
+	}
+	line := fmt.Sprintf("knack: %s refused (%s)", plain.Count(len(refused), "call"), plain.Line(strings.Join(tools, ", ")))
+	const most = 5 // rules that fit a line which somebody reads
+	for i, rule := range rules {
+		switch {
+		case i == most:
+			return line + " and " + plain.Count(len(rules)-most, "more rule") + "\n"
+		case i == 0:
+			line += "; to permit:"
+		}
+		line += " --allow '" + strings.ReplaceAll(plain.Line(rule), "'", `'\''`) + "'"
+	}
+	return line + "\n"
+}
+
+// prompt returns the words of the command line, which the user typed, preceded by the text
+// piped to standard input, which counts as not typed.
+func prompt(stdin io.Reader, args []string) (agent.Input, error) {
+	words := strings.Join(args, " ")
+	piped, err := readPipe(stdin)
+	if err != nil {
+		return agent.Input{}, err
+	}
+	text := words
+	if piped != "" {
+		text = strings.TrimRight(piped, "\n")
+		if words != "" {
+			text += "\n\n" + words
+		}
+	}
+	if strings.TrimSpace(text) == "" {
+		return agent.Input{}, engine.Usagef("knack -p 'your prompt'", "the prompt is empty")
+	}
+	return agent.Input{Text: text, Typed: words}, nil
+}
+
+// readsTerminal reports whether nothing is piped in: standard input is a terminal, or empty
+// (/dev/null).
+func readsTerminal(stdin io.Reader) bool {
+	f, ok := stdin.(*os.File)
+	if !ok {
+		return false
+	}
+	fi, err := f.Stat()
+	return err != nil || fi.Mode()&os.ModeCharDevice != 0
+}
+
+// maxPipe is the maximum size of piped input in bytes.
+const maxPipe = 10 << 20
+
+// readPipe reads standard input if it is a pipe or a file.
+func readPipe(stdin io.Reader) (string, error) {
+	if readsTerminal(stdin) {
+		return "", nil
+	}
+	data, err := io.ReadAll(io.LimitReader(stdin, maxPipe+1))
+	if err != nil {
+		return "", fmt.Errorf("standard input: %w", err)
+	}
+	if len(data) > maxPipe {
+		return "", fmt.Errorf("standard input: more than %d MiB", maxPipe>>20)
+	}
+	return string(data), nil
+}
+
+// repeatedSignals is the time in which more signals have no effect after the first one, which still ends the commands
+// that run. Programs on Node.js send SIGTERM twice within a millisecond.
+const repeatedSignals = 2 * time.Second
+
+// signals returns a context that the first SIGINT, SIGTERM or SIGHUP cancels. A signal that comes later
+// than repeatedSignals after the first ends the program at once, even if commands are still running.
+func signals(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	end := func(why string, exit engine.ExitCode) { cancel(&engine.Error{Err: errors.New(why), Exit: exit}) }
+	ch := make(chan os.Signal, 1)
+	signal.Notify(ch, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	done := make(chan struct{})
+	go func() {
+		select {
+		case s := <-ch:
+			switch s {
+			case os.Interrupt:
+				end("interrupted", engine.ExitInterrupted)
+			case syscall.SIGHUP:
+				end("hung up", engine.ExitHungUp)
+			default:
+				end("terminated", engine.ExitTerminated)
+			}
+		case <-done:
+			signal.Stop(ch)
+			return
+		}
+		select {
+		case <-time.After(repeatedSignals):
+			signal.Stop(ch)
+		case <-done: // the program ends; a repeated signal must not change its exit code
+		}
+	}()
+	return ctx, func() {
+		close(done)
+		cancel(nil)
+	}
+}

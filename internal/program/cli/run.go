@@ -1,0 +1,358 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/program/control"
+	"github.com/knack-agent/knack/run/agent"
+	"github.com/knack-agent/knack/run/session"
+)
+
+// runFlags are the flags of commands that run a conversation.
+type runFlags struct {
+	known *knownWarnings // set by start
+	projectFlags
+	agents       string
+	templates    []string
+	printing     bool
+	outputFormat string
+	inputFormat  string
+	partial      bool
+
+	// Flags that hosts pass.
+	replay           bool
+	permissionPrompt string
+	// permissionPrompts is none if nobody answers questions.
+	permissionPrompts string
+	policy            []string
+	resumeAt          string
+	thinking          string
+	agent             string
+	fallback          []string
+	betas             []string
+	taskBudget        int
+	mirror            bool
+	imported          func(last string) // called with the UUID of the last message of an imported transcript; may be nil
+	hookEvents        bool
+	debugFile         string
+	hostMaySave       bool
+	hostTimeout       time.Duration
+	settingSources    string
+	allowBypass       bool
+	problems          []knack.Problem // unknown flags that were ignored
+
+	model     string
+	effort    string
+	allow     []string
+	ask       []string
+	deny      []string
+	mode      string
+	maxTurns  int
+	maxCost   float64
+	noSession bool
+	sessionID string
+	resume    string
+	pick      bool // -r without an ID: the user picks the session
+	cont      bool
+	fork      bool
+
+	skipPermissions bool
+	sandbox         string
+	tools           string
+	systemPrompt    string
+	appendPrompt    []string
+	jsonSchema      string
+	verbose         bool
+	workspace       string
+	worktree        string
+	index           bool
+	debug           string
+}
+
+// A ruleList is a flag value: permission rules separated by commas and blanks outside of
+// parentheses. Each use of the flag adds to the list.
+type ruleList []string
+
+func (l *ruleList) Set(s string) error {
+	*l = append(*l, knack.SplitRules(s)...)
+	return nil
+}
+
+func (l *ruleList) String() string { return strings.Join(*l, ", ") }
+func (l *ruleList) Type() string   { return "rules" }
+
+// chosenTools returns the value of --tools; an empty value means "none".
+func chosenTools(c *cobra.Command, tools string) string {
+	if c.Flags().Changed("tools") && strings.Trim(tools, ", \t\n") == "" {
+		return "none"
+	}
+	return tools
+}
+
+func (f *runFlags) register(c *cobra.Command) {
+	f.projectFlags.register(c)
+	f.registerServers(c)
+	fs := c.Flags()
+	fs.BoolVarP(&f.printing, "print", "p", false, "print one answer and exit")
+	fs.StringVar(&f.outputFormat, "output-format", "text", "text, json or stream-json")
+	fs.StringVar(&f.inputFormat, "input-format", "text",
+		"text, or stream-json: prompts on standard input, each a line of JSON")
+	fs.BoolVar(&f.partial, "include-partial-messages", false, "with stream-json: also print answers piece by piece")
+	fs.StringVar(&f.model, "model", "", "the model: provider/name, or an alias")
+	fs.StringVar(&f.effort, "effort", "", "low, medium, high, xhigh, max, or a number of thinking tokens")
+	fs.Var((*ruleList)(&f.allow), "allow", "permission rules that allow, such as 'Bash(git status), Read'")
+	fs.Var((*ruleList)(&f.ask), "ask", "permission rules that ask")
+	fs.Var((*ruleList)(&f.deny), "deny", "permission rules that deny")
+	fs.BoolVar(&f.skipPermissions, "dangerously-skip-permissions", false, "run without asking; deny rules still apply")
+	fs.Var((*ruleList)(&f.allow), "allowed-tools", "the same as --allow")
+	fs.Var((*ruleList)(&f.deny), "disallowed-tools", "the same as --deny")
+	fs.StringVar(&f.sandbox, "sandbox", "", "auto, require or off")
+	fs.StringVar(&f.tools, "tools", "", "the tools: names, none, all, readOnly, coding, default, or changes such as "+
+		"+grep,-bash")
+	fs.StringVar(&f.systemPrompt, "system-prompt", "", "replace the system prompt")
+	fs.StringVar(&f.jsonSchema, "json-schema", "", "with -p: answer with JSON that matches this schema: a `FILE`, "+
+		"or JSON")
+	fs.StringArrayVar(&f.appendPrompt, "append-system-prompt", nil, "add `TEXT` to the system prompt")
+	fs.StringVar(&f.workspace, "workspace", "", "where tools act: a directory, ssh://host/dir or docker://container/dir")
+	fs.StringVar(&f.worktree, "worktree", "", "work in a git worktree and on a branch of its own, knack/`NAME`")
+	fs.Lookup("worktree").NoOptDefVal = anyWorktree
+	fs.BoolVar(&f.index, "index", false, "name the skills in the system prompt, so that the model reads them as files, "+
+		"instead of offering the Skill tool")
+	fs.StringVar(&f.agents, "agents", "", "define agents, as `JSON`: {\"name\": {\"description\": …, \"prompt\": …}}")
+	fs.StringArrayVar(&f.templates, "prompt-template", nil,
+		"also use the prompt template, or directory of templates, at `PATH`, without asking for trust")
+	fs.StringVar(&f.debug, "debug", "",
+		"log to a file and print its path: everything, or only the topics "+strings.Join(engine.DebugTopics, ", "))
+	fs.Lookup("debug").NoOptDefVal = "all"
+	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show every problem")
+	fs.StringVar(&f.mode, "permission-mode", "", "default, acceptEdits, plan, dontAsk or bypassPermissions")
+	fs.IntVar(&f.maxTurns, "max-turns", 0, "stop after this many requests (200 with -p)")
+	fs.Float64Var(&f.maxCost, "max-cost", 0, "stop after spending this many US dollars")
+	fs.BoolVar(&f.noSession, "no-session", false, "do not write the session to disk")
+	fs.StringVar(&f.sessionID, "session-id", "", "the ID of the new session")
+	fs.BoolVarP(&f.cont, "continue", "c", false, "continue the last session of this directory")
+	fs.StringVarP(&f.resume, "resume", "r", "", "continue the session with this `ID`; without an ID: pick one from a list")
+	fs.BoolVar(&f.fork, "fork-session", false, "with -c or -r: continue in a copy of the session")
+	f.registerHost(fs)
+}
+
+// open opens the directory without starting a session.
+func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
+	ctx, stderr := c.Context(), c.ErrOrStderr()
+	for name, limit := range map[string]float64{"max-turns": float64(f.maxTurns), "max-cost": f.maxCost,
+		"max-budget-usd": f.maxCost, "task-budget": float64(f.taskBudget)} {
+		if c.Flags().Changed(name) && !(limit > 0) { // written this way to reject NaN
+			return nil, engine.Usagef("knack --"+name+" 1", "--%s must be more than 0", name)
+		}
+	}
+	o := f.options()
+	err := f.checkHost()
+	if err != nil {
+		return nil, err
+	}
+	o.Policy, o.Betas, o.TaskBudget = f.policy, f.betas, f.taskBudget
+	if o.Layers, err = f.layers(c); err != nil {
+		return nil, err
+	}
+	log, err := openDebug(f.debug, f.debugFile, stderr)
+	if err != nil {
+		return nil, err
+	}
+	o.Debug, o.StartDebug = log.logger(), log.start
+	o.Workspace, o.Index, o.Templates, o.Values = f.workspace, f.index, f.templates, f.values()
+	if f.agents != "" {
+		if o.Agents, o.Problems, err = agent.ParseDefinitions(f.agents, knack.Explicit,
+			part.KnownTools().AllNames()...); err != nil {
+			return nil, engine.Usagef(`--agents '{"reviewer": {"description": "Reviews code", "prompt": "You review code."}}'`,
+				"--agents: %w", err)
+		}
+	}
+	o.Problems = append(o.Problems, f.problems...)
+	return engine.Open(ctx, o)
+}
+
+// start starts the session that the flags describe and prints the problems of the project and
+// of the session. edit, if not nil, may change the session's options first.
+func (f *runFlags) start(ctx context.Context, e *engine.Engine, person engine.Person, edit func(*engine.SessionOptions),
+	stderr io.Writer) (*engine.Session, error) {
+	if err := f.checkSession(); err != nil {
+		return nil, err
+	}
+	known := readWarnings()
+	f.known = known
+	show := func(problems []knack.Problem) {
+		if !f.verbose {
+			problems = known.aFew(oneOfUntrusted(known.newOnes(problems)))
+		}
+		printProblems(stderr, e.Project(), problems, f.verbose)
+	}
+	show(e.Problems())
+	o := engine.SessionOptions{
+		ID: f.sessionID, Resume: f.resume, Latest: f.cont, Fork: f.fork, Forget: f.noSession,
+		Agent: f.agent, Model: f.model, Fallback: f.fallback, Effort: f.effort, Tools: f.tools, System: f.systemPrompt,
+		Append: f.appendPrompt,
+	}
+	if f.printing {
+		o.Wait, o.Requests, o.Timeout = true, 200, 120*time.Second
+		o.Waiting = func(servers []string) {
+			fmt.Fprintln(stderr, "knack: waiting for MCP servers whose tools are not known yet (the setting mcp.firstWait): "+
+				plain.Line(strings.Join(servers, ", ")))
+		}
+	}
+	if f.resumeAt != "" {
+		o.Until = func(log *session.Log) (int, error) { return control.EntryOf(log, f.resumeAt) }
+	}
+	if f.mirror {
+		if err := f.mirrored(&o); err != nil {
+			return nil, err
+		}
+	}
+	if edit != nil {
+		edit(&o)
+	}
+	if o.Resume != "" || o.Latest {
+		steadyGC() // reading a long session makes much garbage
+	}
+	s, err := e.Start(ctx, person, o)
+	if err != nil {
+		return nil, err
+	}
+	show(s.Problems())
+	if !f.printing || f.inputFormat != "text" { // otherwise print closes it
+		known.close(stderr, e.Project())
+	}
+	if !f.printing || f.inputFormat != "text" { // otherwise see steadyOutput
+		steadyGC()
+	}
+	return s, nil
+}
+
+// notices prints the problems that an engine finds while it runs, each only once.
+type notices struct {
+	w       io.Writer
+	printed int
+	known   *knownWarnings                        // nil: none, everything is printed
+	talking func([]knack.Problem) []knack.Problem // chooses what a conversation prints; nil: everything
+}
+
+func (n *notices) print(e *engine.Engine) { n.printWith(e, nil) }
+
+// printWith prints more problems with those of the engine.
+func (n *notices) printWith(e *engine.Engine, more []knack.Problem) {
+	all := e.Notices()
+	found := slices.Concat(all[n.printed:], more)
+	if n.printed = len(all); n.talking != nil && len(found) > 0 {
+		found = n.talking(found)
+	}
+	ofServer := func(x knack.Problem) bool { return x.Code == knack.CodeMCPServer && x.Severity == knack.Warn }
+	if n.known != nil {
+		found = slices.DeleteFunc(found, func(x knack.Problem) bool {
+			if ofServer(x) {
+				n.known.ofServer(x)
+			}
+			return ofServer(x) || x.Code == knack.CodeSandbox && x.Severity == knack.Warn && x.Path != "" && n.known.ofSandbox(x)
+		})
+	}
+	servers := 0
+	for _, x := range found {
+		if ofServer(x) {
+			servers++
+		}
+	}
+	for _, x := range found {
+		if servers <= fewServers || !ofServer(x) {
+			printProblem(n.w, e.Project(), x)
+		}
+	}
+	if servers > fewServers {
+		printProblem(n.w, e.Project(), serverProblems(servers, ""))
+	}
+}
+
+// serverProblems stands for several problems of servers.
+func serverProblems(n int, more string) knack.Problem {
+	return knack.Problem{Code: knack.CodeMCPServer, Severity: knack.Warn,
+		Message: plain.Count(n, "problem") + " of MCP servers" + more, Hint: "knack mcp test"}
+}
+
+// fewServers is how many problems of servers are printed one by one.
+const fewServers = 2
+
+// close closes an engine and prints the problems that are found then, such as a file that was renamed because it
+// appeared under a protected name.
+func (n *notices) close(e *engine.Engine) {
+	e.Close()
+	n.print(e)
+}
+
+// closeEngine closes an engine whose problems were shown elsewhere, and prints those that are found then.
+func closeEngine(e *engine.Engine, stderr io.Writer) {
+	n := notices{w: stderr, printed: len(e.Notices())}
+	n.close(e)
+}
+
+// values returns the settings that flags override.
+func (f *runFlags) values() map[string]any {
+	v := map[string]any{}
+	text := func(key, s string) {
+		if s != "" {
+			v[key] = s
+		}
+	}
+	text("model", f.model)
+	text("effort", f.effort)
+	text("permissions.defaultMode", f.mode)
+	text("sandbox.mode", f.sandbox)
+	if f.skipPermissions {
+		v["permissions.defaultMode"] = string(permission.Bypass)
+	}
+	list := func(key string, l []string) {
+		if len(l) > 0 {
+			v[key] = l
+		}
+	}
+	list("permissions.allow", f.allow)
+	list("permissions.ask", f.ask)
+	list("permissions.deny", f.deny)
+	if f.maxTurns > 0 {
+		v["limits.turns"] = f.maxTurns
+	}
+	if f.maxCost > 0 {
+		v["limits.cost"] = f.maxCost
+	}
+	return v
+}
+
+// checkSession rejects flags that contradict each other about the session.
+func (f *runFlags) checkSession() error {
+	old := f.cont || f.resume != ""
+	switch {
+	case f.pick && (f.cont || f.fork || f.noSession || f.sessionID != ""):
+		return engine.Usagef("knack session list", "-r (--resume) needs the ID of a session with these flags")
+	case f.cont && f.resume != "":
+		return engine.Usagef("knack -r "+f.resume, "-c and -r cannot be used together")
+	case f.noSession && old:
+		return engine.Usagef("knack -c --fork-session leaves the session unchanged",
+			"--no-session cannot be used with -c or -r")
+	case f.noSession && f.sessionID != "":
+		return engine.Usagef("knack --session-id ID", "--no-session and --session-id cannot be used together")
+	case f.fork && !old:
+		return engine.Usagef("knack -c --fork-session", "--fork-session needs -c or -r ID")
+	case f.sessionID != "" && old && !f.fork:
+		return engine.Usagef("knack --fork-session --session-id ID",
+			"--session-id names a new session; -c and -r continue an old one")
+	}
+	return nil
+}

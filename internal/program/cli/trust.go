@@ -1,0 +1,296 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack/bundled"
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/command"
+	"github.com/knack-agent/knack/engine/project/trust"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/run/mcp"
+	"github.com/knack-agent/knack/sources"
+)
+
+// openProject reads the approvals of the project that contains dir.
+func openProject(dir string) (*trust.Project, error) {
+	var env engine.Env
+	p, err := trust.Open(env.StateDir()).Project(sources.Root(dir))
+	if err != nil {
+		return nil, &engine.Error{Err: fmt.Errorf("the list of approvals cannot be read: %w", err),
+			Hint: "knack trust --revoke starts a new one"}
+	}
+	p.Bundled = bundled.Names()
+	return p, nil
+}
+
+type trustFlags struct {
+	show, json, yes, revoke, links bool
+	network, write                 string
+}
+
+func trustCommand() *cobra.Command {
+	var f trustFlags
+	c := &cobra.Command{
+		Use:   "trust [DIR]",
+		Short: "Approve what a project provides",
+		Long: `A project's skills, commands, templates, agents, hooks, servers and settings do
+nothing until you approve them. This command shows what the project in DIR (default:
+this directory) would load, and asks for your approval. The approval is bound to the
+content: if a byte changes, you are asked again and shown the difference. So run it
+again after you edit a skill of the project yourself. Skills that you name with
+--skill, and those in $XDG_CONFIG_HOME/knack/skills, need no approval.
+
+Approvals are stored in $XDG_STATE_HOME/knack, never in the project.`,
+		Args: atMostOne,
+		RunE: func(c *cobra.Command, args []string) error {
+			dir := "."
+			if len(args) == 1 {
+				dir = args[0]
+			}
+			return f.run(c, dir)
+		},
+	}
+	fs := c.Flags()
+	fs.BoolVar(&f.show, "show", false, "show what would be loaded, without asking")
+	fs.BoolVar(&f.json, "json", false, "print JSON")
+	fs.BoolVarP(&f.yes, "yes", "y", false, "approve without being asked")
+	fs.BoolVar(&f.revoke, "revoke", false, "withdraw all approvals and saved rules of the project")
+	fs.BoolVar(&f.links, "links", false, "also approve the targets of links that lead out of the project")
+	fs.StringVar(&f.network, "mcp-network", "", "which hosts the project's MCP servers may reach: none, all, "+
+		"or `HOSTS` separated by commas")
+	fs.StringVar(&f.write, "mcp-write", "", "where the project's MCP servers may write besides the project: none, "+
+		"or `DIRS` separated by commas")
+	c.MarkFlagsMutuallyExclusive("show", "yes", "revoke")
+	c.MarkFlagsMutuallyExclusive("json", "yes", "revoke")
+	return c
+}
+
+func (f *trustFlags) run(c *cobra.Command, dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return engine.Usagef("knack trust --help", "%s: no such directory", plain.Line(dir))
+	}
+	p, err := openProject(dir)
+	if err != nil {
+		return err
+	}
+	if engine.Env(nil).StateDir() == "" && !f.show && !f.json {
+		return engine.ErrNoState("no approval can be changed")
+	}
+	if f.revoke {
+		if err := p.Revoke(); err != nil {
+			return err
+		}
+		fmt.Fprintf(c.OutOrStdout(), "trust in %s was removed\n", plain.Line(p.Root()))
+		return nil
+	}
+	if f.json {
+		report, err := engine.ReadTrust(c.Context(), engine.Env(nil), dir, f.links)
+		if err != nil {
+			return err
+		}
+		if report.Unread != nil {
+			fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", plain.Line(report.Unread.Error()))
+		}
+		return printTrustJSON(c.OutOrStdout(), report)
+	}
+	items, err := p.Scan(c.Context(), dir, f.links)
+	if err != nil {
+		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", plain.Line(err.Error()))
+	}
+	rules, err := p.KeptRules()
+	if err != nil {
+		return err
+	}
+	if f.network != "" {
+		network, err := mcp.ParseNetwork(f.network)
+		if err != nil {
+			return engine.Usagef("knack trust --help", "--mcp-network: %w", err)
+		}
+		for i := range items {
+			if it := &items[i]; it.Programs && it.Refused == "" {
+				it.Network = network
+				if it.State == trust.Approved {
+					it.State = trust.New // approve it again, with the new network access of its programs
+				}
+			}
+		}
+	}
+	if f.write != "" {
+		dirs, err := command.ParseWrite(f.write)
+		if err != nil {
+			return engine.Usagef("knack trust --help", "--mcp-write: %w", err)
+		}
+		for i := range items {
+			if it := &items[i]; it.Programs && it.Refused == "" {
+				it.Write = dirs
+				if it.State == trust.Approved {
+					it.State = trust.New // approve it again, with the directories
+				}
+			}
+		}
+	}
+	var open []trust.Item
+	refused := 0
+	for _, it := range items {
+		switch {
+		case it.State == trust.Approved:
+		case it.Refused != "":
+			refused++
+		default:
+			open = append(open, it)
+		}
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "knack: info: the project is %s\n", plain.Line(p.Root()))
+	out := bufio.NewWriter(c.OutOrStdout())
+	p.Write(out, items, rules)
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	switch {
+	case f.show:
+		return nil
+	case len(open) == 0 && refused == 0 && p.Trusted():
+		return nil
+	case len(open) == 0 && refused == 0:
+		fmt.Fprintln(c.OutOrStdout(), "Once you trust the folder, git and other programs follow its configuration.")
+		if !f.yes {
+			ok, err := confirm(c, "Trust the folder?", "knack trust --yes trusts the folder")
+			if err != nil {
+				return err
+			}
+			if !ok {
+				return &engine.Error{Err: errors.New("nothing was approved"), Exit: engine.ExitRefused}
+			}
+		}
+	case len(open) == 0:
+		return &engine.Error{Err: errors.New("the rest cannot be approved as it is"),
+			Hint: "knack trust --links, if you know where the links lead", Exit: engine.ExitRefused}
+	case !f.yes:
+		ok, err := confirm(c, command.TrustQuestion(len(open)), "knack trust --yes approves what is shown")
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return &engine.Error{Err: errors.New("nothing was approved"), Exit: engine.ExitRefused}
+		}
+		if f.network == "" {
+			if err := askNetwork(c, open); err != nil {
+				return err
+			}
+		}
+		if f.write == "" {
+			if err := askWrite(c, open); err != nil {
+				return err
+			}
+		}
+	}
+	if err := p.Approve(open...); err != nil {
+		return err
+	}
+	if len(open) == 0 {
+		fmt.Fprintln(c.OutOrStdout(), "trusted: the folder")
+		return nil
+	}
+	fmt.Fprintf(c.OutOrStdout(), "trusted: %d\n", len(open))
+	return nil
+}
+
+// confirm asks a yes/no question on a terminal. Without a terminal it returns an error with the hint.
+func confirm(c *cobra.Command, question, hint string) (bool, error) {
+	if !isTerminal(c.InOrStdin()) {
+		return false, &engine.Error{Err: errors.New("nothing was approved: there is no user to ask"),
+			Hint: hint, Exit: engine.ExitRefused}
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "%s [y/N] ", question)
+	line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
+	if err != nil && err != io.EOF {
+		return false, err
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return true, nil
+	}
+	return false, nil
+}
+
+// askNetwork asks which network access the programs of MCP servers among the items get.
+func askNetwork(c *cobra.Command, items []trust.Item) error {
+	if !command.StartsPrograms(items) {
+		return nil
+	}
+	needs, hosts := command.NetworkNeeds(items)
+	if needs != "" {
+		fmt.Fprintln(c.ErrOrStderr(), needs)
+	}
+	if hosts != "" {
+		fmt.Fprintf(c.ErrOrStderr(), "+ accepts %s.\n", strings.ReplaceAll(hosts, ",", ", "))
+	}
+	for {
+		fmt.Fprintf(c.ErrOrStderr(), "%s [none] ", command.NetworkQuestion)
+		line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if strings.TrimSpace(line) == "" {
+			line = "none"
+		}
+		if strings.TrimSpace(line) == "+" && hosts != "" {
+			line = hosts
+		}
+		network, err := mcp.ParseNetwork(strings.TrimSpace(line))
+		if err == nil {
+			command.SetNetwork(items, network)
+			return nil
+		}
+		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", plain.Line(err.Error()))
+	}
+}
+
+// askWrite asks where the programs of MCP servers among the items may write, if their definitions name directories.
+func askWrite(c *cobra.Command, items []trust.Item) error {
+	wants := command.WriteWants(items)
+	if len(wants) == 0 {
+		return nil
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "+ accepts %s.\n", plain.Line(strings.Join(wants, ", ")))
+	for {
+		fmt.Fprintf(c.ErrOrStderr(), "%s [none] ", command.WriteQuestion)
+		line, err := bufio.NewReader(c.InOrStdin()).ReadString('\n')
+		if err != nil && err != io.EOF {
+			return err
+		}
+		switch strings.TrimSpace(line) {
+		case "":
+			line = "none"
+		case "+":
+			line = strings.Join(wants, ",")
+		}
+		dirs, err := command.ParseWrite(line)
+		if err == nil {
+			command.SetWrite(items, dirs)
+			return nil
+		}
+		fmt.Fprintf(c.ErrOrStderr(), "knack: warn: %s\n", plain.Line(err.Error()))
+	}
+}
+
+func printTrustJSON(w io.Writer, r engine.TrustReport) error {
+	e := json.NewEncoder(plain.JSON(w))
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}

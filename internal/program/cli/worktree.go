@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/project/worktree"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+)
+
+// anyWorktree is the value of --worktree without a name.
+const anyWorktree = "*"
+
+// enterWorktree makes the worktree of --worktree and moves the process into it. leave moves it back, and removes the
+// worktree if nothing changed in it.
+func (f *runFlags) enterWorktree(c *cobra.Command) (leave func(), err error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	name := f.worktree
+	if name == anyWorktree {
+		name = ""
+	}
+	stderr := c.ErrOrStderr()
+	w, err := worktree.Add(c.Context(), nil, dir, name)
+	if err != nil {
+		return nil, &engine.Error{Err: fmt.Errorf("--worktree: %w", err), Hint: "git worktree list"}
+	}
+	below, err := filepath.Rel(w.Root, realPath(dir))
+	if err != nil || !filepath.IsLocal(below) {
+		below = "."
+	}
+	if worktree.Uncommitted(c.Context(), nil, w.Root) {
+		fmt.Fprintln(stderr, "knack: the worktree begins at the last commit: what is not committed is not in it")
+	}
+	if err := engine.InheritTrust(nil, w.Dir, w.Root); err != nil {
+		return nil, err
+	}
+	to := filepath.Join(w.Dir, below)
+	if _, err := os.Stat(to); err != nil { // the directory is not in the commit
+		to = w.Dir
+	}
+	if err := os.Chdir(to); err != nil {
+		return nil, err
+	}
+	return func() {
+		// Whatever ended the run, the worktree is looked at.
+		ctx := context.WithoutCancel(c.Context())
+		err := os.Chdir(dir)
+		kept := ""
+		if err == nil {
+			kept, err = w.Close(ctx)
+		}
+		switch {
+		case err != nil:
+			fmt.Fprintf(stderr, "knack: warn: the worktree %s stays: %s\n", plain.Line(w.Dir), plain.Line(err.Error()))
+		case kept != "":
+			fmt.Fprintf(stderr, "knack: the worktree has %s: %s, branch %s\n", kept, plain.Line(w.Dir), w.Branch)
+		}
+	}, nil
+}
+
+func realPath(dir string) string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		return real
+	}
+	return dir
+}

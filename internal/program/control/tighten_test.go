@@ -1,0 +1,49 @@
+package control
+
+import (
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"context"
+
+	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/run/llm/llmtest"
+)
+
+// TestTighten: a host makes a server's calls ask in a mode that allows everything, and adds rules that deny.
+func TestTighten(t *testing.T) {
+	t.Parallel()
+	call := llmtest.Use("mcp__calc__form", map[string]any{})
+	h := newHost(t, llmtest.New(call, llmtest.Reply("one"), call, llmtest.Reply("two"), bash("touch made"),
+		llmtest.Answer{Want: []string{"denied|refused|not allowed|rule"}, Text: "three"}), nil,
+		values(map[string]any{"permissions.defaultMode": "bypassPermissions"}), func(o *engine.Options, s *Options) {})
+	h.serve("calc", sdkServer(func(context.Context, *sdk.CallToolRequest) (string, error) { return "asked", nil }))
+	h.ask("1", `{"subtype":"initialize","sdkMcpServers":["calc"]}`)
+	h.must(h.ask("2", `{"subtype":"set_mcp_permission_mode_override","serverName":"nosuch","mode":"default"}`),
+		`"warning"`)
+	h.must(h.ask("3", `{"subtype":"set_mcp_permission_mode_override","serverName":"calc","mode":"bypassPermissions"}`),
+		"can only be stricter")
+	h.ask("4", `{"subtype":"set_mcp_permission_mode_override","serverName":"calc","mode":"default"}`)
+	h.user("go")
+	h.answers(`{"behavior":"deny","message":"no"}`, "can_use_tool", "mcp__calc")
+	h.expect(`"type":"result"`, "one")
+	h.ask("5", `{"subtype":"set_mcp_permission_mode_override","serverName":"calc","mode":null}`)
+	h.user("go")
+	h.expect(`"type":"result"`, "two")
+	h.must(h.ask("6", `{"subtype":"apply_flag_settings","settings":{"permissions":{"allow":["Bash"]}}}`),
+		"only deny and ask")
+	h.must(h.ask("7", `{"subtype":"apply_flag_settings","settings":{"permissions":{"deny":["Bash"]}}}`),
+		`"subtype":"success"`)
+	h.user("go")
+	h.expect(`"type":"result"`, "three")
+	h.must(h.ask("8", `{"subtype":"update_settings","source":"userSettings","settings":{"effortLevel":"low"}}`), "success")
+	h.must(h.ask("9", `{"subtype":"get_settings"}`), `"effort":"low"`)
+	h.must(h.ask("a", `{"subtype":"update_settings","source":"userSettings","settings":{"model":"x"}}`),
+		"only effortLevel")
+	h.must(h.ask("b", `{"subtype":"update_settings","source":"localSettings","settings":{"outputStyle":"none"}}`),
+		"no output style")
+	h.must(h.ask("c", `{"subtype":"mcp_read_resource","serverName":"calc","uri":"file:///etc/passwd"}`), "ui://")
+	h.must(h.ask("d", `{"subtype":"mcp_read_resource","serverName":"nosuch","uri":"ui://x"}`), "no MCP server")
+	h.end()
+}

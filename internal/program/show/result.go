@@ -1,0 +1,150 @@
+package show
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/styled"
+	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/run/tool"
+)
+
+// A Result is the result of a call as people see it.
+type Result struct {
+	Line  styled.Line // what was done, or what was tried and why it failed
+	Mark  styled.Style
+	Rows  []styled.Line // of a change its diff, of other calls the start and the end of their text; may be empty
+	Agent bool          // it is that of a sub-agent which has ended
+	Whole string        // everything that there is to show
+}
+
+// indent begins the rows below a line.
+const indent = "  "
+
+// Limits of the rows of a text that are shown.
+const (
+	headRows = 2
+	tailRows = 3
+	textRows = 4 // rows of one line
+)
+
+// ResultOf describes the result of a call. heading describes the call. how says how to see what is folded, such as
+// " (ctrl+o)".
+func ResultOf(r *session.Result, heading styled.Line, width int, how string) Result {
+	out := Result{Line: heading, Mark: styled.Good, Whole: r.Text()}
+	var details struct {
+		Diff    string `json:"diff"`
+		Added   int    `json:"added"`
+		Removed int    `json:"removed"`
+		Status  string `json:"status"` // ends the text, and is for the model
+		Bytes   *int64 `json:"bytes"`  // of a command's output
+		Log     string `json:"log"`    // of a sub-agent
+		Result  string `json:"result"` // its report
+	}
+	_ = json.Unmarshal(r.Details, &details) // other details have other forms
+	out.Agent = details.Log != "" && details.Result != ""
+	text := strings.TrimRight(strings.TrimSuffix(out.Whole, details.Status), "\n")
+	if details.Bytes != nil && *details.Bytes == 0 {
+		text = ""
+	}
+	switch {
+	case r.IsError:
+		out.Mark = styled.Bad
+		if r.People == tool.Aborted {
+			out.Mark = styled.Warn
+		}
+		why := r.People
+		if why == "" {
+			why = "failed"
+		}
+		why = "  " + plain.Line(Start(why, headingCells))
+		// What was tried leaves room for the reason in its row, after the mark.
+		tried := heading.Cut(max(width-len(indent)-styled.Width(why), min(width, headingCells)/2))
+		out.Line = append(append(styled.Line(nil), tried...), styled.Span{Text: why, Style: out.Mark})
+		if details.Status != "" || r.People == "" {
+			out.Rows = Text(text, width, how)
+		}
+	case r.People != "":
+		if out.Agent {
+			var end session.Agent
+			_ = json.Unmarshal(r.Details, &end) // as above
+			n := strings.Count(strings.TrimSpace(end.Result), "\n") + 1
+			out.Line = AgentEnd(&end, width)
+			out.Rows = []styled.Line{styled.S(styled.Dim, fmt.Sprintf("%sreport of %s%s", indent, plain.Count(n, "line"),
+				how)).Cut(width)}
+			break
+		}
+		verb, rest, _ := strings.Cut(plain.Line(Start(r.People, headingCells)), " ")
+		out.Line = styled.Line{{Text: verb, Style: styled.Bold}}
+		if rest != "" {
+			out.Line = append(out.Line, styled.Span{Text: " " + rest})
+		}
+		if details.Added+details.Removed > 0 {
+			out.Line = append(append(out.Line, styled.Span{Text: "  "}), Counts(details.Added, details.Removed)...)
+		}
+	default:
+		if strings.HasPrefix(r.Name, "mcp__") { // its arguments may be long; the record has them
+			out.Line = heading.Cut(max(width-len(indent), 1))
+		}
+		out.Rows = Text(text, width, how)
+	}
+	if !r.IsError && details.Diff != "" {
+		out.Rows = indented(Done.Rows(Diff(details.Diff, DiffName(details.Diff), max(width-len(indent), 1)), how))
+		out.Whole = details.Diff
+	}
+	return out
+}
+
+// DiffName returns the name of the changed file, which a diff has in its header.
+func DiffName(diff string) string {
+	for l := range strings.SplitSeq(diff, "\n") {
+		if name, ok := strings.CutPrefix(l, "+++ b/"); ok {
+			return strings.TrimSpace(name)
+		}
+		if strings.HasPrefix(l, "@@") {
+			break
+		}
+	}
+	return ""
+}
+
+// Text returns the start and the end of a text, with the number of lines between them.
+func Text(text string, width int, how string) []styled.Line {
+	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	all := strings.Split(text, "\n")
+	more := len(all) - headRows - tailRows
+	var out []styled.Line
+	for i, l := range all {
+		if more > 1 && i >= headRows && i < headRows+more {
+			if i == headRows {
+				out = append(out, styled.S(styled.Dim, fmt.Sprintf("%s… %d more lines%s", indent, more, how)).Cut(width))
+			}
+			continue
+		}
+		out = append(out, textLine(l, width)...)
+	}
+	return out
+}
+
+// textLine returns one line of a text, cut if it is very long.
+func textLine(l string, width int) []styled.Line {
+	inner := max(width-len(indent), 1)
+	rows := styled.Break(styled.S(styled.Dim, Line(Start(l, (textRows+1)*inner))), inner)
+	if len(rows) > textRows {
+		rows = rows[:textRows]
+		rows[textRows-1] = append(rows[textRows-1].Cut(max(inner-1, 1)), styled.Span{Text: "…", Style: styled.Dim})
+	}
+	return indented(rows)
+}
+
+func indented(lines []styled.Line) []styled.Line {
+	out := make([]styled.Line, len(lines))
+	for i, l := range lines {
+		out[i] = append(styled.S(styled.Text, indent), l...)
+	}
+	return out
+}

@@ -1,0 +1,68 @@
+package wire
+
+import "strings"
+
+// overflowWords are what servers say if a prompt does not fit into the model's window; few have an error code for it.
+// testdata/overflow.txt has a whole message for each, with its source, and messages that mean something else.
+var overflowWords = [...]string{
+	"prompt is too long",                  // Anthropic
+	"exceed context limit",                // Anthropic, input and max_tokens together
+	"input is too long",                   // Bedrock
+	"maximum context length",              // OpenAI, vLLM, OpenRouter, DeepSeek, Mistral
+	"exceeds the context window",          // OpenAI Responses
+	"input token count",                   // Gemini: "… exceeds the maximum number of tokens allowed"
+	"exceeds the maximum number of token", // Gemini
+	"exceeds the available context size",  // llama.cpp
+	"greater than the context length",     // LM Studio
+	"input length exceeds",                // Ollama
+	"prompt too long",                     // Ollama
+	"maximum prompt length",               // xAI
+	"reduce the length of",                // Groq, OpenAI
+	"longer than the model's context",     // Together, SGLang
+	"longer than the model context",       // Together
+	"context window exceeds limit",        // MiniMax
+	"exceeded model token limit",          // Moonshot
+	"context length exceeded",
+	"context_length_exceeded",
+	"context window exceeded",
+	"exceeds the model's context",
+	"exceeds model context",
+	"exceeds context",
+	"exceed the context",
+	"exceeds the maximum allowed length",
+	"exceeds the maximum length",
+	"range of input length",      // Alibaba
+	"total message token length", // Moonshot
+	"too large for model with",   // Mistral
+	"context size has been exceeded",
+	"context overflow",        // LM Studio
+	"reached context length",  // LM Studio
+	"model_max_prompt_tokens", // Copilot
+	"longer than the maximum model length",
+	"max_prompt_tokens_exceeded",
+	"tokens exceeds the configured limit",
+}
+
+// notOverflowWords are in messages about something else that has a limit.
+var notOverflowWords = [...]string{"rate limit", "too many requests", "per minute", "per day", "quota", "tpm", "throttl"}
+
+// overflows reports whether an error message means that the prompt is too long for the model's window.
+func overflows(message string) bool {
+	m := strings.ToLower(message)
+	for _, words := range notOverflowWords {
+		if strings.Contains(m, words) {
+			return false
+		}
+	}
+	for _, words := range overflowWords {
+		if strings.Contains(m, words) {
+			return true
+		}
+	}
+	return promptOverLimit(m)
+}
+
+// promptOverLimit recognises "prompt token count of 9 exceeds the limit of 8", as GitHub Copilot says it.
+func promptOverLimit(m string) bool {
+	return strings.Contains(m, "token count") && strings.Contains(m, "exceeds the limit of")
+}

@@ -1,0 +1,475 @@
+package mcp
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/knack-agent/knack"
+	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/workspace"
+)
+
+// A Server describes how to reach one MCP server: by Command, by URL, or by Open.
+type Server struct {
+	Name string
+
+	// Command is a program that speaks MCP on its standard input and output.
+	Command string
+	Args    []string
+	Env     map[string]string
+	// Network is what the program may reach: "all", "none", or hosts separated by commas, as
+	// [ParseNetwork] returns them. "" means all, but none for a project's server.
+	Network string
+
+	// Write are directories in which the program may write besides the workspace, absolute or below "~".
+	Write []string
+
+	// URL is an address that speaks streamable HTTP or, with SSE, the older transport that it replaced. With SSE there
+	// is no login: the Headers have the token.
+	URL     string
+	SSE     bool
+	Headers map[string]string
+	// HeadersHelper is a shell command that prints more headers, as a JSON object of strings.
+	HeadersHelper string
+	OAuth         OAuth
+
+	// Open connects to a server of the host. It is called again after each connection that ended.
+	Open func(ctx context.Context) (Conn, error)
+
+	// Allow is what the sandbox permits the program in addition: to read the plugin that contains it, and to
+	// write its data.
+	Allow workspace.Allowance
+
+	// Timeout limits connecting; 0: that of the Options. CallTimeout limits one call; 0: 10 minutes.
+	Timeout, CallTimeout time.Duration
+
+	Origin    permission.Origin // origin of the file that defines it
+	DefinedIn string            // the file, or the name of the flag that defined it
+}
+
+// OAuth is the user's configuration for logging in to a server.
+type OAuth struct {
+	ClientID string `json:"clientId,omitempty"` // of a registered client; "": use ClientDocument or dynamic registration
+	// ClientSecret is the secret of a registered client, preferably written as ${NAME}.
+	ClientSecret string `json:"clientSecret,omitempty"`
+	// ClientDocument is the URL of a metadata document that describes the client, for servers that support
+	// this. Its redirect URI is http://127.0.0.1/callback.
+	ClientDocument string   `json:"clientMetadataUrl,omitempty"`
+	CallbackPort   int      `json:"callbackPort,omitempty"` // 0: any port
+	Scopes         []string `json:"scopes,omitempty"`
+}
+
+// Remote reports whether the server is reached over a network.
+func (s *Server) Remote() bool { return s.URL != "" }
+
+// A TransportKind is how a server is reached.
+type TransportKind string
+
+const (
+	Stdio TransportKind = "stdio" // the standard input and output of a program
+	HTTP  TransportKind = "http"  // streamable HTTP
+	Host  TransportKind = "host"  // a connection that the host of the engine opens
+)
+
+// Transport returns how the server is reached.
+func (s *Server) Transport() TransportKind {
+	switch {
+	case s.Open != nil:
+		return Host
+	case s.URL != "":
+		return HTTP
+	}
+	return Stdio
+}
+
+// Target returns the program or address of the server, to show it to the user. It is untrusted text.
+func (s *Server) Target() string {
+	switch {
+	case s.Open != nil:
+		return "the host"
+	case s.URL != "":
+		return s.URL
+	}
+	return strings.Join(append([]string{s.Command}, s.Args...), " ")
+}
+
+// identity distinguishes a server from others with the same name: an approval for one does not apply
+// to the other.
+func (s *Server) identity() string {
+	h := sha256.New()
+	e := json.NewEncoder(h)
+	e.Encode([]any{s.Origin, s.Name, s.Command, s.Args, slices.Sorted(maps.Keys(s.Env)), s.URL})
+	if s.Origin == permission.Project || s.Origin == permission.Plugin {
+		e.Encode(s.DefinedIn)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// definitionJSON is a server as it is written in files.
+type definitionJSON struct {
+	Type          string            `json:"type,omitempty"`
+	Command       string            `json:"command,omitempty"`
+	Args          []string          `json:"args,omitempty"`
+	Env           map[string]string `json:"env,omitempty"`
+	URL           string            `json:"url,omitempty"`
+	Headers       map[string]string `json:"headers,omitempty"`
+	HeadersHelper string            `json:"headersHelper,omitempty"`
+	OAuth         *OAuth            `json:"oauth,omitempty"`
+	Timeout       int               `json:"timeout,omitempty"`     // milliseconds
+	ToolTimeout   int               `json:"toolTimeout,omitempty"` // milliseconds
+	Network       string            `json:"network,omitempty"`
+	Write         []string          `json:"write,omitempty"`
+	Disabled      bool              `json:"disabled,omitempty"`
+}
+
+// Limits of a configuration.
+const (
+	maxServers = 100
+	maxConfig  = 1 << 20 // bytes
+)
+
+// Parse reads servers by name: the value of mcpServers, or a file with that key at the top level.
+// place is named in problems. Disabled servers are left out. The result is sorted by name.
+func Parse(data []byte, origin permission.Origin, place string) ([]Server, []knack.Problem) {
+	problem := func(format string, args ...any) knack.Problem {
+		return knack.Problem{Code: knack.CodeMCPInvalid, Severity: knack.Error, Path: place,
+			Message: fmt.Sprintf(format, args...), Hint: "knack help mcp"}
+	}
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if len(data) > maxConfig {
+		return nil, []knack.Problem{problem("it is larger than %d bytes", maxConfig)}
+	}
+	var top map[string]json.RawMessage
+	if err := json.Unmarshal(data, &top); err != nil {
+		return nil, []knack.Problem{problem("not a JSON object: %v", err)}
+	}
+	if inner, ok := top["mcpServers"]; ok {
+		top = nil
+		if err := json.Unmarshal(inner, &top); err != nil {
+			return nil, []knack.Problem{problem("mcpServers: not an object: %v", err)}
+		}
+	}
+	var servers []Server
+	var problems []knack.Problem
+	for _, name := range slices.Sorted(maps.Keys(top)) {
+		if strings.HasPrefix(name, "$") || name == "inputs" {
+			continue // keys for a schema or an editor
+		}
+		if len(servers) == maxServers {
+			problems = append(problems, problem("only the first %d servers are used", maxServers))
+			break
+		}
+		s, used, err := parseServer(name, top[name])
+		switch {
+		case err != nil:
+			problems = append(problems, problem("server %q: %v", name, err))
+		case used:
+			s.Origin, s.DefinedIn = origin, place
+			servers = append(servers, s)
+		}
+	}
+	return servers, problems
+}
+
+func parseServer(name string, data json.RawMessage) (s Server, used bool, err error) {
+	var d definitionJSON
+	if err := json.Unmarshal(data, &d); err != nil {
+		return s, false, err
+	}
+	if err := exactKeys(data); err != nil {
+		return s, false, err
+	}
+	if err := CheckName(name); err != nil {
+		return s, false, err
+	}
+	s = Server{
+		Name: name, Command: d.Command, Args: d.Args, Env: d.Env, Network: d.Network, Write: d.Write,
+		URL: d.URL, Headers: d.Headers, HeadersHelper: d.HeadersHelper,
+		Timeout: time.Duration(d.Timeout) * time.Millisecond, CallTimeout: time.Duration(d.ToolTimeout) * time.Millisecond,
+	}
+	if d.OAuth != nil {
+		s.OAuth = *d.OAuth
+	}
+	switch strings.ToLower(d.Type) {
+	case "sse":
+		s.Command, s.Args, s.SSE = "", nil, true
+		if d.URL == "" {
+			return s, false, fmt.Errorf("it has no url")
+		}
+	case "":
+		if d.Command == "" && d.URL == "" {
+			return s, false, fmt.Errorf("it has neither a command nor a url")
+		}
+	case string(Stdio):
+		s.URL = ""
+		if d.Command == "" {
+			return s, false, fmt.Errorf("it has no command")
+		}
+	case string(HTTP), "streamable-http", "streamable_http", "streamablehttp":
+		s.Command, s.Args = "", nil
+		if d.URL == "" {
+			return s, false, fmt.Errorf("it has no url")
+		}
+	default:
+		return s, false, fmt.Errorf("unknown type %q: stdio, http or sse", d.Type)
+	}
+	if s.Command != "" && s.URL != "" {
+		return s, false, fmt.Errorf("it has both a command and a url: use one of them")
+	}
+	if s.Timeout < 0 || s.CallTimeout < 0 {
+		return s, false, fmt.Errorf("a timeout is negative")
+	}
+	if s.Network != "" {
+		if s.Network, err = ParseNetwork(s.Network); err != nil {
+			return s, false, fmt.Errorf("network: %w", err)
+		}
+	}
+	for _, dir := range s.Write {
+		if err := CheckWrite(dir); err != nil {
+			return s, false, fmt.Errorf("write: %w", err)
+		}
+	}
+	return s, !d.Disabled, nil
+}
+
+// exactKeys returns an error for keys such as "COMMAND", which encoding/json would accept for command:
+// a person who approves the file looks at the correctly spelled key.
+func exactKeys(data []byte) error {
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(data, &keys); err != nil {
+		return err
+	}
+	known := reflect.TypeFor[definitionJSON]()
+	for key := range keys {
+		for i := range known.NumField() {
+			name, _, _ := strings.Cut(known.Field(i).Tag.Get("json"), ",")
+			if key != name && strings.EqualFold(key, name) {
+				return fmt.Errorf("the key %q must be written %q", key, name)
+			}
+		}
+	}
+	return nil
+}
+
+// JSON returns the server as it is written in files.
+func (s *Server) JSON() json.RawMessage {
+	d := definitionJSON{
+		Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers, HeadersHelper: s.HeadersHelper,
+		Timeout: int(s.Timeout / time.Millisecond), ToolTimeout: int(s.CallTimeout / time.Millisecond), Network: s.Network,
+		Write: s.Write,
+	}
+	if s.Remote() {
+		d.Type = string(HTTP)
+		if s.SSE {
+			d.Type = "sse"
+		}
+	}
+	if o := s.OAuth; o.ClientID != "" || o.ClientDocument != "" || o.CallbackPort != 0 || len(o.Scopes) > 0 {
+		d.OAuth = &s.OAuth
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.Encode(d) // cannot fail: only strings and numbers
+	return bytes.TrimSpace(b.Bytes())
+}
+
+// ParseNetwork checks what the programs of servers may reach: none, all, or hosts ("example.com",
+// "*.example.com", "localhost:5432") separated by commas or spaces. It returns the hosts separated by
+// commas.
+func ParseNetwork(text string) (string, error) {
+	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+	all := strings.ToLower(strings.Join(words, ","))
+	if all == "none" || all == "all" {
+		return all, nil
+	}
+	if len(words) == 0 {
+		return "", fmt.Errorf("none, all, or hosts separated by commas")
+	}
+	for _, word := range words {
+		host, port, err := net.SplitHostPort(word)
+		if err != nil {
+			host, port = word, "1"
+		}
+		n, err := strconv.ParseUint(port, 10, 16)
+		host = strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(host, "*."), "["), "]")
+		if slices.Contains([]string{"none", "all"}, strings.ToLower(word)) || err != nil || n == 0 ||
+			net.ParseIP(host) == nil && !hostName(host) {
+			return "", fmt.Errorf("%q: none, all, or hosts (example.com, *.example.com, localhost:5432) separated by commas",
+				clip(word, 100))
+		}
+	}
+	return all, nil
+}
+
+// CheckWrite checks a directory that programs of servers may write. What it may contain, its user decides.
+func CheckWrite(dir string) error {
+	if rest, ok := strings.CutPrefix(dir, "~/"); (ok && rest != "" || filepath.IsAbs(dir)) &&
+		!slices.Contains(strings.Split(dir, "/"), "..") &&
+		strings.TrimSpace(dir) == dir && !strings.ContainsAny(dir, ",\n\x00") {
+		return nil
+	}
+	return fmt.Errorf("%q: a directory, such as ~/.cache/name or /srv/data", clip(dir, 100))
+}
+
+// hostName reports whether host is a DNS name. Other names must be written in punycode, so that they
+// cannot imitate another name.
+func hostName(host string) bool {
+	for label := range strings.SplitSeq(strings.TrimSuffix(host, "."), ".") {
+		if label == "" || strings.Trim(label, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// CheckName returns an error if name is not a valid name for a server.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("a server needs a name")
+	case len(name) > 64:
+		return fmt.Errorf("a name has at most 64 characters")
+	case Safe(name) == "":
+		return fmt.Errorf("a name has letters, digits, _ or -")
+	}
+	return nil
+}
+
+// Safe converts a name to one that rules and models accept: letters, digits, "-" and single "_", so
+// that the parts of mcp__server__tool can be separated.
+func Safe(name string) string {
+	var b strings.Builder
+	for _, r := range name {
+		switch {
+		case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '-':
+			b.WriteRune(r)
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "_"):
+			b.WriteByte('_')
+		}
+	}
+	return strings.TrimRight(b.String(), "_")
+}
+
+var variable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}`)
+})
+
+// expand replaces ${NAME} and ${NAME:-default} in the texts of a server. Definitions from a project
+// never get the values of keys.
+func (s Server) expand(getenv func(string) string) (Server, error) {
+	var failed error
+	put := func(text string) string {
+		return variable().ReplaceAllStringFunc(text, func(ref string) string {
+			m := variable().FindStringSubmatch(ref)
+			name := m[1]
+			if s.Origin == permission.Project && keyName(name) {
+				failed = cmp.Or(failed, fmt.Errorf("a project's server is not given ${%s}: define the server yourself, with "+
+					"knack mcp add", name))
+				return ""
+			}
+			value := getenv(name)
+			if s.Origin == permission.Project && hasPassword(value) {
+				failed = cmp.Or(failed, fmt.Errorf("a project's server is not given ${%s}, which contains a password: define "+
+					"the server yourself, with knack mcp add", name))
+				return ""
+			}
+			if value != "" {
+				return value
+			}
+			if m[2] == "" {
+				failed = cmp.Or(failed, fmt.Errorf("the environment variable %s is not set", name))
+			}
+			return m[3]
+		})
+	}
+	values := func(in map[string]string) map[string]string {
+		out := maps.Clone(in)
+		for _, k := range slices.Sorted(maps.Keys(in)) { // in this order, so that the error is the same each time
+			out[k] = put(in[k])
+		}
+		return out
+	}
+	s.Command, s.URL = put(s.Command), put(s.URL)
+	s.Args = slices.Clone(s.Args)
+	for i := range s.Args {
+		s.Args[i] = put(s.Args[i])
+	}
+	s.Env, s.Headers = values(s.Env), values(s.Headers)
+	s.OAuth.ClientSecret = put(s.OAuth.ClientSecret)
+	return s, failed
+}
+
+// keyName reports whether the name of a variable looks like that of a key.
+func keyName(name string) bool {
+	name = strings.ToUpper(name)
+	for _, word := range []string{"TOKEN", "KEY", "SECRET", "SECRETS", "PASSWORD", "PASSWD", "PASSPHRASE", "PASS",
+		"CREDENTIAL",
+		"CREDENTIALS", "APIKEY", "PAT", "AUTH", "DSN", "COOKIE", "WEBHOOK"} {
+		if slices.Contains(strings.Split(name, "_"), word) {
+			return true
+		}
+	}
+	for _, end := range []string{"TOKEN", "APIKEY", "SECRET", "PASSWORD", "_PWD"} {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasPassword reports whether a value is a URL with a password, as DATABASE_URL often is.
+func hasPassword(value string) bool {
+	_, rest, ok := strings.Cut(value, "://")
+	if !ok {
+		return false
+	}
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	user := strings.LastIndexByte(rest[:end], '@')
+	return user >= 0 && strings.Contains(rest[:user], ":")
+}
+
+// checkURL parses an address. Without TLS, only addresses on this machine are allowed.
+func checkURL(address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return nil, err
+	case u.Host == "":
+		return nil, fmt.Errorf("%s: not an absolute address", address)
+	case net.ParseIP(u.Hostname()) == nil && !hostName(u.Hostname()):
+		return nil, fmt.Errorf("%s: the host must be written in ASCII (punycode: xn--…), because letters of other scripts "+
+			"can look the same", address)
+	case u.Scheme == "https":
+	case u.Scheme == "http":
+		host := u.Hostname()
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return nil, fmt.Errorf("%s: http is for this machine only: use https", address)
+		}
+	default:
+		return nil, fmt.Errorf("%s: only http and https", address)
+	}
+	if u.User != nil {
+		return nil, fmt.Errorf("an address with a user name or a password in it is not used: put it into headers")
+	}
+	return u, nil
+}

@@ -1,0 +1,177 @@
+package mcp
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"github.com/knack-agent/knack/confine/permission"
+)
+
+func sumOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+// TestParse reads definitions as other programs write them, and reports the problem of each one that it rejects.
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct{ text, want string }{
+		{`{"mcpServers":{"a":{"command":"c","args":["x"],"env":{"K":"v"}}}}`, "a stdio c x"},
+		{`{"a":{"url":"https://x/mcp"},"b":{"type":"streamable-http","url":"https://y"}}`,
+			"a http https://x/mcp, b http https://y"},
+		{`{"a":{"type":"sse","url":"https://x"}}`, "a http https://x"},
+		{`{"a":{}}`, "! neither a command nor a url"},
+		{`{"a":{"command":"c","url":"https://x"}}`, "! both a command and a url"},
+		{`{"a":{"command":"c","disabled":true}}`, ""},
+		{`{"a":{"command":1}}`, "! cannot unmarshal"},
+		{`{"…":{"command":"c"}}`, "! letters"},
+		{`[]`, "! not a JSON object"},
+		{`{"mcpServers":[]}`, "! not an object"},
+	} {
+		servers, problems := Parse([]byte(x.text), permission.User, "f")
+		var all []string
+		for _, s := range servers {
+			all = append(all, s.Name+" "+string(s.Transport())+" "+s.Target())
+		}
+		got := strings.Join(all, ", ")
+		for _, p := range problems {
+			got += "! " + p.Message
+		}
+		if want, ok := strings.CutPrefix(x.want, "! "); ok && !strings.Contains(got, want) || !ok && got != x.want {
+			t.Errorf("%s: %q, want %q", x.text, got, x.want)
+		}
+	}
+}
+
+// TestExpand: definitions of the user can use all variables, those of a project no keys.
+func TestExpand(t *testing.T) {
+	t.Parallel()
+	env := func(name string) string {
+		return map[string]string{"HOME": "/h", "GITHUB_TOKEN": "t", "OPENAI_API_KEY": "k", "EMPTY": ""}[name]
+	}
+	for _, x := range []struct {
+		text   string
+		origin permission.Origin
+		want   string
+	}{
+		{"${HOME}/x", permission.User, "/h/x"},
+		{"${GITHUB_TOKEN}", permission.User, "t"},
+		{"${NONE:-d}", permission.User, "d"},
+		{"${EMPTY:-d}", permission.User, "d"},
+		{"${NONE}", permission.User, "! NONE is not set"},
+		{"$HOME ${1} ${A B}", permission.User, "$HOME ${1} ${A B}"},
+		{"${HOME}", permission.Project, "/h"},
+		{"${GITHUB_TOKEN}", permission.Project, "! not given"},
+		{"${GITHUB_TOKEN:-x}", permission.Project, "! not given"},
+		{"${OPENAI_API_KEY}", permission.Project, "! not given"},
+		{"${npm_config_authToken}", permission.Project, "! not given"},
+		{"${DB_PASSWORD}", permission.Project, "! not given"},
+		{"${MONKEY:-m}", permission.Project, "m"},
+	} {
+		for _, s := range []Server{{Command: x.text}, {URL: x.text}, {Args: []string{x.text}},
+			{Env: map[string]string{"A": x.text}}, {Headers: map[string]string{"A": x.text}}} {
+			s.Origin = x.origin
+			e, err := s.expand(env)
+			got := e.Command + e.URL + strings.Join(e.Args, "") + e.Env["A"] + e.Headers["A"]
+			if want, ok := strings.CutPrefix(x.want, "! "); ok && (err == nil || !strings.Contains(err.Error(), want)) || !ok &&
+				(err != nil || got != x.want) {
+				t.Errorf("%s of %s: %q %v, want %q", x.text, x.origin, got, err, x.want)
+			}
+		}
+	}
+}
+
+// TestExpandOrder: of several variables that are not set, the error names the same in each run.
+func TestExpandOrder(t *testing.T) {
+	t.Parallel()
+	all := map[string]string{}
+	for _, name := range strings.Split("ABCDEFGH", "") {
+		all[name] = "${NONE_" + name + "}"
+	}
+	for range 20 {
+		_, err := Server{Env: all}.expand(func(string) string { return "" })
+		if err == nil || !strings.Contains(err.Error(), "NONE_A") {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestURL: without TLS only loopback addresses are allowed; names that imitate others are refused.
+func TestURL(t *testing.T) {
+	t.Parallel()
+	for address, ok := range map[string]bool{
+		"https://example.com/mcp": true, "http://localhost:1/": true, "http://127.0.0.1:1": true, "http://[::1]:1": true,
+		"http://example.com": false, "http://127.0.0.1.example.com": false, "file:///etc/passwd": false,
+		"https://u:p@example.com": false, "example.com": false, "": false, "https://xn--pple-43d.example": true,
+		"https://\u0430pple.example": false, "https://a b.example": false, "https://\u212aube.example": false,
+	} {
+		if _, err := checkURL(address); (err == nil) != ok {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+// TestParseNetwork: none, all, or a list of hosts, whose names do not imitate others.
+func TestParseNetwork(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"none": "none", "all": "all", " ALL ": "all", "a.example": "a.example",
+		"A.example,*.b.example  127.0.0.1:80": "a.example,*.b.example,127.0.0.1:80", "[2001:db8::1]:443": "[2001:db8::1]:443",
+		"::1": "::1", "localhost:5432": "localhost:5432", "": "", ",": "", "all,none": "", "a.example,all": "",
+		"http://a.example": "", "a/b": "", "\u0430.example": "", "a.example:0": "", "a.example:x": "", "*": "", "*.": "",
+		"a..b": "", "a\x1b[31m": "", "\u212aube.example": "",
+	} {
+		if got, err := ParseNetwork(text); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q %v, want %q", text, got, err, want)
+		}
+	}
+	servers, problems := Parse([]byte(`{"a":{"command":"x","network":"a/b"},"b":{"command":"x","network":"A.example"}}`),
+		"", "f")
+	if len(servers) != 1 || servers[0].Network != "a.example" || len(problems) != 1 {
+		t.Errorf("%+v %v", servers, problems)
+	}
+}
+
+func TestSafe(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"a": "a", "a b": "a_b", "a__b": "a_b", "a::b": "a_b", "__a__": "a", "…": "",
+		"A-1_x": "A-1_x"} {
+		if got := Safe(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"mcpServers":{"a":{"command":"c ${X:-y}","args":["x"],"env":{"K":"v"}}}}`))
+	f.Add([]byte(`{"a":{"url":"https://x/mcp","headers":{"A":"${B}"}}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		servers, _ := Parse(data, permission.Project, "f")
+		for _, s := range servers {
+			e, err := s.expand(func(string) string { return "" })
+			if err == nil && e.Transport() != s.Transport() && s.URL != "" && e.URL != "" {
+				t.Errorf("%q became %q", s.Transport(), e.Transport())
+			}
+			if Safe(s.Name) == "" {
+				t.Errorf("the name %q", s.Name)
+			}
+			again, problems := Parse(append(append([]byte(`{"x":`), s.JSON()...), '}'), s.Origin, s.DefinedIn)
+			if len(again) != 1 || again[0].Target() != s.Target() {
+				t.Errorf("%s: %v %v", s.JSON(), again, problems)
+			}
+		}
+	})
+}
+
+func FuzzFrontmatter(f *testing.F) {
+	f.Add([]byte(`{"name":"a","description":"b: c","metadata":{"version":"1.10","n":1e400}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		head, err := headOf(data)
+		if err != nil {
+			return
+		}
+		sameFrontmatter(data, head)
+	})
+}

@@ -1,0 +1,9 @@
+package coding
+
+import (
+	"testing"
+
+	"github.com/knack-agent/knack/run/tool/tooltest"
+)
+
+func TestSchemas(t *testing.T) { tooltest.Schemas(t, Tools(nil, Options{Jobs: new(Jobs)})) }

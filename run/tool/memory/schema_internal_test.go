@@ -1,0 +1,10 @@
+package memory
+
+import (
+	"testing"
+
+	"github.com/knack-agent/knack/run/tool"
+	"github.com/knack-agent/knack/run/tool/tooltest"
+)
+
+func TestSchemas(t *testing.T) { tooltest.Schemas(t, tool.Set{Tool(Options{})}) }

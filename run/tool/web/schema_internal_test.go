@@ -1,0 +1,9 @@
+package web
+
+import (
+	"testing"
+
+	"github.com/knack-agent/knack/run/tool/tooltest"
+)
+
+func TestSchemas(t *testing.T) { tooltest.Schemas(t, Tools(Options{Search: EngineFunc(nil)})) }

@@ -1,9 +1,0 @@
-package schedule
-
-import (
-	"testing"
-
-	"github.com/knack-agent/knack/tool/tooltest"
-)
-
-func TestSchemas(t *testing.T) { tooltest.Schemas(t, Tools(nil, "")) }
