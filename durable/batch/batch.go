@@ -19,9 +19,11 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"reflect"
 	"time"
 
 	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // Errors of a Queue. Others mean that the queue could not be read or written, and that the call may be repeated.
@@ -114,10 +116,26 @@ type Task struct {
 	MaxCost float64       `json:"max_cost,omitempty"` // US dollars; 0: no limit
 	Mode    string        `json:"mode,omitempty"`     // the permission mode; "": that of the settings
 	Needs   int           `json:"needs,omitempty"`    // the Version of the program that can run it
+	// Seen is what the session that wrote the task had read; nil: nothing, or the user wrote it.
+	Seen *session.Seen `json:"seen,omitempty"`
 }
 
+// Marked returns the task with what the session that wrote it had read.
+func (t Task) Marked(seen session.Seen) Task {
+	if !seen.Empty() {
+		t.Seen, t.Needs = &seen, max(t.Needs, marksVersion)
+	}
+	return t
+}
+
+// Same reports whether a task asks for the same as another.
+func (t Task) Same(as Task) bool { return reflect.DeepEqual(t, as) }
+
 // Version is what this program understands of tasks. A worker claims only those that need no more.
-const Version = 1
+const Version = 2
+
+// marksVersion is the first one that obeys Task.Seen.
+const marksVersion = 2
 
 // RunID returns the ID of the run of an item, which follows from its batch and key.
 func RunID(batch, key string) string {

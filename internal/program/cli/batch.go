@@ -390,7 +390,7 @@ func compareTasks(c *cobra.Command, q batch.Queue, b batch.Batch, items []batch.
 			if r.State == batch.Ready || r.State == batch.Waiting {
 				cancel = append(cancel, r.ID)
 			}
-		case task != r.Task:
+		case !task.Same(r.Task):
 			changed = append(changed, plain.Line(r.Key))
 		}
 	}

@@ -423,6 +423,9 @@ func writeQuestion(w io.Writer, r batch.Run) {
 	if q.Tool != "" {
 		fmt.Fprintf(w, "  %s\n", plain.Line(part.KnownTools().Line(q.Tool, q.Input)))
 	}
+	for _, f := range q.Files {
+		fmt.Fprintf(w, "  with %s as it is now (SHA-256 %.12s…)\n", plain.Line(f.Path), f.Hash)
+	}
 	if q.Text != "" {
 		fmt.Fprintf(w, "  %s\n", strings.ReplaceAll(plain.Text(q.Text), "\n", "\n  "))
 	}
