@@ -40,7 +40,6 @@ type Engine struct {
 	ws             workspace.Workspace
 	box            *sandbox.Sandbox // of ws; nil: none
 	git            *permission.Git  // set if the workspace is on this machine
-	listings       permission.Listings
 	notices        []knack.Problem
 	sessions       map[*Session]bool
 	closed         bool
@@ -261,7 +260,6 @@ func (e *Engine) pathContext(p *Project) permission.PathContext {
 	ws, git, box := e.ws, e.git, e.box
 	e.mu.Unlock()
 	place := p.localContext(p.dir, git, box)
-	place.Listings = &e.listings
 	if _, ok := ws.(*workspace.Local); ws != nil && !ok {
 		// For a workspace on another machine, links are resolved there, and the user is asked about anything
 		// that cannot be looked up from here.

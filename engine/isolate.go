@@ -84,7 +84,6 @@ func (e *Engine) isolatedIn(ctx context.Context, p *Project, tree *worktree.Work
 		return nil, err
 	}
 	i.paths = p.localContext(i.ws.Dir(), git, box)
-	i.paths.Listings = new(permission.Listings)
 	return i, nil
 }
 

@@ -38,10 +38,10 @@ type DeniedFiles struct {
 // fails if there are more than 1,000 paths, if there is too much to search, or if a rule covers the directory p.Dir.
 func (rs Rules) DeniedFiles(ctx context.Context, p PathContext) (DeniedFiles, error) {
 	p.ctx, p.resolved, p.rootNames, p.linkTargets = ctx, nil, nil, nil
-	s := deniedSearch{paths: &p, ctx: ctx, left: maxSearch, listings: p.Listings,
+	s := deniedSearch{paths: &p, ctx: ctx, left: maxSearch, listings: new(listings),
 		hidden: map[string]*Rule{}, readOnly: map[string]*Rule{}}
-	if s.listings == nil {
-		s.listings = new(Listings)
+	if p.Git != nil {
+		s.listings = &p.Git.listings
 	}
 	s.listings.mu.Lock()
 	defer s.listings.mu.Unlock()
@@ -83,7 +83,7 @@ type deniedSearch struct {
 	paths            *PathContext
 	ctx              context.Context
 	left, outside    int // directory entries that may still be read; those that were read outside the workspace
-	listings         *Listings
+	listings         *listings
 	roots            []string
 	hidden, readOnly map[string]*Rule
 }

@@ -40,7 +40,7 @@ func TestDeniedFiles(t *testing.T) {
 	if err := os.Link(filepath.Join(dir, "old/first"), filepath.Join(dir, "second")); err != nil {
 		t.Skip(err)
 	}
-	place := permission.PathContext{Dir: dir, Home: home, Listings: new(permission.Listings)}
+	place := permission.PathContext{Dir: dir, Home: home, Git: permission.NewGit(dir)}
 	for range 2 { // the second time, the directories are remembered
 		for _, test := range []struct{ rules, hidden, readOnly string }{
 			{"Bash(ls) | Read | WebFetch(domain:x.y)", "", ""},

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Listings remembers which entries directories have, as long as these do not change. The zero Listings remembers
+// listings remembers which entries directories have, as long as these do not change. The zero listings remembers
 // nothing yet. It is safe for concurrent use and must not be copied.
-type Listings struct {
+type listings struct {
 	mu      sync.Mutex
 	dirs    map[string]listing
 	entries int // in all of dirs
@@ -35,7 +35,7 @@ const maxListed = 300_000
 const settled = 50 * time.Millisecond
 
 // read returns the entries of a directory, none if it cannot be read. It must be called with mu held.
-func (l *Listings) read(dir string) []listed {
+func (l *listings) read(dir string) []listed {
 	dir = filepath.FromSlash(dir)
 	info, err := os.Lstat(dir)
 	if err != nil || !info.IsDir() {

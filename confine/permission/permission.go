@@ -188,9 +188,6 @@ type PathContext struct {
 	// Confined reports whether commands run in a complete sandbox; nil: they do not.
 	Confined func() bool
 
-	// Listings remembers directories for [Rules.DeniedFiles] and decisions; nil: they are read each time.
-	Listings *Listings
-
 	// Resolve follows the links of an absolute path; nil: [Resolve]. It gets the context of the decision.
 	Resolve func(ctx context.Context, path string) (string, error)
 	// Glob lists the files that match an absolute pattern; nil: [filepath.Glob].
