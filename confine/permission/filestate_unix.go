@@ -23,3 +23,22 @@ func fileState(info fs.FileInfo) (state string, changed time.Time, ok bool) {
 	changed = changeTime(st)
 	return fmt.Sprintf("%d %d %d %v %d", st.Dev, st.Ino, st.Size, info.Mode(), changed.UnixNano()), changed, true
 }
+
+// listingState is fileState for a directory whose entries count, too.
+func listingState(info fs.FileInfo) (state string, changed time.Time, ok bool) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return "", time.Time{}, false
+	}
+	changed = changeTime(st)
+	return fmt.Sprintf("%d %d %d", st.Dev, st.Ino, changed.UnixNano()), changed, true
+}
+
+// fileNumbers returns what identifies a file, and how many names it has.
+func fileNumbers(info fs.FileInfo) (dev, ino, links uint64) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, 0, 1
+	}
+	return uint64(st.Dev), st.Ino, uint64(st.Nlink)
+}

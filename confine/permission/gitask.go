@@ -29,6 +29,8 @@ type Git struct {
 	// configuration; nil means that of the process. Set it before the first use.
 	Environ []string
 
+	listings listings // of directories that are searched for denied files
+
 	dir     string
 	lock    chan struct{}          // contains a token while a call uses what follows
 	version string                 // of git; "": not known yet

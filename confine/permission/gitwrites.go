@@ -34,14 +34,19 @@ func (j *judge) gitWrites(c *bash.SimpleCommand, dirs []string) {
 		v, _ := c.Words[i].Value() // "": not known before it runs
 		words = append(words, v)
 	}
-	for _, dir := range dirs {
+	for k, dir := range dirs {
 		for i := 1; i < c.Subcommand-1; i++ {
 			if words[i] == "-C" {
 				n := p.name(words[i+1], dir)
 				dir = n.target()
 			}
 		}
-		for _, file := range j.protectedWrites(p.Git.written(p.ctx, filepath.FromSlash(dir), words[c.Subcommand:])) {
+		written := p.Git.written(p.ctx, filepath.FromSlash(dir), words[c.Subcommand:])
+		j.deniedWrites(written, words[c.Subcommand])
+		if k == len(dirs)-1 { // where it runs if each cd before it succeeds; elsewhere the sandbox stops it
+			j.deniedTouch(dir, words[c.Subcommand:])
+		}
+		for _, file := range j.protectedWrites(written) {
 			n := p.name(file, "")
 			if n.unknownReason != "" || !p.inside(n) && needsNoProtection(file, n) {
 				continue
@@ -116,6 +121,11 @@ func (g *Git) written(ctx context.Context, dir string, words []string) []gitFile
 	default:
 		return nil
 	}
+	return g.inWorktree(ctx, dir, func(t *worktree) { t.add(sub, args) })
+}
+
+// inWorktree returns the files that f collects about the work tree around a directory.
+func (g *Git) inWorktree(ctx context.Context, dir string, f func(*worktree)) (files []gitFile) {
 	release, err := g.acquire(ctx)
 	if err != nil {
 		return nil
@@ -130,8 +140,7 @@ func (g *Git) written(ctx context.Context, dir string, words []string) []gitFile
 	if t == nil {
 		return nil
 	}
-	t.add(sub, args)
-	var files []gitFile
+	f(t)
 	for name := range t.names {
 		files = append(files, gitFile{top: filepath.ToSlash(top), name: "/" + name})
 	}
@@ -308,8 +317,13 @@ var gitValued = map[string]struct{ letters, names string }{
 	"apply":       {"pC", "--exclude --include --directory --whitespace --build-fake-ancestor"},
 	"am":          {"pC", "--exclude --include --directory --whitespace --patch-format"},
 	"rm":          {"", "--pathspec-from-file"},
-	"worktree":    {"bB", "--reason"},
-	"submodule":   {"bj", "--branch --name --reference --depth --jobs --filter"},
+	"add":         {"", "--chmod --pathspec-from-file"},
+	"commit": {"mFcCt", "--message --file --author --date --template --reuse-message --reedit-message --fixup --squash " +
+		"--trailer --cleanup --pathspec-from-file"},
+	"checkout-index": {"", "--prefix --stage"},
+	"update-index":   {"", "--cacheinfo --chmod --index-version"},
+	"worktree":       {"bB", "--reason"},
+	"submodule":      {"bj", "--branch --name --reference --depth --jobs --filter"},
 }
 
 // operands splits the arguments of a subcommand into the operands before "--", those after it, and the options: each

@@ -17,8 +17,9 @@ type judge struct {
 	suggest     bool // every question so far can be answered by a rule
 	unclear     bool // a deny rule may match the next subject passed to add
 	recorded    map[Judged]bool
-	allWords    bool // the rule suggested for the outer command spells out all its words
-	hasDots     bool // globs may match names that begin with a dot
+	allWords    bool         // the rule suggested for the outer command spells out all its words
+	hasDots     bool         // globs may match names that begin with a dot
+	denied      *DeniedFiles // what the sandbox closes; nil: not known yet, or it closes nothing
 
 	allow, ask, deny []bashRule // rules for commands
 	ready            bool

@@ -88,7 +88,9 @@ func (j *judge) command(s *bash.CommandLine, c *bash.SimpleCommand, cov cover) {
 		j.script(in.Script, g.inner(c, in))
 	}
 	j.files(s, c, dirs, known, g.by, free)
+	j.unknownFiles(c, known)
 	j.gitWrites(c, dirs)
+	j.gitElsewhere(c, dirs)
 	if g.by != nil && !g.exact && c.Effect == bash.Runs && !c.Function {
 		j.secretWords(c, dirs, g.words)
 	}
@@ -369,6 +371,9 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 					// A rename puts another file in the place of a protected one: writing it is not enough.
 					moves := path.Base(program) == "mv" || c.Git && c.Subcommand > 0 && c.Words[c.Subcommand].Is("mv")
 					sub.Replace = a.Write && moves && j.paths.protected(n) != ""
+					if kind == KindRead && a.Word != nil && a.Word.Glob && j.closed(n) {
+						continue // the command reads those that it may
+					}
 					if why := j.removes(c, a, n); why != "" {
 						j.add(Judged{Subject: sub, Origin: Builtin, Reason: why}, "")
 						continue
@@ -388,25 +393,44 @@ func (j *judge) files(s *bash.CommandLine, c *bash.SimpleCommand, dirs []string,
 			}
 		}
 	}
-	if j.deniesFiles() && c.Effect != bash.Reads {
-		// Whatever the program does, its words must not name a file that a rule denies.
-		for i := 1; i < len(c.Words); i++ {
-			for _, v := range c.Words[i].Values {
-				for _, part := range []string{v, cutAfter(v, "="), cutAfter(v, "@"), cutAfter(v, ":")} {
-					if part == "" || strings.HasPrefix(part, "-") {
-						continue
+	if j.rules.DenyFiles() && c.Effect != bash.Reads {
+		j.deniedWords(c, dirs)
+	}
+}
+
+// deniedWords judges the words of a command that may do anything with them: none may name a file that a rule denies.
+func (j *judge) deniedWords(c *bash.SimpleCommand, dirs []string) {
+	for i := 1; i < len(c.Words); i++ {
+		for _, v := range c.Words[i].Values {
+			for _, part := range []string{v, cutAfter(v, "="), cutAfter(v, "@"), cutAfter(v, ":")} {
+				if part == "" || strings.HasPrefix(part, "-") {
+					continue
+				}
+				for _, d := range dirs {
+					j.deniedWord(part, d)
+				}
+			}
+			if c.Words[i].Glob && j.unconfined() {
+				for _, d := range dirs {
+					named, err := j.expand(&bash.File{Word: &c.Words[i]}, v, d)
+					if err != nil {
+						j.incomplete(Subject{Kind: KindRead, Text: v, Tool: j.request.Tool, Aliases: j.request.Aliases}, err)
 					}
-					for _, d := range dirs {
-						n := j.paths.name(part, d)
-						for _, kind := range [...]Kind{KindRead, KindEdit} {
-							sub := Subject{Kind: kind, Text: n.paths[0], Tool: j.request.Tool, Aliases: j.request.Aliases}
-							if r := j.fileRule(j.rules.Deny, sub, n); r != nil && !r.Any {
-								j.add(judgedBy(sub, Deny, r), "")
-							}
-						}
+					for _, name := range named {
+						j.deniedWord(name, d)
 					}
 				}
 			}
+		}
+	}
+}
+
+func (j *judge) deniedWord(word, dir string) {
+	n := j.paths.name(word, dir)
+	for _, kind := range [...]Kind{KindRead, KindEdit} {
+		sub := Subject{Kind: kind, Text: n.paths[0], Tool: j.request.Tool, Aliases: j.request.Aliases}
+		if r := j.fileRule(j.rules.Deny, sub, n); r != nil && !r.Any {
+			j.add(judgedBy(sub, Deny, r), "")
 		}
 	}
 }

@@ -72,6 +72,10 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 		add(Judged{Subject: s, Reason: n.unknownReason}, "")
 		return
 	}
+	if s.Kind == KindEdit && builtin == "" && j.inCheckout(n) && j.namedBy(s, n) == nil {
+		add(Judged{Subject: s, Origin: Builtin, Reason: reasonCheckout}, suggestion())
+		return
+	}
 	if builtin != "" && !j.spelledOut(s, n) {
 		add(Judged{Subject: s, Origin: Builtin, Reason: builtin}, suggestion())
 		return
@@ -206,17 +210,6 @@ func plainPattern(s string) string {
 	return b.String()
 }
 
-// deniesFiles reports whether a rule denies particular files.
-func (j *judge) deniesFiles() bool {
-	for i := range j.rules.Deny {
-		r := &j.rules.Deny[i]
-		if k, _ := kindOf(r.Tool); (k == KindRead || k == KindEdit) && !r.Any {
-			return true
-		}
-	}
-	return false
-}
-
 // below looks for denied files and secrets below a directory that is read recursively. If there are
 // too many files to check, approval is needed only if there are deny or ask rules for files: the sandbox
 // hides the built-in secrets anyway.
@@ -230,6 +223,9 @@ func (j *judge) below(s Subject, n pathNames) {
 	for _, f := range files {
 		fn := pathNames{paths: []string{path.Clean(filepath.ToSlash(f))}}
 		sub := Subject{Kind: s.Kind, Text: fn.paths[0], Tool: s.Tool, Aliases: s.Aliases}
+		if j.closed(fn) {
+			continue
+		}
 		if r := j.fileRule(j.rules.Deny, sub, fn); r != nil {
 			j.add(judgedBy(sub, Deny, r), "")
 			return
@@ -244,7 +240,11 @@ func (j *judge) below(s Subject, n pathNames) {
 		}
 	}
 	if !all {
-		for _, rules := range [][]Rule{j.rules.Deny, j.rules.Ask} {
+		lists := [][]Rule{j.rules.Ask}
+		if j.denied == nil {
+			lists = append(lists, j.rules.Deny)
+		}
+		for _, rules := range lists {
 			for i := range rules {
 				if r := &rules[i]; r.coversTool(&Subject{Kind: KindRead, Tool: s.Tool, Aliases: s.Aliases}, true) && !r.Any {
 					x := judgedBy(s, Ask, r)

@@ -21,6 +21,7 @@ func (j *judge) bash(s Subject) {
 				return
 			}
 		}
+		j.unclear = j.unconfined()
 		j.noRuleCanAllow(s, err.Error())
 		return
 	}
@@ -30,6 +31,7 @@ func (j *judge) bash(s Subject) {
 			"")
 		return
 	}
+	j.closeFiles(s)
 	j.script(script, cover{})
 }
 
@@ -87,6 +89,7 @@ func (j *judge) script(s *bash.CommandLine, cov cover) {
 					}
 				}
 			}
+			j.unclear = j.unconfined()
 			j.noRuleCanAllow(sub, x.Reason)
 		}
 	}
@@ -126,6 +129,7 @@ func (j *judge) redirect(s *bash.CommandLine, f *bash.Redirect) {
 	}
 	values := f.Target.Values
 	if len(values) == 0 || f.Target.Glob || f.Target.Many {
+		j.unclear = j.unconfined()
 		j.noRuleCanAllow(Subject{Kind: kind, Text: f.Text}, reasonFile)
 		return
 	}
@@ -139,6 +143,7 @@ func (j *judge) redirect(s *bash.CommandLine, f *bash.Redirect) {
 		}
 		dirs, ok := j.dirs(s, f.At)
 		if !ok && !bash.IsAbs(v) && !strings.HasPrefix(v, "~") {
+			j.unclear = j.unconfined()
 			j.noRuleCanAllow(Subject{Kind: kind, Text: f.Text}, reasonRelative)
 			continue
 		}
@@ -228,6 +233,7 @@ func (j *judge) deniedOnly(s *bash.CommandLine) {
 				}
 			}
 		}
+		j.unknownFiles(c, true)
 		for _, in := range c.Inner {
 			j.deniedOnly(in.Script)
 		}

@@ -37,6 +37,8 @@ const (
 	reasonNetwork       = "bash opens a network connection"
 	reasonGitMoved      = "git after cd uses another repository's configuration"
 	reasonManyFiles     = "too many files below to check them all against this rule"
+	reasonCheckout      = "it is in another work tree of the repository than this session"
+	reasonOtherTree     = "it is not known in which work tree git would act"
 	reasonManyLinks     = "too many files below to check all links"
 
 	// These are followed by the pattern, file or word.
@@ -44,4 +46,6 @@ const (
 	reasonLinkLeaves = "a link points outside the workspace, to "
 	reasonTag        = "a tag may look like an option: "
 	reasonSelects    = "this file may select another program: "
+
+	reasonUnknownFile = "rules deny files, no complete sandbox closes them to commands, and this word may name one of them: "
 )

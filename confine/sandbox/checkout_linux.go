@@ -275,6 +275,10 @@ func (r *run) putBack(c *checkout) string {
 				stopped = append(stopped, name)
 			}
 			updates = updates || clean && before[name] == ""
+			if after[name] == "" && infos[name] != nil && r.denies(filepath.Join(c.top, name)) {
+				// The next commit would record as removed what git could not add again.
+				stopped, updates = append(stopped, name), true
+			}
 		case clean:
 			updates = true
 		}
@@ -312,6 +316,13 @@ func (r *run) putBack(c *checkout) string {
 	if err != nil {
 		return fmt.Sprintf("%s: git could not write protected files (%s), and its other changes could not be undone: %v",
 			c.top, plain.List(stopped, 8), err)
+	}
+	for _, name := range stopped {
+		denied := permission.DeniedFiles(r.view.denied)
+		if rule := denied.Covers(filepath.Join(c.top, name), false); rule != "" {
+			return fmt.Sprintf("%s: git would have written or recorded files that the rule %s denies (%s). HEAD, the index and "+
+				"the files are back as they were%s", c.top, rule, plain.List(stopped, 8), r.lost(c, string(undone)))
+		}
 	}
 	return fmt.Sprintf("%s: git would have written protected files (%s). HEAD, the index and the files are back as they "+
 		"were%s. Run the git command by itself: it asks for exactly these files, unless the rules for them allow it: %s",
@@ -540,8 +551,13 @@ func (r *run) stops(c *checkout, name string) bool {
 	if _, at := r.system.protected.patterns.In(path); len(at) > len(c.top) {
 		protected = at // a name that is a whole path
 	}
-	return (protected != "" || permission.EnvFile(filepath.Base(name))) &&
+	return r.denies(path) || (protected != "" || permission.EnvFile(filepath.Base(name))) &&
 		!withinAny(slices.Concat(r.allow.Replace, r.allow.Write), path)
+}
+
+// denies reports whether a rule keeps a file from commands.
+func (r *run) denies(path string) bool {
+	return withinAny(r.view.denied.Hidden, path) || withinAny(r.view.denied.ReadOnly, path)
 }
 
 // restore puts back the files, then the branch, HEAD and the index.

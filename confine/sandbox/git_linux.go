@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -186,7 +185,8 @@ func gitPointer(path string) []string {
 // outerGit returns git directories outside dir that git writes when it works in dir: that of a
 // repository above dir, or the one that the .git file of a worktree names. A .git file counts only
 // if the directory it names refers back to it, because anyone can write a .git file.
-func outerGit(dir, home string) []string {
+// shared are the files in it that belong to another work tree: no command here may change its HEAD.
+func outerGit(dir, home string) (dirs, shared []string) {
 	for at := dir; at != "/" && at != home; at = filepath.Dir(at) {
 		path := filepath.Join(at, ".git")
 		info, err := os.Lstat(path)
@@ -195,26 +195,19 @@ func outerGit(dir, home string) []string {
 		}
 		if info.IsDir() {
 			if at == dir {
-				return nil
+				return nil, nil
 			}
-			return []string{path}
+			return []string{path}, nil
 		}
 		own, ok := gitFileTarget(path)
 		if !ok {
-			return nil
+			return nil, nil
 		}
 		common := filepath.Dir(filepath.Dir(own))
 		if !worktreeOf(common, own, path) {
-			return nil
+			return nil, nil
 		}
-		return []string{common}
+		return []string{common}, []string{common + "/HEAD", common + "/index"}
 	}
-	return nil
-}
-
-// isBareGit reports whether git treats a directory with these entries as a repository, and so reads
-// the configuration in it.
-func isBareGit(entries []string) bool {
-	has := func(name string) bool { return slices.Contains(entries, name) }
-	return has("HEAD") && (has("objects") && has("refs") || has("commondir"))
+	return nil, nil
 }

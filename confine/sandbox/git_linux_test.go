@@ -367,6 +367,59 @@ func TestBareRepository(t *testing.T) {
 	}
 }
 
+// TestBareRepositoryMoved: of a directory that was there before only what the command made is moved aside, and git runs
+// nothing that a command planted, in what was moved neither.
+func TestBareRepositoryMoved(t *testing.T) {
+	plant := func(dir string) string {
+		return fmt.Sprintf(`; printf '[core]\n\tfsmonitor = touch %%s/ran; false\n' "$PWD" >> %[1]s/config; cd %[1]s && `+
+			`for h in pre-commit post-checkout; do printf '#!/bin/sh\ntouch ran\n' > hooks/$h; chmod +x hooks/$h; done`, dir)
+	}
+	for name, c := range map[string]struct{ line, gone, kept string }{
+		"existing": {"git init -q --bare docs" + plant("docs"), "docs/HEAD docs/config docs/hooks docs/objects",
+			"docs/guide.md docs/refs.md docs/info"},
+		"renamed": {"mv docs d2; git init -q --bare d2" + plant("d2"), "d2/HEAD d2/config d2/hooks", "d2/guide.md d2/info"},
+		"new":     {"git init -q --bare new" + plant("new"), "new new.refused-1/config new.refused-1/hooks", "docs/guide.md"},
+		"nested":  {"mkdir -p a/.git; git init -q --bare a/.git/b" + plant("a/.git/b"), "a/.git a/.git.refused-1/b/config", ""},
+		"dot git": {"rm -rf sub2; git init -q sub2" + plant("sub2/.git"), "sub2/.git sub2/.git.refused-1/config", ""},
+		"commondir": {"mkdir -p c/objects c/refs c/hooks; echo ref: refs/heads/x > docs/HEAD; echo ../c > docs/commondir" + plant("c"),
+			"docs/HEAD docs/commondir", "docs/guide.md c/config"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newFixture(t).complete()
+			b.write("project/docs/guide.md", "user's")
+			b.write("project/docs/refs.md", "user's")
+			b.write("project/docs/info/text", "user's")
+			time.Sleep(2 * fresh) // so that the directory is older than the command
+			b.run("true")
+			_, exit := b.run(c.line)
+			for _, path := range strings.Fields(c.gone) {
+				if _, err := os.Lstat(b.at("project/" + path)); err == nil {
+					t.Errorf("%s is there", path)
+				}
+			}
+			for _, path := range strings.Fields(c.kept) {
+				if _, err := os.Lstat(b.at("project/" + path)); err != nil {
+					t.Error(err)
+				}
+			}
+			said := strings.Join(exit.Refused, "; ")
+			if strings.Contains(said, "/docs is protected and did not exist") || !strings.Contains(said, "did not exist before") &&
+				!strings.Contains(said, "moved aside") {
+				t.Errorf("said: %s", said)
+			}
+			git := exec.Command("sh", "-c", "find . -type d | while read -r d; do (cd $d && git status && git commit --allow-empty -m x); done")
+			git.Dir = b.dir
+			git.Run()
+			filepath.WalkDir(b.dir, func(path string, d fs.DirEntry, err error) error {
+				if err == nil && d.Name() == "ran" {
+					t.Errorf("git ran the planted program: %s", path)
+				}
+				return nil
+			})
+		})
+	}
+}
+
 // TestBareRepositoryInProject: nothing from which git runs programs can be written in a bare repository that was there
 // before, also after a directory above it was renamed; objects and branches can.
 func TestBareRepositoryInProject(t *testing.T) {

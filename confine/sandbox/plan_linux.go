@@ -71,6 +71,7 @@ type view struct {
 	overlays  map[string]overlay  // over caches in writable
 	reserved  []*placeholder
 	closed    bool // git directories of worktrees are read-only as a whole
+	denied    workspace.DeniedFiles
 }
 
 // viewFor returns the view for one command with an environment. allow is what withoutLinks returned, keep are paths
@@ -137,6 +138,11 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 		closed = nil
 	}
 	v.guard(now.gits, all, closed)
+	for _, path := range now.shared {
+		if isFile(path) && !all.contain(path) && !withinAny(dirs, filepath.Dir(filepath.Dir(path))) {
+			v.protected = append(v.protected, path)
+		}
+	}
 	for _, path := range p.Own { // in the home directory as the workspace; a command could make one that is missing
 		if _, err := os.Lstat(path); err != nil && withinAny(v.writable, path) {
 			os.MkdirAll(path, 0o700)
@@ -207,11 +213,39 @@ func (p *Policy) viewFor(allow workspace.Allowance, environ []string, now presen
 			v.hidden = append(v.hidden, path)
 		}
 	}
+	v.close(now.denied)
 	for _, list := range []*[]string{&v.writable, &v.temp, &v.visible, &v.protected, &v.pinned, &v.hidden, &v.emptied} {
 		sort.Strings(*list)
 		*list = slices.Compact(*list)
 	}
 	return v, nil
+}
+
+// close adds what rules deny to what is hidden and read-only. Nothing that was permitted opens it.
+func (v *view) close(denied workspace.DeniedFiles) {
+	v.denied = denied
+	if len(denied.Rules) == 0 {
+		return
+	}
+	hidden, readOnly := newDirSet(denied.Hidden), newDirSet(denied.ReadOnly)
+	closed := func(path string) bool { return hidden.contain(path) || readOnly.contain(path) }
+	v.writable = slices.DeleteFunc(v.writable, closed)
+	v.temp = slices.DeleteFunc(v.temp, closed)
+	v.visible = slices.DeleteFunc(v.visible, hidden.contain)
+	v.emptied = slices.DeleteFunc(v.emptied, hidden.contain)
+	v.hidden = append(slices.DeleteFunc(v.hidden, hidden.contain), denied.Hidden...)
+	v.protected = append(v.protected, denied.ReadOnly...)
+	// Otherwise a command could rename a directory above one, put another file in its place, and find the old one under a
+	// name that no rule covers.
+	above := dirSet{}
+	for _, path := range slices.Concat(denied.Hidden, denied.ReadOnly) {
+		for dir := filepath.Dir(path); dir != "/" && !above[dir]; dir = filepath.Dir(dir) {
+			above[dir] = true
+			if slices.ContainsFunc(v.writable, func(w string) bool { return w != dir && subpath.Contains(w, dir) }) {
+				v.pinned = append(v.pinned, dir)
+			}
+		}
+	}
 }
 
 // A dirSet answers what withinAny answers, in a time that does not grow with the number of directories.

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
@@ -34,6 +35,7 @@ const fresh = 50 * time.Millisecond
 type protectedFiles struct {
 	roots   []string // workspace directories, resolved
 	outer   []string // git directories outside the roots that git writes when it works in the first root
+	shared  []string // files in outer that belong to another work tree than the first root
 	used    []string // directories in which a worktree's git directory is open to commands
 	keepNew bool     // see Policy
 
@@ -45,11 +47,13 @@ type protectedFiles struct {
 	known    map[string]fileID // protected files and directories, by path
 	seen     map[string]bool   // protected names that look found and nobody has decided about
 	env      map[string]bool
-	closed   map[string]bool   // git directories of other worktrees, which each command has read-only as a whole
-	bare     map[string]fileID // directories that git treats as a repository without a name such as .git
-	newBare  []string          // those that appeared since the last call of refresh without a running command
-	full     bool              // there are more than maxDirs directories
-	reported bool              // full has been reported
+	closed   map[string]bool     // git directories of other worktrees, which each command has read-only as a whole
+	bare     map[string]fileID   // directories that git treats as a repository without a name such as .git
+	newBare  []newBare           // those that appeared since the last call of refresh without a running command
+	layout   map[string][]string // which of gitLayout a directory has, if any
+	began    time.Time           // when the first of the running commands began
+	full     bool                // there are more than maxDirs directories
+	reported bool                // full has been reported
 	journal  journal
 	open     map[string]openFile // open files of known and env, by path
 	places   worktreePlaces
@@ -69,7 +73,7 @@ func newProtectedFiles(p Policy) *protectedFiles {
 	n := &protectedFiles{names: p.Protected, patterns: permission.NewPathNames(p.Protected), keepNew: p.KeepNew,
 		dirs: map[string]int64{}, known: map[string]fileID{},
 		seen: map[string]bool{}, env: map[string]bool{}, bare: map[string]fileID{}, open: map[string]openFile{},
-		places: worktreePlaces{}}
+		places: worktreePlaces{}, layout: map[string][]string{}}
 	for _, r := range append([]string{p.Dir}, p.Roots...) {
 		if r, err := filepath.EvalSymlinks(r); err == nil && r != "/" {
 			n.roots = append(n.roots, r)
@@ -77,7 +81,7 @@ func newProtectedFiles(p Policy) *protectedFiles {
 	}
 	n.used = append(real(p.Write), n.roots...)
 	if slices.Contains(p.Protected, ".git") && len(n.roots) > 0 {
-		n.outer = outerGit(n.roots[0], p.Home)
+		n.outer, n.shared = outerGit(n.roots[0], p.Home)
 	}
 	if len(n.roots) > 0 {
 		n.journal = newJournal(p.State, n.roots[0])
@@ -99,12 +103,14 @@ func newProtectedFiles(p Policy) *protectedFiles {
 
 // A present is the state of the workspace when a command begins.
 type present struct {
-	protected map[string]fileID   // protected files and directories, by path
-	env       []string            // .env files
-	gits      []string            // git directories to guard
-	outer     []string            // those outside the roots
-	closed    map[string]bool     // those of worktrees that are read-only as a whole
-	sockets   []string            // that listen or are mounted; set where connections are not supervised
+	protected map[string]fileID // protected files and directories, by path
+	env       []string          // .env files
+	gits      []string          // git directories to guard
+	outer     []string          // those outside the roots
+	closed    map[string]bool   // those of worktrees that are read-only as a whole
+	sockets   []string          // that listen or are mounted; set where connections are not supervised
+	shared    []string          // files of another work tree of the repository
+	denied    workspace.DeniedFiles
 	files     map[string]openFile // which files those of protected and env are
 }
 
@@ -149,12 +155,13 @@ func (n *protectedFiles) begin() present {
 	closed := n.findClosed()
 	n.openKnown() // also what was found for the first time
 	if n.running == 0 {
+		n.began = time.Now()
 		n.journal.begin(slices.Concat(slices.Collect(maps.Keys(n.known)), slices.Collect(maps.Keys(n.closed))))
 	}
 	n.running++
 	return present{maps.Clone(n.known), slices.Sorted(maps.Keys(n.env)),
 		append(n.gits(n.known), slices.Sorted(maps.Keys(n.bare))...), n.outer, closed, nil,
-		maps.Clone(n.open)}
+		n.shared, workspace.DeniedFiles{}, maps.Clone(n.open)}
 }
 
 // refresh updates what is known about the workspace. While a command runs, it does not add new
@@ -172,9 +179,9 @@ func (n *protectedFiles) refresh() {
 	for _, path := range removed {
 		delete(n.known, path)
 	}
-	for _, dir := range n.newBare {
-		if id, ok := identify(dir); ok {
-			n.bare[dir] = id
+	for _, b := range n.newBare {
+		if id, ok := identify(b.dir); ok {
+			n.bare[b.dir] = id
 		}
 	}
 	n.newBare = nil
@@ -323,22 +330,7 @@ func (n *protectedFiles) endUnless(tops, opened, replaced []string) (notes []str
 			n.known[path], _ = identify(path)
 		}
 	}
-	for _, dir := range n.newBare {
-		id, ok := identify(dir)
-		if names, err := readNames(dir); !ok || err != nil || !isBareGit(names) || within(aside, dir) {
-			continue
-		}
-		if n.keepNew || open.contain(dir) || n.movedBare(dir, id) {
-			n.bare[dir] = id
-			continue
-		}
-		if slices.Contains(n.roots, dir) {
-			dir += "/HEAD" // without it, git does not take the directory for a repository
-			id, _ = identify(dir)
-		}
-		notes = append(notes, n.aside(dir, id).note)
-	}
-	n.newBare = nil
+	notes = append(notes, n.disableBare(open, aside)...)
 	if n.full && !n.reported {
 		n.reported = true
 		notes = append(notes, fmt.Sprintf("the working directory has more than %d directories: new protected names "+
@@ -437,6 +429,7 @@ func (n *protectedFiles) relink(path, target string) error {
 type movedFile struct {
 	path, to string // to is "" if it could not be renamed
 	note     string
+	disarmed map[string]string // what was renamed in it, by the name before
 }
 
 // within reports whether a path was moved aside, or lies in a directory that was.
@@ -454,14 +447,18 @@ func (n *protectedFiles) aside(path string, found fileID) movedFile {
 	for i := 1; err != nil && i < 1000 && p.name != "" && p.is(found.dev, found.ino); i++ {
 		to := fmt.Sprintf("%s.refused-%d", p.name, i)
 		if err = p.rename(to); err == nil {
-			return movedFile{path, filepath.Join(filepath.Dir(path), to), fmt.Sprintf("%s is protected and did not exist "+
-				"before: what the command left there is now %s; the rule that allows it: %s", path, to, editRule(path))}
+			m := movedFile{path: path, to: filepath.Join(filepath.Dir(path), to), note: fmt.Sprintf("%s is protected and did not "+
+				"exist before: what the command left there is now %s; the rule that allows it: %s", path, to, editRule(path))}
+			if found.dir {
+				n.disarmMoved(&m)
+			}
+			return m
 		}
 		if !errors.Is(err, unix.EEXIST) {
 			break
 		}
 	}
-	return movedFile{path, "", fmt.Sprintf("%s appeared (protected) and could not be moved aside: %v", path, err)}
+	return movedFile{path: path, note: fmt.Sprintf("%s appeared (protected) and could not be moved aside: %v", path, err)}
 }
 
 // notesOf reports what was moved aside. In new work trees, where a commit would remove these files, one command
@@ -484,6 +481,10 @@ func notesOf(aside []movedFile, trees []string) (notes []string) {
 		names[top] = append(names[top], to)
 		rule[top] = cmp.Or(rule[top], editRule(m.path))
 		moves[top] = append(moves[top], "mv "+quote(m.to)+" "+quote(m.path))
+		for _, name := range slices.Sorted(maps.Keys(m.disarmed)) {
+			moves[top] = append(moves[top], "mv "+quote(filepath.Join(m.path, m.disarmed[name]))+" "+
+				quote(filepath.Join(m.path, name)))
+		}
 	}
 	for _, top := range slices.Sorted(maps.Keys(moves)) {
 		notes = append(notes, fmt.Sprintf("%s is a new work tree of git with protected files (%s), which were moved aside "+
@@ -547,7 +548,7 @@ func (n *protectedFiles) look() (found map[string]fileID, removed []string) {
 	}
 	n.openKnown()
 	gits := n.gits(n.known)
-	n.newBare = slices.DeleteFunc(n.newBare, func(dir string) bool { return withinAny(gits, dir) })
+	n.newBare = slices.DeleteFunc(n.newBare, func(b newBare) bool { return withinAny(gits, b.dir) })
 	return found, removed
 }
 
@@ -699,6 +700,7 @@ func (n *protectedFiles) readOne(dir string, found map[string]fileID) (below []s
 	if time.Since(time.Unix(0, seen)) < fresh {
 		seen = 0
 	}
+	_, were := n.dirs[dir]
 	n.dirs[dir] = seen
 	f, err := os.Open(dir)
 	if err != nil {
@@ -710,9 +712,7 @@ func (n *protectedFiles) readOne(dir string, found map[string]fileID) (below []s
 	for i, e := range entries {
 		names[i] = e.Name()
 	}
-	if _, ok := n.bare[dir]; !ok && isBareGit(names) && !slices.Contains(n.newBare, dir) {
-		n.newBare = append(n.newBare, dir)
-	}
+	n.noteLayout(dir, names, were)
 	for _, e := range entries {
 		name := e.Name()
 		path := filepath.Join(dir, name)

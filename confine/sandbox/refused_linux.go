@@ -47,6 +47,11 @@ func (v *view) path(path string) string {
 	if full, err := filepath.EvalSymlinks(path); err == nil {
 		resolved = full
 	}
+	for dir, rule := range v.denied.Rules {
+		if subpath.Contains(dir, resolved) {
+			return fmt.Sprintf("using %s: the rule %s denies it", path, rule)
+		}
+	}
 	if withinAny(v.visible, resolved) && withinAny(v.emptied, resolved) {
 		return ""
 	}

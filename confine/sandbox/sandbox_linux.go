@@ -257,11 +257,18 @@ func (s *system) prepare(p Policy, backend string, cmd *exec.Cmd, c *workspace.C
 	allow := p.withoutLinks(c.Allow)
 	r := &run{system: s, policy: p, backend: backend, env: cmd.Env, allow: allow,
 		opened: append(p.leads(new(resolver), allow.Write), allow.Write...), dir: cmd.Dir, done: make(chan struct{})}
+	var denied workspace.DeniedFiles
+	if allow.Denied != nil && backend != landlock { // only mounts can close a file
+		if denied, err = allow.Denied(); err != nil {
+			return nil, err
+		}
+	}
 	supervised := backend != landlock && s.supervises && !p.Network
 	testing, now := len(cmd.Args) == 0, present{}
 	if !testing {
 		s.protected.protect(p.Protected)
 		now = s.protected.begin()
+		now.denied = denied
 		if !supervised {
 			now.sockets = sockets(&s.protected.mounts)
 		}

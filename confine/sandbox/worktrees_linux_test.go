@@ -52,4 +52,12 @@ func TestManyWorktrees(t *testing.T) {
 	at(filepath.Join(b.home, "elsewhere1")).check("cd "+b.home+"/elsewhere1; git commit -q --allow-empty -m w && echo done; "+
 		"{ echo evil > "+repo+"/.git/worktrees/elsewhere2/HEAD; } 2>/dev/null; git worktree list | wc -l", "done\n7\n")
 	git("fsck", "--no-progress")
+	// No script moves HEAD of the main work tree, or changes its index.
+	before := b.read("project/repo/.git/HEAD")
+	at(filepath.Join(b.home, "elsewhere3")).check("cd "+b.home+"/elsewhere3; git branch two; (git -C "+repo+" checkout -q two; "+
+		"git --git-dir="+repo+"/.git symbolic-ref HEAD refs/heads/two; git -C "+repo+" read-tree two; rm -f "+repo+"/.git/HEAD; "+
+		"echo ref: refs/heads/two > "+repo+"/.git/HEAD) 2>/dev/null; git commit -q --allow-empty -m v && echo done", "done\n")
+	if after := b.read("project/repo/.git/HEAD"); after != before {
+		t.Errorf("HEAD of the main work tree: %q, was %q", after, before)
+	}
 }

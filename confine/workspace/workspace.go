@@ -33,6 +33,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 )
 
@@ -123,6 +124,17 @@ type Allowance struct {
 	// Replace are absolute paths that git may create, remove, or replace by another file. A protected
 	// directory in which one of them lies is writable while the command runs.
 	Replace []string
+	// Denied, if not nil, is called when the command starts and returns the files that rules keep from it, whatever is
+	// permitted. If it fails, the command is refused.
+	Denied func() (DeniedFiles, error)
+}
+
+// DeniedFiles are files and directories that a command must not use. The paths exist, are absolute and lead through no
+// link; a directory stands for all that is in it.
+type DeniedFiles struct {
+	Hidden   []string          // must be neither read nor changed
+	ReadOnly []string          // must not be changed
+	Rules    map[string]string // the rule that covers each path
 }
 
 // Union returns an Allowance of everything that a or b permits.
@@ -133,6 +145,26 @@ func (a Allowance) Union(b Allowance) Allowance {
 		Hosts: slices.Concat(a.Hosts, b.Hosts),
 
 		Replace: slices.Concat(a.Replace, b.Replace),
+		Denied:  bothDenied(a.Denied, b.Denied),
+	}
+}
+
+func bothDenied(a, b func() (DeniedFiles, error)) func() (DeniedFiles, error) {
+	if a == nil || b == nil {
+		if a == nil {
+			return b
+		}
+		return a
+	}
+	return func() (DeniedFiles, error) {
+		x, err := a()
+		if err != nil {
+			return x, err
+		}
+		y, err := b()
+		rules := maps.Clone(y.Rules)
+		maps.Copy(rules, x.Rules)
+		return DeniedFiles{slices.Concat(x.Hidden, y.Hidden), slices.Concat(x.ReadOnly, y.ReadOnly), rules}, err
 	}
 }
 

@@ -283,10 +283,23 @@ func (g *Gate) With(in Scopes) tool.Gate {
 			return permit, err
 		}
 		permit.Allow = a.sandboxAllowance(permit.Subjects)
+		permit.Allow.Denied = a.denied()
 		a.record.Permit = &permit
 		a.audit(a.record)
 		return permit, nil
 	})
+}
+
+// denied returns a func that finds the files that deny rules keep from the commands of a call; nil if there are none.
+func (a *approval) denied() func() (workspace.DeniedFiles, error) {
+	from := a.newGrounds(a.scopes, nil)
+	if !from.fixed.DenyFiles() {
+		return nil
+	}
+	return func() (workspace.DeniedFiles, error) {
+		d, err := from.fixed.DeniedFiles(context.Background(), from.place)
+		return workspace.DeniedFiles(d), err
+	}
 }
 
 // sandboxAllowance returns the paths that the sandbox opens for an allowed call: files that rules name
@@ -771,6 +784,8 @@ func (g *Gate) refuse(r Record, text string) *Denied {
 
 func denial(name string, d permission.Decision) string {
 	switch {
+	case d.Rule != "" && d.Reason != "":
+		return fmt.Sprintf("%s was not run: the rule %s (%s) denies it: %s", name, d.Rule, d.Origin, d.Reason)
 	case d.Rule != "":
 		return fmt.Sprintf("%s was not run: the rule %s (%s) denies it", name, d.Rule, d.Origin)
 	case d.Reason != "":

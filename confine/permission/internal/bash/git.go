@@ -26,7 +26,8 @@ func (a *analysis) git(c *SimpleCommand) {
 	}
 	gitOptions(c, sub, i)
 	a.gitSubcommand(c, sub, i)
-	if len(c.Danger) == 0 && gitReads(sub, c.Words[i+1:]) {
+	c.GitReads = gitReads(sub, c.Words[i+1:])
+	if len(c.Danger) == 0 && c.GitReads {
 		c.Effect = Reads
 		gitFiles(c, sub, c.Words[i+1:])
 	}

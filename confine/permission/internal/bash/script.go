@@ -43,6 +43,7 @@ type SimpleCommand struct {
 	Git        bool   // a git command, which uses the repository's configuration
 	AsksGit    bool   // it runs git, which only reads
 	Subcommand int    // of a git command: index of the subcommand in Words
+	GitReads   bool   // a git command whose subcommand only reads, whatever comes before it
 	RunsScript bool   // a shell that runs a script given by its path
 	Absolute   bool   // this path is absolute
 	SelectedBy string // names, separated by spaces, of files here or above that change which program its name runs

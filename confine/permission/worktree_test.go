@@ -1,0 +1,84 @@
+package permission_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/knack-agent/knack/confine/permission"
+)
+
+// TestOtherWorkTree: in a linked work tree, git that acts on another one of the repository, and a write there, need the
+// rule that writing there needs. A rule for all commands or all edits is not enough.
+func TestOtherWorkTree(t *testing.T) {
+	g := newGitGround(t)
+	g.write("repo/f", "one")
+	g.git("repo", "add", "f")
+	g.git("repo", "commit", "-qm", "one")
+	g.git("repo", "branch", "two")
+	main, tree, third := g.repo, filepath.Join(g.top, "tree"), filepath.Join(g.top, "third")
+	g.git("repo", "worktree", "add", "-q", tree, "-b", "work")
+	g.git("repo", "worktree", "add", "-q", third, "-b", "third")
+	g.git("repo", "init", "-q", filepath.Join(g.top, "unrelated"))
+	g.write("tree/sub/x", "x")
+	place := permission.PathContext{Dir: tree, Home: filepath.Join(g.top, "home"), Git: permission.NewGit(tree), GitEnv: true}
+	verdict := func(mode permission.Mode, allow string, s permission.Subject) permission.Decision {
+		return permission.Rules{Allow: rulesOf(t, allow, permission.Flag)}.Decide(t.Context(), mode, place, s)
+	}
+	names := strings.NewReplacer("MAIN", main, "THIRD", third, "HERE", tree, "TOP", g.top)
+	for _, line := range []string{"git -C MAIN checkout two", "git -C ../repo checkout two", "git -C .. -C repo switch two",
+		"cd MAIN && git checkout two", "git --git-dir=MAIN/.git symbolic-ref HEAD refs/heads/two", "git --git-dir MAIN/.git reset two",
+		"git --work-tree=MAIN checkout two", "GIT_DIR=MAIN/.git git reset --soft two", "GIT_WORK_TREE=MAIN git checkout two -- .",
+		"export GIT_DIR=MAIN/.git; git reset two", "env GIT_DIR=MAIN/.git git commit -m x", "git -C MAIN/.git symbolic-ref HEAD refs/heads/x",
+		"git -C THIRD commit -am x", "git -C \"$X\" checkout two", "git --git-dir=MAIN/.git/worktrees/third reset two",
+		"bash -c 'git -C MAIN checkout two'", "(cd MAIN; git stash)"} {
+		line = names.Replace(line)
+		for _, mode := range []permission.Mode{permission.Default, permission.AcceptEdits} {
+			if d := verdict(mode, "Bash(*) | Edit", permission.Subject{Kind: "Bash", Text: line}); d.Verdict != permission.Ask {
+				t.Errorf("%s, %s: %s", mode, line, d.Verdict)
+			}
+		}
+		if d := verdict(permission.Bypass, "", permission.Subject{Kind: "Bash", Text: line}); d.Verdict != permission.Allow {
+			t.Errorf("bypass, %s: %s", line, d.Verdict)
+		}
+	}
+	for _, line := range []string{"git -C MAIN checkout two", "git --git-dir=MAIN/.git reset two"} {
+		d := verdict(permission.Default, names.Replace("Bash(*) | Edit(/MAIN/**)"),
+			permission.Subject{Kind: "Bash", Text: names.Replace(line)})
+		if d.Verdict != permission.Allow {
+			t.Errorf("with a rule, %s: %s", line, d.Verdict)
+		}
+	}
+	for _, line := range []string{"git commit -am x", "git branch x", "git fetch origin", "git checkout two", "git -C sub add x",
+		"git -C MAIN log", "git -C MAIN status", "cd MAIN && git diff", "git -C HERE commit -m x", "cd sub && git add .",
+		"git --git-dir=MAIN/.git/worktrees/tree reset two", "git worktree list", "git stash", "git push origin work",
+		"git -C TOP/unrelated commit -m x", "GIT_INDEX_FILE=/tmp/i git add sub"} {
+		line = names.Replace(line)
+		if d := verdict(permission.Default, "Bash(*)", permission.Subject{Kind: "Bash", Text: line}); d.Verdict != permission.Allow {
+			t.Errorf("%s: %s (%s)", line, d.Verdict, d.Reason)
+		}
+	}
+	edit := func(rules, path string) permission.Verdict {
+		return verdict(permission.Default, names.Replace(rules), permission.Subject{Kind: "Edit", Text: names.Replace(path), Tool: "write"}).Verdict
+	}
+	for _, c := range []struct {
+		rules, path string
+		want        permission.Verdict
+	}{
+		{"Edit", "MAIN/f", permission.Ask}, {"Edit", "MAIN/new/file", permission.Ask}, {"Edit", "HERE/f", permission.Allow},
+		{"Edit", "TOP/elsewhere", permission.Allow}, {"Edit(/MAIN/**)", "MAIN/f", permission.Allow},
+		{"Edit(/MAIN/f)", "MAIN/f", permission.Allow}, {"Edit(/MAIN/f)", "MAIN/g", permission.Ask}, {"Edit", "THIRD/f", permission.Ask},
+	} {
+		if got := edit(c.rules, c.path); got != c.want {
+			t.Errorf("%s, %s: %s, want %s", c.rules, c.path, got, c.want)
+		}
+	}
+	if d := verdict(permission.Default, "Bash(*) | Edit", permission.Subject{Kind: "Bash", Text: names.Replace("echo x > MAIN/f")}); d.Verdict != permission.Ask {
+		t.Errorf("redirection: %s", d.Verdict)
+	}
+	place.Dir, place.Git = main, permission.NewGit(main) // from the main one it is as it was
+	line := names.Replace("git -C THIRD commit -am x")
+	if d := verdict(permission.Default, "Bash(*)", permission.Subject{Kind: "Bash", Text: line}); d.Verdict != permission.Allow {
+		t.Errorf("from the main work tree: %s", d.Verdict)
+	}
+}
