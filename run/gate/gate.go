@@ -283,10 +283,23 @@ func (g *Gate) With(in Scopes) tool.Gate {
 			return permit, err
 		}
 		permit.Allow = a.sandboxAllowance(permit.Subjects)
+		permit.Closed = g.closed(scopes, p)
 		a.record.Permit = &permit
 		a.audit(a.record)
 		return permit, nil
 	})
+}
+
+// closed returns the func Closed of [tool.Input] for a call.
+func (g *Gate) closed(scopes []scope, p tool.Proposal) func(named ...string) func(string) bool {
+	s := permission.Subject{Tool: p.Name}
+	if p.Tool != nil {
+		s.Aliases = &p.Tool.Aliases
+	}
+	return func(named ...string) func(string) bool {
+		from := g.newGrounds(scopes, nil)
+		return from.fixed.Closed(g.Mode(), from.place, s, named...)
+	}
 }
 
 // sandboxAllowance returns the paths that the sandbox opens for an allowed call: files that rules name
