@@ -376,36 +376,6 @@ func TestPackageDocs(t *testing.T) {
 	}
 }
 
-// methods is how many methods a type may have. One that needs more is several types.
-const methods = 70
-
-// TestMethodCount fails on a type with more methods.
-func TestMethodCount(t *testing.T) {
-	count := map[string]int{}
-	for _, file := range goFiles(t) {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range f.Decls {
-			if d, ok := d.(*ast.FuncDecl); ok && d.Recv != nil {
-				count[path.Dir(file)+"."+receiver(d).Name]++
-			}
-		}
-	}
-	for name, n := range count {
-		if n > methods {
-			t.Errorf("%s has %d methods, more than %d", name, n, methods)
-		}
-	}
-	if count["engine.Session"] == 0 {
-		t.Error("the test does not see the module")
-	}
-}
-
 // TestSetTyped: only the engine and its commands say that the user typed a setting, because only then it may be
 // bypassPermissions.
 func TestSetTyped(t *testing.T) {

@@ -23,6 +23,20 @@
 // background commands with the sessions that replace it; background agents belong to one session and
 // end with it.
 //
+// It is also the district of the packages that only an agent with a project needs; the districts durable and the
+// program may import them, run, confine and the root package may not:
+//
+//	             engine/command        the slash commands: only what a Session exports
+//	                   |
+//	                engine             this package
+//	        /          |         \
+//	engine/project   plugin   transcript
+//
+//	engine/project   config (settings), trust, instructions (AGENTS.md, rules, agents, templates), install (plugins and
+//	                 skills from elsewhere), worktree; none imports another
+//	plugin           what a plugin's folder contains
+//	transcript       conversations as pages, and those of other agents as sessions
+//
 // Nothing in this package prints, reads the process's working directory after Open, or reads its
 // environment other than through [Options].Env.
 package engine

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/knack-agent/knack/confine/permission"
@@ -136,6 +137,10 @@ func strangersText(log *session.Log) string {
 			continue
 		}
 		switch name := e.Decision.Tool; {
+		case name == "CronList", name == "Batch" && slices.ContainsFunc(e.Decision.By.Subjects, func(j permission.Judged) bool {
+			return j.Verdict == permission.Allow // not asked: a look at the results
+		}):
+			return "this session has read what another session wrote or reported, which may come from the web"
 		case name == web.FetchName, name == web.SearchName, strings.HasPrefix(name, browser.Prefix):
 			return "this session has read from the web, and a page may have asked for this"
 		case strings.HasPrefix(name, "mcp__"), name == "read_mcp_resource", name == "list_mcp_resources":

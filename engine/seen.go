@@ -21,6 +21,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/secrets"
 	"github.com/knack-agent/knack/run/gate"
 	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/session"
 )
 
@@ -452,6 +453,13 @@ func readsNetwork(line string) bool {
 			"socat", "telnet", "ftp", "sftp", "scp", "rsync", "ssh", "gh", "glab", "dig", "host", "nslookup", "whois", "openssl",
 			"gcloud", "aws", "az", "kubectl", "psql", "mysql", "redis-cli":
 			return true
+		case "knack": // what other sessions report, as an agent does
+			for _, sub := range words[i+1:] {
+				switch sub {
+				case "batch", "schedule", "loop", "session", "-p", "--print", "run":
+					return true
+				}
+			}
 		case "git":
 			for _, sub := range words[i+1:] {
 				switch sub {
@@ -470,6 +478,42 @@ func (r *reads) secretTexts() []string {
 	return append(texts, files...)
 }
 
+// marks returns what the session has read, for work that leaves it with a prompt: a task of a batch, or a schedule. Its
+// run reads the files again; neither the queue nor a log gets their content.
+func (r *reads) marks(prompt string) session.Seen {
+	carries := secrets.Found(prompt, r.secretTexts())
+	seen := session.Seen{Web: strangersText(r.session.log), Prompt: carries}
+	r.mu.Lock()
+	paths := maps.Clone(r.paths)
+	r.mu.Unlock()
+	r.session.jobs.seen.mu.Lock()
+	for path, f := range r.session.jobs.seen.files {
+		if f.text != "" {
+			paths[path] = true
+		}
+	}
+	r.session.jobs.seen.mu.Unlock()
+	seen.Secrets = slices.Sorted(maps.Keys(paths))
+	return seen
+}
+
+// Inherit has the session count as one that has read what another session had, whose work it does: before its first
+// message, or again when it is resumed.
+func (s *Session) Inherit(seen session.Seen) {
+	s.reads.opened(seen.Secrets)
+	if seen.Web != "" {
+		s.reads.readWeb(seen.Web)
+	}
+	if seen.Prompt && s.log.State().Turns == 0 {
+		for e := range s.log.All() {
+			if e.Seen != nil && e.Seen.Prompt {
+				return
+			}
+		}
+		s.log.Append(session.Entry{Type: session.TypeSeen, Seen: &session.Seen{Prompt: true}})
+	}
+}
+
 // textsAndKeys returns the same texts, and the keys and passwords in them.
 func (r *reads) textsAndKeys() (texts, keys []string) {
 	texts, files := r.texts()
@@ -484,6 +528,7 @@ func (r *reads) texts() (texts, files []string) {
 	place := r.session.engine.pathContext(r.session.engine.Project())
 	secret := map[string]bool{} // calls that read one
 	size := 0
+	carries, prompt := false, "" // one that another session wrote
 	seen := &r.session.jobs.seen
 	seen.mu.Lock()
 	ran := seen.ran
@@ -491,6 +536,12 @@ func (r *reads) texts() (texts, files []string) {
 	for e := range r.session.log.All() {
 		ran = ran || e.Result != nil && e.Result.Name == "bash" // before the session was resumed
 		switch {
+		case e.Seen != nil && e.Seen.Prompt:
+			carries = true
+		case carries && prompt == "" && e.User != nil:
+			prompt = llm.TextOf(e.User.Parts)
+		case carries && prompt == "" && e.Activation != nil:
+			prompt = e.Activation.Args
 		case e.Decision != nil && e.Decision.By.Verdict == permission.Allow:
 			for _, j := range e.Decision.By.Subjects {
 				if j.Kind == permission.KindRead && j.Verdict != permission.Deny && place.Secret(j.Text) {
@@ -514,5 +565,20 @@ func (r *reads) texts() (texts, files []string) {
 			files = append(files, f.text)
 		}
 	}
+	if prompt != "" {
+		files = append(files, strings.Join(carriedBy(prompt, slices.Concat(texts, files)), "\n"))
+	}
 	return texts, files
+}
+
+// carriedBy returns what a prompt carries of secrets, which this session may know or, if their files have changed since,
+// not: then what looks like keys, or else all of it.
+func carriedBy(prompt string, known []string) []string {
+	if carried := secrets.Carried(prompt, known); carried != nil {
+		return carried
+	}
+	if keys := secrets.Values(prompt); keys != "" {
+		return []string{keys}
+	}
+	return []string{prompt}
 }

@@ -250,10 +250,10 @@ func (s *Session) setTools(p *Project) {
 		}
 		// Schedules and batches run on this machine.
 		if k := p.options.Schedules; k != nil && s.engine.git != nil {
-			s.unlisted = append(s.unlisted, schedule.Tools(k, p.dir)...)
+			s.unlisted = append(s.unlisted, schedule.Tools(k, p.dir, s.reads.marks)...)
 		}
 		if k := p.options.Batches; k != nil && s.engine.git != nil {
-			s.unlisted = append(s.unlisted, batch.Tools(k, p.dir)...)
+			s.unlisted = append(s.unlisted, batch.Tools(k, p.dir, s.reads.marks)...)
 		}
 	}
 	s.active = slices.DeleteFunc(slices.Clone(chosen), func(t tool.Tool) bool {

@@ -39,7 +39,7 @@ var coreTools = sync.OnceValue(func() tool.Set {
 	return slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}),
 		web.Tools(web.Options{Search: web.EngineFunc(nil)}),
 		tool.Set{memory.Tool(memory.Options{})}, browser.New(browser.Options{}).Tools(),
-		agent.Tools(), mcp.KnownTools(), schedule.Tools(nil, ""), batch.Tools(nil, ""),
+		agent.Tools(), mcp.KnownTools(), schedule.Tools(nil, "", nil), batch.Tools(nil, "", nil),
 		worktreeTools(nil))
 })
 

@@ -19,9 +19,12 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"reflect"
 	"time"
 
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/session"
 )
 
 // Errors of a Queue. Others mean that the queue could not be read or written, and that the call may be repeated.
@@ -114,10 +117,26 @@ type Task struct {
 	MaxCost float64       `json:"max_cost,omitempty"` // US dollars; 0: no limit
 	Mode    string        `json:"mode,omitempty"`     // the permission mode; "": that of the settings
 	Needs   int           `json:"needs,omitempty"`    // the Version of the program that can run it
+	// Seen is what the session that wrote the task had read; nil: nothing, or the user wrote it.
+	Seen *session.Seen `json:"seen,omitempty"`
 }
 
+// Marked returns the task with what the session that wrote it had read.
+func (t Task) Marked(seen session.Seen) Task {
+	if !seen.Empty() {
+		t.Seen, t.Needs = &seen, max(t.Needs, marksVersion)
+	}
+	return t
+}
+
+// Same reports whether a task asks for the same as another.
+func (t Task) Same(as Task) bool { return reflect.DeepEqual(t, as) }
+
 // Version is what this program understands of tasks. A worker claims only those that need no more.
-const Version = 1
+const Version = 2
+
+// marksVersion is the first one that obeys Task.Seen.
+const marksVersion = 2
 
 // RunID returns the ID of the run of an item, which follows from its batch and key.
 func RunID(batch, key string) string {
@@ -233,8 +252,14 @@ type End struct {
 	Session  string          `json:"session,omitempty"`  // its ID
 	Dir      string          `json:"dir,omitempty"`      // where it worked
 	Branch   string          `json:"branch,omitempty"`   // with its changes
+	Ignored  []string        `json:"ignored,omitempty"`  // files in Dir that git ignores, and that are nowhere else
 	Calls    int             `json:"calls,omitempty"`    // of tools
 	Refusals int             `json:"refusals,omitempty"` // calls that were not permitted
+}
+
+// KeptText says where the ignored files of a run are.
+func (e *End) KeptText() string {
+	return "ignored files are in " + e.Dir + ": " + plain.List(e.Ignored, 5)
 }
 
 // EndAttempt ends the attempt of a run that is running: its next state, and what it counts. A run that is ready is not

@@ -14,15 +14,22 @@ import (
 
 // A Question is what a run asks the user, as the queue keeps it.
 type Question struct {
-	Key     string          `json:"key"` // the same for the same question
+	Key     string          `json:"key"` // the same for the same question about the same contents of files
 	Title   string          `json:"title"`
 	Text    string          `json:"text,omitempty"`
 	Asker   string          `json:"asker"`
 	Tool    string          `json:"tool,omitempty"`
 	Input   json.RawMessage `json:"input,omitempty"`
+	Files   []File          `json:"files,omitempty"` // that would run or change; the answer is for these contents
 	Options []Option        `json:"options,omitempty"`
 	Fields  []Field         `json:"fields,omitempty"`
 	URL     string          `json:"url,omitempty"`
+}
+
+// A File is one that a call would run, or change.
+type File struct {
+	Path string `json:"path"`
+	Hash string `json:"hash"` // SHA-256 in hex; "": it could not be read
 }
 
 // An Option is one of the answers to choose from.
@@ -59,6 +66,14 @@ func questionOf(q engine.Question) Question {
 	w := Question{Title: q.Title, Text: q.Text, Asker: string(q.Asker), URL: q.URL, Options: options(q.Options)}
 	if q.Call != nil {
 		w.Tool, w.Input = q.Call.Tool, q.Call.Input
+		for _, f := range q.Call.Files {
+			w.Files = append(w.Files, File{f.Path, f.Hash})
+		}
+		for _, c := range q.Call.Changes {
+			if c.Base != "" {
+				w.Files = append(w.Files, File{c.Path, c.Base})
+			}
+		}
 	}
 	for _, f := range q.Fields {
 		w.Fields = append(w.Fields, Field{Name: f.Name, Label: f.Label, Type: string(f.Type), Options: options(f.Options)})

@@ -141,6 +141,9 @@ func (r *running) run(ctx context.Context, begin Start) (batch.End, []batch.Row)
 		return r.failure(ctx, err, person), nil
 	}
 	defer s.Close()
+	if seen := r.Run.Task.Seen; seen != nil {
+		s.Inherit(*seen)
+	}
 	r.log, r.subs, r.open = s.Log(), map[string]int{}, map[string]bool{}
 	rows := r.spending()
 	rows = append(rows, uncertain(r.log)...)

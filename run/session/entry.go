@@ -409,7 +409,12 @@ type Move struct {
 type Seen struct {
 	Secrets []string `json:"secrets,omitempty"` // paths of files that were opened to a call; never their content
 	Web     string   `json:"web,omitempty"`     // how text of the web may have been read; "": it was not
+	// Prompt means that the next message carries text of a secret, which another session has read.
+	Prompt bool `json:"prompt,omitempty"`
 }
+
+// Empty reports whether nothing was read.
+func (s Seen) Empty() bool { return len(s.Secrets) == 0 && s.Web == "" && !s.Prompt }
 
 // DefaultEffort, as the effort of a Setting, cancels an earlier setting.
 const DefaultEffort = "default"

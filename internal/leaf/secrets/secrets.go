@@ -81,6 +81,23 @@ func Found(text string, secrets []string) bool {
 	return len(x) > 0 && slices.ContainsFunc(forms(text), x.in)
 }
 
+// Carried returns the words of a text that contain a word of one of some secrets, or the whole text if only several of
+// them do together; nil if none does.
+func Carried(text string, secrets []string) (carried []string) {
+	if !Found(text, secrets) {
+		return nil
+	}
+	for _, w := range words(text) {
+		if Found(w, secrets) {
+			carried = append(carried, w)
+		}
+	}
+	if carried == nil {
+		return []string{text}
+	}
+	return carried
+}
+
 // An index has words in lower case, by how they begin.
 type index map[[shortest]byte][]string
 

@@ -423,6 +423,9 @@ func writeQuestion(w io.Writer, r batch.Run) {
 	if q.Tool != "" {
 		fmt.Fprintf(w, "  %s\n", plain.Line(part.KnownTools().Line(q.Tool, q.Input)))
 	}
+	for _, f := range q.Files {
+		fmt.Fprintf(w, "  with %s as it is now (SHA-256 %.12s…)\n", plain.Line(f.Path), f.Hash)
+	}
 	if q.Text != "" {
 		fmt.Fprintf(w, "  %s\n", strings.ReplaceAll(plain.Text(q.Text), "\n", "\n  "))
 	}
@@ -526,48 +529,4 @@ func answerWaiting(c *cobra.Command, q batch.Queue, f batch.Filter) (n int, err 
 		}
 	}
 	return n, nil
-}
-
-func batchReportCommand() *cobra.Command {
-	out, force := "", false
-	c := &cobra.Command{
-		Use: "report BATCH", Short: "Write a page about a batch: outcome, time, cost, what is not certain",
-		Args: exactly(1, "knack batch status"),
-		RunE: withQueue(func(c *cobra.Command, q batch.Queue, args []string) error {
-			x, err := findBatch(c.Context(), q, args[0])
-			if err != nil {
-				return err
-			}
-			all, err := runs(c.Context(), q, batch.Filter{Batch: x.Batch.ID, Rows: true})
-			if err != nil {
-				return err
-			}
-			page := batch.Report(*x.Batch, x.Totals, all)
-			if out == "-" {
-				_, err := c.OutOrStdout().Write(page)
-				return err
-			}
-			path := cmp.Or(out, "knack-"+x.Batch.ID+".html")
-			flags := os.O_CREATE | os.O_WRONLY | os.O_EXCL
-			if force || out == "" { // the default name is ours
-				flags = os.O_CREATE | os.O_WRONLY | os.O_TRUNC
-			}
-			f, err := os.OpenFile(path, flags, 0o600)
-			if errors.Is(err, os.ErrExist) {
-				return engine.Usagef("knack batch report "+args[0]+" --force -o "+plain.Line(path), "%s exists", path)
-			}
-			if err != nil {
-				return err
-			}
-			_, err = f.Write(page)
-			if err = errors.Join(err, f.Close()); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintln(c.OutOrStdout(), plain.Line(path))
-			return err
-		}),
-	}
-	c.Flags().StringVarP(&out, "output", "o", "", "the file; - is stdout; default: knack-BATCH.html")
-	c.Flags().BoolVar(&force, "force", false, "replace an existing file")
-	return c
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/durable/work"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/run/session"
 	tools "github.com/knack-agent/knack/run/tool/batch"
 )
 
@@ -23,7 +24,8 @@ type batchKeeper struct {
 func batchOfModel(dir, name string) string { return batchID(dir, "model\x00"+name, name) }
 
 // Start adds tasks and begins to work on them.
-func (k *batchKeeper) Start(ctx context.Context, dir string, in tools.Input) (string, error) {
+func (k *batchKeeper) Start(ctx context.Context, dir string, in tools.Input, seen map[string]session.Seen) (
+	string, error) {
 	q, err := openQueue(ctx)
 	if err != nil {
 		return "", err
@@ -39,7 +41,7 @@ func (k *batchKeeper) Start(ctx context.Context, dir string, in tools.Input) (st
 	}
 	var items []batch.Item
 	for _, t := range in.Tasks {
-		items = append(items, batch.Item{Key: t.ID, Task: batch.Task{Prompt: t.Prompt}})
+		items = append(items, batch.Item{Key: t.ID, Task: batch.Task{Prompt: t.Prompt}.Marked(seen[t.ID])})
 	}
 	added, err := q.Submit(ctx, b, items)
 	if err != nil {
@@ -127,6 +129,9 @@ func (k *batchKeeper) Status(ctx context.Context, dir, name string) (string, err
 			text = strings.TrimSpace(r.End.Error + " " + r.End.Text)
 			if r.End.Branch != "" {
 				text = "branch " + r.End.Branch + ": " + text
+			}
+			if len(r.End.Ignored) > 0 {
+				text = "(" + r.End.KeptText() + ") " + text
 			}
 		}
 		fmt.Fprintf(&b, "%s %s: %s\n", c.Run.Key, c.Run.State, engine.Clip(text, 2000))

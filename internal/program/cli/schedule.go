@@ -695,7 +695,7 @@ func (keeper) Create(ctx context.Context, dir string, t tools.Schedule) (tools.S
 			"are over", n)
 	}
 	s, err := complete(schedule.Schedule{Rule: t.Rule, Dir: dir, Once: t.Once, ByModel: true,
-		Task: batch.Task{Prompt: t.Prompt, Mode: string(permission.DontAsk)}})
+		Task: batch.Task{Prompt: t.Prompt, Mode: string(permission.DontAsk)}.Marked(t.Seen)})
 	if err == nil {
 		err = q.Schedules().Add(ctx, s)
 	}

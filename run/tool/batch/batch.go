@@ -17,6 +17,7 @@ import (
 
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 )
 
@@ -25,8 +26,9 @@ var schema []byte
 
 // A Keeper keeps batches. Its methods are safe for concurrent use.
 type Keeper interface {
-	// Start adds the tasks of a batch of a directory that are not in it yet, and runs them. The text is for the model.
-	Start(ctx context.Context, dir string, b Input) (text string, err error)
+	// Start adds the tasks of a batch of a directory that are not in it yet, and runs them. seen is what the conversation
+	// has read, by the ID of the task; it goes wherever a task goes. The text is for the model.
+	Start(ctx context.Context, dir string, b Input, seen map[string]session.Seen) (text string, err error)
 	// Status describes a batch of a directory.
 	Status(ctx context.Context, dir, name string) (text string, err error)
 }
@@ -81,8 +83,12 @@ func (in Input) check() error {
 	return nil
 }
 
-// Tools returns the tool for the batches of a directory. With a nil Keeper it must not be called.
-func Tools(k Keeper, dir string) tool.Set {
+// Tools returns the tool for the batches of a directory. marks returns what the conversation has read, for the session
+// that gets a prompt; nil: nothing. With a nil Keeper the tool must not be called.
+func Tools(k Keeper, dir string, marks func(prompt string) session.Seen) tool.Set {
+	if marks == nil {
+		marks = func(string) session.Seen { return session.Seen{} }
+	}
 	t := tool.Define("Batch", "Has many independent tasks done side by side, each by a run of its own in this directory, "+
 		"which goes on when this conversation ends. The user is asked before they start. Without tasks it reports how a "+
 		"batch stands.", schema,
@@ -94,7 +100,11 @@ func Tools(k Keeper, dir string) tool.Set {
 			case len(in.Tasks) == 0:
 				text, err = k.Status(ctx, dir, in.Name)
 			default:
-				text, err = k.Start(ctx, dir, in)
+				seen := map[string]session.Seen{}
+				for _, t := range in.Tasks {
+					seen[t.ID] = marks(t.Prompt)
+				}
+				text, err = k.Start(ctx, dir, in, seen)
 			}
 			if err != nil {
 				return tool.Result{}, err
@@ -119,13 +129,21 @@ func Tools(k Keeper, dir string) tool.Set {
 		if len(in.Tasks) == 0 {
 			return []permission.Subject{{Kind: "Batch", Text: in.Name, Default: permission.Allow, ReadOnly: true}}, nil
 		}
-		var ids []string
+		var ids, carry []string
 		for _, t := range in.Tasks {
 			ids = append(ids, plain.Line(t.ID))
+			if marks(t.Prompt).Prompt {
+				carry = append(carry, plain.Line(t.ID))
+			}
+		}
+		note := fmt.Sprintf("each of %s runs in a session of its own in %s", plain.List(ids, 5), plain.Line(dir))
+		if len(carry) > 0 {
+			note = "the prompt of " + plain.List(carry, 5) + " carries text that this session read from a secret, and is stored; " +
+				note
 		}
 		return []permission.Subject{{Kind: "Batch", Text: in.Name, EveryTime: true,
 			Question: fmt.Sprintf("Start %s for at most $%.2f?", plain.Count(len(in.Tasks), "task"), in.MaxCost),
-			Note:     fmt.Sprintf("each of %s runs in a session of its own in %s", plain.List(ids, 5), plain.Line(dir))}}, nil
+			Note:     note}}, nil
 	}
 	t.Unlisted = func() bool { return true } // few conversations need it: skills name it
 	return tool.Set{t}

@@ -9,7 +9,7 @@ import (
 	"github.com/knack-agent/knack/run/tool/tooltest"
 )
 
-func TestSchemas(t *testing.T) { tooltest.Schemas(t, Tools(nil, "")) }
+func TestSchemas(t *testing.T) { tooltest.Schemas(t, Tools(nil, "", nil)) }
 
 // TestSubjects: starting tasks is asked about every time, and inputs that are not complete are refused.
 func TestSubjects(t *testing.T) {
@@ -26,7 +26,7 @@ func TestSubjects(t *testing.T) {
 		{`{"name":"n","max_cost":1,"isolation":"vm","tasks":[{"id":"a","prompt":"p"}]}`, false, true},
 		{`{"name":"","max_cost":1,"tasks":[{"id":"a","prompt":"p"}]}`, false, true},
 	} {
-		s, err := Tools(nil, "/dir")[0].Subjects(context.Background(), json.RawMessage(c.input))
+		s, err := Tools(nil, "/dir", nil)[0].Subjects(context.Background(), json.RawMessage(c.input))
 		switch {
 		case (err != nil) != c.bad:
 			t.Errorf("%s: %v", c.input, err)

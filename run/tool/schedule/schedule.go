@@ -18,6 +18,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/cron"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 )
 
@@ -49,6 +50,8 @@ type Schedule struct {
 	Once   bool
 	Paused bool
 	Next   time.Time // zero: it does not run any more
+	// Seen is what the conversation that creates it has read: its runs count as having read it, too.
+	Seen session.Seen
 }
 
 type createInput struct {
@@ -74,8 +77,12 @@ type deleteInput struct {
 	ID string `json:"id" jsonschema:"as CronCreate and CronList give it"`
 }
 
-// Tools returns the tools for the schedules of a directory. With a nil Keeper they must not be called.
-func Tools(k Keeper, dir string) tool.Set {
+// Tools returns the tools for the schedules of a directory. marks returns what the conversation has read, for the session
+// that gets a prompt; nil: nothing. With a nil Keeper they must not be called.
+func Tools(k Keeper, dir string, marks func(prompt string) session.Seen) tool.Set {
+	if marks == nil {
+		marks = func(string) session.Seen { return session.Seen{} }
+	}
 	create := tool.Define("CronCreate",
 		"Runs a prompt at certain times, in a session of its own in this directory, without "+
 			"the user: what no permission rule allows is refused there. The user is asked before it is stored. It outlives "+
@@ -84,7 +91,8 @@ func Tools(k Keeper, dir string) tool.Set {
 			if err := in.check(); err != nil {
 				return tool.Result{}, err
 			}
-			s, note, err := k.Create(ctx, dir, Schedule{Rule: in.Cron, Prompt: in.Prompt, Once: in.once()})
+			s, note, err := k.Create(ctx, dir, Schedule{Rule: in.Cron, Prompt: in.Prompt, Once: in.once(),
+				Seen: marks(in.Prompt)})
 			if err != nil {
 				return tool.Result{}, err
 			}
@@ -109,9 +117,12 @@ func Tools(k Keeper, dir string) tool.Set {
 		if in.once() {
 			often = "at the next of the times " + in.Cron
 		}
+		note := "it runs in " + plain.Line(dir) + " " + plain.Line(often) + ", without you, and each run costs"
+		if marks(in.Prompt).Prompt {
+			note = "the prompt carries text that this session read from a secret, and is stored; " + note
+		}
 		return []permission.Subject{{Kind: "CronCreate", Text: in.Cron + ": " + in.Prompt, EveryTime: true,
-			Question: "Create this schedule?",
-			Note:     "it runs in " + plain.Line(dir) + " " + plain.Line(often) + ", without you, and each run costs"}}, nil
+			Question: "Create this schedule?", Note: note}}, nil
 	}
 	list := tool.Define("CronList", "Lists the schedules of this directory.", listSchema,
 		func(ctx context.Context, _ struct{}, _ tool.Input) (tool.Result, error) {

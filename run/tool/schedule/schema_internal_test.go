@@ -6,4 +6,4 @@ import (
 	"github.com/knack-agent/knack/run/tool/tooltest"
 )
 
-func TestSchemas(t *testing.T) { tooltest.Schemas(t, Tools(nil, "")) }
+func TestSchemas(t *testing.T) { tooltest.Schemas(t, Tools(nil, "", nil)) }
