@@ -112,14 +112,29 @@ func (r *Report) Err(ctx context.Context) error {
 	case session.EndCancelled:
 		return Interrupted(ctx)
 	case session.EndLimit:
-		return &Error{Err: errors.New("the run was stopped: " + r.End.Why), Hint: "knack -c -p 'continue'"}
+		hint := "knack -c -p 'continue'"
+		if r.End.Limit == agent.LimitCost { // the limit is that of the session
+			hint = "knack -c -p 'continue' with a higher --max-cost"
+		}
+		return &Error{Err: errors.New("the run was stopped: " + r.End.Why), Hint: hint}
 	case session.EndStopped:
 		if r.End.ByUser {
 			return &Error{Err: errors.New("the user ended the run")}
 		}
 		return stoppedByHook(r.End.Why)
 	}
+	if words, ok := unfinishedWords[r.End.Unfinished]; ok {
+		return &Error{Err: errors.New(words)}
+	}
 	return nil
+}
+
+// unfinishedWords say why an answer is not one, and how to go on.
+var unfinishedWords = map[agent.Unfinished]string{
+	agent.AnswerCut:     "the answer is not complete: it reached the limit of the model (knack -c -p 'continue' goes on)",
+	agent.AnswerEmpty:   "the model gave no answer (knack -c -p 'continue' asks again)",
+	agent.AnswerPaused:  "the answer is not complete: the provider interrupted it (knack -c -p 'continue' goes on)",
+	agent.AnswerRefused: "the model refused to answer",
 }
 
 // Interrupted is the error for a turn whose context was cancelled: the cause of ctx if that is an [Error], otherwise

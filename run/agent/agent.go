@@ -166,7 +166,7 @@ type Servers struct {
 type Limits struct {
 	Requests int
 	Tokens   int           // input and output of all requests
-	Cost     float64       // US dollars
+	Cost     float64       // US dollars of the whole session, earlier runs included; compared after the last request, too
 	Time     time.Duration // stops running calls and streams, too
 }
 
@@ -269,15 +269,17 @@ type Retrying struct {
 
 // End is the summary of a run, including its sub-agents.
 type End struct {
-	Reason   session.EndReason
-	Why      string // for a limit: which one, in words; for EndStopped: the hook's reason
-	ByUser   bool   // for EndStopped: not a hook but the user's answer to a question ended the run
-	Limit    Limit  // which limit ended the run, if one did
-	Text     string // the last answer
-	Requests int
-	Usage    llm.Usage
-	Cost     float64 // US dollars
-	Denials  int
+	Reason session.EndReason
+	Why    string // for a limit: which one, in words; for EndStopped: the hook's reason
+	ByUser bool   // for EndStopped: not a hook but the user's answer to a question ended the run
+	Limit  Limit  // which limit ended the run, if one did
+	Text   string // the last answer
+	// Unfinished is why Text is not a whole answer, although the model was asked to go on; "": it is one.
+	Unfinished Unfinished
+	Requests   int
+	Usage      llm.Usage
+	Cost       float64 // US dollars
+	Denials    int
 }
 
 // A Limit is a limit that ends a run.

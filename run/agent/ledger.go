@@ -12,6 +12,7 @@ import (
 // A ledger is what a run and its sub-agents have spent.
 type ledger struct {
 	parent *ledger // of the run that started this one; nil: the user started it
+	before float64 // what the session had spent before the run, in US dollars; fixed
 
 	mu       sync.Mutex
 	requests int
@@ -46,9 +47,18 @@ func (r *run) reachedLimit() (limit Limit, why string) {
 	return "", ""
 }
 
+// overspent returns why a limit of cost, which is that of the session, is reached; "": it is not. Limit 0: there is none.
+func (l *ledger) overspent(limit float64) string {
+	_, _, cost := l.total()
+	if cost += l.before; limit == 0 || cost < limit {
+		return ""
+	}
+	return fmt.Sprintf("the limit of $%.4g is reached: $%.4f was spent", limit, cost)
+}
+
 func (r *run) ownLimit() (limit Limit, why string) {
 	l := r.Limits
-	requests, u, cost := r.ledger.total()
+	requests, u, _ := r.ledger.total()
 	used := u.Input + u.Output + u.CacheRead + u.CacheWrite
 	switch {
 	case l.Requests > 0 && requests >= l.Requests:
@@ -56,8 +66,8 @@ func (r *run) ownLimit() (limit Limit, why string) {
 	case l.Tokens > 0 && used >= l.Tokens:
 		return LimitTokens, fmt.Sprintf("the limit of %s tokens is reached: %s were used", plain.Number(l.Tokens),
 			plain.Number(used))
-	case l.Cost > 0 && cost >= l.Cost:
-		return LimitCost, fmt.Sprintf("the limit of $%.4g is reached: $%.4f was spent", l.Cost, cost)
+	case r.ledger.overspent(l.Cost) != "":
+		return LimitCost, r.ledger.overspent(l.Cost)
 	case l.Time > 0 && time.Since(r.start) >= l.Time:
 		return LimitTime, (&timeLimit{l.Time}).Error()
 	}

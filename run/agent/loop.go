@@ -38,6 +38,7 @@ type run struct {
 	agentToolCache *tool.Tool // the Agent tool; nil: not made yet
 	found          foundTools // recorded before the next request
 	compactFailed  bool       // the conversation could not be compacted
+	continued      continuation
 
 	catalog      *knack.Catalog // the catalogue and number of touched files at the last check for changes
 	touchedCount int
@@ -55,6 +56,7 @@ type run struct {
 func newRun(a *Agent, log *session.Log) *run {
 	r := &run{Agent: a, log: log, start: time.Now(), fallbacks: fallbacks{models: a.Fallback}, emit: func(Event) {},
 		lastEmitted: log.Last()}
+	r.ledger.before = log.State().Cost
 	r.hooks.run = r
 	return r
 }
@@ -157,7 +159,15 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 			return "", err
 		}
 		calls := callsOf(answer.Message)
-		if len(calls) == 0 {
+		if len(calls) > 0 {
+			r.continued, r.end.Unfinished = continuation{}, ""
+		} else {
+			if model, people := r.continued.next(answer, &r.end); model != "" {
+				if err := r.note(model, people); err != nil {
+					return "", err
+				}
+				continue
+			}
 			if steered, err := r.steer(ctx); err != nil {
 				return "", err
 			} else if steered {
@@ -177,6 +187,9 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 				return "", err
 			} else if on {
 				continue
+			}
+			if why := r.ledger.overspent(r.Limits.Cost); why != "" {
+				return session.EndLimit, r.recordLimit(LimitCost, why)
 			}
 			return session.EndDone, nil
 		}

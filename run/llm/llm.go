@@ -282,7 +282,7 @@ const (
 	ToolUse   StopReason = "tool_use"
 	MaxTokens StopReason = "max_tokens"
 	Refusal   StopReason = "refusal"
-	Paused    StopReason = "pause_turn" // the provider interrupted a long answer; a request with it continues it
+	Paused    StopReason = "pause_turn" // the provider interrupted a long answer, which another request continues
 	Failed    StopReason = "failed"     // the offline model could not do the task; the text explains why
 )
 

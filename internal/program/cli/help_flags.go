@@ -16,7 +16,7 @@ var flagGroups = []struct {
 	{"Conversation", []string{"print", "continue", "resume", "fork-session", "session-id", "no-session", "verbose",
 		"debug", "workspace", "worktree", "add-dir", "settings", "help", "version"}},
 	{"Model", []string{"model", "effort", "fallback-model", "system-prompt", "append-system-prompt", "betas",
-		"task-budget", "max-turns", "max-cost"}},
+		"task-budget", "max-turns", "max-cost", "background", "exit-refused"}},
 	{"Permissions", []string{"permission-mode", "allow", "allowed-tools", "ask", "deny", "disallowed-tools", "trust",
 		"sandbox", "dangerously-skip-permissions"}},
 	{"Skills, tools and agents", []string{"skill", "no-skills", "bare", "index", "prompt-template", "plugin-dir", "tools",

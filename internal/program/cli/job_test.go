@@ -54,10 +54,11 @@ func TestJobsEnd(t *testing.T) {
 	})
 	t.Run("print", func(t *testing.T) {
 		d := newFixture(t, serve(t, answers...))
-		cmd := exec.Command("knack", append([]string{"-p", "--trust", "--sandbox", "off", "go"}, allow...)...)
+		cmd := exec.Command("knack", append([]string{"-p", "--trust", "--sandbox", "off", "--background", "stop", "go"}, allow...)...)
 		cmd.Dir, cmd.Env = d.dir, d.env
 		out, err := cmd.CombinedOutput()
-		if err != nil || !strings.Contains(string(out), "It ran.") {
+		if err != nil || !strings.Contains(string(out), "It ran.") ||
+			!strings.Contains(string(out), "knack: 1 background command stopped (") {
 			t.Fatalf("%v: %s", err, out)
 		}
 		ended(t, d)

@@ -111,7 +111,7 @@ func TestBackgroundNewNames(t *testing.T) {
 		llmtest.Reply("it runs")))
 	d.needsSandbox(t)
 	d.file(t, "make.sh", "mkdir .vscode && touch made && sleep 600\n")
-	out := d.output(t, "-p", "--allow", "Bash", "start it")
+	out := d.output(t, "-p", "--background", "stop", "--allow", "Bash", "start it")
 	if !strings.Contains(out, ".vscode is protected") || !strings.Contains(out, "is now .vscode.refused-1") {
 		t.Error(out)
 	}

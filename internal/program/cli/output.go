@@ -98,7 +98,10 @@ func (o jsonOutput) Event(e engine.Event) {
 	o.Output.Event(e)
 }
 
-func (o *textOutput) End(err error) {
+func (o *textOutput) End(error) { o.flush() }
+
+// flush prints the answer.
+func (o *textOutput) flush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.text != "" {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 	"unicode"
@@ -17,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part/undo"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/program/control"
 	"github.com/knack-agent/knack/run/agent"
@@ -48,7 +50,7 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	switch f.inputFormat {
 	case "text":
 		var err error
-		if in, err = prompt(c.InOrStdin(), args); err != nil {
+		if in, err = prompt(c.InOrStdin(), args, c.ErrOrStderr(), pipeWait); err != nil {
 			return err
 		}
 	case "stream-json":
@@ -109,8 +111,14 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 			text.known = f.known
 		}
 	}
+	jobs := &backgroundJobs{session: s, wait: f.background, told: map[string]bool{}}
 	r := &control.Runner{Conversation: engine.Converse(s), Out: &steadyOutput{Output: out}, Schema: schema,
-		Show: shown.print}
+		Show: shown.print, More: func(ctx context.Context) (agent.Input, bool) {
+			if text, ok := out.(*textOutput); ok {
+				text.flush() // the answer is not held back while something runs in the background
+			}
+			return jobs.more(ctx)
+		}}
 	if in, err = s.Attach(ctx, in); err != nil {
 		return err
 	}
@@ -132,9 +140,20 @@ func (f *runFlags) print(c *cobra.Command, args []string) error {
 	if err := r.Begin(ctx); err != nil {
 		return err
 	}
+	before := s.Log().Last()
 	err = r.Turn(ctx, in)
 	if f.outputFormat == "text" { // the others have them in their result
 		fmt.Fprint(c.ErrOrStderr(), refusedLine(r.Report.Refused))
+	}
+	jobs.close(c.ErrOrStderr())
+	if !f.noSession && f.outputFormat == "text" && undo.Of(s).ChangedSince(before+1) {
+		fmt.Fprintf(c.ErrOrStderr(), "knack: files were changed: knack session restore %s takes that back\n", s.Log().ID())
+	}
+	if n := len(r.Report.Refused); err == nil && f.exitRefused && n > 0 {
+		err = &engine.Error{Err: errSilent{}, Exit: engine.ExitRefused} // refusedLine has said it
+		if f.outputFormat != "text" {
+			err = &engine.Error{Err: errors.New(plain.Count(n, "call") + " refused"), Exit: engine.ExitRefused}
+		}
 	}
 	if ctx.Err() == nil {
 		unanswered := s.MCP().Unanswered() // before print: a server that fails meanwhile is in one of both
@@ -174,11 +193,42 @@ func refusedLine(refused []engine.Refused) string {
 	return line + "\n"
 }
 
+// pipeWait is how long -p with a prompt waits for the first bytes of standard input. Programs that start it often leave
+// a pipe open to which they never write.
+const pipeWait = 3 * time.Second
+
 // prompt returns the words of the command line, which the user typed, preceded by the text
-// piped to standard input, which counts as not typed.
-func prompt(stdin io.Reader, args []string) (agent.Input, error) {
+// piped to standard input, which counts as not typed. If nothing comes through a pipe within wait, it goes on with the
+// words alone, and without words it says what it waits for.
+func prompt(stdin io.Reader, args []string, stderr io.Writer, wait time.Duration) (agent.Input, error) {
 	words := strings.Join(args, " ")
-	piped, err := readPipe(stdin)
+	in := &firstRead{Reader: stdin, began: make(chan struct{})}
+	type result struct {
+		text string
+		err  error
+	}
+	read := make(chan result, 1)
+	go func() {
+		text, err := readPipe(stdin, in)
+		read <- result{text, err}
+	}()
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	var got result
+	select {
+	case got = <-read:
+	case <-in.began:
+		got = <-read
+	case <-timer.C:
+		if words != "" {
+			fmt.Fprintf(stderr, "knack: nothing came through standard input in %s: going on without it (</dev/null says so "+
+				"at once)\n", wait)
+			break
+		}
+		fmt.Fprintln(stderr, "knack: waiting for the prompt on standard input")
+		got = <-read
+	}
+	piped, err := got.text, got.err
 	if err != nil {
 		return agent.Input{}, err
 	}
@@ -209,12 +259,27 @@ func readsTerminal(stdin io.Reader) bool {
 // maxPipe is the maximum size of piped input in bytes.
 const maxPipe = 10 << 20
 
-// readPipe reads standard input if it is a pipe or a file.
-func readPipe(stdin io.Reader) (string, error) {
+// A firstRead closes began when the first bytes have come.
+type firstRead struct {
+	io.Reader
+	once  sync.Once
+	began chan struct{}
+}
+
+func (r *firstRead) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if n > 0 {
+		r.once.Do(func() { close(r.began) })
+	}
+	return n, err
+}
+
+// readPipe reads standard input through in if it is a pipe or a file.
+func readPipe(stdin, in io.Reader) (string, error) {
 	if readsTerminal(stdin) {
 		return "", nil
 	}
-	data, err := io.ReadAll(io.LimitReader(stdin, maxPipe+1))
+	data, err := io.ReadAll(io.LimitReader(in, maxPipe+1))
 	if err != nil {
 		return "", fmt.Errorf("standard input: %w", err)
 	}

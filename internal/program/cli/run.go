@@ -62,11 +62,14 @@ type runFlags struct {
 	maxTurns  int
 	maxCost   float64
 	noSession bool
-	sessionID string
-	resume    string
-	pick      bool // -r without an ID: the user picks the session
-	cont      bool
-	fork      bool
+	// background is wait, stop or "", see backgroundJobs.
+	background  string
+	exitRefused bool // end with ExitRefused if a call was refused
+	sessionID   string
+	resume      string
+	pick        bool // -r without an ID: the user picks the session
+	cont        bool
+	fork        bool
 
 	skipPermissions bool
 	sandbox         string
@@ -139,7 +142,10 @@ func (f *runFlags) register(c *cobra.Command) {
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "show every problem")
 	fs.StringVar(&f.mode, "permission-mode", "", "default, acceptEdits, plan, dontAsk or bypassPermissions")
 	fs.IntVar(&f.maxTurns, "max-turns", 0, "stop after this many requests (200 with -p)")
-	fs.Float64Var(&f.maxCost, "max-cost", 0, "stop after spending this many US dollars")
+	fs.Float64Var(&f.maxCost, "max-cost", 0, "stop after spending this many US dollars in the session")
+	fs.StringVar(&f.background, "background", "", "with -p: wait for background commands after the answer, or stop them "+
+		"at once; without it, they are stopped after a minute")
+	fs.BoolVar(&f.exitRefused, "exit-refused", false, "with -p: end with exit code 3 if a call was refused")
 	fs.BoolVar(&f.noSession, "no-session", false, "do not write the session to disk")
 	fs.StringVar(&f.sessionID, "session-id", "", "the ID of the new session")
 	fs.BoolVarP(&f.cont, "continue", "c", false, "continue the last session of this directory")
@@ -156,6 +162,9 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 		if c.Flags().Changed(name) && !(limit > 0) { // written this way to reject NaN
 			return nil, engine.Usagef("knack --"+name+" 1", "--%s must be more than 0", name)
 		}
+	}
+	if f.background != "" && f.background != backgroundWait && f.background != backgroundStop {
+		return nil, engine.Usagef("--background wait or stop", "--background %s: unknown value", f.background)
 	}
 	o := f.options()
 	err := f.checkHost()

@@ -59,9 +59,10 @@ func longSession(t *testing.T, f vendorFormat) []sent {
 			{Name: "read", Input: map[string]any{"path": "b"}},
 			{Name: "bash", Input: map[string]any{"command": "touch denied"}}}},
 		llmtest.Reply("That did not work."),
-		greet, llmtest.Answer{},
+		greet, llmtest.Answer{}, llmtest.Reply("Hello."),
 		llmtest.Answer{Text: "I cannot ", Stop: llm.Refusal},
 		llmtest.Answer{Text: "Much of an answer that has no end", Stop: llm.MaxTokens},
+		llmtest.Reply(" but this one."),
 		llmtest.Answer{Text: "Again.", Calls: greet.Calls}, llmtest.Reply("Greeted."),
 		llmtest.Answer{Status: 400, Message: "no"},
 		llmtest.Reply("The last one before a summary."),
@@ -97,7 +98,7 @@ func longSession(t *testing.T, f vendorFormat) []sent {
 	ask("the start", f.model, false, "--session-id", "long", "see @red.png and @b.pdf")
 	ask("", f.model, false, "-r", "long", "go on")
 	ask("", f.model, false, "-r", "long", "say hello")
-	ask("", f.model, false, "-r", "long", "do what is not done")
+	ask("", f.model, true, "-r", "long", "do what is not done")
 	ask("", f.model, false, "-r", "long", "speak at length")
 	ask("", f.model, false, "-r", "long", "say hello again, see @red.png")
 	ask("", f.model, true, "-r", "long", "what the server does not like")

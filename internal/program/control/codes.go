@@ -51,6 +51,10 @@ const (
 	subtypeMaxTurns   subtype = "error_max_turns"
 	subtypeMaxBudget  subtype = "error_max_budget_usd"
 	subtypeMaxRetries subtype = "error_max_structured_output_retries"
+	subtypeCut        subtype = "error_max_tokens"
+	subtypeEmpty      subtype = "error_empty_answer"
+	subtypePaused     subtype = "error_pause_turn"
+	subtypeRefusal    subtype = "error_refusal"
 
 	// Of answers to control requests.
 	subtypeError subtype = "error"

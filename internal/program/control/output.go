@@ -633,6 +633,10 @@ func (o *Messages) result(err error) Result {
 		r.Subtype, r.Errors = subtypeExecution, []string{t.Err(context.Background()).Error()}
 	case t.Stop == llm.Failed:
 		r.Subtype, r.Errors = subtypeExecution, []string{"the procedure failed"}
+	case t.End.Unfinished != "":
+		r.Errors = []string{t.Err(context.Background()).Error()}
+		r.Subtype = map[agent.Unfinished]subtype{agent.AnswerCut: subtypeCut, agent.AnswerEmpty: subtypeEmpty,
+			agent.AnswerPaused: subtypePaused, agent.AnswerRefused: subtypeRefusal}[t.End.Unfinished]
 	}
 	r.IsError = r.Subtype != subtypeSuccess
 	for _, id := range o.prompts {

@@ -20,6 +20,9 @@ type Runner struct {
 	Schema       *Schema // for the answers; nil: any answer is accepted
 	// Show is called when something has happened, to update what is shown outside Out. It may be nil.
 	Show func(*engine.Engine)
+	// More waits, after an answer and before its turn ends, for what the model should hear of. It returns the message
+	// with which the model goes on, and false if there is none. It may be nil.
+	More func(context.Context) (agent.Input, bool)
 	Quit bool // the user typed /quit
 	// Report is that of the last turn.
 	Report engine.Report
@@ -81,8 +84,13 @@ func (r *Runner) try(ctx context.Context, in agent.Input) error {
 		r.Out.End(err)
 		return err
 	}
-	if end := report.End; r.Schema != nil && !replaced && end.Requests > 0 &&
-		(end.Reason == session.EndDone || end.Reason == session.EndTerminated) {
+	done := report.End.Reason == session.EndDone || report.End.Reason == session.EndTerminated
+	if r.More != nil && done && !replaced {
+		if in, more := r.More(ctx); more {
+			return r.try(ctx, in)
+		}
+	}
+	if end := report.End; r.Schema != nil && !replaced && end.Requests > 0 && done {
 		value, again, err := r.Schema.end(end.Text)
 		switch {
 		case err == nil:

@@ -51,7 +51,7 @@ var outMessages = sync.OnceValue(func() []outMessage {
 })
 
 var resultSubtypes = []subtype{subtypeSuccess, subtypeExecution, subtypeMaxTurns, subtypeMaxBudget,
-	subtypeMaxRetries}
+	subtypeMaxRetries, subtypeCut, subtypeEmpty, subtypePaused, subtypeRefusal}
 
 // JSONSchema returns the schema of the written messages. Each line is one of them.
 func JSONSchema() ([]byte, error) {

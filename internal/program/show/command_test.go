@@ -22,7 +22,10 @@ func TestCommand(t *testing.T) {
 		"echo 'a\nb' -x\n\\\nls":         "cccc.ss\nss.oo\n.\ncc",
 		`x=$(date +%s)`:                  "v.kkcccc....k",
 		"grep -n 'un":                    "cccc.oo.sss",
+		`if; rm x)`:                      "..k.....k",
 		"":                               "",
+		`echo "a $(rm x) b"`:             "cccc.ssskkcc..ksss",
+		`if ! a; then b; else c; fi`:     "kk.k.ck.kkkk.ck.kkkk.ck.kk",
 		`a\ b "c\"d" \`:                  "cccc.ssssss..",
 	} {
 		var got []string

@@ -37,10 +37,13 @@ func New(e llm.Endpoint) llm.Model {
 		e.Info.ID = "anthropic/" + e.Name
 	}
 	e.Info.Search = true
-	return &model{e}
+	return &model{e: e}
 }
 
-type model struct{ e llm.Endpoint }
+type model struct {
+	e     llm.Endpoint
+	mends wire.Mends
+}
 
 func (m *model) Info() llm.Info { return m.e.Info }
 
@@ -54,7 +57,25 @@ func (m *model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Even
 		header.Set("X-Api-Key", m.e.Key)
 	}
 	base := strings.TrimSuffix(strings.TrimSuffix(cmp.Or(m.e.BaseURL, "https://api.anthropic.com"), "/"), "/v1")
-	return wire.Stream(ctx, &m.e, base+"/v1/messages", header, body(m, req), &decoder{e: &m.e})
+	return m.mends.Stream(req, mends, func(made map[string]bool) iter.Seq2[llm.Event, error] {
+		return wire.Stream(ctx, &m.e, base+"/v1/messages", header, body(m, req, made), &decoder{e: &m.e})
+	})
+}
+
+// The names of the changes that gateways need.
+const (
+	noThinkingBack = "no thinking in answers"
+	noTaskBudget   = "no task_budget"
+	noThinking     = "no thinking"
+	noCache        = "no cache_control"
+)
+
+var mends = []wire.Mend{
+	{Name: noThinkingBack, Words: [][]string{{"thinking", "signature"}, {"thinking", "messages."}}},
+	{Name: noTaskBudget, Fields: []string{"task_budget"}},
+	{Name: noThinking, Fields: []string{"thinking", "output_config", "effort", "adaptive"}},
+	{Name: noCache, Fields: []string{"cache_control"}},
+	wire.NoImages,
 }
 
 // The parts of an answer.

@@ -100,9 +100,18 @@ const (
 // never last.
 const lastBlock = `,"cache_control":{"type":"ephemeral"}`
 
-func body(m *model, req *llm.Request) *wire.Body {
+func body(m *model, req *llm.Request, made map[string]bool) *wire.Body {
 	e := &m.e
-	ephemeral := &cacheControl{"ephemeral"}
+	if made[wire.NoImages.Name] {
+		e = wire.WithoutSight(e)
+	}
+	if made[noThinkingBack] {
+		req = withoutThinking(req)
+	}
+	ephemeral, mark := &cacheControl{"ephemeral"}, lastBlock
+	if made[noCache] {
+		ephemeral, mark = nil, ""
+	}
 	out := &request{Model: e.Name, MaxTokens: req.MaxTokens, Stream: true}
 	if out.MaxTokens <= 0 {
 		out.MaxTokens = defaultLimit
@@ -124,17 +133,37 @@ func body(m *model, req *llm.Request) *wire.Body {
 		out.System = []content{{Type: "text", Text: req.System, Cache: ephemeral}}
 	}
 	turns := wire.Turns(req.Messages)
-	effort(e, req, out, turns)
-	if e.TaskBudget > 0 {
+	if !made[noThinking] {
+		effort(e, req, out, turns)
+	}
+	if e.TaskBudget > 0 && !made[noTaskBudget] {
 		if out.OutputConfig == nil {
 			out.OutputConfig = new(outputConfig)
 		}
 		out.OutputConfig.Task = &taskBudget{"tokens", e.TaskBudget}
 	}
 	return &wire.Body{
-		Head: out, List: "messages", Mark: lastBlock, Turns: turns, Memo: req.Memo, Owner: m,
+		Head: out, List: "messages", Mark: mark, Turns: turns, Memo: req.Memo,
+		Owner: owner{m, made[wire.NoImages.Name], made[noThinkingBack]},
 		Items: func(i int) []any { return []any{message{string(turns[i].Role), contents(e, turns[i])}} },
 	}
+}
+
+// An owner is whose encoding a memo has.
+type owner struct {
+	*model
+	blind, thoughtless bool
+}
+
+// withoutThinking returns a copy of a request whose answers have no thinking.
+func withoutThinking(req *llm.Request) *llm.Request {
+	out := *req
+	out.Messages = slices.Clone(req.Messages)
+	for i := range out.Messages {
+		m := &out.Messages[i]
+		m.Parts = slices.DeleteFunc(slices.Clone(m.Parts), func(p llm.Part) bool { return p.Thinking != nil })
+	}
+	return &out
 }
 
 // effort asks for thinking. If the request's effort is empty, the model decides.

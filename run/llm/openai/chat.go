@@ -1,9 +1,13 @@
 package openai
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,7 +15,10 @@ import (
 	"github.com/knack-agent/knack/run/llm/internal/wire"
 )
 
-type chat struct{ e llm.Endpoint }
+type chat struct {
+	e     llm.Endpoint
+	mends wire.Mends
+}
 
 func (m *chat) Info() llm.Info { return m.e.Info }
 
@@ -22,8 +29,66 @@ func (m *chat) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event
 				Message: m.e.Info.ID + ": Chat Completions has no search of its own"})
 		}
 	}
-	return wire.Stream(ctx, &m.e, m.e.BaseURL+"/chat/completions", authorization(&m.e), chatBody(m, req),
-		&chatDecoder{e: &m.e})
+	return m.mends.Stream(req, chatMends, func(made map[string]bool) iter.Seq2[llm.Event, error] {
+		return wire.Stream(ctx, &m.e, m.e.BaseURL+"/chat/completions", authorization(&m.e), chatBody(m, req, made),
+			&chatDecoder{e: &m.e})
+	})
+}
+
+// The names of the changes that servers need. testdata/refusals.txt has a message for each, with its source.
+const (
+	noStreamOptions  = "no stream_options"
+	otherMaxTokens   = "max_tokens and max_completion_tokens exchanged"
+	noMaxTokens      = "no max_tokens"
+	noEffort         = "no reasoning_effort"
+	noCacheKey       = "no prompt_cache_key"
+	noReasoning      = "no reasoning in answers"
+	allReasoning     = "reasoning in all answers"
+	systemAsUser     = "the system text as a user's"
+	emptyContent     = "content in answers with calls"
+	namedResults     = "names of results"
+	answeredResults  = "an answer after results"
+	shortIDs         = "IDs of nine characters"
+	notStreamed      = "no stream"
+	placeholderThink = "(not kept)" // in the place of reasoning that a server wants but never sent
+)
+
+var chatMends = []wire.Mend{
+	{Name: noStreamOptions, Fields: []string{"stream_options"}},
+	{Name: otherMaxTokens, Applies: hasMaxTokens, Words: [][]string{{"max_completion_tokens"},
+		{"max_tokens", "unsupported param"}, {"max_tokens", "unrecognized"}, {"max_tokens", "extra inputs"}}},
+	{Name: noMaxTokens, Applies: hasMaxTokens, Fields: []string{"max_tokens", "max_completion_tokens"}},
+	{Name: noEffort, Fields: []string{"reasoning_effort", "reasoningeffort", "reasoning effort"},
+		Words: [][]string{{"not support thinking"}, {"think value"}, {"not support reasoning"}}},
+	{Name: noCacheKey, Fields: []string{"prompt_cache_key"}},
+	{Name: allReasoning, Words: [][]string{{"reasoning_content", "missing"}, {"reasoning_content", "passed back"},
+		{"reasoning_content", "required"}}},
+	{Name: noReasoning, Fields: []string{"reasoning_content", "reasoning_details", "reasoning_text", "'reasoning'",
+		".reasoning"}},
+	{Name: systemAsUser, Applies: hasSystem, Words: [][]string{{"system role not supported"},
+		{"system", "role", "not support"}, {"unexpected message role"}, {"invalid role", "system"},
+		{"unknown variant `system`"}, {"system message", "not support"}, {"only user and assistant roles"}}},
+	{Name: namedResults, Applies: hasCalls, Words: [][]string{{"name cannot be empty"}, {"function_response.name"},
+		{"tool", "name", "required"}}},
+	{Name: emptyContent, Applies: hasCalls, Words: [][]string{{"content", "null"}, {"content", "none"},
+		{"content", "required"}, {"content", "missing"}, {"content", "valid string"}, {"content", "expected a string"},
+		{"content", "must be a string"}, {"content", "expected string"}, {"content", "empty"}}},
+	wire.NoImages,
+	{Name: answeredResults, Applies: hasCalls, Words: [][]string{{"unexpected role", "after role"},
+		{"roles must alternate"}, {"expected last role"}}},
+	{Name: shortIDs, Applies: hasCalls, Words: [][]string{{"tool call id", "length of 9"},
+		{"tool call ids", "alphanumeric"}}},
+	{Name: notStreamed, Words: [][]string{{"verified to stream"}, {"streaming is not supported"},
+		{"not support stream"}, {"'stream'", "unsupported"}, {"streaming", "not supported"}}},
+}
+
+func hasMaxTokens(req *llm.Request) bool { return req.MaxTokens > 0 }
+func hasSystem(req *llm.Request) bool    { return req.System != "" }
+
+func hasCalls(req *llm.Request) bool {
+	return slices.ContainsFunc(req.Messages, func(m llm.Message) bool {
+		return slices.ContainsFunc(m.Parts, func(p llm.Part) bool { return p.Call != nil })
+	})
 }
 
 // The parts of a request.
@@ -36,7 +101,7 @@ type chatHead struct {
 type chatTail struct {
 	Tools               []chatTool     `json:"tools,omitempty"`
 	Stream              bool           `json:"stream"`
-	StreamOptions       map[string]any `json:"stream_options"`
+	StreamOptions       map[string]any `json:"stream_options,omitempty"`
 	MaxTokens           int            `json:"max_tokens,omitempty"`
 	MaxCompletionTokens int            `json:"max_completion_tokens,omitempty"`
 	ReasoningEffort     string         `json:"reasoning_effort,omitempty"`
@@ -59,6 +124,7 @@ type chatMessage struct {
 	Content          any             `json:"content,omitempty"` // string or []chatPart
 	ToolCalls        []chatCall      `json:"tool_calls,omitempty"`
 	ToolCallID       string          `json:"tool_call_id,omitempty"`
+	Name             string          `json:"name,omitempty"`
 	ReasoningContent string          `json:"reasoning_content,omitempty"`
 	Reasoning        string          `json:"reasoning,omitempty"`
 	ReasoningText    string          `json:"reasoning_text,omitempty"`
@@ -102,19 +168,37 @@ const (
 	asExtra     = "extra_content:"
 )
 
-func chatBody(c *chat, req *llm.Request) *wire.Body {
-	e := &c.e
-	out := &chatTail{Stream: true, StreamOptions: map[string]any{"include_usage": true}}
-	level := llm.EffortLevel(req.Effort)
-	if e.BaseURL == official {
-		out.MaxCompletionTokens, out.PromptCacheKey = req.MaxTokens, req.Session
-	} else {
-		out.MaxTokens = req.MaxTokens
-		if level == "xhigh" || level == "max" { // other servers know only three levels
-			level = "high"
-		}
+// A chatRequest makes the messages of one request.
+type chatRequest struct {
+	e    *llm.Endpoint
+	made map[string]bool
+}
+
+func chatBody(c *chat, req *llm.Request, made map[string]bool) *wire.Body {
+	x := &chatRequest{&c.e, made}
+	e := x.e
+	if made[wire.NoImages.Name] {
+		x.e = wire.WithoutSight(e)
 	}
-	if e.Info.Thinking || e.Info.Window == 0 {
+	out := &chatTail{Stream: !made[notStreamed]}
+	if out.Stream && !made[noStreamOptions] {
+		out.StreamOptions = map[string]any{"include_usage": true}
+	}
+	level := llm.EffortLevel(req.Effort)
+	if e.BaseURL != official && (level == "xhigh" || level == "max") { // other servers know only three levels
+		level = "high"
+	}
+	switch {
+	case made[noMaxTokens]:
+	case (e.BaseURL == official) != made[otherMaxTokens]:
+		out.MaxCompletionTokens = req.MaxTokens
+	default:
+		out.MaxTokens = req.MaxTokens
+	}
+	if e.BaseURL == official && !made[noCacheKey] {
+		out.PromptCacheKey = req.Session
+	}
+	if (e.Info.Thinking || e.Info.Window == 0) && !made[noEffort] {
 		out.ReasoningEffort = level
 	}
 	for _, t := range req.Tools {
@@ -122,7 +206,11 @@ func chatBody(c *chat, req *llm.Request) *wire.Body {
 	}
 	var first []any
 	if req.System != "" {
-		first = []any{chatMessage{Role: "system", Content: req.System}}
+		role := "system"
+		if made[systemAsUser] {
+			role = "user"
+		}
+		first = []any{chatMessage{Role: role, Content: req.System}}
 	}
 	turns := wire.Turns(req.Messages)
 	// Plain reasoning is sent back only while the calls that it led to are being answered, because
@@ -136,18 +224,25 @@ func chatBody(c *chat, req *llm.Request) *wire.Body {
 	}
 	return &wire.Body{
 		Head: chatHead{e.Name}, List: "messages", Tail: out, First: first, Turns: turns, Recent: current, Memo: req.Memo,
-		Owner: c,
+		Owner: chatOwner{c, strings.Join(slices.Sorted(maps.Keys(made)), "\n")},
 		Items: func(i int) []any {
 			if turns[i].Role == llm.Assistant {
-				return []any{assistantMessage(e, turns[i], i > current)}
+				return []any{x.answer(turns[i], i > current)}
 			}
-			return userMessages(e, turns[i])
+			return x.user(turns[i])
 		},
 	}
 }
 
-// assistantMessage converts an answer of the model.
-func assistantMessage(e *llm.Endpoint, m llm.Message, current bool) chatMessage {
+// A chatOwner is whose encoding a memo has: that of a model with the changes that its server needs.
+type chatOwner struct {
+	*chat
+	made string
+}
+
+// answer converts an answer of the model.
+func (x *chatRequest) answer(m llm.Message, current bool) chatMessage {
+	e := x.e
 	out := chatMessage{Role: "assistant"}
 	var text []string
 	for _, p := range m.Parts {
@@ -156,13 +251,15 @@ func assistantMessage(e *llm.Endpoint, m llm.Message, current bool) chatMessage 
 			if p.Thinking.From != e.Info.ID {
 				continue
 			}
-			if details, ok := strings.CutPrefix(p.Thinking.Opaque, asDetails); ok {
+			if details, ok := strings.CutPrefix(p.Thinking.Opaque, asDetails); x.made[noReasoning] {
+				continue
+			} else if ok {
 				out.ReasoningDetails = json.RawMessage(details)
-			} else if current {
+			} else if current || x.made[allReasoning] {
 				text = append(text, out.reason(p.Thinking)...)
 			}
 		case p.Call != nil:
-			c := chatCall{ID: chatID(e, p.Call.ID), Type: "function"}
+			c := chatCall{ID: x.id(p.Call.ID), Type: "function"}
 			c.Function.Name, c.Function.Arguments = wire.Name(p.Call.Name, maxName), string(wire.Object(p.Call.Input))
 			if extra, ok := strings.CutPrefix(p.Call.Opaque, asExtra); ok {
 				c.Extra = json.RawMessage(extra)
@@ -174,8 +271,11 @@ func assistantMessage(e *llm.Endpoint, m llm.Message, current bool) chatMessage 
 			text = append(text, p.Text)
 		}
 	}
-	if len(text) > 0 {
+	if len(text) > 0 || x.made[emptyContent] {
 		out.Content = strings.Join(text, "\n")
+	}
+	if x.made[allReasoning] && out.ReasoningContent == "" {
+		out.ReasoningContent = cmp.Or(out.Reasoning, placeholderThink)
 	}
 	return out
 }
@@ -195,22 +295,23 @@ func (m *chatMessage) reason(t *llm.Thinking) []string {
 	return nil
 }
 
-// userMessages converts a user's message to one message for each result and one for the rest. A result can
+// user converts a user's message to one message for each result and one for the rest. A result can
 // only be text, so its images are moved to the rest.
-func userMessages(e *llm.Endpoint, m llm.Message) []any {
+func (x *chatRequest) user(m llm.Message) []any {
+	e := x.e
 	var out []any
 	var rest []chatPart
 	for _, p := range m.Parts {
 		switch {
 		case p.Result != nil:
 			text, media := wire.TextAndMedia(p.Result.Parts)
-			for _, x := range media {
-				part := chatMedia(e, x)
+			for _, image := range media {
+				part := chatMedia(e, image)
 				if part.Type == "text" {
 					text += "\n" + part.Text
 					continue
 				}
-				text += "\n[" + x.MIME + " follows]"
+				text += "\n[" + image.MIME + " follows]"
 				rest = append(rest, part)
 			}
 			if p.Result.IsError && !strings.HasPrefix(strings.ToLower(text), "error") {
@@ -219,8 +320,11 @@ func userMessages(e *llm.Endpoint, m llm.Message) []any {
 			if text == "" {
 				text = "(no output)"
 			}
-			out = append(out, chatMessage{Role: "tool", ToolCallID: chatID(e, p.Result.ID),
-				Content: strings.TrimPrefix(text, "\n")})
+			result := chatMessage{Role: "tool", ToolCallID: x.id(p.Result.ID), Content: strings.TrimPrefix(text, "\n")}
+			if x.made[namedResults] {
+				result.Name = wire.Name(p.Result.Name, maxName)
+			}
+			out = append(out, result)
 		case p.Media != nil:
 			rest = append(rest, chatMedia(e, p.Media))
 		default:
@@ -229,6 +333,9 @@ func userMessages(e *llm.Endpoint, m llm.Message) []any {
 	}
 	if len(rest) == 0 {
 		return out
+	}
+	if len(out) > 0 && x.made[answeredResults] {
+		out = append(out, chatMessage{Role: "assistant", Content: "I have the results."})
 	}
 	// Text alone is sent as a string, which every server accepts.
 	if !slices.ContainsFunc(rest, func(p chatPart) bool { return p.Type != "text" }) {
@@ -241,8 +348,12 @@ func userMessages(e *llm.Endpoint, m llm.Message) []any {
 	return append(out, chatMessage{Role: "user", Content: rest})
 }
 
-func chatID(e *llm.Endpoint, id string) string {
-	if e.BaseURL != official {
+func (x *chatRequest) id(id string) string {
+	switch {
+	case x.made[shortIDs]:
+		sum := sha256.Sum256([]byte(id))
+		return hex.EncodeToString(sum[:5])[:9]
+	case x.e.BaseURL != official:
 		return id
 	}
 	return wire.ID(id, maxChatID)

@@ -22,13 +22,13 @@ const official = "https://api.openai.com/v1"
 
 // Chat returns the model at e, called through Chat Completions. The default base
 // URL is OpenAI's.
-func Chat(e llm.Endpoint) llm.Model { return &chat{withDefaults(e)} }
+func Chat(e llm.Endpoint) llm.Model { return &chat{e: withDefaults(e)} }
 
 // Responses returns the model at e, called through the Responses API. The provider
 // is asked to store nothing. The default base URL is OpenAI's.
 func Responses(e llm.Endpoint) llm.Model {
 	e.Info.Search = true
-	return &responses{withDefaults(e)}
+	return &responses{e: withDefaults(e)}
 }
 
 // The lengths of IDs and names of calls that OpenAI accepts. Other servers may put data into an ID, which

@@ -10,13 +10,37 @@ import (
 	"github.com/knack-agent/knack/run/llm/internal/wire"
 )
 
-type responses struct{ e llm.Endpoint }
+type responses struct {
+	e     llm.Endpoint
+	mends wire.Mends
+}
 
 func (m *responses) Info() llm.Info { return m.e.Info }
 
 func (m *responses) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
-	return wire.Stream(ctx, &m.e, m.e.BaseURL+"/responses", authorization(&m.e), responsesBody(m, req),
-		&itemDecoder{e: &m.e})
+	return m.mends.Stream(req, responsesMends, func(made map[string]bool) iter.Seq2[llm.Event, error] {
+		return wire.Stream(ctx, &m.e, m.e.BaseURL+"/responses", authorization(&m.e), responsesBody(m, req, made),
+			&itemDecoder{e: &m.e})
+	})
+}
+
+// The names of the changes that servers need, in addition to those of Chat Completions.
+const (
+	noOutputTokens = "no max_output_tokens"
+	noStrict       = "no strict"
+	noInclude      = "no include"
+	noStore        = "no store"
+)
+
+var responsesMends = []wire.Mend{
+	{Name: noOutputTokens, Applies: hasMaxTokens, Fields: []string{"max_output_tokens"}},
+	{Name: noCacheKey, Fields: []string{"prompt_cache_key"}},
+	{Name: noStrict, Fields: []string{"strict"}},
+	{Name: noInclude, Fields: []string{"encrypted_content", "include"}},
+	{Name: noEffort, Fields: []string{"reasoning.", "'reasoning'", "reasoning_effort", "\"reasoning\""},
+		Words: [][]string{{"not support thinking"}, {"not support reasoning"}}},
+	{Name: noStore, Fields: []string{"store"}},
+	wire.NoImages,
 }
 
 // The parts of a request.
@@ -31,7 +55,7 @@ type responsesHead struct {
 type responsesTail struct {
 	Tools           []any      `json:"tools,omitempty"` // responsesTool or responsesSearch
 	Stream          bool       `json:"stream"`
-	Store           bool       `json:"store"`
+	Store           *bool      `json:"store,omitempty"`
 	Include         []string   `json:"include,omitempty"`
 	Reasoning       *reasoning `json:"reasoning,omitempty"`
 	MaxOutputTokens int        `json:"max_output_tokens,omitempty"`
@@ -48,7 +72,7 @@ type responsesTool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Parameters  json.RawMessage `json:"parameters"`
-	Strict      bool            `json:"strict"`
+	Strict      *bool           `json:"strict,omitempty"`
 }
 
 // responsesSearch is the vendor's own search.
@@ -89,16 +113,35 @@ const asItem = "reasoning:"
 // models may not know phases.
 func phaseOf(e *llm.Endpoint) string { return "phase:" + e.Info.ID + ":" }
 
-func responsesBody(r *responses, req *llm.Request) *wire.Body {
+func responsesBody(r *responses, req *llm.Request, made map[string]bool) *wire.Body {
 	e := &r.e
-	out := &responsesTail{Stream: true, MaxOutputTokens: req.MaxTokens, PromptCacheKey: req.Session}
-	if e.Info.Thinking || e.Info.Window == 0 {
-		out.Include = []string{"reasoning.encrypted_content"}
-		out.Reasoning = &reasoning{Effort: llm.EffortLevel(req.Effort), Summary: "auto"}
+	if made[wire.NoImages.Name] {
+		e = wire.WithoutSight(e)
+	}
+	no := func(name string) *bool { // a field that is false unless the server refuses it
+		if made[name] {
+			return nil
+		}
+		return new(bool)
+	}
+	out := &responsesTail{Stream: true, Store: no(noStore)}
+	if !made[noOutputTokens] {
+		out.MaxOutputTokens = req.MaxTokens
+	}
+	if !made[noCacheKey] {
+		out.PromptCacheKey = req.Session
+	}
+	if r.e.Info.Thinking || r.e.Info.Window == 0 {
+		if !made[noInclude] {
+			out.Include = []string{"reasoning.encrypted_content"}
+		}
+		if !made[noEffort] {
+			out.Reasoning = &reasoning{Effort: llm.EffortLevel(req.Effort), Summary: "auto"}
+		}
 	}
 	for _, t := range req.Tools {
 		out.Tools = append(out.Tools, responsesTool{Type: "function", Name: t.Name, Description: t.Description,
-			Parameters: t.Schema})
+			Parameters: t.Schema, Strict: no(noStrict)})
 	}
 	if s := req.Search; s != nil {
 		search := responsesSearch{Type: "web_search"}
@@ -110,9 +153,16 @@ func responsesBody(r *responses, req *llm.Request) *wire.Body {
 	}
 	turns := wire.Turns(req.Messages)
 	return &wire.Body{
-		Head: responsesHead{e.Name, req.System}, List: "input", Tail: out, Turns: turns, Memo: req.Memo, Owner: r,
+		Head: responsesHead{e.Name, req.System}, List: "input", Tail: out, Turns: turns, Memo: req.Memo,
+		Owner: responsesOwner{r, made[wire.NoImages.Name]},
 		Items: func(i int) []any { return items(e, turns[i]) },
 	}
+}
+
+// A responsesOwner is whose encoding a memo has.
+type responsesOwner struct {
+	*responses
+	blind bool
 }
 
 func items(e *llm.Endpoint, m llm.Message) []any {

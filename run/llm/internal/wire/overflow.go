@@ -9,38 +9,22 @@ var overflowWords = [...]string{
 	"exceed context limit",                // Anthropic, input and max_tokens together
 	"input is too long",                   // Bedrock
 	"maximum context length",              // OpenAI, vLLM, OpenRouter, DeepSeek, Mistral
-	"exceeds the context window",          // OpenAI Responses
-	"input token count",                   // Gemini: "… exceeds the maximum number of tokens allowed"
+	"context window",                      // OpenAI Responses, MiniMax; with "exceed"
+	"input token count",                   // Gemini
 	"exceeds the maximum number of token", // Gemini
 	"exceeds the available context size",  // llama.cpp
+	"context size has been exceeded",      // llama.cpp
 	"greater than the context length",     // LM Studio
 	"input length exceeds",                // Ollama
 	"prompt too long",                     // Ollama
 	"maximum prompt length",               // xAI
 	"reduce the length of",                // Groq, OpenAI
-	"longer than the model's context",     // Together, SGLang
-	"longer than the model context",       // Together
-	"context window exceeds limit",        // MiniMax
+	"longer than the model's context",     // Together
 	"exceeded model token limit",          // Moonshot
-	"context length exceeded",
-	"context_length_exceeded",
-	"context window exceeded",
-	"exceeds the model's context",
-	"exceeds model context",
-	"exceeds context",
-	"exceed the context",
-	"exceeds the maximum allowed length",
-	"exceeds the maximum length",
-	"range of input length",      // Alibaba
-	"total message token length", // Moonshot
-	"too large for model with",   // Mistral
-	"context size has been exceeded",
-	"context overflow",        // LM Studio
-	"reached context length",  // LM Studio
-	"model_max_prompt_tokens", // Copilot
-	"longer than the maximum model length",
-	"max_prompt_tokens_exceeded",
-	"tokens exceeds the configured limit",
+	"too large for model with",            // Mistral
+	"exceed the configured limit of",      // Azure
+	"context_length_exceeded",             // of OpenAI, in the text of a gateway
+	"context length exceeded",             // gateways
 }
 
 // notOverflowWords are in messages about something else that has a limit.
@@ -55,7 +39,7 @@ func overflows(message string) bool {
 		}
 	}
 	for _, words := range overflowWords {
-		if strings.Contains(m, words) {
+		if strings.Contains(m, words) && (words != "context window" || strings.Contains(m, "exceed")) {
 			return true
 		}
 	}
