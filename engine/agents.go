@@ -48,7 +48,7 @@ func (t *Turn) newAgentFunc(parent *gate.Gate, ws workspace.Workspace, at *isola
 			return nil, nil, err
 		}
 		mode := func(m permission.Mode) permission.Mode { return p.modeOf(m, d) }
-		g := parent.ForAgent(d.Name, mode, gateAudit(p, log, &s.reads))
+		g := parent.ForAgent(d.Name, mode, gateAudit(s, p, log))
 		o := s.coding
 		o.State = s.memory.Copy()
 		a := *t.agent

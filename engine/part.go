@@ -10,6 +10,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/run/gate"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 )
@@ -19,12 +20,23 @@ import (
 type Part struct {
 	Name     string    // unique among the parts of a program
 	Commands []Command // they come after the program's own
+	// Shorthand returns the command line that a prompt of the user's stands for, such as "# TEXT"; other prompts are
+	// returned unchanged. nil: there is none.
+	Shorthand func(prompt string) string
+	// Skills says what the bundled skills of the part need to know of a project, by their names. nil: there are none.
+	Skills map[string]PartSkill
 	// Known returns all tools that Open may give, for rules, hooks and help, which know no session: they must not be
 	// called. It is called once for each project. nil: there are none.
 	Known func() PartTools
 	// Open makes the part for a session that begins. nil: it is off in this session. A session does not start without a
 	// part that fails.
 	Open func(context.Context, *Conv) (*Live, error)
+}
+
+// A PartSkill is what a part says about a bundled skill.
+type PartSkill struct {
+	Open func(*Project) bool   // whether the skill can be used; only if package bundled closes it by itself
+	Text func(*Project) string // it stands before that of the skill
 }
 
 // PartTools are the tools of a part. What a user chooses with SessionOptions.Tools applies to both.
@@ -41,6 +53,8 @@ type Live struct {
 	// Wrap changes the tools that work on files in a Place. The parts wrap them in the order in which they stand in
 	// Options.Parts, so that the last one is the first to see a call.
 	Wrap func(tool.Set, Place) tool.Set
+	// Prompt returns what is at the end of the system prompt. It is called when the session begins, and by Reload.
+	Prompt func() string
 	// Begin is called before each turn with what the user typed; an error ends the turn.
 	Begin func(ctx context.Context, prompt string) error
 	// Note returns what the model must know before a request, given the state of its log; nil: nothing new. Several parts
@@ -48,8 +62,13 @@ type Live struct {
 	Note func(Asking, session.State) *session.Note
 	// ModeChanged is called before the permission mode changes.
 	ModeChanged func(from, to permission.Mode)
+	// Audit is called with each decision of the gate, before the call runs, also for calls of sub-agents.
+	Audit func(gate.Record)
 	// Status adds to the state of the session. It is called often.
 	Status func(*Status)
+	// Leave returns what the part does when the user ends the program, such as to ask something. It returns a text for
+	// the user, also if it fails. nil: nothing. It may be called often, to find out whether there is something to do.
+	Leave func() func(context.Context) string
 	// Close is called once, when the session ends, in the reverse order of the parts.
 	Close func() error
 	// Value is what the part offers to code that knows it: see [Session.Part].
@@ -100,6 +119,17 @@ func (c *Conv) Interactive() bool { return c.session.Interactive() }
 // Ask asks the user. If there is nobody to ask, the error is ErrCannot.
 func (c *Conv) Ask(ctx context.Context, q Question) (Answer, error) { return c.session.Ask(ctx, q) }
 
+// AskFast sends one prompt to the fast model, outside the conversation, and returns its answer.
+func (c *Conv) AskFast(ctx context.Context, prompt string) (string, error) {
+	return c.session.Now().AskFast(ctx, prompt)
+}
+
+// Secrets returns the texts that the conversation has read from secrets, or may have, and the keys in them.
+func (c *Conv) Secrets() (texts, keys []string) { return c.session.reads.textsAndKeys() }
+
+// Stranger explains why what is said may come from a stranger, such as a page of the web; "": it does not.
+func (c *Conv) Stranger() string { return strangersText(c.session.log) }
+
 // Mode returns the permission mode.
 func (c *Conv) Mode() permission.Mode { return c.session.Mode() }
 
@@ -129,6 +159,30 @@ func (s *Session) Part(name string) any {
 		}
 	}
 	return nil
+}
+
+// Leaving returns what the parts do when the user ends the program, and returns a text for the user; nil: nothing.
+func (s *Session) Leaving() func(context.Context) string {
+	for _, p := range s.parts {
+		if p.Leave == nil {
+			continue
+		}
+		if leave := p.Leave(); leave != nil {
+			return leave
+		}
+	}
+	return nil
+}
+
+// Shorthand returns the command line that a prompt of the user's stands for, such as "# TEXT" for a note; other prompts
+// are returned unchanged.
+func (e *Engine) Shorthand(prompt string) string {
+	for _, p := range e.Project().options.Parts {
+		if p.Shorthand != nil {
+			prompt = p.Shorthand(prompt)
+		}
+	}
+	return prompt
 }
 
 // liveParts are the parts of one session. They do not change once it has begun.
@@ -166,6 +220,19 @@ func (all liveParts) tools() (sum PartTools) {
 		}
 	}
 	return sum
+}
+
+// prompts returns what the parts add to the system prompt.
+func (all liveParts) prompts() (texts []string) {
+	for _, p := range all {
+		if p.Prompt == nil {
+			continue
+		}
+		if text := p.Prompt(); text != "" {
+			texts = append(texts, text)
+		}
+	}
+	return texts
 }
 
 // wrap returns tools that work in a place as the parts change them.
@@ -215,6 +282,14 @@ func (all liveParts) modeChanged(from, to permission.Mode) {
 	for _, p := range all {
 		if p.ModeChanged != nil {
 			p.ModeChanged(from, to)
+		}
+	}
+}
+
+func (all liveParts) audit(r gate.Record) {
+	for _, p := range all {
+		if p.Audit != nil {
+			p.Audit(r)
 		}
 	}
 }

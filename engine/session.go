@@ -224,8 +224,7 @@ func (s *Session) setTools(p *Project) {
 	}
 	s.web = s.webTools(p)
 	own := s.parts.tools()
-	s.files = slices.Concat(s.place.wrap(s.parts.wrap(coding.Tools(s.ws, s.coding), s.home())), s.web, s.memoryTools(p),
-		own.Listed)
+	s.files = slices.Concat(s.place.wrap(s.parts.wrap(coding.Tools(s.ws, s.coding), s.home())), s.web, own.Listed)
 	base := p.known().defaults
 	spec, skill := cutSkillTerm(s.options.Tools)
 	chosen, problems := tool.Select(withAgent(s.files), base, coding.Choice(spec, base))
@@ -381,9 +380,7 @@ func (s *Session) setSystem(p *Project) {
 		prompt.Custom = cmp.Or(s.options.System, found.System)
 	}
 	prompt.Append = append(prompt.Append, s.options.Append...)
-	if notes := p.memoryPrompt(); notes != "" {
-		prompt.Append = append(prompt.Append, notes)
-	}
+	prompt.Append = append(prompt.Append, s.parts.prompts()...)
 	if p.view.Index && slices.ContainsFunc(prompt.Tools, func(t tool.Tool) bool { return t.Name == "read" }) {
 		prompt.Index = s.Catalog().Listing(p.viewOf(s.options.Skills)).Text
 	}

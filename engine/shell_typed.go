@@ -57,7 +57,7 @@ func (s *Session) Shell(ctx context.Context, c ShellCommand) (tool.Result, error
 func (t *Turn) typedGate(approver gate.Approver) (*gate.Gate, error) {
 	p := t.project
 	o := gateOptions(t.session, p, nil)
-	o.Approver, o.Audit = approver, gateAudit(p, t.session.log, &t.session.reads)
+	o.Approver, o.Audit = approver, gateAudit(t.session, p, t.session.log)
 	return gate.New(o)
 }
 

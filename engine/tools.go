@@ -16,7 +16,6 @@ import (
 	"github.com/knack-agent/knack/run/tool/batch"
 	"github.com/knack-agent/knack/run/tool/browser"
 	"github.com/knack-agent/knack/run/tool/coding"
-	"github.com/knack-agent/knack/run/tool/memory"
 	"github.com/knack-agent/knack/run/tool/schedule"
 	"github.com/knack-agent/knack/run/tool/web"
 )
@@ -38,7 +37,7 @@ func KnownTools(parts ...Part) tool.Set {
 var coreTools = sync.OnceValue(func() tool.Set {
 	return slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}),
 		web.Tools(web.Options{Search: web.EngineFunc(nil)}),
-		tool.Set{memory.Tool(memory.Options{})}, browser.New(browser.Options{}).Tools(),
+		browser.New(browser.Options{}).Tools(),
 		agent.Tools(), mcp.KnownTools(), schedule.Tools(nil, "", nil), batch.Tools(nil, "", nil),
 		worktreeTools(nil))
 })
@@ -52,7 +51,7 @@ type known struct {
 func (k known) names() []string { return k.tools.AllNames() }
 
 func knownOf(parts []Part) known {
-	names := []string{coding.Names(), "Agent", web.FetchName, web.SearchName, memory.Name}
+	names := []string{coding.Names(), "Agent", web.FetchName, web.SearchName}
 	for _, x := range parts {
 		if x.Known != nil {
 			names = append(names, x.Known().Listed.Names()...)

@@ -206,7 +206,7 @@ func (t *Turn) useModel(ctx context.Context) (err error) {
 // newGate makes the session's gate, with the answers given so far.
 func (s *Session) newGate(p *Project) (*gate.Gate, error) {
 	o := s.engine.gateOptions(p)
-	o.Mode, o.Keeper, o.Audit = p.config.Settings.Permissions.DefaultMode, p.trust, gateAudit(p, s.log, &s.reads)
+	o.Mode, o.Keeper, o.Audit = p.config.Settings.Permissions.DefaultMode, p.trust, gateAudit(s, p, s.log)
 	if s.person != nil {
 		o.Approver = gate.ApproverFunc(s.approve)
 	}
@@ -220,14 +220,15 @@ func (e *Engine) gateOptions(p *Project) gate.Options {
 		Denied:  func() []permission.Rule { return e.Project().config.Rules.Deny }}
 }
 
-// gateAudit returns the Audit of a gate, which also registers what allowed calls may read.
-func gateAudit(p *Project, log *session.Log, reads *reads) func(gate.Record) {
+// gateAudit returns the Audit of a gate, which also registers what allowed calls may read, and tells the parts.
+func gateAudit(s *Session, p *Project, log *session.Log) func(gate.Record) {
 	write := p.audit(log)
 	return func(r gate.Record) {
 		write(r)
 		if r.Permit != nil {
-			reads.permitted(r)
+			s.reads.permitted(r)
 		}
+		s.parts.audit(r)
 	}
 }
 

@@ -283,6 +283,10 @@ func (r *Rule) matchText(kind Kind, text string, broad bool) bool {
 	if kind == KindPowerShell && !broad { // PowerShell is not parsed: only a rule with the whole text allows it
 		return !r.Any && (pattern == text || pattern == escapeGlob(text))
 	}
+	if r.Any && kind == KindWebFetch && !broad { // another port is often another service, which nobody thought of
+		u := webAddress(text)
+		return u != nil && matchPort("", u, false)
+	}
 	if r.Any {
 		return true
 	}
@@ -321,11 +325,8 @@ func cutPort(host string) (name, port string) {
 // matchHost matches the host of an address with a.b, *.a.b (any subdomain) or a pattern in which *
 // matches within one label. Other ports than 80 and 443 must be in the pattern, unless broad is set.
 func matchHost(pattern, address string, broad bool) bool {
-	if !strings.Contains(address, "://") {
-		address = "https://" + address
-	}
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+	u := webAddress(address)
+	if u == nil {
 		return false
 	}
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
@@ -346,6 +347,18 @@ func matchHost(pattern, address string, broad bool) bool {
 		}
 	}
 	return true
+}
+
+// webAddress parses an address that may have no scheme; nil: it is none of the web.
+func webAddress(address string) *url.URL {
+	if !strings.Contains(address, "://") {
+		address = "https://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" {
+		return nil
+	}
+	return u
 }
 
 func matchPort(want string, u *url.URL, broad bool) bool {

@@ -7,9 +7,13 @@ import (
 	"github.com/knack-agent/knack/engine"
 )
 
-// confirm asks whether to do something. text is shown before the question; yes is the label of the
-// affirmative option.
-func confirm(ctx context.Context, s *engine.Session, question, text, yes string) (bool, error) {
+// An asker asks the user: a session, or the conversation of a part.
+type asker interface {
+	Ask(context.Context, engine.Question) (engine.Answer, error)
+}
+
+// Confirm asks whether to do something. text is shown before the question; yes is the label of the affirmative option.
+func Confirm(ctx context.Context, s asker, question, text, yes string) (bool, error) {
 	a, err := s.Ask(ctx, engine.Question{Title: question, Text: text, Asker: engine.AskerCommand,
 		Options: []engine.Option{{ID: engine.OptionYes, Label: yes, Allow: true}, {ID: engine.OptionNo, Label: "no"}}})
 	return a.Option == engine.OptionYes && !a.Declined, err

@@ -67,8 +67,6 @@ func All(hotkeys string) []engine.Command {
 		{Name: "plugin", Also: []string{"plugins"}, Hint: "[NAME on|off]",
 			Description: "list the plugins, switch one on or off", Run: plugins},
 		{Name: "trust", Description: "show what the project provides, and approve it", Run: trustProject},
-		{Name: "memory", Hint: "[add TEXT]",
-			Description: "list notes; add, propose, edit, on, off", Run: memory},
 		{Name: "settings", Also: []string{"config"}, Hint: "[KEY VALUE]",
 			Description: "show the settings, or set one of yours", Run: Settings,
 			Anytime: true},
@@ -146,21 +144,11 @@ func showKeys(hotkeys string) func(context.Context, *engine.Session, string) (en
 	}
 }
 
-// ProposesAtEnd reports whether /quit proposes notes: the setting memory.propose asks for it, and there is something to
-// propose from.
-func ProposesAtEnd(s *engine.Session) bool {
-	return s.Engine().Project().Notes().Propose && s.Interactive() && len(typedBefore(s)) > 0
-}
-
-// quit ends the program. If the setting memory.propose asks for it, it proposes notes before; whatever comes of that.
+// quit ends the program. What its parts do before, such as to propose notes, does not hold it up if it fails.
 func quit(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error) {
 	r := engine.Reply{Quit: true}
-	if ProposesAtEnd(s) {
-		said, err := proposeNotes(ctx, s)
-		if err != nil {
-			said.Text = "no notes were proposed: " + plain.Line(err.Error())
-		}
-		r.Text = said.Text
+	if leave := s.Leaving(); leave != nil {
+		r.Text = leave(ctx)
 	}
 	return r, nil
 }

@@ -34,7 +34,8 @@ type sessionValue struct {
 
 func showSession(ctx context.Context, s *engine.Session, _ string) (engine.Reply, error) {
 	st := s.Log().State()
-	model := s.Status().Model
+	now := s.Status()
+	model := now.Model
 	if m, err := s.Model(ctx); err == nil {
 		model = cmp.Or(st.Model, m.Info().ID)
 	}
@@ -56,6 +57,9 @@ func showSession(ctx context.Context, s *engine.Session, _ string) (engine.Reply
 	}
 	if !s.Recorded() {
 		rows = append(rows, [2]string{"file", "none: this session is not recorded"})
+	}
+	for _, text := range now.Parts {
+		rows = append(rows, [2]string{"also", plain.Line(text)})
 	}
 	var b textLines
 	for _, r := range rows {

@@ -79,7 +79,7 @@ func share(ctx context.Context, s *engine.Session, _ string) (engine.Reply, erro
 	if err != nil {
 		return engine.Reply{}, err
 	}
-	agreed, err := confirm(ctx, s, fmt.Sprintf("Upload the whole conversation (%d kB: every message, "+
+	agreed, err := Confirm(ctx, s, fmt.Sprintf("Upload the whole conversation (%d kB: every message, "+
 		"file read and command run) to "+
 		"GitHub, as a secret gist of yours? Anyone with its address can read it.", (info.Size()+999)/1000), "",
 		"yes, upload it")

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part/memory"
 	"github.com/knack-agent/knack/engine/part/plan"
 	"github.com/knack-agent/knack/engine/part/undo"
 	"github.com/knack-agent/knack/run/tool"
@@ -18,6 +19,7 @@ func All() []engine.Part {
 	return []engine.Part{
 		undo.Part(),
 		plan.Part(),
+		memory.Part(),
 	}
 }
 

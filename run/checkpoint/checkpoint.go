@@ -108,6 +108,8 @@ type stepRecord struct {
 	Left  []Left   `json:"left,omitempty"`
 	To    int      `json:"to,omitempty"`    // of a restore: the turn before which the files are to be as they were
 	Takes int      `json:"takes,omitempty"` // of a redo: the step that it takes back
+
+	ignored []string // before a step of a tree: files, and directories, which end in a slash
 }
 
 type stepKind string

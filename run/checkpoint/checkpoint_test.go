@@ -803,3 +803,28 @@ func TestRandom(t *testing.T) {
 		}
 	})
 }
+
+// What was ignored before a command is not made by it because the rules that ignore it are gone: an undo leaves it.
+func TestIgnoredBefore(t *testing.T) {
+	for _, git := range []bool{true, false} {
+		w := newWorld(t, git, map[string]string{".gitignore": "build/\n.env\n", "a.txt": "a\n"})
+		w.write("build/old.o", "old")
+		w.write(".env", "KEY=1")
+		entry := w.turn()
+		w.command(func() {
+			w.remove(".gitignore")
+			w.write("made.txt", "new")
+		})
+		w.command(func() { w.write("a.txt", "changed\n") })
+		w.restore(entry, Options{})
+		for name, want := range map[string]string{".gitignore": "build/\n.env\n", "build/old.o": "old", ".env": "KEY=1",
+			"a.txt": "a\n"} {
+			if data, err := os.ReadFile(filepath.Join(w.root, name)); string(data) != want || err != nil {
+				t.Errorf("git %t: %s: %q %v", git, name, data, err)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(w.root, "made.txt")); err == nil {
+			t.Errorf("git %t: made.txt is still there", git)
+		}
+	}
+}

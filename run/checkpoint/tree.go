@@ -102,11 +102,11 @@ func (j *Journal) treeStep(ctx context.Context, r stepRecord) (*Step, error) {
 			return nil, err
 		}
 	}
-	paths, left, err := j.modified(ctx, t, r.Index)
+	paths, ignored, left, err := j.modified(ctx, t, r.Index)
 	if err != nil {
 		return nil, err
 	}
-	r.Left = left
+	r.Left, r.ignored = left, ignored
 	var b budget
 	for _, p := range paths {
 		s := j.stat(p.Path)
@@ -216,9 +216,14 @@ func (j *Journal) changes(ctx context.Context, r stepRecord) ([]change, error) {
 		if err != nil {
 			return nil, err
 		}
-		if now, _, err = j.modified(ctx, t, r.Index); err != nil {
+		if now, _, _, err = j.modified(ctx, t, r.Index); err != nil {
 			return nil, err
 		}
+		// What was ignored was there before, or may have been: it was not made by the step only because git lists it now.
+		now = slices.DeleteFunc(now, func(f file) bool {
+			_, kept := before[f.Path]
+			return !kept && f.State.Kind == absent && covers(r.ignored, f.Path)
+		})
 	}
 	was := func(f file) state {
 		if s, ok := before[f.Path]; ok {
@@ -248,10 +253,18 @@ func (j *Journal) changes(ctx context.Context, r stepRecord) ([]change, error) {
 	return slices.DeleteFunc(all, func(c change) bool { return same(c.Before, c.After) }), nil
 }
 
+// covers reports whether a path is one of names, or below a directory of them.
+func covers(names []string, path string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		return name == path || strings.HasSuffix(name, "/") && strings.HasPrefix(path, name)
+	})
+}
+
 // modified returns the files of the tree that git could not bring back, with the state that git has of them: absent
 // for an untracked file. index is a copy of git's index with which the tree is compared. Without git it returns all
-// files.
-func (j *Journal) modified(ctx context.Context, t Tree, index string) ([]file, []Left, error) {
+// files. ignored is what is ignored, as in stepRecord.
+func (j *Journal) modified(ctx context.Context, t Tree, index string) (all []file, ignored []string, left []Left,
+	err error) {
 	if t.Git == nil {
 		return j.search(ctx)
 	}
@@ -262,14 +275,12 @@ func (j *Journal) modified(ctx context.Context, t Tree, index string) ([]file, [
 		return filepath.Join(t.Root, filepath.FromSlash(below))
 	}
 	out, err := t.Git(ctx, []string{"GIT_INDEX_FILE=" + filepath.Join(j.dir, index)}, nil, "status",
-		"--porcelain=v2", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all")
+		"--porcelain=v2", "-z", "--untracked-files=all", "--ignored=matching", "--no-renames", "--ignore-submodules=all")
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	var all []file
-	left, err := submodules(ctx, t)
-	if err != nil {
-		return nil, nil, err
+	if left, err = submodules(ctx, t); err != nil {
+		return nil, nil, nil, err
 	}
 	for i := range left {
 		left[i].Path = name(left[i].Path)
@@ -286,6 +297,9 @@ func (j *Journal) modified(ctx context.Context, t Tree, index string) ([]file, [
 			if f := strings.SplitN(rest, " ", 10); len(f) == 10 {
 				all = append(all, file{name(f[9]), state{Kind: other}})
 			}
+		case "!":
+			dir := rest[len(strings.TrimSuffix(rest, "/")):] // a slash, which name cleans away in a worktree
+			ignored = append(ignored, strings.TrimSuffix(name(rest), "/")+dir)
 		case "?":
 			if strings.HasSuffix(rest, "/") {
 				left = append(left, Left{name(rest), "another repository"})
@@ -294,7 +308,7 @@ func (j *Journal) modified(ctx context.Context, t Tree, index string) ([]file, [
 			}
 		}
 	}
-	return all, left, nil
+	return all, ignored, left, nil
 }
 
 // submodules returns the submodules that are checked out. git status passes them over, because it would start git in
@@ -334,14 +348,16 @@ func blobState(mode, name string) state {
 	return state{Kind: other}
 }
 
-// search returns the files below the root that no ignore file excludes.
-func (j *Journal) search(ctx context.Context) (all []file, left []Left, err error) {
+// search returns the files below the root that no ignore file excludes, and what one excludes.
+func (j *Journal) search(ctx context.Context) (all []file, ignored []string, left []Left, err error) {
 	err = j.walk(ctx, func(name string, excluded bool) {
-		if !excluded {
+		if excluded {
+			ignored = append(ignored, name)
+		} else {
 			all = append(all, file{name, state{Kind: absent}})
 		}
 	}, func(l Left) { left = append(left, l) })
-	return all, left, err
+	return all, ignored, left, err
 }
 
 // walk calls yield for the files below the root, and for what an ignore file excludes, directories with a slash; and

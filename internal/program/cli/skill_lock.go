@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -99,10 +100,15 @@ func verifyLocks(c *cobra.Command, locked bool, keys []string) ([]lockedJSON, er
 	}
 	for _, id := range install.IDs(theirs.Plugins) {
 		x := lockedJSON{id, project, "ok"}
-		if it := mine.Plugins[id]; it == nil {
+		switch it, want := mine.Plugins[id], theirs.Plugins[id]; {
+		case it == nil:
 			x.State = "not installed"
-		} else if it.Tree != theirs.Plugins[id].Tree {
+		case it.Tree != want.Tree:
 			x.State = "another version is installed"
+		case it.Commit != want.Commit:
+			x.State = fmt.Sprintf("it is of commit %s, not of %s", cmp.Or(it.Commit, "none"), cmp.Or(want.Commit, "none"))
+		case it.Source != want.Source:
+			x.State = fmt.Sprintf("it is from %s, not from %s", it.Source, want.Source)
 		}
 		all = append(all, x)
 	}

@@ -73,7 +73,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	front.Complete = func(text string) []string { return t.Session().Now().Complete(text) }
 	front.Summary = func(name string, input json.RawMessage) string { return t.Session().Now().Summary(name, input) }
 	front.Send = func(ctx context.Context, text string, when engine.When) (engine.Queued, error) {
-		return t.Session().Send(ctx, engine.QueuedMessage{Input: agent.Typed(engine.NoteCommand(text)), When: when})
+		return t.Session().Send(ctx, engine.QueuedMessage{Input: agent.Typed(e.Shorthand(text)), When: when})
 	}
 
 	if done, err := command.ChooseModel(ctx, s); err != nil {
@@ -103,7 +103,7 @@ func (f *runFlags) talk(c *cobra.Command, args []string) error {
 	go e.Watch(watching)
 	front.First, front.Woken = first, t.woken
 	front.AtEnd = func() string {
-		if command.ProposesAtEnd(t.Session()) {
+		if t.Session().Leaving() != nil {
 			return "/quit"
 		}
 		return ""
@@ -262,7 +262,7 @@ func (t *lineMode) turn(ctx context.Context, text string) error {
 	s, in := t.Session(), engine.Notification(engine.HookReports)
 	if text != "" {
 		var err error
-		if in, err = s.Attach(ctx, agent.Typed(engine.NoteCommand(text))); err != nil {
+		if in, err = s.Attach(ctx, agent.Typed(s.Engine().Shorthand(text))); err != nil {
 			return err
 		}
 	}

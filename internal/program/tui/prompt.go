@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/leaf/styled"
 	"github.com/knack-agent/knack/internal/program/editor"
 	"github.com/knack-agent/knack/internal/program/show"
@@ -124,7 +123,7 @@ func (a *app) promptKey(k terminal.Key) {
 		a.clear()
 	case actExit:
 		switch {
-		case a.prompt.Empty() && !a.leaving && !a.view.running && command.ProposesAtEnd(a.session):
+		case a.prompt.Empty() && !a.leaving && !a.view.running && a.session.Leaving() != nil:
 			a.leaving = true // once more ends the program at once
 			a.submit(agent.Typed("/quit"), engine.Next)
 		case a.prompt.Empty():
@@ -229,7 +228,7 @@ func (a *app) enter(when engine.When) {
 		a.shell(command)
 		return
 	}
-	if note := engine.NoteCommand(text); note != text && typed {
+	if note := a.session.Engine().Shorthand(text); note != text && typed {
 		in = agent.Typed(note)
 	}
 	a.submit(in, when)

@@ -93,7 +93,7 @@ func (a *app) status(s *engine.Session, st engine.Status) {
 	a.late, a.wakes = st.Rewake, st.Wakes
 	v := &a.view
 	v.status.model = cmp.Or(st.Model, v.status.model)
-	v.status.effort, v.status.mode, v.status.title = st.Effort, st.Mode, st.Title
+	v.status.effort, v.status.mode, v.status.title, v.status.parts = st.Effort, st.Mode, st.Title, st.Parts
 	v.status.branch = branch(s.Engine().Project().Dir())
 	v.queue, v.queueWaits = v.queue[:0], len(st.Queue) > 0 && strings.HasPrefix(st.Queue[0].Text, "/")
 	for _, m := range st.Queue {

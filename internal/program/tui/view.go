@@ -52,7 +52,8 @@ type status struct {
 	skills []string // in use
 	branch string
 	title  string
-	own    string // what the user's status line printed; "": nothing
+	parts  []string // what parts of the engine say
+	own    string   // what the user's status line printed; "": nothing
 }
 
 // A todo is an item of the model's todo list.
@@ -426,6 +427,9 @@ func (v *view) statusLine(width int) styled.Line {
 	}
 	if s.branch != "" {
 		parts = append(parts, styled.Span{Text: plain.Line(s.branch), Style: styled.Dim})
+	}
+	for _, text := range s.parts {
+		parts = append(parts, styled.Span{Text: plain.Line(text), Style: styled.Dim})
 	}
 	if s.title != "" {
 		parts = append(parts, styled.Span{Text: plain.Line(s.title), Style: styled.Dim})

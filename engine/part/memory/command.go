@@ -1,4 +1,4 @@
-package command
+package memory
 
 import (
 	"context"
@@ -15,24 +15,26 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 
 	"github.com/knack-agent/knack/engine"
+	commands "github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
-	notes "github.com/knack-agent/knack/run/tool/memory"
+	"github.com/knack-agent/knack/run/tool/memory"
 )
 
-// memory lists the notes of earlier conversations, adds to them, names one to edit, or switches who reads them.
-func memory(ctx context.Context, s *engine.Session, args string) (engine.Reply, error) {
+// command lists the notes of earlier conversations, adds to them, names one to edit, or switches who reads them.
+func command(ctx context.Context, s *engine.Session, args string) (engine.Reply, error) {
+	m := of(s)
 	verb, rest, _ := strings.Cut(args, " ")
 	rest = strings.TrimSpace(rest)
 	switch {
 	case verb == "":
-		return listNotes(s), nil
+		return m.list(), nil
 	case verb == "add" && rest != "":
-		return addNote(ctx, s, rest)
+		return m.addTyped(ctx, rest)
 	case verb == "propose" && rest == "":
-		return proposeNotes(ctx, s)
+		return m.propose(ctx)
 	case verb == "edit" && rest != "":
-		return editNotes(s, rest)
+		return m.edit(rest)
 	case (verb == "on" || verb == "off") && rest == "":
 		return switchNotes(ctx, s, "memory.auto", verb == "on")
 	case verb == "claude" && rest == "":
@@ -55,42 +57,46 @@ func notesIn(name, dir string) (all []noteFile) {
 	if dir == "" {
 		return nil
 	}
-	for _, f := range notes.Files(dir) {
+	for _, f := range memory.Files(dir) {
 		all = append(all, noteFile{name + "/" + f.Name, filepath.Join(dir, filepath.FromSlash(f.Name)), f.Size})
 	}
 	return all
 }
 
-func listNotes(s *engine.Session) engine.Reply {
-	p := s.Engine().Project()
-	n := p.Notes()
+func (m live) list() engine.Reply {
+	p := m.Project()
+	n := notesOf(p)
 	own := slices.Concat(notesIn("user", n.User), notesIn("project", n.Project))
 	claude := notesIn("claude", n.Claude)
-	var b textLines
+	var lines []string
 	if n.Auto {
-		b.add("the model reads and writes notes (/memory off)")
+		lines = append(lines, "the model reads and writes notes (/memory off)")
 	} else {
-		b.add("the model neither reads nor writes notes (/memory on)")
+		lines = append(lines, "the model neither reads nor writes notes (/memory on)")
 	}
 	q := &engine.Question{Title: "Edit which notes?"}
 	for _, f := range own {
-		b.add("    %s  %s  %s", plain.Line(f.Name), plain.Bytes(f.Size), plain.Line(p.Short(f.Path)))
-		choose(q, "/memory edit "+f.Name, plain.Line(f.Name), plain.Bytes(f.Size))
+		lines = append(lines, fmt.Sprintf("    %s  %s  %s", plain.Line(f.Name), plain.Bytes(f.Size),
+			plain.Line(p.Short(f.Path))))
+		q.Options = append(q.Options, engine.Option{ID: "/memory edit " + f.Name, Label: plain.Line(f.Name),
+			Help: plain.Bytes(f.Size)})
 	}
 	if len(own) == 0 {
-		b.add("    there are none yet: # TEXT adds one, /memory edit user/MEMORY.md or project/MEMORY.md edits them")
+		lines = append(lines,
+			"    there are none yet: # TEXT adds one, /memory edit user/MEMORY.md or project/MEMORY.md edits them")
 	}
 	if len(claude) > 0 {
 		state := "not read: /memory claude"
 		if n.ReadClaude {
 			state = "MEMORY.md is read: /memory claude off"
 		}
-		b.add("Claude Code has %s about this project (%s)", plain.Count(len(claude), "file"), state)
+		lines = append(lines, fmt.Sprintf("Claude Code has %s about this project (%s)", plain.Count(len(claude), "file"),
+			state))
 		for _, f := range claude {
-			b.add("    %s  %s", plain.Bytes(f.Size), plain.Line(p.Short(f.Path)))
+			lines = append(lines, fmt.Sprintf("    %s  %s", plain.Bytes(f.Size), plain.Line(p.Short(f.Path))))
 		}
 	}
-	r := engine.Reply{Text: b.text(), Value: struct {
+	r := engine.Reply{Text: strings.Join(lines, "\n"), Value: struct {
 		Auto       bool       `json:"auto"`
 		ReadClaude bool       `json:"readClaude"`
 		Notes      []noteFile `json:"notes"`
@@ -102,12 +108,12 @@ func listNotes(s *engine.Session) engine.Reply {
 	return r
 }
 
-// addNote asks the user where to add a text, and adds it there.
-func addNote(ctx context.Context, s *engine.Session, text string) (engine.Reply, error) {
-	if err := canNote(s); err != nil {
+// addTyped asks the user where to add a text, and adds it there.
+func (m live) addTyped(ctx context.Context, text string) (engine.Reply, error) {
+	if err := m.canNote(); err != nil {
 		return engine.Reply{}, err
 	}
-	said, to, err := placeNote(ctx, s, "Remember this?", text, "", engine.Option{ID: "send",
+	said, to, err := m.placeNote(ctx, "Remember this?", text, "", engine.Option{ID: "send",
 		Label: "no, send it to the model as a message"})
 	if to == "send" {
 		return engine.Reply{Prompt: "# " + text}, nil
@@ -116,11 +122,11 @@ func addNote(ctx context.Context, s *engine.Session, text string) (engine.Reply,
 }
 
 // canNote reports why no note can be added with the user's answer.
-func canNote(s *engine.Session) error {
-	if s.Engine().Project().Notes().User == "" {
+func (m live) canNote() error {
+	if notesOf(m.Project()).User == "" {
 		return engine.ErrNoState("no note can be stored")
 	}
-	if !s.Interactive() {
+	if !m.Interactive() {
 		return engine.Usagef("", "no note was added, because there is no user to ask where")
 	}
 	return nil
@@ -128,10 +134,10 @@ func canNote(s *engine.Session) error {
 
 // placeNote asks the user where to add a text, with one more answer, and adds it there. It returns what to tell the
 // user, and the answer.
-func placeNote(ctx context.Context, s *engine.Session, title, text, warning string, other engine.Option) (said,
+func (m live) placeNote(ctx context.Context, title, text, warning string, other engine.Option) (said,
 	to string, err error) {
-	p := s.Engine().Project()
-	n := p.Notes()
+	p := m.Project()
+	n := notesOf(p)
 	user, project := filepath.Join(n.User, "MEMORY.md"), filepath.Join(n.Project, "MEMORY.md")
 	rules := rulesFile(p.Root())
 	q := engine.Question{Title: title, Text: plain.Line(text), Asker: engine.AskerCommand,
@@ -146,14 +152,14 @@ func placeNote(ctx context.Context, s *engine.Session, title, text, warning stri
 	if !n.Auto {
 		q.Text += "\nThe model reads notes only after /memory on."
 	}
-	a, err := s.Ask(ctx, q)
+	a, err := m.Ask(ctx, q)
 	switch {
 	case err != nil:
 		return "", "", err
 	case a.Declined || a.Option == engine.OptionNo:
 		return "nothing was added", engine.OptionNo, nil
 	case a.Option == "rules":
-		said, err = addRule(ctx, s, rules, text)
+		said, err = m.addRule(ctx, rules, text)
 		return said, a.Option, err
 	case a.Option == other.ID:
 		return "", a.Option, nil
@@ -162,7 +168,7 @@ func placeNote(ctx context.Context, s *engine.Session, title, text, warning stri
 	if a.Option == "project" {
 		file = project
 	}
-	if err := n.Add(s, a.Option == "project", text); err != nil {
+	if err := m.add(a.Option == "project", text); err != nil {
 		return "", a.Option, err
 	}
 	return "added to " + plain.Line(p.Short(file)) + "; the next session reads it", a.Option, nil
@@ -184,8 +190,8 @@ func rulesFile(root string) string {
 const maxRules = 64 << 10
 
 // addRule adds a line to a file of the project, after the user has seen the difference.
-func addRule(ctx context.Context, s *engine.Session, file, text string) (string, error) {
-	p := s.Engine().Project()
+func (m live) addRule(ctx context.Context, file, text string) (string, error) {
+	p := m.Project()
 	shown := plain.Line(p.Short(file))
 	old, perm := "", fs.FileMode(0o644)
 	switch info, err := os.Lstat(file); {
@@ -212,7 +218,7 @@ func addRule(ctx context.Context, s *engine.Session, file, text string) (string,
 		return "", fmt.Errorf("%s would be larger than %s: nothing was added", shown, plain.Bytes(maxRules))
 	}
 	name := filepath.Base(file)
-	yes, err := confirm(ctx, s, "Change "+shown+"?", plain.Text(udiff.Unified("a/"+name, "b/"+name, old, now)),
+	yes, err := commands.Confirm(ctx, m, "Change "+shown+"?", plain.Text(udiff.Unified("a/"+name, "b/"+name, old, now)),
 		"yes, change it")
 	if err != nil || !yes {
 		return "nothing was added", err
@@ -241,9 +247,9 @@ const (
 
 // typedBefore returns what the user typed in a conversation, the newest last. What tools, pages and servers said is not
 // in it, so that no stranger can propose anything.
-func typedBefore(s *engine.Session) (all []string) {
+func (m live) typedBefore() (all []string) {
 	size := 0
-	for e := range s.Log().Backward() {
+	for e := range m.Log().Backward() {
 		if e.User == nil || e.User.Server != "" || e.User.Typed == "" && len(e.User.Parts) == 0 {
 			continue
 		}
@@ -262,16 +268,16 @@ func typedBefore(s *engine.Session) (all []string) {
 	return all
 }
 
-// proposeNotes asks the fast model what of the user's messages is worth a note, and the user about each proposal.
-func proposeNotes(ctx context.Context, s *engine.Session) (engine.Reply, error) {
-	if err := canNote(s); err != nil {
+// propose asks the fast model what of the user's messages is worth a note, and the user about each proposal.
+func (m live) propose(ctx context.Context) (engine.Reply, error) {
+	if err := m.canNote(); err != nil {
 		return engine.Reply{}, err
 	}
-	typed := typedBefore(s)
+	typed := m.typedBefore()
 	if len(typed) == 0 {
 		return engine.Reply{Text: "there is nothing to remember yet"}, nil
 	}
-	answer, err := s.Now().AskFast(ctx, proposeText+"\n<messages>\n"+strings.Join(typed, "\n---\n")+"\n</messages>")
+	answer, err := m.AskFast(ctx, proposeText+"\n<messages>\n"+strings.Join(typed, "\n---\n")+"\n</messages>")
 	if err != nil {
 		return engine.Reply{}, err
 	}
@@ -290,13 +296,13 @@ func proposeNotes(ctx context.Context, s *engine.Session) (engine.Reply, error) 
 		return engine.Reply{Text: "nothing worth a note was found"}, nil
 	}
 	var said []string
-	warning := s.Engine().Project().Notes().Stranger(s)
+	warning := m.Stranger()
 	for i, text := range proposals {
 		title := "Remember this?"
 		if len(proposals) > 1 {
 			title = fmt.Sprintf("Remember this? (%d of %d)", i+1, len(proposals))
 		}
-		one, to, err := placeNote(ctx, s, title, text, warning,
+		one, to, err := m.placeNote(ctx, title, text, warning,
 			engine.Option{ID: "stop", Label: "no, and propose nothing more"})
 		if err != nil {
 			if ctx.Err() != nil {
@@ -315,10 +321,25 @@ func proposeNotes(ctx context.Context, s *engine.Session) (engine.Reply, error) 
 	return engine.Reply{Text: strings.Join(said, "\n")}, nil
 }
 
-// editNotes names a file of notes to edit. The two MEMORY.md need not exist.
-func editNotes(s *engine.Session, name string) (engine.Reply, error) {
-	p := s.Engine().Project()
-	n := p.Notes()
+// leave returns what proposes notes before the session ends; nil: the setting memory.propose does not ask for it, or there
+// is nothing to propose from.
+func (m live) leave() func(context.Context) string {
+	if !notesOf(m.Project()).Propose || !m.Interactive() || len(m.typedBefore()) == 0 {
+		return nil
+	}
+	return func(ctx context.Context) string {
+		said, err := m.propose(ctx)
+		if err != nil {
+			return "no notes were proposed: " + plain.Line(err.Error())
+		}
+		return said.Text
+	}
+}
+
+// edit names a file of notes to edit. The two MEMORY.md need not exist.
+func (m live) edit(name string) (engine.Reply, error) {
+	p := m.Project()
+	n := notesOf(p)
 	if n.User == "" {
 		return engine.Reply{}, engine.ErrNoState("there are no notes")
 	}
@@ -355,7 +376,7 @@ func switchNotes(ctx context.Context, s *engine.Session, key string, on bool) (e
 // readClaude asks once whether the notes of Claude Code may be read.
 func readClaude(ctx context.Context, s *engine.Session) (engine.Reply, error) {
 	p := s.Engine().Project()
-	dir := p.Notes().Claude
+	dir := notesOf(p).Claude
 	if dir == "" {
 		return engine.Reply{}, engine.ErrNoState("there are no notes of Claude Code")
 	}
@@ -365,12 +386,12 @@ func readClaude(ctx context.Context, s *engine.Session) (engine.Reply, error) {
 	}
 	text := "In every project, the start of Claude Code's MEMORY.md about it goes to the model. Here it is\n" +
 		plain.Line(p.Short(filepath.Join(dir, "MEMORY.md")))
-	if start := notes.Prompt(dir); start != "" {
+	if start := memory.Prompt(dir); start != "" {
 		text += ":\n\n" + plain.Text(start)
 	} else {
 		text += ", which does not exist."
 	}
-	yes, err := confirm(ctx, s, "Read the notes of Claude Code?", text, "yes, always")
+	yes, err := commands.Confirm(ctx, s, "Read the notes of Claude Code?", text, "yes, always")
 	if err != nil || !yes {
 		return engine.Reply{Text: "nothing was changed"}, err
 	}
