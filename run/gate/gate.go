@@ -284,6 +284,7 @@ func (g *Gate) With(in Scopes) tool.Gate {
 		}
 		permit.Allow = a.sandboxAllowance(permit.Subjects)
 		permit.Allow.Denied = a.denied()
+		permit.Closed = g.closed(scopes, p)
 		a.record.Permit = &permit
 		a.audit(a.record)
 		return permit, nil
@@ -299,6 +300,18 @@ func (a *approval) denied() func() (workspace.DeniedFiles, error) {
 	return func() (workspace.DeniedFiles, error) {
 		d, err := from.fixed.DeniedFiles(context.Background(), from.place)
 		return workspace.DeniedFiles(d), err
+	}
+}
+
+// closed returns the func Closed of [tool.Input] for a call.
+func (g *Gate) closed(scopes []scope, p tool.Proposal) func(named ...string) func(string) bool {
+	s := permission.Subject{Tool: p.Name}
+	if p.Tool != nil {
+		s.Aliases = &p.Tool.Aliases
+	}
+	return func(named ...string) func(string) bool {
+		from := g.newGrounds(scopes, nil)
+		return from.fixed.Closed(g.Mode(), from.place, s, named...)
 	}
 }
 

@@ -65,6 +65,8 @@ type Permit struct {
 	Scripts []workspace.Script
 	// Allow is what rules and the user's answer to this call allow for these commands.
 	Allow workspace.Allowance
+	// Closed is that of [Input].
+	Closed func(named ...string) func(path string) bool
 }
 
 // Propose returns the Proposal for a call of the tool.
@@ -299,6 +301,7 @@ func (t *Tool) decide(ctx context.Context, in Input, gate Gate, refused func(Pro
 	}
 	in.JSON, in.Subjects, in.Limits, in.Scripts, in.Allow = permit.Input, permit.Subjects, permit.Limits, permit.Scripts,
 		permit.Allow
+	in.Closed = permit.Closed
 	return in, Result{}, true
 }
 

@@ -182,10 +182,13 @@ type Input struct {
 	Subjects []permission.Subject
 	// Limits and Scripts apply to every command that the call runs; see
 	// [workspace.Command].
-	Limits   []workspace.Limit
-	Scripts  []workspace.Script
-	Allow    workspace.Allowance // see [Permit]
-	Progress func(Result)        // shows a partial result to the user; never nil; safe for concurrent use
+	Limits  []workspace.Limit
+	Scripts []workspace.Script
+	Allow   workspace.Allowance // see [Permit]
+	// Closed returns which of the files that the call does not name are left out of what it reads, because the rules
+	// deny them or would ask about them; see [permission.Rules.Closed]. It, or what it returns, is nil if none are.
+	Closed   func(named ...string) func(path string) bool
+	Progress func(Result) // shows a partial result to the user; never nil; safe for concurrent use
 }
 
 // Allows reports whether the gate decided on a subject. Without a gate, it returns true.

@@ -50,6 +50,9 @@ type Options struct {
 
 	// Secret reports whether a path, absolute and without links, is a file with secrets.
 	Secret func(path string) bool
+	// Closed reports whether the rules deny the model to read a path, or would ask about it, by the path as it is named
+	// or with links resolved; nil: they do not. It is not called with files of the administrator.
+	Closed func(path string) bool
 	// Check approves the bytes of a project's SYSTEM.md, APPEND_SYSTEM.md, templates and
 	// agents. Its error is reported. If Check is nil, none are approved.
 	Check func(path string, data []byte) error
@@ -184,7 +187,7 @@ func (l *loader) document(path, bound string) bool {
 func (l *loader) contextFile(path, bound string) (data []byte, exists bool) {
 	real, top, err := inside(bound, path)
 	if err == nil {
-		data, err = l.readReal(real, top)
+		data, err = l.readReal(path, real, top)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -264,15 +267,20 @@ func (l *loader) read(path, bound string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.readReal(real, top)
+	return l.readReal(path, real, top)
 }
 
-// readReal is like read for a path without links. top is a directory above it, or "". The file
+// readReal is like read for a path whose links lead to real. top is a directory above that, or "". The file
 // is opened relative to a descriptor of top, so that a directory in between cannot be replaced
 // by a link.
-func (l *loader) readReal(real, top string) (data []byte, err error) {
-	if l.Secret != nil && l.Secret(real) {
+func (l *loader) readReal(path, real, top string) (data []byte, err error) {
+	switch {
+	case l.Secret != nil && l.Secret(real):
 		return nil, errors.New("it links to a file that contains secrets")
+	case l.Closed != nil && (l.Closed(path) || l.Closed(real)):
+		return nil, errors.New("a rule for reading denies it, or would ask about it")
+	case inGit(path) || inGit(real):
+		return nil, errors.New("it is in a git directory")
 	}
 	if top == "" {
 		data, err = regular.Read(real, maxFile)
@@ -294,6 +302,11 @@ func (l *loader) readReal(real, top string) (data []byte, err error) {
 		return nil, errors.New("it is not UTF-8 text")
 	}
 	return data, err
+}
+
+// inGit reports whether a file is in the .git of a repository.
+func inGit(path string) bool {
+	return strings.Contains(strings.ToLower(filepath.ToSlash(path)), "/.git/")
 }
 
 // imports replaces each @path by the content of the file. It considers only paths at the start
@@ -378,7 +391,7 @@ func (l *loader) imported(from, name, bound string, depth int) (string, bool) {
 	var data []byte
 	if err == nil {
 		l.included[real] = true
-		data, err = l.readReal(real, top)
+		data, err = l.readReal(path, real, top)
 	}
 	if err != nil {
 		l.once(knack.CodeUnreadable, from, "@%s: %v", name, err)

@@ -30,6 +30,7 @@ type ListDetails struct {
 	Entries    int           `json:"entries"` // shown
 	More       bool          `json:"more,omitempty"`
 	Secrets    int           `json:"secrets,omitempty"`    // secret paths left out
+	RuledOut   int           `json:"ruledOut,omitempty"`   // paths left out because of deny and ask rules
 	Unreadable int           `json:"unreadable,omitempty"` // unreadable paths left out
 	Cut        *truncate.Cut `json:"truncation,omitempty"`
 }
@@ -70,7 +71,8 @@ func findTool(ws treeFS, o FileOptions) tool.Tool {
 		if ctx.Err() != nil && l.details.Entries == 0 {
 			return tool.Result{}, context.Cause(ctx)
 		}
-		l.details.Secrets, l.details.Unreadable = int(tr.secrets.Load()), tr.unreadable
+		l.details.Secrets, l.details.RuledOut = int(tr.secrets.Load()), int(tr.ruledOut.Load())
+		l.details.Unreadable = tr.unreadable
 		res := l.result("No files found matching pattern", "results", "refine the pattern", tr.notes())
 		res.People = "Found " + l.count("path") + " for " + searchName(in.Pattern, "")
 		if in.Path != "" {

@@ -41,6 +41,7 @@ type GrepDetails struct {
 	Files      int           `json:"files"`   // files with a match that is shown
 	More       bool          `json:"more,omitempty"`
 	Secrets    int           `json:"secrets,omitempty"`    // secret paths left out
+	RuledOut   int           `json:"ruledOut,omitempty"`   // paths left out because of deny and ask rules
 	Unreadable int           `json:"unreadable,omitempty"` // unreadable paths left out
 	Cut        *truncate.Cut `json:"truncation,omitempty"`
 }
@@ -96,7 +97,8 @@ func grepTool(ws treeFS, o FileOptions) tool.Tool {
 		if err != nil && g.details.Matches == 0 {
 			return tool.Result{}, err
 		}
-		g.details.Secrets, g.details.Unreadable = int(tr.secrets.Load()), tr.unreadable
+		g.details.Secrets, g.details.RuledOut = int(tr.secrets.Load()), int(tr.ruledOut.Load())
+		g.details.Unreadable = tr.unreadable
 		res := tool.Text(g.text(tr.notes()))
 		res.Details, res.People = g.details, g.people(tr, ws.Dir())
 		if in.Path != "" {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/internal/leaf/search"
 	"github.com/knack-agent/knack/run/tool"
 )
 
@@ -50,8 +51,13 @@ func lsTool(ws treeFS, o FileOptions) tool.Tool {
 			slices.SortFunc(rows, func(a, b row) int {
 				return cmp.Or(strings.Compare(a.key, b.key), strings.Compare(a.Name(), b.Name()))
 			})
+			leftOut := tr.leftOut(ctx, ws, o)
 			for _, e := range rows {
 				name := e.Name()
+				if n := leftOut(&search.Found{Name: name, Type: e.Type()}); n != nil {
+					n.Add(1)
+					continue
+				}
 				dir := e.IsDir()
 				if e.Type()&fs.ModeSymlink != 0 && l.details.Entries < l.limit {
 					info, err := ws.Stat(ctx, filepath.Join(tr.real, name))
@@ -64,7 +70,8 @@ func lsTool(ws treeFS, o FileOptions) tool.Tool {
 					break
 				}
 			}
-			res := l.result("(empty directory)", "entries", "use find with a name", nil)
+			l.details.Secrets, l.details.RuledOut = int(tr.secrets.Load()), int(tr.ruledOut.Load())
+			res := l.result("(empty directory)", "entries", "use find with a name", tr.notes())
 			res.People = "Listed " + count(l.details.Entries, "name") + " in " + relative(ws.Dir(), tr.abs)
 			return res, nil
 		})

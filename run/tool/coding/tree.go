@@ -34,7 +34,9 @@ type tree struct {
 	abs, real string
 	dir       search.Dir
 
+	closed     func(path string) bool // see [tool.Input]; nil: nothing is closed
 	secrets    atomic.Int64
+	ruledOut   atomic.Int64 // paths left out because of rules
 	mu         sync.Mutex
 	unreadable int
 	first      string // the first unreadable path, and why
@@ -53,6 +55,9 @@ func openTree(ctx context.Context, ws treeFS, name string, call tool.Input) (*tr
 	}
 	if err := checkDecided(call, permission.KindRead, abs, t.real); err != nil {
 		return nil, err
+	}
+	if call.Closed != nil {
+		t.closed = call.Closed(abs, t.real)
 	}
 	info, err := ws.Stat(ctx, t.real)
 	if err != nil {
@@ -110,16 +115,44 @@ func (t *tree) walk(ctx context.Context, ws treeFS, o FileOptions, progress func
 			scope = scope.Enter(name, nil)
 		}
 	}
-	secret := o.secretEntry(ws, t.real)
+	leftOut := t.leftOut(ctx, ws, o)
 	return search.Walk{Root: t.dir, Ignore: scope, Problem: t.problem, Skip: func(e *search.Found) bool {
-		if !secret(e) {
+		count := leftOut(e)
+		if count == nil {
 			return false
 		}
 		if e.Type.IsDir() || progress(e) {
-			t.secrets.Add(1)
+			count.Add(1)
 		}
 		return true
 	}}
+}
+
+// leftOut returns a func that returns where to count an entry that is left out, because read would not open it without
+// a question, by its own name or, of a link, by that of its target; nil: it is not left out.
+func (t *tree) leftOut(ctx context.Context, ws treeFS, o FileOptions) func(*search.Found) *atomic.Int64 {
+	secret := o.secretEntry(ws, t.real)
+	return func(e *search.Found) *atomic.Int64 {
+		if secret(e) {
+			return &t.secrets
+		}
+		target := ""
+		if e.Type&fs.ModeSymlink != 0 {
+			target, _ = ws.Realpath(ctx, filepath.Join(t.real, filepath.FromSlash(e.Path()))) // "": it leads nowhere
+			if target != "" && o.secret(ws, target) {
+				return &t.secrets
+			}
+		}
+		if t.closed == nil {
+			return nil
+		}
+		rel := filepath.FromSlash(e.Path())
+		if t.closed(filepath.Join(t.real, rel)) || t.abs != t.real && t.closed(filepath.Join(t.abs, rel)) ||
+			target != "" && t.closed(target) {
+			return &t.ruledOut
+		}
+		return nil
+	}
 }
 
 func (t *tree) problem(path string, err error) {
@@ -139,6 +172,9 @@ func (t *tree) notes() []string {
 	var out []string
 	if n := int(t.secrets.Load()); n > 0 {
 		out = append(out, fmt.Sprintf("%s that may hold secrets %s left out.", count(n, "path"), pluralWas(n)))
+	}
+	if n := int(t.ruledOut.Load()); n > 0 {
+		out = append(out, fmt.Sprintf("%s %s left out because of rules for reading.", count(n, "path"), pluralWas(n)))
 	}
 	if t.unreadable > 0 {
 		out = append(out, fmt.Sprintf("%s could not be read (%s).", count(t.unreadable, "path"), t.first))
