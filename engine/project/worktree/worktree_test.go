@@ -213,3 +213,29 @@ func TestNothingLost(t *testing.T) {
 		}
 	}
 }
+
+// TestCommitUnsigned: our commits start no program for signatures, whatever the repository configures.
+func TestCommitUnsigned(t *testing.T) {
+	root, trace := newRepo(t)
+	git(t, root, "config", "--unset", "filter.x.smudge")
+	gpg := filepath.Join(filepath.Dir(root), "gpg")
+	if err := os.WriteFile(gpg, []byte("#!/bin/sh\ntouch "+trace+"\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	git(t, root, "config", "gpg.program", gpg)
+	git(t, root, "config", "commit.gpgSign", "true")
+	w, err := Add(t.Context(), nil, root, "signed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(w.Dir, "new.txt"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := w.Commit(t.Context(), "left by a run")
+	if err != nil || !kept {
+		t.Errorf("kept %t, %v", kept, err)
+	}
+	if _, err := os.Stat(trace); err == nil {
+		t.Error("a program of the repository ran")
+	}
+}

@@ -158,6 +158,7 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 		}
 	}
 	o := f.options()
+	o.Batches = &batchKeeper{args: inheritedFlags(c.Flags())}
 	err := f.checkHost()
 	if err != nil {
 		return nil, err
