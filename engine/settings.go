@@ -55,7 +55,7 @@ func (p *Project) Set(key, value string) (Setting, error) {
 		return Setting{}, ErrNoState("the setting was not stored")
 	}
 	path := filepath.Join(p.options.Env.ConfigDir(), "settings.json")
-	if err := config.Set(path, key, data); err != nil {
+	if err := config.Set("", path, key, data); err != nil {
 		return Setting{}, err
 	}
 	return Setting{key, data, []SettingPosition{{Origin: permission.User, Path: path}}}, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine/project/worktree"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/gate"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
@@ -287,11 +288,14 @@ func (l *place) exit(ctx context.Context, action string, discard bool) (tool.Res
 	}
 	err := in.ws.Close() // ends what its commands left running
 	if action == "remove" {
-		kept, failed := tree.Commit(ctx, "Work of a session that left the worktree "+path.Base(tree.Branch))
+		kept, ignored, failed := tree.Commit(ctx, "Work of a session that left the worktree "+path.Base(tree.Branch))
 		switch {
 		case failed != nil:
 			err = errors.Join(err, failed)
 			text = fmt.Sprintf("The worktree %s could not be removed and stays, branch %s: %v.", tree.Dir, tree.Branch, failed)
+		case len(ignored) > 0:
+			text = fmt.Sprintf("The worktree %s stays, branch %s, because it has ignored files: %s.", tree.Dir, tree.Branch,
+				plain.List(ignored, 5))
 		case kept:
 			text = fmt.Sprintf("The worktree %s is removed. What changed in it is on the branch %s.", tree.Dir, tree.Branch)
 		default:

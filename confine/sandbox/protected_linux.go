@@ -29,10 +29,6 @@ const maxDirs = 2048
 // because file systems have coarse clocks. What was read in this time may be outdated.
 const fresh = 50 * time.Millisecond
 
-// skipped are directories that are too large to watch and in which no program looks for skills or
-// settings.
-var skipped = []string{"node_modules", "__pycache__", ".venv", "venv", "target", ".cache", ".tox"}
-
 // protectedFiles keeps track of the protected names and the .env files of a workspace. It reads every
 // directory once and then only those whose ctime has changed: a command cannot set ctime back.
 type protectedFiles struct {

@@ -22,6 +22,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/session"
 )
@@ -251,8 +252,14 @@ type End struct {
 	Session  string          `json:"session,omitempty"`  // its ID
 	Dir      string          `json:"dir,omitempty"`      // where it worked
 	Branch   string          `json:"branch,omitempty"`   // with its changes
+	Ignored  []string        `json:"ignored,omitempty"`  // files in Dir that git ignores, and that are nowhere else
 	Calls    int             `json:"calls,omitempty"`    // of tools
 	Refusals int             `json:"refusals,omitempty"` // calls that were not permitted
+}
+
+// KeptText says where the ignored files of a run are.
+func (e *End) KeptText() string {
+	return "ignored files are in " + e.Dir + ": " + plain.List(e.Ignored, 5)
 }
 
 // EndAttempt ends the attempt of a run that is running: its next state, and what it counts. A run that is ready is not

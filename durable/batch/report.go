@@ -409,6 +409,9 @@ func (p *page) table(runs []Run) {
 			if r.End.Branch != "" {
 				more = "branch " + r.End.Branch
 			}
+			if len(r.End.Ignored) > 0 {
+				more = strings.TrimPrefix(more+", "+r.End.KeptText(), ", ")
+			}
 			if n := r.End.Refusals; n > 0 {
 				more = strings.TrimPrefix(fmt.Sprintf("%s, %d calls refused", more, n), ", ")
 			}

@@ -72,6 +72,9 @@ func (w *worker) prepare(ctx context.Context, l batch.Lease) (p place, err error
 		p.copy = filepath.Join(from+".copies", filepath.FromSlash(BranchName(l.Batch, l.Run)))
 		p.dir = filepath.Join(p.copy, below)
 		p.stamps = filepath.Join(w.State, "copies", SessionID(l.Run)+".json")
+		if err := worktree.NoLinks(from, p.dir); err != nil { // left by an earlier attempt
+			return p, err
+		}
 		if err := w.copy(ctx, p, from); err != nil {
 			return p, err
 		}
@@ -128,19 +131,8 @@ func (w *worker) worktree(ctx context.Context, l batch.Lease, dir string) (p pla
 			return p, err
 		}
 	}
-	real, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return p, err
-	}
-	below, err := filepath.Rel(t.Root, real)
-	if err != nil || !filepath.IsLocal(below) {
-		below = "."
-	}
-	p.dir = filepath.Join(t.Dir, below)
-	if _, err := os.Stat(p.dir); err != nil { // the directory is not in the commit
-		p.dir = t.Dir
-	}
-	return p, nil
+	p.dir, err = t.Below(dir)
+	return p, err
 }
 
 // keepChanges commits what an ended run has changed in its worktree, and removes a worktree or copy without changes.
@@ -152,14 +144,15 @@ func (w *worker) keepChanges(ctx context.Context, l batch.Lease, p place, end *b
 	case p.tree != nil:
 		w.git.Lock()
 		defer w.git.Unlock()
-		kept, err := p.tree.Commit(ctx, fmt.Sprintf("%s: %s\n\nLeft by run %s (%s).", l.Batch.Name, l.Run.Key, l.Run.ID,
+		kept, ignored, err := p.tree.Commit(ctx, fmt.Sprintf("%s: %s\n\nLeft by run %s (%s).", l.Batch.Name, l.Run.Key, l.Run.ID,
 			end.State))
 		if kept {
 			end.Branch = p.tree.Branch
 		}
-		if err == nil {
+		if err == nil && len(ignored) == 0 {
 			end.Dir = ""
 		}
+		end.Ignored = ignored
 		return err
 	case p.copy != "":
 		same, err := unchanged(p)

@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/transcript"
+	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/sources"
 )
 
 // An Export describes how a session is written to a file for people or other programs. The zero Export
@@ -60,28 +61,9 @@ func (x Export) Save(log *session.Log) (err error) {
 	if x, err = x.WithDefaults(log); err != nil {
 		return err
 	}
-	var file *os.File
-	name := x.Path
-	if x.Replace {
-		file, err = os.CreateTemp(filepath.Dir(x.Path), ".knack-*")
-		if err == nil {
-			name = file.Name()
-		}
-	} else {
-		file, err = os.OpenFile(x.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	}
+	err = outfile.Save(sources.Root("."), x.Path, 0o600, x.Replace, func(w io.Writer) error { return x.Write(w, log) })
 	if errors.Is(err, fs.ErrExist) {
 		return &engine.Error{Err: fmt.Errorf("%s exists already", plain.Line(x.Path)), Hint: "--force replaces it"}
-	}
-	if err != nil {
-		return err
-	}
-	err = errors.Join(x.Write(file, log), file.Close())
-	if err == nil && x.Replace {
-		err = os.Rename(name, x.Path)
-	}
-	if err != nil {
-		os.Remove(name)
 	}
 	return err
 }

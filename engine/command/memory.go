@@ -15,7 +15,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	notes "github.com/knack-agent/knack/run/tool/memory"
 )
@@ -217,7 +217,7 @@ func addRule(ctx context.Context, s *engine.Session, file, text string) (string,
 	if err != nil || !yes {
 		return "nothing was added", err
 	}
-	err = atomicfile.Update(file, perm, func(again []byte) ([]byte, error) {
+	err = outfile.Update(filepath.Dir(file), file, perm, func(again []byte) ([]byte, error) {
 		if string(again) != old {
 			return nil, fmt.Errorf("%s has changed meanwhile: nothing was added", shown)
 		}

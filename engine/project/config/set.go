@@ -8,14 +8,21 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/outfile"
 )
 
 // Set changes one value of a settings file; everything else in the file, including unknown keys, stays
 // byte for byte. A nil value removes the key. name has dots, such as permissions.allow. A missing file
 // is created, with mode 0600; a file that is not JSON is an error and stays unchanged. Set writes a
-// new file and renames it, while no other Set changes a file of the same directory.
-func Set(path, name string, value json.RawMessage) error {
-	return atomicfile.Update(path, 0o600, func(data []byte) ([]byte, error) { return set(path, data, name, value) })
+// new file and renames it, while no other Set changes a file of the same directory. root is that of the project in which
+// the file is, and in which a link is not followed: see package outfile. "" is for a file of the user, who may keep it
+// elsewhere and have a link to it.
+func Set(root, path, name string, value json.RawMessage) error {
+	change := func(data []byte) ([]byte, error) { return set(path, data, name, value) }
+	if root != "" {
+		return outfile.Update(root, path, 0o600, change)
+	}
+	return atomicfile.Update(path, 0o600, change)
 }
 
 // Draft returns what Set would write into a file with this content, and writes nothing.

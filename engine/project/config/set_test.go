@@ -40,7 +40,7 @@ func TestSet(t *testing.T) {
 			if err := errors.Join(os.WriteFile(path, []byte(old), 0o640), os.Chmod(path, 0o640)); err != nil {
 				t.Fatal(err)
 			}
-			err := Set(path, c.name, json.RawMessage(c.value))
+			err := Set("", path, c.name, json.RawMessage(c.value))
 			got, rerr := os.ReadFile(path)
 			if rerr != nil {
 				t.Fatal(rerr)
@@ -67,7 +67,7 @@ func TestSet(t *testing.T) {
 // TestSetBroken: a file that is not JSON is left unchanged; a missing one is created.
 func TestSetBroken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sub", "settings.json")
-	if err := Set(path, "model", json.RawMessage(`"x"`)); err != nil {
+	if err := Set("", path, "model", json.RawMessage(`"x"`)); err != nil {
 		t.Fatal(err)
 	}
 	data, err := os.ReadFile(path)
@@ -78,7 +78,7 @@ func TestSetBroken(t *testing.T) {
 	if err := os.WriteFile(path, []byte(broken), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Set(path, "model", json.RawMessage(`"y"`)); err == nil || !strings.Contains(err.Error(), ":1:11") {
+	if err := Set("", path, "model", json.RawMessage(`"y"`)); err == nil || !strings.Contains(err.Error(), ":1:11") {
 		t.Errorf("error: %v", err)
 	}
 	if data, err := os.ReadFile(path); err != nil || string(data) != broken {

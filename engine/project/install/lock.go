@@ -26,7 +26,6 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine/plugin"
-	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/internal/leaf/fastjson"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
@@ -128,17 +127,6 @@ func (l *Lock) table(id string) map[string]*Item {
 
 // Item returns an installed plugin (NAME@MARKETPLACE) or skill (NAME); nil: there is none.
 func (l *Lock) Item(id string) *Item { return l.table(id)[id] }
-
-func (l *Lock) write(path string) error {
-	data, err := l.Bytes()
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	return atomicfile.Write(path, data, 0o600)
-}
 
 // A Reader verifies what is read of an installed tree against its lock, file by file, by content. It is for one
 // goroutine at a time, except for Check.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/regular"
 )
 
@@ -28,6 +29,8 @@ type Store struct {
 	Dir     string   // $XDG_DATA_HOME/knack
 	Lock    string   // the lock file
 	Environ []string // of programs; nil: that of the process
+
+	project string // the root of the project in which Lock is; "": Lock is the user's own
 
 	// Client downloads from addresses that the user typed; nil: http.DefaultClient. Addresses that others wrote are
 	// reached through the guarded dialer.
@@ -300,6 +303,11 @@ func (s *Store) update(change func(*Lock) error) error {
 		return err
 	}
 	defer unlock()
+	if s.project != "" {
+		if err := outfile.Check(s.project, s.Lock); err != nil {
+			return err
+		}
+	}
 	lock, err := ReadLock(s.Lock)
 	if err != nil {
 		return err
@@ -307,7 +315,17 @@ func (s *Store) update(change func(*Lock) error) error {
 	if err := change(lock); err != nil {
 		return err
 	}
-	return lock.write(s.Lock)
+	data, err := lock.Bytes()
+	if err != nil {
+		return err
+	}
+	if s.project != "" {
+		if err := outfile.Mkdir(s.project, filepath.Dir(s.Lock), 0o700); err != nil {
+			return err
+		}
+		return outfile.Write(s.project, s.Lock, data, 0o600, true)
+	}
+	return atomicfile.Write(s.Lock, data, 0o600)
 }
 
 // Install moves a staged tree to its place and records it as id: NAME@MARKETPLACE for a plugin, NAME for a skill. A
@@ -378,7 +396,7 @@ func (s *Store) place(st *Staged, it *Item) error {
 // Share records an installed plugin in another lock, which a project can commit.
 //
 // One that another program installed cannot be: others do not have it there.
-func (s *Store) Share(id, lock string) error {
+func (s *Store) Share(id, root, lock string) error {
 	mine, err := ReadLock(s.Lock)
 	if err != nil {
 		return err
@@ -392,7 +410,7 @@ func (s *Store) Share(id, lock string) error {
 	}
 	shared := *it
 	shared.Previous, shared.By = nil, ""
-	return (&Store{Dir: s.Dir, Lock: lock}).update(func(l *Lock) error {
+	return (&Store{Dir: s.Dir, Lock: lock, project: root}).update(func(l *Lock) error {
 		if l.Plugins == nil {
 			l.Plugins = map[string]*Item{}
 		}

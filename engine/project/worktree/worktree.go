@@ -14,10 +14,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/sandbox"
+	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
 // A Worktree is a worktree that Add made.
@@ -64,8 +68,50 @@ func locate(ctx context.Context, environ []string, dir, name string) (*Worktree,
 		strings.Contains(name, ".lock/") {
 		return nil, fmt.Errorf("%q cannot name a worktree: use letters, digits, - _ and dots", name)
 	}
-	return &Worktree{Dir: filepath.Join(root+".worktrees", filepath.FromSlash(name)), Branch: "knack/" + name, Root: root,
-		start: start, environ: environ}, nil
+	w := &Worktree{Dir: filepath.Join(root+".worktrees", filepath.FromSlash(name)), Branch: "knack/" + name, Root: root,
+		start: start, environ: environ}
+	return w, NoLinks(root, w.Dir)
+}
+
+// NoLinks returns an error if a directory beside root, or one of those above it up to the parent of root, is a link: it
+// would make a worktree or a copy somewhere else.
+func NoLinks(root, dir string) error {
+	for at := dir; at != filepath.Dir(root) && at != filepath.Dir(at); at = filepath.Dir(at) {
+		if info, err := os.Lstat(at); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			target, _ := os.Readlink(at)
+			return fmt.Errorf("%s is a link to %s: remove it first", at, target)
+		}
+	}
+	return nil
+}
+
+// Below returns the directory of the worktree that is what dir is in the repository, or that of the worktree if the
+// commit has none. The commit may have a link in its place: one that leads out of the worktree is an error.
+func (w *Worktree) Below(dir string) (string, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return "", err
+	}
+	below, ok := subpath.Rel(w.Root, real)
+	if !ok {
+		return w.Dir, nil
+	}
+	to := filepath.Join(w.Dir, below)
+	if _, err := os.Lstat(to); err != nil {
+		return w.Dir, nil
+	}
+	top, err1 := filepath.EvalSymlinks(w.Dir)
+	real, err2 := filepath.EvalSymlinks(to)
+	switch {
+	case err1 != nil || err2 != nil:
+		return "", errors.Join(err1, err2)
+	case !subpath.Contains(top, real):
+		return "", fmt.Errorf("%s leads out of the worktree, to %s: the commit has a link there", to, real)
+	}
+	if info, err := os.Stat(real); err != nil || !info.IsDir() {
+		return w.Dir, nil
+	}
+	return real, nil
 }
 
 // Open returns a worktree that Add made earlier.
@@ -112,7 +158,8 @@ func Add(ctx context.Context, environ []string, dir, name string) (*Worktree, er
 	return w, nil
 }
 
-// Changed says what changed in the worktree since it began: commits, or files that are not ignored; "": nothing.
+// Changed says what changed in the worktree since it began: commits, files, or files that git ignores and no tool makes
+// anew ([sandbox.Rebuildable]); "": nothing.
 func (w *Worktree) Changed(ctx context.Context) (what string, err error) {
 	head, err := run(ctx, w.environ, w.Dir, "rev-parse", "HEAD")
 	if err != nil {
@@ -131,7 +178,42 @@ func (w *Worktree) Changed(ctx context.Context) (what string, err error) {
 	case status != "":
 		return "changes that are not committed", nil
 	}
-	return "", nil
+	ignored, err := w.Ignored(ctx)
+	if len(ignored) > 0 {
+		what = "ignored files: " + plain.List(ignored, 5)
+	}
+	return what, err
+}
+
+// Ignored returns the files in the worktree that git ignores, and directories of such files, which end in a slash. None
+// was there when the worktree began. What tools make anew is left out.
+func (w *Worktree) Ignored(ctx context.Context) (names []string, err error) {
+	out, err := run(ctx, w.environ, w.Dir, "status", "--porcelain", "-z", "--untracked-files=normal", "--ignored=traditional")
+	if err != nil {
+		return nil, err
+	}
+	for entry := range strings.SplitSeq(out, "\x00") {
+		name, ok := strings.CutPrefix(entry, "!! ")
+		if ok && !slices.ContainsFunc(strings.Split(name, "/"), sandbox.Rebuildable) && w.holds(name) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// holds reports whether an ignored path is a file, or a directory with one that is not made anew.
+func (w *Worktree) holds(name string) (found bool) {
+	_ = filepath.WalkDir(filepath.Join(w.Dir, filepath.FromSlash(name)), func(_ string, d fs.DirEntry, err error) error {
+		switch {
+		case err == nil && d.IsDir() && sandbox.Rebuildable(d.Name()):
+			return fs.SkipDir
+		case err == nil && d.IsDir():
+			return nil
+		}
+		found = true // also what cannot be read
+		return fs.SkipAll
+	})
+	return found
 }
 
 // branchMoved reports whether the worktree's branch has commits of its own, also if HEAD is elsewhere.
@@ -193,8 +275,20 @@ func removeEmpty(w *Worktree) {
 }
 
 // Commit commits everything in the worktree that is not ignored, and removes the worktree. The branch stays if there is
-// anything on it, which kept reports; w.Branch is then the one that was checked out. On an error the worktree stays.
-func (w *Worktree) Commit(ctx context.Context, message string) (kept bool, err error) {
+// anything on it, which kept reports; w.Branch is then the one that was checked out. The worktree stays, with its
+// branch, if there is anything in it that git ignores, see [Worktree.Ignored], and on an error.
+func (w *Worktree) Commit(ctx context.Context, message string) (kept bool, ignored []string, err error) {
+	kept, err = w.commit(ctx, message)
+	if err == nil {
+		ignored, err = w.Ignored(ctx)
+	}
+	if err != nil || len(ignored) > 0 {
+		return true, ignored, err
+	}
+	return kept, nil, w.remove(ctx, !kept)
+}
+
+func (w *Worktree) commit(ctx context.Context, message string) (kept bool, err error) {
 	branch, err := w.attach(ctx)
 	if err != nil {
 		return true, err
@@ -218,9 +312,6 @@ func (w *Worktree) Commit(ctx context.Context, message string) (kept bool, err e
 		return true, err
 	}
 	kept = head != w.start || w.branchMoved(ctx)
-	if err := w.remove(ctx, !kept); err != nil {
-		return kept, err
-	}
 	if branch != "" && head != w.start {
 		w.Branch = branch
 	}

@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,7 +59,15 @@ func TestWorktree(t *testing.T) {
 		kept string
 	}{
 		"nothing": {func(string) {}, ""},
-		"ignored": {func(dir string) { write(t, dir, "ignored") }, ""},
+		"ignored": {func(dir string) { write(t, dir, "ignored") }, "ignored files: ignored"},
+		"rebuilt": {func(dir string) {
+			write(t, dir, "ignored/node_modules/x/index.js")
+			write(t, dir, "ignored/.venv/bin/python")
+		}, ""},
+		"output": {func(dir string) {
+			write(t, dir, "ignored/target/x")
+			write(t, dir, "ignored/result.csv")
+		}, "ignored files: ignored/"},
 		"new":     {func(dir string) { write(t, dir, "new") }, "changes that are not committed"},
 		"changed": {func(dir string) { write(t, dir, "a.txt") }, "changes that are not committed"},
 		"commit": {func(dir string) {
@@ -96,7 +105,8 @@ func TestWorktree(t *testing.T) {
 
 func write(t *testing.T, dir, name string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte("changed\n"), 0o644); err != nil {
+	path := filepath.Join(dir, name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("changed\n"), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -195,18 +205,17 @@ func TestNothingLost(t *testing.T) {
 			}
 			do(w.Dir)
 			if remove {
-				_, err = w.Commit(t.Context(), "mine")
+				_, _, err = w.Commit(t.Context(), "mine")
 			} else {
 				_, err = w.Close(t.Context())
 			}
 			if _, gone := os.Stat(w.Dir); gone == nil {
-				if kept := strings.Contains(name, "repository"); remove && (err == nil || !kept) {
+				if kept := strings.Contains(name, "repository"); remove && (err == nil && !strings.Contains(name, "ignored") || !kept) {
 					t.Errorf("%s: the worktree stays, %v", name, err)
 				}
 				continue
 			}
 			switch log := git(t, root, "log", "--branches", "--format=%s", "--name-only") + git(t, root, "branch"); {
-			case strings.Contains(name, "ignored"): // as with any ignored file
 			case !strings.Contains(log, "mine") || strings.Contains(log, "nested"):
 				t.Errorf("%s, remove %t: the branches have\n%s", name, remove, log)
 			}
@@ -214,28 +223,65 @@ func TestNothingLost(t *testing.T) {
 	}
 }
 
-// TestCommitUnsigned: our commits start no program for signatures, whatever the repository configures.
-func TestCommitUnsigned(t *testing.T) {
-	root, trace := newRepo(t)
-	git(t, root, "config", "--unset", "filter.x.smudge")
-	gpg := filepath.Join(filepath.Dir(root), "gpg")
-	if err := os.WriteFile(gpg, []byte("#!/bin/sh\ntouch "+trace+"\nexit 1\n"), 0o755); err != nil {
+// A worktree is never made through a link, and the directory in it that a run starts in lies in it.
+func TestInside(t *testing.T) {
+	root, _ := newRepo(t)
+	out := t.TempDir()
+	if err := os.Symlink(out, root+".worktrees"); err != nil {
+		t.Skip(err)
+	}
+	if _, err := Add(t.Context(), nil, root, "x"); err == nil || !strings.Contains(err.Error(), "is a link to "+out) {
+		t.Error(err)
+	}
+	if err := errors.Join(os.Remove(root+".worktrees"), os.Mkdir(root+".worktrees", 0o755),
+		os.Symlink(out, filepath.Join(root+".worktrees", "batch"))); err != nil {
 		t.Fatal(err)
 	}
-	git(t, root, "config", "gpg.program", gpg)
+	if _, err := Add(t.Context(), nil, root, "batch/x"); err == nil || !strings.Contains(err.Error(), "is a link to") {
+		t.Error(err)
+	}
+	if all, _ := os.ReadDir(out); len(all) > 0 {
+		t.Errorf("%v", all)
+	}
+	// The commit has a link where the user has a directory.
+	git(t, root, "config", "user.email", "a@b")
+	git(t, root, "config", "user.name", "a")
 	git(t, root, "config", "commit.gpgSign", "true")
-	w, err := Add(t.Context(), nil, root, "signed")
+	git(t, root, "config", "gpg.program", "false")
+	sub := filepath.Join(root, "sub")
+	for _, name := range []string{"in/a.txt", "deep/sub/a.txt"} {
+		write(t, root, name)
+	}
+	if err := errors.Join(os.Symlink(out, sub), os.Symlink("in", filepath.Join(root, "near"))); err != nil {
+		t.Fatal(err)
+	}
+	git(t, root, "add", ".")
+	git(t, root, "-c", "commit.gpgSign=false", "commit", "-qm", "links")
+	if err := errors.Join(os.Remove(sub), os.Mkdir(sub, 0o755), os.Remove(filepath.Join(root, "near")),
+		os.Mkdir(filepath.Join(root, "near"), 0o755), os.Mkdir(filepath.Join(root, "new"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Add(t.Context(), nil, root, "y")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(w.Dir, "new.txt"), []byte("x"), 0o600); err != nil {
-		t.Fatal(err)
+	if _, err := w.Below(sub); err == nil || !strings.Contains(err.Error(), "leads out of the worktree") {
+		t.Error(err)
 	}
-	kept, err := w.Commit(t.Context(), "left by a run")
-	if err != nil || !kept {
-		t.Errorf("kept %t, %v", kept, err)
+	for dir, want := range map[string]string{".": ".", "near": "in", "deep/sub": "deep/sub", "new": "."} {
+		got, err := w.Below(filepath.Join(root, dir))
+		if err != nil || got != filepath.Join(w.Dir, want) {
+			t.Errorf("%s: %s %v", dir, got, err)
+		}
 	}
-	if _, err := os.Stat(trace); err == nil {
-		t.Error("a program of the repository ran")
+	// Commits of ours are not signed: the program that the repository names would not run.
+	write(t, w.Dir, "new.txt")
+	write(t, w.Dir, "ignored")
+	kept, ignored, err := w.Commit(t.Context(), "work")
+	if _, gone := os.Stat(filepath.Join(w.Dir, "ignored")); !kept || len(ignored) != 1 || err != nil || gone != nil {
+		t.Errorf("%t %q %v %v", kept, ignored, err, gone)
+	}
+	if subject := git(t, root, "log", "-1", "--format=%s", w.Branch); subject != "work\n" {
+		t.Errorf("%q", subject)
 	}
 }

@@ -335,7 +335,11 @@ func (f *batchFlags) writeNothing() error {
 	if f.out == "" || f.dryRun {
 		return nil
 	}
-	return os.WriteFile(f.out, nil, 0o666)
+	file, err := f.create()
+	if err != nil {
+		return err
+	}
+	return file.Close()
 }
 
 // chooseID adds a number to the ID of a batch that was begun more than once with --fresh (ID, ID-2, ID-3, …): that of

@@ -15,7 +15,9 @@ import (
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/durable/work"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/sources"
 )
 
 // A batchResult is a line of the results of a batch.
@@ -40,6 +42,7 @@ type batchResult struct {
 	Session   string   `json:"session,omitempty"`
 	Branch    string   `json:"branch,omitempty"`
 	Dir       string   `json:"dir,omitempty"`
+	Ignored   []string `json:"ignored,omitempty"` // files in dir that git ignores, and that are nowhere else
 }
 
 func resultOf(r batch.Run) batchResult {
@@ -48,6 +51,7 @@ func resultOf(r batch.Run) batchResult {
 		Uncertain: batch.UncertainCalls(r)}
 	if e := r.End; e != nil {
 		x.Session, x.Branch, x.Dir, x.Calls, x.Refused = e.Session, e.Branch, e.Dir, e.Calls, e.Refusals
+		x.Ignored = e.Ignored
 		if r.State.Ended() {
 			x.Text, x.Error = e.Text, e.Error
 		}
@@ -86,7 +90,7 @@ func (f *batchFlags) work(c *cobra.Command, q batch.Queue, b batch.Batch) error 
 	var out io.Writer
 	switch {
 	case f.out != "" && f.out != "-":
-		file, err := os.Create(f.out)
+		file, err := f.create()
 		if err != nil {
 			return err
 		}
@@ -121,6 +125,11 @@ func (f *batchFlags) work(c *cobra.Command, q batch.Queue, b batch.Batch) error 
 			return errors.Join(err, w.summary(ctx, drain, c))
 		}
 	}
+}
+
+// create makes the file of --out anew.
+func (f *batchFlags) create() (*os.File, error) {
+	return outfile.Open(sources.Root("."), f.out, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
 }
 
 // work runs a worker and shows what happens until no task can run.

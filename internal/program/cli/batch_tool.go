@@ -135,6 +135,9 @@ func (k *batchKeeper) Status(ctx context.Context, dir, name string) (string, err
 			if r.End.Branch != "" {
 				text = "branch " + r.End.Branch + ": " + text
 			}
+			if len(r.End.Ignored) > 0 {
+				text = "(" + r.End.KeptText() + ") " + text
+			}
 		}
 		fmt.Fprintf(&b, "%s %s: %s\n", c.Run.Key, c.Run.State, engine.Clip(text, 2000))
 	}

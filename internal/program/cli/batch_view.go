@@ -104,6 +104,9 @@ func endLine(r batch.Run) string {
 	if r.End != nil && r.End.Error != "" {
 		line += ": " + plain.Line(engine.Clip(r.End.Error, 200))
 	}
+	if r.End != nil && len(r.End.Ignored) > 0 {
+		line += "; its worktree stays: " + plain.Line(r.End.KeptText())
+	}
 	return line
 }
 

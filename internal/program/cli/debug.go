@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/internal/leaf/outfile"
+	"github.com/knack-agent/knack/sources"
 )
 
 // joinDebug joins --debug with topics in the next argument, as other agents accept them. Anything else after --debug
@@ -67,7 +69,7 @@ func openDebug(topics, path string, stderr io.Writer) (*debugLog, error) {
 		}
 	}
 	if path != "" {
-		file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		file, err := outfile.Open(sources.Root("."), path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err != nil {
 			return nil, engine.Usagef("--debug-file FILE", "--debug-file: %w", err)
 		}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -10,14 +9,16 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/outfile"
+	"github.com/knack-agent/knack/sources"
 )
 
 func manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIR", Short: "Write man pages into a directory", Args: exactly(1, "knack man ./man"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o777); err != nil {
+			base := sources.Root(".")
+			if err := outfile.Mkdir(base, args[0], 0o777); err != nil {
 				return err
 			}
 			n := 0
@@ -28,7 +29,7 @@ func manCommand() *cobra.Command {
 				}
 				name := strings.ReplaceAll(sub.CommandPath(), " ", "-")
 				n++
-				if err := atomicfile.Write(filepath.Join(args[0], name+".1"), []byte(manPage(sub)), 0o666); err != nil {
+				if err := outfile.Write(base, filepath.Join(args[0], name+".1"), []byte(manPage(sub)), 0o666, true); err != nil {
 					return err
 				}
 				for _, below := range sub.Commands() {

@@ -127,7 +127,7 @@ func (f *mcpAddFlags) run(c *cobra.Command, name, target string, args []string) 
 		}
 	}
 	s.Write = f.write
-	file, err := mcpFile(f.project)
+	file, root, err := mcpFile(f.project)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (f *mcpAddFlags) run(c *cobra.Command, name, target string, args []string) 
 	if defines(file, name) {
 		text = "%s is defined in %s; the earlier definition was replaced\n"
 	}
-	if err := config.Set(file, "mcpServers."+name, s.JSON()); err != nil {
+	if err := config.Set(root, file, "mcpServers."+name, s.JSON()); err != nil {
 		return err
 	}
 	fmt.Fprintf(c.OutOrStdout(), text, name, plain.Line(short(file)))
@@ -167,21 +167,18 @@ func pairs(list []string, sep, flag string) (map[string]string, error) {
 	return all, nil
 }
 
-// mcpFile returns the file where servers are configured: the user's settings or the project's
-// .mcp.json.
-func mcpFile(project bool) (string, error) {
+// mcpFile returns the file where servers are configured, the user's settings or the project's .mcp.json, and the root
+// of the project in which it is; "": in none.
+func mcpFile(project bool) (file, root string, err error) {
 	if project {
-		dir, err := os.Getwd()
-		if err != nil {
-			return "", err
-		}
-		return filepath.Join(sources.Root(dir), ".mcp.json"), nil
+		root = sources.Root(".")
+		return filepath.Join(root, ".mcp.json"), root, nil
 	}
 	dir := engine.Env(nil).ConfigDir()
 	if dir == "" {
-		return "", engine.ErrNoState("the server was not stored")
+		return "", "", engine.ErrNoState("the server was not stored")
 	}
-	return filepath.Join(dir, "settings.json"), nil
+	return filepath.Join(dir, "settings.json"), "", nil
 }
 
 // defines reports whether a file defines a server.
@@ -211,7 +208,7 @@ func mcpRemoveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "remove NAME", Short: "Remove a server's definition", Args: exactly(1, "knack mcp remove NAME"),
 		RunE: func(c *cobra.Command, args []string) error {
-			file, err := mcpFile(project)
+			file, root, err := mcpFile(project)
 			if err != nil {
 				return err
 			}
@@ -223,7 +220,7 @@ func mcpRemoveCommand() *cobra.Command {
 				return &engine.Error{Err: fmt.Errorf("%s contains a dot", plain.Line(args[0])),
 					Hint: "remove it from " + short(file) + " by hand"}
 			}
-			if err := config.Set(file, "mcpServers."+args[0], nil); err != nil {
+			if err := config.Set(root, file, "mcpServers."+args[0], nil); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "%s is removed from %s\n", plain.Line(args[0]), plain.Line(short(file)))

@@ -15,9 +15,11 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/part"
 	"github.com/knack-agent/knack/engine/transcript/claude"
+	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/program/control"
 	"github.com/knack-agent/knack/run/session"
+	"github.com/knack-agent/knack/sources"
 )
 
 // claudeDir returns the directory of Claude Code's files; "": there is no home.
@@ -155,10 +157,11 @@ func writeClaude(config string, log *session.Log) (path string, err error) {
 		return "", nil
 	}
 	path = claude.File(config, w.Dir, w.Session)
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	base := sources.Root(".")
+	if err := outfile.Mkdir(base, filepath.Dir(path), 0o700); err != nil {
 		return "", err
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	file, err := outfile.Open(base, path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return "", err
 	}

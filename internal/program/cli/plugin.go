@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/engine/project/install"
+	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/sources"
 )
@@ -49,32 +51,32 @@ func (s *pluginScope) register(c *cobra.Command) {
 	c.MarkFlagsMutuallyExclusive("project", "local")
 }
 
-// settings returns the settings file of the scope.
-func (s *pluginScope) settings() (string, error) {
+// settings returns the settings file of the scope, and the root of the project in which it is; "": in none.
+func (s *pluginScope) settings() (path, root string) {
 	if !s.project && !s.local {
-		return filepath.Join(engine.Env(nil).ConfigDir(), "settings.json"), nil
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
+		return filepath.Join(engine.Env(nil).ConfigDir(), "settings.json"), ""
 	}
 	name := "settings.json"
 	if s.local {
 		name = "settings.local.json"
 	}
-	return filepath.Join(sources.Root(dir), ".knack", name), nil
+	root = sources.Root(".")
+	return filepath.Join(root, ".knack", name), root
+}
+
+// check returns an error if a file that would be written is a link.
+func (s *pluginScope) check() error {
+	path, root := s.settings()
+	if root == "" {
+		return nil
+	}
+	return errors.Join(outfile.Check(root, path), outfile.Check(root, filepath.Join(filepath.Dir(path), install.LockName)))
 }
 
 // set switches a plugin on or off; nil removes the switch.
 func (s *pluginScope) set(id string, value json.RawMessage) (string, error) {
-	path, err := s.settings()
-	if err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return "", err
-	}
-	return path, config.Set(path, "enabledPlugins."+id, value)
+	path, root := s.settings()
+	return path, config.Set(root, path, "enabledPlugins."+id, value)
 }
 
 // pluginJSON is a plugin as `plugin list --json` prints it.
@@ -269,6 +271,9 @@ func pluginRemoveCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := userStore()
 			if err != nil {
+				return err
+			}
+			if err := scope.check(); err != nil {
 				return err
 			}
 			if err := s.Remove(args[0]); err != nil {

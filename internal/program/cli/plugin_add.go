@@ -18,6 +18,7 @@ import (
 	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/sources"
 )
 
 // A target is what the user wants to install.
@@ -148,6 +149,9 @@ everybody who installs it there gets the same files, or an error.`,
 	}
 	scope.register(c)
 	return withInstaller(c, func(x *installer, args []string) error {
+		if err := scope.check(); err != nil {
+			return err
+		}
 		t, err := findTarget(x.project, x.store, args[0])
 		if err != nil {
 			return err
@@ -161,7 +165,7 @@ everybody who installs it there gets the same files, or an error.`,
 			return err
 		}
 		if scope.project {
-			if err := x.store.Share(id, filepath.Join(filepath.Dir(path), install.LockName)); err != nil {
+			if err := x.store.Share(id, sources.Root("."), x.projectLock()); err != nil {
 				return err
 			}
 		}

@@ -21,9 +21,10 @@ import (
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/plugin"
 	"github.com/knack-agent/knack/engine/project/install"
-	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/skillzip"
+	"github.com/knack-agent/knack/sources"
 )
 
 func skillAddCommand() *cobra.Command {
@@ -192,11 +193,12 @@ index has already stay. A skill with errors is not published.`,
 				return engine.Usagef("knack skill publish --index DIR SKILL", "--index is missing")
 			}
 			at := filepath.Join(dir, ".well-known", "agent-skills")
-			if err := os.MkdirAll(at, 0o755); err != nil {
+			base := sources.Root(".")
+			if err := outfile.Mkdir(base, at, 0o755); err != nil {
 				return err
 			}
 			file := filepath.Join(at, "index.json")
-			return atomicfile.Update(file, 0o644, func(old []byte) ([]byte, error) {
+			return outfile.Update(base, file, 0o644, func(old []byte) ([]byte, error) {
 				index := install.Index{Schema: install.IndexSchema}
 				if len(old) > 0 {
 					if err := json.Unmarshal(old, &index); err != nil {
@@ -243,7 +245,7 @@ func publishSkill(c *cobra.Command, path, dir string) (install.IndexSkill, error
 	}
 	sum := sha256.Sum256(zip.Bytes())
 	name := k.Label + ".zip"
-	if err := atomicfile.Write(filepath.Join(dir, name), zip.Bytes(), 0o644); err != nil {
+	if err := outfile.Write(sources.Root("."), filepath.Join(dir, name), zip.Bytes(), 0o644, true); err != nil {
 		return install.IndexSkill{}, err
 	}
 	return install.IndexSkill{Name: k.Label, Type: "archive", Description: k.Description,

@@ -11,8 +11,9 @@ import (
 
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/engine/project/install"
-	"github.com/knack-agent/knack/internal/leaf/atomicfile"
+	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/sources"
 )
 
 // lockedJSON is the state of one item of a lock as `skill verify --json` prints it.
@@ -182,7 +183,7 @@ settings. Where gh is installed, it is asked what GitHub attests about a skills.
 				return err
 			}
 			file := filepath.Join(dir, install.LockName)
-			if err := atomicfile.Write(file, data, 0o644); err != nil {
+			if err := outfile.Write(sources.Root("."), file, data, 0o644, true); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.OutOrStdout(), "%s has %s; sign it: knack help skill lock\n", plain.Line(file),

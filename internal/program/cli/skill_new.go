@@ -15,6 +15,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/extract"
+	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/sources"
@@ -61,10 +62,7 @@ func newSkill(c *cobra.Command, name, parent string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(parent, 0o777); err != nil {
-		return fmt.Errorf("skill new: %w", err)
-	}
-	root, err := os.OpenRoot(parent)
+	root, err := outfile.Dir(sources.Root("."), parent, 0o777)
 	if err != nil {
 		return fmt.Errorf("skill new: %w", err)
 	}

@@ -15,8 +15,10 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/extract"
+	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/skillzip"
+	"github.com/knack-agent/knack/sources"
 )
 
 func skillPackCommand() *cobra.Command {
@@ -77,17 +79,12 @@ func packSkill(c *cobra.Command, path, output string) error {
 		return fmt.Errorf("skill pack: %w", err)
 	}
 	// An existing file is never overwritten; an incomplete one is removed.
-	w, err := os.OpenFile(output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	err = outfile.Write(sources.Root("."), output, archive.Bytes(), 0o666, false)
 	if errors.Is(err, fs.ErrExist) {
 		return &engine.Error{Err: fmt.Errorf("skill pack: %s is already there", output),
 			Hint: "remove it, or name another file with -o"}
 	}
 	if err != nil {
-		return fmt.Errorf("skill pack: %w", err)
-	}
-	_, err = w.Write(archive.Bytes())
-	if err = errors.Join(err, w.Close()); err != nil {
-		os.Remove(output)
 		return fmt.Errorf("skill pack: %w", err)
 	}
 	line := fmt.Sprintf("%s: %s, %d bytes", plain.Line(output), count(len(files), "file"), archive.Len())

@@ -70,7 +70,7 @@ func pinSkill(c *cobra.Command, f *projectFlags, name string, required, remove b
 		return engine.ErrNoState("the pin was not stored")
 	}
 	path := filepath.Join(dir, "settings.json")
-	if err := config.Set(path, "skills.overrides."+name, value); err != nil {
+	if err := config.Set("", path, "skills.overrides."+name, value); err != nil {
 		return err
 	}
 	out := c.OutOrStdout()

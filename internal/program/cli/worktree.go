@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,22 +33,19 @@ func (f *runFlags) enterWorktree(c *cobra.Command) (leave func(), err error) {
 	if err != nil {
 		return nil, &engine.Error{Err: fmt.Errorf("--worktree: %w", err), Hint: "git worktree list"}
 	}
-	below, err := filepath.Rel(w.Root, realPath(dir))
-	if err != nil || !filepath.IsLocal(below) {
-		below = "."
-	}
 	if worktree.Uncommitted(c.Context(), nil, w.Root) {
 		fmt.Fprintln(stderr, "knack: the worktree begins at the last commit: what is not committed is not in it")
 	}
 	if err := engine.InheritTrust(nil, w.Dir, w.Root); err != nil {
 		return nil, err
 	}
-	to := filepath.Join(w.Dir, below)
-	if _, err := os.Stat(to); err != nil { // the directory is not in the commit
-		to = w.Dir
+	to, err := w.Below(dir)
+	if err == nil {
+		err = os.Chdir(to)
 	}
-	if err := os.Chdir(to); err != nil {
-		return nil, err
+	if err != nil {
+		_, closed := w.Close(c.Context())
+		return nil, errors.Join(&engine.Error{Err: fmt.Errorf("--worktree: %w", err), Hint: "cd " + plain.Line(w.Root)}, closed)
 	}
 	return func() {
 		// Whatever ended the run, the worktree is looked at.
