@@ -12,8 +12,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/durable/batch"
 )
 
@@ -22,6 +24,36 @@ const maxLine = 64 << 20
 
 // LogFile is where the messages of the processes of a run are kept.
 func LogFile(state, run string) string { return filepath.Join(state, "logs", run+".log") }
+
+// carried are the flags that a queue may carry for the process of a run.
+var carried = [...]string{"model", "effort", "max-turns", "permission-mode", "allow", "deny", "ask", "sandbox", "tools",
+	"trust", "dangerously-skip-permissions", "add-dir", "settings", "mcp-config", "strict-mcp-config",
+	"append-system-prompt", "system-prompt", "bare", "no-skills", "agents"}
+
+// refusal says why a worker does not run something with the flags that the queue has for it; "": it does.
+func (w *worker) refusal(l batch.Lease) string {
+	modes := []string{l.Run.Task.Mode}
+	for _, arg := range l.Batch.Args {
+		name, value, ok := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+		switch {
+		case !ok || !strings.HasPrefix(arg, "--") || !slices.Contains(carried[:], name):
+			return fmt.Sprintf("the queue has %q for it, which is no flag of a run", arg)
+		case name == "permission-mode":
+			modes = append(modes, value)
+		case name == "dangerously-skip-permissions" && value != "false":
+			modes = append(modes, string(permission.Bypass))
+		case name == "sandbox" && value == "off" && !w.Unconfined:
+			return "it is to run without a sandbox, and its worker was not started with --sandbox off"
+		}
+	}
+	for _, mode := range modes {
+		if m, err := permission.ParseMode(mode); mode != "" && err == nil && m == permission.Bypass && !w.Bypass {
+			return "it is to run without permission checks, and its worker was not started with " +
+				"--dangerously-skip-permissions"
+		}
+	}
+	return ""
+}
 
 // arguments returns the command-line arguments that a run adds to Program.
 func arguments(l batch.Lease) []string {
@@ -103,6 +135,9 @@ func (c *child) tell(v any) {
 // supervise starts the process of a run and returns what came of it, with rows of the ledger that are not written yet.
 // It extends the lease while the process runs. The error is ErrLost if the lease has ended.
 func (w *worker) supervise(ctx context.Context, l batch.Lease, dir string) (batch.End, []batch.Row, error) {
+	if why := w.refusal(l); why != "" {
+		return batch.End{State: batch.Failed, Fatal: true, Error: why}, nil, nil
+	}
 	c, err := w.spawn(l, dir)
 	if err != nil {
 		return batch.End{State: batch.Failed, Error: err.Error()}, nil, nil

@@ -259,3 +259,31 @@ func TestBranchName(t *testing.T) {
 		}
 	}
 }
+
+// TestRefusal: a queue gives a worker no flags but those of a run, and no more rights than the worker was started with.
+func TestRefusal(t *testing.T) {
+	for _, c := range []struct {
+		args         []string
+		mode         string
+		bypass, open bool
+		want         string // part of the reason; "": it runs
+	}{
+		{args: []string{"--allow=Bash(ls)", "--model=x", "--trust=true", "--sandbox=best-effort"}, mode: "dontAsk"},
+		{args: []string{"--resume=x"}, want: "no flag of a run"},
+		{args: []string{"--allow", "Bash"}, want: "no flag of a run"},
+		{args: []string{"-p"}, want: "no flag of a run"},
+		{args: []string{"--dangerously-skip-permissions=true"}, want: "--dangerously-skip-permissions"},
+		{args: []string{"--permission-mode=bypassPermissions"}, want: "--dangerously-skip-permissions"},
+		{mode: "bypass", want: "--dangerously-skip-permissions"},
+		{args: []string{"--sandbox=off"}, bypass: true, want: "--sandbox off"},
+		{args: []string{"--sandbox=off"}, open: true},
+		{args: []string{"--dangerously-skip-permissions=true"}, mode: "bypass", bypass: true},
+	} {
+		w := &worker{Options: Options{Bypass: c.bypass, Unconfined: c.open}}
+		got := w.refusal(batch.Lease{Run: batch.Run{Item: batch.Item{Task: batch.Task{Mode: c.mode}}},
+			Batch: batch.Batch{Options: batch.Options{Args: c.args}}})
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%v %s: %q", c.args, c.mode, got)
+		}
+	}
+}

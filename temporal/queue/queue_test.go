@@ -425,3 +425,17 @@ func TestLongAnswer(t *testing.T) {
 		}
 	}
 }
+
+// TestPlainText: without encryption only a server of this machine is used.
+func TestPlainText(t *testing.T) {
+	for address, here := range map[string]bool{"": true, "127.0.0.1:7233": true, "localhost:7233": true, "[::1]:7233": true,
+		"[::ffff:127.0.0.1]:1": true, "temporal:7233": false, "10.0.0.3:7233": false, "localhost.example:7233": false,
+		"[2001:db8::1]:7233": false, "0.0.0.0:7233": false} {
+		if got := onThisMachine(address); got != here {
+			t.Errorf("%q: %t", address, got)
+		}
+	}
+	if _, err := Open(t.Context(), Server{Address: "temporal.example:7233"}, Options{}); !errors.Is(err, ErrPlain) {
+		t.Error(err)
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -26,7 +28,7 @@ type Server struct {
 	Address   string // "": 127.0.0.1:7233
 	Namespace string // "": default
 	Log       log.Logger
-	TLS       bool   // for servers that are not on this machine
+	TLS       bool   // needed for servers that are not on this machine
 	APIKey    string // of Temporal Cloud; implies TLS
 }
 
@@ -59,7 +61,24 @@ type server struct {
 	worker worker.Worker // of workflows
 }
 
+// ErrPlain means that a connection to another machine would not be encrypted.
+var ErrPlain = errors.New("a connection to another machine must be encrypted: whoever is on the way could read the tasks, " +
+	"and give this machine orders")
+
+// onThisMachine reports whether an address is one of this machine by its name or number; no name is looked up.
+func onThisMachine(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "" || strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
+}
+
 func dial(ctx context.Context, at Server) (*server, error) {
+	if !at.TLS && at.APIKey == "" && !onThisMachine(at.Address) {
+		return nil, fmt.Errorf("%s: %w", at.Address, ErrPlain)
+	}
 	o := client.Options{HostPort: at.Address, Namespace: at.Namespace, Logger: at.Log}
 	if at.APIKey != "" {
 		o.Credentials = client.NewAPIKeyStaticCredentials(at.APIKey)

@@ -104,7 +104,7 @@ refused or wait for an answer.`,
 func inheritedFlags(fs *pflag.FlagSet) (args []string) {
 	for _, name := range passedOn {
 		flag := fs.Lookup(name)
-		if !flag.Changed {
+		if flag == nil || !flag.Changed {
 			continue
 		}
 		if list, ok := flag.Value.(pflag.SliceValue); ok {

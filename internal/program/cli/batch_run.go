@@ -138,6 +138,7 @@ func (w *batchRunner) work(ctx context.Context, drain <-chan struct{}, f *batchF
 	if err != nil {
 		return err
 	}
+	o.Bypass, o.Unconfined = true, true // the flags of its tasks are those of this command
 	events := make(chan work.Event)
 	over := make(chan struct{})
 	enough := make(chan struct{}) // nothing is left

@@ -17,6 +17,10 @@ import (
 // batchKeeper implements the tool Batch on the queue of this machine. The tasks run in this program while it runs;
 // after that, knack worker continues them.
 type batchKeeper struct {
+	// args are the flags that the person gave for the conversation: trust, rules, mode. Its tasks have them too, and no
+	// answer or change of the mode that came later, which could be more.
+	args []string
+
 	mu      sync.Mutex
 	working map[string]bool // batches that this program works on
 }
@@ -32,7 +36,7 @@ func (k *batchKeeper) Start(ctx context.Context, dir string, in tools.Input, see
 	}
 	dir = realPath(dir)
 	b := batch.Batch{ID: batchOfModel(dir, in.Name), Name: in.Name, Dir: dir, Options: batch.Options{Jobs: in.Jobs,
-		MaxCost: in.MaxCost, Isolation: batch.Isolation(in.Isolation)}}
+		MaxCost: in.MaxCost, Isolation: batch.Isolation(in.Isolation), Args: k.args}}
 	if b.Jobs == 0 {
 		b.Jobs = defaultJobs
 	}
@@ -73,6 +77,7 @@ func (k *batchKeeper) work(q batch.Queue, b batch.Batch) {
 		return
 	}
 	o.Batch, o.Jobs = b.ID, b.Jobs
+	o.Bypass, o.Unconfined = true, true // only if the conversation was started so: its flags are theirs
 	drain := make(chan struct{})
 	o.Drain = drain
 	go func() {

@@ -105,6 +105,7 @@ func (l *loop) run(c *cobra.Command) error {
 		return err
 	}
 	o.Batch = l.batch.ID
+	o.Bypass, o.Unconfined = true, true // the flags of its runs are those of this command
 	o.Show = func(e work.Event) {
 		if e.Err != nil {
 			fmt.Fprintf(stderr, "knack: warn: %s\n", plain.Line(e.Err.Error()))

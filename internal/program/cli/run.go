@@ -167,6 +167,7 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 		return nil, engine.Usagef("--background wait or stop", "--background %s: unknown value", f.background)
 	}
 	o := f.options()
+	o.Batches = &batchKeeper{args: inheritedFlags(c.Flags())}
 	err := f.checkHost()
 	if err != nil {
 		return nil, err

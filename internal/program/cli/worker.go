@@ -16,7 +16,7 @@ import (
 )
 
 func workerCommand() *cobra.Command {
-	jobs, lease := defaultJobs, time.Duration(0)
+	jobs, lease, bypass, confine := defaultJobs, time.Duration(0), false, ""
 	c := &cobra.Command{
 		Use:   "worker",
 		Short: "Run schedules and the tasks of every batch of this machine until it is stopped",
@@ -30,6 +30,9 @@ of the batch, goes on with them.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if jobs < 1 || jobs > 1000 {
 				return engine.Usagef("knack worker --jobs 4", "--jobs is 1 to 1000")
+			}
+			if confine != "" && confine != "off" {
+				return engine.Usagef("knack worker --sandbox off", "--sandbox of a worker is off, or not given")
 			}
 			if lease < 0 || lease > 0 && lease < time.Second {
 				return engine.Usagef("knack worker --lease 30s", "--lease is at least 1s")
@@ -45,6 +48,7 @@ of the batch, goes on with them.`,
 			}
 			stderr := &lockedWriter{Writer: c.ErrOrStderr()}
 			o.Jobs = jobs
+			o.Bypass, o.Unconfined = bypass, confine == "off"
 			o.Show = func(e work.Event) {
 				switch {
 				case e.Err != nil:
@@ -71,6 +75,9 @@ of the batch, goes on with them.`,
 		},
 	}
 	c.Flags().IntVar(&jobs, "jobs", defaultJobs, "how many tasks run at a time")
+	c.Flags().BoolVar(&bypass, "dangerously-skip-permissions", false,
+		"also run tasks that skip all permission checks; others of that kind fail")
+	c.Flags().StringVar(&confine, "sandbox", "", "`off`: also run tasks without a sandbox; others of that kind fail")
 	c.Flags().DurationVar(&lease, "lease", 0,
 		"after which `TIME` a worker that hangs loses its tasks (the setting batch.lease, or 30s)")
 	c.AddCommand(workerRunCommand())

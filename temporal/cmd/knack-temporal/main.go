@@ -4,6 +4,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -61,6 +62,10 @@ Cloud, TEMPORAL_NAMESPACE and TEMPORAL_API_KEY.`,
 		at.Log = log.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stderr,
 			&slog.HandlerOptions{Level: slog.LevelError})))
 		q, err := queue.Open(ctx, at, o)
+		if errors.Is(err, queue.ErrPlain) {
+			return nil, &engine.Error{Err: err, Hint: "knack-temporal --tls, or an ssh tunnel to 127.0.0.1",
+				Exit: engine.ExitUsage}
+		}
 		if err != nil {
 			return nil, &engine.Error{Err: err, Hint: "temporal server start-dev, or --address"}
 		}
