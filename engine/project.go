@@ -259,7 +259,7 @@ func (p *Project) findTemplates() {
 	place := permission.PathContext{Dir: p.dir, Home: p.home, Own: env.OwnDirs()}
 	p.texts = instructions.Options{Secret: place.Secret, Check: p.trust.Check, Templates: o.Templates,
 		Closed: p.config.Rules.Closed(p.config.Settings.Permissions.DefaultMode, place, permission.Subject{Tool: "read"}),
-		Tools: func() []string { return p.known().names() }}
+		Tools:  func() []string { return p.known().names() }}
 	if !o.Bare {
 		p.texts.Dir, p.texts.Root, p.texts.Home = p.dir, p.root, p.home
 		p.texts.ConfigHome, p.texts.ClaudeHome = env.ConfigDir(), env.ClaudeDir()
