@@ -2,11 +2,13 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/engine/project/trust"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/gate"
@@ -22,8 +24,11 @@ func (t *Turn) admit(ctx context.Context, c agent.SkillCall) ([]string, error) {
 	if err := p.verify(k); err != nil {
 		return nil, err
 	}
+	if k.Origin.Kind == knack.MCP {
+		return nil, t.showRemote(ctx, c)
+	}
 	ineffective := t.ineffective(k, c.Asks.Grants)
-	if len(ineffective) == 0 || k.Origin.Trust != knack.Trusted || k.Origin.Kind == knack.MCP {
+	if len(ineffective) == 0 || k.Origin.Trust != knack.Trusted {
 		return nil, nil // an untrusted skill grants nothing
 	}
 	path, hash, err := p.trust.SkillContent(k)
@@ -46,8 +51,7 @@ func (t *Turn) admit(ctx context.Context, c agent.SkillCall) ([]string, error) {
 		}
 		return nil, nil
 	}
-	switch mode := s.Mode(); {
-	case s.person == nil, mode == permission.DontAsk, mode == permission.Bypass, mode == permission.Plan:
+	if !t.mayAskAboutSkills() {
 		return nil, nil
 	}
 	canStore := p.options.Env.StateDir() != ""
@@ -74,6 +78,62 @@ func (t *Turn) admit(ctx context.Context, c agent.SkillCall) ([]string, error) {
 		}
 	}
 	return rules, nil
+}
+
+// mayAskAboutSkills reports whether the user can be asked what a skill may do.
+func (t *Turn) mayAskAboutSkills() bool {
+	switch mode := t.session.Mode(); {
+	case t.session.person == nil, mode == permission.DontAsk, mode == permission.Bypass, mode == permission.Plan:
+		return false
+	}
+	return true
+}
+
+// wants reports whether a skill asks for more than restrictions.
+func wants(a knack.Asks) bool {
+	a.Denies = nil
+	return !a.IsEmpty()
+}
+
+// hasSeen reports whether a person has seen, and agreed to, what a server's skill with this content asks for.
+func (t *Turn) hasSeen(k *knack.Skill, hash string) bool {
+	return hash != "" && t.project.trust.Granted(k.Path, hash, nil)
+}
+
+// recordSeen records that the user saw what a server's skill asks for, and agreed.
+func (t *Turn) recordSeen(k *knack.Skill, hash string) {
+	err := t.project.trust.Grant(k.Path, hash, nil)
+	if err != nil && !errors.Is(err, trust.ErrNoState) {
+		t.session.engine.addNotice(knack.Problem{Code: knack.CodeToolPattern, Severity: knack.Warn, Path: k.Path,
+			Message: "your answer could not be stored, so only the text of the skill counts: " + err.Error()})
+	}
+}
+
+// showRemote asks the user who typed the name of a server's skill about what it asks for, unless they have seen this
+// content. Without a yes only its text counts, see [agent.Review].
+func (t *Turn) showRemote(ctx context.Context, c agent.SkillCall) error {
+	k := c.Skill
+	if c.By != knack.ByUser || !wants(c.Asks) || t.hasSeen(k, c.Asks.Hash) || !t.mayAskAboutSkills() {
+		return nil
+	}
+	title := fmt.Sprintf("Let the skill %s have what it asks for?", plain.Line(k.Name))
+	q := Question{Title: title, Asker: AskerGate, Text: fmt.Sprintf("The MCP server %s sent it. It asks for: %s.",
+		plain.Line(k.Origin.Label), agent.DescribeAsks(c.Asks)),
+		Options: []Option{
+			{ID: OptionNo, Label: "no, only its text"},
+			{ID: gate.Always.String(), Label: "yes, while its text stays the same", Allow: true},
+		}}
+	if points, documents, hash := t.describeSkill(ctx, k); hash == c.Asks.Hash {
+		q.Points, q.Documents = points, documents
+	}
+	a, err := t.session.ask(ctx, hook.NoticePermission, title, q)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err == nil && !a.Declined && a.Option == gate.Always.String() {
+		t.recordSeen(k, c.Asks.Hash)
+	}
+	return nil
 }
 
 // earlierAnswer returns the user's earlier answer to the same question, if there is one. An answer applies
@@ -135,17 +195,18 @@ func (t *Turn) askAboutRules(ctx context.Context, k *knack.Skill, path string, a
 	return typed, typed, err
 }
 
-// describeSkill returns what the user should know about a skill that asks for something, and its text.
-func (t *Turn) describeSkill(ctx context.Context, k *knack.Skill) ([]gate.Reason, []Document) {
+// describeSkill returns what the user should know about a skill that asks for something, its text, and the hash of the
+// content.
+func (t *Turn) describeSkill(ctx context.Context, k *knack.Skill) (points []gate.Reason, text []Document, hash string) {
 	asks, err := k.Asks(ctx)
 	if err != nil {
-		return nil, nil // the call fails for the same reason
+		return nil, nil, "" // the call fails for the same reason
 	}
-	points := agent.PointsOf(asks, t.ineffective(k, asks.Grants))
+	points = agent.PointsOf(asks, t.ineffective(k, asks.Grants))
 	body, err := k.Body(ctx)
 	if err != nil || k.Path == "" {
-		return points, nil
+		return points, nil, asks.Hash
 	}
 	return points, []Document{{Title: "the text of the skill", Help: t.project.Short(k.Path), Text: body,
-		Name: "SKILL.md"}}
+		Name: "SKILL.md"}}, asks.Hash
 }

@@ -256,6 +256,7 @@ func (t *Turn) review(c agent.SkillCall) agent.Review {
 	r := agent.Review{Facts: facts, Ineffective: t.ineffective(k, c.Asks.Grants), Allowed: t.allowed(c.Asks.Grants)}
 	r.TextOnly = t.session.person == nil && t.session.Mode() != permission.Bypass && t.project.options.Trust &&
 		t.session.engine.isNew(k)
+	r.Unseen = k.Origin.Kind == knack.MCP && wants(c.Asks) && !t.hasSeen(k, c.Asks.Hash)
 	if t.hooks != nil && c.Asks.Hooks != nil {
 		r.Hooks = t.hooks.ofSkill(k, c.Asks.Hooks, c.Dir)
 	}
