@@ -2,13 +2,10 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/confine/permission"
-	"github.com/knack-agent/knack/engine/project/trust"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/gate"
@@ -25,7 +22,7 @@ func (t *Turn) admit(ctx context.Context, c agent.SkillCall) ([]string, error) {
 		return nil, err
 	}
 	if k.Origin.Kind == knack.MCP {
-		return nil, t.showRemote(ctx, c)
+		return nil, t.remote.show(ctx, c)
 	}
 	ineffective := t.ineffective(k, c.Asks.Grants)
 	if len(ineffective) == 0 || k.Origin.Trust != knack.Trusted {
@@ -51,7 +48,7 @@ func (t *Turn) admit(ctx context.Context, c agent.SkillCall) ([]string, error) {
 		}
 		return nil, nil
 	}
-	if !t.mayAskAboutSkills() {
+	if s.person == nil || !asksAboutSkills(s.Mode()) {
 		return nil, nil
 	}
 	canStore := p.options.Env.StateDir() != ""
@@ -78,62 +75,6 @@ func (t *Turn) admit(ctx context.Context, c agent.SkillCall) ([]string, error) {
 		}
 	}
 	return rules, nil
-}
-
-// mayAskAboutSkills reports whether the user can be asked what a skill may do.
-func (t *Turn) mayAskAboutSkills() bool {
-	switch mode := t.session.Mode(); {
-	case t.session.person == nil, mode == permission.DontAsk, mode == permission.Bypass, mode == permission.Plan:
-		return false
-	}
-	return true
-}
-
-// wants reports whether a skill asks for more than restrictions.
-func wants(a knack.Asks) bool {
-	a.Denies = nil
-	return !a.IsEmpty()
-}
-
-// hasSeen reports whether a person has seen, and agreed to, what a server's skill with this content asks for.
-func (t *Turn) hasSeen(k *knack.Skill, hash string) bool {
-	return hash != "" && t.project.trust.Granted(k.Path, hash, nil)
-}
-
-// recordSeen records that the user saw what a server's skill asks for, and agreed.
-func (t *Turn) recordSeen(k *knack.Skill, hash string) {
-	err := t.project.trust.Grant(k.Path, hash, nil)
-	if err != nil && !errors.Is(err, trust.ErrNoState) {
-		t.session.engine.addNotice(knack.Problem{Code: knack.CodeToolPattern, Severity: knack.Warn, Path: k.Path,
-			Message: "your answer could not be stored, so only the text of the skill counts: " + err.Error()})
-	}
-}
-
-// showRemote asks the user who typed the name of a server's skill about what it asks for, unless they have seen this
-// content. Without a yes only its text counts, see [agent.Review].
-func (t *Turn) showRemote(ctx context.Context, c agent.SkillCall) error {
-	k := c.Skill
-	if c.By != knack.ByUser || !wants(c.Asks) || t.hasSeen(k, c.Asks.Hash) || !t.mayAskAboutSkills() {
-		return nil
-	}
-	title := fmt.Sprintf("Let the skill %s have what it asks for?", plain.Line(k.Name))
-	q := Question{Title: title, Asker: AskerGate, Text: fmt.Sprintf("The MCP server %s sent it. It asks for: %s.",
-		plain.Line(k.Origin.Label), agent.DescribeAsks(c.Asks)),
-		Options: []Option{
-			{ID: OptionNo, Label: "no, only its text"},
-			{ID: gate.Always.String(), Label: "yes, while its text stays the same", Allow: true},
-		}}
-	if points, documents, hash := t.describeSkill(ctx, k); hash == c.Asks.Hash {
-		q.Points, q.Documents = points, documents
-	}
-	a, err := t.session.ask(ctx, hook.NoticePermission, title, q)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err == nil && !a.Declined && a.Option == gate.Always.String() {
-		t.recordSeen(k, c.Asks.Hash)
-	}
-	return nil
 }
 
 // earlierAnswer returns the user's earlier answer to the same question, if there is one. An answer applies

@@ -231,7 +231,7 @@ func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, err
 		}
 		if out.Choice != gate.No && out.Input == nil {
 			for hash, k := range seen {
-				s.Now().recordSeen(k, hash)
+				s.Now().remote.record(k, hash)
 			}
 		}
 	}

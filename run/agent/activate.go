@@ -55,11 +55,11 @@ func (r *run) invoke(ctx context.Context, in knack.Invocation) (act *knack.Activ
 
 // seen binds the call of a server's skill to the content that a person has seen. If nobody has, only its text counts,
 // and the problem says so: a rule for its name is no answer to what the server may write tomorrow.
-func (r *run) seen(s *knack.Skill, asks knack.Asks, in *knack.Invocation) *knack.Problem {
+func seen(review func(SkillCall) Review, s *knack.Skill, asks knack.Asks, in *knack.Invocation) *knack.Problem {
 	switch {
 	case s.Origin.Kind != knack.MCP || in.TextOnly:
 		return nil
-	case (asks.Hash != "" || s.Prompt != nil) && !r.review(SkillCall{Skill: s, By: in.By, Asks: asks}).Unseen:
+	case (asks.Hash != "" || s.Prompt != nil) && !review(SkillCall{Skill: s, By: in.By, Asks: asks}).Unseen:
 		in.Hash = cmp.Or(in.Hash, asks.Hash)
 		return nil
 	}
@@ -91,7 +91,7 @@ func (r *run) admit(ctx context.Context, s *knack.Skill, in *knack.Invocation) (
 	if len(in.Accepted) > 0 {
 		in.Hash = cmp.Or(in.Hash, asks.Hash)
 	}
-	return r.seen(s, asks, in), nil
+	return seen(r.review, s, asks, in), nil
 }
 
 // fillInvocation fills in the fields that the run knows.

@@ -256,7 +256,7 @@ func (r subAgents) preload(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		unseen = r.seen(s, asks, &inv)
+		unseen = seen(r.review, s, asks, &inv)
 	}
 	act, err := r.Skills.Catalog().Invoke(ctx, r.fillInvocation(inv))
 	if err != nil {
