@@ -123,18 +123,25 @@ func (r *Report) Err(ctx context.Context) error {
 		}
 		return stoppedByHook(r.End.Why)
 	}
-	if words, ok := unfinishedWords[r.End.Unfinished]; ok {
+	if words := unfinishedWords(r.End.Unfinished); words != "" {
 		return &Error{Err: errors.New(words)}
 	}
 	return nil
 }
 
-// unfinishedWords say why an answer is not one, and how to go on.
-var unfinishedWords = map[agent.Unfinished]string{
-	agent.AnswerCut:     "the answer is not complete: it reached the limit of the model (knack -c -p 'continue' goes on)",
-	agent.AnswerEmpty:   "the model gave no answer (knack -c -p 'continue' asks again)",
-	agent.AnswerPaused:  "the answer is not complete: the provider interrupted it (knack -c -p 'continue' goes on)",
-	agent.AnswerRefused: "the model refused to answer",
+// unfinishedWords says why an answer is not one, and how to go on; "": it is one.
+func unfinishedWords(why agent.Unfinished) string {
+	switch why {
+	case agent.AnswerCut:
+		return "the answer is not complete: it reached the limit of the model (knack -c -p 'continue' goes on)"
+	case agent.AnswerEmpty:
+		return "the model gave no answer (knack -c -p 'continue' asks again)"
+	case agent.AnswerPaused:
+		return "the answer is not complete: the provider interrupted it (knack -c -p 'continue' goes on)"
+	case agent.AnswerRefused:
+		return "the model refused to answer"
+	}
+	return ""
 }
 
 // Interrupted is the error for a turn whose context was cancelled: the cause of ctx if that is an [Error], otherwise

@@ -3,6 +3,7 @@ package permission
 import (
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/knack-agent/knack/confine/permission/internal/bash"
 )
@@ -44,7 +45,7 @@ func (j *judge) unknownFiles(c *bash.SimpleCommand, inKnown bool) {
 		return
 	}
 	name, named := c.Words[0].Value()
-	if named && opensNothing[path.Base(name)] {
+	if named && opensNothing()[path.Base(name)] {
 		return
 	}
 	for i := range c.Words {
@@ -63,7 +64,7 @@ func (j *judge) unknownFiles(c *bash.SimpleCommand, inKnown bool) {
 }
 
 // opensNothing are programs that open no file that their words name.
-var opensNothing = func() map[string]bool {
+var opensNothing = sync.OnceValue(func() map[string]bool {
 	all := map[string]bool{}
 	for _, name := range strings.Fields(`: [ alias basename bg break cd chdir continue declare dirname echo exit
 		export expr factor false fg getopts hash hostname id jobs kill let local logname nproc numfmt popd printenv printf
@@ -72,4 +73,4 @@ var opensNothing = func() map[string]bool {
 		all[name] = true
 	}
 	return all
-}()
+})

@@ -158,7 +158,7 @@ func (d *chatDecoder) ended(reason, native string) error {
 		return nil
 	}
 	for _, word := range []string{reason, native} {
-		if kind, ok := failures[strings.ToLower(word)]; ok {
+		if kind, ok := failure(strings.ToLower(word)); ok {
 			return &llm.Error{Kind: kind, Message: d.e.Info.ID + ": the server ended the answer with the reason " + word}
 		}
 	}
@@ -171,25 +171,29 @@ func (d *chatDecoder) ended(reason, native string) error {
 	return nil
 }
 
-// failures are finish reasons of answers that did not end by themselves, and whether another attempt can help.
-var failures = map[string]llm.ErrorKind{
-	"error":                         llm.Server,
-	"network_error":                 llm.Server,
-	"server_error":                  llm.Server,
-	"upstream_error":                llm.Server,
-	"abort":                         llm.Server, // vLLM, SGLang
-	"timeout":                       llm.Server,
-	"insufficient_system_resource":  llm.Overloaded, // DeepSeek
-	"model_context_window_exceeded": llm.Overflow,   // Z.ai
-	"context_length_exceeded":       llm.Overflow,
+// failure returns what kind of error a finish reason means, which says whether another attempt can help.
+func failure(reason string) (kind llm.ErrorKind, is bool) {
+	switch reason {
+	case "error", "network_error", "server_error", "upstream_error", "timeout", "abort": // abort: vLLM, SGLang
+		return llm.Server, true
+	case "insufficient_system_resource": // DeepSeek
+		return llm.Overloaded, true
+	case "model_context_window_exceeded", "context_length_exceeded": // the first: Z.ai
+		return llm.Overflow, true
+	}
+	return "", false
 }
 
-// stops are the finish reasons that do not mean the end of the turn.
-var stops = map[string]llm.StopReason{
-	"length": llm.MaxTokens, "max_tokens": llm.MaxTokens, "max_output_tokens": llm.MaxTokens, "model_length": llm.MaxTokens,
-	"content_filter": llm.Refusal, "content-filter": llm.Refusal, "safety": llm.Refusal, "refusal": llm.Refusal,
-	"recitation": llm.Refusal, "prohibited_content": llm.Refusal, "blocklist": llm.Refusal,
-	"sensitive": llm.Refusal, // Z.ai
+// stop returns what a finish reason means that is not the end of the turn; the zero value: it is the end.
+func stop(reason string) (why llm.StopReason) {
+	switch reason {
+	case "length", "max_tokens", "max_output_tokens", "model_length":
+		return llm.MaxTokens
+	case "content_filter", "content-filter", "safety", "refusal", "recitation", "prohibited_content", "blocklist",
+		"sensitive": // Z.ai
+		return llm.Refusal
+	}
+	return why
 }
 
 // reason takes the reasoning of an event. Some servers send the same text in several fields.
@@ -267,7 +271,7 @@ func (d *chatDecoder) End(emit func(llm.Event)) {
 		r.Message.Parts = append(r.Message.Parts, llm.Part{Call: call})
 		emit(llm.Event{Call: call}) // only now is it complete
 	}
-	switch stop := stops[d.finish]; {
+	switch stop := stop(d.finish); {
 	case stop != "":
 		r.Stop = stop
 	case len(calls) > 0: // for any finish reason that the server gives
