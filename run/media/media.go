@@ -103,8 +103,8 @@ func LeftOut(m *llm.Media, why error) string {
 	if name := oneLine(m.Name); name != "" {
 		what += " " + name
 	}
-	return fmt.Sprintf("[%s is left out: %s (%s, %s).]", what, oneLine(why.Error()), cmp.Or(oneLine(m.MIME), "unknown type"),
-		plain.Size(int64(len(m.Data))))
+	return fmt.Sprintf("[%s is left out: %s (%s, %s).]", what, oneLine(why.Error()),
+		cmp.Or(oneLine(m.MIME), "unknown type"), plain.Size(int64(len(m.Data))))
 }
 
 // oneLine shortens untrusted text to a piece of a line.
