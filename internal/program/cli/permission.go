@@ -12,6 +12,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part/web"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/tool"
@@ -89,7 +90,7 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 			if err != nil {
 				return err
 			}
-			subjects, err := callSubjects(c.Context(), ws, e.Project().WebTools(), args[0], json.RawMessage(args[1]))
+			subjects, err := callSubjects(c.Context(), ws, web.Tools(e.Project()), args[0], json.RawMessage(args[1]))
 			if err != nil {
 				return engine.Usagef("knack permission check bash '{\"command\":\"ls\"}'", "%w", err)
 			}
