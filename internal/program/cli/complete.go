@@ -8,7 +8,6 @@ import (
 
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine"
-	"github.com/knack-agent/knack/engine/part/web"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/llm/models"
 	"github.com/knack-agent/knack/run/tool/coding"
@@ -79,8 +78,7 @@ func completeTool(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	own := slices.Concat(coding.Tools(nil, coding.Options{Jobs: new(coding.Jobs)}), web.Tools(nil))
-	return own.Names(), cobra.ShellCompDirectiveNoFileComp
+	return toolsOutside(nil, nil, coding.Options{Jobs: new(coding.Jobs)}).Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeSession completes the sessions of the working directory, the latest first.
