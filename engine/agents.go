@@ -63,7 +63,7 @@ func (t *Turn) newAgentFunc(parent *gate.Gate, ws workspace.Workspace, at *isola
 		}
 		a.System = prompt.String()
 		files := s.parts.wrap(coding.Tools(ws, o), s.placeOf(at))
-		a.Tools = slices.Concat(files, s.web, t.host.Tools)
+		a.Tools = slices.Concat(files, s.shared, t.host.Tools)
 		if s.options.Tools != "" { // a definition cannot restore a tool that the user removed
 			a.Tools, _ = tool.Select(a.Tools, "", strings.Join(t.agent.Tools.Names(), ","))
 		}

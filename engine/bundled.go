@@ -23,19 +23,19 @@ func (p bundledSkills) prepended() map[string]func(context.Context, knack.Invoca
 	}
 	for _, x := range p.options.Parts {
 		for name, s := range x.Skills {
-			all[name] = text(func(knack.Invocation) string { return s.Text(p.Project) })
+			if s.Text != nil {
+				all[name] = text(func(knack.Invocation) string { return s.Text(p.Project) })
+			}
 		}
 	}
 	return all
 }
 
-// gateOpen reports whether a bundled skill with a gate is on because what it works with is there: a browser, a key
-// bindings file, or what its part says.
+// gateOpen reports whether a bundled skill with a gate is on because what it works with is there: a key bindings
+// file, or what its part says.
 func (p bundledSkills) gateOpen(skill string) bool {
 	set, env := &p.config.Settings, p.options.Env
 	switch skill {
-	case "browser":
-		return p.chromium() != ""
 	case "keybindings":
 		if set.Keybindings.Customize || env.ConfigDir() == "" {
 			return set.Keybindings.Customize
@@ -50,6 +50,9 @@ func (p bundledSkills) gateOpen(skill string) bool {
 	}
 	return false
 }
+
+// SkillClosed returns why a bundled skill cannot be used; "": it can.
+func (p *Project) SkillClosed(name string) string { return p.bundled.Closed(name) }
 
 func (p bundledSkills) settings(knack.Invocation) string {
 	var b strings.Builder

@@ -291,21 +291,3 @@ func (p *Project) localContext(dir string, git *permission.Git, box *sandbox.San
 		Confined: func() bool { return box != nil && box.Report().Level == sandbox.Complete },
 	}
 }
-
-// askFast sends one prompt to the fast model, outside the conversation. The model of the agent a
-// selects the provider.
-func askFast(ctx context.Context, a *agent.Agent, prompt string) (string, error) {
-	if a.Model == nil {
-		return "", errors.New("there is no model")
-	}
-	m, err := a.Resolve("fast")
-	if err != nil {
-		return "", err
-	}
-	req := &llm.Request{MaxTokens: 500, Messages: []llm.Message{{Role: llm.User, Parts: []llm.Part{llm.Text(prompt)}}}}
-	answer, err := llm.Ask(ctx, m, req)
-	if err != nil {
-		return "", err
-	}
-	return llm.TextOf(answer.Message.Parts), nil
-}

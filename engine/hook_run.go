@@ -18,6 +18,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/hook"
+	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/tool"
 )
 
@@ -31,7 +32,14 @@ func newHookRunner(s *Session, p *Project) (*hook.Runner, error) {
 		Run:     func(ctx context.Context, c hook.Process) (hook.Output, error) { return s.Now().runHook(ctx, c) },
 		Client:  c,
 		Guarded: &http.Client{Transport: guard.New(guard.Options{Open: p.config.Settings.Web.AllowPrivate})},
-		Model:   func(ctx context.Context, prompt string) (string, error) { return s.Now().AskFast(ctx, prompt) },
+		Model: func(ctx context.Context, prompt string) (string, error) {
+			m, err := s.Now().fastModel(ctx)
+			if err != nil {
+				return "", err
+			}
+			answer, _, err := llm.AskText(ctx, m, prompt, 500)
+			return answer, err
+		},
 		Fill: func(in *hook.Input) {
 			in.Dir, in.Mode = s.place.ws().Dir(), string(s.gate.Mode())
 			s.mu.Lock()
@@ -100,12 +108,12 @@ func (t *Turn) runHook(ctx context.Context, c hook.Process) (hook.Output, error)
 	return hook.Output{Code: exit.Code, Signal: exit.Signal, Stdout: out.buf.Bytes(), Stderr: errs.buf.Bytes()}, err
 }
 
-// AskFast sends one prompt to the fast model, outside the conversation, and returns its answer.
-func (t *Turn) AskFast(ctx context.Context, prompt string) (string, error) {
+// fastModel returns the fast model of the provider of the turn's model.
+func (t *Turn) fastModel(ctx context.Context) (llm.Model, error) {
 	if err := t.useModel(ctx); err != nil {
-		return "", err
+		return nil, err
 	}
-	return askFast(ctx, t.agent, prompt)
+	return t.agent.Resolve("fast")
 }
 
 // Tool finds a tool by name or alias among the session's tools, active or not, and all tools that the

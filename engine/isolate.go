@@ -12,6 +12,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine/project/worktree"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
@@ -25,6 +26,7 @@ type isolated struct {
 	agent  string // "": the session itself
 	tree   *worktree.Worktree
 	ws     *workspace.Local
+	box    *sandbox.Sandbox // nil: none
 	paths  permission.PathContext
 }
 
@@ -33,7 +35,7 @@ func (s *Session) placeOf(i *isolated) Place {
 	if i == nil {
 		return s.home()
 	}
-	return Place{Workspace: i.ws, Worktree: i.tree.Dir, Paths: func() permission.PathContext { return i.paths }}
+	return Place{Workspace: i.ws, Sandbox: i.box, Worktree: i.tree.Dir, Paths: func() permission.PathContext { return i.paths }}
 }
 
 // isolate makes a worktree for an agent, with a sandbox of its own: the directory beside, in which the agent that
@@ -83,7 +85,7 @@ func (e *Engine) isolatedIn(ctx context.Context, p *Project, tree *worktree.Work
 		i.end(ctx)
 		return nil, err
 	}
-	i.paths = p.localContext(i.ws.Dir(), git, box)
+	i.box, i.paths = box, p.localContext(i.ws.Dir(), git, box)
 	return i, nil
 }
 

@@ -3,14 +3,18 @@ package engine
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 )
@@ -36,12 +40,13 @@ type Part struct {
 // A PartSkill is what a part says about a bundled skill.
 type PartSkill struct {
 	Open func(*Project) bool   // whether the skill can be used; only if package bundled closes it by itself
-	Text func(*Project) string // it stands before that of the skill
+	Text func(*Project) string // it stands before that of the skill; nil: nothing does
 }
 
-// PartTools are the tools of a part. What a user chooses with SessionOptions.Tools applies to both.
+// PartTools are the tools of a part. What a user chooses with SessionOptions.Tools applies to all.
 type PartTools struct {
-	Listed   tool.Set // like the built-in tools
+	Shared   tool.Set // like the built-in tools, also for sub-agents
+	Listed   tool.Set // like the built-in tools, but sub-agents do not have them
 	Unlisted tool.Set // only if the user has chosen no tools; see [tool.Tool].Unlisted for when the model sees them
 }
 
@@ -69,6 +74,8 @@ type Live struct {
 	// Leave returns what the part does when the user ends the program, such as to ask something. It returns a text for
 	// the user, also if it fails. nil: nothing. It may be called often, to find out whether there is something to do.
 	Leave func() func(context.Context) string
+	// Problems are shown to the user when the session begins.
+	Problems []knack.Problem
 	// Close is called once, when the session ends, in the reverse order of the parts.
 	Close func() error
 	// Value is what the part offers to code that knows it: see [Session.Part].
@@ -84,6 +91,7 @@ type Asking struct {
 // A Place is where tools work: the workspace of a session, or the git worktree of one of its agents.
 type Place struct {
 	Workspace workspace.Workspace
+	Sandbox   *sandbox.Sandbox              // of its commands; nil: they run without one
 	Worktree  string                        // its directory; "": it is the workspace of the session
 	Paths     func() permission.PathContext // in which paths are judged there
 }
@@ -119,16 +127,39 @@ func (c *Conv) Interactive() bool { return c.session.Interactive() }
 // Ask asks the user. If there is nobody to ask, the error is ErrCannot.
 func (c *Conv) Ask(ctx context.Context, q Question) (Answer, error) { return c.session.Ask(ctx, q) }
 
-// AskFast sends one prompt to the fast model, outside the conversation, and returns its answer.
-func (c *Conv) AskFast(ctx context.Context, prompt string) (string, error) {
-	return c.session.Now().AskFast(ctx, prompt)
+// LastModel describes the model that was used last. Before the first turn it is the zero Info.
+func (c *Conv) LastModel() llm.Info { return c.session.modelInfo() }
+
+// FastModel returns the fast model of the provider that the session uses.
+func (c *Conv) FastModel(ctx context.Context) (llm.Model, error) {
+	return c.session.Now().fastModel(ctx)
 }
 
-// Secrets returns the texts that the conversation has read from secrets, or may have, and the keys in them.
-func (c *Conv) Secrets() (texts, keys []string) { return c.session.reads.textsAndKeys() }
+// ErrNoTool is the error for calling a tool that there is not, or not yet.
+var ErrNoTool = errors.New("there is no such tool")
 
-// Stranger explains why what is said may come from a stranger, such as a page of the web; "": it does not.
-func (c *Conv) Stranger() string { return strangersText(c.session.log) }
+// CallServer calls a tool of an MCP server, by its full name, without a question: the caller's own call was decided on.
+// It connects to the server before. The error is ErrNoTool if the server has no such tool.
+func (c *Conv) CallServer(ctx context.Context, name string, input any) (tool.Result, error) {
+	servers := c.session.servers
+	if server, _, ok := strings.Cut(strings.TrimPrefix(name, "mcp__"), "__"); ok {
+		if err := servers.Connect(ctx, server); err != nil {
+			return tool.Result{}, err
+		}
+	}
+	t, ok := servers.tools().Find(name)
+	if !ok {
+		return tool.Result{}, ErrNoTool
+	}
+	data, err := json.Marshal(input)
+	if err != nil {
+		return tool.Result{}, err
+	}
+	return tool.Call(ctx, tool.Set{*t}, llm.ToolCall{ID: "part", Name: t.Name, Input: data}, tool.AllowAll, nil), nil
+}
+
+// Reads returns what the conversation has read.
+func (c *Conv) Reads() *Reads { return &c.session.reads }
 
 // Mode returns the permission mode.
 func (c *Conv) Mode() permission.Mode { return c.session.Mode() }
@@ -148,7 +179,9 @@ func (c *Conv) Changed() { c.session.changed() }
 func (c *Conv) Before() any { return c.before }
 
 // home is the place where the session began to work.
-func (s *Session) home() Place { return Place{Workspace: s.ws, Paths: s.engine.PathContext} }
+func (s *Session) home() Place {
+	return Place{Workspace: s.ws, Sandbox: s.engine.box, Paths: s.engine.PathContext}
+}
 
 // Part returns what the part of this name offers in the session, its Live.Value; nil: there is no such part, or it is
 // off.
@@ -216,10 +249,22 @@ func (all liveParts) tools() (sum PartTools) {
 	for _, p := range all {
 		if p.Tools != nil {
 			t := p.Tools()
+			sum.Shared = append(sum.Shared, t.Shared...)
 			sum.Listed, sum.Unlisted = append(sum.Listed, t.Listed...), append(sum.Unlisted, t.Unlisted...)
 		}
 	}
 	return sum
+}
+
+// listed returns the names of those that a session has which chooses none.
+func (t PartTools) listed() []string { return append(t.Shared.Names(), t.Listed.Names()...) }
+
+// problems returns what the parts tell the user when the session begins.
+func (all liveParts) problems() (list []knack.Problem) {
+	for _, p := range all {
+		list = append(list, p.Problems...)
+	}
+	return list
 }
 
 // prompts returns what the parts add to the system prompt.

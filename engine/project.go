@@ -18,7 +18,6 @@ import (
 	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/engine/project/instructions"
 	"github.com/knack-agent/knack/engine/project/trust"
-	"github.com/knack-agent/knack/internal/leaf/chromium"
 	"github.com/knack-agent/knack/internal/leaf/layout"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/similar"
@@ -65,7 +64,6 @@ type Project struct {
 
 	passedOver func() []knack.Problem // see searchOthers; computed once
 	known      func() known           // computed once
-	chromium   func() string          // the browser that is installed, looked for once; "": none
 }
 
 // Load reads what a directory provides. It opens no model or workspace, and reads no skill.
@@ -74,7 +72,6 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	p.own.project, p.foreign.project, p.servers.project = p, p, p
 	p.passedOver = sync.OnceValue(func() []knack.Problem { return searchOthers(p) })
 	p.known = sync.OnceValue(func() known { return knownOf(o.Parts) })
-	p.chromium = sync.OnceValue(func() string { return chromium.Find(o.Env.Get) })
 	env := o.Env
 	var err error
 	if o.Dir == "" {

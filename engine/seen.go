@@ -74,8 +74,8 @@ func (s *seen) all() (paths []string, web string) {
 	return slices.Collect(maps.Keys(s.files)), s.web
 }
 
-// reads is what a session knows about what it has read.
-type reads struct {
+// Reads is what a session knows about what it has read. Its methods may be called by any goroutine.
+type Reads struct {
 	session *Session
 
 	mu    sync.Mutex
@@ -86,7 +86,7 @@ type reads struct {
 }
 
 // permitted registers what a call that is about to run may read.
-func (r *reads) permitted(record gate.Record) {
+func (r *Reads) permitted(record gate.Record) {
 	permit, p := record.Permit, r.session.engine.Project()
 	var paths []string
 	for _, j := range record.Decision.Subjects {
@@ -123,7 +123,7 @@ func (r *reads) permitted(record gate.Record) {
 }
 
 // opened registers files of secrets, and notes their paths in the log.
-func (r *reads) opened(paths []string) {
+func (r *Reads) opened(paths []string) {
 	if len(paths) == 0 {
 		return
 	}
@@ -146,7 +146,7 @@ func (r *reads) opened(paths []string) {
 }
 
 // readWeb notes how the session may have read from the web, once.
-func (r *reads) readWeb(why string) {
+func (r *Reads) readWeb(why string) {
 	r.session.jobs.seen.addWeb(why)
 	r.readNoted()
 	r.mu.Lock()
@@ -159,7 +159,7 @@ func (r *reads) readWeb(why string) {
 }
 
 // readNoted reads what the log of a resumed session says, once, and registers the files that it names as they are now.
-func (r *reads) readNoted() {
+func (r *Reads) readNoted() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.known {
@@ -180,7 +180,7 @@ func (r *reads) readNoted() {
 
 // register reads a file of secrets, unless it has not changed since or the files take up this part of what may be
 // registered already.
-func (r *reads) register(path string, part int) {
+func (r *Reads) register(path string, part int) {
 	ctx, cancel := context.WithTimeout(context.Background(), resolveTime)
 	defer cancel()
 	seen := &r.session.jobs.seen
@@ -219,7 +219,7 @@ func (r *reads) register(path string, part int) {
 }
 
 // secretFiles returns those of some paths that are secrets, and the files of secrets in directories among them.
-func (r *reads) secretFiles(paths []string) (found []string) {
+func (r *Reads) secretFiles(paths []string) (found []string) {
 	place := r.session.engine.pathContext(r.session.engine.Project())
 	secret := func(path string) bool {
 		return place.Secret(path) || place.Resolve == nil && place.Secret(realPath(path))
@@ -262,7 +262,7 @@ func filesIn(dir string, most int, want func(name string) bool) (found []string)
 }
 
 // sandbox returns the sandbox of commands; nil: there is none. local means that they run on this machine.
-func (r *reads) sandbox() (box *sandbox.Sandbox, local bool) {
+func (r *Reads) sandbox() (box *sandbox.Sandbox, local bool) {
 	r.session.engine.mu.Lock()
 	defer r.session.engine.mu.Unlock()
 	_, local = r.session.ws.(*workspace.Local)
@@ -270,7 +270,7 @@ func (r *reads) sandbox() (box *sandbox.Sandbox, local bool) {
 }
 
 // hidesNothing reports whether commands on this machine run without a sandbox that hides secrets.
-func (r *reads) hidesNothing() bool {
+func (r *Reads) hidesNothing() bool {
 	box, local := r.sandbox()
 	if !local {
 		return false
@@ -279,7 +279,7 @@ func (r *reads) hidesNothing() bool {
 }
 
 // allSecrets returns the secrets of the project, and the usual ones of the user, the first time that it is called.
-func (r *reads) allSecrets() []string {
+func (r *Reads) allSecrets() []string {
 	seen := &r.session.jobs.seen
 	seen.mu.Lock()
 	known := seen.wide
@@ -302,7 +302,7 @@ func (r *reads) allSecrets() []string {
 // registerUnopened registers the keys and passwords in the project that a command may have read although nobody opened
 // their files: no sandbox hides keys there, and git prints the .env files that it has stored. A repository full of such
 // files leaves room for those that the user opens.
-func (r *reads) registerUnopened() {
+func (r *Reads) registerUnopened() {
 	ws, local := r.session.ws.(*workspace.Local)
 	if !local {
 		return
@@ -344,10 +344,10 @@ func inRepository(dir string) bool {
 func hidesSecrets(r sandbox.Report) bool { return r.Backend == "sandbox-exec" }
 
 // connected notes that a command of the session has reached a host.
-func (r *reads) connected(host string) { r.readWeb("a command of this session has reached " + host) }
+func (r *Reads) connected(host string) { r.readWeb("a command of this session has reached " + host) }
 
 // hookReached notes that a hook's command reads from the web: what it says then comes from there.
-func (r *reads) hookReached(h *hook.Hook) {
+func (r *Reads) hookReached(h *hook.Hook) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.hooks == nil {
@@ -361,7 +361,7 @@ func hookKey(h *hook.Hook) string {
 }
 
 // hookTold is called when a hook has answered with text for the model.
-func (r *reads) hookTold(h *hook.Hook) {
+func (r *Reads) hookTold(h *hook.Hook) {
 	r.mu.Lock()
 	reached := h.Type == hook.OfHTTP || r.hooks[hookKey(h)]
 	r.mu.Unlock()
@@ -372,7 +372,7 @@ func (r *reads) hookTold(h *hook.Hook) {
 
 // hookReads reports whether a hook that no sandbox watches names a program that reads from the web, in its command or
 // in a script that this runs.
-func (r *reads) hookReads(c hook.Process, asUser bool) bool {
+func (r *Reads) hookReads(c hook.Process, asUser bool) bool {
 	if !asUser && r.netConfined() {
 		return false
 	}
@@ -390,14 +390,14 @@ func (r *reads) hookReads(c hook.Process, asUser bool) bool {
 }
 
 // netConfined reports whether a sandbox sees which hosts commands reach.
-func (r *reads) netConfined() bool {
+func (r *Reads) netConfined() bool {
 	box, local := r.sandbox()
 	return local && box != nil && box.Report().Level != sandbox.None
 }
 
 // unconfinedWeb explains why command lines that run without a sandbox may read from the web; "": they do not, or a
 // sandbox sees what they reach.
-func (r *reads) unconfinedWeb(lines []string) string {
+func (r *Reads) unconfinedWeb(lines []string) string {
 	if r.netConfined() {
 		return ""
 	}
@@ -472,17 +472,23 @@ func readsNetwork(line string) bool {
 	return false
 }
 
-// secretTexts returns the texts that the session has read from secrets, or may have.
-func (r *reads) secretTexts() []string {
+// Secrets returns the texts that the session has read from secrets, or may have, and the keys and passwords in them.
+func (r *Reads) Secrets() (texts, keys []string) {
 	texts, files := r.texts()
-	return append(texts, files...)
+	for _, text := range texts {
+		keys = append(keys, secrets.Values(text))
+	}
+	return append(texts, files...), append(keys, files...)
 }
 
-// marks returns what the session has read, for work that leaves it with a prompt: a task of a batch, or a schedule. Its
+// Stranger explains why what is said may come from a stranger, such as a page of the web; "": it does not.
+func (r *Reads) Stranger() string { return strangersText(r.session.log) }
+
+// Marks returns what the session has read, for work that leaves it with a prompt: a task of a batch, or a schedule. Its
 // run reads the files again; neither the queue nor a log gets their content.
-func (r *reads) marks(prompt string) session.Seen {
-	carries := secrets.Found(prompt, r.secretTexts())
-	seen := session.Seen{Web: strangersText(r.session.log), Prompt: carries}
+func (r *Reads) Marks(prompt string) session.Seen {
+	known, _ := r.Secrets()
+	seen := session.Seen{Web: r.Stranger(), Prompt: secrets.Found(prompt, known)}
 	r.mu.Lock()
 	paths := maps.Clone(r.paths)
 	r.mu.Unlock()
@@ -514,17 +520,8 @@ func (s *Session) Inherit(seen session.Seen) {
 	}
 }
 
-// textsAndKeys returns the same texts, and the keys and passwords in them.
-func (r *reads) textsAndKeys() (texts, keys []string) {
-	texts, files := r.texts()
-	for _, text := range texts {
-		keys = append(keys, secrets.Values(text))
-	}
-	return append(texts, files...), append(keys, files...)
-}
-
 // texts returns the results of calls that read secrets, and the values in files that were opened.
-func (r *reads) texts() (texts, files []string) {
+func (r *Reads) texts() (texts, files []string) {
 	place := r.session.engine.pathContext(r.session.engine.Project())
 	secret := map[string]bool{} // calls that read one
 	size := 0

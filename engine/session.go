@@ -29,7 +29,6 @@ import (
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/run/tool/batch"
-	"github.com/knack-agent/knack/run/tool/browser"
 	"github.com/knack-agent/knack/run/tool/coding"
 	"github.com/knack-agent/knack/run/tool/schedule"
 )
@@ -56,16 +55,15 @@ type Session struct {
 	memory       *coding.Memory // what the conversation knows about files
 	coding       coding.Options // of the session's tools
 	files        tool.Set       // all of the session's own tools, active or not
-	web          tool.Set       // web_fetch and web_search
-	browser      *browser.Browser
-	active       tool.Set // the active ones among them
-	unlisted     tool.Set // tools that the model may call but that are not listed for it
-	removedTools []string // tools that the agent would add but must not
+	shared       tool.Set       // those of parts that sub-agents have too
+	active       tool.Set       // the active ones among them
+	unlisted     tool.Set       // tools that the model may call but that are not listed for it
+	removedTools []string       // tools that the agent would add but must not
 	servers      *Servers
 	queue        queue
 	parts        liveParts
 	place        place // where its tools work
-	reads        reads
+	reads        Reads
 
 	mu            sync.Mutex
 	system        string
@@ -186,6 +184,7 @@ func (e *Engine) start(ctx context.Context, person Person, o SessionOptions, log
 	if s.parts, err = openParts(ctx, s, from); err != nil {
 		return nil, errors.Join(err, s.jobs.release())
 	}
+	s.problems = append(s.problems, s.parts.problems()...)
 	s.setTools(p)
 	s.setSystem(p)
 	s.place.follow(ctx)
@@ -226,9 +225,9 @@ func (s *Session) setTools(p *Project) {
 	if s.person != nil {
 		s.coding.Ask = s.askTool
 	}
-	s.web = s.webTools(p)
 	own := s.parts.tools()
-	s.files = slices.Concat(s.place.wrap(s.parts.wrap(coding.Tools(s.ws, s.coding), s.home())), s.web, own.Listed)
+	s.shared = own.Shared
+	s.files = slices.Concat(s.place.wrap(s.parts.wrap(coding.Tools(s.ws, s.coding), s.home())), s.shared, own.Listed)
 	base := p.known().defaults
 	spec, skill := cutSkillTerm(s.options.Tools)
 	chosen, problems := tool.Select(withAgent(s.files), base, coding.Choice(spec, base))
@@ -247,16 +246,16 @@ func (s *Session) setTools(p *Project) {
 	}
 	s.active = chosen
 	if s.options.Tools == "" {
-		s.unlisted = append(own.Unlisted, browserTools(s, p)...)
+		s.unlisted = own.Unlisted
 		if s.engine.git != nil {
 			s.unlisted = append(s.unlisted, worktreeTools(&s.place)...)
 		}
 		// Schedules and batches run on this machine.
 		if k := p.options.Schedules; k != nil && s.engine.git != nil {
-			s.unlisted = append(s.unlisted, schedule.Tools(k, p.dir, s.reads.marks)...)
+			s.unlisted = append(s.unlisted, schedule.Tools(k, p.dir, s.reads.Marks)...)
 		}
 		if k := p.options.Batches; k != nil && s.engine.git != nil {
-			s.unlisted = append(s.unlisted, batch.Tools(k, p.dir, s.reads.marks)...)
+			s.unlisted = append(s.unlisted, batch.Tools(k, p.dir, s.reads.Marks)...)
 		}
 	}
 	s.active = slices.DeleteFunc(slices.Clone(chosen), func(t tool.Tool) bool {
@@ -619,7 +618,7 @@ func (s *Session) Close() error {
 	if cancel != nil {
 		cancel(ErrClosed)
 	}
-	err = errors.Join(err, s.jobs.release(), s.browser.Close(), s.servers.close())
+	err = errors.Join(err, s.jobs.release(), s.servers.close())
 	s.engine.mu.Lock()
 	delete(s.engine.sessions, s)
 	s.engine.mu.Unlock()

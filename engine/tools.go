@@ -14,10 +14,8 @@ import (
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/run/tool/batch"
-	"github.com/knack-agent/knack/run/tool/browser"
 	"github.com/knack-agent/knack/run/tool/coding"
 	"github.com/knack-agent/knack/run/tool/schedule"
-	"github.com/knack-agent/knack/run/tool/web"
 )
 
 // KnownTools returns the tools of the engine and of parts, for rules, hooks and front ends. They have no workspace and
@@ -27,7 +25,7 @@ func KnownTools(parts ...Part) tool.Set {
 	for _, p := range parts {
 		if p.Known != nil {
 			t := p.Known()
-			all = append(append(all, t.Listed...), t.Unlisted...)
+			all = slices.Concat(all, t.Shared, t.Listed, t.Unlisted)
 		}
 	}
 	return all
@@ -36,8 +34,6 @@ func KnownTools(parts ...Part) tool.Set {
 // coreTools are those of KnownTools that no part has.
 var coreTools = sync.OnceValue(func() tool.Set {
 	return slices.Concat(coding.Tools(nil, coding.Options{Jobs: &coding.Jobs{}}),
-		web.Tools(web.Options{Search: web.EngineFunc(nil)}),
-		browser.New(browser.Options{}).Tools(),
 		agent.Tools(), mcp.KnownTools(), schedule.Tools(nil, "", nil), batch.Tools(nil, "", nil),
 		worktreeTools(nil))
 })
@@ -51,10 +47,10 @@ type known struct {
 func (k known) names() []string { return k.tools.AllNames() }
 
 func knownOf(parts []Part) known {
-	names := []string{coding.Names(), "Agent", web.FetchName, web.SearchName}
+	names := []string{coding.Names(), "Agent"}
 	for _, x := range parts {
 		if x.Known != nil {
-			names = append(names, x.Known().Listed.Names()...)
+			names = append(names, x.Known().listed()...)
 		}
 	}
 	return known{KnownTools(parts...), strings.Join(names, ",")}

@@ -8,9 +8,11 @@ import (
 	"sync"
 
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part/browser"
 	"github.com/knack-agent/knack/engine/part/memory"
 	"github.com/knack-agent/knack/engine/part/plan"
 	"github.com/knack-agent/knack/engine/part/undo"
+	"github.com/knack-agent/knack/engine/part/web"
 	"github.com/knack-agent/knack/run/tool"
 )
 
@@ -19,6 +21,8 @@ func All() []engine.Part {
 	return []engine.Part{
 		undo.Part(),
 		plan.Part(),
+		web.Part(),
+		browser.Part(),
 		memory.Part(),
 	}
 }

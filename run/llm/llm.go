@@ -46,6 +46,16 @@ func Ask(ctx context.Context, m Model, req *Request) (*Response, error) {
 	return nil, &Error{Kind: Broken, Message: "the model's stream ended before its answer did"}
 }
 
+// AskText sends one prompt of the user, and returns the text of the answer and what it costs. maxTokens limits the answer.
+func AskText(ctx context.Context, m Model, prompt string, maxTokens int) (string, Spend, error) {
+	answer, err := Ask(ctx, m, &Request{MaxTokens: maxTokens,
+		Messages: []Message{{Role: User, Parts: []Part{Text(prompt)}}}})
+	if err != nil {
+		return "", Spend{}, err
+	}
+	return TextOf(answer.Message.Parts), SpendOf(m, answer.Usage), nil
+}
+
 // OnSent returns a context for one request. sent is called when the request was written to the
 // connection, before the answer comes; for each attempt, and by any goroutine. It must return at once.
 // A Model that does not use HTTP does not call it.

@@ -18,6 +18,7 @@ import (
 	commands "github.com/knack-agent/knack/engine/command"
 	"github.com/knack-agent/knack/internal/leaf/outfile"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/tool/memory"
 )
 
@@ -277,7 +278,12 @@ func (m live) propose(ctx context.Context) (engine.Reply, error) {
 	if len(typed) == 0 {
 		return engine.Reply{Text: "there is nothing to remember yet"}, nil
 	}
-	answer, err := m.AskFast(ctx, proposeText+"\n<messages>\n"+strings.Join(typed, "\n---\n")+"\n</messages>")
+	fast, err := m.FastModel(ctx)
+	if err != nil {
+		return engine.Reply{}, err
+	}
+	answer, _, err := llm.AskText(ctx, fast, proposeText+"\n<messages>\n"+strings.Join(typed, "\n---\n")+"\n</messages>",
+		500)
 	if err != nil {
 		return engine.Reply{}, err
 	}
@@ -296,7 +302,7 @@ func (m live) propose(ctx context.Context) (engine.Reply, error) {
 		return engine.Reply{Text: "nothing worth a note was found"}, nil
 	}
 	var said []string
-	warning := m.Stranger()
+	warning := m.Reads().Stranger()
 	for i, text := range proposals {
 		title := "Remember this?"
 		if len(proposals) > 1 {

@@ -93,7 +93,7 @@ func notAlphanumeric(path string) string {
 
 // options returns the options of the tool for the notes.
 func (m live) options(n notes) memory.Options {
-	return memory.Options{User: n.User, Project: n.Project, Secrets: m.Secrets, Untrusted: m.Stranger}
+	return memory.Options{User: n.User, Project: n.Project, Secrets: m.Reads().Secrets, Untrusted: m.Reads().Stranger}
 }
 
 // tools returns the tool for notes, if the setting memory.auto turns it on.

@@ -78,8 +78,7 @@ func completeTool(_ *cobra.Command, args []string, _ string) ([]string, cobra.Sh
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	own := slices.Concat(coding.Tools(nil, coding.Options{Jobs: new(coding.Jobs)}), new(engine.Project).WebTools())
-	return own.Names(), cobra.ShellCompDirectiveNoFileComp
+	return toolsOutside(nil, nil, coding.Options{Jobs: new(coding.Jobs)}).Names(), cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeSession completes the sessions of the working directory, the latest first.

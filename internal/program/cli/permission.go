@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/engine"
+	"github.com/knack-agent/knack/engine/part/web"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/tool"
@@ -89,7 +89,7 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 			if err != nil {
 				return err
 			}
-			subjects, err := callSubjects(c.Context(), ws, e.Project().WebTools(), args[0], json.RawMessage(args[1]))
+			subjects, err := callSubjects(c.Context(), ws, e.Project(), args[0], json.RawMessage(args[1]))
 			if err != nil {
 				return engine.Usagef("knack permission check bash '{\"command\":\"ls\"}'", "%w", err)
 			}
@@ -121,9 +121,9 @@ The exit code is 0 for allow and 3 for ask and deny.`,
 // callSubjects returns the subjects that the rules decide on for a call. For a tool that is
 // not ours, this is just the tool's name.
 func callSubjects(
-	ctx context.Context, ws workspace.Workspace, web tool.Set, name string, input json.RawMessage,
+	ctx context.Context, ws workspace.Workspace, p *engine.Project, name string, input json.RawMessage,
 ) ([]permission.Subject, error) {
-	tools := slices.Concat(coding.Tools(ws, coding.Options{Jobs: new(coding.Jobs)}), web, agent.Tools())
+	tools := append(toolsOutside(ws, p, coding.Options{Jobs: new(coding.Jobs)}), agent.Tools()...)
 	t, ok := tools.Find(name)
 	if !ok {
 		return []permission.Subject{{Kind: permission.Kind(name), Tool: name}}, nil
@@ -132,8 +132,13 @@ func callSubjects(
 	if err := json.Unmarshal(input, &object); err != nil {
 		return nil, fmt.Errorf("%s input must be a JSON object: %w", t.Name, err)
 	}
-	p := t.Propose("", t.Decode(input))
-	return p.SubjectsFor(ctx, p.Input)
+	call := t.Propose("", t.Decode(input))
+	return call.SubjectsFor(ctx, call.Input)
+}
+
+// toolsOutside returns the tools that need no conversation. A nil project has no settings.
+func toolsOutside(ws workspace.Workspace, p *engine.Project, o coding.Options) tool.Set {
+	return append(coding.Tools(ws, o), web.Tools(p)...)
 }
 
 // errSilent ends the program with an exit code and no message, because everything was already

@@ -40,8 +40,7 @@ func toolListCommand() *cobra.Command {
 				return err
 			}
 			defer ws.Close()
-			tools, problems := tool.Select(slices.Concat(coding.Tools(ws,
-				coding.Options{Jobs: new(coding.Jobs)}), new(engine.Project).WebTools()), coding.All,
+			tools, problems := tool.Select(toolsOutside(ws, nil, coding.Options{Jobs: new(coding.Jobs)}), coding.All,
 				coding.Choice(choice, coding.All))
 			for _, p := range problems {
 				fmt.Fprintf(c.ErrOrStderr(), "knack: %s: %s. %s\n", p.Severity, p, p.Hint)
@@ -109,11 +108,10 @@ code is 1 if the result is an error.`,
 			if err != nil {
 				return err
 			}
-			tools, problems := tool.Join(coding.Tools(ws, coding.Options{Timeout: 2 * time.Minute, Jobs: &jobs}),
-				e.Project().WebTools())
+			tools := toolsOutside(ws, e.Project(), coding.Options{Timeout: 2 * time.Minute, Jobs: &jobs})
 			res := tool.Call(ctx, tools, llm.ToolCall{ID: "1", Name: args[0], Input: json.RawMessage(args[1])}, g, nil)
-			problems = append(problems, e.Notices()...) // such as what the sandbox does not enforce here
-			if err := writeJSON(c.OutOrStdout(), newToolOutput(res, problems)); err != nil {
+			// Notices say, for example, what the sandbox does not enforce here.
+			if err := writeJSON(c.OutOrStdout(), newToolOutput(res, e.Notices())); err != nil {
 				return err
 			}
 			if ctx.Err() != nil {
