@@ -127,7 +127,7 @@ func (t *Turn) serversOf(d *agent.Definition) agent.Servers {
 	}
 	origin := serverOrigin(d.Origin)
 	place := cmp.Or(d.Path, "the agent "+d.Name)
-	servers, problems := mcp.Parse(d.MCPServers, origin, place)
+	servers, problems := p.permitted(mcp.Parse(d.MCPServers, origin, place))
 	for _, problem := range problems {
 		s.engine.addNoticeOnce(problem)
 	}

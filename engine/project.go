@@ -141,6 +141,14 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	if err != nil {
 		return nil, &Error{Err: err, Hint: "knack help settings", Exit: ExitUsage}
 	}
+	if at, ok := p.config.HeldBy("disableSideloadFlags"); ok {
+		for flag, given := range map[string]int{"--plugin-dir": len(o.Plugins), "--agents": len(o.Agents),
+			"--mcp-config": len(o.MCPConfig)} {
+			if given > 0 {
+				return nil, Usagef("", "%s is refused: disableSideloadFlags is set in %s", flag, plain.Line(at.Path))
+			}
+		}
+	}
 	for _, dir := range p.Roots() {
 		if err := p.checkRoot(dir); err != nil {
 			return nil, err
