@@ -139,7 +139,7 @@ func (t *hookSet) ofSkill(k *knack.Skill, text json.RawMessage, dir string) []ho
 	case isProjects(k):
 		by = permission.Project
 	}
-	return t.verified(t.project.restricted(by, found))
+	return t.verified(restricted(t.project.config, by, found))
 }
 
 // ofAgent returns the hooks of an agent's definition.
@@ -147,7 +147,7 @@ func (t *hookSet) ofAgent(d *agent.Definition) []hook.Hook {
 	if d.Hooks == nil {
 		return nil
 	}
-	return t.verified(t.project.restricted(permission.User, agentHooks(d.Name, d.Hooks)))
+	return t.verified(restricted(t.project.config, permission.User, agentHooks(d.Name, d.Hooks)))
 }
 
 // verified makes each hook verify what it would run.
@@ -389,7 +389,7 @@ func (p *Project) readHooks() (err error) {
 		return err
 	}
 	for i := range p.hooks {
-		p.restricted(permission.Origin(p.hooks[i].Origin), p.hooks[i:i+1])
+		restricted(p.config, permission.Origin(p.hooks[i].Origin), p.hooks[i:i+1])
 	}
 	p.hooks = slices.Concat(p.plugins.builtinHooks(), p.plugins.hooks(), p.hooks)
 	for i := range p.hooks {
@@ -405,13 +405,13 @@ func (p *Project) readHooks() (err error) {
 
 // restricted returns those of the hooks of an origin that the settings let run. One that would post to an address that
 // they do not let it post to fails.
-func (p *Project) restricted(by permission.Origin, hooks []hook.Hook) []hook.Hook {
-	if !p.config.RunsHooks(by) {
+func restricted(c *config.Config, by permission.Origin, hooks []hook.Hook) []hook.Hook {
+	if !c.RunsHooks(by) {
 		return nil
 	}
 	for i := range hooks {
 		if h := &hooks[i]; h.Type == hook.OfHTTP {
-			if err := p.config.HookURL(by, h.URL); err != nil {
+			if err := c.HookURL(by, h.URL); err != nil {
 				h.Forbid(err.Error())
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine/plugin"
+	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/agent"
@@ -424,15 +425,15 @@ func (s *Plugins) hooks() (all []hook.Hook) {
 					}
 				}
 			}
-			all = append(all, s.project.restricted(s.enabledBy(x.id), found)...)
+			all = append(all, restricted(s.project.config, enabledBy(s.project.config, x.id), found)...)
 		}
 	}
 	return all
 }
 
 // enabledBy returns who has turned a plugin on: an administrator, or else a user.
-func (s *Plugins) enabledBy(id string) permission.Origin {
-	if at := s.project.config.Where("enabledPlugins." + id); len(at) > 0 && at[0].Origin == permission.Managed {
+func enabledBy(c *config.Config, id string) permission.Origin {
+	if at := c.Where("enabledPlugins." + id); len(at) > 0 && at[0].Origin == permission.Managed {
 		return permission.Managed
 	}
 	return permission.User

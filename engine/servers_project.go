@@ -17,6 +17,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/internal/leaf/fastjson"
 	"github.com/knack-agent/knack/internal/leaf/jsonc"
 	"github.com/knack-agent/knack/internal/leaf/layout"
@@ -45,25 +46,22 @@ type definedServers struct {
 // the one with the highest precedence. The problems are about servers that are left out.
 func (p *Project) Servers() ([]mcp.Server, []knack.Problem) {
 	d := &p.servers
-	d.once.Do(func() { d.all, d.problems = d.find() })
+	d.once.Do(func() {
+		all, problems := d.find()
+		d.all, d.problems = permitted(p.config, all, problems)
+	})
 	return d.all, d.problems
 }
 
-// find returns the servers that are defined and permitted.
-func (d *definedServers) find() ([]mcp.Server, []knack.Problem) {
-	all, problems := d.defined()
-	return d.project.permitted(all, problems)
-}
-
 // permitted leaves out the servers that the settings, or a file managed-mcp.json, do not permit.
-func (p *Project) permitted(all []mcp.Server, problems []knack.Problem) ([]mcp.Server, []knack.Problem) {
+func permitted(c *config.Config, all []mcp.Server, problems []knack.Problem) ([]mcp.Server, []knack.Problem) {
 	_, _, only := ofManaged(sources.ManagedDirs(runtime.GOOS))
 	all = slices.DeleteFunc(all, func(s mcp.Server) bool {
 		var command []string
 		if s.Command != "" {
 			command = append([]string{s.Command}, s.Args...)
 		}
-		err := p.config.Server(s.Origin, s.Name, command, s.URL)
+		err := c.Server(s.Origin, s.Name, command, s.URL)
 		if only && s.Origin != permission.Managed {
 			err = errors.New("the administrator's managed-mcp.json permits no others")
 		}
@@ -103,9 +101,9 @@ func ofManaged(dirs []string) (servers []mcp.Server, problems []knack.Problem, o
 	return servers, problems, only
 }
 
-// defined reads the definitions in order of precedence: the administrator's, those of the command line, the user's, the
+// find reads the definitions in order of precedence: the administrator's, those of the command line, the user's, the
 // project's. A project cannot define a server with a name that someone else has defined.
-func (d *definedServers) defined() ([]mcp.Server, []knack.Problem) {
+func (d *definedServers) find() ([]mcp.Server, []knack.Problem) {
 	p := d.project
 	var all []mcp.Server
 	var problems []knack.Problem
