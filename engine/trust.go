@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -89,6 +91,15 @@ type TrustReport struct {
 	Unread  error       `json:"-"`     // what could not be read; the rest is valid even then
 
 	approvals *trust.Project
+}
+
+// Content returns a hash of everything that the report lists, for a trust that is to end when any of it changes.
+func (r TrustReport) Content() string {
+	sum := sha256.New()
+	for _, it := range r.Items {
+		fmt.Fprintf(sum, "%q %q %s %q\n", it.Kind, it.Path, it.Hash, it.Target)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // TrustReport reads what the directory contains now, which may be more than what was there when p was loaded.

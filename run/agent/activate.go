@@ -16,6 +16,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/gate"
 	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/media"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 )
@@ -143,7 +144,7 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by session.Ca
 	state := r.log.State()
 	a := session.Activation{
 		Skill: act.Skill.Name, Args: act.Args, By: by, Call: call, Hash: hash,
-		Notice: act.Notice, Prompt: act.Prompt, Parts: in.Parts, Touched: in.Touched,
+		Notice: act.Notice, Prompt: act.Prompt, Parts: media.Parts(in.Parts), Touched: in.Touched,
 		Grants: act.Grants, Denies: act.Denies, Model: act.Model, Effort: act.Effort,
 		Retain: act.Skill.Retain, Tokens: tokens(act.Prompt), Present: state.Text(hash),
 		Hooks: act.Hooks, Dir: act.Dir, Sandbox: act.Sandbox,
@@ -156,6 +157,7 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by session.Ca
 	for _, p := range act.Images {
 		a.Images = append(a.Images, llm.Part{Media: &llm.Media{MIME: p.MIME, Data: p.Image}})
 	}
+	a.Images = media.Parts(a.Images)
 	review := r.review(callOf(act))
 	for _, rule := range act.Grants {
 		why := review.Ineffective[rule]

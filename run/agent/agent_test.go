@@ -1,8 +1,11 @@
 package agent_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"image"
+	"image/png"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -200,7 +203,9 @@ func TestPicturesDiffer(t *testing.T) {
 	shots := byte(0)
 	screenshot := tool.New("screenshot", "", func(context.Context, struct{}, tool.Input) (tool.Result, error) {
 		shots++
-		return tool.Result{Parts: []llm.Part{{Media: &llm.Media{MIME: "image/png", Data: []byte{shots}}}}}, nil
+		var data bytes.Buffer
+		err := png.Encode(&data, image.NewGray(image.Rect(0, 0, int(shots), 1)))
+		return tool.Result{Parts: []llm.Part{{Media: &llm.Media{MIME: "image/png", Data: data.Bytes()}}}}, err
 	})
 	a := &agent.Agent{Model: m, Tools: tool.Set{screenshot}, Policy: agent.Policy{Gate: open}}
 	all, err := do(t, a, session.New(session.Header{}), "go")

@@ -15,6 +15,7 @@ import (
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/llm/llmtest"
+	"github.com/knack-agent/knack/run/media/mediatest"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 )
@@ -601,7 +602,8 @@ func TestCompactRequest(t *testing.T) {
 	a.Tools = append(a.Tools, big())
 	log := session.New(session.Header{ID: "s"})
 	for _, err := range a.Run(t.Context(), log, agent.Input{Text: "/report sales", Typed: "/report sales",
-		Parts: []llm.Part{llm.Text("<file>figures</file>"), {Media: &llm.Media{MIME: "image/png", Name: "chart.png"}}}}) {
+		Parts: []llm.Part{llm.Text("<file>figures</file>"), {Media: &llm.Media{MIME: "image/png", Name: "chart.png",
+			Data: mediatest.PNG()}}}}) {
 		if err != nil {
 			t.Fatal(err)
 		}

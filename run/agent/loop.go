@@ -13,6 +13,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/media"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 )
@@ -432,8 +433,9 @@ func (r *run) recordResults(ctx context.Context, calls []llm.ToolCall, results [
 			res.Parts = []llm.Part{llm.Text("(no output)")}
 		}
 		result := session.Result{
-			ToolResult: llm.ToolResult{ID: calls[i].ID, Name: calls[i].Name, Parts: res.Parts, IsError: res.IsError},
-			People:     res.People, Details: details, Touched: res.Touched, Spent: res.Spent,
+			ToolResult: llm.ToolResult{ID: calls[i].ID, Name: calls[i].Name, Parts: media.Parts(res.Parts),
+				IsError: res.IsError},
+			People: res.People, Details: details, Touched: res.Touched, Spent: res.Spent,
 		}
 		for _, x := range res.Spent {
 			r.ledger.spend(0, x.Usage, x.Cost)

@@ -11,6 +11,7 @@ import (
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/llm/llmtest"
+	"github.com/knack-agent/knack/run/media/mediatest"
 	"github.com/knack-agent/knack/run/session"
 )
 
@@ -29,7 +30,7 @@ func TestComputedSkill(t *testing.T) {
 		Origin: knack.Origin{Kind: knack.Bundled, Trust: knack.Trusted},
 		Prompt: func(_ context.Context, in knack.Invocation) ([]knack.Part, error) {
 			seen = in.Session()
-			return []knack.Part{{Text: "This is it:"}, {Image: []byte("PNG"), MIME: "image/png"}}, nil
+			return []knack.Part{{Text: "This is it:"}, {Image: mediatest.PNG(), MIME: "image/png"}}, nil
 		}}
 	cat := knack.Load(t.Context(), fixed{s})
 	m := llmtest.New(llmtest.Use("echo", map[string]any{"text": "one"}), llmtest.Use("nothing", nil),
@@ -60,7 +61,7 @@ func TestComputedSkill(t *testing.T) {
 	image := func() bool {
 		for _, msg := range log.Project() {
 			for _, p := range msg.Parts {
-				if p.Media != nil && string(p.Media.Data) == "PNG" {
+				if p.Media != nil {
 					return true
 				}
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/media"
 	"github.com/knack-agent/knack/run/session"
 )
 
@@ -179,7 +180,7 @@ func (r *run) recordUser(in Input, typed string, steering bool) error {
 	if in.Text != "" {
 		parts = append(parts, llm.Text(in.Text))
 	}
-	parts = append(parts, in.Parts...)
+	parts = append(parts, media.Parts(in.Parts)...)
 	_, err := r.record(session.Entry{Type: session.TypeUser, User: &session.User{Parts: parts, Steering: steering,
 		Touched: in.Touched, Typed: typed, MessageID: in.MessageID, Server: in.Server}})
 	return err

@@ -828,3 +828,39 @@ func TestIgnoredBefore(t *testing.T) {
 		}
 	}
 }
+
+// The files of another repository, which a step does not keep, were there before it: an undo does not remove them when
+// a command has made them a part of this one.
+func TestNestedBefore(t *testing.T) {
+	w := newWorld(t, true, map[string]string{"a.txt": "a\n"})
+	w.write("inner/mine", "mine")
+	runIn := runGit(filepath.Join(w.root, "inner"))
+	if _, err := runIn(t.Context(), nil, nil, "init", "-q"); err != nil {
+		t.Fatal(err)
+	}
+	entry := w.turn()
+	w.command(func() {
+		if err := os.RemoveAll(filepath.Join(w.root, "inner", ".git")); err != nil {
+			t.Fatal(err)
+		}
+		w.write("made.txt", "new")
+	})
+	w.restore(entry, Options{})
+	if data, err := os.ReadFile(filepath.Join(w.root, "inner", "mine")); string(data) != "mine" || err != nil {
+		t.Errorf("%q, %v", data, err)
+	}
+	if _, err := os.Stat(filepath.Join(w.root, "made.txt")); err == nil {
+		t.Error("made.txt is still there")
+	}
+}
+
+// What a search did not reach is not made by a step because there are fewer files before it afterwards.
+func TestPassedOver(t *testing.T) {
+	r := stepRecord{Left: []Left{{"m/n", tooMany}, {"inner/", "another repository"}, {"closed", "cannot be read"}}}
+	for path, want := range map[string]bool{"m/n": true, "m/o": true, "z": true, "m/a": false, "a": false, "m-/x": true,
+		"inner/x": true, "innerx": false, "closed/x": true, "closedx": false, "l": false} {
+		if r.passedOver(path) != want {
+			t.Errorf("%s: %t", path, !want)
+		}
+	}
+}

@@ -20,6 +20,9 @@ import (
 // maxEntries is how many directory entries a search of a tree without git looks at.
 const maxEntries = 20_000
 
+// tooMany is why a search left an entry, and all that follow it.
+var tooMany = fmt.Sprintf("more than %d files: this one and what follows", maxEntries)
+
 // A GitRunner runs git with more variables in its environment, and returns what it prints. stdin may be nil.
 type GitRunner func(ctx context.Context, env []string, stdin io.Reader, args ...string) ([]byte, error)
 
@@ -219,10 +222,11 @@ func (j *Journal) changes(ctx context.Context, r stepRecord) ([]change, error) {
 		if now, _, _, err = j.modified(ctx, t, r.Index); err != nil {
 			return nil, err
 		}
-		// What was ignored was there before, or may have been: it was not made by the step only because git lists it now.
+		// What was ignored or passed over was there before, or may have been: it was not made by the step only because it
+		// is listed now.
 		now = slices.DeleteFunc(now, func(f file) bool {
 			_, kept := before[f.Path]
-			return !kept && f.State.Kind == absent && covers(r.ignored, f.Path)
+			return !kept && f.State.Kind == absent && (covers(r.ignored, f.Path) || r.passedOver(f.Path))
 		})
 	}
 	was := func(f file) state {
@@ -251,6 +255,17 @@ func (j *Journal) changes(ctx context.Context, r stepRecord) ([]change, error) {
 	}
 	slices.SortFunc(all, func(a, b change) int { return strings.Compare(a.Path, b.Path) })
 	return slices.DeleteFunc(all, func(c change) bool { return same(c.Before, c.After) }), nil
+}
+
+// passedOver reports whether a path is of what was not looked at before the step: another repository, a directory that
+// could not be read, or what follows the last entry of a search.
+func (r stepRecord) passedOver(path string) bool {
+	return slices.ContainsFunc(r.Left, func(l Left) bool {
+		if l.Why == tooMany {
+			return slices.Compare(strings.Split(path, "/"), strings.Split(l.Path, "/")) >= 0
+		}
+		return covers([]string{l.Path, strings.TrimSuffix(l.Path, "/") + "/"}, path)
+	})
 }
 
 // covers reports whether a path is one of names, or below a directory of them.
@@ -379,7 +394,7 @@ func (j *Journal) walk(ctx context.Context, yield func(name string, excluded boo
 			return nil
 		}
 		if looked++; looked > maxEntries {
-			left(Left{name, fmt.Sprintf("more than %d files: this one and what follows", maxEntries)})
+			left(Left{name, tooMany})
 			return fs.SkipAll
 		}
 		excluded := tree.Match(name, d.IsDir())

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/media"
 	"github.com/knack-agent/knack/run/tool"
 )
 
@@ -359,7 +361,6 @@ func (p *peer) progress(_ context.Context, req *sdk.ProgressNotificationClientRe
 const (
 	maxLines = 2000
 	maxBytes = 50 << 10
-	maxImage = 5 << 20
 	maxParts = 100
 )
 
@@ -427,13 +428,8 @@ func (c *Client) parts(content []sdk.Content) []llm.Part {
 		case *sdk.TextContent:
 			say("%s", x.Text)
 		case *sdk.ImageContent:
-			media, note := image(x.MIMEType, x.Data)
-			if media == nil {
-				say("[image: %s]", note)
-				continue
-			}
 			flush()
-			parts = append(parts, llm.Part{Media: media})
+			parts = append(parts, media.Parts([]llm.Part{{Media: &llm.Media{MIME: x.MIMEType, Data: x.Data}}})...)
 		case *sdk.AudioContent:
 			say("[audio of %d bytes (%s): it cannot be shown]", len(x.Data), clip(x.MIMEType, 50))
 		case *sdk.ResourceLink:
@@ -445,9 +441,11 @@ func (c *Client) parts(content []sdk.Content) []llm.Part {
 			if x.Resource == nil {
 				continue
 			}
-			if media, _ := image(x.Resource.MIMEType, x.Resource.Blob); media != nil {
+			m := &llm.Media{MIME: x.Resource.MIMEType, Name: path.Base(clip(x.Resource.URI, 1000)), Data: x.Resource.Blob}
+			if len(m.Data) > 0 && (media.ImageType(m.Data) != "" || media.IsPDF(m.Data) ||
+				strings.HasPrefix(m.MIME, "image/") || m.MIME == "application/pdf") {
 				flush()
-				parts = append(parts, llm.Part{Media: media})
+				parts = append(parts, media.Parts([]llm.Part{{Media: m}})...)
 				continue
 			}
 			if len(x.Resource.Blob) > 0 {
@@ -460,19 +458,6 @@ func (c *Client) parts(content []sdk.Content) []llm.Part {
 	}
 	flush()
 	return parts
-}
-
-// image returns an image that models accept; if media is nil, note explains why not.
-func image(mime string, data []byte) (media *llm.Media, note string) {
-	switch {
-	case !slices.Contains([]string{"image/png", "image/jpeg", "image/gif", "image/webp"}, mime):
-		return nil, fmt.Sprintf("%d bytes of %s, which models do not take", len(data), clip(cmp.Or(mime, "unknown type"), 50))
-	case len(data) == 0:
-		return nil, "it is empty"
-	case len(data) > maxImage:
-		return nil, fmt.Sprintf("%d bytes, more than the %d that models take", len(data), maxImage)
-	}
-	return &llm.Media{MIME: mime, Data: data}, ""
 }
 
 // bounded shortens a text as for all results, and stores the whole text where the model can read it.

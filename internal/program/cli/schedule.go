@@ -55,6 +55,31 @@ func addRunFlags(fs *pflag.FlagSet) {
 	}
 }
 
+// contentHere returns the hash of what --trust would trust in the working directory.
+func contentHere(ctx context.Context) (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	r, err := engine.ReadTrust(ctx, nil, dir, false)
+	return r.Content(), errors.Join(err, r.Unread)
+}
+
+// trustContent takes --trust from a run if what it was given for has changed since: a schedule runs for months, and the
+// user has looked once.
+func trustContent(c *cobra.Command, content string) error {
+	if content == "" {
+		return nil
+	}
+	now, err := contentHere(c.Context())
+	if err == nil && now == content {
+		return nil
+	}
+	fmt.Fprintf(c.ErrOrStderr(), "knack: warn: --trust does not count in this run: what it was given for has changed\n  %s\n",
+		"try: knack trust, or add the schedule again")
+	return c.Flags().Set("trust", "false")
+}
+
 // runArguments returns the arguments for runs without a user, and the permission mode, which is dontAsk unless a flag
 // says something else.
 func runArguments(fs *pflag.FlagSet) (args []string, mode string, err error) {
@@ -101,6 +126,13 @@ as 'every 10m', 'every weekday at 9:30', 'at 14:00', 'at 2030-01-31 9:00', 'in 2
 			var err error
 			if s.Args, s.Task.Mode, err = runArguments(c.Flags()); err != nil {
 				return err
+			}
+			if slices.Contains(s.Args, "--trust=true") {
+				content, err := contentHere(c.Context())
+				if err != nil {
+					return err
+				}
+				s.Args = append(s.Args, "--trust-content="+content)
 			}
 			return addSchedule(c, s)
 		},

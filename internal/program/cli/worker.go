@@ -87,6 +87,7 @@ of the batch, goes on with them.`,
 // workerRunCommand is the process of one run. Its worker starts it.
 func workerRunCommand() *cobra.Command {
 	var f runFlags
+	var content string // see trustContent
 	c := &cobra.Command{
 		Use: "run", Hidden: true, Args: noArguments, Short: "Run one task for a worker, which speaks on standard input",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -104,7 +105,10 @@ func workerRunCommand() *cobra.Command {
 			return work.Run(ctx, c.InOrStdin(), c.OutOrStdout(), func(ctx context.Context, person engine.Person, id string) (
 				*engine.Session, error) {
 				if e == nil {
-					var err error
+					err := trustContent(c, content)
+					if err != nil {
+						return nil, err
+					}
 					if e, err = f.open(c); err != nil {
 						return nil, err
 					}
@@ -122,6 +126,7 @@ func workerRunCommand() *cobra.Command {
 		},
 	}
 	f.register(c)
+	c.Flags().StringVar(&content, "trust-content", "", "what --trust was given for")
 	return c
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/pdftext"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/media"
 	"github.com/knack-agent/knack/run/tool"
 )
 
@@ -19,23 +20,44 @@ const (
 	pdfText = 8 << 20 // bytes of text
 )
 
+// image returns an image in the form that models take, or says why not.
+func (r *readCall) image(mime string) (tool.Result, error) {
+	r.details.Kind, r.details.MIME = "image", mime
+	data, err := r.whole()
+	if err != nil {
+		return tool.Result{}, err
+	}
+	f, err := media.Fit(&llm.Media{MIME: mime, Name: r.name(), Data: data})
+	r.details.Width, r.details.Height = f.Width, f.Height
+	if f.Width == 0 {
+		return tool.Result{}, fmt.Errorf("%s looks like %s but %w", r.details.Path, mime, err)
+	}
+	text := fmt.Sprintf("Read %s: %s, %dx%d, %s", r.name(), mime, f.Width, f.Height, plain.Size(r.size))
+	switch {
+	case !r.model.Vision:
+		return tool.Text(text + "\n[The current model does not see images: the image is omitted.]"), nil
+	case err != nil:
+		return tool.Text(text + "\n[The image is omitted: " + err.Error() + ".]"), nil
+	}
+	text = strings.Join(append([]string{text}, f.Notes...), "\n")
+	return tool.Result{Parts: []llm.Part{llm.Text(text), {Media: f.Media}}}, nil
+}
+
 // pdf returns the file itself for a model that accepts documents, and its text for
 // others.
 func (r *readCall) pdf() (tool.Result, error) {
 	r.details.Kind, r.details.MIME = "pdf", "application/pdf"
-	if r.model.Documents && r.size <= maxDocument {
-		data, err := r.whole()
-		if err != nil {
-			return tool.Result{}, err
-		}
-		return tool.Result{Parts: []llm.Part{
-			llm.Text(fmt.Sprintf("Read %s: application/pdf, %s", r.name(), plain.Size(r.size))),
-			{Media: &llm.Media{MIME: "application/pdf", Name: r.name(), Data: data}},
-		}}, nil
-	}
 	data, err := r.whole()
 	if err != nil {
 		return tool.Result{}, err
+	}
+	if r.model.Documents {
+		// The text of what models refuse may still be readable.
+		if f, err := media.Fit(&llm.Media{MIME: "application/pdf", Name: r.name(), Data: data}); err == nil {
+			return tool.Result{Parts: []llm.Part{
+				llm.Text(fmt.Sprintf("Read %s: application/pdf, %s", r.name(), plain.Size(r.size))), {Media: f.Media},
+			}}, nil
+		}
 	}
 	ctx, cancel := context.WithTimeoutCause(r.ctx, pdfTime, fmt.Errorf("it took longer than %v", pdfTime))
 	defer cancel()

@@ -17,6 +17,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/charset"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/media"
 	"github.com/knack-agent/knack/run/tool"
 	"github.com/knack-agent/knack/run/tool/truncate"
 )
@@ -68,9 +69,8 @@ func (d *ReadDetails) people(name string) string {
 
 // Limits of files that are read into memory, in bytes.
 const (
-	maxWhole    = 64 << 20 // images, PDF files, notebooks
-	maxDocument = 24 << 20 // files sent to a model that accepts documents
-	readBlock   = 64 << 10
+	maxWhole  = 64 << 20 // images, PDF files, notebooks
+	readBlock = 64 << 10
 )
 
 func readTool(ws readFS, st *Memory, o FileOptions) tool.Tool {
@@ -156,13 +156,11 @@ func (r *readCall) read() (tool.Result, error) {
 		return tool.Result{}, err
 	}
 	first = first[:n]
-	if mime := imageType(first); mime != "" {
+	if mime := media.ImageType(first); mime != "" {
 		return r.image(mime)
 	}
 	enc := charset.Marked(first)
-	// A PDF file may have bytes before its header; a text may merely mention the header.
-	if before, _, ok := bytes.Cut(first[:min(n, 1024)], []byte("%PDF-")); ok &&
-		(len(bytes.TrimSpace(before)) == 0 || !utf8.Valid(first[:charset.UTF8.Whole(first)])) {
+	if media.IsPDF(first) {
 		return r.pdf()
 	}
 	if enc != charset.UTF16LE && enc != charset.UTF16BE && charset.Binary(first) {
