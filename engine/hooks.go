@@ -132,7 +132,14 @@ func (t *hookSet) ofSkill(k *knack.Skill, text json.RawMessage, dir string) []ho
 	for i := range found {
 		found[i].Mute = isForeign(k.Origin.Kind)
 	}
-	return t.verified(found)
+	by := permission.User
+	switch {
+	case k.Origin.Kind == knack.Managed:
+		by = permission.Managed
+	case isProjects(k):
+		by = permission.Project
+	}
+	return t.verified(restricted(t.project.config, by, found))
 }
 
 // ofAgent returns the hooks of an agent's definition.
@@ -140,7 +147,7 @@ func (t *hookSet) ofAgent(d *agent.Definition) []hook.Hook {
 	if d.Hooks == nil {
 		return nil
 	}
-	return t.verified(agentHooks(d.Name, d.Hooks))
+	return t.verified(restricted(t.project.config, permission.User, agentHooks(d.Name, d.Hooks)))
 }
 
 // verified makes each hook verify what it would run.
@@ -381,6 +388,9 @@ func (p *Project) readHooks() (err error) {
 	if err != nil {
 		return err
 	}
+	for i := range p.hooks {
+		restricted(p.config, permission.Origin(p.hooks[i].Origin), p.hooks[i:i+1])
+	}
 	p.hooks = slices.Concat(p.plugins.builtinHooks(), p.plugins.hooks(), p.hooks)
 	for i := range p.hooks {
 		var bad knack.Problem
@@ -391,6 +401,22 @@ func (p *Project) readHooks() (err error) {
 	}
 	p.hookProblems = append(p.hookProblems, p.own.problems()...)
 	return nil
+}
+
+// restricted returns those of the hooks of an origin that the settings let run. One that would post to an address that
+// they do not let it post to fails.
+func restricted(c *config.Config, by permission.Origin, hooks []hook.Hook) []hook.Hook {
+	if !c.RunsHooks(by) {
+		return nil
+	}
+	for i := range hooks {
+		if h := &hooks[i]; h.Type == hook.OfHTTP {
+			if err := c.HookURL(by, h.URL); err != nil {
+				h.Forbid(err.Error())
+			}
+		}
+	}
+	return hooks
 }
 
 // HookProblems returns what is wrong with the hooks of a skill.

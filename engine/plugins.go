@@ -18,6 +18,7 @@ import (
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/engine/plugin"
+	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/engine/project/install"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/agent"
@@ -56,6 +57,10 @@ func (s *Plugins) read() error {
 	})
 	if s.project.options.Bare || s.project.options.NoSkills {
 		return nil
+	}
+	if len(s.project.options.Plugins) > 0 && s.project.config.Raw["strictKnownMarketplaces"] != nil {
+		return Usagef("install it from a marketplace: knack plugin add --help",
+			"--plugin-dir is refused: the administrator allows only plugins of the marketplaces in strictKnownMarketplaces")
 	}
 	for _, dir := range absolutePaths(s.project.dir, s.project.options.Plugins) {
 		if isPluginArchive(dir) {
@@ -116,6 +121,7 @@ func (s *Plugins) readInstalled() {
 		return found
 	})
 	allowed, err := s.marketplaces()
+	blocked, wrong := install.ParseAllowed(s.project.config.Held("blockedMarketplaces"))
 	var read []string
 	for _, id := range ids {
 		it, pinned := lock.Plugins[id], projects.Plugins[id]
@@ -130,6 +136,9 @@ func (s *Plugins) readInstalled() {
 		case err != nil || !allowed.Allow(it):
 			bad(knack.CodeSettingIgnored, store.Path(it), "", "the plugin %s is not used: strictKnownMarketplaces, which the "+
 				"administrator has set, does not contain its marketplace", plain.Line(id))
+		case wrong != nil || blocked.Blocks(it.From):
+			bad(knack.CodeSettingIgnored, store.Path(it), "", "the plugin %s is not used: blockedMarketplaces, which the "+
+				"administrator has set, contains its marketplace, or cannot be read", plain.Line(id))
 		case pinned != nil && pinned.Tree != it.Tree:
 			bad(knack.CodeChanged, store.Path(it), "knack plugin update "+plain.Line(id),
 				"the plugin %s is not used: the project's %s has another version", plain.Line(id), install.LockName)
@@ -416,10 +425,18 @@ func (s *Plugins) hooks() (all []hook.Hook) {
 					}
 				}
 			}
-			all = append(all, found...)
+			all = append(all, restricted(s.project.config, enabledBy(s.project.config, x.id), found)...)
 		}
 	}
 	return all
+}
+
+// enabledBy returns who has turned a plugin on: an administrator, or else a user.
+func enabledBy(c *config.Config, id string) permission.Origin {
+	if at := c.Where("enabledPlugins." + id); len(at) > 0 && at[0].Origin == permission.Managed {
+		return permission.Managed
+	}
+	return permission.User
 }
 
 // expander returns a function that replaces the plugin's variables in a text.
@@ -533,5 +550,15 @@ func (s *Plugins) CheckSource(marketplace *plugin.Source) error {
 	if err == nil && !allowed.Allow(&install.Item{From: marketplace}) {
 		err = errors.New("the administrator allows only plugins of the marketplaces in strictKnownMarketplaces")
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	blocked, err := install.ParseAllowed(s.project.config.Held("blockedMarketplaces"))
+	if err != nil {
+		return fmt.Errorf("blockedMarketplaces: %w", err)
+	}
+	if blocked.Blocks(marketplace) {
+		return errors.New("the administrator has blocked the marketplace in blockedMarketplaces")
+	}
+	return nil
 }

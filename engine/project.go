@@ -138,6 +138,9 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	if err != nil {
 		return nil, &Error{Err: err, Hint: "knack help settings", Exit: ExitUsage}
 	}
+	if err := sideloads(p.config, o); err != nil {
+		return nil, err
+	}
 	for _, dir := range p.Roots() {
 		if err := p.checkRoot(dir); err != nil {
 			return nil, err
@@ -160,6 +163,21 @@ func Load(ctx context.Context, o Options) (*Project, error) {
 	p.findTemplates()
 	p.setView()
 	return p, nil
+}
+
+// sideloads refuses what the command line brings along if an administrator does not want that.
+func sideloads(c *config.Config, o Options) error {
+	at, ok := c.HeldBy("disableSideloadFlags")
+	if !ok {
+		return nil
+	}
+	for flag, given := range map[string]int{"--plugin-dir": len(o.Plugins), "--agents": len(o.Agents),
+		"--mcp-config": len(o.MCPConfig)} {
+		if given > 0 {
+			return Usagef("", "%s is refused: disableSideloadFlags is set in %s", flag, plain.Line(at.Path))
+		}
+	}
+	return nil
 }
 
 // Roots returns the directories that tools may use as they may use the working directory: those of the settings and of

@@ -9,12 +9,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/internal/leaf/fastjson"
 	"github.com/knack-agent/knack/internal/leaf/jsonc"
 	"github.com/knack-agent/knack/internal/leaf/layout"
@@ -22,6 +25,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/regular"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 	"github.com/knack-agent/knack/run/mcp"
+	"github.com/knack-agent/knack/sources"
 )
 
 // maxClaudeFile limits the size of Claude Code's file, which contains more than servers.
@@ -42,8 +46,59 @@ type definedServers struct {
 // the one with the highest precedence. The problems are about servers that are left out.
 func (p *Project) Servers() ([]mcp.Server, []knack.Problem) {
 	d := &p.servers
-	d.once.Do(func() { d.all, d.problems = d.find() })
+	d.once.Do(func() {
+		all, problems := d.find()
+		d.all, d.problems = permitted(p.config, all, problems)
+	})
 	return d.all, d.problems
+}
+
+// permitted leaves out the servers that the settings, or a file managed-mcp.json, do not permit.
+func permitted(c *config.Config, all []mcp.Server, problems []knack.Problem) ([]mcp.Server, []knack.Problem) {
+	_, _, only := ofManaged(sources.ManagedDirs(runtime.GOOS))
+	all = slices.DeleteFunc(all, func(s mcp.Server) bool {
+		var command []string
+		if s.Command != "" {
+			command = append([]string{s.Command}, s.Args...)
+		}
+		err := c.Server(s.Origin, s.Name, command, s.URL)
+		if only && s.Origin != permission.Managed {
+			err = errors.New("the administrator's managed-mcp.json permits no others")
+		}
+		if err != nil {
+			problems = append(problems, knack.Problem{Code: knack.CodeSettingIgnored, Severity: knack.Warn, Path: s.DefinedIn,
+				Message: "MCP server " + plain.Line(s.Name) + " is left out: " + err.Error()})
+		}
+		return err != nil
+	})
+	return all, problems
+}
+
+// ofManaged returns the servers of the files managed-mcp.json of an administrator. If there is one, no others are used,
+// also if it cannot be read.
+func ofManaged(dirs []string) (servers []mcp.Server, problems []knack.Problem, only bool) {
+	for _, dir := range dirs {
+		file := filepath.Join(dir, "managed-mcp.json")
+		data, err := regular.Read(file, maxClaudeFile)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+			continue
+		}
+		only = true
+		var doc struct {
+			MCPServers json.RawMessage `json:"mcpServers"`
+		}
+		if err == nil {
+			err = json.Unmarshal(jsonc.Plain(data), &doc)
+		}
+		if err != nil {
+			problems = append(problems, knack.Problem{Code: knack.CodeMCPInvalid, Severity: knack.Error, Path: file,
+				Message: "no MCP servers are used, because these cannot be read: " + err.Error()})
+			continue
+		}
+		found, bad := mcp.Parse(doc.MCPServers, permission.Managed, file)
+		servers, problems = append(servers, found...), append(problems, bad...)
+	}
+	return servers, problems, only
 }
 
 // find reads the definitions in order of precedence: the administrator's, those of the command line, the user's, the
@@ -80,6 +135,8 @@ func (d *definedServers) find() ([]mcp.Server, []knack.Problem) {
 		}
 	}
 	settings(permission.Managed)
+	servers, bad, _ := ofManaged(sources.ManagedDirs(runtime.GOOS))
+	add(servers, bad)
 	for _, c := range d.given {
 		add(mcp.Parse(c.data, permission.Flag, c.place))
 	}
@@ -96,7 +153,7 @@ func (d *definedServers) find() ([]mcp.Server, []knack.Problem) {
 		}
 	}
 	settings(permission.Project)
-	servers, bad := p.plugins.servers()
+	servers, bad = p.plugins.servers()
 	servers, more := distinct(servers)
 	add(servers, append(bad, more...))
 	for i := range all {

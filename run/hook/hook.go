@@ -195,6 +195,9 @@ type Script = scripts.Script
 // those of commands. nil means no answer.
 type Func func(ctx context.Context, input json.RawMessage) (answer json.RawMessage, err error)
 
+// Forbid makes a hook fail each time, for a reason. One that guards then asks, or blocks if it is required.
+func (h *Hook) Forbid(why string) { h.invalid = why }
+
 // New returns a hook that calls f. Hooks with the same name run once per event. The error is about the matcher: the
 // hook then matches every event of its kind, and if that is a guard's, blocks each call.
 func New(event Event, matcher, name string, f Func) (Hook, error) {

@@ -58,12 +58,15 @@ func (l *loader) adopt(from *layer) {
 			key, val, used = from.ofPi(m)
 		default:
 			key = m.key
+			if key == "allowedMarketplaces" {
+				key = "strictKnownMarketplaces" // another name of it
+			}
 			l.unheld(from, m.key, m)
 			val, used = l.ofClaude(from, m)
 		}
-		if !used {
+		if !used && !slices.Contains(effects()[m.key], "held") {
 			unused = append(unused, m.key)
-		} else if val != nil {
+		} else if used && val != nil {
 			top.members = append(top.members, member{key: key, at: m.at, val: val})
 		}
 	}
@@ -76,7 +79,8 @@ func (l *loader) adopt(from *layer) {
 // ofClaude returns what a setting of Claude Code means here, and whether it has an effect. nil: as if it were not set.
 func (l *loader) ofClaude(from *layer, m member) (val *node, used bool) {
 	switch m.key {
-	case "permissions", "hooks", "enabledPlugins", "extraKnownMarketplaces", "strictKnownMarketplaces", "statusLine":
+	case "permissions", "hooks", "enabledPlugins", "extraKnownMarketplaces", "strictKnownMarketplaces", "allowedMarketplaces",
+		"statusLine":
 		return m.val, true
 	case "model", "outputStyle":
 		v := *m.val

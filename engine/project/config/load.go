@@ -9,8 +9,8 @@
 // something here is read as well, see [Foreign].
 //
 // A project's files are untrusted text. Until [Options.Check] reports that a person has approved their
-// bytes, only their deny and ask rules apply. Even after approval, a project cannot set keys that
-// route credentials, weaken the sandbox, choose the shell or the workspace, or set bypassPermissions,
+// bytes, only their deny and ask rules apply, and what else only restricts (see claude-keys.txt). Even
+// after approval, a project cannot set keys that route credentials, weaken the sandbox, choose the shell or the workspace, or set bypassPermissions,
 // and can only make some limits stricter. Files are opened inside the project's root: a link that
 // leaves it is not followed.
 //
@@ -84,6 +84,7 @@ type Config struct {
 
 	from   map[string][]Position
 	values []Value
+	held   []held
 }
 
 // A Position is the place that a value comes from.
@@ -143,7 +144,7 @@ func Load(options Options) (*Config, error) {
 			return nil, fmt.Errorf("managed settings: %s", config.Unread[i])
 		}
 	}
-	return config, nil
+	return config, config.versions()
 }
 
 type loader struct {
@@ -559,6 +560,12 @@ func (l *loader) merge() error {
 		}
 	}
 	l.noBypass(merged)
+	for _, name := range []string{"hooks", "statusLine"} {
+		kept := slices.DeleteFunc(l.result.Raw[name], func(s Section) bool { return !l.result.RunsHooks(s.Origin) })
+		if l.result.Raw[name] = kept; len(kept) == 0 {
+			delete(l.result.Raw, name)
+		}
+	}
 	if len(merged) > 0 {
 		data, err := json.Marshal(merged)
 		if err != nil {
@@ -567,6 +574,9 @@ func (l *loader) merge() error {
 		if err := json.Unmarshal(data, &l.result.Settings); err != nil {
 			return fmt.Errorf("settings: %w", err) // the table and Settings do not match
 		}
+	}
+	if _, ok := l.result.HeldBy("disableSkillShellExecution"); ok {
+		l.result.Settings.Skills.DisableShell = true
 	}
 	if l.result.Settings.Permissions.DefaultMode == "" { // also if noBypass has removed it
 		l.result.values = slices.DeleteFunc(l.result.values, func(v Value) bool { return v.Key == "permissions.defaultMode" })

@@ -2,9 +2,12 @@ package config
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/knack-agent/knack/confine/permission"
 )
 
 // The table of Claude Code's settings has a row for each name of the version that it is about.
@@ -48,4 +51,141 @@ func covered(rows map[string][]string, name string) bool {
 		}
 	}
 	return false
+}
+
+// load reads settings files by their path; those of the project are trusted.
+func load(t *testing.T, files map[string]string) *Config {
+	t.Helper()
+	dir := t.TempDir()
+	o := Options{Managed: []string{filepath.Join(dir, "managed")}, ConfigHome: filepath.Join(dir, "user"),
+		ClaudeHome: filepath.Join(dir, "claude"), Dir: filepath.Join(dir, "project"), Root: filepath.Join(dir, "project"),
+		Check: func(string, []byte) error { return nil }}
+	files["project/.claude/x"] = ""
+	for name, text := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := Load(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Unread) > 0 {
+		t.Errorf("not held: %v", c.Unread)
+	}
+	return c
+}
+
+const (
+	managedFile = "managed/managed-settings.json"
+	userFile    = "claude/settings.json"
+	projectFile = "project/.claude/settings.json"
+)
+
+// Whose hooks run: nobody turns off those of a higher level.
+func TestRunsHooks(t *testing.T) {
+	all := []permission.Origin{permission.Managed, permission.Flag, permission.User, permission.Project}
+	for _, test := range []struct {
+		file, text string
+		run        []permission.Origin
+	}{
+		{userFile, `{"disableAllHooks": false}`, all},
+		{userFile, `{"disableAllHooks": true}`, all[:1]},
+		{projectFile, `{"disableAllHooks": true}`, all[:3]},
+		{managedFile, `{"disableAllHooks": true}`, nil},
+		{managedFile, `{"allowManagedHooksOnly": true}`, all[:1]},
+		{userFile, `{"allowManagedHooksOnly": true}`, all}, // read only from managed settings
+	} {
+		c := load(t, map[string]string{test.file: test.text})
+		for _, o := range all {
+			if got := c.RunsHooks(o); got != slices.Contains(test.run, o) {
+				t.Errorf("%s %s: hooks of %s: %v", test.file, test.text, o, got)
+			}
+		}
+	}
+	hooks := `"hooks": {"PreToolUse": []}, "statusLine": {"type": "command", "command": "x"}`
+	c := load(t, map[string]string{userFile: `{"disableAllHooks": true, ` + hooks + `}`, managedFile: `{` + hooks + `}`})
+	if n, m := len(c.Raw["hooks"]), len(c.Raw["statusLine"]); n != 1 || m != 1 {
+		t.Errorf("%d hooks and %d status lines: only the administrator's may run", n, m)
+	}
+}
+
+func TestHookURL(t *testing.T) {
+	c := load(t, map[string]string{managedFile: `{"allowedHttpHookUrls": ["https://a.example/*", "https://b.example/x"]}`,
+		userFile: `{"allowedHttpHookUrls": ["https://a.example/in/*", "https://evil.example/*"]}`})
+	for _, test := range []struct {
+		by      permission.Origin
+		address string
+		ok      bool
+	}{
+		{permission.Managed, "https://a.example/out", true},
+		{permission.Managed, "https://b.example/xy", false},
+		{permission.User, "https://a.example/in/1", true},
+		{permission.User, "https://a.example/out", false},
+		{permission.Project, "https://evil.example/1", false}, // a user adds nothing to the administrator's list
+	} {
+		if err := c.HookURL(test.by, test.address); (err == nil) != test.ok {
+			t.Errorf("%s of %s: %v", test.address, test.by, err)
+		}
+	}
+	if err := load(t, map[string]string{userFile: `{"allowedHttpHookUrls": []}`}).HookURL("user", "https://x"); err == nil {
+		t.Error("an empty list allows nothing")
+	}
+}
+
+func TestServer(t *testing.T) {
+	npx := []string{"npx", "srv"}
+	for _, test := range []struct {
+		file, text, name string
+		by               permission.Origin
+		command          []string
+		address          string
+		ok               bool
+	}{
+		{managedFile, `{"allowedMcpServers": []}`, "a", permission.User, npx, "", false},
+		{managedFile, `{"allowedMcpServers": []}`, "a", permission.Managed, npx, "", true},
+		{managedFile, `{"allowedMcpServers": [{"serverName": "a"}]}`, "a", permission.User, npx, "", true},
+		{managedFile, `{"allowedMcpServers": [{"serverName": "a"}, {"serverCommand": ["npx", "other"]}]}`, "a",
+			permission.User, npx, "", false},
+		{managedFile, `{"allowedMcpServers": [{"serverCommand": ["npx", "srv"]}]}`, "b", permission.Project, npx, "", true},
+		{managedFile, `{"allowedMcpServers": [{"serverUrl": "https://*.example/*"}]}`, "b", permission.User, nil,
+			"https://x.example/mcp", true},
+		{userFile, `{"deniedMcpServers": [{"serverName": "a"}]}`, "a", permission.Flag, npx, "", false},
+		{userFile, `{"deniedMcpServers": [{"serverUrl": "https://evil.example/*"}]}`, "a", permission.Managed, nil,
+			"https://evil.example/", false},
+		{projectFile, `{"deniedMcpServers": [{"serverName": "a"}]}`, "a", permission.Managed, npx, "", true},
+		{projectFile, `{"disabledMcpjsonServers": ["a"]}`, "a", permission.Project, npx, "", false},
+		{projectFile, `{"disabledMcpjsonServers": ["a"]}`, "a", permission.User, npx, "", true},
+	} {
+		c := load(t, map[string]string{test.file: test.text})
+		if err := c.Server(test.by, test.name, test.command, test.address); (err == nil) != test.ok {
+			t.Errorf("%s: %s of %s: %v", test.text, test.name, test.by, err)
+		}
+	}
+}
+
+func TestVersions(t *testing.T) {
+	for text, ok := range map[string]bool{
+		`{"requiredMinimumVersion": "2.1.4"}`: true, `{"requiredMinimumVersion": "2.1.1000"}`: false,
+		`{"requiredMaximumVersion": "3.0.0"}`: true, `{"requiredMaximumVersion": "2.0.999"}`: false,
+		`{"requiredMinimumVersion": 3}`: false, `{"disableAllHooks": "yes"}`: false,
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "managed-settings.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(Options{Managed: []string{dir}}); (err == nil) != ok {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestSkillShell(t *testing.T) {
+	if !load(t, map[string]string{projectFile: `{"disableSkillShellExecution": true}`}).Settings.Skills.DisableShell {
+		t.Error("inline commands of skills run")
+	}
 }

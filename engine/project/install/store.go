@@ -718,6 +718,20 @@ func (a Allowed) Has(source plugin.Source) bool {
 	})
 }
 
+// Blocks reports whether a list of blocked marketplaces contains one. An entry with a branch or tag blocks every commit,
+// too.
+func (a Allowed) Blocks(source *plugin.Source) bool {
+	if source == nil {
+		return false
+	}
+	bare := *source
+	bare.Ref, bare.SHA = "", ""
+	return a != nil && (a.Has(*source) || source.SHA != "" && slices.ContainsFunc(a, func(s plugin.Source) bool {
+		s.Ref, s.SHA = "", ""
+		return s == bare
+	}))
+}
+
 // Allow reports whether a plugin may be used: its marketplace must be allowed.
 func (a Allowed) Allow(it *Item) bool { return a == nil || it.From != nil && a.Has(*it.From) }
 
