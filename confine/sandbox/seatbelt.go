@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/knack-agent/knack/confine/permission"
 )
 
 // A seatbelt contains the data for a profile of sandbox-exec: a policy with all paths resolved.
@@ -58,9 +60,15 @@ func (s seatbelt) profile() string {
 	}
 	each("allow file-write*", append(writable, s.temp))
 	for _, root := range s.roots {
-		line("(deny file-read-data file-write* (regex #\"" + under(root) + fold(".env") + "([._-][^/]*|rc)?$\"))")
-		line("(allow file-read-data file-write* (regex #\"" + under(root) + fold(".env") +
-			"[^/]*\\.(example|sample|template|dist)$\"))")
+		names, templates := permission.KeyFilePatterns()
+		for i, name := range names {
+			names[i] = strings.ReplaceAll(fold(name), `\*`, "[^/]*")
+		}
+		of := under(root) + "(" + strings.Join(names, "|") + ")"
+		line("(deny file-read-data file-write* (regex #\"" + of + "$\"))")
+		for _, end := range templates {
+			line("(allow file-read-data file-write* (require-all (regex #\"" + of + "$\") (regex #\"" + fold(end) + "$\")))")
+		}
 	}
 	line("; but not what changes what programs do later")
 	for _, root := range s.roots {
