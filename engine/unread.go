@@ -11,8 +11,8 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/plain"
 )
 
-// Unread are the restrictions in settings that cannot be read. A session starts only after somebody agreed to go on
-// without them. It is safe for concurrent use.
+// Unread are the restrictions in settings that cannot be read, or that Knack cannot hold. A session starts only after
+// somebody agreed to go on without them. It is safe for concurrent use.
 type Unread struct {
 	mu     sync.Mutex
 	found  []knack.Problem
@@ -38,7 +38,11 @@ func (u *Unread) check(found []knack.Problem) error {
 	defer u.mu.Unlock()
 	for _, x := range found {
 		if !u.agreed[x.String()] {
-			return &Error{Err: errors.New("restrictions in the settings cannot be read: " + x.String()),
+			what := "cannot be read"
+			if x.Code == knack.CodeSettingIgnored {
+				what = "would not hold"
+			}
+			return &Error{Err: errors.New("restrictions in the settings " + what + ": " + x.String()),
 				Hint: "correct the file (knack help settings), or start knack on a terminal to go on without them",
 				Exit: ExitUsage}
 		}
@@ -58,7 +62,7 @@ func (u *Unread) Ask(ctx context.Context, who Person) error {
 	for _, x := range found {
 		lines = append(lines, plain.Line(x.String()))
 	}
-	a, err := who.Ask(ctx, Question{Title: "Go on without restrictions that cannot be read?", Asker: AskerTrust,
+	a, err := who.Ask(ctx, Question{Title: "Go on without restrictions in the settings?", Asker: AskerTrust,
 		Text: strings.Join(lines, "\n"), Options: []Option{
 			{ID: OptionNo, Label: "stop", Help: "correct the file first"},
 			{ID: OptionYes, Label: "go on without them", Help: "in this session; these files allow nothing", Allow: true},

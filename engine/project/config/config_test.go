@@ -138,6 +138,9 @@ func describe(t *testing.T, ar *txtar.Archive) string {
 			fmt.Fprintf(&b, "  hint: %s\n", p.Hint)
 		}
 	}
+	for _, p := range c.Unread {
+		fmt.Fprintf(&b, "not held: %s\n", clean(p.String()))
+	}
 	return b.String()
 }
 

@@ -50,11 +50,15 @@ func (l *loader) adopt(from *layer) {
 		key, val, used := "", (*node)(nil), false
 		switch {
 		case from.project && !layout.SettingCounts(filepath.ToSlash(from.path), m.key):
+			if !from.pi {
+				l.unheld(from, m.key, m)
+			}
 		case from.pi:
 			l.result.Foreign.PiHome = filepath.Dir(from.path)
 			key, val, used = from.ofPi(m)
 		default:
 			key = m.key
+			l.unheld(from, m.key, m)
 			val, used = l.ofClaude(from, m)
 		}
 		if !used {

@@ -178,7 +178,7 @@ func (l *loader) read(from layer, path string, data []byte) (layer, bool) {
 		l.adopt(&from)
 	}
 	if top != nil {
-		from.lost = l.lostRestrictions(from)
+		from.lost = l.lostRestrictions(from) || from.lost
 	}
 	if top != nil {
 		l.layers = append(l.layers, from)
@@ -294,9 +294,14 @@ func (l *loader) managed() error {
 		if more, err := filepath.Glob(filepath.Join(dir, "settings.d", "*.json")); err == nil {
 			names = append(names, more...)
 		}
-		foreign := filepath.Join(dir, "managed-settings.json")
-		for _, name := range append(names, foreign) {
-			from := layer{origin: permission.Managed, base: dir, foreign: name == foreign}
+		own := len(names)
+		if more, err := filepath.Glob(filepath.Join(dir, "managed-settings.d", "*.json")); err == nil {
+			slices.Reverse(more) // there, the last one wins
+			names = append(names, more...)
+		}
+		names = append(names, filepath.Join(dir, "managed-settings.json"))
+		for i, name := range names {
+			from := layer{origin: permission.Managed, base: dir, foreign: i >= own}
 			if !l.open(from, name) {
 				return fmt.Errorf("managed settings: %s", l.result.Problems[len(l.result.Problems)-1])
 			}
@@ -605,7 +610,7 @@ func (from layer) unknown(known map[string]bool, tree *node, prefix string) {
 				from.unknown(known, m.val, "permissions.")
 			}
 		case !known[name]:
-			if from.silent {
+			if from.silent || from.foreign && (effects()[name] != nil || mayRestrict(name)) { // see unheld
 				continue
 			}
 			from.problem(m.at, knack.CodeUnknownKey, knack.Warn, near(name, known), "%s is not a setting; it is ignored",
@@ -705,7 +710,7 @@ func (l *loader) counts(from layer, setting key, val *node) bool {
 		return restrictive
 	}
 	if from.lost && setting.grants() {
-		from.problem(val.at, codeIgnored, knack.Warn, "", "%s does not count, because a restriction of this file cannot be read",
+		from.problem(val.at, codeIgnored, knack.Warn, "", "%s does not count, because a restriction of this file is not held",
 			setting.name)
 		return false
 	}

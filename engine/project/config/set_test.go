@@ -78,7 +78,7 @@ func TestSetBroken(t *testing.T) {
 	if err := os.WriteFile(path, []byte(broken), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Set("", path, "model", json.RawMessage(`"y"`)); err == nil || !strings.Contains(err.Error(), ":1:11") {
+	if err := Set("", path, "model", json.RawMessage(`"y"`)); err == nil || !strings.Contains(err.Error(), ":2:1") {
 		t.Errorf("error: %v", err)
 	}
 	if data, err := os.ReadFile(path); err != nil || string(data) != broken {

@@ -134,7 +134,7 @@ func unpack(data []byte, digest, dir string, w *writer) error {
 	}
 	var names []string
 	if err := read(data, func(name string, _ fs.FileMode, _ string, _ io.Reader) error {
-		if isOfFinder(name) {
+		if leftOut(name) {
 			return nil
 		}
 		if names = append(names, name); len(names) > MaxFiles {
@@ -149,7 +149,7 @@ func unpack(data []byte, digest, dir string, w *writer) error {
 	}
 	limit := max(8<<20, int64(len(data))*maxRatio)
 	return read(data, func(name string, mode fs.FileMode, target string, r io.Reader) error {
-		if isOfFinder(name) {
+		if leftOut(name) {
 			return nil
 		}
 		rel := name
@@ -173,9 +173,11 @@ func unpack(data []byte, digest, dir string, w *writer) error {
 	})
 }
 
-// isOfFinder reports whether macOS added a file to an archive.
-func isOfFinder(name string) bool {
-	return strings.HasPrefix(name, "__MACOSX/") || path.Base(name) == ".DS_Store"
+// leftOut reports whether a file of an archive is not a part of the plugin: macOS added it, or it is of the author's
+// repository, which a copy of a directory does not have either. Other spellings of .git are refused.
+func leftOut(name string) bool {
+	return strings.HasPrefix(name, "__MACOSX/") || path.Base(name) == ".DS_Store" ||
+		slices.Contains(strings.Split(name, "/"), ".git")
 }
 
 // onlyDir returns the directory that contains all files; "": there is none. A plugin may consist of skills/ alone,

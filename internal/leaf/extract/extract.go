@@ -140,7 +140,7 @@ func write(root *os.Root, name string, f File) error {
 }
 
 // Path returns an error that explains why a name must not be written: it is absolute, contains
-// ".." with either separator, or is not a valid name on some system.
+// ".." with either separator, is not a valid name on some system, or is one of a .git directory on some system.
 func Path(name string) error {
 	bad := func(why string) error { return fmt.Errorf("the path %q %s", name, why) }
 	switch {
@@ -175,9 +175,24 @@ func Path(name string) error {
 			return bad("has a part that ends with a dot or blank")
 		case reserved(part):
 			return bad("contains a name that Windows reserves for devices")
+		case gitDir(part):
+			return bad("leads into a .git directory, from which git takes settings and programs")
 		}
 	}
 	return nil
+}
+
+// gitDir reports whether some file system takes a name for .git: one that ignores case (macOS, Windows), one that has
+// short names, or HFS+, which ignores characters that are not seen. Path refuses dots, blanks and colons at the end.
+func gitDir(part string) bool {
+	seen := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 0x200c && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x206a && r <= 0x206f, r == 0xfeff:
+			return -1
+		}
+		return r
+	}, part)
+	return strings.EqualFold(seen, ".git") || strings.EqualFold(seen, "git~1")
 }
 
 func reserved(part string) bool {

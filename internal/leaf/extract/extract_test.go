@@ -16,14 +16,16 @@ func TestPath(t *testing.T) {
 		"", "/etc/passwd", `\etc\passwd`, `C:\x`, "C:x", "..", "../x", "a/../b", `a\..\b`, `..\x`, `a\b`, "a//b", "./a",
 		"a/.", "a/", "nul", "NUL.txt", "prn", "AUX.c", "conin$", "CONOUT$.txt", "COM²", "lpt³", "a/.", "x\x7f", "a<", "a>",
 		`a"b`, "a|", "a?", strings.Repeat("a", 1025), "a/COM1", "lpt9.log", "aux ", "con", "COM¹", "a.", "a ", "a:b",
-		"a\x00b", "a\nb", "a*", "\xff", strings.Repeat("a", 2000),
+		"a\x00b", "a\nb", "a*", "\xff", strings.Repeat("a", 2000), ".git", "a/.git/config", ".GIT/x", "a/.Git", "git~1/hooks/x",
+		"GIT~1", ".g\u200cit/config", "\ufeff.git", ".git./x", ".git /x", ".git::$INDEX_ALLOCATION/x",
 	} {
 		if Path(name) == nil {
 			t.Errorf("%q is accepted", name)
 		}
 	}
 	for _, name := range []string{"a", "a/b.txt", "scripts/run.sh", "..a", "a..b", "communism", "COM", "COM10", "COMa",
-		"LPT", "lptx", "console", "nulls/x", strings.Repeat("a", 1024), ".hidden", "日本語/é.md"} {
+		"LPT", "lptx", "console", "nulls/x", strings.Repeat("a", 1024), ".hidden", "日本語/é.md", ".gitignore", ".github/x", "git", "x.git",
+		"a.git/x", "git~12", "👩\u200d🔧"} {
 		if err := Path(name); err != nil {
 			t.Error(err)
 		}

@@ -98,19 +98,8 @@ func verifyLocks(c *cobra.Command, locked bool, keys []string) ([]lockedJSON, er
 	for _, id := range slices.Concat(install.IDs(mine.Plugins), install.IDs(mine.Skills)) {
 		all = append(all, lockedJSON{id, s.Lock, verifyItem(s, mine.Item(id))})
 	}
-	for _, id := range install.IDs(theirs.Plugins) {
-		x := lockedJSON{id, project, "ok"}
-		switch it, want := mine.Plugins[id], theirs.Plugins[id]; {
-		case it == nil:
-			x.State = "not installed"
-		case it.Tree != want.Tree:
-			x.State = "another version is installed"
-		case it.Commit != want.Commit:
-			x.State = fmt.Sprintf("it is of commit %s, not of %s", cmp.Or(it.Commit, "none"), cmp.Or(want.Commit, "none"))
-		case it.Source != want.Source:
-			x.State = fmt.Sprintf("it is from %s, not from %s", it.Source, want.Source)
-		}
-		all = append(all, x)
+	for _, id := range slices.Concat(install.IDs(theirs.Plugins), install.IDs(theirs.Skills)) {
+		all = append(all, lockedJSON{id, project, comparedWith(theirs.Item(id), mine.Item(id))})
 	}
 	signed := lockedJSON{install.LockName, project, "ok"}
 	switch found, err := s.VerifyLock(project, x.keys); {
@@ -138,6 +127,26 @@ func verifyLocks(c *cobra.Command, locked bool, keys []string) ([]lockedJSON, er
 		}
 	}
 	return all, nil
+}
+
+// comparedWith says how what is installed differs from what a lock wants. The same files from elsewhere differ: the
+// next update would come from there.
+func comparedWith(want, it *install.Item) string {
+	switch {
+	case it == nil:
+		return "not installed"
+	case it.Tree != want.Tree:
+		return "another version is installed"
+	case !maps.Equal(it.Files, want.Files):
+		return "the lock has other hashes of its files than were installed"
+	case it.Commit != want.Commit:
+		return fmt.Sprintf("it is of commit %s, not of %s", cmp.Or(it.Commit, "none"), cmp.Or(want.Commit, "none"))
+	case it.Source == want.Source:
+		return "ok"
+	case it.Source.String() == want.Source.String():
+		return fmt.Sprintf("it is from %s, but of another registry, kind or digest", it.Source)
+	}
+	return fmt.Sprintf("it is from %s, not from %s", it.Source, want.Source)
 }
 
 func verifyItem(s *install.Store, it *install.Item) string {
