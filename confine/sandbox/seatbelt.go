@@ -61,14 +61,19 @@ func (s seatbelt) profile() string {
 	each("allow file-write*", append(writable, s.temp))
 	for _, root := range s.roots {
 		names, templates := permission.KeyFilePatterns()
+		var open []string // templates such as .env.example, which .env.* covers
 		for i, name := range names {
 			names[i] = strings.ReplaceAll(fold(name), `\*`, "[^/]*")
+			if strings.HasSuffix(name, "*") {
+				open = append(open, names[i])
+			}
 		}
-		of := under(root) + "(" + strings.Join(names, "|") + ")"
-		line("(deny file-read-data file-write* (regex #\"" + of + "$\"))")
-		for _, end := range templates {
-			line("(allow file-read-data file-write* (require-all (regex #\"" + of + "$\") (regex #\"" + fold(end) + "$\")))")
+		for i, end := range templates {
+			templates[i] = fold(end)
 		}
+		line("(deny file-read-data file-write* (regex #\"" + under(root) + "(" + strings.Join(names, "|") + ")$\"))")
+		line("(allow file-read-data file-write* (regex #\"" + under(root) + "(" + strings.Join(open, "|") + ")(" +
+			strings.Join(templates, "|") + ")$\"))")
 	}
 	line("; but not what changes what programs do later")
 	for _, root := range s.roots {
