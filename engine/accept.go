@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/knack-agent/knack"
-	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/gate"
@@ -22,8 +21,11 @@ func (t *Turn) admit(ctx context.Context, c agent.SkillCall) ([]string, error) {
 	if err := p.verify(k); err != nil {
 		return nil, err
 	}
+	if k.Origin.Kind == knack.MCP {
+		return nil, t.remote.show(ctx, c)
+	}
 	ineffective := t.ineffective(k, c.Asks.Grants)
-	if len(ineffective) == 0 || k.Origin.Trust != knack.Trusted || k.Origin.Kind == knack.MCP {
+	if len(ineffective) == 0 || k.Origin.Trust != knack.Trusted {
 		return nil, nil // an untrusted skill grants nothing
 	}
 	path, hash, err := p.trust.SkillContent(k)
@@ -46,8 +48,7 @@ func (t *Turn) admit(ctx context.Context, c agent.SkillCall) ([]string, error) {
 		}
 		return nil, nil
 	}
-	switch mode := s.Mode(); {
-	case s.person == nil, mode == permission.DontAsk, mode == permission.Bypass, mode == permission.Plan:
+	if s.person == nil || !asksAboutSkills(s.Mode()) {
 		return nil, nil
 	}
 	canStore := p.options.Env.StateDir() != ""
@@ -135,17 +136,18 @@ func (t *Turn) askAboutRules(ctx context.Context, k *knack.Skill, path string, a
 	return typed, typed, err
 }
 
-// describeSkill returns what the user should know about a skill that asks for something, and its text.
-func (t *Turn) describeSkill(ctx context.Context, k *knack.Skill) ([]gate.Reason, []Document) {
+// describeSkill returns what the user should know about a skill that asks for something, its text, and the hash of the
+// content.
+func (t *Turn) describeSkill(ctx context.Context, k *knack.Skill) (points []gate.Reason, text []Document, hash string) {
 	asks, err := k.Asks(ctx)
 	if err != nil {
-		return nil, nil // the call fails for the same reason
+		return nil, nil, "" // the call fails for the same reason
 	}
-	points := agent.PointsOf(asks, t.ineffective(k, asks.Grants))
+	points = agent.PointsOf(asks, t.ineffective(k, asks.Grants))
 	body, err := k.Body(ctx)
 	if err != nil || k.Path == "" {
-		return points, nil
+		return points, nil, asks.Hash
 	}
 	return points, []Document{{Title: "the text of the skill", Help: t.project.Short(k.Path), Text: body,
-		Name: "SKILL.md"}}
+		Name: "SKILL.md"}}, asks.Hash
 }

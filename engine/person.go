@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/gate"
@@ -183,13 +184,18 @@ func (s *Session) askPerson(ctx context.Context, person Person, kind hook.Notice
 func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, error) {
 	q := Question{Title: r.Title(), Asker: AskerGate, Call: &r}
 	q.Agent, _ = ctx.Value(subKey{}).(*agent.Sub)
+	seen := map[string]*knack.Skill{} // skills of servers, by the hash of what is shown
 	for _, sub := range r.Subjects {
 		if sub.Kind != permission.KindSkill || sub.Default == permission.Allow {
 			continue
 		}
 		for _, k := range s.engine.Catalog().Skills() {
 			if k.RuleName() == sub.Text {
-				q.Points, q.Documents = s.Now().describeSkill(ctx, k)
+				var shown string
+				if q.Points, q.Documents, shown = s.Now().describeSkill(ctx, k); shown == sub.Hash &&
+					k.Origin.Kind == knack.MCP {
+					seen[shown] = k
+				}
 				q.Text = k.Description
 			}
 		}
@@ -222,6 +228,11 @@ func (s *Session) approve(ctx context.Context, r gate.Request) (gate.Answer, err
 		out.Choice = q.Options[i].Lasts
 		if a.Option == OptionEdits {
 			out.Updates = append(out.Updates, gate.Update{Mode: permission.AcceptEdits})
+		}
+		if out.Choice != gate.No && out.Input == nil {
+			for hash, k := range seen {
+				s.Now().remote.record(k, hash)
+			}
 		}
 	}
 	return out, nil

@@ -309,7 +309,7 @@ func (r *reads) registerUnopened() {
 		return
 	}
 	env := r.hidesNothing() || inRepository(ws.Dir())
-	secret := r.session.engine.pathContext(r.session.engine.Project()).SecretFunc()
+	secret := permission.PathContext{}.SecretFunc() // not what is below the home directory, such as checkpoints
 	// Not every file that the rules for secrets name has a key: id_map.go does not.
 	want := func(path string) bool {
 		name := filepath.Base(path)

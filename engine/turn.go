@@ -15,6 +15,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/agent"
 	"github.com/knack-agent/knack/run/gate"
+	"github.com/knack-agent/knack/run/hook"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
@@ -30,6 +31,7 @@ type Turn struct {
 	gate    *gate.Gate
 	hooks   *hookSet // nil: there are none
 	agent   *agent.Agent
+	remote  remoteSkills
 	answers map[string]bool // the user's answers to acceptRules; guarded by session.mu
 }
 
@@ -45,6 +47,13 @@ func (s *Session) Now() *Turn {
 			localWorkspace: local,
 			hostHooks:      t.host.Hooks, runner: s.hooks}
 	}
+	t.remote = remoteSkills{trust: p.trust, describe: t.describeSkill, warn: s.engine.addNotice,
+		ask: func(ctx context.Context, q Question) (Answer, error) {
+			if !asksAboutSkills(s.Mode()) {
+				return Answer{}, ErrCannot
+			}
+			return s.ask(ctx, hook.NoticePermission, q.Title, q)
+		}}
 	t.agent = t.newAgent()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,6 +265,7 @@ func (t *Turn) review(c agent.SkillCall) agent.Review {
 	r := agent.Review{Facts: facts, Ineffective: t.ineffective(k, c.Asks.Grants), Allowed: t.allowed(c.Asks.Grants)}
 	r.TextOnly = t.session.person == nil && t.session.Mode() != permission.Bypass && t.project.options.Trust &&
 		t.session.engine.isNew(k)
+	r.Unseen = t.remote.unseen(c)
 	if t.hooks != nil && c.Asks.Hooks != nil {
 		r.Hooks = t.hooks.ofSkill(k, c.Asks.Hooks, c.Dir)
 	}

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/run/gate"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/session"
@@ -33,24 +35,47 @@ func (r *run) invoke(ctx context.Context, in knack.Invocation) (act *knack.Activ
 		}
 	}()
 	in = r.fillInvocation(in)
+	var unseen *knack.Problem
 	if s := r.Skills.Catalog().Skill(in.Name); s != nil {
 		if r.agents().runs(s) && !in.TextOnly {
 			if err := r.agents().mayStart(s.Name); err != nil {
 				return nil, err
 			}
 		}
-		if err := r.admit(ctx, s, &in); err != nil {
+		if unseen, err = r.admit(ctx, s, &in); err != nil {
 			return nil, err
 		}
 	}
-	return r.Skills.Catalog().Invoke(ctx, in)
+	act, err = r.Skills.Catalog().Invoke(ctx, in)
+	if err == nil && unseen != nil {
+		act.Problems = append(act.Problems, *unseen)
+	}
+	return act, err
+}
+
+// seen binds the call of a server's skill to the content that a person has seen. If nobody has, only its text counts,
+// and the problem says so: a rule for its name is no answer to what the server may write tomorrow.
+func seen(review func(SkillCall) Review, s *knack.Skill, asks knack.Asks, in *knack.Invocation) *knack.Problem {
+	switch {
+	case s.Origin.Kind != knack.MCP || in.TextOnly:
+		return nil
+	case (asks.Hash != "" || s.Prompt != nil) && !review(SkillCall{Skill: s, By: in.By, Asks: asks}).Unseen:
+		in.Hash = cmp.Or(in.Hash, asks.Hash)
+		return nil
+	}
+	in.TextOnly, in.Hash = true, cmp.Or(in.Hash, asks.Hash)
+	asks.Denies, asks.Sandbox = nil, nil // what restricts counts
+	return &knack.Problem{Code: knack.CodeToolPattern, Severity: knack.Warn, Path: s.Path,
+		Message: fmt.Sprintf("only the text of %s is used: nobody has accepted what this version asks for (%s)",
+			plain.Line(s.Name), plain.Line(DescribeAsks(asks))),
+		Hint: fmt.Sprintf("knack '/%s', which asks you", plain.Line(s.Name))}
 }
 
 // admit verifies a skill and asks which of its rules the user accepts, see [Policy.Admit]. It also sets in.Hash,
-// which binds the answer to the skill's present content.
-func (r *run) admit(ctx context.Context, s *knack.Skill, in *knack.Invocation) error {
+// which binds the answer to the skill's present content. The problem is that of seen.
+func (r *run) admit(ctx context.Context, s *knack.Skill, in *knack.Invocation) (*knack.Problem, error) {
 	if r.Policy.Admit == nil {
-		return nil
+		return nil, nil
 	}
 	c := SkillCall{Skill: s, By: in.By}
 	asks, err := s.Asks(ctx)
@@ -60,13 +85,13 @@ func (r *run) admit(ctx context.Context, s *knack.Skill, in *knack.Invocation) e
 	if err == nil { // otherwise Invoke reports why the skill is refused, and nobody is asked
 		c.Asks = asks
 	}
-	if in.Accepted, err = r.Policy.Admit(ctx, c); err != nil || len(in.Accepted) == 0 {
-		return err
+	if in.Accepted, err = r.Policy.Admit(ctx, c); err != nil {
+		return nil, err
 	}
-	if in.Hash == "" {
-		in.Hash = asks.Hash
+	if len(in.Accepted) > 0 {
+		in.Hash = cmp.Or(in.Hash, asks.Hash)
 	}
-	return nil
+	return seen(r.review, s, asks, in), nil
 }
 
 // fillInvocation fills in the fields that the run knows.
@@ -77,7 +102,7 @@ func (r *run) fillInvocation(in knack.Invocation) knack.Invocation {
 	in.Message = r.lastTyped
 	in.Builtins = r.Skills.Reserved
 	if s := r.Skills.Catalog().Skill(in.Name); s != nil {
-		in.TextOnly = r.review(SkillCall{Skill: s, By: in.By}).TextOnly
+		in.TextOnly = in.TextOnly || r.review(SkillCall{Skill: s, By: in.By}).TextOnly
 	}
 	if r.Skills.Shell != nil {
 		in.Shell = r.inlineShell(r.scopes(state))

@@ -57,8 +57,11 @@ type Review struct {
 	Allowed []string
 	// TextOnly means that only the skill's text counts, see [knack.Invocation]: its call needs no consent.
 	TextOnly bool
-	Facts    gate.SkillFacts
-	Hooks    []hook.Hook // those that the skill adds while it is in use
+	// Unseen means that no person has seen what the skill asks for: where a rule, a mode or a typed name lets it be called
+	// without a question, only its text counts.
+	Unseen bool
+	Facts  gate.SkillFacts
+	Hooks  []hook.Hook // those that the skill adds while it is in use
 }
 
 // review judges the call of a skill.

@@ -241,6 +241,7 @@ func (r subAgents) recordTask(ctx context.Context, t task) error {
 func (r subAgents) preload(ctx context.Context, name string) error {
 	name = tool.SkillName(name)
 	inv := knack.Invocation{Name: name, By: knack.ByModel}
+	var unseen *knack.Problem
 	if s := r.Skills.Catalog().Skill(name); s != nil {
 		var err error
 		if inv.Hash, err = r.askSkill(ctx, s, name, "preload", inv.By); err != nil {
@@ -251,10 +252,18 @@ func (r subAgents) preload(ctx context.Context, name string) error {
 				return err
 			}
 		}
+		asks, err := s.Asks(ctx)
+		if err != nil {
+			return err
+		}
+		unseen = seen(r.review, s, asks, &inv)
 	}
 	act, err := r.Skills.Catalog().Invoke(ctx, r.fillInvocation(inv))
 	if err != nil {
 		return err
+	}
+	if unseen != nil {
+		act.Problems = append(act.Problems, *unseen)
 	}
 	return r.activate(ctx, act, session.ByAgent, "", Input{})
 }

@@ -1,6 +1,7 @@
 package trust
 
 import (
+	"errors"
 	"fmt"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"path/filepath"
@@ -14,9 +15,10 @@ import (
 )
 
 // A Grant is what the user accepted for a skill with a certain content: rules in its allowed-tools
-// that cover everything, such as Bash.
+// that cover everything, such as Bash; or, without rules, what a server's skill asks for.
 type Grant struct {
-	Path     string    `json:"path"` // the skill's folder or file: relative to the root with slashes, or absolute
+	// Path is the skill's folder or file: relative to the root with slashes, or absolute; mcp:SERVER:URI on a server.
+	Path     string    `json:"path"`
 	Hash     string    `json:"hash"` // of the whole content
 	Rules    []string  `json:"rules"`
 	Approved time.Time `json:"approved"`
@@ -24,6 +26,9 @@ type Grant struct {
 
 // String describes a Grant for people.
 func (g Grant) String() string {
+	if len(g.Rules) == 0 {
+		return fmt.Sprintf("what the skill %s asks for, while its text stays as it is", plain.Line(g.Path))
+	}
 	return fmt.Sprintf("%s of the skill %s, while its files stay as they are", strings.Join(g.Rules, ", "), g.Path)
 }
 
@@ -65,14 +70,23 @@ func (p *Project) Granted(path, hash string, rules []string) bool {
 }
 
 // Grant records that the user accepts rules for a skill, with the path and hash from SkillContent. It
-// replaces a Grant for another content. [Project.Revoke] deletes it.
+// replaces a Grant for another content. [Project.Revoke] deletes it. Where nothing can be stored, the error is ErrNoState,
+// and it holds for the lifetime of p.
 func (p *Project) Grant(path, hash string, rules []string) error {
-	return p.update(func(doc *document) error {
-		doc.Grants = slices.DeleteFunc(doc.Grants, func(g Grant) bool { return g.Path == path })
-		doc.Grants = append(doc.Grants, Grant{Path: path, Hash: hash, Rules: rules,
-			Approved: time.Now().UTC().Truncate(time.Second)})
+	with := func(all []Grant) []Grant {
+		all = slices.DeleteFunc(slices.Clone(all), func(g Grant) bool { return g.Path == path })
+		return append(all, Grant{Path: path, Hash: hash, Rules: rules, Approved: time.Now().UTC().Truncate(time.Second)})
+	}
+	err := p.update(func(doc *document) error {
+		doc.Grants = with(doc.Grants)
 		return nil
 	})
+	if errors.Is(err, ErrNoState) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.grants = with(p.grants)
+	}
+	return err
 }
 
 // Grants returns what the user accepted for skills.

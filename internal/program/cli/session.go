@@ -108,7 +108,8 @@ func sessionShowCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show what happened in a session",
-		Long: `Show what happened in a session. The beginning of an ID is enough. --json prints
+		Long: `Show what happened in a session, and at the end when it was restored to before which
+of your messages. The beginning of an ID is enough. --json prints
 the entries of every branch unchanged, one per line. With the ID of a sub-agent, it
 shows the conversation of that sub-agent; the session that started it shows the ID.`,
 		Args: exactly(1, "knack session list"),
@@ -129,6 +130,9 @@ shows the conversation of that sub-agent; the session that started it shows the 
 			}
 			front := &line.Front{Out: drawn(c), Color: colors(c.OutOrStdout()), Summary: part.KnownTools().Line}
 			front.Show(log)
+			for _, l := range stepsBack(log) {
+				front.Print(plain.Line(l))
+			}
 			return nil
 		},
 	}
