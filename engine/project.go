@@ -272,7 +272,7 @@ func (p *Project) findSources(ctx context.Context) {
 func (p *Project) findTemplates() {
 	o, env := &p.options, p.options.Env
 	place := permission.PathContext{Dir: p.dir, Home: p.home, Own: env.OwnDirs()}
-	p.texts = instructions.Options{Secret: place.Secret, Check: p.trust.Check, Templates: o.Templates,
+	p.texts = instructions.Options{Secret: place.SecretFunc(), Check: p.trust.Check, Templates: o.Templates,
 		Closed: p.config.Rules.Closed(p.config.Settings.Permissions.DefaultMode, place, permission.Subject{Tool: "read"}),
 		Tools:  func() []string { return p.known().names() }}
 	if !o.Bare {

@@ -244,7 +244,7 @@ func (r *Reads) secretFiles(paths []string) (found []string) {
 
 // filesIn returns the regular files below a directory for which want is true, and looks at no more than some; none if
 // it is no directory.
-func filesIn(dir string, most int, want func(name string) bool) (found []string) {
+func filesIn(dir string, most int, want func(path string) bool) (found []string) {
 	filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if most--; most < 0 {
 			return fs.SkipAll
@@ -253,7 +253,7 @@ func filesIn(dir string, most int, want func(name string) bool) (found []string)
 		case err != nil:
 		case e.IsDir() && path != dir && (e.Name() == ".git" || e.Name() == "node_modules"):
 			return fs.SkipDir
-		case e.Type().IsRegular() && path != dir && want(e.Name()):
+		case e.Type().IsRegular() && path != dir && want(path):
 			found = append(found, path)
 		}
 		return nil
@@ -289,12 +289,13 @@ func (r *Reads) allSecrets() []string {
 		return nil
 	}
 	p := r.session.engine.Project()
-	found := filesIn(r.session.ws.Dir(), maxWalked, permission.EnvFile)
-	for _, name := range [...]string{".netrc", ".git-credentials", ".pgpass", ".npmrc", ".pypirc", ".ssh", ".aws",
-		".config/gh", ".kube/config", ".docker/config.json", ".cargo/credentials.toml"} {
-		path := filepath.Join(p.home, name)
-		inside := filesIn(path, 50, func(name string) bool { return !strings.HasPrefix(name, "known_hosts") })
-		found = append(append(found, path), inside...)
+	found := filesIn(r.session.ws.Dir(), maxWalked, namesKeys)
+	for _, name := range permission.AccountSecrets() {
+		path := filepath.Join(p.home, strings.TrimPrefix(name, "~/"))
+		if _, err := os.Lstat(path); err == nil {
+			inside := filesIn(path, 50, func(path string) bool { return !strings.HasPrefix(filepath.Base(path), "known_hosts") })
+			found = append(append(found, path), inside...)
+		}
 	}
 	return slices.DeleteFunc(found, func(path string) bool { return p.home == "" && !filepath.IsAbs(path) })
 }
@@ -308,25 +309,23 @@ func (r *Reads) registerUnopened() {
 		return
 	}
 	env := r.hidesNothing() || inRepository(ws.Dir())
-	for _, path := range filesIn(ws.Dir(), maxWalked, func(name string) bool {
-		return keyFile(name) || env && permission.EnvFile(name)
-	}) {
+	secret := permission.PathContext{}.SecretFunc() // not what is below the home directory, such as checkpoints
+	// Not every file that the rules for secrets name has a key: id_map.go does not.
+	want := func(path string) bool {
+		name := filepath.Base(path)
+		return secret(path) && (env || !namesKeys(path)) && !(strings.HasPrefix(name, "id_") && filepath.Ext(name) != "")
+	}
+	paths := filesIn(ws.Dir(), maxWalked, want)
+	if config := filepath.Join(ws.Dir(), ".git", "config"); secret(config) {
+		paths = append(paths, config)
+	}
+	for _, path := range paths {
 		r.register(path, 2)
 	}
 }
 
-// keyFile reports whether a file of a project is for keys, by its name. Not every file that the rules for secrets name
-// counts: id_map.go does not.
-func keyFile(name string) bool {
-	switch name {
-	case ".netrc", ".npmrc", ".pypirc", ".pgpass", ".git-credentials", "credentials.json", "secrets.json", "secrets.yaml",
-		"secrets.yml":
-		return true
-	}
-	ext := filepath.Ext(name)
-	return ext == ".pem" || ext == ".key" || strings.HasPrefix(name, "id_") && ext == "" ||
-		strings.HasPrefix(name, "service-account") && ext == ".json"
-}
+// namesKeys reports whether a file is for passing keys to programs, by its name.
+func namesKeys(path string) bool { return permission.KeyFile(filepath.Base(path)) }
 
 // inRepository reports whether a directory is in a work tree of git.
 func inRepository(dir string) bool {

@@ -66,7 +66,7 @@ func (j *judge) protectedWrites(written []gitFile) (files []string) {
 		if _, at = protectedNames().In(f.name); at == "" {
 			at = protectedBelow(more, f.top, f.name)
 		}
-		if at == "" && EnvFile(path.Base(f.name)) {
+		if at == "" && KeyFile(path.Base(f.name)) {
 			at = f.name
 		}
 		if f.whole {

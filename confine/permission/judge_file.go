@@ -61,8 +61,8 @@ func (j *judge) file(s Subject, n pathNames, allowed *Judged, quiet bool) {
 			builtin = ReasonProtected + pat
 		} else if s.Replace { // a new repository, or a file that the sandbox hides
 			builtin = reasonReplaced
-			if EnvFile(path.Base(n.target())) {
-				builtin = ReasonSecret + ".env*"
+			if pat := keyFile(path.Base(n.target())); pat != "" {
+				builtin = ReasonSecret + pat
 			}
 		}
 	} else if pat := p.secret(n); pat != "" {

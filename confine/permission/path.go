@@ -13,29 +13,6 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
 
-// Secrets returns the files that must not be read without approval, in the syntax of path rules.
-// The sandbox hides the same files.
-func Secrets() []string { return slices.Clone(secrets) }
-
-var secrets = []string{
-	".env*", "*.pem", "*.p12", "*.pfx", "*.key", "*.keystore", "*.jks", "*.kdbx", "id_*", ".netrc", "_netrc",
-	".git-credentials", ".pgpass", ".my.cnf", ".htpasswd", ".vault-token", ".npmrc", ".pypirc",
-	"credentials.json", "service-account*.json", "secrets.yaml", "secrets.yml", "secrets.json", ".dockercfg",
-	".s3cfg", ".boto", "~/.ssh", "~/.aws", "~/.gnupg", "~/.kube", "~/.azure", "~/.docker/config.json",
-	"~/.config/gcloud", "~/.config/gh", "~/.config/hub", "~/.config/glab-cli", "~/.terraform.d",
-	"~/.terraformrc", "~/.cargo/credentials", "~/.cargo/credentials.toml", "~/.gem/credentials",
-	"~/.m2/settings.xml", "~/.gradle/gradle.properties", "~/.password-store", "~/.local/share/keyrings",
-	"~/Library/Keychains", "~/.config/op", "~/.mozilla", "~/.config/google-chrome", "~/.config/chromium",
-	"~/.config/BraveSoftware", "~/.config/microsoft-edge", "~/Library/Application Support/Google",
-	"~/Library/Application Support/Firefox", "~/.thunderbird", "~/.claude.json", "~/.claude/.credentials.json",
-	"~/.codex/auth.json", "~/.gemini", "~/.pi/agent/auth.json", "~/.config/github-copilot",
-	"~/.config/opencode", "~/.local/share/opencode", "~/.bash_history", "~/.zsh_history", "~/.python_history",
-	"~/.node_repl_history", "~/.config/knack/keys", "~/.local/state/knack/keys", "~/.local/share/knack/keys",
-	"~/.local/state/knack/checkpoints",
-	"//etc/shadow", "//etc/gshadow", "//etc/sudoers", "//etc/ssl/private", "//root/.ssh", "//proc/**/environ",
-	"//proc/**/mem", "//dev/mem", "//dev/kmem", "//run/secrets", "//var/run/secrets",
-}
-
 // pathNames are the names of one file: as written, and with links resolved if that differs. An allow
 // rule must match all of them, a deny rule any one.
 type pathNames struct {
@@ -382,15 +359,6 @@ func (p *PathContext) own() []string {
 	return p.ownNames
 }
 
-// secret returns the pattern of secrets that matches a path; "" if none does.
-func (p *PathContext) secret(n pathNames) string { return p.matchList(n, secrets) }
-
-// Secret reports whether the file at path, absolute and without links, is a secret, which must not
-// be read without approval. It uses only the name and is fast.
-func (p PathContext) Secret(path string) bool {
-	return p.matchList(pathNames{paths: []string{path}}, secrets) != ""
-}
-
 // secretWord returns why a file must not be named by a command without approval: it is a secret that exists, or in a
 // git directory; "" if neither. In the workspace only the secrets count that the sandbox hides there: a build may use
 // a key that belongs to its tests. A command may have thousands of words, so the file is looked for before its links
@@ -410,58 +378,11 @@ func (p *PathContext) secretWord(text, dir string) (n pathNames, why string) {
 		n = p.name(text, dir)
 	}
 	pat := p.secret(n)
-	if pat == "" || p.inside(n) && !slices.ContainsFunc(n.paths, func(s string) bool { return EnvFile(path.Base(s)) }) {
+	if pat == "" || p.inside(n) && !slices.Contains(sections("told"), pat) &&
+		!slices.ContainsFunc(n.paths, func(s string) bool { return KeyFile(path.Base(s)) }) {
 		return n, ""
 	}
 	return n, ReasonSecret + pat
-}
-
-// EnvFile reports whether a file name is one with which projects pass secrets to programs.
-func EnvFile(name string) bool {
-	if !strings.HasPrefix(name, ".env") {
-		return false
-	}
-	for _, s := range [...]string{".example", ".sample", ".template", ".dist"} {
-		if strings.HasSuffix(name, s) {
-			return false
-		}
-	}
-	return name == ".env" || name[4] == '.' || name[4] == '-' || name[4] == '_' || name == ".envrc"
-}
-
-func (p *PathContext) matchList(n pathNames, list []string) string {
-	for _, s := range n.paths {
-		if i := strings.LastIndexByte(s, '/'); i >= 0 && !mayMatchLists(s) {
-			continue
-		}
-		for _, pat := range list {
-			if p.match(pat, "", s, true) {
-				return pat
-			}
-		}
-	}
-	return ""
-}
-
-// mayMatchLists is a fast check whether a path can match the list of secrets.
-func mayMatchLists(s string) bool {
-	s = strings.ToLower(s)
-	for _, in := range []string{"/.", "/_", "id_", "/run/", "/library/"} {
-		if strings.Contains(s, in) {
-			return true
-		}
-	}
-	for _, top := range []string{"/etc/", "/root/", "/dev/", "/proc/"} {
-		if strings.HasPrefix(s, top) {
-			return true
-		}
-	}
-	slash := strings.LastIndexByte(s, '/')
-	if strings.IndexByte(s[:slash+1], '.') >= 0 {
-		return true // everything in a directory with a secret's name is secret
-	}
-	base := s[slash+1:]
-	return strings.Contains(base, ".") && !strings.HasSuffix(base, ".go")
 }
 
 // match matches a path with a pattern in the syntax of gitignore. A pattern that matches a

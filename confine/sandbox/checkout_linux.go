@@ -255,7 +255,7 @@ func (r *run) putBack(c *checkout) string {
 		same := !dirty[name]
 		entry := strings.Fields(after[name]) // mode, object, stage
 		// It is hidden from git here, so it looks changed.
-		if permission.EnvFile(filepath.Base(name)) && before[name] == "" && len(entry) > 1 {
+		if permission.KeyFile(filepath.Base(name)) && before[name] == "" && len(entry) > 1 {
 			same = c.objectOf(name, len(entry[1])) == entry[1]
 		}
 		infos[name], intact[name] = info, after[name] != "" && same && err == nil && c.wrote(info)
@@ -270,7 +270,7 @@ func (r *run) putBack(c *checkout) string {
 		clean := intact[name] && (!staged[name] || committed[name]) // the file is what git wrote
 		switch {
 		case r.stops(c, name):
-			hidden := permission.EnvFile(filepath.Base(name))
+			hidden := permission.KeyFile(filepath.Base(name))
 			if clean || before[name] != "" && infos[name] != nil && (hidden || !dirtyBefore[name]) {
 				stopped = append(stopped, name)
 			}
@@ -435,7 +435,7 @@ func (r *run) newProtected(c *checkout) (paths []string) {
 func (r *run) written(c *checkout, dirty map[string]bool, appeared []string, stops bool) (remove []writtenFile,
 	restore []string) {
 	others := r.gits(c, gitCall{"", []string{"ls-files", "--others", "--exclude-standard", "-z"}},
-		gitCall{"", []string{"ls-files", "--others", "-z", "--", ":(glob)**/.env*"}})
+		gitCall{"", append([]string{"ls-files", "--others", "-z", "--"}, keyFiles()...)})
 	if others[0] == nil {
 		return nil, nil
 	}
@@ -493,12 +493,21 @@ func (r *run) written(c *checkout, dirty map[string]bool, appeared []string, sto
 	return remove, restore
 }
 
+// keyFiles are the patterns for git of what permission.KeyFile names.
+func keyFiles() (patterns []string) {
+	names, _ := permission.KeyFilePatterns()
+	for _, name := range names {
+		patterns = append(patterns, ":(glob,icase)**/"+name)
+	}
+	return patterns
+}
+
 // objects returns the objects that files in a work tree would become, by name.
 func (r *run) objects(c *checkout, names []string) map[string]string {
 	ids := map[string]string{}
 	// One name per line. Git stops at the first file that it cannot read.
 	plain := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return strings.ContainsAny(name, "\r\n") || strings.HasPrefix(name, `"`) || permission.EnvFile(filepath.Base(name))
+		return strings.ContainsAny(name, "\r\n") || strings.HasPrefix(name, `"`) || permission.KeyFile(filepath.Base(name))
 	})
 	if len(plain) > 1 {
 		out, _ := r.git(c, strings.Join(plain, "\n")+"\n", nil, "hash-object", "--stdin-paths")
@@ -513,7 +522,7 @@ func (r *run) objects(c *checkout, names []string) map[string]string {
 	}
 	for i, out := range r.gits(c, calls...) {
 		name := names[i]
-		if ids[name] = strings.TrimSpace(string(out)); out == nil && permission.EnvFile(filepath.Base(name)) {
+		if ids[name] = strings.TrimSpace(string(out)); out == nil && permission.KeyFile(filepath.Base(name)) {
 			ids[name] = c.objectOf(name, len(c.tip))
 		}
 	}
@@ -551,7 +560,7 @@ func (r *run) stops(c *checkout, name string) bool {
 	if _, at := r.system.protected.patterns.In(path); len(at) > len(c.top) {
 		protected = at // a name that is a whole path
 	}
-	return r.denies(path) || (protected != "" || permission.EnvFile(filepath.Base(name))) &&
+	return r.denies(path) || (protected != "" || permission.KeyFile(filepath.Base(name))) &&
 		!withinAny(slices.Concat(r.allow.Replace, r.allow.Write), path)
 }
 

@@ -32,7 +32,8 @@ type Policy struct {
 	Layers string `json:"layers,omitempty"`
 	// LayerLimit is the size in bytes above which Layers is emptied as soon as no command runs; 0: 2 GB.
 	LayerLimit int64 `json:"layerLimit,omitempty"`
-	// Secrets cannot be read. Files named .env* under Dir and Roots are secrets too.
+	// Secrets cannot be read. Files that [permission.KeyFile] names, such as .env, are secrets
+	// too under Dir and Roots.
 	Secrets []string `json:"secrets,omitempty"`
 	// Protected are names ("a" or "a/b") under Dir and Roots, at any depth, that cannot be written
 	// because they change what programs do later. ".git" means the parts of a repository that can
@@ -77,7 +78,7 @@ func DefaultFor(dir string, getenv func(string) string) (Policy, error) {
 	p := Policy{Dir: dir, Home: home, Protected: protectedNames()}
 	for _, s := range permission.Secrets() {
 		// A tool that reads a file matching these patterns asks first, but hiding every *.pem from
-		// a build would break its tests. In a project only .env* is hidden (permission.EnvFile).
+		// a build would break its tests. In a project only permission.KeyFile is hidden.
 		abs, rooted := strings.CutPrefix(s, "//")
 		switch {
 		case strings.Contains(s, "*"):
@@ -85,11 +86,6 @@ func DefaultFor(dir string, getenv func(string) string) (Policy, error) {
 			p.Secrets = append(p.Secrets, "/"+abs)
 		case home != "":
 			p.Secrets = append(p.Secrets, filepath.Join(home, strings.TrimPrefix(s, "~/")))
-		}
-	}
-	for _, s := range moreSecrets {
-		if path := expand(s, home); path != "" {
-			p.Secrets = append(p.Secrets, path)
 		}
 	}
 	p.Own = user.Own()

@@ -91,7 +91,7 @@ func newProtectedFiles(p Policy) *protectedFiles {
 		if !ok || !withinAny(n.roots, path) {
 			continue
 		}
-		if permission.EnvFile(filepath.Base(path)) {
+		if permission.KeyFile(filepath.Base(path)) {
 			n.env[path] = true
 		}
 		if n.patterns.Match(path) != "" {
@@ -719,10 +719,10 @@ func (n *protectedFiles) readOne(dir string, found map[string]fileID) (below []s
 		switch {
 		case n.patterns.Match(path) != "":
 			n.note(path, found)
-			if permission.EnvFile(name) {
+			if permission.KeyFile(name) {
 				n.env[path] = true
 			}
-		case permission.EnvFile(name) && !e.IsDir():
+		case permission.KeyFile(name) && !e.IsDir():
 			n.env[path] = true
 		case e.IsDir() && !slices.Contains(skipped, name):
 			if _, ok := n.dirs[path]; !ok {

@@ -107,7 +107,7 @@ func (s seatbelt) judge(dir, name string) string {
 	switch {
 	case withinAny(s.opened, at), withinAny(s.readable, at):
 		return ""
-	case withinAny(s.secrets, at), permission.EnvFile(filepath.Base(at)) && withinAny(s.roots, at):
+	case withinAny(s.secrets, at), permission.KeyFile(filepath.Base(at)) && withinAny(s.roots, at):
 		return fmt.Sprintf("reading %s: it contains secrets; the rule that allows it: %s", path, readRule(path))
 	case withinAny(append(s.write, s.temp), at), withinAny(s.roots, at) && !guarded(s.protected, at):
 		return ""

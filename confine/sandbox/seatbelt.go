@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/knack-agent/knack/confine/permission"
 )
 
 // A seatbelt contains the data for a profile of sandbox-exec: a policy with all paths resolved.
@@ -58,9 +60,20 @@ func (s seatbelt) profile() string {
 	}
 	each("allow file-write*", append(writable, s.temp))
 	for _, root := range s.roots {
-		line("(deny file-read-data file-write* (regex #\"" + under(root) + fold(".env") + "([._-][^/]*|rc)?$\"))")
-		line("(allow file-read-data file-write* (regex #\"" + under(root) + fold(".env") +
-			"[^/]*\\.(example|sample|template|dist)$\"))")
+		names, templates := permission.KeyFilePatterns()
+		var open []string // templates such as .env.example, which .env.* covers
+		for i, name := range names {
+			names[i] = strings.ReplaceAll(fold(name), `\*`, "[^/]*")
+			if strings.HasSuffix(name, "*") {
+				open = append(open, names[i])
+			}
+		}
+		for i, end := range templates {
+			templates[i] = fold(end)
+		}
+		line("(deny file-read-data file-write* (regex #\"" + under(root) + "(" + strings.Join(names, "|") + ")$\"))")
+		line("(allow file-read-data file-write* (regex #\"" + under(root) + "(" + strings.Join(open, "|") + ")(" +
+			strings.Join(templates, "|") + ")$\"))")
 	}
 	line("; but not what changes what programs do later")
 	for _, root := range s.roots {

@@ -127,7 +127,7 @@ func explainSandbox(w io.Writer, mode sandbox.Mode, r sandbox.Report, p sandbox.
 			secrets = append(secrets, s)
 		}
 	}
-	list("hides:", append(secrets, ".env* in the working directory; unix sockets that the command did not bind itself"))
+	list("hides:", append(secrets, ".env, .netrc and other files for keys in the working directory; unix sockets that the command did not bind itself"))
 	hosts := p.Hosts
 	if len(hosts) == 0 {
 		hosts = []string{"none (a command's own loopback works)"}

@@ -174,7 +174,7 @@ func (c *change) applyEdits(in editInput, o FileOptions) (data []byte, text stri
 	}
 	res, err = textedit.Apply(text, edits)
 	if err != nil {
-		if o.secret(c.ws, c.abs) || o.secret(c.ws, c.real) {
+		if secret := o.secretIn(c.ws); secret(c.abs) || secret(c.real) {
 			return nil, "", res, errors.New("the edits do not fit the file")
 		}
 		return nil, "", res, fmt.Errorf("%s: %w", in.Path, err)

@@ -131,15 +131,15 @@ func (t *tree) walk(ctx context.Context, ws treeFS, o FileOptions, progress func
 // leftOut returns a func that returns where to count an entry that is left out, because read would not open it without
 // a question, by its own name or, of a link, by that of its target; nil: it is not left out.
 func (t *tree) leftOut(ctx context.Context, ws treeFS, o FileOptions) func(*search.Found) *atomic.Int64 {
-	secret := o.secretEntry(ws, t.real)
+	secret := o.secretIn(ws)
 	return func(e *search.Found) *atomic.Int64 {
-		if secret(e) {
+		if secret(filepath.Join(t.real, filepath.FromSlash(e.Path()))) {
 			return &t.secrets
 		}
 		target := ""
 		if e.Type&fs.ModeSymlink != 0 {
 			target, _ = ws.Realpath(ctx, filepath.Join(t.real, filepath.FromSlash(e.Path()))) // "": it leads nowhere
-			if target != "" && o.secret(ws, target) {
+			if target != "" && secret(target) {
 				return &t.secrets
 			}
 		}
