@@ -2,6 +2,8 @@
 // passes [Fit]: files that are read or attached, results and resources of MCP servers, messages of hosts, images of
 // skills. What cannot be sent becomes one line of text, because vendors refuse a whole request for one broken image,
 // and with it every later request of the session.
+//
+// Most programs start with package engine.
 package media
 
 import (

@@ -1,4 +1,6 @@
 // Package mediatest makes images and documents that vendors refuse, for tests.
+//
+// Most programs start with package engine.
 package mediatest
 
 import (
