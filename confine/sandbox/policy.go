@@ -88,9 +88,22 @@ func DefaultFor(dir string, getenv func(string) string) (Policy, error) {
 			p.Secrets = append(p.Secrets, filepath.Join(home, strings.TrimPrefix(s, "~/")))
 		}
 	}
+	p.Secrets = outermost(p.Secrets)
 	p.Own = user.Own()
 	p.Caches = findCaches(home, getenv)
 	return p, nil
+}
+
+// outermost returns the paths that are not in another one of them: what is in a hidden directory cannot be mounted over.
+func outermost(paths []string) []string {
+	slices.Sort(paths) // a directory comes before what is in it
+	var all []string
+	for _, path := range paths {
+		if !withinAny(all, path) {
+			all = append(all, path)
+		}
+	}
+	return all
 }
 
 // protectedNames returns the names of permission's table.
