@@ -95,11 +95,10 @@ func DefaultFor(dir string, getenv func(string) string) (Policy, error) {
 }
 
 // outermost returns the paths that are not in another one of them: what is in a hidden directory cannot be mounted over.
-func outermost(paths []string) []string {
-	slices.Sort(paths) // a directory comes before what is in it
-	var all []string
-	for _, path := range paths {
-		if !withinAny(all, path) {
+func outermost(paths []string) (all []string) {
+	for i, path := range paths {
+		covered := func(other string) bool { return other != path && withinAny([]string{other}, path) }
+		if !slices.ContainsFunc(paths, covered) && !slices.Contains(paths[:i], path) {
 			all = append(all, path)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/knack-agent/knack/internal/leaf/nodetest"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/llm/llmtest"
+	"github.com/knack-agent/knack/run/media/mediatest"
 )
 
 // A vendorFormat is a wire format, with a model of it and the vendor's type of its requests.
@@ -75,7 +76,7 @@ func longSession(t *testing.T, f vendorFormat) []sent {
 	d.settings(t, `{"skills": {"release": "manual"}}`)
 	d.file(t, "a.txt", "text with \"quotes\", 你好 and \\ud83d\n")
 	d.file(t, "red.png", pixel)
-	d.file(t, "b.pdf", "%PDF-1.4\n%%EOF\n")
+	d.file(t, "b.pdf", string(mediatest.PDF(1)))
 	var all []sent
 	ask := func(after, model string, fails bool, args ...string) string {
 		t.Helper()
