@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	img "image"
 	"image/color"
 	_ "image/gif" // for image.Decode, as bmp and webp below
@@ -76,6 +77,27 @@ func fitsLimit(data []byte) bool { return base64.StdEncoding.EncodedLen(len(data
 // decoding contains a token while an image is decoded: one at a time, because each may need maxDecoded bytes.
 var decoding = make(chan struct{}, 1)
 
+// withChecksums returns a PNG with right checksums of its chunks; those of some programs are wrong, and what shows them
+// does not look. The pixels have a checksum of their own.
+func withChecksums(data []byte) []byte {
+	out := data
+	for at := 8; at+12 <= len(data); {
+		size := int64(binary.BigEndian.Uint32(data[at:]))
+		if size > int64(len(data)-at-12) {
+			break // it is cut
+		}
+		end := at + 8 + int(size)
+		if sum := crc32.ChecksumIEEE(data[at+4 : end]); sum != binary.BigEndian.Uint32(data[end:]) {
+			if &out[0] == &data[0] {
+				out = bytes.Clone(data)
+			}
+			binary.BigEndian.PutUint32(out[end:], sum)
+		}
+		at = end + 4
+	}
+	return out
+}
+
 // decodedBytes returns how much memory the pixels of an image take.
 func decodedBytes(config img.Config) int {
 	size := 4
@@ -90,6 +112,9 @@ func decodedBytes(config img.Config) int {
 
 // image decodes an image, and converts or reduces it to what models take.
 func image(mime string, data []byte) (out Fitted, err error) {
+	if mime == "image/png" {
+		data = withChecksums(data)
+	}
 	config, _, err := img.DecodeConfig(bytes.NewReader(data))
 	if err != nil {
 		return out, fmt.Errorf("it cannot be decoded: %w", err)

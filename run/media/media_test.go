@@ -28,6 +28,18 @@ func TestBroken(t *testing.T) {
 	}
 }
 
+// TestChecksums: a picture whose chunks have wrong checksums, as a reference server of MCP sends one, is sent with right ones.
+func TestChecksums(t *testing.T) {
+	whole := mediatest.PNG()
+	wrong := bytes.Clone(whole)
+	wrong[len(wrong)-1] ^= 0xff // of IEND
+	wrong[29] ^= 0xff           // of IHDR
+	parts := Parts([]llm.Part{{Media: &llm.Media{MIME: "image/png", Data: wrong}}})
+	if len(parts) != 1 || parts[0].Media == nil || !bytes.Equal(parts[0].Media.Data, whole) {
+		t.Errorf("%+v", parts)
+	}
+}
+
 // TestFit: what can be sent is sent with the type of its content, converted or smaller if it must be.
 func TestFit(t *testing.T) {
 	small := img.NewGray(img.Rect(0, 0, 40, 30))
