@@ -2,6 +2,7 @@ package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/knack-agent/knack/internal/leaf/atomicfile"
 )
 
 // TestMain also is the program that TestKilled kills: it installs the plugin in a directory, or updates it.
@@ -87,6 +90,11 @@ func TestKilled(t *testing.T) {
 		if !slices.Contains(allowed, now) {
 			t.Fatalf("%s: it is %q", when, now)
 		}
+	}
+	// A process that is killed between writing the lock and renaming it, which no moment below is sure to meet.
+	if err := errors.Join(os.MkdirAll(filepath.Dir(s.Lock), 0o700),
+		os.WriteFile(filepath.Join(filepath.Dir(s.Lock), atomicfile.TemporaryName(filepath.Base(s.Lock))), nil, 0o600)); err != nil {
+		t.Fatal(err)
 	}
 	start := time.Now()
 	install(0, 0)
