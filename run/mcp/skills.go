@@ -11,6 +11,7 @@ import (
 	"iter"
 	"maps"
 	"net/url"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -215,6 +216,7 @@ func (p *peer) readSkills(ctx context.Context) {
 	sum := sha256.Sum256(append(data, fmt.Sprint(problems)...))
 	p.mu.Lock()
 	same := sum == p.skillSum || !has && p.skillLists == 0
+	failed := len(problems) > 0 && len(listed) == 0
 	for _, r := range p.listed {
 		r.allow()
 	}
@@ -222,6 +224,15 @@ func (p *peer) readSkills(ctx context.Context) {
 	if same {
 		return
 	}
+	if !failed {
+		keep(p, "skills", listed)
+	}
+	setSkills(p, listed, problems, sum)
+	p.client.opt.Changed()
+}
+
+// setSkills makes listed skills those of the server.
+func setSkills(p *peer, listed []ListedSkill, problems []knack.Problem, sum [sha256.Size]byte) {
 	var skills []*knack.Skill
 	var remote []*remoteSkill
 	for _, l := range listed {
@@ -235,7 +246,19 @@ func (p *peer) readSkills(ctx context.Context) {
 	p.skills, p.listed, p.skillProblems, p.skillSum = skills, remote, problems, sum
 	p.skillLists++
 	p.mu.Unlock()
-	p.client.opt.Changed()
+}
+
+// rememberedSkills loads the skills that the server listed last: with their digests, so that what is read later is what
+// was listed, or is listed again first.
+func rememberedSkills(p *peer) {
+	data, err := os.ReadFile(p.listFile("skills"))
+	var listed []ListedSkill
+	if err != nil || len(data) > maxList || json.Unmarshal(data, &listed) != nil || len(listed) == 0 {
+		return
+	}
+	listed = listed[:min(len(listed), maxSkills)]
+	data, _ = json.Marshal(listed) // cannot fail: it was decoded from JSON
+	setSkills(p, listed, nil, sha256.Sum256(append(data, fmt.Sprint([]knack.Problem(nil))...)))
 }
 
 // Verify reads every file of a server's skills and compares it with the list. After the first file
