@@ -365,7 +365,7 @@ func awaitCalled(ctx context.Context, m *Servers, line string) error {
 // awaitSkill waits for the server that the name of a skill begins with, as long as the first request would.
 func awaitSkill(ctx context.Context, m *Servers, skill string) {
 	names := named(m, skill, "", ":")
-	if len(names) == 0 {
+	if len(names) == 0 || m.catalog().Skill(skill) != nil { // a call of one that is known waits itself
 		return
 	}
 	limit := defaultFirstWait

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -435,6 +436,10 @@ func plainKey(key string, quoted []byte) string {
 
 // main reads SKILL.md, verified, with the frontmatter as listed.
 func (r *remoteSkill) main(ctx context.Context) ([]byte, error) {
+	r, err := current(ctx, r)
+	if err != nil {
+		return nil, err
+	}
 	data, err := r.read(ctx, r.listed.URI)
 	if err != nil {
 		return nil, err
@@ -444,6 +449,28 @@ func (r *remoteSkill) main(ctx context.Context) ([]byte, error) {
 	}
 	return data, nil
 }
+
+// current waits until the server of a skill has been tried, and returns the skill as it is listed then: until that it is
+// the one that the server listed in an earlier run.
+func current(ctx context.Context, r *remoteSkill) (*remoteSkill, error) {
+	r.p.client.Start()
+	t := time.NewTimer(skillWait)
+	defer t.Stop()
+	select {
+	case <-r.p.tried:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-t.C:
+		return nil, fmt.Errorf("the MCP server %s is not connected: it has not answered yet", r.p.server.Name)
+	}
+	if now := r.p.skillOf(r.listed.URI); now != nil {
+		return now, nil
+	}
+	return r, nil
+}
+
+// skillWait is how long a call of a skill waits for its server.
+const skillWait = 5 * time.Second
 
 // list returns the URIs of the files beside SKILL.md, for read_mcp_resource; there is no directory.
 func (r *remoteSkill) list(context.Context) ([]string, error) {
