@@ -383,6 +383,8 @@ func TestBareRepositoryMoved(t *testing.T) {
 		"dot git": {"rm -rf sub2; git init -q sub2" + plant("sub2/.git"), "sub2/.git sub2/.git.refused-1/config", ""},
 		"commondir": {"mkdir -p c/objects c/refs c/hooks; echo ref: refs/heads/x > docs/HEAD; echo ../c > docs/commondir" + plant("c"),
 			"docs/HEAD docs/commondir", "docs/guide.md c/config"},
+		"empty": {"mkdir -p .pi/agent .agents .claude/skills/x docs/objects docs/refs; echo ref: refs/heads/x > docs/HEAD",
+			".pi .agents .claude/skills .pi.refused-1 docs/objects.refused-1 docs/refs.refused-1 docs/HEAD", "docs/HEAD.refused-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newFixture(t).complete()
@@ -413,6 +415,10 @@ func TestBareRepositoryMoved(t *testing.T) {
 			filepath.WalkDir(b.dir, func(path string, d fs.DirEntry, err error) error {
 				if err == nil && d.Name() == "ran" {
 					t.Errorf("git ran the planted program: %s", path)
+				}
+				if entries, _ := os.ReadDir(path); strings.Contains(path, ".refused-") && d.IsDir() && len(entries) == 0 &&
+					strings.Contains(filepath.Base(path), ".refused-") {
+					t.Errorf("an empty directory is left: %s", path)
 				}
 				return nil
 			})
