@@ -384,8 +384,8 @@ func TestBareRepositoryMoved(t *testing.T) {
 		"dot git": {"rm -rf sub2; git init -q sub2" + plant("sub2/.git"), "sub2/.git sub2/.git.refused-1/config", ""},
 		"commondir": {"mkdir -p c/objects c/refs c/hooks; echo ref: refs/heads/x > docs/HEAD; echo ../c > docs/commondir" + plant("c"),
 			"docs/HEAD docs/commondir", "docs/guide.md c/config"},
-		"empty": {"mkdir -p .pi/agent .agents .claude/skills/x docs/objects docs/refs; echo ref: refs/heads/x > docs/HEAD",
-			".pi .agents .claude/skills .pi.refused-1 docs/objects.refused-1 docs/refs.refused-1 docs/HEAD", "docs/HEAD.refused-1"},
+		"empty": {"mkdir -p .pi/agent .agents docs/objects docs/refs; echo ref: refs/heads/x > docs/HEAD",
+			".pi .agents .pi.refused-1 docs/objects.refused-1 docs/refs.refused-1 docs/HEAD", "docs/HEAD.refused-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newFixture(t).complete()
