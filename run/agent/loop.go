@@ -227,7 +227,7 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 	for attempt := 0; ; attempt++ {
 		req := &llm.Request{
 			System: r.System, Tools: r.tools(state).Specs(), Messages: withhold(r.messages(), withheld),
-			Effort: effort, Session: r.log.ID(), Memo: r.log.Memo(),
+			Effort: effort, Session: r.log.ID(), Memo: r.log.Memo(), LeftOut: r.LeftOut,
 		}
 		r.emit(Event{Request: &Request{Model: model.Info().ID, Effort: effort, Attempt: attempt}})
 		done := r.debugRequest(model, req)
