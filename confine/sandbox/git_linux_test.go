@@ -194,7 +194,8 @@ func TestGitReadOnlyWhenFull(t *testing.T) {
 	}
 }
 
-// TestTwoPrograms: two sandboxes of one repository share placeholders.
+// TestTwoPrograms: two sandboxes of one repository share placeholders. Found by attack: an empty .git/modules stayed
+// where the program that began first ended first.
 func TestTwoPrograms(t *testing.T) {
 	b := newFixture(t).complete()
 	os.RemoveAll(filepath.Join(b.dir, ".git/hooks"))
@@ -274,7 +275,7 @@ func TestTwoPrograms(t *testing.T) {
 	}
 }
 
-// TestLeftovers kills the program while a command runs.
+// TestLeftovers kills the program while a command runs. Found by attack: an empty .git/modules stayed.
 func TestLeftovers(t *testing.T) {
 	b := newFixture(t).complete()
 	state := filepath.Join(b.home, ".local/state/knack/sandbox")
@@ -383,6 +384,8 @@ func TestBareRepositoryMoved(t *testing.T) {
 		"dot git": {"rm -rf sub2; git init -q sub2" + plant("sub2/.git"), "sub2/.git sub2/.git.refused-1/config", ""},
 		"commondir": {"mkdir -p c/objects c/refs c/hooks; echo ref: refs/heads/x > docs/HEAD; echo ../c > docs/commondir" + plant("c"),
 			"docs/HEAD docs/commondir", "docs/guide.md c/config"},
+		"empty": {"mkdir -p .pi/agent .agents docs/objects docs/refs; echo ref: refs/heads/x > docs/HEAD",
+			".pi .agents .pi.refused-1 docs/objects.refused-1 docs/refs.refused-1 docs/HEAD", "docs/HEAD.refused-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newFixture(t).complete()
@@ -415,6 +418,10 @@ func TestBareRepositoryMoved(t *testing.T) {
 			filepath.WalkDir(b.dir, func(path string, d fs.DirEntry, err error) error {
 				if err == nil && d.Name() == "ran" {
 					t.Errorf("git ran the planted program: %s", path)
+				}
+				if entries, _ := os.ReadDir(path); strings.Contains(path, ".refused-") && d.IsDir() && len(entries) == 0 &&
+					strings.Contains(filepath.Base(path), ".refused-") {
+					t.Errorf("an empty directory is left: %s", path)
 				}
 				return nil
 			})
