@@ -36,7 +36,7 @@ func (m *chat) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event
 	})
 }
 
-// The names of the changes that servers need. testdata/refusals.txt has a message for each, with its source.
+// The names of the changes that servers need. testdata/refusals.txtar has a message for each, with its source.
 const (
 	noStreamOptions  = "no stream_options"
 	otherMaxTokens   = "max_tokens and max_completion_tokens exchanged"
