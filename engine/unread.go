@@ -62,7 +62,7 @@ func (u *Unread) Ask(ctx context.Context, who Person) error {
 	for _, x := range found {
 		lines = append(lines, plain.Line(x.String()))
 	}
-	a, err := who.Ask(ctx, Question{Title: "Go on without restrictions in the settings?", Asker: AskerTrust,
+	a, err := who.Ask(ctx, Question{Title: "Go on without restrictions in the settings?", Asker: AskerSettings,
 		Text: strings.Join(lines, "\n"), Options: []Option{
 			{ID: OptionNo, Label: "stop", Help: "correct the file first"},
 			{ID: OptionYes, Label: "go on without them", Help: "in this session; these files allow nothing", Allow: true},
