@@ -15,6 +15,7 @@ import (
 	"github.com/knack-agent/knack/confine/permission"
 	"github.com/knack-agent/knack/confine/sandbox"
 	"github.com/knack-agent/knack/confine/workspace"
+	"github.com/knack-agent/knack/engine/project/config"
 	"github.com/knack-agent/knack/internal/leaf/plain"
 	"github.com/knack-agent/knack/internal/leaf/subpath"
 )
@@ -75,7 +76,7 @@ func (p *Project) configureLocal(local *workspace.Local) *permission.Git {
 	for _, path := range slices.Concat(p.sourceOptions.Skills, p.sourceOptions.AddDirs) {
 		named = append(named, realPath(path))
 	}
-	_, open := p.hidden()
+	_, open := hiddenFromCommands(p.config, p.options.Env, p.dir, p.home, p.Roots())
 	for _, path := range open {
 		named = append(named, realPath(path))
 	}
@@ -97,25 +98,25 @@ func (p *Project) configureLocal(local *workspace.Local) *permission.Git {
 	return git
 }
 
-// hidden returns the directories that restrictions hide from commands in the sandbox, and what is open below them. If
-// file tools read nothing outside the workspace, that is the home directory, without programs and caches in it.
-func (p *Project) hidden() (paths, open []string) {
-	paths, open = p.config.Hidden()
-	if !p.config.Borders().Reads || p.home == "" || subpath.Contains(realPath(p.dir), realPath(p.home)) {
+// hiddenFromCommands returns the directories that restrictions hide from commands in the sandbox, and what is open below
+// them. If file tools read nothing outside the workspace, that is the home directory, without programs and caches in it.
+func hiddenFromCommands(c *config.Config, env Env, dir, home string, roots []string) (paths, open []string) {
+	paths, open = c.Hidden()
+	if !c.Borders().Reads || home == "" || subpath.Contains(realPath(dir), realPath(home)) {
 		return paths, open
 	}
-	within := slices.Concat([]string{p.dir}, p.Roots(), filepath.SplitList(p.options.Env.Get("PATH")))
-	if policy, err := defaultPolicy(p.dir, p.options.Env); err == nil {
+	within := slices.Concat([]string{dir}, roots, filepath.SplitList(env.Get("PATH")))
+	if policy, err := defaultPolicy(dir, env); err == nil {
 		for _, c := range policy.Caches {
 			within = append(within, c.Path)
 		}
 	}
 	for _, dir := range within {
-		if dir != p.home && subpath.Contains(p.home, dir) {
+		if dir != home && subpath.Contains(home, dir) {
 			open = append(open, dir)
 		}
 	}
-	return append(paths, p.home), open
+	return append(paths, home), open
 }
 
 // addSandbox sets up the environment and the sandbox of commands on this machine.
@@ -196,7 +197,7 @@ func (p *Project) SandboxPolicy(dir string) (sandbox.Policy, error) {
 		policy.Env = append(policy.Env, k)
 	}
 	policy.Env = append(policy.Env, permission.GitVariables()...)
-	hidden, _ := p.hidden()
+	hidden, _ := hiddenFromCommands(p.config, p.options.Env, p.dir, p.home, p.Roots())
 	policy.Secrets = append(policy.Secrets, hidden...)
 	policy.NoHosts, policy.NoEnv = p.config.DeniedHosts(), p.config.HiddenVariables()
 	if state := p.options.Env; state.StateDir() != "" {

@@ -196,18 +196,20 @@ func (p *person) Ask(ctx context.Context, q engine.Question) (engine.Answer, err
 	case q.Asker == engine.AskerPlan:
 		return p.plan(ctx, q)
 	case q.Asker == engine.AskerSettings:
-		return p.goOn(ctx, q)
+		return goOn(ctx, q, p.request)
 	}
 	return engine.Answer{}, engine.ErrCannot
 }
 
 // goOn asks the host whether to go on without restrictions of the settings, as if that were a call.
-func (p *person) goOn(ctx context.Context, q engine.Question) (engine.Answer, error) {
+func goOn(ctx context.Context, q engine.Question,
+	send func(context.Context, any) (json.RawMessage, error)) (engine.Answer, error) {
+
 	input, err := json.Marshal(map[string]string{"problems": q.Text})
 	if err != nil {
 		return engine.Answer{}, err
 	}
-	data, err := p.request(ctx, canUseTool{Subtype: subtypeCanUseTool, Tool: "GoOnWithoutRestrictions", Input: input,
+	data, err := send(ctx, canUseTool{Subtype: subtypeCanUseTool, Tool: "GoOnWithoutRestrictions", Input: input,
 		Call: "settings", Title: q.Title, Name: "GoOnWithoutRestrictions", Reason: q.Text, Kind: reasonSafetyCheck,
 		Description: q.Text, Once: true})
 	if err != nil {

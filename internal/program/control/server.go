@@ -80,7 +80,6 @@ type server struct {
 	ctx      context.Context // of the whole run
 	watching sync.WaitGroup
 
-	starting     sync.Mutex // held while the session starts; taken before mu
 	mu           sync.Mutex
 	tasks        tasks
 	tightened    tightened
@@ -593,8 +592,6 @@ func (s *server) turn(ctx context.Context, p prompt) error {
 
 // start starts the session with the host's setup, unless it has already started.
 func (s *server) start(ctx context.Context) (*engine.Session, error) {
-	s.starting.Lock()
-	defer s.starting.Unlock()
 	s.mu.Lock()
 	known := s.conversation
 	s.mu.Unlock()
@@ -612,6 +609,9 @@ func (s *server) start(ctx context.Context) (*engine.Session, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.conversation != nil { // meanwhile
+		return s.conversation.Session(), nil
+	}
 	if s.setup.schema != nil {
 		s.runner.Schema = s.setup.schema
 	}
