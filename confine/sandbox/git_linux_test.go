@@ -410,7 +410,9 @@ func TestBareRepositoryMoved(t *testing.T) {
 				!strings.Contains(said, "moved aside") {
 				t.Errorf("said: %s", said)
 			}
-			git := exec.Command("sh", "-c", "find . -type d | while read -r d; do (cd $d && git status && git commit --allow-empty -m x); done")
+			// In other directories, git does what it does in the one above.
+			git := exec.Command("sh", "-c", "find . -name HEAD -o -name .git | while read -r f; do "+
+				"(cd $(dirname $f) && git status && git commit --allow-empty -m x); done")
 			git.Dir = b.dir
 			git.Run()
 			filepath.WalkDir(b.dir, func(path string, d fs.DirEntry, err error) error {
@@ -625,6 +627,9 @@ var gitDay = []string{
 func TestOpenGit(t *testing.T) {
 	need(t, "git")
 	for _, shape := range []string{"repository", "worktree", "below the repository"} {
+		if shape != "repository" && os.Getenv("KNACK_SANDBOX_TEST_NOBODY") != "" {
+			continue // where the git directory is does not depend on the user
+		}
 		t.Run(shape, func(t *testing.T) {
 			b := newFixture(t)
 			os.RemoveAll(filepath.Join(b.dir, ".git"))
