@@ -430,7 +430,8 @@ func TestApprovalIsBoundToContent(t *testing.T) {
 }
 
 // TestScriptsOfPermit: a permit contains the bytes of the approved scripts, and an answer does not cover a call in
-// which they may have changed.
+// which they may have changed. Found by attack: it covered a script that was missing at the check and could appear
+// before the start.
 func TestScriptsOfPermit(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the command lines need bash")
@@ -1010,7 +1011,8 @@ func TestModeOfAgents(t *testing.T) {
 	}
 }
 
-// TestUpdatesFromAgent: rules in the answer to a sub-agent's question leave the mode of the session as it is.
+// TestUpdatesFromAgent: rules in the answer to a sub-agent's question leave the mode of the session as it is. Found by
+// attack: the session got the sub-agent's mode, such as acceptEdits.
 func TestUpdatesFromAgent(t *testing.T) {
 	p := &scriptedUser{answers: []gate.Answer{
 		{Choice: gate.Once, Updates: []gate.Update{{Rules: []string{"Bash(npm:*)"}, Verdict: permission.Allow}}}}}

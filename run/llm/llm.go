@@ -129,6 +129,10 @@ type Request struct {
 	Session   string // groups requests for the provider's cache; may be empty
 	Memo      *Memo  `json:"-"` // the Memo of the conversation; may be nil
 
+	// LeftOut is told, with each request, of the tools that the provider does not get, because its format cannot say what
+	// they take, or because it has refused their definition, and why. It may be nil.
+	LeftOut func(tool, reason string) `json:"-"`
+
 	// Search lets the provider search the web for the answer, with a tool of its own beside Tools; nil: it does not.
 	// Adapters of formats that have none fail with the kind Invalid.
 	Search *Search `json:",omitempty"`
