@@ -12,7 +12,9 @@ package llm
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"net/http/httptrace"
 	"strings"
@@ -223,6 +225,9 @@ type Media struct {
 	Data []byte `json:"data"`
 }
 
+// Hash identifies the bytes.
+func (m *Media) Hash() string { return fmt.Sprintf("%x", sha256.Sum256(m.Data)) }
+
 // A ToolCall is a model's request to run a tool. Input is exactly what the model sent; it may be
 // invalid JSON.
 type ToolCall struct {
@@ -335,6 +340,7 @@ type Error struct {
 	Status     int           // HTTP status; 0 if there was none
 	RetryAfter time.Duration // how long the provider asked to wait; 0 if it did not
 	Message    string        // the provider's message, without secrets
+	Media      string        // the hash of the media in the request that the message names; "": it names none
 	Err        error
 }
 
