@@ -267,7 +267,7 @@ func (m *Servers) Connect(ctx context.Context, names ...string) error {
 // awaitNew starts the servers of the directory and waits until those whose tools are not known yet have answered or
 // failed, at most limit. waiting is told their names. The error is that of ctx.
 func (m *Servers) awaitNew(ctx context.Context, limit time.Duration, waiting func(servers []string)) error {
-	client, silent := m.engine.client(), silentServers(m.engine.Project())
+	client, silent := m.engine.client(), silentServers(m.engine.Project().options.Env)
 	names := silent.without(client, client.Pending())
 	if len(names) == 0 {
 		return nil

@@ -19,7 +19,7 @@ type silent struct{ file string }
 // maxSilent limits the number of servers in the file.
 const maxSilent = 200
 
-func silentServers(p *Project) silent { return silent{p.options.Env.StateFile("mcp/silent.json")} }
+func silentServers(env Env) silent { return silent{env.StateFile("mcp/silent.json")} }
 
 func (x silent) read() (all []string) {
 	data, err := os.ReadFile(x.file)
