@@ -160,7 +160,7 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 		return nil, err
 	}
 	e, format := table.Endpoint(p, model, m.getenv)
-	e.Client, err = Client(m.proxy(p, e.BaseURL))
+	e.Client, err = m.client(m.proxy(p, e.BaseURL))
 	if err != nil {
 		return nil, err
 	}
@@ -195,6 +195,9 @@ func (m *Models) choose(ctx context.Context, n modelName) (llm.Model, error) {
 	e.Limit = m.answerLimit()
 	switch format {
 	case models.Messages:
+		if p.Name == "anthropic" {
+			m.addHeaders(&e)
+		}
 		m.askForBetas(&e)
 		return m.capModel(anthropic.New(e)), nil
 	case models.Responses:
