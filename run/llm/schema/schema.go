@@ -5,6 +5,8 @@
 // a schema that accepts everything that the original accepts: alternatives at the top become optional fields, references
 // are replaced by what they name, and what cannot be said in the format is said in the description. A server checks its
 // input anyway. testdata has real schemas and what is sent for them.
+//
+// Most programs start with package engine.
 package schema
 
 import (
