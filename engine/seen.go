@@ -88,6 +88,9 @@ type Reads struct {
 // permitted registers what a call that is about to run may read.
 func (r *Reads) permitted(record gate.Record) {
 	permit, p := record.Permit, r.session.engine.Project()
+	if record.Strangers != "" {
+		r.noteWeb("this session has read from " + record.Strangers)
+	}
 	var paths []string
 	for _, j := range record.Decision.Subjects {
 		if j.Verdict != permission.Deny && (j.Kind == permission.KindRead || j.Kind == permission.KindEdit) {
@@ -145,9 +148,14 @@ func (r *Reads) opened(paths []string) {
 	}
 }
 
-// readWeb notes how the session may have read from the web, once.
+// readWeb notes how a command or a hook may have read from the web.
 func (r *Reads) readWeb(why string) {
 	r.session.jobs.seen.addWeb(why)
+	r.noteWeb(why)
+}
+
+// noteWeb notes how the session may have read text of strangers, once.
+func (r *Reads) noteWeb(why string) {
 	r.readNoted()
 	r.mu.Lock()
 	known := r.web
@@ -487,7 +495,7 @@ func (r *Reads) Stranger() string { return strangersText(r.session.log) }
 // run reads the files again; neither the queue nor a log gets their content.
 func (r *Reads) Marks(prompt string) session.Seen {
 	known, _ := r.Secrets()
-	seen := session.Seen{Web: r.Stranger(), Prompt: secrets.Found(prompt, known)}
+	seen := session.Seen{Web: strings.TrimSuffix(r.Stranger(), askedFor), Prompt: secrets.Found(prompt, known)}
 	r.mu.Lock()
 	paths := maps.Clone(r.paths)
 	r.mu.Unlock()

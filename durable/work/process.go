@@ -63,7 +63,9 @@ func arguments(l batch.Lease) []string {
 	args := slices.Clone(l.Batch.Args)
 	if _, below := dirOf(l); below == "" {
 		// The user has looked at the directory of the batch, and not at others that a line names.
-		args = slices.DeleteFunc(args, func(a string) bool { return a == "--trust=true" })
+		args = slices.DeleteFunc(args, func(a string) bool {
+			return a == "--trust=true" || strings.HasPrefix(a, "--trust-content=")
+		})
 	}
 	t := l.Run.Task
 	if t.Model != "" {

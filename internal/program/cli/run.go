@@ -167,9 +167,12 @@ func (f *runFlags) open(c *cobra.Command) (*engine.Engine, error) {
 		return nil, engine.Usagef("--background wait or stop", "--background %s: unknown value", f.background)
 	}
 	o := f.options()
-	o.Batches = &batchKeeper{args: inheritedFlags(c.Flags())}
-	err := f.checkHost()
-	if err != nil {
+	args, err := boundTrust(ctx, inheritedFlags(c.Flags()))
+	if err != nil { // a batch of this conversation would trust what nobody has seen
+		args = slices.DeleteFunc(inheritedFlags(c.Flags()), func(a string) bool { return a == "--trust=true" })
+	}
+	o.Batches = &batchKeeper{args: args}
+	if err := f.checkHost(); err != nil {
 		return nil, err
 	}
 	o.Policy, o.Betas, o.TaskBudget = f.policy, f.betas, f.taskBudget
