@@ -232,7 +232,7 @@ func TestTurnKeepsProject(t *testing.T) {
 }
 
 // TestDeniedMeanwhile: a rule that denies, and that a reload brings while the user is asked about a call, counts for that
-// call, whatever the answer is, also if the answer replaces the input.
+// call, whatever the answer is, also if the answer replaces the input. Found by attack.
 func TestDeniedMeanwhile(t *testing.T) {
 	for name, input := range map[string]json.RawMessage{"as shown": nil, "replaced": json.RawMessage(`{"what":"b"}`)} {
 		t.Run(name, func(t *testing.T) {

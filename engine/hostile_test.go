@@ -668,7 +668,8 @@ func TestRemovedScript(t *testing.T) {
 }
 
 // TestMissingScripts: a hook of a project's skill or agent does not run while a script that it names is missing, for
-// the same reason.
+// the same reason. Found by attack: in a project whose path contains a blank or "=", it ran, so that a command could
+// make the script just before.
 func TestMissingScripts(t *testing.T) {
 	for _, name := range []string{"plain", "with a blank", "a=b"} {
 		t.Run(name, func(t *testing.T) { testMissingScripts(t, filepath.Join(realPath(t.TempDir()), name)) })

@@ -2,7 +2,8 @@ package engine
 
 import "testing"
 
-// TestPluginData: each plugin has a directory of its own for its data, whatever the names are.
+// TestPluginData: each plugin has a directory of its own for its data, whatever the names are. Found by attack: a@b-c
+// and a-b@c shared one.
 func TestPluginData(t *testing.T) {
 	env := Env(func(name string) string { return map[string]string{"HOME": "/home/u"}[name] })
 	seen := map[string]string{}

@@ -48,7 +48,8 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-// TestOtherUser: the secrets of the user in Env are hidden, and those of the user who runs the process.
+// TestOtherUser: the secrets of the user in Env are hidden, and those of the user who runs the process. Found by
+// attack: commands could read what checkpoints keep of .env files and of other projects.
 func TestOtherUser(t *testing.T) {
 	home, dir := t.TempDir(), t.TempDir()
 	env := Env(func(name string) string { return map[string]string{"HOME": home, "USERPROFILE": home}[name] })

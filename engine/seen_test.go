@@ -18,7 +18,8 @@ import (
 )
 
 // TestSecretsOfCommands: what a secret file contains is known to the guards of URLs and notes, by whatever way a session
-// or its agents may have read it, also when the session is resumed.
+// or its agents may have read it, also when the session is resumed. Found by attack: what bash, a sub-agent, a
+// background command, a copy or an interpreter had read was unknown.
 func TestSecretsOfCommands(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the commands are those of sh")
@@ -98,7 +99,8 @@ func TestSecretsOfCommands(t *testing.T) {
 }
 
 // TestSecretsThatNobodyOpened: a key in the project that no sandbox hides, a .env file that git has stored, and one that
-// appears after an earlier command.
+// appears after an earlier command. Found by attack: "git log -p" needs no rule and prints a .env that git has stored,
+// and a script a *.pem.
 func TestSecretsThatNobodyOpened(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the commands are those of sh")
@@ -152,7 +154,8 @@ func TestSecretsThatNobodyOpened(t *testing.T) {
 }
 
 // TestWebOfCommands: after a command or a hook that may have read from the web, a rule does not make a note. Without a
-// sandbox nobody knows what a program does.
+// sandbox nobody knows what a program does. Found by attack: \curl, a script, an interpreter or a hook with curl was no
+// reason to ask.
 func TestWebOfCommands(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the commands are those of sh")

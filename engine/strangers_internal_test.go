@@ -7,7 +7,8 @@ import (
 	"github.com/knack-agent/knack/run/session"
 )
 
-// TestStrangersText: what the log of a session shows about where it has read.
+// TestStrangersText: what the log of a session shows about where it has read. Found by attack: after a prompt, a skill
+// or a resource of an MCP server, a rule Memory still covered notes without a question.
 func TestStrangersText(t *testing.T) {
 	bash := func(line string, v permission.Verdict) session.Entry {
 		return session.Entry{Type: session.TypeDecision, Decision: &session.Decision{Tool: "bash",

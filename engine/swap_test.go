@@ -16,7 +16,8 @@ import (
 )
 
 // TestSwappedScripts: a process that replaces the bytes of approved scripts as fast as it can never gets them to run:
-// not as a skill's inline command or granted script, not as a hook, and not through an answer for the session.
+// not as a skill's inline command or granted script, not as a hook, and not through an answer for the session. By hand,
+// loops of 16 and of 120 runs, with and without the sandbox, never got other bytes to run either.
 func TestSwappedScripts(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the scripts need a POSIX shell")

@@ -27,7 +27,8 @@ func show(t *testing.T, dir, what string) string {
 	return string(out)
 }
 
-// TestHostRulesInWorktree: what a host denies is denied in a worktree too, to the session and to sub-agents.
+// TestHostRulesInWorktree: what a host denies is denied in a worktree too, to the session and to sub-agents. Found by
+// attack: EnterWorktree and agents with isolation lost these rules.
 func TestHostRulesInWorktree(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the commands are those of sh")

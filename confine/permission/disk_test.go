@@ -32,7 +32,8 @@ func TestBracketInClass(t *testing.T) {
 }
 
 // TestDecideLimits: a decision reads a limited number of directory entries, never in /proc and /sys, and
-// then asks. Each of these patterns would keep it busy for minutes or longer.
+// then asks. Each of these patterns would keep it busy for minutes or longer. Found by attack: "cat /*/*/*/*/*/*" was
+// not decided after 40 s, and an interrupt did not end it.
 func TestDecideLimits(t *testing.T) {
 	place := testWorkspace(t)
 	place.Glob = nil
@@ -129,7 +130,8 @@ func TestGitEnds(t *testing.T) {
 	}
 }
 
-// TestEndless: what never ends is not "only reading", wherever a link makes it appear.
+// TestEndless: what never ends is not "only reading", wherever a link makes it appear. Found by attack: "cat /dev/zero"
+// needed no rule.
 func TestEndless(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no devices")

@@ -183,7 +183,8 @@ func (g *gitFixture) nest(dir string) {
 }
 
 // TestGitUnreadable: where git cannot be run, not in bounded time, or not without a program that the repository names,
-// its commands need approval even with rules.
+// its commands need approval even with rules. Found by attack: under Bash(git fetch:*) git ran the remote.X.uploadpack
+// of the repository, because of several values it uses the first; core.gitProxy and remote.X.vcs ran under any rule.
 func TestGitUnreadable(t *testing.T) {
 	for name, prepare := range map[string]func(g *gitFixture){
 		"an invalid configuration":   func(g *gitFixture) { g.write("repo/.git/config", "[x\n") },
@@ -525,7 +526,8 @@ func (g *gitFixture) countStarts() func() []string {
 }
 
 // TestGitUntrusted: in a folder that is not trusted, git commands that only read need no approval, unless
-// the repository leads git to files that it chooses, or to programs that cannot be overridden.
+// the repository leads git to files that it chooses, or to programs that cannot be overridden. Found by attack: "git
+// status" and "git worktree list" printed lines of any file to which a link in the git directory leads.
 func TestGitUntrusted(t *testing.T) {
 	decide := func(g *gitFixture, confined bool, rules, command string) permission.Decision {
 		place := permission.PathContext{Dir: g.repo, Home: filepath.Join(g.top, "home"), GitEnv: true, Untrusted: true,

@@ -11,7 +11,9 @@ import (
 )
 
 // TestGitWrites: a git command that would write protected files in the work tree asks for exactly these, also under a
-// rule that allows it, and a rule that names a file answers for that one.
+// rule that allows it, and a rule that names a file answers for that one. Found by attack: options hid the branch
+// ("checkout -m", "rebase -m"), "git pull REMOTE BRANCH" asked about the upstream branch, and rules for single files
+// left half a merge.
 func TestGitWrites(t *testing.T) {
 	g := newGitGround(t)
 	g.git("repo", "add", ".gitattributes")

@@ -9,7 +9,7 @@ import (
 )
 
 // TestReplacedDirectory: a link in the place of a directory of the workspace, in another directory of it, makes nothing
-// a part of the workspace: a command may have made it.
+// a part of the workspace: a command may have made it. Found by attack: write followed it in acceptEdits.
 func TestReplacedDirectory(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

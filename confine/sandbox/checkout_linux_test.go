@@ -14,7 +14,9 @@ import (
 )
 
 // TestPutBack: where a script lets git write protected files, the branch, the index and all files are as before
-// afterwards, with the user's own changes; what only changes the index, or what an answer opened, stays.
+// afterwards, with the user's own changes; what only changes the index, or what an answer opened, stays. Found by
+// attack: after "git checkout b2; git commit -a" in a script, b2 kept a commit without the protected files; where git
+// stopped halfway, the deletion of ordinary files was committed; *.refused-1 and .env files of the other branch stayed.
 func TestPutBack(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("no git")

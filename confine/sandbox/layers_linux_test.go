@@ -264,7 +264,7 @@ func TestCacheReadOnlyDirectories(t *testing.T) {
 }
 
 // TestCacheOwn runs commands where overlays do not work: variables lead to caches of the project, with the user's as a
-// source, and the user's cannot be written.
+// source, and the user's cannot be written. Found by attack: GOPROXY overrode what "go env -w" stores, "off" included.
 func TestCacheOwn(t *testing.T) {
 	for _, backend := range []string{namespaces, goLauncher, bubblewrap, landlock} {
 		t.Run(backend, func(t *testing.T) {

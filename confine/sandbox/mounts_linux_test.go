@@ -110,7 +110,9 @@ func TestChangesBetweenCommands(t *testing.T) {
 }
 
 // TestMovedAtStart moves the directory above a secret and a protected name while a command starts, as another
-// command may: it must not read the one or write the other, wherever they are.
+// command may: it must not read the one or write the other, wherever they are. Found by attack: while one command
+// renamed the directory back and forth, 18 of 60 others read the secret; mounts stayed in the wrong place, and 2 of 28
+// read it after that command had ended.
 func TestMovedAtStart(t *testing.T) {
 	for _, backend := range []string{namespaces, goLauncher} {
 		for _, other := range []bool{false, true} { // another directory with the same names takes its place
@@ -149,7 +151,8 @@ func TestMovedAtStart(t *testing.T) {
 }
 
 // TestMovedElsewhere moves the directory above a secret and a protected name to where nothing is looked for,
-// between two commands and while one runs.
+// between two commands and while one runs. Found by attack: "mv sub node_modules" uncovered what is in sub, for the
+// next command and for the next session.
 func TestMovedElsewhere(t *testing.T) {
 	b := newFixture(t).on(namespaces)
 	if err := os.Mkdir(filepath.Join(b.dir, "node_modules"), 0o755); err != nil {

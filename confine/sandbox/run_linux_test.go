@@ -248,7 +248,8 @@ func TestTreeParentKilled(t *testing.T) {
 	gone(t, word)
 }
 
-// TestOpen runs commands that must work.
+// TestOpen runs commands that must work. Found by attack: under a rule for one ordinary file, a command put a link in
+// its place, through which the next one wrote .git/config and read .env.
 func TestOpen(t *testing.T) {
 	for _, backend := range []string{namespaces, goLauncher, bubblewrap} {
 		t.Run(backend, func(t *testing.T) {
@@ -812,7 +813,7 @@ func TestBetweenCommands(t *testing.T) {
 }
 
 // TestConnected: the program learns that a command has reached a host, whatever made the connection, and that another
-// has not.
+// has not. Found by attack: a page that came by a script or an interpreter was no reason to ask before a note.
 func TestConnected(t *testing.T) {
 	if _, err := exec.LookPath("bash"); err != nil {
 		t.Skip("no bash on this machine")
@@ -844,7 +845,8 @@ func TestConnected(t *testing.T) {
 }
 
 // TestHomeAsWorkspace: Knack's own directories and the secrets in the workspace stay what they are for the next command,
-// whatever directory above them a command renames.
+// whatever directory above them a command renames. Found by attack: "mv .config x; mkdir -p .config/knack" replaced
+// Knack's own settings and uncovered .config/gcloud.
 func TestHomeAsWorkspace(t *testing.T) {
 	for _, backend := range []string{namespaces, bubblewrap} {
 		t.Run(backend, func(t *testing.T) {
@@ -881,7 +883,8 @@ func TestHomeAsWorkspace(t *testing.T) {
 	}
 }
 
-// TestLinkedConfig: a command that replaces a link on the way to Knack's own settings replaces it until it ends.
+// TestLinkedConfig: a command that replaces a link on the way to Knack's own settings replaces it until it ends. Found
+// by attack: "rm .config; mkdir -p .config/knack" replaced the settings for good where ~/.config is a link.
 func TestLinkedConfig(t *testing.T) {
 	for _, backend := range []string{namespaces, bubblewrap} {
 		t.Run(backend, func(t *testing.T) {
@@ -920,7 +923,8 @@ func TestLinkedConfig(t *testing.T) {
 }
 
 // TestProtect: names that become protected between two commands are protected for the next one, also while another one
-// runs, and files that were there are not moved aside.
+// runs, and files that were there are not moved aside. Found by attack: git's configuration was read once in a session,
+// so that a script could set core.hooksPath and then write that hook.
 func TestProtect(t *testing.T) {
 	b := newFixture(t).complete()
 	hooks := filepath.Join(b.dir, "tools/hooks")
@@ -957,7 +961,8 @@ func TestProtect(t *testing.T) {
 }
 
 // TestReplacedDirectories: a link that a command puts in the place of a directory of the workspace, which lies in
-// another one, opens nothing to the next command.
+// another one, opens nothing to the next command. Found by attack: with a link to the home directory there, the next
+// command wrote all of it.
 func TestReplacedDirectories(t *testing.T) {
 	for _, backend := range []string{namespaces, bubblewrap, landlock} {
 		t.Run(backend, func(t *testing.T) {

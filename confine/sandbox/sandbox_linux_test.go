@@ -388,6 +388,8 @@ func TestNewProtectedNames(t *testing.T) {
 }
 
 // TestNewNamesSeenBefore: a protected name that was already noticed while the command ran is moved aside at its end.
+// Found by attack: a repository with core.fsmonitor that a script made in a subdirectory stayed, because an earlier
+// look had found it and nobody remembered.
 func TestNewNamesSeenBefore(t *testing.T) {
 	b := newFixture(t).complete()
 	aside := func(name string) {

@@ -58,6 +58,8 @@ func TestMode(t *testing.T) {
 	}
 }
 
+// TestEnviron: what a command gets of the environment. That git's author is part of it was found by running 521
+// everyday commands: git commit failed where only GIT_AUTHOR_NAME says who commits.
 func TestEnviron(t *testing.T) {
 	p := Policy{Dir: "/w", Roots: []string{"/more"}, Env: []string{"MINE", "APP_*"}}
 	got := p.environ([]string{
@@ -97,7 +99,9 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// TestAddressesInside: whoever owns an allowed name cannot direct it to services of this machine or of its cloud.
+// TestAddressesInside: whoever owns an allowed name cannot direct it to services of this machine or of its cloud. Found
+// by attack: an allowed name led to the machine's own addresses and, over IPv6 and NAT64, to the services of clouds
+// that hand out credentials.
 func TestAddressesInside(t *testing.T) {
 	inside := []string{"169.254.169.254", "fe80::1", "fd00:ec2::254", "100.100.100.200", "168.63.129.16", "192.0.0.192",
 		"64:ff9b::a9fe:a9fe"}
@@ -130,7 +134,8 @@ func TestAddressesInside(t *testing.T) {
 	}
 }
 
-// TestEndlessRequest: a command cannot fill the memory of this program with a request that does not end.
+// TestEndlessRequest: a command cannot fill the memory of this program with a request that does not end. Found by
+// attack.
 func TestEndlessRequest(t *testing.T) {
 	p := newProxy([]string{"example.com"}, nil)
 	defer p.close()
@@ -151,6 +156,7 @@ func TestEndlessRequest(t *testing.T) {
 }
 
 // TestManyConnections: a command cannot use up the descriptors of this program; connections beyond the limit wait.
+// Found by attack.
 func TestManyConnections(t *testing.T) {
 	p := newProxy(nil, nil)
 	defer p.close()

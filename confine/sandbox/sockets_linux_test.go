@@ -85,7 +85,9 @@ func ownSockets() error {
 }
 
 // TestOtherSockets: a command connects to unix sockets that were bound in its own network namespace and to those that a
-// rule opens by name, and to no others, whatever their names are and whenever they were made.
+// rule opens by name, and to no others, whatever their names are and whenever they were made. Found by attack: another
+// program's socket was reached by a link in the place of a file that a rule names; with bwrap also one that was renamed
+// or linked after bind, as ssh's ControlMaster is, or bound in another network namespace.
 func TestOtherSockets(t *testing.T) {
 	for _, backend := range []string{namespaces, goLauncher, bubblewrap} {
 		t.Run(backend, func(t *testing.T) {
@@ -209,7 +211,8 @@ func dialInstead(by string) error {
 }
 
 // TestPendingConnections: connections that a command begins and that do not end take a limited number of threads of
-// this program.
+// this program. Found by attack: each connection to a full socket of the command's own kept a thread, and Go ends a
+// program with 10,000.
 func TestPendingConnections(t *testing.T) {
 	b := newFixture(t).on(namespaces)
 	b.complete()
@@ -294,7 +297,7 @@ func noError(err error) error {
 }
 
 // TestSubvolumes: in a subvolume of btrfs, where stat shows another device than the kernel's list of sockets, a command
-// connects to its own sockets, and not to one with the same inode in another subvolume.
+// connects to its own sockets, and not to one with the same inode in another subvolume. Found by attack.
 func TestSubvolumes(t *testing.T) {
 	const mark = "KNACK_SANDBOX_TEST_SUBVOLUMES"
 	if image := os.Getenv(mark); image != "" {

@@ -18,7 +18,8 @@ import (
 )
 
 // TestLinkRestoredElsewhere: a protected link that a command removed is put back only into the directory where it was,
-// not where a link leads that took that directory's place.
+// not where a link leads that took that directory's place. Found by attack: x/.zshenv of the repository, with a target
+// of its choice, became ~/.zshenv.
 func TestLinkRestoredElsewhere(t *testing.T) {
 	for _, backend := range []string{namespaces, bubblewrap, goLauncher} {
 		t.Run(backend, func(t *testing.T) {
@@ -46,7 +47,9 @@ func TestLinkRestoredElsewhere(t *testing.T) {
 }
 
 // TestExchangedLinks: a command that runs exchanges files and directories for links all the time, while the next one
-// begins. What is decided about is what is opened.
+// begins. What is decided about is what is opened. Found by attack: links were resolved twice, to decide and to open,
+// and 5 of 60 commands wrote ~/.bashrc. An allowed file that was missing was made through a link in the place of its
+// directory.
 func TestExchangedLinks(t *testing.T) {
 	b := newFixture(t)
 	other, outer := filepath.Join(b.home, "other"), filepath.Join(b.home, "outer")
@@ -121,6 +124,7 @@ func TestExchangedLinks(t *testing.T) {
 }
 
 // TestMovedAsideElsewhere: what appeared under a protected name is moved aside only if it is still where it was found.
+// Found by attack: with a directory exchanged for a link at that moment, ~/.ssh was moved aside.
 func TestMovedAsideElsewhere(t *testing.T) {
 	b := newFixture(t)
 	n := newProtectedFiles(b.box.policy)
@@ -158,7 +162,8 @@ func TestMovedAsideElsewhere(t *testing.T) {
 	}
 }
 
-// TestHeadNamesSecret: a HEAD that a command made to lead to a secret tells nothing of it when git is put back.
+// TestHeadNamesSecret: a HEAD that a command made to lead to a secret tells nothing of it when git is put back. Found
+// by attack.
 func TestHeadNamesSecret(t *testing.T) {
 	need(t, "git")
 	b := newFixture(t).complete()

@@ -200,7 +200,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestLongList: a list with more entries than anybody reads.
+// TestLongList: a list with more entries than anybody reads. Found by attack: 200,000 entries took time with their
+// square.
 func TestLongList(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`{"name":"long","plugins":[`)

@@ -97,7 +97,8 @@ func TestReadBranch(t *testing.T) {
 	}
 }
 
-// TestReadHostile: a file in Knack's format that somebody else made grants no permission and causes no failure.
+// TestReadHostile: a file in Knack's format that somebody else made grants no permission and causes no failure. Found
+// by attack: an imported session chose the model that continues it.
 func TestReadHostile(t *testing.T) {
 	head := `{"knack_session":1,"id":"x","dir":"/","time":"2026-11-03T09:30:00Z"}` + "\n"
 	for _, line := range []string{

@@ -38,8 +38,8 @@ func (r *run) invoke(ctx context.Context, in knack.Invocation) (act *knack.Activ
 	in = r.fillInvocation(in)
 	var unseen *knack.Problem
 	if s := r.Skills.Catalog().Skill(in.Name); s != nil {
-		if r.agents().runs(s) && !in.TextOnly {
-			if err := r.agents().mayStart(s.Name); err != nil {
+		if r.agents.runs(s) && !in.TextOnly {
+			if err := r.agents.mayStart(s.Name); err != nil {
 				return nil, err
 			}
 		}
@@ -99,7 +99,7 @@ func (r *run) admit(ctx context.Context, s *knack.Skill, in *knack.Invocation) (
 func (r *run) fillInvocation(in knack.Invocation) knack.Invocation {
 	state := r.log.State()
 	in.Name = tool.SkillName(in.Name)
-	in.View = r.view(state)
+	in.View = r.listing.view(state)
 	in.Message = r.lastTyped
 	in.Builtins = r.Skills.Reserved
 	if s := r.Skills.Catalog().Skill(in.Name); s != nil {
@@ -199,33 +199,6 @@ func (r *run) activate(ctx context.Context, act *knack.Activation, by session.Ca
 // tokens estimates the number of tokens in s, at 4 bytes per token.
 func tokens(s string) int { return (len(s) + 3) / 4 }
 
-// effectiveModel returns the model and the effort of the next request: those of the
-// skill activated last that names one, else the session's, else the agent's. An
-// unknown model is not used; the activation reports it.
-func (r *run) effectiveModel(state session.State) (llm.Model, string) {
-	model, effort := r.Model, r.Effort
-	if state.Effort != "" {
-		effort = state.Effort
-	}
-	named := state.Model
-	for _, s := range state.Scopes {
-		if s.Model != "" && s.Model != "inherit" {
-			named = s.Model
-		}
-		if s.Effort != "" {
-			effort = s.Effort
-		}
-	}
-	if named != "" && r.Resolve != nil {
-		if m, err := r.Resolve(named); err == nil {
-			model = m
-		} else {
-			r.debug("model", "the model of a skill was not found", "name", named, "error", err)
-		}
-	}
-	return model, effort
-}
-
 // tools returns the tools of the next request: the agent's own, the Agent tool if the agent has
 // sub-agents, the Skill tool once a listing was announced, and the dynamic tools. In index mode there
 // is no Skill tool; reading a listed SKILL.md calls the skill. The caller may modify the set.
@@ -236,7 +209,16 @@ func (r *run) tools(state session.State) tool.Set {
 			set[i].Unlisted = nil
 		}
 	}
-	return append(set, r.dynamicTools(state)...)
+	return append(set, r.dynamic.tools(state)...)
+}
+
+// overhead returns the bytes of a request other than its messages.
+func (r *run) overhead(state session.State) int {
+	n := len(r.System)
+	for _, t := range r.tools(state).Specs() {
+		n += len(t.Name) + len(t.Description) + len(t.Schema)
+	}
+	return n
 }
 
 // anyGrants reports whether one of the scopes grants t.
@@ -256,12 +238,8 @@ func (r *run) fixedTools(state session.State) tool.Set {
 	}
 	set := slices.Clone(r.Tools)
 	if r.Roster.New != nil && len(r.Roster.Agents) > 0 && !slices.Contains(r.Without, agentTool) &&
-		r.agents().mayStart("") == nil {
-		if r.agentToolCache == nil {
-			t := r.agents().tool()
-			r.agentToolCache = &t
-		}
-		set = append(set, *r.agentToolCache)
+		r.agents.mayStart("") == nil {
+		set = append(set, r.agents.tool())
 	}
 	if !r.showsListing() || state.Listing == nil || len(state.Announced) == 0 {
 		return set
@@ -279,8 +257,8 @@ func (r *run) fixedTools(state session.State) tool.Set {
 }
 
 // showsListing reports whether the model gets a list of skills.
-func (r *run) showsListing() bool {
-	return r.Skills.Catalog != nil && !slices.Contains(r.Without, "Skill")
+func (t *turn) showsListing() bool {
+	return t.Skills.Catalog != nil && !slices.Contains(t.Without, "Skill")
 }
 
 // skillSubjects returns the permission subjects of a model's call of a skill. Deny and ask rules apply to
@@ -337,8 +315,8 @@ func (r *run) usable(ctx context.Context, s *knack.Skill, name string, by knack.
 	if err := r.Skills.Catalog().MayInvoke(ctx, r.fillInvocation(knack.Invocation{Name: name, By: by})); err != nil {
 		return asks, err
 	}
-	if r.agents().runs(s) {
-		if err := r.agents().mayStart(s.Name); err != nil {
+	if r.agents.runs(s) {
+		if err := r.agents.mayStart(s.Name); err != nil {
 			return asks, err
 		}
 	}
@@ -432,14 +410,14 @@ func (r *run) callSkill(ctx context.Context, in tool.SkillInput, call tool.Input
 		inv.Hash = hash
 	}
 	act, err := r.invoke(ctx, inv)
-	if err != nil || !r.agents().runs(act.Skill) {
+	if err != nil || !r.agents.runs(act.Skill) {
 		return tool.SkillAnswer{Activation: act}, err
 	}
-	def, problem := r.agents().of(act)
-	if err := r.agents().ask(ctx, call.ID, def); err != nil {
+	def, problem := r.agents.of(act)
+	if err := r.agents.ask(ctx, call.ID, def); err != nil {
 		return tool.SkillAnswer{}, err
 	}
-	end, err := r.agents().delegate(ctx, task{def: def, call: call.ID, act: act, description: act.Notice,
+	end, err := r.agents.delegate(ctx, task{def: def, call: call.ID, act: act, description: act.Notice,
 		background: act.Skill.Background})
 	if err != nil {
 		return tool.SkillAnswer{}, err

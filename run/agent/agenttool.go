@@ -27,7 +27,10 @@ type agentInput struct {
 }
 
 // tool makes the Agent tool. Several calls in one answer run at the same time.
-func (r subAgents) tool() tool.Tool {
+func (r *subAgents) tool() tool.Tool {
+	if r.made != nil {
+		return *r.made
+	}
 	text := strings.Replace(strings.TrimSpace(agentText), "{{agents}}", r.list(), 1)
 	t := tool.Define(agentTool, text, agentSchema, func(ctx context.Context, in agentInput, call tool.Input) (tool.Result,
 		error) {
@@ -55,6 +58,7 @@ func (r subAgents) tool() tool.Tool {
 	})
 	describeAgentTool(&t)
 	t.Subjects = tool.SubjectsOf(r.subjects)
+	r.made = &t
 	return t
 }
 
@@ -89,7 +93,7 @@ func Tools() tool.Set {
 
 // subjects returns the permission subject of an Agent call: the agent. What the agent does is
 // decided when it does it.
-func (r subAgents) subjects(_ context.Context, in agentInput) []permission.Subject {
+func (r *subAgents) subjects(_ context.Context, in agentInput) []permission.Subject {
 	name := cmp.Or(strings.TrimSpace(in.Agent), defaultAgent)
 	if d := findDefinition(r.Roster.Agents, name); d != nil {
 		name = d.Name
@@ -98,7 +102,7 @@ func (r subAgents) subjects(_ context.Context, in agentInput) []permission.Subje
 }
 
 // list lists the agents for the model, one per line.
-func (r subAgents) list() string {
+func (r *subAgents) list() string {
 	var b strings.Builder
 	seen := map[string]bool{}
 	for _, d := range r.Roster.Agents {

@@ -12,8 +12,18 @@ import (
 	"github.com/knack-agent/knack/run/session"
 )
 
+// announcements are the steps that tell the model about skills: the listing, and what changes after it.
+type announcements struct {
+	*turn
+	catalog *knack.Catalog // the catalogue at the last check for changes; nil: it is checked anew
+	touched int            // the number of touched files at that check
+}
+
+// forget makes the next announcement compare the whole catalogue with what the conversation still says.
+func (r *announcements) forget() { r.catalog = nil }
+
 // view returns how the model sees the catalogue now.
-func (r *run) view(state session.State) knack.View {
+func (r *announcements) view(state session.State) knack.View {
 	v := r.Skills.View
 	v.For = knack.ByModel
 	if r.Model != nil { // the method Context does not need a model
@@ -24,7 +34,7 @@ func (r *run) view(state session.State) knack.View {
 }
 
 // showListing records the catalogue text, which then stays the same for the session.
-func (r *run) showListing() error {
+func (r *announcements) showListing() error {
 	state := r.log.State()
 	if !r.showsListing() || state.Listing != nil {
 		return nil
@@ -36,7 +46,7 @@ func (r *run) showListing() error {
 			return p
 		}
 	}
-	r.catalog, r.touchedCount = cat, len(state.Touched) // nothing in it needs to be announced
+	r.catalog, r.touched = cat, len(state.Touched) // nothing in it needs to be announced
 	for _, e := range l.Entries {
 		r.debug("skill", "listed", "skill", e.Skill.Name, "characters", e.Chars, "full", e.Full, "cut", e.Cut)
 	}
@@ -54,12 +64,12 @@ const (
 // announce sends the model a separate message that names the skills added, changed or removed since
 // the last announcement, because rewriting the prompt's prefix would lose the cache. It does
 // nothing unless files were touched or the catalogue was replaced.
-func (r *run) announce(ctx context.Context) error {
+func (r *announcements) announce(ctx context.Context) error {
 	if !r.showsListing() {
 		return nil
 	}
 	state := r.log.State()
-	if r.Skills.Touched != nil && len(state.Touched) != r.touchedCount {
+	if r.Skills.Touched != nil && len(state.Touched) != r.touched {
 		problems := r.Skills.Touched(ctx, slices.Sorted(maps.Keys(state.Touched)))
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
@@ -72,10 +82,10 @@ func (r *run) announce(ctx context.Context) error {
 		}
 	}
 	cat := r.Skills.Catalog()
-	if r.catalog == cat && r.touchedCount == len(state.Touched) {
+	if r.catalog == cat && r.touched == len(state.Touched) {
 		return nil
 	}
-	r.catalog, r.touchedCount = cat, len(state.Touched)
+	r.catalog, r.touched = cat, len(state.Touched)
 
 	view := r.view(state)
 	l := cat.Listing(view)
@@ -111,14 +121,14 @@ func (r *run) announce(ctx context.Context) error {
 }
 
 // addRules sends the context files that apply since files were touched, and that the model does not see yet.
-func (r *run) addRules() error {
-	state := r.log.State()
-	if r.Rules == nil || len(state.Touched) == 0 {
+func (t *turn) addRules(context.Context) error {
+	state := t.log.State()
+	if t.Rules == nil || len(state.Touched) == 0 {
 		return nil
 	}
 	var note session.Note
 	var texts []string
-	for _, d := range r.Rules(slices.Sorted(maps.Keys(state.Touched))) {
+	for _, d := range t.Rules(slices.Sorted(maps.Keys(state.Touched))) {
 		if !slices.Contains(state.Rules, d.Path) {
 			note.Rules, texts = append(note.Rules, d.Path), append(texts, d.element())
 		}
@@ -128,20 +138,20 @@ func (r *run) addRules() error {
 	}
 	note.Model = "These instructions apply to files that you have touched.\n\n" + strings.Join(texts, "\n\n")
 	note.People = "rules: +" + plain.List(note.Rules, few)
-	_, err := r.record(session.Entry{Type: session.TypeNote, Note: &note})
+	_, err := t.record(session.Entry{Type: session.TypeNote, Note: &note})
 	return err
 }
 
 // addNotice sends what the host has to say before the request, see [Agent.Notice].
-func (r *run) addNotice() error {
-	if r.Notice == nil {
+func (t *turn) addNotice(context.Context) error {
+	if t.Notice == nil {
 		return nil
 	}
-	note := r.Notice(r.log.State())
+	note := t.Notice(t.log.State())
 	if note == nil {
 		return nil
 	}
-	_, err := r.record(session.Entry{Type: session.TypeNote, Note: note})
+	_, err := t.record(session.Entry{Type: session.TypeNote, Note: note})
 	return err
 }
 

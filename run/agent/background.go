@@ -53,7 +53,7 @@ func (b *Background) start(ctx context.Context, log *session.Log, sub *run, t ta
 	w := &worker{parentLog: log, sub: sub, stop: stop, ended: make(chan struct{})}
 	b.workers = append(b.workers, w)
 	b.running.Go(func() {
-		end := sub.agents().work(ctx, t)
+		end := sub.agents.work(ctx, t)
 		stop(nil)
 		b.mu.Lock()
 		w.end = &end
@@ -201,7 +201,7 @@ func recordEnds(ended []*worker) error {
 
 // finished records the agents that have ended in the background and emits their events. more
 // is closed when another one ends; it is nil if none is working.
-func (r subAgents) finished() (found bool, more <-chan struct{}, err error) {
+func (r *subAgents) finished() (found bool, more <-chan struct{}, err error) {
 	if r.Roster.Background == nil {
 		return false, nil, nil
 	}
@@ -222,7 +222,7 @@ func (r subAgents) finished() (found bool, more <-chan struct{}, err error) {
 
 // await waits for a background agent to end, and reports whether one did. It does not wait if no agent
 // is working, or if this run should end without its agents.
-func (r subAgents) await(ctx context.Context) (bool, error) {
+func (r *subAgents) await(ctx context.Context) (bool, error) {
 	for {
 		found, more, err := r.finished()
 		if found || err != nil {
@@ -241,7 +241,7 @@ func (r subAgents) await(ctx context.Context) (bool, error) {
 
 // stopBackground stops the background agents whose reports would not be read: those of a cancelled turn and
 // those of a sub-agent.
-func (r subAgents) stopBackground(cancelled bool) error {
+func (r *subAgents) stopBackground(cancelled bool) error {
 	if r.Roster.Background == nil || !cancelled && r.parent == nil {
 		return nil
 	}
@@ -252,7 +252,7 @@ func (r subAgents) stopBackground(cancelled bool) error {
 
 // interrupted records agents as interrupted if they were working when an earlier program ended: the
 // log has their start but not their end, and Background does not run them.
-func (r subAgents) interrupted() error {
+func (r *subAgents) interrupted() error {
 	open := r.log.State().Agents
 	if r.Roster.Background != nil {
 		for _, a := range r.Roster.Background.Unreported(r.log) {

@@ -15,7 +15,7 @@ import (
 // definition returns the agent with a name; "" is the default. If there is none, it returns a
 // general one with few tools (tools, which a skill asks for, or else those of Explore), and a
 // problem that explains this.
-func (r subAgents) definition(name string, tools []string) (d *Definition, problem string) {
+func (r *subAgents) definition(name string, tools []string) (d *Definition, problem string) {
 	name = cmp.Or(strings.TrimSpace(name), defaultAgent)
 	if d := findDefinition(r.Roster.Agents, name); d != nil {
 		return r.restricted(d), ""
@@ -37,7 +37,7 @@ func (r subAgents) definition(name string, tools []string) (d *Definition, probl
 
 // restricted restricts a definition of a project or a plugin to the mode and tools of the built-in
 // agent with the same name.
-func (r subAgents) restricted(d *Definition) *Definition {
+func (r *subAgents) restricted(d *Definition) *Definition {
 	i := slices.IndexFunc(r.Roster.Agents, func(b Definition) bool {
 		return b.Origin == knack.Bundled && strings.EqualFold(b.Name, d.Name)
 	})
@@ -65,7 +65,7 @@ func findDefinition(defs []Definition, name string) *Definition {
 
 // configure sets the model, tools, limits and other fields of child as its definition d says, limited to
 // what the run itself has.
-func (r subAgents) configure(child *Agent, d *Definition) {
+func (r *subAgents) configure(child *Agent, d *Definition) {
 	state := r.log.State()
 	child.Tools = slices.Clone(child.Tools)
 	child.Roster.Agents, child.Roster.Background = r.Roster.Agents, r.Roster.Background
@@ -173,7 +173,7 @@ func mergeTools(own, other func() tool.Set) func() tool.Set {
 
 // startsAny reports whether the agents that this one starts may have tools that it does not have
 // itself: its definition must ask for that, and come from the user or the administrator.
-func (r subAgents) startsAny() bool {
+func (r *subAgents) startsAny() bool {
 	return r.def != nil && r.def.StartsAny && r.def.Loosens()
 }
 
@@ -182,7 +182,7 @@ func (r subAgents) startsAny() bool {
 // the tools of its servers may run. What skills grant is not passed on to sub-agents.
 //
 // The hooks of these skills and of the definition guard the agent's calls, but cannot allow any.
-func (r subAgents) boundsOf(d *Definition, servers []string) (all []gate.Bound, guards []hook.Hook) {
+func (r *subAgents) boundsOf(d *Definition, servers []string) (all []gate.Bound, guards []hook.Hook) {
 	all, guards = slices.Clone(r.bounds), slices.Clone(r.guards)
 	for _, s := range r.log.State().Scopes {
 		review := r.reviewOf(s)

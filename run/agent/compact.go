@@ -45,7 +45,7 @@ var ErrNothingToCompact = errors.New(
 // nothing has changed.
 func (a *Agent) Compact(ctx context.Context, log *session.Log, instructions string) (*session.Compaction, error) {
 	r := newRun(a, log)
-	c, err := r.compactions().compact(ctx, session.TriggerManual, instructions)
+	c, err := r.compactions.compact(ctx, session.TriggerManual, instructions)
 	if err == nil {
 		err = log.Sync()
 	}
@@ -65,18 +65,22 @@ func Clear(log *session.Log) (*session.Compaction, error) {
 	return c, log.Sync()
 }
 
-// compactions are the part of a run that shortens the conversation.
-type compactions struct{ *run }
-
-func (r *run) compactions() compactions { return compactions{r} }
+// compactions are the steps that shorten the conversation.
+type compactions struct {
+	*turn
+	hooks    *runHooks
+	overhead func(session.State) int // see run.overhead
+	cut      func()                  // is called after each compaction
+	failed   bool                    // the conversation could not be compacted
+}
 
 // ifNearLimit compacts if the next request would come near the size of the window. If that
 // fails, the run continues, because the window is not full yet, and does not try again.
-func (r compactions) ifNearLimit(ctx context.Context) error {
+func (r *compactions) ifNearLimit(ctx context.Context) error {
 	state := r.log.State()
 	model, _ := r.effectiveModel(state)
 	window := model.Info().Window
-	if r.NoCompact || r.compactFailed || window == 0 || state.Requests == state.Compacted {
+	if r.NoCompact || r.failed || window == 0 || state.Requests == state.Compacted {
 		return nil // at least one answer must have come since the last compaction
 	}
 	size, _ := r.log.Size(r.overhead(state))
@@ -90,13 +94,13 @@ func (r compactions) ifNearLimit(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	r.compactFailed = true
+	r.failed = true
 	return r.note("", "the window is nearly full, and the conversation could not be compacted: "+err.Error())
 }
 
 // overflow compacts after the provider refused a request as too long, unless that was already done.
 // It returns an error if the request cannot be made shorter.
-func (r compactions) overflow(ctx context.Context, cause error, compacted bool) error {
+func (r *compactions) overflow(ctx context.Context, cause error, compacted bool) error {
 	if compacted {
 		return fmt.Errorf("compacted, and still too long: %w", cause)
 	}
@@ -107,21 +111,12 @@ func (r compactions) overflow(ctx context.Context, cause error, compacted bool) 
 		return fmt.Errorf("%w (%w)", cause, err)
 	}
 	r.emit(Event{Retry: &Retrying{Attempt: 1, Err: cause}})
-	return r.announce(ctx)
-}
-
-// overhead returns the bytes of a request other than its messages.
-func (r *run) overhead(state session.State) int {
-	n := len(r.System)
-	for _, t := range r.tools(state).Specs() {
-		n += len(t.Name) + len(t.Description) + len(t.Schema)
-	}
-	return n
+	return nil
 }
 
 // compact replaces the older part of the conversation with a summary. Nothing is recorded before
 // the summary is complete.
-func (r compactions) compact(ctx context.Context, trigger session.Trigger, instructions string) (*session.Compaction,
+func (r *compactions) compact(ctx context.Context, trigger session.Trigger, instructions string) (*session.Compaction,
 	error) {
 	state := r.log.State()
 	model, _ := r.effectiveModel(state)
@@ -187,7 +182,7 @@ func (r compactions) compact(ctx context.Context, trigger session.Trigger, instr
 	if _, err := r.record(session.Entry{Type: session.TypeCompaction, Compaction: c}); err != nil {
 		return nil, err
 	}
-	r.catalog = nil // what was announced before the cut must be announced again
+	r.cut()
 	_, err = r.hooks.fire(ctx, hook.Input{Event: hook.PostCompact, Trigger: in.Trigger, Summary: c.Summary})
 	return c, err
 }
@@ -212,7 +207,7 @@ func matters(e session.Entry) bool {
 }
 
 // requestText returns what the user asked for in an entry that begins a user turn, including attachments.
-func (r compactions) requestText(entry int) string {
+func (r *compactions) requestText(entry int) string {
 	if entry == 0 {
 		return ""
 	}
@@ -275,7 +270,7 @@ func typedTexts(previous *session.Compaction, old []session.Entry, turnStart int
 // In use are the skills of this user turn (between turns: of the last one), those that wait for the
 // user's answer, and those that the release policy keeps. The others are under Auto, which releases
 // texts when the prompt cache is lost anyway.
-func (r compactions) keepSkills(c *session.Compaction, state session.State, entries []session.Entry, budget int) {
+func (r *compactions) keepSkills(c *session.Compaction, state session.State, entries []session.Entry, budget int) {
 	used := map[int]int{} // the entry of a text → the entry of its last use
 	for _, e := range entries {
 		if e.Activation != nil && e.Activation.Present != 0 {
@@ -333,7 +328,7 @@ func wholeLines(s string, maxBytes int) int {
 // own. So it fits any window, no model can answer it with a call, and it costs about as much as
 // sending the whole conversation from the cache. A cheaper model would have to read it uncached as
 // well, and what it leaves out is lost for the rest of the session.
-func (r compactions) summary(ctx context.Context, model llm.Model, c *session.Compaction, old []session.Entry,
+func (r *compactions) summary(ctx context.Context, model llm.Model, c *session.Compaction, old []session.Entry,
 	previous *session.Compaction, window int, perByte float64) (string, error) {
 	answer := min(max(window/8, 500), 8_000)
 	if n := model.Info().MaxOutput; n > 0 {
@@ -389,7 +384,7 @@ func overflowed(err error) bool {
 
 // request sends a request that is not part of the conversation. It repeats the request after
 // temporary failures.
-func (r compactions) request(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Response, error) {
+func (r *compactions) request(ctx context.Context, m llm.Model, req *llm.Request) (*llm.Response, error) {
 	for attempt := 0; ; attempt++ {
 		done := r.debugRequest(m, req)
 		answer, err := llm.Ask(llm.OnSent(ctx, r.sent), m, req)

@@ -19,7 +19,7 @@ func (a *Agent) Context(log *session.Log) Context {
 	r := newRun(a, log)
 	state := log.State()
 	if state.Listing == nil && r.showsListing() { // before the first request
-		l := r.Skills.Catalog().Listing(r.view(state))
+		l := r.Skills.Catalog().Listing(r.listing.view(state))
 		state.Listing, state.Announced = &session.Listing{Text: l.Text}, l.Fingerprints()
 	}
 	overhead := r.overhead(state)

@@ -38,11 +38,17 @@ const maxSearched = 10 // tools found by one search
 // maxNews limits the definitions in an announcement, in bytes. Beyond it tools are only named.
 const maxNews = 8 << 10
 
-// dynamicTools returns the dynamic tools of a request. First come the tools whose definitions are sent, in the order in
+// dynamicTools are the steps that tell the model about the tools that change during a session.
+type dynamicTools struct {
+	*turn
+	found foundTools // recorded before the next request
+}
+
+// tools returns the dynamic tools of a request. First come the tools whose definitions are sent, in the order in
 // which they were first sent, then tool_search and call_tool, if there are any. This order never changes, because the
 // definitions are at the beginning of the prompt and a change would lose the provider's cache. Last come the other
 // announced tools: their definitions are not sent, but they can be called.
-func (r *run) dynamicTools(state session.State) tool.Set {
+func (r *dynamicTools) tools(state session.State) tool.Set {
 	if r.DynamicTools == nil {
 		return nil
 	}
@@ -71,9 +77,9 @@ func listAnew(state session.State) bool {
 	return state.Requests == state.Compacted || state.NewModel || time.Since(state.LastTime) > cacheLife
 }
 
-// announceTools lists the tools that were added since the last announcement, or announces them in a separate message,
+// announce lists the tools that were added since the last announcement, or announces them in a separate message,
 // and records what a search has found.
-func (r *run) announceTools() error {
+func (r *dynamicTools) announce(context.Context) error {
 	if r.DynamicTools == nil {
 		return nil
 	}

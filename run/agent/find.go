@@ -25,7 +25,7 @@ func (r *run) finder(cat *knack.Catalog) *knack.Finder {
 
 // find answers the model's search for skills.
 func (r *run) find(ctx context.Context, words string) (tool.SkillAnswer, error) {
-	cat, view := r.Skills.Catalog(), r.view(r.log.State())
+	cat, view := r.Skills.Catalog(), r.listing.view(r.log.State())
 	found, err := r.finder(cat).Find(ctx, cat, words, maxFound, func(s *knack.Skill) bool { return cat.Offers(s, view) })
 	if err != nil {
 		return tool.SkillAnswer{}, err
@@ -66,7 +66,7 @@ func (r *run) suggest(ctx context.Context, in Input) error {
 	if limit == 0 {
 		limit = maxSuggested
 	}
-	view := r.view(state)
+	view := r.listing.view(state)
 	found, err := r.finder(cat).Suggest(ctx, cat, in.Text, limit, func(s *knack.Skill) bool {
 		return !state.Suggested[s.Name] && cat.Offers(s, view)
 	})

@@ -34,11 +34,13 @@ func (b *Blocked) Error() string {
 
 // runHooks run the hooks of a run, and record their texts for the model and the user.
 type runHooks struct {
-	run     *run
-	set     *hook.Set // the hooks for the calls that are running
-	inCalls bool      // calls are running; notes are recorded after their results
-	blocks  int       // how often a Stop hook made the model continue
-	record  hook.Record
+	*turn
+	origin  *origin                    // of the run
+	inUse   func(session.Scope) Review // of a skill in use
+	set     *hook.Set                  // the hooks for the calls that are running
+	inCalls bool                       // calls are running; notes are recorded after their results
+	blocks  int                        // how often a Stop hook made the model continue
+	answers hook.Record
 
 	mu sync.Mutex
 	// originals are the results of running calls that hooks have replaced, by the ID of the call.
@@ -54,13 +56,13 @@ func (a *Agent) Hook(ctx context.Context, log *session.Log, in hook.Input) (hook
 // fire runs the hooks of an event and records their texts: immediately, or, while calls are running, after
 // the results of those calls. Tools may call it.
 func (h *runHooks) fire(ctx context.Context, in hook.Input) (hook.Outcome, error) {
-	if h.run.Policy.Hooks == nil {
+	if h.Policy.Hooks == nil {
 		return hook.Outcome{}, nil
 	}
 	if h.inCalls {
 		return h.set.Fire(ctx, in), nil
 	}
-	out := h.inEffect(h.run.log.State().Scopes).Fire(ctx, in)
+	out := h.inEffect(h.log.State().Scopes).Fire(ctx, in)
 	return out, h.flush(nil)
 }
 
@@ -75,22 +77,22 @@ func (a *Agent) Hooks(log *session.Log) []hook.Hook {
 
 // inEffect returns the hooks in effect while skills are in use.
 func (h *runHooks) inEffect(scopes []session.Scope, more ...hook.Hook) *hook.Set {
-	all := h.run.Policy.Hooks
+	all := h.Policy.Hooks
 	if all == nil {
 		return nil
 	}
 	var own []hook.Hook
 	for _, s := range scopes {
-		own = append(own, h.run.reviewOf(s).Hooks...)
+		own = append(own, h.inUse(s).Hooks...)
 	}
-	own = slices.Concat(own, more, h.run.guards)
-	set := &hook.Set{Hooks: all.Hooks, Runner: all.Runner, Session: h.run.root().log.ID(), Record: &h.record,
-		Debug: h.run.Debug}
+	own = slices.Concat(own, more, h.origin.guards)
+	set := &hook.Set{Hooks: all.Hooks, Runner: all.Runner, Session: h.log.ID(), Record: &h.answers, Debug: h.Debug}
 	if len(own) > 0 {
 		set.Hooks = append(own, all.Hooks...)
 	}
-	if h.run.parent != nil {
-		set.AgentID, set.AgentType = h.run.subRecord.Log, h.run.subRecord.Name
+	if h.origin.parent != nil {
+		set.Session = h.origin.parent.root().log.ID()
+		set.AgentID, set.AgentType = h.origin.subRecord.Log, h.origin.subRecord.Name
 	}
 	return set
 }
@@ -138,7 +140,7 @@ func blockContinues(e hook.Event) bool {
 
 // flush records the pending texts of hooks, in the order of the calls that they are about.
 func (h *runHooks) flush(calls []llm.ToolCall) error {
-	all := h.record.Take()
+	all := h.answers.Take()
 	position := func(x hook.Answered) int { // those about no call come last
 		if i := slices.IndexFunc(calls, func(c llm.ToolCall) bool { return c.ID == x.Input.Call }); i >= 0 {
 			return i
@@ -151,10 +153,10 @@ func (h *runHooks) flush(calls []llm.ToolCall) error {
 
 // late records what asynchronous hooks have told the model meanwhile, and reports whether one has.
 func (h *runHooks) late() (bool, error) {
-	if h.run.Policy.Hooks == nil || h.run.parent != nil {
+	if h.Policy.Hooks == nil || h.origin.parent != nil {
 		return false, nil
 	}
-	all := h.run.Policy.Hooks.Runner.Late()
+	all := h.Policy.Hooks.Runner.Late()
 	return len(all) > 0, h.write(all)
 }
 
@@ -162,7 +164,7 @@ func (h *runHooks) late() (bool, error) {
 func (h *runHooks) write(all []hook.Answered) error {
 	for _, x := range all {
 		for _, note := range notesOf(x.Input, x.Outcome) {
-			if _, err := h.run.record(session.Entry{Type: session.TypeNote, Note: &note}); err != nil {
+			if _, err := h.record(session.Entry{Type: session.TypeNote, Note: &note}); err != nil {
 				return err
 			}
 		}
@@ -179,7 +181,7 @@ func (h *runHooks) onRefused(ctx context.Context, set *hook.Set, p tool.Proposal
 	set.Fire(ctx, hook.Input{Event: hook.PermissionDenied, Tool: p.Name, ToolInput: p.Input, Call: p.ID,
 		Reason: denied.Text})
 	if denied.Stop {
-		h.record.End(hook.End{ByUser: true})
+		h.answers.End(hook.End{ByUser: true})
 	}
 }
 
@@ -352,16 +354,16 @@ func (h *runHooks) onExpansion(ctx context.Context, name, args, line, from strin
 // onInput runs the hooks of an event about an input. A steering input belongs to a turn that is under way, so the
 // hooks of the skills in use run too; any other input starts a turn, in which no skill is in use yet.
 func (h *runHooks) onInput(ctx context.Context, in hook.Input, steering bool, act *knack.Activation) error {
-	if h.run.Policy.Hooks == nil {
+	if h.Policy.Hooks == nil {
 		return nil
 	}
 	var scopes []session.Scope
 	if steering {
-		scopes = h.run.log.State().Scopes
+		scopes = h.log.State().Scopes
 	}
 	var own []hook.Hook
 	if act != nil {
-		own = h.run.review(callOf(act)).Hooks
+		own = h.review(callOf(act)).Hooks
 	}
 	if out := h.inEffect(scopes, own...).Fire(ctx, in); out.Block {
 		return &Blocked{in.Event, out.Reason}
@@ -373,15 +375,15 @@ func (h *runHooks) onInput(ctx context.Context, in hook.Input, steering bool, ac
 // the skill was in use already, according to the state before the activation.
 func (h *runHooks) activated(ctx context.Context, act *knack.Activation, by session.Caller,
 	before session.State) error {
-	if h.run.Policy.Hooks == nil {
+	if h.Policy.Hooks == nil {
 		return nil
 	}
-	set := h.inEffect(h.run.log.State().Scopes)
+	set := h.inEffect(h.log.State().Scopes)
 	name := act.Skill.Name
 	inUse := before.InTurn && slices.ContainsFunc(before.Scopes, func(s session.Scope) bool { return s.Skill == name })
 	if act.Hooks != nil && !inUse {
 		set.Of("skill:"+name).Fire(ctx, hook.Input{Event: hook.SessionStart, Source: hook.SourceSkill,
-			Model: h.run.Model.Info().ID})
+			Model: h.Model.Info().ID})
 	}
 	set.Fire(ctx, hook.Input{Event: hook.SkillActivated, Skill: name, SkillArgs: act.Args, By: string(by)})
 	return h.flush(nil)
@@ -398,7 +400,7 @@ func (h *runHooks) released(ctx context.Context, skill, why string) error {
 func (h *runHooks) onStop(ctx context.Context, answer *llm.Response) (bool, error) {
 	active := h.blocks > 0
 	event := hook.Stop
-	if h.run.parent != nil {
+	if h.origin.parent != nil {
 		event = hook.SubagentStop
 	}
 	out, err := h.fire(ctx, hook.Input{Event: event, Active: &active, Last: llm.TextOf(answer.Message.Parts)})
@@ -406,7 +408,7 @@ func (h *runHooks) onStop(ctx context.Context, answer *llm.Response) (bool, erro
 		return false, err
 	}
 	if h.blocks++; h.blocks > maxBlocks {
-		return false, h.run.note("", fmt.Sprintf("a %s hook asked to continue for the %dth time: the run ends anyway", event,
+		return false, h.note("", fmt.Sprintf("a %s hook asked to continue for the %dth time: the run ends anyway", event,
 			h.blocks))
 	}
 	return true, nil

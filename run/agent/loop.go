@@ -11,54 +11,66 @@ import (
 	"sync"
 	"time"
 
-	"github.com/knack-agent/knack"
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/media"
 	"github.com/knack-agent/knack/run/session"
 	"github.com/knack-agent/knack/run/tool"
 )
 
-// A run is the state of one user turn.
+// A run is the state of one user turn: a loop of requests and calls, with steps before, between and after them.
 type run struct {
-	*Agent
-	log       *session.Log
+	*turn
 	start     time.Time
 	lastTyped string // what the user typed last; only these words may call a skill that models may not call
 	end       End
-	ledger    ledger
 	fallbacks fallbacks
 	repeats   repeats
+	continued continuation
+	abandoned bool         // the caller has stopped iterating
+	calls     chan<- Event // while calls run: leads to the goroutine that emits
 
-	// For the caller's events.
-	emit        func(Event)
-	abandoned   bool         // the caller has stopped iterating
-	lastEmitted int          // the id of the last log entry that was emitted
-	calls       chan<- Event // while calls run: leads to the goroutine that emits
+	listing     *announcements
+	dynamic     *dynamicTools
+	releases    *releases
+	compactions *compactions
+	agents      *subAgents
+	hooks       *runHooks
+	before      []step // in order, before each request
+	goOn        []more // in order, after an answer without calls: the first that says so makes the run go on
 
-	fixedSet       tool.Set   // the fixed tools, with the Skill tool; nil: not made yet
-	agentToolCache *tool.Tool // the Agent tool; nil: not made yet
-	found          foundTools // recorded before the next request
-	compactFailed  bool       // the conversation could not be compacted
-	continued      continuation
-
-	catalog      *knack.Catalog // the catalogue and number of touched files at the last check for changes
-	touchedCount int
-	hooks        runHooks
-	reviews      map[int]Review // of the skills in use, by the entry of their activation; changes only between calls
+	fixedSet tool.Set       // the fixed tools, with the Skill tool; nil: not made yet
+	reviews  map[int]Review // of the skills in use, by the entry of their activation; changes only between calls
 
 	indexing context.CancelFunc // stops building the index for suggestions; nil: not running
 	indexed  sync.WaitGroup
 
-	pending *task // a typed skill that runs in a sub-agent
 	origin
 }
 
+// A step is what a run does before a request. Its error ends the run.
+type step func(context.Context) error
+
+// more reports whether a run goes on after an answer without calls.
+type more func(context.Context, *llm.Response) (bool, error)
+
 // newRun returns a run that emits nothing.
 func newRun(a *Agent, log *session.Log) *run {
-	r := &run{Agent: a, log: log, start: time.Now(), fallbacks: fallbacks{models: a.Fallback}, emit: func(Event) {},
-		lastEmitted: log.Last()}
-	r.ledger.before = log.State().Cost
-	r.hooks.run = r
+	t := &turn{Agent: a, log: log, ledger: &ledger{before: log.State().Cost}, emit: func(Event) {}, lastEmitted: log.Last()}
+	r := &run{turn: t, start: time.Now(), fallbacks: fallbacks{models: a.Fallback}}
+	r.listing, r.dynamic, r.agents = &announcements{turn: t}, &dynamicTools{turn: t}, &subAgents{run: r}
+	r.hooks = &runHooks{turn: t, origin: &r.origin, inUse: r.reviewOf}
+	r.releases = &releases{t, r.hooks, r.overhead}
+	r.compactions = &compactions{turn: t, hooks: r.hooks, overhead: r.overhead, cut: r.listing.forget}
+	// What they record is part of the prompt: another order would lose the provider's cache.
+	r.before = []step{r.releases.expired, r.compactions.ifNearLimit, r.listing.announce, t.addRules, r.dynamic.announce,
+		t.addNotice, func(context.Context) error { _, err := r.hooks.late(); return err }}
+	r.goOn = []more{
+		r.unfinished,
+		func(ctx context.Context, _ *llm.Response) (bool, error) { return r.steer(ctx) },
+		func(context.Context, *llm.Response) (bool, error) { return r.hooks.late() },
+		func(ctx context.Context, _ *llm.Response) (bool, error) { return r.agents.await(ctx) },
+		r.hooks.onStop,
+	}
 	return r
 }
 
@@ -75,18 +87,18 @@ func (r *run) do(ctx context.Context, in Input) (*End, error) {
 	case err != nil:
 		return nil, err
 	case started:
-		return r.turn(ctx)
+		return r.runTurn(ctx)
 	}
 	return &End{Reason: session.EndDone}, nil // a template whose text is empty
 }
 
-// turn runs a user turn, whose first message is already recorded, and records its end.
-func (r *run) turn(ctx context.Context) (*End, error) {
+// runTurn runs a user turn, whose first message is already recorded, and records its end.
+func (r *run) runTurn(ctx context.Context) (*End, error) {
 	defer r.stopIndexing()
 	var reason session.EndReason
 	var err error
-	if r.pending != nil {
-		reason, err = r.agents().typedTask(ctx)
+	if r.agents.pending != nil {
+		reason, err = r.agents.typedTask(ctx)
 	} else {
 		reason, err = r.loop(ctx)
 	}
@@ -101,7 +113,7 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 	if err != nil {
 		r.hooks.failed(ctx, err)
 	}
-	if e := r.agents().stopBackground(reason == session.EndCancelled || timeout != nil); e != nil {
+	if e := r.agents.stopBackground(reason == session.EndCancelled || timeout != nil); e != nil {
 		return nil, errors.Join(err, e)
 	}
 	r.end.Reason = reason
@@ -112,7 +124,7 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 	if _, e := r.record(session.Entry{Type: session.TypeTurnEnd, TurnEnd: &what}); e != nil {
 		return nil, errors.Join(err, e)
 	}
-	if e := errors.Join(r.releases().ended(ctx), r.log.Sync()); e != nil {
+	if e := errors.Join(r.releases.ended(ctx), r.log.Sync()); e != nil {
 		return nil, errors.Join(err, e)
 	}
 	if err != nil {
@@ -127,64 +139,25 @@ func (r *run) turn(ctx context.Context) (*End, error) {
 // read at once.
 func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 	for {
-		if end := r.hooks.record.Ended(); end != nil {
+		if end := r.hooks.answers.Ended(); end != nil {
 			r.end.Why, r.end.ByUser = end.Why, end.ByUser
 			return session.EndStopped, nil
 		}
 		if limit, why := r.reachedLimit(); why != "" {
 			return session.EndLimit, r.recordLimit(limit, why)
 		}
-		if err := r.releases().expired(ctx); err != nil {
-			return "", err
-		}
-		if err := r.compactions().ifNearLimit(ctx); err != nil {
-			return "", err
-		}
-		if err := r.announce(ctx); err != nil {
-			return "", err
-		}
-		if err := r.addRules(); err != nil {
-			return "", err
-		}
-		if err := r.announceTools(); err != nil {
-			return "", err
-		}
-		if err := r.addNotice(); err != nil {
-			return "", err
-		}
-		if _, err := r.hooks.late(); err != nil {
-			return "", err
+		for _, step := range r.before {
+			if err := step(ctx); err != nil {
+				return "", err
+			}
 		}
 		answer, err := r.ask(ctx)
 		if err != nil {
 			return "", err
 		}
 		calls := callsOf(answer.Message)
-		if len(calls) > 0 {
-			r.continued, r.end.Unfinished = continuation{}, ""
-		} else {
-			if model, people := r.continued.next(answer, &r.end); model != "" {
-				if err := r.note(model, people); err != nil {
-					return "", err
-				}
-				continue
-			}
-			if steered, err := r.steer(ctx); err != nil {
-				return "", err
-			} else if steered {
-				continue
-			}
-			if more, err := r.hooks.late(); err != nil {
-				return "", err
-			} else if more {
-				continue
-			}
-			if more, err := r.agents().await(ctx); err != nil {
-				return "", err
-			} else if more {
-				continue
-			}
-			if on, err := r.hooks.onStop(ctx, answer); err != nil {
+		if len(calls) == 0 {
+			if on, err := r.goesOn(ctx, answer); err != nil {
 				return "", err
 			} else if on {
 				continue
@@ -194,6 +167,7 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 			}
 			return session.EndDone, nil
 		}
+		r.continued, r.end.Unfinished = continuation{}, ""
 		results := r.call(ctx, calls, answer.Stop == llm.MaxTokens)
 		if err := r.recordResults(ctx, calls, results); err != nil {
 			return "", err
@@ -214,10 +188,29 @@ func (r *run) loop(ctx context.Context) (reason session.EndReason, err error) {
 		if _, err := r.steer(ctx); err != nil {
 			return "", err
 		}
-		if _, _, err := r.agents().finished(); err != nil {
+		if _, _, err := r.agents.finished(); err != nil {
 			return "", err
 		}
 	}
+}
+
+// goesOn reports whether the run goes on after an answer without calls.
+func (r *run) goesOn(ctx context.Context, answer *llm.Response) (bool, error) {
+	for _, more := range r.goOn {
+		if on, err := more(ctx, answer); on || err != nil {
+			return on, err
+		}
+	}
+	return false, nil
+}
+
+// unfinished asks the model to go on with an answer that is not whole, and reports whether it did.
+func (r *run) unfinished(_ context.Context, answer *llm.Response) (bool, error) {
+	model, people := r.continued.next(answer, &r.end)
+	if model == "" {
+		return false, nil
+	}
+	return true, r.note(model, people)
 }
 
 // ask sends one request, repeats it after temporary failures, and records the answer.
@@ -259,7 +252,10 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 			return nil, errors.Join(context.Cause(ctx), r.recordPartial(partial, model))
 		}
 		if overflowed(err) && !r.NoCompact {
-			if err := r.compactions().overflow(ctx, err, compacted); err != nil {
+			if err := r.compactions.overflow(ctx, err, compacted); err != nil {
+				return nil, err
+			}
+			if err := r.listing.announce(ctx); err != nil {
 				return nil, err
 			}
 			compacted = true
@@ -319,29 +315,11 @@ func (r *run) stream(ctx context.Context, m llm.Model, req *llm.Request) (*llm.R
 	return part(partial.String()), &llm.Error{Kind: llm.Broken, Message: "the model's stream ended before its answer did"}
 }
 
-// sent calls Sent. Any goroutine may call it.
-func (r *run) sent() {
-	if r.Sent != nil {
-		r.Sent()
-	}
-}
-
 func part(text string) *llm.Response {
 	if text == "" {
 		return nil
 	}
 	return &llm.Response{Message: llm.Message{Role: llm.Assistant, Parts: []llm.Part{llm.Text(text)}}}
-}
-
-// retry waits until a failed request may be sent again. It returns the request's error if the
-// request may not be repeated, or the error of a cancelled ctx.
-func (r *run) retry(ctx context.Context, attempt int, err error) error {
-	wait, again := r.Retry.delay(attempt, err)
-	if !again {
-		return err
-	}
-	r.emit(Event{Retry: &Retrying{Attempt: attempt + 1, Wait: wait, Err: err}})
-	return r.Retry.sleep(ctx, wait)
 }
 
 // call runs the calls of one answer and returns their results in call order.
@@ -382,7 +360,7 @@ func (r *run) call(ctx context.Context, calls []llm.ToolCall, cut bool) []tool.R
 			Ended:    func(i int, res tool.Result) { events <- Event{Ended: &Ended{Call: calls[i].ID, Result: res}} },
 			Refused:  func(p tool.Proposal, err error) { r.hooks.onRefused(ctx, hooks, p, err) },
 			Stopped: func() bool {
-				end := r.hooks.record.Ended()
+				end := r.hooks.answers.Ended()
 				return end != nil && end.ByUser
 			},
 		})
@@ -471,27 +449,6 @@ func detailsOf(res tool.Result) json.RawMessage {
 		return nil
 	}
 	return details
-}
-
-// record appends an entry to the log and emits it.
-func (r *run) record(e session.Entry) (session.Entry, error) {
-	e, err := r.log.Append(e)
-	r.emitRecorded()
-	return e, err
-}
-
-// emitRecorded emits the entries recorded since its last call, whether by the run or by the gate and the
-// tools, which write to the log themselves.
-func (r *run) emitRecorded() {
-	for _, e := range r.log.After(r.lastEmitted) {
-		r.lastEmitted = e.ID
-		r.emit(Event{Entry: &e})
-	}
-}
-
-func (r *run) note(model, people string) error {
-	_, err := r.record(session.Entry{Type: session.TypeNote, Note: &session.Note{Model: model, People: people}})
-	return err
 }
 
 func (r *run) messages() []llm.Message {

@@ -65,11 +65,11 @@ type Review struct {
 }
 
 // review judges the call of a skill.
-func (r *run) review(c SkillCall) Review {
-	if r.Policy.Review == nil {
+func (t *turn) review(c SkillCall) Review {
+	if t.Policy.Review == nil {
 		return Review{}
 	}
-	return r.Policy.Review(c)
+	return t.Policy.Review(c)
 }
 
 // reviewOf returns the review of a skill in use, as it was at its activation.

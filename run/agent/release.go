@@ -113,14 +113,16 @@ const crowdedShare = 0.6
 // too long in long sessions, and a larger one releases them too early in short ones.
 const lookahead = 2
 
-// releases are the part of a run that removes the texts of skills from the conversation.
-type releases struct{ *run }
-
-func (r *run) releases() releases { return releases{r} }
+// releases are the steps that remove the texts of skills from the conversation.
+type releases struct {
+	*turn
+	hooks    *runHooks
+	overhead func(session.State) int // see run.overhead
+}
 
 // ended runs at the end of a user turn and releases the texts whose policy no longer keeps them.
 // It keeps the text of a skill that waits for the user's answer.
-func (r releases) ended(ctx context.Context) error {
+func (r *releases) ended(ctx context.Context) error {
 	state := r.log.State()
 	for _, t := range state.Texts {
 		if t.Asking {
@@ -146,7 +148,7 @@ func (r releases) ended(ctx context.Context) error {
 
 // expired runs between two requests of a turn and releases the texts that the policy answers:N no
 // longer keeps, if that reduces cost.
-func (r releases) expired(ctx context.Context) error {
+func (r *releases) expired(ctx context.Context) error {
 	state := r.log.State()
 	var texts []session.Text
 	for _, t := range state.Texts {
@@ -160,7 +162,7 @@ func (r releases) expired(ctx context.Context) error {
 // auto runs at the start of a user turn and releases those texts with the policy Auto whose release
 // reduces cost. It does not run when a turn ends, because only when the next one starts is it known
 // whether the cache has expired.
-func (r releases) auto(ctx context.Context) error {
+func (r *releases) auto(ctx context.Context) error {
 	state := r.log.State()
 	var texts []session.Text
 	for _, t := range state.Texts {
@@ -187,13 +189,13 @@ func (r releases) auto(ctx context.Context) error {
 }
 
 // nearlyFull reports whether the used tokens are more than crowdedShare of the window.
-func (r releases) nearlyFull(used int) bool {
+func (r *releases) nearlyFull(used int) bool {
 	window := r.Model.Info().Window
 	return window > 0 && float64(used) > crowdedShare*float64(window)
 }
 
 // ifCheaper releases those of the texts whose release reduces cost.
-func (r releases) ifCheaper(ctx context.Context, state session.State, texts []session.Text) error {
+func (r *releases) ifCheaper(ctx context.Context, state session.State, texts []session.Text) error {
 	chosen, why := r.worth(state, texts)
 	for _, t := range chosen {
 		if err := r.release(ctx, t, why, ""); err != nil {
@@ -210,7 +212,7 @@ func (r releases) ifCheaper(ctx context.Context, state session.State, texts []se
 // reading their T tokens from the cache. It costs, once, the difference between writing and reading
 // the S tokens that follow the first released text and stay. With a read price of 0.1 and a write
 // price of 1.25, this breaks even at N = 1.15·S / (0.1·T).
-func (r releases) worth(state session.State, texts []session.Text) ([]session.Text, string) {
+func (r *releases) worth(state session.State, texts []session.Text) ([]session.Text, string) {
 	if len(texts) == 0 {
 		return nil, ""
 	}
@@ -247,20 +249,20 @@ func (r releases) worth(state session.State, texts []session.Text) ([]session.Te
 
 // cacheLost reports whether the provider no longer has this conversation in its prompt cache. A session that is resumed
 // sends the same bytes as before, so that only the time since its last answer counts.
-func (r releases) cacheLost(state session.State) bool {
+func (r *releases) cacheLost(state session.State) bool {
 	model, _ := r.effectiveModel(state)
 	return state.LastModel != model.Info().ID || time.Since(state.LastTime) > cacheLife
 }
 
 // requestsLeft estimates how many more requests fit into the window before it is nearly full, given how
 // fast this session has grown so far.
-func (r releases) requestsLeft(state session.State, info llm.Info, used int) float64 {
+func (r *releases) requestsLeft(state session.State, info llm.Info, used int) float64 {
 	window := cmp.Or(info.Window, unknownWindow)
 	growth := max(1, used/max(1, state.Requests-state.Compacted))
 	return max(0, crowdedShare*float64(window)-float64(used)) / float64(growth)
 }
 
-func (r releases) release(ctx context.Context, t session.Text, why, summary string) error {
+func (r *releases) release(ctx context.Context, t session.Text, why, summary string) error {
 	r.debug("skill", "released", "skill", t.Skill, "tokens", t.Tokens, "why", why)
 	_, err := r.record(session.Entry{Type: session.TypeRelease, Release: &session.Release{
 		Entry: t.Entry, Skill: t.Skill, Tokens: t.Tokens, Reason: why, Summary: summary, UserOnly: t.UserOnly,
@@ -277,7 +279,7 @@ const summaryRequest = "The text below is a skill: instructions that were follow
 
 // summarise replaces a text with a paragraph written by the fast model. If that fails, the text is
 // released without a summary, because the user chose a policy that does not keep it.
-func (r releases) summarise(ctx context.Context, t session.Text) error {
+func (r *releases) summarise(ctx context.Context, t session.Text) error {
 	summary := ""
 	if r.Resolve != nil {
 		if m, err := r.Resolve("fast"); err == nil {

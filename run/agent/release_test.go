@@ -121,8 +121,8 @@ input token at full price; a cached one costs 0.1, and one that is written to th
 minutes pass between turns. after:2 releases as early as auto may, which keeps the text of a skill called in the turn
 that just ended. No policy can know when a session ends: auto loses where skills are called just before that (16 to 20).
 
-"go test ./run/agent -run AutoRelease -grid ../../docs/release-costs.md" writes this page; the test fails if auto costs over
-10% more than the cheaper of the other two.
+"go test ./run/agent -run AutoRelease -grid ../../bench/release-costs.md" writes this page; the test fails if auto costs
+over 10% more than the cheaper of the other two.
 
 `
 

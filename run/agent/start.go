@@ -27,16 +27,16 @@ func (r *run) begin(ctx context.Context, in Input) (started bool, err error) {
 			return true, err
 		}
 	}
-	if err := r.agents().interrupted(); err != nil {
+	if err := r.agents.interrupted(); err != nil {
 		return true, err
 	}
-	if _, _, err := r.agents().finished(); err != nil {
+	if _, _, err := r.agents.finished(); err != nil {
 		return true, err
 	}
-	if err := r.showListing(); err != nil {
+	if err := r.listing.showListing(); err != nil {
 		return true, err
 	}
-	if err := r.releases().auto(ctx); err != nil {
+	if err := r.releases.auto(ctx); err != nil {
 		return true, err
 	}
 	if err := record(); err != nil {
@@ -78,8 +78,8 @@ func (r *run) parseInput(ctx context.Context, in Input, steering bool) (record f
 		act, by, err := r.activateNamed(ctx, in, c.Name, c.Args, steering)
 		var no *knack.Refusal
 		switch {
-		case err == nil && r.agents().runs(act.Skill):
-			return r.agents().input(ctx, act, in, steering)
+		case err == nil && r.agents.runs(act.Skill):
+			return r.agents.input(ctx, act, in, steering)
 		case err == nil:
 			if err := r.hooks.onSubmit(ctx, in.Text, steering, act); err != nil {
 				return nil, err

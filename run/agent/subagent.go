@@ -17,10 +17,12 @@ import (
 // A sub-agent is the same loop on an empty log: a run with a parent. What it spends also counts for
 // its parents, its events are passed on to them, and the parent's log names the sub-agent's log.
 
-// subAgents are the part of a run that starts agents, does their work and records how they end.
-type subAgents struct{ *run }
-
-func (r *run) agents() subAgents { return subAgents{r} }
+// subAgents start agents, do their work and record how they end. They need the whole run, because a sub-agent is one.
+type subAgents struct {
+	*run
+	made    *tool.Tool // the Agent tool; nil: not made yet
+	pending *task      // a typed skill that runs in a sub-agent
+}
 
 // An origin is what the run of a sub-agent knows about its start. The zero origin is that of a run
 // that the user started.
@@ -63,11 +65,11 @@ func (r *run) depth() (n int) {
 }
 
 // runs reports whether a skill runs in a sub-agent here.
-func (r subAgents) runs(s *knack.Skill) bool { return s.Fork && r.Roster.New != nil }
+func (r *subAgents) runs(s *knack.Skill) bool { return s.Fork && r.Roster.New != nil }
 
 // mayStart returns an error if a sub-agent would be nested too deeply, or would run a skill that one
 // of the agents above it is already running. skill is "" if no skill is run.
-func (r subAgents) mayStart(skill string) error {
+func (r *subAgents) mayStart(skill string) error {
 	for x := r.run; x.parent != nil && skill != ""; x = x.parent {
 		if x.subRecord.Skill == skill {
 			return &knack.Refusal{Code: knack.RefusedRunning, Message: skill +
@@ -83,7 +85,7 @@ func (r subAgents) mayStart(skill string) error {
 
 // ask asks the gate whether the agent that a skill names may be started, because a rule against
 // the agent applies whether a model or a skill starts it.
-func (r subAgents) ask(ctx context.Context, call string, d *Definition) error {
+func (r *subAgents) ask(ctx context.Context, call string, d *Definition) error {
 	t := r.tool()
 	if _, err := r.askGate(ctx, &t, call, agentInput{Agent: d.Name}); err != nil {
 		return &knack.Refusal{Code: knack.RefusedByRule, Message: err.Error()}
@@ -93,7 +95,7 @@ func (r subAgents) ask(ctx context.Context, call string, d *Definition) error {
 
 // of returns the agent in which a skill runs. If the skill names one that does not exist, the
 // activation gets a Problem.
-func (r subAgents) of(act *knack.Activation) (d *Definition, problem string) {
+func (r *subAgents) of(act *knack.Activation) (d *Definition, problem string) {
 	var tools []string
 	for _, rule := range act.Grants {
 		name, _, _ := strings.Cut(rule, "(")
@@ -111,7 +113,7 @@ func (r subAgents) of(act *knack.Activation) (d *Definition, problem string) {
 
 // delegate runs a task in a sub-agent and returns how it ended. For a background task it returns at
 // once, and Reason is empty.
-func (r subAgents) delegate(ctx context.Context, t task) (session.Agent, error) {
+func (r *subAgents) delegate(ctx context.Context, t task) (session.Agent, error) {
 	skill := ""
 	if t.act != nil {
 		skill = t.act.Skill.Name
@@ -140,7 +142,7 @@ func (r subAgents) delegate(ctx context.Context, t task) (session.Agent, error) 
 	sub := newRun(child, log)
 	sub.origin = origin{parent: r.run, subRecord: what, def: t.def}
 	sub.bounds, sub.guards = r.boundsOf(t.def, child.Servers.Rules)
-	sub.ledger.parent = &r.ledger
+	sub.ledger.parent = r.ledger
 	sub.emit = func(e Event) {
 		if e.End != nil {
 			return // the entry that records its end says more
@@ -167,12 +169,12 @@ func (r subAgents) delegate(ctx context.Context, t task) (session.Agent, error) 
 		sub.emit = func(Event) {} // its events are emitted when it has ended, see finished
 		return what, r.Roster.Background.start(ctx, r.log, sub, t)
 	}
-	end := sub.agents().work(ctx, t)
+	end := sub.agents.work(ctx, t)
 	return end, r.recordEntry(end)
 }
 
 // work does the task of a sub-agent, closes its log and returns how it ended.
-func (r subAgents) work(ctx context.Context, t task) session.Agent {
+func (r *subAgents) work(ctx context.Context, t task) session.Agent {
 	defer r.log.Close()
 	if r.Servers.Start != nil {
 		defer r.Servers.Start(ctx)()
@@ -181,13 +183,13 @@ func (r subAgents) work(ctx context.Context, t task) session.Agent {
 	err := r.recordTask(ctx, t)
 	end := &End{Reason: session.EndCancelled}
 	if err == nil {
-		end, err = r.turn(ctx)
+		end, err = r.runTurn(ctx)
 	}
 	switch {
 	case err == nil:
 		a.Reason, a.Result = end.Reason, end.Text
 		if end.Reason == session.EndStopped {
-			r.parent.hooks.record.End(hook.End{Why: end.Why, ByUser: end.ByUser})
+			r.parent.hooks.answers.End(hook.End{Why: end.Why, ByUser: end.ByUser})
 		}
 	case ctx.Err() != nil:
 		a.Reason = session.EndCancelled
@@ -206,8 +208,8 @@ func (r subAgents) work(ctx context.Context, t task) session.Agent {
 }
 
 // recordTask records a task as the first entries of an empty log.
-func (r subAgents) recordTask(ctx context.Context, t task) error {
-	if err := r.showListing(); err != nil {
+func (r *subAgents) recordTask(ctx context.Context, t task) error {
+	if err := r.listing.showListing(); err != nil {
 		return err
 	}
 	var err error
@@ -238,7 +240,7 @@ func (r subAgents) recordTask(ctx context.Context, t task) error {
 
 // preload loads a skill that a definition names. It needs the same permission as a call by the
 // model, but the skill is loaded into this conversation even if it has context: fork.
-func (r subAgents) preload(ctx context.Context, name string) error {
+func (r *subAgents) preload(ctx context.Context, name string) error {
 	name = tool.SkillName(name)
 	inv := knack.Invocation{Name: name, By: knack.ByModel}
 	var unseen *knack.Problem
@@ -269,7 +271,7 @@ func (r subAgents) preload(ctx context.Context, name string) error {
 }
 
 // recordEntry records that a sub-agent started or ended. It may be called from any goroutine.
-func (r subAgents) recordEntry(a session.Agent) error {
+func (r *subAgents) recordEntry(a session.Agent) error {
 	_, err := r.log.Append(session.Entry{Type: session.TypeAgent, Agent: &a})
 	if r.calls != nil {
 		r.calls <- Event{}
@@ -280,7 +282,7 @@ func (r subAgents) recordEntry(a session.Agent) error {
 }
 
 // forward emits an event of a sub-agent. While calls run, it goes through the goroutine that emits.
-func (r subAgents) forward(e Event) {
+func (r *subAgents) forward(e Event) {
 	if r.calls != nil {
 		r.calls <- e
 		return
@@ -304,7 +306,7 @@ func reportOf(ctx context.Context, a session.Agent) (string, error) {
 
 // input calls a typed skill that runs in a sub-agent: the typed line begins the turn, and the
 // agent's answer becomes the result of the turn.
-func (r subAgents) input(ctx context.Context, act *knack.Activation, in Input, steering bool) (func() error, error) {
+func (r *subAgents) input(ctx context.Context, act *knack.Activation, in Input, steering bool) (func() error, error) {
 	def, problem := r.of(act)
 	if err := r.ask(ctx, "", def); err != nil {
 		return nil, err
@@ -332,7 +334,7 @@ func (r subAgents) input(ctx context.Context, act *knack.Activation, in Input, s
 }
 
 // typedTask runs a user turn whose work is done by a sub-agent.
-func (r subAgents) typedTask(ctx context.Context) (reason session.EndReason, err error) {
+func (r *subAgents) typedTask(ctx context.Context) (reason session.EndReason, err error) {
 	end, err := r.delegate(ctx, *r.pending)
 	if err != nil {
 		return "", err

@@ -604,7 +604,8 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// TestNewlines: a name with a newline does not change what other files become.
+// TestNewlines: a name with a newline does not change what other files become. Found by attack: /undo gave a file the
+// content of another.
 func TestNewlines(t *testing.T) {
 	files := map[string]string{"b": "b", "c": "c"}
 	w := newWorld(t, true, files)
@@ -625,7 +626,8 @@ func TestNewlines(t *testing.T) {
 	w.want(files)
 }
 
-// TestLinkedOutside: a file outside the tree is not restored through a link that took the place of its directory.
+// TestLinkedOutside: a file outside the tree is not restored through a link that took the place of its directory. Found
+// by attack: /undo --force wrote through it, and in the tree where the link was made at that moment.
 func TestLinkedOutside(t *testing.T) {
 	w := newWorld(t, false, nil)
 	outside, err := filepath.EvalSymlinks(t.TempDir())

@@ -13,7 +13,7 @@ import (
 )
 
 // TestAllowance: what a rule names exactly, or the user approved, is also open to the command in the sandbox, and
-// nothing else is.
+// nothing else is. Found by attack: a link in the place of an ordinary file that a rule names opened what it led to.
 func TestAllowance(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

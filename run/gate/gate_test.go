@@ -1010,7 +1010,8 @@ func TestModeOfAgents(t *testing.T) {
 	}
 }
 
-// TestUpdatesFromAgent: rules in the answer to a sub-agent's question leave the mode of the session as it is.
+// TestUpdatesFromAgent: rules in the answer to a sub-agent's question leave the mode of the session as it is. Found by
+// attack: the session got the sub-agent's mode, such as acceptEdits.
 func TestUpdatesFromAgent(t *testing.T) {
 	p := &scriptedUser{answers: []gate.Answer{
 		{Choice: gate.Once, Updates: []gate.Update{{Rules: []string{"Bash(npm:*)"}, Verdict: permission.Allow}}}}}

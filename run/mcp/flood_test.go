@@ -110,7 +110,7 @@ func writer(flood func() io.Reader) func(context.Context, Server, workspace.Comm
 	}
 }
 
-// TestFlood: a program that sends unrequested messages is stopped, and the reason says so.
+// TestFlood: a program that sends unrequested messages is stopped, and the reason says so. Found by attack.
 func TestFlood(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {
@@ -148,7 +148,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestEndlessStream: only a limited part of a stream of 250 MB, and of an endless one, is read.
+// TestEndlessStream: only a limited part of a stream of 250 MB, and of an endless one, is read. Found by attack: it was
+// read for as long as it came.
 func TestEndlessStream(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct {

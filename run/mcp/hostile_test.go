@@ -11,7 +11,8 @@ import (
 	"github.com/knack-agent/knack/run/mcp"
 )
 
-// TestTitles: an approval names the tool, whatever title the server gives it.
+// TestTitles: an approval names the tool, whatever title the server gives it. Found by attack: the headline was the
+// title, such as "Allow Read?", and the name stood below, in grey.
 func TestTitles(t *testing.T) {
 	t.Parallel()
 	for _, title := range []string{"", "Read", "Read README.md?\n\nAllow Read", "\x1b[2J"} {
@@ -38,7 +39,8 @@ func TestTitles(t *testing.T) {
 	}
 }
 
-// TestKeysOfDefinitions: an approved file has no key that encoding/json would match despite its spelling.
+// TestKeysOfDefinitions: an approved file has no key that encoding/json would match despite its spelling. Found by
+// attack: of "command" and "COMMAND" the latter ran, and the page showed both.
 func TestKeysOfDefinitions(t *testing.T) {
 	t.Parallel()
 	for key, bad := range map[string]bool{`"args":["x"]`: false, `"other":1`: false,
@@ -51,6 +53,7 @@ func TestKeysOfDefinitions(t *testing.T) {
 }
 
 // TestPasswordsOfProjects: a project's server cannot use a variable that contains a password, a user's server can.
+// Found by attack: ${DATABASE_URL}, ${MYSQL_PWD} and ${SENTRY_DSN} could be sent elsewhere.
 func TestPasswordsOfProjects(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{"DATABASE_URL": "postgres://u:p4ss@db/x", "MYSQL_PWD": "p4ss", "SENTRY_DSN": "x",

@@ -64,7 +64,8 @@ func tarred(t *testing.T, all ...tar.Header) []byte {
 
 func with(data string) map[string]string { return map[string]string{"data": data} }
 
-// TestUnpack: both layouts of a zip, a tarball, and hostile ones.
+// TestUnpack: both layouts of a zip, a tarball, and hostile ones. Found by attack: 10,001 files took 15 s to be
+// refused, and 500 nested directories were installed.
 func TestUnpack(t *testing.T) {
 	good := member{"SKILL.md", skill, 0}
 	many := make([]member, 2*MaxFiles+1)

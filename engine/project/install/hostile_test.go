@@ -15,7 +15,7 @@ import (
 )
 
 // TestLinksThroughLinks: a link whose text stays in the tree, and that leads out of it through another link, is left
-// out.
+// out. Found by attack.
 func TestLinksThroughLinks(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links need rights")
@@ -33,7 +33,7 @@ func TestLinksThroughLinks(t *testing.T) {
 }
 
 // TestEndlessLinks: a plugin of a marketplace whose links lead from directory to directory without end, many at each
-// step, is refused, although it has hardly a file.
+// step, is refused, although it has hardly a file. Found by attack: installing it did not end.
 func TestEndlessLinks(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("links need rights")
@@ -53,7 +53,7 @@ func TestEndlessLinks(t *testing.T) {
 	}
 }
 
-// TestManyDirectories: directories are limited as files are.
+// TestManyDirectories: directories are limited as files are. Found by attack: only files were.
 func TestManyDirectories(t *testing.T) {
 	root, err := os.OpenRoot(t.TempDir())
 	if err != nil {
@@ -73,7 +73,9 @@ func TestManyDirectories(t *testing.T) {
 	}
 }
 
-// TestPageOfServers: the page shows what a server on the network gets and what is run for it.
+// TestPageOfServers: the page shows what a server on the network gets and what is run for it. Found by attack: it
+// showed only names of headers, neither headersHelper nor the secret of the login, so that ${GITHUB_TOKEN} could leave
+// unseen.
 func TestPageOfServers(t *testing.T) {
 	s := store(t)
 	servers := `{"s":{"type":"http","url":"https://x.test/mcp","headers":{"Authorization":"Bearer ${GITHUB_TOKEN}"},
@@ -99,7 +101,8 @@ func TestPageOfServers(t *testing.T) {
 	}
 }
 
-// TestLargeRepository: fetching ends when more than the limit has arrived.
+// TestLargeRepository: fetching ends when more than the limit has arrived. Found by attack: any size was fetched until
+// the time limit.
 func TestLargeRepository(t *testing.T) {
 	dir := t.TempDir()
 	ctx, stop := bounded(t.Context(), dir, 1<<20)

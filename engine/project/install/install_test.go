@@ -362,7 +362,8 @@ func TestGit(t *testing.T) {
 	}
 }
 
-// TestGitOfOthers: a source that the user did not type can only be https on a public host.
+// TestGitOfOthers: a source that the user did not type can only be https on a public host. Found by attack: git
+// resolves names itself, and connected to https://2130706433/x.git on this machine.
 func TestGitOfOthers(t *testing.T) {
 	s := store(t)
 	for _, address := range []string{"file:///etc", "ext::sh -c true", "ssh://x.test/a", "git://x.test/a",

@@ -20,7 +20,8 @@ func TestLocaleCompare(t *testing.T) {
 	}
 }
 
-// TestNPMSkills: a project as the npm program skills 1.5 leaves it, with the hash that it wrote.
+// TestNPMSkills: a project as the npm program skills 1.5 leaves it, with the hash that it wrote. Found by attack: a
+// link to / in place of a skill made it read up to 256 MiB of anything.
 func TestNPMSkills(t *testing.T) {
 	root := write(t, t.TempDir(), map[string]string{
 		NPMLockName: `{"version":1,"skills":{"a":{"source":"./x","sourceType":"local",

@@ -308,6 +308,7 @@ func (s *Store) update(change func(*Lock) error) error {
 			return err
 		}
 	}
+	atomicfile.Clean(s.Lock)
 	lock, err := ReadLock(s.Lock)
 	if err != nil {
 		return err

@@ -153,7 +153,7 @@ func TestScan(t *testing.T) {
 }
 
 // TestNestedDeeply: opening a directory takes as many system calls as it is deep, so that a few thousand directories in
-// each other would take minutes.
+// each other would take minutes. Found by attack.
 func TestNestedDeeply(t *testing.T) {
 	deep := strings.Repeat("d/", maxDepth+1)
 	f := newFolder(t, ".claude/skills/a/SKILL.md", "---\ndescription: d\n---\n", ".claude/skills/a/"+deep+"x", "")

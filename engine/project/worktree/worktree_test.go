@@ -136,7 +136,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestOwnGit: a git in the repository is not run, also if the user's PATH leads there.
+// TestOwnGit: a git in the repository is not run, also if the user's PATH leads there. Found by attack: --worktree ran
+// it.
 func TestOwnGit(t *testing.T) {
 	root, trace := newRepo(t)
 	bin := filepath.Join(root, "node_modules", ".bin")

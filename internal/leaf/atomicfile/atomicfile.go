@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -56,8 +57,25 @@ func WriteIn(root *os.Root, name string, data []byte, perm os.FileMode) error {
 // by a crash.
 const Temporary = ".knack-"
 
+// TemporaryName returns a new name for a file that will replace the one called name. It begins with [Temporary].
+func TemporaryName(name string) string { return temporaryFor(name) + rand.Text() }
+
+// temporaryFor begins the temporary names of one file. Names are at most 255 bytes long on all systems.
+func temporaryFor(name string) string { return Temporary + name[:min(len(name), 200)] + "-" }
+
+// Clean removes what crashes left beside a file that is only written while its caller holds a lock.
+func Clean(path string) {
+	entries, _ := os.ReadDir(filepath.Dir(path)) // no directory: nothing was left
+	for _, e := range entries {
+		random, ok := strings.CutPrefix(e.Name(), temporaryFor(filepath.Base(path)))
+		if ok && !strings.Contains(random, "-") { // else it belongs to another name that begins so
+			_ = os.Remove(filepath.Join(filepath.Dir(path), e.Name())) // the next one tries again
+		}
+	}
+}
+
 func write(ctx context.Context, root *os.Root, name string, data []byte, perm os.FileMode) (err error) {
-	temp := path.Join(path.Dir(name), Temporary+rand.Text())
+	temp := path.Join(path.Dir(name), TemporaryName(path.Base(name)))
 	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -86,5 +87,26 @@ func TestWriteIn(t *testing.T) {
 	}
 	if data, _ := os.ReadFile(other); string(data) != "old" {
 		t.Errorf("the link was followed: %q", data)
+	}
+}
+
+// TestClean: what a crash left of one file goes, and nothing of another.
+func TestClean(t *testing.T) {
+	dir := t.TempDir()
+	long := strings.Repeat("n", 250)
+	for _, name := range []string{"a", "a-b", long} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(filepath.Join(dir, TemporaryName(name)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := Write(path, []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	Clean(filepath.Join(dir, "a"))
+	Clean(filepath.Join(dir, long))
+	entries, err := os.ReadDir(dir)
+	if len(entries) != 4 || err != nil || !strings.HasPrefix(entries[0].Name(), Temporary+"a-b-") {
+		t.Error(entries, err)
 	}
 }

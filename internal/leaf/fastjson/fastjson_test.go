@@ -7,7 +7,7 @@ import (
 )
 
 // TestUnmarshal compares Unmarshal with encoding/json. The deep documents would overflow the stack of the fast
-// decoder.
+// decoder. Found by attack: a line of millions of "[" in a session's log overflowed it.
 func TestUnmarshal(t *testing.T) {
 	type document struct {
 		Name     string

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestTunnel: a program reaches one host through a tunnel, unless it is inside.
+// TestTunnel: a program reaches one host through a tunnel, unless it is inside. Found by attack: git, which resolves
+// names itself, reached addresses of this machine.
 func TestTunnel(t *testing.T) {
 	site := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("hi")) }))
 	defer site.Close()

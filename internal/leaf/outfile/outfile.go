@@ -9,7 +9,6 @@
 package outfile
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -164,7 +163,7 @@ func Save(base, path string, perm fs.FileMode, replace bool, write func(io.Write
 	}
 	temp := name
 	if replace {
-		temp = atomicfile.Temporary + rand.Text()
+		temp = atomicfile.TemporaryName(name)
 	}
 	f, err := dir.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {

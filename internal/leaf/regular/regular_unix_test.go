@@ -58,7 +58,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestOpen: a pipe or a directory in place of a file is not opened.
+// TestOpen: a pipe or a directory in place of a file is not opened. Found by attack: a pipe in the place of the
+// listing's cache hung the start.
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	pipe, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "file")

@@ -11,7 +11,8 @@ import (
 
 const key = "sk-ant-9f8e7d6c5b4aQq31"
 
-// TestFound: simple codings of a secret are found in a URL.
+// TestFound: simple codings of a secret are found in a URL. Found by attack: a character between each two, halves in
+// two URLs, base32, UTF-16 and base64 twice hid it.
 func TestFound(t *testing.T) {
 	b64 := base64.StdEncoding.EncodeToString
 	b32 := base32.StdEncoding.EncodeToString([]byte(key))

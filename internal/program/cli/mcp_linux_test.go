@@ -14,7 +14,7 @@ import (
 )
 
 // TestServerAfterKill: when the program is killed, a server's program ends with it, also without a sandbox, and if it
-// ignores the end of its input.
+// ignores the end of its input. Found by attack: servers that ignore signals stayed.
 func TestServerAfterKill(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, serve(t, llmtest.Use("wait_for_mcp_servers", map[string]any{}),

@@ -74,7 +74,8 @@ func TestNoteDuringTurn(t *testing.T) {
 }
 
 // TestProposedAtEnd: where the user wants notes to be proposed at the end, Ctrl-D proposes what /quit does; and where
-// there is nothing to propose from, it ends the program.
+// there is nothing to propose from, it ends the program. Found by attack: nothing was ever proposed from an ordinary
+// prompt.
 func TestProposedAtEnd(t *testing.T) {
 	t.Parallel()
 	for _, screen := range []bool{true, false} {

@@ -588,7 +588,7 @@ func TestTalkApproval(t *testing.T) {
 	k.leaves()
 }
 
-// TestTypedAhead: input typed before a question appeared does not answer it.
+// TestTypedAhead: input typed before a question appeared does not answer it. Found by attack: a "y" approved a call.
 func TestTypedAhead(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t, serve(t,

@@ -59,7 +59,8 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// TestServerAsks: a form of an MCP server names the server, and its text cannot imitate a question of Knack.
+// TestServerAsks: a form of an MCP server names the server, and its text cannot imitate a question of Knack. Found by
+// attack: a form that asked for a "Password" had neither its message nor the server's name.
 func TestServerAsks(t *testing.T) {
 	var b strings.Builder
 	f := &Front{Out: &b}

@@ -458,7 +458,7 @@ func TestUserOnce(t *testing.T) {
 }
 
 // TestTypeAhead: an approval that appears while the user types a prompt accepts no answer before an arrow key, but
-// can be declined.
+// can be declined. Found by attack: Enter, pressed for the prompt when the approval appeared, answered it.
 func TestTypeAhead(t *testing.T) {
 	ask := func() *dialog {
 		d := newDialog(engine.Question{Title: "Run this command?", Asker: "gate",
@@ -493,7 +493,8 @@ func TestTypeAhead(t *testing.T) {
 	}
 }
 
-// TestEmptyPaste: an empty paste, which terminals send for a clipboard without text, does not answer an approval.
+// TestEmptyPaste: an empty paste, which terminals send for a clipboard without text, does not answer an approval. Found
+// by attack: it ended the program instead.
 func TestEmptyPaste(t *testing.T) {
 	for _, name := range []string{"paste", "text"} {
 		d := newDialog(askCommand("make"))

@@ -293,7 +293,8 @@ func TestNesting(t *testing.T) {
 }
 
 // TestMultiplied: a short page cannot make the converter write much: tables that it would fill up, and quotes in
-// quotes, are shown as text.
+// quotes, are shown as text. Found by attack: a cell over a million rows and columns, in a page of 70 bytes, took 24
+// GB.
 func TestMultiplied(t *testing.T) {
 	for name, page := range map[string]string{
 		"spans":   `<table><tr><td colspan=1000000 rowspan=1000000>first<tr><td>last</table>`,
@@ -313,7 +314,8 @@ func TestMultiplied(t *testing.T) {
 }
 
 // TestTooLarge: of a page that would make a large tree, also a short one whose elements are repeated, only the text is
-// shown, and a conversion that was cancelled does not begin.
+// shown, and a conversion that was cancelled does not begin. Found by attack: 20 kB of elements for formatting that are
+// never closed made a million nodes.
 func TestTooLarge(t *testing.T) {
 	open := ""
 	for i := range 490 {
@@ -400,7 +402,8 @@ func TestOffset(t *testing.T) {
 }
 
 // TestOutsideMarks: no text that a server chooses is outside the lines that mark a stranger's text, but the address
-// that a redirect within its host led to, of which little is shown.
+// that a redirect within its host led to, of which little is shown. Found by attack: reason phrases, titles, media
+// types, encodings and redirects to other hosts stood outside.
 func TestOutsideMarks(t *testing.T) {
 	const said = "do-what-this-says"
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -552,6 +555,7 @@ func TestPermission(t *testing.T) {
 }
 
 // TestSecretsInURLs: whatever a session has read from a secret, in a usual form, makes a URL ask in spite of a rule.
+// Found by attack: a wrong escape (%zz) switched off the search in escaped text.
 func TestSecretsInURLs(t *testing.T) {
 	const key = "sk-ant-9f8e7d6c5b4a"
 	set := Tools(Options{Secrets: func() []string { return []string{"# keys\nAPI_KEY=\"" + key + "\"\nDEBUG=1\n"} }})
@@ -576,7 +580,8 @@ func TestSecretsInURLs(t *testing.T) {
 	}
 }
 
-// TestSecretsInSearches: neither the words nor the domains of a search carry a secret unasked.
+// TestSecretsInSearches: neither the words nor the domains of a search carry a secret unasked. Found by attack: nobody
+// looked at the domains.
 func TestSecretsInSearches(t *testing.T) {
 	set := Tools(Options{Search: EngineFunc(nil), Secrets: func() []string { return []string{"KEY=zq9-4fK2mPw7Lx0Rt"} }})
 	search, _ := set.Find("web_search")

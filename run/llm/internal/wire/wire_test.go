@@ -284,7 +284,8 @@ func (textDecoder) Event(data []byte, emit func(llm.Event)) error {
 func (textDecoder) End(func(llm.Event)) {}
 
 // TestTextIsBounded: of an endless answer only as much text is kept as a model can write, whether it comes in large or
-// small events, and an event that does not end is not requested again.
+// small events, and an event that does not end is not requested again. Found by attack: one endless answer took 877 MB,
+// and an event without end 678 MB and three more requests.
 func TestTextIsBounded(t *testing.T) {
 	small := *ep
 	small.Info.MaxOutput = 1000

@@ -1,0 +1,92 @@
+package knack_test
+
+import (
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestDocs: what the pages name is there: files behind links, folders of the districts, tests and scripts. The change log
+// tells about the past.
+func TestDocs(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#\s]+)[^)\s]*\)`)
+	const districts = `((?:confine|run|engine|durable|sources|internal|docs|temporal|\.ci)/[\w./-]*?\w`
+	folder := regexp.MustCompile("`" + districts + ")(?:\\.[A-Z]\\w*)?`") // also durable/batch.Queue
+	file := regexp.MustCompile(`[\s(]` + districts + `\.go)\b`)
+	test := regexp.MustCompile(`(-run \W*)?\b((?:Test|Fuzz|Benchmark)[A-Z]\w*)(…?)`)
+	script := regexp.MustCompile("\\bscripts? (`[a-z-]+`(?:, `[a-z-]+`)*)")
+	pages, tests := pagesAndTests(t)
+	seen := 0
+	for page, text := range pages {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			if name, err := url.PathUnescape(m[1]); err == nil && !strings.Contains(name, ":") {
+				seen += exists(t, page, filepath.Join(filepath.Dir(page), name))
+			}
+		}
+		for _, m := range append(folder.FindAllStringSubmatch(text, -1), file.FindAllStringSubmatch(text, -1)...) {
+			seen += exists(t, page, m[1])
+		}
+		for _, m := range script.FindAllStringSubmatch(text, -1) {
+			for name := range strings.SplitSeq(m[1], ", ") {
+				seen += exists(t, page, "internal/program/cli/testdata/script/"+strings.Trim(name, "`")+".txtar")
+			}
+		}
+		for _, m := range test.FindAllStringSubmatch(text, -1) {
+			name := "\n" + m[2]
+			if m[1]+m[3] == "" { // a whole name, not what several begin with
+				name += "("
+			}
+			if seen++; !strings.Contains(tests, name) {
+				t.Errorf("%s: there is no test %s", page, m[2])
+			}
+		}
+	}
+	if seen < 300 {
+		t.Errorf("only %d names are seen", seen)
+	}
+}
+
+func exists(t *testing.T, page, name string) int {
+	t.Helper()
+	if _, err := os.Stat(name); err != nil {
+		t.Errorf("%s: there is no %s", page, filepath.ToSlash(name))
+	}
+	return 1
+}
+
+// pagesAndTests returns the text of the documentation by file, and "\nTestX(" for each test.
+func pagesAndTests(t *testing.T) (pages map[string]string, tests string) {
+	t.Helper()
+	pages = map[string]string{}
+	var list strings.Builder
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		base, ext := filepath.Base(name), filepath.Ext(name)
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (base == ".git" || base == "testdata" || base == "node_modules"):
+			return filepath.SkipDir
+		case ext == ".md" && (base == "decisions.md" || strings.Count(filepath.ToSlash(name), "/") < 2) && base != "CHANGELOG.md":
+			text, err := os.ReadFile(name)
+			pages[name] = string(text)
+			return err
+		case ext == ".go":
+			text, err := os.ReadFile(name)
+			for part := range strings.SplitSeq(string(text), "\nfunc ") {
+				if head, _, ok := strings.Cut(part, "("); ok && !strings.Contains(head, " ") {
+					list.WriteString("\n" + head + "(")
+				}
+			}
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages, list.String()
+}
