@@ -513,18 +513,23 @@ func (r *Reads) Marks(prompt string) session.Seen {
 // Inherit has the session count as one that has read what another session had, whose work it does: before its first
 // message, or again when it is resumed.
 func (s *Session) Inherit(seen session.Seen) {
+	if seen.Unknown {
+		seen.Secrets = slices.Concat(seen.Secrets, s.reads.allSecrets())
+	}
 	s.reads.opened(seen.Secrets)
 	if seen.Web != "" {
 		s.reads.readWeb(seen.Web)
 	}
-	if seen.Prompt && s.log.State().Turns == 0 {
-		for e := range s.log.All() {
-			if e.Seen != nil && e.Seen.Prompt {
-				return
-			}
-		}
-		s.log.Append(session.Entry{Type: session.TypeSeen, Seen: &session.Seen{Prompt: true}})
+	note := session.Seen{Prompt: seen.Prompt, Unknown: seen.Unknown}
+	if note.Empty() || s.log.State().Turns > 0 {
+		return
 	}
+	for e := range s.log.All() {
+		if e.Seen != nil && (e.Seen.Prompt || e.Seen.Unknown) {
+			return
+		}
+	}
+	s.log.Append(session.Entry{Type: session.TypeSeen, Seen: &note})
 }
 
 // texts returns the results of calls that read secrets, and the values in files that were opened.
@@ -532,7 +537,7 @@ func (r *Reads) texts() (texts, files []string) {
 	place := r.session.engine.pathContext(r.session.engine.Project())
 	secret := map[string]bool{} // calls that read one
 	size := 0
-	carries, prompt := false, "" // one that another session wrote
+	carries, unknown, prompt := false, false, "" // one that another session wrote
 	seen := &r.session.jobs.seen
 	seen.mu.Lock()
 	ran := seen.ran
@@ -540,8 +545,8 @@ func (r *Reads) texts() (texts, files []string) {
 	for e := range r.session.log.All() {
 		ran = ran || e.Result != nil && e.Result.Name == "bash" // before the session was resumed
 		switch {
-		case e.Seen != nil && e.Seen.Prompt:
-			carries = true
+		case e.Seen != nil && (e.Seen.Prompt || e.Seen.Unknown):
+			carries, unknown = true, !e.Seen.Prompt
 		case carries && prompt == "" && e.User != nil:
 			prompt = llm.TextOf(e.User.Parts)
 		case carries && prompt == "" && e.Activation != nil:
@@ -569,7 +574,9 @@ func (r *Reads) texts() (texts, files []string) {
 			files = append(files, f.text)
 		}
 	}
-	if prompt != "" {
+	if keys := secrets.Values(prompt); unknown && keys != "" {
+		files = append(files, keys)
+	} else if prompt != "" && !unknown {
 		files = append(files, strings.Join(carriedBy(prompt, slices.Concat(texts, files)), "\n"))
 	}
 	return texts, files

@@ -18,12 +18,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/knack-agent/knack/confine/permission"
+	"github.com/knack-agent/knack/confine/workspace"
 	"github.com/knack-agent/knack/durable/batch"
 	"github.com/knack-agent/knack/durable/local"
 	"github.com/knack-agent/knack/durable/schedule"
 	"github.com/knack-agent/knack/durable/work"
 	"github.com/knack-agent/knack/engine"
 	"github.com/knack-agent/knack/internal/leaf/plain"
+	"github.com/knack-agent/knack/run/session"
 	tools "github.com/knack-agent/knack/run/tool/schedule"
 )
 
@@ -182,6 +184,14 @@ func checkSchedule(fs *pflag.FlagSet, s schedule.Schedule) error {
 	return nil
 }
 
+// markedTask returns a task with what a session may have read whose command runs this program, if one does.
+func markedTask(t batch.Task) batch.Task {
+	if workspace.InCommand() {
+		return t.Marked(session.Unknown())
+	}
+	return t
+}
+
 func addSchedule(c *cobra.Command, s schedule.Schedule) error {
 	if err := checkSchedule(c.Flags(), s); err != nil {
 		return err
@@ -190,7 +200,7 @@ func addSchedule(c *cobra.Command, s schedule.Schedule) error {
 	if err != nil {
 		return err
 	}
-	s.Dir = realPath(dir)
+	s.Dir, s.Task = realPath(dir), markedTask(s.Task)
 	if open := machinesOf(c.Context()); open != nil {
 		return addToMachines(c, open, s)
 	}

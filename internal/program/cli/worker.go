@@ -91,7 +91,7 @@ func workerRunCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "run", Hidden: true, Args: noArguments, Short: "Run one task for a worker, which speaks on standard input",
 		RunE: func(c *cobra.Command, _ []string) error {
-			f.printing = true
+			f.printing, f.ofWorker = true, true
 			f.tools = chosenTools(c, f.tools)
 			ctx, stop := signals(c.Context())
 			defer stop()
