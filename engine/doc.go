@@ -32,6 +32,7 @@
 //	        /          |         \
 //	engine/project   plugin   transcript
 //
+//	engine/part      features that a session can be without (undo, plan, web, browser, memory); the program gives them
 //	engine/project   config (settings), trust, instructions (AGENTS.md, rules, agents, templates), install (plugins and
 //	                 skills from elsewhere), worktree; none imports another
 //	plugin           what a plugin's folder contains

@@ -2,6 +2,7 @@
 // Its packages know nothing of settings, trust, projects and front ends: what they need is passed to them.
 //
 //	llm          models: requests, streams of events, providers
+//	media        images and documents, checked and made smaller before a model gets them
 //	hook         programs of the user that look at each step
 //	tool         what a model may call; tool/coding and the other tools are below it
 //	session      the log of a conversation: the truth from which everything is rebuilt
