@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestDocs: what the pages name is there: files behind links, folders of the districts, tests and scripts. The change log
-// tells about the past.
+// TestDocs: what the pages name is there: files behind links, folders of the districts, tests and scripts. The change
+// log tells about the past.
 func TestDocs(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)#\s]+)[^)\s]*\)`)
 	const districts = `((?:confine|run|engine|durable|sources|internal|docs|temporal|\.ci)/[\w./-]*?\w`

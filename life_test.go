@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestLife: each place in docs/life.md, such as agent/loop.go:363 run.call, is a func of that file that begins near
+// TestLife: each place in docs/life.md, such as run/agent/loop.go:363 run.call, is a func of that file that begins near
 // that line. With -update, the lines are set to those where the funcs begin.
 func TestLife(t *testing.T) {
 	const doc, near = "docs/life.md", 40

@@ -462,6 +462,18 @@ func (m *Servers) startOf(agent string, client *mcp.Client) (end func()) {
 	}
 }
 
+// leftOut reports the tools that a model does not get.
+func leftOut(report func(knack.Problem)) func(tool, reason string) {
+	return func(name, reason string) {
+		if server, _, ok := strings.Cut(strings.TrimPrefix(name, "mcp__"), "__"); ok && strings.HasPrefix(name, "mcp__") {
+			report(mcp.LeftOut(server, name, "", reason))
+			return
+		}
+		report(knack.Problem{Code: knack.CodeNotListed, Severity: knack.Warn,
+			Message: fmt.Sprintf("the tool %s is left out: %s", name, reason)})
+	}
+}
+
 // A ServerInfo is the state of an MCP server, as data.
 type ServerInfo struct {
 	Name      string            `json:"name"`

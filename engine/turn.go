@@ -100,6 +100,7 @@ func (t *Turn) newAgent() *agent.Agent {
 		Tools:        t.tools(),
 		Rules:        s.matchingRules,
 		Notice:       t.notice,
+		LeftOut:      leftOut(s.engine.addNoticeOnce),
 		DynamicTools: s.servers.tools, MoreTools: s.servers.incomplete, Aliases: t.host.Aliases,
 		Skills: agent.Skills{
 			Catalog: s.Catalog, View: p.viewOf(s.options.Skills), Finder: s.engine.finder,

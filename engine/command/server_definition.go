@@ -31,6 +31,7 @@ type ServerDefinition struct {
 	Tools    []string        `json:"tools,omitempty"`
 	Prompts  []string        `json:"prompts,omitempty"`
 	Skills   int             `json:"skills,omitempty"`
+	Problems []string        `json:"problems,omitempty"`
 }
 
 // NewServerDefinition returns a definition as data.

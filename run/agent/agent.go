@@ -46,6 +46,9 @@ type Agent struct {
 	// tool_search and call_tool, and tools that come later do not change the list, which would lose the provider's
 	// cache. nil: it does not.
 	MoreTools func() bool
+	// LeftOut is told, with each request, of the tools that the model does not get, and why, see [llm.Request]. Any
+	// goroutine may call it; nil: nobody is told.
+	LeftOut func(tool, reason string)
 	// Rules returns the context files that apply because of the files touched in the session, absolute paths. It is
 	// called before each request; the model gets each file once, and again after a compaction. nil: there are none.
 	Rules func(touched []string) []Document

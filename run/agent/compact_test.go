@@ -635,3 +635,39 @@ func TestCompactRequest(t *testing.T) {
 	}
 	golden(t, "testdata/compact.golden", doc.String())
 }
+
+// TestCompactResumed: a conversation that another program has left far beyond the window is compacted before the first
+// request, which fits, whatever it says of tokens.
+func TestCompactResumed(t *testing.T) {
+	const window = 8_000
+	for name, usage := range map[string]llm.Usage{"no count": {}, "a count without what was cached": {Input: 100},
+		"a count of the whole": {Input: 50 * window}} {
+		t.Run(name, func(t *testing.T) {
+			m := llmtest.New()
+			m.Model = llm.Info{ID: "test/m", Window: window}
+			m.Func = func(req *llm.Request) llmtest.Answer {
+				if n := sent(req); n > window*11/10 { // both sides estimate
+					t.Errorf("a request of %d tokens", n)
+				}
+				return llmtest.Reply("short")
+			}
+			log := session.New(session.Header{ID: "s"})
+			for range 50 {
+				text := []llm.Part{llm.Text(strings.Repeat("word ", window))}
+				entries := []session.Entry{{Type: session.TypeUser, User: &session.User{Parts: text}},
+					{Type: session.TypeAnswer, Answer: &session.Answer{Usage: usage,
+						Message: llm.Message{Role: llm.Assistant, Parts: text}}},
+					{Type: session.TypeTurnEnd, TurnEnd: &session.TurnEnd{Reason: session.EndDone}}}
+				for _, e := range entries {
+					if _, err := log.Append(e); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			a := &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}}
+			if end := turn(t, a, log, "go on"); end.Text != "short" || len(m.Requests()) != 2 {
+				t.Errorf("%+v after %d requests", end, len(m.Requests()))
+			}
+		})
+	}
+}

@@ -221,17 +221,22 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 		model = other
 	}
 	compacted := false
+	var withheld []string     // what this request had to leave out
+	var refusal error         // why
 	var partial *llm.Response // of the last attempt that received text
 	for attempt := 0; ; attempt++ {
 		req := &llm.Request{
-			System: r.System, Tools: r.tools(state).Specs(), Messages: r.messages(),
-			Effort: effort, Session: r.log.ID(), Memo: r.log.Memo(),
+			System: r.System, Tools: r.tools(state).Specs(), Messages: withhold(r.messages(), withheld),
+			Effort: effort, Session: r.log.ID(), Memo: r.log.Memo(), LeftOut: r.LeftOut,
 		}
 		r.emit(Event{Request: &Request{Model: model.Info().ID, Effort: effort, Attempt: attempt}})
 		done := r.debugRequest(model, req)
 		answer, err := r.stream(ctx, model, req)
 		done(answer, err)
 		if err == nil {
+			if err := r.recordWithheld(withheld, refusal); err != nil {
+				return nil, err
+			}
 			cost := model.Info().Price.Cost(answer.Usage)
 			r.ledger.spend(1, answer.Usage, cost)
 			if t := llm.TextOf(answer.Message.Parts); t != "" {
@@ -259,6 +264,11 @@ func (r *run) ask(ctx context.Context) (*llm.Response, error) {
 				return nil, err
 			}
 			compacted = true
+			attempt--
+			continue
+		}
+		if hash := refusedMedia(err, req.Messages); hash != "" && len(withheld) < maxWithheld {
+			withheld, refusal = append(withheld, hash), err
 			attempt--
 			continue
 		}
@@ -452,7 +462,7 @@ func detailsOf(res tool.Result) json.RawMessage {
 }
 
 func (r *run) messages() []llm.Message {
-	ms := r.log.Project()
+	ms := withhold(r.log.Project(), r.log.State().Withheld)
 	if r.Project != nil {
 		ms = r.Project(slices.Clone(ms))
 	}

@@ -1,7 +1,12 @@
 package agent_test
 
 import (
+	"bytes"
 	"context"
+	"image"
+	"image/color"
+	"image/png"
+	"slices"
 	"testing"
 
 	"github.com/knack-agent/knack/run/agent"
@@ -52,4 +57,104 @@ func TestBrokenMedia(t *testing.T) {
 			t.Errorf("request %d has %d media, want %d", i+1, n, want)
 		}
 	}
+}
+
+// TestRefusedMedia: what a provider refuses is left out, and no other media; a session that is opened again does not
+// send it either, and the log keeps it.
+func TestRefusedMedia(t *testing.T) {
+	images := []*llm.Media{smallImage(t, 1), smallImage(t, 2), smallImage(t, 3)}
+	for name, c := range map[string]struct {
+		bad   int
+		named bool // the message has the path of the image
+		words string
+	}{
+		"named":  {0, true, "messages.0.content.1: bad"},
+		"newest": {2, false, "Could not process image"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := llmtest.New()
+			m.Func = func(req *llm.Request) llmtest.Answer {
+				if !sends(req, images[c.bad]) {
+					return llmtest.Reply("done")
+				}
+				e := &llm.Error{Kind: llm.Invalid, Status: 400, Message: c.words}
+				if c.named {
+					e.Media = images[c.bad].Hash()
+				}
+				return llmtest.Answer{Error: e}
+			}
+			a := &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}}
+			store := session.Store{Dir: t.TempDir()}
+			log, err := store.Create(session.Header{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := agent.Input{Text: "see"}
+			for _, image := range images {
+				in.Parts = append(in.Parts, llm.Part{Media: image})
+			}
+			for _, err := range a.Run(t.Context(), log, in) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			id := log.ID()
+			log.Close()
+			if log, err = store.Open(id); err != nil {
+				t.Fatal(err)
+			}
+			defer log.Close()
+			turn(t, a, log, "again")
+			if n := len(m.Requests()); n != 3 {
+				t.Errorf("%d requests, want 3", n)
+			}
+			for i, image := range images {
+				if sends(m.Requests()[2], image) == (i == c.bad) {
+					t.Errorf("image %d", i)
+				}
+				if !sends(&llm.Request{Messages: log.Project()}, image) {
+					t.Errorf("the log has lost image %d", i)
+				}
+			}
+		})
+	}
+}
+
+// TestRefusedEverything: a message about images that none of them causes costs the conversation nothing.
+func TestRefusedEverything(t *testing.T) {
+	m := llmtest.New()
+	m.Func = func(*llm.Request) llmtest.Answer {
+		return llmtest.Answer{Error: &llm.Error{Kind: llm.Invalid, Status: 400, Message: "image generation is not enabled"}}
+	}
+	a := &agent.Agent{Model: m, Policy: agent.Policy{Gate: open}}
+	log := session.New(session.Header{})
+	in := agent.Input{Text: "see"}
+	for i := range 5 {
+		in.Parts = append(in.Parts, llm.Part{Media: smallImage(t, i)})
+	}
+	var failed error
+	for _, err := range a.Run(t.Context(), log, in) {
+		failed = err
+	}
+	if failed == nil || len(m.Requests()) != 4 || len(log.State().Withheld) > 0 {
+		t.Errorf("%v, %d requests, withheld %q", failed, len(m.Requests()), log.State().Withheld)
+	}
+}
+
+func smallImage(t *testing.T, n int) *llm.Media {
+	t.Helper()
+	img := image.NewGray(image.Rect(0, 0, 2, 2))
+	img.SetGray(0, 0, color.Gray{Y: uint8(n)})
+	var buf bytes.Buffer
+	if err := png.Encode(&buf, img); err != nil {
+		t.Fatal(err)
+	}
+	return &llm.Media{MIME: "image/png", Data: buf.Bytes()}
+}
+
+// sends reports whether a request contains a user's image.
+func sends(req *llm.Request, image *llm.Media) bool {
+	return slices.ContainsFunc(req.Messages, func(m llm.Message) bool {
+		return slices.ContainsFunc(m.Parts, func(p llm.Part) bool { return p.Media != nil && p.Media.Hash() == image.Hash() })
+	})
 }

@@ -430,7 +430,8 @@ func TestApprovalIsBoundToContent(t *testing.T) {
 }
 
 // TestScriptsOfPermit: a permit contains the bytes of the approved scripts, and an answer does not cover a call in
-// which they may have changed.
+// which they may have changed. Found by attack: it covered a script that was missing at the check and could appear
+// before the start.
 func TestScriptsOfPermit(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the command lines need bash")

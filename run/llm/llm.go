@@ -12,7 +12,9 @@ package llm
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"net/http/httptrace"
 	"strings"
@@ -129,6 +131,10 @@ type Request struct {
 	Session   string // groups requests for the provider's cache; may be empty
 	Memo      *Memo  `json:"-"` // the Memo of the conversation; may be nil
 
+	// LeftOut is told, with each request, of the tools that the provider does not get, because its format cannot say what
+	// they take, or because it has refused their definition, and why. It may be nil.
+	LeftOut func(tool, reason string) `json:"-"`
+
 	// Search lets the provider search the web for the answer, with a tool of its own beside Tools; nil: it does not.
 	// Adapters of formats that have none fail with the kind Invalid.
 	Search *Search `json:",omitempty"`
@@ -218,6 +224,9 @@ type Media struct {
 	Name string `json:"name,omitempty"`
 	Data []byte `json:"data"`
 }
+
+// Hash identifies the bytes.
+func (m *Media) Hash() string { return fmt.Sprintf("%x", sha256.Sum256(m.Data)) }
 
 // A ToolCall is a model's request to run a tool. Input is exactly what the model sent; it may be
 // invalid JSON.
@@ -331,6 +340,7 @@ type Error struct {
 	Status     int           // HTTP status; 0 if there was none
 	RetryAfter time.Duration // how long the provider asked to wait; 0 if it did not
 	Message    string        // the provider's message, without secrets
+	Media      string        // the hash of the media in the request that the message names; "": it names none
 	Err        error
 }
 

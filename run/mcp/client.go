@@ -867,4 +867,6 @@ type definition struct {
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"schema"`
 	Hash        string          `json:"-"` // hash of the whole definition
+	// Fields are the server's own names of fields of the input that have other names in Schema, by these.
+	Fields map[string]string `json:"fields,omitempty"`
 }

@@ -182,8 +182,8 @@ func TestNames(t *testing.T) {
 		}
 		got = append(got, strings.TrimPrefix(x.Name, "mcp__my_server_x__"))
 	}
-	want := "a__31mb_c a_b good longlonglong none"
-	if text := strings.Join(got, " "); len(got) != 5 || !strings.HasPrefix(text, "a__31mb_c a_b good longlong") {
+	want := "a__31mb_c a_b a_b_HASH good longlonglong none tool_HASH"
+	if text := strings.Join(got, " "); len(got) != 7 || !strings.HasPrefix(text, "a__31mb_c a_b a_b_c8687a08 good longlong") {
 		t.Errorf("%q, want about %q; problems %v", got, want, c.Servers()[0].Problems)
 	}
 }

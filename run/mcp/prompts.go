@@ -44,7 +44,7 @@ func (p *peer) listPrompts(ctx context.Context, session *sdk.ClientSession) ([]p
 		if x == nil {
 			continue
 		}
-		name := p.toolName(x.Name)
+		name := p.toolName(x.Name, false)
 		if name == "" || slices.ContainsFunc(all, func(q prompt) bool { return q.name == name }) {
 			continue
 		}

@@ -95,14 +95,17 @@ func (p *peer) define(found []*sdk.Tool, problems *[]knack.Problem) []*definitio
 		if t == nil {
 			continue
 		}
-		name := p.toolName(t.Name)
-		schema, err := schemaOf(t.InputSchema)
+		name := p.toolName(t.Name, false)
+		if names[name] != "" && names[name] != t.Name {
+			name = p.toolName(t.Name, true)
+		}
+		schema, own, err := schemaOf(t.InputSchema)
 		switch {
 		case name == "":
-			leave(t, "its name has no letters")
+			leave(t, "it has no name, or the name of the server is too long")
 			continue
 		case names[name] != "":
-			leave(t, "%q has the same name to models", clip(names[name], 100))
+			leave(t, "another one has the same name")
 			continue
 		case err != nil:
 			leave(t, "%v", err)
@@ -113,7 +116,7 @@ func (p *peer) define(found []*sdk.Tool, problems *[]knack.Problem) []*definitio
 			title = t.Annotations.Title
 		}
 		d := &definition{Name: name, Own: t.Name, Title: clip(title, 100), Description: clip(t.Description, maxDescription),
-			Schema: schema}
+			Schema: schema, Fields: own}
 		if size += len(d.Description) + len(d.Schema); size > maxList {
 			leave(t, "the server's tools take more than %d bytes", maxList)
 			break
@@ -133,58 +136,62 @@ func (d *definition) hash(description string) string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// toolName returns mcp__server__tool; a name that is too long is shortened and gets a hash.
-func (p *peer) toolName(own string) string {
+// toolName returns mcp__server__tool. A name that is too long, or has nothing that models accept, gets a hash, and so do
+// all with hashed.
+func (p *peer) toolName(own string, hashed bool) string {
 	part := strings.Map(func(r rune) rune {
 		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '-' || r == '_' {
 			return r
 		}
 		return '_'
 	}, clip(own, 256))
-	if strings.Trim(part, "_") == "" {
+	prefix := "mcp__" + p.safe + "__"
+	if own == "" || len(prefix) > maxToolName-12 {
 		return ""
 	}
-	name := "mcp__" + p.safe + "__" + part
-	if len(name) > maxToolName {
+	if strings.Trim(part, "_") == "" {
+		part, hashed = "tool", true
+	}
+	name := prefix + part
+	if len(name) > maxToolName || hashed {
 		sum := sha256.Sum256([]byte(own))
-		prefix := "mcp__" + p.safe + "__"
-		if len(prefix) > maxToolName-12 {
-			return "" // the server's name is too long
-		}
-		name = name[:maxToolName-9] + "_" + hex.EncodeToString(sum[:4])
+		name = name[:min(len(name), maxToolName-9)] + "_" + hex.EncodeToString(sum[:4])
 	}
 	return name
 }
 
-// schemaOf converts an input schema to the form that models accept: an object.
-func schemaOf(v any) (json.RawMessage, error) {
-	if v == nil {
-		return json.RawMessage(`{"type":"object","properties":{}}`), nil
+// schemaOf converts an input schema to one of an object. The server's names of the fields that have others there are
+// returned by these.
+func schemaOf(v any) (s json.RawMessage, own map[string]string, err error) {
+	if v == nil || v == true {
+		v = map[string]any{}
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, errors.New("its input schema is not an object")
+		return nil, nil, errors.New("its input schema is not an object")
 	}
-	if t, ok := m["type"]; ok && t != "object" {
-		return nil, errors.New("its input is not an object")
+	types, ok := m["type"].([]any)
+	if t := m["type"]; t != nil && t != "object" && !(ok && slices.Contains(types, any("object"))) {
+		return nil, nil, errors.New("its input is not an object")
 	}
 	m["type"] = "object"
-	if m["properties"] == nil {
+	if _, ok := m["properties"].(map[string]any); !ok { // PHP writes an empty object as a list
 		m["properties"] = map[string]any{}
 	}
 	if depth(m, 0) > maxDepth {
-		return nil, fmt.Errorf("its input schema is nested more than %d deep", maxDepth)
+		return nil, nil, fmt.Errorf("its input schema is nested more than %d deep", maxDepth)
 	}
+	own = renameFields(m)
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(m); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if b.Len() > maxSchema {
-		return nil, fmt.Errorf("its input schema is larger than %d bytes", maxSchema)
+		return nil, nil, fmt.Errorf("its input schema is larger than %d bytes", maxSchema)
 	}
-	return bytes.TrimSpace(b.Bytes()), nil
+	return bytes.TrimSpace(b.Bytes()), own, nil
 }
 
 const maxDepth = 32
@@ -290,7 +297,7 @@ func (p *peer) call(ctx context.Context, d *definition, in tool.Input, ask Asker
 		defer p.mu.Unlock()
 		p.calls = slices.DeleteFunc(p.calls, func(c *call) bool { return c == running })
 	}()
-	params := &sdk.CallToolParams{Name: d.Own, Arguments: in.JSON}
+	params := &sdk.CallToolParams{Name: d.Own, Arguments: withOwnFields(in.JSON, now.Fields)}
 	params.SetProgressToken(running.token)
 	type answer struct {
 		res *sdk.CallToolResult

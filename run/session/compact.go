@@ -285,11 +285,21 @@ func (l *Log) Bytes() int {
 	return l.view.bytes
 }
 
+// A count of fewer tokens per byte than minCounted, for more bytes than poorSample, is not that of the whole prompt:
+// some gateways leave out what they had in a cache.
+const (
+	minCounted = 0.04
+	poorSample = 64 << 10
+)
+
 func (v *view) size(overhead int) (tokens int, perByte float64) {
 	u, counted := v.last.usage, 0.25
 	prompt := u.Input + u.CacheRead + u.CacheWrite
 	if n := v.last.sent + overhead; prompt > 0 && n > 0 {
 		counted = float64(prompt) / float64(n)
+		if n > poorSample && counted < minCounted {
+			prompt, counted = 0, 0.25
+		}
 	}
 	perByte = min(max(counted, 0.2), 1) // a short prompt is a poor sample
 	if prompt == 0 || v.last.bytes < 0 {

@@ -341,6 +341,8 @@ type Note struct {
 	Rules []string `json:"rules,omitempty"`
 	// Servers are the MCP servers whose instructions the note contains, see State.Servers.
 	Servers []string `json:"servers,omitempty"`
+	// Withheld are the hashes of media that a provider refused; they are not sent any more.
+	Withheld []string `json:"withheld,omitempty"`
 	// Mode is the permission mode about which the note informs the model; "": none.
 	Mode permission.Mode `json:"mode,omitempty"`
 	// Suggested names the skills that the note suggests.

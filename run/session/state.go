@@ -24,6 +24,8 @@ type State struct {
 	Scopes []Scope
 	// Texts are the activations whose text the model still sees, completely or in part.
 	Texts []Text
+	// Withheld are the hashes of media that are not sent, because a provider refused them.
+	Withheld []string
 	// Compacted is the value of Requests at the last compaction.
 	Compacted int
 
@@ -191,6 +193,7 @@ func (s *State) fold(e Entry) {
 		s.Tools, s.Loaded = mergeNames(s.Tools, e.Note.Tools), mergeNames(s.Loaded, e.Note.Loaded)
 		s.Found, s.Search = mergeNames(s.Found, e.Note.Found), s.Search || e.Note.Search
 		s.Rules, s.Servers = mergeNames(s.Rules, e.Note.Rules), mergeNames(s.Servers, e.Note.Servers)
+		s.Withheld = mergeNames(s.Withheld, e.Note.Withheld)
 		set(&s.NotedMode, e.Note.Mode)
 		for _, name := range e.Note.Suggested {
 			if s.Suggested == nil {

@@ -180,6 +180,7 @@ func commands() []namedCommand {
 		{"skill", skillCommand},
 		{"plugin", pluginCommand},
 		{"session", sessionCommand},
+		{"models", modelsCommand},
 		{"login", loginCommand},
 		{"logout", logoutCommand},
 		{"trust", trustCommand},

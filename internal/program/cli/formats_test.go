@@ -16,8 +16,8 @@ import (
 // and strong (sonnet and opus in a skill) have there.
 var wireFormats = []struct{ provider, path, sonnet, opus string }{
 	{"anthropic", "/v1/messages", "claude-sonnet-5-5", "claude-opus-5-5"},
-	{"openai-responses", "/v1/responses", "gpt-6.1-terra", "gpt-6.1-sol"},
-	{"openai-chat", "/v1/chat/completions", "gpt-6.1-terra", "gpt-6.1-sol"},
+	{"openai-responses", "/v1/responses", "gpt-6.1-terra", "gpt-6.2-sol"},
+	{"openai-chat", "/v1/chat/completions", "gpt-6.1-terra", "gpt-6.2-sol"},
 	{"google", "/v1beta/models/", "gemini-3.8-flash", "gemini-4-argon"},
 }
 

@@ -334,7 +334,8 @@ func mcpTestCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "test [NAME | URL]", Short: "Connect to a server, or to all, and show what it offers",
 		Long: `Connect to a server, or to all of them, and show the tools, prompts and skills that
-it offers. No tool is called. What a server offers is stored, so that the first
+it offers, and which tools a model of some format does not get, because its provider
+would refuse them. No tool is called. What a server offers is stored, so that the first
 request of the next session has its tools. With --verify every file of its skills
 is read and compared with what the server lists.`,
 		Args: atMostOne,
@@ -403,9 +404,15 @@ is read and compared with what the server lists.`,
 						}
 					}
 				}
+				if all[i].State == mcp.Connected {
+					all[i].Problems = append(all[i].Problems, mcp.Unfit(all[i].Name, client.Tools(nil))...)
+				}
 				j := command.NewServerDefinition(all[i].Server)
 				j.State, j.Reason, j.Protocol, j.Server = all[i].State, all[i].Reason, all[i].Version, all[i].Title
 				j.Tools, j.Prompts, j.Skills = all[i].Tools, all[i].Prompts, all[i].Skills
+				for _, x := range all[i].Problems {
+					j.Problems = append(j.Problems, x.Message)
+				}
 				list = append(list, j)
 			}
 			if asJSON {

@@ -30,8 +30,8 @@ type vendorFormat struct {
 
 var vendorFormats = []vendorFormat{
 	{"anthropic", "anthropic/claude-opus-5-5", "Anthropic.MessageCreateParamsStreaming", "messages"},
-	{"responses", "openai-responses/gpt-6.1-sol", "OpenAI.Responses.ResponseCreateParamsStreaming", "input"},
-	{"chat", "openai-chat/gpt-6.1-sol", "ChatRequest", "messages"},
+	{"responses", "openai-responses/gpt-6.2-sol", "OpenAI.Responses.ResponseCreateParamsStreaming", "input"},
+	{"chat", "openai-chat/gpt-6.2-sol", "ChatRequest", "messages"},
 	{"gemini", "google/gemini-4-argon", "GeminiRequest", "contents"},
 }
 

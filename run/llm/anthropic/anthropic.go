@@ -19,6 +19,7 @@ import (
 
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/llm/internal/wire"
+	"github.com/knack-agent/knack/run/llm/schema"
 )
 
 const (
@@ -57,7 +58,7 @@ func (m *model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Even
 		header.Set("X-Api-Key", m.e.Key)
 	}
 	base := strings.TrimSuffix(strings.TrimSuffix(cmp.Or(m.e.BaseURL, "https://api.anthropic.com"), "/"), "/v1")
-	return m.mends.Stream(req, mends, func(made map[string]bool) iter.Seq2[llm.Event, error] {
+	return m.mends.Stream(schema.Messages, req, mends, func(made map[string]bool) iter.Seq2[llm.Event, error] {
 		return wire.Stream(ctx, &m.e, base+"/v1/messages", header, body(m, req, made), &decoder{e: &m.e})
 	})
 }
@@ -75,7 +76,7 @@ var mends = []wire.Mend{
 	{Name: noTaskBudget, Fields: []string{"task_budget"}},
 	{Name: noThinking, Fields: []string{"thinking", "output_config", "effort", "adaptive"}},
 	{Name: noCache, Fields: []string{"cache_control"}},
-	wire.NoImages,
+	wire.NoImages, wire.PlainSchemas,
 }
 
 // The parts of an answer.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/llm/internal/wire"
+	"github.com/knack-agent/knack/run/llm/schema"
 )
 
 // The parts of a request. A content is one of several kinds of block. The field order follows the
@@ -119,7 +120,7 @@ func body(m *model, req *llm.Request, made map[string]bool) *wire.Body {
 			out.MaxTokens = e.Info.MaxOutput
 		}
 	}
-	for _, t := range req.Tools {
+	for _, t := range m.mends.Tools(schema.Messages, req, made) {
 		out.Tools = append(out.Tools, toolSpec{Name: t.Name, Description: t.Description, InputSchema: t.Schema})
 	}
 	if s := req.Search; s != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/llm/internal/wire"
+	"github.com/knack-agent/knack/run/llm/schema"
 )
 
 // New returns the model at e. The default base URL is https://generativelanguage.googleapis.com; a
@@ -27,10 +28,13 @@ func New(e llm.Endpoint) llm.Model {
 		e.Info.ID = "google/" + e.Name
 	}
 	e.Info.Search = true
-	return &model{e}
+	return &model{e: e}
 }
 
-type model struct{ e llm.Endpoint }
+type model struct {
+	e     llm.Endpoint
+	mends wire.Mends
+}
 
 func (m *model) Info() llm.Info { return m.e.Info }
 
@@ -41,7 +45,9 @@ func (m *model) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Even
 	}
 	base := strings.TrimSuffix(cmp.Or(m.e.BaseURL, "https://generativelanguage.googleapis.com"), "/")
 	url := strings.TrimSuffix(base, "/v1beta") + "/v1beta/models/" + m.e.Name + ":streamGenerateContent?alt=sse"
-	return wire.Stream(ctx, &m.e, url, header, body(m, req), &decoder{e: &m.e})
+	return m.mends.Stream(schema.Gemini, req, nil, func(made map[string]bool) iter.Seq2[llm.Event, error] {
+		return wire.Stream(ctx, &m.e, url, header, body(m, req, made), &decoder{e: &m.e})
+	})
 }
 
 type chunk struct {

@@ -141,25 +141,24 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// TestSchema: keywords that Gemini refuses are removed from a schema at every depth; a property may have the name of
-// a keyword.
+// TestSchema: keywords that Gemini refuses are said in the description; a property may have the name of a keyword. A tool
+// whose schema cannot be read is left out.
 func TestSchema(t *testing.T) {
 	for schema, want := range map[string]string{
 		`{"$schema":"x","type":"object","properties":{"pattern":{"type":"string","pattern":"."},"k":{"const":1}}}`://
-		`{"properties":{"k":{"enum":[1]},"pattern":{"type":"string"}},"type":"object"}`,
-		`{"anyOf":[{"type":"string","maxLength":3},true],"items":{"not":{}},"additionalProperties":false}`://
-		`{"additionalProperties":false,"anyOf":[{"type":"string"},true],"items":{}}`,
+		`{"properties":{"k":{"enum":[1],"type":"integer"},"pattern":{"description":"(pattern: .)","type":"string"}},"type":"object"}`,
 		`{"type":`: "",
 	} {
 		req := wiretest.Hello()
+		leftOut := ""
+		req.LeftOut = func(tool, _ string) { leftOut = tool }
 		req.Tools = []llm.ToolSpec{{Name: "t", Schema: []byte(schema)}}
 		sent := wiretest.Ask(t, google.New, wiretest.Reply{}, req).Sent
-		full := `"functionDeclarations":[{"name":"t","parametersJsonSchema":` + want + `}]`
-		if want == "" {
-			full = `"functionDeclarations":[{"name":"t"}]`
+		if want != "" {
+			want = `"functionDeclarations":[{"name":"t","parametersJsonSchema":` + want + `}]`
 		}
-		if !strings.Contains(sent, full) {
-			t.Errorf("%s\nsent %s\nwant %s", schema, sent, full)
+		if !strings.Contains(sent, want) || strings.Contains(sent, "functionDeclarations") == (leftOut == "t") {
+			t.Errorf("%s\nsent %s\nwant %s; left out %q", schema, sent, want, leftOut)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/llm/internal/wire"
+	"github.com/knack-agent/knack/run/llm/schema"
 )
 
 // The parts of a request before and after the contents.
@@ -26,9 +27,9 @@ type tools struct {
 }
 
 type function struct {
-	Name        string `json:"name"`
-	Description string `json:"description,omitempty"`
-	Schema      any    `json:"parametersJsonSchema,omitempty"`
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"parametersJsonSchema,omitempty"`
 }
 
 type generator struct {
@@ -83,7 +84,7 @@ const (
 	maxName     = 64
 )
 
-func body(m *model, req *llm.Request) *wire.Body {
+func body(m *model, req *llm.Request, made map[string]bool) *wire.Body {
 	e := &m.e
 	var before head
 	var out tail
@@ -91,8 +92,8 @@ func body(m *model, req *llm.Request) *wire.Body {
 		before.System = &content{Parts: []part{{Text: req.System}}}
 	}
 	var fs []function
-	for _, t := range req.Tools {
-		fs = append(fs, function{t.Name, t.Description, subset(t.Schema)})
+	for _, t := range m.mends.Tools(schema.Gemini, req, made) {
+		fs = append(fs, function{t.Name, t.Description, t.Schema})
 	}
 	if fs != nil {
 		out.Tools = []tools{{Functions: fs}}
@@ -232,54 +233,4 @@ func media(e *llm.Endpoint, m *llm.Media) part {
 		return part{Text: wire.FileText(m)}
 	}
 	return part{Text: wire.Placeholder(m)}
-}
-
-// keywords are the JSON Schema keywords that Gemini accepts; it rejects others.
-const keywords = " $id $defs $ref $anchor type format title description enum items prefixItems minItems maxItems " +
-	"minimum maximum anyOf oneOf properties additionalProperties required "
-
-// subset returns a schema without the keywords that Gemini rejects. A const becomes an enum with
-// one value. An invalid schema is omitted.
-func subset(schema json.RawMessage) any {
-	var v any
-	if json.Unmarshal(schema, &v) != nil {
-		return nil
-	}
-	return trim(v)
-}
-
-func trim(v any) any {
-	m, ok := v.(map[string]any)
-	if !ok {
-		return v // true, false
-	}
-	out := map[string]any{}
-	for k, v := range m {
-		switch {
-		case k == "const":
-			out["enum"] = []any{v}
-		case !strings.Contains(keywords, " "+k+" "):
-		case k == "properties" || k == "$defs":
-			named := map[string]any{}
-			if props, ok := v.(map[string]any); ok {
-				for name, s := range props {
-					named[name] = trim(s)
-				}
-			}
-			out[k] = named
-		case k == "items" || k == "additionalProperties":
-			out[k] = trim(v)
-		case k == "anyOf" || k == "oneOf" || k == "prefixItems":
-			var all []any
-			if list, ok := v.([]any); ok {
-				for _, s := range list {
-					all = append(all, trim(s))
-				}
-			}
-			out[k] = all
-		default:
-			out[k] = v
-		}
-	}
-	return out
 }

@@ -2,11 +2,12 @@ package models
 
 import "github.com/knack-agent/knack/run/llm"
 
-// builtIn returns the program's own table. It is code, because decoding a file takes longer than the rest of what a
-// start needs to know about models.
+// builtIn returns the program's own table. Windows, limits and prices are those of the npm package
+// @earendil-works/pi-ai 1.6.0. It is code, because decoding a file takes longer than the rest of what a start needs to
+// know about models.
 func builtIn() Table {
 	return Table{
-		AsOf: "2026-11-20",
+		AsOf: "2026-11-28",
 		Providers: []Provider{
 			{
 				Name: "anthropic", Also: []string{"claude"}, Format: Messages, Base: "https://api.anthropic.com",
@@ -21,7 +22,7 @@ func builtIn() Table {
 				BaseEnv: "OPENAI_BASE_URL", Foreign: Chat, KeyEnv: []string{"OPENAI_API_KEY"},
 				KeyPrefix: []string{"sk-"},
 				Aliases: map[string]string{
-					"fast": "gpt-6-luna", "default": "gpt-6.1-terra", "strong": "gpt-6.1-sol",
+					"fast": "gpt-6-luna", "default": "gpt-6.1-terra", "strong": "gpt-6.2-sol",
 				},
 			},
 			{
@@ -43,7 +44,9 @@ func builtIn() Table {
 			{
 				Name: "deepseek", Format: Chat, Base: "https://api.deepseek.com/v1",
 				KeyEnv: []string{"DEEPSEEK_API_KEY"}, KeyPrefix: []string{"sk-"},
-				Aliases: map[string]string{"default": "deepseek-chat"},
+				Aliases: map[string]string{
+					"fast": "deepseek-flash", "default": "deepseek-flash", "strong": "deepseek-v4-pro",
+				},
 			},
 			{
 				Name: "mistral", Also: []string{"mistralai"}, Format: Chat, Base: "https://api.mistral.ai/v1",
@@ -55,11 +58,24 @@ func builtIn() Table {
 			},
 			{
 				Name: "groq", Format: Chat, Base: "https://api.groq.com/openai/v1", KeyEnv: []string{"GROQ_API_KEY"},
-				KeyPrefix: []string{"gsk_"},
+				KeyPrefix: []string{"gsk_"}, Aliases: map[string]string{
+					"fast": "openai/gpt-oss-20b", "default": "openai/gpt-oss-120b", "strong": "qwen/qwen3.8-27b",
+				},
 			},
 			{
 				Name: "xai", Also: []string{"grok", "x-ai", "x.ai"}, Format: Chat, Base: "https://api.x.ai/v1",
 				KeyEnv: []string{"XAI_API_KEY"}, KeyPrefix: []string{"xai-"},
+				Aliases: map[string]string{"default": "grok-4.7"},
+			},
+			{
+				Name: "moonshotai", Also: []string{"moonshot", "kimi"}, Format: Chat, Base: "https://api.moonshot.ai/v1",
+				KeyEnv: []string{"MOONSHOT_API_KEY"}, KeyPrefix: []string{"sk-"},
+				Aliases: map[string]string{"default": "kimi-k3.1-pro"},
+			},
+			{
+				Name: "zai", Also: []string{"z.ai", "z-ai", "zhipu"}, Format: Chat, Base: "https://api.z.ai/api/paas/v4",
+				KeyEnv:  []string{"ZAI_API_KEY"},
+				Aliases: map[string]string{"fast": "glm-5.3-flash", "default": "glm-5.3"},
 			},
 			{
 				Name: "openai-chat", Format: Chat, Base: "https://api.openai.com/v1", BaseEnv: "OPENAI_BASE_URL",
@@ -89,13 +105,21 @@ func builtIn() Table {
 		},
 		Aliases: map[string]string{"haiku": "fast", "sonnet": "default", "opus": "strong"},
 		Models: map[string]Model{
+			"anthropic/claude-fable-5-2": {
+				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 8, Output: 40,
+				Read: 0.025, Write: 1.25,
+			},
 			"anthropic/claude-fable-5-1": {
+				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 10, Output: 50,
+				Read: 0.025, Write: 1.25,
+			},
+			"anthropic/claude-fable-5": {
 				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 10, Output: 50,
 				Read: 0.1, Write: 1.25,
 			},
 			"anthropic/claude-opus-5-5": {
 				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 4, Output: 20,
-				Read: 0.1, Write: 1.25,
+				Read: 0.05, Write: 1.25,
 			},
 			"anthropic/claude-opus-5": {
 				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 5, Output: 25,
@@ -110,7 +134,7 @@ func builtIn() Table {
 				Read: 0.1, Write: 1.25,
 			},
 			"anthropic/claude-opus-4-6": {
-				Window: 200_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 5, Output: 25,
+				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 5, Output: 25,
 				Read: 0.1, Write: 1.25,
 			},
 			"anthropic/claude-opus-4-5": {
@@ -119,14 +143,14 @@ func builtIn() Table {
 			},
 			"anthropic/claude-sonnet-5-5": {
 				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 2, Output: 10,
-				Read: 0.1, Write: 1.25,
+				Read: 0.05, Write: 1.25,
 			},
 			"anthropic/claude-sonnet-5": {
 				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 2, Output: 10,
 				Read: 0.1, Write: 1.25,
 			},
 			"anthropic/claude-sonnet-4-6": {
-				Window: 200_000, MaxOutput: 64_000, Takes: "image pdf", Thinking: true, Input: 3, Output: 15,
+				Window: 1_000_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 3, Output: 15,
 				Read: 0.1, Write: 1.25,
 			},
 			"anthropic/claude-sonnet-4-5": {
@@ -142,6 +166,14 @@ func builtIn() Table {
 				Output: 5, Read: 0.1, Write: 1.25,
 			},
 
+			"openai/gpt-6.2-astra": {
+				Window: 1_050_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 8, Output: 40,
+				Read: 0.05, Write: 1.25, Long: llm.Long{Above: 272000, Input: 2, Output: 1.5},
+			},
+			"openai/gpt-6.2-sol": {
+				Window: 1_050_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 2, Output: 10,
+				Read: 0.05, Write: 1.25, Long: llm.Long{Above: 272000, Input: 2, Output: 1.5},
+			},
 			"openai/gpt-6-astra": {
 				Window: 1_050_000, MaxOutput: 128_000, Takes: "image pdf", Thinking: true, Input: 10, Output: 50,
 				Read: 0.1, Write: 1.25, Long: llm.Long{Above: 272000, Input: 2, Output: 1.5},
@@ -191,8 +223,20 @@ func builtIn() Table {
 				Write: 1,
 			},
 
+			"google/gemini-4-neon": {
+				Window: 1_048_576, MaxOutput: 65_536, Takes: "image pdf", Thinking: true, Input: 3, Output: 15,
+				Read: 0.05, Write: 1,
+			},
+			"google/gemini-4-carbon": {
+				Window: 1_048_576, MaxOutput: 65_536, Takes: "image pdf", Thinking: true, Input: 2, Output: 10,
+				Read: 0.05, Write: 1,
+			},
 			"google/gemini-4-argon": {
-				Window: 1_048_576, MaxOutput: 65_536, Takes: "image pdf", Thinking: true, Input: 4, Output: 20,
+				Window: 1_048_576, MaxOutput: 65_536, Takes: "image pdf", Thinking: true, Input: 2, Output: 10,
+				Read: 0.05, Write: 1,
+			},
+			"google/gemini-4-hydrogen": {
+				Window: 1_048_576, MaxOutput: 65_536, Takes: "image pdf", Thinking: true, Input: 1.5, Output: 7.5,
 				Read: 0.05, Write: 1,
 			},
 			"google/gemini-3.8-flash": {
@@ -200,7 +244,7 @@ func builtIn() Table {
 				Output: 3.75, Read: 0.1, Write: 1,
 			},
 			"google/gemini-3.6-flash": {
-				Window: 1_048_576, MaxOutput: 65_536, Takes: "image pdf", Thinking: true, Input: 1.5, Output: 7.5,
+				Window: 1_048_576, MaxOutput: 65_536, Takes: "image pdf", Thinking: true, Input: 0.75, Output: 3.75,
 				Read: 0.1, Write: 1,
 			},
 			"google/gemini-3.5-flash": {
@@ -222,6 +266,83 @@ func builtIn() Table {
 			"google/gemini-2.5-flash": {
 				Window: 1_048_576, MaxOutput: 65_536, Takes: "image pdf", Thinking: true, Budget: true, Input: 0.3,
 				Output: 2.5, Read: 0.1, Write: 1,
+			},
+
+			"deepseek/deepseek-flash": {
+				Window: 1_000_000, MaxOutput: 131_072, Takes: "image", Thinking: true, Input: 0.3, Output: 1.2,
+				Read: 0.02, Write: 1,
+			},
+			"deepseek/deepseek-v4-pro": {
+				Window: 1_000_000, MaxOutput: 131_072, Thinking: true, Input: 1.32, Output: 3.96, Read: 0.0333,
+				Write: 1,
+			},
+			"mistral/mistral-large-latest": {
+				Window: 1_048_576, MaxOutput: 131_072, Takes: "image", Thinking: true, Input: 0.7, Output: 2.1,
+				Read: 0.1, Write: 1,
+			},
+			"mistral/mistral-medium-latest": {
+				Window: 262_144, MaxOutput: 131_072, Takes: "image", Thinking: true, Input: 1.5, Output: 7.5,
+				Read: 0.1, Write: 1,
+			},
+			"mistral/mistral-small-latest": {
+				Window: 262_144, MaxOutput: 131_072, Takes: "image", Thinking: true, Input: 0.15, Output: 0.6,
+				Read: 0.1, Write: 1,
+			},
+			"mistral/codestral-latest": {
+				Window: 256_000, MaxOutput: 4_096, Input: 0.3, Output: 0.9, Read: 0.1, Write: 1,
+			},
+			"groq/openai/gpt-oss-120b": {
+				Window: 131_072, MaxOutput: 65_536, Thinking: true, Input: 0.15, Output: 0.6, Read: 0.5, Write: 1,
+			},
+			"groq/openai/gpt-oss-20b": {
+				Window: 131_072, MaxOutput: 65_536, Thinking: true, Input: 0.075, Output: 0.3, Read: 0.5, Write: 1,
+			},
+			"groq/qwen/qwen3.8-27b": {
+				Window: 131_072, MaxOutput: 16_384, Takes: "image", Thinking: true, Input: 0.8, Output: 4, Read: 1,
+				Write: 1,
+			},
+			"groq/llama-3.3-70b-versatile": {
+				Window: 131_072, MaxOutput: 32_768, Input: 0.59, Output: 0.79, Read: 1, Write: 1,
+			},
+			"xai/grok-4.7": {
+				Window: 500_000, MaxOutput: 131_072, Takes: "image", Thinking: true, Input: 2, Output: 6, Read: 0.25,
+				Write: 1, Long: llm.Long{Above: 200000, Input: 2, Output: 2},
+			},
+			"xai/grok-4.6": {
+				Window: 500_000, MaxOutput: 131_072, Takes: "image", Thinking: true, Input: 2, Output: 6, Read: 0.25,
+				Write: 1, Long: llm.Long{Above: 200000, Input: 2, Output: 2},
+			},
+			"xai/grok-4.5": {
+				Window: 500_000, MaxOutput: 131_072, Takes: "image", Thinking: true, Input: 2, Output: 6, Read: 0.15,
+				Write: 1, Long: llm.Long{Above: 200000, Input: 2, Output: 2},
+			},
+			"xai/grok-4.3": {
+				Window: 1_000_000, MaxOutput: 30_000, Takes: "image", Thinking: true, Input: 1.25, Output: 2.5,
+				Read: 0.16, Write: 1, Long: llm.Long{Above: 200000, Input: 2, Output: 2},
+			},
+			"moonshotai/kimi-k3.1-pro": {
+				Window: 1_048_576, MaxOutput: 131_072, Takes: "image", Thinking: true, Input: 2, Output: 10,
+				Read: 0.1, Write: 1,
+			},
+			"moonshotai/kimi-k3": {
+				Window: 1_048_576, MaxOutput: 131_072, Takes: "image", Thinking: true, Input: 3, Output: 15,
+				Read: 0.1, Write: 1,
+			},
+			"moonshotai/kimi-k2.7-code": {
+				Window: 262_144, MaxOutput: 131_072, Takes: "image", Thinking: true, Input: 0.95, Output: 4,
+				Read: 0.2, Write: 1,
+			},
+			"zai/glm-5.3": {
+				Window: 1_000_000, MaxOutput: 131_072, Thinking: true, Input: 1.4, Output: 4.4, Read: 0.1857,
+				Write: 1,
+			},
+			"zai/glm-5.3-flash": {
+				Window: 1_000_000, MaxOutput: 131_072, Takes: "image", Thinking: true, Input: 0.15, Output: 0.5,
+				Read: 0.2, Write: 1,
+			},
+			"zai/glm-5.2": {
+				Window: 1_000_000, MaxOutput: 131_072, Thinking: true, Input: 1.4, Output: 4.4, Read: 0.1857,
+				Write: 1,
 			},
 		},
 	}

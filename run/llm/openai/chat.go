@@ -13,6 +13,7 @@ import (
 
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/llm/internal/wire"
+	"github.com/knack-agent/knack/run/llm/schema"
 )
 
 type chat struct {
@@ -29,13 +30,13 @@ func (m *chat) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event
 				Message: m.e.Info.ID + ": Chat Completions has no search of its own"})
 		}
 	}
-	return m.mends.Stream(req, chatMends, func(made map[string]bool) iter.Seq2[llm.Event, error] {
+	return m.mends.Stream(schema.Chat, req, chatMends, func(made map[string]bool) iter.Seq2[llm.Event, error] {
 		return wire.Stream(ctx, &m.e, m.e.BaseURL+"/chat/completions", authorization(&m.e), chatBody(m, req, made),
 			&chatDecoder{e: &m.e})
 	})
 }
 
-// The names of the changes that servers need. testdata/refusals.txt has a message for each, with its source.
+// The names of the changes that servers need. testdata/refusals.txtar has a message for each, with its source.
 const (
 	noStreamOptions  = "no stream_options"
 	otherMaxTokens   = "max_tokens and max_completion_tokens exchanged"
@@ -80,6 +81,7 @@ var chatMends = []wire.Mend{
 		{"tool call ids", "alphanumeric"}}},
 	{Name: notStreamed, Words: [][]string{{"verified to stream"}, {"streaming is not supported"},
 		{"not support stream"}, {"'stream'", "unsupported"}, {"streaming", "not supported"}}},
+	wire.PlainSchemas,
 }
 
 func hasMaxTokens(req *llm.Request) bool { return req.MaxTokens > 0 }
@@ -201,7 +203,7 @@ func chatBody(c *chat, req *llm.Request, made map[string]bool) *wire.Body {
 	if (e.Info.Thinking || e.Info.Window == 0) && !made[noEffort] {
 		out.ReasoningEffort = level
 	}
-	for _, t := range req.Tools {
+	for _, t := range c.mends.Tools(schema.Chat, req, made) {
 		out.Tools = append(out.Tools, chatTool{"function", chatFunction{t.Name, t.Description, t.Schema}})
 	}
 	var first []any

@@ -8,6 +8,7 @@ import (
 
 	"github.com/knack-agent/knack/run/llm"
 	"github.com/knack-agent/knack/run/llm/internal/wire"
+	"github.com/knack-agent/knack/run/llm/schema"
 )
 
 type responses struct {
@@ -18,7 +19,7 @@ type responses struct {
 func (m *responses) Info() llm.Info { return m.e.Info }
 
 func (m *responses) Stream(ctx context.Context, req *llm.Request) iter.Seq2[llm.Event, error] {
-	return m.mends.Stream(req, responsesMends, func(made map[string]bool) iter.Seq2[llm.Event, error] {
+	return m.mends.Stream(schema.Responses, req, responsesMends, func(made map[string]bool) iter.Seq2[llm.Event, error] {
 		return wire.Stream(ctx, &m.e, m.e.BaseURL+"/responses", authorization(&m.e), responsesBody(m, req, made),
 			&itemDecoder{e: &m.e})
 	})
@@ -40,7 +41,7 @@ var responsesMends = []wire.Mend{
 	{Name: noEffort, Fields: []string{"reasoning.", "'reasoning'", "reasoning_effort", "\"reasoning\""},
 		Words: [][]string{{"not support thinking"}, {"not support reasoning"}}},
 	{Name: noStore, Fields: []string{"store"}},
-	wire.NoImages,
+	wire.NoImages, wire.PlainSchemas,
 }
 
 // The parts of a request.
@@ -139,7 +140,7 @@ func responsesBody(r *responses, req *llm.Request, made map[string]bool) *wire.B
 			out.Reasoning = &reasoning{Effort: llm.EffortLevel(req.Effort), Summary: "auto"}
 		}
 	}
-	for _, t := range req.Tools {
+	for _, t := range r.mends.Tools(schema.Responses, req, made) {
 		out.Tools = append(out.Tools, responsesTool{Type: "function", Name: t.Name, Description: t.Description,
 			Parameters: t.Schema, Strict: no(noStrict)})
 	}

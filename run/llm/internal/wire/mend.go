@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/knack-agent/knack/run/llm"
+	"github.com/knack-agent/knack/run/llm/schema"
 )
 
 // A Mend is a change to requests that some servers refuse as they are. Its name says what is changed.
@@ -40,13 +41,16 @@ func (x *Mend) fits(message string) bool {
 // Mends are the changes without which a server refuses requests. They are remembered as long as the model. The zero
 // Mends has none. It is safe for concurrent use and must not be copied.
 type Mends struct {
-	mu   sync.Mutex
-	made map[string]bool
+	mu      sync.Mutex
+	made    map[string]bool
+	refused map[string]string // what the server said of tools, by the change that leaves them out
+	fits    fits
 }
 
 // Stream asks with the changes that were needed before. If the server refuses the request, it asks again, each time
-// with one more of the possible changes for which the refusal calls. Changes that did not help are forgotten.
-func (m *Mends) Stream(req *llm.Request, possible []Mend,
+// with one more of the possible changes for which the refusal calls, or without the tools that it names. Changes that
+// did not help are forgotten.
+func (m *Mends) Stream(f schema.Format, req *llm.Request, possible []Mend,
 	ask func(made map[string]bool) iter.Seq2[llm.Event, error]) iter.Seq2[llm.Event, error] {
 	return func(yield func(llm.Event, error) bool) {
 		m.mu.Lock()
@@ -62,6 +66,10 @@ func (m *Mends) Stream(req *llm.Request, possible []Mend,
 				if err != nil && !began {
 					if next := needed(possible, made, req, err); next != "" {
 						made[next], again = true, true
+						break
+					}
+					if m.leaveOut(f, req, made, err) {
+						again = true
 						break
 					}
 				}

@@ -37,6 +37,7 @@ type body struct {
 	Type    json.RawMessage `json:"type"`
 	Status  json.RawMessage `json:"status"`
 	Code    json.RawMessage `json:"code"`
+	Param   json.RawMessage `json:"param"`
 	// The upstream's own error, as OpenRouter passes it on.
 	Metadata json.RawMessage `json:"metadata"`
 	Details  json.RawMessage `json:"details"`
@@ -110,6 +111,9 @@ func parseReport(data []byte) report {
 	}
 	r := report{Type: textOf(b.Type), Status: textOf(b.Status), Code: textOf(b.Code),
 		Message: cmp.Or(textOf(b.Message), textOf(b.Msg), textOf(b.Detail), textOf(b.Text))}
+	if param := textOf(b.Param); strings.HasPrefix(param, "tools") && r.Message != "" && !strings.Contains(r.Message, "tools") {
+		r.Message += " (" + param + ")" // few messages say which
+	}
 	r.addMetadata(b.Metadata)
 	r.addDetails(b.Details)
 	return r

@@ -131,7 +131,11 @@ func Post(ctx context.Context, e *llm.Endpoint, url string, header http.Header, 
 		defer resp.Body.Close()
 		if resp.StatusCode < 200 || resp.StatusCode > 299 {
 			data, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-			fail(StatusError(e, resp.StatusCode, resp.Header, data))
+			refused := StatusError(e, resp.StatusCode, resp.Header, data)
+			if refused.Kind == llm.Invalid {
+				refused.Media = body.refused(pieces, string(data))
+			}
+			fail(refused)
 			return
 		}
 		answer := &watchedReader{r: resp.Body, onBytes: onBytes, all: e.Limit,
