@@ -350,9 +350,6 @@ func inRepository(dir string) bool {
 // hidesSecrets reports whether a sandbox that is not complete hides the secrets of a project: that of macOS does.
 func hidesSecrets(r sandbox.Report) bool { return r.Backend == "sandbox-exec" }
 
-// connected notes that a command of the session has reached a host.
-func (r *Reads) connected(host string) { r.readWeb("a command of this session has reached " + host) }
-
 // hookReached notes that a hook's command reads from the web: what it says then comes from there.
 func (r *Reads) hookReached(h *hook.Hook) {
 	r.mu.Lock()
